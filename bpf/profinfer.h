@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the kernel side and package probe agree on. Everything that is particular to an
+ * engine comes in as numbers: offsets, argument places, kinds of sites.
+ */
+#ifndef PROFINFER_H
+#define PROFINFER_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+
+#define MAX_SITES   4096
+#define MAX_LAYOUTS 64
+#define MAX_CPUS    1024
+#define TENSOR_MAX  384	/* bytes copied of a tensor, a multiple of 4 */
+#define TENSOR_WORDS (TENSOR_MAX / 4)
+#define MAX_NODES   65536	/* nodes of a graph that are walked */
+#define MAX_TOKENS  8192	/* tokens of a batch that are looked at */
+#define ABSENT      0xffff
+
+/* kinds of hits and marks; trace.HitKind and trace.MarkKind have the same numbers */
+enum hit_kind { HIT_OP_BEGIN = 1, HIT_OP_FUSED = 2, HIT_FUSED_WITH = 3, HIT_OP_END = 4 };
+enum mark_kind {
+	MARK_STEP_BEGIN = 1, MARK_STEP_END = 2, MARK_SCHED_BEGIN = 3,
+	MARK_SCHED_END = 4, MARK_GRAPH_BEGIN = 5, MARK_GRAPH_END = 6,
+};
+enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR };
+enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
+enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, NUM_LOST };
+
+struct arg {
+	u8 kind;
+	u8 reg;
+	u16 pad;
+	s32 stack;
+};
+
+/* one probe site of one process; the attach cookie is its index */
+struct site {
+	u32 tgid;
+	u32 proc;	/* number of the process in this recording, below 64 */
+	u32 layout;
+	u16 kind;	/* enum mark_kind or hit_kind */
+	u16 batch;	/* enum batch_kind */
+	struct arg a, b, c;
+};
+
+/* offsets in bytes, ABSENT where the engine has no such thing */
+struct layout {
+	u16 graph_n_nodes, graph_nodes, graph_uid;
+	u16 tensor_size, tensor_src, max_src, tensor_view_src;
+	u16 params_ith, params_nth, plan_threads;
+	u16 batch_n_tokens, batch_pos, batch_seq_id, batch_logits;
+	u16 vec_begin, vec_end, vec_stride, vec_seq_head, vec_seq_val, vec_pos, vec_output;
+	u16 vec_pos_indirect;
+	u16 pad[2];
+	/* which 4-byte words of a tensor make a graph's identity: of every tensor, and of those
+	 * that are no view */
+	u64 always[2], own[2];
+};
+
+/* 24 bytes: what one thread did. */
+struct hit {
+	u64 ts;
+	u64 arg;
+	u32 tid;
+	u32 meta;	/* proc 26..31, kind 22..25, ith 11..21, nth 0..10 */
+};
+
+struct sched_event {
+	u64 ts;
+	u32 prev_tid, prev_tgid;
+	u32 next_tid, next_tgid;
+	u32 prev_state;
+	s32 prev_prio, next_prio;
+	u32 kind;	/* 1 switch, 2 wake-up; CPU in the upper 16 bits */
+	char prev_comm[16];
+	char next_comm[16];
+};
+
+enum record_type { REC_MARK = 1, REC_SEQ = 2, REC_NODE = 3, REC_LEAF = 4, REC_SHAPE_END = 5 };
+
+struct mark {
+	u32 type;	/* REC_MARK */
+	u32 site;
+	u64 ts;
+	u32 tid, tgid;
+	u16 kind, cpu;
+	s32 n_nodes;
+	u64 ctx, graph, shape, uid;
+	s32 threads, n_tokens, arg, pad;
+};
+
+/* one run of tokens of one sequence in the batch of the step that began at ts */
+struct seq {
+	u32 type;	/* REC_SEQ */
+	u32 tid;
+	u64 ts;
+	s32 seq, n_tokens, pos, outputs;
+};
+
+/* a tensor as it lies in the process */
+struct def {
+	u32 type;	/* REC_NODE, REC_LEAF */
+	u32 tgid;
+	u64 shape;
+	u64 addr;
+	u32 index;
+	u32 size;
+	u8 raw[TENSOR_MAX];
+};
+
+struct shape_end {
+	u32 type;	/* REC_SHAPE_END */
+	u32 tgid;
+	u64 shape;
+	u64 ts;
+	u32 n_nodes, n_defs;
+	u32 failed;	/* reads that failed */
+	u32 claimed;	/* nodes the graph claims to have */
+};
+
+#endif

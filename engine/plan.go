@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine says what an inference engine is to profinfer: calls that
+// compute tokens (steps), graphs, and operators that threads execute. A [Plan]
+// is what has to be known to observe one process of an engine: which sites to
+// probe, and how to read what passes there. Packages below this one (ggml)
+// make plans; package probe carries them out without knowing any engine.
+package engine
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/profinfer/profinfer/target"
+)
+
+// Role says what a hit at a site means.
+type Role uint8
+
+const (
+	RoleNone       Role = iota
+	RoleStepBegin       // a call that computes a batch begins
+	RoleStepEnd         // that call returns
+	RoleSchedBegin      // the graph scheduler begins to run a graph (all of its splits)
+	RoleSchedEnd        // the scheduler is done
+	RoleGraphBegin      // one backend begins to run one graph
+	RoleGraphEnd        // that graph is done
+	RoleOpBegin         // a thread begins an operator
+	RoleOpFused         // a thread begins a fused operator: two nodes at once
+	RoleOpEnd           // a thread arrives at the barrier that ends an operator
+	numRoles
+)
+
+var roleNames = [...]string{"none", "step begin", "step end", "scheduler begin", "scheduler end",
+	"graph begin", "graph end", "operator begin", "fused operator begin", "operator end"}
+
+func (r Role) String() string {
+	if r < numRoles {
+		return roleNames[r]
+	}
+	return "unknown role"
+}
+
+// Level is how much is recorded. Each level contains those before it.
+type Level uint8
+
+const (
+	LevelStep  Level = iota // steps only
+	LevelGraph              // and graphs
+	LevelOp                 // and operators on every thread
+)
+
+func (l Level) String() string { return [...]string{"step", "graph", "op"}[min(l, 2)] }
+
+// Needs returns the lowest level at which sites of this role are probed.
+func (r Role) Needs() Level {
+	switch r {
+	case RoleOpBegin, RoleOpFused, RoleOpEnd:
+		return LevelOp
+	case RoleGraphBegin, RoleGraphEnd:
+		return LevelGraph
+	}
+	return LevelStep
+}
+
+// Batch says how a step's batch is handed over, so that the kernel side can read it.
+type Batch uint8
+
+const (
+	BatchNone    Batch = iota // nothing to read
+	BatchByValue              // a struct (llama_batch) lies on the stack
+	BatchPointer              // a pointer to that struct
+	BatchVector               // a pointer to an object that holds a vector of tokens (llama_batch_ext)
+)
+
+// Arg says where a value is when a site is hit.
+type Arg struct {
+	Kind ArgKind
+	// Reg is the number of the integer argument, 0 to 5 (ABI order: rdi, rsi, rdx,
+	// rcx, r8, r9; x0 to x5), for ArgReg.
+	Reg uint8
+	// Stack is the distance in bytes from the stack pointer at the site, for ArgStackAddr
+	// (the value is the address itself).
+	Stack int32
+}
+
+// ArgKind tells an argument in a register from one on the stack.
+type ArgKind uint8
+
+const (
+	ArgNone ArgKind = iota
+	ArgReg
+	ArgStackAddr
+)
+
+// Site is one place to probe.
+type Site struct {
+	File   int    // index into Plan.Files
+	Offset uint64 // file offset: where the uprobe goes
+	Addr   uint64 // virtual address in the file's own numbering
+	Where  string // for people: function+0x12, the best name known
+	Insn   string // disassembly of the probed instruction
+	Class  target.Class
+	Role   Role
+	Return bool // a return probe: fires when the function that begins here (stack not moved yet) returns
+
+	// What the values are, by role:
+	//   step begin:  A = engine context, B = batch, C = the type argument where the function has one
+	//   sched begin: A = scheduler, B = graph
+	//   graph begin: A = graph, B = plan of the computation (cplan) or none, C = backend object or none
+	//   op begin:    A = compute parameters, B = tensor
+	//   op fused:    A = compute parameters, B = first tensor, C = second tensor
+	//   op end:      A = thread pool
+	A, B, C Arg
+	Batch   Batch  // step begin only
+	Entry   string // step and sched: name of the entry point ("llama_decode")
+	Phase   string // step begin: "encode" where the function is an encoder, else empty
+	Warning string // why this site is dearer than wanted, empty if it is not
+	Backend string // graph begin and end: the backend, where the site itself tells ("CPU")
+}
+
+// File is one ELF file of the engine that a process has mapped.
+type File struct {
+	Path    string // as the process names it
+	BuildID string // hexadecimal, empty if the file has none
+	Inode   uint64
+	Dev     uint64
+	Role    string // "base", "cpu", "llama", "whisper", "backend:vulkan", ...
+	Open    string // a path through which this process can open the very inode (/proc/PID/map_files/...)
+}
+
+// Region is a byte range of a structure.
+type Region struct{ Off, Len uint16 }
+
+// Layout is what the kernel side needs to walk a graph's definition and to read
+// parameters and batches. Offsets in bytes.
+type Layout struct {
+	GraphNNodes   uint16 // int32: number of nodes
+	GraphNodes    uint16 // pointer to an array of pointers to tensors
+	GraphUID      uint16 // uint64 identity; 0xffff: none
+	TensorSize    uint16 // bytes to copy of a tensor, at most 384
+	TensorSrc     uint16 // array of MaxSrc pointers
+	MaxSrc        uint16
+	TensorViewSrc uint16 // pointer; not null: the tensor is a view of another
+	// Always are hashed into a graph's identity, OwnData only of tensors that are no
+	// view (a view's address can move from token to token in one shape).
+	Always, OwnData []Region
+
+	ParamsIth, ParamsNth uint16 // int32 each, of compute parameters
+	PlanThreads          uint16 // int32 of the computation's plan; 0xffff: none
+
+	// llama_batch: n_tokens int32, then pointers (0xffff: absent)
+	BatchNTokens, BatchPos, BatchSeqID, BatchLogits uint16
+	// llama_batch_ext: vector of tokens (begin and end pointers), token size; in a token
+	// the head of a list of sequence ids (node: next, then int32 at VecSeqVal), an int32
+	// position reached through a pointer or inline, a flag for output. 0xffff: unknown.
+	VecBegin, VecEnd, VecStride, VecSeqHead, VecSeqVal, VecPos, VecOutput uint16
+	VecPosIndirect                                                        bool
+}
+
+// Absent marks an offset that the engine at hand does not have or that is not known.
+const Absent = 0xffff
+
+// Finding says how one fact of a plan was found, for the trace and for doctor.
+type Finding struct {
+	What   string `json:"what"`             // "tensor.ne"
+	Value  string `json:"value"`            // "16"
+	How    string `json:"how"`              // "ggml_nelements: mov 0x10(%rdi)", "history 2024-11-16"
+	Differ string `json:"differ,omitempty"` // what another source said, where it disagrees
+}
+
+// Plan is all that has to be known to observe one process.
+type Plan struct {
+	Engine        string // "llama.cpp", "whisper.cpp", "ggml"
+	EngineVersion string // "0.7.0", empty if unknown
+	GGMLVersion   string
+	GGMLCommit    string
+	Arch          target.Arch
+	Files         []File
+	Sites         []Site
+	Layout        Layout
+	Findings      []Finding
+	Warnings      []string // what will be degraded, in words for a person
+	// Decode turns the raw bytes of tensors (as copied by the kernel side) into definitions.
+	Decode Decoder
+}
+
+// RawTensor is a tensor as copied from the process.
+type RawTensor struct {
+	Addr uint64
+	Data []byte // Layout.TensorSize bytes
+}
+
+// Tensor is one definition, in the engine's own words.
+type Tensor struct {
+	Addr    uint64
+	Name    string
+	Op      string // the engine's description of the operator (ggml_op_desc): MUL_MAT, SILU, ...
+	Type    string // "f32", "q4_0"
+	Ne      [4]int64
+	Nb      [4]uint64
+	Src     []uint64 // addresses, null ones left out, order kept
+	ViewSrc uint64
+	Data    uint64
+	// Executes is false for tensors that no thread ever computes: views and the like,
+	// those with a dimension of zero, those not marked for computation.
+	Executes bool
+	// BlockSize (elements) and TypeSize (bytes) of the type's blocks; 0 if unknown.
+	BlockSize, TypeSize int64
+	Params              []int32 // operator parameters, as far as they are kept
+}
+
+// Decoder turns raw tensors into definitions. It never panics on nonsense: names are
+// cut at the end of their field, numbers are taken as they are.
+type Decoder interface {
+	Tensor(raw RawTensor) (Tensor, error)
+}
+
+// NotFound says that a process holds no engine that is known.
+type NotFound struct {
+	Looked []string // files that were searched
+	For    []string // what was searched for
+}
+
+func (e *NotFound) Error() string {
+	s := "none of its " + strconv.Itoa(len(e.Looked)) + " executable files is an inference engine's"
+	if len(e.For) > 0 {
+		s += " (looked for " + strings.Join(e.For, ", ") + ")"
+	}
+	for i, f := range e.Looked {
+		if i == 6 {
+			s += ", ..."
+			break
+		}
+		if i == 0 {
+			s += ": "
+		} else {
+			s += ", "
+		}
+		s += f
+	}
+	return s
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/engine"
+)
+
+// Attachment is one process with its probes. Sites can be added while it runs.
+type Attachment struct {
+	s      *Session
+	pid    int
+	proc   int
+	layout uint32
+	links  []link.Link
+	// Sites are those attached so far, by the index that marks carry.
+	Sites map[uint32]engine.Site
+}
+
+// Process registers a process: from now on its threads' scheduling is recorded. Nothing is
+// probed yet.
+func (s *Session) Process(pid int, l *engine.Layout) (*Attachment, error) {
+	proc := slices.Index(s.pids[:], 0)
+	if proc < 0 {
+		return nil, fmt.Errorf("process %d: more than %d processes at a time cannot be recorded", pid, maxProcesses)
+	}
+	a := &Attachment{s: s, pid: pid, proc: proc, layout: uint32(proc), Sites: make(map[uint32]engine.Site)}
+	if err := a.SetLayout(l); err != nil {
+		return nil, err
+	}
+	if err := s.objs.Targets.Put(uint32(pid), uint8(1)); err != nil {
+		return nil, fmt.Errorf("process %d: registering it: %w", pid, err)
+	}
+	s.pids[proc] = int32(pid)
+	return a, nil
+}
+
+// SetLayout replaces the layout, for a plan that has learned more.
+func (a *Attachment) SetLayout(l *engine.Layout) error {
+	if err := a.s.objs.Layouts.Put(a.layout, kernelLayoutOf(l)); err != nil {
+		return fmt.Errorf("process %d: its layout: %w", a.pid, err)
+	}
+	return nil
+}
+
+// attachOrder: what completes an observation stands before what begins it, so that a step
+// whose begin is seen is seen whole.
+func attachOrder(r engine.Role) int {
+	switch r {
+	case engine.RoleOpEnd:
+		return 0
+	case engine.RoleOpBegin, engine.RoleOpFused:
+		return 1
+	case engine.RoleGraphEnd:
+		return 2
+	case engine.RoleGraphBegin:
+		return 3
+	case engine.RoleSchedEnd:
+		return 4
+	case engine.RoleSchedBegin:
+		return 5
+	case engine.RoleStepEnd:
+		return 6
+	}
+	return 7
+}
+
+// batchKey: sites of one file, program and role are attached by one link.
+type batchKey struct {
+	order  int
+	file   int
+	role   engine.Role
+	ret    bool
+	opened string
+}
+
+// Attach probes the sites, files telling where each one's file can be opened. Sites that
+// are attached already must not be given again.
+func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
+	groups := make(map[batchKey][]engine.Site)
+	var order []batchKey
+	for _, site := range sites {
+		if site.File < 0 || site.File >= len(files) {
+			return fmt.Errorf("process %d: site %s lies in file %d of %d", a.pid, site.Where, site.File, len(files))
+		}
+		k := batchKey{attachOrder(site.Role), site.File, site.Role, site.Return, files[site.File].Open}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], site)
+	}
+	slices.SortStableFunc(order, func(x, y batchKey) int { return x.order - y.order })
+	for _, k := range order {
+		if err := a.attachGroup(files[k.file], k, groups[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Attachment) program(r engine.Role) *ebpf.Program {
+	o := &a.s.objs
+	switch r {
+	case engine.RoleOpBegin:
+		return o.OpBegin
+	case engine.RoleOpFused:
+		return o.OpFused
+	case engine.RoleOpEnd:
+		return o.OpEnd
+	case engine.RoleStepEnd, engine.RoleSchedEnd, engine.RoleGraphEnd:
+		return o.MarkEnd
+	}
+	return o.MarkBegin
+}
+
+func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site) error {
+	ex, err := link.OpenExecutable(k.opened)
+	if err != nil {
+		return fmt.Errorf("process %d: opening %s to probe it: %w", a.pid, f.Path, err)
+	}
+	var addrs, cookies []uint64
+	for _, site := range sites {
+		id := a.s.nextSite
+		if id >= a.s.objs.Sites.MaxEntries() {
+			return fmt.Errorf("process %d: more than %d probe sites in one recording", a.pid, a.s.objs.Sites.MaxEntries())
+		}
+		if err := a.s.objs.Sites.Put(id, a.kernelSite(&site)); err != nil {
+			return fmt.Errorf("process %d: site %s: %w", a.pid, site.Where, err)
+		}
+		a.s.nextSite++
+		a.Sites[id] = site
+		addrs = append(addrs, site.Offset)
+		cookies = append(cookies, uint64(id))
+	}
+	prog := a.program(k.role)
+	if a.s.multi {
+		attach := ex.UprobeMulti
+		if k.ret {
+			attach = ex.UretprobeMulti
+		}
+		l, err := attach(nil, prog, &link.UprobeMultiOptions{Addresses: addrs, Cookies: cookies, PID: uint32(a.pid)})
+		if err != nil {
+			return a.attachError(f, sites[0], err)
+		}
+		a.links = append(a.links, l)
+		return nil
+	}
+	attach := ex.Uprobe
+	if k.ret {
+		attach = ex.Uretprobe
+	}
+	for i := range addrs {
+		l, err := attach("", prog, &link.UprobeOptions{Address: addrs[i], Cookie: cookies[i], PID: a.pid})
+		if err != nil {
+			return a.attachError(f, sites[i], err)
+		}
+		a.links = append(a.links, l)
+	}
+	return nil
+}
+
+// ErrGone says that the process ended before it was probed.
+var ErrGone = errors.New("the process has ended")
+
+func (a *Attachment) attachError(f engine.File, site engine.Site, err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %w", a.pid, ErrGone)
+	}
+	err = fmt.Errorf("process %d: probing %s in %s: %w", a.pid, site.Where, f.Path, err)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return privilege("attaching a uprobe", err)
+	}
+	return err
+}
+
+func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
+	k := &kernelSite{Tgid: uint32(a.pid), Proc: uint32(a.proc), Layout: a.layout, Batch: uint16(s.Batch)}
+	switch s.Role {
+	case engine.RoleStepBegin:
+		k.Kind = MarkStepBegin
+	case engine.RoleStepEnd:
+		k.Kind = MarkStepEnd
+	case engine.RoleSchedBegin:
+		k.Kind = MarkSchedBegin
+	case engine.RoleSchedEnd:
+		k.Kind = MarkSchedEnd
+	case engine.RoleGraphBegin:
+		k.Kind = MarkGraphBegin
+	case engine.RoleGraphEnd:
+		k.Kind = MarkGraphEnd
+	}
+	k.A.Kind, k.A.Reg, k.A.Stack = uint8(s.A.Kind), s.A.Reg, s.A.Stack
+	k.B.Kind, k.B.Reg, k.B.Stack = uint8(s.B.Kind), s.B.Reg, s.B.Stack
+	k.C.Kind, k.C.Reg, k.C.Stack = uint8(s.C.Kind), s.C.Reg, s.C.Stack
+	return k
+}
+
+// Detach takes all probes away and ends the recording of the process's scheduling. Its
+// events that lie in the rings can still be drained.
+func (a *Attachment) Detach() error {
+	var errs []error
+	// the newest first: steps are no longer begun before their parts stop being seen
+	for i := len(a.links) - 1; i >= 0; i-- {
+		errs = append(errs, a.links[i].Close())
+	}
+	a.links = nil
+	if err := a.s.objs.Targets.Delete(uint32(a.pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Release gives the process's number back. Its events must have been drained.
+func (a *Attachment) Release() { a.s.pids[a.proc] = 0 }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
+)
+
+// Missing is a privilege or a kernel feature that recording needs and this machine does not
+// give. Remedy says what to do.
+type Missing struct {
+	What   string
+	Remedy string
+	Err    error
+}
+
+func (m *Missing) Error() string {
+	s := m.What
+	if m.Err != nil {
+		s += ": " + m.Err.Error()
+	}
+	return s + "\n  " + m.Remedy
+}
+
+func (m *Missing) Unwrap() error { return m.Err }
+
+// initPIDNamespace is the inode number of the first PID namespace (PROC_PID_INIT_INO).
+const initPIDNamespace = "pid:[4026531836]"
+
+// Check says whether this kernel and this process can record at all: nil, or a *Missing.
+func Check() error {
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		return &Missing{What: errArch.Error(), Remedy: "record on one of these; traces can be read anywhere"}
+	}
+	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDNamespace {
+		return &Missing{
+			What:   "profinfer runs in a PID namespace of its own, the kernel side sees other process numbers",
+			Remedy: "run it on the host, or in a container with --pid=host",
+		}
+	}
+	if err := features.HaveProgramType(ebpf.Kprobe); err != nil {
+		return privilege("loading eBPF programs", err)
+	}
+	if err := features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop); err != nil {
+		if errors.Is(err, ebpf.ErrNotSupported) {
+			return &Missing{What: "the kernel is too old: bpf_loop is missing", Remedy: "Linux 5.17 or newer is needed, 6.6 or newer is best", Err: err}
+		}
+		return privilege("loading eBPF programs", err)
+	}
+	return nil
+}
+
+// privilege turns a refusal into words about what this process lacks.
+func privilege(what string, err error) error {
+	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
+		return &Missing{What: what + " failed", Remedy: "see profinfer doctor", Err: err}
+	}
+	m := &Missing{What: what + " is not permitted", Err: err,
+		Remedy: "run it as root, or give it the capabilities: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_admin+ep $(command -v profinfer)"}
+	if b, e := os.ReadFile("/sys/kernel/security/lockdown"); e == nil && strings.Contains(string(b), "[confidentiality]") {
+		m.Remedy = "the kernel is locked down (confidentiality): eBPF cannot read a process; boot with lockdown=integrity or none"
+	}
+	return m
+}
+
+func loadError(err error) error {
+	var ve *ebpf.VerifierError
+	if errors.As(err, &ve) {
+		return &Missing{What: "the kernel's verifier refused a program", Err: err,
+			Remedy: "this is a defect of profinfer on this kernel: please report it with the output of profinfer doctor --verifier-log"}
+	}
+	if errors.Is(err, unix.ENOMEM) {
+		return &Missing{What: "no memory for the rings", Err: err, Remedy: "use a smaller --ring-size"}
+	}
+	return privilege("loading the eBPF programs", err)
+}
+
+// VerifierLog returns the whole log where err comes from the kernel's verifier.
+func VerifierLog(err error) string {
+	var ve *ebpf.VerifierError
+	if errors.As(err, &ve) {
+		return fmt.Sprintf("%+v", ve)
+	}
+	return ""
+}
+
+func nothing() asm.Instructions {
+	return asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"os"
+	"testing"
+)
+
+// needBPF skips where probes cannot be had, unless they have to work.
+func needBPF(t *testing.T) {
+	t.Helper()
+	if err := Check(); err != nil {
+		if os.Getenv("PROFINFER_REQUIRE_BPF") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	needBPF(t)
+	s, err := Open(Config{Sched: true})
+	if err != nil {
+		t.Fatal(err, VerifierLog(err))
+	}
+	if s.SchedError != nil {
+		t.Error(s.SchedError)
+	}
+	var e Events
+	s.Drain(&e)
+	if _, err := s.Lost(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package probe loads the kernel side, attaches it to the sites of a plan and drains its
+// events. It knows nothing of any engine: what is to be read where comes in with the plan.
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"runtime"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/engine"
+)
+
+// Config of a session.
+type Config struct {
+	// RingBytes is the size of each CPU's ring, rounded up to a power of two; 0 means 64 MiB
+	// over all CPUs, at least 256 KiB and at most 8 MiB each.
+	RingBytes int
+	// Sched records scheduling events of attached processes.
+	Sched bool
+}
+
+// maxProcesses at a time: a hit's record has six bits for the process.
+const maxProcesses = 64
+
+// Session is the loaded kernel side with its rings.
+type Session struct {
+	objs     kernelObjects
+	multi    bool // uprobe_multi links (Linux 6.6), else one perf event a site
+	perCPU   []*ring
+	inner    []*ebpf.Map
+	marks    *ring
+	defs     *ring
+	sched    []link.Link
+	pids     [maxProcesses]int32
+	nextSite uint32
+	layouts  int
+	lost     Lost
+	// SchedError says why there are no scheduling events, nil if there are.
+	SchedError error
+}
+
+// Open loads the kernel side. Errors say what is missing (a privilege, a kernel feature)
+// and what to do.
+func Open(cfg Config) (*Session, error) {
+	if err := Check(); err != nil {
+		return nil, err
+	}
+	s := &Session{multi: features.HaveBPFLinkUprobeMulti() == nil}
+	spec, err := loadKernel()
+	if err != nil {
+		return nil, fmt.Errorf("reading the BPF object: %w", err)
+	}
+	for _, p := range spec.Programs {
+		if p.Type == ebpf.Kprobe {
+			p.AttachType = ebpf.AttachNone
+			if s.multi {
+				p.AttachType = ebpf.AttachTraceUprobeMulti
+			}
+		}
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("counting CPUs: %w", err)
+	}
+	size := ringBytes(cfg.RingBytes, cpus)
+	spec.Maps["rings"].MaxEntries = uint32(cpus)
+	spec.Maps["rings"].InnerMap.MaxEntries = uint32(size)
+
+	btfErr := s.withoutSched(spec, cfg.Sched)
+	if err := spec.LoadAndAssign(&s.objs, nil); err != nil {
+		return nil, loadError(err)
+	}
+	for cpu := range cpus {
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ring", Type: ebpf.RingBuf, MaxEntries: uint32(size)})
+		if err == nil {
+			s.inner = append(s.inner, m)
+			err = s.objs.Rings.Put(uint32(cpu), m)
+		}
+		var r *ring
+		if err == nil {
+			r, err = mapRing(m)
+		}
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("a ring of %d KiB for CPU %d: %w (a smaller --ring-size may help)", size>>10, cpu, err)
+		}
+		s.perCPU = append(s.perCPU, r)
+	}
+	if s.marks, err = mapRing(s.objs.Marks); err == nil {
+		s.defs, err = mapRing(s.objs.Defs)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	if cfg.Sched {
+		s.SchedError = btfErr
+		if btfErr == nil {
+			s.SchedError = s.attachSched()
+		}
+	}
+	return s, nil
+}
+
+func ringBytes(want, cpus int) int {
+	if want <= 0 {
+		want = min(max(64<<20/cpus, 256<<10), 8<<20)
+	}
+	want = max(want, os.Getpagesize())
+	return 1 << bits.Len(uint(want-1))
+}
+
+// withoutSched takes the scheduler's programs out of the object where they are not wanted or
+// the kernel has no BTF for them; the others need none.
+func (s *Session) withoutSched(spec *ebpf.CollectionSpec, wanted bool) error {
+	var err error
+	if wanted {
+		if _, err = btf.LoadKernelSpec(); err != nil {
+			err = fmt.Errorf("no scheduling events: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", err)
+		}
+	}
+	if wanted && err == nil {
+		return nil
+	}
+	for _, name := range []string{"sched_switch", "sched_wakeup", "sched_wakeup_new"} {
+		// a program that does nothing keeps the object's shape
+		spec.Programs[name].Type = ebpf.SocketFilter
+		spec.Programs[name].AttachTo = ""
+		spec.Programs[name].AttachType = ebpf.AttachNone
+		spec.Programs[name].Instructions = nothing()
+	}
+	return err
+}
+
+func (s *Session) attachSched() error {
+	for _, p := range []*ebpf.Program{s.objs.SchedSwitch, s.objs.SchedWakeup, s.objs.SchedWakeupNew} {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			for _, l := range s.sched {
+				l.Close()
+			}
+			s.sched = nil
+			return fmt.Errorf("no scheduling events: attaching to the kernel's scheduler tracepoints: %w", err)
+		}
+		s.sched = append(s.sched, l)
+	}
+	return nil
+}
+
+// Multi tells whether the kernel has uprobe_multi links.
+func (s *Session) Multi() bool { return s.multi }
+
+// RingBytes returns the size of one CPU's ring.
+func (s *Session) RingBytes() int { return len(s.perCPU[0].data) / 2 }
+
+// Close detaches what is still attached to the kernel and frees the rings. Attachments are
+// closed by their owner before.
+func (s *Session) Close() error {
+	var errs []error
+	for _, l := range s.sched {
+		errs = append(errs, l.Close())
+	}
+	for _, r := range s.perCPU {
+		r.close()
+	}
+	if s.marks != nil {
+		s.marks.close()
+	}
+	if s.defs != nil {
+		s.defs.close()
+	}
+	for _, m := range s.inner {
+		m.Close()
+	}
+	errs = append(errs, s.objs.Close())
+	return errors.Join(errs...)
+}
+
+// Drain empties the rings into e, definitions last: whatever a mark in e refers to was sent
+// before it.
+func (s *Session) Drain(e *Events) {
+	e.reset()
+	for cpu, r := range s.perCPU {
+		if !r.drain(func(rec []byte) { e.perCPU(uint16(cpu), &s.pids, rec) }) {
+			e.Complete = false
+		}
+	}
+	if !s.marks.drain(e.shared) {
+		e.Complete = false
+	}
+	if !s.defs.drain(e.shared) {
+		e.Complete = false
+	}
+}
+
+// Lost returns what was lost since the last call.
+func (s *Session) Lost() (Lost, error) {
+	var now Lost
+	for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads} {
+		var per []uint64
+		if err := s.objs.Lost.Lookup(uint32(i), &per); err != nil {
+			return Lost{}, fmt.Errorf("reading the loss counters: %w", err)
+		}
+		for _, n := range per {
+			*to += n
+		}
+	}
+	d := now.sub(s.lost)
+	s.lost = now
+	return d, nil
+}
+
+// Now returns the clock of all events: CLOCK_BOOTTIME in nanoseconds.
+func Now() int64 {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return ts.Nano()
+}
+
+func kernelLayoutOf(l *engine.Layout) kernelLayout {
+	k := kernelLayout{
+		GraphN_nodes: l.GraphNNodes, GraphNodes: l.GraphNodes, GraphUid: l.GraphUID,
+		TensorSize: min(l.TensorSize, uint16(len(kernelDef{}.Raw))), TensorSrc: l.TensorSrc,
+		MaxSrc: l.MaxSrc, TensorViewSrc: l.TensorViewSrc,
+		ParamsIth: l.ParamsIth, ParamsNth: l.ParamsNth, PlanThreads: l.PlanThreads,
+		BatchN_tokens: l.BatchNTokens, BatchPos: l.BatchPos, BatchSeqId: l.BatchSeqID, BatchLogits: l.BatchLogits,
+		VecBegin: l.VecBegin, VecEnd: l.VecEnd, VecStride: l.VecStride, VecSeqHead: l.VecSeqHead,
+		VecSeqVal: l.VecSeqVal, VecPos: l.VecPos, VecOutput: l.VecOutput,
+	}
+	if l.VecPosIndirect {
+		k.VecPosIndirect = 1
+	}
+	k.Always = wordMask(l.Always, k.TensorSize)
+	k.Own = wordMask(l.OwnData, k.TensorSize)
+	return k
+}
+
+// wordMask marks the 4-byte words of a tensor that the regions cover.
+func wordMask(regions []engine.Region, size uint16) (m [2]uint64) {
+	for _, r := range regions {
+		for off := r.Off &^ 3; off < r.Off+r.Len && off < size; off += 4 {
+			m[off/4/64] |= 1 << (off / 4 % 64)
+		}
+	}
+	return m
+}
+
+var errArch = fmt.Errorf("no eBPF programs for %s: amd64 and arm64 are supported", runtime.GOARCH)

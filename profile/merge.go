@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// merge puts the events of a trace in time order. A recorder drains one ring after the
+// other, so events come as runs by CPU; a drain's watermark says that what is older has been
+// written. A program can be preempted between taking the time and writing, so events are
+// held back for one drain more.
+type merge struct {
+	hits  []trace.Hit
+	marks []trace.Mark
+	sched []trace.Sched
+	seqs  map[batchKey][]trace.StepSeq
+	held  int64 // watermark of the drain before
+}
+
+type batchKey struct {
+	time int64
+	tid  int32
+}
+
+// handler receives events in time order.
+type handler interface {
+	hit(*trace.Hit) error
+	mark(*trace.Mark, []trace.StepSeq) error
+	switched(*trace.Sched) error
+}
+
+func (m *merge) addSeqs(s []trace.StepSeq) {
+	if m.seqs == nil {
+		m.seqs = make(map[batchKey][]trace.StepSeq)
+	}
+	for _, q := range s {
+		k := batchKey{q.Time, q.TID}
+		m.seqs[k] = append(m.seqs[k], q)
+	}
+}
+
+// drained hands on all events older than the watermark before this one.
+func (m *merge) drained(watermark int64, to handler) error {
+	limit := m.held
+	m.held = watermark
+	return m.emit(limit, to)
+}
+
+const endOfTime = int64(^uint64(0) >> 1)
+
+// rest hands on whatever is left.
+func (m *merge) rest(to handler) error { return m.emit(endOfTime, to) }
+
+func (m *merge) emit(limit int64, to handler) error {
+	slices.SortStableFunc(m.hits, func(a, b trace.Hit) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(m.marks, func(a, b trace.Mark) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(m.sched, func(a, b trace.Sched) int { return cmp.Compare(a.Time, b.Time) })
+	var h, k, s int
+	for {
+		th, tk, ts := endOfTime, endOfTime, endOfTime
+		if h < len(m.hits) {
+			th = m.hits[h].Time
+		}
+		if k < len(m.marks) {
+			tk = m.marks[k].Time
+		}
+		if s < len(m.sched) {
+			ts = m.sched[s].Time
+		}
+		t := min(th, tk, ts)
+		if t >= limit || t == endOfTime {
+			break
+		}
+		var err error
+		switch t {
+		case ts: // a thread is on its CPU before it does anything
+			err = to.switched(&m.sched[s])
+			s++
+		case tk:
+			mk := &m.marks[k]
+			var seqs []trace.StepSeq
+			if mk.Kind == trace.MarkStepBegin {
+				key := batchKey{mk.Time, mk.TID}
+				seqs = m.seqs[key]
+				delete(m.seqs, key)
+			}
+			err = to.mark(mk, seqs)
+			k++
+		default:
+			err = to.hit(&m.hits[h])
+			h++
+		}
+		if err != nil {
+			return err
+		}
+	}
+	m.hits = slices.Delete(m.hits, 0, h)
+	m.marks = slices.Delete(m.marks, 0, k)
+	m.sched = slices.Delete(m.sched, 0, s)
+	return nil
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package profile is the model of a recorded run: steps, graphs, operators and threads,
+// and what follows from them. It is pure: it reads a trace and computes.
+package profile
+
+import "github.com/profinfer/profinfer/trace"
+
+// Phase of a step.
+type Phase string
+
+const (
+	Prefill Phase = "prefill" // more than one token a sequence
+	Decode  Phase = "decode"
+	Encode  Phase = "encode"
+	Unknown Phase = "" // the batch could not be read
+)
+
+// Step is one call of the engine that computes a batch.
+type Step struct {
+	ID      int64
+	PID     int32
+	TID     int32
+	Ctx     uint64 // the engine context
+	Entry   string // name of the entry point
+	Phase   Phase
+	Start   int64 // ns, boottime
+	Dur     int64
+	NTokens int32 // -1: unknown
+	NSeqs   int32 // -1: unknown
+	Outputs int32 // tokens whose logits are asked for; -1: unknown
+	Seqs    []trace.StepSeq
+	// Warmup is true of steps that are the engine's own warm-up, as far as it can be told.
+	Graphs int   // graph executions in it
+	OpsDur int64 // sum of its operators' durations
+	Ops    int   // number of operators
+	// Incomplete says what of the step was not seen (lost events), empty if all was.
+	Incomplete string
+}
+
+// Graph is one execution of a graph on one backend.
+type Graph struct {
+	ID      int64
+	Step    int64 // 0: in no step
+	PID     int32
+	TID     int32
+	Split   int // its number in the scheduler's run, from 0
+	Backend string
+	Start   int64
+	Dur     int64
+	Shape   *Shape // nil: not known
+	NNodes  int32
+	Reused  bool // the same graph (identity) as the execution before it in this context
+	Ops     int
+	Aborted bool // ended before its last operator
+}
+
+// Shape is a graph's definition with what follows from it.
+type Shape struct {
+	Index int64 // number in the run, from 1
+	*trace.Shape
+	ByAddr map[uint64]int32 // tensor address to node number
+	// Executed[i]: node i was seen to run. FusedInto[i]: node whose row includes node i, -1 if none.
+	Executed  []bool
+	FusedInto []int32
+}
+
+// Op is one executed operator.
+type Op struct {
+	ID      int64
+	Step    *Step // nil: in no step
+	Graph   *Graph
+	Shape   *Shape
+	Node    int32
+	Fused   []int32 // further nodes that ran with it
+	Op      string  // joined by + when fused
+	Start   int64   // its first thread's begin
+	Dur     int64   // to its last thread's arrival
+	Busy    int64   // sums over threads
+	Wait    int64
+	OffCPU  int64
+	Threads []OpThread
+	// Incomplete: not all of its team's threads were seen.
+	Incomplete bool
+
+	team int // threads of its team
+}
+
+// Imbalance returns max busy / mean busy - 1 over the operator's threads, or -1 if it has none.
+func (o *Op) Imbalance() float64 {
+	if len(o.Threads) == 0 || o.Busy <= 0 {
+		return -1
+	}
+	var m int64
+	for i := range o.Threads {
+		m = max(m, o.Threads[i].Busy)
+	}
+	return float64(m)*float64(len(o.Threads))/float64(o.Busy) - 1
+}
+
+// NodeDef returns the definition of the operator's (first) node.
+func (o *Op) NodeDef() *trace.Node { return &o.Shape.Nodes[o.Node] }
+
+// OpThread is one operator on one thread.
+type OpThread struct {
+	TID    int32
+	Ith    uint16
+	CPU    uint16 // where it began
+	Start  int64
+	Busy   int64 // on a CPU between begin and arrival
+	OffCPU int64 // descheduled between begin and arrival
+	Wait   int64 // from its arrival to the last thread's
+}
+
+// Thread is one thread of a profiled process.
+type Thread struct {
+	PID  int32
+	TID  int32
+	Comm string
+	Role string // main, worker, other
+}
+
+// Header is what a run's beginning tells; it is complete when Replay returns.
+type Header struct {
+	Meta      trace.Meta
+	Processes []trace.Process
+	Exits     []trace.Exit
+	Losses    []trace.Loss
+	Threads   []Thread
+	End       *trace.End // nil: the trace was cut
+	Torn      string     // what the reader found wrong, empty if nothing
+	First     int64      // time of the first and last event
+	Last      int64
+}
+
+// Sink receives a run as it is replayed, in order of completion: operators of a graph
+// before the graph, graphs before their step. Pointers stay valid after the call.
+// An operator's step is complete only once Sink.Step got it.
+type Sink interface {
+	Op(*Op) error
+	Graph(*Graph) error
+	Step(*Step) error
+	Sched(*trace.Sched) error
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Replay reads a trace and hands its steps, graphs and operators to sink, in order of
+// completion. Memory stays bounded by what is under way at one time, not by the trace's
+// length. A torn trace is replayed up to where it is whole; Header.Torn tells.
+//
+// What was only partly seen is not handed on as if it were whole: a step that had begun
+// before the recording, or did not end in it, is left out and counted in Header.Losses
+// ("cut").
+func Replay(r *trace.Reader, sink Sink) (*Header, error) {
+	p := newReplayer(sink)
+	for {
+		b, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := p.block(b); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	p.h.Torn = r.Torn()
+	return &p.h, nil
+}
+
+// replayer is the state machine from hits to operators. It is a function of what it is fed
+// alone.
+type replayer struct {
+	sink  Sink
+	merge merge
+	h     Header
+	procs map[int32]*proc
+	comms map[int32]string
+
+	nextStep, nextGraph, nextOp, nextShape int64
+
+	cutHits, cutMarks    cut // before the first whole step or graph, or after the last
+	unmatched, undefined cut
+}
+
+// cut counts events that belong to nothing that was seen whole.
+type cut struct {
+	n           uint64
+	first, last int64
+}
+
+func (c *cut) add(t int64) {
+	if c.n == 0 {
+		c.first = t
+	}
+	c.n++
+	c.last = t
+}
+
+// proc is one process during replay.
+type proc struct {
+	pid     int32
+	info    *trace.Process
+	shapes  map[uint64]*Shape
+	threads map[int32]*thread
+	open    []*exec
+}
+
+// thread is one thread during replay.
+type thread struct {
+	tid      int32
+	offSince int64 // when it left its CPU; 0: it is on one, or nothing is known
+	off      int64 // time off its CPU so far
+
+	// The operator it is in: its index in exec.cur's threads, offset of off at its begin.
+	exec  *exec
+	slot  int
+	offAt int64
+	in    bool
+
+	steps []*openStep
+	run   *schedRun
+	execs []*exec // graphs it runs, innermost last
+	last  map[lastKey]lastGraph
+
+	ranStep, ranOp bool
+}
+
+type lastKey struct {
+	ctx   uint64
+	split int
+}
+
+type lastGraph struct {
+	shape, uid uint64
+}
+
+// schedRun is one run of the graph scheduler.
+type schedRun struct {
+	ctx    uint64
+	splits int
+}
+
+// openStep is a step that has begun.
+type openStep struct {
+	*Step
+	entry    string
+	implicit bool  // made from the scheduler's run: no entry point is known
+	lastEnd  int64 // end of its last graph
+}
+
+// exec is the execution of a graph on a backend, under way.
+type exec struct {
+	g     *Graph
+	shape *Shape
+	step  *openStep
+	uid   uint64
+	cur   *Op
+	// arrived[i]: thread i of cur reached the barrier at ends[i]; 0: not yet
+	ends   []int64
+	last   int32 // highest node that ran, fused ones included
+	closed bool
+}
+
+func newReplayer(sink Sink) *replayer {
+	return &replayer{sink: sink, procs: make(map[int32]*proc), comms: make(map[int32]string)}
+}
+
+func (p *replayer) proc(pid int32) *proc {
+	q := p.procs[pid]
+	if q == nil {
+		q = &proc{pid: pid, shapes: make(map[uint64]*Shape), threads: make(map[int32]*thread)}
+		p.procs[pid] = q
+	}
+	return q
+}
+
+func (q *proc) thread(tid int32) *thread {
+	t := q.threads[tid]
+	if t == nil {
+		t = &thread{tid: tid}
+		q.threads[tid] = t
+	}
+	return t
+}
+
+func (p *replayer) block(b trace.Block) error {
+	switch {
+	case b.Meta != nil:
+		p.h.Meta = *b.Meta
+	case b.Process != nil:
+		p.process(b.Process)
+	case b.Shape != nil:
+		p.shape(b.Shape)
+	case b.Loss != nil:
+		p.h.Losses = append(p.h.Losses, *b.Loss)
+	case b.Exit != nil:
+		p.h.Exits = append(p.h.Exits, *b.Exit)
+	case b.End != nil:
+		p.h.End = b.End
+	}
+	for _, t := range b.Threads {
+		p.comms[t.TID] = t.Comm
+		p.proc(t.PID).thread(t.TID)
+	}
+	p.merge.hits = append(p.merge.hits, b.Hits...)
+	p.merge.marks = append(p.merge.marks, b.Marks...)
+	p.merge.sched = append(p.merge.sched, b.Sched...)
+	p.merge.addSeqs(b.StepSeqs)
+	if b.Watermark != 0 {
+		return p.merge.drained(b.Watermark, p)
+	}
+	return nil
+}
+
+func (p *replayer) process(i *trace.Process) {
+	q := p.proc(i.PID)
+	info := *i
+	q.info = &info
+	for k := range p.h.Processes {
+		if p.h.Processes[k].PID == i.PID && p.h.Processes[k].StartTime == i.StartTime {
+			p.h.Processes[k] = info
+			return
+		}
+	}
+	p.h.Processes = append(p.h.Processes, info)
+}
+
+func (p *replayer) shape(s *trace.Shape) {
+	q := p.proc(s.PID)
+	if q.shapes[s.ID] != nil {
+		return // told again for readers that begin in the middle
+	}
+	p.nextShape++
+	c := *s
+	sh := &Shape{Index: p.nextShape, Shape: &c, ByAddr: make(map[uint64]int32, len(c.Nodes)),
+		Executed: make([]bool, len(c.Nodes)), FusedInto: make([]int32, len(c.Nodes))}
+	for i := range c.Nodes {
+		sh.FusedInto[i] = -1
+		if i < c.NNodes {
+			sh.ByAddr[c.Nodes[i].Addr] = int32(i)
+		}
+	}
+	q.shapes[s.ID] = sh
+}
+
+func (p *replayer) seen(t int64) {
+	if p.h.First == 0 || t < p.h.First {
+		p.h.First = t
+	}
+	p.h.Last = max(p.h.Last, t)
+}
+
+// switched keeps account of the time threads are off their CPUs.
+func (p *replayer) switched(s *trace.Sched) error {
+	p.seen(s.Time)
+	if s.Kind == trace.SchedSwitch {
+		if q := p.procs[s.PrevPID]; q != nil {
+			t := q.thread(s.PrevTID)
+			t.offSince = s.Time
+			p.comms[s.PrevTID] = s.PrevComm
+		}
+		if q := p.procs[s.NextPID]; q != nil {
+			t := q.thread(s.NextTID)
+			if t.offSince != 0 {
+				t.off += s.Time - t.offSince
+				t.offSince = 0
+			}
+			p.comms[s.NextTID] = s.NextComm
+		}
+	}
+	return p.sink.Sched(s)
+}
+
+func (p *replayer) hit(h *trace.Hit) error {
+	p.seen(h.Time)
+	q := p.proc(h.PID)
+	t := q.thread(h.TID)
+	switch h.Kind {
+	case trace.HitOpEnd:
+		p.opEnd(t, h)
+		return nil
+	case trace.HitFusedWith:
+		p.fusedWith(q, t, h)
+		return nil
+	}
+	x := q.find(t, h.Arg)
+	if x == nil {
+		switch {
+		case len(q.open) == 0:
+			p.cutHits.add(h.Time)
+		case q.open[len(q.open)-1].shape == nil:
+			p.undefined.add(h.Time)
+		default:
+			p.unmatched.add(h.Time)
+		}
+		t.in = false
+		return nil
+	}
+	n := x.shape.ByAddr[h.Arg]
+	if !x.shape.Nodes[n].Executes {
+		// before 2024-12 the loop calls every node, also those that compute nothing
+		t.in = false
+		return nil
+	}
+	return p.opBegin(q, t, x, n, h)
+}
+
+// find returns the graph under way that the tensor belongs to.
+func (q *proc) find(t *thread, addr uint64) *exec {
+	if x := t.exec; x != nil && !x.closed && x.shape != nil {
+		if _, ok := x.shape.ByAddr[addr]; ok {
+			return x
+		}
+	}
+	for i := len(q.open) - 1; i >= 0; i-- {
+		if x := q.open[i]; x.shape != nil {
+			if _, ok := x.shape.ByAddr[addr]; ok {
+				return x
+			}
+		}
+	}
+	return nil
+}
+
+func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) error {
+	o := x.cur
+	if o == nil || o.Node != n || o.has(t.tid) {
+		if err := p.opDone(x); err != nil {
+			return err
+		}
+		p.nextOp++
+		o = &Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: n, Start: h.Time, Op: x.shape.Nodes[n].Op}
+		if x.step != nil {
+			o.Step = x.step.Step
+		}
+		x.cur, x.ends = o, x.ends[:0]
+		x.shape.Executed[n] = true
+		x.last = max(x.last, n)
+	}
+	if int(h.Nth) > len(o.Threads)+1 && cap(o.Threads) < int(h.Nth) {
+		o.Threads = append(make([]OpThread, 0, h.Nth), o.Threads...)
+	}
+	o.Threads = append(o.Threads, OpThread{TID: h.TID, Ith: h.Ith, CPU: h.CPU, Start: h.Time})
+	x.ends = append(x.ends, 0)
+	o.team = max(o.team, int(h.Nth))
+	t.exec, t.slot, t.offAt, t.in, t.ranOp = x, len(o.Threads)-1, t.off, true, true
+	return nil
+}
+
+func (o *Op) has(tid int32) bool {
+	for i := range o.Threads {
+		if o.Threads[i].TID == tid {
+			return true
+		}
+	}
+	return false
+}
+
+// fusedWith adds a further node to the operator that the thread has just begun.
+func (p *replayer) fusedWith(q *proc, t *thread, h *trace.Hit) {
+	if !t.in || t.exec == nil || t.exec.cur == nil {
+		p.unmatched.add(h.Time)
+		return
+	}
+	x, o := t.exec, t.exec.cur
+	n, ok := x.shape.ByAddr[h.Arg]
+	if !ok {
+		p.unmatched.add(h.Time)
+		return
+	}
+	for _, f := range o.Fused {
+		if f == n {
+			return
+		}
+	}
+	o.Fused = append(o.Fused, n)
+	o.Op += "+" + x.shape.Nodes[n].Op
+	x.shape.Executed[n] = true
+	x.shape.FusedInto[n] = o.Node
+	x.last = max(x.last, n)
+}
+
+func (p *replayer) opEnd(t *thread, h *trace.Hit) {
+	if !t.in || t.exec == nil || t.exec.cur == nil || t.slot >= len(t.exec.ends) {
+		// a tensor without elements passes the barrier too, and the closing barrier follows
+		// the last operator's
+		return
+	}
+	x := t.exec
+	th := &x.cur.Threads[t.slot]
+	if th.TID == t.tid && x.ends[t.slot] == 0 {
+		x.ends[t.slot] = h.Time
+		th.OffCPU = t.off - t.offAt
+		th.Busy = h.Time - th.Start - th.OffCPU
+	}
+	t.in = false
+}
+
+// opDone completes the operator under way: all its threads have arrived, or what is missing
+// was lost.
+func (p *replayer) opDone(x *exec) error {
+	o := x.cur
+	if o == nil {
+		return nil
+	}
+	x.cur = nil
+	var last int64
+	for i := range o.Threads {
+		if x.ends[i] == 0 {
+			o.Incomplete = true
+			continue
+		}
+		last = max(last, x.ends[i])
+	}
+	if last == 0 {
+		p.nextOp--
+		return nil // nobody was seen to arrive: its time is not known
+	}
+	o.Dur = last - o.Start
+	for i := range o.Threads {
+		if x.ends[i] == 0 {
+			continue
+		}
+		o.Threads[i].Wait = last - x.ends[i]
+		o.Busy += o.Threads[i].Busy
+		o.OffCPU += o.Threads[i].OffCPU
+		o.Wait += o.Threads[i].Wait
+	}
+	if o.team > len(o.Threads) {
+		o.Incomplete = true
+	}
+	x.g.Ops++
+	if x.step != nil {
+		x.step.Ops++
+		x.step.OpsDur += o.Dur
+		if o.Incomplete && x.step.Incomplete == "" {
+			x.step.Incomplete = "operators that were not seen on all threads"
+		}
+	}
+	return p.sink.Op(o)
+}
+
+func (p *replayer) finish() error {
+	if err := p.merge.rest(p); err != nil {
+		return err
+	}
+	for _, q := range p.procs {
+		for _, t := range q.threads {
+			for _, s := range t.steps {
+				if s.implicit && s.lastEnd != 0 && len(t.execs) == 0 {
+					if err := p.stepDone(t, s, s.lastEnd); err != nil {
+						return err
+					}
+					continue
+				}
+				p.cutMarks.add(s.Start)
+			}
+			for _, x := range t.execs {
+				if x.cur != nil {
+					p.cutHits.add(x.cur.Start)
+				}
+			}
+			role := "other"
+			if t.ranStep {
+				role = "main"
+			} else if t.ranOp {
+				role = "worker"
+			}
+			p.h.Threads = append(p.h.Threads, Thread{PID: q.pid, TID: t.tid, Comm: p.comms[t.tid], Role: role})
+		}
+	}
+	p.loss("cut", "hits", p.cutHits)
+	p.loss("cut", "marks", p.cutMarks)
+	p.loss("learning", "hits", p.undefined)
+	p.loss("unmatched", "hits", p.unmatched)
+	sortThreads(p.h.Threads)
+	return nil
+}
+
+func (p *replayer) loss(why, what string, c cut) {
+	if c.n != 0 {
+		p.h.Losses = append(p.h.Losses, trace.Loss{Start: c.first, End: c.last, Why: why, What: what, Events: c.n, CPU: -1})
+	}
+}
+
+var _ handler = (*replayer)(nil)
+
+func backendOf(q *proc, site uint32) (backend, entry, phase string) {
+	if q.info == nil || int(site) >= len(q.info.Sites) {
+		return "", fmt.Sprintf("site %d", site), ""
+	}
+	s := &q.info.Sites[site]
+	return s.Backend, s.Entry, s.Phase
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// mark handles the boundaries of steps, of the scheduler's runs and of graphs.
+func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
+	p.seen(m.Time)
+	q := p.proc(m.PID)
+	t := q.thread(m.TID)
+	switch m.Kind {
+	case trace.MarkStepBegin:
+		return p.stepBegin(q, t, m, seqs)
+	case trace.MarkStepEnd:
+		return p.stepEnd(q, t, m)
+	case trace.MarkSchedBegin:
+		return p.schedBegin(q, t, m)
+	case trace.MarkSchedEnd:
+		t.run = nil
+		if s := t.step(); s != nil && s.implicit {
+			t.steps = t.steps[:len(t.steps)-1]
+			return p.stepDone(t, s, max(m.Time, s.lastEnd))
+		}
+	case trace.MarkGraphBegin:
+		return p.graphBegin(q, t, m)
+	case trace.MarkGraphEnd:
+		return p.graphEnd(q, t, m)
+	}
+	return nil
+}
+
+func (t *thread) step() *openStep {
+	if len(t.steps) == 0 {
+		return nil
+	}
+	return t.steps[len(t.steps)-1]
+}
+
+// stepBegin opens a step. An entry point that is called by another one (llama_decode by
+// llama_process, say) is the same step.
+func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.StepSeq) error {
+	if s := t.step(); s != nil && s.implicit {
+		t.steps = nil
+		if s.lastEnd != 0 {
+			if err := p.stepDone(t, s, s.lastEnd); err != nil {
+				return err
+			}
+		}
+	}
+	_, entry, phase := backendOf(q, m.Site)
+	if len(t.steps) > 0 {
+		t.steps = append(t.steps, &openStep{Step: t.steps[0].Step, entry: entry})
+		return nil
+	}
+	t.ranStep = true
+	s := &Step{PID: m.PID, TID: m.TID, Ctx: m.Ctx, Entry: entry, Start: m.Time,
+		NTokens: m.NTokens, NSeqs: -1, Outputs: -1, Seqs: seqs}
+	s.NSeqs, s.Outputs = batchOf(seqs)
+	s.Phase = phaseOf(s, phase, m.Type)
+	p.nextStep++
+	s.ID = p.nextStep
+	t.steps = append(t.steps, &openStep{Step: s, entry: entry})
+	return nil
+}
+
+// batchOf counts a batch's sequences and the tokens whose logits are asked for.
+func batchOf(seqs []trace.StepSeq) (n, outputs int32) {
+	if len(seqs) == 0 {
+		return -1, -1
+	}
+	ids := make(map[int32]bool, len(seqs))
+	for _, q := range seqs {
+		ids[q.Seq] = true
+		outputs += q.Outputs
+	}
+	return int32(len(ids)), outputs
+}
+
+// phaseOf: prefill is more than one token a sequence.
+func phaseOf(s *Step, fixed string, typ int32) Phase {
+	switch {
+	case fixed == "encode" || typ == 0:
+		return Encode
+	case s.NTokens < 0:
+		return Unknown
+	}
+	tokens := make(map[int32]int32, len(s.Seqs))
+	for _, q := range s.Seqs {
+		if tokens[q.Seq] += q.NTokens; tokens[q.Seq] > 1 {
+			return Prefill
+		}
+	}
+	if len(s.Seqs) == 0 && s.NTokens > 1 {
+		return Prefill
+	}
+	return Decode
+}
+
+func (p *replayer) stepEnd(q *proc, t *thread, m *trace.Mark) error {
+	_, entry, _ := backendOf(q, m.Site)
+	for i := len(t.steps) - 1; i >= 0; i-- {
+		if t.steps[i].entry != entry {
+			continue
+		}
+		s := t.steps[i]
+		t.steps = t.steps[:i]
+		if i == 0 {
+			return p.stepDone(t, s, m.Time)
+		}
+		return nil
+	}
+	if len(t.steps) == 0 {
+		p.cutMarks.add(m.Time)
+	}
+	return nil
+}
+
+func (p *replayer) stepDone(t *thread, s *openStep, end int64) error {
+	s.Dur = end - s.Start
+	if s.Incomplete == "" && p.lostIn(s.Start, end) {
+		s.Incomplete = "events were lost in it"
+	}
+	return p.sink.Step(s.Step)
+}
+
+// lostIn tells whether operator or boundary events were lost between two times.
+func (p *replayer) lostIn(from, to int64) bool {
+	for i := len(p.h.Losses) - 1; i >= 0; i-- {
+		l := &p.h.Losses[i]
+		if l.End < from {
+			return false // they come in time order
+		}
+		if l.Why == "lost" && (l.What == "hits" || l.What == "marks") && l.Start <= to && l.End >= from {
+			return true
+		}
+	}
+	return false
+}
+
+// schedBegin starts a run of the graph scheduler. Outside of any known entry point it is a
+// step of its own (whisper.cpp, other programs on ggml).
+func (p *replayer) schedBegin(q *proc, t *thread, m *trace.Mark) error {
+	t.run = &schedRun{ctx: m.Ctx}
+	s := t.step()
+	if s != nil && s.implicit {
+		t.steps = t.steps[:len(t.steps)-1]
+		if s.lastEnd != 0 {
+			if err := p.stepDone(t, s, s.lastEnd); err != nil {
+				return err
+			}
+		}
+		s = nil
+	}
+	if s == nil {
+		_, entry, _ := backendOf(q, m.Site)
+		t.ranStep = true
+		p.nextStep++
+		t.steps = append(t.steps, &openStep{implicit: true, entry: entry, Step: &Step{ID: p.nextStep,
+			PID: m.PID, TID: m.TID, Ctx: m.Ctx, Entry: entry, Start: m.Time, NTokens: -1, NSeqs: -1, Outputs: -1}})
+	}
+	return nil
+}
+
+func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
+	backend, _, _ := backendOf(q, m.Site)
+	s := t.step()
+	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.NNodes}
+	x := &exec{g: g, uid: m.UID, last: -1}
+	if s != nil {
+		x.step, g.Step = s, s.ID
+		s.Graphs++
+	}
+	if x.step != nil && len(t.steps) > 0 {
+		x.step = t.steps[0]
+	}
+	key := lastKey{}
+	if t.run != nil {
+		g.Split = t.run.splits
+		t.run.splits++
+		key = lastKey{t.run.ctx, g.Split}
+	} else if s != nil {
+		g.Split = s.Graphs - 1
+		key = lastKey{s.Ctx, g.Split}
+	}
+	if t.last == nil {
+		t.last = make(map[lastKey]lastGraph)
+	}
+	prev, now := t.last[key], lastGraph{m.Shape, m.UID}
+	g.Reused = m.Shape != 0 && prev == now
+	t.last[key] = now
+
+	p.nextGraph++
+	g.ID = p.nextGraph
+	if sh := q.shapes[m.Shape]; sh != nil && (m.NNodes <= 0 || int(m.NNodes) == sh.NNodes) {
+		x.shape, g.Shape = sh, sh
+	}
+	t.execs = append(t.execs, x)
+	q.open = append(q.open, x)
+	return nil
+}
+
+func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
+	if len(t.execs) == 0 {
+		p.cutMarks.add(m.Time)
+		return nil
+	}
+	x := t.execs[len(t.execs)-1]
+	t.execs = t.execs[:len(t.execs)-1]
+	x.closed = true
+	if err := p.opDone(x); err != nil {
+		return err
+	}
+	for i := range q.open {
+		if q.open[i] == x {
+			q.open = slices.Delete(q.open, i, i+1)
+			break
+		}
+	}
+	g := x.g
+	g.Dur = m.Time - g.Start
+	if x.shape != nil && g.Ops > 0 {
+		for i := int(x.last) + 1; i < x.shape.NNodes; i++ {
+			if x.shape.Nodes[i].Executes {
+				g.Aborted = !p.lostIn(g.Start, m.Time)
+				break
+			}
+		}
+	}
+	if x.step != nil {
+		x.step.lastEnd = m.Time
+		if x.shape == nil && x.step.Incomplete == "" {
+			x.step.Incomplete = "a graph without a definition"
+		}
+	}
+	return p.sink.Graph(g)
+}
+
+func sortThreads(ts []Thread) {
+	rank := map[string]int{"main": 0, "worker": 1, "other": 2}
+	slices.SortFunc(ts, func(a, b Thread) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(rank[a.Role], rank[b.Role]), cmp.Compare(a.TID, b.TID))
+	})
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"iter"
+	"time"
+
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
+)
+
+func mapsKeys[K comparable, V any](m map[K]V) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// drain empties the rings into the trace.
+func (r *recorder) drain() error {
+	now := probe.Now()
+	r.session.Drain(&r.events)
+	e := &r.events
+	for i := range e.Defs {
+		r.shapes.add(e.Defs[i])
+	}
+	for _, end := range e.ShapeEnds {
+		p := r.find(int(end.PID))
+		if p == nil || p.decoder == nil {
+			continue
+		}
+		if err := r.w.Shape(r.shapes.end(end, p.decoder)); err != nil {
+			return err
+		}
+	}
+	if err := r.writeMarks(e); err != nil {
+		return err
+	}
+	if err := r.writeHits(e); err != nil {
+		return err
+	}
+	r.sched = r.sched[:0]
+	for i := range e.Sched {
+		s := &e.Sched[i]
+		r.sched = append(r.sched, trace.Sched{Time: s.Time, CPU: s.CPU, Kind: trace.SchedKind(s.Kind), PrevState: s.PrevState,
+			PrevTID: s.PrevTID, PrevPID: s.PrevPID, PrevComm: s.PrevComm, PrevPrio: s.PrevPrio,
+			NextTID: s.NextTID, NextPID: s.NextPID, NextComm: s.NextComm, NextPrio: s.NextPrio})
+	}
+	if err := r.w.Sched(r.sched); err != nil {
+		return err
+	}
+	if err := r.losses(now); err != nil {
+		return err
+	}
+	for _, p := range r.ended {
+		p.att.Detach()
+		p.att.Release()
+	}
+	r.ended = r.ended[:0]
+	if e.Complete {
+		if err := r.w.Drain(now); err != nil {
+			return err
+		}
+	}
+	r.lastDrain = now
+	r.prog.Elapsed = time.Since(r.began)
+	r.prog.Bytes = r.w.Size()
+	r.prog.Waiting = len(r.prog.Engines) == 0
+	if r.opt.Progress != nil {
+		r.opt.Progress(r.prog)
+	}
+	return nil
+}
+
+func (r *recorder) find(pid int) *process {
+	if p := r.procs[pid]; p != nil {
+		return p
+	}
+	for _, p := range r.ended {
+		if p.pid == pid {
+			return p
+		}
+	}
+	return nil
+}
+
+func (r *recorder) writeMarks(e *probe.Events) error {
+	r.marks, r.seqs = r.marks[:0], r.seqs[:0]
+	for i := range e.Seqs {
+		r.seqs = append(r.seqs, trace.StepSeq(e.Seqs[i]))
+	}
+	for i := range e.Marks {
+		m := &e.Marks[i]
+		p := r.find(int(m.PID))
+		if p == nil {
+			continue
+		}
+		site, ok := p.index[m.Site]
+		if !ok {
+			continue // of the program it ran before exec
+		}
+		r.marks = append(r.marks, trace.Mark{Time: m.Time, PID: m.PID, TID: m.TID, CPU: m.CPU, Kind: trace.MarkKind(m.Kind),
+			Site: site, Ctx: m.Ctx, Graph: m.Graph, Shape: m.Shape, UID: m.UID, NNodes: m.NNodes,
+			Threads: m.Threads, NTokens: m.NTokens, Type: m.Type})
+		r.thread(m.PID, m.TID)
+		switch m.Kind {
+		case probe.MarkStepBegin:
+			r.prog.Steps++
+		case probe.MarkSchedBegin:
+			if err := r.backends(p, m.Ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.w.StepSeqs(r.seqs); err != nil {
+		return err
+	}
+	return r.w.Marks(r.marks)
+}
+
+func (r *recorder) writeHits(e *probe.Events) error {
+	r.hits = r.hits[:0]
+	for i := range e.Hits {
+		h := &e.Hits[i]
+		r.hits = append(r.hits, trace.Hit{Time: h.Time, Arg: h.Arg, PID: h.PID, TID: h.TID, CPU: h.CPU,
+			Ith: h.Ith, Nth: h.Nth, Kind: trace.HitKind(h.Kind)})
+		if h.TID != r.lastTID {
+			r.lastTID = h.TID
+			r.thread(h.PID, h.TID)
+		}
+	}
+	r.prog.Hits += uint64(len(r.hits))
+	return r.w.Hits(r.hits)
+}
+
+// thread writes down a thread that is seen for the first time.
+func (r *recorder) thread(pid, tid int32) {
+	if r.threads[tid] {
+		return
+	}
+	r.threads[tid] = true
+	comm, _ := target.ThreadComm(int(pid), int(tid))
+	r.w.Threads([]trace.Thread{{PID: pid, TID: tid, Comm: comm}})
+}
+
+// losses writes what was lost since the last drain.
+func (r *recorder) losses(now int64) error {
+	l, err := r.session.Lost()
+	if err != nil {
+		return err
+	}
+	l.Defs += r.shapes.Dropped
+	r.shapes.Dropped = 0
+	for _, k := range []struct {
+		what string
+		n    uint64
+	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}} {
+		if k.n == 0 {
+			continue
+		}
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "lost", What: k.what, Events: k.n, CPU: -1}); err != nil {
+			return err
+		}
+	}
+	r.lostSum.Hits += l.Hits
+	r.prog.Lost += l.Total()
+	return nil
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package record runs a recording: it finds the engine in the processes it is given, has
+// them probed, drains the events and writes the trace, and counts what was not seen.
+package record
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/profinfer/profinfer/engine"
+)
+
+// Engine makes plans for processes. Package engine/ggml has one.
+type Engine interface {
+	// Plan finds the engine in what the process has mapped now and says how to probe it. The
+	// error is an [*engine.NotFound] where there is none.
+	Plan(pid int) (*engine.Plan, error)
+	// Backends returns what else is to be probed once the address of a graph scheduler is
+	// known: the graph functions of backends that no symbol names. The returned sites refer to
+	// the returned files.
+	Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File, []engine.Site, error)
+}
+
+// Options of a recording.
+type Options struct {
+	Output  string
+	Command []string // to launch; or
+	PIDs    []int    // to attach to
+	Level   engine.Level
+	Sched   bool
+	// Duration ends the recording; 0: it ends with the processes or by the context.
+	Duration  time.Duration
+	RingBytes int    // of one CPU; 0: see probe.Config
+	Tool      string // profinfer's version, for the trace
+	// Progress is called after each drain, if set.
+	Progress func(Progress)
+	// Warn gets messages for the person at the terminal, without a newline.
+	Warn func(string)
+}
+
+// Progress of a recording.
+type Progress struct {
+	Elapsed time.Duration
+	Steps   int
+	Hits    uint64
+	Lost    uint64
+	Bytes   int64
+	// Waiting: no engine was found yet.
+	Waiting bool
+	Engines []string // "llama-bench (1234): llama.cpp 0.7.0"
+}
+
+// Result of a recording that was ended in good order.
+type Result struct {
+	Progress
+	// Status of the command, -1 if there was none or it still runs.
+	Status int
+	Reason string
+	// Recorded: at least one event was written.
+	Recorded    bool
+	Interrupted bool
+}
+
+// NoEngine says that none of the processes has an engine that profinfer knows.
+type NoEngine struct {
+	Looked []Looked
+	Status int // of the command, -1 if there was none
+}
+
+// Looked is a process that was searched.
+type Looked struct {
+	PID  int
+	Comm string
+	Err  error
+}
+
+func (e *NoEngine) Error() string {
+	var b strings.Builder
+	b.WriteString("no inference engine found: nothing was recorded")
+	for i, l := range e.Looked {
+		if i == 8 {
+			fmt.Fprintf(&b, "\n  and %d more processes", len(e.Looked)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s (%d): ", l.Comm, l.PID)
+		b.WriteString(strings.ReplaceAll(l.Err.Error(), "\n", "\n    "))
+	}
+	return b.String()
+}
+
+// Unwrap gives errors.As the reasons.
+func (e *NoEngine) Unwrap() []error {
+	var errs []error
+	for _, l := range e.Looked {
+		errs = append(errs, l.Err)
+	}
+	return errs
+}
+
+// ErrNothing says that an engine was found and probed, and did nothing.
+var ErrNothing = errors.New("the engine computed nothing while it was watched")

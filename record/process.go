@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// process is one process that is watched, and probed once an engine is found in it.
+type process struct {
+	pid    int
+	plan   *engine.Plan
+	att    *probe.Attachment
+	lookup error // why there is no plan
+
+	attached map[siteKey]bool
+	index    map[uint32]uint32 // the session's number of a site to that in info.Sites
+	info     trace.Process
+	files    map[fileKey]int // to info.Files
+	scheds   map[uint64]bool // schedulers whose backends were looked up
+	warned   map[string]bool
+	decoder  engine.Decoder
+	failed   map[siteKey]bool
+}
+
+// siteKey tells whether a site is probed already, whatever number its file has in a plan.
+type siteKey struct {
+	dev, inode, offset uint64
+	role               engine.Role
+	ret                bool
+}
+
+type fileKey struct{ dev, inode uint64 }
+
+func newProcess(pid int) *process {
+	return &process{pid: pid, attached: make(map[siteKey]bool), index: make(map[uint32]uint32),
+		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool), failed: make(map[siteKey]bool)}
+}
+
+// update looks at what the process has mapped now and probes what is new.
+func (r *recorder) update(p *process) error {
+	plan, err := r.engine.Plan(p.pid)
+	if err != nil {
+		if p.plan == nil {
+			p.lookup = err
+		}
+		return nil // whoever it is has no engine, or not yet, or has ended
+	}
+	p.lookup = nil
+	if p.att == nil {
+		p.att, err = r.session.Process(p.pid, &plan.Layout)
+	} else {
+		err = p.att.SetLayout(&plan.Layout)
+	}
+	if err != nil {
+		return err
+	}
+	p.plan, p.decoder = plan, plan.Decode
+	return r.attach(p, plan.Files, plan.Sites)
+}
+
+// attach probes those of the sites that are not probed yet, and writes down what is.
+func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) error {
+	var todo []engine.Site
+	for _, s := range sites {
+		if s.Role.Needs() > r.opt.Level || s.File < 0 || s.File >= len(files) {
+			continue
+		}
+		f := &files[s.File]
+		k := siteKey{f.Dev, f.Inode, s.Offset, s.Role, s.Return}
+		if p.attached[k] || p.failed[k] {
+			continue
+		}
+		p.attached[k] = true
+		todo = append(todo, s)
+		if s.Warning != "" && !p.warned[s.Warning] {
+			p.warned[s.Warning] = true
+			r.warn(fmt.Sprintf("%s: %s", s.Where, s.Warning))
+		}
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	if err := p.att.Attach(files, todo); err != nil {
+		if errors.Is(err, probe.ErrGone) {
+			return nil
+		}
+		return err
+	}
+	r.describe(p, files)
+	return r.w.Process(p.info)
+}
+
+// describe brings the trace's record of the process up to date.
+func (r *recorder) describe(p *process, files []engine.File) {
+	in := &p.info
+	in.PID = int32(p.pid)
+	if st, err := target.ReadStat(p.pid); err == nil {
+		in.StartTime, in.Comm = uint64(st.StartTime), st.Comm
+	}
+	if c, err := target.Cmdline(p.pid); err == nil {
+		in.Cmdline = c
+	}
+	plan := p.plan
+	in.Engine, in.EngineVersion = plan.Engine, plan.EngineVersion
+	in.GGMLVersion, in.GGMLCommit = plan.GGMLVersion, plan.GGMLCommit
+	in.Warnings = plan.Warnings
+	in.Findings = in.Findings[:0:0]
+	for _, f := range plan.Findings {
+		in.Findings = append(in.Findings, trace.Finding(f))
+	}
+	fileOf := func(i int) int {
+		f := &files[i]
+		k := fileKey{f.Dev, f.Inode}
+		n, ok := p.files[k]
+		if !ok {
+			n = len(in.Files)
+			p.files[k] = n
+			in.Files = append(in.Files, trace.File{Path: f.Path, BuildID: f.BuildID, Role: f.Role})
+		}
+		return n
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.att.Sites)) {
+		if _, ok := p.index[id]; ok {
+			continue
+		}
+		s := p.att.Sites[id]
+		p.index[id] = uint32(len(in.Sites))
+		in.Sites = append(in.Sites, trace.Site{File: fileOf(s.File), Offset: s.Offset, Where: s.Where, Insn: s.Insn,
+			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Entry: s.Entry, Phase: s.Phase,
+			Backend: s.Backend, Warning: s.Warning})
+	}
+	in.Attached = probe.Now()
+}
+
+// backends probes the graph functions of the backends of a scheduler seen for the first time.
+func (r *recorder) backends(p *process, sched uint64) error {
+	if sched == 0 || p.scheds[sched] || r.opt.Level < engine.LevelGraph {
+		return nil
+	}
+	p.scheds[sched] = true
+	files, sites, err := r.engine.Backends(p.pid, p.plan, sched)
+	if err != nil {
+		r.note(fmt.Sprintf("%s (%d): graphs of backends other than the CPU are not seen: %v", p.info.Comm, p.pid, err))
+		return nil
+	}
+	return r.attach(p, files, sites)
+}
+
+// reset forgets the program a process ran before exec: its probes went with its memory.
+func (r *recorder) reset(p *process) {
+	if p.att != nil {
+		p.att.Detach()
+		p.att.Release()
+	}
+	*p = *newProcess(p.pid)
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
+)
+
+const (
+	// drainEvery is how often the rings are emptied. On a machine whose cores are all taken the
+	// reader's time is a worker's, so it is rare; rings hold seconds.
+	drainEvery = 100 * time.Millisecond
+	// settle gathers the events of libraries that are mapped one after the other.
+	settle = 3 * time.Millisecond
+)
+
+// recorder is a recording under way.
+type recorder struct {
+	opt     Options
+	engine  Engine
+	session *probe.Session
+	watch   *target.Watcher
+	w       *trace.Writer
+	meta    trace.Meta
+
+	procs   map[int]*process
+	looked  map[int]Looked // processes that ended without an engine
+	ended   []*process     // whose last events may still lie in the rings
+	dirty   map[int]bool
+	shapes  assembler
+	threads map[int32]bool
+	command *target.Command
+
+	events    probe.Events
+	hits      []trace.Hit
+	marks     []trace.Mark
+	sched     []trace.Sched
+	seqs      []trace.StepSeq
+	lastDrain int64
+	lastTID   int32
+	prog      Progress
+	lostSum   probe.Lost
+	began     time.Time
+}
+
+// Run records until the processes have ended, ctx is done, the duration is over, or
+// the trace cannot be written. What was recorded is in the trace in any case.
+//
+// Errors: a *probe.Missing (privilege, kernel feature), a *NoEngine, a *target.LaunchError, ErrNothing, a
+// *trace.WriteError.
+func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
+	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
+		dirty: make(map[int]bool), threads: make(map[int32]bool), began: time.Now()}
+	res := Result{Status: -1}
+	var err error
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched}); err != nil {
+		return res, err
+	}
+	defer r.session.Close()
+	if r.watch, err = target.NewWatcher(); err != nil {
+		r.watch = target.NewPollWatcher(err.Error())
+	}
+	defer r.watch.Close()
+	if r.w, err = trace.Create(opt.Output); err != nil {
+		return res, err
+	}
+	if err := r.begin(); err != nil {
+		r.w.Close(trace.End{Time: probe.Now(), Reason: "failed: " + err.Error(), Status: -1})
+		os.Remove(opt.Output)
+		return r.finishCommand(res), err
+	}
+	runErr := r.loop(ctx, &res)
+	endErr := r.end(&res)
+	res = r.finishCommand(res)
+	closeErr := r.w.Close(trace.End{Time: probe.Now(), Reason: res.Reason, Status: res.Status,
+		Hits: r.prog.Hits, Lost: r.lostSum.Hits})
+	r.prog.Bytes = r.w.Size()
+	res.Progress = r.prog
+	if err := errors.Join(runErr, endErr); err != nil {
+		return res, err
+	}
+	if closeErr != nil {
+		return res, closeErr
+	}
+	if !res.Recorded && !res.Interrupted {
+		return res, r.nothing(res.Status)
+	}
+	return res, nil
+}
+
+// nothing says why nothing was recorded.
+func (r *recorder) nothing(status int) error {
+	e := &NoEngine{Status: status}
+	for _, p := range r.procs {
+		r.forget(p)
+	}
+	for _, pid := range slices.Sorted(mapsKeys(r.looked)) {
+		l := r.looked[pid]
+		if l.Err == nil {
+			os.Remove(r.opt.Output)
+			return ErrNothing
+		}
+		e.Looked = append(e.Looked, l)
+	}
+	os.Remove(r.opt.Output)
+	return e
+}
+
+func (r *recorder) warn(s string) {
+	r.note(s)
+	if r.opt.Warn != nil {
+		r.opt.Warn(s)
+	}
+}
+
+// note keeps a message in the trace.
+func (r *recorder) note(s string) {
+	r.meta.Notes = append(r.meta.Notes, s)
+	r.w.Meta(r.meta)
+}
+
+// begin launches or attaches and writes what the recording is.
+func (r *recorder) begin() error {
+	r.meta = machine()
+	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.opt.Command, r.opt.Level.String()
+	if r.session.SchedError != nil {
+		r.meta.Notes = append(r.meta.Notes, r.session.SchedError.Error())
+		if r.opt.Warn != nil {
+			r.opt.Warn(r.session.SchedError.Error())
+		}
+	}
+	if !r.opt.Sched || r.session.SchedError != nil {
+		r.meta.Extra = map[string]string{"sched": "off"}
+	}
+	if r.watch.Polling != "" {
+		r.meta.Notes = append(r.meta.Notes, r.watch.Polling)
+	}
+	if err := r.w.Meta(r.meta); err != nil {
+		return err
+	}
+	r.lastDrain = probe.Now()
+	pids := r.opt.PIDs
+	if len(r.opt.Command) > 0 {
+		c, err := target.Launch(r.opt.Command, nil)
+		if err != nil {
+			return err
+		}
+		r.command = c
+		pids = []int{c.PID}
+	}
+	for _, pid := range pids {
+		added, err := r.watch.Track(pid)
+		if err != nil && r.command == nil {
+			return err
+		}
+		for _, q := range added {
+			r.procs[q] = newProcess(q)
+			r.dirty[q] = true
+		}
+	}
+	if r.command != nil {
+		return nil
+	}
+	if err := r.updateDirty(); err != nil {
+		return err
+	}
+	for _, p := range r.procs {
+		if p.plan != nil {
+			return nil
+		}
+	}
+	for _, p := range r.procs {
+		r.forget(p)
+	}
+	e := &NoEngine{Status: -1}
+	for _, pid := range slices.Sorted(mapsKeys(r.looked)) {
+		e.Looked = append(e.Looked, r.looked[pid])
+	}
+	return e
+}
+
+func (r *recorder) loop(ctx context.Context, res *Result) error {
+	drain := time.NewTicker(drainEvery)
+	defer drain.Stop()
+	settled := time.NewTimer(0)
+	defer settled.Stop()
+	waiting := true
+	var done <-chan struct{}
+	if r.command != nil {
+		done = r.command.Done()
+	}
+	var deadline <-chan time.Time
+	if r.opt.Duration > 0 {
+		t := time.NewTimer(r.opt.Duration)
+		defer t.Stop()
+		deadline = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			res.Interrupted, res.Reason = true, "interrupted"
+			return nil
+		case <-deadline:
+			res.Reason = "the time is over"
+			return nil
+		case <-done:
+			// what it left running in the background is not waited for, as under perf
+			res.Reason = "the command ended"
+			return nil
+		case ev, ok := <-r.watch.Events():
+			if !ok {
+				return errors.New("the watch over processes broke off")
+			}
+			r.happened(ev)
+			if len(r.dirty) > 0 && !waiting {
+				settled.Reset(settle)
+				waiting = true
+			}
+			if r.command == nil && len(r.procs) == 0 {
+				res.Reason = "the process ended"
+				return nil
+			}
+		case <-settled.C:
+			waiting = false
+			if err := r.updateDirty(); err != nil {
+				return err
+			}
+		case <-drain.C:
+			if err := r.drain(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// happened takes an event of a watched process.
+func (r *recorder) happened(ev target.Event) {
+	p := r.procs[ev.PID]
+	switch ev.Kind {
+	case target.EventFork:
+		if p == nil {
+			r.procs[ev.PID] = newProcess(ev.PID)
+		}
+		r.dirty[ev.PID] = true
+	case target.EventExec:
+		if p == nil {
+			r.procs[ev.PID] = newProcess(ev.PID)
+		} else {
+			r.reset(p)
+		}
+		r.dirty[ev.PID] = true
+	case target.EventMmap:
+		if p == nil {
+			r.procs[ev.PID] = newProcess(ev.PID)
+		}
+		r.dirty[ev.PID] = true
+	case target.EventExit:
+		if p != nil {
+			r.forget(p)
+			delete(r.procs, ev.PID)
+			delete(r.dirty, ev.PID)
+			if p.att != nil {
+				r.ended = append(r.ended, p)
+				r.w.Exit(trace.Exit{PID: int32(ev.PID), Time: ev.Time})
+			}
+		}
+	case target.EventLost:
+		for pid := range r.procs {
+			r.dirty[pid] = true
+		}
+	}
+}
+
+const maxLooked = 256
+
+// forget keeps what was found out about a process that is no longer watched.
+func (r *recorder) forget(p *process) {
+	if len(r.looked) < maxLooked {
+		comm := p.info.Comm
+		if comm == "" {
+			comm, _ = target.Comm(p.pid)
+		}
+		if comm == "" {
+			comm = "process"
+		}
+		r.looked[p.pid] = Looked{PID: p.pid, Comm: comm, Err: p.lookup}
+	}
+}
+
+func (r *recorder) updateDirty() error {
+	for pid := range r.dirty {
+		delete(r.dirty, pid)
+		p := r.procs[pid]
+		if p == nil {
+			continue
+		}
+		had := p.plan != nil
+		if err := r.update(p); err != nil {
+			return err
+		}
+		if p.plan != nil && !had {
+			r.prog.Engines = append(r.prog.Engines, fmt.Sprintf("%s (%d): %s %s", p.info.Comm, pid, p.plan.Engine, p.plan.EngineVersion))
+			for _, w := range p.plan.Warnings {
+				if !p.warned[w] {
+					p.warned[w] = true
+					r.warn(w)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// end detaches, takes what is left in the rings and, like perf, ends the command.
+func (r *recorder) end(res *Result) error {
+	var errs []error
+	for _, p := range r.procs {
+		if p.att != nil {
+			errs = append(errs, p.att.Detach())
+		}
+	}
+	// twice: a program that was under way at the first time has written by the second
+	errs = append(errs, r.drain(), r.drain())
+	res.Recorded = r.prog.Hits > 0 || r.prog.Steps > 0
+	return errors.Join(errs...)
+}
+
+// finishCommand waits for the command, after an end by interrupt or time asking it to end.
+func (r *recorder) finishCommand(res Result) Result {
+	if r.command == nil {
+		return res
+	}
+	if res.Reason != "the command ended" {
+		select {
+		case <-r.command.Done():
+		case <-time.After(2 * time.Second):
+			r.command.Signal(syscall.SIGTERM)
+		}
+	}
+	if st, err := r.command.Wait(); err == nil {
+		res.Status = st
+	}
+	return res
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"debug/elf"
+	"encoding/binary"
+)
+
+// Unwind information: .eh_frame is a list of records, each a length (4 bytes), an id (4
+// bytes; 0: a CIE, else an FDE: the distance back to its CIE), and a body. Linux Standard
+// Base, "Exception Frames"; pointer encodings DW_EH_PE_*.
+
+// unwindFunctions reads the extents of all functions in .eh_frame.
+func (e *ELF) unwindFunctions() ([]Function, error) {
+	addr, b, err := e.ehFrame()
+	if err != nil || b == nil {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	encodings := map[int]uint8{} // of CIEs, by position
+	var out []Function
+	for at := 0; at+8 <= len(b); {
+		n := int64(le.Uint32(b[at:]))
+		body := at + 4
+		if n == 0 {
+			break // the terminator
+		}
+		if n == 0xffffffff || int64(body)+n > int64(len(b)) || n < 4 {
+			return out, e.errf("its unwind information is damaged at %#x", addr+uint64(at))
+		}
+		end := body + int(n)
+		id := le.Uint32(b[body:])
+		if id == 0 {
+			if enc, ok := cieEncoding(b[body+4 : end]); ok {
+				encodings[at] = enc
+			}
+		} else if enc, ok := encodings[body-int(id)]; ok {
+			if f, ok := fdeRange(b[body+4:end], addr+uint64(body+4), enc); ok {
+				out = append(out, f)
+			}
+		}
+		at = end
+	}
+	return out, nil
+}
+
+// ehFrame finds .eh_frame by its section, or by the header that the loader's unwinder uses.
+func (e *ELF) ehFrame() (addr uint64, b []byte, err error) {
+	if s, ok := e.section(".eh_frame"); ok && s.typ != elf.SHT_NOBITS {
+		b, err = e.bytesAt(s.off, s.size)
+		return s.addr, b, err
+	}
+	for _, s := range e.segs {
+		if s.typ != elf.PT_GNU_EH_FRAME {
+			continue
+		}
+		// version 1, encoding of the pointer that follows, of the count, of the table
+		var h [8]byte
+		if err := e.ReadAddr(s.addr, h[:]); err != nil {
+			return 0, nil, err
+		}
+		if h[0] != 1 || h[1] != 0x1b { // pcrel | sdata4, the only one linkers write
+			return 0, nil, e.errf("its unwind header is of an unknown kind (%d, %#x)", h[0], h[1])
+		}
+		addr = s.addr + 4 + uint64(int64(int32(binary.LittleEndian.Uint32(h[4:]))))
+		off, ok := e.FileOffset(addr)
+		if !ok {
+			return 0, nil, e.errf("its unwind information is not in the file")
+		}
+		n := e.endOfSegment(off) - off
+		b, err = e.bytesAt(off, n)
+		return addr, b, err
+	}
+	return 0, nil, nil
+}
+
+// endOfSegment is the file offset at which the segment holding off ends.
+func (e *ELF) endOfSegment(off uint64) uint64 {
+	for _, s := range e.segs {
+		if s.typ == elf.PT_LOAD && off >= s.off && off-s.off < s.filesz {
+			return s.off + s.filesz
+		}
+	}
+	return off
+}
+
+// cieEncoding finds how a CIE's FDEs encode addresses ('R' of the augmentation).
+func cieEncoding(b []byte) (uint8, bool) {
+	if len(b) < 2 {
+		return 0, false
+	}
+	version := b[0]
+	aug := cString(b, 1)
+	b = b[min(len(b), 1+len(aug)+1):]
+	if aug == "" {
+		return 0, true // absolute addresses of 8 bytes
+	}
+	if aug[0] != 'z' {
+		return 0, false
+	}
+	var ok bool
+	if b, ok = skipLEB(b); !ok { // code alignment
+		return 0, false
+	}
+	if b, ok = skipLEB(b); !ok { // data alignment
+		return 0, false
+	}
+	if version == 1 { // return address register
+		if len(b) < 1 {
+			return 0, false
+		}
+		b = b[1:]
+	} else if b, ok = skipLEB(b); !ok {
+		return 0, false
+	}
+	if b, ok = skipLEB(b); !ok { // length of the augmentation's data
+		return 0, false
+	}
+	for _, c := range aug[1:] {
+		switch c {
+		case 'R':
+			if len(b) < 1 {
+				return 0, false
+			}
+			return b[0], true
+		case 'L':
+			if len(b) < 1 {
+				return 0, false
+			}
+			b = b[1:]
+		case 'P':
+			if len(b) < 1 {
+				return 0, false
+			}
+			n := encodedSize(b[0])
+			if n == 0 || len(b) < 1+n {
+				return 0, false
+			}
+			b = b[1+n:]
+		case 'S', 'B', 'G': // signal frame, arm64 pointer authentication: no data
+		default:
+			return 0, false
+		}
+	}
+	return 0, true
+}
+
+func skipLEB(b []byte) ([]byte, bool) {
+	for i, c := range b {
+		if i > 9 {
+			break
+		}
+		if c&0x80 == 0 {
+			return b[i+1:], true
+		}
+	}
+	return nil, false
+}
+
+// encodedSize is the size of a pointer in an encoding of fixed size, 0 for others.
+func encodedSize(enc uint8) int {
+	switch enc & 0xf {
+	case 0x0, 0x4, 0xc: // absptr, udata8, sdata8
+		return 8
+	case 0x2, 0xa: // udata2, sdata2
+		return 2
+	case 0x3, 0xb: // udata4, sdata4
+		return 4
+	}
+	return 0
+}
+
+// fdeRange reads an FDE's first address and length; at is the address of b.
+func fdeRange(b []byte, at uint64, enc uint8) (Function, bool) {
+	n := encodedSize(enc)
+	if n == 0 || len(b) < 2*n {
+		return Function{}, false
+	}
+	var start uint64
+	switch enc & 0x70 {
+	case 0x00:
+	case 0x10: // relative to where it stands
+		start = at
+	default:
+		return Function{}, false
+	}
+	start += encodedValue(b, enc)
+	size := encodedValue(b[n:], enc&0x7) // the length is unsigned
+	if size == 0 || start+size < start {
+		return Function{}, false
+	}
+	return Function{Start: start, End: start + size, Unwind: true}, true
+}
+
+func encodedValue(b []byte, enc uint8) uint64 {
+	le := binary.LittleEndian
+	switch enc & 0xf {
+	case 0x2:
+		return uint64(le.Uint16(b))
+	case 0x3:
+		return uint64(le.Uint32(b))
+	case 0xa:
+		return uint64(int64(int16(le.Uint16(b))))
+	case 0xb:
+		return uint64(int64(int32(le.Uint32(b))))
+	}
+	return le.Uint64(b)
+}

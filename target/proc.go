@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process ids are those of profinfer's own pid namespace everywhere: what /proc shows.
+
+// ErrNoProcess says that there is no such process (any more).
+var ErrNoProcess = errors.New("no such process")
+
+// procError puts an error of a file below /proc into words.
+func procError(pid int, what string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+		if _, serr := os.Stat("/proc/self/stat"); serr != nil {
+			return fmt.Errorf("process %d: /proc is not mounted here: %w", pid, err)
+		}
+		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("process %d: not allowed to read %s (it belongs to another user or is protected; run as root): %w", pid, what, err)
+	}
+	return fmt.Errorf("process %d: reading %s: %w", pid, what, err)
+}
+
+// readProc reads a file below /proc/PID; at most 64 MiB of it.
+func readProc(pid int, name string) ([]byte, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
+	if err != nil {
+		return nil, procError(pid, "/proc/"+strconv.Itoa(pid)+"/"+name, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 64<<20))
+	if err != nil {
+		return nil, procError(pid, "/proc/"+strconv.Itoa(pid)+"/"+name, err)
+	}
+	return b, nil
+}
+
+// Mapping is one line of /proc/PID/maps.
+type Mapping struct {
+	Start, End uint64 // addresses in the process; End is not part of it
+	Offset     uint64 // of Start in the file
+	Dev        uint64 // as stat's st_dev
+	Inode      uint64 // 0: no file
+	Path       string // as the process's own mount namespace names it; "[heap]" and the like
+	Perms      string // "r-xp"
+	Deleted    bool   // the file has no name any more (removed or replaced)
+}
+
+// Exec says whether code can run there.
+func (m Mapping) Exec() bool { return len(m.Perms) >= 3 && m.Perms[2] == 'x' }
+
+// Maps reads what a process has mapped, in order of address. A process that has ended
+// but was not waited for has nothing.
+func Maps(pid int) ([]Mapping, error) {
+	b, err := readProc(pid, "maps")
+	if err != nil {
+		return nil, err
+	}
+	var out []Mapping
+	for line := range bytes.Lines(b) {
+		m, err := parseMapping(strings.TrimSuffix(string(line), "\n"))
+		if err != nil {
+			return out, fmt.Errorf("process %d: %w", pid, err)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// parseMapping reads "start-end perms offset major:minor inode   path", see proc_pid_maps(5).
+func parseMapping(line string) (Mapping, error) {
+	var m Mapping
+	bad := func() (Mapping, error) { return m, fmt.Errorf("cannot read the mapping %q", line) }
+	rest := line
+	field := func() string {
+		var f string
+		f, rest, _ = strings.Cut(rest, " ")
+		return f
+	}
+	from, to, ok := strings.Cut(field(), "-")
+	if !ok {
+		return bad()
+	}
+	m.Perms = field()
+	off := field()
+	major, minor, ok := strings.Cut(field(), ":")
+	if !ok {
+		return bad()
+	}
+	inode := field()
+	var errs [6]error
+	m.Start, errs[0] = strconv.ParseUint(from, 16, 64)
+	m.End, errs[1] = strconv.ParseUint(to, 16, 64)
+	m.Offset, errs[2] = strconv.ParseUint(off, 16, 64)
+	maj, err3 := strconv.ParseUint(major, 16, 32)
+	mnr, err4 := strconv.ParseUint(minor, 16, 32)
+	errs[3], errs[4] = err3, err4
+	m.Inode, errs[5] = strconv.ParseUint(inode, 10, 64)
+	for _, err := range errs {
+		if err != nil {
+			return bad()
+		}
+	}
+	m.Dev = unix.Mkdev(uint32(maj), uint32(mnr))
+	m.Path, m.Deleted = cleanPath(strings.ReplaceAll(strings.TrimLeft(rest, " "), `\012`, "\n"))
+	if m.Inode == 0 {
+		m.Deleted = false
+	}
+	return m, nil
+}
+
+// cleanPath takes the kernel's mark off the path of a file without a name.
+func cleanPath(p string) (string, bool) {
+	if s, ok := strings.CutSuffix(p, " (deleted)"); ok {
+		return s, true
+	}
+	return p, false
+}
+
+// ExecutableFiles picks one executable mapping of each distinct file (device and inode) out
+// of a process's mappings, the first of each, in order of address.
+func ExecutableFiles(maps []Mapping) []Mapping {
+	type key struct{ dev, inode uint64 }
+	seen := map[key]bool{}
+	var out []Mapping
+	for _, m := range maps {
+		k := key{m.Dev, m.Inode}
+		if !m.Exec() || m.Inode == 0 || seen[k] {
+			continue
+		}
+		seen[k] = true
+		out = append(out, m)
+	}
+	return out
+}
+
+// FindMapping finds the mapping that an address lies in; maps are in order.
+func FindMapping(maps []Mapping, addr uint64) (Mapping, bool) {
+	i := sort.Search(len(maps), func(i int) bool { return maps[i].End > addr })
+	if i < len(maps) && addr >= maps[i].Start {
+		return maps[i], true
+	}
+	return Mapping{}, false
+}
+
+// FileOffset is the offset in the mapping's file of an address in the process.
+func (m Mapping) FileOffset(addr uint64) uint64 { return addr - m.Start + m.Offset }
+
+// RuntimeAddr is where the byte at offset off of the file that m maps lies in the process: in
+// m or in another of its mappings of the same file. False where it is not mapped.
+func (m Mapping) RuntimeAddr(maps []Mapping, off uint64) (uint64, bool) {
+	for _, o := range maps {
+		if o.Dev == m.Dev && o.Inode == m.Inode && off >= o.Offset && off-o.Offset < o.End-o.Start {
+			return o.Start + (off - o.Offset), true
+		}
+	}
+	return 0, false
+}
+
+// OpenMapped opens the very file that a process has mapped, also where it was replaced or
+// removed since, or lies in another mount namespace. The path returned opens the same file
+// as long as the process keeps the mapping. The caller closes the file.
+func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
+	if m.Inode == 0 {
+		return nil, "", fmt.Errorf("process %d: %s at %#x is no file", pid, orAnon(m.Path), m.Start)
+	}
+	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
+	f, err := openRegular(link)
+	if err == nil {
+		if sameFile(f, m) {
+			return f, link, nil
+		}
+		f.Close()
+		err = errors.New("another file is mapped there now")
+	}
+	// map_files asks for CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; the name as the process
+	// sees it serves where the file still has one.
+	if m.Deleted {
+		if perr := alive(pid); perr != nil {
+			return nil, "", perr
+		}
+		return nil, "", fmt.Errorf("%s, which process %d has mapped, was removed or replaced since; reading it through %s failed (needs root or CAP_CHECKPOINT_RESTORE): %w", m.Path, pid, link, err)
+	}
+	byName := fmt.Sprintf("/proc/%d/root%s", pid, m.Path)
+	f, nerr := openRegular(byName)
+	if nerr != nil {
+		if perr := alive(pid); perr != nil {
+			return nil, "", perr
+		}
+		return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: %w; nor through %s: %w", m.Path, pid, nerr, link, err)
+	}
+	if !sameFile(f, m) {
+		f.Close()
+		return nil, "", fmt.Errorf("%s is not the file that process %d has mapped: it was replaced since; reading the old one through %s failed (needs root or CAP_CHECKPOINT_RESTORE): %w", m.Path, pid, link, err)
+	}
+	return f, byName, nil
+}
+
+func orAnon(p string) string {
+	if p == "" {
+		return "anonymous memory"
+	}
+	return p
+}
+
+// openRegular opens a file for reading without waiting: a path can be a pipe by now.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return f, nil
+}
+
+// sameFile compares device and inode. Filesystems with a device number of their own for
+// each subvolume or layer (btrfs, overlay: major 0) show another one in maps than in stat:
+// there the inode has to do.
+func sameFile(f *os.File, m Mapping) bool {
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return false
+	}
+	return st.Ino == m.Inode && (st.Dev == m.Dev || unix.Major(m.Dev) == 0 || unix.Major(st.Dev) == 0)
+}
+
+// alive is nil for a process that exists, zombies included.
+func alive(pid int) error {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+		return procError(pid, "/proc", err)
+	}
+	return nil
+}
+
+// Stat is what /proc/PID/stat tells.
+type Stat struct {
+	Comm      string
+	State     byte // R, S, D, T, Z, X ...
+	Parent    int
+	Threads   int
+	StartTime time.Duration // since boot (CLOCK_BOOTTIME), to 10 ms
+}
+
+// userHZ: the kernel shows times in 1/100 s on every architecture that is supported here.
+const userHZ = 100
+
+// ReadStat reads a process's parent, state, start and number of threads.
+func ReadStat(pid int) (Stat, error) {
+	b, err := readProc(pid, "stat")
+	if err != nil {
+		return Stat{}, err
+	}
+	return parseStat(string(b))
+}
+
+// parseStat reads proc_pid_stat(5). The second field, in parentheses, can hold anything.
+func parseStat(s string) (Stat, error) {
+	open, end := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')')
+	if open < 0 || end < open {
+		return Stat{}, fmt.Errorf("cannot read a process's state from %q", s)
+	}
+	f := strings.Fields(s[end+1:]) // f[0] is field 3, the state
+	if len(f) < 20 || len(f[0]) != 1 {
+		return Stat{}, fmt.Errorf("cannot read a process's state from %q", s)
+	}
+	parent, err1 := strconv.Atoi(f[1])
+	threads, err2 := strconv.Atoi(f[17])
+	ticks, err3 := strconv.ParseInt(f[19], 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Stat{}, fmt.Errorf("cannot read a process's state: %w", err)
+	}
+	return Stat{Comm: s[open+1 : end], State: f[0][0], Parent: parent, Threads: threads,
+		StartTime: time.Duration(ticks) * (time.Second / userHZ)}, nil
+}
+
+// Ended says whether the whole process has ended, waited for or not.
+func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
+
+// ParentPID is a process's parent.
+func ParentPID(pid int) (int, error) {
+	s, err := ReadStat(pid)
+	return s.Parent, err
+}
+
+// StartTime is when a process started, since boot, to 10 ms: with the pid it identifies
+// a process for good.
+func StartTime(pid int) (time.Duration, error) {
+	s, err := ReadStat(pid)
+	return s.StartTime, err
+}
+
+// Comm is the name of a process's main thread, at most 15 bytes, chosen by the process.
+func Comm(pid int) (string, error) {
+	b, err := readProc(pid, "comm")
+	return strings.TrimSuffix(string(b), "\n"), err
+}
+
+// ThreadComm is the name of one thread.
+func ThreadComm(pid, tid int) (string, error) {
+	b, err := readProc(pid, fmt.Sprintf("task/%d/comm", tid))
+	return strings.TrimSuffix(string(b), "\n"), err
+}
+
+// Cmdline is a process's command and its arguments as the process shows them now; none for
+// kernel threads and zombies.
+func Cmdline(pid int) ([]string, error) {
+	b, err := readProc(pid, "cmdline")
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00"), nil
+}
+
+// Exe is the path of a process's executable as its mount namespace names it.
+func Exe(pid int) (string, error) {
+	p, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return "", procError(pid, "its executable", err)
+	}
+	p, _ = cleanPath(p)
+	return p, nil
+}
+
+// Threads lists the ids of a process's threads in order.
+func Threads(pid int) ([]int, error) {
+	return numbersIn(pid, fmt.Sprintf("/proc/%d/task", pid))
+}
+
+// Processes lists all processes that /proc shows, in order.
+func Processes() ([]int, error) { return numbersIn(0, "/proc") }
+
+func numbersIn(pid int, dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, procError(pid, dir, err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, procError(pid, dir, err)
+	}
+	var out []int
+	for _, n := range names {
+		if v, err := strconv.Atoi(filepath.Base(n)); err == nil {
+			out = append(out, v)
+		}
+	}
+	sort.Ints(out)
+	return out, nil
+}
+
+// ReadMem fills buf from a process's memory. What cannot be read in full is an error.
+func ReadMem(pid int, addr uint64, buf []byte) error {
+	if len(buf) == 0 {
+		return nil
+	}
+	local := []unix.Iovec{{Base: &buf[0]}}
+	local[0].SetLen(len(buf))
+	remote := []unix.RemoteIovec{{Base: uintptr(addr), Len: len(buf)}}
+	n, err := unix.ProcessVMReadv(pid, local, remote, 0)
+	if err == nil && n == len(buf) {
+		return nil
+	}
+	if errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
+	}
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+		return readMemFile(pid, addr, buf)
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("process %d: reading %d bytes of its memory at %#x: %w", pid, len(buf), addr, err)
+}
+
+// readMemFile reads through /proc/PID/mem, which some sandboxes allow where they refuse
+// process_vm_readv.
+func readMemFile(pid int, addr uint64, buf []byte) error {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return procError(pid, "its memory", err)
+	}
+	defer f.Close()
+	if addr > 1<<63-1 {
+		return fmt.Errorf("process %d: %#x is no address of a process", pid, addr)
+	}
+	if n, err := f.ReadAt(buf, int64(addr)); n < len(buf) {
+		return fmt.Errorf("process %d: reading %d bytes of its memory at %#x: %w", pid, len(buf), addr, err)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"slices"
+	"time"
+)
+
+// How often /proc is looked at: often while something is going on, else rarely.
+const (
+	pollBusy = 100 * time.Millisecond
+	pollIdle = time.Second
+	pollCalm = 10 * time.Second // without news for that long: idle
+)
+
+// pollSource finds out by looking what the kernel does not tell.
+type pollSource struct {
+	w     *Watcher
+	known map[int]*polled
+	skip  map[int]bool // processes that are not tracked ones' children
+}
+
+// polled is what a process looked like last time.
+type polled struct {
+	start   time.Duration
+	exe     string
+	comm    string
+	threads []int
+	files   map[mapKey]bool
+}
+
+type mapKey struct{ dev, inode, start uint64 }
+
+// NewPollWatcher starts a watcher that needs no privilege: it looks at /proc, ten times a
+// second while something happens. What comes and goes between two looks is not seen, and
+// times are those of the look. why says why the kernel is not asked to tell.
+func NewPollWatcher(why string) *Watcher {
+	w := newWatcher()
+	w.Polling = why
+	if why == "" {
+		w.Polling = "looking at /proc"
+	}
+	w.stop = func() {}
+	s := &pollSource{w: w, known: map[int]*polled{}, skip: map[int]bool{}}
+	go s.run()
+	return w
+}
+
+func (s *pollSource) run() {
+	defer close(s.w.ended)
+	defer close(s.w.events)
+	last := time.Now()
+	wait := pollBusy
+	for {
+		select {
+		case <-s.w.done:
+			return
+		case <-time.After(wait):
+		}
+		out := s.look()
+		if len(out) > 0 {
+			last = time.Now()
+		}
+		if !s.w.deliver(out) {
+			return
+		}
+		wait = pollBusy
+		if time.Since(last) > pollCalm {
+			wait = pollIdle
+		}
+	}
+}
+
+// look compares all tracked processes with what they were.
+func (s *pollSource) look() []Event {
+	w := s.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.tracked) == 0 {
+		return nil
+	}
+	now := boottime()
+	var out []Event
+	for _, pid := range s.pids() {
+		st, err := ReadStat(pid)
+		if err != nil || st.Ended() {
+			delete(w.tracked, pid)
+			delete(s.known, pid)
+			out = append(out, Event{Time: now, Kind: EventExit, PID: pid, TID: pid})
+			continue
+		}
+		out = s.compare(pid, st, now, out)
+	}
+	var added []int
+	w.adopt(s.skip, &added)
+	for _, pid := range added {
+		st, err := ReadStat(pid)
+		if err != nil {
+			delete(w.tracked, pid)
+			continue
+		}
+		out = append(out, Event{Time: now, Kind: EventFork, PID: pid, TID: pid, PPID: st.Parent})
+		out = s.compare(pid, st, now, out)
+	}
+	return out
+}
+
+func (s *pollSource) pids() []int {
+	out := make([]int, 0, len(s.w.tracked))
+	for pid := range s.w.tracked {
+		out = append(out, pid)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// compare reports what is new about a process. The first look only learns, except for
+// what is mapped: that is reported, as a child may have mapped it before it was seen.
+func (s *pollSource) compare(pid int, st Stat, now int64, out []Event) []Event {
+	old := s.known[pid]
+	if old != nil && old.start != st.StartTime { // the number was used again
+		out = append(out, Event{Time: now, Kind: EventExit, PID: pid, TID: pid})
+		delete(s.w.tracked, pid)
+		delete(s.known, pid)
+		return out
+	}
+	exe, _ := Exe(pid) // none for another user's process: then execs are not seen
+	cur := &polled{start: st.StartTime, exe: exe, comm: st.Comm, files: map[mapKey]bool{}}
+	cur.threads, _ = Threads(pid)
+	exec := old != nil && old.exe != exe
+	switch {
+	case exec:
+		out = append(out, Event{Time: now, Kind: EventExec, PID: pid, TID: pid, Comm: st.Comm})
+	case old != nil && old.comm != st.Comm:
+		out = append(out, Event{Time: now, Kind: EventComm, PID: pid, TID: pid, Comm: st.Comm})
+	}
+	maps, err := Maps(pid)
+	if err != nil {
+		maps = nil
+		if old != nil {
+			cur.files = old.files
+		}
+	}
+	for _, m := range maps {
+		k := mapKey{m.Dev, m.Inode, m.Start}
+		if !m.Exec() || m.Inode == 0 {
+			continue
+		}
+		cur.files[k] = true
+		if old == nil || exec || !old.files[k] {
+			out = append(out, Event{Time: now, Kind: EventMmap, PID: pid, TID: pid, Path: m.Path, Deleted: m.Deleted,
+				Dev: m.Dev, Inode: m.Inode, Start: m.Start, Len: m.End - m.Start, Offset: m.Offset})
+		}
+	}
+	if old != nil && !exec {
+		for _, tid := range cur.threads {
+			if !slices.Contains(old.threads, tid) {
+				out = append(out, Event{Time: now, Kind: EventThread, PID: pid, TID: tid})
+			}
+		}
+		for _, tid := range old.threads {
+			if !slices.Contains(cur.threads, tid) {
+				out = append(out, Event{Time: now, Kind: EventThreadExit, PID: pid, TID: tid})
+			}
+		}
+	}
+	s.known[pid] = cur
+	return out
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// What the first version of the format wrote must be read for ever, and to the same
+// content. -update is for a new golden file only: never replace an old one.
+func TestGolden(t *testing.T) {
+	path, want := filepath.Join("testdata", "v1.pinf"), filepath.Join("testdata", "v1.json")
+	if *update {
+		w, err := Create(path)
+		must(t, err)
+		writeSample(t, w)
+	}
+	r, err := Open(path)
+	must(t, err)
+	defer r.Close()
+	got, err := json.Marshal(collect(t, r))
+	must(t, err)
+	got = append(got, '\n')
+	if p := r.Problems(); p != nil {
+		t.Error(p)
+	}
+	if *update {
+		must(t, os.WriteFile(want, got, 0o644))
+	}
+	b, err := os.ReadFile(want)
+	must(t, err)
+	if string(b) != string(got) {
+		t.Errorf("%s reads otherwise than %s says: the format changed", path, want)
+	}
+	es, err := r.Index()
+	must(t, err)
+	if len(es) != 75 {
+		t.Errorf("%d blocks in its index", len(es))
+	}
+	if _, ok := r.footer(); !ok {
+		t.Error("its index cannot be read")
+	}
+}

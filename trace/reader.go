@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Block is one block of a trace. Of the fields after Count, those that its type names are set.
+//
+// The slices belong to the reader and are valid until its next call; what the pointers
+// point to stays valid.
+type Block struct {
+	Type        Type
+	Segment     bool  // a segment begins here: a reader may begin here too
+	Offset      int64 // in the file
+	First, Last int64 // of its events, ns; a definition is stamped with when it was written
+	Count       int
+
+	Meta      *Meta
+	Process   *Process
+	Threads   []Thread // to be added to those told before, or to replace them
+	Shape     *Shape
+	Hits      []Hit
+	Marks     []Mark
+	StepSeqs  []StepSeq
+	Sched     []Sched
+	Loss      *Loss
+	Exit      *Exit
+	End       *End
+	Watermark int64 // of a drain: all events before this time stand before this block
+}
+
+// Reader reads a trace block by block, in the order of the file. It is not for use by
+// several goroutines at once.
+//
+// Damage does not end it: a block that is not whole is reported by [Reader.Problems] and
+// left out, and reading goes on at the next whole one.
+type Reader struct {
+	// Repeats asks for definitions that the file repeats, too. Without it a definition is
+	// delivered once.
+	Repeats bool
+
+	in     *source
+	f      *os.File
+	name   string
+	header FileHeader
+	want   uint64 // bit a type
+
+	dec  *zstd.Decoder
+	raw  []byte
+	hits hitDecoder
+	mark markDecoder
+	seqs seqDecoder
+	sch  schedDecoder
+
+	seen     map[sameKey]struct{}
+	segment  bool // a segment began with a block that was not delivered
+	nextSeq  uint32
+	seqKnown bool
+	unknown  map[Type]bool
+	wasted   int64 // bytes checked in vain
+
+	problems []string
+	more     int // problems beyond those kept
+	torn     string
+}
+
+// sameKey tells repeated definitions.
+type sameKey struct {
+	t           Type
+	sum         uint32
+	raw, stored uint32
+}
+
+const maxProblems = 64
+
+// Open opens the trace path.
+func Open(path string) (*Reader, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no trace: %w; record one with: profinfer record -o %s -- COMMAND", err, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the trace: %w", err)
+	}
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		f.Close()
+		return nil, fmt.Errorf("%s is a directory, %w; name the file that profinfer record wrote", path, ErrNotTrace)
+	}
+	r, err := newReader(f, path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r.f = f
+	return r, nil
+}
+
+// NewReader reads a trace from in. Where in is an io.Seeker, it begins at in's offset 0
+// and blocks that are not wanted are jumped over.
+func NewReader(in io.Reader) (*Reader, error) {
+	name := "the input"
+	if f, ok := in.(interface{ Name() string }); ok {
+		name = f.Name()
+	}
+	return newReader(in, name)
+}
+
+func newReader(in io.Reader, name string) (*Reader, error) {
+	r := &Reader{in: newSource(in), name: name, want: ^uint64(0), seen: map[sameKey]struct{}{}}
+	b := r.in.peek(fileHeaderSize)
+	if r.in.err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, r.in.err)
+	}
+	if err := r.begin(b); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// begin checks the file's header.
+func (r *Reader) begin(b []byte) error {
+	switch {
+	case len(b) == 0:
+		return fmt.Errorf("%s is an %w: its recording ended before anything was written; record it again", r.name, ErrEmpty)
+	case len(b) < len(fileMagic) || string(b[:len(fileMagic)]) != fileMagic:
+		return fmt.Errorf("%s is %w (%s); name a file that profinfer record wrote", r.name, ErrNotTrace, looksLike(b))
+	case len(b) < fileHeaderSize:
+		return fmt.Errorf("%s is an %w: it was cut in its first %d bytes; record it again", r.name, ErrEmpty, fileHeaderSize)
+	}
+	h, ok := parseFileHeader(b)
+	switch {
+	case !ok:
+		r.problem("the file's header is damaged; it is read as version %d.%d", Major, Minor)
+		h = FileHeader{Major: Major, Minor: Minor}
+	case h.Major > Major || h.Major == 0:
+		return fmt.Errorf("%s is a %w: its format is %d.%d, this profinfer reads up to %d; update profinfer",
+			r.name, ErrNewer, h.Major, h.Minor, Major)
+	case h.Incompat&^knownIncompat != 0:
+		return fmt.Errorf("%s is a %w: it needs features %#x that this profinfer does not know; update profinfer",
+			r.name, ErrNewer, h.Incompat&^knownIncompat)
+	}
+	r.header = h
+	r.in.skip(fileHeaderSize)
+	r.seqKnown, r.nextSeq = true, 0
+	return nil
+}
+
+// looksLike says, for an error message, what a file that is no trace begins with.
+func looksLike(b []byte) string {
+	for _, k := range [...]struct{ magic, what string }{
+		{"\x7fELF", "it is a program"}, {"PERFILE2", "it is a recording of perf"}, {"\x28\xb5\x2f\xfd", "it is compressed with zstd: unpack it first"},
+		{"\x1f\x8b", "it is compressed with gzip: unpack it first"}, {"PAR1", "it is a Parquet file"}, {"GGUF", "it is a model"},
+	} {
+		if len(b) >= len(k.magic) && string(b[:len(k.magic)]) == k.magic {
+			return k.what
+		}
+	}
+	return fmt.Sprintf("it begins with %q", b[:min(len(b), 16)])
+}
+
+// Close releases the reader and the file that Open opened.
+func (r *Reader) Close() error {
+	if r.dec != nil {
+		r.dec.Close()
+		r.dec = nil
+	}
+	if r.f != nil {
+		return r.f.Close()
+	}
+	return nil
+}
+
+// Header returns the file's header.
+func (r *Reader) Header() FileHeader { return r.header }
+
+// Want limits Next to blocks of these types; with none, to no type at all. The others
+// are passed over unread, so damage in them is not noticed.
+func (r *Reader) Want(types ...Type) {
+	r.want = 0
+	for _, t := range types {
+		if t < 64 {
+			r.want |= 1 << t
+		}
+	}
+}
+
+// Torn tells what was dropped at the end of the file because its last block is not
+// whole; empty if nothing was, or if the end was not reached yet.
+func (r *Reader) Torn() string { return r.torn }
+
+// Problems tells what was found wrong so far, in words: damage, gaps, and what Torn tells.
+func (r *Reader) Problems() []string {
+	ps := append([]string(nil), r.problems...)
+	if r.more > 0 {
+		ps = append(ps, fmt.Sprintf("and %d more", r.more))
+	}
+	return ps
+}
+
+func (r *Reader) problem(format string, args ...any) {
+	if len(r.problems) >= maxProblems {
+		r.more++
+		return
+	}
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// Next returns the next block; io.EOF at the end. Other errors come from the input.
+func (r *Reader) Next() (Block, error) {
+	for {
+		h, off, err := r.nextHeader()
+		if err != nil {
+			return Block{}, err
+		}
+		if b, ok := r.block(&h, off); ok {
+			return b, nil
+		}
+	}
+}
+
+// nextHeader goes to the next block whose header is whole.
+func (r *Reader) nextHeader() (h blockHeader, off int64, err error) {
+	damaged := false // what was passed over
+	from := r.in.off
+	for {
+		b := r.in.peek(blockHeaderSize)
+		if r.in.err != nil {
+			return h, 0, fmt.Errorf("reading %s at byte %d: %w", r.name, r.in.off, r.in.err)
+		}
+		if h.parse(b) && h.Stored <= maxRaw && h.Raw <= maxRaw {
+			break
+		}
+		if len(b) == 0 {
+			if damaged {
+				r.tear(from)
+			}
+			return h, 0, io.EOF
+		}
+		damaged = true
+		if r.in.skip(1); !r.in.find(blockMagic) && r.in.err == nil {
+			r.tear(from)
+			return h, 0, io.EOF
+		}
+	}
+	off = r.in.off
+	switch {
+	case damaged:
+		r.problem("bytes %d to %d are damaged and were left out", from, off-1)
+	case r.seqKnown && h.Seq != r.nextSeq:
+		r.problem("%d blocks are missing before byte %d", h.Seq-r.nextSeq, off)
+	}
+	r.seqKnown, r.nextSeq = true, h.Seq+1
+	return h, off, nil
+}
+
+// tear notes that the file from offset from on is no whole block.
+func (r *Reader) tear(from int64) {
+	if r.torn != "" {
+		return
+	}
+	r.torn = fmt.Sprintf("the trace was cut in the middle of a block: its last %d bytes were dropped", r.in.off-from)
+	r.problem("%s", r.torn)
+}
+
+func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r.want&(1<<t) != 0 }
+
+// block reads the block of h, which stands at off, where the input is. It returns false
+// if the block is not wanted or not whole; the input is then where to go on.
+func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
+	known := h.Type >= TypeMeta && h.Type <= TypeEnd
+	if !known && h.Type != typeIndex && h.Type != typeTrailer && !r.unknown[h.Type] {
+		if r.unknown == nil {
+			r.unknown = map[Type]bool{}
+		}
+		if len(r.unknown) < maxProblems {
+			r.unknown[h.Type] = true
+			r.problem("blocks of %v were left out: they are of a newer profinfer", h.Type)
+		}
+	}
+	if !r.wants(h.Type) {
+		if n := r.in.skip(blockHeaderSize + int64(h.Stored)); n < blockHeaderSize+int64(h.Stored) && r.in.err == nil {
+			r.tear(off)
+		}
+		return Block{}, false
+	}
+	b := r.in.peek(blockHeaderSize + int(h.Stored))
+	if len(b) < blockHeaderSize+int(h.Stored) {
+		// The end, or else a block that was not written to its end and others after it.
+		r.in.skip(blockHeaderSize)
+		r.damaged(off, int64(len(b)))
+		return Block{}, false
+	}
+	stored := b[blockHeaderSize:]
+	if checksum(stored) != h.Sum {
+		if r.wasted < 256<<20 {
+			r.wasted += int64(h.Stored)
+			r.in.skip(blockHeaderSize) // whole blocks may stand in what was taken for its payload
+		} else {
+			r.in.skip(int64(len(b)))
+		}
+		r.problem("the %v block at byte %d is damaged and was left out", h.Type, off)
+		r.resync()
+		return Block{}, false
+	}
+	key := sameKey{h.Type, h.Sum, h.Raw, h.Stored}
+	_, seen := r.seen[key]
+	if !known || seen && h.Flags&flagRepeat != 0 && !r.Repeats {
+		r.segment = r.segment || h.Flags&flagSegment != 0 // the next one begins it
+		r.in.skip(int64(len(b)))
+		return Block{}, false
+	}
+	blk := Block{Type: h.Type, Segment: r.segment || h.Flags&flagSegment != 0, Offset: off, First: h.First, Last: h.Last, Count: int(h.Count)}
+	err := r.decode(h, stored, &blk)
+	r.in.skip(int64(len(b)))
+	if err != nil {
+		r.problem("the %v block at byte %d cannot be read (%v) and was left out", h.Type, off, err)
+		return Block{}, false
+	}
+	r.segment = false
+	switch h.Type {
+	case TypeMeta, TypeProcess, TypeThreads, TypeShape:
+		r.seen[key] = struct{}{}
+	}
+	return blk, true
+}
+
+// damaged handles a block at off of which only n bytes are there.
+func (r *Reader) damaged(off, n int64) {
+	if r.in.err != nil {
+		return // the next call tells it
+	}
+	if r.resync() {
+		r.problem("the block at byte %d was not written to its end and was left out", off)
+		return
+	}
+	if r.in.err == nil {
+		r.tear(off)
+	}
+}
+
+// resync goes to the next whole header; at the end of the input it returns false.
+func (r *Reader) resync() bool {
+	r.seqKnown = false
+	var h blockHeader
+	for r.in.find(blockMagic) {
+		if b := r.in.peek(blockHeaderSize); h.parse(b) {
+			return true
+		}
+		r.in.skip(1)
+	}
+	return false
+}
+
+// unpack returns the payload of a block. It is valid until the next call.
+func (r *Reader) unpack(h *blockHeader, stored []byte) ([]byte, error) {
+	switch h.Codec {
+	case codecNone:
+		if h.Raw != h.Stored {
+			return nil, errors.New("its lengths differ")
+		}
+		return stored, nil
+	case codecZstd:
+	default:
+		return nil, fmt.Errorf("its codec %d is of a newer profinfer", h.Codec)
+	}
+	if r.dec == nil {
+		dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(maxRaw), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return nil, err
+		}
+		r.dec = dec
+	}
+	if cap(r.raw) < int(h.Raw) {
+		r.raw = make([]byte, 0, h.Raw)
+	}
+	p, err := r.dec.DecodeAll(stored, r.raw[:0:h.Raw])
+	if err != nil {
+		return nil, err
+	}
+	if len(p) != int(h.Raw) {
+		return nil, errors.New("its length is wrong")
+	}
+	return p, nil
+}
+
+// SeekOffset goes to the block at an offset that [Reader.Index] or [Block.Offset] told. What was
+// delivered before may be delivered again. It fails with ErrSeek if the input is no file.
+func (r *Reader) SeekOffset(offset int64) error {
+	if err := r.in.seek(max(offset, fileHeaderSize)); err != nil {
+		return fmt.Errorf("%s: %w", r.name, err)
+	}
+	r.seqKnown = offset <= fileHeaderSize
+	r.nextSeq = 0
+	r.torn, r.segment = "", false
+	clear(r.seen)
+	return nil
+}
+
+// SeekTime goes to the last segment that begins at or before time t (ns), or to the
+// beginning of the trace.
+func (r *Reader) SeekTime(t int64) error {
+	es, err := r.Index()
+	if err != nil {
+		return err
+	}
+	off := int64(fileHeaderSize)
+	for i := range es {
+		if es[i].Segment && es[i].First <= t {
+			off = es[i].Offset
+		}
+	}
+	return r.SeekOffset(off)
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trace is profinfer's file: blocks of hits, marks, scheduling events and
+// definitions, append-only and readable up to its last whole block. It needs no eBPF
+// and reads on any system.
+//
+// A recording is raw: what the probes saw, when and on which thread. What follows
+// from it (operators, their times) is computed by package profile.
+package trace
+
+// All times are nanoseconds of CLOCK_BOOTTIME, all sizes bytes.
+
+// HitKind says what a thread did.
+type HitKind uint8
+
+const (
+	HitOpBegin   HitKind = 1 // begins the operator of the tensor at Arg
+	HitOpFused   HitKind = 2 // begins a fused operator whose first node is at Arg
+	HitFusedWith HitKind = 3 // directly after HitOpFused: the second node is at Arg
+	HitOpEnd     HitKind = 4 // arrives at the barrier that ends an operator; Arg is the thread pool
+)
+
+// Hit is one operator-level event of one thread.
+type Hit struct {
+	Time int64
+	Arg  uint64
+	PID  int32
+	TID  int32
+	CPU  uint16
+	Ith  uint16 // number of the thread in its team, of a begin
+	Nth  uint16 // size of the team, of a begin
+	Kind HitKind
+}
+
+// MarkKind says what a mark is.
+type MarkKind uint8
+
+const (
+	MarkStepBegin  MarkKind = 1
+	MarkStepEnd    MarkKind = 2
+	MarkSchedBegin MarkKind = 3
+	MarkSchedEnd   MarkKind = 4
+	MarkGraphBegin MarkKind = 5
+	MarkGraphEnd   MarkKind = 6
+)
+
+// Mark is a step, scheduler or graph boundary.
+type Mark struct {
+	Time int64
+	PID  int32
+	TID  int32
+	CPU  uint16
+	Kind MarkKind
+	Site uint32 // index into Process.Sites of the process's latest Process record
+
+	// Ctx is the engine context (step), the scheduler (sched) or the backend object
+	// (graph; 0 if not known).
+	Ctx uint64
+	// Graph is the graph's address (sched and graph begin).
+	Graph uint64
+	// Shape identifies the graph's shape within the process (graph begin): Shape.ID. 0: unknown.
+	Shape uint64
+	// UID is the engine's own identity of the graph; 0: none.
+	UID    uint64
+	NNodes int32 // graph begin
+	// Threads of the computation as planned (graph begin); 0: unknown.
+	Threads int32
+	// NTokens of the batch (step begin); -1: unknown.
+	NTokens int32
+	// Type argument of the entry point, where it has one (llama_process: 0 encode, 1 decode); -1: none.
+	Type int32
+}
+
+// StepSeq is one sequence's part of a step's batch. It belongs to the step begin mark with
+// the same Time and TID.
+type StepSeq struct {
+	Time    int64
+	TID     int32
+	Seq     int32
+	NTokens int32
+	Pos     int32 // position of its first token in the batch; -1: not told
+	Outputs int32 // tokens whose logits are asked for
+}
+
+// SchedKind tells switches from wake-ups.
+type SchedKind uint8
+
+const (
+	SchedSwitch SchedKind = 1
+	SchedWakeup SchedKind = 2
+)
+
+// Sched is one scheduler event on a CPU or thread that matters.
+//
+// Of a switch: Prev left the CPU in state PrevState, Next runs now. Of a wake-up: Prev
+// is the waker, Next the thread woken, CPU the one it will run on.
+type Sched struct {
+	Time      int64
+	CPU       uint16
+	Kind      SchedKind
+	PrevState uint32 // task state as the kernel has it; 0: still runnable (preempted)
+	PrevTID   int32
+	PrevPID   int32 // thread group; 0 if not known
+	PrevComm  string
+	PrevPrio  int32
+	NextTID   int32
+	NextPID   int32
+	NextComm  string
+	NextPrio  int32
+}
+
+// Meta describes the recording. It is written at the start, and again when something in it
+// became known.
+type Meta struct {
+	SchemaVersion int               `json:"schema_version"`
+	Tool          string            `json:"tool"` // profinfer's version
+	Command       []string          `json:"command,omitempty"`
+	Start         int64             `json:"start_ns"`
+	Realtime      int64             `json:"realtime_ns"` // CLOCK_REALTIME at Start
+	BootID        string            `json:"boot_id"`
+	Host          string            `json:"host"`
+	Kernel        string            `json:"kernel"`
+	Arch          string            `json:"arch"`
+	CPU           string            `json:"cpu"`
+	Cores         int               `json:"cores"`
+	MemBytes      int64             `json:"mem_bytes"`
+	Level         string            `json:"level"`
+	ProbeCost     map[string]int64  `json:"probe_cost_ns,omitempty"` // by cost class, measured at start
+	Notes         []string          `json:"notes,omitempty"`         // what is degraded, in words
+	Extra         map[string]string `json:"extra,omitempty"`
+}
+
+// Site is a probe site as recorded.
+type Site struct {
+	File    int    `json:"file"`
+	Offset  uint64 `json:"offset"`
+	Where   string `json:"where"`
+	Insn    string `json:"insn"`
+	Class   string `json:"class"`
+	Role    string `json:"role"`
+	Return  bool   `json:"return,omitempty"`
+	Entry   string `json:"entry,omitempty"`
+	Phase   string `json:"phase,omitempty"`
+	Backend string `json:"backend,omitempty"`
+	Warning string `json:"warning,omitempty"`
+}
+
+// File is an ELF file of the engine.
+type File struct {
+	Path    string `json:"path"`
+	BuildID string `json:"build_id,omitempty"`
+	Role    string `json:"role"`
+}
+
+// Finding is how a fact about the engine was found.
+type Finding struct {
+	What   string `json:"what"`
+	Value  string `json:"value"`
+	How    string `json:"how"`
+	Differ string `json:"differ,omitempty"`
+}
+
+// Process is one profiled process and how it was probed.
+type Process struct {
+	PID           int32     `json:"pid"`
+	StartTime     uint64    `json:"start_time"` // clock ticks since boot: tells a reused PID apart
+	Comm          string    `json:"comm"`
+	Cmdline       []string  `json:"cmdline"`
+	Engine        string    `json:"engine"`
+	EngineVersion string    `json:"engine_version,omitempty"`
+	GGMLVersion   string    `json:"ggml_version,omitempty"`
+	GGMLCommit    string    `json:"ggml_commit,omitempty"`
+	Files         []File    `json:"files"`
+	Sites         []Site    `json:"sites"`
+	Findings      []Finding `json:"findings"`
+	Warnings      []string  `json:"warnings,omitempty"`
+	Attached      int64     `json:"attached_ns"` // when all its probes stood
+}
+
+// Thread is one thread seen.
+type Thread struct {
+	PID  int32  `json:"pid"`
+	TID  int32  `json:"tid"`
+	Comm string `json:"comm"`
+}
+
+// Node is one tensor of a graph shape.
+type Node struct {
+	Name      string    `json:"name"`
+	Op        string    `json:"op"`
+	Type      string    `json:"type"`
+	Ne        [4]int64  `json:"ne"`
+	Nb        [4]uint64 `json:"nb"`
+	Src       []int32   `json:"src,omitempty"` // node numbers: nodes first, leaves numbered on
+	ViewSrc   int32     `json:"view_src"`      // node number; -1: no view, or of a tensor outside the shape
+	Addr      uint64    `json:"addr"`          // the tensor's own address
+	Data      uint64    `json:"data"`
+	Leaf      bool      `json:"leaf,omitempty"`
+	Executes  bool      `json:"executes,omitempty"`
+	BlockSize int64     `json:"block_size,omitempty"` // elements of the type's block
+	TypeSize  int64     `json:"type_size,omitempty"`  // its bytes
+	Params    []int32   `json:"params,omitempty"`
+}
+
+// Shape is the definition of a graph: its nodes in graph order, then its leaves.
+type Shape struct {
+	PID    int32  `json:"pid"`
+	ID     uint64 `json:"id"`
+	NNodes int    `json:"n_nodes"`
+	Nodes  []Node `json:"nodes"`
+	// Incomplete says what is missing of the definition, empty if nothing.
+	Incomplete string `json:"incomplete,omitempty"`
+}
+
+// Loss is a span that was not fully seen.
+type Loss struct {
+	Start  int64  `json:"start_ns"`
+	End    int64  `json:"end_ns"`
+	Why    string `json:"why"` // lost, throttled, learning, filtered
+	Events uint64 `json:"events"`
+	What   string `json:"what,omitempty"` // "hits", "marks", "definitions", "sched"
+	CPU    int    `json:"cpu"`            // -1: not of one CPU
+}
+
+// Exit is the end of a profiled process.
+type Exit struct {
+	PID  int32 `json:"pid"`
+	Time int64 `json:"time_ns"`
+}
+
+// End closes a recording in good order. A trace without it was cut.
+type End struct {
+	Time   int64  `json:"time_ns"`
+	Reason string `json:"reason"` // "interrupted", "the command ended", "the process ended", "duration", ...
+	Status int    `json:"status"` // of the command, -1 if there was none
+	// Hits and Lost are the totals of operator-level events.
+	Hits uint64 `json:"hits"`
+	Lost uint64 `json:"lost"`
+}

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	defaultRepeat = 5 * time.Second
+	// What is buffered is written when it is this old, by the wall clock or by watermarks:
+	// with a caller that drains every 100 ms, all but the last second survives a kill.
+	flushAfter = 750 * time.Millisecond
+	// Records are cut into blocks of about so many bytes, before packing.
+	cutBytes = 192 << 10
+	cutCount = 1 << 16
+	// After so many bytes of records a drain is written at once, so that a reader that sorts
+	// between watermarks needs little memory.
+	drainBytes = 1 << 20
+	// encode this many records before looking at sizes
+	addChunk = 1024
+)
+
+// Writer writes a recording. Its methods may be called by several goroutines; none
+// starts one. The slices and records passed in are not kept.
+//
+// The first failure to write ends the recording: what stands in the file is whole blocks,
+// and every further call returns the same [WriteError].
+type Writer struct {
+	// Repeat is how much time of the recording passes between two segments, that is, points at
+	// which a reader may begin. 0 means 5 s. Set it before the first record.
+	Repeat time.Duration
+
+	mu     sync.Mutex
+	w      io.Writer
+	f      *os.File // not nil: w is this regular file
+	name   string
+	pos    int64 // bytes written
+	seq    uint32
+	err    error
+	broken bool // a part of a block stands at the end and cannot be taken away
+	closed bool
+
+	enc *zstd.Encoder
+	raw []byte // payload before packing
+	out []byte // block as it is written
+
+	hits  hitEncoder
+	marks markEncoder
+	seqs  seqEncoder
+	sched schedEncoder
+
+	oldest     time.Time // when the oldest thing that is buffered came in; zero: nothing is
+	pending    int64     // watermark to be written; noTime: none
+	watermark  int64     // latest watermark told
+	drained    int64     // latest watermark written
+	sinceDrain int       // bytes of records written since then
+	latest     int64     // latest event time told
+	kept       int64     // latest event time or watermark written
+	start      int64     // of the recording
+
+	segStart int64 // noTime: not known yet
+	segFlag  bool  // the next block begins a segment
+	defs     definitions
+	index    indexEncoder
+}
+
+const noTime = math.MinInt64
+
+// WriteError says that a recording could not be written to its end.
+type WriteError struct {
+	Path string // of the trace
+	// Kept is how much of the recording, from its start, is in the file; negative: nothing.
+	Kept time.Duration
+	Err  error
+}
+
+func (e *WriteError) Error() string {
+	err := e.Err
+	var pe *fs.PathError
+	if errors.As(err, &pe) { // it names the file again
+		err = pe.Err
+	}
+	if e.Kept < 0 {
+		return fmt.Sprintf("writing %s: %v; nothing was recorded", e.Path, err)
+	}
+	return fmt.Sprintf("writing %s: %v; what was recorded until %.1f s is kept", e.Path, err, e.Kept.Seconds())
+}
+
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// Create begins a recording in the file path, which is emptied if it exists. It does not
+// write to anything but a regular file.
+func Create(path string) (*Writer, error) {
+	if st, err := os.Stat(path); err == nil {
+		if err := regular(path, st); err != nil {
+			return nil, err
+		}
+	}
+	// Not O_WRONLY: definitions that fell out of the cache are read back.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create the trace: %w; name another file with -o", err)
+	}
+	if st, err := f.Stat(); err == nil {
+		err = regular(path, st)
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	w := NewWriter(f)
+	w.f, w.name = f, path
+	if err := w.header(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func regular(path string, st fs.FileInfo) error {
+	switch {
+	case st.IsDir():
+		return fmt.Errorf("cannot create the trace %s: it is a directory; name a file with -o", path)
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("cannot create the trace %s: it is not a regular file, it will not be overwritten; name another with -o", path)
+	}
+	return nil
+}
+
+// NewWriter begins a recording on w, to which each block is written in one call. Nothing is
+// written before the first block is. Close does not close w.
+func NewWriter(w io.Writer) *Writer {
+	tw := &Writer{w: w, name: "the trace", pending: noTime, watermark: noTime, drained: noTime,
+		latest: noTime, kept: noTime, start: noTime, segStart: noTime, segFlag: true}
+	if f, ok := w.(interface{ Name() string }); ok {
+		tw.name = f.Name()
+	}
+	tw.hits.columns = newColumns(hitColumns)
+	tw.marks.columns = newColumns(markColumns)
+	tw.seqs.columns = newColumns(seqColumns)
+	tw.sched = newSchedEncoder()
+	tw.defs.init()
+	tw.index.columns = newColumns(indexColumns)
+	return tw
+}
+
+// header writes the file's header, once.
+func (w *Writer) header() error {
+	if w.pos > 0 || w.err != nil {
+		return w.err
+	}
+	h := FileHeader{Major: Major, Minor: Minor}
+	n, err := w.w.Write(h.append(nil))
+	if err != nil {
+		return w.fail(n, err)
+	}
+	w.pos = fileHeaderSize
+	return nil
+}
+
+// fail notes the first error. n bytes of a block were written: they are taken away again.
+func (w *Writer) fail(n int, err error) error {
+	e := &WriteError{Path: w.name, Kept: -1, Err: err}
+	if w.kept != noTime && w.start != noTime {
+		e.Kept = time.Duration(max(0, w.kept-w.start))
+	}
+	w.err = e
+	if n > 0 {
+		w.broken = !w.cut()
+	}
+	return e
+}
+
+// cut takes away what stands after the last whole block.
+func (w *Writer) cut() bool {
+	if w.f == nil || w.f.Truncate(w.pos) != nil {
+		return false
+	}
+	_, err := w.f.Seek(w.pos, io.SeekStart)
+	return err == nil
+}
+
+// packDefinition compresses w.raw, a definition, if a reader will take it.
+func (w *Writer) packDefinition(h *blockHeader) error {
+	if n := objects(w.raw); n > maxObjects {
+		return fmt.Errorf("a %v definition of %d parts is too large for a trace (limit %d)", h.Type, n, maxObjects)
+	}
+	return w.pack(h)
+}
+
+// pack compresses w.raw into w.out, behind the room for a header.
+func (w *Writer) pack(h *blockHeader) error {
+	if len(w.raw) > maxRaw {
+		return fmt.Errorf("a %v definition of %d MiB is too large for a trace (limit %d MiB)", h.Type, len(w.raw)>>20, maxRaw>>20)
+	}
+	if w.enc == nil {
+		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(512<<10), zstd.WithEncoderCRC(false))
+		if err != nil {
+			return err
+		}
+		w.enc = enc
+	}
+	h.Raw = uint32(len(w.raw))
+	w.out = resize(w.out, blockHeaderSize)
+	h.Codec = codecNone
+	if len(w.raw) > 64 {
+		w.out = w.enc.EncodeAll(w.raw, w.out)
+		h.Codec = codecZstd
+	}
+	if h.Codec == codecNone || len(w.out)-blockHeaderSize >= len(w.raw) {
+		w.out = append(w.out[:blockHeaderSize], w.raw...)
+		h.Codec = codecNone
+	}
+	h.Stored = uint32(len(w.out) - blockHeaderSize)
+	h.Sum = checksum(w.out[blockHeaderSize:])
+	return nil
+}
+
+// emit completes the header in front of w.out and writes the block.
+func (w *Writer) emit(h *blockHeader) error {
+	if err := w.header(); err != nil {
+		return err
+	}
+	h.Seq = w.seq
+	h.Flags &^= flagSegment
+	if w.segFlag && h.Type != typeIndex && h.Type != typeTrailer {
+		h.Flags |= flagSegment
+	}
+	h.put(w.out)
+	n, err := w.w.Write(w.out)
+	if err == nil && n < len(w.out) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return w.fail(n, err)
+	}
+	if h.Type != typeIndex && h.Type != typeTrailer {
+		w.segFlag = false
+		w.index.add(h, w.pos)
+	}
+	w.pos += int64(n)
+	w.seq++
+	if w.index.count >= cutCount {
+		return w.writeIndex()
+	}
+	return nil
+}
+
+// bulk writes the records of c, if there are any.
+func (w *Writer) bulk(t Type, c *columns, reset func()) error {
+	if c.count == 0 {
+		return nil
+	}
+	w.raw = c.appendTo(w.raw[:0])
+	h := blockHeader{Type: t, Count: uint32(c.count), First: c.first, Last: c.last}
+	reset()
+	if err := w.pack(&h); err != nil {
+		return err
+	}
+	if err := w.emit(&h); err != nil {
+		return err
+	}
+	if w.watermark == noTime { // else only what a written watermark vouches for is sure to be whole
+		w.kept = max(w.kept, h.Last)
+	}
+	w.sinceDrain += int(h.Raw)
+	return nil
+}
+
+func full(c *columns) bool { return c.count >= cutCount || c.count >= addChunk && c.size() >= cutBytes }
+
+// add buffers records in chunks and cuts blocks as they fill. The writer is locked.
+func add[T any](w *Writer, t Type, rs []T, c *columns, enc func([]T), reset func()) error {
+	if err := w.state(); err != nil || len(rs) == 0 {
+		return err
+	}
+	w.touch()
+	for len(rs) > 0 {
+		n := min(len(rs), addChunk)
+		enc(rs[:n])
+		rs = rs[n:]
+		if full(c) {
+			if err := w.bulk(t, c, reset); err != nil {
+				return err
+			}
+		}
+	}
+	if c.count > 0 {
+		w.latest = max(w.latest, c.last)
+	}
+	return w.tick()
+}
+
+// Hits takes operator-level events, in any order of time.
+func (w *Writer) Hits(hs []Hit) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return add(w, TypeHits, hs, &w.hits.columns, w.hits.add, w.hits.reset)
+}
+
+// Marks takes boundaries of steps and graphs. The shapes they name should be defined
+// before, with Shape.
+func (w *Writer) Marks(ms []Mark) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.shapesOf(ms); err != nil {
+		return err
+	}
+	return add(w, TypeMarks, ms, &w.marks.columns, w.marks.add, w.marks.reset)
+}
+
+// StepSeqs takes the sequences of steps.
+func (w *Writer) StepSeqs(ss []StepSeq) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return add(w, TypeStepSeqs, ss, &w.seqs.columns, w.seqs.add, w.seqs.reset)
+}
+
+// Sched takes scheduler events. Comms are cut at 255 bytes.
+func (w *Writer) Sched(ss []Sched) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return add(w, TypeSched, ss, &w.sched.columns, w.sched.add, w.sched.reset)
+}
+
+// state says whether more can be written.
+func (w *Writer) state() error {
+	if w.err == nil && w.closed {
+		return fmt.Errorf("writing %s: the recording is closed", w.name)
+	}
+	return w.err
+}
+
+// touch notes that something is buffered.
+func (w *Writer) touch() {
+	if w.oldest.IsZero() {
+		w.oldest = time.Now()
+	}
+}
+
+// tick writes what is due.
+func (w *Writer) tick() error {
+	if !w.oldest.IsZero() && time.Since(w.oldest) >= flushAfter ||
+		w.pending != noTime && (w.drained == noTime || w.pending-w.drained >= int64(flushAfter) || w.sinceDrain >= drainBytes) {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	// Without watermarks, event times drive the segments, with more patience.
+	t, after := w.watermark, w.repeat()
+	if t == noTime {
+		t, after = w.latest, 2*after
+	}
+	switch {
+	case t == noTime:
+		return nil
+	case w.segStart == noTime:
+		w.segStart = t
+		return nil
+	case t-w.segStart < after:
+		return nil
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	w.segStart = t
+	return w.segment()
+}
+
+func (w *Writer) repeat() int64 {
+	if w.Repeat <= 0 {
+		return int64(defaultRepeat)
+	}
+	return int64(w.Repeat)
+}
+
+// flush writes all records that are buffered, and then the watermark.
+func (w *Writer) flush() error {
+	w.oldest = time.Time{}
+	if err := w.bulk(TypeMarks, &w.marks.columns, w.marks.reset); err != nil {
+		return err
+	}
+	if err := w.bulk(TypeStepSeqs, &w.seqs.columns, w.seqs.reset); err != nil {
+		return err
+	}
+	if err := w.bulk(TypeHits, &w.hits.columns, w.hits.reset); err != nil {
+		return err
+	}
+	if err := w.bulk(TypeSched, &w.sched.columns, w.sched.reset); err != nil {
+		return err
+	}
+	if w.pending == noTime {
+		return nil
+	}
+	mark := w.pending
+	w.pending = noTime
+	if err := w.json(TypeDrain, drain{mark}, 1, mark, mark); err != nil {
+		return err
+	}
+	w.drained, w.sinceDrain = mark, 0
+	w.kept = mark
+	return nil
+}
+
+type drain struct {
+	Watermark int64 `json:"watermark_ns"`
+}
+
+// Drain says that all events with Time < watermark were passed in. Call it after each
+// drain of the probes' rings, every 50 to 100 ms: it drives what reaches the file. A
+// watermark that is not later than the one before is ignored.
+func (w *Writer) Drain(watermark int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.state(); err != nil {
+		return err
+	}
+	if watermark > w.watermark {
+		w.watermark, w.pending = watermark, watermark
+		w.touch()
+	}
+	return w.tick()
+}
+
+// Flush writes all that is buffered to the file.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.state(); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// Close ends the recording in good order. After a failed write it still closes the
+// file, says in it what is missing where there is room for that, and returns the error.
+func (w *Writer) Close(e End) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return w.err
+	}
+	w.closed = true
+	if w.err == nil && w.flush() == nil && w.json(TypeEnd, e, 1, e.Time, e.Time) == nil && w.writeIndex() == nil {
+		w.writeTrailer()
+	}
+	if w.err != nil {
+		w.epilogue(e)
+	}
+	w.defs = definitions{}
+	if w.enc != nil {
+		w.enc.Close()
+	}
+	if w.f != nil {
+		if err := w.f.Close(); err != nil && w.err == nil {
+			w.fail(0, err)
+		}
+	}
+	return w.err
+}
+
+// epilogue tries, after a failed write, to say in the file itself that and why its end is
+// missing: a few bytes often still fit where a block did not.
+func (w *Writer) epilogue(e End) {
+	if w.f == nil || w.broken || w.pos == 0 {
+		return
+	}
+	failed := w.err
+	w.err = nil
+	var we *WriteError
+	if errors.As(failed, &we) {
+		e.Reason = fmt.Sprintf("%s (%v)", e.Reason, we)
+	}
+	from := max(w.kept, w.start)
+	if from == noTime {
+		from = e.Time
+	}
+	if w.json(TypeLoss, Loss{Start: min(from, e.Time), End: e.Time, Why: "lost", What: "all", CPU: -1}, 1, from, e.Time) == nil {
+		w.json(TypeEnd, e, 1, e.Time, e.Time)
+	}
+	w.err = failed
+}
+
+// Size returns the bytes written so far.
+func (w *Writer) Size() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pos
+}
+
+// Err returns the error that ended the recording, nil if none did.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
