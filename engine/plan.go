@@ -7,12 +7,7 @@
 // make plans; package probe carries them out without knowing any engine.
 package engine
 
-import (
-	"strconv"
-	"strings"
-
-	"github.com/profinfer/profinfer/target"
-)
+import "github.com/profinfer/profinfer/target"
 
 // Role says what a hit at a site means.
 type Role uint8
@@ -214,30 +209,4 @@ type Tensor struct {
 // cut at the end of their field, numbers are taken as they are.
 type Decoder interface {
 	Tensor(raw RawTensor) (Tensor, error)
-}
-
-// NotFound says that a process holds no engine that is known.
-type NotFound struct {
-	Looked []string // files that were searched
-	For    []string // what was searched for
-}
-
-func (e *NotFound) Error() string {
-	s := "none of its " + strconv.Itoa(len(e.Looked)) + " executable files is an inference engine's"
-	if len(e.For) > 0 {
-		s += " (looked for " + strings.Join(e.For, ", ") + ")"
-	}
-	for i, f := range e.Looked {
-		if i == 6 {
-			s += ", ..."
-			break
-		}
-		if i == 0 {
-			s += ": "
-		} else {
-			s += ", "
-		}
-		s += f
-	}
-	return s
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -124,6 +125,9 @@ func (a *Attachment) program(r engine.Role) *ebpf.Program {
 
 func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site) error {
 	ex, err := link.OpenExecutable(k.opened)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %s: %w", a.pid, f.Path, ErrGone)
+	}
 	if err != nil {
 		return fmt.Errorf("process %d: opening %s to probe it: %w", a.pid, f.Path, err)
 	}
@@ -168,8 +172,8 @@ func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site)
 	return nil
 }
 
-// ErrGone says that the process ended before it was probed.
-var ErrGone = errors.New("the process has ended")
+// ErrGone says that the process ended, or unmapped the file, before it was probed.
+var ErrGone = errors.New("it is gone")
 
 func (a *Attachment) attachError(f engine.File, site engine.Site, err error) error {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -205,16 +209,19 @@ func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
 }
 
 // Detach takes all probes away and ends the recording of the process's scheduling. Its
-// events that lie in the rings can still be drained.
+// events that lie in the rings can still be drained. They go in no order: what is seen from here on
+// is not whole.
 func (a *Attachment) Detach() error {
-	var errs []error
-	// the newest first: steps are no longer begun before their parts stop being seen
-	for i := len(a.links) - 1; i >= 0; i-- {
-		errs = append(errs, a.links[i].Close())
+	errs := make([]error, len(a.links)+1)
+	// each waits for grace periods of the kernel (about 40 ms); together they wait once
+	var wg sync.WaitGroup
+	for i, l := range a.links {
+		wg.Go(func() { errs[i] = l.Close() })
 	}
+	wg.Wait()
 	a.links = nil
 	if err := a.s.objs.Targets.Delete(uint32(a.pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		errs = append(errs, err)
+		errs[len(errs)-1] = err
 	}
 	return errors.Join(errs...)
 }

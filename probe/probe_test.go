@@ -36,3 +36,27 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestCost(t *testing.T) {
+	needBPF(t)
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	d, err := s.Cost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// not a measurement: only that a probe was hit at all, and none was left
+	if d <= 0 {
+		t.Errorf("a hit costs %v", d)
+	}
+	t.Log("a hit costs", d)
+	var e Events
+	measure(100)
+	s.Drain(&e)
+	if len(e.Hits) != 0 {
+		t.Errorf("%d hits after detaching", len(e.Hits))
+	}
+}

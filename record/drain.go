@@ -96,6 +96,9 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 	}
 	for i := range e.Marks {
 		m := &e.Marks[i]
+		if r.stop != 0 && m.Time > r.stop {
+			continue
+		}
 		p := r.find(int(m.PID))
 		if p == nil {
 			continue
@@ -108,6 +111,12 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			Site: site, Ctx: m.Ctx, Graph: m.Graph, Shape: m.Shape, UID: m.UID, NNodes: m.NNodes,
 			Threads: m.Threads, NTokens: m.NTokens, Type: m.Type})
 		r.thread(m.PID, m.TID)
+		if !p.computes {
+			// only now: before, its libraries may still have been about to be loaded
+			p.computes = true
+			raise(false)
+			r.warnings(p)
+		}
 		switch m.Kind {
 		case probe.MarkStepBegin:
 			r.prog.Steps++
@@ -127,6 +136,9 @@ func (r *recorder) writeHits(e *probe.Events) error {
 	r.hits = r.hits[:0]
 	for i := range e.Hits {
 		h := &e.Hits[i]
+		if r.stop != 0 && h.Time > r.stop {
+			continue
+		}
 		r.hits = append(r.hits, trace.Hit{Time: h.Time, Arg: h.Arg, PID: h.PID, TID: h.TID, CPU: h.CPU,
 			Ith: h.Ith, Nth: h.Nth, Kind: trace.HitKind(h.Kind)})
 		if h.TID != r.lastTID {

@@ -16,8 +16,10 @@ import (
 // Engine makes plans for processes. Package engine/ggml has one.
 type Engine interface {
 	// Plan finds the engine in what the process has mapped now and says how to probe it. The
-	// error is an [*engine.NotFound] where there is none.
+	// error says what was looked for where there is none.
 	Plan(pid int) (*engine.Plan, error)
+	// Dull tells that a file was looked at before and has nothing of an engine.
+	Dull(dev, inode uint64) bool
 	// Backends returns what else is to be probed once the address of a graph scheduler is
 	// known: the graph functions of backends that no symbol names. The returned sites refer to
 	// the returned files.

@@ -28,7 +28,8 @@ type process struct {
 	scheds   map[uint64]bool // schedulers whose backends were looked up
 	warned   map[string]bool
 	decoder  engine.Decoder
-	failed   map[siteKey]bool
+	looked   int64 // when its maps were last read, ns
+	computes bool  // a mark of it was seen
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.
@@ -42,11 +43,12 @@ type fileKey struct{ dev, inode uint64 }
 
 func newProcess(pid int) *process {
 	return &process{pid: pid, attached: make(map[siteKey]bool), index: make(map[uint32]uint32),
-		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool), failed: make(map[siteKey]bool)}
+		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool)}
 }
 
 // update looks at what the process has mapped now and probes what is new.
 func (r *recorder) update(p *process) error {
+	p.looked = probe.Now()
 	plan, err := r.engine.Plan(p.pid)
 	if err != nil {
 		if p.plan == nil {
@@ -64,6 +66,9 @@ func (r *recorder) update(p *process) error {
 		return err
 	}
 	p.plan, p.decoder = plan, plan.Decode
+	if p.computes {
+		defer r.warnings(p)
+	}
 	return r.attach(p, plan.Files, plan.Sites)
 }
 
@@ -76,24 +81,24 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 		}
 		f := &files[s.File]
 		k := siteKey{f.Dev, f.Inode, s.Offset, s.Role, s.Return}
-		if p.attached[k] || p.failed[k] {
+		if p.attached[k] {
 			continue
 		}
-		p.attached[k] = true
 		todo = append(todo, s)
-		if s.Warning != "" && !p.warned[s.Warning] {
-			p.warned[s.Warning] = true
-			r.warn(fmt.Sprintf("%s: %s", s.Where, s.Warning))
-		}
 	}
 	if len(todo) == 0 {
 		return nil
 	}
-	if err := p.att.Attach(files, todo); err != nil {
-		if errors.Is(err, probe.ErrGone) {
-			return nil
-		}
+	err := p.att.Attach(files, todo)
+	switch {
+	case errors.Is(err, probe.ErrGone):
+		return nil // the process ended, or unloaded the library: it will be looked at again
+	case err != nil:
 		return err
+	}
+	for _, s := range todo {
+		f := &files[s.File]
+		p.attached[siteKey{f.Dev, f.Inode, s.Offset, s.Role, s.Return}] = true
 	}
 	r.describe(p, files)
 	return r.w.Process(p.info)
@@ -162,4 +167,14 @@ func (r *recorder) reset(p *process) {
 		p.att.Release()
 	}
 	*p = *newProcess(p.pid)
+}
+
+// warnings tells what a process's plan cannot give, each thing once.
+func (r *recorder) warnings(p *process) {
+	for _, w := range p.plan.Warnings {
+		if !p.warned[w] {
+			p.warned[w] = true
+			r.warn(fmt.Sprintf("%s (%d): %s", p.info.Comm, p.pid, w))
+		}
+	}
 }

@@ -47,6 +47,7 @@ type recorder struct {
 	sched     []trace.Sched
 	seqs      []trace.StepSeq
 	lastDrain int64
+	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
 	prog      Progress
 	lostSum   probe.Lost
@@ -157,6 +158,10 @@ func (r *recorder) begin() error {
 		}
 		r.command = c
 		pids = []int{c.PID}
+		// until its first libraries have been looked at; later ones hold it themselves
+		if release, err := target.Hold(c.PID); err == nil {
+			defer release()
+		}
 	}
 	for _, pid := range pids {
 		added, err := r.watch.Track(pid)
@@ -168,10 +173,8 @@ func (r *recorder) begin() error {
 			r.dirty[q] = true
 		}
 	}
-	if r.command != nil {
-		return nil
-	}
-	if err := r.updateDirty(); err != nil {
+	raise(r.command != nil)
+	if err := r.updateDirty(); err != nil || r.command != nil {
 		return err
 	}
 	for _, p := range r.procs {
@@ -221,7 +224,9 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 			if !ok {
 				return errors.New("the watch over processes broke off")
 			}
-			r.happened(ev)
+			if err := r.happened(ev); err != nil {
+				return err
+			}
 			if len(r.dirty) > 0 && !waiting {
 				settled.Reset(settle)
 				waiting = true
@@ -244,7 +249,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 }
 
 // happened takes an event of a watched process.
-func (r *recorder) happened(ev target.Event) {
+func (r *recorder) happened(ev target.Event) error {
 	p := r.procs[ev.PID]
 	switch ev.Kind {
 	case target.EventFork:
@@ -255,15 +260,24 @@ func (r *recorder) happened(ev target.Event) {
 	case target.EventExec:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
-		} else {
-			r.reset(p)
+		} else if p.looked < ev.Time {
+			r.reset(p) // else it is the new program already that was looked at
 		}
 		r.dirty[ev.PID] = true
 	case target.EventMmap:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
+		if r.engine.Dull(ev.Dev, ev.Inode) {
+			return nil
+		}
 		r.dirty[ev.PID] = true
+		// A small model is loaded and done in less time than it takes to find out where its
+		// engine is to be probed.
+		if release, err := target.Hold(ev.TID); err == nil {
+			defer release()
+			return r.updateDirty()
+		}
 	case target.EventExit:
 		if p != nil {
 			r.forget(p)
@@ -279,6 +293,7 @@ func (r *recorder) happened(ev target.Event) {
 			r.dirty[pid] = true
 		}
 	}
+	return nil
 }
 
 const maxLooked = 256
@@ -310,12 +325,6 @@ func (r *recorder) updateDirty() error {
 		}
 		if p.plan != nil && !had {
 			r.prog.Engines = append(r.prog.Engines, fmt.Sprintf("%s (%d): %s %s", p.info.Comm, pid, p.plan.Engine, p.plan.EngineVersion))
-			for _, w := range p.plan.Warnings {
-				if !p.warned[w] {
-					p.warned[w] = true
-					r.warn(w)
-				}
-			}
 		}
 	}
 	return nil
@@ -324,6 +333,7 @@ func (r *recorder) updateDirty() error {
 // end detaches, takes what is left in the rings and, like perf, ends the command.
 func (r *recorder) end(res *Result) error {
 	var errs []error
+	r.stop = probe.Now()
 	for _, p := range r.procs {
 		if p.att != nil {
 			errs = append(errs, p.att.Detach())

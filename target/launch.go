@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // LaunchError says why a command could not be started.
@@ -59,6 +61,8 @@ func Launch(argv, env []string) (*Command, error) {
 	}
 	c := &Command{done: make(chan struct{})}
 	c.cmd = &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	pidfd := -1
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{PidFD: &pidfd}
 	if err := c.cmd.Start(); err != nil {
 		e := &LaunchError{Command: argv[0], Status: 126, Err: plain(err)}
 		if errors.Is(err, fs.ErrNotExist) { // the file is there: its interpreter is not
@@ -69,6 +73,17 @@ func Launch(argv, env []string) (*Command, error) {
 	c.PID = c.cmd.Process.Pid
 	go func() {
 		defer close(c.done)
+		// Wait comes when there is an exit to take: to one who waits, a child that is held
+		// (see Hold) by another thread of the same process seems to have changed.
+		if pidfd >= 0 {
+			fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+			for {
+				if n, err := unix.Poll(fds, -1); n > 0 || err != nil && err != unix.EINTR {
+					break
+				}
+			}
+			unix.Close(pidfd)
+		}
 		c.st, c.err = exitStatus(c.cmd.Wait())
 	}()
 	return c, nil

@@ -20,12 +20,14 @@ import (
 
 const (
 	ringPages = 8 // data pages of a CPU's ring; about 250 records of 4 KiB pages
-	// gather is how long the reader waits after a wake-up for more to read at once; it
-	// bounds what a build of something large beside us costs.
-	gather = 3 * time.Millisecond
+	// What tracked processes do is wanted at once: a library has to be probed before it is
+	// used. What others do wakes the reader as well; where it does so again and again (a
+	// build of something large) the reader waits a little before it looks, up to this.
+	maxGather = 3 * time.Millisecond
+	minGather = 200 * time.Microsecond
 	// settle: an event that is older than this has reached its ring, so that nothing
 	// earlier will turn up in the ring of another CPU.
-	settle  = int64(2 * time.Millisecond)
+	settle  = 100 * time.Microsecond
 	recheck = 50 * time.Millisecond // of processes whose main thread has ended
 	hotplug = 2 * time.Second       // how often the CPUs online are looked at
 )
@@ -235,29 +237,39 @@ func (s *perfSource) run() {
 	var evs [32]unix.EpollEvent
 	wait := hotplug
 	looked := time.Now()
+	var gather time.Duration
 	for {
+		asked := time.Now()
 		n, err := unix.EpollWait(s.epoll, evs[:], int(wait/time.Millisecond))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			s.w.deliver([]Event{{Time: boottime(), Kind: EventLost}})
 			return
+		}
+		if n > 0 && gather > 0 {
+			select {
+			case <-s.w.done:
+			case <-time.After(gather):
+			}
 		}
 		select {
 		case <-s.w.done:
 			return
 		default:
 		}
-		if n > 0 {
-			select {
-			case <-s.w.done:
-				return
-			case <-time.After(gather):
-			}
-		}
 		if time.Since(looked) >= hotplug {
 			looked = time.Now()
 			s.followCPUs()
 		}
 		out, again := s.round()
+		mine := len(out) > 0
+		for tries := 0; len(s.held) > 0 && tries < 3; tries++ {
+			if !s.w.deliver(out) {
+				return
+			}
+			time.Sleep(settle)
+			out, again = s.round()
+			mine = mine || len(out) > 0
+		}
 		if !s.w.deliver(out) {
 			return
 		}
@@ -266,7 +278,13 @@ func (s *perfSource) run() {
 			wait = recheck
 		}
 		if len(s.held) > 0 {
-			wait = gather
+			wait = time.Millisecond
+		}
+		switch {
+		case mine || time.Since(asked) > 10*maxGather:
+			gather = 0
+		default:
+			gather = min(max(2*gather, minGather), maxGather)
 		}
 	}
 }
@@ -303,7 +321,7 @@ func (s *perfSource) round() (out []Event, again bool) {
 		s.drain(r)
 	}
 	sort.SliceStable(s.held, func(i, j int) bool { return s.held[i].time < s.held[j].time })
-	ready := sort.Search(len(s.held), func(i int) bool { return s.held[i].time > now-settle })
+	ready := sort.Search(len(s.held), func(i int) bool { return s.held[i].time > now-int64(settle) })
 	s.w.mu.Lock()
 	for _, rec := range s.held[:ready] {
 		if ev, ok := s.decode(rec); ok {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // smallTrace has one block of most types.
@@ -198,6 +200,22 @@ func TestBlocksOfOtherVersions(t *testing.T) {
 	equal(t, "hits", collect(t, r).Hits[:2], hs)
 }
 
+// A magic that lies across the edge of what is read at once is found.
+func TestResyncAcrossBuffers(t *testing.T) {
+	full := smallTrace(t)
+	whole := collect(t, openBytes(t, full)).Blocks
+	_, offs := blocksOf(t, full)
+	for n := sourceChunk - offs[3] - 8; n < sourceChunk-offs[3]+8; n++ {
+		for _, extra := range []int{0, fileHeaderSize, offs[3]} {
+			b := append(bytes.Clone(full[:offs[3]]), make([]byte, n+extra)...)
+			r := openBytes(t, append(b, full[offs[3]:]...))
+			if c := collect(t, r); c.Blocks != whole {
+				t.Fatalf("after %d bytes of rubbish: %d blocks of %d", n+extra, c.Blocks, whole)
+			}
+		}
+	}
+}
+
 func fileHeader(h FileHeader) []byte { return h.append(nil) }
 
 func TestNotATrace(t *testing.T) {
@@ -259,6 +277,10 @@ func TestHostileBlocks(t *testing.T) {
 	set := func(name string, typ Type, count int, p []byte) {
 		cases[name] = block(blockHeader{Type: typ, Raw: uint32(len(p)), Count: uint32(count)}, p)
 	}
+	enc, err := zstd.NewWriter(nil)
+	must(t, err)
+	cases["raw length larger than the frame"] = block(blockHeader{Type: TypeExit, Codec: codecZstd, Raw: 30, Count: 1}, enc.EncodeAll([]byte(`{"pid":1,"time_ns":2}`), nil))
+	cases["raw length smaller than the frame"] = block(blockHeader{Type: TypeExit, Codec: codecZstd, Raw: 8, Count: 1}, enc.EncodeAll([]byte(`{"pid":1,"time_ns":2}`), nil))
 	set("thread out of table", TypeSched, 1, columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{1}, []byte{0, 0, 0, 0}, []byte{0}))
 	set("string out of table", TypeSched, 1, columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0, 0, 0, 3}, []byte{0}))
 	set("source out of range", TypeShape, 1, []byte(`{"nodes":[{"src":[7],"view_src":-1}],"n_nodes":1}`))
@@ -269,6 +291,9 @@ func TestHostileBlocks(t *testing.T) {
 			r := openBytes(t, append(bytes.Clone(head), b...))
 			if c := collect(t, r); c.Blocks != 0 || len(r.Problems()) != 1 {
 				t.Errorf("%d blocks, %v", c.Blocks, r.Problems())
+			}
+			if name == "a million empty nodes" && !strings.Contains(r.Problems()[0], "parts") {
+				t.Errorf("they were unpacked: %v", r.Problems())
 			}
 		})
 	}

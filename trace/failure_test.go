@@ -60,7 +60,9 @@ func record(w *Writer, steps int) error {
 }
 
 func TestFullDisk(t *testing.T) {
+	ended, tried := 0, 0
 	for limit := int64(0); limit < 60_000; limit += 1777 {
+		tried++
 		path := filepath.Join(t.TempDir(), "run.pinf")
 		f, err := os.Create(path)
 		must(t, err)
@@ -114,7 +116,26 @@ func TestFullDisk(t *testing.T) {
 			if !strings.Contains(e.Reason, "interrupted") || !strings.Contains(e.Reason, "no space left") {
 				t.Fatalf("%+v", e)
 			}
+			ended++
 		}
+	}
+	if ended < tried/2 {
+		t.Errorf("only %d of %d files say why they end", ended, tried)
+	}
+}
+
+// What is kept is told by watermark: records after it are not all there.
+func TestKeptIsWhatWasDrained(t *testing.T) {
+	w := NewWriter(&limited{new(bytes.Buffer), 1000})
+	err := errors.Join(w.Meta(Meta{Start: 100 * second}), w.Hits([]Hit{{Time: 101 * second}}), w.Drain(102*second),
+		w.Hits([]Hit{{Time: 105 * second}}), w.Flush())
+	must(t, err)
+	for err == nil {
+		err = w.Loss(Loss{Why: "lost"})
+	}
+	var we *WriteError
+	if !errors.As(err, &we) || we.Kept != 2*time.Second {
+		t.Errorf("%v", err)
 	}
 }
 

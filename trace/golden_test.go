@@ -19,6 +19,8 @@ func TestGolden(t *testing.T) {
 	if *update {
 		w, err := Create(path)
 		must(t, err)
+		r := newRandom(1)
+		must(t, w.Meta(sampleMeta()), w.Hits(r.hits(150)), w.Marks(r.marks(30)), w.StepSeqs(r.seqs(20)), w.Sched(r.sched(20)), w.Flush())
 		writeSample(t, w)
 	}
 	r, err := Open(path)
@@ -40,7 +42,7 @@ func TestGolden(t *testing.T) {
 	}
 	es, err := r.Index()
 	must(t, err)
-	if len(es) != 75 {
+	if len(es) != 79 {
 		t.Errorf("%d blocks in its index", len(es))
 	}
 	if _, ok := r.footer(); !ok {

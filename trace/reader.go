@@ -59,6 +59,7 @@ type Reader struct {
 	seqs seqDecoder
 	sch  schedDecoder
 
+	meta     *Meta
 	seen     map[sameKey]struct{}
 	segment  bool // a segment began with a block that was not delivered
 	nextSeq  uint32
@@ -179,6 +180,10 @@ func (r *Reader) Close() error {
 
 // Header returns the file's header.
 func (r *Reader) Header() FileHeader { return r.header }
+
+// Meta returns the meta block that Next delivered last, nil before the first. It stands at
+// the head of a trace.
+func (r *Reader) Meta() *Meta { return r.meta }
 
 // Want limits Next to blocks of these types; with none, to no type at all. The others
 // are passed over unread, so damage in them is not noticed.
@@ -324,6 +329,9 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 		return Block{}, false
 	}
 	r.segment = false
+	if blk.Meta != nil {
+		r.meta = blk.Meta
+	}
 	switch h.Type {
 	case TypeMeta, TypeProcess, TypeThreads, TypeShape:
 		r.seen[key] = struct{}{}

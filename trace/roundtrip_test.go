@@ -118,7 +118,7 @@ func TestWatermarksHold(t *testing.T) {
 			break
 		}
 		if b.Type == TypeDrain {
-			if b.Watermark < low {
+			if b.Watermark <= low {
 				t.Errorf("watermark %d after %d", b.Watermark, low)
 			}
 			low = b.Watermark
@@ -137,6 +137,20 @@ func TestWatermarksHold(t *testing.T) {
 	}
 	if low == 0 {
 		t.Error("no drain")
+	}
+}
+
+// Without drains, too, nothing stays in memory for long.
+func TestOldRecordsAreWritten(t *testing.T) {
+	w := NewWriter(discard{})
+	must(t, w.Hits(make([]Hit, 1)))
+	if w.Size() != 0 {
+		t.Fatal("written at once")
+	}
+	w.oldest = w.oldest.Add(-flushAfter)
+	must(t, w.Hits(make([]Hit, 1)))
+	if w.Size() == 0 || w.hits.count != 0 {
+		t.Error("not written")
 	}
 }
 

@@ -365,7 +365,7 @@ func (w *Writer) tick() error {
 	switch {
 	case t == noTime:
 		return nil
-	case w.segStart == noTime:
+	case w.segStart == noTime || t < w.segStart: // the first watermark may be earlier than a hit
 		w.segStart = t
 		return nil
 	case t-w.segStart < after:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists the targets.
+
+GO        ?= go
+DEMO_ARGS ?=
+# Folder of the engines that tests run; profinfer's cache folder if it is empty.
+export PROFINFER_ENGINES ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/profinfer
+	$(GO) build -o bin/profinfer ./cmd/profinfer
+
+.PHONY: demo
+demo: build ## show profinfer at work: fetches an engine, makes a model, profiles them (root)
+	@scripts/deps.sh demo
+	bin/profinfer demo $(DEMO_ARGS)
+
+.PHONY: test
+test: engines ## run all tests; as root also those with real engines and real probes
+	$(GO) build ./...
+	$(GO) test -p 1 -timeout 20m ./...
+
+.PHONY: e2e
+e2e: engines ## run only the tests with real engines, again, and fail where one cannot run
+	PROFINFER_REQUIRE_BPF=1 $(GO) test -p 1 -count=1 -timeout 20m ./internal/... ./record/... ./probe/...
+
+.PHONY: engines
+engines: ## fetch the engines that tests run (root; Debian's llama.cpp, npm's builds)
+	@if [ "$$(id -u)" = 0 ]; then scripts/deps.sh test && $(GO) run ./internal/engines/fetch; \
+	else echo "not root: tests with real engines are skipped" >&2; fi
+
+.PHONY: generate
+generate: ## compile the kernel side: needs clang-19
+	$(GO) generate ./probe/...
+
+.PHONY: check-generated
+check-generated: ## prove that the committed kernel objects are what the sources give
+	@scripts/check-generated.sh
+
+.PHONY: lint
+lint: ## check formatting, vet for all systems, check the scripts
+	@scripts/lint.sh
+
+.PHONY: ci
+ci: ## all that CI runs
+	@scripts/deps.sh ci
+	@$(MAKE) --no-print-directory lint check-generated test
+
+.PHONY: install-deps
+install-deps: ## install what tests and generating need (root; apt)
+	@scripts/deps.sh ci

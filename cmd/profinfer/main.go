@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command profinfer tells where the time of an LLM inference engine goes.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/record"
+	"github.com/profinfer/profinfer/target"
+)
+
+// Exit statuses that scripts rely on.
+const (
+	statusFailed  = 1
+	statusUsage   = 2
+	statusMissing = 4 // a privilege, kernel feature or engine function
+)
+
+// statusError carries an exit status; its message may be empty.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *statusError) Unwrap() error { return e.err }
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	root := &cobra.Command{
+		Use:           "profinfer",
+		Short:         "Tells where the time of an LLM inference engine goes: steps, graphs, operators, threads",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &statusError{statusUsage, fmt.Errorf("%w\n  see %s --help", err, c.CommandPath())}
+	})
+	for _, verb := range verbs {
+		root.AddCommand(verb())
+	}
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	status := statusOf(err)
+	if msg := err.Error(); msg != "" {
+		fmt.Fprintln(os.Stderr, "profinfer:", msg)
+	}
+	return status
+}
+
+func statusOf(err error) int {
+	var st *statusError
+	if errors.As(err, &st) {
+		return st.status
+	}
+	var missing *probe.Missing
+	var none *record.NoEngine
+	if errors.As(err, &missing) || errors.As(err, &none) {
+		return statusMissing
+	}
+	var launch *target.LaunchError
+	if errors.As(err, &launch) {
+		return launch.Status
+	}
+	if usageText(err) {
+		return statusUsage
+	}
+	return statusFailed
+}
+
+// usageText recognises cobra's own complaints, which have no type.
+func usageText(err error) bool {
+	for _, p := range []string{"unknown command", "accepts ", "requires ", "required flag", "unknown flag", "unknown shorthand"} {
+		if s := err.Error(); len(s) >= len(p) && s[:len(p)] == p {
+			return true
+		}
+	}
+	return false
+}
+
+func usage(format string, args ...any) error {
+	return &statusError{statusUsage, fmt.Errorf(format, args...)}
+}
+
+// version is that of the module, or of the commit it was built from.
+func version() string {
+	bi, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := bi.Main.Version
+	for _, s := range bi.Settings {
+		if s.Key == "vcs.revision" && (v == "" || v == "(devel)") {
+			v = "0.1.0-" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	if v == "" || v == "(devel)" {
+		v = "0.1.0"
+	}
+	return v
+}

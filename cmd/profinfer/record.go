@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/engine/ggml"
+	"github.com/profinfer/profinfer/record"
+)
+
+// verbs are the program's commands, in the order of its help.
+var verbs = []func() *cobra.Command{recordCommand}
+
+func recordCommand() *cobra.Command {
+	opt := record.Options{}
+	var level string
+	var ringKB int
+	var noSched bool
+	c := &cobra.Command{
+		Use:   "record [-p PID | -- COMMAND ...]",
+		Short: "Record what an engine does, into a trace file",
+		Long: `Record launches a command, or attaches to running processes, and writes what their
+inference engine does into a trace file. The engine is found by itself, also in children of the
+command, in containers, and in libraries that are loaded later.
+
+It ends with the command, with the processes, after --duration, or by an interrupt (ctrl-C).`,
+		Example: `  profinfer record -- llama-bench -m model.gguf
+  profinfer record -p $(pidof llama-server) --duration 5s -o server.pinf`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && len(opt.PIDs) > 0 {
+				return usage("record takes either -p PID or a command, not both")
+			}
+			if len(args) == 0 && len(opt.PIDs) == 0 {
+				return usage("nothing to record: give -- COMMAND or -p PID\n  profinfer record -- llama-bench -m model.gguf")
+			}
+			switch level {
+			case "step":
+				opt.Level = engine.LevelStep
+			case "graph":
+				opt.Level = engine.LevelGraph
+			case "op":
+				opt.Level = engine.LevelOp
+			default:
+				return usage("--level is step, graph or op, not %q", level)
+			}
+			if ringKB < 0 || ringKB > 1<<20 {
+				return usage("--ring-size is a number of KiB up to 1048576")
+			}
+			opt.Command, opt.RingBytes, opt.Sched, opt.Tool = args, ringKB<<10, !noSched, version()
+			return doRecord(opt)
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(false)
+	f.IntSliceVarP(&opt.PIDs, "pid", "p", nil, "attach to these processes and their children")
+	f.StringVarP(&opt.Output, "output", "o", "run.pinf", "file to write; an older one of that name is replaced")
+	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
+	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
+	f.IntVar(&ringKB, "ring-size", 0, "KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
+	f.BoolVar(&noSched, "no-sched", false, "leave the scheduler's events out")
+	return c
+}
+
+func doRecord(opt record.Options) error {
+	// The terminal sends an interrupt to the command as well; the recording ends in good order.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	tty := term.IsTerminal(int(os.Stderr.Fd()))
+	line := &progressLine{on: tty && len(opt.Command) == 0}
+	opt.Progress = line.show
+	opt.Warn = func(s string) { line.clear(); fmt.Fprintln(os.Stderr, "profinfer: warning:", s) }
+	res, err := record.Run(ctx, ggml.New(), opt)
+	line.clear()
+	if err != nil {
+		if res.Status >= 0 {
+			err = fmt.Errorf("%w\n  the command ended with status %d", err, res.Status)
+		}
+		if errors.Is(err, record.ErrNothing) {
+			return &statusError{statusFailed, err}
+		}
+		return err
+	}
+	if !res.Recorded {
+		os.Remove(opt.Output)
+		return &statusError{130, errors.New("interrupted before anything was recorded")}
+	}
+	lost := ""
+	if res.Lost > 0 {
+		lost = fmt.Sprintf(", %d events lost", res.Lost)
+	}
+	fmt.Fprintf(os.Stderr, "profinfer: %s: %d steps in %.1f s, %.1f MB%s (%s)   next: profinfer stat -i %s\n",
+		opt.Output, res.Steps, res.Elapsed.Seconds(), float64(res.Bytes)/1e6, lost, res.Reason, opt.Output)
+	if res.Interrupted || len(opt.Command) == 0 || res.Status <= 0 {
+		return nil
+	}
+	return &statusError{res.Status, nil}
+}
+
+// progressLine keeps a line on the terminal up to date in recordings of over two seconds.
+type progressLine struct {
+	on    bool
+	shown bool
+	last  time.Time
+}
+
+func (l *progressLine) show(p record.Progress) {
+	if !l.on || p.Elapsed < 2*time.Second || time.Since(l.last) < 500*time.Millisecond {
+		return
+	}
+	l.last = time.Now()
+	l.clear()
+	lost := ""
+	if p.Lost > 0 {
+		lost = fmt.Sprintf("  %d lost", p.Lost)
+	}
+	fmt.Fprintf(os.Stderr, "recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps, float64(p.Bytes)/1e6, lost)
+	l.shown = true
+}
+
+func (l *progressLine) clear() {
+	if l.shown {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		l.shown = false
+	}
+}

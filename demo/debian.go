@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DebianFolder is the usual name of the folder that [Debian] fills.
+const DebianFolder = "debian-sid"
+
+// Tools are Debian's packages with the programs for users (llama-bench, llama-server);
+// Tests has in addition those that profinfer's own tests need.
+var (
+	Tools = []string{"llama.cpp-tools"}
+	Tests = []string{"llama.cpp-tools", "llama.cpp-examples", "llama.cpp-tests"}
+)
+
+// A complete root holds this file, which lists the packages asked for.
+const completeFile = ".complete"
+
+// Debian installs packages of Debian's unstable release and all that they need into root,
+// a folder that can be chrooted into, with an apt configuration of its own: nothing is
+// installed on this system, and its package lists stay as they are. If everything is
+// there already it returns at once. What was downloaded before an interruption is kept
+// and not downloaded again.
+//
+// It needs apt and dpkg on this system, and root to run what it installs.
+func Debian(ctx context.Context, root string, packages []string, progress Progress) (Engine, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return Engine{}, err
+	}
+	e := Engine{Root: root}
+	if !e.lacks(packages) {
+		if err := e.verify(ctx); err != nil {
+			return Engine{}, fmt.Errorf("llama.cpp in %s does not run (remove the folder to have it made again): %w", root, err)
+		}
+		return e, nil
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return Engine{}, err
+	}
+	unlock, err := lock(ctx, root+".lock", progress)
+	if err != nil {
+		return Engine{}, err
+	}
+	defer unlock()
+	if !e.lacks(packages) { // another process was quicker
+		return e, e.verify(ctx)
+	}
+	for _, p := range e.packages() { // never take away what another user of the folder has
+		if !slices.Contains(packages, p) {
+			packages = append(slices.Clone(packages), p)
+		}
+	}
+	if err := e.install(ctx, packages, progress); err != nil {
+		return Engine{}, fmt.Errorf("installing Debian's llama.cpp in %s: %w", root, err)
+	}
+	if err := e.verify(ctx); err != nil {
+		return Engine{}, fmt.Errorf("installed Debian's llama.cpp in %s, but it does not run: %w", root, err)
+	}
+	os.RemoveAll(filepath.Join(root+".apt", "lists")) // 80 MB which are read once
+	list := strings.Join(packages, "\n") + "\n"
+	return e, os.WriteFile(filepath.Join(root, completeFile), []byte(list), 0o644)
+}
+
+// DebianInstalled returns the engine in root if [Debian] has installed all of packages
+// there.
+func DebianInstalled(root string, packages []string) (Engine, bool) {
+	e := Engine{Root: root}
+	return e, !e.lacks(packages)
+}
+
+// packages returns the packages that were asked for and are completely installed.
+func (e Engine) packages() []string {
+	list, _ := os.ReadFile(filepath.Join(e.Root, completeFile))
+	return strings.Fields(string(list))
+}
+
+func (e Engine) lacks(packages []string) bool {
+	have := e.packages()
+	return slices.ContainsFunc(packages, func(p string) bool { return !slices.Contains(have, p) })
+}
+
+// install downloads and unpacks packages into the engine's root.
+func (e Engine) install(ctx context.Context, packages []string, progress Progress) error {
+	if err := needSpace(e.Root, 600<<20); err != nil {
+		return err
+	}
+	a, err := newApt(ctx, e.Root+".apt", progress)
+	if err != nil {
+		return err
+	}
+	progress.report("reading Debian's package lists", 0, 0)
+	if _, err := run(ctx, a.env(), "apt-get", "update", "-q"); err != nil {
+		return err
+	}
+	debs, err := a.download(ctx, packages, progress)
+	if err != nil {
+		return err
+	}
+	// as Debian's base-files has them
+	for _, dir := range []string{"bin", "sbin", "lib", "lib64"} {
+		if err := os.MkdirAll(filepath.Join(e.Root, "usr", dir), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink("usr/"+dir, filepath.Join(e.Root, dir)); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	for _, dir := range []string{"dev", "etc", "models", "proc", "root", "run", "sys"} {
+		if err := os.MkdirAll(filepath.Join(e.Root, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	tmp := filepath.Join(e.Root, "tmp")
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(tmp, 0o777|fs.ModeSticky); err != nil {
+		return err
+	}
+	for i, deb := range debs {
+		progress.report("unpacking Debian's packages", int64(i), int64(len(debs)))
+		if _, err := run(ctx, nil, "dpkg", "-x", deb, e.Root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apt is a world of apt's of its own: sources, lists, state, cache.
+type apt struct{ dir string }
+
+func (a apt) env() []string { return []string{"APT_CONFIG=" + filepath.Join(a.dir, "apt.conf")} }
+
+func newApt(ctx context.Context, dir string, progress Progress) (apt, error) {
+	arch, err := run(ctx, nil, "dpkg", "--print-architecture")
+	if err != nil {
+		return apt{}, fmt.Errorf("%w: llama.cpp is fetched with apt and dpkg, as Debian and Ubuntu have them; elsewhere install it so that llama-bench is on the PATH", err)
+	}
+	for _, d := range []string{"lists/partial", "archives/partial", "state"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return apt{}, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state/status"), nil, 0o644); err != nil {
+		return apt{}, err
+	}
+	keyring, err := keyring(ctx, dir, progress)
+	if err != nil {
+		return apt{}, err
+	}
+	mirror, err := mirror(ctx, dir, progress)
+	if err != nil {
+		return apt{}, err
+	}
+	source := fmt.Sprintf("deb [arch=%s signed-by=%s] %s sid main\n", strings.TrimSpace(arch), keyring, mirror)
+	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(source), 0o644); err != nil {
+		return apt{}, err
+	}
+	// The system's settings of how to reach the network (proxies, certificates) hold
+	// here too; its hooks and sources must not.
+	acquire, err := run(ctx, nil, "apt-config", "dump", "Acquire::http", "Acquire::https")
+	if err != nil {
+		return apt{}, err
+	}
+	// A mirror that is not updated daily has a list of sid past its Valid-Until. That
+	// check alone is relaxed; signatures are verified as ever.
+	conf := acquire + fmt.Sprintf(`
+APT::Architecture "%[1]s"; #clear APT::Architectures; APT::Architectures { "%[1]s"; };
+APT::Install-Recommends "false"; APT::Sandbox::User "root";
+#clear Acquire::Languages; Acquire::Languages { "none"; }; Acquire::Retries "3";
+Acquire::Check-Valid-Until "false";
+Dir::Etc::SourceList "%[2]s/sources.list"; Dir::Etc::SourceParts "/dev/null"; Dir::Etc::Parts "/dev/null";
+Dir::Etc::Main "/dev/null"; Dir::Etc::Preferences "/dev/null"; Dir::Etc::PreferencesParts "/dev/null";
+Dir::State "%[2]s/state"; Dir::State::status "%[2]s/state/status"; Dir::State::Lists "%[2]s/lists";
+Dir::Cache "%[2]s"; Dir::Cache::archives "%[2]s/archives"; Dir::Log "%[2]s";
+`, strings.TrimSpace(arch), dir)
+	a := apt{dir: dir}
+	return a, os.WriteFile(filepath.Join(dir, "apt.conf"), []byte(conf), 0o644)
+}
+
+// keyring returns the file with the keys of Debian's archive: this system's, or one
+// unpacked from its package (on Ubuntu).
+func keyring(ctx context.Context, dir string, progress Progress) (string, error) {
+	const file = "usr/share/keyrings/debian-archive-keyring.gpg"
+	got, err := systemFile(ctx, dir, "debian-archive-keyring", file, progress)
+	if err != nil {
+		return "", fmt.Errorf("the keys of Debian's archive are not here: %w\ninstall the package debian-archive-keyring", err)
+	}
+	return got, nil
+}
+
+// mirror returns the address of the Debian mirror that this system uses, or else the
+// one that debootstrap would take (on Ubuntu).
+func mirror(ctx context.Context, dir string, progress Progress) (string, error) {
+	targets, err := run(ctx, nil, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(targets) {
+		if uri := strings.TrimSpace(line); path.Base(uri) == "debian" {
+			return uri, nil
+		}
+	}
+	script, err := systemFile(ctx, dir, "debootstrap", "usr/share/debootstrap/scripts/sid", progress)
+	if err != nil {
+		return "", fmt.Errorf("no Debian mirror is known here: none is among apt's sources (%w)\nadd one to them, or install the package debootstrap, which knows one", err)
+	}
+	text, err := os.ReadFile(script)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "default_mirror" {
+			return f[1], nil
+		}
+	}
+	return "", fmt.Errorf("no Debian mirror is known here: none is among apt's sources, nor in %s", script)
+}
+
+// systemFile returns the path of a file that a package of this system's has: where it is
+// installed, or where it was unpacked below dir without being installed.
+func systemFile(ctx context.Context, dir, pkg, file string, progress Progress) (string, error) {
+	unpacked := filepath.Join(dir, pkg)
+	for _, p := range []string{"/" + file, filepath.Join(unpacked, file)} {
+		if _, err := os.Stat(p); err == nil {
+			return p, nil
+		}
+	}
+	progress.report("fetching "+pkg, 0, 0)
+	if err := os.MkdirAll(unpacked, 0o755); err != nil {
+		return "", err
+	}
+	// This system's sources, but lists and cache of our own: it may never have read any.
+	// apt-get download writes to its working folder.
+	const fetch = `set -e
+cd "$1"; mkdir -p lists/partial cache/archives/partial
+apt() { apt-get -q -oDir::State::Lists="$1/lists" -oDir::Cache="$1/cache" -oAPT::Sandbox::User=root "$2" $3; }
+apt "$1" update
+apt "$1" download "$2"
+dpkg -x "$2"_*.deb .
+rm -rf lists cache`
+	if _, err := run(ctx, nil, "sh", "-c", fetch, "sh", unpacked, pkg); err != nil {
+		return "", err
+	}
+	p := filepath.Join(unpacked, file)
+	_, err := os.Stat(p)
+	return p, err
+}
+
+// download fetches the packages and all that they depend on, and returns their files.
+func (a apt) download(ctx context.Context, packages []string, progress Progress) ([]string, error) {
+	args := append([]string{"apt-get", "install", "-y", "-qq"}, packages...)
+	list, err := run(ctx, a.env(), append(args, "--print-uris")...)
+	if err != nil {
+		return nil, err
+	}
+	// lines of 'URI' FILE SIZE HASH, of what is not here yet
+	var total int64
+	for line := range strings.Lines(list) {
+		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[0], "'") {
+			n, _ := strconv.ParseInt(f[2], 10, 64)
+			total += n
+		}
+	}
+	archives := filepath.Join(a.dir, "archives")
+	if err := needSpace(archives, total); err != nil {
+		return nil, err
+	}
+	before := folderSize(archives)
+	done := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(300 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				progress.report("downloading Debian's llama.cpp", min(folderSize(archives)-before, total), total)
+			}
+		}
+	}()
+	_, err = run(ctx, a.env(), append(args, "--download-only")...)
+	close(done)
+	<-stopped
+	if err != nil {
+		return nil, err
+	}
+	// exactly the set that apt chose, not what an older one has left in the folder
+	sim, err := run(ctx, a.env(), append(args, "--print-uris", "-oDir::Cache::archives="+filepath.Join(a.dir, "none"))...)
+	if err != nil {
+		return nil, err
+	}
+	var debs []string
+	for line := range strings.Lines(sim) {
+		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[0], "'") {
+			debs = append(debs, filepath.Join(archives, filepath.Base(f[1])))
+		}
+	}
+	if len(debs) == 0 {
+		return nil, fmt.Errorf("apt chose no package for %s", strings.Join(packages, " "))
+	}
+	return debs, nil
+}
+
+// folderSize returns the bytes of the files in dir and its folders, as far as it can see.
+func folderSize(dir string) int64 {
+	var n int64
+	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}

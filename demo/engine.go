@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Engine is an installation of llama.cpp.
+type Engine struct {
+	// Root is the folder to chroot into; empty if the programs are this system's own.
+	Root    string
+	Version string // what llama-bench says of itself, in one line
+}
+
+// Provide returns an engine to show: this system's own llama.cpp where llama-bench is
+// found and works, else Debian's, downloaded to a folder below dir if it is not there
+// yet (see [Debian]).
+func Provide(ctx context.Context, dir string, progress Progress) (Engine, error) {
+	if e, ok := Installed(ctx); ok {
+		return e, nil
+	}
+	return Debian(ctx, filepath.Join(dir, DebianFolder), Tools, progress)
+}
+
+// Installed returns this system's own llama.cpp, if there is one that runs.
+func Installed(ctx context.Context) (Engine, bool) {
+	if _, err := exec.LookPath("llama-bench"); err != nil {
+		return Engine{}, false
+	}
+	e := Engine{}
+	return e, e.verify(ctx) == nil
+}
+
+// Cache returns the folder for what is downloaded or made once: profinfer in the user's
+// cache folder.
+func Cache() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		if os.Geteuid() != 0 {
+			return "", fmt.Errorf("no cache folder: %w (set HOME or XDG_CACHE_HOME)", err)
+		}
+		base = "/var/cache" // root without HOME: a service or a container
+	}
+	return filepath.Join(base, "profinfer"), nil
+}
+
+// Command returns the command line that runs a program of the engine, such as
+// llama-bench. File names in args are as the program sees them: see [Engine.Inside].
+func (e Engine) Command(name string, args ...string) []string {
+	if e.Root == "" {
+		return append([]string{name}, args...)
+	}
+	chroot, err := exec.LookPath("chroot")
+	if err != nil {
+		chroot = "/usr/sbin/chroot" // not on everybody's PATH
+	}
+	program := name
+	for _, pattern := range []string{"/usr/bin/", "/usr/libexec/*/llama.cpp-tests/"} {
+		if found, _ := filepath.Glob(filepath.Join(e.Root, pattern, name)); len(found) > 0 {
+			program = strings.TrimPrefix(found[0], filepath.Clean(e.Root))
+		}
+	}
+	return append([]string{chroot, e.Root, program}, args...)
+}
+
+// ModelDir returns the folder for models that the engine's programs can see: one in its
+// root, or dir if it has none.
+func (e Engine) ModelDir(dir string) string {
+	if e.Root == "" {
+		return dir
+	}
+	return filepath.Join(e.Root, "models")
+}
+
+// Inside returns the name by which the engine's programs know the file at path. It fails
+// if the file lies outside of the engine's root.
+func (e Engine) Inside(path string) (string, error) {
+	if e.Root == "" {
+		return path, nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(e.Root, abs)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%s is outside of %s, where the engine runs: copy it to %s", path, e.Root, e.ModelDir(""))
+	}
+	return "/" + rel, nil
+}
+
+// verify runs llama-bench and sets Version.
+func (e *Engine) verify(ctx context.Context) error {
+	argv := e.Command("llama-bench", "--version")
+	out, err := run(ctx, nil, argv...)
+	if err != nil {
+		if e.Root != "" && os.Geteuid() != 0 {
+			return fmt.Errorf("%w\nonly root can run programs in %s: try with sudo", err, e.Root)
+		}
+		return err
+	}
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "version") {
+			e.Version = strings.TrimSpace(line)
+			return nil
+		}
+	}
+	e.Version = strings.TrimSpace(lastLines(out, 1))
+	return nil
+}
+
+// run runs a command to its end and returns what it wrote to stdout and stderr. Its
+// error holds the end of that, which mostly says why.
+func run(ctx context.Context, env []string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C.UTF-8"), env...)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return string(out), nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	what := strings.Join(argv, " ")
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%s is not installed here", argv[0])
+	}
+	if tail := lastLines(string(out), 8); tail != "" {
+		return "", fmt.Errorf("%s: %w:\n%s", what, err, tail)
+	}
+	return "", fmt.Errorf("%s: %w", what, err)
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

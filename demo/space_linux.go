@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// needSpace fails if the file system of dir has not room for size bytes and a little more.
+func needSpace(dir string, size int64) error {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return nil // not known: then writing fails or not
+	}
+	const spare = 64 << 20
+	free := int64(st.Bavail) * int64(st.Bsize)
+	if free < size+spare {
+		return fmt.Errorf("needs %s in %s, where only %s are free: free some space or choose another folder or a smaller model",
+			human(size+spare), dir, human(free))
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ggml
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// maxBackends is GGML_SCHED_MAX_BACKENDS.
+const maxBackends = 16
+
+// Backend is one backend of a live scheduler.
+type Backend struct {
+	Name   string // "CPU", "Vulkan"
+	Object uint64 // address of its struct ggml_backend: what a graph site's C argument is
+	File   string // the file its functions lie in
+	Where  string // its graph function, for people
+	CPU    bool   // it computes by ggml_graph_compute, which the plan covers already
+}
+
+// Backends is what [BackendSites] found.
+type Backends struct {
+	Backends []Backend
+	Files    []engine.File // to append to Plan.Files: the sites' File counts on from there
+	Sites    []engine.Site
+	Warnings []string
+}
+
+// BackendSites reads the backends of a scheduler from the memory of a live process and plans the
+// graph functions of those that the plan does not cover yet. sched is the address of the
+// scheduler as seen at a RoleSchedBegin site. It is called once for each scheduler,
+// while the process runs; a wrong or stale address gives an error or no backends.
+func BackendSites(p *engine.Plan, pid int, sched uint64) (*Backends, error) {
+	d, ok := p.Decode.(*Decoder)
+	if !ok {
+		return nil, errors.New("the plan was not made by package ggml")
+	}
+	maps, err := target.Maps(pid)
+	if err != nil {
+		return nil, err
+	}
+	s := &backendScan{plan: p, lay: d.Backend, maps: maps, out: &Backends{}, libs: map[[2]uint64]*backendLib{},
+		read: func(addr uint64, b []byte) error { return target.ReadMem(pid, addr, b) }}
+	defer func() {
+		for _, c := range s.closers {
+			_ = c()
+		}
+	}()
+	s.open = func(m target.Mapping) (OpenedFile, error) { return openMapping(pid, m, &s.closers) }
+	return s.out, s.run(sched)
+}
+
+type backendScan struct {
+	plan    *engine.Plan
+	lay     BackendLayout
+	maps    []target.Mapping
+	read    func(addr uint64, b []byte) error
+	open    func(target.Mapping) (OpenedFile, error)
+	out     *Backends
+	libs    map[[2]uint64]*backendLib
+	closers []func() error
+}
+
+// backendLib is one file that holds backends.
+type backendLib struct {
+	l     *lib
+	file  OpenedFile
+	index int // in Plan.Files, counted on for new ones; -1: not among them yet
+	seen  map[uint64]bool
+}
+
+func (s *backendScan) word(addr uint64) (uint64, error) {
+	var b [8]byte
+	if err := s.read(addr, b[:]); err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(b[:]), nil
+}
+
+func (s *backendScan) run(sched uint64) error {
+	lay := s.lay
+	if lay.SchedNBackends < 0 || lay.SchedBackends < 0 || lay.GraphCompute < 0 {
+		return errors.New("the layout of ggml's scheduler could not be read from the binary: other backends than the CPU cannot be seen")
+	}
+	var b [4]byte
+	if err := s.read(sched+uint64(lay.SchedNBackends), b[:]); err != nil {
+		return fmt.Errorf("reading the scheduler's backends: %w", err)
+	}
+	n := int32(binary.LittleEndian.Uint32(b[:]))
+	if n < 1 || n > maxBackends {
+		return fmt.Errorf("the scheduler at %#x has %d backends: it is none, or its layout was misread", sched, n)
+	}
+	for i := range uint64(n) {
+		obj, err := s.word(sched + uint64(lay.SchedBackends) + 8*i)
+		if err != nil {
+			return fmt.Errorf("reading backend %d of the scheduler: %w", i, err)
+		}
+		if err := s.backend(obj); err != nil {
+			s.out.Warnings = append(s.out.Warnings, fmt.Sprintf("backend %d of the scheduler cannot be seen: %v", i, err))
+		}
+	}
+	return nil
+}
+
+func (s *backendScan) backend(obj uint64) error {
+	graph, err := s.word(obj + uint64(s.lay.GraphCompute))
+	if err != nil {
+		return err
+	}
+	m, ok := target.FindMapping(s.maps, graph)
+	if !ok || !m.Exec() {
+		return fmt.Errorf("its graph function %#x lies in no code that is mapped", graph)
+	}
+	lib, err := s.lib(m)
+	if err != nil {
+		return err
+	}
+	addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(graph))
+	if !ok || !lib.l.e.IsCode(addr) {
+		return fmt.Errorf("its graph function %#x is not in the code of %s", graph, m.Path)
+	}
+	be := Backend{Object: obj, File: m.Path, Where: lib.l.e.NameAt(addr), CPU: lib.l.callsGraphCompute(addr)}
+	be.Name = "CPU"
+	if !be.CPU {
+		be.Name = s.name(obj, lib, addr)
+	}
+	s.out.Backends = append(s.out.Backends, be)
+	if be.CPU || lib.seen[addr] || s.planned(lib.index, addr) {
+		return nil
+	}
+	lib.seen[addr] = true
+	if lib.index < 0 {
+		f := lib.file.File
+		f.Role = "backend:" + strings.ToLower(be.Name)
+		lib.index = len(s.plan.Files) + len(s.out.Files)
+		s.out.Files = append(s.out.Files, f)
+	}
+	begin := engine.Site{Role: engine.RoleGraphBegin, A: reg(1), C: reg(0), Backend: be.Name}
+	sites, err := lib.l.span(addr, "", begin, engine.RoleGraphEnd, 0, 1)
+	if err != nil {
+		return err
+	}
+	for _, x := range sites {
+		x.File = lib.index
+		s.out.Sites = append(s.out.Sites, x)
+		if x.Warning != "" {
+			s.out.Warnings = append(s.out.Warnings, fmt.Sprintf("%s of %s at %s (%s) is %s", x.Role, be.Name, x.Where, x.Insn, x.Warning))
+		}
+	}
+	return nil
+}
+
+// planned says whether the plan has a graph site in the function already.
+func (s *backendScan) planned(index int, fn uint64) bool {
+	return slices.ContainsFunc(s.plan.Sites, func(x engine.Site) bool {
+		return x.Role == engine.RoleGraphBegin && x.File == index && x.Addr >= fn && x.Addr-fn < 16*maxEntry && x.C.Kind != engine.ArgNone
+	})
+}
+
+// lib opens the file of a mapping, or finds it among those that are open or planned.
+func (s *backendScan) lib(m target.Mapping) (*backendLib, error) {
+	key := [2]uint64{m.Dev, m.Inode}
+	if l, ok := s.libs[key]; ok {
+		return l, nil
+	}
+	f, err := s.open(m)
+	if err != nil {
+		return nil, err
+	}
+	l := &backendLib{l: newLib(f.ELF), file: f, index: -1, seen: map[uint64]bool{}}
+	for i, p := range s.plan.Files {
+		if p.Inode == f.Inode && p.Dev == f.Dev {
+			l.index = i
+		}
+	}
+	s.libs[key] = l
+	return l, nil
+}
+
+// callsGraphCompute says whether a backend's graph function is the CPU's: it calls ggml_graph_compute.
+func (l *lib) callsGraphCompute(fn uint64) bool {
+	want, ok := l.fn(graphCompute)
+	f, known := l.e.FunctionAt(fn)
+	if !ok || !known {
+		return false
+	}
+	ins, _ := l.e.Insns(f.Start, f.End)
+	return slices.ContainsFunc(ins, func(in target.Insn) bool {
+		return (in.Kind == target.Call || in.Kind == target.Jump) &&
+			(in.Target == want || l.e.CalleeName(in.Target) == graphCompute)
+	})
+}
+
+// name names a backend: by its library, by its graph function's name (ggml_backend_vk_graph_compute),
+// or by what its get_name returns where that is a constant.
+func (s *backendScan) name(obj uint64, lib *backendLib, fn uint64) string {
+	if n := backendOfFile(lib.file.Path); strings.HasPrefix(lastPart(lib.file.Path), "libggml-") && n != "base" {
+		return n
+	}
+	if f, ok := lib.l.e.FunctionAt(fn); ok {
+		if _, rest, ok := strings.Cut(f.Name, "ggml_backend_"); ok {
+			word, _, _ := strings.Cut(rest, "_")
+			if n, ok := backendNames[word]; ok {
+				return n
+			}
+		}
+	}
+	if s.lay.GetName >= 0 {
+		if p, err := s.word(obj + uint64(s.lay.GetName)); err == nil {
+			if m, ok := target.FindMapping(s.maps, p); ok && m.Inode == lib.file.Inode && m.Dev == lib.file.Dev {
+				if addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(p)); ok {
+					mach := newMachine(lib.l, lib.l.arm())
+					if ret, err := mach.run(addr, mach.newObject("backend").addr); err == nil {
+						if n, ok := lib.l.str(ret, 64); ok && n != "" {
+							return n
+						}
+					}
+				}
+			}
+		}
+	}
+	return lastPart(lib.file.Path)
+}
+
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

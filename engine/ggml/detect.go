@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ggml knows the engines built on ggml (llama.cpp, whisper.cpp) and makes an
+// [engine.Plan] for a process that runs one. What it needs to know it reads from the
+// machine code of the process's own files: it runs their accessors on made-up objects
+// and follows the control flow of the operator loop. A table of ggml's history is kept
+// for what a binary does not tell, and to check what it does.
+package ggml
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// OpenedFile is a file that a process has mapped, opened.
+type OpenedFile struct {
+	engine.File // Role is ignored and found anew
+	ELF         *target.ELF
+}
+
+// Part is what a file is to an engine; a file can be several.
+type Part uint8
+
+const (
+	PartBase    Part = 1 << iota // graphs, tensors, names, the scheduler
+	PartCPU                      // computes graphs on CPUs
+	PartLlama                    // llama.cpp
+	PartWhisper                  // whisper.cpp
+	PartBackend                  // another backend
+)
+
+// partNames are the functions that tell a part: one is enough.
+var partNames = []struct {
+	part  Part
+	word  string
+	funcs []string
+}{
+	{PartBase, "base", []string{"ggml_op_name", "ggml_get_data"}},
+	{PartCPU, "cpu", []string{graphCompute, hookName}},
+	{PartLlama, "llama", []string{"llama_decode", "llama_process"}},
+	{PartWhisper, "whisper", []string{"whisper_full", "whisper_full_with_state"}},
+	{PartBackend, "backend", []string{"ggml_backend_init", "ggml_backend_vk_reg", "ggml_backend_cuda_reg", "ggml_backend_blas_reg",
+		"ggml_backend_rpc_reg", "ggml_backend_opencl_reg", "ggml_backend_sycl_reg"}},
+}
+
+// maxSymtab bounds the symbol table that is read of a file which exports nothing of ggml,
+// to look for a statically linked engine.
+const maxSymtab = 64 << 20
+
+// Parts says what a file is to an engine; 0 if it has nothing of ggml.
+func Parts(e *target.ELF) Part {
+	var p Part
+	find := func(has func(string) bool) {
+		for _, n := range partNames {
+			for _, f := range n.funcs {
+				if has(f) {
+					p |= n.part
+					break
+				}
+			}
+		}
+	}
+	find(e.Exports)
+	if p == 0 {
+		if _, size, ok := e.Section(".symtab"); ok && size <= maxSymtab {
+			find(func(name string) bool {
+				s, ok := e.Lookup(name)
+				return ok && s.Func
+			})
+		}
+	}
+	if p&PartCPU != 0 {
+		p &^= PartBackend // every loadable backend has ggml_backend_init, the CPU's too
+	}
+	return p
+}
+
+// Interesting says whether a newly mapped file has something of ggml. It looks at exported names first.
+func Interesting(e *target.ELF) bool { return Parts(e) != 0 }
+
+// role names the parts of a file for people: "base", "base+cpu", "backend:vulkan".
+func (p Part) role(path string) string {
+	var words []string
+	for _, n := range partNames {
+		if p&n.part == 0 {
+			continue
+		}
+		w := n.word
+		if n.part == PartBackend {
+			w = "backend:" + strings.ToLower(backendOfFile(path))
+		}
+		words = append(words, w)
+	}
+	return strings.Join(words, "+")
+}
+
+// backendNames are the names of backends as their authors write them, by the word in
+// their library's name (libggml-vulkan.so) or functions (ggml_backend_vk_...).
+var backendNames = map[string]string{
+	"cpu": "CPU", "vulkan": "Vulkan", "vk": "Vulkan", "cuda": "CUDA", "hip": "HIP", "musa": "MUSA", "blas": "BLAS",
+	"rpc": "RPC", "sycl": "SYCL", "opencl": "OpenCL", "cann": "CANN", "metal": "Metal", "webgpu": "WebGPU",
+	"kompute": "Kompute", "zdnn": "zDNN", "hexagon": "Hexagon", "openvino": "OpenVINO", "virtgpu": "VirtGPU", "zendnn": "ZenDNN",
+}
+
+// backendOfFile names a backend by its library: libggml-cpu-haswell.so is CPU.
+func backendOfFile(path string) string {
+	base := filepath.Base(path)
+	rest, ok := strings.CutPrefix(base, "libggml-")
+	if !ok {
+		return base
+	}
+	word, _, _ := strings.Cut(rest, ".")
+	word, _, _ = strings.Cut(word, "-")
+	if n, ok := backendNames[word]; ok {
+		return n
+	}
+	return word
+}
+
+// NotFound says that a process has no engine that is known here.
+type NotFound struct {
+	Looked []string // files looked at, as the process names them
+}
+
+func (e *NotFound) Error() string {
+	where := "no file that can be executed was found in it"
+	if n := len(e.Looked); n > 0 {
+		shown := e.Looked[:min(n, 12)]
+		where = fmt.Sprintf("looked in %d files: %s", n, strings.Join(shown, ", "))
+		if len(shown) < n {
+			where += ", ..."
+		}
+	}
+	var funcs []string
+	for _, p := range partNames[:4] {
+		funcs = append(funcs, p.funcs...)
+	}
+	return "no llama.cpp, whisper.cpp or other program on ggml in this process: none of the functions " +
+		strings.Join(funcs, ", ") + " is in its files (" + where + "). " +
+		"If the engine loads its libraries later, wait for it; if it is linked statically and stripped, it cannot be profiled"
+}
+
+// ErrIncomplete says that parts of ggml are mapped, but not yet its base library,
+// without which nothing can be planned.
+var ErrIncomplete = errors.New("ggml's base library (ggml_op_name) is not loaded yet")
+
+// Detect says which of a process's files are parts of an engine, in the order given, with
+// their roles filled in. An error is *NotFound.
+func Detect(files []OpenedFile) ([]OpenedFile, error) {
+	var out []OpenedFile
+	var looked []string
+	for _, f := range files {
+		looked = append(looked, f.Path)
+		if p := Parts(f.ELF); p != 0 {
+			f.Role = p.role(f.Path)
+			out = append(out, f)
+		}
+	}
+	if len(out) == 0 {
+		return nil, &NotFound{Looked: looked}
+	}
+	return out, nil
+}
+
+// Files opens the files that a process has mapped and that have something of ggml. The
+// caller calls closeAll when plans are made. An error is *NotFound or one of reading /proc.
+func Files(pid int) (files []OpenedFile, closeAll func(), err error) {
+	maps, err := target.Maps(pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	var closers []func() error
+	closeAll = func() {
+		for _, c := range closers {
+			_ = c()
+		}
+	}
+	var looked []string
+	for _, m := range target.ExecutableFiles(maps) {
+		f, err := openMapping(pid, m, &closers)
+		if err != nil {
+			continue // vdso, files that are gone, files that are no ELF
+		}
+		looked = append(looked, m.Path)
+		if p := Parts(f.ELF); p != 0 {
+			f.Role = p.role(f.Path)
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		closeAll()
+		return nil, nil, &NotFound{Looked: looked}
+	}
+	return files, closeAll, nil
+}
+
+func openMapping(pid int, m target.Mapping, closers *[]func() error) (OpenedFile, error) {
+	fd, open, err := target.OpenMapped(pid, m)
+	if err != nil {
+		return OpenedFile{}, err
+	}
+	*closers = append(*closers, fd.Close)
+	e, err := target.OpenELF(fd, m.Path)
+	if err != nil {
+		return OpenedFile{}, err
+	}
+	return OpenedFile{ELF: e, File: engine.File{Path: m.Path, BuildID: e.BuildID(), Inode: m.Inode, Dev: m.Dev, Open: open}}, nil
+}

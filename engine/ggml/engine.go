@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ggml
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// Engine makes plans for processes that run something built on ggml.
+type Engine struct {
+	mu sync.Mutex
+	// files that have nothing of ggml, by identity: a process's maps are looked at again for every library
+	// it loads
+	dull map[identity]bool
+}
+
+type identity struct{ dev, inode uint64 }
+
+const maxDull = 4096
+
+// New returns an Engine.
+func New() *Engine { return &Engine{dull: make(map[identity]bool)} }
+
+// Plan makes the plan for what a process has mapped now. An error is a *NotFound, ErrIncomplete, or one
+// of reading the process.
+func (g *Engine) Plan(pid int) (*engine.Plan, error) {
+	files, closeAll, err := g.files(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	return Plan(files, Options{})
+}
+
+func (g *Engine) files(pid int) (files []OpenedFile, closeAll func(), err error) {
+	maps, err := target.Maps(pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var closers []func() error
+	closeAll = func() {
+		for _, c := range closers {
+			_ = c()
+		}
+	}
+	var looked []string
+	for _, m := range target.ExecutableFiles(maps) {
+		id := identity{m.Dev, m.Inode}
+		looked = append(looked, m.Path)
+		if g.dull[id] {
+			continue
+		}
+		f, err := openMapping(pid, m, &closers)
+		if err != nil || Parts(f.ELF) == 0 {
+			if len(g.dull) >= maxDull {
+				clear(g.dull)
+			}
+			g.dull[id] = true
+			continue
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		closeAll()
+		return nil, nil, &NotFound{Looked: looked}
+	}
+	return files, closeAll, nil
+}
+
+// Backends returns the sites of the graph functions of a scheduler's backends, other than the CPU's.
+func (g *Engine) Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File, []engine.Site, error) {
+	b, err := BackendSites(p, pid, sched)
+	if err != nil {
+		return nil, nil, err
+	}
+	return append(slices.Clip(p.Files), b.Files...), b.Sites, nil
+}
+
+// Dull tells that a file was looked at before and has nothing of ggml.
+func (g *Engine) Dull(dev, inode uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dull[identity{dev, inode}]
+}

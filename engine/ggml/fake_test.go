@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ggml
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+//go:generate llvm-mc -filetype=obj -triple=x86_64-linux-gnu testdata/fake_amd64.s -o testdata/fake_amd64.o
+//go:generate llvm-mc -filetype=obj -triple=aarch64-linux-gnu testdata/fake_arm64.s -o testdata/fake_arm64.o
+
+const fakeBase = 0x400000 // where the made-up engine is mapped, BASE in its source
+
+// fake is a made-up engine: an ELF executable of one segment, and its labels.
+type fake struct {
+	file  []byte
+	label map[string]uint64
+	arch  target.Arch
+}
+
+// fakeEngine makes an executable of an assembled testdata file. strip leaves out the symbols
+// whose names it says true for.
+func fakeEngine(t testing.TB, arch target.Arch, strip func(string) bool) *fake {
+	t.Helper()
+	f, err := elf.Open("testdata/fake_" + string(arch) + ".o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	code, err := f.Section(".text").Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &fake{label: map[string]uint64{}, arch: arch}
+	strtab, symtab := []byte{0}, make([]byte, 24)
+	le := binary.LittleEndian
+	const codeOff = 0x1000
+	for _, s := range syms {
+		if s.Name == "" || s.Section == elf.SHN_ABS || strings.HasPrefix(s.Name, "$") {
+			continue
+		}
+		out.label[s.Name] = fakeBase + s.Value
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || strip != nil && strip(s.Name) {
+			continue
+		}
+		var e [24]byte
+		le.PutUint32(e[:], uint32(len(strtab)))
+		e[4] = byte(elf.STT_FUNC) | byte(elf.STB_GLOBAL)<<4
+		le.PutUint16(e[6:], 1)
+		le.PutUint64(e[8:], fakeBase+s.Value)
+		symtab = append(symtab, e[:]...)
+		strtab = append(append(strtab, s.Name...), 0)
+	}
+	shstr := []byte("\x00.text\x00.symtab\x00.strtab\x00.shstrtab\x00")
+	b := make([]byte, codeOff, codeOff+len(code))
+	b = append(b, code...)
+	symOff := len(b)
+	b = append(b, symtab...)
+	strOff := len(b)
+	b = append(b, strtab...)
+	shstrOff := len(b)
+	b = append(b, shstr...)
+	b = append(b, make([]byte, (8-len(b)%8)%8)...)
+	shoff := len(b)
+	section := func(name string, typ elf.SectionType, flags elf.SectionFlag, addr uint64, off, size, link, ent int) {
+		var s [64]byte
+		le.PutUint32(s[:], uint32(bytes.Index(shstr, []byte(name+"\x00"))))
+		le.PutUint32(s[4:], uint32(typ))
+		for i, v := range []uint64{uint64(flags), addr, uint64(off), uint64(size)} {
+			le.PutUint64(s[8+8*i:], v)
+		}
+		le.PutUint32(s[40:], uint32(link))
+		le.PutUint64(s[56:], uint64(ent))
+		b = append(b, s[:]...)
+	}
+	b = append(b, make([]byte, 64)...)
+	section(".text", elf.SHT_PROGBITS, elf.SHF_ALLOC|elf.SHF_EXECINSTR, fakeBase, codeOff, len(code), 0, 0)
+	section(".symtab", elf.SHT_SYMTAB, 0, 0, symOff, len(symtab), 3, 24)
+	section(".strtab", elf.SHT_STRTAB, 0, 0, strOff, len(strtab), 0, 0)
+	section(".shstrtab", elf.SHT_STRTAB, 0, 0, shstrOff, len(shstr), 0, 0)
+	copy(b, "\x7fELF\x02\x01\x01")
+	le.PutUint16(b[16:], uint16(elf.ET_EXEC))
+	machine := elf.EM_X86_64
+	if arch == target.ARM64 {
+		machine = elf.EM_AARCH64
+	}
+	le.PutUint16(b[18:], uint16(machine))
+	le.PutUint32(b[20:], 1)
+	le.PutUint64(b[32:], 64) // program headers
+	le.PutUint64(b[40:], uint64(shoff))
+	for i, v := range []uint16{64, 56, 1, 64, 5, 4} {
+		le.PutUint16(b[52+2*i:], v)
+	}
+	le.PutUint32(b[64:], uint32(elf.PT_LOAD))
+	le.PutUint32(b[68:], uint32(elf.PF_R|elf.PF_X))
+	for i, v := range []uint64{codeOff, fakeBase, fakeBase, uint64(len(code)), uint64(len(code)), 0x1000} {
+		le.PutUint64(b[72+8*i:], v)
+	}
+	out.file = b
+	return out
+}
+
+func (f *fake) open(t testing.TB) OpenedFile {
+	t.Helper()
+	e, err := target.OpenELF(bytes.NewReader(f.file), "fake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return OpenedFile{File: engine.File{Path: "/opt/fake"}, ELF: e}
+}
+
+func (f *fake) plan(t testing.TB) *engine.Plan {
+	t.Helper()
+	p, err := Plan([]OpenedFile{f.open(t)}, Options{NoCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// want is a site as the tests expect it: a label and what is to be known there.
+type want struct {
+	role  engine.Role
+	label string
+	plus  uint64
+	ret   bool
+	a, b  engine.Arg
+}
+
+func stackArg(n int32) engine.Arg { return engine.Arg{Kind: engine.ArgStackAddr, Stack: n} }
+
+func checkSites(t *testing.T, f *fake, p *engine.Plan, wants []want) {
+	t.Helper()
+	got := slices.Clone(p.Sites)
+	for _, w := range wants {
+		addr, ok := f.label[w.label]
+		if !ok {
+			t.Fatalf("no label %s", w.label)
+		}
+		i := slices.IndexFunc(got, func(s engine.Site) bool {
+			return s.Role == w.role && s.Addr == addr+w.plus && s.Return == w.ret
+		})
+		if i < 0 {
+			t.Errorf("no site %s at %s+%#x (%#x, return %v)", w.role, w.label, w.plus, addr+w.plus, w.ret)
+			continue
+		}
+		s := got[i]
+		got = slices.Delete(got, i, i+1)
+		if s.A != w.a || s.B != w.b {
+			t.Errorf("%s at %s: arguments %v %v, want %v %v", w.role, w.label, s.A, s.B, w.a, w.b)
+		}
+		if s.Offset != s.Addr-fakeBase+0x1000 {
+			t.Errorf("%s at %#x: offset %#x", s.Role, s.Addr, s.Offset)
+		}
+	}
+	for _, s := range got {
+		t.Errorf("a site that was not expected: %s at %s (%s), return %v", s.Role, s.Where, s.Insn, s.Return)
+	}
+	if t.Failed() {
+		t.Log("\n" + show(p))
+	}
+}
+
+func TestFakeAMD64(t *testing.T) {
+	f := fakeEngine(t, target.AMD64, nil)
+	p := f.plan(t)
+	none := engine.Arg{}
+	checkSites(t, f, p, []want{
+		{engine.RoleSchedBegin, "ggml_backend_sched_graph_compute_async", 0x1b, false, reg(0), reg(1)},
+		{engine.RoleSchedEnd, "ggml_backend_sched_graph_compute_async", 0x30, false, none, none},
+		{engine.RoleStepBegin, "llama_decode", 0xd, false, reg(0), stackArg(8 + 24)},
+		{engine.RoleStepEnd, "llama_decode", 0x17, false, none, none},
+		{engine.RoleStepBegin, "llama_encode", 0, false, reg(0), stackArg(8)},
+		{engine.RoleStepEnd, "llama_encode", 0, true, none, none},
+		{engine.RoleStepBegin, "llama_process", 6, false, reg(0), reg(2)},
+		{engine.RoleStepEnd, "llama_process", 6, true, none, none},
+		{engine.RoleGraphBegin, "ggml_graph_compute", 4, false, reg(0), reg(1)},
+		{engine.RoleGraphEnd, "ggml_graph_compute", 4, true, none, none},
+		{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)},
+		{engine.RoleOpEnd, "barrier_loop", 0, false, reg(0), none},
+		{engine.RoleOpEnd, "barrier_closing", 0, false, reg(0), none},
+		{engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)},
+	})
+	if i := slices.IndexFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "llama_encode") && strings.Contains(w, "stepped") }); i < 0 {
+		t.Errorf("no warning that llama_encode is dear: %q", p.Warnings)
+	}
+	checkFakeLayout(t, p)
+}
+
+func TestFakeARM64(t *testing.T) {
+	f := fakeEngine(t, target.ARM64, nil)
+	p := f.plan(t)
+	none := engine.Arg{}
+	checkSites(t, f, p, []want{
+		{engine.RoleSchedBegin, "ggml_backend_sched_graph_compute_async", 0x14, false, reg(0), reg(1)},
+		{engine.RoleSchedEnd, "ggml_backend_sched_graph_compute_async", 0x2c, false, none, none},
+		{engine.RoleSchedEnd, "ggml_backend_sched_graph_compute_async", 0x40, false, none, none},
+		{engine.RoleStepBegin, "llama_decode", 0x2c, false, reg(0), reg(1)},
+		{engine.RoleStepEnd, "llama_decode", 0x34, false, none, none},
+		{engine.RoleStepBegin, "llama_process", 4, false, reg(0), reg(2)},
+		{engine.RoleStepEnd, "llama_process", 4, true, none, none},
+		{engine.RoleGraphBegin, "ggml_graph_compute", 0x18, false, reg(0), reg(1)},
+		{engine.RoleGraphEnd, "ggml_graph_compute", 0x28, false, none, none},
+		{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)},
+		{engine.RoleOpEnd, "join", 0, false, none, none},
+		{engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)},
+	})
+	checkFakeLayout(t, p)
+}
+
+func checkFakeLayout(t *testing.T, p *engine.Plan) {
+	t.Helper()
+	l := &p.Layout
+	for _, c := range []struct {
+		what      string
+		got, want uint16
+	}{
+		{"n_nodes", l.GraphNNodes, 12}, {"nodes", l.GraphNodes, 24}, {"uid", l.GraphUID, 96},
+		{"tensor size", l.TensorSize, 352}, {"src", l.TensorSrc, 168}, {"number of src", l.MaxSrc, 10}, {"view_src", l.TensorViewSrc, 248},
+		{"ith", l.ParamsIth, 8}, {"nth", l.ParamsNth, 12}, {"n_threads", l.PlanThreads, 20},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s at %d, want %d", c.what, c.got, c.want)
+		}
+	}
+	always := []engine.Region{{Off: 0, Len: 4}, {Off: 24, Len: 32}, {Off: 56, Len: 32}, {Off: 88, Len: 4}, {Off: 164, Len: 4}, {Off: 168, Len: 80}, {Off: 248, Len: 8}, {Off: 272, Len: 64}}
+	if !slices.Equal(l.Always, always) {
+		t.Errorf("regions %v, want %v", l.Always, always)
+	}
+	if own := []engine.Region{{Off: 92, Len: 16}, {Off: 264, Len: 8}}; !slices.Equal(l.OwnData, own) {
+		t.Errorf("own regions %v, want %v", l.OwnData, own)
+	}
+	if p.GGMLVersion != "9.8.7" {
+		t.Errorf("version %q", p.GGMLVersion)
+	}
+	d := p.Decode.(*Decoder)
+	if want := (BackendLayout{SchedNBackends: 8, SchedBackends: 16, GetName: 16, GraphCompute: 112, Device: unknown}); d.Backend != want {
+		t.Errorf("backend %+v, want %+v", d.Backend, want)
+	}
+	if want := []typeTraits{{"f32", 1, 4}, {"q4_0", 32, 18}, {"f16", 1, 2}}; !slices.Equal(d.types, want) {
+		t.Errorf("types %v, want %v", d.types, want)
+	}
+	if len(d.names.ops) != 6 || len(d.names.unary) != 2 || d.unary != 5 || !d.flagged {
+		t.Errorf("names %v, unary %d, flagged %v", d.names, d.unary, d.flagged)
+	}
+	// The made-up layout is no era's of ggml: the binary must win and say so.
+	i := slices.IndexFunc(p.Findings, func(f engine.Finding) bool { return f.What == "tensor.data" })
+	if i < 0 || p.Findings[i].Value != "264" || !strings.Contains(p.Findings[i].Differ, "history") {
+		t.Errorf("tensor.data was found as %+v", p.Findings[max(i, 0)])
+	}
+}
+
+// TestStripped takes away accessors one at a time: no crash, and what is missing is said.
+func TestStripped(t *testing.T) {
+	for _, arch := range []target.Arch{target.AMD64, target.ARM64} {
+		all := fakeEngine(t, arch, nil)
+		for name := range all.label {
+			f := fakeEngine(t, arch, func(s string) bool { return s == name })
+			p, err := Plan([]OpenedFile{f.open(t)}, Options{NoCache: true})
+			if err != nil {
+				if name != "ggml_op_name" {
+					t.Errorf("%s without %s: %v", arch, name, err)
+				}
+				continue
+			}
+			if p.Decode == nil || p.Layout.TensorSize == 0 {
+				t.Errorf("%s without %s: an empty plan", arch, name)
+			}
+		}
+	}
+}
+
+// FuzzPlan plans with bytes of the engine overwritten: anything but a panic or an endless run will do.
+func FuzzPlan(f *testing.F) {
+	for _, arch := range []target.Arch{target.AMD64, target.ARM64} {
+		fk := fakeEngine(f, arch, nil)
+		f.Add(arch == target.ARM64, uint32(0), []byte{})
+		f.Add(arch == target.ARM64, uint32(fk.label["ggml_nbytes"]-fakeBase), []byte{0xff, 0xff, 0xff, 0xff, 0xeb, 0xfe})
+		f.Add(arch == target.ARM64, uint32(fk.label["op_begin"]-fakeBase), []byte{0x90, 0x90, 0xe8, 1, 2, 3, 4})
+		f.Add(arch == target.ARM64, uint32(fk.label["ops"]-fakeBase), bytes.Repeat([]byte{0x41}, 64))
+	}
+	files := map[bool]*fake{false: fakeEngine(f, target.AMD64, nil), true: fakeEngine(f, target.ARM64, nil)}
+	f.Fuzz(func(t *testing.T, arm bool, at uint32, patch []byte) {
+		fk := files[arm]
+		b := slices.Clone(fk.file)
+		copy(b[0x1000+int(at)%(len(b)-0x1000):], patch)
+		e, err := target.OpenELF(bytes.NewReader(b), "fake")
+		if err != nil {
+			return
+		}
+		p, err := Plan([]OpenedFile{{ELF: e}}, Options{NoCache: true})
+		if err == nil && p.Decode != nil {
+			_, _ = p.Decode.Tensor(engine.RawTensor{Data: make([]byte, p.Layout.TensorSize)})
+		}
+	})
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ggml
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// Options of a plan. The zero value is the usual plan.
+type Options struct {
+	// NoCache reads every file anew.
+	NoCache bool
+}
+
+// fileFacts is what was read from one file. It is kept for all processes that map it.
+type fileFacts struct {
+	base     *baseFacts
+	baseErr  error
+	cpu      *cpuFacts
+	cpuErr   error
+	llama    *llamaFacts
+	llamaErr error
+	whisper  *llamaFacts
+	sched    []engine.Site
+	schedErr error
+}
+
+type factsKey struct {
+	buildID    string
+	dev, inode uint64
+	path       string
+	flags      int // where the base library has a tensor's flags
+}
+
+// cache holds facts of files by build id and inode. It is emptied when it grows past all reason.
+var cache struct {
+	sync.Mutex
+	facts map[factsKey]*fileFacts
+}
+
+const maxCached = 256
+
+func cached(f *OpenedFile, flags int, opt Options, read func() *fileFacts) *fileFacts {
+	key := factsKey{f.BuildID, f.Dev, f.Inode, f.Path, flags}
+	if opt.NoCache || f.BuildID == "" && f.Inode == 0 {
+		return read()
+	}
+	cache.Lock()
+	known := cache.facts[key]
+	cache.Unlock()
+	if known != nil {
+		return known
+	}
+	known = read()
+	cache.Lock()
+	defer cache.Unlock()
+	if cache.facts == nil || len(cache.facts) >= maxCached {
+		cache.facts = map[factsKey]*fileFacts{}
+	}
+	cache.facts[key] = known
+	return known
+}
+
+// Plan makes the plan for a process from the files it has mapped (see [Files]). It can be
+// made before all of them are there, the CPU library for one is loaded late: what is missing
+// stands in Warnings, and a new plan is made when files come. An error is *NotFound or
+// ErrIncomplete, or says which file could not be understood.
+func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
+	files, err := Detect(files)
+	if err != nil {
+		return nil, err
+	}
+	p := &engine.Plan{Engine: "ggml"}
+	b, base, err := planBase(p, files, opt)
+	if err != nil {
+		return nil, err
+	}
+	p.Arch = files[base].ELF.Arch
+	p.Layout = baseLayout(b)
+	p.GGMLVersion, p.GGMLCommit = b.version, b.commit
+	var cpus []*cpuFacts
+	var batch *batchLayout
+	for i := range files {
+		f := &files[i]
+		if f.ELF.Arch != p.Arch {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is of another architecture (%s) and left out", f.Path, f.ELF.Arch))
+			continue
+		}
+		index := len(p.Files)
+		p.Files = append(p.Files, f.File)
+		parts := Parts(f.ELF)
+		facts := cached(f, b.tensor.flags, opt, func() *fileFacts { return readFile(f.ELF, parts, b.tensor.flags) })
+		add := func(sites []engine.Site) {
+			for _, s := range sites {
+				s.File = index
+				p.Sites = append(p.Sites, s)
+			}
+		}
+		// One file can define the same thing as another that was loaded before it and is the
+		// one called: whichever is used is hit.
+		add(facts.sched)
+		if facts.schedErr != nil {
+			p.Warnings = append(p.Warnings, facts.schedErr.Error())
+		}
+		if c := facts.cpu; c != nil {
+			add(c.sites)
+			cpus = append(cpus, c)
+			p.Findings = append(p.Findings, c.find...)
+			p.Warnings = append(p.Warnings, c.warnings...)
+		} else if facts.cpuErr != nil {
+			p.Warnings = append(p.Warnings, "operators on CPUs cannot be seen: "+facts.cpuErr.Error())
+		}
+		if l := facts.llama; l != nil {
+			add(l.sites)
+			p.Engine, p.EngineVersion, batch = "llama.cpp", l.version, &l.batch
+			p.Findings = append(p.Findings, l.find...)
+			p.Warnings = append(p.Warnings, l.warnings...)
+		} else if facts.llamaErr != nil {
+			p.Warnings = append(p.Warnings, "steps cannot be seen: "+facts.llamaErr.Error())
+		}
+		if w := facts.whisper; w != nil && p.Engine != "llama.cpp" {
+			p.Engine, p.EngineVersion = "whisper.cpp", w.version
+			p.Findings = append(p.Findings, w.find...)
+		}
+	}
+	planThreads(p, cpus)
+	if batch != nil {
+		batchInto(&p.Layout, batch)
+	}
+	p.Decode = newDecoder(b, flagged(b, cpus))
+	p.Warnings = append(p.Warnings, missing(p, files, cpus)...)
+	return p, nil
+}
+
+// planBase finds the base library and reads it.
+func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int, error) {
+	var b *baseFacts
+	at := -1
+	for i := range files {
+		f := &files[i]
+		if Parts(f.ELF)&PartBase == 0 {
+			continue
+		}
+		if at >= 0 {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("two base libraries of ggml are loaded, %s and %s: layouts are those of the first", files[at].Path, f.Path))
+			continue
+		}
+		facts := cached(f, unknown-1, opt, func() *fileFacts {
+			x := &fileFacts{}
+			x.base, x.baseErr = readBase(newLib(f.ELF))
+			return x
+		})
+		if facts.baseErr != nil {
+			return nil, 0, facts.baseErr
+		}
+		b, at = facts.base, i
+	}
+	if b == nil {
+		return nil, 0, ErrIncomplete
+	}
+	p.Findings = append(p.Findings, b.find...)
+	p.Warnings = append(p.Warnings, b.warnings...)
+	return b, at, nil
+}
+
+// readFile reads what a file tells besides the base library's layouts.
+func readFile(e *target.ELF, parts Part, flags int) *fileFacts {
+	x, l := &fileFacts{}, newLib(e)
+	if fn, ok := l.fn(schedCompute); ok {
+		x.sched, x.schedErr = l.schedSites(fn)
+	}
+	if parts&PartCPU != 0 {
+		x.cpu, x.cpuErr = readCPU(l, flags)
+	}
+	if parts&PartLlama != 0 {
+		x.llama, x.llamaErr = readLlama(l)
+	}
+	if parts&PartWhisper != 0 {
+		x.whisper = &llamaFacts{}
+		x.whisper.readVersion(l, "whisper_version")
+	}
+	return x
+}
+
+// schedSites plans the scheduler's begin and, where that is cheap, its end: a profile
+// can do without the end, as the graphs in it have theirs.
+func (l *lib) schedSites(fn uint64) ([]engine.Site, error) {
+	begin := engine.Site{Role: engine.RoleSchedBegin, A: reg(0), B: reg(1), Entry: schedCompute}
+	sites, err := l.span(fn, "", begin, engine.RoleSchedEnd, 0, 1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", l.e.Name, schedCompute, err)
+	}
+	return slices.DeleteFunc(sites, func(s engine.Site) bool {
+		return s.Role == engine.RoleSchedEnd && s.Warning != ""
+	}), nil
+}
+
+// flagged says whether tensors without the COMPUTE flag are not run: the operator loop tests
+// it. Without a CPU library in sight all count as run.
+func flagged(b *baseFacts, cpus []*cpuFacts) bool {
+	return b.tensor.flags != unknown && slices.ContainsFunc(cpus, func(c *cpuFacts) bool { return c.tests })
+}
+
+func baseLayout(b *baseFacts) engine.Layout {
+	t := &b.tensor
+	at := func(off int) uint16 {
+		if off < 0 {
+			return engine.Absent
+		}
+		return uint16(off)
+	}
+	size := min(t.size, 384)
+	l := engine.Layout{
+		GraphNNodes: at(b.graphN), GraphNodes: at(b.graphNodes), GraphUID: at(b.graphUID),
+		TensorSize: uint16(size), TensorSrc: at(t.src), MaxSrc: uint16(t.maxSrc), TensorViewSrc: at(t.viewSrc),
+		ParamsIth: histParamsIth, ParamsNth: histParamsNth, PlanThreads: engine.Absent,
+		BatchNTokens: engine.Absent, BatchPos: engine.Absent, BatchSeqID: engine.Absent, BatchLogits: engine.Absent,
+		VecBegin: engine.Absent, VecEnd: engine.Absent, VecStride: engine.Absent, VecSeqHead: engine.Absent,
+		VecSeqVal: engine.Absent, VecPos: engine.Absent, VecOutput: engine.Absent,
+	}
+	region := func(off, n int) engine.Region { return engine.Region{Off: at(off), Len: uint16(n)} }
+	l.Always = []engine.Region{region(t.typ, 4), region(t.ne, 32), region(t.nb, 32), region(t.op, 4),
+		region(t.src, 8*t.maxSrc), region(t.viewSrc, 8), region(t.name, maxName)}
+	if t.flags >= 0 {
+		l.Always = slices.Insert(l.Always, 4, region(t.flags, 4))
+	}
+	l.OwnData = []engine.Region{region(t.params, 16), region(t.data, 8)}
+	return l
+}
+
+// planThreads takes over what the CPU libraries tell of threads.
+func planThreads(p *engine.Plan, cpus []*cpuFacts) {
+	for i, c := range cpus {
+		l := &p.Layout
+		if i > 0 && (l.ParamsIth != uint16(c.ith) || l.ParamsNth != uint16(c.nth)) {
+			p.Warnings = append(p.Warnings, "two CPU libraries with different layouts are loaded: numbers of threads may be wrong")
+			continue
+		}
+		l.ParamsIth, l.ParamsNth, l.PlanThreads = uint16(c.ith), uint16(c.nth), uint16(c.planThreads)
+	}
+}
+
+func batchInto(l *engine.Layout, b *batchLayout) {
+	l.BatchNTokens, l.BatchPos, l.BatchSeqID, l.BatchLogits = b.nTokens, b.pos, b.seqID, b.logits
+	l.VecBegin, l.VecEnd, l.VecStride = b.vecBegin, b.vecEnd, b.stride
+	l.VecSeqHead, l.VecSeqVal, l.VecPos, l.VecOutput = b.seqHead, b.seqVal, b.vPos, b.vOutput
+}
+
+// missing says in words what the files at hand do not give, and which sites are dear.
+func missing(p *engine.Plan, files []OpenedFile, cpus []*cpuFacts) []string {
+	var out []string
+	has := map[engine.Role]bool{}
+	for _, s := range p.Sites {
+		has[s.Role] = true
+		if s.Warning != "" {
+			out = append(out, fmt.Sprintf("%s at %s (%s) is %s", s.Role, s.Where, s.Insn, s.Warning))
+		}
+	}
+	if len(cpus) == 0 && !slices.ContainsFunc(files, func(f OpenedFile) bool { return Parts(f.ELF)&PartCPU != 0 }) {
+		out = append(out, "no CPU backend of ggml is loaded (yet): operators on CPUs cannot be seen")
+	}
+	if p.Engine == "llama.cpp" && !has[engine.RoleStepBegin] || p.Engine == "ggml" && !has[engine.RoleSchedBegin] {
+		out = append(out, "no entry point of the engine was found: steps cannot be seen")
+	}
+	if !has[engine.RoleSchedBegin] {
+		out = append(out, "the scheduler was not found: graphs of other backends than the CPU cannot be seen")
+	}
+	return out
+}

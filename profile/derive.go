@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Block is the part of a model that an operator belongs to.
+type Block string
+
+const (
+	BlockAttention Block = "attention"
+	BlockFFN       Block = "ffn"
+	BlockMoE       Block = "moe"
+	BlockNorm      Block = "norm"
+	BlockEmbedding Block = "embedding"
+	BlockOutput    Block = "output"
+	BlockOther     Block = "other"
+)
+
+// Derived is what follows from an operator's definition. It is the same each time the
+// operator of that shape runs.
+type Derived struct {
+	Name  string // the (first) node's own name
+	Layer *int   // nil: belongs to no layer, or none is told
+	Block Block
+	// Weight is the name of the weight among the sources ("blk.0.ffn_down.weight"),
+	// empty if there is none; WeightType its type.
+	Weight     string
+	WeightType string
+	// Bytes is what the operator must read and write at least; nil where the types' sizes or
+	// a source's definition are not known. Flops are floating point operations; nil where
+	// no formula is known. See bytes.go and flops.go for the formulas and their sources.
+	Bytes *int64
+	Flops *int64
+
+	fused []int32
+}
+
+// unknownDerived stands for operators whose shape is not known.
+var unknownDerived = Derived{Block: BlockOther}
+
+// Derive computes what follows from op's definition. Use a [Deriver] for whole runs.
+func Derive(op *Op) Derived {
+	return *new(Deriver).Derive(op)
+}
+
+// Deriver derives and remembers, since an operator of one shape runs once a token. The zero
+// value is ready. It holds one entry for each node that ran; it is not for concurrent use.
+type Deriver struct {
+	shapes map[*Shape]*shapeFacts
+	last   *Shape
+	facts  *shapeFacts
+}
+
+// shapeFacts are facts of one shape: those of its nodes, made on demand.
+type shapeFacts struct {
+	names *shapeNames
+	nodes []*Derived
+}
+
+// Derive returns what follows from op's definition. The result is shared: do not change it.
+func (d *Deriver) Derive(op *Op) *Derived {
+	if op.Shape == nil || op.Shape.Shape == nil || op.Node < 0 || int(op.Node) >= len(op.Shape.Nodes) {
+		return &unknownDerived
+	}
+	if op.Shape != d.last {
+		f := d.shapes[op.Shape]
+		if f == nil {
+			if d.shapes == nil {
+				d.shapes = map[*Shape]*shapeFacts{}
+			}
+			f = &shapeFacts{names: nameShape(op.Shape.Nodes), nodes: make([]*Derived, len(op.Shape.Nodes))}
+			d.shapes[op.Shape] = f
+		}
+		d.last, d.facts = op.Shape, f
+	}
+	if v := d.facts.nodes[op.Node]; v != nil && slices.Equal(v.fused, op.Fused) {
+		return v
+	}
+	v := derive(op.Shape.Nodes, d.facts.names, op.Node, op.Fused)
+	d.facts.nodes[op.Node] = v
+	return v
+}
+
+// derive computes the facts of node n of a shape, run together with the nodes in fused.
+func derive(nodes []trace.Node, names *shapeNames, n int32, fused []int32) *Derived {
+	members := []int32{n}
+	for _, f := range fused {
+		if f >= 0 && int(f) < len(nodes) {
+			members = append(members, f)
+		}
+	}
+	v := &Derived{Name: nodes[n].Name, fused: slices.Clone(fused)}
+	if w := weightOf(nodes, members); w >= 0 {
+		v.Weight, v.WeightType = nodes[w].Name, nodes[w].Type
+	}
+	if l := names.layer[n]; l >= 0 {
+		v.Layer = &l
+	}
+	v.Block = names.block[n]
+	// A fused operator is named by its first node; the layer can stand with a later one.
+	for _, m := range members[1:] {
+		if v.Layer == nil && names.layer[m] >= 0 {
+			l := names.layer[m]
+			v.Layer = &l
+		}
+		if v.Block == BlockOther {
+			v.Block = names.block[m]
+		}
+	}
+	v.Bytes = opBytes(nodes, members)
+	v.Flops = opFlops(nodes, members)
+	return v
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import "fmt"
+
+// StatSchema is the version of Stat's JSON form. Fields may be added without raising it.
+const StatSchema = 1
+
+// By is what operators are grouped by.
+type By string
+
+const (
+	ByWeight By = "weight" // the weight, over all layers; operators without one by their op
+	ByOp     By = "op"
+	ByLayer  By = "layer"
+	ByBlock  By = "block"
+	ByThread By = "thread"
+	ByStep   By = "step"
+)
+
+// ParseBy returns the grouping of that name.
+func ParseBy(s string) (By, error) {
+	switch b := By(s); b {
+	case ByWeight, ByOp, ByLayer, ByBlock, ByThread, ByStep:
+		return b, nil
+	}
+	return "", fmt.Errorf("cannot group by %q: it is one of weight, op, layer, block, thread, step", s)
+}
+
+// ParsePhase returns the phase of that name, as a person writes it.
+func ParsePhase(s string) (Phase, error) {
+	switch s {
+	case "prefill", "decode", "encode":
+		return Phase(s), nil
+	case "unknown":
+		return Unknown, nil
+	}
+	return "", fmt.Errorf("no phase is called %q: it is one of prefill, decode, encode, unknown", s)
+}
+
+// StatOptions choose what a Stat is made of. The zero value is everything, by weight.
+type StatOptions struct {
+	By     By      // "": ByWeight
+	Phases []Phase // none: all
+	PID    int32   // 0: all processes
+	Top    int     // rows a phase; the others are summed up in Phase.Rest. 0: all
+}
+
+// Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1.
+// A nil pointer is a figure that is not known: null in JSON, never 0.
+type Stat struct {
+	SchemaVersion int         `json:"schema_version"`
+	By            By          `json:"by"`
+	Run           StatRun     `json:"run"`
+	Models        []Model     `json:"models"`
+	Phases        []PhaseStat `json:"phases"`
+	// Outside sums up operators that ran in no step; nil if there were none.
+	Outside   *OutsideStat `json:"outside_steps"`
+	TTFT      TTFT         `json:"ttft"`
+	Threads   []ThreadStat `json:"threads"`
+	Lost      StatLost     `json:"lost"`
+	HasSched  bool         `json:"has_sched"`     // scheduling was recorded: off-CPU figures have their evidence
+	HasOffCPU bool         `json:"has_off_cpu"`   // false: busy holds the time a thread was descheduled
+	MaxError  float64      `json:"p95_max_error"` // relative error of every p95
+}
+
+// StatRun is the recording and what was recorded.
+type StatRun struct {
+	Tool      string        `json:"tool"`
+	Command   []string      `json:"command"`
+	Host      string        `json:"host"`
+	Kernel    string        `json:"kernel"`
+	Arch      string        `json:"arch"`
+	CPU       string        `json:"cpu"`
+	Cores     int           `json:"cores"`
+	Level     string        `json:"level"`
+	Processes []StatProcess `json:"processes"`
+	// Dur is the time from the first to the last event.
+	Dur        int64    `json:"dur_ns"`
+	Steps      int64    `json:"steps"`
+	Operators  int64    `json:"operators"`
+	ProbeShare *float64 `json:"probe_share"` // estimate: hits of operators * measured cost / thread time
+	Notes      []string `json:"notes"`
+}
+
+// StatProcess is one profiled process.
+type StatProcess struct {
+	PID           int32    `json:"pid"`
+	Comm          string   `json:"comm"`
+	Engine        string   `json:"engine"`
+	EngineVersion string   `json:"engine_version"`
+	GGMLVersion   string   `json:"ggml_version"`
+	CPUVariant    string   `json:"cpu_variant"` // of the library's name: "haswell"; empty if it has none
+	Threads       int      `json:"threads"`     // of the largest team that ran an operator; 0 if none was seen
+	Warnings      []string `json:"warnings"`
+}
+
+// Model is what the weights of the graphs that ran tell. Weights that no graph used are not
+// in it.
+type Model struct {
+	PID      int32     `json:"pid"`
+	Contexts int       `json:"contexts"` // engine contexts that use these weights
+	Family   string    `json:"family"`   // guessed by the weights' names; empty if they tell nothing
+	Layers   int       `json:"layers"`
+	Width    *int64    `json:"width"`
+	Vocab    *int64    `json:"vocab"`
+	Heads    *int64    `json:"heads"`
+	HeadsKV  *int64    `json:"heads_kv"`
+	HeadDim  *int64    `json:"head_dim"`
+	Experts  *int64    `json:"experts"`
+	Used     *int64    `json:"experts_used"` // a token
+	Params   int64     `json:"parameters"`
+	Bytes    *int64    `json:"bytes"`
+	Types    []TypeMix `json:"types"` // by bytes, largest first
+}
+
+// TypeMix is the part of a model's weights that is stored in one type.
+type TypeMix struct {
+	Type    string `json:"type"`
+	Tensors int    `json:"tensors"`
+	Params  int64  `json:"parameters"`
+	Bytes   *int64 `json:"bytes"`
+}
+
+// PhaseStat is what the steps of one phase did. Operators and gap make up the time of the
+// steps: OpsDur - Overlap + Gap = Dur.
+type PhaseStat struct {
+	Phase string `json:"phase"` // prefill, decode, encode, unknown
+	// Model is the index in Stat.Models of the model computed; nil if it is not known. Steps of
+	// different models (a draft and its target) are phases of their own.
+	Model *int  `json:"model"`
+	Steps int64 `json:"steps"`
+	// Partial counts steps that were not wholly seen. They are left out of every figure of the
+	// phase, unless OnlyPartial: then there are no others, and figures can be too low.
+	Partial     int64    `json:"partial_steps"`
+	OnlyPartial bool     `json:"only_partial"`
+	Tokens      *int64   `json:"tokens"`
+	Dur         int64    `json:"dur_ns"`
+	TokensPerS  *float64 `json:"tokens_per_s"`     // over the time in steps
+	PerToken    *float64 `json:"per_token_ns"`     // of one sequence; TPOT in decode
+	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 2
+	StepMax     int64    `json:"step_max_ns"`
+	StepMaxID   int64    `json:"step_max"`
+
+	Ops     int64  `json:"operators"`
+	OpsDur  *int64 `json:"operators_ns"` // nil: operators were not recorded
+	Overlap *int64 `json:"overlap_ns"`   // operators that ran at the same time count twice in OpsDur
+	Gap     *int64 `json:"gap_ns"`       // time in the steps outside operators
+	// Shares of Dur.
+	MatMul   *float64 `json:"matmul_share"` // products with weights
+	Attn     *float64 `json:"attn_share"`   // attention itself: scores, softmax, values
+	Other    *float64 `json:"other_share"`
+	GapShare *float64 `json:"gap_share"`
+	// Shares of the threads' time in operators.
+	Wait       *float64  `json:"wait_share"`
+	OffCPU     *float64  `json:"off_cpu_share"`
+	GBps       *float64  `json:"gb_per_s"`        // bytes of all operators / their time
+	MatMulGBps *float64  `json:"matmul_gb_per_s"` // of the products with weights alone
+	Rows       []StatRow `json:"rows"`
+	Rest       *StatRow  `json:"rest"`      // what Top left out
+	RestRows   int       `json:"rest_rows"` // how many rows that is
+}
+
+// OutsideStat are operators that ran in no step.
+type OutsideStat struct {
+	Ops    int64     `json:"operators"`
+	OpsDur int64     `json:"operators_ns"`
+	Rows   []StatRow `json:"rows"`
+}
+
+// StatRow is a group of operators of one phase.
+type StatRow struct {
+	Key          string   `json:"key"`    // what it is grouped by: "ffn_down", "MUL_MAT", "12", ...
+	Weight       bool     `json:"weight"` // the key is a weight's
+	Type         string   `json:"type"`   // of the weights; empty if they differ or there is none
+	Op           string   `json:"op"`     // the operators' op; empty if they differ
+	Block        Block    `json:"block"`  // empty if they differ
+	Step         int64    `json:"step,omitempty"`
+	Tokens       *int64   `json:"tokens,omitempty"` // of the step
+	TID          int32    `json:"tid,omitempty"`
+	Calls        int64    `json:"calls"`
+	CallsPerStep float64  `json:"calls_per_step"`
+	Dur          int64    `json:"dur_ns"` // sum of the operators' durations; by thread: of the thread's time in them
+	DurPerStep   float64  `json:"dur_per_step_ns"`
+	Share        *float64 `json:"share"`   // of the phase's time in steps
+	Mean         float64  `json:"mean_ns"` // a call
+	P95          float64  `json:"p95_ns"`  // a call
+	Bytes        *int64   `json:"bytes"`   // nil: of no operator known
+	Flops        *int64   `json:"flops"`
+	GBps         *float64 `json:"gb_per_s"` // over operators whose bytes are known
+	GFlops       *float64 `json:"gflop_per_s"`
+	Intensity    *float64 `json:"flop_per_byte"`
+	Busy         int64    `json:"busy_ns"` // sums over threads
+	Wait         int64    `json:"wait_ns"`
+	OffCPU       int64    `json:"off_cpu_ns"`
+	WaitShare    *float64 `json:"wait_share"` // of busy + wait + off-CPU
+	OffShare     *float64 `json:"off_cpu_share"`
+	Imbalance    *float64 `json:"imbalance"`  // max busy / mean busy - 1 of each operator, weighted by time
+	Incomplete   int64    `json:"incomplete"` // operators of which not all threads were seen
+}
+
+// TTFT is the time to the first token: from the start of a sequence's first step to the end of
+// the first step that asks for its logits.
+type TTFT struct {
+	Sequences int64    `json:"sequences"` // whose prompt was seen from its start
+	Unknown   int64    `json:"unknown"`   // whose prompt was not
+	Pending   int64    `json:"pending"`   // whose logits were not asked for before the trace ended
+	Mean      *float64 `json:"mean_ns"`
+	P95       *float64 `json:"p95_ns"`
+	Max       *int64   `json:"max_ns"`
+}
+
+// ThreadStat is one thread over all steps that were wholly seen.
+type ThreadStat struct {
+	PID       int32    `json:"pid"`
+	TID       int32    `json:"tid"`
+	Comm      string   `json:"comm"`
+	Role      string   `json:"role"`
+	Ops       int64    `json:"operators"`
+	Busy      int64    `json:"busy_ns"`
+	Wait      int64    `json:"wait_ns"`
+	OffCPU    int64    `json:"off_cpu_ns"`
+	Idle      int64    `json:"idle_ns"`     // of the steps' time, in no operator
+	Steps     int64    `json:"steps_ns"`    // time of the steps it took part in
+	Util      *float64 `json:"utilisation"` // busy / steps
+	Imbalance *float64 `json:"imbalance"`   // its busy / the process's threads' mean busy - 1
+	// From scheduling events, over the whole recording; nil and empty where none were recorded.
+	Preempted *int64    `json:"preempted"`   // times it was taken off a CPU while it could run
+	Slept     *int64    `json:"slept"`       // times it gave up its CPU
+	Runnable  *int64    `json:"runnable_ns"` // time it could run, and another ran
+	Instead   []Culprit `json:"ran_instead"` // who ran then on the CPU it wanted, longest first
+	WokenBy   []Culprit `json:"woken_by"`    // most often first
+}
+
+// Culprit is another thread's name with what it did.
+type Culprit struct {
+	Comm  string `json:"comm"`
+	Own   bool   `json:"own"` // it is one of the threads that compute
+	Dur   int64  `json:"dur_ns,omitempty"`
+	Count int64  `json:"count"`
+}
+
+// StatLost is what the recording did not see.
+type StatLost struct {
+	Events        uint64   `json:"events"`
+	ThrottledNs   int64    `json:"throttled_ns"`
+	Spans         int      `json:"spans"`
+	ByWhy         []LostBy `json:"by_why"`
+	Steps         int64    `json:"partial_steps"`
+	IncompleteOps int64    `json:"incomplete_operators"`
+	UnknownShapes int64    `json:"unknown_shapes"` // graph executions without a definition
+	PartShapes    int64    `json:"part_shapes"`    // graph executions whose definition has holes
+	Aborted       int64    `json:"aborted_graphs"`
+	Torn          string   `json:"torn"`              // what is wrong with the file, empty if nothing
+	Cut           bool     `json:"cut"`               // the recording did not end in good order
+	StepRows      int64    `json:"step_rows_dropped"` // by step: rows not kept, the shortest steps
+}
+
+// LostBy sums up losses of one kind.
+type LostBy struct {
+	Why    string `json:"why"`
+	What   string `json:"what"`
+	Spans  int    `json:"spans"`
+	Events uint64 `json:"events"`
+	Dur    int64  `json:"dur_ns"`
+}
+
+// StatBuilder computes a Stat while a run is replayed into it. Its memory grows with the
+// number of rows, threads and live sequences, not with the length of the run.
+type StatBuilder struct{ statState }
+
+// NewStat returns an empty builder.
+func NewStat(opts StatOptions) *StatBuilder {
+	b := &StatBuilder{}
+	b.init(opts)
+	return b
+}

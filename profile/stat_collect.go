@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"strconv"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+const (
+	// maxPending bounds the operators kept of steps under way. Beyond, a step's operators count
+	// as if the step were seen wholly.
+	maxPending = 1 << 16
+	// maxStepRows bounds the rows by step; the longest steps are kept.
+	maxStepRows = 4096
+	// maxModels bounds the models whose steps are told apart.
+	maxModels = 64
+	// maxSequences bounds the sequences followed at a time.
+	maxSequences = 1 << 16
+)
+
+// statState is what a StatBuilder knows so far.
+type statState struct {
+	opts    StatOptions
+	derive  Deriver
+	wanted  map[Phase]bool // nil: all
+	whole   map[groupKey]*group
+	part    map[groupKey]*group
+	outside group
+	pending map[*Step][]*Op
+	kept    int // operators in pending
+	procs   map[int32]*procStat
+	seqs    map[seqKey]*sequence
+	ttft    ttftStat
+	models  modelBook
+	sched   interference
+	lost    StatLost
+
+	first, last int64
+	steps, ops  int64
+	threadHits  int64 // operators, counted once for each thread
+	threadTime  int64
+	offCPU      bool
+}
+
+// groupKey is a phase of one model; nil: not known which.
+type groupKey struct {
+	phase Phase
+	model *modelSum
+}
+
+type procStat struct {
+	team    int
+	threads map[int32]string
+}
+
+type seqKey struct {
+	pid int32
+	ctx uint64
+	seq int32
+}
+
+// sequence is one sequence under way; start is that of its first step.
+type sequence struct {
+	start   int64
+	waiting bool // for its first logits
+}
+
+type ttftStat struct {
+	n, unknown, max int64
+	sum             float64
+	hist            histogram
+}
+
+// group sums up the steps of one phase that were seen wholly, or of those that were not.
+type group struct {
+	steps, tokens, seqTokens, dur int64
+	noTokens, noPerToken          bool
+	perToken                      histogram
+	stepMax, stepMaxID            int64
+	ops, opsDur, covered          int64
+	busy, wait, off               int64
+	matmul, attn                  int64
+	bytes, bytesDur               int64
+	mmBytes, mmDur                int64
+	rows                          map[string]*rowSum
+	byFacts                       map[*Derived]*rowSum
+	threads                       map[int32]*threadSum
+	dropped                       int64
+	spans                         []span // of the step being folded
+}
+
+type span struct{ from, to int64 }
+
+type threadSum struct {
+	pid                         int32
+	ops, busy, wait, off, steps int64
+	lastStep                    int64
+}
+
+func (b *statState) init(opts StatOptions) {
+	if opts.By == "" {
+		opts.By = ByWeight
+	}
+	b.opts = opts
+	if len(opts.Phases) > 0 {
+		b.wanted = map[Phase]bool{}
+		for _, p := range opts.Phases {
+			b.wanted[p] = true
+		}
+	}
+	b.whole, b.part = map[groupKey]*group{}, map[groupKey]*group{}
+	b.pending = map[*Step][]*Op{}
+	b.procs = map[int32]*procStat{}
+	b.seqs = map[seqKey]*sequence{}
+	b.sched.init()
+}
+
+func pidOf(o *Op) int32 {
+	switch {
+	case o.Step != nil:
+		return o.Step.PID
+	case o.Graph != nil:
+		return o.Graph.PID
+	case o.Shape != nil && o.Shape.Shape != nil:
+		return o.Shape.PID
+	}
+	return 0
+}
+
+func (b *statState) seen(from, dur int64) {
+	if b.first == 0 || from < b.first {
+		b.first = from
+	}
+	b.last = max(b.last, from+dur)
+}
+
+// Op takes one operator.
+func (b *statState) Op(o *Op) error {
+	pid := pidOf(o)
+	if b.opts.PID != 0 && pid != b.opts.PID {
+		return nil
+	}
+	b.seen(o.Start, o.Dur)
+	b.ops++
+	b.threadHits += int64(len(o.Threads))
+	b.threadTime += o.Busy + o.Wait + o.OffCPU
+	if o.OffCPU > 0 {
+		b.offCPU = true
+	}
+	if o.Incomplete {
+		b.lost.IncompleteOps++
+	}
+	p := b.procs[pid]
+	if p == nil {
+		p = &procStat{threads: map[int32]string{}}
+		b.procs[pid] = p
+	}
+	p.team = max(p.team, len(o.Threads))
+	for i := range o.Threads {
+		b.sched.watch(o.Threads[i].TID)
+	}
+	var ctx uint64
+	if o.Step != nil {
+		ctx = o.Step.Ctx
+	}
+	b.models.see(pid, ctx, o.Shape)
+	if o.Step == nil {
+		if b.wanted == nil {
+			b.outside.op(b, o, 0)
+		}
+		return nil
+	}
+	if b.kept >= maxPending {
+		for s, ops := range b.pending {
+			if b.wanted != nil && !b.wanted[s.Phase] {
+				continue
+			}
+			b.fold(b.group(b.whole, s), s, ops)
+		}
+		clear(b.pending)
+		b.kept = 0
+	}
+	b.pending[o.Step] = append(b.pending[o.Step], o)
+	b.kept++
+	return nil
+}
+
+// Graph takes one graph execution.
+func (b *statState) Graph(g *Graph) error {
+	if b.opts.PID != 0 && g.PID != b.opts.PID {
+		return nil
+	}
+	b.seen(g.Start, g.Dur)
+	switch {
+	case g.Shape == nil || g.Shape.Shape == nil:
+		b.lost.UnknownShapes++
+	case g.Shape.Incomplete != "":
+		b.lost.PartShapes++
+	}
+	if g.Shape != nil {
+		b.models.see(g.PID, 0, g.Shape)
+	}
+	if g.Aborted {
+		b.lost.Aborted++
+	}
+	return nil
+}
+
+// Sched takes one scheduling event.
+func (b *statState) Sched(s *trace.Sched) error {
+	b.sched.add(s)
+	return nil
+}
+
+// Step takes one step, whose operators came before.
+func (b *statState) Step(s *Step) error {
+	if b.opts.PID != 0 && s.PID != b.opts.PID {
+		return nil
+	}
+	b.seen(s.Start, s.Dur)
+	b.steps++
+	b.sequences(s)
+	ops := b.pending[s]
+	delete(b.pending, s)
+	b.kept -= len(ops)
+	if b.wanted != nil && !b.wanted[s.Phase] {
+		return nil
+	}
+	in := b.whole
+	if s.Incomplete != "" {
+		b.lost.Steps++
+		in = b.part
+	}
+	g := b.group(in, s)
+	g.step(s)
+	b.fold(g, s, ops)
+	if b.opts.By == ByStep {
+		g.stepRow(s)
+	}
+	return nil
+}
+
+func (b *statState) group(in map[groupKey]*group, s *Step) *group {
+	k := groupKey{s.Phase, b.models.at(s.PID, s.Ctx)}
+	if in[k] == nil && len(in) >= maxModels {
+		k.model = nil
+	}
+	g := in[k]
+	if g == nil {
+		g = &group{}
+		in[k] = g
+	}
+	return g
+}
+
+// sequences follows each sequence of a step to its first logits.
+func (b *statState) sequences(s *Step) {
+	for i := range s.Seqs {
+		q := &s.Seqs[i]
+		k := seqKey{s.PID, s.Ctx, q.Seq}
+		e := b.seqs[k]
+		switch {
+		case q.Pos == 0:
+			if e == nil && len(b.seqs) >= maxSequences {
+				return
+			}
+			e = &sequence{start: s.Start, waiting: true}
+			b.seqs[k] = e
+		case e == nil:
+			if len(b.seqs) >= maxSequences {
+				return
+			}
+			b.ttft.unknown++
+			b.seqs[k] = &sequence{}
+			continue
+		}
+		if e.waiting && q.Outputs > 0 {
+			e.waiting = false
+			d := s.Start + s.Dur - e.start
+			b.ttft.n++
+			b.ttft.sum += float64(d)
+			b.ttft.max = max(b.ttft.max, d)
+			b.ttft.hist.add(d)
+		}
+	}
+}
+
+// step counts a step, without its operators.
+func (g *group) step(s *Step) {
+	g.steps++
+	g.dur += s.Dur
+	if s.Dur > g.stepMax || g.steps == 1 {
+		g.stepMax, g.stepMaxID = s.Dur, s.ID
+	}
+	if s.NTokens <= 0 {
+		g.noTokens, g.noPerToken = true, true
+		return
+	}
+	g.tokens += int64(s.NTokens)
+	perToken := float64(s.Dur) / float64(s.NTokens)
+	if s.Phase == Decode {
+		// One sequence waits for the whole step, however many others share it.
+		if s.NSeqs <= 0 && s.NTokens > 1 {
+			g.noPerToken = true
+			return
+		}
+		perToken *= float64(max(1, s.NSeqs))
+		g.seqTokens += int64(s.NTokens) / int64(max(1, s.NSeqs))
+	} else {
+		g.seqTokens += int64(s.NTokens)
+	}
+	g.perToken.add(int64(perToken))
+}
+
+// fold adds the operators of one step.
+func (b *statState) fold(g *group, s *Step, ops []*Op) {
+	g.spans = g.spans[:0]
+	for _, o := range ops {
+		g.op(b, o, s.ID)
+		g.cover(max(o.Start, s.Start), o.Start+o.Dur)
+		for i := range o.Threads {
+			t := &o.Threads[i]
+			if g.threads == nil {
+				g.threads = map[int32]*threadSum{}
+			}
+			e := g.threads[t.TID]
+			if e == nil {
+				e = &threadSum{pid: s.PID}
+				g.threads[t.TID] = e
+			}
+			e.ops++
+			e.busy += t.Busy
+			e.wait += t.Wait
+			e.off += t.OffCPU
+			if e.lastStep != s.ID && s.Dur > 0 {
+				e.lastStep = s.ID
+				e.steps += s.Dur
+			}
+		}
+	}
+	for _, c := range g.spans {
+		if s.Dur > 0 {
+			c.to = min(c.to, s.Start+s.Dur)
+		}
+		g.covered += max(0, c.to-c.from)
+	}
+}
+
+// cover adds from..to to the spans of a step in which an operator ran. Operators come in the
+// order of their ends, so what overlaps lies at the end of the list.
+func (g *group) cover(from, to int64) {
+	for n := len(g.spans); n > 0; n-- {
+		last := g.spans[n-1]
+		if last.to < from {
+			break
+		}
+		from, to = min(from, last.from), max(to, last.to)
+		g.spans = g.spans[:n-1]
+	}
+	g.spans = append(g.spans, span{from, to})
+}
+
+// op adds one operator to the sums and to its row.
+func (g *group) op(b *statState, o *Op, step int64) {
+	d := b.derive.Derive(o)
+	g.ops++
+	g.opsDur += o.Dur
+	g.busy += o.Busy
+	g.wait += o.Wait
+	g.off += o.OffCPU
+	switch kindOf(d, o.Op) {
+	case kindMatMul:
+		g.matmul += o.Dur
+		if d.Bytes != nil && d.Weight != "" {
+			g.mmBytes += *d.Bytes
+			g.mmDur += o.Dur
+		}
+	case kindAttn:
+		g.attn += o.Dur
+	}
+	if d.Bytes != nil {
+		g.bytes += *d.Bytes
+		g.bytesDur += o.Dur
+	}
+	switch b.opts.By {
+	case ByThread:
+		for i := range o.Threads {
+			t := &o.Threads[i]
+			r := g.row("t" + strconv.Itoa(int(t.TID)))
+			r.row.TID, r.row.Key = t.TID, strconv.Itoa(int(t.TID))
+			r.call(d, o, t.Busy+t.Wait+t.OffCPU, t.Busy, t.Wait, t.OffCPU)
+		}
+		return
+	case ByStep:
+		r := g.row(strconv.FormatInt(step, 10))
+		r.row.Key, r.row.Step = strconv.FormatInt(step, 10), step
+		r.add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
+		return
+	}
+	r := g.byFacts[d]
+	if r == nil || d == &unknownDerived {
+		key, isWeight := rowKey(b.opts.By, d, o.Op)
+		typ := ""
+		if isWeight {
+			typ = d.WeightType
+		}
+		r = g.row(key + "\x00" + typ)
+		r.row.Key, r.row.Weight = key, isWeight
+		if g.byFacts == nil {
+			g.byFacts = map[*Derived]*rowSum{}
+		}
+		g.byFacts[d] = r
+	}
+	r.add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
+}

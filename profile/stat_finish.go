@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+type kind uint8
+
+const (
+	kindOther kind = iota
+	kindMatMul
+	kindAttn
+)
+
+// kindOf sorts an operator into products with weights, attention itself (scores, softmax and
+// values, fused or one by one) and the rest.
+func kindOf(d *Derived, op string) kind {
+	first, _, _ := strings.Cut(op, "+")
+	switch {
+	case first == "FLASH_ATTN_EXT", first == "SOFT_MAX" && d.Block == BlockAttention:
+		return kindAttn
+	case !isMatMul(first):
+		return kindOther
+	case d.Weight == "" && d.Block == BlockAttention:
+		return kindAttn
+	}
+	return kindMatMul
+}
+
+// rowKey returns the name of an operator's row, and whether it is a weight's.
+func rowKey(by By, d *Derived, op string) (key string, weight bool) {
+	switch by {
+	case ByOp:
+		return op, false
+	case ByBlock:
+		return string(d.Block), false
+	case ByLayer:
+		if d.Layer == nil {
+			return "none", false
+		}
+		return strconv.Itoa(*d.Layer), false
+	}
+	if d.Weight != "" && isWeight(op, d.Weight) {
+		stem := WeightStem(d.Weight)
+		if d.Block == BlockOutput && !strings.HasPrefix(stem, "output") {
+			return "output (" + stem + ")", true // tied: the embedding's weight is the output's
+		}
+		return stem, true
+	}
+	// A product without a weight is told apart by what it computes: kq, kqv.
+	if base, _ := splitName(d.Name); isMatMul(op) && base != "" && !isDefaultName(base) {
+		return base, false
+	}
+	return op, false
+}
+
+func ratio(a, b float64) *float64 {
+	if b <= 0 || math.IsNaN(a) || math.IsInf(a, 0) {
+		return nil
+	}
+	v := a / b
+	return &v
+}
+
+func share(a, b int64) *float64 { return ratio(float64(a), float64(b)) }
+
+// Finish computes the statistics. Header is what Replay returned; the builder takes no more.
+func (b *StatBuilder) Finish(h *Header) *Stat {
+	s := &Stat{SchemaVersion: StatSchema, By: b.opts.By, MaxError: histogramError,
+		HasSched: b.sched.any, HasOffCPU: b.sched.any || b.offCPU,
+		Models: b.models.list(), Phases: []PhaseStat{}, Threads: []ThreadStat{}}
+	b.finishRun(s, h)
+	whole, part := b.byModel(b.whole), b.byModel(b.part)
+	for _, p := range []Phase{Prefill, Decode, Encode, Unknown} {
+		for m := -1; m < len(b.models.models); m++ {
+			k := modelKey{p, m}
+			g, only := whole[k], false
+			if g == nil || g.steps == 0 {
+				g, only = part[k], true
+			}
+			if g == nil || g.steps == 0 {
+				continue // none, or steps that never ended
+			}
+			ps := b.phase(p, g)
+			ps.OnlyPartial = only
+			if m >= 0 {
+				ps.Model = &m
+			}
+			if o := part[k]; o != nil {
+				ps.Partial = o.steps
+			}
+			s.Lost.StepRows += g.dropped
+			s.Phases = append(s.Phases, ps)
+			b.addThreads(s, h, g)
+		}
+	}
+	b.finishThreads(s)
+	if b.outside.ops > 0 {
+		o := &OutsideStat{Ops: b.outside.ops, OpsDur: b.outside.opsDur}
+		o.Rows, _, _ = b.rows(&b.outside)
+		s.Outside = o
+	}
+	s.TTFT = TTFT{Sequences: b.ttft.n, Unknown: b.ttft.unknown}
+	for _, q := range b.seqs {
+		if q.waiting {
+			s.TTFT.Pending++
+		}
+	}
+	if b.ttft.n > 0 {
+		s.TTFT.Mean = ratio(b.ttft.sum, float64(b.ttft.n))
+		s.TTFT.Max = &b.ttft.max
+		p95 := min(b.ttft.hist.quantile(0.95), float64(b.ttft.max))
+		s.TTFT.P95 = &p95
+	}
+	return s
+}
+
+// modelKey is a phase of one model; -1: not known which.
+type modelKey struct {
+	phase Phase
+	model int
+}
+
+// byModel joins groups whose models turned out to be one.
+func (b *StatBuilder) byModel(groups map[groupKey]*group) map[modelKey]*group {
+	out := map[modelKey]*group{}
+	for k, g := range groups {
+		m := modelKey{k.phase, b.models.index(k.model)}
+		if out[m] == nil {
+			out[m] = &group{}
+		}
+		out[m].merge(g)
+	}
+	return out
+}
+
+func (b *StatBuilder) finishRun(s *Stat, h *Header) {
+	m := &h.Meta
+	s.Run = StatRun{Tool: m.Tool, Command: slices.Clone(m.Command), Host: m.Host, Kernel: m.Kernel, Arch: m.Arch,
+		CPU: m.CPU, Cores: m.Cores, Level: m.Level, Steps: b.steps, Operators: b.ops,
+		Dur: max(0, b.last-b.first), Notes: slices.Clone(m.Notes), Processes: []StatProcess{}}
+	if h.Last > h.First && b.opts.PID == 0 {
+		s.Run.Dur = h.Last - h.First
+	}
+	for i := range h.Processes {
+		p := &h.Processes[i]
+		if b.opts.PID != 0 && p.PID != b.opts.PID {
+			continue
+		}
+		q := StatProcess{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
+			GGMLVersion: p.GGMLVersion, CPUVariant: cpuVariant(p.Files), Warnings: slices.Clone(p.Warnings)}
+		if st := b.procs[p.PID]; st != nil {
+			q.Threads = st.team
+		}
+		s.Run.Processes = append(s.Run.Processes, q)
+	}
+	s.Run.ProbeShare = b.probeShare(h)
+	l := &s.Lost
+	*l = b.lost
+	l.Torn, l.Cut, l.Spans, l.ByWhy = h.Torn, h.End == nil, len(h.Losses), []LostBy{}
+	for i := range h.Losses {
+		x := &h.Losses[i]
+		l.Events += x.Events
+		d := max(0, x.End-x.Start)
+		if x.Why == "throttled" {
+			l.ThrottledNs += d
+		}
+		at := slices.IndexFunc(l.ByWhy, func(e LostBy) bool { return e.Why == x.Why && e.What == x.What })
+		if at < 0 {
+			at = len(l.ByWhy)
+			l.ByWhy = append(l.ByWhy, LostBy{Why: x.Why, What: x.What})
+		}
+		e := &l.ByWhy[at]
+		e.Spans++
+		e.Events += x.Events
+		e.Dur += d
+	}
+}
+
+// cpuVariant returns "sapphirerapids" of ".../libggml-cpu-sapphirerapids.so".
+func cpuVariant(files []trace.File) string {
+	for i := range files {
+		name := path.Base(files[i].Path)
+		if v, ok := strings.CutPrefix(name, "libggml-cpu-"); ok {
+			v, _, _ = strings.Cut(v, ".so")
+			return v
+		}
+	}
+	return ""
+}
+
+// probeShare estimates the part of the threads' time in operators that their probes took: each
+// operator and thread hits a begin and an end, at the cost measured when the recording started.
+func (b *StatBuilder) probeShare(h *Header) *float64 {
+	if b.threadTime <= 0 || len(h.Meta.ProbeCost) == 0 {
+		return nil
+	}
+	var cost int64
+	for _, role := range []string{"operator begin", "operator end"} {
+		var dearest int64
+		for i := range h.Processes {
+			for j := range h.Processes[i].Sites {
+				if site := &h.Processes[i].Sites[j]; site.Role == role {
+					dearest = max(dearest, h.Meta.ProbeCost[site.Class])
+				}
+			}
+		}
+		if dearest == 0 {
+			return nil
+		}
+		cost += dearest
+	}
+	return ratio(float64(cost)*float64(b.threadHits), float64(b.threadTime))
+}
+
+// phase computes one phase's figures.
+func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
+	ps := PhaseStat{Phase: string(p), Steps: g.steps, Dur: g.dur, StepMax: g.stepMax, StepMaxID: g.stepMaxID, Ops: g.ops}
+	if p == Unknown {
+		ps.Phase = "unknown"
+	}
+	if !g.noTokens {
+		ps.Tokens = &g.tokens
+		ps.TokensPerS = ratio(float64(g.tokens), time.Duration(g.dur).Seconds())
+	}
+	if !g.noPerToken {
+		ps.PerToken = share(g.dur, g.seqTokens)
+		if g.perToken.n > 1 {
+			v := g.perToken.quantile(0.95)
+			ps.PerTokenP95 = &v
+		}
+	}
+	if g.ops > 0 {
+		overlap, gap := g.opsDur-g.covered, g.dur-g.covered
+		ps.OpsDur, ps.Overlap, ps.Gap = &g.opsDur, &overlap, &gap
+		ps.MatMul, ps.Attn = share(g.matmul, g.dur), share(g.attn, g.dur)
+		ps.Other = share(g.opsDur-g.matmul-g.attn, g.dur)
+		ps.GapShare = share(gap, g.dur)
+		all := g.busy + g.wait + g.off
+		ps.Wait = share(g.wait, all)
+		if b.sched.any || b.offCPU {
+			ps.OffCPU = share(g.off, all)
+		}
+		ps.GBps = perSecond(g.bytes, g.bytesDur)
+		ps.MatMulGBps = perSecond(g.mmBytes, g.mmDur)
+	}
+	ps.Rows, ps.Rest, ps.RestRows = b.rows(g)
+	return ps
+}
+
+// perSecond returns 1e9 units a second: n/ns is the same as G/s.
+func perSecond(n, ns int64) *float64 {
+	return share(n, ns)
+}
+
+// rows returns a group's rows in the order they are read: by time; layers and steps by number.
+func (b *StatBuilder) rows(g *group) (rows []StatRow, rest *StatRow, left int) {
+	all := make([]*rowSum, 0, len(g.rows))
+	for _, r := range g.rows {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *rowSum) int {
+		return cmp.Or(cmp.Compare(b.row.Dur, a.row.Dur), cmp.Compare(a.row.Key, b.row.Key), cmp.Compare(a.row.Type, b.row.Type))
+	})
+	if b.opts.Top > 0 && len(all) > b.opts.Top {
+		var r rowSum
+		for _, o := range all[b.opts.Top:] {
+			r.merge(o)
+		}
+		left = len(all) - b.opts.Top
+		all = all[:b.opts.Top]
+		v := b.row(&r, g)
+		v.Key = "other"
+		rest = &v
+	}
+	if b.opts.By == ByLayer || b.opts.By == ByStep {
+		slices.SortFunc(all, func(a, b *rowSum) int {
+			x, errX := strconv.ParseInt(a.row.Key, 10, 64)
+			y, errY := strconv.ParseInt(b.row.Key, 10, 64)
+			if errX != nil || errY != nil { // "none" comes last
+				return cmp.Compare(a.row.Key, b.row.Key)
+			}
+			return cmp.Compare(x, y)
+		})
+	}
+	rows = make([]StatRow, len(all))
+	for i, r := range all {
+		rows[i] = b.row(r, g)
+	}
+	return rows, rest, left
+}
+
+func (b *StatBuilder) row(r *rowSum, g *group) StatRow {
+	v := r.row
+	if g.steps > 0 {
+		v.CallsPerStep = float64(v.Calls) / float64(g.steps)
+		v.DurPerStep = float64(v.Dur) / float64(g.steps)
+	}
+	v.Share = share(v.Dur, g.dur)
+	if v.Calls > 0 {
+		v.Mean = float64(v.Dur) / float64(v.Calls)
+		v.P95 = r.hist.quantile(0.95)
+	}
+	if r.hasBytes {
+		v.Bytes = &r.bytes
+		v.GBps = perSecond(r.bytes, r.bytesDur)
+	}
+	if r.hasFlop {
+		v.Flops = &r.flops
+		v.GFlops = perSecond(r.flops, r.flopsDur)
+	}
+	if r.hasBoth {
+		v.Intensity = share(r.both, r.bothBytes)
+	}
+	all := v.Busy + v.Wait + v.OffCPU
+	v.WaitShare = share(v.Wait, all)
+	if b.sched.any || b.offCPU {
+		v.OffShare = share(v.OffCPU, all)
+	}
+	if r.allBusy > 0 {
+		im := max(0, r.maxBusy/float64(r.allBusy)-1)
+		v.Imbalance = &im
+	}
+	return v
+}
+
+// dropShortest removes all rows but the keep longest, and returns how many.
+func dropShortest(rows map[string]*rowSum, keep int) int64 {
+	keys := make([]string, 0, len(rows))
+	for k := range rows {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rows[b].row.Dur, rows[a].row.Dur), cmp.Compare(a, b))
+	})
+	for _, k := range keys[min(keep, len(keys)):] {
+		delete(rows, k)
+	}
+	return int64(max(0, len(keys)-keep))
+}
+
+// addThreads adds a phase's threads to the whole run's.
+func (b *StatBuilder) addThreads(s *Stat, h *Header, g *group) {
+	for tid, t := range g.threads {
+		at := slices.IndexFunc(s.Threads, func(e ThreadStat) bool { return e.TID == tid && e.PID == t.pid })
+		if at < 0 {
+			at = len(s.Threads)
+			e := ThreadStat{PID: t.pid, TID: tid}
+			for i := range h.Threads {
+				if h.Threads[i].TID == tid && h.Threads[i].PID == t.pid {
+					e.Comm, e.Role = h.Threads[i].Comm, h.Threads[i].Role
+				}
+			}
+			s.Threads = append(s.Threads, e)
+		}
+		e := &s.Threads[at]
+		e.Ops += t.ops
+		e.Busy += t.busy
+		e.Wait += t.wait
+		e.OffCPU += t.off
+		e.Steps += t.steps
+	}
+}
+
+func (b *StatBuilder) finishThreads(s *Stat) {
+	type team struct{ busy, n int64 }
+	teams := map[int32]*team{}
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		m := teams[t.PID]
+		if m == nil {
+			m = &team{}
+			teams[t.PID] = m
+		}
+		m.busy += t.Busy
+		m.n++
+	}
+	for i := range s.Threads {
+		t := &s.Threads[i]
+		t.Idle = max(0, t.Steps-t.Busy-t.Wait-t.OffCPU)
+		t.Util = share(t.Busy, t.Steps)
+		if m := teams[t.PID]; m.busy > 0 {
+			v := float64(t.Busy)*float64(m.n)/float64(m.busy) - 1
+			t.Imbalance = &v
+		}
+		t.Instead, t.WokenBy = []Culprit{}, []Culprit{}
+		if w := b.sched.threads[t.TID]; w != nil && b.sched.any {
+			t.Preempted, t.Slept, t.Runnable = &w.preempted, &w.slept, &w.runnable
+			t.Instead, t.WokenBy = culprits(w.instead, 5), culprits(w.wokenBy, 5)
+		}
+	}
+	slices.SortFunc(s.Threads, func(a, b ThreadStat) int {
+		main := func(t ThreadStat) int {
+			if t.Role == "main" {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(main(a), main(b)), cmp.Compare(a.TID, b.TID))
+	})
+}

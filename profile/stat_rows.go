@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import "strconv"
+
+// rowSum is a row under way.
+type rowSum struct {
+	row                        StatRow
+	hist                       histogram
+	started                    bool
+	bytes, bytesDur            int64
+	flops, flopsDur            int64
+	both, bothBytes            int64 // flops and bytes of operators that have both
+	hasBytes, hasFlop, hasBoth bool
+	maxBusy                    float64 // sum of max busy * threads
+	allBusy                    int64
+}
+
+func (g *group) row(key string) *rowSum {
+	r := g.rows[key]
+	if r == nil {
+		if g.rows == nil {
+			g.rows = map[string]*rowSum{}
+		}
+		r = &rowSum{}
+		g.rows[key] = r
+	}
+	return r
+}
+
+// stepRow completes the row of a step: its time is the step's own.
+func (g *group) stepRow(s *Step) {
+	key := strconv.FormatInt(s.ID, 10)
+	r := g.row(key)
+	r.row.Key, r.row.Step, r.row.Dur = key, s.ID, s.Dur
+	if s.NTokens >= 0 {
+		n := int64(s.NTokens)
+		r.row.Tokens = &n
+	}
+	if len(g.rows) >= 2*maxStepRows {
+		g.dropped += dropShortest(g.rows, maxStepRows)
+	}
+}
+
+// call adds one call: its time and what it was.
+func (r *rowSum) call(d *Derived, o *Op, dur, busy, wait, off int64) {
+	if !r.started {
+		r.started = true
+		r.row.Type, r.row.Op, r.row.Block = d.WeightType, o.Op, d.Block
+	}
+	r.same(d.WeightType, o.Op, d.Block)
+	r.row.Calls++
+	r.row.Dur += dur
+	r.row.Busy += busy
+	r.row.Wait += wait
+	r.row.OffCPU += off
+	if o.Incomplete {
+		r.row.Incomplete++
+	}
+	r.hist.add(dur)
+}
+
+// same keeps of a row's facts those that all its operators share.
+func (r *rowSum) same(typ, op string, block Block) {
+	if r.row.Type != typ {
+		r.row.Type = ""
+	}
+	if r.row.Op != op {
+		r.row.Op = ""
+	}
+	if r.row.Block != block {
+		r.row.Block = ""
+	}
+}
+
+// add adds one call and what it moved and computed, which is of the operator as a whole and
+// not of one thread.
+func (r *rowSum) add(d *Derived, o *Op, dur, busy, wait, off int64) {
+	r.call(d, o, dur, busy, wait, off)
+	if d.Bytes != nil {
+		r.hasBytes = true
+		r.bytes += *d.Bytes
+		r.bytesDur += o.Dur
+	}
+	if d.Flops != nil {
+		r.hasFlop = true
+		r.flops += *d.Flops
+		r.flopsDur += o.Dur
+	}
+	if d.Bytes != nil && d.Flops != nil {
+		r.hasBoth = true
+		r.both += *d.Flops
+		r.bothBytes += *d.Bytes
+	}
+	if im := o.Imbalance(); im >= 0 && !o.Incomplete {
+		r.maxBusy += (im + 1) * float64(o.Busy)
+		r.allBusy += o.Busy
+	}
+}
+
+// merge adds another row's sums, for the rows that are left out.
+func (r *rowSum) merge(o *rowSum) {
+	r.row.Calls += o.row.Calls
+	r.row.Dur += o.row.Dur
+	r.row.Busy += o.row.Busy
+	r.row.Wait += o.row.Wait
+	r.row.OffCPU += o.row.OffCPU
+	r.row.Incomplete += o.row.Incomplete
+	r.hist.merge(&o.hist)
+	r.hasBytes = r.hasBytes || o.hasBytes
+	r.hasFlop = r.hasFlop || o.hasFlop
+	r.hasBoth = r.hasBoth || o.hasBoth
+	r.bytes += o.bytes
+	r.bytesDur += o.bytesDur
+	r.flops += o.flops
+	r.flopsDur += o.flopsDur
+	r.both += o.both
+	r.bothBytes += o.bothBytes
+	r.maxBusy += o.maxBusy
+	r.allBusy += o.allBusy
+}
+
+// merge adds the steps of another context.
+func (g *group) merge(o *group) {
+	g.steps += o.steps
+	g.tokens += o.tokens
+	g.seqTokens += o.seqTokens
+	g.dur += o.dur
+	g.noTokens = g.noTokens || o.noTokens
+	g.noPerToken = g.noPerToken || o.noPerToken
+	g.perToken.merge(&o.perToken)
+	if o.stepMax > g.stepMax {
+		g.stepMax, g.stepMaxID = o.stepMax, o.stepMaxID
+	}
+	g.ops += o.ops
+	g.opsDur += o.opsDur
+	g.covered += o.covered
+	g.busy += o.busy
+	g.wait += o.wait
+	g.off += o.off
+	g.matmul += o.matmul
+	g.attn += o.attn
+	g.bytes += o.bytes
+	g.bytesDur += o.bytesDur
+	g.mmBytes += o.mmBytes
+	g.mmDur += o.mmDur
+	g.dropped += o.dropped
+	for key, r := range o.rows {
+		to := g.row(key)
+		if to.row.Calls == 0 && to.row.Dur == 0 {
+			*to = *r
+			continue
+		}
+		to.same(r.row.Type, r.row.Op, r.row.Block)
+		to.merge(r)
+	}
+	for tid, t := range o.threads {
+		to := g.threads[tid]
+		if to == nil {
+			if g.threads == nil {
+				g.threads = map[int32]*threadSum{}
+			}
+			g.threads[tid] = t
+			continue
+		}
+		to.ops += t.ops
+		to.busy += t.busy
+		to.wait += t.wait
+		to.off += t.off
+		to.steps += t.steps
+	}
+}

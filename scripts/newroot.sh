@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Proves that a fresh clone works on an empty machine: makes a minimal Debian with Go, git
+# and make in a new folder, clones the repository into it, and runs make demo and make test
+# there, telling how long each took. Everything else they have to find themselves.
+#
+#   sudo scripts/newroot.sh [--worktree] DIR [COMMAND]
+#
+# DIR must not exist, or be what an interrupted run left; remove it afterwards (nothing
+# stays mounted). --worktree takes the files of this working tree, committed or not.
+# COMMAND runs instead of "make demo && make test". Needs debootstrap.
+#
+# Environment: SUITE (trixie), MIRROR (the one apt uses here). Proxies, certificates and
+# settings of Go, npm and apt of this machine are carried over, nothing else.
+set -euo pipefail
+
+die() {
+  echo "newroot: $*" >&2
+  exit 1
+}
+
+worktree=
+if [ "${1:-}" = --worktree ]; then
+  worktree=1
+  shift
+fi
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+  sed -n '/^#   sudo/s/^# *//p' "$0" >&2
+  exit 2
+fi
+root=$(realpath -m "$1")
+command=${2:-}
+[ "$(id -u)" = 0 ] || die "needs root, for chroot and mounts"
+command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
+suite=${SUITE:-trixie}
+# shellcheck disable=SC2016  # the variable is apt's
+mirror=${MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 -E '/debian/?$' || true)}
+[ -n "$mirror" ] || die "apt has no Debian mirror here: set MIRROR"
+goroot=$(go env GOROOT)
+repo=$(cd "$(dirname "$0")/.." && pwd)
+
+if [ ! -e "$root/.made" ]; then
+  [ ! -e "$root" ] || [ -d "$root/debootstrap" ] || [ -z "$(ls -A "$root")" ] || die "$root is there and is not mine"
+  echo "newroot: $suite into $root"
+  debootstrap --variant=minbase --include=ca-certificates,git,make "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
+    die "debootstrap failed, see $root.log"
+  touch "$root/.made"
+fi
+mkdir -p "$root/usr/local/go"
+tar -C "$goroot" --exclude=./test --exclude=./doc -cf - . | tar -C "$root/usr/local/go" -xf -
+cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+# certificates that this machine trusts beyond Debian's, and apt's way to the network
+cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" 2>/dev/null || true
+apt-config dump Acquire::http Acquire::https >"$root/etc/apt/apt.conf.d/99host"
+echo "deb $mirror $suite main" >"$root/etc/apt/sources.list"
+mkdir -p "$root/root"
+[ ! -e ~/.npmrc ] || cp ~/.npmrc "$root/root/"
+
+rm -rf "$root/src"
+if [ -n "$worktree" ]; then
+  mkdir "$root/src"
+  (cd "$repo" && git ls-files -z --cached --others --exclude-standard |
+    while IFS= read -r -d '' f; do [ -f "$f" ] && printf '%s\0' "$f"; done |
+    tar --null -T - -cf -) | tar -C "$root/src" --no-same-owner -xf -
+  git -C "$root/src" init -q
+  git -C "$root/src" add -A
+else
+  git clone -q --no-local "$repo" "$root/src"
+fi
+
+keep=(TERM="${TERM:-dumb}" HOME=/root LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+for v in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR \
+  NODE_EXTRA_CA_CERTS NPM_CONFIG_REGISTRY PROFINFER_REQUIRE_BPF; do
+  [ -z "${!v:-}" ] || keep+=("$v=${!v}")
+done
+for v in GOPROXY GOSUMDB GONOSUMDB GOPRIVATE; do keep+=("$v=$(go env $v)"); done
+
+cat >"$root/root/prove" <<'P'
+#!/bin/bash
+set -euo pipefail
+cd /src
+timed() {
+  local start=$SECONDS status=0
+  echo "newroot: $*"
+  "$@" || status=$?
+  echo "newroot: $* ended with status $status after $((SECONDS - start)) s"
+  return $status
+}
+if [ $# -gt 0 ]; then timed bash -c "$1"; else
+  timed make demo
+  timed make test
+fi
+P
+chmod +x "$root/root/prove"
+# mounts of a namespace of their own vanish with it
+# shellcheck disable=SC2016  # the inner shell expands
+exec unshare --mount --propagation private bash -c '
+set -e
+root=$1; shift
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+exec chroot "$root" env -i "$@"' newroot "$root" "${keep[@]}" /root/prove ${command:+"$command"}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package perfetto draws a run as a trace for the Perfetto user interface and its
+// trace_processor: steps, graphs and operators as nested slices on the threads that ran them,
+// waiting as slices of its own, the CPUs' schedule, and rates as counters.
+package perfetto
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// maxGraphs bounds the graphs kept until their step is known.
+const maxGraphs = 1 << 14
+
+// quiet is the pause between two steps, in ns, after which a rate falls to 0.
+const quiet = 20_000_000
+
+// Export writes a run, gzipped, as replay feeds it. replay is [profile.Replay] of a reader.
+// Memory is bounded: slices are written as operators come. An error is replay's or w's.
+func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
+	z := gzip.NewWriter(w)
+	e := newExporter(z)
+	h, err := replay(e)
+	if err != nil {
+		return err
+	}
+	if err := e.finish(h); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// exporter is a profile.Sink.
+type exporter struct {
+	p      *packets
+	t      *tracks
+	sched  *scheduling
+	derive profile.Deriver
+	// Graphs in whose step nothing was written yet.
+	waiting map[int64][]*profile.Graph
+	nWait   int
+	sums    map[*profile.Step]*stepSum
+	rates   map[counterKey]int64 // end of the last step by counter
+	dims    map[[4]int64]string
+	last    int64
+}
+
+// stepSum is what a step's operators add up to.
+type stepSum struct {
+	bytes, bytesDur int64
+}
+
+func newExporter(w io.Writer) *exporter {
+	p := newPackets(w)
+	return &exporter{p: p, t: newTracks(p), sched: newScheduling(p), waiting: map[int64][]*profile.Graph{},
+		sums: map[*profile.Step]*stepSum{}, rates: map[counterKey]int64{}, dims: map[[4]int64]string{}}
+}
+
+// Sched takes a scheduling event.
+func (e *exporter) Sched(s *trace.Sched) error {
+	e.sched.add(s)
+	return e.p.err
+}
+
+// openStep opens a step's slice unless it is open, and draws the graphs that waited for it.
+func (e *exporter) openStep(s *profile.Step) *track {
+	k := e.t.thread(s.PID, s.TID)
+	if k.depth(s) >= 0 {
+		return k
+	}
+	e.t.endTo(k, s.Start, 0) // a step that never ended
+	e.t.begin(k, s.Start, s, "step", stepName(s), nil)
+	for _, g := range e.waiting[s.ID] {
+		e.drawGraph(g)
+	}
+	e.nWait -= len(e.waiting[s.ID])
+	delete(e.waiting, s.ID)
+	return k
+}
+
+// stepName is what a step's slice is called.
+func stepName(s *profile.Step) string {
+	if s.Phase == profile.Unknown {
+		return "step"
+	}
+	return string(s.Phase)
+}
+
+// openGraph opens a graph's slice unless it is open.
+func (e *exporter) openGraph(g *profile.Graph) *track {
+	k := e.t.thread(g.PID, g.TID)
+	if k.depth(g) >= 0 {
+		return k
+	}
+	// What is open inside a step is an operator or graph that never ended.
+	keep := 0
+	for keep < len(k.open) {
+		if _, ok := k.open[keep].what.(*profile.Step); !ok {
+			break
+		}
+		keep++
+	}
+	e.t.endTo(k, g.Start, keep)
+	e.t.begin(k, g.Start, g, "graph", graphName(g), nil)
+	return k
+}
+
+func graphName(g *profile.Graph) string {
+	if g.Backend == "" {
+		return "graph"
+	}
+	return "graph " + g.Backend
+}
+
+// drawGraph draws a graph that has ended; its operators are drawn already.
+func (e *exporter) drawGraph(g *profile.Graph) {
+	k := e.openGraph(g)
+	e.t.endTo(k, g.Start+g.Dur, k.depth(g)+1)
+	n := e.t.notes()
+	n.int("graph", g.ID)
+	n.int("split", int64(g.Split))
+	n.int("nodes", int64(g.NNodes))
+	n.int("operators", int64(g.Ops))
+	if g.Shape != nil {
+		n.int("shape", g.Shape.Index)
+	}
+	if g.Reused {
+		n.text("reused", "yes")
+	}
+	if g.Aborted {
+		n.text("aborted", "yes")
+	}
+	e.t.end(k, g.Start+g.Dur, n)
+}
+
+// Graph takes a graph that has ended.
+func (e *exporter) Graph(g *profile.Graph) error {
+	e.last = max(e.last, g.Start+g.Dur)
+	k := e.t.thread(g.PID, g.TID)
+	if g.Step == 0 || k.depth(g) >= 0 || e.stepOpen(k, g.Step) || e.nWait >= maxGraphs {
+		e.drawGraph(g)
+	} else {
+		e.waiting[g.Step] = append(e.waiting[g.Step], g)
+		e.nWait++
+	}
+	return e.p.err
+}
+
+func (e *exporter) stepOpen(k *track, id int64) bool {
+	for i := range k.open {
+		if s, ok := k.open[i].what.(*profile.Step); ok && s.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// Op takes an operator: a slice on each of its threads, with its wait inside.
+func (e *exporter) Op(o *profile.Op) error {
+	end := o.Start + o.Dur
+	e.last = max(e.last, end)
+	if o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(o.Shape.Nodes) {
+		return e.p.err
+	}
+	pid := o.Shape.PID
+	if o.Step != nil {
+		pid = o.Step.PID
+		e.openStep(o.Step)
+	}
+	if o.Graph != nil {
+		pid = o.Graph.PID
+		e.openGraph(o.Graph)
+	}
+	d := e.derive.Derive(o)
+	if o.Step != nil && d.Bytes != nil {
+		s := e.sums[o.Step]
+		if s == nil {
+			s = &stepSum{}
+			e.sums[o.Step] = s
+		}
+		s.bytes += *d.Bytes
+		s.bytesDur += o.Dur
+	}
+	name := o.Op
+	if d.Weight != "" && !strings.HasPrefix(o.Op, "ROPE") {
+		name = profile.WeightStem(d.Weight)
+	}
+	for i := range o.Threads {
+		th := &o.Threads[i]
+		k := e.t.thread(pid, th.TID)
+		n := e.t.notes()
+		n.int("op_id", o.ID)
+		if d.Layer != nil {
+			n.int("layer", int64(*d.Layer))
+		}
+		if i == 0 {
+			e.describe(n, o, d)
+		}
+		n.int("thread", int64(th.Ith))
+		if th.OffCPU > 0 {
+			n.int("off_cpu_ns", th.OffCPU)
+		}
+		arrived := th.Busy+th.OffCPU+th.Wait > 0
+		if !arrived {
+			n.text("incomplete", "the thread was not seen to arrive")
+		}
+		e.t.begin(k, th.Start, o, "op", name, n)
+		if arrived && th.Wait > 0 {
+			e.t.begin(k, end-th.Wait, nil, "wait", "wait", nil)
+			e.t.end(k, end, nil)
+		}
+		e.t.end(k, end, nil)
+	}
+	return e.p.err
+}
+
+// describe annotates an operator's slice on its first thread.
+func (e *exporter) describe(n *notes, o *profile.Op, d *profile.Derived) {
+	def := o.NodeDef()
+	n.text("op", o.Op)
+	n.text("name", d.Name)
+	n.text("block", string(d.Block))
+	n.text("type", def.Type)
+	n.text("dims", e.dimensions(def.Ne))
+	n.text("weight", d.Weight)
+	n.text("weight_type", d.WeightType)
+	n.int("node", int64(o.Node))
+	n.int("shape", o.Shape.Index)
+	if d.Bytes != nil {
+		n.int("bytes", *d.Bytes)
+		if o.Dur > 0 {
+			n.float("GB_per_s", float64(*d.Bytes)/float64(o.Dur))
+		}
+	}
+	if d.Flops != nil {
+		n.int("flops", *d.Flops)
+		if o.Dur > 0 {
+			n.float("GFLOP_per_s", float64(*d.Flops)/float64(o.Dur))
+		}
+	}
+	n.int("threads", int64(len(o.Threads)))
+	if v := o.Imbalance(); v >= 0 && !o.Incomplete {
+		n.float("imbalance", v)
+	}
+	if o.Incomplete {
+		n.text("incomplete", "not all threads were seen")
+	}
+}
+
+// dimensions writes 2048x8192, without the ones at the end.
+func (e *exporter) dimensions(ne [4]int64) string {
+	s := e.dims[ne]
+	if s == "" {
+		last := 3
+		for last > 0 && ne[last] == 1 {
+			last--
+		}
+		s = strconv.FormatInt(ne[0], 10)
+		for _, v := range ne[1 : last+1] {
+			s += "x" + strconv.FormatInt(v, 10)
+		}
+		if len(e.dims) < maxInterned {
+			e.dims[ne] = s
+		}
+	}
+	return s
+}
+
+// Step takes a step that has ended.
+func (e *exporter) Step(s *profile.Step) error {
+	end := s.Start + s.Dur
+	e.last = max(e.last, end)
+	k := e.openStep(s)
+	e.t.endTo(k, end, k.depth(s)+1)
+	n := e.t.notes()
+	n.int("step", s.ID)
+	n.text("entry", s.Entry)
+	n.text("context", "0x"+strconv.FormatUint(s.Ctx, 16))
+	if s.NTokens >= 0 {
+		n.int("tokens", int64(s.NTokens))
+	}
+	if s.NSeqs >= 0 {
+		n.int("sequences", int64(s.NSeqs))
+	}
+	if s.Outputs >= 0 {
+		n.int("outputs", int64(s.Outputs))
+	}
+	n.int("operators", int64(s.Ops))
+	n.text("incomplete", s.Incomplete)
+	e.t.end(k, end, n)
+	phase := stepName(s)
+	if s.Dur > 0 && s.NTokens >= 0 {
+		e.rate(s, phase+" t/s", "token/s", float64(s.NTokens)*1e9/float64(s.Dur))
+	}
+	if sum := e.sums[s]; sum != nil {
+		if sum.bytesDur > 0 {
+			e.rate(s, phase+" GB/s", "GB/s", float64(sum.bytes)/float64(sum.bytesDur))
+		}
+		delete(e.sums, s)
+	}
+	return e.p.err
+}
+
+// rate sets a counter for the time of a step. It falls to 0 where the next one is long in coming.
+func (e *exporter) rate(s *profile.Step, name, unit string, v float64) {
+	k := e.t.counter(s.PID, s.Ctx, name, unit)
+	key := counterKey{s.PID, s.Ctx, name}
+	if end := e.rates[key]; end > 0 && s.Start-end > quiet {
+		e.t.value(k, end, 0)
+	}
+	e.t.value(k, s.Start, v)
+	e.rates[key] = s.Start + s.Dur
+}
+
+// finish closes what is open and tells the names.
+func (e *exporter) finish(h *profile.Header) error {
+	for _, id := range sortedKeys(e.waiting) { // graphs of steps that never ended
+		for _, g := range e.waiting[id] {
+			e.drawGraph(g)
+		}
+	}
+	e.sched.flushAll()
+	e.last = max(e.last, h.Last)
+	threads := make([]threadKey, 0, len(e.t.threads))
+	for k := range e.t.threads {
+		threads = append(threads, k)
+	}
+	slices.SortFunc(threads, compareThreads)
+	for _, k := range threads {
+		e.t.endTo(e.t.threads[k], e.last, 0)
+	}
+	for key, end := range e.rates {
+		e.t.value(e.t.counters[key], end, 0)
+	}
+	e.losses(h)
+	e.names(h, threads)
+	return e.p.err
+}
+
+func sortedKeys[V any](m map[int64]V) []int64 {
+	keys := make([]int64, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// losses draws the spans that were not fully seen on a track of their own.
+func (e *exporter) losses(h *profile.Header) {
+	spans := slices.Clone(h.Losses)
+	slices.SortStableFunc(spans, func(a, b trace.Loss) int {
+		switch {
+		case a.Start < b.Start:
+			return -1
+		case a.Start > b.Start:
+			return 1
+		}
+		return 0
+	})
+	for i := range spans {
+		l := &spans[i]
+		k := e.t.global("not seen: " + clean(l.Why))
+		n := e.t.notes()
+		n.text("what", l.What)
+		n.text("why", l.Why)
+		if l.Events <= 1<<62 {
+			n.int("events", int64(l.Events))
+		}
+		if l.CPU >= 0 {
+			n.int("cpu", int64(l.CPU))
+		}
+		name := "not seen"
+		if l.Events > 0 {
+			name = fmt.Sprintf("%d %s not seen", l.Events, l.What)
+		}
+		e.t.begin(k, l.Start, nil, "loss", name, n)
+		e.t.end(k, max(l.End, l.Start), nil)
+	}
+}
+
+// names tells the names of threads and processes, once they are known, and the machine.
+func (e *exporter) names(h *profile.Header, threads []threadKey) {
+	comms := map[threadKey]string{}
+	for i := range h.Threads {
+		t := &h.Threads[i]
+		name := t.Comm
+		if t.Role != "" && t.Role != "other" {
+			name += " (" + t.Role + ")"
+		}
+		comms[threadKey{t.PID, t.TID}] = name
+	}
+	tree := message(nil)
+	for i := range h.Processes {
+		p := &h.Processes[i]
+		m := message(nil).int(1, int64(p.PID))
+		for _, a := range p.Cmdline {
+			m = m.str(3, clean(a))
+		}
+		tree = tree.sub(treeProcess, m)
+		if k := e.t.processes[p.PID]; k != nil {
+			e.t.describeProcess(k, p.PID, p.Comm)
+		}
+	}
+	for _, k := range threads {
+		if name := comms[k]; name != "" {
+			e.t.describeThread(e.t.threads[k], k.pid, k.tid, name)
+		}
+	}
+	tids := make([]int32, 0, len(e.sched.tasks))
+	for tid := range e.sched.tasks {
+		tids = append(tids, tid)
+	}
+	slices.Sort(tids)
+	for _, tid := range tids {
+		t := e.sched.tasks[tid]
+		tree = tree.sub(treeThread, message(nil).int(1, int64(tid)).str(2, clean(t.comm)).int(3, int64(t.pid)))
+	}
+	first := uint64(max(0, h.First))
+	if len(tree) > 0 {
+		e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).sub(packetProcessTree, tree))
+	}
+	uts := message(nil).str(1, "Linux").str(2, "").str(3, clean(h.Meta.Kernel)).str(4, clean(h.Meta.Arch))
+	e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).
+		sub(packetSystemInfo, message(nil).sub(infoUtsname, uts)))
+}

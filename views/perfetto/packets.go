@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perfetto
+
+import (
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+const (
+	eventSequence = 1 // all track events and descriptors
+	schedSequence = 2 // all scheduling
+	// maxInterned bounds the strings that a reader has to keep of one sequence: then its state
+	// begins anew.
+	maxInterned = 1 << 16
+)
+
+// packets writes trace packets and keeps what was interned.
+type packets struct {
+	w       io.Writer
+	err     error
+	started bool
+	// By field of InternedData: what was interned, and what is to be told in the next packet.
+	interned map[protowire.Number]map[string]uint64
+	n        int
+	fresh    message
+	cleared  bool // the next packet begins a new state
+	packet   message
+	frame    message
+}
+
+func newPackets(w io.Writer) *packets {
+	p := &packets{w: w, cleared: true}
+	p.forget()
+	return p
+}
+
+func (p *packets) forget() {
+	p.interned = map[protowire.Number]map[string]uint64{}
+	for _, f := range []protowire.Number{internCategories, internEvents, internNotes, internNoteStrings} {
+		p.interned[f] = map[string]uint64{}
+	}
+	p.n = 0
+}
+
+// intern returns the number of a string in one of the tables.
+func (p *packets) intern(table protowire.Number, s string) uint64 {
+	t := p.interned[table]
+	if id := t[s]; id != 0 {
+		return id
+	}
+	id := uint64(len(t) + 1)
+	t[s] = id
+	p.n++
+	p.fresh = p.fresh.sub(table, message(nil).uint(entryIID, id).str(entryName, clean(s)))
+	return id
+}
+
+// write ends a packet with its sequence and writes it.
+func (p *packets) write(m message) {
+	if p.err != nil {
+		return
+	}
+	p.frame = p.frame[:0]
+	p.frame = p.frame.sub(tracePacket, m)
+	_, p.err = p.w.Write(p.frame)
+}
+
+// event writes a packet of the events' sequence at time t, with whatever was interned for it.
+func (p *packets) event(t int64, field protowire.Number, body message) {
+	m := p.packet[:0].uint(packetTimestamp, uint64(max(0, t))).uint(packetSequence, eventSequence)
+	if p.cleared {
+		m = m.uint(packetSequenceFlags, flagCleared|flagNeedState)
+		if !p.started {
+			m = m.uint(packetFirst, 1)
+		}
+		p.cleared, p.started = false, true
+	} else {
+		m = m.uint(packetSequenceFlags, flagNeedState)
+	}
+	if len(p.fresh) > 0 {
+		m = m.sub(packetInterned, p.fresh)
+		p.fresh = p.fresh[:0]
+	}
+	m = m.sub(field, body)
+	p.packet = m
+	p.write(m)
+	if p.n > maxInterned {
+		p.forget()
+		p.cleared = true
+	}
+}
+
+// descriptor writes a track's descriptor. It holds no interned strings and no time.
+func (p *packets) descriptor(body message) {
+	p.write(message(nil).uint(packetSequence, eventSequence).sub(packetDescriptor, body))
+}
+
+// clean returns valid UTF-8 without control characters: names come from files and processes,
+// and a parser drops a packet whose strings it cannot read.
+func clean(s string) string {
+	ok := utf8.ValidString(s)
+	if ok {
+		for i := range len(s) {
+			if s[i] < 0x20 || s[i] == 0x7f {
+				ok = false
+				break
+			}
+		}
+	}
+	if ok {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
+}
+
+// notes are the debug annotations of an event under construction.
+type notes struct {
+	p *packets
+	m message
+}
+
+func (n *notes) add(name string, value func(message) message) {
+	n.m = n.m.sub(eventNote, value(message(nil).uint(noteName, n.p.intern(internNotes, name))))
+}
+
+func (n *notes) int(name string, v int64) {
+	n.add(name, func(m message) message { return m.int(noteInt, v) })
+}
+
+func (n *notes) float(name string, v float64) {
+	if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		n.add(name, func(m message) message { return m.double(noteDouble, v) })
+	}
+}
+
+// text adds a string; an empty one is not known and left out.
+func (n *notes) text(name, v string) {
+	if v != "" {
+		n.add(name, func(m message) message { return m.uint(noteString, n.p.intern(internNoteStrings, v)) })
+	}
+}

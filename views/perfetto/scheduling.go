@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perfetto
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+const (
+	// maxBundle is how many events of one CPU are written together.
+	maxBundle = 512
+	// maxTasks bounds how many threads of other processes get their process told.
+	maxTasks = 1 << 16
+)
+
+// scheduling writes switches and wake-ups as the kernel's own trace would hold them, so that
+// Perfetto draws its CPU and thread state tracks.
+type scheduling struct {
+	p     *packets
+	cpus  map[uint16]*bundle
+	tasks map[int32]task
+}
+
+type bundle struct{ events []trace.Sched }
+
+// task is a thread with the process it belongs to.
+type task struct {
+	pid  int32
+	comm string
+}
+
+func newScheduling(p *packets) *scheduling {
+	return &scheduling{p: p, cpus: map[uint16]*bundle{}, tasks: map[int32]task{}}
+}
+
+func (s *scheduling) add(e *trace.Sched) {
+	s.task(e.PrevTID, e.PrevPID, e.PrevComm)
+	s.task(e.NextTID, e.NextPID, e.NextComm)
+	b := s.cpus[e.CPU]
+	if b == nil {
+		b = &bundle{}
+		s.cpus[e.CPU] = b
+	}
+	b.events = append(b.events, *e)
+	if len(b.events) >= maxBundle {
+		s.flush(e.CPU, b)
+	}
+}
+
+func (s *scheduling) task(tid, pid int32, comm string) {
+	if tid <= 0 || pid <= 0 {
+		return
+	}
+	if _, ok := s.tasks[tid]; ok || len(s.tasks) < maxTasks {
+		s.tasks[tid] = task{pid, comm}
+	}
+}
+
+// flush writes a CPU's events, in order of time.
+func (s *scheduling) flush(cpu uint16, b *bundle) {
+	if len(b.events) == 0 {
+		return
+	}
+	slices.SortStableFunc(b.events, func(x, y trace.Sched) int {
+		switch {
+		case x.Time < y.Time:
+			return -1
+		case x.Time > y.Time:
+			return 1
+		}
+		return 0
+	})
+	m := message(nil).uint(bundleCPU, uint64(cpu))
+	for i := range b.events {
+		m = m.sub(bundleEvent, ftraceEvent(&b.events[i]))
+	}
+	b.events = b.events[:0]
+	s.p.write(message(nil).uint(packetSequence, schedSequence).sub(packetFtrace, m))
+}
+
+func (s *scheduling) flushAll() {
+	cpus := make([]uint16, 0, len(s.cpus))
+	for c := range s.cpus {
+		cpus = append(cpus, c)
+	}
+	slices.Sort(cpus)
+	for _, c := range cpus {
+		s.flush(c, s.cpus[c])
+	}
+}
+
+// ftraceEvent writes an event with its plain times: compact_sched drops each CPU's first switch.
+func ftraceEvent(e *trace.Sched) message {
+	m := message(nil).uint(ftraceTime, uint64(max(0, e.Time)))
+	if e.Kind == trace.SchedWakeup {
+		// SchedWakingFtraceEvent: comm 1, pid 2, prio 3, success 4, target_cpu 5; the event's own pid
+		// is the waker.
+		w := message(nil).str(1, clean(e.NextComm)).int(2, int64(e.NextTID)).int(3, int64(e.NextPrio)).int(4, 1).int(5, int64(e.CPU))
+		return m.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceWaking, w)
+	}
+	// SchedSwitchFtraceEvent: prev comm 1, pid 2, prio 3, state 4; next comm 5, pid 6, prio 7.
+	w := message(nil).str(1, clean(e.PrevComm)).int(2, int64(e.PrevTID)).int(3, int64(e.PrevPrio)).int(4, reported(e.PrevState)).
+		str(5, clean(e.NextComm)).int(6, int64(e.NextTID)).int(7, int64(e.NextPrio))
+	return m.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceSwitch, w)
+}
+
+// reported turns a task's state as the kernel keeps it into the one that its trace shows
+// (__task_state_index in include/linux/sched.h): the highest of the reported bits, idle
+// kernel threads apart.
+func reported(state uint32) int64 {
+	const (
+		taskReport     = 0x7f
+		uninterrupt    = 0x02
+		taskIdle       = 0x402
+		reportIdle     = 0x80
+		taskRTLockWait = 0x1000
+		taskFrozen     = 0x8000
+	)
+	r := state & taskReport
+	switch {
+	case state&taskIdle == taskIdle:
+		return reportIdle
+	case state&(taskRTLockWait|taskFrozen) != 0:
+		r = uninterrupt
+	}
+	if r == 0 {
+		return 0
+	}
+	return 1 << (bits.Len32(r) - 1)
+}

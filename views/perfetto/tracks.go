@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perfetto
+
+import "cmp"
+
+// track is a row of slices or a counter.
+type track struct {
+	uuid uint64
+	last int64  // time of its latest event
+	open []open // slices begun and not ended, outermost first
+}
+
+// open is a slice that has begun: what it stands for.
+type open struct {
+	what any
+}
+
+type threadKey struct{ pid, tid int32 }
+
+type counterKey struct {
+	pid  int32
+	ctx  uint64
+	name string
+}
+
+// tracks hands out tracks. Descriptors are written when a track is first used, with the names
+// known then, and threads' and processes' once more when all names are known.
+type tracks struct {
+	p         *packets
+	next      uint64
+	processes map[int32]*track
+	threads   map[threadKey]*track
+	counters  map[counterKey]*track
+	named     map[string]*track
+	spare     notes
+}
+
+func newTracks(p *packets) *tracks {
+	return &tracks{p: p, processes: map[int32]*track{}, threads: map[threadKey]*track{},
+		counters: map[counterKey]*track{}, named: map[string]*track{}}
+}
+
+func (t *tracks) make() *track {
+	t.next++
+	return &track{uuid: t.next}
+}
+
+func (t *tracks) process(pid int32) *track {
+	k := t.processes[pid]
+	if k == nil {
+		k = t.make()
+		t.processes[pid] = k
+		t.describeProcess(k, pid, "")
+	}
+	return k
+}
+
+func (t *tracks) describeProcess(k *track, pid int32, name string) {
+	m := message(nil).int(procPID, int64(pid))
+	if name != "" {
+		m = m.str(procName, clean(name))
+	}
+	t.p.descriptor(message(nil).uint(descUUID, k.uuid).sub(descProcess, m))
+}
+
+func (t *tracks) thread(pid, tid int32) *track {
+	k := t.threads[threadKey{pid, tid}]
+	if k == nil {
+		t.process(pid)
+		k = t.make()
+		t.threads[threadKey{pid, tid}] = k
+		t.describeThread(k, pid, tid, "")
+	}
+	return k
+}
+
+func (t *tracks) describeThread(k *track, pid, tid int32, name string) {
+	m := message(nil).int(threadPID, int64(pid)).int(threadTID, int64(tid))
+	if name != "" {
+		m = m.str(threadName, clean(name))
+	}
+	t.p.descriptor(message(nil).uint(descUUID, k.uuid).sub(descThread, m))
+}
+
+// counter returns a process's counter; several contexts have counters of one name.
+func (t *tracks) counter(pid int32, ctx uint64, name, unit string) *track {
+	key := counterKey{pid, ctx, name}
+	k := t.counters[key]
+	if k == nil {
+		parent := t.process(pid)
+		k = t.make()
+		t.counters[key] = k
+		t.p.descriptor(message(nil).uint(descUUID, k.uuid).str(descName, name).uint(descParent, parent.uuid).
+			sub(descCounter, message(nil).str(counterUnitName, unit)))
+	}
+	return k
+}
+
+// global returns a track of no process.
+func (t *tracks) global(name string) *track {
+	k := t.named[name]
+	if k == nil {
+		k = t.make()
+		t.named[name] = k
+		t.p.descriptor(message(nil).uint(descUUID, k.uuid).str(descName, name))
+	}
+	return k
+}
+
+// notes begins an event's annotations.
+func (t *tracks) notes() *notes {
+	t.spare.p, t.spare.m = t.p, t.spare.m[:0]
+	return &t.spare
+}
+
+// begin opens a slice. Events of a track are written in order of time: what would go back is
+// moved to the latest event.
+func (t *tracks) begin(k *track, at int64, what any, category, name string, n *notes) {
+	k.last = max(at, k.last)
+	k.open = append(k.open, open{what})
+	m := message(nil).uint(eventCategory, t.p.intern(internCategories, category)).
+		uint(eventType, typeBegin).uint(eventTrack, k.uuid).uint(eventName, t.p.intern(internEvents, name))
+	if n != nil {
+		m = append(m, n.m...)
+	}
+	t.p.event(k.last, packetTrackEvent, m)
+}
+
+// end closes the innermost slice.
+func (t *tracks) end(k *track, at int64, n *notes) {
+	if len(k.open) == 0 {
+		return
+	}
+	k.open = k.open[:len(k.open)-1]
+	k.last = max(at, k.last)
+	m := message(nil).uint(eventType, typeEnd).uint(eventTrack, k.uuid)
+	if n != nil {
+		m = append(m, n.m...)
+	}
+	t.p.event(k.last, packetTrackEvent, m)
+}
+
+// endTo closes slices until only keep are open.
+func (t *tracks) endTo(k *track, at int64, keep int) {
+	for len(k.open) > keep {
+		t.end(k, at, nil)
+	}
+}
+
+// depth returns how deep what lies on the track, -1 if it is not open there.
+func (k *track) depth(what any) int {
+	for i := range k.open {
+		if k.open[i].what == what {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *tracks) value(k *track, at int64, v float64) {
+	k.last = max(at, k.last)
+	t.p.event(k.last, packetTrackEvent, message(nil).uint(eventType, typeCounter).uint(eventTrack, k.uuid).double(eventDouble, v))
+}
+
+func compareThreads(a, b threadKey) int {
+	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Export replays the trace of r and writes one of its tables to w. It streams: memory is
+// bounded by what is under way in the run and by its shapes, not by its length. The header
+// tells what the trace lacks, also where the table does not show it.
+func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header, error) {
+	return exportRun(r.Meta, func(s profile.Sink) (*profile.Header, error) { return profile.Replay(r, s) }, name, format, w)
+}
+
+// exportRun exports what replay hands over. meta tells the recording's description as far
+// as it is known at that point.
+func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Header, error), name, format string, w io.Writer) (*profile.Header, error) {
+	out, err := NewWriter(w, name, format)
+	if err != nil {
+		return nil, err
+	}
+	e := &exporter{name: name, out: out, meta: meta}
+	h, err := replay(e)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.rest(h); err != nil {
+		return nil, err
+	}
+	return h, out.Close()
+}
+
+// exporter turns what a replay hands over into the rows of one table.
+type exporter struct {
+	name    string
+	out     RowWriter
+	meta    func() *trace.Meta
+	derive  profile.Deriver
+	noSched int // 0: not known yet, 1: scheduling was recorded, 2: it was not
+	shapes  map[*profile.Shape]bool
+}
+
+// offCPUKnown says whether the time off the CPU could be seen: without scheduling events it
+// is not zero but unknown.
+func (e *exporter) offCPUKnown() bool {
+	if e.noSched == 0 {
+		m := e.meta()
+		if m == nil {
+			return true
+		}
+		e.noSched = 1
+		if m.Extra["sched"] == "off" {
+			e.noSched = 2
+		}
+	}
+	return e.noSched == 1
+}
+
+// some returns v, or null if it is the value that stands for unknown.
+func some[T comparable](v, unknown T) *T {
+	if v == unknown {
+		return nil
+	}
+	return &v
+}
+
+// count returns v, or null if it is not positive.
+func count[T int | int32 | int64](v T) *int64 {
+	if v <= 0 {
+		return nil
+	}
+	n := int64(v)
+	return &n
+}
+
+func when[T any](known bool, v T) *T {
+	if !known {
+		return nil
+	}
+	return &v
+}
+
+func (e *exporter) Op(o *profile.Op) error {
+	e.shape(o.Shape)
+	switch e.name {
+	case "ops":
+		return e.out.Write(e.op(o))
+	case "op_threads":
+		for i := range o.Threads {
+			t := &o.Threads[i]
+			// Of a thread that was not seen to arrive nothing but its begin is known, and of the
+			// others not how long they waited for it.
+			known := !o.Incomplete || t.Busy != 0 || t.Wait != 0 || t.OffCPU != 0
+			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID), Ith: int64(t.Ith), CPU: int64(t.CPU), StartNs: t.Start,
+				BusyNs: when(known, t.Busy), WaitNs: when(!o.Incomplete, t.Wait), OffCPUNs: when(known && e.offCPUKnown(), t.OffCPU)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *exporter) op(o *profile.Op) *OpRow {
+	d := e.derive.Derive(o)
+	whole := !o.Incomplete
+	r := &OpRow{OpID: o.ID, Node: int64(o.Node), Op: o.Op, StartNs: o.Start, DurNs: o.Dur, Threads: int64(len(o.Threads)),
+		BusyNs: when(whole, o.Busy), WaitNs: when(whole, o.Wait), OffCPUNs: when(whole && e.offCPUKnown(), o.OffCPU),
+		Weight: some(d.Weight, ""), WeightType: some(d.WeightType, ""), Block: some(string(d.Block), ""), Bytes: d.Bytes, Flops: d.Flops}
+	if d.Layer != nil {
+		r.Layer = when(true, int64(*d.Layer))
+	}
+	if whole {
+		r.Imbalance = some(o.Imbalance(), -1)
+	}
+	if o.Step != nil {
+		r.Step = count(o.Step.ID)
+	}
+	if o.Graph != nil {
+		r.Graph, r.Backend = count(o.Graph.ID), some(o.Graph.Backend, "")
+	}
+	if o.Shape != nil && o.Shape.Shape != nil {
+		r.Shape = count(o.Shape.Index)
+		if o.Node >= 0 && int(o.Node) < len(o.Shape.Nodes) {
+			n := &o.Shape.Nodes[o.Node]
+			r.Name, r.Type = &n.Name, some(n.Type, "")
+			r.Ne0, r.Ne1, r.Ne2, r.Ne3 = &n.Ne[0], &n.Ne[1], &n.Ne[2], &n.Ne[3]
+		}
+	}
+	return r
+}
+
+func (e *exporter) Graph(g *profile.Graph) error {
+	e.shape(g.Shape)
+	if e.name != "graphs" {
+		return nil
+	}
+	r := &GraphRow{Graph: g.ID, Step: count(g.Step), PID: int64(g.PID), Split: int64(g.Split), Backend: some(g.Backend, ""),
+		StartNs: g.Start, DurNs: g.Dur, NNodes: count(g.NNodes)}
+	if g.Shape != nil {
+		r.Shape = count(g.Shape.Index)
+	}
+	return e.out.Write(r)
+}
+
+func (e *exporter) Step(s *profile.Step) error {
+	if e.name != "steps" {
+		return nil
+	}
+	return e.out.Write(&StepRow{Step: s.ID, PID: int64(s.PID), Ctx: some(s.Ctx, 0), Phase: some(string(s.Phase), ""), StartNs: s.Start, DurNs: s.Dur,
+		NTokens: when(s.NTokens >= 0, int64(s.NTokens)), NSeqs: when(s.NSeqs >= 0, int64(s.NSeqs))})
+}
+
+func (e *exporter) Sched(s *trace.Sched) error {
+	if e.name != "sched" {
+		return nil
+	}
+	r := &SchedRow{TsNs: s.Time, Event: "switch", CPU: int64(s.CPU), PrevTID: int64(s.PrevTID), NextTID: int64(s.NextTID), NextComm: s.NextComm}
+	switch s.Kind {
+	case trace.SchedSwitch:
+		r.PrevState = when(true, stateLetter(s.PrevState))
+	case trace.SchedWakeup:
+		r.Event = "wakeup"
+	default:
+		return nil // of a later version
+	}
+	return e.out.Write(r)
+}
+
+// stateLetter names a task state as ps does: the kernel's __task_state_index
+// (include/linux/sched.h).
+func stateLetter(s uint32) string {
+	const (
+		report = 0x7f
+		dead   = 0x80
+		idle   = 0x402 // uninterruptible, and not counted as load
+		rtLock = 0x1000
+	)
+	switch {
+	case s&idle == idle:
+		return "I"
+	case s&rtLock != 0:
+		return "D"
+	case s&report == 0 && s&dead != 0:
+		return "X"
+	}
+	i := 0
+	for b := s & report; b != 0; b >>= 1 {
+		i++
+	}
+	return "RSDTtXZP"[i : i+1]
+}
+
+// shape notes a shape for the tables that are written at the end, when it is known what of
+// it ran.
+func (e *exporter) shape(s *profile.Shape) {
+	if s == nil || s.Shape == nil || e.name != "nodes" && e.name != "edges" {
+		return
+	}
+	if e.shapes == nil {
+		e.shapes = map[*profile.Shape]bool{}
+	}
+	e.shapes[s] = true
+}
+
+// rest writes what is known at the end of the run only.
+func (e *exporter) rest(h *profile.Header) error {
+	switch e.name {
+	case "runs":
+		return e.out.Write(runRow(h))
+	case "threads":
+		for _, t := range h.Threads {
+			if err := e.out.Write(&ThreadRow{PID: int64(t.PID), TID: int64(t.TID), Comm: some(t.Comm, ""), Role: t.Role}); err != nil {
+				return err
+			}
+		}
+	case "losses":
+		for _, l := range h.Losses {
+			if err := e.out.Write(&LossRow{StartNs: l.Start, EndNs: l.End, Why: l.Why, Events: count(int64(min(l.Events, 1<<63-1)))}); err != nil {
+				return err
+			}
+		}
+	case "nodes", "edges":
+		shapes := make([]*profile.Shape, 0, len(e.shapes))
+		for s := range e.shapes {
+			shapes = append(shapes, s)
+		}
+		slices.SortFunc(shapes, func(a, b *profile.Shape) int { return int(a.Index - b.Index) })
+		for _, s := range shapes {
+			if err := e.nodes(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *exporter) nodes(s *profile.Shape) error {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if e.name == "edges" {
+			for j, src := range n.Src {
+				if src < 0 || slices.Contains(n.Src[:j], src) {
+					continue // outside the shape; the same tensor twice
+				}
+				if err := e.out.Write(&EdgeRow{Shape: s.Index, From: int64(src), To: int64(i)}); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		r := &NodeRow{Shape: s.Index, Node: int64(i), Kind: "node", Name: n.Name, Op: n.Op, Type: n.Type,
+			Ne0: n.Ne[0], Ne1: n.Ne[1], Ne2: n.Ne[2], Ne3: n.Ne[3], Src: n.Src, Data: some(n.Data, 0)}
+		if i >= s.NNodes {
+			r.Kind = "leaf"
+		}
+		if i < len(s.Executed) {
+			r.Executed = s.Executed[i]
+		}
+		if i < len(s.FusedInto) && s.FusedInto[i] >= 0 {
+			r.FusedInto = when(true, int64(s.FusedInto[i]))
+		}
+		if err := e.out.Write(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func runRow(h *profile.Header) *RunRow {
+	m := &h.Meta
+	r := &RunRow{CPU: some(m.CPU, ""), Cores: count(m.Cores), Kernel: some(m.Kernel, ""), Level: some(m.Level, "")}
+	command := m.Command
+	if len(h.Processes) > 0 {
+		p := &h.Processes[0]
+		r.Engine, r.EngineVersion, r.GGMLVersion = some(p.Engine, ""), some(p.EngineVersion, ""), some(p.GGMLVersion, "")
+		r.PID = when(true, int64(p.PID))
+		if len(command) == 0 {
+			command = p.Cmdline
+		}
+	}
+	if len(command) > 0 {
+		r.Command = when(true, shellQuote(command))
+	}
+	var lost, throttled int64
+	uncounted := false
+	for _, l := range h.Losses {
+		switch l.Why {
+		case "lost":
+			lost += int64(l.Events)
+			uncounted = uncounted || l.Events == 0
+		case "throttled":
+			throttled += l.End - l.Start
+		}
+	}
+	if h.End != nil {
+		lost = max(lost, int64(h.End.Lost))
+	}
+	r.LostEvents, r.ThrottledNs = when(!uncounted || lost > 0, lost), &throttled
+	r.ProbeCostNs = probeCost(h)
+	return r
+}
+
+// probeCost is the cost of the dearest kind of operator probe that was placed; where there
+// is none, of the dearest probe.
+func probeCost(h *profile.Header) *int64 {
+	var ops, most int64
+	for i := range h.Processes {
+		for _, s := range h.Processes[i].Sites {
+			c := h.Meta.ProbeCost[s.Class]
+			most = max(most, c)
+			if strings.Contains(s.Role, "operator") {
+				ops = max(ops, c)
+			}
+		}
+	}
+	if ops > 0 {
+		return &ops
+	}
+	return count(most)
+}
+
+// shellQuote joins a command's words so that a shell would read the same ones.
+func shellQuote(words []string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		plain := w != "" && strings.IndexFunc(w, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./-_", r))
+		}) < 0
+		if plain {
+			b.WriteString(w)
+		} else {
+			b.WriteString("'" + strings.ReplaceAll(w, "'", `'\''`) + "'")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+// RunRow is the recording. Of several processes, the first is told.
+type RunRow struct {
+	Engine        *string `parquet:"engine,optional" doc:"llama.cpp, whisper.cpp, ..."`
+	EngineVersion *string `parquet:"engine_version,optional"`
+	GGMLVersion   *string `parquet:"ggml_version,optional"`
+	Command       *string `parquet:"command,optional" doc:"quoted for a shell"`
+	PID           *int64  `parquet:"pid,optional"`
+	CPU           *string `parquet:"cpu,optional" doc:"model of the CPU"`
+	Cores         *int64  `parquet:"cores,optional"`
+	Kernel        *string `parquet:"kernel,optional"`
+	Level         *string `parquet:"level,optional" doc:"step, graph or op"`
+	LostEvents    *int64  `parquet:"lost_events,optional" doc:"events that the probes could not hand over; null: some, not counted"`
+	ThrottledNs   *int64  `parquet:"throttled_ns,optional" doc:"time in which probes were off to keep the overhead in bounds"`
+	ProbeCostNs   *int64  `parquet:"probe_cost_ns,optional" doc:"measured cost of one hit of the dearest operator probe, else of the dearest probe"`
+}
+
+// StepRow is one step: one call of the engine that computes a batch.
+type StepRow struct {
+	Step    int64   `parquet:"step" doc:"number in the run, from 1"`
+	PID     int64   `parquet:"pid"`
+	Ctx     *uint64 `parquet:"ctx,optional" doc:"address of the engine context: draft and target models differ"`
+	Phase   *string `parquet:"phase,optional" doc:"prefill, decode or encode"`
+	StartNs int64   `parquet:"start_ns"`
+	DurNs   int64   `parquet:"dur_ns"`
+	NTokens *int64  `parquet:"n_tokens,optional"`
+	NSeqs   *int64  `parquet:"n_seqs,optional"`
+}
+
+// GraphRow is one execution of a graph on one backend.
+type GraphRow struct {
+	Graph   int64   `parquet:"graph" doc:"number in the run, from 1"`
+	Step    *int64  `parquet:"step,optional"`
+	PID     int64   `parquet:"pid"`
+	Split   int64   `parquet:"split" doc:"number of the split in its step, from 0"`
+	Backend *string `parquet:"backend,optional"`
+	StartNs int64   `parquet:"start_ns"`
+	DurNs   int64   `parquet:"dur_ns"`
+	NNodes  *int64  `parquet:"n_nodes,optional"`
+	Shape   *int64  `parquet:"shape,optional" doc:"of table nodes; null: its definition is not known"`
+}
+
+// NodeRow is one tensor of a graph shape: its nodes in graph order, then its leaves.
+type NodeRow struct {
+	Shape     int64   `parquet:"shape" doc:"number in the run, from 1"`
+	Node      int64   `parquet:"node" doc:"from 0"`
+	Kind      string  `parquet:"kind" doc:"node or leaf"`
+	Name      string  `parquet:"name"`
+	Op        string  `parquet:"op"`
+	Type      string  `parquet:"type"`
+	Ne0       int64   `parquet:"ne0"`
+	Ne1       int64   `parquet:"ne1"`
+	Ne2       int64   `parquet:"ne2"`
+	Ne3       int64   `parquet:"ne3"`
+	Src       []int32 `parquet:"src,list" doc:"numbers of the tensors it is made from; -1: one outside the shape"`
+	Data      *uint64 `parquet:"data,optional" doc:"address of its data"`
+	Executed  bool    `parquet:"executed" doc:"was seen to run"`
+	FusedInto *int64  `parquet:"fused_into,optional" doc:"node whose row in ops includes this one"`
+}
+
+// OpRow is one executed operator. A fused one is one row, at its first node.
+type OpRow struct {
+	OpID       int64    `parquet:"op_id" doc:"number in the run, from 1"`
+	Step       *int64   `parquet:"step,optional"`
+	Graph      *int64   `parquet:"graph,optional"`
+	Shape      *int64   `parquet:"shape,optional"`
+	Node       int64    `parquet:"node"`
+	Name       *string  `parquet:"name,optional" doc:"of the tensor; not unique"`
+	Op         string   `parquet:"op" doc:"joined by + when fused"`
+	Layer      *int64   `parquet:"layer,optional"`
+	Block      *string  `parquet:"block,optional" doc:"attention, ffn, moe, norm, embedding, output or other"`
+	Backend    *string  `parquet:"backend,optional"`
+	Type       *string  `parquet:"type,optional"`
+	Ne0        *int64   `parquet:"ne0,optional"`
+	Ne1        *int64   `parquet:"ne1,optional"`
+	Ne2        *int64   `parquet:"ne2,optional"`
+	Ne3        *int64   `parquet:"ne3,optional"`
+	Weight     *string  `parquet:"weight,optional" doc:"name of the weight it reads; null: none"`
+	WeightType *string  `parquet:"weight_type,optional"`
+	StartNs    int64    `parquet:"start_ns"`
+	DurNs      int64    `parquet:"dur_ns" doc:"from its first thread's begin to its last thread's arrival; at least that where busy_ns is null"`
+	Threads    int64    `parquet:"threads" doc:"threads seen in it"`
+	BusyNs     *int64   `parquet:"busy_ns,optional" doc:"sum over its threads; null: not all were seen"`
+	WaitNs     *int64   `parquet:"wait_ns,optional"`
+	OffCPUNs   *int64   `parquet:"off_cpu_ns,optional" doc:"null also where scheduling was not recorded: busy_ns then includes it"`
+	Imbalance  *float64 `parquet:"imbalance,optional" doc:"max busy / mean busy - 1 over its threads"`
+	Bytes      *int64   `parquet:"bytes,optional" doc:"what it must read and write at least"`
+	Flops      *int64   `parquet:"flops,optional"`
+}
+
+// OpThreadRow is one operator on one thread.
+type OpThreadRow struct {
+	OpID     int64  `parquet:"op_id"`
+	TID      int64  `parquet:"tid"`
+	Ith      int64  `parquet:"ith" doc:"number of the thread in its team"`
+	CPU      int64  `parquet:"cpu" doc:"where it began"`
+	StartNs  int64  `parquet:"start_ns"`
+	BusyNs   *int64 `parquet:"busy_ns,optional"`
+	WaitNs   *int64 `parquet:"wait_ns,optional"`
+	OffCPUNs *int64 `parquet:"off_cpu_ns,optional"`
+}
+
+// EdgeRow is one dependency: node To is made from node From.
+type EdgeRow struct {
+	Shape int64 `parquet:"shape"`
+	From  int64 `parquet:"from"`
+	To    int64 `parquet:"to"`
+}
+
+// SchedRow is one switch or wake-up. Of a wake-up, prev is the waker and cpu the one that the
+// woken thread will run on.
+type SchedRow struct {
+	TsNs      int64   `parquet:"ts_ns"`
+	Event     string  `parquet:"event" doc:"switch or wakeup"`
+	CPU       int64   `parquet:"cpu"`
+	PrevTID   int64   `parquet:"prev_tid"`
+	PrevState *string `parquet:"prev_state,optional" doc:"letter as in ps; R: it could have run on. Null of a wake-up"`
+	NextTID   int64   `parquet:"next_tid"`
+	NextComm  string  `parquet:"next_comm"`
+}
+
+// ThreadRow is one thread seen.
+type ThreadRow struct {
+	PID  int64   `parquet:"pid"`
+	TID  int64   `parquet:"tid"`
+	Comm *string `parquet:"comm,optional"`
+	Role string  `parquet:"role" doc:"main, worker or other"`
+}
+
+// LossRow is one span not fully seen.
+type LossRow struct {
+	StartNs int64  `parquet:"start_ns"`
+	EndNs   int64  `parquet:"end_ns"`
+	Why     string `parquet:"why" doc:"lost, throttled, learning, filtered, cut"`
+	Events  *int64 `parquet:"events,optional" doc:"null: not counted"`
+}

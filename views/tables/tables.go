@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tables writes a run as tables, for analysis elsewhere: newline-delimited JSON, CSV
+// or Parquet. Each table is a struct; its fields are the columns. Columns may be added,
+// never renamed; a value that is not known is null, never 0.
+//
+// Times are nanoseconds of CLOCK_BOOTTIME, durations nanoseconds, sizes bytes.
+package tables
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// Column describes a column of a table.
+type Column struct {
+	Name string
+	Type string // int64, uint64, double, bool, string, or list of int32
+	Null bool   // may be null
+	Doc  string
+}
+
+// RowWriter writes the rows of one table. Close ends the table; it does not close the
+// writer beneath.
+type RowWriter interface {
+	// Write writes a row: a pointer to the table's struct (*StepRow for steps, ...). It does
+	// not keep it.
+	Write(row any) error
+	Close() error
+}
+
+// Formats are the names of the formats.
+func Formats() []string { return []string{"ndjson", "csv", "parquet"} }
+
+type table struct {
+	name    string
+	doc     string
+	row     reflect.Type
+	parquet func(w io.Writer, name string) RowWriter
+}
+
+func define[T any](name, doc string) table {
+	return table{name: name, doc: doc, row: reflect.TypeFor[T](), parquet: newParquet[T]}
+}
+
+var all = []table{
+	define[RunRow]("runs", "the recording"),
+	define[StepRow]("steps", "one step"),
+	define[GraphRow]("graphs", "one graph execution"),
+	define[NodeRow]("nodes", "one tensor of a graph shape"),
+	define[OpRow]("ops", "one executed operator"),
+	define[OpThreadRow]("op_threads", "one operator on one thread"),
+	define[EdgeRow]("edges", "one dependency"),
+	define[SchedRow]("sched", "one switch or wake-up"),
+	define[ThreadRow]("threads", "one thread seen"),
+	define[LossRow]("losses", "one span not fully seen"),
+}
+
+// Names returns the names of the tables.
+func Names() []string {
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].name
+	}
+	return names
+}
+
+func find(name string) (*table, error) {
+	for i := range all {
+		if all[i].name == name {
+			return &all[i], nil
+		}
+	}
+	return nil, fmt.Errorf("there is no table %q; the tables are %s", name, strings.Join(Names(), ", "))
+}
+
+// Columns returns the columns of a table, in their order.
+func Columns(name string) ([]Column, error) {
+	t, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	fs := fieldsOf(t.row)
+	cs := make([]Column, len(fs))
+	for i, f := range fs {
+		cs[i] = Column{Name: f.name, Type: f.typ, Null: f.null, Doc: t.row.Field(i).Tag.Get("doc")}
+	}
+	return cs, nil
+}
+
+// NewWriter returns a writer of the rows of a table in a format. Memory is bounded, however
+// many rows are written.
+func NewWriter(w io.Writer, name, format string) (RowWriter, error) {
+	t, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	switch format {
+	case "ndjson", "csv":
+		return newText(w, t, format == "csv")
+	case "parquet":
+		return t.parquet(w, t.name), nil
+	}
+	return nil, fmt.Errorf("there is no table format %q; the formats are %s", format, strings.Join(Formats(), ", "))
+}
+
+// field is a column of a struct.
+type field struct {
+	name string
+	typ  string
+	null bool
+	kind reflect.Kind // of the value, behind the pointer
+}
+
+// fieldsOf reads the columns off the struct's tags. The structs are of this package, so
+// what it does not know is a mistake here.
+func fieldsOf(t reflect.Type) []field {
+	fs := make([]field, t.NumField())
+	for i := range fs {
+		sf := t.Field(i)
+		name, _, _ := strings.Cut(sf.Tag.Get("parquet"), ",")
+		f := field{name: name}
+		ft := sf.Type
+		if ft.Kind() == reflect.Pointer {
+			f.null, ft = true, ft.Elem()
+		}
+		f.kind = ft.Kind()
+		switch f.kind {
+		case reflect.Int64, reflect.Uint64, reflect.Bool, reflect.String:
+			f.typ = f.kind.String()
+		case reflect.Float64:
+			f.typ = "double"
+		case reflect.Slice:
+			f.typ = "list of int32"
+		default:
+			panic("tables: a column of type " + sf.Type.String())
+		}
+		fs[i] = f
+	}
+	return fs
+}
+
+func wrongRow(name string, want reflect.Type, got any) error {
+	return fmt.Errorf("table %s: a row is a *%v, not %T", name, want, got)
+}

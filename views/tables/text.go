@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"io"
+	"math"
+	"reflect"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+)
+
+// textFlush is how much is collected before it is written.
+const textFlush = 64 << 10
+
+// text writes newline-delimited JSON and CSV.
+//
+// CSV has a line of names, comma and LF, and quotes where they are needed. A null is an empty
+// field, an empty string "". Lists are JSON. In strings of both, what could steer a terminal
+// or turn text round is written as an escape sequence; in CSV, where the format has none of
+// its own, a backslash begins one and is therefore doubled.
+type text struct {
+	w      io.Writer
+	t      *table
+	csv    bool
+	fields []field
+	keys   []string // of JSON: {"name": and ,"name":
+	buf    []byte
+	err    error
+}
+
+func newText(w io.Writer, t *table, csv bool) (*text, error) {
+	x := &text{w: w, t: t, csv: csv, fields: fieldsOf(t.row)}
+	for i, f := range x.fields {
+		sep := ","
+		if i == 0 {
+			sep = "{"
+		}
+		x.keys = append(x.keys, sep+strconv.Quote(f.name)+":")
+		if csv {
+			if i > 0 {
+				x.buf = append(x.buf, ',')
+			}
+			x.buf = append(x.buf, f.name...)
+		}
+	}
+	if csv {
+		x.buf = append(x.buf, '\n')
+	}
+	return x, nil
+}
+
+func (x *text) Write(row any) error {
+	if x.err != nil {
+		return x.err
+	}
+	v := reflect.ValueOf(row)
+	if v.Kind() != reflect.Pointer || v.Type().Elem() != x.t.row || v.IsNil() {
+		return wrongRow(x.t.name, x.t.row, row)
+	}
+	v = v.Elem()
+	for i := range x.fields {
+		f := &x.fields[i]
+		fv := v.Field(i)
+		if x.csv {
+			if i > 0 {
+				x.buf = append(x.buf, ',')
+			}
+		} else {
+			x.buf = append(x.buf, x.keys[i]...)
+		}
+		if f.null {
+			if fv.IsNil() {
+				if !x.csv {
+					x.buf = append(x.buf, "null"...)
+				}
+				continue
+			}
+			fv = fv.Elem()
+		}
+		x.value(f, fv)
+	}
+	if !x.csv {
+		x.buf = append(x.buf, '}')
+	}
+	x.buf = append(x.buf, '\n')
+	if len(x.buf) >= textFlush {
+		x.flush()
+	}
+	return x.err
+}
+
+func (x *text) value(f *field, v reflect.Value) {
+	switch f.kind {
+	case reflect.Int64:
+		x.buf = strconv.AppendInt(x.buf, v.Int(), 10)
+	case reflect.Uint64:
+		x.buf = strconv.AppendUint(x.buf, v.Uint(), 10)
+	case reflect.Bool:
+		x.buf = strconv.AppendBool(x.buf, v.Bool())
+	case reflect.Float64:
+		if d := v.Float(); !math.IsInf(d, 0) && !math.IsNaN(d) {
+			x.buf = strconv.AppendFloat(x.buf, d, 'g', -1, 64)
+		} else if !x.csv {
+			x.buf = append(x.buf, "null"...) // neither format has a word for it
+		}
+	case reflect.String:
+		if x.csv {
+			x.buf = appendCSV(x.buf, v.String())
+		} else {
+			x.buf = appendJSON(x.buf, v.String())
+		}
+	case reflect.Slice:
+		if x.csv {
+			x.buf = append(x.buf, '"')
+		}
+		x.buf = append(x.buf, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				x.buf = append(x.buf, ',')
+			}
+			x.buf = strconv.AppendInt(x.buf, v.Index(i).Int(), 10)
+		}
+		x.buf = append(x.buf, ']')
+		if x.csv {
+			x.buf = append(x.buf, '"')
+		}
+	}
+}
+
+func (x *text) flush() {
+	if x.err == nil && len(x.buf) > 0 {
+		_, x.err = x.w.Write(x.buf)
+	}
+	x.buf = x.buf[:0]
+}
+
+func (x *text) Close() error {
+	x.flush()
+	return x.err
+}
+
+// escaped says whether a rune is not shown as it is: control characters of both sets, line
+// separators, and format characters that change the direction of text or are invisible.
+func escaped(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// appendEscapes appends s; the quote character is doubled in CSV and escaped in JSON. Bytes
+// that are no UTF-8 become U+FFFD.
+func appendEscapes(b []byte, s string, csv bool) []byte {
+	const hex = "0123456789abcdef"
+	for _, r := range s {
+		switch {
+		case r == '"' && csv:
+			b = append(b, `""`...)
+		case r == '"', r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\r':
+			b = append(b, `\r`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case r < 0x80 && r >= 0x20 && r != 0x7f:
+			b = append(b, byte(r))
+		case !escaped(r):
+			b = utf8.AppendRune(b, r)
+		case r > 0xffff:
+			r -= 0x10000 // as JSON does
+			for _, u := range [...]rune{0xd800 | r>>10, 0xdc00 | r&0x3ff} {
+				b = append(b, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
+			}
+		default:
+			b = append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+		}
+	}
+	return b
+}
+
+func appendJSON(b []byte, s string) []byte {
+	return append(appendEscapes(append(b, '"'), s, false), '"')
+}
+
+func appendCSV(b []byte, s string) []byte {
+	quote := s == "" || s[0] == ' ' || s[len(s)-1] == ' '
+	for i := 0; i < len(s) && !quote; i++ {
+		quote = s[i] == ',' || s[i] == '"' || s[i] == '\'' || s[i] == '#'
+	}
+	if !quote {
+		return appendEscapes(b, s, true)
+	}
+	return append(appendEscapes(append(b, '"'), s, true), '"')
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package terminal draws package profile's findings for a person at a terminal.
+package terminal
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Options say what the terminal can show. The zero value is plain ASCII without limits to its
+// width.
+type Options struct {
+	File    string // the recording's name, for the first line
+	Width   int    // columns; 0: no limit
+	Color   bool
+	Unicode bool
+	// Verbose shows what is otherwise only counted: every warning, each thread.
+	Verbose bool
+}
+
+// Detect finds out what f can show. Colour needs a terminal and no NO_COLOR
+// (https://no-color.org); the width is the terminal's, or COLUMNS; a file or pipe has none.
+func Detect(f *os.File) Options {
+	return detect(f, os.Getenv)
+}
+
+func detect(f *os.File, getenv func(string) string) Options {
+	var o Options
+	o.Unicode = utf8Locale(getenv)
+	tty := f != nil && term.IsTerminal(int(f.Fd()))
+	if tty {
+		o.Color = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+		o.Width = 80
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			o.Width = w
+		}
+	}
+	if c, err := strconv.Atoi(getenv("COLUMNS")); err == nil && c > 0 && c < 10000 {
+		o.Width = c
+	}
+	return o
+}
+
+// utf8Locale follows POSIX: the first of the three that is set counts.
+func utf8Locale(getenv func(string) string) bool {
+	for _, k := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := getenv(k); v != "" {
+			v = strings.ToLower(v)
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
+
+func (o *Options) ellipsis() string {
+	if o.Unicode {
+		return "…"
+	}
+	return ".."
+}
+
+func (o *Options) clean(s string) string { return Clean(s, !o.Unicode) }
+
+// Styles, as SGR parameters: the 16 colours that every theme defines.
+const (
+	plain = ""
+	bold  = "1"
+	dim   = "2"
+	warn  = "33"
+	bad   = "31"
+	blue  = "34"
+)
+
+func (o *Options) style(s, sgr string) string {
+	if !o.Color || sgr == "" || s == "" {
+		return s
+	}
+	return "\x1b[" + sgr + "m" + s + "\x1b[0m"
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Clean makes text from a file or a process safe to print: control characters, escapes,
+// invalid UTF-8 and characters that reorder or hide others are written out (\x1b, \u202e). In
+// ASCII mode every other character beyond ASCII is written out too.
+func Clean(s string, ascii bool) string {
+	safe := true
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] >= 0x7f || s[i] == '\\' {
+			safe = false
+			break
+		}
+	}
+	if safe {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\\':
+			b.WriteString(`\\`) // or a name could pretend to be escaped
+		case r < 0x20 || r == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r < 0x7f:
+			b.WriteRune(r)
+		case ascii || !unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Variation_Selector, r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// wide are characters that take two columns (Unicode East Asian Width W and F, in coarse
+// ranges: a table's alignment depends on it, nothing else).
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{{0x1100, 0x115f, 1}, {0x2e80, 0x303e, 1}, {0x3041, 0xa4cf, 1}, {0xac00, 0xd7a3, 1},
+		{0xf900, 0xfaff, 1}, {0xfe30, 0xfe6f, 1}, {0xff01, 0xff60, 1}, {0xffe0, 0xffe6, 1}},
+	R32: []unicode.Range32{{0x1f300, 0x1f64f, 1}, {0x1f900, 0x1f9ff, 1}, {0x20000, 0x3fffd, 1}},
+}
+
+func runeWidth(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case unicode.Is(wide, r):
+		return 2
+	}
+	return 1
+}
+
+// textWidth returns the columns that s takes; s holds no control characters.
+func textWidth(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+// cutMiddle shortens s to width columns by taking out its middle: a name's end tells it apart
+// as much as its beginning.
+func cutMiddle(s string, width int, mark string) string {
+	if textWidth(s) <= width {
+		return s
+	}
+	keep := width - textWidth(mark)
+	if keep < 2 {
+		return takeLeft(s, width)
+	}
+	return takeLeft(s, keep-keep/2) + mark + takeRight(s, keep/2)
+}
+
+func takeLeft(s string, width int) string {
+	n := 0
+	for i, r := range s {
+		if n += runeWidth(r); n > width {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+func takeRight(s string, width int) string {
+	n := 0
+	for i := len(s); i > 0; {
+		r, size := utf8.DecodeLastRuneInString(s[:i])
+		if n += runeWidth(r); n > width {
+			return s[i:]
+		}
+		i -= size
+	}
+	return s
+}
+
+// wrap breaks text at spaces into lines of at most width columns; later lines are indented.
+func wrap(text string, width, indent int) []string {
+	if width <= 0 {
+		return []string{text}
+	}
+	var lines []string
+	line, n := "", 0
+	for _, word := range words(text) {
+		w := textWidth(word)
+		if n > 0 && n+1+w > width {
+			lines = append(lines, line)
+			line, n = strings.Repeat(" ", indent)+word, indent+w
+			continue
+		}
+		if n > 0 {
+			line, n = line+" ", n+1
+		}
+		line, n = line+word, n+w
+	}
+	return append(lines, line)
+}
+
+// words splits text at its spaces, but leaves a number with its unit.
+func words(text string) []string {
+	var out []string
+	for _, w := range strings.Split(text, " ") {
+		switch strings.TrimRight(w, ".,;:)") {
+		case "%", "s", "ms", "us", "µs", "ns", "GB/s":
+			if len(out) > 0 {
+				out[len(out)-1] += " " + w
+				continue
+			}
+		}
+		out = append(out, w)
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// mostThreads is how many threads are shown one by one; a machine can have hundreds, which do
+// the same.
+const mostThreads = 16
+
+func (p *page) threads(s *profile.Stat) {
+	list := s.Threads
+	if len(list) == 0 {
+		return
+	}
+	shown := list
+	if !p.o.Verbose && len(list) > mostThreads {
+		shown = list[:mostThreads]
+	}
+	many := len(s.Run.Processes) > 1
+	var t table
+	name := t.col(column{title: "threads", left: true, keep: 100, min: 10})
+	role := t.col(column{left: true, keep: 12, tight: true})
+	pid := t.col(column{title: "process", keep: 50})
+	ops := t.col(column{title: "operators", keep: 40})
+	busy := t.col(column{title: "busy", keep: 90})
+	bar := t.col(column{left: true, keep: 30, tight: true})
+	wait := t.col(column{title: "wait", keep: 80})
+	off := t.col(column{title: "off-CPU", keep: 85})
+	idle := t.col(column{title: "idle", keep: 60})
+	imb := t.col(column{title: "imbalance", keep: 65})
+	pre := t.col(column{title: "preempted", keep: 35})
+	slept := t.col(column{title: "slept", keep: 20})
+	ran := t.col(column{title: "no CPU for", keep: 45})
+	who := t.col(column{title: "there ran", left: true, keep: 55, min: 16})
+	woke := t.col(column{title: "woken by", left: true, keep: 15, min: 12})
+	for i := range shown {
+		h := &shown[i]
+		label := p.o.clean(h.Comm)
+		if label == "" {
+			label = "thread"
+		}
+		label += fmt.Sprintf(" %d", h.TID)
+		name.add(label)
+		role.add(h.Role)
+		if many {
+			pid.add(fmt.Sprint(h.PID))
+		} else {
+			pid.add("")
+		}
+		ops.add(count(h.Ops))
+		part := func(ns int64) string {
+			if h.Steps <= 0 {
+				return "-"
+			}
+			v := float64(ns) / float64(h.Steps)
+			return percent(&v)
+		}
+		busy.add(part(h.Busy))
+		if h.Steps > 0 {
+			bar.add(p.o.bar(float64(h.Busy), float64(h.Steps), 10))
+		} else {
+			bar.add("")
+		}
+		bar.style = append(bar.style, blue)
+		wait.add(part(h.Wait))
+		if s.HasOffCPU {
+			off.add(part(h.OffCPU))
+		} else {
+			off.add("-")
+		}
+		idle.add(part(h.Idle))
+		imb.add(signed(h.Imbalance))
+		pre.add(countOf(h.Preempted))
+		slept.add(countOf(h.Slept))
+		if h.Runnable != nil && *h.Runnable > 0 {
+			ran.add(p.o.duration(float64(*h.Runnable)))
+		} else {
+			ran.add("-")
+		}
+		who.add(p.culprits(h.Instead))
+		woke.add(p.culprits(h.WokenBy))
+	}
+	p.blank()
+	p.table(&t)
+	if n := len(list) - len(shown); n > 0 {
+		p.line(fmt.Sprintf("and %s more", plural(int64(n), "thread")), dim)
+	}
+}
+
+func countOf(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return count(*n)
+}
+
+// signed writes a deviation: +2 %.
+func signed(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strings.Replace(fmt.Sprintf("%+.0f %%", *v*100), "-0 %", "+0 %", 1)
+}
+
+// culprits names the first few others, with their time or how often.
+func (p *page) culprits(list []profile.Culprit) string {
+	var out []string
+	for i, c := range list {
+		if i == 2 {
+			break
+		}
+		if c.Dur > 0 {
+			name := p.o.clean(c.Comm)
+			if c.Own {
+				name = "its team"
+			}
+			out = append(out, name+" "+p.o.duration(float64(c.Dur)))
+		} else {
+			out = append(out, fmt.Sprintf("%s %sx", p.o.clean(c.Comm), count(c.Count)))
+		}
+	}
+	return strings.Join(out, ", ")
+}
