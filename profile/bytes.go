@@ -250,6 +250,16 @@ func readOf(nodes []trace.Node, n *trace.Node, i int) (int64, bool) {
 	return touched(s)
 }
 
+// bytesAtMost tells MUL_MAT_ID of several tokens: a token's own choices differ from each other,
+// those of several tokens need not.
+func bytesAtMost(nodes []trace.Node, n *trace.Node) bool {
+	if n.Op != "MUL_MAT_ID" {
+		return false
+	}
+	ids := source(nodes, n, 2)
+	return ids != nil && (ids.Ne[1] > 1 || ids.Ne[2] > 1 || ids.Ne[3] > 1)
+}
+
 // firstRows returns the bytes of count rows of a table, all of it at most.
 func firstRows(n *trace.Node, count int64) (int64, bool) {
 	row, ok := rowBytes(n, n.Ne[0])

@@ -36,6 +36,9 @@ type Derived struct {
 	// no formula is known. See bytes.go and flops.go for the formulas and their sources.
 	Bytes *int64
 	Flops *int64
+	// BytesAtMost is true where Bytes is an upper estimate: several tokens chose experts, and
+	// how many of them chose the same is not known.
+	BytesAtMost bool
 
 	fused []int32
 }
@@ -113,6 +116,7 @@ func derive(nodes []trace.Node, names *shapeNames, n int32, fused []int32) *Deri
 		}
 	}
 	v.Bytes = opBytes(nodes, members)
+	v.BytesAtMost = v.Bytes != nil && bytesAtMost(nodes, &nodes[n])
 	v.Flops = opFlops(nodes, members)
 	return v
 }

@@ -22,6 +22,7 @@ type interference struct {
 	// Threads waiting for a CPU, by CPU: few at any time.
 	queue map[uint16][]*waiter
 	any   bool
+	step  map[name]*Culprit // who ran in place of any thread since the last call of since
 }
 
 // cpuState is who runs on a CPU since when.
@@ -59,6 +60,7 @@ func (f *interference) init() {
 	f.cpus = map[uint16]*cpuState{}
 	f.threads = map[int32]*waiter{}
 	f.queue = map[uint16][]*waiter{}
+	f.step = map[name]*Culprit{}
 }
 
 // watch begins to follow a thread.
@@ -143,7 +145,18 @@ func (f *interference) run(w *waiter, s *trace.Sched) {
 func (f *interference) charge(w *waiter, ran name, from, to int64) {
 	if d := to - max(from, w.since); d > 0 {
 		count(w.instead, ran, d)
+		count(f.step, ran, d)
 	}
+}
+
+// since returns who ran in place of the threads since it was last called.
+func (f *interference) since() []Culprit {
+	if len(f.step) == 0 {
+		return nil
+	}
+	c := culprits(f.step, 5)
+	clear(f.step)
+	return c
 }
 
 func count(m map[name]*Culprit, who name, d int64) {

@@ -142,6 +142,9 @@ type PhaseStat struct {
 	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 2
 	StepMax     int64    `json:"step_max_ns"`
 	StepMaxID   int64    `json:"step_max"`
+	// Who ran meanwhile on CPUs that threads of the slowest step were ready to run on, longest
+	// first. Empty without scheduling events.
+	StepMaxInstead []Culprit `json:"step_max_ran_instead"`
 
 	Ops     int64  `json:"operators"`
 	OpsDur  *int64 `json:"operators_ns"` // nil: operators were not recorded
@@ -183,10 +186,11 @@ type StatRow struct {
 	CallsPerStep float64  `json:"calls_per_step"`
 	Dur          int64    `json:"dur_ns"` // sum of the operators' durations; by thread: of the thread's time in them
 	DurPerStep   float64  `json:"dur_per_step_ns"`
-	Share        *float64 `json:"share"`   // of the phase's time in steps
-	Mean         float64  `json:"mean_ns"` // a call
-	P95          float64  `json:"p95_ns"`  // a call
-	Bytes        *int64   `json:"bytes"`   // nil: of no operator known
+	Share        *float64 `json:"share"`         // of the phase's time in steps
+	Mean         float64  `json:"mean_ns"`       // a call
+	P95          float64  `json:"p95_ns"`        // a call
+	Bytes        *int64   `json:"bytes"`         // nil: of no operator known
+	BytesAtMost  bool     `json:"bytes_at_most"` // of some operators only an upper estimate is known
 	Flops        *int64   `json:"flops"`
 	GBps         *float64 `json:"gb_per_s"` // over operators whose bytes are known
 	GFlops       *float64 `json:"gflop_per_s"`

@@ -79,6 +79,7 @@ type group struct {
 	noTokens, noPerToken          bool
 	perToken                      histogram
 	stepMax, stepMaxID            int64
+	stepMaxInstead                []Culprit
 	ops, opsDur, covered          int64
 	busy, wait, off               int64
 	matmul, attn                  int64
@@ -222,6 +223,7 @@ func (b *statState) Step(s *Step) error {
 	b.seen(s.Start, s.Dur)
 	b.steps++
 	b.sequences(s)
+	instead := b.sched.since()
 	ops := b.pending[s]
 	delete(b.pending, s)
 	b.kept -= len(ops)
@@ -234,7 +236,9 @@ func (b *statState) Step(s *Step) error {
 		in = b.part
 	}
 	g := b.group(in, s)
-	g.step(s)
+	if g.step(s) {
+		g.stepMaxInstead = instead
+	}
 	b.fold(g, s, ops)
 	if b.opts.By == ByStep {
 		g.stepRow(s)
@@ -287,16 +291,17 @@ func (b *statState) sequences(s *Step) {
 	}
 }
 
-// step counts a step, without its operators.
-func (g *group) step(s *Step) {
+// step counts a step, without its operators. It is true if the step is the slowest so far.
+func (g *group) step(s *Step) (slowest bool) {
 	g.steps++
 	g.dur += s.Dur
 	if s.Dur > g.stepMax || g.steps == 1 {
 		g.stepMax, g.stepMaxID = s.Dur, s.ID
+		slowest = true
 	}
 	if s.NTokens <= 0 {
 		g.noTokens, g.noPerToken = true, true
-		return
+		return slowest
 	}
 	g.tokens += int64(s.NTokens)
 	perToken := float64(s.Dur) / float64(s.NTokens)
@@ -304,7 +309,7 @@ func (g *group) step(s *Step) {
 		// One sequence waits for the whole step, however many others share it.
 		if s.NSeqs <= 0 && s.NTokens > 1 {
 			g.noPerToken = true
-			return
+			return slowest
 		}
 		perToken *= float64(max(1, s.NSeqs))
 		g.seqTokens += int64(s.NTokens) / int64(max(1, s.NSeqs))
@@ -312,6 +317,7 @@ func (g *group) step(s *Step) {
 		g.seqTokens += int64(s.NTokens)
 	}
 	g.perToken.add(int64(perToken))
+	return slowest
 }
 
 // fold adds the operators of one step.

@@ -225,7 +225,8 @@ func (b *StatBuilder) probeShare(h *Header) *float64 {
 
 // phase computes one phase's figures.
 func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
-	ps := PhaseStat{Phase: string(p), Steps: g.steps, Dur: g.dur, StepMax: g.stepMax, StepMaxID: g.stepMaxID, Ops: g.ops}
+	ps := PhaseStat{Phase: string(p), Steps: g.steps, Dur: g.dur, StepMax: g.stepMax, StepMaxID: g.stepMaxID,
+		StepMaxInstead: append([]Culprit{}, g.stepMaxInstead...), Ops: g.ops}
 	if p == Unknown {
 		ps.Phase = "unknown"
 	}
@@ -313,6 +314,7 @@ func (b *StatBuilder) row(r *rowSum, g *group) StatRow {
 	}
 	if r.hasBytes {
 		v.Bytes = &r.bytes
+		v.BytesAtMost = r.atMost
 		v.GBps = perSecond(r.bytes, r.bytesDur)
 	}
 	if r.hasFlop {

@@ -13,6 +13,7 @@ type rowSum struct {
 	flops, flopsDur            int64
 	both, bothBytes            int64 // flops and bytes of operators that have both
 	hasBytes, hasFlop, hasBoth bool
+	atMost                     bool
 	maxBusy                    float64 // sum of max busy * threads
 	allBusy                    int64
 }
@@ -80,6 +81,7 @@ func (r *rowSum) add(d *Derived, o *Op, dur, busy, wait, off int64) {
 	r.call(d, o, dur, busy, wait, off)
 	if d.Bytes != nil {
 		r.hasBytes = true
+		r.atMost = r.atMost || d.BytesAtMost
 		r.bytes += *d.Bytes
 		r.bytesDur += o.Dur
 	}
@@ -109,6 +111,7 @@ func (r *rowSum) merge(o *rowSum) {
 	r.row.Incomplete += o.row.Incomplete
 	r.hist.merge(&o.hist)
 	r.hasBytes = r.hasBytes || o.hasBytes
+	r.atMost = r.atMost || o.atMost
 	r.hasFlop = r.hasFlop || o.hasFlop
 	r.hasBoth = r.hasBoth || o.hasBoth
 	r.bytes += o.bytes
@@ -130,8 +133,8 @@ func (g *group) merge(o *group) {
 	g.noTokens = g.noTokens || o.noTokens
 	g.noPerToken = g.noPerToken || o.noPerToken
 	g.perToken.merge(&o.perToken)
-	if o.stepMax > g.stepMax {
-		g.stepMax, g.stepMaxID = o.stepMax, o.stepMaxID
+	if o.stepMax > g.stepMax || g.stepMaxID == 0 {
+		g.stepMax, g.stepMaxID, g.stepMaxInstead = o.stepMax, o.stepMaxID, o.stepMaxInstead
 	}
 	g.ops += o.ops
 	g.opsDur += o.opsDur

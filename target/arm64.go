@@ -58,6 +58,8 @@ func decodeARM64(code []byte, addr uint64) (Insn, error) {
 		if !steppableHint(w >> 5 & 0x7f) {
 			in.Class = ClassRefused
 		}
+	case w&0xffffffe0 == 0xd53b4220: // mrs daif: stepping shows in it
+		in.Class = ClassRefused
 	case w&0xfff00000 == 0xd5100000 || w&0xfff8f01f == 0xd500401f: // msr
 		in.Class = ClassRefused
 	case w&0x3f000000 == 0x08000000 && w&(1<<23) == 0: // exclusive loads and stores, casp
@@ -86,11 +88,12 @@ func decodeARM64BranchReg(w uint32, in *Insn) {
 }
 
 // steppableHint tells the hints that the kernel steps (aarch64_insn_is_steppable_hint):
-// pointer authentication, bti and the no-ops among them.
+// signing of pointers, and bti. Authentication (aut*) is refused by recent kernels (seen
+// with 7.2), as it can raise an exception.
 func steppableHint(n uint32) bool {
 	switch n {
-	case 7, 8, 10, 12, 14, // xpaclri, pacia1716, pacib1716, autia1716, autib1716
-		24, 25, 26, 27, 28, 29, 30, 31, // pac/aut ia/ib z/sp
+	case 7, 8, 10, // xpaclri, pacia1716, pacib1716
+		24, 25, 26, 27, // paciaz, paciasp, pacibz, pacibsp
 		32, 34, 36, 38: // bti
 		return true
 	}

@@ -47,7 +47,7 @@ func (e *ELF) callees() (*callIndex, error) {
 			if k < len(fs) && fs[k].Start < end {
 				limit = fs[k].Start
 			}
-			x.scan(e.Arch, c.bytes[at-c.start:limit-c.start], at)
+			x.scan(e.Arch, c.bytes[at-c.start:limit-c.start], at, c.name != "")
 			at = limit
 		}
 	}
@@ -64,8 +64,9 @@ func (e *ELF) callees() (*callIndex, error) {
 }
 
 // scan collects the calls of a stretch of code, and the jumps that leave it or go
-// to its start (tail calls).
-func (x *callIndex) scan(arch Arch, code []byte, addr uint64) {
+// to its start (tail calls). Without sections (named false) a jump through a slot can be
+// one of the linkage table's own stubs and is left out.
+func (x *callIndex) scan(arch Arch, code []byte, addr uint64, named bool) {
 	end := addr + uint64(len(code))
 	add := func(target, from uint64, call bool) {
 		if call || target <= addr || target >= end {
@@ -96,7 +97,7 @@ func (x *callIndex) scan(arch Arch, code []byte, addr uint64) {
 			case 0xeb:
 				add(at+uint64(s.n)+uint64(int64(int8(code[i+s.immAt]))), at, false)
 			case 0xff:
-				if r := s.modrm >> 3 & 7; (r == 2 || r == 4) && s.ripRel {
+				if r := s.modrm >> 3 & 7; (r == 2 || r == 4 && named) && s.ripRel {
 					x.slots = append(x.slots, edge{at + uint64(s.n) + uint64(int64(s.disp)), at})
 				}
 			}

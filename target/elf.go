@@ -323,7 +323,11 @@ func (e *ELF) readWindow(off uint64, buf []byte) error {
 	}
 	if off < e.winOff || off+n > e.winOff+uint64(len(e.win)) {
 		at := off &^ 0xfff
-		win := make([]byte, windowBytes)
+		win := e.win[:cap(e.win)]
+		if len(win) == 0 {
+			win = make([]byte, windowBytes)
+		}
+		e.win = win[:0]
 		got, err := e.r.ReadAt(win, int64(at&^(1<<63)))
 		if uint64(got) < off-at+n {
 			if err != nil && !errors.Is(err, io.EOF) {

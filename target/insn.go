@@ -114,8 +114,8 @@ func Decode(arch Arch, code []byte, addr uint64) (Insn, error) {
 }
 
 // Text is the instruction for people, in GNU syntax. Direct branches show sym of the
-// target where sym is given and knows one. Instructions the disassembler does not know
-// (AVX and later) are shown as bytes.
+// target where sym is given and knows one. Instructions that the disassembler does not know
+// are shown as bytes.
 func (i Insn) Text(sym func(addr uint64) string) string {
 	text := ""
 	switch i.Arch {

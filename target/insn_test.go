@@ -45,28 +45,35 @@ var amd64Corpus = []struct {
 	{"0f 0b", Trap, ClassStepped, 0, 0},
 	{"f4", Trap, ClassRefused, 0, 0},
 	{"cc", Trap, ClassRefused, 0, 0},
-	{"0f b9 c0", Trap, ClassStepped, 0, 0},                                          // ud1
-	{"ff d0", CallIndirect, ClassStepped, 0, 0},                                     // call *%rax
-	{"ff 15 f9 0f 00 00", CallIndirect, ClassStepped, 0, 0x1fff},                    // call *0xff9(%rip)
-	{"41 ff 54 24 10", CallIndirect, ClassStepped, 0, 0},                            // call *0x10(%r12)
-	{"ff e0", JumpIndirect, ClassStepped, 0, 0},                                     // jmp *%rax
-	{"3e ff e0", JumpIndirect, ClassRefused, 0, 0},                                  // notrack jmp *%rax
-	{"f2 ff 25 f9 0f 00 00", JumpIndirect, ClassStepped, 0, 0x2000},                 // bnd jmp *slot(%rip)
-	{"55", Other, ClassEmulated, 0, 0},                                              // push %rbp
-	{"41 57", Other, ClassEmulated, 0, 0},                                           // push %r15
-	{"40 55", Other, ClassStepped, 0, 0},                                            // rex push: only 41 is known
-	{"66 55", Other, ClassStepped, 0, 0},                                            // pushw
-	{"5d", Other, ClassStepped, 0, 0},                                               // pop %rbp
-	{"90", Other, ClassEmulated, 0, 0},                                              // nop
+	{"0f b9 c0", Trap, ClassStepped, 0, 0},                          // ud1
+	{"ff d0", CallIndirect, ClassStepped, 0, 0},                     // call *%rax
+	{"ff 15 f9 0f 00 00", CallIndirect, ClassStepped, 0, 0x1fff},    // call *0xff9(%rip)
+	{"41 ff 54 24 10", CallIndirect, ClassStepped, 0, 0},            // call *0x10(%r12)
+	{"ff e0", JumpIndirect, ClassStepped, 0, 0},                     // jmp *%rax
+	{"3e ff e0", JumpIndirect, ClassRefused, 0, 0},                  // notrack jmp *%rax
+	{"f2 ff 25 f9 0f 00 00", JumpIndirect, ClassStepped, 0, 0x2000}, // bnd jmp *slot(%rip)
+	{"55", Other, ClassEmulated, 0, 0},                              // push %rbp
+	{"41 57", Other, ClassEmulated, 0, 0},                           // push %r15
+	{"40 55", Other, ClassStepped, 0, 0},                            // rex push: only 41 is known
+	{"66 55", Other, ClassStepped, 0, 0},                            // pushw
+	{"5d", Other, ClassStepped, 0, 0},                               // pop %rbp
+	{"90", Other, ClassEmulated, 0, 0},                              // nop
+	{"9c", Other, ClassRefused, 0, 0},                               // pushf
+	{"0f 1f 84 00 00 00 00 00", Other, ClassEmulated, 0, 0},
+	{"0f 1f c0", Other, ClassStepped, 0, 0},
+	{"f3 0f 1f 00", Other, ClassStepped, 0, 0},
+	{"c5 f9 eb c1", Other, ClassRefused, 0, 0},                                      // vpor: eb is jmp
+	{"c5 f8 90 c9", Other, ClassRefused, 0, 0},                                      // kmovw: 90 is nop
+	{"c5 f8 28 c1", Other, ClassStepped, 0, 0},                                      // vmovaps
 	{"66 90", Other, ClassEmulated, 0, 0},                                           // xchg %ax,%ax
 	{"f3 90", Other, ClassEmulated, 0, 0},                                           // pause
-	{"41 90", Other, ClassStepped, 0, 0},                                            // xchg %r8,%rax
+	{"41 90", Other, ClassRefused, 0, 0},                                            // xchg %r8,%rax
 	{"0f 1f 00", Other, ClassEmulated, 0, 0},                                        // nopl
 	{"0f 1f 40 00", Other, ClassEmulated, 0, 0},                                     //
 	{"0f 1f 44 00 00", Other, ClassNop5, 0, 0},                                      //
 	{"66 0f 1f 44 00 00", Other, ClassEmulated, 0, 0},                               //
 	{"0f 1f 80 00 00 00 00", Other, ClassEmulated, 0, 0},                            //
-	{"66 0f 1f 84 00 00 00 00 00", Other, ClassEmulated, 0, 0},                      //
+	{"66 0f 1f 84 00 00 00 00 00", Other, ClassStepped, 0, 0},                       //
 	{"66 2e 0f 1f 84 00 00 00 00 00", Other, ClassRefused, 0, 0},                    // cs nopw
 	{"66 66 2e 0f 1f 84 00 00 00 00 00", Other, ClassRefused, 0, 0},                 //
 	{"f3 0f 1e fa", Other, ClassStepped, 0, 0},                                      // endbr64
@@ -103,9 +110,9 @@ var amd64Corpus = []struct {
 	{"f2 0f 78 c1 04 04", Other, ClassStepped, 0, 0},                                // insertq
 	{"0f 0f c1 b4", Other, ClassStepped, 0, 0},                                      // pfmul (3DNow!)
 	{"f3 48 0f b8 c1", Other, ClassStepped, 0, 0},                                   // popcnt
-	{"c5 f8 77", Other, ClassStepped, 0, 0},                                         // vzeroupper
-	{"c5 f9 6f 05 f8 0f 00 00", Other, ClassStepped, 0, 0x2000},                     // vmovdqa x(%rip),%xmm0
-	{"c5 f9 70 c1 1b", Other, ClassStepped, 0, 0},                                   // vpshufd
+	{"c5 f8 77", Other, ClassRefused, 0, 0},                                         // vzeroupper
+	{"c5 f9 6f 05 f8 0f 00 00", Other, ClassRefused, 0, 0x2000},                     // vmovdqa x(%rip),%xmm0
+	{"c5 f9 70 c1 1b", Other, ClassRefused, 0, 0},                                   // vpshufd
 	{"c4 e2 7d 18 05 f7 0f 00 00", Other, ClassStepped, 0, 0x2000},                  // vbroadcastss x(%rip)
 	{"c4 e3 7d 19 c1 01", Other, ClassStepped, 0, 0},                                // vextractf128
 	{"c4 e2 70 f2 c2", Other, ClassStepped, 0, 0},                                   // andn
@@ -114,12 +121,12 @@ var amd64Corpus = []struct {
 	{"62 f3 7d 48 1b c1 01", Other, ClassStepped, 0, 0},                             // vextractf32x8
 	{"62 f5 74 48 58 c2", Other, ClassStepped, 0, 0},                                // vaddph (map 5)
 	{"62 f6 75 48 98 c2", Other, ClassStepped, 0, 0},                                // vfmadd132ph (map 6)
-	{"c4 e2 78 49 c0", Other, ClassStepped, 0, 0},                                   // tilerelease
-	{"8f e8 78 c0 c1 04", Other, ClassStepped, 0, 0},                                // vprotb $4 (XOP map 8)
-	{"8f e9 78 01 c9", Other, ClassStepped, 0, 0},                                   // XOP map 9
-	{"8f ea 78 10 c1 04 03 02 01", Other, ClassStepped, 0, 0},                       // bextr $imm32 (XOP map 10)
+	{"c4 e2 78 49 c0", Other, ClassRefused, 0, 0},                                   // tilerelease
+	{"8f e8 78 c0 c1 04", Other, ClassRefused, 0, 0},                                // vprotb $4 (XOP map 8)
+	{"8f e9 78 01 c9", Other, ClassRefused, 0, 0},                                   // XOP map 9
+	{"8f ea 78 10 c1 04 03 02 01", Other, ClassRefused, 0, 0},                       // bextr $imm32 (XOP map 10)
 	{"8f 00", Other, ClassStepped, 0, 0},                                            // pop (%rax)
-	{"d5 00 a1 88 77 66 55 44 33 22 11", Jump, ClassStepped, 0x1122334455667788, 0}, // jmpabs
+	{"d5 00 a1 88 77 66 55 44 33 22 11", Jump, ClassRefused, 0x1122334455667788, 0}, // jmpabs
 	{"2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 90", Other, ClassRefused, 0, 0},     // 15 bytes, the most
 }
 
@@ -210,12 +217,13 @@ func TestARM64(t *testing.T) {
 		{0xd503201f, "nop", Other, ClassEmulated, 0, 0},
 		{0xd503245f, "bti c", Other, ClassStepped, 0, 0},
 		{0xd503233f, "paciasp", Other, ClassStepped, 0, 0},
-		{0xd50323bf, "autiasp", Other, ClassStepped, 0, 0},
+		{0xd50323bf, "autiasp", Other, ClassRefused, 0, 0},
 		{0xd503205f, "wfe", Other, ClassRefused, 0, 0},
 		{0xd4200000, "brk #0", Trap, ClassRefused, 0, 0},
 		{0xd4000001, "svc #0", Other, ClassRefused, 0, 0},
 		{0x00000000, "udf #0", Trap, ClassRefused, 0, 0},
 		{0xd53bd040, "mrs x0, tpidr_el0", Other, ClassStepped, 0, 0},
+		{0xd53b4220, "mrs x0, daif", Other, ClassRefused, 0, 0},
 		{0xd51bd040, "msr tpidr_el0, x0", Other, ClassRefused, 0, 0},
 		{0xd5033bbf, "dmb ish", Other, ClassStepped, 0, 0},
 		{0xc85f7c00, "ldxr x0, [x0]", Other, ClassRefused, 0, 0},
@@ -258,7 +266,7 @@ func TestText(t *testing.T) {
 		{AMD64, "55", "push %rbp"},
 		{AMD64, "f3 0f 1e fa", "endbr64"},
 		{AMD64, "48 8d 3d 09 00 00 00", "lea 0x9(%rip),%rdi # 0x1010 <callee>"},
-		{AMD64, "c4 e3 7d 19 c1 01", ".byte 0xc4, 0xe3, 0x7d, 0x19, 0xc1, 0x01"},
+		{AMD64, "8f e9 78 01 c9", ".byte 0x8f, 0xe9, 0x78, 0x01, 0xc9"},
 		{ARM64, "04 00 00 94", "bl 0x1010 <callee>"},
 		{ARM64, "80 00 00 b4", "cbz x0, 0x1010 <callee>"},
 		{ARM64, "80 00 18 36", "tbz w0, #3, 0x1010 <callee>"},

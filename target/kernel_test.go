@@ -123,7 +123,9 @@ func TestKernelRefuses(t *testing.T) {
 func refusedOnPurpose(in Insn) bool {
 	if in.Arch == ARM64 {
 		w := binary.LittleEndian.Uint32(in.Bytes)
-		return w&0x3b000000 == 0x18000000 // literal loads, taken until 6.11
+		hint := w >> 5 & 0x7f
+		return w&0x3b000000 == 0x18000000 || // literal loads, taken until 6.11
+			w&0xfffff01f == 0xd503201f && (hint == 12 || hint == 14 || hint >= 28 && hint <= 31) // aut*
 	}
 	x, err := shapeAMD64(in.Bytes)
 	return err == nil && (x.vector || x.rex2 || x.mapNo == 0 && (x.op == 0x9c || x.op == 0x90))

@@ -196,11 +196,11 @@ func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 // tracked ones.
 func (w *Watcher) handle(ev Event, out []Event) []Event {
 	t := w.tracked[ev.PID]
+	if t != nil && ev.Time < t.since && ev.Kind != EventThreadExit {
+		return out // Maps, read after Track, shows what came of it
+	}
 	switch ev.Kind {
 	case EventFork:
-		if t != nil && ev.Time <= t.since {
-			return out // Track found it in /proc before its event came by
-		}
 		if t != nil { // the number was used again: the end of the old process was missed
 			out = append(out, Event{Time: ev.Time, Kind: EventExit, PID: ev.PID, TID: ev.PID})
 			delete(w.tracked, ev.PID)

@@ -27,6 +27,7 @@ type polled struct {
 	exe     string
 	comm    string
 	threads []int
+	stack   uint64 // where the stack ends: another place for every program executed
 	files   map[mapKey]bool
 }
 
@@ -128,19 +129,24 @@ func (s *pollSource) compare(pid int, st Stat, now int64, out []Event) []Event {
 	exe, _ := Exe(pid) // none for another user's process: then execs are not seen
 	cur := &polled{start: st.StartTime, exe: exe, comm: st.Comm, files: map[mapKey]bool{}}
 	cur.threads, _ = Threads(pid)
-	exec := old != nil && old.exe != exe
+	maps, err := Maps(pid)
+	if err != nil {
+		maps = nil
+		if old != nil {
+			cur.files, cur.stack = old.files, old.stack
+		}
+	}
+	for _, m := range maps {
+		if m.Path == "[stack]" {
+			cur.stack = m.End
+		}
+	}
+	exec := old != nil && (old.exe != exe || old.stack != cur.stack)
 	switch {
 	case exec:
 		out = append(out, Event{Time: now, Kind: EventExec, PID: pid, TID: pid, Comm: st.Comm})
 	case old != nil && old.comm != st.Comm:
 		out = append(out, Event{Time: now, Kind: EventComm, PID: pid, TID: pid, Comm: st.Comm})
-	}
-	maps, err := Maps(pid)
-	if err != nil {
-		maps = nil
-		if old != nil {
-			cur.files = old.files
-		}
 	}
 	for _, m := range maps {
 		k := mapKey{m.Dev, m.Inode, m.Start}

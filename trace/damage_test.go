@@ -283,6 +283,8 @@ func TestHostileBlocks(t *testing.T) {
 	cases["raw length smaller than the frame"] = block(blockHeader{Type: TypeExit, Codec: codecZstd, Raw: 8, Count: 1}, enc.EncodeAll([]byte(`{"pid":1,"time_ns":2}`), nil))
 	set("thread out of table", TypeSched, 1, columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{1}, []byte{0, 0, 0, 0}, []byte{0}))
 	set("string out of table", TypeSched, 1, columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0, 0, 0, 3}, []byte{0}))
+	set("a column too long", TypeStepSeqs, 1, columnsOf([]byte{2, 2}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
+	set("a column too short", TypeStepSeqs, 1, columnsOf([]byte{2}, []byte{0}, []byte{0}, nil, []byte{0}, []byte{0}))
 	set("source out of range", TypeShape, 1, []byte(`{"nodes":[{"src":[7],"view_src":-1}],"n_nodes":1}`))
 	set("a million empty nodes", TypeShape, 1, append(append([]byte(`{"nodes":[`), many...), `1]}`...))
 	set("negative number of nodes", TypeShape, 1, []byte(`{"nodes":[],"n_nodes":-1}`))

@@ -228,3 +228,30 @@ func TestCreateRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A hit whose time is nonsense does not put off all later segments.
+func TestTimesOutOfOrder(t *testing.T) {
+	var buf bytes.Buffer
+	w := NewWriter(&buf)
+	must(t, w.Meta(sampleMeta()), w.Hits([]Hit{{Time: 1 << 62}}))
+	for i := range int64(12) {
+		must(t, w.Drain(100*second+i*second))
+	}
+	must(t, w.Close(End{}))
+	if c := collect(t, openBytes(t, buf.Bytes())); c.Segments != 3 {
+		t.Errorf("%d segments", c.Segments)
+	}
+}
+
+// Watermarks follow many records at once, so that a reader that sorts needs little memory.
+func TestDrainAfterManyRecords(t *testing.T) {
+	var buf bytes.Buffer
+	w := NewWriter(&buf)
+	for i := range int64(10) {
+		must(t, w.Hits(newRandom(uint64(i)).hits(100_000)), w.Drain(100*second+i*second/1000))
+	}
+	must(t, w.Close(End{}))
+	if c := collect(t, openBytes(t, buf.Bytes())); len(c.Drains) < 8 {
+		t.Errorf("%d watermarks", len(c.Drains))
+	}
+}

@@ -52,12 +52,11 @@ func readBase(l *lib) (*baseFacts, error) {
 	b.readGraph(l)
 	b.readBackend(l)
 	b.readDesc(l)
-	b.hasSched = l.has(schedCompute)
 	for _, v := range []struct {
 		fn string
 		to *string
 	}{{"ggml_version", &b.version}, {"ggml_commit", &b.commit}} {
-		if s, ok := l.constant(v.fn); ok {
+		if s, ok := l.constant(v.fn); ok && s != "unknown" {
 			*v.to = s
 			b.find.add(v.fn, s, v.fn+" returns it")
 		}

@@ -56,7 +56,7 @@ func newDecoder(b *baseFacts, flagged bool) *Decoder {
 // Tensor decodes one tensor. Too few bytes are an error; strange values are not.
 func (d *Decoder) Tensor(raw engine.RawTensor) (engine.Tensor, error) {
 	b, t := raw.Data, &d.tensor
-	if need := t.name + maxName; len(b) < need {
+	if need := min(t.size, maxTensor); len(b) < need {
 		return engine.Tensor{}, fmt.Errorf("a tensor of %d bytes, want %d at least", len(b), need)
 	}
 	le := binary.LittleEndian
@@ -74,7 +74,7 @@ func (d *Decoder) Tensor(raw engine.RawTensor) (engine.Tensor, error) {
 			out.Src = append(out.Src, p)
 		}
 	}
-	for i := range min(t.paramsLen/4, maxParams) {
+	for i := range t.paramsLen / 4 {
 		out.Params = append(out.Params, int32(le.Uint32(b[t.params+4*i:])))
 	}
 	op := int32(le.Uint32(b[t.op:]))

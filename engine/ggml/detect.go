@@ -21,6 +21,8 @@ import (
 type OpenedFile struct {
 	engine.File // Role is ignored and found anew
 	ELF         *target.ELF
+
+	parts Part // 0: not looked at yet
 }
 
 // Part is what a file is to an engine; a file can be several.
@@ -156,8 +158,11 @@ func Detect(files []OpenedFile) ([]OpenedFile, error) {
 	var looked []string
 	for _, f := range files {
 		looked = append(looked, f.Path)
-		if p := Parts(f.ELF); p != 0 {
-			f.Role = p.role(f.Path)
+		if f.parts == 0 {
+			f.parts = Parts(f.ELF)
+		}
+		if f.parts != 0 {
+			f.Role = f.parts.role(f.Path)
 			out = append(out, f)
 		}
 	}
@@ -165,6 +170,26 @@ func Detect(files []OpenedFile) ([]OpenedFile, error) {
 		return nil, &NotFound{Looked: looked}
 	}
 	return out, nil
+}
+
+// cachedParts is Parts, asked once of a file however many processes map it: the symbols of a
+// large executable take a while to read.
+func cachedParts(f *OpenedFile) Part {
+	key := factsKey{buildID: f.BuildID, dev: f.Dev, inode: f.Inode, path: f.Path}
+	cache.Lock()
+	p, ok := cache.parts[key]
+	cache.Unlock()
+	if ok {
+		return p
+	}
+	p = Parts(f.ELF)
+	cache.Lock()
+	defer cache.Unlock()
+	if cache.parts == nil || len(cache.parts) >= 64*maxCached {
+		cache.parts = map[factsKey]Part{}
+	}
+	cache.parts[key] = p
+	return p
 }
 
 // Files opens the files that a process has mapped and that have something of ggml. The
@@ -187,8 +212,8 @@ func Files(pid int) (files []OpenedFile, closeAll func(), err error) {
 			continue // vdso, files that are gone, files that are no ELF
 		}
 		looked = append(looked, m.Path)
-		if p := Parts(f.ELF); p != 0 {
-			f.Role = p.role(f.Path)
+		if f.parts = cachedParts(&f); f.parts != 0 {
+			f.Role = f.parts.role(f.Path)
 			files = append(files, f)
 		}
 	}

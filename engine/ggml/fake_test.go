@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 
 	"slices"
 	"strings"
@@ -27,9 +28,9 @@ type fake struct {
 	arch  target.Arch
 }
 
-// fakeEngine makes an executable of an assembled testdata file. strip leaves out the symbols
-// whose names it says true for.
-func fakeEngine(t testing.TB, arch target.Arch, strip func(string) bool) *fake {
+// fakeEngine makes an executable of an assembled testdata file. rename (nil: none) gives functions
+// other names, or none by an empty one.
+func fakeEngine(t testing.TB, arch target.Arch, rename map[string]string) *fake {
 	t.Helper()
 	f, err := elf.Open("testdata/fake_" + string(arch) + ".o")
 	if err != nil {
@@ -53,7 +54,11 @@ func fakeEngine(t testing.TB, arch target.Arch, strip func(string) bool) *fake {
 			continue
 		}
 		out.label[s.Name] = fakeBase + s.Value
-		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || strip != nil && strip(s.Name) {
+		name := s.Name
+		if r, ok := rename[name]; ok {
+			name = r
+		}
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || name == "" {
 			continue
 		}
 		var e [24]byte
@@ -62,7 +67,7 @@ func fakeEngine(t testing.TB, arch target.Arch, strip func(string) bool) *fake {
 		le.PutUint16(e[6:], 1)
 		le.PutUint64(e[8:], fakeBase+s.Value)
 		symtab = append(symtab, e[:]...)
-		strtab = append(append(strtab, s.Name...), 0)
+		strtab = append(append(strtab, name...), 0)
 	}
 	shstr := []byte("\x00.text\x00.symtab\x00.strtab\x00.shstrtab\x00")
 	b := make([]byte, codeOff, codeOff+len(code))
@@ -263,12 +268,86 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 	}
 }
 
+// TestShapes plans operators of loops in other shapes: those of older versions and other compilers.
+func TestShapes(t *testing.T) {
+	none := engine.Arg{}
+	for _, c := range []struct {
+		name   string
+		rename map[string]string
+		ops    []want
+		warn   string
+	}{
+		{"the hook in a function of its own", map[string]string{hookName: "", "old_hook": hookName},
+			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
+		{"the same, stripped", map[string]string{hookName: "", "old_hook": hookName, "old_forward": "", "old_loop": ""},
+			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
+		{"no hook yet", map[string]string{hookName: "", "old_forward": forwardName},
+			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
+		{"the barrier inlined", map[string]string{barrierName: ""},
+			[]want{{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)}, {engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)},
+				{engine.RoleOpEnd, "loop_top", 5, false, none, none}}, ""},
+		{"the barrier inlined, no single place where operators end", map[string]string{hookName: "", "old_forward": forwardName, barrierName: "GOMP_barrier", "old_hook": "ggml_compute_forward_x"},
+			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_op", 10, false, none, none}}, ""},
+		{"no operators", map[string]string{hookName: ""}, nil, "operators cannot be seen"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := fakeEngine(t, target.AMD64, c.rename)
+			p := f.plan(t)
+			p.Sites = slices.DeleteFunc(p.Sites, func(s engine.Site) bool { return s.Role.Needs() != engine.LevelOp })
+			checkSites(t, f, p, c.ops)
+			if all := strings.Join(p.Warnings, "\n"); c.warn != "" && !strings.Contains(all, c.warn) {
+				t.Errorf("warnings %q, want %q", all, c.warn)
+			}
+		})
+	}
+}
+
+func TestWhisper(t *testing.T) {
+	f := fakeEngine(t, target.AMD64, map[string]string{"llama_decode": "whisper_full", "llama_encode": "", "llama_process": ""})
+	p := f.plan(t)
+	if p.Engine != "whisper.cpp" || p.EngineVersion != "9.8.7" || p.Files[0].Role != "base+cpu+whisper" {
+		t.Errorf("%s %q, the file is %s", p.Engine, p.EngineVersion, p.Files[0].Role)
+	}
+}
+
+// TestIncomplete plans before everything is loaded, and where nothing is.
+func TestIncomplete(t *testing.T) {
+	var nf *NotFound
+	f := fakeEngine(t, target.AMD64, map[string]string{"ggml_op_name": "", "ggml_get_data": ""})
+	if _, err := Plan([]OpenedFile{f.open(t)}, Options{}); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("without a base library: %v", err)
+	}
+	if _, err := Plan(nil, Options{}); !errors.As(err, &nf) {
+		t.Errorf("without files: %v", err)
+	}
+	names := map[string]string{}
+	for n := range f.label {
+		names[n] = ""
+	}
+	f = fakeEngine(t, target.AMD64, names)
+	_, err := Plan([]OpenedFile{f.open(t)}, Options{})
+	if !errors.As(err, &nf) || !strings.Contains(err.Error(), "/opt/fake") || !strings.Contains(err.Error(), "ggml_graph_compute") {
+		t.Errorf("an engine without names: %v", err)
+	}
+	if Interesting(f.open(t).ELF) {
+		t.Error("a file without names is interesting")
+	}
+	late := fakeEngine(t, target.AMD64, map[string]string{"ggml_graph_compute": "", hookName: ""})
+	p := late.plan(t)
+	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "no CPU backend of ggml is loaded (yet)") }) {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+	if !slices.ContainsFunc(p.Sites, func(s engine.Site) bool { return s.Role == engine.RoleStepBegin }) {
+		t.Error("no steps before the CPU library is there")
+	}
+}
+
 // TestStripped takes away accessors one at a time: no crash, and what is missing is said.
 func TestStripped(t *testing.T) {
 	for _, arch := range []target.Arch{target.AMD64, target.ARM64} {
 		all := fakeEngine(t, arch, nil)
 		for name := range all.label {
-			f := fakeEngine(t, arch, func(s string) bool { return s == name })
+			f := fakeEngine(t, arch, map[string]string{name: ""})
 			p, err := Plan([]OpenedFile{f.open(t)}, Options{NoCache: true})
 			if err != nil {
 				if name != "ggml_op_name" {

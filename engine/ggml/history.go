@@ -29,9 +29,10 @@ const (
 	histGraphUID    = 0x58
 	histParamsIth   = 0 // struct ggml_compute_params, since 2024-06-26
 	histParamsNth   = 4
-	histPlanThreads = 16 // struct ggml_cplan
-	objectHeader    = 32 // sizeof(struct ggml_object), part of ggml_tensor_overhead
-	maxName         = 64 // GGML_MAX_NAME
+	histPlanThreads = 16  // struct ggml_cplan
+	objectHeader    = 32  // sizeof(struct ggml_object), part of ggml_tensor_overhead
+	maxName         = 64  // GGML_MAX_NAME
+	maxTensor       = 384 // bytes that are copied of a tensor at most: the largest there was
 )
 
 // bestEra is the era that agrees with most of the offsets found, the newer of two;

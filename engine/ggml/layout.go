@@ -263,8 +263,26 @@ func (t *tensorLayout) complete(f *findings) (warnings []string, err error) {
 	if t.flags > t.params && t.params >= 0 {
 		t.paramsLen = t.flags - t.params
 	}
-	if t.size < t.name+maxName {
-		return nil, fmt.Errorf("struct ggml_tensor of %d bytes cannot hold a name at %d: the binary was misread", t.size, t.name)
+	t.paramsLen = min(t.paramsLen, 4*maxParams)
+	return warnings, t.check()
+}
+
+// check refuses a layout that cannot be: a field beyond the end of what is copied of a tensor.
+func (t *tensorLayout) check() error {
+	end := min(t.size, maxTensor)
+	for _, x := range []struct {
+		name     string
+		off, len int
+	}{
+		{"type", t.typ, 4}, {"ne", t.ne, 32}, {"nb", t.nb, 32}, {"op", t.op, 4}, {"op_params", t.params, max(t.paramsLen, 16)},
+		{"src", t.src, 8 * t.maxSrc}, {"view_src", t.viewSrc, 8}, {"data", t.data, 8}, {"name", t.name, maxName},
+	} {
+		if x.off < 0 || x.off+x.len > end {
+			return fmt.Errorf("struct ggml_tensor of %d bytes cannot hold %s at %d: the binary was misread", t.size, x.name, x.off)
+		}
 	}
-	return warnings, nil
+	if t.flags+4 > end {
+		return fmt.Errorf("struct ggml_tensor of %d bytes cannot hold flags at %d: the binary was misread", t.size, t.flags)
+	}
+	return nil
 }

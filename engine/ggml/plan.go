@@ -41,6 +41,7 @@ type factsKey struct {
 var cache struct {
 	sync.Mutex
 	facts map[factsKey]*fileFacts
+	parts map[factsKey]Part
 }
 
 const maxCached = 256
@@ -93,8 +94,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 		}
 		index := len(p.Files)
 		p.Files = append(p.Files, f.File)
-		parts := Parts(f.ELF)
-		facts := cached(f, b.tensor.flags, opt, func() *fileFacts { return readFile(f.ELF, parts, b.tensor.flags) })
+		facts := cached(f, b.tensor.flags, opt, func() *fileFacts { return readFile(f.ELF, f.parts, b.tensor.flags) })
 		add := func(sites []engine.Site) {
 			for _, s := range sites {
 				s.File = index
@@ -143,7 +143,7 @@ func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int,
 	at := -1
 	for i := range files {
 		f := &files[i]
-		if Parts(f.ELF)&PartBase == 0 {
+		if f.parts&PartBase == 0 {
 			continue
 		}
 		if at >= 0 {
@@ -214,7 +214,7 @@ func baseLayout(b *baseFacts) engine.Layout {
 		}
 		return uint16(off)
 	}
-	size := min(t.size, 384)
+	size := min(t.size, maxTensor)
 	l := engine.Layout{
 		GraphNNodes: at(b.graphN), GraphNodes: at(b.graphNodes), GraphUID: at(b.graphUID),
 		TensorSize: uint16(size), TensorSrc: at(t.src), MaxSrc: uint16(t.maxSrc), TensorViewSrc: at(t.viewSrc),
@@ -261,7 +261,7 @@ func missing(p *engine.Plan, files []OpenedFile, cpus []*cpuFacts) []string {
 			out = append(out, fmt.Sprintf("%s at %s (%s) is %s", s.Role, s.Where, s.Insn, s.Warning))
 		}
 	}
-	if len(cpus) == 0 && !slices.ContainsFunc(files, func(f OpenedFile) bool { return Parts(f.ELF)&PartCPU != 0 }) {
+	if len(cpus) == 0 && !slices.ContainsFunc(files, func(f OpenedFile) bool { return f.parts&PartCPU != 0 }) {
 		out = append(out, "no CPU backend of ggml is loaded (yet): operators on CPUs cannot be seen")
 	}
 	if p.Engine == "llama.cpp" && !has[engine.RoleStepBegin] || p.Engine == "ggml" && !has[engine.RoleSchedBegin] {

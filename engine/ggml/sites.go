@@ -189,7 +189,14 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 		return err
 	}
 	w := l.flow(f)
-	begin, err := l.site(call, engine.RoleOpBegin)
+	site := func(in target.Insn, role engine.Role) (engine.Site, error) {
+		s, err := l.site(in, role)
+		if f.Name == "" { // stripped: what it is follows from what it does
+			s.Where = fmt.Sprintf("ggml_graph_compute_thread+%#x", in.Addr-f.Start)
+		}
+		return s, err
+	}
+	begin, err := site(call, engine.RoleOpBegin)
 	if err != nil {
 		return err
 	}
@@ -216,7 +223,7 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 		}
 	}
 	for _, e := range append(slices.Clone(loop), closing...) {
-		s, err := l.site(e, engine.RoleOpEnd)
+		s, err := site(e, engine.RoleOpEnd)
 		if err != nil {
 			return err
 		}
@@ -225,7 +232,7 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 	}
 	c.find.add("operator end", fmt.Sprintf("%d in the loop, %d closing", len(loop), len(closing)), endHow)
 	for _, in := range w.fusedCalls() {
-		s, err := l.site(in, engine.RoleOpFused)
+		s, err := site(in, engine.RoleOpFused)
 		if err != nil {
 			return err
 		}

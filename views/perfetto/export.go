@@ -428,7 +428,18 @@ func (e *exporter) names(h *profile.Header, threads []threadKey) {
 	if len(tree) > 0 {
 		e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).sub(packetProcessTree, tree))
 	}
-	uts := message(nil).str(1, "Linux").str(2, "").str(3, clean(h.Meta.Kernel)).str(4, clean(h.Meta.Arch))
+	uts := message(nil).str(1, "Linux").str(2, "").str(3, clean(h.Meta.Kernel)).str(4, machine(h.Meta.Arch))
 	e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).
 		sub(packetSystemInfo, message(nil).sub(infoUtsname, uts)))
+}
+
+// machine returns uname's word for Go's architecture.
+func machine(arch string) string {
+	switch arch {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return clean(arch)
 }

@@ -24,7 +24,12 @@ type scheduling struct {
 	tasks map[int32]task
 }
 
-type bundle struct{ events []trace.Sched }
+type bundle struct {
+	events []trace.Sched
+	// What runs since the last switch written.
+	running trace.Sched
+	known   bool
+}
 
 // task is a thread with the process it belongs to.
 type task struct {
@@ -75,10 +80,26 @@ func (s *scheduling) flush(cpu uint16, b *bundle) {
 	})
 	m := message(nil).uint(bundleCPU, uint64(cpu))
 	for i := range b.events {
-		m = m.sub(bundleEvent, ftraceEvent(&b.events[i]))
+		e := &b.events[i]
+		if e.Kind != trace.SchedWakeup {
+			if b.known && b.running.NextTID != e.PrevTID {
+				m = m.sub(bundleEvent, ftraceEvent(between(&b.running, e)))
+			}
+			b.running, b.known = *e, true
+		}
+		m = m.sub(bundleEvent, ftraceEvent(e))
 	}
 	b.events = b.events[:0]
 	s.p.write(message(nil).uint(packetSequence, schedSequence).sub(packetFtrace, m))
+}
+
+// between makes up for switches that were not recorded: what ran last gives its CPU to what
+// leaves it now. When it did is not known, so it is drawn to have run until now; a parser
+// would else draw it as running for ever.
+func between(last, now *trace.Sched) *trace.Sched {
+	return &trace.Sched{Time: now.Time, CPU: now.CPU, Kind: trace.SchedSwitch,
+		PrevTID: last.NextTID, PrevPID: last.NextPID, PrevComm: last.NextComm, PrevPrio: last.NextPrio,
+		NextTID: now.PrevTID, NextPID: now.PrevPID, NextComm: now.PrevComm, NextPrio: now.PrevPrio}
 }
 
 func (s *scheduling) flushAll() {

@@ -4,6 +4,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
@@ -18,10 +19,12 @@ func (p *page) headline(s *profile.Stat) {
 			lines = append(lines, t)
 		}
 	}
-	if t := p.slowest(s); t != "" {
+	if t, much := p.interference(s); much {
+		lines = append([]string{t}, lines...)
+	} else if t != "" {
 		lines = append(lines, t)
 	}
-	if t := p.interference(s); t != "" {
+	if t := p.slowest(s); t != "" {
 		lines = append(lines, t)
 	}
 	if len(lines) == 0 {
@@ -76,12 +79,15 @@ func (p *page) phaseText(s *profile.Stat, f *profile.PhaseStat) string {
 		return ""
 	}
 	text := name + ": " + strings.Join(said, "; ")
-	if f.Wait != nil {
-		text += "; threads wait for each other " + percent(f.Wait)
-		if f.OffCPU != nil && *f.OffCPU >= 0.005 {
-			text += ", and are off their CPU " + percent(f.OffCPU)
-		}
-		text += " of their time in operators"
+	var lose []string
+	if f.Wait != nil && *f.Wait >= 0.005 {
+		lose = append(lose, "wait for each other "+percent(f.Wait))
+	}
+	if f.OffCPU != nil && *f.OffCPU >= 0.005 {
+		lose = append(lose, "are off their CPU "+percent(f.OffCPU))
+	}
+	if len(lose) > 0 {
+		text += ". In operators, threads " + strings.Join(lose, " and ") + " of their time"
 	}
 	return text + "."
 }
@@ -96,15 +102,29 @@ func (p *page) slowest(s *profile.Stat) string {
 		// The others' mean: the slowest one is not to hide itself.
 		mean := float64(f.Dur-f.StepMax) / float64(f.Steps-1)
 		if mean > 0 && float64(f.StepMax) > 1.3*mean {
-			return fmt.Sprintf("Slowest in %s: step %d took %s, the others %s on average.",
+			text := fmt.Sprintf("Slowest in %s: step %d took %s, the others %s on average",
 				phaseName(s, f), f.StepMaxID, p.o.duration(float64(f.StepMax)), p.o.duration(mean))
+			var kept int64
+			for _, c := range f.StepMaxInstead {
+				kept += c.Dur
+			}
+			if over := float64(f.StepMax) - mean; float64(kept) > 0.25*over {
+				c := f.StepMaxInstead[0]
+				who := p.o.clean(c.Comm)
+				if c.Own {
+					who = "another of the team"
+				}
+				text += fmt.Sprintf(": its threads had no CPU for %s in sum, %s ran there for %s", p.o.duration(float64(kept)), who, p.o.duration(float64(c.Dur)))
+			}
+			return text + "."
 		}
 	}
 	return ""
 }
 
-// interference names who kept the threads from running, where that took a notable time.
-func (p *page) interference(s *profile.Stat) string {
+// interference names who kept the threads from running, where that took a notable time; much is
+// true where it took so much that it comes before everything else.
+func (p *page) interference(s *profile.Stat) (text string, much bool) {
 	var waited, steps int64
 	type name struct {
 		comm string
@@ -123,7 +143,7 @@ func (p *page) interference(s *profile.Stat) string {
 		}
 	}
 	if steps == 0 || float64(waited) < 0.01*float64(steps) {
-		return ""
+		return "", false
 	}
 	var top name
 	for n, d := range who {
@@ -131,16 +151,17 @@ func (p *page) interference(s *profile.Stat) string {
 			top = n
 		}
 	}
-	text := fmt.Sprintf("Threads were ready to run and had no CPU for %s in sum", p.o.duration(float64(waited)))
+	part := float64(waited) / float64(steps)
+	text = fmt.Sprintf("Threads were ready to run and had no CPU for %s of the steps' time (%s in sum)", percent(&part), p.o.duration(float64(waited)))
 	if top.comm != "" && who[top]*5 > waited {
 		had := p.o.duration(float64(who[top]))
 		if top.own {
-			text += fmt.Sprintf("; for %s of it another of the team ran there: they share CPUs", had)
+			text += fmt.Sprintf(": for %s another of the team ran there, they share CPUs", had)
 		} else {
-			text += fmt.Sprintf("; %s ran there for %s of it", p.o.clean(top.comm), had)
+			text += fmt.Sprintf(": %s ran there for %s", p.o.clean(top.comm), had)
 		}
 	}
-	return text + "."
+	return text + ".", part >= 0.1
 }
 
 // caveats says what makes the figures below doubtful.
@@ -222,6 +243,12 @@ func (p *page) lost(s *profile.Stat) {
 		notes = append(notes, s.Run.Processes[i].Warnings...)
 	}
 	notes = append(notes, s.Run.Notes...)
+	told := map[string]bool{}
+	notes = slices.DeleteFunc(notes, func(n string) bool {
+		again := told[n]
+		told[n] = true
+		return again
+	})
 	if len(facts) == 0 && len(notes) == 0 {
 		return
 	}

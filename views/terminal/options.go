@@ -63,6 +63,13 @@ func (o *Options) ellipsis() string {
 	return ".."
 }
 
+func (o *Options) atMost() string {
+	if o.Unicode {
+		return "≤"
+	}
+	return "<="
+}
+
 func (o *Options) clean(s string) string { return Clean(s, !o.Unicode) }
 
 // Styles, as SGR parameters: the 16 colours that every theme defines.

@@ -335,6 +335,7 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 	mu := p.o.unitFor(meanMost)
 	per := t.u.name + "/step"
 	byStep := s.By == profile.ByStep
+	alone := len(s.Threads) == 1
 	if byStep || steps == 0 {
 		per = t.u.name
 	}
@@ -391,12 +392,21 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 			mean.add(mu.in(r.Mean))
 			p95.add(mu.in(r.P95))
 		}
-		gbps.add(number(r.GBps))
+		if r.BytesAtMost && r.GBps != nil {
+			gbps.add(p.o.atMost() + number(r.GBps))
+		} else {
+			gbps.add(number(r.GBps))
+		}
 		inten.add(number(r.Intensity))
 		gflops.add(number(r.GFlops))
-		wait.add(percent(r.WaitShare))
 		off.add(percent(r.OffShare))
-		imb.add(percent(r.Imbalance))
+		if alone { // one thread waits for nobody
+			wait.add("")
+			imb.add("")
+		} else {
+			wait.add(percent(r.WaitShare))
+			imb.add(percent(r.Imbalance))
+		}
 	}
 	if byStep {
 		largest = 0

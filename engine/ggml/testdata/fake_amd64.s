@@ -259,6 +259,7 @@ ggml_graph_compute_thread:
 	subq $72, %rsp
 	xorl %ebx, %ebx
 	jmp 4f
+loop_top:
 1:	incl %ebx
 	cmpl %ebx, 12(%rbp)
 	jle 5f
@@ -334,6 +335,45 @@ ggml_compute_forward_custom:
 	movl 8(%rax), %esi
 	jmp *%rcx
 
+# --- an older loop: the hook lies in a function of its own, one barrier for all operators
+	.type old_loop, @function
+old_loop:
+	pushq %rbx
+1:	movq %rsp, %rdi
+old_op:
+	call old_forward
+	cmpl $0, 8(%rsp)
+	jne 2f
+	cmpq $0, 16(%rsp)
+	jne 3f
+2:	movq (%rsp), %rdi
+old_barrier:
+	call ggml_barrier
+	decl %ebx
+	jg 1b
+	popq %rbx
+	ret
+3:	movb $1, 24(%rsp)
+	jmp 2b
+	.type old_forward, @function
+old_forward:
+	subq $8, %rsp
+	call old_hook
+	testb %al, %al
+	je 1f
+	addq $8, %rsp
+	ret
+1:	leaq jumps(%rip), %rdx
+	jmp *%rdx
+	.type old_hook, @function
+old_hook:
+	xorl %eax, %eax
+	ret
+	.type whisper_version, @function
+whisper_version:
+	leaq version(%rip), %rax
+	ret
+
 # --- other backends' graph functions
 	.type vk_graph, @function
 vk_graph:
@@ -346,7 +386,7 @@ cpu_graph:
 	call ggml_graph_compute
 	addq $8, %rsp
 	ret
-	.type cpu_name, @function
+	.type vk_name, @function
 vk_name:
 	leaq name_vk(%rip), %rax
 	ret

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/views/terminal"
+)
+
+const defaultTrace = "run.pinf"
+
+func statCommand() *cobra.Command {
+	var in, by, phase string
+	var json, verbose bool
+	opt := profile.StatOptions{}
+	c := &cobra.Command{
+		Use:   "stat",
+		Short: "Say where a recording's time went: phases, operators, threads",
+		Example: `  profinfer stat
+  profinfer stat --by layer --phase decode
+  profinfer stat --by op --json | jq '.phases'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			var err error
+			if opt.By, err = profile.ParseBy(by); err != nil {
+				return &statusError{statusUsage, err}
+			}
+			if phase != "" {
+				ph, err := profile.ParsePhase(phase)
+				if err != nil {
+					return &statusError{statusUsage, err}
+				}
+				opt.Phases = []profile.Phase{ph}
+			}
+			if opt.Top < 0 {
+				return usage("--top is a number of rows, 0 for all")
+			}
+			return doStat(in, opt, json, verbose)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&in, "input", "i", defaultTrace, "recording to read")
+	f.StringVar(&by, "by", "weight", "rows: op, weight, layer, block, thread or step")
+	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode or encode")
+	f.Int32Var(&opt.PID, "pid", 0, "only this process of the recording")
+	f.IntVar(&opt.Top, "top", 0, "at most this many rows (0: as many as matter)")
+	f.BoolVar(&json, "json", false, "as JSON, every figure of the table and more")
+	f.BoolVarP(&verbose, "verbose", "v", false, "every warning and thread")
+	return c
+}
+
+func doStat(in string, opt profile.StatOptions, json, verbose bool) error {
+	r, err := trace.Open(in)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	b := profile.NewStat(opt)
+	h, err := profile.Replay(r, b)
+	if err != nil {
+		return err
+	}
+	s := b.Finish(h)
+	w := bufio.NewWriter(os.Stdout)
+	if json {
+		err = terminal.StatJSON(w, s)
+	} else {
+		o := terminal.Detect(os.Stdout)
+		o.File, o.Verbose = in, verbose
+		err = terminal.Stat(w, s, o)
+	}
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}
