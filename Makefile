@@ -3,8 +3,11 @@
 
 GO        ?= go
 DEMO_ARGS ?=
-# Folder of the engines that tests run; profinfer's cache folder if it is empty.
-export PROFINFER_ENGINES ?=
+# Folder of the engines that tests run: profinfer's cache folder, unless it is set.
+ifeq ($(PROFINFER_ENGINES),)
+PROFINFER_ENGINES := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,/var/cache))/profinfer
+endif
+export PROFINFER_ENGINES
 
 .PHONY: help
 help: ## list the targets

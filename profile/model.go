@@ -46,6 +46,7 @@ type Graph struct {
 	TID     int32
 	Split   int // its number in the scheduler's run, from 0
 	Backend string
+	Library string // path of the file that computes it, as the process names it; empty if not known
 	Start   int64
 	Dur     int64
 	Shape   *Shape // nil: not known
@@ -128,7 +129,8 @@ type Header struct {
 	Losses    []trace.Loss
 	Threads   []Thread
 	End       *trace.End // nil: the trace was cut
-	Torn      string     // what the reader found wrong, empty if nothing
+	Torn      string     // what is wrong at the trace's end, empty if nothing
+	Problems  []string   // damage that was left out
 	First     int64      // time of the first and last event
 	Last      int64
 }

@@ -33,7 +33,7 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
-	p.h.Torn = r.Torn()
+	p.h.Torn, p.h.Problems = r.Torn(), r.Problems()
 	return &p.h, nil
 }
 
@@ -169,7 +169,9 @@ func (p *replayer) block(b trace.Block) error {
 		p.h.End = b.End
 	}
 	for _, t := range b.Threads {
-		p.comms[t.TID] = t.Comm
+		if t.Comm != "" { // it can end before its name is read
+			p.comms[t.TID] = t.Comm
+		}
 		p.proc(t.PID).thread(t.TID)
 	}
 	p.merge.hits = append(p.merge.hits, b.Hits...)
@@ -329,8 +331,7 @@ func (o *Op) has(tid int32) bool {
 // fusedWith adds a further node to the operator that the thread has just begun.
 func (p *replayer) fusedWith(q *proc, t *thread, h *trace.Hit) {
 	if !t.in || t.exec == nil || t.exec.cur == nil {
-		p.unmatched.add(h.Time)
-		return
+		return // of a begin that is counted already
 	}
 	x, o := t.exec, t.exec.cur
 	n, ok := x.shape.ByAddr[h.Arg]
@@ -461,4 +462,14 @@ func backendOf(q *proc, site uint32) (backend, entry, phase string) {
 	}
 	s := &q.info.Sites[site]
 	return s.Backend, s.Entry, s.Phase
+}
+
+func libraryOf(q *proc, site uint32) string {
+	if q.info == nil || int(site) >= len(q.info.Sites) {
+		return ""
+	}
+	if f := q.info.Sites[site].File; f >= 0 && f < len(q.info.Files) {
+		return q.info.Files[f].Path
+	}
+	return ""
 }

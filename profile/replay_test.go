@@ -208,6 +208,8 @@ func TestCut(t *testing.T) {
 	s := newScene(t)
 	s.begin(10, main0, 3)
 	s.end(20, main0)
+	s.fused(22, main0, 0, 1)
+	s.end(25, main0)
 	s.mark(30, trace.MarkGraphEnd, 3)
 	s.mark(40, trace.MarkStepEnd, 0)
 	s.decode(1000)
@@ -225,7 +227,7 @@ func TestCut(t *testing.T) {
 		}
 		n[l.What] += l.Events
 	}
-	if n["hits"] != 2 || n["marks"] != 3 {
+	if n["hits"] != 3 || n["marks"] != 3 {
 		t.Errorf("cut: %v", n)
 	}
 }

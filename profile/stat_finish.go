@@ -125,6 +125,9 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 	return s
 }
 
+// list copies s, to a list without elements where there is none: [] in JSON, not null.
+func list[T any](s []T) []T { return append([]T{}, s...) }
+
 // modelKey is a phase of one model; -1: not known which.
 type modelKey struct {
 	phase Phase
@@ -146,9 +149,9 @@ func (b *StatBuilder) byModel(groups map[groupKey]*group) map[modelKey]*group {
 
 func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 	m := &h.Meta
-	s.Run = StatRun{Tool: m.Tool, Command: slices.Clone(m.Command), Host: m.Host, Kernel: m.Kernel, Arch: m.Arch,
+	s.Run = StatRun{Tool: m.Tool, Command: list(m.Command), Host: m.Host, Kernel: m.Kernel, Arch: m.Arch,
 		CPU: m.CPU, Cores: m.Cores, Level: m.Level, Steps: b.steps, Operators: b.ops,
-		Dur: max(0, b.last-b.first), Notes: slices.Clone(m.Notes), Processes: []StatProcess{}}
+		Dur: max(0, b.last-b.first), Notes: list(m.Notes), Processes: []StatProcess{}}
 	if h.Last > h.First && b.opts.PID == 0 {
 		s.Run.Dur = h.Last - h.First
 	}
@@ -158,7 +161,7 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 			continue
 		}
 		q := StatProcess{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
-			GGMLVersion: p.GGMLVersion, CPUVariant: cpuVariant(p.Files), Warnings: slices.Clone(p.Warnings)}
+			GGMLVersion: p.GGMLVersion, CPUVariant: cpuVariant(p.Files), Warnings: list(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
 			q.Threads = st.team
 		}
@@ -226,7 +229,7 @@ func (b *StatBuilder) probeShare(h *Header) *float64 {
 // phase computes one phase's figures.
 func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
 	ps := PhaseStat{Phase: string(p), Steps: g.steps, Dur: g.dur, StepMax: g.stepMax, StepMaxID: g.stepMaxID,
-		StepMaxInstead: append([]Culprit{}, g.stepMaxInstead...), Ops: g.ops}
+		StepMaxInstead: list(g.stepMaxInstead), Ops: g.ops}
 	if p == Unknown {
 		ps.Phase = "unknown"
 	}

@@ -136,7 +136,7 @@ func (p *replayer) lostIn(from, to int64) bool {
 		if l.End < from {
 			return false // they come in time order
 		}
-		if l.Why == "lost" && (l.What == "hits" || l.What == "marks") && l.Start <= to && l.End >= from {
+		if l.Why == "lost" && (l.What == "hits" || l.What == "marks" || l.What == "all") && l.Start <= to && l.End >= from {
 			return true
 		}
 	}
@@ -171,6 +171,7 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	backend, _, _ := backendOf(q, m.Site)
 	s := t.step()
 	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.NNodes}
+	g.Library = libraryOf(q, m.Site)
 	x := &exec{g: g, uid: m.UID, last: -1}
 	if s != nil {
 		x.step, g.Step = s, s.ID

@@ -140,6 +140,11 @@ func (r *recorder) begin() error {
 			r.opt.Warn(r.session.SchedError.Error())
 		}
 	}
+	if d, err := r.session.Cost(); err == nil {
+		r.meta.ProbeCost = map[string]int64{target.ClassEmulated.String(): d.Nanoseconds()}
+	} else {
+		r.meta.Notes = append(r.meta.Notes, err.Error())
+	}
 	if !r.opt.Sched || r.session.SchedError != nil {
 		r.meta.Extra = map[string]string{"sched": "off"}
 	}

@@ -93,12 +93,16 @@ if [ $# -gt 0 ]; then timed bash -c "$1"; else
 fi
 P
 chmod +x "$root/root/prove"
-# mounts of a namespace of their own vanish with it
+# Mounts of a namespace of their own vanish with it. The new root becomes the real one of
+# that namespace: programs in a mere chroot may not make namespaces, which tests do.
 # shellcheck disable=SC2016  # the inner shell expands
 exec unshare --mount --propagation private bash -c '
 set -e
 root=$1; shift
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
-exec chroot "$root" env -i "$@"' newroot "$root" "${keep[@]}" /root/prove ${command:+"$command"}
+cd "$root"
+pivot_root . mnt
+exec chroot . sh -c "umount -l /mnt && exec env -i \"\$@\"" sh "$@"' newroot "$root" "${keep[@]}" /root/prove ${command:+"$command"}

@@ -330,10 +330,10 @@ func TestELFHostile(t *testing.T) {
 		good := s.build()
 		var before, after runtime.MemStats
 		for at := range good {
-			if good[at] == 0 && at%4 != 3 && at > 64 {
-				continue // most of a file is zeros
+			if good[at] == 0 && (at%4 != 3 || at > 0xb00) {
+				continue // most of a file is zeros; the high bytes of numbers count
 			}
-			for _, v := range []byte{0xff, 0x7f, 0x80, 0} {
+			for _, v := range []byte{0xff, 0x7f} {
 				b := bytes.Clone(good)
 				b[at] = v
 				runtime.ReadMemStats(&before)
@@ -346,7 +346,7 @@ func TestELFHostile(t *testing.T) {
 				}
 			}
 		}
-		for n := 0; n < len(good); n += 7 {
+		for n := 0; n < len(good); n += 61 {
 			if e, err := OpenELF(bytes.NewReader(good[:n]), "x"); err == nil {
 				exercise(e)
 			}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,13 +51,20 @@ func helper(mode string) error {
 				return err
 			}
 			fmt.Printf("mapped %x\n", uintptr(unsafe.Pointer(&mem[0])))
-		case "thread":
+		case "thread": // one that stays
+			old, err := Threads(os.Getpid())
+			if err != nil {
+				return err
+			}
 			tid := make(chan int)
-			go func() {
-				runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-				tid <- unix.Gettid()
-			}()
-			fmt.Printf("thread %d\n", <-tid)
+			for id := 0; id == 0 || slices.Contains(old, id); id = <-tid {
+				go func() { // the runtime may give it a thread that there is already
+					runtime.LockOSThread()
+					tid <- unix.Gettid()
+					select {}
+				}()
+			}
+			fmt.Println("thread")
 		case "exec": // from a thread that is not the main one
 			shell, err := exec.LookPath("sh")
 			if err != nil {

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // What the first version of the format wrote must be read for ever, and to the same
 // content. -update is for a new golden file only: never replace an old one.
 func TestGolden(t *testing.T) {
-	path, want := filepath.Join("testdata", "v1.pinf"), filepath.Join("testdata", "v1.json")
+	path, want := filepath.Join("testdata", "v1.trace"), filepath.Join("testdata", "v1.json")
 	if *update {
 		w, err := Create(path)
 		must(t, err)

@@ -4,9 +4,11 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"testing"
 )
 
@@ -208,3 +210,26 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestConcurrentCalls(t *testing.T) {
+	var buf bytes.Buffer
+	w := NewWriter(&buf)
+	var wg sync.WaitGroup
+	for g := range int64(4) {
+		wg.Go(func() {
+			for i := range int64(50) {
+				at := 100*second + i*second/2 + g
+				if err := errors.Join(w.Meta(sampleMeta()), w.Hits(make([]Hit, 10)), w.Shape(sampleShape(int32(g), 1, 3)),
+					w.Marks([]Mark{{Time: at, PID: int32(g), Shape: 1}}), w.Drain(at)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, w.Close(End{}))
+	r := openBytes(t, buf.Bytes())
+	if c := collect(t, r); len(c.Hits) != 2000 || len(c.Marks) != 200 || len(c.Shapes) != 4 || r.Problems() != nil {
+		t.Errorf("%d hits, %d marks, %d shapes, %v", len(c.Hits), len(c.Marks), len(c.Shapes), r.Problems())
+	}
+}

@@ -6,6 +6,9 @@
 //
 // A recording is raw: what the probes saw, when and on which thread. What follows
 // from it (operators, their times) is computed by package profile.
+//
+// [Create] begins a recording, [Open] reads one block by block. The format is described
+// in docs/trace-format.md, for readers in other languages too.
 package trace
 
 // All times are nanoseconds of CLOCK_BOOTTIME, all sizes bytes.

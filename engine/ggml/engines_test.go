@@ -160,6 +160,33 @@ func checkPlan(t *testing.T, p *engine.Plan, files []OpenedFile) {
 	for _, w := range p.Warnings {
 		t.Errorf("warning: %s", w)
 	}
+	l := &p.Layout
+	// As ggml.h, llama.h and the table of history have them.
+	type offsets struct{ nNodes, nodes, ith, nth, threads, nTokens, pos, seq, logits uint16 }
+	if got, want := (offsets{l.GraphNNodes, l.GraphNodes, l.ParamsIth, l.ParamsNth, l.PlanThreads, l.BatchNTokens, l.BatchPos, l.BatchSeqID, l.BatchLogits}),
+		(offsets{4, 16, 0, 4, 16, 0, 24, 40, 48}); got != want {
+		t.Errorf("offsets %+v, want %+v", got, want)
+	}
+	if l.GraphUID != engine.Absent && l.GraphUID != histGraphUID {
+		t.Errorf("uid at %d", l.GraphUID)
+	}
+	process := slices.ContainsFunc(files, func(f OpenedFile) bool { return f.ELF.Exports("llama_process") })
+	type ext struct{ begin, end, stride, seq, val, pos, out uint16 }
+	none := uint16(engine.Absent)
+	want := ext{none, none, none, none, none, none, none}
+	if process { // as seen on a running llama.cpp 0.7.0
+		want = ext{0x48, 0x50, 0x70, 0x38, 8, 0x60, 0x20}
+	}
+	if got := (ext{l.VecBegin, l.VecEnd, l.VecStride, l.VecSeqHead, l.VecSeqVal, l.VecPos, l.VecOutput}); got != want {
+		t.Errorf("llama_batch_ext %+v, want %+v", got, want)
+	}
+	d := p.Decode.(*Decoder)
+	if d.Backend.GraphCompute < 0x58 || d.Backend.SchedBackends != 8 || d.Backend.SchedNBackends != 4 {
+		t.Errorf("backends %+v", d.Backend)
+	}
+	if len(d.names.ops) < 70 || len(d.types) < 30 || d.types[2] != (typeTraits{"q4_0", 32, 18}) || d.unary < 0 {
+		t.Errorf("%d operators, %d types, q4_0 is %v", len(d.names.ops), len(d.types), d.types[2])
+	}
 }
 
 // show is a plan in lines for a person.

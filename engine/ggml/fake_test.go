@@ -203,6 +203,15 @@ func TestFakeAMD64(t *testing.T) {
 		t.Errorf("no warning that llama_encode is dear: %q", p.Warnings)
 	}
 	checkFakeLayout(t, p)
+	if i := slices.IndexFunc(p.Findings, func(f engine.Finding) bool { return f.What == "operator end" }); i < 0 || p.Findings[i].Value != "1 in the loop, 1 closing" {
+		t.Errorf("operator ends: %+v", p.Findings[max(i, 0)])
+	}
+	l := newLib(f.open(t).ELF)
+	for _, fn := range []string{"exit_other", "exit_join", "ggml_op_desc"} {
+		if ins, err := l.exits(f.label[fn]); err == nil {
+			t.Errorf("%s: exits at %v, want an error", fn, ins)
+		}
+	}
 }
 
 func TestFakeARM64(t *testing.T) {
@@ -215,6 +224,8 @@ func TestFakeARM64(t *testing.T) {
 		{engine.RoleSchedEnd, "ggml_backend_sched_graph_compute_async", 0x40, false, none, none},
 		{engine.RoleStepBegin, "llama_decode", 0x2c, false, reg(0), reg(1)},
 		{engine.RoleStepEnd, "llama_decode", 0x34, false, none, none},
+		{engine.RoleStepBegin, "llama_encode", 4, false, reg(0), reg(1)},
+		{engine.RoleStepEnd, "llama_encode", 0x14, false, none, none},
 		{engine.RoleStepBegin, "llama_process", 4, false, reg(0), reg(2)},
 		{engine.RoleStepEnd, "llama_process", 4, true, none, none},
 		{engine.RoleGraphBegin, "ggml_graph_compute", 0x18, false, reg(0), reg(1)},
@@ -279,8 +290,6 @@ func TestShapes(t *testing.T) {
 	}{
 		{"the hook in a function of its own", map[string]string{hookName: "", "old_hook": hookName},
 			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
-		{"the same, stripped", map[string]string{hookName: "", "old_hook": hookName, "old_forward": "", "old_loop": ""},
-			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
 		{"no hook yet", map[string]string{hookName: "", "old_forward": forwardName},
 			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
 		{"the barrier inlined", map[string]string{barrierName: ""},
@@ -288,6 +297,8 @@ func TestShapes(t *testing.T) {
 				{engine.RoleOpEnd, "loop_top", 5, false, none, none}}, ""},
 		{"the barrier inlined, no single place where operators end", map[string]string{hookName: "", "old_forward": forwardName, barrierName: "GOMP_barrier", "old_hook": "ggml_compute_forward_x"},
 			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_op", 10, false, none, none}}, ""},
+		{"an operator goes on to the next without passing where the others end", map[string]string{barrierName: "ggml_compute_forward_y"},
+			[]want{{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)}, {engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)}}, "no barrier was found"},
 		{"no operators", map[string]string{hookName: ""}, nil, "operators cannot be seen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -307,6 +318,22 @@ func TestWhisper(t *testing.T) {
 	p := f.plan(t)
 	if p.Engine != "whisper.cpp" || p.EngineVersion != "9.8.7" || p.Files[0].Role != "base+cpu+whisper" {
 		t.Errorf("%s %q, the file is %s", p.Engine, p.EngineVersion, p.Files[0].Role)
+	}
+}
+
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		rename map[string]string
+		want   string
+	}{
+		{nil, "base+cpu+llama"},
+		{map[string]string{"vk_name": "ggml_backend_init"}, "base+cpu+llama"},
+		{map[string]string{"vk_name": "ggml_backend_init", "ggml_graph_compute": "", hookName: ""}, "base+llama+backend:vulkan"},
+	} {
+		f := fakeEngine(t, target.AMD64, c.rename)
+		if got := Parts(f.open(t).ELF).role("/usr/lib/libggml-vulkan.so.0"); got != c.want {
+			t.Errorf("%v: %s, want %s", c.rename, got, c.want)
+		}
 	}
 }
 

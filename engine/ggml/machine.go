@@ -263,6 +263,15 @@ func (m *machine) run(addr uint64, args ...uint64) (uint64, error) {
 	return m.result(), nil
 }
 
+// jump goes to target, which is within the function or another one with a name.
+func (m *machine) jump(target uint64) error {
+	if name, _ := m.img.Callee(target); name != "" {
+		return m.call(target, 0)
+	}
+	m.pc = target
+	return nil
+}
+
 // call performs a direct call or tail jump to target; next is where a call returns to,
 // 0 for a jump (the return address is then where the function found it).
 func (m *machine) call(target, next uint64) error {

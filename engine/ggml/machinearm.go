@@ -94,15 +94,10 @@ func (m *machine) stepARM(code []byte) error {
 	case w&0xfffff01f == 0xd503201f: // hints: nop, bti, paciasp ...
 	case w&0x7c000000 == 0x14000000: // b, bl
 		target := m.pc + armSigned(w, 0, 26)*4
-		if w>>31 == 0 && m.near(target) {
-			m.pc = target
-			return nil
+		if w>>31 == 0 {
+			return m.jump(target)
 		}
-		ret := uint64(0)
-		if w>>31 != 0 {
-			ret = next
-		}
-		return m.call(target, ret)
+		return m.call(target, next)
 	case w&0xff000010 == 0x54000000: // b.cond
 		if m.armCond(w & 15) {
 			next = m.pc + armSigned(w, 5, 19)*4

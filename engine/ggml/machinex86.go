@@ -259,9 +259,8 @@ func (m *machine) x86Branch(in *x86Insn) error {
 	switch a := in.Args[0].(type) {
 	case x86asm.Rel:
 		target := in.next + uint64(int64(a))
-		if ret == 0 && m.near(target) {
-			m.pc = target
-			return nil
+		if ret == 0 {
+			return m.jump(target)
 		}
 		return m.call(target, ret)
 	case x86asm.Mem:
@@ -280,12 +279,6 @@ func (m *machine) x86Branch(in *x86Insn) error {
 	return fmt.Errorf("unknown branch %v", in)
 }
 
-// near tells a jump within a function from a tail jump to another one with a name.
-func (m *machine) near(target uint64) bool {
-	name, _ := m.img.Callee(target)
-	return name == ""
-}
-
 // indirectValue is indirect for a pointer that was loaded before it was jumped to.
 func (m *machine) indirectValue(v uint64) error {
 	for i := len(m.log) - 1; i >= 0; i-- {
@@ -301,9 +294,9 @@ func (m *machine) x86Conditional(in *x86Insn, code uint8) (jumped bool, err erro
 	yes := m.x86Cond(code)
 	if rel, ok := in.Args[0].(x86asm.Rel); ok {
 		if yes {
-			m.pc = in.next + uint64(int64(rel))
+			err = m.jump(in.next + uint64(int64(rel)))
 		}
-		return yes, nil
+		return yes, err
 	}
 	if in.Args[1] == nil { // setcc
 		v := uint64(0)

@@ -374,6 +374,61 @@ whisper_version:
 	leaq version(%rip), %rax
 	ret
 
+# --- ways out: a branch that is no check of the stack, and a way that joins after the check
+	.type exit_other, @function
+exit_other:
+	subq $8, %rsp
+	testl %edi, %edi
+	jne 1f
+	addq $8, %rsp
+	ret
+1:	ud2
+	.type exit_join, @function
+exit_join:
+	subq $8, %rsp
+	testl %edi, %edi
+	jne 2f
+	subq %fs:40, %rdx
+	jne 3f
+2:	addq $8, %rsp
+	ret
+3:	call __stack_chk_fail
+
+# --- what accessors compute with: arith(a, b), see machine_test.go
+	.type arith, @function
+arith:
+	movq %rdi, %rax
+	shrq $3, %rax
+	movl %esi, %ecx
+	sall $2, %ecx
+	leaq 5(%rax,%rcx,4), %rdx
+	movslq %esi, %r8
+	sarq $1, %r8
+	subq %r8, %rdx
+	cmpq %rdi, %rsi
+	cmovb %rsi, %rdx
+	movzbl %dil, %r9d
+	notl %r9d
+	andl $0xff00ff, %r9d
+	xorq %r9, %rdx
+	movq %rdx, -8(%rsp)
+	movb $7, -7(%rsp)
+	movq -8(%rsp), %xmm0
+	movq %rsi, %xmm1
+	punpcklqdq %xmm1, %xmm0
+	movups %xmm0, -32(%rsp)
+	movq -24(%rsp), %rax
+	addq -32(%rsp), %rax
+	xorl %edx, %edx
+	movl $10, %ecx
+	divq %rcx
+	imulq $3, %rdx, %rdx
+	addq %rdx, %rax
+	ret
+	.type forever, @function
+forever:
+	jmp forever
+
 # --- other backends' graph functions
 	.type vk_graph, @function
 vk_graph:

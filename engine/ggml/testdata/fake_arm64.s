@@ -236,6 +236,14 @@ llama_decode:				// hands a copy of the batch on; the pointer is gone by then
 inner_decode:
 	mov w0, #0
 	ret
+	.type llama_encode, %function
+llama_encode:				// the return address is signed before the stack moves
+	paciasp
+	cbz x0, 1f
+	sub sp, sp, #16
+	add sp, sp, #16
+1:	autiasp
+	ret
 	.type llama_process, %function
 llama_process:
 	bti c
@@ -325,6 +333,38 @@ ggml_compute_forward_custom:
 	ldur x4, [x1, #92]
 	ldp w1, w2, [x3, #8]
 	br x4
+// what accessors compute with: arith(a, b), see machine_test.go
+	.type arith, %function
+arith:
+	lsr x2, x0, #3
+	add x3, x2, x1, lsl #4
+	and x3, x3, #0xff00ff00ff00ff
+	sub w4, w1, w0, asr #1
+	sxtw x4, w4
+	eor x3, x3, x4
+	cmp x0, x1
+	csinc x5, x3, x1, hi
+	ccmp x5, #9, #0, ne
+	cset w6, lo
+	movz x7, #0x1234, lsl #16
+	movk x7, #0x5678
+	ubfx x8, x7, #12, #9
+	orr x3, x3, x8, lsl #40
+	udiv x9, x3, x7
+	msub x9, x9, x7, x3
+	umulh x10, x3, x3
+	str q0, [sp, #-32]!
+	stp x9, x10, [sp]
+	ldr q1, [sp], #32
+	str q1, [sp, #-16]!
+	ldp x11, x12, [sp], #16
+	add x0, x11, x12
+	add x0, x0, w6, uxtw
+	add x0, x0, w5, sxtb #2
+	ret
+	.type forever, %function
+forever:
+	b forever
 	.type vk_graph, %function
 vk_graph:
 	stp x29, x30, [sp, #-16]!
