@@ -214,7 +214,7 @@ func mirror(ctx context.Context, dir string, progress Progress) (string, error) 
 			return uri, nil
 		}
 	}
-	script, err := systemFile(ctx, dir, "debootstrap", "usr/share/debootstrap/scripts/sid", progress)
+	script, err := systemFile(ctx, dir, "debootstrap", "usr/sbin/debootstrap", progress)
 	if err != nil {
 		return "", fmt.Errorf("no Debian mirror is known here: none is among apt's sources (%w)\nadd one to them, or install the package debootstrap, which knows one", err)
 	}
@@ -223,8 +223,8 @@ func mirror(ctx context.Context, dir string, progress Progress) (string, error) 
 		return "", err
 	}
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == "default_mirror" {
-			return f[1], nil
+		if uri, ok := strings.CutPrefix(strings.TrimSpace(line), "DEF_MIRROR="); ok {
+			return strings.Trim(uri, `"'`), nil
 		}
 	}
 	return "", fmt.Errorf("no Debian mirror is known here: none is among apt's sources, nor in %s", script)
@@ -240,19 +240,27 @@ func systemFile(ctx context.Context, dir, pkg, file string, progress Progress) (
 		}
 	}
 	progress.report("fetching "+pkg, 0, 0)
-	if err := os.MkdirAll(unpacked, 0o755); err != nil {
+	// This system's sources, but lists and cache of our own: it may never have read any.
+	own := filepath.Join(dir, "own")
+	defer os.RemoveAll(own)
+	for _, d := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(own, d), 0o755); err != nil {
+			return "", err
+		}
+	}
+	apt := []string{"apt-get", "-q", "-oDir::State::Lists=" + own + "/lists", "-oDir::Cache=" + own + "/cache", "-oAPT::Sandbox::User=root"}
+	if _, err := run(ctx, nil, append(apt, "update")...); err != nil {
 		return "", err
 	}
-	// This system's sources, but lists and cache of our own: it may never have read any.
-	// apt-get download writes to its working folder.
-	const fetch = `set -e
-cd "$1"; mkdir -p lists/partial cache/archives/partial
-apt() { apt-get -q -oDir::State::Lists="$1/lists" -oDir::Cache="$1/cache" -oAPT::Sandbox::User=root "$2" $3; }
-apt "$1" update
-apt "$1" download "$2"
-dpkg -x "$2"_*.deb .
-rm -rf lists cache`
-	if _, err := run(ctx, nil, "sh", "-c", fetch, "sh", unpacked, pkg); err != nil {
+	// it writes to its working folder
+	if _, err := runIn(ctx, own, nil, append(apt, "download", pkg)...); err != nil {
+		return "", err
+	}
+	debs, _ := filepath.Glob(filepath.Join(own, pkg+"_*.deb"))
+	if len(debs) != 1 {
+		return "", fmt.Errorf("apt-get download %s left %d files", pkg, len(debs))
+	}
+	if _, err := run(ctx, nil, "dpkg", "-x", debs[0], unpacked); err != nil {
 		return "", err
 	}
 	p := filepath.Join(unpacked, file)

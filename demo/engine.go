@@ -119,7 +119,13 @@ func (e *Engine) verify(ctx context.Context) error {
 // run runs a command to its end and returns what it wrote to stdout and stderr. Its
 // error holds the end of that, which mostly says why.
 func run(ctx context.Context, env []string, argv ...string) (string, error) {
+	return runIn(ctx, "", env, argv...)
+}
+
+// runIn is run in a folder.
+func runIn(ctx context.Context, dir string, env []string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "LC_ALL=C.UTF-8"), env...)
 	out, err := cmd.CombinedOutput()
 	if err == nil {

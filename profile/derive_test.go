@@ -113,7 +113,7 @@ func TestBytesAndFlops(t *testing.T) {
 		{"scale", of(with(tensor("x", "SCALE", "f32", 32), func(n *trace.Node) { n.Params = []int32{5, 0} }), tensor("a", "ADD", "f32", 32)), nil, 256, 32},
 		// What is handed on inside is neither written nor read; the weight of the MUL is.
 		{"fused", append(of(tensor("norm-0", "RMS_NORM", "f32", 32), tensor("in", "ADD", "f32", 32), tensor("blk.0.attn_norm.weight", "", "f32", 32)),
-			with(tensor("attn_norm-0", "MUL", "f32", 32), func(n *trace.Node) { n.Src = []int32{0, 2} })), []int32{3}, 128 + 128 + 128, 96 + 32},
+			with(tensor("attn_norm-0", "MUL", "f16", 32), func(n *trace.Node) { n.Src = []int32{0, 2} })), []int32{3}, 128 + 128 + 64, 96 + 32},
 		{"type not known", of(tensor("x", "ADD", "f32", 32), with(tensor("a", "ADD", "new", 32), func(n *trace.Node) { n.TypeSize = 0 })), nil, unknown, 32},
 		{"operator not known", of(tensor("x", "NEW_OP", "f32", 32), tensor("a", "ADD", "f32", 32)), nil, 256, unknown},
 		{"a caller's own", of(tensor("x", "MAP_CUSTOM1", "f32", 32), tensor("a", "ADD", "f32", 32)), nil, unknown, unknown},

@@ -246,6 +246,7 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 	}{
 		{"n_nodes", l.GraphNNodes, 12}, {"nodes", l.GraphNodes, 24}, {"uid", l.GraphUID, 96},
 		{"tensor size", l.TensorSize, 352}, {"src", l.TensorSrc, 168}, {"number of src", l.MaxSrc, 10}, {"view_src", l.TensorViewSrc, 248},
+		{"batch.pos", l.BatchPos, 32}, {"batch.seq_id", l.BatchSeqID, 16}, {"batch.logits", l.BatchLogits, 8},
 		{"ith", l.ParamsIth, 8}, {"nth", l.ParamsNth, 12}, {"n_threads", l.PlanThreads, 20},
 	} {
 		if c.got != c.want {
@@ -318,6 +319,14 @@ func TestWhisper(t *testing.T) {
 	p := f.plan(t)
 	if p.Engine != "whisper.cpp" || p.EngineVersion != "9.8.7" || p.Files[0].Role != "base+cpu+whisper" {
 		t.Errorf("%s %q, the file is %s", p.Engine, p.EngineVersion, p.Files[0].Role)
+	}
+}
+
+// TestDesc: where ggml_op_desc does not name the inner operator, neither does the decoder.
+func TestDesc(t *testing.T) {
+	f := fakeEngine(t, target.AMD64, map[string]string{"ggml_op_desc": "", "ggml_version": "ggml_op_desc"})
+	if d := f.plan(t).Decode.(*Decoder); d.unary != -1 {
+		t.Errorf("UNARY is %d, want it described by its own name", d.unary)
 	}
 }
 

@@ -41,7 +41,7 @@ func (l *lib) nameTable(fn string, limit int, isName func(string) bool) (names [
 			table = m.log[len(m.log)-1].off
 		}
 		s, ok := l.str(p, 64)
-		if !ok || !isName(s) || i > 0 && s == names[0] {
+		if !ok || !isName(s) {
 			break
 		}
 		names = append(names, s)

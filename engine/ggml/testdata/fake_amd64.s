@@ -374,6 +374,37 @@ whisper_version:
 	leaq version(%rip), %rax
 	ret
 
+# --- a batch in an order of its own: n_tokens, logits 8, seq_id 16, token 24, pos 32, n_seq_id 40
+	.type malloc, @function
+malloc:
+	ud2
+	.type llama_batch_init, @function
+llama_batch_init:
+	pushq %rbx
+	pushq %rbp
+	movq %rdi, %rbx
+	movslq %esi, %rbp
+	movl $0, (%rbx)
+	leaq (,%rbp,4), %rdi
+	call malloc
+	movq %rax, 24(%rbx)
+	leaq (,%rbp,4), %rdi
+	call malloc
+	movq %rax, 32(%rbx)
+	leaq (,%rbp,4), %rdi
+	call malloc
+	movq %rax, 40(%rbx)
+	leaq 8(,%rbp,8), %rdi
+	call malloc
+	movq %rax, 16(%rbx)
+	movq %rbp, %rdi
+	call malloc
+	movq %rax, 8(%rbx)
+	movq %rbx, %rax
+	popq %rbp
+	popq %rbx
+	ret
+
 # --- ways out: a branch that is no check of the stack, and a way that joins after the check
 	.type exit_other, @function
 exit_other:

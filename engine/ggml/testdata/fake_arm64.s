@@ -333,6 +333,37 @@ ggml_compute_forward_custom:
 	ldur x4, [x1, #92]
 	ldp w1, w2, [x3, #8]
 	br x4
+// a batch in an order of its own: n_tokens, logits 8, seq_id 16, token 24, pos 32, n_seq_id 40
+	.type malloc, %function
+malloc:
+	brk #1
+	.type llama_batch_init, %function
+llama_batch_init:
+	stp x29, x30, [sp, #-32]!
+	stp x19, x20, [sp, #16]
+	mov x19, x8
+	sxtw x20, w0
+	str wzr, [x19]
+	lsl x0, x20, #2
+	bl malloc
+	str x0, [x19, #24]
+	lsl x0, x20, #2
+	bl malloc
+	str x0, [x19, #32]
+	lsl x0, x20, #2
+	bl malloc
+	str x0, [x19, #40]
+	add x0, x20, #1
+	lsl x0, x0, #3
+	bl malloc
+	str x0, [x19, #16]
+	mov x0, x20
+	bl malloc
+	str x0, [x19, #8]
+	ldp x19, x20, [sp, #16]
+	ldp x29, x30, [sp], #32
+	ret
+
 // what accessors compute with: arith(a, b), see machine_test.go
 	.type arith, %function
 arith:
