@@ -64,12 +64,33 @@ func privilege(what string, err error) error {
 	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
 		return &Missing{What: what + " failed", Remedy: "see profinfer doctor", Err: err}
 	}
-	m := &Missing{What: what + " is not permitted", Err: err,
-		Remedy: "run it as root, or give it the capabilities: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_admin+ep $(command -v profinfer)"}
-	if b, e := os.ReadFile("/sys/kernel/security/lockdown"); e == nil && strings.Contains(string(b), "[confidentiality]") {
-		m.Remedy = "the kernel is locked down (confidentiality): eBPF cannot read a process; boot with lockdown=integrity or none"
+	m := &Missing{What: what + " is not permitted", Err: err}
+	p, perr := ReadPrivileges()
+	if perr != nil {
+		m.Remedy = "run it as root"
+		return m
 	}
+	m.What, m.Remedy = p.refused(what)
 	return m
+}
+
+// refused says why the kernel may have refused, most likely first.
+func (p Privileges) refused(what string) (text, remedy string) {
+	text = what + " is not permitted"
+	lacks := p.Lacks(NeedOwn...)
+	switch {
+	case p.OwnUserNS:
+		return text + ": the capabilities of a user namespace (a rootless container) do not count", p.Grant(NeedOwn...)
+	case len(lacks) > 0:
+		return text + ": there is no " + strings.ReplaceAll(Names(lacks), ",", " and no "), p.Grant(NeedOwn...)
+	case p.Seccomp:
+		return text + ", although the capabilities are there: a seccomp filter (of a container or service) refuses bpf or perf_event_open",
+			"run it outside, or start the container with --security-opt seccomp=unconfined"
+	case p.Lockdown == "confidentiality":
+		return text + ": the kernel is locked down (confidentiality)", "boot with lockdown=integrity, or without"
+	}
+	return text + ", although the capabilities are there: a security module (SELinux, AppArmor, BPF LSM) refuses it",
+		"see the kernel's log (dmesg, ausearch -m avc), and allow bpf and perf_event for this program"
 }
 
 func loadError(err error) error {

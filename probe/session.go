@@ -13,7 +13,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
@@ -55,7 +54,8 @@ func Open(cfg Config) (*Session, error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
-	s := &Session{multi: features.HaveBPFLinkUprobeMulti() == nil}
+	s := &Session{}
+	s.multi, _ = Multi()
 	spec, err := loadKernel()
 	if err != nil {
 		return nil, fmt.Errorf("reading the BPF object: %w", err)
@@ -76,9 +76,9 @@ func Open(cfg Config) (*Session, error) {
 	spec.Maps["rings"].MaxEntries = uint32(cpus)
 	spec.Maps["rings"].InnerMap.MaxEntries = uint32(size)
 
-	btfErr := s.withoutSched(spec, cfg.Sched)
-	if err := spec.LoadAndAssign(&s.objs, nil); err != nil {
-		return nil, loadError(err)
+	btfErr, err := s.load(spec, cfg.Sched)
+	if err != nil {
+		return nil, err
 	}
 	for cpu := range cpus {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ring", Type: ebpf.RingBuf, MaxEntries: uint32(size)})
@@ -120,18 +120,34 @@ func ringBytes(want, cpus int) int {
 	return 1 << bits.Len(uint(want-1))
 }
 
-// withoutSched takes the scheduler's programs out of the object where they are not wanted or
-// the kernel has no BTF for them; the others need none.
-func (s *Session) withoutSched(spec *ebpf.CollectionSpec, wanted bool) error {
-	var err error
-	if wanted {
-		if _, err = btf.LoadKernelSpec(); err != nil {
-			err = fmt.Errorf("no scheduling events: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", err)
+// load loads the object; without the scheduler's programs where the kernel has no BTF for
+// them or refuses them (locked down, it lets no program read its memory): noSched says why.
+func (s *Session) load(spec *ebpf.CollectionSpec, sched bool) (noSched, err error) {
+	full := spec.Copy()
+	if sched {
+		if _, err := btf.LoadKernelSpec(); err != nil {
+			noSched = fmt.Errorf("no scheduling events: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", err)
+			sched = false
 		}
 	}
-	if wanted && err == nil {
-		return nil
+	if !sched {
+		withoutSched(full)
 	}
+	err = full.LoadAndAssign(&s.objs, nil)
+	if err != nil && sched {
+		withoutSched(spec)
+		if spec.LoadAndAssign(&s.objs, nil) == nil {
+			return fmt.Errorf("no scheduling events: the kernel refuses their programs: %w", err), nil
+		}
+	}
+	if err != nil {
+		return nil, loadError(err)
+	}
+	return noSched, nil
+}
+
+// withoutSched takes the scheduler's programs out of the object; the others need no BTF.
+func withoutSched(spec *ebpf.CollectionSpec) {
 	for _, name := range []string{"sched_switch", "sched_wakeup", "sched_wakeup_new"} {
 		// a program that does nothing keeps the object's shape
 		spec.Programs[name].Type = ebpf.SocketFilter
@@ -139,7 +155,6 @@ func (s *Session) withoutSched(spec *ebpf.CollectionSpec, wanted bool) error {
 		spec.Programs[name].AttachType = ebpf.AttachNone
 		spec.Programs[name].Instructions = nothing()
 	}
-	return err
 }
 
 func (s *Session) attachSched() error {

@@ -309,3 +309,66 @@ func TestDeriveNonsense(t *testing.T) {
 		}
 	}
 }
+
+// Shares tell attention itself from products with weights.
+func TestKinds(t *testing.T) {
+	x := tensor("x", "ADD", "f32", 32)
+	w := tensor("blk.0.attn_q.weight", "", "q4_0", 32, 32)
+	for _, c := range []struct {
+		nodes []trace.Node
+		want  kind
+	}{
+		{of(tensor("Qcur-0", "MUL_MAT", "f32", 32), w, x), kindMatMul},
+		{of(tensor("kq-0", "MUL_MAT", "f32", 32), x, x), kindAttn},
+		{of(tensor("kq_soft_max-0", "SOFT_MAX", "f32", 32), x), kindAttn},
+		{of(tensor("ffn_moe_probs-0", "SOFT_MAX", "f32", 32), x), kindOther},
+		{of(tensor("node_1", "FLASH_ATTN_EXT", "f32", 32), x), kindAttn},
+		{of(tensor("lora-1", "MUL_MAT", "f32", 32), x, x), kindMatMul},
+		{of(tensor("Qcur-0", "ROPE", "f32", 32), x), kindOther},
+	} {
+		o := &Op{Shape: shapeOf(c.nodes), Op: c.nodes[0].Op}
+		d := Derive(o)
+		if got := kindOf(&d, o.Op); got != c.want {
+			t.Errorf("%s %s is of kind %d, want %d", o.Op, c.nodes[0].Name, got, c.want)
+		}
+	}
+}
+
+// Weights of one context can be met in parts (a graph split over devices): what connects the
+// parts makes one model of them, and their steps one phase.
+func TestModelsJoin(t *testing.T) {
+	b := NewStat(StatOptions{})
+	leaf := func(name string, data uint64) trace.Node {
+		return with(tensor(name, "", "q4_0", 32, 32), func(n *trace.Node) { n.Data = data })
+	}
+	x := tensor("x", "ADD", "f32", 32)
+	first := shapeOf(of(tensor("a", "MUL_MAT", "f32", 32), leaf("blk.0.attn_q.weight", 0x100), x))
+	second := shapeOf(of(tensor("b", "MUL_MAT", "f32", 32), leaf("blk.1.attn_q.weight", 0x200), x))
+	both := shapeOf(of(tensor("c", "MUL_MAT", "f32", 32), leaf("blk.0.attn_q.weight", 0x100), leaf("blk.1.attn_q.weight", 0x200)))
+	var id int64
+	step := func(ctx uint64, sh *Shape) {
+		id++
+		s := &Step{ID: id, PID: 1, Ctx: ctx, Phase: Decode, Start: id * 1000, Dur: 100, NTokens: 1, NSeqs: 1}
+		o := &Op{Step: s, Shape: sh, Op: "MUL_MAT", Start: s.Start, Dur: 80, Busy: 80, Threads: []OpThread{{TID: 7, Start: s.Start, Busy: 80}}}
+		if err := b.Op(o); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Step(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(1, first)
+	step(2, second)
+	step(1, both)
+	step(2, second)
+	st := b.Finish(&Header{})
+	if len(st.Models) != 1 || st.Models[0].Layers != 2 || st.Models[0].Contexts != 2 || st.Models[0].Params != 2048 {
+		t.Fatalf("models: %+v", st.Models)
+	}
+	if len(st.Phases) != 1 || st.Phases[0].Steps != 4 || *st.Phases[0].OpsDur != 320 || *st.Phases[0].Gap != 80 {
+		t.Errorf("phases: %+v", st.Phases)
+	}
+	if len(st.Threads) != 1 || st.Threads[0].Steps != 400 || st.Threads[0].Busy != 320 || st.Threads[0].Idle != 80 {
+		t.Errorf("threads: %+v", st.Threads)
+	}
+}

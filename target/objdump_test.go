@@ -107,8 +107,13 @@ func compareObjdump(t *testing.T, objdump, path string) {
 			}
 		}
 		n++
-		if _, callee, ok := strings.Cut(text, " <"); ok && !strings.Contains(text, "*") {
-			if name, ok := strings.CutSuffix(callee, "@plt>"); ok {
+		op, _, _ := strings.Cut(text, " ")
+		op, _, _ = strings.Cut(op, "\t")
+		branch := op == "bnd" || op == "call" || op == "jmp" || op == "bl" || op == "b"
+		if _, callee, ok := strings.Cut(text, " <"); ok && branch && !strings.Contains(text, "*") {
+			to, _ := objdumpTarget(text)
+			c := e.codeAt(to)
+			if name, ok := strings.CutSuffix(callee, "@plt>"); ok && c != nil && c.plt {
 				stubs[name] = append(stubs[name], addr)
 			}
 		}

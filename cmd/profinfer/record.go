@@ -20,7 +20,7 @@ import (
 )
 
 // verbs are the program's commands, in the order of its help.
-var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand}
+var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, demoCommand}
 
 func recordCommand() *cobra.Command {
 	opt := record.Options{}
@@ -77,8 +77,22 @@ func doRecord(opt record.Options) error {
 	// The terminal sends an interrupt to the command as well; the recording ends in good order.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	tty := term.IsTerminal(int(os.Stderr.Fd()))
-	line := &progressLine{on: tty && len(opt.Command) == 0}
+	res, err := runRecording(ctx, opt, term.IsTerminal(int(os.Stderr.Fd())) && len(opt.Command) == 0)
+	switch {
+	case err != nil:
+		return err
+	case !res.Recorded:
+		os.Remove(opt.Output)
+		return &statusError{130, errors.New("interrupted before anything was recorded")}
+	case res.Interrupted || res.Status <= 0:
+		return nil
+	}
+	return &statusError{res.Status, nil}
+}
+
+// runRecording records and says in a line what came of it.
+func runRecording(ctx context.Context, opt record.Options, progress bool) (record.Result, error) {
+	line := &progressLine{on: progress}
 	opt.Progress = line.show
 	opt.Warn = func(s string) { line.clear(); fmt.Fprintln(os.Stderr, "profinfer: warning:", s) }
 	res, err := record.Run(ctx, ggml.New(), opt)
@@ -87,14 +101,10 @@ func doRecord(opt record.Options) error {
 		if res.Status >= 0 {
 			err = fmt.Errorf("%w\n  the command ended with status %d", err, res.Status)
 		}
-		if errors.Is(err, record.ErrNothing) {
-			return &statusError{statusFailed, err}
-		}
-		return err
+		return res, err
 	}
 	if !res.Recorded {
-		os.Remove(opt.Output)
-		return &statusError{130, errors.New("interrupted before anything was recorded")}
+		return res, nil
 	}
 	lost := ""
 	if res.Lost > 0 {
@@ -102,10 +112,7 @@ func doRecord(opt record.Options) error {
 	}
 	fmt.Fprintf(os.Stderr, "profinfer: %s: %d steps in %.1f s, %.1f MB%s (%s)   next: profinfer stat -i %s\n",
 		opt.Output, res.Steps, res.Elapsed.Seconds(), float64(res.Bytes)/1e6, lost, res.Reason, opt.Output)
-	if res.Interrupted || len(opt.Command) == 0 || res.Status <= 0 {
-		return nil
-	}
-	return &statusError{res.Status, nil}
+	return res, nil
 }
 
 // progressLine keeps a line on the terminal up to date in recordings of over two seconds.

@@ -49,7 +49,6 @@ func readBase(l *lib) (*baseFacts, error) {
 	if b.types = l.readTypes(&b.find); len(b.types) == 0 {
 		b.warnings = append(b.warnings, "the table of data types could not be read: sizes in bytes will be missing")
 	}
-	b.readGraph(l)
 	b.readBackend(l)
 	b.readDesc(l)
 	for _, v := range []struct {
@@ -61,6 +60,7 @@ func readBase(l *lib) (*baseFacts, error) {
 			b.find.add(v.fn, s, v.fn+" returns it")
 		}
 	}
+	b.readGraph(l) // asks for the version
 	return b, nil
 }
 
@@ -83,12 +83,28 @@ func (b *baseFacts) readGraph(l *lib) {
 		b.graphNodes, how = histGraphNodes, "history 2023-10-30"
 	}
 	b.find.add("cgraph.nodes", b.graphNodes, how)
-	if off, how := l.graphUID(); off != unknown {
-		b.graphUID = off
-		b.find.add("cgraph.uid", off, how)
-	} else {
-		b.find.add("cgraph.uid", "none", how)
+	var off int
+	off, how = l.graphUID()
+	if off == unknown && !l.has(splitGraph) && hasUID(b.version) {
+		off, how = histGraphUID, "history 2026-04-16, by the version "+b.version+"; "+how
 	}
+	b.graphUID = off
+	if off == unknown {
+		b.find.add("cgraph.uid", "none", how)
+		return
+	}
+	b.find.add("cgraph.uid", off, how)
+}
+
+const splitGraph = "ggml_backend_sched_split_graph"
+
+// hasUID says whether graphs of a version of ggml have an identity: it came between 0.9.7 and 0.17.0.
+func hasUID(version string) bool {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n != 2 {
+		return false
+	}
+	return major > 0 || minor >= 17
 }
 
 // graphUID finds the identity that a scheduler gives its graphs (since April 2026): split_graph
@@ -96,13 +112,13 @@ func (b *baseFacts) readGraph(l *lib) {
 // the number into the graph. What is stored at a split is further on, so the least
 // offset is that of the graph itself.
 func (l *lib) graphUID() (int, string) {
-	addr, ok := l.fn("ggml_backend_sched_split_graph")
+	addr, ok := l.fn(splitGraph)
 	if !ok {
-		return unknown, "the scheduler's ggml_backend_sched_split_graph is not to be found"
+		return unknown, "the scheduler's " + splitGraph + " is not to be found"
 	}
 	f, ok := l.e.FunctionAt(addr)
 	if !ok {
-		return unknown, "ggml_backend_sched_split_graph has no known extent"
+		return unknown, splitGraph + " has no known extent"
 	}
 	ins, _ := l.e.Insns(f.Start, f.End)
 	best, counter := unknown, map[uint64]bool{}
@@ -131,9 +147,9 @@ func (l *lib) graphUID() (int, string) {
 		}
 	}
 	if best == unknown {
-		return best, "ggml_backend_sched_split_graph draws no number for its graphs"
+		return best, splitGraph + " draws no number for its graphs"
 	}
-	return best, "ggml_backend_sched_split_graph stores the next number of a counter there"
+	return best, splitGraph + " stores the next number of a counter there"
 }
 
 // drawsNumber says whether a function without arguments returns what a counter in static

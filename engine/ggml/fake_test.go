@@ -330,6 +330,18 @@ func TestDesc(t *testing.T) {
 	}
 }
 
+func TestHasUID(t *testing.T) {
+	for v, want := range map[string]bool{"": false, "0.9.7": false, "0.16.9": false, "0.17.0": true, "0.27.0": true, "1.0": true, "b123": false, "0.17-dev": true} {
+		if got := hasUID(v); got != want {
+			t.Errorf("%q: %v, want %v", v, got, want)
+		}
+	}
+	f := fakeEngine(t, target.AMD64, map[string]string{splitGraph: ""})
+	if l := f.plan(t).Layout; l.GraphUID != histGraphUID { // the made-up version is 9.8.7
+		t.Errorf("uid at %d", l.GraphUID)
+	}
+}
+
 func TestParts(t *testing.T) {
 	for _, c := range []struct {
 		rename map[string]string

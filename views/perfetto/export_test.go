@@ -142,13 +142,13 @@ func TestExport(t *testing.T) {
 
 // What is missing, torn or out of order still gives a trace that nests.
 func TestExportDamaged(t *testing.T) {
-	for _, name := range []string{"no step", "no graph", "backwards", "overlap", "no threads", "never arrived", "step twice", "level graph", "hostile", "missed switches"} {
+	for _, name := range []string{"no step", "no graph", "backwards", "overlap", "no threads", "never arrived", "step twice", "level graph", "hostile", "missed switches", "graph never ends"} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			err := Export(&b, func(sink profile.Sink) (*profile.Header, error) {
 				d := &damager{Sink: sink, how: name}
 				r := run
-				r.Decode = 3
+				r.Decode, r.Preempt = 3, 2
 				if name == "hostile" {
 					r.Model.Suffix = "\x00\x1b[2J\xff\xfe\u202e"
 				}
@@ -171,6 +171,12 @@ func TestExportDamaged(t *testing.T) {
 			if len(c.slices) == 0 {
 				t.Error("nothing was drawn")
 			}
+			deepest := map[string]int{"step": 0, "graph": 1, "op": 2, "wait": 3, "loss": 0}
+			for _, s := range c.slices {
+				if s.depth > deepest[s.cat] {
+					t.Fatalf("%s %q is at depth %d", s.cat, s.name, s.depth)
+				}
+			}
 		})
 	}
 }
@@ -180,6 +186,7 @@ type damager struct {
 	profile.Sink
 	how string
 	n   int
+	two *profile.Graph
 }
 
 func (d *damager) Op(o *profile.Op) error {
@@ -207,8 +214,26 @@ func (d *damager) Op(o *profile.Op) error {
 		c.Incomplete = true
 	case "level graph":
 		return nil
+	case "graph never ends":
+		// The second half of each graph is one of its own; the first half never ends.
+		if o.Graph.Ops > opsPerStep/2 {
+			if d.two == nil || d.two.ID != -o.Graph.ID {
+				g := *o.Graph
+				g.ID, g.Start = -g.ID, o.Start
+				d.two = &g
+			}
+			c.Graph = d.two
+		}
 	}
 	return d.Sink.Op(&c)
+}
+
+func (d *damager) Graph(g *profile.Graph) error {
+	if d.how == "graph never ends" {
+		d.two.Dur = g.Start + g.Dur - d.two.Start
+		g = d.two
+	}
+	return d.Sink.Graph(g)
 }
 
 func (d *damager) Step(s *profile.Step) error {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Capability is one of the kernel's (capabilities(7)).
+type Capability uint
+
+func (c Capability) String() string {
+	for _, n := range capNames {
+		if n.cap == c {
+			return n.name
+		}
+	}
+	return fmt.Sprintf("cap_%d", uint(c))
+}
+
+// The capabilities that matter to a recording.
+const (
+	CapDACOverride       Capability = unix.CAP_DAC_OVERRIDE
+	CapDACReadSearch     Capability = unix.CAP_DAC_READ_SEARCH
+	CapSysPtrace         Capability = unix.CAP_SYS_PTRACE
+	CapSysAdmin          Capability = unix.CAP_SYS_ADMIN
+	CapSysNice           Capability = unix.CAP_SYS_NICE
+	CapPerfmon           Capability = unix.CAP_PERFMON
+	CapBPF               Capability = unix.CAP_BPF
+	CapCheckpointRestore Capability = unix.CAP_CHECKPOINT_RESTORE
+)
+
+var capNames = []struct {
+	cap  Capability
+	name string
+}{
+	{CapBPF, "cap_bpf"}, {CapPerfmon, "cap_perfmon"}, {CapSysPtrace, "cap_sys_ptrace"},
+	{CapCheckpointRestore, "cap_checkpoint_restore"}, {CapDACReadSearch, "cap_dac_read_search"},
+	{CapDACOverride, "cap_dac_override"}, {CapSysNice, "cap_sys_nice"}, {CapSysAdmin, "cap_sys_admin"},
+}
+
+// Capabilities lists those that matter here, in the order in which a person asks for them.
+func Capabilities() []Capability {
+	out := make([]Capability, 0, len(capNames))
+	for _, n := range capNames {
+		out = append(out, n.cap)
+	}
+	return out
+}
+
+// Privileges is what this process may do.
+type Privileges struct {
+	UID        int    // effective
+	Effective  uint64 // a bit for each capability
+	Bounding   uint64
+	NoNewPrivs bool // file capabilities and setuid have no effect
+	Seccomp    bool // a filter can refuse system calls
+	// OwnUserNS: capabilities are those of a user namespace (a rootless container), and the
+	// kernel asks for those of the first one.
+	OwnUserNS bool
+	// Lockdown is none, integrity or confidentiality; empty where the kernel does not tell.
+	Lockdown string
+}
+
+// initUserNamespace is the inode number of the first user namespace (PROC_USER_INIT_INO).
+const initUserNamespace = "user:[4026531837]"
+
+// ReadPrivileges reads what this process may do from /proc/self.
+func ReadPrivileges() (Privileges, error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return Privileges{UID: os.Geteuid()}, fmt.Errorf("this process's privileges: %w", err)
+	}
+	p, err := parsePrivileges(string(b))
+	p.UID = os.Geteuid()
+	if ns, e := os.Readlink("/proc/self/ns/user"); e == nil {
+		p.OwnUserNS = ns != initUserNamespace
+	}
+	if b, e := os.ReadFile("/sys/kernel/security/lockdown"); e == nil {
+		p.Lockdown = parseLockdown(string(b))
+	}
+	return p, err
+}
+
+// parsePrivileges reads the text of /proc/PID/status, proc_pid_status(5).
+func parsePrivileges(status string) (p Privileges, err error) {
+	seen := 0
+	for line := range strings.Lines(status) {
+		k, v, ok := strings.Cut(line, ":")
+		if !ok {
+			continue
+		}
+		v = strings.TrimSpace(v)
+		var n uint64
+		var e error
+		switch k {
+		case "CapEff":
+			p.Effective, e = strconv.ParseUint(v, 16, 64)
+			seen++
+		case "CapBnd":
+			p.Bounding, e = strconv.ParseUint(v, 16, 64)
+			seen++
+		case "NoNewPrivs":
+			n, e = strconv.ParseUint(v, 10, 8)
+			p.NoNewPrivs = n != 0
+		case "Seccomp":
+			n, e = strconv.ParseUint(v, 10, 8)
+			p.Seccomp = n == 2
+		}
+		if e != nil {
+			return p, fmt.Errorf("this process's privileges: cannot read %q: %w", strings.TrimSpace(line), e)
+		}
+	}
+	if seen != 2 {
+		return p, errors.New("this process's privileges: /proc/self/status tells no capabilities")
+	}
+	return p, nil
+}
+
+// parseLockdown picks the mode in force: "none [integrity] confidentiality".
+func parseLockdown(s string) string {
+	_, s, _ = strings.Cut(s, "[")
+	s, _, ok := strings.Cut(s, "]")
+	if !ok {
+		return ""
+	}
+	return s
+}
+
+// Has tells whether a capability is in force. cap_sys_admin stands for those that were split
+// off from it.
+func (p Privileges) Has(c Capability) bool {
+	if p.Effective>>c&1 != 0 {
+		return true
+	}
+	switch c {
+	case CapBPF, CapPerfmon, CapCheckpointRestore:
+		return p.Effective>>CapSysAdmin&1 != 0
+	case CapDACReadSearch:
+		return p.Effective>>CapDACOverride&1 != 0
+	}
+	return false
+}
+
+// Lacks returns those of caps that are not in force.
+func (p Privileges) Lacks(caps ...Capability) []Capability {
+	var out []Capability
+	for _, c := range caps {
+		if !p.Has(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Names joins capabilities as setcap(8) wants them.
+func Names(caps []Capability) string {
+	var s []string
+	for _, c := range caps {
+		s = append(s, c.String())
+	}
+	return strings.Join(s, ",")
+}
+
+// What it takes. Measured by recording with just these (Linux 6.18).
+var (
+	// NeedOwn is needed to record anything: programs, probes, the watch over processes.
+	NeedOwn = []Capability{CapBPF, CapPerfmon}
+	// NeedOthers is needed besides to record processes of other users.
+	NeedOthers = []Capability{CapSysPtrace}
+	// NeedReplaced is needed besides to read files that a process has mapped and that were
+	// replaced since; of another user's process both of them.
+	NeedReplaced = []Capability{CapCheckpointRestore, CapDACReadSearch}
+)
+
+// Grant says how to get capabilities for this very program, in a command that can be copied.
+func (p Privileges) Grant(caps ...Capability) string {
+	if p.OwnUserNS {
+		return "run it outside of the container's user namespace: as root of the host, or in a container with --privileged --pid=host --userns=host"
+	}
+	all := p.with(caps)
+	var unreachable []Capability
+	for _, c := range all {
+		if p.Bounding>>c&1 == 0 {
+			unreachable = append(unreachable, c)
+		}
+	}
+	switch {
+	case len(unreachable) > 0:
+		return "this process cannot be given " + Names(unreachable) + " (bounding set): run it outside of the container or service, or start that with --cap-add or CapabilityBoundingSet for " + Names(unreachable)
+	case p.UID == 0:
+		return "root was deprived of them: run it as full root (sudo), or setpriv without a reduced set"
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		exe = "$(command -v profinfer)"
+	}
+	grant := "run it as root (sudo), or once: sudo setcap " + Names(all) + "+ep " + exe
+	if p.NoNewPrivs {
+		grant = "run it as root (sudo); setcap has no effect here, as no_new_privs is set (by a container or service)"
+	}
+	return grant
+}
+
+// with adds caps to what is needed at least and to what this process has: setcap replaces what a
+// file had.
+func (p Privileges) with(caps []Capability) []Capability {
+	var out []Capability
+	for _, c := range Capabilities() {
+		has := p.UID != 0 && c != CapSysAdmin && p.Effective>>c&1 != 0
+		if has || slices.Contains(caps, c) || slices.Contains(NeedOwn, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
+)
+
+// Version of a kernel: 6.6.35.
+type Version [3]int
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
+
+// Less compares in order of release.
+func (v Version) Less(o Version) bool {
+	for i := range v {
+		if v[i] != o[i] {
+			return v[i] < o[i]
+		}
+	}
+	return false
+}
+
+// Release returns the running kernel's release as uname tells it ("6.8.0-45-generic") and its
+// version, zero where that cannot be read from it.
+func Release() (string, Version) {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "", Version{}
+	}
+	s := unix.ByteSliceToString(u.Release[:])
+	v, _ := ParseVersion(s)
+	return s, v
+}
+
+// ParseVersion reads the numbers at the beginning of a release: two or three of them.
+func ParseVersion(release string) (Version, error) {
+	var v Version
+	rest := release
+	for i := range v {
+		n := 0
+		for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
+			n++
+		}
+		x, err := strconv.Atoi(rest[:n])
+		if err != nil || x > 1<<16 {
+			if i == 2 {
+				return v, nil // "6.18-rc1"
+			}
+			return Version{}, fmt.Errorf("cannot read the kernel's version from %q", release)
+		}
+		v[i] = x
+		rest = rest[n:]
+		if !strings.HasPrefix(rest, ".") && i < 1 {
+			return Version{}, fmt.Errorf("cannot read the kernel's version from %q", release)
+		}
+		if !strings.HasPrefix(rest, ".") {
+			return v, nil
+		}
+		rest = rest[1:]
+	}
+	return v, nil
+}
+
+// multiMissesThreads tells the kernels whose uprobe_multi links, limited to a process, see its
+// main thread alone (fixed by "bpf: Fix multi-uprobe PID filtering logic": 6.6.35, 6.9.5, 6.10). A
+// distribution may have fixed its own; it is not asked, the other kind of link works as well.
+func multiMissesThreads(v Version) bool {
+	return !v.Less(Version{6, 6, 0}) && v.Less(Version{6, 6, 35}) ||
+		!v.Less(Version{6, 7, 0}) && v.Less(Version{6, 9, 5})
+}
+
+// Multi says whether probes are set with uprobe_multi links; where the kernel has them and they
+// are not used, why.
+func Multi() (used bool, why string) {
+	if features.HaveBPFLinkUprobeMulti() != nil {
+		return false, ""
+	}
+	if release, v := Release(); multiMissesThreads(v) {
+		return false, "the uprobe_multi links of " + release + " may miss all threads but the main one"
+	}
+	return true, ""
+}
