@@ -26,6 +26,8 @@ type Config struct {
 	RingBytes int
 	// Sched records scheduling events of attached processes.
 	Sched bool
+
+	single bool // one link a site, as on kernels without uprobe_multi
 }
 
 // maxProcesses at a time: a hit's record has six bits for the process.
@@ -55,7 +57,9 @@ func Open(cfg Config) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{}
-	s.multi, _ = Multi()
+	if !cfg.single {
+		s.multi, _ = Multi()
+	}
 	spec, err := loadKernel()
 	if err != nil {
 		return nil, fmt.Errorf("reading the BPF object: %w", err)

@@ -144,8 +144,10 @@ func (m *modelSum) look(nodes []trace.Node) {
 			}
 		case "MUL_MAT":
 			// Attention scores kq = k [d, n_kv, n_head_kv] * q [d, n_tokens, n_head].
-			if base, _ := splitName(n.Name); base == "kq" {
-				if k, q := source(nodes, n, 0), source(nodes, n, 1); k != nil && q != nil {
+			// The engine names the result or leaves it unnamed, but k is a view of the cache.
+			base, _ := splitName(n.Name)
+			if k, q := source(nodes, n, 0), source(nodes, n, 1); k != nil && q != nil {
+				if of, _ := splitName(k.Name); base == "kq" || of == "cache_k" {
 					m.heads, m.headsKV, m.headDim = max(m.heads, q.Ne[2]), max(m.headsKV, k.Ne[2]), max(m.headDim, q.Ne[0])
 				}
 			}

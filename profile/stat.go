@@ -93,6 +93,7 @@ type StatProcess struct {
 	GGMLVersion   string   `json:"ggml_version"`
 	CPUVariant    string   `json:"cpu_variant"` // of the library's name: "haswell"; empty if it has none
 	Threads       int      `json:"threads"`     // of the largest team that ran an operator; 0 if none was seen
+	Steps         int64    `json:"steps"`
 	Warnings      []string `json:"warnings"`
 }
 
@@ -228,7 +229,7 @@ type ThreadStat struct {
 	Idle      int64    `json:"idle_ns"`     // of the steps' time, in no operator
 	Steps     int64    `json:"steps_ns"`    // time of the steps it took part in
 	Util      *float64 `json:"utilisation"` // busy / steps
-	Imbalance *float64 `json:"imbalance"`   // its busy / the process's threads' mean busy - 1
+	Imbalance *float64 `json:"imbalance"`   // its utilisation / that of all the process's threads - 1
 	// From scheduling events, over the whole recording; nil and empty where none were recorded.
 	Preempted *int64    `json:"preempted"`   // times it was taken off a CPU while it could run
 	Slept     *int64    `json:"slept"`       // times it gave up its CPU
@@ -247,7 +248,7 @@ type Culprit struct {
 
 // StatLost is what the recording did not see.
 type StatLost struct {
-	Events        uint64   `json:"events"`
+	Events        uint64   `json:"events"` // of reason "lost": written by nobody
 	ThrottledNs   int64    `json:"throttled_ns"`
 	Spans         int      `json:"spans"`
 	ByWhy         []LostBy `json:"by_why"`

@@ -52,7 +52,8 @@ type groupKey struct {
 
 type procStat struct {
 	team    int
-	threads map[int32]string
+	steps   int64
+	library string // that computed its first graph on a CPU
 }
 
 type seqKey struct {
@@ -153,11 +154,7 @@ func (b *statState) Op(o *Op) error {
 	if o.Incomplete {
 		b.lost.IncompleteOps++
 	}
-	p := b.procs[pid]
-	if p == nil {
-		p = &procStat{threads: map[int32]string{}}
-		b.procs[pid] = p
-	}
+	p := b.proc(pid)
 	p.team = max(p.team, len(o.Threads))
 	for i := range o.Threads {
 		b.sched.watch(o.Threads[i].TID)
@@ -190,6 +187,9 @@ func (b *statState) Op(o *Op) error {
 
 // Graph takes one graph execution.
 func (b *statState) Graph(g *Graph) error {
+	if p := b.proc(g.PID); p.library == "" && g.Backend == "CPU" {
+		p.library = g.Library
+	}
 	if b.opts.PID != 0 && g.PID != b.opts.PID {
 		return nil
 	}
@@ -222,6 +222,7 @@ func (b *statState) Step(s *Step) error {
 	}
 	b.seen(s.Start, s.Dur)
 	b.steps++
+	b.proc(s.PID).steps++
 	b.sequences(s)
 	instead := b.sched.since()
 	ops := b.pending[s]
@@ -244,6 +245,15 @@ func (b *statState) Step(s *Step) error {
 		g.stepRow(s)
 	}
 	return nil
+}
+
+func (b *statState) proc(pid int32) *procStat {
+	p := b.procs[pid]
+	if p == nil {
+		p = &procStat{}
+		b.procs[pid] = p
+	}
+	return p
 }
 
 func (b *statState) group(in map[groupKey]*group, s *Step) *group {

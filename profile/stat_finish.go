@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/profinfer/profinfer/trace"
 )
 
 type kind uint8
@@ -161,9 +159,9 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 			continue
 		}
 		q := StatProcess{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
-			GGMLVersion: p.GGMLVersion, CPUVariant: cpuVariant(p.Files), Warnings: list(p.Warnings)}
+			GGMLVersion: p.GGMLVersion, Warnings: list(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
-			q.Threads = st.team
+			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, cpuVariant(st.library)
 		}
 		s.Run.Processes = append(s.Run.Processes, q)
 	}
@@ -173,7 +171,9 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 	l.Torn, l.Cut, l.Spans, l.ByWhy = h.Torn, h.End == nil, len(h.Losses), []LostBy{}
 	for i := range h.Losses {
 		x := &h.Losses[i]
-		l.Events += x.Events
+		if x.Why == "lost" {
+			l.Events += x.Events
+		}
 		d := max(0, x.End-x.Start)
 		if x.Why == "throttled" {
 			l.ThrottledNs += d
@@ -191,15 +191,13 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 }
 
 // cpuVariant returns "sapphirerapids" of ".../libggml-cpu-sapphirerapids.so".
-func cpuVariant(files []trace.File) string {
-	for i := range files {
-		name := path.Base(files[i].Path)
-		if v, ok := strings.CutPrefix(name, "libggml-cpu-"); ok {
-			v, _, _ = strings.Cut(v, ".so")
-			return v
-		}
+func cpuVariant(library string) string {
+	v, ok := strings.CutPrefix(path.Base(library), "libggml-cpu-")
+	if !ok {
+		return ""
 	}
-	return ""
+	v, _, _ = strings.Cut(v, ".so")
+	return v
 }
 
 // probeShare estimates the part of the threads' time in operators that their probes took: each
@@ -378,7 +376,7 @@ func (b *StatBuilder) addThreads(s *Stat, h *Header, g *group) {
 }
 
 func (b *StatBuilder) finishThreads(s *Stat) {
-	type team struct{ busy, n int64 }
+	type team struct{ busy, steps int64 }
 	teams := map[int32]*team{}
 	for i := range s.Threads {
 		t := &s.Threads[i]
@@ -388,14 +386,16 @@ func (b *StatBuilder) finishThreads(s *Stat) {
 			teams[t.PID] = m
 		}
 		m.busy += t.Busy
-		m.n++
+		m.steps += t.Steps
 	}
 	for i := range s.Threads {
 		t := &s.Threads[i]
 		t.Idle = max(0, t.Steps-t.Busy-t.Wait-t.OffCPU)
 		t.Util = share(t.Busy, t.Steps)
-		if m := teams[t.PID]; m.busy > 0 {
-			v := float64(t.Busy)*float64(m.n)/float64(m.busy) - 1
+		// Threads can come and go with each graph, so busy is compared as a share of the steps
+		// that a thread took part in.
+		if m := teams[t.PID]; m.busy > 0 && t.Util != nil {
+			v := *t.Util*float64(m.steps)/float64(m.busy) - 1
 			t.Imbalance = &v
 		}
 		t.Instead, t.WokenBy = []Culprit{}, []Culprit{}
@@ -411,6 +411,6 @@ func (b *StatBuilder) finishThreads(s *Stat) {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(main(a), main(b)), cmp.Compare(a.TID, b.TID))
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(main(a), main(b)), cmp.Compare(b.Ops, a.Ops), cmp.Compare(a.TID, b.TID))
 	})
 }

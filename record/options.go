@@ -64,6 +64,7 @@ type Result struct {
 	// Recorded: at least one event was written.
 	Recorded    bool
 	Interrupted bool
+	Failed      bool // the recording broke off
 }
 
 // NoEngine says that none of the processes has an engine that profinfer knows.

@@ -82,16 +82,16 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	}
 	runErr := r.loop(ctx, &res)
 	endErr := r.end(&res)
+	res.Failed = runErr != nil
 	res = r.finishCommand(res)
 	closeErr := r.w.Close(trace.End{Time: probe.Now(), Reason: res.Reason, Status: res.Status,
 		Hits: r.prog.Hits, Lost: r.lostSum.Hits})
 	r.prog.Bytes = r.w.Size()
 	res.Progress = r.prog
-	if err := errors.Join(runErr, endErr); err != nil {
-		return res, err
-	}
-	if closeErr != nil {
-		return res, closeErr
+	for _, err := range []error{runErr, endErr, closeErr} {
+		if err != nil { // a trace that cannot be written fails at each of them
+			return res, err
+		}
 	}
 	if !res.Recorded && !res.Interrupted {
 		return res, r.nothing(res.Status)
@@ -350,12 +350,13 @@ func (r *recorder) end(res *Result) error {
 	return errors.Join(errs...)
 }
 
-// finishCommand waits for the command, after an end by interrupt or time asking it to end.
+// finishCommand waits for the command. After an end by interrupt or time it is asked to end; a
+// recording that failed is no reason for that.
 func (r *recorder) finishCommand(res Result) Result {
 	if r.command == nil {
 		return res
 	}
-	if res.Reason != "the command ended" {
+	if res.Reason != "the command ended" && !res.Failed {
 		select {
 		case <-r.command.Done():
 		case <-time.After(2 * time.Second):

@@ -15,7 +15,6 @@ type elfSpec struct {
 	arch     Arch
 	sections bool // section headers, .symtab among them
 	gnuHash  bool // else DT_HASH
-	relr     bool
 }
 
 const (
@@ -142,7 +141,11 @@ func (s elfSpec) build() []byte {
 	}
 	relas := le64(ptrHello, relative, helloAddr, ptrExported, 2<<32|abs64, 0, ptrExt, 1<<32|abs64, 8)
 	l.put(relaAt, relas)
-	l.put(jmprelAt, le64(slotExt, 1<<32|slot, 0, slotExported, 2<<32|slot, 0))
+	slotAddend := uint64(0)
+	if s.arch == AMD64 {
+		slotAddend = 0x30 // means nothing there
+	}
+	l.put(jmprelAt, le64(slotExt, 1<<32|slot, 0, slotExported, 2<<32|slot, slotAddend))
 	dyn := le64(uint64(elf.DT_SYMTAB), symAt, uint64(elf.DT_STRTAB), strAt, uint64(elf.DT_STRSZ), 0x80, hashTag, hashAt,
 		uint64(elf.DT_RELA), relaAt, uint64(elf.DT_RELASZ), uint64(len(relas)), uint64(elf.DT_JMPREL), jmprelAt, uint64(elf.DT_PLTRELSZ), 48,
 		uint64(elf.DT_SONAME), uint64(soname), uint64(elf.DT_NEEDED), uint64(needed), 0, 0)

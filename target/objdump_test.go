@@ -107,9 +107,11 @@ func compareObjdump(t *testing.T, objdump, path string) {
 			}
 		}
 		n++
-		op, _, _ := strings.Cut(text, " ")
-		op, _, _ = strings.Cut(op, "\t")
-		branch := op == "bnd" || op == "call" || op == "jmp" || op == "bl" || op == "b"
+		kind, _ := objdumpKind(e.Arch, text)
+		branch := kind == Call || kind == Jump
+		if e.Arch == ARM64 {
+			branch = strings.HasPrefix(text, "bl\t") || strings.HasPrefix(text, "b\t")
+		}
 		if _, callee, ok := strings.Cut(text, " <"); ok && branch && !strings.Contains(text, "*") {
 			to, _ := objdumpTarget(text)
 			c := e.codeAt(to)

@@ -32,7 +32,7 @@ func procError(pid int, what string, err error) error {
 		}
 		return fmt.Errorf("process %d: %w", pid, ErrNoProcess)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("process %d: not allowed to read %s (it belongs to another user or is protected; run as root): %w", pid, what, err)
+		return fmt.Errorf("process %d: not allowed to read %s (it belongs to another user or is protected: needs root or CAP_SYS_PTRACE): %w", pid, what, err)
 	}
 	return fmt.Errorf("process %d: reading %s: %w", pid, what, err)
 }
@@ -195,7 +195,7 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 		if perr := alive(pid); perr != nil {
 			return nil, "", perr
 		}
-		return nil, "", fmt.Errorf("%s, which process %d has mapped, was removed or replaced since; reading it through %s failed (needs root or CAP_CHECKPOINT_RESTORE): %w", m.Path, pid, link, err)
+		return nil, "", fmt.Errorf("%s, which process %d has mapped, was removed or replaced since; reading it through %s failed (needs root or CAP_CHECKPOINT_RESTORE, and CAP_DAC_READ_SEARCH where the process is another user's): %w", m.Path, pid, link, err)
 	}
 	byName := fmt.Sprintf("/proc/%d/root%s", pid, m.Path)
 	f, nerr := openRegular(byName)
@@ -203,11 +203,14 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 		if perr := alive(pid); perr != nil {
 			return nil, "", perr
 		}
+		if errors.Is(nerr, fs.ErrPermission) {
+			return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: of another user or protected, needs root or CAP_SYS_PTRACE: %w", m.Path, pid, plain(nerr))
+		}
 		return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: %w; nor through %s: %w", m.Path, pid, nerr, link, err)
 	}
 	if !sameFile(f, m) {
 		f.Close()
-		return nil, "", fmt.Errorf("%s is not the file that process %d has mapped: it was replaced since; reading the old one through %s failed (needs root or CAP_CHECKPOINT_RESTORE): %w", m.Path, pid, link, err)
+		return nil, "", fmt.Errorf("%s is not the file that process %d has mapped: it was replaced since; reading the old one through %s failed (needs root or CAP_CHECKPOINT_RESTORE, and CAP_DAC_READ_SEARCH where the process is another user's): %w", m.Path, pid, link, err)
 	}
 	return f, byName, nil
 }

@@ -47,7 +47,13 @@ func run() int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
-		Args:          cobra.NoArgs,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("there is no verb %q\n  see profinfer --help", args[0])
+			}
+			return c.Help()
+		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

@@ -10,6 +10,7 @@ package ggml
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -126,10 +127,21 @@ func backendOfFile(path string) string {
 
 // NotFound says that a process has no engine that is known here.
 type NotFound struct {
-	Looked []string // files looked at, as the process names them
+	Looked  []string // files looked at, as the process names them
+	Refused []error  // of these, why they could not be opened for want of a privilege
 }
 
+// Unwrap gives errors.Is the refusals.
+func (e *NotFound) Unwrap() []error { return e.Refused }
+
 func (e *NotFound) Error() string {
+	if n := len(e.Refused); n > 0 {
+		of := "the files"
+		if n < len(e.Looked) {
+			of = fmt.Sprintf("%d of the %d files", n, len(e.Looked))
+		}
+		return fmt.Sprintf("no engine was found in this process, but %s that it has mapped could not be opened: %v", of, e.Refused[0])
+	}
 	where := "no file that can be executed was found in it"
 	if n := len(e.Looked); n > 0 {
 		shown := e.Looked[:min(n, 12)]
@@ -138,13 +150,18 @@ func (e *NotFound) Error() string {
 			where += ", ..."
 		}
 	}
+	return "no llama.cpp, whisper.cpp or other program on ggml in this process: none of the functions " +
+		strings.Join(Signs(), ", ") + " is in its files (" + where + "). " +
+		"If the engine loads its libraries later, wait for it; if it is linked statically and stripped, it cannot be profiled"
+}
+
+// Signs are the functions by which ggml and the engines on it are recognised.
+func Signs() []string {
 	var funcs []string
 	for _, p := range partNames[:4] {
 		funcs = append(funcs, p.funcs...)
 	}
-	return "no llama.cpp, whisper.cpp or other program on ggml in this process: none of the functions " +
-		strings.Join(funcs, ", ") + " is in its files (" + where + "). " +
-		"If the engine loads its libraries later, wait for it; if it is linked statically and stripped, it cannot be profiled"
+	return funcs
 }
 
 // ErrIncomplete says that parts of ggml are mapped, but not yet its base library,
@@ -206,8 +223,13 @@ func Files(pid int) (files []OpenedFile, closeAll func(), err error) {
 		}
 	}
 	var looked []string
+	var refused []error
 	for _, m := range target.ExecutableFiles(maps) {
 		f, err := openMapping(pid, m, &closers)
+		if errors.Is(err, fs.ErrPermission) {
+			looked, refused = append(looked, m.Path), append(refused, err)
+			continue
+		}
 		if err != nil {
 			continue // vdso, files that are gone, files that are no ELF
 		}
@@ -219,7 +241,7 @@ func Files(pid int) (files []OpenedFile, closeAll func(), err error) {
 	}
 	if len(files) == 0 {
 		closeAll()
-		return nil, nil, &NotFound{Looked: looked}
+		return nil, nil, &NotFound{Looked: looked, Refused: refused}
 	}
 	return files, closeAll, nil
 }

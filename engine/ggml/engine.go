@@ -3,6 +3,8 @@
 package ggml
 
 import (
+	"errors"
+	"io/fs"
 	"slices"
 	"sync"
 
@@ -28,18 +30,27 @@ func New() *Engine { return &Engine{dull: make(map[identity]bool)} }
 // Plan makes the plan for what a process has mapped now. An error is a *NotFound, ErrIncomplete, or one
 // of reading the process.
 func (g *Engine) Plan(pid int) (*engine.Plan, error) {
-	files, closeAll, err := g.files(pid)
+	files, refused, closeAll, err := g.files(pid)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
-	return Plan(files, Options{})
+	p, err := Plan(files, Options{})
+	if err != nil {
+		return nil, errors.Join(append([]error{err}, refused...)...)
+	}
+	for _, r := range refused {
+		p.Warnings = append(p.Warnings, "a file is left out: "+r.Error())
+	}
+	return p, nil
 }
 
-func (g *Engine) files(pid int) (files []OpenedFile, closeAll func(), err error) {
+// files opens what a process has mapped and has something of ggml. refused are the files that could
+// not be opened for want of a privilege.
+func (g *Engine) files(pid int) (files []OpenedFile, refused []error, closeAll func(), err error) {
 	maps, err := target.Maps(pid)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,6 +68,10 @@ func (g *Engine) files(pid int) (files []OpenedFile, closeAll func(), err error)
 			continue
 		}
 		f, err := openMapping(pid, m, &closers)
+		if errors.Is(err, fs.ErrPermission) {
+			refused = append(refused, err)
+			continue
+		}
 		if err != nil || Parts(f.ELF) == 0 {
 			if len(g.dull) >= maxDull {
 				clear(g.dull)
@@ -68,9 +83,9 @@ func (g *Engine) files(pid int) (files []OpenedFile, closeAll func(), err error)
 	}
 	if len(files) == 0 {
 		closeAll()
-		return nil, nil, &NotFound{Looked: looked}
+		return nil, nil, nil, &NotFound{Looked: looked, Refused: refused}
 	}
-	return files, closeAll, nil
+	return files, refused, closeAll, nil
 }
 
 // Backends returns the sites of the graph functions of a scheduler's backends, other than the CPU's.

@@ -258,7 +258,7 @@ func (p *page) lost(s *profile.Stat) {
 	}
 	for i, n := range notes {
 		if i == 5 && !p.o.Verbose {
-			p.line(fmt.Sprintf("and %s more", plural(int64(len(notes)-i), "note")), dim)
+			p.line("and "+plural(int64(len(notes)-i), "more note"), dim)
 			break
 		}
 		p.line("Note: "+p.o.clean(n), plain)

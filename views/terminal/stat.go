@@ -96,17 +96,17 @@ func (p *page) table(t *table) {
 
 func (p *page) title(s *profile.Stat) {
 	facts := []string{p.o.clean(p.o.File)}
-	for i := range s.Run.Processes {
-		q := &s.Run.Processes[i]
+	list := p.active(s)
+	for i, q := range list {
 		if i == 3 {
-			facts = append(facts, fmt.Sprintf("and %d more processes", len(s.Run.Processes)-i))
+			facts = append(facts, fmt.Sprintf("and %d more processes", len(list)-i))
 			break
 		}
 		name := p.o.clean(q.Comm)
 		if name == "" {
 			name = fmt.Sprintf("process %d", q.PID)
 		}
-		if len(s.Run.Processes) > 1 {
+		if len(list) > 1 {
 			name += fmt.Sprintf(" [%d]", q.PID)
 		}
 		var in []string
@@ -135,6 +135,22 @@ func (p *page) title(s *profile.Stat) {
 		facts = append(facts, "probes "+percent1(s.Run.ProbeShare))
 	}
 	p.parts(facts)
+}
+
+// active returns the processes that computed something, all if none did.
+func (p *page) active(s *profile.Stat) []*profile.StatProcess {
+	var some, all []*profile.StatProcess
+	for i := range s.Run.Processes {
+		q := &s.Run.Processes[i]
+		all = append(all, q)
+		if q.Steps > 0 || q.Threads > 0 {
+			some = append(some, q)
+		}
+	}
+	if len(some) > 0 {
+		return some
+	}
+	return all
 }
 
 func (p *page) models(s *profile.Stat) {

@@ -22,7 +22,7 @@ func (p *page) threads(s *profile.Stat) {
 	if !p.o.Verbose && len(list) > mostThreads {
 		shown = list[:mostThreads]
 	}
-	many := len(s.Run.Processes) > 1
+	many := len(p.active(s)) > 1
 	var t table
 	name := t.col(column{title: "threads", left: true, keep: 100, min: 10})
 	role := t.col(column{left: true, keep: 12, tight: true})
@@ -89,7 +89,7 @@ func (p *page) threads(s *profile.Stat) {
 	p.blank()
 	p.table(&t)
 	if n := len(list) - len(shown); n > 0 {
-		p.line(fmt.Sprintf("and %s more", plural(int64(n), "thread")), dim)
+		p.line("and "+plural(int64(n), "more thread"), dim)
 	}
 }
 
@@ -115,14 +115,14 @@ func (p *page) culprits(list []profile.Culprit) string {
 		if i == 2 {
 			break
 		}
+		name := p.o.clean(c.Comm)
+		if c.Own {
+			name = "its team"
+		}
 		if c.Dur > 0 {
-			name := p.o.clean(c.Comm)
-			if c.Own {
-				name = "its team"
-			}
 			out = append(out, name+" "+p.o.duration(float64(c.Dur)))
 		} else {
-			out = append(out, fmt.Sprintf("%s %sx", p.o.clean(c.Comm), count(c.Count)))
+			out = append(out, fmt.Sprintf("%s %sx", name, count(c.Count)))
 		}
 	}
 	return strings.Join(out, ", ")

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/profinfer/profinfer/internal/engines"
+)
+
+// What goes wrong is told with the exit status as designed.
+func TestStatuses(t *testing.T) {
+	needBPF(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	out := filepath.Join(dir, "out.pinf")
+	for _, c := range []struct {
+		name   string
+		args   []string
+		status int
+		says   string
+	}{
+		{"nothing to do", []string{"record"}, 2, "-- COMMAND or -p PID"},
+		{"both", []string{"record", "-p", "1", "--", "true"}, 2, "not both"},
+		{"a wrong flag", []string{"stat", "--frobnicate"}, 2, "frobnicate"},
+		{"an unknown verb", []string{"frobnicate"}, 2, "frobnicate"},
+		{"a wrong level", []string{"record", "--level", "all", "--", "true"}, 2, "step, graph or op"},
+		{"a wrong grouping", []string{"stat", "--by", "colour"}, 2, "colour"},
+		{"no format", []string{"export"}, 2, "--format"},
+		{"an unknown table", []string{"export", "--format", "csv", "--table", "chairs"}, 2, "chairs"},
+		{"no ggml in the command", []string{"record", "-o", out, "--", "sleep", "0.1"}, 4, "sleep"},
+		{"no ggml in children", []string{"record", "-o", out, "--", "sh", "-c", "sleep 0.1; exit 7"}, 4, "status 7"},
+		{"no ggml in a process", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid())}, 4, "ggml_op_name"},
+		{"no such process", []string{"record", "-o", out, "-p", "4194000"}, 1, "4194000"},
+		{"no such command", []string{"record", "-o", out, "--", "frobnicate-it"}, 127, "not found"},
+		{"nowhere to write", []string{"record", "-o", dir + "/none/out.pinf", "--", "true"}, 1, "none/out.pinf"},
+		{"no trace there", []string{"stat", "-i", dir + "/none.pinf"}, 1, "none.pinf"},
+		{"no trace but text", []string{"stat", "-i", write("text", "hello, world\n")}, 1, "not a profinfer trace"},
+		{"an empty file", []string{"stat", "-i", write("empty", "")}, 1, "empty"},
+		{"a folder", []string{"stat", "-i", dir}, 1, dir},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := profinfer(t, c.args...)
+			if r.status != c.status || !strings.Contains(r.stderr, c.says) {
+				t.Errorf("status %d, want %d; it says\n%swant it to say %q", r.status, c.status, r.stderr, c.says)
+			}
+			if strings.Contains(r.stderr, "goroutine") {
+				t.Errorf("it panics:\n%s", r.stderr)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("it leaves a recording of nothing")
+				os.Remove(out)
+			}
+		})
+	}
+}
+
+// The command's own status is passed on where something was recorded, and wrappers are seen through.
+func TestWrappers(t *testing.T) {
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	needBPF(t)
+	bench := strings.Join(e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "8", "-n", "8", "-r", "1"), " ")
+	for name, argv := range map[string][]string{
+		"sh":       {"sh", "-c", bench + "; exit 9"},
+		"env":      {"env", "A=B", "sh", "-c", bench + " && exit 9"},
+		"twice":    {"sh", "-c", "(" + bench + ") & " + bench + "; wait; exit 9"},
+		"a detour": {"setsid", "-w", "sh", "-c", "sh -c '" + bench + "'; exit 9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "run.pinf")
+			r := profinfer(t, append([]string{"record", "-o", path, "--"}, argv...)...)
+			if r.status != 9 {
+				t.Fatalf("status %d\n%s", r.status, r.stderr)
+			}
+			got := load(t, path)
+			got.lossless(t)
+			pids := map[int32]int{}
+			for _, s := range got.steps {
+				pids[s.PID]++
+			}
+			want := 1
+			if name == "twice" {
+				want = 2
+			}
+			if len(pids) != want {
+				t.Errorf("steps by process: %v, want %d processes", pids, want)
+			}
+			for pid, n := range pids {
+				if n != 12 && n != 11 { // 8 tokens, prefill and warm-up of each; at most the first may be missed
+					t.Logf("process %d: %d steps", pid, n)
+				}
+			}
+		})
+	}
+}
+
+// An interrupt ends the recording in good order and reaches the command.
+func TestInterrupt(t *testing.T) {
+	needBPF(t)
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	cmd := exec.Command(program, append([]string{"record", "-o", path, "--"},
+		e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4000", "-r", "50")...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second)
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as from a terminal: the whole group
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+	r := load(t, path)
+	if r.header.End == nil || r.header.End.Reason != "interrupted" || len(r.steps) < 10 {
+		t.Errorf("end %+v, %d steps", r.header.End, len(r.steps))
+	}
+	whole(t, r)
+
+	cmd = exec.Command(program, "record", "-o", path, "--", "sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(700 * time.Millisecond)
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
+	cmd.Wait()
+	if st := cmd.ProcessState.ExitCode(); st != 130 {
+		t.Errorf("interrupted before anything was recorded: status %d", st)
+	}
+}
+
+// The target dies in the middle: what was recorded is there, and the status is the command's.
+func TestTargetKilled(t *testing.T) {
+	needBPF(t)
+	s := startServer(t, "llama-tiny-vocab", "-t", "1")
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	done := make(chan result)
+	go func() { done <- profinfer(t, "record", "-p", fmt.Sprint(s.pid), "-o", path) }()
+	go func() {
+		for i := range 1000 {
+			if _, err := s.complete(t.Context(), i, 100); err != nil {
+				return
+			}
+		}
+	}()
+	time.Sleep(2 * time.Second)
+	syscall.Kill(s.pid, syscall.SIGKILL)
+	r := <-done
+	if r.status != 0 {
+		t.Errorf("status %d: %s", r.status, r.stderr)
+	}
+	got := load(t, path)
+	if len(got.steps) == 0 || got.header.End == nil || len(got.header.Exits) != 1 {
+		t.Errorf("%d steps, end %+v, exits %v", len(got.steps), got.header.End, got.header.Exits)
+	}
+	whole(t, got)
+}
+
+// A full disk ends the recording, not the command; what was written is whole.
+func TestFullDisk(t *testing.T) {
+	needBPF(t)
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("no tmpfs: ", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	path := filepath.Join(dir, "run.pinf")
+	r := profinfer(t, append([]string{"record", "-o", path, "--"},
+		e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4000", "-r", "2")...)...)
+	if r.status != 1 || !strings.Contains(r.stderr, "no space left") || !strings.Contains(r.stderr, "status 0") {
+		t.Errorf("status %d: %s", r.status, r.stderr)
+	}
+	if !strings.Contains(r.stdout, "tg4000") {
+		t.Errorf("the command did not end by itself:\n%s", r.stdout)
+	}
+	if got := load(t, path); len(got.steps) == 0 {
+		t.Error("nothing is readable")
+	}
+}
