@@ -162,6 +162,9 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 			GGMLVersion: p.GGMLVersion, Warnings: list(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
 			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, cpuVariant(st.library)
+			if st.library == "" && len(p.Files) == 1 {
+				q.CPUVariant = cpuVariant(p.Files[0].Path)
+			}
 		}
 		s.Run.Processes = append(s.Run.Processes, q)
 	}
