@@ -41,11 +41,8 @@ func Check() error {
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		return &Missing{What: errArch.Error(), Remedy: "record on one of these; traces can be read anywhere"}
 	}
-	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDNamespace {
-		return &Missing{
-			What:   "profinfer runs in a PID namespace of its own, the kernel side sees other process numbers",
-			Remedy: "run it on the host, or in a container with --pid=host",
-		}
+	if err := CheckNamespace(); err != nil {
+		return err
 	}
 	if err := features.HaveProgramType(ebpf.Kprobe); err != nil {
 		return privilege("loading eBPF programs", err)
@@ -55,6 +52,18 @@ func Check() error {
 			return &Missing{What: "the kernel is too old: bpf_loop is missing", Remedy: "Linux 5.17 or newer is needed, 6.6 or newer is best", Err: err}
 		}
 		return privilege("loading eBPF programs", err)
+	}
+	return nil
+}
+
+// CheckNamespace says whether this process sees the numbers of processes as the kernel side does: nil, or
+// a *Missing.
+func CheckNamespace() error {
+	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDNamespace {
+		return &Missing{
+			What:   "profinfer runs in a PID namespace of its own, the kernel side sees other process numbers",
+			Remedy: "run it on the host, or in a container with --pid=host",
+		}
 	}
 	return nil
 }

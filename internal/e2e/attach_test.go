@@ -60,17 +60,24 @@ func startServer(t testing.TB, model string, args ...string) *server {
 	var log bytes.Buffer
 	cmd := start(t, &log, e.Command("llama-server", append([]string{"-m", inside, "--port", fmt.Sprint(port), "-c", "512", "--no-webui"}, args...)...)...)
 	s := &server{url: fmt.Sprintf("http://127.0.0.1:%d", port), pid: cmd.Process.Pid}
+	if !s.up() {
+		t.Fatalf("llama-server does not answer:\n%s", log.String())
+	}
+	return s
+}
+
+// up waits until the server answers.
+func (s *server) up() bool {
 	for range 600 {
 		if r, err := http.Get(s.url + "/health"); err == nil {
 			r.Body.Close()
 			if r.StatusCode == 200 {
-				return s
+				return true
 			}
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("llama-server does not answer:\n%s", log.String())
-	return nil
+	return false
 }
 
 // complete asks for n tokens after a prompt of three.

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
+
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+)
+
+// Kernel versions, of mainline: distributions take features into older ones.
+var (
+	needed   = probe.Version{5, 17, 0} // bpf_loop, the youngest of what is needed
+	nop5     = probe.Version{6, 18, 0} // multi-byte nops are emulated, the 5-byte one becomes a call (x86-64)
+	armNop   = probe.Version{6, 13, 0} // nop is simulated (arm64)
+	unlocked = probe.Version{5, 11, 0} // BPF memory is charged to the cgroup, not to RLIMIT_MEMLOCK
+)
+
+// feature is something of the kernel that recording needs.
+type feature struct {
+	name  string
+	since probe.Version
+	have  func() error
+}
+
+var neededFeatures = []feature{
+	{"ring buffer", probe.Version{5, 8, 0}, func() error { return features.HaveMapType(ebpf.RingBuf) }},
+	{"cookies of uprobe links", probe.Version{5, 15, 0}, func() error {
+		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie)
+	}},
+	{"bpf_loop", needed, func() error { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) }},
+}
+
+// kernel checks what the kernel offers; what cannot be tried for want of a privilege is told
+// from its version.
+func (r *Report) kernel(release string, v probe.Version, p probe.Privileges) {
+	c := Check{Name: "kernel", State: OK}
+	var there, guessed, absent []string
+	for _, f := range neededFeatures {
+		switch err := f.have(); {
+		case err == nil:
+			there = append(there, f.name)
+		case errors.Is(err, ebpf.ErrNotSupported):
+			absent = append(absent, f.name)
+		case v.Less(f.since):
+			absent = append(absent, f.name)
+		default:
+			guessed = append(guessed, f.name)
+		}
+	}
+	c.Found = release + ": " + strings.Join(append(there, guessed...), ", ")
+	if len(guessed) > 0 {
+		c.Found += " (by its version: trying it is not permitted)"
+	}
+	if len(absent) > 0 {
+		c.State, c.Found = Missing, release
+		c.Means = "the kernel has no " + strings.Join(absent, ", no ")
+		c.Remedy = "Linux 5.17 or newer is needed, 6.6 or newer is best"
+	}
+	r.add(c)
+	r.add(links(v))
+	r.add(cheap(v))
+	r.add(btfCheck())
+	r.programs()
+}
+
+// links says how probes are set: many at once, or one by one.
+func links(v probe.Version) Check {
+	c := Check{Name: "probe links", State: OK, Found: "uprobe_multi: all sites of a kind at once"}
+	switch used, why := probe.Multi(); {
+	case used:
+	case why != "":
+		c.State, c.Found = Degraded, why+" (mainline fixed it in 6.6.35, 6.9.5 and 6.10): not used, each site gets a link of its own"
+	case v.Less(probe.Version{6, 6, 0}):
+		c.State, c.Found = Degraded, "no uprobe_multi (Linux 6.6): each site gets a link of its own"
+	case features.HaveBPFLinkUprobeMulti() != nil && !errors.Is(features.HaveBPFLinkUprobeMulti(), ebpf.ErrNotSupported):
+		c.State, c.Found = Note, "uprobe_multi (by the kernel's version: trying it is not permitted)"
+	default:
+		c.State, c.Found = Degraded, "no uprobe_multi, although the kernel is new enough for it: each site gets a link of its own"
+	}
+	if c.State == Degraded {
+		c.Means, c.Remedy = "the same is recorded; beginning and ending take up to 40 ms for every site", "a kernel of 6.10 or newer"
+	}
+	return c
+}
+
+// cheap says which instructions this kernel probes cheaply.
+func cheap(v probe.Version) Check {
+	c := Check{Name: "cheap sites", State: OK}
+	switch {
+	case runtime.GOARCH == "arm64" && v.Less(armNop):
+		c.Found = "b, bl, cbz, tbz, adr are emulated; nop is stepped before 6.13"
+	case runtime.GOARCH == "arm64":
+		c.Found = "b, bl, cbz, tbz, adr and nop are emulated"
+	case v.Less(nop5):
+		c.Found = "calls, jumps, pushes and nop are emulated; multi-byte nops are stepped before 6.18, sites avoid them"
+	default:
+		c.Found = "calls, jumps, pushes and nops are emulated; a 5-byte nop takes no trap (6.18)"
+	}
+	return c
+}
+
+func btfCheck() Check {
+	c := Check{Name: "BTF", State: OK, Found: "/sys/kernel/btf/vmlinux"}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		c.State, c.Found = Degraded, "no /sys/kernel/btf/vmlinux"
+		c.Means = "no scheduling: time off the CPU counts as computing"
+		c.Remedy = "a kernel with CONFIG_DEBUG_INFO_BTF; record without: --no-sched"
+	}
+	return c
+}
+
+// programs loads them all, as a recording does, and measures a probe.
+func (r *Report) programs() {
+	c := Check{Name: "programs", State: OK, Found: "the kernel's verifier accepts them all"}
+	s, err := probe.Open(probe.Config{Sched: true})
+	var m *probe.Missing
+	if err != nil {
+		r.VerifierLog = probe.VerifierLog(err)
+		c.State, c.Found = Missing, err.Error()
+		if errors.As(err, &m) {
+			c.Found, c.Remedy = m.What, m.Remedy
+			if m.Err != nil && !strings.Contains(m.What, "permitted") {
+				c.Found += ": " + firstLine(m.Err.Error())
+			}
+		}
+		r.add(c)
+		return
+	}
+	defer s.Close()
+	sc := Check{Name: "scheduling", State: OK, Found: "attached to the scheduler's tracepoints (tp_btf)"}
+	r.sched = s.SchedError == nil
+	if !r.sched {
+		r.VerifierLog = probe.VerifierLog(s.SchedError)
+		if r.VerifierLog != "" {
+			c.Found = "the kernel's verifier accepts those for engines"
+		}
+		sc.State, sc.Found = Degraded, firstLine(s.SchedError.Error())
+		sc.Means = "time off the CPU counts as computing, and who ran instead is not told"
+		sc.Remedy = "record --no-sched leaves the warning out"
+	}
+	c.Found += fmt.Sprintf("; rings of %d KiB on each CPU", s.RingBytes()>>10)
+	r.add(c)
+	r.add(sc)
+	r.cost(s)
+}
+
+// dear is the cost of a hit beyond which short operators are distorted: several times what
+// machines show (0.2 to 0.7 us).
+const dear = 2000
+
+func (r *Report) cost(s *probe.Session) {
+	c := Check{Name: "probe cost", State: OK}
+	d, err := s.Cost()
+	if err != nil {
+		c.State, c.Found = Degraded, err.Error()
+		c.Means = "a probe was set and not seen to work: a recording may be empty"
+		r.add(c)
+		return
+	}
+	ns := d.Nanoseconds()
+	r.Machine.ProbeCostNS = &ns
+	c.Found = fmt.Sprintf("%d ns a hit (measured in a loop, at an emulated call)", ns)
+	if ns > dear {
+		c.State, c.Means = Degraded, "probes are dear here: short operators look longer than they are"
+		c.Remedy = "--level graph costs a few hits a step only"
+	}
+	r.add(c)
+}
+
+// others checks what a recording uses besides programs.
+func (r *Report) others(v probe.Version) {
+	c := Check{Name: "process watch", State: OK, Found: "the kernel tells of new processes and libraries as they come"}
+	if w, err := target.NewWatcher(); err != nil {
+		c.State, c.Found = Degraded, err.Error()
+		c.Means = "/proc is looked at ten times a second instead: what happens between two looks is missed, so the first steps of a short run"
+		c.Remedy = "attach with -p once the engine has loaded its libraries"
+	} else {
+		w.Close()
+	}
+	r.add(c)
+	r.add(counters())
+	tracefs := Check{Name: "tracefs", State: Note, Found: "not mounted; not needed"}
+	if _, err := os.Stat("/sys/kernel/tracing/events"); err == nil || errors.Is(err, os.ErrPermission) {
+		tracefs.Found = "mounted; not needed"
+	}
+	r.add(tracefs)
+	lock := Check{Name: "RLIMIT_MEMLOCK", State: Note, Found: "does not matter: since Linux 5.11 the memory of eBPF counts for the cgroup"}
+	if v.Less(unlocked) {
+		lock.Found = "matters before Linux 5.11"
+	}
+	r.add(lock)
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}

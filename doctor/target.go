@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/engine/ggml"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+)
+
+// Target is the process or the files that were looked at, and the engine in them.
+type Target struct {
+	PID           int      `json:"pid,omitempty"`
+	Comm          string   `json:"comm,omitempty"`
+	Command       []string `json:"command,omitempty"`
+	Given         []string `json:"files_given,omitempty"`
+	Engine        string   `json:"engine,omitempty"`
+	EngineVersion string   `json:"engine_version,omitempty"`
+	GGMLVersion   string   `json:"ggml_version,omitempty"`
+	GGMLCommit    string   `json:"ggml_commit,omitempty"`
+	Arch          string   `json:"arch,omitempty"`
+	Parts         []Part   `json:"parts"`
+	Sites         []Site   `json:"sites"`
+	// Findings are the layouts, and how each was found.
+	Findings []engine.Finding `json:"layouts"`
+	Warnings []string         `json:"warnings"`
+	Notes    []string         `json:"notes"`
+	Records  []string         `json:"records"`
+	Degraded []string         `json:"degraded"`
+	// Problem says why there is no engine; empty where there is one.
+	Problem string `json:"problem,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Looked are the files searched, and Signs the functions looked for, where no engine was found.
+	Looked []string `json:"looked,omitempty"`
+	Signs  []string `json:"looked_for,omitempty"`
+}
+
+// Part is a file of the engine.
+type Part struct {
+	Path    string `json:"path"`
+	Role    string `json:"role"`
+	BuildID string `json:"build_id,omitempty"`
+}
+
+// Site is one place that a recording probes.
+type Site struct {
+	File   string `json:"file"`
+	Offset uint64 `json:"offset"` // in the file
+	Where  string `json:"where"`
+	Insn   string `json:"instruction"`
+	Class  string `json:"class"` // nop5, emulated, stepped; on a current kernel
+	// Here is the class on this kernel, where it is another one.
+	Here    string `json:"class_here,omitempty"`
+	Role    string `json:"role"`
+	Return  bool   `json:"return"`
+	Level   string `json:"level"` // the lowest that probes it
+	Yields  string `json:"yields"`
+	Warning string `json:"warning,omitempty"`
+}
+
+// Name is what to call the target in a sentence.
+func (t *Target) Name() string {
+	switch {
+	case t.PID != 0:
+		return fmt.Sprintf("%s (%d)", t.Comm, t.PID)
+	case len(t.Given) == 1:
+		return filepath.Base(t.Given[0])
+	}
+	return fmt.Sprintf("programs that use these %d files", len(t.Given))
+}
+
+// look finds the engine.
+func look(opt Options) (*Target, error) {
+	switch {
+	case opt.PID != 0:
+		return lookPID(opt.PID)
+	case len(opt.Files) > 0:
+		return lookFiles(opt.Files)
+	}
+	return nil, nil
+}
+
+func lookPID(pid int) (*Target, error) {
+	st, err := target.ReadStat(pid)
+	if err != nil {
+		return nil, err
+	}
+	if st.Ended() {
+		return nil, fmt.Errorf("process %d: it has ended: %w", pid, target.ErrNoProcess)
+	}
+	t := &Target{PID: pid, Comm: st.Comm}
+	t.Command, _ = target.Cmdline(pid)
+	plan, err := ggml.New().Plan(pid)
+	if errors.Is(err, target.ErrNoProcess) {
+		return nil, err
+	}
+	if err != nil {
+		t.fail(err)
+		return t, nil
+	}
+	t.take(plan)
+	t.Notes = append(t.Notes, "Other backends than the CPU (GPUs, BLAS, RPC): their graph functions are found when the first graph runs, and probed then.")
+	return t, nil
+}
+
+func lookFiles(paths []string) (*Target, error) {
+	t := &Target{Given: paths}
+	var opened []ggml.OpenedFile
+	type id struct{ dev, inode uint64 }
+	seen := map[id]bool{}
+	var needed, has []string
+	for _, path := range paths {
+		st, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, reason(err))
+		}
+		if !st.Mode().IsRegular() {
+			what := "not a regular file"
+			if st.IsDir() {
+				what = "a directory"
+			}
+			return nil, fmt.Errorf("%s is %s: give programs and libraries, such as libggml-base.so libggml-cpu.so libllama.so", path, what)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, reason(err))
+		}
+		defer f.Close()
+		e, err := target.OpenELF(f, path)
+		if err != nil {
+			return nil, err
+		}
+		of := ggml.OpenedFile{ELF: e, File: engine.File{Path: path, BuildID: e.BuildID(), Open: path}}
+		if s, ok := st.Sys().(*syscall.Stat_t); ok {
+			of.Dev, of.Inode = uint64(s.Dev), s.Ino
+			if seen[id{of.Dev, of.Inode}] {
+				continue
+			}
+			seen[id{of.Dev, of.Inode}] = true
+		}
+		needed, has = append(needed, e.Needed()...), append(has, e.Soname(), filepath.Base(path))
+		opened = append(opened, of)
+	}
+	plan, err := ggml.Plan(opened, ggml.Options{})
+	if err != nil {
+		t.fail(err)
+		t.besides(needed, has)
+		return t, nil
+	}
+	t.take(plan)
+	t.Notes = append(t.Notes, "A plan for these files alone: a process may load others as well. doctor -p PID looks at all it has.")
+	return t, nil
+}
+
+// besides names libraries of an engine that the files need and that were not given.
+func (t *Target) besides(needed, has []string) {
+	var more []string
+	for _, n := range needed {
+		if (strings.Contains(n, "ggml") || strings.Contains(n, "llama") || strings.Contains(n, "whisper")) &&
+			!slices.Contains(has, n) && !slices.Contains(more, n) {
+			more = append(more, n)
+		}
+	}
+	if len(more) > 0 {
+		t.Remedy = "the files need these: give them as well (ldd tells where they are): " + strings.Join(more, " ")
+	}
+}
+
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// fail says in words why there is no plan.
+func (t *Target) fail(err error) {
+	var none *ggml.NotFound
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		t.Problem = firstLine(err.Error())
+		need := probe.NeedOthers
+		if !errors.As(err, &none) || len(none.Refused) == 0 || !strings.Contains(err.Error(), "replaced") {
+			need = slices.Concat(need, probe.NeedReplaced)
+		}
+		p, _ := probe.ReadPrivileges()
+		if l := p.Lacks(need...); len(l) > 0 {
+			t.Remedy = p.Grant(l...)
+		}
+	case errors.As(err, &none) && t.PID != 0:
+		t.Problem = fmt.Sprintf("no llama.cpp, whisper.cpp or other program on ggml is in process %d", t.PID)
+		t.Remedy = "an engine that is loaded later is found by record -p; one that is linked statically and stripped cannot be profiled"
+		t.Looked, t.Signs = none.Looked, ggml.Signs()
+	case errors.As(err, &none):
+		t.Problem = "no llama.cpp, whisper.cpp or other program on ggml is in " + plural(len(t.Given), "this file", "these files")
+		t.Remedy = "give the libraries as well where it loads them; one that is linked statically and stripped cannot be profiled"
+		t.Looked, t.Signs = none.Looked, ggml.Signs()
+	case errors.Is(err, ggml.ErrIncomplete) && t.PID == 0:
+		t.Problem = "ggml's base library (the one with ggml_op_name) is not among the files"
+		t.Remedy = "give all files of the engine at once: libggml-base, libggml-cpu, libllama"
+	default:
+		t.Problem = err.Error()
+	}
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
+// take takes over a plan.
+func (t *Target) take(p *engine.Plan) {
+	t.Engine, t.EngineVersion = p.Engine, p.EngineVersion
+	t.GGMLVersion, t.GGMLCommit, t.Arch = p.GGMLVersion, p.GGMLCommit, string(p.Arch)
+	t.Findings = p.Findings
+	for _, w := range p.Warnings {
+		if !slices.Contains(t.Warnings, w) {
+			t.Warnings = append(t.Warnings, w)
+		}
+	}
+	for _, f := range p.Files {
+		t.Parts = append(t.Parts, Part{f.Path, f.Role, f.BuildID})
+	}
+	has := map[engine.Role]bool{}
+	for _, s := range p.Sites {
+		has[s.Role] = true
+		t.Sites = append(t.Sites, Site{File: p.Files[s.File].Path, Offset: s.Offset, Where: s.Where, Insn: s.Insn,
+			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Level: s.Role.Needs().String(),
+			Yields: yields(&s, &p.Layout), Warning: s.Warning})
+	}
+	if has[engine.RoleStepBegin] || p.Engine != "llama.cpp" && has[engine.RoleSchedBegin] {
+		t.Records = append(t.Records, "steps")
+	}
+	if has[engine.RoleGraphBegin] {
+		t.Records = append(t.Records, "graphs")
+	}
+	if has[engine.RoleOpBegin] {
+		t.Records = append(t.Records, "operators")
+	}
+}
+
+// yields says what a hit tells.
+func yields(s *engine.Site, l *engine.Layout) string {
+	switch s.Role {
+	case engine.RoleStepBegin:
+		return stepYields(s, l)
+	case engine.RoleStepEnd:
+		return "end of the step"
+	case engine.RoleSchedBegin:
+		return "begin of all of a step's graphs; the scheduler, to find other backends"
+	case engine.RoleSchedEnd:
+		return "end of all of a step's graphs"
+	case engine.RoleGraphBegin:
+		return first(s.Backend, "a backend") + "'s graph: its definition, its threads"
+	case engine.RoleGraphEnd:
+		return "end of the graph"
+	case engine.RoleOpBegin:
+		return "on each thread: which operator, number of the thread"
+	case engine.RoleOpFused:
+		return "on each thread: two operators run as one"
+	case engine.RoleOpEnd:
+		return "on each thread: the end of its work, waiting begins"
+	}
+	return ""
+}
+
+func stepYields(s *engine.Site, l *engine.Layout) string {
+	text := "a step: its context"
+	if s.Phase != "" {
+		text += " (" + s.Phase + ")"
+	}
+	known := func(off ...uint16) bool { return !slices.Contains(off, engine.Absent) }
+	switch {
+	case s.Batch == engine.BatchNone:
+		return text
+	case s.Batch == engine.BatchVector && !known(l.VecBegin, l.VecEnd, l.VecStride):
+		return text + "; of its batch nothing: the layout is not known"
+	case s.Batch == engine.BatchVector:
+		text += ", tokens"
+		for _, x := range []struct {
+			name string
+			off  uint16
+		}{{"sequences", l.VecSeqHead}, {"positions", l.VecPos}, {"outputs", l.VecOutput}} {
+			if known(x.off) {
+				text += ", " + x.name
+			}
+		}
+		return text
+	}
+	for _, x := range []struct {
+		name string
+		off  uint16
+	}{{"tokens", l.BatchNTokens}, {"sequences", l.BatchSeqID}, {"positions", l.BatchPos}, {"outputs", l.BatchLogits}} {
+		if known(x.off) {
+			text += ", " + x.name
+		}
+	}
+	return text
+}
+
+// judge adds what this machine's kernel makes of the plan.
+func (t *Target) judge(v probe.Version) {
+	for i := range t.Sites {
+		s := &t.Sites[i]
+		if c := classHere(s.Class, s.Insn, t.Arch, v); c != s.Class {
+			s.Here = c
+			t.Warnings = append(t.Warnings, fmt.Sprintf("%s at %s: this kernel steps %q, which newer ones emulate: each hit is dear", s.Role, s.Where, s.Insn))
+		}
+	}
+	for _, f := range t.Findings {
+		if f.Differ != "" {
+			t.Degraded = append(t.Degraded, fmt.Sprintf("%s is %s by %s, but %s", f.What, f.Value, f.How, f.Differ))
+		}
+	}
+	t.Degraded = append(t.Degraded, t.Warnings...)
+}
+
+// classHere is what an instruction's class, which is that of a current kernel, is on this one: older
+// ones step nops that newer ones emulate.
+func classHere(class, insn, arch string, v probe.Version) string {
+	op, _, _ := strings.Cut(insn, " ")
+	switch {
+	case !strings.HasPrefix(op, "nop") || v == (probe.Version{}):
+	case arch == "arm64" && v.Less(armNop), arch == "amd64" && v.Less(nop5) && insn != "nop":
+		return target.ClassStepped.String()
+	}
+	return class
+}
