@@ -3,23 +3,12 @@
 package record
 
 import (
-	"iter"
 	"time"
 
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
 )
-
-func mapsKeys[K comparable, V any](m map[K]V) iter.Seq[K] {
-	return func(yield func(K) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
 
 // drain empties the rings into the trace.
 func (r *recorder) drain() error {

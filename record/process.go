@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
@@ -154,6 +155,12 @@ func (r *recorder) backends(p *process, sched uint64) error {
 	p.scheds[sched] = true
 	files, sites, err := r.engine.Backends(p.pid, p.plan, sched)
 	if err != nil {
+		// it may have ended meanwhile; that matters only where it had another backend than the CPU
+		if errors.Is(err, target.ErrNoProcess) && !slices.ContainsFunc(p.plan.Files, func(f engine.File) bool {
+			return strings.Contains(f.Role, "backend:")
+		}) {
+			return nil
+		}
 		r.note(fmt.Sprintf("%s (%d): graphs of backends other than the CPU are not seen: %v", p.info.Comm, p.pid, err))
 		return nil
 	}

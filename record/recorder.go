@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"syscall"
@@ -105,7 +106,7 @@ func (r *recorder) nothing(status int) error {
 	for _, p := range r.procs {
 		r.forget(p)
 	}
-	for _, pid := range slices.Sorted(mapsKeys(r.looked)) {
+	for _, pid := range slices.Sorted(maps.Keys(r.looked)) {
 		l := r.looked[pid]
 		if l.Err == nil {
 			os.Remove(r.opt.Output)
@@ -191,7 +192,7 @@ func (r *recorder) begin() error {
 		r.forget(p)
 	}
 	e := &NoEngine{Status: -1}
-	for _, pid := range slices.Sorted(mapsKeys(r.looked)) {
+	for _, pid := range slices.Sorted(maps.Keys(r.looked)) {
 		e.Looked = append(e.Looked, r.looked[pid])
 	}
 	return e
