@@ -107,7 +107,7 @@ func (r *Report) machine() {
 	}
 	r.add(architecture())
 	r.add(namespaces(p))
-	r.kernel(release, v, p)
+	r.kernel(release, v)
 	r.privileges(p)
 	r.others(v)
 }
@@ -130,7 +130,10 @@ func architecture() Check {
 func (r *Report) verdict() Verdict {
 	v := Verdict{OK: true, Records: []string{"steps", "graphs", "operators"}, Missing: []string{}, Degraded: []string{}}
 	t := r.Target
-	foreign := t != nil && t.Arch != "" && t.Arch != runtime.GOARCH
+	foreign := t != nil && t.foreign()
+	if t != nil { // what concerns it comes first
+		v.Degraded = append(v.Degraded, t.Degraded...)
+	}
 	if !foreign {
 		for _, c := range r.Checks {
 			switch c.State {
@@ -151,24 +154,25 @@ func (r *Report) verdict() Verdict {
 		v.Records = t.Records
 		if t.Problem != "" {
 			v.Missing = append(v.Missing, t.Problem)
-			v.Remedy = first(v.Remedy, t.Remedy)
+			if v.Remedy == "" || t.privilege {
+				v.Remedy = t.Remedy
+			}
 		} else if len(t.Records) == 0 {
 			v.Missing = append(v.Missing, "no site to probe was found in "+t.Name())
 		}
-		v.Degraded = append(v.Degraded, t.Degraded...)
 	}
 	if len(v.Missing) > 0 {
 		v.OK, v.Records = false, []string{}
 		v.Text = "profinfer cannot record " + what + ": " + v.Missing[0]
 		return v
 	}
-	if r.sched || foreign {
+	if r.sched && !foreign {
 		v.Records = append(slices.Clip(v.Records), "scheduling")
 	}
 	v.Text = "profinfer can record " + what + ": " + strings.Join(v.Records, ", ")
 	var not []string
 	for _, w := range []string{"steps", "graphs", "operators", "scheduling"} {
-		if !slices.Contains(v.Records, w) {
+		if !slices.Contains(v.Records, w) && !(foreign && w == "scheduling") {
 			not = append(not, w)
 		}
 	}

@@ -9,52 +9,30 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
-
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
 )
 
 // Kernel versions, of mainline: distributions take features into older ones.
 var (
-	needed   = probe.Version{5, 17, 0} // bpf_loop, the youngest of what is needed
 	nop5     = probe.Version{6, 18, 0} // multi-byte nops are emulated, the 5-byte one becomes a call (x86-64)
 	armNop   = probe.Version{6, 13, 0} // nop is simulated (arm64)
 	unlocked = probe.Version{5, 11, 0} // BPF memory is charged to the cgroup, not to RLIMIT_MEMLOCK
 )
 
-// feature is something of the kernel that recording needs.
-type feature struct {
-	name  string
-	since probe.Version
-	have  func() error
-}
-
-var neededFeatures = []feature{
-	{"ring buffer", probe.Version{5, 8, 0}, func() error { return features.HaveMapType(ebpf.RingBuf) }},
-	{"cookies of uprobe links", probe.Version{5, 15, 0}, func() error {
-		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie)
-	}},
-	{"bpf_loop", needed, func() error { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) }},
-}
-
 // kernel checks what the kernel offers; what cannot be tried for want of a privilege is told
 // from its version.
-func (r *Report) kernel(release string, v probe.Version, p probe.Privileges) {
+func (r *Report) kernel(release string, v probe.Version) {
 	c := Check{Name: "kernel", State: OK}
 	var there, guessed, absent []string
-	for _, f := range neededFeatures {
-		switch err := f.have(); {
-		case err == nil:
-			there = append(there, f.name)
-		case errors.Is(err, ebpf.ErrNotSupported):
-			absent = append(absent, f.name)
-		case v.Less(f.since):
-			absent = append(absent, f.name)
+	for _, f := range probe.Needed() {
+		switch {
+		case f.Err == nil:
+			there = append(there, f.Name)
+		case f.Absent(v):
+			absent = append(absent, f.Name)
 		default:
-			guessed = append(guessed, f.name)
+			guessed = append(guessed, f.Name)
 		}
 	}
 	c.Found = release + ": " + strings.Join(append(there, guessed...), ", ")
@@ -67,25 +45,23 @@ func (r *Report) kernel(release string, v probe.Version, p probe.Privileges) {
 		c.Remedy = "Linux 5.17 or newer is needed, 6.6 or newer is best"
 	}
 	r.add(c)
-	r.add(links(v))
+	f, unused := probe.Multi()
+	r.add(links(f, unused, v))
 	r.add(cheap(v))
 	r.add(btfCheck())
 	r.programs()
 }
 
 // links says how probes are set: many at once, or one by one.
-func links(v probe.Version) Check {
+func links(f probe.Feature, unused string, v probe.Version) Check {
 	c := Check{Name: "probe links", State: OK, Found: "uprobe_multi: all sites of a kind at once"}
-	switch used, why := probe.Multi(); {
-	case used:
-	case why != "":
-		c.State, c.Found = Degraded, why+" (mainline fixed it in 6.6.35, 6.9.5 and 6.10): not used, each site gets a link of its own"
-	case v.Less(probe.Version{6, 6, 0}):
+	switch {
+	case unused != "":
+		c.State, c.Found = Degraded, unused+" (mainline fixed it in 6.6.35, 6.9.5 and 6.10): not used, each site gets a link of its own"
+	case f.Absent(v):
 		c.State, c.Found = Degraded, "no uprobe_multi (Linux 6.6): each site gets a link of its own"
-	case features.HaveBPFLinkUprobeMulti() != nil && !errors.Is(features.HaveBPFLinkUprobeMulti(), ebpf.ErrNotSupported):
+	case f.Err != nil:
 		c.State, c.Found = Note, "uprobe_multi (by the kernel's version: trying it is not permitted)"
-	default:
-		c.State, c.Found = Degraded, "no uprobe_multi, although the kernel is new enough for it: each site gets a link of its own"
 	}
 	if c.State == Degraded {
 		c.Means, c.Remedy = "the same is recorded; beginning and ending take up to 40 ms for every site", "a kernel of 6.10 or newer"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -25,7 +26,7 @@ func namespaces(p probe.Privileges) Check {
 	}
 	if p.OwnUserNS {
 		c.State, c.Found = Missing, "a user namespace of its own (a rootless container)"
-		c.Means, c.Remedy = "capabilities of a user namespace do not count", p.Grant()
+		c.Means, c.Remedy = "capabilities that hold in a user namespace alone do not permit eBPF", p.Grant()
 	}
 	return c
 }
@@ -33,7 +34,9 @@ func namespaces(p probe.Privileges) Check {
 // privileges says what may be recorded: whose processes, which files.
 func (r *Report) privileges(p probe.Privileges) {
 	c := Check{Name: "capabilities", State: OK, Found: strings.Join(names(held(p)), ", ")}
-	if c.Found == "" {
+	if p.OwnUserNS {
+		c.Found = "those of a user namespace"
+	} else if c.Found == "" {
 		c.Found = "none of " + strings.Join(names(probe.Capabilities()), ", ")
 	}
 	if l := p.Lacks(probe.NeedOwn...); len(l) > 0 {
@@ -42,12 +45,19 @@ func (r *Report) privileges(p probe.Privileges) {
 		c.Remedy = p.Grant(probe.NeedOwn...)
 	}
 	r.add(c)
-	r.add(grade(p, "others' processes", "cap_sys_ptrace: processes of every user",
-		"only processes of this user (uid "+strconv.Itoa(p.UID)+")", probe.NeedOthers))
-	r.add(grade(p, "replaced files", "read through /proc/PID/map_files",
-		"a library that was replaced or removed while a process has it mapped (an update) is not found in it", probe.NeedReplaced))
+	r.add(grade(p, "others' processes", "processes of every user can be recorded",
+		"processes of other users than "+strconv.Itoa(p.UID)+" may be refused, and their GPU backends are not seen", probe.NeedOthers))
+	replaced := "a library that was replaced or removed since a process loaded it (an update) cannot be probed in it"
+	if p.Has(probe.CapCheckpointRestore) {
+		replaced += ", where the process is another user's"
+	}
+	r.add(grade(p, "replaced files", "can be read through /proc/PID/map_files", replaced, probe.NeedReplaced))
 	r.add(grade(p, "own priority", "raised while recording",
 		"with all CPUs busy, profinfer may look at a new library after its first use, or empty a ring too late", []probe.Capability{probe.CapSysNice}))
+	all := slices.Concat(probe.NeedOwn, probe.NeedOthers, probe.NeedReplaced, []probe.Capability{probe.CapSysNice})
+	if cmd := p.Setcap(all...); cmd != "" && len(p.Lacks(all...)) > 0 {
+		r.add(Check{Name: "setcap", State: Note, Found: "all of these capabilities for this program, whoever runs it: " + cmd})
+	}
 	r.add(sandbox(p))
 	r.add(lockdown(p))
 	r.add(ptraceScope(p))
@@ -70,7 +80,9 @@ func grade(p probe.Privileges, name, found, means string, need []probe.Capabilit
 	c := Check{Name: name, State: OK, Found: found}
 	if l := p.Lacks(need...); len(l) > 0 {
 		c.State, c.Found, c.Means = Degraded, "no "+strings.Join(names(l), ", no "), means
-		c.Remedy = p.Grant(need...)
+		if c.Remedy = p.Grant(need...); p.Setcap(need...) != "" {
+			c.Remedy = "root, or " + list(l) + " besides (setcap, below)"
+		}
 	}
 	return c
 }

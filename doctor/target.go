@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,6 +44,8 @@ type Target struct {
 	// Looked are the files searched, and Signs the functions looked for, where no engine was found.
 	Looked []string `json:"looked,omitempty"`
 	Signs  []string `json:"looked_for,omitempty"`
+
+	privilege bool // the remedy is a privilege, those that any recording needs among it
 }
 
 // Part is a file of the engine.
@@ -68,6 +71,12 @@ type Site struct {
 	Warning string `json:"warning,omitempty"`
 }
 
+// newTarget has empty lists where JSON would show null.
+func newTarget() *Target {
+	return &Target{Parts: []Part{}, Sites: []Site{}, Findings: []engine.Finding{}, Warnings: []string{}, Notes: []string{},
+		Records: []string{}, Degraded: []string{}}
+}
+
 // Name is what to call the target in a sentence.
 func (t *Target) Name() string {
 	switch {
@@ -78,6 +87,9 @@ func (t *Target) Name() string {
 	}
 	return fmt.Sprintf("programs that use these %d files", len(t.Given))
 }
+
+// foreign tells files for another architecture than this machine's.
+func (t *Target) foreign() bool { return t.Arch != "" && t.Arch != runtime.GOARCH }
 
 // look finds the engine.
 func look(opt Options) (*Target, error) {
@@ -98,7 +110,8 @@ func lookPID(pid int) (*Target, error) {
 	if st.Ended() {
 		return nil, fmt.Errorf("process %d: it has ended: %w", pid, target.ErrNoProcess)
 	}
-	t := &Target{PID: pid, Comm: st.Comm}
+	t := newTarget()
+	t.PID, t.Comm = pid, st.Comm
 	t.Command, _ = target.Cmdline(pid)
 	plan, err := ggml.New().Plan(pid)
 	if errors.Is(err, target.ErrNoProcess) {
@@ -114,10 +127,12 @@ func lookPID(pid int) (*Target, error) {
 }
 
 func lookFiles(paths []string) (*Target, error) {
-	t := &Target{Given: paths}
+	t := newTarget()
+	t.Given = paths
 	var opened []ggml.OpenedFile
 	type id struct{ dev, inode uint64 }
 	seen := map[id]bool{}
+	builds := map[string]bool{}
 	var needed, has []string
 	for _, path := range paths {
 		st, err := os.Stat(path)
@@ -139,6 +154,12 @@ func lookFiles(paths []string) (*Target, error) {
 		e, err := target.OpenELF(f, path)
 		if err != nil {
 			return nil, err
+		}
+		if b := e.BuildID(); b != "" {
+			if builds[b] {
+				continue // a copy
+			}
+			builds[b] = true
 		}
 		of := ggml.OpenedFile{ELF: e, File: engine.File{Path: path, BuildID: e.BuildID(), Open: path}}
 		if s, ok := st.Sys().(*syscall.Stat_t); ok {
@@ -190,13 +211,14 @@ func (t *Target) fail(err error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		t.Problem = firstLine(err.Error())
-		need := probe.NeedOthers
-		if !errors.As(err, &none) || len(none.Refused) == 0 || !strings.Contains(err.Error(), "replaced") {
-			need = slices.Concat(need, probe.NeedReplaced)
-		}
 		p, _ := probe.ReadPrivileges()
-		if l := p.Lacks(need...); len(l) > 0 {
-			t.Remedy = p.Grant(l...)
+		need := p.Lacks(probe.NeedOthers...)
+		if len(need) == 0 { // its files then
+			need = p.Lacks(probe.NeedReplaced...)
+		}
+		t.Remedy = "it is protected, by a security module or a user namespace of its own: look at it from where it was started"
+		if len(need) > 0 {
+			t.Remedy, t.privilege = p.Grant(need...), true
 		}
 	case errors.As(err, &none) && t.PID != 0:
 		t.Problem = fmt.Sprintf("no llama.cpp, whisper.cpp or other program on ggml is in process %d", t.PID)
@@ -225,7 +247,7 @@ func plural(n int, one, more string) string {
 func (t *Target) take(p *engine.Plan) {
 	t.Engine, t.EngineVersion = p.Engine, p.EngineVersion
 	t.GGMLVersion, t.GGMLCommit, t.Arch = p.GGMLVersion, p.GGMLCommit, string(p.Arch)
-	t.Findings = p.Findings
+	t.Findings = append(t.Findings, p.Findings...)
 	for _, w := range p.Warnings {
 		if !slices.Contains(t.Warnings, w) {
 			t.Warnings = append(t.Warnings, w)
@@ -315,6 +337,9 @@ func stepYields(s *engine.Site, l *engine.Layout) string {
 func (t *Target) judge(v probe.Version) {
 	for i := range t.Sites {
 		s := &t.Sites[i]
+		if t.foreign() {
+			break
+		}
 		if c := classHere(s.Class, s.Insn, t.Arch, v); c != s.Class {
 			s.Here = c
 			t.Warnings = append(t.Warnings, fmt.Sprintf("%s at %s: this kernel steps %q, which newer ones emulate: each hit is dear", s.Role, s.Where, s.Insn))

@@ -18,11 +18,12 @@ import (
 
 // Attachment is one process with its probes. Sites can be added while it runs.
 type Attachment struct {
-	s      *Session
-	pid    int
-	proc   int
-	layout uint32
-	links  []link.Link
+	s       *Session
+	pid     int
+	proc    int
+	layout  uint32
+	links   []link.Link
+	stopped bool
 	// Sites are those attached so far, by the index that marks carry.
 	Sites map[uint32]engine.Site
 }
@@ -208,11 +209,24 @@ func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
 	return k
 }
 
-// Detach takes all probes away and ends the recording of the process's scheduling. Its
-// events that lie in the rings can still be drained. They go in no order: what is seen from here on
-// is not whole.
+// Stop ends the recording of the process's scheduling, at once.
+func (a *Attachment) Stop() error {
+	if a.stopped {
+		return nil
+	}
+	a.stopped = true
+	if err := a.s.objs.Targets.Delete(uint32(a.pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("process %d: ending the recording of its scheduling: %w", a.pid, err)
+	}
+	return nil
+}
+
+// Detach stops and takes all probes away. Its events that lie in the rings can still be
+// drained. The probes go in no order: what is seen from here on is not whole. It takes some tens of
+// milliseconds, and can run beside everything else once Stop was called.
 func (a *Attachment) Detach() error {
 	errs := make([]error, len(a.links)+1)
+	errs[len(a.links)] = a.Stop()
 	// each waits for grace periods of the kernel (about 40 ms); together they wait once
 	var wg sync.WaitGroup
 	for i, l := range a.links {
@@ -220,9 +234,6 @@ func (a *Attachment) Detach() error {
 	}
 	wg.Wait()
 	a.links = nil
-	if err := a.s.objs.Targets.Delete(uint32(a.pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		errs[len(errs)-1] = err
-	}
 	return errors.Join(errs...)
 }
 

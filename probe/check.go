@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,14 +43,13 @@ func Check() error {
 	if err := CheckNamespace(); err != nil {
 		return err
 	}
-	if err := features.HaveProgramType(ebpf.Kprobe); err != nil {
-		return privilege("loading eBPF programs", err)
-	}
-	if err := features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop); err != nil {
-		if errors.Is(err, ebpf.ErrNotSupported) {
-			return &Missing{What: "the kernel is too old: bpf_loop is missing", Remedy: "Linux 5.17 or newer is needed, 6.6 or newer is best", Err: err}
+	for _, f := range Needed() {
+		if errors.Is(f.Err, ebpf.ErrNotSupported) {
+			return &Missing{What: "the kernel is too old: " + f.Name + " is missing", Remedy: "Linux 5.17 or newer is needed, 6.6 or newer is best", Err: f.Err}
 		}
-		return privilege("loading eBPF programs", err)
+		if f.Err != nil {
+			return privilege("loading eBPF programs", f.Err)
+		}
 	}
 	return nil
 }

@@ -137,6 +137,9 @@ func parseLockdown(s string) string {
 // Has tells whether a capability is in force. cap_sys_admin stands for those that were split
 // off from it.
 func (p Privileges) Has(c Capability) bool {
+	if p.OwnUserNS {
+		return false // for nothing that is the whole machine's
+	}
 	if p.Effective>>c&1 != 0 {
 		return true
 	}
@@ -180,33 +183,43 @@ var (
 	NeedReplaced = []Capability{CapCheckpointRestore, CapDACReadSearch}
 )
 
-// Grant says how to get capabilities for this very program, in a command that can be copied.
-func (p Privileges) Grant(caps ...Capability) string {
-	if p.OwnUserNS {
-		return "run it outside of the container's user namespace: as root of the host, or in a container with --privileged --pid=host --userns=host"
-	}
+// Setcap is the command that gives this very program capabilities; empty where it would be of no use.
+func (p Privileges) Setcap(caps ...Capability) string {
 	all := p.with(caps)
-	var unreachable []Capability
-	for _, c := range all {
-		if p.Bounding>>c&1 == 0 {
-			unreachable = append(unreachable, c)
-		}
-	}
-	switch {
-	case len(unreachable) > 0:
-		return "this process cannot be given " + Names(unreachable) + " (bounding set): run it outside of the container or service, or start that with --cap-add or CapabilityBoundingSet for " + Names(unreachable)
-	case p.UID == 0:
-		return "root was deprived of them: run it as full root (sudo), or setpriv without a reduced set"
+	if p.OwnUserNS || p.NoNewPrivs || p.UID == 0 || len(p.unreachable(all)) > 0 {
+		return ""
 	}
 	exe, err := os.Executable()
 	if err != nil {
 		exe = "$(command -v profinfer)"
 	}
-	grant := "run it as root (sudo), or once: sudo setcap " + Names(all) + "+ep " + exe
-	if p.NoNewPrivs {
-		grant = "run it as root (sudo); setcap has no effect here, as no_new_privs is set (by a container or service)"
+	return "sudo setcap " + Names(all) + "+ep " + exe
+}
+
+// Grant says how to get capabilities.
+func (p Privileges) Grant(caps ...Capability) string {
+	unreachable := p.unreachable(p.with(caps))
+	switch {
+	case p.OwnUserNS:
+		return "run it outside of the container's user namespace: as root of the host, or in a container with --privileged --pid=host --userns=host"
+	case len(unreachable) > 0:
+		return "this process cannot be given " + Names(unreachable) + " (bounding set): run it outside of the container or service, or start that with --cap-add or CapabilityBoundingSet for " + Names(unreachable)
+	case p.UID == 0:
+		return "root was deprived of them: run it as full root (sudo), or setpriv without a reduced set"
+	case p.NoNewPrivs:
+		return "run it as root (sudo); setcap has no effect here, as no_new_privs is set (by a container or service)"
 	}
-	return grant
+	return "run it as root (sudo), or once: " + p.Setcap(caps...)
+}
+
+// unreachable are those that nothing this process does can get.
+func (p Privileges) unreachable(caps []Capability) (out []Capability) {
+	for _, c := range caps {
+		if p.Bounding>>c&1 == 0 {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // with adds caps to what is needed at least and to what this process has: setcap replaces what a
@@ -214,7 +227,7 @@ func (p Privileges) Grant(caps ...Capability) string {
 func (p Privileges) with(caps []Capability) []Capability {
 	var out []Capability
 	for _, c := range Capabilities() {
-		has := p.UID != 0 && c != CapSysAdmin && p.Effective>>c&1 != 0
+		has := false
 		if has || slices.Contains(caps, c) || slices.Contains(NeedOwn, c) {
 			out = append(out, c)
 		}

@@ -58,7 +58,8 @@ func Open(cfg Config) (*Session, error) {
 	}
 	s := &Session{}
 	if !cfg.single {
-		s.multi, _ = Multi()
+		f, unused := Multi()
+		s.multi = f.Err == nil && unused == ""
 	}
 	spec, err := loadKernel()
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -65,24 +64,4 @@ func ParseVersion(release string) (Version, error) {
 		rest = rest[1:]
 	}
 	return v, nil
-}
-
-// multiMissesThreads tells the kernels whose uprobe_multi links, limited to a process, see its
-// main thread alone (fixed by "bpf: Fix multi-uprobe PID filtering logic": 6.6.35, 6.9.5, 6.10). A
-// distribution may have fixed its own; it is not asked, the other kind of link works as well.
-func multiMissesThreads(v Version) bool {
-	return !v.Less(Version{6, 6, 0}) && v.Less(Version{6, 6, 35}) ||
-		!v.Less(Version{6, 7, 0}) && v.Less(Version{6, 9, 5})
-}
-
-// Multi says whether probes are set with uprobe_multi links; where the kernel has them and they
-// are not used, why.
-func Multi() (used bool, why string) {
-	if features.HaveBPFLinkUprobeMulti() != nil {
-		return false, ""
-	}
-	if release, v := Release(); multiMissesThreads(v) {
-		return false, "the uprobe_multi links of " + release + " may miss all threads but the main one"
-	}
-	return true, ""
 }

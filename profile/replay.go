@@ -73,6 +73,8 @@ type proc struct {
 	shapes  map[uint64]*Shape
 	threads map[int32]*thread
 	open    []*exec
+	// when probes were set: at the beginning, and for each library that came later
+	attached []int64
 }
 
 // thread is one thread during replay.
@@ -188,6 +190,9 @@ func (p *replayer) process(i *trace.Process) {
 	q := p.proc(i.PID)
 	info := *i
 	q.info = &info
+	if n := len(q.attached); i.Attached != 0 && (n == 0 || q.attached[n-1] != i.Attached) {
+		q.attached = append(q.attached, i.Attached)
+	}
 	for k := range p.h.Processes {
 		if p.h.Processes[k].PID == i.PID && p.h.Processes[k].StartTime == i.StartTime {
 			p.h.Processes[k] = info

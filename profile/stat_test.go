@@ -389,12 +389,12 @@ func TestStatThreads(t *testing.T) {
 func TestStatLosses(t *testing.T) {
 	b := profile.NewStat(profile.StatOptions{})
 	h := &profile.Header{Torn: "bad", Losses: []trace.Loss{{Start: 10, End: 30, Why: "lost", What: "hits", Events: 5},
-		{Start: 40, End: 45, Why: "lost", What: "hits", Events: 2}, {Start: 50, End: 90, Why: "throttled"}, {Start: 9, End: 1, Why: "learning"}}}
+		{Start: 40, End: 45, Why: "lost", What: "hits", Events: 2}, {Start: 50, End: 90, Why: "throttled", Events: 3}, {Start: 9, End: 1, Why: "learning"}}}
 	l := b.Finish(h).Lost
 	if l.Events != 7 || l.ThrottledNs != 40 || l.Spans != 4 || !l.Cut || l.Torn != "bad" {
 		t.Errorf("losses are %+v", l)
 	}
-	want := []profile.LostBy{{Why: "lost", What: "hits", Spans: 2, Events: 7, Dur: 25}, {Why: "throttled", Spans: 1, Dur: 40}, {Why: "learning", Spans: 1}}
+	want := []profile.LostBy{{Why: "lost", What: "hits", Spans: 2, Events: 7, Dur: 25}, {Why: "throttled", Spans: 1, Events: 3, Dur: 40}, {Why: "learning", Spans: 1}}
 	if !slices.Equal(l.ByWhy, want) {
 		t.Errorf("by reason: %+v", l.ByWhy)
 	}

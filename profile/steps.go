@@ -123,10 +123,31 @@ func (p *replayer) stepEnd(q *proc, t *thread, m *trace.Mark) error {
 
 func (p *replayer) stepDone(t *thread, s *openStep, end int64) error {
 	s.Dur = end - s.Start
-	if s.Incomplete == "" && p.lostIn(s.Start, end) {
+	switch {
+	case s.Incomplete != "":
+	case p.lostIn(s.Start, end):
 		s.Incomplete = "events were lost in it"
+	case p.attachedIn(s.PID, s.Start, end):
+		s.Incomplete = "its probes were still being set"
+	case s.Graphs == 0 && p.h.Meta.Level != "step":
+		s.Incomplete = "none of its graphs was seen"
 	}
 	return p.sink.Step(s.Step)
+}
+
+// attachedIn tells whether probes of a process were set between two times: of a library that
+// was loaded while the step was under way, say.
+func (p *replayer) attachedIn(pid int32, from, to int64) bool {
+	q := p.procs[pid]
+	if q == nil {
+		return false
+	}
+	for _, t := range q.attached {
+		if t > from && t < to {
+			return true
+		}
+	}
+	return false
 }
 
 // lostIn tells whether operator or boundary events were lost between two times.

@@ -46,11 +46,7 @@ func (r *recorder) drain() error {
 	if err := r.losses(now); err != nil {
 		return err
 	}
-	for _, p := range r.ended {
-		p.att.Detach()
-		p.att.Release()
-	}
-	r.ended = r.ended[:0]
+	r.letGo()
 	if e.Complete {
 		if err := r.w.Drain(now); err != nil {
 			return err
@@ -64,6 +60,29 @@ func (r *recorder) drain() error {
 		r.opt.Progress(r.prog)
 	}
 	return nil
+}
+
+// letGo takes the probes of ended processes away, beside everything else: it takes long enough
+// for another process to load its engine meanwhile.
+func (r *recorder) letGo() {
+	for _, p := range r.ended {
+		p.att.Stop()
+		r.leaving.Add(1)
+		go func() {
+			defer r.leaving.Done()
+			p.att.Detach()
+			r.gone <- p.att
+		}()
+	}
+	r.ended = r.ended[:0]
+	for {
+		select {
+		case a := <-r.gone:
+			a.Release()
+		default:
+			return
+		}
+	}
 }
 
 func (r *recorder) find(pid int) *process {

@@ -170,8 +170,8 @@ func (r *recorder) backends(p *process, sched uint64) error {
 // reset forgets the program a process ran before exec: its probes went with its memory.
 func (r *recorder) reset(p *process) {
 	if p.att != nil {
-		p.att.Detach()
-		p.att.Release()
+		r.ended = append(r.ended, &process{pid: p.pid, att: p.att, index: p.index, decoder: p.decoder, plan: p.plan})
+		p.att.Stop()
 	}
 	*p = *newProcess(p.pid)
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,6 +38,8 @@ type recorder struct {
 	procs   map[int]*process
 	looked  map[int]Looked // processes that ended without an engine
 	ended   []*process     // whose last events may still lie in the rings
+	leaving sync.WaitGroup // their probes being taken away
+	gone    chan *probe.Attachment
 	dirty   map[int]bool
 	shapes  assembler
 	threads map[int32]bool
@@ -62,13 +65,17 @@ type recorder struct {
 // *trace.WriteError.
 func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
-		dirty: make(map[int]bool), threads: make(map[int32]bool), began: time.Now()}
+		dirty: make(map[int]bool), threads: make(map[int32]bool), began: time.Now(),
+		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
 	var err error
 	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched}); err != nil {
 		return res, err
 	}
-	defer r.session.Close()
+	defer func() {
+		r.leaving.Wait()
+		r.session.Close()
+	}()
 	if r.watch, err = target.NewWatcher(); err != nil {
 		r.watch = target.NewPollWatcher(err.Error())
 	}
@@ -274,7 +281,7 @@ func (r *recorder) happened(ev target.Event) error {
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
-		if r.engine.Dull(ev.Dev, ev.Inode) {
+		if ev.Inode == 0 || r.engine.Dull(ev.Dev, ev.Inode) { // no file, or none of interest
 			return nil
 		}
 		r.dirty[ev.PID] = true

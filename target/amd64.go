@@ -86,25 +86,24 @@ func init() {
 
 // x86 is the raw shape of an instruction.
 type x86 struct {
-	n       int   // length
-	op      uint8 // opcode byte
-	mapNo   uint8 // 0 one-byte, 1 0f, 2 0f38, 3 0f3a, 4.. as EVEX and XOP number them
-	modrm   uint8
-	hasMod  bool
-	vector  bool // VEX, EVEX or XOP
-	rex     uint8
-	opSize  bool // 66
-	adSize  bool // 67
-	rep     uint8
-	badPfx  bool // LOCK or a segment override that uprobes refuse (CS, DS, ES, SS)
-	dispAt  int  // where the displacement or immediate starts
-	ripRel  bool
-	disp    int32
-	immAt   int
-	immLen  int
-	nPrefix int // legacy prefixes
-	jmpAbs  bool
-	rex2    bool
+	n      int   // length
+	op     uint8 // opcode byte
+	mapNo  uint8 // 0 one-byte, 1 0f, 2 0f38, 3 0f3a, 4.. as EVEX and XOP number them
+	modrm  uint8
+	hasMod bool
+	vector bool // VEX, EVEX or XOP
+	rex    uint8
+	opSize bool // 66
+	adSize bool // 67
+	rep    uint8
+	badPfx bool // LOCK or a segment override that uprobes refuse (CS, DS, ES, SS)
+	dispAt int  // where the displacement or immediate starts
+	ripRel bool
+	disp   int32
+	immAt  int
+	immLen int
+	jmpAbs bool
+	rex2   bool
 }
 
 // cutter reads bytes and remembers having run out.
@@ -159,7 +158,6 @@ prefixes:
 			// A REX prefix counts only directly before the opcode.
 			nb := c.peek()
 			if isLegacyPrefix(nb) || nb&0xf0 == 0x40 {
-				x.nPrefix++
 				continue
 			}
 			x.rex = b
@@ -169,7 +167,6 @@ prefixes:
 			}
 			break prefixes
 		}
-		x.nPrefix++
 	}
 	if err := x.opcode(&c, b); err != nil {
 		if c.bad {
@@ -205,8 +202,8 @@ func (x *x86) opcode(c *cutter, b uint8) error {
 	w := x.rex&8 != 0
 	switch {
 	case b == 0x62 && x.rex == 0: // EVEX
-		p0, p1, p2 := c.next(), c.next(), c.next()
-		_ = p2
+		p0, p1 := c.next(), c.next()
+		c.next()
 		x.vector, x.mapNo = true, p0&7
 		w = p1&0x80 != 0
 		x.op = c.next()

@@ -63,13 +63,13 @@ func (e *ELF) callees() (*callIndex, error) {
 	return x, nil
 }
 
-// scan collects the calls of a stretch of code, and the jumps that leave it or go
-// to its start (tail calls). Without sections (named false) a jump through a slot can be
+// scan collects the calls of a stretch of code, and the jumps that leave it (tail calls; a
+// jump to its own start is a loop). Without sections (named false) a jump through a slot can be
 // one of the linkage table's own stubs and is left out.
 func (x *callIndex) scan(arch Arch, code []byte, addr uint64, named bool) {
 	end := addr + uint64(len(code))
 	add := func(target, from uint64, call bool) {
-		if call || target <= addr || target >= end {
+		if call || target < addr || target >= end {
 			x.direct = append(x.direct, edge{target, from})
 		}
 	}

@@ -75,12 +75,12 @@ func TestELFSymbols(t *testing.T) {
 		}
 		want := "caller exported"
 		if s.sections {
-			want = "caller local exported __alias slotcaller"
+			want = "caller local __local_alias exported __alias slotcaller"
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("symbols %q, want %q", got, want)
 		}
-		if y, ok := e.Lookup("exported"); !ok || y.Addr != specCode+0x60 || y.Size != 5 || !y.Func || !y.Exported || !y.Defined {
+		if y, ok := e.Lookup("exported"); !ok || y.Addr != specCode+0x60 || y.Size != 0x100 || !y.Func || !y.Exported || !y.Defined {
 			t.Errorf("%+v, %v", y, ok)
 		}
 		if y, ok := e.Lookup("local"); ok != s.sections || y.Exported {
@@ -111,9 +111,9 @@ func TestELFFunctions(t *testing.T) {
 		for _, f := range fs {
 			got = append(got, fmt.Sprintf("%s %x-%x %v", f.Name, f.Start-specCode, f.End-specCode, f.Unwind))
 		}
-		want := []string{"caller 0-1d true", "local 40-41 true", "exported 60-65 false", "slotcaller c0-c7 true"}
+		want := []string{"caller 0-1d true", "local 40-41 true", "exported 60-80 false", "slotcaller c0-c9 true"}
 		if !s.sections { // no names but the dynamic ones, and nothing tells the stubs from code
-			want = []string{"caller 0-1d true", " 40-41 true", "exported 60-65 false", " 80-c0 true", " c0-c7 true"}
+			want = []string{"caller 0-1d true", " 40-41 true", "exported 60-80 false", " 80-c0 true", " c0-c9 true"}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
@@ -159,6 +159,9 @@ func TestELFCalls(t *testing.T) {
 			if got, err := e.Calls(name); err != nil || !slices.Equal(got, want) {
 				t.Errorf("calls of %s: %#x, %v; want %#x", name, got, err, want)
 			}
+		}
+		if got, err := e.CallsTo(specCode + 0xc0); err != nil || len(got) != 0 {
+			t.Errorf("a loop is a call: %#x, %v", got, err)
 		}
 		if got, err := e.Calls("local"); s.sections && (err != nil || !slices.Equal(got, local)) {
 			t.Errorf("calls of local: %#x, %v", got, err)

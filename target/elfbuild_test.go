@@ -27,7 +27,7 @@ const (
 //
 //	caller 0x00: calls local, ext (through its stub), exported (through its stub); tail-jumps to local
 //	local  0x40: returns; unnamed without .symtab
-//	exported 0x60: returns
+//	exported 0x60: returns; its symbol claims more than there is room for
 //	stubs 0x80 (ext), 0xa0 (exported)
 //	slotcaller 0xc0: x86-64 calls ext through its slot
 //
@@ -77,7 +77,7 @@ func (s elfSpec) code() []byte {
 		}
 		stub(0x80, slotExt, false)
 		stub(0xa0, slotExported, true)
-		word(0xc0, 0xd65f03c0)
+		word(0xc0, 0xd65f03c0, branch(0x14000000, 4, 0))
 		return l.b
 	}
 	rel := func(op []byte, at, to int) {
@@ -95,7 +95,7 @@ func (s elfSpec) code() []byte {
 	l.put(0xa0, []byte{0xf3, 0x0f, 0x1e, 0xfa})     // endbr64; bnd jmp *slot(%rip)
 	rel([]byte{0xf2, 0xff, 0x25}, 0xa4, slotExported-specCode)
 	rel([]byte{0xff, 0x15}, 0xc0, slotExt-specCode) // call *slot(%rip)
-	l.put(0xc6, []byte{0xc3})
+	l.put(0xc6, []byte{0xeb, 0xf8, 0xc3})           // a loop to its start
 	return l.b
 }
 
@@ -126,7 +126,7 @@ func (s elfSpec) build() []byte {
 	const fn, global = 2, 1 << 4
 	soname, needed := str("libtiny.so.1"), str("libc.so.6")
 	dynsyms := append(sym(0, 0, 0, 0, 0), sym(int(str("ext")), global|fn, 0, 0, 0)...)
-	dynsyms = append(dynsyms, sym(int(str("exported")), global|fn, 1, specCode+0x60, 5)...)
+	dynsyms = append(dynsyms, sym(int(str("exported")), global|fn, 1, specCode+0x60, 0x100)...)
 	dynsyms = append(dynsyms, sym(int(str("caller")), global|fn, 1, specCode, 0x1d)...)
 	nsyms := uint32(4)
 	const symAt, strAt, hashAt, relaAt, jmprelAt, dynAt, noteAt, ehAt, hdrAt = 0x300, 0x400, 0x500, 0x600, 0x680, 0x700, 0x800, 0x900, 0xa00
@@ -160,7 +160,7 @@ func (s elfSpec) build() []byte {
 		cie = append(cie, 0)
 	}
 	eh := append(u32s(uint32(len(cie))), cie...)
-	for _, f := range [][2]uint32{{specCode, 0x1d}, {specCode + 0x40, 1}, {specCode + 0x80, 0x40}, {specCode + 0xc0, 7}} {
+	for _, f := range [][2]uint32{{specCode, 0x1d}, {specCode + 0x40, 1}, {specCode + 0x80, 0x40}, {specCode + 0xc0, 9}} {
 		at := uint32(ehAt + len(eh))
 		eh = append(eh, u32s(16, at+4-ehAt, f[0]-(at+8), f[1], 0)...)
 	}
@@ -179,8 +179,9 @@ func (s elfSpec) build() []byte {
 		symtab := append(sym(0, 0, 0, 0, 0), sym(int(str("local")), fn, 1, specCode+0x40, 1)...)
 		symtab = append(symtab, sym(int(str("exported@@TINY_1.0")), global|fn, 1, specCode+0x60, 5)...)
 		symtab = append(symtab, sym(int(str("__alias")), global|fn, 1, specCode+0x60, 5)...)
+		symtab = append(symtab, sym(int(str("__local_alias")), fn, 1, specCode+0x40, 1)...)
 		symtab = append(symtab, sym(int(str("$x")), 0, 1, specCode, 0)...)
-		symtab = append(symtab, sym(int(str("slotcaller")), fn, 1, specCode+0xc0, 7)...)
+		symtab = append(symtab, sym(int(str("slotcaller")), fn, 1, specCode+0xc0, 9)...)
 		l.put(0x2000, symtab)
 		names := "\x00"
 		sect := func(name string, typ elf.SectionType, flags elf.SectionFlag, addr, off, size uint64, link uint32) []byte {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,12 @@ import (
 
 // The test executable is also the program that tests look at: with PROFINFER_TEST_HELPER
 // set it does that instead of testing.
+func init() {
+	if os.Getenv("PROFINFER_TEST_HELPER") != "" {
+		runtime.LockOSThread() // the main goroutine keeps the main thread, others get other threads
+	}
+}
+
 func TestMain(m *testing.M) {
 	if mode := os.Getenv("PROFINFER_TEST_HELPER"); mode != "" {
 		if err := helper(mode); err != nil {
@@ -71,27 +78,14 @@ func helper(mode string) error {
 				return err
 			}
 			got := make(chan error)
-			go func() {
-				for {
-					runtime.LockOSThread()
-					if unix.Gettid() != unix.Getpid() {
-						break
-					}
-					go func() {}() // keep the main thread, try the next
-					hold := make(chan bool)
-					go func() {
-						runtime.LockOSThread()
-						hold <- true
-						if unix.Gettid() != unix.Getpid() {
-							got <- syscall.Exec(shell, []string{"sh", "-c", arg}, os.Environ())
-						}
-					}()
-					<-hold
-					select {}
-				}
-				got <- syscall.Exec(shell, []string{"sh", "-c", arg}, os.Environ())
-			}()
+			go func() { got <- syscall.Exec(shell, []string{"sh", "-c", arg}, os.Environ()) }()
 			return <-got
+		case "mainexit": // the main thread ends, the process a while later
+			go func() {
+				time.Sleep(300 * time.Millisecond)
+				os.Exit(0)
+			}()
+			_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
 		case "exit":
 			return nil
 		}

@@ -197,22 +197,45 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 		}
 		return nil, "", fmt.Errorf("%s, which process %d has mapped, was removed or replaced since; reading it through %s failed (needs root or CAP_CHECKPOINT_RESTORE, and CAP_DAC_READ_SEARCH where the process is another user's): %w", m.Path, pid, link, err)
 	}
-	byName := fmt.Sprintf("/proc/%d/root%s", pid, m.Path)
-	f, nerr := openRegular(byName)
-	if nerr != nil {
-		if perr := alive(pid); perr != nil {
-			return nil, "", perr
+	var nerr error
+	other := false // a file of that name is another one
+	for _, name := range namesOf(pid, m.Path) {
+		f, e := openRegular(name)
+		if e != nil {
+			if nerr == nil || errors.Is(nerr, fs.ErrNotExist) {
+				nerr = e
+			}
+			continue
 		}
-		if errors.Is(nerr, fs.ErrPermission) {
-			return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: of another user or protected, needs root or CAP_SYS_PTRACE: %w", m.Path, pid, plain(nerr))
+		if sameFile(f, m) {
+			return f, name, nil
 		}
-		return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: %w; nor through %s: %w", m.Path, pid, nerr, link, err)
-	}
-	if !sameFile(f, m) {
 		f.Close()
-		return nil, "", fmt.Errorf("%s is not the file that process %d has mapped: it was replaced since; reading the old one through %s failed (needs root or CAP_CHECKPOINT_RESTORE, and CAP_DAC_READ_SEARCH where the process is another user's): %w", m.Path, pid, link, err)
+		other = true
 	}
-	return f, byName, nil
+	if perr := alive(pid); perr != nil {
+		return nil, "", perr
+	}
+	switch {
+	case other:
+		return nil, "", fmt.Errorf("%s is not the file that process %d has mapped: it was replaced since; reading the old one through %s failed (needs root or CAP_CHECKPOINT_RESTORE, and CAP_DAC_READ_SEARCH where the process is another user's): %w", m.Path, pid, link, err)
+	case errors.Is(nerr, fs.ErrPermission):
+		return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: of another user or protected, needs root or CAP_SYS_PTRACE: %w", m.Path, pid, plain(nerr))
+	}
+	return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: %w; nor through %s: %w", m.Path, pid, nerr, link, err)
+}
+
+// namesOf lists where a file that maps shows can be opened: maps writes paths of the reader's
+// mount namespace as its root sees them, others as their own namespace does.
+func namesOf(pid int, path string) []string {
+	root := fmt.Sprintf("/proc/%d/root", pid)
+	names := []string{root + path}
+	if r, err := os.Readlink(root); err == nil && r != "/" {
+		if inside, ok := strings.CutPrefix(path, r+"/"); ok { // a chroot
+			names = append(names, root+"/"+inside)
+		}
+	}
+	return append(names, path)
 }
 
 func orAnon(p string) string {

@@ -29,6 +29,7 @@ func TestParseMapping(t *testing.T) {
 		{"7ffc0000-7ffd0000 rw-p 00000000 00:00 0                          [stack]",
 			Mapping{0x7ffc0000, 0x7ffd0000, 0, 0, 0, "[stack]", "rw-p", false}},
 		{"7ffc0000-7ffd0000 rw-p 00000000 00:00 0 ", Mapping{0x7ffc0000, 0x7ffd0000, 0, 0, 0, "", "rw-p", false}},
+		{"1000-2000 r-xp 00000000 103:12345 7 /x", Mapping{0x1000, 0x2000, 0, unix.Mkdev(0x103, 0x12345), 7, "/x", "r-xp", false}},
 		{`1000-2000 r--s 00000000 00:01 7 /memfd:a\012b (deleted)`, Mapping{0x1000, 0x2000, 0, 1, 7, "/memfd:a\nb", "r--s", true}},
 	} {
 		got, err := parseMapping(c.line)
@@ -40,6 +41,20 @@ func TestParseMapping(t *testing.T) {
 		if m, err := parseMapping(s); err == nil {
 			t.Errorf("%q was read as %+v", s, m)
 		}
+	}
+}
+
+func TestExecutableFiles(t *testing.T) {
+	maps := []Mapping{
+		{Start: 1, Dev: 1, Inode: 5, Perms: "r--p"}, {Start: 2, Dev: 1, Inode: 5, Perms: "r-xp"}, {Start: 3, Dev: 1, Inode: 5, Perms: "rwxp"},
+		{Start: 4, Dev: 2, Inode: 5, Perms: "r-xp"}, {Start: 5, Inode: 0, Perms: "r-xp", Path: "[vdso]"}, {Start: 6, Dev: 1, Inode: 6, Perms: "r-"},
+	}
+	var got []uint64
+	for _, m := range ExecutableFiles(maps) {
+		got = append(got, m.Start)
+	}
+	if !slices.Equal(got, []uint64{2, 4}) {
+		t.Errorf("%v, want those at 2 and 4", got)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // verbs are the program's commands, in the order of its help.
-var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, demoCommand}
+var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, demoCommand, doctorCommand}
 
 func recordCommand() *cobra.Command {
 	opt := record.Options{}

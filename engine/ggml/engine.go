@@ -67,18 +67,24 @@ func (g *Engine) files(pid int) (files []OpenedFile, refused []error, closeAll f
 		if g.dull[id] {
 			continue
 		}
-		f, err := openMapping(pid, m, &closers)
+		fd, open, err := target.OpenMapped(pid, m)
 		if errors.Is(err, fs.ErrPermission) {
 			refused = append(refused, err)
 			continue
 		}
-		if err != nil || Parts(f.ELF) == 0 {
+		if err != nil {
+			continue // it was unmapped, or the process ended: that says nothing of the file
+		}
+		closers = append(closers, fd.Close)
+		elf, err := target.OpenELF(fd, m.Path)
+		if err != nil || Parts(elf) == 0 {
 			if len(g.dull) >= maxDull {
 				clear(g.dull)
 			}
 			g.dull[id] = true
 			continue
 		}
+		f := OpenedFile{ELF: elf, File: engine.File{Path: m.Path, BuildID: elf.BuildID(), Inode: m.Inode, Dev: m.Dev, Open: open}}
 		files = append(files, f)
 	}
 	if len(files) == 0 {

@@ -239,7 +239,7 @@ func (f *llamaFacts) extStride(l *lib, run func(string, uint64, func(*machine) u
 	b.stride = engine.Absent
 }
 
-var versionInName = regexp.MustCompile(`lib(?:llama|whisper)(?:\.so)?\.v?(b?[0-9][0-9a-z.]*?)(?:\.so)?$`)
+var versionInName = regexp.MustCompile(`lib(?:llama|whisper)(?:\.so)?\.v?(b?[0-9][0-9a-z]*(?:\.[0-9][0-9a-z]*)*)(?:\.so(?:\.[0-9]+)*)?$`)
 
 // readVersion asks the library for its version, or else its file's name (libllama.b6301.so,
 // libllama.so.0.7.0).

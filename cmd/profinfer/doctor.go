@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/profinfer/profinfer/doctor"
+	"github.com/profinfer/profinfer/views/terminal"
+
+	doctorview "github.com/profinfer/profinfer/views/doctor"
+)
+
+func doctorCommand() *cobra.Command {
+	var opt doctor.Options
+	var json, log bool
+	c := &cobra.Command{
+		Use:   "doctor [-p PID | FILE...]",
+		Short: "Say whether profinfer can record here, and what it finds in an engine",
+		Long: `Doctor says whether profinfer can record on this machine and what is degraded. With a process or ELF files it
+shows the engine that it finds, where it would be probed, at what cost, and how each layout was found. Files
+are taken together: give all libraries of an engine, or the one program that has it linked in.
+
+Exit status: 0 where it can record, 4 where something needed is missing.`,
+		Example: `  profinfer doctor
+  profinfer doctor -p $(pidof llama-server)
+  profinfer doctor libggml-base.so libggml-cpu-haswell.so libllama.so`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			set := c.Flags().Changed("pid")
+			if len(args) > 0 && set {
+				return usage("doctor takes either -p PID or files, not both")
+			}
+			if set && opt.PID <= 0 {
+				return usage("-p takes the number of a process, not %d", opt.PID)
+			}
+			opt.Files, opt.Version = args, version()
+			return doDoctor(opt, json, log)
+		},
+	}
+	f := c.Flags()
+	f.IntVarP(&opt.PID, "pid", "p", 0, "look at this process")
+	f.BoolVar(&json, "json", false, "as JSON")
+	f.BoolVar(&log, "verifier-log", false, "with what the kernel's verifier says of programs that it refuses")
+	return c
+}
+
+func doDoctor(opt doctor.Options, json, log bool) error {
+	r, err := doctor.Run(opt)
+	if err != nil {
+		return err
+	}
+	if !log {
+		r.VerifierLog = ""
+	}
+	w := bufio.NewWriter(os.Stdout)
+	if json {
+		err = doctorview.JSON(w, r)
+	} else {
+		o := terminal.Detect(os.Stdout)
+		o.Verbose = log
+		err = doctorview.Text(w, r, o)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil && !r.Verdict.OK {
+		return &statusError{statusMissing, nil}
+	}
+	return err
+}

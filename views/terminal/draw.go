@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+// What other views draw with. Text that is given to these is safe already (see [Clean]).
+
+// Bold, Dim, Warn and Bad style text where there is colour.
+func (o *Options) Bold(s string) string { return o.style(s, bold) }
+
+// Dim is for what matters less.
+func (o *Options) Dim(s string) string { return o.style(s, dim) }
+
+// Warn is for what is degraded.
+func (o *Options) Warn(s string) string { return o.style(s, warn) }
+
+// Bad is for what is missing.
+func (o *Options) Bad(s string) string { return o.style(s, bad) }
+
+// Clean makes text safe for this terminal.
+func (o *Options) Clean(s string) string { return o.clean(s) }
+
+// Columns returns how many columns s takes.
+func Columns(s string) int { return textWidth(s) }
+
+// Wrap breaks text at spaces into lines of at most width columns (0: no limit); later lines are indented.
+func Wrap(text string, width, indent int) []string { return wrap(text, width, indent) }
+
+// CutMiddle shortens s to width columns.
+func (o *Options) CutMiddle(s string, width int) string { return cutMiddle(s, width, o.ellipsis()) }
