@@ -39,10 +39,11 @@ func (r *Report) privileges(p probe.Privileges) {
 	} else if c.Found == "" {
 		c.Found = "none of " + strings.Join(names(probe.Capabilities()), ", ")
 	}
-	if l := p.Lacks(probe.NeedOwn...); len(l) > 0 {
+	least := probe.Need()
+	if l := p.Lacks(least...); len(l) > 0 {
 		c.State = Missing
 		c.Means = "nothing can be recorded without " + list(l)
-		c.Remedy = p.Grant(probe.NeedOwn...)
+		c.Remedy = p.Grant(least...)
 	}
 	r.add(c)
 	r.add(grade(p, "others' processes", "processes of every user can be recorded",
@@ -54,14 +55,14 @@ func (r *Report) privileges(p probe.Privileges) {
 	r.add(grade(p, "replaced files", "can be read through /proc/PID/map_files", replaced, probe.NeedReplaced))
 	r.add(grade(p, "own priority", "raised while recording",
 		"with all CPUs busy, profinfer may look at a new library after its first use, or empty a ring too late", []probe.Capability{probe.CapSysNice}))
-	all := slices.Concat(probe.NeedOwn, probe.NeedOthers, probe.NeedReplaced, []probe.Capability{probe.CapSysNice})
+	all := slices.Concat(least, probe.NeedOthers, probe.NeedReplaced, []probe.Capability{probe.CapSysNice})
 	if cmd := p.Setcap(all...); cmd != "" && len(p.Lacks(all...)) > 0 {
 		r.add(Check{Name: "setcap", State: Note, Found: "all of these capabilities for this program, whoever runs it: " + cmd})
 	}
 	r.add(sandbox(p))
 	r.add(lockdown(p))
 	r.add(ptraceScope(p))
-	r.add(Check{Name: "sysctl", State: Note, Found: fmt.Sprintf("kernel.unprivileged_bpf_disabled %s, kernel.perf_event_paranoid %s: no matter with cap_bpf and cap_perfmon",
+	r.add(Check{Name: "sysctl", State: Note, Found: fmt.Sprintf("kernel.unprivileged_bpf_disabled %s, kernel.perf_event_paranoid %s: no matter with the capabilities above",
 		sysctl("unprivileged_bpf_disabled"), sysctl("perf_event_paranoid"))})
 }
 

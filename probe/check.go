@@ -84,12 +84,13 @@ func privilege(what string, err error) error {
 // refused says why the kernel may have refused, most likely first.
 func (p Privileges) refused(what string) (text, remedy string) {
 	text = what + " is not permitted"
-	lacks := p.Lacks(NeedOwn...)
+	least := Need()
+	lacks := p.Lacks(least...)
 	switch {
 	case p.OwnUserNS:
-		return text + ": the capabilities of a user namespace (a rootless container) do not count", p.Grant(NeedOwn...)
+		return text + ": the capabilities of a user namespace (a rootless container) do not count", p.Grant(least...)
 	case len(lacks) > 0:
-		return text + ": there is no " + strings.ReplaceAll(Names(lacks), ",", " and no "), p.Grant(NeedOwn...)
+		return text + ": there is no " + strings.ReplaceAll(Names(lacks), ",", " and no "), p.Grant(least...)
 	case p.Seccomp:
 		return text + ", although the capabilities are there: a seccomp filter (of a container or service) refuses bpf or perf_event_open",
 			"run it outside, or start the container with --security-opt seccomp=unconfined"

@@ -172,16 +172,29 @@ func Names(caps []Capability) string {
 	return strings.Join(s, ",")
 }
 
-// What it takes. Measured by recording with just these (Linux 6.18).
+// What it takes besides [Need]. Measured by recording with just these (Linux 6.18).
 var (
-	// NeedOwn is needed to record anything: programs, probes, the watch over processes.
-	NeedOwn = []Capability{CapBPF, CapPerfmon}
-	// NeedOthers is needed besides to record processes of other users.
+	// NeedOthers is needed to record processes of other users.
 	NeedOthers = []Capability{CapSysPtrace}
-	// NeedReplaced is needed besides to read files that a process has mapped and that were
+	// NeedReplaced is needed to read files that a process has mapped and that were
 	// replaced since; of another user's process both of them.
 	NeedReplaced = []Capability{CapCheckpointRestore, CapDACReadSearch}
 )
+
+// Need is what recording anything takes: programs, probes, the watch over processes. Single uprobe
+// links, where there is no better, ask for all of cap_sys_admin (perf_uprobe_event_init).
+func Need() []Capability {
+	f, unused := Multi()
+	_, v := Release()
+	return need(f.Absent(v) || unused != "" || multiMissesThreads(v))
+}
+
+func need(single bool) []Capability {
+	if single {
+		return []Capability{CapSysAdmin}
+	}
+	return []Capability{CapBPF, CapPerfmon}
+}
 
 // Setcap is the command that gives this very program capabilities; empty where it would be of no use.
 func (p Privileges) Setcap(caps ...Capability) string {
@@ -226,9 +239,10 @@ func (p Privileges) unreachable(caps []Capability) (out []Capability) {
 // file had.
 func (p Privileges) with(caps []Capability) []Capability {
 	var out []Capability
+	least := Need()
 	for _, c := range Capabilities() {
-		has := false
-		if has || slices.Contains(caps, c) || slices.Contains(NeedOwn, c) {
+		has := p.UID != 0 && c != CapSysAdmin && p.Effective>>c&1 != 0
+		if has || slices.Contains(caps, c) || slices.Contains(least, c) {
 			out = append(out, c)
 		}
 	}

@@ -78,6 +78,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+func TestNeed(t *testing.T) {
+	if got := Names(need(false)); got != "cap_bpf,cap_perfmon" {
+		t.Error(got)
+	}
+	if got := Names(need(true)); got != "cap_sys_admin" {
+		t.Error(got)
+	}
+}
+
 func TestLockdown(t *testing.T) {
 	for in, want := range map[string]string{"none [integrity] confidentiality\n": "integrity", "[none] integrity": "none", "": "", "none": "", "[": ""} {
 		if got := parseLockdown(in); got != want {

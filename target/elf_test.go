@@ -402,7 +402,8 @@ func TestELFEngines(t *testing.T) {
 				t.Fatalf("%s: %+v after %+v", f, fn, fs[i-1])
 			}
 		}
-		if unwind < len(fs)*9/10 {
+		// small libraries are a few functions and as many of the C runtime's, which have none
+		if unwind+8 < len(fs)*9/10 {
 			t.Errorf("%s: only %d of %d functions have unwind information", f, unwind, len(fs))
 		}
 		if e.BuildID() == "" && e.Soname() == "" {
