@@ -24,6 +24,9 @@ type Attachment struct {
 	layout  uint32
 	links   []link.Link
 	stopped bool
+	// Ready is when the latest probe stood that a step's parts are seen by: of a step that began
+	// later all is seen.
+	Ready int64
 	// Sites are those attached so far, by the index that marks carry.
 	Sites map[uint32]engine.Site
 }
@@ -104,6 +107,9 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 	for _, k := range order {
 		if err := a.attachGroup(files[k.file], k, groups[k]); err != nil {
 			return err
+		}
+		if k.role != engine.RoleStepBegin {
+			a.Ready = Now()
 		}
 	}
 	return nil

@@ -41,7 +41,8 @@ type Step struct {
 // Graph is one execution of a graph on one backend.
 type Graph struct {
 	ID      int64
-	Step    int64 // 0: in no step
+	Step    int64  // 0: in no step
+	Ctx     uint64 // the engine context of its step; 0: in no step
 	PID     int32
 	TID     int32
 	Split   int // its number in the scheduler's run, from 0

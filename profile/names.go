@@ -3,6 +3,7 @@
 package profile
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,11 @@ func nameShape(nodes []trace.Node) *shapeNames {
 		}
 		unnamed[i] = base == "" || isDefaultName(base)
 	}
-	s.fromNeighbours(nodes, unnamed)
+	// Where the engine names no layer at all (whisper.cpp), everything is the neighbour of everything:
+	// one attention would spread over the whole graph.
+	if slices.ContainsFunc(s.layer, func(l int) bool { return l >= 0 }) {
+		s.fromNeighbours(nodes, unnamed)
+	}
 	for i := range s.block {
 		if s.block[i] == "" {
 			s.block[i] = BlockOther

@@ -75,6 +75,9 @@ type proc struct {
 	open    []*exec
 	// when probes were set: at the beginning, and for each library that came later
 	attached []int64
+	// when graphs of backends other than the CPU were first watched: what their functions are is
+	// known only once a scheduler ran
+	backends int64
 }
 
 // thread is one thread during replay.
@@ -189,6 +192,11 @@ func (p *replayer) block(b trace.Block) error {
 func (p *replayer) process(i *trace.Process) {
 	q := p.proc(i.PID)
 	info := *i
+	for k := range info.Sites {
+		if s := &info.Sites[k]; s.Role == "graph begin" && s.Backend != "CPU" && (q.info == nil || k >= len(q.info.Sites)) {
+			q.backends = i.Attached
+		}
+	}
 	q.info = &info
 	if n := len(q.attached); i.Attached != 0 && (n == 0 || q.attached[n-1] != i.Attached) {
 		q.attached = append(q.attached, i.Attached)

@@ -124,8 +124,8 @@ type TypeMix struct {
 	Bytes   *int64 `json:"bytes"`
 }
 
-// PhaseStat is what the steps of one phase did. Operators and gap make up the time of the
-// steps: OpsDur - Overlap + Gap = Dur.
+// PhaseStat is what the steps of one phase did. Operators, graphs of backends whose operators
+// cannot be seen, and gap make up the time of the steps: OpsDur - Overlap + BackendDur + Gap = Dur.
 type PhaseStat struct {
 	Phase string `json:"phase"` // prefill, decode, encode, unknown
 	// Model is the index in Stat.Models of the model computed; nil if it is not known. Steps of
@@ -150,12 +150,17 @@ type PhaseStat struct {
 	Ops     int64  `json:"operators"`
 	OpsDur  *int64 `json:"operators_ns"` // nil: operators were not recorded
 	Overlap *int64 `json:"overlap_ns"`   // operators that ran at the same time count twice in OpsDur
-	Gap     *int64 `json:"gap_ns"`       // time in the steps outside operators
+	Gap     *int64 `json:"gap_ns"`       // time in the steps outside operators and such graphs
+	// BackendDur is the time in which such a graph ran and no operator; nil if there was none.
+	// Backends are its parts, the longest first.
+	BackendDur *int64        `json:"backends_ns"`
+	Backends   []BackendStat `json:"backends"`
 	// Shares of Dur.
 	MatMul   *float64 `json:"matmul_share"` // products with weights
 	Attn     *float64 `json:"attn_share"`   // attention itself: scores, softmax, values
 	Other    *float64 `json:"other_share"`
 	GapShare *float64 `json:"gap_share"`
+	Backend  *float64 `json:"backends_share"`
 	// Shares of the threads' time in operators.
 	Wait       *float64  `json:"wait_share"`
 	OffCPU     *float64  `json:"off_cpu_share"`
@@ -164,6 +169,15 @@ type PhaseStat struct {
 	Rows       []StatRow `json:"rows"`
 	Rest       *StatRow  `json:"rest"`      // what Top left out
 	RestRows   int       `json:"rest_rows"` // how many rows that is
+}
+
+// BackendStat sums up one backend's graphs, of which no operator was seen. The time of a graph is that
+// of the call that runs it or hands it over: a device can compute on after it.
+type BackendStat struct {
+	Backend string   `json:"backend"` // "Vulkan", "BLAS", "RPC"
+	Graphs  int64    `json:"graphs"`
+	Dur     int64    `json:"dur_ns"`
+	Share   *float64 `json:"share"` // of the phase's time in steps
 }
 
 // OutsideStat are operators that ran in no step.

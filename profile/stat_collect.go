@@ -3,6 +3,8 @@
 package profile
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/profinfer/profinfer/trace"
@@ -29,7 +31,8 @@ type statState struct {
 	part    map[groupKey]*group
 	outside group
 	pending map[*Step][]*Op
-	kept    int // operators in pending
+	graphs  map[int64][]backendGraph // by number of the step under way
+	kept    int                      // operators in pending
 	procs   map[int32]*procStat
 	seqs    map[seqKey]*sequence
 	ttft    ttftStat
@@ -91,9 +94,19 @@ type group struct {
 	threads                       map[int32]*threadSum
 	dropped                       int64
 	spans                         []span // of the step being folded
+	backends                      map[string]*backendSum
+	elsewhere                     int64 // covered by graphs of backends and no operator
 }
 
 type span struct{ from, to int64 }
+
+// backendGraph is a graph of which no operator was seen, as other backends than the CPU run them.
+type backendGraph struct {
+	backend string
+	span
+}
+
+type backendSum struct{ graphs, dur int64 }
 
 type threadSum struct {
 	pid                         int32
@@ -201,10 +214,18 @@ func (b *statState) Graph(g *Graph) error {
 		b.lost.PartShapes++
 	}
 	if g.Shape != nil {
-		b.models.see(g.PID, 0, g.Shape)
+		b.models.see(g.PID, g.Ctx, g.Shape)
 	}
 	if g.Aborted {
 		b.lost.Aborted++
+	}
+	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+		if b.graphs == nil || len(b.graphs) >= maxPending { // of steps that never ended
+			b.graphs = map[int64][]backendGraph{}
+		}
+		if s := b.graphs[g.Step]; len(s) < maxPending {
+			b.graphs[g.Step] = append(s, backendGraph{g.Backend, span{g.Start, g.Start + g.Dur}})
+		}
 	}
 	return nil
 }
@@ -228,6 +249,8 @@ func (b *statState) Step(s *Step) error {
 	ops := b.pending[s]
 	delete(b.pending, s)
 	b.kept -= len(ops)
+	graphs := b.graphs[s.ID]
+	delete(b.graphs, s.ID)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}
@@ -241,6 +264,7 @@ func (b *statState) Step(s *Step) error {
 		g.stepMaxInstead = instead
 	}
 	b.fold(g, s, ops)
+	g.foldGraphs(graphs)
 	if b.opts.By == ByStep {
 		g.stepRow(s)
 	}
@@ -362,6 +386,42 @@ func (b *statState) fold(g *group, s *Step, ops []*Op) {
 		}
 		g.covered += max(0, c.to-c.from)
 	}
+}
+
+// foldGraphs adds the graphs of a step whose operators, folded before, left their spans. One
+// graph can run within another (a backend made of backends): no time counts twice.
+func (g *group) foldGraphs(graphs []backendGraph) {
+	if len(graphs) == 0 {
+		return
+	}
+	ops := union(g.spans)
+	for _, x := range graphs {
+		if g.backends == nil {
+			g.backends = map[string]*backendSum{}
+		}
+		e := g.backends[x.backend]
+		if e == nil {
+			e = &backendSum{}
+			g.backends[x.backend] = e
+		}
+		e.graphs++
+		e.dur += x.to - x.from
+		g.spans = append(g.spans, x.span)
+	}
+	g.elsewhere += union(g.spans) - ops
+}
+
+// union returns the time that at least one of the spans covers. It sorts them.
+func union(spans []span) (sum int64) {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var end int64
+	for _, s := range spans {
+		if from := max(s.from, end); s.to > from {
+			sum += s.to - from
+			end = s.to
+		}
+	}
+	return sum
 }
 
 // cover adds from..to to the spans of a step in which an operator ran. Operators come in the

@@ -245,8 +245,18 @@ func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
 			ps.PerTokenP95 = &v
 		}
 	}
+	ps.Backends = []BackendStat{}
+	for name, e := range g.backends {
+		ps.Backends = append(ps.Backends, BackendStat{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: share(e.dur, g.dur)})
+	}
+	slices.SortFunc(ps.Backends, func(a, b BackendStat) int {
+		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Backend, b.Backend))
+	})
+	if len(g.backends) > 0 {
+		ps.BackendDur, ps.Backend = &g.elsewhere, share(g.elsewhere, g.dur)
+	}
 	if g.ops > 0 {
-		overlap, gap := g.opsDur-g.covered, g.dur-g.covered
+		overlap, gap := g.opsDur-g.covered, g.dur-g.covered-g.elsewhere
 		ps.OpsDur, ps.Overlap, ps.Gap = &g.opsDur, &overlap, &gap
 		ps.MatMul, ps.Attn = share(g.matmul, g.dur), share(g.attn, g.dur)
 		ps.Other = share(g.opsDur-g.matmul-g.attn, g.dur)

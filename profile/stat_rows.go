@@ -149,6 +149,19 @@ func (g *group) merge(o *group) {
 	g.mmBytes += o.mmBytes
 	g.mmDur += o.mmDur
 	g.dropped += o.dropped
+	g.elsewhere += o.elsewhere
+	for name, e := range o.backends {
+		if g.backends == nil {
+			g.backends = map[string]*backendSum{}
+		}
+		to := g.backends[name]
+		if to == nil {
+			to = &backendSum{}
+			g.backends[name] = to
+		}
+		to.graphs += e.graphs
+		to.dur += e.dur
+	}
 	for key, r := range o.rows {
 		to := g.row(key)
 		if to.row.Calls == 0 && to.row.Dur == 0 {

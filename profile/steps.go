@@ -129,6 +129,8 @@ func (p *replayer) stepDone(t *thread, s *openStep, end int64) error {
 		s.Incomplete = "events were lost in it"
 	case p.attachedIn(s.PID, s.Start, end):
 		s.Incomplete = "its probes were still being set"
+	case p.procs[s.PID] != nil && s.Start < p.procs[s.PID].backends:
+		s.Incomplete = "graphs of other backends than the CPU were not watched yet"
 	case s.Graphs == 0 && p.h.Meta.Level != "step":
 		s.Incomplete = "none of its graphs was seen"
 	}
@@ -195,7 +197,7 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	g.Library = libraryOf(q, m.Site)
 	x := &exec{g: g, uid: m.UID, last: -1}
 	if s != nil {
-		x.step, g.Step = s, s.ID
+		x.step, g.Step, g.Ctx = s, s.ID, s.Ctx
 		s.Graphs++
 	}
 	if x.step != nil && len(t.steps) > 0 {

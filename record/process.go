@@ -144,7 +144,7 @@ func (r *recorder) describe(p *process, files []engine.File) {
 			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Entry: s.Entry, Phase: s.Phase,
 			Backend: s.Backend, Warning: s.Warning})
 	}
-	in.Attached = probe.Now()
+	in.Attached = p.att.Ready
 }
 
 // backends probes the graph functions of the backends of a scheduler seen for the first time.

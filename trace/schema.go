@@ -177,7 +177,7 @@ type Process struct {
 	Sites         []Site    `json:"sites"`
 	Findings      []Finding `json:"findings"`
 	Warnings      []string  `json:"warnings,omitempty"`
-	Attached      int64     `json:"attached_ns"` // when all its probes stood
+	Attached      int64     `json:"attached_ns"` // when the latest of its probes stood, but for those of steps' begins
 }
 
 // Thread is one thread seen.

@@ -56,6 +56,13 @@ func (p *page) phaseText(s *profile.Stat, f *profile.PhaseStat) string {
 	}
 	pieces := []piece{first, {*f.Attn, "in attention itself"},
 		{*f.Other, "in other operators"}, {*f.GapShare, "outside operators"}}
+	if len(f.Backends) > 0 && f.Backend != nil {
+		on := p.o.clean(f.Backends[0].Backend)
+		if len(f.Backends) > 1 {
+			on = "other backends"
+		}
+		pieces = append(pieces, piece{*f.Backend, "in graphs on " + on})
+	}
 	var said []string
 	for {
 		best := 0

@@ -244,6 +244,7 @@ func (p *page) phases(s *profile.Stat) {
 	matmul := t.col(column{title: "matmul", keep: 85})
 	attn := t.col(column{title: "attn", keep: 65})
 	other := t.col(column{title: "other", keep: 64})
+	elsewhere := t.col(column{title: backendTitle(s), keep: 82})
 	gap := t.col(column{title: "gaps", keep: 62})
 	wait := t.col(column{title: "wait", keep: 80})
 	off := t.col(column{title: "off-CPU", keep: 75})
@@ -262,12 +263,20 @@ func (p *page) phases(s *profile.Stat) {
 		matmul.add(percent(f.MatMul))
 		attn.add(percent(f.Attn))
 		other.add(percent(f.Other))
+		if len(f.Backends) > 0 {
+			elsewhere.add(percent(f.Backend))
+		} else {
+			elsewhere.add("")
+		}
 		gap.add(percent(f.GapShare))
 		wait.add(percent(f.Wait))
 		off.add(percent(f.OffCPU))
 	}
 	p.blank()
 	p.table(&t)
+	if backendTitle(s) != "" {
+		p.line("operators on other backends than the CPU cannot be seen; the time of a graph there is that of the call, a device can compute on after it", dim)
+	}
 	if q := s.TTFT; q.Sequences > 0 {
 		text := "first token after " + p.o.durationOf(q.Mean)
 		if q.Sequences > 1 {
@@ -279,6 +288,22 @@ func (p *page) phases(s *profile.Stat) {
 		}
 		p.line(text, dim)
 	}
+}
+
+// backendTitle names the backend whose graphs are seen without operators; empty if there is none.
+func backendTitle(s *profile.Stat) string {
+	title := ""
+	for i := range s.Phases {
+		for _, b := range s.Phases[i].Backends {
+			switch title {
+			case "", b.Backend:
+				title = b.Backend
+			default:
+				return "backends"
+			}
+		}
+	}
+	return title
 }
 
 // rows draws a phase's operators.
@@ -297,6 +322,13 @@ func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 		return
 	}
 	t := p.rowTable(s, phaseName(s, f)+", by "+string(s.By), f.Rows, f.Rest, f.RestRows, f.Steps)
+	if s.By != profile.ByThread && s.By != profile.ByStep {
+		for i := range f.Backends {
+			if b := &f.Backends[i]; b.Share != nil {
+				t.foot("(graphs on "+p.o.clean(b.Backend)+")", float64(b.Dur)/float64(f.Steps), *b.Share)
+			}
+		}
+	}
 	if f.Gap != nil && s.By != profile.ByThread && s.By != profile.ByStep && f.Dur > 0 {
 		gap := float64(*f.Gap)
 		part := gap / float64(f.Dur)
