@@ -129,6 +129,9 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 		case probe.MarkStepBegin:
 			r.prog.Steps++
 		case probe.MarkSchedBegin:
+			if !p.entries() { // each run of the scheduler is a step
+				r.prog.Steps++
+			}
 			if err := r.backends(p, m.Ctx); err != nil {
 				return err
 			}

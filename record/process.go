@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
@@ -29,8 +30,11 @@ type process struct {
 	scheds   map[uint64]bool // schedulers whose backends were looked up
 	warned   map[string]bool
 	decoder  engine.Decoder
-	looked   int64 // when its maps were last read, ns
-	computes bool  // a mark of it was seen
+	looked   int64     // when its maps were last read, ns
+	computes bool      // a mark of it was seen
+	found    time.Time // when it got its first plan
+	backed   bool      // the backends of one of its schedulers were looked up
+	lacks    []string  // warnings of those backends, which a new plan does not know
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.
@@ -47,6 +51,11 @@ func newProcess(pid int) *process {
 		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool)}
 }
 
+// entries tells whether calls of the engine that compute a batch are probed.
+func (p *process) entries() bool {
+	return p.plan != nil && slices.ContainsFunc(p.plan.Sites, func(s engine.Site) bool { return s.Role == engine.RoleStepBegin })
+}
+
 // update looks at what the process has mapped now and probes what is new.
 func (r *recorder) update(p *process) error {
 	p.looked = probe.Now()
@@ -58,6 +67,7 @@ func (r *recorder) update(p *process) error {
 		return nil // whoever it is has no engine, or not yet, or has ended
 	}
 	p.lookup = nil
+	plan.Warnings = append(plan.Warnings, p.lacks...)
 	if p.att == nil {
 		p.att, err = r.session.Process(p.pid, &plan.Layout)
 	} else {
@@ -65,6 +75,9 @@ func (r *recorder) update(p *process) error {
 	}
 	if err != nil {
 		return err
+	}
+	if p.plan == nil {
+		p.found = time.Now()
 	}
 	p.plan, p.decoder = plan, plan.Decode
 	if p.computes {
@@ -88,7 +101,11 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 		todo = append(todo, s)
 	}
 	if len(todo) == 0 {
-		return nil
+		if len(p.attached) == 0 || slices.Equal(p.info.Warnings, p.plan.Warnings) {
+			return nil
+		}
+		r.describe(p, files) // what a plan lacked can have come, also where it needs no probe at this level
+		return r.w.Process(p.info)
 	}
 	err := p.att.Attach(files, todo)
 	switch {
@@ -153,18 +170,26 @@ func (r *recorder) backends(p *process, sched uint64) error {
 		return nil
 	}
 	p.scheds[sched] = true
+	known := len(p.plan.Warnings)
 	files, sites, err := r.engine.Backends(p.pid, p.plan, sched)
 	if err != nil {
-		// it may have ended meanwhile; that matters only where it had another backend than the CPU
-		if errors.Is(err, target.ErrNoProcess) && !slices.ContainsFunc(p.plan.Files, func(f engine.File) bool {
+		// It may have ended meanwhile. That matters only where it had another backend than the CPU,
+		// and where those are not watched already for an earlier scheduler.
+		if errors.Is(err, target.ErrNoProcess) && (p.backed || !slices.ContainsFunc(p.plan.Files, func(f engine.File) bool {
 			return strings.Contains(f.Role, "backend:")
-		}) {
+		})) {
 			return nil
 		}
 		r.note(fmt.Sprintf("%s (%d): graphs of backends other than the CPU are not seen: %v", p.info.Comm, p.pid, err))
 		return nil
 	}
-	return r.attach(p, files, sites)
+	p.backed = true
+	p.lacks = append(p.lacks, p.plan.Warnings[known:]...)
+	if err := r.attach(p, files, sites); err != nil {
+		return err
+	}
+	r.warnings(p)
+	return nil
 }
 
 // reset forgets the program a process ran before exec: its probes went with its memory.
@@ -176,12 +201,14 @@ func (r *recorder) reset(p *process) {
 	*p = *newProcess(p.pid)
 }
 
-// warnings tells what a process's plan cannot give, each thing once.
+// warnings tells what a process's plan cannot give, each thing once. The trace has it with the process.
 func (r *recorder) warnings(p *process) {
 	for _, w := range p.plan.Warnings {
 		if !p.warned[w] {
 			p.warned[w] = true
-			r.warn(fmt.Sprintf("%s (%d): %s", p.info.Comm, p.pid, w))
+			if r.opt.Warn != nil {
+				r.opt.Warn(fmt.Sprintf("%s (%d): %s", p.info.Comm, p.pid, w))
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
@@ -22,6 +23,10 @@ const (
 	// drainEvery is how often the rings are emptied. On a machine whose cores are all taken the
 	// reader's time is a worker's, so it is rare; rings hold seconds.
 	drainEvery = 100 * time.Millisecond
+	// drainFirst is how often, while an engine has been found and not yet computed, for at most firstFor: its
+	// scheduler's backends are known, and their graphs watched, only once its first run was read.
+	drainFirst = 10 * time.Millisecond
+	firstFor   = time.Minute
 	// settle gathers the events of libraries that are mapped one after the other.
 	settle = 3 * time.Millisecond
 )
@@ -125,13 +130,6 @@ func (r *recorder) nothing(status int) error {
 	return e
 }
 
-func (r *recorder) warn(s string) {
-	r.note(s)
-	if r.opt.Warn != nil {
-		r.opt.Warn(s)
-	}
-}
-
 // note keeps a message in the trace.
 func (r *recorder) note(s string) {
 	r.meta.Notes = append(r.meta.Notes, s)
@@ -206,7 +204,8 @@ func (r *recorder) begin() error {
 }
 
 func (r *recorder) loop(ctx context.Context, res *Result) error {
-	drain := time.NewTicker(drainEvery)
+	pace := r.pace()
+	drain := time.NewTicker(pace)
 	defer drain.Stop()
 	settled := time.NewTimer(0)
 	defer settled.Stop()
@@ -221,6 +220,15 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 		defer t.Stop()
 		deadline = t.C
 	}
+	events := r.holdLoaders()
+	defer func() {
+		r.watch.Close()
+		for ev := range events {
+			if ev.release != nil {
+				ev.release()
+			}
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -233,7 +241,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 			// what it left running in the background is not waited for, as under perf
 			res.Reason = "the command ended"
 			return nil
-		case ev, ok := <-r.watch.Events():
+		case ev, ok := <-events:
 			if !ok {
 				return errors.New("the watch over processes broke off")
 			}
@@ -257,12 +265,31 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 			if err := r.drain(); err != nil {
 				return err
 			}
+			if p := r.pace(); p != pace {
+				pace = p
+				drain.Reset(p)
+			}
 		}
 	}
 }
 
+// pace is how often the rings are to be emptied now.
+func (r *recorder) pace() time.Duration {
+	if r.opt.Level >= engine.LevelGraph {
+		for _, p := range r.procs {
+			if p.plan != nil && !p.computes && time.Since(p.found) < firstFor {
+				return drainFirst
+			}
+		}
+	}
+	return drainEvery
+}
+
 // happened takes an event of a watched process.
-func (r *recorder) happened(ev target.Event) error {
+func (r *recorder) happened(ev watched) error {
+	if ev.release != nil {
+		defer ev.release()
+	}
 	p := r.procs[ev.PID]
 	switch ev.Kind {
 	case target.EventFork:
@@ -285,10 +312,7 @@ func (r *recorder) happened(ev target.Event) error {
 			return nil
 		}
 		r.dirty[ev.PID] = true
-		// A small model is loaded and done in less time than it takes to find out where its
-		// engine is to be probed.
-		if release, err := target.Hold(ev.TID); err == nil {
-			defer release()
+		if ev.release != nil {
 			return r.updateDirty()
 		}
 	case target.EventExit:

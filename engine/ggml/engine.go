@@ -94,11 +94,17 @@ func (g *Engine) files(pid int) (files []OpenedFile, refused []error, closeAll f
 	return files, refused, closeAll, nil
 }
 
-// Backends returns the sites of the graph functions of a scheduler's backends, other than the CPU's.
+// Backends returns the sites of the graph functions of a scheduler's backends, other than the CPU's. What
+// cannot be seen of them, or is dear, is added to the plan's warnings.
 func (g *Engine) Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File, []engine.Site, error) {
 	b, err := BackendSites(p, pid, sched)
 	if err != nil {
 		return nil, nil, err
+	}
+	for _, w := range b.Warnings {
+		if !slices.Contains(p.Warnings, w) {
+			p.Warnings = append(p.Warnings, w)
+		}
 	}
 	return append(slices.Clip(p.Files), b.Files...), b.Sites, nil
 }

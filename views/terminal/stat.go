@@ -244,7 +244,7 @@ func (p *page) phases(s *profile.Stat) {
 	matmul := t.col(column{title: "matmul", keep: 85})
 	attn := t.col(column{title: "attn", keep: 65})
 	other := t.col(column{title: "other", keep: 64})
-	elsewhere := t.col(column{title: backendTitle(s), keep: 82})
+	elsewhere := t.col(column{title: p.o.clean(backendTitle(s)), keep: 82})
 	gap := t.col(column{title: "gaps", keep: 62})
 	wait := t.col(column{title: "wait", keep: 80})
 	off := t.col(column{title: "off-CPU", keep: 75})
