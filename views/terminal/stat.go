@@ -290,22 +290,6 @@ func (p *page) phases(s *profile.Stat) {
 	}
 }
 
-// backendTitle names the backend whose graphs are seen without operators; empty if there is none.
-func backendTitle(s *profile.Stat) string {
-	title := ""
-	for i := range s.Phases {
-		for _, b := range s.Phases[i].Backends {
-			switch title {
-			case "", b.Backend:
-				title = b.Backend
-			default:
-				return "backends"
-			}
-		}
-	}
-	return title
-}
-
 // rows draws a phase's operators.
 func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 	if l := s.Run.Level; f.Ops == 0 && (l == "step" || l == "graph") {
@@ -322,13 +306,7 @@ func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 		return
 	}
 	t := p.rowTable(s, phaseName(s, f)+", by "+string(s.By), f.Rows, f.Rest, f.RestRows, f.Steps)
-	if s.By != profile.ByThread && s.By != profile.ByStep {
-		for i := range f.Backends {
-			if b := &f.Backends[i]; b.Share != nil {
-				t.foot("(graphs on "+p.o.clean(b.Backend)+")", float64(b.Dur)/float64(f.Steps), *b.Share)
-			}
-		}
-	}
+	p.backends(s, f, t)
 	if f.Gap != nil && s.By != profile.ByThread && s.By != profile.ByStep && f.Dur > 0 {
 		gap := float64(*f.Gap)
 		part := gap / float64(f.Dur)
