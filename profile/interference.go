@@ -85,6 +85,14 @@ func (f *interference) add(s *trace.Sched) {
 		return
 	}
 	c := f.cpus[s.CPU]
+	if w := f.threads[s.PrevTID]; w != nil && w.waiting {
+		// It ran here, but the switch to it was not seen: how long it waited is known only up to the last
+		// switch that was.
+		if c != nil && w.cpu == s.CPU {
+			w.runnable += max(0, c.since-w.since)
+		}
+		f.leave(w)
+	}
 	if c == nil {
 		c = &cpuState{since: s.Time}
 		f.cpus[s.CPU] = c

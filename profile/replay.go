@@ -73,6 +73,8 @@ type proc struct {
 	shapes  map[uint64]*Shape
 	threads map[int32]*thread
 	open    []*exec
+	entries bool // it has entry points that are probed
+	ends    bool // arrivals at the operators' barrier are probed
 	// when probes were set: at the beginning, and for each library that came later
 	attached []int64
 	// when graphs of backends other than the CPU were first watched: what their functions are is
@@ -93,9 +95,12 @@ type thread struct {
 	in    bool
 
 	steps []*openStep
-	run   *schedRun
-	execs []*exec // graphs it runs, innermost last
-	last  map[lastKey]lastGraph
+	// Scheduler runs outside of any step that was seen: steps of their own, unless the end of an
+	// entry point follows whose begin was not seen.
+	pending []*openStep
+	run     *schedRun
+	execs   []*exec // graphs it runs, innermost last
+	last    map[lastKey]lastGraph
 
 	ranStep, ranOp bool
 }
@@ -198,6 +203,10 @@ func (p *replayer) process(i *trace.Process) {
 		}
 	}
 	q.info = &info
+	for k := range info.Sites {
+		q.entries = q.entries || info.Sites[k].Role == "step begin"
+		q.ends = q.ends || info.Sites[k].Role == "operator end"
+	}
 	if n := len(q.attached); i.Attached != 0 && (n == 0 || q.attached[n-1] != i.Attached) {
 		q.attached = append(q.attached, i.Attached)
 	}
@@ -310,7 +319,7 @@ func (q *proc) find(t *thread, addr uint64) *exec {
 func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) error {
 	o := x.cur
 	if o == nil || o.Node != n || o.has(t.tid) {
-		if err := p.opDone(x); err != nil {
+		if err := p.opDone(q, x, h.Time); err != nil {
 			return err
 		}
 		p.nextOp++
@@ -381,13 +390,20 @@ func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 }
 
 // opDone completes the operator under way: all its threads have arrived, or what is missing
-// was lost.
-func (p *replayer) opDone(x *exec) error {
+// was lost. Where arrivals cannot be probed (an inlined barrier), it lasts until now, the next
+// one's begin or the graph's end.
+func (p *replayer) opDone(q *proc, x *exec, now int64) error {
 	o := x.cur
 	if o == nil {
 		return nil
 	}
 	x.cur = nil
+	if !q.ends {
+		for i := range o.Threads {
+			x.ends[i] = now
+			o.Threads[i].Busy = now - o.Threads[i].Start
+		}
+	}
 	var last int64
 	for i := range o.Threads {
 		if x.ends[i] == 0 {
@@ -438,6 +454,9 @@ func (p *replayer) finish() error {
 					continue
 				}
 				p.cutMarks.add(s.Start)
+			}
+			if err := p.flush(t, 0); err != nil {
+				return err
 			}
 			for _, x := range t.execs {
 				if x.cur != nil {

@@ -44,6 +44,7 @@ func newScene(t *testing.T) *scene {
 		{Role: "step begin", Entry: "llama_decode"},
 		{Role: "scheduler begin", Entry: "ggml_backend_sched_graph_compute_async"},
 		{Role: "graph begin", Backend: "CPU"},
+		{Role: "operator end"},
 	}}})
 	shape := &trace.Shape{PID: pid, ID: 7, NNodes: 5}
 	for i, op := range []string{"RMS_NORM", "MUL", "VIEW", "MUL_MAT", "ADD"} {
@@ -308,6 +309,45 @@ func TestUnknownTensorIsAnAlarm(t *testing.T) {
 	h := s.done()
 	if len(h.Losses) != 1 || h.Losses[0].Why != "unmatched" || h.Losses[0].Events != 1 {
 		t.Fatalf("losses: %+v", h.Losses)
+	}
+}
+
+// Recording begins inside a call: the scheduler's run in it is no step.
+func TestCutIsNoStep(t *testing.T) {
+	s := newScene(t)
+	s.mark(1000, trace.MarkSchedBegin, 2).Ctx = 3
+	s.mark(1010, trace.MarkGraphBegin, 3)
+	s.mark(1040, trace.MarkGraphEnd, 3)
+	s.mark(1050, trace.MarkSchedEnd, 2)
+	s.mark(1060, trace.MarkStepEnd, 0)
+	s.decode(2000)
+	// but one between steps is (an image's encoder, say)
+	s.mark(3000, trace.MarkSchedBegin, 2).Ctx = 3
+	s.mark(3010, trace.MarkGraphBegin, 3)
+	s.mark(3040, trace.MarkGraphEnd, 3)
+	s.mark(3050, trace.MarkSchedEnd, 2)
+	s.decode(4000)
+	s.done()
+	if len(s.c.steps) != 3 || s.c.steps[0].Start != 2000 || s.c.steps[1].Start != 3000 {
+		t.Fatalf("%d steps", len(s.c.steps))
+	}
+}
+
+// Where no arrival can be probed, an operator lasts until the next one begins.
+func TestInlinedBarrier(t *testing.T) {
+	s := newScene(t)
+	s.decode(1000)
+	var kept []trace.Hit
+	for _, h := range s.b.Hits {
+		if h.Kind != trace.HitOpEnd {
+			kept = append(kept, h)
+		}
+	}
+	s.b.Hits = kept
+	s.p.procs[pid].ends = false
+	s.done()
+	if len(s.c.ops) != 3 || s.c.ops[0].Dur != 40 || s.c.ops[2].Dur != 90 {
+		t.Fatalf("%d operators", len(s.c.ops))
 	}
 }
 

@@ -25,7 +25,7 @@ func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
 		t.run = nil
 		if s := t.step(); s != nil && s.implicit {
 			t.steps = t.steps[:len(t.steps)-1]
-			return p.stepDone(t, s, max(m.Time, s.lastEnd))
+			return p.implicitDone(q, t, s, max(m.Time, s.lastEnd))
 		}
 	case trace.MarkGraphBegin:
 		return p.graphBegin(q, t, m)
@@ -48,10 +48,13 @@ func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.Ste
 	if s := t.step(); s != nil && s.implicit {
 		t.steps = nil
 		if s.lastEnd != 0 {
-			if err := p.stepDone(t, s, s.lastEnd); err != nil {
+			if err := p.implicitDone(q, t, s, s.lastEnd); err != nil {
 				return err
 			}
 		}
+	}
+	if err := p.flush(t, 0); err != nil {
+		return err
 	}
 	_, entry, phase := backendOf(q, m.Site)
 	if len(t.steps) > 0 {
@@ -117,6 +120,36 @@ func (p *replayer) stepEnd(q *proc, t *thread, m *trace.Mark) error {
 	}
 	if len(t.steps) == 0 {
 		p.cutMarks.add(m.Time)
+		for range t.pending { // they were its parts
+			p.cutMarks.add(m.Time)
+		}
+		t.pending = t.pending[:0]
+	}
+	return nil
+}
+
+// maxWaiting bounds the scheduler runs that wait to be known as steps.
+const maxWaiting = 64
+
+// implicitDone completes a step that was made from a scheduler's run. In a process whose entry
+// points are probed it waits for the thread's next mark: recording may have begun inside a call.
+func (p *replayer) implicitDone(q *proc, t *thread, s *openStep, end int64) error {
+	s.Dur = end - s.Start
+	t.pending = append(t.pending, s)
+	if q.entries {
+		return p.flush(t, maxWaiting)
+	}
+	return p.flush(t, 0)
+}
+
+// flush hands on all but the last keep of the steps that wait.
+func (p *replayer) flush(t *thread, keep int) error {
+	for len(t.pending) > keep {
+		s := t.pending[0]
+		t.pending = t.pending[1:]
+		if err := p.stepDone(t, s, s.Start+s.Dur); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -174,7 +207,7 @@ func (p *replayer) schedBegin(q *proc, t *thread, m *trace.Mark) error {
 	if s != nil && s.implicit {
 		t.steps = t.steps[:len(t.steps)-1]
 		if s.lastEnd != 0 {
-			if err := p.stepDone(t, s, s.lastEnd); err != nil {
+			if err := p.implicitDone(q, t, s, s.lastEnd); err != nil {
 				return err
 			}
 		}
@@ -237,7 +270,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	x := t.execs[len(t.execs)-1]
 	t.execs = t.execs[:len(t.execs)-1]
 	x.closed = true
-	if err := p.opDone(x); err != nil {
+	if err := p.opDone(q, x, m.Time); err != nil {
 		return err
 	}
 	for i := range q.open {

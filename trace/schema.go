@@ -96,7 +96,7 @@ const (
 // Sched is one scheduler event on a CPU or thread that matters.
 //
 // Of a switch: Prev left the CPU in state PrevState, Next runs now. Of a wake-up: Prev
-// is the waker, Next the thread woken, CPU the one it will run on.
+// is the waker, Next the thread woken, CPU the one the waker runs on.
 type Sched struct {
 	Time      int64
 	CPU       uint16

@@ -47,9 +47,9 @@ func statCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVarP(&in, "input", "i", defaultTrace, "recording to read")
 	f.StringVar(&by, "by", "weight", "rows: op, weight, layer, block, thread or step")
-	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode or encode")
+	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode, encode or unknown")
 	f.Int32Var(&opt.PID, "pid", 0, "only this process of the recording")
-	f.IntVar(&opt.Top, "top", 0, "at most this many rows (0: as many as matter)")
+	f.IntVar(&opt.Top, "top", 0, "at most this many rows, the others summed up (0: all)")
 	f.BoolVar(&json, "json", false, "as JSON, every figure of the table and more")
 	f.BoolVarP(&verbose, "verbose", "v", false, "every warning and thread")
 	return c

@@ -111,7 +111,7 @@ type EdgeRow struct {
 }
 
 // SchedRow is one switch or wake-up. Of a wake-up, prev is the waker and cpu the one that the
-// woken thread will run on.
+// waker runs on.
 type SchedRow struct {
 	TsNs      int64   `parquet:"ts_ns"`
 	Event     string  `parquet:"event" doc:"switch or wakeup"`
