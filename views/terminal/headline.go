@@ -159,7 +159,8 @@ func (p *page) interference(s *profile.Stat) (text string, much bool) {
 		}
 	}
 	part := float64(waited) / float64(steps)
-	text = fmt.Sprintf("Threads were ready to run and had no CPU for %s of the steps' time (%s in sum)", percent(&part), p.o.duration(float64(waited)))
+	// of the whole recording, whatever phases are shown: hence no share of the steps' time
+	text = fmt.Sprintf("Threads were ready to run and had no CPU for %s in sum", p.o.duration(float64(waited)))
 	if top.comm != "" && who[top]*5 > waited {
 		had := p.o.duration(float64(who[top]))
 		if top.own {
