@@ -88,8 +88,8 @@ type batchKey struct {
 	opened string
 }
 
-// Attach probes the sites, files telling where each one's file can be opened. Sites that
-// are attached already must not be given again.
+// Attach probes the sites, files telling where each one's file can be opened; all of them, or
+// none where an error is returned. Sites that are attached already must not be given again.
 func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 	groups := make(map[batchKey][]engine.Site)
 	var order []batchKey
@@ -104,8 +104,16 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 		groups[k] = append(groups[k], site)
 	}
 	slices.SortStableFunc(order, func(x, y batchKey) int { return x.order - y.order })
+	links, first := len(a.links), a.s.nextSite
 	for _, k := range order {
 		if err := a.attachGroup(files[k.file], k, groups[k]); err != nil {
+			for _, l := range a.links[links:] {
+				l.Close()
+			}
+			a.links = a.links[:links]
+			for id := first; id < a.s.nextSite; id++ {
+				delete(a.Sites, id)
+			}
 			return err
 		}
 		if k.role != engine.RoleStepBegin {

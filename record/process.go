@@ -107,16 +107,23 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 		r.describe(p, files) // what a plan lacked can have come, also where it needs no probe at this level
 		return r.w.Process(p.info)
 	}
-	err := p.att.Attach(files, todo)
-	switch {
-	case errors.Is(err, probe.ErrGone):
-		return nil // the process ended, or unloaded the library: it will be looked at again
-	case err != nil:
-		return err
+	done := 0
+	for _, group := range byFile(todo) {
+		err := p.att.Attach(files, group)
+		if errors.Is(err, probe.ErrGone) {
+			continue // the process ended, or unloaded the library: it will be looked at again
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range group {
+			f := &files[s.File]
+			p.attached[siteKey{f.Dev, f.Inode, s.Offset, s.Role, s.Return}] = true
+		}
+		done += len(group)
 	}
-	for _, s := range todo {
-		f := &files[s.File]
-		p.attached[siteKey{f.Dev, f.Inode, s.Offset, s.Role, s.Return}] = true
+	if done == 0 {
+		return nil
 	}
 	r.describe(p, files)
 	return r.w.Process(p.info)
@@ -211,4 +218,24 @@ func (r *recorder) warnings(p *process) {
 			}
 		}
 	}
+}
+
+// byFile splits sites by file, those of files with entry points of steps last: a step whose
+// begin is seen is to be seen whole.
+func byFile(sites []engine.Site) (groups [][]engine.Site) {
+	entries := func(g []engine.Site) int {
+		return len(g) - len(slices.DeleteFunc(slices.Clone(g), func(s engine.Site) bool { return s.Role == engine.RoleStepBegin }))
+	}
+	sites = slices.Clone(sites)
+	slices.SortStableFunc(sites, func(a, b engine.Site) int { return a.File - b.File })
+	for len(sites) > 0 {
+		n := 1
+		for n < len(sites) && sites[n].File == sites[0].File {
+			n++
+		}
+		groups = append(groups, sites[:n:n])
+		sites = sites[n:]
+	}
+	slices.SortStableFunc(groups, func(a, b []engine.Site) int { return entries(a) - entries(b) })
+	return groups
 }
