@@ -98,6 +98,7 @@ type thread struct {
 	// Scheduler runs outside of any step that was seen: steps of their own, unless the end of an
 	// entry point follows whose begin was not seen.
 	pending []*openStep
+	entered bool // a step's begin was seen
 	run     *schedRun
 	execs   []*exec // graphs it runs, innermost last
 	last    map[lastKey]lastGraph
@@ -454,6 +455,9 @@ func (p *replayer) finish() error {
 					continue
 				}
 				p.cutMarks.add(s.Start)
+			}
+			if q.entries && !t.entered {
+				p.dropTorn(q, t)
 			}
 			if err := p.flush(t, 0); err != nil {
 				return err

@@ -333,6 +333,21 @@ func TestCutIsNoStep(t *testing.T) {
 	}
 }
 
+// The return of a call that had begun before its probes cannot be seen.
+func TestCutWithoutReturn(t *testing.T) {
+	s := newScene(t)
+	s.p.procs[pid].attached = []int64{900}
+	s.mark(1000, trace.MarkSchedBegin, 2).Ctx = 3
+	s.mark(1010, trace.MarkGraphBegin, 3)
+	s.mark(1040, trace.MarkGraphEnd, 3)
+	s.mark(1050, trace.MarkSchedEnd, 2)
+	s.decode(2000)
+	s.done()
+	if len(s.c.steps) != 1 || s.c.steps[0].Start != 2000 {
+		t.Fatalf("%d steps", len(s.c.steps))
+	}
+}
+
 // Where no arrival can be probed, an operator lasts until the next one begins.
 func TestInlinedBarrier(t *testing.T) {
 	s := newScene(t)

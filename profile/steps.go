@@ -53,6 +53,10 @@ func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.Ste
 			}
 		}
 	}
+	if !t.entered {
+		t.entered = true
+		p.dropTorn(q, t)
+	}
 	if err := p.flush(t, 0); err != nil {
 		return err
 	}
@@ -126,6 +130,24 @@ func (p *replayer) stepEnd(q *proc, t *thread, m *trace.Mark) error {
 		t.pending = t.pending[:0]
 	}
 	return nil
+}
+
+// tornWithin: so long after the probes were set, a scheduler's run that is the first thing seen of
+// a thread belongs to a call that had begun before; its return cannot be seen either.
+const tornWithin = int64(100e6)
+
+// dropTorn leaves out the scheduler runs of a call whose begin was not seen.
+func (p *replayer) dropTorn(q *proc, t *thread) {
+	if len(q.attached) == 0 {
+		return
+	}
+	until := q.attached[len(q.attached)-1] + tornWithin
+	for len(t.pending) > 0 && t.pending[0].Start <= until {
+		s := t.pending[0]
+		t.pending = t.pending[1:]
+		p.cutMarks.add(s.Start)
+		until = s.Start + s.Dur + tornWithin
+	}
 }
 
 // maxWaiting bounds the scheduler runs that wait to be known as steps.
