@@ -449,7 +449,7 @@ func (p *replayer) finish() error {
 		for _, t := range q.threads {
 			for _, s := range t.steps {
 				if s.implicit && s.lastEnd != 0 && len(t.execs) == 0 {
-					if err := p.stepDone(t, s, s.lastEnd); err != nil {
+					if err := p.stepDone(s, s.lastEnd); err != nil {
 						return err
 					}
 					continue

@@ -333,6 +333,22 @@ func TestCutIsNoStep(t *testing.T) {
 	}
 }
 
+// A lost end must not swallow the steps after it.
+func TestLostEnd(t *testing.T) {
+	s := newScene(t)
+	s.decode(1000)
+	s.b.Marks = s.b.Marks[:len(s.b.Marks)-2] // of the graph and of the step
+	s.decode(2000)
+	s.decode(3000)
+	h := s.done()
+	if len(s.c.steps) != 2 || s.c.steps[0].Start != 2000 || s.c.steps[1].Start != 3000 || s.c.steps[1].Ops != 3 || s.c.steps[0].Ops != 3 {
+		t.Fatalf("%d steps", len(s.c.steps))
+	}
+	if len(s.c.graphs) != 2 || len(h.Losses) == 0 {
+		t.Errorf("%d graphs, losses %+v", len(s.c.graphs), h.Losses)
+	}
+}
+
 // The return of a call that had begun before its probes cannot be seen.
 func TestCutWithoutReturn(t *testing.T) {
 	s := newScene(t)

@@ -61,6 +61,10 @@ func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.Ste
 		return err
 	}
 	_, entry, phase := backendOf(q, m.Site)
+	// No entry point calls itself: the end of the one before was lost, and its graphs' may be.
+	if slices.ContainsFunc(t.steps, func(s *openStep) bool { return s.entry == entry }) {
+		p.abandon(q, t)
+	}
 	if len(t.steps) > 0 {
 		t.steps = append(t.steps, &openStep{Step: t.steps[0].Step, entry: entry})
 		return nil
@@ -74,6 +78,20 @@ func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.Ste
 	s.ID = p.nextStep
 	t.steps = append(t.steps, &openStep{Step: s, entry: entry})
 	return nil
+}
+
+// abandon gives up what a thread has under way, and counts it: its end was not seen.
+func (p *replayer) abandon(q *proc, t *thread) {
+	p.cutMarks.add(t.steps[0].Start)
+	t.steps = nil
+	for _, x := range t.execs {
+		x.closed = true
+		if x.cur != nil {
+			p.cutHits.add(x.cur.Start)
+		}
+	}
+	t.execs = nil
+	q.open = slices.DeleteFunc(q.open, func(x *exec) bool { return x.closed })
 }
 
 // batchOf counts a batch's sequences and the tokens whose logits are asked for.
@@ -118,7 +136,7 @@ func (p *replayer) stepEnd(q *proc, t *thread, m *trace.Mark) error {
 		s := t.steps[i]
 		t.steps = t.steps[:i]
 		if i == 0 {
-			return p.stepDone(t, s, m.Time)
+			return p.stepDone(s, m.Time)
 		}
 		return nil
 	}
@@ -169,14 +187,14 @@ func (p *replayer) flush(t *thread, keep int) error {
 	for len(t.pending) > keep {
 		s := t.pending[0]
 		t.pending = t.pending[1:]
-		if err := p.stepDone(t, s, s.Start+s.Dur); err != nil {
+		if err := p.stepDone(s, s.Start+s.Dur); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *replayer) stepDone(t *thread, s *openStep, end int64) error {
+func (p *replayer) stepDone(s *openStep, end int64) error {
 	s.Dur = end - s.Start
 	switch {
 	case s.Incomplete != "":

@@ -158,6 +158,7 @@ func (r *recorder) writeHits(e *probe.Events) error {
 		}
 	}
 	r.prog.Hits += uint64(len(r.hits))
+	r.wrote = r.wrote || len(r.hits) > 0 || len(r.marks) > 0
 	return r.w.Hits(r.hits)
 }
 

@@ -58,6 +58,7 @@ type recorder struct {
 	lastDrain int64
 	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
+	wrote     bool // at least one mark or hit: graphs alone count, of a server that has no steps
 	prog      Progress
 	lostSum   probe.Lost
 	began     time.Time
@@ -378,7 +379,7 @@ func (r *recorder) end(res *Result) error {
 	}
 	// twice: a program that was under way at the first time has written by the second
 	errs = append(errs, r.drain(), r.drain())
-	res.Recorded = r.prog.Hits > 0 || r.prog.Steps > 0
+	res.Recorded = r.wrote
 	return errors.Join(errs...)
 }
 
