@@ -53,6 +53,10 @@ ci: ## all that CI runs
 	@scripts/deps.sh ci
 	@$(MAKE) --no-print-directory lint check-generated test
 
+.PHONY: bench-analysis
+bench-analysis: ## measure what reading a recording of ten million events costs (root; BENCH_ARGS="-events N ...")
+	$(GO) run ./internal/bench/analysis $(BENCH_ARGS)
+
 .PHONY: install-deps
 install-deps: ## install what tests and generating need (root; apt)
 	@scripts/deps.sh ci

@@ -3,9 +3,10 @@
  * The kernel side: it stamps, copies and counts, and decides nothing. It knows no engine:
  * sites and layouts are filled in by package probe.
  *
- * Operator hits and scheduler events go to one ring per CPU, so that threads which leave a
- * barrier together do not queue for one lock. Nobody is woken; every record that found no
- * room is counted.
+ * Operator hits go to one buffer per CPU that the reader has mapped, so that threads which
+ * leave a barrier together do not queue for one lock, and a hit touches few lines of a cache
+ * that the engine has filled with weights. Scheduler events go to one ring per CPU. Nobody is
+ * woken; every record that found no room is counted.
  */
 #include "profinfer.h"
 #include "kernel.h"
@@ -37,6 +38,17 @@ struct {
 	__type(key, u32);
 	__array(values, struct ring);
 } rings SEC(".maps");
+
+/* one struct buffer per CPU; sizes are set before loading */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, BUFFER_HEAD + 256 * sizeof(struct slot));
+} buffers SEC(".maps");
+
+const volatile u32 slot_mask = 255;
 
 /* marks and sequences; definitions of graphs */
 struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 1 << 22); } marks SEC(".maps");
@@ -77,24 +89,74 @@ static __always_inline struct site *site_of(void *ctx, u32 *index)
 	return s;
 }
 
-static __always_inline void put_hit(u64 ts, u64 arg, u32 meta)
+/*
+ * Reserves n slots in this CPU's buffer. Programs can be preempted: others of this CPU may
+ * reserve in between, hence the atomic addition and the slack.
+ */
+static __always_inline struct buffer *reserve(u32 n, u32 *first)
 {
-	void *ring = this_ring();
-	struct hit *h;
+	u32 cpu = bpf_get_smp_processor_id();
+	struct buffer *b = bpf_map_lookup_elem(&buffers, &cpu);
 
-	if (!ring)
-		goto full;
-	h = bpf_ringbuf_reserve(ring, sizeof(*h), 0);
-	if (!h)
-		goto full;
-	h->ts = ts;
-	h->arg = arg;
-	h->tid = (u32)bpf_get_current_pid_tgid();
-	h->meta = meta;
-	bpf_ringbuf_submit(h, BPF_RB_NO_WAKEUP);
-	return;
-full:
-	count_lost(LOST_HITS);
+	if (!b)
+		return 0;
+	if (b->head - *(volatile u64 *)&b->tail > slot_mask - BUFFER_SLACK) {
+		count_lost(LOST_HITS);
+		return 0;
+	}
+	*first = (u32)__sync_fetch_and_add(&b->head, n);
+	return b;
+}
+
+static __always_inline struct slot *slot_at(struct buffer *b, u32 i)
+{
+	return (void *)b + BUFFER_HEAD + (u64)(i & slot_mask) * sizeof(struct slot);
+}
+
+/* ts last: it tells the reader that the record is whole */
+static __always_inline void commit(struct slot *s, u64 ts)
+{
+#if defined(__TARGET_ARCH_arm64)
+	__sync_lock_test_and_set(&s->ts, ts);
+#else
+	asm volatile("" ::: "memory");
+	*(volatile u64 *)&s->ts = ts;
+#endif
+}
+
+static __always_inline void put_end(u64 ts, u32 meta)
+{
+	u32 i;
+	struct buffer *b = reserve(1, &i);
+	struct slot *s;
+
+	if (!b)
+		return;
+	s = slot_at(b, i);
+	s->tid = (u32)bpf_get_current_pid_tgid();
+	s->meta = meta;
+	commit(s, ts);
+}
+
+static __always_inline void put_begin(u64 ts, u32 meta, u64 tensor, u64 fused)
+{
+	u32 i;
+	struct buffer *b = reserve(2, &i);
+	struct slot *s;
+
+	if (!b) {
+		if (fused) /* two hits to the reader */
+			count_lost(LOST_HITS);
+		return;
+	}
+	s = slot_at(b, i + 1);
+	s->ts = tensor;
+	s->tid = (u32)fused;
+	s->meta = fused >> 32;
+	s = slot_at(b, i);
+	s->tid = (u32)bpf_get_current_pid_tgid();
+	s->meta = meta;
+	commit(s, ts);
 }
 
 static __always_inline u32 meta(struct site *s, u32 kind, u32 ith, u32 nth)
@@ -119,6 +181,8 @@ static __always_inline u32 team(struct site *s, u64 params, u32 kind)
 	return meta(s, kind, v[0], v[1]);
 }
 
+#include "filter.h"
+
 SEC("uprobe.multi")
 int op_begin(struct regs *ctx)
 {
@@ -126,8 +190,8 @@ int op_begin(struct regs *ctx)
 	u32 i;
 	struct site *s = site_of(ctx, &i);
 
-	if (s)
-		put_hit(ts, ARG1(ctx), team(s, ARG0(ctx), HIT_OP_BEGIN));
+	if (s && (!filtering || wanted(s, ARG1(ctx))))
+		put_begin(ts, team(s, ARG0(ctx), HIT_OP_BEGIN), ARG1(ctx), 0);
 	return 0;
 }
 
@@ -135,14 +199,11 @@ SEC("uprobe.multi")
 int op_fused(struct regs *ctx)
 {
 	u64 ts = bpf_ktime_get_boot_ns();
-	u32 i, m;
+	u32 i;
 	struct site *s = site_of(ctx, &i);
 
-	if (!s)
-		return 0;
-	m = team(s, ARG0(ctx), HIT_OP_FUSED);
-	put_hit(ts, ARG1(ctx), m);
-	put_hit(ts, ARG2(ctx), (m & ~(15U << 22)) | HIT_FUSED_WITH << 22);
+	if (s && (!filtering || wanted(s, ARG1(ctx))))
+		put_begin(ts, team(s, ARG0(ctx), HIT_OP_FUSED), ARG1(ctx), ARG2(ctx));
 	return 0;
 }
 
@@ -153,8 +214,9 @@ int op_end(struct regs *ctx)
 	u32 i;
 	struct site *s = site_of(ctx, &i);
 
-	if (s)
-		put_hit(ts, ARG0(ctx), meta(s, HIT_OP_END, 0, 0));
+	/* the pool tells which of several graphs under way it is */
+	if (s && (!filtering || begun(s)))
+		put_end(ts, (s->proc & 63) << 26 | HIT_OP_END << 22 | ((u32)(ARG0(ctx) >> 6) & 0x3fffff));
 	return 0;
 }
 
@@ -189,6 +251,8 @@ int mark_begin(struct regs *ctx)
 		if (s->c.kind != ARG_NONE)
 			m.arg = (s32)c;
 		read_batch(&m, l, s->batch, b);
+		if (filtering)
+			set_phase(s, &m);
 		break;
 	case MARK_SCHED_BEGIN:
 		m.ctx = a;
@@ -228,7 +292,8 @@ int mark_end(struct regs *ctx)
 #include "sched.h"
 
 /* keeps these types in the object's BTF, from which the Go side's are generated */
-const struct hit *unused_hit __attribute__((unused));
+const struct slot *unused_slot __attribute__((unused));
+const struct filter *unused_filter __attribute__((unused));
 const struct sched_event *unused_sched_event __attribute__((unused));
 const struct mark *unused_mark __attribute__((unused));
 const struct seq *unused_seq __attribute__((unused));

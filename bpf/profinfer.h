@@ -30,7 +30,7 @@ enum mark_kind {
 };
 enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR };
 enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
-enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, NUM_LOST };
+enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, NUM_LOST };
 
 struct arg {
 	u8 kind;
@@ -45,7 +45,8 @@ struct site {
 	u32 proc;	/* number of the process in this recording, below 64 */
 	u32 layout;
 	u16 kind;	/* enum mark_kind or hit_kind */
-	u16 batch;	/* enum batch_kind */
+	u8 batch;	/* enum batch_kind */
+	u8 encodes;	/* step begin: of an encoder */
 	struct arg a, b, c;
 };
 
@@ -57,18 +58,35 @@ struct layout {
 	u16 batch_n_tokens, batch_pos, batch_seq_id, batch_logits;
 	u16 vec_begin, vec_end, vec_stride, vec_seq_head, vec_seq_val, vec_pos, vec_output;
 	u16 vec_pos_indirect;
-	u16 pad[2];
+	u16 tensor_op;
+	u16 pad;
 	/* which 4-byte words of a tensor make a graph's identity: of every tensor, and of those
 	 * that are no view */
 	u64 always[2], own[2];
 };
 
-/* 24 bytes: what one thread did. */
-struct hit {
+/*
+ * What one thread did, 16 bytes. A begin takes two slots: of the second, ts is the tensor's
+ * address and (tid, meta) that of a tensor fused with it, or 0. ts is written last and cleared
+ * by the reader: 0 is a slot that is not written yet.
+ */
+struct slot {
 	u64 ts;
-	u64 arg;
 	u32 tid;
-	u32 meta;	/* proc 26..31, kind 22..25, ith 11..21, nth 0..10 */
+	u32 meta;	/* proc 26..31, kind 22..25; of a begin ith 11..21, nth 0..10; of an end the pool */
+};
+
+/*
+ * The hits of one CPU, mapped by the reader. One line of the cache says how full it is; slots
+ * follow after a page.
+ */
+#define BUFFER_HEAD 4096
+#define BUFFER_SLACK 64	/* programs that can be between looking and reserving */
+struct buffer {
+	u64 head;	/* slots reserved so far */
+	u64 tail;	/* slots the reader has cleared */
+	u8 pad[BUFFER_HEAD - 16];
+	struct slot slots[1];
 };
 
 struct sched_event {
@@ -80,6 +98,16 @@ struct sched_event {
 	u32 kind;	/* 1 switch, 2 wake-up; CPU in the upper 16 bits */
 	char prev_comm[16];
 	char next_comm[16];
+};
+
+/* what is left out, in the kernel already */
+enum filter_what { FILTER_OPS = 1, FILTER_PHASES = 2, FILTER_TIDS = 4 };
+enum phase_bit { PHASE_PREFILL = 1, PHASE_DECODE = 2, PHASE_ENCODE = 4, PHASE_UNKNOWN = 8 };
+
+struct filter {
+	u64 ops[4];	/* a bit for each of the engine's operator numbers */
+	u32 phases;	/* enum phase_bit */
+	u32 pad;
 };
 
 enum record_type { REC_MARK = 1, REC_SEQ = 2, REC_NODE = 3, REC_LEAF = 4, REC_SHAPE_END = 5 };

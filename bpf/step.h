@@ -12,6 +12,7 @@ struct batch_walk {
 	struct mark *m;
 	u64 pos, seq_id, logits;	/* arrays; for a vector pos is the first token */
 	u32 kind, n;
+	u32 most;	/* tokens of one sequence */
 	struct seq run;
 };
 
@@ -73,6 +74,8 @@ static __noinline long batch_token(u32 i, struct batch_walk *w)
 		w->run.pos = pos;
 	}
 	w->run.n_tokens++;
+	if (w->run.n_tokens > (s32)w->most)
+		w->most = w->run.n_tokens;
 	w->run.outputs += out != 0;
 	return 0;
 }
@@ -109,4 +112,20 @@ static __always_inline void read_batch(struct mark *m, struct layout *l, u32 kin
 	w.run.ts = m->ts;
 	bpf_loop(MAX_TOKENS, batch_token, &w, 0);
 	put_run(&w);
+	if (filtering)
+		m->threads = w.most;	/* for set_phase, which clears it */
+}
+
+/* Notes the phase of the step that begins, for filters. */
+static __always_inline void set_phase(struct site *s, struct mark *m)
+{
+	u32 proc = s->proc & 63, phase = PHASE_UNKNOWN, *at = bpf_map_lookup_elem(&phases, &proc);
+
+	if (s->encodes || m->arg == 0)
+		phase = PHASE_ENCODE;
+	else if (m->n_tokens >= 0)
+		phase = m->threads > 1 ? PHASE_PREFILL : PHASE_DECODE;
+	m->threads = 0;
+	if (at)
+		*at = phase;
 }

@@ -143,9 +143,9 @@ func (r *Report) cost(s *probe.Session) {
 		r.add(c)
 		return
 	}
-	ns := d.Nanoseconds()
+	ns := d.Loop.Nanoseconds()
 	r.Machine.ProbeCostNS = &ns
-	c.Found = fmt.Sprintf("%d ns a hit (measured in a loop, at an emulated call)", ns)
+	c.Found = fmt.Sprintf("%d ns a hit (measured in a loop, at an emulated call), %d ns after the caches were emptied", ns, d.Cold.Nanoseconds())
 	if ns > dear {
 		c.State, c.Means = Degraded, "probes are dear here: short operators look longer than they are"
 		c.Remedy = "--level graph costs a few hits a step only"

@@ -137,6 +137,7 @@ type Layout struct {
 	TensorSrc     uint16 // array of MaxSrc pointers
 	MaxSrc        uint16
 	TensorViewSrc uint16 // pointer; not null: the tensor is a view of another
+	TensorOp      uint16 // int32: the operator's number
 	// Always are hashed into a graph's identity, OwnData only of tensors that are no
 	// view (a view's address can move from token to token in one shape).
 	Always, OwnData []Region
@@ -176,6 +177,9 @@ type Plan struct {
 	Layout        Layout
 	Findings      []Finding
 	Warnings      []string // what will be degraded, in words for a person
+	// Operators numbers the operators by their names as the engine describes them; members of a
+	// family (SILU of UNARY) have the family's number.
+	Operators map[string]int
 	// Decode turns the raw bytes of tensors (as copied by the kernel side) into definitions.
 	Decode Decoder
 }

@@ -23,6 +23,8 @@ type Attachment struct {
 	proc    int
 	layout  uint32
 	links   []link.Link
+	ops     []*opGroup
+	mode    Mode
 	stopped bool
 	// Ready is when the latest probe stood that a step's parts are seen by: of a step that began
 	// later all is seen.
@@ -105,12 +107,17 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 	}
 	slices.SortStableFunc(order, func(x, y batchKey) int { return x.order - y.order })
 	links, first := len(a.links), a.s.nextSite
+	ops := len(a.ops)
 	for _, k := range order {
 		if err := a.attachGroup(files[k.file], k, groups[k]); err != nil {
 			for _, l := range a.links[links:] {
 				l.Close()
 			}
-			a.links = a.links[:links]
+			for _, g := range a.ops[ops:] {
+				g.close()
+				g.held.Close()
+			}
+			a.links, a.ops = a.links[:links], a.ops[:ops]
 			for id := first; id < a.s.nextSite; id++ {
 				delete(a.Sites, id)
 			}
@@ -139,14 +146,7 @@ func (a *Attachment) program(r engine.Role) *ebpf.Program {
 }
 
 func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site) error {
-	ex, err := link.OpenExecutable(k.opened)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("process %d: %s: %w", a.pid, f.Path, ErrGone)
-	}
-	if err != nil {
-		return fmt.Errorf("process %d: opening %s to probe it: %w", a.pid, f.Path, err)
-	}
-	var addrs, cookies []uint64
+	g := &opGroup{file: f, key: k, sites: sites}
 	for _, site := range sites {
 		id := a.s.nextSite
 		if id >= a.s.objs.Sites.MaxEntries() {
@@ -157,34 +157,67 @@ func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site)
 		}
 		a.s.nextSite++
 		a.Sites[id] = site
-		addrs = append(addrs, site.Offset)
-		cookies = append(cookies, uint64(id))
+		g.addrs = append(g.addrs, site.Offset)
+		g.cookies = append(g.cookies, uint64(id))
 	}
-	prog := a.program(k.role)
+	if k.role.Needs() == engine.LevelOp {
+		var err error
+		if g.held, err = os.Open(k.opened); err != nil {
+			return a.openError(f, err)
+		}
+		g.key.opened = fmt.Sprintf("/proc/self/fd/%d", g.held.Fd())
+		a.ops = append(a.ops, g)
+		if !a.mode.wants(k.role) {
+			return nil
+		}
+		return a.open(g)
+	}
+	if err := a.open(g); err != nil {
+		return err
+	}
+	a.links = append(a.links, g.links...)
+	return nil
+}
+
+// open attaches the group's sites.
+func (a *Attachment) open(g *opGroup) error {
+	ex, err := link.OpenExecutable(g.key.opened)
+	if err != nil {
+		return a.openError(g.file, err)
+	}
+	prog := a.program(g.key.role)
 	if a.s.multi {
 		attach := ex.UprobeMulti
-		if k.ret {
+		if g.key.ret {
 			attach = ex.UretprobeMulti
 		}
-		l, err := attach(nil, prog, &link.UprobeMultiOptions{Addresses: addrs, Cookies: cookies, PID: uint32(a.pid)})
+		l, err := attach(nil, prog, &link.UprobeMultiOptions{Addresses: g.addrs, Cookies: g.cookies, PID: uint32(a.pid)})
 		if err != nil {
-			return a.attachError(f, sites[0], err)
+			return a.attachError(g.file, g.sites[0], err)
 		}
-		a.links = append(a.links, l)
+		g.links = append(g.links, l)
 		return nil
 	}
 	attach := ex.Uprobe
-	if k.ret {
+	if g.key.ret {
 		attach = ex.Uretprobe
 	}
-	for i := range addrs {
-		l, err := attach("", prog, &link.UprobeOptions{Address: addrs[i], Cookie: cookies[i], PID: a.pid})
+	for i := range g.addrs {
+		l, err := attach("", prog, &link.UprobeOptions{Address: g.addrs[i], Cookie: g.cookies[i], PID: a.pid})
 		if err != nil {
-			return a.attachError(f, sites[i], err)
+			g.close()
+			return a.attachError(g.file, g.sites[i], err)
 		}
-		a.links = append(a.links, l)
+		g.links = append(g.links, l)
 	}
 	return nil
+}
+
+func (a *Attachment) openError(f engine.File, err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %s: %w", a.pid, f.Path, ErrGone)
+	}
+	return fmt.Errorf("process %d: opening %s to probe it: %w", a.pid, f.Path, err)
 }
 
 // ErrGone says that the process ended, or unmapped the file, before it was probed.
@@ -202,7 +235,10 @@ func (a *Attachment) attachError(f engine.File, site engine.Site, err error) err
 }
 
 func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
-	k := &kernelSite{Tgid: uint32(a.pid), Proc: uint32(a.proc), Layout: a.layout, Batch: uint16(s.Batch)}
+	k := &kernelSite{Tgid: uint32(a.pid), Proc: uint32(a.proc), Layout: a.layout, Batch: uint8(s.Batch)}
+	if s.Phase == "encode" {
+		k.Encodes = 1
+	}
 	switch s.Role {
 	case engine.RoleStepBegin:
 		k.Kind = MarkStepBegin
@@ -239,6 +275,12 @@ func (a *Attachment) Stop() error {
 // drained. The probes go in no order: what is seen from here on is not whole. It takes some tens of
 // milliseconds, and can run beside everything else once Stop was called.
 func (a *Attachment) Detach() error {
+	for _, g := range a.ops {
+		a.links = append(a.links, g.links...)
+		g.links = nil
+		g.held.Close()
+	}
+	a.ops = nil
 	errs := make([]error, len(a.links)+1)
 	errs[len(a.links)] = a.Stop()
 	// each waits for grace periods of the kernel (about 40 ms); together they wait once

@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
@@ -24,24 +25,51 @@ func measure(n int) (sum int) {
 	return sum
 }
 
-// Cost measures what a hit at an emulated instruction costs on this machine, in
-// nanoseconds, by probing a call inside profinfer itself. In a loop, with everything in the caches:
-// between the operators of an engine a hit costs several times as much.
-func (s *Session) Cost() (time.Duration, error) {
+// Cost of a hit at an emulated instruction.
+type Cost struct {
+	Loop time.Duration // one hit after the other, everything in the caches
+	// Cold: after the caches were filled with something else, as an engine does with its weights
+	// between two operators.
+	Cold time.Duration
+}
+
+const (
+	evictBytes = 8 << 20 // more than the caches of one core
+	coldHits   = 25
+)
+
+// cold measures single calls, each after evict.
+func cold(evict []byte) time.Duration {
+	var best [coldHits]time.Duration
+	for i := range best {
+		for k := 0; k < len(evict); k += 64 {
+			evict[k]++
+		}
+		t := time.Now()
+		measure(1)
+		best[i] = time.Since(t)
+	}
+	slices.Sort(best[:])
+	return best[coldHits/2]
+}
+
+// Cost measures what a hit costs on this machine, by probing a call inside profinfer itself. It takes
+// some 0.1 s.
+func (s *Session) Cost() (c Cost, err error) {
 	pid := os.Getpid()
 	entry := uint64(reflect.ValueOf(measure).Pointer())
 	callee := uint64(reflect.ValueOf(measured).Pointer())
 	maps, err := target.Maps(pid)
 	if err != nil {
-		return 0, err
+		return c, err
 	}
 	m, ok := target.FindMapping(maps, entry)
 	if !ok {
-		return 0, fmt.Errorf("measuring the cost of a probe: profinfer's own code is not mapped from a file")
+		return c, fmt.Errorf("measuring the cost of a probe: profinfer's own code is not mapped from a file")
 	}
 	code := make([]byte, 256)
 	if err := target.ReadMem(pid, entry, code); err != nil {
-		return 0, fmt.Errorf("measuring the cost of a probe: %w", err)
+		return c, fmt.Errorf("measuring the cost of a probe: %w", err)
 	}
 	var site uint64
 	for at := uint64(0); at < uint64(len(code)); {
@@ -56,11 +84,11 @@ func (s *Session) Cost() (time.Duration, error) {
 		at += uint64(in.Len)
 	}
 	if site == 0 {
-		return 0, fmt.Errorf("measuring the cost of a probe: the call to be probed was not found")
+		return c, fmt.Errorf("measuring the cost of a probe: the call to be probed was not found")
 	}
 	a, err := s.Process(pid, &engine.Layout{})
 	if err != nil {
-		return 0, err
+		return c, err
 	}
 	defer a.Release()
 	const n = 4000
@@ -73,21 +101,24 @@ func (s *Session) Cost() (time.Duration, error) {
 		}
 		return best
 	}
-	without := run()
+	evict := make([]byte, evictBytes)
+	without, coldWithout := run(), cold(evict)
 	err = a.Attach([]engine.File{{Path: m.Path, Open: "/proc/self/exe"}},
 		[]engine.Site{{Offset: m.FileOffset(site), Role: engine.RoleOpEnd, Where: "profinfer's own call"}})
 	if err != nil {
-		return 0, err
+		return c, err
 	}
-	with := run()
+	with, coldWith := run(), cold(evict)
 	err = a.Detach()
 	var e Events
 	s.Drain(&e)
-	if len(e.Hits) < n && s.RingBytes() > 6*n*32 {
-		return 0, fmt.Errorf("measuring the cost of a probe: %d hits of %d were seen", len(e.Hits), 3*n)
+	if len(e.Hits) < n && s.RingBytes() > 6*n*slotBytes {
+		return c, fmt.Errorf("measuring the cost of a probe: %d hits of %d were seen", len(e.Hits), 3*n)
 	}
 	if _, lerr := s.Lost(); err == nil { // what did not fit here is no loss of the recording
 		err = lerr
 	}
-	return max(0, with-without) / n, err
+	c.Loop = max(0, with-without) / n
+	c.Cold = max(c.Loop, coldWith-coldWithout)
+	return c, err
 }

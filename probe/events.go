@@ -25,7 +25,8 @@ const (
 	MarkGraphEnd   = 6
 )
 
-// Hit is one operator-level event of one thread.
+// Hit is one operator-level event of one thread. Arg is the tensor; of an end 22 bits of the
+// thread pool's address, from bit 6 on.
 type Hit struct {
 	Time     int64
 	Arg      uint64
@@ -94,13 +95,14 @@ type Sched struct {
 // Lost counts records that found no room, or reads of the process's memory that failed.
 type Lost struct {
 	Hits, Marks, Defs, Sched, Reads uint64
+	Filtered                        uint64 // hits that were not asked for: no loss
 }
 
 // Total returns the number of lost records.
 func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched }
 
 func (l Lost) sub(o Lost) Lost {
-	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads}
+	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads, l.Filtered - o.Filtered}
 }
 
 // Events is what one drain found. Its slices are reused by the next one.
@@ -139,28 +141,19 @@ func (e *Events) comm(c [16]int8) string {
 	return s
 }
 
-// perCPU takes a record of a CPU's ring; its size tells what it is.
-func (e *Events) perCPU(cpu uint16, pids *[64]int32, rec []byte) {
-	switch len(rec) {
-	case int(unsafe.Sizeof(kernelHit{})):
-		h := (*kernelHit)(unsafe.Pointer(&rec[0]))
-		e.Hits = append(e.Hits, Hit{
-			Time: int64(h.Ts), Arg: h.Arg, TID: int32(h.Tid), CPU: cpu,
-			PID:  pids[h.Meta>>26],
-			Kind: uint8(h.Meta >> 22 & 15),
-			Ith:  uint16(h.Meta >> 11 & 2047),
-			Nth:  uint16(h.Meta & 2047),
-		})
-	case int(unsafe.Sizeof(kernelSchedEvent{})):
-		s := (*kernelSchedEvent)(unsafe.Pointer(&rec[0]))
-		e.Sched = append(e.Sched, Sched{
-			Time: int64(s.Ts), CPU: uint16(s.Kind >> 16), Kind: uint8(s.Kind),
-			PrevState: s.PrevState,
-			PrevTID:   int32(s.PrevTid), PrevPID: int32(s.PrevTgid), PrevPrio: s.PrevPrio,
-			NextTID: int32(s.NextTid), NextPID: int32(s.NextTgid), NextPrio: s.NextPrio,
-			PrevComm: e.comm(s.PrevComm), NextComm: e.comm(s.NextComm),
-		})
+// scheduling takes a record of a CPU's ring.
+func (e *Events) scheduling(rec []byte) {
+	if len(rec) < int(unsafe.Sizeof(kernelSchedEvent{})) {
+		return
 	}
+	s := (*kernelSchedEvent)(unsafe.Pointer(&rec[0]))
+	e.Sched = append(e.Sched, Sched{
+		Time: int64(s.Ts), CPU: uint16(s.Kind >> 16), Kind: uint8(s.Kind),
+		PrevState: s.PrevState,
+		PrevTID:   int32(s.PrevTid), PrevPID: int32(s.PrevTgid), PrevPrio: s.PrevPrio,
+		NextTID: int32(s.NextTid), NextPID: int32(s.NextTgid), NextPrio: s.NextPrio,
+		PrevComm: e.comm(s.PrevComm), NextComm: e.comm(s.NextComm),
+	})
 }
 
 const (

@@ -24,12 +24,11 @@ type kernelDef struct {
 	Raw   [384]uint8
 }
 
-type kernelHit struct {
-	_    structs.HostLayout
-	Ts   uint64
-	Arg  uint64
-	Tid  uint32
-	Meta uint32
+type kernelFilter struct {
+	_      structs.HostLayout
+	Ops    [4]uint64
+	Phases uint32
+	Pad    uint32
 }
 
 type kernelLayout struct {
@@ -56,7 +55,8 @@ type kernelLayout struct {
 	VecPos         uint16
 	VecOutput      uint16
 	VecPosIndirect uint16
-	Pad            [2]uint16
+	TensorOp       uint16
+	Pad            uint16
 	Always         [2]uint64
 	Own            [2]uint64
 }
@@ -128,13 +128,14 @@ type kernelShapeKey struct {
 }
 
 type kernelSite struct {
-	_      structs.HostLayout
-	Tgid   uint32
-	Proc   uint32
-	Layout uint32
-	Kind   uint16
-	Batch  uint16
-	A      struct {
+	_       structs.HostLayout
+	Tgid    uint32
+	Proc    uint32
+	Layout  uint32
+	Kind    uint16
+	Batch   uint8
+	Encodes uint8
+	A       struct {
 		_     structs.HostLayout
 		Kind  uint8
 		Reg   uint8
@@ -157,6 +158,13 @@ type kernelSite struct {
 	}
 }
 
+type kernelSlot struct {
+	_    structs.HostLayout
+	Ts   uint64
+	Tid  uint32
+	Meta uint32
+}
+
 type kernelUidKey struct {
 	_       structs.HostLayout
 	Uid     uint64
@@ -174,17 +182,22 @@ type kernelWords struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	kernelMapBegins           = "begins"
+	kernelMapBuffers          = "buffers"
 	kernelMapCopied           = "copied"
 	kernelMapDefs             = "defs"
+	kernelMapFilters          = "filters"
 	kernelMapKnown            = "known"
 	kernelMapLayouts          = "layouts"
 	kernelMapLost             = "lost"
 	kernelMapMarks            = "marks"
 	kernelMapOwed             = "owed"
+	kernelMapPhases           = "phases"
 	kernelMapRings            = "rings"
 	kernelMapScratch          = "scratch"
 	kernelMapSites            = "sites"
 	kernelMapTargets          = "targets"
+	kernelMapTids             = "tids"
 	kernelMapUids             = "uids"
 	kernelProgMarkBegin       = "mark_begin"
 	kernelProgMarkEnd         = "mark_end"
@@ -194,12 +207,15 @@ const (
 	kernelProgSchedSwitch     = "sched_switch"
 	kernelProgSchedWakeup     = "sched_wakeup"
 	kernelProgSchedWakeupNew  = "sched_wakeup_new"
+	kernelVarFiltering        = "filtering"
+	kernelVarSlotMask         = "slot_mask"
 	kernelVarUnusedDef        = "unused_def"
-	kernelVarUnusedHit        = "unused_hit"
+	kernelVarUnusedFilter     = "unused_filter"
 	kernelVarUnusedMark       = "unused_mark"
 	kernelVarUnusedSchedEvent = "unused_sched_event"
 	kernelVarUnusedSeq        = "unused_seq"
 	kernelVarUnusedShapeEnd   = "unused_shape_end"
+	kernelVarUnusedSlot       = "unused_slot"
 )
 
 // loadKernel returns the embedded CollectionSpec for kernel.
@@ -258,17 +274,22 @@ type kernelProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
+	Begins  *ebpf.MapSpec `ebpf:"begins"`
+	Buffers *ebpf.MapSpec `ebpf:"buffers"`
 	Copied  *ebpf.MapSpec `ebpf:"copied"`
 	Defs    *ebpf.MapSpec `ebpf:"defs"`
+	Filters *ebpf.MapSpec `ebpf:"filters"`
 	Known   *ebpf.MapSpec `ebpf:"known"`
 	Layouts *ebpf.MapSpec `ebpf:"layouts"`
 	Lost    *ebpf.MapSpec `ebpf:"lost"`
 	Marks   *ebpf.MapSpec `ebpf:"marks"`
 	Owed    *ebpf.MapSpec `ebpf:"owed"`
+	Phases  *ebpf.MapSpec `ebpf:"phases"`
 	Rings   *ebpf.MapSpec `ebpf:"rings"`
 	Scratch *ebpf.MapSpec `ebpf:"scratch"`
 	Sites   *ebpf.MapSpec `ebpf:"sites"`
 	Targets *ebpf.MapSpec `ebpf:"targets"`
+	Tids    *ebpf.MapSpec `ebpf:"tids"`
 	Uids    *ebpf.MapSpec `ebpf:"uids"`
 }
 
@@ -276,12 +297,15 @@ type kernelMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelVariableSpecs struct {
+	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
+	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
 	UnusedDef        *ebpf.VariableSpec `ebpf:"unused_def"`
-	UnusedHit        *ebpf.VariableSpec `ebpf:"unused_hit"`
+	UnusedFilter     *ebpf.VariableSpec `ebpf:"unused_filter"`
 	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
 	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.VariableSpec `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.VariableSpec `ebpf:"unused_shape_end"`
+	UnusedSlot       *ebpf.VariableSpec `ebpf:"unused_slot"`
 }
 
 // kernelObjects contains all objects after they have been loaded into the kernel.
@@ -304,33 +328,43 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
+	Begins  *ebpf.Map `ebpf:"begins"`
+	Buffers *ebpf.Map `ebpf:"buffers"`
 	Copied  *ebpf.Map `ebpf:"copied"`
 	Defs    *ebpf.Map `ebpf:"defs"`
+	Filters *ebpf.Map `ebpf:"filters"`
 	Known   *ebpf.Map `ebpf:"known"`
 	Layouts *ebpf.Map `ebpf:"layouts"`
 	Lost    *ebpf.Map `ebpf:"lost"`
 	Marks   *ebpf.Map `ebpf:"marks"`
 	Owed    *ebpf.Map `ebpf:"owed"`
+	Phases  *ebpf.Map `ebpf:"phases"`
 	Rings   *ebpf.Map `ebpf:"rings"`
 	Scratch *ebpf.Map `ebpf:"scratch"`
 	Sites   *ebpf.Map `ebpf:"sites"`
 	Targets *ebpf.Map `ebpf:"targets"`
+	Tids    *ebpf.Map `ebpf:"tids"`
 	Uids    *ebpf.Map `ebpf:"uids"`
 }
 
 func (m *kernelMaps) Close() error {
 	return _KernelClose(
+		m.Begins,
+		m.Buffers,
 		m.Copied,
 		m.Defs,
+		m.Filters,
 		m.Known,
 		m.Layouts,
 		m.Lost,
 		m.Marks,
 		m.Owed,
+		m.Phases,
 		m.Rings,
 		m.Scratch,
 		m.Sites,
 		m.Targets,
+		m.Tids,
 		m.Uids,
 	)
 }
@@ -339,12 +373,15 @@ func (m *kernelMaps) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelVariables struct {
+	Filtering        *ebpf.Variable `ebpf:"filtering"`
+	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`
 	UnusedDef        *ebpf.Variable `ebpf:"unused_def"`
-	UnusedHit        *ebpf.Variable `ebpf:"unused_hit"`
+	UnusedFilter     *ebpf.Variable `ebpf:"unused_filter"`
 	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
 	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.Variable `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.Variable `ebpf:"unused_shape_end"`
+	UnusedSlot       *ebpf.Variable `ebpf:"unused_slot"`
 }
 
 // kernelPrograms contains all programs after they have been loaded into the kernel.

@@ -133,7 +133,7 @@ func TestSingleLinks(t *testing.T) {
 	if s.Multi() {
 		t.Error("uprobe_multi is used")
 	}
-	if d, err := s.Cost(); err != nil || d <= 0 {
+	if d, err := s.Cost(); err != nil || d.Loop <= 0 {
 		t.Errorf("a hit costs %v, %v", d, err)
 	}
 }

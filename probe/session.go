@@ -26,6 +26,8 @@ type Config struct {
 	RingBytes int
 	// Sched records scheduling events of attached processes.
 	Sched bool
+	// Filter leaves operators out, in the kernel already.
+	Filter Filter
 
 	single bool // one link a site, as on kernels without uprobe_multi
 }
@@ -36,8 +38,10 @@ const maxProcesses = 64
 // Session is the loaded kernel side with its rings.
 type Session struct {
 	objs     kernelObjects
-	multi    bool // uprobe_multi links (Linux 6.6), else one perf event a site
-	perCPU   []*ring
+	multi    bool      // uprobe_multi links (Linux 6.6), else one perf event a site
+	hits     []*buffer // of each CPU
+	mapping  []byte    // all of them
+	perCPU   []*ring   // scheduling
 	inner    []*ebpf.Map
 	marks    *ring
 	defs     *ring
@@ -77,13 +81,32 @@ func Open(cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("counting CPUs: %w", err)
 	}
-	size := ringBytes(cfg.RingBytes, cpus)
+	total := ringBytes(cfg.RingBytes, cpus)
+	// a scheduling event is four times as large as a hit and far rarer
+	size := max(total/4, os.Getpagesize())
 	spec.Maps["rings"].MaxEntries = uint32(cpus)
 	spec.Maps["rings"].InnerMap.MaxEntries = uint32(size)
+	slots := max(total/slotBytes, minSlots)
+	spec.Maps["buffers"].MaxEntries = uint32(cpus)
+	spec.Maps["buffers"].ValueSize = uint32(bufferHead + slots*slotBytes)
+	if err := spec.Variables["slot_mask"].Set(uint32(slots - 1)); err != nil {
+		return nil, fmt.Errorf("setting the size of the rings: %w", err)
+	}
+	if err := cfg.Filter.set(spec); err != nil {
+		return nil, err
+	}
 
 	btfErr, err := s.load(spec, cfg.Sched)
 	if err != nil {
 		return nil, err
+	}
+	if err := cfg.Filter.fill(&s.objs); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if s.hits, s.mapping, err = mapBuffers(s.objs.Buffers, cpus, slots); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("rings of %d KiB for %d CPUs: %w (a smaller --ring-size may help)", total>>10, cpus, err)
 	}
 	for cpu := range cpus {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ring", Type: ebpf.RingBuf, MaxEntries: uint32(size)})
@@ -180,8 +203,8 @@ func (s *Session) attachSched() error {
 // Multi tells whether the kernel has uprobe_multi links.
 func (s *Session) Multi() bool { return s.multi }
 
-// RingBytes returns the size of one CPU's ring.
-func (s *Session) RingBytes() int { return len(s.perCPU[0].data) / 2 }
+// RingBytes returns the size of one CPU's ring of hits.
+func (s *Session) RingBytes() int { return len(s.hits[0].slots) * slotBytes }
 
 // Close detaches what is still attached to the kernel and frees the rings. Attachments are
 // closed by their owner before.
@@ -192,6 +215,9 @@ func (s *Session) Close() error {
 	}
 	for _, r := range s.perCPU {
 		r.close()
+	}
+	if s.mapping != nil {
+		unix.Munmap(s.mapping)
 	}
 	if s.marks != nil {
 		s.marks.close()
@@ -210,8 +236,13 @@ func (s *Session) Close() error {
 // before it.
 func (s *Session) Drain(e *Events) {
 	e.reset()
-	for cpu, r := range s.perCPU {
-		if !r.drain(func(rec []byte) { e.perCPU(uint16(cpu), &s.pids, rec) }) {
+	for cpu, b := range s.hits {
+		if !b.drain(uint16(cpu), &s.pids, e) {
+			e.Complete = false
+		}
+	}
+	for _, r := range s.perCPU {
+		if !r.drain(func(rec []byte) { e.scheduling(rec) }) {
 			e.Complete = false
 		}
 	}
@@ -226,7 +257,7 @@ func (s *Session) Drain(e *Events) {
 // Lost returns what was lost since the last call.
 func (s *Session) Lost() (Lost, error) {
 	var now Lost
-	for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads} {
+	for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered} {
 		var per []uint64
 		if err := s.objs.Lost.Lookup(uint32(i), &per); err != nil {
 			return Lost{}, fmt.Errorf("reading the loss counters: %w", err)
@@ -257,6 +288,7 @@ func kernelLayoutOf(l *engine.Layout) kernelLayout {
 		VecBegin: l.VecBegin, VecEnd: l.VecEnd, VecStride: l.VecStride, VecSeqHead: l.VecSeqHead,
 		VecSeqVal: l.VecSeqVal, VecPos: l.VecPos, VecOutput: l.VecOutput,
 	}
+	k.TensorOp = l.TensorOp
 	if l.VecPosIndirect {
 		k.VecPosIndirect = 1
 	}

@@ -41,6 +41,7 @@ type Derived struct {
 	BytesAtMost bool
 
 	fused []int32
+	last  factRow // of a StatBuilder
 }
 
 // unknownDerived stands for operators whose shape is not known.

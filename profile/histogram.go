@@ -2,7 +2,11 @@
 
 package profile
 
-import "math"
+import (
+	"math"
+	"math/bits"
+	"sync"
+)
 
 // histogramError is the largest relative error of a histogram's quantiles.
 const histogramError = 0.01
@@ -25,7 +29,63 @@ type histogram struct {
 }
 
 // bucket returns the number of v's bucket: gamma^(i-1) < v <= gamma^i.
-func bucket(v int64) int { return int(math.Ceil(math.Log(float64(v)) / logGamma)) }
+func bucket(v int64) int {
+	if uint64(v) < 1<<tableBits {
+		return bucketTable().bucket(uint64(v))
+	}
+	return bucketOf(v)
+}
+
+func bucketOf(v int64) int { return int(math.Ceil(math.Log(float64(v)) / logGamma)) }
+
+const (
+	tableBits = 40 // of values in the table: 18 minutes in ns
+	// Values are told apart by their highest bit and the subBits after it. Such a class is narrower
+	// than a bucket, so it lies in two at most.
+	subBits = 6
+)
+
+// buckets is a table of bucketOf, which takes longer than all else that is done for an operator.
+type buckets [tableBits << subBits]struct {
+	first int32 // bucket of the class's smallest value
+	last  int64 // largest value of that bucket
+}
+
+// class returns the place of v > 0 in the table. Values below 1<<subBits have one each.
+func class(v uint64) int {
+	if v < 1<<subBits {
+		return int(v)
+	}
+	e := bits.Len64(v) - 1 - subBits
+	return e<<subBits + int(v>>e)
+}
+
+func (t *buckets) bucket(v uint64) int {
+	c := &t[class(v)]
+	if int64(v) <= c.last {
+		return int(c.first)
+	}
+	return int(c.first) + 1
+}
+
+var bucketTable = sync.OnceValue(func() *buckets {
+	t := &buckets{}
+	for v := uint64(1); v < 1<<tableBits; {
+		c := &t[class(v)]
+		c.first = int32(bucketOf(int64(v)))
+		// Near gamma^first, as far as that rounds.
+		c.last = int64(math.Exp(float64(c.first) * logGamma))
+		for bucketOf(c.last+1) <= int(c.first) {
+			c.last++
+		}
+		for c.last > int64(v) && bucketOf(c.last) > int(c.first) {
+			c.last--
+		}
+		e := max(0, bits.Len64(v)-1-subBits)
+		v = (v>>e + 1) << e
+	}
+	return t
+})
 
 // bucketValue returns the value whose relative distance to both bounds of a bucket is least.
 func bucketValue(i int) float64 {

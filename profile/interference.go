@@ -22,7 +22,9 @@ type interference struct {
 	// Threads waiting for a CPU, by CPU: few at any time.
 	queue map[uint16][]*waiter
 	any   bool
-	step  map[name]*Culprit // who ran in place of any thread since the last call of since
+	// The team that was watched last, or a part of it.
+	watched []int32
+	step    map[name]*Culprit // who ran in place of any thread since the last call of since
 }
 
 // cpuState is who runs on a CPU since when.
@@ -63,10 +65,17 @@ func (f *interference) init() {
 	f.step = map[name]*Culprit{}
 }
 
-// watch begins to follow a thread.
-func (f *interference) watch(tid int32) {
-	if f.threads[tid] == nil {
-		f.threads[tid] = &waiter{tid: tid, instead: map[name]*Culprit{}, wokenBy: map[name]*Culprit{}}
+// watch begins to follow the threads of an operator's team.
+func (f *interference) watch(team []OpThread) {
+	for i := range team {
+		tid := team[i].TID
+		if i < len(f.watched) && f.watched[i] == tid {
+			continue
+		}
+		if f.threads[tid] == nil {
+			f.threads[tid] = &waiter{tid: tid, instead: map[name]*Culprit{}, wokenBy: map[name]*Culprit{}}
+		}
+		f.watched = append(f.watched[:min(i, len(f.watched))], tid)
 	}
 }
 
@@ -202,7 +211,17 @@ func culprits(m map[name]*Culprit, n int) []Culprit {
 		all = append(all, *c)
 	}
 	slices.SortFunc(all, func(a, b Culprit) int {
-		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Comm, b.Comm))
+		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Comm, b.Comm), compareBool(b.Own, a.Own))
 	})
 	return all[:min(n, len(all))]
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }

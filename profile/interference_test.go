@@ -12,8 +12,7 @@ import (
 func TestInterference(t *testing.T) {
 	var f interference
 	f.init()
-	f.watch(10)
-	f.watch(11)
+	f.watch([]OpThread{{TID: 10}, {TID: 11}})
 	sw := func(at int64, cpu uint16, prev int32, state uint32, next int32) {
 		names := map[int32]string{10: "llama", 11: "llama", 5: "apt", 6: "sh"}
 		f.add(&trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevTID: prev, PrevState: state, PrevComm: names[prev], NextTID: next, NextComm: names[next]})

@@ -13,8 +13,11 @@ import (
 // other, so events come as runs by CPU; a drain's watermark says that what is older has been
 // written. A program can be preempted between taking the time and writing, so events are
 // held back for one drain more.
+//
+// Events of one time keep the order in which they came, after scheduling and marks.
 type merge struct {
-	hits  []trace.Hit
+	hits  []trace.Hit // to be merged: copies
+	runs  hitMerge
 	marks []trace.Mark
 	sched []trace.Sched
 	seqs  map[batchKey][]trace.StepSeq
@@ -33,8 +36,16 @@ type handler interface {
 	switched(*trace.Sched) error
 }
 
+// add takes a block's events. Its hits are the merge's until it calls runs.free with them.
+func (m *merge) add(b *trace.Block) {
+	m.runs.add(b.Hits)
+	m.marks = append(m.marks, b.Marks...)
+	m.sched = append(m.sched, b.Sched...)
+	m.addSeqs(b.StepSeqs)
+}
+
 func (m *merge) addSeqs(s []trace.StepSeq) {
-	if m.seqs == nil {
+	if len(s) > 0 && m.seqs == nil {
 		m.seqs = make(map[batchKey][]trace.StepSeq)
 	}
 	for _, q := range s {
@@ -56,31 +67,31 @@ const endOfTime = int64(^uint64(0) >> 1)
 func (m *merge) rest(to handler) error { return m.emit(endOfTime, to) }
 
 func (m *merge) emit(limit int64, to handler) error {
-	slices.SortStableFunc(m.hits, func(a, b trace.Hit) int { return cmp.Compare(a.Time, b.Time) })
+	m.runs.add(m.hits)
+	m.hits = nil
 	slices.SortStableFunc(m.marks, func(a, b trace.Mark) int { return cmp.Compare(a.Time, b.Time) })
 	slices.SortStableFunc(m.sched, func(a, b trace.Sched) int { return cmp.Compare(a.Time, b.Time) })
-	var h, k, s int
+	var k, s int
 	for {
-		th, tk, ts := endOfTime, endOfTime, endOfTime
-		if h < len(m.hits) {
-			th = m.hits[h].Time
-		}
+		tk, ts := endOfTime, endOfTime
 		if k < len(m.marks) {
 			tk = m.marks[k].Time
 		}
 		if s < len(m.sched) {
 			ts = m.sched[s].Time
 		}
-		t := min(th, tk, ts)
-		if t >= limit || t == endOfTime {
+		t := min(tk, ts, limit)
+		if err := m.runs.emit(t, to); err != nil {
+			return err
+		}
+		if t >= limit {
 			break
 		}
 		var err error
-		switch t {
-		case ts: // a thread is on its CPU before it does anything
+		if t == ts { // a thread is on its CPU before it does anything
 			err = to.switched(&m.sched[s])
 			s++
-		case tk:
+		} else {
 			mk := &m.marks[k]
 			var seqs []trace.StepSeq
 			if mk.Kind == trace.MarkStepBegin {
@@ -90,15 +101,11 @@ func (m *merge) emit(limit int64, to handler) error {
 			}
 			err = to.mark(mk, seqs)
 			k++
-		default:
-			err = to.hit(&m.hits[h])
-			h++
 		}
 		if err != nil {
 			return err
 		}
 	}
-	m.hits = slices.Delete(m.hits, 0, h)
 	m.marks = slices.Delete(m.marks, 0, k)
 	m.sched = slices.Delete(m.sched, 0, s)
 	return nil

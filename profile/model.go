@@ -36,6 +36,9 @@ type Step struct {
 	Ops    int   // number of operators
 	// Incomplete says what of the step was not seen (lost events), empty if all was.
 	Incomplete string
+	// Untraced says why its operators were not recorded although those of other steps were
+	// ("throttled", "learning", "filtered"); empty if they were, or the level has none.
+	Untraced string
 }
 
 // Graph is one execution of a graph on one backend.
@@ -55,6 +58,8 @@ type Graph struct {
 	Reused  bool // the same graph (identity) as the execution before it in this context
 	Ops     int
 	Aborted bool // ended before its last operator
+	// Untraced says why its operators were not recorded, as [Step.Untraced].
+	Untraced string
 }
 
 // Shape is a graph's definition with what follows from it.
@@ -65,6 +70,8 @@ type Shape struct {
 	// Executed[i]: node i was seen to run. FusedInto[i]: node whose row includes node i, -1 if none.
 	Executed  []bool
 	FusedInto []int32
+
+	orderOps []string // names of what the arrivals of Order end
 }
 
 // Op is one executed operator.

@@ -5,6 +5,7 @@ package profile
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/profinfer/profinfer/trace"
 )
@@ -48,8 +49,11 @@ type replayer struct {
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
+	spare *following // to be used again
+
 	cutHits, cutMarks    cut // before the first whole step or graph, or after the last
 	unmatched, undefined cut
+	learning             cut // graphs whose order was not known yet
 }
 
 // cut counts events that belong to nothing that was seen whole.
@@ -80,6 +84,11 @@ type proc struct {
 	// when graphs of backends other than the CPU were first watched: what their functions are is
 	// known only once a scheduler ran
 	backends int64
+
+	watches   []trace.Watch // what is seen of operators, from when on
+	throttled []trace.Loss  // spans in which none were; the last may have no end yet
+	followed  []*exec       // under way
+	early     []trace.Hit   // arrivals of followed graphs whose pool is not known yet
 }
 
 // thread is one thread during replay.
@@ -93,6 +102,11 @@ type thread struct {
 	slot  int
 	offAt int64
 	in    bool
+
+	ith    uint16 // its number in its team, as last told; unknownIth
+	at     *exec  // the followed graph it works at, and its record there
+	rec    *followed
+	wasOff span // its latest time off its CPU
 
 	steps []*openStep
 	// Scheduler runs outside of any step that was seen: steps of their own, unless the end of an
@@ -140,6 +154,10 @@ type exec struct {
 	ends   []int64
 	last   int32 // highest node that ran, fused ones included
 	closed bool
+
+	watch   trace.Watch // what was seen of operators when it began
+	threads int         // as planned; 0: not told
+	f       *following  // it is followed by arrivals
 }
 
 func newReplayer(sink Sink) *replayer {
@@ -158,7 +176,7 @@ func (p *replayer) proc(pid int32) *proc {
 func (q *proc) thread(tid int32) *thread {
 	t := q.threads[tid]
 	if t == nil {
-		t = &thread{tid: tid}
+		t = &thread{tid: tid, ith: unknownIth}
 		q.threads[tid] = t
 	}
 	return t
@@ -174,6 +192,8 @@ func (p *replayer) block(b trace.Block) error {
 		p.shape(b.Shape)
 	case b.Loss != nil:
 		p.h.Losses = append(p.h.Losses, *b.Loss)
+	case b.Watch != nil:
+		p.watch(b.Watch)
 	case b.Exit != nil:
 		p.h.Exits = append(p.h.Exits, *b.Exit)
 	case b.End != nil:
@@ -222,8 +242,12 @@ func (p *replayer) process(i *trace.Process) {
 
 func (p *replayer) shape(s *trace.Shape) {
 	q := p.proc(s.PID)
-	if q.shapes[s.ID] != nil {
-		return // told again for readers that begin in the middle
+	if sh := q.shapes[s.ID]; sh != nil { // told again: for readers that begin in the middle, or since its order is known
+		if sh.Order == nil && s.Order != nil && s.NNodes == sh.NNodes {
+			sh.Order, sh.Lead = s.Order, s.Lead
+			sh.order()
+		}
+		return
 	}
 	p.nextShape++
 	c := *s
@@ -235,7 +259,24 @@ func (p *replayer) shape(s *trace.Shape) {
 			sh.ByAddr[c.Nodes[i].Addr] = int32(i)
 		}
 	}
+	sh.order()
 	q.shapes[s.ID] = sh
+}
+
+// order takes over what is known of the order in which operators end.
+func (sh *Shape) order() {
+	sh.orderOps = make([]string, len(sh.Order))
+	for i, nodes := range sh.Order {
+		for k, n := range nodes {
+			if k == 0 {
+				sh.orderOps[i] = sh.Nodes[n].Op
+			} else {
+				sh.orderOps[i] += "+" + sh.Nodes[n].Op
+				sh.FusedInto[n] = nodes[0]
+			}
+			sh.Executed[n] = true
+		}
+	}
 }
 
 func (p *replayer) seen(t int64) {
@@ -258,6 +299,7 @@ func (p *replayer) switched(s *trace.Sched) error {
 			t := q.thread(s.NextTID)
 			if t.offSince != 0 {
 				t.off += s.Time - t.offSince
+				t.switchedOn(t.offSince, s.Time)
 				t.offSince = 0
 			}
 			p.comms[s.NextTID] = s.NextComm
@@ -272,6 +314,9 @@ func (p *replayer) hit(h *trace.Hit) error {
 	t := q.thread(h.TID)
 	switch h.Kind {
 	case trace.HitOpEnd:
+		if len(q.followed) > 0 && p.arrive(q, t, h) {
+			return nil
+		}
 		p.opEnd(t, h)
 		return nil
 	case trace.HitFusedWith:
@@ -279,10 +324,15 @@ func (p *replayer) hit(h *trace.Hit) error {
 		return nil
 	}
 	x := q.find(t, h.Arg)
+	if h.Nth > 0 {
+		t.ith = h.Ith
+	}
 	if x == nil {
 		switch {
 		case len(q.open) == 0:
 			p.cutHits.add(h.Time)
+		case slices.ContainsFunc(q.open, func(x *exec) bool { return x.watch.Ops != trace.WatchBoth }):
+			// of a graph that is followed, or whose operators are not to be seen
 		case q.open[len(q.open)-1].shape == nil:
 			p.undefined.add(h.Time)
 		default:
@@ -302,13 +352,13 @@ func (p *replayer) hit(h *trace.Hit) error {
 
 // find returns the graph under way that the tensor belongs to.
 func (q *proc) find(t *thread, addr uint64) *exec {
-	if x := t.exec; x != nil && !x.closed && x.shape != nil {
+	if x := t.exec; x != nil && !x.closed && x.shape != nil && x.watch.Ops == trace.WatchBoth {
 		if _, ok := x.shape.ByAddr[addr]; ok {
 			return x
 		}
 	}
 	for i := len(q.open) - 1; i >= 0; i-- {
-		if x := q.open[i]; x.shape != nil {
+		if x := q.open[i]; x.shape != nil && x.watch.Ops == trace.WatchBoth {
 			if _, ok := x.shape.ByAddr[addr]; ok {
 				return x
 			}
@@ -430,6 +480,11 @@ func (p *replayer) opDone(q *proc, x *exec, now int64) error {
 	if o.team > len(o.Threads) {
 		o.Incomplete = true
 	}
+	return p.opSeen(x, o)
+}
+
+// opSeen hands an operator on.
+func (p *replayer) opSeen(x *exec, o *Op) error {
 	x.g.Ops++
 	if x.step != nil {
 		x.step.Ops++
@@ -446,6 +501,12 @@ func (p *replayer) finish() error {
 		return err
 	}
 	for _, q := range p.procs {
+		for _, l := range q.throttled {
+			if l.End == 0 {
+				l.End = max(p.h.Last, l.Start)
+			}
+			p.h.Losses = append(p.h.Losses, l)
+		}
 		for _, t := range q.threads {
 			for _, s := range t.steps {
 				if s.implicit && s.lastEnd != 0 && len(t.execs) == 0 {
@@ -480,6 +541,7 @@ func (p *replayer) finish() error {
 	p.loss("cut", "marks", p.cutMarks)
 	p.loss("learning", "hits", p.undefined)
 	p.loss("unmatched", "hits", p.unmatched)
+	p.loss("learning", "graphs", p.learning)
 	sortThreads(p.h.Threads)
 	return nil
 }

@@ -30,10 +30,14 @@ type statState struct {
 	whole   map[groupKey]*group
 	part    map[groupKey]*group
 	outside group
-	pending map[*Step][]*Op
+	pending map[*Step]*stepOps
+	spare   []*Op                    // of the step folded last, for the next one
+	at      *stepOps                 // of the step that the operator before was of
 	graphs  map[int64][]backendGraph // by number of the step under way
 	kept    int                      // operators in pending
 	procs   map[int32]*procStat
+	proc0   *procStat // of process pid0, the last asked for
+	pid0    int32
 	seqs    map[seqKey]*sequence
 	ttft    ttftStat
 	models  modelBook
@@ -45,6 +49,12 @@ type statState struct {
 	threadHits  int64 // operators, counted once for each thread
 	threadTime  int64
 	offCPU      bool
+}
+
+// stepOps are operators of a step under way.
+type stepOps struct {
+	step *Step
+	ops  []*Op
 }
 
 // groupKey is a phase of one model; nil: not known which.
@@ -90,12 +100,25 @@ type group struct {
 	bytes, bytesDur               int64
 	mmBytes, mmDur                int64
 	rows                          map[string]*rowSum
-	byFacts                       map[*Derived]*rowSum
 	threads                       map[int32]*threadSum
+	team                          []teamMember // of the operator before
 	dropped                       int64
 	spans                         []span // of the step being folded
 	backends                      map[string]*backendSum
 	elsewhere                     int64 // covered by graphs of backends and no operator
+}
+
+// factRow is what the operators of one Derived and op have in common in a group.
+type factRow struct {
+	in   *group
+	op   string
+	kind kind
+	row  *rowSum // nil by thread and by step
+}
+
+type teamMember struct {
+	tid int32
+	sum *threadSum
 }
 
 type span struct{ from, to int64 }
@@ -126,7 +149,7 @@ func (b *statState) init(opts StatOptions) {
 		}
 	}
 	b.whole, b.part = map[groupKey]*group{}, map[groupKey]*group{}
-	b.pending = map[*Step][]*Op{}
+	b.pending = map[*Step]*stepOps{}
 	b.procs = map[int32]*procStat{}
 	b.seqs = map[seqKey]*sequence{}
 	b.sched.init()
@@ -169,9 +192,7 @@ func (b *statState) Op(o *Op) error {
 	}
 	p := b.proc(pid)
 	p.team = max(p.team, len(o.Threads))
-	for i := range o.Threads {
-		b.sched.watch(o.Threads[i].TID)
-	}
+	b.sched.watch(o.Threads)
 	var ctx uint64
 	if o.Step != nil {
 		ctx = o.Step.Ctx
@@ -184,16 +205,23 @@ func (b *statState) Op(o *Op) error {
 		return nil
 	}
 	if b.kept >= maxPending {
-		for s, ops := range b.pending {
+		for s, p := range b.pending {
 			if b.wanted != nil && !b.wanted[s.Phase] {
 				continue
 			}
-			b.fold(b.group(b.whole, s), s, ops)
+			b.fold(b.group(b.whole, s), s, p.ops)
 		}
 		clear(b.pending)
-		b.kept = 0
+		b.kept, b.at = 0, nil
 	}
-	b.pending[o.Step] = append(b.pending[o.Step], o)
+	if b.at == nil || b.at.step != o.Step {
+		if b.at = b.pending[o.Step]; b.at == nil {
+			b.at = &stepOps{step: o.Step, ops: b.spare}
+			b.spare = nil
+			b.pending[o.Step] = b.at
+		}
+	}
+	b.at.ops = append(b.at.ops, o)
 	b.kept++
 	return nil
 }
@@ -246,9 +274,7 @@ func (b *statState) Step(s *Step) error {
 	b.proc(s.PID).steps++
 	b.sequences(s)
 	instead := b.sched.since()
-	ops := b.pending[s]
-	delete(b.pending, s)
-	b.kept -= len(ops)
+	ops := b.taken(s)
 	graphs := b.graphs[s.ID]
 	delete(b.graphs, s.ID)
 	if b.wanted != nil && !b.wanted[s.Phase] {
@@ -259,6 +285,7 @@ func (b *statState) Step(s *Step) error {
 		b.lost.Steps++
 		in = b.part
 	}
+	defer b.reuse(ops)
 	g := b.group(in, s)
 	if g.step(s) {
 		g.stepMaxInstead = instead
@@ -271,12 +298,35 @@ func (b *statState) Step(s *Step) error {
 	return nil
 }
 
+// taken takes a step's operators out of those pending.
+func (b *statState) taken(s *Step) []*Op {
+	p := b.pending[s]
+	if p == nil {
+		return nil
+	}
+	delete(b.pending, s)
+	b.kept -= len(p.ops)
+	b.at = nil
+	return p.ops
+}
+
+func (b *statState) reuse(ops []*Op) {
+	if cap(ops) > cap(b.spare) {
+		clear(ops)
+		b.spare = ops[:0]
+	}
+}
+
 func (b *statState) proc(pid int32) *procStat {
+	if b.proc0 != nil && b.pid0 == pid {
+		return b.proc0
+	}
 	p := b.procs[pid]
 	if p == nil {
 		p = &procStat{}
 		b.procs[pid] = p
 	}
+	b.proc0, b.pid0 = p, pid
 	return p
 }
 
@@ -362,14 +412,7 @@ func (b *statState) fold(g *group, s *Step, ops []*Op) {
 		g.cover(max(o.Start, s.Start), o.Start+o.Dur)
 		for i := range o.Threads {
 			t := &o.Threads[i]
-			if g.threads == nil {
-				g.threads = map[int32]*threadSum{}
-			}
-			e := g.threads[t.TID]
-			if e == nil {
-				e = &threadSum{pid: s.PID}
-				g.threads[t.TID] = e
-			}
+			e := g.thread(i, t.TID, s.PID)
 			e.ops++
 			e.busy += t.Busy
 			e.wait += t.Wait
@@ -386,6 +429,26 @@ func (b *statState) fold(g *group, s *Step, ops []*Op) {
 		}
 		g.covered += max(0, c.to-c.from)
 	}
+}
+
+// thread returns the sums of a thread, which is number i of its team: a team's threads mostly come in
+// one order.
+func (g *group) thread(i int, tid, pid int32) *threadSum {
+	if i < len(g.team) && g.team[i].tid == tid {
+		return g.team[i].sum
+	}
+	if g.threads == nil {
+		g.threads = map[int32]*threadSum{}
+	}
+	e := g.threads[tid]
+	if e == nil {
+		e = &threadSum{pid: pid}
+		g.threads[tid] = e
+	}
+	if g.team = g.team[:min(i, len(g.team))]; i == len(g.team) {
+		g.team = append(g.team, teamMember{tid, e})
+	}
+	return e
 }
 
 // foldGraphs adds the graphs of a step whose operators, folded before, left their spans. One
@@ -446,7 +509,8 @@ func (g *group) op(b *statState, o *Op, step int64) {
 	g.busy += o.Busy
 	g.wait += o.Wait
 	g.off += o.OffCPU
-	switch kindOf(d, o.Op) {
+	f := g.facts(b.opts.By, d, o.Op)
+	switch f.kind {
 	case kindMatMul:
 		g.matmul += o.Dur
 		if d.Bytes != nil && d.Weight != "" {
@@ -475,19 +539,27 @@ func (g *group) op(b *statState, o *Op, step int64) {
 		r.add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
 		return
 	}
-	r := g.byFacts[d]
-	if r == nil || d == &unknownDerived {
-		key, isWeight := rowKey(b.opts.By, d, o.Op)
+	f.row.add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
+}
+
+// facts returns what is the same of all operators with d and op. It is kept with d, for the group that
+// asked last: an operator of one shape is mostly in one phase.
+func (g *group) facts(by By, d *Derived, op string) factRow {
+	if d.last.in == g && d.last.op == op {
+		return d.last
+	}
+	f := factRow{in: g, op: op, kind: kindOf(d, op)}
+	if by != ByThread && by != ByStep {
+		key, isWeight := rowKey(by, d, op)
 		typ := ""
 		if isWeight {
 			typ = d.WeightType
 		}
-		r = g.row(key + "\x00" + typ)
-		r.row.Key, r.row.Weight = key, isWeight
-		if g.byFacts == nil {
-			g.byFacts = map[*Derived]*rowSum{}
-		}
-		g.byFacts[d] = r
+		f.row = g.row(key + "\x00" + typ)
+		f.row.row.Key, f.row.row.Weight = key, isWeight
 	}
-	r.add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
+	if d != &unknownDerived { // which is everybody's
+		d.last = f
+	}
+	return f
 }

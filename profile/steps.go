@@ -297,10 +297,20 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	if sh := q.shapes[m.Shape]; sh != nil && (m.NNodes <= 0 || int(m.NNodes) == sh.NNodes) {
 		x.shape, g.Shape = sh, sh
 	}
+	x.watch, x.threads = q.watchAt(m.Time), int(m.Threads)
+	if p.h.Meta.Level == "op" && q.computes(backend) {
+		g.Untraced = q.unseen(x, x.watch)
+		if g.Untraced == "" && x.shape != nil && x.shape.Order != nil && follows(x.watch) {
+			p.follow(q, x)
+		}
+	}
 	t.execs = append(t.execs, x)
 	q.open = append(q.open, x)
 	return nil
 }
+
+// computes tells whether operators of a backend's graphs can be seen: those that the CPU's loop runs.
+func (q *proc) computes(backend string) bool { return backend == "CPU" || backend == "" }
 
 func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	if len(t.execs) == 0 {
@@ -310,8 +320,24 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	x := t.execs[len(t.execs)-1]
 	t.execs = t.execs[:len(t.execs)-1]
 	x.closed = true
-	if err := p.opDone(q, x, m.Time); err != nil {
+	if p.h.Meta.Level == "op" && x.g.Untraced == "" && q.computes(x.g.Backend) {
+		x.g.Untraced = unseenSince(x, q.watchAt(m.Time))
+	}
+	if x.f != nil {
+		if err := p.followedDone(q, x); err != nil {
+			return err
+		}
+	} else if err := p.opDone(q, x, m.Time); err != nil {
 		return err
+	}
+	switch x.g.Untraced {
+	case "throttled":
+		q.skipped(x.g.Start, m.Time)
+	case "learning":
+		p.learning.add(x.g.Start)
+	}
+	if x.step != nil && x.step.Untraced == "" {
+		x.step.Untraced = x.g.Untraced
 	}
 	for i := range q.open {
 		if q.open[i] == x {
@@ -321,7 +347,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	}
 	g := x.g
 	g.Dur = m.Time - g.Start
-	if x.shape != nil && g.Ops > 0 {
+	if x.shape != nil && g.Ops > 0 && g.Untraced == "" {
 		for i := int(x.last) + 1; i < x.shape.NNodes; i++ {
 			if x.shape.Nodes[i].Executes {
 				g.Aborted = !p.lostIn(g.Start, m.Time)

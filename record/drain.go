@@ -5,6 +5,7 @@ package record
 import (
 	"time"
 
+	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
@@ -23,7 +24,11 @@ func (r *recorder) drain() error {
 		if p == nil || p.decoder == nil {
 			continue
 		}
-		if err := r.w.Shape(r.shapes.end(end, p.decoder)); err != nil {
+		shape := r.shapes.end(end, p.decoder)
+		if r.opt.Level >= engine.LevelOp && p.learn != nil {
+			p.learn.shape(shape)
+		}
+		if err := r.w.Shape(shape); err != nil {
 			return err
 		}
 	}
@@ -45,6 +50,12 @@ func (r *recorder) drain() error {
 	}
 	if err := r.losses(now); err != nil {
 		return err
+	}
+	if r.stop == 0 {
+		r.load.measure(now)
+		if err := r.steer(now); err != nil {
+			return err
+		}
 	}
 	r.letGo()
 	if e.Complete {
@@ -125,6 +136,11 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			raise(false)
 			r.warnings(p)
 		}
+		if p.gov != nil && r.observe(p, m, e) {
+			if r.stepsDone++; r.stepsDone == r.opt.Steps {
+				r.stop = m.Time // what came later was not asked for
+			}
+		}
 		switch m.Kind {
 		case probe.MarkStepBegin:
 			r.prog.Steps++
@@ -145,10 +161,25 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 
 func (r *recorder) writeHits(e *probe.Events) error {
 	r.hits = r.hits[:0]
+	var tid int32 // of the hit before
+	var main *mainThread
+	var gov *governor
 	for i := range e.Hits {
 		h := &e.Hits[i]
 		if r.stop != 0 && h.Time > r.stop {
 			continue
+		}
+		if h.TID != tid {
+			tid, main, gov = h.TID, nil, nil
+			if p := r.procs[int(h.PID)]; p != nil && p.gov != nil {
+				main, gov = p.learn.mains[tid], p.gov
+			}
+		}
+		if main != nil {
+			main.hits = append(main.hits, *h)
+		}
+		if gov != nil {
+			gov.now.hits++
 		}
 		r.hits = append(r.hits, trace.Hit{Time: h.Time, Arg: h.Arg, PID: h.PID, TID: h.TID, CPU: h.CPU,
 			Ith: h.Ith, Nth: h.Nth, Kind: trace.HitKind(h.Kind)})
@@ -178,6 +209,11 @@ func (r *recorder) losses(now int64) error {
 	if err != nil {
 		return err
 	}
+	if l.Hits+l.Marks > 0 {
+		for _, p := range r.procs {
+			p.learn.forget()
+		}
+	}
 	l.Defs += r.shapes.Dropped
 	r.shapes.Dropped = 0
 	for _, k := range []struct {
@@ -188,6 +224,11 @@ func (r *recorder) losses(now int64) error {
 			continue
 		}
 		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "lost", What: k.what, Events: k.n, CPU: -1}); err != nil {
+			return err
+		}
+	}
+	if l.Filtered > 0 {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "filtered", What: "hits", Events: l.Filtered, CPU: -1}); err != nil {
 			return err
 		}
 	}

@@ -35,8 +35,21 @@ type Options struct {
 	Sched   bool
 	// Duration ends the recording; 0: it ends with the processes or by the context.
 	Duration  time.Duration
-	RingBytes int    // of one CPU; 0: see probe.Config
-	Tool      string // profinfer's version, for the trace
+	RingBytes int // of one CPU; 0: see probe.Config
+	Steps     int // ends the recording after so many; 0: no limit
+	// TwoHits records the begin of every operator besides its end, also where the end would be enough.
+	TwoHits bool
+	// Budget is the part of the time in steps that recording operators may take (0.01: 1 %): they are
+	// recorded in spans spread over the run. 0: no limit.
+	Budget float64
+	// MinTPS takes the operators' probes away while decode is slower than so many tokens a second
+	// of one sequence. 0: no limit.
+	MinTPS float64
+	// Filters, empty: everything. Ops are operators as the engine describes them (MUL_MAT), Phases
+	// "prefill", "decode", "encode", "unknown".
+	Ops, Phases []string
+	TIDs        []int
+	Tool        string // profinfer's version, for the trace
 	// Progress is called after each drain, if set.
 	Progress func(Progress)
 	// Warn gets messages for the person at the terminal, without a newline.

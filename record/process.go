@@ -35,6 +35,14 @@ type process struct {
 	found    time.Time // when it got its first plan
 	backed   bool      // the backends of one of its schedulers were looked up
 	lacks    []string  // warnings of those backends, which a new plan does not know
+
+	learn   *learner
+	gov     *governor
+	since   int64 // when the present mode of its operators' probes began
+	threads int   // of its latest graph
+	cpus    int   // it may run on
+	crowded time.Time
+	stuck   bool // its probes could not be changed
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.
@@ -48,7 +56,7 @@ type fileKey struct{ dev, inode uint64 }
 
 func newProcess(pid int) *process {
 	return &process{pid: pid, attached: make(map[siteKey]bool), index: make(map[uint32]uint32),
-		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool)}
+		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool), learn: newLearner()}
 }
 
 // entries tells whether calls of the engine that compute a batch are probed.
@@ -78,6 +86,10 @@ func (r *recorder) update(p *process) error {
 	}
 	if p.plan == nil {
 		p.found = time.Now()
+		p.gov = newGovernor(r.opt.Budget, r.opt.MinTPS, r.hitCost)
+	}
+	if err := r.filter(p, plan); err != nil {
+		return err
 	}
 	p.plan, p.decoder = plan, plan.Decode
 	if p.computes {
@@ -238,4 +250,21 @@ func byFile(sites []engine.Site) (groups [][]engine.Site) {
 	}
 	slices.SortStableFunc(groups, func(a, b []engine.Site) int { return entries(a) - entries(b) })
 	return groups
+}
+
+// filter hands the operators that are asked for to the kernel side.
+func (r *recorder) filter(p *process, plan *engine.Plan) error {
+	if len(r.opt.Ops) == 0 {
+		return nil
+	}
+	var ops []int
+	for _, name := range r.opt.Ops {
+		n, ok := plan.Operators[name]
+		if !ok {
+			return fmt.Errorf("process %d: its ggml has no operator %q; it has %s", p.pid, name,
+				strings.Join(slices.Sorted(maps.Keys(plan.Operators)), " "))
+		}
+		ops = append(ops, n)
+	}
+	return p.att.SetOps(ops)
 }

@@ -62,6 +62,9 @@ type recorder struct {
 	prog      Progress
 	lostSum   probe.Lost
 	began     time.Time
+	stepsDone int
+	hitCost   float64 // of one hit between operators, ns
+	load      load
 }
 
 // Run records until the processes have ended, ctx is done, the duration is over, or
@@ -75,7 +78,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
 	var err error
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched}); err != nil {
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter()}); err != nil {
 		return res, err
 	}
 	defer func() {
@@ -147,13 +150,25 @@ func (r *recorder) begin() error {
 			r.opt.Warn(r.session.SchedError.Error())
 		}
 	}
-	if d, err := r.session.Cost(); err == nil {
-		r.meta.ProbeCost = map[string]int64{target.ClassEmulated.String(): d.Nanoseconds()}
+	r.hitCost = 2000
+	if c, err := r.session.Cost(); err == nil {
+		r.meta.ProbeCost = map[string]int64{target.ClassEmulated.String(): c.Loop.Nanoseconds(), "cold": c.Cold.Nanoseconds()}
+		r.hitCost = float64(c.Cold.Nanoseconds())
 	} else {
 		r.meta.Notes = append(r.meta.Notes, err.Error())
 	}
+	r.meta.Extra = make(map[string]string)
 	if !r.opt.Sched || r.session.SchedError != nil {
-		r.meta.Extra = map[string]string{"sched": "off"}
+		r.meta.Extra["sched"] = "off"
+	}
+	if f := r.opt.filters(); f != "" {
+		r.meta.Extra["filter"] = f
+	}
+	if r.opt.Budget > 0 {
+		r.meta.Extra["budget"] = fmt.Sprintf("%g", r.opt.Budget)
+	}
+	if r.opt.MinTPS > 0 {
+		r.meta.Extra["min_tps"] = fmt.Sprintf("%g", r.opt.MinTPS)
 	}
 	if r.watch.Polling != "" {
 		r.meta.Notes = append(r.meta.Notes, r.watch.Polling)
@@ -266,6 +281,10 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 			if err := r.drain(); err != nil {
 				return err
 			}
+			if r.stop != 0 {
+				res.Reason = fmt.Sprintf("%d steps were recorded", r.opt.Steps)
+				return nil
+			}
 			if p := r.pace(); p != pace {
 				pace = p
 				drain.Reset(p)
@@ -371,7 +390,9 @@ func (r *recorder) updateDirty() error {
 // end detaches, takes what is left in the rings and, like perf, ends the command.
 func (r *recorder) end(res *Result) error {
 	var errs []error
-	r.stop = probe.Now()
+	if r.stop == 0 {
+		r.stop = probe.Now()
+	}
 	for _, p := range r.procs {
 		if p.att != nil {
 			errs = append(errs, p.att.Detach())

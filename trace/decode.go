@@ -45,6 +45,8 @@ func (r *Reader) decode(h *blockHeader, stored []byte, b *Block) error {
 		b.Loss, err = definitionOf[Loss](p)
 	case TypeExit:
 		b.Exit, err = definitionOf[Exit](p)
+	case TypeWatch:
+		b.Watch, err = definitionOf[Watch](p)
 	case TypeEnd:
 		b.End, err = definitionOf[End](p)
 	case TypeDrain:

@@ -7,23 +7,33 @@ import (
 	"fmt"
 	"hash/crc32"
 	"hash/maphash"
+	"os"
 	"slices"
 )
 
-// shapeCache bounds the packed shapes kept in memory for repetition. Those beyond are
-// read back from the file when they are needed again.
-const shapeCache = 32 << 20
-
-// maxThreads bounds the threads that are repeated; when more were seen, the list begins anew.
-const maxThreads = 1 << 15
+const (
+	// maxThreads bounds the threads that are repeated; when more were seen, the list begins anew.
+	maxThreads = 1 << 15
+	// With more threads than fewThreads, those that did nothing for so many segments are not
+	// repeated any longer: some engines start new ones for every graph.
+	fewThreads  = 1024
+	idleThreads = 12
+)
 
 // definition is a block that was written and may have to be repeated.
 type definition struct {
 	h      blockHeader
-	stored []byte // its payload as stored; nil: only in the file, at off
-	off    int64
+	stored []byte // its payload as stored; nil: only in a file, at off
+	at     *place // the file it was last written to
+	off    int64  // in it
 	hash   uint64 // of the payload before packing
 	seg    uint32 // segment in which it was last written
+}
+
+// place is a file that definitions can be read back from.
+type place struct {
+	f    *os.File // nil: not, or it is the file being written
+	gone bool     // it was removed
 }
 
 type processDef struct {
@@ -32,11 +42,6 @@ type processDef struct {
 	start  uint64
 	exited bool
 	gone   uint32 // segment in which it exited
-}
-
-type shapeKey struct {
-	pid int32
-	id  uint64
 }
 
 type threadKey struct{ pid, tid int32 }
@@ -48,14 +53,15 @@ type definitions struct {
 	meta      *definition
 	procs     []*processDef
 	threads   []Thread
+	threadSeg []uint32 // segment in which each of threads last did something
 	threadAt  map[threadKey]int
 	list      *definition // the full list of threads as last written; nil: it changed
-	shapes    map[shapeKey]*definition
-	shapesMem int
+	watches   map[int32]Watch
+	shapeBook
 }
 
 func (d *definitions) init() {
-	*d = definitions{seed: maphash.MakeSeed(), threadAt: map[threadKey]int{}, shapes: map[shapeKey]*definition{}}
+	*d = definitions{seed: maphash.MakeSeed(), threadAt: map[threadKey]int{}, shapeBook: newShapeBook()}
 }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
@@ -105,20 +111,20 @@ func (w *Writer) define(t Type, v any, count int, old *definition, replaces func
 		}
 	}
 	w.raw = append(w.raw[:0], b...)
-	d := &definition{h: blockHeader{Type: t, Count: uint32(count), First: w.now(), Last: w.now()}, hash: hash, seg: w.defs.seg}
+	d := &definition{h: blockHeader{Type: t, Count: uint32(count), First: w.now(), Last: w.now()}, hash: hash, seg: w.defs.seg, at: w.place}
 	if err := w.packDefinition(&d.h); err != nil {
 		return nil, err
 	}
-	d.off = w.pos
-	if d.off == 0 {
-		d.off = fileHeaderSize
-	}
+	d.off = w.next()
 	if err := w.emit(&d.h); err != nil {
 		return nil, err
 	}
 	d.stored = append([]byte(nil), w.out[blockHeaderSize:]...)
 	return d, nil
 }
+
+// next is where the next block will stand.
+func (w *Writer) next() int64 { return max(w.pos, fileHeaderSize) }
 
 // again repeats d if it does not stand in this segment yet.
 func (w *Writer) again(d *definition) error {
@@ -128,33 +134,67 @@ func (w *Writer) again(d *definition) error {
 	w.out = resize(w.out, blockHeaderSize)
 	if d.stored != nil {
 		w.out = append(w.out, d.stored...)
-	} else {
-		if w.f == nil {
-			return nil // cannot be read back: it stands in the file once
-		}
-		w.out = slices.Grow(w.out, int(d.h.Stored))[:blockHeaderSize+int(d.h.Stored)]
-		if _, err := w.f.ReadAt(w.out[blockHeaderSize:], d.off+blockHeaderSize); err != nil {
-			return nil
-		}
-		if checksum(w.out[blockHeaderSize:]) != d.h.Sum {
-			return nil
-		}
+	} else if !w.readBack(d) {
+		return nil
 	}
 	h := d.h
-	h.Flags |= flagRepeat
 	h.First, h.Last = w.now(), w.now()
+	if d.at == w.place {
+		h.Flags |= flagRepeat
+	} else { // it is told to this file for the first time
+		d.at, d.off = w.place, w.next()
+	}
 	d.seg = w.defs.seg
 	return w.emit(&h)
 }
 
-// segment begins a new segment: what a reader needs to begin here.
-func (w *Writer) segment() error {
+// readBack puts the stored payload of d into w.out, behind the room for a header.
+func (w *Writer) readBack(d *definition) bool {
+	f := d.at.f
+	if d.at == w.place {
+		f = w.f
+	}
+	if f == nil {
+		return false
+	}
+	w.out = slices.Grow(w.out, int(d.h.Stored))[:blockHeaderSize+int(d.h.Stored)]
+	_, err := f.ReadAt(w.out[blockHeaderSize:], d.off+blockHeaderSize)
+	return err == nil && checksum(w.out[blockHeaderSize:]) == d.h.Sum
+}
+
+// shapeAgain repeats a shape that a mark names if it does not stand in this segment yet.
+func (w *Writer) shapeAgain(s *shapeDef) error {
 	d := &w.defs
-	d.seg++
-	w.segFlag = true
-	if err := w.again(d.meta); err != nil {
+	d.use(s)
+	if s.seg == d.seg {
+		return nil
+	}
+	if err := w.again(&s.definition); err != nil {
 		return err
 	}
+	switch {
+	case s.stored != nil:
+	case s.seg == d.seg: // it was read back
+		d.warm(s, w.out[blockHeaderSize:])
+	case w.f != nil:
+		d.forget(s)
+	}
+	return nil // on a stream it stands once
+}
+
+// segment begins a new segment: what a reader needs to begin here.
+func (w *Writer) segment() error {
+	w.defs.seg++
+	w.segFlag = true
+	if err := w.again(w.defs.meta); err != nil {
+		return err
+	}
+	return w.inForce()
+}
+
+// inForce repeats what a segment begins with behind its meta block.
+func (w *Writer) inForce() error {
+	d := &w.defs
 	// What exited is kept for one segment more: events of it may still arrive.
 	for _, p := range d.procs {
 		if p.exited && d.seg-p.gone > 1 {
@@ -166,6 +206,11 @@ func (w *Writer) segment() error {
 			return err
 		}
 	}
+	// What else a reader must know that begins here: it is told to each segment and each file.
+	if err := w.rewatch(); err != nil {
+		return err
+	}
+	d.retire()
 	if d.list != nil {
 		return w.again(d.list)
 	}
@@ -180,21 +225,48 @@ func (w *Writer) segment() error {
 // forget drops what is kept of a process.
 func (w *Writer) forget(pid int32) {
 	d := &w.defs
+	delete(d.watches, pid)
 	d.procs = slices.DeleteFunc(slices.Clone(d.procs), func(p *processDef) bool { return p.pid == pid })
 	for k, s := range d.shapes {
 		if k.pid == pid {
-			d.shapesMem -= len(s.stored)
-			delete(d.shapes, k)
+			d.drop(s)
 		}
 	}
-	n := len(d.threads)
-	d.threads = slices.DeleteFunc(d.threads, func(t Thread) bool { return t.PID == pid })
-	if len(d.threads) != n {
-		d.list = nil
-		clear(d.threadAt)
-		for i, t := range d.threads {
-			d.threadAt[threadKey{t.PID, t.TID}] = i
+	d.keepThreads(func(i int) bool { return d.threads[i].PID != pid })
+}
+
+// keepThreads removes the threads that keep is not true of.
+func (d *definitions) keepThreads(keep func(i int) bool) {
+	n := 0
+	for i, t := range d.threads {
+		if keep(i) {
+			d.threads[n], d.threadSeg[n] = t, d.threadSeg[i]
+			n++
 		}
+	}
+	if n == len(d.threads) {
+		return
+	}
+	clear(d.threads[n:])
+	d.threads, d.threadSeg = d.threads[:n], d.threadSeg[:n]
+	d.list = nil
+	clear(d.threadAt)
+	for i, t := range d.threads {
+		d.threadAt[threadKey{t.PID, t.TID}] = i
+	}
+}
+
+// retire removes threads that have not done anything for long, where there are many.
+func (d *definitions) retire() {
+	if len(d.threads) > fewThreads {
+		d.keepThreads(func(i int) bool { return d.seg-d.threadSeg[i] <= idleThreads })
+	}
+}
+
+// ran notes that a thread did something.
+func (d *definitions) ran(k threadKey) {
+	if i, ok := d.threadAt[k]; ok {
+		d.threadSeg[i] = d.seg
 	}
 }
 
@@ -208,10 +280,12 @@ func (w *Writer) Meta(m Meta) error {
 	if w.start == noTime {
 		w.start = m.Start
 	}
-	d, err := w.define(TypeMeta, m, 1, w.defs.meta, nil)
-	if err == nil {
-		w.defs.meta = d
+	d, err := w.define(TypeMeta, w.partOf(m), 1, w.defs.meta, nil)
+	if err != nil {
+		return err
 	}
+	w.defs.meta = d
+	w.meta, err = json.Marshal(m)
 	return err
 }
 
@@ -264,14 +338,14 @@ func (w *Writer) Threads(ts []Thread) error {
 			if d.threads[i] == t {
 				continue
 			}
-			d.threads[i] = t
+			d.threads[i], d.threadSeg[i] = t, d.seg
 		} else {
 			if len(d.threads) >= maxThreads {
-				d.threads = d.threads[:0]
+				d.threads, d.threadSeg = d.threads[:0], d.threadSeg[:0]
 				clear(d.threadAt)
 			}
 			d.threadAt[k] = len(d.threads)
-			d.threads = append(d.threads, t)
+			d.threads, d.threadSeg = append(d.threads, t), append(d.threadSeg, d.seg)
 		}
 		fresh = append(fresh, t)
 	}
@@ -302,39 +376,28 @@ func (w *Writer) Shape(s *Shape) error {
 		return err
 	}
 	k := shapeKey{s.PID, s.ID}
-	old := w.defs.shapes[k]
+	var old *definition
 	var replaces func() error
-	if old != nil {
+	known := w.defs.shapes[k]
+	if known != nil {
+		old = &known.definition
 		replaces = w.flush // marks that are buffered mean the old one
 	}
 	d, err := w.define(TypeShape, s, len(s.Nodes), old, replaces)
-	if err != nil || d == old {
+	switch {
+	case err != nil:
 		return err
+	case d != old:
+		w.defs.put(k, d)
+	case known.stored == nil && known.seg != w.defs.seg: // it could not be read back
+		if d, err = w.define(TypeShape, s, len(s.Nodes), nil, nil); err != nil {
+			return err
+		}
+		w.defs.put(k, d)
+	default:
+		w.defs.use(known)
 	}
-	if old != nil {
-		w.defs.shapesMem -= len(old.stored)
-	}
-	w.defs.shapes[k] = d
-	w.defs.shapesMem += len(d.stored)
-	w.defs.trim()
 	return nil
-}
-
-// trim lets go of packed shapes that were not used in the longest time.
-func (d *definitions) trim() {
-	for d.shapesMem > shapeCache {
-		var oldest *definition
-		for _, s := range d.shapes {
-			if s.stored != nil && (oldest == nil || s.seg < oldest.seg || s.seg == oldest.seg && s.off < oldest.off) {
-				oldest = s
-			}
-		}
-		if oldest == nil {
-			return
-		}
-		d.shapesMem -= len(oldest.stored)
-		oldest.stored = nil
-	}
 }
 
 // shapesOf repeats the shapes that marks name and that do not stand in this segment.
@@ -346,8 +409,10 @@ func (w *Writer) shapesOf(ms []Mark) error {
 		if ms[i].Shape == 0 {
 			continue
 		}
-		if err := w.again(w.defs.shapes[shapeKey{ms[i].PID, ms[i].Shape}]); err != nil {
-			return err
+		if s := w.defs.shapes[shapeKey{ms[i].PID, ms[i].Shape}]; s != nil {
+			if err := w.shapeAgain(s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -370,6 +435,13 @@ func (s *Shape) check() error {
 			}
 		}
 	}
+	for i, nodes := range s.Order {
+		for _, node := range nodes {
+			if node < 0 || int(node) >= s.NNodes {
+				return fmt.Errorf("arrival %d ends node %d of %d", i, node, s.NNodes)
+			}
+		}
+	}
 	return nil
 }
 
@@ -380,7 +452,13 @@ func (w *Writer) Loss(l Loss) error {
 	if err := w.state(); err != nil {
 		return err
 	}
-	return w.json(TypeLoss, l, 1, l.Start, l.End)
+	if err := w.json(TypeLoss, l, 1, l.Start, l.End); err != nil {
+		return err
+	}
+	if l.What == "hits" && l.Why == "lost" {
+		w.told.lost += l.Events
+	}
+	return nil
 }
 
 // Exit tells that a process ended. Its events should have been passed in before.

@@ -4,6 +4,7 @@ package trace
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -36,4 +37,57 @@ func TestFullTmpfs(t *testing.T) {
 		t.Errorf("%d hits, %v", len(c.Hits), r.Problems())
 	}
 	t.Logf("%d hits, losses %+v, ends %+v", len(c.Hits), c.Losses, c.Ends)
+}
+
+// A recording whose files fit a file system goes on in it for ever: what is removed makes room
+// for what comes.
+func TestRotateTmpfs(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	defer syscall.Unmount(dir, 0)
+	path := filepath.Join(dir, "run.pinf")
+	run := func(limit int64, drains int) (l *long, err error) {
+		w, err := CreateParts(path)
+		must(t, err)
+		l = startLong(t, w)
+		for range drains {
+			if err := l.drain(); err != nil {
+				return l, err
+			}
+			if w.Full(limit) {
+				if err := w.Rotate(1); err != nil {
+					return l, err
+				}
+			}
+		}
+		return l, w.Close(End{Time: 300 * second, Reason: "interrupted"})
+	}
+	l, err := run(240<<10, 20_000)
+	must(t, err)
+	all, each := readParts(t, path)
+	if len(each) != 2 || each[0].Metas[0].Part() < 4 {
+		t.Fatalf("%d files, the first is part %d", len(each), each[0].Metas[0].Part())
+	}
+	equal(t, "hit", all.Hits, l.sent.Hits[len(l.sent.Hits)-len(all.Hits):])
+	// Somebody else fills the disk: that ends the recording, and costs nothing that was written.
+	must(t, os.Remove(path), os.Remove(path+".1"), os.WriteFile(filepath.Join(dir, "other"), make([]byte, 160<<10), 0o600))
+	l, err = run(240<<10, 20_000)
+	var we *WriteError
+	if !errors.As(err, &we) || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if e := l.w.Close(End{Time: 300 * second, Reason: "interrupted"}); e != l.w.Err() || e != error(we) {
+		t.Fatal(e)
+	}
+	all, n := readPartsCut(t, path)
+	if n != 2 || len(all.Hits) < 1000 {
+		t.Fatalf("%d files, %d hits", n, len(all.Hits))
+	}
+	from := 0
+	for l.sent.Hits[from] != all.Hits[0] {
+		from++
+	}
+	equal(t, "hit", all.Hits, l.sent.Hits[from:from+len(all.Hits)])
 }

@@ -32,6 +32,7 @@ type Block struct {
 	Sched     []Sched
 	Loss      *Loss
 	Exit      *Exit
+	Watch     *Watch
 	End       *End
 	Watermark int64 // of a drain: all events before this time stand before this block
 }
@@ -219,6 +220,14 @@ func (r *Reader) problem(format string, args ...any) {
 
 // Next returns the next block; io.EOF at the end. Other errors come from the input.
 func (r *Reader) Next() (Block, error) {
+	b, err := r.next()
+	if b.Meta != nil {
+		r.meta = b.Meta
+	}
+	return b, err
+}
+
+func (r *Reader) next() (Block, error) {
 	for {
 		h, off, err := r.nextHeader()
 		if err != nil {
@@ -279,7 +288,7 @@ func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r
 // block reads the block of h, which stands at off, where the input is. It returns false
 // if the block is not wanted or not whole; the input is then where to go on.
 func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
-	known := h.Type >= TypeMeta && h.Type <= TypeEnd
+	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch
 	if !known && h.Type != typeIndex && h.Type != typeTrailer && !r.unknown[h.Type] {
 		if r.unknown == nil {
 			r.unknown = map[Type]bool{}
@@ -329,9 +338,6 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 		return Block{}, false
 	}
 	r.segment = false
-	if blk.Meta != nil {
-		r.meta = blk.Meta
-	}
 	switch h.Type {
 	case TypeMeta, TypeProcess, TypeThreads, TypeShape:
 		r.seen[key] = struct{}{}

@@ -20,7 +20,7 @@ const (
 	HitOpBegin   HitKind = 1 // begins the operator of the tensor at Arg
 	HitOpFused   HitKind = 2 // begins a fused operator whose first node is at Arg
 	HitFusedWith HitKind = 3 // directly after HitOpFused: the second node is at Arg
-	HitOpEnd     HitKind = 4 // arrives at the barrier that ends an operator; Arg is the thread pool
+	HitOpEnd     HitKind = 4 // arrives at the barrier that ends an operator; Arg tells thread pools apart
 )
 
 // Hit is one operator-level event of one thread.
@@ -213,6 +213,31 @@ type Shape struct {
 	Nodes  []Node `json:"nodes"`
 	// Incomplete says what is missing of the definition, empty if nothing.
 	Incomplete string `json:"incomplete,omitempty"`
+	// Order says what the n-th arrival of a thread at the operators' barrier ends: the nodes of
+	// the operator, fused ones after the first; none for an arrival that ends nothing. It was learned
+	// from begins and arrivals of a graph of the same structure. nil: not known.
+	Order [][]int32 `json:"order,omitempty"`
+	// Lead is the time from the graph's begin to its first operator's, as learned, ns.
+	Lead int64 `json:"lead_ns,omitempty"`
+}
+
+// What is seen of operators.
+const (
+	WatchBoth     = "both"     // begins and arrivals
+	WatchArrivals = "arrivals" // arrivals only: what they end is told by Shape.Order
+	WatchOff      = "off"
+)
+
+// Watch says what is seen of a process's operators from a time on. Before the first one, it is
+// both.
+type Watch struct {
+	PID  int32  `json:"pid"`
+	Time int64  `json:"time_ns"`
+	Ops  string `json:"ops"` // WatchBoth, WatchArrivals, WatchOff
+	// Why it changed: "learning", "following", "budget", "speed" (the floor for service).
+	Why string `json:"why,omitempty"`
+	// Share is the part of the time that operators are to be seen for, as the budget has it; 0: not told.
+	Share float64 `json:"share,omitempty"`
 }
 
 // Loss is a span that was not fully seen.

@@ -40,14 +40,18 @@ type Writer struct {
 	Repeat time.Duration
 
 	mu     sync.Mutex
-	w      io.Writer
-	f      *os.File // not nil: w is this regular file
-	name   string
-	pos    int64 // bytes written
-	seq    uint32
+	file   // that is being written
 	err    error
-	broken bool // a part of a block stands at the end and cannot be taken away
 	closed bool
+
+	path      string // of the file; empty: it is none that Rotate can name
+	fs        names
+	part      int // number of the file in the recording, from 1
+	partStart int64
+	older     []*place // the files before, the oldest first
+	before    totals   // in the files before
+	growth    growth
+	meta      []byte // as it was passed in
 
 	enc *zstd.Encoder
 	raw []byte // payload before packing
@@ -68,9 +72,26 @@ type Writer struct {
 	start      int64     // of the recording
 
 	segStart int64 // noTime: not known yet
-	segFlag  bool  // the next block begins a segment
 	defs     definitions
-	index    indexEncoder
+}
+
+// file is one file of a recording, or a stream, as far as it was written.
+type file struct {
+	w       io.Writer
+	f       *os.File // not nil: w is this regular file
+	name    string
+	place   *place // of its definitions
+	pos     int64  // bytes written
+	seq     uint32
+	broken  bool // a part of a block stands at the end and cannot be taken away
+	segFlag bool // the next block begins a segment
+	events  bool // it holds records
+	told    totals
+	index   indexEncoder
+}
+
+func newFile(w io.Writer, name string) file {
+	return file{w: w, name: name, place: &place{}, segFlag: true, index: indexEncoder{columns: newColumns(indexColumns)}}
 }
 
 const noTime = math.MinInt64
@@ -96,7 +117,7 @@ func Create(path string) (*Writer, error) {
 		}
 	}
 	w := NewWriter(f)
-	w.f, w.name = f, path
+	w.f, w.name, w.path = f, path, path
 	if err := w.header(); err != nil {
 		f.Close()
 		return nil, err
@@ -117,8 +138,8 @@ func regular(path string, st fs.FileInfo) error {
 // NewWriter begins a recording on w, to which each block is written in one call. Nothing is
 // written before the first block is. Close does not close w.
 func NewWriter(w io.Writer) *Writer {
-	tw := &Writer{w: w, name: "the trace", pending: noTime, watermark: noTime, drained: noTime,
-		latest: noTime, kept: noTime, start: noTime, segStart: noTime, segFlag: true}
+	tw := &Writer{file: newFile(w, "the trace"), fs: diskNames, part: 1, pending: noTime, watermark: noTime, drained: noTime,
+		latest: noTime, kept: noTime, start: noTime, segStart: noTime}
 	if f, ok := w.(interface{ Name() string }); ok {
 		tw.name = f.Name()
 	}
@@ -127,7 +148,6 @@ func NewWriter(w io.Writer) *Writer {
 	tw.seqs.columns = newColumns(seqColumns)
 	tw.sched = newSchedEncoder()
 	tw.defs.init()
-	tw.index.columns = newColumns(indexColumns)
 	return tw
 }
 
@@ -230,6 +250,7 @@ func (w *Writer) bulk(t Type, c *columns, reset func()) error {
 		w.kept = max(w.kept, h.Last)
 	}
 	w.sinceDrain += int(h.Raw)
+	w.events = true
 	return nil
 }
 
@@ -261,6 +282,16 @@ func add[T any](w *Writer, t Type, rs []T, c *columns, enc func([]T), reset func
 func (w *Writer) Hits(hs []Hit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.state() == nil {
+		w.told.hits += uint64(len(hs))
+		var last threadKey
+		for i := range hs {
+			if hs[i].TID != last.tid {
+				last = threadKey{hs[i].PID, hs[i].TID}
+				w.defs.ran(last)
+			}
+		}
+	}
 	return add(w, TypeHits, hs, &w.hits.columns, w.hits.add, w.hits.reset)
 }
 
@@ -407,8 +438,9 @@ func (w *Writer) Close(e End) error {
 		return w.err
 	}
 	w.closed = true
-	if w.err == nil && w.flush() == nil && w.json(TypeEnd, e, 1, e.Time, e.Time) == nil && w.writeIndex() == nil {
-		w.writeTrailer()
+	e.Hits, e.Lost = less(e.Hits, w.before.hits), less(e.Lost, w.before.lost)
+	if w.err == nil && w.flush() == nil {
+		w.finish(e)
 	}
 	if w.err != nil {
 		w.epilogue(e)
@@ -422,10 +454,27 @@ func (w *Writer) Close(e End) error {
 			w.fail(0, err)
 		}
 	}
+	for _, p := range w.older {
+		if err := p.f.Close(); err != nil && w.err == nil {
+			w.fail(0, err)
+		}
+	}
+	w.older = nil
 	return w.err
 }
 
-// Size returns the bytes written so far.
+// finish writes what ends a file.
+func (w *Writer) finish(e End) error {
+	if err := w.json(TypeEnd, e, 1, e.Time, e.Time); err != nil {
+		return err
+	}
+	if err := w.writeIndex(); err != nil {
+		return err
+	}
+	return w.writeTrailer()
+}
+
+// Size returns the bytes written so far, of the current file.
 func (w *Writer) Size() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,13 +22,14 @@ import (
 )
 
 // verbs are the program's commands, in the order of its help.
-var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, demoCommand, doctorCommand}
+var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, demoCommand, doctorCommand, overheadCommand}
 
 func recordCommand() *cobra.Command {
 	opt := record.Options{}
 	var level string
 	var ringKB int
 	var noSched bool
+	var budget string
 	c := &cobra.Command{
 		Use:   "record [-p PID | -- COMMAND ...]",
 		Short: "Record what an engine does, into a trace file",
@@ -58,6 +61,19 @@ It ends with the command, with the processes, after --duration, or by an interru
 			if ringKB < 0 || ringKB > 1<<20 {
 				return usage("--ring-size is a number of KiB up to 1048576")
 			}
+			if opt.Steps < 0 || opt.MinTPS < 0 {
+				return usage("--steps and --min-tps are positive numbers")
+			}
+			if opt.Level != engine.LevelOp && (opt.TwoHits || opt.MinTPS > 0 || budget != "" || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0) {
+				return usage("--overhead-budget, --min-tps, --two-hits, --op, --phase and --tid are for --level op")
+			}
+			var err error
+			if opt.Budget, err = percent(budget); err != nil {
+				return usage("--overhead-budget: %v", err)
+			}
+			if err := opt.CheckFilters(); err != nil {
+				return usage("%v", err)
+			}
 			opt.Command, opt.RingBytes, opt.Sched, opt.Tool = args, ringKB<<10, !noSched, version()
 			return doRecord(opt)
 		},
@@ -69,6 +85,13 @@ It ends with the command, with the processes, after --duration, or by an interru
 	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
 	f.IntVar(&ringKB, "ring-size", 0, "KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
+	f.IntVar(&opt.Steps, "steps", 0, "end after so many steps")
+	f.StringVar(&budget, "overhead-budget", "", "record operators in spans, so that the engine loses no more than this (0.5%)")
+	f.Float64Var(&opt.MinTPS, "min-tps", 0, "record no operators while decode is slower than so many tokens a second of one sequence")
+	f.StringSliceVar(&opt.Ops, "op", nil, "record these operators only (MUL_MAT,MUL_MAT_ID)")
+	f.StringSliceVar(&opt.Phases, "phase", nil, "record operators of these phases only: prefill, decode, encode, unknown")
+	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")
+	f.BoolVar(&opt.TwoHits, "two-hits", false, "probe the begin of every operator too, not only where a graph is new")
 	f.BoolVar(&noSched, "no-sched", false, "leave the scheduler's events out")
 	return c
 }
@@ -141,4 +164,16 @@ func (l *progressLine) clear() {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 		l.shown = false
 	}
+}
+
+// percent reads "0.5%", or a plain number of percent; empty is 0: none.
+func percent(s string) (float64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	x, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || !(x > 0 && x <= 100) {
+		return 0, fmt.Errorf("%q is not a percentage between 0 and 100, as 0.5%%", s)
+	}
+	return x / 100, nil
 }

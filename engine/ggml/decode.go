@@ -112,3 +112,22 @@ func (d *Decoder) desc(op int32, params []int32) string {
 	}
 	return fmt.Sprintf("operator %d", op)
 }
+
+// operators numbers what desc can answer.
+func (d *Decoder) operators() map[string]int {
+	m := make(map[string]int)
+	for i, n := range d.names.ops {
+		m[n] = i
+		var family []string
+		switch int32(i) {
+		case d.unary:
+			family = d.names.unary
+		case d.glu:
+			family = d.names.glu
+		}
+		for _, member := range family {
+			m[member] = i
+		}
+	}
+	return m
+}

@@ -132,7 +132,8 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	if batch != nil {
 		batchInto(&p.Layout, batch)
 	}
-	p.Decode = newDecoder(b, flagged(b, cpus))
+	d := newDecoder(b, flagged(b, cpus))
+	p.Decode, p.Operators = d, d.operators()
 	p.Warnings = append(p.Warnings, missing(p, files, cpus)...)
 	return p, nil
 }
@@ -217,7 +218,7 @@ func baseLayout(b *baseFacts) engine.Layout {
 	size := min(t.size, maxTensor)
 	l := engine.Layout{
 		GraphNNodes: at(b.graphN), GraphNodes: at(b.graphNodes), GraphUID: at(b.graphUID),
-		TensorSize: uint16(size), TensorSrc: at(t.src), MaxSrc: uint16(t.maxSrc), TensorViewSrc: at(t.viewSrc),
+		TensorSize: uint16(size), TensorSrc: at(t.src), MaxSrc: uint16(t.maxSrc), TensorViewSrc: at(t.viewSrc), TensorOp: at(t.op),
 		ParamsIth: histParamsIth, ParamsNth: histParamsNth, PlanThreads: engine.Absent,
 		BatchNTokens: engine.Absent, BatchPos: engine.Absent, BatchSeqID: engine.Absent, BatchLogits: engine.Absent,
 		VecBegin: engine.Absent, VecEnd: engine.Absent, VecStride: engine.Absent, VecSeqHead: engine.Absent,

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// Layout of the hits' buffers, see bpf/profinfer.h.
+const (
+	bufferHead = 4096
+	slotBytes  = int(unsafe.Sizeof(kernelSlot{}))
+	minSlots   = 256 // twice the slack and more
+)
+
+// buffer holds the hits of one CPU. The kernel side reserves slots by an atomic addition and
+// writes their time last; this side takes those whose time is there, clears them and moves
+// the tail on.
+type buffer struct {
+	head, tail *uint64
+	slots      []kernelSlot
+	next       uint64 // as the tail, which nobody else writes
+}
+
+func mapBuffers(m *ebpf.Map, cpus, slots int) ([]*buffer, []byte, error) {
+	each := bufferHead + slots*slotBytes
+	mem, err := unix.Mmap(m.FD(), 0, cpus*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, fmt.Errorf("mapping the rings: %w", err)
+	}
+	bs := make([]*buffer, cpus)
+	for cpu := range bs {
+		at := mem[cpu*each:]
+		bs[cpu] = &buffer{
+			head:  (*uint64)(unsafe.Pointer(&at[0])),
+			tail:  (*uint64)(unsafe.Pointer(&at[8])),
+			slots: unsafe.Slice((*kernelSlot)(unsafe.Pointer(&at[bufferHead])), slots),
+		}
+	}
+	return bs, mem, nil
+}
+
+// waiting returns how many slots are reserved and not taken.
+func (b *buffer) waiting() int { return int(atomic.LoadUint64(b.head) - b.next) }
+
+// drain appends the hits written so far. It returns false if it stopped at one that is
+// reserved and not yet written.
+func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, e *Events) bool {
+	mask := uint64(len(b.slots) - 1)
+	end := atomic.LoadUint64(b.head)
+	complete := true
+	for b.next < end {
+		s := &b.slots[b.next&mask]
+		ts := atomic.LoadUint64(&s.Ts)
+		if ts == 0 {
+			complete = false
+			break
+		}
+		h := Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>26], Kind: uint8(s.Meta >> 22 & 15)}
+		s.Ts = 0
+		b.next++
+		if h.Kind == HitOpEnd {
+			h.Arg = uint64(s.Meta & (1<<22 - 1))
+			e.Hits = append(e.Hits, h)
+			continue
+		}
+		h.Ith, h.Nth = uint16(s.Meta>>11&2047), uint16(s.Meta&2047)
+		s = &b.slots[b.next&mask]
+		h.Arg = s.Ts
+		s.Ts = 0
+		b.next++
+		e.Hits = append(e.Hits, h)
+		if h.Kind == HitOpFused {
+			h.Kind, h.Arg = HitFusedWith, uint64(s.Meta)<<32|uint64(s.Tid)
+			e.Hits = append(e.Hits, h)
+		}
+	}
+	atomic.StoreUint64(b.tail, b.next)
+	return complete
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// A graph whose order of operators is known is followed by one hit an operator and thread: its
+// arrival at the barrier that ends the operator. An operator then starts when the last thread
+// has arrived at the barrier before. Nothing is guessed: what the n-th arrival ends was learned
+// from begins (Shape.Order), the graph's identity was taken at its start, and a graph in which
+// the arrivals of any thread do not fit in number is left out and counted.
+
+// following is a graph under way that is followed.
+type following struct {
+	threads []*followed
+	pool    uint64 // of its thread pool; 0: not known yet
+	hits    uint64 // arrivals in all
+}
+
+// followed is one thread of such a graph.
+type followed struct {
+	t        *thread
+	arrivals []arrival
+	off      []span // when it was off its CPU
+}
+
+type arrival struct {
+	time int64
+	cpu  uint16
+}
+
+// unknownIth stands for the number of a thread in its team that no begin told.
+const unknownIth = ^uint16(0)
+
+// follow begins to follow a graph.
+func (p *replayer) follow(q *proc, x *exec) {
+	f := p.spare
+	if f == nil {
+		f = &following{}
+	}
+	p.spare = nil
+	f.threads, f.pool, f.hits = f.threads[:0], 0, 0
+	x.f = f
+	q.followed = append(q.followed, x)
+}
+
+// thread returns the record of a thread.
+func (f *following) thread(t *thread) *followed {
+	for _, w := range f.threads {
+		if w.t == t {
+			return w
+		}
+	}
+	t.ranOp = true
+	n := len(f.threads)
+	if n < cap(f.threads) && f.threads[:n+1][n] != nil {
+		f.threads = f.threads[:n+1]
+	} else {
+		f.threads = append(f.threads, &followed{})
+	}
+	w := f.threads[n]
+	*w = followed{t: t, arrivals: w.arrivals[:0], off: w.off[:0]}
+	if t.wasOff.to != 0 {
+		w.off = append(w.off, t.wasOff)
+	}
+	return w
+}
+
+// arrive takes an arrival; false if it belongs to no graph that is followed.
+func (p *replayer) arrive(q *proc, t *thread, h *trace.Hit) bool {
+	x := t.at
+	if x == nil || x.closed || x.f.pool != h.Arg {
+		var early bool
+		if x, early = q.followedBy(t, h.Arg); x == nil {
+			if early {
+				q.early = append(q.early, *h)
+			}
+			return early
+		}
+		t.at, t.rec = x, x.f.thread(t)
+		if x.f.pool != h.Arg {
+			x.f.pool = h.Arg
+			defer p.takeEarly(q, h.Arg)
+		}
+	}
+	x.f.hits++
+	t.rec.arrivals = append(t.rec.arrivals, arrival{h.Time, h.CPU})
+	return true
+}
+
+// followedBy returns the followed graph that a thread with this pool works at. early: several are
+// under way, and whose pool it is the first arrival of their main threads will tell.
+func (q *proc) followedBy(t *thread, pool uint64) (x *exec, early bool) {
+	if n := len(t.execs); n > 0 {
+		return t.execs[n-1].following(), false // its own
+	}
+	for _, x := range q.followed {
+		if x.f.pool == pool {
+			return x, false
+		}
+		early = early || x.f.pool == 0
+	}
+	if early && len(q.followed) == 1 {
+		return q.followed[0], false
+	}
+	return nil, early
+}
+
+func (x *exec) following() *exec {
+	if x.f == nil {
+		return nil
+	}
+	return x
+}
+
+// takeEarly hands on arrivals that came before their pool was known.
+func (p *replayer) takeEarly(q *proc, pool uint64) {
+	if len(q.early) == 0 {
+		return
+	}
+	early := q.early
+	q.early = nil
+	for i := range early {
+		if early[i].Arg != pool || !p.arrive(q, q.thread(early[i].TID), &early[i]) {
+			q.early = append(q.early, early[i])
+		}
+	}
+}
+
+// switchedOn notes a time off its CPU of a thread.
+func (t *thread) switchedOn(from, to int64) {
+	t.wasOff = span{from, to}
+	if t.at != nil && !t.at.closed {
+		t.rec.off = append(t.rec.off, t.wasOff)
+	}
+}
+
+// offIn sums up the time the thread was off its CPU between two times.
+func (w *followed) offIn(from, to int64) (sum int64) {
+	for _, s := range w.off {
+		if s.from >= to {
+			break
+		}
+		sum += max(0, min(s.to, to)-max(s.from, from))
+	}
+	return sum
+}
+
+// followedDone makes the operators of a graph that was followed to its end.
+func (p *replayer) followedDone(q *proc, x *exec) error {
+	f := x.f
+	if i := slices.Index(q.followed, x); i >= 0 {
+		q.followed = slices.Delete(q.followed, i, i+1)
+	}
+	if len(q.followed) == 0 {
+		q.early = q.early[:0]
+	}
+	p.spare = f
+	if x.g.Untraced != "" { // of a part of it nothing was to be seen
+		return nil
+	}
+	order := x.shape.Order
+	slices.SortFunc(f.threads, func(a, b *followed) int {
+		return cmp.Or(cmp.Compare(a.t.ith, b.t.ith), cmp.Compare(a.t.tid, b.t.tid))
+	})
+	fits := len(f.threads) > 0
+	for _, w := range f.threads {
+		fits = fits && len(w.arrivals) == len(order)
+	}
+	if !fits {
+		p.unmatched.add(x.g.Start)
+		p.unmatched.n += max(f.hits, 1) - 1
+		x.g.Untraced = "unmatched"
+		return nil
+	}
+	x.last = int32(x.shape.NNodes)
+	start := x.g.Start + x.shape.Lead
+	for i, nodes := range order {
+		var last int64
+		for _, w := range f.threads {
+			last = max(last, w.arrivals[i].time)
+		}
+		if len(nodes) > 0 {
+			if err := p.followedOp(x, i, start, last); err != nil {
+				return err
+			}
+		}
+		start = last
+	}
+	return nil
+}
+
+// followedOp makes the operator that the i-th arrivals of a graph's threads end.
+func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
+	f, nodes := x.f, x.shape.Order[i]
+	start = min(start, last)
+	p.nextOp++
+	o := &Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: nodes[0], Fused: nodes[1:], Op: x.shape.orderOps[i],
+		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Threads: make([]OpThread, len(f.threads))}
+	if x.step != nil {
+		o.Step = x.step.Step
+	}
+	for k, w := range f.threads {
+		a := w.arrivals[i]
+		th := &o.Threads[k]
+		// the first operator's start is presumed: a thread can have arrived before
+		begin := min(start, a.time)
+		*th = OpThread{TID: w.t.tid, Ith: w.t.ith, CPU: a.cpu, Start: begin, Wait: last - a.time}
+		if len(w.off) > 0 {
+			th.OffCPU = w.offIn(begin, a.time)
+		}
+		th.Busy = a.time - begin - th.OffCPU
+		o.Busy += th.Busy
+		o.OffCPU += th.OffCPU
+		o.Wait += th.Wait
+	}
+	return p.opSeen(x, o)
+}
+
+// Which operators are seen, as the recorder told.
+
+// watchAt returns what was seen of operators at a time, and why.
+func (q *proc) watchAt(t int64) trace.Watch {
+	for i := len(q.watches) - 1; i >= 0; i-- {
+		if q.watches[i].Time <= t {
+			return q.watches[i]
+		}
+	}
+	return trace.Watch{Ops: trace.WatchBoth}
+}
+
+func (p *replayer) watch(w *trace.Watch) {
+	q := p.proc(w.PID)
+	n := len(q.watches)
+	if n > 0 && w.Time <= q.watches[n-1].Time {
+		return // told again for readers that begin in the middle
+	}
+	if k := len(q.throttled); k > 0 && q.throttled[k-1].End == 0 {
+		q.throttled[k-1].End = w.Time
+	}
+	if w.Ops == trace.WatchOff {
+		q.throttled = append(q.throttled, trace.Loss{Start: w.Time, Why: "throttled", What: "graphs", CPU: -1})
+	}
+	q.watches = append(q.watches, *w)
+	if n >= 64 { // graphs under way began later
+		q.watches = slices.Delete(q.watches, 0, n/2)
+	}
+}
+
+// skipped counts a graph whose operators were not seen, to the span without that it lies in.
+func (q *proc) skipped(begin, end int64) {
+	for i := len(q.throttled) - 1; i >= 0; i-- {
+		if l := &q.throttled[i]; l.Start < end {
+			l.Events++
+			return
+		}
+	}
+}
+
+// unseen says why operators of a graph that begins now will not be seen; "" if they will.
+func (q *proc) unseen(x *exec, now trace.Watch) string {
+	switch {
+	case now.Ops == trace.WatchOff:
+		return "throttled"
+	case now.Ops == trace.WatchArrivals && x.shape != nil && x.shape.Order == nil:
+		return "learning"
+	}
+	return ""
+}
+
+// follows tells whether arrivals are all that is needed of a graph whose order is known.
+func follows(w trace.Watch) bool {
+	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth && (w.Why == "" || w.Why == "learning")
+}
+
+// unseenSince says the same of a graph that ends now: what is seen changed while it ran.
+func unseenSince(x *exec, now trace.Watch) string {
+	switch {
+	case x.watch.Time == now.Time && x.watch.Ops == now.Ops:
+		return ""
+	case now.Ops == trace.WatchOff || x.watch.Ops == trace.WatchOff:
+		return "throttled"
+	case x.watch.Ops == trace.WatchBoth && x.f == nil:
+		return "learning"
+	}
+	return "" // its arrivals were all seen
+}

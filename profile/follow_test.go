@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"testing"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// learned makes the scene's graph one whose order is known.
+func (s *scene) learned() {
+	sh := *s.p.procs[pid].shapes[7].Shape
+	sh.Order, sh.Lead = [][]int32{{0, 1}, {3}, {4}, nil}, 10
+	s.feed(trace.Block{Shape: &sh})
+}
+
+func (s *scene) watch(t int64, ops, why string) {
+	s.feed(trace.Block{Watch: &trace.Watch{PID: pid, Time: t, Ops: ops, Why: why}})
+}
+
+// arrivals plays the step of decode as it is seen without begins.
+func (s *scene) arrivals(t int64) {
+	s.decode(t)
+	n := 0
+	for _, h := range s.b.Hits {
+		if h.Time < t || h.Kind == trace.HitOpEnd {
+			s.b.Hits[n] = h
+			n++
+		}
+	}
+	s.b.Hits = s.b.Hits[:n]
+	s.end(t+226, worker1) // the closing barrier, which a begin would not tell
+}
+
+func opLevel(s *scene) { s.p.h.Meta.Level = "op" }
+
+func TestFollow(t *testing.T) {
+	s := newScene(t)
+	opLevel(s)
+	s.learned()
+	s.watch(900, trace.WatchArrivals, "following")
+	s.arrivals(1000)
+	h := s.done()
+	if len(s.c.steps) != 1 || len(s.c.ops) != 3 || s.c.steps[0].Ops != 3 || s.c.steps[0].Untraced != "" || s.c.steps[0].Incomplete != "" {
+		t.Fatalf("%d steps, %d operators, losses %v: %+v", len(s.c.steps), len(s.c.ops), h.Losses, s.c.steps)
+	}
+	norm, mm, add := s.c.ops[0], s.c.ops[1], s.c.ops[2]
+	// from the graph's begin (1010) and the learned lead (10) to the last arrival
+	if norm.Op != "RMS_NORM+MUL" || norm.Start != 1020 || norm.Dur != 30 || norm.Busy != 20+30 || norm.Wait != 10 {
+		t.Errorf("fused: %+v", norm)
+	}
+	// from the last arrival before (1050)
+	if mm.Op != "MUL_MAT" || mm.Start != 1050 || mm.Dur != 150 || mm.Busy != 110+120 || mm.OffCPU != 30 || mm.Wait != 40 {
+		t.Errorf("matrix product: %+v", mm)
+	}
+	if th := mm.Threads[1]; th.TID != worker1 || th.Busy != 120 || th.OffCPU != 30 || th.Wait != 0 || th.Ith != unknownIth {
+		t.Errorf("late thread: %+v", th)
+	}
+	if add.Node != 4 || add.Start != 1200 || add.Dur != 21 {
+		t.Errorf("last: %+v", add)
+	}
+	if len(h.Losses) != 0 {
+		t.Errorf("losses: %v", h.Losses)
+	}
+}
+
+// A number of arrivals that does not fit is told, and nothing is guessed from it.
+func TestFollowAlarm(t *testing.T) {
+	for what, tid := range map[string]int32{"the main thread": main0, "a worker": worker1} {
+		for _, extra := range []bool{true, false} {
+			s := newScene(t)
+			opLevel(s)
+			s.learned()
+			s.watch(900, trace.WatchArrivals, "following")
+			s.arrivals(1000)
+			if extra {
+				s.end(1228, tid)
+			} else {
+				for i := range s.b.Hits {
+					if s.b.Hits[i].TID == tid {
+						s.b.Hits = append(s.b.Hits[:i], s.b.Hits[i+1:]...)
+						break
+					}
+				}
+			}
+			h := s.done()
+			if len(s.c.ops) != 0 || len(s.c.steps) != 1 || s.c.steps[0].Untraced != "unmatched" {
+				t.Errorf("%s, one more %v: %d operators, steps %+v", what, extra, len(s.c.ops), s.c.steps)
+			}
+			if len(h.Losses) != 1 || h.Losses[0].Why != "unmatched" || h.Losses[0].Events < 7 {
+				t.Errorf("%s, one more %v: losses %v", what, extra, h.Losses)
+			}
+		}
+	}
+}
+
+// Spans without operators: the step is there, its operators are not, and the loss is told.
+func TestThrottled(t *testing.T) {
+	s := newScene(t)
+	opLevel(s)
+	s.learned()
+	s.watch(900, trace.WatchOff, "budget")
+	s.decode(1000)
+	s.b.Hits = nil
+	s.watch(1400, trace.WatchArrivals, "following")
+	s.arrivals(1500)
+	s.watch(2150, trace.WatchOff, "budget") // in the middle of the next
+	s.arrivals(2000)
+	h := s.done()
+	if len(s.c.steps) != 3 || len(s.c.ops) != 3 {
+		t.Fatalf("%d steps, %d operators", len(s.c.steps), len(s.c.ops))
+	}
+	for i, want := range []string{"throttled", "", "throttled"} {
+		if got := s.c.steps[i].Untraced; got != want || s.c.steps[i].Incomplete != "" {
+			t.Errorf("step %d: %q, want %q (%+v)", i, got, want, s.c.steps[i])
+		}
+	}
+	var spans [][2]int64
+	for _, l := range h.Losses {
+		if l.Why != "throttled" || l.Events != 1 {
+			t.Errorf("loss %+v", l)
+		}
+		spans = append(spans, [2]int64{l.Start, l.End})
+	}
+	if len(spans) != 2 || spans[0] != [2]int64{900, 1400} || spans[1][0] != 2150 {
+		t.Errorf("throttled in %v", spans)
+	}
+}
+
+// A change in the middle of a graph: one that lost begins is not whole, one that gained them is.
+func TestChangeInGraph(t *testing.T) {
+	for _, c := range []struct {
+		from, to, want string
+		ops            int
+	}{
+		{trace.WatchArrivals, trace.WatchBoth, "", 3},
+		{trace.WatchArrivals, trace.WatchOff, "throttled", 0},
+		{trace.WatchOff, trace.WatchArrivals, "throttled", 0},
+	} {
+		s := newScene(t)
+		opLevel(s)
+		s.learned()
+		s.watch(900, c.from, "x")
+		s.watch(1150, c.to, "x")
+		s.arrivals(1000)
+		s.done()
+		if len(s.c.steps) != 1 || s.c.steps[0].Untraced != c.want || len(s.c.ops) != c.ops {
+			t.Errorf("%s to %s: %d operators, %+v", c.from, c.to, len(s.c.ops), s.c.steps)
+		}
+	}
+	// begins went away before the order was known
+	s := newScene(t)
+	opLevel(s)
+	s.watch(1150, trace.WatchArrivals, "x")
+	s.decode(1000)
+	s.done()
+	if len(s.c.steps) != 1 || s.c.steps[0].Untraced != "learning" {
+		t.Errorf("%+v", s.c.steps)
+	}
+}
+
+// Two graphs at a time: whose arrival it is tells the pool, of a worker that comes before its main
+// thread too.
+func TestFollowTwo(t *testing.T) {
+	const main2, worker2, pool2 = 200, 201, 0x77
+	s := newScene(t)
+	opLevel(s)
+	s.learned()
+	s.watch(900, trace.WatchArrivals, "following")
+	s.arrivals(1000)
+	other := newScene(t)
+	other.arrivals(1003)
+	for _, h := range other.b.Hits {
+		h.TID += main2 - main0
+		h.Arg = pool2
+		if h.TID == worker2 {
+			h.Time -= 14 // before its main thread's first
+		}
+		s.b.Hits = append(s.b.Hits, h)
+	}
+	for _, m := range other.b.Marks {
+		m.TID = main2
+		s.b.Marks = append(s.b.Marks, m)
+	}
+	h := s.done()
+	if len(s.c.steps) != 2 || len(s.c.ops) != 6 || len(h.Losses) != 0 {
+		t.Fatalf("%d steps, %d operators, %v", len(s.c.steps), len(s.c.ops), h.Losses)
+	}
+	for _, o := range s.c.ops {
+		if len(o.Threads) != 2 || o.Threads[1].TID != o.Threads[0].TID+1 || o.Graph.TID != o.Threads[0].TID {
+			t.Errorf("threads of two graphs are mixed: graph of %d, %+v", o.Graph.TID, o.Threads)
+		}
+	}
+}

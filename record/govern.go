@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"math"
+	"time"
+
+	"github.com/profinfer/profinfer/probe"
+)
+
+const (
+	// a span with operators is at least so long, of the time in steps, and has so many whole steps
+	spanBusy  = int64(time.Second)
+	spanSteps = 5
+	// speed is judged over this time in decode steps
+	speedOver = int64(2 * time.Second)
+	maxHold   = int64(time.Minute)
+)
+
+// governor decides when a process's operators are probed: it keeps an overhead budget by spreading
+// spans with operators over the run, and takes the probes away while decode is slower than asked
+// for. Steps and graphs stay on. It counts time in steps only: an idle server costs nothing.
+type governor struct {
+	budget float64 // part of the time in steps; 0: no limit
+	minTPS float64 // tokens a second of one sequence; 0: no limit
+	cost   float64 // of a hit where it is, ns
+
+	steps map[int32]openStep // by thread
+
+	on      bool // operators are wanted by the budget
+	now     spanSum
+	before  spanSum // the span before this one, of the other kind
+	model   float64 // overhead of the latest span with operators, as hits times cost
+	n       float64 // comparisons of spans with those beside them
+	mean    float64
+	m2      float64
+	reader  float64 // CPU time of the recorder, parts of one core, while operators are recorded
+	recent  []decoded
+	slow    bool
+	slowAt  int64 // when it became so
+	hold    int64 // how long it is held for
+	resumed int64
+}
+
+type openStep struct {
+	start  int64
+	decode bool
+}
+
+type decoded struct{ end, dur int64 }
+
+// spanSum is what a span between two changes held.
+type spanSum struct {
+	busy    int64 // time in steps
+	steps   int
+	decode  int64 // time in decode steps
+	decodes int
+	hits    uint64
+	began   int64
+}
+
+func newGovernor(budget, minTPS, cost float64) *governor {
+	return &governor{budget: budget, minTPS: minTPS, cost: cost, on: true, steps: make(map[int32]openStep)}
+}
+
+// begin and end take the boundaries of steps.
+func (g *governor) begin(m *probe.Mark, decode bool) {
+	if _, inside := g.steps[m.TID]; inside && m.Time-g.steps[m.TID].start < int64(time.Minute) {
+		return // an entry point that is called by another
+	}
+	if len(g.steps) > 256 {
+		clear(g.steps)
+	}
+	g.steps[m.TID] = openStep{m.Time, decode}
+}
+
+// end returns whether a step ended.
+func (g *governor) end(m *probe.Mark) bool {
+	s, ok := g.steps[m.TID]
+	if !ok || m.Time <= s.start {
+		return false
+	}
+	delete(g.steps, m.TID)
+	d := m.Time - s.start
+	if s.start >= g.now.began { // whole in this span
+		g.now.steps++
+		g.now.busy += d
+		if s.decode {
+			g.now.decode += d
+			g.now.decodes++
+		}
+	} else {
+		g.now.busy += m.Time - max(g.now.began, s.start)
+	}
+	if s.decode {
+		if len(g.recent) >= 1<<14 {
+			g.recent = g.recent[:0]
+		}
+		g.recent = append(g.recent, decoded{m.Time, d})
+	}
+	return true
+}
+
+// estimate is the overhead of recording operators all the time: hits times cost, corrected by what
+// steps with and without operators took, as far as that can be told from noise.
+func (g *governor) estimate() float64 {
+	f := g.model + g.reader
+	if g.n < 3 || f == 0 {
+		return f
+	}
+	prior := f / 2
+	own := g.m2/(g.n-1)/g.n + 1e-6
+	x := (f/(prior*prior) + g.mean/own) / (1/(prior*prior) + 1/own)
+	return min(max(x, f/2), 4*f)
+}
+
+// decide is called after each drain, threads being those that compute. It returns whether operators
+// are to be probed from now on, and the reason why not.
+func (g *governor) decide(now int64, threads int) (on bool, why string) {
+	g.speed(now)
+	if g.budget > 0 {
+		g.spend(now, threads)
+	}
+	switch {
+	case g.slow:
+		return false, "speed"
+	case !g.on:
+		return false, "budget"
+	}
+	return true, ""
+}
+
+// changed begins a new span: the probes were set or taken away.
+func (g *governor) changed(now int64) {
+	g.before, g.now = g.now, spanSum{began: now}
+}
+
+func (g *governor) spend(now int64, threads int) {
+	s := &g.now
+	if g.on {
+		if s.busy > 0 {
+			g.model = float64(s.hits) / float64(max(threads, 1)) * g.cost / float64(s.busy)
+		}
+		if s.busy < spanBusy || s.steps < spanSteps || s.hits == 0 || g.estimate() <= g.target() {
+			return
+		}
+		g.compare(s, &g.before)
+		g.on = false
+		return
+	}
+	// Off for as long as brings the whole to the budget.
+	on := g.before.busy
+	if off := float64(on) * (g.estimate()/g.target() - 1); float64(s.busy) < off {
+		return
+	}
+	g.compare(&g.before, s)
+	g.on = true
+}
+
+// compare takes the decode steps of neighbouring spans, with operators and without.
+func (g *governor) compare(on, off *spanSum) {
+	if on.decodes < spanSteps || off.decodes < spanSteps {
+		return
+	}
+	r := float64(on.decode)/float64(on.decodes)/(float64(off.decode)/float64(off.decodes)) - 1
+	if math.Abs(r) > 0.3 { // something else happened
+		return
+	}
+	g.n++
+	d := r - g.mean
+	g.mean += d / g.n
+	g.m2 += d * (r - g.mean)
+}
+
+// speed judges decode over the last two seconds of it.
+func (g *governor) speed(now int64) {
+	if g.minTPS <= 0 {
+		return
+	}
+	i := 0
+	for i < len(g.recent) && g.recent[i].end < now-2*speedOver {
+		i++
+	}
+	g.recent = append(g.recent[:0], g.recent[i:]...)
+	var sum, n int64
+	for i := len(g.recent) - 1; i >= 0 && sum < speedOver; i-- {
+		sum += g.recent[i].dur
+		n++
+	}
+	// one that is under way and has lasted for too long already
+	for _, s := range g.steps {
+		if d := now - s.start; s.decode && float64(d) > 2e9/g.minTPS {
+			sum += d
+			n++
+		}
+	}
+	if n == 0 {
+		return // idle, or in prefill: nothing is known
+	}
+	tps := float64(n) * 1e9 / float64(sum)
+	switch {
+	case !g.slow && tps < g.minTPS && sum >= speedOver/4:
+		g.slow, g.slowAt = true, now
+		if g.hold == 0 || now-g.resumed > 10*g.hold {
+			g.hold = speedOver
+		} else {
+			g.hold = min(2*g.hold, maxHold) // it comes and goes: perhaps by the probes themselves
+		}
+	case g.slow && tps >= g.minTPS && now-g.slowAt >= g.hold && sum >= speedOver/2:
+		g.slow, g.resumed = false, now
+	}
+}
+
+// target leaves room for what is not in the estimate: setting and taking away the probes.
+func (g *governor) target() float64 { return 0.9 * g.budget }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// observe takes a boundary for what steers the operators' probes. It returns whether a step ended.
+func (r *recorder) observe(p *process, m *probe.Mark, e *probe.Events) bool {
+	begin, end := uint8(probe.MarkStepBegin), uint8(probe.MarkStepEnd)
+	if !p.entries() { // each run of the scheduler is a step
+		begin, end = probe.MarkSchedBegin, probe.MarkSchedEnd
+	}
+	switch m.Kind {
+	case begin:
+		p.gov.begin(m, begin == probe.MarkSchedBegin || decodes(m, e.Seqs))
+	case end:
+		return p.gov.end(m)
+	case probe.MarkGraphBegin, probe.MarkGraphEnd:
+		if r.opt.Level < engine.LevelOp || p.att.Sites[m.Site].Backend != "CPU" {
+			break
+		}
+		p.learn.mark(m)
+		if m.Kind == probe.MarkGraphBegin && m.Threads > 0 {
+			p.threads = int(m.Threads)
+			if p.threads > p.cpus {
+				p.cpus = cpusOf(p.pid) // it may have been changed
+			}
+			if p.threads > p.cpus {
+				p.crowded = time.Now()
+			}
+		}
+	}
+	return false
+}
+
+// decodes tells whether a step has one token a sequence.
+func decodes(m *probe.Mark, seqs []probe.Seq) bool {
+	for i := range seqs {
+		if s := &seqs[i]; s.Time == m.Time && s.TID == m.TID && s.NTokens > 1 {
+			return false
+		}
+	}
+	return m.NTokens >= 0
+}
+
+// cpusOf returns how many CPUs a process may run on.
+func cpusOf(pid int) int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(pid, &set) != nil {
+		return 1 << 16 // it has ended
+	}
+	return set.Count()
+}
+
+// steer sets and takes away operators' probes: what is known of a graph needs half of them, and the
+// budget and the floor for service need none for a while.
+func (r *recorder) steer(now int64) error {
+	if r.opt.Level < engine.LevelOp {
+		return nil
+	}
+	for _, p := range r.procs {
+		if p.att == nil || p.gov == nil || !p.computes || p.stuck {
+			continue
+		}
+		mode := p.att.Mode()
+		p.learn.idle = r.twoHits(p)
+		for _, s := range p.learn.advance(r.lastDrain, mode, p.since) {
+			if err := r.w.Shape(s); err != nil {
+				return err
+			}
+		}
+		want, why := r.mode(p, now)
+		if want == mode {
+			continue
+		}
+		since, err := p.att.SetMode(want)
+		if err != nil {
+			// it may be ending; its other probes stand
+			p.stuck = true
+			want, why = p.att.Mode(), "its probes could not be changed"
+			r.note(fmt.Sprintf("%s (%d): %v", p.info.Comm, p.pid, err))
+		}
+		p.since = since
+		if (want == probe.ModeOff) != (mode == probe.ModeOff) {
+			p.gov.changed(since)
+		}
+		if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: since, Ops: want.String(), Why: why}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mode is which of the operators' sites are to be probed now.
+func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
+	p.gov.reader = 0
+	if p.threads >= p.cpus {
+		p.gov.reader = r.load.part // no core is free: the reader's time is a worker's
+	}
+	if on, why := p.gov.decide(now, p.threads); !on {
+		return probe.ModeOff, why
+	}
+	t := time.Now()
+	switch {
+	case r.twoHits(p):
+		return probe.ModeBoth, "two hits"
+	case !p.learn.follows(t):
+		return probe.ModeBoth, "learning"
+	}
+	return probe.ModeArrivals, "following"
+}
+
+// twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out,
+// and where there are more threads than cores a thread may not have had one from one arrival to the next.
+func (r *recorder) twoHits(p *process) bool {
+	return r.opt.TwoHits || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || !p.arrives() ||
+		time.Since(p.crowded) < 2*time.Second
+}
+
+// arrives tells whether arrivals at the operators' barrier are probed.
+func (p *process) arrives() bool {
+	return slices.ContainsFunc(p.plan.Sites, func(s engine.Site) bool { return s.Role == engine.RoleOpEnd })
+}
+
+// load is the recorder's own CPU time.
+type load struct {
+	part float64 // of one core, lately
+	cpu  int64
+	at   int64
+}
+
+func (l *load) measure(now int64) {
+	if now-l.at < int64(time.Second) {
+		return
+	}
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return
+	}
+	cpu := u.Utime.Nano() + u.Stime.Nano()
+	if l.at != 0 {
+		l.part = float64(cpu-l.cpu) / float64(now-l.at)
+	}
+	l.cpu, l.at = cpu, now
+}

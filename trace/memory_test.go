@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"errors"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// live is the memory in use, in bytes.
+func live() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Seven hours of recording, a drain every 0.1 s, with ever new shapes and threads, take no more memory
+// than the first of them; with rotation or without.
+func TestMemoryStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for _, rotate := range []bool{false, true} {
+		w, err := CreateParts(filepath.Join(t.TempDir(), "run.pinf"))
+		must(t, err)
+		must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)))
+		const drains = 250_000
+		before := live()
+		var early, most int64
+		forgotten, files := 0, 1
+		for i := range int64(drains) {
+			at := 100*second + i*second/10
+			var err error
+			id := uint64(i/2 + 1)
+			if i%2 == 0 { // 125,000 shapes
+				s := sampleShape(1, id, 5)
+				s.Nodes[0].Addr = id * 0x9e3779b97f4a7c15
+				err = w.Shape(s)
+			}
+			if i%2 == 0 { // 125,000 threads, and some processes that come and go
+				err = errors.Join(err, w.Threads([]Thread{{1, int32(100 + i), "worker"}}))
+			}
+			if i%400 == 0 {
+				err = errors.Join(err, w.Process(sampleProcess(int32(1000+i))), w.Shape(sampleShape(int32(1000+i), 1, 5)), w.Exit(Exit{PID: int32(1000 + i), Time: at}))
+			}
+			err = errors.Join(err, w.Marks([]Mark{{Time: at, PID: 1, TID: int32(100 + i), Kind: MarkGraphBegin, Shape: id}}), w.Hits([]Hit{{Time: at, PID: 1, TID: int32(100 + i/8*8)}}), w.Drain(at))
+			if rotate && w.Full(4<<20) {
+				err = errors.Join(err, w.Rotate(1))
+				files++
+			}
+			must(t, err)
+			forgotten += len(w.Forgotten())
+			switch {
+			case i == drains/10:
+				early = live() - before
+			case i%(drains/10) == 0:
+				most = max(most, live()-before)
+			}
+		}
+		index := w.index.size()
+		must(t, w.Close(End{}))
+		t.Logf("rotate %v: %d KiB after a tenth, at most %d KiB; %d shapes forgotten, %d files, %d MiB, index %d KiB",
+			rotate, early>>10, most>>10, forgotten, files, w.Total()>>20, index>>10)
+		if most > early+early/4+4<<20 || most > 64<<20 {
+			t.Errorf("rotate %v: %d KiB after a tenth, %d KiB later", rotate, early>>10, most>>10)
+		}
+	}
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A long recording can be written as several files, of which the oldest are removed. The newest
+// is always the one that was asked for (run.pinf), the one before it is run.pinf.1, and so on.
+// Each is a whole trace.
+
+// Continued is the reason that the End of a file gives when the recording goes on in the next.
+const Continued = "continued in the next file"
+
+// Keys of Meta.Extra in the files after the first.
+const (
+	extraPart      = "part"
+	extraPartStart = "part_start_ns"
+)
+
+// maxHeld bounds the older files that are held open to read definitions back.
+const maxHeld = 16
+
+// Part returns which file of its recording this is, from 1. Files of one recording have
+// BootID and Start in common.
+func (m *Meta) Part() int {
+	if n, err := strconv.Atoi(m.Extra[extraPart]); err == nil && n > 1 {
+		return n
+	}
+	return 1
+}
+
+// PartStart returns when this file of the recording began, ns: that is Start for the first.
+func (m *Meta) PartStart() int64 {
+	if t, err := strconv.ParseInt(m.Extra[extraPartStart], 10, 64); err == nil && m.Part() > 1 {
+		return t
+	}
+	return m.Start
+}
+
+// RotateError says that no new file could be begun, or the one before not ended. The recording
+// goes on, and nothing that stands in files is lost; Rotate may be called again.
+type RotateError struct {
+	Path  string
+	Begun bool // a new file was begun, but the one before it has no end
+	Err   error
+}
+
+func (e *RotateError) Error() string {
+	if e.Begun {
+		return fmt.Sprintf("cannot end the file before %s: %v; what was written to it is kept", e.Path, e.Err)
+	}
+	return fmt.Sprintf("cannot begin a new file after %s: %v; it is written on", e.Path, e.Err)
+}
+
+func (e *RotateError) Unwrap() error { return e.Err }
+
+// totals are what End tells of one file, and its length.
+type totals struct {
+	hits, lost uint64
+	bytes      int64
+}
+
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
+// names is what happens to the names of files.
+type names struct {
+	create       func(path string) (*os.File, error)
+	link, rename func(from, to string) error
+	remove       func(path string) error
+}
+
+var diskNames = names{
+	// EXCL: what a link of that name leads to is not written over.
+	create: func(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644) },
+	link:   os.Link, rename: os.Rename, remove: os.Remove,
+}
+
+func partName(path string, n int) string { return path + "." + strconv.Itoa(n) }
+
+// nextName is the name of the next file until it has what it begins with.
+func nextName(path string) string { return path + ".next" }
+
+// CreateParts begins a recording like [Create], one for which Rotate is going to be called:
+// the older files of an earlier recording of that name are removed as well (path.1, path.2 ...),
+// so that no two recordings mix. What is not a trace is not removed: it is an error.
+func CreateParts(path string) (*Writer, error) {
+	if st, err := os.Lstat(path); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		return nil, fmt.Errorf("cannot create the trace %s: it is a symbolic link, which cannot be followed by files beside it; name the file itself with -o", path)
+	}
+	old, err := partsOf(path)
+	if err != nil {
+		return nil, err
+	}
+	old = append(old, nextName(path))
+	for _, p := range old {
+		if err := removable(p); err != nil {
+			return nil, err
+		}
+	}
+	// Only once the new one stands: what fails before costs nothing.
+	w, err := Create(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range old {
+		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.f.Close()
+			return nil, fmt.Errorf("cannot remove the earlier recording's %w; name another file with -o", err)
+		}
+	}
+	return w, nil
+}
+
+// partsOf returns path.1, path.2 ..., what there is of them, the newest first.
+func partsOf(path string) ([]string, error) {
+	dir, base := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	es, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create the trace: %w; name another file with -o", err)
+	}
+	var ns []int
+	for _, e := range es {
+		s, ok := strings.CutPrefix(e.Name(), base+".")
+		if n, err := strconv.Atoi(s); ok && err == nil && n > 0 && strconv.Itoa(n) == s {
+			ns = append(ns, n)
+		}
+	}
+	slices.Sort(ns)
+	var ps []string
+	for _, n := range ns {
+		ps = append(ps, partName(path, n))
+	}
+	return ps, nil
+}
+
+// removable says why a file is not to be removed: only traces are, and empty files.
+func removable(path string) error {
+	st, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.Mode().IsRegular() && st.Size() == 0 {
+		return nil
+	}
+	if st.Mode().IsRegular() {
+		f, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("cannot look at an earlier recording: %w; name another file with -o", err)
+		}
+		defer f.Close()
+		b := make([]byte, len(fileMagic))
+		if n, _ := f.ReadAt(b, 0); n == len(b) && string(b) == fileMagic || n == int(st.Size()) && strings.HasPrefix(fileMagic, string(b[:n])) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is in the way of this recording's older files and no trace, it will not be removed; name another file with -o", path)
+}
+
+// Parts returns the files of the recording whose newest is path, the oldest first, path
+// itself last. Files beside it that belong to another recording are left out.
+func Parts(path string) ([]string, error) {
+	is, err := metaOf(path)
+	if err != nil {
+		return nil, err
+	}
+	older, err := partsOf(path)
+	if err != nil {
+		return nil, err
+	}
+	parts, next := []string{path}, is
+	for _, p := range older {
+		m, err := metaOf(p)
+		if err != nil || m.BootID != is.BootID || m.Start != is.Start || m.Part() >= next.Part() {
+			continue
+		}
+		parts, next = append(parts, p), m
+	}
+	slices.Reverse(parts)
+	return parts, nil
+}
+
+// metaOf returns the first meta block of a trace.
+func metaOf(path string) (*Meta, error) {
+	r, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	r.Want(TypeMeta)
+	if b, err := r.Next(); err == nil {
+		return b.Meta, nil
+	}
+	return nil, fmt.Errorf("%s does not say what it records", path)
+}
+
+// partOf adds to m which file of the recording it is written to.
+func (w *Writer) partOf(m Meta) Meta {
+	if w.part > 1 {
+		m.Extra = maps.Clone(m.Extra)
+		if m.Extra == nil {
+			m.Extra = map[string]string{}
+		}
+		m.Extra[extraPart], m.Extra[extraPartStart] = strconv.Itoa(w.part), strconv.FormatInt(w.partStart, 10)
+	}
+	return m
+}
+
+// Rotate ends the current file in good order and goes on in a new one of the same name. The
+// file that it ended becomes path.1, the one that was so called path.2, and so on; those beyond
+// path.keep are removed. keep 0 removes none. The new file has all definitions that it needs.
+//
+// Call it right after Drain: what was passed in so far stands in the old file, what comes
+// stands in the new one. What is under way is cut in two. A file without events is not ended.
+//
+// At no time are events in no file, whenever the recorder is killed. A *[RotateError] does not
+// end the recording, a *[WriteError] does.
+func (w *Writer) Rotate(keep int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.state(); err != nil {
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if !w.events {
+		return nil
+	}
+	if err := w.ours(); err != nil {
+		return &RotateError{Path: w.name, Err: err}
+	}
+	begun, err := w.rotate(keep)
+	if err != nil {
+		return &RotateError{w.name, begun, err}
+	}
+	return nil
+}
+
+// ours says why the name of the current file cannot be given to another.
+func (w *Writer) ours() error {
+	if w.path == "" || w.f == nil {
+		return errors.New("it was not created by name")
+	}
+	at, err := os.Lstat(w.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody moved it away: it stays where it is now
+	}
+	if err != nil {
+		return err
+	}
+	is, err := w.f.Stat()
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(at, is) {
+		return errors.New("the name leads to another file by now")
+	}
+	return nil
+}
+
+func (w *Writer) rotate(keep int) (begun bool, err error) {
+	tmp := nextName(w.path)
+	if err := removable(tmp); err != nil {
+		return false, err
+	}
+	if err := w.fs.remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	f, err := w.fs.create(tmp)
+	if err != nil {
+		return false, err
+	}
+	old, start, meta := w.file, w.partStart, w.defs.meta
+	undo := func(err error) (bool, error) {
+		if w.place != old.place {
+			w.file, w.partStart, w.defs.meta, w.err = old, start, meta, nil
+			w.part--
+		}
+		f.Close()
+		w.fs.remove(tmp)
+		return false, err
+	}
+	// First of all make room: by its size, and on a disk that is full.
+	if err := w.shift(keep); err != nil {
+		return undo(err)
+	}
+	for len(w.older) >= maxHeld || keep > 0 && len(w.older) >= keep {
+		w.defs.lose(w.older[0]) // held open, it would keep its room
+		w.older[0].f.Close()
+		w.older = w.older[1:]
+	}
+	w.file = newFile(f, w.path)
+	w.f = f
+	w.part++
+	w.partStart = w.now()
+	if err := w.retell(); err != nil {
+		return undo(err)
+	}
+	if err := w.swap(tmp); err != nil {
+		return undo(err)
+	}
+	next := w.file
+	w.file = old
+	// The new file stands: if this one cannot be ended, that is told, and no more.
+	failed := w.finish(End{Time: w.now(), Reason: Continued, Status: -1, Hits: w.told.hits, Lost: w.told.lost})
+	w.err = nil
+	w.before = totals{w.before.hits + w.told.hits, w.before.lost + w.told.lost, w.before.bytes + w.pos}
+	w.place.f = w.f
+	w.older = append(w.older, w.place)
+	w.file = next
+	w.drained, w.sinceDrain = noTime, 0 // the next watermark is written at once
+	w.segStart = w.partStart
+	return true, failed
+}
+
+// retell begins a file with the definitions in force; shapes come when marks name them.
+func (w *Writer) retell() error {
+	w.defs.seg++
+	if w.meta != nil {
+		var m Meta
+		if err := json.Unmarshal(w.meta, &m); err != nil {
+			return err
+		}
+		d, err := w.define(TypeMeta, w.partOf(m), 1, nil, nil)
+		if err != nil {
+			return err
+		}
+		w.defs.meta = d
+	}
+	if err := w.inForce(); err != nil {
+		return err
+	}
+	return w.header()
+}
+
+// shift makes path.1 free: what stands there and behind it, up to the first free name, moves on.
+func (w *Writer) shift(keep int) error {
+	free := 1
+	for ; keep <= 0 || free <= keep; free++ {
+		if _, err := os.Lstat(partName(w.path, free)); errors.Is(err, fs.ErrNotExist) {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	if keep > 0 && free > keep {
+		free = keep
+		if err := removable(partName(w.path, free)); err != nil {
+			return err
+		}
+		if err := w.fs.remove(partName(w.path, free)); err != nil {
+			return err
+		}
+	}
+	for ; free > 1; free-- {
+		if err := w.fs.rename(partName(w.path, free-1), partName(w.path, free)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// swap makes the current file path.1 and the one at tmp path. Where the file system has hard
+// links, path leads to a whole file at any time.
+func (w *Writer) swap(tmp string) error {
+	first := partName(w.path, 1)
+	linked := true
+	if err := w.fs.link(w.path, first); errors.Is(err, fs.ErrNotExist) {
+		return w.fs.rename(tmp, w.path) // it was moved away
+	} else if err != nil {
+		linked = false
+		if err := w.fs.rename(w.path, first); err != nil {
+			return err
+		}
+	}
+	err := w.fs.rename(tmp, w.path)
+	switch {
+	case err == nil:
+	case linked:
+		w.fs.remove(first)
+	default:
+		w.fs.rename(first, w.path)
+	}
+	return err
+}
+
+// Total returns the bytes written so far, over all files, removed ones included.
+func (w *Writer) Total() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.before.bytes + w.pos
+}
+
+// growth is how fast a file grows from one call of Full to the next.
+type growth struct {
+	last, most int64
+	part       int
+}
+
+// Full tells whether the current file, with what is still to be written to end it, could exceed limit
+// bytes by the time of the next call. Call it after each Drain, and Rotate if it is true.
+func (w *Writer) Full(limit int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// Encoded records and the index are smaller once they are packed.
+	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.index.size()) + endBytes
+	g := &w.growth
+	if w.part == g.part {
+		g.most = max(size-g.last, g.most-g.most/64)
+	}
+	g.last, g.part = size, w.part
+	return size+2*g.most > limit
+}
+
+// endBytes is more than what ends a file: four more blocks of records, a watermark, an end, the
+// index's and the trailer's headers.
+const endBytes = 16 << 10
