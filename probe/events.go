@@ -115,6 +115,8 @@ type Events struct {
 	ShapeEnds []ShapeEnd
 	// Complete: no ring held a record that was reserved but not submitted.
 	Complete bool
+	// Fill is how full the fullest ring of a CPU was, 0 to 1.
+	Fill float64
 
 	comms map[[16]int8]string
 }
@@ -122,7 +124,7 @@ type Events struct {
 func (e *Events) reset() {
 	e.Hits, e.Marks, e.Seqs, e.Sched = e.Hits[:0], e.Marks[:0], e.Seqs[:0], e.Sched[:0]
 	e.Defs, e.ShapeEnds = e.Defs[:0], e.ShapeEnds[:0]
-	e.Complete = true
+	e.Complete, e.Fill = true, 0
 	if e.comms == nil || len(e.comms) > 4096 {
 		e.comms = make(map[[16]int8]string)
 	}

@@ -60,6 +60,11 @@ func (r *ring) close() {
 	unix.Munmap(r.prod)
 }
 
+// fill returns which part of the ring waits to be read.
+func (r *ring) fill() float64 {
+	return float64(atomic.LoadUint64(r.producer)-atomic.LoadUint64(r.consumer)) / float64(r.mask+1)
+}
+
 // drain calls fn for every record submitted so far. The record lies in the ring: fn copies
 // what it keeps. It returns false if it stopped at a record that is reserved but not yet
 // submitted.

@@ -82,8 +82,7 @@ func Open(cfg Config) (*Session, error) {
 		return nil, fmt.Errorf("counting CPUs: %w", err)
 	}
 	total := ringBytes(cfg.RingBytes, cpus)
-	// a scheduling event is four times as large as a hit and far rarer
-	size := max(total/4, os.Getpagesize())
+	size := max(total, os.Getpagesize())
 	spec.Maps["rings"].MaxEntries = uint32(cpus)
 	spec.Maps["rings"].InnerMap.MaxEntries = uint32(size)
 	slots := max(total/slotBytes, minSlots)
@@ -237,11 +236,13 @@ func (s *Session) Close() error {
 func (s *Session) Drain(e *Events) {
 	e.reset()
 	for cpu, b := range s.hits {
+		e.Fill = max(e.Fill, float64(b.waiting())/float64(len(b.slots)))
 		if !b.drain(uint16(cpu), &s.pids, e) {
 			e.Complete = false
 		}
 	}
 	for _, r := range s.perCPU {
+		e.Fill = max(e.Fill, r.fill())
 		if !r.drain(func(rec []byte) { e.scheduling(rec) }) {
 			e.Complete = false
 		}

@@ -20,9 +20,11 @@ import (
 )
 
 const (
-	// drainEvery is how often the rings are emptied. On a machine whose cores are all taken the
-	// reader's time is a worker's, so it is rare; rings hold seconds.
-	drainEvery = 100 * time.Millisecond
+	// drainEvery is how often the rings are emptied at least. On a machine whose cores are all taken the
+	// reader's time is a worker's, so it is rare; where rings fill, it is more often.
+	drainEvery  = 250 * time.Millisecond
+	drainFilled = 0.2 // of a ring: what a drain should find at most
+	drainLeast  = 5 * time.Millisecond
 	// drainFirst is how often, while an engine has been found and not yet computed, for at most firstFor: its
 	// scheduler's backends are known, and their graphs watched, only once its first run was read.
 	drainFirst = 10 * time.Millisecond
@@ -65,6 +67,7 @@ type recorder struct {
 	stepsDone int
 	hitCost   float64 // of one hit between operators, ns
 	load      load
+	paced     time.Duration // from the drain before to this one
 }
 
 // Run records until the processes have ended, ctx is done, the duration is over, or
@@ -221,6 +224,7 @@ func (r *recorder) begin() error {
 
 func (r *recorder) loop(ctx context.Context, res *Result) error {
 	pace := r.pace()
+	r.paced = pace
 	drain := time.NewTicker(pace)
 	defer drain.Stop()
 	settled := time.NewTimer(0)
@@ -286,7 +290,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 				return nil
 			}
 			if p := r.pace(); p != pace {
-				pace = p
+				pace, r.paced = p, p
 				drain.Reset(p)
 			}
 		}
@@ -301,6 +305,10 @@ func (r *recorder) pace() time.Duration {
 				return drainFirst
 			}
 		}
+	}
+	if r.events.Fill > 0 {
+		filled := time.Duration(float64(r.paced) * drainFilled / r.events.Fill)
+		return max(min(filled, 2*r.paced, drainEvery), drainLeast)
 	}
 	return drainEvery
 }

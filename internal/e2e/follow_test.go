@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// watches are the changes of what was seen of operators.
+func watches(t testing.TB, path string) (out []trace.Watch) {
+	t.Helper()
+	r, err := trace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		b, err := r.Next()
+		if err != nil {
+			return out
+		}
+		if w := b.Watch; w != nil && !slices.ContainsFunc(out, func(o trace.Watch) bool { return o.Time == w.Time && o.PID == w.PID }) {
+			out = append(out, *w) // told again at the begin of segments
+		}
+	}
+}
+
+// ran is a step's operators as a line each: what ran, in which order, on how many threads.
+func ran(r *run, s *profile.Step) string {
+	var b strings.Builder
+	for _, o := range r.opsOf(s) {
+		fmt.Fprintf(&b, "%s %s %v %d\n", o.Op, o.NodeDef().Name, o.NodeDef().Ne, len(o.Threads))
+	}
+	return b.String()
+}
+
+// Graphs that are followed by arrivals alone show the same operators, with the same dimensions, in the
+// same order, on the same number of threads as with begins, over several sizes of the KV cache; half
+// of the hits are saved.
+func TestFollow(t *testing.T) {
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	for _, threads := range []int{1, 2} {
+		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
+			command := e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "1200", "-r", "2", "--no-warmup")
+			path, both := record(t, nil, command...), record(t, []string{"--two-hits"}, command...)
+			changes := watches(t, path)
+			if len(changes) == 0 || changes[0].Ops != trace.WatchArrivals {
+				t.Fatalf("no graph was followed: %+v", changes)
+			}
+			if got := watches(t, both); len(got) != 0 {
+				t.Errorf("with --two-hits: %+v", got)
+			}
+			r, o := load(t, path), load(t, both)
+			r.lossless(t)
+			o.lossless(t)
+			if len(r.steps) != 2400 || len(o.steps) != 2400 {
+				t.Fatalf("%d and %d steps", len(r.steps), len(o.steps))
+			}
+			if r.header.End.Hits > o.header.End.Hits*3/4 {
+				t.Errorf("%d hits, with begins %d", r.header.End.Hits, o.header.End.Hits)
+			}
+			shapes := map[*profile.Shape]bool{}
+			for i := range r.steps {
+				if r.steps[i].Untraced != "" {
+					t.Fatalf("step %d: %s", i, r.steps[i].Untraced)
+				}
+			}
+			perStep := func(x *run) (out []string) {
+				at := map[*profile.Step]*strings.Builder{}
+				for _, op := range x.ops {
+					b := at[op.Step]
+					if b == nil {
+						b = &strings.Builder{}
+						at[op.Step] = b
+					}
+					fmt.Fprintf(b, "%s %s %v %d\n", op.Op, op.NodeDef().Name, op.NodeDef().Ne, len(op.Threads))
+					shapes[op.Shape] = true
+				}
+				for _, s := range x.steps {
+					out = append(out, at[s].String())
+				}
+				return out
+			}
+			a, b := perStep(r), perStep(o)
+			for i := range a {
+				if a[i] != b[i] {
+					t.Fatalf("step %d ran\n%s\nand with begins\n%s", i, a[i], b[i])
+				}
+			}
+			if len(shapes) < 8 {
+				t.Errorf("%d shapes in both: the cache did not grow", len(shapes))
+			}
+			for _, s := range r.steps[100:110] {
+				accounts(t, r, s)
+			}
+		})
+	}
+}
+
+// Many threads on few cores: every operator on every thread.
+func TestManyThreads(t *testing.T) {
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	r := load(t, record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "64", "-p", "0", "-n", "4", "-r", "1", "--no-warmup")...))
+	r.lossless(t)
+	one := load(t, record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4", "-r", "1", "--no-warmup")...))
+	if len(r.steps) != 4 || len(one.steps) != 4 {
+		t.Fatalf("%d and %d steps", len(r.steps), len(one.steps))
+	}
+	for i, s := range r.steps {
+		want := strings.ReplaceAll(ran(one, one.steps[i])+"\n", " 1\n", " 64\n")
+		if got := ran(r, s) + "\n"; got != want {
+			t.Errorf("step %d ran\n%s\nwant\n%s", i, got, want)
+		}
+		accounts(t, r, s)
+	}
+}
+
+// Filters leave out what was not asked for, keep the rest as it is, and tell how much it was.
+func TestFilters(t *testing.T) {
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-pg", "16,16", "-p", "0", "-n", "0", "-r", "1", "--no-warmup")
+	all := load(t, record(t, []string{"--two-hits"}, command...))
+	count := func(r *run, keep func(*profile.Op) bool) (n int) {
+		for _, o := range r.ops {
+			if keep(o) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		flags []string
+		keep  func(*profile.Op) bool
+	}{
+		{[]string{"--op", "MUL_MAT,ROPE"}, func(o *profile.Op) bool { return o.Op == "MUL_MAT" || o.Op == "ROPE" }},
+		{[]string{"--phase", "decode"}, func(o *profile.Op) bool { return o.Step.Phase == profile.Decode }},
+		{[]string{"--phase", "prefill", "--op", "MUL_MAT"}, func(o *profile.Op) bool { return o.Step.Phase == profile.Prefill && o.Op == "MUL_MAT" }},
+	} {
+		r := load(t, record(t, c.flags, command...))
+		if got, want := len(r.ops), count(all, c.keep); got != want || count(r, c.keep) != got || want == 0 {
+			t.Errorf("%v: %d operators, %d of them wanted, want %d", c.flags, got, count(r, c.keep), want)
+		}
+		for _, o := range r.ops {
+			if o.Incomplete || len(o.Threads) != 2 {
+				t.Errorf("%v: %+v", c.flags, o)
+				break
+			}
+		}
+		var filtered uint64
+		for _, l := range r.header.Losses {
+			if l.Why == "filtered" {
+				filtered += l.Events
+			} else {
+				t.Errorf("%v: loss %+v", c.flags, l)
+			}
+		}
+		if filtered == 0 {
+			t.Errorf("%v: nothing is said to be left out", c.flags)
+		}
+	}
+	if r := profinfer(t, append([]string{"record", "-o", filepath.Join(t.TempDir(), "x"), "--op", "NO_SUCH", "--"}, command...)...); !strings.Contains(r.stderr, "MUL_MAT") {
+		t.Errorf("an operator that is none: status %d, %s", r.status, r.stderr)
+	}
+}
+
+// running starts a llama-bench that decodes until the test ends, and returns its process.
+func running(t testing.TB, model string, threads int) int {
+	t.Helper()
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, model)
+	cmd := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "512", "-r", "100000")...)
+	time.Sleep(2 * time.Second)
+	return cmd.Process.Pid
+}
+
+func TestThreadFilter(t *testing.T) {
+	pid := running(t, "llama-tiny", 2)
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	needBPF(t)
+	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--tid", strconv.Itoa(pid), "--duration", "1s"); r.status != 0 {
+		t.Fatal(r.stderr)
+	}
+	r := load(t, path)
+	if len(r.ops) == 0 {
+		t.Fatal("no operators")
+	}
+	for _, o := range r.ops {
+		if len(o.Threads) != 1 || o.Threads[0].TID != int32(pid) {
+			t.Fatalf("operator on %+v", o.Threads)
+		}
+	}
+}
+
+// A budget spreads spans with operators over the run; steps are all there.
+func TestBudget(t *testing.T) {
+	pid := running(t, "llama-small", 1)
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	needBPF(t)
+	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--overhead-budget", "0.2%", "--duration", "12s"); r.status != 0 {
+		t.Fatal(r.stderr)
+	}
+	off, on := 0, 0
+	for _, w := range watches(t, path) {
+		switch {
+		case w.Ops == trace.WatchOff && w.Why == "budget":
+			off++
+		case w.Ops == trace.WatchArrivals:
+			on++
+		}
+	}
+	r := load(t, path)
+	traced, throttled := 0, 0
+	for _, s := range r.steps {
+		switch {
+		case s.Untraced == "throttled":
+			throttled++
+		case s.Untraced == "" && s.Ops > 0:
+			traced++
+		}
+	}
+	if off == 0 || on == 0 || traced == 0 || throttled < traced {
+		t.Errorf("%d times off, %d on; %d steps with operators, %d without", off, on, traced, throttled)
+	}
+	for _, l := range r.header.Losses {
+		if l.Why != "throttled" && l.Why != "cut" && l.Why != "learning" {
+			t.Errorf("loss %+v", l)
+		}
+	}
+}
+
+// Operators' probes go off while decode is slow because another program takes the cores, and come back.
+func TestFloor(t *testing.T) {
+	pid := running(t, "llama-small", 2)
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	needBPF(t)
+	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--level", "step", "--duration", "3s"); r.status != 0 {
+		t.Fatal(r.stderr)
+	}
+	steps := load(t, path).steps
+	floor := 0.5 * float64(len(steps)) / 3
+	cmd := exec.Command(program, "record", "-o", path, "-p", strconv.Itoa(pid), "--min-tps", fmt.Sprint(floor), "--duration", "16s")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(4 * time.Second)
+	var hogs []*exec.Cmd
+	for range 8 {
+		hogs = append(hogs, start(t, nil, "sh", "-c", "while :; do :; done"))
+	}
+	time.Sleep(4 * time.Second)
+	for _, h := range hogs {
+		syscall.Kill(-h.Process.Pid, syscall.SIGKILL)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	ws := watches(t, path)
+	off := slices.IndexFunc(ws, func(w trace.Watch) bool { return w.Ops == trace.WatchOff && w.Why == "speed" })
+	if off < 0 {
+		t.Fatalf("the probes stayed: %+v", ws)
+	}
+	if !slices.ContainsFunc(ws[off:], func(w trace.Watch) bool { return w.Ops == trace.WatchArrivals }) {
+		t.Errorf("they did not come back: %+v", ws)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	r := load(t, record(t, []string{"--steps", "10"}, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "300", "-r", "1", "--no-warmup")...))
+	if len(r.steps) != 10 {
+		t.Errorf("%d steps were asked for, %d recorded", 10, len(r.steps))
+	}
+}
