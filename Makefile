@@ -3,6 +3,8 @@
 
 GO        ?= go
 DEMO_ARGS ?=
+# e.g. BENCH_ARGS='-repeat 3', '-states op -threads 2'
+BENCH_ARGS ?=
 # Folder of the engines that tests run: profinfer's cache folder, unless it is set.
 ifeq ($(PROFINFER_ENGINES),)
 PROFINFER_ENGINES := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,/var/cache))/profinfer
@@ -30,6 +32,11 @@ test: engines ## run all tests; as root also those with real engines and real pr
 .PHONY: e2e
 e2e: engines ## run only the tests with real engines, again, and fail where one cannot run
 	PROFINFER_REQUIRE_BPF=1 $(GO) test -p 1 -count=1 -timeout 20m ./internal/... ./record/... ./probe/...
+
+.PHONY: bench-overhead
+bench-overhead: ## print what recording costs here, beside bpftrace and llama-eval-callback (root, 21 minutes)
+	@scripts/deps.sh demo
+	$(GO) run ./internal/bench/overhead $(BENCH_ARGS)
 
 .PHONY: engines
 engines: ## fetch the engines that tests run (root; Debian's llama.cpp, npm's builds)

@@ -298,4 +298,5 @@ const struct sched_event *unused_sched_event __attribute__((unused));
 const struct mark *unused_mark __attribute__((unused));
 const struct seq *unused_seq __attribute__((unused));
 const struct def *unused_def __attribute__((unused));
+const struct shape_key *unused_shape_key __attribute__((unused));
 const struct shape_end *unused_shape_end __attribute__((unused));

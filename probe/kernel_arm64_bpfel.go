@@ -215,6 +215,7 @@ const (
 	kernelVarUnusedSchedEvent = "unused_sched_event"
 	kernelVarUnusedSeq        = "unused_seq"
 	kernelVarUnusedShapeEnd   = "unused_shape_end"
+	kernelVarUnusedShapeKey   = "unused_shape_key"
 	kernelVarUnusedSlot       = "unused_slot"
 )
 
@@ -305,6 +306,7 @@ type kernelVariableSpecs struct {
 	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.VariableSpec `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.VariableSpec `ebpf:"unused_shape_end"`
+	UnusedShapeKey   *ebpf.VariableSpec `ebpf:"unused_shape_key"`
 	UnusedSlot       *ebpf.VariableSpec `ebpf:"unused_slot"`
 }
 
@@ -381,6 +383,7 @@ type kernelVariables struct {
 	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.Variable `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.Variable `ebpf:"unused_shape_end"`
+	UnusedShapeKey   *ebpf.Variable `ebpf:"unused_shape_key"`
 	UnusedSlot       *ebpf.Variable `ebpf:"unused_slot"`
 }
 

@@ -255,6 +255,12 @@ func (s *Session) Drain(e *Events) {
 	}
 }
 
+// Redefine has a shape's definition sent again when a graph of it begins next.
+func (s *Session) Redefine(pid int32, shape uint64) {
+	// it may be unknown already
+	_ = s.objs.Known.Delete(kernelShapeKey{Shape: shape, Tgid: uint32(pid)})
+}
+
 // Lost returns what was lost since the last call.
 func (s *Session) Lost() (Lost, error) {
 	var now Lost

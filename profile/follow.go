@@ -34,8 +34,8 @@ type arrival struct {
 	cpu  uint16
 }
 
-// unknownIth stands for the number of a thread in its team that no begin told.
-const unknownIth = ^uint16(0)
+// UnknownIth stands for the number of a thread in its team that no begin told.
+const UnknownIth = ^uint16(0)
 
 // follow begins to follow a graph.
 func (p *replayer) follow(q *proc, x *exec) {
@@ -201,7 +201,7 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 	start = min(start, last)
 	p.nextOp++
 	o := &Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: nodes[0], Fused: nodes[1:], Op: x.shape.orderOps[i],
-		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Threads: make([]OpThread, len(f.threads))}
+		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Followed: true, Threads: make([]OpThread, len(f.threads))}
 	if x.step != nil {
 		o.Step = x.step.Step
 	}

@@ -54,7 +54,7 @@ func TestFollow(t *testing.T) {
 	if mm.Op != "MUL_MAT" || mm.Start != 1050 || mm.Dur != 150 || mm.Busy != 110+120 || mm.OffCPU != 30 || mm.Wait != 40 {
 		t.Errorf("matrix product: %+v", mm)
 	}
-	if th := mm.Threads[1]; th.TID != worker1 || th.Busy != 120 || th.OffCPU != 30 || th.Wait != 0 || th.Ith != unknownIth {
+	if th := mm.Threads[1]; th.TID != worker1 || th.Busy != 120 || th.OffCPU != 30 || th.Wait != 0 || th.Ith != UnknownIth {
 		t.Errorf("late thread: %+v", th)
 	}
 	if add.Node != 4 || add.Start != 1200 || add.Dur != 21 {

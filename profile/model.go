@@ -89,13 +89,20 @@ type Op struct {
 	Wait    int64
 	OffCPU  int64
 	Threads []OpThread
+	// Probe is the part of Dur that its own probes took, an estimate: the cost of a hit as
+	// measured when the recording started. It is in Busy too, once for each thread.
+	Probe int64
+	// Followed: it was seen by its threads' arrivals alone, and starts with the last arrival before.
+	Followed bool
 	// Incomplete: not all of its team's threads were seen.
 	Incomplete bool
 
 	team int // threads of its team
 }
 
-// Imbalance returns max busy / mean busy - 1 over the operator's threads, or -1 if it has none.
+// Imbalance returns max busy / mean busy - 1 over the operator's threads, or -1 if it has none. What
+// the probes took is left out, and a difference that is smaller than that is none: a hit does not
+// cost each thread the same.
 func (o *Op) Imbalance() float64 {
 	if len(o.Threads) == 0 || o.Busy <= 0 {
 		return -1
@@ -103,6 +110,14 @@ func (o *Op) Imbalance() float64 {
 	var m int64
 	for i := range o.Threads {
 		m = max(m, o.Threads[i].Busy)
+	}
+	if o.Probe > 0 {
+		n := int64(len(o.Threads))
+		busy := o.Busy - n*o.Probe
+		if mean := busy / n; busy <= 0 || m-o.Probe-mean <= o.Probe {
+			return 0
+		}
+		return float64(m-o.Probe)*float64(n)/float64(busy) - 1
 	}
 	return float64(m)*float64(len(o.Threads))/float64(o.Busy) - 1
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/profinfer/profinfer/trace"
 )
@@ -49,7 +50,8 @@ type replayer struct {
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
-	spare *following // to be used again
+	hitCost int64      // of the dearest operator probe, ns
+	spare   *following // to be used again
 
 	cutHits, cutMarks    cut // before the first whole step or graph, or after the last
 	unmatched, undefined cut
@@ -103,7 +105,7 @@ type thread struct {
 	offAt int64
 	in    bool
 
-	ith    uint16 // its number in its team, as last told; unknownIth
+	ith    uint16 // its number in its team, as last told; UnknownIth
 	at     *exec  // the followed graph it works at, and its record there
 	rec    *followed
 	wasOff span // its latest time off its CPU
@@ -176,7 +178,7 @@ func (p *replayer) proc(pid int32) *proc {
 func (q *proc) thread(tid int32) *thread {
 	t := q.threads[tid]
 	if t == nil {
-		t = &thread{tid: tid, ith: unknownIth}
+		t = &thread{tid: tid, ith: UnknownIth}
 		q.threads[tid] = t
 	}
 	return t
@@ -225,6 +227,9 @@ func (p *replayer) process(i *trace.Process) {
 	}
 	q.info = &info
 	for k := range info.Sites {
+		if r := info.Sites[k].Role; r == "operator begin" || r == "operator end" {
+			p.hitCost = max(p.hitCost, p.h.Meta.ProbeCost[info.Sites[k].Class])
+		}
 		q.entries = q.entries || info.Sites[k].Role == "step begin"
 		q.ends = q.ends || info.Sites[k].Role == "operator end"
 	}
@@ -477,14 +482,18 @@ func (p *replayer) opDone(q *proc, x *exec, now int64) error {
 		o.OffCPU += o.Threads[i].OffCPU
 		o.Wait += o.Threads[i].Wait
 	}
-	if o.team > len(o.Threads) {
+	if o.team > len(o.Threads) && !p.someThreads() {
 		o.Incomplete = true
 	}
 	return p.opSeen(x, o)
 }
 
+// someThreads: only those of some threads were asked for.
+func (p *replayer) someThreads() bool { return strings.Contains(p.h.Meta.Extra["filter"], "tid=") }
+
 // opSeen hands an operator on.
 func (p *replayer) opSeen(x *exec, o *Op) error {
+	o.Probe = min(p.hitCost, o.Dur)
 	x.g.Ops++
 	if x.step != nil {
 		x.step.Ops++

@@ -82,6 +82,9 @@ type StatRun struct {
 	Operators  int64    `json:"operators"`
 	ProbeShare *float64 `json:"probe_share"` // estimate: hits of operators * measured cost / thread time
 	Notes      []string `json:"notes"`
+	Filter     string   `json:"filter"`          // operators asked for, as flags; empty: all
+	Budget     string   `json:"overhead_budget"` // 0.005 is 0.5 %; empty: none
+	MinTPS     string   `json:"min_tps"`
 }
 
 // StatProcess is one profiled process.
@@ -125,7 +128,7 @@ type TypeMix struct {
 }
 
 // PhaseStat is what the steps of one phase did. Operators, graphs of backends whose operators
-// cannot be seen, and gap make up the time of the steps: OpsDur - Overlap + BackendDur + Gap = Dur.
+// cannot be seen, and gap make up the time of the steps: OpsDur - Overlap + BackendDur + Gap = TracedDur.
 type PhaseStat struct {
 	Phase string `json:"phase"` // prefill, decode, encode, unknown
 	// Model is the index in Stat.Models of the model computed; nil if it is not known. Steps of
@@ -147,20 +150,27 @@ type PhaseStat struct {
 	// first. Empty without scheduling events.
 	StepMaxInstead []Culprit `json:"step_max_ran_instead"`
 
-	Ops     int64  `json:"operators"`
-	OpsDur  *int64 `json:"operators_ns"` // nil: operators were not recorded
-	Overlap *int64 `json:"overlap_ns"`   // operators that ran at the same time count twice in OpsDur
-	Gap     *int64 `json:"gap_ns"`       // time in the steps outside operators and such graphs
+	// Traced steps are those whose operators were recorded, TracedDur their time. All that is said of
+	// operators is of these: shares and figures a step are the whole's as far as those stand for all.
+	Traced    int64  `json:"traced_steps"`
+	TracedDur int64  `json:"traced_ns"`
+	Ops       int64  `json:"operators"`
+	OpsDur    *int64 `json:"operators_ns"` // nil: operators were not recorded
+	// Probe is the part of OpsDur that the probes took, an estimate; shares and rates are without it.
+	Probe   *int64 `json:"probe_ns"`
+	Overlap *int64 `json:"overlap_ns"` // operators that ran at the same time count twice in OpsDur
+	Gap     *int64 `json:"gap_ns"`     // time in the steps outside operators and such graphs
 	// BackendDur is the time in which such a graph ran and no operator; nil if there was none.
 	// Backends are its parts, the longest first.
 	BackendDur *int64        `json:"backends_ns"`
 	Backends   []BackendStat `json:"backends"`
-	// Shares of Dur.
-	MatMul   *float64 `json:"matmul_share"` // products with weights
-	Attn     *float64 `json:"attn_share"`   // attention itself: scores, softmax, values
-	Other    *float64 `json:"other_share"`
-	GapShare *float64 `json:"gap_share"`
-	Backend  *float64 `json:"backends_share"`
+	// Shares of TracedDur.
+	MatMul     *float64 `json:"matmul_share"` // products with weights
+	Attn       *float64 `json:"attn_share"`   // attention itself: scores, softmax, values
+	Other      *float64 `json:"other_share"`
+	GapShare   *float64 `json:"gap_share"`
+	ProbeShare *float64 `json:"probe_share"`
+	Backend    *float64 `json:"backends_share"`
 	// Shares of the threads' time in operators.
 	Wait       *float64  `json:"wait_share"`
 	OffCPU     *float64  `json:"off_cpu_share"`
@@ -189,34 +199,36 @@ type OutsideStat struct {
 
 // StatRow is a group of operators of one phase.
 type StatRow struct {
-	Key          string   `json:"key"`    // what it is grouped by: "ffn_down", "MUL_MAT", "12", ...
-	Weight       bool     `json:"weight"` // the key is a weight's
-	Type         string   `json:"type"`   // of the weights; empty if they differ or there is none
-	Op           string   `json:"op"`     // the operators' op; empty if they differ
-	Block        Block    `json:"block"`  // empty if they differ
-	Step         int64    `json:"step,omitempty"`
-	Tokens       *int64   `json:"tokens,omitempty"` // of the step
-	TID          int32    `json:"tid,omitempty"`
-	Calls        int64    `json:"calls"`
-	CallsPerStep float64  `json:"calls_per_step"`
-	Dur          int64    `json:"dur_ns"` // sum of the operators' durations; by thread: of the thread's time in them
-	DurPerStep   float64  `json:"dur_per_step_ns"`
-	Share        *float64 `json:"share"`         // of the phase's time in steps
-	Mean         float64  `json:"mean_ns"`       // a call
-	P95          float64  `json:"p95_ns"`        // a call
-	Bytes        *int64   `json:"bytes"`         // nil: of no operator known
-	BytesAtMost  bool     `json:"bytes_at_most"` // of some operators only an upper estimate is known
-	Flops        *int64   `json:"flops"`
-	GBps         *float64 `json:"gb_per_s"` // over operators whose bytes are known
-	GFlops       *float64 `json:"gflop_per_s"`
-	Intensity    *float64 `json:"flop_per_byte"`
-	Busy         int64    `json:"busy_ns"` // sums over threads
-	Wait         int64    `json:"wait_ns"`
-	OffCPU       int64    `json:"off_cpu_ns"`
-	WaitShare    *float64 `json:"wait_share"` // of busy + wait + off-CPU
-	OffShare     *float64 `json:"off_cpu_share"`
-	Imbalance    *float64 `json:"imbalance"`  // max busy / mean busy - 1 of each operator, weighted by time
-	Incomplete   int64    `json:"incomplete"` // operators of which not all threads were seen
+	Key          string  `json:"key"`    // what it is grouped by: "ffn_down", "MUL_MAT", "12", ...
+	Weight       bool    `json:"weight"` // the key is a weight's
+	Type         string  `json:"type"`   // of the weights; empty if they differ or there is none
+	Op           string  `json:"op"`     // the operators' op; empty if they differ
+	Block        Block   `json:"block"`  // empty if they differ
+	Step         int64   `json:"step,omitempty"`
+	Tokens       *int64  `json:"tokens,omitempty"` // of the step
+	TID          int32   `json:"tid,omitempty"`
+	Calls        int64   `json:"calls"`
+	CallsPerStep float64 `json:"calls_per_step"`
+	Dur          int64   `json:"dur_ns"` // sum of the operators' durations; by thread: of the thread's time in them
+	// Probe is the part of Dur that the probes took, an estimate. What follows is of Dur - Probe.
+	Probe       int64    `json:"probe_ns"`
+	DurPerStep  float64  `json:"dur_per_step_ns"`
+	Share       *float64 `json:"share"`         // of the phase's time in steps
+	Mean        float64  `json:"mean_ns"`       // a call
+	P95         float64  `json:"p95_ns"`        // a call
+	Bytes       *int64   `json:"bytes"`         // nil: of no operator known
+	BytesAtMost bool     `json:"bytes_at_most"` // of some operators only an upper estimate is known
+	Flops       *int64   `json:"flops"`
+	GBps        *float64 `json:"gb_per_s"` // over operators whose bytes are known
+	GFlops      *float64 `json:"gflop_per_s"`
+	Intensity   *float64 `json:"flop_per_byte"`
+	Busy        int64    `json:"busy_ns"` // sums over threads
+	Wait        int64    `json:"wait_ns"`
+	OffCPU      int64    `json:"off_cpu_ns"`
+	WaitShare   *float64 `json:"wait_share"` // of busy + wait + off-CPU
+	OffShare    *float64 `json:"off_cpu_share"`
+	Imbalance   *float64 `json:"imbalance"`  // max busy / mean busy - 1 of each operator, weighted by time
+	Incomplete  int64    `json:"incomplete"` // operators of which not all threads were seen
 }
 
 // TTFT is the time to the first token: from the start of a sequence's first step to the end of
@@ -262,18 +274,25 @@ type Culprit struct {
 
 // StatLost is what the recording did not see.
 type StatLost struct {
-	Events        uint64   `json:"events"` // of reason "lost": written by nobody
-	ThrottledNs   int64    `json:"throttled_ns"`
-	Spans         int      `json:"spans"`
-	ByWhy         []LostBy `json:"by_why"`
-	Steps         int64    `json:"partial_steps"`
-	IncompleteOps int64    `json:"incomplete_operators"`
-	UnknownShapes int64    `json:"unknown_shapes"` // graph executions without a definition
-	PartShapes    int64    `json:"part_shapes"`    // graph executions whose definition has holes
-	Aborted       int64    `json:"aborted_graphs"`
-	Torn          string   `json:"torn"`              // what is wrong with the file, empty if nothing
-	Cut           bool     `json:"cut"`               // the recording did not end in good order
-	StepRows      int64    `json:"step_rows_dropped"` // by step: rows not kept, the shortest steps
+	Events        uint64          `json:"events"` // of reason "lost": written by nobody
+	ThrottledNs   int64           `json:"throttled_ns"`
+	Spans         int             `json:"spans"`
+	ByWhy         []LostBy        `json:"by_why"`
+	Untraced      []UntracedSteps `json:"untraced_steps"`
+	Steps         int64           `json:"partial_steps"`
+	IncompleteOps int64           `json:"incomplete_operators"`
+	UnknownShapes int64           `json:"unknown_shapes"` // graph executions without a definition
+	PartShapes    int64           `json:"part_shapes"`    // graph executions whose definition has holes
+	Aborted       int64           `json:"aborted_graphs"`
+	Torn          string          `json:"torn"`              // what is wrong with the file, empty if nothing
+	Cut           bool            `json:"cut"`               // the recording did not end in good order
+	StepRows      int64           `json:"step_rows_dropped"` // by step: rows not kept, the shortest steps
+}
+
+// UntracedSteps are steps whose operators were not recorded, though the level has them.
+type UntracedSteps struct {
+	Why   string `json:"why"` // throttled, learning, filtered, unmatched
+	Steps int64  `json:"steps"`
 }
 
 // LostBy sums up losses of one kind.

@@ -46,9 +46,12 @@ type statState struct {
 
 	first, last int64
 	steps, ops  int64
-	threadHits  int64 // operators, counted once for each thread
+	threadHits  int64            // operators, counted once for each thread
+	followed    int64            // of these, seen by one hit
+	why         map[string]int64 // steps without operators, by reason
 	threadTime  int64
 	offCPU      bool
+	filtered    bool // some operators were not asked for
 }
 
 // stepOps are operators of a step under way.
@@ -90,6 +93,7 @@ type ttftStat struct {
 // group sums up the steps of one phase that were seen wholly, or of those that were not.
 type group struct {
 	steps, tokens, seqTokens, dur int64
+	traced, tracedDur, probe      int64 // steps whose operators were recorded
 	noTokens, noPerToken          bool
 	perToken                      histogram
 	stepMax, stepMaxID            int64
@@ -183,6 +187,9 @@ func (b *statState) Op(o *Op) error {
 	b.seen(o.Start, o.Dur)
 	b.ops++
 	b.threadHits += int64(len(o.Threads))
+	if o.Followed {
+		b.followed += int64(len(o.Threads))
+	}
 	b.threadTime += o.Busy + o.Wait + o.OffCPU
 	if o.OffCPU > 0 {
 		b.offCPU = true
@@ -290,12 +297,29 @@ func (b *statState) Step(s *Step) error {
 	if g.step(s) {
 		g.stepMaxInstead = instead
 	}
+	if s.Untraced != "" {
+		b.untraced(s.Untraced)
+		if b.opts.By == ByStep {
+			g.stepRow(s)
+		}
+		return nil // of a part of its operators nothing is known
+	}
+	g.traced++
+	g.tracedDur += s.Dur
 	b.fold(g, s, ops)
 	g.foldGraphs(graphs)
 	if b.opts.By == ByStep {
 		g.stepRow(s)
 	}
 	return nil
+}
+
+// untraced counts a step whose operators were not recorded.
+func (b *statState) untraced(why string) {
+	if b.why == nil {
+		b.why = map[string]int64{}
+	}
+	b.why[why]++
 }
 
 // taken takes a step's operators out of those pending.
@@ -506,23 +530,24 @@ func (g *group) op(b *statState, o *Op, step int64) {
 	d := b.derive.Derive(o)
 	g.ops++
 	g.opsDur += o.Dur
+	g.probe += o.Probe
 	g.busy += o.Busy
 	g.wait += o.Wait
 	g.off += o.OffCPU
 	f := g.facts(b.opts.By, d, o.Op)
 	switch f.kind {
 	case kindMatMul:
-		g.matmul += o.Dur
+		g.matmul += o.Dur - o.Probe
 		if d.Bytes != nil && d.Weight != "" {
 			g.mmBytes += *d.Bytes
-			g.mmDur += o.Dur
+			g.mmDur += o.Dur - o.Probe
 		}
 	case kindAttn:
-		g.attn += o.Dur
+		g.attn += o.Dur - o.Probe
 	}
 	if d.Bytes != nil {
 		g.bytes += *d.Bytes
-		g.bytesDur += o.Dur
+		g.bytesDur += o.Dur - o.Probe
 	}
 	switch b.opts.By {
 	case ByThread:

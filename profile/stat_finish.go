@@ -77,7 +77,11 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 	s := &Stat{SchemaVersion: StatSchema, By: b.opts.By, MaxError: histogramError,
 		HasSched: b.sched.any, HasOffCPU: b.sched.any || b.offCPU,
 		Models: b.models.list(), Phases: []PhaseStat{}, Threads: []ThreadStat{}}
+	f := h.Meta.Extra["filter"]
+	b.filtered = strings.Contains(f, "op=") || strings.Contains(f, "tid=")
 	b.finishRun(s, h)
+	s.Run.Filter = f
+	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []Phase{Prefill, Decode, Encode, Unknown} {
 		for m := -1; m < len(b.models.models); m++ {
@@ -171,6 +175,11 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 	s.Run.ProbeShare = b.probeShare(h)
 	l := &s.Lost
 	*l = b.lost
+	l.Untraced = []UntracedSteps{}
+	for why, n := range b.why {
+		l.Untraced = append(l.Untraced, UntracedSteps{why, n})
+	}
+	slices.SortFunc(l.Untraced, func(a, b UntracedSteps) int { return cmp.Or(cmp.Compare(b.Steps, a.Steps), cmp.Compare(a.Why, b.Why)) })
 	l.Torn, l.Cut, l.Spans, l.ByWhy = h.Torn, h.End == nil, len(h.Losses), []LostBy{}
 	for i := range h.Losses {
 		x := &h.Losses[i]
@@ -209,7 +218,7 @@ func (b *StatBuilder) probeShare(h *Header) *float64 {
 	if b.threadTime <= 0 || len(h.Meta.ProbeCost) == 0 {
 		return nil
 	}
-	var cost int64
+	var cost float64
 	for _, role := range []string{"operator begin", "operator end"} {
 		var dearest int64
 		for i := range h.Processes {
@@ -222,14 +231,18 @@ func (b *StatBuilder) probeShare(h *Header) *float64 {
 		if dearest == 0 {
 			return nil
 		}
-		cost += dearest
+		hits := b.threadHits
+		if role == "operator begin" {
+			hits -= b.followed
+		}
+		cost += float64(dearest) * float64(hits)
 	}
-	return ratio(float64(cost)*float64(b.threadHits), float64(b.threadTime))
+	return ratio(cost, float64(b.threadTime))
 }
 
 // phase computes one phase's figures.
 func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
-	ps := PhaseStat{Phase: string(p), Steps: g.steps, Dur: g.dur, StepMax: g.stepMax, StepMaxID: g.stepMaxID,
+	ps := PhaseStat{Phase: string(p), Steps: g.steps, Dur: g.dur, Traced: g.traced, TracedDur: g.tracedDur, StepMax: g.stepMax, StepMaxID: g.stepMaxID,
 		StepMaxInstead: list(g.stepMaxInstead), Ops: g.ops}
 	if p == Unknown {
 		ps.Phase = "unknown"
@@ -247,20 +260,24 @@ func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
 	}
 	ps.Backends = []BackendStat{}
 	for name, e := range g.backends {
-		ps.Backends = append(ps.Backends, BackendStat{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: share(e.dur, g.dur)})
+		ps.Backends = append(ps.Backends, BackendStat{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: share(e.dur, g.tracedDur)})
 	}
 	slices.SortFunc(ps.Backends, func(a, b BackendStat) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Backend, b.Backend))
 	})
 	if len(g.backends) > 0 {
-		ps.BackendDur, ps.Backend = &g.elsewhere, share(g.elsewhere, g.dur)
+		ps.BackendDur, ps.Backend = &g.elsewhere, share(g.elsewhere, g.tracedDur)
 	}
 	if g.ops > 0 {
-		overlap, gap := g.opsDur-g.covered, g.dur-g.covered-g.elsewhere
-		ps.OpsDur, ps.Overlap, ps.Gap = &g.opsDur, &overlap, &gap
-		ps.MatMul, ps.Attn = share(g.matmul, g.dur), share(g.attn, g.dur)
-		ps.Other = share(g.opsDur-g.matmul-g.attn, g.dur)
-		ps.GapShare = share(gap, g.dur)
+		overlap, gap := g.opsDur-g.covered, g.tracedDur-g.covered-g.elsewhere
+		ps.OpsDur, ps.Overlap, ps.Probe = &g.opsDur, &overlap, &g.probe
+		ps.MatMul, ps.Attn = share(g.matmul, g.tracedDur), share(g.attn, g.tracedDur)
+		if !b.filtered { // else what is missing is no time outside operators
+			ps.Gap = &gap
+			ps.Other = share(g.opsDur-g.probe-g.matmul-g.attn, g.tracedDur)
+			ps.GapShare = share(gap, g.tracedDur)
+			ps.ProbeShare = share(g.probe, g.tracedDur)
+		}
 		all := g.busy + g.wait + g.off
 		ps.Wait = share(g.wait, all)
 		if b.sched.any || b.offCPU {
@@ -317,13 +334,17 @@ func (b *StatBuilder) rows(g *group) (rows []StatRow, rest *StatRow, left int) {
 
 func (b *StatBuilder) row(r *rowSum, g *group) StatRow {
 	v := r.row
-	if g.steps > 0 {
-		v.CallsPerStep = float64(v.Calls) / float64(g.steps)
-		v.DurPerStep = float64(v.Dur) / float64(g.steps)
+	net := v.Dur - v.Probe
+	if g.traced > 0 {
+		v.CallsPerStep = float64(v.Calls) / float64(g.traced)
+		v.DurPerStep = float64(net) / float64(g.traced)
 	}
-	v.Share = share(v.Dur, g.dur)
+	v.Share = share(net, g.tracedDur)
+	if b.opts.By == ByStep {
+		v.Share = share(net, g.dur)
+	}
 	if v.Calls > 0 {
-		v.Mean = float64(v.Dur) / float64(v.Calls)
+		v.Mean = float64(net) / float64(v.Calls)
 		v.P95 = r.hist.quantile(0.95)
 	}
 	if r.hasBytes {

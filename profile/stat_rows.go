@@ -53,13 +53,14 @@ func (r *rowSum) call(d *Derived, o *Op, dur, busy, wait, off int64) {
 	r.same(d.WeightType, o.Op, d.Block)
 	r.row.Calls++
 	r.row.Dur += dur
+	r.row.Probe += o.Probe
 	r.row.Busy += busy
 	r.row.Wait += wait
 	r.row.OffCPU += off
 	if o.Incomplete {
 		r.row.Incomplete++
 	}
-	r.hist.add(dur)
+	r.hist.add(max(0, dur-o.Probe))
 }
 
 // same keeps of a row's facts those that all its operators share.
@@ -83,12 +84,12 @@ func (r *rowSum) add(d *Derived, o *Op, dur, busy, wait, off int64) {
 		r.hasBytes = true
 		r.atMost = r.atMost || d.BytesAtMost
 		r.bytes += *d.Bytes
-		r.bytesDur += o.Dur
+		r.bytesDur += o.Dur - o.Probe
 	}
 	if d.Flops != nil {
 		r.hasFlop = true
 		r.flops += *d.Flops
-		r.flopsDur += o.Dur
+		r.flopsDur += o.Dur - o.Probe
 	}
 	if d.Bytes != nil && d.Flops != nil {
 		r.hasBoth = true
@@ -105,6 +106,7 @@ func (r *rowSum) add(d *Derived, o *Op, dur, busy, wait, off int64) {
 func (r *rowSum) merge(o *rowSum) {
 	r.row.Calls += o.row.Calls
 	r.row.Dur += o.row.Dur
+	r.row.Probe += o.row.Probe
 	r.row.Busy += o.row.Busy
 	r.row.Wait += o.row.Wait
 	r.row.OffCPU += o.row.OffCPU
@@ -130,6 +132,9 @@ func (g *group) merge(o *group) {
 	g.tokens += o.tokens
 	g.seqTokens += o.seqTokens
 	g.dur += o.dur
+	g.traced += o.traced
+	g.tracedDur += o.tracedDur
+	g.probe += o.probe
 	g.noTokens = g.noTokens || o.noTokens
 	g.noPerToken = g.noPerToken || o.noPerToken
 	g.perToken.merge(&o.perToken)

@@ -5,6 +5,7 @@ package profile
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/profinfer/profinfer/trace"
 )
@@ -207,7 +208,21 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 	case s.Graphs == 0 && p.h.Meta.Level != "step":
 		s.Incomplete = "none of its graphs was seen"
 	}
+	if p.otherPhase(s.Phase) && s.Untraced == "" {
+		s.Untraced = "filtered"
+	}
 	return p.sink.Step(s.Step)
+}
+
+// otherPhase tells whether the operators of a phase were not asked for.
+func (p *replayer) otherPhase(phase Phase) bool {
+	_, list, ok := strings.Cut(p.h.Meta.Extra["filter"], "phase=")
+	if !ok {
+		return false
+	}
+	list, _, _ = strings.Cut(list, " ")
+	name := cmp.Or(string(phase), "unknown")
+	return !slices.Contains(strings.Split(list, ","), name)
 }
 
 // attachedIn tells whether probes of a process were set between two times: of a library that

@@ -3,6 +3,8 @@
 package record
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
@@ -62,13 +64,46 @@ func (r *recorder) drain() error {
 		if err := r.w.Drain(now); err != nil {
 			return err
 		}
+		if err := r.rotate(); err != nil {
+			return err
+		}
 	}
 	r.lastDrain = now
 	r.prog.Elapsed = time.Since(r.began)
-	r.prog.Bytes = r.w.Size()
+	r.prog.Bytes = r.w.Total()
 	r.prog.Waiting = len(r.prog.Engines) == 0
 	if r.opt.Progress != nil {
 		r.opt.Progress(r.prog)
+	}
+	return nil
+}
+
+// rotate begins a new file where the present one is full.
+func (r *recorder) rotate() error {
+	if r.opt.SwitchSize == 0 {
+		return nil
+	}
+	if r.w.Full(r.opt.SwitchSize) && time.Since(r.rotated) > rotateAgain {
+		var failed *trace.RotateError
+		switch err := r.w.Rotate(max(r.opt.SwitchFiles-1, 0)); {
+		case errors.As(err, &failed):
+			if r.w.Size() > 2*r.opt.SwitchSize {
+				return fmt.Errorf("%w; the recording ends, it has grown to twice its size", err)
+			}
+			r.rotated = time.Now()
+			r.note(err.Error())
+			if r.opt.Warn != nil {
+				r.opt.Warn(err.Error())
+			}
+		case err != nil:
+			return err
+		}
+	}
+	for _, f := range r.w.Forgotten() { // what defined them is gone with the oldest file
+		r.session.Redefine(f.PID, f.ID)
+		if p := r.procs[int(f.PID)]; p != nil {
+			delete(p.learn.shapes, f.ID)
+		}
 	}
 	return nil
 }
@@ -193,12 +228,21 @@ func (r *recorder) writeHits(e *probe.Events) error {
 	return r.w.Hits(r.hits)
 }
 
+// maxThreads are remembered as written down.
+const maxThreads = 1 << 16
+
+type threadKey struct{ pid, tid int32 }
+
 // thread writes down a thread that is seen for the first time.
 func (r *recorder) thread(pid, tid int32) {
-	if r.threads[tid] {
+	k := threadKey{pid, tid}
+	if r.threads[k] {
 		return
 	}
-	r.threads[tid] = true
+	if len(r.threads) >= maxThreads {
+		clear(r.threads)
+	}
+	r.threads[k] = true
 	comm, _ := target.ThreadComm(int(pid), int(tid))
 	r.w.Threads([]trace.Thread{{PID: pid, TID: tid, Comm: comm}})
 }

@@ -85,6 +85,7 @@ func (l *learner) shape(s *trace.Shape) {
 	}
 	if len(l.shapes) >= maxShapes {
 		clear(l.shapes)
+		clear(l.structures)
 	}
 	key := l.structureOf(s)
 	st := l.structures[key]

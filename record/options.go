@@ -36,7 +36,11 @@ type Options struct {
 	// Duration ends the recording; 0: it ends with the processes or by the context.
 	Duration  time.Duration
 	RingBytes int // of one CPU; 0: see probe.Config
-	Steps     int // ends the recording after so many; 0: no limit
+	// SwitchSize begins a new file when the present one has so many bytes; 0: never. Of the older ones
+	// (Output.1 is the latest) so many are kept that there are SwitchFiles in all; 0: all.
+	SwitchSize  int64
+	SwitchFiles int
+	Steps       int // ends the recording after so many; 0: no limit
 	// TwoHits records the begin of every operator besides its end, also where the end would be enough.
 	TwoHits bool
 	// Budget is the part of the time in steps that recording operators may take (0.01: 1 %): they are

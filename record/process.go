@@ -188,6 +188,9 @@ func (r *recorder) backends(p *process, sched uint64) error {
 	if sched == 0 || p.scheds[sched] || r.opt.Level < engine.LevelGraph {
 		return nil
 	}
+	if len(p.scheds) >= maxScheds {
+		clear(p.scheds)
+	}
 	p.scheds[sched] = true
 	known := len(p.plan.Warnings)
 	files, sites, err := r.engine.Backends(p.pid, p.plan, sched)
@@ -203,7 +206,11 @@ func (r *recorder) backends(p *process, sched uint64) error {
 		return nil
 	}
 	p.backed = true
-	p.lacks = append(p.lacks, p.plan.Warnings[known:]...)
+	for _, w := range p.plan.Warnings[known:] {
+		if !slices.Contains(p.lacks, w) {
+			p.lacks = append(p.lacks, w)
+		}
+	}
 	if err := r.attach(p, files, sites); err != nil {
 		return err
 	}

@@ -27,8 +27,9 @@ const (
 	drainLeast  = 5 * time.Millisecond
 	// drainFirst is how often, while an engine has been found and not yet computed, for at most firstFor: its
 	// scheduler's backends are known, and their graphs watched, only once its first run was read.
-	drainFirst = 10 * time.Millisecond
-	firstFor   = time.Minute
+	drainFirst  = 10 * time.Millisecond
+	firstFor    = time.Minute
+	rotateAgain = 5 * time.Second // after a failure
 	// settle gathers the events of libraries that are mapped one after the other.
 	settle = 3 * time.Millisecond
 )
@@ -49,7 +50,7 @@ type recorder struct {
 	gone    chan *probe.Attachment
 	dirty   map[int]bool
 	shapes  assembler
-	threads map[int32]bool
+	threads map[threadKey]bool
 	command *target.Command
 
 	events    probe.Events
@@ -67,6 +68,7 @@ type recorder struct {
 	stepsDone int
 	hitCost   float64 // of one hit between operators, ns
 	load      load
+	rotated   time.Time     // when beginning a new file last failed
 	paced     time.Duration // from the drain before to this one
 }
 
@@ -77,7 +79,7 @@ type recorder struct {
 // *trace.WriteError.
 func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
-		dirty: make(map[int]bool), threads: make(map[int32]bool), began: time.Now(),
+		dirty: make(map[int]bool), threads: make(map[threadKey]bool), began: time.Now(),
 		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
 	var err error
@@ -92,7 +94,11 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		r.watch = target.NewPollWatcher(err.Error())
 	}
 	defer r.watch.Close()
-	if r.w, err = trace.Create(opt.Output); err != nil {
+	create := trace.Create
+	if opt.SwitchSize > 0 {
+		create = trace.CreateParts
+	}
+	if r.w, err = create(opt.Output); err != nil {
 		return res, err
 	}
 	if err := r.begin(); err != nil {
@@ -106,7 +112,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	res = r.finishCommand(res)
 	closeErr := r.w.Close(trace.End{Time: probe.Now(), Reason: res.Reason, Status: res.Status,
 		Hits: r.prog.Hits, Lost: r.lostSum.Hits})
-	r.prog.Bytes = r.w.Size()
+	r.prog.Bytes = r.w.Total()
 	res.Progress = r.prog
 	for _, err := range []error{runErr, endErr, closeErr} {
 		if err != nil { // a trace that cannot be written fails at each of them
@@ -139,6 +145,9 @@ func (r *recorder) nothing(status int) error {
 
 // note keeps a message in the trace.
 func (r *recorder) note(s string) {
+	if len(r.meta.Notes) >= maxNotes || slices.Contains(r.meta.Notes, s) {
+		return
+	}
 	r.meta.Notes = append(r.meta.Notes, s)
 	r.w.Meta(r.meta)
 }
@@ -361,10 +370,15 @@ func (r *recorder) happened(ev watched) error {
 	return nil
 }
 
-const maxLooked = 256
+const (
+	maxLooked = 256
+	maxNotes  = 64
+	maxScheds = 4096
+)
 
 // forget keeps what was found out about a process that is no longer watched.
 func (r *recorder) forget(p *process) {
+	r.shapes.forget(int32(p.pid))
 	if len(r.looked) < maxLooked {
 		comm := p.info.Comm
 		if comm == "" {
@@ -389,6 +403,9 @@ func (r *recorder) updateDirty() error {
 			return err
 		}
 		if p.plan != nil && !had {
+			if len(r.prog.Engines) >= maxLooked {
+				continue
+			}
 			r.prog.Engines = append(r.prog.Engines, fmt.Sprintf("%s (%d): %s %s", p.info.Comm, pid, p.plan.Engine, p.plan.EngineVersion))
 		}
 	}

@@ -39,6 +39,16 @@ func (a *assembler) add(d probe.Def) {
 	a.n++
 }
 
+// forget drops what waits of a process that has ended.
+func (a *assembler) forget(pid int32) {
+	for k, defs := range a.pending {
+		if k.pid == pid {
+			a.n -= len(defs)
+			delete(a.pending, k)
+		}
+	}
+}
+
 // end makes the shape whose definitions have all arrived.
 func (a *assembler) end(e probe.ShapeEnd, dec engine.Decoder) *trace.Shape {
 	k := shapeKey{e.PID, e.Shape}

@@ -13,6 +13,9 @@ func (w *Writer) Watch(x Watch) error {
 	if w.defs.watches == nil {
 		w.defs.watches = make(map[int32]Watch)
 	}
+	if len(w.defs.watches) >= maxThreads {
+		clear(w.defs.watches)
+	}
 	w.defs.watches[x.PID] = x
 	return w.json(TypeWatch, x, 1, x.Time, x.Time)
 }

@@ -303,6 +303,9 @@ func (w *Writer) Marks(ms []Mark) error {
 	if err := w.shapesOf(ms); err != nil {
 		return err
 	}
+	for i := range ms {
+		w.defs.ran(threadKey{ms[i].PID, ms[i].TID})
+	}
 	return add(w, TypeMarks, ms, &w.marks.columns, w.marks.add, w.marks.reset)
 }
 

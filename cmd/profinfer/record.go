@@ -29,7 +29,7 @@ func recordCommand() *cobra.Command {
 	var level string
 	var ringKB int
 	var noSched bool
-	var budget string
+	var budget, maxSize, switchSize string
 	c := &cobra.Command{
 		Use:   "record [-p PID | -- COMMAND ...]",
 		Short: "Record what an engine does, into a trace file",
@@ -71,6 +71,9 @@ It ends with the command, with the processes, after --duration, or by an interru
 			if opt.Budget, err = percent(budget); err != nil {
 				return usage("--overhead-budget: %v", err)
 			}
+			if err := sizes(&opt, maxSize, switchSize); err != nil {
+				return err
+			}
 			if err := opt.CheckFilters(); err != nil {
 				return usage("%v", err)
 			}
@@ -85,6 +88,9 @@ It ends with the command, with the processes, after --duration, or by an interru
 	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
 	f.IntVar(&ringKB, "ring-size", 0, "KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
+	f.StringVar(&maxSize, "max-size", "", "keep the latest part of the recording, in two files of this size in all (500M, 2G)")
+	f.StringVar(&switchSize, "switch-output", "", "begin a new file at this size (500M, 2G); older ones become FILE.1, FILE.2 ...")
+	f.IntVar(&opt.SwitchFiles, "switch-max-files", 0, "with --switch-output: keep so many files, the latest (0: all)")
 	f.IntVar(&opt.Steps, "steps", 0, "end after so many steps")
 	f.StringVar(&budget, "overhead-budget", "", "record operators in spans, so that the engine loses no more than this (0.5%)")
 	f.Float64Var(&opt.MinTPS, "min-tps", 0, "record no operators while decode is slower than so many tokens a second of one sequence")
@@ -176,4 +182,51 @@ func percent(s string) (float64, error) {
 		return 0, fmt.Errorf("%q is not a percentage between 0 and 100, as 0.5%%", s)
 	}
 	return x / 100, nil
+}
+
+// least is the size of a file that is worth beginning: definitions alone take a part of it.
+const least = 4 << 20
+
+// sizes reads what limits the files' sizes.
+func sizes(opt *record.Options, maxSize, switchSize string) error {
+	if maxSize != "" && (switchSize != "" || opt.SwitchFiles != 0) {
+		return usage("--max-size is two files of half the size; give it or --switch-output and --switch-max-files")
+	}
+	if switchSize == "" && opt.SwitchFiles != 0 || opt.SwitchFiles < 0 || opt.SwitchFiles == 1 {
+		return usage("--switch-max-files is 2 or more files, with --switch-output SIZE")
+	}
+	text := maxSize + switchSize
+	if text == "" {
+		return nil
+	}
+	n, err := bytesOf(text)
+	if err != nil {
+		return usage("%v", err)
+	}
+	if maxSize != "" {
+		n /= 2
+		opt.SwitchFiles = 2
+	}
+	if n < least {
+		return usage("%s is too small: a file needs %d MB", text, least>>20)
+	}
+	opt.SwitchSize = n
+	return nil
+}
+
+// bytesOf reads a size: 500M, 2G, 4096K, with powers of 1024.
+func bytesOf(s string) (int64, error) {
+	number := strings.TrimRight(strings.ToUpper(s), "BI")
+	shift := 0
+	if n := len(number); n > 0 {
+		if i := strings.IndexByte("KMGT", number[n-1]); i >= 0 {
+			shift = 10 * (i + 1)
+			number = number[:n-1]
+		}
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(x > 0) || x > 1<<20 && shift > 20 {
+		return 0, fmt.Errorf("%q is no size, as 500M or 2G", s)
+	}
+	return int64(x * float64(int64(1)<<shift)), nil
 }

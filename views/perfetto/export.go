@@ -204,7 +204,9 @@ func (e *exporter) Op(o *profile.Op) error {
 		if i == 0 {
 			e.describe(n, o, d)
 		}
-		n.int("thread", int64(th.Ith))
+		if th.Ith != profile.UnknownIth {
+			n.int("thread", int64(th.Ith))
+		}
 		if th.OffCPU > 0 {
 			n.int("off_cpu_ns", th.OffCPU)
 		}

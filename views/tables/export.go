@@ -97,7 +97,7 @@ func (e *exporter) Op(o *profile.Op) error {
 			// Of a thread that was not seen to arrive nothing but its begin is known, and of the
 			// others not how long they waited for it.
 			known := !o.Incomplete || t.Busy != 0 || t.Wait != 0 || t.OffCPU != 0
-			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID), Ith: int64(t.Ith), CPU: int64(t.CPU), StartNs: t.Start,
+			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID), Ith: when(t.Ith != profile.UnknownIth, int64(t.Ith)), CPU: int64(t.CPU), StartNs: t.Start,
 				BusyNs: when(known, t.Busy), WaitNs: when(!o.Incomplete, t.Wait), OffCPUNs: when(known && e.offCPUKnown(), t.OffCPU)}); err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func (e *exporter) Op(o *profile.Op) error {
 func (e *exporter) op(o *profile.Op) *OpRow {
 	d := e.derive.Derive(o)
 	whole := !o.Incomplete
-	r := &OpRow{OpID: o.ID, Node: int64(o.Node), Op: o.Op, StartNs: o.Start, DurNs: o.Dur, Threads: int64(len(o.Threads)),
+	r := &OpRow{OpID: o.ID, Node: int64(o.Node), Op: o.Op, StartNs: o.Start, ProbeNs: o.Probe, DurNs: o.Dur, Threads: int64(len(o.Threads)),
 		BusyNs: when(whole, o.Busy), WaitNs: when(whole, o.Wait), OffCPUNs: when(whole && e.offCPUKnown(), o.OffCPU),
 		Weight: some(d.Weight, ""), WeightType: some(d.WeightType, ""), Block: some(string(d.Block), ""), Bytes: d.Bytes, Flops: d.Flops}
 	if d.Layer != nil {

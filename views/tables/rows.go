@@ -82,11 +82,12 @@ type OpRow struct {
 	WeightType *string  `parquet:"weight_type,optional"`
 	StartNs    int64    `parquet:"start_ns"`
 	DurNs      int64    `parquet:"dur_ns" doc:"from its first thread's begin to its last thread's arrival; at least that where busy_ns is null"`
+	ProbeNs    int64    `parquet:"probe_ns" doc:"part of dur_ns, and of each thread's busy time, that the probes took: an estimate"`
 	Threads    int64    `parquet:"threads" doc:"threads seen in it"`
 	BusyNs     *int64   `parquet:"busy_ns,optional" doc:"sum over its threads; null: not all were seen"`
 	WaitNs     *int64   `parquet:"wait_ns,optional"`
 	OffCPUNs   *int64   `parquet:"off_cpu_ns,optional" doc:"null also where scheduling was not recorded: busy_ns then includes it"`
-	Imbalance  *float64 `parquet:"imbalance,optional" doc:"max busy / mean busy - 1 over its threads"`
+	Imbalance  *float64 `parquet:"imbalance,optional" doc:"max busy / mean busy - 1 over its threads, without what the probes took"`
 	Bytes      *int64   `parquet:"bytes,optional" doc:"what it must read and write at least"`
 	Flops      *int64   `parquet:"flops,optional"`
 }
@@ -95,8 +96,8 @@ type OpRow struct {
 type OpThreadRow struct {
 	OpID     int64  `parquet:"op_id"`
 	TID      int64  `parquet:"tid"`
-	Ith      int64  `parquet:"ith" doc:"number of the thread in its team"`
-	CPU      int64  `parquet:"cpu" doc:"where it began"`
+	Ith      *int64 `parquet:"ith,optional" doc:"number of the thread in its team"`
+	CPU      int64  `parquet:"cpu" doc:"where it began; of an operator that was followed by arrivals, where it arrived"`
 	StartNs  int64  `parquet:"start_ns"`
 	BusyNs   *int64 `parquet:"busy_ns,optional"`
 	WaitNs   *int64 `parquet:"wait_ns,optional"`
@@ -134,6 +135,6 @@ type ThreadRow struct {
 type LossRow struct {
 	StartNs int64  `parquet:"start_ns"`
 	EndNs   int64  `parquet:"end_ns"`
-	Why     string `parquet:"why" doc:"lost, throttled, learning, filtered, cut"`
+	Why     string `parquet:"why" doc:"lost, throttled, learning, filtered, cut, unmatched"`
 	Events  *int64 `parquet:"events,optional" doc:"null: not counted"`
 }

@@ -205,7 +205,7 @@ func (p *page) caveats(s *profile.Stat) {
 		}
 	}
 	if v := s.Run.ProbeShare; v != nil && *v > 0.05 {
-		lines = append(lines, fmt.Sprintf("The probes themselves took about %s of the threads' time in operators: short operators look longer than they are.", percent(v)))
+		lines = append(lines, fmt.Sprintf("The probes themselves took about %s of the threads' time in operators: figures of operators are without it, by an estimate.", percent(v)))
 	}
 	if len(lines) == 0 {
 		return

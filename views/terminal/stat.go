@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
@@ -133,6 +134,9 @@ func (p *page) title(s *profile.Stat) {
 	facts = append(facts, "lost "+count(s.Lost.Events))
 	if s.Run.ProbeShare != nil {
 		facts = append(facts, "probes "+percent1(s.Run.ProbeShare))
+	}
+	if s.Run.Filter != "" {
+		facts = append(facts, "only "+p.o.clean(s.Run.Filter))
 	}
 	p.parts(facts)
 }
@@ -302,21 +306,64 @@ func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 	p.blank()
 	if f.Ops == 0 {
 		text := "no operators were seen in " + phaseName(s, f)
+		if f.Traced == 0 && f.Steps > 0 {
+			text = "no operators of " + phaseName(s, f) + " were recorded" + whyUntraced(s)
+		}
 		p.line(text, dim)
 		return
 	}
-	t := p.rowTable(s, phaseName(s, f)+", by "+string(s.By), f.Rows, f.Rest, f.RestRows, f.Steps)
+	title := phaseName(s, f) + ", by " + string(s.By)
+	if f.Traced < f.Steps {
+		part := float64(f.Traced) / float64(f.Steps)
+		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: what follows stands for all of them", count(f.Traced), count(f.Steps),
+			phaseName(s, f), percent(&part), whyUntraced(s)), bold)
+	}
+	t := p.rowTable(s, title, f.Rows, f.Rest, f.RestRows, f.Traced)
 	p.backends(s, f, t)
-	if f.Gap != nil && s.By != profile.ByThread && s.By != profile.ByStep && f.Dur > 0 {
-		gap := float64(*f.Gap)
-		part := gap / float64(f.Dur)
-		t.foot("(between operators)", gap/float64(f.Steps), part)
+	if s.By != profile.ByThread && s.By != profile.ByStep && f.TracedDur > 0 {
+		foot := func(name string, ns *int64, least float64) {
+			if ns != nil && float64(*ns) >= least*float64(f.TracedDur) {
+				t.foot(name, float64(*ns)/float64(f.Traced), float64(*ns)/float64(f.TracedDur))
+			}
+		}
+		if s.By == profile.ByWeight || s.By == profile.ByOp || s.By == profile.ByLayer || s.By == profile.ByBlock {
+			foot("(probes)", f.Probe, 0.0005)
+		}
+		foot("(between operators)", f.Gap, -1)
 	}
 	p.table(&t.table)
-	if f.Overlap != nil && f.Dur > 0 && float64(*f.Overlap) > 0.005*float64(f.Dur) {
-		part := float64(*f.Overlap) / float64(f.Dur)
+	if f.Overlap != nil && f.TracedDur > 0 && float64(*f.Overlap) > 0.005*float64(f.TracedDur) {
+		part := float64(*f.Overlap) / float64(f.TracedDur)
 		p.line(fmt.Sprintf("operators ran at the same time for %s of the steps' time: shares add up to more than 100 %%", percent(&part)), dim)
 	}
+}
+
+// whyUntraced says why operators of some steps were not recorded.
+func whyUntraced(s *profile.Stat) string {
+	if len(s.Lost.Untraced) == 0 {
+		return ""
+	}
+	switch s.Lost.Untraced[0].Why {
+	case "throttled":
+		var why []string
+		if s.Run.Budget != "" {
+			if b, err := strconv.ParseFloat(s.Run.Budget, 64); err == nil {
+				why = append(why, fmt.Sprintf("the overhead budget of %.3g %%", 100*b))
+			}
+		}
+		if s.Run.MinTPS != "" {
+			why = append(why, "the floor of "+s.Run.MinTPS+" tokens a second")
+		}
+		if len(why) > 0 {
+			return ", by " + strings.Join(why, " and ")
+		}
+		return ", the others were throttled"
+	case "learning":
+		return ", the order of the others' was being learned"
+	case "filtered":
+		return ", by the filter " + s.Run.Filter
+	}
+	return ", arrivals in the others did not fit"
 }
 
 // rowTable is the table of operators with its columns at hand.

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// longOps is how many operators a step of a long trace has.
+const longOps = 120
+
+// longTrace is a recording of steps of two threads, drained as a recorder does it: one CPU after
+// the other, every so many steps. Where arrivals is set, operators are followed by their arrivals.
+func longTrace(t testing.TB, steps int, arrivals bool) []byte {
+	var buf bytes.Buffer
+	w := trace.NewWriter(&buf)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh := &trace.Shape{PID: pid, ID: 7, NNodes: longOps}
+	for i := range longOps {
+		sh.Nodes = append(sh.Nodes, trace.Node{Name: fmt.Sprintf("ffn_out-%d", i/10), Op: []string{"MUL_MAT", "ADD", "RMS_NORM", "MUL"}[i%4], Type: "f32",
+			Ne: [4]int64{64, 1, 1, 1}, Nb: [4]uint64{4, 256, 256, 256}, BlockSize: 1, TypeSize: 4, Addr: addr(i), ViewSrc: -1, Executes: true})
+		sh.Order = append(sh.Order, []int32{int32(i)})
+	}
+	check(w.Meta(trace.Meta{Level: "op"}))
+	check(w.Process(trace.Process{PID: pid, Sites: []trace.Site{{Role: "step begin", Entry: "llama_decode"}, {Role: "graph begin", Backend: "CPU"}, {Role: "operator end"}}}))
+	check(w.Shape(sh))
+	if arrivals {
+		check(w.Watch(trace.Watch{PID: pid, Time: 1, Ops: trace.WatchArrivals, Why: "following"}))
+	}
+	now := int64(1e9)
+	var hits [2][]trace.Hit
+	var marks []trace.Mark
+	for step := range steps {
+		mark := func(k trace.MarkKind, site uint32) {
+			m := trace.Mark{Time: now, PID: pid, TID: main0, Kind: k, Site: site, NTokens: 1, Type: -1}
+			if k == trace.MarkGraphBegin {
+				m.Shape, m.NNodes, m.UID, m.Threads = 7, longOps, 1, 2
+			}
+			marks = append(marks, m)
+			now += 100
+		}
+		mark(trace.MarkStepBegin, 0)
+		mark(trace.MarkGraphBegin, 1)
+		for op := range longOps {
+			for th := range int64(2) {
+				h := trace.Hit{Time: now + 70*th, PID: pid, TID: main0 + int32(th), CPU: uint16(th)}
+				if !arrivals {
+					h.Kind, h.Arg, h.Ith, h.Nth = trace.HitOpBegin, addr(op), uint16(th), 2
+					hits[th] = append(hits[th], h)
+				}
+				h.Time += 9000 + int64(op*step%97)
+				h.Kind, h.Arg, h.Ith, h.Nth = trace.HitOpEnd, pool, 0, 0
+				hits[th] = append(hits[th], h)
+			}
+			now += 12000
+		}
+		mark(trace.MarkGraphEnd, 1)
+		mark(trace.MarkStepEnd, 0)
+		if step%40 == 39 || step == steps-1 {
+			check(w.Marks(marks))
+			for th := range hits {
+				check(w.Hits(hits[th]))
+				hits[th] = hits[th][:0]
+			}
+			marks = marks[:0]
+			check(w.Drain(now))
+		}
+	}
+	check(w.Close(trace.End{Time: now}))
+	return buf.Bytes()
+}
+
+// heapWatch is a sink that looks now and then how much memory is in use.
+type heapWatch struct {
+	Sink
+	every, steps, ops int
+	peak              uint64
+}
+
+func (w *heapWatch) Op(o *Op) error { w.ops++; return w.Sink.Op(o) }
+
+func (w *heapWatch) Step(s *Step) error {
+	if w.steps++; w.steps%w.every == 0 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		w.peak = max(w.peak, m.HeapAlloc)
+	}
+	return w.Sink.Step(s)
+}
+
+// TestMemoryIsBounded: what is in use while a recording is read does not depend on its length.
+func TestMemoryIsBounded(t *testing.T) {
+	for _, arrivals := range []bool{false, true} {
+		var peaks []uint64
+		for _, steps := range []int{1500, 6000} {
+			b := longTrace(t, steps, arrivals)
+			r, err := trace.NewReader(bytes.NewReader(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &heapWatch{Sink: NewStat(StatOptions{}), every: steps / 20}
+			var before runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			h, err := Replay(r, w)
+			r.Close()
+			if err != nil || len(h.Losses) != 0 || w.steps != steps || w.ops != steps*longOps {
+				t.Fatalf("%v, %d steps, %d operators, losses %v", err, w.steps, w.ops, h.Losses)
+			}
+			peaks = append(peaks, w.peak-min(w.peak, before.HeapAlloc))
+		}
+		t.Logf("arrivals %v: %d KiB, four times as long %d KiB", arrivals, peaks[0]>>10, peaks[1]>>10)
+		if peaks[1] > peaks[0]+peaks[0]/2+1<<20 || peaks[1] > 48<<20 {
+			t.Errorf("arrivals %v: %d bytes, four times as long %d", arrivals, peaks[0], peaks[1])
+		}
+	}
+}
+
+func benchmark(b *testing.B, arrivals bool, sink func() Sink) {
+	const steps = 2000
+	p := longTrace(b, steps, arrivals)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := trace.NewReader(bytes.NewReader(p))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := Replay(r, sink()); err != nil {
+			b.Fatal(err)
+		}
+		r.Close()
+	}
+	n := float64(steps * longOps * 2)
+	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
+	b.ReportMetric(float64(len(p))/n, "B/event")
+}
+
+// ignore is a sink that takes no notice.
+type ignore struct{}
+
+func (ignore) Op(*Op) error             { return nil }
+func (ignore) Graph(*Graph) error       { return nil }
+func (ignore) Step(*Step) error         { return nil }
+func (ignore) Sched(*trace.Sched) error { return nil }
+
+func BenchmarkReplay(b *testing.B)         { benchmark(b, false, func() Sink { return ignore{} }) }
+func BenchmarkReplayArrivals(b *testing.B) { benchmark(b, true, func() Sink { return ignore{} }) }
+func BenchmarkStat(b *testing.B)           { benchmark(b, false, func() Sink { return NewStat(StatOptions{}) }) }
+func BenchmarkStatArrivals(b *testing.B) {
+	benchmark(b, true, func() Sink { return NewStat(StatOptions{}) })
+}
