@@ -54,20 +54,14 @@ const volatile u32 slot_mask = 255;
 struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 1 << 22); } marks SEC(".maps");
 struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 1 << 24); } defs SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NUM_LOST);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
 /* Another thread's program may run in between on the same CPU, so the increment is atomic. */
 static __always_inline void count_lost(u32 what)
 {
-	u64 *n = bpf_map_lookup_elem(&lost, &what);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct buffer *b = bpf_map_lookup_elem(&buffers, &cpu);
 
-	if (n)
-		__sync_fetch_and_add(n, 1);
+	if (b)
+		__sync_fetch_and_add(&b->lost[what], 1);
 }
 
 static __always_inline void *this_ring(void)

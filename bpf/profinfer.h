@@ -85,7 +85,8 @@ struct slot {
 struct buffer {
 	u64 head;	/* slots reserved so far */
 	u64 tail;	/* slots the reader has cleared */
-	u8 pad[BUFFER_HEAD - 16];
+	u64 lost[NUM_LOST];	/* what found no room on this CPU */
+	u8 pad[BUFFER_HEAD - 16 - 8 * NUM_LOST];
 	struct slot slots[1];
 };
 

@@ -14,6 +14,7 @@ import (
 // Layout of the hits' buffers, see bpf/profinfer.h.
 const (
 	bufferHead = 4096
+	numLost    = 6
 	slotBytes  = int(unsafe.Sizeof(kernelSlot{}))
 	minSlots   = 256 // twice the slack and more
 )
@@ -23,6 +24,7 @@ const (
 // the tail on.
 type buffer struct {
 	head, tail *uint64
+	lost       []uint64 // by what; see Session.Lost
 	slots      []kernelSlot
 	next       uint64 // as the tail, which nobody else writes
 }
@@ -39,6 +41,7 @@ func mapBuffers(m *ebpf.Map, cpus, slots int) ([]*buffer, []byte, error) {
 		bs[cpu] = &buffer{
 			head:  (*uint64)(unsafe.Pointer(&at[0])),
 			tail:  (*uint64)(unsafe.Pointer(&at[8])),
+			lost:  unsafe.Slice((*uint64)(unsafe.Pointer(&at[16])), numLost),
 			slots: unsafe.Slice((*kernelSlot)(unsafe.Pointer(&at[bufferHead])), slots),
 		}
 	}

@@ -189,7 +189,6 @@ const (
 	kernelMapFilters          = "filters"
 	kernelMapKnown            = "known"
 	kernelMapLayouts          = "layouts"
-	kernelMapLost             = "lost"
 	kernelMapMarks            = "marks"
 	kernelMapOwed             = "owed"
 	kernelMapPhases           = "phases"
@@ -282,7 +281,6 @@ type kernelMapSpecs struct {
 	Filters *ebpf.MapSpec `ebpf:"filters"`
 	Known   *ebpf.MapSpec `ebpf:"known"`
 	Layouts *ebpf.MapSpec `ebpf:"layouts"`
-	Lost    *ebpf.MapSpec `ebpf:"lost"`
 	Marks   *ebpf.MapSpec `ebpf:"marks"`
 	Owed    *ebpf.MapSpec `ebpf:"owed"`
 	Phases  *ebpf.MapSpec `ebpf:"phases"`
@@ -337,7 +335,6 @@ type kernelMaps struct {
 	Filters *ebpf.Map `ebpf:"filters"`
 	Known   *ebpf.Map `ebpf:"known"`
 	Layouts *ebpf.Map `ebpf:"layouts"`
-	Lost    *ebpf.Map `ebpf:"lost"`
 	Marks   *ebpf.Map `ebpf:"marks"`
 	Owed    *ebpf.Map `ebpf:"owed"`
 	Phases  *ebpf.Map `ebpf:"phases"`
@@ -358,7 +355,6 @@ func (m *kernelMaps) Close() error {
 		m.Filters,
 		m.Known,
 		m.Layouts,
-		m.Lost,
 		m.Marks,
 		m.Owed,
 		m.Phases,

@@ -29,8 +29,8 @@ func TestOpen(t *testing.T) {
 	}
 	var e Events
 	s.Drain(&e)
-	if _, err := s.Lost(); err != nil {
-		t.Error(err)
+	if l := s.Lost(); l != (Lost{}) {
+		t.Errorf("lost %+v", l)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -262,20 +263,16 @@ func (s *Session) Redefine(pid int32, shape uint64) {
 }
 
 // Lost returns what was lost since the last call.
-func (s *Session) Lost() (Lost, error) {
+func (s *Session) Lost() Lost {
 	var now Lost
-	for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered} {
-		var per []uint64
-		if err := s.objs.Lost.Lookup(uint32(i), &per); err != nil {
-			return Lost{}, fmt.Errorf("reading the loss counters: %w", err)
-		}
-		for _, n := range per {
-			*to += n
+	for _, b := range s.hits {
+		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered} {
+			*to += atomic.LoadUint64(&b.lost[i])
 		}
 	}
 	d := now.sub(s.lost)
 	s.lost = now
-	return d, nil
+	return d
 }
 
 // Now returns the clock of all events: CLOCK_BOOTTIME in nanoseconds.

@@ -4,8 +4,11 @@ package profile
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/profinfer/profinfer/trace"
@@ -123,6 +126,57 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Logf("arrivals %v: %d KiB, four times as long %d KiB", arrivals, peaks[0]>>10, peaks[1]>>10)
 		if peaks[1] > peaks[0]+peaks[0]/2+1<<20 || peaks[1] > 48<<20 {
 			t.Errorf("arrivals %v: %d bytes, four times as long %d", arrivals, peaks[0], peaks[1])
+		}
+	}
+}
+
+// keeper is a sink that keeps every operator, and hands all on.
+type keeper struct {
+	Sink
+	ops  []*Op
+	want []Op
+}
+
+func (k *keeper) Op(o *Op) error {
+	k.ops = append(k.ops, o)
+	c := *o
+	c.Threads = slices.Clone(o.Threads)
+	k.want = append(k.want, c)
+	return k.Sink.Op(o)
+}
+
+// TestKeepingChangesNothing: statistics are the same where another sink keeps what they let go of, and
+// what it keeps stays as it was.
+func TestKeepingChangesNothing(t *testing.T) {
+	for _, arrivals := range []bool{false, true} {
+		b := longTrace(t, 200, arrivals)
+		stat := func(wrap func(Sink) Sink) []byte {
+			r, err := trace.NewReader(bytes.NewReader(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			s := NewStat(StatOptions{})
+			h, err := Replay(r, wrap(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := json.Marshal(s.Finish(h))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j
+		}
+		k := &keeper{}
+		alone := stat(func(s Sink) Sink { return s })
+		kept := stat(func(s Sink) Sink { k.Sink = s; return k })
+		if !bytes.Equal(alone, kept) {
+			t.Errorf("arrivals %v: statistics differ:\n%s\n%s", arrivals, alone, kept)
+		}
+		for i, o := range k.ops {
+			if !reflect.DeepEqual(*o, k.want[i]) {
+				t.Fatalf("arrivals %v: operator %d was changed: %+v, want %+v", arrivals, i, *o, k.want[i])
+			}
 		}
 	}
 }

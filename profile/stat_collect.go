@@ -92,6 +92,7 @@ type ttftStat struct {
 
 // group sums up the steps of one phase that were seen wholly, or of those that were not.
 type group struct {
+	number                        int // in the order they came
 	steps, tokens, seqTokens, dur int64
 	traced, tracedDur, probe      int64 // steps whose operators were recorded
 	noTokens, noPerToken          bool
@@ -361,7 +362,7 @@ func (b *statState) group(in map[groupKey]*group, s *Step) *group {
 	}
 	g := in[k]
 	if g == nil {
-		g = &group{}
+		g = &group{number: len(in)}
 		in[k] = g
 	}
 	return g

@@ -4,6 +4,7 @@ package profile
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -139,7 +140,9 @@ type modelKey struct {
 // byModel joins groups whose models turned out to be one.
 func (b *StatBuilder) byModel(groups map[groupKey]*group) map[modelKey]*group {
 	out := map[modelKey]*group{}
-	for k, g := range groups {
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b groupKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
+	for _, k := range keys {
+		g := groups[k]
 		m := modelKey{k.phase, b.models.index(k.model)}
 		if out[m] == nil {
 			out[m] = &group{}

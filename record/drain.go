@@ -169,6 +169,7 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			// only now: before, its libraries may still have been about to be loaded
 			p.computes = true
 			raise(false)
+			quiet()
 			r.warnings(p)
 		}
 		if p.gov != nil && r.observe(p, m, e) {
@@ -249,10 +250,7 @@ func (r *recorder) thread(pid, tid int32) {
 
 // losses writes what was lost since the last drain.
 func (r *recorder) losses(now int64) error {
-	l, err := r.session.Lost()
-	if err != nil {
-		return err
-	}
+	l := r.session.Lost()
 	if l.Hits+l.Marks > 0 {
 		for _, p := range r.procs {
 			p.learn.forget()

@@ -29,10 +29,13 @@ const (
 // learner finds out in which order the operators of a process's graphs end, from graphs that
 // were watched with begins and arrivals, so that they can then be followed by arrivals alone. Graphs
 // of one structure (operators, types, sources, which dimensions are one) have one order, whatever
-// their dimensions: with a growing KV cache nothing is learned anew. And it counts the arrivals of
-// graphs that are followed: a number that does not fit is an alarm.
+// their dimensions: with a growing KV cache nothing is learned anew. A graph that differs from a known one
+// by its dimensions alone (prefill from decode) takes over that one's order: which operators are fused
+// could depend on them, and then the number of arrivals does not fit. It counts those of
+// graphs that are followed: what does not fit is an alarm.
 type learner struct {
 	structures map[uint64]*structure
+	kin        map[uint64]*structure // by structure without dimensions: the first whose order was known
 	shapes     map[uint64]*knownShape
 	mains      map[int32]*mainThread
 	seed       maphash.Seed
@@ -46,6 +49,8 @@ type structure struct {
 	order  [][]int32
 	lead   int64
 	tried  [][]int32 // an implausible order, seen once
+	kin    uint64
+	own    bool // its kin's order does not fit
 	alarms int
 }
 
@@ -74,7 +79,7 @@ type graphRun struct {
 }
 
 func newLearner() *learner {
-	return &learner{structures: make(map[uint64]*structure), shapes: make(map[uint64]*knownShape),
+	return &learner{structures: make(map[uint64]*structure), kin: make(map[uint64]*structure), shapes: make(map[uint64]*knownShape),
 		mains: make(map[int32]*mainThread), seed: maphash.MakeSeed()}
 }
 
@@ -86,12 +91,16 @@ func (l *learner) shape(s *trace.Shape) {
 	if len(l.shapes) >= maxShapes {
 		clear(l.shapes)
 		clear(l.structures)
+		clear(l.kin)
 	}
-	key := l.structureOf(s)
+	key, kin := l.structureOf(s)
 	st := l.structures[key]
 	if st == nil {
-		st = &structure{}
+		st = &structure{kin: kin}
 		l.structures[key] = st
+	}
+	if o := l.kin[kin]; st.order == nil && !st.own && o != nil {
+		st.order, st.lead = o.order, o.lead
 	}
 	k := &knownShape{structure: st}
 	l.shapes[s.ID] = k
@@ -115,10 +124,12 @@ func (l *learner) shape(s *trace.Shape) {
 	}
 }
 
-// structureOf hashes what decides which of a graph's operators run, and which of them as one.
-func (l *learner) structureOf(s *trace.Shape) uint64 {
-	var h maphash.Hash
+// structureOf hashes what decides which of a graph's operators run, and which of them as one: with what
+// matters of the dimensions, and without.
+func (l *learner) structureOf(s *trace.Shape) (key, kin uint64) {
+	var h, dims maphash.Hash
 	h.SetSeed(l.seed)
+	dims.SetSeed(l.seed)
 	b := make([]byte, 0, 256)
 	for i := range s.NNodes {
 		n := &s.Nodes[i]
@@ -141,7 +152,8 @@ func (l *learner) structureOf(s *trace.Shape) uint64 {
 				size *= uint64(max(n.Ne[d], 0))
 			}
 		}
-		b = append(b, 0, bits, flag(n.Executes), flag(n.ViewSrc >= 0))
+		dims.WriteByte(bits)
+		b = append(b, 0, flag(n.Executes), flag(n.ViewSrc >= 0))
 		for _, src := range n.Src {
 			if int(src) >= s.NNodes {
 				src = -1
@@ -151,7 +163,12 @@ func (l *learner) structureOf(s *trace.Shape) uint64 {
 		b = append(b, 0xff)
 		h.Write(b)
 	}
-	return h.Sum64()
+	kin = h.Sum64()
+	h.WriteString("dimensions")
+	var d [8]byte
+	binary.LittleEndian.PutUint64(d[:], dims.Sum64())
+	h.Write(d[:])
+	return h.Sum64(), kin
 }
 
 func flag(b bool) byte {
@@ -263,8 +280,9 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	}
 	if k.order != nil {
 		if mode == probe.ModeArrivals && g.n != len(k.order) {
+			k.own = true
 			if k.alarms++; k.alarms <= maxAlarms {
-				k.structure.order = nil // learn it again
+				k.structure.order = nil // learn it, or learn it again
 				l.unlearned = time.Now()
 			}
 		}
@@ -296,9 +314,17 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	}
 	st := k.structure
 	st.order, st.lead, st.tried = g.order, l.lead, nil
+	if l.kin[st.kin] == nil {
+		l.kin[st.kin] = st
+	}
 	for _, o := range l.shapes {
-		if o.structure == st && o.def != nil {
-			o.def.Order, o.def.Lead = st.order, st.lead
+		if o.structure != st && o.kin == st.kin && o.order == nil && !o.own {
+			o.structure.order, o.lead = st.order, st.lead
+		}
+	}
+	for _, o := range l.shapes {
+		if o.kin == st.kin && o.order != nil && o.def != nil {
+			o.def.Order, o.def.Lead = o.order, o.lead
 			learned = append(learned, o.def)
 			o.def, o.byAddr = nil, nil
 		}

@@ -72,11 +72,25 @@ func TestLearn(t *testing.T) {
 		t.Errorf("a graph of the same structure has order %v", o.Order)
 	}
 	// another structure: a dimension that was one
-	p := testShape(9, 0xa000, 64)
-	p.Nodes[3].Ne[1] = 2
-	l.shape(p)
-	if p.Order != nil {
-		t.Error("a graph of another structure took over an order")
+	kin := testShape(9, 0xa000, 64)
+	kin.Nodes[3].Ne[1] = 2
+	l.shape(kin)
+	if !slices.EqualFunc(kin.Order, want, slices.Equal[[]int32]) {
+		t.Errorf("a graph with other dimensions has order %v", kin.Order)
+	}
+	for what, change := range map[string]func(*trace.Node){
+		"another operator":       func(n *trace.Node) { n.Op = "ADD1" },
+		"another type":           func(n *trace.Node) { n.Type = "f16" },
+		"another source":         func(n *trace.Node) { n.Src = []int32{0} },
+		"nothing to be computed": func(n *trace.Node) { n.Executes = false },
+		"a view of something":    func(n *trace.Node) { n.ViewSrc = 0 },
+	} {
+		p := testShape(10, 0xb000, 64)
+		change(&p.Nodes[4])
+		l.shape(p)
+		if p.Order != nil {
+			t.Errorf("%s: a graph of another structure took over an order", what)
+		}
 	}
 
 	// what fits is no alarm, what does not is
@@ -89,6 +103,14 @@ func TestLearn(t *testing.T) {
 	l.advance(1<<40, probe.ModeArrivals, 9000)
 	if l.follows(time.Now()) {
 		t.Error("an arrival was missing and nobody noticed")
+	}
+
+	// what does not fit one whose order was taken over is learned anew, and leaves the other's alone
+	l.unlearned = time.Time{}
+	play(l, 9, 0xa000, 30000, false, 1)
+	l.advance(1<<40, probe.ModeArrivals, 9000)
+	if l.shapes[9].order != nil || !l.shapes[9].own || l.kin[l.shapes[9].kin].order == nil && l.shapes[7].order != nil {
+		t.Errorf("after an alarm: %+v", l.shapes[9].structure)
 	}
 }
 

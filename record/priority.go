@@ -4,6 +4,7 @@ package record
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"unsafe"
 
@@ -37,3 +38,7 @@ func raise(starting bool) {
 		}
 	}
 }
+
+// quiet keeps Go's runtime from using more than one core while an engine computes: what is left to
+// do is one drain after the other, and idle cores that look for work would take it from the engine.
+func quiet() { runtime.GOMAXPROCS(1) }

@@ -22,14 +22,15 @@ import (
 const (
 	// drainEvery is how often the rings are emptied at least. On a machine whose cores are all taken the
 	// reader's time is a worker's, so it is rare; where rings fill, it is more often.
-	drainEvery  = 250 * time.Millisecond
+	drainEvery  = 500 * time.Millisecond
 	drainFilled = 0.2 // of a ring: what a drain should find at most
 	drainLeast  = 5 * time.Millisecond
 	// drainFirst is how often, while an engine has been found and not yet computed, for at most firstFor: its
 	// scheduler's backends are known, and their graphs watched, only once its first run was read.
-	drainFirst  = 10 * time.Millisecond
-	firstFor    = time.Minute
-	rotateAgain = 5 * time.Second // after a failure
+	drainFirst    = 10 * time.Millisecond
+	firstFor      = time.Minute
+	rotateAgain   = 5 * time.Second       // after a failure
+	drainLearning = 50 * time.Millisecond // while graphs' orders are not known
 	// settle gathers the events of libraries that are mapped one after the other.
 	settle = 3 * time.Millisecond
 )
@@ -313,8 +314,16 @@ func (r *recorder) pace() time.Duration {
 			if p.plan != nil && !p.computes && time.Since(p.found) < firstFor {
 				return drainFirst
 			}
+			if p.att != nil && p.computes && r.opt.Level == engine.LevelOp && p.att.Mode() == probe.ModeBoth && !r.twoHits(p) {
+				return min(drainLearning, r.filling())
+			}
 		}
 	}
+	return r.filling()
+}
+
+// filling is how often the rings are to be emptied for how fast they fill.
+func (r *recorder) filling() time.Duration {
 	if r.events.Fill > 0 {
 		filled := time.Duration(float64(r.paced) * drainFilled / r.events.Fill)
 		return max(min(filled, 2*r.paced, drainEvery), drainLeast)

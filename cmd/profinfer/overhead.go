@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/profinfer/profinfer/overhead"
+	"github.com/profinfer/profinfer/overhead/drive"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/views/terminal"
+)
+
+func overheadCommand() *cobra.Command {
+	var opt drive.Options
+	var levels []string
+	var json bool
+	c := &cobra.Command{
+		Use:   "overhead [-p PID | -- COMMAND ...]",
+		Short: "Measure what being recorded costs an engine, at each level",
+		Long: `Overhead measures on your own workload what a recording costs: recorders take turns on the running engine, each for
+a span between two spans without it, and the elapsed time of the engine's steps is compared. It prints the
+difference, its 95 % interval, and says when the run was too short or too noisy to tell.
+
+The engine has to compute all the while: by default some three minutes. A command is ended when all was
+measured; one that ends before is reported as far as it went. An interrupt (ctrl-C) ends it with what was measured.
+
+Exit status: 0 if the cost of at least one level was found (or cannot be told from 0), or after an interrupt;
+1 if of none; 4 where something needed for recording is missing; 130 if interrupted before anything was measured.`,
+		Example: `  profinfer overhead -p $(pidof llama-server)
+  profinfer overhead -- llama-bench -m model.gguf -p 0 -n 256 -r 100
+  profinfer overhead --levels step,graph,op --rounds 20 --span 5s -p 1234
+  profinfer overhead --json -p 1234 | jq '.states[] | {name, cost, low, high}'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			set := c.Flags().Changed("pid")
+			switch {
+			case len(args) > 0 && set:
+				return usage("overhead takes either -p PID or a command, not both")
+			case len(args) == 0 && !set:
+				return usage("nothing to measure: give -- COMMAND or -p PID\n  profinfer overhead -p $(pidof llama-server)")
+			case set && opt.PID <= 0:
+				return usage("-p takes the number of a process, not %d", opt.PID)
+			case opt.Rounds < 1 || opt.Rounds > 10000:
+				return usage("--rounds is a number from 1 to 10000; %d or more to tell anything", overhead.MinSpans)
+			case opt.Span < 500*time.Millisecond || opt.Span > time.Hour:
+				return usage("--span is a time from 500ms to 1h")
+			}
+			var err error
+			if opt.States, err = drive.Levels(levels); err != nil {
+				return usage("--levels: %v", err)
+			}
+			if len(opt.States) == 0 {
+				return usage("--levels is a list of step, graph and op")
+			}
+			opt.Command = args
+			return doOverhead(opt, json)
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(false)
+	f.IntVarP(&opt.PID, "pid", "p", 0, "measure this process and its children")
+	f.StringSliceVar(&levels, "levels", []string{"graph", "op"}, "levels to measure: step, graph, op")
+	f.IntVar(&opt.Rounds, "rounds", 10, "spans of each level")
+	f.DurationVar(&opt.Span, "span", 3*time.Second, "length of a span; it has to hold 10 steps")
+	f.BoolVar(&json, "json", false, "as JSON; the command's output goes to stderr then")
+	return c
+}
+
+func doOverhead(opt drive.Options, json bool) error {
+	if err := probe.Check(); err != nil {
+		return err
+	}
+	var err error
+	if opt.Program, err = os.Executable(); err != nil {
+		return fmt.Errorf("finding profinfer's own file, which is run as the recorder: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	line := overheadLine{tty: term.IsTerminal(int(os.Stderr.Fd())), command: len(opt.Command) > 0}
+	opt.Progress = line.show
+	opt.Warn = func(s string) { line.clear(); fmt.Fprintln(os.Stderr, "profinfer: warning:", s) }
+	out := os.Stdout
+	if json {
+		os.Stdout = os.Stderr // the command's output is not to stand in the JSON
+	}
+	rep, err := drive.Run(ctx, opt)
+	line.clear()
+	var rec *drive.RecorderError
+	switch {
+	case errors.As(err, &rec):
+		return &statusError{rec.Status, err}
+	case errors.As(err, new(drive.Interrupted)):
+		return &statusError{130, err}
+	case err != nil:
+		return err
+	}
+	w := bufio.NewWriter(out)
+	if json {
+		err = terminal.OverheadJSON(w, rep)
+	} else {
+		err = terminal.Overhead(w, rep, terminal.Detect(out))
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil && ctx.Err() == nil && !slices.ContainsFunc(rep.States, func(s overhead.State) bool { return s.Answers() }) {
+		return &statusError{statusFailed, nil}
+	}
+	return err
+}
+
+// overheadLine shows how far a measurement has come. Beside the output of a command it is no line that stays in
+// its place; where there is no terminal, it only tells what is waited for if that lasts.
+type overheadLine struct {
+	tty, command bool
+	shown        bool
+	what         string // that was said last, or is waited for
+	since        time.Time
+	said         bool
+}
+
+func (l *overheadLine) show(p drive.Progress) {
+	text := fmt.Sprintf("round %d of %d, %v left", p.Round, p.Rounds, p.Left.Round(time.Second))
+	if p.Waiting != "" {
+		text = p.Waiting
+	}
+	switch {
+	case l.tty && !l.command:
+		if p.Waiting == "" && p.State != "" {
+			text += ", recording " + p.State
+		}
+		fmt.Fprint(os.Stderr, "\r\x1b[K", text, "  (ctrl-C ends)")
+		l.shown = true
+		return
+	case !l.tty && p.Waiting == "":
+		return
+	}
+	what := fmt.Sprint(p.Waiting, p.Round)
+	if what != l.what {
+		l.what, l.since, l.said = what, time.Now(), false
+	}
+	if !l.said && (p.Waiting == "" || time.Since(l.since) > 3*time.Second) {
+		l.said = true
+		fmt.Fprintln(os.Stderr, "profinfer:", text)
+	}
+}
+
+func (l *overheadLine) clear() {
+	if l.shown {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		l.shown = false
+	}
+}

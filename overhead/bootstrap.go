@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package overhead
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	if n := len(x); n%2 == 0 {
+		return (x[n/2-1] + x[n/2]) / 2
+	}
+	return x[len(x)/2]
+}
+
+// resamples of the bootstrap.
+const resamples = 4000
+
+// interval is the bootstrap's 95 % interval of the median: the percentiles of the medians of samples drawn
+// from x. The same x gives the same interval.
+func interval(x []float64) (lo, hi float64) {
+	r := rand.New(rand.NewPCG(uint64(len(x)), 0x9e3779b97f4a7c15))
+	ms := make([]float64, resamples)
+	y := make([]float64, len(x))
+	for i := range ms {
+		for k := range y {
+			y[k] = x[r.IntN(len(x))]
+		}
+		ms[i] = median(y)
+	}
+	slices.Sort(ms)
+	return ms[resamples*25/1000], ms[resamples*975/1000-1]
+}

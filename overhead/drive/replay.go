@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drive
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/overhead"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// clockSink takes the steps of the clock's recording.
+type clockSink struct{ steps []overhead.Step }
+
+func (*clockSink) Op(*profile.Op) error       { return nil }
+func (*clockSink) Graph(*profile.Graph) error { return nil }
+func (*clockSink) Sched(*trace.Sched) error   { return nil }
+func (c *clockSink) Step(s *profile.Step) error {
+	c.steps = append(c.steps, overhead.Step{PID: s.PID, TID: s.TID, Ctx: s.Ctx, Phase: s.Phase, NTokens: s.NTokens, Start: s.Start, Dur: s.Dur})
+	return nil
+}
+
+// readClock reads the clock's recording; also while it grows.
+func readClock(path string) ([]overhead.Step, *profile.Header, error) {
+	c := &clockSink{}
+	h, err := replay(path, c)
+	return c.steps, h, err
+}
+
+func replay(path string, sink profile.Sink) (*profile.Header, error) {
+	r, err := trace.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return profile.Replay(r, sink)
+}
+
+// stateSink keeps the steps of a state's recording.
+type stateSink struct {
+	level engine.Level
+	steps []seen
+}
+
+// seen is a step that a recording has.
+type seen struct {
+	start, end int64
+	ops        int
+	whole      bool // with all that the level asks for
+}
+
+func (*stateSink) Op(*profile.Op) error       { return nil }
+func (*stateSink) Graph(*profile.Graph) error { return nil }
+func (*stateSink) Sched(*trace.Sched) error   { return nil }
+
+func (s *stateSink) Step(p *profile.Step) error {
+	s.steps = append(s.steps, seen{p.Start, p.Start + p.Dur, p.Ops, p.Incomplete == "" &&
+		(s.level < engine.LevelGraph || p.Graphs > 0) && (s.level < engine.LevelOp || p.Ops > 0)})
+	return nil
+}
+
+// timeOver is the reason that a recording of a certain duration gives for its end.
+const timeOver = "the time is over"
+
+// window is the span that a recording stands for: from when its probes stood, and settle later, for d.
+func window(h *profile.Header, settle, d int64) (from, to int64, err error) {
+	if h.End == nil || h.Torn != "" {
+		return 0, 0, errors.New("its recording was cut")
+	}
+	for _, p := range h.Processes {
+		from = max(from, p.Attached)
+	}
+	if from == 0 {
+		return 0, 0, errors.New("it set no probes")
+	}
+	from += settle
+	to = from + d
+	if h.End.Time < to {
+		return 0, 0, fmt.Errorf("its recording ended %.1f s early (%s)", float64(to-h.End.Time)/1e9, h.End.Reason)
+	}
+	return from, to, nil
+}
+
+// examine fills in what a state's recording says of its span, or why it does not count.
+func examine(path string, level engine.Level, settle, d int64) (overhead.Span, error) {
+	s := overhead.Span{Traced: -1, CPU: -1}
+	sink := &stateSink{level: level}
+	h, err := replay(path, sink)
+	if err != nil {
+		return s, err
+	}
+	if s.From, s.To, err = window(h, settle, d); err != nil {
+		return s, err
+	}
+	s.Traced = 0
+	for _, p := range sink.steps {
+		if p.start >= s.From && p.end <= s.To {
+			s.Ops += uint64(p.ops)
+			if p.whole {
+				s.Traced++
+			}
+		}
+	}
+	for _, l := range h.Losses {
+		switch {
+		case l.End < s.From || l.Start > s.To:
+		case l.Why == "lost":
+			s.Lost += l.Events
+		case l.Why == "throttled":
+			s.Rested = true
+		}
+	}
+	if h.End.Reason != timeOver {
+		return s, fmt.Errorf("its recording ended otherwise than asked: %s", h.End.Reason)
+	}
+	return s, nil
+}

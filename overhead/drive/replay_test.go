@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drive
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// written makes a recording of steps that begin every 50 ms from 1 s on.
+func written(t *testing.T, n int, change func(end *trace.End, p *trace.Process)) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "state.pinf")
+	w, err := trace.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := trace.Process{PID: 7, StartTime: 1, Comm: "engine", Attached: 900e6,
+		Sites: []trace.Site{{Role: "step begin", Entry: "llama_decode"}, {Role: "step end", Entry: "llama_decode"}}}
+	end := trace.End{Time: int64(1e9) + int64(n)*50e6, Reason: timeOver}
+	if change != nil {
+		change(&end, &p)
+	}
+	if err := w.Meta(trace.Meta{SchemaVersion: 1, Level: "step", Start: 800e6}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Process(p); err != nil {
+		t.Fatal(err)
+	}
+	var marks []trace.Mark
+	for i := range int64(n) {
+		at := int64(1e9) + i*50e6
+		marks = append(marks, trace.Mark{Time: at, PID: 7, TID: 7, Kind: trace.MarkStepBegin, NTokens: 1, Type: -1},
+			trace.Mark{Time: at + 49e6, PID: 7, TID: 7, Kind: trace.MarkStepEnd, Site: 1, NTokens: 1, Type: -1})
+	}
+	if err := w.Marks(marks); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Loss(trace.Loss{Start: 1.5e9, End: 1.6e9, Why: "lost", What: "sched", Events: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Drain(end.Time); err != nil {
+		t.Fatal(err)
+	}
+	if end.Reason == "cut" {
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if err := w.Close(end); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestExamine(t *testing.T) {
+	path := written(t, 60, nil)
+	s, err := examine(path, engine.LevelStep, 200e6, 2e9)
+	if err != nil || s.From != 1.1e9 || s.To != 3.1e9 || s.Traced != 40 || s.Lost != 5 || s.CPU != -1 {
+		t.Errorf("%+v %v", s, err)
+	}
+	// at a level of operators none of these steps holds what it should
+	if s, err := examine(path, engine.LevelOp, 200e6, 2e9); err != nil || s.Traced != 0 {
+		t.Errorf("%+v %v", s, err)
+	}
+	if steps, h, err := readClock(path); err != nil || len(steps) != 60 || h.End == nil || steps[3].Dur != 49e6 || steps[3].NTokens != 1 {
+		t.Errorf("%d steps, %v", len(steps), err)
+	}
+}
+
+// A recorder that died, or ended before it should, has no span.
+func TestExamineRefuses(t *testing.T) {
+	for want, path := range map[string]string{
+		"early":     written(t, 30, nil),
+		"cut":       written(t, 60, func(e *trace.End, _ *trace.Process) { e.Reason = "cut" }),
+		"otherwise": written(t, 60, func(e *trace.End, _ *trace.Process) { e.Reason = "interrupted" }),
+		"no probes": written(t, 60, func(_ *trace.End, p *trace.Process) { p.Attached = 0 }),
+		"no trace":  filepath.Join(t.TempDir(), "none"),
+	} {
+		if s, err := examine(path, engine.LevelStep, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v %v", want, s, err)
+		}
+	}
+}
