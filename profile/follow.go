@@ -11,7 +11,7 @@ import (
 
 // A graph whose order of operators is known is followed by one hit an operator and thread: its
 // arrival at the barrier that ends the operator. An operator then starts when the last thread
-// has arrived at the barrier before. Nothing is guessed: what the n-th arrival ends was learned
+// has arrived at the barrier before, the first one before its first arrival by the time it was learned to take. Nothing is guessed: what the n-th arrival ends was learned
 // from begins (Shape.Order), the graph's identity was taken at its start, and a graph in which
 // the arrivals of any thread do not fit in number is left out and counted.
 
@@ -65,9 +65,6 @@ func (f *following) thread(t *thread) *followed {
 	}
 	w := f.threads[n]
 	*w = followed{t: t, arrivals: w.arrivals[:0], off: w.off[:0]}
-	if t.wasOff.to != 0 {
-		w.off = append(w.off, t.wasOff)
-	}
 	return w
 }
 
@@ -134,9 +131,8 @@ func (p *replayer) takeEarly(q *proc, pool uint64) {
 
 // switchedOn notes a time off its CPU of a thread.
 func (t *thread) switchedOn(from, to int64) {
-	t.wasOff = span{from, to}
 	if t.at != nil && !t.at.closed {
-		t.rec.off = append(t.rec.off, t.wasOff)
+		t.rec.off = append(t.rec.off, span{from, to})
 	}
 }
 
@@ -168,7 +164,7 @@ func (p *replayer) followedDone(q *proc, x *exec) error {
 	slices.SortFunc(f.threads, func(a, b *followed) int {
 		return cmp.Or(cmp.Compare(a.t.ith, b.t.ith), cmp.Compare(a.t.tid, b.t.tid))
 	})
-	fits := len(f.threads) > 0
+	fits := len(f.threads) > 0 && len(order) > 0
 	for _, w := range f.threads {
 		fits = fits && len(w.arrivals) == len(order)
 	}
@@ -179,7 +175,11 @@ func (p *replayer) followedDone(q *proc, x *exec) error {
 		return nil
 	}
 	x.last = int32(x.shape.NNodes)
-	start := x.g.Start + x.shape.Lead
+	start := endOfTime
+	for _, w := range f.threads {
+		start = min(start, w.arrivals[0].time)
+	}
+	start = max(x.g.Start, start-x.shape.First)
 	for i, nodes := range order {
 		var last int64
 		for _, w := range f.threads {
@@ -198,7 +198,6 @@ func (p *replayer) followedDone(q *proc, x *exec) error {
 // followedOp makes the operator that the i-th arrivals of a graph's threads end.
 func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 	f, nodes := x.f, x.shape.Order[i]
-	start = min(start, last)
 	p.nextOp++
 	o := &Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: nodes[0], Fused: nodes[1:], Op: x.shape.orderOps[i],
 		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Followed: true, Threads: make([]OpThread, len(f.threads))}
@@ -208,10 +207,12 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 	for k, w := range f.threads {
 		a := w.arrivals[i]
 		th := &o.Threads[k]
-		// the first operator's start is presumed: a thread can have arrived before
-		begin := min(start, a.time)
+		begin := start
+		if i == 0 { // threads start one after the other
+			begin = max(start, a.time-x.shape.First)
+		}
 		*th = OpThread{TID: w.t.tid, Ith: w.t.ith, CPU: a.cpu, Start: begin, Wait: last - a.time}
-		if len(w.off) > 0 {
+		if len(w.off) > 0 && i > 0 {
 			th.OffCPU = w.offIn(begin, a.time)
 		}
 		th.Busy = a.time - begin - th.OffCPU

@@ -11,7 +11,7 @@ import (
 // learned makes the scene's graph one whose order is known.
 func (s *scene) learned() {
 	sh := *s.p.procs[pid].shapes[7].Shape
-	sh.Order, sh.Lead = [][]int32{{0, 1}, {3}, {4}, nil}, 10
+	sh.Order, sh.First = [][]int32{{0, 1}, {3}, {4}, nil}, 15
 	s.feed(trace.Block{Shape: &sh})
 }
 
@@ -46,8 +46,9 @@ func TestFollow(t *testing.T) {
 		t.Fatalf("%d steps, %d operators, losses %v: %+v", len(s.c.steps), len(s.c.ops), h.Losses, s.c.steps)
 	}
 	norm, mm, add := s.c.ops[0], s.c.ops[1], s.c.ops[2]
-	// from the graph's begin (1010) and the learned lead (10) to the last arrival
-	if norm.Op != "RMS_NORM+MUL" || norm.Start != 1020 || norm.Dur != 30 || norm.Busy != 20+30 || norm.Wait != 10 {
+	// from the first arrival (1040) less what it was learned to take to the last arrival; a thread that
+	// was started late was not busy before
+	if norm.Op != "RMS_NORM+MUL" || norm.Start != 1025 || norm.Dur != 25 || norm.Busy != 15+15 || norm.Wait != 10 || norm.Threads[1].Start != 1035 {
 		t.Errorf("fused: %+v", norm)
 	}
 	// from the last arrival before (1050)

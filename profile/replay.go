@@ -105,10 +105,9 @@ type thread struct {
 	offAt int64
 	in    bool
 
-	ith    uint16 // its number in its team, as last told; UnknownIth
-	at     *exec  // the followed graph it works at, and its record there
-	rec    *followed
-	wasOff span // its latest time off its CPU
+	ith uint16 // its number in its team, as last told; UnknownIth
+	at  *exec  // the followed graph it works at, and its record there
+	rec *followed
 
 	steps []*openStep
 	// Scheduler runs outside of any step that was seen: steps of their own, unless the end of an
@@ -249,7 +248,7 @@ func (p *replayer) shape(s *trace.Shape) {
 	q := p.proc(s.PID)
 	if sh := q.shapes[s.ID]; sh != nil { // told again: for readers that begin in the middle, or since its order is known
 		if sh.Order == nil && s.Order != nil && s.NNodes == sh.NNodes {
-			sh.Order, sh.Lead = s.Order, s.Lead
+			sh.Order, sh.First = s.Order, s.First
 			sh.order()
 		}
 		return

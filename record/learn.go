@@ -22,7 +22,7 @@ const (
 	maxUnlearned = 256
 	maxShapes    = 1 << 16
 	maxHeld      = 1 << 20 // hits of a main thread that wait for the next drain
-	// The first graphs start threads: how long it takes to the first operator is known a little later.
+	// The first graphs find cold caches: how long the first operator takes is known a little later.
 	minRuns = 3
 )
 
@@ -42,12 +42,11 @@ type learner struct {
 	unlearned  time.Time // when a graph of no known order was last seen
 	runs       int       // graphs watched with both sites
 	idle       bool      // nothing is to be learned: begins are needed anyway
-	lead       int64     // least time from a graph's begin to its first operator's
 }
 
 type structure struct {
 	order  [][]int32
-	lead   int64
+	least  int64     // time of the main thread in the first operator; 0: not seen
 	tried  [][]int32 // an implausible order, seen once
 	kin    uint64
 	own    bool // its kin's order does not fit
@@ -72,6 +71,7 @@ type graphRun struct {
 	shape uint64
 	begin int64
 	first int64 // begin of its first operator
+	ended int64 // and end
 	n     int   // arrivals of the main thread
 	order [][]int32
 	cur   []int32
@@ -100,12 +100,12 @@ func (l *learner) shape(s *trace.Shape) {
 		l.structures[key] = st
 	}
 	if o := l.kin[kin]; st.order == nil && !st.own && o != nil {
-		st.order, st.lead = o.order, o.lead
+		st.order, st.least = o.order, o.least
 	}
 	k := &knownShape{structure: st}
 	l.shapes[s.ID] = k
 	if st.order != nil {
-		s.Order, s.Lead = st.order, st.lead
+		s.Order, s.First = st.order, st.least
 		return
 	}
 	n := 0
@@ -267,6 +267,9 @@ func (l *learner) hit(t *mainThread, h *probe.Hit) {
 		g.valid = ok && g.cur != nil
 		g.cur = append(g.cur, n)
 	case probe.HitOpEnd:
+		if g.ended == 0 {
+			g.ended = h.Time
+		}
 		g.order = append(g.order, g.cur)
 		g.cur = nil
 	}
@@ -299,8 +302,8 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	if mode != probe.ModeBoth || !g.valid || k.def == nil || len(g.order) == 0 {
 		return nil
 	}
-	if lead := g.first - g.begin; lead >= 0 && (l.runs == 0 || lead < l.lead) {
-		l.lead = lead
+	if d := g.ended - g.first; g.first != 0 && d > 0 && (k.least == 0 || d < k.least) {
+		k.least = d
 	}
 	if l.runs++; l.runs < minRuns {
 		return nil
@@ -313,18 +316,18 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 		}
 	}
 	st := k.structure
-	st.order, st.lead, st.tried = g.order, l.lead, nil
+	st.order, st.tried = g.order, nil
 	if l.kin[st.kin] == nil {
 		l.kin[st.kin] = st
 	}
 	for _, o := range l.shapes {
 		if o.structure != st && o.kin == st.kin && o.order == nil && !o.own {
-			o.structure.order, o.lead = st.order, st.lead
+			o.structure.order, o.least = st.order, st.least
 		}
 	}
 	for _, o := range l.shapes {
 		if o.kin == st.kin && o.order != nil && o.def != nil {
-			o.def.Order, o.def.Lead = o.order, o.lead
+			o.def.Order, o.def.First = o.order, o.least
 			learned = append(learned, o.def)
 			o.def, o.byAddr = nil, nil
 		}

@@ -58,8 +58,8 @@ func TestLearn(t *testing.T) {
 		learned = append(learned, l.advance(1<<40, probe.ModeBoth, 0)...)
 	}
 	want := [][]int32{{0, 1}, {3}, {4}}
-	if len(learned) != 1 || !slices.EqualFunc(learned[0].Order, want, slices.Equal[[]int32]) || learned[0].Lead != 5 {
-		t.Fatalf("learned %+v, want %v and a lead of 5 ns", learned, want)
+	if len(learned) != 1 || !slices.EqualFunc(learned[0].Order, want, slices.Equal[[]int32]) || learned[0].First != 15 {
+		t.Fatalf("learned %+v, want %v and 15 ns for the first", learned, want)
 	}
 	if !l.follows(time.Now()) {
 		t.Error("a graph whose order is known is not followed")

@@ -217,8 +217,9 @@ type Shape struct {
 	// the operator, fused ones after the first; none for an arrival that ends nothing. It was learned
 	// from begins and arrivals of a graph of the same structure. nil: not known.
 	Order [][]int32 `json:"order,omitempty"`
-	// Lead is the time from the graph's begin to its first operator's, as learned, ns.
-	Lead int64 `json:"lead_ns,omitempty"`
+	// First is the least time that the main thread was seen to take for the graph's first operator, ns: where
+	// only arrivals are seen, nothing else tells when that began, as starting threads takes its time.
+	First int64 `json:"first_ns,omitempty"`
 }
 
 // What is seen of operators.
