@@ -199,8 +199,9 @@ func (p *replayer) followedDone(q *proc, x *exec) error {
 func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 	f, nodes := x.f, x.shape.Order[i]
 	p.nextOp++
-	o := &Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: nodes[0], Fused: nodes[1:], Op: x.shape.orderOps[i],
-		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Followed: true, Threads: make([]OpThread, len(f.threads))}
+	o := p.ops.take(len(f.threads))
+	*o = Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: nodes[0], Fused: nodes[1:], Op: x.shape.orderOps[i],
+		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Followed: true, Threads: o.Threads[:len(f.threads)]}
 	if x.step != nil {
 		o.Step = x.step.Step
 	}

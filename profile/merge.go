@@ -16,7 +16,6 @@ import (
 //
 // Events of one time keep the order in which they came, after scheduling and marks.
 type merge struct {
-	hits  []trace.Hit // to be merged: copies
 	runs  hitMerge
 	marks []trace.Mark
 	sched []trace.Sched
@@ -67,8 +66,6 @@ const endOfTime = int64(^uint64(0) >> 1)
 func (m *merge) rest(to handler) error { return m.emit(endOfTime, to) }
 
 func (m *merge) emit(limit int64, to handler) error {
-	m.runs.add(m.hits)
-	m.hits = nil
 	slices.SortStableFunc(m.marks, func(a, b trace.Mark) int { return cmp.Compare(a.Time, b.Time) })
 	slices.SortStableFunc(m.sched, func(a, b trace.Sched) int { return cmp.Compare(a.Time, b.Time) })
 	var k, s int

@@ -72,6 +72,15 @@ type Shape struct {
 	FusedInto []int32
 
 	orderOps []string // names of what the arrivals of Order end
+	after    []int32  // by node: which ran after it last, -1 if none did
+	fusions  []fusion // by node: the operator that it was joined to last
+}
+
+// fusion is an operator to which a further node was joined: its name before and with it, and all
+// nodes joined so far.
+type fusion struct {
+	before, op string
+	nodes      []int32
 }
 
 // Op is one executed operator.

@@ -5,6 +5,7 @@ package profile
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,8 +21,14 @@ import (
 // ("cut").
 func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 	p := newReplayer(sink)
+	in := r.Ahead()
+	defer in.Close()
+	p.merge.runs.free = in.Reuse
+	if s, ok := sink.(releaser); ok {
+		s.releaseTo(p.ops.reuse)
+	}
 	for {
-		b, err := r.Next()
+		b, err := in.Next()
 		if err == io.EOF {
 			break
 		}
@@ -47,6 +54,9 @@ type replayer struct {
 	h     Header
 	procs map[int32]*proc
 	comms map[int32]string
+
+	recent [64]recentThread // the last seen, by the low bits of their numbers
+	ops    opPool
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
@@ -99,8 +109,10 @@ type thread struct {
 	offSince int64 // when it left its CPU; 0: it is on one, or nothing is known
 	off      int64 // time off its CPU so far
 
-	// The operator it is in: its index in exec.cur's threads, offset of off at its begin.
+	// The operator it is in or was in last: its graph, its index in the operator's threads, offset of off
+	// at its begin.
 	exec  *exec
+	begun int // exec.begun then
 	slot  int
 	offAt int64
 	in    bool
@@ -151,6 +163,7 @@ type exec struct {
 	step  *openStep
 	uid   uint64
 	cur   *Op
+	begun int // operators so far
 	// arrived[i]: thread i of cur reached the barrier at ends[i]; 0: not yet
 	ends   []int64
 	last   int32 // highest node that ran, fused ones included
@@ -159,6 +172,76 @@ type exec struct {
 	watch   trace.Watch // what was seen of operators when it began
 	threads int         // as planned; 0: not told
 	f       *following  // it is followed by arrivals
+}
+
+// recentThread remembers where a thread is kept.
+type recentThread struct {
+	pid, tid int32
+	q        *proc
+	t        *thread
+}
+
+// thread returns a thread and its process.
+func (p *replayer) thread(pid, tid int32) (*proc, *thread) {
+	e := &p.recent[tid&int32(len(p.recent)-1)]
+	if e.t == nil || e.tid != tid || e.pid != pid {
+		q := p.proc(pid)
+		*e = recentThread{pid, tid, q, q.thread(tid)}
+	}
+	return e.q, e.t
+}
+
+// releaser is a sink that says which operators it needs no more.
+type releaser interface {
+	releaseTo(func([]*Op))
+}
+
+// opPool makes operators. A run has millions of them, so they are allocated in groups; a group is freed
+// once none of it is in use.
+type opPool struct {
+	spare []*Op
+	ops   []Op
+	teams []OpThread
+}
+
+const poolGroup = 48
+
+// maxSpare bounds the operators kept for reuse.
+const maxSpare = 1 << 13
+
+func (p *opPool) reuse(ops []*Op) {
+	p.spare = append(p.spare, ops[:min(len(ops), maxSpare-len(p.spare))]...)
+}
+
+// take returns a zero operator, with room for the threads of a team.
+func (p *opPool) take(team int) *Op {
+	var o *Op
+	if n := len(p.spare) - 1; n >= 0 {
+		o, p.spare = p.spare[n], p.spare[:n]
+		*o = Op{Threads: o.Threads[:0]}
+	} else {
+		if len(p.ops) == 0 {
+			p.ops = make([]Op, poolGroup)
+		}
+		o, p.ops = &p.ops[0], p.ops[1:]
+	}
+	if team > cap(o.Threads) {
+		o.Threads = p.team(team)
+	}
+	return o
+}
+
+// team returns room for n threads.
+func (p *opPool) team(n int) []OpThread {
+	if n >= poolGroup {
+		return make([]OpThread, 0, n)
+	}
+	if n > len(p.teams) {
+		p.teams = make([]OpThread, poolGroup)
+	}
+	t := p.teams[:0:n]
+	p.teams = p.teams[n:]
+	return t
 }
 
 func newReplayer(sink Sink) *replayer {
@@ -206,10 +289,7 @@ func (p *replayer) block(b trace.Block) error {
 		}
 		p.proc(t.PID).thread(t.TID)
 	}
-	p.merge.hits = append(p.merge.hits, b.Hits...)
-	p.merge.marks = append(p.merge.marks, b.Marks...)
-	p.merge.sched = append(p.merge.sched, b.Sched...)
-	p.merge.addSeqs(b.StepSeqs)
+	p.merge.add(&b)
 	if b.Watermark != 0 {
 		return p.merge.drained(b.Watermark, p)
 	}
@@ -256,9 +336,10 @@ func (p *replayer) shape(s *trace.Shape) {
 	p.nextShape++
 	c := *s
 	sh := &Shape{Index: p.nextShape, Shape: &c, ByAddr: make(map[uint64]int32, len(c.Nodes)),
-		Executed: make([]bool, len(c.Nodes)), FusedInto: make([]int32, len(c.Nodes))}
+		Executed: make([]bool, len(c.Nodes)), FusedInto: make([]int32, len(c.Nodes)),
+		after: make([]int32, len(c.Nodes)), fusions: make([]fusion, len(c.Nodes))}
 	for i := range c.Nodes {
-		sh.FusedInto[i] = -1
+		sh.FusedInto[i], sh.after[i] = -1, -1
 		if i < c.NNodes {
 			sh.ByAddr[c.Nodes[i].Addr] = int32(i)
 		}
@@ -314,8 +395,7 @@ func (p *replayer) switched(s *trace.Sched) error {
 
 func (p *replayer) hit(h *trace.Hit) error {
 	p.seen(h.Time)
-	q := p.proc(h.PID)
-	t := q.thread(h.TID)
+	q, t := p.thread(h.PID, h.TID)
 	switch h.Kind {
 	case trace.HitOpEnd:
 		if len(q.followed) > 0 && p.arrive(q, t, h) {
@@ -327,7 +407,7 @@ func (p *replayer) hit(h *trace.Hit) error {
 		p.fusedWith(q, t, h)
 		return nil
 	}
-	x := q.find(t, h.Arg)
+	x, n := q.find(t, h.Arg)
 	if h.Nth > 0 {
 		t.ith = h.Ith
 	}
@@ -345,7 +425,6 @@ func (p *replayer) hit(h *trace.Hit) error {
 		t.in = false
 		return nil
 	}
-	n := x.shape.ByAddr[h.Arg]
 	if !x.shape.Nodes[n].Executes {
 		// before 2024-12 the loop calls every node, also those that compute nothing
 		t.in = false
@@ -354,45 +433,69 @@ func (p *replayer) hit(h *trace.Hit) error {
 	return p.opBegin(q, t, x, n, h)
 }
 
-// find returns the graph under way that the tensor belongs to.
-func (q *proc) find(t *thread, addr uint64) *exec {
+// find returns the graph under way that the tensor belongs to, and the tensor's node.
+func (q *proc) find(t *thread, addr uint64) (*exec, int32) {
 	if x := t.exec; x != nil && !x.closed && x.shape != nil && x.watch.Ops == trace.WatchBoth {
-		if _, ok := x.shape.ByAddr[addr]; ok {
-			return x
+		if n := x.node(addr); n >= 0 {
+			return x, n
 		}
 	}
 	for i := len(q.open) - 1; i >= 0; i-- {
 		if x := q.open[i]; x.shape != nil && x.watch.Ops == trace.WatchBoth {
-			if _, ok := x.shape.ByAddr[addr]; ok {
-				return x
+			if n := x.node(addr); n >= 0 {
+				return x, n
 			}
 		}
 	}
-	return nil
+	return nil, -1
+}
+
+// node returns the number of the tensor at addr, -1 if it is not in the graph. It is mostly that
+// of the operator under way, or of the one that came after it the last time.
+func (x *exec) node(addr uint64) int32 {
+	sh := x.shape
+	if o := x.cur; o != nil {
+		if sh.Nodes[o.Node].Addr == addr {
+			return o.Node
+		}
+		if n := sh.after[o.Node]; n >= 0 && sh.Nodes[n].Addr == addr {
+			return n
+		}
+	}
+	n, ok := sh.ByAddr[addr]
+	if !ok {
+		return -1
+	}
+	if o := x.cur; o != nil {
+		sh.after[o.Node] = n
+	}
+	return n
 }
 
 func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) error {
 	o := x.cur
-	if o == nil || o.Node != n || o.has(t.tid) {
+	if o == nil || o.Node != n || t.exec == x && t.begun == x.begun || t.exec != x && o.has(t.tid) {
 		if err := p.opDone(q, x, h.Time); err != nil {
 			return err
 		}
 		p.nextOp++
-		o = &Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: n, Start: h.Time, Op: x.shape.Nodes[n].Op}
+		o = p.ops.take(int(h.Nth))
+		o.ID, o.Graph, o.Shape, o.Node, o.Start, o.Op = p.nextOp, x.g, x.shape, n, h.Time, x.shape.Nodes[n].Op
 		if x.step != nil {
 			o.Step = x.step.Step
 		}
 		x.cur, x.ends = o, x.ends[:0]
+		x.begun++
 		x.shape.Executed[n] = true
 		x.last = max(x.last, n)
 	}
-	if int(h.Nth) > len(o.Threads)+1 && cap(o.Threads) < int(h.Nth) {
-		o.Threads = append(make([]OpThread, 0, h.Nth), o.Threads...)
+	if nth := int(h.Nth); nth > len(o.Threads) && nth > cap(o.Threads) {
+		o.Threads = append(p.ops.team(nth), o.Threads...)
 	}
 	o.Threads = append(o.Threads, OpThread{TID: h.TID, Ith: h.Ith, CPU: h.CPU, Start: h.Time})
 	x.ends = append(x.ends, 0)
 	o.team = max(o.team, int(h.Nth))
-	t.exec, t.slot, t.offAt, t.in, t.ranOp = x, len(o.Threads)-1, t.off, true, true
+	t.exec, t.begun, t.slot, t.offAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off, true, true
 	return nil
 }
 
@@ -421,8 +524,11 @@ func (p *replayer) fusedWith(q *proc, t *thread, h *trace.Hit) {
 			return
 		}
 	}
-	o.Fused = append(o.Fused, n)
-	o.Op += "+" + x.shape.Nodes[n].Op
+	f := &x.shape.fusions[n]
+	if k := len(f.nodes) - 1; k < 0 || f.before != o.Op || !slices.Equal(f.nodes[:k], o.Fused) {
+		*f = fusion{before: o.Op, op: o.Op + "+" + x.shape.Nodes[n].Op, nodes: append(slices.Clip(o.Fused), n)}
+	}
+	o.Op, o.Fused = f.op, slices.Clip(f.nodes)
 	x.shape.Executed[n] = true
 	x.shape.FusedInto[n] = o.Node
 	x.last = max(x.last, n)
@@ -508,14 +614,16 @@ func (p *replayer) finish() error {
 	if err := p.merge.rest(p); err != nil {
 		return err
 	}
-	for _, q := range p.procs {
+	for _, pid := range slices.Sorted(maps.Keys(p.procs)) {
+		q := p.procs[pid]
 		for _, l := range q.throttled {
 			if l.End == 0 {
 				l.End = max(p.h.Last, l.Start)
 			}
 			p.h.Losses = append(p.h.Losses, l)
 		}
-		for _, t := range q.threads {
+		for _, tid := range slices.Sorted(maps.Keys(q.threads)) {
+			t := q.threads[tid]
 			for _, s := range t.steps {
 				if s.implicit && s.lastEnd != 0 && len(t.execs) == 0 {
 					if err := p.stepDone(s, s.lastEnd); err != nil {

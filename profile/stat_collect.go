@@ -31,6 +31,7 @@ type statState struct {
 	part    map[groupKey]*group
 	outside group
 	pending map[*Step]*stepOps
+	release func([]*Op)
 	spare   []*Op                    // of the step folded last, for the next one
 	at      *stepOps                 // of the step that the operator before was of
 	graphs  map[int64][]backendGraph // by number of the step under way
@@ -335,7 +336,13 @@ func (b *statState) taken(s *Step) []*Op {
 	return p.ops
 }
 
+// releaseTo takes what takes back operators.
+func (b *statState) releaseTo(f func([]*Op)) { b.release = f }
+
 func (b *statState) reuse(ops []*Op) {
+	if b.release != nil {
+		b.release(ops)
+	}
 	if cap(ops) > cap(b.spare) {
 		clear(ops)
 		b.spare = ops[:0]
