@@ -17,8 +17,8 @@ import (
 const (
 	defaultRepeat = 5 * time.Second
 	// What is buffered is written when it is this old, by the wall clock or by watermarks:
-	// with a caller that drains every 100 ms, all but the last second survives a kill.
-	flushAfter = 750 * time.Millisecond
+	// with a caller that drains twice a second, all but the last second survives a kill.
+	flushAfter = 400 * time.Millisecond
 	// Records are cut into blocks of about so many bytes, before packing.
 	cutBytes = 192 << 10
 	cutCount = 1 << 16
@@ -407,7 +407,7 @@ type drain struct {
 }
 
 // Drain says that all events with Time < watermark were passed in. Call it after each
-// drain of the probes' rings, every 50 to 100 ms: it drives what reaches the file. A
+// drain of the probes' rings, every second at least: it drives what reaches the file. A
 // watermark that is not later than the one before is ignored.
 func (w *Writer) Drain(watermark int64) error {
 	w.mu.Lock()

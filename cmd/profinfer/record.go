@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/record"
+	"github.com/profinfer/profinfer/target"
 )
 
 // verbs are the program's commands, in the order of its help.
@@ -71,6 +73,10 @@ It ends with the command, with the processes, after --duration, or by an interru
 			if opt.Budget, err = percent(budget); err != nil {
 				return usage("--overhead-budget: %v", err)
 			}
+			if budget == "" && serves(&opt) {
+				opt.Budget = serverBudget
+				fmt.Fprintf(os.Stderr, "profinfer: a server is recorded with --overhead-budget %g%% (--overhead-budget none, --duration or --steps: without)\n", 100*serverBudget)
+			}
 			if err := sizes(&opt, maxSize, switchSize); err != nil {
 				return err
 			}
@@ -92,7 +98,7 @@ It ends with the command, with the processes, after --duration, or by an interru
 	f.StringVar(&switchSize, "switch-output", "", "begin a new file at this size (500M, 2G); older ones become FILE.1, FILE.2 ...")
 	f.IntVar(&opt.SwitchFiles, "switch-max-files", 0, "with --switch-output: keep so many files, the latest (0: all)")
 	f.IntVar(&opt.Steps, "steps", 0, "end after so many steps")
-	f.StringVar(&budget, "overhead-budget", "", "record operators in spans, so that the engine loses no more than this (0.5%)")
+	f.StringVar(&budget, "overhead-budget", "", "record operators in spans, so that the engine loses no more than this (0.5%; none). Servers without --duration: 1%")
 	f.Float64Var(&opt.MinTPS, "min-tps", 0, "record no operators while decode is slower than so many tokens a second of one sequence")
 	f.StringSliceVar(&opt.Ops, "op", nil, "record these operators only (MUL_MAT,MUL_MAT_ID)")
 	f.StringSliceVar(&opt.Phases, "phase", nil, "record operators of these phases only: prefill, decode, encode, unknown")
@@ -172,9 +178,23 @@ func (l *progressLine) clear() {
 	}
 }
 
-// percent reads "0.5%", or a plain number of percent; empty is 0: none.
+// serverBudget is what the recording of a server may cost it if nothing else is said and no end is set.
+const serverBudget = 0.01
+
+// serves tells whether it is a server that is to be recorded until somebody ends it.
+func serves(opt *record.Options) bool {
+	if opt.Level != engine.LevelOp || opt.Duration > 0 || opt.Steps > 0 || opt.TwoHits || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(opt.PIDs, func(pid int) bool {
+		comm, err := target.Comm(pid)
+		return err == nil && strings.Contains(comm, "server")
+	})
+}
+
+// percent reads "0.5%", or a plain number of percent; empty or "none" is 0.
 func percent(s string) (float64, error) {
-	if s == "" {
+	if s == "" || s == "none" {
 		return 0, nil
 	}
 	x, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
@@ -185,7 +205,7 @@ func percent(s string) (float64, error) {
 }
 
 // least is the size of a file that is worth beginning: definitions alone take a part of it.
-const least = 4 << 20
+const least = 1 << 20
 
 // sizes reads what limits the files' sizes.
 func sizes(opt *record.Options, maxSize, switchSize string) error {

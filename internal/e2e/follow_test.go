@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -285,5 +286,69 @@ func TestSteps(t *testing.T) {
 	r := load(t, record(t, []string{"--steps", "10"}, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "300", "-r", "1", "--no-warmup")...))
 	if len(r.steps) != 10 {
 		t.Errorf("%d steps were asked for, %d recorded", 10, len(r.steps))
+	}
+}
+
+// What is on disk stays below --max-size, each file reads alone, and they hold the end of the run without a gap.
+func TestMaxSize(t *testing.T) {
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "2000", "-r", "6", "--no-warmup")
+	path := record(t, []string{"--max-size", "2M", "--two-hits"}, command...)
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	var size, ops int64
+	var ends []int64
+	for _, f := range []string{path + ".1", path} {
+		st, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += st.Size()
+		r := load(t, f)
+		ops += int64(len(r.ops))
+		for _, s := range r.steps {
+			ends = append(ends, s.Start)
+		}
+		for _, l := range r.header.Losses {
+			if l.Why != "cut" && l.Why != "learning" {
+				t.Errorf("%s: loss %+v", f, l)
+			}
+		}
+	}
+	if size > 2<<20 || size < 1<<20 {
+		t.Errorf("%d bytes on disk", size)
+	}
+	if !slices.IsSorted(ends) || len(ends) < 100 || ops < 1000 {
+		t.Errorf("%d steps, %d operators", len(ends), ops)
+	}
+	for i := 1; i < len(ends); i++ {
+		if d := time.Duration(ends[i] - ends[i-1]); d > 500*time.Millisecond {
+			t.Errorf("a gap of %v", d)
+		}
+	}
+}
+
+// A server without an end set is recorded within a budget, and says so; with an end it is not.
+func TestServerBudget(t *testing.T) {
+	s := startServer(t, "llama-tiny-vocab")
+	needBPF(t)
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	cmd := exec.Command(program, "record", "-p", strconv.Itoa(s.pid), "-o", path)
+	var out strings.Builder
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Wait()
+	if !strings.Contains(out.String(), "--overhead-budget 1%") {
+		t.Errorf("said %q", out.String())
+	}
+	if r := profinfer(t, "record", "-p", strconv.Itoa(s.pid), "-o", path, "--duration", "1s"); strings.Contains(r.stderr, "budget") {
+		t.Errorf("with a duration: %q", r.stderr)
 	}
 }
