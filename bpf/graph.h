@@ -13,7 +13,8 @@ struct uid_key {
 struct shape_key {
 	u64 shape;
 	u64 addr;	/* 0: the shape itself is known; else the tensor was copied for it */
-	u32 tgid, pad;
+	u32 tgid;
+	u32 pass;	/* of a copied tensor: which definition of the shape it was copied for */
 };
 
 struct {
@@ -61,6 +62,7 @@ struct walk {
 	u32 n_defs;
 	u32 failed;
 	u32 full;
+	u32 pass;
 };
 
 /*
@@ -111,7 +113,7 @@ static long hash_node(u32 i, struct walk *w)
 /* Copies one tensor into the ring of definitions. Returns 0 if it is there. */
 static __always_inline int copy_tensor(struct walk *w, u32 type, u32 index, u64 addr)
 {
-	struct shape_key key = { .shape = w->shape, .addr = addr, .tgid = w->tgid };
+	struct shape_key key = { .shape = w->shape, .addr = addr, .tgid = w->tgid, .pass = w->pass };
 	u32 size = w->l->tensor_size;
 	struct def *d;
 	u8 one = 1;
@@ -177,6 +179,7 @@ static __always_inline int define(struct mark *m, struct walk *w)
 	struct shape_end *e;
 	u8 one = 1;
 
+	w->pass = m->ts;
 	w->n_defs = 0;
 	w->failed = 0;
 	w->full = 0;

@@ -124,7 +124,7 @@ type kernelShapeKey struct {
 	Shape uint64
 	Addr  uint64
 	Tgid  uint32
-	Pad   uint32
+	Pass  uint32
 }
 
 type kernelSite struct {

@@ -11,9 +11,10 @@ import (
 
 // A graph whose order of operators is known is followed by one hit an operator and thread: its
 // arrival at the barrier that ends the operator. An operator then starts when the last thread
-// has arrived at the barrier before, the first one before its first arrival by the time it was learned to take. Nothing is guessed: what the n-th arrival ends was learned
-// from begins (Shape.Order), the graph's identity was taken at its start, and a graph in which
-// the arrivals of any thread do not fit in number is left out and counted.
+// has arrived at the barrier before; the first one before its first arrival, by the time it was
+// learned to take. Nothing is guessed: what the n-th arrival ends was learned from begins
+// (Shape.Order), the graph's identity was taken at its start, and a graph in which the arrivals
+// of any thread do not fit in number is left out and counted.
 
 // following is a graph under way that is followed.
 type following struct {
@@ -216,7 +217,7 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 		if len(w.off) > 0 && i > 0 {
 			th.OffCPU = w.offIn(begin, a.time)
 		}
-		th.Busy = a.time - begin - th.OffCPU
+		th.Busy = max(0, a.time-begin-th.OffCPU) // clocks of CPUs can differ by nanoseconds
 		o.Busy += th.Busy
 		o.OffCPU += th.OffCPU
 		o.Wait += th.Wait
@@ -281,14 +282,19 @@ func follows(w trace.Watch) bool {
 }
 
 // unseenSince says the same of a graph that ends now: what is seen changed while it ran.
-func unseenSince(x *exec, now trace.Watch) string {
-	switch {
-	case x.watch.Time == now.Time && x.watch.Ops == now.Ops:
-		return ""
-	case now.Ops == trace.WatchOff || x.watch.Ops == trace.WatchOff:
+func (q *proc) unseenSince(x *exec, now int64) string {
+	if x.watch.Ops == trace.WatchOff {
 		return "throttled"
-	case x.watch.Ops == trace.WatchBoth && x.f == nil:
-		return "learning"
 	}
-	return "" // its arrivals were all seen
+	why := "" // where its arrivals were all seen
+	for i := len(q.watches) - 1; i >= 0 && q.watches[i].Time > x.watch.Time; i-- {
+		switch w := &q.watches[i]; {
+		case w.Time > now:
+		case w.Ops == trace.WatchOff:
+			return "throttled"
+		case x.f == nil && w.Ops == trace.WatchArrivals:
+			why = "learning"
+		}
+	}
+	return why
 }

@@ -150,6 +150,18 @@ func TestChangeInGraph(t *testing.T) {
 			t.Errorf("%s to %s: %d operators, %+v", c.from, c.to, len(s.c.ops), s.c.steps)
 		}
 	}
+	// off and on again
+	two := newScene(t)
+	opLevel(two)
+	two.learned()
+	two.watch(900, trace.WatchArrivals, "x")
+	two.watch(1060, trace.WatchOff, "x")
+	two.watch(1150, trace.WatchArrivals, "x")
+	two.arrivals(1000)
+	two.done()
+	if len(two.c.steps) != 1 || two.c.steps[0].Untraced != "throttled" || len(two.c.ops) != 0 {
+		t.Errorf("off and on: %d operators, %+v", len(two.c.ops), two.c.steps)
+	}
 	// begins went away before the order was known
 	s := newScene(t)
 	opLevel(s)

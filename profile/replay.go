@@ -327,7 +327,7 @@ func (p *replayer) process(i *trace.Process) {
 func (p *replayer) shape(s *trace.Shape) {
 	q := p.proc(s.PID)
 	if sh := q.shapes[s.ID]; sh != nil { // told again: for readers that begin in the middle, or since its order is known
-		if sh.Order == nil && s.Order != nil && s.NNodes == sh.NNodes {
+		if s.Order != nil && s.NNodes == sh.NNodes && !slices.EqualFunc(s.Order, sh.Order, slices.Equal[[]int32]) {
 			sh.Order, sh.First = s.Order, s.First
 			sh.order()
 		}

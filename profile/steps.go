@@ -336,7 +336,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	t.execs = t.execs[:len(t.execs)-1]
 	x.closed = true
 	if p.h.Meta.Level == "op" && x.g.Untraced == "" && q.computes(x.g.Backend) {
-		x.g.Untraced = unseenSince(x, q.watchAt(m.Time))
+		x.g.Untraced = q.unseenSince(x, m.Time)
 	}
 	if x.f != nil {
 		if err := p.followedDone(q, x); err != nil {

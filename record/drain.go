@@ -80,7 +80,7 @@ func (r *recorder) drain() error {
 
 // rotate begins a new file where the present one is full.
 func (r *recorder) rotate() error {
-	if r.opt.SwitchSize == 0 {
+	if r.opt.SwitchSize == 0 || r.stop != 0 {
 		return nil
 	}
 	if r.w.Full(r.opt.SwitchSize) && time.Since(r.rotated) > rotateAgain {

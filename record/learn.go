@@ -16,7 +16,7 @@ import (
 const (
 	// unlearned graphs are awaited this long after they were last seen, with both sites probed
 	awaitFor = time.Minute
-	// a structure whose arrivals did not fit so often is not followed any more
+	// a structure whose arrivals did not fit more often is not followed any more
 	maxAlarms = 3
 	// shapes whose order is not known are kept for at most so many
 	maxUnlearned = 256
@@ -42,6 +42,8 @@ type learner struct {
 	unlearned  time.Time // when a graph of no known order was last seen
 	runs       int       // graphs watched with both sites
 	idle       bool      // nothing is to be learned: begins are needed anyway
+	alarmed    bool      // an order did not fit: those told are not to be relied on while begins are seen
+	again      []uint64  // shapes to be defined again
 }
 
 type structure struct {
@@ -283,11 +285,7 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	}
 	if k.order != nil {
 		if mode == probe.ModeArrivals && g.n != len(k.order) {
-			k.own = true
-			if k.alarms++; k.alarms <= maxAlarms {
-				k.structure.order = nil // learn it, or learn it again
-				l.unlearned = time.Now()
-			}
+			l.alarm(k.structure)
 		}
 		return nil
 	}
@@ -334,6 +332,20 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	}
 	l.unlearned = time.Time{}
 	return learned
+}
+
+// alarm gives up an order that did not fit. Its shapes are to be defined again, as their definitions are
+// needed to learn it anew.
+func (l *learner) alarm(st *structure) {
+	st.order, st.own = nil, true
+	st.alarms++
+	l.alarmed = true
+	l.unlearned = time.Now()
+	for id, o := range l.shapes {
+		if o.structure == st {
+			l.again = append(l.again, id)
+		}
+	}
 }
 
 // plausible: every node that is to run does, once, in the order of the graph.

@@ -79,6 +79,10 @@ func (r *recorder) steer(now int64) error {
 				return err
 			}
 		}
+		for _, id := range p.learn.again {
+			r.session.Redefine(int32(p.pid), id)
+		}
+		p.learn.again = p.learn.again[:0]
 		want, why := r.mode(p, now)
 		if want == mode {
 			continue
@@ -114,6 +118,8 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	switch {
 	case r.twoHits(p):
 		return probe.ModeBoth, "two hits"
+	case !p.learn.follows(t) && p.learn.alarmed:
+		return probe.ModeBoth, "unmatched"
 	case !p.learn.follows(t):
 		return probe.ModeBoth, "learning"
 	}

@@ -235,7 +235,8 @@ type Watch struct {
 	PID  int32  `json:"pid"`
 	Time int64  `json:"time_ns"`
 	Ops  string `json:"ops"` // WatchBoth, WatchArrivals, WatchOff
-	// Why it changed: "learning", "following", "budget", "speed" (the floor for service).
+	// Why it changed: "learning", "following", "unmatched" (arrivals did not fit), "two hits" (begins are needed),
+	// "budget", "speed" (the floor for service).
 	Why string `json:"why,omitempty"`
 	// Share is the part of the time that operators are to be seen for, as the budget has it; 0: not told.
 	Share float64 `json:"share,omitempty"`

@@ -25,6 +25,7 @@ import (
 func overheadCommand() *cobra.Command {
 	var opt drive.Options
 	var levels []string
+	var input string
 	var json bool
 	c := &cobra.Command{
 		Use:   "overhead [-p PID | -- COMMAND ...]",
@@ -41,11 +42,16 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 		Example: `  profinfer overhead -p $(pidof llama-server)
   profinfer overhead -- llama-bench -m model.gguf -p 0 -n 256 -r 100
   profinfer overhead --levels step,graph,op --rounds 20 --span 5s -p 1234
+  profinfer record --overhead-budget 1% --duration 5m -p 1234 && profinfer overhead -i run.pinf
   profinfer overhead --json -p 1234 | jq '.states[] | {name, cost, low, high}'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			set := c.Flags().Changed("pid")
 			switch {
+			case input != "" && (len(args) > 0 || set):
+				return usage("overhead takes a recording (-i), -p PID or a command, one of them")
+			case input != "":
+				return overheadOf(input, json)
 			case len(args) > 0 && set:
 				return usage("overhead takes either -p PID or a command, not both")
 			case len(args) == 0 && !set:
@@ -70,6 +76,7 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
+	f.StringVarP(&input, "input", "i", "", "tell what operators cost from a recording with --overhead-budget, instead of measuring")
 	f.IntVarP(&opt.PID, "pid", "p", 0, "measure this process and its children")
 	f.StringSliceVar(&levels, "levels", []string{"graph", "op"}, "levels to measure: step, graph, op")
 	f.IntVar(&opt.Rounds, "rounds", 10, "spans of each level")
@@ -106,19 +113,38 @@ func doOverhead(opt drive.Options, json bool) error {
 	case err != nil:
 		return err
 	}
-	w := bufio.NewWriter(out)
-	if json {
-		err = terminal.OverheadJSON(w, rep)
-	} else {
-		err = terminal.Overhead(w, rep, terminal.Detect(out))
-	}
-	if err == nil {
-		err = w.Flush()
-	}
+	err = showOverhead(out, rep, json)
 	if err == nil && ctx.Err() == nil && !slices.ContainsFunc(rep.States, func(s overhead.State) bool { return s.Answers() }) {
 		return &statusError{statusFailed, nil}
 	}
 	return err
+}
+
+// overheadOf tells what a recording that was kept within a budget knows.
+func overheadOf(path string, json bool) error {
+	rep, err := drive.FromRecording(path)
+	if err != nil {
+		return err
+	}
+	if err := showOverhead(os.Stdout, rep, json); err != nil {
+		return err
+	}
+	if !rep.States[0].Answers() {
+		return &statusError{statusFailed, nil}
+	}
+	return nil
+}
+
+func showOverhead(out *os.File, rep *overhead.Report, json bool) error {
+	w := bufio.NewWriter(out)
+	show := func() error { return terminal.Overhead(w, rep, terminal.Detect(out)) }
+	if json {
+		show = func() error { return terminal.OverheadJSON(w, rep) }
+	}
+	if err := show(); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 // overheadLine shows how far a measurement has come. Beside the output of a command it is no line that stays in
