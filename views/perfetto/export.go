@@ -256,6 +256,9 @@ func (e *exporter) describe(n *notes, o *profile.Op, d *profile.Derived) {
 	if o.Incomplete {
 		n.text("incomplete", "not all threads were seen")
 	}
+	if o.Probe > 0 {
+		n.int("probe_ns", o.Probe)
+	}
 }
 
 // dimensions writes 2048x8192, without the ones at the end.

@@ -153,7 +153,8 @@ func (e *exporter) Step(s *profile.Step) error {
 		return nil
 	}
 	return e.out.Write(&StepRow{Step: s.ID, PID: int64(s.PID), Ctx: some(s.Ctx, 0), Phase: some(string(s.Phase), ""), StartNs: s.Start, DurNs: s.Dur,
-		NTokens: when(s.NTokens >= 0, int64(s.NTokens)), NSeqs: when(s.NSeqs >= 0, int64(s.NSeqs))})
+		NTokens: when(s.NTokens >= 0, int64(s.NTokens)), NSeqs: when(s.NSeqs >= 0, int64(s.NSeqs)),
+		Untraced: some(s.Untraced, ""), Incomplete: some(s.Incomplete, "")})
 }
 
 func (e *exporter) Sched(s *trace.Sched) error {

@@ -20,14 +20,16 @@ type RunRow struct {
 
 // StepRow is one step: one call of the engine that computes a batch.
 type StepRow struct {
-	Step    int64   `parquet:"step" doc:"number in the run, from 1"`
-	PID     int64   `parquet:"pid"`
-	Ctx     *uint64 `parquet:"ctx,optional" doc:"address of the engine context: draft and target models differ"`
-	Phase   *string `parquet:"phase,optional" doc:"prefill, decode or encode"`
-	StartNs int64   `parquet:"start_ns"`
-	DurNs   int64   `parquet:"dur_ns"`
-	NTokens *int64  `parquet:"n_tokens,optional"`
-	NSeqs   *int64  `parquet:"n_seqs,optional"`
+	Step       int64   `parquet:"step" doc:"number in the run, from 1"`
+	PID        int64   `parquet:"pid"`
+	Ctx        *uint64 `parquet:"ctx,optional" doc:"address of the engine context: draft and target models differ"`
+	Phase      *string `parquet:"phase,optional" doc:"prefill, decode or encode"`
+	StartNs    int64   `parquet:"start_ns"`
+	DurNs      int64   `parquet:"dur_ns"`
+	NTokens    *int64  `parquet:"n_tokens,optional"`
+	NSeqs      *int64  `parquet:"n_seqs,optional"`
+	Untraced   *string `parquet:"untraced,optional" doc:"why its operators were not recorded though those of others were: throttled, learning, filtered, unmatched; null: they were, or the level has none"`
+	Incomplete *string `parquet:"incomplete,optional" doc:"what of it was not seen; null: nothing"`
 }
 
 // GraphRow is one execution of a graph on one backend.

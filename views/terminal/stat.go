@@ -315,8 +315,12 @@ func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 	title := phaseName(s, f) + ", by " + string(s.By)
 	if f.Traced < f.Steps {
 		part := float64(f.Traced) / float64(f.Steps)
-		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: what follows stands for all of them", count(f.Traced), count(f.Steps),
-			phaseName(s, f), percent(&part), whyUntraced(s)), bold)
+		stands := "what follows stands for all of them"
+		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 && s.Lost.Untraced[0].Why != "throttled" {
+			stands = "what follows is of these" // the others were slower, or of other graphs
+		}
+		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: %s", count(f.Traced), count(f.Steps),
+			phaseName(s, f), percent(&part), whyUntraced(s), stands), bold)
 	}
 	t := p.rowTable(s, title, f.Rows, f.Rest, f.RestRows, f.Traced)
 	p.backends(s, f, t)
