@@ -150,7 +150,9 @@ func TestTargetKilled(t *testing.T) {
 	s := startServer(t, "llama-tiny-vocab", "-t", "1")
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	done := make(chan result)
-	go func() { done <- profinfer(t, "record", "-p", fmt.Sprint(s.pid), "--overhead-budget", "none", "-o", path) }()
+	go func() {
+		done <- profinfer(t, "record", "-p", fmt.Sprint(s.pid), "--overhead-budget", "none", "-o", path)
+	}()
 	go func() {
 		for i := range 1000 {
 			if _, err := s.complete(t.Context(), i, 100); err != nil {
