@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,7 +261,7 @@ func TestFloor(t *testing.T) {
 	}
 	time.Sleep(4 * time.Second)
 	var hogs []*exec.Cmd
-	for range 8 {
+	for range 4 * runtime.NumCPU() {
 		hogs = append(hogs, start(t, nil, "sh", "-c", "while :; do :; done"))
 	}
 	time.Sleep(4 * time.Second)
