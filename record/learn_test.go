@@ -93,6 +93,17 @@ func TestLearn(t *testing.T) {
 		}
 	}
 
+	// what does not fit one whose order was taken over is learned anew, and leaves the other's alone
+	play(l, 9, 0xa000, 30000, false, 1)
+	l.advance(1<<40, probe.ModeArrivals, 9000)
+	if l.shapes[9].order != nil || !l.shapes[9].own || !slices.Contains(l.again, 9) {
+		t.Errorf("after an alarm: %+v", l.shapes[9].structure)
+	}
+	if l.shapes[8].order == nil {
+		t.Error("an alarm of prefill's took decode's order away")
+	}
+	l.unlearned, l.again = time.Time{}, nil
+
 	// what fits is no alarm, what does not is
 	play(l, 8, 0x9000, 10000, false, 0)
 	l.advance(1<<40, probe.ModeArrivals, 9000)
@@ -103,14 +114,6 @@ func TestLearn(t *testing.T) {
 	l.advance(1<<40, probe.ModeArrivals, 9000)
 	if l.follows(time.Now()) {
 		t.Error("an arrival was missing and nobody noticed")
-	}
-
-	// what does not fit one whose order was taken over is learned anew, and leaves the other's alone
-	l.unlearned = time.Time{}
-	play(l, 9, 0xa000, 30000, false, 1)
-	l.advance(1<<40, probe.ModeArrivals, 9000)
-	if l.shapes[9].order != nil || !l.shapes[9].own || !slices.Contains(l.again, 9) {
-		t.Errorf("after an alarm: %+v", l.shapes[9].structure)
 	}
 }
 
