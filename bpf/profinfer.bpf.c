@@ -224,6 +224,7 @@ int mark_begin(struct regs *ctx)
 	struct layout *l;
 	struct site *s;
 	u64 a, b, c;
+	u32 most;
 
 	m.ts = bpf_ktime_get_boot_ns();
 	s = site_of(ctx, &m.site);
@@ -244,9 +245,9 @@ int mark_begin(struct regs *ctx)
 		m.ctx = a;
 		if (s->c.kind != ARG_NONE)
 			m.arg = (s32)c;
-		read_batch(&m, l, s->batch, b);
+		most = read_batch(&m, l, s->batch, b);
 		if (filtering)
-			set_phase(s, &m);
+			set_phase(s, &m, most);
 		break;
 	case MARK_SCHED_BEGIN:
 		m.ctx = a;

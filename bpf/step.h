@@ -80,23 +80,24 @@ static __noinline long batch_token(u32 i, struct batch_walk *w)
 	return 0;
 }
 
-static __always_inline void read_batch(struct mark *m, struct layout *l, u32 kind, u64 batch)
+/* Returns the most tokens in a row of one sequence. */
+static __always_inline u32 read_batch(struct mark *m, struct layout *l, u32 kind, u64 batch)
 {
 	struct batch_walk w = { .l = l, .kind = kind };
 	u64 end = 0;
 
 	if (kind == BATCH_NONE || !batch)
-		return;
+		return 0;
 	if (kind == BATCH_VECTOR) {
 		if (l->vec_begin == ABSENT || !l->vec_stride ||
 		    bpf_probe_read_user(&w.pos, 8, (void *)(batch + l->vec_begin)) ||
 		    bpf_probe_read_user(&end, 8, (void *)(batch + l->vec_end)) || end < w.pos)
-			return;
+			return 0;
 		m->n_tokens = (end - w.pos) / l->vec_stride;
 	} else {
 		if (l->batch_n_tokens == ABSENT ||
 		    bpf_probe_read_user(&m->n_tokens, 4, (void *)(batch + l->batch_n_tokens)))
-			return;
+			return 0;
 		if (l->batch_pos != ABSENT)
 			bpf_probe_read_user(&w.pos, 8, (void *)(batch + l->batch_pos));
 		if (l->batch_seq_id != ABSENT)
@@ -105,27 +106,25 @@ static __always_inline void read_batch(struct mark *m, struct layout *l, u32 kin
 			bpf_probe_read_user(&w.logits, 8, (void *)(batch + l->batch_logits));
 	}
 	if (m->n_tokens <= 0)
-		return;
+		return 0;
 	w.n = m->n_tokens;
 	w.run.type = REC_SEQ;
 	w.run.tid = m->tid;
 	w.run.ts = m->ts;
 	bpf_loop(MAX_TOKENS, batch_token, &w, 0);
 	put_run(&w);
-	if (filtering)
-		m->threads = w.most;	/* for set_phase, which clears it */
+	return w.most;
 }
 
 /* Notes the phase of the step that begins, for filters. */
-static __always_inline void set_phase(struct site *s, struct mark *m)
+static __always_inline void set_phase(struct site *s, struct mark *m, u32 most)
 {
 	u32 proc = s->proc & 63, phase = PHASE_UNKNOWN, *at = bpf_map_lookup_elem(&phases, &proc);
 
 	if (s->encodes || m->arg == 0)
 		phase = PHASE_ENCODE;
 	else if (m->n_tokens >= 0)
-		phase = m->threads > 1 ? PHASE_PREFILL : PHASE_DECODE;
-	m->threads = 0;
+		phase = most > 1 ? PHASE_PREFILL : PHASE_DECODE;
 	if (at)
 		*at = phase;
 }

@@ -266,7 +266,7 @@ func (q *proc) skipped(begin, end int64) {
 }
 
 // unseen says why operators of a graph that begins now will not be seen; "" if they will.
-func (q *proc) unseen(x *exec, now trace.Watch) string {
+func unseen(x *exec, now trace.Watch) string {
 	switch {
 	case now.Ops == trace.WatchOff:
 		return "throttled"

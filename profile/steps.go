@@ -314,7 +314,7 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	}
 	x.watch, x.threads = q.watchAt(m.Time), int(m.Threads)
 	if p.h.Meta.Level == "op" && q.computes(backend) {
-		g.Untraced = q.unseen(x, x.watch)
+		g.Untraced = unseen(x, x.watch)
 		if g.Untraced == "" && x.shape != nil && x.shape.Order != nil && follows(x.watch) {
 			p.follow(q, x)
 		}

@@ -238,8 +238,6 @@ type Watch struct {
 	// Why it changed: "learning", "following", "unmatched" (arrivals did not fit), "two hits" (begins are needed),
 	// "budget", "speed" (the floor for service).
 	Why string `json:"why,omitempty"`
-	// Share is the part of the time that operators are to be seen for, as the budget has it; 0: not told.
-	Share float64 `json:"share,omitempty"`
 }
 
 // Loss is a span that was not fully seen.
