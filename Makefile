@@ -67,3 +67,11 @@ bench-analysis: ## measure what reading a recording of ten million events costs 
 .PHONY: install-deps
 install-deps: ## install what tests and generating need (root; apt)
 	@scripts/deps.sh ci
+
+.PHONY: web
+web: web/node_modules ## bundle the report's page (web/) into views/report/bundle: needs Node.js and npm
+	cd web && npx tsc --noEmit && node build.mjs
+
+web/node_modules: web/package-lock.json
+	cd web && npm ci --ignore-scripts --loglevel error
+	@touch $@

@@ -24,7 +24,7 @@ import (
 )
 
 // verbs are the program's commands, in the order of its help.
-var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, demoCommand, doctorCommand, overheadCommand}
+var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, reportCommand, serveCommand, demoCommand, doctorCommand, overheadCommand}
 
 func recordCommand() *cobra.Command {
 	opt := record.Options{}

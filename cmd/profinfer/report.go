@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/views/report"
+)
+
+func reportCommand() *cobra.Command {
+	var in []string
+	var out string
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Write a page for the browser: verdict, operator graph, timeline, statistics",
+		Long: `Report writes one self-contained HTML file that needs no network: what bounds the run, the operator graph coloured by what it costs, the
+timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side.`,
+		Example: `  profinfer report -o report.html
+  profinfer report -i q4_0.pinf -i q8_0.pinf -o compare.html`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			runs, err := loadRuns(in)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				out = strings.TrimSuffix(in[0], ".pinf") + ".html"
+			}
+			if err := writeTo(out, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
+				return err
+			}
+			if out != "-" {
+				fmt.Fprintln(os.Stderr, "profinfer: wrote", out)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
+	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: the first recording's name with .html)")
+	return c
+}
+
+func serveCommand() *cobra.Command {
+	var in []string
+	var listen string
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the page of report on loopback, for recordings too large for one file",
+		Example: `  profinfer serve
+  profinfer serve -i q4_0.pinf -i q8_0.pinf --listen 127.0.0.1:8080`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return doServe(ctx, in, listen)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
+	f.StringVar(&listen, "listen", "127.0.0.1:7070", "address and port; port 0 takes a free one")
+	return c
+}
+
+// loadRuns reads recordings for the page.
+func loadRuns(in []string) ([]*report.Run, error) {
+	var runs []*report.Run
+	for _, name := range in {
+		r, err := trace.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		var torn string
+		run, err := report.Load(name, func(s profile.Sink) (*profile.Header, error) {
+			h, err := profile.Replay(r, s)
+			if h != nil {
+				torn = h.Torn
+			}
+			return h, err
+		})
+		r.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if torn != "" {
+			fmt.Fprintln(os.Stderr, "profinfer: warning:", name+":", torn)
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+func doServe(ctx context.Context, in []string, listen string) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return usage("--listen is an address and a port, such as 127.0.0.1:7070: %v", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage("--listen takes an address of this machine's loopback (127.0.0.1, ::1, localhost): a recording tells names and command lines. From elsewhere: ssh -L 7070:127.0.0.1:7070 HOST")
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w; another port: --listen 127.0.0.1:0", listen, err)
+	}
+	defer l.Close()
+	runs, err := loadRuns(in)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: report.Local(report.Handler("profinfer "+version(), runs)), ReadHeaderTimeout: 10 * time.Second}
+	fmt.Printf("http://%s/\n", l.Addr())
+	fmt.Fprintln(os.Stderr, "profinfer: serving until interrupted")
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case <-ctx.Done():
+		end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		return srv.Shutdown(end)
+	case err := <-done:
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return err
+	}
+}

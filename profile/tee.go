@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import "github.com/profinfer/profinfer/trace"
+
+// Tee returns a sink that hands everything to each of the sinks, in their order. The first error ends
+// it. Sinks share what they get and must not change it.
+func Tee(sinks ...Sink) Sink { return tee(sinks) }
+
+type tee []Sink
+
+func (t tee) Op(o *Op) error             { return each(t, func(s Sink) error { return s.Op(o) }) }
+func (t tee) Graph(g *Graph) error       { return each(t, func(s Sink) error { return s.Graph(g) }) }
+func (t tee) Step(st *Step) error        { return each(t, func(s Sink) error { return s.Step(st) }) }
+func (t tee) Sched(e *trace.Sched) error { return each(t, func(s Sink) error { return s.Sched(e) }) }
+
+func each(t tee, f func(Sink) error) error {
+	for _, s := range t {
+		if err := f(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,1 @@
+"use strict";(()=>{var o={ping:n=>({result:n})};self.onmessage=async n=>{let{id:s,kind:a,arg:t}=n.data;try{let e=o[a],r=await e(t);postMessage({id:s,result:r.result},{transfer:r.transfer??[]})}catch(e){postMessage({id:s,error:String(e?.message??e)})}};})();

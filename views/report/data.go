@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report draws runs as a page for a browser: one self-contained file, or served on loopback
+// where the runs are too large for one. The page is made in web/ (TypeScript) and embedded here;
+// this package gives it its data.
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// Schema is the version of the page's data. The page and its data come from one build, so it tells
+// only a saved file's age.
+const Schema = 1
+
+// Run is one recording, ready for the page: sections of data, each gzipped by itself, so that the page
+// unpacks only what is looked at.
+type Run struct {
+	Label    string
+	File     string
+	names    []string // in order of writing
+	sections map[string][]byte
+}
+
+// Replay feeds a run to a sink, as [profile.Replay] of a reader does.
+type Replay func(profile.Sink) (*profile.Header, error)
+
+// groupings are the statistics that the page shows, each as `stat --json --by` gives it.
+var groupings = []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByThread}
+
+// Load computes all that the page shows of one recording. file is its name, for the reader.
+func Load(file string, replay Replay) (*Run, error) {
+	var sinks []profile.Sink
+	stats := make([]*profile.StatBuilder, len(groupings))
+	for i, by := range groupings {
+		stats[i] = profile.NewStat(profile.StatOptions{By: by})
+		sinks = append(sinks, stats[i])
+	}
+	h, err := replay(profile.Tee(sinks...))
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{File: filepath.Base(file), sections: map[string][]byte{}}
+	all := map[profile.By]*profile.Stat{}
+	for i, by := range groupings {
+		all[by] = stats[i].Finish(h)
+	}
+	r.Label = label(all[profile.ByWeight])
+	if err := r.addJSON("stat", all); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// label names a run by what sets runs apart: model, type of weights, threads.
+func label(s *profile.Stat) string {
+	text := ""
+	for _, m := range s.Models {
+		if text != "" {
+			text += " + "
+		}
+		text += m.Family
+		if len(m.Types) > 0 {
+			text += " " + m.Types[0].Type
+		}
+	}
+	if len(s.Run.Processes) > 0 && s.Run.Processes[0].Threads > 0 {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d threads", s.Run.Processes[0].Threads)
+	}
+	return text
+}
+
+// addJSON adds a section of JSON.
+func (r *Run) addJSON(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("report section %s: %w", name, err)
+	}
+	return r.add(name, b)
+}
+
+// add adds a section.
+func (r *Run) add(name string, data []byte) error {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := z.Write(data); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	if _, ok := r.sections[name]; !ok {
+		r.names = append(r.names, name)
+	}
+	r.sections[name] = b.Bytes()
+	return nil
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+//go:embed bundle/app.js bundle/worker.js bundle/app.css
+var bundle embed.FS
+
+func asset(name string) string {
+	b, err := bundle.ReadFile("bundle/" + name)
+	if err != nil {
+		panic(err) // embedded at build time
+	}
+	return string(b)
+}
+
+// index is what the page reads first.
+type index struct {
+	Schema int        `json:"schema_version"`
+	Tool   string     `json:"tool"`
+	Served bool       `json:"served"` // sections are fetched from data/RUN/NAME, else they stand in the page
+	Runs   []indexRun `json:"runs"`
+}
+
+type indexRun struct {
+	Label    string         `json:"label"`
+	File     string         `json:"file"`
+	Sections map[string]int `json:"sections"` // gzipped size in bytes by name
+}
+
+func newIndex(tool string, runs []*Run, served bool) index {
+	x := index{Schema: Schema, Tool: tool, Served: served}
+	for _, r := range runs {
+		ir := indexRun{Label: r.Label, File: r.File, Sections: map[string]int{}}
+		for n, b := range r.sections {
+			ir.Sections[n] = len(b)
+		}
+		x.Runs = append(x.Runs, ir)
+	}
+	return x
+}
+
+// hash is the source expression that lets an inline script or style in.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// policy is the page's Content-Security-Policy: its own code and nothing else, and no request to anywhere
+// (served: to nowhere but the server it came from). A name that became markup could run nothing.
+func policy(app, css string, served bool) string {
+	connect := "'none'"
+	if served {
+		connect = "'self'"
+	}
+	return "default-src 'none'; script-src " + hash(app) + "; style-src " + hash(css) +
+		"; worker-src blob:; img-src data: blob:; connect-src " + connect + "; base-uri 'none'; form-action 'none'"
+}
+
+// Write writes the page with everything in it. tool names what made it ("profinfer 0.4").
+func Write(w io.Writer, tool string, runs []*Run) error {
+	return write(w, tool, runs, false)
+}
+
+func write(w io.Writer, tool string, runs []*Run, served bool) error {
+	app, css, worker := asset("app.js"), asset("app.css"), asset("worker.js")
+	idx, err := json.Marshal(newIndex(tool, runs, served)) // escapes <, > and &
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(w, 1<<16)
+	fmt.Fprintf(b, `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="%s">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>%s</title>
+<style>%s</style>
+</head>
+<body>
+<div id="app"></div>
+<noscript>This page draws its views with JavaScript, all of which is inside this file. It is switched off here.</noscript>
+<script type="application/json" id="index">%s</script>
+<script type="text/plain" id="worker">%s</script>
+`, html.EscapeString(policy(app, css, served)), html.EscapeString(title(runs)), css, idx, worker)
+	if !served {
+		for i, r := range runs {
+			for _, n := range r.names {
+				fmt.Fprintf(b, `<script type="text/plain" id="s/%d/%s">`, i, html.EscapeString(n))
+				e := base64.NewEncoder(base64.StdEncoding, b)
+				if _, err := e.Write(r.sections[n]); err != nil {
+					return err
+				}
+				if err := e.Close(); err != nil {
+					return err
+				}
+				b.WriteString("</script>\n")
+			}
+		}
+	}
+	fmt.Fprintf(b, "<script>%s</script>\n</body>\n</html>\n", app)
+	return b.Flush()
+}
+
+func title(runs []*Run) string {
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.File)
+	}
+	return strings.Join(names, " · ") + " · profinfer"
+}
+
+// Handler serves the page at / and its data below /data/.
+func Handler(tool string, runs []*Run) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		secure(w)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = write(w, tool, runs, true) // the reader went away: nobody to tell
+	})
+	mux.HandleFunc("GET /data/{run}/{name...}", func(w http.ResponseWriter, r *http.Request) {
+		secure(w)
+		n, err := strconv.Atoi(r.PathValue("run"))
+		if err != nil || n < 0 || n >= len(runs) {
+			http.NotFound(w, r)
+			return
+		}
+		b, ok := runs[n].sections[path.Clean(r.PathValue("name"))]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/gzip")
+		w.Header().Set("Cache-Control", "no-store") // another trace may be served here tomorrow
+		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+		_, _ = w.Write(b)
+	})
+	return mux
+}
+
+func secure(w http.ResponseWriter) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// Local lets only requests through that name this machine's loopback as their host: a page of another
+// site whose name was made to point here (DNS rebinding) could read the recording else.
+func Local(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip := net.ParseIP(strings.Trim(host, "[]"))
+		if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "only this machine's own loopback is served", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The page's entry: unpacks what the first view needs and draws the shell.
+import { render } from 'preact'
+import './style.css'
+import { openReport } from './load'
+import { Shell } from './shell'
+
+const root = document.getElementById('app')!
+openReport().then(
+  (report) => render(<Shell report={report} />, root),
+  (e) => render(<p class="fatal">This page cannot be shown: {String(e?.message ?? e)}</p>, root),
+)
