@@ -24,14 +24,26 @@ func Hold(tid int) (release func(), err error) {
 	stopped := make(chan error, 1)
 	done := make(chan struct{})
 	ended := make(chan struct{})
-	go func() {
+	// The tracer is a thread. It is not given back: should the thread not be detached below, the kernel
+	// does it at the tracer's end.
+	trace := func() {
 		defer close(ended)
-		// The tracer is a thread. It is not given back: should the thread not be detached below, the
-		// kernel does it at the tracer's end.
 		runtime.LockOSThread()
 		stopped <- holdThread(tid)
 		<-done
 		detach(tid)
+	}
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			trace()
+			return
+		}
+		// The process's first thread never ends, so what it traces it would hold for ever. While
+		// it is kept busy here, another one does it.
+		go trace()
+		<-ended
+		runtime.UnlockOSThread()
 	}()
 	release = func() {
 		close(done)

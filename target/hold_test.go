@@ -3,7 +3,10 @@
 package target
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 )
@@ -39,6 +42,31 @@ func TestHold(t *testing.T) {
 	}
 	if _, err := Hold(1 << 22); err == nil {
 		t.Error("a thread that does not exist was held")
+	}
+}
+
+// The first thread of a process does not end with its goroutine: if it traced, a thread that did not stop
+// in time would be held for ever.
+func TestHoldNotByFirstThread(t *testing.T) {
+	c := exec.Command("sleep", "60")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	for range 200 {
+		release, err := Hold(c.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Process.Pid))
+		release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(b), fmt.Sprintf("\nTracerPid:\t%d\n", os.Getpid())) {
+			t.Fatal("the first thread traces")
+		}
 	}
 }
 
