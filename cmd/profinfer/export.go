@@ -17,30 +17,33 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/perfetto"
+	"github.com/profinfer/profinfer/views/pprof"
 	"github.com/profinfer/profinfer/views/tables"
 )
 
 func exportCommand() *cobra.Command {
 	var in, out, format, table string
 	c := &cobra.Command{
-		Use:   "export (--format perfetto | --table NAME --format ndjson|csv|parquet)",
-		Short: "Write a recording for other programs: Perfetto, or tables",
-		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as it is), or
-one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
+		Use:   "export (--format perfetto|pprof | --table NAME --format ndjson|csv|parquet)",
+		Short: "Write a recording for other programs: Perfetto, pprof, or tables",
+		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as it is), as a
+profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
 Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.`,
 		Example: `  profinfer export --format perfetto
+  profinfer export --format pprof && go tool pprof -http : run.pb.gz
   profinfer export --table ops --format parquet -o ops.parquet
   profinfer export --table steps --format csv | head`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			_, whole := wholeFormats[format]
 			switch {
 			case format == "":
-				return usage("say what to write: --format perfetto, or --table NAME --format %s", strings.Join(tables.Formats(), "|"))
-			case format == "perfetto" && table != "":
-				return usage("a table is written as %s; Perfetto takes the whole recording", strings.Join(tables.Formats(), ", "))
-			case format == "perfetto":
+				return usage("say what to write: --format perfetto or pprof, or --table NAME --format %s", strings.Join(tables.Formats(), "|"))
+			case whole && table != "":
+				return usage("a table is written as %s; %s takes the whole recording", strings.Join(tables.Formats(), ", "), format)
+			case whole:
 			case !slices.Contains(tables.Formats(), format):
-				return usage("there is no format %q: perfetto, or for a table %s", format, strings.Join(tables.Formats(), ", "))
+				return usage("there is no format %q: perfetto, pprof, or for a table %s", format, strings.Join(tables.Formats(), ", "))
 			case table == "":
 				return usage("--format %s writes a table: --table %s", format, strings.Join(tables.Names(), "|"))
 			case !slices.Contains(tables.Names(), table):
@@ -51,10 +54,21 @@ Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is e
 	}
 	f := c.Flags()
 	f.StringVarP(&in, "input", "i", defaultTrace, "recording to read")
-	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: for perfetto the recording's name with .pftrace.gz, else standard output)")
-	f.StringVar(&format, "format", "", "perfetto, ndjson, csv or parquet")
+	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: for perfetto and pprof the recording's name with .pftrace.gz or .pb.gz, else standard output)")
+	f.StringVar(&format, "format", "", "perfetto, pprof, ndjson, csv or parquet")
 	f.StringVar(&table, "table", "", "table to write")
 	return c
+}
+
+// wholeFormat is a format that takes a recording as a whole.
+type wholeFormat struct {
+	suffix string // of the file that is written where none is named
+	write  func(io.Writer, func(profile.Sink) (*profile.Header, error)) error
+}
+
+var wholeFormats = map[string]wholeFormat{
+	"perfetto": {".pftrace.gz", perfetto.Export},
+	"pprof":    {".pb.gz", pprof.Export},
 }
 
 func doExport(in, out, format, table string) error {
@@ -63,17 +77,18 @@ func doExport(in, out, format, table string) error {
 		return err
 	}
 	defer r.Close()
-	if out == "" && format == "perfetto" {
-		out = strings.TrimSuffix(in, ".pinf") + ".pftrace.gz"
+	whole, isWhole := wholeFormats[format]
+	if out == "" && isWhole {
+		out = strings.TrimSuffix(in, ".pinf") + whole.suffix
 	}
-	binary := format == "perfetto" || format == "parquet"
+	binary := isWhole || format == "parquet"
 	if (out == "" || out == "-") && binary && term.IsTerminal(int(os.Stdout.Fd())) {
 		return usage("%s is binary: name a file with -o", format)
 	}
 	var h *profile.Header
 	err = writeTo(out, func(w io.Writer) error {
-		if format == "perfetto" {
-			return perfetto.Export(w, func(s profile.Sink) (*profile.Header, error) {
+		if isWhole {
+			return whole.write(w, func(s profile.Sink) (*profile.Header, error) {
 				h, err = profile.Replay(r, s)
 				return h, err
 			})

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pprof draws a run as a profile for `go tool pprof` and what else reads its format: flame graphs
+// whose frames are model, phase, layer, block and operator.
+//
+// The time of all frames below a phase is the time in its steps whose operators were recorded, to the
+// nanosecond: every moment counts once. An operator's time is that in which no operator that ended before
+// it ran, without what the probes took; the probes' estimate, the graphs of backends whose operators
+// cannot be seen, and what is left of the steps have frames of their own. Steps that were not wholly seen
+// are left out, as in statistics, unless a phase has no others.
+package pprof
+
+import (
+	"io"
+	"slices"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+const (
+	// maxPending bounds the operators and graphs kept of steps under way.
+	maxPending = 1 << 18
+	// maxStacks bounds the stacks. Operators beyond share one frame in their phase.
+	maxStacks = 1 << 16
+	// maxGroups bounds the phases, processes and models that are told apart.
+	maxGroups = 256
+)
+
+// Export writes a run, gzipped, as replay feeds it. replay is [profile.Replay] of a reader. Memory is
+// bounded: it grows with the stacks, not with the length of the run. An error is replay's or w's.
+func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
+	return export(w, newExporter(), replay)
+}
+
+func export(w io.Writer, e *exporter, replay func(profile.Sink) (*profile.Header, error)) error {
+	stat := profile.NewStat(profile.StatOptions{By: profile.ByBlock}) // counts what was lost
+	h, err := replay(profile.Tee(e, stat))
+	if err != nil {
+		return err
+	}
+	return e.profile(h, stat.Finish(h)).Write(w)
+}
+
+// stack is what an operator's frames below its phase say.
+type stack struct {
+	layer int // -1: none
+	block profile.Block
+	name  string // of the operator's row in statistics
+	op    string
+	typ   string // of the weight; empty if there is none
+}
+
+// values are one stack's, in the order of sampleTypes.
+type values struct {
+	time, busy, wait, off, calls, bytes, flops int64
+}
+
+func (v *values) list() []int64 {
+	return []int64{v.time, v.busy, v.wait, v.off, v.calls, v.bytes, v.flops}
+}
+
+func (v *values) add(o *values) {
+	v.time += o.time
+	v.busy += o.busy
+	v.wait += o.wait
+	v.off += o.off
+	v.calls += o.calls
+	v.bytes += o.bytes
+	v.flops += o.flops
+}
+
+// call is an operator of a step under way. Its time is its duration yet.
+type call struct {
+	stack *stack
+	start int64
+	probe int64
+	v     values
+}
+
+// graph is an execution of which no operator was seen.
+type graph struct {
+	backend  string
+	cpu      bool
+	from, to int64
+}
+
+type pending struct {
+	calls  []call
+	graphs []graph
+}
+
+// key is what sums are kept apart by.
+type key struct {
+	phase   profile.Phase
+	pid     int32
+	model   profile.ModelRef
+	partial bool
+	outside bool
+}
+
+// group sums up steps.
+type group struct {
+	number                     int // in the order they came
+	steps, untraced, traced    int64
+	dur, tracedDur             int64
+	ops                        map[*stack]*values
+	graphs                     map[string]*values // by backend
+	probe                      int64
+	restOps, restGraphs, alone int64 // time besides operators, besides graphs, in steps without either
+}
+
+// exporter is a profile.Sink.
+type exporter struct {
+	derive  profile.Deriver
+	models  profile.ModelFinder
+	stacks  map[stack]*stack
+	known   map[opKey]*stack
+	pending map[int64]*pending // by number of the step
+	kept    int
+	spare   *pending
+	groups  map[key]*group
+	sums    int // entries of all groups
+	cover   coverage
+
+	limits struct{ pending, stacks, groups int }
+	// Operators left out as their steps' ends did not come, and those whose bytes or flops are not known
+	// or at most known.
+	dropped, noBytes, noFlops, atMost int64
+}
+
+type opKey struct {
+	d  *profile.Derived
+	op string
+}
+
+func newExporter() *exporter {
+	e := &exporter{stacks: map[stack]*stack{}, known: map[opKey]*stack{}, pending: map[int64]*pending{}, groups: map[key]*group{}}
+	e.limits.pending, e.limits.stacks, e.limits.groups = maxPending, maxStacks, maxGroups
+	return e
+}
+
+// others stands for operators beyond the limit of stacks.
+var others = &stack{}
+
+// stackOf returns the stack of an operator; the same one for the same frames.
+func (e *exporter) stackOf(d *profile.Derived, op string) *stack {
+	k := opKey{d, op}
+	if s := e.known[k]; s != nil {
+		return s
+	}
+	v := stack{layer: -1, block: d.Block, op: op}
+	if d.Layer != nil {
+		v.layer = *d.Layer
+	}
+	v.name, v.typ = profile.RowName(d, op)
+	s := e.stacks[v]
+	if s == nil {
+		if len(e.stacks) >= e.limits.stacks {
+			return others
+		}
+		s = &v
+		e.stacks[v] = s
+	}
+	e.known[k] = s
+	return s
+}
+
+// Op takes an operator.
+func (e *exporter) Op(o *profile.Op) error {
+	e.models.Op(o)
+	d := e.derive.Derive(o)
+	c := call{stack: e.stackOf(d, o.Op), start: o.Start, probe: o.Probe,
+		v: values{time: o.Dur, busy: o.Busy, wait: o.Wait, off: o.OffCPU, calls: 1}}
+	if d.Bytes != nil {
+		c.v.bytes = *d.Bytes
+	} else {
+		e.noBytes++
+	}
+	if d.BytesAtMost {
+		e.atMost++
+	}
+	if d.Flops != nil {
+		c.v.flops = *d.Flops
+	} else {
+		e.noFlops++
+	}
+	if o.Step == nil {
+		pid := int32(0)
+		if o.Graph != nil {
+			pid = o.Graph.PID
+		}
+		g := e.group(key{pid: pid, outside: true})
+		// Nothing holds them together: each has its own time.
+		probe := min(c.probe, c.v.time)
+		c.v.time -= probe
+		g.probe += probe
+		e.add(g, &c)
+		return nil
+	}
+	p := e.of(o.Step.ID)
+	p.calls = append(p.calls, c)
+	return nil
+}
+
+// of returns what is kept of a step under way, to add one more to it.
+func (e *exporter) of(step int64) *pending {
+	if e.kept >= e.limits.pending { // of steps that never ended, or of one without measure
+		for _, p := range e.pending {
+			e.dropped += int64(len(p.calls))
+		}
+		clear(e.pending)
+		e.kept = 0
+	}
+	e.kept++
+	p := e.pending[step]
+	if p == nil {
+		if p, e.spare = e.spare, nil; p == nil {
+			p = &pending{}
+		}
+		e.pending[step] = p
+	}
+	return p
+}
+
+// Graph takes a graph that has ended.
+func (e *exporter) Graph(g *profile.Graph) error {
+	e.models.Graph(g)
+	if g.Step == 0 || g.Ops > 0 {
+		return nil
+	}
+	p := e.of(g.Step)
+	p.graphs = append(p.graphs, graph{g.Backend, g.Backend == "" || g.Backend == "CPU", g.Start, g.Start + g.Dur})
+	return nil
+}
+
+// Sched takes a scheduling event.
+func (e *exporter) Sched(*trace.Sched) error { return nil }
+
+// Step takes a step that has ended: its time is shared out.
+func (e *exporter) Step(s *profile.Step) error {
+	p := e.pending[s.ID]
+	delete(e.pending, s.ID)
+	g := e.group(key{phase: s.Phase, pid: s.PID, model: e.models.Of(s), partial: s.Incomplete != ""})
+	g.steps++
+	g.dur += s.Dur
+	if s.Untraced != "" {
+		g.untraced++ // of a part of its operators nothing is known
+	} else {
+		g.traced++
+		g.tracedDur += s.Dur
+		e.fold(g, s, p)
+	}
+	if p != nil {
+		e.kept -= len(p.calls) + len(p.graphs)
+		clear(p.calls)
+		p.calls, p.graphs = p.calls[:0], p.graphs[:0]
+		e.spare = p
+	}
+	return nil
+}
+
+// fold shares out the time of a step.
+func (e *exporter) fold(g *group, s *profile.Step, p *pending) {
+	if p == nil {
+		g.alone += s.Dur
+		return
+	}
+	e.cover.reset(s.Start, s.Start+s.Dur)
+	for i := range p.calls {
+		c := &p.calls[i]
+		c.v.time = e.cover.add(c.start, c.start+c.v.time)
+		probe := min(c.probe, c.v.time)
+		c.v.time -= probe
+		g.probe += probe
+		e.add(g, c)
+	}
+	// Graphs on a CPU are where its operators are; they stand for themselves where no operator was recorded.
+	// A graph that holds others ends after them.
+	seen := false
+	for i := range p.graphs {
+		x := &p.graphs[i]
+		if x.cpu && len(p.calls) > 0 {
+			continue
+		}
+		seen = true
+		name := x.backend
+		if len(g.graphs) >= e.limits.groups && g.graphs[name] == nil {
+			name = ""
+		}
+		v := g.graphs[name]
+		if v == nil {
+			if g.graphs == nil {
+				g.graphs = map[string]*values{}
+			}
+			v = &values{}
+			g.graphs[name] = v
+		}
+		v.time += e.cover.add(x.from, x.to)
+		v.calls++
+	}
+	rest := max(0, s.Dur-e.cover.sum)
+	switch {
+	case len(p.calls) > 0:
+		g.restOps += rest
+	case seen:
+		g.restGraphs += rest
+	default:
+		g.alone += rest
+	}
+}
+
+// add adds a call to its stack's sums.
+func (e *exporter) add(g *group, c *call) {
+	v := g.ops[c.stack]
+	if v == nil {
+		if g.ops == nil {
+			g.ops = map[*stack]*values{}
+		}
+		if e.sums >= e.limits.stacks && c.stack != others {
+			c.stack = others
+			e.add(g, c)
+			return
+		}
+		v = &values{}
+		g.ops[c.stack] = v
+		e.sums++
+	}
+	v.add(&c.v)
+}
+
+func (e *exporter) group(k key) *group {
+	g := e.groups[k]
+	if g == nil {
+		if len(e.groups) >= e.limits.groups {
+			k.pid, k.model = 0, profile.ModelRef{}
+			if g = e.groups[k]; g != nil {
+				return g
+			}
+		}
+		g = &group{number: len(e.groups)}
+		e.groups[k] = g
+	}
+	return g
+}
+
+// merge adds the steps of another context.
+func (g *group) merge(o *group) {
+	g.steps += o.steps
+	g.untraced += o.untraced
+	g.traced += o.traced
+	g.dur += o.dur
+	g.tracedDur += o.tracedDur
+	g.probe += o.probe
+	g.restOps += o.restOps
+	g.restGraphs += o.restGraphs
+	g.alone += o.alone
+	for s, v := range o.ops {
+		if g.ops == nil {
+			g.ops = map[*stack]*values{}
+		}
+		if g.ops[s] == nil {
+			g.ops[s] = &values{}
+		}
+		g.ops[s].add(v)
+	}
+	for name, v := range o.graphs {
+		if g.graphs == nil {
+			g.graphs = map[string]*values{}
+		}
+		if g.graphs[name] == nil {
+			g.graphs[name] = &values{}
+		}
+		g.graphs[name].add(v)
+	}
+}
+
+// coverage is the time of one step that is accounted for.
+type coverage struct {
+	from, to int64
+	spans    []span // apart from each other, in order
+	sum      int64
+}
+
+type span struct{ from, to int64 }
+
+func (c *coverage) reset(from, to int64) {
+	c.from, c.to, c.spans, c.sum = from, to, c.spans[:0], 0
+}
+
+// add accounts for a span, and returns how much of it was not yet.
+func (c *coverage) add(from, to int64) int64 {
+	from, to = max(from, c.from), min(to, c.to)
+	if to <= from {
+		return 0
+	}
+	// Operators come in the order of their ends, so mostly at the end of the list.
+	i := len(c.spans)
+	if i > 0 && c.spans[i-1].to >= from {
+		i, _ = slices.BinarySearchFunc(c.spans, from, func(s span, from int64) int {
+			if s.to < from {
+				return -1
+			}
+			return 1
+		})
+	}
+	fresh, all, j := to-from, span{from, to}, i
+	for ; j < len(c.spans) && c.spans[j].from <= to; j++ {
+		s := c.spans[j]
+		fresh -= max(0, min(s.to, to)-max(s.from, from))
+		all.from, all.to = min(all.from, s.from), max(all.to, s.to)
+	}
+	c.spans = slices.Replace(c.spans, i, j, all)
+	c.sum += fresh
+	return fresh
+}
