@@ -41,6 +41,7 @@ func TestStatuses(t *testing.T) {
 		{"a wrong grouping", []string{"stat", "--by", "colour"}, 2, "colour"},
 		{"no format", []string{"export"}, 2, "--format"},
 		{"an unknown table", []string{"export", "--format", "csv", "--table", "chairs"}, 2, "chairs"},
+		{"a table for pprof", []string{"export", "--format", "pprof", "--table", "ops"}, 2, "pprof takes the whole recording"},
 		{"no ggml in the command", []string{"record", "-o", out, "--", "sleep", "0.1"}, 4, "sleep"},
 		{"no ggml in children", []string{"record", "-o", out, "--", "sh", "-c", "sleep 0.1; exit 7"}, 4, "status 7"},
 		{"no ggml in a process", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid())}, 4, "ggml_op_name"},

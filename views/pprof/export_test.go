@@ -263,6 +263,11 @@ func TestModels(t *testing.T) {
 		return []string{"llama 2 layers 64 wide q4_0", "llama 1 layers 64 wide q4_0"}[*f.Model]
 	})
 
+	m = feed(t, newExporter(), player(nil, nil, draft, run)) // the larger one is the first
+	m.agrees(1, func(f *model.PhaseStat) string {
+		return []string{"llama 2 layers 64 wide q4_0", "llama 1 layers 64 wide q4_0"}[*f.Model]
+	})
+
 	twin := run
 	twin.Model.Base, twin.Ctx = 0x900000, 0xdef
 	m = feed(t, newExporter(), player(nil, nil, run, twin))
@@ -412,6 +417,13 @@ func TestLevels(t *testing.T) {
 		t.Errorf("samples are %v", m.Sample)
 	}
 
+	other := step // two processes of whose models nothing is known
+	other.PID, other.Decode = 5000, 3
+	m = feed(t, newExporter(), player(nil, nil, step, other))
+	if a, b := m.sum("calls", 0, "llama-bench [4242]", 1, "decode"), m.sum("calls", 0, "llama-bench [5000]", 1, "decode"); a != 40 || b != 3 {
+		t.Errorf("%d and %d graphs", a, b)
+	}
+
 	m = feed(t, newExporter(), func(model.Sink) (*model.Header, error) { return &model.Header{}, nil })
 	if len(m.Sample) != 0 || m.Mapping[0].File != "profinfer" {
 		t.Errorf("an empty run is %v", m.Profile)
@@ -456,7 +468,9 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	for _, s := range append(texts, m.Mapping[0].File) {
-		if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r) }) || len(s) > 1100 {
+		if strings.ContainsFunc(s, func(r rune) bool {
+			return r < ' ' || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r)
+		}) || len(s) > 1100 {
 			t.Errorf("%q is not clean", s)
 		}
 	}
@@ -470,7 +484,7 @@ func TestLimits(t *testing.T) {
 	e.limits.stacks = 10
 	m := feed(t, e, player(nil, nil, run))
 	want := m.stats[model.ByBlock].Phases[0].TracedDur + m.stats[model.ByBlock].Phases[1].TracedDur
-	if got := m.total(0); got != want || len(m.Sample) > 10+4 || m.sum("time", 0, "decode", 1, frameOthers) == 0 {
+	if got := m.total(0); got != want || len(m.Sample) > 10+4 || len(e.stacks) > 10 || m.sum("time", 0, "decode", 1, frameOthers) == 0 {
 		t.Errorf("%d stacks take %d, want %d", len(m.Sample), got, want)
 	}
 

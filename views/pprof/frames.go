@@ -140,7 +140,7 @@ func (e *exporter) shown() []*shown {
 func (e *exporter) profile(h *model.Header, stat *model.Stat) *profile.Profile {
 	list := e.shown()
 	d := &drawing{names: map[string]*profile.Location{}, p: &profile.Profile{SampleType: sampleTypes, DefaultSampleType: sampleTypes[0].Type,
-		// Without a file that has functions, pprof would look for one to find names in.
+		// All names are told: there is no file to find them in.
 		Mapping: []*profile.Mapping{{ID: 1, File: program(stat), HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true}}}}
 	if h.Last > h.First {
 		d.p.DurationNanos = h.Last - h.First
