@@ -37,6 +37,67 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// Published models' parameters, counted from their published tensors (safetensors' index says so).
+func TestParams(t *testing.T) {
+	for name, want := range map[string]struct{ params, tensors int64 }{
+		"llama-1b":     {1235814400 + 32, 16*9 + 3}, // 32: the frequency factors are a tensor here
+		"qwen2.5-1.5b": {1543714304, 28*12 + 2},
+		"gemma2-2b":    {2614341888, 26*11 + 2},
+	} {
+		s, err := Model(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Params(); err != nil || got != want.params {
+			t.Errorf("%s has %d parameters, want %d; %v", name, got, want.params, err)
+		}
+		f, err := s.file()
+		if err != nil || int64(len(f.Tensors)) != want.tensors {
+			t.Errorf("%s has %d tensors, want %d; %v", name, len(f.Tensors), want.tensors, err)
+		}
+	}
+	bad, _ := Model("llama-tiny")
+	bad.Layers = 0
+	if _, err := bad.Params(); err == nil {
+		t.Error("an impossible model has parameters")
+	}
+}
+
+// What sets the architectures' metadata apart.
+func TestMetadata(t *testing.T) {
+	for name, want := range map[string]map[string]any{
+		"llama-1b":     {"llama.rope.freq_base": float32(500000), "llama.attention.sliding_window": nil},
+		"qwen2.5-1.5b": {"qwen2.rope.freq_base": float32(1e6), "qwen2.attention.head_count_kv": uint32(2), "qwen2.attention.key_length": uint32(128)},
+		"gemma2-2b": {"gemma2.rope.freq_base": float32(10000), "gemma2.attention.sliding_window": uint32(4096), "gemma2.attention.key_length": uint32(256),
+			"gemma2.attn_logit_softcapping": float32(50), "gemma2.final_logit_softcapping": float32(30), "gemma2.feed_forward_length": uint32(9216)},
+	} {
+		s, _ := Model(name)
+		f, err := s.file()
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]any{}
+		for _, kv := range f.KV {
+			have[kv.Key] = kv.Value
+		}
+		for k, v := range want {
+			if have[k] != v {
+				t.Errorf("%s: %s is %v, want %v", name, k, have[k], v)
+			}
+		}
+		tensors := map[string][]uint64{}
+		for _, x := range f.Tensors {
+			tensors[x.Name] = x.Dims
+		}
+		if (tensors["blk.25.post_ffw_norm.weight"] != nil) != (s.Arch == "gemma2") || (tensors["blk.25.post_attention_norm.weight"] != nil) != (s.Arch == "gemma2") {
+			t.Errorf("%s: norms behind the blocks", name)
+		}
+		if (tensors["blk.1.attn_v.bias"] != nil) != (s.Arch == "qwen2") || tensors["output.weight"] != nil {
+			t.Errorf("%s: biases, or an output matrix of its own", name)
+		}
+	}
+}
+
 func TestImpossibleModels(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"layers":            func(s *Spec) { s.Layers = 0 },
@@ -44,6 +105,9 @@ func TestImpossibleModels(t *testing.T) {
 		"not known here":    func(s *Spec) { s.Arch = "gpt9" },
 		"has experts":       func(s *Spec) { s.Arch = "qwen3moe" },
 		"are impossible":    func(s *Spec) { s.Experts, s.Used, s.ExpertFF = 4, 5, 32 },
+		"gemma2 has one":    func(s *Spec) { s.Window = 8 },
+		"gemma2 is dense":   func(s *Spec) { s.Arch, s.Window, s.Tied, s.Experts, s.Used, s.ExpertFF = "gemma2", 8, true, 4, 2, 32 },
+		"token embedding":   func(s *Spec) { s.Arch, s.Window = "gemma2", 8 },
 		"qwen2 is dense":    func(s *Spec) { s.Arch, s.Experts, s.Used, s.ExpertFF = "qwen2", 4, 2, 32 },
 		"shared expert":     func(s *Spec) { s.Arch, s.Experts, s.Used, s.ExpertFF = "qwen2moe", 4, 2, 32 },
 		"of its own":        func(s *Spec) { s.Arch, s.Tied = "olmoe", true },

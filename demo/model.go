@@ -6,8 +6,10 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/profinfer/profinfer/demo/gguf"
@@ -17,7 +19,7 @@ import (
 type Spec struct {
 	Name   string
 	About  string // for a person choosing one
-	Arch   string // general.architecture: llama, qwen2, qwen2moe, qwen3moe, olmoe
+	Arch   string // general.architecture: llama, qwen2, qwen2moe, qwen3moe, olmoe, gemma2
 	Layers int
 	Embd   int // width of the residual stream
 	Heads  int
@@ -28,6 +30,8 @@ type Spec struct {
 	Tied   bool // the output matrix is the token embedding
 	// RopeFreqs adds LLaMA 3's table of frequency factors.
 	RopeFreqs bool
+	RopeBase  float32 // of the position encoding's frequencies; 0: 500000, LLaMA 3's
+	Window    int     // tokens that every second layer's attention sees (gemma2)
 
 	Experts  int // 0: dense
 	Used     int // experts that a token uses
@@ -60,8 +64,15 @@ func Models() []Spec {
 	moeTiny := Spec{Name: "moe-tiny", About: "mixture of experts like OLMoE, 16 experts of which 4 are used, for tests",
 		Arch: "olmoe", Layers: 3, Embd: 256, Heads: 4, KV: 4, Head: 64, Tokens: 512,
 		Experts: 16, Used: 4, ExpertFF: 128, Type: gguf.Q4_0, Context: 8192}
-	all := []Spec{large, small, moe, tiny, moeTiny}
-	for _, s := range []Spec{large, small, moe, tiny, moeTiny} {
+	// The numbers are those of the published config.json.
+	qwen := Spec{Name: "qwen2.5-1.5b", About: "the shape of Qwen2.5-1.5B",
+		Arch: "qwen2", Layers: 28, Embd: 1536, Heads: 12, KV: 2, Head: 128, FF: 8960, Tokens: 151936,
+		Tied: true, RopeBase: 1e6, Type: gguf.Q4_0, Context: 131072}
+	gemma := Spec{Name: "gemma2-2b", About: "the shape of Gemma 2 2B",
+		Arch: "gemma2", Layers: 26, Embd: 2304, Heads: 8, KV: 4, Head: 256, FF: 9216, Tokens: 256000,
+		Tied: true, RopeBase: 10000, Window: 4096, Type: gguf.Q4_0, Context: 8192}
+	all := []Spec{large, qwen, gemma, small, moe, tiny, moeTiny}
+	for _, s := range slices.Clone(all) {
 		all = append(all, s.WithVocabulary())
 	}
 	return all
@@ -89,6 +100,24 @@ func (s Spec) WithVocabulary() Spec {
 
 // FileName returns a name for the model's file, such as llama-1b-q4_0.gguf.
 func (s Spec) FileName() string { return fmt.Sprintf("%s-%v.gguf", s.Name, s.Type) }
+
+// Params returns the number of the model's parameters: the elements of its matrices and vectors. The
+// embedding counts once where it is the output matrix too.
+func (s Spec) Params() (int64, error) {
+	f, err := s.file()
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, t := range f.Tensors {
+		n := int64(1)
+		for _, d := range t.Dims {
+			n *= int64(d)
+		}
+		sum += n
+	}
+	return sum, nil
+}
 
 // Size returns the length of the model's file in bytes.
 func (s Spec) Size() (int64, error) {
@@ -138,11 +167,17 @@ func (s Spec) check() error {
 	if s.Arch == "olmoe" && s.KV != s.Heads {
 		return bad("olmoe has as many key and value heads as heads")
 	}
+	if (s.Arch == "gemma2") != (s.Window > 0) || s.Window > 1<<24 {
+		return bad("a window of %d tokens: gemma2 has one, the others have none", s.Window)
+	}
+	if s.Arch == "gemma2" && !s.Tied {
+		return bad("gemma2's output matrix is its token embedding")
+	}
 	switch s.Arch {
 	case "llama":
-	case "qwen2":
+	case "qwen2", "gemma2":
 		if s.Experts != 0 {
-			return bad("qwen2 is dense")
+			return bad("%s is dense", s.Arch)
 		}
 	case "qwen2moe", "qwen3moe", "olmoe":
 		if s.Experts == 0 {
@@ -152,7 +187,7 @@ func (s Spec) check() error {
 			return bad("a shared expert is qwen2moe's, which always has one")
 		}
 	default:
-		return bad("architecture %q is not known here: llama, qwen2, qwen2moe, qwen3moe, olmoe", s.Arch)
+		return bad("architecture %q is not known here: llama, qwen2, qwen2moe, qwen3moe, olmoe, gemma2", s.Arch)
 	}
 	return nil
 }
@@ -179,7 +214,7 @@ func (s Spec) file() (*gguf.File, error) {
 	num("attention.value_length", s.Head)
 	num("rope.dimension_count", s.Head)
 	num("vocab_size", s.Tokens)
-	kv(s.Arch+".rope.freq_base", float32(500000))
+	kv(s.Arch+".rope.freq_base", cmp.Or(s.RopeBase, 500000))
 	kv(s.Arch+".attention.layer_norm_rms_epsilon", float32(1e-5))
 	if s.Experts > 0 {
 		num("expert_count", s.Experts)
@@ -188,6 +223,11 @@ func (s Spec) file() (*gguf.File, error) {
 	}
 	if s.SharedFF > 0 {
 		num("expert_shared_feed_forward_length", s.SharedFF)
+	}
+	if s.Arch == "gemma2" { // scores and logits are capped: c*tanh(x/c)
+		num("attention.sliding_window", s.Window)
+		kv("gemma2.attn_logit_softcapping", float32(50))
+		kv("gemma2.final_logit_softcapping", float32(30))
 	}
 	f.KV = append(f.KV, s.vocabulary()...)
 
@@ -233,6 +273,9 @@ func (s Spec) file() (*gguf.File, error) {
 		case "olmoe": // norms of all heads together
 			vector(blk+"attn_q_norm.weight", 1, q)
 			vector(blk+"attn_k_norm.weight", 1, k)
+		case "gemma2": // what a block adds is normed again
+			vector(blk+"post_attention_norm.weight", 1, s.Embd)
+			vector(blk+"post_ffw_norm.weight", 1, s.Embd)
 		}
 		vector(blk+"ffn_norm.weight", 1, s.Embd)
 		if s.Experts == 0 {

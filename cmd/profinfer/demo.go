@@ -5,18 +5,22 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/profinfer/profinfer/demo"
+	"github.com/profinfer/profinfer/demo/gguf"
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
@@ -24,26 +28,39 @@ import (
 )
 
 func demoCommand() *cobra.Command {
-	var out, cache string
+	var out, cache, model, typ string
 	var threads int
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show profinfer at work: a real llama.cpp on models made for it",
 		Long: `Demo takes the llama.cpp of this machine, or fetches Debian's into a private folder, makes two models (one
 dense, one mixture of experts; their shapes are real, their weights random), records a benchmark of each,
-prints the statistics and writes the exports.`,
+prints the statistics, and writes the page of report and the exports.
+
+With --model it only writes the file of one model, for an engine of your own, and prints its path.`,
+		Example: `  sudo profinfer demo
+  profinfer demo --model list
+  profinfer demo --model gemma2-2b --type q8_0 -o models`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			if typ != "" && model == "" {
+				return usage("--type is the type of the weights of the model that --model names")
+			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if threads < 1 || threads > 1024 {
 				return usage("--threads is a number from 1 to 1024")
 			}
+			if model != "" {
+				return demoModel(ctx, out, model, typ)
+			}
 			return doDemo(ctx, out, cache, threads)
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&out, "output", "o", "demo", "folder for recordings and exports")
+	f.StringVarP(&out, "output", "o", "demo", "folder for recordings and exports, or for the file of --model")
+	f.StringVar(&model, "model", "", "only write the file of this model; list: tell which there are")
+	f.StringVar(&typ, "type", "", "type of its weights: f16, q8_0 or q4_0 (default q4_0)")
 	f.StringVar(&cache, "cache", "", "folder for the engine and the models (default: profinfer in the user's cache folder)")
 	f.IntVarP(&threads, "threads", "t", min(runtime.NumCPU(), 8), "threads of the engine")
 	return c
@@ -108,8 +125,13 @@ func doDemo(ctx context.Context, out, cache string, threads int) error {
 	say("Exports")
 	for _, trace := range recorded {
 		base := strings.TrimSuffix(trace, ".pinf")
-		if err := doExport(trace, base+".pftrace.gz", "perfetto", ""); err != nil {
+		if err := doReport([]string{trace}, base+".html"); err != nil {
 			return err
+		}
+		for _, format := range []string{"perfetto", "pprof"} {
+			if err := doExport(trace, base+wholeFormats[format].suffix, format, ""); err != nil {
+				return err
+			}
 		}
 		for _, table := range []string{"steps", "ops"} {
 			if err := doExport(trace, base+"-"+table+".parquet", "parquet", table); err != nil {
@@ -119,15 +141,94 @@ func doDemo(ctx context.Context, out, cache string, threads int) error {
 	}
 	fmt.Printf(`
 What next:
+  open %[2]s.html in a browser                 verdict, operator graph, timeline, plots
   bin/profinfer stat -i %[1]s --by op                 operators by type
   bin/profinfer stat -i %[1]s --by layer --phase decode
   bin/profinfer export -i %[1]s --table ops --format csv | head
-  open %[2]s in https://ui.perfetto.dev
+  open %[2]s.pftrace.gz in https://ui.perfetto.dev
+  go tool pprof -http : %[2]s.pb.gz            a flame graph of operators
   profinfer record -- llama-bench -m YOUR.gguf        your own model; then: profinfer stat
   profinfer record -p $(pidof llama-server) --duration 10s
   profinfer doctor                                    what this machine can do
-`, recorded[0], strings.TrimSuffix(recorded[0], ".pinf")+".pftrace.gz")
+`, recorded[0], strings.TrimSuffix(recorded[0], ".pinf"))
 	return nil
+}
+
+// demoTypes are the types of weights that --type takes: those in which engines mostly run models.
+var demoTypes = []gguf.Type{gguf.F16, gguf.Q8_0, gguf.Q4_0}
+
+// demoModel writes one model's file to folder out and prints its path.
+func demoModel(ctx context.Context, out, name, typ string) error {
+	if name == "list" {
+		return demoList(os.Stdout)
+	}
+	spec, err := demo.Model(name)
+	if err != nil {
+		var list strings.Builder
+		if err := demoList(&list); err != nil {
+			return err
+		}
+		return usage("there is no model %q. There are:\n%s", name, strings.TrimRight(list.String(), "\n"))
+	}
+	if typ != "" {
+		if spec.Type, err = gguf.ParseType(typ); err != nil || !slices.Contains(demoTypes, spec.Type) {
+			return usage("--type is one of f16, q8_0, q4_0")
+		}
+	}
+	bar := &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}
+	path, err := demo.Ensure(ctx, out, spec, bar.show)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	fmt.Println(path)
+	return nil
+}
+
+// big writes a number in thousands of millions, or in millions if it is smaller.
+func big(n int64, unit, small string) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%.0f %s", float64(n)/1e6, small)
+	}
+	return fmt.Sprintf("%.2f %s", float64(n)/1e9, unit)
+}
+
+// demoList writes a table of the models that there are.
+func demoList(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	name := func(s string) string { return fmt.Sprintf("%-12s", s) } // the one column that is read from its left
+	head := name("model") + "\tlayers\twidth\theads\tfeed-forward\tvocabulary\tparameters\t"
+	for _, typ := range demoTypes {
+		head += typ.String() + "\t"
+	}
+	fmt.Fprintln(t, head)
+	for _, s := range demo.Models() {
+		if s.Vocabulary {
+			continue // the same shape
+		}
+		params, err := s.Params()
+		if err != nil {
+			return err
+		}
+		ff := fmt.Sprint(s.FF)
+		if s.Experts > 0 {
+			ff = fmt.Sprintf("%d of %d x %d", s.Used, s.Experts, s.ExpertFF)
+		}
+		row := fmt.Sprintf("%s\t%d\t%d\t%d/%d of %d\t%s\t%d\t%s\t", name(s.Name), s.Layers, s.Embd, s.Heads, s.KV, s.Head, ff, s.Tokens, big(params, "B", "M"))
+		for _, s.Type = range demoTypes {
+			size, err := s.Size()
+			if err != nil {
+				return err
+			}
+			row += big(size, "GB", "MB") + "\t"
+		}
+		fmt.Fprintln(t, row)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "NAME-vocab is the same with a vocabulary, for programs that take text")
+	return err
 }
 
 func demoRun(ctx context.Context, trace string, command []string) error {

@@ -34,26 +34,30 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
   profinfer report -i q4_0.pinf -i q8_0.pinf -o compare.html`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			runs, err := loadRuns(in)
-			if err != nil {
-				return err
-			}
 			if out == "" {
 				out = strings.TrimSuffix(in[0], ".pinf") + ".html"
 			}
-			if err := writeTo(out, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
-				return err
-			}
-			if out != "-" {
-				fmt.Fprintln(os.Stderr, "profinfer: wrote", out)
-			}
-			return nil
+			return doReport(in, out)
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
 	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: the first recording's name with .html)")
 	return c
+}
+
+func doReport(in []string, out string) error {
+	runs, err := loadRuns(in)
+	if err != nil {
+		return err
+	}
+	if err := writeTo(out, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
+		return err
+	}
+	if out != "-" {
+		fmt.Fprintln(os.Stderr, "profinfer: wrote", out)
+	}
+	return nil
 }
 
 func serveCommand() *cobra.Command {

@@ -134,6 +134,19 @@ func TestHalf(t *testing.T) {
 	}
 }
 
+func TestParseType(t *testing.T) {
+	for typ := range layouts {
+		for _, name := range []string{typ.String(), strings.ToUpper(typ.String())} {
+			if got, err := ParseType(name); err != nil || got != typ {
+				t.Errorf("%s is %v, %v", name, got, err)
+			}
+		}
+	}
+	if _, err := ParseType("q9_9"); err == nil || !strings.Contains(err.Error(), "f16, f32, q4_0, q4_K, q6_K, q8_0") {
+		t.Errorf("an unknown type: %v", err)
+	}
+}
+
 // reader reads a header back.
 type reader struct {
 	t *testing.T

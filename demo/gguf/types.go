@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
 // Type is the format in which a tensor's elements are stored, numbered as in GGUF files.
@@ -72,6 +74,19 @@ func (t Type) String() string {
 		return l.name
 	}
 	return fmt.Sprintf("type %d", uint32(t))
+}
+
+// ParseType returns the type of that name, as String gives it, in letters of any case.
+func ParseType(name string) (Type, error) {
+	var names []string
+	for t, l := range layouts {
+		if strings.EqualFold(l.name, name) {
+			return t, nil
+		}
+		names = append(names, l.name)
+	}
+	slices.Sort(names)
+	return 0, fmt.Errorf("there is no type %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
 // BlockElements returns how many elements a block of the type holds, 0 for a type

@@ -73,7 +73,7 @@ func TestValues(t *testing.T) {
 		s.Type = typ
 		specs = append(specs, s)
 	}
-	for _, arch := range []string{"llama", "qwen2", "qwen2moe", "qwen3moe", "olmoe"} {
+	for _, arch := range []string{"llama", "qwen2", "qwen2moe", "qwen3moe", "olmoe", "gemma2"} {
 		s := base
 		s.Arch, s.Name = arch, arch
 		s.Tied = !strings.Contains(arch, "moe") || arch == "qwen3moe"
@@ -85,6 +85,8 @@ func TestValues(t *testing.T) {
 			s.SharedFF = 256
 		case "olmoe":
 			s.KV = s.Heads
+		case "gemma2":
+			s.Window = 128
 		}
 		specs = append(specs, s)
 	}
