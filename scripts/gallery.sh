@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Records everything that docs/gallery.md shows, from a user's commands, and takes the pictures: models of real
+# shapes, recordings, reports, docs/img/gallery-*.png.
+#
+#   sudo scripts/gallery.sh [--short] [--only RECORDING]... [--keep] [DIR]
+#
+# DIR (default: gallery) holds the recordings and reports afterwards. --short makes short runs, to try the script.
+# --only records only that one (and makes its report); --keep takes the recordings that are there already.
+# Recording wants the machine for itself: another load is seen in the figures. Takes about five minutes, and 6.5 GB
+# for the models.
+#
+# Environment: PROFINFER, the program (bin/profinfer); THREADS, of the engine (all CPUs); ENGINE_ROOT, a folder to
+# chroot into with Debian's llama.cpp (default: this system's llama-bench, else what `profinfer demo` has fetched);
+# PICTURES, their folder (docs/img); PICTURES=none takes none.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() {
+  echo "gallery: $*" >&2
+  exit 1
+}
+
+short='' keep='' only=()
+while [ $# -gt 0 ]; do
+  case $1 in
+  --short) short=1 ;;
+  --keep) keep=1 ;;
+  --only) [ $# -gt 1 ] || die "--only wants the name of a recording"; only+=("$2"); shift ;;
+  -*) sed -n '/^#   sudo/s/^# *//p' "$0" >&2; exit 2 ;;
+  *) break ;;
+  esac
+  shift
+done
+[ $# -le 1 ] || die "one folder at most"
+dir=${1:-gallery}
+pictures=${PICTURES:-docs/img}
+profinfer=${PROFINFER:-bin/profinfer}
+threads=${THREADS:-$(nproc)}
+[ -x "$profinfer" ] || die "$profinfer is not there: make build, or name the program in PROFINFER"
+[ "$(id -u)" = 0 ] || die "recording needs root"
+mkdir -p "$dir"
+
+# The engine, as `profinfer demo` takes it.
+root=${ENGINE_ROOT:-}
+if [ -z "$root" ] && ! command -v llama-bench >/dev/null; then
+  root=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/profinfer/debian-sid
+  [ -e "$root/.complete" ] || die "there is no llama-bench here: install llama.cpp, or let profinfer demo fetch Debian's"
+fi
+if [ -n "$root" ]; then
+  bench=(chroot "$root" llama-bench)
+  models=$root/models
+  inside=/models
+else
+  bench=(llama-bench)
+  models=$dir/models
+  inside=$models
+fi
+
+wanted() {
+  [ ${#only[@]} = 0 ] && return 0
+  local o
+  for o in "${only[@]}"; do [ "$o" = "$1" ] && return 0; done
+  return 1
+}
+
+# n LONG SHORT is a number of tokens.
+n() { if [ -n "$short" ]; then echo "$2"; else echo "$1"; fi; }
+
+run() {
+  echo "\$ $*" >&2
+  "$@"
+}
+
+# record NAME MODEL TYPE ARGUMENTS... records llama-bench on a model, which is made if it is not there yet.
+record() {
+  local name=$1 model=$2 type=$3
+  shift 3
+  wanted "$name" || return 0
+  [ -z "$keep" ] || [ ! -s "$dir/$name.pinf" ] || return 0
+  run "$profinfer" demo --model "$model" --type "$type" -o "$models" >/dev/null
+  run "$profinfer" record -o "$dir/$name.pinf" -- "${bench[@]}" -m "$inside/$model-$type.gguf" -t "$threads" -r 1 "$@" >"$dir/$name.txt" ||
+    die "recording $name failed"
+}
+
+# report NAME RECORDING... makes a page of recordings that are there.
+report() {
+  local name=$1 r args=() any=
+  shift
+  for r in "$@"; do
+    [ -s "$dir/$r.pinf" ] || return 0
+    ! wanted "$r" || any=1
+    args+=(-i "$dir/$r.pinf")
+  done
+  [ -n "$any" ] || return 0
+  run "$profinfer" report "${args[@]}" -o "$dir/$name.html"
+}
+
+# A prompt, and a generation: operators, threads, bandwidth (figures 3, 4, 5, 6).
+record llama llama-1b q4_0 -p 128 -n "$(n 64 8)"
+# Attention as two other models have it (figure 4).
+record qwen qwen2.5-1.5b q4_0 -p 64 -n "$(n 16 4)"
+record gemma gemma2-2b q4_0 -p 64 -n "$(n 16 4)"
+# Another process takes one of the cores for two seconds (figure 8).
+if wanted interference && { [ -z "$keep" ] || [ ! -s "$dir/interference.pinf" ]; }; then
+  (
+    sleep 3 # the model is loaded, decode is under way
+    echo "\$ taskset -c 0 timeout 2 yes >/dev/null" >&2
+    taskset -c 0 timeout 2 yes >/dev/null || true # it ends it: not a failure
+  ) &
+  other=$!
+  record interference llama-1b q4_0 -p 0 -n "$(n 192 96)"
+  wait "$other"
+fi
+# A long generation: the KV cache grows (figure 9).
+record long llama-1b q4_0 -p 0 -n "$(n 1000 100)"
+# The same matrices in three types, products of many sizes (figure 10).
+record f16 llama-1b f16 -p 128 -n "$(n 16 4)"
+record q8_0 llama-1b q8_0 -p 128 -n "$(n 16 4)"
+record q4_0 llama-1b q4_0 -p 128 -n "$(n 16 4)"
+
+for r in llama qwen gemma interference long; do report "$r" "$r"; done
+report attention llama qwen
+report types f16 q8_0 q4_0
+
+if [ "$pictures" != none ]; then
+  command -v node >/dev/null || die "the pictures need Node.js; the reports are in $dir"
+  mkdir -p "$pictures"
+  run node web/test/gallery.mjs "$dir" "$pictures"
+fi
