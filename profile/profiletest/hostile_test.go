@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profiletest_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// counter counts what a replay hands over.
+type counter struct {
+	ops, spans, steps, graphs int
+	untraced, incomplete      int
+	nodes                     int
+	stat                      *profile.StatBuilder
+}
+
+func (c *counter) Op(o *profile.Op) error {
+	c.ops++
+	c.spans += len(o.Threads)
+	return c.stat.Op(o)
+}
+
+func (c *counter) Graph(g *profile.Graph) error {
+	c.graphs++
+	if g.Shape != nil {
+		c.nodes = max(c.nodes, g.Shape.NNodes)
+	}
+	return c.stat.Graph(g)
+}
+
+func (c *counter) Step(s *profile.Step) error {
+	c.steps++
+	if s.Untraced != "" {
+		c.untraced++
+	}
+	if s.Incomplete != "" {
+		c.incomplete++
+	}
+	return c.stat.Step(s)
+}
+
+func (c *counter) Sched(s *trace.Sched) error { return c.stat.Sched(s) }
+
+// Each trial is what it says it is.
+func TestTrials(t *testing.T) {
+	// 17 operators a layer and 3 at the model's ends, one of them fused of two nodes: 2*17+3.
+	const ops = 2*17 + 3
+	for _, trial := range profiletest.Trials() {
+		t.Run(trial.Name, func(t *testing.T) {
+			if trial.Large && testing.Short() {
+				t.Skip("large")
+			}
+			var b bytes.Buffer
+			if err := trial.Write(&b); err != nil {
+				t.Fatal(err)
+			}
+			r, err := trace.NewReader(bytes.NewReader(b.Bytes()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &counter{stat: profile.NewStat(profile.StatOptions{})}
+			h, err := profile.Replay(r, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := c.stat.Finish(h)
+			if (h.Torn != "") != (trial.Name == "torn") || len(h.Problems) > 0 != (trial.Name == "torn") {
+				t.Errorf("torn %q, problems %q", h.Torn, h.Problems)
+			}
+			steps, perStep := 25, ops
+			switch trial.Name {
+			case "empty", "no-events":
+				steps = 0
+			case "level-step", "level-graph", "no-definitions":
+				perStep = 0
+			case "one-step", "one-prefill":
+				steps = 1
+			case "threads-64":
+				steps = 7
+			case "names-only":
+				steps = 5
+			case "no-steps":
+				if c.steps != 0 || c.ops != 25*ops || s.Outside == nil {
+					t.Errorf("%d steps, %d operators, outside %v", c.steps, c.ops, s.Outside)
+				}
+				return
+			case "losses":
+				// three lost their operators, for five they were off
+				if c.steps != 25+3+5+24 || c.ops != (25+24)*ops || c.untraced != 5 || c.incomplete != 3 || s.Lost.Events != 412 {
+					t.Errorf("%d steps, %d operators, %d untraced, %d incomplete, %d events lost", c.steps, c.ops, c.untraced, c.incomplete, s.Lost.Events)
+				}
+				return
+			case "torn":
+				if c.steps == 0 || c.steps >= 8*24 || h.End != nil {
+					t.Errorf("%d steps, end %v", c.steps, h.End)
+				}
+				return
+			case "processes":
+				if len(h.Processes) != 2 || len(s.Models) != 3 || c.steps != 9*25 {
+					t.Errorf("%d processes, %d models, %d steps", len(h.Processes), len(s.Models), c.steps)
+				}
+				return
+			case "graph-10000", "graph-flat":
+				steps, perStep = 3, 430*17+3
+				if c.nodes < 10_000 {
+					t.Errorf("%d nodes", c.nodes)
+				}
+			case "spans-million":
+				steps, perStep = 461, 16*17+3
+				if c.spans < 1_000_000 {
+					t.Errorf("%d spans", c.spans)
+				}
+			}
+			if c.steps != steps || c.ops != steps*perStep {
+				t.Errorf("%d steps, %d operators, want %d and %d", c.steps, c.ops, steps, steps*perStep)
+			}
+			if trial.Name == "unknown-phase" && (len(s.Phases) != 1 || s.Phases[0].Phase != "unknown") {
+				t.Errorf("phases %+v", s.Phases)
+			}
+			if strings.HasPrefix(trial.Name, "names") {
+				seen := false
+				for _, r := range s.Phases[0].Rows {
+					seen = seen || strings.Contains(r.Key, "<")
+				}
+				if !seen {
+					t.Error("no row has a hostile name")
+				}
+			}
+		})
+	}
+}
