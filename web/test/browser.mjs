@@ -2,38 +2,72 @@
 
 // A Chromium for tests and pictures: the machine's own, or the one that PROFINFER_CHROMIUM names.
 import { existsSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { chromium } from 'playwright-core'
 
 /** The browser's path, undefined if there is none. */
 export const browserPath = [process.env.PROFINFER_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((p) => p && existsSync(p))
 
-export async function launch() {
+/** Starts the browser. proxy: all that it asks for beyond this machine goes there. */
+export async function launch(proxy) {
   if (!browserPath) throw new Error('no Chromium: apt-get install chromium, or name one in PROFINFER_CHROMIUM')
   // Root may not use Chromium's sandbox; what is opened here are pages of our own.
-  return chromium.launch({ executablePath: browserPath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  return chromium.launch({ executablePath: browserPath, args, ...(proxy && { proxy: { server: proxy } }) })
+}
+
+/** A proxy that answers nothing and keeps what it was asked for. */
+export async function listener() {
+  const asked = []
+  const server = createServer((req, res) => {
+    asked.push(`${req.method} ${req.url}`)
+    res.writeHead(502).end()
+  })
+  server.on('connect', (req, socket) => {
+    asked.push(`CONNECT ${req.url}`)
+    socket.end('HTTP/1.1 502 nothing here\r\n\r\n')
+  })
+  await new Promise((r) => server.listen(0, '127.0.0.1', r))
+  return { asked, url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() }
+}
+
+/** Runs in the page before its own code: tells what its policy refused, keeps what is drawn as text on canvases. */
+function watch() {
+  addEventListener('securitypolicyviolation', (e) => console.error(`policy: ${e.violatedDirective} refused ${e.blockedURI || e.sourceFile}`))
+  const drawn = (window.__drawn = new Set())
+  for (const name of ['fillText', 'strokeText']) {
+    const draw = CanvasRenderingContext2D.prototype[name]
+    CanvasRenderingContext2D.prototype[name] = function (text, ...more) {
+      if (drawn.size < 20000) drawn.add(String(text))
+      return draw.call(this, text, ...more)
+    }
+  }
 }
 
 /**
- * Opens a page and keeps what must not happen: errors in the console, exceptions, and requests to anywhere but the page itself
- * (a served page: its server).
+ * Opens a page and keeps what must not happen: errors in the console, exceptions, dialogs, new windows, and requests to anywhere
+ * but the page itself (a served page: its server).
  */
 export async function open(browser, url, { width = 1440, height = 900, dark = false, ...more } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', ...more })
+  await context.addInitScript(watch)
   const page = await context.newPage()
   const wrong = []
-  const origin = url.startsWith('file:') ? url.split('#')[0] : new URL(url).origin
+  const served = !url.startsWith('file:')
+  const own = served ? new URL(url).origin + '/' : url.split('#')[0]
   page.on('console', (m) => ['error', 'warning'].includes(m.type()) && wrong.push(`console ${m.type()}: ${m.text()}`))
   page.on('pageerror', (e) => wrong.push(`exception: ${e.message}`))
   page.on('request', (r) => {
     const u = r.url()
-    if (!u.startsWith(origin) && !u.startsWith('blob:') && !u.startsWith('data:')) wrong.push(`request: ${u}`)
+    if (!(served ? u.startsWith(own) : u.split('#')[0] === own) && !u.startsWith('blob:') && !u.startsWith('data:')) wrong.push(`request: ${u}`)
   })
   page.on('dialog', (d) => (wrong.push(`dialog: ${d.message()}`), d.dismiss()))
+  context.on('page', () => wrong.push('a window was opened'))
   await page.goto(url)
   return { page, context, wrong }
 }
 
 /** Waits until a view has drawn: it marks its root with data-ready. */
-export async function ready(page, view) {
-  await page.waitForSelector(`#view[data-view="${view}"] [data-ready]`, { timeout: 20000 })
+export async function ready(page, view, timeout = 20000) {
+  await page.waitForSelector(`#view[data-view="${view}"] [data-ready]`, { timeout, state: 'attached' })
 }
