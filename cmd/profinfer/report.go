@@ -37,6 +37,11 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 			if out == "" {
 				out = strings.TrimSuffix(in[0], ".pinf") + ".html"
 			}
+			for _, name := range in {
+				if sameFile(name, out) {
+					return usage("-o %s is the recording itself: name another file", out)
+				}
+			}
 			return doReport(in, out)
 		},
 	}
@@ -70,15 +75,22 @@ func serveCommand() *cobra.Command {
   profinfer serve -i q4_0.pinf -i q8_0.pinf --listen 127.0.0.1:8080`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return doServe(ctx, in, listen)
+			return doServe(in, listen)
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
 	f.StringVar(&listen, "listen", "127.0.0.1:7070", "address and port; port 0 takes a free one")
 	return c
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // loadRuns reads recordings for the page.
@@ -109,7 +121,7 @@ func loadRuns(in []string) ([]*report.Run, error) {
 	return runs, nil
 }
 
-func doServe(ctx context.Context, in []string, listen string) error {
+func doServe(in []string, listen string) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return usage("--listen is an address and a port, such as 127.0.0.1:7070: %v", err)
@@ -122,10 +134,16 @@ func doServe(ctx context.Context, in []string, listen string) error {
 		return fmt.Errorf("cannot listen on %s: %w; another port: --listen 127.0.0.1:0", listen, err)
 	}
 	defer l.Close()
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return fmt.Errorf("%s is no address of this machine's loopback here, but %s", listen, l.Addr())
+	}
 	runs, err := loadRuns(in)
 	if err != nil {
 		return err
 	}
+	// Not before: while recordings are read, an interrupt ends the program as any other.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	srv := &http.Server{Handler: report.Local(report.Handler("profinfer "+version(), runs)), ReadHeaderTimeout: 10 * time.Second}
 	fmt.Printf("http://%s/\n", l.Addr())
 	fmt.Fprintln(os.Stderr, "profinfer: serving until interrupted")
@@ -135,7 +153,10 @@ func doServe(ctx context.Context, in []string, listen string) error {
 	case <-ctx.Done():
 		end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		return srv.Shutdown(end)
+		if srv.Shutdown(end) != nil {
+			srv.Close() // browsers hold connections open that they may never use
+		}
+		return nil
 	case err := <-done:
 		if errors.Is(err, http.ErrServerClosed) {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -66,16 +67,21 @@ func label(s *profile.Stat) string {
 		if text != "" {
 			text += " + "
 		}
-		text += m.Family
+		name := m.Family
 		if len(m.Types) > 0 {
-			text += " " + m.Types[0].Type
+			name += " " + m.Types[0].Type
 		}
+		text += strings.TrimSpace(name)
 	}
 	if len(s.Run.Processes) > 0 && s.Run.Processes[0].Threads > 0 {
 		if text != "" {
 			text += ", "
 		}
-		text += fmt.Sprintf("%d threads", s.Run.Processes[0].Threads)
+		if n := s.Run.Processes[0].Threads; n == 1 {
+			text += "1 thread"
+		} else {
+			text += fmt.Sprintf("%d threads", n)
+		}
 	}
 	return text
 }

@@ -16,9 +16,10 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
-//go:embed bundle/app.js bundle/worker.js bundle/app.css
+//go:embed bundle
 var bundle embed.FS
 
 func asset(name string) string {
@@ -78,7 +79,7 @@ func Write(w io.Writer, tool string, runs []*Run) error {
 }
 
 func write(w io.Writer, tool string, runs []*Run, served bool) error {
-	app, css, worker := asset("app.js"), asset("app.css"), asset("worker.js")
+	app, css, worker, licenses := asset("app.js"), asset("app.css"), asset("worker.js"), asset("LICENSES.txt")
 	idx, err := json.Marshal(newIndex(tool, runs, served)) // escapes <, > and &
 	if err != nil {
 		return err
@@ -97,10 +98,12 @@ func write(w io.Writer, tool string, runs []*Run, served bool) error {
 </head>
 <body>
 <div id="app"></div>
+<p id="loading">Reading the recording. If this stays, the file is cut: its end is missing.</p>
 <noscript>This page draws its views with JavaScript, all of which is inside this file. It is switched off here.</noscript>
 <script type="application/json" id="index">%s</script>
 <script type="text/plain" id="worker">%s</script>
-`, html.EscapeString(policy(app, css, served)), html.EscapeString(title(runs)), css, idx, worker)
+<template id="licenses">%s</template>
+`, html.EscapeString(policy(app, css, served)), html.EscapeString(title(runs)), css, idx, worker, html.EscapeString(licenses))
 	if !served {
 		for i, r := range runs {
 			for _, n := range r.names {
@@ -123,9 +126,23 @@ func write(w io.Writer, tool string, runs []*Run, served bool) error {
 func title(runs []*Run) string {
 	var names []string
 	for _, r := range runs {
-		names = append(names, r.File)
+		names = append(names, clean(r.File))
 	}
 	return strings.Join(names, " · ") + " · profinfer"
+}
+
+// clean shows characters that nobody sees, or that turn the direction of text around, as what they are:
+// as the page does with every name (format.ts).
+func clean(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
+		if r == ' ' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 // Handler serves the page at / and its data below /data/.
@@ -158,6 +175,7 @@ func Handler(tool string, runs []*Run) http.Handler {
 }
 
 func secure(w http.ResponseWriter) {
+	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'") // the page's own policy stands in it, and cannot say this
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")

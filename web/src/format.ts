@@ -8,7 +8,7 @@ type N = number | null | undefined
 /** Three significant digits, no exponent: 0.0123, 1.23, 12.3, 123, 1,234. */
 export function num(v: N): string {
   if (v == null || !Number.isFinite(v)) return unknown
-  const a = Math.abs(v)
+  const a = Math.abs(Number(v.toPrecision(3))) // 9.996 is 10.0
   if (a === 0) return '0'
   if (a >= 100) return Math.round(v).toLocaleString('en-US')
   const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(a))))
@@ -16,7 +16,7 @@ export function num(v: N): string {
 }
 
 export function count(v: N): string {
-  return v == null ? unknown : Math.round(v).toLocaleString('en-US')
+  return v == null || !Number.isFinite(v) ? unknown : Math.round(v).toLocaleString('en-US')
 }
 
 const scaled = (v: number, steps: [number, string][]): string => {
@@ -39,8 +39,8 @@ export function dur(ns: N): string {
 
 /** Bytes, in powers of 1024. */
 export function bytes(v: N): string {
-  if (v == null) return unknown
-  if (Math.abs(v) < 1024) return `${Math.round(v)} B`
+  if (v == null || !Number.isFinite(v)) return unknown
+  if (Math.abs(v) < 1023.5) return `${Math.round(v)} B`
   return scaled(v, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [1024, 'KiB']])
 }
 
@@ -48,7 +48,7 @@ export function bytes(v: N): string {
 export function share(v: N): string {
   if (v == null || !Number.isFinite(v)) return unknown
   const p = v * 100
-  if (p !== 0 && Math.abs(p) < 0.05) return '<0.1 %'
+  if (p !== 0 && Math.abs(p) < 0.05) return p > 0 ? '<0.1 %' : '>−0.1 %'
   return `${p.toFixed(1)} %`
 }
 
@@ -73,9 +73,13 @@ export function dims(ne: number[]): string {
 }
 
 /**
- * A name from a file or process that nobody vouches for: control characters, and those that turn the
- * direction of text around, are shown as what they are. HTML needs no care here: it is set as text.
+ * A name from a file or process that nobody vouches for: control characters, those that nobody sees, and
+ * those that turn the direction of text around are shown as what they are. A name that is written from
+ * right to left stays to itself, or it would turn the figures beside it around. HTML needs no care here:
+ * it is set as text.
  */
 export function clean(s: string): string {
-  return s.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  const shown = s.replace(/[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0f]/gu, (c) => `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`)
+  return rightToLeft.test(shown) ? `\u2066${shown}\u2069` : shown
 }
+const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u

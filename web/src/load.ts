@@ -33,7 +33,7 @@ export class Run {
   stats!: Stats
 
   has(name: string): boolean {
-    return name in this.sections
+    return Object.hasOwn(this.sections, name)
   }
 
   /** A section's bytes, unpacked. Rejects if the run has no such section or it is damaged. */
@@ -41,7 +41,9 @@ export class Run {
     if (!this.has(name)) throw new Error(`this recording has no section "${name}"`)
     const packed = this.served ? await fetched(this.index, name) : embedded(this.index, name)
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))
-    return new Response(stream).arrayBuffer()
+    return new Response(stream).arrayBuffer().catch(() => {
+      throw new Error(`section ${name} is damaged`)
+    })
   }
 
   /** A section of JSON, parsed once. */

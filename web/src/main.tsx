@@ -7,6 +7,7 @@ import { openReport } from './load'
 import { Shell } from './shell'
 
 const root = document.getElementById('app')!
+document.getElementById('loading')?.remove() // this runs once the whole file is there
 openReport().then(
   (report) => render(<Shell report={report} />, root),
   (e) => render(<p class="fatal">This page cannot be shown: {String(e?.message ?? e)}</p>, root),

@@ -46,6 +46,7 @@ export function useRoute(): Route {
     const changed = () => set(parse(location.hash))
     listeners.add(changed)
     addEventListener('hashchange', changed)
+    changed() // it may have between drawing and here
     return () => {
       listeners.delete(changed)
       removeEventListener('hashchange', changed)

@@ -117,8 +117,20 @@ function Help() {
         <dt>ProfTime: w s a d</dt><dd>zoom in, zoom out, left, right; wheel and drag do the same; shift and drag selects a range; f goes to the selection</dd>
         <dt>ProfDAG: drag, wheel, /</dt><dd>move, zoom, search</dd>
       </dl>
+      <Licenses />
       <p class="dim">The address always holds view and selection: it can be kept and passed on with the file.</p>
     </aside>
+  )
+}
+
+/** The licences of what is bundled with the page, which ask to come along. */
+function Licenses() {
+  const text = (document.getElementById('licenses') as HTMLTemplateElement | null)?.content.textContent
+  return (
+    <details class="licenses">
+      <summary>licences of what is inside this page</summary>
+      <pre>{text}</pre>
+    </details>
   )
 }
 

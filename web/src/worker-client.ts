@@ -32,10 +32,10 @@ export function work<K extends keyof Handlers>(
   arg: Parameters<Handlers[K]>[0],
   transfer: Transferable[] = [],
 ): Promise<Awaited<ReturnType<Handlers[K]>>['result']> {
-  worker ??= start()
   const id = next++
   return new Promise((resolve, reject) => {
+    worker ??= start()
+    worker.postMessage({ id, kind, arg }, transfer)
     pending.set(id, { resolve: resolve as (v: unknown) => void, reject })
-    worker!.postMessage({ id, kind, arg }, transfer)
   })
 }
