@@ -25,9 +25,14 @@ demo: build ## show profinfer at work: fetches an engine, makes a model, profile
 	bin/profinfer demo $(DEMO_ARGS)
 
 .PHONY: test
-test: engines ## run all tests; as root also those with real engines and real probes
+test: engines browser ## run all tests; as root also those with real engines and real probes
 	$(GO) build ./...
 	$(GO) test -p 1 -timeout 20m ./...
+
+.PHONY: browser
+browser: ## fetch what tests drive a browser with (npm)
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory -s web/node_modules; \
+	else echo "npm is missing: tests in a browser are skipped" >&2; fi
 
 .PHONY: e2e
 e2e: engines ## run only the tests with real engines, again, and fail where one cannot run
@@ -48,7 +53,7 @@ generate: ## compile the kernel side: needs clang-19
 	$(GO) generate ./probe/...
 
 .PHONY: check-generated
-check-generated: ## prove that the committed kernel objects are what the sources give
+check-generated: ## prove that the committed kernel objects and the page are what the sources give
 	@scripts/check-generated.sh
 
 .PHONY: lint
@@ -75,3 +80,8 @@ web: web/node_modules ## bundle the report's page (web/) into views/report/bundl
 web/node_modules: web/package-lock.json
 	cd web && npm ci --ignore-scripts --loglevel error
 	@touch $@
+
+.PHONY: bench-report
+bench-report: build browser ## measure the page of a recording in Chromium: size, time to first view, layout, frames (FILE=run.pinf)
+	@test -n "$(FILE)" || { echo "make bench-report FILE=run.pinf" >&2; exit 2; }
+	node web/test/bench.mjs bin/profinfer "$(FILE)"

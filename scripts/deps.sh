@@ -5,13 +5,22 @@
 # changes nothing where everything is there.
 #
 #   deps.sh demo    what `make demo` needs: apt and dpkg, which are there
-#   deps.sh test    and npm, which fetches engines for the tests
+#   deps.sh test    and npm, which fetches engines for the tests, and a browser to test the page in
 #   deps.sh ci      and the compiler of the kernel side, and a checker of scripts
 set -euo pipefail
 
 missing=()
 need() { # PROGRAM PACKAGE
   command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+
+# A browser that starts. Ubuntu's packages only refer to a store that containers do not have.
+browser() {
+  local b
+  for b in "${PROFINFER_CHROMIUM:-}" chromium chromium-browser google-chrome; do
+    [ -n "$b" ] && command -v "$b" >/dev/null && "$b" --version >/dev/null 2>&1 && return 0
+  done
+  return 1
 }
 
 what=${1:-}
@@ -27,12 +36,14 @@ fi
 if [ "$what" != demo ]; then
   need node nodejs
   need npm npm
+  browser || missing+=(chromium fonts-dejavu-core)
 fi
 if [ "$what" = ci ]; then
   need clang-19 clang-19
   need llvm-strip-19 llvm-19
   [ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
   need shellcheck shellcheck
+  need dot graphviz
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 
@@ -48,4 +59,12 @@ echo "installing ${missing[*]}" >&2
 export DEBIAN_FRONTEND=noninteractive
 apt=(apt-get -qq -y -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3)
 "${apt[@]}" update
+if [[ " ${missing[*]} " == *" chromium "* ]] && ! apt-get -s install --no-install-recommends chromium >/dev/null 2>&1; then
+  echo "deps.sh: there is no package of Chromium here: tests in a browser are skipped; name a browser in PROFINFER_CHROMIUM" >&2
+  for i in "${!missing[@]}"; do
+    case ${missing[i]} in chromium | fonts-dejavu-core) unset "missing[i]" ;; esac
+  done
+  [ "${PROFINFER_REQUIRE_BPF:-}" = "" ] || exit 1
+  [ ${#missing[@]} -gt 0 ] || exit 0
+fi
 "${apt[@]}" install --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Formatting, vet for every system that is built for, license lines, scripts.
+# Formatting, vet for every system that is built for, types of the page's code, license lines, scripts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
@@ -16,11 +16,15 @@ fi
 go vet ./... || bad=1
 GOARCH=arm64 go vet ./... || bad=1
 # traces are read and drawn on any system
+portable=(./trace/... ./profile/...)
+for d in views/*/; do
+  [ "$d" = views/doctor/ ] || portable+=("./$d...")
+done
 for os in darwin windows; do
-  GOOS=$os go vet ./trace/... ./profile/... || bad=1
+  GOOS=$os go vet "${portable[@]}" || bad=1
 done
 
-unlicensed=$(files '*.go' '*.c' '*.h' '*.sh' '*.mjs' | grep -vE '_bpfel\.go$' |
+unlicensed=$(files '*.go' '*.c' '*.h' '*.sh' '*.mjs' 'web/*.ts' 'web/*.tsx' 'web/*.css' | grep -vE '_bpfel\.go$' |
   xargs -r grep -LE 'SPDX-License-Identifier: (Apache-2.0|GPL-2.0 OR BSD-2-Clause)' || true)
 if [ -n "$unlicensed" ]; then
   printf 'no SPDX-License-Identifier:\n%s\n' "$unlicensed" >&2
@@ -35,5 +39,28 @@ else
 fi
 if command -v node >/dev/null; then
   files '*.mjs' | while read -r f; do node --check "$f" || exit 1; done || bad=1
+fi
+
+# Nothing of a recording may become markup or code, and packages come from wherever npm is told here.
+markup=$(files 'web/src/*.ts' 'web/src/*.tsx' | xargs -r grep -nE 'dangerouslySetInnerHTML|(inner|outer)HTML|insertAdjacentHTML|document\.write|DOMParser|\beval\(|new Function\(' || true)
+if [ -n "$markup" ]; then
+  printf 'text that would become markup or code:\n%s\n' "$markup" >&2
+  bad=1
+fi
+hosts=$(grep -n '"resolved"' web/package-lock.json || true
+  files | grep -v '^go\.sum$' | xargs -r grep -nIE '(registry|npm)[.][a-z]+[.](org|com|dev|io)|^registry *=' || true)
+if [ -n "$hosts" ]; then
+  printf 'a package registry is named:\n%s\n' "$hosts" >&2
+  bad=1
+fi
+if command -v npm >/dev/null; then
+  if make --no-print-directory -s web/node_modules; then
+    (cd web && npx --no-install tsc --noEmit) || bad=1
+  else
+    bad=1
+  fi
+else
+  echo "lint: npm is not installed: the page's types are not checked" >&2
+  [ "${CI:-}${PROFINFER_REQUIRE_BPF:-}" = "" ] || bad=1
 fi
 exit $bad
