@@ -13,7 +13,7 @@ export async function launch(proxy) {
   if (!browserPath) throw new Error('no Chromium: apt-get install chromium, or name one in PROFINFER_CHROMIUM')
   // Root may not use Chromium's sandbox; what is opened here are pages of our own.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  return chromium.launch({ executablePath: browserPath, args, ...(proxy && { proxy: { server: proxy } }) })
+  return chromium.launch({ executablePath: browserPath, args, ...(proxy && { proxy: { server: proxy, bypass: '127.0.0.1,localhost' } }) })
 }
 
 /** A proxy that answers nothing and keeps what it was asked for. */
