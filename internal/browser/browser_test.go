@@ -53,12 +53,13 @@ func tools(t testing.TB) {
 
 // page is one page for a suite.
 type page struct {
-	Name     string   `json:"name"`
-	URL      string   `json:"url"`
-	Looks    [][3]int `json:"looks,omitempty"` // width, height, dark
-	Thorough bool     `json:"thorough,omitempty"`
-	Timeout  int      `json:"timeout,omitempty"` // ms until a view has to be ready
-	Shows    []string `json:"shows,omitempty"`   // texts that have to be found in some view
+	Name     string    `json:"name"`
+	URL      string    `json:"url"`
+	Looks    [][3]int  `json:"looks,omitempty"` // width, height, dark
+	Thorough bool      `json:"thorough,omitempty"`
+	Timeout  int       `json:"timeout,omitempty"` // ms until a view has to be ready
+	Shows    []string  `json:"shows,omitempty"`   // texts that have to be found in some view
+	Tables   []tableOf `json:"tables,omitempty"`
 }
 
 var (
