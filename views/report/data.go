@@ -44,6 +44,8 @@ func Load(file string, replay Replay) (*Run, error) {
 		stats[i] = profile.NewStat(profile.StatOptions{By: by})
 		sinks = append(sinks, stats[i])
 	}
+	dags := profile.NewDAGs(profile.DAGOptions{})
+	sinks = append(sinks, dags)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
@@ -55,6 +57,9 @@ func Load(file string, replay Replay) (*Run, error) {
 	}
 	r.Label = label(all[profile.ByWeight])
 	if err := r.addJSON("stat", all); err != nil {
+		return nil, err
+	}
+	if err := r.addDAGs(dags, h); err != nil {
 		return nil, err
 	}
 	return r, nil

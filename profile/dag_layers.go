@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Layers of one kind have the same operators in the same order, with the same roles, types of result,
+// dimensions, parameters and inputs. A role is the node's name without its layer. What selects the rows whose
+// output is asked for (GET_ROWS by out_ids, in the last layer) sets no layer apart by itself: the
+// dimensions after it do, where they differ.
+
+// Limits of the rule for outliers.
+const (
+	outlierZ      = 3.5  // robust z-score: 0.6745 * (x - median) / MAD (Iglewicz and Hoaglin, 1993)
+	outlierOver   = 0.05 // of the median
+	outlierLayer  = 0.01 // of a layer's median time, for one role
+	outlierLayers = 5    // that are alike at least
+)
+
+const outlierRule = "A layer is marked where its mean time is above that of the layers of its kind by a robust z-score (0.6745 × (time − median) / MAD) of more than 3.5, " +
+	"by more than 5 % of their median and by more than the probes cost; one of its operators, where that also is more than 1 % of a layer's time. " +
+	"Only operators with the same bytes are compared, and at least 5 layers."
+
+// layerNode is what tells a node's role in its layer.
+type layerNode struct {
+	id    int32 // in DAG.Nodes
+	layer int
+	role  string // without its layer; the same in each layer of a kind
+	label string
+	sign  string // what must be equal in layers of one kind; empty: it does not matter
+}
+
+// rowsByOutput is true for a node that only takes the rows whose output is asked for.
+func rowsByOutput(nodes []trace.Node, n *trace.Node) bool {
+	ids := source(nodes, n, 1)
+	return n.Op == "GET_ROWS" && ids != nil && ids.Leaf && strings.HasSuffix(ids.Name, "out_ids")
+}
+
+// layerNodes returns the nodes that belong to a layer with their roles. base is the number of the first
+// node in the DAG.
+func layerNodes(defs []trace.Node, names *shapeNames, base int32) (out []layerNode) {
+	type place struct {
+		layer int
+		role  string
+	}
+	count := map[place]int{}
+	roles := make([]string, len(defs))
+	for i := range defs {
+		layer := names.layer[i]
+		if layer < 0 {
+			continue
+		}
+		n := &defs[i]
+		name, _ := splitName(n.Name)
+		if n.Leaf && isWeightName(n.Name) {
+			name = WeightStem(n.Name)
+		}
+		if isDefaultName(name) {
+			name = ""
+		}
+		role := n.Op + " " + name
+		k := place{layer, role}
+		count[k]++
+		if c := count[k]; c > 1 {
+			role = fmt.Sprintf("%s %d", role, c)
+		}
+		roles[i] = role
+		label := cmp.Or(name, n.Op)
+		if !n.Leaf {
+			if w := weightOf(defs, []int32{int32(i)}); w >= 0 && isWeight(n.Op, defs[w].Name) {
+				label = WeightStem(defs[w].Name)
+			}
+		}
+		out = append(out, layerNode{id: base + int32(i), layer: layer, role: role, label: label})
+	}
+	for k := range out {
+		i := out[k].id - base
+		n := &defs[i]
+		if n.Leaf || !n.Executes || rowsByOutput(defs, n) {
+			continue
+		}
+		var s strings.Builder
+		fmt.Fprint(&s, roles[i], n.Type, n.Ne)
+		switch n.Op {
+		case "ROPE", "FLASH_ATTN_EXT", "SOFT_MAX", "SCALE", "GLU", "UNARY":
+			fmt.Fprint(&s, n.Params) // windows, softcaps, bases of the position encoding
+		}
+		for _, src := range n.Src {
+			s.WriteString("|" + sourceSign(defs, names, roles, src, names.layer[i]))
+		}
+		out[k].sign = s.String()
+	}
+	return out
+}
+
+// sourceSign describes a source as seen from a layer.
+func sourceSign(defs []trace.Node, names *shapeNames, roles []string, src int32, layer int) string {
+	for range 8 {
+		if src < 0 || int(src) >= len(defs) {
+			return "?"
+		}
+		n := &defs[src]
+		switch {
+		case n.Leaf && isWeightName(n.Name):
+			return WeightStem(n.Name) // its type can differ from layer to layer
+		case n.Leaf && names.layer[src] < 0:
+			return fmt.Sprint(n.Name, n.Ne)
+		case !n.Leaf && rowsByOutput(defs, n):
+			src = n.Src[0]
+		case names.layer[src] != layer:
+			return "before"
+		default:
+			return fmt.Sprint(roles[src], n.Ne)
+		}
+	}
+	return "?"
+}
+
+// kinds finds layers that are alike.
+func kinds(v *DAG, nodes []layerNode) []DAGKind {
+	byLayer := map[int][]int{} // places in nodes
+	var order []int
+	for i := range nodes {
+		l := nodes[i].layer
+		if byLayer[l] == nil {
+			order = append(order, l)
+		}
+		byLayer[l] = append(byLayer[l], i)
+	}
+	slices.Sort(order)
+	at := map[string]int{}
+	out := []DAGKind{}
+	for _, l := range order {
+		var s strings.Builder
+		for _, i := range byLayer[l] {
+			if nodes[i].sign != "" {
+				s.WriteString(nodes[i].sign)
+				s.WriteByte('\n')
+			}
+		}
+		if s.Len() == 0 {
+			continue // leaves and views only
+		}
+		k, ok := at[s.String()]
+		if !ok {
+			k = len(out)
+			at[s.String()] = k
+			out = append(out, DAGKind{Roles: []DAGRole{}})
+		}
+		out[k].Layers = append(out[k].Layers, l)
+	}
+	for k := range out {
+		out[k].fill(v, nodes, byLayer)
+	}
+	return out
+}
+
+// fill finds a kind's roles and their spread.
+func (k *DAGKind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
+	at := map[string]int{}
+	k.LayerNs = make([]*float64, len(k.Layers))
+	probes := make([]float64, len(k.Layers))
+	var runs int64 = 1
+	for _, p := range v.Parts {
+		runs = max(runs, p.Graphs)
+	}
+	for x, l := range k.Layers {
+		for _, i := range byLayer[l] {
+			n := &nodes[i]
+			r, ok := at[n.role]
+			if !ok {
+				r = len(k.Roles)
+				at[n.role] = r
+				k.Roles = append(k.Roles, DAGRole{Name: n.label, Nodes: slices.Repeat([]int32{-1}, len(k.Layers))})
+			}
+			k.Roles[r].Nodes[x] = n.id
+			if run := v.Nodes[n.id].Run; run != nil {
+				if k.LayerNs[x] == nil {
+					k.LayerNs[x] = new(float64)
+				}
+				*k.LayerNs[x] += float64(run.Dur-run.Probe) / float64(runs)
+				probes[x] += float64(run.Probe) / float64(runs)
+			}
+		}
+	}
+	alike := make([]string, len(k.Layers))
+	for x, l := range k.Layers {
+		var bytes float64
+		for _, i := range byLayer[l] {
+			if run := v.Nodes[nodes[i].id].Run; run != nil && run.Bytes != nil && !run.AtMost {
+				bytes += *run.Bytes
+			}
+		}
+		alike[x] = fmt.Sprintf("%.3g", bytes) // layers of one kind can have weights of other types
+	}
+	k.Spread = spread(k.Layers, k.LayerNs, probes, alike, 0)
+	floor := 0.0
+	if k.Spread != nil {
+		floor = outlierLayer * k.Spread.Median
+	}
+	for r := range k.Roles {
+		role := &k.Roles[r]
+		times, probes, alike := make([]*float64, len(k.Layers)), make([]float64, len(k.Layers)), make([]string, len(k.Layers))
+		for x, n := range role.Nodes {
+			if n < 0 || v.Nodes[n].Run == nil {
+				continue
+			}
+			run := v.Nodes[n].Run
+			times[x], probes[x] = &run.Mean, float64(run.Probe)/float64(run.Calls)
+			if run.Bytes != nil && !run.AtMost {
+				alike[x] = fmt.Sprintf("%.3g", *run.Bytes)
+			}
+		}
+		role.Spread = spread(k.Layers, times, probes, alike, floor)
+	}
+}
+
+// spread tells how times differ over layers; nil if none is known. Those are compared that are alike; floor
+// is a difference that is too small to be worth a mark.
+func spread(layers []int, times []*float64, probes []float64, alike []string, floor float64) *DAGSpread {
+	s := &DAGSpread{Outliers: []DAGOutlier{}}
+	groups := map[string][]float64{}
+	var all []float64
+	for x, t := range times {
+		if t == nil {
+			continue
+		}
+		if len(all) == 0 || *t < s.Min {
+			s.Min, s.MinLayer = *t, layers[x]
+		}
+		if len(all) == 0 || *t > s.Max {
+			s.Max, s.MaxLayer = *t, layers[x]
+		}
+		s.Mean += *t
+		all = append(all, *t)
+		groups[alike[x]] = append(groups[alike[x]], *t)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	s.Mean /= float64(len(all))
+	s.Median = median(all)
+	for x, t := range times {
+		if t == nil || len(groups[alike[x]]) < outlierLayers {
+			continue
+		}
+		g := groups[alike[x]]
+		med := median(g)
+		off := make([]float64, len(g))
+		for i, v := range g {
+			off[i] = math.Abs(v - med)
+		}
+		over := *t - med
+		z := ratio(0.6745*over, median(off))
+		if med > 0 && over > outlierOver*med && over > probes[x] && over > floor && (z == nil || *z > outlierZ) {
+			s.Outliers = append(s.Outliers, DAGOutlier{Layer: layers[x], Over: over / med, Z: z})
+		}
+	}
+	slices.SortStableFunc(s.Outliers, func(a, b DAGOutlier) int { return cmp.Compare(b.Over, a.Over) })
+	return s
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	n := len(s)
+	if n == 0 {
+		return 0
+	}
+	return (s[(n-1)/2] + s[n/2]) / 2
+}
+
+// sectionsOf says with which block each node of a layer is shown: norms with the block that alone they
+// feed, or that they finish; what lies within a block with it. The sums of the residual stay outside.
+func sectionsOf(defs []trace.Node, names *shapeNames) []Block {
+	out := make([]Block, len(defs))
+	users := make([][]int32, len(defs))
+	for i := range defs {
+		switch b := names.block[i]; b {
+		case BlockAttention, BlockFFN, BlockMoE:
+			if names.layer[i] >= 0 && !defs[i].Leaf {
+				out[i] = b
+			}
+		}
+		for _, src := range defs[i].Src {
+			if src >= 0 && int(src) < len(defs) {
+				users[src] = append(users[src], int32(i))
+			}
+		}
+	}
+	same := func(i int, of []int32, all bool) Block {
+		var b Block
+		for _, k := range of {
+			if k < 0 || int(k) >= len(defs) || defs[k].Leaf {
+				continue
+			}
+			switch s := out[k]; {
+			case names.layer[k] != names.layer[i], s == "":
+				if all {
+					return ""
+				}
+			case b == "":
+				b = s
+			case b != s:
+				return ""
+			}
+		}
+		return b
+	}
+	open := func(i int) bool { return out[i] == "" && names.layer[i] >= 0 && !defs[i].Leaf }
+	for i := len(defs) - 1; i >= 0; i-- { // what only feeds a block
+		if open(i) && (names.block[i] == BlockNorm || !defs[i].Executes) {
+			out[i] = same(i, users[i], true)
+		}
+	}
+	for i := range defs { // what only finishes one, and what lies within
+		if !open(i) {
+			continue
+		}
+		from := same(i, defs[i].Src, false)
+		switch {
+		case names.block[i] == BlockNorm:
+			out[i] = from
+		case from != "" && from == same(i, users[i], true):
+			out[i] = from
+		}
+	}
+	for i := range defs { // leaves go with who uses them
+		if defs[i].Leaf && names.layer[i] >= 0 && len(users[i]) > 0 {
+			out[i] = out[users[i][0]]
+		}
+	}
+	return out
+}
