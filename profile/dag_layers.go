@@ -41,7 +41,7 @@ type layerNode struct {
 // rowsByOutput is true for a node that only takes the rows whose output is asked for.
 func rowsByOutput(nodes []trace.Node, n *trace.Node) bool {
 	ids := source(nodes, n, 1)
-	return n.Op == "GET_ROWS" && ids != nil && ids.Leaf && strings.HasSuffix(ids.Name, "out_ids")
+	return n.Op == "GET_ROWS" && ids != nil && source(nodes, n, 0) != nil && ids.Leaf && strings.HasSuffix(ids.Name, "out_ids")
 }
 
 // layerNodes returns the nodes that belong to a layer with their roles. base is the number of the first
@@ -67,6 +67,10 @@ func layerNodes(defs []trace.Node, names *shapeNames, base int32) (out []layerNo
 			name = ""
 		}
 		role := n.Op + " " + name
+		if rowsByOutput(defs, n) { // told apart by what it takes the rows of
+			of, _ := splitName(defs[n.Src[0]].Name)
+			role += "rows of " + of
+		}
 		k := place{layer, role}
 		count[k]++
 		if c := count[k]; c > 1 {

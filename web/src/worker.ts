@@ -2,6 +2,8 @@
 
 // The worker's side: handlers by name. Each returns its result and the buffers to hand over.
 
+import { place, type Ask, type Places } from './dag/layout'
+
 /** What a handler returns. */
 export interface Done<T> {
   result: T
@@ -10,6 +12,7 @@ export interface Done<T> {
 
 const handlers = {
   ping: (arg: string): Done<string> => ({ result: arg }),
+  dagLayout: (arg: Ask): Done<Places> => ({ result: place(arg) }),
 }
 
 export type Handlers = typeof handlers
