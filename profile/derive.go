@@ -42,6 +42,10 @@ type Derived struct {
 
 	fused []int32
 	last  factRow // of a StatBuilder
+	// Where a StatBuilder's verdict counts it.
+	cell   *workCell
+	cellIn *workGroup
+	cellOp string
 }
 
 // unknownDerived stands for operators whose shape is not known.

@@ -45,6 +45,7 @@ type StatOptions struct {
 	Phases []Phase // none: all
 	PID    int32   // 0: all processes
 	Top    int     // rows a phase; the others are summed up in Phase.Rest. 0: all
+	Peaks  *Peaks  // what the machine can do; nil: not measured
 }
 
 // Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1.
@@ -63,6 +64,10 @@ type Stat struct {
 	HasSched  bool         `json:"has_sched"`     // scheduling was recorded: off-CPU figures have their evidence
 	HasOffCPU bool         `json:"has_off_cpu"`   // false: busy holds the time a thread was descheduled
 	MaxError  float64      `json:"p95_max_error"` // relative error of every p95
+	// Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
+	// could give back most time.
+	Verdicts []Verdict `json:"verdicts"`
+	Findings []Finding `json:"findings"`
 }
 
 // StatRun is the recording and what was recorded.

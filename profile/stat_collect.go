@@ -43,6 +43,7 @@ type statState struct {
 	ttft    ttftStat
 	models  modelBook
 	sched   interference
+	work    workState
 	lost    StatLost
 
 	first, last int64
@@ -215,6 +216,7 @@ func (b *statState) Op(o *Op) error {
 	}
 	if b.kept >= maxPending {
 		for s, p := range b.pending {
+			b.work.group(b, s).add(b, p.ops)
 			if b.wanted != nil && !b.wanted[s.Phase] {
 				continue
 			}
@@ -256,6 +258,7 @@ func (b *statState) Graph(g *Graph) error {
 	if g.Aborted {
 		b.lost.Aborted++
 	}
+	b.work.graph(g)
 	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
 		if b.graphs == nil || len(b.graphs) >= maxPending { // of steps that never ended
 			b.graphs = map[int64][]backendGraph{}
@@ -286,6 +289,7 @@ func (b *statState) Step(s *Step) error {
 	ops := b.taken(s)
 	graphs := b.graphs[s.ID]
 	delete(b.graphs, s.ID)
+	b.work.step(b, s, ops, instead)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}

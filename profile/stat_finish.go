@@ -125,6 +125,7 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 		p95 := min(b.ttft.hist.quantile(0.95), float64(b.ttft.max))
 		s.TTFT.P95 = &p95
 	}
+	b.judge(s)
 	return s
 }
 

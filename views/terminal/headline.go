@@ -10,166 +10,47 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// headline says in a sentence or two what stands out, as far as the recording itself supports
-// it: shares of time and rates, no verdict that would need the machine's peaks.
+// maxSaid is how many findings stand in the headline.
+const maxSaid = 3
+
+// headline says first what bounds each phase and how sure that is, then what could give back most time.
 func (p *page) headline(s *profile.Stat) {
-	var lines []string
-	for i := len(s.Phases) - 1; i >= 0; i-- { // decode before prefill: it is what people wait for
-		if t := p.phaseText(s, &s.Phases[i]); t != "" {
-			lines = append(lines, t)
-		}
-	}
-	if t, much := p.interference(s); much {
-		lines = append([]string{t}, lines...)
-	} else if t != "" {
-		lines = append(lines, t)
-	}
-	if t := p.slowest(s); t != "" {
-		lines = append(lines, t)
-	}
-	if len(lines) == 0 {
+	if len(s.Verdicts) == 0 {
 		return
 	}
 	p.blank()
-	for _, l := range lines {
-		p.line(l, bold)
-	}
-}
-
-// phaseText says where a phase's time goes.
-func (p *page) phaseText(s *profile.Stat, f *profile.PhaseStat) string {
-	name := phaseName(s, f)
-	name = strings.ToUpper(name[:1]) + name[1:]
-	if f.Phase == "unknown" {
-		name = "Steps whose batch could not be read"
-	}
-	if f.MatMul == nil || f.Attn == nil || f.Other == nil || f.GapShare == nil {
-		return ""
-	}
-	type piece struct {
-		share float64
-		text  string
-	}
-	first := piece{*f.MatMul, "in matrix products"}
-	if f.MatMulGBps != nil && f.Phase == string(profile.Decode) {
-		first.text += ", which read their weights at " + number(f.MatMulGBps) + " GB/s"
-	}
-	pieces := []piece{first, {*f.Attn, "in attention itself"},
-		{*f.Other, "in other operators"}, {*f.GapShare, "outside operators"}}
-	if len(f.Backends) > 0 && f.Backend != nil {
-		on := p.o.clean(f.Backends[0].Backend)
-		if len(f.Backends) > 1 {
-			on = "other backends"
+	for i := range s.Verdicts {
+		v := &s.Verdicts[i]
+		p.line(p.said(v.Text), bold)
+		if v.Why == "" {
+			continue
 		}
-		pieces = append(pieces, piece{*f.Backend, "in graphs on " + on})
-	}
-	var said []string
-	for {
-		best := 0
-		for i := range pieces {
-			if pieces[i].share > pieces[best].share {
-				best = i
-			}
+		why := v.Why
+		if v.Sure != "" {
+			why = "Sure: " + v.Sure + ". " + why
 		}
-		b := pieces[best]
-		if b.share < 0.05 || len(said) == 3 {
+		p.line("  "+p.said(why), dim)
+	}
+	said := 0
+	for i := range s.Findings {
+		f := &s.Findings[i]
+		if f.Gain == nil || said == maxSaid {
 			break
 		}
-		text := percent(&b.share)
-		if len(said) == 0 {
-			text += " of the time"
+		if said == 0 {
+			p.blank()
 		}
-		said = append(said, text+" "+b.text)
-		pieces[best].share = 0
+		said++
+		p.line(p.said(f.Text), plain)
 	}
-	if len(said) == 0 {
-		return ""
-	}
-	text := name + ": " + strings.Join(said, "; ")
-	var lose []string
-	if f.Wait != nil && *f.Wait >= 0.005 {
-		lose = append(lose, "wait for each other "+percent(f.Wait))
-	}
-	if f.OffCPU != nil && *f.OffCPU >= 0.005 {
-		lose = append(lose, "are off their CPU "+percent(f.OffCPU))
-	}
-	if len(lose) > 0 {
-		text += ". In operators, threads " + strings.Join(lose, " and ") + " of their time"
-	}
-	return text + "."
 }
 
-// slowest names a decode step that took much longer than the others.
-func (p *page) slowest(s *profile.Stat) string {
-	for i := range s.Phases {
-		f := &s.Phases[i]
-		if f.Phase != string(profile.Decode) || f.Steps < 3 {
-			continue
-		}
-		// The others' mean: the slowest one is not to hide itself.
-		mean := float64(f.Dur-f.StepMax) / float64(f.Steps-1)
-		if mean > 0 && float64(f.StepMax) > 1.3*mean {
-			text := fmt.Sprintf("Slowest in %s: step %d took %s, the others %s on average",
-				phaseName(s, f), f.StepMaxID, p.o.duration(float64(f.StepMax)), p.o.duration(mean))
-			var kept int64
-			for _, c := range f.StepMaxInstead {
-				kept += c.Dur
-			}
-			if over := float64(f.StepMax) - mean; float64(kept) > 0.25*over {
-				c := f.StepMaxInstead[0]
-				who := p.o.clean(c.Comm)
-				if c.Own {
-					who = "another of the team"
-				}
-				text += fmt.Sprintf(": its threads had no CPU for %s in sum, %s ran there for %s", p.o.duration(float64(kept)), who, p.o.duration(float64(c.Dur)))
-			}
-			return text + "."
-		}
+// said is a sentence of package profile as this terminal can show it.
+func (p *page) said(text string) string {
+	if !p.o.Unicode {
+		text = strings.ReplaceAll(text, "µs", "us")
 	}
-	return ""
-}
-
-// interference names who kept the threads from running, where that took a notable time; much is
-// true where it took so much that it comes before everything else.
-func (p *page) interference(s *profile.Stat) (text string, much bool) {
-	var waited, steps int64
-	type name struct {
-		comm string
-		own  bool
-	}
-	who := map[name]int64{}
-	for i := range s.Threads {
-		t := &s.Threads[i]
-		if t.Runnable == nil {
-			continue
-		}
-		waited += *t.Runnable
-		steps += t.Steps
-		for _, c := range t.Instead {
-			who[name{c.Comm, c.Own}] += c.Dur
-		}
-	}
-	if steps == 0 || float64(waited) < 0.01*float64(steps) {
-		return "", false
-	}
-	var top name
-	for n, d := range who {
-		if top.comm == "" || d > who[top] || d == who[top] && n.comm < top.comm {
-			top = n
-		}
-	}
-	part := float64(waited) / float64(steps)
-	// of the whole recording, whatever phases are shown: hence no share of the steps' time
-	text = fmt.Sprintf("Threads were ready to run and had no CPU for %s in sum", p.o.duration(float64(waited)))
-	if top.comm != "" && who[top]*5 > waited {
-		had := p.o.duration(float64(who[top]))
-		if top.own {
-			text += fmt.Sprintf(": for %s another of the team ran there, they share CPUs", had)
-		} else {
-			text += fmt.Sprintf(": %s ran there for %s", p.o.clean(top.comm), had)
-		}
-	}
-	return text + ".", part >= 0.1
+	return p.o.clean(text)
 }
 
 // caveats says what makes the figures below doubtful.

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
+type Finding struct {
+	// Kind: slow_weight, slow_step, wait, interference, attention_growth, gap, between_steps, layer, backends, probes;
+	// heaviest and slow_class have no loss of their own.
+	Kind  string   `json:"kind"`
+	Phase string   `json:"phase"`
+	Model *int     `json:"model"`
+	Text  string   `json:"text"`
+	Names []string `json:"names"`
+	// Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's time, GainAll
+	// over all steps of the phase. nil: it is no loss, or none that can be told.
+	Gain      *float64   `json:"gain_ns_per_step"`
+	GainShare *float64   `json:"gain_share"`
+	GainAll   *float64   `json:"gain_ns"`
+	Figures   []Evidence `json:"figures"`
+	Target    Target     `json:"target"`
+}
+
+// Target is where a view shows a finding: the view's name and its parameters.
+type Target struct {
+	View   string            `json:"view"` // summary, dag, time, stat
+	Params map[string]string `json:"params"`
+}
+
+const (
+	maxFindings = 5
+	minGain     = 0.01 // of the phase's time: less is not worth a look
+	slowerThan  = 0.85 // of the others' rate
+	slowStep    = 1.3  // of the other steps' mean
+	minBytes    = 1 << 16
+)
+
+// findings returns what is most worth looking at: losses by the time they could give back in this run,
+// then what takes the most time.
+func (j *judge) findings() []Finding {
+	var losses, rest []Finding
+	for i := range j.s.Phases {
+		ps := &j.s.Phases[i]
+		g := j.groups[keyOf(ps)]
+		if g == nil {
+			continue
+		}
+		f := &finder{j: j, ps: ps, g: g}
+		f.slowStep()
+		f.between()
+		if ps.OpsDur != nil && ps.TracedDur > 0 {
+			f.slowWeight()
+			f.wait()
+			f.interference()
+			f.attentionGrowth()
+			f.gap()
+			f.layer()
+			f.probes()
+			f.slowClass()
+			f.heaviest()
+		}
+		for _, x := range f.found {
+			if x.GainAll != nil {
+				losses = append(losses, x)
+			} else {
+				rest = append(rest, x)
+			}
+		}
+	}
+	slices.SortStableFunc(losses, func(a, b Finding) int { return cmp.Compare(*b.GainAll, *a.GainAll) })
+	slices.SortStableFunc(rest, func(a, b Finding) int { return cmp.Compare(*b.Figures[0].Value, *a.Figures[0].Value) })
+	all := append(losses, rest...)
+	all = all[:min(len(all), maxFindings)]
+	return append([]Finding{}, all...)
+}
+
+// finder looks through one phase.
+type finder struct {
+	j     *judge
+	ps    *PhaseStat
+	g     *workGroup
+	found []Finding
+}
+
+func (f *finder) name() string { return f.j.s.phaseName(f.ps.Phase, f.ps.Model) }
+
+func (f *finder) params(more ...string) map[string]string {
+	p := map[string]string{}
+	for i := 0; i+1 < len(more); i += 2 {
+		if more[i+1] != "" {
+			p[more[i]] = more[i+1]
+		}
+	}
+	return p
+}
+
+// loss adds a finding with the time that it could give back, which was lost in of ns of steps.
+func (f *finder) loss(x Finding, lost float64, steps, of int64) {
+	if of <= 0 || steps <= 0 || lost < minGain*float64(of) {
+		return
+	}
+	each, part := lost/float64(steps), lost/float64(of)
+	all := part * float64(f.ps.Dur)
+	x.Gain, x.GainShare, x.GainAll = &each, &part, &all
+	f.add(x)
+}
+
+func (f *finder) add(x Finding) {
+	x.Phase, x.Model = f.ps.Phase, f.ps.Model
+	if x.Names == nil {
+		x.Names = []string{}
+	}
+	if x.Figures == nil {
+		x.Figures = []Evidence{}
+	}
+	f.found = append(f.found, x)
+}
+
+func fig(name string, v float64, unit, text string) Evidence { return Evidence{name, &v, unit, text} }
+
+// each says a time a step and its share: "1.20 ms a step (3 %)".
+func (f *finder) each(ns float64) string {
+	return sayDur(ns/float64(max(1, f.ps.Traced))) + " a step (" + sayPercent(ns/float64(max(1, f.ps.TracedDur))) + ")"
+}
+
+// slowWeight finds the products that read, or where computing bounds them compute, slower than those
+// of the same type beside them.
+func (f *finder) slowWeight() {
+	bound := BoundMemory
+	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
+		if c.what == "products" && c.bound == BoundCompute {
+			bound = BoundCompute
+		}
+	}
+	rows := f.g.rows(func(c *workCell) bool {
+		return c.kind == kindMatMul && c.weight && c.bytesDur > 0 && c.flopsDur > 0 && c.layer >= -1
+	})
+	var worst *workCell
+	var lost, own, others float64
+	for _, r := range rows {
+		var o workCell
+		for _, x := range rows {
+			// Operators that are much smaller or larger have their own costs.
+			near := x.intensity() <= 1.5*r.intensity() && r.intensity() <= 1.5*x.intensity()
+			if x != r && x.typ == r.typ && x.chosen == r.chosen && near && x.perCall() >= r.perCall()/16 {
+				o.merge(x)
+			}
+		}
+		if r.perCall() < minBytes || o.dur < r.dur/2 {
+			continue
+		}
+		v, w := safeRatio(r.bytes, r.bytesDur), safeRatio(o.bytes, o.bytesDur)
+		if bound == BoundCompute {
+			v, w = safeRatio(r.flops, r.flopsDur), safeRatio(o.flops, o.flopsDur)
+		}
+		if w <= 0 || v >= slowerThan*w {
+			continue
+		}
+		if l := float64(r.dur) * (1 - v/w); l > lost {
+			worst, lost, own, others = r, l, v, w
+		}
+	}
+	if worst == nil {
+		return
+	}
+	n, unit, verb := shortName(worst.name), "GB/s", "is read"
+	if bound == BoundCompute {
+		unit, verb = "GFLOP/s", "is multiplied"
+	}
+	f.loss(Finding{Kind: "slow_weight", Names: []string{n},
+		Text: n + " " + verb + " at " + sayNumber(own) + " " + unit + " in " + f.name() + ", the other " + worst.typ + " weights at " + sayNumber(others) +
+			": at their rate it would take " + sayDur(lost/float64(f.ps.Traced)) + " less a step.",
+		Figures: []Evidence{fig("rate", own, unit, "of "+n), fig("others", others, unit, "of the others of its type")},
+		Target:  Target{"dag", f.params("phase", f.ps.Phase, "q", worst.name, "color", "gbps")}}, lost, f.ps.Traced, f.ps.TracedDur)
+}
+
+func (c *workCell) perCall() float64 { return safeRatio(c.bytes, c.calls) }
+
+func (f *finder) slowStep() {
+	ps := f.ps
+	if ps.Phase != string(Decode) || ps.Steps < fewSteps {
+		return
+	}
+	// The others' mean: the slowest one is not to hide itself.
+	mean := float64(ps.Dur-ps.StepMax) / float64(ps.Steps-1)
+	over := float64(ps.StepMax) - mean
+	if mean <= 0 || float64(ps.StepMax) <= slowStep*mean {
+		return
+	}
+	x := Finding{Kind: "slow_step", Target: Target{"time", f.params("step", strconv.FormatInt(ps.StepMaxID, 10))},
+		Text: "Slowest in " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " + sayDur(float64(ps.StepMax)) + ", the others " +
+			sayDur(mean) + " on average",
+		Figures: []Evidence{fig("step_max", float64(ps.StepMax), "ns", "the step's duration"), fig("others_mean", mean, "ns", "of the other steps")}}
+	var kept int64
+	for _, c := range ps.StepMaxInstead {
+		kept += c.Dur
+	}
+	if float64(kept) > 0.25*over {
+		c := ps.StepMaxInstead[0]
+		who := "another of the team"
+		if !c.Own {
+			who = shortName(c.Comm)
+			x.Names = append(x.Names, who)
+		}
+		x.Text += "; its threads had no CPU for " + sayDur(float64(kept)) + " in sum, " + who + " ran there for " + sayDur(float64(c.Dur))
+		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns", "its threads were ready and had no CPU, in sum"))
+	}
+	x.Text += "."
+	// One step's loss is seldom a notable part of the run: what counts is that it stands out.
+	each, part := over/float64(ps.Steps), over/float64(ps.Dur)
+	x.Gain, x.GainShare, x.GainAll = &each, &part, &over
+	f.add(x)
+}
+
+// between finds time between steps that follow each other.
+func (f *finder) between() {
+	g := f.g
+	if f.ps.Phase != string(Decode) || g.betweens < fewSteps || f.ps.Steps <= 0 {
+		return
+	}
+	f.loss(Finding{Kind: "between_steps", Target: Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Text:    "Between one step of " + f.name() + " and the next pass " + sayDur(float64(g.between)/float64(g.betweens)) + " on average: sampling, or whatever the program does then.",
+		Figures: []Evidence{fig("between", float64(g.between)/float64(g.betweens), "ns", "mean, beside the steps' own time")}}, float64(g.between), f.ps.Steps, f.ps.Dur)
+}
+
+func (f *finder) wait() {
+	all := f.g.sums(func(*workCell) bool { return true })
+	rows := f.g.rows(func(c *workCell) bool { return c.wait > 0 })
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortStableFunc(rows, func(a, b *workCell) int { return compareInt(b.wait, a.wait) })
+	r := rows[0]
+	n := shortName(r.name)
+	f.loss(Finding{Kind: "wait", Names: []string{n},
+		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) + ", longest in " + n + ": " + sayDur(safeRatio(r.wait, f.ps.Traced)) +
+			", " + sayPercent(safeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
+		Figures: []Evidence{fig("wait", safeRatio(all.wait, f.ps.Traced), "ns", "lost a step"), fig("wait_there", safeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
+		Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", r.name)}}, float64(all.wait), f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) interference() {
+	all := f.g.sums(func(*workCell) bool { return true })
+	var ran int64
+	for _, c := range f.g.instead {
+		ran += c.Dur
+	}
+	x := Finding{Kind: "interference", Target: Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) + " longer as a thread had lost its CPU"}
+	if top := culprits(f.g.instead, 1); len(top) > 0 && ran*4 >= f.g.thOff {
+		if top[0].Own {
+			x.Text += ": threads of the same team ran there, they share CPUs"
+		} else {
+			n := shortName(top[0].Comm)
+			x.Names = append(x.Names, n)
+			x.Text += ": " + n + " ran there for " + sayDur(float64(top[0].Dur)) + " in all"
+		}
+	} else if f.j.s.HasSched {
+		x.Text += ": it slept, as for a page to be read or a lock"
+	}
+	x.Text += "."
+	x.Figures = []Evidence{fig("interference", safeRatio(all.off, f.ps.Traced), "ns", "lost a step"), fig("off_cpu", safeRatio(f.g.thOff, f.ps.Traced), "ns", "threads off their CPU in operators, a step")}
+	f.loss(x, float64(all.off), f.ps.Traced, f.ps.TracedDur)
+}
+
+// attentionGrowth finds attention whose time rises with the position.
+func (f *finder) attentionGrowth() {
+	g := &f.g.growth
+	at0, slope, r2, ok := g.fit()
+	if !ok || slope <= 0 || r2 < 0.3 {
+		return
+	}
+	from, to := at0+slope*float64(g.from), at0+slope*float64(g.to)
+	mean := g.y / g.n
+	if to < 1.2*max(from, 0) {
+		return
+	}
+	f.loss(Finding{Kind: "attention_growth",
+		Text: "Attention grows with the context: from " + sayDur(max(0, from)) + " a step at position " + sayCount(int64(g.from)) + " to " + sayDur(to) + " at " +
+			sayCount(int64(g.to)) + ", " + sayDur(slope) + " a position.",
+		Figures: []Evidence{fig("slope", slope, "ns", "a position, by least squares"), fig("r2", r2, "share", "of the variance is explained by that")},
+		Target:  Target{"stat", f.params("tab", "growth", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.n, f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) gap() {
+	if f.ps.Gap == nil {
+		return
+	}
+	text := "Outside operators pass " + f.each(float64(*f.ps.Gap)) + " of " + f.name()
+	g := f.g
+	figures := []Evidence{fig("gap", safeRatio(*f.ps.Gap, f.ps.Traced), "ns", "a step")}
+	if g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > g.inGraph {
+		none := min(safeRatio(g.dur-g.inGraph, g.steps), safeRatio(*f.ps.Gap, f.ps.Traced))
+		text += ", of it " + sayDur(none) + " in no graph (one is made, its inputs are set)"
+		figures = append(figures, fig("in_no_graph", none, "ns", "of it in no graph"))
+	}
+	f.loss(Finding{Kind: "gap", Text: text + ".", Figures: figures,
+		Target:  Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))}}, float64(*f.ps.Gap), f.ps.Traced, f.ps.TracedDur)
+}
+
+// layer finds the layer whose operators take longest beyond the same operators of the other layers.
+func (f *finder) layer() {
+	by := map[cellKey][]*workCell{}
+	for _, c := range f.g.cells {
+		if c.layer >= 0 && c.calls > 0 {
+			k := c.cellKey
+			k.layer = -1
+			by[k] = append(by[k], c)
+		}
+	}
+	over, of, names := map[int]float64{}, map[int]float64{}, map[int]string{}
+	most := map[int]float64{}
+	for k, cells := range by {
+		if len(cells) < 4 {
+			continue
+		}
+		slices.SortFunc(cells, compareCells)
+		times := make([]float64, len(cells))
+		for i, c := range cells {
+			times[i] = safeRatio(c.dur, c.calls)
+		}
+		slices.Sort(times)
+		median := times[len(times)/2]
+		for _, c := range cells {
+			// What moves other bytes is another operator.
+			if ref := cells[0]; safeRatio(c.bytes, c.calls) != safeRatio(ref.bytes, ref.calls) && k.kind == kindMatMul {
+				continue
+			}
+			of[c.layer] += median * float64(c.calls)
+			x := float64(c.dur) - median*float64(c.calls)
+			over[c.layer] += x
+			if x > most[c.layer] {
+				most[c.layer], names[c.layer] = x, k.name
+			}
+		}
+	}
+	worst := -1
+	for l, x := range over {
+		if of[l] > 0 && x > 0.15*of[l] && (worst < 0 || x > over[worst] || x == over[worst] && l < worst) {
+			worst = l
+		}
+	}
+	if worst < 0 {
+		return
+	}
+	n := shortName(names[worst])
+	f.loss(Finding{Kind: "layer", Names: []string{n},
+		Text: "Layer " + strconv.Itoa(worst) + " takes " + sayPercent(over[worst]/of[worst]) + " longer in " + f.name() + " than the same operators of the other layers: " +
+			sayDur(over[worst]/float64(f.ps.Traced)) + " a step, most in " + n + ".",
+		Figures: []Evidence{fig("over", over[worst]/float64(f.ps.Traced), "ns", "a step, beyond the layers' median"), fig("median", of[worst]/float64(f.ps.Traced), "ns", "a step, the layers' median")},
+		Target:  Target{"stat", f.params("tab", "tables", "by", "layer", "phase", f.ps.Phase, "sel", strconv.Itoa(worst))}}, over[worst], f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) probes() {
+	if p := f.ps.ProbeShare; p != nil && *p >= 0.05 {
+		f.add(Finding{Kind: "probes",
+			Text: "The recording's own probes took " + sayPercent(*p) + " of " + f.name() +
+				": figures of operators are without it, time outside them and of steps is not.",
+			Figures: []Evidence{fig("probes", float64(*f.ps.Probe), "ns", "in all, an estimate")},
+			Target:  Target{"summary", map[string]string{}}})
+	}
+}
+
+// slowClass finds attention that neither reads nor computes near the rates that products with weights reach.
+func (f *finder) slowClass() {
+	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
+		if c.what != "attention" || !c.neither || c.mem == nil || c.arith == nil || c.memRef.where == "" {
+			continue
+		}
+		f.loss(Finding{Kind: "slow_class",
+			Text: "Attention itself reads at " + sayNumber(c.sum.gbps()) + " GB/s and computes at " + sayNumber(c.sum.gflops()) + " GFLOP/s in " + f.name() +
+				"; " + c.memRef.where + " reach " + sayNumber(c.memRef.rate) + " and " + sayNumber(c.arithRef.rate) + " in this run.",
+			Figures: []Evidence{fig("gb_per_s", c.sum.gbps(), "GB/s", "of attention"), fig("gflop_per_s", c.sum.gflops(), "GFLOP/s", "of attention")},
+			Target:  Target{"stat", f.params("tab", "tables", "by", "block", "phase", f.ps.Phase, "sel", string(BlockAttention))}},
+			float64(c.sum.onCPU())*(1-max(*c.mem, *c.arith)), f.ps.Traced, f.ps.TracedDur)
+	}
+}
+
+// heaviest names the operators that take most of a phase, which is no loss.
+func (f *finder) heaviest() {
+	rows := f.g.rows(func(c *workCell) bool { return c.dur > 0 })
+	for i, r := range rows[:min(2, len(rows))] {
+		n := shortName(r.name)
+		typ := ""
+		if r.typ != "" {
+			typ = " (" + r.typ + ")"
+		}
+		text := n + typ + " takes most of " + f.name() + ": "
+		if i > 0 {
+			text = n + typ + " comes next in " + f.name() + ": "
+		}
+		text += f.each(float64(r.dur))
+		if r.bytesDur > 0 && r.flopsDur > 0 {
+			text += ", at " + sayNumber(r.gbps()) + " GB/s and " + sayNumber(r.gflops()) + " GFLOP/s"
+		}
+		f.add(Finding{Kind: "heaviest", Names: []string{n}, Text: text + ".",
+			Figures: []Evidence{fig("dur", float64(r.dur), "ns", "in all")},
+			Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", r.name)}})
+	}
+}

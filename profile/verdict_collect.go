@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxCells bounds the groups of operators that a phase's verdict tells apart; further ones go by
+// "(others)".
+const maxCells = 1 << 16
+
+// workState collects what verdicts and findings need beside the statistics' rows, of all phases
+// whichever are shown: one phase shows what the machine can do, another what it does.
+type workState struct {
+	whole, part map[groupKey]*workGroup
+	graphs      map[int64]int64 // time in graphs, by number of the step under way
+	ends        map[ctxKey]stepEnd
+}
+
+type ctxKey struct {
+	pid int32
+	ctx uint64
+}
+
+// stepEnd is where the last step of a context ended.
+type stepEnd struct {
+	at    int64
+	phase Phase
+}
+
+// workGroup sums up the steps of one phase of one model.
+type workGroup struct {
+	number              int
+	traced, tracedDur   int64
+	steps, dur, inGraph int64
+	graphSteps          int64 // steps in which a graph was seen
+	cells               map[cellKey]*workCell
+	team                int
+	instead             map[name]*Culprit
+	between, betweens   int64 // time between a step and the next of its context, and how many
+	growth              growth
+	attn                int64 // of the step being added
+	thOff               int64 // threads' time off their CPU in operators
+}
+
+func newWorkGroup() *workGroup {
+	return &workGroup{cells: map[cellKey]*workCell{}, instead: map[name]*Culprit{}}
+}
+
+type cellKey struct {
+	name, typ string
+	kind      kind
+	chosen    bool // of experts, by token: another way to compute than other products
+	layer     int  // -1: none
+}
+
+// workCell sums up the operators of one name in one layer. dur = work + wait + off.
+type workCell struct {
+	cellKey
+	weight       bool
+	calls        int64
+	dur          int64 // without what the probes took
+	work         int64 // the threads' mean busy time
+	wait         int64 // beyond it, until the last thread arrived
+	off          int64 // beyond that, as a thread had lost its CPU
+	bytes, flops int64
+	bytesDur     int64 // of operators whose bytes are known
+	flopsDur     int64
+	thBusy       int64
+	thWait       int64
+}
+
+// growth fits the time of attention to the position by least squares.
+type growth struct {
+	n, x, y, xx, xy, yy float64
+	from, to            int32
+}
+
+func (g *growth) add(pos int32, ns int64) {
+	if g.n == 0 {
+		g.from, g.to = pos, pos
+	}
+	g.from, g.to = min(g.from, pos), max(g.to, pos)
+	x, y := float64(pos), float64(ns)
+	g.n++
+	g.x += x
+	g.y += y
+	g.xx += x * x
+	g.xy += x * y
+	g.yy += y * y
+}
+
+func (g *growth) merge(o *growth) {
+	if o.n == 0 {
+		return
+	}
+	if g.n == 0 {
+		*g = *o
+		return
+	}
+	g.from, g.to = min(g.from, o.from), max(g.to, o.to)
+	g.n += o.n
+	g.x += o.x
+	g.y += o.y
+	g.xx += o.xx
+	g.xy += o.xy
+	g.yy += o.yy
+}
+
+// fit returns ns at position 0, ns a position, and how much of the variance that explains; ok is
+// false where there is nothing to fit.
+func (g *growth) fit() (at0, slope, r2 float64, ok bool) {
+	vx, vy, cxy := g.xx-g.x*g.x/g.n, g.yy-g.y*g.y/g.n, g.xy-g.x*g.y/g.n
+	if g.n < 16 || vx <= 0 || vy <= 0 {
+		return 0, 0, 0, false
+	}
+	slope = cxy / vx
+	return (g.y - slope*g.x) / g.n, slope, cxy * cxy / vx / vy, true
+}
+
+// graph takes one graph's execution.
+func (w *workState) graph(g *Graph) {
+	if g.Step == 0 {
+		return
+	}
+	if w.graphs == nil || len(w.graphs) >= maxPending { // of steps that never ended
+		w.graphs = map[int64]int64{}
+	}
+	w.graphs[g.Step] += g.Dur
+}
+
+// step takes one step with its operators. instead is who ran in place of threads since the step before.
+func (w *workState) step(b *statState, s *Step, ops []*Op, instead []Culprit) {
+	graphs, seen := w.graphs[s.ID]
+	delete(w.graphs, s.ID)
+	g := w.group(b, s)
+	g.steps++
+	g.dur += s.Dur
+	if seen {
+		g.graphSteps++
+		g.inGraph += min(graphs, s.Dur)
+	}
+	w.pause(g, s)
+	for _, c := range instead {
+		count(g.instead, name{c.Comm, c.Own}, c.Dur)
+	}
+	if s.Untraced != "" {
+		return
+	}
+	g.traced++
+	g.tracedDur += s.Dur
+	g.attn = 0
+	g.add(b, ops)
+	if s.Phase == Decode && len(ops) > 0 {
+		pos := int32(-1)
+		for i := range s.Seqs {
+			pos = max(pos, s.Seqs[i].Pos)
+		}
+		if pos >= 0 {
+			g.growth.add(pos, g.attn)
+		}
+	}
+}
+
+// pause counts the time since the last step of the same context, if that follows close enough to be
+// part of the same answer.
+func (w *workState) pause(g *workGroup, s *Step) {
+	k := ctxKey{s.PID, s.Ctx}
+	last, ok := w.ends[k]
+	if d := s.Start - last.at; ok && last.phase == s.Phase && d >= 0 && d < s.Dur {
+		g.between += d
+		g.betweens++
+	}
+	if !ok && len(w.ends) >= maxModels {
+		return
+	}
+	if w.ends == nil {
+		w.ends = map[ctxKey]stepEnd{}
+	}
+	w.ends[k] = stepEnd{s.Start + s.Dur, s.Phase}
+}
+
+func (w *workState) group(b *statState, s *Step) *workGroup {
+	if w.whole == nil {
+		w.whole, w.part = map[groupKey]*workGroup{}, map[groupKey]*workGroup{}
+	}
+	in := w.whole
+	if s.Incomplete != "" {
+		in = w.part
+	}
+	k := groupKey{s.Phase, b.models.at(s.PID, s.Ctx)}
+	if in[k] == nil && len(in) >= maxModels {
+		k.model = nil
+	}
+	g := in[k]
+	if g == nil {
+		g = newWorkGroup()
+		g.number = len(in)
+		in[k] = g
+	}
+	return g
+}
+
+func (g *workGroup) add(b *statState, ops []*Op) {
+	for _, o := range ops {
+		d := b.derive.Derive(o)
+		c := g.cell(d, o.Op)
+		if c.kind == kindAttn {
+			g.attn += o.Dur - o.Probe
+		}
+		g.team = max(g.team, len(o.Threads))
+		g.thOff += o.OffCPU
+		c.add(d, o)
+	}
+}
+
+func (g *workGroup) cell(d *Derived, op string) *workCell {
+	if d.cellIn == g && d.cellOp == op {
+		return d.cell
+	}
+	k := cellKey{typ: d.WeightType, kind: kindOf(d, op), chosen: strings.HasPrefix(op, "MUL_MAT_ID"), layer: -1}
+	var weight bool
+	k.name, weight = rowKey(ByWeight, d, op)
+	if !weight {
+		k.typ = ""
+	}
+	if d.Layer != nil {
+		k.layer = *d.Layer
+	}
+	c := g.cells[k]
+	if c == nil && len(g.cells) >= maxCells {
+		k = cellKey{name: "(others)", layer: -1}
+		c = g.cells[k]
+	}
+	if c == nil {
+		c = &workCell{cellKey: k, weight: weight}
+		g.cells[k] = c
+	}
+	if d != &unknownDerived {
+		d.cell, d.cellIn, d.cellOp = c, g, op
+	}
+	return c
+}
+
+// add adds one operator. Had its threads kept their CPUs, it would have ended with the last arrival less
+// that thread's time off; had its work been spread evenly, after the mean of their busy times.
+func (c *workCell) add(d *Derived, o *Op) {
+	dur := max(0, o.Dur-o.Probe)
+	work := dur
+	var off int64
+	if n := int64(len(o.Threads)); n > 0 {
+		work = min(dur, max(0, o.Busy/n-o.Probe))
+		if o.OffCPU > 0 {
+			var last int64
+			for i := range o.Threads {
+				t := &o.Threads[i]
+				last = max(last, t.Start+t.Busy-o.Start)
+			}
+			off = min(max(0, o.Dur-last), dur-work)
+		}
+	}
+	c.calls++
+	c.dur += dur
+	c.work += work
+	c.off += off
+	c.wait += dur - work - off
+	c.thBusy += o.Busy
+	c.thWait += o.Wait
+	if d.Bytes != nil {
+		c.bytes += *d.Bytes
+		c.bytesDur += dur
+	}
+	if d.Flops != nil {
+		c.flops += *d.Flops
+		c.flopsDur += dur
+	}
+}
+
+func (c *workCell) merge(o *workCell) {
+	c.weight = c.weight || o.weight
+	c.calls += o.calls
+	c.dur += o.dur
+	c.work += o.work
+	c.wait += o.wait
+	c.off += o.off
+	c.bytes += o.bytes
+	c.flops += o.flops
+	c.bytesDur += o.bytesDur
+	c.flopsDur += o.flopsDur
+	c.thBusy += o.thBusy
+	c.thWait += o.thWait
+}
+
+func (g *workGroup) merge(o *workGroup) {
+	g.traced += o.traced
+	g.tracedDur += o.tracedDur
+	g.steps += o.steps
+	g.dur += o.dur
+	g.inGraph += o.inGraph
+	g.graphSteps += o.graphSteps
+	g.team = max(g.team, o.team)
+	g.between += o.between
+	g.betweens += o.betweens
+	g.thOff += o.thOff
+	g.growth.merge(&o.growth)
+	for who, c := range o.instead {
+		count(g.instead, who, c.Dur)
+	}
+	for k, c := range o.cells {
+		if g.cells[k] == nil {
+			g.cells[k] = &workCell{cellKey: k}
+		}
+		g.cells[k].merge(c)
+	}
+}
+
+// sums joins the cells that pass into one.
+func (g *workGroup) sums(pass func(*workCell) bool) (sum workCell) {
+	for _, c := range g.cells {
+		if pass(c) {
+			sum.merge(c)
+		}
+	}
+	return sum
+}
+
+// rows joins cells over the layers, the longest first.
+func (g *workGroup) rows(pass func(*workCell) bool) []*workCell {
+	by := map[cellKey]*workCell{}
+	for k, c := range g.cells {
+		if !pass(c) {
+			continue
+		}
+		k.layer = -1
+		if by[k] == nil {
+			by[k] = &workCell{cellKey: k}
+		}
+		by[k].merge(c)
+	}
+	return slices.SortedFunc(maps.Values(by), compareCells)
+}
+
+func compareCells(a, b *workCell) int {
+	return cmp.Or(cmp.Compare(b.dur, a.dur), cmp.Compare(a.name, b.name), cmp.Compare(a.typ, b.typ), cmp.Compare(a.kind, b.kind), cmp.Compare(a.layer, b.layer))
+}
+
+// joined returns the groups by model, with those of the steps not wholly seen where there are no others.
+func (w *workState) joined(b *StatBuilder) map[modelKey]*workGroup {
+	out := map[modelKey]*workGroup{}
+	for _, groups := range []map[groupKey]*workGroup{w.whole, w.part} {
+		now := map[modelKey]*workGroup{}
+		keys := slices.SortedFunc(maps.Keys(groups), func(a, b groupKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
+		for _, k := range keys {
+			m := modelKey{k.phase, b.models.index(k.model)}
+			if out[m] != nil || groups[k].steps == 0 {
+				continue // seen wholly, or steps that never ended
+			}
+			if now[m] == nil {
+				now[m] = newWorkGroup()
+			}
+			now[m].merge(groups[k])
+		}
+		maps.Copy(out, now)
+	}
+	return out
+}

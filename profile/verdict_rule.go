@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// judge computes verdicts and findings of a Stat.
+type judge struct {
+	b      *StatBuilder
+	s      *Stat
+	groups map[modelKey]*workGroup
+	keys   []modelKey // in order
+}
+
+// judge adds verdicts and findings.
+func (b *StatBuilder) judge(s *Stat) {
+	j := &judge{b: b, s: s, groups: b.work.joined(b)}
+	j.keys = slices.SortedFunc(maps.Keys(j.groups), func(a, b modelKey) int {
+		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.model, b.model))
+	})
+	s.Verdicts, s.Findings = []Verdict{}, []Finding{}
+	for _, p := range []string{string(Decode), string(Prefill), string(Encode), "unknown"} {
+		for i := range s.Phases {
+			if s.Phases[i].Phase == p {
+				s.Verdicts = append(s.Verdicts, j.verdict(&s.Phases[i]))
+			}
+		}
+	}
+	s.Findings = j.findings()
+}
+
+func keyOf(ps *PhaseStat) modelKey {
+	k := modelKey{Phase(ps.Phase), -1}
+	if ps.Phase == "unknown" {
+		k.phase = Unknown
+	}
+	if ps.Model != nil {
+		k.model = *ps.Model
+	}
+	return k
+}
+
+// sureWords by level; unknown has none.
+var sureWords = []string{"", SureLow, SureMedium, SureHigh}
+
+// opinion is a verdict under way.
+type opinion struct {
+	j       *judge
+	ps      *PhaseStat
+	g       *workGroup
+	classes []workClass
+	slept   bool // threads that were off their CPUs slept
+	v       Verdict
+	sure    int
+	reasons []string
+}
+
+func (j *judge) verdict(ps *PhaseStat) Verdict {
+	o := &opinion{j: j, ps: ps, g: j.groups[keyOf(ps)],
+		v: Verdict{Phase: ps.Phase, Model: ps.Model, Among: []Bound{}, Names: []string{}, Causes: []Cause{}, Evidence: []Evidence{}}}
+	if o.g == nil {
+		o.g = newWorkGroup()
+	}
+	switch {
+	case ps.OpsDur == nil:
+		o.withoutOperators()
+	case ps.GapShare == nil:
+		o.v.Bound = BoundUnknown
+		o.v.Text = "What bounds " + o.name() + " is not known: only some operators were recorded (" + j.s.Run.Filter + ")."
+		o.v.Names = append(o.v.Names, j.s.Run.Filter)
+	default:
+		o.classes = j.classes(keyOf(ps), o.g)
+		o.causes()
+		o.choose()
+		o.caution()
+		o.say()
+	}
+	o.v.Sure = sureWords[o.sure]
+	o.v.Why = joinSentences(o.reasons)
+	return o.v
+}
+
+func joinSentences(s []string) string {
+	text := ""
+	var said []string
+	for _, x := range s {
+		if slices.Contains(said, x) {
+			continue
+		}
+		said = append(said, x)
+		if text != "" {
+			text += " "
+		}
+		text += x
+	}
+	return text
+}
+
+func (o *opinion) name() string { return o.j.s.phaseName(o.ps.Phase, o.ps.Model) }
+
+// evidence adds a figure; a nil one says that it is not known.
+func (o *opinion) evidence(name string, v *float64, unit, text string) {
+	o.v.Evidence = append(o.v.Evidence, Evidence{name, v, unit, text})
+}
+
+func (o *opinion) figure(name string, v float64, unit, text string) { o.evidence(name, &v, unit, text) }
+
+// withoutOperators judges by what is left: the graphs of a step.
+func (o *opinion) withoutOperators() {
+	ps, g := o.ps, o.g
+	o.v.Bound = BoundUnknown
+	why := "no operators were recorded"
+	switch {
+	case ps.Backend != nil && *ps.Backend >= partShare:
+		why = o.backendText(*ps.Backend)
+	case ps.Traced == 0 && ps.Steps > 0 && len(o.j.s.Lost.Untraced) > 0:
+		why = "operators of none of its steps were recorded (" + o.j.s.Lost.Untraced[0].Why + ")"
+	case o.j.s.Run.Level == "step" || o.j.s.Run.Level == "graph":
+		why += " (level " + o.j.s.Run.Level + ")"
+	}
+	o.v.Text = "What bounds " + o.name() + " is not known: " + why + "."
+	if g.graphSteps == 0 || g.graphSteps != g.steps || g.dur <= 0 {
+		return
+	}
+	out := 1 - float64(g.inGraph)/float64(g.dur)
+	o.figure("outside_graphs", out, "share", "of the steps' time in no graph")
+	if out >= mostShare {
+		o.v.Bound, o.sure = BoundOutside, 3
+		o.v.Text = capital(o.name()) + " is bound outside its operators: for " + sayPercent(out) + " of its time no graph ran."
+	}
+}
+
+// backendText says that operators of another backend cannot be seen.
+func (o *opinion) backendText(part float64) string {
+	on := "other backends"
+	if len(o.ps.Backends) == 1 {
+		on = shortName(o.ps.Backends[0].Backend)
+		o.v.Names = append(o.v.Names, on)
+	}
+	return "for " + sayPercent(part) + " of its time graphs ran on " + on + ", whose operators no probe sees"
+}
+
+// causes sums up what the steps' time went to.
+func (o *opinion) causes() {
+	ps, g := o.ps, o.g
+	if ps.TracedDur <= 0 || ps.Traced <= 0 {
+		return
+	}
+	add := func(b Bound, what string, ns int64) {
+		if ns > 0 {
+			o.v.Causes = append(o.v.Causes, Cause{b, what, float64(ns) / float64(ps.TracedDur), float64(ns) / float64(ps.Traced)})
+		}
+	}
+	var wait, off int64
+	for i := range o.classes {
+		c := &o.classes[i]
+		add(c.bound, c.what, c.sum.work)
+		wait += c.sum.wait
+		off += c.sum.off
+	}
+	add(BoundWait, "wait", wait)
+	// Time off a CPU is interference where others were seen to run there; else threads slept. Without scheduling
+	// events nothing is known of it.
+	var ran int64
+	for _, c := range g.instead {
+		ran += c.Dur
+	}
+	if o.slept = o.j.s.HasSched && ran*4 < g.thOff; o.slept {
+		add(BoundWait, "sleep", off)
+	} else {
+		add(BoundInterference, "interference", off)
+	}
+	if ps.Gap != nil {
+		add(BoundOutside, "outside", *ps.Gap)
+	}
+	if ps.BackendDur != nil {
+		add(BoundUnknown, "backends", *ps.BackendDur)
+	}
+	if ps.Probe != nil {
+		add("", "probes", *ps.Probe)
+	}
+	slices.SortStableFunc(o.v.Causes, func(a, b Cause) int { return cmp.Compare(b.Share, a.Share) })
+}
+
+// part is the share of the time that one bound has.
+type part struct {
+	bound Bound
+	share float64
+}
+
+func (o *opinion) parts() []part {
+	var out []part
+	for _, c := range o.v.Causes {
+		if c.Bound == "" {
+			continue
+		}
+		at := slices.IndexFunc(out, func(p part) bool { return p.bound == c.Bound })
+		if at < 0 {
+			at = len(out)
+			out = append(out, part{bound: c.Bound})
+		}
+		out[at].share += c.Share
+	}
+	slices.SortStableFunc(out, func(a, b part) int { return cmp.Compare(b.share, a.share) })
+	return out
+}
+
+// cause returns the share of what.
+func (o *opinion) cause(what string) float64 {
+	for _, c := range o.v.Causes {
+		if c.What == what {
+			return c.Share
+		}
+	}
+	return 0
+}
+
+// choose takes the cause that has most of the time.
+func (o *opinion) choose() {
+	parts := o.parts()
+	o.v.Bound = BoundUnknown
+	if len(parts) == 0 {
+		return
+	}
+	var large []Bound
+	for _, p := range parts {
+		if p.share >= partShare {
+			large = append(large, p.bound)
+		}
+	}
+	switch {
+	case parts[0].share >= mostShare, len(large) == 1:
+		o.v.Bound = parts[0].bound
+	case len(large) > 1:
+		o.v.Bound, o.v.Among = BoundMixed, large
+	}
+	switch o.v.Bound {
+	case BoundMemory, BoundCompute:
+		for i := range o.classes { // the longest comes first
+			if c := &o.classes[i]; c.bound == o.v.Bound {
+				o.sure, o.reasons = c.sure, append(o.reasons, c.reasons...)
+				break
+			}
+		}
+	case BoundUnknown:
+		if c := o.main(); c != nil && c.bound == BoundUnknown && o.cause("backends") < partShare {
+			o.v.Among = append(o.v.Among, c.among...)
+			o.reasons = append(o.reasons, c.reasons...)
+		}
+	default:
+		o.sure = 3
+		if o.v.Bound == BoundMixed {
+			o.sure = 2
+			for i := range o.classes {
+				if c := &o.classes[i]; slices.Contains(large, c.bound) && o.cause(c.what) >= partShare {
+					o.reasons = append(o.reasons, c.reasons...)
+					if c.bound != BoundUnknown {
+						o.sure = min(o.sure, c.sure)
+					}
+				}
+			}
+		}
+	}
+	if o.v.Bound != BoundUnknown && o.v.Bound != BoundMixed && parts[0].share < mostShare {
+		o.less("It has less than half of the time: " + sayPercent(parts[0].share) + ".")
+	}
+}
+
+// main is the class of operators that takes longest; nil if none ran.
+func (o *opinion) main() *workClass {
+	if len(o.classes) > 0 && o.classes[0].sum.calls > 0 {
+		return &o.classes[0]
+	}
+	return nil
+}
+
+func (o *opinion) less(why string) {
+	if o.sure > 1 {
+		o.sure--
+	}
+	o.reasons = append(o.reasons, why)
+}
+
+// caution lowers how sure the verdict is by what makes all of its figures doubtful.
+func (o *opinion) caution() {
+	ps, s := o.ps, o.j.s
+	if ps.ProbeShare != nil && *ps.ProbeShare >= muchProbe {
+		o.less("The probes took " + sayPercent(*ps.ProbeShare) + " of the time, and time outside operators has a part of them too.")
+	}
+	if ps.OnlyPartial {
+		o.sure = min(o.sure, 1)
+		o.reasons = append(o.reasons, "No step was wholly seen.")
+	} else if ps.Partial*10 > ps.Steps {
+		o.less(capital(plural(ps.Partial, "step")) + " beside these were not wholly seen.")
+	}
+	if ps.Phase == string(Decode) && ps.Traced < fewSteps {
+		o.less("Only " + plural(ps.Traced, "step") + " with operators.")
+	}
+	if ps.Traced < ps.Steps {
+		o.reasons = append(o.reasons, "Operators of "+sayCount(ps.Traced)+" of "+sayCount(ps.Steps)+" steps were recorded.")
+	}
+	if !s.HasSched && o.v.Bound != BoundOutside && o.v.Bound != BoundUnknown {
+		o.less("Scheduling was not recorded: who else ran cannot be seen.")
+	}
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+)
+
+// say writes the verdict's sentence and lists its figures.
+func (o *opinion) say() {
+	c := o.main()
+	name := capital(o.name())
+	switch o.v.Bound {
+	case BoundMemory, BoundCompute:
+		for i := range o.classes {
+			if o.classes[i].bound == o.v.Bound {
+				c = &o.classes[i]
+				break
+			}
+		}
+		o.v.Text = name + " " + isWord(o.sure) + " " + string(o.v.Bound) + "-bound: " + o.workText(c)
+	case BoundWait:
+		o.v.Text = name + " " + isWord(o.sure) + " bound by waiting: " + o.waitText()
+	case BoundInterference:
+		o.v.Text = name + " " + isWord(o.sure) + " bound by interference: " + o.interferenceText()
+	case BoundOutside:
+		o.v.Text = name + " " + isWord(o.sure) + " bound outside its operators: " + o.outsideText()
+	case BoundMixed:
+		var said []string
+		for _, p := range o.parts() {
+			if p.share >= partShare {
+				said = append(said, o.partText(p))
+			}
+		}
+		o.v.Text = "No one thing bounds " + o.name() + ": of its time " + andList(said)
+	default:
+		switch {
+		case o.cause("backends") >= partShare:
+			o.v.Text = "What bounds " + o.name() + " is not known: " + o.backendText(o.cause("backends"))
+		case c == nil || len(o.v.Causes) == 0:
+			o.v.Text = "What bounds " + o.name() + " is not known: no operator with a time was seen"
+		case c.short:
+			o.v.Text = "What bounds " + o.name() + " is not known: its operators are too short to tell. " + capital(o.classText(c))
+		case c.neither:
+			o.v.Text = "What bounds " + o.name() + " is not known: " + o.classText(c) + ", less than half of what " + o.betterText(c)
+		case len(c.among) > 0:
+			o.v.Text = name + " is bound by memory or by compute, which cannot be told apart here: " + o.workText(c)
+		default:
+			o.v.Text = "What bounds " + o.name() + " is not known: " + o.classText(c)
+		}
+	}
+	o.v.Text += o.besides() + "."
+	o.figures(c)
+}
+
+func isWord(sure int) string {
+	switch sure {
+	case 3:
+		return "is"
+	case 2:
+		return "is most likely"
+	}
+	return "may be"
+}
+
+var classWords = map[string]string{
+	"products": "in products with weights", "attention": "in attention itself", "other": "in other operators",
+}
+
+// classText: "94 % of its time is in products with weights, at 24.4 GB/s and 84 GFLOP/s".
+func (o *opinion) classText(c *workClass) string {
+	text := sayPercent(safeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
+	var rates []string
+	if c.sum.bytesDur > 0 {
+		rates = append(rates, sayNumber(safeRatio(c.sum.bytes, c.sum.bytesDur))+" GB/s")
+	}
+	if c.sum.flopsDur > 0 {
+		rates = append(rates, sayNumber(safeRatio(c.sum.flops, c.sum.flopsDur))+" GFLOP/s")
+	}
+	if len(rates) > 0 {
+		text += ", at " + andList(rates)
+	}
+	return text
+}
+
+// workText says what takes the time, and how little of the other resource it needs.
+func (o *opinion) workText(c *workClass) string {
+	text := sayPercent(safeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
+	read := sayNumber(safeRatio(c.sum.bytes, c.sum.bytesDur)) + " GB/s"
+	computed := sayNumber(safeRatio(c.sum.flops, c.sum.flopsDur)) + " GFLOP/s"
+	switch {
+	case c.bound == BoundMemory:
+		verb := ", read at "
+		if c.what != "products" {
+			verb = ", which reads at "
+		}
+		text += verb + read
+		if c.memRef.rate > 0 && c.memRef.where == "" {
+			text += " of this machine's " + sayNumber(c.memRef.rate)
+		} else if c.arith != nil {
+			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " + sayPercent(*c.arith) + " of that time"
+		}
+	case c.bound == BoundCompute:
+		text += ", at " + computed
+		if c.arithRef.rate > 0 && c.arithRef.where == "" {
+			text += " of this machine's " + sayNumber(c.arithRef.rate)
+		} else if c.mem != nil {
+			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + sayPercent(*c.mem) + " of that time"
+		}
+	default:
+		text += ", at " + read + " and " + computed
+	}
+	return text
+}
+
+// atRate: "at the 340 GFLOP/s of prefill".
+func atRate(r reference, unit string) string {
+	if r.where == "" {
+		return "at this machine's " + sayNumber(r.rate) + " " + unit
+	}
+	return "at the " + sayNumber(r.rate) + " " + unit + " of " + r.where
+}
+
+func (o *opinion) betterText(c *workClass) string {
+	if c.memRef.where == "" || c.arithRef.where == "" {
+		return "this machine can do (" + sayNumber(c.memRef.rate) + " GB/s, " + sayNumber(c.arithRef.rate) + " GFLOP/s)"
+	}
+	return c.memRef.where + " reached in this run (" + sayNumber(c.memRef.rate) + " GB/s, " + sayNumber(c.arithRef.rate) + " GFLOP/s)"
+}
+
+func (o *opinion) waitText() string {
+	wait, sleep := o.cause("wait"), o.cause("sleep")
+	if sleep > wait {
+		return "for " + sayPercent(sleep) + " of its time a thread slept within an operator, as for a page to be read or a lock"
+	}
+	text := "for " + sayPercent(wait) + " of its time threads wait for each other"
+	if r := o.g.rows(func(c *workCell) bool { return c.wait > 0 }); len(r) > 0 {
+		slices.SortStableFunc(r, func(a, b *workCell) int { return compareInt(b.wait, a.wait) })
+		n := shortName(r[0].name)
+		o.v.Names = append(o.v.Names, n)
+		text += ", longest in " + n + " (" + sayPercent(safeRatio(r[0].wait, o.ps.TracedDur)) + ")"
+	}
+	return text
+}
+
+func compareInt(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// culprit names who ran most in place of a phase's threads.
+func (o *opinion) culprit() (text string) {
+	top := culprits(o.g.instead, 1)
+	if len(top) == 0 || top[0].Dur <= 0 {
+		return ""
+	}
+	if top[0].Own {
+		return "threads of the same team ran there: they share CPUs"
+	}
+	n := shortName(top[0].Comm)
+	o.v.Names = append(o.v.Names, n)
+	return n + " ran there for " + sayDur(float64(top[0].Dur)) + " in all"
+}
+
+func (o *opinion) interferenceText() string {
+	text := "for " + sayPercent(o.cause("interference")) + " of its time operators last longer as a thread had lost its CPU"
+	if who := o.culprit(); who != "" {
+		text += "; " + who
+	}
+	return text
+}
+
+func (o *opinion) outsideText() string {
+	text := "for " + sayPercent(o.cause("outside")) + " of its time none ran"
+	if g := o.g; g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > 0 {
+		text += ", " + sayPercent(1-float64(g.inGraph)/float64(g.dur)) + " in no graph at all"
+	}
+	return text
+}
+
+func (o *opinion) partText(p part) string {
+	s := sayPercent(p.share) + " "
+	switch p.bound {
+	case BoundMemory:
+		return s + "goes into reading"
+	case BoundCompute:
+		return s + "goes into computing"
+	case BoundWait:
+		return s + "is lost waiting for other threads"
+	case BoundInterference:
+		return s + "is lost while others had a thread's CPU"
+	case BoundOutside:
+		return s + "is outside operators"
+	}
+	if o.cause("backends") >= partShare {
+		return s + "is in graphs of backends whose operators no probe sees"
+	}
+	if c := o.main(); c != nil && c.short {
+		return s + "is in operators too short to tell memory from compute"
+	}
+	return s + "is in operators of which memory and compute cannot be told apart"
+}
+
+// besides names a loss that is not the bound itself.
+func (o *opinion) besides() string {
+	if o.v.Bound == BoundMixed {
+		return ""
+	}
+	for _, p := range o.parts() {
+		if p.bound == o.v.Bound || p.share < 0.1 || p.share >= mostShare {
+			continue
+		}
+		switch p.bound {
+		case BoundWait:
+			return "; " + sayPercent(p.share) + " is lost as threads wait for each other"
+		case BoundInterference:
+			text := "; " + sayPercent(p.share) + " is lost to others on its CPUs"
+			if top := culprits(o.g.instead, 1); len(top) > 0 && !top[0].Own {
+				n := shortName(top[0].Comm)
+				o.v.Names = append(o.v.Names, n)
+				text += " (most to " + n + ")"
+			}
+			return text
+		case BoundOutside:
+			return "; " + sayPercent(p.share) + " is outside operators"
+		}
+	}
+	return ""
+}
+
+// figures lists what the verdict rests on.
+func (o *opinion) figures(c *workClass) {
+	ps := o.ps
+	if c != nil && c.sum.calls > 0 {
+		o.figure("share", safeRatio(c.sum.dur, ps.TracedDur), "share", "of the steps' time "+classWords[c.what])
+		if c.sum.bytesDur > 0 {
+			o.figure("gb_per_s", safeRatio(c.sum.bytes, c.sum.bytesDur), "GB/s", "read and written by them")
+		}
+		if c.sum.flopsDur > 0 {
+			o.figure("gflop_per_s", safeRatio(c.sum.flops, c.sum.flopsDur), "GFLOP/s", "computed by them")
+		}
+		if c.sum.bytes > 0 && c.sum.flops > 0 {
+			o.figure("flop_per_byte", c.sum.intensity(), "flop/B", "their intensity")
+		}
+		if c.what == "products" && c.sum.bytes > 0 && ps.Traced > 0 {
+			o.figure("bytes_per_step", safeRatio(c.sum.bytes, ps.Traced), "B", "a step, by them")
+		}
+		if c.arith != nil {
+			o.figure("arithmetic_need", *c.arith, "share", "of their time "+atRate(c.arithRef, "GFLOP/s")+" would be enough for their arithmetic")
+		}
+		if c.mem != nil {
+			o.figure("reading_need", *c.mem, "share", "of their time "+atRate(c.memRef, "GB/s")+" would be enough for their reading")
+		}
+	}
+	o.figure("wait", o.cause("wait"), "share", "lost as threads wait for each other")
+	if o.j.s.HasOffCPU {
+		if o.slept {
+			o.figure("sleep", o.cause("sleep"), "share", "lost as a thread slept within an operator")
+		} else {
+			o.figure("interference", o.cause("interference"), "share", "lost as a thread had no CPU")
+		}
+	} else {
+		o.evidence("interference", nil, "share", "lost as a thread had no CPU: scheduling was not recorded")
+	}
+	o.figure("outside", o.cause("outside"), "share", "of the steps' time outside operators")
+	if t := o.g.team; t > 0 {
+		text := "computed"
+		if n := o.j.s.Run.Cores; n > 0 {
+			text += ", on a machine with " + plural(int64(n), "CPU")
+		}
+		o.figure("threads", float64(t), "threads", text)
+	}
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+)
+
+// workClass is a kind of operators, of which it is asked whether reading or computing takes their time.
+type workClass struct {
+	what string // products, attention, other
+	sum  workCell
+	judgement
+}
+
+// judgement of one class.
+type judgement struct {
+	bound   Bound
+	among   []Bound
+	sure    int  // 1 low, 2 medium, 3 high
+	neither bool // neither reading nor computing at a rate that comes near the best
+	short   bool // operators so short that starting and ending them counts
+	// mem and arith are the parts of the class's work in which the bytes could be read, and the flops be
+	// computed, at the rates of ref: at most that, as the machine may be faster than what this run shows. nil:
+	// no such rate is known.
+	mem, arith       *float64
+	memRef, arithRef reference
+	// arithFar: where the arithmetic's rates were reached, reading could not hold it up.
+	arithFar bool
+	reasons  []string
+}
+
+// reference is a rate that was reached elsewhere, and where.
+type reference struct {
+	rate  float64 // GB/s, GFLOP/s
+	where string  // "prefill", "the products"; empty: a measured peak
+}
+
+func (c *workCell) gbps() float64      { return safeRatio(c.bytes, c.bytesDur) }
+func (c *workCell) gflops() float64    { return safeRatio(c.flops, c.flopsDur) }
+func (c *workCell) intensity() float64 { return safeRatio(c.flops, c.bytes) }
+
+// onCPU is the time of the operators without what they lasted longer as a thread had lost its CPU.
+func (c *workCell) onCPU() int64 { return c.dur - c.off }
+
+func safeRatio(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// way is how products with weights are computed: those of one way can be compared.
+type way struct {
+	typ    string
+	chosen bool
+}
+
+// ways lists a phase's.
+func (g *workGroup) ways() []way {
+	var out []way
+	for _, x := range g.cells {
+		if w := (way{x.typ, x.chosen}); x.kind == kindMatMul && x.weight && !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b way) int {
+		return cmp.Or(cmp.Compare(a.typ, b.typ), compareBool(a.chosen, b.chosen))
+	})
+	return out
+}
+
+// products is the sum of a phase's products with weights of one way.
+func (g *workGroup) products(w way) workCell {
+	return g.sums(func(c *workCell) bool {
+		return c.kind == kindMatMul && c.weight && c.typ == w.typ && c.chosen == w.chosen
+	})
+}
+
+// needs computes mem and arith of products with weights from other phases' products with weights of the same
+// type: what is compared are the same weights, read and computed by as many threads.
+func (j *judge) needs(k modelKey, g *workGroup, c *workClass) {
+	var memNeed, memOf, arithNeed, arithOf float64
+	var memLongest, arithLongest int64
+	c.arithFar = true
+	for _, w := range g.ways() {
+		own := g.products(w)
+		var mem, arith reference
+		far := false
+		for _, ok := range j.keys {
+			o := j.groups[ok]
+			if ok.phase == k.phase || o.team != g.team {
+				continue
+			}
+			p := o.products(w)
+			if p.dur < minRefDur || own.intensity() <= 0 || p.intensity() <= 0 {
+				continue
+			}
+			switch x := p.intensity() / own.intensity(); {
+			case x >= 2 && p.gflops() > arith.rate:
+				arith, far = reference{p.gflops(), phaseWord(ok.phase)}, p.intensity() >= manyFlops
+			case x <= 0.5 && p.gbps() > mem.rate:
+				mem = reference{p.gbps(), phaseWord(ok.phase)}
+			}
+		}
+		if mem.rate > 0 {
+			memNeed += float64(own.bytes) / mem.rate
+			memOf += float64(own.onCPU())
+			if own.dur > memLongest {
+				memLongest, c.memRef = own.dur, mem
+			}
+		}
+		if arith.rate > 0 {
+			arithNeed += float64(own.flops) / arith.rate
+			arithOf += float64(own.onCPU())
+			c.arithFar = c.arithFar && far
+			if own.dur > arithLongest {
+				arithLongest, c.arithRef = own.dur, arith
+			}
+		}
+	}
+	if memOf >= 0.8*float64(c.sum.onCPU()) {
+		c.mem = ratio(memNeed, memOf)
+	}
+	if arithOf >= 0.8*float64(c.sum.onCPU()) {
+		c.arith = ratio(arithNeed, arithOf)
+	}
+}
+
+func phaseWord(p Phase) string {
+	if p == Unknown {
+		return "another phase"
+	}
+	return string(p)
+}
+
+// needsOfOthers computes mem and arith of operators that are no products: against the best that products with
+// weights reached in this run.
+func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
+	for _, k := range j.keys {
+		o := j.groups[k]
+		if o.team != g.team {
+			continue
+		}
+		for _, w := range o.ways() {
+			p := o.products(w)
+			if p.dur < minRefDur {
+				continue
+			}
+			if v := p.gbps(); v > c.memRef.rate {
+				c.memRef = reference{v, "products with weights"}
+			}
+			if v := p.gflops(); v > c.arithRef.rate {
+				c.arithRef = reference{v, "products with weights"}
+			}
+		}
+	}
+	onCPU := float64(c.sum.onCPU())
+	if c.memRef.rate > 0 && c.sum.bytesDur*5 >= c.sum.dur*4 {
+		c.mem = ratio(float64(c.sum.bytes)/c.memRef.rate, onCPU)
+	}
+	if c.arithRef.rate > 0 && c.sum.flopsDur*5 >= c.sum.dur*4 {
+		c.arith = ratio(float64(c.sum.flops)/c.arithRef.rate, onCPU)
+	}
+}
+
+// decide tells memory from compute, as docs/verdict.md says.
+func (j *judge) decide(g *workGroup, c *workClass) {
+	var memPeak, arithPeak *float64
+	if p := j.b.opts.Peaks; p != nil {
+		onCPU := float64(c.sum.onCPU())
+		if p.GBps != nil && *p.GBps > 0 && c.sum.bytes > 0 {
+			memPeak = ratio(float64(c.sum.bytes) / *p.GBps, onCPU)
+			c.mem, c.memRef = memPeak, reference{*p.GBps, ""}
+		}
+		if p.GFlops != nil && *p.GFlops > 0 && c.sum.flops > 0 {
+			arithPeak = ratio(float64(c.sum.flops) / *p.GFlops, onCPU)
+			c.arith, c.arithRef, c.arithFar = arithPeak, reference{*p.GFlops, ""}, true
+		}
+	}
+	cores := j.s.Run.Cores
+	all := cores <= 0 || g.team >= cores
+	says := j.typeMix(g, c)
+	is := func(b Bound, sure int) { c.bound, c.sure = b, sure }
+	either := func() { c.bound, c.among = BoundUnknown, []Bound{BoundMemory, BoundCompute} }
+	noMem, noArith := c.mem != nil && *c.mem <= ruledOut, c.arith != nil && *c.arith <= ruledOut
+	atMem := memPeak != nil && *memPeak >= atPeak
+	atArith := arithPeak != nil && *arithPeak >= atPeak
+	intensity := c.sum.intensity()
+	switch {
+	case atMem && (!atArith || *memPeak >= *arithPeak):
+		is(BoundMemory, 3)
+	case atArith:
+		is(BoundCompute, 3)
+	case c.sum.onCPU() < c.sum.calls*shortOp:
+		c.bound, c.short = BoundUnknown, true
+	case noMem && noArith:
+		c.bound, c.neither = BoundUnknown, true
+	case noArith && says != BoundCompute:
+		switch {
+		case memPeak != nil || all:
+			is(BoundMemory, 2)
+		case g.team > 1:
+			is(BoundMemory, 1)
+		case says == BoundMemory:
+			is(BoundMemory, 1)
+		default:
+			either()
+		}
+	case noMem && says != BoundMemory:
+		is(BoundCompute, 2)
+		if *c.mem <= farBelow {
+			c.sure = 3
+		}
+	case says != "":
+		is(says, 2)
+		if says == BoundMemory && !all {
+			c.sure = 1
+		}
+	case c.arith != nil && *c.arith >= atLimit && c.arithFar && (c.mem == nil || *c.mem < *c.arith):
+		is(BoundCompute, 2)
+	case c.mem != nil && *c.mem >= atLimit:
+		is(BoundMemory, 2)
+	case c.arith != nil || c.mem != nil:
+		either()
+	case c.sum.flops == 0 || c.sum.bytes == 0:
+		c.bound = BoundUnknown
+	case intensity >= manyFlops:
+		is(BoundCompute, 1)
+	case intensity <= fewFlops && all && g.team > 1:
+		is(BoundMemory, 1)
+	default:
+		either()
+	}
+	j.doubts(g, c, all, memPeak != nil || arithPeak != nil)
+}
+
+// doubts collects why a class's judgement is no surer.
+func (j *judge) doubts(g *workGroup, c *workClass, all, peaks bool) {
+	add := func(s string) { c.reasons = append(c.reasons, s) }
+	switch {
+	case c.neither:
+		add("Counters would tell what the cores wait for; none were recorded.")
+		return
+	case c.short:
+		add("They last " + sayDur(safeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
+		return
+	case c.sure == 3:
+		return
+	}
+	if !peaks {
+		switch {
+		case c.mem == nil && c.arith == nil && c.what == "products":
+			add("There is no other phase in this recording that shows what this machine can read and compute, and its peaks are not measured.")
+		default:
+			add("The machine's peaks are not measured: what it reached elsewhere in this run stands for them.")
+		}
+	}
+	memory := c.bound == BoundMemory || slices.Contains(c.among, BoundMemory)
+	if memory && !all {
+		if g.team == 1 {
+			add("One thread computed, of " + plural(int64(j.s.Run.Cores), "CPU") + ": one core can be at its own limit before the memory is at its.")
+		} else {
+			add(plural(int64(g.team), "thread") + " computed, of " + plural(int64(j.s.Run.Cores), "CPU") + ": whether more would read faster cannot be seen.")
+		}
+	}
+	if memory && c.what == "products" && c.mem == nil {
+		add("Reading the weights and unpacking them are not told apart without counters.")
+	}
+	if memory && g.traced > 0 && c.what == "products" {
+		if b := float64(c.sum.bytes) / float64(g.traced); b > 0 && b < cacheBytes {
+			add("The " + sayBytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's.")
+			c.sure = max(min(c.sure, 1), c.sure-1)
+		}
+	}
+}
+
+// typeMix asks products of differently packed weights: if they read at one rate, time follows bytes; if they compute at
+// one rate, it follows flops. It needs two types with notable time whose flops for a byte differ.
+func (j *judge) typeMix(g *workGroup, c *workClass) Bound {
+	if c.what != "products" {
+		return ""
+	}
+	var sums []workCell
+	for _, w := range g.ways() {
+		if w.chosen { // read and computed in another way: no comparison
+			continue
+		}
+		if p := g.products(w); float64(p.dur) >= 0.1*float64(c.sum.dur) && p.dur >= minRefDur && p.bytes > 0 && p.flops > 0 {
+			sums = append(sums, p)
+		}
+	}
+	if len(sums) < 2 {
+		return ""
+	}
+	spread := func(f func(*workCell) float64) float64 {
+		lo, hi := f(&sums[0]), f(&sums[0])
+		for i := range sums {
+			lo, hi = min(lo, f(&sums[i])), max(hi, f(&sums[i]))
+		}
+		return hi / lo
+	}
+	read, computed := spread((*workCell).gbps), spread((*workCell).gflops)
+	switch {
+	case read <= sameRate && computed >= otherRate:
+		return BoundMemory
+	case computed <= sameRate && read >= otherRate:
+		return BoundCompute
+	}
+	return ""
+}
+
+// classes sorts a phase's operators and judges each class.
+func (j *judge) classes(k modelKey, g *workGroup) []workClass {
+	out := []workClass{
+		{what: "products", sum: g.sums(func(c *workCell) bool { return c.kind == kindMatMul })},
+		{what: "attention", sum: g.sums(func(c *workCell) bool { return c.kind == kindAttn })},
+		{what: "other", sum: g.sums(func(c *workCell) bool { return c.kind == kindOther })},
+	}
+	for i := range out {
+		c := &out[i]
+		if c.sum.calls == 0 {
+			c.bound = BoundUnknown
+			continue
+		}
+		if c.what == "products" {
+			j.needs(k, g, c)
+		} else {
+			j.needsOfOthers(g, c)
+		}
+		j.decide(g, c)
+	}
+	slices.SortStableFunc(out, func(a, b workClass) int { return cmp.Compare(b.sum.work, a.sum.work) })
+	return out
+}
