@@ -80,6 +80,7 @@ type StatRun struct {
 	CPU       string        `json:"cpu"`
 	Cores     int           `json:"cores"`
 	Level     string        `json:"level"`
+	Recorded  *int64        `json:"recorded_ns"` // when the recording began, since 1970; nil: not known
 	Processes []StatProcess `json:"processes"`
 	// Dur is the time from the first to the last event.
 	Dur        int64    `json:"dur_ns"`
@@ -102,6 +103,7 @@ type StatProcess struct {
 	CPUVariant    string   `json:"cpu_variant"` // of the library's name: "haswell"; empty if it has none
 	Threads       int      `json:"threads"`     // of the largest team that ran an operator; 0 if none was seen
 	Steps         int64    `json:"steps"`
+	Command       []string `json:"command"` // its arguments
 	Warnings      []string `json:"warnings"`
 }
 

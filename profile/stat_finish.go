@@ -158,6 +158,9 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 	s.Run = StatRun{Tool: m.Tool, Command: list(m.Command), Host: m.Host, Kernel: m.Kernel, Arch: m.Arch,
 		CPU: m.CPU, Cores: m.Cores, Level: m.Level, Steps: b.steps, Operators: b.ops,
 		Dur: max(0, b.last-b.first), Notes: list(m.Notes), Processes: []StatProcess{}}
+	if m.Realtime > 0 {
+		s.Run.Recorded = &m.Realtime
+	}
 	if h.Last > h.First && b.opts.PID == 0 {
 		s.Run.Dur = h.Last - h.First
 	}
@@ -167,7 +170,7 @@ func (b *StatBuilder) finishRun(s *Stat, h *Header) {
 			continue
 		}
 		q := StatProcess{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
-			GGMLVersion: p.GGMLVersion, Warnings: list(p.Warnings)}
+			GGMLVersion: p.GGMLVersion, Command: list(p.Cmdline), Warnings: list(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
 			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, cpuVariant(st.library)
 			if st.library == "" && len(p.Files) == 1 {

@@ -9,11 +9,13 @@ interface Props {
   /** How it is written. */
   f: (v: number | null | undefined) => string
   class?: string
+  /** Where the value stands in `stat --json`: "decode.tokens_per_s". */
+  name?: string
 }
 
-export function Fig({ v, f, class: c }: Props) {
+export function Fig({ v, f, class: c, name }: Props) {
   return (
-    <span class={'fig ' + (c ?? '')} data-v={v ?? ''} title={v == null ? 'not known' : undefined}>
+    <span class={'fig ' + (c ?? '')} data-v={v ?? ''} data-fig={name} title={v == null ? 'not known' : undefined}>
       {f(v)}
     </span>
   )

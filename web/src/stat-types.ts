@@ -26,6 +26,45 @@ export interface Stat {
   has_sched: boolean
   has_off_cpu: boolean
   p95_max_error: number
+  verdicts: Verdict[] | null
+  findings: Finding[] | null
+}
+
+export type Bound = 'memory' | 'compute' | 'wait' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
+
+/** What bounds one phase: profile/verdict.go. */
+export interface Verdict {
+  phase: string
+  model: number | null
+  bound: Bound
+  among: Bound[]
+  sure: '' | 'high' | 'medium' | 'low'
+  text: string
+  why: string
+  names: string[]
+  causes: { bound: Bound; what: string; share: number; per_step_ns: number }[]
+  evidence: Evidence[]
+}
+
+export interface Evidence {
+  name: string
+  value: number | null
+  unit: string
+  text: string
+}
+
+/** Something worth looking at: profile/findings.go. */
+export interface Finding {
+  kind: string
+  phase: string
+  model: number | null
+  text: string
+  names: string[]
+  gain_ns_per_step: number | null
+  gain_share: number | null
+  gain_ns: number | null
+  figures: Evidence[]
+  target: { view: string; params: Record<string, string> }
 }
 
 export interface StatRun {
@@ -37,6 +76,7 @@ export interface StatRun {
   cpu: string
   cores: number
   level: string
+  recorded_ns: number | null
   processes: {
     pid: number
     comm: string
@@ -46,6 +86,7 @@ export interface StatRun {
     cpu_variant: string
     threads: number
     steps: number
+    command: string[] | null
     warnings: string[] | null
   }[] | null
   dur_ns: number

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The operators that take most of a phase, by weight.
+import { Fig } from '../figure'
+import { clean, dur, gbps, intensity, share } from '../format'
+import { href } from '../route'
+import type { StatRow } from '../stat-types'
+import type { Part } from './model'
+import { Name } from './say'
+import { Change } from './compare'
+
+const rows = 6
+
+export function Heaviest({ part, other, keep }: { part: Part; other?: Part; keep: Record<string, string> }) {
+  const all = [...(part.ps.rows ?? [])].sort((a, b) => b.dur_per_step_ns - a.dur_per_step_ns)
+  if (all.length === 0) return null
+  const shown = all.slice(0, rows)
+  const rest = all.slice(rows)
+  const most = shown[0].dur_per_step_ns || 1
+  const twin = (r: StatRow) => other?.ps.rows?.find((o) => o.key === r.key && o.weight === r.weight)
+  const left = rest.reduce((n, r) => n + r.dur_per_step_ns, 0)
+  const leftShare = rest.reduce((n, r) => n + (r.share ?? 0), 0)
+  return (
+    <div class="table-scroll">
+      <table class="grid heaviest" aria-label={`heaviest operators of ${part.ps.phase}`}>
+        <thead>
+          <tr><th class="text">{part.title}, by weight</th><th class="text">type</th><th>a step</th><th class="text">share</th>{other && <th title="the time a step of the other run against this one">other run</th>}<th>read at</th><th>intensity</th><th>wait</th><th></th></tr>
+        </thead>
+        <tbody>
+          {shown.map((r) => {
+            const id = `${part.name}.rows.${r.key}${r.type ? '.' + r.type : ''}`
+            const t = twin(r)
+            return (
+              <tr key={id}>
+                <td class="text"><a href={href('stat', { tab: 'tables', by: 'weight', phase: part.ps.phase, sel: r.key, ...keep })}><Name s={r.key} /></a></td>
+                <td class="text dim">{clean(r.type)}</td>
+                <td><Fig v={r.dur_per_step_ns} f={dur} name={`${id}.dur_per_step_ns`} /></td>
+                <td class="text sharecell"><span class="meter" style={{ width: `${(r.dur_per_step_ns / most) * 70}px` }} /> <Fig v={r.share} f={share} name={`${id}.share`} /></td>
+                {other && <td>{t ? <Change a={r.dur_per_step_ns} b={t.dur_per_step_ns} /> : '–'}</td>}
+                <td>{r.bytes_at_most ? '≤ ' : ''}<Fig v={r.gb_per_s} f={gbps} name={`${id}.gb_per_s`} /></td>
+                <td><Fig v={r.flop_per_byte} f={intensity} name={`${id}.flop_per_byte`} /></td>
+                <td><Fig v={r.wait_share} f={share} name={`${id}.wait_share`} /></td>
+                <td class="text"><a href={href('dag', { phase: part.ps.phase, q: r.key, color: 'gbps', ...keep })} title="in the operator graph">graph&nbsp;›</a></td>
+              </tr>
+            )
+          })}
+          {rest.length > 0 && (
+            <tr class="dim"><td class="text">{rest.length} more</td><td></td><td>{dur(left)}</td><td class="text sharecell"><span class="meter" style={{ width: 0 }} /> {share(leftShare)}</td>{other && <td></td>}<td></td><td></td><td></td>
+              <td class="text"><a href={href('stat', { tab: 'tables', by: 'weight', phase: part.ps.phase, ...keep })}>all&nbsp;›</a></td></tr>
+          )}
+        </tbody>
+      </table>
+    </div>
+  )
+}

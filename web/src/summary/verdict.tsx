@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One phase: what bounds it, how sure that is, its figures, where its time goes, and what the verdict rests on.
+import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../format'
+import { Fig } from '../figure'
+import type { Bound, Evidence, Stat, Verdict } from '../stat-types'
+import { Split, Threads } from './bars'
+import type { Part } from './model'
+import { Say } from './say'
+
+const words: Record<Bound, string> = {
+  memory: 'memory-bound',
+  compute: 'compute-bound',
+  wait: 'bound by waiting',
+  interference: 'bound by interference',
+  outside: 'bound outside operators',
+  mixed: 'bound by several things',
+  unknown: 'not known what bounds it',
+  '': 'not known what bounds it',
+}
+
+const short: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
+
+/** The verdict in as few words as it can be said. */
+export function boundWords(v: Verdict | null): string {
+  if (!v) return words.unknown
+  if (v.bound === 'unknown' && v.among.length > 1) return v.among.map((b) => short[b]).join(' or ') + ', not told apart'
+  if (v.bound === 'mixed') return v.among.map((b) => (b === 'unknown' ? 'operators that cannot be judged' : short[b])).join(' and ')
+  return words[v.bound]
+}
+
+const levels = ['low', 'medium', 'high']
+
+export function Sure({ sure }: { sure: Verdict['sure'] }) {
+  const n = levels.indexOf(sure) + 1
+  if (n === 0) return null
+  return (
+    <span class="sure" title={`how sure: ${sure}`}>
+      <span aria-hidden="true">{'●'.repeat(n)}{'○'.repeat(3 - n)}</span> {sure}
+    </span>
+  )
+}
+
+export function Headline({ part }: { part: Part }) {
+  const v = part.verdict
+  return (
+    <div class="verdict" data-bound={v?.bound}>
+      <div class="what">{part.title}</div>
+      <h2 class="bound">{boundWords(v)}</h2>
+      <p class="sentence">{v ? <Say text={v.text} names={v.names} /> : 'No verdict was computed.'}</p>
+      {v && (v.sure || v.why) && (
+        <p class="why dim">
+          {v.sure && <>How sure: <Sure sure={v.sure} />. </>}
+          <Say text={v.why} names={v.names} />
+        </p>
+      )}
+    </div>
+  )
+}
+
+/** Key figures of a phase. */
+export function Key({ part, stat }: { part: Part; stat: Stat }) {
+  const { ps, name } = part
+  const decode = ps.phase === 'decode'
+  const ttft = stat.ttft
+  return (
+    <div class="keys">
+      <Box label="tokens/s" help="tokens / the time in steps"><Fig v={ps.tokens_per_s} f={num} name={`${name}.tokens_per_s`} /></Box>
+      <Box label={decode ? 'TPOT, mean' : 'per token'} help={decode ? 'time a token of one sequence' : 'time in steps / tokens'}><Fig v={ps.per_token_ns} f={dur} name={`${name}.per_token_ns`} /></Box>
+      {ps.per_token_p95_ns != null && <Box label={decode ? 'TPOT, p95' : 'p95'} help="over steps, within 1 %"><Fig v={ps.per_token_p95_ns} f={dur} name={`${name}.per_token_p95_ns`} /></Box>}
+      {ps.phase === 'prefill' && (
+        <Box label={ttft.sequences > 1 ? `TTFT, mean of ${ttft.sequences}` : 'TTFT'} help="from the start of a sequence's first step to the end of the first that asks for its logits"><Fig v={ttft.mean_ns} f={dur} name="ttft.mean_ns" /></Box>
+      )}
+      <Box label="steps"><Fig v={ps.steps} f={count} name={`${name}.steps`} /></Box>
+      <Box label="tokens"><Fig v={ps.tokens} f={count} name={`${name}.tokens`} /></Box>
+    </div>
+  )
+}
+
+function Box({ label, help, children }: { label: string; help?: string; children: preact.ComponentChildren }) {
+  return <div class="key" title={help}><div class="v">{children}</div><div class="dim">{label}</div></div>
+}
+
+const units: Record<string, (v: number | null | undefined) => string> = {
+  share, 'GB/s': gbps, 'GFLOP/s': gflops, 'flop/B': intensity, ns: dur, B: bytes,
+}
+
+export const value = (e: Evidence) => units[e.unit] ?? ((v: number | null | undefined) => (v == null ? '–' : `${count(v)} ${clean(e.unit)}`))
+
+export function EvidenceTable({ part }: { part: Part }) {
+  const list = part.verdict?.evidence ?? []
+  if (list.length === 0) return null
+  return (
+    <table class="evidence" aria-label={`evidence for ${part.ps.phase}`}>
+      <tbody>
+        {list.map((e) => (
+          <tr key={e.name}>
+            <td><Fig v={e.value} f={value(e)} name={`${part.name}.evidence.${e.name}`} /></td>
+            <td>{clean(e.text)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+/** A phase's panel. */
+export function Phase({ part, stat }: { part: Part; stat: Stat }) {
+  return (
+    <section class="phase" data-phase={part.name} aria-label={part.title}>
+      <Headline part={part} />
+      <Key part={part} stat={stat} />
+      <Split part={part} />
+      <Threads part={part} stat={stat} />
+    </section>
+  )
+}
