@@ -94,7 +94,7 @@ func sameFile(a, b string) bool {
 }
 
 // loadRuns reads recordings for the page.
-func loadRuns(in []string) ([]*report.Run, error) {
+func loadRuns(in []string, opts ...report.Option) ([]*report.Run, error) {
 	var runs []*report.Run
 	for _, name := range in {
 		r, err := trace.Open(name)
@@ -108,7 +108,7 @@ func loadRuns(in []string) ([]*report.Run, error) {
 				torn = h.Torn
 			}
 			return h, err
-		})
+		}, opts...)
 		r.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -137,7 +137,7 @@ func doServe(in []string, listen string) error {
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return fmt.Errorf("%s is no address of this machine's loopback here, but %s", listen, l.Addr())
 	}
-	runs, err := loadRuns(in)
+	runs, err := loadRuns(in, report.WholeTimeline())
 	if err != nil {
 		return err
 	}

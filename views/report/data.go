@@ -37,7 +37,7 @@ type Replay func(profile.Sink) (*profile.Header, error)
 var groupings = []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByThread}
 
 // Load computes all that the page shows of one recording. file is its name, for the reader.
-func Load(file string, replay Replay) (*Run, error) {
+func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	var sinks []profile.Sink
 	stats := make([]*profile.StatBuilder, len(groupings))
 	for i, by := range groupings {
@@ -45,7 +45,8 @@ func Load(file string, replay Replay) (*Run, error) {
 		sinks = append(sinks, stats[i])
 	}
 	dags := profile.NewDAGs(profile.DAGOptions{})
-	sinks = append(sinks, dags)
+	timeline := newTimeline()
+	sinks = append(sinks, dags, timeline)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
@@ -60,6 +61,9 @@ func Load(file string, replay Replay) (*Run, error) {
 		return nil, err
 	}
 	if err := r.addDAGs(dags, h); err != nil {
+		return nil, err
+	}
+	if err := r.addTime(timeline, h, newOptions(opts)); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// TimelineSchema is the version of a Timeline's JSON form and of its chunks.
+const TimelineSchema = 1
+
+// Limits of a timeline. What lies beyond is counted, never dropped in silence.
+const (
+	chunkSpans  = 1 << 14 // operators on threads that a chunk holds about
+	maxTracks   = 1024    // threads
+	maxOpDefs   = 1 << 16 // different operators
+	maxRunners  = 1 << 15 // threads that ran on CPUs
+	maxStrings  = 1 << 12
+	maxSchedLog = 96 << 20 // bytes of scheduling events as they are kept
+	maxLosses   = 4096
+)
+
+// TimelineOptions choose how a Timeline is made. The zero value is ready.
+type TimelineOptions struct {
+	// ChunkSpans is how many spans of operators on threads a chunk holds at most; 0: 16384. Chunks are cut at
+	// steps' ends where one comes after half of that.
+	ChunkSpans int
+	// Pack makes a finished chunk smaller as it comes, so that memory holds no unpacked ones; nil: they stay as they are.
+	Pack func([]byte) ([]byte, error)
+}
+
+// Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. What there are many of (spans of
+// operators, CPUs' and threads' states) stands in chunks of bounded size, so that a reader unpacks what is looked at; the
+// Overview tells the rest. docs of the columns: see timelineColumns and the files that fill them.
+type Timeline struct {
+	SchemaVersion int               `json:"schema_version"`
+	Start         int64             `json:"start_ns,string"` // boottime: it does not fit a float64 exactly
+	Dur           int64             `json:"dur_ns"`          // to the last event
+	Level         string            `json:"level"`
+	Processes     []TimelineProcess `json:"processes"`
+	// Threads of the engines. Chunks name them by their index here; it is not in order of tid.
+	Threads []TimelineThread `json:"threads"`
+	CPUs    []int            `json:"cpus"` // of which scheduling events were seen
+	Runners []TimelineRunner `json:"runners"`
+	Ops     []TimelineOp     `json:"ops"`
+	Strings []string         `json:"strings"` // that columns of steps and graphs name by their index
+	Chunks  []TimelineChunk  `json:"chunks"`
+	Losses  []TimelineLoss   `json:"losses"` // in order of time
+	// HasSched: scheduling was recorded, so the tracks of CPUs and states mean something where they are empty.
+	HasSched bool  `json:"has_sched"`
+	Spans    int64 `json:"spans"` // operators on threads
+	Operator int64 `json:"operators"`
+	// Left out by limits: spans of more threads than tracks, scheduling events, losses.
+	SpansLeftOut  int64 `json:"spans_left_out"`
+	SchedLeftOut  int64 `json:"sched_left_out"`
+	LossesLeftOut int   `json:"losses_left_out"`
+
+	Overview TimelineOverview `json:"overview"`
+
+	Steps  []byte         `json:"-"` // columns, see stepColumns
+	Graphs []byte         `json:"-"` // columns, see graphColumns
+	Bins   []byte         `json:"-"` // of Overview, see timeline_overview.go
+	Marks  []TimelineMark `json:"-"` // every step, in the order in which they ended
+}
+
+// TimelineMark is a step's phase and span, for whoever chooses what to keep.
+type TimelineMark struct {
+	Phase      Phase
+	Start, Dur int64
+}
+
+// TimelineProcess is one profiled process.
+type TimelineProcess struct {
+	PID    int32  `json:"pid"`
+	Comm   string `json:"comm"`
+	Engine string `json:"engine"`
+}
+
+// TimelineThread is one thread of an engine, with what its operators add up to.
+type TimelineThread struct {
+	PID    int32  `json:"pid"`
+	TID    int32  `json:"tid"`
+	Comm   string `json:"comm"`
+	Role   string `json:"role"`
+	Ops    int64  `json:"operators"`
+	Busy   int64  `json:"busy_ns"`
+	Wait   int64  `json:"wait_ns"`
+	OffCPU int64  `json:"off_cpu_ns"`
+}
+
+// TimelineRunner is a thread that ran on a CPU. The first one stands for what was not seen.
+type TimelineRunner struct {
+	TID    int32  `json:"tid"`
+	Comm   string `json:"comm"`
+	Thread int    `json:"thread"` // index in Timeline.Threads; -1: of no engine
+}
+
+// TimelineOp is what operators that run again and again have in common.
+type TimelineOp struct {
+	Name        string   `json:"name"`
+	Op          string   `json:"op"`
+	Kind        int      `json:"kind"` // index in TimelineKinds
+	Type        string   `json:"type"`
+	Ne          [4]int64 `json:"ne"`
+	Layer       *int     `json:"layer"`
+	Block       Block    `json:"block"`
+	Weight      string   `json:"weight"`
+	WeightType  string   `json:"weight_type"`
+	Bytes       *int64   `json:"bytes"`
+	BytesAtMost bool     `json:"bytes_at_most"`
+	Flops       *int64   `json:"flops"`
+	Node        int32    `json:"node"` // -1: not known
+	Calls       int64    `json:"calls"`
+	First       int64    `json:"first_ns"` // start of the first one
+	FirstID     int64    `json:"first_op"`
+}
+
+// Kinds of chunks.
+const (
+	ChunkOps   = "ops"
+	ChunkSched = "sched"
+)
+
+// TimelineChunk tells of one chunk without its data.
+type TimelineChunk struct {
+	Kind    string `json:"kind"`
+	Start   int64  `json:"start_ns"` // of its earliest span
+	Dur     int64  `json:"dur_ns"`   // to the end of its latest
+	Base    int64  `json:"base_ns"`  // what its first delta counts from
+	Spans   int    `json:"spans"`
+	FirstOp int64  `json:"first_op,omitempty"` // least and greatest number of its operators
+	LastOp  int64  `json:"last_op,omitempty"`
+	// Kept is false of a chunk that was left out of a page that would be too large with it.
+	Kept bool   `json:"kept"`
+	Data []byte `json:"-"`
+}
+
+// TimelineLoss is a span that was not fully seen.
+type TimelineLoss struct {
+	Start  int64  `json:"start_ns"`
+	Dur    int64  `json:"dur_ns"`
+	Why    string `json:"why"`
+	What   string `json:"what"`
+	Events uint64 `json:"events"`
+	CPU    int    `json:"cpu"` // -1: not of one
+}
+
+// TimelineBuilder collects a Timeline while a run is replayed into it. Its memory grows with what is in the run, packed: some
+// bytes a span.
+type TimelineBuilder struct {
+	opts   TimelineOptions
+	derive Deriver
+	t      Timeline
+
+	threads map[threadID]int
+	defs    map[opKey]int32 // by what they are derived from
+	same    map[opContent]int32
+	strings map[string]int64
+
+	ops      opChunk
+	steps    columns
+	graphs   columns
+	lastStep TimelineMark
+	stepID   int64
+	graphID  int64
+	graphEnd int64
+	sched    schedLog
+	bins     overview
+}
+
+type threadID struct{ pid, tid int32 }
+
+// opKey tells operators apart quickly: what is derived of a shape's node is one object.
+type opKey struct {
+	d  *Derived
+	sh *Shape
+	op string
+}
+
+// opContent tells them apart by what they say: graphs of the same model share most.
+type opContent struct {
+	name, op, typ, weight, weightType string
+	ne                                [4]int64
+	layer                             int
+	block                             Block
+	bytes, flops                      int64 // -1: not known
+	atMost                            bool
+	node                              int32
+}
+
+// NewTimeline returns an empty builder.
+func NewTimeline(opts TimelineOptions) *TimelineBuilder {
+	if opts.ChunkSpans <= 0 {
+		opts.ChunkSpans = chunkSpans
+	}
+	b := &TimelineBuilder{opts: opts, threads: map[threadID]int{}, defs: map[opKey]int32{}, same: map[opContent]int32{}, strings: map[string]int64{}}
+	b.steps.init(stepColumns)
+	b.graphs.init(graphColumns)
+	b.ops.init()
+	b.sched.init()
+	return b
+}
+
+// thread returns a thread's index, -1 if there are too many.
+func (b *TimelineBuilder) thread(pid, tid int32) int {
+	k := threadID{pid, tid}
+	if i, ok := b.threads[k]; ok {
+		return i
+	}
+	i := len(b.t.Threads)
+	if i >= maxTracks {
+		return -1
+	}
+	b.threads[k] = i
+	b.t.Threads = append(b.t.Threads, TimelineThread{PID: pid, TID: tid})
+	return i
+}
+
+// text returns a string's index. The first is the empty one, which also stands for those that are too many.
+func (b *TimelineBuilder) text(s string) int64 {
+	if len(b.t.Strings) == 0 {
+		b.t.Strings = append(b.t.Strings, "")
+		b.strings[""] = 0
+	}
+	i, ok := b.strings[s]
+	if !ok && len(b.t.Strings) < maxStrings {
+		i = int64(len(b.t.Strings))
+		b.strings[s] = i
+		b.t.Strings = append(b.t.Strings, s)
+	}
+	return i
+}
+
+// Columns of steps, in the order in which they ended.
+const (
+	stepColID    = iota // difference to the one before
+	stepColStart        // difference to the end of the one before; the first: to the run's start
+	stepColDur
+	stepColPhase // index in timelinePhases
+	stepColThread
+	stepColTokens // -1: not known, as the two that follow
+	stepColSeqs
+	stepColOutputs
+	stepColPos // of its first token; -1: not known
+	stepColCtx // Strings: the engine context, hexadecimal
+	stepColGraphs
+	stepColOps
+	stepColOpsDur
+	stepColIncomplete // Strings: what was not seen
+	stepColUntraced   // Strings: why its operators were not recorded
+	stepColEntry      // Strings
+	stepColumns
+)
+
+// timelinePhases are the phases as numbers.
+var timelinePhases = []Phase{Unknown, Prefill, Decode, Encode}
+
+// Step takes a step that has ended.
+func (b *TimelineBuilder) Step(s *Step) error {
+	pos := int64(-1)
+	for i := range s.Seqs {
+		if p := int64(s.Seqs[i].Pos); p >= 0 && (pos < 0 || p < pos) {
+			pos = p
+		}
+	}
+	c := &b.steps
+	c.put(stepColID, s.ID-b.stepID)
+	c.put(stepColStart, s.Start-(b.lastStep.Start+b.lastStep.Dur))
+	c.put(stepColDur, s.Dur)
+	c.put(stepColPhase, int64(max(0, slices.Index(timelinePhases, s.Phase))))
+	c.put(stepColThread, int64(b.thread(s.PID, s.TID)))
+	c.put(stepColTokens, int64(s.NTokens))
+	c.put(stepColSeqs, int64(s.NSeqs))
+	c.put(stepColOutputs, int64(s.Outputs))
+	c.put(stepColPos, pos)
+	c.put(stepColCtx, b.text(hex(s.Ctx)))
+	c.put(stepColGraphs, int64(s.Graphs))
+	c.put(stepColOps, int64(s.Ops))
+	c.put(stepColOpsDur, s.OpsDur)
+	c.put(stepColIncomplete, b.text(s.Incomplete))
+	c.put(stepColUntraced, b.text(s.Untraced))
+	c.put(stepColEntry, b.text(s.Entry))
+	c.rows++
+	b.stepID = s.ID
+	b.lastStep = TimelineMark{s.Phase, s.Start, s.Dur}
+	b.t.Marks = append(b.t.Marks, b.lastStep)
+	if b.ops.spans >= b.opts.ChunkSpans/2 {
+		return b.cutOps()
+	}
+	return nil
+}
+
+// Columns of graphs, in the order in which they ended.
+const (
+	graphColID    = iota // difference to the one before
+	graphColStep         // number of its step; 0: in none
+	graphColStart        // difference to the end of the one before; the first: to the run's start
+	graphColDur
+	graphColThread
+	graphColSplit
+	graphColBackend // Strings
+	graphColNodes
+	graphColOps
+	graphColShape    // Shape.Index; 0: not known
+	graphColFlags    // 1: reused, 2: aborted
+	graphColUntraced // Strings
+	graphColumns
+)
+
+// Graph takes a graph that has ended.
+func (b *TimelineBuilder) Graph(g *Graph) error {
+	var shape, flags int64
+	if g.Shape != nil {
+		shape = g.Shape.Index
+	}
+	if g.Reused {
+		flags |= 1
+	}
+	if g.Aborted {
+		flags |= 2
+	}
+	c := &b.graphs
+	c.put(graphColID, g.ID-b.graphID)
+	c.put(graphColStep, g.Step)
+	c.put(graphColStart, g.Start-b.graphEnd)
+	c.put(graphColDur, g.Dur)
+	c.put(graphColThread, int64(b.thread(g.PID, g.TID)))
+	c.put(graphColSplit, int64(g.Split))
+	c.put(graphColBackend, b.text(g.Backend))
+	c.put(graphColNodes, int64(g.NNodes))
+	c.put(graphColOps, int64(g.Ops))
+	c.put(graphColShape, shape)
+	c.put(graphColFlags, flags)
+	c.put(graphColUntraced, b.text(g.Untraced))
+	c.rows++
+	b.graphID, b.graphEnd = g.ID, g.Start+g.Dur
+	return nil
+}
+
+// Finish returns the timeline. h is what the replay returned.
+func (b *TimelineBuilder) Finish(h *Header) (*Timeline, error) {
+	if err := b.cutOps(); err != nil {
+		return nil, err
+	}
+	t := &b.t
+	t.SchemaVersion, t.Start, t.Dur, t.Level = TimelineSchema, h.First, max(0, h.Last-h.First), h.Meta.Level
+	for i := range h.Processes {
+		p := &h.Processes[i]
+		t.Processes = append(t.Processes, TimelineProcess{PID: p.PID, Comm: p.Comm, Engine: p.Engine})
+	}
+	for i := range h.Threads {
+		n := &h.Threads[i]
+		if k, ok := b.threads[threadID{n.PID, n.TID}]; ok {
+			t.Threads[k].Comm, t.Threads[k].Role = n.Comm, n.Role
+		}
+	}
+	if err := b.finishSched(h.Last); err != nil {
+		return nil, err
+	}
+	for i := range t.Ops {
+		t.Ops[i].First -= t.Start
+	}
+	for i := range t.Chunks {
+		t.Chunks[i].Start -= t.Start
+		t.Chunks[i].Base -= t.Start
+		t.Chunks[i].Kept = true
+	}
+	for i := range t.Marks {
+		t.Marks[i].Start -= t.Start
+	}
+	b.losses(h)
+	// The first start of a column of differences counts from boottime 0.
+	t.Steps = b.steps.encode(stepColStart, t.Start)
+	t.Graphs = b.graphs.encode(graphColStart, t.Start)
+	t.Overview, t.Bins = b.bins.encode(t.Start)
+	return t, nil
+}
+
+func (b *TimelineBuilder) losses(h *Header) {
+	all := slices.Clone(h.Losses)
+	if n := len(all) - maxLosses; n > 0 { // the longest are kept
+		slices.SortStableFunc(all, func(x, y trace.Loss) int { return cmp.Compare(y.End-y.Start, x.End-x.Start) })
+		all, b.t.LossesLeftOut = all[:maxLosses], n
+	}
+	slices.SortStableFunc(all, func(x, y trace.Loss) int { return cmp.Compare(x.Start, y.Start) })
+	for i := range all {
+		l := &all[i]
+		b.t.Losses = append(b.t.Losses, TimelineLoss{Start: l.Start - h.First, Dur: max(0, l.End-l.Start), Why: l.Why, What: l.What, Events: l.Events, CPU: l.CPU})
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// The timeline's sections: "time" is its index (JSON), "time/steps", "time/graphs" and "time/overview" are columns, "time/0" and on its
+// chunks, as package profile describes them.
+
+// TimeLimit is how many bytes of chunks, packed, a page in one file holds of each run. What lies beyond is left to the overview.
+const TimeLimit = 8 << 20
+
+// Option changes how a run is loaded.
+type Option func(*options)
+
+type options struct {
+	timeLimit int // bytes; -1: none
+}
+
+// WholeTimeline keeps all of a timeline, as a page that is served can.
+func WholeTimeline() Option { return func(o *options) { o.timeLimit = -1 } }
+
+// LimitTimeline keeps at most so many bytes of a timeline's chunks.
+func LimitTimeline(bytes int) Option { return func(o *options) { o.timeLimit = max(0, bytes) } }
+
+func newOptions(opts []Option) options {
+	o := options{timeLimit: TimeLimit}
+	for _, f := range opts {
+		f(&o)
+	}
+	return o
+}
+
+func newTimeline() *profile.TimelineBuilder {
+	return profile.NewTimeline(profile.TimelineOptions{Pack: packer()})
+}
+
+// packer returns a function that gzips. It keeps its tables from one call to the next.
+func packer() func([]byte) ([]byte, error) {
+	var z *gzip.Writer
+	return func(data []byte) ([]byte, error) {
+		var b bytes.Buffer
+		if z == nil {
+			var err error
+			if z, err = gzip.NewWriterLevel(&b, gzip.BestCompression); err != nil {
+				return nil, err
+			}
+		} else {
+			z.Reset(&b)
+		}
+		if _, err := z.Write(data); err != nil {
+			return nil, err
+		}
+		if err := z.Close(); err != nil {
+			return nil, err
+		}
+		return b.Bytes(), nil
+	}
+}
+
+// addTime adds the timeline's sections.
+func (r *Run) addTime(b *profile.TimelineBuilder, h *profile.Header, o options) error {
+	t, err := b.Finish(h)
+	if err != nil {
+		return err
+	}
+	if o.timeLimit >= 0 {
+		keepChunks(t, o.timeLimit)
+	}
+	for i := range t.Chunks {
+		if c := &t.Chunks[i]; c.Kept {
+			r.addPacked(fmt.Sprintf("time/%d", i), c.Data)
+		}
+	}
+	for _, s := range []struct {
+		name string
+		data []byte
+	}{{"time/steps", t.Steps}, {"time/graphs", t.Graphs}, {"time/overview", t.Bins}} {
+		if err := r.add(s.name, s.data); err != nil {
+			return err
+		}
+	}
+	return r.addJSON("time", t)
+}
+
+// addPacked adds a section that is gzipped already.
+func (r *Run) addPacked(name string, data []byte) {
+	if _, ok := r.sections[name]; !ok {
+		r.names = append(r.names, name)
+	}
+	r.sections[name] = data
+}
+
+// keepChunks chooses which chunks stay where they are too large together: those with the slowest and the first step of each
+// phase, then step by step the next slowest, then what comes first.
+func keepChunks(t *profile.Timeline, limit int) {
+	sum := 0
+	for i := range t.Chunks {
+		sum += len(t.Chunks[i].Data)
+	}
+	if sum <= limit {
+		return
+	}
+	for i := range t.Chunks {
+		t.Chunks[i].Kept = false
+	}
+	sum = 0
+	keep := func(i int) bool {
+		c := &t.Chunks[i]
+		if !c.Kept {
+			if sum+len(c.Data) > limit {
+				return false
+			}
+			c.Kept = true
+			sum += len(c.Data)
+		}
+		return true
+	}
+	for _, s := range chosenSteps(t.Marks) {
+		fits := true
+		for i := range t.Chunks {
+			if c := &t.Chunks[i]; c.Start < s.Start+s.Dur && c.Start+c.Dur > s.Start {
+				fits = keep(i) && fits
+			}
+		}
+		if !fits {
+			break
+		}
+	}
+	for i := range t.Chunks {
+		if !keep(i) {
+			return
+		}
+	}
+}
+
+// maxChosen bounds the steps of each phase whose chunks are looked for.
+const maxChosen = 256
+
+// chosenSteps returns steps in the order in which they are worth keeping: of each phase the slowest and the first, then the next slowest.
+func chosenSteps(marks []profile.TimelineMark) []profile.TimelineMark {
+	phases := map[profile.Phase][]profile.TimelineMark{}
+	var order []profile.Phase
+	for _, m := range marks {
+		if phases[m.Phase] == nil {
+			order = append(order, m.Phase)
+		}
+		phases[m.Phase] = append(phases[m.Phase], m)
+	}
+	var slowest, first, rest []profile.TimelineMark
+	for _, p := range order {
+		s := phases[p]
+		first = append(first, s[0])
+		s = slices.Clone(s)
+		slices.SortStableFunc(s, func(a, b profile.TimelineMark) int { return cmp.Compare(b.Dur, a.Dur) })
+		slowest = append(slowest, s[0])
+		rest = append(rest, s[1:min(len(s), maxChosen)]...)
+	}
+	slices.SortStableFunc(rest, func(a, b profile.TimelineMark) int { return cmp.Compare(b.Dur, a.Dur) })
+	return slices.Concat(slowest, first, rest)
+}
