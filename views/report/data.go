@@ -46,7 +46,8 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	}
 	dags := profile.NewDAGs(profile.DAGOptions{})
 	timeline := newTimeline()
-	sinks = append(sinks, dags, timeline)
+	series := profile.NewSeries()
+	sinks = append(sinks, dags, timeline, series)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
@@ -64,6 +65,9 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 		return nil, err
 	}
 	if err := r.addTime(timeline, h, newOptions(opts)); err != nil {
+		return nil, err
+	}
+	if err := r.addSeries(series, h); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// seriesBy are the groupings whose rows have distributions.
+var seriesBy = [...]By{ByWeight, ByOp, ByLayer, ByBlock}
+
+// seriesState is what a SeriesBuilder knows so far.
+type seriesState struct {
+	derive  Deriver
+	models  modelBook
+	whole   map[groupKey]*seriesGroup
+	part    map[groupKey]*seriesGroup
+	pending map[*Step]*openPoint
+	at      *openPoint // of the step that the operator before was of
+	kept    int        // operators in pending
+	graphs  map[int64][]backendGraph
+	facts   map[seriesKey]*seriesFacts
+	seqs    map[seqKey]*openSequence
+	ttft    distSum
+	ended   []*openSequence // thinned
+	seen    int64           // sequences that ended
+	every   int64
+}
+
+// openPoint is a step under way.
+type openPoint struct {
+	ops   []*Op
+	early *seriesGroup // what was folded before the step ended, as there were too many operators
+}
+
+// seriesGroup is a phase under way. Of the group it has the sums of steps, of threads and of backends.
+type seriesGroup struct {
+	group
+	points pointList
+	slow   slowest
+	cells  int64 // of the KV cache, of the operators folded last
+	// tokenTime is what a token of one sequence took, over steps.
+	tokenTime distSum
+	rows      [len(seriesBy)]map[string]*seriesRow
+	products  map[productKey]*productSum
+	// operators of rows and products that were too many
+	rowsDropped, productsDropped int64
+}
+
+type seriesRow struct {
+	key, typ string
+	weight   bool
+	time     distSum
+	layers   []LayerPart // by layer
+	noLayer  int64
+	threads  []ThreadPart
+}
+
+// seriesKey is what operators have in common of which all facts are the same.
+type seriesKey struct {
+	in *seriesGroup
+	d  *Derived
+	op string
+}
+
+type seriesFacts struct {
+	kind    kind
+	rows    [len(seriesBy)]*seriesRow // nil: dropped
+	layer   int                       // -1: none
+	cells   int64                     // of the KV cache that it read; 0: it is not attention
+	product *productSum
+}
+
+type productKey struct {
+	name, typ    string
+	weight, attn bool
+	m, n, k      int64
+}
+
+type productSum struct {
+	time                    distSum
+	bytes, bytesDur, bytesN int64 // of those whose bytes are known
+	flops, flopsDur, flopsN int64
+	atMost                  bool
+	threads                 int
+	layers                  map[int]bool
+}
+
+// openSequence is a sequence under way.
+type openSequence struct {
+	SequencePoint
+	waiting, known bool // for its first logits; its prompt was seen
+	prompt         int64
+	model          *modelSum
+}
+
+func (b *seriesState) init() {
+	b.whole, b.part = map[groupKey]*seriesGroup{}, map[groupKey]*seriesGroup{}
+	b.pending = map[*Step]*openPoint{}
+	b.graphs = map[int64][]backendGraph{}
+	b.facts = map[seriesKey]*seriesFacts{}
+	b.seqs = map[seqKey]*openSequence{}
+	b.every = 1
+}
+
+// Op takes one operator.
+func (b *seriesState) Op(o *Op) error {
+	if o.Step == nil {
+		b.models.see(pidOf(o), 0, o.Shape)
+		return nil
+	}
+	b.models.see(o.Step.PID, o.Step.Ctx, o.Shape)
+	if b.kept >= maxPending {
+		for s, p := range b.pending {
+			p.early = b.group(b.whole, s)
+			b.fold(p.early, s, p.ops)
+			p.ops = nil
+		}
+		b.kept = 0
+		if len(b.pending) > maxPending { // of steps that never ended
+			clear(b.pending)
+			b.at = nil
+		}
+	}
+	if b.at == nil || len(b.at.ops) == 0 || b.at.ops[0].Step != o.Step {
+		if b.at = b.pending[o.Step]; b.at == nil {
+			b.at = &openPoint{}
+			b.pending[o.Step] = b.at
+		}
+	}
+	b.at.ops = append(b.at.ops, o)
+	b.kept++
+	return nil
+}
+
+// Graph takes one graph execution.
+func (b *seriesState) Graph(g *Graph) error {
+	if g.Shape != nil {
+		b.models.see(g.PID, g.Ctx, g.Shape)
+	}
+	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+		if len(b.graphs) >= maxPending { // of steps that never ended
+			clear(b.graphs)
+		}
+		if s := b.graphs[g.Step]; len(s) < maxPending {
+			b.graphs[g.Step] = append(s, backendGraph{g.Backend, span{g.Start, g.Start + g.Dur}})
+		}
+	}
+	return nil
+}
+
+// Sched takes one scheduling event.
+func (b *seriesState) Sched(*trace.Sched) error { return nil }
+
+// Step takes one step, whose operators came before.
+func (b *seriesState) Step(s *Step) error {
+	graphs := b.graphs[s.ID]
+	delete(b.graphs, s.ID)
+	open := b.pending[s]
+	if open == nil {
+		open = &openPoint{}
+	}
+	delete(b.pending, s)
+	b.kept -= len(open.ops)
+	b.at = nil
+	in := b.whole
+	if s.Incomplete != "" {
+		in = b.part
+	}
+	g := b.group(in, s)
+	b.sequences(s, b.models.at(s.PID, s.Ctx))
+	g.step(s)
+	if v, ok := tokenTime(s); ok {
+		g.tokenTime.add(v)
+	}
+	p := point(s)
+	if s.Untraced == "" {
+		g.traced++
+		g.tracedDur += s.Dur
+		before := g.group
+		b.fold(g, s, open.ops)
+		g.foldGraphs(graphs)
+		// What was folded early is in no step's point: it is not known whether it was all.
+		if open.early == nil {
+			p.taken(&before, &g.group, g.cells)
+		}
+	}
+	g.points.add(p)
+	g.slow.add(p)
+	return nil
+}
+
+// tokenTime returns what a step took for a token of one sequence, as Stat's time per token.
+func tokenTime(s *Step) (int64, bool) {
+	switch {
+	case s.NTokens <= 0 || s.Phase == Decode && s.NSeqs <= 0 && s.NTokens > 1:
+		return 0, false
+	case s.Phase == Decode:
+		return int64(float64(s.Dur) / float64(s.NTokens) * float64(max(1, s.NSeqs))), true
+	}
+	return int64(float64(s.Dur) / float64(s.NTokens)), true
+}
+
+// point returns a step's point, without operators.
+func point(s *Step) StepPoint {
+	p := StepPoint{ID: s.ID, N: 1, Slowest: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur, Min: s.Dur, Max: s.Dur,
+		Seqs: s.NSeqs, Untraced: s.Untraced, Incomplete: s.Incomplete}
+	if s.NTokens >= 0 {
+		n := int64(s.NTokens)
+		p.Tokens = &n
+	}
+	far := int64(-1)
+	for i := range s.Seqs {
+		if q := &s.Seqs[i]; q.Pos >= 0 && q.NTokens >= 0 {
+			far = max(far, int64(q.Pos)+int64(q.NTokens))
+		}
+	}
+	if far >= 0 {
+		p.posSum, p.posN = float64(far), 1
+	}
+	return p
+}
+
+// taken sets what the operators folded between two states of a group took.
+func (p *StepPoint) taken(before, after *group, cells int64) {
+	p.Traced, p.TracedDur, p.Ops = 1, p.Dur, after.ops-before.ops
+	backends := after.elsewhere - before.elsewhere
+	p.Backends = &backends
+	if p.Ops == 0 {
+		return // the level has none, or another backend computed all
+	}
+	matmul, attn, probe := after.matmul-before.matmul, after.attn-before.attn, after.probe-before.probe
+	dur, covered := after.opsDur-before.opsDur, after.covered-before.covered
+	other, overlap, gap := dur-probe-matmul-attn, dur-covered, p.Dur-covered-backends
+	busy, wait, off := after.busy-before.busy, after.wait-before.wait, after.off-before.off
+	p.MatMul, p.Attn, p.Probe, p.Other, p.Overlap, p.Gap = &matmul, &attn, &probe, &other, &overlap, &gap
+	p.Busy, p.Wait, p.OffCPU = &busy, &wait, &off
+	if p.BytesDur = after.bytesDur - before.bytesDur; p.BytesDur > 0 {
+		bytes := after.bytes - before.bytes
+		p.Bytes = &bytes
+	}
+	if cells > 0 {
+		p.Cells = &cells
+	}
+}
+
+func (b *seriesState) group(in map[groupKey]*seriesGroup, s *Step) *seriesGroup {
+	k := groupKey{s.Phase, b.models.at(s.PID, s.Ctx)}
+	if in[k] == nil && len(in) >= maxModels {
+		k.model = nil
+	}
+	g := in[k]
+	if g == nil {
+		g = &seriesGroup{group: group{number: len(in)}}
+		in[k] = g
+	}
+	return g
+}
+
+// fold adds operators of one step.
+func (b *seriesState) fold(g *seriesGroup, s *Step, ops []*Op) {
+	g.spans, g.cells = g.spans[:0], 0
+	for _, o := range ops {
+		b.op(g, o)
+		g.cover(max(o.Start, s.Start), o.Start+o.Dur)
+		for i := range o.Threads {
+			t := &o.Threads[i]
+			e := g.thread(i, t.TID, s.PID)
+			e.ops++
+			e.busy += t.Busy
+			e.wait += t.Wait
+			e.off += t.OffCPU
+			if e.lastStep != s.ID && s.Dur > 0 {
+				e.lastStep = s.ID
+				e.steps += s.Dur
+			}
+		}
+	}
+	for _, c := range g.spans {
+		if s.Dur > 0 {
+			c.to = min(c.to, s.Start+s.Dur)
+		}
+		g.covered += max(0, c.to-c.from)
+	}
+}
+
+// op adds one operator.
+func (b *seriesState) op(g *seriesGroup, o *Op) {
+	d := b.derive.Derive(o)
+	f := b.factsOf(g, d, o)
+	net := o.Dur - o.Probe
+	g.ops++
+	g.opsDur += o.Dur
+	g.probe += o.Probe
+	g.busy += o.Busy
+	g.wait += o.Wait
+	g.off += o.OffCPU
+	switch f.kind {
+	case kindMatMul:
+		g.matmul += net
+	case kindAttn:
+		g.attn += net
+		g.cells = max(g.cells, f.cells)
+	}
+	if d.Bytes != nil {
+		g.bytes += *d.Bytes
+		g.bytesDur += net
+	}
+	for i, r := range f.rows {
+		if r == nil {
+			g.rowsDropped++
+			continue
+		}
+		r.time.add(net)
+		if by := seriesBy[i]; by == ByWeight || by == ByOp {
+			r.layer(f.layer, net)
+			r.thread(o, pidOf(o))
+		}
+	}
+	if p := f.product; p != nil {
+		p.add(d, o, net, f.layer)
+	} else if isMatMul(firstOp(o.Op)) {
+		g.productsDropped++
+	}
+}
+
+func firstOp(op string) string {
+	first, _, _ := strings.Cut(op, "+")
+	return first
+}
+
+// factsOf returns what is the same of all operators of one definition in a phase.
+func (b *seriesState) factsOf(g *seriesGroup, d *Derived, o *Op) *seriesFacts {
+	k := seriesKey{g, d, o.Op}
+	// What nothing is known of is everybody's.
+	known := d != &unknownDerived
+	if f := b.facts[k]; f != nil && known {
+		return f
+	}
+	f := &seriesFacts{kind: kindOf(d, o.Op), layer: -1}
+	if d.Layer != nil {
+		f.layer = *d.Layer
+	}
+	for i, by := range seriesBy {
+		key, weight := rowKey(by, d, o.Op)
+		typ := ""
+		if weight {
+			typ = d.WeightType
+		}
+		f.rows[i] = g.seriesRow(i, key, typ, weight)
+	}
+	if known {
+		f.cells = cellsOf(o)
+		f.product = g.product(d, o, f)
+		if len(b.facts) >= maxPending { // shapes that are no more
+			clear(b.facts)
+		}
+		b.facts[k] = f
+	}
+	return f
+}
+
+func (g *seriesGroup) seriesRow(by int, key, typ string, weight bool) *seriesRow {
+	rows := g.rows[by]
+	if rows == nil {
+		rows = map[string]*seriesRow{}
+		g.rows[by] = rows
+	}
+	k := key + "\x00" + typ
+	r := rows[k]
+	if r == nil {
+		if len(rows) >= maxSeriesRows {
+			return nil
+		}
+		r = &seriesRow{key: key, typ: typ, weight: weight}
+		rows[k] = r
+	}
+	return r
+}
+
+// cellsOf returns how many cells of the KV cache an operator of attention reads; 0 if it is none.
+// ggml_flash_attn_ext: k is [dk, n_kv, n_head_kv]; where attention is computed one by one the softmax is
+// [n_kv, n_tokens, n_head].
+func cellsOf(o *Op) int64 {
+	n := o.NodeDef()
+	switch firstOp(o.Op) {
+	case "FLASH_ATTN_EXT":
+		if k := source(o.Shape.Nodes, n, 1); k != nil {
+			return k.Ne[1]
+		}
+	case "SOFT_MAX":
+		return n.Ne[0]
+	}
+	return 0
+}
+
+// product returns the sums of the products like this one; nil if it is none, or there are too many.
+func (g *seriesGroup) product(d *Derived, o *Op, f *seriesFacts) *productSum {
+	first := firstOp(o.Op)
+	if !isMatMul(first) {
+		return nil
+	}
+	n := o.NodeDef()
+	a := source(o.Shape.Nodes, n, 0)
+	all, ok := elements(n)
+	if a == nil || !ok || n.Ne[0] <= 0 {
+		return nil
+	}
+	k := productKey{typ: a.Type, attn: f.kind == kindAttn, m: n.Ne[0], n: all / n.Ne[0], k: a.Ne[0]}
+	if first == "OUT_PROD" {
+		k.k = a.Ne[1]
+	}
+	k.name, k.weight = rowKey(ByWeight, d, o.Op)
+	p := g.products[k]
+	if p == nil {
+		if len(g.products) >= maxProducts {
+			return nil
+		}
+		if g.products == nil {
+			g.products = map[productKey]*productSum{}
+		}
+		p = &productSum{layers: map[int]bool{}}
+		g.products[k] = p
+	}
+	return p
+}
+
+func (p *productSum) add(d *Derived, o *Op, net int64, layer int) {
+	p.time.add(net)
+	if d.Bytes != nil {
+		p.bytes += *d.Bytes
+		p.bytesDur += net
+		p.bytesN++
+		p.atMost = p.atMost || d.BytesAtMost
+	}
+	if d.Flops != nil {
+		p.flops += *d.Flops
+		p.flopsDur += net
+		p.flopsN++
+	}
+	p.threads = max(p.threads, len(o.Threads))
+	if layer >= 0 && len(p.layers) < maxLayers {
+		p.layers[layer] = true
+	}
+}
+
+func (r *seriesRow) layer(l int, net int64) {
+	if l < 0 || l >= maxLayers {
+		r.noLayer++
+		return
+	}
+	for len(r.layers) <= l {
+		r.layers = append(r.layers, LayerPart{Layer: len(r.layers)})
+	}
+	e := &r.layers[l]
+	e.Calls++
+	e.Dur += net
+	e.Max = max(e.Max, net)
+}
+
+// thread adds an operator's threads. A team's threads mostly come in one order.
+func (r *seriesRow) thread(o *Op, pid int32) {
+	for i := range o.Threads {
+		t := &o.Threads[i]
+		at := i
+		if at >= len(r.threads) || r.threads[at].TID != t.TID || r.threads[at].PID != pid {
+			at = slices.IndexFunc(r.threads, func(e ThreadPart) bool { return e.TID == t.TID && e.PID == pid })
+			if at < 0 {
+				if len(r.threads) >= maxSeriesThreads {
+					continue
+				}
+				at = len(r.threads)
+				r.threads = append(r.threads, ThreadPart{PID: pid, TID: t.TID})
+			}
+		}
+		e := &r.threads[at]
+		e.Ops++
+		e.Busy += t.Busy
+		e.Wait += t.Wait
+		e.OffCPU += t.OffCPU
+	}
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// sequences follows the sequences of a step, as Stat does for their first token.
+func (b *seriesState) sequences(s *Step, m *modelSum) {
+	for i := range s.Seqs {
+		q := &s.Seqs[i]
+		k := seqKey{s.PID, s.Ctx, q.Seq}
+		e := b.seqs[k]
+		if e == nil && len(b.seqs) >= maxSequences {
+			return
+		}
+		switch {
+		case q.Pos == 0:
+			b.end(e)
+			e = &openSequence{waiting: true, known: true}
+			b.seqs[k] = e
+		case e == nil:
+			e = &openSequence{}
+			b.seqs[k] = e
+		}
+		if e.Step == 0 {
+			e.SequencePoint = SequencePoint{PID: s.PID, Seq: q.Seq, Step: s.ID, Start: s.Start}
+		}
+		e.model = m
+		if !e.waiting {
+			if s.Phase == Decode && q.NTokens > 0 {
+				e.Tokens += int64(q.NTokens)
+				e.DecodeDur += s.Dur
+			}
+			continue
+		}
+		e.prompt += int64(max(0, q.NTokens))
+		if q.Outputs > 0 {
+			e.waiting = false
+			d, n := s.Start+s.Dur-e.Start, e.prompt
+			e.TTFT, e.Prompt = &d, &n
+			b.ttft.add(d)
+		}
+	}
+}
+
+// end takes a sequence that goes on no more.
+func (b *seriesState) end(e *openSequence) {
+	if e == nil {
+		return
+	}
+	b.seen++
+	if (b.seen-1)%b.every != 0 {
+		return
+	}
+	b.ended = append(b.ended, e)
+	if len(b.ended) > maxSequencePoints {
+		for i := 0; i < len(b.ended); i += 2 {
+			b.ended[i/2] = b.ended[i]
+		}
+		b.ended = b.ended[:(len(b.ended)+1)/2]
+		b.every *= 2
+	}
+}
+
+// Finish computes the series. Header is what Replay returned; the builder takes no more.
+func (b *SeriesBuilder) Finish(h *Header) *Series {
+	s := &Series{SchemaVersion: SeriesSchema, Phases: []PhaseSeries{}, Sequences: []SequencePoint{}, MaxError: histogramError}
+	b.models.list() // puts them in order
+	// Where operators were not asked for, what is missing is no time outside operators.
+	f := h.Meta.Extra["filter"]
+	filtered := strings.Contains(f, "op=") || strings.Contains(f, "tid=")
+	whole, part := b.byModel(b.whole), b.byModel(b.part)
+	for _, p := range []Phase{Prefill, Decode, Encode, Unknown} {
+		for m := -1; m < len(b.models.models); m++ {
+			k := modelKey{p, m}
+			g, rest, only := whole[k], part[k], false
+			if g == nil || g.steps == 0 {
+				g, rest, only = rest, nil, true
+			}
+			if g == nil || g.steps == 0 {
+				continue
+			}
+			ps := g.phase(p, filtered)
+			ps.OnlyPartial = only
+			if m >= 0 {
+				ps.Model = &m
+			}
+			if rest != nil {
+				ps.Partial = finishPoints(rest.points.points, filtered)
+			}
+			s.Phases = append(s.Phases, ps)
+		}
+	}
+	if b.ttft.hist.n > 0 {
+		d := b.ttft.dist()
+		s.TTFT = &d
+	}
+	open := slices.SortedFunc(maps.Values(b.seqs), func(a, b *openSequence) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.PID, b.PID))
+	})
+	for _, e := range open {
+		b.end(e)
+	}
+	s.SequencesSeen, s.SequencesEvery = b.seen, b.every
+	for _, e := range b.ended {
+		p := e.SequencePoint
+		p.TPOT = share(p.DecodeDur, p.Tokens)
+		if m := b.models.index(e.model); m >= 0 {
+			p.Model = &m
+		}
+		s.Sequences = append(s.Sequences, p)
+	}
+	return s
+}
+
+// byModel joins groups whose models turned out to be one.
+func (b *seriesState) byModel(groups map[groupKey]*seriesGroup) map[modelKey]*seriesGroup {
+	out := map[modelKey]*seriesGroup{}
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b groupKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
+	for _, k := range keys {
+		m := modelKey{k.phase, b.models.index(k.model)}
+		if out[m] == nil {
+			out[m] = &seriesGroup{}
+		}
+		out[m].merge(groups[k])
+	}
+	return out
+}
+
+// merge adds the steps of another context.
+func (g *seriesGroup) merge(o *seriesGroup) {
+	g.group.merge(&o.group)
+	g.points.merge(&o.points)
+	g.tokenTime.merge(&o.tokenTime)
+	for _, p := range o.slow {
+		g.slow.add(p)
+	}
+	for i := range o.rows {
+		for _, r := range o.rows[i] {
+			to := g.seriesRow(i, r.key, r.typ, r.weight)
+			if to == nil {
+				g.rowsDropped += r.time.hist.n
+				continue
+			}
+			to.merge(r)
+		}
+	}
+	for k, p := range o.products {
+		if g.products == nil {
+			g.products = map[productKey]*productSum{}
+		}
+		to := g.products[k]
+		switch {
+		case to != nil:
+			to.merge(p)
+		case len(g.products) >= maxProducts:
+			g.productsDropped += p.time.hist.n
+		default:
+			g.products[k] = p
+		}
+	}
+	g.rowsDropped += o.rowsDropped
+	g.productsDropped += o.productsDropped
+}
+
+func (r *seriesRow) merge(o *seriesRow) {
+	r.time.merge(&o.time)
+	for len(r.layers) < len(o.layers) {
+		r.layers = append(r.layers, LayerPart{Layer: len(r.layers)})
+	}
+	for i, l := range o.layers {
+		e := &r.layers[i]
+		e.Calls += l.Calls
+		e.Dur += l.Dur
+		e.Max = max(e.Max, l.Max)
+	}
+	r.noLayer += o.noLayer
+	for _, t := range o.threads {
+		at := slices.IndexFunc(r.threads, func(e ThreadPart) bool { return e.TID == t.TID && e.PID == t.PID })
+		switch {
+		case at >= 0:
+			e := &r.threads[at]
+			e.Ops += t.Ops
+			e.Busy += t.Busy
+			e.Wait += t.Wait
+			e.OffCPU += t.OffCPU
+		case len(r.threads) < maxSeriesThreads:
+			r.threads = append(r.threads, t)
+		}
+	}
+}
+
+func (p *productSum) merge(o *productSum) {
+	p.time.merge(&o.time)
+	p.bytes, p.bytesDur, p.bytesN = p.bytes+o.bytes, p.bytesDur+o.bytesDur, p.bytesN+o.bytesN
+	p.flops, p.flopsDur, p.flopsN = p.flops+o.flops, p.flopsDur+o.flopsDur, p.flopsN+o.flopsN
+	p.atMost = p.atMost || o.atMost
+	p.threads = max(p.threads, o.threads)
+	maps.Copy(p.layers, o.layers)
+}
+
+// finishPoints fills in what follows from a point's sums.
+func finishPoints(points []StepPoint, filtered bool) []StepPoint {
+	out := make([]StepPoint, len(points))
+	for i, p := range points {
+		p.Pos = ratio(p.posSum, float64(p.posN))
+		if filtered {
+			p.Gap, p.Other = nil, nil
+		}
+		out[i] = p
+	}
+	return out
+}
+
+// phase returns a phase's series.
+func (g *seriesGroup) phase(p Phase, filtered bool) PhaseSeries {
+	g.slow.cut()
+	ps := PhaseSeries{Phase: string(p), StepsPerPoint: max(1, g.points.every), Partial: []StepPoint{},
+		Steps: finishPoints(g.points.points, filtered), Slowest: finishPoints(g.slow, filtered),
+		RowsDropped: g.rowsDropped, ProductsDropped: g.productsDropped, Threads: []ThreadPart{}, Products: []Product{}}
+	if p == Unknown {
+		ps.Phase = "unknown"
+	}
+	for i, to := range []*[]RowSeries{&ps.ByWeight, &ps.ByOp, &ps.ByLayer, &ps.ByBlock} {
+		*to = finishRows(g.rows[i], seriesBy[i])
+	}
+	for tid, t := range g.threads {
+		ps.Threads = append(ps.Threads, ThreadPart{PID: t.pid, TID: tid, Ops: t.ops, Busy: t.busy, Wait: t.wait, OffCPU: t.off, Steps: t.steps})
+	}
+	slices.SortFunc(ps.Threads, func(a, b ThreadPart) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID))
+	})
+	for k, v := range g.products {
+		ps.Products = append(ps.Products, v.finish(k))
+	}
+	slices.SortFunc(ps.Products, func(a, b Product) int {
+		return cmp.Or(cmp.Compare(b.Sum, a.Sum), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Type, b.Type),
+			cmp.Compare(a.M, b.M), cmp.Compare(a.N, b.N), cmp.Compare(a.K, b.K))
+	})
+	if !g.noPerToken && g.tokenTime.hist.n > 0 {
+		v := g.tokenTime.dist()
+		ps.PerToken = &v
+	}
+	return ps
+}
+
+// finishRows returns rows in Stat's order.
+func finishRows(rows map[string]*seriesRow, by By) []RowSeries {
+	all := slices.SortedFunc(maps.Values(rows), func(a, b *seriesRow) int {
+		if x, err := strconv.Atoi(a.key); by == ByLayer && err == nil {
+			if y, err := strconv.Atoi(b.key); err == nil {
+				return cmp.Compare(x, y)
+			}
+		}
+		if by == ByLayer {
+			return cmp.Compare(a.key, b.key) // "none" comes last
+		}
+		return cmp.Or(cmp.Compare(b.time.sum, a.time.sum), cmp.Compare(a.key, b.key), cmp.Compare(a.typ, b.typ))
+	})
+	out := []RowSeries{}
+	for _, r := range all {
+		v := RowSeries{Key: r.key, Weight: r.weight, Type: r.typ, Time: r.time.dist(), NoLayer: r.noLayer, Threads: r.threads,
+			Layers: slices.DeleteFunc(r.layers, func(l LayerPart) bool { return l.Calls == 0 })}
+		slices.SortFunc(v.Threads, func(a, b ThreadPart) int {
+			return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID))
+		})
+		out = append(out, v)
+	}
+	return out
+}
+
+func (p *productSum) finish(k productKey) Product {
+	v := Product{Key: k.name, Weight: k.weight, Attn: k.attn, Type: k.typ, M: k.m, N: k.n, K: k.k,
+		Calls: p.time.hist.n, Sum: p.time.sum, P5: p.time.hist.quantile(0.05), P95: p.time.hist.quantile(0.95),
+		Mean: float64(p.time.sum) / float64(max(1, p.time.hist.n)), Flops: share(p.flops, p.flopsN), Bytes: share(p.bytes, p.bytesN),
+		BytesAtMost: p.atMost, Threads: p.threads, Layers: len(p.layers)}
+	if p.bytesN > 0 {
+		v.GBps = perSecond(p.bytes, p.bytesDur)
+	}
+	if p.flopsN > 0 {
+		v.GFlops = perSecond(p.flops, p.flopsDur)
+	}
+	if w, ok := product(k.m, k.n, k.k); ok {
+		v.Work = &w
+	}
+	return v
+}
