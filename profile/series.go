@@ -20,7 +20,7 @@ const (
 	// maxSequencePoints bounds the sequences listed: beyond, each second one is left out.
 	maxSequencePoints = 4096
 	// maxBuckets bounds the buckets of a distribution.
-	maxBuckets = 64
+	maxBuckets = 160
 )
 
 // Series is what plots need and Stat does not have: steps over the run, distributions, spread over

@@ -196,7 +196,7 @@ func rowsAgree(t *testing.T, what string, by profile.By, got []profile.RowSeries
 		for _, c := range r.Time.Counts {
 			n += c
 		}
-		if n != r.Time.N || len(r.Time.Counts) > 64 {
+		if n != r.Time.N || len(r.Time.Counts) > 160 {
 			t.Errorf("%s: %s: %d of %d in %d buckets", what, r.Key, n, r.Time.N, len(r.Time.Counts))
 		}
 		d := &r.Time

@@ -23,13 +23,15 @@ interface Props<R> {
   sort?: string
   /** Sorted upwards at first. */
   up?: boolean
+  /** Told when the reader sorts. */
+  onSort?: (key: string, up: boolean) => void
   selected?: string
   onSelect?: (r: R) => void
   limit?: number
   label: string
 }
 
-export function Table<R>({ rows, columns, id, sort, up, selected, onSelect, limit = 100, label }: Props<R>) {
+export function Table<R>({ rows, columns, id, sort, up, onSort, selected, onSelect, limit = 100, label }: Props<R>) {
   const [by, setBy] = useState({ key: sort ?? '', up: up ?? false })
   const [all, setAll] = useState(false)
   const col = columns.find((c) => c.key === by.key)
@@ -44,7 +46,11 @@ export function Table<R>({ rows, columns, id, sort, up, selected, onSelect, limi
     })
   }, [rows, col, by])
   const shown = all ? sorted : sorted.slice(0, limit)
-  const click = (c: Column<R>) => setBy({ key: c.key, up: by.key === c.key ? !by.up : !!c.text })
+  const click = (c: Column<R>) => {
+    const next = { key: c.key, up: by.key === c.key ? !by.up : !!c.text }
+    setBy(next)
+    onSort?.(next.key, next.up)
+  }
   const key = (e: KeyboardEvent, f: () => void) => {
     if (e.key === 'Enter' || e.key === ' ') {
       e.preventDefault()

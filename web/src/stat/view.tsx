@@ -1,8 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import type { ViewProps } from '../shell'
+// ProfStat: tables of the statistics, and plots of what they sum up.
+import { useEffect, useState } from 'preact/hooks'
 import { Empty } from '../figure'
+import { clean } from '../format'
+import type { Run } from '../load'
+import { go, href } from '../route'
+import type { ViewProps } from '../shell'
+import type { By, PhaseStat, Stat } from '../stat-types'
+import { Latency } from './latency'
+import { Phases } from './phases'
+import { Products } from './products'
+import { Steps } from './steps'
+import { Tables } from './tables'
+import { Threads } from './threads'
+import type { PhaseSeries, Series } from './types'
 
-export function Statistics({ a }: ViewProps) {
-  return <div data-ready><Empty>{a.file}</Empty></div>
+type Params = Record<string, string | number | undefined>
+
+/** What every section gets. */
+export interface Ctx {
+  a: Run
+  b: Run | null
+  sa: Series
+  sb: Series | null
+  params: Record<string, string>
+  /** The address with other parameters. */
+  link: (p: Params) => string
+  set: (p: Params, replace?: boolean) => void
+  phase: string
+  model: number | null
+}
+
+const tabs = [
+  ['tables', 'Tables'],
+  ['steps', 'Steps'],
+  ['products', 'Matrix products'],
+  ['threads', 'Threads'],
+  ['latency', 'Latency'],
+  ['phases', 'Prefill against decode'],
+] as const
+const sections = { tables: Tables, steps: Steps, products: Products, threads: Threads, latency: Latency, phases: Phases }
+
+/** The phase of that name and model, null if the run has none. */
+export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
+  return s?.phases?.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
+}
+
+export function seriesOf(s: Series | null, ctx: Ctx): PhaseSeries | null {
+  return s?.phases.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
+}
+
+export const statBy = (run: Run, by: By): Stat => run.stats[by]
+
+export function Statistics({ a, b, route }: ViewProps) {
+  const [data, setData] = useState<{ sa: Series; sb: Series | null } | null>(null)
+  const [error, setError] = useState('')
+  useEffect(() => {
+    let live = true
+    Promise.all([a.json<Series>('series'), b ? b.json<Series>('series') : null]).then(
+      ([sa, sb]) => live && setData({ sa, sb }),
+      (e) => live && setError(String(e?.message ?? e)),
+    )
+    return () => void (live = false)
+  }, [a, b])
+  if (error) return <div data-ready><Empty>The statistics of this recording cannot be shown: {error}.</Empty></div>
+  if (!data) return <Empty>unpacking …</Empty>
+
+  const choices: { phase: string; model: number | null }[] = []
+  for (const r of b ? [a, b] : [a]) {
+    for (const p of r.stats.weight.phases ?? []) {
+      if (!choices.some((c) => c.phase === p.phase && c.model === p.model)) choices.push({ phase: p.phase, model: p.model })
+    }
+  }
+  const params = route.params
+  const models = [...new Set(choices.map((c) => c.model))]
+  const wanted = params.model === undefined ? undefined : params.model === 'none' ? null : Number(params.model)
+  const ofModel = choices.filter((c) => wanted === undefined || c.model === wanted)
+  const chosen = ofModel.find((c) => c.phase === params.phase) ?? ofModel.find((c) => c.phase === 'decode') ?? ofModel[0] ?? choices[0]
+  const link = (p: Params) => href('stat', { ...params, ...p })
+  const ctx: Ctx = {
+    a, b, ...data, params, link,
+    set: (p, replace) => go('stat', { ...params, ...p }, replace),
+    phase: chosen?.phase ?? '',
+    model: chosen?.model ?? null,
+  }
+  const tab = params.tab in sections ? (params.tab as keyof typeof sections) : 'tables'
+  const Section = sections[tab]
+  return (
+    <div class="stat" data-ready>
+      <nav class="sub" aria-label="statistics">
+        {tabs.map(([key, name]) => (
+          <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
+        ))}
+        {tab !== 'phases' && choices.length > 0 && (
+          <span class="choice" role="group" aria-label="phase">
+            {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
+              <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>{p}</button>
+            ))}
+          </span>
+        )}
+        {models.length > 1 && (
+          <select aria-label="model" value={String(ctx.model ?? 'none')} onChange={(e) => ctx.set({ model: e.currentTarget.value })}>
+            {models.map((m) => <option key={m} value={String(m ?? 'none')}>{modelName(a, m)}</option>)}
+          </select>
+        )}
+      </nav>
+      <div class="page">
+        {choices.length === 0 ? <Empty>No step was seen in {clean(a.file)}{b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}</Empty> : <Section {...ctx} />}
+      </div>
+    </div>
+  )
+}
+
+/** Why a recording can be without steps. */
+function lostText(r: Run): string {
+  const l = r.stats.weight.lost
+  if (l.torn) return `The file is damaged: ${clean(l.torn)}.`
+  if (l.events > 0) return `${l.events} events were lost.`
+  return 'The engine may not have computed while it was recorded.'
+}
+
+export function modelName(r: Run, m: number | null): string {
+  const x = m == null ? null : r.stats.weight.models?.[m]
+  if (!x) return m == null ? 'model not known' : `model ${m + 1}`
+  return clean(`${x.family || 'model'} ${(x.parameters / 1e9).toPrecision(3)} B${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}`)
+}
+
+/** Short names of the two runs, for heads and legends. */
+export function runNames(ctx: Ctx): [string, string] {
+  const short = (r: Run) => clean(r.file).replace(/\.pinf$/, '')
+  const [x, y] = [short(ctx.a), ctx.b ? short(ctx.b) : '']
+  return x === y ? ['run ' + (ctx.a.index + 1), 'run ' + (ctx.b!.index + 1)] : [x, y]
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The columns of the tables. A column's key is the name of the figure in `stat --json`; of the second run it ends in
+// .b, of the difference in .d.
+import { diverge, ink } from '../color'
+import { Fig } from '../figure'
+import { clean, delta, num, share, unknown } from '../format'
+import type { StatRow } from '../stat-types'
+import type { Column } from '../table'
+import { Name } from './charts'
+import type { Pair } from './rows'
+import { inUnit, relative, unitOf } from './units'
+
+interface Figure {
+  key: keyof StatRow
+  head: string
+  kind: 'time' | 'count' | 'share' | 'rate'
+  help: string
+  /** Only where the run has it at all. */
+  optional?: boolean
+  /** More of it is better: the colour of a difference is turned around. */
+  good?: boolean
+  set: 'time' | 'rates' | 'threads'
+}
+
+const figures: Figure[] = [
+  { key: 'calls_per_step', head: 'calls/step', kind: 'count', set: 'time', help: 'operators a step' },
+  { key: 'dur_per_step_ns', head: 'per step', kind: 'time', set: 'time', help: 'sum of the operators’ durations, without what the probes took, divided by the steps' },
+  { key: 'share', head: 'share', kind: 'share', set: 'time', help: 'of the phase’s time in steps whose operators were recorded' },
+  { key: 'mean_ns', head: 'mean', kind: 'time', set: 'time', help: 'one call’s duration, on average' },
+  { key: 'p95_ns', head: 'p95', kind: 'time', set: 'time', help: '95th percentile of a call’s duration, within 1 %' },
+  { key: 'gb_per_s', head: 'GB/s', kind: 'rate', good: true, set: 'rates', optional: true, help: 'bytes that must be read and written at least, divided by the duration; 1 GB is 10⁹ bytes. More than the memory gives: data stayed in a cache' },
+  { key: 'gflop_per_s', head: 'GFLOP/s', kind: 'rate', good: true, set: 'rates', optional: true, help: 'floating point operations divided by the duration' },
+  { key: 'flop_per_byte', head: 'FLOP/B', kind: 'rate', good: true, set: 'rates', optional: true, help: 'intensity: operations for each byte' },
+  { key: 'wait_share', head: 'wait', kind: 'share', set: 'threads', optional: true, help: 'share of the threads’ time in these operators that they waited for the last one' },
+  { key: 'off_cpu_share', head: 'off-CPU', kind: 'share', set: 'threads', optional: true, help: 'share of the threads’ time in these operators that they were descheduled' },
+  { key: 'imbalance', head: 'imbalance', kind: 'share', set: 'threads', optional: true, help: 'max busy / mean busy − 1 over an operator’s threads, weighted by time: 0 % if all had the same work' },
+]
+
+export const sets: Record<string, string> = { time: 'time', rates: 'rates', threads: 'threads' }
+
+const get = (r: StatRow | null, k: keyof StatRow): number | null => {
+  const v = r?.[k]
+  return typeof v === 'number' ? v : null
+}
+
+/** The text columns of a grouping. */
+function text(by: string, two: boolean, names: [string, string]): Column<Pair>[] {
+  const head: Record<string, string> = { weight: 'weight or operator', op: 'operator', layer: 'layer', block: 'block', thread: 'thread' }
+  const cols: Column<Pair>[] = [
+    { key: 'key', head: head[by] ?? by, text: true, value: (p) => p.row.key, cell: (p) => <Key p={p} two={two} names={names} /> },
+  ]
+  if (by === 'weight') {
+    cols.push({ key: 'type', head: 'type', text: true, help: 'how the weights are stored', value: (p) => p.row.type, cell: (p) => <span class="dim">{types(p)}</span> })
+  }
+  if (by === 'weight' || by === 'op') cols.push({ key: 'block', head: 'block', text: true, help: 'part of the model; empty if the row’s operators differ', value: (p) => p.row.block, cell: (p) => <span class="dim">{p.row.block}</span> })
+  return cols
+}
+
+function types(p: Pair): string {
+  const [x, y] = [p.a?.weight ? p.a.type : '', p.b?.weight ? p.b.type : '']
+  return clean(p.a && p.b && x !== y ? `${x || unknown} | ${y || unknown}` : x || y)
+}
+
+function Key({ p, two, names }: { p: Pair; two: boolean; names: [string, string] }) {
+  const only = two && !(p.a && p.b) ? `only in ${p.a ? names[0] : names[1]}` : ''
+  return (
+    <>
+      <Name text={p.row.key === 'none' ? 'no layer' : p.row.key} />
+      {only && <span class="only">{only}</span>}
+    </>
+  )
+}
+
+/** The columns of one run. */
+export function columns(rows: Pair[], by: string): Column<Pair>[] {
+  return [...text(by, false, ['', '']), ...used(rows, by).map((f) => figureColumn(f, rows, (p) => p.a, '', f.key === 'share'))]
+}
+
+/** The columns of two runs: of each figure a, b and the difference. */
+export function twoColumns(rows: Pair[], by: string, set: string, names: [string, string]): Column<Pair>[] {
+  const out = text(by, true, names)
+  for (const f of used(rows, by)) {
+    if (f.set !== set) continue
+    out.push(figureColumn(f, rows, (p) => p.a, '', false, names[0]))
+    out.push(figureColumn(f, rows, (p) => p.b, '.b', false, names[1]))
+    if (f.kind !== 'count') out.push(diffColumn(f, names))
+  }
+  return out
+}
+
+function used(rows: Pair[], by: string): Figure[] {
+  return figures.filter((f) => {
+    if (by === 'thread' && f.set === 'rates') return false
+    return !f.optional || rows.some((p) => get(p.a, f.key) != null || get(p.b, f.key) != null)
+  })
+}
+
+function figureColumn(f: Figure, rows: Pair[], of: (p: Pair) => StatRow | null, suffix: string, bar: boolean, name?: string): Column<Pair> {
+  const values = rows.flatMap((p) => [get(p.a, f.key), get(p.b, f.key)])
+  const unit = unitOf(f.kind === 'time' ? 'time' : 'plain', values)
+  const fmt = f.kind === 'share' ? share : f.kind === 'count' ? num : inUnit(f.kind === 'rate' ? { ...unit, digits: Math.min(unit.digits, 1) } : unit)
+  const top = Math.max(...values.map((v) => v ?? 0), 1e-12)
+  const sub = f.kind === 'time' ? unit.name + (f.key === 'dur_per_step_ns' ? '/step' : '') : f.kind === 'share' ? '%' : ''
+  return {
+    key: f.key + suffix,
+    head: <>{f.key === 'dur_per_step_ns' || f.kind === 'time' ? <>{f.key === 'dur_per_step_ns' ? '' : f.head + ' '}<span class="unit">{sub}</span></> : f.head}{name && <span class="of">{name}</span>}</>,
+    help: f.help,
+    value: (p) => get(of(p), f.key),
+    cell: (p) => {
+      const r = of(p)
+      const v = get(r, f.key)
+      const most = f.key === 'gb_per_s' || f.key === 'flop_per_byte' ? r?.bytes_at_most : false
+      return (
+        <>
+          {bar && <span class="meter" style={{ width: `${((v ?? 0) / top) * 56}px`, marginRight: `${62 - ((v ?? 0) / top) * 56}px` }} />}
+          {most && v != null && <span class="dim" title="an upper estimate: how many tokens chose the same experts is not known">≤</span>}
+          <Fig v={v} f={fmt} />
+        </>
+      )
+    },
+  }
+}
+
+/** The difference of a figure: of shares in points, of the others in parts of the first run's. */
+function diffColumn(f: Figure, names: [string, string]): Column<Pair> {
+  const points = f.kind === 'share'
+  const d = (p: Pair): number | null => {
+    const [x, y] = [get(p.a, f.key), get(p.b, f.key)]
+    return points ? (x == null || y == null ? null : y - x) : relative(x, y)
+  }
+  return {
+    key: f.key + '.d',
+    head: <>Δ<span class="of">{points ? 'points' : '%'}</span></>,
+    help: `${f.head}: ${names[1]} against ${names[0]}${points ? ', difference in percentage points' : ', in percent of the first'}`,
+    value: d,
+    cell: (p) => {
+      const v = d(p)
+      if (v == null) return <span class="dim">{unknown}</span>
+      // Full colour at a quarter more or less; of shares at five points.
+      const c = diverge(Math.max(-1, Math.min(1, (f.good ? -v : v) / (points ? 0.05 : 0.25))))
+      return (
+        <span class="diff" style={{ background: c, color: ink(c) }}>
+          <Fig v={v} f={(x) => (points ? `${x! >= 0 ? '+' : '−'}${Math.abs(x! * 100).toFixed(1)}` : delta(1, 1 + x!))} />
+        </span>
+      )
+    },
+  }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a row hides: the distribution of its calls, its spread over layers and threads.
+import { Fig } from '../figure'
+import { clean, count, dur, share } from '../format'
+import { href } from '../route'
+import { useTheme } from '../theme'
+import type { By, StatRow } from '../stat-types'
+import { Histogram, LayerBars, StackBar, median, outlier, type DistSeries } from './charts'
+import { runColors, threadColors } from './palette'
+import type { Pair } from './rows'
+import type { PhaseSeries, RowSeries, Series } from './types'
+import { runNames, seriesOf, type Ctx } from './view'
+
+/** A row's series. */
+export function rowSeries(p: PhaseSeries | null, by: By, r: StatRow | null): RowSeries | null {
+  if (!p || !r || by === 'thread') return null
+  return p[by].find((x) => x.key === r.key && x.weight === r.weight && (!r.weight || r.type === '' || x.type === r.type)) ?? null
+}
+
+export function Detail({ ctx, by, pair }: { ctx: Ctx; by: By; pair: Pair }) {
+  const theme = useTheme()
+  const names = runNames(ctx)
+  const of = (s: Series | null, r: StatRow | null) => rowSeries(seriesOf(s, ctx), by, r)
+  const ra = of(ctx.sa, pair.a)
+  const rb = of(ctx.sb, pair.b)
+  const colors = runColors(theme)
+  const series: DistSeries[] = []
+  if (ra) series.push({ name: ctx.b ? names[0] : '', color: colors[0], dist: ra.time })
+  if (rb) series.push({ name: names[1], color: colors[1], dist: rb.time })
+  const keep = { run: ctx.params.run, with: ctx.params.with }
+  const name = pair.row.key
+  const layers = [ra, rb].flatMap((r, i) => (r?.layers?.length ? [{ name: ctx.b ? names[i] : '', color: colors[i], layers: r.layers.map((l) => ({ layer: l.layer, mean: l.dur_ns / l.calls, max: l.max_ns })) }] : []))
+  return (
+    <aside class="detail" aria-label={`details of ${clean(name)}`}>
+      <header>
+        <h3><bdi>{clean(name)}</bdi> {pair.row.type && <span class="dim">{clean(pair.row.type)}</span>}</h3>
+        <button class="icon" aria-label="close" title="close" onClick={() => ctx.set({ sel: undefined }, true)}>×</button>
+      </header>
+      {by !== 'thread' && (
+        <p class="links">
+          <a href={href('dag', { ...keep, phase: ctx.phase, q: by === 'layer' ? `blk.${name}.` : name })}>show in ProfDAG</a>
+          <a href={href('time', { ...keep, q: name })}>find in ProfTime</a>
+        </p>
+      )}
+      {series.length === 0 && <p class="dim">{by === 'thread' ? 'A thread’s spread over operators stands in the section Threads.' : 'The distribution of this row was not kept: there were too many rows.'}</p>}
+      {series.length > 0 && (
+        <>
+          <h4>Duration of a call</h4>
+          <Quantiles series={series} />
+          <Histogram series={series} what="duration of a call" />
+        </>
+      )}
+      {layers.length > 0 && by !== 'layer' && (
+        <>
+          <h4>Mean by layer</h4>
+          {layers.map((s) => <Outliers key={s.name} s={s} />)}
+          <LayerBars series={layers} />
+        </>
+      )}
+      {[ra, rb].map((r, i) => r?.threads && r.threads.length > 1 && <ThreadBars key={i} ctx={ctx} name={ctx.b ? names[i] : ''} row={r} run={i} />)}
+      {pair.row.incomplete > 0 && <p class="note">Of {count(pair.row.incomplete)} of its calls not all threads were seen.</p>}
+      {!ctx.b && pair.row.block && <p class="dim">block {pair.row.block}{pair.row.op ? ', operator ' + clean(pair.row.op) : ''}</p>}
+    </aside>
+  )
+}
+
+function Quantiles({ series }: { series: DistSeries[] }) {
+  const cols = [['min', 'min_ns'], ['p5', 'p5_ns'], ['p25', 'p25_ns'], ['p50', 'p50_ns'], ['p75', 'p75_ns'], ['p95', 'p95_ns'], ['max', 'max_ns'], ['mean', 'mean_ns']] as const
+  return (
+    <div class="quantiles">
+      {series.map((s, i) => (
+        <dl key={i} aria-label={s.name}>
+          {s.name && <div class="of">{s.name}</div>}
+          {cols.map(([n, k]) => <div key={k}><dt>{n}</dt><dd data-col={k}><Fig v={s.dist[k]} f={dur} /></dd></div>)}
+        </dl>
+      ))}
+    </div>
+  )
+}
+
+/** The layers that stand out, in words. */
+function Outliers({ s }: { s: { name: string; layers: { layer: number; mean: number }[] } }) {
+  const med = median(s.layers.map((l) => l.mean))
+  const out = s.layers.filter((l) => outlier(l.mean, med)).sort((a, b) => Math.abs(b.mean - med) - Math.abs(a.mean - med))
+  return (
+    <p class="dim">
+      {s.name && <span class="of">{s.name}</span>} median {dur(med)};{' '}
+      {out.length === 0 ? 'no layer is 10 % away from it.' : `${out.slice(0, 3).map((l) => `layer ${l.layer} ${outlier(l.mean, med).replace(' of the median', '')}`).join(', ')}${out.length > 3 ? ` and ${out.length - 3} more` : ''}.`}
+    </p>
+  )
+}
+
+function ThreadBars({ ctx, name, row, run }: { ctx: Ctx; name: string; row: RowSeries; run: number }) {
+  const theme = useTheme()
+  const c = threadColors(theme)
+  const threads = row.threads!
+  const top = Math.max(...threads.map((t) => t.busy_ns + t.wait_ns + t.off_cpu_ns), 1)
+  const infos = (run ? ctx.b! : ctx.a).stats.thread.threads ?? []
+  return (
+    <>
+      <h4>Threads {name && <span class="of">{name}</span>} <span class="dim">busy, wait, off-CPU</span></h4>
+      <div class="threads">
+        {threads.slice(0, 16).map((t) => {
+          const i = infos.find((x) => x.tid === t.tid && x.pid === t.pid)
+          return (
+            <div key={t.tid} class="thread">
+              <span class="clip dim">{clean(`${t.tid} ${i?.role ?? ''}`)}</span>
+              <StackBar thin label={`thread ${t.tid}`} of={top} parts={[{ name: 'busy', value: t.busy_ns, color: c.busy }, { name: 'wait', value: t.wait_ns, color: c.wait }, { name: 'off-CPU', value: t.off_cpu_ns, color: c.off }]} />
+              <span class="dim">{share(t.busy_ns / top)}</span>
+            </div>
+          )
+        })}
+        {threads.length > 16 && <p class="dim">and {threads.length - 16} more: all are in the section Threads.</p>}
+      </div>
+    </>
+  )
+}
+

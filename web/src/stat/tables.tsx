@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The tables of `stat`, by weight, operator, layer, block, thread and step, with what a row hides.
+import { useMemo } from 'preact/hooks'
+import { Fig } from '../figure'
+import { clean, count, dur, num, share } from '../format'
+import type { By, PhaseStat, StatRow } from '../stat-types'
+import { Table } from '../table'
+import { columns, sets, twoColumns } from './columns'
+import { Detail } from './detail'
+import { HeatMap } from './heat'
+import { filtered, pairs } from './rows'
+import { StepTable } from './step-table'
+import { phaseOf, runNames, statBy, type Ctx } from './view'
+
+const groupings = [['weight', 'weight'], ['op', 'operator'], ['layer', 'layer'], ['block', 'block'], ['thread', 'thread'], ['step', 'step']] as const
+
+export function Tables(ctx: Ctx) {
+  const by = groupings.some(([k]) => k === ctx.params.by) ? ctx.params.by : 'weight'
+  return (
+    <>
+      <div class="tools">
+        <span class="choice" role="group" aria-label="rows">
+          {groupings.map(([k, name]) => (
+            <button key={k} aria-pressed={k === by} onClick={() => ctx.set({ by: k, sel: undefined, sort: undefined })}>by {name}</button>
+          ))}
+        </span>
+        <input type="search" placeholder="filter rows" aria-label="filter rows" value={ctx.params.filter ?? ''} onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)} />
+        {ctx.b && by !== 'step' && (
+          <span class="choice" role="group" aria-label="figures compared">
+            {Object.entries(sets).map(([k, name]) => (
+              <button key={k} aria-pressed={k === (ctx.params.cols ?? 'time')} onClick={() => ctx.set({ cols: k }, true)}>{name}</button>
+            ))}
+          </span>
+        )}
+      </div>
+      {by === 'step' ? <StepTable {...ctx} /> : <ByTable ctx={ctx} by={by as By} />}
+    </>
+  )
+}
+
+function ByTable({ ctx, by }: { ctx: Ctx; by: By }) {
+  const names = runNames(ctx)
+  const pa = phaseOf(statBy(ctx.a, by), ctx)
+  const pb = ctx.b ? phaseOf(statBy(ctx.b, by), ctx) : null
+  const all = useMemo(() => pairs(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) => (by === 'thread' ? named(p, ctx) : p)), [pa, pb, ctx.b, by])
+  const rows = filtered(all, ctx.params.filter ?? '')
+  const cols = useMemo(
+    () => (ctx.b ? twoColumns(all, by, ctx.params.cols in sets ? ctx.params.cols : 'time', names) : columns(all, by)),
+    [all, by, ctx.b, ctx.params.cols],
+  )
+  const sort = sortOf(ctx.params.sort) ?? (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })
+  const selected = rows.find((p) => p.id === ctx.params.sel)
+  return (
+    <>
+      <div class="facts">
+        {ctx.b && <span class="of">{names[0]}</span>}
+        <Facts p={pa} phase={ctx.phase} />
+      </div>
+      {ctx.b && <div class="facts"><span class="of">{names[1]}</span><Facts p={pb} phase={ctx.phase} /></div>}
+      <Missing ctx={ctx} pa={pa} pb={pb} />
+      <div class={selected ? 'split' : ''}>
+        <div>
+          {rows.length > 0 && (
+            <Table
+              key={by + ctx.phase + (ctx.params.cols ?? '')}
+              rows={rows} columns={cols} id={(p) => p.id} label={`${ctx.phase} by ${by}`}
+              sort={sort.key} up={sort.up} selected={selected?.id}
+              onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
+              onSelect={(p) => ctx.set({ sel: p.id === ctx.params.sel ? undefined : p.id }, true)}
+            />
+          )}
+          {rows.length === 0 && <p class="dim">{all.length > 0 ? `No row has “${clean(ctx.params.filter)}” in its name, type or block.` : why(pa ?? pb, ctx)}</p>}
+          <Rest p={pa} name={ctx.b ? names[0] : ''} />
+          {pb && <Rest p={pb} name={names[1]} />}
+        </div>
+        {selected && <Detail ctx={ctx} by={by} pair={selected} />}
+      </div>
+      {(by === 'layer' || by === 'weight') && <HeatMap ctx={ctx} />}
+    </>
+  )
+}
+
+export function sortOf(s: string | undefined): { key: string; up: boolean } | null {
+  if (!s) return null
+  return s.startsWith('up:') ? { key: s.slice(3), up: true } : { key: s, up: false }
+}
+
+/** Rows by thread are named by the thread's name. */
+function named<P extends { id: string; row: StatRow }>(p: P, ctx: Ctx): P {
+  const t = [...(ctx.a.stats.thread.threads ?? []), ...(ctx.b?.stats.thread.threads ?? [])].find((x) => x.tid === p.row.tid)
+  return t ? { ...p, row: { ...p.row, key: `${t.tid} ${t.comm} ${t.role}` } } : p
+}
+
+/** What the phase was, in one line. */
+function Facts({ p, phase }: { p: PhaseStat | null; phase: string }) {
+  if (!p) return <span class="dim">no step of phase {phase}</span>
+  return (
+    <>
+      <span><Fig v={p.steps} f={count} /> steps</span>
+      <span><Fig v={p.tokens} f={count} /> tokens</span>
+      <span><Fig v={p.tokens_per_s} f={num} /> t/s</span>
+      <span><Fig v={p.per_token_ns} f={dur} /> per token</span>
+      {p.per_token_p95_ns != null && <span>p95 <Fig v={p.per_token_p95_ns} f={dur} /></span>}
+      <span class="dim">
+        matmul <Fig v={p.matmul_share} f={share} /> · attention <Fig v={p.attn_share} f={share} /> · other <Fig v={p.other_share} f={share} />
+        {p.backends_share != null && <> · other backends <Fig v={p.backends_share} f={share} /></>} · gaps <Fig v={p.gap_share} f={share} />
+      </span>
+    </>
+  )
+}
+
+/** Time that is in no row. */
+function Rest({ p, name }: { p: PhaseStat | null; name: string }) {
+  if (!p || p.operators_ns == null || !p.traced_steps) return null
+  const n = p.traced_steps
+  return (
+    <p class="dim rest">
+      {name && <span class="of">{name}</span>} Not in the rows, a step: between operators <Fig v={p.gap_ns == null ? null : p.gap_ns / n} f={dur} /> (<Fig v={p.gap_share} f={share} />),
+      probes <Fig v={p.probe_ns == null ? null : p.probe_ns / n} f={dur} /> (<Fig v={p.probe_share} f={share} />, an estimate)
+      {(p.backends ?? []).map((b) => <>, graphs on {clean(b.backend)} <Fig v={b.dur_ns / n} f={dur} /> (<Fig v={b.share} f={share} />)</>)}
+      {(p.overlap_ns ?? 0) > 0 && <>; operators overlapped for <Fig v={p.overlap_ns! / n} f={dur} /></>}.
+    </p>
+  )
+}
+
+/** What the figures do not stand for. */
+export function Missing({ ctx, pa, pb }: { ctx: Ctx; pa: PhaseStat | null; pb: PhaseStat | null }) {
+  const notes: string[] = []
+  const names = runNames(ctx)
+  for (const [i, p] of [pa, pb].entries()) {
+    const who = ctx.b ? names[i] + ': ' : ''
+    if (!p) continue
+    if (p.only_partial) notes.push(`${who}no step of this phase was wholly seen: figures can be too low.`)
+    else if (p.partial_steps > 0) notes.push(`${who}${count(p.partial_steps)} steps were not wholly seen and are left out.`)
+    if (p.traced_steps < p.steps) notes.push(`${who}operators of ${count(p.traced_steps)} of ${count(p.steps)} steps were recorded: shares and figures a step are of these.`)
+  }
+  for (const [i, r] of (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).entries()) {
+    const s = r.stats.weight
+    const who = ctx.b ? names[i] + ': ' : ''
+    if (s.lost.events > 0) notes.push(`${who}${count(s.lost.events)} events were lost.`)
+    if (s.run.filter) notes.push(`${who}only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
+    if ((s.run.probe_share ?? 0) > 0.1) notes.push(`${who}the probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`)
+  }
+  return <>{notes.map((n) => <p key={n} class="note">{n}</p>)}</>
+}
+
+function why(p: PhaseStat | null, ctx: Ctx): string {
+  if (!p) return `No step of phase ${ctx.phase} was seen.`
+  const level = ctx.a.stats.weight.run.level
+  if (level !== 'op') return `Operators were not recorded: the recording is of level ${clean(level)}.`
+  return 'No operator was seen in these steps: they ran on a backend whose operators cannot be seen, or recording them was paused.'
+}
