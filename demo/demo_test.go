@@ -98,6 +98,28 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+func TestMixed(t *testing.T) {
+	s, _ := Model("llama-1b")
+	s.Mixed, s.Type = true, gguf.Q8_0
+	f, err := s.file()
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]gguf.Type{}
+	for _, x := range f.Tensors {
+		types[x.Name] = x.Type
+	}
+	for name, want := range map[string]gguf.Type{"blk.0.ffn_up.weight": gguf.F16, "blk.1.attn_q.weight": gguf.Q8_0, "blk.14.ffn_down.weight": gguf.Q4_0,
+		"blk.15.attn_v.weight": gguf.F16, "blk.1.attn_norm.weight": gguf.F32, "token_embd.weight": gguf.Q8_0} {
+		if types[name] != want {
+			t.Errorf("%s is %v, want %v", name, types[name], want)
+		}
+	}
+	if s.FileName() != "llama-1b-mixed.gguf" {
+		t.Errorf("its file is %s", s.FileName())
+	}
+}
+
 func TestImpossibleModels(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"layers":            func(s *Spec) { s.Layers = 0 },

@@ -38,8 +38,11 @@ type Spec struct {
 	ExpertFF int // width of one expert
 	SharedFF int // width of the expert that every token uses (qwen2moe)
 
-	Type    gguf.Type // of the matrices
-	Context int       // length the model claims to be trained for
+	Type gguf.Type // of the matrices
+	// Mixed makes layers take turns in F16, Q8_0 and Q4_0: the same products in three types, in one run.
+	// Type is then that of the embedding and the output.
+	Mixed   bool
+	Context int // length the model claims to be trained for
 	// Vocabulary writes a byte-level vocabulary, so that programs which tokenize
 	// accept the model: one token for each byte of a prompt, none added. Without it the
 	// file says that there is none, which is enough for llama-bench.
@@ -99,7 +102,14 @@ func (s Spec) WithVocabulary() Spec {
 }
 
 // FileName returns a name for the model's file, such as llama-1b-q4_0.gguf.
-func (s Spec) FileName() string { return fmt.Sprintf("%s-%v.gguf", s.Name, s.Type) }
+func (s Spec) FileName() string {
+	if s.Mixed {
+		return s.Name + "-mixed.gguf"
+	}
+	return fmt.Sprintf("%s-%v.gguf", s.Name, s.Type)
+}
+
+var mixedTypes = []gguf.Type{gguf.F16, gguf.Q8_0, gguf.Q4_0}
 
 // Params returns the number of the model's parameters: the elements of its matrices and vectors. The
 // embedding counts once where it is the output matrix too.
@@ -256,12 +266,16 @@ func (s Spec) file() (*gguf.File, error) {
 	}
 	q, k := s.Heads*s.Head, s.KV*s.Head
 	for i := range s.Layers {
+		typ := s.Type
+		if s.Mixed {
+			typ = mixedTypes[i%len(mixedTypes)]
+		}
 		blk := fmt.Sprintf("blk.%d.", i)
 		vector(blk+"attn_norm.weight", 1, s.Embd)
-		matrix(blk+"attn_q", s.Type, s.Embd, q)
-		matrix(blk+"attn_k", s.Type, s.Embd, k)
-		matrix(blk+"attn_v", s.Type, s.Embd, k)
-		matrix(blk+"attn_output", s.Type, q, s.Embd)
+		matrix(blk+"attn_q", typ, s.Embd, q)
+		matrix(blk+"attn_k", typ, s.Embd, k)
+		matrix(blk+"attn_v", typ, s.Embd, k)
+		matrix(blk+"attn_output", typ, q, s.Embd)
 		switch s.Arch {
 		case "qwen2", "qwen2moe":
 			vector(blk+"attn_q.bias", 0, q)
@@ -279,20 +293,20 @@ func (s Spec) file() (*gguf.File, error) {
 		}
 		vector(blk+"ffn_norm.weight", 1, s.Embd)
 		if s.Experts == 0 {
-			matrix(blk+"ffn_gate", s.Type, s.Embd, s.FF)
-			matrix(blk+"ffn_up", s.Type, s.Embd, s.FF)
-			matrix(blk+"ffn_down", s.Type, s.FF, s.Embd)
+			matrix(blk+"ffn_gate", typ, s.Embd, s.FF)
+			matrix(blk+"ffn_up", typ, s.Embd, s.FF)
+			matrix(blk+"ffn_down", typ, s.FF, s.Embd)
 			continue
 		}
 		matrix(blk+"ffn_gate_inp", gguf.F32, s.Embd, s.Experts)
-		matrix(blk+"ffn_gate_exps", s.Type, s.Embd, s.ExpertFF, s.Experts)
-		matrix(blk+"ffn_up_exps", s.Type, s.Embd, s.ExpertFF, s.Experts)
-		matrix(blk+"ffn_down_exps", s.Type, s.ExpertFF, s.Embd, s.Experts)
+		matrix(blk+"ffn_gate_exps", typ, s.Embd, s.ExpertFF, s.Experts)
+		matrix(blk+"ffn_up_exps", typ, s.Embd, s.ExpertFF, s.Experts)
+		matrix(blk+"ffn_down_exps", typ, s.ExpertFF, s.Embd, s.Experts)
 		if s.SharedFF > 0 {
 			vector(blk+"ffn_gate_inp_shexp.weight", 0.01, s.Embd)
-			matrix(blk+"ffn_gate_shexp", s.Type, s.Embd, s.SharedFF)
-			matrix(blk+"ffn_up_shexp", s.Type, s.Embd, s.SharedFF)
-			matrix(blk+"ffn_down_shexp", s.Type, s.SharedFF, s.Embd)
+			matrix(blk+"ffn_gate_shexp", typ, s.Embd, s.SharedFF)
+			matrix(blk+"ffn_up_shexp", typ, s.Embd, s.SharedFF)
+			matrix(blk+"ffn_down_shexp", typ, s.SharedFF, s.Embd)
 		}
 	}
 	return f, nil

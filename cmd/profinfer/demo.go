@@ -60,7 +60,7 @@ With --model it only writes the file of one model, for an engine of your own, an
 	f := c.Flags()
 	f.StringVarP(&out, "output", "o", "demo", "folder for recordings and exports, or for the file of --model")
 	f.StringVar(&model, "model", "", "only write the file of this model; list: tell which there are")
-	f.StringVar(&typ, "type", "", "type of its weights: f16, q8_0 or q4_0 (default q4_0)")
+	f.StringVar(&typ, "type", "", "type of its weights: f16, q8_0, q4_0 (default), or mixed: layers take turns in the three")
 	f.StringVar(&cache, "cache", "", "folder for the engine and the models (default: profinfer in the user's cache folder)")
 	f.IntVarP(&threads, "threads", "t", min(runtime.NumCPU(), 8), "threads of the engine")
 	return c
@@ -170,9 +170,13 @@ func demoModel(ctx context.Context, out, name, typ string) error {
 		}
 		return usage("there is no model %q. There are:\n%s", name, strings.TrimRight(list.String(), "\n"))
 	}
-	if typ != "" {
+	switch typ {
+	case "":
+	case "mixed":
+		spec.Mixed = true
+	default:
 		if spec.Type, err = gguf.ParseType(typ); err != nil || !slices.Contains(demoTypes, spec.Type) {
-			return usage("--type is one of f16, q8_0, q4_0")
+			return usage("--type is one of f16, q8_0, q4_0, mixed")
 		}
 	}
 	bar := &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}

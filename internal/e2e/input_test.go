@@ -43,7 +43,7 @@ func TestStatuses(t *testing.T) {
 		{"an unknown table", []string{"export", "--format", "csv", "--table", "chairs"}, 2, "chairs"},
 		{"a table for pprof", []string{"export", "--format", "pprof", "--table", "ops"}, 2, "pprof takes the whole recording"},
 		{"an unknown model", []string{"demo", "--model", "gpt-9"}, 2, "gemma2-2b"},
-		{"a type that models are not made in", []string{"demo", "--model", "llama-tiny", "--type", "q4_1"}, 2, "f16, q8_0, q4_0"},
+		{"a type that models are not made in", []string{"demo", "--model", "llama-tiny", "--type", "q4_1"}, 2, "f16, q8_0, q4_0, mixed"},
 		{"a type of no model", []string{"demo", "--type", "f16"}, 2, "--model"},
 		{"no ggml in the command", []string{"record", "-o", out, "--", "sleep", "0.1"}, 4, "sleep"},
 		{"no ggml in children", []string{"record", "-o", out, "--", "sh", "-c", "sleep 0.1; exit 7"}, 4, "status 7"},
