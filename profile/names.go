@@ -45,6 +45,7 @@ func nameShape(nodes []trace.Node) *shapeNames {
 		}
 		unnamed[i] = base == "" || isDefaultName(base)
 	}
+	s.scaled(nodes)
 	// Where the engine names no layer at all (whisper.cpp), everything is the neighbour of everything:
 	// one attention would spread over the whole graph.
 	if slices.ContainsFunc(s.layer, func(l int) bool { return l >= 0 }) {
@@ -56,6 +57,20 @@ func nameShape(nodes []trace.Node) *shapeNames {
 		}
 	}
 	return s
+}
+
+// scaled gives a norm that the engine names without a layer (llama.cpp: Gemma 2's behind the blocks) that of
+// the weight that scales it.
+func (s *shapeNames) scaled(nodes []trace.Node) {
+	for i := range nodes {
+		if n := &nodes[i]; n.Op == "MUL" && !n.Leaf && s.layer[i] >= 0 {
+			for _, src := range n.Src {
+				if src >= 0 && int(src) < len(nodes) && s.layer[src] < 0 && (nodes[src].Op == "RMS_NORM" || nodes[src].Op == "NORM") {
+					s.layer[src] = s.layer[i]
+				}
+			}
+		}
+	}
 }
 
 // fromNeighbours gives unnamed nodes the layer and block of what they are computed from, else
