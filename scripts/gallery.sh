@@ -8,7 +8,7 @@
 #
 # DIR (default: gallery) holds the recordings and reports afterwards. --short makes short runs, to try the script.
 # --only records only that one (and makes its report); --keep takes the recordings that are there already.
-# Recording wants the machine for itself: another load is seen in the figures. Takes about five minutes, and 6.5 GB
+# Recording wants the machine for itself: another load is seen in the figures. Takes about five minutes, and 4.5 GB
 # for the models.
 #
 # Environment: PROFINFER, the program (bin/profinfer); THREADS, of the engine (all CPUs); ENGINE_ROOT, a folder to
@@ -115,14 +115,20 @@ if wanted interference && { [ -z "$keep" ] || [ ! -s "$dir/interference.pinf" ];
 fi
 # A long generation: the KV cache grows (figure 9).
 record long llama-1b q4_0 -p 0 -n "$(n 1000 100)"
-# The same matrices in three types, products of many sizes (figure 10).
-record f16 llama-1b f16 -p 128 -n "$(n 16 4)"
-record q8_0 llama-1b q8_0 -p 128 -n "$(n 16 4)"
-record q4_0 llama-1b q4_0 -p 128 -n "$(n 16 4)"
+# The same matrices in three types, layer by layer, and batches of several sizes (figure 10).
+record types llama-1b mixed -p "$(n 8,32,128,512 8,64)" -n "$(n 16 4)"
 
-for r in llama qwen gemma interference long; do report "$r" "$r"; done
-report attention llama qwen
-report types f16 q8_0 q4_0
+for r in llama qwen gemma interference long types; do report "$r" "$r"; done
+report attention llama qwen gemma
+
+# Where in the recordings the pictures' subjects are.
+table() {
+  [ ! -s "$dir/$1.pinf" ] || "$profinfer" export -i "$dir/$1.pinf" --table "$2" --format ndjson -o "$dir/$1-$2.ndjson" 2>/dev/null
+}
+table llama steps
+table llama ops
+table interference steps
+table interference sched
 
 if [ "$pictures" != none ]; then
   command -v node >/dev/null || die "the pictures need Node.js; the reports are in $dir"

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Takes the gallery's pictures: node test/gallery.mjs DIR OUT [NAME...]. DIR holds what scripts/gallery.sh made: reports, and
+// tables of what has to be found in them. Ends with 1 if a page had errors, asked for anything, or drew nothing.
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { gunzipSync } from 'node:zlib'
+import { launch, open } from './browser.mjs'
+
+const [dir, out, ...only] = process.argv.slice(2)
+if (!dir || !out) {
+  console.error('usage: gallery.mjs DIR OUT [NAME...]')
+  process.exit(2)
+}
+
+const table = (name) => readFileSync(join(dir, `${name}.ndjson`), 'utf8').trim().split('\n').filter(Boolean).map((l) => JSON.parse(l))
+
+/** When the timeline's time 0 was, on the clock of the tables. */
+function zero(report) {
+  const page = readFileSync(join(dir, `${report}.html`), 'utf8')
+  const text = /<script type="text\/plain" id="s\/0\/time">([^<]*)</.exec(page)
+  if (!text) throw new Error(`${report}.html has no timeline`)
+  return Number(JSON.parse(gunzipSync(Buffer.from(text[1], 'base64')).toString()).start_ns)
+}
+
+const link = (view, params) => `${view}?${new URLSearchParams(params)}`
+const span = (z, from, to) => ({ t0: Math.round(from - z), t1: Math.round(to - z) })
+
+/** The operators of the decode step whose duration is the median: one as most are. */
+function typicalStep(name) {
+  const steps = table(`${name}-steps`).filter((s) => s.phase === 'decode').sort((a, b) => a.dur_ns - b.dur_ns)
+  const step = steps[steps.length >> 1]
+  return { step, ops: table(`${name}-ops`).filter((o) => o.step === step.step).sort((a, b) => a.start_ns - b.start_ns) }
+}
+
+const end = (o) => o.start_ns + o.dur_ns
+
+/** All operators of one layer, in their order on all threads. */
+function layerLink() {
+  const ops = typicalStep('llama').ops.filter((o) => o.layer === 5)
+  const from = ops[0].start_ns
+  const to = end(ops[ops.length - 1])
+  return link('time', span(zero('llama'), from - 0.03 * (to - from), to + 0.03 * (to - from)))
+}
+
+/** A norm, which one thread computes while the others wait, between products that all share. */
+function normLink() {
+  const o = typicalStep('llama').ops.find((x) => x.layer === 5 && x.block === 'norm' && x.weight?.includes('ffn_norm'))
+  return link('time', { ...span(zero('llama'), o.start_ns - 4 * o.dur_ns, end(o) + 5 * o.dur_ns), sel: o.op_id })
+}
+
+/** From shortly before the other process came until it went. */
+function intruder() {
+  const there = table('interference-sched').filter((s) => s.next_comm === 'yes' && s.event === 'switch')
+  if (there.length === 0) throw new Error('no process yes ran in interference.pinf')
+  return [there[0].ts_ns, there[there.length - 1].ts_ns]
+}
+
+function intruderLink() {
+  const [from, to] = intruder()
+  return link('time', span(zero('interference'), from - 0.25 * (to - from), to + 0.1 * (to - from)))
+}
+
+/** Where it takes the core from a step, and gives it back. */
+function takenLink() {
+  const [from, to] = intruder()
+  const steps = table('interference-steps').filter((s) => s.start_ns >= from && s.start_ns + s.dur_ns <= to).sort((a, b) => b.dur_ns - a.dur_ns)
+  return link('time', { step: steps[0].step })
+}
+
+const dag = (block, color) => link('dag', { phase: 'decode', color, open: `k0,k0.${block}` })
+
+const shots = [
+  { name: '3-ffn', report: 'llama', to: () => dag('ffn', 'bandwidth') },
+  ...['llama', 'qwen', 'gemma'].map((m) => ({ name: `4-attention-${m}`, report: m, to: () => dag('attention', 'kind'), size: [720, 1060] })),
+  { name: '4-side-by-side', report: 'attention', to: () => `${dag('attention', 'kind')}&run=0&with=2` },
+  { name: '5-sequence', report: 'llama', to: layerLink, size: [1440, 600] },
+  { name: '6-threads', report: 'llama', to: () => link('stat', { tab: 'threads', phase: 'decode' }), size: [1440, 800] },
+  { name: '6-norm', report: 'llama', to: normLink, size: [1440, 760] },
+  { name: '8-interference', report: 'interference', to: intruderLink, size: [1440, 600] },
+  { name: '8-taken', report: 'interference', to: takenLink, size: [1440, 760] },
+  { name: '9-growth', report: 'long', to: () => link('stat', { tab: 'steps', phase: 'decode', x: 'pos' }), size: [1440, 880] },
+  { name: '10-products', report: 'types', to: () => link('stat', { tab: 'products' }), size: [1440, 620] },
+]
+
+const browser = await launch()
+let bad = 0
+for (const s of shots) {
+  if (only.length && !only.includes(s.name)) continue
+  const file = join(dir, `${s.report}.html`)
+  if (!existsSync(file)) {
+    console.error(`${s.name}: ${file} is not there`)
+    bad++
+    continue
+  }
+  let wrong
+  try {
+    const [width, height] = s.size ?? [1440, 900]
+    const opened = await open(browser, `${pathToFileURL(file).href}#${s.to()}`, { width, height, deviceScaleFactor: 1 })
+    wrong = opened.wrong
+    await opened.page.waitForSelector('#view [data-ready]', { timeout: 20000 })
+    await opened.page.waitForTimeout(300) // what is drawn on canvases follows
+    await opened.page.screenshot({ path: join(out, `gallery-${s.name}.png`) })
+    await opened.context.close()
+  } catch (e) {
+    wrong = [...(wrong ?? []), e.message]
+  }
+  for (const w of wrong) console.error(`${s.name}: ${w}`)
+  bad += wrong.length
+}
+await browser.close()
+process.exit(bad ? 1 : 0)
