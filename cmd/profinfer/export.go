@@ -72,6 +72,9 @@ var wholeFormats = map[string]wholeFormat{
 }
 
 func doExport(in, out, format, table string) error {
+	if sameFile(in, out) {
+		return usage("-o %s is the recording itself: name another file", out)
+	}
 	r, err := trace.Open(in)
 	if err != nil {
 		return err

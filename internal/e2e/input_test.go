@@ -45,6 +45,7 @@ func TestStatuses(t *testing.T) {
 		{"an unknown model", []string{"demo", "--model", "gpt-9"}, 2, "gemma2-2b"},
 		{"a type that models are not made in", []string{"demo", "--model", "llama-tiny", "--type", "q4_1"}, 2, "f16, q8_0, q4_0, mixed"},
 		{"a type of no model", []string{"demo", "--type", "f16"}, 2, "--model"},
+		{"an export over the recording", []string{"export", "--format", "pprof", "-i", write("same", "x"), "-o", dir + "/same"}, 2, "the recording itself"},
 		{"no ggml in the command", []string{"record", "-o", out, "--", "sleep", "0.1"}, 4, "sleep"},
 		{"no ggml in children", []string{"record", "-o", out, "--", "sh", "-c", "sleep 0.1; exit 7"}, 4, "status 7"},
 		{"no ggml in a process", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid())}, 4, "ggml_op_name"},
