@@ -72,9 +72,9 @@ function takenLink() {
 const dag = (block, color) => link('dag', { phase: 'decode', color, open: `k0,k0.${block}` })
 
 const shots = [
-  { name: '3-ffn', report: 'llama', to: () => dag('ffn', 'bandwidth') },
-  ...['llama', 'qwen', 'gemma'].map((m) => ({ name: `4-attention-${m}`, report: m, to: () => dag('attention', 'kind'), size: [720, 1060] })),
-  { name: '4-side-by-side', report: 'attention', to: () => `${dag('attention', 'kind')}&run=0&with=2` },
+  { name: '3-ffn', report: 'llama', to: () => dag('ffn', 'bandwidth'), size: [1000, 1000] },
+  ...['llama', 'qwen', 'gemma'].map((m) => ({ name: `4-attention-${m}`, report: m, to: () => dag('attention', 'kind'), size: [720, 1200] })),
+  { name: '4-side-by-side', report: 'attention', to: () => `${dag('attention', 'kind')}&run=0&with=2`, size: [1440, 1100] },
   { name: '5-sequence', report: 'llama', to: layerLink, size: [1440, 600] },
   { name: '6-threads', report: 'llama', to: () => link('stat', { tab: 'threads', phase: 'decode' }), size: [1440, 800] },
   { name: '6-norm', report: 'llama', to: normLink, size: [1440, 760] },
@@ -101,6 +101,7 @@ for (const s of shots) {
     wrong = opened.wrong
     await opened.page.waitForSelector('#view [data-ready]', { timeout: 20000 })
     await opened.page.waitForTimeout(300) // what is drawn on canvases follows
+    for (const e of await opened.page.locator('#view .empty').allTextContents()) wrong.push(`nothing is drawn: ${e}`)
     await opened.page.screenshot({ path: join(out, `gallery-${s.name}.png`) })
     await opened.context.close()
   } catch (e) {
