@@ -186,6 +186,9 @@ func (k *DAGKind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 				k.Roles = append(k.Roles, DAGRole{Name: n.label, Nodes: slices.Repeat([]int32{-1}, len(k.Layers))})
 			}
 			k.Roles[r].Nodes[x] = n.id
+			if d := &v.Nodes[n.id]; d.Key != "" && d.Key != d.Op { // of what was fused, the weight can be another member's
+				k.Roles[r].Name = d.Key
+			}
 			if run := v.Nodes[n.id].Run; run != nil {
 				if k.LayerNs[x] == nil {
 					k.LayerNs[x] = new(float64)

@@ -129,7 +129,7 @@ export function build(d: DAG, choice: Choice): Drawn {
         times = at >= 0 ? 1 : k.layers.length
         layer = group(`k${ki}`, '', at >= 0 ? `layer ${choice.layer} of ${ranges(k.layers)}` : `layers ${ranges(k.layers)}`, 'layer', ki, times)
         id = `k${ki}r${role[1]}`
-        if (n.kind === 'op') title = k.roles[role[1]].name
+        title = k.roles[role[1]].name + (n.kind === 'weight' && n.name.endsWith('.weight') ? '.weight' : '')
       } else {
         layer = group(`L${n.layer}`, '', `layer ${n.layer}`, 'layer', ki)
         if (role && n.kind === 'op') title = d.kinds[role[0]].roles[role[1]].name

@@ -139,7 +139,7 @@ const isPort = (id: string) => id.startsWith('in:') || id.startsWith('out:')
 function arrange(b: Box, size: Map<string, [number, number]>, boxes: Map<string, Box>): number {
   const g = new Graph({ multigraph: true })
   const few = b.children.length + b.links.length < 60
-  g.setGraph({ rankdir: 'TB', nodesep: 22, edgesep: 12, ranksep: few ? 30 : 26, ranker: few ? 'network-simplex' : 'tight-tree' })
+  g.setGraph({ rankdir: 'TB', nodesep: 22, edgesep: 12, ranksep: few ? 34 : 28, ranker: few ? 'network-simplex' : 'tight-tree' })
   g.setDefaultEdgeLabel(() => ({}))
   for (const c of b.children) {
     const [width, height] = size.get(c)!
@@ -170,9 +170,12 @@ function arrange(b: Box, size: Map<string, [number, number]>, boxes: Map<string,
   const grow = (x: number, y: number, w = 0, h = 0) => {
     x0 = Math.min(x0, x - w / 2), x1 = Math.max(x1, x + w / 2), y0 = Math.min(y0, y - h / 2), y1 = Math.max(y1, y + h / 2)
   }
+  let top = Infinity, bottom = -Infinity // of children, without ports
   for (const c of b.children) {
     const n = g.node(c) as { x: number; y: number; width: number; height: number }
     grow(n.x, n.y, n.width, n.height)
+    top = Math.min(top, n.y - n.height / 2)
+    bottom = Math.max(bottom, n.y + n.height / 2)
   }
   for (const e of g.edges()) {
     if (e.v === 'in' || e.w === 'out') continue
@@ -180,12 +183,15 @@ function arrange(b: Box, size: Map<string, [number, number]>, boxes: Map<string,
   }
   if (!Number.isFinite(x0)) x0 = y0 = x1 = y1 = 0
   const outer = b.id === '' ? 8 : pad
-  const up = b.id === '' ? 8 : head + (ins ? 12 : 8)
-  const down = b.id === '' ? 8 : outs ? 16 : pad
+  if (b.id !== '') {
+    y0 = Math.min(top - head - 10, ins ? y0 - head + 6 : Infinity)
+    y1 = Math.max(bottom + pad, outs ? y1 + 2 : -Infinity)
+  }
+  const edge = b.id === '' ? 8 : 0
   const ox = outer - x0
-  const oy = up - y0
+  const oy = edge - y0
   b.w = x1 - x0 + 2 * outer
-  b.h = y1 - y0 + up + down
+  b.h = y1 - y0 + 2 * edge
   if (b.id !== '') b.w = Math.max(b.w, 230)
   const shift = (b.w - (x1 - x0 + 2 * outer)) / 2
   for (const id of g.nodes()) {
@@ -194,39 +200,57 @@ function arrange(b: Box, size: Map<string, [number, number]>, boxes: Map<string,
     else if (id.startsWith('out:')) b.at.set(id, [n.x + ox + shift, b.h])
     else if (id !== 'in' && id !== 'out') b.at.set(id, [n.x + ox + shift, n.y + oy])
   }
+  // A row is as high as its highest box: an edge that passes by goes straight down there, beside it.
+  const half = new Map<number, number>()
+  const row = (y: number) => Math.round(y)
+  for (const c of b.children) {
+    const n = g.node(c) as { y: number; height: number }
+    half.set(row(n.y), Math.max(half.get(row(n.y)) ?? 0, n.height / 2))
+  }
+  const drawn: { l: Local; mid: [number, number][] }[] = []
+  const into = new Map<string, { l: Local; x: number }[]>()
   for (const l of links) {
     if (l.a === l.b) continue
     const e = g.edge({ v: l.a, w: l.b, name: l.from }) as { points?: { x: number; y: number }[] } | undefined
     if (!e?.points?.length) continue
-    const points = e.points.map((p) => [p.x + ox + shift, p.y + oy] as [number, number])
-    const first = points[0]
-    const last = points[points.length - 1]
-    // Where it passes a border, the border's port says where.
-    const port = (id: string, of: string, end: boolean): [number, number] | null => {
-      if (isPort(id)) return b.at.get(id) ?? null
-      const inner = boxes.get(id)
+    const mid: [number, number][] = []
+    for (const p of e.points.slice(1, -1)) {
+      const h = half.get(row(p.y)) ?? 0
+      mid.push([p.x + ox + shift, p.y - h + oy])
+      if (h > 0) mid.push([p.x + ox + shift, p.y + h + oy])
+    }
+    if (mid.length > 1 && mid[0][1] > mid[mid.length - 1][1]) mid.length = 0 // upwards, of a circle
+    drawn.push({ l, mid })
+    if (!isPort(l.b)) {
+      const list = into.get(l.b) ?? []
+      list.push({ l, x: mid.length ? mid[mid.length - 1][0] : b.at.get(l.a)![0] })
+      into.set(l.b, list)
+    }
+  }
+  for (const list of into.values()) list.sort((p, q) => p.x - q.x)
+  for (const { l, mid } of drawn) {
+    const inner = (id: string, port: string): [number, number] | null => {
+      const x = boxes.get(id)
       const at = b.at.get(id)
-      const p = inner?.at.get(of)
-      if (!inner || !at || !p) return null
-      return [at[0] - inner.w / 2 + p[0], at[1] + (end ? -1 : 1) * (inner.h / 2)]
+      const p = x?.at.get(port)
+      return x && at && p ? [at[0] - x.w / 2 + p[0], at[1] - x.h / 2 + p[1]] : null
     }
-    const s = port(l.a, `out:${l.from}`, false)
-    const t = port(l.b, `in:${l.from}`, true)
-    if (s) (first[0] = s[0]), (first[1] = s[1])
+    const pa = b.at.get(l.a)!
+    const pb = b.at.get(l.b)!
+    const down = isPort(l.a) || isPort(l.b) || pb[1] > pa[1]
+    let from: [number, number]
+    let to: [number, number]
+    if (isPort(l.a)) from = pa
+    else from = inner(l.a, `out:${l.from}`) ?? [pa[0], pa[1] + ((down ? 1 : -1) * size.get(l.a)![1]) / 2]
+    if (isPort(l.b)) to = pb
     else {
-      const [x, y] = b.at.get(l.a)!
-      const [w, h] = size.get(l.a)!
-      first[0] = Math.min(x + w / 2 - 8, Math.max(x - w / 2 + 8, first[0]))
-      first[1] = y + (last[1] >= first[1] ? h / 2 : -h / 2)
-    }
-    if (t) (last[0] = t[0]), (last[1] = t[1])
-    else {
-      const [x, y] = b.at.get(l.b)!
+      const list = into.get(l.b)!
       const [w, h] = size.get(l.b)!
-      last[0] = Math.min(x + w / 2 - 8, Math.max(x - w / 2 + 8, last[0]))
-      last[1] = y - (last[1] >= first[1] ? h / 2 : -h / 2)
+      const gap = Math.min(28, (w - 24) / list.length)
+      const i = list.findIndex((q) => q.l === l)
+      to = inner(l.b, `in:${l.from}`) ?? [pb[0] + (i - (list.length - 1) / 2) * gap, pb[1] - ((down ? 1 : -1) * h) / 2]
     }
-    b.segs.push({ l, points })
+    b.segs.push({ l, points: [from, ...mid, to] })
   }
   return b.links.length - links.length
 }

@@ -31,13 +31,13 @@ export interface PaneProps {
   svgRef?: (el: SVGSVGElement | null) => void
 }
 
-export function sizeOf(x: Item): [number, number] {
+export function sizeOf(x: Item, marked: boolean): [number, number] {
   switch (x.kind) {
-    case 'group': return [230, 66]
-    case 'op': return [214, 58]
-    case 'cache': return [168, 36]
+    case 'group': return [230, marked ? 84 : 66]
+    case 'op': return [214, marked ? 75 : 58]
+    case 'cache': return [190, 46]
   }
-  return [168, 36]
+  return [190, 36]
 }
 
 const small = 0.45 // below this zoom, text is not read
@@ -55,7 +55,7 @@ export function Pane(p: PaneProps) {
   useEffect(() => {
     let gone = false
     const nodes = v.nodes.map((x) => {
-      const [w, h] = sizeOf(x)
+      const [w, h] = sizeOf(x, p.marked.has(x.id))
       return { id: x.id, parent: x.parent, w, h }
     })
     work('dagLayout', { nodes, frames: v.frames.map((f) => ({ id: f.id, parent: f.parent })), links: v.links.map((l) => ({ from: l.from, to: l.to })) }).then(
@@ -100,8 +100,8 @@ export function Pane(p: PaneProps) {
     const el = svg.current
     if (!el || !places) return
     fitAll()
-    const k = Math.min(1, Math.max(0.62, (el.clientWidth - 24) / places.w))
-    if (view.current.k < 0.5) {
+    const k = Math.min(1, Math.max(0.75, (el.clientWidth - 24) / places.w))
+    if (view.current.k < 0.72) {
       view.current = { x: (el.clientWidth - places.w * k) / 2, y: 8, k, touched: false }
       apply()
     }
@@ -188,6 +188,19 @@ export function Pane(p: PaneProps) {
     view.current.touched = true
     apply()
   }
+  // A tensor's size stands once where it leaves its operator, however many read it.
+  const sized = useMemo(() => {
+    const told = new Set<string>()
+    const out = new Set<number>()
+    places?.segments.forEach((s, i) => {
+      const l = v.links[s.link]
+      const key = `${s.from} ${l?.bytes}`
+      if (!s.start || l?.bytes == null || told.has(key)) return
+      told.add(key)
+      out.add(i)
+    })
+    return out
+  }, [places])
   const near = useMemo(() => neighbours(v, p.selected), [v, p.selected])
 
   return (
@@ -241,7 +254,10 @@ export function Pane(p: PaneProps) {
                 <Frame key={f.id} p={p} x={f} at={places.frames[f.id]} toggle={toggle} drag={drag} />
               ))}
               {places.segments.map((s, i) => (
-                <Edge key={i} s={s} l={v.links[s.link]} hot={near.has(`${v.links[s.link].from}>${v.links[s.link].to}`) || (p.selected !== '' && s.from === p.selected)} />
+                <Edge key={i} s={s} l={v.links[s.link]} size={sized.has(i)} hot={near.has(`${v.links[s.link].from}>${v.links[s.link].to}`) || (p.selected !== '' && s.from === p.selected)} />
+              ))}
+              {v.frames.map((f) => (
+                <Head key={f.id} p={p} x={f} at={places.frames[f.id]} toggle={toggle} drag={drag} />
               ))}
               {v.nodes.map((x) => (
                 <Node key={x.id} p={p} x={x} at={places.nodes[x.id]} toggle={toggle} drag={drag} />
@@ -271,7 +287,7 @@ export function Pane(p: PaneProps) {
           }}>
           {v.nodes.map((x) => {
             const at = places.nodes[x.id]
-            const [w, h] = sizeOf(x)
+            const [w, h] = sizeOf(x, p.marked.has(x.id))
             const c = paint(d, x, p.scale, p.values.get(x.id) ?? null)
             return at && <rect key={x.id} x={at[0] - w / 2} y={at[1] - h / 2} width={w} height={h} class="dag-none" style={c ? { fill: c.fill } : undefined} />
           })}
@@ -301,24 +317,23 @@ function neighbours(v: Visible, id: string): Set<string> {
   return out
 }
 
-function Edge({ s, l, hot }: { s: Segment; l: Link; hot: boolean }) {
+function Edge({ s, l, hot, size }: { s: Segment; l: Link; hot: boolean; size: boolean }) {
   const w = l.bytes && l.bytes > 0 ? Math.min(4, Math.max(0.8, Math.log2(l.bytes) / 6 - 0.6)) : 0.9
   const p = s.points
-  let path = `M${p[0][0].toFixed(1)},${p[0][1].toFixed(1)}`
-  if (p.length === 2) path += `L${p[1][0].toFixed(1)},${p[1][1].toFixed(1)}`
-  else {
-    for (let i = 1; i < p.length - 1; i++) {
-      const mx = i === p.length - 2 ? p[i + 1][0] : (p[i][0] + p[i + 1][0]) / 2
-      const my = i === p.length - 2 ? p[i + 1][1] : (p[i][1] + p[i + 1][1]) / 2
-      path += `Q${p[i][0].toFixed(1)},${p[i][1].toFixed(1)} ${mx.toFixed(1)},${my.toFixed(1)}`
-    }
+  const f = (v: number) => v.toFixed(1)
+  let path = `M${f(p[0][0])},${f(p[0][1])}`
+  for (let i = 1; i < p.length; i++) {
+    const [x0, y0] = p[i - 1]
+    const [x1, y1] = p[i]
+    const m = (y0 + y1) / 2
+    path += Math.abs(x0 - x1) < 0.5 ? `V${f(y1)}` : `C${f(x0)},${f(m)} ${f(x1)},${f(m)} ${f(x1)},${f(y1)}`
   }
   return (
     <g class={`dag-edge ${l.kind}${hot ? ' hot' : ''}`}>
       <path d={path} style={{ strokeWidth: w + 'px' }} marker-end={s.end ? 'url(#dag-arrow)' : undefined}>
         <title>{`${l.kind === 'data' ? '' : l.kind + ' '}${bytes(l.bytes)}`}</title>
       </path>
-      {s.start && l.bytes != null && (
+      {size && (
         <text x={p[0][0] + 5} y={p[0][1] + 12} class="dag-size">{bytes(l.bytes)}</text>
       )}
     </g>
@@ -332,24 +347,36 @@ interface Drawing {
   drag: { current: { moved: boolean } | null }
 }
 
-function Frame({ p, x, at, toggle, drag }: Drawing & { at?: { x: number; y: number; w: number; h: number } }) {
+type FrameAt = { x: number; y: number; w: number; h: number }
+
+function Frame({ p, x, at, drag }: Drawing & { at?: FrameAt }) {
+  if (!at) return null
+  return (
+    <g class={`dag-frame ${x.group}${p.selected === x.id ? ' selected' : ''}`} transform={`translate(${at.x},${at.y})`}>
+      <rect width={at.w} height={at.h} rx={5} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && p.onSelect(x.id))} />
+    </g>
+  )
+}
+
+function Head({ p, x, at, toggle, drag }: Drawing & { at?: FrameAt }) {
   if (!at) return null
   const s = p.sums.get(x.id)!
   const mark = p.marked.get(x.id)
-  const open = () => !drag.current?.moved && toggle(x.id)
   const label = `${x.title}${x.times > 1 ? ` × ${x.times}` : ''}`
+  const right = s.perStep == null ? '' : `${dur(s.perStep)}  ${share(s.share)}`
   return (
-    <g class={`dag-frame ${x.group}${p.selected === x.id ? ' selected' : ''}`} data-group={x.id} data-open="1" transform={`translate(${at.x},${at.y})`}>
-      <rect width={at.w} height={at.h} rx={5} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && p.onSelect(x.id))} />
-      <g class="dag-head" tabIndex={0} role="button" aria-label={`close ${label}`} onClick={(e) => (e.stopPropagation(), open())} onKeyDown={(e) => act(e, () => toggle(x.id))}>
+    <g data-group={x.id} data-open="1" transform={`translate(${at.x},${at.y})`}>
+      <g class="dag-head" tabIndex={0} role="button" aria-label={`close ${clean(label)}`} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && toggle(x.id))} onKeyDown={(e) => act(e, () => toggle(x.id))}>
         <rect class="dag-grip" width={at.w} height={22} rx={5} />
-        <text x={9} y={15} class="dag-name">− {fit(clean(label), at.w - 120, true)}</text>
-        <text x={at.w - 9} y={15} class="dag-right">{s.perStep == null ? '' : `${dur(s.perStep)}  ${share(s.share)}`}</text>
+        <text x={9} y={15} class="dag-name">− {fit(clean(label), at.w - 140, true)}</text>
+        <text x={at.w - 9} y={15} class="dag-right">{right}</text>
+        <title>{`close ${clean(label)}`}</title>
       </g>
       {mark && (
-        <text x={9} y={at.h - 5} class="dag-mark">{fit('▲ ' + mark, at.w - 16, false)}</text>
+        <g class="dag-info" tabIndex={0} role="button" onClick={(e) => (e.stopPropagation(), p.onSelect(x.id))} onKeyDown={(e) => act(e, () => p.onSelect(x.id))}>
+          <text x={9} y={at.h - 5} class="dag-mark">{fit('▲ ' + mark, at.w - 16, true)}</text>
+        </g>
       )}
-      <title>{clean(label)}</title>
     </g>
   )
 }
@@ -363,7 +390,7 @@ function act(e: KeyboardEvent, f: () => void) {
 
 function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, number] }) {
   if (!at) return null
-  const [w, h] = sizeOf(x)
+  const [w, h] = sizeOf(x, p.marked.has(x.id))
   const s = p.sums.get(x.id)!
   const val = p.values.get(x.id) ?? null
   const c = paint(p.d, x, p.scale, val)
@@ -405,7 +432,7 @@ function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, number] }) {
           {l.right && <text x={w - 10} y={l.y} class="dag-right" style={tone}>{l.right}</text>}
         </g>
       ))}
-      {p.marked.has(x.id) && <text x={w - 4} y={-4} class="dag-mark dag-right">▲ {p.marked.get(x.id)}</text>}
+      {p.marked.has(x.id) && <text x={10} y={h - 8} class={c ? 'dag-strong' : 'dag-mark'} style={tone}>{fit('▲ ' + p.marked.get(x.id), w - 20, true)}</text>}
       <title>{clean(x.title)}</title>
     </g>
   )
@@ -419,7 +446,7 @@ interface Line {
 
 function linesOf(p: PaneProps, x: Item, s: Sum, val: number | null): Line[] {
   const { d } = p
-  const [w] = sizeOf(x)
+  const [w] = sizeOf(x, false)
   // Time and share stand always; the third place is that of what colours.
   const other = p.metric === 'time' || p.metric === 'share' || p.metric === 'kind' ? text('bandwidth', value(s, 'bandwidth'), s.atMost) : text(p.metric, val, s.atMost)
   if (x.kind === 'group') {
@@ -434,18 +461,18 @@ function linesOf(p: PaneProps, x: Item, s: Sum, val: number | null): Line[] {
   if (x.kind !== 'op') {
     const left = x.kind === 'view' || x.kind === 'idle' ? n.op.toLowerCase() : n.type
     return [
-      { y: 15, left: fit(clean(x.title), w - 24, true) },
-      { y: 29, left: fit(`${clean(left)} ${dimsOf(n)}`, w - 90, false), right: bytes(n.tensor_bytes) },
+      { y: x.kind === 'cache' ? 25 : 15, left: fit(clean(x.title), w - 24, true) },
+      { y: x.kind === 'cache' ? 39 : 29, left: fit(`${clean(left)} ${dimsOf(n)}`, w - 84, false), right: bytes(n.tensor_bytes) },
     ]
   }
-  const wt = n.weight >= 0 ? d.nodes[n.weight] : null
+  const wt = n.weight >= 0 && !n.op.startsWith('ROPE') ? d.nodes[n.weight] : null // whose factors serve every layer
   const op = fit(clean(n.op), 104, false)
-  const partly = x.times > 1 && x.ids.length < x.times ? ` in ${x.ids.length} of ${x.times}` : ''
+  const partly = x.times > 1 && x.ids.length < x.times ? (x.ids.length === 1 ? `layer ${n.layer} only` : `${x.ids.length} of ${x.times} layers`) : ''
   const time = s.perStep == null ? (n.run ? '' : 'no time') : dur(s.perStep)
   const backend = d.parts.length > 1 ? clean(d.parts[n.part]?.backend ?? '') + ' ' : ''
   return [
-    { y: 16, left: fit(clean(x.title) + partly, w - 80, true), right: s.share == null ? '' : share(s.share) },
-    { y: 33, left: op, right: fit(backend + (wt ? `${clean(wt.type)} ${bytes(wt.tensor_bytes)}` : dimsOf(n)), 96, false) },
+    { y: 16, left: fit(clean(x.title), w - 80, true), right: s.share == null ? '' : share(s.share) },
+    { y: 33, left: op, right: fit(partly || backend + (wt ? `${clean(wt.type)} ${bytes(wt.tensor_bytes)}` : dimsOf(n)), 96, false) },
     { y: 50, left: time, right: other === '–' ? '' : other },
   ]
 }

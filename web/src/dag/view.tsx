@@ -88,7 +88,13 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   if (!metrics.some((m) => m.id === metric) && !(metric === 'diff' && two)) metric = 'share'
 
   const values = useMemo(() => sides.map((s) => valuesOf(s, metric, sides.find((o) => o !== s) ?? null, s === sideA)), [sideA, sideB, metric])
-  const scale = useMemo(() => scaleOf(metric, values.flatMap((v, i) => sides[i].v.nodes.map((x) => v.get(x.id) ?? null)), theme), [values, theme, metric])
+  const scale = useMemo(() => {
+    // One layer's figures are small beside what all layers share: its own operators make the scale then.
+    const inLayer = (s: Side, id: string) => around(s.g, id).some((g) => s.g.items.get(g)?.times === 1 && s.g.items.get(g)?.id.startsWith('k'))
+    const all = (only: boolean) => values.flatMap((v, i) => sides[i].v.nodes.filter((x) => !only || inLayer(sides[i], x.id)).map((x) => v.get(x.id) ?? null))
+    const some = choice.layer != null ? all(true) : []
+    return scaleOf(metric, some.some((v) => v != null) ? some : all(false), theme)
+  }, [values, theme, metric])
 
   const [ready, setReady] = useState<{ ms: number[]; omitted: number }>({ ms: [], omitted: 0 })
   const drawn = useRef<Record<number, [number, number]>>({})
@@ -315,8 +321,8 @@ function marks(s: Side): Map<string, string> {
   s.d.kinds.forEach((k, i) => {
     const o = k.spread?.outliers ?? []
     if (o.length) {
-      const told = o.slice(0, 3).map((x) => `layer ${x.layer} +${(x.over * 100).toFixed(0)} %`).join(', ')
-      out.set(`k${i}`, told + (o.length > 3 ? ` and ${o.length - 3} more` : ''))
+      const told = o.slice(0, 2).map((x) => `layer ${x.layer} +${(x.over * 100).toFixed(0)} %`).join(', ')
+      out.set(`k${i}`, told + (o.length > 2 ? ` and ${o.length - 2} more` : ''))
       for (const x of o) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind`)
     }
     k.roles.forEach((r, ri) => {
