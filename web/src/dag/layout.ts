@@ -36,7 +36,7 @@ export interface Places {
 const pad = 14
 const head = 26
 /** What all the links of one box may bridge, in rows: more would take seconds. */
-const maxSpan = 4000
+const maxSpan = 700
 
 interface Box {
   id: string

@@ -222,7 +222,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
         <Legend scale={scale} metric={metric} />
         <span class="clip dim">{sides.map((s) => facts(s, two)).join('   |   ')}</span>
         {refused.length > 0 && <span class="warn">Too much to draw at once: {refused.length === 1 ? 'a group stays' : `${refused.length} groups stay`} closed. Close others first.</span>}
-        {ready.omitted > 0 && <span class="warn">{count(ready.omitted)} of the edges are not drawn: too many. Select a node for all of its own.</span>}
+        {ready.omitted > 0 && <span class="warn">{count(ready.omitted)} edges that reach far are not drawn; the panel of a node lists all of its own.</span>}
       </div>
     </div>
   )
@@ -390,6 +390,7 @@ function Legend({ scale, metric }: { scale: Scale; metric: Metric }) {
       </span>
     )
   }
+  if (scale.max <= 0) return <span class="dag-legend dim" data-legend={metric}>no figures of this kind</span>
   const m = metrics.find((x) => x.id === metric)
   const steps = [...Array(24).keys()].map((i) => (metric === 'diff' ? (i / 23) * 2 - 1 : i / 23))
   return (
