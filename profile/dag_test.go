@@ -84,11 +84,41 @@ func agree(t *testing.T, d *profile.DAGs, s *profile.Stat) {
 }
 
 func TestDAGSumsAreStat(t *testing.T) {
-	d, s := dags(t, profile.DAGOptions{}, run)
-	if len(d.DAGs) != 2 {
-		t.Fatalf("%d DAGs", len(d.DAGs))
+	partial := run
+	partial.Partial = 7
+	only := run
+	only.Prefill, only.Decode, only.Partial = 0, 1, 1
+	other := run
+	other.PID, other.Ctx, other.Model = 99, 0xdef, profiletest.Model{Layers: 3, Width: 32, FF: 64, Vocab: 64, Heads: 2, HeadsKV: 1, HeadDim: 16, Base: 0x9000000}
+	again := run // a second context of the same weights
+	again.Ctx, again.Decode = 0x123, 5
+	noOps := run
+	noOps.NoOps = true
+	for name, c := range map[string]struct {
+		runs []profiletest.Run
+		want int
+	}{
+		"one":             {[]profiletest.Run{run}, 2},
+		"partial steps":   {[]profiletest.Run{partial}, 2},
+		"only partial":    {[]profiletest.Run{only}, 1},
+		"two models":      {[]profiletest.Run{run, other}, 4},
+		"two contexts":    {[]profiletest.Run{run, again}, 2},
+		"without":         {[]profiletest.Run{noOps}, 0},
+		"with and before": {[]profiletest.Run{noOps, run, partial, other}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, s := dags(t, profile.DAGOptions{}, c.runs...)
+			if len(d.DAGs) != c.want {
+				t.Errorf("%d DAGs, want %d", len(d.DAGs), c.want)
+			}
+			agree(t, d, s)
+			for i := range d.DAGs {
+				if d.DAGs[i].Unplaced != 0 {
+					t.Errorf("%d ns are of no node", d.DAGs[i].Unplaced)
+				}
+			}
+		})
 	}
-	agree(t, d, s)
 }
 
 // TestDAGRecorded checks the same on recordings of a real engine: PROFINFER_RECORDING names one.
@@ -111,15 +141,13 @@ func TestDAGRecorded(t *testing.T) {
 	agree(t, d, s.Finish(h))
 	for i := range d.DAGs {
 		g := &d.DAGs[i]
-		t.Logf("%s: %d nodes, %d edges, %d runs", g.Phase, len(g.Nodes), len(g.Edges), g.Runs)
+		layers := 0
 		for _, k := range g.Kinds {
-			t.Logf("  layers %v: %d roles, %+v", k.Layers, len(k.Roles), k.Spread)
-			for _, r := range k.Roles {
-				if r.Spread != nil {
-					n := &g.Nodes[r.Nodes[0]]
-					t.Logf("    %-14s %-22s %-10s %-10s %8.1f %+v", r.Name, n.Op, n.Block, n.Section, r.Spread.Mean, r.Spread.Outliers)
-				}
-			}
+			layers += len(k.Layers)
+			t.Logf("%s: layers %v, %d roles, %+v", g.Phase, k.Layers, len(k.Roles), k.Spread)
+		}
+		if g.Ops > 0 && layers == 0 {
+			t.Errorf("%s: no layers in %d nodes", g.Phase, len(g.Nodes))
 		}
 	}
 }

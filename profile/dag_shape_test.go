@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/trace"
+)
+
+func dagOf(t *testing.T, d *profile.DAGs, phase string) *profile.DAG {
+	t.Helper()
+	for i := range d.DAGs {
+		if d.DAGs[i].Phase == phase {
+			return &d.DAGs[i]
+		}
+	}
+	t.Fatalf("no DAG of %s", phase)
+	return nil
+}
+
+// find returns the number of the node with that name and op, of its definition or as it ran.
+func find(t *testing.T, g *profile.DAG, name, op string) int32 {
+	t.Helper()
+	for i := range g.Nodes {
+		if g.Nodes[i].Name == name && g.Nodes[i].Op == op {
+			return int32(i)
+		}
+	}
+	t.Fatalf("no node %s %s", name, op)
+	return -1
+}
+
+func edge(t *testing.T, g *profile.DAG, from, to int32, kind string, bytes int64) {
+	t.Helper()
+	for _, e := range g.Edges {
+		if e.From == from && e.To == to {
+			if e.Kind != kind || e.Bytes == nil || *e.Bytes != bytes {
+				b := int64(-1)
+				if e.Bytes != nil {
+					b = *e.Bytes
+				}
+				t.Errorf("%s to %s: %s of %d bytes, want %s of %d", g.Nodes[from].Name, g.Nodes[to].Name, e.Kind, b, kind, bytes)
+			}
+			return
+		}
+	}
+	t.Errorf("no edge from %s to %s", g.Nodes[from].Name, g.Nodes[to].Name)
+}
+
+// TestDAGNodes checks nodes and edges of the small model against its definition in profiletest.
+func TestDAGNodes(t *testing.T) {
+	d, _ := dags(t, profile.DAGOptions{}, run)
+	g := dagOf(t, d, "decode")
+	if g.Steps != 64 || g.Runs != 64 || g.Ops != 64*opsPerStep || len(g.Parts) != 1 || !g.Parts[0].Seen {
+		t.Errorf("%d steps, %d runs, %d operators, parts %+v", g.Steps, g.Runs, g.Ops, g.Parts)
+	}
+	gate, up, glu := find(t, g, "ffn_gate-1", "MUL_MAT"), find(t, g, "ffn_up-1", "MUL_MAT"), find(t, g, "ffn_swiglu-1", "SWIGLU")
+	w := find(t, g, "blk.1.ffn_gate.weight", "NONE")
+	edge(t, g, gate, glu, profile.EdgeData, 192*4)
+	edge(t, g, up, glu, profile.EdgeData, 192*4)
+	edge(t, g, w, gate, profile.EdgeWeight, 64*192/32*18)
+	if n := &g.Nodes[gate]; n.Weight != w || n.Key != "ffn_gate" || n.Kind != profile.NodeOp || n.Layer == nil || *n.Layer != 1 || n.Section != "ffn" {
+		t.Errorf("ffn_gate-1: %+v", n)
+	}
+	if n := &g.Nodes[w]; n.Kind != profile.NodeWeight || n.Bytes == nil || *n.Bytes != 6912 {
+		t.Errorf("weight: %+v", n)
+	}
+	// The cache: written by SET_ROWS, read through a view.
+	set := find(t, g, "cache_k_l0 (view)", "SET_ROWS")
+	cache, view := find(t, g, "cache_k_l0", "NONE"), find(t, g, "cache_k_l0 (view)", "VIEW")
+	fa := find(t, g, "node_14", "FLASH_ATTN_EXT")
+	edge(t, g, cache, set, profile.EdgeWrite, 2*16*4096*2)
+	edge(t, g, cache, view, profile.EdgeCache, 2*16*4096*2)
+	edge(t, g, view, fa, profile.EdgeData, 16*256*2*2)
+	edge(t, g, find(t, g, "inp_kq_mask", "NONE"), fa, profile.EdgeInput, 256*2)
+	if g.Nodes[cache].Kind != profile.NodeCache || g.Nodes[view].Kind != profile.NodeView || g.Nodes[view].Run != nil {
+		t.Errorf("cache is %s, its view %s", g.Nodes[cache].Kind, g.Nodes[view].Kind)
+	}
+	// What ran as one.
+	norm, mul := find(t, g, "norm-0", "RMS_NORM+MUL"), find(t, g, "attn_norm-0", "MUL")
+	if n := &g.Nodes[norm]; !slices.Equal(n.Fused, []int32{mul}) || n.Weight != find(t, g, "blk.0.attn_norm.weight", "NONE") || n.Key != "attn_norm" {
+		t.Errorf("norm-0: %+v", n)
+	}
+	if n := &g.Nodes[mul]; n.FusedInto != norm || n.Run != nil || n.Kind != profile.NodeOp {
+		t.Errorf("attn_norm-0: %+v", n)
+	}
+	for name, section := range map[string]string{"attn_norm-1": "attention", "Qcur-1": "attention", "attn_out-1": "attention",
+		"ffn_inp-1": "", "ffn_norm-1": "ffn", "ffn_out-1": "ffn", "l_out-1": "", "result_norm": "", "embd": ""} {
+		for i := range g.Nodes {
+			if g.Nodes[i].Name == name && g.Nodes[i].Section != section {
+				t.Errorf("%s %s is shown with %q, want %q", name, g.Nodes[i].Op, g.Nodes[i].Section, section)
+			}
+		}
+	}
+}
+
+// TestDAGRun checks one operator's figures against its calls.
+func TestDAGRun(t *testing.T) {
+	b := profile.NewDAGs(profile.DAGOptions{})
+	var nets []float64
+	var bytes int64
+	tap := &tapped{Sink: b, op: func(o *profile.Op) {
+		if o.NodeDef().Name != "ffn_out-0" || o.Step.Phase != profile.Decode {
+			return
+		}
+		o.Probe = 500
+		o.Dur += o.Step.ID * 10
+		nets = append(nets, float64(o.Dur-o.Probe))
+		bytes = *profile.Derive(o).Bytes
+	}}
+	p := &profiletest.Player{Sink: tap}
+	if err := p.Play(run); err != nil {
+		t.Fatal(err)
+	}
+	d := b.Finish(p.Header("op"))
+	g := dagOf(t, d, "decode")
+	r := g.Nodes[find(t, g, "ffn_out-0", "MUL_MAT")].Run
+	var sum, sq float64
+	for _, v := range nets {
+		sum += v
+	}
+	mean := sum / 64
+	for _, v := range nets {
+		sq += (v - mean) * (v - mean)
+	}
+	slices.Sort(nets)
+	std := math.Sqrt(sq / 63)
+	near := func(name string, got *float64, want float64) {
+		t.Helper()
+		if got == nil || math.Abs(*got-want) > 1e-6*math.Abs(want) {
+			t.Errorf("%s is %v, want %g", name, got, want)
+		}
+	}
+	if r.Calls != 64 || float64(r.Dur-r.Probe) != sum || r.Probe != 64*500 || float64(r.Min) != nets[0] || float64(r.Max) != nets[63] {
+		t.Errorf("%+v; want %g in 64 calls, %g to %g", r, sum, nets[0], nets[63])
+	}
+	near("mean", &r.Mean, mean)
+	near("deviation", r.Std, std)
+	near("bytes", r.Bytes, float64(bytes))
+	near("bandwidth", r.GBps, float64(64*bytes)/sum)
+	near("flops", r.Flops, 2*192*64)
+	near("intensity", r.Intensity, float64(2*192*64)/float64(bytes))
+	near("time a step", r.PerStep, mean)
+	near("share", r.Share, sum/float64(g.TracedDur))
+	near("wait", r.WaitShare, float64(r.Wait)/float64(r.Busy+r.Wait+r.OffCPU))
+	if math.Abs(r.P95-nets[60]) > 0.011*nets[60] {
+		t.Errorf("p95 is %g, want about %g", r.P95, nets[60])
+	}
+}
+
+// tapped lets a test look at, and change, what is played.
+type tapped struct {
+	profile.Sink
+	op   func(*profile.Op)
+	step func(*profile.Step)
+}
+
+func (t *tapped) Op(o *profile.Op) error {
+	if t.op != nil {
+		t.op(o)
+	}
+	return t.Sink.Op(o)
+}
+
+func (t *tapped) Step(s *profile.Step) error {
+	if t.step != nil {
+		t.step(s)
+	}
+	return t.Sink.Step(s)
+}
+
+// TestDAGGrows checks that a cache that grows is one structure, and is seen to grow.
+func TestDAGGrows(t *testing.T) {
+	r := run
+	r.Decode = 400 // from position 32: to cell 432
+	d, s := dags(t, profile.DAGOptions{}, r)
+	agree(t, d, s)
+	if len(d.DAGs) != 2 {
+		t.Fatalf("%d DAGs", len(d.DAGs))
+	}
+	g := dagOf(t, d, "decode")
+	mask := &g.Nodes[find(t, g, "inp_kq_mask", "NONE")]
+	if mask.Ne != [4]int64{256, 1, 1, 1} || mask.NeMax == nil || *mask.NeMax != [4]int64{512, 1, 1, 1} || *mask.Bytes != 1024 {
+		t.Errorf("mask: %v to %v", mask.Ne, mask.NeMax)
+	}
+	if n := &g.Nodes[find(t, g, "ffn_gate-0", "MUL_MAT")]; n.NeMax != nil {
+		t.Errorf("ffn_gate grew to %v", n.NeMax)
+	}
+	if p := dagOf(t, d, "prefill"); p.Nodes[find(t, p, "ffn_gate-0", "MUL_MAT")].Ne[1] != 32 || p.Parts[0].Shapes != 1 {
+		t.Errorf("prefill: %+v", p.Parts)
+	}
+}
+
+func sixLayers() profiletest.Run {
+	r := run
+	r.Model.Layers, r.Preempt, r.Decode = 6, 0, 8
+	return r
+}
+
+func played(t *testing.T, r profiletest.Run, op func(*profile.Op)) *profile.DAGs {
+	t.Helper()
+	b := profile.NewDAGs(profile.DAGOptions{})
+	p := &profiletest.Player{Sink: &tapped{Sink: b, op: op}}
+	if err := p.Play(r); err != nil {
+		t.Fatal(err)
+	}
+	return b.Finish(p.Header("op"))
+}
+
+func TestDAGLayers(t *testing.T) {
+	g := dagOf(t, played(t, sixLayers(), nil), "decode")
+	if len(g.Kinds) != 1 || !slices.Equal(g.Kinds[0].Layers, []int{0, 1, 2, 3, 4, 5}) {
+		t.Fatalf("kinds %+v", g.Kinds)
+	}
+	k := &g.Kinds[0]
+	if k.Spread == nil || len(k.Spread.Outliers) != 0 || k.Spread.Min != k.Spread.Max {
+		t.Errorf("layers that are equal spread: %+v", k.Spread)
+	}
+	var sum float64
+	names := map[string]int{}
+	for _, r := range k.Roles {
+		names[r.Name]++
+		if slices.Contains(r.Nodes, -1) {
+			t.Errorf("%s: nodes %v", r.Name, r.Nodes)
+		}
+		for i, n := range r.Nodes {
+			if *g.Nodes[n].Layer != k.Layers[i] {
+				t.Errorf("%s: node %d is in layer %d", r.Name, n, *g.Nodes[n].Layer)
+			}
+		}
+		if r.Spread != nil {
+			sum += r.Spread.Mean
+		}
+	}
+	if math.Abs(sum-*k.LayerNs[0]) > 1 {
+		t.Errorf("roles sum up to %g, a layer to %g", sum, *k.LayerNs[0])
+	}
+	for _, want := range []string{"attn_norm", "attn_q", "ffn_down", "ffn_inp", "FLASH_ATTN_EXT", "cache_k"} {
+		if names[want] == 0 {
+			t.Errorf("no role %s: %v", want, names)
+		}
+	}
+}
+
+// TestDAGOutlier makes one layer slower than the others, by more and by less than the rule asks for.
+func TestDAGOutlier(t *testing.T) {
+	slow := func(name string, by float64, probe int64) *profile.DAG {
+		return dagOf(t, played(t, sixLayers(), func(o *profile.Op) {
+			n := o.NodeDef().Name
+			l := n[len(n)-1] - '0'
+			o.Probe = probe
+			o.Dur += int64(l)%3 + probe // layers differ a little
+			if n == name {
+				o.Dur += int64(by * float64(o.Dur))
+			}
+		}), "decode")
+	}
+	outliers := func(g *profile.DAG, role string) []int {
+		out := []int{}
+		for _, r := range g.Kinds[0].Roles {
+			if r.Name == role && r.Spread != nil {
+				for _, o := range r.Spread.Outliers {
+					out = append(out, o.Layer)
+				}
+			}
+		}
+		return out
+	}
+	g := slow("ffn_out-3", 1, 0)
+	if got := outliers(g, "ffn_down"); !slices.Equal(got, []int{3}) {
+		t.Errorf("ffn_down of layers %v is marked, want 3", got)
+	}
+	if s := g.Kinds[0].Spread; len(s.Outliers) != 1 || s.Outliers[0].Layer != 3 || s.MaxLayer != 3 || s.Outliers[0].Over < 0.05 {
+		t.Errorf("layers: %+v", s)
+	}
+	if got := outliers(g, "ffn_up"); len(got) != 0 {
+		t.Errorf("ffn_up of layers %v is marked", got)
+	}
+	if got := outliers(slow("ffn_out-3", 0.04, 0), "ffn_down"); len(got) != 0 {
+		t.Errorf("4 %% more is marked: %v", got)
+	}
+	if got := outliers(slow("ffn_out-3", 0.2, 3000), "ffn_down"); len(got) != 0 {
+		t.Errorf("less than the probes cost is marked: %v", got)
+	}
+	// A small operator's excess is nothing to a layer.
+	if got := outliers(slow("cache_k_l3 (view)", 0.12, 0), "cache_k"); len(got) != 0 {
+		t.Errorf("a small excess is marked: %v", got)
+	}
+}
+
+// TestDAGKinds makes layers of two kinds: every second one looks at another mask.
+func TestDAGKinds(t *testing.T) {
+	g := dagOf(t, played(t, sixLayers(), func(o *profile.Op) {
+		nodes := o.Shape.Nodes
+		if nodes[len(nodes)-1].Name == "inp_kq_mask_swa" {
+			return
+		}
+		swa := int32(len(nodes))
+		mask := slices.IndexFunc(nodes, func(n trace.Node) bool { return n.Name == "inp_kq_mask" })
+		nodes = append(nodes, nodes[mask])
+		nodes[swa].Name, nodes[swa].Addr = "inp_kq_mask_swa", 1
+		even := true
+		for i := range nodes {
+			if nodes[i].Op == "FLASH_ATTN_EXT" {
+				if even {
+					nodes[i].Src = append(slices.Clone(nodes[i].Src[:3]), swa)
+				}
+				even = !even
+			}
+		}
+		o.Shape.Nodes = nodes
+	}), "decode")
+	if len(g.Kinds) != 2 || !slices.Equal(g.Kinds[0].Layers, []int{0, 2, 4}) || !slices.Equal(g.Kinds[1].Layers, []int{1, 3, 5}) {
+		for _, k := range g.Kinds {
+			t.Errorf("kind of layers %v", k.Layers)
+		}
+	}
+}
+
+// graphOf makes a graph of one chain of operators.
+func graphOf(id int64, n int, op string) *profile.Shape {
+	s := &profile.Shape{Index: id, Shape: &trace.Shape{ID: uint64(id), NNodes: n}}
+	for i := range n {
+		node := trace.Node{Name: fmt.Sprintf("n%d", i), Op: op, Type: "f32", Ne: [4]int64{8, 1, 1, 1}, Nb: [4]uint64{4, 32, 32, 32},
+			BlockSize: 1, TypeSize: 4, ViewSrc: -1, Addr: uint64(id)<<20 + uint64(i), Executes: true}
+		if i > 0 {
+			node.Src = []int32{int32(i - 1)}
+		}
+		s.Nodes = append(s.Nodes, node)
+	}
+	return s
+}
+
+// feed plays one step of these graphs; those on a CPU have operators.
+func feed(t *testing.T, sink profile.Sink, id int64, graphs ...*profile.Graph) {
+	t.Helper()
+	s := &profile.Step{ID: id, PID: 7, Ctx: 1, Phase: profile.Decode, Start: id * 1e6, Dur: 1e6, NTokens: 1, NSeqs: 1}
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := s.Start
+	for i, g := range graphs {
+		g.ID, g.Step, g.PID, g.Ctx, g.Start = id*1000+int64(i), id, 7, 1, at
+		for n := range g.Shape.NNodes {
+			if g.Backend != "CPU" {
+				break
+			}
+			must(sink.Op(&profile.Op{Step: s, Graph: g, Shape: g.Shape, Node: int32(n), Op: g.Shape.Nodes[n].Op, Start: at, Dur: 100, Busy: 100,
+				Threads: []profile.OpThread{{TID: 7, Start: at, Busy: 100}}}))
+			at += 100
+			g.Ops++
+		}
+		g.Dur = at - g.Start + 10
+		must(sink.Graph(g))
+	}
+	must(sink.Step(s))
+}
+
+// TestDAGSplits plays one computation split over two backends, twice in each step.
+func TestDAGSplits(t *testing.T) {
+	b, st := profile.NewDAGs(profile.DAGOptions{}), profile.NewStat(profile.StatOptions{})
+	first, second, third := graphOf(1, 3, "MUL"), graphOf(2, 2, "ADD"), graphOf(3, 2, "SUB")
+	leaf := func(s *profile.Shape, name string, addr uint64) {
+		s.Nodes = append(s.Nodes, trace.Node{Name: name, Op: "NONE", Type: "f32", Ne: [4]int64{8, 1, 1, 1}, BlockSize: 1, TypeSize: 4,
+			Nb: [4]uint64{4, 32, 32, 32}, Leaf: true, ViewSrc: -1, Addr: addr})
+		s.Nodes[0].Src = []int32{int32(len(s.Nodes) - 1)}
+	}
+	leaf(second, "Vulkan0#n2#0", 999)       // the scheduler's copy
+	leaf(third, "n1", second.Nodes[1].Addr) // the same tensor
+	sink := profile.Tee(b, st)
+	for id := int64(1); id <= 3; id++ {
+		var graphs []*profile.Graph
+		for range 2 {
+			graphs = append(graphs, &profile.Graph{Split: 0, Backend: "CPU", Shape: first}, &profile.Graph{Split: 1, Backend: "Vulkan0", Shape: second},
+				&profile.Graph{Split: 2, Backend: "CPU", Shape: third})
+		}
+		feed(t, sink, id, graphs...)
+	}
+	h := &profile.Header{End: &trace.End{}}
+	d := b.Finish(h)
+	agree(t, d, st.Finish(h))
+	if len(d.DAGs) != 1 {
+		t.Fatalf("%d DAGs", len(d.DAGs))
+	}
+	g := &d.DAGs[0]
+	if g.Steps != 3 || g.Runs != 6 || g.Ops != 30 || len(g.Parts) != 3 || len(g.Nodes) != 9 {
+		t.Fatalf("%d steps, %d runs, %d operators, %d nodes in %+v", g.Steps, g.Runs, g.Ops, len(g.Nodes), g.Parts)
+	}
+	if p := g.Parts[1]; p.Backend != "Vulkan0" || p.Seen || p.First != 3 || p.Count != 3 || p.Graphs != 6 || p.Dur != 60 {
+		t.Errorf("part %+v", p)
+	}
+	if n := &g.Nodes[3]; n.Kind != profile.NodeOp || n.Run != nil || n.Part != 1 {
+		t.Errorf("a node of another backend: %+v", n)
+	}
+	edge(t, g, 2, 5, profile.EdgeCopy, 32)
+	edge(t, g, 4, 8, profile.EdgeCopy, 32)
+}
+
+// TestDAGBounded plays more structures than are kept: the rest is counted.
+func TestDAGBounded(t *testing.T) {
+	b, st := profile.NewDAGs(profile.DAGOptions{Most: 3}), profile.NewStat(profile.StatOptions{})
+	sink := profile.Tee(b, st)
+	id := int64(0)
+	for n := range 100 {
+		for range 1 + n%2 {
+			id++
+			feed(t, sink, id, &profile.Graph{Backend: "CPU", Shape: graphOf(int64(n+1), n+1, "MUL")})
+		}
+	}
+	h := &profile.Header{End: &trace.End{}}
+	d := b.Finish(h)
+	agree(t, d, st.Finish(h))
+	if len(d.DAGs) != 3 || len(d.Rest) != 1 || d.Rest[0].Structures != 61 || d.Rest[0].Runs != 150-6 {
+		t.Fatalf("%d DAGs, rest %+v", len(d.DAGs), d.Rest)
+	}
+	for i, n := range []int{64, 62, 60} { // twice each, so more than 63 once
+		if len(d.DAGs[i].Nodes) != n || d.DAGs[i].Rank != i {
+			t.Errorf("DAG %d has %d nodes, want %d", i, len(d.DAGs[i].Nodes), n)
+		}
+	}
+}
+
+// TestDAGHostile takes definitions that no engine makes.
+func TestDAGHostile(t *testing.T) {
+	big := graphOf(1, 10_000, "MUL")
+	loop := graphOf(2, 6, "SET_ROWS")
+	loop.Nodes[0].Src = []int32{5, 5, -3, 1 << 30, 0}
+	loop.Nodes[1].ViewSrc, loop.Nodes[2].ViewSrc = 2, 1
+	loop.Nodes[3].Ne = [4]int64{math.MaxInt64, math.MaxInt64, -1, 0}
+	loop.Nodes[4] = trace.Node{Name: "x-99999", Op: "GET_ROWS", Src: []int32{-1, 77}, Leaf: false, ViewSrc: 99}
+	loop.Nodes[5].Name, loop.Nodes[5].Executes = "cache_k_l3 (view)", false
+	empty := &profile.Shape{Index: 3, Shape: &trace.Shape{ID: 3, NNodes: 50}}
+	b := profile.NewDAGs(profile.DAGOptions{})
+	step := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Dur: 1000, NTokens: 1}
+	for i, s := range []*profile.Shape{big, loop, empty} {
+		g := &profile.Graph{ID: int64(i + 1), Step: 1, PID: 7, Backend: "CPU", Shape: s, NNodes: int32(s.NNodes)}
+		for _, n := range []int32{0, 3, 5, int32(len(s.Nodes)), -1, 1 << 30} {
+			if err := b.Op(&profile.Op{Step: step, Graph: g, Shape: s, Node: n, Op: "SET_ROWS", Dur: 10, Fused: []int32{n, -5, 1 << 29, 2}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Graph(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range []*profile.Op{{Step: step, Dur: 5}, {Step: step, Graph: &profile.Graph{}, Dur: 5}, {Dur: 5}} {
+		if err := b.Op(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Step(step); err != nil {
+		t.Fatal(err)
+	}
+	d := b.Finish(&profile.Header{})
+	if d.Outside != 1 || len(d.DAGs) != 3 {
+		t.Fatalf("%d outside, %d DAGs", d.Outside, len(d.DAGs))
+	}
+	for i := range d.DAGs {
+		g := &d.DAGs[i]
+		for _, e := range g.Edges {
+			if e.From < 0 || int(e.From) >= len(g.Nodes) || e.To < 0 || int(e.To) >= len(g.Nodes) {
+				t.Fatalf("edge %+v of %d nodes", e, len(g.Nodes))
+			}
+		}
+		var net int64
+		for _, n := range g.Nodes {
+			if n.Run != nil {
+				net += n.Run.Dur
+			}
+			for _, f := range append(slices.Clone(n.Fused), max(0, n.FusedInto)) {
+				if f < 0 || int(f) >= len(g.Nodes) {
+					t.Fatalf("fused %v of %d nodes", n.Fused, len(g.Nodes))
+				}
+			}
+		}
+		if net+g.Unplaced != 60 {
+			t.Errorf("%d ns in nodes, %d unplaced of 60", net, g.Unplaced)
+		}
+	}
+	if _, err := json.Marshal(d); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDAGStructures tells structures apart, and not sizes.
+func TestDAGStructures(t *testing.T) {
+	sized := func(id int64, op string, ne int64) *profile.Graph {
+		s := graphOf(id, 3, op)
+		for i := range s.Nodes {
+			s.Nodes[i].Ne[0] = ne
+		}
+		return &profile.Graph{Backend: "CPU", Shape: s}
+	}
+	b := profile.NewDAGs(profile.DAGOptions{})
+	for i, ne := range []int64{8, 16, 4} {
+		feed(t, b, int64(i+1), sized(int64(i+1), "MUL", ne))
+	}
+	feed(t, b, 4, sized(4, "ADD", 8))
+	// An operator of another definition than its graph's.
+	other := sized(5, "MUL", 8)
+	step := &profile.Step{ID: 5, PID: 7, Ctx: 1, Phase: profile.Decode, Start: 1, Dur: 1000, NTokens: 1}
+	if err := b.Op(&profile.Op{Step: step, Graph: other, Shape: graphOf(6, 3, "DIV"), Op: "DIV", Dur: 70}); err != nil {
+		t.Fatal(err)
+	}
+	// And one that leaves two of its nodes out.
+	if err := b.Op(&profile.Op{Step: step, Graph: other, Shape: other.Shape, Op: "MUL", Dur: 80}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Step(step); err != nil {
+		t.Fatal(err)
+	}
+	d := b.Finish(&profile.Header{})
+	if len(d.DAGs) != 2 {
+		t.Fatalf("%d DAGs", len(d.DAGs))
+	}
+	g := &d.DAGs[0]
+	if g.Nodes[0].Op != "MUL" || g.Nodes[0].Ne[0] != 4 || g.Nodes[0].NeMax == nil || g.Nodes[0].NeMax[0] != 16 || *g.Nodes[0].Bytes != 64 || g.Parts[0].Shapes != 4 {
+		t.Errorf("node %+v of %+v", g.Nodes[0], g.Parts[0])
+	}
+	if g.Unplaced != 70 || g.OpsDur != 900+70+80 {
+		t.Errorf("%d ns of %d unplaced", g.Unplaced, g.OpsDur)
+	}
+}
+
+// TestDAGIdle tells what is defined and does not run from what cannot be seen.
+func TestDAGIdle(t *testing.T) {
+	b := profile.NewDAGs(profile.DAGOptions{})
+	s := graphOf(1, 3, "MUL")
+	g := &profile.Graph{Step: 1, PID: 7, Backend: "CPU", Shape: s}
+	step := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Dur: 1000, NTokens: 1}
+	for _, err := range []error{b.Op(&profile.Op{Step: step, Graph: g, Shape: s, Node: 1, Op: "MUL", Dur: 5}), b.Graph(g), b.Step(step)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kinds []string
+	for _, n := range b.Finish(&profile.Header{}).DAGs[0].Nodes {
+		kinds = append(kinds, n.Kind)
+	}
+	if !slices.Equal(kinds, []string{"idle", "op", "idle"}) {
+		t.Errorf("kinds %v", kinds)
+	}
+}
+
+// TestDAGJoined runs two contexts of which only a third graph tells that they share their weights.
+func TestDAGJoined(t *testing.T) {
+	b, st := profile.NewDAGs(profile.DAGOptions{}), profile.NewStat(profile.StatOptions{})
+	sink := profile.Tee(b, st)
+	with := func(id int64, weights ...string) *profile.Shape {
+		s := graphOf(id, 3, "MUL")
+		for i, w := range weights {
+			s.Nodes = append(s.Nodes, trace.Node{Name: w + ".weight", Op: "NONE", Type: "f32", Ne: [4]int64{8, 1, 1, 1}, Nb: [4]uint64{4, 32, 32, 32},
+				BlockSize: 1, TypeSize: 4, Leaf: true, ViewSrc: -1, Addr: uint64(100 + w[0]), Data: uint64(w[0])})
+			s.Nodes[i].Src = append(s.Nodes[i].Src, int32(3+i))
+		}
+		return s
+	}
+	for i, ws := range [][]string{{"a"}, {"b"}, {"a", "b"}, {"b"}} {
+		ctx := []uint64{1, 2, 1, 2}[i]
+		tap := &ctxSink{Sink: sink, ctx: ctx}
+		feed(t, tap, int64(i+1), &profile.Graph{Backend: "CPU", Shape: with(int64(len(ws)*10+int(ws[0][0])), ws...)})
+		feed(t, tap, int64(i+10), &profile.Graph{Backend: "CPU", Shape: graphOf(99, 2, "ADD")})
+	}
+	h := &profile.Header{End: &trace.End{}}
+	d, s := b.Finish(h), st.Finish(h)
+	agree(t, d, s)
+	if len(s.Phases) != 1 || len(d.DAGs) != 4 {
+		t.Fatalf("%d phases, %d DAGs", len(s.Phases), len(d.DAGs))
+	}
+	var runs int64
+	for i := range d.DAGs {
+		runs += d.DAGs[i].Runs
+	}
+	if runs != 8 {
+		t.Errorf("%d runs of 8", runs)
+	}
+}
+
+// ctxSink gives what passes another engine context.
+type ctxSink struct {
+	profile.Sink
+	ctx uint64
+}
+
+func (c *ctxSink) Op(o *profile.Op) error {
+	o.Step.Ctx = c.ctx
+	return c.Sink.Op(o)
+}
+
+func (c *ctxSink) Graph(g *profile.Graph) error {
+	g.Ctx = c.ctx
+	return c.Sink.Graph(g)
+}
+
+func TestDAGChoice(t *testing.T) {
+	d, _ := dags(t, profile.DAGOptions{Phases: []profile.Phase{profile.Prefill}}, run)
+	if len(d.DAGs) != 1 || d.DAGs[0].Phase != "prefill" {
+		t.Errorf("%d DAGs of prefill alone", len(d.DAGs))
+	}
+	d, _ = dags(t, profile.DAGOptions{PID: 1}, run)
+	if len(d.DAGs) != 0 {
+		t.Errorf("%d DAGs of a process that is not there", len(d.DAGs))
+	}
+}
