@@ -18,6 +18,8 @@ export interface PlotAxis {
   zero?: boolean
   /** Where the axis ends, if not with the data. */
   max?: number
+  /** Ticks of a logarithmic axis at powers of 2, for bytes. */
+  binary?: boolean
 }
 
 export interface Layer {
@@ -33,6 +35,8 @@ export interface Layer {
   width?: number
   dash?: number[]
   alpha?: number
+  /** Names beside the points, where there is room. */
+  names?: ArrayLike<string>
   /** Its points can be read out. */
   hover?: boolean
   legend?: boolean
@@ -74,7 +78,22 @@ interface Now {
   at: number
 }
 
-const gap = 14
+/** Ticks of a logarithmic axis: [where, whether it is written]. */
+function logTicks(lo: number, hi: number, binary: boolean): Map<number, boolean> {
+  const out = new Map<number, boolean>()
+  if (binary) {
+    const span = Math.log2(hi / lo)
+    const every = span > 24 ? 6 : span > 12 ? 4 : 2
+    for (let e = Math.ceil(Math.log2(lo)); e <= Math.log2(hi); e++) if (e % 2 === 0 || every === 2) out.set(2 ** e, e % every === 0)
+    return out
+  }
+  const span = Math.log10(hi / lo)
+  const written = span > 2.2 ? [1] : span > 1.2 ? [1, 3] : [1, 2, 3, 5, 7]
+  for (let d = 10 ** Math.floor(Math.log10(lo)); d <= hi; d *= 10) {
+    for (let m = 1; m < 10; m++) if (d * m >= lo && d * m <= hi) out.set(d * m, written.includes(m) && !(span > 8 && Math.round(Math.log10(d)) % 2))
+  }
+  return out
+}
 
 export function Plot(props: Props) {
   const { title, about, layers, x, y, height = 300, id } = props
@@ -187,12 +206,24 @@ function options(el: HTMLElement, height: number, x: PlotAxis, y: PlotAxis, data
   const grid = { stroke: cssVar('--grid'), width: 1 }
   const ticks = { stroke: cssVar('--line'), width: 1, size: 4 }
   const font = '11px ' + cssVar('--sans')
-  const axis = (a: PlotAxis, side: 0 | 3): uPlot.Axis => ({
-    side, label: a.label, labelFont: font, font, stroke: fg, grid, ticks, labelGap: 2, labelSize: 18,
-    size: side === 3 ? 52 : 30,
-    space: side === 3 ? 34 : 60,
-    values: (_u, splits) => splits.map((v) => (v == null ? '' : a.fmt(v))),
-  })
+  const axis = (a: PlotAxis, side: 2 | 3): uPlot.Axis => {
+    const one: uPlot.Axis = {
+      side, label: a.label, labelFont: font, font, stroke: fg, grid, ticks, labelGap: 2, labelSize: 18,
+      size: side === 3 ? 48 : 26,
+      space: side === 3 ? 34 : 60,
+      values: (_u, splits) => splits.map((v) => (v == null ? '' : a.fmt(v))),
+    }
+    if (a.log) {
+      one.splits = (_u, _i, lo, hi) => [...logTicks(lo, hi, !!a.binary).keys()]
+      one.filter = (_u, splits) => splits
+      one.values = (u, splits) => {
+        const { min, max } = u.scales[side === 3 ? 'y' : 'x']
+        const written = logTicks(min!, max!, !!a.binary)
+        return splits.map((v) => (written.get(v) ? a.fmt(v) : ''))
+      }
+    }
+    return one
+  }
   return {
     width: Math.max(200, el.clientWidth), height, legend: { show: false }, padding: [8, 16, 0, 0],
     cursor: { points: { show: false }, y: false, drag: { x: true, y: false, setScale: true } },
@@ -200,7 +231,7 @@ function options(el: HTMLElement, height: number, x: PlotAxis, y: PlotAxis, data
       x: { time: false, distr: x.log ? 3 : 1, range: (_u, min, max) => [min, max] },
       y: { distr: y.log ? 3 : 1, range: () => data.y },
     },
-    axes: [axis(x, 0), axis(y, 3)],
+    axes: [axis(x, 2), axis(y, 3)],
     series: [{}, { scale: 'y', show: true, paths: () => null, points: { show: false } }],
     hooks: { draw: [(u) => draw(u, props())], setScale: [(u) => ring(u, undefined)] },
   }
@@ -237,6 +268,7 @@ function draw(u: uPlot, p: Props): void {
     }
   }
   ctx.globalAlpha = 1
+  names(u, p.layers, X, Y, px)
   const m = p.marked
   const at = m && p.layers[m.layer]
   if (m && at && at.ys[m.i] != null) {
@@ -296,6 +328,37 @@ function area(u: uPlot, l: Layer, X: (v: number) => number, Y: (v: number) => nu
   if (open) close(l.xs.length)
 }
 
+/** Writes names beside points, in the order of the layers, as far as none lies on another name or point. */
+function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: number) => number, px: number): void {
+  const { ctx, bbox } = u
+  const taken: [number, number, number, number][] = []
+  const free = (a: number, b: number, c: number, d: number) => taken.every(([e, f, g, h]) => c < e || a > g || d < f || b > h)
+  for (const l of layers) {
+    if (!l.names) continue
+    const r = (l.size ?? 3) * px
+    for (let i = 0; i < l.xs.length; i++) if (l.ys[i] != null) taken.push([X(l.xs[i]) - r, Y(l.ys[i]!) - r, X(l.xs[i]) + r, Y(l.ys[i]!) + r])
+  }
+  ctx.font = `${10.5 * px}px ${cssVar('--sans')}`
+  ctx.fillStyle = cssVar('--fg')
+  for (const l of layers) {
+    for (let i = 0; l.names && i < l.xs.length; i++) {
+      if (l.ys[i] == null) continue
+      const text = l.names[i].length > 22 ? l.names[i].slice(0, 21) + '…' : l.names[i]
+      const w = ctx.measureText(text).width
+      const x = X(l.xs[i])
+      const y = Y(l.ys[i]!)
+      const h = 11 * px
+      const gap = 7 * px
+      for (const [a, b] of [[x + gap, y + h / 2 - px], [x - gap - w, y + h / 2 - px], [x - w / 2, y - gap], [x - w / 2, y + gap + h]]) {
+        if (a < bbox.left || a + w > bbox.left + bbox.width || b - h < bbox.top || b > bbox.top + bbox.height || !free(a, b - h, a + w, b)) continue
+        taken.push([a, b - h, a + w, b])
+        ctx.fillText(text, a, b - px)
+        break
+      }
+    }
+  }
+}
+
 export function mark(ctx: CanvasRenderingContext2D, shape: Shape, x: number, y: number, r: number, px: number): void {
   ctx.beginPath()
   switch (shape) {
@@ -344,7 +407,7 @@ function guide(u: uPlot, g: Guide, px: number): void {
     const b = u.valToPos(g.f(x), 'y', true)
     if (i === 0) ctx.moveTo(a, b)
     else ctx.lineTo(a, b)
-    if (b > bbox.top + 12 * px && b < bbox.top + bbox.height - gap * px && a < bbox.left + bbox.width - 4 * px) end = [a, b]
+    if (b > bbox.top + 12 * px && b < bbox.top + bbox.height - 14 * px && a < bbox.left + bbox.width - 4 * px) end = [a, b]
   }
   ctx.stroke()
   ctx.setLineDash([])

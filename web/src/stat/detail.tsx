@@ -34,33 +34,36 @@ export function Detail({ ctx, by, pair }: { ctx: Ctx; by: By; pair: Pair }) {
   return (
     <aside class="detail" aria-label={`details of ${clean(name)}`}>
       <header>
-        <h3><bdi>{clean(name)}</bdi> {pair.row.type && <span class="dim">{clean(pair.row.type)}</span>}</h3>
+        <h3 class="clip"><bdi>{clean(name)}</bdi> <span class="dim">{clean([pair.row.type, pair.row.op !== name ? pair.row.op : '', pair.row.block].filter(Boolean).join(' · '))}</span></h3>
+        {by !== 'thread' && (
+          <span class="links">
+            <a href={href('dag', { ...keep, phase: ctx.phase, q: by === 'layer' ? `blk.${name}.` : name })}>show in ProfDAG</a>
+            <a href={href('time', { ...keep, q: name })}>find in ProfTime</a>
+          </span>
+        )}
         <button class="icon" aria-label="close" title="close" onClick={() => ctx.set({ sel: undefined }, true)}>×</button>
       </header>
-      {by !== 'thread' && (
-        <p class="links">
-          <a href={href('dag', { ...keep, phase: ctx.phase, q: by === 'layer' ? `blk.${name}.` : name })}>show in ProfDAG</a>
-          <a href={href('time', { ...keep, q: name })}>find in ProfTime</a>
-        </p>
-      )}
-      {series.length === 0 && <p class="dim">{by === 'thread' ? 'A thread’s spread over operators stands in the section Threads.' : 'The distribution of this row was not kept: there were too many rows.'}</p>}
-      {series.length > 0 && (
-        <>
-          <h4>Duration of a call</h4>
-          <Quantiles series={series} />
-          <Histogram series={series} what="duration of a call" />
-        </>
-      )}
-      {layers.length > 0 && by !== 'layer' && (
-        <>
-          <h4>Mean by layer</h4>
-          {layers.map((s) => <Outliers key={s.name} s={s} />)}
-          <LayerBars series={layers} />
-        </>
-      )}
-      {[ra, rb].map((r, i) => r?.threads && r.threads.length > 1 && <ThreadBars key={i} ctx={ctx} name={ctx.b ? names[i] : ''} row={r} run={i} />)}
       {pair.row.incomplete > 0 && <p class="note">Of {count(pair.row.incomplete)} of its calls not all threads were seen.</p>}
-      {!ctx.b && pair.row.block && <p class="dim">block {pair.row.block}{pair.row.op ? ', operator ' + clean(pair.row.op) : ''}</p>}
+      {series.length === 0 && <p class="dim">{by === 'thread' ? 'A thread’s spread over operators stands in the section Threads.' : 'The distribution of this row was not kept: there were too many rows.'}</p>}
+      <div class="cols">
+        {series.length > 0 && (
+          <div>
+            <h4>Duration of a call</h4>
+            <Quantiles series={series} />
+            <Histogram series={series} what="duration of a call" height={series.length > 1 ? 74 : 92} />
+          </div>
+        )}
+        {layers.length > 0 && by !== 'layer' && (
+          <div>
+            <h4>Mean by layer</h4>
+            {layers.map((s) => <Outliers key={s.name} s={s} />)}
+            <LayerBars series={layers} height={140} />
+          </div>
+        )}
+        {[ra, rb].some((r) => r?.threads && r.threads.length > 1) && (
+          <div>{[ra, rb].map((r, i) => r?.threads && r.threads.length > 1 && <ThreadBars key={i} ctx={ctx} name={ctx.b ? names[i] : ''} row={r} run={i} />)}</div>
+        )}
+      </div>
     </aside>
   )
 }

@@ -71,7 +71,7 @@ export function Products(ctx: Ctx) {
           x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }} y={y} layers={work.layers} guides={flopGuides(shown)} height={360}
           readout={(l, i) => say(work.of[l]?.[i])} pick="select" onPick={pick(work.of)} marked={marked(work)} />
         <Plot id="bytes" title="Time of a matrix product against its bytes" about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; products that lie along such a line are bound by memory.`}
-          x={{ label: 'bytes read and written (B)', fmt: (v) => bytes(v).replace('.00', ''), log: true }} y={y} layers={mem.layers} guides={byteGuides(shown)} height={360}
+          x={{ label: 'bytes read and written at least', fmt: (v) => bytes(v).replace('.00', '').replace('.0 ', ' '), log: true, binary: true }} y={y} layers={mem.layers} guides={byteGuides(shown)} height={360}
           readout={(l, i) => say(mem.of[l]?.[i])} pick="select" onPick={pick(mem.of)} marked={marked(mem)} />
       </div>
       {shown.length > 0 && <Table rows={shown} columns={cols} id={(p) => p.id} label="matrix products" sort={sort.key} up={sort.up} selected={ctx.params.sel}
@@ -82,10 +82,19 @@ export function Products(ctx: Ctx) {
   )
 }
 
+const raised = (e: number): string => [...String(e)].map((c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[Number(c)] ?? '⁻').join('')
+
+/** 2.15·10⁹ */
+function scientific(v: number): string {
+  if (v < 1e4) return count(v)
+  const e = Math.floor(Math.log10(v))
+  return `${(v / 10 ** e).toFixed(2)}·10${raised(e)}`
+}
+
 const power = (v: number): string => {
-  const e = Math.round(Math.log10(v))
-  const m = v / 10 ** e
-  return Math.abs(m - 1) < 1e-6 ? `10${[...String(e)].map((c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[Number(c)] ?? '⁻').join('')}` : ''
+  const e = Math.floor(Math.log10(v) + 1e-9)
+  const m = Math.round(v / 10 ** e)
+  return `${m === 1 ? '' : m + '·'}10${raised(e)}`
 }
 
 /** What the products reached, in words. */
@@ -119,7 +128,7 @@ function layersOf(ps: Item[], x: (p: Item) => number | null, theme: Theme, two: 
     of.push([])
     layers.push({
       name: `${clean(p.type)}${list.every((q) => !q.weight) ? ' (no weight)' : ''}, ${p.phase === 'decode' ? 'decode' : list.some((q) => q.phase !== p.phase) ? 'other phases' : p.phase}${two ? ', ' + names[p.run] : ''}`,
-      color, kind: 'points', shape: p.phase === 'decode' ? base : (`open-${base}` as Shape), size: 4.5, xs: list.map((q) => x(q)!), ys: list.map((q) => q.mean_ns), hover: true,
+      color, kind: 'points', shape: p.phase === 'decode' ? base : (`open-${base}` as Shape), size: 4.5, xs: list.map((q) => x(q)!), ys: list.map((q) => q.mean_ns), names: list.map((q) => clean(q.key)), hover: true,
     })
     of.push(list)
   }
@@ -157,7 +166,7 @@ function columnsOf(ps: Item[], names: [string, string] | null): Column<Item>[] {
     { key: 'phase', head: 'phase', text: true, value: (p) => p.phase, cell: (p) => p.phase },
     n('m', 'm', 'rows of the weight', count), n('n', 'n', 'tokens; with chosen experts tokens times experts', count), n('k', 'k', 'columns of the weight', count),
     n('calls', 'calls', 'products of this kind', count), time('sum_ns', 'all'), time('mean_ns', 'mean'), time('p5_ns', 'p5'), time('p95_ns', 'p95'),
-    n('work', 'm·n·k', 'multiply-adds', (v) => (v == null ? '–' : v.toExponential(2).replace('e+', '·10^'))),
+    n('work', 'm·n·k', 'multiply-adds', (v) => (v == null ? '–' : scientific(v))),
     n('bytes', 'bytes', 'read and written at least, a call', bytes), n('gb_per_s', 'GB/s', 'bytes / time', num), n('gflop_per_s', 'GFLOP/s', 'floating point operations / time', num),
   ]
   if (names) cols.unshift({ key: 'run', head: 'run', text: true, value: (p) => p.run, cell: (p) => names[p.run] })

@@ -218,7 +218,7 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
       attn.push({ name: 'straight line through them' + (pb ? ', ' + names[run] : ''), color: theme === 'dark' ? '#e4e7eb' : '#1b1f24', kind: 'line', dash: run ? [2, 3] : [6, 4], width: 1.2, xs: ends, ys: ends.map((v) => fit.a + fit.b * v), legend: run === 0 })
       attnAt.push(null)
       attnRuns.push(run)
-      sentences.push(`${pb ? names[run] + ': ' : ''}a ${x === 'pos' ? 'token more in the cache' : 'cell more'} costs attention ${dur(fit.b)} a step (slope of a straight line by least squares over ${count(mine.length)} points, r² ${fit.r2.toFixed(2)})`)
+      sentences.push(`${pb ? names[run] + ': a' : 'A'} ${x === 'pos' ? 'token more in the cache' : 'cell more'} costs attention ${dur(fit.b)} a step (slope of a straight line by least squares over ${count(mine.length)} points, r² ${fit.r2.toFixed(2)})`)
     }
   })
   const limitA = quantile(values, 0.97) * 1.5

@@ -59,24 +59,20 @@ function ByTable({ ctx, by }: { ctx: Ctx; by: By }) {
       </div>
       {ctx.b && <div class="facts"><span class="of">{names[1]}</span><Facts p={pb} phase={ctx.phase} /></div>}
       <Missing ctx={ctx} pa={pa} pb={pb} />
-      <div class={selected ? 'split' : ''}>
-        <div>
-          {rows.length > 0 && (
-            <Table
-              key={by + ctx.phase + (ctx.params.cols ?? '')}
-              rows={rows} columns={cols} id={(p) => p.id} label={`${ctx.phase} by ${by}`}
-              sort={sort.key} up={sort.up} selected={selected?.id}
-              onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
-              onSelect={(p) => ctx.set({ sel: p.id === ctx.params.sel ? undefined : p.id }, true)}
-            />
-          )}
-          {rows.length === 0 && <p class="dim">{all.length > 0 ? `No row has “${clean(ctx.params.filter)}” in its name, type or block.` : why(pa ?? pb, ctx)}</p>}
-          <Rest p={pa} name={ctx.b ? names[0] : ''} />
-          {pb && <Rest p={pb} name={names[1]} />}
-        </div>
-        {selected && <Detail ctx={ctx} by={by} pair={selected} />}
-      </div>
+      {rows.length > 0 && (
+        <Table
+          key={by + ctx.phase + (ctx.params.cols ?? '')}
+          rows={rows} columns={cols} id={(p) => p.id} label={`${ctx.phase} by ${by}`}
+          sort={sort.key} up={sort.up} selected={selected?.id}
+          onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
+          onSelect={(p) => ctx.set({ sel: p.id === ctx.params.sel ? undefined : p.id }, true)}
+        />
+      )}
+      {rows.length === 0 && <p class="dim">{all.length > 0 ? `No row has “${clean(ctx.params.filter)}” in its name, type or block.` : why(pa ?? pb, ctx)}</p>}
+      <Rest p={pa} name={ctx.b ? names[0] : ''} />
+      {pb && <Rest p={pb} name={names[1]} />}
       {(by === 'layer' || by === 'weight') && <HeatMap ctx={ctx} />}
+      {selected && <Detail ctx={ctx} by={by} pair={selected} />}
     </>
   )
 }

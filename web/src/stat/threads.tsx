@@ -160,7 +160,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
   const s = run.stats.thread
   const rows = s.threads ?? []
   if (rows.length === 0) return null
-  const list = (v: ThreadStat['ran_instead'], time: boolean) => (v ?? []).slice(0, 3).map((x) => `${x.own ? 'its team' : clean(x.comm)} ${time ? dur(x.dur_ns ?? null) : count(x.count) + '×'}`).join(', ')
+  const list = (v: ThreadStat['ran_instead'], time: boolean) => (v ?? []).slice(0, 2).map((x) => `${x.own ? 'its team' : clean(x.comm)} ${time ? dur(x.dur_ns ?? null) : count(x.count) + '×'}`).join(', ')
   const of = (t: ThreadStat, v: number) => (t.steps_ns > 0 ? v / t.steps_ns : null)
   const cols: Column<ThreadStat>[] = [
     { key: 'tid', head: 'thread', text: true, value: (t) => t.tid, cell: (t) => <Name text={`${t.comm} ${t.tid} ${t.role}`} /> },
