@@ -331,6 +331,8 @@ function area(u: uPlot, l: Layer, X: (v: number) => number, Y: (v: number) => nu
 /** Writes names beside points, in the order of the layers, as far as none lies on another name or point. */
 function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: number) => number, px: number): void {
   const { ctx, bbox } = u
+  ctx.textAlign = 'left'
+  ctx.textBaseline = 'alphabetic'
   const taken: [number, number, number, number][] = []
   const free = (a: number, b: number, c: number, d: number) => taken.every(([e, f, g, h]) => c < e || a > g || d < f || b > h)
   for (const l of layers) {
@@ -412,6 +414,8 @@ function guide(u: uPlot, g: Guide, px: number): void {
   ctx.stroke()
   ctx.setLineDash([])
   if (!end) return
+  ctx.textAlign = 'left'
+  ctx.textBaseline = 'alphabetic'
   ctx.font = `${10.5 * px}px ${cssVar('--sans')}`
   const w = ctx.measureText(g.label).width
   ctx.fillText(g.label, Math.max(bbox.left + 2 * px, end[0] - w - 4 * px), end[1] - 3 * px)

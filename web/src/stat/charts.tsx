@@ -62,7 +62,7 @@ export function Histogram({ series, what, unit: of = 'calls', width = 400, heigh
               {([['p50', s.dist.p50_ns], ['p95', s.dist.p95_ns]] as const).map(([name, v]) => (
                 <g key={name}>
                   <line x1={X(v)} x2={X(v)} y1={y0 - H} y2={y0} class="q" />
-                  <text x={X(v) + 2} y={y0 - H + 8} class="t">{name}</text>
+                  <text x={X(v) + (name === 'p50' ? -2 : 2)} y={y0 - H + 8} class={name === 'p50' ? 't end' : 't'}>{name}</text>
                 </g>
               ))}
               <line x1={left} x2={left + w} y1={y0} y2={y0} class="ax" />
@@ -239,6 +239,11 @@ export function StackBar({ parts, of, thin, label }: { parts: Part[]; of: number
       ))}
     </div>
   )
+}
+
+/** A bar before a figure, of a part of the largest one's. */
+export function Meter({ part }: { part: number }) {
+  return <span class="meter-box" aria-hidden="true"><span class="meter" style={{ width: `${Math.max(0, Math.min(1, part)) * 56}px` }} /></span>
 }
 
 /** A name that nobody vouches for, cut to its cell; whole for whoever points at it. */

@@ -7,7 +7,7 @@ import { Fig } from '../figure'
 import { clean, delta, num, share, unknown } from '../format'
 import type { StatRow } from '../stat-types'
 import type { Column } from '../table'
-import { Name } from './charts'
+import { Meter, Name } from './charts'
 import type { Pair } from './rows'
 import { inUnit, relative, unitOf } from './units'
 
@@ -45,7 +45,7 @@ const get = (r: StatRow | null, k: keyof StatRow): number | null => {
 }
 
 /** The text columns of a grouping. */
-function text(by: string, two: boolean, names: [string, string]): Column<Pair>[] {
+function text(by: string, two: boolean, names: [string, string], few: boolean): Column<Pair>[] {
   const head: Record<string, string> = { weight: 'weight or operator', op: 'operator', layer: 'layer', block: 'block', thread: 'thread' }
   const cols: Column<Pair>[] = [
     { key: 'key', head: head[by] ?? by, text: true, value: (p) => p.row.key, cell: (p) => <Key p={p} two={two} names={names} /> },
@@ -53,7 +53,7 @@ function text(by: string, two: boolean, names: [string, string]): Column<Pair>[]
   if (by === 'weight') {
     cols.push({ key: 'type', head: 'type', text: true, help: 'how the weights are stored', value: (p) => p.row.type, cell: (p) => <span class="dim">{types(p)}</span> })
   }
-  if (by === 'weight' || by === 'op') cols.push({ key: 'block', head: 'block', text: true, help: 'part of the model; empty if the row’s operators differ', value: (p) => p.row.block, cell: (p) => <span class="dim">{p.row.block}</span> })
+  if (!few && (by === 'weight' || by === 'op')) cols.push({ key: 'block', head: 'block', text: true, help: 'part of the model; empty if the row’s operators differ', value: (p) => p.row.block, cell: (p) => <span class="dim">{p.row.block}</span> })
   return cols
 }
 
@@ -72,14 +72,14 @@ function Key({ p, two, names }: { p: Pair; two: boolean; names: [string, string]
   )
 }
 
-/** The columns of one run. */
-export function columns(rows: Pair[], by: string): Column<Pair>[] {
-  return [...text(by, false, ['', '']), ...used(rows, by).map((f) => figureColumn(f, rows, (p) => p.a, '', f.key === 'share'))]
+/** The columns of one run; without the dispensable ones where there is little room. */
+export function columns(rows: Pair[], by: string, few: boolean): Column<Pair>[] {
+  return [...text(by, false, ['', ''], few), ...used(rows, by).map((f) => figureColumn(f, rows, (p) => p.a, '', f.key === 'share' && !few))]
 }
 
 /** The columns of two runs: of each figure a, b and the difference. */
 export function twoColumns(rows: Pair[], by: string, set: string, names: [string, string]): Column<Pair>[] {
-  const out = text(by, true, names)
+  const out = text(by, true, names, true)
   for (const f of used(rows, by)) {
     if (f.set !== set) continue
     out.push(figureColumn(f, rows, (p) => p.a, '', false, names[0]))
@@ -99,7 +99,7 @@ function used(rows: Pair[], by: string): Figure[] {
 function figureColumn(f: Figure, rows: Pair[], of: (p: Pair) => StatRow | null, suffix: string, bar: boolean, name?: string): Column<Pair> {
   const values = rows.flatMap((p) => [get(p.a, f.key), get(p.b, f.key)])
   const unit = unitOf(f.kind === 'time' ? 'time' : 'plain', values)
-  const fmt = f.kind === 'share' ? share : f.kind === 'count' ? num : inUnit(f.kind === 'rate' ? { ...unit, digits: Math.min(unit.digits, 1) } : unit)
+  const fmt = f.kind === 'share' ? share : f.kind === 'count' ? num : inUnit(f.kind === 'rate' ? { ...unit, digits: 1 } : unit)
   const top = Math.max(...values.map((v) => v ?? 0), 1e-12)
   const sub = f.kind === 'time' ? unit.name + (f.key === 'dur_per_step_ns' ? '/step' : '') : f.kind === 'share' ? '%' : ''
   return {
@@ -113,7 +113,7 @@ function figureColumn(f: Figure, rows: Pair[], of: (p: Pair) => StatRow | null, 
       const most = f.key === 'gb_per_s' || f.key === 'flop_per_byte' ? r?.bytes_at_most : false
       return (
         <>
-          {bar && <span class="meter" style={{ width: `${((v ?? 0) / top) * 56}px`, marginRight: `${62 - ((v ?? 0) / top) * 56}px` }} />}
+          {bar && <Meter part={(v ?? 0) / top} />}
           {most && v != null && <span class="dim" title="an upper estimate: how many tokens chose the same experts is not known">≤</span>}
           <Fig v={v} f={fmt} />
         </>

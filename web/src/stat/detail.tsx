@@ -102,7 +102,7 @@ function ThreadBars({ ctx, name, row, run }: { ctx: Ctx; name: string; row: RowS
   const infos = (run ? ctx.b! : ctx.a).stats.thread.threads ?? []
   return (
     <>
-      <h4>Threads {name && <span class="of">{name}</span>} <span class="dim">busy, wait, off-CPU</span></h4>
+      <h4>Threads {name && <span class="of">{name}</span>} <span class="dim">busy, wait, off-CPU; the figure: busy</span></h4>
       <div class="threads">
         {threads.slice(0, 16).map((t) => {
           const i = infos.find((x) => x.tid === t.tid && x.pid === t.pid)

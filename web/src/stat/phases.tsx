@@ -7,7 +7,7 @@ import { num, share } from '../format'
 import type { Run } from '../load'
 import type { PhaseStat, StatRow } from '../stat-types'
 import { Table, type Column } from '../table'
-import { Name } from './charts'
+import { Meter, Name } from './charts'
 import { pairs, filtered, type Pair } from './rows'
 import { sortOf } from './tables'
 import { inUnit, unitOf } from './units'
@@ -80,7 +80,7 @@ function columns(rows: Pair[], pre: PhaseStat | null, dec: PhaseStat | null): Co
           const v = of(p)?.[key] as number | null | undefined
           return (
             <>
-              {bar && <span class="meter" style={{ width: `${((v ?? 0) / top) * 56}px`, marginRight: `${62 - ((v ?? 0) / top) * 56}px` }} />}
+              {bar && <Meter part={(v ?? 0) / top} />}
               <Fig v={v} f={f} />
             </>
           )

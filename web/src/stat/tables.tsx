@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The tables of `stat`, by weight, operator, layer, block, thread and step, with what a row hides.
-import { useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Fig } from '../figure'
 import { clean, count, dur, num, share } from '../format'
 import type { By, PhaseStat, StatRow } from '../stat-types'
@@ -41,18 +41,19 @@ export function Tables(ctx: Ctx) {
 
 function ByTable({ ctx, by }: { ctx: Ctx; by: By }) {
   const names = runNames(ctx)
+  const narrow = useNarrow()
   const pa = phaseOf(statBy(ctx.a, by), ctx)
   const pb = ctx.b ? phaseOf(statBy(ctx.b, by), ctx) : null
   const all = useMemo(() => pairs(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) => (by === 'thread' ? named(p, ctx) : p)), [pa, pb, ctx.b, by])
   const rows = filtered(all, ctx.params.filter ?? '')
   const cols = useMemo(
-    () => (ctx.b ? twoColumns(all, by, ctx.params.cols in sets ? ctx.params.cols : 'time', names) : columns(all, by)),
-    [all, by, ctx.b, ctx.params.cols],
+    () => (ctx.b ? twoColumns(all, by, ctx.params.cols in sets ? ctx.params.cols : 'time', names) : columns(all, by, narrow)),
+    [all, by, ctx.b, ctx.params.cols, narrow],
   )
   const sort = sortOf(ctx.params.sort) ?? (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })
   const selected = rows.find((p) => p.id === ctx.params.sel)
   return (
-    <>
+    <div class={ctx.b ? '' : 'one'}>
       <div class="facts">
         {ctx.b && <span class="of">{names[0]}</span>}
         <Facts p={pa} phase={ctx.phase} />
@@ -73,8 +74,21 @@ function ByTable({ ctx, by }: { ctx: Ctx; by: By }) {
       {pb && <Rest p={pb} name={names[1]} />}
       {(by === 'layer' || by === 'weight') && <HeatMap ctx={ctx} />}
       {selected && <Detail ctx={ctx} by={by} pair={selected} />}
-    </>
+    </div>
   )
+}
+
+const small = matchMedia('(max-width: 1250px)')
+
+/** Whether there is little room, and a new drawing when that changes. */
+function useNarrow(): boolean {
+  const [n, set] = useState(small.matches)
+  useEffect(() => {
+    const l = () => set(small.matches)
+    small.addEventListener('change', l)
+    return () => small.removeEventListener('change', l)
+  }, [])
+  return n
 }
 
 export function sortOf(s: string | undefined): { key: string; up: boolean } | null {

@@ -22,7 +22,7 @@ export function unitOf(kind: keyof typeof scales, values: (number | null | undef
   const steps = scales[kind]
   const [div, name] = steps.find(([d]) => top >= d) ?? steps[steps.length - 1]
   const x = top / div
-  return { name, div, digits: top === 0 || x >= 1000 ? 0 : x >= 100 ? 1 : x >= 10 ? 2 : 3 }
+  return { name, div, digits: top === 0 || x >= 1000 ? 1 : x >= 100 ? 2 : 3 }
 }
 
 /** A value in a column's unit; what would read as 0 and is more, as less than its last digit. */
