@@ -50,10 +50,10 @@ export function Histogram({ series, what, unit: of = 'calls', width = 400, heigh
           const bars = bins(s.dist, X, left, w)
           const top = Math.max(...bars.map((b) => b.n), 1)
           const y0 = (k + 1) * height
-          const H = height - 22
+          const H = height - 28
           return (
             <g key={k}>
-              <text x={left} y={y0 - height + 11} class="t">{s.name}{s.name ? ': ' : ''}{count(s.dist.n)} {of}; highest bar {share(top / s.dist.n)}</text>
+              <text x={left} y={y0 - height + 10} class="t">{s.name}{s.name ? ': ' : ''}{count(s.dist.n)} {of}; highest bar {share(top / s.dist.n)}</text>
               {bars.map((b) => (
                 <rect key={b.i} x={b.x} y={y0 - (b.n / top) * H} width={Math.max(0.8, b.w - 0.5)} height={(b.n / top) * H} fill={s.color}>
                   <title>{`${dur(b.lo)} to ${dur(b.hi)}: ${count(b.n)} ${of}, ${share(b.n / s.dist.n)}`}</title>
@@ -61,8 +61,8 @@ export function Histogram({ series, what, unit: of = 'calls', width = 400, heigh
               ))}
               {([['p50', s.dist.p50_ns], ['p95', s.dist.p95_ns]] as const).map(([name, v]) => (
                 <g key={name}>
-                  <line x1={X(v)} x2={X(v)} y1={y0 - H} y2={y0} class="q" />
-                  <text x={X(v) + (name === 'p50' ? -2 : 2)} y={y0 - H + 8} class={name === 'p50' ? 't end' : 't'}>{name}</text>
+                  <line x1={X(v)} x2={X(v)} y1={y0 - H - 2} y2={y0} class="q" />
+                  <text x={Math.min(Math.max(X(v), left + 10), left + w - 8) + (name === 'p50' ? 3 : -3)} y={y0 - H - 3} class={name === 'p50' ? 't end' : 't'}>{name}</text>
                 </g>
               ))}
               <line x1={left} x2={left + w} y1={y0} y2={y0} class="ax" />

@@ -70,7 +70,7 @@ export function Products(ctx: Ctx) {
         <Plot id="work" title="Time of a matrix product against its work" about={`m · n · k multiplications and additions. A point is a product of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
           x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }} y={y} layers={work.layers} guides={flopGuides(shown)} height={360}
           readout={(l, i) => say(work.of[l]?.[i])} pick="select" onPick={pick(work.of)} marked={marked(work)} />
-        <Plot id="bytes" title="Time of a matrix product against its bytes" about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; products that lie along such a line are bound by memory.`}
+        <Plot id="bytes" title="Time of a matrix product against its bytes" about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
           x={{ label: 'bytes read and written at least', fmt: (v) => bytes(v).replace('.00', '').replace('.0 ', ' '), log: true, binary: true }} y={y} layers={mem.layers} guides={byteGuides(shown)} height={360}
           readout={(l, i) => say(mem.of[l]?.[i])} pick="select" onPick={pick(mem.of)} marked={marked(mem)} />
       </div>

@@ -6,6 +6,7 @@ import { Fig } from '../figure'
 import { count, delta, dur, share } from '../format'
 import { Plot, type Layer } from '../plot'
 import { useTheme, type Theme } from '../theme'
+import { median } from './charts'
 import { partColors, runColors } from './palette'
 import { stepLink } from './step-table'
 import { Missing } from './tables'
@@ -212,13 +213,14 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
     attn.push({ name: pb ? names[run] : 'attention itself, a step', color, kind: 'points', shape: run ? 'triangle' : 'circle', size: mine.length > 1000 ? 1.2 : 2, xs: mine.map((s) => s.x), ys, hover: true })
     attnAt.push(mine)
     attnRuns.push(run)
-    const fit = line(mine.map((s) => s.x), ys)
+    const meds = medians(mine.map((s) => s.x), ys)
+    const fit = line(meds.xs, meds.ys)
     if (fit && (x === 'pos' || x === 'cells')) {
       const ends = [mine[0].x, mine[mine.length - 1].x]
-      attn.push({ name: 'straight line through them' + (pb ? ', ' + names[run] : ''), color: theme === 'dark' ? '#e4e7eb' : '#1b1f24', kind: 'line', dash: run ? [2, 3] : [6, 4], width: 1.2, xs: ends, ys: ends.map((v) => fit.a + fit.b * v), legend: run === 0 })
+      attn.push({ name: 'straight line' + (pb ? ', ' + names[run] : ''), color: theme === 'dark' ? '#e4e7eb' : '#1b1f24', kind: 'line', dash: run ? [2, 3] : [6, 4], width: 1.2, xs: ends, ys: ends.map((v) => fit.a + fit.b * v), legend: run === 0 })
       attnAt.push(null)
       attnRuns.push(run)
-      sentences.push(`${pb ? names[run] + ': a' : 'A'} ${x === 'pos' ? 'token more in the cache' : 'cell more'} costs attention ${dur(fit.b)} a step (slope of a straight line by least squares over ${count(mine.length)} points, r² ${fit.r2.toFixed(2)})`)
+      sentences.push(`${pb ? names[run] + ': a' : 'A'} ${x === 'pos' ? 'token more in the cache' : 'cell more'} costs attention ${dur(fit.b)} a step (the slope of a straight line through ${meds.xs.length < mine.length ? `the medians of ${meds.xs.length} slices` : `${meds.xs.length} points`} by least squares, r² ${fit.r2.toFixed(2)})`)
     }
   })
   const limitA = quantile(values, 0.97) * 1.5
@@ -232,6 +234,22 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
       (perPoint > 1 ? ` The run is long: a point stands for up to ${perPoint} steps in succession and is drawn at their mean.` : '') + (cut ? ' The highest steps are cut off and marked at the upper edge.' : ''),
     growth: sentences.length ? sentences.join('. ') + '.' : 'Scores, softmax and values (FLASH_ATTN_EXT, or one by one), without the products with weights.',
   }
+}
+
+/** Points in order as the medians of 64 slices along x, so that a few disturbed steps do not bend a line. */
+function medians(xs: number[], ys: number[]): { xs: number[]; ys: number[] } {
+  if (xs.length <= 128) return { xs, ys }
+  const out = { xs: [] as number[], ys: [] as number[] }
+  const lo = xs[0]
+  const wide = (xs[xs.length - 1] - lo) / 64 || 1
+  for (let i = 0; i < xs.length; ) {
+    const from = i
+    const slice = Math.min(63, Math.floor((xs[i] - lo) / wide))
+    while (i < xs.length && Math.min(63, Math.floor((xs[i] - lo) / wide)) === slice) i++
+    out.xs.push(median(xs.slice(from, i)))
+    out.ys.push(median(ys.slice(from, i)))
+  }
+  return out
 }
 
 /** The straight line with the least squared distance; null where there is none. */
