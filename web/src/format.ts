@@ -83,3 +83,12 @@ export function clean(s: string): string {
   return rightToLeft.test(shown) ? `\u2066${shown}\u2069` : shown
 }
 const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
+
+/** 1 step, 2 steps. */
+export const plural = (n: number, one: string, many = one + 's'): string => `${count(n)} ${n === 1 ? one : many}`
+
+/** A name inside a sentence: cut, and kept from turning its neighbours around (Unicode's first-strong isolate). */
+export function named(s: string, most = 32): string {
+  const t = clean(s)
+  return `\u2068${t.length > most ? t.slice(0, most - 1) + '…' : t}\u2069`
+}

@@ -18,6 +18,8 @@ export interface PlotAxis {
   zero?: boolean
   /** Where the axis ends, if not with the data. */
   max?: number
+  /** Only whole numbers. */
+  whole?: boolean
   /** Ticks of a logarithmic axis at powers of 2, for bytes. */
   binary?: boolean
 }
@@ -193,7 +195,7 @@ function prepare(layers: Layer[], x: PlotAxis, y: PlotAxis) {
   const pad = (lo: number, hi: number, a: PlotAxis): [number, number] => {
     if (a.log) return [lo / 1.6, hi * 1.6]
     if (a.max !== undefined) hi = a.max
-    const room = (hi - lo || Math.abs(hi) || 1) * 0.04
+    const room = a.whole && hi - lo < 25 ? 0.6 : (hi - lo || Math.abs(hi) || 1) * 0.04
     return [a.zero ? 0 : lo - room, hi + room]
   }
   const xr = pad(x0, x1, x)
@@ -213,6 +215,7 @@ function options(el: HTMLElement, height: number, x: PlotAxis, y: PlotAxis, data
       space: side === 3 ? 34 : 60,
       values: (_u, splits) => splits.map((v) => (v == null ? '' : a.fmt(v))),
     }
+    if (a.whole) one.incrs = [1, 2, 5].flatMap((m) => [m, m * 10, m * 100, m * 1e3, m * 1e4, m * 1e5, m * 1e6, m * 1e7, m * 1e8]).sort((p, q) => p - q)
     if (a.log) {
       one.splits = (_u, _i, lo, hi) => [...logTicks(lo, hi, !!a.binary).keys()]
       one.filter = (_u, splits) => splits

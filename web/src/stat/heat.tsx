@@ -3,7 +3,7 @@
 // Mean times by weight and layer, as a map: where a layer differs from the others, or two runs from each other.
 import { useState } from 'preact/hooks'
 import { diverge, ink } from '../color'
-import { clean, delta, dur } from '../format'
+import { clean, delta, dur, named } from '../format'
 import { median } from './charts'
 import type { RowSeries, Series } from './types'
 import { runNames, seriesOf, type Ctx } from './view'
@@ -48,11 +48,11 @@ export function HeatMap({ ctx }: { ctx: Ctx }) {
                   const w = second.get(l)
                   const d = rb ? (v === undefined || w === undefined ? null : w / v - 1) : v === undefined || med <= 0 ? null : v / med - 1
                   if (v === undefined) return null
-                  const text = `${name}, layer ${l}: ${dur(v)}${rb ? ` | ${dur(w)}, ${delta(v, w)}` : `, ${delta(med, v)} of the median`}`
+                  const text = `${named(r.key)}, layer ${l}: ${dur(v)}${rb ? ` | ${dur(w)}, ${delta(v, w)}` : `, ${delta(med, v)} of the median`}`
                   const c = d == null ? 'var(--grid)' : diverge(d / 0.25)
                   return (
                     <g key={l}>
-                      <rect x={left + x * cell} y={y * h + 1} width={cell - (cell > 6 ? 1 : 0)} height={h - 1} fill={c} onPointerEnter={() => setAt(text)} onClick={() => ctx.set({ by: 'weight', sel: r.key })} data-cell={`${name}/${l}`} data-v={v}>
+                      <rect x={left + x * cell} y={y * h + 1} width={cell - (cell > 6 ? 1 : 0)} height={h - 1} fill={c} onPointerEnter={() => setAt(text)} onClick={() => ctx.set({ by: 'weight', sel: rows.filter((x) => x.key === r.key).length > 1 ? `${r.key} ${r.type}` : r.key }, true)} data-cell={`${name}/${l}`} data-v={v}>
                         <title>{text}</title>
                       </rect>
                       {d != null && Math.abs(d) >= 0.1 && cell >= 24 && <text x={left + x * cell + cell / 2} y={y * h + 12} class="t mid" fill={ink(c)} style={{ fill: ink(c), pointerEvents: 'none' }}>{`${d > 0 ? '+' : '−'}${Math.min(999, Math.abs(d * 100)).toFixed(0)}`}</text>}

@@ -3,7 +3,7 @@
 // Matrix products: time against work and against bytes, by the type of the weights.
 import { useMemo } from 'preact/hooks'
 import { Fig } from '../figure'
-import { bytes, clean, count, dur, gbps, gflops, num } from '../format'
+import { bytes, clean, count, dur, gbps, gflops, named, num } from '../format'
 import { Plot, type Guide, type Layer } from '../plot'
 import type { Shape } from '../plot-legend'
 import { Table, type Column } from '../table'
@@ -103,7 +103,7 @@ function rates(ps: Item[], k: 'gflop_per_s' | 'gb_per_s'): string {
   if (best.length === 0) return ''
   const f = k === 'gb_per_s' ? gbps : gflops
   const lo = best[best.length - 1]
-  return `From ${f(lo[k])} (${clean(lo.key)}, ${lo.phase}) to ${f(best[0][k])} (${clean(best[0].key)}, ${best[0].phase}).`
+  return `From ${f(lo[k])} (${named(lo.key)}, ${lo.phase}) to ${f(best[0][k])} (${named(best[0].key)}, ${best[0].phase}).`
 }
 
 /** One layer by type of weights, phase and run: the type has the colour and shape, decode is filled, prefill open. */
@@ -137,7 +137,7 @@ function layersOf(ps: Item[], x: (p: Item) => number | null, theme: Theme, two: 
 
 function say(p: Item | undefined): string {
   if (!p) return ''
-  return `${clean(p.key)} ${clean(p.type)}, ${p.phase}: ${p.m} × ${p.n} × ${p.k}; ${count(p.calls)} calls, mean ${dur(p.mean_ns)} (p5 ${dur(p.p5_ns)}, p95 ${dur(p.p95_ns)}); ${p.bytes_at_most ? '≤ ' : ''}${gbps(p.gb_per_s)}, ${gflops(p.gflop_per_s)}`
+  return `${named(p.key)} ${named(p.type)}, ${p.phase}: ${p.m} × ${p.n} × ${p.k}; ${count(p.calls)} calls, mean ${dur(p.mean_ns)} (p5 ${dur(p.p5_ns)}, p95 ${dur(p.p95_ns)}); ${p.bytes_at_most ? '≤ ' : ''}${gbps(p.gb_per_s)}, ${gflops(p.gflop_per_s)}`
 }
 
 /** Lines of equal rates that lie among the points: 1, 2, 5 in each decade. */

@@ -3,7 +3,7 @@
 // Step time against position: what a growing KV cache costs, and which steps were slow.
 import { useMemo } from 'preact/hooks'
 import { Fig } from '../figure'
-import { count, delta, dur, share } from '../format'
+import { count, delta, dur, plural, share } from '../format'
 import { Plot, type Layer } from '../plot'
 import { useTheme, type Theme } from '../theme'
 import { median } from './charts'
@@ -73,13 +73,13 @@ export function Steps(ctx: Ctx) {
           ))}
         </span>
         {d.above > 0 || full ? (
-          <button aria-pressed={full} onClick={() => ctx.set({ range: full ? undefined : 'all' }, true)}>{full ? 'whole range' : `${count(d.above)} ${d.above === 1 ? 'step lies' : 'steps lie'} above: show the whole range`}</button>
+          <button aria-pressed={full} onClick={() => ctx.set({ range: full ? undefined : 'all' }, true)}>{full ? 'whole range' : `${plural(d.above, 'step lies', 'steps lie')} above: show the whole range`}</button>
         ) : null}
       </div>
       <Plot
         id="steps" title={`Duration of a step against ${{ pos: 'position', cells: 'KV cells', step: 'its number', time: 'time' }[x]}, ${ctx.phase}`}
         about={d.about}
-        x={{ label: axes[x], fmt: axisFmt({ name: '', div: 1, digits: 0 }), zero: x === 'pos' || x === 'cells' }}
+        x={{ label: axes[x], fmt: axisFmt({ name: '', div: 1, digits: 0 }), zero: x === 'pos' || x === 'cells', whole: x !== 'time' }}
         y={{ label: `duration of a step (${d.unit.name})`, fmt: axisFmt(d.unit), zero: true, max: d.top }}
         layers={d.layers} height={340}
         readout={(l, i) => (d.at[l] ? read(d.at[l]![i], x, d.at.filter(Boolean).length > 1 ? d.layers[l].name : '') : '')}
@@ -89,7 +89,7 @@ export function Steps(ctx: Ctx) {
         <Plot
           id="attention" title={`Attention itself, a step, against ${{ pos: 'position', cells: 'KV cells', step: 'the step', time: 'time' }[x]}`}
           about={d.growth}
-          x={{ label: axes[x], fmt: axisFmt({ name: '', div: 1, digits: 0 }), zero: x === 'pos' || x === 'cells' }}
+          x={{ label: axes[x], fmt: axisFmt({ name: '', div: 1, digits: 0 }), zero: x === 'pos' || x === 'cells', whole: x !== 'time' }}
           y={{ label: `attention a step (${d.attnUnit.name})`, fmt: axisFmt(d.attnUnit), zero: true, max: d.attnTop }}
           layers={d.attn} height={220}
           readout={(l, i) => (d.attnAt[l] ? read(d.attnAt[l]![i], x, '') : '')}
@@ -163,6 +163,7 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
   const layers: Layer[] = []
   const at: (Spot[] | null)[] = []
   const of: number[] = []
+  let made = ''
   const push = (l: Layer, spots: Spot[] | null, run: number) => {
     layers.push(l)
     at.push(spots)
@@ -176,13 +177,16 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
     ]
     if (all.some((s) => (s.p.backends_ns ?? 0) > 0)) parts.push(['graphs on other backends', c.backends, (p) => p.backends_ns])
     parts.push(['gaps and probes', c.rest, (p) => (p.matmul_ns == null ? null : p.traced_ns - p.matmul_ns - (p.attn_ns ?? 0) - (p.other_ns ?? 0) - (p.backends_ns ?? 0))])
-    const s = slices(runs[0], 240, parts.map(([, , f]) => f))
+    const whole = runs[0].filter((s) => !s.partial && s.p.traced > 0 && parts.every(([, , f]) => f(s.p) != null))
+    const bars = whole.length <= 40 && new Set(whole.map((s) => s.x)).size === whole.length
+    const s = bars ? { xs: whole.map((s) => s.x), ys: parts.map(([, , f]) => whole.map((s) => f(s.p)! / s.p.traced)) } : slices(runs[0], 240, parts.map(([, , f]) => f))
+    made = s.xs.length === 0 ? '' : bars ? ' Bars: what each was made of; operators without what their probes took.' : ' Areas: what they were made of, on average over neighbours; operators without what their probes took.'
     const base: number[] = s.xs.map(() => 0)
     parts.forEach(([name, color], k) => {
       if (s.xs.length === 0) return
       const lower = [...base]
       s.ys[k].forEach((v, i) => (base[i] += Math.max(0, v)))
-      push({ name, color, kind: 'area', xs: s.xs, ys: [...base], base: lower, alpha: 0.75 }, null, 0)
+      push({ name, color, kind: bars ? 'bars' : 'area', width: Math.max(4, Math.min(28, 600 / s.xs.length)), xs: s.xs, ys: [...base], base: lower, alpha: 0.75 }, null, 0)
     })
   }
   runs.forEach((spots, run) => {
@@ -230,7 +234,7 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
   return {
     layers, at, runs: of, unit, top, above: cut ? all.filter((s) => s.p.dur_ns / s.p.n > top).length : 0,
     attn, attnAt, attnRuns, attnTop, attnUnit: unitOf('time', [attnTop]),
-    about: `${count(all.reduce((n, s) => n + s.p.n, 0))} steps.` + (pb ? '' : ' Areas: what they were made of, on average over neighbours; operators without what their probes took.') +
+    about: `${plural(all.reduce((n, s) => n + s.p.n, 0), 'step')}.` + made +
       (perPoint > 1 ? ` The run is long: a point stands for up to ${perPoint} steps in succession and is drawn at their mean.` : '') + (cut ? ' The highest steps are cut off and marked at the upper edge.' : ''),
     growth: sentences.length ? sentences.join('. ') + '.' : 'Scores, softmax and values (FLASH_ATTN_EXT, or one by one), without the products with weights.',
   }

@@ -3,7 +3,7 @@
 // The tables of `stat`, by weight, operator, layer, block, thread and step, with what a row hides.
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Fig } from '../figure'
-import { clean, count, dur, num, share } from '../format'
+import { clean, count, dur, num, plural, share } from '../format'
 import type { By, PhaseStat, StatRow } from '../stat-types'
 import { Table } from '../table'
 import { columns, sets, twoColumns } from './columns'
@@ -107,7 +107,7 @@ function Facts({ p, phase }: { p: PhaseStat | null; phase: string }) {
   if (!p) return <span class="dim">no step of phase {phase}</span>
   return (
     <>
-      <span><Fig v={p.steps} f={count} /> steps</span>
+      <span><Fig v={p.steps} f={count} /> {p.steps === 1 ? 'step' : 'steps'}</span>
       <span><Fig v={p.tokens} f={count} /> tokens</span>
       <span><Fig v={p.tokens_per_s} f={num} /> t/s</span>
       <span><Fig v={p.per_token_ns} f={dur} /> per token</span>
@@ -141,16 +141,16 @@ export function Missing({ ctx, pa, pb }: { ctx: Ctx; pa: PhaseStat | null; pb: P
   for (const [i, p] of [pa, pb].entries()) {
     const who = ctx.b ? names[i] + ': ' : ''
     if (!p) continue
-    if (p.only_partial) notes.push(`${who}no step of this phase was wholly seen: figures can be too low.`)
-    else if (p.partial_steps > 0) notes.push(`${who}${count(p.partial_steps)} steps were not wholly seen and are left out.`)
-    if (p.traced_steps < p.steps) notes.push(`${who}operators of ${count(p.traced_steps)} of ${count(p.steps)} steps were recorded: shares and figures a step are of these.`)
+    if (p.only_partial) notes.push(`${who}No step of this phase was wholly seen: figures can be too low.`)
+    else if (p.partial_steps > 0) notes.push(`${who}${plural(p.partial_steps, 'step was', 'steps were')} not wholly seen and ${p.partial_steps === 1 ? 'is' : 'are'} left out.`)
+    if (p.traced_steps < p.steps) notes.push(`${who}Operators of ${count(p.traced_steps)} of ${plural(p.steps, 'step')} were recorded: shares and figures a step are of these.`)
   }
   for (const [i, r] of (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).entries()) {
     const s = r.stats.weight
     const who = ctx.b ? names[i] + ': ' : ''
-    if (s.lost.events > 0) notes.push(`${who}${count(s.lost.events)} events were lost.`)
-    if (s.run.filter) notes.push(`${who}only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
-    if ((s.run.probe_share ?? 0) > 0.1) notes.push(`${who}the probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`)
+    if (s.lost.events > 0) notes.push(`${who}${plural(s.lost.events, 'event was', 'events were')} lost.`)
+    if (s.run.filter) notes.push(`${who}Only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
+    if ((s.run.probe_share ?? 0) > 0.1) notes.push(`${who}The probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`)
   }
   return <>{notes.map((n) => <p key={n} class="note">{n}</p>)}</>
 }
