@@ -88,6 +88,16 @@ func at(s map[string]any, name string) (any, bool) {
 			break
 		}
 	}
+	if len(parts) > 2 && parts[0] == "rows" { // by key, and type where it is a weight's; a key can hold dots
+		key, col := strings.Join(parts[1:len(parts)-1], "."), parts[len(parts)-1]
+		for _, r := range list(object(v)["rows"]) {
+			if o := object(r); o["key"] == key || fmt.Sprint(o["key"], ".", o["type"]) == key {
+				v, ok := o[col]
+				return v, ok
+			}
+		}
+		return nil, false
+	}
 	for i := 0; i < len(parts); {
 		switch x := v.(type) {
 		case map[string]any:
