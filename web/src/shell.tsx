@@ -83,7 +83,7 @@ export function Shell({ report }: { report: Report }) {
       </header>
       {help && <Help />}
       <main id="view" data-view={route.view}>
-        <Guard key={route.view + ia + ',' + ib}>
+        <Guard key={route.view + ia + ',' + ib} at={route}>
           <View report={report} a={a} b={b} route={{ ...route, params: { ...route.params, ...clear(keep) } }} />
         </Guard>
       </main>
@@ -135,11 +135,14 @@ function Licenses() {
 }
 
 /** Keeps an error inside its view: the others stay usable. */
-class Guard extends Component<{ children: ComponentChildren }, { error?: Error }> {
+class Guard extends Component<{ children: ComponentChildren; at: Route }, { error?: Error }> {
   state: { error?: Error } = {}
   componentDidCatch(error: Error) {
     console.error(error)
     this.setState({ error })
+  }
+  componentDidUpdate(before: { at: Route }) {
+    if (this.state.error && before.at !== this.props.at) this.setState({ error: undefined }) // another selection may do
   }
   render() {
     if (this.state.error) return <div class="empty">This view failed: {this.state.error.message}. The other views are not concerned.</div>

@@ -69,7 +69,7 @@ export async function open(browser, url, { width = 1440, height = 900, dark = fa
 
 /** Waits until a view has drawn: it marks its root with data-ready. */
 export async function ready(page, view, timeout = 20000) {
-  await page.waitForSelector(`#view[data-view="${view}"] [data-ready]`, { timeout, state: 'attached' }).catch(async () => {
+  await page.waitForSelector(`#view[data-view="${view}"] [data-ready], #view[data-view="${view}"] > .empty:has-text("This view failed")`, { timeout, state: 'attached' }).catch(async () => {
     throw new Error(`${view} did not get ready; the page is at ${decodeURIComponent(await page.evaluate(() => location.hash.slice(0, 200)))}, shows ${await page.getAttribute('#view', 'data-view')}`)
   })
 }
