@@ -154,7 +154,7 @@ func compare(t *testing.T, file string, f figures) {
 		by, rest, _ := strings.Cut(name, " ")
 		phase, model, _ := strings.Cut(rest, " ")
 		if by == "step" {
-			compareSteps(t, phase, steps, rows)
+			compareSteps(t, phase, steps, ops, rows)
 			continue
 		}
 		var want []any
@@ -274,8 +274,18 @@ func sums(t *testing.T, name, by, phase string, ops, steps []map[string]any, row
 }
 
 // compareSteps compares the table of steps with the exported one.
-func compareSteps(t *testing.T, phase string, steps []map[string]any, rows []row) {
+func compareSteps(t *testing.T, phase string, steps, ops []map[string]any, rows []row) {
 	t.Helper()
+	type sum struct{ calls, dur float64 }
+	of := map[string]*sum{}
+	for _, o := range ops {
+		k := fmt.Sprint(o["step"])
+		if of[k] == nil {
+			of[k] = &sum{}
+		}
+		of[k].calls++
+		of[k].dur += o["dur_ns"].(float64) - o["probe_ns"].(float64)
+	}
 	want := map[string]map[string]any{}
 	for _, s := range steps {
 		if s["phase"] == phase {
@@ -295,6 +305,24 @@ func compareSteps(t *testing.T, phase string, steps []map[string]any, rows []row
 			if v, ok := r.Cells[col]; !ok || !same(v, w[of]) {
 				t.Errorf("step %s: %s is %q, the table says %v", r.ID, col, v, w[of])
 			}
+		}
+		o := of[r.ID]
+		if w["untraced"] != nil || w["incomplete"] != nil || o == nil {
+			continue
+		}
+		if v := r.Cells["calls"]; !near(v, o.calls) {
+			t.Errorf("step %s: %s operators, the table has %v", r.ID, v, o.calls)
+		}
+		parts := 0.0
+		for _, col := range []string{"matmul_ns", "attn_ns", "other_ns"} {
+			v, err := strconv.ParseFloat(r.Cells[col], 64)
+			if err != nil {
+				t.Errorf("step %s: %s is %q", r.ID, col, r.Cells[col])
+			}
+			parts += v
+		}
+		if math.Abs(parts-o.dur) > 1 {
+			t.Errorf("step %s: matmul, attention and other are %v ns, its operators %v", r.ID, parts, o.dur)
 		}
 	}
 }
