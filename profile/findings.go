@@ -300,7 +300,7 @@ func (f *finder) gap() {
 		figures = append(figures, fig("in_no_graph", none, "ns", "of it in no graph"))
 	}
 	f.loss(Finding{Kind: "gap", Text: text + ".", Figures: figures,
-		Target:  Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))}}, float64(*f.ps.Gap), f.ps.Traced, f.ps.TracedDur)
+		Target: Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))}}, float64(*f.ps.Gap), f.ps.Traced, f.ps.TracedDur)
 }
 
 // layer finds the layer whose operators take longest beyond the same operators of the other layers.

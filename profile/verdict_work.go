@@ -249,7 +249,13 @@ func (j *judge) doubts(g *workGroup, c *workClass, all, peaks bool) {
 	case c.sure == 3:
 		return
 	}
-	if !peaks {
+	if peaks {
+		if c.bound == BoundMemory && c.mem != nil && c.memRef.where == "" {
+			add("Computing is ruled out, and reading is not at the memory's peak: " + sayPercent(*c.mem) + " of it.")
+		} else {
+			add("Not all of the machine's peaks are measured.")
+		}
+	} else {
 		switch {
 		case c.mem == nil && c.arith == nil && c.what == "products":
 			add("There is no other phase in this recording that shows what this machine can read and compute, and its peaks are not measured.")
@@ -257,7 +263,7 @@ func (j *judge) doubts(g *workGroup, c *workClass, all, peaks bool) {
 			add("The machine's peaks are not measured: what it reached elsewhere in this run stands for them.")
 		}
 	}
-	memory := c.bound == BoundMemory || slices.Contains(c.among, BoundMemory)
+	memory := c.bound == BoundMemory && !peaks || slices.Contains(c.among, BoundMemory)
 	if memory && !all {
 		if g.team == 1 {
 			add("One thread computed, of " + plural(int64(j.s.Run.Cores), "CPU") + ": one core can be at its own limit before the memory is at its.")

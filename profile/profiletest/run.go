@@ -25,6 +25,12 @@ type Run struct {
 	NoOps   bool  // level step
 	Gap     int64 // between operators, ns
 	Partial int   // the decode step that is marked as not wholly seen; 0: none
+	// Cost is the time of an operator's work, ns, all of its threads together; nil: from its bytes.
+	Cost func(*profile.Derived) float64
+	// Part is the work of thread t, in parts of an even share; nil: 5 % more than the thread before.
+	Part func(t int) float64
+	// Preempts: the other process comes in every decode step.
+	Preempts bool
 }
 
 // Player plays runs into a sink. Numbers go on from run to run.
@@ -156,13 +162,18 @@ func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int) error 
 		p.op++
 		o.ID = p.op
 		work := int64(base)
-		if b := p.derive.Derive(o).Bytes; b != nil {
+		if d := p.derive.Derive(o); r.Cost != nil {
+			work = int64(r.Cost(d) / float64(r.Threads))
+		} else if b := d.Bytes; b != nil {
 			work += int64(float64(*b) * NsPerByte / float64(r.Threads))
 		}
-		preempted := r.Preempt > 0 && n == r.Preempt && o.NodeDef().Name == "ffn_gate-0" && r.Threads > 1
+		preempted := (r.Preempt > 0 && n == r.Preempt || r.Preempts && s.Phase == profile.Decode) && o.NodeDef().Name == "ffn_gate-0" && r.Threads > 1
 		for t := range r.Threads {
 			th := profile.OpThread{TID: r.PID + int32(t), Ith: uint16(t), CPU: uint16(t), Start: p.now + int64(t)*100}
 			th.Busy = work + int64(t)*work/20
+			if r.Part != nil {
+				th.Busy = int64(float64(work) * r.Part(t))
+			}
 			if preempted && t == 1 {
 				th.OffCPU = 5_000_000
 			}

@@ -71,7 +71,7 @@ export function Threads({ part, stat }: { part: Part; stat: Stat }) {
       <div class="barhead">its threads' time in operators</div>
       <Bar name={name} of={null} label={`how the threads of ${ps.phase} spend their time in operators`} pieces={[
         { label: stat.has_off_cpu ? 'busy' : 'busy, or off their CPU (not recorded)', share: Math.max(0, 1 - ps.wait_share - (ps.off_cpu_share ?? 0)), field: 'busy', color: ['#4b5563', '#aab2bd'] },
-        { label: 'wait for each other', share: ps.wait_share, field: 'wait_share', color: kindColors.norm },
+        { label: 'wait for each other', share: ps.wait_share, field: 'wait_share', color: ['#5c6570', '#9aa4b0'], empty: true },
         { label: 'off their CPU', share: ps.off_cpu_share, field: 'off_cpu_share', color: kindColors.elementwise },
       ]} />
     </>

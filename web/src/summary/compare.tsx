@@ -25,18 +25,21 @@ export function Change({ a, b, better = 'less' }: { a: number | null | undefined
 
 interface Row { label: string; f: F; better: 'less' | 'more' | 'neither'; field: string; get: (p: PhaseStat, s: Stat) => number | null | undefined }
 
-const perStep = (share: number | null, p: PhaseStat) => (share == null || p.traced_steps === 0 ? null : (share * p.traced_ns) / p.traced_steps)
+// Prompts differ in length: what is compared is the time a token.
+const perToken = (share: number | null, p: PhaseStat) => (share == null || p.per_token_ns == null ? null : share * p.per_token_ns)
+const perStep = (p: PhaseStat) => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
 
 const figures: Row[] = [
   { label: 'tokens/s', f: num, better: 'more', field: 'tokens_per_s', get: (p) => p.tokens_per_s },
   { label: 'per token', f: dur, better: 'less', field: 'per_token_ns', get: (p) => p.per_token_ns },
   { label: 'p95', f: dur, better: 'less', field: 'per_token_p95_ns', get: (p) => p.per_token_p95_ns },
   { label: 'steps', f: count, better: 'neither', field: 'steps', get: (p) => p.steps },
-  { label: 'products with weights, a step', f: dur, better: 'less', field: '', get: (p) => perStep(p.matmul_share, p) },
-  { label: 'attention itself, a step', f: dur, better: 'less', field: '', get: (p) => perStep(p.attn_share, p) },
-  { label: 'other operators, a step', f: dur, better: 'less', field: '', get: (p) => perStep(p.other_share, p) },
-  { label: 'outside operators, a step', f: dur, better: 'less', field: '', get: (p) => perStep(p.gap_share, p) },
-  { label: 'weights read at', f: gbps, better: 'more', field: 'matmul_gb_per_s', get: (p) => p.matmul_gb_per_s },
+  { label: 'tokens a step', f: num, better: 'neither', field: '', get: perStep },
+  { label: 'products with weights, a token', f: dur, better: 'less', field: '', get: (p) => perToken(p.matmul_share, p) },
+  { label: 'attention itself, a token', f: dur, better: 'less', field: '', get: (p) => perToken(p.attn_share, p) },
+  { label: 'other operators, a token', f: dur, better: 'less', field: '', get: (p) => perToken(p.other_share, p) },
+  { label: 'outside operators, a token', f: dur, better: 'less', field: '', get: (p) => perToken(p.gap_share, p) },
+  { label: 'weights read at', f: gbps, better: 'more', field: 'matmul_gb_per_s', get: (p) => (p.phase === 'decode' ? p.matmul_gb_per_s : null) },
   { label: 'threads wait', f: share, better: 'less', field: 'wait_share', get: (p) => p.wait_share },
   { label: 'threads off their CPU', f: share, better: 'less', field: 'off_cpu_share', get: (p) => p.off_cpu_share },
 ]
@@ -59,12 +62,13 @@ export function compareText(pa: Part, pb: Part, a: string, b: string): string {
   let text = `${speed}: ${num(y)} against ${num(x)} tokens/s`
   // What changed most of a step's time.
   const changed = ([['products with weights', 'matmul_share'], ['attention itself', 'attn_share'], ['other operators', 'other_share'], ['time outside operators', 'gap_share']] as const)
-    .map(([what, k]) => ({ what, from: perStep(pa.ps[k], pa.ps), to: perStep(pb.ps[k], pb.ps) }))
+    .map(([what, k]) => ({ what, from: perToken(pa.ps[k], pa.ps), to: perToken(pb.ps[k], pb.ps) }))
     .filter((c) => c.from != null && c.to != null)
     .sort((p, q) => Math.abs(q.to! - q.from!) - Math.abs(p.to! - p.from!))
-  const step = (p: Part) => (p.ps.traced_steps > 0 ? p.ps.traced_ns / p.ps.traced_steps : 0)
-  const same = pa.ps.tokens != null && pb.ps.tokens != null && Math.abs(pa.ps.tokens / pa.ps.steps / (pb.ps.tokens / pb.ps.steps) - 1) < 0.01
-  if (same && changed.length > 0 && Math.abs(changed[0].to! - changed[0].from!) > 0.02 * Math.max(step(pa), step(pb))) text += `; of a step, ${changed[0].what} took ${dur(changed[0].to!)} instead of ${dur(changed[0].from!)}`
+  const most = Math.max(pa.ps.per_token_ns ?? 0, pb.ps.per_token_ns ?? 0)
+  if (changed.length > 0 && Math.abs(changed[0].to! - changed[0].from!) > 0.02 * most) text += `; a token's ${changed[0].what} took ${dur(changed[0].to!)} instead of ${dur(changed[0].from!)}`
+  const [ta, tb] = [perStep(pa.ps), perStep(pb.ps)]
+  if (ta && tb && Math.abs(tb / ta - 1) > 0.01) text += `, in steps of ${num(tb)} tokens instead of ${num(ta)}`
   const [ga, gb] = [pa.ps.matmul_gb_per_s, pb.ps.matmul_gb_per_s]
   if (pa.ps.phase === 'decode' && ga && gb && Math.abs(gb / ga - 1) > 0.02) text += `, its weights read at ${num(gb)} instead of ${num(ga)} GB/s`
   return text + '.'
@@ -83,30 +87,33 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
   return (
     <>
       {all.map(([p, q]) => p && q && <p key={p.name} class="comparison">{compareText(p, q, na, nb)}</p>)}
-      <div class="table-scroll">
-        <table class="grid against" aria-label="figures of both runs">
-          {all.map(([p, q], i) => {
-            const any = (p ?? q)!
-            return (
-              <tbody key={any.name}>
-                <tr class="group"><th class="text">{any.title}</th>{i === 0 ? <><th title={na}><span class="clip">{na}</span></th><th title={nb}><span class="clip">{nb}</span></th><th>difference</th></> : <><th /><th /><th /></>}</tr>
-                <tr><td class="text">bound</td><td>{p ? boundWords(p.verdict) : '–'}</td><td>{q ? boundWords(q.verdict) : '–'}</td><td /></tr>
-                {any.ps.phase === 'prefill' && (
-                  <tr><td class="text">TTFT, mean</td><td><Fig v={sa.ttft.mean_ns} f={dur} name="ttft.mean_ns" /></td><td data-run="b"><Fig v={sb.ttft.mean_ns} f={dur} name="ttft.mean_ns" /></td><td><Change a={sa.ttft.mean_ns} b={sb.ttft.mean_ns} /></td></tr>
-                )}
-                {figures.map((r) => {
-                  const x = p && r.get(p.ps, sa)
-                  const y = q && r.get(q.ps, sb)
-                  if (x == null && y == null) return null
-                  const n = r.field ? `${any.name}.${r.field}` : undefined
-                  return (
-                    <tr key={r.label}><td class="text">{r.label}</td><td data-run="a"><Fig v={x} f={r.f} name={n} /></td><td data-run="b"><Fig v={y} f={r.f} name={n} /></td><td>{r.f === share ? <Points a={x} b={y} /> : <Change a={x} b={y} better={r.better} />}</td></tr>
-                  )
-                })}
-              </tbody>
-            )
-          })}
-        </table>
+      <div class="phases">
+        {all.map(([p, q]) => {
+          const any = (p ?? q)!
+          const alike = p && q && perStep(p.ps) === perStep(q.ps)
+          return (
+            <div class="table-scroll" key={any.name} data-phase={any.name}>
+              <table class="grid against" aria-label={`${any.ps.phase} of both runs`}>
+                <thead><tr><th class="text">{any.title}</th><th title={na}><span class="clip">{na}</span></th><th title={nb}><span class="clip">{nb}</span></th><th>difference</th></tr></thead>
+                <tbody>
+                  <tr><td class="text">bound</td><td>{p ? boundWords(p.verdict) : '–'}</td><td>{q ? boundWords(q.verdict) : '–'}</td><td /></tr>
+                  {any.ps.phase === 'prefill' && (
+                    <tr><td class="text">TTFT, mean</td><td data-run="a"><Fig v={sa.ttft.mean_ns} f={dur} name="ttft.mean_ns" /></td><td data-run="b"><Fig v={sb.ttft.mean_ns} f={dur} name="ttft.mean_ns" /></td><td><Change a={sa.ttft.mean_ns} b={sb.ttft.mean_ns} better={alike ? 'less' : 'neither'} /></td></tr>
+                  )}
+                  {figures.map((r) => {
+                    const x = p && r.get(p.ps, sa)
+                    const y = q && r.get(q.ps, sb)
+                    if (x == null && y == null) return null
+                    const n = r.field ? `${any.name}.${r.field}` : undefined
+                    return (
+                      <tr key={r.label}><td class="text">{r.label}</td><td data-run="a"><Fig v={x} f={r.f} name={n} /></td><td data-run="b"><Fig v={y} f={r.f} name={n} /></td><td>{r.f === share ? <Points a={x} b={y} /> : <Change a={x} b={y} better={r.better} />}</td></tr>
+                    )
+                  })}
+                </tbody>
+              </table>
+            </div>
+          )
+        })}
       </div>
     </>
   )

@@ -5,6 +5,7 @@ import { bytes, clean, count, dur, share } from '../format'
 import { Fig } from '../figure'
 import type { Run } from '../load'
 import type { Model, Stat } from '../stat-types'
+import { losses } from './lost'
 import { params } from './model'
 
 function Types({ m }: { m: Model }) {
@@ -19,6 +20,37 @@ function Types({ m }: { m: Model }) {
       })}
     </>
   )
+}
+
+/** What ran, in a line or two. */
+export function RanShort({ run }: { run: Run }) {
+  const s: Stat = run.stats.weight
+  const all = s.run.processes ?? []
+  const p = all.find((q) => q.steps > 0) ?? all[0]
+  const models = s.models ?? []
+  const m = models[0]
+  return (
+    <div class="top">
+      {p && <Facts of={[
+        <b><bdi>{p.comm ? clean(p.comm) : `process ${p.pid}`}</bdi></b>,
+        p.engine && `${clean(p.engine)} ${clean(p.engine_version)}`,
+        p.threads > 0 && s.run.cores > 0 && `${p.threads} thread${p.threads === 1 ? '' : 's'} on ${s.run.cores} CPU${s.run.cores === 1 ? '' : 's'}`,
+        p.cpu_variant && `cpu ${clean(p.cpu_variant)}`,
+        all.length > 1 && `and ${all.length - 1} more process${all.length === 2 ? '' : 'es'}`,
+      ]} />}
+      {m && <Facts of={[
+        m.family ? clean(m.family) : 'model', m.layers > 0 && `${m.layers} layer${m.layers === 1 ? '' : 's'}`, m.width != null && `${m.width} wide`,
+        <Types m={m} />, `${params(m.parameters)} parameters`, m.bytes != null && bytes(m.bytes), models.length > 1 && `and ${models.length - 1} more`,
+      ]} />}
+      <Facts of={[`${count(s.run.steps)} step${s.run.steps === 1 ? '' : 's'} in ${dur(s.run.dur_ns)}`,
+        clear(s) ? 'nothing was lost' : <span class="warn">something was not seen, see below</span>]} />
+    </div>
+  )
+}
+
+function clear(s: Stat): boolean {
+  const l = losses(s)
+  return l.grave.length === 0 && l.facts.length === 0
 }
 
 function ModelLine({ m, i }: { m: Model; i: number }) {

@@ -46,7 +46,7 @@ export function Headline({ part }: { part: Part }) {
   return (
     <div class="verdict" data-bound={v?.bound}>
       <div class="what">{part.title}</div>
-      <h2 class="bound">{boundWords(v)}</h2>
+      <h2 class="bound">{(v?.bound === 'memory' || v?.bound === 'compute') && v.sure !== 'high' && <span class="hedge">{v.sure === 'medium' ? 'most likely ' : 'perhaps '}</span>}{boundWords(v)}</h2>
       <p class="sentence">{v ? <Say text={v.text} names={v.names} /> : 'No verdict was computed.'}</p>
       {v && (v.sure || v.why) && (
         <p class="why dim">

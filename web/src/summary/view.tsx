@@ -9,7 +9,7 @@ import { Findings } from './findings'
 import { Heaviest } from './heaviest'
 import { Lost, Warnings } from './lost'
 import { only, parts, type Part } from './model'
-import { Ran } from './ran'
+import { Ran, RanShort } from './ran'
 import { EvidenceTable, Phase } from './verdict'
 
 export function Summary({ report, a, b }: ViewProps) {
@@ -30,10 +30,11 @@ function One({ run, several }: { run: Run; several: boolean }) {
   const keep = only(run, several)
   return (
     <div data-run="a">
+      <RanShort run={run} />
       <Warnings stat={s} />
       {list.length === 0 ? <p class="sentence big">{nothing(run)}</p> : <div class="phases">{list.map((p) => <Phase key={p.name} part={p} stat={s} />)}</div>}
       <section>
-        <h2>Most worth looking at</h2>
+        <h2>Most worth looking at <span class="dim sub">by the time that it could give back in this run, at most</span></h2>
         <Findings stat={s} keep={keep} />
       </section>
       <section class="heavy phases">
@@ -85,7 +86,7 @@ function Two({ a, b }: { a: Run; b: Run }) {
   )
   return (
     <>
-      {side((x) => <Warnings stat={x.s} />)}
+      {side((x) => <><RanShort run={x.run} /><Warnings stat={x.s} /></>)}
       <Compare a={a} b={b} />
       {all.map((pair, n) => (
         <div key={n}>{side((x, i) => (pair[i] ? <Phase part={pair[i]!} stat={x.s} /> : <p class="dim">This run has no {(pair[0] ?? pair[1])!.title.toLowerCase()}.</p>))}</div>

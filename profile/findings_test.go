@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+func finding(s *profile.Stat, kind, phase string) *profile.Finding {
+	for i := range s.Findings {
+		if f := &s.Findings[i]; f.Kind == kind && f.Phase == phase {
+			return f
+		}
+	}
+	return nil
+}
+
+func TestFindingsOfASteadyRun(t *testing.T) {
+	s := statOf(t, profile.StatOptions{}, nil, "op", made())
+	if len(s.Findings) == 0 || len(s.Findings) > 5 {
+		t.Fatalf("%d findings", len(s.Findings))
+	}
+	for i, f := range s.Findings {
+		if f.Gain == nil && f.Kind != "heaviest" || f.Gain != nil && f.Kind == "heaviest" {
+			t.Errorf("%+v", f)
+		}
+		if i > 0 && f.GainAll != nil && (s.Findings[i-1].GainAll == nil || *s.Findings[i-1].GainAll < *f.GainAll) {
+			t.Errorf("finding %d gives back more than the one before", i)
+		}
+	}
+	for _, kind := range []string{"slow_step", "slow_weight", "interference", "wait", "layer", "gap", "between_steps"} {
+		for _, phase := range []string{"prefill", "decode"} {
+			if f := finding(s, kind, phase); f != nil {
+				t.Errorf("found what is not there: %s", f.Text)
+			}
+		}
+	}
+	// The output's weight is the largest.
+	f := finding(s, "heaviest", "decode")
+	if f == nil || f.Names[0] != "output (token_embd)" || f.Target.Params["sel"] != "output (token_embd)" || f.Target.Params["phase"] != "decode" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestFindingSlowWeight(t *testing.T) {
+	r := made()
+	r.Cost = func(d *profile.Derived) float64 {
+		if strings.Contains(d.Weight, "ffn_down") {
+			return 2 * roofline(d)
+		}
+		return roofline(d)
+	}
+	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	f := finding(s, "slow_weight", "decode")
+	if f == nil {
+		t.Fatalf("not found: %+v", s.Findings)
+	}
+	// Two layers of 2048*8192*18/32 bytes take 0.1 ns a byte, where half of that would do.
+	want := 2 * 2048 * 8192 * 18.0 / 32 * 0.05
+	if math.Abs(*f.Gain-want) > 0.02*want || f.Names[0] != "ffn_down" || f.Target.View != "dag" || f.Target.Params["q"] != "ffn_down" || f.Target.Params["color"] != "gbps" {
+		t.Errorf("%+v gives back %g, want %g", f, *f.Gain, want)
+	}
+	if !strings.Contains(f.Text, "10.0 GB/s") || !strings.Contains(f.Text, "20.0") {
+		t.Errorf("%q", f.Text)
+	}
+	// Where computing bounds a phase, rates are of that.
+	if f := finding(s, "slow_weight", "prefill"); f == nil || !strings.Contains(f.Text, "GFLOP/s") {
+		t.Errorf("prefill: %+v", f)
+	}
+}
+
+func TestFindingLayer(t *testing.T) {
+	r := made()
+	r.Model.Layers = 8
+	r.Cost = func(d *profile.Derived) float64 {
+		if d.Layer != nil && *d.Layer == 5 {
+			return 1.5 * roofline(d)
+		}
+		return roofline(d)
+	}
+	f := finding(statOf(t, profile.StatOptions{}, nil, "op", r), "layer", "decode")
+	if f == nil || f.Target.Params["sel"] != "5" || !strings.HasPrefix(f.Text, "Layer 5 takes 50 % longer") && !strings.HasPrefix(f.Text, "Layer 5 takes 49 % longer") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestFindingGrowth(t *testing.T) {
+	r := made()
+	r.Model.Vocab, r.Model.FF = 1024, 1024
+	r.Decode = 2048 // the cache's part that is read grows by 256 cells
+	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	f := finding(s, "attention_growth", "decode")
+	if f == nil {
+		t.Fatalf("not found: %+v", s.Findings)
+	}
+	// A position adds 2 layers * 2 (keys, values) * 8 heads * 64 * 2 bytes, read at 20 GB/s; its mask too.
+	want := 2 * 2 * 8 * 64 * 2 * 0.05
+	if math.Abs(*f.Figures[0].Value-want) > 0.1*want {
+		t.Errorf("a position costs %g ns, want %g", *f.Figures[0].Value, want)
+	}
+	if !strings.Contains(f.Text, "at position 128") || !strings.Contains(f.Text, "at 2,175") {
+		t.Errorf("%q", f.Text)
+	}
+}
+
+func TestFindingSlowStep(t *testing.T) {
+	r := made()
+	r.Decode, r.Preempt = 32, 20
+	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	f := finding(s, "slow_step", "decode")
+	if f == nil {
+		t.Fatalf("not found: %+v", s.Findings)
+	}
+	// Step 1 is the prompt's.
+	if f.Target.View != "time" || f.Target.Params["step"] != "21" || math.Abs(*f.GainAll-5e6) > 1e3 || !strings.Contains(f.Text, "apt-get ran there for 5.00 ms") {
+		t.Errorf("%+v, %g", f, *f.GainAll)
+	}
+}
+
+func TestFindingGaps(t *testing.T) {
+	r := made()
+	r.Gap = 20_000
+	f := finding(statOf(t, profile.StatOptions{}, nil, "op", r), "gap", "decode")
+	if want := 37*20_000.0 + 30_000; f == nil || math.Abs(*f.Gain-want) > 1 || !strings.Contains(f.Text, "30.0 µs in no graph") {
+		t.Errorf("%+v", f)
+	}
+	// Steps of 0.3 ms follow each other after 50 µs.
+	r = made()
+	r.Model.Vocab, r.Model.FF, r.Model.Width = 1024, 256, 256
+	f = finding(statOf(t, profile.StatOptions{}, nil, "op", r), "between_steps", "decode")
+	if f == nil || math.Abs(*f.Figures[0].Value-50_000) > 1 || math.Abs(*f.GainAll-7*50_000) > 1 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// groupOf makes a phase of products with weights, each {type, bytes, flops, ns}.
+func groupOf(team int, rows ...workCell) *workGroup {
+	g := newWorkGroup()
+	g.team, g.traced, g.steps = team, 1, 1
+	for i := range rows {
+		c := rows[i]
+		c.kind, c.weight, c.calls, c.layer = kindMatMul, true, 1, -1
+		c.work, c.bytesDur, c.flopsDur = c.dur, c.dur, c.dur
+		g.cells[c.cellKey] = &c
+		g.tracedDur += c.dur
+	}
+	g.dur = g.tracedDur
+	return g
+}
+
+func row(typ string, bytes, flops, dur int64) workCell {
+	return workCell{cellKey: cellKey{name: "w" + typ, typ: typ}, bytes: bytes, flops: flops, dur: dur}
+}
+
+func judged(s *Stat, g, other *workGroup) *workClass {
+	j := &judge{b: &StatBuilder{}, s: s, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+	if other != nil {
+		j.groups[modelKey{Prefill, 0}] = other
+		j.keys = append(j.keys, modelKey{Prefill, 0})
+	}
+	c := j.classes(modelKey{Decode, 0}, g)
+	return &c[0]
+}
+
+// Differently packed weights tell whether time follows bytes or flops.
+func TestTypeMix(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	s := &Stat{Run: StatRun{Cores: 2}}
+	bytes := groupOf(2, row("q4_K", gb, 4*gb, 50*ms), row("q8_0", 2*gb, 4*gb, 100*ms))
+	if c := judged(s, bytes, nil); c.bound != BoundMemory || c.sure != 2 {
+		t.Errorf("time that follows bytes: %s, %d", c.bound, c.sure)
+	}
+	flops := groupOf(2, row("q4_K", gb, 4*gb, 100*ms), row("q8_0", 2*gb, 4*gb, 100*ms))
+	if c := judged(s, flops, nil); c.bound != BoundCompute || c.sure != 2 {
+		t.Errorf("time that follows flops: %s, %d", c.bound, c.sure)
+	}
+	between := groupOf(2, row("q4_K", gb, 4*gb, 75*ms), row("q8_0", 2*gb, 4*gb, 100*ms))
+	if c := judged(s, between, nil); c.bound != BoundMemory || c.sure != 1 {
+		t.Errorf("time that follows neither: %s, %d; want what few flops a byte say of two threads of two CPUs", c.bound, c.sure)
+	}
+	// One thread of two: bytes' rate is the same for both, so it is reading, if only one core's.
+	one := groupOf(1, row("q4_K", gb, 4*gb, 50*ms), row("q8_0", 2*gb, 4*gb, 100*ms))
+	fast := groupOf(1, row("q4_K", gb, 400*gb, 500*ms), row("q8_0", 2*gb, 400*gb, 500*ms))
+	if c := judged(s, one, fast); c.bound != BoundMemory || c.sure != 1 {
+		t.Errorf("one thread: %s, %d", c.bound, c.sure)
+	}
+}
+
+// A rate of other threads, of another type or of next to no time is no reference.
+func TestReferences(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	s := &Stat{Run: StatRun{Cores: 2}}
+	decode := groupOf(2, row("q4_0", gb, 4*gb, 50*ms))
+	for _, c := range []struct {
+		name  string
+		other *workGroup
+		arith float64 // -1: not known
+	}{
+		{"prefill", groupOf(2, row("q4_0", gb, 400*gb, 1000*ms)), 0.2},
+		{"other threads", groupOf(1, row("q4_0", gb, 400*gb, 1000*ms)), -1},
+		{"another type", groupOf(2, row("q8_0", gb, 400*gb, 1000*ms)), -1},
+		{"a moment", groupOf(2, row("q4_0", gb/1000, 4*gb/10, ms/2)), -1},
+		{"few tokens", groupOf(2, row("q4_0", gb, 6*gb, 50*ms)), -1},
+	} {
+		v := judged(s, decode, c.other)
+		if c.arith < 0 != (v.arith == nil) || v.arith != nil && math.Abs(*v.arith-c.arith) > 1e-9 {
+			t.Errorf("%s: arithmetic takes %v, want %g", c.name, v.arith, c.arith)
+		}
+	}
+	// At prefill's rate, but prefill itself read nearly as much for a flop: that is no proof of computing.
+	slow := groupOf(2, row("q4_0", gb, 16*gb, 190*ms))
+	if c := judged(s, decode, slow); c.bound != BoundUnknown || !slices.Contains(c.among, BoundCompute) {
+		t.Errorf("%s of %v", c.bound, c.among)
+	}
+	far := groupOf(2, row("q4_0", gb, 400*gb, 4750*ms))
+	if c := judged(s, decode, far); c.bound != BoundCompute || c.sure != 2 {
+		t.Errorf("%s, %d", c.bound, c.sure)
+	}
+}
+
+func TestGrowthFit(t *testing.T) {
+	var a, b growth
+	for p := range int32(100) {
+		g := &a
+		if p >= 50 {
+			g = &b
+		}
+		g.add(1000+p, 500+7*int64(p))
+	}
+	a.merge(&b)
+	at0, slope, r2, ok := a.fit()
+	if !ok || math.Abs(slope-7) > 1e-6 || math.Abs(at0+1000*slope-500) > 1e-3 || math.Abs(r2-1) > 1e-6 || a.from != 1000 || a.to != 1099 {
+		t.Errorf("%g + %g x, r2 %g, %d to %d", at0, slope, r2, a.from, a.to)
+	}
+	var flat growth
+	for range 100 {
+		flat.add(3, 8)
+	}
+	if _, _, _, ok := flat.fit(); ok {
+		t.Error("one position has a slope")
+	}
+}
+
+func TestShortName(t *testing.T) {
+	for _, s := range []string{"", "ffn_down", strings.Repeat("x", 40), strings.Repeat("x", 41), strings.Repeat("é", 100), strings.Repeat("\xff", 300), "模" + strings.Repeat("型", 70)} {
+		got := shortName(s)
+		if len(got) > 48 || len(s) <= 40 && got != s {
+			t.Errorf("%q became %q", s, got)
+		}
+		if strings.ToValidUTF8(s, "") == s && strings.ToValidUTF8(got, "") != got {
+			t.Errorf("%q is cut within a character: %q", s, got)
+		}
+	}
+}
+
+func TestSay(t *testing.T) {
+	for got, want := range map[string]string{
+		sayNumber(24.44): "24.4", sayNumber(339.2): "339", sayNumber(0.5): "0.50", sayNumber(0.012): "0.012", sayNumber(12345): "12,345", sayNumber(0): "0",
+		sayPercent(0.944): "94 %", sayPercent(0.004): "0.4 %", sayPercent(0): "0 %", sayCount(-1234567): "-1,234,567", sayCount(999): "999",
+		sayDur(500): "500 ns", sayDur(30_300_000): "30.3 ms", sayDur(8250): "8.25 µs", sayDur(5e9): "5.00 s",
+		sayBytes(663 << 20): "663 MiB", sayBytes(12): "12 B", sayBytes(1 << 40): "1.00 TiB", sayParams(1_235_814_400): "1.24 B", sayParams(12): "12",
+		plural(1, "CPU"): "1 CPU", plural(2000, "CPU"): "2,000 CPUs", andList([]string{"a", "b", "c"}): "a, b and c", capital("decode"): "Decode",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
