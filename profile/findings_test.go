@@ -73,6 +73,28 @@ func TestFindingSlowWeight(t *testing.T) {
 	}
 }
 
+// What could give back most in the whole run comes first.
+func TestFindingsOrder(t *testing.T) {
+	r := made()
+	r.Gap = 5_000
+	r.Part = func(t int) float64 { return 1.2 - 0.4*float64(t) }
+	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	if len(s.Findings) < 3 {
+		t.Fatalf("%+v", s.Findings)
+	}
+	last := math.Inf(1)
+	for _, f := range s.Findings {
+		if f.GainAll == nil {
+			last = 0
+			continue
+		}
+		if *f.GainAll > last {
+			t.Errorf("%s gives back %g, the one before %g", f.Kind, *f.GainAll, last)
+		}
+		last = *f.GainAll
+	}
+}
+
 func TestFindingLayer(t *testing.T) {
 	r := made()
 	r.Model.Layers = 8
@@ -131,8 +153,10 @@ func TestFindingGaps(t *testing.T) {
 	// Steps of 0.3 ms follow each other after 50 µs.
 	r = made()
 	r.Model.Vocab, r.Model.FF, r.Model.Width = 1024, 256, 256
-	f = finding(statOf(t, profile.StatOptions{}, nil, "op", r), "between_steps", "decode")
-	if f == nil || math.Abs(*f.Figures[0].Value-50_000) > 1 || math.Abs(*f.GainAll-7*50_000) > 1 {
+	later := r // a second answer, after a pause in which nobody asked
+	later.Start = 60e9
+	f = finding(statOf(t, profile.StatOptions{}, nil, "op", r, later), "between_steps", "decode")
+	if f == nil || math.Abs(*f.Figures[0].Value-50_000) > 1 || math.Abs(*f.GainAll-14*50_000) > 1 {
 		t.Errorf("%+v", f)
 	}
 }

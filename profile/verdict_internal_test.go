@@ -94,6 +94,28 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// The output computed for one token of a prompt is another piece of work than products of all of them.
+func TestSlowWeightComparesAlike(t *testing.T) {
+	const mb, ms = 1_000_000, 1_000_000
+	a, b, c := row("q4_0", 10*mb, 2800*mb, 10*ms), row("q4_0", 10*mb, 2800*mb, 10*ms), row("q4_0", 10*mb, 35*mb, ms)
+	b.name, c.name = "wb", "output"
+	find := func(c workCell) int {
+		g := groupOf(2, a, b, c)
+		ps := &PhaseStat{Phase: "prefill", Traced: 1, TracedDur: g.tracedDur, Dur: g.dur, Steps: 1}
+		f := &finder{j: &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Prefill, -1}: g}, keys: []modelKey{{Prefill, -1}}}, ps: ps, g: g}
+		f.slowWeight()
+		return len(f.found)
+	}
+	if find(c) != 0 {
+		t.Error("products of one token are compared with those of many")
+	}
+	slow := a
+	slow.name, slow.dur = "slow", 20*ms
+	if find(slow) != 1 {
+		t.Error("one of half the rate is not found")
+	}
+}
+
 func TestGrowthFit(t *testing.T) {
 	var a, b growth
 	for p := range int32(100) {
@@ -118,7 +140,7 @@ func TestGrowthFit(t *testing.T) {
 }
 
 func TestShortName(t *testing.T) {
-	for _, s := range []string{"", "ffn_down", strings.Repeat("x", 40), strings.Repeat("x", 41), strings.Repeat("é", 100), strings.Repeat("\xff", 300), "模" + strings.Repeat("型", 70)} {
+	for _, s := range []string{"", "ffn_down", strings.Repeat("x", 40), strings.Repeat("x", 41), strings.Repeat("é", 100), strings.Repeat("\xff", 300), "模" + strings.Repeat("型", 70), "ab" + strings.Repeat("型", 70), "a" + strings.Repeat("型", 70)} {
 		got := shortName(s)
 		if len(got) > 48 || len(s) <= 40 && got != s {
 			t.Errorf("%q became %q", s, got)

@@ -332,6 +332,27 @@ func TestVerdictCaution(t *testing.T) {
 	is(t, verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode"), profile.BoundMemory, profile.SureLow)
 }
 
+// Operators of a few microseconds tell nothing of memory and compute.
+func TestVerdictShortOperators(t *testing.T) {
+	r := made()
+	r.Model = profiletest.Small
+	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "prefill")
+	if slices.Contains([]profile.Bound{profile.BoundMemory, profile.BoundCompute}, v.Bound) || !strings.Contains(v.Text+v.Why, "on average: beginning and ending one") {
+		t.Errorf("%s: %q %q", v.Bound, v.Text, v.Why)
+	}
+}
+
+func TestVerdictOnlyPartial(t *testing.T) {
+	r := made()
+	r.Threads, r.Decode, r.Partial = 4, 1, 1
+	r.Part = func(t int) float64 { return 3.7 - 3.6*float64(min(t, 1)) }
+	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
+	is(t, v, profile.BoundWait, profile.SureLow)
+	if !strings.Contains(v.Why, "No step was wholly seen") {
+		t.Errorf("%q", v.Why)
+	}
+}
+
 func TestVerdictHostileNames(t *testing.T) {
 	r := made()
 	r.Decode = 16
