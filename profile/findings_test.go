@@ -154,7 +154,7 @@ func TestFindingGaps(t *testing.T) {
 	r = made()
 	r.Model.Vocab, r.Model.FF, r.Model.Width = 1024, 256, 256
 	later := r // a second answer, after a pause in which nobody asked
-	later.Start = 60e9
+	later.Start, later.Prefill, later.Pos = 60e9, 0, 200
 	f = finding(statOf(t, profile.StatOptions{}, nil, "op", r, later), "between_steps", "decode")
 	if f == nil || math.Abs(*f.Figures[0].Value-50_000) > 1 || math.Abs(*f.GainAll-14*50_000) > 1 {
 		t.Errorf("%+v", f)

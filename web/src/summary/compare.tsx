@@ -74,6 +74,18 @@ export function compareText(pa: Part, pb: Part, a: string, b: string): string {
   return text + '.'
 }
 
+/** What two runs tell together that neither tells alone: one machine, the same weights, read at two rates. */
+export function limitText(a: Stat, b: Stat, na: string, nb: string): string {
+  const same = a.run.host !== '' && a.run.host === b.run.host && a.run.cpu === b.run.cpu && a.models?.length === 1 && b.models?.length === 1 && a.models[0].bytes === b.models[0].bytes
+  const of = (s: Stat) => s.phases?.find((p) => p.phase === 'decode')?.matmul_gb_per_s
+  const threads = (s: Stat) => Math.max(0, ...(s.run.processes ?? []).map((p) => p.threads))
+  let [x, y, nx, s, o] = [of(a), of(b), na, a, b]
+  if (!same || !x || !y) return ''
+  if (x > y) [x, y, nx, s, o] = [y, x, nb, b, a]
+  if (y < 1.25 * x || threads(s) === threads(o)) return ''
+  return `The same weights were read at ${num(y)} GB/s by ${threads(o)} thread${threads(o) === 1 ? '' : 's'}: at ${num(x)} GB/s ${nx} (${threads(s)} thread${threads(s) === 1 ? '' : 's'}) was not at the limit of this machine's memory.`
+}
+
 export const labels = (a: Run, b: Run): [string, string] => {
   const x = clean(a.file).replace(/\.pinf$/, '')
   const y = clean(b.file).replace(/\.pinf$/, '')
@@ -87,6 +99,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
   return (
     <>
       {all.map(([p, q]) => p && q && <p key={p.name} class="comparison">{compareText(p, q, na, nb)}</p>)}
+      {limitText(sa, sb, na, nb) && <p class="comparison more">{limitText(sa, sb, na, nb)}</p>}
       <div class="phases">
         {all.map(([p, q]) => {
           const any = (p ?? q)!

@@ -2,7 +2,7 @@
 
 // The operators that take most of a phase, by weight.
 import { Fig } from '../figure'
-import { clean, dur, gbps, gflops, intensity, share } from '../format'
+import { clean, dur, num, share } from '../format'
 import { href } from '../route'
 import type { StatRow } from '../stat-types'
 import type { Part } from './model'
@@ -10,6 +10,9 @@ import { Name } from './say'
 import { Change } from './compare'
 
 const rows = 6
+
+/** A row's time a token: the runs' steps can hold different numbers of them. */
+const aToken = (p: Part, r: StatRow) => (r.share == null || p.ps.per_token_ns == null ? null : r.share * p.ps.per_token_ns)
 
 export function Heaviest({ part, other, keep }: { part: Part; other?: Part; keep: Record<string, string> }) {
   const all = [...(part.ps.rows ?? [])].sort((a, b) => b.dur_per_step_ns - a.dur_per_step_ns)
@@ -24,7 +27,12 @@ export function Heaviest({ part, other, keep }: { part: Part; other?: Part; keep
     <div class="table-scroll">
       <table class="grid heaviest" aria-label={`heaviest operators of ${part.ps.phase}`}>
         <thead>
-          <tr><th class="text">{part.title}, by weight</th><th class="text">type</th><th>a step</th><th class="text">share</th>{other && <th title="the time a step of the other run against this one">other run</th>}<th title="bytes that must be moved at least / time">moves</th><th title="floating-point operations / time">computes</th><th title="floating-point operations / bytes">intensity</th><th>wait</th><th></th></tr>
+          <tr>
+            <th class="text">by weight</th><th>a step</th><th class="text">share</th>
+            {other && <th title="the other run's time a token against this one's">other run</th>}
+            <th title="bytes that must be moved at least / time">GB/s</th><th title="floating-point operations / time">GFLOP/s</th>
+            <th title="intensity: floating-point operations / bytes">FLOP/B</th><th title="threads wait for each other, of their time">wait</th><th></th>
+          </tr>
         </thead>
         <tbody>
           {shown.map((r) => {
@@ -32,21 +40,20 @@ export function Heaviest({ part, other, keep }: { part: Part; other?: Part; keep
             const t = twin(r)
             return (
               <tr key={id}>
-                <td class="text"><a href={href('stat', { tab: 'tables', by: 'weight', phase: part.ps.phase, sel: r.key, ...keep })}><Name s={r.key} /></a></td>
-                <td class="text dim">{clean(r.type)}</td>
+                <td class="text"><a href={href('stat', { tab: 'tables', by: 'weight', phase: part.ps.phase, sel: r.key, ...keep })}><Name s={r.key} /></a>{r.type && <span class="dim"> {clean(r.type)}</span>}</td>
                 <td><Fig v={r.dur_per_step_ns} f={dur} name={`${id}.dur_per_step_ns`} /></td>
                 <td class="text sharecell"><span class="meter" style={{ width: `${(r.dur_per_step_ns / most) * 50}px` }} /> <Fig v={r.share} f={share} name={`${id}.share`} /></td>
-                {other && <td>{t ? <Change a={r.dur_per_step_ns} b={t.dur_per_step_ns} /> : '–'}</td>}
-                <td>{r.bytes_at_most ? '≤ ' : ''}<Fig v={r.gb_per_s} f={gbps} name={`${id}.gb_per_s`} /></td>
-                <td><Fig v={r.gflop_per_s} f={gflops} name={`${id}.gflop_per_s`} /></td>
-                <td><Fig v={r.flop_per_byte} f={intensity} name={`${id}.flop_per_byte`} /></td>
+                {other && <td>{t ? <Change a={aToken(part, r)} b={aToken(other, t)} /> : '–'}</td>}
+                <td>{r.bytes_at_most ? '≤ ' : ''}<Fig v={r.gb_per_s} f={num} name={`${id}.gb_per_s`} /></td>
+                <td><Fig v={r.gflop_per_s} f={num} name={`${id}.gflop_per_s`} /></td>
+                <td><Fig v={r.flop_per_byte} f={num} name={`${id}.flop_per_byte`} /></td>
                 <td><Fig v={r.wait_share} f={share} name={`${id}.wait_share`} /></td>
                 <td class="text"><a href={href('dag', { phase: part.ps.phase, q: r.key, color: 'gbps', ...keep })} title="in the operator graph">graph&nbsp;›</a></td>
               </tr>
             )
           })}
           {rest.length > 0 && (
-            <tr class="dim"><td class="text">{rest.length} more</td><td></td><td>{dur(left)}</td><td class="text sharecell"><span class="meter" style={{ width: 0 }} /> {share(leftShare)}</td>{other && <td></td>}<td></td><td></td><td></td><td></td>
+            <tr class="dim"><td class="text">{rest.length} more</td><td>{dur(left)}</td><td class="text sharecell"><span class="meter" style={{ width: 0 }} /> {share(leftShare)}</td>{other && <td></td>}<td></td><td></td><td></td><td></td>
               <td class="text"><a href={href('stat', { tab: 'tables', by: 'weight', phase: part.ps.phase, ...keep })}>all&nbsp;›</a></td></tr>
           )}
         </tbody>

@@ -95,7 +95,7 @@ export function EvidenceTable({ part }: { part: Part }) {
       <tbody>
         {list.map((e) => (
           <tr key={e.name}>
-            <td><Fig v={e.value} f={value(e)} name={`${part.name}.evidence.${e.name}`} /></td>
+            <td><Fig v={e.value} f={value(e)} name={`verdicts.${part.name}.evidence.${e.name}`} /></td>
             <td>{clean(e.text)}</td>
           </tr>
         ))}
