@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a picked thing is, in a few lines, for the tooltip and for who cannot see the canvas.
+import { clean, count, dims, dur, gbps, num } from '../format'
+import type { OpInfo, TimeData } from './data'
+import { opLabel, rateOf, runnerName, stepLabel } from './draw'
+import type { Picked } from './pick'
+import { moment } from './scale'
+import { states } from './types'
+
+/** Achieved bandwidth in GB/s, without what the probes took. null: not known. */
+export function bandwidth(o: OpInfo): number | null {
+  return o.def.bytes != null && o.dur > o.probe ? o.def.bytes / (o.dur - o.probe) : null
+}
+
+export function rate(o: OpInfo): number | null {
+  return o.def.flops != null && o.dur > o.probe ? o.def.flops / (o.dur - o.probe) : null
+}
+
+/** max busy / mean busy - 1 over threads, the probes' part left out (profile.Op.Imbalance). */
+export function imbalance(o: OpInfo): number | null {
+  const n = o.spans.length
+  const busy = o.spans.reduce((v, s) => v + s.busy, 0)
+  if (!n || busy <= 0 || o.incomplete) return null
+  const most = Math.max(...o.spans.map((s) => s.busy))
+  const rest = busy - n * o.probe
+  if (o.probe > 0 && (rest <= 0 || most - o.probe - rest / n <= o.probe)) return 0
+  return ((most - o.probe) * n) / rest - 1
+}
+
+export function threadName(d: TimeData, i: number): string {
+  const t = d.index.threads?.[i]
+  return t ? `${t.role === 'other' ? 'thread' : t.role} ${t.tid}` : 'thread'
+}
+
+/** One line, then lines of detail. thread: that of the row pointed at. */
+export function describe(d: TimeData, p: Picked, thread = -1): string[] {
+  switch (p.what) {
+    case 'op': {
+      const o = p.op
+      const def = o.def
+      const out = [`${clean(def.op)}  ${clean(def.name)}`]
+      const where = [def.layer != null ? `layer ${def.layer}` : '', def.block, def.type ? `${clean(def.type)} ${dims(def.ne)}` : ''].filter(Boolean)
+      if (where.length) out.push(where.join(' · '))
+      if (def.weight) out.push(`weight ${clean(def.weight)}${def.weight_type ? ` (${clean(def.weight_type)})` : ''}`)
+      const b = bandwidth(o)
+      out.push(`${dur(o.dur)} on ${o.spans.length} thread${o.spans.length === 1 ? '' : 's'}${b != null ? ` · ${def.bytes_at_most ? '≤' : ''}${gbps(b)}` : ''}`)
+      const s = o.spans.find((s) => s.thread === thread)
+      if (s) {
+        if (s.busy + s.off + s.wait === 0) out.push(`${threadName(d, s.thread)} was not seen to arrive`)
+        else out.push(`${threadName(d, s.thread)}, CPU ${s.cpu}: busy ${dur(s.busy)} · wait ${dur(s.wait)} · off-CPU ${dur(s.off)}`)
+      }
+      if (o.step >= 0) out.push(stepLabel(d, o.step))
+      out.push(`starts at ${moment(o.start)}`)
+      return out
+    }
+    case 'step': {
+      const s = d.steps
+      const i = p.step
+      const out = [stepLabel(d, i), dur(s.dur[i])]
+      const r = rateOf(d, i)
+      if (s.tokens[i] >= 0) out.push(`${count(s.tokens[i])} token${s.tokens[i] === 1 ? '' : 's'}${s.seqs[i] > 1 ? ` of ${s.seqs[i]} sequences` : ''}${r != null ? ` · ${num(r)} tokens/s` : ''}${s.pos[i] >= 0 ? ` · from position ${count(s.pos[i])}` : ''}`)
+      out.push(`${count(s.ops[i])} operators in ${count(s.graphs[i])} graphs`)
+      const inc = d.text(s.incomplete[i])
+      const un = d.text(s.untraced[i])
+      if (inc) out.push(`not wholly seen: ${clean(inc)}`)
+      if (un) out.push(`operators not recorded: ${clean(un)}`)
+      out.push(`starts at ${moment(s.start[i])}`)
+      return out
+    }
+    case 'graph': {
+      const g = d.graphs
+      const i = p.graph
+      const out = [`graph ${g.id[i]}${d.text(g.backend[i]) ? ` on ${clean(d.text(g.backend[i]))}` : ''}`, `${dur(g.dur[i])} · ${count(g.nodes[i])} nodes · ${count(g.ops[i])} operators`]
+      out.push([`split ${g.split[i]}`, g.shape[i] > 0 ? `shape ${g.shape[i]}` : 'shape not known', g.flags[i] & 1 ? 'the same as before' : '', g.flags[i] & 2 ? 'ended early' : ''].filter(Boolean).join(' · '))
+      const un = d.text(g.untraced[i])
+      if (un) out.push(`operators not recorded: ${clean(un)}`)
+      out.push(`starts at ${moment(g.start[i])}`)
+      return out
+    }
+    case 'cpu':
+      return [p.runner === 0 ? 'not seen: a switch is missing' : runnerName(d, p.runner), `on CPU ${p.cpu} for ${dur(p.end - p.start)}`, `starts at ${moment(p.start)}`]
+    case 'state':
+      return [`${threadName(d, p.thread)}: ${states[p.state] ?? 'off its CPU'}`, `for ${dur(p.end - p.start)} · CPU ${p.cpu}`, `starts at ${moment(p.start)}`]
+  }
+}
+
+/** The name by which an operator is found again. */
+export const searchName = (o: OpInfo): string => opLabel(o.def)

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The timeline's colours as pixels, for light or dark.
+import { ink, kindColors } from '../color'
+import { cssVar, theme } from '../theme'
+import { mix, pixel } from './raster'
+import { kinds } from './types'
+
+export interface Palette {
+  bg: number
+  panel: number
+  line: number
+  grid: number
+  fg: number
+  dim: string
+  text: string
+  accent: string
+  warn: number
+  kind: number[]
+  kindEdge: number[]
+  kindInk: string[]
+  wait: number
+  waitInk: number
+  off: number
+  offInk: number
+  phase: number[]
+  phaseInk: string[]
+  graph: number
+  own: number[]
+  ownInk: string[]
+  other: number
+  otherInk: string
+  lost: number
+  state: number[]
+}
+
+/** Colours of phases, by number, as [light, dark]. */
+const phase: [string, string][] = [['#9aa0a8', '#6f7680'], ['#d9a441', '#b07f24'], ['#7fb2d9', '#3f76a3'], ['#6fbf9f', '#2f8265']]
+
+/** What else is told by colours, as [light, dark]; the legend has them too. */
+export const marks: Record<'wait' | 'off' | 'own' | 'other' | 'sleep' | 'blocked', [string, string]> = {
+  wait: ['#d8dbe0', '#3a4049'],
+  off: ['#f3c9a4', '#6b4320'],
+  own: ['#6c8ebf', '#5f85bb'],
+  other: ['#e0a030', '#c98a1c'],
+  sleep: ['#a8afb8', '#565e69'],
+  blocked: ['#b0578d', '#dd8fbc'],
+}
+
+export function palette(): Palette {
+  const t = theme() === 'dark' ? 1 : 0
+  const bg = pixel(cssVar('--bg'))
+  const fg = pixel(cssVar('--fg'))
+  const kind = kinds.map((k) => pixel(kindColors[k][t]))
+  const own = [0, 0.3, 0.55, 0.15].map((f) => mix(pixel(marks.own[t]), bg, f))
+  const css = (p: number) => `rgb(${p & 255},${(p >>> 8) & 255},${(p >>> 16) & 255})`
+  return {
+    bg, fg, panel: pixel(cssVar('--panel')), line: pixel(cssVar('--line')), grid: pixel(cssVar('--grid')),
+    dim: cssVar('--dim'), text: cssVar('--fg'), accent: cssVar('--accent'), warn: pixel(cssVar('--warn')),
+    kind, kindEdge: kind.map((k) => mix(k, bg, 0.45)), kindInk: kinds.map((k) => ink(kindColors[k][t])),
+    wait: pixel(marks.wait[t]), waitInk: mix(pixel(marks.wait[t]), fg, 0.4),
+    off: pixel(marks.off[t]), offInk: mix(pixel(marks.off[t]), fg, 0.6),
+    phase: phase.map((p) => pixel(p[t])), phaseInk: phase.map((p) => ink(p[t])),
+    graph: mix(pixel(cssVar('--panel')), fg, 0.12),
+    own, ownInk: own.map((o) => ink(css(o))),
+    other: pixel(marks.other[t]), otherInk: ink(marks.other[t]), lost: mix(bg, fg, 0.35),
+    state: [bg, pixel(marks.other[t]), pixel(marks.other[t]), pixel(marks.sleep[t]), pixel(marks.blocked[t])],
+  }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Below the tracks: what is selected, with its figures.
+import { useEffect, useState } from 'preact/hooks'
+import { kindColors } from '../color'
+import { Fig } from '../figure'
+import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, num, share } from '../format'
+import { href } from '../route'
+import { theme } from '../theme'
+import type { OpInfo, TimeData } from './data'
+import { bandwidth, describe, imbalance, rate, threadName } from './describe'
+import { opLabel, rateOf, runnerName, stepLabel } from './draw'
+import { opOfStep, sameAs } from './find'
+import { marks } from './palette'
+import type { Picked } from './pick'
+import { moment } from './scale'
+import { kinds } from './types'
+import type { Actions } from './view'
+
+const flag = () => (theme() === 'dark' ? 1 : 0)
+
+export function Swatch({ color, pattern }: { color: string; pattern?: 'diagonal' | 'cross' | 'bars' | 'dots' }) {
+  const ink = theme() === 'dark' ? '#cfd5dc99' : '#30363d99'
+  const image =
+    pattern === 'diagonal' ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px)`
+    : pattern === 'cross' ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px), repeating-linear-gradient(45deg, ${ink} 0 1px, transparent 1px 4px)`
+    : pattern === 'bars' ? `repeating-linear-gradient(90deg, ${ink} 0 2px, transparent 2px 5px)`
+    : pattern === 'dots' ? `radial-gradient(${ink} 1px, transparent 1.2px)`
+    : 'none'
+  return <span class="time-swatch" style={{ backgroundColor: color, backgroundImage: image, backgroundSize: pattern === 'dots' ? '4px 4px' : undefined }} />
+}
+
+export function Legend({ sched }: { sched: boolean }) {
+  const f = flag()
+  return (
+    <div class="time-legend">
+      {kinds.map((k) => <span key={k}><Swatch color={kindColors[k][f]} />{k}</span>)}
+      <span><Swatch color={marks.wait[f]} pattern="diagonal" />wait for the others</span>
+      <span><Swatch color={marks.off[f]} pattern="cross" />off-CPU</span>
+      {sched && <>
+        <span><Swatch color={marks.other[f]} pattern="diagonal" />ready, no CPU</span>
+        <span><Swatch color={marks.sleep[f]} pattern="dots" />sleeps</span>
+        <span><Swatch color={marks.blocked[f]} pattern="bars" />blocked</span>
+        <span><Swatch color={marks.own[f]} />CPU: engine</span>
+        <span><Swatch color={marks.other[f]} />CPU: another</span>
+      </>}
+    </div>
+  )
+}
+
+function Row({ k, children }: { k: string; children: preact.ComponentChildren }) {
+  return <><dt>{k}</dt><dd>{children}</dd></>
+}
+
+interface Props {
+  picked: Picked
+  datas: TimeData[]
+  actions: Actions
+  keep: Record<string, string | undefined>
+}
+
+export function Details(p: Props) {
+  const d = p.datas[p.picked.run]
+  switch (p.picked.what) {
+    case 'op':
+      return <OpDetails {...p} d={d} op={p.picked.op} run={p.picked.run} />
+    case 'step':
+      return <StepDetails {...p} d={d} step={p.picked.step} run={p.picked.run} />
+    case 'cpu':
+    case 'state':
+    case 'graph': {
+      const [head, ...rest] = describe(d, p.picked)
+      return (
+        <div class="time-cols">
+          <div>
+            <h3 data-selected={p.picked.what}>{head}</h3>
+            {rest.map((t) => <div key={t}>{t}</div>)}
+            <div class="time-buttons"><button onClick={p.actions.fit}>zoom to it (f)</button></div>
+          </div>
+          {p.picked.what === 'state' && p.picked.state <= 2 && <Instead d={d} thread={p.picked.thread} cpu={p.picked.cpu} from={p.picked.start} to={p.picked.end} />}
+        </div>
+      )
+    }
+  }
+}
+
+/** Who ran on a CPU in a span in which a thread waited for it. */
+function Instead({ d, cpu, from, to }: { d: TimeData; thread: number; cpu: number; from: number; to: number }) {
+  const sum = new Map<string, number>()
+  for (const i of d.chunksIn(from, to)) {
+    const c = d.chunks[i].kind === 'sched' ? d.peek(i) : undefined
+    if (c?.kind !== 'sched') continue
+    const s = c.cpus.find((l) => l.index === cpu)?.set
+    for (let k = 0; s && k < s.n; k++) {
+      const t = Math.min(to, s.end[k]) - Math.max(from, s.start[k])
+      if (t > 0) sum.set(runnerName(d, s.ref[k]), (sum.get(runnerName(d, s.ref[k])) ?? 0) + t)
+    }
+  }
+  return (
+    <div>
+      <h3>ran there meanwhile</h3>
+      {sum.size === 0 && <div class="dim">nobody that was seen</div>}
+      <dl class="time-dl">
+        {[...sum].sort((a, b) => b[1] - a[1]).slice(0, 8).map(([n, t]) => <Row key={n} k={n}><Fig v={t} f={dur} /> <span class="dim">{share(t / (to - from))}</span></Row>)}
+      </dl>
+    </div>
+  )
+}
+
+function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: number; run: number }) {
+  const s = d.steps
+  const same = [...Array(s.n).keys()].filter((i) => s.phase[i] === s.phase[step] && s.ctx[i] === s.ctx[step])
+  const mean = same.reduce((v, i) => v + s.dur[i], 0) / Math.max(1, same.length)
+  const rank = same.filter((i) => s.dur[i] > s.dur[step]).length + 1
+  return (
+    <div class="time-cols">
+      <div>
+        <h3 data-selected="step" data-step={s.id[step]}>{stepLabel(d, step)}</h3>
+        <dl class="time-dl">
+          <Row k="duration"><Fig v={s.dur[step]} f={dur} class="time-dur" /></Row>
+          <Row k="against the mean"><span>{delta(mean, s.dur[step])}</span> <span class="dim">of {dur(mean)} over {count(same.length)} steps of its phase; slowest but {count(rank - 1)}</span></Row>
+          <Row k="tokens"><Fig v={s.tokens[step] < 0 ? null : s.tokens[step]} f={count} /></Row>
+          <Row k="tokens/s"><Fig v={rateOf(d, step)} f={num} /></Row>
+          <Row k="from position"><Fig v={s.pos[step] < 0 ? null : s.pos[step]} f={count} /></Row>
+          <Row k="starts at"><Fig v={s.start[step]} f={(v) => moment(v ?? 0)} /></Row>
+        </dl>
+      </div>
+      <div>
+        <h3>in it</h3>
+        <dl class="time-dl">
+          <Row k="operators"><Fig v={s.ops[step]} f={count} /></Row>
+          <Row k="their durations"><Fig v={s.opsDur[step]} f={dur} /></Row>
+          <Row k="graphs"><Fig v={s.graphs[step]} f={count} /></Row>
+          <Row k="entry">{clean(d.text(s.entry[step])) || 'not known'}</Row>
+          <Row k="context">{clean(d.text(s.ctx[step]))}</Row>
+          {d.text(s.incomplete[step]) && <Row k="not wholly seen"><span class="warn">{clean(d.text(s.incomplete[step]))}</span></Row>}
+          {d.text(s.untraced[step]) && <Row k="operators not recorded"><span class="warn">{clean(d.text(s.untraced[step]))}</span></Row>}
+        </dl>
+        <div class="time-buttons">
+          <button onClick={() => actions.step(run, -1)} title="[">← step before</button>
+          <button onClick={() => actions.step(run, 1)} title="]">step after →</button>
+          <button onClick={actions.fit}>zoom to it (f)</button>
+          <button onClick={() => actions.rangeOf(run, s.start[step], s.start[step] + s.dur[step])}>statistics of it</button>
+        </div>
+      </div>
+    </div>
+  )
+}
+
+function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; op: OpInfo; run: number }) {
+  const def = op.def
+  const b = bandwidth(op)
+  const twin = useTwin(datas, run, op, actions)
+  const node = def.node >= 0 && op.graph >= 0 && d.graphs.shape[op.graph] > 0
+  const longest = Math.max(1, ...op.spans.map((s) => s.busy + s.off + s.wait))
+  return (
+    <div class="time-cols">
+      <div>
+        <h3 data-selected="op" data-op={op.id}><span class="clip">{clean(opLabel(def))}</span> <span class="dim">{clean(def.op)}</span></h3>
+        <dl class="time-dl">
+          <Row k="duration">
+            <Fig v={op.dur} f={dur} class="time-dur" />
+            {op.probe > 0 && op.dur > 0 && op.probe / op.dur > 0.02 && <span class="dim"> of this the probes about {share(op.probe / op.dur)}</span>}
+          </Row>
+          <Row k="tensor"><span class="mono">{clean(def.name) || 'no name'}</span></Row>
+          <Row k="result">{def.type ? `${clean(def.type)} ${dims(def.ne)}` : 'not known'}</Row>
+          {def.weight && <Row k="weight"><span class="mono">{clean(def.weight)}</span> {clean(def.weight_type)}</Row>}
+          <Row k="layer, block">{def.layer ?? '–'}, {def.block}</Row>
+          <Row k="starts at"><Fig v={op.start} f={(v) => moment(v ?? 0)} /></Row>
+          <Row k="operator"><Fig v={op.id} f={count} />{op.followed && <span class="dim"> followed by its arrivals</span>}</Row>
+          {op.incomplete && <Row k="not wholly seen"><span class="warn">not all of its team’s threads were seen</span></Row>}
+        </dl>
+      </div>
+      <div>
+        <dl class="time-dl">
+          <Row k="bytes">{def.bytes_at_most && '≤ '}<Fig v={def.bytes} f={bytes} /></Row>
+          <Row k="bandwidth">{def.bytes_at_most && b != null && '≤ '}<Fig v={b} f={gbps} class="time-gbps" /></Row>
+          <Row k="work"><Fig v={def.flops} f={flops} /></Row>
+          <Row k="rate"><Fig v={rate(op)} f={gflops} /></Row>
+          <Row k="intensity"><Fig v={def.bytes && def.flops != null ? def.flops / def.bytes : null} f={intensity} /></Row>
+          <Row k="imbalance"><Fig v={imbalance(op)} f={share} class="time-imbalance" /></Row>
+          <Row k="step">{op.step >= 0 ? <a href="#" onClick={(e) => { e.preventDefault(); actions.goStep(run, op.step) }}>{stepLabel(d, op.step)}</a> : 'none'}</Row>
+          <Row k="graph">{op.graph >= 0 ? `${d.graphs.id[op.graph]} ${clean(d.text(d.graphs.backend[op.graph]))}, node ${def.node}` : 'not known'}</Row>
+        </dl>
+        <div class="time-buttons">
+          <button onClick={() => actions.step(run, -1)} title="[">← in the step before</button>
+          <button onClick={() => actions.step(run, 1)} title="]">in the step after →</button>
+          <button onClick={actions.fit}>zoom to it (f)</button>
+          {node && <a class="button" href={href('dag', { ...keep, shape: d.graphs.shape[op.graph], node: def.node })}>in ProfDAG</a>}
+        </div>
+      </div>
+      <div>
+        <table class="grid time-threads" aria-label="its threads">
+          <thead><tr><th class="text">thread</th><th>CPU</th><th>begins</th><th>busy</th><th>wait</th><th>off-CPU</th><th class="text">busy, off-CPU, wait</th></tr></thead>
+          <tbody>
+            {op.spans.slice(0, 128).map((s) => (
+              <tr key={s.thread} data-thread={d.index.threads?.[s.thread]?.tid}>
+                <td class="text">{threadName(d, s.thread)}{s.ith >= 0 && <span class="dim"> #{s.ith}</span>}</td>
+                <td>{s.cpu}</td>
+                <td><Fig v={s.start - op.start} f={(v) => '+' + dur(v)} /></td>
+                {s.busy + s.off + s.wait === 0 ? <td colSpan={4} class="text warn">was not seen to arrive</td> : <>
+                  <td><Fig v={s.busy} f={dur} class="time-busy" /></td>
+                  <td><Fig v={s.wait} f={dur} class="time-wait" /></td>
+                  <td><Fig v={s.off} f={dur} class="time-off" /></td>
+                  <td class="text"><Bar parts={[[s.busy, kindColors[kinds[def.kind] ?? 'other'][flag()]], [s.off, marks.off[flag()]], [s.wait, marks.wait[flag()]]]} of={longest} /></td>
+                </>}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        {twin && (
+          <div class="time-twin">
+            <h3>the same in {clean(datas[1 - run].run.label || datas[1 - run].run.file)}</h3>
+            {twin === 'none' ? <div class="dim">not found at this place of the other run</div> : (
+              <dl class="time-dl">
+                <Row k="duration"><Fig v={twin.dur} f={dur} /> {delta(op.dur, twin.dur)}</Row>
+                <Row k="bandwidth"><Fig v={bandwidth(twin)} f={gbps} /> {delta(b, bandwidth(twin))}</Row>
+                <Row k="imbalance"><Fig v={imbalance(twin)} f={share} /></Row>
+              </dl>
+            )}
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+function Bar({ parts, of }: { parts: [number, string][]; of: number }) {
+  return (
+    <span class="time-bar">
+      {parts.map(([v, c], i) => v > 0 && <span key={i} class={i === 2 ? 'wait' : i === 1 ? 'off' : ''} style={{ width: `${(100 * v) / of}%`, backgroundColor: c }} />)}
+    </span>
+  )
+}
+
+/** The same operator in the other run: the same node in the step that stands below or above it. */
+function useTwin(datas: TimeData[], run: number, op: OpInfo, actions: Actions): OpInfo | 'none' | null {
+  const [twin, set] = useState<OpInfo | 'none' | null>(null)
+  useEffect(() => {
+    let gone = false
+    set(null)
+    if (datas.length < 2 || op.step < 0) return
+    const other = datas[1 - run]
+    const step = actions.partner(run, op.step)
+    const done = (o: OpInfo | null) => !gone && set(o ?? 'none')
+    if (step < 0) done(null)
+    else void opOfStep(other, step, sameAs(datas[run], op)).then(done, () => done(null))
+    return () => void (gone = true)
+  }, [op.id, run])
+  return twin
+}
+

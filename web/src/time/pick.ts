@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What lies under the pointer, and what is selected.
+import type { OpInfo, TimeData } from './data'
+import type { Row } from './rows'
+import { spanAt } from './spans'
+
+export type Picked =
+  | { what: 'op'; run: number; op: OpInfo; row: string }
+  | { what: 'step'; run: number; step: number; row: string }
+  | { what: 'graph'; run: number; graph: number; row: string }
+  | { what: 'cpu'; run: number; cpu: number; runner: number; start: number; end: number; row: string }
+  | { what: 'state'; run: number; thread: number; state: number; cpu: number; start: number; end: number; row: string }
+
+/** Height of a thread's strip of states with its margin, in CSS pixels. */
+export const strip = 8
+
+/** What is at a time of a row; y is from the row's top, slack in ns. */
+export function pick(d: TimeData, row: Row, t: number, y: number, slack: number): Picked | null {
+  const base = { run: row.run, row: row.key }
+  if (row.kind === 'steps' || row.kind === 'rate') {
+    const i = spanAt(row.group!.set, t, slack)
+    return i < 0 ? null : { what: 'step', step: row.group!.set.ref[i], ...base }
+  }
+  if (row.kind === 'graphs') {
+    const i = spanAt(row.group!.set, t, slack)
+    return i < 0 ? null : { what: 'graph', graph: row.group!.set.ref[i], ...base }
+  }
+  if (row.kind !== 'thread' && row.kind !== 'cpu') return null
+  const inStrip = row.kind === 'thread' && y > row.h - strip
+  let best: Picked | null = null
+  let dist = Infinity
+  for (const n of d.chunksIn(t - slack, t + slack + 1)) {
+    const kind = d.chunks[n].kind
+    if ((kind === 'ops') !== (row.kind === 'thread' && !inStrip)) continue
+    const c = d.peek(n)
+    if (!c) continue
+    const lanes = c.kind === 'ops' ? c.lanes : inStrip ? c.states : c.cpus
+    const s = lanes.find((l) => l.index === row.index)?.set
+    const i = s ? spanAt(s, t, slack) : -1
+    if (!s || i < 0) continue
+    const far = Math.max(0, s.start[i] - t, t - s.end[i])
+    if (far >= dist) continue
+    dist = far
+    if (c.kind === 'ops') best = { what: 'op', op: d.op(n, c, c.op[s.ref[i]]), ...base }
+    else if (inStrip) best = { what: 'state', thread: row.index, state: s.kind[i], cpu: s.ref[i], start: s.start[i], end: s.end[i], ...base }
+    else best = { what: 'cpu', cpu: row.index, runner: s.ref[i], start: s.start[i], end: s.end[i], ...base }
+  }
+  return best
+}
+
+/** Where it lies in its run's time. */
+export function spanOf(d: TimeData, p: Picked): [number, number] {
+  switch (p.what) {
+    case 'op':
+      return [p.op.start, p.op.start + p.op.dur]
+    case 'step':
+      return [d.steps.start[p.step], d.steps.start[p.step] + d.steps.dur[p.step]]
+    case 'graph':
+      return [d.graphs.start[p.graph], d.graphs.start[p.graph] + d.graphs.dur[p.graph]]
+    default:
+      return [p.start, p.end]
+  }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which tracks there are, from top to bottom.
+import { clean } from '../format'
+import type { Group, TimeData } from './data'
+
+export interface Row {
+  key: string
+  kind: 'run' | 'group' | 'steps' | 'rate' | 'graphs' | 'thread' | 'cpu'
+  run: number
+  y: number
+  h: number
+  label: string
+  /** Further words, for whoever points at the label. */
+  title: string
+  group?: Group
+  /** Index of the thread, or the CPU's number. */
+  index: number
+  folded?: boolean
+}
+
+const heights: Record<Row['kind'], number> = { run: 24, group: 22, steps: 22, rate: 36, graphs: 16, thread: 30, cpu: 18 }
+
+/** Lays out tracks. folded holds keys of groups that are closed. */
+export function layout(datas: TimeData[], folded: Set<string>): Row[] {
+  const out: Row[] = []
+  let y = 0
+  const add = (r: Omit<Row, 'y' | 'h'>) => {
+    const h = heights[r.kind]
+    out.push({ ...r, y, h })
+    y += h
+  }
+  datas.forEach((d, run) => {
+    const x = d.index
+    if (datas.length > 1) add({ key: `r${run}`, kind: 'run', run, label: clean(d.run.label || d.run.file), title: clean(d.run.file), index: -1 })
+    const threads = (x.threads ?? []).map((t, index) => ({ t, index }))
+    const pids = [...new Set([...threads.map((e) => e.t.pid), ...(x.processes ?? []).map((p) => p.pid)])]
+    for (const pid of pids) {
+      const own = threads.filter((e) => e.t.pid === pid && (e.t.operators > 0 || e.t.role !== 'other')).sort((a, b) => rank(a.t.role) - rank(b.t.role) || a.t.tid - b.t.tid)
+      const steps = d.stepRows.filter((g) => g.pid === pid)
+      const graphs = d.graphRows.filter((g) => g.pid === pid)
+      if (!own.length && !steps.length && !graphs.length) continue
+      const comm = clean(x.processes?.find((p) => p.pid === pid)?.comm || own[0]?.t.comm || 'process')
+      const key = `${run}p${pid}`
+      const closed = folded.has(key)
+      add({ key, kind: 'group', run, label: `${comm} ${pid}`, title: `process ${pid}`, index: pid, folded: closed })
+      if (closed) continue
+      for (const g of steps) {
+        const name = steps.length > 1 ? ` ${clean(g.name)}` : ''
+        add({ key: `${key}s${g.name}`, kind: 'steps', run, label: `steps${name}`, title: `calls of the engine that compute a batch; context ${clean(g.name)}`, group: g, index: -1 })
+        if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `decode tokens/s${name}`, title: 'tokens of a decode step over its duration', group: g, index: -1 })
+      }
+      for (const g of graphs) add({ key: `${key}g${g.name}`, kind: 'graphs', run, label: `graphs ${clean(g.name)}`, title: 'computation graphs by backend', group: g, index: -1 })
+      for (const { t, index } of own) {
+        add({ key: `${key}h${t.tid}`, kind: 'thread', run, label: `${t.role === 'other' ? 'thread' : t.role} ${t.tid}`, title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them, why it was on no CPU`, index })
+      }
+    }
+    const cpus = x.cpus ?? []
+    if (cpus.length) {
+      const key = `${run}c`
+      const closed = folded.has(key)
+      add({ key, kind: 'group', run, label: `CPUs (${cpus.length})`, title: 'what ran on each CPU whose switches were recorded', index: -1, folded: closed })
+      if (!closed) for (const c of cpus) add({ key: `${key}${c}`, kind: 'cpu', run, label: `CPU ${c}`, title: 'the engine’s threads in the colour of their row, others by name', index: c })
+    }
+  })
+  return out
+}
+
+const rank = (role: string): number => (role === 'main' ? 0 : role === 'worker' ? 1 : 2)
+
