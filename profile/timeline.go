@@ -102,7 +102,8 @@ type TimelineRunner struct {
 type TimelineOp struct {
 	Name        string   `json:"name"`
 	Op          string   `json:"op"`
-	Kind        int      `json:"kind"` // index in TimelineKinds
+	Label       string   `json:"label"` // the key of its row in a Stat by weight
+	Kind        int      `json:"kind"`  // index in TimelineKinds
 	Type        string   `json:"type"`
 	Ne          [4]int64 `json:"ne"`
 	Layer       *int     `json:"layer"`

@@ -192,14 +192,15 @@ func (b *TimelineBuilder) newDef(o *Op, d *Derived) int32 {
 	if i, ok := b.same[c]; ok {
 		return i
 	}
-	v := TimelineOp{Name: c.name, Op: c.op, Kind: timelineKind(c.op, c.block, c.weight != ""), Type: c.typ, Ne: c.ne, Layer: d.Layer, Block: c.block,
+	label, _ := rowKey(ByWeight, d, o.Op)
+	v := TimelineOp{Name: c.name, Op: c.op, Label: label, Kind: timelineKind(c.op, c.block, c.weight != ""), Type: c.typ, Ne: c.ne, Layer: d.Layer, Block: c.block,
 		Weight: c.weight, WeightType: c.weightType, Bytes: d.Bytes, BytesAtMost: c.atMost, Flops: d.Flops, Node: c.node}
 	if len(b.t.Ops) >= maxOpDefs-1 {
 		c = opContent{name: "(more operators than are told apart)", node: -1}
 		if i, ok := b.same[c]; ok {
 			return i
 		}
-		v = TimelineOp{Name: c.name, Kind: tlOther, Node: -1}
+		v = TimelineOp{Name: c.name, Label: c.name, Kind: tlOther, Node: -1}
 	}
 	i := int32(len(b.t.Ops))
 	b.same[c] = i

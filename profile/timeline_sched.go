@@ -221,6 +221,13 @@ func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32
 		return nil
 	}
 	c := p.cpus[cpu]
+	if t := p.thread[prev]; t >= 0 && p.threads[t].what != 0 {
+		// It ran here, but the switch to it was not seen: why it did not run is known only up to the last switch that was.
+		if c != nil && p.threads[t].cpu == cpu {
+			p.leave(t, c.since, 0)
+		}
+		p.threads[t].what = 0
+	}
 	if c == nil {
 		c = &cpuRun{}
 		p.cpus[cpu] = c
@@ -233,7 +240,6 @@ func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32
 	}
 	c.who, c.since = next, now
 	if t := p.thread[prev]; t >= 0 {
-		p.leave(t, now, 0) // it ran here, though the switch to it was not seen
 		what := int64(StateSleeps)
 		switch {
 		case state == 0:

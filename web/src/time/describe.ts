@@ -3,7 +3,7 @@
 // What a picked thing is, in a few lines, for the tooltip and for who cannot see the canvas.
 import { clean, count, dims, dur, gbps, num } from '../format'
 import type { OpInfo, TimeData } from './data'
-import { opLabel, rateOf, runnerName, stepLabel } from './draw'
+import { rateOf, runnerName, stepLabel } from './draw'
 import type { Picked } from './pick'
 import { moment } from './scale'
 import { states } from './types'
@@ -84,6 +84,3 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
       return [`${threadName(d, p.thread)}: ${states[p.state] ?? 'off its CPU'}`, `for ${dur(p.end - p.start)} · CPU ${p.cpu}`, `starts at ${moment(p.start)}`]
   }
 }
-
-/** The name by which an operator is found again. */
-export const searchName = (o: OpInfo): string => opLabel(o.def)

@@ -20,12 +20,6 @@ export interface View {
 /** Chunks that are asked for at a time; a wider view is drawn from the overview. */
 export const maxVisible = 48
 
-export const opLabel = (d: { op: string; weight: string }): string =>
-  d.weight && !d.op.startsWith('ROPE') ? stem(d.weight) : d.op
-
-/** A weight's name without its layer. */
-export const stem = (w: string): string => w.replace(/^.*?blk\.\d+\./, '').replace(/\.(weight|bias)$/, '')
-
 interface Label {
   x: number
   w: number
@@ -36,7 +30,7 @@ interface Label {
 
 export class Painter {
   /** A row's labels come from these, made once a run. */
-  private names = new Map<TimeData, string[]>()
+  private names = new Map<TimeData, { text: string[]; shade: Uint8Array }>()
   private labels: Label[] = []
   private view: View = { t0: 0, scale: 1, shift: [] }
   private off = 0 // from a run's time to pixels
@@ -72,6 +66,8 @@ export class Painter {
       }
       this.row(row, d, visible[row.run], p, y, h)
     }
+    const end = rows.length ? Math.round((rows[rows.length - 1].y + rows[rows.length - 1].h - scrollTop) * u) : 0
+    r.rect(0, end, r.w, r.h, p.bg)
     datas.forEach((d, run) => this.losses(d, run, rows, p, scrollTop))
     r.put(ctx)
     this.text(ctx, u)
@@ -160,7 +156,8 @@ export class Painter {
     const top = y + 2 * u
     const bottom = y + h - 8 * u
     let names = this.names.get(d)
-    if (!names) this.names.set(d, (names = d.defs.map((o) => clean(opLabel(o)) + (o.layer != null ? ` · ${o.layer}` : ''))))
+    if (!names) this.names.set(d, (names = { text: d.defs.map((o) => clean(o.label) + (o.layer != null ? ` · ${o.layer}` : '')), shade: shades(d) }))
+    const { text, shade } = names
     const o: Look = {
       fill: (k) => p.kind[k] ?? p.kind[p.kind.length - 1],
       stack: [...p.kind, p.wait, p.off],
@@ -176,7 +173,11 @@ export class Painter {
     for (const c of chunks) {
       if (c.kind !== 'ops') continue
       const l = c.lanes.find((l) => l.index === row.index)
-      if (l) this.lane(l.set, top, bottom, { ...o, label: (i, s) => names[c.def[c.op[s.ref[i]]]] }, p.bg)
+      if (l) this.lane(l.set, top, bottom, {
+        ...o,
+        fill: (k, i, s) => p.shades[k]?.[shade[c.def[c.op[s.ref[i]]]]] ?? p.kind[p.kind.length - 1],
+        label: (i, s) => text[c.def[c.op[s.ref[i]]]],
+      }, p.bg)
     }
     // Why it was on no CPU: a strip below, and crossed out where it was within an operator.
     for (const c of chunks) {
@@ -211,11 +212,17 @@ export class Painter {
     if (hi <= lo) return
     const x0 = Math.max(0, this.x(s.start[lo]))
     const x1 = Math.min(r.w, Math.max(x0 + 1, this.x(s.end[hi - 1])))
-    if (ground !== undefined) r.rect(x0, y0, x1, y1, ground)
     if (hi - lo <= (x1 - x0) * 0.8 + 4) {
-      for (let i = lo; i < hi; i++) this.span(s, i, y0, y1, o)
+      // One line of pixels, repeated downwards; then what is not the same on each line. A row's top can lie above the picture.
+      const line = Math.max(0, y0)
+      if (line >= y1) return
+      if (ground !== undefined) r.rect(x0, line, x1, line + 1, ground)
+      for (let i = lo; i < hi; i++) this.solid(s, i, line, line + 1, x1, o)
+      r.copyDown(x0, x1, line, y1)
+      for (let i = lo; i < hi; i++) this.patterned(s, i, y0, y1, x1, o)
       return
     }
+    if (ground !== undefined) r.rect(x0, y0, x1, y1, ground)
     this.density(s.bins, x0, x1, y0, y1, o)
     // Longer ones stand out of the shares as what they are.
     for (let k = lengthClass(3 / scale); k + 1 < s.lengthAt.length; k++) {
@@ -224,29 +231,42 @@ export class Painter {
       let b = end
       while (a < b) {
         const m = (a + b) >> 1
-        if (s.start[s.byLength[m]] < s.start[lo]) a = m + 1
+        if (s.byLength[m] < lo) a = m + 1
         else b = m
       }
-      for (; a < end && s.byLength[a] < hi; a++) this.span(s, s.byLength[a], y0, y1, o)
+      for (; a < end && s.byLength[a] < hi; a++) {
+        this.solid(s, s.byLength[a], y0, y1, r.w, o)
+        this.patterned(s, s.byLength[a], y0, y1, r.w, o)
+      }
     }
   }
 
-  private span(s: SpanSet, i: number, y0: number, y1: number, o: Look): void {
+  /** A span's own colours. Nothing is drawn from x = max on. */
+  private solid(s: SpanSet, i: number, y0: number, y1: number, max: number, o: Look): void {
+    const r = this.raster
+    const k = s.kind[i] & 127
+    const x0 = this.x(s.start[i])
+    const xm = Math.min(max, Math.max(x0 + 1, this.x(s.mid[i])))
+    if (xm <= 0 || x0 >= r.w) {
+      if (o.wait !== undefined) r.rect(xm, y0, Math.min(max, this.x(s.end[i])), y1, o.wait)
+      return
+    }
+    r.rect(x0, y0, xm, y1, o.fill(k, i, s))
+    if (xm - x0 >= 4 && o.edges) r.rect(x0, y0, x0 + 1, y1, o.edges[k] ?? o.edge)
+    else if (xm - x0 >= 3 && !o.edges) r.rect(x0, y0, x0 + 1, y1, o.edge)
+    if (o.wait !== undefined) r.rect(xm, y0, Math.min(max, this.x(s.end[i])), y1, o.wait)
+  }
+
+  /** A span's patterns and label. */
+  private patterned(s: SpanSet, i: number, y0: number, y1: number, max: number, o: Look): void {
     const r = this.raster
     const k = s.kind[i]
     const x0 = this.x(s.start[i])
-    let xm = this.x(s.mid[i])
-    const x1 = Math.max(x0 + 1, this.x(s.end[i]))
-    if (xm <= x0) xm = x0 + 1
+    const xm = Math.max(x0 + 1, this.x(s.mid[i]))
+    const x1 = Math.min(max, Math.max(x0 + 1, this.x(s.end[i])))
     if (x1 <= 0 || x0 >= r.w) return
-    r.rect(x0, y0, xm, y1, o.fill(k & 127, i, s))
-    if (xm - x0 >= 4 && o.edges) r.rect(x0, y0, x0 + 1, y1, o.edges[k & 127] ?? o.edge)
-    else if (xm - x0 >= 3 && !o.edges) r.rect(x0, y0, x0 + 1, y1, o.edge)
-    if (k & 128) r.pattern(x0, y0, xm, y1, o.edge, Pattern.Bars)
-    if (x1 > xm && o.wait !== undefined) {
-      r.rect(xm, y0, x1, y1, o.wait)
-      r.pattern(xm, y0, x1, y1, o.waitInk!, Pattern.Diagonal)
-    }
+    if (k & 128) r.pattern(x0, y0, Math.min(xm, max), y1, o.edge, Pattern.Bars)
+    if (x1 > xm && o.waitInk !== undefined) r.pattern(xm, y0, x1, y1, o.waitInk, Pattern.Diagonal)
     o.after?.(i, Math.max(0, x0), x1, s)
     const w = Math.min(xm, r.w) - Math.max(0, x0)
     if (o.label && w >= 26 * r.unit) this.labels.push({ x: Math.max(0, x0), w, y: (y0 + y1) / 2, text: o.label(i, s), color: o.ink(k & 127, i, s) })
@@ -264,6 +284,7 @@ export class Painter {
     const width = b.width * 2 ** level
     const count = cells.length / c
     const h = y1 - y0
+    const low = Math.min(y1, r.h)
     const sum = new Float64Array(c)
     const first = Math.floor((b.start + this.off) * this.view.scale)
     const end = Math.ceil((b.start + count * width + this.off) * this.view.scale)
@@ -290,12 +311,12 @@ export class Painter {
         const up = y1 - Math.round(h * Math.min(1, acc / per))
         if (up < y) {
           const pat = o.stackPattern?.[k]
-          if (pat != null) r.patternColumn(x, up, y, o.stack[k], o.patternInk![k], pat)
-          else r.column(x, up, y, o.stack[k] ?? o.stack[0])
+          if (pat != null) r.patternColumn(x, Math.max(0, up), Math.min(low, y), o.stack[k], o.patternInk![k], pat)
+          else r.column(x, Math.max(0, up), Math.min(low, y), o.stack[k] ?? o.stack[0])
           y = up
         }
       }
-      if (y === y1 && most >= 0) r.column(x, y1 - 1, y1, o.stack[most] ?? o.stack[0])
+      if (y === y1 && y1 <= r.h && y1 > 0 && most >= 0) r.column(x, y1 - 1, y1, o.stack[most] ?? o.stack[0])
     }
   }
 
@@ -321,6 +342,7 @@ export class Painter {
       const b = bottom - Math.round((full * least) / max)
       r.rect(px, a, Math.max(px + 1, x1), Math.max(a + u, b), p.phase[2])
       if (x1 - px > 1) r.rect(px, a + u, x1, bottom, p.grid)
+      if (x1 - px > 44 * u && a + 14 * u < bottom) this.labels.push({ x: px, w: Math.min(x1, r.w) - px, y: a + 9 * u, text: num(most), color: p.dim })
     }
     let until = -1
     for (let i = lo; i < hi; i++) {
@@ -340,7 +362,6 @@ export class Painter {
       until = this.x(set.end[i])
     }
     flush(until)
-    this.labels.push({ x: 4 * u, w: 200 * u, y: y + 7 * u, text: `${num(max)} tokens/s`, color: p.dim })
   }
 
   private losses(d: TimeData, run: number, rows: Row[], p: Palette, scrollTop: number): void {
@@ -416,6 +437,18 @@ interface Look {
   edges?: number[]
   wait?: number
   waitInk?: number
+}
+
+/** Which shade of its kind an operator has: by what it is called, in order of appearance. */
+function shades(d: TimeData): Uint8Array {
+  const next: Record<number, number> = {}
+  const by = new Map<string, number>()
+  return Uint8Array.from(d.defs, (o) => {
+    const key = o.kind + o.label
+    let n = by.get(key)
+    if (n === undefined) by.set(key, (n = next[o.kind] = ((next[o.kind] ?? -1) + 1) % 3))
+    return n
+  })
 }
 
 export function stepLabel(d: TimeData, s: number): string {

@@ -3,7 +3,6 @@
 // Finds operators: by number, by name, the same node in another step. Chunks are loaded as far as they are needed.
 import type { OpChunk } from './decode'
 import type { OpInfo, TimeData } from './data'
-import { opLabel } from './draw'
 import type { OpDef } from './types'
 
 async function ops(d: TimeData, i: number): Promise<OpChunk | null> {
@@ -66,7 +65,7 @@ export async function neighbour(d: TimeData, op: OpInfo, dir: 1 | -1): Promise<O
 /** Whether an operator answers to what was typed. */
 export function matcher(d: TimeData, query: string): (def: number) => boolean {
   const q = query.trim().toLowerCase()
-  const names = (o: OpDef) => [o.name, o.op, o.weight, opLabel(o)].map((n) => n.toLowerCase())
+  const names = (o: OpDef) => [o.name, o.op, o.weight, o.label].map((n) => n.toLowerCase())
   const exact = d.defs.map((o) => names(o).includes(q))
   if (exact.includes(true)) return (i) => exact[i]
   const part = d.defs.map((o) => q !== '' && names(o).some((n) => n.includes(q)))

@@ -17,6 +17,8 @@ export interface Palette {
   accent: string
   warn: number
   kind: number[]
+  /** Shades of a kind, so that operators of one kind that follow each other can be told apart. */
+  shades: number[][]
   kindEdge: number[]
   kindInk: string[]
   wait: number
@@ -57,7 +59,7 @@ export function palette(): Palette {
   return {
     bg, fg, panel: pixel(cssVar('--panel')), line: pixel(cssVar('--line')), grid: pixel(cssVar('--grid')),
     dim: cssVar('--dim'), text: cssVar('--fg'), accent: cssVar('--accent'), warn: pixel(cssVar('--warn')),
-    kind, kindEdge: kind.map((k) => mix(k, bg, 0.45)), kindInk: kinds.map((k) => ink(kindColors[k][t])),
+    kind, shades: kind.map((k) => [0, 0.16, 0.3].map((f) => mix(k, bg, f))), kindEdge: kind.map((k) => mix(k, bg, 0.45)), kindInk: kinds.map((k) => ink(kindColors[k][t])),
     wait: pixel(marks.wait[t]), waitInk: mix(pixel(marks.wait[t]), fg, 0.4),
     off: pixel(marks.off[t]), offInk: mix(pixel(marks.off[t]), fg, 0.6),
     phase: phase.map((p) => pixel(p[t])), phaseInk: phase.map((p) => ink(p[t])),

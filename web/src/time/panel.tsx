@@ -9,7 +9,7 @@ import { href } from '../route'
 import { theme } from '../theme'
 import type { OpInfo, TimeData } from './data'
 import { bandwidth, describe, imbalance, rate, threadName } from './describe'
-import { opLabel, rateOf, runnerName, stepLabel } from './draw'
+import { rateOf, runnerName, stepLabel } from './draw'
 import { opOfStep, sameAs } from './find'
 import { marks } from './palette'
 import type { Picked } from './pick'
@@ -75,7 +75,7 @@ export function Details(p: Props) {
           <div>
             <h3 data-selected={p.picked.what}>{head}</h3>
             {rest.map((t) => <div key={t}>{t}</div>)}
-            <div class="time-buttons"><button onClick={p.actions.fit}>zoom to it (f)</button></div>
+            <div class="time-buttons"><button onClick={p.actions.fit} title="f">zoom to it</button></div>
           </div>
           {p.picked.what === 'state' && p.picked.state <= 2 && <Instead d={d} thread={p.picked.thread} cpu={p.picked.cpu} from={p.picked.start} to={p.picked.end} />}
         </div>
@@ -118,7 +118,7 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
         <h3 data-selected="step" data-step={s.id[step]}>{stepLabel(d, step)}</h3>
         <dl class="time-dl">
           <Row k="duration"><Fig v={s.dur[step]} f={dur} class="time-dur" /></Row>
-          <Row k="against the mean"><span>{delta(mean, s.dur[step])}</span> <span class="dim">of {dur(mean)} over {count(same.length)} steps of its phase; slowest but {count(rank - 1)}</span></Row>
+          <Row k="against the mean"><span>{delta(mean, s.dur[step])}</span> <span class="dim">of {dur(mean)} over {count(same.length)} steps of its phase; {rank === 1 ? 'the slowest' : `number ${count(rank)} by duration`}</span></Row>
           <Row k="tokens"><Fig v={s.tokens[step] < 0 ? null : s.tokens[step]} f={count} /></Row>
           <Row k="tokens/s"><Fig v={rateOf(d, step)} f={num} /></Row>
           <Row k="from position"><Fig v={s.pos[step] < 0 ? null : s.pos[step]} f={count} /></Row>
@@ -139,7 +139,7 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
         <div class="time-buttons">
           <button onClick={() => actions.step(run, -1)} title="[">← step before</button>
           <button onClick={() => actions.step(run, 1)} title="]">step after →</button>
-          <button onClick={actions.fit}>zoom to it (f)</button>
+          <button onClick={actions.fit} title="f">zoom to it</button>
           <button onClick={() => actions.rangeOf(run, s.start[step], s.start[step] + s.dur[step])}>statistics of it</button>
         </div>
       </div>
@@ -156,7 +156,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
   return (
     <div class="time-cols">
       <div>
-        <h3 data-selected="op" data-op={op.id}><span class="clip">{clean(opLabel(def))}</span> <span class="dim">{clean(def.op)}</span></h3>
+        <h3 data-selected="op" data-op={op.id}><span class="clip">{clean(def.label)}</span> <span class="dim">{clean(def.op)}</span></h3>
         <dl class="time-dl">
           <Row k="duration">
             <Fig v={op.dur} f={dur} class="time-dur" />
@@ -183,10 +183,10 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           <Row k="graph">{op.graph >= 0 ? `${d.graphs.id[op.graph]} ${clean(d.text(d.graphs.backend[op.graph]))}, node ${def.node}` : 'not known'}</Row>
         </dl>
         <div class="time-buttons">
-          <button onClick={() => actions.step(run, -1)} title="[">← in the step before</button>
-          <button onClick={() => actions.step(run, 1)} title="]">in the step after →</button>
-          <button onClick={actions.fit}>zoom to it (f)</button>
-          {node && <a class="button" href={href('dag', { ...keep, shape: d.graphs.shape[op.graph], node: def.node })}>in ProfDAG</a>}
+          <button onClick={() => actions.step(run, -1)} title="the same operator in the step before ([)">← step before</button>
+          <button onClick={() => actions.step(run, 1)} title="the same operator in the step after (])">step after →</button>
+          <button onClick={actions.fit} title="f">zoom to it</button>
+          {node && <a class="button" href={href('dag', { ...keep, shape: d.graphs.shape[op.graph], node: def.node })}>ProfDAG</a>}
         </div>
       </div>
       <div>

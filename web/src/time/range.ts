@@ -2,7 +2,7 @@
 
 // Statistics of a range of time. What reaches out of it counts with the part that lies inside.
 import type { TimeData } from './data'
-import { opLabel, runnerName } from './draw'
+import { runnerName } from './draw'
 import { clean } from '../format'
 import { kinds } from './types'
 
@@ -113,7 +113,7 @@ export async function rangeStats(d: TimeData, from: number, to: number, stop: ()
   const byKind = new Map<string, RangeRow>()
   for (const [def, e] of byDef) {
     const o = d.defs[def]
-    for (const [m, key] of [[names, clean(opLabel(o))], [byKind, kinds[o.kind] ?? 'other']] as const) {
+    for (const [m, key] of [[names, clean(o.label)], [byKind, kinds[o.kind] ?? 'other']] as const) {
       const r = m.get(key)
       if (r) {
         r.count += e.count

@@ -59,8 +59,8 @@ export function RangePanel({ d, from, to, actions, head }: Props) {
         <span class="time-buttons">
           <button aria-pressed={by === 'ops'} onClick={() => setBy('ops')}>by operator</button>
           <button aria-pressed={by === 'kinds'} onClick={() => setBy('kinds')}>by kind</button>
-          <button onClick={actions.fit}>zoom to it (f)</button>
-          <button onClick={actions.clear}>close (Esc)</button>
+          <button onClick={actions.fit} title="f">zoom to it</button>
+          <button onClick={actions.clear} title="Esc">close</button>
         </span>
         {!fresh && <span class="dim" role="status">computing …</span>}
       </div>

@@ -42,11 +42,21 @@ export class Raster {
     if (x1 > this.w) x1 = this.w
     if (y1 > this.h) y1 = this.h
     if (x1 <= x0) return
-    if (x1 - x0 === 1) {
-      for (let y = y0, at = y0 * this.w + x0; y < y1; y++, at += this.w) this.px[at] = c
+    if (x1 - x0 < 12) {
+      for (let y = y0, at = y0 * this.w; y < y1; y++, at += this.w) for (let x = x0; x < x1; x++) this.px[at + x] = c
       return
     }
     for (let y = y0, at = y0 * this.w; y < y1; y++, at += this.w) this.px.fill(c, at + x0, at + x1)
+  }
+
+  /** Repeats the pixels x0..x1 of line y0 down to y1. */
+  copyDown(x0: number, x1: number, y0: number, y1: number): void {
+    if (x0 < 0) x0 = 0
+    if (x1 > this.w) x1 = this.w
+    if (y1 > this.h) y1 = this.h
+    if (x1 <= x0 || y0 < 0 || y0 >= this.h) return
+    const from = y0 * this.w
+    for (let y = y0 + 1; y < y1; y++) this.px.copyWithin(y * this.w + x0, from + x0, from + x1)
   }
 
   /** A pattern of fg; what lies between stays. */

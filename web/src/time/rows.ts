@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Which tracks there are, from top to bottom.
-import { clean } from '../format'
+import { clean, num } from '../format'
 import type { Group, TimeData } from './data'
+import { maxRate } from './draw'
 
 export interface Row {
   key: string
@@ -20,9 +21,11 @@ export interface Row {
 }
 
 const heights: Record<Row['kind'], number> = { run: 24, group: 22, steps: 22, rate: 36, graphs: 16, thread: 30, cpu: 18 }
+/** What they grow to where there is room. */
+const most: Record<Row['kind'], number> = { run: 24, group: 22, steps: 26, rate: 56, graphs: 20, thread: 76, cpu: 34 }
 
-/** Lays out tracks. folded holds keys of groups that are closed. */
-export function layout(datas: TimeData[], folded: Set<string>): Row[] {
+/** Lays out tracks. folded holds keys of groups that are closed; room is how high the view is. */
+export function layout(datas: TimeData[], folded: Set<string>, room: number): Row[] {
   const out: Row[] = []
   let y = 0
   const add = (r: Omit<Row, 'y' | 'h'>) => {
@@ -45,10 +48,10 @@ export function layout(datas: TimeData[], folded: Set<string>): Row[] {
       const closed = folded.has(key)
       add({ key, kind: 'group', run, label: `${comm} ${pid}`, title: `process ${pid}`, index: pid, folded: closed })
       if (closed) continue
-      for (const g of steps) {
-        const name = steps.length > 1 ? ` ${clean(g.name)}` : ''
+      for (const [n, g] of steps.entries()) {
+        const name = steps.length > 1 ? `, context ${n + 1}` : ''
         add({ key: `${key}s${g.name}`, kind: 'steps', run, label: `steps${name}`, title: `calls of the engine that compute a batch; context ${clean(g.name)}`, group: g, index: -1 })
-        if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `decode tokens/s${name}`, title: 'tokens of a decode step over its duration', group: g, index: -1 })
+        if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `tokens/s 0–${num(maxRate(d, g.set))}`, title: `tokens of a decode step over its duration${name}`, group: g, index: -1 })
       }
       for (const g of graphs) add({ key: `${key}g${g.name}`, kind: 'graphs', run, label: `graphs ${clean(g.name)}`, title: 'computation graphs by backend', group: g, index: -1 })
       for (const { t, index } of own) {
@@ -63,7 +66,20 @@ export function layout(datas: TimeData[], folded: Set<string>): Row[] {
       if (!closed) for (const c of cpus) add({ key: `${key}${c}`, kind: 'cpu', run, label: `CPU ${c}`, title: 'the engine’s threads in the colour of their row, others by name', index: c })
     }
   })
+  grow(out, room - y)
   return out
+}
+
+/** Gives rows of what room is left. */
+function grow(rows: Row[], left: number): void {
+  const wish = rows.reduce((n, r) => n + most[r.kind] - r.h, 0)
+  const f = Math.max(0, Math.min(1, left / Math.max(1, wish)))
+  let y = 0
+  for (const r of rows) {
+    r.y = y
+    r.h += Math.floor((most[r.kind] - r.h) * f)
+    y += r.h
+  }
 }
 
 const rank = (role: string): number => (role === 'main' ? 0 : role === 'worker' ? 1 : 2)

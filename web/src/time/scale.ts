@@ -20,14 +20,20 @@ export interface Ruler {
 }
 
 export function ruler(t0: number, t1: number, width: number): Ruler {
-  const step = tickStep(((t1 - t0) * 90) / Math.max(1, width))
+  const step = tickStep(((t1 - t0) * 96) / Math.max(1, width))
   const ticks: number[] = []
   for (let t = Math.ceil(t0 / step) * step; t <= t1 && ticks.length < 500; t += step) ticks.push(t)
-  const [unit, name] = units.find(([u]) => step >= u) ?? units[units.length - 1]
-  // Four digits before the point are read easily, more are not.
-  const span = unit * 1000
-  const base = Math.max(Math.abs(t0), Math.abs(t1)) >= 10 * span ? Math.floor(t0 / span) * span : 0
-  return { step, ticks, base, label: (t) => `${base ? '+' : ''}${Math.round((t - base) / unit).toLocaleString('en-US')} ${name}` }
+  const far = Math.max(Math.abs(t0), Math.abs(t1))
+  // Seconds with up to three digits are read easily; finer, ticks count from a round moment that stands in the corner.
+  let [unit, name]: [number, string] = far >= 2e9 || step >= 1e9 ? [1e9, 's'] : [1e6, 'ms']
+  let base = 0
+  if (step < unit / 1000) {
+    ;[unit, name] = units.find(([u]) => step >= u) ?? units[units.length - 1]
+    if (far >= unit * 10000) base = Math.floor(t0 / (unit * 1000)) * unit * 1000
+  }
+  const digits = Math.max(0, Math.min(3, Math.ceil(-Math.log10(step / unit) - 1e-9)))
+  const text = (v: number) => (Object.is(Math.round(v * 1000), -0) ? 0 : v).toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+  return { step, ticks, base, label: (t) => `${base ? '+' : ''}${text((t - base) / unit)} ${name}` }
 }
 
 /** A moment in a run, exact to the nanosecond: 2.345 678 901 s. */

@@ -92,7 +92,7 @@ export class Timeline {
   }
 
   relayout(): void {
-    this.rows = layout(this.datas, this.folded)
+    this.rows = layout(this.datas, this.folded, this.scroll.clientHeight)
     this.onRows()
     this.redraw()
   }
@@ -198,6 +198,8 @@ export class Timeline {
       c.style.height = `${h}px`
     }
     this.raster.size(this.w, this.h, unit)
+    this.rows = layout(this.datas, this.folded, h)
+    this.onRows()
     this.top.size(w, unit)
     this.draw()
   }

@@ -46,6 +46,8 @@ export interface Runner {
 export interface OpDef {
   name: string
   op: string
+  /** The key of its row in the statistics by weight. */
+  label: string
   kind: number
   type: string
   ne: number[]

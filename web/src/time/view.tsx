@@ -58,6 +58,7 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
   const stage = useRef<HTMLDivElement>(null)
   const head = useRef<HTMLDivElement>(null)
   const tip = useRef<HTMLDivElement>(null)
+  const corner = useRef<HTMLDivElement>(null)
   const [, tick] = useState(0)
   const [t, setTimeline] = useState<Timeline | null>(null)
   const theme = useTheme()
@@ -83,7 +84,9 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
     let asked = 0
     let later = 0
     t.onChange = () => {
-      if (!asked) asked = requestAnimationFrame(() => ((asked = 0), tick((n) => n + 1)))
+      corner.current!.textContent = Top.corner(ruler(t.t0, t.t1, t.width))
+      // While it moves the rest of the page need not be drawn anew in each frame.
+      if (!asked) asked = window.setTimeout(() => ((asked = 0), tick((n) => n + 1)), 60)
       clearTimeout(later)
       later = window.setTimeout(() => {
         const p = { ...session.params(), ...keep }
@@ -93,7 +96,7 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
     }
     t.onHover = (p, x, y) => showTip(tip.current!, p && describe(datas[p.run], p, t.rows.find((r) => r.key === p.row)?.index), x, y, t.width)
     return () => {
-      cancelAnimationFrame(asked)
+      clearTimeout(asked)
       clearTimeout(later)
     }
   }, [t, session])
@@ -118,7 +121,6 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
   const total = datas.reduce((n, d) => n + d.index.spans, 0)
   const idle = !datas.some((d) => d.busy)
   const ready = t?.drawn && (idle || spans > 0)
-  const r = t && ruler(t.t0, t.t1, t.width)
   const sel = t?.selection
   const seen = sel ? describe(datas[sel.run], sel).join('; ') : ''
   return (
@@ -126,7 +128,7 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
       {session ? <Tools session={session} datas={datas} tick={() => tick((n) => n + 1)} /> : <div class="time-tools" />}
       <Notes datas={datas} />
       <div class="time-head">
-        <div class="time-corner dim">{r && Top.corner(r)}</div>
+        <div class="time-corner dim" ref={corner} />
         <div ref={head} />
       </div>
       <div class="time-scroll" ref={scroll}>
