@@ -121,7 +121,7 @@ export class TimeData {
       const cols = b.block(chans)
       const cells = new Float32Array(t.bins * chans)
       cols.forEach((col, c) => col.forEach((v, i) => (cells[i * chans + c] = v)))
-      const bins = withLevels({ start: t.start_ns, width: index.overview.bin_ns, chans, levels: [cells] })
+      const bins = withLevels(t.start_ns, index.overview.bin_ns, chans, cells)
       ;(t.track === 'thread' ? this.threadBins : this.cpuBins).set(t.index, bins)
     }
   }

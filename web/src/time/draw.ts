@@ -137,12 +137,9 @@ export class Painter {
           },
           edge: p.bg,
         }
-        this.density(d.cpuBins.get(row.index), 0, this.raster.w, top, bottom, o)
-        for (const c of chunks) {
-          if (c.kind !== 'sched') continue
-          const l = c.cpus.find((l) => l.index === row.index)
-          if (l) this.lane(l.set, top, bottom, o, p.bg)
-        }
+        const sets = chunks.flatMap((c) => (c.kind === 'sched' ? c.cpus.filter((l) => l.index === row.index).map((l) => l.set) : []))
+        this.gaps(d.cpuBins.get(row.index), sets, top, bottom, o)
+        for (const s of sets) this.lane(s, top, bottom, o, p.bg)
         return
       }
       case 'thread':
@@ -169,11 +166,10 @@ export class Painter {
       edges: p.kindEdge,
       edge: p.bg,
     }
-    this.density(d.threadBins.get(row.index), 0, r.w, top, bottom, o)
-    for (const c of chunks) {
-      if (c.kind !== 'ops') continue
-      const l = c.lanes.find((l) => l.index === row.index)
-      if (l) this.lane(l.set, top, bottom, {
+    const lanes = chunks.flatMap((c) => (c.kind === 'ops' ? c.lanes.filter((l) => l.index === row.index).map((l) => ({ c, s: l.set })) : []))
+    this.gaps(d.threadBins.get(row.index), lanes.map((l) => l.s), top, bottom, o)
+    for (const { c, s } of lanes) {
+      this.lane(s, top, bottom, {
         ...o,
         fill: (k, i, s) => p.shades[k]?.[shade[c.def[c.op[s.ref[i]]]]] ?? p.kind[p.kind.length - 1],
         label: (i, s) => text[c.def[c.op[s.ref[i]]]],
@@ -199,6 +195,18 @@ export class Painter {
         edge: p.bg,
       })
     }
+  }
+
+  /** The overview, where no chunk tells more. */
+  private gaps(b: Bins | undefined, sets: SpanSet[], y0: number, y1: number, o: Look): void {
+    const known = sets.filter((s) => s.n).map((s) => [this.x(s.start[0]), this.x(s.end[s.n - 1])])
+    known.sort((p, q) => p[0] - q[0])
+    let x = 0
+    for (const [a, e] of known) {
+      if (a > x + 1) this.density(b, x, a, y0, y1, o)
+      x = Math.max(x, e)
+    }
+    this.density(b, x, this.raster.w, y0, y1, o)
   }
 
   /** Spans of one lane, as spans where they are few enough and as shares where not. ground clears what the overview drew there. */
@@ -278,6 +286,7 @@ export class Painter {
     const r = this.raster
     const per = 1 / this.view.scale // ns a pixel
     const c = b.chans
+    const used = b.used
     let level = 0
     while (level + 1 < b.levels.length && b.width * 2 ** (level + 1) <= per) level++
     const cells = b.levels[level]
@@ -299,12 +308,14 @@ export class Painter {
       for (; i <= e; i++) {
         const f = (Math.min(tb, (i + 1) * width) - Math.max(ta, i * width)) / width
         if (f <= 0) continue
-        for (let k = 0, at = i * c; k < c; k++) sum[k] += cells[at + k] * f
+        const at = i * c
+        for (let j = 0; j < used.length; j++) sum[used[j]] += cells[at + used[j]] * f
       }
       let acc = 0
       let y = y1
       let most = -1
-      for (let k = 0; k < c; k++) {
+      for (let j = 0; j < used.length; j++) {
+        const k = used[j]
         if (sum[k] <= 0) continue
         if (most < 0 || sum[k] > sum[most]) most = k
         acc += sum[k]

@@ -4,6 +4,9 @@
 
 const units: [number, string][] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']]
 
+/** Made once: a frame writes a dozen of them. */
+const formats = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits }))
+
 /** Distance of ticks in ns: 1, 2 or 5 times a power of ten, at least min. */
 export function tickStep(min: number): number {
   const p = 10 ** Math.floor(Math.log10(Math.max(1, min)))
@@ -32,7 +35,8 @@ export function ruler(t0: number, t1: number, width: number): Ruler {
     if (far >= unit * 10000) base = Math.floor(t0 / (unit * 1000)) * unit * 1000
   }
   const digits = Math.max(0, Math.min(3, Math.ceil(-Math.log10(step / unit) - 1e-9)))
-  const text = (v: number) => (Object.is(Math.round(v * 1000), -0) ? 0 : v).toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+  const f = formats[digits]
+  const text = (v: number) => f.format(Object.is(Math.round(v * 1000), -0) ? 0 : v)
   return { step, ticks, base, label: (t) => `${base ? '+' : ''}${text((t - base) / unit)} ${name}` }
 }
 

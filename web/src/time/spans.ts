@@ -9,6 +9,8 @@ export interface Bins {
   width: number
   chans: number
   levels: Float32Array[]
+  /** Channels that are not empty. */
+  used: Uint8Array
 }
 
 export interface SpanSet {
@@ -94,24 +96,26 @@ function makeBins(start: Float64Array, mid: Float64Array, end: Float64Array, kin
     if (off > 0 && a.off !== undefined) spread(a.off, start[i], mid[i], off)
     if (a.wait !== undefined) spread(a.wait, mid[i], end[i], end[i] - mid[i])
   }
-  return withLevels({ start: origin, width, chans: c, levels: [cells] })
+  return withLevels(origin, width, c, cells)
 }
 
-/** Adds the wider levels. */
-export function withLevels(b: Bins): Bins {
-  const c = b.chans
-  for (let l = b.levels[b.levels.length - 1]; l.length > 4 * c; l = b.levels[b.levels.length - 1]) {
-    const n = Math.ceil(l.length / c / 2)
-    const up = new Float32Array(n * c)
-    for (let i = 0; i < l.length; i++) up[Math.floor(i / c / 2) * c + (i % c)] += l[i]
-    b.levels.push(up)
+/** Bins of cells, with the wider levels. */
+export function withLevels(start: number, width: number, chans: number, cells: Float32Array): Bins {
+  const any = new Uint8Array(chans)
+  for (let i = 0, k = 0; i < cells.length; i++, k = k + 1 === chans ? 0 : k + 1) if (cells[i] > 0) any[k] = 1
+  const levels = [cells]
+  for (let l = cells; l.length > 4 * chans; ) {
+    const n = Math.ceil(l.length / chans / 2)
+    const up = new Float32Array(n * chans)
+    for (let b = 0, i = 0; i < l.length; b++) for (let k = 0, at = (b >> 1) * chans; k < chans; k++, i++) up[at + k] += l[i]
+    levels.push((l = up))
   }
-  return b
+  return { start, width, chans, levels, used: Uint8Array.from([...any.keys()].filter((k) => any[k])) }
 }
 
 /** Buffers to hand over to another thread. */
 export function buffers(s: SpanSet): ArrayBuffer[] {
-  return [s.start, s.mid, s.end, s.kind, s.ref, s.byLength, s.lengthAt, ...s.bins.levels].map((a) => a.buffer as ArrayBuffer)
+  return [s.start, s.mid, s.end, s.kind, s.ref, s.byLength, s.lengthAt, s.bins.used, ...s.bins.levels].map((a) => a.buffer as ArrayBuffer)
 }
 
 export const sizeOf = (s: SpanSet): number => buffers(s).reduce((n, b) => n + b.byteLength, 0)

@@ -215,6 +215,6 @@ function add(sum: Float64Array, b: Bins, ta: number, tb: number): void {
   const e = Math.min(cells.length / c - 1, Math.floor((tb - b.start) / width))
   for (let i = Math.max(0, Math.floor((ta - b.start) / width)); i <= e; i++) {
     const f = (Math.min(tb, b.start + (i + 1) * width) - Math.max(ta, b.start + i * width)) / width
-    if (f > 0) for (let k = 0; k < c; k++) sum[k] += cells[i * c + k] * f
+    if (f > 0) for (const k of b.used) sum[k] += cells[i * c + k] * f
   }
 }
