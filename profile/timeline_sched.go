@@ -116,6 +116,30 @@ func (l *schedLog) next() (time int64, kind trace.SchedKind, cpu int, state uint
 	return l.last, kind, int(u()), uint32(u()), int32(u()), int32(u())
 }
 
+// lost tells for each event, a bit each, whether the switch that should follow on its CPU was not seen: who ran from there on is not known.
+func (l *schedLog) lost() []uint64 {
+	bits := make([]uint64, l.n/64+1)
+	type last struct {
+		event int64
+		next  int32
+	}
+	cpus := map[int]last{}
+	log := *l
+	log.last = 0
+	for i := range l.n {
+		_, kind, cpu, _, prev, next := log.next()
+		if kind == trace.SchedWakeup {
+			continue
+		}
+		if c, ok := cpus[cpu]; ok && (l.keys[c.next].tid != l.keys[prev].tid || c.next == 0) {
+			bits[c.event/64] |= 1 << (c.event % 64)
+		}
+		cpus[cpu] = last{i, next}
+	}
+	l.last = 0
+	return bits
+}
+
 // schedPass makes spans of events.
 type schedPass struct {
 	b       *TimelineBuilder
@@ -133,7 +157,8 @@ type schedPass struct {
 }
 
 type cpuRun struct {
-	who   int32
+	who   int32 // 0: not known
+	next  int32 // who was switched to
 	since int64
 }
 
@@ -159,9 +184,10 @@ func (b *TimelineBuilder) finishSched(end int64) error {
 	}
 	b.t.HasSched, b.t.SchedLeftOut = l.n > 0, l.left
 	p.begin(0)
-	l.last = 0
-	for range l.n {
-		if err := p.event(l.next()); err != nil {
+	lost := l.lost()
+	for i := range l.n {
+		now, kind, cpu, state, prev, next := l.next()
+		if err := p.event(now, kind, cpu, state, prev, next, lost[i/64]>>(i%64)&1 > 0); err != nil {
 			return err
 		}
 	}
@@ -194,7 +220,7 @@ func (p *schedPass) begin(base int64) {
 	p.first, p.last = math.MaxInt64, math.MinInt64
 }
 
-func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32, prev, next int32) error {
+func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32, prev, next int32, lost bool) error {
 	if p.runs.rows+p.states.rows >= p.b.opts.ChunkSpans {
 		for _, c := range p.order() {
 			if r := p.cpus[c]; now > r.since {
@@ -232,13 +258,12 @@ func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32
 		c = &cpuRun{}
 		p.cpus[cpu] = c
 	} else {
-		who := c.who
-		if p.tid[who] != p.tid[prev] || who == 0 {
-			who = 0 // switches between were not seen
-		}
-		p.run(cpu, who, c.since, now, 0)
+		p.run(cpu, c.who, c.since, now, 0)
 	}
-	c.who, c.since = next, now
+	c.who, c.next, c.since = next, next, now
+	if lost {
+		c.who = 0
+	}
 	if t := p.thread[prev]; t >= 0 {
 		what := int64(StateSleeps)
 		switch {
@@ -258,7 +283,7 @@ func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32
 // running: who was switched to on a CPU, and not away from it.
 func (p *schedPass) running(who int32) bool {
 	for _, c := range p.cpus {
-		if p.tid[c.who] == p.tid[who] {
+		if p.tid[c.next] == p.tid[who] {
 			return true
 		}
 	}

@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// blocks reads blocks of columns, as the page does.
+type blocks struct {
+	t *testing.T
+	b []byte
+}
+
+func (r *blocks) uint() int {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.t.Fatal("a number is cut")
+	}
+	r.b = r.b[n:]
+	return int(v)
+}
+
+func (r *blocks) block(columns int) [][]int64 {
+	r.t.Helper()
+	rows := r.uint()
+	if n := r.uint(); n != columns {
+		r.t.Fatalf("%d columns, want %d", n, columns)
+	}
+	var out [][]int64
+	for range columns {
+		n := r.uint()
+		col := r.b[:n]
+		r.b = r.b[n:]
+		var v []int64
+		for len(col) > 0 {
+			x, n := binary.Varint(col)
+			col = col[n:]
+			v = append(v, x)
+		}
+		if len(v) != rows {
+			r.t.Fatalf("%d numbers in a column of %d rows", len(v), rows)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// opSeen is an operator as a chunk tells it.
+type opSeen struct {
+	ID, Graph, Start, Dur, Probe int64
+	Followed, Incomplete         bool
+	Name, Op                     string
+	Node                         int32
+	Threads                      []profile.OpThread
+}
+
+// opsOf decodes a timeline's operators.
+func opsOf(t *testing.T, tl *profile.Timeline) []opSeen {
+	var out []opSeen
+	for _, c := range tl.Chunks {
+		if c.Kind != profile.ChunkOps {
+			continue
+		}
+		r := &blocks{t, c.Data}
+		o := r.block(8)
+		s := r.block(7)
+		if len(r.b) != 0 {
+			t.Fatalf("%d bytes behind a chunk", len(r.b))
+		}
+		if len(s[0]) != c.Spans {
+			t.Fatalf("%d spans, told %d", len(s[0]), c.Spans)
+		}
+		var id, def, graph, probe int64
+		end := c.Base + tl.Start
+		cpu := map[int64]int64{}
+		k := 0
+		for i := range o[0] {
+			id, def, graph, probe = id+o[0][i], def+o[1][i], graph+o[2][i], probe+o[5][i]
+			d := tl.Ops[def]
+			e := opSeen{ID: id, Graph: graph, Start: end + o[3][i], Dur: o[4][i], Probe: probe, Followed: o[6][i]&1 > 0, Incomplete: o[6][i]&2 > 0, Name: d.Name, Op: d.Op, Node: d.Node}
+			end = e.Start + e.Dur
+			if id < c.FirstOp || id > c.LastOp || e.Start-tl.Start < c.Start || end-tl.Start > c.Start+c.Dur {
+				t.Fatalf("operator %d lies outside of what its chunk tells: %+v", id, c)
+			}
+			thread := int64(0)
+			for n := range o[7][i] {
+				thread += s[0][k]
+				cpu[thread] += s[6][k]
+				ith := profile.UnknownIth
+				if v := s[1][k] + n; v >= 0 {
+					ith = uint16(v)
+				}
+				th := profile.OpThread{TID: tl.Threads[thread].TID, Ith: ith, CPU: uint16(cpu[thread]), Start: e.Start + s[2][k], OffCPU: s[3][k], Wait: s[4][k]}
+				th.Busy = s[5][k] + end - th.Start - th.OffCPU - th.Wait
+				e.Threads = append(e.Threads, th)
+				thread++
+				k++
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func want(o *profile.Op) opSeen {
+	e := opSeen{ID: o.ID, Start: o.Start, Dur: o.Dur, Probe: o.Probe, Followed: o.Followed, Incomplete: o.Incomplete, Op: o.Op, Node: -1, Threads: slices.Clone(o.Threads)}
+	if o.Graph != nil {
+		e.Graph = o.Graph.ID
+	}
+	if o.Shape != nil {
+		e.Name, e.Node = o.NodeDef().Name, o.Node
+	}
+	return e
+}
+
+// record plays runs into a timeline, statistics and a list of operators.
+func record(t *testing.T, opts profile.TimelineOptions, runs ...profiletest.Run) (*profile.Timeline, *profile.Stat, []opSeen) {
+	t.Helper()
+	tl, st, list := profile.NewTimeline(opts), profile.NewStat(profile.StatOptions{}), &opList{}
+	p := profiletest.Player{Sink: profile.Tee(tl, st, list)}
+	for _, r := range runs {
+		if err := p.Play(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := p.Header("op")
+	v, err := tl.Finish(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, st.Finish(h), list.ops
+}
+
+type opList struct{ ops []opSeen }
+
+func (l *opList) Op(o *profile.Op) error     { l.ops = append(l.ops, want(o)); return nil }
+func (l *opList) Graph(*profile.Graph) error { return nil }
+func (l *opList) Step(*profile.Step) error   { return nil }
+func (l *opList) Sched(*trace.Sched) error   { return nil }
+
+func compare(t *testing.T, got, want []opSeen) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d operators, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("operator %d:\n%+v, want\n%+v", i, got[i], want[i])
+		}
+	}
+}
+
+var mixed = []profiletest.Run{
+	{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 3, Prefill: 5, Decode: 40, Preempt: 7, Sched: true, Start: 5_000_000_000_000},
+	{Model: profiletest.Small, PID: 300, Ctx: 2, Threads: 2, Decode: 3, Pos: 9, Sched: true, Gap: 1500},
+}
+
+// TestTimelineIsWhole: what went in comes out, however small the chunks.
+func TestTimelineIsWhole(t *testing.T) {
+	for _, size := range []int{0, 7, 100} {
+		tl, st, ops := record(t, profile.TimelineOptions{ChunkSpans: size}, mixed...)
+		compare(t, opsOf(t, tl), ops)
+		if tl.Operator != int64(len(ops)) || tl.Operator != st.Run.Operators {
+			t.Errorf("%d operators, want %d", tl.Operator, len(ops))
+		}
+		if size == 100 && len(tl.Chunks) < 20 {
+			t.Errorf("%d chunks", len(tl.Chunks))
+		}
+		for _, c := range tl.Chunks {
+			if size > 7 && c.Kind == profile.ChunkOps && c.Spans > size {
+				t.Errorf("a chunk of %d spans", c.Spans)
+			}
+		}
+		calls := int64(0)
+		for _, d := range tl.Ops {
+			calls += d.Calls
+			i := slices.IndexFunc(ops, func(o opSeen) bool { return o.ID == d.FirstID })
+			if i < 0 || ops[i].Start-tl.Start != d.First || ops[i].Name != d.Name || ops[i].Op != d.Op {
+				t.Errorf("first of %s: %d at %d", d.Name, d.FirstID, d.First)
+			}
+		}
+		if calls != tl.Operator {
+			t.Errorf("%d calls, %d operators", calls, tl.Operator)
+		}
+	}
+}
+
+// TestTimelineChunksEndWithSteps: a chunk is cut at a step's end where one comes in time.
+func TestTimelineChunksEndWithSteps(t *testing.T) {
+	tl, _, _ := record(t, profile.TimelineOptions{ChunkSpans: 400}, profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 2, Decode: 30, Start: 1000})
+	for _, c := range tl.Chunks[:len(tl.Chunks)-1] {
+		end := c.Start + c.Dur
+		if !slices.ContainsFunc(tl.Marks, func(m profile.TimelineMark) bool { return m.Start+m.Dur >= end && m.Start+m.Dur < end+30_000 }) {
+			t.Errorf("a chunk ends at %d, within a step", end)
+		}
+	}
+}
+
+// TestTimelineSums: threads have what the statistics give them, and so has the overview.
+func TestTimelineSums(t *testing.T) {
+	tl, st, ops := record(t, profile.TimelineOptions{}, mixed...)
+	for _, s := range st.Threads {
+		i := slices.IndexFunc(tl.Threads, func(v profile.TimelineThread) bool { return v.TID == s.TID && v.PID == s.PID })
+		if i < 0 {
+			t.Errorf("no thread %d", s.TID)
+			continue
+		}
+		if v := tl.Threads[i]; v.Ops != s.Ops || v.Busy != s.Busy || v.Wait != s.Wait || v.OffCPU != s.OffCPU || v.Comm != s.Comm || v.Role != s.Role {
+			t.Errorf("thread %d: %+v, want %+v", s.TID, v, s)
+		}
+	}
+	kind := map[int64]int{}
+	for _, o := range ops {
+		for i := range tl.Ops {
+			if tl.Ops[i].Name == o.Name && tl.Ops[i].Op == o.Op {
+				kind[o.ID] = tl.Ops[i].Kind
+			}
+		}
+	}
+	r := &blocks{t, tl.Bins}
+	n := len(profile.TimelineKinds)
+	threads := 0
+	for _, tr := range tl.Overview.Tracks {
+		if tr.Track != "thread" {
+			r.block(3)
+			continue
+		}
+		threads++
+		cols := r.block(n + 2)
+		wantCols := make([]int64, n+2)
+		for _, o := range ops {
+			for _, th := range o.Threads {
+				if th.TID == tl.Threads[tr.Index].TID {
+					wantCols[kind[o.ID]] += th.Busy
+					wantCols[n] += th.Wait
+					wantCols[n+1] += th.OffCPU
+				}
+			}
+		}
+		for c := range cols {
+			sum := int64(0)
+			for _, v := range cols[c] {
+				sum += v
+			}
+			if sum != wantCols[c] {
+				t.Errorf("thread %d channel %d: %d ns in bins, %d in spans", tr.Index, c, sum, wantCols[c])
+			}
+		}
+		for i := range cols[0] { // no bin holds more than its width
+			sum := int64(0)
+			for c := range cols {
+				sum += cols[c][i]
+			}
+			if sum > tl.Overview.Bin {
+				t.Errorf("bin %d holds %d ns of %d", i, sum, tl.Overview.Bin)
+			}
+		}
+	}
+	if threads != len(tl.Threads) {
+		t.Errorf("%d tracks of %d threads", threads, len(tl.Threads))
+	}
+}
+
+// TestTimelineSteps: steps and graphs as they were.
+func TestTimelineSteps(t *testing.T) {
+	tl, _, _ := record(t, profile.TimelineOptions{}, mixed...)
+	c := (&blocks{t, tl.Steps}).block(16)
+	if len(c[0]) != len(tl.Marks) || len(c[0]) != 44 {
+		t.Fatalf("%d steps, %d marks", len(c[0]), len(tl.Marks))
+	}
+	var id, end int64
+	for i := range c[0] {
+		id += c[0][i]
+		start := end + c[1][i]
+		end = start + c[2][i]
+		if id != int64(i+1) || start != tl.Marks[i].Start || c[2][i] != tl.Marks[i].Dur {
+			t.Fatalf("step %d at %d: %+v", id, start, tl.Marks[i])
+		}
+	}
+	if c[3][0] != 1 || c[3][1] != 2 || c[5][0] != 5 || c[8][1] != 5 || tl.Strings[c[9][43]] != "0x2" {
+		t.Errorf("phase %d, %d, tokens %d, position %d", c[3][0], c[3][1], c[5][0], c[8][1])
+	}
+	g := (&blocks{t, tl.Graphs}).block(12)
+	if len(g[0]) != 44 || g[1][43] != 44 || tl.Strings[g[6][0]] != "CPU" || g[2][0] != 10_000 {
+		t.Errorf("graphs %v", g)
+	}
+}
+
+type cpuSpan struct {
+	cpu, start, dur int64
+	who             string
+}
+
+type stateSpan struct{ tid, start, dur, what, cpu int64 }
+
+func schedOf(t *testing.T, tl *profile.Timeline) (runs []cpuSpan, states []stateSpan) {
+	for _, c := range tl.Chunks {
+		if c.Kind != profile.ChunkSched {
+			continue
+		}
+		r := &blocks{t, c.Data}
+		a, b := r.block(5), r.block(6)
+		end := c.Base
+		for i := range a[0] {
+			runs = append(runs, cpuSpan{a[0][i], end + a[1][i], a[2][i], tl.Runners[a[3][i]].Comm})
+			end += a[1][i] + a[2][i]
+		}
+		end = c.Base
+		for i := range b[0] {
+			states = append(states, stateSpan{int64(tl.Threads[b[0][i]].TID), end + b[1][i], b[2][i], b[3][i], b[4][i]})
+			end += b[1][i] + b[2][i]
+		}
+	}
+	return runs, states
+}
+
+// feed hands scheduling events of two threads of process 10 to a timeline.
+func feed(t *testing.T, size int, events ...trace.Sched) (*profile.Timeline, *profile.Stat) {
+	t.Helper()
+	b, st := profile.NewTimeline(profile.TimelineOptions{ChunkSpans: size}), profile.NewStat(profile.StatOptions{})
+	sink := profile.Tee(b, st)
+	step := &profile.Step{ID: 1, PID: 10, TID: 10, Phase: profile.Decode, Start: 1000, Dur: 1000, NTokens: 1}
+	op := &profile.Op{ID: 1, Step: step, Op: "ADD", Start: 1000, Dur: 10, Threads: []profile.OpThread{{TID: 10, Start: 1000, Busy: 10}, {TID: 11, Start: 1000, Busy: 10}}}
+	for _, err := range []error{sink.Op(op), sink.Step(step)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range events {
+		if err := sink.Sched(&events[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &profile.Header{First: 1000, Last: 5000}
+	tl, err := b.Finish(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl, st.Finish(h)
+}
+
+func sw(at int64, cpu uint16, state uint32, prev int32, prevComm string, next int32, nextComm string) trace.Sched {
+	pid := func(tid int32) int32 {
+		if tid == 11 {
+			return 10
+		}
+		return tid
+	}
+	return trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevState: state, PrevTID: prev, PrevPID: pid(prev), PrevComm: prevComm, NextTID: next, NextPID: pid(next), NextComm: nextComm}
+}
+
+// TestTimelineSched: what ran on each CPU, and why a thread did not.
+func TestTimelineSched(t *testing.T) {
+	events := []trace.Sched{
+		sw(1000, 0, 0, 0, "swapper/0", 10, "llama"),
+		sw(1000, 1, 0, 0, "swapper/1", 11, "llama"),
+		sw(1500, 1, 0, 11, "llama", 77, "apt-get"), // taken off
+		sw(1900, 1, 1, 77, "apt-get", 11, "llama"),
+		sw(2000, 0, 1, 10, "llama", 0, "swapper/0"), // sleeps
+		{Time: 2300, CPU: 1, Kind: trace.SchedWakeup, PrevTID: 11, PrevPID: 10, PrevComm: "llama", NextTID: 10, NextPID: 10, NextComm: "llama"},
+		sw(2350, 0, 0, 0, "swapper/0", 10, "llama"),
+		sw(2600, 0, 0x402, 10, "llama", 88, "cc1"), // waits for the disk
+		sw(3000, 0, 1, 99, "make", 10, "llama"),    // how 99 came there was not seen
+	}
+	for _, size := range []int{0, 3} {
+		tl, st := feed(t, size, events...)
+		runs, states := schedOf(t, tl)
+		if size == 3 { // cut, and put together again
+			runs, states = joinRuns(runs), joinStates(states)
+		}
+		slices.SortFunc(runs, func(a, b cpuSpan) int { return int(a.start - b.start + 10000*(a.cpu-b.cpu)) })
+		slices.SortFunc(states, func(a, b stateSpan) int { return int(a.start - b.start) })
+		wantRuns := []cpuSpan{
+			{0, 0, 1000, "llama"}, {0, 1350, 250, "llama"}, {0, 1600, 400, "(not seen)"}, {0, 2000, 2000, "llama"},
+			{1, 0, 500, "llama"}, {1, 500, 400, "apt-get"}, {1, 900, 3100, "llama"},
+		}
+		wantStates := []stateSpan{
+			{11, 500, 400, profile.StatePreempted, 1}, {10, 1000, 300, profile.StateSleeps, 0}, {10, 1300, 50, profile.StateWoken, 1}, {10, 1600, 400, profile.StateBlocked, 0},
+		}
+		if !slices.Equal(runs, wantRuns) {
+			t.Errorf("chunks of %d: runs\n%v, want\n%v", size, runs, wantRuns)
+		}
+		if !slices.Equal(states, wantStates) {
+			t.Errorf("chunks of %d: states\n%v, want\n%v", size, states, wantStates)
+		}
+		for _, th := range st.Threads {
+			sum := int64(0)
+			for _, s := range states {
+				if s.tid == int64(th.TID) && s.what <= profile.StateWoken {
+					sum += s.dur
+				}
+			}
+			if th.Runnable == nil || *th.Runnable != sum {
+				t.Errorf("thread %d ready for %d, statistics say %v", th.TID, sum, th.Runnable)
+			}
+		}
+		if !tl.HasSched || !slices.Equal(tl.CPUs, []int{0, 1}) || tl.Runners[0].Comm != "(not seen)" {
+			t.Errorf("%v %v %v", tl.HasSched, tl.CPUs, tl.Runners)
+		}
+		// The overview of CPUs: its own, others, not seen.
+		r := &blocks{t, tl.Bins}
+		for _, tr := range tl.Overview.Tracks {
+			if tr.Track == "thread" {
+				r.block(len(profile.TimelineKinds) + 2)
+				continue
+			}
+			var sums []int64
+			for _, col := range r.block(3) {
+				sum := int64(0)
+				for _, v := range col {
+					sum += v
+				}
+				sums = append(sums, sum)
+			}
+			if w := [][]int64{{3250, 0, 400}, {3600, 400, 0}}[tr.Index]; !slices.Equal(sums, w) {
+				t.Errorf("CPU %d: %v, want %v", tr.Index, sums, w)
+			}
+		}
+	}
+}
+
+func joinRuns(in []cpuSpan) (out []cpuSpan) {
+	for _, r := range in {
+		i := slices.IndexFunc(out, func(o cpuSpan) bool { return o.cpu == r.cpu && o.who == r.who && o.start+o.dur == r.start })
+		if i >= 0 {
+			out[i].dur += r.dur
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func joinStates(in []stateSpan) (out []stateSpan) {
+	for _, s := range in {
+		i := slices.IndexFunc(out, func(o stateSpan) bool { return o.tid == s.tid && o.what == s.what && o.start+o.dur == s.start })
+		if i >= 0 {
+			out[i].dur += s.dur
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// TestTimelineSwitchNotSeen: a thread that ran again, though nobody saw it come, was off its CPU only as far as that is known.
+func TestTimelineSwitchNotSeen(t *testing.T) {
+	tl, st := feed(t, 0,
+		sw(1000, 0, 0, 0, "swapper/0", 10, "llama"),
+		sw(1200, 0, 0, 10, "llama", 77, "cc1"),
+		sw(1300, 0, 0, 77, "cc1", 78, "ld"),
+		sw(4000, 0, 0, 10, "llama", 79, "make"),
+		sw(4100, 0, 1, 79, "make", 10, "llama"))
+	_, states := schedOf(t, tl)
+	want := []stateSpan{{10, 200, 100, profile.StatePreempted, 0}, {10, 3000, 100, profile.StatePreempted, 0}}
+	if !slices.Equal(states, want) {
+		t.Errorf("%v, want %v", states, want)
+	}
+	for _, th := range st.Threads {
+		if th.TID == 10 && *th.Runnable != 200 {
+			t.Errorf("statistics say %d", *th.Runnable)
+		}
+	}
+}
+
+// TestTimelineHostile: nonsense neither panics nor is lost.
+func TestTimelineHostile(t *testing.T) {
+	rnd := rand.New(rand.NewSource(1))
+	any64 := func() int64 {
+		switch rnd.Intn(6) {
+		case 0:
+			return math.MaxInt64 - rnd.Int63n(10)
+		case 1:
+			return math.MinInt64 + rnd.Int63n(10)
+		case 2:
+			return -rnd.Int63n(1000)
+		case 3:
+			return rnd.Int63()
+		}
+		return rnd.Int63n(1_000_000)
+	}
+	b := profile.NewTimeline(profile.TimelineOptions{ChunkSpans: 50})
+	list := &opList{}
+	sink := profile.Tee(b, list)
+	for i := range 3000 {
+		o := &profile.Op{ID: any64(), Op: fmt.Sprint(rnd.Intn(5)), Start: any64(), Dur: any64(), Probe: any64(), Incomplete: rnd.Intn(2) == 0}
+		for t := range rnd.Intn(4) {
+			o.Threads = append(o.Threads, profile.OpThread{TID: int32(t), Ith: uint16(rnd.Intn(70000)), CPU: uint16(rnd.Intn(70000)), Start: any64(), Busy: any64(), OffCPU: any64(), Wait: any64()})
+		}
+		g := &profile.Graph{ID: any64(), Step: any64(), Start: any64(), Dur: any64(), NNodes: int32(rnd.Uint32()), Backend: fmt.Sprint(i), TID: 1}
+		s := &profile.Step{ID: any64(), Start: any64(), Dur: any64(), NTokens: -1, Phase: profile.Phase(fmt.Sprint(rnd.Intn(3))), Incomplete: fmt.Sprint("why ", i), Ctx: rnd.Uint64()}
+		e := &trace.Sched{Time: any64(), CPU: uint16(rnd.Intn(70000)), Kind: trace.SchedKind(rnd.Intn(4)), PrevState: rnd.Uint32(), PrevTID: int32(rnd.Intn(4)), NextTID: int32(rnd.Intn(4)), NextComm: fmt.Sprint(i)}
+		for _, err := range []error{sink.Op(o), sink.Graph(g), sink.Step(s), sink.Sched(e)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tl, err := b.Finish(&profile.Header{First: any64(), Last: any64(), Losses: []trace.Loss{{Start: any64(), End: any64(), Why: "<b>"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := json.Marshal(tl); err != nil {
+		t.Error(err)
+	}
+	(&blocks{t, tl.Steps}).block(16)
+	(&blocks{t, tl.Graphs}).block(12)
+	schedOf(t, tl)
+	n := 0
+	for _, c := range tl.Chunks {
+		if c.Kind == profile.ChunkOps {
+			r := &blocks{t, c.Data}
+			n += len(r.block(8)[0])
+			r.block(7)
+		}
+	}
+	if n != 3000 {
+		t.Errorf("%d operators", n)
+	}
+}
+
+// TestTimelineLimits: what is too much is counted.
+func TestTimelineLimits(t *testing.T) {
+	b := profile.NewTimeline(profile.TimelineOptions{})
+	for i := range 1500 {
+		o := &profile.Op{ID: int64(i + 1), Op: "ADD", Start: int64(1000 + i), Dur: 1, Threads: []profile.OpThread{{TID: int32(i + 1), Start: int64(1000 + i), Busy: 1}}}
+		if err := b.Op(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tl, err := b.Finish(&profile.Header{First: 1000, Last: 3000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tl.Threads) != 1024 || tl.SpansLeftOut != 1500-1024 || tl.Spans != 1024 || tl.Operator != 1500 {
+		t.Errorf("%d threads, %d spans, %d left out, %d operators", len(tl.Threads), tl.Spans, tl.SpansLeftOut, tl.Operator)
+	}
+}
+
+// TestTimelineEmpty: nothing ran.
+func TestTimelineEmpty(t *testing.T) {
+	tl, err := profile.NewTimeline(profile.TimelineOptions{}).Finish(&profile.Header{})
+	if err != nil || len(tl.Chunks) != 0 || tl.HasSched || tl.Dur != 0 {
+		t.Fatalf("%+v %v", tl, err)
+	}
+	(&blocks{t, tl.Steps}).block(16)
+}
+
+// TestKindsAsThePage: the overview and the page colour operators alike.
+func TestKindsAsThePage(t *testing.T) {
+	src, err := os.ReadFile("../web/src/color.ts")
+	if err != nil {
+		t.Skip("no page here: ", err)
+	}
+	lines := regexp.MustCompile(`\[/(.+)/, '(\w+)'\]`).FindAllStringSubmatch(string(src), -1)
+	if len(lines) < 5 {
+		t.Fatal("web/src/color.ts has no kinds any more")
+	}
+	b := profile.NewTimeline(profile.TimelineOptions{})
+	ops := []string{"ADD", "ADD_ID", "MUL", "MUL_MAT", "MUL_MAT_ID", "RMS_NORM", "RMS_NORM+MUL", "NORM", "L2_NORM", "GROUP_NORM", "ROPE", "SOFT_MAX", "FLASH_ATTN_EXT", "GET_ROWS", "SET_ROWS", "SET",
+		"SETX", "CPY", "CONT", "SWIGLU", "SILU", "GELU", "SCALE", "ARGSORT", "TOP_K", "CONV_2D", "IM2COL", "SSM_SCAN", "DIAG_MASK_INF", "SUM_ROWS", "SQR", "POOL_2D", "", "UNARY", "GLU", "OUT_PROD", "CONCAT", "RWKV_WKV6"}
+	for i, op := range ops {
+		if err := b.Op(&profile.Op{ID: int64(i + 1), Op: op, Start: 1, Dur: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tl, err := b.Finish(&profile.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, op := range ops {
+		want := "other"
+		for _, l := range lines {
+			if regexp.MustCompile(l[1]).MatchString(op) {
+				want = l[2]
+				break
+			}
+		}
+		if got := profile.TimelineKinds[tl.Ops[i].Kind]; got != want {
+			t.Errorf("%q is %s here and %s in the page", op, got, want)
+		}
+	}
+}
