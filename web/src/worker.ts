@@ -2,11 +2,8 @@
 
 // The worker's side: handlers by name. Each returns its result and the buffers to hand over.
 
-<<<<<<< HEAD
 import { place, type Ask, type Places } from './dag/layout'
-=======
 import { timeHandlers } from './time/decode'
->>>>>>> 7b1ac2b (Draw the timeline on a canvas: tracks, zoom, selection, ranges, links)
 
 /** What a handler returns. */
 export interface Done<T> {
@@ -16,11 +13,8 @@ export interface Done<T> {
 
 const handlers = {
   ping: (arg: string): Done<string> => ({ result: arg }),
-<<<<<<< HEAD
   dagLayout: (arg: Ask): Done<Places> => ({ result: place(arg) }),
-=======
   ...timeHandlers,
->>>>>>> 7b1ac2b (Draw the timeline on a canvas: tracks, zoom, selection, ranges, links)
 }
 
 export type Handlers = typeof handlers
