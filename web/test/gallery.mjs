@@ -65,7 +65,8 @@ function intruderLink() {
 /** Where it takes the core from a step, and gives it back. */
 function takenLink() {
   const [from, to] = intruder()
-  const steps = table('interference-steps').filter((s) => s.start_ns >= from && s.start_ns + s.dur_ns <= to).sort((a, b) => b.dur_ns - a.dur_ns)
+  const steps = table('interference-steps').filter((s) => s.start_ns < to && s.start_ns + s.dur_ns > from).sort((a, b) => b.dur_ns - a.dur_ns)
+  if (steps.length === 0) throw new Error('yes ran in no step of interference.pinf')
   return link('time', { step: steps[0].step })
 }
 
