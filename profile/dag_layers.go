@@ -85,6 +85,7 @@ func layerNodes(defs []trace.Node, names *shapeNames, base int32) (out []layerNo
 		}
 		out = append(out, layerNode{id: base + int32(i), layer: layer, role: role, label: label})
 	}
+	inputs := layersOf(defs, names)
 	for k := range out {
 		i := out[k].id - base
 		n := &defs[i]
@@ -98,15 +99,33 @@ func layerNodes(defs []trace.Node, names *shapeNames, base int32) (out []layerNo
 			fmt.Fprint(&s, n.Params) // windows, softcaps, bases of the position encoding
 		}
 		for _, src := range n.Src {
-			s.WriteString("|" + sourceSign(defs, names, roles, src, names.layer[i]))
+			s.WriteString("|" + sourceSign(defs, names, roles, inputs, src, names.layer[i]))
 		}
 		out[k].sign = s.String()
 	}
 	return out
 }
 
+// layersOf counts for each leaf the layers that use it.
+func layersOf(defs []trace.Node, names *shapeNames) map[int32]int {
+	out, last := map[int32]int{}, map[int32]int{}
+	for i := range defs {
+		l := names.layer[i]
+		for _, s := range defs[i].Src {
+			if l < 0 || s < 0 || int(s) >= len(defs) || !defs[s].Leaf {
+				continue
+			}
+			if was, ok := last[s]; !ok || was != l {
+				out[s]++
+				last[s] = l
+			}
+		}
+	}
+	return out
+}
+
 // sourceSign describes a source as seen from a layer.
-func sourceSign(defs []trace.Node, names *shapeNames, roles []string, src int32, layer int) string {
+func sourceSign(defs []trace.Node, names *shapeNames, roles []string, inputs map[int32]int, src int32, layer int) string {
 	for range 8 {
 		if src < 0 || int(src) >= len(defs) {
 			return "?"
@@ -116,6 +135,9 @@ func sourceSign(defs []trace.Node, names *shapeNames, roles []string, src int32,
 		case n.Leaf && isWeightName(n.Name):
 			return WeightStem(n.Name) // its type can differ from layer to layer
 		case n.Leaf && names.layer[src] < 0:
+			if inputs[src] > 1 { // two masks can have one name
+				return fmt.Sprint(n.Name, n.Ne, src)
+			}
 			return fmt.Sprint(n.Name, n.Ne)
 		case !n.Leaf && rowsByOutput(defs, n):
 			src = n.Src[0]

@@ -53,8 +53,10 @@ export interface Drawn {
 /** Children that a group shows at most; more are put into groups of consecutive ones. */
 export const maxChildren = 120
 
-/** 0–3, 5 of 0 1 2 3 5. */
+/** 0–3, 5 of 0 1 2 3 5; 0, 2 … 24 of every second. */
 export function ranges(v: number[]): string {
+  const by = v[1] - v[0]
+  if (v.length > 3 && by > 1 && v.every((x, i) => x === v[0] + i * by)) return `${v[0]}, ${v[1]} … ${v[v.length - 1]}`
   const out: string[] = []
   for (let i = 0; i < v.length; ) {
     let k = i
@@ -149,6 +151,15 @@ export function build(d: DAG, choice: Choice): Drawn {
   for (let i = 0; i < idOf.length; i++) if (idOf[i] && !items.has(idOf[i])) idOf[i] = ''
 
   const links = linksOf(d, head, idOf, kindOfLayer, folded)
+  // Leaves are numbered behind all nodes: they belong before whoever uses them.
+  const leaf = (x: Item | undefined) => x && (x.kind === 'cache' || x.kind === 'weight' || x.kind === 'input')
+  const first = new Map<string, number>()
+  for (const l of links) {
+    for (const [a, b] of [[l.from, l.to], [l.to, l.from]]) {
+      if (leaf(items.get(a)) && !leaf(items.get(b))) first.set(a, Math.min(first.get(a) ?? Infinity, items.get(b)!.order))
+    }
+  }
+  for (const [id, at] of first) items.get(id)!.order = at - 0.5
   const top = tree(items)
   return { items, top, links, hidden }
 }
@@ -223,7 +234,7 @@ function tree(items: Map<string, Item>): string[] {
     for (let p = x.parent; p; p = items.get(p)!.parent) {
       const g = items.get(p)!
       g.order = Math.min(g.order, x.order)
-      g.ids.push(...x.ids)
+      for (const n of x.ids) g.ids.push(n)
     }
   }
   for (const x of items.values()) (x.parent ? items.get(x.parent)!.children : top).push(x.id)
@@ -241,10 +252,10 @@ function tree(items: Map<string, Item>): string[] {
         for (const c of inside) {
           const child = items.get(c)!
           child.parent = id
-          x.ids.push(...child.ids)
-          last = Math.max(last, child.rep >= 0 ? child.rep : child.order)
+          for (const n of child.ids) x.ids.push(n)
+          last = Math.max(last, child.order)
         }
-        x.title = `nodes ${x.order}–${last}`
+        x.title = `nodes ${Math.ceil(x.order)}–${Math.ceil(last)}`
         items.set(id, x)
         next.push(id)
       }
@@ -317,5 +328,6 @@ export function visible(g: Drawn, open: Set<string>): Visible {
     }
   }
   v.links = [...links.values()]
+  v.nodes.sort((a, b) => a.order - b.order)
   return v
 }

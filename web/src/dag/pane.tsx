@@ -2,7 +2,7 @@
 
 // One graph as SVG: moved by dragging, zoomed by the wheel.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { bytes, clean, dims, dur, share } from '../format'
+import { bytes, clean, count, dims, dur, share } from '../format'
 import { work } from '../worker-client'
 import { fit } from './label'
 import type { Drawn, Item, Link, Visible } from './graph'
@@ -102,7 +102,10 @@ export function Pane(p: PaneProps) {
     fitAll()
     const k = Math.min(1, Math.max(0.75, (el.clientWidth - 24) / places.w))
     if (view.current.k < 0.72) {
-      view.current = { x: (el.clientWidth - places.w * k) / 2, y: 8, k, touched: false }
+      // What does not fit begins with its first node in the middle.
+      const start = places.nodes[v.nodes[0]?.id] ?? (v.frames[0] && center(places, v.frames[0].id))
+      const mid = places.w * k > el.clientWidth && start ? start[0] : places.w / 2
+      view.current = { x: el.clientWidth / 2 - mid * k, y: 8, k, touched: false }
       apply()
     }
   }
@@ -426,12 +429,14 @@ function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, number] }) {
       ) : (
         <rect class="dag-body" style={style} width={w} height={h} rx={group ? 5 : 3} />
       )}
+      <svg width={w} height={h} class="dag-clip">
       {lines.map((l, i) => (
         <g key={i} class={`dag-line${i ? '' : ' dag-name'}`} style={tone}>
           <text x={10} y={l.y} style={tone}>{l.left}</text>
           {l.right && <text x={w - 10} y={l.y} class="dag-right" style={tone}>{l.right}</text>}
         </g>
       ))}
+      </svg>
       {p.marked.has(x.id) && <text x={10} y={h - 8} class={c ? 'dag-strong' : 'dag-mark'} style={tone}>{fit('▲ ' + p.marked.get(x.id), w - 20, true)}</text>}
       <title>{clean(x.title)}</title>
     </g>
@@ -453,8 +458,8 @@ function linesOf(p: PaneProps, x: Item, s: Sum, val: number | null): Line[] {
     const title = `+ ${x.title}`
     return [
       { y: 17, left: fit(clean(title), w - 20 - (x.times > 1 ? 40 : 0), true), right: x.times > 1 ? `× ${x.times}` : undefined },
-      { y: 36, left: s.perStep == null ? `${s.ops} operators` : `${dur(s.perStep)}   ${share(s.share)}`, right: other === '–' ? '' : other },
-      { y: 54, left: s.perStep == null ? (s.ops ? 'no times' : '') : `${s.ops} operators${x.times > 1 ? ` in ${x.times} layers` : ''}` },
+      { y: 36, left: s.perStep == null ? `${count(s.ops)} operators` : `${dur(s.perStep)}   ${share(s.share)}`, right: other === '–' ? '' : other },
+      { y: 54, left: s.perStep == null ? (s.ops ? 'no times' : '') : `${count(s.ops)} operators${x.times > 1 ? ` in ${x.times} layers` : ''}` },
     ]
   }
   const n = d.nodes[x.rep]

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dot
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/views/terminal"
+)
+
+// width is a line's for a tensor of that size.
+func width(bytes int64) float64 {
+	if bytes <= 0 {
+		return 0.7
+	}
+	return min(4, max(0.7, math.Log2(float64(bytes))/6-0.7))
+}
+
+// shade returns the colour of a value from 0 to 1, and what is read on it.
+func shade(v float64, by Color) (fill, ink string) {
+	low, high := [3]float64{250, 250, 251}, [3]float64{200, 80, 10}
+	if by == ByBandwidth {
+		high = [3]float64{16, 96, 170}
+	}
+	v = min(1, max(0, v))
+	var c [3]int
+	for i := range c {
+		c[i] = int(math.Round(low[i] + (high[i]-low[i])*v))
+	}
+	ink = "#14171b"
+	if v > 0.6 {
+		ink = "#ffffff"
+	}
+	return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]), ink
+}
+
+// dims writes dimensions as ggml does, trailing ones left out; a range where they grew.
+func dims(n *profile.DAGNode) string {
+	a, b := n.Ne, n.Ne
+	if n.NeMax != nil {
+		b = *n.NeMax
+	}
+	last := 3
+	for last > 0 && a[last] == 1 && b[last] == 1 {
+		last--
+	}
+	var out []string
+	for i := range last + 1 {
+		s := strconv.FormatInt(a[i], 10)
+		if a[i] != b[i] {
+			s += "–" + strconv.FormatInt(b[i], 10)
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, "×")
+}
+
+func size(bytes *int64) string {
+	if bytes == nil {
+		return "?"
+	}
+	v := float64(*bytes)
+	for _, u := range []string{"B", "KiB", "MiB", "GiB"} {
+		if v < 1024 || u == "GiB" {
+			return three(v) + " " + u
+		}
+		v /= 1024
+	}
+	return ""
+}
+
+// ranges writes 0–3, 5 of 0 1 2 3 5.
+func ranges(v []int) string {
+	var out []string
+	for i := 0; i < len(v); {
+		k := i
+		for k+1 < len(v) && v[k+1] == v[k]+1 {
+			k++
+		}
+		s := strconv.Itoa(v[i])
+		if k > i {
+			s += "–" + strconv.Itoa(v[k])
+		}
+		out = append(out, s)
+		i = k + 1
+	}
+	if len(out) > 6 {
+		out = append(slices.Clone(out[:5]), "… "+out[len(out)-1])
+	}
+	return strings.Join(out, ", ")
+}
+
+// duration writes nanoseconds.
+func duration(ns float64) string {
+	switch {
+	case ns >= 1e9:
+		return three(ns/1e9) + " s"
+	case ns >= 1e6:
+		return three(ns/1e6) + " ms"
+	case ns >= 1e3:
+		return three(ns/1e3) + " µs"
+	}
+	return three(ns) + " ns"
+}
+
+// three writes three significant digits.
+func three(v float64) string {
+	switch {
+	case v >= 99.95 || v == math.Trunc(v):
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// clean makes a name from a file or process safe to show.
+func clean(s string) string { return terminal.Clean(s, false) }
+
+// quote writes a DOT string. What names hold can neither end the string nor be taken for Graphviz's escapes (\N,
+// \G, \l) or for an entity of HTML (&lt;), which Graphviz replaces in every label.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "&", "&amp;", "\n", `\n`).Replace(s) + `"`
+}
