@@ -20,6 +20,9 @@ function timeTicks(lo: number, hi: number, log: boolean): number[] {
   return out
 }
 
+/** A tick with its unit: "400 µs", "1 ms". */
+const tick = (ns: number): string => dur(ns).replace(/(\.\d*?)0+(?= )/, '$1').replace(/\.(?= )/, '')
+
 export interface DistSeries {
   name: string
   color: string
@@ -35,12 +38,10 @@ export function Histogram({ series, what, unit: of = 'calls', width = 400, heigh
   const hi = Math.max(...series.map((s) => Math.max(s.dist.max_ns, 2)))
   const from = lo / 1.03
   const to = Math.max(hi * 1.03, from * 1.2)
-  const left = 6
-  const w = width - left - 8
+  const left = 16
+  const w = width - left - 16
   const X = (v: number) => left + (Math.log(Math.max(v, from) / from) / Math.log(to / from)) * w
   const ticks = timeTicks(from, to, true)
-  const unit = unitOf('time', [lo])
-  const fmt = axisFmt(unit)
   const total = series.length * height + 30
   return (
     <figure class="mini">
@@ -59,25 +60,32 @@ export function Histogram({ series, what, unit: of = 'calls', width = 400, heigh
                   <title>{`${dur(b.lo)} to ${dur(b.hi)}: ${count(b.n)} ${of}, ${share(b.n / s.dist.n)}`}</title>
                 </rect>
               ))}
-              {([['p50', s.dist.p50_ns], ['p95', s.dist.p95_ns]] as const).map(([name, v]) => (
-                <g key={name}>
-                  <line x1={X(v)} x2={X(v)} y1={y0 - H - 2} y2={y0} class="q" />
-                  <text x={Math.min(Math.max(X(v), left + 10), left + w - 8) + (name === 'p50' ? 3 : -3)} y={y0 - H - 3} class={name === 'p50' ? 't end' : 't'}>{name}</text>
-                </g>
-              ))}
+              <Marks d={s.dist} X={X} left={left} right={left + w} y={y0} h={H} />
               <line x1={left} x2={left + w} y1={y0} y2={y0} class="ax" />
             </g>
           )
         })}
-        {fit(ticks, X, 30).map((t) => (
+        {fit(ticks, X, 44).map((t) => (
           <g key={t}>
             <line x1={X(t)} x2={X(t)} y1={total - 30} y2={total - 26} class="ax" />
-            <text x={X(t)} y={total - 16} class="t mid">{fmt(t)}</text>
+            <text x={X(t)} y={total - 16} class="t mid">{tick(t)}</text>
           </g>
         ))}
-        <text x={left + w / 2} y={total - 4} class="t mid">{what} ({unit.name}, logarithmic)</text>
+        <text x={left + w / 2} y={total - 4} class="t mid">{what}, logarithmic</text>
       </svg>
     </figure>
+  )
+}
+
+/** The median and the 95th percentile as lines. Names that would touch stand together. */
+function Marks({ d, X, left, right, y, h }: { d: Dist; X: (v: number) => number; left: number; right: number; y: number; h: number }) {
+  const [a, b] = [X(d.p50_ns), X(d.p95_ns)]
+  const names: [string, number, string][] = b - a < 26 ? [['p50 p95', Math.min(Math.max(a, left), right - 44), 't']] : [['p50', Math.max(a - 10, left), 't'], ['p95', Math.min(b + 10, right), 't end']]
+  return (
+    <g>
+      {[a, b].map((x, i) => <line key={i} x1={x} x2={x} y1={y - h - 2} y2={y} class="q" />)}
+      {names.map(([n, x, c]) => <text key={n} x={x} y={y - h - 4} class={c}>{n}</text>)}
+    </g>
   )
 }
 
@@ -121,8 +129,6 @@ export function Ecdf({ series, what, width = 460, height = 190 }: { series: Dist
   const h = height - top - bottom
   const X = (v: number) => left + (Math.log(Math.max(v, from) / from) / Math.log(to / from)) * w
   const Y = (p: number) => top + (1 - p) * h
-  const unit = unitOf('time', [from])
-  const fmt = axisFmt(unit)
   return (
     <figure class="mini">
       <svg class="chart" viewBox={`0 0 ${width} ${height}`} width={width} height={height} role="img" aria-label={`${what}: share of values up to a time. ` + series.map((s) => `${s.name} median ${dur(s.dist.p50_ns)}, p95 ${dur(s.dist.p95_ns)}`).join('; ')}>
@@ -145,13 +151,13 @@ export function Ecdf({ series, what, width = 460, height = 190 }: { series: Dist
           return <path key={k} d={path + `H${left + w}`} fill="none" stroke={s.color} stroke-width="1.6" stroke-dasharray={k ? '5 3' : undefined} />
         })}
         <line x1={left} x2={left + w} y1={Y(0)} y2={Y(0)} class="ax" />
-        {fit(timeTicks(from, to, true), X, 34).map((t) => (
+        {fit(timeTicks(from, to, true), X, 48).map((t) => (
           <g key={t}>
             <line x1={X(t)} x2={X(t)} y1={Y(0)} y2={Y(0) + 4} class="ax" />
-            <text x={X(t)} y={Y(0) + 15} class="t mid">{fmt(t)}</text>
+            <text x={X(t)} y={Y(0) + 15} class="t mid">{tick(t)}</text>
           </g>
         ))}
-        <text x={left + w / 2} y={height - 4} class="t mid">{what} ({unit.name}, logarithmic)</text>
+        <text x={left + w / 2} y={height - 4} class="t mid">{what}, logarithmic</text>
       </svg>
     </figure>
   )

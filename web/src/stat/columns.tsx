@@ -140,7 +140,7 @@ function diffColumn(f: Figure, names: [string, string]): Column<Pair> {
       // Full colour at a quarter more or less; of shares at five points.
       const c = diverge(Math.max(-1, Math.min(1, (f.good ? -v : v) / (points ? 0.05 : 0.25))))
       return (
-        <span class="diff" style={{ background: c, color: ink(c) }}>
+        <span class="diff" style={Math.abs(v) < (points ? 0.002 : 0.01) ? undefined : { background: c, color: ink(c) }}>
           <Fig v={v} f={(x) => (points ? `${x! >= 0 ? '+' : '−'}${Math.abs(x! * 100).toFixed(1)}` : delta(1, 1 + x!))} />
         </span>
       )

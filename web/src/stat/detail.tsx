@@ -2,11 +2,11 @@
 
 // What a row hides: the distribution of its calls, its spread over layers and threads.
 import { Fig } from '../figure'
-import { clean, count, dur, share } from '../format'
+import { clean, count, delta, dur, share } from '../format'
 import { href } from '../route'
 import { useTheme } from '../theme'
 import type { By, StatRow } from '../stat-types'
-import { Histogram, LayerBars, StackBar, median, outlier, type DistSeries } from './charts'
+import { Histogram, LayerBars, Name, StackBar, median, outlier, type DistSeries } from './charts'
 import { runColors, threadColors } from './palette'
 import type { Pair } from './rows'
 import type { PhaseSeries, RowSeries, Series } from './types'
@@ -34,7 +34,7 @@ export function Detail({ ctx, by, pair }: { ctx: Ctx; by: By; pair: Pair }) {
   return (
     <aside class="detail" aria-label={`details of ${clean(name)}`}>
       <header>
-        <h3 class="clip"><bdi>{clean(name)}</bdi> <span class="dim">{clean([pair.row.type, pair.row.op !== name ? pair.row.op : '', pair.row.block].filter(Boolean).join(' · '))}</span></h3>
+        <h3 class="clip"><bdi>{clean(by === 'layer' ? (name === 'none' ? 'no layer' : 'layer ' + name) : by === 'thread' ? 'thread ' + name : name)}</bdi> <span class="dim">{clean([pair.row.type, pair.row.op !== name ? pair.row.op : '', pair.row.block].filter(Boolean).join(' · '))}</span></h3>
         {by !== 'thread' && (
           <span class="links">
             <a href={href('dag', { ...keep, phase: ctx.phase, q: by === 'layer' ? `blk.${name}.` : name })}>show in ProfDAG</a>
@@ -44,7 +44,7 @@ export function Detail({ ctx, by, pair }: { ctx: Ctx; by: By; pair: Pair }) {
         <button class="icon" aria-label="close" title="close" onClick={() => ctx.set({ sel: undefined }, true)}>×</button>
       </header>
       {pair.row.incomplete > 0 && <p class="note">Of {count(pair.row.incomplete)} of its calls not all threads were seen.</p>}
-      {series.length === 0 && <p class="dim">{by === 'thread' ? 'A thread’s spread over operators stands in the section Threads.' : 'The distribution of this row was not kept: there were too many rows.'}</p>}
+      {series.length === 0 && by !== 'thread' && <p class="dim">The distribution of this row was not kept: there were too many rows.</p>}
       <div class="cols">
         {series.length > 0 && (
           <div>
@@ -53,6 +53,8 @@ export function Detail({ ctx, by, pair }: { ctx: Ctx; by: By; pair: Pair }) {
             <Histogram series={series} what="duration of a call" height={series.length > 1 ? 74 : 92} />
           </div>
         )}
+        {by === 'layer' && <InLayer ctx={ctx} layer={Number(name)} />}
+        {by === 'thread' && <OnThread ctx={ctx} tid={pair.row.tid} run={pair.a ? 0 : 1} />}
         {layers.length > 0 && by !== 'layer' && (
           <div>
             <h4>Mean by layer</h4>
@@ -77,6 +79,59 @@ function Quantiles({ series }: { series: DistSeries[] }) {
           {s.name && <div class="of">{s.name}</div>}
           {cols.map(([n, k]) => <div key={k}><dt>{n}</dt><dd data-col={k}><Fig v={s.dist[k]} f={dur} /></dd></div>)}
         </dl>
+      ))}
+    </div>
+  )
+}
+
+/** What a layer is made of, against the same in the other layers. */
+function InLayer({ ctx, layer }: { ctx: Ctx; layer: number }) {
+  const rows = (seriesOf(ctx.sa, ctx)?.weight ?? []).flatMap((r) => {
+    const l = r.layers?.find((x) => x.layer === layer)
+    return l ? [{ r, dur: l.dur_ns, mean: l.dur_ns / l.calls, med: median(r.layers!.map((x) => x.dur_ns / x.calls)), n: r.layers!.length }] : []
+  })
+  if (rows.length === 0) return null
+  rows.sort((a, b) => b.dur - a.dur)
+  const all = rows.reduce((n, r) => n + r.dur, 0)
+  return (
+    <div>
+      <h4>What it is made of {ctx.b && <span class="of">{runNames(ctx)[0]}</span>}</h4>
+      <table class="plain">
+        <thead><tr><th /><th>share</th><th>mean</th><th>against the median layer</th></tr></thead>
+        <tbody>
+          {rows.slice(0, 8).map((x) => (
+            <tr key={x.r.key + x.r.type}>
+              <td class="text"><Name text={x.r.key} /></td>
+              <td><Fig v={x.dur / all} f={share} /></td>
+              <td><Fig v={x.mean} f={dur} /></td>
+              <td class={outlier(x.mean, x.med) && x.n > 2 ? 'bad' : 'dim'}>{x.n > 2 ? delta(x.med, x.mean) : '–'}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** A thread's time by operators, the most first. */
+function OnThread({ ctx, tid, run }: { ctx: Ctx; tid?: number; run: number }) {
+  const c = threadColors(useTheme())
+  const rows = (seriesOf(run ? ctx.sb : ctx.sa, ctx)?.weight ?? []).flatMap((r) => {
+    const t = r.threads?.find((x) => x.tid === tid)
+    return t ? [{ r, t, all: t.busy_ns + t.wait_ns + t.off_cpu_ns }] : []
+  })
+  if (rows.length === 0) return <p class="dim">What this thread did in each operator was not kept.</p>
+  rows.sort((a, b) => b.all - a.all)
+  return (
+    <div>
+      <h4>Its time by operator <span class="dim">busy, wait, off-CPU; the figures: busy, wait</span></h4>
+      {rows.slice(0, 10).map(({ r, t, all }) => (
+        <div key={r.key + r.type} class="thread wide">
+          <Name text={r.key} />
+          <StackBar thin label={clean(r.key)} of={rows[0].all} parts={[{ name: 'busy', value: t.busy_ns, color: c.busy }, { name: 'wait', value: t.wait_ns, color: c.wait }, { name: 'off-CPU', value: t.off_cpu_ns, color: c.off }]} />
+          <span class="dim">{share(all > 0 ? t.busy_ns / all : null)}</span>
+          <span class="dim">{share(all > 0 ? t.wait_ns / all : null)}</span>
+        </div>
       ))}
     </div>
   )

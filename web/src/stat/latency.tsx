@@ -2,7 +2,7 @@
 
 // TTFT and TPOT: how they are distributed over sequences and steps.
 import { Fig } from '../figure'
-import { count, dur, num } from '../format'
+import { count, dur, num, plural } from '../format'
 import type { Run } from '../load'
 import { Swatch } from '../plot-legend'
 import { Table, type Column } from '../table'
@@ -46,8 +46,8 @@ export function Latency(ctx: Ctx) {
 
 function noTTFT(r: Run): string {
   const t = r.stats.weight.ttft
-  if (t.unknown > 0) return `No TTFT: the prompts of ${count(t.unknown)} sequences were not seen (recording began later).`
-  if (t.pending > 0) return `No TTFT: ${count(t.pending)} sequences had no logits when the recording ended.`
+  if (t.unknown > 0) return `No TTFT: the prompt of ${plural(t.unknown, 'sequence')} was not seen: recording began later.`
+  if (t.pending > 0) return `No TTFT: ${plural(t.pending, 'sequence')} had no logits yet when the recording ended.`
   return 'No TTFT: no sequence was seen in the batches.'
 }
 
@@ -56,7 +56,7 @@ function Counts({ run, name }: { run: Run; name: string }) {
   return (
     <p class="facts" data-ttft={run.index}>
       {name && <span class="of">{name}</span>}
-      <span><Fig v={t.sequences} f={count} /> sequences</span>
+      <span><Fig v={t.sequences} f={count} /> {t.sequences === 1 ? 'sequence' : 'sequences'}</span>
       <span>mean <Fig v={t.mean_ns} f={dur} /></span>
       <span>p95 <Fig v={t.p95_ns} f={dur} /></span>
       <span>at most <Fig v={t.max_ns} f={dur} /></span>
@@ -70,7 +70,7 @@ function Both({ series, what, few, none, id }: { series: DistSeries[]; what: str
   if (series.length === 0) return <p class="dim">{none}</p>
   const one = series.every((s) => s.dist.n < 2)
   return (
-    <div class="pair" data-plot={id} data-points={series.reduce((n, s) => n + s.dist.n, 0)}>
+    <div class="pair small" data-plot={id} data-points={series.reduce((n, s) => n + s.dist.n, 0)}>
       {one ? series.map((s) => <p key={s.name}>{s.name && <span class="of">{s.name}</span>} Only {few}: <Fig v={s.dist.min_ns} f={dur} />. There is no distribution to draw.</p>) : (
         <>
           <Histogram series={series} what={what} unit={few === 'a step' ? 'steps' : 'sequences'} width={560} height={130} />
@@ -95,10 +95,10 @@ function Sequences({ ctx, names }: { ctx: Ctx; names: [string, string] }) {
     const u = unitOf('time', rows.map((r) => r[key]))
     return { key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (r) => r[key], cell: (r) => <Fig v={r[key]} f={inUnit(u)} /> }
   }
-  const first = Math.min(...rows.map((r) => r.start_ns))
+  const first = [0, 1].map((run) => rows.reduce((m, r) => (r.run === run ? Math.min(m, r.start_ns) : m), Infinity))
   const cols: Column<Row>[] = [
     { key: 'step', head: 'first step', value: (r) => r.step, cell: (r) => <a href={stepLink(ctx, r.run, r.step)}>{count(r.step)}</a> },
-    { key: 'start_ns', head: <>from <span class="unit">s</span></>, value: (r) => r.start_ns, cell: (r) => <Fig v={r.start_ns - first} f={(v) => num(v! / 1e9)} /> },
+    { key: 'start_ns', head: <>from <span class="unit">s</span></>, value: (r) => r.start_ns - first[r.run], cell: (r) => <Fig v={r.start_ns - first[r.run]} f={(v) => num(v! / 1e9)} /> },
     { key: 'seq', head: 'sequence', help: 'the engine’s number; it is used again', value: (r) => r.seq, cell: (r) => <Fig v={r.seq} f={count} /> },
     { key: 'prompt', head: 'prompt tokens', value: (r) => r.prompt, cell: (r) => <Fig v={r.prompt} f={count} /> },
     time('ttft_ns', 'TTFT', 'time to the first token'),

@@ -72,11 +72,11 @@ function columnsOf(ctx: Ctx, rows: Row[], names: [string, string]): Column<Row>[
     const all = r.busy_ns == null || r.wait_ns == null || r.off_cpu_ns == null ? 0 : r.busy_ns + r.wait_ns + r.off_cpu_ns
     return v == null || all === 0 ? null : v / all
   }
-  const first = Math.min(...rows.map((r) => r.start_ns))
-  const unit = unitOf('time', rows.map((r) => r.start_ns - first))
+  const first = [0, 1].map((run) => rows.reduce((m, r) => (r.run === run ? Math.min(m, r.start_ns) : m), Infinity))
+  const unit = unitOf('time', rows.map((r) => r.start_ns - first[r.run]))
   const cols: Column<Row>[] = [
     { key: 'key', head: 'step', value: (r) => r.id, cell: (r) => <a href={stepLink(ctx, r.run, r.id)}><Fig v={r.id} f={count} /></a> },
-    { key: 'start_ns', head: <>from <span class="unit">{unit.name}</span></>, help: 'start, after the first step listed', value: (r) => r.start_ns, cell: (r) => <Fig v={r.start_ns - first} f={inUnit(unit)} /> },
+    { key: 'start_ns', head: <>from <span class="unit">{unit.name}</span></>, help: 'start, after the first step listed', value: (r) => r.start_ns - first[r.run], cell: (r) => <Fig v={r.start_ns - first[r.run]} f={inUnit(unit)} /> },
     { key: 'tokens', head: 'tokens', value: (r) => r.tokens, cell: (r) => <Fig v={r.tokens} f={count} /> },
   ]
   if (ctx.sb) cols.unshift({ key: 'run', head: 'run', text: true, value: (r) => r.run, cell: (r) => names[r.run] })

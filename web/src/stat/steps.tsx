@@ -59,8 +59,9 @@ export function Steps(ctx: Ctx) {
   const can = (x: Against) => x === 'step' || x === 'time' || both.some((p) => p.steps.some((s) => s[x] != null))
   const wanted = ctx.params.x as Against
   const x: Against = wanted in axes && can(wanted) ? wanted : can('pos') && several(both, 'pos') ? 'pos' : 'step'
-  const full = ctx.params.range === 'all'
-  const d = useMemo(() => build(pa, ctx.sb ? pb : null, x, full, theme, names), [pa, pb, x, full, theme])
+  const log = ctx.params.y === 'log'
+  const full = ctx.params.range === 'all' || log
+  const d = useMemo(() => build(pa, ctx.sb ? pb : null, x, full, log, theme, names), [pa, pb, x, full, log, theme])
   if (both.length === 0 || both.every((p) => p.steps.length + p.partial.length === 0)) return <p class="dim">No step of phase {ctx.phase} was seen: nothing is drawn.</p>
   const pick = (run: number, p: StepPoint) => (location.hash = stepLink(ctx, run, p.slowest))
   return (
@@ -72,7 +73,8 @@ export function Steps(ctx: Ctx) {
             <button key={k} aria-pressed={k === x} disabled={!can(k)} title={can(k) ? axes[k] : 'not known in this recording'} onClick={() => ctx.set({ x: k })}>{{ pos: 'position', cells: 'KV cells', step: 'step', time: 'time' }[k]}</button>
           ))}
         </span>
-        {d.above > 0 || full ? (
+        <button aria-pressed={log} onClick={() => ctx.set({ y: log ? undefined : 'log' }, true)} title="logarithmic axis of time; without what a step is made of">logarithmic</button>
+        {!log && (d.above > 0 || full) ? (
           <button aria-pressed={full} onClick={() => ctx.set({ range: full ? undefined : 'all' }, true)}>{full ? 'whole range' : `${plural(d.above, 'step lies', 'steps lie')} above: show the whole range`}</button>
         ) : null}
       </div>
@@ -80,7 +82,7 @@ export function Steps(ctx: Ctx) {
         id="steps" title={`Duration of a step against ${{ pos: 'position', cells: 'KV cells', step: 'its number', time: 'time' }[x]}, ${ctx.phase}`}
         about={d.about}
         x={{ label: axes[x], fmt: axisFmt({ name: '', div: 1, digits: 0 }), zero: x === 'pos' || x === 'cells', whole: x !== 'time' }}
-        y={{ label: `duration of a step (${d.unit.name})`, fmt: axisFmt(d.unit), zero: true, max: d.top }}
+        y={{ label: `duration of a step (${d.unit.name})`, fmt: axisFmt(d.unit), zero: true, max: d.top, log }}
         layers={d.layers} height={340}
         readout={(l, i) => (d.at[l] ? read(d.at[l]![i], x, d.at.filter(Boolean).length > 1 ? d.layers[l].name : '') : '')}
         pick="to the step in ProfTime" onPick={(l, i) => d.at[l] && pick(d.runs[l], d.at[l]![i].p)}
@@ -90,7 +92,7 @@ export function Steps(ctx: Ctx) {
           id="attention" title={`Attention itself, a step, against ${{ pos: 'position', cells: 'KV cells', step: 'the step', time: 'time' }[x]}`}
           about={d.growth}
           x={{ label: axes[x], fmt: axisFmt({ name: '', div: 1, digits: 0 }), zero: x === 'pos' || x === 'cells', whole: x !== 'time' }}
-          y={{ label: `attention a step (${d.attnUnit.name})`, fmt: axisFmt(d.attnUnit), zero: true, max: d.attnTop }}
+          y={{ label: `attention a step (${d.attnUnit.name})`, fmt: axisFmt(d.attnUnit), zero: true, max: d.attnTop, log }}
           layers={d.attn} height={220}
           readout={(l, i) => (d.attnAt[l] ? read(d.attnAt[l]![i], x, '') : '')}
           pick="to the step in ProfTime" onPick={(l, i) => d.attnAt[l] && pick(d.attnRuns[l], d.attnAt[l]![i].p)}
@@ -148,7 +150,7 @@ function slices(spots: Spot[], n: number, of: ((p: StepPoint) => number | null)[
   return { xs, ys }
 }
 
-function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full: boolean, theme: Theme, names: [string, string]) {
+function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full: boolean, log: boolean, theme: Theme, names: [string, string]) {
   const first = (p: PhaseSeries | null) => Math.min(...(p?.steps.length ? p.steps : (p?.partial ?? [])).map((s) => s.start_ns))
   const runs = pb ? [spotsOf(pa, x, first(pa)), spotsOf(pb, x, first(pb))] : [spotsOf(pa, x, first(pa))]
   const all = runs.flat()
@@ -169,7 +171,7 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
     at.push(spots)
     of.push(run)
   }
-  if (!pb) {
+  if (!pb && !log) {
     const parts: [string, string, (p: StepPoint) => number | null][] = [
       ['attention itself', c.attn, (p) => p.attn_ns],
       ['products with weights', c.matmul, (p) => p.matmul_ns],
@@ -219,7 +221,9 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
     attnRuns.push(run)
     const meds = medians(mine.map((s) => s.x), ys)
     const fit = line(meds.xs, meds.ys)
-    if (fit && (x === 'pos' || x === 'cells')) {
+    // A line that does not follow the points says nothing, so none is drawn.
+    if (fit && fit.r2 < 0.8 && (x === 'pos' || x === 'cells')) sentences.push(`${pb ? names[run] + ': s' : 'S'}teps differ by more than the position (r² of a straight line ${fit.r2.toFixed(2)}): something else disturbed them`)
+    else if (fit && (x === 'pos' || x === 'cells')) {
       const ends = [mine[0].x, mine[mine.length - 1].x]
       attn.push({ name: 'straight line' + (pb ? ', ' + names[run] : ''), color: theme === 'dark' ? '#e4e7eb' : '#1b1f24', kind: 'line', dash: run ? [2, 3] : [6, 4], width: 1.2, xs: ends, ys: ends.map((v) => fit.a + fit.b * v), legend: run === 0 })
       attnAt.push(null)

@@ -20,7 +20,7 @@ export function unitOf(kind: keyof typeof scales, values: (number | null | undef
   let top = 0
   for (const v of values) if (v != null && Number.isFinite(v)) top = Math.max(top, Math.abs(v))
   const steps = scales[kind]
-  const [div, name] = steps.find(([d]) => top >= d) ?? steps[steps.length - 1]
+  const [div, name] = steps.find(([d]) => top >= d) ?? steps[top === 0 && kind === 'time' ? 1 : steps.length - 1]
   const x = top / div
   return { name, div, digits: top === 0 || x >= 1000 ? 1 : x >= 100 ? 2 : 3 }
 }

@@ -3,7 +3,7 @@
 // ProfStat: tables of the statistics, and plots of what they sum up.
 import { useEffect, useState } from 'preact/hooks'
 import { Empty } from '../figure'
-import { clean } from '../format'
+import { clean, num } from '../format'
 import type { Run } from '../load'
 import { go, href } from '../route'
 import type { ViewProps } from '../shell'
@@ -124,7 +124,7 @@ function lostText(r: Run): string {
 export function modelName(r: Run, m: number | null): string {
   const x = m == null ? null : r.stats.weight.models?.[m]
   if (!x) return m == null ? 'model not known' : `model ${m + 1}`
-  return clean(`${x.family || 'model'} ${(x.parameters / 1e9).toPrecision(3)} B${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}`)
+  return clean(`${x.family || 'model'} ${num(x.parameters / (x.parameters >= 1e9 ? 1e9 : 1e6))} ${x.parameters >= 1e9 ? 'B' : 'M'} parameters${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}`)
 }
 
 /** Short names of the two runs, for heads and legends. */
