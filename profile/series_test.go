@@ -189,7 +189,7 @@ func rowsAgree(t *testing.T, what string, by profile.By, got []profile.RowSeries
 			continue
 		}
 		x := &want[j]
-		if r.Time.N != x.Calls || r.Time.P95 != x.P95 || math.Abs(r.Time.Mean-x.Mean) > 1e-9*x.Mean {
+		if r.Time.N != x.Calls || r.Time.P95 != x.P95 || math.Abs(r.Time.Mean-x.Mean) > 1e-9*math.Abs(x.Mean) {
 			t.Errorf("%s: %s: %+v, Stat says %d calls, mean %v, p95 %v", what, r.Key, r.Time, x.Calls, x.Mean, x.P95)
 		}
 		n := r.Time.Zeros
@@ -452,5 +452,138 @@ func TestSeriesDist(t *testing.T) {
 	}
 	if fmt.Sprint(d.P50) == "0" || math.Abs(d.P50-1000) > 10 {
 		t.Errorf("p50 %v", d.P50)
+	}
+}
+
+// Graphs of backends whose operators cannot be seen, probes, overlapping operators and a filter are told as Stat tells them.
+func TestSeriesParts(t *testing.T) {
+	shape := profiletest.Small.Shape(7, 1, 1, 256)
+	node := func(name string) int32 {
+		i := slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Name == name })
+		if i < 0 {
+			t.Fatal(name)
+		}
+		return int32(i)
+	}
+	st, b := profile.NewStat(profile.StatOptions{By: profile.ByWeight}), profile.NewSeries()
+	sink := profile.Tee(st, b)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range int64(4) {
+		base := 1000 + i*100_000
+		s := &profile.Step{ID: i + 1, PID: 7, Ctx: 9, Phase: profile.Decode, Start: base, Dur: 50_000, NTokens: 2, NSeqs: 2,
+			Seqs: []trace.StepSeq{{Seq: 0, NTokens: 1, Pos: int32(10 + i), Outputs: 1}, {Seq: 1, NTokens: 1, Pos: int32(40 + i), Outputs: 1}}}
+		op := func(name, what string, at, dur, probe int64, tids ...int32) {
+			o := &profile.Op{Step: s, Shape: shape, Node: node(name), Op: what, Start: base + at, Dur: dur, Probe: probe}
+			for j, tid := range tids {
+				th := profile.OpThread{TID: tid, Ith: uint16(j), Start: base + at, Busy: dur - int64(j)*100, Wait: int64(j) * 60, OffCPU: int64(j) * 40}
+				o.Threads = append(o.Threads, th)
+				o.Busy += th.Busy
+				o.Wait += th.Wait
+				o.OffCPU += th.OffCPU
+			}
+			check(sink.Op(o))
+		}
+		op("Kcur-0", "MUL_MAT", 100, 5000, 200, 7, 8)
+		op("Vcur-0", "MUL_MAT", 3000, 6000, 200, 8, 7) // overlaps, and its team comes in another order
+		op("ffn_out-1", "MUL_MAT", 10_000, 7000, 9000, 7, 8)
+		fa := int32(slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Op == "FLASH_ATTN_EXT" }))
+		check(sink.Op(&profile.Op{Step: s, Shape: shape, Node: fa, Op: "FLASH_ATTN_EXT", Start: base + 20_000, Dur: 3000, Busy: 3000,
+			Threads: []profile.OpThread{{TID: 7, Busy: 3000}}}))
+		check(sink.Op(&profile.Op{Step: s, Op: "MUL_MAT", Start: base + 24_000, Dur: 10, Busy: 10, Threads: []profile.OpThread{{TID: 7, Busy: 10}}})) // of no known shape
+		check(sink.Graph(&profile.Graph{ID: i*2 + 1, Step: s.ID, PID: 7, Ctx: 9, Backend: "CPU", Shape: shape, Start: base, Dur: 30_000, Ops: 5}))
+		check(sink.Graph(&profile.Graph{ID: i*2 + 2, Step: s.ID, PID: 7, Ctx: 9, Backend: "Vulkan", Start: base + 30_000, Dur: 4000 + i}))
+		check(sink.Step(s))
+	}
+	h := &profile.Header{}
+	all := st.Finish(h)
+	got := b.Finish(h)
+	f, p := &all.Phases[0], &got.Phases[0]
+	if f.BackendDur == nil || *f.BackendDur == 0 || *f.Overlap == 0 || *f.Probe == 0 {
+		t.Fatalf("the test tests nothing: %+v", f)
+	}
+	stats := map[profile.By]*profile.Stat{profile.ByWeight: all}
+	rowsAgree(t, "parts", profile.ByWeight, p.ByWeight, stats[profile.ByWeight].Phases[0].Rows)
+	var overlap, backends, probe, gap int64
+	for i, x := range p.Steps {
+		overlap += at(x.Overlap)
+		backends += at(x.Backends)
+		probe += at(x.Probe)
+		gap += at(x.Gap)
+		// The longest of two sequences: 40 tokens before, and this step's.
+		if at(x.Pos) != float64(41+i) || x.Seqs != 2 || at(x.Tokens) != 2 || at(x.Cells) != 256 || at(x.Attn) != 3000 {
+			t.Errorf("%+v", x)
+		}
+		if at(x.MatMul)+at(x.Attn)+at(x.Other)+at(x.Probe)-at(x.Overlap)+at(x.Backends)+at(x.Gap) != x.TracedDur {
+			t.Errorf("the parts of %+v are not its time", x)
+		}
+	}
+	if overlap != *f.Overlap || backends != *f.BackendDur || probe != *f.Probe || gap != *f.Gap {
+		t.Errorf("overlap %d, backends %d, probes %d, gap %d; Stat says %+v", overlap, backends, probe, gap, f)
+	}
+	if p.PerToken.P95 != *f.PerTokenP95 || p.PerToken.Max != 50_000 {
+		t.Errorf("%+v: two sequences wait for the same step; Stat says %v", p.PerToken, *f.PerTokenP95)
+	}
+	// What the probes took can be more than there was: no time is below 0, but the sum is Stat's.
+	i := slices.IndexFunc(p.ByWeight, func(r profile.RowSeries) bool { return r.Key == "ffn_down" })
+	if r := p.ByWeight[i]; r.Time.Min != 0 || r.Time.Zeros != 4 || r.Time.Mean != -2000 || len(r.Layers) != 1 || r.Layers[0].Layer != 1 {
+		t.Errorf("%+v", r)
+	}
+
+	h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"}
+	b = profile.NewSeries()
+	s := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Start: 1, Dur: 5000, NTokens: 1, NSeqs: 1}
+	check(b.Op(&profile.Op{Step: s, Shape: shape, Node: node("Kcur-0"), Op: "MUL_MAT", Start: 1, Dur: 100}))
+	check(b.Step(s))
+	if x := b.Finish(h).Phases[0].Steps[0]; x.Gap != nil || x.Other != nil || x.MatMul == nil || x.Cells != nil || x.Pos != nil {
+		t.Errorf("of operators that were not asked for nothing is known: %+v", x)
+	}
+}
+
+// Attention that is computed one by one tells the cells that it reads as well.
+func TestSeriesCells(t *testing.T) {
+	shape := &profile.Shape{Index: 1, Shape: &trace.Shape{PID: 1, ID: 1, NNodes: 1, Nodes: []trace.Node{
+		{Name: "kq_soft_max-3", Op: "SOFT_MAX", Type: "f32", Ne: [4]int64{512, 1, 32, 1}, ViewSrc: -1}}}}
+	b := profile.NewSeries()
+	s := &profile.Step{ID: 1, PID: 1, Phase: profile.Decode, Start: 1, Dur: 5000, NTokens: 1, NSeqs: 1}
+	if err := b.Op(&profile.Op{Step: s, Shape: shape, Op: "SOFT_MAX", Start: 1, Dur: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Step(s); err != nil {
+		t.Fatal(err)
+	}
+	if x := b.Finish(&profile.Header{}).Phases[0].Steps[0]; at(x.Cells) != 512 || at(x.Attn) != 100 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A step of more operators than are kept is folded before its end: rows and products are whole, of the point
+// it is not known what it was made of.
+func TestSeriesLongStep(t *testing.T) {
+	shape := profiletest.Small.Shape(7, 1, 1, 256)
+	n := int32(slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Op == "MUL_MAT" }))
+	st, b := profile.NewStat(profile.StatOptions{}), profile.NewSeries()
+	sink := profile.Tee(st, b)
+	s := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Start: 1, Dur: 10_000_000, NTokens: 1, NSeqs: 1}
+	const ops = 70_000
+	for i := range int64(ops) {
+		if err := sink.Op(&profile.Op{Step: s, Shape: shape, Node: n, Op: "MUL_MAT", Start: 1 + i*100, Dur: 90}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sink.Step(s); err != nil {
+		t.Fatal(err)
+	}
+	h := &profile.Header{}
+	f, p := st.Finish(h).Phases[0], b.Finish(h).Phases[0]
+	if r := p.ByWeight[0]; r.Time.N != ops || f.Rows[0].Calls != ops || p.Products[0].Calls != ops {
+		t.Errorf("%d calls, Stat has %d", r.Time.N, f.Rows[0].Calls)
+	}
+	if x := p.Steps[0]; x.Traced != 0 || x.MatMul != nil || x.Dur != s.Dur {
+		t.Errorf("%+v", x)
 	}
 }

@@ -29,7 +29,7 @@ export function HeatMap({ ctx }: { ctx: Ctx }) {
     <section>
       <h2>Mean time of a call, by layer</h2>
       <p class="dim">
-        {rb ? `Colour: ${names[1]} against ${names[0]}, blue faster, red slower; full at 25 %.` : 'Colour: against the median over the row’s layers, blue less, red more; full at 25 %. At the right the median.'}
+        {rb ? `Colour: ${names[1]} against ${names[0]}, blue faster, red slower; full at 25 %.` : 'Colour: against the median over the row’s layers, blue less, red more; full at 25 %. At the right the median.'} Figures: percent, from 10 on.
         {' '}Rows by time, only what runs in several layers{ra.length > maxRows ? `; the first ${maxRows} of ${ra.length}` : ''}. <span class="readout" aria-live="polite">{at}</span>
       </p>
       <div class="table-scroll">

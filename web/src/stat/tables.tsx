@@ -11,7 +11,7 @@ import { Detail } from './detail'
 import { HeatMap } from './heat'
 import { filtered, pairs } from './rows'
 import { StepTable } from './step-table'
-import { phaseOf, runNames, statBy, type Ctx } from './view'
+import { phaseOf, runNames, seriesOf, statBy, type Ctx } from './view'
 
 const groupings = [['weight', 'weight'], ['op', 'operator'], ['layer', 'layer'], ['block', 'block'], ['thread', 'thread'], ['step', 'step']] as const
 
@@ -151,6 +151,10 @@ export function Missing({ ctx, pa, pb }: { ctx: Ctx; pa: PhaseStat | null; pb: P
     if (s.lost.events > 0) notes.push(`${who}${plural(s.lost.events, 'event was', 'events were')} lost.`)
     if (s.run.filter) notes.push(`${who}Only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
     if ((s.run.probe_share ?? 0) > 0.1) notes.push(`${who}The probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`)
+  }
+  const far = [ctx.sa, ctx.sb].map((s) => Math.max(0, ...(seriesOf(s, ctx)?.steps ?? []).map((p) => p.pos ?? 0)))
+  if (ctx.b && pa && pb && far[0] > 0 && far[1] > 0 && Math.max(...far) > 1.25 * Math.min(...far)) {
+    notes.push(`The runs are of different lengths (positions up to ${count(far[0])} and ${count(far[1])}): attention grows with the position, so its times do not compare as they stand.`)
   }
   return <>{notes.map((n) => <p key={n} class="note">{n}</p>)}</>
 }
