@@ -256,7 +256,7 @@ func (o *opinion) choose() {
 		if o.v.Bound == BoundMixed {
 			o.sure = 2
 			for i := range o.classes {
-				if c := &o.classes[i]; slices.Contains(large, c.bound) && o.cause(c.what) >= partShare {
+				if c := &o.classes[i]; slices.Contains(large, c.bound) && (o.cause(c.what) >= partShare || i == 0) {
 					o.reasons = append(o.reasons, c.reasons...)
 					if c.bound != BoundUnknown {
 						o.sure = min(o.sure, c.sure)

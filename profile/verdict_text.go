@@ -129,5 +129,5 @@ func (s *Stat) phaseName(phase string, model *int) string {
 	if len(s.Models) < 2 || model == nil || *model < 0 || *model >= len(s.Models) {
 		return phase
 	}
-	return phase + " of the model of " + sayParams(s.Models[*model].Params)
+	return phase + " of the model of " + sayParams(s.Models[*model].Params) + " parameters"
 }

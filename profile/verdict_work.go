@@ -244,7 +244,7 @@ func (j *judge) doubts(g *workGroup, c *workClass, all, peaks bool) {
 		add("Counters would tell what the cores wait for; none were recorded.")
 		return
 	case c.short:
-		add("They last " + sayDur(safeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
+		add(capital(classNames[c.what]) + " last " + sayDur(safeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
 		return
 	case c.sure == 3:
 		return
@@ -316,6 +316,8 @@ func (j *judge) typeMix(g *workGroup, c *workClass) Bound {
 	}
 	return ""
 }
+
+var classNames = map[string]string{"products": "products with weights", "attention": "attention's operators", "other": "other operators"}
 
 // classes sorts a phase's operators and judges each class.
 func (j *judge) classes(k modelKey, g *workGroup) []workClass {

@@ -13,6 +13,8 @@ export interface Part {
   /** Its title: "Decode", with the model's size where there are several. */
   title: string
   verdict: Verdict | null
+  /** Its place in the statistics; -1: none. */
+  at: number
 }
 
 const order = ['decode', 'prefill', 'encode', 'unknown']
@@ -27,12 +29,14 @@ export function parts(s: Stat): Part[] {
   const several = (s.models ?? []).length > 1
   const out = (s.phases ?? []).map((ps): Part => {
     const word = ps.phase === 'unknown' ? 'Steps whose batch could not be read' : ps.phase[0].toUpperCase() + ps.phase.slice(1)
+    const n = (s.verdicts ?? []).findIndex((v) => v.phase === ps.phase && v.model === ps.model)
     const m = ps.model != null ? s.models?.[ps.model] : undefined
     return {
       ps,
       name: ps.phase + (ps.model ? '@' + ps.model : ''),
       title: several && m ? `${word}, model of ${params(m.parameters)} parameters` : word,
-      verdict: (s.verdicts ?? []).find((v) => v.phase === ps.phase && v.model === ps.model) ?? null,
+      verdict: s.verdicts?.[n] ?? null,
+      at: n,
     }
   })
   const at = (p: Part) => (order.indexOf(p.ps.phase) + order.length) % order.length

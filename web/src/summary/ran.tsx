@@ -98,7 +98,7 @@ export function Ran({ run }: { run: Run }) {
             <b>{p.comm ? clean(p.comm) : `process ${p.pid}`}</b>,
             p.engine && `${clean(p.engine)} ${clean(p.engine_version)}`,
             p.ggml_version && `ggml ${clean(p.ggml_version)}${p.cpu_variant ? `, cpu ${clean(p.cpu_variant)}` : ''}`,
-            p.threads > 0 && <><Fig v={p.threads} f={count} name="run.processes.threads" /> thread{p.threads === 1 ? '' : 's'}</>,
+            p.threads > 0 && <><Fig v={p.threads} f={count} name={`run.processes.${all.indexOf(p)}.threads`} /> thread{p.threads === 1 ? '' : 's'}</>,
             <><Fig v={s.run.steps} f={count} name="run.steps" /> step{s.run.steps === 1 ? '' : 's'} in <Fig v={s.run.dur_ns} f={dur} name="run.dur_ns" /></>,
           ]} />
         ))}

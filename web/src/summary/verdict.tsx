@@ -15,8 +15,8 @@ const words: Record<Bound, string> = {
   interference: 'bound by interference',
   outside: 'bound outside operators',
   mixed: 'bound by several things',
-  unknown: 'not known what bounds it',
-  '': 'not known what bounds it',
+  unknown: 'what bounds it is not known',
+  '': 'what bounds it is not known',
 }
 
 const short: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
@@ -25,7 +25,11 @@ const short: Record<Bound, string> = { memory: 'memory', compute: 'compute', wai
 export function boundWords(v: Verdict | null): string {
   if (!v) return words.unknown
   if (v.bound === 'unknown' && v.among.length > 1) return v.among.map((b) => short[b]).join(' or ') + ', not told apart'
-  if (v.bound === 'mixed') return v.among.map((b) => (b === 'unknown' ? 'operators that cannot be judged' : short[b])).join(' and ')
+  if (v.bound === 'mixed') {
+    const known = v.among.filter((b) => b !== 'unknown').map((b) => short[b])
+    if (known.length === 0) return words.mixed
+    return (known.length < v.among.length ? 'in part ' : '') + known.join(' and ')
+  }
   return words[v.bound]
 }
 
@@ -93,9 +97,9 @@ export function EvidenceTable({ part }: { part: Part }) {
   return (
     <table class="evidence" aria-label={`evidence for ${part.ps.phase}`}>
       <tbody>
-        {list.map((e) => (
+        {list.map((e, i) => (
           <tr key={e.name}>
-            <td><Fig v={e.value} f={value(e)} name={`verdicts.${part.name}.evidence.${e.name}`} /></td>
+            <td><Fig v={e.value} f={value(e)} name={`verdicts.${part.at}.evidence.${i}.value`} /></td>
             <td>{clean(e.text)}</td>
           </tr>
         ))}
