@@ -337,7 +337,7 @@ func TestVerdictShortOperators(t *testing.T) {
 	r := made()
 	r.Model = profiletest.Small
 	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "prefill")
-	if slices.Contains([]profile.Bound{profile.BoundMemory, profile.BoundCompute}, v.Bound) || !strings.Contains(v.Text+v.Why, " last 2.") {
+	if slices.Contains([]profile.Bound{profile.BoundMemory, profile.BoundCompute}, v.Bound) || !strings.Contains(v.Text+v.Why, " on average: beginning and ending one") {
 		t.Errorf("%s: %q %q", v.Bound, v.Text, v.Why)
 	}
 }
