@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
@@ -91,12 +92,36 @@ func (f *finder) name() string { return f.j.s.phaseName(f.ps.Phase, f.ps.Model) 
 
 func (f *finder) params(more ...string) map[string]string {
 	p := map[string]string{}
+	if len(f.j.s.Models) > 1 {
+		p["model"] = "none"
+		if f.ps.Model != nil {
+			p["model"] = strconv.Itoa(*f.ps.Model)
+		}
+	}
 	for i := 0; i+1 < len(more); i += 2 {
 		if more[i+1] != "" {
 			p[more[i]] = more[i+1]
 		}
 	}
 	return p
+}
+
+// sel is how the tables call a row: its key, with the type where several have that key.
+func (f *finder) sel(r *workCell) string {
+	for _, c := range f.g.cells {
+		if c.name == r.name && c.typ != r.typ && r.typ != "" {
+			return r.name + " " + r.typ
+		}
+	}
+	return r.name
+}
+
+// search is what finds a row's operators in their graph. A tied output goes by its weight.
+func search(name string) string {
+	if w, ok := strings.CutPrefix(name, "output ("); ok {
+		return strings.TrimSuffix(w, ")")
+	}
+	return name
 }
 
 // loss adds a finding with the time that it could give back, which was lost in of ns of steps.
@@ -176,7 +201,7 @@ func (f *finder) slowWeight() {
 		Text: n + " " + verb + " at " + sayNumber(own) + " " + unit + " in " + f.name() + ", the other " + worst.typ + " weights at " + sayNumber(others) +
 			": at their rate it would take " + sayDur(lost/float64(f.ps.Traced)) + " less a step.",
 		Figures: []Evidence{fig("rate", own, unit, "of "+n), fig("others", others, unit, "of the others of its type")},
-		Target:  Target{"dag", f.params("phase", f.ps.Phase, "q", worst.name, "color", "gbps")}}, lost, f.ps.Traced, f.ps.TracedDur)
+		Target:  Target{"dag", f.params("phase", f.ps.Phase, "q", search(worst.name), "color", "gbps")}}, lost, f.ps.Traced, f.ps.TracedDur)
 }
 
 func (c *workCell) perCall() float64 { return safeRatio(c.bytes, c.calls) }
@@ -241,7 +266,7 @@ func (f *finder) wait() {
 		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) + ", longest in " + n + ": " + sayDur(safeRatio(r.wait, f.ps.Traced)) +
 			", " + sayPercent(safeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
 		Figures: []Evidence{fig("wait", safeRatio(all.wait, f.ps.Traced), "ns", "lost a step"), fig("wait_there", safeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
-		Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", r.name)}}, float64(all.wait), f.ps.Traced, f.ps.TracedDur)
+		Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.wait), f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) interference() {
@@ -284,7 +309,7 @@ func (f *finder) attentionGrowth() {
 		Text: "Attention grows with the context: from " + sayDur(max(0, from)) + " a step at position " + sayCount(int64(g.from)) + " to " + sayDur(to) + " at " +
 			sayCount(int64(g.to)) + ", " + sayDur(slope) + " a position.",
 		Figures: []Evidence{fig("slope", slope, "ns", "a position, by least squares"), fig("r2", r2, "share", "of the variance is explained by that")},
-		Target:  Target{"stat", f.params("tab", "growth", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.n, f.ps.Traced, f.ps.TracedDur)
+		Target:  Target{"stat", f.params("tab", "steps", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.n, f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) gap() {
@@ -400,6 +425,6 @@ func (f *finder) heaviest() {
 		}
 		f.add(Finding{Kind: "heaviest", Names: []string{n}, Text: text + ".",
 			Figures: []Evidence{fig("dur", float64(r.dur), "ns", "in all")},
-			Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", r.name)}})
+			Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}})
 	}
 }

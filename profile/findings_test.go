@@ -4,6 +4,7 @@ package profile_test
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,6 +71,31 @@ func TestFindingSlowWeight(t *testing.T) {
 	// Where computing bounds a phase, rates are of that.
 	if f := finding(s, "slow_weight", "prefill"); f == nil || !strings.Contains(f.Text, "GFLOP/s") {
 		t.Errorf("prefill: %+v", f)
+	}
+}
+
+// A target names what the views know.
+func TestFindingTargets(t *testing.T) {
+	draft := made()
+	draft.Ctx, draft.Model.Layers, draft.Model.Base, draft.Model.FF = 2, 1, 0x9000000, 4096
+	slow := func(d *profile.Derived) float64 {
+		if strings.Contains(d.Weight, "token_embd") {
+			return 3 * roofline(d)
+		}
+		return roofline(d)
+	}
+	a, b := made(), draft
+	a.Cost, b.Cost = slow, slow
+	s := statOf(t, profile.StatOptions{}, nil, "op", a, b)
+	for _, f := range s.Findings {
+		if p := f.Target.Params; p["phase"] != f.Phase || p["model"] != strconv.Itoa(*f.Model) {
+			t.Errorf("%s of %s of model %d leads to %+v", f.Kind, f.Phase, *f.Model, f.Target)
+		}
+	}
+	// The output's row is called by what it is, its node found by its weight.
+	f := finding(s, "slow_weight", "prefill")
+	if f == nil || f.Names[0] != "output (token_embd)" || f.Target.Params["q"] != "token_embd" {
+		t.Errorf("%+v", f)
 	}
 }
 

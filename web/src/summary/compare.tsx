@@ -6,7 +6,7 @@ import { Fig } from '../figure'
 import { clean, count, delta, dur, gbps, num, share } from '../format'
 import type { Run } from '../load'
 import type { PhaseStat, Stat } from '../stat-types'
-import { boundWords } from './verdict'
+import { boundWords, Sure } from './verdict'
 import { parts, type Part } from './model'
 
 type F = (v: number | null | undefined) => string
@@ -109,7 +109,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
               <table class="grid against" aria-label={`${any.ps.phase} of both runs`}>
                 <thead><tr><th class="text">{any.title}</th><th title={na}><span class="clip">{na}</span></th><th title={nb}><span class="clip">{nb}</span></th><th>difference</th></tr></thead>
                 <tbody>
-                  <tr><td class="text">bound</td><td>{p ? boundWords(p.verdict) : '–'}</td><td>{q ? boundWords(q.verdict) : '–'}</td><td /></tr>
+                  <tr><td class="text">bound</td><td class="boundcell">{p ? <>{boundWords(p.verdict)} <Sure sure={p.verdict?.sure ?? ''} /></> : '–'}</td><td class="boundcell">{q ? <>{boundWords(q.verdict)} <Sure sure={q.verdict?.sure ?? ''} /></> : '–'}</td><td /></tr>
                   {any.ps.phase === 'prefill' && (
                     <tr><td class="text">TTFT, mean</td><td data-run="a"><Fig v={sa.ttft.mean_ns} f={dur} name="ttft.mean_ns" /></td><td data-run="b"><Fig v={sb.ttft.mean_ns} f={dur} name="ttft.mean_ns" /></td><td><Change a={sa.ttft.mean_ns} b={sb.ttft.mean_ns} better={alike ? 'less' : 'neither'} /></td></tr>
                   )}

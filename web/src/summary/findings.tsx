@@ -19,10 +19,10 @@ export function Findings({ stat, keep }: { stat: Stat; keep: Record<string, stri
           <li key={i} data-kind={f.kind}>
             <a href={href(view, params)} class="finding">
               <span class="gain">
-                {f.gain_ns_per_step != null ? (
+                {f.gain_ns != null ? (
                   <>
-                    <b><Fig v={f.gain_ns_per_step} f={dur} name={`findings.${i}.gain_ns_per_step`} /></b>
-                    <span class="dim">a step, <Fig v={f.gain_share} f={share} name={`findings.${i}.gain_share`} /></span>
+                    <b><Fig v={f.gain_ns} f={dur} name={`findings.${i}.gain_ns`} /></b>
+                    <span class="dim"><Fig v={f.gain_share} f={share} name={`findings.${i}.gain_share`} /> of {f.phase === 'unknown' ? 'it' : f.phase}</span>
                   </>
                 ) : <span class="dim">no loss by itself</span>}
               </span>

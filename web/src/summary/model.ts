@@ -15,6 +15,8 @@ export interface Part {
   verdict: Verdict | null
   /** Its place in the statistics; -1: none. */
   at: number
+  /** The run has several models. */
+  several: boolean
 }
 
 const order = ['decode', 'prefill', 'encode', 'unknown']
@@ -37,6 +39,7 @@ export function parts(s: Stat): Part[] {
       title: several && m ? `${word}, model of ${params(m.parameters)} parameters` : word,
       verdict: s.verdicts?.[n] ?? null,
       at: n,
+      several,
     }
   })
   const at = (p: Part) => (order.indexOf(p.ps.phase) + order.length) % order.length

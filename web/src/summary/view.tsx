@@ -34,7 +34,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
       <Warnings stat={s} />
       {list.length === 0 ? <p class="sentence big">{nothing(run)}</p> : <div class="phases">{list.map((p) => <Phase key={p.name} part={p} stat={s} />)}</div>}
       <section>
-        <h2>Most worth looking at <span class="dim sub">by the time that it could give back in this run, at most</span></h2>
+        <h2>Most worth looking at <span class="dim sub">with the time that each could give back in this run, at most</span></h2>
         <Findings stat={s} keep={keep} />
       </section>
       <section class="heavy phases">
@@ -91,7 +91,7 @@ function Two({ a, b }: { a: Run; b: Run }) {
       {all.map((pair, n) => (
         <div key={n}>{side((x, i) => (pair[i] ? <Phase part={pair[i]!} stat={x.s} /> : <p class="dim">This run has no {(pair[0] ?? pair[1])!.title.toLowerCase()}.</p>))}</div>
       ))}
-      <h2>Most worth looking at</h2>
+      <h2>Most worth looking at <span class="dim sub">with the time that each could give back in its run, at most</span></h2>
       {side((x) => <Findings stat={x.s} keep={only(x.run, true)} />)}
       <h2>Heaviest operators</h2>
       {side((x, i) => all.map((pair, n) => pair[i] && <Heaviest key={n} part={pair[i]!} other={pair[1 - i] ?? undefined} keep={only(x.run, true)} />))}
