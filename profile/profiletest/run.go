@@ -162,7 +162,9 @@ func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int) error 
 		p.op++
 		o.ID = p.op
 		work := int64(base)
-		if b := p.derive.Derive(o).Bytes; b != nil {
+		if d := p.derive.Derive(o); r.Cost != nil {
+			work = int64(r.Cost(d) / float64(r.Threads))
+		} else if b := d.Bytes; b != nil {
 			work += int64(float64(*b) * NsPerByte / float64(r.Threads))
 		}
 		preempted := (r.Preempt > 0 && n == r.Preempt || r.Preempts && s.Phase == profile.Decode) && o.NodeDef().Name == "ffn_gate-0" && r.Threads > 1
