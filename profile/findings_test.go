@@ -86,6 +86,7 @@ func TestFindingTargets(t *testing.T) {
 	}
 	a, b := made(), draft
 	a.Cost, b.Cost = slow, slow
+	a.Model.Vocab, b.Model.Vocab = 16384, 16384
 	s := statOf(t, profile.StatOptions{}, nil, "op", a, b)
 	for _, f := range s.Findings {
 		if p := f.Target.Params; p["phase"] != f.Phase || p["model"] != strconv.Itoa(*f.Model) {
