@@ -42,7 +42,7 @@ export function Heaviest({ part, other, keep }: { part: Part; other?: Part; keep
         </thead>
         <tbody>
           {shown.map((r) => {
-            const id = `${part.name}.rows.${(part.ps.rows ?? []).indexOf(r)}`
+            const id = `${part.name}.rows.${r.key}${r.type ? '.' + r.type : ''}`
             const t = twin(r)
             return (
               <tr key={id}>
