@@ -188,8 +188,8 @@ func TestTimelineIsWhole(t *testing.T) {
 		calls := int64(0)
 		for _, d := range tl.Ops {
 			calls += d.Calls
-			i := slices.IndexFunc(ops, func(o opSeen) bool { return o.ID == d.FirstID })
-			if i < 0 || ops[i].Start-tl.Start != d.First || ops[i].Name != d.Name || ops[i].Op != d.Op {
+			i := slices.IndexFunc(ops, func(o opSeen) bool { return o.Name == d.Name && o.Op == d.Op && o.Node == d.Node && o.ID >= d.FirstID })
+			if i < 0 || ops[i].ID != d.FirstID || ops[i].Start-tl.Start != d.First {
 				t.Errorf("first of %s: %d at %d", d.Name, d.FirstID, d.First)
 			}
 		}

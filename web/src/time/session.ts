@@ -66,10 +66,15 @@ export class Session implements Actions {
     if (i >= 0) this.goStep(0, i)
   }
 
+  /** The phase's steps, the slowest first. */
+  bySlowness(): number[] {
+    const s = this.datas[0].steps
+    return Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => s.dur[y] - s.dur[x])
+  }
+
   /** 0: the slowest step of the phase, 1: the next. */
   slowest(next: 0 | 1): void {
-    const s = this.datas[0].steps
-    const order = Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => s.dur[y] - s.dur[x])
+    const order = this.bySlowness()
     if (!order.length) return
     this.rank = next ? (this.rank + 1) % order.length : 0
     this.say(order.length > 1 ? `${this.rank + 1} of ${order.length}` : '')

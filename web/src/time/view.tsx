@@ -2,13 +2,15 @@
 
 // ProfTime: tracks of steps, graphs, threads and CPUs over time.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { Empty } from '../figure'
-import { clean, count } from '../format'
+import { Empty, Fig } from '../figure'
+import { clean, count, dur, share } from '../format'
 import { go, href } from '../route'
 import type { ViewProps } from '../shell'
+import { Table } from '../table'
 import { useTheme } from '../theme'
 import { TimeData } from './data'
-import { describe } from './describe'
+import { describe, threadName } from './describe'
+import { stepLabel } from './draw'
 import { occurrences } from './find'
 import { Session } from './session'
 import { Details, Legend } from './panel'
@@ -16,7 +18,7 @@ import { RangePanel } from './rangepanel'
 import { phases } from './types'
 import type { Row } from './rows'
 import { Timeline } from './timeline'
-import { ruler } from './scale'
+import { moment, ruler } from './scale'
 import { Top } from './top'
 
 /** What panels can ask for. */
@@ -144,7 +146,7 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
         ) : t.range ? (
           datas.map((d, run) => <RangePanel key={run} d={d} from={t.range!.from - t.shift[run]} to={t.range!.to - t.shift[run]} actions={session} head={datas.length > 1 ? clean(d.run.label || d.run.file) : 'range'} />)
         ) : (
-          <Idle datas={datas} total={total} />
+          <Idle datas={datas} total={total} session={session} />
         ))}
       </div>
       <div class="hidden-text" aria-live="polite">{seen}</div>
@@ -160,17 +162,64 @@ function Label({ row, onFold }: { row: Row; onFold: () => void }) {
   return <div class={`time-label ${row.kind}`} style={style} title={row.title}>{row.label}</div>
 }
 
-function Idle({ datas, total }: { datas: TimeData[]; total: number }) {
+/** What stands below while nothing is selected: the legend, threads over the whole run, the slowest steps. */
+function Idle({ datas, total, session }: { datas: TimeData[]; total: number; session: Session }) {
   const sched = datas.some((d) => d.index.has_sched)
   return (
     <>
       <Legend sched={sched} />
       <p class="dim">
-        Drag or a d to move, wheel or w s to zoom, shift and drag (or drag in the ruler) for the statistics of a range, click for an operator’s figures, [ ] for the same operator in the step before and after,
-        double click to zoom to it, Home for the whole run, / to search. Where spans are narrower than a pixel, heights are shares of the time.
+        Drag or a d: move. Wheel or w s: zoom. Shift and drag, or drag in the ruler: statistics of a range. Click: figures of an operator; [ ] the same in the step before and after. Double click: zoom to it.
+        Home: whole run. /: search. Where spans are narrower than a pixel, heights are shares of its time.
+        {!sched && ' Scheduling was not recorded: there are no CPU tracks, and why a thread was off its CPU is not known.'}
       </p>
-      <p class="dim">{count(total)} operators on threads{sched ? '' : '. Scheduling was not recorded: there are no CPU tracks, and why a thread was off its CPU is not known'}.</p>
+      <div class="time-cols">
+        {datas.map((d, run) => (
+          <div key={run}>
+            <h3>{datas.length > 1 ? clean(d.run.label || d.run.file) : 'threads over the whole run'}</h3>
+            <Totals d={d} />
+            {run === 0 && <div class="dim">{count(total)} operators on threads</div>}
+          </div>
+        ))}
+        <div>
+          <h3>slowest {phases[session.phase] || ''} steps{datas.length > 1 ? ' of the first' : ''}</h3>
+          <Slowest d={datas[0]} session={session} />
+        </div>
+      </div>
     </>
+  )
+}
+
+function Totals({ d }: { d: TimeData }) {
+  const rows = (d.index.threads ?? []).map((t, i) => ({ t, i })).filter((r) => r.t.operators > 0)
+  if (!rows.length) return <div class="dim">no operators were recorded</div>
+  const part = (r: (typeof rows)[number], v: number) => <><Fig v={v} f={dur} /> <span class="dim">{share(v / Math.max(1, r.t.busy_ns + r.t.wait_ns + r.t.off_cpu_ns))}</span></>
+  return (
+    <Table
+      label="threads over the whole run" rows={rows} id={(r) => String(r.t.tid)} limit={16}
+      columns={[
+        { key: 'thread', head: 'thread', text: true, value: (r) => r.i, cell: (r) => threadName(d, r.i) },
+        { key: 'ops', head: 'operators', value: (r) => r.t.operators, cell: (r) => <Fig v={r.t.operators} f={count} /> },
+        { key: 'busy', head: 'busy', value: (r) => r.t.busy_ns, cell: (r) => part(r, r.t.busy_ns) },
+        { key: 'wait', head: 'wait', value: (r) => r.t.wait_ns, cell: (r) => part(r, r.t.wait_ns) },
+        { key: 'off', head: 'off-CPU', value: (r) => r.t.off_cpu_ns, cell: (r) => part(r, r.t.off_cpu_ns) },
+      ]}
+    />
+  )
+}
+
+function Slowest({ d, session }: { d: TimeData; session: Session }) {
+  const steps = useMemo(() => session.bySlowness().slice(0, 5), [session.phase, d])
+  if (!steps.length) return <div class="dim">there are none</div>
+  return (
+    <Table
+      label="slowest steps" rows={steps} id={(i) => String(d.steps.id[i])} onSelect={(i) => session.goStep(0, i)}
+      columns={[
+        { key: 'step', head: 'step', text: true, value: (i) => d.steps.id[i], cell: (i) => stepLabel(d, i) },
+        { key: 'dur', head: 'duration', value: (i) => d.steps.dur[i], cell: (i) => <Fig v={d.steps.dur[i]} f={dur} /> },
+        { key: 'start', head: 'starts at', value: (i) => d.steps.start[i], cell: (i) => <Fig v={d.steps.start[i]} f={(v) => moment(v ?? 0)} /> },
+      ]}
+    />
   )
 }
 
