@@ -80,6 +80,10 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
     }
     case 'cpu':
       return [p.runner === 0 ? 'not seen: a switch is missing' : runnerName(d, p.runner), `on CPU ${p.cpu} for ${dur(p.end - p.start)}`, `starts at ${moment(p.start)}`]
+    case 'loss': {
+      const l = d.index.losses![p.loss]
+      return [`not wholly seen: ${clean(l.why)}`, `${l.events > 0 ? `${count(l.events)} ` : ''}${clean(l.what)}${l.cpu >= 0 ? ` of CPU ${l.cpu}` : ''} · ${dur(l.dur_ns)}`, `starts at ${moment(l.start_ns)}`]
+    }
     case 'state':
       return [`${threadName(d, p.thread)}: ${states[p.state] ?? 'off its CPU'}`, `for ${dur(p.end - p.start)} · CPU ${p.cpu}`, `starts at ${moment(p.start)}`]
   }

@@ -62,6 +62,7 @@ export class Painter {
       if (row.kind === 'group' || row.kind === 'run') {
         r.rect(0, y, r.w, y + h, p.panel)
         r.rect(0, y + h - 1, r.w, y + h, p.line)
+        if (row.kind === 'run') this.labels.push({ x: 0, w: r.w, y: y + h / 2, text: row.title, color: p.text })
         continue
       }
       this.row(row, d, visible[row.run], p, y, h)
@@ -119,7 +120,7 @@ export class Painter {
           fill: () => p.graph,
           stack: [p.graph],
           ink: () => p.text,
-          label: (i) => `${d.graphs.nodes[row.group!.set.ref[i]]} nodes`,
+          label: (i) => (d.graphs.nodes[row.group!.set.ref[i]] > 0 ? `${d.graphs.nodes[row.group!.set.ref[i]]} nodes` : ''),
           edge: p.bg,
         })
       case 'rate':
@@ -392,6 +393,12 @@ export class Painter {
       if (x1 <= 0 || x0 >= r.w || x1 <= x0) continue
       r.pattern(Math.max(0, x0), y0, x1, y1, p.warn, Pattern.Diagonal, 9)
       drawn = x1
+      // The reason stands in the process's line.
+      const line = own.find((o) => o.kind === 'group')
+      if (line) {
+        const left = Math.max(0, x0)
+        this.labels.push({ x: left, w: Math.min(r.w, x1) - left, y: Math.round((line.y + line.h / 2 - scrollTop) * u), text: clean(l.why), color: p.text })
+      }
     }
   }
 

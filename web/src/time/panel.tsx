@@ -67,6 +67,7 @@ export function Details(p: Props) {
     case 'step':
       return <StepDetails {...p} d={d} step={p.picked.step} run={p.picked.run} />
     case 'cpu':
+    case 'loss':
     case 'state':
     case 'graph': {
       const [head, ...rest] = describe(d, p.picked)

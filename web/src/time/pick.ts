@@ -10,6 +10,7 @@ export type Picked =
   | { what: 'step'; run: number; step: number; row: string }
   | { what: 'graph'; run: number; graph: number; row: string }
   | { what: 'cpu'; run: number; cpu: number; runner: number; start: number; end: number; row: string }
+  | { what: 'loss'; run: number; loss: number; row: string }
   | { what: 'state'; run: number; thread: number; state: number; cpu: number; start: number; end: number; row: string }
 
 /** Height of a thread's strip of states with its margin, in CSS pixels. */
@@ -25,6 +26,10 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
   if (row.kind === 'graphs') {
     const i = spanAt(row.group!.set, t, slack)
     return i < 0 ? null : { what: 'graph', graph: row.group!.set.ref[i], ...base }
+  }
+  if (row.kind === 'group') {
+    const i = (d.index.losses ?? []).findIndex((l) => t >= l.start_ns - slack && t <= l.start_ns + l.dur_ns + slack)
+    return i < 0 ? null : { what: 'loss', loss: i, ...base }
   }
   if (row.kind !== 'thread' && row.kind !== 'cpu') return null
   const inStrip = row.kind === 'thread' && y > row.h - strip
@@ -58,6 +63,10 @@ export function spanOf(d: TimeData, p: Picked): [number, number] {
       return [d.steps.start[p.step], d.steps.start[p.step] + d.steps.dur[p.step]]
     case 'graph':
       return [d.graphs.start[p.graph], d.graphs.start[p.graph] + d.graphs.dur[p.graph]]
+    case 'loss': {
+      const l = d.index.losses![p.loss]
+      return [l.start_ns, l.start_ns + l.dur_ns]
+    }
     default:
       return [p.start, p.end]
   }

@@ -70,7 +70,7 @@ export function RangePanel({ d, from, to, actions, head }: Props) {
           <Table label={`range by ${by}`} rows={stats[by]} columns={columns} id={(r) => r.key} sort="time" limit={40} />
           <div>
             <Table label="range by thread" rows={stats.threads} columns={threads} id={(r) => String(d.index.threads?.[r.thread]?.tid)} limit={40} />
-            {d.index.has_sched && (
+            {d.index.has_sched && stats.missing === 0 && (
               <p>Threads of the engine were ready to run and had no CPU for <Fig v={stats.runnable} f={dur} class="time-runnable" />.</p>
             )}
             {stats.instead.length > 0 && (

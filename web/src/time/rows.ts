@@ -35,7 +35,7 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
   }
   datas.forEach((d, run) => {
     const x = d.index
-    if (datas.length > 1) add({ key: `r${run}`, kind: 'run', run, label: clean(d.run.label || d.run.file), title: clean(d.run.file), index: -1 })
+    if (datas.length > 1) add({ key: `r${run}`, kind: 'run', run, label: run === 0 ? 'first run' : 'second run', title: [clean(d.run.file), clean(d.run.label)].filter(Boolean).join(' · '), index: -1 })
     const threads = (x.threads ?? []).map((t, index) => ({ t, index }))
     const pids = [...new Set([...threads.map((e) => e.t.pid), ...(x.processes ?? []).map((p) => p.pid)])]
     for (const pid of pids) {

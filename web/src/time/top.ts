@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Above the tracks: a strip of the whole run with what is looked at in it, and the ruler.
-import { clean } from '../format'
 import type { TimeData } from './data'
 import type { View } from './draw'
 import type { Palette } from './palette'
@@ -93,20 +92,13 @@ export class Top {
       ctx.fillStyle = p.dim
       ctx.fillText(r.label(t), Math.round(x) + 4, y + rulerHeight / 2)
     }
-    // Reasons of what was not seen stand where it was.
+    // What was not seen is marked here too; its reason stands in the tracks.
     ctx.fillStyle = css(p.warn)
     datas.forEach((d, run) => {
-      let free = -Infinity
       for (const l of d.index.losses ?? []) {
         const x0 = (l.start_ns + view.shift[run] - view.t0) * per
         const x1 = x0 + Math.max(2, l.dur_ns * per)
-        if (x1 < 0 || x0 > this.w) continue
-        ctx.fillRect(x0, topHeight - 4, Math.max(2, x1 - x0), 3)
-        if (x0 > free) {
-          const text = clean(l.why)
-          ctx.fillText(text, Math.max(2, x0), y + 6)
-          free = Math.max(2, x0) + ctx.measureText(text).width + 8
-        }
+        if (x1 >= 0 && x0 <= this.w) ctx.fillRect(x0, topHeight - 4, x1 - x0, 3)
       }
     })
   }
