@@ -328,8 +328,8 @@ func schedOf(t *testing.T, tl *profile.Timeline) (runs []cpuSpan, states []state
 	return runs, states
 }
 
-// feed hands scheduling events of two threads of process 10 to a timeline.
-func feed(t *testing.T, size int, events ...trace.Sched) (*profile.Timeline, *profile.Stat) {
+// feedSched hands scheduling events of two threads of process 10 to a timeline.
+func feedSched(t *testing.T, size int, events ...trace.Sched) (*profile.Timeline, *profile.Stat) {
 	t.Helper()
 	b, st := profile.NewTimeline(profile.TimelineOptions{ChunkSpans: size}), profile.NewStat(profile.StatOptions{})
 	sink := profile.Tee(b, st)
@@ -377,7 +377,7 @@ func TestTimelineSched(t *testing.T) {
 		sw(3000, 0, 1, 99, "make", 10, "llama"),    // how 99 came there was not seen
 	}
 	for _, size := range []int{0, 3} {
-		tl, st := feed(t, size, events...)
+		tl, st := feedSched(t, size, events...)
 		runs, states := schedOf(t, tl)
 		if size == 3 { // cut, and put together again
 			runs, states = joinRuns(runs), joinStates(states)
@@ -459,7 +459,7 @@ func joinStates(in []stateSpan) (out []stateSpan) {
 
 // TestTimelineSwitchNotSeen: a thread that ran again, though nobody saw it come, was off its CPU only as far as that is known.
 func TestTimelineSwitchNotSeen(t *testing.T) {
-	tl, st := feed(t, 0,
+	tl, st := feedSched(t, 0,
 		sw(1000, 0, 0, 0, "swapper/0", 10, "llama"),
 		sw(1200, 0, 0, 10, "llama", 77, "cc1"),
 		sw(1300, 0, 0, 77, "cc1", 78, "ld"),

@@ -14,7 +14,7 @@ import { opOfStep, sameAs } from './find'
 import { marks } from './palette'
 import type { Picked } from './pick'
 import { moment } from './scale'
-import { kinds } from './types'
+import { kinds, phases } from './types'
 import type { Actions } from './view'
 
 const flag = () => (theme() === 'dark' ? 1 : 0)
@@ -152,7 +152,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
   const def = op.def
   const b = bandwidth(op)
   const twin = useTwin(datas, run, op, actions)
-  const node = def.node >= 0 && op.graph >= 0 && d.graphs.shape[op.graph] > 0
+  const node = def.name !== '' && op.graph >= 0 && d.graphs.shape[op.graph] > 0
   const longest = Math.max(1, ...op.spans.map((s) => s.busy + s.off + s.wait))
   return (
     <div class="time-cols">
@@ -187,7 +187,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           <button onClick={() => actions.step(run, -1)} title="the same operator in the step before ([)">← step before</button>
           <button onClick={() => actions.step(run, 1)} title="the same operator in the step after (])">step after →</button>
           <button onClick={actions.fit} title="f">zoom to it</button>
-          {node && <a class="button" href={href('dag', { ...keep, shape: d.graphs.shape[op.graph], node: def.node })}>ProfDAG</a>}
+          {node && <a class="button" href={href('dag', { ...keep, phase: op.step >= 0 ? phases[d.steps.phase[op.step]] : undefined, q: def.name })}>ProfDAG</a>}
         </div>
       </div>
       <div>

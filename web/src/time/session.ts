@@ -193,7 +193,7 @@ export class Session implements Actions {
       return
     }
     const step = num(p.step)
-    if (step !== null && !p.op) return this.goNumber(step)
+    if (step !== null && !p.op && !p.q) return this.goNumber(step)
     for (const run of [0, 1]) {
       const at = num(run ? p.atb : p.at)
       const d = this.datas[run]
@@ -216,13 +216,14 @@ export class Session implements Actions {
       this.t.range = null
       return this.t.select({ what: 'op', run, op: o, row: this.rowOf(run, 'thread', o.spans[0]?.thread ?? -1) })
     }
-    if (p.op) {
-      this.query = p.op
+    const name = p.op || p.q
+    if (name) {
+      this.query = name
       const d = this.datas[0]
       const i = step !== null ? d.steps.byId.get(step) : undefined
       const from = i !== undefined ? d.steps.start[i] : -Infinity
-      const o = await nextOp(d, p.op, from, 1)
-      this.say(o ? '' : `no operator is called ${p.op}${d.left ? ' in this file' : ''}`)
+      const o = await nextOp(d, name, from, 1)
+      this.say(o ? '' : `no operator is called ${name}${d.left ? ' in this file' : ''}`)
       if (o) this.take(0, o, 3)
       return
     }
