@@ -41,7 +41,7 @@ type Player struct {
 	threads                map[int32]profile.Thread
 	procs                  []trace.Process
 	first                  int64
-	derive                 profile.Deriver // a long run has many operators
+	derive                 profile.Deriver
 }
 
 // NsPerByte is how fast operators of a made run are: 0.1 ns a byte and thread, 10 GB/s.
