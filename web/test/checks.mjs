@@ -101,7 +101,10 @@ export function unclean(pattern) {
   const found = new Set()
   const re = new RegExp(pattern, 'u')
   // Names from right to left stand between isolates, the second of which a view may have cut off.
-  const open = (s) => s.replace(/\u2066([^\u2066\u2069]*)(\u2069|$)/g, '$1')
+  const open = (s) => {
+    for (let t; (t = s.replace(/[\u2066\u2068]([^\u2066\u2068\u2069]*)(\u2069|$)/g, '$1')) !== s; ) s = t
+    return s
+  }
   const see = (s, where) => re.test(open(s)) && found.size < 5 && found.add(`${where} is not clean: ${JSON.stringify(s.slice(0, 80)).replace(/[\u007f-\uffff]/g, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'))}`)
   const walk = document.createTreeWalker(document.getElementById('app'), NodeFilter.SHOW_TEXT)
   while (walk.nextNode()) see(walk.currentNode.data, 'a text')
