@@ -32,6 +32,8 @@ const listeners = new Set<() => void>()
 export function go(view: ViewName, params: Record<string, string | number | undefined>, replace = false): void {
   const to = href(view, params)
   if (to === location.hash) return
+  // A view that was left while something of it was under way must not bring the page back.
+  if (replace && parse(location.hash).view !== view) return
   if (!replace) {
     location.hash = to
     return

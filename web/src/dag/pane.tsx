@@ -43,17 +43,21 @@ export function sizeOf(x: Item, marked: boolean): [number, number] {
 const small = 0.45 // below this zoom, text is not read
 
 export function Pane(p: PaneProps) {
-  const { d, v } = p
+  const { d } = p
   const svg = useRef<SVGSVGElement>(null)
   const view = useRef({ x: 0, y: 0, k: 1, touched: false })
-  const [places, setPlaces] = useState<Places | null>(null)
+  const [placed, setPlaced] = useState<{ places: Places; v: PaneProps['v']; key: string } | null>(null)
   const [error, setError] = useState('')
   const world = useRef<SVGGElement>(null)
   const mini = useRef<SVGRectElement>(null)
-  const key = useMemo(() => v.nodes.map((n) => n.id).join(' ') + '|' + v.frames.map((n) => n.id).join(' ') + '|' + v.links.length, [v])
+  const key = useMemo(() => JSON.stringify([p.v.nodes.map((n) => n.id), p.v.frames.map((n) => n.id), p.v.links.map((l) => [l.from, l.to])]), [p.v])
+  // Until a graph is laid out the one before stays, with its own nodes and edges.
+  const places = placed?.places ?? null
+  const v = placed && placed.key !== key ? placed.v : p.v
 
   useEffect(() => {
     let gone = false
+    const v = p.v
     const nodes = v.nodes.map((x) => {
       const [w, h] = sizeOf(x, p.marked.has(x.id))
       return { id: x.id, parent: x.parent, w, h }
@@ -61,7 +65,7 @@ export function Pane(p: PaneProps) {
     work('dagLayout', { nodes, frames: v.frames.map((f) => ({ id: f.id, parent: f.parent })), links: v.links.map((l) => ({ from: l.from, to: l.to })) }).then(
       (r) => {
         if (gone) return
-        setPlaces(r)
+        setPlaced({ places: r, v, key })
         setError('')
         p.onReady(r.ms, r.omitted)
       },
