@@ -16,62 +16,113 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/views/dot"
 	"github.com/profinfer/profinfer/views/perfetto"
 	"github.com/profinfer/profinfer/views/pprof"
 	"github.com/profinfer/profinfer/views/tables"
 )
 
 func exportCommand() *cobra.Command {
-	var in, out, format, table string
+	var in, out, format, table, phase, color string
+	var graph dot.Options
 	c := &cobra.Command{
-		Use:   "export (--format perfetto|pprof | --table NAME --format ndjson|csv|parquet)",
-		Short: "Write a recording for other programs: Perfetto, pprof, or tables",
+		Use:   "export (--format perfetto|pprof|dot | --table NAME --format ndjson|csv|parquet)",
+		Short: "Write a recording for other programs: Perfetto, pprof, Graphviz, or tables",
 		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as it is), as a
-profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
+profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), as the operator graph of a phase for
+Graphviz, or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
 Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.`,
 		Example: `  profinfer export --format perfetto
   profinfer export --format pprof && go tool pprof -http : run.pb.gz
+  profinfer export --format dot --color bandwidth | dot -Tsvg -o graph.svg
   profinfer export --table ops --format parquet -o ops.parquet
   profinfer export --table steps --format csv | head`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			_, whole := wholeFormats[format]
+			whole, isWhole := wholeFormats[format]
+			for _, name := range []string{"phase", "color", "layers"} {
+				if c.Flags().Changed(name) && format != "dot" {
+					return usage("--%s is for --format dot", name)
+				}
+			}
 			switch {
 			case format == "":
-				return usage("say what to write: --format perfetto or pprof, or --table NAME --format %s", strings.Join(tables.Formats(), "|"))
-			case whole && table != "":
+				return usage("say what to write: --format perfetto, pprof or dot, or --table NAME --format %s", strings.Join(tables.Formats(), "|"))
+			case isWhole && table != "":
 				return usage("a table is written as %s; %s takes the whole recording", strings.Join(tables.Formats(), ", "), format)
-			case whole:
+			case isWhole:
 			case !slices.Contains(tables.Formats(), format):
-				return usage("there is no format %q: perfetto, pprof, or for a table %s", format, strings.Join(tables.Formats(), ", "))
+				return usage("there is no format %q: perfetto, pprof, dot, or for a table %s", format, strings.Join(tables.Formats(), ", "))
 			case table == "":
 				return usage("--format %s writes a table: --table %s", format, strings.Join(tables.Names(), "|"))
 			case !slices.Contains(tables.Names(), table):
 				return usage("there is no table %q: %s", table, strings.Join(tables.Names(), ", "))
 			}
-			return doExport(in, out, format, table)
+			if format != "dot" {
+				return doExport(in, out, format, table)
+			}
+			var err error
+			if graph.Color, err = dot.ParseColor(color); err != nil {
+				return &statusError{statusUsage, err}
+			}
+			if phase != "" {
+				if graph.Phase, err = profile.ParsePhase(phase); err != nil {
+					return &statusError{statusUsage, err}
+				}
+			}
+			whole.write = func(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
+				return dot.Export(w, replay, graph)
+			}
+			return exportWhole(in, out, format, whole)
 		},
 	}
 	f := c.Flags()
 	f.StringVarP(&in, "input", "i", defaultTrace, "recording to read")
 	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: for perfetto and pprof the recording's name with .pftrace.gz or .pb.gz, else standard output)")
-	f.StringVar(&format, "format", "", "perfetto, pprof, ndjson, csv or parquet")
+	f.StringVar(&format, "format", "", "perfetto, pprof, dot, ndjson, csv or parquet")
+	f.StringVar(&phase, "phase", "", "dot: the graph of this phase: prefill, decode or encode (default: decode where there is one)")
+	f.StringVar(&color, "color", "share", "dot: colour by share, bandwidth or none")
+	f.BoolVar(&graph.Layers, "layers", false, "dot: every layer by itself, not those that are alike as one")
 	f.StringVar(&table, "table", "", "table to write")
 	return c
 }
 
 // wholeFormat is a format that takes a recording as a whole.
 type wholeFormat struct {
-	suffix string // of the file that is written where none is named
+	suffix string // of the file that is written where none is named; empty: to standard output, as it is text
 	write  func(io.Writer, func(profile.Sink) (*profile.Header, error)) error
 }
 
 var wholeFormats = map[string]wholeFormat{
 	"perfetto": {".pftrace.gz", perfetto.Export},
 	"pprof":    {".pb.gz", pprof.Export},
+	"dot":      {}, // has options: exportCommand
 }
 
 func doExport(in, out, format, table string) error {
+	if whole, ok := wholeFormats[format]; ok {
+		return exportWhole(in, out, format, whole)
+	}
+	return exportWith(in, out, format, format == "parquet", func(w io.Writer, r *trace.Reader) (*profile.Header, error) {
+		return tables.Export(r, table, format, w)
+	})
+}
+
+// exportWhole writes a recording in a format that takes it as a whole.
+func exportWhole(in, out, format string, f wholeFormat) error {
+	if out == "" && f.suffix != "" {
+		out = strings.TrimSuffix(in, ".pinf") + f.suffix
+	}
+	return exportWith(in, out, format, f.suffix != "", func(w io.Writer, r *trace.Reader) (h *profile.Header, err error) {
+		err = f.write(w, func(s profile.Sink) (*profile.Header, error) {
+			h, err = profile.Replay(r, s)
+			return h, err
+		})
+		return h, err
+	})
+}
+
+func exportWith(in, out, format string, binary bool, write func(io.Writer, *trace.Reader) (*profile.Header, error)) error {
 	if sameFile(in, out) {
 		return usage("-o %s is the recording itself: name another file", out)
 	}
@@ -80,23 +131,12 @@ func doExport(in, out, format, table string) error {
 		return err
 	}
 	defer r.Close()
-	whole, isWhole := wholeFormats[format]
-	if out == "" && isWhole {
-		out = strings.TrimSuffix(in, ".pinf") + whole.suffix
-	}
-	binary := isWhole || format == "parquet"
 	if (out == "" || out == "-") && binary && term.IsTerminal(int(os.Stdout.Fd())) {
 		return usage("%s is binary: name a file with -o", format)
 	}
 	var h *profile.Header
 	err = writeTo(out, func(w io.Writer) error {
-		if isWhole {
-			return whole.write(w, func(s profile.Sink) (*profile.Header, error) {
-				h, err = profile.Replay(r, s)
-				return h, err
-			})
-		}
-		h, err = tables.Export(r, table, format, w)
+		h, err = write(w, r)
 		return err
 	})
 	if err != nil {
