@@ -42,43 +42,41 @@ export function sizeOf(x: Item, marked: boolean): [number, number] {
 
 const small = 0.45 // below this zoom, text is not read
 
-export function Pane(p: PaneProps) {
-  const { d } = p
+export function Pane(props: PaneProps) {
   const svg = useRef<SVGSVGElement>(null)
   const view = useRef({ x: 0, y: 0, k: 1, touched: false })
-  const [placed, setPlaced] = useState<{ places: Places; v: PaneProps['v']; key: string } | null>(null)
+  const [laid, setLaid] = useState<{ places: Places; props: PaneProps } | null>(null)
+  // Until new places have come, what was drawn stays as it was.
+  const p = laid && laid.props.v !== props.v ? laid.props : props
+  const { d, v } = p
+  const places = laid?.places ?? null
   const [error, setError] = useState('')
   const world = useRef<SVGGElement>(null)
   const mini = useRef<SVGRectElement>(null)
-  const key = useMemo(() => JSON.stringify([p.v.nodes.map((n) => n.id), p.v.frames.map((n) => n.id), p.v.links.map((l) => [l.from, l.to])]), [p.v])
-  // Until a graph is laid out the one before stays, with its own nodes and edges.
-  const places = placed?.places ?? null
-  const v = placed && placed.key !== key ? placed.v : p.v
-
   useEffect(() => {
     let gone = false
-    const v = p.v
-    const nodes = v.nodes.map((x) => {
-      const [w, h] = sizeOf(x, p.marked.has(x.id))
+    const want = props.v
+    const nodes = want.nodes.map((x) => {
+      const [w, h] = sizeOf(x, props.marked.has(x.id))
       return { id: x.id, parent: x.parent, w, h }
     })
-    work('dagLayout', { nodes, frames: v.frames.map((f) => ({ id: f.id, parent: f.parent })), links: v.links.map((l) => ({ from: l.from, to: l.to })) }).then(
+    work('dagLayout', { nodes, frames: want.frames.map((f) => ({ id: f.id, parent: f.parent })), links: want.links.map((l) => ({ from: l.from, to: l.to })) }).then(
       (r) => {
         if (gone) return
-        setPlaced({ places: r, v, key })
+        setLaid({ places: r, props })
         setError('')
-        p.onReady(r.ms, r.omitted)
+        props.onReady(r.ms, r.omitted)
       },
       (e) => {
         if (gone) return
         setError(String(e?.message ?? e))
-        p.onReady(0, 0)
+        props.onReady(0, 0)
       },
     )
     return () => {
       gone = true
     }
-  }, [key, d])
+  }, [props.v])
 
   const apply = () => {
     const { x, y, k } = view.current
@@ -104,7 +102,7 @@ export function Pane(p: PaneProps) {
     const el = svg.current
     if (!el || !places) return
     fitAll()
-    const k = Math.min(1, Math.max(0.75, (el.clientWidth - 24) / places.w))
+    const k = Math.min(1, Math.max(0.6, (el.clientWidth - 24) / places.w))
     if (view.current.k < 0.72) {
       // What does not fit begins with its first node in the middle.
       const start = places.nodes[v.nodes[0]?.id] ?? (v.frames[0] && center(places, v.frames[0].id))
@@ -114,7 +112,7 @@ export function Pane(p: PaneProps) {
     }
   }
   const known = useRef<Places | null>(null)
-  const anchor = useRef<{ id: string; x: number; y: number } | null>(null)
+  const anchor = useRef<{ id: string; x: number; y: number; focus: boolean } | null>(null)
   useLayoutEffect(() => {
     if (!places) return
     const was = known.current
@@ -127,6 +125,10 @@ export function Pane(p: PaneProps) {
       view.current.x = a.x - now[0] * view.current.k
       view.current.y = a.y - now[1] * view.current.k
       apply()
+      if (a.focus) {
+        const g = svg.current?.querySelector<SVGElement>(`[data-group="${CSS.escape(a.id)}"]`)
+        ;(g?.querySelector<SVGElement>('.dag-head') ?? g)?.focus({ preventScroll: true })
+      }
     } else if (!was || !view.current.touched) first()
     else apply()
   }, [places])
@@ -173,10 +175,10 @@ export function Pane(p: PaneProps) {
     const at = places && topOf(places, id)
     if (at) {
       const { x, y, k } = view.current
-      anchor.current = { id, x: at[0] * k + x, y: at[1] * k + y }
+      anchor.current = { id, x: at[0] * k + x, y: at[1] * k + y, focus: !!svg.current?.querySelector(`[data-group="${CSS.escape(id)}"]`)?.contains(document.activeElement) }
       view.current.touched = true
     }
-    p.onToggle(id)
+    props.onToggle(id)
   }
   const keys = (e: KeyboardEvent) => {
     const el = svg.current!
@@ -219,7 +221,7 @@ export function Pane(p: PaneProps) {
           p.svgRef?.(el)
         }}
         class="dag"
-        tabIndex={0}
+        tabindex={0}
         role="group"
         aria-label="operator graph"
         onKeyDown={keys}
@@ -373,14 +375,14 @@ function Head({ p, x, at, toggle, drag }: Drawing & { at?: FrameAt }) {
   const right = s.perStep == null ? '' : `${dur(s.perStep)}  ${share(s.share)}`
   return (
     <g data-group={x.id} data-open="1" transform={`translate(${at.x},${at.y})`}>
-      <g class="dag-head" tabIndex={0} role="button" aria-label={`close ${clean(label)}`} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && toggle(x.id))} onKeyDown={(e) => act(e, () => toggle(x.id))}>
+      <g class="dag-head" tabindex={0} role="button" aria-label={`close ${clean(label)}`} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && toggle(x.id))} onKeyDown={(e) => act(e, () => toggle(x.id))}>
         <rect class="dag-grip" width={at.w} height={22} rx={5} />
         <text x={9} y={15} class="dag-name">− {fit(clean(label), at.w - 140, true)}</text>
         <text x={at.w - 9} y={15} class="dag-right">{right}</text>
         <title>{`close ${clean(label)}`}</title>
       </g>
       {mark && (
-        <g class="dag-info" tabIndex={0} role="button" onClick={(e) => (e.stopPropagation(), p.onSelect(x.id))} onKeyDown={(e) => act(e, () => p.onSelect(x.id))}>
+        <g class="dag-info" tabindex={0} role="button" onClick={(e) => (e.stopPropagation(), p.onSelect(x.id))} onKeyDown={(e) => act(e, () => p.onSelect(x.id))}>
           <text x={9} y={at.h - 5} class="dag-mark">{fit('▲ ' + mark, at.w - 16, true)}</text>
         </g>
       )}
@@ -414,7 +416,7 @@ function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, number] }) {
       data-node={group ? undefined : x.id}
       data-group={group ? x.id : undefined}
       data-v={val ?? ''}
-      tabIndex={0}
+      tabindex={0}
       role="button"
       aria-label={clean(`${group ? 'open ' : ''}${x.title}`)}
       onClick={(e) => {

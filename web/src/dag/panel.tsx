@@ -122,7 +122,7 @@ function Bars({ title, layers, values, spread, rule, picked, onLayer }: { title:
           const o = out.get(layers[i])
           const y = v == null || spread.max_ns <= 0 ? 0 : (v / spread.max_ns) * h
           return (
-            <g key={i} data-layer={layers[i]} tabIndex={0} role="button" class={`${o ? 'out' : ''} ${picked === layers[i] ? 'on' : ''}`} aria-label={`layer ${layers[i]}: ${dur(v)}`}
+            <g key={i} data-layer={layers[i]} tabindex={0} role="button" class={`${o ? 'out' : ''} ${picked === layers[i] ? 'on' : ''}`} aria-label={`layer ${layers[i]}: ${dur(v)}`}
               onClick={() => onLayer(picked === layers[i] ? null : layers[i])}
               onKeyDown={(e) => (e.key === 'Enter' || e.key === ' ') && (e.preventDefault(), onLayer(picked === layers[i] ? null : layers[i]))}>
               <rect class="hit" x={i * bw} y={0} width={bw} height={h + 14} />

@@ -24,8 +24,11 @@ interface Side {
   v: Visible
   open: Set<string>
   sums: Map<string, Sum>
+  marked: Map<string, string>
 }
 
+/** Other names of colourings, in links from other views. */
+const alias: Record<string, Metric> = { gbps: 'bandwidth', flopb: 'intensity', difference: 'diff' }
 const phaseNames = ['prefill', 'decode', 'encode', 'unknown']
 
 export function Dag({ a, b, route }: ViewProps) {
@@ -84,7 +87,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const sideB = useSide(b, db, pickB, choice, params.open)
   const sides = [sideA, sideB].filter((s): s is Side => s != null)
   const two = b != null
-  let metric = (params.color ?? 'share') as Metric
+  let metric = (alias[params.color] ?? params.color ?? 'share') as Metric
   if (!metrics.some((m) => m.id === metric) && !(metric === 'diff' && two)) metric = 'share'
 
   const values = useMemo(() => sides.map((s) => valuesOf(s, metric, sides.find((o) => o !== s) ?? null, s === sideA)), [sideA, sideB, metric])
@@ -123,6 +126,10 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const found = useMemo(() => (query ? sides.map((s) => search(s, query)) : []), [query, sideA, sideB])
   const hits = useMemo(() => [...new Set(found.flat())], [found])
   const box = useRef<HTMLInputElement>(null)
+  // A link from another view names what to look at: the first that fits is shown.
+  useEffect(() => {
+    if (params.q && !params.sel && hits.length) select(hits[0])
+  }, [])
   const next = () => {
     if (hits.length) select(hits[(hits.indexOf(sel) + 1) % hits.length])
   }
@@ -192,7 +199,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
               metric={metric}
               selected={sel}
               matches={new Set((found[i] ?? []).map((id) => shownFor(s, id)))}
-              marked={marks(s)}
+              marked={s.marked}
               title={two ? `${clean(s.run.file)}${s.run.label ? ' — ' + clean(s.run.label) : ''}` : ''}
               onSelect={select}
               onToggle={toggle}
@@ -248,7 +255,9 @@ function useSide(run: Run | null, all: DAGs | null, d: DAG | null, choice: Param
     const v = visible(g, open)
     const sums = new Map<string, Sum>()
     for (const x of g.items.values()) sums.set(x.id, sum(d, x.ids))
-    return { run, all, d, g, v, open, sums }
+    const s: Side = { run, all, d, g, v, open, sums, marked: new Map() }
+    s.marked = marks(s, choice.layer)
+    return s
   }, [run, all, d, g, opened])
 }
 
@@ -301,8 +310,8 @@ function search(s: Side, q: string): string[] {
   for (const x of s.g.items.values()) {
     if (x.kind === 'group') continue
     const n = s.d.nodes[x.rep]
-    const w = n.weight >= 0 ? s.d.nodes[n.weight] : null
-    const all = [x.title, n.op, n.type, w?.name ?? '', w?.type ?? '', ...x.ids.map((i) => s.d.nodes[i].name), ...(n.fused ?? []).map((f) => s.d.nodes[f]?.name ?? '')]
+    const weights = x.ids.map((i) => s.d.nodes[s.d.nodes[i].weight]?.name ?? '')
+    const all = [x.title, n.op, n.type, n.stat_key ?? '', s.d.nodes[n.weight]?.type ?? '', ...weights, ...x.ids.map((i) => s.d.nodes[i].name), ...(n.fused ?? []).map((f) => s.d.nodes[f]?.name ?? '')]
     if (all.some((v) => v.toLowerCase().includes(t))) out.push(x.id)
     if (out.length >= 2000) break
   }
@@ -315,19 +324,23 @@ function shownFor(s: Side, id: string): string {
   return id
 }
 
-/** Groups of layers among which one stands out. */
-function marks(s: Side): Map<string, string> {
+/** Layers and operators that stand out among their kind, with how that is told. */
+function marks(s: Side, layer: number | null): Map<string, string> {
   const out = new Map<string, string>()
+  const tell = (list: { layer: number; over: number }[], most: number): string => {
+    const told = list.slice(0, most).map((x) => `layer ${x.layer} +${(x.over * 100).toFixed(0)} %`).join(', ')
+    return told + (list.length > most ? ` and ${list.length - most} more` : '')
+  }
   s.d.kinds.forEach((k, i) => {
-    const o = k.spread?.outliers ?? []
-    if (o.length) {
-      const told = o.slice(0, 2).map((x) => `layer ${x.layer} +${(x.over * 100).toFixed(0)} %`).join(', ')
-      out.set(`k${i}`, told + (o.length > 2 ? ` and ${o.length - 2} more` : ''))
-      for (const x of o) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind`)
-    }
+    // Where one layer is looked at, only what is said of it.
+    const of = (list: { layer: number; over: number }[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
+    const o = of(k.spread?.outliers ?? [])
+    if (o.length) out.set(`k${i}`, tell(o, 2))
+    for (const x of k.spread?.outliers ?? []) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind`)
     k.roles.forEach((r, ri) => {
-      const ro = r.spread?.outliers ?? []
-      if (ro.length) out.set(`k${i}r${ri}`, `layer ${ro[0].layer} +${(ro[0].over * 100).toFixed(0)} %${ro.length > 1 ? ` and ${ro.length - 1} more` : ''}`)
+      const ro = of(r.spread?.outliers ?? [])
+      if (ro.length) out.set(`k${i}r${ri}`, tell(ro, 1))
+      for (const x of r.spread?.outliers ?? []) out.set(`n${r.nodes[k.layers.indexOf(x.layer)]}`, `+${(x.over * 100).toFixed(0)} % above other layers`)
     })
   })
   return out
