@@ -7,7 +7,7 @@ import { Fig } from '../figure'
 import { href } from '../route'
 import { ranges, type Drawn, type Item } from './graph'
 import { sum, text, value, type Sum } from './paint'
-import { dimsOf } from './pane'
+import { dimsOf } from './nodes'
 import type { DAG, DagNode, Spread } from './types'
 
 interface Props {
@@ -49,10 +49,10 @@ export function Panel(p: Props) {
       {s.timed > 0 && <Times d={d} x={x} s={s} n={n} other={p.other} />}
       {n && x.kind === 'op' && !s.timed && <p class="dim">{d.parts[n.part]?.seen === false ? `Operators of ${clean(d.parts[n.part].backend || 'this backend')} were not seen: no times.` : 'It was not seen to run.'}</p>}
       {role?.spread && role.nodes.length > 1 && (
-        <Bars title="mean time by layer" layers={d.kinds[x.kindAt].layers} values={role.nodes.map((i) => (i >= 0 && d.nodes[i].run ? d.nodes[i].run!.mean_ns : null))} spread={role.spread} rule={p.rule} picked={p.layer} onLayer={p.onLayer} />
+        <Bars title="mean time by layer" layers={d.kinds[x.kindAt].layers} values={role.nodes.map((i) => (i >= 0 && d.nodes[i].run ? d.nodes[i].run!.mean_ns : null))} spread={role.spread} rule={p.rule} picked={p.layer} all={x.times === 1 && !p.g.items.has(`k${x.kindAt}`)} onLayer={p.onLayer} />
       )}
       {kind?.spread && kind.layers.length > 1 && (
-        <Bars title="time of a run by layer" layers={kind.layers} values={kind.layer_ns} spread={kind.spread} rule={p.rule} picked={p.layer} onLayer={p.onLayer} />
+        <Bars title="time of a run by layer" layers={kind.layers} values={kind.layer_ns} spread={kind.spread} rule={p.rule} picked={p.layer} all={x.times === 1 && !p.g.items.has(`k${x.kindAt}`)} onLayer={p.onLayer} />
       )}
       {n && <Ends p={p} />}
       {n && x.kind === 'op' && (
@@ -109,7 +109,7 @@ function Times({ d, x, s, n, other }: { d: DAG; x: Item; s: Sum; n: DagNode | nu
   )
 }
 
-function Bars({ title, layers, values, spread, rule, picked, onLayer }: { title: string; layers: number[]; values: (number | null)[]; spread: Spread; rule: string; picked: number | null; onLayer: (l: number | null) => void }) {
+function Bars({ title, layers, values, spread, rule, picked, all, onLayer }: { title: string; all: boolean; layers: number[]; values: (number | null)[]; spread: Spread; rule: string; picked: number | null; onLayer: (l: number | null) => void }) {
   const w = 296
   const h = 64
   const bw = Math.max(1, Math.min(22, w / layers.length))
@@ -117,7 +117,7 @@ function Bars({ title, layers, values, spread, rule, picked, onLayer }: { title:
   return (
     <section>
       <h3>{title}</h3>
-      <svg class="dag-bars" width={w} height={h + 14} role="group" aria-label={title}>
+      <svg class="dag-bars" viewBox={`0 0 ${w} ${h + 14}`} role="group" aria-label={title}>
         {values.map((v, i) => {
           const o = out.get(layers[i])
           const y = v == null || spread.max_ns <= 0 ? 0 : (v / spread.max_ns) * h
@@ -136,7 +136,7 @@ function Bars({ title, layers, values, spread, rule, picked, onLayer }: { title:
       </svg>
       <p class="dim small">
         median <Fig v={spread.median_ns} f={dur} />, <Fig v={spread.min_ns} f={dur} /> (layer {spread.min_layer}) to <Fig v={spread.max_ns} f={dur} /> (layer {spread.max_layer}).
-        {' '}{picked != null && layers.includes(picked) ? <button onClick={() => onLayer(null)}>all layers again</button> : 'Click a bar for that layer’s figures.'}
+        {' '}{picked != null && layers.includes(picked) && !all ? <button onClick={() => onLayer(null)}>all layers again</button> : 'Click a bar for that layer’s figures.'}
       </p>
       {spread.outliers.length > 0 && (
         <p class="warn small" title={rule}>

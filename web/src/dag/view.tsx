@@ -83,8 +83,8 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
     () => ({ all: params.all === '1', layer: /^\d+$/.test(params.layer ?? '') ? Number(params.layer) : null, views: /v/.test(params.show ?? ''), weights: /w/.test(params.show ?? ''), inputs: /i/.test(params.show ?? '') }),
     [params.all, params.layer, params.show],
   )
-  const sideA = useSide(a, da, pickA, choice, params.open)
-  const sideB = useSide(b, db, pickB, choice, params.open)
+  const sideA = useSide(a, da, pickA, choice, params.open, params.sel ?? '')
+  const sideB = useSide(b, db, pickB, choice, params.open, params.sel ?? '')
   const sides = [sideA, sideB].filter((s): s is Side => s != null)
   const two = b != null
   let metric = (alias[params.color] ?? params.color ?? 'share') as Metric
@@ -116,10 +116,10 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
     set({ open: [...next].join(',') || 'none' })
   }
   const sel = params.sel ?? ''
-  const select = (id: string) => {
+  const select = (id: string, more: Record<string, number> = {}) => {
     const g = sides.find((s) => s.g.items.has(id))?.g
     const wide = g && id ? around(g, id).filter((o) => !openNow.has(o)) : []
-    set({ sel: id || undefined, ...(wide.length ? { open: [...openNow, ...wide].join(',') } : {}) })
+    set({ ...more, sel: id || undefined, ...(wide.length ? { open: [...openNow, ...wide].join(',') } : {}) })
   }
 
   const query = params.q ?? ''
@@ -128,7 +128,12 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const box = useRef<HTMLInputElement>(null)
   // A link from another view names what to look at: the first that fits is shown.
   useEffect(() => {
-    if (params.q && !params.sel && hits.length) select(hits[0])
+    if (!params.q || params.sel || !hits.length) return
+    const s = sides.find((o) => o.g.items.has(hits[0]))!
+    const x = s.g.items.get(hits[0])!
+    const fit = x.ids.filter((i) => namesOf(s, i).includes(params.q.toLowerCase()))
+    const layer = x.times > 1 && fit.length === 1 ? s.d.nodes[fit[0]].layer : null
+    select(hits[0], layer != null && params.layer === undefined ? { layer } : {})
   }, [])
   const next = () => {
     if (hits.length) select(hits[(hits.indexOf(sel) + 1) % hits.length])
@@ -216,11 +221,17 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
             g={chosen.g}
             x={chosen.g.items.get(sel)!}
             keep={keepOf(params)}
-            layer={choice.layer}
+            layer={choice.all ? chosen.d.nodes[chosen.g.items.get(sel)!.rep]?.layer ?? null : choice.layer}
             rule={chosen.all.outlier_rule}
             other={other ? { name: clean(other.run.file), sum: other.sums.get(sel) ?? null, mine: clean(chosen.run.file) } : undefined}
             onSelect={select}
-            onLayer={(l) => set({ layer: l ?? undefined })}
+            onLayer={(l) => {
+              if (!choice.all) return set({ layer: l ?? undefined })
+              // Every layer is drawn: that one's own node is gone to.
+              const k = chosen.d.kinds[chosen.g.items.get(sel)!.kindAt]
+              const role = k?.roles[chosen.g.items.get(sel)!.role]
+              if (l != null) select(role ? `n${role.nodes[k.layers.indexOf(l)]}` : `L${l}`)
+            }}
             onClose={() => select('')}
           />
         )}
@@ -247,24 +258,24 @@ function pick(list: DAG[], at: string | undefined): DAG | null {
   return list[Number.isInteger(n) && n >= 0 && n < list.length ? n : 0] ?? null
 }
 
-function useSide(run: Run | null, all: DAGs | null, d: DAG | null, choice: Parameters<typeof build>[1], opened: string | undefined): Side | null {
+function useSide(run: Run | null, all: DAGs | null, d: DAG | null, choice: Parameters<typeof build>[1], opened: string | undefined, sel: string): Side | null {
   const g = useMemo(() => (d ? build(d, choice) : null), [d, choice])
   return useMemo(() => {
     if (!run || !all || !d || !g) return null
-    const open = openOf(g, opened)
+    const open = openOf(g, opened, sel)
     const v = visible(g, open)
     const sums = new Map<string, Sum>()
     for (const x of g.items.values()) sums.set(x.id, sum(d, x.ids))
     const s: Side = { run, all, d, g, v, open, sums, marked: new Map() }
     s.marked = marks(s, choice.layer)
     return s
-  }, [run, all, d, g, opened])
+  }, [run, all, d, g, opened, opened === undefined ? sel : ''])
 }
 
 /** Which groups are open: those named, at first the layers that stand for many. */
-function openOf(g: Drawn, opened: string | undefined): Set<string> {
+function openOf(g: Drawn, opened: string | undefined, sel: string): Set<string> {
   if (opened !== undefined) return new Set(opened.split(',').filter((id) => g.items.has(id)))
-  const out = new Set<string>()
+  const out = new Set<string>(sel ? around(g, sel) : []) // a link can name what lies inside
   for (const x of g.items.values()) if (x.group === 'layer' && x.id.startsWith('k')) out.add(x.id)
   if (out.size === 0) for (const x of g.items.values()) if (x.group === 'layer' && g.top.length < 4) out.add(x.id)
   return out
@@ -303,16 +314,21 @@ function valuesOf(s: Side, m: Metric, other: Side | null, first: boolean): Map<s
   return out
 }
 
-/** Items whose name, operator, type or weight has the text. */
+/** All names of a node and of what ran with it, in lower case. */
+function namesOf(s: Side, i: number): string {
+  const n = s.d.nodes[i]
+  return [n.name, s.d.nodes[n.weight]?.name ?? '', ...(n.fused ?? []).map((f) => s.d.nodes[f]?.name ?? '')].join('\n').toLowerCase()
+}
+
+/** Items whose name, operator, type, block or weight has the text. */
 function search(s: Side, q: string): string[] {
   const t = q.toLowerCase()
   const out: string[] = []
   for (const x of s.g.items.values()) {
     if (x.kind === 'group') continue
     const n = s.d.nodes[x.rep]
-    const weights = x.ids.map((i) => s.d.nodes[s.d.nodes[i].weight]?.name ?? '')
-    const all = [x.title, n.op, n.type, n.stat_key ?? '', s.d.nodes[n.weight]?.type ?? '', ...weights, ...x.ids.map((i) => s.d.nodes[i].name), ...(n.fused ?? []).map((f) => s.d.nodes[f]?.name ?? '')]
-    if (all.some((v) => v.toLowerCase().includes(t))) out.push(x.id)
+    const all = [x.title, n.op, n.type, n.block, n.stat_key ?? '', s.d.nodes[n.weight]?.type ?? '']
+    if (all.some((v) => v.toLowerCase().includes(t)) || x.ids.some((i) => namesOf(s, i).includes(t))) out.push(x.id)
     if (out.length >= 2000) break
   }
   return out.sort((x, y) => s.g.items.get(x)!.order - s.g.items.get(y)!.order)
