@@ -328,6 +328,13 @@ func TestSeriesOfSmallModel(t *testing.T) {
 	}
 }
 
+func sumOf(p []profile.StepPoint, f func(*profile.StepPoint) *int64) (n int64) {
+	for i := range p {
+		n += at(f(&p[i]))
+	}
+	return n
+}
+
 func sumDur(p []profile.StepPoint) (n int64) {
 	for i := range p {
 		n += p[i].Dur
@@ -343,7 +350,7 @@ func TestSeriesThins(t *testing.T) {
 	for i := range int64(n) {
 		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i%97, NTokens: 1, NSeqs: 1,
 			Seqs: []trace.StepSeq{{Seq: 0, NTokens: 1, Pos: int32(i), Outputs: 1}}}
-		if i == 7000 {
+		if i == 7002 {
 			s.Dur = 9000
 		}
 		sum += s.Dur
@@ -375,10 +382,10 @@ func TestSeriesThins(t *testing.T) {
 		last = at(x.Pos)
 	}
 	// The first point is of steps 1 to 4, at positions 1 to 4.
-	if at(p.Steps[0].Pos) != 2.5 || steps != n || dur != sum || tok != tokens || longest != 9000 || id != 7001 {
+	if at(p.Steps[0].Pos) != 2.5 || steps != n || dur != sum || tok != tokens || longest != 9000 || id != 7003 {
 		t.Errorf("first at %v; %d steps, %d ns, %d tokens, longest %d of step %d", at(p.Steps[0].Pos), steps, dur, tok, longest, id)
 	}
-	if len(p.Slowest) != 100 || p.Slowest[0].ID != 7001 || p.Slowest[1].Dur != 1096 || p.Slowest[0].N != 1 {
+	if len(p.Slowest) != 100 || p.Slowest[0].ID != 7003 || p.Slowest[1].Dur != 1096 || p.Slowest[0].N != 1 {
 		t.Errorf("slowest %+v", p.Slowest[:2])
 	}
 	if p.PerToken == nil || p.PerToken.N != n || p.PerToken.Max != 9000 || p.PerToken.Min != 1000 {
@@ -528,6 +535,18 @@ func TestSeriesParts(t *testing.T) {
 	if p.PerToken.P95 != *f.PerTokenP95 || p.PerToken.Max != 50_000 {
 		t.Errorf("%+v: two sequences wait for the same step; Stat says %v", p.PerToken, *f.PerTokenP95)
 	}
+	if math.Abs(float64(f.TracedDur)**f.MatMul-float64(sumOf(p.Steps, func(x *profile.StepPoint) *int64 { return x.MatMul }))) > 1e-6 {
+		t.Errorf("products took %v of %d by Stat; %+v", *f.MatMul, f.TracedDur, p.Steps)
+	}
+	// Each thread has its own times, in whatever order the team comes.
+	v := p.ByWeight[slices.IndexFunc(p.ByWeight, func(r profile.RowSeries) bool { return r.Key == "attn_v" })].Threads
+	if len(v) != 2 || v[0].TID != 7 || v[0].Busy != 4*5900 || v[0].Wait != 4*60 || v[0].OffCPU != 4*40 || v[1].TID != 8 || v[1].Busy != 4*6000 || v[1].Wait != 0 {
+		t.Errorf("%+v", v)
+	}
+	both := p.ByOp[slices.IndexFunc(p.ByOp, func(r profile.RowSeries) bool { return r.Key == "MUL_MAT" })].Threads
+	if len(both) != 2 || both[1].Busy != 4*(4900+6000+6900) || both[1].Wait != 4*(60+60) {
+		t.Errorf("%+v", both)
+	}
 	// What the probes took can be more than there was: no time is below 0, but the sum is Stat's.
 	i := slices.IndexFunc(p.ByWeight, func(r profile.RowSeries) bool { return r.Key == "ffn_down" })
 	if r := p.ByWeight[i]; r.Time.Min != 0 || r.Time.Zeros != 4 || r.Time.Mean != -2000 || len(r.Layers) != 1 || r.Layers[0].Layer != 1 {
@@ -585,5 +604,92 @@ func TestSeriesLongStep(t *testing.T) {
 	}
 	if x := p.Steps[0]; x.Traced != 0 || x.MatMul != nil || x.Dur != s.Dur {
 		t.Errorf("%+v", x)
+	}
+}
+
+// wide is a shape of one product with each of some weights.
+func wide(id uint64, weights ...string) *profile.Shape {
+	s := &profile.Shape{Index: int64(id), Shape: &trace.Shape{PID: 1, ID: id}}
+	n := len(weights)
+	var leaves []trace.Node
+	for i, w := range weights {
+		s.Nodes = append(s.Nodes, trace.Node{Name: "x-" + strconv.Itoa(i), Op: "MUL_MAT", Type: "f32", Ne: [4]int64{8, 1, 1, 1}, Src: []int32{int32(n + i)}, ViewSrc: -1,
+			Nb: [4]uint64{4, 32, 32, 32}, BlockSize: 1, TypeSize: 4})
+		leaves = append(leaves, trace.Node{Name: w, Op: "NONE", Type: "f32", Ne: [4]int64{16, 8, 1, 1}, ViewSrc: -1, Leaf: true, Data: uint64(len(w)) << 20,
+			Nb: [4]uint64{4, 64, 512, 512}, BlockSize: 1, TypeSize: 4})
+	}
+	s.Nodes = append(s.Nodes, leaves...)
+	s.NNodes = n
+	return s
+}
+
+// Two sets of weights turn out to be one model: what was summed up apart becomes one.
+func TestSeriesJoinsModels(t *testing.T) {
+	const x, y = "blk.0.ffn_up.weight", "blk.11.ffn_up.weight"
+	sinks := map[profile.By]*profile.StatBuilder{}
+	b := profile.NewSeries()
+	all := []profile.Sink{b}
+	for _, by := range []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByStep} {
+		sinks[by] = profile.NewStat(profile.StatOptions{By: by})
+		all = append(all, sinks[by])
+	}
+	sink := profile.Tee(all...)
+	for i, c := range []struct {
+		ctx   uint64
+		shape *profile.Shape
+	}{{1, wide(1, x)}, {2, wide(2, y)}, {1, wide(1, x)}, {1, wide(3, x, y)}, {2, wide(2, y)}, {1, wide(3, x, y)}} {
+		base := int64(1000 + 100_000*i)
+		s := &profile.Step{ID: int64(i) + 1, PID: 1, Ctx: c.ctx, Phase: profile.Decode, Start: base, Dur: 50_000 + int64(i)*1000, NTokens: 1, NSeqs: 1}
+		for n := range c.shape.NNodes {
+			o := &profile.Op{Step: s, Shape: c.shape, Node: int32(n), Op: "MUL_MAT", Start: base + int64(n)*2000, Dur: 1500 + int64(i), Busy: 1500 + int64(i)}
+			o.Threads = []profile.OpThread{{TID: 1 + int32(i%2), Busy: o.Busy}}
+			if err := sink.Op(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := sink.Step(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &profile.Header{}
+	stats := map[profile.By]*profile.Stat{}
+	for by, s := range sinks {
+		stats[by] = s.Finish(h)
+	}
+	got := b.Finish(h)
+	if len(stats[profile.ByWeight].Phases) != 1 {
+		t.Fatalf("the test tests nothing: %+v", stats[profile.ByWeight].Phases)
+	}
+	agrees(t, got, stats)
+	p := got.Phases[0]
+	if len(p.Products) != 1 || p.Products[0].Calls != 8 || p.Products[0].Layers != 2 || at(p.Products[0].Work) != 8*16 {
+		t.Errorf("%+v", p.Products)
+	}
+	for i, x := range p.Steps {
+		if x.ID != int64(i)+1 {
+			t.Errorf("step %d at place %d", x.ID, i)
+		}
+	}
+	if r := p.ByWeight[0]; len(r.Threads) != 2 || r.Threads[0].Ops != 3 || r.Threads[1].Ops != 5 || len(r.Layers) != 2 || r.Layers[0].Calls != 4 || r.Layers[1].Layer != 11 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A prompt in parts: its first token comes when logits are asked for, and the tokens are those of all parts.
+func TestSeriesPromptInParts(t *testing.T) {
+	b := profile.NewSeries()
+	for i, outputs := range []int32{0, 0, 1, 1} {
+		n, phase := int32(8), profile.Prefill
+		if i == 3 {
+			n, phase = 1, profile.Decode
+		}
+		if err := b.Step(&profile.Step{ID: int64(i) + 1, PID: 1, Phase: phase, Start: int64(i) * 10_000, Dur: 4000, NTokens: n, NSeqs: 1,
+			Seqs: []trace.StepSeq{{Seq: 3, NTokens: n, Pos: int32(i) * 8, Outputs: outputs}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := b.Finish(&profile.Header{})
+	if q := s.Sequences[0]; len(s.Sequences) != 1 || at(q.Prompt) != 24 || at(q.TTFT) != 24_000 || q.Tokens != 1 || at(q.TPOT) != 4000 || q.Seq != 3 {
+		t.Errorf("%+v", s.Sequences)
 	}
 }
