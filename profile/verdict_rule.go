@@ -255,6 +255,7 @@ func (o *opinion) choose() {
 		o.sure = 3
 		if o.v.Bound == BoundMixed {
 			o.sure = 2
+			o.reasons = append(o.reasons, "No part has half of the time.")
 			for i := range o.classes {
 				if c := &o.classes[i]; slices.Contains(large, c.bound) && (o.cause(c.what) >= partShare || i == 0) {
 					o.reasons = append(o.reasons, c.reasons...)
