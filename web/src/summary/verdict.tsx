@@ -5,7 +5,7 @@ import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '.
 import { Fig } from '../figure'
 import type { Bound, Evidence, Stat, Verdict } from '../stat-types'
 import { Split, Threads } from './bars'
-import type { Part } from './model'
+import { parts, type Part } from './model'
 import { Say } from './say'
 
 const words: Record<Bound, string> = {
@@ -21,6 +21,8 @@ const words: Record<Bound, string> = {
 
 const short: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
 
+const classes: Record<string, string> = { products: 'products with weights', attention: 'attention itself', other: 'other operators' }
+
 /** The verdict in as few words as it can be said. */
 export function boundWords(v: Verdict | null): string {
   if (!v) return words.unknown
@@ -30,6 +32,10 @@ export function boundWords(v: Verdict | null): string {
     if (known.length === 0) return words.mixed
     return (known.length < v.among.length ? 'in part ' : '') + known.join(' and ')
   }
+  const most = v.causes[0]
+  const need = (n: string) => v.evidence.find((e) => e.name === n)?.value ?? 1
+  // Known is what takes the time, and that it is neither of the two.
+  if (v.bound === 'unknown' && most?.share >= 0.5 && need('arithmetic_need') <= 0.5 && need('reading_need') <= 0.5 && classes[most.what]) return `in ${classes[most.what]}, near neither limit`
   return words[v.bound]
 }
 
@@ -72,7 +78,7 @@ export function Key({ part, stat }: { part: Part; stat: Stat }) {
       <Box label="tokens/s" help="tokens / the time in steps"><Fig v={ps.tokens_per_s} f={num} name={`${name}.tokens_per_s`} /></Box>
       <Box label={decode ? 'TPOT, mean' : 'per token'} help={decode ? 'time a token of one sequence' : 'time in steps / tokens'}><Fig v={ps.per_token_ns} f={dur} name={`${name}.per_token_ns`} /></Box>
       {ps.per_token_p95_ns != null && <Box label={decode ? 'TPOT, p95' : 'p95'} help="over steps, within 1 %"><Fig v={ps.per_token_p95_ns} f={dur} name={`${name}.per_token_p95_ns`} /></Box>}
-      {ps.phase === 'prefill' && (
+      {(ps.phase === 'prefill' || (ttft.sequences > 0 && ps === parts(stat)[0].ps && !(stat.phases ?? []).some((p) => p.phase === 'prefill'))) && (
         <Box label={ttft.sequences > 1 ? `TTFT, mean of ${ttft.sequences}` : 'TTFT'} help="from the start of a sequence's first step to the end of the first that asks for its logits"><Fig v={ttft.mean_ns} f={dur} name="ttft.mean_ns" /></Box>
       )}
       <Box label="steps"><Fig v={ps.steps} f={count} name={`${name}.steps`} /></Box>
