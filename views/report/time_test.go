@@ -55,8 +55,8 @@ func timeline(t *testing.T, replay Replay, opts ...Option) (*Run, *profile.Timel
 
 // TestTimelineSections: every chunk is a section, and the index says where it lies.
 func TestTimelineSections(t *testing.T) {
-	r, tl := timeline(t, slowRun(700, 900), WholeTimeline())
-	if len(tl.Chunks) < 10 {
+	r, tl := timeline(t, slowRun(70, 200), WholeTimeline())
+	if len(tl.Chunks) < 3 {
 		t.Fatalf("%d chunks", len(tl.Chunks))
 	}
 	for i, c := range tl.Chunks {
@@ -73,48 +73,65 @@ func TestTimelineSections(t *testing.T) {
 
 // TestTimelineLimit: of a page that would be too large, chunks with the slowest and the first steps are kept, and no more than fit.
 func TestTimelineLimit(t *testing.T) {
-	const slow = 700
-	whole, all := timeline(t, slowRun(slow, 900), WholeTimeline())
-	sum := 0
-	for i := range all.Chunks {
-		sum += len(whole.sections[fmt.Sprintf("time/%d", i)])
+	const slow = 150
+	make := func() (*profile.Timeline, int) {
+		b := profile.NewTimeline(profile.TimelineOptions{ChunkSpans: 1024, Pack: packer()})
+		h, err := slowRun(slow, 200)(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := b.Finish(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0
+		for i := range tl.Chunks {
+			sum += len(tl.Chunks[i].Data)
+		}
+		return tl, sum
 	}
+	_, sum := make()
 	for _, limit := range []int{sum, sum / 2, sum / 4} {
-		r, tl := timeline(t, slowRun(slow, 900), LimitTimeline(limit))
+		tl, _ := make()
+		keepChunks(tl, limit)
 		size, kept := 0, 0
-		for i, c := range tl.Chunks {
-			b, ok := r.sections[fmt.Sprintf("time/%d", i)]
-			if ok != c.Kept {
-				t.Errorf("limit %d: chunk %d is there: %v, told: %v", limit, i, ok, c.Kept)
-			}
-			size += len(b)
+		for _, c := range tl.Chunks {
 			if c.Kept {
+				size += len(c.Data)
 				kept++
 			}
 		}
-		if size > limit || limit == sum && kept != len(tl.Chunks) || limit < sum && kept == len(tl.Chunks) {
+		if size > limit || size < limit/2 || (kept == len(tl.Chunks)) != (limit == sum) {
 			t.Errorf("limit %d: %d bytes, %d of %d chunks", limit, size, kept, len(tl.Chunks))
 		}
 		// The step of number slow+1 (the prompt is the first) lasted 5 ms longer than all others.
-		b := profile.NewTimeline(profile.TimelineOptions{})
-		h, err := slowRun(slow, 900)(b)
-		if err != nil {
-			t.Fatal(err)
+		if tl.Marks[slow].Dur < 5_000_000 {
+			t.Fatalf("step %d is not slow", slow)
 		}
-		full, err := b.Finish(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range []profile.TimelineMark{full.Marks[slow], full.Marks[0], full.Marks[1]} {
+		for _, m := range []profile.TimelineMark{tl.Marks[slow], tl.Marks[0], tl.Marks[1]} {
 			for i, c := range tl.Chunks {
 				if c.Start < m.Start+m.Dur && c.Start+c.Dur > m.Start && !c.Kept {
 					t.Errorf("limit %d: chunk %d with the %s step at %d was left out", limit, i, m.Phase, m.Start)
 				}
 			}
 		}
-		if full.Marks[slow].Dur < 5_000_000 {
-			t.Fatalf("step %d is not slow", slow)
-		}
+	}
+}
+
+// TestFirstStepsAreKept: where little fits, the first step of a phase comes before the next slowest.
+func TestFirstStepsAreKept(t *testing.T) {
+	marks := []profile.TimelineMark{{Phase: "prefill", Start: 0, Dur: 50}, {Phase: "decode", Start: 100, Dur: 10}, {Phase: "decode", Start: 200, Dur: 90}, {Phase: "decode", Start: 300, Dur: 80}}
+	tl := &profile.Timeline{Marks: marks}
+	for _, m := range marks {
+		tl.Chunks = append(tl.Chunks, profile.TimelineChunk{Start: m.Start, Dur: m.Dur, Kept: true, Data: bytes.Repeat([]byte{1}, 10)})
+	}
+	keepChunks(tl, 35)
+	var kept []bool
+	for _, c := range tl.Chunks {
+		kept = append(kept, c.Kept)
+	}
+	if fmt.Sprint(kept) != "[true true true false]" {
+		t.Error(kept)
 	}
 }
 
