@@ -5,8 +5,9 @@
 import { clean, num } from '../format'
 import type { Chunk, TimeData } from './data'
 import type { Palette } from './palette'
-import { Pattern, type Raster } from './raster'
+import { css, Pattern, type Raster } from './raster'
 import type { Row } from './rows'
+import { Writer, type Label } from './labels'
 import { lengthClass, within, type Bins, type SpanSet } from './spans'
 import { phases } from './types'
 
@@ -20,21 +21,13 @@ export interface View {
 /** Chunks that are asked for at a time; a wider view is drawn from the overview. */
 export const maxVisible = 48
 
-interface Label {
-  x: number
-  w: number
-  y: number
-  text: string
-  color: string
-}
-
 export class Painter {
   /** A row's labels come from these, made once a run. */
   private names = new Map<TimeData, { text: string[]; shade: Uint8Array }>()
   private labels: Label[] = []
+  private writer = new Writer()
   private view: View = { t0: 0, scale: 1, shift: [] }
   private off = 0 // from a run's time to pixels
-  private chars = new Map<string, number>()
   /** A part of what is visible was drawn from the overview for want of its chunk. */
   coarse = false
 
@@ -71,7 +64,7 @@ export class Painter {
     r.rect(0, end, r.w, r.h, p.bg)
     datas.forEach((d, run) => this.losses(d, run, rows, p, scrollTop))
     r.put(ctx)
-    this.text(ctx, u)
+    this.writer.write(ctx, this.labels, u)
   }
 
   private visible(d: TimeData, run: number): Chunk[] {
@@ -170,10 +163,12 @@ export class Painter {
     const lanes = chunks.flatMap((c) => (c.kind === 'ops' ? c.lanes.filter((l) => l.index === row.index).map((l) => ({ c, s: l.set })) : []))
     this.gaps(d.threadBins.get(row.index), lanes.map((l) => l.s), top, bottom, o)
     for (const { c, s } of lanes) {
+      const color = (k: number, span: number) => p.shades[k]?.[shade[c.def[c.op[span]]]] ?? p.kind[p.kind.length - 1]
       this.lane(s, top, bottom, {
         ...o,
-        fill: (k, i, s) => p.shades[k]?.[shade[c.def[c.op[s.ref[i]]]]] ?? p.kind[p.kind.length - 1],
+        fill: (k, i, s) => color(k, s.ref[i]),
         label: (i, s) => text[c.def[c.op[s.ref[i]]]],
+        ground: (i, s) => (c.off[s.ref[i]] > 0 ? css(color(s.kind[i] & 127, s.ref[i])) : undefined),
       }, p.bg)
     }
     // Why it was on no CPU: a strip below, and crossed out where it was within an operator.
@@ -278,7 +273,7 @@ export class Painter {
     if (x1 > xm && o.waitInk !== undefined) r.pattern(xm, y0, x1, y1, o.waitInk, Pattern.Diagonal)
     o.after?.(i, Math.max(0, x0), x1, s)
     const w = Math.min(xm, r.w) - Math.max(0, x0)
-    if (o.label && w >= 26 * r.unit) this.labels.push({ x: Math.max(0, x0), w, y: (y0 + y1) / 2, text: o.label(i, s), color: o.ink(k & 127, i, s) })
+    if (o.label && w >= 26 * r.unit) this.labels.push({ x: Math.max(0, x0), w, y: (y0 + y1) / 2, text: o.label(i, s), color: o.ink(k & 127, i, s), ground: o.ground?.(i, s) })
   }
 
   /** Shares of each pixel's time, stacked. */
@@ -401,52 +396,13 @@ export class Painter {
       }
     }
   }
-
-  /** Width of a character, measured once. */
-  private width(ctx: CanvasRenderingContext2D, ch: string): number {
-    let w = this.chars.get(ch)
-    if (w === undefined) {
-      if (this.chars.size > 2000) this.chars.clear()
-      this.chars.set(ch, (w = ctx.measureText(ch).width))
-    }
-    return w
-  }
-
-  private text(ctx: CanvasRenderingContext2D, u: number): void {
-    const font = `${11 * u}px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif`
-    if (ctx.font !== font) {
-      ctx.font = font
-      if (this.fontUnit !== u) this.chars.clear()
-      this.fontUnit = u
-    }
-    ctx.textBaseline = 'middle'
-    ctx.direction = 'ltr'
-    let color = ''
-    for (const l of this.labels) {
-      const text = this.fit(ctx, l.text, l.w - 8 * u)
-      if (!text) continue
-      if (l.color !== color) ctx.fillStyle = color = l.color
-      ctx.fillText(text, l.x + 4 * u, l.y + 0.5 * u)
-    }
-  }
-  private fontUnit = 0
-
-  private fit(ctx: CanvasRenderingContext2D, text: string, room: number): string {
-    let w = 0
-    let n = 0
-    for (const ch of text) {
-      w += this.width(ctx, ch)
-      if (w > room) return n < 3 ? '' : text.slice(0, n - 1) + '…'
-      n += ch.length
-    }
-    return text
-  }
 }
 
 interface Look {
   fill: (kind: number, i: number, s: SpanSet) => number
   ink: (kind: number, i: number, s: SpanSet) => string
   label?: (i: number, s: SpanSet) => string
+  ground?: (i: number, s: SpanSet) => string | undefined
   after?: (i: number, x0: number, x1: number, s: SpanSet) => void
   stack: number[]
   stackPattern?: (Pattern | null)[]

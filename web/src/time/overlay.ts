@@ -6,6 +6,7 @@ import type { TimeData } from './data'
 import type { View } from './draw'
 import type { Palette } from './palette'
 import { spanOf, strip, type Picked } from './pick'
+import { css } from './raster'
 import type { Row } from './rows'
 import { moment } from './scale'
 
@@ -117,5 +118,3 @@ export class Overlay {
     }
   }
 }
-
-const css = (p: number): string => `rgb(${p & 255},${(p >>> 8) & 255},${(p >>> 16) & 255})`

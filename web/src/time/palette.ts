@@ -3,7 +3,7 @@
 // The timeline's colours as pixels, for light or dark.
 import { ink, kindColors } from '../color'
 import { cssVar, theme } from '../theme'
-import { mix, pixel } from './raster'
+import { css, mix, pixel } from './raster'
 import { kinds } from './types'
 
 export interface Palette {
@@ -55,7 +55,6 @@ export function palette(): Palette {
   const fg = pixel(cssVar('--fg'))
   const kind = kinds.map((k) => pixel(kindColors[k][t]))
   const own = [0, 0.3, 0.55, 0.15].map((f) => mix(pixel(marks.own[t]), bg, f))
-  const css = (p: number) => `rgb(${p & 255},${(p >>> 8) & 255},${(p >>> 16) & 255})`
   return {
     bg, fg, panel: pixel(cssVar('--panel')), line: pixel(cssVar('--line')), grid: pixel(cssVar('--grid')),
     dim: cssVar('--dim'), text: cssVar('--fg'), accent: cssVar('--accent'), warn: pixel(cssVar('--warn')),

@@ -113,3 +113,6 @@ export function mix(a: number, b: number, f: number): number {
   const m = (s: number) => Math.round(((a >>> s) & 255) * (1 - f) + ((b >>> s) & 255) * f) & 255
   return (0xff000000 | (m(16) << 16) | (m(8) << 8) | m(0)) >>> 0
 }
+
+/** A pixel as a CSS colour. */
+export const css = (p: number): string => `rgb(${p & 255},${(p >>> 8) & 255},${(p >>> 16) & 255})`

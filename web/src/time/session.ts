@@ -114,6 +114,7 @@ export class Session implements Actions {
   }
 
   async search(dir: 1 | -1): Promise<void> {
+    if (!this.query.trim()) return this.onSearch()
     const p = this.t.selection
     const d = this.datas[0]
     const op = p?.what === 'op' && p.run === 0 ? p.op : null

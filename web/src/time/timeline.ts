@@ -210,7 +210,7 @@ export class Timeline {
     const start = performance.now()
     const view = { t0: this.t0, scale: this.scale, shift: this.shift }
     const r = ruler(this.t0, this.t1, this.width)
-    const ctx = this.main.getContext('2d', { alpha: false })
+    const ctx = this.main.getContext('2d', { alpha: false, willReadFrequently: true })
     if (ctx) this.painter.frame(ctx, this.rows, this.datas, view, this.colors, this.scroll.scrollTop, r.ticks)
     this.top.draw(this.datas, view, this.bounds, this.t1, r, this.colors, this.range)
     this.paintOverlay()

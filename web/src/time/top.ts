@@ -4,6 +4,7 @@
 import type { TimeData } from './data'
 import type { View } from './draw'
 import type { Palette } from './palette'
+import { css } from './raster'
 import type { Range, Timeline } from './timeline'
 import type { Ruler } from './scale'
 import { moment } from './scale'
@@ -14,8 +15,6 @@ import { kinds } from './types'
 export const stripHeight = 34
 export const rulerHeight = 24
 export const topHeight = stripHeight + rulerHeight
-
-const css = (p: number): string => `rgb(${p & 255},${(p >>> 8) & 255},${(p >>> 16) & 255})`
 
 export class Top {
   private w = 1
