@@ -57,9 +57,11 @@ export function pairs(a: Stat, b: Stat): [Part | null, Part | null][] {
 export function compareText(pa: Part, pb: Part, a: string, b: string): string {
   const [x, y] = [pa.ps.tokens_per_s, pb.ps.tokens_per_s]
   if (x == null || y == null || x <= 0 || y <= 0) return `The speed of ${pa.ps.phase} is not known of both.`
-  const r = y / x
-  const speed = Math.abs(r - 1) < 0.01 ? `${b} is as fast as ${a} in ${pa.ps.phase}` : r > 1 ? `${b} is ${num(r)} times as fast as ${a} in ${pa.ps.phase}` : `${a} is ${num(1 / r)} times as fast as ${b} in ${pa.ps.phase}`
-  let text = `${speed}: ${num(y)} against ${num(x)} tokens/s`
+  // The sentence is about the faster one: its figures come first, the other's after "against" and "instead of".
+  if (x > y) [pa, pb, a, b] = [pb, pa, b, a]
+  const [slow, fast] = [Math.min(x, y), Math.max(x, y)]
+  const speed = fast / slow < 1.01 ? `${b} is as fast as ${a}` : `${b} is ${num(fast / slow)} times as fast as ${a}`
+  let text = `${speed} in ${pa.ps.phase}: ${num(fast)} against ${num(slow)} tokens/s`
   // What changed most of a step's time.
   const changed = ([['products with weights', 'matmul_share'], ['attention itself', 'attn_share'], ['other operators', 'other_share'], ['time outside operators', 'gap_share']] as const)
     .map(([what, k]) => ({ what, from: perToken(pa.ps[k], pa.ps), to: perToken(pb.ps[k], pb.ps) }))
