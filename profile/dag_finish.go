@@ -118,7 +118,6 @@ func (b *DAGBuilder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerN
 	base := int32(len(v.Nodes))
 	defs := p.largest()
 	names := nameShape(defs)
-	p.between(defs, names)
 	sections := sectionsOf(defs, names)
 	written := destinations(defs)
 	for i := range defs {
@@ -205,42 +204,6 @@ func (p *partSum) largest() []trace.Node {
 		}
 	}
 	return best.Nodes
-}
-
-// between gives nodes whose own name tells no layer that of what they ran with, or of what alone they stand
-// between: a norm is named "norm" in some models, its scaling by the layer's weight.
-func (p *partSum) between(defs []trace.Node, names *shapeNames) {
-	for i, r := range p.sums {
-		if r == nil || names.layer[i] >= 0 {
-			continue
-		}
-		for _, f := range r.fused {
-			if f >= 0 && int(f) < len(defs) && names.layer[i] < 0 {
-				names.layer[i] = names.layer[f]
-			}
-		}
-	}
-	const unused, several = -2, -3
-	users := slices.Repeat([]int{unused}, len(defs)) // the layer of all that use a node
-	for i := len(defs) - 1; i >= 0; i-- {
-		if defs[i].Leaf {
-			continue
-		}
-		if l := users[i]; l >= 0 && names.layer[i] < 0 && slices.ContainsFunc(defs[i].Src, func(s int32) bool {
-			return s >= 0 && int(s) < len(defs) && !defs[s].Leaf && names.layer[s] == l
-		}) {
-			names.layer[i] = l
-		}
-		for _, s := range defs[i].Src {
-			switch {
-			case s < 0 || int(s) >= len(defs):
-			case users[s] == unused:
-				users[s] = names.layer[i]
-			case users[s] != names.layer[i]:
-				users[s] = several
-			}
-		}
-	}
 }
 
 // isCacheName tells what outlives a step by name: "cache_k_l0" of llama-kv-cache.cpp, "cache_r_l0" and

@@ -306,31 +306,74 @@ func TestDAGOutlier(t *testing.T) {
 	}
 }
 
-// TestDAGKinds makes layers of two kinds: every second one looks at another mask.
+// TestDAGKinds makes layers of two kinds: every second one looks at another mask, of another name or the same.
 func TestDAGKinds(t *testing.T) {
-	g := dagOf(t, played(t, sixLayers(), func(o *profile.Op) {
-		nodes := o.Shape.Nodes
-		if nodes[len(nodes)-1].Name == "inp_kq_mask_swa" {
-			return
-		}
-		swa := int32(len(nodes))
-		mask := slices.IndexFunc(nodes, func(n trace.Node) bool { return n.Name == "inp_kq_mask" })
-		nodes = append(nodes, nodes[mask])
-		nodes[swa].Name, nodes[swa].Addr = "inp_kq_mask_swa", 1
-		even := true
-		for i := range nodes {
-			if nodes[i].Op == "FLASH_ATTN_EXT" {
-				if even {
-					nodes[i].Src = append(slices.Clone(nodes[i].Src[:3]), swa)
+	for _, name := range []string{"inp_kq_mask_swa", "inp_kq_mask"} {
+		done := map[*trace.Shape]bool{}
+		g := dagOf(t, played(t, sixLayers(), func(o *profile.Op) {
+			if done[o.Shape.Shape] {
+				return
+			}
+			done[o.Shape.Shape] = true
+			nodes := o.Shape.Nodes
+			swa := int32(len(nodes))
+			mask := slices.IndexFunc(nodes, func(n trace.Node) bool { return n.Name == "inp_kq_mask" })
+			nodes = append(nodes, nodes[mask])
+			nodes[swa].Name, nodes[swa].Addr = name, 1
+			even := true
+			for i := range nodes {
+				if nodes[i].Op == "FLASH_ATTN_EXT" {
+					if even {
+						nodes[i].Src = append(slices.Clone(nodes[i].Src[:3]), swa)
+					}
+					even = !even
 				}
-				even = !even
+			}
+			o.Shape.Nodes = nodes
+		}), "decode")
+		if len(g.Kinds) != 2 || !slices.Equal(g.Kinds[0].Layers, []int{0, 2, 4}) || !slices.Equal(g.Kinds[1].Layers, []int{1, 3, 5}) {
+			for _, k := range g.Kinds {
+				t.Errorf("second mask %s: kind of layers %v", name, k.Layers)
 			}
 		}
-		o.Shape.Nodes = nodes
-	}), "decode")
-	if len(g.Kinds) != 2 || !slices.Equal(g.Kinds[0].Layers, []int{0, 2, 4}) || !slices.Equal(g.Kinds[1].Layers, []int{1, 3, 5}) {
-		for _, k := range g.Kinds {
-			t.Errorf("kind of layers %v", k.Layers)
+	}
+}
+
+// TestDAGNameless gives a norm whose name tells no layer that of the weight that scales it.
+func TestDAGNameless(t *testing.T) {
+	for name, fused := range map[string]bool{"fused": true, "alone": false} {
+		done := map[*trace.Shape]bool{}
+		d := played(t, sixLayers(), func(o *profile.Op) {
+			if !done[o.Shape.Shape] {
+				done[o.Shape.Shape] = true
+				for i := range o.Shape.Nodes {
+					if n := &o.Shape.Nodes[i]; n.Op == "RMS_NORM" {
+						n.Name = "norm"
+					}
+				}
+			}
+			if !fused && len(o.Fused) > 0 {
+				o.Op, o.Fused = "RMS_NORM", nil
+			}
+		})
+		g := dagOf(t, d, "decode")
+		for i := range g.Nodes {
+			n := &g.Nodes[i]
+			if n.Op != "RMS_NORM" && n.Op != "RMS_NORM+MUL" {
+				continue
+			}
+			feeds := g.Nodes[i+1].Name
+			switch {
+			case feeds == "result_norm":
+				if n.Layer != nil {
+					t.Errorf("%s: the last norm is in layer %d", name, *n.Layer)
+				}
+			case n.Layer == nil || feeds[len(feeds)-1] != byte('0'+*n.Layer) || n.Section == "":
+				t.Errorf("%s: the norm before %s: layer %v, section %q", name, feeds, n.Layer, n.Section)
+			}
+		}
+		if len(g.Kinds) != 1 {
+			t.Errorf("%s: %d kinds of layers", name, len(g.Kinds))
 		}
 	}
 }
