@@ -55,7 +55,7 @@ export function Edge({ s, l, hot, size }: { s: Segment; l: Link; hot: boolean; s
         <title>{`${l.kind === 'data' ? '' : l.kind + ' '}${bytes(l.bytes)}`}</title>
       </path>
       {size && (
-        <text x={p[0][0] + (p[1][0] > p[0][0] + 1 ? -5 : 5)} y={p[0][1] + 12} class={`dag-size${p[1][0] > p[0][0] + 1 ? ' dag-right' : ''}`}>{bytes(l.bytes)}</text>
+        <text x={p[0][0] + (p[1][0] > p[0][0] + 1 ? -5 : 5)} y={p[0][1] + (p[1][1] < p[0][1] ? -5 : 12)} class={`dag-size${p[1][0] > p[0][0] + 1 ? ' dag-right' : ''}`}>{bytes(l.bytes)}</text>
       )}
     </g>
   )

@@ -165,18 +165,16 @@ export function Pane(props: PaneProps) {
     view.current.touched = true
     apply()
   }
-  // A tensor's size stands once where it leaves its operator, however many read it.
+  // One size stands where values leave, however many read them: the largest.
   const sized = useMemo(() => {
-    const told = new Set<string>()
-    const out = new Set<number>()
+    const best = new Map<string, number>()
     places?.segments.forEach((s, i) => {
-      const l = v.links[s.link]
-      const key = `${s.from} ${l?.bytes}`
-      if (!s.start || l?.bytes == null || told.has(key)) return
-      told.add(key)
-      out.add(i)
+      const size = v.links[s.link]?.bytes
+      if (!s.start || size == null) return
+      const was = best.get(s.from)
+      if (was === undefined || size > (v.links[places.segments[was].link].bytes ?? 0)) best.set(s.from, i)
     })
-    return out
+    return new Set(best.values())
   }, [places])
   const near = useMemo(() => neighbours(v, p.selected), [v, p.selected])
 
