@@ -84,7 +84,7 @@ export function tests({ pages }) {
           const at = await page.evaluate(() => {
             const e = document.activeElement
             const s = getComputedStyle(e)
-            return { body: e === document.body, tab: e.closest('.bar nav') ? e.textContent : '', inside: !!e.closest('#view'), outline: s.outlineStyle !== 'none' || s.boxShadow !== 'none', what: e.tagName + '.' + e.className }
+            return { body: e === document.body, tab: e.closest('.bar nav') ? e.textContent : '', inside: !!e.closest('#view'), outline: s.outlineStyle !== 'none' || s.boxShadow !== 'none' || [...e.children].some((c) => parseFloat(getComputedStyle(c).strokeWidth) >= 2), what: e.tagName + '.' + e.className }
           })
           if (at.body && ++outside > 1) break // once: the view had the focus, and it goes through the browser's own
           if (at.body) continue

@@ -27,4 +27,4 @@ await Promise.all(Array.from({ length: plan.parallel ?? 3 }, work))
 await browser.close()
 net.close()
 // Nothing may leave the machine, whoever in a page asks. Chromium itself asks its makers for updates, in vain.
-report('network', net.asked.filter((a) => !/^\S+ (https?:\/\/)?[\w-]+\.google(apis)?\.com[:/]/.test(a)).map((a) => `the browser asked for ${a}`))
+report('network', net.asked.filter((a) => !/^\S+ (https?:\/\/)?[\w.-]+\.google(apis)?\.com[:/]/.test(a)).map((a) => `the browser asked for ${a}`))

@@ -32,7 +32,7 @@ export function HeatMap({ ctx }: { ctx: Ctx }) {
         {rb ? `Colour: ${names[1]} against ${names[0]}, blue faster, red slower; full at 25 %.` : 'Colour: against the median over the row’s layers, blue less, red more; full at 25 %. At the right the median.'} Figures: percent, from 10 on.
         {' '}Rows by time, only what runs in several layers{ra.length > maxRows ? `; the first ${maxRows} of ${ra.length}` : ''}. <span class="readout" aria-live="polite">{at}</span>
       </p>
-      <div class="table-scroll">
+      <div class="table-scroll wide">
         <svg class="chart heat" width={width} height={rows.length * h + 22} role="img" aria-label={`mean time of a call by ${rows.length} weights and ${layers.length} layers`} onPointerLeave={() => setAt('')}>
           {rows.map((r, y) => {
             const by = new Map(r.layers!.map((l) => [l.layer, l.dur_ns / l.calls]))

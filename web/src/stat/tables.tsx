@@ -47,7 +47,7 @@ function ByTable({ ctx, by }: { ctx: Ctx; by: By }) {
   const all = useMemo(() => pairs(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) => (by === 'thread' ? named(p, ctx) : p)), [pa, pb, ctx.b, by])
   const rows = filtered(all, ctx.params.filter ?? '')
   const cols = useMemo(
-    () => (ctx.b ? twoColumns(all, by, ctx.params.cols in sets ? ctx.params.cols : 'time', names) : columns(all, by, narrow)),
+    () => (ctx.b ? twoColumns(all, by, Object.hasOwn(sets, ctx.params.cols ?? '') ? ctx.params.cols : 'time', names) : columns(all, by, narrow)),
     [all, by, ctx.b, ctx.params.cols, narrow],
   )
   const sort = sortOf(ctx.params.sort) ?? (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })

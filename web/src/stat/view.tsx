@@ -85,7 +85,7 @@ export function Statistics({ a, b, route }: ViewProps) {
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,
   }
-  const tab = params.tab in sections ? (params.tab as keyof typeof sections) : 'tables'
+  const tab = Object.hasOwn(sections, params.tab ?? '') ? (params.tab as keyof typeof sections) : 'tables'
   const Section = sections[tab]
   return (
     <div class="stat" data-ready>

@@ -180,7 +180,7 @@ export class Session implements Actions {
   async open(p: Record<string, string>): Promise<void> {
     this.written = location.hash
     const num = (s: string | undefined) => (s !== undefined && /^-?\d{1,18}$/.test(s) ? Number(s) : null)
-    if (p.align) this.setAlign(p.align, false)
+    this.setAlign(p.align || 'decode', false)
     const t0 = num(p.t0)
     const t1 = num(p.t1)
     const seen = t0 !== null && t1 !== null && t1 > t0
@@ -228,6 +228,9 @@ export class Session implements Actions {
       if (o) this.take(0, o, 3)
       return
     }
+    // An address without a selection has none: the one before is gone.
+    this.t.range = null
+    this.t.select(null, false)
     if (!seen) this.t.home()
   }
 
