@@ -106,7 +106,7 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
   useEffect(() => t?.recolor(), [theme, t])
   // A link was followed, or the address edited.
   useEffect(() => {
-    if (session && location.hash !== session.written) void session.open(params)
+    if (session && location.hash !== session.written) void session.open(params).then(() => tick((n) => n + 1))
   }, [session, params])
   useEffect(() => {
     if (!session) return
