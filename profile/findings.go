@@ -277,14 +277,9 @@ func (f *finder) interference() {
 	}
 	x := Finding{Kind: "interference", Target: Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) + " longer as a thread had lost its CPU"}
-	if top := culprits(f.g.instead, 1); len(top) > 0 && ran*4 >= f.g.thOff {
-		if top[0].Own {
-			x.Text += ": threads of the same team ran there, they share CPUs"
-		} else {
-			n := shortName(top[0].Comm)
-			x.Names = append(x.Names, n)
-			x.Text += ": " + n + " ran there for " + sayDur(float64(top[0].Dur)) + " in all"
-		}
+	if text, names := ranThere(f.g.instead); text != "" && ran*4 >= f.g.thOff {
+		x.Text += ": " + text
+		x.Names = append(x.Names, names...)
 	} else if f.j.s.HasSched {
 		x.Text += ": it slept, as for a page to be read or a lock"
 	}

@@ -249,7 +249,8 @@ function draw(u: uPlot, p: Props): void {
   const px = devicePixelRatio || 1
   const X = (v: number) => u.valToPos(v, 'x', true)
   const Y = (v: number) => u.valToPos(v, 'y', true)
-  for (const g of p.guides ?? []) guide(u, g, px)
+  const labels: Box[] = []
+  for (const g of p.guides ?? []) guide(u, g, px, labels)
   for (const l of p.layers) {
     ctx.globalAlpha = l.alpha ?? 1
     ctx.fillStyle = ctx.strokeStyle = l.color
@@ -271,7 +272,7 @@ function draw(u: uPlot, p: Props): void {
     }
   }
   ctx.globalAlpha = 1
-  names(u, p.layers, X, Y, px)
+  names(u, p.layers, X, Y, px, labels)
   const m = p.marked
   const at = m && p.layers[m.layer]
   if (m && at && at.ys[m.i] != null) {
@@ -331,12 +332,18 @@ function area(u: uPlot, l: Layer, X: (v: number) => number, Y: (v: number) => nu
   if (open) close(l.xs.length)
 }
 
-/** Writes names beside points, in the order of the layers, as far as none lies on another name or point. */
-function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: number) => number, px: number): void {
+type Box = [left: number, top: number, right: number, bottom: number]
+
+/** From so many points on, names keep more room around them: fewer are written, the others are told by pointing. */
+const crowd = 30
+
+/** Writes names beside points, in the order of the layers, as far as none lies on another name, a point or a guide's label. */
+function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: number) => number, px: number, labels: Box[]): void {
   const { ctx, bbox } = u
   ctx.textAlign = 'left'
   ctx.textBaseline = 'alphabetic'
-  const taken: [number, number, number, number][] = []
+  const taken: Box[] = [...labels]
+  const room = layers.reduce((n, l) => n + (l.names ? l.xs.length : 0), 0) > crowd ? 12 * px : 2 * px
   const free = (a: number, b: number, c: number, d: number) => taken.every(([e, f, g, h]) => c < e || a > g || d < f || b > h)
   for (const l of layers) {
     if (!l.names) continue
@@ -356,7 +363,7 @@ function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: numbe
       const gap = 7 * px
       for (const [a, b] of [[x + gap, y + h / 2 - px], [x - gap - w, y + h / 2 - px], [x - w / 2, y - gap], [x - w / 2, y + gap + h]]) {
         if (a < bbox.left || a + w > bbox.left + bbox.width || b - h < bbox.top || b > bbox.top + bbox.height || !free(a, b - h, a + w, b)) continue
-        taken.push([a, b - h, a + w, b])
+        taken.push([a - room, b - h - room / 2, a + w + room, b + room / 2])
         ctx.fillText(text, a, b - px)
         break
       }
@@ -395,7 +402,8 @@ export function mark(ctx: CanvasRenderingContext2D, shape: Shape, x: number, y: 
   } else ctx.fill()
 }
 
-function guide(u: uPlot, g: Guide, px: number): void {
+/** Draws a guide and its label, unless that lies on another's; adds the label's place. */
+function guide(u: uPlot, g: Guide, px: number, labels: Box[]): void {
   const { ctx, bbox } = u
   const { min, max } = u.scales.x
   if (min == null || max == null) return
@@ -421,7 +429,11 @@ function guide(u: uPlot, g: Guide, px: number): void {
   ctx.textBaseline = 'alphabetic'
   ctx.font = `${10.5 * px}px ${cssVar('--sans')}`
   const w = ctx.measureText(g.label).width
-  ctx.fillText(g.label, Math.max(bbox.left + 2 * px, end[0] - w - 4 * px), end[1] - 3 * px)
+  const left = Math.max(bbox.left + 2 * px, end[0] - w - 4 * px)
+  const box: Box = [left, end[1] - 14 * px, left + w, end[1]]
+  if (labels.some(([a, b, c, d]) => box[2] > a && box[0] < c && box[3] > b && box[1] < d)) return
+  labels.push(box)
+  ctx.fillText(g.label, left, end[1] - 3 * px)
 }
 
 /** The point nearest to a place of the plot, within reach; -1 if there is none. */
