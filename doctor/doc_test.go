@@ -24,12 +24,23 @@ func TestTroubleshooting(t *testing.T) {
 	}
 	var sources []string
 	verbs := regexp.MustCompile(`%[#.0-9]*[a-zA-Z]|" \+ [^"]* \+ "|" \+\n\s*"`)
+	inserted := regexp.MustCompile(`\$\{[^}]*\}`) // of the page's sources
 	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		switch {
+		case err != nil:
 			return err
+		case d.IsDir() && d.Name() == "node_modules":
+			return fs.SkipDir
+		case d.IsDir() || strings.HasSuffix(path, "_test.go"):
+			return nil
 		}
-		b, err := os.ReadFile(path)
-		sources = append(sources, verbs.ReplaceAllString(string(b), "..."))
+		switch filepath.Ext(path) {
+		case ".go", ".ts", ".tsx":
+			var b []byte
+			if b, err = os.ReadFile(path); err == nil {
+				sources = append(sources, inserted.ReplaceAllString(verbs.ReplaceAllString(string(b), "..."), "..."))
+			}
+		}
 		return err
 	})
 	if err != nil {
