@@ -19,6 +19,7 @@ const { metafile } = await build({
   jsx: 'automatic',
   jsxImportSource: 'preact',
   charset: 'ascii', // a script's hash is that of its text in any encoding
+  loader: { '.woff2': 'dataurl' },
   legalComments: 'inline',
   metafile: true,
   logLevel: 'warning',

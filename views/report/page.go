@@ -70,7 +70,7 @@ func policy(app, css string, served bool) string {
 		connect = "'self'"
 	}
 	return "default-src 'none'; script-src " + hash(app) + "; style-src " + hash(css) +
-		"; worker-src blob:; img-src data: blob:; connect-src " + connect + "; base-uri 'none'; form-action 'none'"
+		"; worker-src blob:; img-src data: blob:; font-src data:; connect-src " + connect + "; base-uri 'none'; form-action 'none'"
 }
 
 // Write writes the page with everything in it. tool names what made it ("profinfer 0.4").

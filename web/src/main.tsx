@@ -3,12 +3,13 @@
 // The page's entry: unpacks what the first view needs and draws the shell.
 import { render } from 'preact'
 import './style.css'
+import { fontReady } from './font'
 import { openReport } from './load'
 import { Shell } from './shell'
 
 const root = document.getElementById('app')!
 document.getElementById('loading')?.remove() // this runs once the whole file is there
-openReport().then(
-  (report) => render(<Shell report={report} />, root),
+Promise.all([openReport(), fontReady()]).then(
+  ([report]) => render(<Shell report={report} />, root),
   (e) => render(<p class="fatal">This page cannot be shown: {String(e?.message ?? e)}</p>, root),
 )

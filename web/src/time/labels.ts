@@ -2,6 +2,8 @@
 
 // Writes labels on the tracks, cut to the room they have. Measuring text is dear, so each character is measured once.
 
+import { sans } from '../font'
+
 export interface Label {
   x: number
   w: number
@@ -29,7 +31,7 @@ export class Writer {
 
   /** Writes labels; u is how many device pixels a CSS pixel has. */
   write(ctx: CanvasRenderingContext2D, labels: Label[], u: number): void {
-    const font = `${11 * u}px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif`
+    const font = `${11 * u}px ${sans}`
     if (ctx.font !== font) {
       ctx.font = font
       if (this.fontUnit !== u) this.chars.clear()

@@ -2,6 +2,7 @@
 
 // Over the tracks: the cursor, what is pointed at, what is selected and how it hangs together, a range. Drawn by itself, so that
 // moving the pointer does not draw the tracks anew.
+import { sans } from '../font'
 import type { TimeData } from './data'
 import type { View } from './draw'
 import type { Palette } from './palette'
@@ -105,7 +106,7 @@ export class Overlay {
       ctx.fillRect(Math.round(s.cursor), 0, 1, h)
       ctx.globalAlpha = 1
       const text = moment(s.view.t0 + s.cursor / per)
-      ctx.font = '11px system-ui, sans-serif'
+      ctx.font = `11px ${sans}`
       ctx.textBaseline = 'middle'
       const tw = ctx.measureText(text).width + 8
       const tx = s.cursor + 6 + tw > w ? s.cursor - 6 - tw : s.cursor + 6

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Above the tracks: a strip of the whole run with what is looked at in it, and the ruler.
+import { sans } from '../font'
 import type { TimeData } from './data'
 import type { View } from './draw'
 import type { Palette } from './palette'
@@ -82,7 +83,7 @@ export class Top {
       ctx.fillRect((range.from - view.t0) * per, y + 1, Math.max(1, (range.to - range.from) * per), rulerHeight - 2)
       ctx.globalAlpha = 1
     }
-    ctx.font = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif'
+    ctx.font = `11px ${sans}`
     ctx.textBaseline = 'middle'
     for (const t of r.ticks) {
       const x = (t - view.t0) * per
