@@ -255,7 +255,7 @@ func TestFloor(t *testing.T) {
 	}
 	steps := load(t, path).steps
 	floor := 0.5 * float64(len(steps)) / 3
-	cmd := exec.Command(program, "record", "-o", path, "-p", strconv.Itoa(pid), "--min-tps", fmt.Sprint(floor), "--duration", "16s")
+	cmd := exec.Command(program, "record", "-o", path, "-p", strconv.Itoa(pid), "--min-tps", fmt.Sprint(floor), "--duration", "60s")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -268,15 +268,24 @@ func TestFloor(t *testing.T) {
 	for _, h := range hogs {
 		syscall.Kill(-h.Process.Pid, syscall.SIGKILL)
 	}
+	taken := func(ws []trace.Watch) int {
+		return slices.IndexFunc(ws, func(w trace.Watch) bool { return w.Ops == trace.WatchOff && w.Why == "speed" })
+	}
+	back := func(ws []trace.Watch) bool {
+		return taken(ws) >= 0 && slices.ContainsFunc(ws[taken(ws):], func(w trace.Watch) bool { return w.Ops == trace.WatchArrivals })
+	}
+	// How soon depends on what else runs here: the file can be read while it is written.
+	for deadline := time.Now().Add(45 * time.Second); time.Now().Before(deadline) && !back(watches(t, path)); {
+		time.Sleep(500 * time.Millisecond)
+	}
+	cmd.Process.Signal(os.Interrupt)
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	ws := watches(t, path)
-	off := slices.IndexFunc(ws, func(w trace.Watch) bool { return w.Ops == trace.WatchOff && w.Why == "speed" })
-	if off < 0 {
+	switch ws := watches(t, path); {
+	case taken(ws) < 0:
 		t.Fatalf("the probes stayed: %+v", ws)
-	}
-	if !slices.ContainsFunc(ws[off:], func(w trace.Watch) bool { return w.Ops == trace.WatchArrivals }) {
+	case !back(ws):
 		t.Errorf("they did not come back: %+v", ws)
 	}
 }

@@ -77,6 +77,8 @@ func TestPageIsData(t *testing.T) {
 	if !strings.Contains(page, "Jason Miller") {
 		t.Error("the page has no licences of what is bundled with it")
 	}
+	// A licence may name its home: it is text that nothing reads but a person.
+	page = regexp.MustCompile(`(?s)<template id="licenses">.*?</template>`).ReplaceAllString(page, "")
 	for _, word := range []string{"http://", "https://"} {
 		at := strings.Index(page, word)
 		for at >= 0 {
