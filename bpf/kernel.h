@@ -16,6 +16,7 @@
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
@@ -73,11 +74,17 @@ static __always_inline u64 get_arg(struct regs *ctx, struct arg *a)
 	return 0;
 }
 
+struct sched_entity {
+	u64 nr_migrations;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid;
 	int tgid;
 	int prio;
 	unsigned int __state;
+	unsigned long nvcsw, nivcsw, min_flt, maj_flt;
+	struct sched_entity se;
 	char comm[16];
 } __attribute__((preserve_access_index));
 

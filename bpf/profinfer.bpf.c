@@ -49,6 +49,7 @@ struct {
 } buffers SEC(".maps");
 
 const volatile u32 slot_mask = 255;
+const volatile u32 slack = 64;	/* slots that programs between looking and reserving can take */
 
 /* marks and sequences; definitions of graphs */
 struct { __uint(type, BPF_MAP_TYPE_RINGBUF); __uint(max_entries, 1 << 22); } marks SEC(".maps");
@@ -94,7 +95,7 @@ static __always_inline struct buffer *reserve(u32 n, u32 *first)
 
 	if (!b)
 		return 0;
-	if (b->head - *(volatile u64 *)&b->tail > slot_mask - BUFFER_SLACK) {
+	if (b->head - *(volatile u64 *)&b->tail > slot_mask - slack) {
 		count_lost(LOST_HITS);
 		return 0;
 	}
@@ -176,6 +177,7 @@ static __always_inline u32 team(struct site *s, u64 params, u32 kind)
 }
 
 #include "filter.h"
+#include "counters.h"
 
 SEC("uprobe.multi")
 int op_begin(struct regs *ctx)

@@ -23,7 +23,10 @@ typedef long long s64;
 #define ABSENT      0xffff
 
 /* kinds of hits and marks; trace.HitKind and trace.MarkKind have the same numbers */
-enum hit_kind { HIT_OP_BEGIN = 1, HIT_OP_FUSED = 2, HIT_FUSED_WITH = 3, HIT_OP_END = 4 };
+enum hit_kind {
+	HIT_OP_BEGIN = 1, HIT_OP_FUSED = 2, HIT_FUSED_WITH = 3, HIT_OP_END = 4,
+	HIT_OFF = 5, HIT_ON = 6,	/* a thread leaves its CPU, gets one: for counters */
+};
 enum mark_kind {
 	MARK_STEP_BEGIN = 1, MARK_STEP_END = 2, MARK_SCHED_BEGIN = 3,
 	MARK_SCHED_END = 4, MARK_GRAPH_BEGIN = 5, MARK_GRAPH_END = 6,
@@ -68,7 +71,8 @@ struct layout {
 /*
  * What one thread did, 16 bytes. A begin takes two slots: of the second, ts is the tensor's
  * address and (tid, meta) that of a tensor fused with it, or 0. ts is written last and cleared
- * by the reader: 0 is a slot that is not written yet.
+ * by the reader: 0 is a slot that is not written yet. With counters more slots follow, of two
+ * values each: counters.h.
  */
 struct slot {
 	u64 ts;
@@ -81,7 +85,6 @@ struct slot {
  * follow after a page.
  */
 #define BUFFER_HEAD 4096
-#define BUFFER_SLACK 64	/* programs that can be between looking and reserving */
 struct buffer {
 	u64 head;	/* slots reserved so far */
 	u64 tail;	/* slots the reader has cleared */

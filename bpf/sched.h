@@ -10,7 +10,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, u32);
-	__type(value, u8);
+	__type(value, u8);	/* number of the process + 1 */
 } targets SEC(".maps");
 
 struct {
@@ -83,6 +83,10 @@ int sched_switch(u64 *ctx)
 	else if (to)
 		*until = 0;
 	put_sched(ts, 1, bpf_get_smp_processor_id(), prev, next, state);
+	if (events && from)
+		put_switch(ts, HIT_OFF, from - 1, BPF_CORE_READ(prev, pid));
+	if (events && to)
+		put_switch(ts, HIT_ON, to - 1, BPF_CORE_READ(next, pid));
 	return 0;
 }
 

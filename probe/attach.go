@@ -44,7 +44,7 @@ func (s *Session) Process(pid int, l *engine.Layout) (*Attachment, error) {
 	if err := a.SetLayout(l); err != nil {
 		return nil, err
 	}
-	if err := s.objs.Targets.Put(uint32(pid), uint8(1)); err != nil {
+	if err := s.objs.Targets.Put(uint32(pid), uint8(proc+1)); err != nil {
 		return nil, fmt.Errorf("process %d: registering it: %w", pid, err)
 	}
 	s.pids[proc] = int32(pid)
@@ -132,6 +132,16 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 
 func (a *Attachment) program(r engine.Role) *ebpf.Program {
 	o := &a.s.objs
+	if a.s.counters.Any() {
+		switch r {
+		case engine.RoleOpBegin:
+			return o.OpBeginCounted
+		case engine.RoleOpFused:
+			return o.OpFusedCounted
+		case engine.RoleOpEnd:
+			return o.OpEndCounted
+		}
+	}
 	switch r {
 	case engine.RoleOpBegin:
 		return o.OpBegin

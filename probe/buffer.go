@@ -53,7 +53,7 @@ func (b *buffer) waiting() int { return int(atomic.LoadUint64(b.head) - b.next) 
 
 // drain appends the hits written so far. It returns false if it stopped at one that is
 // reserved and not yet written.
-func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, e *Events) bool {
+func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, c *Counters, e *Events) bool {
 	mask := uint64(len(b.slots) - 1)
 	end := atomic.LoadUint64(b.head)
 	complete := true
@@ -67,9 +67,16 @@ func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, e *Events) bool {
 		h := Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>26], Kind: uint8(s.Meta >> 22 & 15)}
 		s.Ts = 0
 		b.next++
-		if h.Kind == HitOpEnd {
+		switch h.Kind {
+		case HitOpEnd:
 			h.Arg = uint64(s.Meta & (1<<22 - 1))
 			e.Hits = append(e.Hits, h)
+			if c.Any() {
+				b.sample(&h, c, e)
+			}
+			continue
+		case hitOff, hitOn:
+			b.sample(&h, c, e)
 			continue
 		}
 		h.Ith, h.Nth = uint16(s.Meta>>11&2047), uint16(s.Meta&2047)
@@ -78,6 +85,9 @@ func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, e *Events) bool {
 		s.Ts = 0
 		b.next++
 		e.Hits = append(e.Hits, h)
+		if c.Any() {
+			b.sample(&h, c, e)
+		}
 		if h.Kind == HitOpFused {
 			h.Kind, h.Arg = HitFusedWith, uint64(s.Meta)<<32|uint64(s.Tid)
 			e.Hits = append(e.Hits, h)

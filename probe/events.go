@@ -16,6 +16,8 @@ const (
 	HitOpFused   = 2
 	HitFusedWith = 3
 	HitOpEnd     = 4
+	hitOff       = 5 // handed on as samples
+	hitOn        = 6
 
 	MarkStepBegin  = 1
 	MarkStepEnd    = 2
@@ -113,17 +115,20 @@ type Events struct {
 	Sched     []Sched
 	Defs      []Def
 	ShapeEnds []ShapeEnd
+	Samples   []Sample // their values are reused too
 	// Complete: no ring held a record that was reserved but not submitted.
 	Complete bool
 	// Fill is how full the fullest ring of a CPU was, 0 to 1.
 	Fill float64
 
-	comms map[[16]int8]string
+	comms  map[[16]int8]string
+	values []uint64
 }
 
 func (e *Events) reset() {
 	e.Hits, e.Marks, e.Seqs, e.Sched = e.Hits[:0], e.Marks[:0], e.Seqs[:0], e.Sched[:0]
 	e.Defs, e.ShapeEnds = e.Defs[:0], e.ShapeEnds[:0]
+	e.Samples, e.values = e.Samples[:0], e.values[:0]
 	e.Complete, e.Fill = true, 0
 	if e.comms == nil || len(e.comms) > 4096 {
 		e.comms = make(map[[16]int8]string)

@@ -185,6 +185,7 @@ const (
 	kernelMapBegins           = "begins"
 	kernelMapBuffers          = "buffers"
 	kernelMapCopied           = "copied"
+	kernelMapCounters         = "counters"
 	kernelMapDefs             = "defs"
 	kernelMapFilters          = "filters"
 	kernelMapKnown            = "known"
@@ -201,13 +202,21 @@ const (
 	kernelProgMarkBegin       = "mark_begin"
 	kernelProgMarkEnd         = "mark_end"
 	kernelProgOpBegin         = "op_begin"
+	kernelProgOpBeginCounted  = "op_begin_counted"
 	kernelProgOpEnd           = "op_end"
+	kernelProgOpEndCounted    = "op_end_counted"
 	kernelProgOpFused         = "op_fused"
+	kernelProgOpFusedCounted  = "op_fused_counted"
 	kernelProgSchedSwitch     = "sched_switch"
 	kernelProgSchedWakeup     = "sched_wakeup"
 	kernelProgSchedWakeupNew  = "sched_wakeup_new"
+	kernelVarEvents           = "events"
+	kernelVarEventsCpus       = "events_cpus"
+	kernelVarEventsScaled     = "events_scaled"
 	kernelVarFiltering        = "filtering"
+	kernelVarSlack            = "slack"
 	kernelVarSlotMask         = "slot_mask"
+	kernelVarTaskFields       = "task_fields"
 	kernelVarUnusedDef        = "unused_def"
 	kernelVarUnusedFilter     = "unused_filter"
 	kernelVarUnusedMark       = "unused_mark"
@@ -263,8 +272,11 @@ type kernelProgramSpecs struct {
 	MarkBegin      *ebpf.ProgramSpec `ebpf:"mark_begin"`
 	MarkEnd        *ebpf.ProgramSpec `ebpf:"mark_end"`
 	OpBegin        *ebpf.ProgramSpec `ebpf:"op_begin"`
+	OpBeginCounted *ebpf.ProgramSpec `ebpf:"op_begin_counted"`
 	OpEnd          *ebpf.ProgramSpec `ebpf:"op_end"`
+	OpEndCounted   *ebpf.ProgramSpec `ebpf:"op_end_counted"`
 	OpFused        *ebpf.ProgramSpec `ebpf:"op_fused"`
+	OpFusedCounted *ebpf.ProgramSpec `ebpf:"op_fused_counted"`
 	SchedSwitch    *ebpf.ProgramSpec `ebpf:"sched_switch"`
 	SchedWakeup    *ebpf.ProgramSpec `ebpf:"sched_wakeup"`
 	SchedWakeupNew *ebpf.ProgramSpec `ebpf:"sched_wakeup_new"`
@@ -274,30 +286,36 @@ type kernelProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
-	Begins  *ebpf.MapSpec `ebpf:"begins"`
-	Buffers *ebpf.MapSpec `ebpf:"buffers"`
-	Copied  *ebpf.MapSpec `ebpf:"copied"`
-	Defs    *ebpf.MapSpec `ebpf:"defs"`
-	Filters *ebpf.MapSpec `ebpf:"filters"`
-	Known   *ebpf.MapSpec `ebpf:"known"`
-	Layouts *ebpf.MapSpec `ebpf:"layouts"`
-	Marks   *ebpf.MapSpec `ebpf:"marks"`
-	Owed    *ebpf.MapSpec `ebpf:"owed"`
-	Phases  *ebpf.MapSpec `ebpf:"phases"`
-	Rings   *ebpf.MapSpec `ebpf:"rings"`
-	Scratch *ebpf.MapSpec `ebpf:"scratch"`
-	Sites   *ebpf.MapSpec `ebpf:"sites"`
-	Targets *ebpf.MapSpec `ebpf:"targets"`
-	Tids    *ebpf.MapSpec `ebpf:"tids"`
-	Uids    *ebpf.MapSpec `ebpf:"uids"`
+	Begins   *ebpf.MapSpec `ebpf:"begins"`
+	Buffers  *ebpf.MapSpec `ebpf:"buffers"`
+	Copied   *ebpf.MapSpec `ebpf:"copied"`
+	Counters *ebpf.MapSpec `ebpf:"counters"`
+	Defs     *ebpf.MapSpec `ebpf:"defs"`
+	Filters  *ebpf.MapSpec `ebpf:"filters"`
+	Known    *ebpf.MapSpec `ebpf:"known"`
+	Layouts  *ebpf.MapSpec `ebpf:"layouts"`
+	Marks    *ebpf.MapSpec `ebpf:"marks"`
+	Owed     *ebpf.MapSpec `ebpf:"owed"`
+	Phases   *ebpf.MapSpec `ebpf:"phases"`
+	Rings    *ebpf.MapSpec `ebpf:"rings"`
+	Scratch  *ebpf.MapSpec `ebpf:"scratch"`
+	Sites    *ebpf.MapSpec `ebpf:"sites"`
+	Targets  *ebpf.MapSpec `ebpf:"targets"`
+	Tids     *ebpf.MapSpec `ebpf:"tids"`
+	Uids     *ebpf.MapSpec `ebpf:"uids"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelVariableSpecs struct {
+	Events           *ebpf.VariableSpec `ebpf:"events"`
+	EventsCpus       *ebpf.VariableSpec `ebpf:"events_cpus"`
+	EventsScaled     *ebpf.VariableSpec `ebpf:"events_scaled"`
 	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
+	Slack            *ebpf.VariableSpec `ebpf:"slack"`
 	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
+	TaskFields       *ebpf.VariableSpec `ebpf:"task_fields"`
 	UnusedDef        *ebpf.VariableSpec `ebpf:"unused_def"`
 	UnusedFilter     *ebpf.VariableSpec `ebpf:"unused_filter"`
 	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
@@ -328,22 +346,23 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
-	Begins  *ebpf.Map `ebpf:"begins"`
-	Buffers *ebpf.Map `ebpf:"buffers"`
-	Copied  *ebpf.Map `ebpf:"copied"`
-	Defs    *ebpf.Map `ebpf:"defs"`
-	Filters *ebpf.Map `ebpf:"filters"`
-	Known   *ebpf.Map `ebpf:"known"`
-	Layouts *ebpf.Map `ebpf:"layouts"`
-	Marks   *ebpf.Map `ebpf:"marks"`
-	Owed    *ebpf.Map `ebpf:"owed"`
-	Phases  *ebpf.Map `ebpf:"phases"`
-	Rings   *ebpf.Map `ebpf:"rings"`
-	Scratch *ebpf.Map `ebpf:"scratch"`
-	Sites   *ebpf.Map `ebpf:"sites"`
-	Targets *ebpf.Map `ebpf:"targets"`
-	Tids    *ebpf.Map `ebpf:"tids"`
-	Uids    *ebpf.Map `ebpf:"uids"`
+	Begins   *ebpf.Map `ebpf:"begins"`
+	Buffers  *ebpf.Map `ebpf:"buffers"`
+	Copied   *ebpf.Map `ebpf:"copied"`
+	Counters *ebpf.Map `ebpf:"counters"`
+	Defs     *ebpf.Map `ebpf:"defs"`
+	Filters  *ebpf.Map `ebpf:"filters"`
+	Known    *ebpf.Map `ebpf:"known"`
+	Layouts  *ebpf.Map `ebpf:"layouts"`
+	Marks    *ebpf.Map `ebpf:"marks"`
+	Owed     *ebpf.Map `ebpf:"owed"`
+	Phases   *ebpf.Map `ebpf:"phases"`
+	Rings    *ebpf.Map `ebpf:"rings"`
+	Scratch  *ebpf.Map `ebpf:"scratch"`
+	Sites    *ebpf.Map `ebpf:"sites"`
+	Targets  *ebpf.Map `ebpf:"targets"`
+	Tids     *ebpf.Map `ebpf:"tids"`
+	Uids     *ebpf.Map `ebpf:"uids"`
 }
 
 func (m *kernelMaps) Close() error {
@@ -351,6 +370,7 @@ func (m *kernelMaps) Close() error {
 		m.Begins,
 		m.Buffers,
 		m.Copied,
+		m.Counters,
 		m.Defs,
 		m.Filters,
 		m.Known,
@@ -371,8 +391,13 @@ func (m *kernelMaps) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelVariables struct {
+	Events           *ebpf.Variable `ebpf:"events"`
+	EventsCpus       *ebpf.Variable `ebpf:"events_cpus"`
+	EventsScaled     *ebpf.Variable `ebpf:"events_scaled"`
 	Filtering        *ebpf.Variable `ebpf:"filtering"`
+	Slack            *ebpf.Variable `ebpf:"slack"`
 	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`
+	TaskFields       *ebpf.Variable `ebpf:"task_fields"`
 	UnusedDef        *ebpf.Variable `ebpf:"unused_def"`
 	UnusedFilter     *ebpf.Variable `ebpf:"unused_filter"`
 	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
@@ -390,8 +415,11 @@ type kernelPrograms struct {
 	MarkBegin      *ebpf.Program `ebpf:"mark_begin"`
 	MarkEnd        *ebpf.Program `ebpf:"mark_end"`
 	OpBegin        *ebpf.Program `ebpf:"op_begin"`
+	OpBeginCounted *ebpf.Program `ebpf:"op_begin_counted"`
 	OpEnd          *ebpf.Program `ebpf:"op_end"`
+	OpEndCounted   *ebpf.Program `ebpf:"op_end_counted"`
 	OpFused        *ebpf.Program `ebpf:"op_fused"`
+	OpFusedCounted *ebpf.Program `ebpf:"op_fused_counted"`
 	SchedSwitch    *ebpf.Program `ebpf:"sched_switch"`
 	SchedWakeup    *ebpf.Program `ebpf:"sched_wakeup"`
 	SchedWakeupNew *ebpf.Program `ebpf:"sched_wakeup_new"`
@@ -402,8 +430,11 @@ func (p *kernelPrograms) Close() error {
 		p.MarkBegin,
 		p.MarkEnd,
 		p.OpBegin,
+		p.OpBeginCounted,
 		p.OpEnd,
+		p.OpEndCounted,
 		p.OpFused,
+		p.OpFusedCounted,
 		p.SchedSwitch,
 		p.SchedWakeup,
 		p.SchedWakeupNew,

@@ -29,6 +29,9 @@ type Config struct {
 	Sched bool
 	// Filter leaves operators out, in the kernel already.
 	Filter Filter
+	// Counters are read at operators' hits. They need Sched: without samples at switches another thread's
+	// counts would be charged to an operator.
+	Counters Counters
 
 	single bool // one link a site, as on kernels without uprobe_multi
 }
@@ -53,6 +56,7 @@ type Session struct {
 	lost     Lost
 	// SchedError says why there are no scheduling events, nil if there are.
 	SchedError error
+	counters   Counters
 }
 
 // Open loads the kernel side. Errors say what is missing (a privilege, a kernel feature)
@@ -61,7 +65,7 @@ func Open(cfg Config) (*Session, error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
-	s := &Session{}
+	s := &Session{counters: cfg.Counters}
 	if !cfg.single {
 		f, unused := Multi()
 		s.multi = f.Err == nil && unused == ""
@@ -86,7 +90,7 @@ func Open(cfg Config) (*Session, error) {
 	size := max(total, os.Getpagesize())
 	spec.Maps["rings"].MaxEntries = uint32(cpus)
 	spec.Maps["rings"].InnerMap.MaxEntries = uint32(size)
-	slots := max(total/slotBytes, minSlots)
+	slots := max(total/slotBytes, minSlots, 4*cfg.Counters.slack())
 	spec.Maps["buffers"].MaxEntries = uint32(cpus)
 	spec.Maps["buffers"].ValueSize = uint32(bufferHead + slots*slotBytes)
 	if err := spec.Variables["slot_mask"].Set(uint32(slots - 1)); err != nil {
@@ -96,11 +100,19 @@ func Open(cfg Config) (*Session, error) {
 		return nil, err
 	}
 
+	if err := cfg.Counters.set(spec, cpus); err != nil {
+		return nil, err
+	}
+
 	btfErr, err := s.load(spec, cfg.Sched)
 	if err != nil {
 		return nil, err
 	}
 	if err := cfg.Filter.fill(&s.objs); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if err := cfg.Counters.fill(s.objs.Counters, cpus); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -238,7 +250,7 @@ func (s *Session) Drain(e *Events) {
 	e.reset()
 	for cpu, b := range s.hits {
 		e.Fill = max(e.Fill, float64(b.waiting())/float64(len(b.slots)))
-		if !b.drain(uint16(cpu), &s.pids, e) {
+		if !b.drain(uint16(cpu), &s.pids, &s.counters, e) {
 			e.Complete = false
 		}
 	}

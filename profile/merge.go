@@ -19,8 +19,10 @@ type merge struct {
 	runs  hitMerge
 	marks []trace.Mark
 	sched []trace.Sched
-	seqs  map[batchKey][]trace.StepSeq
-	held  int64 // watermark of the drain before
+	// switches are samples of threads that leave or get a CPU; those of hits do not come here.
+	switches []trace.Sample
+	seqs     map[batchKey][]trace.StepSeq
+	held     int64 // watermark of the drain before
 }
 
 type batchKey struct {
@@ -33,6 +35,7 @@ type handler interface {
 	hit(*trace.Hit) error
 	mark(*trace.Mark, []trace.StepSeq) error
 	switched(*trace.Sched) error
+	sampled(*trace.Sample)
 }
 
 // add takes a block's events. Its hits are the merge's until it calls runs.free with them.
@@ -40,6 +43,11 @@ func (m *merge) add(b *trace.Block) {
 	m.runs.add(b.Hits)
 	m.marks = append(m.marks, b.Marks...)
 	m.sched = append(m.sched, b.Sched...)
+	for i := range b.Samples {
+		if k := b.Samples[i].Kind; k == trace.SampleOff || k == trace.SampleOn {
+			m.switches = append(m.switches, b.Samples[i])
+		}
+	}
 	m.addSeqs(b.StepSeqs)
 }
 
@@ -68,16 +76,22 @@ func (m *merge) rest(to handler) error { return m.emit(endOfTime, to) }
 func (m *merge) emit(limit int64, to handler) error {
 	slices.SortStableFunc(m.marks, func(a, b trace.Mark) int { return cmp.Compare(a.Time, b.Time) })
 	slices.SortStableFunc(m.sched, func(a, b trace.Sched) int { return cmp.Compare(a.Time, b.Time) })
-	var k, s int
+	slices.SortStableFunc(m.switches, func(a, b trace.Sample) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind))
+	})
+	var k, s, c int
 	for {
-		tk, ts := endOfTime, endOfTime
+		tk, ts, tc := endOfTime, endOfTime, endOfTime
+		if c < len(m.switches) {
+			tc = m.switches[c].Time
+		}
 		if k < len(m.marks) {
 			tk = m.marks[k].Time
 		}
 		if s < len(m.sched) {
 			ts = m.sched[s].Time
 		}
-		t := min(tk, ts, limit)
+		t := min(tk, ts, tc, limit)
 		if err := m.runs.emit(t, to); err != nil {
 			return err
 		}
@@ -85,10 +99,14 @@ func (m *merge) emit(limit int64, to handler) error {
 			break
 		}
 		var err error
-		if t == ts { // a thread is on its CPU before it does anything
+		switch t { // a thread is on its CPU before it does anything
+		case ts:
 			err = to.switched(&m.sched[s])
 			s++
-		} else {
+		case tc:
+			to.sampled(&m.switches[c])
+			c++
+		default:
 			mk := &m.marks[k]
 			var seqs []trace.StepSeq
 			if mk.Kind == trace.MarkStepBegin {
@@ -105,5 +123,6 @@ func (m *merge) emit(limit int64, to handler) error {
 	}
 	m.marks = slices.Delete(m.marks, 0, k)
 	m.sched = slices.Delete(m.sched, 0, s)
+	m.switches = slices.Delete(m.switches, 0, c)
 	return nil
 }

@@ -23,6 +23,8 @@ func (o *order) mark(m *trace.Mark, _ []trace.StepSeq) error {
 	o.got = append(o.got, fmt.Sprint("m", m.Time, "/", m.Ctx))
 	return nil
 }
+func (o *order) sampled(*trace.Sample) {}
+
 func (o *order) switched(s *trace.Sched) error {
 	o.got = append(o.got, fmt.Sprint("s", s.Time, "/", s.NextTID))
 	return nil

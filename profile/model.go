@@ -105,6 +105,11 @@ type Op struct {
 	Followed bool
 	// Incomplete: not all of its team's threads were seen.
 	Incomplete bool
+	// Counts are sums over its threads of the counters of Header.Meta.Counters, -1 where one is not known;
+	// nil: none were recorded.
+	Counts []int64
+	// Scaled: one of its counters counted for a part of the time only; its value is an estimate.
+	Scaled bool
 
 	team int // threads of its team
 }
@@ -143,6 +148,8 @@ type OpThread struct {
 	Busy   int64 // on a CPU between begin and arrival
 	OffCPU int64 // descheduled between begin and arrival
 	Wait   int64 // from its arrival to the last thread's
+	// Counts are what the counters counted from its begin to its arrival while it was on a CPU, as Op.Counts.
+	Counts []int64
 }
 
 // Thread is one thread of a profiled process.

@@ -59,6 +59,8 @@ type replayer struct {
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
+	count counting
+
 	hitCost int64      // of the dearest operator probe, ns
 	spare   *following // to be used again
 
@@ -130,6 +132,8 @@ type thread struct {
 	last    map[lastKey]lastGraph
 
 	ranStep, ranOp bool
+
+	meter meter
 }
 
 type lastKey struct {
@@ -216,6 +220,7 @@ func (p *replayer) block(b trace.Block) error {
 	switch {
 	case b.Meta != nil:
 		p.h.Meta = *b.Meta
+		p.count.set(b.Meta.Counters)
 	case b.Process != nil:
 		p.process(b.Process)
 	case b.Shape != nil:
@@ -236,8 +241,13 @@ func (p *replayer) block(b trace.Block) error {
 		p.proc(t.PID).thread(t.TID)
 	}
 	p.merge.add(&b)
+	p.count.add(b.Samples)
 	if b.Watermark != 0 {
-		return p.merge.drained(b.Watermark, p)
+		before := p.merge.held
+		if err := p.merge.drained(b.Watermark, p); err != nil {
+			return err
+		}
+		p.count.forget(before)
 	}
 	return nil
 }

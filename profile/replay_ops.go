@@ -74,6 +74,9 @@ func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	x.ends = append(x.ends, 0)
 	o.team = max(o.team, int(h.Nth))
 	t.exec, t.begun, t.slot, t.offAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off, true, true
+	if p.count.counters != nil {
+		t.meter.begin(&p.count, p.count.take(h))
+	}
 	return nil
 }
 
@@ -124,6 +127,10 @@ func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 		x.ends[t.slot] = h.Time
 		th.OffCPU = t.off - t.offAt
 		th.Busy = h.Time - th.Start - th.OffCPU
+		if p.count.counters != nil {
+			counts, scaled := t.meter.end(&p.count, p.count.take(h))
+			th.Counts, x.cur.Scaled = counts, x.cur.Scaled || scaled
+		}
 	}
 	t.in = false
 }
@@ -164,6 +171,11 @@ func (p *replayer) opDone(q *proc, x *exec, now int64) error {
 		o.Busy += o.Threads[i].Busy
 		o.OffCPU += o.Threads[i].OffCPU
 		o.Wait += o.Threads[i].Wait
+	}
+	if n := len(p.count.counters); n > 0 {
+		for i := range o.Threads {
+			o.addCounts(o.Threads[i].Counts, n)
+		}
 	}
 	if o.team > len(o.Threads) && !p.someThreads() {
 		o.Incomplete = true

@@ -50,6 +50,9 @@ func (r *recorder) drain() error {
 	if err := r.w.Sched(r.sched); err != nil {
 		return err
 	}
+	if err := r.writeSamples(e); err != nil {
+		return err
+	}
 	if err := r.losses(now); err != nil {
 		return err
 	}
@@ -227,6 +230,19 @@ func (r *recorder) writeHits(e *probe.Events) error {
 	r.prog.Hits += uint64(len(r.hits))
 	r.wrote = r.wrote || len(r.hits) > 0 || len(r.marks) > 0
 	return r.w.Hits(r.hits)
+}
+
+func (r *recorder) writeSamples(e *probe.Events) error {
+	r.samples = r.samples[:0]
+	for i := range e.Samples {
+		s := &e.Samples[i]
+		if r.stop != 0 && s.Time > r.stop {
+			continue
+		}
+		r.samples = append(r.samples, trace.Sample{Time: s.Time, PID: s.PID, TID: s.TID, CPU: s.CPU,
+			Kind: trace.SampleKind(s.Kind), Torn: s.Torn, Values: s.Values})
+	}
+	return r.w.Samples(r.samples)
 }
 
 // maxThreads are remembered as written down.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Engine makes plans for processes. Package engine/ggml has one.
@@ -53,7 +55,11 @@ type Options struct {
 	// "prefill", "decode", "encode", "unknown".
 	Ops, Phases []string
 	TIDs        []int
-	Tool        string // profinfer's version, for the trace
+	// Counters are read at operators' hits, which then are two an operator and thread; Columns say what they
+	// are, in the order of their values.
+	Counters probe.Counters
+	Columns  []trace.Counter
+	Tool     string // profinfer's version, for the trace
 	// Progress is called after each drain, if set.
 	Progress func(Progress)
 	// Warn gets messages for the person at the terminal, without a newline.

@@ -59,6 +59,7 @@ type recorder struct {
 	marks     []trace.Mark
 	sched     []trace.Sched
 	seqs      []trace.StepSeq
+	samples   []trace.Sample
 	lastDrain int64
 	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
@@ -84,7 +85,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
 	var err error
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter()}); err != nil {
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: opt.Counters}); err != nil {
 		return res, err
 	}
 	defer func() {
@@ -157,6 +158,7 @@ func (r *recorder) note(s string) {
 func (r *recorder) begin() error {
 	r.meta = machine()
 	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.opt.Command, r.opt.Level.String()
+	r.meta.Counters = r.opt.Columns
 	if r.session.SchedError != nil {
 		r.meta.Notes = append(r.meta.Notes, r.session.SchedError.Error())
 		if r.opt.Warn != nil {

@@ -28,6 +28,8 @@ func (r *Reader) decode(h *blockHeader, stored []byte, b *Block) error {
 		b.StepSeqs, err = r.seqs.decode(p, n)
 	case TypeSched:
 		b.Sched, err = r.sch.decode(p, n)
+	case TypeSamples:
+		b.Samples, err = decodeSamples(p, n)
 	case TypeMeta:
 		b.Meta, err = definitionOf[Meta](p)
 	case TypeProcess:

@@ -53,12 +53,13 @@ const (
 	typeIndex   Type = 13
 	typeTrailer Type = 14
 
-	TypeWatch Type = 15
+	TypeWatch   Type = 15
+	TypeSamples Type = 16
 )
 
 var typeNames = [...]string{TypeMeta: "meta", TypeProcess: "process", TypeThreads: "threads", TypeShape: "shape",
 	TypeHits: "hits", TypeMarks: "marks", TypeStepSeqs: "stepseqs", TypeSched: "sched", TypeLoss: "loss",
-	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer", TypeWatch: "watch"}
+	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer", TypeWatch: "watch", TypeSamples: "samples"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) && typeNames[t] != "" {

@@ -30,6 +30,7 @@ type Block struct {
 	Marks     []Mark
 	StepSeqs  []StepSeq
 	Sched     []Sched
+	Samples   []Sample // the caller's own
 	Loss      *Loss
 	Exit      *Exit
 	Watch     *Watch
@@ -288,7 +289,7 @@ func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r
 // block reads the block of h, which stands at off, where the input is. It returns false
 // if the block is not wanted or not whole; the input is then where to go on.
 func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
-	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch
+	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch || h.Type == TypeSamples
 	if !known && h.Type != typeIndex && h.Type != typeTrailer && !r.unknown[h.Type] {
 		if r.unknown == nil {
 			r.unknown = map[Type]bool{}

@@ -112,6 +112,50 @@ type Sched struct {
 	NextPrio  int32
 }
 
+// SampleKind says where counters were read.
+type SampleKind uint8
+
+const (
+	SampleBegin SampleKind = 1 // at the operator's begin of the same thread and time
+	SampleEnd   SampleKind = 2 // at its arrival
+	SampleOff   SampleKind = 3 // where the thread left its CPU
+	SampleOn    SampleKind = 4 // where it got one
+)
+
+// NoValue stands where a counter could not be read.
+const NoValue = ^uint64(0)
+
+// Sample is what the counters of Meta.Counters were for a thread. Those of a CPU count whatever runs there: a
+// thread's part is the sum over its spans from one sample to the next on the same CPU, those between
+// SampleOff and SampleOn left out.
+type Sample struct {
+	Time int64 // of the hit that it belongs to, or of the switch
+	PID  int32
+	TID  int32
+	CPU  uint16
+	Kind SampleKind
+	// Torn: the thread lost its CPU while they were read; values can be another's.
+	Torn bool
+	// Values of each counter of a CPU, where it is scaled followed by the ns that it was enabled and that it
+	// counted; then, except at switches, of each counter of threads.
+	Values []uint64
+}
+
+// Counter is one column of the samples.
+type Counter struct {
+	Name string `json:"name"` // as perf has it
+	// PMU that counts it, empty for one of threads, which the kernel counts.
+	PMU string `json:"pmu,omitempty"`
+	// Scaled: more counters were asked for than the hardware has, so each counted for a part of the time.
+	Scaled bool   `json:"scaled,omitempty"`
+	Code   string `json:"code,omitempty"` // "cpu/event=0x3c/": what was opened
+	User   bool   `json:"user,omitempty"` // counts user space only
+	Unit   string `json:"unit,omitempty"` // "ns", "bytes"; empty: a number
+}
+
+// PerThread tells counters of threads from those of CPUs.
+func (c *Counter) PerThread() bool { return c.PMU == "" }
+
 // Meta describes the recording. It is written at the start, and again when something in it
 // became known.
 type Meta struct {
@@ -131,6 +175,8 @@ type Meta struct {
 	ProbeCost     map[string]int64  `json:"probe_cost_ns,omitempty"` // by cost class, measured at start
 	Notes         []string          `json:"notes,omitempty"`         // what is degraded, in words
 	Extra         map[string]string `json:"extra,omitempty"`
+	// Counters are what samples hold: those of CPUs first.
+	Counters []Counter `json:"counters,omitempty"`
 }
 
 // Site is a probe site as recorded.

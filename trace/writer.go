@@ -57,10 +57,11 @@ type Writer struct {
 	raw []byte // payload before packing
 	out []byte // block as it is written
 
-	hits  hitEncoder
-	marks markEncoder
-	seqs  seqEncoder
-	sched schedEncoder
+	hits    hitEncoder
+	marks   markEncoder
+	seqs    seqEncoder
+	sched   schedEncoder
+	samples sampleEncoder
 
 	oldest     time.Time // when the oldest thing that is buffered came in; zero: nothing is
 	pending    int64     // watermark to be written; noTime: none
@@ -147,6 +148,7 @@ func NewWriter(w io.Writer) *Writer {
 	tw.marks.columns = newColumns(markColumns)
 	tw.seqs.columns = newColumns(seqColumns)
 	tw.sched = newSchedEncoder()
+	tw.samples = newSampleEncoder()
 	tw.defs.init()
 	return tw
 }
@@ -387,6 +389,9 @@ func (w *Writer) flush() error {
 		return err
 	}
 	if err := w.bulk(TypeSched, &w.sched.columns, w.sched.reset); err != nil {
+		return err
+	}
+	if err := w.bulk(TypeSamples, &w.samples.columns, w.samples.reset); err != nil {
 		return err
 	}
 	if w.pending == noTime {

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Counters: read at operators' hits, and where a thread leaves or gets a CPU, as an event of the
+ * CPU counts on for whoever runs there next. Values stand in the slots behind the hit's own, so
+ * that they are whole when it is.
+ */
+#define MAX_EVENTS 16
+#define NO_VALUE (~0ULL)
+
+const volatile u32 events = 0;		/* of the CPU: counters[event * cpus + cpu] */
+const volatile u32 events_scaled = 0;	/* they share counters: their times are read too */
+const volatile u32 events_cpus = 1;
+const volatile u32 task_fields = 0;	/* what the kernel counts for each thread */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} counters SEC(".maps");
+
+struct event_value {
+	u64 counter, enabled, running;
+};
+
+#define EVENT_WORDS (events * (events_scaled ? 3 : 1))
+
+static __always_inline void put_word(struct buffer *b, u32 at, u32 word, u64 v)
+{
+	struct slot *s = slot_at(b, at + (word >> 1));
+
+	if (word & 1)
+		*(u64 *)&s->tid = v;
+	else
+		s->ts = v;
+}
+
+static __always_inline u32 put_events(struct buffer *b, u32 at, u32 word)
+{
+	u32 cpu = bpf_get_smp_processor_id(), i;
+
+#pragma clang loop unroll(disable)
+	for (i = 0; i < MAX_EVENTS; i++) {
+		struct event_value v = {};
+
+		if (i >= events)
+			break;
+		if (bpf_perf_event_read_value(&counters, i * events_cpus + cpu, (void *)&v, sizeof(v)))
+			v.counter = NO_VALUE;
+		put_word(b, at, word++, v.counter);
+		if (events_scaled) {
+			put_word(b, at, word++, v.enabled);
+			put_word(b, at, word++, v.running);
+		}
+	}
+	return word;
+}
+
+static __always_inline u32 put_task(struct buffer *b, u32 at, u32 word)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+
+	put_word(b, at, word++, BPF_CORE_READ(t, min_flt));
+	put_word(b, at, word++, BPF_CORE_READ(t, maj_flt));
+	put_word(b, at, word++, BPF_CORE_READ(t, nvcsw) + BPF_CORE_READ(t, nivcsw));
+	put_word(b, at, word++, BPF_CORE_READ(t, se.nr_migrations));
+	return word;
+}
+
+static __always_inline u64 switches(void)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(t, nvcsw) + BPF_CORE_READ(t, nivcsw);
+}
+
+/*
+ * The sample of a hit: bit 0 says that the thread lost its CPU meanwhile, so that values can be
+ * another's; then the values. Behind them nothing is done any more at a begin, before them
+ * nothing at an end: what the probe itself costs stays out as far as it can.
+ */
+#define SAMPLE_SLOTS ((1 + EVENT_WORDS + (task_fields ? 4 : 0) + 1) / 2)
+
+static __always_inline void put_sample(struct buffer *b, u32 at)
+{
+	u64 before = switches();
+	u32 word = put_events(b, at, 1);
+
+	if (task_fields)
+		put_task(b, at, word);
+	put_word(b, at, 0, switches() != before);
+}
+
+static __always_inline void put_end_counted(u64 ts, u32 meta)
+{
+	u32 i;
+	struct buffer *b = reserve(1 + SAMPLE_SLOTS, &i);
+	struct slot *s;
+
+	if (!b)
+		return;
+	put_sample(b, i + 1);
+	s = slot_at(b, i);
+	s->tid = (u32)bpf_get_current_pid_tgid();
+	s->meta = meta;
+	commit(s, ts);
+}
+
+static __always_inline void put_begin_counted(u64 ts, u32 meta, u64 tensor, u64 fused)
+{
+	u32 i;
+	struct buffer *b = reserve(2 + SAMPLE_SLOTS, &i);
+	struct slot *s;
+
+	if (!b) {
+		if (fused) /* two hits to the reader */
+			count_lost(LOST_HITS);
+		return;
+	}
+	s = slot_at(b, i + 1);
+	s->ts = tensor;
+	s->tid = (u32)fused;
+	s->meta = fused >> 32;
+	s = slot_at(b, i);
+	s->tid = (u32)bpf_get_current_pid_tgid();
+	s->meta = meta;
+	put_sample(b, i + 2);
+	commit(s, ts);
+}
+
+/* a thread leaves its CPU, or gets one */
+static __always_inline void put_switch(u64 ts, u32 kind, u32 proc, u32 tid)
+{
+	u32 i;
+	struct buffer *b = reserve(1 + (EVENT_WORDS + 1) / 2, &i);
+	struct slot *s;
+
+	if (!b)
+		return;
+	put_events(b, i + 1, 0);
+	s = slot_at(b, i);
+	s->tid = tid;
+	s->meta = (proc & 63) << 26 | kind << 22;
+	commit(s, ts);
+}
+
+SEC("uprobe.multi")
+int op_begin_counted(struct regs *ctx)
+{
+	u64 ts = bpf_ktime_get_boot_ns();
+	u32 i;
+	struct site *s = site_of(ctx, &i);
+
+	if (s && (!filtering || wanted(s, ARG1(ctx))))
+		put_begin_counted(ts, team(s, ARG0(ctx), HIT_OP_BEGIN), ARG1(ctx), 0);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int op_fused_counted(struct regs *ctx)
+{
+	u64 ts = bpf_ktime_get_boot_ns();
+	u32 i;
+	struct site *s = site_of(ctx, &i);
+
+	if (s && (!filtering || wanted(s, ARG1(ctx))))
+		put_begin_counted(ts, team(s, ARG0(ctx), HIT_OP_FUSED), ARG1(ctx), ARG2(ctx));
+	return 0;
+}
+
+SEC("uprobe.multi")
+int op_end_counted(struct regs *ctx)
+{
+	u64 ts = bpf_ktime_get_boot_ns();
+	u32 i;
+	struct site *s = site_of(ctx, &i);
+
+	if (s && (!filtering || begun(s)))
+		put_end_counted(ts, (s->proc & 63) << 26 | HIT_OP_END << 22 | ((u32)(ARG0(ctx) >> 6) & 0x3fffff));
+	return 0;
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/cilium/ebpf"
+)
+
+// Counters to read at operators' hits. The zero value reads none.
+type Counters struct {
+	// Events are counters of CPUs, open and counting: for each event a file descriptor for each CPU that
+	// has it, counting whatever runs there. A thread's part is what lies between its samples; samples are
+	// also taken where it leaves or gets a CPU.
+	Events []map[int]int
+	// Scaled: the events share hardware counters. How long each was enabled and counted is sampled too.
+	Scaled bool
+	// Task samples what the kernel counts for each thread: see TaskFields.
+	Task bool
+}
+
+// TaskFields are the values that Counters.Task adds, in their order.
+var TaskFields = []string{"minor-faults", "major-faults", "context-switches", "cpu-migrations"}
+
+// maxEvents is MAX_EVENTS in bpf/counters.h.
+const maxEvents = 16
+
+// NoValue is a value that could not be read: its event does not count on that CPU.
+const NoValue = ^uint64(0)
+
+// Any tells whether there are any.
+func (c *Counters) Any() bool { return len(c.Events) > 0 || c.Task }
+
+// eventWords is how many values of events a sample has.
+func (c *Counters) eventWords() int {
+	if c.Scaled {
+		return 3 * len(c.Events)
+	}
+	return len(c.Events)
+}
+
+// words is how many values the sample of a hit has.
+func (c *Counters) words() int {
+	if c.Task {
+		return c.eventWords() + len(TaskFields)
+	}
+	return c.eventWords()
+}
+
+// slack is how many slots programs between looking for room and reserving it can take, a power of two.
+func (c *Counters) slack() int {
+	if !c.Any() {
+		return 64
+	}
+	return 64 << bits.Len(uint(1+(c.words()+2)/2))
+}
+
+// set prepares the object before it is loaded.
+func (c *Counters) set(spec *ebpf.CollectionSpec, cpus int) error {
+	counted := []string{"op_begin_counted", "op_fused_counted", "op_end_counted"}
+	if !c.Any() {
+		for _, name := range counted { // they alone need BTF
+			spec.Programs[name].Instructions = nothing()
+		}
+		return nil
+	}
+	if len(c.Events) > maxEvents {
+		return fmt.Errorf("%d counters: at most %d can be read at a time", len(c.Events), maxEvents)
+	}
+	spec.Maps["counters"].MaxEntries = uint32(max(len(c.Events), 1) * cpus)
+	vars := map[string]uint32{"events": uint32(len(c.Events)), "events_cpus": uint32(cpus),
+		"slack": uint32(c.slack())}
+	if c.Scaled {
+		vars["events_scaled"] = 1
+	}
+	if c.Task {
+		vars["task_fields"] = 1
+	}
+	for name, v := range vars {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return fmt.Errorf("setting up counters: %w", err)
+		}
+	}
+	return nil
+}
+
+// fill hands the events to the kernel side.
+func (c *Counters) fill(m *ebpf.Map, cpus int) error {
+	for i, fds := range c.Events {
+		for cpu, fd := range fds {
+			if cpu < 0 || cpu >= cpus {
+				continue
+			}
+			if err := m.Put(uint32(i*cpus+cpu), uint32(fd)); err != nil {
+				return fmt.Errorf("counter %d on CPU %d: %w", i, cpu, err)
+			}
+		}
+	}
+	return nil
+}
+
+// SampleKind says where a sample was taken.
+type SampleKind uint8
+
+const (
+	SampleBegin SampleKind = 1 // at an operator's begin
+	SampleEnd   SampleKind = 2 // at its arrival
+	SampleOff   SampleKind = 3 // the thread left its CPU: values of events only
+	SampleOn    SampleKind = 4 // it got one: values of events only
+)
+
+// Sample is what the counters were for a thread.
+type Sample struct {
+	Time     int64 // of the hit it belongs to, or of the switch
+	PID, TID int32
+	CPU      uint16
+	Kind     SampleKind
+	// Torn: the thread lost its CPU while the values were read, so they may hold another's.
+	Torn bool
+	// Values: for each event its value (and the times it was enabled and counted, ns, where scaled), then the
+	// thread's own fields. NoValue where one could not be read.
+	Values []uint64
+}
+
+// take reads n values behind a hit.
+func (b *buffer) take(n int, to []uint64) []uint64 {
+	mask := uint64(len(b.slots) - 1)
+	for i := range n {
+		s := &b.slots[b.next&mask]
+		if i&1 == 0 {
+			to = append(to, s.Ts)
+			continue
+		}
+		to = append(to, uint64(s.Meta)<<32|uint64(s.Tid))
+		s.Ts = 0
+		b.next++
+	}
+	if n&1 == 1 {
+		b.slots[b.next&mask].Ts = 0
+		b.next++
+	}
+	return to
+}
+
+// sample takes what stands behind a hit whose own slots were taken.
+func (b *buffer) sample(h *Hit, c *Counters, e *Events) {
+	s := Sample{Time: h.Time, PID: h.PID, TID: h.TID, CPU: h.CPU}
+	words := c.words() + 1
+	switch h.Kind {
+	case hitOff, hitOn:
+		words = c.eventWords()
+		s.Kind = SampleOff
+		if h.Kind == hitOn {
+			s.Kind = SampleOn
+		}
+	case HitOpEnd:
+		s.Kind = SampleEnd
+	default:
+		s.Kind = SampleBegin
+	}
+	e.values = slices.Grow(e.values, words)
+	from := len(e.values)
+	e.values = b.take(words, e.values)
+	s.Values = e.values[from:len(e.values):len(e.values)]
+	if h.Kind != hitOff && h.Kind != hitOn {
+		s.Torn, s.Values = s.Values[0] != 0, s.Values[1:]
+	}
+	e.Samples = append(e.Samples, s)
+}
