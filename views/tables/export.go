@@ -21,11 +21,11 @@ func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header,
 // exportRun exports what replay hands over. meta tells the recording's description as far
 // as it is known at that point.
 func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Header, error), name, format string, w io.Writer) (*profile.Header, error) {
-	out, err := NewWriter(w, name, format)
-	if err != nil {
+	if _, err := NewWriter(io.Discard, name, format); err != nil {
 		return nil, err
 	}
-	e := &exporter{name: name, out: out, meta: meta}
+	e := &exporter{name: name, meta: meta}
+	e.out = &late{open: func() (RowWriter, error) { return NewWriter(w, name, format, columns(meta())...) }}
 	h, err := replay(e)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,55 @@ func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Head
 	if err := e.rest(h); err != nil {
 		return nil, err
 	}
-	return h, out.Close()
+	return h, e.out.Close()
+}
+
+// columns are the names of the counters' columns: the events' own with _ for what SQL would not take as a name.
+func columns(m *trace.Meta) []string {
+	if m == nil {
+		return nil
+	}
+	var names []string
+	for i := range m.Counters {
+		name := strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '_'
+		}, m.Counters[i].Name)
+		for slices.Contains(names, name) {
+			name += "_"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// late opens a writer at the first row: which columns there are is known when the recording is read.
+type late struct {
+	open func() (RowWriter, error)
+	w    RowWriter
+}
+
+func (l *late) writer() (err error) {
+	if l.w == nil {
+		l.w, err = l.open()
+	}
+	return err
+}
+
+func (l *late) Write(row any) error {
+	if err := l.writer(); err != nil {
+		return err
+	}
+	return l.w.Write(row)
+}
+
+func (l *late) Close() error {
+	if err := l.writer(); err != nil {
+		return err
+	}
+	return l.w.Close()
 }
 
 // exporter turns what a replay hands over into the rows of one table.
@@ -98,7 +146,7 @@ func (e *exporter) Op(o *profile.Op) error {
 			// others not how long they waited for it.
 			known := !o.Incomplete || t.Busy != 0 || t.Wait != 0 || t.OffCPU != 0
 			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID), Ith: when(t.Ith != profile.UnknownIth, int64(t.Ith)), CPU: int64(t.CPU), StartNs: t.Start,
-				BusyNs: when(known, t.Busy), WaitNs: when(!o.Incomplete, t.Wait), OffCPUNs: when(known && e.offCPUKnown(), t.OffCPU)}); err != nil {
+				BusyNs: when(known, t.Busy), WaitNs: when(!o.Incomplete, t.Wait), OffCPUNs: when(known && e.offCPUKnown(), t.OffCPU), Counts: t.Counts}); err != nil {
 				return err
 			}
 		}
@@ -111,7 +159,7 @@ func (e *exporter) op(o *profile.Op) *OpRow {
 	whole := !o.Incomplete
 	r := &OpRow{OpID: o.ID, Node: int64(o.Node), Op: o.Op, StartNs: o.Start, ProbeNs: o.Probe, DurNs: o.Dur, Threads: int64(len(o.Threads)),
 		BusyNs: when(whole, o.Busy), WaitNs: when(whole, o.Wait), OffCPUNs: when(whole && e.offCPUKnown(), o.OffCPU),
-		Weight: some(d.Weight, ""), WeightType: some(d.WeightType, ""), Block: some(string(d.Block), ""), Bytes: d.Bytes, Flops: d.Flops}
+		Weight: some(d.Weight, ""), WeightType: some(d.WeightType, ""), Block: some(string(d.Block), ""), Bytes: d.Bytes, Flops: d.Flops, Counts: o.Counts}
 	if d.Layer != nil {
 		r.Layer = when(true, int64(*d.Layer))
 	}

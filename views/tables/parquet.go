@@ -5,7 +5,6 @@ package tables
 import (
 	"io"
 	"reflect"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
@@ -52,7 +51,6 @@ func (p *parquetWriter[T]) Write(row any) error {
 		return wrongRow(p.name, reflect.TypeFor[T](), row)
 	}
 	p.one[0] = *r
-	// Parquet's strings are UTF-8, and readers refuse a file in which one is not.
 	v := reflect.ValueOf(&p.one[0]).Elem()
 	for _, f := range p.strings {
 		fv := v.Field(f.index)
@@ -61,11 +59,11 @@ func (p *parquetWriter[T]) Write(row any) error {
 				continue
 			}
 			if s := fv.Elem().String(); !utf8.ValidString(s) {
-				s = strings.ToValidUTF8(s, "\uFFFD")
+				s = valid(s)
 				fv.Set(reflect.ValueOf(&s))
 			}
-		} else if s := fv.String(); !utf8.ValidString(s) {
-			fv.SetString(strings.ToValidUTF8(s, "\uFFFD"))
+		} else {
+			fv.SetString(valid(fv.String()))
 		}
 	}
 	_, p.err = p.w.Write(p.one[:])

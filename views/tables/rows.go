@@ -92,6 +92,8 @@ type OpRow struct {
 	Imbalance  *float64 `parquet:"imbalance,optional" doc:"max busy / mean busy - 1 over its threads, without what the probes took"`
 	Bytes      *int64   `parquet:"bytes,optional" doc:"what it must read and write at least"`
 	Flops      *int64   `parquet:"flops,optional"`
+	// Counts are the columns of the run's counters, behind the others.
+	Counts []int64 `parquet:"-"`
 }
 
 // OpThreadRow is one operator on one thread.
@@ -104,6 +106,8 @@ type OpThreadRow struct {
 	BusyNs   *int64 `parquet:"busy_ns,optional"`
 	WaitNs   *int64 `parquet:"wait_ns,optional"`
 	OffCPUNs *int64 `parquet:"off_cpu_ns,optional"`
+	// Counts are the columns of the run's counters, behind the others.
+	Counts []int64 `parquet:"-"`
 }
 
 // EdgeRow is one dependency: node To is made from node From.

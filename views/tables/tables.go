@@ -91,16 +91,23 @@ func Columns(name string) ([]Column, error) {
 }
 
 // NewWriter returns a writer of the rows of a table in a format. Memory is bounded, however
-// many rows are written.
-func NewWriter(w io.Writer, name, format string) (RowWriter, error) {
+// many rows are written. counters are the names of further columns of ops and op_threads, of type int64: a
+// row's Counts, of which one below 0 is null.
+func NewWriter(w io.Writer, name, format string, counters ...string) (RowWriter, error) {
 	t, err := find(name)
 	if err != nil {
 		return nil, err
 	}
+	if countsField(t.row) < 0 {
+		counters = nil
+	}
 	switch format {
 	case "ndjson", "csv":
-		return newText(w, t, format == "csv")
+		return newText(w, t, counters, format == "csv")
 	case "parquet":
+		if len(counters) > 0 {
+			return newCountedParquet(w, t, counters), nil
+		}
 		return t.parquet(w, t.name), nil
 	}
 	return nil, fmt.Errorf("there is no table format %q; the formats are %s", format, strings.Join(Formats(), ", "))
@@ -117,7 +124,11 @@ type field struct {
 // fieldsOf reads the columns off the struct's tags. The structs are of this package, so
 // what it does not know is a mistake here.
 func fieldsOf(t reflect.Type) []field {
-	fs := make([]field, t.NumField())
+	n := t.NumField()
+	if countsField(t) >= 0 {
+		n-- // it is the last one
+	}
+	fs := make([]field, n)
 	for i := range fs {
 		sf := t.Field(i)
 		name, _, _ := strings.Cut(sf.Tag.Get("parquet"), ",")
@@ -140,6 +151,14 @@ func fieldsOf(t reflect.Type) []field {
 		fs[i] = f
 	}
 	return fs
+}
+
+// countsField returns the number of the field that holds counters, -1 if the table has none.
+func countsField(t reflect.Type) int {
+	if n := t.NumField() - 1; t.Field(n).Name == "Counts" {
+		return n
+	}
+	return -1
 }
 
 func wrongRow(name string, want reflect.Type, got any) error {

@@ -221,7 +221,7 @@ func TestFormatsAgree(t *testing.T) {
 					t.Fatal(err)
 				}
 				var line bytes.Buffer
-				x, _ := newText(&line, tab, false)
+				x, _ := newText(&line, tab, nil, false)
 				if err := errors.Join(x.Write(row.Interface()), x.Close()); err != nil {
 					t.Fatal(err)
 				}

@@ -26,23 +26,28 @@ type text struct {
 	csv    bool
 	fields []field
 	keys   []string // of JSON: {"name": and ,"name":
+	counts int      // further columns
 	buf    []byte
 	err    error
 }
 
-func newText(w io.Writer, t *table, csv bool) (*text, error) {
-	x := &text{w: w, t: t, csv: csv, fields: fieldsOf(t.row)}
-	for i, f := range x.fields {
+func newText(w io.Writer, t *table, counters []string, csv bool) (*text, error) {
+	x := &text{w: w, t: t, csv: csv, fields: fieldsOf(t.row), counts: len(counters)}
+	names := make([]string, 0, len(x.fields)+len(counters))
+	for _, f := range x.fields {
+		names = append(names, f.name)
+	}
+	for i, name := range append(names, counters...) {
 		sep := ","
 		if i == 0 {
 			sep = "{"
 		}
-		x.keys = append(x.keys, sep+strconv.Quote(f.name)+":")
+		x.keys = append(x.keys, string(appendJSON([]byte(sep), name))+":")
 		if csv {
 			if i > 0 {
 				x.buf = append(x.buf, ',')
 			}
-			x.buf = append(x.buf, f.name...)
+			x.buf = appendCSV(x.buf, name)
 		}
 	}
 	if csv {
@@ -81,6 +86,9 @@ func (x *text) Write(row any) error {
 		}
 		x.value(f, fv)
 	}
+	if x.counts > 0 {
+		x.counters(v.Field(len(x.fields)).Interface().([]int64))
+	}
 	if !x.csv {
 		x.buf = append(x.buf, '}')
 	}
@@ -89,6 +97,23 @@ func (x *text) Write(row any) error {
 		x.flush()
 	}
 	return x.err
+}
+
+// counters writes the columns behind the struct's.
+func (x *text) counters(counts []int64) {
+	for i := range x.counts {
+		if x.csv {
+			x.buf = append(x.buf, ',')
+		} else {
+			x.buf = append(x.buf, x.keys[len(x.fields)+i]...)
+		}
+		switch {
+		case i < len(counts) && counts[i] >= 0:
+			x.buf = strconv.AppendInt(x.buf, counts[i], 10)
+		case !x.csv:
+			x.buf = append(x.buf, "null"...)
+		}
+	}
 }
 
 func (x *text) value(f *field, v reflect.Value) {
