@@ -7,16 +7,22 @@
 #define MAX_EVENTS 16
 #define NO_VALUE (~0ULL)
 
-const volatile u32 events = 0;		/* of the CPU: counters[event * cpus + cpu] */
+const volatile u32 events = 0;		/* of the CPU: counters[event][cpu] */
 const volatile u32 events_scaled = 0;	/* they share counters: their times are read too */
-const volatile u32 events_cpus = 1;
 const volatile u32 task_fields = 0;	/* what the kernel counts for each thread */
 
-struct {
+struct event_array {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1);
 	__uint(key_size, 4);
 	__uint(value_size, 4);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_EVENTS);
+	__type(key, u32);
+	__array(values, struct event_array);
 } counters SEC(".maps");
 
 struct event_value {
@@ -35,25 +41,31 @@ static __always_inline void put_word(struct buffer *b, u32 at, u32 word, u64 v)
 		s->ts = v;
 }
 
+/* A function of its own, called for each event: a loop makes the verifier of 6.12 fail. */
+static __noinline u32 put_event(struct buffer *b, u32 at, u32 word, u32 event)
+{
+	struct event_value v = {};
+	void *of_cpus = bpf_map_lookup_elem(&counters, &event);
+
+	if (!of_cpus || bpf_perf_event_read_value(of_cpus, bpf_get_smp_processor_id(), (void *)&v, sizeof(v)))
+		v.counter = NO_VALUE;
+	put_word(b, at, word, v.counter);
+	if (events_scaled) {
+		put_word(b, at, word + 1, v.enabled);
+		put_word(b, at, word + 2, v.running);
+	}
+	return 0;
+}
+
 static __always_inline u32 put_events(struct buffer *b, u32 at, u32 word)
 {
-	u32 cpu = bpf_get_smp_processor_id(), i;
+	u32 i;
 
-#pragma clang loop unroll(disable)
-	for (i = 0; i < MAX_EVENTS; i++) {
-		struct event_value v = {};
-
-		if (i >= events)
-			break;
-		if (bpf_perf_event_read_value(&counters, i * events_cpus + cpu, (void *)&v, sizeof(v)))
-			v.counter = NO_VALUE;
-		put_word(b, at, word++, v.counter);
-		if (events_scaled) {
-			put_word(b, at, word++, v.enabled);
-			put_word(b, at, word++, v.running);
-		}
-	}
-	return word;
+#pragma unroll
+	for (i = 0; i < MAX_EVENTS; i++)
+		if (i < events)
+			put_event(b, at, word + i * (events_scaled ? 3 : 1), i);
+	return word + EVENT_WORDS;
 }
 
 static __always_inline u32 put_task(struct buffer *b, u32 at, u32 word)

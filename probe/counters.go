@@ -59,7 +59,7 @@ func (c *Counters) slack() int {
 }
 
 // set prepares the object before it is loaded.
-func (c *Counters) set(spec *ebpf.CollectionSpec, cpus int) error {
+func (c *Counters) set(spec *ebpf.CollectionSpec) error {
 	counted := []string{"op_begin_counted", "op_fused_counted", "op_end_counted"}
 	if !c.Any() {
 		for _, name := range counted { // they alone need BTF
@@ -70,9 +70,7 @@ func (c *Counters) set(spec *ebpf.CollectionSpec, cpus int) error {
 	if len(c.Events) > maxEvents {
 		return fmt.Errorf("%d counters: at most %d can be read at a time", len(c.Events), maxEvents)
 	}
-	spec.Maps["counters"].MaxEntries = uint32(max(len(c.Events), 1) * cpus)
-	vars := map[string]uint32{"events": uint32(len(c.Events)), "events_cpus": uint32(cpus),
-		"slack": uint32(c.slack())}
+	vars := map[string]uint32{"events": uint32(len(c.Events)), "slack": uint32(c.slack())}
 	if c.Scaled {
 		vars["events_scaled"] = 1
 	}
@@ -87,16 +85,32 @@ func (c *Counters) set(spec *ebpf.CollectionSpec, cpus int) error {
 	return nil
 }
 
-// fill hands the events to the kernel side.
-func (c *Counters) fill(m *ebpf.Map, cpus int) error {
+// fill hands the events to the kernel side. The returned maps are to be kept open: an array of events is
+// emptied when what filled it is closed.
+func (c *Counters) fill(outer *ebpf.Map, cpus int) (keep []*ebpf.Map, err error) {
 	for i, fds := range c.Events {
-		for cpu, fd := range fds {
-			if cpu < 0 || cpu >= cpus {
-				continue
-			}
-			if err := m.Put(uint32(i*cpus+cpu), uint32(fd)); err != nil {
-				return fmt.Errorf("counter %d on CPU %d: %w", i, cpu, err)
-			}
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "event", Type: ebpf.PerfEventArray, KeySize: 4, ValueSize: 4, MaxEntries: uint32(cpus)})
+		if err != nil {
+			return keep, fmt.Errorf("counter %d: %w", i, err)
+		}
+		keep = append(keep, m)
+		if err := c.events(m, fds, cpus); err != nil {
+			return keep, fmt.Errorf("counter %d: %w", i, err)
+		}
+		if err := outer.Put(uint32(i), m); err != nil {
+			return keep, fmt.Errorf("counter %d: %w", i, err)
+		}
+	}
+	return keep, nil
+}
+
+func (c *Counters) events(m *ebpf.Map, fds map[int]int, cpus int) error {
+	for cpu, fd := range fds {
+		if cpu < 0 || cpu >= cpus {
+			continue
+		}
+		if err := m.Put(uint32(cpu), uint32(fd)); err != nil {
+			return fmt.Errorf("on CPU %d: %w", cpu, err)
 		}
 	}
 	return nil

@@ -211,7 +211,6 @@ const (
 	kernelProgSchedWakeup     = "sched_wakeup"
 	kernelProgSchedWakeupNew  = "sched_wakeup_new"
 	kernelVarEvents           = "events"
-	kernelVarEventsCpus       = "events_cpus"
 	kernelVarEventsScaled     = "events_scaled"
 	kernelVarFiltering        = "filtering"
 	kernelVarSlack            = "slack"
@@ -310,7 +309,6 @@ type kernelMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelVariableSpecs struct {
 	Events           *ebpf.VariableSpec `ebpf:"events"`
-	EventsCpus       *ebpf.VariableSpec `ebpf:"events_cpus"`
 	EventsScaled     *ebpf.VariableSpec `ebpf:"events_scaled"`
 	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
 	Slack            *ebpf.VariableSpec `ebpf:"slack"`
@@ -392,7 +390,6 @@ func (m *kernelMaps) Close() error {
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelVariables struct {
 	Events           *ebpf.Variable `ebpf:"events"`
-	EventsCpus       *ebpf.Variable `ebpf:"events_cpus"`
 	EventsScaled     *ebpf.Variable `ebpf:"events_scaled"`
 	Filtering        *ebpf.Variable `ebpf:"filtering"`
 	Slack            *ebpf.Variable `ebpf:"slack"`

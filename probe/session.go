@@ -100,7 +100,7 @@ func Open(cfg Config) (*Session, error) {
 		return nil, err
 	}
 
-	if err := cfg.Counters.set(spec, cpus); err != nil {
+	if err := cfg.Counters.set(spec); err != nil {
 		return nil, err
 	}
 
@@ -112,7 +112,7 @@ func Open(cfg Config) (*Session, error) {
 		s.Close()
 		return nil, err
 	}
-	if err := cfg.Counters.fill(s.objs.Counters, cpus); err != nil {
+	if s.inner, err = cfg.Counters.fill(s.objs.Counters, cpus); err != nil {
 		s.Close()
 		return nil, err
 	}
