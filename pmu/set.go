@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pmu
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernel is what a set needs of it; tests have one without counters.
+type kernel interface {
+	open(attr *unix.PerfEventAttr, pid, cpu, group int) (fd int, err error)
+	read(fd int) (Reading, error)
+	enable(fd int, on bool) error
+	close(fd int)
+	wait(time.Duration)
+}
+
+type linux struct{}
+
+func (linux) open(attr *unix.PerfEventAttr, pid, cpu, group int) (int, error) {
+	return unix.PerfEventOpen(attr, pid, cpu, group, unix.PERF_FLAG_FD_CLOEXEC)
+}
+
+func (linux) read(fd int) (Reading, error) {
+	var b [int(unsafe.Sizeof(Reading{}))]byte
+	n, err := unix.Read(fd, b[:])
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Read(fd, b[:])
+	}
+	if err != nil {
+		return Reading{}, err
+	}
+	if n < len(b) {
+		// 0: an event of a group that had to be counted always and could not
+		return Reading{}, errors.New("the kernel gave no count")
+	}
+	u := binary.NativeEndian.Uint64
+	return Reading{u(b[:]), u(b[8:]), u(b[16:])}, nil
+}
+
+func (linux) enable(fd int, on bool) error {
+	req := unix.PERF_EVENT_IOC_DISABLE
+	if on {
+		req = unix.PERF_EVENT_IOC_ENABLE
+	}
+	return unix.IoctlSetInt(fd, uint(req), 0)
+}
+
+func (linux) close(fd int)         { unix.Close(fd) }
+func (linux) wait(d time.Duration) { time.Sleep(d) }
+
+// Handles lists the open events, for a probe that reads them in the kernel.
+func (s *Set) Handles() []Handle {
+	out := make([]Handle, 0, len(s.handles))
+	for _, h := range s.handles {
+		out = append(out, h.Handle)
+	}
+	return out
+}
+
+// Enable lets all counters count.
+func (s *Set) Enable() error { return s.control(true, func(handle) bool { return true }) }
+
+// Disable stops them. Their counts stay.
+func (s *Set) Disable() error { return s.control(false, func(handle) bool { return true }) }
+
+// control switches groups by their leaders.
+func (s *Set) control(on bool, which func(handle) bool) error {
+	for _, h := range s.handles {
+		if !h.leader || !which(h) {
+			continue
+		}
+		if err := s.kernel.enable(h.FD, on); err != nil {
+			return fmt.Errorf("counter %s: %w", s.Counters[h.Counter].Name, err)
+		}
+	}
+	return nil
+}
+
+// Read reads a counter on a CPU (-1 where a thread is counted). Where the thread can run on several
+// kinds of CPU it is the sum of their counts, over the time that it ran on any. ok is false where it
+// is not counted there.
+func (s *Set) Read(counter, cpu int) (r Reading, ok bool, err error) {
+	for _, h := range s.handles {
+		if h.Counter != counter || h.CPU != cpu {
+			continue
+		}
+		one, err := s.kernel.read(h.FD)
+		if err != nil {
+			return Reading{}, false, fmt.Errorf("counter %s: %w", s.Counters[counter].Name, err)
+		}
+		r, ok = r.Add(one), true
+	}
+	return r, ok, nil
+}
+
+// Total sums a counter over all CPUs.
+func (s *Set) Total(counter int) (r Reading, err error) {
+	for _, h := range s.handles {
+		if h.Counter != counter {
+			continue
+		}
+		one, err := s.kernel.read(h.FD)
+		if err != nil {
+			return Reading{}, fmt.Errorf("counter %s: %w", s.Counters[counter].Name, err)
+		}
+		r = r.Add(one)
+	}
+	return r, nil
+}
+
+// Close gives the counters back.
+func (s *Set) Close() error {
+	s.closeFrom(0)
+	return nil
+}
+
+func (s *Set) closeFrom(n int) {
+	for _, h := range s.handles[n:] {
+		s.kernel.close(h.FD)
+	}
+	s.handles = s.handles[:n]
+}
+
+func (s *Set) closeUnit(u *PMU) {
+	kept := s.handles[:0]
+	for _, h := range s.handles {
+		if h.Event.PMU == u {
+			s.kernel.close(h.FD)
+		} else {
+			kept = append(kept, h)
+		}
+	}
+	s.handles = kept
+}
