@@ -90,19 +90,32 @@ func (p *parser) braces() error {
 	if !p.take(':') {
 		return nil
 	}
-	var mods Spec
 	text := p.word()
-	if err := mods.modify(text); err != nil {
-		return err
+	if text == "" {
+		return fmt.Errorf("events: a modifier is missing after the group's colon: u or k")
+	}
+	if err := new(Spec).modify(text); err != nil {
+		return fmt.Errorf("events: a group%w", err)
 	}
 	for i := range p.out[first:] {
-		e := &p.out[first+i]
-		e.User, e.Kernel = e.User || mods.User, e.Kernel || mods.Kernel
-		if !strings.Contains(e.Text, ":") {
-			e.Text += ":" + text
-		}
+		p.out[first+i].also(text)
 	}
 	return nil
+}
+
+// also adds a group's modifiers to those of an event, and to its text.
+func (s *Spec) also(mods string) {
+	for _, m := range mods {
+		had := *s
+		_ = s.modify(string(m))
+		if had.User == s.User && had.Kernel == s.Kernel {
+			continue
+		}
+		if !had.User && !had.Kernel {
+			s.Text = strings.TrimSuffix(s.Text, ":") + ":"
+		}
+		s.Text += string(m)
+	}
 }
 
 // word takes what can stand in a name.
