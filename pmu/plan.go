@@ -127,11 +127,17 @@ func (b *builder) question(hardware *[]string) {
 	}
 	if q != Software {
 		for _, p := range b.Machine.PMUs {
+			var lacks []string
 			for _, group := range p.groups(q) {
 				b.groups++
 				for _, name := range group {
-					b.named(p, name)
+					if !b.named(p, name) {
+						lacks = append(lacks, name)
+					}
 				}
+			}
+			if len(lacks) > 0 {
+				b.Missing = append(b.Missing, p.lacking(lacks))
 			}
 		}
 	}
@@ -151,19 +157,34 @@ func (b *builder) question(hardware *[]string) {
 	}
 }
 
-// named adds one event of a question on one unit.
-func (b *builder) named(p *PMU, name string) {
+// named adds one event of a question on one unit; false if the unit does not have it.
+func (b *builder) named(p *PMU, name string) bool {
 	s := Spec{Text: name, Name: name}
 	if c := b.byText[name]; c != nil && c.on(p) {
-		return // asked for by name too
+		return true // asked for by name too
 	}
 	f, missing := p.find(s)
 	if missing != nil {
-		b.Missing = append(b.Missing, *missing)
-		return
+		return false
 	}
 	f.event.spare = b.request.Question == Auto
 	b.add(s, f, b.groups)
+	return true
+}
+
+// lacking says in one sentence what of a question a unit does not have.
+func (p *PMU) lacking(names []string) Missing {
+	why := fmt.Sprintf("this CPU (%s) does not have it", p)
+	if len(names) > 1 {
+		why = fmt.Sprintf("this CPU (%s) does not have them", p)
+	}
+	switch {
+	case !p.Genuine:
+		why = fmt.Sprintf("the counters here are not those of a %s, which it says to be: an emulator's, or a host filters them", p)
+	case p.Kind == nil:
+		why += ", or the kernel does not list it"
+	}
+	return Missing{Event: strings.Join(names, ", "), On: p.String(), Why: why}
 }
 
 func (c *Counter) on(p *PMU) bool {
