@@ -49,6 +49,29 @@ func (e *Event) on() string {
 	return e.PMU.String()
 }
 
+// Code says for a person, or for a recording, what is opened: armv8_cortex_a76/config=0x2a/, which -e takes too; the
+// kernel's own events by their type and number.
+func (e *Event) Code() string {
+	if e.PMU == nil || e.Type != e.PMU.Type {
+		return fmt.Sprintf("type %d, config %#x", e.Type, e.Config)
+	}
+	s := fmt.Sprintf("%s/config=%#x", e.PMU.Name, e.Config)
+	if e.Config1 != 0 {
+		s += fmt.Sprintf(",config1=%#x", e.Config1)
+	}
+	if e.Config2 != 0 {
+		s += fmt.Sprintf(",config2=%#x", e.Config2)
+	}
+	s += "/"
+	if e.OnlyUser {
+		s += "u"
+	}
+	if e.OnlyKernel {
+		s += "k"
+	}
+	return s
+}
+
 // Counter is one number per span of time, whatever kind of CPU it was counted on: a column.
 type Counter struct {
 	Name   string // as it was asked for, with its modifiers: cycles, l3d_cache_refill:u

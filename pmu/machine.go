@@ -33,6 +33,7 @@ type Machine struct {
 	// kernel itself.
 	Elsewhere []string
 	CPUs      []CPU // those online, by number
+	Hidden    bool  // this process may not look at the event sources
 	Guest     bool  // x86 says that a hypervisor runs it; Arm does not tell
 	// Paranoid is kernel.perf_event_paranoid; nil where the kernel does not tell.
 	Paranoid *int
@@ -130,6 +131,10 @@ func ReadMachineFS(root fs.FS) (*Machine, error) {
 
 func (m *Machine) readSources(root fs.FS) error {
 	names, err := list(root, sources, maxSources)
+	if errors.Is(err, fs.ErrPermission) {
+		m.Hidden = true
+		return nil
+	}
 	if err != nil {
 		return err
 	}

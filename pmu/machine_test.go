@@ -126,6 +126,23 @@ func TestNothingThere(t *testing.T) {
 	}
 }
 
+// Where a policy hides the event sources (Android's does), that is said, and not that there are none.
+func TestHidden(t *testing.T) {
+	m, err := ReadMachineFS(hidden{tree(t, "rk3588")})
+	if err != nil || !m.Hidden || len(m.CPUs) != 8 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if p := plan(t, m, Request{Question: Auto}); len(p.Missing) != 1 || !strings.Contains(p.Missing[0].Why, "may not look") {
+		t.Errorf("%v", p.Missing)
+	}
+}
+
+type hidden struct{ fstest.MapFS }
+
+func (h hidden) ReadDir(name string) ([]fs.DirEntry, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+}
+
 type broken struct{}
 
 func (broken) Open(name string) (fs.File, error) { return nil, errors.New("a broken disk") }

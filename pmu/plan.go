@@ -253,6 +253,9 @@ func (b *builder) notes() {
 // noCounters says why no CPU of the machine counts, and what helps.
 func (m *Machine) noCounters() (why, do string) {
 	why = "this machine shows no counters of its CPUs"
+	if m.Hidden {
+		return "this process may not look at what the machine counts (/" + sources + ")", "run as root"
+	}
 	if m.Guest {
 		return why + ": it is a virtual machine, and its host does not pass them on",
 			"ask its provider for a type with hardware counters (a virtual PMU; bare metal has them), or record on the host"

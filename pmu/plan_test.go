@@ -288,3 +288,28 @@ func TestDoubtful(t *testing.T) {
 		}
 	}
 }
+
+// An event's code, given to -e, is that event again.
+func TestCode(t *testing.T) {
+	for name, list := range map[string]string{
+		"rk3588": "l3d_cache_refill:u,armv8_cortex_a55/stall_backend_ld/", "zen4": "de_no_dispatch_per_slot.backend_stalls:k,cpu/config=1,config1=2,config2=3/",
+		"alderlake": "mem_load_retired.l3_miss,topdown-be-bound",
+	} {
+		m := machine(t, name)
+		for _, c := range plan(t, m, Request{Events: list}).Counters {
+			for _, e := range c.Events {
+				p := plan(t, m, Request{Events: e.Code()})
+				if len(p.Counters) != 1 || len(p.Counters[0].Events) != 1 {
+					t.Errorf("%s: %s: %v", c.Name, e.Code(), p.Missing)
+					continue
+				}
+				if got := p.Counters[0].Events[0]; *got.attr(false) != *e.attr(false) || got.PMU != e.PMU {
+					t.Errorf("%s: %s: %+v, want %+v", c.Name, e.Code(), got, e)
+				}
+			}
+		}
+	}
+	if got := plan(t, machine(t, "zen4"), Request{Events: "cycles"}).Counters[0].Events[0].Code(); got != "type 0, config 0x0" {
+		t.Error(got)
+	}
+}
