@@ -32,7 +32,7 @@ func notThere(err error, name string, e *Event) Missing {
 
 // refused says why nothing may be counted.
 func refused(err error, m *Machine, name string, o Options) error {
-	out := Missing{Event: name}
+	var out Missing // of no single event
 	level := "unknown"
 	if m.Paranoid != nil {
 		level = fmt.Sprint(*m.Paranoid)
