@@ -120,7 +120,8 @@ func TestHereSoftware(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		d, ok := after.Sub(before)
-		if c := d.Count(); !ok || c.State != Exact || c.Value < 300 || c.Value > 3000 {
+		// on a CPU others fault too
+		if c := d.Count(); !ok || c.State != Exact || c.Value < 300 || o.Thread > 0 && c.Value > 1000 {
 			t.Errorf("%s: %v minor faults (%v), touched 300 pages", name, c, d)
 		}
 		end, _, _ := s.Read(clock, cpu)

@@ -98,7 +98,7 @@ func TestArmIdentity(t *testing.T) {
 	if m, err = ReadMachineFS(tr); err != nil || m.PMUs[1].String() != "Cortex-A76" {
 		t.Errorf("from the unit's name: %v, %v", m.PMUs[1], err)
 	}
-	if k := kindOf(CPUID{MIDR: 0x610f0230}, "apple_icestorm_pmu"); k != nil {
+	if k := kindOf(CPUID{MIDR: 0x610fd0b0}, "apple_icestorm_pmu"); k != nil {
 		t.Errorf("another maker's part is taken for Arm's: %s", k.Name)
 	}
 }

@@ -130,6 +130,14 @@ func TestHybrid(t *testing.T) {
 			t.Errorf("%s on CPU %d: %+v, want type %d, %#x", want.name, want.cpu, e, want.typ, want.conf)
 		}
 	}
+	// one code that is an event of the P cores and none known of the E cores: no one meaning
+	p = plan(t, m, Request{Events: "r20d1,cpu_core/event=0x2a,offcore_rsp=0x10003c0001/"})
+	if c := p.Counters[0]; c.Events[0].Proof != ByTable || c.Events[1].Proof != Unproved || c.Role != "" {
+		t.Errorf("r20d1: %+v %+v, %q", c.Events[0], c.Events[1], c.Role)
+	}
+	if a := p.Counters[1].Events[0].attr(true); a.Config != 0x2a || a.Ext1 != 0x10003c0001 || a.Ext2 != 0 {
+		t.Errorf("%+v", a)
+	}
 	if e := plan(t, machine(t, "skylake"), Request{Events: "cycles"}).Counters[0].Events[0]; e.Config != 0 || e.Type != unix.PERF_TYPE_HARDWARE {
 		t.Errorf("with one kind of CPU: %+v", e)
 	}
@@ -198,6 +206,9 @@ func TestSuggestions(t *testing.T) {
 			t.Errorf("%s: %s: %v, want %q", c.machine, c.event, r, c.want)
 		}
 	}
+	if got := near("l3d_cache_refill", []string{"l1i_cache_refill", "l2d_cache_refill"}); got[0] != "l2d_cache_refill" {
+		t.Errorf("%v", got)
+	}
 	// the nearest comes first
 	if got := near("l3d_cache_refill", []string{"inst_retired", "l1i_cache", "l2d_cache_refill", "l1d_cache_refill_rd", "l2d_cache"}); got[0] != "l2d_cache_refill" {
 		t.Errorf("%v", got)
@@ -260,6 +271,11 @@ func TestTwice(t *testing.T) {
 			t.Errorf("%s twice: %v", c.Name, names(p))
 		}
 		seen[c.Name] = true
+	}
+	// a person's group is not a question's
+	p = plan(t, m, Request{Events: "{l1d_tlb,l1d_tlb_refill}", Question: Branch})
+	if a, b := p.counter(t, "l1d_tlb").Events[0].Group, p.counter(t, "cycles").Events[0].Group; a == b || a == 0 || b == 0 {
+		t.Errorf("groups %d and %d", a, b)
 	}
 	p = plan(t, m, Request{Events: "l1d-cache,l1d_cache,L1D_CACHE"})
 	var columns []string
