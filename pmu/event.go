@@ -72,6 +72,21 @@ func (e *Event) Code() string {
 	return s
 }
 
+// Source says where it stands that the CPU counts this.
+func (e *Event) Source() string {
+	switch {
+	case e.PMU == nil:
+		return "the kernel"
+	case e.Proof == BySysfs:
+		return "/" + sources + "/" + e.PMU.Name + "/events"
+	case e.Proof == ByTable:
+		return "Linux 6.12.117, tools/perf/pmu-events/arch/" + e.PMU.Kind.dir
+	case e.Proof == ByKernel:
+		return "the kernel's map of its own names"
+	}
+	return "nothing"
+}
+
 // Counter is one number per span of time, whatever kind of CPU it was counted on: a column.
 type Counter struct {
 	Name   string // as it was asked for, with its modifiers: cycles, l3d_cache_refill:u

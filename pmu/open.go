@@ -116,7 +116,9 @@ func (o Options) cpus(m *Machine) ([]int, error) {
 			return nil, fmt.Errorf("counters: there is no CPU %d online", c)
 		}
 	}
-	return o.CPUs, nil
+	cpus := slices.Clone(o.CPUs)
+	slices.Sort(cpus)
+	return slices.Compact(cpus), nil
 }
 
 // slot is an event to be opened, and its counter.

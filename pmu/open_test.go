@@ -228,7 +228,7 @@ func TestNineOnSeven(t *testing.T) {
 	s.Close()
 	// in braces: together, in as many groups as it takes
 	k = &fake{counters: 7}
-	s = opened(t, machine(t, "neoverse-n1"), Request{Events: "{" + list + "}"}, Options{CPUs: []int{0, 1}}, k)
+	s = opened(t, machine(t, "neoverse-n1"), Request{Events: "{" + list + "}"}, Options{CPUs: []int{1, 0, 1}}, k)
 	sizes := map[int]int{}
 	for fd, e := range k.events {
 		if e.leader == fd {

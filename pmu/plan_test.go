@@ -329,3 +329,46 @@ func TestCode(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A CPU that no table knows is counted by what the kernel lists and maps.
+func TestUnknownCPU(t *testing.T) {
+	tr := tree(t, "neoverse-n1")
+	for p, f := range tr {
+		if strings.HasSuffix(p, "midr_el1") {
+			f.Data = []byte("0x00000000410fdff0")
+		}
+	}
+	m, err := ReadMachineFS(tr)
+	if err != nil || m.PMUs[0].Kind != nil {
+		t.Fatal(m.PMUs[0].Kind, err)
+	}
+	p := plan(t, m, Request{Question: Memory})
+	if p.counter(t, "ll_cache_miss_rd").Role != LLCMiss || len(p.Missing) != 0 {
+		t.Errorf("%v, missing %v", names(p), p.Missing)
+	}
+	tr = tree(t, "zen4")
+	info := tr["proc/cpuinfo"]
+	info.Data = []byte(strings.ReplaceAll(string(info.Data), "cpu family\t: 25", "cpu family\t: 99"))
+	if m, err = ReadMachineFS(tr); err != nil || m.PMUs[0].Kind != nil {
+		t.Fatal(m.PMUs[0].Kind, err)
+	}
+	if p = plan(t, m, Request{Question: Memory}); !slices.Equal(names(p), strings.Fields(genericGroups[Memory])) {
+		t.Errorf("%v, missing %v", names(p), p.Missing)
+	}
+}
+
+// Where it stands that a CPU has an event.
+func TestSource(t *testing.T) {
+	for _, c := range []struct{ machine, event, want string }{
+		{"rk3588", "armv8_cortex_a55/mem_access/", "/sys/bus/event_source/devices/armv8_cortex_a55/events"},
+		{"rk3588", "stall_backend_ld", "tools/perf/pmu-events/arch/arm64/arm/cortex-a55"},
+		{"zen4", "ex_ret_ops", "tools/perf/pmu-events/arch/x86/amdzen4"},
+		{"zen4", "cycles", "the kernel's map"},
+		{"zen4", "r00ff", "nothing"},
+		{"zen4", "major-faults", "the kernel"},
+	} {
+		if got := plan(t, machine(t, c.machine), Request{Events: c.event}).Counters[0].Events[0].Source(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.event, got, c.want)
+		}
+	}
+}
