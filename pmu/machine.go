@@ -88,6 +88,38 @@ func (p *PMU) String() string {
 	return p.Name
 }
 
+// Describe says what counts where: Cortex-A76 (armv8_cortex_a76), CPUs 4-7.
+func (p *PMU) Describe() string {
+	kind := "CPUs of an unknown kind"
+	if p.Kind != nil {
+		kind = p.Kind.Name
+	}
+	if !p.Genuine {
+		kind += " by name only"
+	}
+	return fmt.Sprintf("%s (%s), CPUs %s", kind, p.Name, formatCPUs(p.CPUs))
+}
+
+// formatCPUs writes a list as parseCPUs reads it.
+func formatCPUs(cpus []int) string {
+	var b strings.Builder
+	for i := 0; i < len(cpus); {
+		last := i
+		for last+1 < len(cpus) && cpus[last+1] == cpus[last]+1 {
+			last++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprint(&b, cpus[i])
+		if last > i {
+			fmt.Fprintf(&b, "-%d", cpus[last])
+		}
+		i = last + 1
+	}
+	return b.String()
+}
+
 // ReadMachine reads /sys and /proc of this machine.
 func ReadMachine() (*Machine, error) { return ReadMachineFS(os.DirFS("/")) }
 

@@ -57,6 +57,16 @@ func TestMachines(t *testing.T) {
 	}
 }
 
+func TestDescribe(t *testing.T) {
+	for name, want := range map[string]string{
+		"rk3588": "Cortex-A55 (armv8_cortex_a55), CPUs 0-3", "qemu-n1": "Neoverse-N1 by name only (armv8_pmuv3), CPUs 0", "zen3": "Zen 3 (cpu), CPUs 0-3",
+	} {
+		if got := machine(t, name).PMUs[0].Describe(); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestMachineFacts(t *testing.T) {
 	vm := machine(t, "vm-no-pmu")
 	if !vm.Guest || len(vm.CPUs) != 2 || vm.CPUs[1].PMU != nil || *vm.Paranoid != 2 || vm.NMIWatchdog {
@@ -161,6 +171,9 @@ func TestCPULists(t *testing.T) {
 		}
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%q: %v, %v", s, got, err)
+		}
+		if again, err := parseCPUs(formatCPUs(got)); err != nil || !slices.Equal(again, got) || len(formatCPUs(got)) > len(s) {
+			t.Errorf("%q is written %q", s, formatCPUs(got))
 		}
 	}
 }
