@@ -7,8 +7,8 @@ package pmu
 // lines are in testdata/sources/arm64.txt, and a test compares each.
 
 // armGroups is for CPUs that count stalls but not why: up to Cortex-A77 and Neoverse-N1, and for those
-// that no table knows. What a CPU lacks is left out, as its list in sysfs says. Seven events fit at
-// once on all of these: six counters and one for cycles.
+// that no table knows. What a CPU lacks is left out, as its list in sysfs says. By their
+// manuals all of these count seven at once: six counters and one for cycles.
 var armGroups = map[Question]string{
 	Auto:   "cycles instructions stall_backend stall_frontend l2d_cache_refill ll_cache_miss_rd bus_access",
 	Memory: "cycles instructions mem_access bus_access l2d_cache_refill l3d_cache_refill ll_cache_miss_rd",

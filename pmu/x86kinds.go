@@ -128,7 +128,7 @@ var goldenCoveGroups = map[Question]string{
 	TLB:    skylakeGroups[TLB],
 }
 
-// gracemont: the E cores of Alder Lake and Raptor Lake. They wait in order for a load, so these stalls add up.
+// gracemont: the E cores of Alder Lake and Raptor Lake. Six counters, of which one question takes all.
 var gracemont = []line{
 	{"longest_lat_cache.reference", "event=0x2e,umask=0x4f", L3Access},
 	{"longest_lat_cache.miss", "event=0x2e,umask=0x41", LLCMiss},
