@@ -167,7 +167,7 @@ func (m *meter) end(c *counting, s *trace.Sample) (counts []int64, scaled bool) 
 				scaled = true
 			}
 		}
-		if v != trace.NoValue && v < 1<<62 {
+		if v != trace.NoValue && v < 1<<62 && c.counters[i].Void == "" {
 			counts[i] = int64(v)
 		}
 	}

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/probe"
-	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/pmu"
 )
 
 // Engine makes plans for processes. Package engine/ggml has one.
@@ -55,10 +54,10 @@ type Options struct {
 	// "prefill", "decode", "encode", "unknown".
 	Ops, Phases []string
 	TIDs        []int
-	// Counters are read at operators' hits, which then are two an operator and thread; Columns say what they
-	// are, in the order of their values.
-	Counters probe.Counters
-	Columns  []trace.Counter
+	// Events to count, as -e takes them, and a question that stands for a group of them. Both are read at
+	// operators' hits, which then are two an operator and thread.
+	Events   string
+	Question pmu.Question
 	Tool     string // profinfer's version, for the trace
 	// Progress is called after each drain, if set.
 	Progress func(Progress)

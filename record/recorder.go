@@ -37,12 +37,13 @@ const (
 
 // recorder is a recording under way.
 type recorder struct {
-	opt     Options
-	engine  Engine
-	session *probe.Session
-	watch   *target.Watcher
-	w       *trace.Writer
-	meta    trace.Meta
+	opt      Options
+	engine   Engine
+	session  *probe.Session
+	counters *counters
+	watch    *target.Watcher
+	w        *trace.Writer
+	meta     trace.Meta
 
 	procs   map[int]*process
 	looked  map[int]Looked // processes that ended without an engine
@@ -85,13 +86,20 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
 	var err error
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: opt.Counters}); err != nil {
+	if r.counters, err = openCounters(&opt); err != nil {
+		return res, err
+	}
+	defer r.counters.close()
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe}); err != nil {
 		return res, err
 	}
 	defer func() {
 		r.leaving.Wait()
 		r.session.Close()
 	}()
+	if len(r.counters.probe.Events) > 0 && r.session.SchedError != nil {
+		return res, fmt.Errorf("counters cannot be told from those of other threads: %w", r.session.SchedError)
+	}
 	if r.watch, err = target.NewWatcher(); err != nil {
 		r.watch = target.NewPollWatcher(err.Error())
 	}
@@ -158,7 +166,6 @@ func (r *recorder) note(s string) {
 func (r *recorder) begin() error {
 	r.meta = machine()
 	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.opt.Command, r.opt.Level.String()
-	r.meta.Counters = r.opt.Columns
 	if r.session.SchedError != nil {
 		r.meta.Notes = append(r.meta.Notes, r.session.SchedError.Error())
 		if r.opt.Warn != nil {
@@ -171,6 +178,14 @@ func (r *recorder) begin() error {
 		r.hitCost = float64(c.Cold.Nanoseconds())
 	} else {
 		r.meta.Notes = append(r.meta.Notes, err.Error())
+	}
+	r.counters.doubt()
+	r.meta.Counters = r.counters.columns
+	for _, n := range r.counters.notes {
+		r.meta.Notes = append(r.meta.Notes, n)
+		if r.opt.Warn != nil {
+			r.opt.Warn(n)
+		}
 	}
 	r.meta.Extra = make(map[string]string)
 	if !r.opt.Sched || r.session.SchedError != nil {

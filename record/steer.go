@@ -129,7 +129,7 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 // twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out,
 // and where there are more threads than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || r.opt.Counters.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || !p.arrives() ||
+	return r.opt.TwoHits || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || !p.arrives() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 

@@ -144,6 +144,10 @@ type Sample struct {
 // Counter is one column of the samples.
 type Counter struct {
 	Name string `json:"name"` // as perf has it
+	// Role is what it stands for whatever it is called on a CPU: see package pmu. Empty: not known.
+	Role string `json:"role,omitempty"`
+	// Void says why its values are no counts; empty: they are.
+	Void string `json:"void,omitempty"`
 	// PMU that counts it, empty for one of threads, which the kernel counts.
 	PMU string `json:"pmu,omitempty"`
 	// Scaled: more counters were asked for than the hardware has, so each counted for a part of the time.

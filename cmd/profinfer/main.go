@@ -80,7 +80,8 @@ func statusOf(err error) int {
 	}
 	var missing *probe.Missing
 	var none *record.NoEngine
-	if errors.As(err, &missing) || errors.As(err, &none) {
+	var refused *record.RefusedCounters
+	if errors.As(err, &missing) || errors.As(err, &none) || errors.As(err, &refused) {
 		return statusMissing
 	}
 	var launch *target.LaunchError

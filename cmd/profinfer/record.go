@@ -19,6 +19,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/engine/ggml"
+	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
 )
@@ -31,7 +32,7 @@ func recordCommand() *cobra.Command {
 	var level string
 	var ringKB int
 	var noSched bool
-	var budget, maxSize, switchSize string
+	var budget, maxSize, switchSize, question string
 	c := &cobra.Command{
 		Use:   "record [-p PID | -- COMMAND ...]",
 		Short: "Record what an engine does, into a trace file",
@@ -80,6 +81,9 @@ It ends with the command, with the processes, after --duration, or by an interru
 			if err := sizes(&opt, maxSize, switchSize); err != nil {
 				return err
 			}
+			if err := counting(&opt, question, noSched); err != nil {
+				return err
+			}
 			if err := opt.CheckFilters(); err != nil {
 				return usage("%v", err)
 			}
@@ -100,6 +104,8 @@ It ends with the command, with the processes, after --duration, or by an interru
 	f.IntVar(&opt.Steps, "steps", 0, "end after so many steps")
 	f.StringVar(&budget, "overhead-budget", "", "record operators in spans, so that the engine loses no more than this (0.5%; none). Servers without --duration: 1%")
 	f.Float64Var(&opt.MinTPS, "min-tps", 0, "record no operators while decode is slower than so many tokens a second of one sequence")
+	f.StringVarP(&opt.Events, "event", "e", "", "count these events per operator and thread, as perf names them (cycles,instructions,cache-misses,r003c)")
+	f.StringVar(&question, "counters", "", "count what answers a question: auto, memory, stall, cache, branch, tlb, software, off")
 	f.StringSliceVar(&opt.Ops, "op", nil, "record these operators only (MUL_MAT,MUL_MAT_ID)")
 	f.StringSliceVar(&opt.Phases, "phase", nil, "record operators of these phases only: prefill, decode, encode, unknown")
 	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")
@@ -190,6 +196,33 @@ func serves(opt *record.Options) bool {
 		comm, err := target.Comm(pid)
 		return err == nil && strings.Contains(comm, "server")
 	})
+}
+
+// counting reads what is to be counted.
+func counting(opt *record.Options, question string, noSched bool) (err error) {
+	if question != "" {
+		if opt.Question, err = pmu.ParseQuestion(question); err != nil {
+			return usage("%v", err)
+		}
+	}
+	if opt.Events != "" {
+		if _, err := pmu.ParseEvents(opt.Events); err != nil {
+			return usage("%v", err)
+		}
+		if opt.Question == pmu.Off {
+			return usage("--counters off and -e contradict each other")
+		}
+	}
+	if opt.Events == "" && (opt.Question == "" || opt.Question == pmu.Off) {
+		return nil
+	}
+	if opt.Level != engine.LevelOp {
+		return usage("counters are read at operators: --level op")
+	}
+	if noSched {
+		return usage("counters need the scheduler's events, to tell threads apart: leave --no-sched out")
+	}
+	return nil
 }
 
 // percent reads "0.5%", or a plain number of percent; empty or "none" is 0.

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/pmu"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// counters are what is counted at operators' hits.
+type counters struct {
+	set     *pmu.Set // nil: nothing is opened
+	probe   probe.Counters
+	columns []trace.Counter
+	of      []int // columns of events: index in set.Counters
+	notes   []string
+}
+
+// RefusedCounters says that counters which were asked for by name cannot be had.
+type RefusedCounters struct{ Missing []pmu.Missing }
+
+func (e *RefusedCounters) Error() string {
+	var lines []string
+	for _, m := range e.Missing {
+		lines = append(lines, m.Error())
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// openCounters opens what was asked for. Errors: a *RefusedCounters, a *probe.Missing, one of writing.
+func openCounters(opt *Options) (*counters, error) {
+	c := &counters{}
+	if opt.Events == "" && (opt.Question == "" || opt.Question == pmu.Off) {
+		return c, nil
+	}
+	m, err := pmu.ReadMachine()
+	if err != nil {
+		return nil, err
+	}
+	// Questions count user space: what the probes themselves do in the kernel is no operator's.
+	plan, err := pmu.NewPlan(m, pmu.Request{Events: opt.Events, Question: opt.Question, Software: true, OnlyUser: opt.Events == ""})
+	if err != nil {
+		return nil, err
+	}
+	if refused := plan.Refused(); len(refused) > 0 {
+		return nil, &RefusedCounters{refused}
+	}
+	// What the kernel keeps with each thread is read there: exact, and nothing to open.
+	plan.Counters = slices.DeleteFunc(plan.Counters, func(k *pmu.Counter) bool {
+		if !k.Software() {
+			return false
+		}
+		task := slices.Contains(probe.TaskFields, k.Name)
+		c.probe.Task = c.probe.Task || task
+		return task || k.Name == "task-clock" // an operator's busy time
+	})
+	if c.set, err = plan.Open(pmu.Options{}); err != nil {
+		var missing pmu.Missing
+		if errors.As(err, &missing) {
+			return nil, &RefusedCounters{[]pmu.Missing{missing}}
+		}
+		return nil, err
+	}
+	for _, m := range c.set.Missing {
+		c.notes = append(c.notes, "counters: "+m.Error())
+	}
+	for _, n := range c.set.Notes {
+		c.notes = append(c.notes, "counters: "+n)
+	}
+	c.probe.Scaled = len(c.set.Turns) > 0
+	for _, t := range c.set.Turns {
+		c.notes = append(c.notes, fmt.Sprintf("counters: %s is counted %.0f %% of the time, in turns with others, and scaled: more events were asked for than this CPU has counters", t.Counter, 100*t.Share))
+	}
+	for i, k := range c.set.Counters {
+		fds := map[int]int{}
+		unit := "kernel"
+		for _, h := range c.set.Handles() {
+			if h.Counter == i {
+				fds[h.CPU] = h.FD
+				if h.Event.PMU != nil {
+					unit = h.Event.PMU.Name
+				}
+			}
+		}
+		var codes []string
+		user := true
+		for _, e := range k.Events {
+			codes = append(codes, e.Code())
+			user = user && e.OnlyUser
+		}
+		c.probe.Events = append(c.probe.Events, fds)
+		c.of = append(c.of, i)
+		c.columns = append(c.columns, trace.Counter{Name: k.Name, Role: string(k.Role), PMU: unit, Scaled: c.probe.Scaled,
+			Code: strings.Join(codes, ", "), User: user})
+	}
+	if c.probe.Task {
+		for _, name := range probe.TaskFields {
+			c.columns = append(c.columns, trace.Counter{Name: name, Role: name})
+		}
+	}
+	return c, c.set.Enable()
+}
+
+// doubt marks counters that count nothing although profinfer itself has just worked on all it was measured
+// with: an event that a CPU lacks opens and reads 0.
+func (c *counters) doubt() {
+	for i, at := range c.of {
+		why := c.set.Counters[at].Doubtful()
+		if why == "" {
+			continue
+		}
+		if r, err := c.set.Total(at); err == nil && r.Value == 0 {
+			c.columns[i].Void = why
+			c.notes = append(c.notes, fmt.Sprintf("counters: %s is left out: %s", c.columns[i].Name, why))
+		}
+	}
+}
+
+func (c *counters) close() {
+	if c.set != nil {
+		c.set.Close()
+	}
+}
