@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "textflag.h"
+
+// Compute kernels: n+0, in+8 (a, and b 1024 bytes behind it), out+16. See the type computer.
+
+// func fmaSSE2(n int, in *operands, out *results)
+//
+// No fused instruction: a multiplication and an addition.
+TEXT ·fmaSSE2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ in+8(FP), SI
+	MOVQ out+16(FP), DI
+	MOVUPS (SI), X14
+	MOVUPS 1024(SI), X15
+	XORPS X0, X0
+	XORPS X1, X1
+	XORPS X2, X2
+	XORPS X3, X3
+	XORPS X4, X4
+	XORPS X5, X5
+	XORPS X6, X6
+	XORPS X7, X7
+	PCALIGN $64
+loop:
+#define MULADD(t, acc) \
+	MOVAPS X14, t  \
+	MULPS  X15, t  \
+	ADDPS  t, acc
+	MULADD(X8, X0)
+	MULADD(X9, X1)
+	MULADD(X10, X2)
+	MULADD(X11, X3)
+	MULADD(X12, X4)
+	MULADD(X13, X5)
+	MULADD(X8, X6)
+	MULADD(X9, X7)
+	DECQ CX
+	JGT  loop
+	MOVUPS X0, (DI)
+	MOVUPS X1, 16(DI)
+	MOVUPS X2, 32(DI)
+	MOVUPS X3, 48(DI)
+	MOVUPS X4, 64(DI)
+	MOVUPS X5, 80(DI)
+	MOVUPS X6, 96(DI)
+	MOVUPS X7, 112(DI)
+	RET
+
+#define YCLEAR12 \
+	VXORPS Y0, Y0, Y0    \
+	VXORPS Y1, Y1, Y1    \
+	VXORPS Y2, Y2, Y2    \
+	VXORPS Y3, Y3, Y3    \
+	VXORPS Y4, Y4, Y4    \
+	VXORPS Y5, Y5, Y5    \
+	VXORPS Y6, Y6, Y6    \
+	VXORPS Y7, Y7, Y7    \
+	VXORPS Y8, Y8, Y8    \
+	VXORPS Y9, Y9, Y9    \
+	VXORPS Y10, Y10, Y10 \
+	VXORPS Y11, Y11, Y11
+
+#define YSTORE12 \
+	VMOVUPS Y0, (DI)     \
+	VMOVUPS Y1, 32(DI)   \
+	VMOVUPS Y2, 64(DI)   \
+	VMOVUPS Y3, 96(DI)   \
+	VMOVUPS Y4, 128(DI)  \
+	VMOVUPS Y5, 160(DI)  \
+	VMOVUPS Y6, 192(DI)  \
+	VMOVUPS Y7, 224(DI)  \
+	VMOVUPS Y8, 256(DI)  \
+	VMOVUPS Y9, 288(DI)  \
+	VMOVUPS Y10, 320(DI) \
+	VMOVUPS Y11, 352(DI)
+
+// func fmaAVX(n int, in *operands, out *results)
+//
+// AVX without FMA: a multiplication and an addition, which go to units of their own on Sandy Bridge and Ivy Bridge.
+TEXT ·fmaAVX(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ in+8(FP), SI
+	MOVQ out+16(FP), DI
+	VMOVUPS (SI), Y14
+	VMOVUPS 1024(SI), Y15
+	YCLEAR12
+	PCALIGN $64
+loop:
+#define MULADDY(t, acc) \
+	VMULPS Y14, Y15, t  \
+	VADDPS t, acc, acc
+	MULADDY(Y12, Y0)
+	MULADDY(Y13, Y1)
+	MULADDY(Y12, Y2)
+	MULADDY(Y13, Y3)
+	MULADDY(Y12, Y4)
+	MULADDY(Y13, Y5)
+	MULADDY(Y12, Y6)
+	MULADDY(Y13, Y7)
+	MULADDY(Y12, Y8)
+	MULADDY(Y13, Y9)
+	MULADDY(Y12, Y10)
+	MULADDY(Y13, Y11)
+	DECQ CX
+	JGT  loop
+	YSTORE12
+	VZEROUPPER
+	RET
+
+// func fmaAVX2(n int, in *operands, out *results)
+TEXT ·fmaAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ in+8(FP), SI
+	MOVQ out+16(FP), DI
+	VMOVUPS (SI), Y14
+	VMOVUPS 1024(SI), Y15
+	YCLEAR12
+	PCALIGN $64
+loop:
+	VFMADD231PS Y14, Y15, Y0
+	VFMADD231PS Y14, Y15, Y1
+	VFMADD231PS Y14, Y15, Y2
+	VFMADD231PS Y14, Y15, Y3
+	VFMADD231PS Y14, Y15, Y4
+	VFMADD231PS Y14, Y15, Y5
+	VFMADD231PS Y14, Y15, Y6
+	VFMADD231PS Y14, Y15, Y7
+	VFMADD231PS Y14, Y15, Y8
+	VFMADD231PS Y14, Y15, Y9
+	VFMADD231PS Y14, Y15, Y10
+	VFMADD231PS Y14, Y15, Y11
+	DECQ CX
+	JGT  loop
+	YSTORE12
+	VZEROUPPER
+	RET
+
+// func dotAVX2(n int, in *operands, out *results)
+//
+// What CPUs without VNNI do: VPMADDUBSW saturates at 16 bits, so it wants small operands; VPMADDWD with ones widens.
+TEXT ·dotAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ in+8(FP), SI
+	MOVQ out+16(FP), DI
+	VMOVDQU (SI), Y14
+	VMOVDQU 1024(SI), Y15
+	VPCMPEQW Y13, Y13, Y13
+	VPSRLW $15, Y13, Y13
+	YCLEAR12
+	PCALIGN $64
+loop:
+#define MADD(acc) \
+	VPMADDUBSW Y15, Y14, Y12 \
+	VPMADDWD   Y13, Y12, Y12 \
+	VPADDD     Y12, acc, acc
+	MADD(Y0)
+	MADD(Y1)
+	MADD(Y2)
+	MADD(Y3)
+	MADD(Y4)
+	MADD(Y5)
+	MADD(Y6)
+	MADD(Y7)
+	MADD(Y8)
+	MADD(Y9)
+	MADD(Y10)
+	MADD(Y11)
+	DECQ CX
+	JGT  loop
+	YSTORE12
+	VZEROUPPER
+	RET
+
+// {vex} vpdpbusd ymm_acc, ymm14, ymm15: VEX.256.66.0F38.W0 50 /r (Intel SDM 2C, VPDPBUSD); Go's assembler
+// has only the EVEX form, which wants AVX-512VL.
+#define DPBUSD_LOW(acc)  BYTE $0xC4; BYTE $0xC2; BYTE $0x0D; BYTE $0x50; BYTE $(0xC7 + 8*acc)
+#define DPBUSD_HIGH(acc) BYTE $0xC4; BYTE $0x42; BYTE $0x0D; BYTE $0x50; BYTE $(0xC7 + 8*(acc-8))
+
+// func dotAVXVNNI(n int, in *operands, out *results)
+TEXT ·dotAVXVNNI(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ in+8(FP), SI
+	MOVQ out+16(FP), DI
+	VMOVDQU (SI), Y14
+	VMOVDQU 1024(SI), Y15
+	YCLEAR12
+	PCALIGN $64
+loop:
+	DPBUSD_LOW(0)
+	DPBUSD_LOW(1)
+	DPBUSD_LOW(2)
+	DPBUSD_LOW(3)
+	DPBUSD_LOW(4)
+	DPBUSD_LOW(5)
+	DPBUSD_LOW(6)
+	DPBUSD_LOW(7)
+	DPBUSD_HIGH(8)
+	DPBUSD_HIGH(9)
+	DPBUSD_HIGH(10)
+	DPBUSD_HIGH(11)
+	DECQ CX
+	JGT  loop
+	YSTORE12
+	VZEROUPPER
+	RET
+
+#define ZCLEAR24 \
+	VPXORQ Z0, Z0, Z0    \
+	VPXORQ Z1, Z1, Z1    \
+	VPXORQ Z2, Z2, Z2    \
+	VPXORQ Z3, Z3, Z3    \
+	VPXORQ Z4, Z4, Z4    \
+	VPXORQ Z5, Z5, Z5    \
+	VPXORQ Z6, Z6, Z6    \
+	VPXORQ Z7, Z7, Z7    \
+	VPXORQ Z8, Z8, Z8    \
+	VPXORQ Z9, Z9, Z9    \
+	VPXORQ Z10, Z10, Z10 \
+	VPXORQ Z11, Z11, Z11 \
+	VPXORQ Z12, Z12, Z12 \
+	VPXORQ Z13, Z13, Z13 \
+	VPXORQ Z14, Z14, Z14 \
+	VPXORQ Z15, Z15, Z15 \
+	VPXORQ Z16, Z16, Z16 \
+	VPXORQ Z17, Z17, Z17 \
+	VPXORQ Z18, Z18, Z18 \
+	VPXORQ Z19, Z19, Z19 \
+	VPXORQ Z20, Z20, Z20 \
+	VPXORQ Z21, Z21, Z21 \
+	VPXORQ Z22, Z22, Z22 \
+	VPXORQ Z23, Z23, Z23
+
+#define ZSTORE24 \
+	VMOVUPS Z0, (DI)      \
+	VMOVUPS Z1, 64(DI)    \
+	VMOVUPS Z2, 128(DI)   \
+	VMOVUPS Z3, 192(DI)   \
+	VMOVUPS Z4, 256(DI)   \
+	VMOVUPS Z5, 320(DI)   \
+	VMOVUPS Z6, 384(DI)   \
+	VMOVUPS Z7, 448(DI)   \
+	VMOVUPS Z8, 512(DI)   \
+	VMOVUPS Z9, 576(DI)   \
+	VMOVUPS Z10, 640(DI)  \
+	VMOVUPS Z11, 704(DI)  \
+	VMOVUPS Z12, 768(DI)  \
+	VMOVUPS Z13, 832(DI)  \
+	VMOVUPS Z14, 896(DI)  \
+	VMOVUPS Z15, 960(DI)  \
+	VMOVUPS Z16, 1024(DI) \
+	VMOVUPS Z17, 1088(DI) \
+	VMOVUPS Z18, 1152(DI) \
+	VMOVUPS Z19, 1216(DI) \
+	VMOVUPS Z20, 1280(DI) \
+	VMOVUPS Z21, 1344(DI) \
+	VMOVUPS Z22, 1408(DI) \
+	VMOVUPS Z23, 1472(DI)
+
+// all 24 accumulators
+#define ZALL(INSN) \
+	INSN Z30, Z31, Z0  \
+	INSN Z30, Z31, Z1  \
+	INSN Z30, Z31, Z2  \
+	INSN Z30, Z31, Z3  \
+	INSN Z30, Z31, Z4  \
+	INSN Z30, Z31, Z5  \
+	INSN Z30, Z31, Z6  \
+	INSN Z30, Z31, Z7  \
+	INSN Z30, Z31, Z8  \
+	INSN Z30, Z31, Z9  \
+	INSN Z30, Z31, Z10 \
+	INSN Z30, Z31, Z11 \
+	INSN Z30, Z31, Z12 \
+	INSN Z30, Z31, Z13 \
+	INSN Z30, Z31, Z14 \
+	INSN Z30, Z31, Z15 \
+	INSN Z30, Z31, Z16 \
+	INSN Z30, Z31, Z17 \
+	INSN Z30, Z31, Z18 \
+	INSN Z30, Z31, Z19 \
+	INSN Z30, Z31, Z20 \
+	INSN Z30, Z31, Z21 \
+	INSN Z30, Z31, Z22 \
+	INSN Z30, Z31, Z23
+
+// func fmaAVX512(n int, in *operands, out *results)
+TEXT ·fmaAVX512(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ in+8(FP), SI
+	MOVQ out+16(FP), DI
+	VMOVUPS (SI), Z30
+	VMOVUPS 1024(SI), Z31
+	ZCLEAR24
+	PCALIGN $64
+loop:
+	ZALL(VFMADD231PS)
+	DECQ CX
+	JGT  loop
+	ZSTORE24
+	VZEROUPPER
+	RET
+
+// func dotAVX512(n int, in *operands, out *results)
+TEXT ·dotAVX512(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ in+8(FP), SI
+	MOVQ out+16(FP), DI
+	VMOVUPS 1024(SI), Z30
+	VMOVUPS (SI), Z31
+	ZCLEAR24
+	PCALIGN $64
+loop:
+	ZALL(VPDPBUSD)
+	DECQ CX
+	JGT  loop
+	ZSTORE24
+	VZEROUPPER
+	RET
