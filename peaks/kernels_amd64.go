@@ -13,16 +13,10 @@ func readSSE2(p *byte, n int) uint64
 func readAVX2(p *byte, n int) uint64
 
 //go:noescape
-func readAVX2Ahead(p *byte, n int) uint64
-
-//go:noescape
 func readAVX2Four(p *byte, n int) uint64
 
 //go:noescape
 func readAVX512(p *byte, n int) uint64
-
-//go:noescape
-func readAVX512Ahead(p *byte, n int) uint64
 
 //go:noescape
 func readAVX512Four(p *byte, n int) uint64
@@ -76,7 +70,6 @@ func hasKernels() kernels {
 	}
 	if x.HasAVX2 {
 		read("AVX2", readAVX2)
-		read("AVX2, prefetch", readAVX2Ahead)
 		read("AVX2, four streams", readAVX2Four)
 		compute(Int8, "AVX2 maddubs", 12*32*2, 12*32, dotAVX2)
 	}
@@ -88,7 +81,6 @@ func hasKernels() kernels {
 	}
 	if x.HasAVX512F {
 		read("AVX-512", readAVX512)
-		read("AVX-512, prefetch", readAVX512Ahead)
 		read("AVX-512, four streams", readAVX512Four)
 		compute(F32, "AVX-512 FMA", 24*16*2, 24*64, fmaAVX512)
 		if x.HasAVX512VNNI {

@@ -4,7 +4,7 @@
 
 // Readers: p+0, n+8, the sum at ret+16. Accumulators are integers, as an addition of integers is never slow.
 
-// 256 bytes from four places, 16 at a time.
+// 128 bytes, 16 at a time
 #define SSE4(at) \
 	PADDQ (at)(SI), X0     \
 	PADDQ (at+16)(SI), X1  \
@@ -96,27 +96,6 @@ avx:
 	VZEROUPPER
 	RET
 
-// The same with a prefetch of what comes 2 KiB later. The last ones reach behind p+n; prefetches do not fault.
-// func readAVX2Ahead(p *byte, n int) uint64
-TEXT ·readAVX2Ahead(SB), NOSPLIT, $0-24
-	MOVQ p+0(FP), SI
-	MOVQ n+8(FP), CX
-	AVXCLEAR
-	PCALIGN $64
-ahead:
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2112(SI)
-	PREFETCHT0 2176(SI)
-	PREFETCHT0 2240(SI)
-	AVX8(SI, 0)
-	ADDQ $256, SI
-	SUBQ $256, CX
-	JGT  ahead
-	AVXSUM
-	MOVQ X0, ret+16(FP)
-	VZEROUPPER
-	RET
-
 // Four places a quarter of n apart: a CPU has a prefetcher per page, and four of them ask for more at once.
 // func readAVX2Four(p *byte, n int) uint64
 TEXT ·readAVX2Four(SB), NOSPLIT, $0-24
@@ -190,30 +169,6 @@ zmm:
 	ADDQ $512, SI
 	SUBQ $512, CX
 	JGT  zmm
-	ZMMSUM
-	MOVQ X0, ret+16(FP)
-	VZEROUPPER
-	RET
-
-// func readAVX512Ahead(p *byte, n int) uint64
-TEXT ·readAVX512Ahead(SB), NOSPLIT, $0-24
-	MOVQ p+0(FP), SI
-	MOVQ n+8(FP), CX
-	ZMMCLEAR
-	PCALIGN $64
-ahead:
-	PREFETCHT0 2048(SI)
-	PREFETCHT0 2112(SI)
-	PREFETCHT0 2176(SI)
-	PREFETCHT0 2240(SI)
-	PREFETCHT0 2304(SI)
-	PREFETCHT0 2368(SI)
-	PREFETCHT0 2432(SI)
-	PREFETCHT0 2496(SI)
-	ZMM8(SI, 0)
-	ADDQ $512, SI
-	SUBQ $512, CX
-	JGT  ahead
 	ZMMSUM
 	MOVQ X0, ret+16(FP)
 	VZEROUPPER

@@ -25,7 +25,7 @@ import (
 )
 
 // verbs are the program's commands, in the order of its help.
-var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, reportCommand, serveCommand, demoCommand, doctorCommand, overheadCommand}
+var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, reportCommand, serveCommand, demoCommand, doctorCommand, overheadCommand, peaksCommand}
 
 func recordCommand() *cobra.Command {
 	opt := record.Options{}

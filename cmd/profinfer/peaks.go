@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/profinfer/profinfer/peaks"
+	"github.com/profinfer/profinfer/views/terminal"
+)
+
+func peaksCommand() *cobra.Command {
+	var opt peaks.Options
+	var json, show, drop, verbose bool
+	c := &cobra.Command{
+		Use:   "peaks",
+		Short: "Measure this machine's roof: memory bandwidth and compute, by number of threads",
+		Long: `Peaks measures what this machine gives at most, in seconds: bytes read from memory, operations on float32 vectors,
+8-bit dot products and what else its CPUs have, with 1, 2 ... threads. It is kept for this machine, and other verbs
+tell what is bound by memory and what by compute from it.
+
+Every CPU that the process may use is taken for these seconds; measure while the machine does nothing else. It needs no privileges.
+
+Exit status: 0; 1 if it could not be measured, or with --show if it never was; 130 after an interrupt.`,
+		Example: `  profinfer peaks
+  profinfer peaks --show
+  profinfer peaks --json | jq '.points[] | {threads, read: .read_gb_s.best, f32: .f32_gflop_s.best}'
+  taskset -c 0-3 profinfer peaks --no-save`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case show && (len(opt.Threads) > 0 || opt.Trial != 0 || opt.Trials != 0 || drop):
+				return usage("--show measures nothing: give it without --threads, --trial, --trials and --no-save")
+			case c.Flags().Changed("trial") && (opt.Trial < time.Millisecond || opt.Trial > time.Minute):
+				return usage("--trial is a time from 1ms to 1m")
+			case c.Flags().Changed("trials") && (opt.Trials < 3 || opt.Trials > 1000):
+				return usage("--trials is a number from 3 to 1000")
+			}
+			for _, n := range opt.Threads {
+				if n < 1 {
+					return usage("--threads is a list of numbers from 1 on")
+				}
+			}
+			opt.Tool = version()
+			return doPeaks(opt, json, show, drop, verbose)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&show, "show", false, "show what was measured before")
+	f.BoolVar(&json, "json", false, "as JSON")
+	f.BoolVarP(&verbose, "verbose", "v", false, "with the rate of each loop that was tried")
+	f.IntSliceVar(&opt.Threads, "threads", nil, "measure these numbers of threads (1,2,4); kept only with --no-save left out")
+	f.DurationVar(&opt.Trial, "trial", 0, "length of a trial (default 60ms for reading, 20ms for computing)")
+	f.IntVar(&opt.Trials, "trials", 0, "least number of trials of a figure (default 5)")
+	f.BoolVar(&drop, "no-save", false, "do not keep the result")
+	return c
+}
+
+func doPeaks(opt peaks.Options, json, show, drop, verbose bool) error {
+	p, err := peaksOf(opt, show, drop)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(os.Stdout)
+	if json {
+		err = terminal.PeaksJSON(w, p)
+	} else {
+		o := terminal.Detect(os.Stdout)
+		o.Verbose = verbose
+		err = terminal.Peaks(w, p, time.Now(), o)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	return err
+}
+
+// peaksOf loads or measures.
+func peaksOf(opt peaks.Options, show, drop bool) (*peaks.Peaks, error) {
+	if show {
+		p, err := peaks.Load()
+		if err == nil && p == nil {
+			err = errors.New("this machine's peaks were never measured\n  measure them: profinfer peaks")
+		}
+		return p, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	begin, shown := time.Now(), false
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		opt.Progress = func(share float64, what string) {
+			if time.Since(begin) > 500*time.Millisecond {
+				fmt.Fprintf(os.Stderr, "\r\x1b[Kmeasuring: %.0f %%  %s  (ctrl-C ends)", share*100, what)
+				shown = true
+			}
+		}
+	}
+	p, err := peaks.Measure(ctx, opt)
+	if shown {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+	if ctx.Err() != nil {
+		return nil, &statusError{130, errors.New("interrupted before all was measured: nothing is kept")}
+	}
+	if err != nil || drop {
+		return p, err
+	}
+	name, err := peaks.Save(p)
+	if err != nil {
+		// the figures are there all the same
+		fmt.Fprintln(os.Stderr, "profinfer: warning:", err)
+		return p, nil
+	}
+	fmt.Fprintf(os.Stderr, "profinfer: kept in %s\n", name)
+	return p, nil
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peaks
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// watch sees what others do on some CPUs.
+type watch struct {
+	root  fs.FS
+	cpus  map[string]bool
+	begin time.Time
+	busy  time.Duration
+	own   time.Duration
+	load  *float64
+}
+
+func newWatch(root fs.FS, cpus []int) *watch {
+	w := &watch{root: root, cpus: map[string]bool{}, begin: time.Now(), own: processCPU()}
+	for _, id := range cpus {
+		w.cpus[fmt.Sprintf("cpu%d", id)] = true
+	}
+	w.busy = busyTime(readText(root, "proc/stat"), w.cpus)
+	first, _, _ := strings.Cut(readText(root, "proc/loadavg"), " ")
+	if v, err := strconv.ParseFloat(first, 64); err == nil && v >= 0 && v < 1e6 {
+		w.load = &v
+	}
+	return w
+}
+
+// others is the share of these CPUs' time that was not this process's and not idle; nil: not known.
+func (w *watch) others() *float64 {
+	busy, own, long := busyTime(readText(w.root, "proc/stat"), w.cpus), processCPU(), time.Since(w.begin)
+	if w.busy < 0 || busy < w.busy || w.own < 0 || own < w.own || long <= 0 {
+		return nil
+	}
+	share := float64((busy-w.busy)-(own-w.own)) / (float64(long) * float64(len(w.cpus)))
+	share = math.Max(0, math.Min(1, share))
+	return &share
+}
+
+// busyTime is the time that these CPUs were not idle, steal included, from /proc/stat (Documentation/filesystems/proc.rst, 1.7);
+// below 0: not known.
+func busyTime(stat string, cpus map[string]bool) time.Duration {
+	total, found := time.Duration(0), false
+	for line := range strings.Lines(stat) {
+		f := strings.Fields(line)
+		if len(f) < 9 || !cpus[f[0]] {
+			continue
+		}
+		found = true
+		// user nice system idle iowait irq softirq steal; guest is in user already
+		for _, i := range []int{1, 2, 3, 6, 7, 8} {
+			n, err := strconv.ParseInt(f[i], 10, 64)
+			if err != nil || n < 0 || n > 1<<50 {
+				return -1
+			}
+			total += time.Duration(n) * clockTick
+		}
+	}
+	if !found {
+		return -1
+	}
+	return total
+}
+
+// available is the memory that can be taken without pushing others out, bytes: what the kernel says of the machine, and of this
+// process's cgroups and those above them. 0: not known.
+func available(root fs.FS) int64 {
+	free := int64(0)
+	for line := range strings.Lines(readText(root, "proc/meminfo")) {
+		var kb int64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kb); n == 1 && kb > 0 && kb < 1<<50 {
+			free = kb << 10
+		}
+	}
+	for line := range strings.Lines(readText(root, "proc/self/cgroup")) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		dir, limit, used := "sys/fs/cgroup", "memory.max", "memory.current"
+		if f[1] == "memory" {
+			dir, limit, used = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+		} else if f[1] != "" {
+			continue
+		}
+		for p := path.Clean("/" + f[2]); ; p = path.Dir(p) {
+			most, ok := readNumber(root, path.Join(dir, p, limit))
+			now, ok2 := readNumber(root, path.Join(dir, p, used))
+			if ok && ok2 && most > 0 && most < 1<<60 {
+				if left := max(most-now, 1); free == 0 || left < free {
+					free = left
+				}
+			}
+			if p == "/" {
+				break
+			}
+		}
+	}
+	return free
+}
+
+// warn says what makes the figures less than a machine at rest would give.
+func (m *measurement) warn() {
+	p := m.out
+	if p.Others != nil && *p.Others > 0.03 {
+		m.say("others took %.0f %% of these CPUs' time: measure again when the machine is quiet", *p.Others*100)
+	}
+	var apart, interrupted []string
+	for i := range p.Points {
+		pt := &p.Points[i]
+		for _, w := range append([]What{""}, whats...) {
+			f := *pt.slot(w)
+			if f == nil {
+				continue
+			}
+			name := fmt.Sprintf("%s with %d threads", cmpName(w), pt.Threads)
+			if !f.Agree {
+				apart = append(apart, name)
+			}
+			if f.CPU != nil && *f.CPU < 0.97 {
+				interrupted = append(interrupted, name)
+			}
+		}
+	}
+	if len(apart) > 0 {
+		m.say("the best trials do not agree within %.0f %%: %s", agreement*100, strings.Join(apart, ", "))
+	}
+	if len(interrupted) > 0 {
+		m.say("even the best trial was interrupted: %s", strings.Join(interrupted, ", "))
+	}
+	if m.high > 0 && m.low < m.high*0.9 {
+		m.say("the CPUs' clock went from %.2f to %.2f GHz meanwhile: it scales (governor, power or heat)", m.low, m.high)
+	}
+	if gov := readText(m.root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", p.CPUs[0])); gov == "powersave" {
+		if driver := readText(m.root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_driver", p.CPUs[0])); driver != "intel_pstate" && driver != "amd-pstate-epp" {
+			m.say("the governor is powersave, which keeps the clock low")
+		}
+	}
+	if thp := readText(m.root, "sys/kernel/mm/transparent_hugepage/enabled"); strings.Contains(thp, "[never]") {
+		m.say("huge pages are off (transparent_hugepage=never): reading waits for page tables as well")
+	}
+}
+
+func cmpName(w What) string {
+	if w == "" {
+		return "reading"
+	}
+	return string(w)
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peaks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// Options of a measurement. The zero value is what peaks of a machine are measured with.
+type Options struct {
+	// Threads are the numbers of threads; none: all up to four, then powers of two, cores, all CPUs.
+	Threads []int
+	// Trial is how long a trial lasts; 0: 60 ms for reading, 20 ms for computing.
+	Trial time.Duration
+	// Trials is the least number of trials of a figure; 0: 5. Up to four times as many are made until the best three agree.
+	Trials int
+	// Tool is the version that is kept with the peaks.
+	Tool string
+	// Progress is told what is measured next, and how much of it all is done.
+	Progress func(share float64, what string)
+}
+
+const (
+	readTrial    = 60 * time.Millisecond
+	computeTrial = 20 * time.Millisecond
+	leastTrials  = 5
+	moreTrials   = 4    // times as many at most
+	agreement    = 0.03 // how far the third best may lie below the best
+	// contender: a loop that reaches less than this share of the best one on one thread is not tried on several.
+	contender = 0.8
+	// room is the share of the memory that may be taken.
+	room = 2
+)
+
+// measurement is one on its way.
+type measurement struct {
+	opt     Options
+	kernels kernels
+	machine Machine
+	root    fs.FS
+	out     *Peaks
+	steps   int // of progress
+	done    int
+	// dull are kernels that are slow on one thread, by what and name
+	dull map[string]bool
+	clockRange
+}
+
+// clockRange is how far the clock's rate went while a figure was measured, most over all figures.
+type clockRange struct{ low, high float64 }
+
+// Measure finds the peaks of this machine. It takes all CPUs that the process may run on, some hundreds of MB of memory, and seconds; other
+// work on them makes it see less, which Warnings tell.
+func Measure(ctx context.Context, opt Options) (*Peaks, error) {
+	begin := time.Now()
+	m := &measurement{opt: opt, kernels: hasKernels(), root: root, out: &Peaks{SchemaVersion: SchemaVersion, Tool: opt.Tool}, dull: map[string]bool{}}
+	m.out.Kernels = []KernelRate{}
+	var units []cpuUnit
+	m.machine, units = readMachine(m.root)
+	m.out.Machine = m.machine
+	cpus := allowed()
+	if cpus != nil {
+		units = slices.DeleteFunc(units, func(u cpuUnit) bool { return !slices.Contains(cpus, u.id) })
+	}
+	if len(units) == 0 {
+		return nil, errors.New("none of this machine's CPUs may be used (see taskset -p $$)")
+	}
+	m.cpus(len(cpus))
+	placed := place(units)
+	for _, u := range placed {
+		m.out.CPUs = append(m.out.CPUs, u.id)
+	}
+	threads, err := m.threads(placed)
+	if err != nil {
+		return nil, err
+	}
+	kinds := kindsOf(units)
+	m.plan(threads, kinds)
+
+	watch := newWatch(m.root, m.out.CPUs)
+	m.out.Load = watch.load
+	if m.out.Points, err = m.points(ctx, placed, threads); err != nil {
+		return nil, err
+	}
+	if len(kinds) > 1 {
+		for _, k := range kinds {
+			own := slices.DeleteFunc(slices.Clone(placed), func(u cpuUnit) bool { return u.kind != k.Name })
+			n := []int{1}
+			if len(own) > 1 {
+				n = append(n, len(own))
+			}
+			if k.Points, err = m.points(ctx, own, n); err != nil {
+				return nil, err
+			}
+			m.out.Kinds = append(m.out.Kinds, k)
+		}
+	}
+	m.out.Others = watch.others()
+	m.warn()
+	m.out.Measured = time.Now().UTC().Truncate(time.Second)
+	m.out.TookNS = int64(time.Since(begin))
+	return m.out, nil
+}
+
+// cpus says where the process may use less than the machine has.
+func (m *measurement) cpus(n int) {
+	if n > 0 && n < m.machine.CPUs {
+		m.say("this process may use %d of the machine's %d CPUs: the peaks are theirs", n, m.machine.CPUs)
+	}
+	if q := runtime.GOMAXPROCS(0); n > q {
+		m.say("this process gets the time of %d of its %d CPUs (a cgroup's quota, or GOMAXPROCS): more threads are slowed down", q, n)
+	}
+}
+
+func (m *measurement) threads(placed []cpuUnit) ([]int, error) {
+	if len(m.opt.Threads) == 0 {
+		return counts(placed), nil
+	}
+	out := slices.Clone(m.opt.Threads)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if out[0] < 1 || out[len(out)-1] > len(placed) {
+		return nil, fmt.Errorf("%d threads: this process can use 1 to %d CPUs", out[len(out)-1], len(placed))
+	}
+	return out, nil
+}
+
+func (m *measurement) say(format string, a ...any) {
+	m.out.Warnings = append(m.out.Warnings, fmt.Sprintf(format, a...))
+}
+
+// plan counts the steps of progress: one a figure.
+func (m *measurement) plan(threads []int, kinds []Kind) {
+	points := len(threads)
+	if len(kinds) > 1 {
+		for _, k := range kinds {
+			points += min(2, len(k.CPUs))
+		}
+	}
+	figures := 1
+	for _, w := range whats {
+		if len(m.computers(w)) > 0 {
+			figures++
+		}
+	}
+	m.steps = points * figures
+}
+
+func (m *measurement) computers(w What) (out []computer) {
+	for _, c := range m.kernels.computers {
+		if c.what == w {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (m *measurement) progress(what string, threads int) {
+	if m.opt.Progress != nil {
+		m.opt.Progress(float64(m.done)/float64(m.steps), fmt.Sprintf("%s, %d threads", what, threads))
+	}
+	m.done++
+}
+
+// points measures on the first of the CPUs, as many as each number of threads.
+func (m *measurement) points(ctx context.Context, placed []cpuUnit, threads []int) ([]Point, error) {
+	most := slices.Max(threads)
+	ids := make([]int, most)
+	for i := range ids {
+		ids[i] = placed[i].id
+	}
+	c, err := newCrew(ids)
+	if err != nil {
+		return nil, err
+	}
+	defer c.end()
+	var out []Point
+	for _, n := range threads {
+		p := Point{Threads: n}
+		if p.Read, err = m.read(ctx, c, placed[:n]); err != nil {
+			return nil, err
+		}
+		for _, w := range whats {
+			ks := m.computers(w)
+			if len(ks) == 0 {
+				continue
+			}
+			m.progress(string(w), n)
+			var all []contestant
+			for _, k := range ks {
+				all = append(all, contestant{k.name, computeTask(k, turns(k, c.workers[0].in, c.workers[0].out))})
+			}
+			f, ghz, err := m.figure(ctx, c, n, string(w), all)
+			if err != nil {
+				return nil, err
+			}
+			*p.slot(w) = f
+			if w == F32 {
+				p.GHz = ghz
+			}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// read measures reading on the crew's first threads, which are pinned to these CPUs.
+func (m *measurement) read(ctx context.Context, c *crew, placed []cpuUnit) (*Figure, error) {
+	n := len(placed)
+	m.progress("reading", n)
+	size := share(placed)
+	if limit := available(m.root) / room / int64(n) / chunk * chunk; limit > 0 && size > limit {
+		m.say("%d threads: not enough memory is free to read %d times the caches: %d MB, not %d; what caches hold makes the bandwidth read too high",
+			n, times, limit*int64(n)/1e6, size*int64(n)/1e6)
+		size = limit
+	}
+	if err := c.hold(ctx, n, size); err != nil {
+		return nil, err
+	}
+	defer c.free()
+	if set := size * int64(n); m.out.WorkingSet == 0 || set < m.out.WorkingSet {
+		m.out.WorkingSet = set
+	}
+	var all []contestant
+	for _, r := range m.kernels.readers {
+		all = append(all, contestant{r.name, readTask(r)})
+	}
+	f, _, err := m.figure(ctx, c, n, "read", all)
+	return f, err
+}
+
+// contestant is a kernel that is tried.
+type contestant struct {
+	name string
+	do   task
+}
+
+// figure tries kernels on the crew's first n threads, and goes on with the fastest until its three best trials agree.
+func (m *measurement) figure(ctx context.Context, c *crew, n int, what string, all []contestant) (*Figure, *float64, error) {
+	long := m.opt.Trial
+	spin := m.kernels.spin
+	if what == "read" {
+		long, spin = cmpOr(long, readTrial), nil
+	} else {
+		long = cmpOr(long, computeTrial)
+	}
+	least := m.opt.Trials
+	if least <= 0 {
+		least = leastTrials
+	}
+	// the first trial wakes the CPUs and finds them at a low clock: it does not count
+	if _, err := c.try(ctx, n, long, nil, all[0].do); err != nil {
+		return nil, nil, err
+	}
+	trials := make([][]trial, len(all))
+	best := -1
+	once := func(i int) error {
+		t, err := c.try(ctx, n, long, spin, all[i].do)
+		if err == nil {
+			trials[i] = append(trials[i], t)
+			if best < 0 || t.rate > top(trials[best]).rate {
+				best = i
+			}
+		}
+		return err
+	}
+	first := len(c.workers) > 0 && c.workers[0].cpu == m.out.CPUs[0] && n == 1 && len(m.out.Points) == 0
+	for range 2 {
+		for i := range all {
+			if !first && m.dull[what+all[i].name] {
+				continue
+			}
+			if err := once(i); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for len(trials[best]) < least || !agree(trials[best]) && len(trials[best]) < least*moreTrials {
+		if err := once(best); err != nil {
+			return nil, nil, err
+		}
+	}
+	if first {
+		for i := range all {
+			r := top(trials[i]).rate
+			m.out.Kernels = append(m.out.Kernels, KernelRate{What: what, Kernel: all[i].name, Rate: r})
+			m.dull[what+all[i].name] = r < contender*top(trials[best]).rate
+		}
+	}
+	f, ghz := m.summarise(trials[best])
+	f.Kernel = all[best].name
+	return f, ghz, nil
+}
+
+func cmpOr(a, b time.Duration) time.Duration {
+	if a > 0 {
+		return a
+	}
+	return b
+}
+
+// top is the best trial.
+func top(ts []trial) trial {
+	return slices.MaxFunc(ts, func(a, b trial) int {
+		switch {
+		case a.rate < b.rate:
+			return -1
+		case a.rate > b.rate:
+			return 1
+		}
+		return 0
+	})
+}
+
+// rates are those of trials, the best first.
+func rates(ts []trial) []float64 {
+	out := make([]float64, len(ts))
+	for i, t := range ts {
+		out[i] = t.rate
+	}
+	slices.Sort(out)
+	slices.Reverse(out)
+	return out
+}
+
+func agree(ts []trial) bool {
+	if len(ts) < 3 {
+		return false
+	}
+	r := rates(ts)
+	return r[2] >= r[0]*(1-agreement)
+}
+
+func (m *measurement) summarise(ts []trial) (*Figure, *float64) {
+	r := rates(ts)
+	best := top(ts)
+	f := &Figure{Best: r[0], Worst: r[len(r)-1], Median: (r[(len(r)-1)/2] + r[len(r)/2]) / 2, Trials: len(ts), Agree: agree(ts)}
+	if best.cpu >= 0 {
+		f.CPU = &best.cpu
+	}
+	for _, t := range ts {
+		if t.ghz > 0 && t.cpu > 0.99 {
+			if m.high == 0 {
+				m.low, m.high = t.ghz, t.ghz
+			}
+			m.low, m.high = min(m.low, t.ghz), max(m.high, t.ghz)
+		}
+	}
+	if best.ghz > 0 {
+		return f, &best.ghz
+	}
+	return f, nil
+}

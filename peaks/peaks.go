@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peaks is the machine's roof: how many bytes a second its memory gives, and how many operations a second its CPUs compute,
+// at most, by number of threads. Measure finds out in seconds, Save and Load keep it for this machine, and
+// ParseBandwidth and ParseFlops read what a person gives by hand.
+//
+// A roof is what well-made code reaches, not what a data sheet says: memory is read by the CPU's widest loads in order, operands of
+// multiply-adds are in registers.
+package peaks
+
+import (
+	"math"
+	"time"
+)
+
+// SchemaVersion of Peaks as JSON.
+const SchemaVersion = 1
+
+// Peaks is what was measured on a machine. Rates are GB/s (10^9 bytes a second), GFLOP/s and GOP/s (10^9 operations; a
+// multiply-add counts as two); nil is not known: not measured, or the CPU has no such instructions.
+type Peaks struct {
+	SchemaVersion int       `json:"schema_version"`
+	Tool          string    `json:"tool,omitempty"` // version of profinfer
+	Machine       Machine   `json:"machine"`
+	Measured      time.Time `json:"measured"` // when it ended
+	TookNS        int64     `json:"took_ns"`
+
+	// CPUs are those that threads were pinned to, in this order: a point of k threads is the first k of them.
+	CPUs []int `json:"cpus"`
+	// Points are those of the whole machine, by number of threads. On CPUs of several kinds, the fast ones come first.
+	Points []Point `json:"points"`
+	// Kinds are the points of each kind of CPU by itself, where there are several.
+	Kinds []Kind `json:"kinds,omitempty"`
+	// Kernels are the rates of every loop that was tried, one thread on the first of the CPUs.
+	Kernels []KernelRate `json:"kernels"`
+
+	// WorkingSet is the memory that all threads of a point read, bytes, the least of all points; Cache the last-level caches of all CPUs together, 0: not known.
+	WorkingSet int64 `json:"working_set_bytes"`
+	// Others is the time that others took from these CPUs while measuring, a share of it: other processes, interrupts, and the
+	// hypervisor where it tells. nil: not known.
+	Others   *float64 `json:"others"`
+	Load     *float64 `json:"load_before"` // load average of the minute before
+	Warnings []string `json:"warnings,omitempty"`
+
+	// GivenGBps and GivenGFlops are peaks given by hand (With), for any number of threads.
+	GivenGBps   *float64 `json:"given_gb_s,omitempty"`
+	GivenGFlops *float64 `json:"given_gflop_s,omitempty"`
+}
+
+// Point is what a number of threads reaches together.
+type Point struct {
+	Threads    int     `json:"threads"`
+	Read       *Figure `json:"read_gb_s"`
+	F32        *Figure `json:"f32_gflop_s"`
+	F16        *Figure `json:"f16_gflop_s"`
+	BF16       *Figure `json:"bf16_gflop_s"`
+	BF16Matrix *Figure `json:"bf16_matrix_gflop_s"`
+	Int8       *Figure `json:"int8_gop_s"`
+	Int8Matrix *Figure `json:"int8_matrix_gop_s"`
+	// GHz is the clock's rate right after the best trial of F32, mean of the threads: additions that need each other, one a cycle.
+	GHz *float64 `json:"ghz"`
+}
+
+// Figure is a rate: the best of several trials, and how far they lie apart. What disturbs a trial makes it slower, nothing makes
+// it faster than the machine: so the best is the estimate, as STREAM takes it (J. D. McCalpin, STREAM: Sustainable Memory
+// Bandwidth in High Performance Computers).
+type Figure struct {
+	Best   float64 `json:"best"`
+	Median float64 `json:"median"`
+	Worst  float64 `json:"worst"`
+	Trials int     `json:"trials"`
+	// Agree says that the best is no single one: the best three trials lie within 3 %.
+	Agree bool `json:"agree"`
+	// CPU is the CPU time of the threads in the best trial / (its time * threads): below 1, other work took the rest. nil: not known.
+	CPU    *float64 `json:"cpu"`
+	Kernel string   `json:"kernel"`
+}
+
+// Kind is a kind of CPU: performance and efficient cores, big and LITTLE.
+type Kind struct {
+	Name   string  `json:"name"`
+	CPUs   []int   `json:"cpus"`
+	Points []Point `json:"points"`
+}
+
+// KernelRate is the best rate of a loop.
+type KernelRate struct {
+	What   string  `json:"what"` // read, or a What
+	Kernel string  `json:"kernel"`
+	Rate   float64 `json:"rate"` // GB/s, GFLOP/s, GOP/s
+}
+
+// slot is where a point keeps the figure of w.
+func (p *Point) slot(w What) **Figure {
+	switch w {
+	case F32:
+		return &p.F32
+	case F16:
+		return &p.F16
+	case BF16:
+		return &p.BF16
+	case BF16Matrix:
+		return &p.BF16Matrix
+	case Int8:
+		return &p.Int8
+	case Int8Matrix:
+		return &p.Int8Matrix
+	}
+	return &p.Read
+}
+
+// At is the roof for a number of threads: bytes read (GB/s), float32 operations (GFLOP/s), operations of 8-bit dot products (GOP/s);
+// nil where not known. Between two points it lies on the line between them, below the first point and above the last it
+// is theirs: more threads than were measured are more than the machine has CPUs. Peaks given by hand come first, and
+// hold for any number of threads; a compute peak given by hand stands for all types, so that the third is nil. p may be nil.
+func (p *Peaks) At(threads int) (gbps, gflops, gint8ops *float64) {
+	if p == nil || threads <= 0 {
+		return nil, nil, nil
+	}
+	gbps, gflops, gint8ops = p.read(threads), p.Rate(F32, threads), p.Rate(Int8, threads)
+	if p.GivenGBps != nil {
+		gbps = p.GivenGBps
+	}
+	if p.GivenGFlops != nil {
+		gflops, gint8ops = p.GivenGFlops, nil
+	}
+	return gbps, gflops, gint8ops
+}
+
+func (p *Peaks) read(threads int) *float64 { return p.Rate("", threads) }
+
+// Rate is the measured peak of one type for a number of threads, as At takes it between points.
+func (p *Peaks) Rate(w What, threads int) *float64 {
+	if p == nil || threads <= 0 {
+		return nil
+	}
+	return between(p.Points, threads, w)
+}
+
+func between(points []Point, threads int, w What) *float64 {
+	var low, high *Point
+	for i := range points {
+		pt := &points[i]
+		if *pt.slot(w) == nil {
+			continue
+		}
+		if pt.Threads <= threads {
+			low = pt
+		} else if high == nil {
+			high = pt
+		}
+	}
+	switch {
+	case low == nil && high == nil:
+		return nil
+	case low == nil:
+		low = high
+	case high == nil || low.Threads == threads:
+		high = low
+	}
+	v := (*low.slot(w)).Best
+	if high != low {
+		v += ((*high.slot(w)).Best - v) * float64(threads-low.Threads) / float64(high.Threads-low.Threads)
+	}
+	return &v
+}
+
+// With returns peaks with what was given by hand in place of what was measured, nil: not given. p may be nil, and is not changed.
+func (p *Peaks) With(gbps, gflops *float64) *Peaks {
+	if gbps == nil && gflops == nil {
+		return p
+	}
+	q := Peaks{SchemaVersion: SchemaVersion}
+	if p != nil {
+		q = *p
+	}
+	q.GivenGBps, q.GivenGFlops = gbps, gflops
+	return &q
+}
+
+// MadeOn says whether these are the peaks of a machine that a recording names so (trace.Meta): arch as Go names it, the CPU's name, the memory in
+// bytes, to an eighth; empty and 0 match anything. Peaks given by hand alone are of any machine.
+func (p *Peaks) MadeOn(arch, cpu string, memory int64) bool {
+	if p == nil {
+		return false
+	}
+	if len(p.Points) == 0 {
+		return true
+	}
+	m := &p.Machine
+	return (arch == "" || arch == m.Arch) && (cpu == "" || cpu == m.Model) && near(memory, m.Memory)
+}
+
+// near: the kernel's own share of the memory changes from version to version.
+func near(a, b int64) bool {
+	return a <= 0 || b <= 0 || math.Abs(float64(a)-float64(b)) <= float64(max(a, b))/8
+}
