@@ -111,18 +111,20 @@ func available(root fs.FS) int64 {
 // warn says what makes the figures less than a machine at rest would give.
 func (m *measurement) warn() {
 	p := m.out
-	if p.Others != nil && *p.Others > 0.03 {
+	if p.Others != nil && *p.Others > 0.02 {
 		m.say("others took %.0f %% of these CPUs' time: measure again when the machine is quiet", *p.Others*100)
 	}
 	var apart, interrupted []string
+	all := 0
 	for i := range p.Points {
 		pt := &p.Points[i]
-		for _, w := range append([]What{""}, whats...) {
+		for _, w := range figures {
 			f := *pt.slot(w)
 			if f == nil {
 				continue
 			}
-			name := fmt.Sprintf("%s with %d threads", cmpName(w), pt.Threads)
+			all++
+			name := string(w) + " with " + plural(pt.Threads)
 			if !f.Agree {
 				apart = append(apart, name)
 			}
@@ -132,10 +134,10 @@ func (m *measurement) warn() {
 		}
 	}
 	if len(apart) > 0 {
-		m.say("the best trials do not agree within %.0f %%: %s", agreement*100, strings.Join(apart, ", "))
+		m.say("the best trials do not agree within %.0f %%: %s", agreement*100, some(apart, all))
 	}
 	if len(interrupted) > 0 {
-		m.say("even the best trial was interrupted: %s", strings.Join(interrupted, ", "))
+		m.say("other work interrupted even the best trial: %s", some(interrupted, all))
 	}
 	if m.high > 0 && m.low < m.high*0.9 {
 		m.say("the CPUs' clock went from %.2f to %.2f GHz meanwhile: it scales (governor, power or heat)", m.low, m.high)
@@ -150,9 +152,10 @@ func (m *measurement) warn() {
 	}
 }
 
-func cmpName(w What) string {
-	if w == "" {
-		return "reading"
+// some names figures, or counts them where there are many.
+func some(names []string, all int) string {
+	if len(names) > 4 {
+		return fmt.Sprintf("%d of %d figures", len(names), all)
 	}
-	return string(w)
+	return strings.Join(names, ", ")
 }

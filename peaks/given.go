@@ -42,16 +42,16 @@ func parseRate(s, unit string, binary bool) (float64, bool) {
 		return 0, false
 	}
 	rest := strings.TrimSpace(s[end:])
-	power := 3
+	power, prefix := 3, false
 	if rest != "" {
 		if i := strings.IndexByte("kmgtp", rest[0]); i >= 0 {
-			power, rest = i+1, rest[1:]
+			power, rest, prefix = i+1, rest[1:], true
 		} else if strings.HasPrefix(rest, unit) {
 			power = 0
 		}
 	}
 	base := 1000.0
-	if binary && strings.HasPrefix(rest, "ib") {
+	if binary && prefix && strings.HasPrefix(rest, "ib") {
 		base, rest = 1024, rest[1:]
 	}
 	switch rest {

@@ -15,6 +15,7 @@ const chunk = 1 << 20
 // they were read. p is aligned to 64 bytes, n is a multiple of 4096.
 type reader struct {
 	name string
+	what What // Read, or Stream where it reads one place after the other
 	run  func(p *byte, n int) uint64
 }
 
@@ -40,10 +41,15 @@ type computer struct {
 	run          func(n int, in *operands, out *results)
 }
 
-// What a compute kernel computes.
+// What is what a kernel is for.
 type What string
 
 const (
+	Read What = "read" // bytes from memory, in the way that gives most
+	// Stream is reading in order from begin to end, one place a thread, as a loop over the rows of a matrix does. A thread
+	// that reads several places at once can get more, as there is a prefetcher for each.
+	Stream What = "stream"
+
 	F32  What = "f32"  // multiply-adds of float32 vectors
 	F16  What = "f16"  // multiply-adds of float16 vectors
 	BF16 What = "bf16" // dot products of bfloat16 vectors, added up in float32
@@ -54,8 +60,11 @@ const (
 	BF16Matrix What = "bf16_matrix"
 )
 
-// whats are all of them, in the order of tables.
-var whats = []What{F32, F16, BF16, Int8, BF16Matrix, Int8Matrix}
+// computed are those that are computed; figures all, in the order of tables.
+var (
+	computed = []What{F32, F16, BF16, Int8, BF16Matrix, Int8Matrix}
+	figures  = append([]What{Read, Stream}, computed...)
+)
 
 // spinner runs n additions each of which needs the one before: one cycle each on every CPU that is known here, so n by their time is the clock's rate.
 type spinner func(n int) uint64

@@ -57,20 +57,20 @@ func tilesBF16(n int, in *operands, out *results)
 func hasKernels() kernels {
 	k := kernels{spin: spinAdd}
 	x := &cpu.X86
-	read := func(name string, run func(*byte, int) uint64) {
-		k.readers = append(k.readers, reader{name, run})
+	read := func(what What, name string, run func(*byte, int) uint64) {
+		k.readers = append(k.readers, reader{name, what, run})
 	}
 	compute := func(what What, name string, ops, accumulators int, run func(int, *operands, *results)) {
 		k.computers = append(k.computers, computer{name: name, what: what, ops: ops, accumulators: accumulators, run: run})
 	}
-	read("SSE2", readSSE2)
+	read(Stream, "SSE2", readSSE2)
 	compute(F32, "SSE2 mul+add", 8*4*2, 8*16, fmaSSE2)
 	if x.HasAVX {
 		compute(F32, "AVX mul+add", 12*8*2, 12*32, fmaAVX)
 	}
 	if x.HasAVX2 {
-		read("AVX2", readAVX2)
-		read("AVX2, four streams", readAVX2Four)
+		read(Stream, "AVX2", readAVX2)
+		read(Read, "AVX2, four streams", readAVX2Four)
 		compute(Int8, "AVX2 maddubs", 12*32*2, 12*32, dotAVX2)
 	}
 	if x.HasAVX2 && x.HasFMA {
@@ -80,8 +80,8 @@ func hasKernels() kernels {
 		compute(Int8, "AVX-VNNI", 12*32*2, 12*32, dotAVXVNNI)
 	}
 	if x.HasAVX512F {
-		read("AVX-512", readAVX512)
-		read("AVX-512, four streams", readAVX512Four)
+		read(Stream, "AVX-512", readAVX512)
+		read(Read, "AVX-512, four streams", readAVX512Four)
 		compute(F32, "AVX-512 FMA", 24*16*2, 24*64, fmaAVX512)
 		if x.HasAVX512VNNI {
 			compute(Int8, "AVX-512 VNNI", 24*64*2, 24*64, dotAVX512)

@@ -31,7 +31,7 @@ func matrixNEON(n int, in *operands, out *results)
 func hasKernels() kernels {
 	k := kernels{
 		spin:    spinAdd,
-		readers: []reader{{"NEON", readNEON}, {"NEON, four streams", readNEONFour}},
+		readers: []reader{{"NEON", Stream, readNEON}, {"NEON, four streams", Read, readNEONFour}},
 		computers: []computer{
 			{name: "NEON FMLA", what: F32, ops: 24 * 4 * 2, accumulators: 24 * 16, run: fmaNEON},
 		},

@@ -10,7 +10,7 @@ import "unsafe"
 // the CPU can do.
 func hasKernels() kernels {
 	return kernels{
-		readers: []reader{{"Go", func(p *byte, n int) uint64 {
+		readers: []reader{{"Go", Stream, func(p *byte, n int) uint64 {
 			return readGo(unsafe.Slice((*uint64)(unsafe.Pointer(p)), n/8))
 		}}},
 		computers: []computer{{name: "Go mul+add", what: F32, ops: goOps, accumulators: goAccumulators, run: computeGo}},

@@ -27,7 +27,7 @@ func TestReaders(t *testing.T) {
 		t.Fatal("no readers")
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, r := range append(k.readers, reader{"Go", func(p *byte, n int) uint64 {
+	for _, r := range append(k.readers, reader{"Go", Stream, func(p *byte, n int) uint64 {
 		return readGo(unsafe.Slice((*uint64)(unsafe.Pointer(p)), n/8))
 	}}) {
 		t.Run(r.name, func(t *testing.T) {

@@ -35,6 +35,9 @@ func (m *Machine) key() string {
 // is says whether o is the same machine.
 func (m *Machine) is(o *Machine) bool { return m.key() == o.key() && near(m.Memory, o.Memory) }
 
+// goarch is the architecture; tests change it.
+var goarch = runtime.GOARCH
+
 // maxCPUs bounds what is read of a machine.
 const maxCPUs = 8192
 
@@ -69,7 +72,7 @@ func readNumber(root fs.FS, name string) (int64, bool) {
 
 // readMachine describes the machine below root, its file system, and its CPUs in the order of their numbers.
 func readMachine(root fs.FS) (Machine, []cpuUnit) {
-	m := Machine{Arch: runtime.GOARCH}
+	m := Machine{Arch: goarch}
 	info := parseCPUInfo(readText(root, "proc/cpuinfo"))
 	m.Model = info.name
 	if m.Model == "" {

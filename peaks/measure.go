@@ -47,6 +47,7 @@ type measurement struct {
 	out     *Peaks
 	steps   int // of progress
 	done    int
+	least   int64 // what all threads read together at least, bytes
 	// dull are kernels that are slow on one thread, by what and name
 	dull map[string]bool
 	clockRange
@@ -58,9 +59,16 @@ type clockRange struct{ low, high float64 }
 // Measure finds the peaks of this machine. It takes all CPUs that the process may run on, some hundreds of MB of memory, and seconds; other
 // work on them makes it see less, which Warnings tell.
 func Measure(ctx context.Context, opt Options) (*Peaks, error) {
+	return newMeasurement(opt).run(ctx)
+}
+
+func newMeasurement(opt Options) *measurement {
+	out := &Peaks{SchemaVersion: SchemaVersion, Tool: opt.Tool, Kernels: []KernelRate{}}
+	return &measurement{opt: opt, kernels: hasKernels(), root: root, out: out, least: leastSet, dull: map[string]bool{}}
+}
+
+func (m *measurement) run(ctx context.Context) (*Peaks, error) {
 	begin := time.Now()
-	m := &measurement{opt: opt, kernels: hasKernels(), root: root, out: &Peaks{SchemaVersion: SchemaVersion, Tool: opt.Tool}, dull: map[string]bool{}}
-	m.out.Kernels = []KernelRate{}
 	var units []cpuUnit
 	m.machine, units = readMachine(m.root)
 	m.out.Machine = m.machine
@@ -126,7 +134,7 @@ func (m *measurement) threads(placed []cpuUnit) ([]int, error) {
 	slices.Sort(out)
 	out = slices.Compact(out)
 	if out[0] < 1 || out[len(out)-1] > len(placed) {
-		return nil, fmt.Errorf("%d threads: this process can use 1 to %d CPUs", out[len(out)-1], len(placed))
+		return nil, fmt.Errorf("threads: %d to %d were asked for, this process can use 1 to %d CPUs", out[0], out[len(out)-1], len(placed))
 	}
 	return out, nil
 }
@@ -143,13 +151,13 @@ func (m *measurement) plan(threads []int, kinds []Kind) {
 			points += min(2, len(k.CPUs))
 		}
 	}
-	figures := 1
-	for _, w := range whats {
+	each := 2
+	for _, w := range computed {
 		if len(m.computers(w)) > 0 {
-			figures++
+			each++
 		}
 	}
-	m.steps = points * figures
+	m.steps = points * each
 }
 
 func (m *measurement) computers(w What) (out []computer) {
@@ -163,7 +171,7 @@ func (m *measurement) computers(w What) (out []computer) {
 
 func (m *measurement) progress(what string, threads int) {
 	if m.opt.Progress != nil {
-		m.opt.Progress(float64(m.done)/float64(m.steps), fmt.Sprintf("%s, %d threads", what, threads))
+		m.opt.Progress(float64(m.done)/float64(m.steps), what+" with "+plural(threads))
 	}
 	m.done++
 }
@@ -183,10 +191,10 @@ func (m *measurement) points(ctx context.Context, placed []cpuUnit, threads []in
 	var out []Point
 	for _, n := range threads {
 		p := Point{Threads: n}
-		if p.Read, err = m.read(ctx, c, placed[:n]); err != nil {
+		if err := m.read(ctx, c, placed[:n], &p); err != nil {
 			return nil, err
 		}
-		for _, w := range whats {
+		for _, w := range computed {
 			ks := m.computers(w)
 			if len(ks) == 0 {
 				continue
@@ -196,7 +204,7 @@ func (m *measurement) points(ctx context.Context, placed []cpuUnit, threads []in
 			for _, k := range ks {
 				all = append(all, contestant{k.name, computeTask(k, turns(k, c.workers[0].in, c.workers[0].out))})
 			}
-			f, ghz, err := m.figure(ctx, c, n, string(w), all)
+			f, ghz, err := m.figure(ctx, c, n, w, all)
 			if err != nil {
 				return nil, err
 			}
@@ -211,28 +219,40 @@ func (m *measurement) points(ctx context.Context, placed []cpuUnit, threads []in
 }
 
 // read measures reading on the crew's first threads, which are pinned to these CPUs.
-func (m *measurement) read(ctx context.Context, c *crew, placed []cpuUnit) (*Figure, error) {
+func (m *measurement) read(ctx context.Context, c *crew, placed []cpuUnit, p *Point) error {
 	n := len(placed)
-	m.progress("reading", n)
-	size := share(placed)
+	size := share(placed, m.least)
 	if limit := available(m.root) / room / int64(n) / chunk * chunk; limit > 0 && size > limit {
-		m.say("%d threads: not enough memory is free to read %d times the caches: %d MB, not %d; what caches hold makes the bandwidth read too high",
+		m.say("threads: %d: not enough memory is free to read %d times the caches: %d MB, not %d; what caches hold makes the bandwidth read too high",
 			n, times, limit*int64(n)/1e6, size*int64(n)/1e6)
 		size = limit
 	}
 	if err := c.hold(ctx, n, size); err != nil {
-		return nil, err
+		return err
 	}
 	defer c.free()
 	if set := size * int64(n); m.out.WorkingSet == 0 || set < m.out.WorkingSet {
 		m.out.WorkingSet = set
 	}
-	var all []contestant
-	for _, r := range m.kernels.readers {
-		all = append(all, contestant{r.name, readTask(r)})
+	for _, w := range []What{Stream, Read} {
+		m.progress(string(w), n)
+		var all []contestant
+		for _, r := range m.kernels.readers {
+			if w == Read || r.what == w {
+				all = append(all, contestant{r.name, readTask(r)})
+			}
+		}
+		f, _, err := m.figure(ctx, c, n, w, all)
+		if err != nil {
+			return err
+		}
+		*p.slot(w) = f
 	}
-	f, _, err := m.figure(ctx, c, n, "read", all)
-	return f, err
+	// streams are among what reads, and noise may have hit the others alone
+	if p.Stream != nil && p.Stream.Best > p.Read.Best {
+		p.Read = p.Stream
+	}
+	return nil
 }
 
 // contestant is a kernel that is tried.
@@ -242,10 +262,10 @@ type contestant struct {
 }
 
 // figure tries kernels on the crew's first n threads, and goes on with the fastest until its three best trials agree.
-func (m *measurement) figure(ctx context.Context, c *crew, n int, what string, all []contestant) (*Figure, *float64, error) {
+func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all []contestant) (*Figure, *float64, error) {
 	long := m.opt.Trial
 	spin := m.kernels.spin
-	if what == "read" {
+	if what == Read || what == Stream {
 		long, spin = cmpOr(long, readTrial), nil
 	} else {
 		long = cmpOr(long, computeTrial)
@@ -273,7 +293,7 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what string, a
 	first := len(c.workers) > 0 && c.workers[0].cpu == m.out.CPUs[0] && n == 1 && len(m.out.Points) == 0
 	for range 2 {
 		for i := range all {
-			if !first && m.dull[what+all[i].name] {
+			if !first && m.dull[string(what)+all[i].name] {
 				continue
 			}
 			if err := once(i); err != nil {
@@ -287,15 +307,25 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what string, a
 		}
 	}
 	if first {
+		// what streams is among what reads
 		for i := range all {
 			r := top(trials[i]).rate
-			m.out.Kernels = append(m.out.Kernels, KernelRate{What: what, Kernel: all[i].name, Rate: r})
-			m.dull[what+all[i].name] = r < contender*top(trials[best]).rate
+			if what != Stream {
+				m.out.Kernels = append(m.out.Kernels, KernelRate{What: what, Kernel: all[i].name, Rate: r})
+			}
+			m.dull[string(what)+all[i].name] = r < contender*top(trials[best]).rate
 		}
 	}
 	f, ghz := m.summarise(trials[best])
 	f.Kernel = all[best].name
 	return f, ghz, nil
+}
+
+func plural(threads int) string {
+	if threads == 1 {
+		return "1 thread"
+	}
+	return fmt.Sprintf("%d threads", threads)
 }
 
 func cmpOr(a, b time.Duration) time.Duration {

@@ -51,6 +51,7 @@ type Peaks struct {
 type Point struct {
 	Threads    int     `json:"threads"`
 	Read       *Figure `json:"read_gb_s"`
+	Stream     *Figure `json:"stream_gb_s"`
 	F32        *Figure `json:"f32_gflop_s"`
 	F16        *Figure `json:"f16_gflop_s"`
 	BF16       *Figure `json:"bf16_gflop_s"`
@@ -85,14 +86,21 @@ type Kind struct {
 
 // KernelRate is the best rate of a loop.
 type KernelRate struct {
-	What   string  `json:"what"` // read, or a What
+	What   What    `json:"what"`
 	Kernel string  `json:"kernel"`
 	Rate   float64 `json:"rate"` // GB/s, GFLOP/s, GOP/s
 }
 
+// Quiet says whether others left this machine's CPUs to the measurement, as far as is known: nine tenths of them.
+func (p *Peaks) Quiet() bool { return p.Others == nil || *p.Others <= 0.1 }
+
 // slot is where a point keeps the figure of w.
 func (p *Point) slot(w What) **Figure {
 	switch w {
+	case Read:
+		return &p.Read
+	case Stream:
+		return &p.Stream
 	case F32:
 		return &p.F32
 	case F16:
@@ -106,8 +114,12 @@ func (p *Point) slot(w What) **Figure {
 	case Int8Matrix:
 		return &p.Int8Matrix
 	}
-	return &p.Read
+	var none *Figure
+	return &none
 }
+
+// Figure is the point's figure of w; nil: not known.
+func (p *Point) Figure(w What) *Figure { return *p.slot(w) }
 
 // At is the roof for a number of threads: bytes read (GB/s), float32 operations (GFLOP/s), operations of 8-bit dot products (GOP/s);
 // nil where not known. Between two points it lies on the line between them, below the first point and above the last it
@@ -117,7 +129,7 @@ func (p *Peaks) At(threads int) (gbps, gflops, gint8ops *float64) {
 	if p == nil || threads <= 0 {
 		return nil, nil, nil
 	}
-	gbps, gflops, gint8ops = p.read(threads), p.Rate(F32, threads), p.Rate(Int8, threads)
+	gbps, gflops, gint8ops = p.Rate(Read, threads), p.Rate(F32, threads), p.Rate(Int8, threads)
 	if p.GivenGBps != nil {
 		gbps = p.GivenGBps
 	}
@@ -126,8 +138,6 @@ func (p *Peaks) At(threads int) (gbps, gflops, gint8ops *float64) {
 	}
 	return gbps, gflops, gint8ops
 }
-
-func (p *Peaks) read(threads int) *float64 { return p.Rate("", threads) }
 
 // Rate is the measured peak of one type for a number of threads, as At takes it between points.
 func (p *Peaks) Rate(w What, threads int) *float64 {

@@ -87,8 +87,9 @@ const (
 	leastSet = 256 << 20
 )
 
-// share is what each of the threads on these CPUs reads, bytes, so that those that share a cache read times its size together.
-func share(placed []cpuUnit) int64 {
+// share is what each of the threads on these CPUs reads, bytes, so that those that share a cache read four times its size together, and
+// all threads at least as much as least.
+func share(placed []cpuUnit, least int64) int64 {
 	if len(placed) == 0 {
 		return 0
 	}
@@ -96,7 +97,7 @@ func share(placed []cpuUnit) int64 {
 	for _, u := range placed {
 		users[u.cache]++
 	}
-	each := int64(leastSet / len(placed))
+	each := least / int64(len(placed))
 	for _, u := range placed {
 		each = max(each, times*u.size/users[u.cache])
 	}

@@ -195,13 +195,13 @@ func checkPoints(points []Point) error {
 			return fmt.Errorf("%d threads after %d", pt.Threads, last)
 		}
 		last = pt.Threads
-		for _, w := range append([]What{""}, whats...) {
+		for _, w := range figures {
 			f := *pt.slot(w)
 			if f == nil {
 				continue
 			}
 			if !sane(&f.Best) || !sane(&f.Median) || !sane(&f.Worst) || f.Median > f.Best || f.Worst > f.Median || f.Trials < 1 {
-				return fmt.Errorf("%d threads: %s is no figure", pt.Threads, cmpName(w))
+				return fmt.Errorf("%d threads: %s is no figure", pt.Threads, w)
 			}
 			if f.CPU != nil && !(*f.CPU >= 0 && *f.CPU <= 1) {
 				return fmt.Errorf("%d threads: %v is no share of CPU time", pt.Threads, *f.CPU)

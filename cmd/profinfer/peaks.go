@@ -21,13 +21,13 @@ import (
 
 func peaksCommand() *cobra.Command {
 	var opt peaks.Options
-	var json, show, drop, verbose bool
+	var how peaksHow
 	c := &cobra.Command{
 		Use:   "peaks",
 		Short: "Measure this machine's roof: memory bandwidth and compute, by number of threads",
 		Long: `Peaks measures what this machine gives at most, in seconds: bytes read from memory, operations on float32 vectors,
 8-bit dot products and what else its CPUs have, with 1, 2 ... threads. It is kept for this machine, and other verbs
-tell what is bound by memory and what by compute from it.
+tell what is bound by memory and what by compute from it. A result does not replace one from a quieter machine.
 
 Every CPU that the process may use is taken for these seconds; measure while the machine does nothing else. It needs no privileges.
 
@@ -39,8 +39,8 @@ Exit status: 0; 1 if it could not be measured, or with --show if it never was; 1
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case show && (len(opt.Threads) > 0 || opt.Trial != 0 || opt.Trials != 0 || drop):
-				return usage("--show measures nothing: give it without --threads, --trial, --trials and --no-save")
+			case how.show && (len(opt.Threads) > 0 || opt.Trial != 0 || opt.Trials != 0 || how.drop || how.force):
+				return usage("--show measures nothing: give it without --threads, --trial, --trials, --no-save and --force")
 			case c.Flags().Changed("trial") && (opt.Trial < time.Millisecond || opt.Trial > time.Minute):
 				return usage("--trial is a time from 1ms to 1m")
 			case c.Flags().Changed("trials") && (opt.Trials < 3 || opt.Trials > 1000):
@@ -52,31 +52,35 @@ Exit status: 0; 1 if it could not be measured, or with --show if it never was; 1
 				}
 			}
 			opt.Tool = version()
-			return doPeaks(opt, json, show, drop, verbose)
+			return doPeaks(opt, how)
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&show, "show", false, "show what was measured before")
-	f.BoolVar(&json, "json", false, "as JSON")
-	f.BoolVarP(&verbose, "verbose", "v", false, "with the rate of each loop that was tried")
-	f.IntSliceVar(&opt.Threads, "threads", nil, "measure these numbers of threads (1,2,4); kept only with --no-save left out")
+	f.BoolVar(&how.show, "show", false, "show what was measured before")
+	f.BoolVar(&how.json, "json", false, "as JSON")
+	f.BoolVarP(&how.verbose, "verbose", "v", false, "with the rate of each loop that was tried")
+	f.IntSliceVar(&opt.Threads, "threads", nil, "measure these numbers of threads (1,2,4)")
 	f.DurationVar(&opt.Trial, "trial", 0, "length of a trial (default 60ms for reading, 20ms for computing)")
 	f.IntVar(&opt.Trials, "trials", 0, "least number of trials of a figure (default 5)")
-	f.BoolVar(&drop, "no-save", false, "do not keep the result")
+	f.BoolVar(&how.drop, "no-save", false, "do not keep the result")
+	f.BoolVar(&how.force, "force", false, "keep the result in place of one from a quieter machine")
 	return c
 }
 
-func doPeaks(opt peaks.Options, json, show, drop, verbose bool) error {
-	p, err := peaksOf(opt, show, drop)
+// peaksHow are what is asked for besides figures.
+type peaksHow struct{ json, show, drop, force, verbose bool }
+
+func doPeaks(opt peaks.Options, how peaksHow) error {
+	p, err := peaksOf(opt, how)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(os.Stdout)
-	if json {
+	if how.json {
 		err = terminal.PeaksJSON(w, p)
 	} else {
 		o := terminal.Detect(os.Stdout)
-		o.Verbose = verbose
+		o.Verbose = how.verbose
 		err = terminal.Peaks(w, p, time.Now(), o)
 	}
 	if err == nil {
@@ -86,8 +90,8 @@ func doPeaks(opt peaks.Options, json, show, drop, verbose bool) error {
 }
 
 // peaksOf loads or measures.
-func peaksOf(opt peaks.Options, show, drop bool) (*peaks.Peaks, error) {
-	if show {
+func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
+	if how.show {
 		p, err := peaks.Load()
 		if err == nil && p == nil {
 			err = errors.New("this machine's peaks were never measured\n  measure them: profinfer peaks")
@@ -112,8 +116,13 @@ func peaksOf(opt peaks.Options, show, drop bool) (*peaks.Peaks, error) {
 	if ctx.Err() != nil {
 		return nil, &statusError{130, errors.New("interrupted before all was measured: nothing is kept")}
 	}
-	if err != nil || drop {
+	if err != nil || how.drop {
 		return p, err
+	}
+	if old, err := peaks.Load(); err == nil && old != nil && old.Quiet() && !p.Quiet() && !how.force {
+		fmt.Fprintf(os.Stderr, "profinfer: not kept: others took %.0f %% of the CPUs; the peaks of %s, from a quieter machine, stay (--force replaces them)\n",
+			*p.Others*100, old.Measured.Format("2006-01-02 15:04 MST"))
+		return p, nil
 	}
 	name, err := peaks.Save(p)
 	if err != nil {

@@ -141,6 +141,7 @@ func (p *page) peaksTable(first string, points []peaks.Point) {
 	}
 	for _, f := range []figure{
 		{"read GB/s", 90, func(pt *peaks.Point) *peaks.Figure { return pt.Read }},
+		{"one stream", 75, func(pt *peaks.Point) *peaks.Figure { return pt.Stream }},
 		{"f32 GFLOP/s", 80, func(pt *peaks.Point) *peaks.Figure { return pt.F32 }},
 		{"f16 GFLOP/s", 50, func(pt *peaks.Point) *peaks.Figure { return pt.F16 }},
 		{"bf16 GFLOP/s", 40, func(pt *peaks.Point) *peaks.Figure { return pt.BF16 }},
@@ -197,13 +198,13 @@ func (p *page) kernels(r *peaks.Peaks) {
 	value := t.col(column{title: "rate", keep: 90})
 	unit := t.col(column{left: true, keep: 80, tight: true})
 	for _, k := range r.Kernels {
-		what.add(p.o.clean(k.What))
+		what.add(p.o.clean(string(k.What)))
 		kernel.add(p.o.clean(k.Kernel))
 		value.add(number(&k.Rate))
 		switch k.What {
-		case "read":
+		case peaks.Read, peaks.Stream:
 			unit.add("GB/s")
-		case string(peaks.Int8), string(peaks.Int8Matrix):
+		case peaks.Int8, peaks.Int8Matrix:
 			unit.add("GOP/s")
 		default:
 			unit.add("GFLOP/s")
