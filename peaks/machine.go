@@ -254,7 +254,7 @@ func readUnit(root fs.FS, id int) cpuUnit {
 	for i := range 16 {
 		c := fmt.Sprintf("%scache/index%d/", dir, i)
 		l, ok := readNumber(root, c+"level")
-		if !ok || l <= level || readText(root, c+"type") == "Instruction" {
+		if !ok || l <= level {
 			continue
 		}
 		if size := parseSize(readText(root, c+"size")); size > 0 {

@@ -196,7 +196,7 @@ func TestNothingKnown(t *testing.T) {
 }
 
 func TestParseList(t *testing.T) {
-	for s, want := range map[string][]int{"0": {0}, "0-2,5": {0, 1, 2, 5}, "": nil, "3-1": nil, "x": nil, "-1": nil, "0-99999999": nil, "1,": nil,
+	for s, want := range map[string][]int{"0": {0}, "0-2,5": {0, 1, 2, 5}, "": nil, "3-1": nil, "x": nil, "-1": nil, "0-99999999": nil, "0-9223372036854775807": nil, "1,": nil,
 		"0-8000,0-8000": nil, " 1 , 3 ": {1, 3}} {
 		if got := parseList(s); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, not %v", s, got, want)
@@ -249,4 +249,9 @@ func TestAvailable(t *testing.T) {
 	m.put("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "900000")
 	m.put("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "100000")
 	check(800000)
+	// a folder above with more left than the one below
+	m.put("proc/self/cgroup", "0::/a/b")
+	m.put("sys/fs/cgroup/a/b/memory.max", "500000")
+	m.put("sys/fs/cgroup/a/memory.current", "100000")
+	check(499995)
 }

@@ -248,11 +248,15 @@ func (m *measurement) read(ctx context.Context, c *crew, placed []cpuUnit, p *Po
 		}
 		*p.slot(w) = f
 	}
-	// streams are among what reads, and noise may have hit the others alone
+	p.settle()
+	return nil
+}
+
+// settle: streams are among what reads; noise may have hit the other trials alone.
+func (p *Point) settle() {
 	if p.Stream != nil && p.Stream.Best > p.Read.Best {
 		p.Read = p.Stream
 	}
-	return nil
 }
 
 // contestant is a kernel that is tried.

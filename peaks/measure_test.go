@@ -279,6 +279,21 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+func TestSettle(t *testing.T) {
+	p := Point{Read: fig(10), Stream: fig(12)}
+	p.settle()
+	if p.Read.Best != 12 || p.Stream.Best != 12 {
+		t.Errorf("%v, %v", p.Read, p.Stream)
+	}
+	p = Point{Read: fig(10), Stream: fig(8)}
+	p.settle()
+	if p.Read.Best != 10 || p.Stream.Best != 8 {
+		t.Errorf("%v, %v", p.Read, p.Stream)
+	}
+	p = Point{Read: fig(10)}
+	p.settle()
+}
+
 func TestBusy(t *testing.T) {
 	stat := "cpu  100 0 0 0 0 0 0 0 0 0\ncpu0 10 1 2 900 50 3 4 5 7 7\ncpu1 20 0 0 0 0 0 0 0 0 0\ncpu10 1000 0 0 0 0 0 0 0 0 0\nintr 1\n"
 	for _, c := range []struct {

@@ -94,6 +94,10 @@ type KernelRate struct {
 // Quiet says whether others left this machine's CPUs to the measurement, as far as is known: nine tenths of them.
 func (p *Peaks) Quiet() bool { return p.Others == nil || *p.Others <= 0.1 }
 
+// Replaces says whether p is worth being kept in the place of old: not if others disturbed it, and old was measured
+// without.
+func (p *Peaks) Replaces(old *Peaks) bool { return old == nil || p.Quiet() || !old.Quiet() }
+
 // slot is where a point keeps the figure of w.
 func (p *Point) slot(w What) **Figure {
 	switch w {

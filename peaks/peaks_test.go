@@ -63,6 +63,9 @@ func TestWith(t *testing.T) {
 	if g, f, i := q.At(2); *g != bw || *f != 200 || *i != 600 {
 		t.Errorf("bandwidth given: %v %v %v", *g, *f, *i)
 	}
+	if p.GivenGBps != nil {
+		t.Error("With changed what it was called on")
+	}
 	q = p.With(nil, &fl)
 	if g, f, i := q.At(1); *g != 20 || *f != fl || i != nil {
 		t.Errorf("compute given: %v %v %v", *g, *f, i)
@@ -98,6 +101,21 @@ func TestMadeOn(t *testing.T) {
 	bw := 1.0
 	if none.MadeOn("", "", 0) || !none.With(&bw, nil).MadeOn("s390x", "any", 5) {
 		t.Error("no peaks, or given ones")
+	}
+}
+
+func TestReplaces(t *testing.T) {
+	at := func(v float64) *Peaks { return &Peaks{Others: &v} }
+	for i, c := range []struct {
+		p, old *Peaks
+		want   bool
+	}{
+		{at(0.5), nil, true}, {at(0.01), at(0), true}, {at(0.01), at(0.5), true}, {at(0.5), at(0.2), true}, {at(0.2), at(0.01), false},
+		{at(0.2), &Peaks{}, false}, {&Peaks{}, at(0.01), true},
+	} {
+		if c.p.Replaces(c.old) != c.want {
+			t.Errorf("case %d: %v", i, !c.want)
+		}
 	}
 }
 

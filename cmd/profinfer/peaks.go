@@ -119,7 +119,7 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 	if err != nil || how.drop {
 		return p, err
 	}
-	if old, err := peaks.Load(); err == nil && old != nil && old.Quiet() && !p.Quiet() && !how.force {
+	if old, err := peaks.Load(); err == nil && !how.force && !p.Replaces(old) {
 		fmt.Fprintf(os.Stderr, "profinfer: not kept: others took %.0f %% of the CPUs; the peaks of %s, from a quieter machine, stay (--force replaces them)\n",
 			*p.Others*100, old.Measured.Format("2006-01-02 15:04 MST"))
 		return p, nil
