@@ -112,7 +112,7 @@ func available(root fs.FS) int64 {
 func (m *measurement) warn() {
 	p := m.out
 	if p.Others != nil && *p.Others > 0.02 {
-		m.say("others took %.0f %% of these CPUs' time: measure again when the machine is quiet", *p.Others*100)
+		m.say("others took %.0f %% of these CPUs' time; what their memory accesses cost is in the bandwidth: measure again when the machine is quiet", *p.Others*100)
 	}
 	var apart, interrupted []string
 	all := 0
@@ -128,7 +128,7 @@ func (m *measurement) warn() {
 			if !f.Agree {
 				apart = append(apart, name)
 			}
-			if f.CPU != nil && *f.CPU < 0.97 {
+			if f.interrupted() {
 				interrupted = append(interrupted, name)
 			}
 		}

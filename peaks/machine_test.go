@@ -209,7 +209,7 @@ func TestSame(t *testing.T) {
 	m, _ := readMachine(server())
 	for i, change := range []func(*Machine){
 		func(m *Machine) { m.Model = "B" }, func(m *Machine) { m.CPU = "" }, func(m *Machine) { m.Online = "0-7" },
-		func(m *Machine) { m.Cache *= 2 }, func(m *Machine) { m.Arch = "arm64" }, func(m *Machine) { m.Kinds = []string{"a", "b"} },
+		func(m *Machine) { m.Cache *= 2 }, func(m *Machine) { m.Arch = "s390x" }, func(m *Machine) { m.Kinds = []string{"a", "b"} },
 		func(m *Machine) { m.Memory = 20 << 30 },
 	} {
 		m.Memory = 16 << 30

@@ -18,7 +18,8 @@ type Options struct {
 	Threads []int
 	// Trial is how long a trial lasts; 0: 60 ms for reading, 20 ms for computing.
 	Trial time.Duration
-	// Trials is the least number of trials of a figure; 0: 5. Up to four times as many are made until the best three agree.
+	// Trials is the least number of trials of a figure; 0: 5. Where the best three do not agree then, trials of 3 ms follow, which fit
+	// between interruptions by other work: up to 160.
 	Trials int
 	// Tool is the version that is kept with the peaks.
 	Tool string
@@ -30,7 +31,8 @@ const (
 	readTrial    = 60 * time.Millisecond
 	computeTrial = 20 * time.Millisecond
 	leastTrials  = 5
-	moreTrials   = 4    // times as many at most
+	shortTrial   = 3 * time.Millisecond // the time that a scheduler leaves to a task among others, about
+	shortTrials  = 160
 	agreement    = 0.03 // how far the third best may lie below the best
 	// contender: a loop that reaches less than this share of the best one on one thread is not tried on several.
 	contender = 0.8
@@ -265,7 +267,8 @@ type contestant struct {
 	do   task
 }
 
-// figure tries kernels on the crew's first n threads, and goes on with the fastest until its three best trials agree.
+// figure tries kernels on the crew's first n threads, and goes on with the fastest; and where its three best trials do not
+// agree, with short ones of all.
 func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all []contestant) (*Figure, *float64, error) {
 	long := m.opt.Trial
 	spin := m.kernels.spin
@@ -284,7 +287,7 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 	}
 	trials := make([][]trial, len(all))
 	best := -1
-	once := func(i int) error {
+	once := func(i int, long time.Duration) error {
 		t, err := c.try(ctx, n, long, spin, all[i].do)
 		if err == nil {
 			trials[i] = append(trials[i], t)
@@ -300,14 +303,21 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 			if !first && m.dull[string(what)+all[i].name] {
 				continue
 			}
-			if err := once(i); err != nil {
+			if err := once(i, long); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
-	for len(trials[best]) < least || !agree(trials[best]) && len(trials[best]) < least*moreTrials {
-		if err := once(best); err != nil {
+	for len(trials[best]) < least {
+		if err := once(best, long); err != nil {
 			return nil, nil, err
+		}
+	}
+	for k := 0; k < shortTrials && !agree(trials[best]); k++ {
+		if i := k % len(all); first || !m.dull[string(what)+all[i].name] {
+			if err := once(i, min(long, shortTrial)); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	if first {

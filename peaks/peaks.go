@@ -91,12 +91,26 @@ type KernelRate struct {
 	Rate   float64 `json:"rate"` // GB/s, GFLOP/s, GOP/s
 }
 
-// Quiet says whether others left this machine's CPUs to the measurement, as far as is known: nine tenths of them.
-func (p *Peaks) Quiet() bool { return p.Others == nil || *p.Others <= 0.1 }
+// Sound says whether other work left all figures alone: their best trials agree, and were not interrupted.
+func (p *Peaks) Sound() bool {
+	for i := range p.Points {
+		for _, w := range figures {
+			if f := p.Points[i].Figure(w); f != nil && f.Doubtful() {
+				return false
+			}
+		}
+	}
+	return true
+}
 
-// Replaces says whether p is worth being kept in the place of old: not if others disturbed it, and old was measured
+// Doubtful is a figure whose best trial stands alone, or was interrupted.
+func (f *Figure) Doubtful() bool { return !f.Agree || f.interrupted() }
+
+func (f *Figure) interrupted() bool { return f.CPU != nil && *f.CPU < 0.97 }
+
+// Replaces says whether p is worth being kept in the place of old: not if other work disturbed it, and old was measured
 // without.
-func (p *Peaks) Replaces(old *Peaks) bool { return old == nil || p.Quiet() || !old.Quiet() }
+func (p *Peaks) Replaces(old *Peaks) bool { return old == nil || p.Sound() || !old.Sound() }
 
 // slot is where a point keeps the figure of w.
 func (p *Point) slot(w What) **Figure {

@@ -105,14 +105,18 @@ func TestMadeOn(t *testing.T) {
 }
 
 func TestReplaces(t *testing.T) {
-	at := func(v float64) *Peaks { return &Peaks{Others: &v} }
+	sound, apart, cut := sample(), sample(), sample()
+	apart.Points[2].Int8.Agree = false
+	low, high := 0.9, 0.98
+	cut.Points[0].Read.CPU = &low
+	sound.Points[0].Read.CPU = &high
+	if !sound.Sound() || apart.Sound() || cut.Sound() {
+		t.Error("sound or not")
+	}
 	for i, c := range []struct {
 		p, old *Peaks
 		want   bool
-	}{
-		{at(0.5), nil, true}, {at(0.01), at(0), true}, {at(0.01), at(0.5), true}, {at(0.5), at(0.2), true}, {at(0.2), at(0.01), false},
-		{at(0.2), &Peaks{}, false}, {&Peaks{}, at(0.01), true},
-	} {
+	}{{apart, nil, true}, {sound, sound, true}, {sound, apart, true}, {apart, cut, true}, {cut, sound, false}, {apart, sound, false}} {
 		if c.p.Replaces(c.old) != c.want {
 			t.Errorf("case %d: %v", i, !c.want)
 		}

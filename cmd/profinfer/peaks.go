@@ -120,8 +120,8 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 		return p, err
 	}
 	if old, err := peaks.Load(); err == nil && !how.force && !p.Replaces(old) {
-		fmt.Fprintf(os.Stderr, "profinfer: not kept: others took %.0f %% of the CPUs; the peaks of %s, from a quieter machine, stay (--force replaces them)\n",
-			*p.Others*100, old.Measured.Format("2006-01-02 15:04 MST"))
+		fmt.Fprintf(os.Stderr, "profinfer: not kept, as other work disturbed it; the peaks of %s, from a quieter machine, stay (--force replaces them)\n",
+			old.Measured.Format("2006-01-02 15:04 MST"))
 		return p, nil
 	}
 	name, err := peaks.Save(p)

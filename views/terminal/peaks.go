@@ -161,7 +161,7 @@ func (p *page) peaksTable(first string, points []peaks.Point) {
 			}
 			value.add(number(&v.Best))
 			style := plain
-			if !v.Agree || v.CPU != nil && *v.CPU < 0.97 {
+			if v.Doubtful() {
 				style = warn
 			}
 			value.style = append(value.style, style)
