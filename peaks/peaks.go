@@ -108,9 +108,27 @@ func (f *Figure) Doubtful() bool { return !f.Agree || f.interrupted() }
 
 func (f *Figure) interrupted() bool { return f.CPU != nil && *f.CPU < 0.97 }
 
-// Replaces says whether p is worth being kept in the place of old: not if other work disturbed it, and old was measured
-// without.
-func (p *Peaks) Replaces(old *Peaks) bool { return old == nil || p.Sound() || !old.Sound() }
+// Replaces says whether p is worth being kept in the place of old, and if not, why: other work disturbed it, and old was measured
+// without; or it is of fewer threads.
+func (p *Peaks) Replaces(old *Peaks) (ok bool, why string) {
+	switch {
+	case old == nil:
+		return true, ""
+	case p.most() < old.most():
+		return false, "it is of fewer threads"
+	case !p.Sound() && old.Sound():
+		return false, "other work disturbed it"
+	}
+	return true, ""
+}
+
+// most is the highest number of threads.
+func (p *Peaks) most() int {
+	if len(p.Points) == 0 {
+		return 0
+	}
+	return p.Points[len(p.Points)-1].Threads
+}
 
 // slot is where a point keeps the figure of w.
 func (p *Point) slot(w What) **Figure {

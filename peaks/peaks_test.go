@@ -113,12 +113,14 @@ func TestReplaces(t *testing.T) {
 	if !sound.Sound() || apart.Sound() || cut.Sound() {
 		t.Error("sound or not")
 	}
+	few := sample()
+	few.Points = few.Points[:2]
 	for i, c := range []struct {
 		p, old *Peaks
 		want   bool
-	}{{apart, nil, true}, {sound, sound, true}, {sound, apart, true}, {apart, cut, true}, {cut, sound, false}, {apart, sound, false}} {
-		if c.p.Replaces(c.old) != c.want {
-			t.Errorf("case %d: %v", i, !c.want)
+	}{{few, sound, false}, {few, apart, false}, {sound, few, true}, {apart, few, false}, {few, few, true}, {few, &Peaks{}, true}, {&Peaks{}, few, false}, {apart, nil, true}, {sound, sound, true}, {sound, apart, true}, {apart, cut, true}, {cut, sound, false}, {apart, sound, false}} {
+		if ok, why := c.p.Replaces(c.old); ok != c.want || ok != (why == "") {
+			t.Errorf("case %d: %v, %q", i, ok, why)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func peaksCommand() *cobra.Command {
 		Short: "Measure this machine's roof: memory bandwidth and compute, by number of threads",
 		Long: `Peaks measures what this machine gives at most, in seconds: bytes read from memory, operations on float32 vectors,
 8-bit dot products and what else its CPUs have, with 1, 2 ... threads. It is kept for this machine, and other verbs
-tell what is bound by memory and what by compute from it. A result does not replace one from a quieter machine.
+tell what is bound by memory and what by compute from it. A result does not replace one from a quieter machine, or of more threads.
 
 Every CPU that the process may use is taken for these seconds; measure while the machine does nothing else. It needs no privileges.
 
@@ -63,7 +63,7 @@ Exit status: 0; 1 if it could not be measured, or with --show if it never was; 1
 	f.DurationVar(&opt.Trial, "trial", 0, "length of a trial (default 60ms for reading, 20ms for computing)")
 	f.IntVar(&opt.Trials, "trials", 0, "least number of trials of a figure (default 5)")
 	f.BoolVar(&how.drop, "no-save", false, "do not keep the result")
-	f.BoolVar(&how.force, "force", false, "keep the result in place of one from a quieter machine")
+	f.BoolVar(&how.force, "force", false, "keep the result in place of one from a quieter machine, or of more threads")
 	return c
 }
 
@@ -119,10 +119,11 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 	if err != nil || how.drop {
 		return p, err
 	}
-	if old, err := peaks.Load(); err == nil && !how.force && !p.Replaces(old) {
-		fmt.Fprintf(os.Stderr, "profinfer: not kept, as other work disturbed it; the peaks of %s, from a quieter machine, stay (--force replaces them)\n",
-			old.Measured.Format("2006-01-02 15:04 MST"))
-		return p, nil
+	if old, err := peaks.Load(); err == nil && !how.force {
+		if ok, why := p.Replaces(old); !ok {
+			fmt.Fprintf(os.Stderr, "profinfer: not kept, as %s; the peaks of %s stay (--force replaces them)\n", why, old.Measured.Format("2006-01-02 15:04 MST"))
+			return p, nil
+		}
 	}
 	name, err := peaks.Save(p)
 	if err != nil {
