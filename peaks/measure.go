@@ -18,7 +18,7 @@ type Options struct {
 	Threads []int
 	// Trial is how long a trial lasts; 0: 60 ms for reading, 20 ms for computing.
 	Trial time.Duration
-	// Trials is the least number of trials of a figure; 0: 5. Where the best three do not agree then, trials of 3 ms follow, which fit
+	// Trials is the least number of trials of a figure; 0: 5. Where the best three do not agree then, or other work interrupted the best, trials of 3 ms follow, which fit
 	// between interruptions by other work: up to 160.
 	Trials int
 	// Tool is the version that is kept with the peaks.
@@ -33,7 +33,9 @@ const (
 	leastTrials  = 5
 	shortTrial   = 3 * time.Millisecond // the time that a scheduler leaves to a task among others, about
 	shortTrials  = 160
-	agreement    = 0.03 // how far the third best may lie below the best
+	// uninterrupted is the share of its CPU that a thread has at least if nothing else ran there, but for interrupts.
+	uninterrupted = 0.97
+	agreement     = 0.03 // how far the third best may lie below the best
 	// contender: a loop that reaches less than this share of the best one on one thread is not tried on several.
 	contender = 0.8
 	// room is the share of the memory that may be taken.
@@ -267,8 +269,8 @@ type contestant struct {
 	do   task
 }
 
-// figure tries kernels on the crew's first n threads, and goes on with the fastest; and where its three best trials do not
-// agree, with short ones of all.
+// figure tries kernels on the crew's first n threads, and goes on with the fastest; and where its best trials do not
+// agree or were interrupted, with short ones of all.
 func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all []contestant) (*Figure, *float64, error) {
 	long := m.opt.Trial
 	spin := m.kernels.spin
@@ -313,7 +315,7 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 			return nil, nil, err
 		}
 	}
-	for k := 0; k < shortTrials && !agree(trials[best]); k++ {
+	for k := 0; k < shortTrials && !settled(trials[best]); k++ {
 		if i := k % len(all); first || !m.dull[string(what)+all[i].name] {
 			if err := once(i, min(long, shortTrial)); err != nil {
 				return nil, nil, err
@@ -379,6 +381,13 @@ func agree(ts []trial) bool {
 	}
 	r := rates(ts)
 	return r[2] >= r[0]*(1-agreement)
+}
+
+// settled says that other work left the best trials alone. Agreement is not enough: what interrupts regularly makes long
+// trials agree.
+func settled(ts []trial) bool {
+	best := top(ts)
+	return agree(ts) && (best.cpu < 0 || best.cpu >= uninterrupted)
 }
 
 func (m *measurement) summarise(ts []trial) (*Figure, *float64) {

@@ -304,6 +304,14 @@ func TestSummary(t *testing.T) {
 	if f, ghz := m.summarise([]trial{{rate: 1, cpu: -1}}); f.CPU != nil || ghz != nil || f.Agree {
 		t.Errorf("%+v %v", f, ghz)
 	}
+	same := []trial{{rate: 10, cpu: 0.7}, {rate: 10, cpu: 0.7}, {rate: 10, cpu: 0.7}}
+	if settled(same) || !agree(same) {
+		t.Error("trials that were all interrupted settle it")
+	}
+	same[0].rate, same[0].cpu = 10.1, 0.99
+	if !settled(same) || settled(ts[:3]) {
+		t.Error("settled or not")
+	}
 	if agree(ts[:2]) {
 		t.Error("two trials agree")
 	}

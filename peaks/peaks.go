@@ -106,7 +106,7 @@ func (p *Peaks) Sound() bool {
 // Doubtful is a figure whose best trial stands alone, or was interrupted.
 func (f *Figure) Doubtful() bool { return !f.Agree || f.interrupted() }
 
-func (f *Figure) interrupted() bool { return f.CPU != nil && *f.CPU < 0.97 }
+func (f *Figure) interrupted() bool { return f.CPU != nil && *f.CPU < uninterrupted }
 
 // Replaces says whether p is worth being kept in the place of old, and if not, why: other work disturbed it, and old was measured
 // without; or it is of fewer threads.
