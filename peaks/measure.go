@@ -315,7 +315,7 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 			return nil, nil, err
 		}
 	}
-	for k := 0; k < shortTrials && !settled(trials[best]); k++ {
+	for k := 0; k < shortTrials && !decided(trials, best); k++ {
 		if i := k % len(all); first || !m.dull[string(what)+all[i].name] {
 			if err := once(i, min(long, shortTrial)); err != nil {
 				return nil, nil, err
@@ -388,6 +388,16 @@ func agree(ts []trial) bool {
 func settled(ts []trial) bool {
 	best := top(ts)
 	return agree(ts) && (best.cpu < 0 || best.cpu >= uninterrupted)
+}
+
+// decided says that the best kernel's trials are settled, and that no other one's were all interrupted, which may be better.
+func decided(trials [][]trial, best int) bool {
+	for _, ts := range trials {
+		if len(ts) > 0 && top(ts).cpu >= 0 && top(ts).cpu < uninterrupted {
+			return false
+		}
+	}
+	return settled(trials[best])
 }
 
 func (m *measurement) summarise(ts []trial) (*Figure, *float64) {

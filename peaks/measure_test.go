@@ -312,6 +312,10 @@ func TestSummary(t *testing.T) {
 	if !settled(same) || settled(ts[:3]) {
 		t.Error("settled or not")
 	}
+	if lucky := []trial{{rate: 10, cpu: 1}, {rate: 10, cpu: 1}, {rate: 10, cpu: 1}}; !decided([][]trial{nil, lucky}, 1) ||
+		decided([][]trial{lucky, {{rate: 9, cpu: 0.3}}}, 0) || !decided([][]trial{lucky, {{rate: 9, cpu: -1}}}, 0) {
+		t.Error("decided or not")
+	}
 	if agree(ts[:2]) {
 		t.Error("two trials agree")
 	}
