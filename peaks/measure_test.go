@@ -312,6 +312,9 @@ func TestSummary(t *testing.T) {
 	if !settled(same) || settled(ts[:3]) {
 		t.Error("settled or not")
 	}
+	if settled([]trial{{rate: 10, cpu: 1}, {rate: 9, cpu: 1}, {rate: 9, cpu: 1}}) {
+		t.Error("a single best trial settles it")
+	}
 	if lucky := []trial{{rate: 10, cpu: 1}, {rate: 10, cpu: 1}, {rate: 10, cpu: 1}}; !decided([][]trial{nil, lucky}, 1) ||
 		decided([][]trial{lucky, {{rate: 9, cpu: 0.3}}}, 0) || !decided([][]trial{lucky, {{rate: 9, cpu: -1}}}, 0) {
 		t.Error("decided or not")
