@@ -64,6 +64,8 @@ type Stat struct {
 	HasSched  bool         `json:"has_sched"`     // scheduling was recorded: off-CPU figures have their evidence
 	HasOffCPU bool         `json:"has_off_cpu"`   // false: busy holds the time a thread was descheduled
 	MaxError  float64      `json:"p95_max_error"` // relative error of every p95
+	// Counters that were read at operators, in the order of every row's Counts; absent if there were none.
+	Counters []StatCounter `json:"counters,omitempty"`
 	// Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
 	// could give back most time.
 	Verdicts []Verdict `json:"verdicts"`
@@ -236,6 +238,8 @@ type StatRow struct {
 	OffShare    *float64 `json:"off_cpu_share"`
 	Imbalance   *float64 `json:"imbalance"`  // max busy / mean busy - 1 of each operator, weighted by time
 	Incomplete  int64    `json:"incomplete"` // operators of which not all threads were seen
+	// Counts has one for each of Stat.Counters; absent where there are none.
+	Counts []StatCount `json:"counts,omitempty"`
 }
 
 // TTFT is the time to the first token: from the start of a sequence's first step to the end of

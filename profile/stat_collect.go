@@ -24,27 +24,28 @@ const (
 
 // statState is what a StatBuilder knows so far.
 type statState struct {
-	opts    StatOptions
-	derive  Deriver
-	wanted  map[Phase]bool // nil: all
-	whole   map[groupKey]*group
-	part    map[groupKey]*group
-	outside group
-	pending map[*Step]*stepOps
-	release func([]*Op)
-	spare   []*Op                    // of the step folded last, for the next one
-	at      *stepOps                 // of the step that the operator before was of
-	graphs  map[int64][]backendGraph // by number of the step under way
-	kept    int                      // operators in pending
-	procs   map[int32]*procStat
-	proc0   *procStat // of process pid0, the last asked for
-	pid0    int32
-	seqs    map[seqKey]*sequence
-	ttft    ttftStat
-	models  modelBook
-	sched   interference
-	work    workState
-	lost    StatLost
+	opts     StatOptions
+	counters int // of the run; known at the end
+	derive   Deriver
+	wanted   map[Phase]bool // nil: all
+	whole    map[groupKey]*group
+	part     map[groupKey]*group
+	outside  group
+	pending  map[*Step]*stepOps
+	release  func([]*Op)
+	spare    []*Op                    // of the step folded last, for the next one
+	at       *stepOps                 // of the step that the operator before was of
+	graphs   map[int64][]backendGraph // by number of the step under way
+	kept     int                      // operators in pending
+	procs    map[int32]*procStat
+	proc0    *procStat // of process pid0, the last asked for
+	pid0     int32
+	seqs     map[seqKey]*sequence
+	ttft     ttftStat
+	models   modelBook
+	sched    interference
+	work     workState
+	lost     StatLost
 
 	first, last int64
 	steps, ops  int64
@@ -568,6 +569,9 @@ func (g *group) op(b *statState, o *Op, step int64) {
 			r := g.row("t" + strconv.Itoa(int(t.TID)))
 			r.row.TID, r.row.Key = t.TID, strconv.Itoa(int(t.TID))
 			r.call(d, o, t.Busy+t.Wait+t.OffCPU, t.Busy, t.Wait, t.OffCPU)
+			if t.Counts != nil {
+				r.count(t.Counts)
+			}
 		}
 		return
 	case ByStep:

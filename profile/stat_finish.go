@@ -78,6 +78,8 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 	s := &Stat{SchemaVersion: StatSchema, By: b.opts.By, MaxError: histogramError,
 		HasSched: b.sched.any, HasOffCPU: b.sched.any || b.offCPU,
 		Models: b.models.list(), Phases: []PhaseStat{}, Threads: []ThreadStat{}}
+	s.Counters = statCounters(h.Meta.Counters)
+	b.counters = len(s.Counters)
 	f := h.Meta.Extra["filter"]
 	b.filtered = strings.Contains(f, "op=") || strings.Contains(f, "tid=")
 	b.finishRun(s, h)
@@ -353,6 +355,7 @@ func (b *StatBuilder) row(r *rowSum, g *group) StatRow {
 	if v.Calls > 0 {
 		v.Mean = float64(net) / float64(v.Calls)
 		v.P95 = r.hist.quantile(0.95)
+		v.Counts = r.statCounts(b.counters)
 	}
 	if r.hasBytes {
 		v.Bytes = &r.bytes

@@ -16,6 +16,7 @@ type rowSum struct {
 	atMost                     bool
 	maxBusy                    float64 // sum of max busy * threads
 	allBusy                    int64
+	counts                     []countSum
 }
 
 func (g *group) row(key string) *rowSum {
@@ -80,6 +81,9 @@ func (r *rowSum) same(typ, op string, block Block) {
 // not of one thread.
 func (r *rowSum) add(d *Derived, o *Op, dur, busy, wait, off int64) {
 	r.call(d, o, dur, busy, wait, off)
+	if o.Counts != nil {
+		r.count(o.Counts)
+	}
 	if d.Bytes != nil {
 		r.hasBytes = true
 		r.atMost = r.atMost || d.BytesAtMost
@@ -112,6 +116,7 @@ func (r *rowSum) merge(o *rowSum) {
 	r.row.OffCPU += o.row.OffCPU
 	r.row.Incomplete += o.row.Incomplete
 	r.hist.merge(&o.hist)
+	r.mergeCounts(o)
 	r.hasBytes = r.hasBytes || o.hasBytes
 	r.atMost = r.atMost || o.atMost
 	r.hasFlop = r.hasFlop || o.hasFlop

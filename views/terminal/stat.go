@@ -340,6 +340,7 @@ func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 		part := float64(*f.Overlap) / float64(f.TracedDur)
 		p.line(fmt.Sprintf("operators ran at the same time for %s of the steps' time: shares add up to more than 100 %%", percent(&part)), dim)
 	}
+	p.counters(s, f)
 }
 
 // whyUntraced says why operators of some steps were not recorded.

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// counters draws a phase's counters, a step: below its rows, as they are many.
+func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
+	if len(s.Counters) == 0 || len(f.Rows) == 0 {
+		return
+	}
+	t := &table{}
+	name := t.col(column{title: phaseName(s, f) + ", counted a step", left: true, keep: 100, min: 12})
+	var ipc *column
+	cols := make([]*column, len(s.Counters))
+	var zero []string
+	for i := range s.Counters {
+		k := &s.Counters[i]
+		if k.Void != "" {
+			continue
+		}
+		if none(f.Rows, i) {
+			zero = append(zero, p.o.clean(k.Name))
+			continue
+		}
+		title := p.o.clean(k.Name)
+		if k.Scaled {
+			title += " (scaled)"
+		}
+		cols[i] = t.col(column{title: title, keep: 80 - i})
+		if k.Role == "instructions" {
+			ipc = t.col(column{title: "IPC", keep: 90})
+		}
+	}
+	for r := range f.Rows {
+		row := &f.Rows[r]
+		name.add(p.rowName(s, row))
+		for i, c := range cols {
+			if c == nil {
+				continue
+			}
+			var v *float64
+			if i < len(row.Counts) && row.Counts[i].Sum != nil && row.Counts[i].Calls > 0 {
+				x := float64(*row.Counts[i].Sum) / float64(row.Counts[i].Calls) * row.CallsPerStep
+				v = &x
+			}
+			c.add(many(v))
+		}
+		if ipc != nil {
+			ipc.add(number(s.IPC(row)))
+		}
+	}
+	p.blank()
+	if len(t.cols) > 1 {
+		p.table(t)
+	}
+	if len(zero) > 0 {
+		p.line(phaseName(s, f)+": none in operators of "+strings.Join(zero, ", "), dim)
+	}
+}
+
+// none tells that a counter is known and counted nothing in any row.
+func none(rows []profile.StatRow, i int) bool {
+	known := false
+	for r := range rows {
+		if i < len(rows[r].Counts) && rows[r].Counts[i].Sum != nil {
+			if *rows[r].Counts[i].Sum != 0 {
+				return false
+			}
+			known = true
+		}
+	}
+	return known
+}
+
+// many writes a number of things with three digits and a power of 1000.
+func many(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	x := *v
+	for _, u := range []struct {
+		of   float64
+		name string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if math.Abs(x) >= u.of*0.9995 {
+			y := x / u.of
+			return fmt.Sprintf("%.*f%s", max(0, 2-int(math.Log10(math.Abs(y)))), y, u.name)
+		}
+	}
+	return number(v)
+}
