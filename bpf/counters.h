@@ -103,43 +103,6 @@ static __always_inline void put_sample(struct buffer *b, u32 at)
 	put_word(b, at, 0, switches() != before);
 }
 
-static __always_inline void put_end_counted(u64 ts, u32 meta)
-{
-	u32 i;
-	struct buffer *b = reserve(1 + SAMPLE_SLOTS, &i);
-	struct slot *s;
-
-	if (!b)
-		return;
-	put_sample(b, i + 1);
-	s = slot_at(b, i);
-	s->tid = (u32)bpf_get_current_pid_tgid();
-	s->meta = meta;
-	commit(s, ts);
-}
-
-static __always_inline void put_begin_counted(u64 ts, u32 meta, u64 tensor, u64 fused)
-{
-	u32 i;
-	struct buffer *b = reserve(2 + SAMPLE_SLOTS, &i);
-	struct slot *s;
-
-	if (!b) {
-		if (fused) /* two hits to the reader */
-			count_lost(LOST_HITS);
-		return;
-	}
-	s = slot_at(b, i + 1);
-	s->ts = tensor;
-	s->tid = (u32)fused;
-	s->meta = fused >> 32;
-	s = slot_at(b, i);
-	s->tid = (u32)bpf_get_current_pid_tgid();
-	s->meta = meta;
-	put_sample(b, i + 2);
-	commit(s, ts);
-}
-
 /* a thread leaves its CPU, or gets one */
 static __always_inline void put_switch(u64 ts, u32 kind, u32 proc, u32 tid)
 {
@@ -154,40 +117,4 @@ static __always_inline void put_switch(u64 ts, u32 kind, u32 proc, u32 tid)
 	s->tid = tid;
 	s->meta = (proc & 63) << 26 | kind << 22;
 	commit(s, ts);
-}
-
-SEC("uprobe.multi")
-int op_begin_counted(struct regs *ctx)
-{
-	u64 ts = bpf_ktime_get_boot_ns();
-	u32 i;
-	struct site *s = site_of(ctx, &i);
-
-	if (s && (!filtering || wanted(s, ARG1(ctx))))
-		put_begin_counted(ts, team(s, ARG0(ctx), HIT_OP_BEGIN), ARG1(ctx), 0);
-	return 0;
-}
-
-SEC("uprobe.multi")
-int op_fused_counted(struct regs *ctx)
-{
-	u64 ts = bpf_ktime_get_boot_ns();
-	u32 i;
-	struct site *s = site_of(ctx, &i);
-
-	if (s && (!filtering || wanted(s, ARG1(ctx))))
-		put_begin_counted(ts, team(s, ARG0(ctx), HIT_OP_FUSED), ARG1(ctx), ARG2(ctx));
-	return 0;
-}
-
-SEC("uprobe.multi")
-int op_end_counted(struct regs *ctx)
-{
-	u64 ts = bpf_ktime_get_boot_ns();
-	u32 i;
-	struct site *s = site_of(ctx, &i);
-
-	if (s && (!filtering || begun(s)))
-		put_end_counted(ts, (s->proc & 63) << 26 | HIT_OP_END << 22 | ((u32)(ARG0(ctx) >> 6) & 0x3fffff));
-	return 0;
 }

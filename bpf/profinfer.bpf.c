@@ -119,24 +119,28 @@ static __always_inline void commit(struct slot *s, u64 ts)
 #endif
 }
 
-static __always_inline void put_end(u64 ts, u32 meta)
+#include "counters.h"
+
+static __always_inline void put_end(u64 ts, u32 meta, int counted)
 {
 	u32 i;
-	struct buffer *b = reserve(1, &i);
+	struct buffer *b = reserve(1 + (counted ? SAMPLE_SLOTS : 0), &i);
 	struct slot *s;
 
 	if (!b)
 		return;
+	if (counted)
+		put_sample(b, i + 1);
 	s = slot_at(b, i);
 	s->tid = (u32)bpf_get_current_pid_tgid();
 	s->meta = meta;
 	commit(s, ts);
 }
 
-static __always_inline void put_begin(u64 ts, u32 meta, u64 tensor, u64 fused)
+static __always_inline void put_begin(u64 ts, u32 meta, u64 tensor, u64 fused, int counted)
 {
 	u32 i;
-	struct buffer *b = reserve(2, &i);
+	struct buffer *b = reserve(2 + (counted ? SAMPLE_SLOTS : 0), &i);
 	struct slot *s;
 
 	if (!b) {
@@ -151,6 +155,8 @@ static __always_inline void put_begin(u64 ts, u32 meta, u64 tensor, u64 fused)
 	s = slot_at(b, i);
 	s->tid = (u32)bpf_get_current_pid_tgid();
 	s->meta = meta;
+	if (counted)
+		put_sample(b, i + 2);
 	commit(s, ts);
 }
 
@@ -177,34 +183,19 @@ static __always_inline u32 team(struct site *s, u64 params, u32 kind)
 }
 
 #include "filter.h"
-#include "counters.h"
 
-SEC("uprobe.multi")
-int op_begin(struct regs *ctx)
+static __always_inline int begin(struct regs *ctx, u32 kind, u64 fused, int counted)
 {
 	u64 ts = bpf_ktime_get_boot_ns();
 	u32 i;
 	struct site *s = site_of(ctx, &i);
 
 	if (s && (!filtering || wanted(s, ARG1(ctx))))
-		put_begin(ts, team(s, ARG0(ctx), HIT_OP_BEGIN), ARG1(ctx), 0);
+		put_begin(ts, team(s, ARG0(ctx), kind), ARG1(ctx), fused, counted);
 	return 0;
 }
 
-SEC("uprobe.multi")
-int op_fused(struct regs *ctx)
-{
-	u64 ts = bpf_ktime_get_boot_ns();
-	u32 i;
-	struct site *s = site_of(ctx, &i);
-
-	if (s && (!filtering || wanted(s, ARG1(ctx))))
-		put_begin(ts, team(s, ARG0(ctx), HIT_OP_FUSED), ARG1(ctx), ARG2(ctx));
-	return 0;
-}
-
-SEC("uprobe.multi")
-int op_end(struct regs *ctx)
+static __always_inline int end(struct regs *ctx, int counted)
 {
 	u64 ts = bpf_ktime_get_boot_ns();
 	u32 i;
@@ -212,8 +203,45 @@ int op_end(struct regs *ctx)
 
 	/* the pool tells which of several graphs under way it is */
 	if (s && (!filtering || begun(s)))
-		put_end(ts, (s->proc & 63) << 26 | HIT_OP_END << 22 | ((u32)(ARG0(ctx) >> 6) & 0x3fffff));
+		put_end(ts, (s->proc & 63) << 26 | HIT_OP_END << 22 | ((u32)(ARG0(ctx) >> 6) & 0x3fffff), counted);
 	return 0;
+}
+
+SEC("uprobe.multi")
+int op_begin(struct regs *ctx)
+{
+	return begin(ctx, HIT_OP_BEGIN, 0, 0);
+}
+
+SEC("uprobe.multi")
+int op_fused(struct regs *ctx)
+{
+	return begin(ctx, HIT_OP_FUSED, ARG2(ctx), 0);
+}
+
+SEC("uprobe.multi")
+int op_end(struct regs *ctx)
+{
+	return end(ctx, 0);
+}
+
+/* the same with counters: programs of their own, as the others need no BTF */
+SEC("uprobe.multi")
+int op_begin_counted(struct regs *ctx)
+{
+	return begin(ctx, HIT_OP_BEGIN, 0, 1);
+}
+
+SEC("uprobe.multi")
+int op_fused_counted(struct regs *ctx)
+{
+	return begin(ctx, HIT_OP_FUSED, ARG2(ctx), 1);
+}
+
+SEC("uprobe.multi")
+int op_end_counted(struct regs *ctx)
+{
+	return end(ctx, 1);
 }
 
 #include "graph.h"
