@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// rows draws a phase's operators.
+func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
+	if l := s.Run.Level; f.Ops == 0 && (l == "step" || l == "graph") {
+		if f == &s.Phases[0] {
+			p.blank()
+			p.line("Operators were not recorded: this is level "+l+", --level op shows them.", dim)
+		}
+		return
+	}
+	p.blank()
+	if f.Ops == 0 {
+		text := "no operators were seen in " + phaseName(s, f)
+		if f.Traced == 0 && f.Steps > 0 {
+			text = "no operators of " + phaseName(s, f) + " were recorded" + whyUntraced(s)
+		}
+		p.line(text, dim)
+		return
+	}
+	title := phaseName(s, f) + ", by " + string(s.By)
+	if f.Traced < f.Steps {
+		part := float64(f.Traced) / float64(f.Steps)
+		stands := "what follows stands for all of them"
+		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 && s.Lost.Untraced[0].Why != "throttled" {
+			stands = "what follows is of these" // the others were slower, or of other graphs
+		}
+		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: %s", count(f.Traced), count(f.Steps),
+			phaseName(s, f), percent(&part), whyUntraced(s), stands), bold)
+	}
+	t := p.rowTable(s, title, f.Rows, f.Rest, f.RestRows, f.Traced)
+	p.backends(s, f, t)
+	if s.By != profile.ByThread && s.By != profile.ByStep && f.TracedDur > 0 {
+		foot := func(name string, ns *int64, least float64) {
+			if ns != nil && float64(*ns) >= least*float64(f.TracedDur) {
+				t.foot(name, float64(*ns)/float64(f.Traced), float64(*ns)/float64(f.TracedDur))
+			}
+		}
+		if s.By == profile.ByWeight || s.By == profile.ByOp || s.By == profile.ByLayer || s.By == profile.ByBlock {
+			foot("(probes)", f.Probe, 0.0005)
+		}
+		foot("(between operators)", f.Gap, -1)
+	}
+	p.table(&t.table)
+	if f.Overlap != nil && f.TracedDur > 0 && float64(*f.Overlap) > 0.005*float64(f.TracedDur) {
+		part := float64(*f.Overlap) / float64(f.TracedDur)
+		p.line(fmt.Sprintf("operators ran at the same time for %s of the steps' time: shares add up to more than 100 %%", percent(&part)), dim)
+	}
+	p.counters(s, f)
+}
+
+// whyUntraced says why operators of some steps were not recorded.
+func whyUntraced(s *profile.Stat) string {
+	if len(s.Lost.Untraced) == 0 {
+		return ""
+	}
+	switch s.Lost.Untraced[0].Why {
+	case "throttled":
+		var why []string
+		if s.Run.Budget != "" {
+			if b, err := strconv.ParseFloat(s.Run.Budget, 64); err == nil {
+				why = append(why, fmt.Sprintf("the overhead budget of %.3g %%", 100*b))
+			}
+		}
+		if s.Run.MinTPS != "" {
+			why = append(why, "the floor of "+s.Run.MinTPS+" tokens a second")
+		}
+		if len(why) > 0 {
+			return ", by " + strings.Join(why, " and ")
+		}
+		return ", the others were throttled"
+	case "learning":
+		return ", the order of the others' was being learned"
+	case "filtered":
+		return ", by the filter " + s.Run.Filter
+	}
+	return ", arrivals in the others did not fit"
+}
+
+// rowTable is the table of operators with its columns at hand.
+type rowTable struct {
+	table
+	name, typ, calls, per, share, bar *column
+	u                                 unit
+}
+
+// foot adds a row that is no operator.
+func (t *rowTable) foot(name string, ns, part float64) {
+	for len(t.name.style) < len(t.name.cells) {
+		t.name.style = append(t.name.style, plain)
+	}
+	for _, c := range []*column{t.typ, t.calls} {
+		for len(c.cells) < len(t.name.cells) {
+			c.add("")
+		}
+	}
+	for len(t.bar.cells) < len(t.name.cells) {
+		t.bar.add("")
+	}
+	t.name.add(name)
+	t.name.style = append(t.name.style, dim)
+	t.typ.add("")
+	t.calls.add("")
+	t.per.add(t.u.in(ns))
+	t.share.add(percent1(&part))
+	t.bar.add("")
+}
+
+func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, rest *profile.StatRow, restRows int, steps int64) *rowTable {
+	var largest, mostShare, meanMost float64
+	for i := range rows {
+		largest = max(largest, rows[i].DurPerStep)
+		meanMost = max(meanMost, rows[i].Mean)
+		if rows[i].Share != nil {
+			mostShare = max(mostShare, *rows[i].Share)
+		}
+	}
+	t := &rowTable{u: p.o.unitFor(largest)}
+	mu := p.o.unitFor(meanMost)
+	per := t.u.name + "/step"
+	byStep := s.By == profile.ByStep
+	alone := len(s.Threads) == 1
+	if byStep || steps == 0 {
+		per = t.u.name
+	}
+	t.name = t.col(column{title: title, left: true, keep: 100, min: 12})
+	t.typ = t.col(column{left: true, keep: 45})
+	tokens := t.col(column{title: "tokens", keep: 42})
+	t.calls = t.col(column{title: "calls", keep: 50})
+	t.per = t.col(column{title: per, keep: 95})
+	t.share = t.col(column{title: "share", keep: 90})
+	t.bar = t.col(column{left: true, keep: 40, tight: true})
+	mean := t.col(column{title: "mean " + mu.name, keep: 35})
+	p95 := t.col(column{title: "p95 " + mu.name, keep: 34})
+	gbps := t.col(column{title: "GB/s", keep: 85})
+	inten := t.col(column{title: "flop/B", keep: 55})
+	gflops := t.col(column{title: "GFLOP/s", keep: 30})
+	wait := t.col(column{title: "wait", keep: 80})
+	off := t.col(column{title: "off-CPU", keep: 60})
+	imb := t.col(column{title: "imbalance", keep: 70})
+	add := func(r *profile.StatRow, name, style string) {
+		t.name.add(name)
+		t.name.style = append(t.name.style, style)
+		typ := p.o.clean(r.Type)
+		switch {
+		case s.By == profile.ByOp || s.By == profile.ByWeight && !r.Weight:
+			typ = ""
+		case s.By == profile.ByThread || s.By == profile.ByStep || s.By == profile.ByLayer || s.By == profile.ByBlock:
+			typ = ""
+		}
+		t.typ.add(typ)
+		if r.Tokens != nil {
+			tokens.add(count(*r.Tokens))
+		} else {
+			tokens.add("")
+		}
+		switch {
+		case byStep || steps == 0:
+			t.calls.add(count(r.Calls))
+			t.per.add(t.u.in(float64(r.Dur)))
+		default:
+			t.calls.add(perStep(r.CallsPerStep))
+			t.per.add(t.u.in(r.DurPerStep))
+		}
+		t.share.add(percent1(r.Share))
+		if r.Share != nil {
+			t.bar.add(p.o.bar(*r.Share, mostShare, 7))
+		} else {
+			t.bar.add("")
+		}
+		t.bar.style = append(t.bar.style, blue)
+		if byStep { // the mean of unlike operators says little
+			mean.add("")
+			p95.add("")
+		} else {
+			mean.add(mu.in(r.Mean))
+			p95.add(mu.in(r.P95))
+		}
+		if r.BytesAtMost && r.GBps != nil {
+			gbps.add(p.o.atMost() + number(r.GBps))
+		} else {
+			gbps.add(number(r.GBps))
+		}
+		inten.add(number(r.Intensity))
+		gflops.add(number(r.GFlops))
+		off.add(percent(r.OffShare))
+		if alone { // one thread waits for nobody
+			wait.add("")
+			imb.add("")
+		} else {
+			wait.add(percent(r.WaitShare))
+			imb.add(percent(r.Imbalance))
+		}
+	}
+	if byStep {
+		largest = 0
+		for i := range rows {
+			largest = max(largest, float64(rows[i].Dur))
+		}
+		t.u = p.o.unitFor(largest)
+		t.per.title = t.u.name
+	}
+	for i := range rows {
+		add(&rows[i], p.rowName(s, &rows[i]), plain)
+	}
+	if rest != nil {
+		add(rest, fmt.Sprintf("other (%s)", plural(int64(restRows), "row")), dim)
+	}
+	return t
+}
+
+// rowName is what a row is called in the first column.
+func (p *page) rowName(s *profile.Stat, r *profile.StatRow) string {
+	switch s.By {
+	case profile.ByThread:
+		for i := range s.Threads {
+			if s.Threads[i].TID == r.TID && s.Threads[i].Comm != "" {
+				return p.o.clean(s.Threads[i].Comm) + " " + r.Key
+			}
+		}
+	case profile.ByLayer:
+		if r.Key == "none" {
+			return "no layer"
+		}
+		return "layer " + r.Key
+	case profile.ByStep:
+		return "step " + r.Key
+	case profile.ByWeight:
+		if !r.Weight && r.Op != "" && r.Op != r.Key {
+			return p.o.clean(r.Key) + " " + p.o.clean(r.Op)
+		}
+	}
+	return p.o.clean(r.Key)
+}
+
+// perStep writes calls a step: whole ones without decimals.
+func perStep(v float64) string {
+	if d := v - float64(int64(v)); d < 0.005 || d > 0.995 {
+		return count(int64(v + 0.5))
+	}
+	return fmt.Sprintf("%.1f", v)
+}
