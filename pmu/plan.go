@@ -242,7 +242,8 @@ func (b *builder) notes() {
 				b.Notes = append(b.Notes, fmt.Sprintf("%s: nothing says that this CPU (%s) has it, and one that lacks it reads 0: a total of 0 is taken for not known", c.Name, e.on()))
 			}
 			if e.Is != "" {
-				if r := genericEvents[canonical(c.Name)].role; r == "" {
+				name, _, _ := strings.Cut(c.Name, ":") // without its modifiers
+				if r := genericEvents[canonical(name)].role; r == "" {
 					b.Notes = append(b.Notes, fmt.Sprintf("%s is %s on %s", c.Name, e.Is, e.on()))
 				}
 			}

@@ -53,7 +53,11 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 			c.add(many(v))
 		}
 		if ipc != nil {
-			ipc.add(number(s.IPC(row)))
+			text := "-"
+			if v := s.IPC(row); v != nil {
+				text = fmt.Sprintf("%.2f", *v)
+			}
+			ipc.add(text)
 		}
 	}
 	p.blank()
