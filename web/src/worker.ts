@@ -12,7 +12,6 @@ export interface Done<T> {
 }
 
 const handlers = {
-  ping: (arg: string): Done<string> => ({ result: arg }),
   dagLayout: (arg: Ask): Done<Places> => ({ result: place(arg) }),
   ...timeHandlers,
 }
