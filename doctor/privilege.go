@@ -184,7 +184,7 @@ func counters() Check {
 func counterError(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
-		return "this machine shows no hardware counters (most virtual machines do not); nothing recorded needs them yet"
+		return "this machine shows no hardware counters (most virtual machines do not); record -e and --counters take what the kernel counts"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return "not permitted: needs cap_perfmon, or kernel.perf_event_paranoid of 2 or less; nothing recorded needs them yet"
 	case errors.Is(err, unix.ENOSYS):

@@ -265,26 +265,9 @@ func (b *seriesState) fold(g *seriesGroup, s *Step, ops []*Op) {
 	g.spans, g.cells = g.spans[:0], 0
 	for _, o := range ops {
 		b.op(g, o)
-		g.cover(max(o.Start, s.Start), o.Start+o.Dur)
-		for i := range o.Threads {
-			t := &o.Threads[i]
-			e := g.thread(i, t.TID, s.PID)
-			e.ops++
-			e.busy += t.Busy
-			e.wait += t.Wait
-			e.off += t.OffCPU
-			if e.lastStep != s.ID && s.Dur > 0 {
-				e.lastStep = s.ID
-				e.steps += s.Dur
-			}
-		}
+		g.took(s, o)
 	}
-	for _, c := range g.spans {
-		if s.Dur > 0 {
-			c.to = min(c.to, s.Start+s.Dur)
-		}
-		g.covered += max(0, c.to-c.from)
-	}
+	g.covers(s)
 }
 
 // op adds one operator.

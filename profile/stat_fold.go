@@ -15,20 +15,30 @@ func (b *statState) fold(g *group, s *Step, ops []*Op) {
 	g.spans = g.spans[:0]
 	for _, o := range ops {
 		g.op(b, o, s.ID)
-		g.cover(max(o.Start, s.Start), o.Start+o.Dur)
-		for i := range o.Threads {
-			t := &o.Threads[i]
-			e := g.thread(i, t.TID, s.PID)
-			e.ops++
-			e.busy += t.Busy
-			e.wait += t.Wait
-			e.off += t.OffCPU
-			if e.lastStep != s.ID && s.Dur > 0 {
-				e.lastStep = s.ID
-				e.steps += s.Dur
-			}
+		g.took(s, o)
+	}
+	g.covers(s)
+}
+
+// took adds what an operator took of a step's time and of its threads'.
+func (g *group) took(s *Step, o *Op) {
+	g.cover(max(o.Start, s.Start), o.Start+o.Dur)
+	for i := range o.Threads {
+		t := &o.Threads[i]
+		e := g.thread(i, t.TID, s.PID)
+		e.ops++
+		e.busy += t.Busy
+		e.wait += t.Wait
+		e.off += t.OffCPU
+		if e.lastStep != s.ID && s.Dur > 0 {
+			e.lastStep = s.ID
+			e.steps += s.Dur
 		}
 	}
+}
+
+// covers adds up the spans of a step in which an operator ran.
+func (g *group) covers(s *Step) {
 	for _, c := range g.spans {
 		if s.Dur > 0 {
 			c.to = min(c.to, s.Start+s.Dur)
