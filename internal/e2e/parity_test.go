@@ -136,7 +136,8 @@ func TestParityNoticesMutations(t *testing.T) {
 		t.Fatal(err)
 	}
 	prefill, decode := eval(t, inside, 5), eval(t, inside, 1)
-	path := record(t, nil, e.Command("llama-completion", "-m", inside, "-t", "2", "-n", "4", "-c", "256",
+	// Of both hits of every operator: where a graph is followed, a begin is not needed to know it.
+	path := record(t, []string{"--two-hits"}, e.Command("llama-completion", "-m", inside, "-t", "2", "-n", "4", "-c", "256",
 		"--no-warmup", "-no-cnv", "--temp", "0", "-p", oracle.TinyPrompt(5))...)
 	check := func(r *run) (wrong []string) {
 		for i, s := range r.steps {
@@ -245,6 +246,10 @@ func mutated(t testing.TB, path string, change func(*trace.Block)) *run {
 			check(w.Shape(b.Shape))
 		case b.Loss != nil:
 			check(w.Loss(*b.Loss))
+		case b.Watch != nil:
+			check(w.Watch(*b.Watch))
+		case b.Exit != nil:
+			check(w.Exit(*b.Exit))
 		case b.End != nil:
 			end = *b.End
 		}
@@ -253,6 +258,7 @@ func mutated(t testing.TB, path string, change func(*trace.Block)) *run {
 		check(w.Marks(b.Marks))
 		check(w.Hits(b.Hits))
 		check(w.Sched(b.Sched))
+		check(w.Samples(b.Samples))
 		if b.Watermark != 0 {
 			check(w.Drain(b.Watermark))
 		}
