@@ -56,12 +56,6 @@ type Evidence struct {
 	Text  string   `json:"text"`  // what it is
 }
 
-// Peaks are what this machine can do at most, as measured elsewhere. nil: not measured.
-type Peaks struct {
-	GBps   *float64 // from memory, all cores together
-	GFlops *float64 // of products of the weights' types, all cores together
-}
-
 // The rule's thresholds; docs/verdict.md gives their reasons.
 const (
 	mostShare  = 0.5  // a cause with this part of the time is the bound

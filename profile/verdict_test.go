@@ -202,20 +202,21 @@ func TestVerdictOnePhase(t *testing.T) {
 func TestVerdictPeaks(t *testing.T) {
 	f := func(v float64) *float64 { return &v }
 	for _, c := range []struct {
-		peaks profile.Peaks
+		gbps  *float64
+		flops *float64
 		bound profile.Bound
 		sure  string
 		text  string
 	}{
-		{profile.Peaks{GBps: f(22), GFlops: f(800)}, profile.BoundMemory, profile.SureHigh, "20.0 GB/s of this machine's 22.0"},
-		{profile.Peaks{GBps: f(22)}, profile.BoundMemory, profile.SureHigh, "of this machine's 22.0"},
-		{profile.Peaks{GBps: f(100), GFlops: f(800)}, profile.BoundUnknown, "", "less than half of what this machine can do"},
-		{profile.Peaks{GBps: f(100), GFlops: f(80)}, profile.BoundCompute, profile.SureHigh, "of this machine's 80.0"},
-		{profile.Peaks{GBps: f(32), GFlops: f(800)}, profile.BoundMemory, profile.SureMedium, "32.0"},
-		{profile.Peaks{GFlops: f(800)}, profile.BoundMemory, profile.SureMedium, "at this machine's 800 GFLOP/s the arithmetic would take 9 %"},
-		{profile.Peaks{GBps: f(0), GFlops: f(-1)}, profile.BoundMemory, profile.SureMedium, "prefill"},
+		{f(22), f(800), profile.BoundMemory, profile.SureHigh, "20.0 GB/s of this machine's 22.0"},
+		{f(22), nil, profile.BoundMemory, profile.SureHigh, "of this machine's 22.0"},
+		{f(100), f(800), profile.BoundUnknown, "", "less than half of what this machine can do"},
+		{f(100), f(80), profile.BoundCompute, profile.SureHigh, "of this machine's 80.0"},
+		{f(32), f(800), profile.BoundMemory, profile.SureMedium, "32.0"},
+		{nil, f(800), profile.BoundMemory, profile.SureMedium, "at this machine's 800 GFLOP/s the arithmetic would take 9 %"},
+		{f(0), f(-1), profile.BoundMemory, profile.SureMedium, "prefill"},
 	} {
-		s := statOf(t, profile.StatOptions{Peaks: &c.peaks}, nil, "op", made())
+		s := statOf(t, profile.StatOptions{Peaks: profile.FixedPeaks("given", c.gbps, c.flops)}, nil, "op", made())
 		v := verdictOf(t, s, "decode")
 		is(t, v, c.bound, c.sure)
 		if !strings.Contains(v.Text, c.text) {

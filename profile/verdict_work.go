@@ -168,16 +168,15 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 // decide tells memory from compute, as docs/verdict.md says.
 func (j *judge) decide(g *workGroup, c *workClass) {
 	var memPeak, arithPeak *float64
-	if p := j.b.opts.Peaks; p != nil {
-		onCPU := float64(c.sum.onCPU())
-		if p.GBps != nil && *p.GBps > 0 && c.sum.bytes > 0 {
-			memPeak = ratio(float64(c.sum.bytes) / *p.GBps, onCPU)
-			c.mem, c.memRef = memPeak, reference{*p.GBps, ""}
-		}
-		if p.GFlops != nil && *p.GFlops > 0 && c.sum.flops > 0 {
-			arithPeak = ratio(float64(c.sum.flops) / *p.GFlops, onCPU)
-			c.arith, c.arithRef, c.arithFar = arithPeak, reference{*p.GFlops, ""}, true
-		}
+	roof := j.b.opts.Peaks.roof(g.team, "")
+	onCPU := float64(c.sum.onCPU())
+	if roof.GBps != nil && c.sum.bytes > 0 {
+		memPeak = ratio(float64(c.sum.bytes) / *roof.GBps, onCPU)
+		c.mem, c.memRef = memPeak, reference{*roof.GBps, ""}
+	}
+	if roof.GFlops != nil && c.sum.flops > 0 {
+		arithPeak = ratio(float64(c.sum.flops) / *roof.GFlops, onCPU)
+		c.arith, c.arithRef, c.arithFar = arithPeak, reference{*roof.GFlops, ""}, true
 	}
 	cores := j.s.Run.Cores
 	all := cores <= 0 || g.team >= cores
