@@ -2,21 +2,34 @@
 
 package profile
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Peaks are what the machine of a recording can do at most, as measured or given elsewhere. nil: not known.
 type Peaks struct {
-	// Source says where they come from: "measured 2026-11-19", "given by hand".
+	// Source says where they come from: "measured 2026-11-19", "given by hand"; empty: there are none.
 	Source string
+	// Missing says why there are none, after "The machine's peaks are not known:".
+	Missing string
+	// Doubtful: other work disturbed the measurement, so that the machine may give more.
+	Doubtful bool
 	// At is the roof for a number of threads and a type of weights (as ggml names it; "" of activations): bytes from memory
 	// (GB/s), and operations on what such weights are multiplied as (GFLOP/s; GOP/s where that is 8-bit numbers). nil: not known.
 	At func(threads int, weight string) Roof
 }
 
-// Roof is the most that a number of threads can have.
+// Roof is the most that a number of threads can have, with the ceilings below it that code can stop at.
 type Roof struct {
 	Threads int      `json:"threads"`
-	GBps    *float64 `json:"gb_s"`    // from memory; nil: not known
-	GFlops  *float64 `json:"gflop_s"` // nil: not known
-	Units   string   `json:"units"`   // what the operations are on: "f32", "int8"; empty: not known, or of any
+	GBps    *float64 `json:"gb_s"` // from memory, in whatever way gives most; nil: not known
+	// StreamGBps is a ceiling below it: memory read in order, one place a thread, as a loop over a matrix's rows does. nil: not known.
+	StreamGBps *float64 `json:"stream_gb_s"`
+	GFlops     *float64 `json:"gflop_s"` // of vector instructions; nil: not known
+	// MatrixGFlops is what instructions for small matrices (AMX, i8mm) reach: code that has none stops at GFlops. nil: not known, or none.
+	MatrixGFlops *float64 `json:"matrix_gflop_s"`
+	Units        string   `json:"units"` // what the operations are on: "f32", "int8"; empty: not known, or of any
 }
 
 // FixedPeaks are peaks of any number of threads and any type; nil: not known.
@@ -32,9 +45,56 @@ func (p *Peaks) roof(threads int, weight string) Roof {
 		return Roof{Threads: threads}
 	}
 	r := p.At(threads, weight)
-	r.GBps, r.GFlops = positive(r.GBps), positive(r.GFlops)
+	r.GBps, r.StreamGBps, r.GFlops, r.MatrixGFlops = positive(r.GBps), positive(r.StreamGBps), positive(r.GFlops), positive(r.MatrixGFlops)
 	return r
 }
+
+// StatPeaks are the peaks that a Stat compares with.
+type StatPeaks struct {
+	Source   string     `json:"source"`   // empty: there are none
+	Missing  string     `json:"missing"`  // why there are none
+	Doubtful bool       `json:"doubtful"` // other work disturbed their measurement: the machine may give more
+	Roofs    []StatRoof `json:"roofs"`    // by number of threads and type of weights, as they were seen in the run
+}
+
+// StatRoof is the roof of one type of weights.
+type StatRoof struct {
+	Weight string `json:"weight"` // as ggml names it; empty: activations
+	Roof
+}
+
+// statPeaks lists the roofs of the threads and types that a run has.
+func (j *judge) statPeaks() *StatPeaks {
+	p := j.b.opts.Peaks
+	if p == nil {
+		return nil
+	}
+	out := &StatPeaks{Source: p.Source, Missing: p.Missing, Doubtful: p.Doubtful, Roofs: []StatRoof{}}
+	seen := map[StatRoof]bool{}
+	for _, k := range j.keys {
+		g := j.groups[k]
+		types := []string{""}
+		for _, w := range g.ways() {
+			types = append(types, w.typ)
+		}
+		for _, typ := range types {
+			r := StatRoof{Weight: typ, Roof: p.roof(g.team, typ)}
+			key := StatRoof{Weight: typ, Roof: Roof{Threads: g.team}}
+			if seen[key] || r.GBps == nil && r.GFlops == nil || len(out.Roofs) >= maxRoofs {
+				continue
+			}
+			seen[key] = true
+			out.Roofs = append(out.Roofs, r)
+		}
+	}
+	slices.SortFunc(out.Roofs, func(a, b StatRoof) int {
+		return cmp.Or(cmp.Compare(a.Threads, b.Threads), cmp.Compare(a.Weight, b.Weight))
+	})
+	return out
+}
+
+// maxRoofs bounds the list of roofs: a run has a few numbers of threads, and a few types.
+const maxRoofs = 256
 
 // positive is nil for what no rate can be.
 func positive(v *float64) *float64 {

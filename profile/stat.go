@@ -45,7 +45,9 @@ type StatOptions struct {
 	Phases []Phase // none: all
 	PID    int32   // 0: all processes
 	Top    int     // rows a phase; the others are summed up in Phase.Rest. 0: all
-	Peaks  *Peaks  // what the machine can do; nil: not measured
+	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
+	// header is known that says which machine it was.
+	Peaks *Peaks
 }
 
 // Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1.
@@ -66,6 +68,8 @@ type Stat struct {
 	MaxError  float64      `json:"p95_max_error"` // relative error of every p95
 	// Counters that were read at operators, in the order of every row's Counts; absent if there were none.
 	Counters []StatCounter `json:"counters,omitempty"`
+	// Peaks are what the verdicts compare with; nil where none were asked for.
+	Peaks *StatPeaks `json:"peaks"`
 	// Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
 	// could give back most time.
 	Verdicts []Verdict `json:"verdicts"`

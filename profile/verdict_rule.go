@@ -31,6 +31,7 @@ func (b *StatBuilder) judge(s *Stat) {
 		}
 	}
 	s.Findings = j.findings()
+	s.Peaks = j.statPeaks()
 }
 
 func keyOf(ps *PhaseStat) modelKey {

@@ -168,7 +168,16 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 // decide tells memory from compute, as docs/verdict.md says.
 func (j *judge) decide(g *workGroup, c *workClass) {
 	var memPeak, arithPeak *float64
-	roof := j.b.opts.Peaks.roof(g.team, "")
+	typ := ""
+	if c.what == "products" {
+		var most int64
+		for _, w := range g.ways() {
+			if p := g.products(w); p.dur > most {
+				most, typ = p.dur, w.typ
+			}
+		}
+	}
+	roof := j.b.opts.Peaks.roof(g.team, typ)
 	onCPU := float64(c.sum.onCPU())
 	if roof.GBps != nil && c.sum.bytes > 0 {
 		memPeak = ratio(float64(c.sum.bytes) / *roof.GBps, onCPU)

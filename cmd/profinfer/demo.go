@@ -96,6 +96,10 @@ func doDemo(ctx context.Context, out, cache string, threads int) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
+	top, err := (&roofFlags{}).roof()
+	if err != nil {
+		return err
+	}
 	var recorded []string
 	for _, name := range demoModels {
 		spec, err := demo.Model(name)
@@ -116,7 +120,7 @@ func doDemo(ctx context.Context, out, cache string, threads int) error {
 		if err := demoRun(ctx, trace, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "128", "-n", "64", "-r", "1")); err != nil {
 			return err
 		}
-		if err := doStat(trace, profile.StatOptions{By: profile.ByWeight}, false, false); err != nil {
+		if err := doStat(trace, profile.StatOptions{By: profile.ByWeight}, top, false, false); err != nil {
 			return err
 		}
 		fmt.Println()
@@ -125,7 +129,7 @@ func doDemo(ctx context.Context, out, cache string, threads int) error {
 	say("Exports")
 	for _, trace := range recorded {
 		base := strings.TrimSuffix(trace, ".pinf")
-		if err := doReport([]string{trace}, base+".html"); err != nil {
+		if err := doReport([]string{trace}, base+".html", top); err != nil {
 			return err
 		}
 		for _, format := range []string{"perfetto", "pprof"} {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ import (
 func reportCommand() *cobra.Command {
 	var in []string
 	var out string
+	var flags roofFlags
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Write a page for the browser: verdict, operator graph, timeline, statistics",
@@ -42,17 +44,22 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 					return usage("-o %s is the recording itself: name another file", out)
 				}
 			}
-			return doReport(in, out)
+			top, err := flags.roof()
+			if err != nil {
+				return err
+			}
+			return doReport(in, out, top)
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
 	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: the first recording's name with .html)")
+	flags.add(c)
 	return c
 }
 
-func doReport(in []string, out string) error {
-	runs, err := loadRuns(in)
+func doReport(in []string, out string, top *roof) error {
+	runs, err := loadRuns(in, top)
 	if err != nil {
 		return err
 	}
@@ -68,6 +75,7 @@ func doReport(in []string, out string) error {
 func serveCommand() *cobra.Command {
 	var in []string
 	var listen string
+	var flags roofFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the page of report on loopback, for recordings too large for one file",
@@ -75,12 +83,17 @@ func serveCommand() *cobra.Command {
   profinfer serve -i q4_0.pinf -i q8_0.pinf --listen 127.0.0.1:8080`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return doServe(in, listen)
+			top, err := flags.roof()
+			if err != nil {
+				return err
+			}
+			return doServe(in, listen, top)
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
 	f.StringVar(&listen, "listen", "127.0.0.1:7070", "address and port; port 0 takes a free one")
+	flags.add(c)
 	return c
 }
 
@@ -94,7 +107,7 @@ func sameFile(a, b string) bool {
 }
 
 // loadRuns reads recordings for the page.
-func loadRuns(in []string, opts ...report.Option) ([]*report.Run, error) {
+func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, error) {
 	var runs []*report.Run
 	for _, name := range in {
 		r, err := trace.Open(name)
@@ -102,13 +115,15 @@ func loadRuns(in []string, opts ...report.Option) ([]*report.Run, error) {
 			return nil, err
 		}
 		var torn string
+		limits := &profile.Peaks{}
 		run, err := report.Load(name, func(s profile.Sink) (*profile.Header, error) {
 			h, err := profile.Replay(r, s)
 			if h != nil {
 				torn = h.Torn
 			}
+			top.fill(limits, h)
 			return h, err
-		}, opts...)
+		}, append(slices.Clone(opts), report.Peaks(limits))...)
 		r.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -121,7 +136,7 @@ func loadRuns(in []string, opts ...report.Option) ([]*report.Run, error) {
 	return runs, nil
 }
 
-func doServe(in []string, listen string) error {
+func doServe(in []string, listen string, top *roof) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return usage("--listen is an address and a port, such as 127.0.0.1:7070: %v", err)
@@ -137,7 +152,7 @@ func doServe(in []string, listen string) error {
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return fmt.Errorf("%s is no address of this machine's loopback here, but %s", listen, l.Addr())
 	}
-	runs, err := loadRuns(in, report.WholeTimeline())
+	runs, err := loadRuns(in, top, report.WholeTimeline())
 	if err != nil {
 		return err
 	}

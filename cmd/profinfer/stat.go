@@ -18,6 +18,7 @@ const defaultTrace = "run.pinf"
 func statCommand() *cobra.Command {
 	var in, by, phase string
 	var json, verbose bool
+	var flags roofFlags
 	opt := profile.StatOptions{}
 	c := &cobra.Command{
 		Use:   "stat",
@@ -41,7 +42,11 @@ func statCommand() *cobra.Command {
 			if opt.Top < 0 {
 				return usage("--top is a number of rows, 0 for all")
 			}
-			return doStat(in, opt, json, verbose)
+			top, err := flags.roof()
+			if err != nil {
+				return err
+			}
+			return doStat(in, opt, top, json, verbose)
 		},
 	}
 	f := c.Flags()
@@ -52,20 +57,23 @@ func statCommand() *cobra.Command {
 	f.IntVar(&opt.Top, "top", 0, "at most this many rows, the others summed up (0: all)")
 	f.BoolVar(&json, "json", false, "as JSON, every figure of the table and more")
 	f.BoolVarP(&verbose, "verbose", "v", false, "every warning and thread")
+	flags.add(c)
 	return c
 }
 
-func doStat(in string, opt profile.StatOptions, json, verbose bool) error {
+func doStat(in string, opt profile.StatOptions, top *roof, json, verbose bool) error {
 	r, err := trace.Open(in)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	opt.Peaks = &profile.Peaks{}
 	b := profile.NewStat(opt)
 	h, err := profile.Replay(r, b)
 	if err != nil {
 		return err
 	}
+	top.fill(opt.Peaks, h)
 	s := b.Finish(h)
 	w := bufio.NewWriter(os.Stdout)
 	if json {

@@ -40,8 +40,9 @@ var groupings = []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, pr
 func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	var sinks []profile.Sink
 	stats := make([]*profile.StatBuilder, len(groupings))
+	how := newOptions(opts)
 	for i, by := range groupings {
-		stats[i] = profile.NewStat(profile.StatOptions{By: by})
+		stats[i] = profile.NewStat(profile.StatOptions{By: by, Peaks: how.peaks})
 		sinks = append(sinks, stats[i])
 	}
 	dags := profile.NewDAGs(profile.DAGOptions{})
@@ -64,7 +65,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	if err := r.addDAGs(dags, h); err != nil {
 		return nil, err
 	}
-	if err := r.addTime(timeline, h, newOptions(opts)); err != nil {
+	if err := r.addTime(timeline, h, how); err != nil {
 		return nil, err
 	}
 	if err := r.addSeries(series, h); err != nil {

@@ -24,7 +24,11 @@ type Option func(*options)
 
 type options struct {
 	timeLimit int // bytes; -1: none
+	peaks     *profile.Peaks
 }
+
+// Peaks are what the recording's machine can do. They are read once the replay has ended, so that it may fill them in.
+func Peaks(p *profile.Peaks) Option { return func(o *options) { o.peaks = p } }
 
 // WholeTimeline keeps all of a timeline, as a page that is served can.
 func WholeTimeline() Option { return func(o *options) { o.timeLimit = -1 } }

@@ -30,6 +30,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 	}
 	p.outside(s)
 	p.threads(s)
+	p.roof(s)
 	p.lost(s)
 	_, err := io.WriteString(w, p.b.String())
 	return err

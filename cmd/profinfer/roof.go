@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/profinfer/profinfer/peaks"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// roofFlags choose what recordings are compared with.
+type roofFlags struct {
+	bandwidth, flops string
+	none             bool
+}
+
+func (r *roofFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&r.bandwidth, "peak-bandwidth", "", "the machine's memory bandwidth in GB/s, in place of the measured one (51.2, 1.2TB/s)")
+	f.StringVar(&r.flops, "peak-flops", "", "what its CPUs compute in GFLOP/s, in place of what was measured (250, 1.2TFLOP/s)")
+	f.BoolVar(&r.none, "no-peaks", false, "compare with no measured peaks")
+}
+
+// roof makes the peaks of recordings.
+type roof struct {
+	kept   *peaks.Peaks // of this machine; nil: none
+	why    string       // there are none
+	gbps   *float64
+	gflops *float64
+	given  bool
+}
+
+// roof reads the flags, and the peaks that are kept for this machine. What is wrong with those is told and no reason to show nothing.
+func (r *roofFlags) roof() (*roof, error) {
+	out := &roof{}
+	rate := func(flag, text string, parse func(string) (float64, error)) (*float64, error) {
+		if text == "" {
+			return nil, nil
+		}
+		v, err := parse(text)
+		if err != nil {
+			return nil, usage("--%s: %v", flag, err)
+		}
+		out.given = true
+		return &v, nil
+	}
+	var err error
+	if out.gbps, err = rate("peak-bandwidth", r.bandwidth, peaks.ParseBandwidth); err != nil {
+		return nil, err
+	}
+	if out.gflops, err = rate("peak-flops", r.flops, peaks.ParseFlops); err != nil {
+		return nil, err
+	}
+	if r.none {
+		if out.given {
+			return nil, usage("--no-peaks takes no peaks: give it without --peak-bandwidth and --peak-flops")
+		}
+		out.why = "left out by --no-peaks"
+		return out, nil
+	}
+	if out.gbps != nil && out.gflops != nil {
+		return out, nil // nothing is left to be measured
+	}
+	out.kept, err = peaks.Load()
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "profinfer: warning:", err)
+		out.why = "the kept peaks cannot be read"
+	case out.kept == nil:
+		out.why = "not measured on this machine (measure them: profinfer peaks)"
+	}
+	return out, nil
+}
+
+// fill completes peaks that the analysis of a recording was given before it was read.
+func (r *roof) fill(p *profile.Peaks, h *profile.Header) {
+	if h != nil {
+		*p = *r.of(&h.Meta)
+	}
+}
+
+// of makes the peaks of a recording: those kept for this machine if it was made here, and what was given by hand.
+func (r *roof) of(m *trace.Meta) *profile.Peaks {
+	kept, why := r.kept, r.why
+	if kept != nil && !kept.MadeOn(m.Arch, m.CPU, m.MemBytes) {
+		kept, why = nil, "the recording is of another machine than this one (give them: --peak-bandwidth, --peak-flops)"
+	}
+	p := kept.With(r.gbps, r.gflops)
+	if p == nil {
+		return &profile.Peaks{Missing: why}
+	}
+	out := &profile.Peaks{At: func(threads int, weight string) profile.Roof { return roofAt(p, threads, weight) }}
+	if kept != nil {
+		out.Source = "measured " + kept.Measured.UTC().Format("2006-01-02")
+		out.Doubtful = !kept.Sound()
+	}
+	if r.given {
+		if out.Source != "" {
+			out.Source += ", and "
+		}
+		out.Source += "given by hand"
+	}
+	return out
+}
+
+// roofAt is the roof of products with weights of a type: what memory gives, and what their elements are multiplied by.
+// Sources: ggml/src/ggml-cpu/ggml-cpu.c, type_traits_cpu: vec_dot_type is an 8-bit type for each quantised one,
+// the same for f32, f16 and bf16; simd-mappings.h: f16 is widened to f32 on x86-64, and multiplied as it is on Arm where the CPU can.
+func roofAt(p *peaks.Peaks, threads int, weight string) profile.Roof {
+	out := profile.Roof{Threads: threads, GBps: p.Rate(peaks.Read, threads), StreamGBps: p.Rate(peaks.Stream, threads), Units: "f32"}
+	most := func(ws ...peaks.What) *float64 {
+		var v *float64
+		for _, w := range ws {
+			if x := p.Rate(w, threads); x != nil && (v == nil || *x > *v) {
+				v = x
+			}
+		}
+		return v
+	}
+	switch {
+	case isInt8(weight):
+		out.Units, out.GFlops, out.MatrixGFlops = "int8", most(peaks.Int8), most(peaks.Int8Matrix)
+		if out.GFlops == nil { // older CPUs widen to 16 bits or to floats
+			out.Units, out.GFlops = "f32", most(peaks.F32)
+		}
+	case weight == "bf16":
+		out.GFlops, out.MatrixGFlops = most(peaks.F32, peaks.BF16), most(peaks.BF16Matrix)
+	case weight == "f16", weight == "":
+		out.GFlops = most(peaks.F32, peaks.F16)
+	default:
+		out.GFlops = most(peaks.F32)
+	}
+	if p.GivenGBps != nil {
+		out.GBps, out.StreamGBps = p.GivenGBps, nil
+	}
+	if p.GivenGFlops != nil {
+		out.GFlops, out.MatrixGFlops, out.Units = p.GivenGFlops, nil, ""
+	}
+	return out
+}
+
+// isInt8 tells quantised types, which are multiplied as 8-bit numbers.
+func isInt8(typ string) bool {
+	return !slices.Contains([]string{"", "f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64"}, typ)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/profinfer/profinfer/peaks"
+	"github.com/profinfer/profinfer/trace"
+)
+
+func figure(v float64) *peaks.Figure {
+	return &peaks.Figure{Best: v, Median: v, Worst: v, Trials: 5, Agree: true}
+}
+
+// machine is one with peaks of one and two threads.
+func machine() *peaks.Peaks {
+	point := func(n int, k float64) peaks.Point {
+		return peaks.Point{Threads: n, Read: figure(20 * k), Stream: figure(15 * k), F32: figure(150 * k), BF16: figure(90 * k), Int8: figure(750 * k), Int8Matrix: figure(4000 * k), BF16Matrix: figure(2000 * k)}
+	}
+	return &peaks.Peaks{SchemaVersion: peaks.SchemaVersion, Measured: time.Date(2026, 11, 19, 8, 0, 0, 0, time.UTC),
+		Machine: peaks.Machine{Arch: "amd64", Model: "A CPU", Memory: 8 << 30}, Points: []peaks.Point{point(1, 1), point(2, 2)}}
+}
+
+func TestRoofFlags(t *testing.T) {
+	for _, c := range []struct {
+		flags roofFlags
+		err   string
+	}{
+		{roofFlags{bandwidth: "51.2", flops: "1.2T"}, ""},
+		{roofFlags{none: true}, ""},
+		{roofFlags{bandwidth: "much"}, "--peak-bandwidth"},
+		{roofFlags{bandwidth: "0"}, "--peak-bandwidth"},
+		{roofFlags{flops: "-3"}, "--peak-flops"},
+		{roofFlags{none: true, flops: "3"}, "--no-peaks takes no peaks"},
+	} {
+		_, err := c.flags.roof()
+		if (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || statusOf(err) != statusUsage) {
+			t.Errorf("%+v: %v, want %q with the status of a wrong use", c.flags, err, c.err)
+		}
+	}
+}
+
+func TestRoofOf(t *testing.T) {
+	here := &trace.Meta{Arch: "amd64", CPU: "A CPU", MemBytes: 8 << 30}
+	f := func(v float64) *float64 { return &v }
+	for _, c := range []struct {
+		name    string
+		roof    roof
+		meta    *trace.Meta
+		source  string
+		missing string
+		gbps    float64 // of two threads with q4_0; 0: not known
+		gflops  float64
+	}{
+		{"measured here", roof{kept: machine()}, here, "measured 2026-11-19", "", 40, 1500},
+		{"of another CPU", roof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "Another"}, "", "another machine", 0, 0},
+		{"of another memory", roof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "A CPU", MemBytes: 16 << 30}, "", "another machine", 0, 0},
+		{"not measured", roof{why: "not measured"}, here, "", "not measured", 0, 0},
+		{"given", roof{gbps: f(50), gflops: f(200), given: true}, here, "given by hand", "", 50, 200},
+		{"one given", roof{kept: machine(), gbps: f(50), given: true}, here, "measured 2026-11-19, and given by hand", "", 50, 1500},
+		{"one given, of another", roof{kept: machine(), gbps: f(50), given: true}, &trace.Meta{CPU: "Another"}, "given by hand", "", 50, 0},
+	} {
+		p := c.roof.of(c.meta)
+		if p.Source != c.source || !strings.Contains(p.Missing, c.missing) || (p.Missing == "") != (c.missing == "") {
+			t.Errorf("%s: source %q, missing %q", c.name, p.Source, p.Missing)
+		}
+		var gbps, gflops float64
+		if p.At != nil {
+			r := p.At(2, "q4_0")
+			if r.GBps != nil {
+				gbps = *r.GBps
+			}
+			if r.GFlops != nil {
+				gflops = *r.GFlops
+			}
+		}
+		if gbps != c.gbps || gflops != c.gflops {
+			t.Errorf("%s: %g GB/s, %g GFLOP/s; want %g, %g", c.name, gbps, gflops, c.gbps, c.gflops)
+		}
+	}
+}
+
+// Each type of weights has the roof of what it is multiplied as.
+func TestRoofByType(t *testing.T) {
+	m := machine()
+	for _, c := range []struct {
+		weight         string
+		units          string
+		gflops, matrix float64
+	}{
+		{"q4_0", "int8", 750, 4000}, {"q8_0", "int8", 750, 4000}, {"q4_K", "int8", 750, 4000}, {"iq2_xxs", "int8", 750, 4000}, {"mxfp4", "int8", 750, 4000},
+		{"f32", "f32", 150, 0}, {"f16", "f32", 150, 0}, {"bf16", "f32", 150, 2000}, {"", "f32", 150, 0},
+	} {
+		r := roofAt(m, 1, c.weight)
+		matrix := 0.0
+		if r.MatrixGFlops != nil {
+			matrix = *r.MatrixGFlops
+		}
+		if r.Units != c.units || *r.GFlops != c.gflops || matrix != c.matrix || *r.GBps != 20 || *r.StreamGBps != 15 {
+			t.Errorf("%q: %+v of %s, %g", c.weight, *r.GFlops, r.Units, matrix)
+		}
+	}
+	for i := range m.Points { // a CPU without 8-bit dot products
+		m.Points[i].Int8, m.Points[i].Int8Matrix = nil, nil
+	}
+	if r := roofAt(m, 1, "q4_0"); r.Units != "f32" || *r.GFlops != 150 || r.MatrixGFlops != nil {
+		t.Errorf("without 8-bit dot products: %+v", r)
+	}
+	if r := roofAt(&peaks.Peaks{}, 1, "q4_0"); r.GBps != nil || r.GFlops != nil {
+		t.Errorf("of nothing: %+v", r)
+	}
+}

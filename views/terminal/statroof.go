@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// roof says which peaks the verdicts compare with, for each number of threads.
+func (p *page) roof(s *profile.Stat) {
+	k := s.Peaks
+	if k == nil || len(s.Phases) == 0 {
+		return
+	}
+	p.blank()
+	if len(k.Roofs) == 0 {
+		why := k.Missing
+		if why == "" {
+			why = "nothing was seen that they could be compared with"
+		}
+		text := "The machine's peaks are not known: " + p.o.clean(why) + "."
+		p.line(text, dim)
+		return
+	}
+	said := 0
+	for i := range k.Roofs {
+		if i > 0 && k.Roofs[i].Threads == k.Roofs[i-1].Threads {
+			continue
+		}
+		if said++; said > 4 { // numbers of threads
+			break
+		}
+		p.line(roofText(k.Roofs[i:], p.o.clean(k.Source)), dim)
+	}
+	if k.Doubtful {
+		p.line("Other work disturbed the measurement of these peaks: the machine may give more. On a quiet machine: profinfer peaks", warn)
+	}
+}
+
+// roofText: "Roof of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8; measured 2026-11-21".
+func roofText(rs []profile.StatRoof, source string) string {
+	var facts, units []string
+	threads := rs[0].Threads
+	for i := range rs {
+		r := &rs[i]
+		if r.Threads != threads {
+			break
+		}
+		if i == 0 && r.GBps != nil {
+			read := number(r.GBps) + " GB/s"
+			if r.StreamGBps != nil {
+				read += " (" + number(r.StreamGBps) + " in one stream a thread)"
+			}
+			facts = append(facts, read)
+		}
+		if r.GFlops == nil {
+			continue
+		}
+		said := number(r.GFlops) + " GFLOP/s"
+		switch r.Units {
+		case "int8":
+			said = number(r.GFlops) + " GOP/s int8"
+		case "":
+		default:
+			said += " " + r.Units
+		}
+		told := false
+		for _, u := range units {
+			told = told || u == said
+		}
+		if !told {
+			units = append(units, said)
+		}
+	}
+	return fmt.Sprintf("Roof of %s: %s; %s.", plural(int64(threads), "thread"), strings.Join(append(facts, units...), ", "), source)
+}
