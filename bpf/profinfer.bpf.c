@@ -290,6 +290,14 @@ int mark_begin(struct regs *ctx)
 			bpf_probe_read_user(&m.threads, 4, (void *)(b + l->plan_threads));
 		identify(&m, l);
 		break;
+	case MARK_COPY_BEGIN:
+		m.graph = a;
+		m.uid = s->b.kind == ARG_NONE ? (u64)-1 : b;
+		m.ctx = c;
+		break;
+	case MARK_SYNC_BEGIN:
+		m.ctx = c;
+		break;
 	}
 	put_mark(&m);
 	return 0;

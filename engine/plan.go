@@ -23,11 +23,15 @@ const (
 	RoleOpBegin         // a thread begins an operator
 	RoleOpFused         // a thread begins a fused operator: two nodes at once
 	RoleOpEnd           // a thread arrives at the barrier that ends an operator
+	RoleCopyBegin       // data begin to be copied into, out of or between backends' memory
+	RoleCopyEnd         // that call returns: an asynchronous copy may still be under way
+	RoleSyncBegin       // a thread begins to wait for a backend to be done with all it was given
+	RoleSyncEnd         // it is done
 	numRoles
 )
 
 var roleNames = [...]string{"none", "step begin", "step end", "scheduler begin", "scheduler end",
-	"graph begin", "graph end", "operator begin", "fused operator begin", "operator end"}
+	"graph begin", "graph end", "operator begin", "fused operator begin", "operator end", "copy begin", "copy end", "sync begin", "sync end"}
 
 func (r Role) String() string {
 	if r < numRoles {
@@ -52,7 +56,7 @@ func (r Role) Needs() Level {
 	switch r {
 	case RoleOpBegin, RoleOpFused, RoleOpEnd:
 		return LevelOp
-	case RoleGraphBegin, RoleGraphEnd:
+	case RoleGraphBegin, RoleGraphEnd, RoleCopyBegin, RoleCopyEnd, RoleSyncBegin, RoleSyncEnd:
 		return LevelGraph
 	}
 	return LevelStep
@@ -106,9 +110,12 @@ type Site struct {
 	//   op begin:    A = compute parameters, B = tensor
 	//   op fused:    A = compute parameters, B = first tensor, C = second tensor
 	//   op end:      A = thread pool
+	//   copy begin:  A = tensor that is written (read from, where a host's memory is written), B = bytes or none, C = tensor that
+	//                is read from or none
+	//   sync begin:  C = backend object
 	A, B, C Arg
 	Batch   Batch  // step begin only
-	Entry   string // step and sched: name of the entry point ("llama_decode")
+	Entry   string // step, sched and copy: name of the entry point ("llama_decode")
 	Phase   string // step begin: "encode" where the function is an encoder, else empty
 	Warning string // why this site is dearer than wanted, empty if it is not
 	Backend string // graph begin and end: the backend, where the site itself tells ("CPU")
@@ -174,6 +181,7 @@ type Plan struct {
 	Arch          target.Arch
 	Files         []File
 	Sites         []Site
+	Copies        []Site // of copies: probed where there is another backend than the CPU
 	Layout        Layout
 	Findings      []Finding
 	Warnings      []string // what will be degraded, in words for a person

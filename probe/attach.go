@@ -71,9 +71,9 @@ func attachOrder(r engine.Role) int {
 		return 2
 	case engine.RoleGraphBegin:
 		return 3
-	case engine.RoleSchedEnd:
+	case engine.RoleCopyEnd, engine.RoleSyncEnd, engine.RoleSchedEnd:
 		return 4
-	case engine.RoleSchedBegin:
+	case engine.RoleCopyBegin, engine.RoleSyncBegin, engine.RoleSchedBegin:
 		return 5
 	case engine.RoleStepEnd:
 		return 6
@@ -149,7 +149,7 @@ func (a *Attachment) program(r engine.Role) *ebpf.Program {
 		return o.OpFused
 	case engine.RoleOpEnd:
 		return o.OpEnd
-	case engine.RoleStepEnd, engine.RoleSchedEnd, engine.RoleGraphEnd:
+	case engine.RoleStepEnd, engine.RoleSchedEnd, engine.RoleGraphEnd, engine.RoleCopyEnd, engine.RoleSyncEnd:
 		return o.MarkEnd
 	}
 	return o.MarkBegin
@@ -262,6 +262,14 @@ func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
 		k.Kind = MarkGraphBegin
 	case engine.RoleGraphEnd:
 		k.Kind = MarkGraphEnd
+	case engine.RoleCopyBegin:
+		k.Kind = MarkCopyBegin
+	case engine.RoleCopyEnd:
+		k.Kind = MarkCopyEnd
+	case engine.RoleSyncBegin:
+		k.Kind = MarkSyncBegin
+	case engine.RoleSyncEnd:
+		k.Kind = MarkSyncEnd
 	}
 	k.A.Kind, k.A.Reg, k.A.Stack = uint8(s.A.Kind), s.A.Reg, s.A.Stack
 	k.B.Kind, k.B.Reg, k.B.Stack = uint8(s.B.Kind), s.B.Reg, s.B.Stack

@@ -25,6 +25,10 @@ const (
 	MarkSchedEnd   = 4
 	MarkGraphBegin = 5
 	MarkGraphEnd   = 6
+	MarkCopyBegin  = 7
+	MarkCopyEnd    = 8
+	MarkSyncBegin  = 9
+	MarkSyncEnd    = 10
 )
 
 // Hit is one operator-level event of one thread. Arg is the tensor; of an end 22 bits of the

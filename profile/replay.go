@@ -90,8 +90,10 @@ type proc struct {
 	shapes  map[uint64]*Shape
 	threads map[int32]*thread
 	open    []*exec
-	entries bool // it has entry points that are probed
-	ends    bool // arrivals at the operators' barrier are probed
+	entries bool            // it has entry points that are probed
+	ends    bool            // arrivals at the operators' barrier are probed
+	ending  map[string]bool // calls that copy whose ends are probed
+	devices map[uint64]submitted
 	// when probes were set: at the beginning, and for each library that came later
 	attached []int64
 	// when graphs of backends other than the CPU were first watched: what their functions are is
@@ -133,7 +135,9 @@ type thread struct {
 
 	ranStep, ranOp bool
 
-	meter meter
+	meter   meter
+	copying *openCopy // under way
+	sync    syncing
 }
 
 type lastKey struct {
@@ -155,18 +159,21 @@ type schedRun struct {
 type openStep struct {
 	*Step
 	entry    string
-	implicit bool  // made from the scheduler's run: no entry point is known
-	lastEnd  int64 // end of its last graph
+	implicit bool        // made from the scheduler's run: no entry point is known
+	lastEnd  int64       // end of its last graph
+	graphs   []*Graph    // that ended, where there are copies: at most maxCopies
+	copies   []*openCopy // that wait for its end
 }
 
 // exec is the execution of a graph on a backend, under way.
 type exec struct {
-	g     *Graph
-	shape *Shape
-	step  *openStep
-	uid   uint64
-	cur   *Op
-	begun int // operators so far
+	g      *Graph
+	shape  *Shape
+	step   *openStep
+	uid    uint64
+	device uint64 // the backend object; 0: not known
+	cur    *Op
+	begun  int // operators so far
 	// arrived[i]: thread i of cur reached the barrier at ends[i]; 0: not yet
 	ends   []int64
 	last   int32 // highest node that ran, fused ones included
@@ -266,6 +273,12 @@ func (p *replayer) process(i *trace.Process) {
 			p.hitCost = max(p.hitCost, p.h.Meta.ProbeCost[info.Sites[k].Class])
 		}
 		q.entries = q.entries || info.Sites[k].Role == "step begin"
+		if info.Sites[k].Role == "copy end" {
+			if q.ending == nil {
+				q.ending = map[string]bool{}
+			}
+			q.ending[info.Sites[k].Entry] = true
+		}
 		q.ends = q.ends || info.Sites[k].Role == "operator end"
 	}
 	if n := len(q.attached); i.Attached != 0 && (n == 0 || q.attached[n-1] != i.Attached) {

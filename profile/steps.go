@@ -15,7 +15,20 @@ func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
 	p.seen(m.Time)
 	q := p.proc(m.PID)
 	t := q.thread(m.TID)
+	if t.copying != nil && m.Kind < trace.MarkCopyBegin {
+		if err := p.copyCut(q, t); err != nil {
+			return err
+		}
+	}
 	switch m.Kind {
+	case trace.MarkCopyBegin:
+		return p.copyBegin(q, t, m)
+	case trace.MarkCopyEnd:
+		return p.copyEnd(q, t, m)
+	case trace.MarkSyncBegin:
+		t.sync = syncing{m.Ctx, m.Time}
+	case trace.MarkSyncEnd:
+		return p.syncEnd(q, t, m)
 	case trace.MarkStepBegin:
 		return p.stepBegin(q, t, m, seqs)
 	case trace.MarkStepEnd:
@@ -211,6 +224,9 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 	if p.otherPhase(s.Phase) && s.Untraced == "" {
 		s.Untraced = "filtered"
 	}
+	if err := p.copiesDone(s); err != nil {
+		return err
+	}
 	return p.sink.Step(s.Step)
 }
 
@@ -283,7 +299,7 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	s := t.step()
 	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.NNodes}
 	g.Library = libraryOf(q, m.Site)
-	x := &exec{g: g, uid: m.UID, last: -1}
+	x := &exec{g: g, uid: m.UID, device: m.Ctx, last: -1}
 	if s != nil {
 		x.step, g.Step, g.Ctx = s, s.ID, s.Ctx
 		s.Graphs++
@@ -362,6 +378,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	}
 	g := x.g
 	g.Dur = m.Time - g.Start
+	q.submit(x)
 	if x.shape != nil && g.Ops > 0 && g.Untraced == "" {
 		for i := int(x.last) + 1; i < x.shape.NNodes; i++ {
 			if x.shape.Nodes[i].Executes {
@@ -372,6 +389,9 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	}
 	if x.step != nil {
 		x.step.lastEnd = m.Time
+		if len(q.ending) > 0 && len(x.step.graphs) < maxCopies {
+			x.step.graphs = append(x.step.graphs, g)
+		}
 		if x.shape == nil && x.step.Incomplete == "" {
 			x.step.Incomplete = "a graph without a definition"
 		}

@@ -45,6 +45,10 @@ const (
 	MarkSchedEnd   MarkKind = 4
 	MarkGraphBegin MarkKind = 5
 	MarkGraphEnd   MarkKind = 6
+	MarkCopyBegin  MarkKind = 7
+	MarkCopyEnd    MarkKind = 8
+	MarkSyncBegin  MarkKind = 9
+	MarkSyncEnd    MarkKind = 10
 )
 
 // Mark is a step, scheduler or graph boundary.
@@ -57,9 +61,10 @@ type Mark struct {
 	Site uint32 // index into Process.Sites of the process's latest Process record
 
 	// Ctx is the engine context (step), the scheduler (sched) or the backend object
-	// (graph; 0 if not known).
+	// (graph, sync; 0 if not known).
 	Ctx uint64
-	// Graph is the graph's address (sched and graph begin).
+	// Graph is the graph's address (sched and graph begin), or the tensor's that is copied (copy begin: Ctx is that
+	// it is copied from, 0 the host's memory; UID its bytes, NoValue if not told).
 	Graph uint64
 	// Shape identifies the graph's shape within the process (graph begin): Shape.ID. 0: unknown.
 	Shape uint64

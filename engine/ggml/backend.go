@@ -106,6 +106,9 @@ func (s *backendScan) run(sched uint64) error {
 			s.out.Warnings = append(s.out.Warnings, fmt.Sprintf("backend %d of the scheduler cannot be seen: %v", i, err))
 		}
 	}
+	if slices.ContainsFunc(s.out.Backends, func(b Backend) bool { return !b.CPU }) {
+		s.out.Sites = append(s.out.Sites, s.plan.Copies...)
+	}
 	return nil
 }
 
@@ -147,6 +150,7 @@ func (s *backendScan) backend(obj uint64) error {
 	if err != nil {
 		return err
 	}
+	sites = append(sites, s.deviceSites(obj, lib, be.Name)...)
 	for _, x := range sites {
 		x.File = lib.index
 		s.out.Sites = append(s.out.Sites, x)

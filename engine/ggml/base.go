@@ -18,6 +18,7 @@ type BackendLayout struct {
 	GetName        int // function pointer in struct ggml_backend
 	GraphCompute   int // "
 	Device         int // pointer in struct ggml_backend
+	Synchronize    int // function pointer in struct ggml_backend; cpy_tensor_async is the one before it
 }
 
 // baseFacts is what one base library tells. It does not change once made.
@@ -219,7 +220,7 @@ func storesResult(in target.Insn) (int, bool) {
 
 // readBackend finds the fields of struct ggml_backend and of the scheduler.
 func (b *baseFacts) readBackend(l *lib) {
-	b.backend = BackendLayout{unknown, unknown, unknown, unknown, unknown}
+	b.backend = BackendLayout{unknown, unknown, unknown, unknown, unknown, unknown}
 	note := func(p *int, what string, off uint64, fn string) {
 		if off < 4096 {
 			*p = int(off)
@@ -235,6 +236,11 @@ func (b *baseFacts) readBackend(l *lib) {
 	} {
 		if m, o, _, err := l.probeTensor(c.fn, nil); err == nil && m.tail != nil && m.tail.obj == o {
 			note(c.to, c.what, m.tail.off, c.fn+" jumps through it")
+		}
+	}
+	if m, o, _, err := l.probeTensor("ggml_backend_synchronize", nil); err == nil {
+		if off := onlyLoad(m, o, 8); off >= 8 {
+			note(&b.backend.Synchronize, "backend.synchronize", uint64(off), "ggml_backend_synchronize loads it")
 		}
 	}
 	if m, o, _, err := l.probeTensor("ggml_backend_get_device", nil); err == nil {

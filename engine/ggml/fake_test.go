@@ -264,7 +264,7 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 		t.Errorf("version %q", p.GGMLVersion)
 	}
 	d := p.Decode.(*Decoder)
-	if want := (BackendLayout{SchedNBackends: 8, SchedBackends: 16, GetName: 16, GraphCompute: 112, Device: unknown}); d.Backend != want {
+	if want := (BackendLayout{SchedNBackends: 8, SchedBackends: 16, GetName: 16, GraphCompute: 112, Device: unknown, Synchronize: unknown}); d.Backend != want {
 		t.Errorf("backend %+v, want %+v", d.Backend, want)
 	}
 	if want := []typeTraits{{"f32", 1, 4}, {"q4_0", 32, 18}, {"f16", 1, 2}}; !slices.Equal(d.types, want) {

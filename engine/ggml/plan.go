@@ -28,6 +28,7 @@ type fileFacts struct {
 	whisper  *llamaFacts
 	sched    []engine.Site
 	schedErr error
+	copies   []engine.Site
 }
 
 type factsKey struct {
@@ -104,6 +105,10 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 		// One file can define the same thing as another that was loaded before it and is the
 		// one called: whichever is used is hit.
 		add(facts.sched)
+		for _, s := range facts.copies {
+			s.File = index
+			p.Copies = append(p.Copies, s)
+		}
 		if facts.schedErr != nil {
 			p.Warnings = append(p.Warnings, facts.schedErr.Error())
 		}
@@ -174,6 +179,9 @@ func readFile(e *target.ELF, parts Part, flags int) *fileFacts {
 	x, l := &fileFacts{}, newLib(e)
 	if fn, ok := l.fn(schedCompute); ok {
 		x.sched, x.schedErr = l.schedSites(fn)
+	}
+	if parts&PartBase != 0 {
+		x.copies = l.copySites()
 	}
 	if parts&PartCPU != 0 {
 		x.cpu, x.cpuErr = readCPU(l, flags)

@@ -54,6 +54,8 @@ var all = []table{
 	define[OpThreadRow]("op_threads", "one operator on one thread"),
 	define[EdgeRow]("edges", "one dependency"),
 	define[SchedRow]("sched", "one switch or wake-up"),
+	define[CopyRow]("copies", "one copy between memories, where a backend other than the CPU computes"),
+	define[DeviceRow]("device_spans", "one graph on a backend other than the CPU, until the host saw that it was done"),
 	define[ThreadRow]("threads", "one thread seen"),
 	define[LossRow]("losses", "one span not fully seen"),
 }

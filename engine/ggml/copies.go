@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ggml
+
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// copyCalls are the base library's functions that move tensors between memories, with the numbers of their
+// arguments (ggml-backend.h): the tensor, the bytes (-1: all of the tensor), the tensor that is read from (-1: the host's memory).
+var copyCalls = []struct {
+	name                string
+	tensor, bytes, from int
+}{
+	{"ggml_backend_tensor_copy", 1, -1, 0},       // (src, dst)
+	{"ggml_backend_tensor_copy_async", 3, -1, 2}, // (backend_src, backend_dst, src, dst)
+	{"ggml_backend_tensor_set", 0, 3, -1},        // (tensor, data, offset, size)
+	{"ggml_backend_tensor_get", 0, 3, -1},
+	{"ggml_backend_tensor_set_async", 1, 4, -1}, // (backend, tensor, data, offset, size)
+	{"ggml_backend_tensor_get_async", 1, 4, -1},
+}
+
+// copySites plans the copies' begins and, where that is cheap, their ends.
+func (l *lib) copySites() (out []engine.Site) {
+	for _, c := range copyCalls {
+		fn, ok := l.fn(c.name)
+		if !ok {
+			continue
+		}
+		begin := engine.Site{Role: engine.RoleCopyBegin, A: reg(uint8(c.tensor)), Entry: c.name}
+		args := []int{c.tensor}
+		if c.bytes >= 0 {
+			begin.B = reg(uint8(c.bytes))
+			args = append(args, c.bytes)
+		}
+		if c.from >= 0 {
+			begin.C = reg(uint8(c.from))
+			args = append(args, c.from)
+		}
+		sites, err := l.span(fn, "", begin, engine.RoleCopyEnd, args...)
+		if err != nil || slices.ContainsFunc(sites, func(s engine.Site) bool { return s.Role == engine.RoleCopyBegin && s.Warning != "" }) {
+			continue // dearer than a copy that nobody asked about is worth
+		}
+		out = append(out, slices.DeleteFunc(sites, func(s engine.Site) bool { return s.Warning != "" })...)
+	}
+	return out
+}
+
+// deviceSites plans a backend's own asynchronous copy from tensor to tensor, which the scheduler calls past the base
+// library, and its waiting for the device. What it does not have, or what cannot be probed cheaply, is left out.
+func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out []engine.Site) {
+	if s.lay.Synchronize < 8 {
+		return nil
+	}
+	for _, f := range []struct {
+		field      int
+		begin, end engine.Role
+		entry      string
+		args       []int
+	}{
+		{s.lay.Synchronize - 8, engine.RoleCopyBegin, engine.RoleCopyEnd, "cpy_tensor_async", []int{2, 3}}, // (backend_src, backend_dst, src, dst)
+		{s.lay.Synchronize, engine.RoleSyncBegin, engine.RoleSyncEnd, "synchronize", []int{0}},             // (backend)
+	} {
+		fn, err := s.word(obj + uint64(f.field))
+		if err != nil || fn == 0 {
+			continue
+		}
+		m, ok := target.FindMapping(s.maps, fn)
+		if !ok || !m.Exec() || m.Inode != lib.file.Inode || m.Dev != lib.file.Dev {
+			continue
+		}
+		addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(fn))
+		if !ok || !lib.l.e.IsCode(addr) || lib.seen[addr] {
+			continue
+		}
+		lib.seen[addr] = true
+		begin := engine.Site{Role: f.begin, Entry: f.entry, Backend: name}
+		if f.begin == engine.RoleCopyBegin {
+			begin.A, begin.C = reg(3), reg(2)
+		} else {
+			begin.C = reg(0)
+		}
+		sites, err := lib.l.span(addr, "", begin, f.end, f.args...)
+		if err != nil || sites[0].Warning != "" {
+			continue
+		}
+		out = append(out, slices.DeleteFunc(sites, func(x engine.Site) bool { return x.Warning != "" })...)
+	}
+	return out
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Copy is one call that moves a tensor's data between memories: the host's to a backend's, back, or from backend to backend.
+type Copy struct {
+	Step *Step // nil: in no step
+	PID  int32
+	TID  int32
+	// Split is the graph of the step that comes next, counted from 0; -1: none does.
+	Split int
+	Start int64
+	Dur   int64 // of the call; -1: its end was not probed
+	// Kind is set (from the host's memory), get (to it) or copy (from tensor to tensor).
+	Kind string
+	// Async: the call returns before the data are there, where the backend can do so.
+	Async bool
+	// Tensor is the name of the one that is written (get: that is read), Type its type; empty: it is in no graph of the step.
+	Tensor, Type string
+	Bytes        int64 // -1: not known
+	// From and To are backends' names, or "host"; empty: not known.
+	From, To string
+}
+
+// Host is memory that belongs to no backend, as [Copy] names it.
+const Host = "host"
+
+// CopySink is a Sink that also receives copies, when their step is complete or, of those outside of steps, at once.
+type CopySink interface {
+	Copy(c *Copy) error
+}
+
+func (t tee) Copy(c *Copy) error {
+	return each(t, func(s Sink) error {
+		if x, ok := s.(CopySink); ok {
+			return x.Copy(c)
+		}
+		return nil
+	})
+}
+
+// maxCopies bounds those of one step that wait for its end.
+const maxCopies = 1 << 14
+
+// openCopy is a copy under way: what it calls in turn is a part of it.
+type openCopy struct {
+	Copy
+	entry    string
+	dst, src uint64 // tensors' addresses; 0: the host's memory
+	nested   int
+}
+
+// copyBegin opens a copy, or notes that one is a part of another.
+func (p *replayer) copyBegin(q *proc, t *thread, m *trace.Mark) error {
+	_, entry, _ := backendOf(q, m.Site)
+	if t.copying != nil {
+		if q.ending[entry] {
+			t.copying.nested++
+		}
+		return nil
+	}
+	c := &openCopy{entry: entry, dst: m.Graph, src: m.Ctx, Copy: Copy{PID: m.PID, TID: m.TID, Start: m.Time, Dur: -1, Bytes: -1, Split: -1,
+		Kind: "copy", Async: strings.HasSuffix(entry, "_async")}}
+	switch {
+	case strings.Contains(entry, "_set"):
+		c.Kind = "set"
+	case strings.Contains(entry, "_get"):
+		c.Kind = "get"
+	}
+	if m.UID != trace.NoValue && m.UID <= 1<<62 {
+		c.Bytes = int64(m.UID)
+	}
+	if !q.ending[entry] {
+		return p.copied(q, t, c)
+	}
+	t.copying = c
+	return nil
+}
+
+func (p *replayer) copyEnd(q *proc, t *thread, m *trace.Mark) error {
+	c := t.copying
+	if c == nil {
+		return nil
+	}
+	if c.nested > 0 {
+		c.nested--
+		return nil
+	}
+	t.copying = nil
+	if _, entry, _ := backendOf(q, m.Site); entry == c.entry {
+		c.Dur = m.Time - c.Start
+	}
+	return p.copied(q, t, c)
+}
+
+// copyCut ends a copy whose end was not seen: the thread does something else by now.
+func (p *replayer) copyCut(q *proc, t *thread) error {
+	c := t.copying
+	if c == nil {
+		return nil
+	}
+	t.copying = nil
+	return p.copied(q, t, c)
+}
+
+// copied keeps a copy until its step's graphs are known, which tell what its tensors are.
+func (p *replayer) copied(q *proc, t *thread, c *openCopy) error {
+	if s := t.step(); s != nil && len(s.copies) < maxCopies {
+		if n := len(s.copies); n > 0 && s.copies[n-1].before(c, s.lastEnd) {
+			s.copies[n-1].take(c)
+			return nil
+		}
+		s.copies = append(s.copies, c)
+		return nil
+	}
+	return p.handOn(c)
+}
+
+// before says that x is how c was done: a copy from tensor to tensor that a backend refuses is made by another call, and one from
+// the host's memory is a call that sets the tensor. graph is when the latest graph ended.
+func (c *openCopy) before(x *openCopy, graph int64) bool {
+	return c.Kind == "copy" && c.TID == x.TID && c.Start >= graph && (x.dst == c.dst || x.Kind == "get" && x.dst == c.src)
+}
+
+// take makes x a part of c.
+func (c *openCopy) take(x *openCopy) {
+	if x.Bytes >= 0 {
+		c.Bytes = x.Bytes
+	}
+	c.Async = c.Async && x.Async
+	c.Dur = -1
+	if x.Dur >= 0 {
+		c.Dur = x.Start + x.Dur - c.Start
+	}
+}
+
+func (p *replayer) handOn(c *openCopy) error {
+	if x, ok := p.sink.(CopySink); ok {
+		return x.Copy(&c.Copy)
+	}
+	return nil
+}
+
+// copiesDone names the tensors of a step's copies by its graphs, and hands them on.
+func (p *replayer) copiesDone(s *openStep) error {
+	for _, c := range s.copies {
+		c.Step = s.Step
+		c.resolve(s.graphs)
+		if err := p.handOn(c); err != nil {
+			return err
+		}
+	}
+	s.copies = nil
+	return nil
+}
+
+// resolve finds a copy's tensors in the graphs of its step, which are in order of time: what is written is read by a graph that
+// comes later, what is read was computed by one before.
+func (c *openCopy) resolve(graphs []*Graph) {
+	after := slices.IndexFunc(graphs, func(g *Graph) bool { return g.Start >= c.Start })
+	if after >= 0 {
+		c.Split = graphs[after].Split
+	} else {
+		after = len(graphs)
+	}
+	later := func(addr uint64) (*trace.Node, string) { return tensorIn(graphs[after:], addr, false) }
+	before := func(addr uint64, computed bool) (*trace.Node, string) {
+		rev := slices.Clone(graphs[:after])
+		slices.Reverse(rev)
+		return tensorIn(rev, addr, computed)
+	}
+	var n *trace.Node
+	switch c.Kind {
+	case "get":
+		n, c.From = before(c.dst, true)
+		if n == nil {
+			n, c.From = before(c.dst, false)
+		}
+		c.To = Host
+	case "set":
+		c.From = Host
+		n, c.To = later(c.dst)
+	default:
+		n, c.To = later(c.dst)
+		var src *trace.Node
+		if src, c.From = before(c.src, true); n == nil {
+			n = src
+		}
+	}
+	if n == nil {
+		return
+	}
+	c.Tensor, c.Type = n.Name, n.Type
+	if c.Bytes < 0 {
+		if b, ok := touched(n); ok {
+			c.Bytes = b
+		}
+	}
+}
+
+// tensorIn finds a tensor and the backend of the first graph that has it; computed: as a node, not as what it reads.
+func tensorIn(graphs []*Graph, addr uint64, computed bool) (*trace.Node, string) {
+	for _, g := range graphs {
+		if g.Shape == nil || g.Shape.Shape == nil {
+			continue
+		}
+		if i, ok := g.Shape.ByAddr[addr]; ok {
+			return &g.Shape.Nodes[i], g.Backend
+		}
+		if computed {
+			continue
+		}
+		for i := g.Shape.NNodes; i < len(g.Shape.Nodes); i++ {
+			if n := &g.Shape.Nodes[i]; n.Addr == addr {
+				return n, g.Backend
+			}
+		}
+	}
+	return nil, ""
+}
