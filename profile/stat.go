@@ -70,6 +70,8 @@ type Stat struct {
 	Counters []StatCounter `json:"counters,omitempty"`
 	// Peaks are what the verdicts compare with; nil where none were asked for.
 	Peaks *StatPeaks `json:"peaks"`
+	// Offload says how phases were split over backends; absent where only the CPU computed.
+	Offload []Offload `json:"offload,omitempty"`
 	// Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
 	// could give back most time.
 	Verdicts []Verdict `json:"verdicts"`

@@ -38,6 +38,7 @@ type statState struct {
 	ttft     ttftStat
 	models   modelBook
 	sched    interference
+	offload  offload
 	work     workState
 	lost     StatLost
 
@@ -254,6 +255,7 @@ func (b *statState) Graph(g *Graph) error {
 		b.lost.Aborted++
 	}
 	b.work.graph(g)
+	b.offload.graph(g)
 	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
 		if b.graphs == nil || len(b.graphs) >= maxPending { // of steps that never ended
 			b.graphs = map[int64][]backendGraph{}
@@ -285,6 +287,7 @@ func (b *statState) Step(s *Step) error {
 	graphs := b.graphs[s.ID]
 	delete(b.graphs, s.ID)
 	b.work.step(b, s, ops, instead)
+	b.offload.done(s, b.wanted == nil || b.wanted[s.Phase])
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}

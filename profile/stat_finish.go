@@ -109,6 +109,7 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 			b.addThreads(s, h, g)
 		}
 	}
+	s.Offload = b.offload.finish()
 	b.finishThreads(s)
 	if b.outside.ops > 0 {
 		o := &OutsideStat{Ops: b.outside.ops, OpsDur: b.outside.opsDur}

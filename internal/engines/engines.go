@@ -61,6 +61,26 @@ func Debian(t testing.TB) demo.Engine {
 	return e
 }
 
+// Offload returns Debian's llama.cpp with a Vulkan backend and a device for it, in a root of its own: where a backend is
+// installed, every run loads it.
+func Offload(t testing.TB) demo.Engine {
+	t.Helper()
+	Root(t)
+	dir, err := Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, OffloadFolder)
+	e, ok := demo.DebianInstalled(root, demo.Offload)
+	if !ok {
+		need(t, "Debian's llama.cpp with a Vulkan backend is not in %s", root)
+	}
+	return e
+}
+
+// OffloadFolder is the name of the folder with the engine of [Offload].
+const OffloadFolder = "debian-sid-offload"
+
 // Model writes the model of that name (see [demo.Models]) where the engine can see it,
 // if it is not there yet. It returns its path for this process, and for the engine's.
 func Model(t testing.TB, e demo.Engine, name string) (path, inside string) {

@@ -54,7 +54,10 @@ func run(t testing.TB, meta func(*trace.Meta)) []byte {
 	errs := []error{w.Meta(m), w.Process(trace.Process{PID: pid, Comm: "llama", Cmdline: []string{"llama-cli", "-p", "it's a\nprompt", ""}, Engine: "llama.cpp", EngineVersion: "0.7.0",
 		Sites: []trace.Site{{Role: "step begin", Class: "stepped", Entry: "llama_decode"}, {Role: "step end", Class: "stepped", Entry: "llama_decode"},
 			{Role: "graph begin", Class: "emulated", Backend: "CPU"}, {Role: "graph end", Class: "emulated", Backend: "CPU"},
-			{Role: "operator begin", Class: "nop5"}, {Role: "operator end", Class: "emulated"}}}),
+			{Role: "operator begin", Class: "nop5"}, {Role: "operator end", Class: "emulated"},
+			{Role: "graph begin", Class: "emulated", Backend: "Vulkan"}, {Role: "graph end", Class: "emulated", Backend: "Vulkan"},
+			{Role: "copy begin", Class: "emulated", Entry: "ggml_backend_tensor_set"}, {Role: "copy end", Class: "emulated", Entry: "ggml_backend_tensor_set"},
+			{Role: "sync begin", Class: "emulated"}, {Role: "sync end", Class: "emulated"}}}),
 		w.Threads([]trace.Thread{{PID: pid, TID: pid, Comm: "llama"}, {PID: pid, TID: worker, Comm: "llama"}}), w.Shape(shape)}
 	for step := range int64(2) {
 		at := 10_000 + step*10_000
@@ -62,6 +65,15 @@ func run(t testing.TB, meta func(*trace.Meta)) []byte {
 			{Time: at + 10, PID: pid, TID: pid, Kind: trace.MarkGraphBegin, Site: 2, Graph: 0x6000, Shape: shape.ID, NNodes: 5, Threads: 2},
 			{Time: at + 900, PID: pid, TID: pid, Kind: trace.MarkGraphEnd, Site: 3},
 			{Time: at + 950, PID: pid, TID: pid, Kind: trace.MarkStepEnd, Site: 1}}
+		if step == 0 { // a part of it on another backend
+			ms = append(ms[:3:3], []trace.Mark{
+				{Time: at + 905, PID: pid, TID: pid, Kind: trace.MarkCopyBegin, Site: 8, Graph: addr(5), UID: 9},
+				{Time: at + 909, PID: pid, TID: pid, Kind: trace.MarkCopyEnd, Site: 9},
+				{Time: at + 910, PID: pid, TID: pid, Kind: trace.MarkGraphBegin, Site: 6, Ctx: 0x77, Shape: shape.ID, NNodes: 5},
+				{Time: at + 920, PID: pid, TID: pid, Kind: trace.MarkGraphEnd, Site: 7}, ms[3],
+				{Time: at + 960, PID: pid, TID: pid, Kind: trace.MarkSyncBegin, Site: 10, Ctx: 0x77},
+				{Time: at + 990, PID: pid, TID: pid, Kind: trace.MarkSyncEnd, Site: 11}}...)
+		}
 		var hs []trace.Hit
 		op := func(t int64, kind trace.HitKind, node, second int, ends ...int64) {
 			for th, end := range ends {

@@ -29,6 +29,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 		}
 	}
 	p.outside(s)
+	p.offload(s)
 	p.threads(s)
 	p.roof(s)
 	p.lost(s)
@@ -279,7 +280,7 @@ func (p *page) phases(s *profile.Stat) {
 	p.blank()
 	p.table(&t)
 	if backendTitle(s) != "" {
-		p.line("operators on other backends than the CPU cannot be seen; the time of a graph there is that of the call, a device can compute on after it", dim)
+		p.line("single operators on other backends than the CPU cannot be timed; the time of a graph there is that of the call, a device can compute on after it", dim)
 	}
 	if q := s.TTFT; q.Sequences > 0 {
 		text := "first token after " + p.o.durationOf(q.Mean)

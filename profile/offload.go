@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Offload says how the steps of one phase were split over backends, where one other than the CPU computed. Figures are
+// means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
+type Offload struct {
+	Phase    Phase            `json:"phase"`
+	Steps    int64            `json:"steps"`
+	Backends []OffloadBackend `json:"backends"` // most time first
+	Copies   []OffloadCopy    `json:"copies"`   // most bytes first
+}
+
+// OffloadBackend is what one backend did in a step.
+type OffloadBackend struct {
+	Backend string    `json:"backend"` // empty: not known
+	Graphs  float64   `json:"graphs_per_step"`
+	Nodes   float64   `json:"nodes_per_step"`   // that compute; views and the like are none
+	Weights float64   `json:"weights_per_step"` // bytes of the weights that its products read, of experts all
+	Flops   float64   `json:"flops_per_step"`
+	Host    float64   `json:"host_ns_per_step"` // time of the calls that compute or submit
+	Layers  *LayerSet `json:"layers"`           // of which it had nodes; nil: of none that has a number
+	Ops     []OpCount `json:"ops"`              // most often first
+
+	// Device spans: from submission to when the host saw that the device was done.
+	Spans    int64    `json:"device_spans"`
+	Unwaited int64    `json:"unwaited"`           // graphs that nobody waited for by themselves
+	Device   *float64 `json:"device_ns_per_step"` // nil: not seen
+	Waited   *float64 `json:"waited_ns_per_step"` // of it, the host's threads waited at the end
+	Idle     *float64 `json:"idle_ns_per_step"`   // from the end of a span to the begin of the next of the backend; nil: fewer than two
+}
+
+// LayerSet is the span of layers' numbers.
+type LayerSet struct {
+	First int `json:"first"`
+	Last  int `json:"last"`
+	Count int `json:"count"`
+}
+
+// OpCount is how many operators of a kind a step has.
+type OpCount struct {
+	Op      string  `json:"op"`
+	PerStep float64 `json:"per_step"`
+}
+
+// OffloadCopy sums up copies in one direction.
+type OffloadCopy struct {
+	Kind    string   `json:"kind"` // set, get, copy
+	From    string   `json:"from"` // a backend, host; empty: not known
+	To      string   `json:"to"`
+	PerStep float64  `json:"per_step"`
+	Bytes   *float64 `json:"bytes_per_step"`  // nil: not all are known
+	Dur     *float64 `json:"dur_ns_per_step"` // of the calls whose ends were seen; nil: none was
+	Largest string   `json:"largest"`         // name of the tensor with most bytes
+	most    int64
+}
+
+// offload collects what Offload is made of.
+type offload struct {
+	steps   map[int64]*offloadStep // under way
+	phases  map[Phase]*offloadSum
+	shapes  map[*Shape]*shapeWork
+	pending map[int64]offloadGraph // graphs of steps that are complete, of which a device's span may still come
+	early   map[int64]*DeviceSpan  // spans by graph, of steps that are not
+}
+
+type offloadStep struct {
+	graphs []*Graph
+	copies []*Copy
+}
+
+type offloadGraph struct {
+	phase   Phase
+	backend string
+}
+
+type offloadSum struct {
+	steps    int64
+	backends map[string]*splitSum
+	copies   map[[3]string]*copySum
+}
+
+type splitSum struct {
+	graphs, nodes, host        int64
+	weights, flops             float64
+	ops                        map[string]int64
+	layers                     map[int]bool
+	spans, unwaited, device, w int64
+	last                       int64 // end of the latest span
+	idle, idles                int64
+}
+
+type copySum struct {
+	n, bytes, timed, dur, most int64
+	unknown                    bool
+	largest                    string
+}
+
+// shapeWork is what a graph's nodes amount to.
+type shapeWork struct {
+	nodes          int64
+	weights, flops float64
+	ops            map[string]int64
+	layers         []int
+}
+
+// workOf adds up a shape's nodes, each by itself: what a backend fuses cannot be seen.
+func (o *offload) workOf(s *Shape) *shapeWork {
+	if w := o.shapes[s]; w != nil {
+		return w
+	}
+	w := &shapeWork{ops: map[string]int64{}}
+	names := nameShape(s.Nodes)
+	seen := map[int32]bool{}
+	layers := map[int]bool{}
+	for i := range min(s.NNodes, len(s.Nodes)) {
+		n := &s.Nodes[i]
+		if !n.Executes {
+			continue
+		}
+		w.nodes++
+		w.ops[n.Op]++
+		d := derive(s.Nodes, names, int32(i), nil)
+		if d.Flops != nil {
+			w.flops += float64(*d.Flops)
+		}
+		if d.Layer != nil {
+			layers[*d.Layer] = true
+		}
+		if k := weightOf(s.Nodes, []int32{int32(i)}); k >= 0 && isMatMul(n.Op) && !seen[k] {
+			seen[k] = true
+			if b, ok := touched(&s.Nodes[k]); ok {
+				w.weights += float64(b)
+			}
+		}
+	}
+	w.layers = slices.Sorted(maps.Keys(layers))
+	if o.shapes == nil || len(o.shapes) >= maxPending {
+		o.shapes = map[*Shape]*shapeWork{}
+	}
+	o.shapes[s] = w
+	return w
+}
+
+func (o *offload) step(id int64) *offloadStep {
+	if o.steps == nil || len(o.steps) >= maxPending { // of steps that never ended
+		o.steps = map[int64]*offloadStep{}
+	}
+	s := o.steps[id]
+	if s == nil {
+		s = &offloadStep{}
+		o.steps[id] = s
+	}
+	return s
+}
+
+func (o *offload) graph(g *Graph) {
+	if s := o.step(g.Step); g.Step != 0 && len(s.graphs) < maxPending {
+		s.graphs = append(s.graphs, g)
+	}
+}
+
+func (o *offload) copied(c *Copy) {
+	if c.Step == nil {
+		return
+	}
+	if s := o.step(c.Step.ID); len(s.copies) < maxCopies {
+		s.copies = append(s.copies, c)
+	}
+}
+
+// done adds a step, if it is whole and another backend than the CPU ran in it.
+func (o *offload) done(s *Step, wanted bool) {
+	x := o.steps[s.ID]
+	delete(o.steps, s.ID)
+	if x == nil || !wanted || s.Incomplete != "" ||
+		!slices.ContainsFunc(x.graphs, func(g *Graph) bool { return g.Backend != "CPU" && g.Backend != "" }) {
+		return
+	}
+	if o.phases == nil {
+		o.phases = map[Phase]*offloadSum{}
+	}
+	sum := o.phases[s.Phase]
+	if sum == nil {
+		sum = &offloadSum{backends: map[string]*splitSum{}, copies: map[[3]string]*copySum{}}
+		o.phases[s.Phase] = sum
+	}
+	sum.steps++
+	for _, g := range x.graphs {
+		b := sum.backends[g.Backend]
+		if b == nil {
+			b = &splitSum{ops: map[string]int64{}, layers: map[int]bool{}}
+			sum.backends[g.Backend] = b
+		}
+		b.graphs++
+		b.host += g.Dur
+		if g.Backend != "CPU" {
+			if o.pending == nil || len(o.pending) >= maxPending {
+				o.pending = map[int64]offloadGraph{}
+			}
+			o.pending[g.ID] = offloadGraph{s.Phase, g.Backend}
+			if d := o.early[g.ID]; d != nil {
+				delete(o.early, g.ID)
+				defer o.spent(d)
+			}
+		}
+		if g.Shape == nil || g.Shape.Shape == nil {
+			continue
+		}
+		w := o.workOf(g.Shape)
+		b.nodes += w.nodes
+		b.weights += w.weights
+		b.flops += w.flops
+		for op, n := range w.ops {
+			b.ops[op] += n
+		}
+		for _, l := range w.layers {
+			b.layers[l] = true
+		}
+	}
+	for _, c := range x.copies {
+		k := [3]string{c.Kind, c.From, c.To}
+		t := sum.copies[k]
+		if t == nil {
+			t = &copySum{}
+			sum.copies[k] = t
+		}
+		t.add(c)
+	}
+}
+
+func (t *copySum) add(c *Copy) {
+	t.n++
+	if c.Bytes < 0 {
+		t.unknown = true
+	} else {
+		t.bytes += c.Bytes
+		if c.Bytes > t.most && c.Tensor != "" {
+			t.most, t.largest = c.Bytes, c.Tensor
+		}
+	}
+	if c.Dur >= 0 {
+		t.timed++
+		t.dur += c.Dur
+	}
+}
+
+// device takes a span, which ends within its graph's step or later.
+func (o *offload) device(d *DeviceSpan) {
+	if _, ok := o.pending[d.Graph.ID]; ok {
+		o.spent(d)
+		return
+	}
+	if o.early == nil || len(o.early) >= maxPending {
+		o.early = map[int64]*DeviceSpan{}
+	}
+	o.early[d.Graph.ID] = d
+}
+
+// spent adds a span whose step is complete.
+func (o *offload) spent(d *DeviceSpan) {
+	g := o.pending[d.Graph.ID]
+	delete(o.pending, d.Graph.ID)
+	b := o.phases[g.phase].backends[g.backend]
+	b.spans++
+	b.unwaited += int64(d.Before)
+	b.device += d.Dur()
+	b.w += d.Waited
+	if b.last != 0 && d.Graph.Start >= b.last {
+		b.idle += d.Graph.Start - b.last
+		b.idles++
+	}
+	b.last = d.Done
+}
+
+// finish returns the phases in which another backend than the CPU computed.
+func (o *offload) finish() (out []Offload) {
+	for _, p := range []Phase{Prefill, Decode, Encode, Unknown} {
+		sum := o.phases[p]
+		if sum == nil {
+			continue
+		}
+		steps := float64(sum.steps)
+		x := Offload{Phase: p, Steps: sum.steps, Copies: []OffloadCopy{}}
+		for name, b := range sum.backends {
+			y := OffloadBackend{Backend: name, Graphs: float64(b.graphs) / steps, Nodes: float64(b.nodes) / steps, Weights: b.weights / steps,
+				Flops: b.flops / steps, Host: float64(b.host) / steps, Ops: []OpCount{}, Spans: b.spans, Unwaited: b.unwaited}
+			for op, n := range b.ops {
+				y.Ops = append(y.Ops, OpCount{op, float64(n) / steps})
+			}
+			slices.SortFunc(y.Ops, func(a, b OpCount) int { return cmp.Or(cmp.Compare(b.PerStep, a.PerStep), cmp.Compare(a.Op, b.Op)) })
+			if ls := slices.Sorted(maps.Keys(b.layers)); len(ls) > 0 {
+				y.Layers = &LayerSet{ls[0], ls[len(ls)-1], len(ls)}
+			}
+			if b.spans > 0 {
+				y.Device, y.Waited = ratio(float64(b.device), steps), ratio(float64(b.w), steps)
+			}
+			if b.idles > 0 {
+				y.Idle = ratio(float64(b.idle), float64(b.idles)*steps/float64(b.spans))
+			}
+			x.Backends = append(x.Backends, y)
+		}
+		slices.SortFunc(x.Backends, func(a, b OffloadBackend) int {
+			return cmp.Or(cmp.Compare(b.Host, a.Host), cmp.Compare(a.Backend, b.Backend))
+		})
+		for k, c := range sum.copies {
+			y := OffloadCopy{Kind: k[0], From: k[1], To: k[2], PerStep: float64(c.n) / steps, Largest: c.largest, most: c.bytes}
+			if !c.unknown {
+				y.Bytes = ratio(float64(c.bytes), steps)
+			}
+			if c.timed > 0 {
+				y.Dur = ratio(float64(c.dur), steps)
+			}
+			x.Copies = append(x.Copies, y)
+		}
+		slices.SortFunc(x.Copies, func(a, b OffloadCopy) int {
+			return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(a.Kind+a.From+a.To, b.Kind+b.From+b.To))
+		})
+		out = append(out, x)
+	}
+	return out
+}
+
+// Copy takes a copy.
+func (b *statState) Copy(c *Copy) error {
+	if b.opts.PID == 0 || c.PID == b.opts.PID {
+		b.offload.copied(c)
+	}
+	return nil
+}
+
+// Device takes a span of a device.
+func (b *statState) Device(d *DeviceSpan) error {
+	if b.opts.PID == 0 || d.Graph.PID == b.opts.PID {
+		b.offload.device(d)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// offload draws how a phase was split over backends: what each computed, what was copied, how long devices took.
+func (p *page) offload(s *profile.Stat) {
+	for i := range s.Offload {
+		x := &s.Offload[i]
+		title := string(x.Phase)
+		if title == "" {
+			title = "steps of unknown phase"
+		}
+		p.blank()
+		p.offloadBackends(title, x)
+		p.offloadCopies(x)
+	}
+	if len(s.Offload) == 0 {
+		return
+	}
+	if spans(s.Offload) {
+		p.line("device: from when a graph is handed over to when the host has waited for it, so at least what the device took; idle: from one graph's end to the next one's begin", dim)
+	} else {
+		p.line("how long the device took cannot be seen: nobody waited for a backend while its wait was probed", dim)
+	}
+}
+
+func spans(xs []profile.Offload) bool {
+	for i := range xs {
+		for j := range xs[i].Backends {
+			if xs[i].Backends[j].Device != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *page) offloadBackends(title string, x *profile.Offload) {
+	t := &table{}
+	name := t.col(column{title: title + ", by backend, a step", left: true, keep: 100, min: 12})
+	graphs := t.col(column{title: "graphs", keep: 60})
+	nodes := t.col(column{title: "nodes", keep: 90})
+	layers := t.col(column{title: "layers", keep: 80})
+	weights := t.col(column{title: "weights", keep: 70})
+	call := t.col(column{title: "call", keep: 95})
+	device := t.col(column{title: "device", keep: 85})
+	waited := t.col(column{title: "waited", keep: 50})
+	idle := t.col(column{title: "idle", keep: 55})
+	most := t.col(column{title: "most often", left: true, keep: 40, min: 16})
+	for i := range x.Backends {
+		b := &x.Backends[i]
+		name.add(cmp.Or(p.o.clean(b.Backend), "(unknown)"))
+		graphs.add(number(&b.Graphs))
+		nodes.add(number(&b.Nodes))
+		span := "-"
+		if l := b.Layers; l != nil {
+			span = fmt.Sprint(l.First)
+			if l.Last > l.First {
+				span = fmt.Sprintf("%d to %d", l.First, l.Last)
+			}
+			if l.Count < l.Last-l.First+1 {
+				span += fmt.Sprintf(" (%d)", l.Count)
+			}
+		}
+		layers.add(span)
+		weights.add(size(int64(b.Weights)))
+		call.add(p.o.duration(b.Host))
+		device.add(p.o.durationOf(b.Device))
+		waited.add(p.o.durationOf(b.Waited))
+		idle.add(p.o.durationOf(b.Idle))
+		var ops []string
+		for _, o := range b.Ops[:min(4, len(b.Ops))] {
+			ops = append(ops, fmt.Sprintf("%s %s", number1(o.PerStep), p.o.clean(o.Op)))
+		}
+		most.add(strings.Join(ops, ", "))
+	}
+	p.table(t)
+}
+
+// number1 writes a count that is whole in most cases.
+func number1(v float64) string {
+	if v == float64(int64(v)) {
+		return count(int64(v))
+	}
+	return number(&v)
+}
+
+func (p *page) offloadCopies(x *profile.Offload) {
+	if len(x.Copies) == 0 {
+		return
+	}
+	t := &table{}
+	way := t.col(column{title: "copies, a step", left: true, keep: 100, min: 12})
+	n := t.col(column{title: "calls", keep: 90})
+	bytes := t.col(column{title: "bytes", keep: 95})
+	dur := t.col(column{title: "calls took", keep: 80})
+	largest := t.col(column{title: "largest", left: true, keep: 60, min: 12})
+	for i := range x.Copies {
+		c := &x.Copies[i]
+		from := "(unknown)"
+		if c.Kind == "copy" {
+			from = "inputs, weights" // that no graph of the step computed
+		}
+		way.add(fmt.Sprintf("%s to %s", cmp.Or(p.o.clean(c.From), from), cmp.Or(p.o.clean(c.To), "(unknown)")))
+		n.add(number(&c.PerStep))
+		b := "-"
+		if c.Bytes != nil {
+			b = size(int64(*c.Bytes))
+		}
+		bytes.add(b)
+		dur.add(p.o.durationOf(c.Dur))
+		largest.add(p.o.clean(c.Largest))
+	}
+	p.table(t)
+}
