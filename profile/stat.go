@@ -61,6 +61,7 @@ type Stat struct {
 	// Outside sums up operators that ran in no step; nil if there were none.
 	Outside   *OutsideStat `json:"outside_steps"`
 	TTFT      TTFT         `json:"ttft"`
+	Sequences *Sequences   `json:"sequences"` // the requests, sequence by sequence; nil: none was seen
 	Threads   []ThreadStat `json:"threads"`
 	Lost      StatLost     `json:"lost"`
 	HasSched  bool         `json:"has_sched"`     // scheduling was recorded: off-CPU figures have their evidence

@@ -36,6 +36,7 @@ type statState struct {
 	pid0     int32
 	seqs     map[seqKey]*sequence
 	ttft     ttftStat
+	requests sequencesState
 	models   modelBook
 	sched    interference
 	offload  offload
@@ -155,6 +156,7 @@ func (b *statState) init(opts StatOptions) {
 	b.pending = map[*Step]*stepOps{}
 	b.procs = map[int32]*procStat{}
 	b.seqs = map[seqKey]*sequence{}
+	b.requests.most = maxRequests
 	b.sched.init()
 }
 
@@ -282,6 +284,7 @@ func (b *statState) Step(s *Step) error {
 	b.steps++
 	b.proc(s.PID).steps++
 	b.sequences(s)
+	b.requests.step(s, &b.models)
 	instead := b.sched.since()
 	ops := b.taken(s)
 	graphs := b.graphs[s.ID]

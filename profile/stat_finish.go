@@ -128,6 +128,9 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 		p95 := min(b.ttft.hist.quantile(0.95), float64(b.ttft.max))
 		s.TTFT.P95 = &p95
 	}
+	if q := b.requests.finish(h, &b.models); q.Seen > 0 {
+		s.Sequences = q
+	}
 	b.judge(s)
 	return s
 }

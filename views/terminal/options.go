@@ -70,6 +70,13 @@ func (o *Options) atMost() string {
 	return "<="
 }
 
+func (o *Options) atLeast() string {
+	if o.Unicode {
+		return "≥"
+	}
+	return ">="
+}
+
 func (o *Options) clean(s string) string { return Clean(s, !o.Unicode) }
 
 // Styles, as SGR parameters: the 16 colours that every theme defines.

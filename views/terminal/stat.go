@@ -24,6 +24,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 		p.line(emptyText(s), plain)
 	} else {
 		p.phases(s)
+		p.sequences(s)
 		for i := range s.Phases {
 			p.rows(s, &s.Phases[i])
 		}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// sequencesState is what a SequencesBuilder knows so far.
+type sequencesState struct {
+	most       int // requests kept
+	kept       int
+	every      int64 // of which each so many-th is kept
+	keepRounds bool
+	models     modelBook
+	procs      map[int32]*processSum
+	nContexts  int
+	nSeqs      int
+	requests   int64
+	atOnce     int
+	runs       []seqRun // of the step under way
+}
+
+// processSum is a process under way.
+type processSum struct {
+	byCtx    map[uint64]*contextSum
+	contexts []*contextSum // the first of them
+}
+
+// contextSums are what a context did so far.
+type contextSums struct {
+	steps, decodes int64 // decodes: with one token of a sequence
+	dur            int64
+}
+
+// contextSum is one engine context under way.
+type contextSum struct {
+	contextSums
+	pid     int32
+	ctx     uint64
+	number  int
+	model   *modelSum
+	seqs    map[int32]*openRequest
+	decoded bool           // a batch without prompts was seen
+	real    bool           // a request came that was no warm-up
+	drafts  bool           // its requests are another context's guesses
+	ended   []*openRequest // thinned
+	seen    int64
+	gaps    histogram
+	gapSum  float64
+	gapMax  int64
+	spec    speculation
+}
+
+// seqRun is one sequence's part of a step.
+type seqRun struct{ seq, n, pos, out int32 }
+
+// openRequest is a request under way.
+type openRequest struct {
+	Request
+	model   *modelSum
+	unsure  bool // only a recording from the process's begin tells that its own was seen
+	early   bool // no other request but warm-ups came before it in its context
+	first   bool // its first logits were asked for
+	blind   bool // what some batch in between yielded is not known
+	prompt  int64
+	cached  int64 // -1: not told
+	from    int64 // end of the step with the first token that was seen
+	last    int64 // end of the step with the last token that is known
+	pos     int32 // of its last batch; -1: not told
+	n       int32
+	gaps    histogram
+	gapMax  int64
+	round   Round // under way, if Drafted is not 0
+	rounds  [4]int64
+	atLeast int64 // further tokens of a batch whose outcome was not seen
+}
+
+// Op takes an operator, of which the model is told.
+func (b *sequencesState) Op(o *Op) error {
+	var ctx uint64
+	if o.Step != nil {
+		ctx = o.Step.Ctx
+	}
+	b.models.see(pidOf(o), ctx, o.Shape)
+	return nil
+}
+
+// Graph takes a graph execution, of which the model is told.
+func (b *sequencesState) Graph(g *Graph) error {
+	if g.Shape != nil {
+		b.models.see(g.PID, g.Ctx, g.Shape)
+	}
+	return nil
+}
+
+// Sched takes a scheduling event, which tells nothing here.
+func (b *sequencesState) Sched(*trace.Sched) error { return nil }
+
+// Step takes one step.
+func (b *sequencesState) Step(s *Step) error {
+	b.step(s, &b.models)
+	return nil
+}
+
+// KeepRounds makes the builder keep the rounds of speculative decoding one by one.
+func (b *SequencesBuilder) KeepRounds() { b.keepRounds = true }
+
+func (b *sequencesState) context(s *Step) (*processSum, *contextSum) {
+	p := b.procs[s.PID]
+	if p == nil {
+		if b.procs == nil {
+			b.procs = map[int32]*processSum{}
+		}
+		p = &processSum{byCtx: map[uint64]*contextSum{}}
+		b.procs[s.PID] = p
+	}
+	c := p.byCtx[s.Ctx]
+	if c == nil {
+		if b.nContexts >= maxContexts {
+			return p, nil
+		}
+		b.nContexts++
+		c = &contextSum{pid: s.PID, ctx: s.Ctx, number: b.nContexts, seqs: map[int32]*openRequest{}}
+		p.byCtx[s.Ctx] = c
+		if len(p.contexts) < maxContextsOf {
+			p.contexts = append(p.contexts, c)
+		}
+	}
+	return p, c
+}
+
+// joined returns a step's sequences, each once.
+func (b *sequencesState) joined(s *Step) []seqRun {
+	b.runs = b.runs[:0]
+	at := map[int32]int{}
+	if len(s.Seqs) <= 8 {
+		at = nil
+	}
+	for i := range s.Seqs {
+		q := &s.Seqs[i]
+		if q.NTokens <= 0 {
+			continue
+		}
+		j, ok := 0, false
+		if at != nil {
+			j, ok = at[q.Seq]
+		} else {
+			j = slices.IndexFunc(b.runs, func(r seqRun) bool { return r.seq == q.Seq })
+			ok = j >= 0
+		}
+		if ok {
+			r := &b.runs[j]
+			r.n += q.NTokens
+			r.out += q.Outputs
+			if q.Pos >= 0 {
+				r.pos = min(r.pos, q.Pos)
+			}
+			continue
+		}
+		if at != nil {
+			at[q.Seq] = len(b.runs)
+		}
+		b.runs = append(b.runs, seqRun{q.Seq, q.NTokens, q.Pos, q.Outputs})
+	}
+	return b.runs
+}
+
+// step follows the sequences of one step.
+func (b *sequencesState) step(s *Step, models *modelBook) {
+	if s.Phase == Encode || len(s.Seqs) == 0 || s.Graphs == 0 && s.Incomplete != "" {
+		return // the last: a call that failed computes nothing and is made again
+	}
+	p, c := b.context(s)
+	if c == nil {
+		return
+	}
+	if m := models.at(s.PID, s.Ctx); m != nil {
+		c.model = m
+	}
+	runs := b.joined(s)
+	b.atOnce = max(b.atOnce, len(runs))
+	prompts, verifies, decode := false, false, true
+	for _, r := range runs {
+		e := c.seqs[r.seq]
+		begins := e == nil || e.begins(r)
+		if begins && e == nil && b.nSeqs >= maxSequences {
+			continue
+		}
+		if begins {
+			if e == nil {
+				b.nSeqs++
+			}
+			b.end(c, e)
+			e = b.begin(c, s, r, e != nil)
+		}
+		verifies = b.take(c, e, s, r) || verifies
+		prompts = prompts || r.n > r.out
+		decode = decode && r.n == 1
+	}
+	if !prompts {
+		c.decoded = true
+	}
+	if verifies {
+		c.verified(s, p)
+		if n := c.spec.Steps; n >= 4 && n&(n-1) == 0 {
+			if d, _ := c.draft(); d != nil && !d.drafts {
+				b.forget(d)
+			}
+		}
+	}
+	c.steps++
+	c.dur += s.Dur
+	if decode {
+		c.decodes++
+	}
+	c.mark(p)
+}
+
+// begins tells whether a batch begins another request than that under way on its sequence.
+func (e *openRequest) begins(r seqRun) bool {
+	switch {
+	case r.pos == 0:
+		return true
+	case !e.first: // the prompt goes on, or another came in its place
+		return r.pos >= 0 && e.pos >= 0 && r.pos != e.pos+e.n
+	case r.n > r.out:
+		return true
+	case r.pos < 0 || e.pos < 0:
+		return false
+	case e.round.Drafted > 0 && r.pos == e.pos && r.n <= e.n:
+		return false // what was accepted is computed once more
+	}
+	return r.pos <= e.pos || e.round.Drafted == 0 && r.pos < e.pos+e.n
+}
+
+// begin opens a request.
+func (b *sequencesState) begin(c *contextSum, s *Step, r seqRun, before bool) *openRequest {
+	b.requests++
+	e := &openRequest{model: c.model, early: !c.real, cached: int64(r.pos), pos: -1}
+	e.Request = Request{ID: b.requests, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Step: s.ID, Start: s.Start}
+	// A batch without prompts has room: had this request begun before, it would have been in it.
+	e.unsure = !before && r.pos != 0 && !c.decoded
+	c.seqs[r.seq] = e
+	return e
+}
+
+// take adds one batch to its request. It is true if the batch verifies drafted tokens.
+func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) bool {
+	end := s.Start + s.Dur
+	e.model = c.model
+	e.LastStep, e.End = s.ID, end
+	e.Steps++
+	if !e.warmup(r) {
+		c.real = true
+	}
+	follows := e.pos >= 0 && r.pos >= 0
+	drafted := int32(0)
+	switch {
+	case !e.first:
+		e.prompt += int64(r.n)
+		if r.out > 0 {
+			e.first = true
+			e.from, e.last = end, end
+			// The prompt's last token can come with drafted ones behind it.
+			if e.Steps > 1 && r.n > 1 && r.out == r.n {
+				drafted = r.n - 1
+				e.prompt -= int64(drafted)
+			}
+		}
+	case e.round.Drafted > 0 && follows && r.pos == e.pos:
+		// Made again, with what was accepted: it counts once.
+		e.round = Round{}
+		drafted = b.batch(c, e, s, r)
+	default:
+		switch {
+		case e.round.Drafted > 0 && follows && r.pos-e.pos-1 <= e.round.Drafted:
+			b.settle(c, e, r.pos-e.pos-1)
+		case e.round.Drafted > 0:
+			b.settle(c, e, -1)
+			e.blind = true
+		case follows && r.pos != e.pos+e.n:
+			e.blind = true // batches in between were not seen
+		}
+		drafted = b.batch(c, e, s, r)
+	}
+	e.pos, e.n = r.pos, r.n
+	if drafted == 0 {
+		return false
+	}
+	if e.Rounds == nil {
+		e.Rounds, e.Drafted, e.Accepted, e.Unseen = &e.rounds[0], &e.rounds[1], &e.rounds[2], &e.rounds[3]
+	}
+	e.round = Round{Step: s.ID, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Pos: r.pos, Drafted: drafted, Start: s.Start, Dur: s.Dur}
+	return true
+}
+
+// batch adds a batch behind the prompt. It returns how many of its tokens were drafted.
+func (b *sequencesState) batch(c *contextSum, e *openRequest, s *Step, r seqRun) int32 {
+	if r.n == 1 && r.out > 0 {
+		b.yield(c, e, s.Start, s.Dur, 1)
+	}
+	return r.n - 1
+}
+
+// warmup tells whether a request looks like the engine's warm-up so far.
+func (e *openRequest) warmup(r seqRun) bool {
+	return e.Seq == 0 && e.Steps == 1 && r.pos <= 0 && r.n <= 2
+}
+
+// settle ends the round under way; accepted is -1 where its outcome is not known.
+func (b *sequencesState) settle(c *contextSum, e *openRequest, accepted int32) {
+	r := &e.round
+	first := r.Start+r.Dur == e.from // with the prompt's last token
+	switch {
+	case accepted >= 0 && first:
+		e.Tokens += int64(accepted)
+	case accepted >= 0:
+		b.yield(c, e, r.Start, r.Dur, int64(accepted)+1)
+	case !first:
+		e.atLeast++
+	}
+	if accepted < 0 {
+		e.AtLeast = true
+	}
+	b.round(c, e, accepted)
+}
+
+// yield adds n tokens that a step gave.
+func (b *sequencesState) yield(c *contextSum, e *openRequest, start, dur, n int64) {
+	d := max(0, start+dur-e.last) / n
+	e.last = start + dur
+	e.Tokens += n
+	e.InSteps += dur
+	for range n {
+		e.gaps.add(d)
+		c.gaps.add(d)
+	}
+	e.gapMax, c.gapMax = max(e.gapMax, d), max(c.gapMax, d)
+	c.gapSum += float64(d) * float64(n)
+}
+
+// end takes a request that is over.
+func (b *sequencesState) end(c *contextSum, e *openRequest) {
+	if e == nil {
+		return
+	}
+	delete(c.seqs, e.Seq)
+	if e.round.Drafted > 0 {
+		b.settle(c, e, -1)
+	}
+	if e.first {
+		n := e.Tokens + 1 + e.atLeast
+		e.Generated = &n
+		e.AtLeast = e.AtLeast || e.blind
+	} else {
+		e.Generated = new(int64)
+	}
+	if e.Tokens > 0 && !e.blind {
+		e.TPOT = ratio(float64(e.last-e.from), float64(e.Tokens))
+	}
+	if e.gaps.n > 0 && !e.blind {
+		p := min(e.gaps.quantile(0.95), float64(e.gapMax))
+		e.P95 = &p
+	}
+	e.gaps = histogram{}
+	e.Warmup = e.early && e.Steps == 1 && e.Seq == 0 && e.cached <= 0 && e.prompt <= 2
+	c.seen++
+	if c.drafts || b.every > 1 && (c.seen-1)%b.every != 0 {
+		return
+	}
+	c.ended = append(c.ended, e)
+	if b.kept++; b.kept > b.most {
+		b.thin()
+	}
+}
+
+// thin leaves out each second request of those that ended.
+func (b *sequencesState) thin() {
+	b.every = 2 * max(1, b.every)
+	b.kept = 0
+	for _, p := range b.procs {
+		for _, c := range p.byCtx {
+			for i := 0; i < len(c.ended); i += 2 {
+				c.ended[i/2] = c.ended[i]
+			}
+			n := (len(c.ended) + 1) / 2
+			clear(c.ended[n:])
+			c.ended = c.ended[:n]
+			b.kept += n
+		}
+	}
+}
+
+// forget leaves out what seemed to be requests of a context that drafts.
+func (b *sequencesState) forget(c *contextSum) {
+	c.drafts = true
+	b.kept -= len(c.ended)
+	c.ended = nil
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// mostRequests is how many requests are shown one by one.
+const mostRequests = 12
+
+// sequences draws the requests, where there is more than one, and speculative decoding.
+func (p *page) sequences(s *profile.Stat) {
+	q := s.Sequences
+	if q == nil {
+		return
+	}
+	for i := range q.Speculation {
+		p.speculation(s, &q.Speculation[i])
+	}
+	var list []*profile.Request
+	warm := 0
+	for i := range q.Requests {
+		if q.Requests[i].Warmup {
+			warm++
+		} else {
+			list = append(list, &q.Requests[i])
+		}
+	}
+	if len(list) < 2 {
+		return
+	}
+	p.blank()
+	p.requests(s, list)
+	var facts []string
+	if q.Every > 1 {
+		facts = append(facts, fmt.Sprintf("of %s requests one in %d was kept", count(q.Seen), q.Every))
+	}
+	if n := len(list) - mostRequests; n > 0 && !p.o.Verbose {
+		facts = append(facts, fmt.Sprintf("%s of %s requests shown: -v shows all, so does the table sequences", count(mostRequests), count(len(list))))
+	}
+	if q.AtOnce > 1 {
+		facts = append(facts, fmt.Sprintf("%s, up to %d in a batch", plural(int64(q.Sequences), "sequence"), q.AtOnce))
+	}
+	if warm > 0 {
+		facts = append(facts, plural(int64(warm), "warm-up")+" left out")
+	}
+	facts = append(facts, "time in a queue is not seen")
+	p.line(strings.Join(facts, "; "), dim)
+}
+
+func (p *page) requests(s *profile.Stat, list []*profile.Request) {
+	q := s.Sequences
+	var t table
+	id := t.col(column{title: "requests", left: true, keep: 100})
+	model := t.col(column{title: "model", keep: 30})
+	seq := t.col(column{title: "seq", keep: 70})
+	begin := t.col(column{title: "begin", keep: 40})
+	prompt := t.col(column{title: "prompt", keep: 60})
+	cached := t.col(column{title: "cached", keep: 35})
+	tokens := t.col(column{title: "tokens", keep: 65})
+	ttft := t.col(column{title: "TTFT", keep: 95})
+	tpot := t.col(column{title: "TPOT", keep: 90})
+	p95 := t.col(column{title: "p95", keep: 75})
+	in := t.col(column{title: "in steps", keep: 20})
+	accepted := t.col(column{title: "accepted", keep: 50})
+	models, begun := map[int]bool{}, list[0].Start
+	for _, r := range list {
+		if r.Model != nil {
+			models[*r.Model] = true
+		}
+	}
+	for i, r := range list {
+		if i == mostRequests && !p.o.Verbose {
+			break
+		}
+		id.add(count(r.ID))
+		name := ""
+		if len(models) > 1 && r.Model != nil && *r.Model < len(s.Models) {
+			name = parameters(s.Models[*r.Model].Params)
+		}
+		model.add(name)
+		seq.add(fmt.Sprint(r.Seq))
+		if r.Start == begun {
+			begin.add("0")
+		} else {
+			begin.add("+" + p.o.duration(float64(r.Start-begun)))
+		}
+		prompt.add(countOf(r.Prompt))
+		if r.Cached != nil && *r.Cached > 0 {
+			cached.add(count(*r.Cached))
+		} else {
+			cached.add("")
+		}
+		text := countOf(r.Generated)
+		if r.AtLeast && r.Generated != nil {
+			text = p.o.atLeast() + text
+		}
+		tokens.add(text)
+		if r.TTFT != nil {
+			ttft.add(p.o.duration(float64(*r.TTFT)))
+		} else {
+			ttft.add("-")
+		}
+		tpot.add(p.o.durationOf(r.TPOT))
+		p95.add(p.o.durationOf(r.P95))
+		in.add(percent(inSteps(r)))
+		if r.Rounds != nil {
+			accepted.add(fmt.Sprintf("%d of %d", *r.Accepted, *r.Drafted-*r.Unseen))
+		} else {
+			accepted.add("")
+		}
+	}
+	for _, row := range []struct {
+		name string
+		of   func(*profile.Spread) *float64
+	}{{"mean", func(d *profile.Spread) *float64 { return &d.Mean }}, {"p50", func(d *profile.Spread) *float64 { return &d.P50 }},
+		{"p95", func(d *profile.Spread) *float64 { return &d.P95 }}, {"longest", func(d *profile.Spread) *float64 { return &d.Max }}} {
+		figure := func(d *profile.Spread) string {
+			if d == nil {
+				return "-"
+			}
+			return p.o.durationOf(row.of(d))
+		}
+		for _, c := range t.cols {
+			c.add("")
+			for len(c.style) < len(c.cells)-1 {
+				c.style = append(c.style, plain)
+			}
+			c.style = append(c.style, dim)
+		}
+		last := len(id.cells) - 1
+		id.cells[last], ttft.cells[last], tpot.cells[last] = row.name, figure(q.TTFT), figure(q.TPOT)
+	}
+	p.table(&t)
+}
+
+// inSteps is the part of a request's time after its first token that lay in its own steps.
+func inSteps(r *profile.Request) *float64 {
+	if r.TPOT == nil || r.Generated == nil || *r.TPOT <= 0 || r.Tokens <= 0 {
+		return nil
+	}
+	v := float64(r.InSteps) / (*r.TPOT * float64(r.Tokens))
+	return &v
+}
+
+func (p *page) speculation(s *profile.Stat, d *profile.Speculation) {
+	name := func(m *int) string {
+		if m == nil || *m >= len(s.Models) {
+			return ""
+		}
+		return parameters(s.Models[*m].Params)
+	}
+	text := "Speculative decoding"
+	if d.DraftCtx != nil {
+		a, b := name(d.DraftModel), name(d.Model)
+		if a != "" && b != "" {
+			text += fmt.Sprintf(" (%s drafts for %s)", a, b)
+		}
+	} else {
+		text += " (no context drafts: the tokens come from elsewhere)"
+	}
+	if d.Rate != nil {
+		text += fmt.Sprintf(": %s of %s drafted tokens accepted (%s), %s tokens a round", count(d.Accepted), count(d.SeenDrafted), percent(d.Rate), number(d.TokensPerRound))
+	}
+	p.blank()
+	p.line(text+".", plain)
+	var facts []string
+	if d.Steps > 0 {
+		n := float64(d.Steps)
+		if d.DraftDur != nil {
+			all := float64(*d.DraftDur + d.VerifyDur)
+			facts = append(facts, fmt.Sprintf("a step that verifies takes %s, the draft's steps before it %s (%.0f %% of both)",
+				p.o.duration(float64(d.VerifyDur)/n), p.o.duration(float64(*d.DraftDur)/n), 100*float64(*d.DraftDur)/max(1, all)))
+		} else {
+			facts = append(facts, "a step that verifies takes "+p.o.duration(float64(d.VerifyDur)/n))
+		}
+	}
+	if len(d.ByAccepted) > 1 {
+		var by []string
+		for k, n := range d.ByAccepted {
+			if n > 0 {
+				by = append(by, fmt.Sprintf("%d in %s", k, count(n)))
+			}
+		}
+		facts = append(facts, "accepted "+strings.Join(by, ", ")+" rounds")
+	}
+	if n := d.Rounds - d.Seen; n > 0 {
+		facts = append(facts, fmt.Sprintf("of %s the outcome was not seen, as no batch followed", plural(n, "round")))
+	}
+	facts = append(facts, "steps that verify count as prefill: they have several tokens of a sequence")
+	p.line(strings.Join(facts, "; "), dim)
+}
