@@ -92,6 +92,8 @@ type exporter struct {
 	derive  profile.Deriver
 	noSched int // 0: not known yet, 1: scheduling was recorded, 2: it was not
 	shapes  map[*profile.Shape]bool
+
+	requests *profile.SequencesBuilder
 }
 
 // offCPUKnown says whether the time off the CPU could be seen: without scheduling events it
@@ -197,6 +199,9 @@ func (e *exporter) Graph(g *profile.Graph) error {
 }
 
 func (e *exporter) Step(s *profile.Step) error {
+	if b := e.sequences(); b != nil {
+		return b.Step(s)
+	}
 	if e.name != "steps" {
 		return nil
 	}
@@ -274,6 +279,8 @@ func (e *exporter) rest(h *profile.Header) error {
 				return err
 			}
 		}
+	case "sequences", "rounds":
+		return e.writeSequences(h)
 	case "nodes", "edges":
 		shapes := make([]*profile.Shape, 0, len(e.shapes))
 		for s := range e.shapes {

@@ -58,6 +58,8 @@ var all = []table{
 	define[DeviceRow]("device_spans", "one graph on a backend other than the CPU, until the host saw that it was done"),
 	define[ThreadRow]("threads", "one thread seen"),
 	define[LossRow]("losses", "one span not fully seen"),
+	define[SequenceRow]("sequences", "one request: a prompt on one sequence, with what followed"),
+	define[RoundRow]("rounds", "one round of speculative decoding: one sequence's drafted tokens in one step that verifies them"),
 }
 
 // Names returns the names of the tables.
