@@ -14,10 +14,11 @@ const maxRequests = 4096
 // the sequence had its first logits. It ends with the last batch before the next request on that sequence.
 type Sequences struct {
 	// Requests in the order of their begins. Where there are too many each Every-th of a context is
-	// listed; Seen counts all. Of contexts that only draft there are none.
+	// listed; Seen counts all but Warmups. Of contexts that only draft there are none.
 	Requests []Request `json:"requests"`
 	Every    int64     `json:"every"`
 	Seen     int64     `json:"seen"`
+	Warmups  int64     `json:"warmups"`
 	// Sequences are those that had a request; AtOnce is how many shared a batch at most.
 	Sequences int `json:"sequences"`
 	AtOnce    int `json:"at_once"`

@@ -21,6 +21,19 @@ type sequencesState struct {
 	requests   int64
 	atOnce     int
 	runs       []seqRun // of the step under way
+	first      firstTokens
+}
+
+// firstTokens sums up the first tokens of all requests, also of those that are not kept.
+type firstTokens struct {
+	ttft             distSum
+	unknown, pending int64
+}
+
+func (f *firstTokens) merge(o *firstTokens) {
+	f.ttft.merge(&o.ttft)
+	f.unknown += o.unknown
+	f.pending += o.pending
 }
 
 // processSum is a process under way.
@@ -48,11 +61,20 @@ type contextSum struct {
 	drafts  bool           // its requests are another context's guesses
 	ended   []*openRequest // thinned
 	seen    int64
+	firsts  [3]firstTokens // by certainty
+	warmups int64
 	gaps    histogram
 	gapSum  float64
 	gapMax  int64
 	spec    speculation
 }
+
+// What decides whether the begin of a request was seen.
+const (
+	beginSeen   = iota
+	beginUnsure // it was if the recording began with the process
+	beginWarmup // it looks like a warm-up, and is one if the recording began with the process
+)
 
 // seqRun is one sequence's part of a step.
 type seqRun struct{ seq, n, pos, out int32 }
@@ -62,6 +84,7 @@ type openRequest struct {
 	Request
 	model   *modelSum
 	unsure  bool // only a recording from the process's begin tells that its own was seen
+	hidden  bool // not even that
 	early   bool // no other request but warm-ups came before it in its context
 	first   bool // its first logits were asked for
 	blind   bool // what some batch in between yielded is not known
@@ -243,6 +266,8 @@ func (b *sequencesState) begin(c *contextSum, s *Step, r seqRun, before bool) *o
 	e.Request = Request{ID: b.requests, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Step: s.ID, Start: s.Start}
 	// A batch without prompts has room: had this request begun before, it would have been in it.
 	e.unsure = !before && r.pos != 0 && !c.decoded
+	// A first token at a later position that its logits are asked for: of a prompt computed for several sequences.
+	e.hidden = e.unsure && r.n == r.out
 	c.seqs[r.seq] = e
 	return e
 }
@@ -368,12 +393,33 @@ func (b *sequencesState) end(c *contextSum, e *openRequest) {
 	e.gaps = histogram{}
 	e.Warmup = e.early && e.Steps == 1 && e.Seq == 0 && e.cached <= 0 && e.prompt <= 2
 	c.seen++
+	e.count(c)
 	if c.drafts || b.every > 1 && (c.seen-1)%b.every != 0 {
 		return
 	}
 	c.ended = append(c.ended, e)
 	if b.kept++; b.kept > b.most {
 		b.thin()
+	}
+}
+
+// count adds an ended request to the sums of its context.
+func (e *openRequest) count(c *contextSum) {
+	f := &c.firsts[beginSeen]
+	switch {
+	case e.Warmup:
+		c.warmups++
+		f = &c.firsts[beginWarmup]
+	case e.hidden:
+		f.unknown++
+		return
+	case e.unsure:
+		f = &c.firsts[beginUnsure]
+	}
+	if e.first {
+		f.ttft.add(e.from - e.Start)
+	} else {
+		f.pending++
 	}
 }
 

@@ -86,6 +86,15 @@ func (b *sequencesState) finish(h *Header, models *modelBook) *Sequences {
 			continue
 		}
 		s.Seen += c.seen
+		b.first.merge(&c.firsts[beginSeen])
+		if launched {
+			s.Seen -= c.warmups
+			s.Warmups += c.warmups
+			b.first.merge(&c.firsts[beginUnsure])
+		} else {
+			b.first.merge(&c.firsts[beginWarmup])
+			b.first.unknown += c.firsts[beginUnsure].ttft.hist.n + c.firsts[beginUnsure].pending
+		}
 		spec := c.speculates()
 		for _, e := range c.ended {
 			e.complete(launched, spec)
@@ -132,7 +141,7 @@ func (b *sequencesState) finish(h *Header, models *modelBook) *Sequences {
 
 // complete tells of a request what the rest of the run decides.
 func (e *openRequest) complete(launched, speculates bool) {
-	if e.unsure && !launched {
+	if e.hidden || e.unsure && !launched {
 		e.AtLeast = true
 	} else {
 		if e.first || e.prompt > 0 {

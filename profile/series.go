@@ -29,10 +29,10 @@ const (
 type Series struct {
 	SchemaVersion int           `json:"schema_version"`
 	Phases        []PhaseSeries `json:"phases"` // those of Stat, in its order
-	// TTFT is the distribution of the time to the first token, over sequences; nil if there was none.
+	// TTFT is the distribution of the time to the first token, over requests; nil if there was none.
 	TTFT *Dist `json:"ttft"`
-	// Sequences in the order of their ends. Where there are too many each SequencesEvery-th is listed;
-	// SequencesSeen counts all.
+	// Sequences are the requests of Stat.Sequences without warm-ups, in the order of their begins. Where there
+	// are too many each SequencesEvery-th is listed; SequencesSeen counts all.
 	Sequences      []SequencePoint `json:"sequences"`
 	SequencesEvery int64           `json:"sequences_every"`
 	SequencesSeen  int64           `json:"sequences_seen"`
@@ -190,7 +190,7 @@ type Product struct {
 	Layers      int      `json:"layers,omitempty"` // in how many layers it was seen
 }
 
-// SequencePoint is one sequence of tokens, from its first step to its end or the recording's.
+// SequencePoint is one request, as [Request].
 type SequencePoint struct {
 	PID    int32  `json:"pid"`
 	Seq    int32  `json:"seq"`
@@ -198,7 +198,7 @@ type SequencePoint struct {
 	Start  int64  `json:"start_ns"` // boottime
 	Prompt *int64 `json:"prompt"`   // tokens to its first logits; nil where the prompt was not seen
 	TTFT   *int64 `json:"ttft_ns"`
-	// Tokens that decode steps added after the first logits, in DecodeDur of steps.
+	// Tokens that steps of DecodeDur added after the first one.
 	Tokens    int64    `json:"tokens"`
 	DecodeDur int64    `json:"decode_ns"`
 	TPOT      *float64 `json:"tpot_ns"`

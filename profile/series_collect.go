@@ -14,20 +14,16 @@ var seriesBy = [...]By{ByWeight, ByOp, ByLayer, ByBlock}
 
 // seriesState is what a SeriesBuilder knows so far.
 type seriesState struct {
-	derive  Deriver
-	models  modelBook
-	whole   map[groupKey]*seriesGroup
-	part    map[groupKey]*seriesGroup
-	pending map[*Step]*openPoint
-	at      *openPoint // of the step that the operator before was of
-	kept    int        // operators in pending
-	graphs  map[int64][]backendGraph
-	facts   map[seriesKey]*seriesFacts
-	seqs    map[seqKey]*openSequence
-	ttft    distSum
-	ended   []*openSequence // thinned
-	seen    int64           // sequences that ended
-	every   int64
+	derive   Deriver
+	models   modelBook
+	whole    map[groupKey]*seriesGroup
+	part     map[groupKey]*seriesGroup
+	pending  map[*Step]*openPoint
+	at       *openPoint // of the step that the operator before was of
+	kept     int        // operators in pending
+	graphs   map[int64][]backendGraph
+	facts    map[seriesKey]*seriesFacts
+	requests sequencesState
 }
 
 // openPoint is a step under way.
@@ -89,21 +85,12 @@ type productSum struct {
 	layers                  map[int]bool
 }
 
-// openSequence is a sequence under way.
-type openSequence struct {
-	SequencePoint
-	waiting, known bool // for its first logits; its prompt was seen
-	prompt         int64
-	model          *modelSum
-}
-
 func (b *seriesState) init() {
 	b.whole, b.part = map[groupKey]*seriesGroup{}, map[groupKey]*seriesGroup{}
 	b.pending = map[*Step]*openPoint{}
 	b.graphs = map[int64][]backendGraph{}
 	b.facts = map[seriesKey]*seriesFacts{}
-	b.seqs = map[seqKey]*openSequence{}
-	b.every = 1
+	b.requests.most = maxSequencePoints
 }
 
 // Op takes one operator.
@@ -171,7 +158,7 @@ func (b *seriesState) Step(s *Step) error {
 		in = b.part
 	}
 	g := b.group(in, s)
-	b.sequences(s, b.models.at(s.PID, s.Ctx))
+	b.requests.step(s, &b.models)
 	g.step(s)
 	if v, ok := tokenTime(s); ok {
 		g.tokenTime.add(v)

@@ -10,64 +10,6 @@ import (
 	"strings"
 )
 
-// sequences follows the sequences of a step, as Stat does for their first token.
-func (b *seriesState) sequences(s *Step, m *modelSum) {
-	for i := range s.Seqs {
-		q := &s.Seqs[i]
-		k := seqKey{s.PID, s.Ctx, q.Seq}
-		e := b.seqs[k]
-		if e == nil && len(b.seqs) >= maxSequences {
-			return
-		}
-		switch {
-		case q.Pos == 0:
-			b.end(e)
-			e = &openSequence{waiting: true, known: true}
-			b.seqs[k] = e
-		case e == nil:
-			e = &openSequence{}
-			b.seqs[k] = e
-		}
-		if e.Step == 0 {
-			e.SequencePoint = SequencePoint{PID: s.PID, Seq: q.Seq, Step: s.ID, Start: s.Start}
-		}
-		e.model = m
-		if !e.waiting {
-			if s.Phase == Decode && q.NTokens > 0 {
-				e.Tokens += int64(q.NTokens)
-				e.DecodeDur += s.Dur
-			}
-			continue
-		}
-		e.prompt += int64(max(0, q.NTokens))
-		if q.Outputs > 0 {
-			e.waiting = false
-			d, n := s.Start+s.Dur-e.Start, e.prompt
-			e.TTFT, e.Prompt = &d, &n
-			b.ttft.add(d)
-		}
-	}
-}
-
-// end takes a sequence that goes on no more.
-func (b *seriesState) end(e *openSequence) {
-	if e == nil {
-		return
-	}
-	b.seen++
-	if (b.seen-1)%b.every != 0 {
-		return
-	}
-	b.ended = append(b.ended, e)
-	if len(b.ended) > maxSequencePoints {
-		for i := 0; i < len(b.ended); i += 2 {
-			b.ended[i/2] = b.ended[i]
-		}
-		b.ended = b.ended[:(len(b.ended)+1)/2]
-		b.every *= 2
-	}
-}
-
 // Finish computes the series. Header is what Replay returned; the builder takes no more.
 func (b *SeriesBuilder) Finish(h *Header) *Series {
 	s := &Series{SchemaVersion: SeriesSchema, Phases: []PhaseSeries{}, Sequences: []SequencePoint{}, MaxError: histogramError}
@@ -97,24 +39,17 @@ func (b *SeriesBuilder) Finish(h *Header) *Series {
 			s.Phases = append(s.Phases, ps)
 		}
 	}
-	if b.ttft.hist.n > 0 {
-		d := b.ttft.dist()
+	q := b.requests.finish(h, &b.models)
+	if t := &b.requests.first.ttft; t.hist.n > 0 {
+		d := t.dist()
 		s.TTFT = &d
 	}
-	open := slices.SortedFunc(maps.Values(b.seqs), func(a, b *openSequence) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.PID, b.PID))
-	})
-	for _, e := range open {
-		b.end(e)
-	}
-	s.SequencesSeen, s.SequencesEvery = b.seen, b.every
-	for _, e := range b.ended {
-		p := e.SequencePoint
-		p.TPOT = share(p.DecodeDur, p.Tokens)
-		if m := b.models.index(e.model); m >= 0 {
-			p.Model = &m
+	s.SequencesSeen, s.SequencesEvery = q.Seen, q.Every
+	for i := range q.Requests {
+		if r := &q.Requests[i]; !r.Warmup {
+			s.Sequences = append(s.Sequences, SequencePoint{PID: r.PID, Seq: r.Seq, Step: r.Step, Start: r.Start, Prompt: r.Prompt, TTFT: r.TTFT,
+				Tokens: r.Tokens, DecodeDur: r.InSteps, TPOT: r.TPOT, Model: r.Model})
 		}
-		s.Sequences = append(s.Sequences, p)
 	}
 	return s
 }

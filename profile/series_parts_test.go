@@ -240,7 +240,7 @@ func TestSeriesPromptInParts(t *testing.T) {
 		}
 	}
 	s := b.Finish(&profile.Header{})
-	if q := s.Sequences[0]; len(s.Sequences) != 1 || at(q.Prompt) != 24 || at(q.TTFT) != 24_000 || q.Tokens != 1 || at(q.TPOT) != 4000 || q.Seq != 3 {
+	if q := s.Sequences[0]; len(s.Sequences) != 1 || at(q.Prompt) != 24 || at(q.TTFT) != 24_000 || q.Tokens != 1 || q.DecodeDur != 4000 || at(q.TPOT) != 10_000 || q.Seq != 3 {
 		t.Errorf("%+v", s.Sequences)
 	}
 }

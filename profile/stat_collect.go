@@ -34,8 +34,6 @@ type statState struct {
 	procs    map[int32]*procStat
 	proc0    *procStat // of process pid0, the last asked for
 	pid0     int32
-	seqs     map[seqKey]*sequence
-	ttft     ttftStat
 	requests sequencesState
 	models   modelBook
 	sched    interference
@@ -69,24 +67,6 @@ type procStat struct {
 	team    int
 	steps   int64
 	library string // that computed its first graph on a CPU
-}
-
-type seqKey struct {
-	pid int32
-	ctx uint64
-	seq int32
-}
-
-// sequence is one sequence under way; start is that of its first step.
-type sequence struct {
-	start   int64
-	waiting bool // for its first logits
-}
-
-type ttftStat struct {
-	n, unknown, max int64
-	sum             float64
-	hist            histogram
 }
 
 // group sums up the steps of one phase that were seen wholly, or of those that were not.
@@ -155,7 +135,6 @@ func (b *statState) init(opts StatOptions) {
 	b.whole, b.part = map[groupKey]*group{}, map[groupKey]*group{}
 	b.pending = map[*Step]*stepOps{}
 	b.procs = map[int32]*procStat{}
-	b.seqs = map[seqKey]*sequence{}
 	b.requests.most = maxRequests
 	b.sched.init()
 }
@@ -283,7 +262,6 @@ func (b *statState) Step(s *Step) error {
 	b.seen(s.Start, s.Dur)
 	b.steps++
 	b.proc(s.PID).steps++
-	b.sequences(s)
 	b.requests.step(s, &b.models)
 	instead := b.sched.since()
 	ops := b.taken(s)
@@ -378,38 +356,6 @@ func (b *statState) group(in map[groupKey]*group, s *Step) *group {
 		in[k] = g
 	}
 	return g
-}
-
-// sequences follows each sequence of a step to its first logits.
-func (b *statState) sequences(s *Step) {
-	for i := range s.Seqs {
-		q := &s.Seqs[i]
-		k := seqKey{s.PID, s.Ctx, q.Seq}
-		e := b.seqs[k]
-		switch {
-		case q.Pos == 0:
-			if e == nil && len(b.seqs) >= maxSequences {
-				return
-			}
-			e = &sequence{start: s.Start, waiting: true}
-			b.seqs[k] = e
-		case e == nil:
-			if len(b.seqs) >= maxSequences {
-				return
-			}
-			b.ttft.unknown++
-			b.seqs[k] = &sequence{}
-			continue
-		}
-		if e.waiting && q.Outputs > 0 {
-			e.waiting = false
-			d := s.Start + s.Dur - e.start
-			b.ttft.n++
-			b.ttft.sum += float64(d)
-			b.ttft.max = max(b.ttft.max, d)
-			b.ttft.hist.add(d)
-		}
-	}
 }
 
 // step counts a step, without its operators. It is true if the step is the slowest so far.

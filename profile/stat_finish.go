@@ -116,20 +116,17 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 		o.Rows, _, _ = b.rows(&b.outside)
 		s.Outside = o
 	}
-	s.TTFT = TTFT{Sequences: b.ttft.n, Unknown: b.ttft.unknown}
-	for _, q := range b.seqs {
-		if q.waiting {
-			s.TTFT.Pending++
-		}
-	}
-	if b.ttft.n > 0 {
-		s.TTFT.Mean = ratio(b.ttft.sum, float64(b.ttft.n))
-		s.TTFT.Max = &b.ttft.max
-		p95 := min(b.ttft.hist.quantile(0.95), float64(b.ttft.max))
-		s.TTFT.P95 = &p95
-	}
-	if q := b.requests.finish(h, &b.models); q.Seen > 0 {
+	q := b.requests.finish(h, &b.models)
+	if q.Seen > 0 || q.Warmups > 0 {
 		s.Sequences = q
+	}
+	t := &b.requests.first
+	s.TTFT = TTFT{Sequences: t.ttft.hist.n, Unknown: t.unknown, Pending: t.pending}
+	if n := t.ttft.hist.n; n > 0 {
+		s.TTFT.Mean = share(t.ttft.sum, n)
+		s.TTFT.Max = &t.ttft.max
+		p95 := min(t.ttft.hist.quantile(0.95), float64(t.ttft.max))
+		s.TTFT.P95 = &p95
 	}
 	b.judge(s)
 	return s

@@ -104,7 +104,7 @@ function Sequences({ ctx, names }: { ctx: Ctx; names: [string, string] }) {
     time('ttft_ns', 'TTFT', 'time to the first token'),
     { key: 'tokens', head: 'decoded', help: 'tokens that decode steps added after that', value: (r) => r.tokens, cell: (r) => <Fig v={r.tokens} f={count} /> },
     time('decode_ns', 'in steps', 'duration of these steps'),
-    time('tpot_ns', 'TPOT', 'that divided by the tokens'),
+    time('tpot_ns', 'TPOT', 'time from the first token to the last, divided by the tokens after the first'),
   ]
   if (ctx.b) cols.unshift({ key: 'run', head: 'run', text: true, value: (r) => r.run, cell: (r) => names[r.run] })
   const sort = sortOf(ctx.params.sort) ?? { key: 'start_ns', up: true }
