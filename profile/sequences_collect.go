@@ -205,7 +205,7 @@ func (b *sequencesState) step(s *Step, models *modelBook) {
 	}
 	runs := b.joined(s)
 	b.atOnce = max(b.atOnce, len(runs))
-	prompts, verifies, decode := false, false, true
+	prompts, decode, kind := false, true, batchPlain
 	for _, r := range runs {
 		e := c.seqs[r.seq]
 		begins := e == nil || e.begins(r)
@@ -219,25 +219,30 @@ func (b *sequencesState) step(s *Step, models *modelBook) {
 			b.end(c, e)
 			e = b.begin(c, s, r, e != nil)
 		}
-		verifies = b.take(c, e, s, r) || verifies
+		kind = max(kind, b.take(c, e, s, r))
 		prompts = prompts || r.n > r.out
 		decode = decode && r.n == 1
 	}
 	if !prompts {
 		c.decoded = true
 	}
-	if verifies {
+	c.steps++
+	c.dur += s.Dur
+	if decode {
+		c.decodes++
+	}
+	switch kind {
+	case batchAgain:
+		c.spec.Again++
+		c.spec.VerifyDur += s.Dur
+		return // the draft's time since the step before counts with the next one
+	case batchVerifies:
 		c.verified(s, p)
 		if n := c.spec.Steps; n >= 4 && n&(n-1) == 0 {
 			if d, _ := c.draft(); d != nil && !d.drafts {
 				b.forget(d)
 			}
 		}
-	}
-	c.steps++
-	c.dur += s.Dur
-	if decode {
-		c.decodes++
 	}
 	c.mark(p)
 }
@@ -254,7 +259,7 @@ func (e *openRequest) begins(r seqRun) bool {
 	case r.pos < 0 || e.pos < 0:
 		return false
 	case e.round.Drafted > 0 && r.pos == e.pos && r.n <= e.n:
-		return false // what was accepted is computed once more
+		return false // computed once more
 	}
 	return r.pos <= e.pos || e.round.Drafted == 0 && r.pos < e.pos+e.n
 }
@@ -272,8 +277,17 @@ func (b *sequencesState) begin(c *contextSum, s *Step, r seqRun, before bool) *o
 	return e
 }
 
-// take adds one batch to its request. It is true if the batch verifies drafted tokens.
-func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) bool {
+// What a batch is to its sequence.
+type batchKind uint8
+
+const (
+	batchPlain    batchKind = iota
+	batchAgain              // computes once more what was accepted
+	batchVerifies           // verifies drafted tokens
+)
+
+// take adds one batch to its request.
+func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) batchKind {
 	end := s.Start + s.Dur
 	e.model = c.model
 	e.LastStep, e.End = s.ID, end
@@ -296,12 +310,13 @@ func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) 
 			}
 		}
 	case e.round.Drafted > 0 && follows && r.pos == e.pos:
-		// Made again, with what was accepted: it counts once.
-		e.round = Round{}
-		drafted = b.batch(c, e, s, r)
+		// The state was wound back, and what was accepted is computed once more: the round goes on.
+		e.round.Start, e.round.Dur = s.Start, s.Dur
+		e.n = r.n
+		return batchAgain
 	default:
 		switch {
-		case e.round.Drafted > 0 && follows && r.pos-e.pos-1 <= e.round.Drafted:
+		case e.round.Drafted > 0 && follows && r.pos <= e.pos+e.n:
 			b.settle(c, e, r.pos-e.pos-1)
 		case e.round.Drafted > 0:
 			b.settle(c, e, -1)
@@ -313,13 +328,13 @@ func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) 
 	}
 	e.pos, e.n = r.pos, r.n
 	if drafted == 0 {
-		return false
+		return batchPlain
 	}
 	if e.Rounds == nil {
 		e.Rounds, e.Drafted, e.Accepted, e.Unseen = &e.rounds[0], &e.rounds[1], &e.rounds[2], &e.rounds[3]
 	}
 	e.round = Round{Step: s.ID, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Pos: r.pos, Drafted: drafted, Start: s.Start, Dur: s.Dur}
-	return true
+	return batchVerifies
 }
 
 // batch adds a batch behind the prompt. It returns how many of its tokens were drafted.

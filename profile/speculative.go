@@ -25,8 +25,10 @@ type Speculation struct {
 	DraftCtx   *uint64 `json:"draft_ctx"`
 	DraftModel *int    `json:"draft_model"`
 
-	// A round is one sequence's drafted tokens in one batch; Steps are the batches.
+	// A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that only computed once
+	// more what was accepted, as models do whose state cannot be wound back by a token.
 	Steps  int64 `json:"steps"`
+	Again  int64 `json:"steps_again"`
 	Rounds int64 `json:"rounds"`
 	// Drafted counts all tokens verified. Accepted are those of the Seen rounds, which verified SeenDrafted.
 	Drafted     int64 `json:"drafted"`
@@ -40,7 +42,7 @@ type Speculation struct {
 	// ByAccepted[k] counts the rounds seen that accepted k tokens; the last element those of so many or more.
 	ByAccepted []int64 `json:"by_accepted"`
 
-	// VerifyDur is the time of the Steps, DraftDur that of the draft's steps since the target's step
+	// VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the target's step
 	// before each of them, DraftSteps their number.
 	VerifyDur  int64  `json:"verify_ns"`
 	DraftDur   *int64 `json:"draft_ns"`
@@ -57,7 +59,7 @@ type Round struct {
 	Pos      int32 // of the batch's first token
 	Drafted  int32
 	Accepted int32 // -1: not seen
-	Start    int64 // of the step, ns, boottime
+	Start    int64 // of the step, ns, boottime; where it was computed once more, of that step
 	Dur      int64
 }
 

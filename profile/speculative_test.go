@@ -145,7 +145,7 @@ func TestSpeculativeAgain(t *testing.T) {
 	p.step(1, 0, 50, q{0, 1, 20, 1})
 	s := b.Finish(launched)
 	c := s.Speculation[0]
-	if c.Rounds != 3 || c.Seen != 2 || c.Drafted != 1+3+3 || c.Accepted != 1+1 {
+	if c.Rounds != 3 || c.Seen != 2 || c.Drafted != 9 || c.Accepted != 1+1 || c.Steps != 3 || c.Again != 1 || c.VerifyDur != 200 {
 		t.Errorf("%+v", c)
 	}
 	r := &s.Requests[0]

@@ -48,7 +48,12 @@ func (p *page) sequences(s *profile.Stat) {
 	if warm > 0 {
 		facts = append(facts, plural(int64(warm), "warm-up")+" left out")
 	}
-	facts = append(facts, "time in a queue is not seen")
+	if q.Sequences > 1 {
+		facts = append(facts, "time in a queue is not seen")
+	}
+	if len(facts) == 0 {
+		return
+	}
 	p.line(strings.Join(facts, "; "), dim)
 }
 
@@ -119,6 +124,9 @@ func (p *page) requests(s *profile.Stat, list []*profile.Request) {
 		of   func(*profile.Spread) *float64
 	}{{"mean", func(d *profile.Spread) *float64 { return &d.Mean }}, {"p50", func(d *profile.Spread) *float64 { return &d.P50 }},
 		{"p95", func(d *profile.Spread) *float64 { return &d.P95 }}, {"longest", func(d *profile.Spread) *float64 { return &d.Max }}} {
+		if len(list) < 4 && row.name != "mean" {
+			break // they say nothing more
+		}
 		figure := func(d *profile.Spread) string {
 			if d == nil {
 				return "-"
@@ -187,6 +195,9 @@ func (p *page) speculation(s *profile.Stat, d *profile.Speculation) {
 			}
 		}
 		facts = append(facts, "accepted "+strings.Join(by, ", ")+" rounds")
+	}
+	if d.Again > 0 {
+		facts = append(facts, plural(d.Again, "step")+" computed once more what was accepted: the state could not be wound back")
 	}
 	if n := d.Rounds - d.Seen; n > 0 {
 		facts = append(facts, fmt.Sprintf("of %s the outcome was not seen, as no batch followed", plural(n, "round")))

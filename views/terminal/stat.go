@@ -287,7 +287,7 @@ func (p *page) phases(s *profile.Stat) {
 		text := "first token after " + p.o.durationOf(q.Mean)
 		if q.Sequences > 1 {
 			text = fmt.Sprintf("first token after %s on average, p95 %s, at most %s (%s)",
-				p.o.durationOf(q.Mean), p.o.durationOf(q.P95), p.o.duration(float64(*q.Max)), plural(q.Sequences, "sequence"))
+				p.o.durationOf(q.Mean), p.o.durationOf(q.P95), p.o.duration(float64(*q.Max)), plural(q.Sequences, "request"))
 		}
 		if q.Unknown > 0 {
 			text += fmt.Sprintf("; unknown for %d whose prompt was not seen from its start", q.Unknown)
