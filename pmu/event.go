@@ -95,6 +95,7 @@ type Counter struct {
 	// Events has one for each unit that counts it, or a single one of the kernel. On a CPU whose unit has
 	// none there is no count.
 	Events []*Event
+	Asked  bool // for by name, not by a question alone
 }
 
 // Software says that the kernel counts it, not the CPU.

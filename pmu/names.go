@@ -47,7 +47,7 @@ var softwareEvents = map[string]struct {
 	id   uint64
 	role Role
 }{
-	"cpu-clock":        {unix.PERF_COUNT_SW_CPU_CLOCK, ""},
+	"cpu-clock":        {unix.PERF_COUNT_SW_CPU_CLOCK, CPUClock},
 	"task-clock":       {unix.PERF_COUNT_SW_TASK_CLOCK, TaskClock},
 	"page-faults":      {unix.PERF_COUNT_SW_PAGE_FAULTS, Faults},
 	"minor-faults":     {unix.PERF_COUNT_SW_PAGE_FAULTS_MIN, MinorFaults},

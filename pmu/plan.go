@@ -16,7 +16,9 @@ type Request struct {
 	// Software adds what the kernel counts to any question but Off. Where the CPU counts nothing, a
 	// question is answered by them in any case.
 	Software bool
-	// OnlyUser leaves the kernel's share out of every count, as :u does.
+	// OnlyUser leaves the kernel's share out of what a CPU counts for the question, as :u does. Events asked
+	// for by name are counted as they are written, as under perf. What is asked for both ways and counted
+	// differently has two counters: cycles, and cycles:u of the question.
 	OnlyUser bool
 }
 
@@ -85,6 +87,7 @@ func (b *builder) specs(specs []Spec) (hardware []string) {
 		}
 		if f := software(s); f != nil {
 			b.add(s, f, 0)
+			b.byText[s.Text].Asked = true
 			continue
 		}
 		b.groups = max(b.groups, s.Group)
@@ -114,6 +117,7 @@ func (b *builder) specs(specs []Spec) (hardware []string) {
 				continue
 			}
 			b.add(s, f, s.Group)
+			b.byText[s.Text].Asked = true
 		}
 	}
 	return hardware
@@ -151,7 +155,7 @@ func (b *builder) question(hardware *[]string) {
 		for _, name := range softwareSet {
 			s := Spec{Text: name, Name: name}
 			if b.byText[name] == nil {
-				b.add(s, software(s), 0)
+				b.add(s, software(s), 0) // these are exact, and mostly the kernel's: OnlyUser is not for them
 			}
 		}
 	}
@@ -159,9 +163,19 @@ func (b *builder) question(hardware *[]string) {
 
 // named adds one event of a question on one unit; false if the unit does not have it.
 func (b *builder) named(p *PMU, name string) bool {
-	s := Spec{Text: name, Name: name}
-	if c := b.byText[name]; c != nil && c.on(p) {
-		return true // asked for by name too
+	s := Spec{Text: name, Name: name, User: b.request.OnlyUser}
+	for _, text := range []string{name, name + ":u"} { // asked for by name too
+		c := b.byText[text]
+		switch {
+		case c == nil || text != name && !s.User:
+		case !s.User || c.onlyUser():
+			if c.on(p) {
+				return true
+			}
+			s.Text = text
+		case text == name:
+			s.Text = name + ":u"
+		}
 	}
 	f, missing := p.find(s)
 	if missing != nil {
@@ -191,14 +205,16 @@ func (c *Counter) on(p *PMU) bool {
 	return slices.ContainsFunc(c.Events, func(e *Event) bool { return e.PMU == p })
 }
 
+// onlyUser tells that it is counted in user mode alone, wherever it is.
+func (c *Counter) onlyUser() bool {
+	return !slices.ContainsFunc(c.Events, func(e *Event) bool { return !e.OnlyUser })
+}
+
 func (b *builder) add(s Spec, f *found, group int) {
 	e := f.event
 	e.Group = group
 	if !s.both() {
 		e.OnlyUser, e.OnlyKernel = s.User, s.Kernel
-	}
-	if b.request.OnlyUser && !s.Kernel {
-		e.OnlyUser = true
 	}
 	c := b.byText[s.Text]
 	if c == nil {

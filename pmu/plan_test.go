@@ -252,13 +252,58 @@ func TestModifiers(t *testing.T) {
 		}
 	}
 	p = plan(t, m, Request{Events: "cycles,cycles:k", OnlyUser: true})
-	if a, b := p.Counters[0].Events[0], p.Counters[1].Events[0]; !a.OnlyUser || b.OnlyUser {
-		t.Errorf("%+v %+v", a, b)
+	if a, b := p.Counters[0].Events[0], p.Counters[1].Events[0]; a.OnlyUser || b.OnlyUser || !b.OnlyKernel {
+		t.Errorf("what is asked for by name is counted as it is written: %+v %+v", a, b)
 	}
 	// never inherited: such a count cannot be read from a probe
 	if a := p.Counters[0].Events[0].attr(true); a.Bits&unix.PerfBitInherit != 0 || a.Bits&unix.PerfBitDisabled == 0 ||
 		a.Read_format != unix.PERF_FORMAT_TOTAL_TIME_ENABLED|unix.PERF_FORMAT_TOTAL_TIME_RUNNING {
 		t.Errorf("%+v", a)
+	}
+}
+
+// A question counts user space, whatever is asked for by name beside it; and that is counted as it is written.
+func TestOnlyUser(t *testing.T) {
+	const question = "cycles instructions stall_backend stall_frontend l2d_cache_refill ll_cache_miss_rd bus_access"
+	for events, want := range map[string]string{
+		"":                      question,
+		"l1d_cache":             "l1d_cache+k " + question,
+		"cycles":                "cycles+k cycles:u instructions stall_backend stall_frontend l2d_cache_refill ll_cache_miss_rd bus_access",
+		"cycles:k":              "cycles:k+k " + question,
+		"cycles:u,bus_access:u": "cycles:u bus_access:u instructions stall_backend stall_frontend l2d_cache_refill ll_cache_miss_rd",
+		"cycles,cycles:u":       "cycles+k cycles:u instructions stall_backend stall_frontend l2d_cache_refill ll_cache_miss_rd bus_access",
+		"cycles:uk":             "cycles:uk+k " + question,
+	} {
+		var got []string
+		p := plan(t, machine(t, "neoverse-n1"), Request{Events: events, Question: Auto, Software: true, OnlyUser: true})
+		for _, c := range p.Counters {
+			if c.Software() {
+				if c.Events[0].OnlyUser || c.Asked {
+					t.Errorf("%s: %s %+v", events, c.Name, c.Events[0])
+				}
+				continue
+			}
+			name := c.Name
+			if !c.Events[0].OnlyUser {
+				name += "+k"
+			}
+			if asked := strings.Contains(","+events+",", ","+c.Name+","); c.Asked != asked {
+				t.Errorf("%s: %s asked for: %v", events, c.Name, c.Asked)
+			}
+			got = append(got, name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", events, got, want)
+		}
+	}
+	p := plan(t, machine(t, "neoverse-n1"), Request{Events: "cycles:u", Question: Auto})
+	if c := p.counter(t, "cycles"); c.onlyUser() || !p.counter(t, "cycles:u").onlyUser() {
+		t.Errorf("without OnlyUser: %v", names(p))
+	}
+	// on each kind of CPU
+	p = plan(t, machine(t, "rk3588"), Request{Events: "armv8_cortex_a76/cycles/,cycles", Question: Auto, OnlyUser: true})
+	if c := p.counter(t, "cycles:u"); len(c.Events) != 2 || !c.onlyUser() {
+		t.Errorf("%v, %v", names(p), c)
 	}
 }
 

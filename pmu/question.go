@@ -85,6 +85,7 @@ const (
 	BackendBound   Role = "be-bound"    // top-down: nothing could be issued
 	MemBound       Role = "mem-bound"   // top-down: of those, because of memory
 	TaskClock      Role = "task-clock"  // ns
+	CPUClock       Role = "cpu-clock"   // ns, of a CPU
 	Faults         Role = "page-faults" // minor and major
 	MinorFaults    Role = "minor-faults"
 	MajorFaults    Role = "major-faults"

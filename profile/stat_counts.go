@@ -2,7 +2,11 @@
 
 package profile
 
-import "github.com/profinfer/profinfer/trace"
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
 
 // StatCounter is a counter of the run: a column of every row's Counts.
 type StatCounter struct {
@@ -72,23 +76,31 @@ func statCounters(cs []trace.Counter) []StatCounter {
 	return out
 }
 
-// IPC returns a row's instructions per cycle, over operators of which both are known; nil without both counters.
+// IPC returns a row's instructions per cycle, over operators of which both are known; nil without both counters. Where
+// each was counted in two ways, of user space and of all, it is user space's.
 func (s *Stat) IPC(r *StatRow) *float64 {
-	var cycles, instructions *StatCount
-	for i := range r.Counts {
-		if i >= len(s.Counters) {
-			break
-		}
-		switch s.Counters[i].Role {
-		case "cycles":
-			cycles = &r.Counts[i]
-		case "instructions":
-			instructions = &r.Counts[i]
-		}
+	i, j := pairOf(s.Counters, "instructions", "cycles")
+	if i < 0 || i >= len(r.Counts) || j >= len(r.Counts) {
+		return nil
 	}
-	if cycles == nil || instructions == nil || cycles.Sum == nil || instructions.Sum == nil || cycles.Calls == 0 || instructions.Calls == 0 {
+	instructions, cycles := &r.Counts[i], &r.Counts[j]
+	if cycles.Sum == nil || instructions.Sum == nil || cycles.Calls == 0 || instructions.Calls == 0 {
 		return nil
 	}
 	// where one of them is known of fewer operators, a mean of each
 	return ratio(float64(*instructions.Sum)/float64(instructions.Calls), float64(*cycles.Sum)/float64(cycles.Calls))
+}
+
+// pairOf finds two counters by their roles that were counted alike: of user space where there are both ways. -1, -1 where there
+// are none.
+func pairOf(cs []StatCounter, a, b string) (int, int) {
+	for _, user := range []bool{true, false} {
+		find := func(role string) int {
+			return slices.IndexFunc(cs, func(c StatCounter) bool { return c.Role == role && c.User == user && c.Void == "" })
+		}
+		if i, j := find(a), find(b); i >= 0 && j >= 0 {
+			return i, j
+		}
+	}
+	return -1, -1
 }

@@ -44,21 +44,19 @@ func openCounters(opt *Options) (*counters, error) {
 		return nil, err
 	}
 	// Questions count user space: what the probes themselves do in the kernel is no operator's.
-	plan, err := pmu.NewPlan(m, pmu.Request{Events: opt.Events, Question: opt.Question, Software: true, OnlyUser: opt.Events == ""})
+	plan, err := pmu.NewPlan(m, pmu.Request{Events: opt.Events, Question: opt.Question, Software: true, OnlyUser: true})
 	if err != nil {
 		return nil, err
 	}
 	if refused := plan.Refused(); len(refused) > 0 {
 		return nil, &RefusedCounters{refused}
 	}
-	// What the kernel keeps with each thread is read there: exact, and nothing to open.
+	answered := opt.Question != pmu.Software && len(m.PMUs) > 0 // by the CPU
 	plan.Counters = slices.DeleteFunc(plan.Counters, func(k *pmu.Counter) bool {
-		if !k.Software() {
-			return false
-		}
-		task := slices.Contains(probe.TaskFields, k.Name)
+		task := ofTask(k)
 		c.probe.Task = c.probe.Task || task
-		return task || k.Name == "task-clock" // an operator's busy time
+		// Each event that is read makes a hit dearer, and this one is an operator's busy time.
+		return task || k.Role == pmu.TaskClock && !k.Asked && answered
 	})
 	if c.set, err = plan.Open(pmu.Options{}); err != nil {
 		var missing pmu.Missing
@@ -89,7 +87,11 @@ func openCounters(opt *Options) (*counters, error) {
 			}
 		}
 		var codes []string
-		user := true
+		of := ""
+		if k.Role == pmu.TaskClock || k.Role == pmu.CPUClock {
+			of = "ns"
+		}
+		user := of == "" // clocks go on in the kernel whatever is asked for
 		for _, e := range k.Events {
 			codes = append(codes, e.Code())
 			user = user && e.OnlyUser
@@ -97,7 +99,7 @@ func openCounters(opt *Options) (*counters, error) {
 		c.probe.Events = append(c.probe.Events, fds)
 		c.of = append(c.of, i)
 		c.columns = append(c.columns, trace.Counter{Name: k.Name, Role: string(k.Role), PMU: unit, Scaled: c.probe.Scaled,
-			Code: strings.Join(codes, ", "), User: user})
+			Code: strings.Join(codes, ", "), User: user, Unit: of})
 	}
 	if c.probe.Task {
 		for _, name := range probe.TaskFields {
@@ -105,6 +107,12 @@ func openCounters(opt *Options) (*counters, error) {
 		}
 	}
 	return c, c.set.Enable()
+}
+
+// ofTask tells counters that the kernel keeps with each thread and that are read there: exact, and nothing to open.
+func ofTask(k *pmu.Counter) bool {
+	e := k.Events[0]
+	return k.Software() && slices.Contains(probe.TaskFields, string(k.Role)) && !e.OnlyUser && !e.OnlyKernel
 }
 
 // doubt marks counters that count nothing although profinfer itself has just worked on all it was measured

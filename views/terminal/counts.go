@@ -50,7 +50,7 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 				x := float64(*row.Counts[i].Sum) / float64(row.Counts[i].Calls) * row.CallsPerStep
 				v = &x
 			}
-			c.add(many(v))
+			c.add(p.counted(&s.Counters[i], v))
 		}
 		if ipc != nil {
 			text := "-"
@@ -67,6 +67,14 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 	if len(zero) > 0 {
 		p.line(phaseName(s, f)+": none in operators of "+strings.Join(zero, ", "), dim)
 	}
+}
+
+// counted writes a counter's value: a time with its unit.
+func (p *page) counted(k *profile.StatCounter, v *float64) string {
+	if k.Unit == "ns" {
+		return p.o.durationOf(v)
+	}
+	return many(v)
 }
 
 // none tells that a counter is known and counted nothing in any row.
