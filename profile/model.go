@@ -183,3 +183,10 @@ type Sink interface {
 	Step(*Step) error
 	Sched(*trace.Sched) error
 }
+
+// MetaSink is a Sink that has to know what is recorded before the first operator, such as which counters its Counts are of. It is told
+// what the trace says at its head, and again where that changes.
+type MetaSink interface {
+	Sink
+	Meta(*trace.Meta)
+}

@@ -228,6 +228,9 @@ func (p *replayer) block(b trace.Block) error {
 	case b.Meta != nil:
 		p.h.Meta = *b.Meta
 		p.count.set(b.Meta.Counters)
+		if s, ok := p.sink.(MetaSink); ok {
+			s.Meta(&p.h.Meta)
+		}
 	case b.Process != nil:
 		p.process(b.Process)
 	case b.Shape != nil:

@@ -2,11 +2,7 @@
 
 package profile
 
-import (
-	"slices"
-
-	"github.com/profinfer/profinfer/trace"
-)
+import "github.com/profinfer/profinfer/trace"
 
 // StatCounter is a counter of the run: a column of every row's Counts.
 type StatCounter struct {
@@ -91,12 +87,25 @@ func (s *Stat) IPC(r *StatRow) *float64 {
 	return ratio(float64(*instructions.Sum)/float64(instructions.Calls), float64(*cycles.Sum)/float64(cycles.Calls))
 }
 
-// pairOf finds two counters by their roles that were counted alike: of user space where there are both ways. -1, -1 where there
-// are none.
 func pairOf(cs []StatCounter, a, b string) (int, int) {
-	for _, user := range []bool{true, false} {
-		find := func(role string) int {
-			return slices.IndexFunc(cs, func(c StatCounter) bool { return c.Role == role && c.User == user && c.Void == "" })
+	return pair(len(cs), func(i int) (string, bool, bool) { return cs[i].Role, cs[i].User, cs[i].Void == "" }, a, b)
+}
+
+// CounterPair finds two counters by their roles that were counted alike and have values: of user space where there are both ways.
+// -1 and -1 where there are none.
+func CounterPair(cs []trace.Counter, a, b string) (int, int) {
+	return pair(len(cs), func(i int) (string, bool, bool) { return cs[i].Role, cs[i].User, cs[i].Void == "" }, a, b)
+}
+
+func pair(n int, of func(int) (role string, user, valid bool), a, b string) (int, int) {
+	for _, wantUser := range []bool{true, false} {
+		find := func(want string) int {
+			for i := range n {
+				if role, user, valid := of(i); role == want && user == wantUser && valid {
+					return i
+				}
+			}
+			return -1
 		}
 		if i, j := find(a), find(b); i >= 0 && j >= 0 {
 			return i, j

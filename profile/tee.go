@@ -15,6 +15,14 @@ func (t tee) Graph(g *Graph) error       { return each(t, func(s Sink) error { r
 func (t tee) Step(st *Step) error        { return each(t, func(s Sink) error { return s.Step(st) }) }
 func (t tee) Sched(e *trace.Sched) error { return each(t, func(s Sink) error { return s.Sched(e) }) }
 
+func (t tee) Meta(m *trace.Meta) {
+	for _, s := range t {
+		if s, ok := s.(MetaSink); ok {
+			s.Meta(m)
+		}
+	}
+}
+
 func each(t tee, f func(Sink) error) error {
 	for _, s := range t {
 		if err := f(s); err != nil {

@@ -52,11 +52,13 @@ type exporter struct {
 	rates   map[counterKey]int64 // end of the last step by counter
 	dims    map[[4]int64]string
 	last    int64
+	counts  counts
 }
 
 // stepSum is what a step's operators add up to.
 type stepSum struct {
 	bytes, bytesDur int64
+	counts          []int64
 }
 
 func newExporter(w io.Writer) *exporter {
@@ -181,14 +183,17 @@ func (e *exporter) Op(o *profile.Op) error {
 		e.openGraph(o.Graph)
 	}
 	d := e.derive.Derive(o)
-	if o.Step != nil && d.Bytes != nil {
+	if o.Step != nil && (d.Bytes != nil || o.Counts != nil) {
 		s := e.sums[o.Step]
 		if s == nil {
 			s = &stepSum{}
 			e.sums[o.Step] = s
 		}
-		s.bytes += *d.Bytes
-		s.bytesDur += o.Dur
+		if d.Bytes != nil {
+			s.bytes += *d.Bytes
+			s.bytesDur += o.Dur
+		}
+		s.counts = e.counts.sum(s.counts, o.Counts)
 	}
 	name := o.Op
 	if d.Weight != "" && !strings.HasPrefix(o.Op, "ROPE") {
@@ -211,6 +216,7 @@ func (e *exporter) Op(o *profile.Op) error {
 		if th.OffCPU > 0 {
 			n.int("off_cpu_ns", th.OffCPU)
 		}
+		e.counts.annotate(n, "thread", th.Counts)
 		arrived := th.Busy+th.OffCPU+th.Wait > 0
 		if !arrived {
 			n.text("incomplete", "the thread was not seen to arrive")
@@ -221,9 +227,13 @@ func (e *exporter) Op(o *profile.Op) error {
 			e.t.end(k, end, nil)
 		}
 		e.t.end(k, end, nil)
+		e.counts.draw(e.t, pid, th)
 	}
 	return e.p.err
 }
+
+// Meta takes what is recorded.
+func (e *exporter) Meta(m *trace.Meta) { e.counts.set(m.Counters) }
 
 // describe annotates an operator's slice on its first thread.
 func (e *exporter) describe(n *notes, o *profile.Op, d *profile.Derived) {
@@ -258,6 +268,10 @@ func (e *exporter) describe(n *notes, o *profile.Op, d *profile.Derived) {
 	}
 	if o.Probe > 0 {
 		n.int("probe_ns", o.Probe)
+	}
+	e.counts.annotate(n, "count", o.Counts)
+	if o.Scaled {
+		n.text("count.scaled", "some are estimates: their events took turns")
 	}
 }
 
@@ -310,6 +324,9 @@ func (e *exporter) Step(s *profile.Step) error {
 		if sum.bytesDur > 0 {
 			e.rate(s, phase+" GB/s", "GB/s", float64(sum.bytes)/float64(sum.bytesDur))
 		}
+		if ipc, ok := e.counts.ipc(sum.counts); ok {
+			e.rate(s, phase+" IPC", "instructions a cycle", ipc)
+		}
 		delete(e.sums, s)
 	}
 	return e.p.err
@@ -334,6 +351,7 @@ func (e *exporter) finish(h *profile.Header) error {
 		}
 	}
 	e.sched.flushAll()
+	e.counts.finish(e.t)
 	e.last = max(e.last, h.Last)
 	threads := make([]threadKey, 0, len(e.t.threads))
 	for k := range e.t.threads {

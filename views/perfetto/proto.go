@@ -41,6 +41,7 @@ const (
 	threadName = 5
 
 	counterUnitName = 6 // CounterDescriptor
+	counterShareKey = 7 // tracks with the same key are drawn to the same scale
 
 	// TrackEvent
 	eventCategory = 3

@@ -97,6 +97,15 @@ func (t *tracks) counter(pid int32, ctx uint64, name, unit string) *track {
 	return k
 }
 
+// threadCounter makes a counter of a thread. Those of one name are drawn to the same scale on all threads.
+func (t *tracks) threadCounter(pid, tid int32, name, unit string) *track {
+	parent := t.thread(pid, tid)
+	k := t.make()
+	t.p.descriptor(message(nil).uint(descUUID, k.uuid).str(descName, name).uint(descParent, parent.uuid).
+		sub(descCounter, message(nil).str(counterUnitName, unit).str(counterShareKey, name)))
+	return k
+}
+
 // global returns a track of no process.
 func (t *tracks) global(name string) *track {
 	k := t.named[name]

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perfetto
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// pause is how long a thread may be in no operator, ns, before its counters fall to 0.
+const pause = 100_000
+
+// counts draws counters: an operator's values on its slices, and on tracks below each thread what was counted while it computed.
+type counts struct {
+	counters             []trace.Counter
+	instructions, cycles int // -1: not counted
+	rows                 map[threadKey]*countRow
+}
+
+// countRow is a thread's tracks.
+type countRow struct {
+	tracks []countTrack // of each counter, then IPC
+	end    int64        // of the operator before
+}
+
+// countTrack is described when it first has a value other than 0: most threads never migrate.
+type countTrack struct {
+	*track
+	v float64
+}
+
+func (c *counts) set(counters []trace.Counter) {
+	c.counters = counters
+	c.instructions, c.cycles = profile.CounterPair(counters, "instructions", "cycles")
+	if c.rows == nil {
+		c.rows = map[threadKey]*countRow{}
+	}
+}
+
+// known returns a counter's value, false if it is not known.
+func (c *counts) known(values []int64, i int) (int64, bool) {
+	if i < 0 || i >= len(values) || i >= len(c.counters) || values[i] < 0 || c.counters[i].Void != "" {
+		return 0, false
+	}
+	return values[i], true
+}
+
+func (c *counts) ipc(values []int64) (float64, bool) {
+	n, ok := c.known(values, c.instructions)
+	of, okToo := c.known(values, c.cycles)
+	if !ok || !okToo || of == 0 {
+		return 0, false
+	}
+	return float64(n) / float64(of), true
+}
+
+// annotate adds the values that are known to a slice, as PREFIX.NAME.
+func (c *counts) annotate(n *notes, prefix string, values []int64) {
+	for i := range values {
+		if v, ok := c.known(values, i); ok {
+			n.int(prefix+"."+c.counters[i].Name, v)
+		}
+	}
+	if v, ok := c.ipc(values); ok {
+		n.float(prefix+".IPC", v)
+	}
+}
+
+// sum adds an operator's values to those of its step. Where one of a pair is not known neither is added, so that their
+// ratio stays one of the same operators.
+func (c *counts) sum(to, values []int64) []int64 {
+	if _, ok := c.ipc(values); !ok {
+		return to
+	}
+	if to == nil {
+		to = make([]int64, len(c.counters))
+	}
+	for i := range to {
+		if v, ok := c.known(values, i); ok {
+			to[i] += v
+		}
+	}
+	return to
+}
+
+// draw sets a thread's counters for the time of an operator.
+func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
+	if len(c.counters) == 0 {
+		return
+	}
+	key := threadKey{pid, th.TID}
+	r := c.rows[key]
+	if r == nil {
+		r = &countRow{tracks: make([]countTrack, len(c.counters)+1)}
+		c.rows[key] = r
+	}
+	if r.end > 0 && th.Start-r.end > pause {
+		r.fall(t)
+	}
+	r.end = th.Start + th.Busy + th.OffCPU
+	for i := range c.counters {
+		k := &c.counters[i]
+		if i >= len(r.tracks)-1 || k.Unit == "ns" { // a clock's rate is the share of its CPU that a thread had
+			continue
+		}
+		v, ok := c.known(th.Counts, i)
+		x := float64(v)
+		unit := "an operator" // what the kernel counts is rare: how often, not how fast
+		if !k.PerThread() {
+			unit = "a µs"
+			if th.Busy > 0 {
+				x = x * 1e3 / float64(th.Busy)
+			} else {
+				ok = false
+			}
+		}
+		r.set(t, key, i, k.Name, unit, th.Start, x, ok)
+	}
+	v, ok := c.ipc(th.Counts)
+	r.set(t, key, len(r.tracks)-1, "IPC", "instructions a cycle", th.Start, v, ok)
+}
+
+// set gives a track a value, 0 where it is not known. A value that stays is not written again.
+func (r *countRow) set(t *tracks, key threadKey, i int, name, unit string, at int64, v float64, known bool) {
+	k := &r.tracks[i]
+	if !known {
+		v = 0
+	}
+	if v == k.v {
+		return
+	}
+	if k.track == nil {
+		k.track = t.threadCounter(key.pid, key.tid, clean(name), unit)
+	}
+	t.value(k.track, at, v)
+	k.v = v
+}
+
+// fall lets all counters of a thread fall to 0.
+func (r *countRow) fall(t *tracks) {
+	for i := range r.tracks {
+		if k := &r.tracks[i]; k.v != 0 {
+			t.value(k.track, r.end, 0)
+			k.v = 0
+		}
+	}
+}
+
+func (c *counts) finish(t *tracks) {
+	for _, key := range slices.SortedFunc(maps.Keys(c.rows), compareThreads) {
+		c.rows[key].fall(t)
+	}
+}
