@@ -69,6 +69,8 @@ type Stat struct {
 	MaxError  float64      `json:"p95_max_error"` // relative error of every p95
 	// Counters that were read at operators, in the order of every row's Counts; absent if there were none.
 	Counters []StatCounter `json:"counters,omitempty"`
+	// ByThreads sums counters up by the number of threads that computed; absent where none tells anything beside another.
+	ByThreads []ThreadsStat `json:"counts_by_threads,omitempty"`
 	// Peaks are what the verdicts compare with; nil where none were asked for.
 	Peaks *StatPeaks `json:"peaks"`
 	// Offload says how phases were split over backends; absent where only the CPU computed.

@@ -39,6 +39,7 @@ type statState struct {
 	sched    interference
 	offload  offload
 	work     workState
+	teams    teamCounts
 	lost     StatLost
 
 	first, last int64
@@ -292,6 +293,9 @@ func (b *statState) Step(s *Step) error {
 	g.traced++
 	g.tracedDur += s.Dur
 	b.fold(g, s, ops)
+	if s.Incomplete == "" {
+		b.teams.step(b, s, ops)
+	}
 	g.foldGraphs(graphs)
 	if b.opts.By == ByStep {
 		g.stepRow(s)

@@ -13,6 +13,7 @@ type StatCounter struct {
 	User   bool   `json:"user"`   // of user space only
 	Scaled bool   `json:"scaled"` // it shared a hardware counter: values are estimates
 	Void   string `json:"void"`   // why it has no values; empty: it has
+	Slots  int    `json:"slots"`  // of a counter of slots for instructions: how many a cycle has; 0: not told
 }
 
 // StatCount is what one counter counted over a row's operators.
@@ -67,25 +68,14 @@ func (r *rowSum) statCounts(n int) []StatCount {
 func statCounters(cs []trace.Counter) []StatCounter {
 	var out []StatCounter
 	for _, c := range cs {
-		out = append(out, StatCounter{Name: c.Name, Role: c.Role, PMU: c.PMU, Unit: c.Unit, User: c.User, Scaled: c.Scaled, Void: c.Void})
+		out = append(out, StatCounter{Name: c.Name, Role: c.Role, PMU: c.PMU, Unit: c.Unit, User: c.User, Scaled: c.Scaled, Void: c.Void, Slots: c.Slots})
 	}
 	return out
 }
 
-// IPC returns a row's instructions per cycle, over operators of which both are known; nil without both counters. Where
-// each was counted in two ways, of user space and of all, it is user space's.
-func (s *Stat) IPC(r *StatRow) *float64 {
-	i, j := pairOf(s.Counters, "instructions", "cycles")
-	if i < 0 || i >= len(r.Counts) || j >= len(r.Counts) {
-		return nil
-	}
-	instructions, cycles := &r.Counts[i], &r.Counts[j]
-	if cycles.Sum == nil || instructions.Sum == nil || cycles.Calls == 0 || instructions.Calls == 0 {
-		return nil
-	}
-	// where one of them is known of fewer operators, a mean of each
-	return ratio(float64(*instructions.Sum)/float64(instructions.Calls), float64(*cycles.Sum)/float64(cycles.Calls))
-}
+// IPC returns a row's instructions per cycle; nil without both counters. Where each was counted in two ways, of user space and
+// of all, it is user space's.
+func (s *Stat) IPC(r *StatRow) *float64 { return s.Ratios(r.Counts).IPC }
 
 func pairOf(cs []StatCounter, a, b string) (int, int) {
 	return pair(len(cs), func(i int) (string, bool, bool) { return cs[i].Role, cs[i].User, cs[i].Void == "" }, a, b)

@@ -128,6 +128,7 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 		p95 := min(t.ttft.hist.quantile(0.95), float64(t.ttft.max))
 		s.TTFT.P95 = &p95
 	}
+	s.ByThreads = b.teams.finish(&b.statState, s)
 	b.judge(s)
 	return s
 }

@@ -87,7 +87,7 @@ func openCounters(opt *Options) (*counters, error) {
 			}
 		}
 		var codes []string
-		of := ""
+		of, slots := "", 0
 		if k.Role == pmu.TaskClock || k.Role == pmu.CPUClock {
 			of = "ns"
 		}
@@ -95,11 +95,14 @@ func openCounters(opt *Options) (*counters, error) {
 		for _, e := range k.Events {
 			codes = append(codes, e.Code())
 			user = user && e.OnlyUser
+			if e.PMU != nil && e.PMU.Kind != nil && slices.Contains(ofSlots, k.Role) {
+				slots = e.PMU.Kind.Slots
+			}
 		}
 		c.probe.Events = append(c.probe.Events, fds)
 		c.of = append(c.of, i)
 		c.columns = append(c.columns, trace.Counter{Name: k.Name, Role: string(k.Role), PMU: unit, Scaled: c.probe.Scaled,
-			Code: strings.Join(codes, ", "), User: user, Unit: of})
+			Code: strings.Join(codes, ", "), User: user, Unit: of, Slots: slots})
 	}
 	if c.probe.Task {
 		for _, name := range probe.TaskFields {
@@ -108,6 +111,9 @@ func openCounters(opt *Options) (*counters, error) {
 	}
 	return c, c.set.Enable()
 }
+
+// ofSlots are roles of counters that count slots, not cycles.
+var ofSlots = []pmu.Role{pmu.Slots, pmu.Retiring, pmu.BadSpec, pmu.FrontendBound, pmu.BackendBound, pmu.MemBound}
 
 // ofTask tells counters that the kernel keeps with each thread and that are read there: exact, and nothing to open.
 func ofTask(k *pmu.Counter) bool {

@@ -160,6 +160,8 @@ type Counter struct {
 	Code   string `json:"code,omitempty"` // "cpu/event=0x3c/": what was opened
 	User   bool   `json:"user,omitempty"` // counts user space only
 	Unit   string `json:"unit,omitempty"` // "ns", "bytes"; empty: a number
+	// Slots is how many slots for instructions a cycle has, of a counter of slots; 0: not told.
+	Slots int `json:"slots,omitempty"`
 }
 
 // PerThread tells counters of threads from those of CPUs.

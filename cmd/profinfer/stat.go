@@ -16,7 +16,8 @@ import (
 const defaultTrace = "run.pinf"
 
 func statCommand() *cobra.Command {
-	var in, by, phase string
+	var in []string
+	var by, phase string
 	var json, verbose bool
 	var flags roofFlags
 	opt := profile.StatOptions{}
@@ -25,7 +26,8 @@ func statCommand() *cobra.Command {
 		Short: "Say where a recording's time went: phases, operators, threads",
 		Example: `  profinfer stat
   profinfer stat --by layer --phase decode
-  profinfer stat --by op --json | jq '.phases'`,
+  profinfer stat --by op --json | jq '.phases'
+  profinfer stat -i t1.pinf -i t4.pinf`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
@@ -46,11 +48,14 @@ func statCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return doStat(in, opt, top, json, verbose)
+			if len(in) > 1 {
+				return doStatThreads(in, opt, json)
+			}
+			return doStat(in[0], opt, top, json, verbose)
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&in, "input", "i", defaultTrace, "recording to read")
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; given again: compare what their counters tell by number of threads")
 	f.StringVar(&by, "by", "weight", "rows: op, weight, layer, block, thread or step")
 	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode, encode or unknown")
 	f.Int32Var(&opt.PID, "pid", 0, "only this process of the recording")

@@ -17,7 +17,7 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 	}
 	t := &table{}
 	name := t.col(column{title: phaseName(s, f) + ", counted a step", left: true, keep: 100, min: 12})
-	var ipc *column
+	var ipc, stalled, misses *column
 	cols := make([]*column, len(s.Counters))
 	var zero []string
 	for i := range s.Counters {
@@ -38,6 +38,10 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 			ipc = t.col(column{title: "IPC", keep: 90})
 		}
 	}
+	if ipc != nil {
+		stalled = t.col(column{title: "stalled", keep: 88})
+		misses = t.col(column{title: "misses/1000 instr", keep: 86})
+	}
 	for r := range f.Rows {
 		row := &f.Rows[r]
 		name.add(p.rowName(s, row))
@@ -53,11 +57,10 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 			c.add(p.counted(&s.Counters[i], v))
 		}
 		if ipc != nil {
-			text := "-"
-			if v := s.IPC(row); v != nil {
-				text = fmt.Sprintf("%.2f", *v)
-			}
-			ipc.add(text)
+			r := s.Ratios(row.Counts)
+			ipc.add(two(r.IPC))
+			stalled.add(percent1(r.StallShare))
+			misses.add(two(r.Misses))
 		}
 	}
 	p.blank()

@@ -28,6 +28,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 		for i := range s.Phases {
 			p.rows(s, &s.Phases[i])
 		}
+		p.byThreads(s)
 	}
 	p.outside(s)
 	p.offload(s)

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/views/terminal"
+)
+
+// doStatThreads compares what the counters of several recordings tell, by number of threads.
+func doStatThreads(in []string, opt profile.StatOptions, json bool) error {
+	var rs []terminal.Recording
+	counted := false
+	for _, name := range in {
+		s, err := statOf(name, opt)
+		if err != nil {
+			return err
+		}
+		counted = counted || len(s.ByThreads) > 0
+		rs = append(rs, terminal.Recording{File: name, Stat: s})
+	}
+	w := bufio.NewWriter(os.Stdout)
+	var err error
+	switch {
+	case json:
+		err = terminal.StatThreadsJSON(w, rs)
+	case !counted:
+		return errors.New("none of these recordings has counters that tell anything beside one another\n  record cycles and instructions, where the machine counts them: profinfer record --counters auto -- COMMAND")
+	default:
+		err = terminal.StatThreads(w, rs, terminal.Detect(os.Stdout))
+	}
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+func statOf(name string, opt profile.StatOptions) (*profile.Stat, error) {
+	r, err := trace.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b := profile.NewStat(opt)
+	h, err := profile.Replay(r, b)
+	if err != nil {
+		return nil, err
+	}
+	return b.Finish(h), nil
+}

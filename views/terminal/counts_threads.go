@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// byThreads draws what counters tell by number of threads, where a phase ran with several.
+func (p *page) byThreads(s *profile.Stat) {
+	rows := severalThreads(s)
+	if len(rows) == 0 {
+		return
+	}
+	t := newThreadsTable(p, "")
+	for _, r := range rows {
+		t.add(p, s, r, "")
+	}
+	p.blank()
+	p.table(&t.table)
+	t.say(p)
+}
+
+// severalThreads are the rows of phases that several numbers of threads computed.
+func severalThreads(s *profile.Stat) (out []*profile.ThreadsStat) {
+	same := func(a, b *profile.ThreadsStat) bool {
+		return a.Phase == b.Phase && (a.Model == nil) == (b.Model == nil) && (a.Model == nil || *a.Model == *b.Model)
+	}
+	for i := range s.ByThreads {
+		for j := range s.ByThreads {
+			if i != j && same(&s.ByThreads[i], &s.ByThreads[j]) {
+				out = append(out, &s.ByThreads[i])
+				break
+			}
+		}
+	}
+	return out
+}
+
+// threadsTable is a table with a row for each phase and number of threads.
+type threadsTable struct {
+	table
+	file, name, threads, steps, tps, ipc, stall, misses *column
+	stallOf, missesOf                                   map[string]bool
+}
+
+func newThreadsTable(p *page, file string) *threadsTable {
+	t := &threadsTable{stallOf: map[string]bool{}, missesOf: map[string]bool{}}
+	if file != "" {
+		t.file = t.col(column{title: file, left: true, keep: 99, min: 12})
+	}
+	t.name = t.col(column{title: "by threads", left: true, keep: 100, min: 12})
+	t.threads = t.col(column{title: "threads", keep: 98})
+	t.steps = t.col(column{title: "steps", keep: 50})
+	t.tps = t.col(column{title: "t/s", keep: 70})
+	t.ipc = t.col(column{title: "IPC", keep: 95})
+	t.stall = t.col(column{title: "stalled", keep: 90})
+	t.misses = t.col(column{title: "misses/1000 instr", keep: 85})
+	return t
+}
+
+func (t *threadsTable) add(p *page, s *profile.Stat, r *profile.ThreadsStat, file string) {
+	if t.file != nil {
+		t.file.add(p.o.clean(file))
+	}
+	t.name.add(phaseName(s, &profile.PhaseStat{Phase: r.Phase, Model: r.Model}))
+	t.threads.add(count(r.Threads))
+	t.steps.add(count(r.Steps))
+	t.tps.add(rate(r.TokensPerS))
+	t.ipc.add(two(r.IPC))
+	t.stall.add(percent1(r.StallShare))
+	t.misses.add(two(r.Misses))
+	if r.StallShare != nil {
+		t.stallOf[p.o.clean(r.StallOf)] = true
+	}
+	if r.Misses != nil {
+		t.missesOf[p.o.clean(r.MissesOf)] = true
+	}
+}
+
+// say tells which counters the columns are of.
+func (t *threadsTable) say(p *page) {
+	for _, of := range []struct {
+		what  string
+		names map[string]bool
+	}{{"stalled: ", t.stallOf}, {"misses: ", t.missesOf}} {
+		if len(of.names) > 0 {
+			p.line(of.what+strings.Join(slices.Sorted(maps.Keys(of.names)), ", "), dim)
+		}
+	}
+}
+
+// two writes a ratio with two decimals, small ones with three.
+func two(v *float64) string {
+	switch {
+	case v == nil:
+		return "-"
+	case *v >= 9999.5:
+		return number(v)
+	case *v > 0 && *v < 0.0095:
+		return "<0.01"
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
+// Recording is one of several that are compared.
+type Recording struct {
+	File string        `json:"file"`
+	Stat *profile.Stat `json:"-"`
+}
+
+// StatThreadsJSON writes what [StatThreads] draws. An error is w's.
+func StatThreadsJSON(w io.Writer, rs []Recording) error {
+	type recording struct {
+		Recording
+		Counters []profile.StatCounter `json:"counters"`
+		By       []profile.ThreadsStat `json:"counts_by_threads"`
+	}
+	out := struct {
+		SchemaVersion int         `json:"schema_version"`
+		Recordings    []recording `json:"recordings"`
+	}{SchemaVersion: profile.StatSchema, Recordings: []recording{}}
+	for _, r := range rs {
+		out.Recordings = append(out.Recordings, recording{r, append([]profile.StatCounter{}, r.Stat.Counters...), append([]profile.ThreadsStat{}, r.Stat.ByThreads...)})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(out)
+}
+
+// StatThreads draws what counters tell by number of threads, over several recordings. An error is w's.
+func StatThreads(w io.Writer, rs []Recording, o Options) error {
+	p := &page{o: o}
+	t := newThreadsTable(p, "recording")
+	for _, phase := range []string{"prefill", "decode", "encode", "unknown"} {
+		for i := range rs {
+			s := rs[i].Stat
+			for j := range s.ByThreads {
+				if s.ByThreads[j].Phase == phase {
+					t.add(p, s, &s.ByThreads[j], rs[i].File)
+				}
+			}
+		}
+	}
+	p.table(&t.table)
+	t.say(p)
+	for i := range rs {
+		if len(rs[i].Stat.ByThreads) == 0 {
+			p.line(p.o.clean(rs[i].File)+": no counters that tell anything beside one another", plain)
+		}
+	}
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}

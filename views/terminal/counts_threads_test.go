@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+func byThreads() *profile.Stat {
+	f := func(v float64) *float64 { return &v }
+	row := func(phase string, n int, ipc float64) profile.ThreadsStat {
+		return profile.ThreadsStat{Phase: phase, Threads: n, Steps: 8, TokensPerS: f(20), Counts: []profile.StatCount{},
+			CountRatios: profile.CountRatios{IPC: f(ipc), StallShare: f(0.25), StallOf: "stall_backend\x1b[31m", Misses: f(0.001), MissesOf: "ll_cache_miss_rd"}}
+	}
+	return &profile.Stat{ByThreads: []profile.ThreadsStat{row("prefill", 2, 1.5), row("decode", 1, 1.25), row("decode", 16, 0.625)}}
+}
+
+func TestByThreads(t *testing.T) {
+	p := &page{o: Options{Unicode: true}}
+	p.byThreads(byThreads())
+	want := `
+by threads  threads  steps   t/s   IPC  stalled  misses/1000 instr
+decode            1      8  20.0  1.25   25.0 %              <0.01
+decode           16      8  20.0  0.62   25.0 %              <0.01
+stalled: stall_backend\x1b[31m
+misses: ll_cache_miss_rd
+`
+	if got := p.b.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	// one number of threads alone is no comparison
+	s := byThreads()
+	s.ByThreads = s.ByThreads[:2]
+	p = &page{}
+	if p.byThreads(s); p.b.Len() != 0 {
+		t.Errorf("of one number of threads a phase: %s", p.b.String())
+	}
+	// models are not mixed
+	one, two := 0, 1
+	s = byThreads()
+	s.ByThreads[1].Model, s.ByThreads[2].Model = &one, &two
+	if p.byThreads(s); p.b.Len() != 0 {
+		t.Errorf("of two models: %s", p.b.String())
+	}
+}
+
+func TestStatThreads(t *testing.T) {
+	rs := []Recording{{"a.pinf", byThreads()}, {"b\x1b.pinf", byThreads()}, {"none.pinf", &profile.Stat{}}}
+	rs[1].Stat.ByThreads = rs[1].Stat.ByThreads[1:2]
+	var b bytes.Buffer
+	if err := StatThreads(&b, rs, Options{Unicode: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"recording   by threads", "a.pinf      prefill           2", "b\\x1b.pinf  decode            1", "none.pinf: no counters that tell anything beside one another"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Count(b.String(), "decode") != 3 || strings.ContainsRune(b.String(), 0x1b) {
+		t.Error(b.String())
+	}
+	b.Reset()
+	if err := StatThreadsJSON(&b, rs); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		SchemaVersion int `json:"schema_version"`
+		Recordings    []struct {
+			File     string
+			Counters []any
+			By       []struct {
+				Threads int
+				IPC     *float64
+			} `json:"counts_by_threads"`
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.SchemaVersion != 1 || len(got.Recordings) != 3 || len(got.Recordings[0].By) != 3 ||
+		*got.Recordings[0].By[2].IPC != 0.625 || got.Recordings[2].By == nil {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
