@@ -39,7 +39,7 @@ e2e: engines ## run only the tests with real engines, again, and fail where one 
 	PROFINFER_REQUIRE_BPF=1 $(GO) test -p 1 -count=1 -timeout 20m ./internal/... ./record/... ./probe/...
 
 .PHONY: bench-overhead
-bench-overhead: ## print what recording costs here, beside bpftrace and llama-eval-callback (root, 21 minutes)
+bench-overhead: ## print what recording costs here, beside bpftrace and llama-eval-callback (root, 24 minutes)
 	@scripts/deps.sh demo
 	$(GO) run ./internal/bench/overhead $(BENCH_ARGS)
 

@@ -19,6 +19,9 @@ type State struct {
 	Flags []string
 	// Level that they give: what the recording has to hold for its span to count.
 	Level engine.Level
+	// Counts is the role of a counter (see package pmu) that the flags ask for: a recording whose operators mostly lack it does
+	// not count. Empty: none.
+	Counts string
 	// Settle is left out after the probes were set: the engine's graphs are read and learned then. 0: 500 ms.
 	Settle time.Duration
 	// Span is the length of its spans if they have to be longer than others: a budget is kept over several

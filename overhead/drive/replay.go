@@ -5,6 +5,7 @@ package drive
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/overhead"
@@ -43,6 +44,10 @@ func replay(path string, sink profile.Sink) (*profile.Header, error) {
 type stateSink struct {
 	level engine.Level
 	steps []seen
+
+	counts       string // the role of a counter that operators have to have
+	at           int    // its place in their Counts; -1: the recording has none
+	ops, counted int
 }
 
 // seen is a step that a recording has.
@@ -52,7 +57,19 @@ type seen struct {
 	whole      bool // with all that the level asks for
 }
 
-func (*stateSink) Op(*profile.Op) error       { return nil }
+// Meta looks for the counter among those of the recording.
+func (s *stateSink) Meta(m *trace.Meta) {
+	s.at = slices.IndexFunc(m.Counters, func(c trace.Counter) bool { return c.Role == s.counts && c.Void == "" })
+}
+
+func (s *stateSink) Op(o *profile.Op) error {
+	s.ops++
+	if s.at >= 0 && s.at < len(o.Counts) && o.Counts[s.at] != profile.UnknownCount {
+		s.counted++
+	}
+	return nil
+}
+
 func (*stateSink) Graph(*profile.Graph) error { return nil }
 func (*stateSink) Sched(*trace.Sched) error   { return nil }
 
@@ -85,15 +102,18 @@ func window(h *profile.Header, settle, d int64) (from, to int64, err error) {
 }
 
 // examine fills in what a state's recording says of its span, or why it does not count.
-func examine(path string, level engine.Level, settle, d int64) (overhead.Span, error) {
+func examine(path string, of *State, settle, d int64) (overhead.Span, error) {
 	s := overhead.Span{Traced: -1, CPU: -1}
-	sink := &stateSink{level: level}
+	sink := &stateSink{level: of.Level, counts: of.Counts, at: -1}
 	h, err := replay(path, sink)
 	if err != nil {
 		return s, err
 	}
 	if s.From, s.To, err = window(h, settle, d); err != nil {
 		return s, err
+	}
+	if of.Counts != "" && sink.counted < max(1, sink.ops*9/10) {
+		return s, fmt.Errorf("%s is known of %d operators of %d in its recording", of.Counts, sink.counted, sink.ops)
 	}
 	s.Traced = 0
 	for _, p := range sink.steps {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -60,12 +61,12 @@ func written(t *testing.T, n int, change func(end *trace.End, p *trace.Process))
 
 func TestExamine(t *testing.T) {
 	path := written(t, 60, nil)
-	s, err := examine(path, engine.LevelStep, 200e6, 2e9)
+	s, err := examine(path, &State{Level: engine.LevelStep}, 200e6, 2e9)
 	if err != nil || s.From != 1.1e9 || s.To != 3.1e9 || s.Traced != 40 || s.Lost != 5 || s.CPU != -1 {
 		t.Errorf("%+v %v", s, err)
 	}
 	// at a level of operators none of these steps holds what it should
-	if s, err := examine(path, engine.LevelOp, 200e6, 2e9); err != nil || s.Traced != 0 {
+	if s, err := examine(path, &State{Level: engine.LevelOp}, 200e6, 2e9); err != nil || s.Traced != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
 	if steps, h, err := readClock(path); err != nil || len(steps) != 60 || h.End == nil || steps[3].Dur != 49e6 || steps[3].NTokens != 1 {
@@ -82,8 +83,33 @@ func TestExamineRefuses(t *testing.T) {
 		"no probes": written(t, 60, func(_ *trace.End, p *trace.Process) { p.Attached = 0 }),
 		"no trace":  filepath.Join(t.TempDir(), "none"),
 	} {
-		if s, err := examine(path, engine.LevelStep, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := examine(path, &State{Level: engine.LevelStep}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v %v", want, s, err)
+		}
+	}
+}
+
+// A recording whose operators lack the counter that was asked for has no span.
+func TestExamineCounters(t *testing.T) {
+	path := written(t, 60, nil)
+	if s, err := examine(path, &State{Level: engine.LevelStep, Counts: "cycles"}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), "cycles is known of 0 operators") {
+		t.Errorf("%+v %v", s, err)
+	}
+	for _, c := range []struct {
+		counters []trace.Counter
+		counts   []int64
+		want     int
+	}{
+		{nil, nil, 0},
+		{[]trace.Counter{{Role: "instructions"}, {Role: "cycles"}}, []int64{1, 5}, 1},
+		{[]trace.Counter{{Role: "cycles"}}, []int64{profile.UnknownCount}, 0},
+		{[]trace.Counter{{Role: "cycles"}}, nil, 0},
+		{[]trace.Counter{{Role: "cycles", Void: "it reads 0"}}, []int64{5}, 0},
+	} {
+		s := &stateSink{counts: "cycles", at: -1}
+		s.Meta(&trace.Meta{Counters: c.counters})
+		if s.Op(&profile.Op{Counts: c.counts}); s.counted != c.want || s.ops != 1 {
+			t.Errorf("%+v %v: %d counted", c.counters, c.counts, s.counted)
 		}
 	}
 }

@@ -329,7 +329,7 @@ func (r *run) record(ctx context.Context, s *State) (span overhead.Span, why str
 	if f := c.failure(); f != nil {
 		return span, "", f
 	}
-	span, err = examine(file, s.Level, settle.Nanoseconds(), length.Nanoseconds())
+	span, err = examine(file, s, settle.Nanoseconds(), length.Nanoseconds())
 	if err == nil {
 		span.CPU = c.cpuIn(span.From, span.To)
 	}

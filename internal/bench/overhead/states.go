@@ -28,11 +28,19 @@ var table = []named{
 	{"op", record("op", engine.LevelOp, "--level", "op")},
 	{"budget", long(12*time.Second, record("op --overhead-budget 0.5%", engine.LevelOp, "--level", "op", "--overhead-budget", "0.5%"))},
 	{"two-hits", record("op --two-hits", engine.LevelOp, "--level", "op", "--two-hits")},
+	{"counters-software", withCounter("task-clock", record("op --counters software", engine.LevelOp, "--counters", "software"))},
+	{"counters", withCounter("cycles", record("op --counters auto", engine.LevelOp, "--counters", "auto"))},
 	{"bpftrace", drive.State{Name: "bpftrace, two entries", Other: &drive.Other{Argv: bpftrace, Ready: 2 * time.Second, Hits: hits}}},
 }
 
 func record(name string, l engine.Level, flags ...string) drive.State {
 	return drive.State{Name: name, Level: l, Flags: flags}
+}
+
+// withCounter says which counter the operators of a state's recordings have to have.
+func withCounter(role string, s drive.State) drive.State {
+	s.Counts = role
+	return s
 }
 
 // long gives a state longer spans: a budget is kept over several turns of recording and resting.
