@@ -95,8 +95,10 @@ func openCounters(opt *Options) (*counters, error) {
 		for _, e := range k.Events {
 			codes = append(codes, e.Code())
 			user = user && e.OnlyUser
-			if e.PMU != nil && e.PMU.Kind != nil && slices.Contains(ofSlots, k.Role) {
-				slots = e.PMU.Kind.Slots
+			if n := width(k.Role, e); e == k.Events[0] || n == slots {
+				slots = n
+			} else {
+				slots = 0 // cores of several widths
 			}
 		}
 		c.probe.Events = append(c.probe.Events, fds)
@@ -110,6 +112,14 @@ func openCounters(opt *Options) (*counters, error) {
 		}
 	}
 	return c, c.set.Enable()
+}
+
+// width is how many slots a cycle has on the CPUs of an event that counts slots; 0: not known, or it counts something else.
+func width(r pmu.Role, e *pmu.Event) int {
+	if e.PMU == nil || e.PMU.Kind == nil || !slices.Contains(ofSlots, r) {
+		return 0
+	}
+	return e.PMU.Kind.Slots
 }
 
 // ofSlots are roles of counters that count slots, not cycles.
