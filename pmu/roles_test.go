@@ -110,3 +110,24 @@ func TestSlots(t *testing.T) {
 		}
 	}
 }
+
+// The numbers of perf's own events: enum perf_sw_ids and enum perf_hw_id in include/uapi/linux/perf_event.h, which are an
+// interface and never change.
+func TestNumbers(t *testing.T) {
+	for i, name := range []string{"cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations", "minor-faults", "major-faults", "alignment-faults", "emulation-faults"} {
+		if e, ok := softwareEvents[name]; !ok || e.id != uint64(i) {
+			t.Errorf("%s is %d (%v), want %d", name, e.id, ok, i)
+		}
+	}
+	for i, name := range []string{"cycles", "instructions", "cache-references", "cache-misses", "branches", "branch-misses", "bus-cycles",
+		"stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles"} {
+		if g, ok := genericEvents[name]; !ok || g.id != uint64(i) {
+			t.Errorf("%s is %d (%v), want %d", name, g.id, ok, i)
+		}
+	}
+	for i, name := range []string{"l1-dcache", "l1-icache", "llc", "dtlb", "itlb", "branch", "node"} {
+		if caches[name] != uint64(i) {
+			t.Errorf("%s is %d, want %d", name, caches[name], i)
+		}
+	}
+}
