@@ -16,7 +16,7 @@ fi
 go vet ./... || bad=1
 GOARCH=arm64 go vet ./... || bad=1
 # traces are read and drawn on any system
-portable=(./trace/... ./profile/...)
+portable=(./trace/... ./profile/... ./peaks ./overhead ./demo/...)
 for d in views/*/; do
   [ "$d" = views/doctor/ ] || portable+=("./$d...")
 done
