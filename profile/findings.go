@@ -389,7 +389,7 @@ func (f *finder) probes() {
 // slowClass finds attention that neither reads nor computes near the rates that products with weights reach.
 func (f *finder) slowClass() {
 	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
-		if c.what != "attention" || !c.neither || c.mem == nil || c.arith == nil || c.memRef.where == "" {
+		if c.what != "attention" || !c.neither || c.mem == nil || c.arith == nil {
 			continue
 		}
 		f.loss(Finding{Kind: "slow_class",

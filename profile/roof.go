@@ -15,6 +15,8 @@ type Peaks struct {
 	Missing string
 	// Doubtful: other work disturbed the measurement, so that the machine may give more.
 	Doubtful bool
+	// CacheBytes is what the machine's last-level caches hold together; 0: not known.
+	CacheBytes int64
 	// At is the roof for a number of threads and a type of weights (as ggml names it; "" of activations): bytes from memory
 	// (GB/s), and operations on what such weights are multiplied as (GFLOP/s; GOP/s where that is 8-bit numbers). nil: not known.
 	At func(threads int, weight string) Roof
@@ -95,6 +97,14 @@ func (j *judge) statPeaks() *StatPeaks {
 
 // maxRoofs bounds the list of roofs: a run has a few numbers of threads, and a few types.
 const maxRoofs = 256
+
+// cache is how much of what a step reads can stay in a cache, bytes: what the machine has, else what any has.
+func (p *Peaks) cache() float64 {
+	if p == nil || p.CacheBytes <= 0 {
+		return cacheBytes
+	}
+	return float64(p.CacheBytes)
+}
 
 // positive is nil for what no rate can be.
 func positive(v *float64) *float64 {

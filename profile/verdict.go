@@ -9,6 +9,7 @@ const (
 	BoundMemory       Bound = "memory"       // reading: weights, the cache of keys and values
 	BoundCompute      Bound = "compute"      // the cores' own work
 	BoundWait         Bound = "wait"         // threads wait for each other, or sleep
+	BoundDisk         Bound = "disk"         // pages of the model are read from disk: major faults
 	BoundInterference Bound = "interference" // threads could run, and others ran on their CPUs
 	BoundOutside      Bound = "outside"      // no operator runs
 	BoundMixed        Bound = "mixed"        // several of these, none of which has half of the time
@@ -43,7 +44,7 @@ type Verdict struct {
 // same time counts once: it is their mean.
 type Cause struct {
 	Bound   Bound   `json:"bound"`
-	What    string  `json:"what"`        // products, attention, other, wait, interference, outside, backends, probes
+	What    string  `json:"what"`        // products, attention, other, wait, sleep, disk, interference, outside, backends, probes
 	Share   float64 `json:"share"`       // of the time of the phase's steps whose operators were recorded
 	PerStep float64 `json:"per_step_ns"` // mean
 }

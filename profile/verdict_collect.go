@@ -56,9 +56,12 @@ type cellKey struct {
 	kind      kind
 	chosen    bool // of experts, by token: another way to compute than other products
 	layer     int  // -1: none
+	op        string
+	block     Block
+	team      int // threads
 }
 
-// workCell sums up the operators of one name in one layer. dur = work + wait + off.
+// workCell sums up the operators of one name in one layer. dur = work + wait + off + disk.
 type workCell struct {
 	cellKey
 	weight       bool
@@ -72,6 +75,10 @@ type workCell struct {
 	flopsDur     int64
 	thBusy       int64
 	thWait       int64
+	counts       []cellCount
+	// Once the run has ended, and it is known which counter has them (judge.disk):
+	majors int64 // major faults
+	disk   int64 // of dur: what operators with such faults took beyond those without
 }
 
 // growth fits the time of attention to the position by least squares.
@@ -208,7 +215,7 @@ func (w *workState) group(b *statState, s *Step) *workGroup {
 func (g *workGroup) add(b *statState, ops []*Op) {
 	for _, o := range ops {
 		d := b.derive.Derive(o)
-		c := g.cell(d, o.Op)
+		c := g.cell(d, o.Op, len(o.Threads))
 		if c.kind == kindAttn {
 			g.attn += o.Dur - o.Probe
 		}
@@ -218,11 +225,11 @@ func (g *workGroup) add(b *statState, ops []*Op) {
 	}
 }
 
-func (g *workGroup) cell(d *Derived, op string) *workCell {
-	if d.cellIn == g && d.cellOp == op {
+func (g *workGroup) cell(d *Derived, op string, team int) *workCell {
+	if d.cellIn == g && d.cellOp == op && d.cell.team == team {
 		return d.cell
 	}
-	k := cellKey{typ: d.WeightType, kind: kindOf(d, op), chosen: strings.HasPrefix(op, "MUL_MAT_ID"), layer: -1}
+	k := cellKey{typ: d.WeightType, kind: kindOf(d, op), chosen: strings.HasPrefix(op, "MUL_MAT_ID"), layer: -1, op: op, block: d.Block, team: team}
 	var weight bool
 	k.name, weight = rowKey(ByWeight, d, op)
 	if !weight {
@@ -240,7 +247,7 @@ func (g *workGroup) cell(d *Derived, op string) *workCell {
 		c = &workCell{cellKey: k, weight: weight}
 		g.cells[k] = c
 	}
-	if d != &unknownDerived {
+	if d != &unknownDerived && c.team == team {
 		d.cell, d.cellIn, d.cellOp = c, g, op
 	}
 	return c
@@ -270,6 +277,7 @@ func (c *workCell) add(d *Derived, o *Op) {
 	c.wait += dur - work - off
 	c.thBusy += o.Busy
 	c.thWait += o.Wait
+	c.count(o.Counts, dur)
 	if d.Bytes != nil {
 		c.bytes += *d.Bytes
 		c.bytesDur += dur
@@ -293,6 +301,9 @@ func (c *workCell) merge(o *workCell) {
 	c.flopsDur += o.flopsDur
 	c.thBusy += o.thBusy
 	c.thWait += o.thWait
+	c.mergeCounts(o)
+	c.majors += o.majors
+	c.disk += o.disk
 }
 
 func (g *workGroup) merge(o *workGroup) {
@@ -319,23 +330,33 @@ func (g *workGroup) merge(o *workGroup) {
 }
 
 // sums joins the cells that pass into one.
-func (g *workGroup) sums(pass func(*workCell) bool) (sum workCell) {
+func (g *workGroup) sums(pass func(*workCell) bool) (sum workCell) { return sumOf(g.of(pass)) }
+
+// of lists the cells that pass.
+func (g *workGroup) of(pass func(*workCell) bool) (out []*workCell) {
 	for _, c := range g.cells {
 		if pass(c) {
-			sum.merge(c)
+			out = append(out, c)
 		}
+	}
+	return out
+}
+
+func sumOf(cells []*workCell) (sum workCell) {
+	for _, c := range cells {
+		sum.merge(c)
 	}
 	return sum
 }
 
-// rows joins cells over the layers, the longest first.
+// rows joins cells of a name and type over the layers, the longest first.
 func (g *workGroup) rows(pass func(*workCell) bool) []*workCell {
 	by := map[cellKey]*workCell{}
 	for k, c := range g.cells {
 		if !pass(c) {
 			continue
 		}
-		k.layer = -1
+		k.layer, k.op, k.block, k.team = -1, "", "", 0
 		if by[k] == nil {
 			by[k] = &workCell{cellKey: k}
 		}
@@ -345,7 +366,8 @@ func (g *workGroup) rows(pass func(*workCell) bool) []*workCell {
 }
 
 func compareCells(a, b *workCell) int {
-	return cmp.Or(cmp.Compare(b.dur, a.dur), cmp.Compare(a.name, b.name), cmp.Compare(a.typ, b.typ), cmp.Compare(a.kind, b.kind), cmp.Compare(a.layer, b.layer))
+	return cmp.Or(cmp.Compare(b.dur, a.dur), cmp.Compare(a.name, b.name), cmp.Compare(a.typ, b.typ), cmp.Compare(a.kind, b.kind), cmp.Compare(a.layer, b.layer),
+		cmp.Compare(a.op, b.op), cmp.Compare(a.block, b.block), cmp.Compare(a.team, b.team))
 }
 
 // joined returns the groups by model, with those of the steps not wholly seen where there are no others.

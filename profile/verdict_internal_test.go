@@ -15,7 +15,7 @@ func groupOf(team int, rows ...workCell) *workGroup {
 	g.team, g.traced, g.steps = team, 1, 1
 	for i := range rows {
 		c := rows[i]
-		c.kind, c.weight, c.calls, c.layer = kindMatMul, true, 1, -1
+		c.kind, c.weight, c.calls, c.layer, c.team = kindMatMul, true, 1, -1, team
 		c.work, c.bytesDur, c.flopsDur = c.dur, c.dur, c.dur
 		g.cells[c.cellKey] = &c
 		g.tracedDur += c.dur

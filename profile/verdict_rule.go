@@ -14,6 +14,8 @@ type judge struct {
 	s      *Stat
 	groups map[modelKey]*workGroup
 	keys   []modelKey // in order
+	totals []int64    // of each counter, over the run
+	judged map[*workGroup][]workClass
 }
 
 // judge adds verdicts and findings.
@@ -22,6 +24,7 @@ func (b *StatBuilder) judge(s *Stat) {
 	j.keys = slices.SortedFunc(maps.Keys(j.groups), func(a, b modelKey) int {
 		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.model, b.model))
 	})
+	j.disk()
 	s.Verdicts, s.Findings = []Verdict{}, []Finding{}
 	for _, p := range []string{string(Decode), string(Prefill), string(Encode), "unknown"} {
 		for i := range s.Phases {
@@ -156,13 +159,15 @@ func (o *opinion) causes() {
 			o.v.Causes = append(o.v.Causes, Cause{b, what, float64(ns) / float64(ps.TracedDur), float64(ns) / float64(ps.Traced)})
 		}
 	}
-	var wait, off int64
+	var wait, off, disk int64
 	for i := range o.classes {
 		c := &o.classes[i]
 		add(c.bound, c.what, c.sum.work)
 		wait += c.sum.wait
 		off += c.sum.off
+		disk += c.sum.disk
 	}
+	add(BoundDisk, "disk", disk)
 	add(BoundWait, "wait", wait)
 	// Time off a CPU is interference where others were seen to run there; else threads slept. Without scheduling
 	// events nothing is known of it.

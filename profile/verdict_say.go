@@ -19,6 +19,8 @@ func (o *opinion) say() {
 			}
 		}
 		o.v.Text = name + " " + isWord(o.sure) + " " + string(o.v.Bound) + "-bound: " + o.workText(c)
+	case BoundDisk:
+		o.v.Text = name + " " + isWord(o.sure) + " bound by the disk: " + o.diskText()
 	case BoundWait:
 		o.v.Text = name + " " + isWord(o.sure) + " bound by waiting: " + o.waitText()
 	case BoundInterference:
@@ -95,15 +97,21 @@ func (o *opinion) workText(c *workClass) string {
 			verb = ", which reads at "
 		}
 		text += verb + read
-		if c.memRef.rate > 0 && c.memRef.where == "" {
-			text += " of this machine's " + sayNumber(c.memRef.rate)
+		if c.memPeak != nil {
+			text += " of this machine's " + sayNumber(c.roofGBps)
 		} else if c.arith != nil {
 			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " + sayPercent(*c.arith) + " of that time"
 		}
 	case c.bound == BoundCompute:
 		text += ", at " + computed
-		if c.arithRef.rate > 0 && c.arithRef.where == "" {
-			text += " of this machine's " + sayNumber(c.arithRef.rate)
+		if c.arithPeak != nil {
+			text += " of this machine's " + sayNumber(c.roofFlops)
+			if c.units != "" {
+				text += " in " + c.units
+			}
+		}
+		if c.memPeak != nil {
+			text += "; at its " + sayNumber(c.roofGBps) + " GB/s reading would take " + sayPercent(*c.memPeak) + " of that time"
 		} else if c.mem != nil {
 			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + sayPercent(*c.mem) + " of that time"
 		}
@@ -115,17 +123,33 @@ func (o *opinion) workText(c *workClass) string {
 
 // atRate: "at the 340 GFLOP/s of prefill".
 func atRate(r reference, unit string) string {
-	if r.where == "" {
-		return "at this machine's " + sayNumber(r.rate) + " " + unit
-	}
 	return "at the " + sayNumber(r.rate) + " " + unit + " of " + r.where
 }
 
 func (o *opinion) betterText(c *workClass) string {
-	if c.memRef.where == "" || c.arithRef.where == "" {
-		return "this machine can do (" + sayNumber(c.memRef.rate) + " GB/s, " + sayNumber(c.arithRef.rate) + " GFLOP/s)"
+	if c.memPeak != nil {
+		text := "this machine can do (" + sayNumber(c.roofGBps) + " GB/s"
+		if c.arithPeak != nil {
+			text += ", " + sayNumber(c.roofFlops) + " GFLOP/s"
+			if c.units != "" {
+				text += " in " + c.units
+			}
+		}
+		return text + ")"
 	}
 	return c.memRef.where + " reached in this run (" + sayNumber(c.memRef.rate) + " GB/s, " + sayNumber(c.arithRef.rate) + " GFLOP/s)"
+}
+
+func (o *opinion) majors() (n int64) {
+	for _, c := range o.g.cells {
+		n += c.majors
+	}
+	return n
+}
+
+func (o *opinion) diskText() string {
+	return "for " + sayPercent(o.cause("disk")) + " of its time operators last longer than without a major fault, of which there were " + sayCount(o.majors()) +
+		": pages of the model were read from disk"
 }
 
 func (o *opinion) waitText() string {
@@ -209,6 +233,8 @@ func (o *opinion) partText(p part) string {
 		return s + "goes into reading"
 	case BoundCompute:
 		return s + "goes into computing"
+	case BoundDisk:
+		return s + "is lost reading pages from disk"
 	case BoundWait:
 		return s + "is lost waiting for other threads"
 	case BoundInterference:
@@ -235,6 +261,8 @@ func (o *opinion) besides() string {
 			continue
 		}
 		switch p.bound {
+		case BoundDisk:
+			return "; " + sayPercent(p.share) + " is lost reading pages from disk"
 		case BoundWait:
 			return "; " + sayPercent(p.share) + " is lost as threads wait for each other"
 		case BoundInterference:
@@ -269,12 +297,46 @@ func (o *opinion) figures(c *workClass) {
 		if c.what == "products" && c.sum.bytes > 0 && ps.Traced > 0 {
 			o.figure("bytes_per_step", safeRatio(c.sum.bytes, ps.Traced), "B", "a step, by them")
 		}
+		if c.memPeak != nil {
+			o.figure("of_peak_gb_per_s", *c.memPeak, "share", "of their time at this machine's "+sayNumber(c.roofGBps)+" GB/s would be enough for their reading")
+		}
+		if c.arithPeak != nil {
+			units := " GFLOP/s"
+			if c.units == "int8" {
+				units = " GOP/s of 8-bit dot products"
+			}
+			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share", "of their time at this machine's "+sayNumber(c.roofFlops)+units+" would be enough for their arithmetic")
+		}
+		if c.ridge > 0 {
+			o.figure("ridge", c.ridge, "flop/B", "this machine computes for a byte that it reads: fewer are bound by memory at the roof")
+		}
+		if k := c.counted; k != nil {
+			for _, x := range []struct {
+				name, text string
+				v          *float64
+			}{
+				{"stalled_for_memory", "of the cores' cycles they waited for memory (counters)", k.memory},
+				{"stalled", "of the cores' cycles nothing could be issued (counters)", k.backend},
+				{"from_memory", "of the bytes came from memory (misses counted, 64 B each)", k.share(c.sum.bytes)},
+			} {
+				if x.v != nil {
+					o.figure(x.name, *x.v, "share", x.text)
+				}
+			}
+			if k.ipc != nil {
+				o.figure("ipc", *k.ipc, "instructions/cycle", "of the cores in them")
+			}
+		}
 		if c.arith != nil {
 			o.figure("arithmetic_need", *c.arith, "share", "of their time "+atRate(c.arithRef, "GFLOP/s")+" would be enough for their arithmetic")
 		}
 		if c.mem != nil {
 			o.figure("reading_need", *c.mem, "share", "of their time "+atRate(c.memRef, "GB/s")+" would be enough for their reading")
 		}
+	}
+	if n := o.majors(); n > 0 {
+		o.figure("major_faults", float64(n), "count", "in operators: pages read from disk")
+		o.figure("disk", o.cause("disk"), "share", "of the time their operators took beyond those without")
 	}
 	o.figure("wait", o.cause("wait"), "share", "lost as threads wait for each other")
 	if o.j.s.HasOffCPU {

@@ -213,7 +213,7 @@ func TestVerdictPeaks(t *testing.T) {
 		{f(100), f(800), profile.BoundUnknown, "", "less than half of what this machine can do"},
 		{f(100), f(80), profile.BoundCompute, profile.SureHigh, "of this machine's 80.0"},
 		{f(32), f(800), profile.BoundMemory, profile.SureMedium, "32.0"},
-		{nil, f(800), profile.BoundMemory, profile.SureMedium, "at this machine's 800 GFLOP/s the arithmetic would take 9 %"},
+		{nil, f(800), profile.BoundMemory, profile.SureMedium, "of prefill the arithmetic would take 14 %"},
 		{f(0), f(-1), profile.BoundMemory, profile.SureMedium, "prefill"},
 	} {
 		s := statOf(t, profile.StatOptions{Peaks: profile.FixedPeaks("given", c.gbps, c.flops)}, nil, "op", made())

@@ -26,6 +26,14 @@ type judgement struct {
 	// no such rate is known.
 	mem, arith       *float64
 	memRef, arithRef reference
+	// memPeak and arithPeak are the same at the machine's roof: the least part in which they could be. nil: not known. gbps and gflops are
+	// that roof for these operators, all types together, units what it is of; ridge is the intensity at which both take as long.
+	memPeak, arithPeak  *float64
+	roofGBps, roofFlops float64
+	units               string
+	ridge               float64
+	cached              bool     // read faster than memory gives
+	counted             *counted // nil: nothing was counted
 	// arithFar: where the arithmetic's rates were reached, reading could not hold it up.
 	arithFar bool
 	reasons  []string
@@ -34,7 +42,7 @@ type judgement struct {
 // reference is a rate that was reached elsewhere, and where.
 type reference struct {
 	rate  float64 // GB/s, GFLOP/s
-	where string  // "prefill", "the products"; empty: a measured peak
+	where string  // "prefill", "the products"
 }
 
 func (c *workCell) gbps() float64      { return safeRatio(c.bytes, c.bytesDur) }
@@ -55,18 +63,19 @@ func safeRatio(a, b int64) float64 {
 type way struct {
 	typ    string
 	chosen bool
+	team   int
 }
 
 // ways lists a phase's.
 func (g *workGroup) ways() []way {
 	var out []way
 	for _, x := range g.cells {
-		if w := (way{x.typ, x.chosen}); x.kind == kindMatMul && x.weight && !slices.Contains(out, w) {
+		if w := (way{x.typ, x.chosen, x.team}); x.kind == kindMatMul && x.weight && !slices.Contains(out, w) {
 			out = append(out, w)
 		}
 	}
 	slices.SortFunc(out, func(a, b way) int {
-		return cmp.Or(cmp.Compare(a.typ, b.typ), compareBool(a.chosen, b.chosen))
+		return cmp.Or(cmp.Compare(a.typ, b.typ), compareBool(a.chosen, b.chosen), cmp.Compare(a.team, b.team))
 	})
 	return out
 }
@@ -74,7 +83,7 @@ func (g *workGroup) ways() []way {
 // products is the sum of a phase's products with weights of one way.
 func (g *workGroup) products(w way) workCell {
 	return g.sums(func(c *workCell) bool {
-		return c.kind == kindMatMul && c.weight && c.typ == w.typ && c.chosen == w.chosen
+		return c.kind == kindMatMul && c.weight && c.typ == w.typ && c.chosen == w.chosen && c.team == w.team
 	})
 }
 
@@ -90,7 +99,7 @@ func (j *judge) needs(k modelKey, g *workGroup, c *workClass) {
 		far := false
 		for _, ok := range j.keys {
 			o := j.groups[ok]
-			if ok.phase == k.phase || o.team != g.team {
+			if ok.phase == k.phase {
 				continue
 			}
 			p := o.products(w)
@@ -140,12 +149,9 @@ func phaseWord(p Phase) string {
 func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 	for _, k := range j.keys {
 		o := j.groups[k]
-		if o.team != g.team {
-			continue
-		}
 		for _, w := range o.ways() {
 			p := o.products(w)
-			if p.dur < minRefDur {
+			if p.dur < minRefDur || w.team != g.team {
 				continue
 			}
 			if v := p.gbps(); v > c.memRef.rate {
@@ -162,131 +168,6 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 	}
 	if c.arithRef.rate > 0 && c.sum.flopsDur*5 >= c.sum.dur*4 {
 		c.arith = ratio(float64(c.sum.flops)/c.arithRef.rate, onCPU)
-	}
-}
-
-// decide tells memory from compute, as docs/verdict.md says.
-func (j *judge) decide(g *workGroup, c *workClass) {
-	var memPeak, arithPeak *float64
-	typ := ""
-	if c.what == "products" {
-		var most int64
-		for _, w := range g.ways() {
-			if p := g.products(w); p.dur > most {
-				most, typ = p.dur, w.typ
-			}
-		}
-	}
-	roof := j.b.opts.Peaks.roof(g.team, typ)
-	onCPU := float64(c.sum.onCPU())
-	if roof.GBps != nil && c.sum.bytes > 0 {
-		memPeak = ratio(float64(c.sum.bytes) / *roof.GBps, onCPU)
-		c.mem, c.memRef = memPeak, reference{*roof.GBps, ""}
-	}
-	if roof.GFlops != nil && c.sum.flops > 0 {
-		arithPeak = ratio(float64(c.sum.flops) / *roof.GFlops, onCPU)
-		c.arith, c.arithRef, c.arithFar = arithPeak, reference{*roof.GFlops, ""}, true
-	}
-	cores := j.s.Run.Cores
-	all := cores <= 0 || g.team >= cores
-	says := j.typeMix(g, c)
-	is := func(b Bound, sure int) { c.bound, c.sure = b, sure }
-	either := func() { c.bound, c.among = BoundUnknown, []Bound{BoundMemory, BoundCompute} }
-	noMem, noArith := c.mem != nil && *c.mem <= ruledOut, c.arith != nil && *c.arith <= ruledOut
-	atMem := memPeak != nil && *memPeak >= atPeak
-	atArith := arithPeak != nil && *arithPeak >= atPeak
-	intensity := c.sum.intensity()
-	switch {
-	case atMem && (!atArith || *memPeak >= *arithPeak):
-		is(BoundMemory, 3)
-	case atArith:
-		is(BoundCompute, 3)
-	case c.sum.onCPU() < c.sum.calls*shortOp:
-		c.bound, c.short = BoundUnknown, true
-	case noMem && noArith:
-		c.bound, c.neither = BoundUnknown, true
-	case noArith && says != BoundCompute:
-		switch {
-		case memPeak != nil || all:
-			is(BoundMemory, 2)
-		case g.team > 1:
-			is(BoundMemory, 1)
-		case says == BoundMemory:
-			is(BoundMemory, 1)
-		default:
-			either()
-		}
-	case noMem && says != BoundMemory:
-		is(BoundCompute, 2)
-		if *c.mem <= farBelow {
-			c.sure = 3
-		}
-	case says != "":
-		is(says, 2)
-		if says == BoundMemory && !all {
-			c.sure = 1
-		}
-	case c.arith != nil && *c.arith >= atLimit && c.arithFar && (c.mem == nil || *c.mem < *c.arith):
-		is(BoundCompute, 2)
-	case c.mem != nil && *c.mem >= atLimit:
-		is(BoundMemory, 2)
-	case c.arith != nil || c.mem != nil:
-		either()
-	case c.sum.flops == 0 || c.sum.bytes == 0:
-		c.bound = BoundUnknown
-	case intensity >= manyFlops:
-		is(BoundCompute, 1)
-	case intensity <= fewFlops && all && g.team > 1:
-		is(BoundMemory, 1)
-	default:
-		either()
-	}
-	j.doubts(g, c, all, memPeak != nil || arithPeak != nil)
-}
-
-// doubts collects why a class's judgement is no surer.
-func (j *judge) doubts(g *workGroup, c *workClass, all, peaks bool) {
-	add := func(s string) { c.reasons = append(c.reasons, s) }
-	switch {
-	case c.neither:
-		add("Counters would tell what the cores wait for; none were recorded.")
-		return
-	case c.short:
-		add(capital(classNames[c.what]) + " last " + sayDur(safeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
-		return
-	case c.sure == 3:
-		return
-	}
-	if peaks {
-		if c.bound == BoundMemory && c.mem != nil && c.memRef.where == "" {
-			add("Computing is ruled out, and reading is not at the memory's peak: " + sayPercent(*c.mem) + " of it.")
-		} else {
-			add("Not all of the machine's peaks are measured.")
-		}
-	} else {
-		switch {
-		case c.mem == nil && c.arith == nil && c.what == "products":
-			add("There is no other phase in this recording that shows what this machine can read and compute, and its peaks are not measured.")
-		default:
-			add("The machine's peaks are not measured: what it reached elsewhere in this run stands for them.")
-		}
-	}
-	memory := c.bound == BoundMemory && !peaks || slices.Contains(c.among, BoundMemory)
-	if memory && !all {
-		if g.team == 1 {
-			add("One thread computed, of " + plural(int64(j.s.Run.Cores), "CPU") + ": one core can be at its own limit before the memory is at its.")
-		} else {
-			add(plural(int64(g.team), "thread") + " computed, of " + plural(int64(j.s.Run.Cores), "CPU") + ": whether more would read faster cannot be seen.")
-		}
-	}
-	if memory && c.what == "products" && c.mem == nil {
-		add("Reading the weights and unpacking them are not told apart without counters.")
-	}
-	if memory && g.traced > 0 && c.what == "products" {
-		if b := float64(c.sum.bytes) / float64(g.traced); b > 0 && b < cacheBytes {
-			add("The " + sayBytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's.")
-			c.sure = max(min(c.sure, 1), c.sure-1)
-		}
 	}
 }
 
@@ -329,13 +210,15 @@ var classNames = map[string]string{"products": "products with weights", "attenti
 
 // classes sorts a phase's operators and judges each class.
 func (j *judge) classes(k modelKey, g *workGroup) []workClass {
-	out := []workClass{
-		{what: "products", sum: g.sums(func(c *workCell) bool { return c.kind == kindMatMul })},
-		{what: "attention", sum: g.sums(func(c *workCell) bool { return c.kind == kindAttn })},
-		{what: "other", sum: g.sums(func(c *workCell) bool { return c.kind == kindOther })},
+	if done := j.judged[g]; done != nil {
+		return done
 	}
+	out := []workClass{{what: "products"}, {what: "attention"}, {what: "other"}}
+	kinds := []kind{kindMatMul, kindAttn, kindOther}
 	for i := range out {
 		c := &out[i]
+		cells := g.of(func(c *workCell) bool { return c.kind == kinds[i] })
+		c.sum = sumOf(cells)
 		if c.sum.calls == 0 {
 			c.bound = BoundUnknown
 			continue
@@ -345,8 +228,13 @@ func (j *judge) classes(k modelKey, g *workGroup) []workClass {
 		} else {
 			j.needsOfOthers(g, c)
 		}
+		j.peaks(g, c, cells)
 		j.decide(g, c)
 	}
 	slices.SortStableFunc(out, func(a, b workClass) int { return cmp.Compare(b.sum.work, a.sum.work) })
+	if j.judged == nil {
+		j.judged = map[*workGroup][]workClass{}
+	}
+	j.judged[g] = out
 	return out
 }

@@ -98,7 +98,7 @@ func (r *roof) of(m *trace.Meta) *profile.Peaks {
 	out := &profile.Peaks{At: func(threads int, weight string) profile.Roof { return roofAt(p, threads, weight) }}
 	if kept != nil {
 		out.Source = "measured " + kept.Measured.UTC().Format("2006-01-02")
-		out.Doubtful = !kept.Sound()
+		out.Doubtful, out.CacheBytes = !kept.Sound(), kept.Machine.Cache
 	}
 	if r.given {
 		if out.Source != "" {
