@@ -247,6 +247,8 @@ type StatRow struct {
 	OffShare    *float64 `json:"off_cpu_share"`
 	Imbalance   *float64 `json:"imbalance"`  // max busy / mean busy - 1 of each operator, weighted by time
 	Incomplete  int64    `json:"incomplete"` // operators of which not all threads were seen
+	// Bound is what the row's time follows from; nil by thread and by step, and where not all of its operators are known.
+	Bound *RowVerdict `json:"bound"`
 	// Counts has one for each of Stat.Counters; absent where there are none.
 	Counts []StatCount `json:"counts,omitempty"`
 }

@@ -45,6 +45,9 @@ type workGroup struct {
 	growth              growth
 	attn                int64 // of the step being added
 	thOff               int64 // threads' time off their CPU in operators
+
+	wayList []way // once all operators came
+	waySums map[way]workCell
 }
 
 func newWorkGroup() *workGroup {
@@ -342,6 +345,7 @@ func (g *workGroup) of(pass func(*workCell) bool) (out []*workCell) {
 	return out
 }
 
+// sumOf is the sum of cells, of no name.
 func sumOf(cells []*workCell) (sum workCell) {
 	for _, c := range cells {
 		sum.merge(c)

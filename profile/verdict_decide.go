@@ -14,14 +14,8 @@ func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 	}
 	var mem, arith float64 // ns
 	var memOf, arithOf, bytes, flops int64
-	roofs := map[way]Roof{}
 	for _, x := range cells {
-		w := way{typ: x.typ, team: x.team}
-		r, ok := roofs[w]
-		if !ok {
-			r = j.roofOf(g, w)
-			roofs[w] = r
-		}
+		r := j.roofOf(g, x.way())
 		if r.GBps != nil && x.bytes > 0 {
 			mem += float64(x.bytes) / *r.GBps
 			memOf += x.onCPU()
@@ -53,17 +47,28 @@ func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 	}
 }
 
+// roofKey is a way of one phase.
+type roofKey struct {
+	g *workGroup
+	way
+}
+
 // roofOf is the roof of products of one type and number of threads: that of the instructions for small matrices where more was
 // reached than vectors give.
 func (j *judge) roofOf(g *workGroup, w way) Roof {
-	r := j.b.opts.Peaks.roof(w.team, w.typ)
-	if r.GFlops == nil || r.MatrixGFlops == nil {
+	k := roofKey{g, w}
+	r, ok := j.roofs[k]
+	if ok {
 		return r
 	}
-	sum := g.sums(func(c *workCell) bool { return c.typ == w.typ && c.team == w.team && c.kind == kindMatMul })
-	if sum.gflops() > *r.GFlops {
+	r = j.b.opts.Peaks.roof(w.team, w.typ)
+	if sum := g.products(w); r.GFlops != nil && r.MatrixGFlops != nil && sum.gflops() > *r.GFlops {
 		r.GFlops = r.MatrixGFlops
 	}
+	if j.roofs == nil {
+		j.roofs = map[roofKey]Roof{}
+	}
+	j.roofs[k] = r
 	return r
 }
 
@@ -224,10 +229,12 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 		add(capital(classNames[c.what]) + " last " + sayDur(safeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
 		return
 	}
-	if c.bound == BoundMemory && c.memPeak != nil && c.sure > 1 && c.what == "products" {
-		if b, size := safeRatio(c.sum.bytes, g.traced), j.b.opts.Peaks.cache(); g.traced > 0 && b > 0 && b < size && c.sure == 3 {
-			add("The " + sayBytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's.")
-			c.sure--
+	if text := j.cacheDoubt(g, c); text != "" && c.memPeak != nil && c.bound == BoundMemory {
+		add(text)
+		if c.what == "other" {
+			c.sure = min(c.sure, 1)
+		} else {
+			c.sure = max(1, c.sure-1)
 		}
 	}
 	if p := j.b.opts.Peaks; p != nil && p.Doubtful && c.sure == 3 && (c.bound == BoundMemory || c.arithPeak != nil && *c.arithPeak >= atPeak) && !c.far() {
@@ -268,12 +275,36 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	if memory && c.what == "products" && c.mem == nil && !c.counted.any() {
 		add("Reading the weights and unpacking them are not told apart without counters.")
 	}
-	if memory && g.traced > 0 && c.what == "products" {
-		if b := float64(c.sum.bytes) / float64(g.traced); b > 0 && b < cacheBytes {
-			add("The " + sayBytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's.")
-			c.sure = max(min(c.sure, 1), c.sure-1)
-		}
+	if text := j.cacheDoubt(g, c); text != "" && memory {
+		add(text)
+		c.sure = max(min(c.sure, 1), c.sure-1)
 	}
+}
+
+// cacheDoubt says that what is read can lie in a cache: what a step reads, weights and the cache of keys and values, is less than the last level
+// holds; or it is what the operator before just wrote. Empty: it cannot. Misses that are known to have been few or many take the
+// place of the sizes.
+func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
+	if v := c.counted.share(c.sum.bytes); v != nil && *v >= mostTraffic {
+		return ""
+	}
+	size := j.b.opts.Peaks.cache()
+	if c.what == "other" {
+		if b := safeRatio(c.sum.bytes, c.sum.calls); b > 0 && b < size {
+			return "The " + sayBytes(b) + " that one of them moves was mostly just written, and can lie in a cache."
+		}
+		return ""
+	}
+	if b := g.stepBytes(); b > 0 && b < size {
+		return "The " + sayBytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's."
+	}
+	return ""
+}
+
+// stepBytes is what the operators of a step read and write, those of weights and attention.
+func (g *workGroup) stepBytes() float64 {
+	sum := g.sums(func(c *workCell) bool { return c.kind != kindOther })
+	return safeRatio(sum.bytes, g.traced)
 }
 
 // far tells that the other roof is so far that a higher one changes nothing.

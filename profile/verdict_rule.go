@@ -16,6 +16,7 @@ type judge struct {
 	keys   []modelKey // in order
 	totals []int64    // of each counter, over the run
 	judged map[*workGroup][]workClass
+	roofs  map[roofKey]Roof
 }
 
 // judge adds verdicts and findings.
@@ -35,6 +36,7 @@ func (b *StatBuilder) judge(s *Stat) {
 	}
 	s.Findings = j.findings()
 	s.Peaks = j.statPeaks()
+	j.rowVerdicts()
 }
 
 func keyOf(ps *PhaseStat) modelKey {
@@ -171,11 +173,7 @@ func (o *opinion) causes() {
 	add(BoundWait, "wait", wait)
 	// Time off a CPU is interference where others were seen to run there; else threads slept. Without scheduling
 	// events nothing is known of it.
-	var ran int64
-	for _, c := range g.instead {
-		ran += c.Dur
-	}
-	if o.slept = o.j.s.HasSched && ran*4 < g.thOff; o.slept {
+	if o.slept = o.j.slept(g); o.slept {
 		add(BoundWait, "sleep", off)
 	} else {
 		add(BoundInterference, "interference", off)
@@ -233,16 +231,8 @@ func (o *opinion) choose() {
 		return
 	}
 	var large []Bound
-	for _, p := range parts {
-		if p.share >= partShare {
-			large = append(large, p.bound)
-		}
-	}
-	switch {
-	case parts[0].share >= mostShare, len(large) == 1:
-		o.v.Bound = parts[0].bound
-	case len(large) > 1:
-		o.v.Bound, o.v.Among = BoundMixed, large
+	if o.v.Bound, large = most(parts); len(large) > 0 {
+		o.v.Among = large
 	}
 	switch o.v.Bound {
 	case BoundMemory, BoundCompute:

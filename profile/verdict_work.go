@@ -68,33 +68,50 @@ type way struct {
 
 // ways lists a phase's.
 func (g *workGroup) ways() []way {
-	var out []way
-	for _, x := range g.cells {
-		if w := (way{x.typ, x.chosen, x.team}); x.kind == kindMatMul && x.weight && !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	slices.SortFunc(out, func(a, b way) int {
-		return cmp.Or(cmp.Compare(a.typ, b.typ), compareBool(a.chosen, b.chosen), cmp.Compare(a.team, b.team))
-	})
-	return out
+	g.byWay()
+	return g.wayList
 }
 
 // products is the sum of a phase's products with weights of one way.
 func (g *workGroup) products(w way) workCell {
-	return g.sums(func(c *workCell) bool {
-		return c.kind == kindMatMul && c.weight && c.typ == w.typ && c.chosen == w.chosen && c.team == w.team
+	g.byWay()
+	return g.waySums[w]
+}
+
+// byWay adds up the products with weights of each way, once all operators came.
+func (g *workGroup) byWay() {
+	if g.waySums != nil {
+		return
+	}
+	g.waySums = map[way]workCell{}
+	for _, x := range g.cells {
+		if w := x.way(); x.kind == kindMatMul && x.weight {
+			sum, known := g.waySums[w]
+			if !known {
+				g.wayList = append(g.wayList, w)
+			}
+			sum.merge(x)
+			g.waySums[w] = sum
+		}
+	}
+	slices.SortFunc(g.wayList, func(a, b way) int {
+		return cmp.Or(cmp.Compare(a.typ, b.typ), compareBool(a.chosen, b.chosen), cmp.Compare(a.team, b.team))
 	})
 }
 
+func (c *workCell) way() way { return way{c.typ, c.chosen, c.team} }
+
 // needs computes mem and arith of products with weights from other phases' products with weights of the same
 // type: what is compared are the same weights, read and computed by as many threads.
-func (j *judge) needs(k modelKey, g *workGroup, c *workClass) {
+func (j *judge) needs(k modelKey, g *workGroup, c *workClass, cells []*workCell) {
 	var memNeed, memOf, arithNeed, arithOf float64
 	var memLongest, arithLongest int64
 	c.arithFar = true
 	for _, w := range g.ways() {
-		own := g.products(w)
+		own := sumOf(slices.DeleteFunc(slices.Clone(cells), func(x *workCell) bool { return x.kind != kindMatMul || !x.weight || x.way() != w }))
+		if own.calls == 0 {
+			continue
+		}
 		var mem, arith reference
 		far := false
 		for _, ok := range j.keys {
@@ -224,7 +241,7 @@ func (j *judge) classes(k modelKey, g *workGroup) []workClass {
 			continue
 		}
 		if c.what == "products" {
-			j.needs(k, g, c)
+			j.needs(k, g, c, cells)
 		} else {
 			j.needsOfOthers(g, c)
 		}

@@ -145,6 +145,8 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 	gbps := t.col(column{title: "GB/s", keep: 85})
 	inten := t.col(column{title: "flop/B", keep: 55})
 	gflops := t.col(column{title: "GFLOP/s", keep: 30})
+	bound := t.col(column{title: "bound", left: true, keep: 83})
+	ofPeak := t.col(column{title: "of roof", keep: 48})
 	wait := t.col(column{title: "wait", keep: 80})
 	off := t.col(column{title: "off-CPU", keep: 60})
 	imb := t.col(column{title: "imbalance", keep: 70})
@@ -193,6 +195,8 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 		}
 		inten.add(number(r.Intensity))
 		gflops.add(number(r.GFlops))
+		bound.add(boundWord(r.Bound))
+		ofPeak.add(roofShare(r.Bound))
 		off.add(percent(r.OffShare))
 		if alone { // one thread waits for nobody
 			wait.add("")

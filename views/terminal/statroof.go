@@ -77,3 +77,32 @@ func roofText(rs []profile.StatRoof, source string) string {
 	}
 	return fmt.Sprintf("Roof of %s: %s; %s.", plural(int64(threads), "thread"), strings.Join(append(facts, units...), ", "), source)
 }
+
+// boundWords are what stands in a table's column.
+var boundWords = map[profile.Bound]string{
+	profile.BoundMemory: "mem", profile.BoundCompute: "compute", profile.BoundWait: "wait", profile.BoundDisk: "disk",
+	profile.BoundInterference: "interf", profile.BoundMixed: "mixed",
+}
+
+// boundWord is a row's verdict, with a ? where it is not at all sure.
+func boundWord(v *profile.RowVerdict) string {
+	if v == nil || boundWords[v.Bound] == "" {
+		return "-"
+	}
+	word := boundWords[v.Bound]
+	if v.Sure == profile.SureLow {
+		word += "?"
+	}
+	return word
+}
+
+// roofShare is how near a row is to the nearer roof: m for that of the memory, c for that of the cores.
+func roofShare(v *profile.RowVerdict) string {
+	if v == nil || v.OfPeakGBps == nil && v.OfPeakFlops == nil {
+		return "-"
+	}
+	if v.OfPeakGBps == nil || v.OfPeakFlops != nil && *v.OfPeakFlops > *v.OfPeakGBps {
+		return "c " + percent(v.OfPeakFlops)
+	}
+	return "m " + percent(v.OfPeakGBps)
+}

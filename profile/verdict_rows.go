@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, asked of the row alone.
+type RowVerdict struct {
+	Bound Bound `json:"bound"`
+	// Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could not be told.
+	Among []Bound `json:"among"`
+	Sure  string  `json:"sure"` // high, medium, low; empty where the bound is unknown
+	// OfPeakGBps and OfPeakFlops are the parts of the operators' time on the CPU in which, at the machine's roof, their bytes could be
+	// read and their flops be computed. Above 1, bytes came from a cache. nil: the roof is not known, or the bytes or flops are not.
+	OfPeakGBps  *float64 `json:"of_peak_gbps"`
+	OfPeakFlops *float64 `json:"of_peak_flops"`
+	Why         string   `json:"why"` // what it rests on, in sentences
+}
+
+// rowVerdicts judges the rows of every phase.
+func (j *judge) rowVerdicts() {
+	by := j.s.By
+	if by == ByThread || by == ByStep {
+		return // of parts of operators, and of unlike ones
+	}
+	for i := range j.s.Phases {
+		ps := &j.s.Phases[i]
+		k := keyOf(ps)
+		g := j.groups[k]
+		if g == nil || ps.OpsDur == nil {
+			continue
+		}
+		cells := map[string][]*workCell{}
+		for _, c := range g.cells {
+			key := c.rowKey(by)
+			cells[key] = append(cells[key], c)
+		}
+		for r := range ps.Rows {
+			row := &ps.Rows[r]
+			key := row.Key
+			if by == ByWeight {
+				key += "\x00"
+				if row.Weight {
+					key += row.Type
+				}
+			}
+			row.Bound = j.rowVerdict(k, g, cells[key], row.Calls)
+			delete(cells, key)
+		}
+		if ps.Rest != nil {
+			var rest []*workCell
+			for _, c := range cells {
+				rest = append(rest, c...)
+			}
+			ps.Rest.Bound = j.rowVerdict(k, g, rest, ps.Rest.Calls)
+		}
+	}
+}
+
+// rowKey is the row that a cell's operators stand in, as group.facts has it.
+func (c *workCell) rowKey(by By) string {
+	switch by {
+	case ByOp:
+		return c.op
+	case ByBlock:
+		return string(c.block)
+	case ByLayer:
+		if c.layer < 0 {
+			return "none"
+		}
+		return strconv.Itoa(c.layer)
+	}
+	return c.name + "\x00" + c.typ
+}
+
+// rowVerdict judges some cells, of which there are to be calls operators; nil where others belong to them.
+func (j *judge) rowVerdict(k modelKey, g *workGroup, cells []*workCell, calls int64) *RowVerdict {
+	slices.SortFunc(cells, compareCells) // sums of floats depend on the order
+	c := workClass{what: "other", sum: sumOf(cells)}
+	if c.sum.calls != calls || calls == 0 || c.sum.dur <= 0 {
+		return nil
+	}
+	var products, attention int64
+	for _, x := range cells {
+		switch {
+		case x.kind == kindMatMul && x.weight:
+			products += x.dur
+		case x.kind == kindAttn:
+			attention += x.dur
+		}
+	}
+	switch {
+	case float64(products) >= knownPart*float64(c.sum.dur):
+		c.what = "products"
+		j.needs(k, g, &c, cells)
+	case attention == c.sum.dur:
+		c.what = "attention"
+		fallthrough
+	default:
+		j.needsOfOthers(g, &c)
+	}
+	j.peaks(g, &c, cells)
+	j.decide(g, &c)
+	out := &RowVerdict{OfPeakGBps: c.memPeak, OfPeakFlops: c.arithPeak, Among: []Bound{}}
+	var ps []part
+	add := func(b Bound, ns int64) {
+		if ns <= 0 {
+			return
+		}
+		v := safeRatio(ns, c.sum.dur)
+		if at := slices.IndexFunc(ps, func(p part) bool { return p.bound == b }); at >= 0 {
+			ps[at].share += v
+			return
+		}
+		ps = append(ps, part{b, v})
+	}
+	add(c.bound, c.sum.work)
+	add(BoundWait, c.sum.wait)
+	add(BoundDisk, c.sum.disk)
+	if j.slept(g) {
+		add(BoundWait, c.sum.off)
+	} else {
+		add(BoundInterference, c.sum.off)
+	}
+	slices.SortStableFunc(ps, func(a, b part) int { return cmp.Compare(b.share, a.share) })
+	sure := 0
+	var why []string
+	out.Bound, out.Among = most(ps)
+	switch out.Bound {
+	case BoundUnknown:
+		if c.bound == BoundUnknown {
+			out.Among = c.among
+		}
+	case BoundMemory, BoundCompute:
+		sure = c.sure
+	case BoundMixed:
+		if sure = 2; slices.Contains(out.Among, c.bound) && c.bound != BoundUnknown {
+			sure = min(sure, c.sure)
+		}
+	default:
+		sure = 3
+	}
+	if out.Among == nil {
+		out.Among = []Bound{}
+	}
+	for _, p := range ps {
+		switch {
+		case p.bound == c.bound && c.bound != BoundUnknown:
+			why = append(why, c.roofText()...)
+		case p.share < partShare:
+		case p.bound == BoundWait:
+			why = append(why, "For "+sayPercent(p.share)+" of their time threads wait for each other, or sleep.")
+		case p.bound == BoundDisk:
+			why = append(why, "For "+sayPercent(p.share)+" of their time pages are read from disk: "+plural(c.sum.majors, "major fault")+".")
+		case p.bound == BoundInterference:
+			why = append(why, "For "+sayPercent(p.share)+" of their time a thread had lost its CPU.")
+		}
+	}
+	if b := out.Bound; b == BoundMemory || b == BoundCompute || b == BoundUnknown || slices.Contains(out.Among, c.bound) {
+		why = append(why, c.reasons...)
+	}
+	if out.Bound != BoundUnknown {
+		out.Sure = sureWords[sure]
+	}
+	out.Why = joinSentences(why)
+	return out
+}
+
+// roofText says how near the operators are to the roof.
+func (c *workClass) roofText() []string {
+	if c.memPeak == nil || c.neither {
+		return nil
+	}
+	text := "At the machine's roof reading would take " + sayPercent(*c.memPeak) + " of their time"
+	if c.arithPeak != nil {
+		text += ", computing " + sayPercent(*c.arithPeak)
+		if c.units != "" {
+			text += " (" + c.units + ")"
+		}
+	}
+	return []string{text + "."}
+}
+
+// most is the bound that has most of the time, and for a mixed one its parts.
+func most(parts []part) (Bound, []Bound) {
+	if len(parts) == 0 {
+		return BoundUnknown, nil
+	}
+	var large []Bound
+	for _, p := range parts {
+		if p.share >= partShare {
+			large = append(large, p.bound)
+		}
+	}
+	switch {
+	case parts[0].share >= mostShare, len(large) == 1:
+		return parts[0].bound, nil
+	case len(large) > 1:
+		return BoundMixed, large
+	}
+	return BoundUnknown, nil
+}
+
+// slept: threads that were off their CPUs slept, as nobody was seen to run there instead.
+func (j *judge) slept(g *workGroup) bool {
+	var ran int64
+	for _, c := range g.instead {
+		ran += c.Dur
+	}
+	return j.s.HasSched && ran*4 < g.thOff
+}
