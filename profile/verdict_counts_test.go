@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// counting gives every operator counters on its way to a builder.
+type counting struct {
+	*profile.StatBuilder
+	derive profile.Deriver
+	count  func(o *profile.Op, bytes float64) []int64
+}
+
+func (c *counting) Op(o *profile.Op) error {
+	o.Counts = c.count(o, num(c.derive.Derive(o).Bytes))
+	return c.StatBuilder.Op(o)
+}
+
+func countedStat(t *testing.T, opts profile.StatOptions, r profiletest.Run, counters []trace.Counter, count func(o *profile.Op, bytes float64) []int64) *profile.Stat {
+	t.Helper()
+	c := &counting{StatBuilder: profile.NewStat(opts), count: count}
+	p := &profiletest.Player{Sink: c}
+	if err := p.Play(r); err != nil {
+		t.Fatal(err)
+	}
+	h := p.Header("op")
+	h.Meta.Counters = counters
+	return c.Finish(h)
+}
+
+// of makes counters of a CPU by their roles.
+func of(roles ...string) (out []trace.Counter) {
+	for _, r := range roles {
+		out = append(out, trace.Counter{Name: r, Role: r, PMU: "cpu"})
+	}
+	return out
+}
+
+// Decode of one thread of two CPUs, without a roof: rates leave open what bounds it, counters tell. Each operator has 2.5 cycles a ns of its
+// threads; the other counters are parts of them, or of the lines that its bytes fill.
+func TestVerdictCounters(t *testing.T) {
+	one := made()
+	one.Threads = 1
+	part := func(shares ...float64) func(*profile.Op, float64) []int64 { // of the cycles
+		return func(o *profile.Op, _ float64) []int64 {
+			cycles := 2.5 * float64(o.Busy)
+			out := []int64{int64(cycles)}
+			for _, s := range shares {
+				out = append(out, int64(s*cycles))
+			}
+			return out
+		}
+	}
+	lines := func(of float64, shares ...float64) func(*profile.Op, float64) []int64 { // and lines from memory, last
+		f := part(shares...)
+		return func(o *profile.Op, bytes float64) []int64 { return append(f(o, bytes), int64(of*bytes/64)) }
+	}
+	void := of("cycles", "stall-memory")
+	void[1].Void = "the CPU lists the event but seems not to count it"
+	scaled := of("cycles", "stall-memory", "mem-fill")
+	scaled[1].Scaled = true
+	both := []profile.Bound{profile.BoundMemory, profile.BoundCompute}
+	for _, c := range []struct {
+		name     string
+		counters []trace.Counter
+		count    func(*profile.Op, float64) []int64
+		bound    profile.Bound
+		sure     string
+		among    []profile.Bound
+		text     string
+	}{
+		{"nothing counted", nil, func(*profile.Op, float64) []int64 { return nil }, profile.BoundUnknown, "", both, "One thread computed"},
+		{"waiting for memory", of("cycles", "stall-memory"), part(0.6), profile.BoundMemory, profile.SureMedium, nil, "wait for memory in 60 % of their cycles"},
+		{"and it came from there", of("cycles", "stall-memory", "mem-fill"), lines(0.9, 0.6), profile.BoundMemory, profile.SureHigh, nil, ""},
+		{"it came from a cache", of("cycles", "stall-memory", "mem-fill"), lines(0.1, 0.6), profile.BoundUnknown, "", both, "10 % of the bytes come from memory"},
+		{"misses without prefetching", of("cycles", "stall-memory", "llc-miss"), lines(0.1, 0.6), profile.BoundMemory, profile.SureMedium, nil, "without what prefetchers fetch"},
+		{"estimates", scaled, lines(0.9, 0.6), profile.BoundMemory, profile.SureMedium, nil, "Counters: "},
+		{"stalls, from memory", of("cycles", "stall-backend", "mem-fill"), lines(0.9, 0.6), profile.BoundMemory, profile.SureMedium, nil, "can issue nothing in 60 %"},
+		{"stalls for anything", of("cycles", "stall-backend"), part(0.6), profile.BoundUnknown, "", both, ""},
+		{"few stalls", of("cycles", "stall-backend"), part(0.1), profile.BoundCompute, profile.SureMedium, nil, "can issue nothing in 10 %"},
+		{"stalls for its units", of("cycles", "stall-memory", "stall-backend"), part(0.05, 0.5), profile.BoundCompute, profile.SureMedium, nil, "wait for memory in 5 %"},
+		{"top-down: memory", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 1.2, 4.2, 3.6), profile.BoundMemory, profile.SureMedium, nil, "60 %"},
+		{"top-down: useful", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 3.6, 1.8, 0.6), profile.BoundCompute, profile.SureMedium, nil, "10 %"},
+		{"void", void, part(0.6), profile.BoundUnknown, "", both, ""},
+		{"reads 0, as emulated ones do", of("cycles", "stall-backend"), part(0), profile.BoundUnknown, "", both, ""},
+		{"known of some operators", of("cycles", "stall-memory"), func(o *profile.Op, _ float64) []int64 {
+			if o.ID%2 == 0 {
+				return []int64{2500, profile.UnknownCount}
+			}
+			return []int64{2500, 1500}
+		}, profile.BoundUnknown, "", both, ""},
+		{"fewer values than counters", of("cycles", "stall-memory"), func(*profile.Op, float64) []int64 { return []int64{5} }, profile.BoundUnknown, "", both, ""},
+	} {
+		s := countedStat(t, profile.StatOptions{}, one, c.counters, c.count)
+		v := verdictOf(t, s, "decode")
+		is(t, v, c.bound, c.sure, c.among...)
+		if !strings.Contains(v.Why, c.text) {
+			t.Errorf("%s: %q, want in it %q", c.name, v.Why, c.text)
+		}
+		if t.Failed() {
+			t.Fatalf("in %q", c.name)
+		}
+	}
+	// Two threads of two CPUs: rates say memory, most likely.
+	for _, c := range []struct {
+		name  string
+		count func(*profile.Op, float64) []int64
+		sure  string
+		text  string
+	}{
+		{"counters agree", part(0.6), profile.SureHigh, ""},
+		{"counters differ", part(0.1), profile.SureLow, "They speak for compute."},
+	} {
+		counters := of("cycles", "stall-memory", "stall-backend")
+		f := func(o *profile.Op, b float64) []int64 { x := c.count(o, b); return append(x, x[1]) }
+		v := verdictOf(t, countedStat(t, profile.StatOptions{}, made(), counters, f), "decode")
+		is(t, v, profile.BoundMemory, c.sure)
+		if !strings.Contains(v.Why, c.text) {
+			t.Errorf("%s: %q", c.name, v.Why)
+		}
+	}
+	// The figures themselves: 0.6 of the cycles, half of the bytes, 1.5 instructions a cycle.
+	s := countedStat(t, profile.StatOptions{}, one, of("cycles", "instructions", "stall-memory", "llc-miss", "llc-prefetch-miss"), func(o *profile.Op, bytes float64) []int64 {
+		cycles := 1000 * o.Busy
+		return []int64{cycles, cycles * 3 / 2, cycles * 6 / 10, int64(bytes / 640), int64(bytes * 0.4 / 64)}
+	})
+	v := verdictOf(t, s, "decode")
+	for name, want := range map[string]float64{"stalled_for_memory": 0.6, "ipc": 1.5, "from_memory": 0.5} {
+		if got := evidenceOf(v, name); math.Abs(got-want) > 0.001 {
+			t.Errorf("%s is %g, want %g", name, got, want)
+		}
+	}
+}
+
+// Major faults make an operator wait for the disk. In each of 8 decode steps ffn_gate of layer 0 takes 5 ms more, with 7 faults; that of
+// layer 1 never does, so its time is the usual one.
+func TestVerdictDisk(t *testing.T) {
+	r := made()
+	r.Model.Vocab, r.Model.FF = 1024, 1024
+	r.Preempts = true
+	counters := []trace.Counter{{Name: "minor-faults", Role: "minor-faults"}, {Name: "major-faults", Role: "major-faults"}}
+	faults := func(o *profile.Op, _ float64) []int64 {
+		if o.OffCPU > 0 {
+			return []int64{1, 7}
+		}
+		return []int64{1, 0}
+	}
+	s := countedStat(t, profile.StatOptions{}, r, counters, faults)
+	v := verdictOf(t, s, "decode")
+	is(t, v, profile.BoundDisk, profile.SureHigh)
+	var dur int64
+	for _, p := range s.Phases {
+		if p.Phase == "decode" {
+			dur = p.TracedDur
+		}
+	}
+	if x := causeOf(v, "disk"); math.Abs(x-40e6/float64(dur)) > 0.001 || causeOf(v, "interference") != 0 {
+		t.Errorf("the disk takes %g, interference %g; want %g and none", x, causeOf(v, "interference"), 40e6/float64(dur))
+	}
+	if evidenceOf(v, "major_faults") != 56 || !strings.Contains(v.Text, "of which there were 56") {
+		t.Errorf("%g major faults: %q", evidenceOf(v, "major_faults"), v.Text)
+	}
+	for _, row := range s.Phases[slices.IndexFunc(s.Phases, func(p profile.PhaseStat) bool { return p.Phase == "decode" })].Rows {
+		if is := row.Bound.Bound == profile.BoundDisk; is != (row.Key == "ffn_gate") {
+			t.Errorf("%s: %+v", row.Key, row.Bound)
+		} else if is && !strings.Contains(row.Bound.Why, "56 major faults") {
+			t.Errorf("%q", row.Bound.Why)
+		}
+	}
+	// Steps without, too: the same operator's own usual time counts.
+	some := func(o *profile.Op, b float64) []int64 {
+		if o.Step.ID%2 == 0 {
+			return faults(o, b)
+		}
+		return []int64{1, 0}
+	}
+	v = verdictOf(t, countedStat(t, profile.StatOptions{}, r, counters, some), "decode")
+	if x := causeOf(v, "disk"); x > 0.02 {
+		t.Errorf("the disk takes %g where operators without a fault take as long", x)
+	}
+	// A counter that is void, or faults of no operator, are no evidence.
+	void := slices.Clone(counters)
+	void[1].Void = "no values"
+	is(t, verdictOf(t, countedStat(t, profile.StatOptions{}, r, void, faults), "decode"), profile.BoundInterference, profile.SureHigh)
+	none := func(*profile.Op, float64) []int64 { return []int64{1, 0} }
+	is(t, verdictOf(t, countedStat(t, profile.StatOptions{}, r, counters, none), "decode"), profile.BoundInterference, profile.SureHigh)
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// Each line of the rule's table by the roof (docs/verdict.md).
+func TestByRoof(t *testing.T) {
+	f := func(v float64) *float64 { return &v }
+	for _, c := range []struct {
+		name       string
+		mem, arith float64 // of the roofs
+		intensity  float64 // the ridge is 10
+		ref        float64 // of the arithmetic's reference; 0: none
+		says       Bound
+		short      bool
+		bound      Bound
+		sure       int
+		among      int
+	}{
+		{name: "at the memory's roof", mem: 0.7, arith: 0.06, intensity: 3.5, bound: BoundMemory, sure: 3},
+		{name: "and at that of the cores, less", mem: 0.9, arith: 0.8, intensity: 9, bound: BoundMemory, sure: 3},
+		{name: "at the cores' roof", mem: 0.2, arith: 0.7, intensity: 40, bound: BoundCompute, sure: 3},
+		{name: "at both, cores more", mem: 0.8, arith: 0.9, intensity: 12, bound: BoundCompute, sure: 3},
+		{name: "short operators", mem: 0.6, arith: 0.1, intensity: 3.5, short: true, bound: BoundUnknown},
+		{name: "short, and at the roof", mem: 0.7, arith: 0.1, intensity: 3.5, short: true, bound: BoundMemory, sure: 3},
+		{name: "from a cache", mem: 1.2, arith: 0.1, intensity: 3.5, bound: BoundUnknown, among: 2},
+		{name: "as measured", mem: 1.05, arith: 0.1, intensity: 3.5, bound: BoundMemory, sure: 3},
+		{name: "from a cache, above the ridge", mem: 1.2, arith: 0.4, intensity: 12, bound: BoundCompute, sure: 2},
+		{name: "prefill", mem: 0.07, arith: 0.24, intensity: 169, bound: BoundCompute, sure: 3},
+		{name: "a short prompt", mem: 0.4, arith: 0.2, intensity: 20, bound: BoundCompute, sure: 2},
+		{name: "types say compute", mem: 0.4, arith: 0.04, intensity: 3.5, says: BoundCompute, bound: BoundCompute, sure: 2},
+		{name: "as fast as prefill", mem: 0.55, arith: 0.04, intensity: 3.5, ref: 0.9, bound: BoundCompute, sure: 2},
+		{name: "Q4_0 on one thread", mem: 0.67, arith: 0.06, intensity: 3.5, ref: 0.26, bound: BoundMemory, sure: 2},
+		{name: "types say memory", mem: 0.4, arith: 0.04, intensity: 3.5, says: BoundMemory, bound: BoundMemory, sure: 1},
+		{name: "neither", mem: 0.4, arith: 0.04, intensity: 3.5, ref: 0.3, bound: BoundUnknown},
+		{name: "below the ridge, far from both", mem: 0.1, arith: 0.02, intensity: 0.5, bound: BoundUnknown},
+	} {
+		x := workClass{judgement: judgement{memPeak: f(c.mem), arithPeak: f(c.arith), ridge: 10, arithFar: true}}
+		x.sum = workCell{calls: 1, dur: 1e6, bytes: 1000, flops: int64(1000 * c.intensity)}
+		if c.ref > 0 {
+			x.arith = f(c.ref)
+		}
+		if c.short {
+			x.sum.dur = 9_999
+		}
+		x.byRoof(c.says)
+		if x.bound != c.bound || x.sure != c.sure || len(x.among) != c.among || x.short != (c.short && x.bound == BoundUnknown) {
+			t.Errorf("%s: %s of %v, sure %d; want %s, %d", c.name, x.bound, x.among, x.sure, c.bound, c.sure)
+		}
+		if neither := x.bound == BoundUnknown && c.among == 0 && !c.short; x.neither != neither {
+			t.Errorf("%s: neither %v", c.name, x.neither)
+		}
+	}
+}
+
+// Weights of several types, computed by teams of several sizes, need what each needs at its own roof.
+func TestPeaksByNeed(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	at := func(threads int, weight string) Roof {
+		n := float64(threads)
+		gbps, f32, int8, tiles := 20*n, 100*n, 800*n, 4000*n
+		r := Roof{Threads: threads, GBps: &gbps, GFlops: &f32, Units: "f32"}
+		if weight == "q4_0" {
+			r.GFlops, r.MatrixGFlops, r.Units = &int8, &tiles, "int8"
+		}
+		return r
+	}
+	// Two threads: q4_0 reads 1 GB at 40 GB/s, 25 ms, and computes 3.5 Gflop at 1600, 2.19 ms. One thread: f16 reads 1 GB at
+	// 20 GB/s, 50 ms, and computes 1 Gflop at 100, 10 ms.
+	g := groupOf(2, row("q4_0", gb, 3.5*gb, 40*ms), row("f16", gb, gb, 60*ms))
+	for k, c := range g.cells {
+		if c.typ == "f16" {
+			delete(g.cells, k)
+			c.team = 1
+			g.cells[c.cellKey] = c
+		}
+	}
+	j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+	j.b.opts.Peaks = &Peaks{Source: "made", At: at}
+	c := j.classes(modelKey{Decode, 0}, g)[0]
+	near := func(what string, got *float64, want float64) {
+		if got == nil || math.Abs(*got-want) > 1e-6*want {
+			t.Errorf("%s: %v, want %g", what, got, want)
+		}
+	}
+	near("of the memory's roof", c.memPeak, 0.75)
+	near("of the cores' roof", c.arithPeak, (3.5/1600+1.0/100)/0.1)
+	near("bandwidth", &c.roofGBps, 2/0.075)
+	if c.units != "" || c.bound != BoundMemory || c.sure != 3 {
+		t.Errorf("units %q, %s, %d", c.units, c.bound, c.sure)
+	}
+	// More than vectors give: then it is the roof of instructions for small matrices.
+	fast := groupOf(2, row("q4_0", gb, 2000*gb, 1000*ms))
+	j.groups[modelKey{Decode, 0}] = fast
+	c = j.classes(modelKey{Decode, 0}, fast)[0]
+	near("of the tiles' roof", c.arithPeak, 2000.0/8000)
+	// What operators without a known roof take a notable part of has none.
+	j.roofs, j.judged = nil, nil
+	j.b.opts.Peaks.At = func(threads int, weight string) Roof {
+		r := at(threads, weight)
+		if weight == "f16" {
+			r.GBps, r.GFlops = nil, nil
+		}
+		return r
+	}
+	if c = j.classes(modelKey{Decode, 0}, g)[0]; c.memPeak != nil || c.arithPeak != nil {
+		t.Errorf("with a part unknown: %v, %v", c.memPeak, c.arithPeak)
+	}
+	if got := j.statPeaks(); len(got.Roofs) != 2 || got.Roofs[0].Weight != "" || got.Source != "made" {
+		t.Errorf("peaks of the run: %+v", got)
+	}
+}
+
+// A roof that other work may have lowered makes no verdict sure, but one that it cannot change.
+func TestDoubtfulPeaks(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	gbps, flops := 22.0, 800.0
+	for _, c := range []struct {
+		cell  workCell
+		bound Bound
+		sure  int
+	}{
+		{row("q4_0", gb, 4*gb, 50*ms), BoundMemory, 2},      // 91 % of a roof that may be higher
+		{row("q4_0", gb, 400*gb, 1000*ms), BoundCompute, 3}, // a higher one is even farther
+	} {
+		g := groupOf(2, c.cell)
+		j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+		j.b.opts.Peaks = FixedPeaks("made", &gbps, &flops)
+		j.b.opts.Peaks.Doubtful = true
+		if x := j.classes(modelKey{Decode, 0}, g)[0]; x.bound != c.bound || x.sure != c.sure {
+			t.Errorf("%s, %d; want %s, %d", x.bound, x.sure, c.bound, c.sure)
+		}
+	}
+}
+
+// What can lie in a cache is no proof of the memory's limit.
+func TestCacheDoubt(t *testing.T) {
+	const mb, ms = 1_000_000, 1_000_000
+	gbps, flops := 22.0, 800.0
+	judge := func(cache int64, c workCell, k kind) workClass {
+		g := groupOf(2, c)
+		for _, x := range g.cells {
+			x.kind = k
+		}
+		j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+		j.b.opts.Peaks = FixedPeaks("made", &gbps, &flops)
+		j.b.opts.Peaks.CacheBytes = cache
+		return j.classes(modelKey{Decode, 0}, g)[0]
+	}
+	for _, c := range []struct {
+		name  string
+		cache int64
+		kind  kind
+		sure  int
+	}{
+		{"weights, more than the cache", 90 * mb, kindMatMul, 3},
+		{"weights that fit", 110 * mb, kindMatMul, 2},
+		{"weights, a cache of unknown size", 0, kindMatMul, 2},
+		{"activations that fit", 110 * mb, kindOther, 1},
+		{"activations, more than the cache", 90 * mb, kindOther, 3},
+	} {
+		if x := judge(c.cache, row("q4_0", 100*mb, 350*mb, 5*ms), c.kind); x.bound != BoundMemory || x.sure != c.sure {
+			t.Errorf("%s: %s, %d; want memory, %d", c.name, x.bound, x.sure, c.sure)
+		}
+	}
+}
+
+func TestMost(t *testing.T) {
+	for _, c := range []struct {
+		parts []part
+		bound Bound
+		among []Bound
+	}{
+		{nil, BoundUnknown, nil},
+		{[]part{{BoundMemory, 0.5}, {BoundWait, 0.5}}, BoundMemory, nil},
+		{[]part{{BoundMemory, 0.49}, {BoundWait, 0.3}, {BoundOutside, 0.21}}, BoundMixed, []Bound{BoundMemory, BoundWait, BoundOutside}},
+		{[]part{{BoundMemory, 0.4}, {BoundWait, 0.19}, {BoundDisk, 0.19}}, BoundMemory, nil},
+		{[]part{{BoundMemory, 0.19}, {BoundWait, 0.19}}, BoundUnknown, nil},
+	} {
+		if b, among := most(c.parts); b != c.bound || !slices.Equal(among, c.among) {
+			t.Errorf("%v: %s of %v, want %s of %v", c.parts, b, among, c.bound, c.among)
+		}
+	}
+}

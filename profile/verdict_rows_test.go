@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+func phaseOf(t *testing.T, s *profile.Stat, name string) *profile.PhaseStat {
+	t.Helper()
+	for i := range s.Phases {
+		if s.Phases[i].Phase == name {
+			return &s.Phases[i]
+		}
+	}
+	t.Fatalf("no phase %s", name)
+	return nil
+}
+
+// Every row has its own verdict, whatever the rows are, and the same figures as its phase where it is all of it.
+func TestRowVerdicts(t *testing.T) {
+	gbps, flops := 22.0, 800.0
+	opt := profile.StatOptions{Peaks: profile.FixedPeaks("given", &gbps, &flops)}
+	for _, by := range []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock} {
+		opt.By = by
+		s := statOf(t, opt, nil, "op", made())
+		for _, phase := range []string{"decode", "prefill"} {
+			for _, r := range phaseOf(t, s, phase).Rows {
+				if r.Bound == nil || r.Bound.OfPeakGBps == nil {
+					t.Errorf("%s %s %s: %+v", by, phase, r.Key, r.Bound)
+				}
+			}
+		}
+		// The made machine reads 20 GB/s and computes 500 GFLOP/s, whichever takes longer.
+		for _, x := range []struct {
+			by    profile.By
+			key   string
+			phase string
+			bound profile.Bound
+			sure  string
+			mem   float64
+			arith float64
+		}{
+			{profile.ByWeight, "ffn_down", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+			{profile.ByWeight, "ffn_down", "prefill", profile.BoundCompute, "high", 500 / 22.0 / 262.0, 500 / 800.0},
+			{profile.ByOp, "MUL_MAT", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+			{profile.ByBlock, "ffn", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+			{profile.ByLayer, "0", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+		} {
+			if x.by != by {
+				continue
+			}
+			found := false
+			for _, r := range phaseOf(t, s, x.phase).Rows {
+				if r.Key != x.key {
+					continue
+				}
+				found = true
+				if b := r.Bound; b.Bound != x.bound || b.Sure != x.sure || math.Abs(*b.OfPeakGBps-x.mem) > 0.02 || math.Abs(*b.OfPeakFlops-x.arith) > 0.02 {
+					t.Errorf("%s %s: %s, %s, %g, %g of the roofs; want %+v\n%s", x.phase, x.key, b.Bound, b.Sure, *b.OfPeakGBps, *b.OfPeakFlops, x, b.Why)
+				}
+				if !strings.HasPrefix(r.Bound.Why, "At the machine's roof reading would take ") {
+					t.Errorf("%q", r.Bound.Why)
+				}
+			}
+			if !found {
+				t.Errorf("no row %s by %s", x.key, by)
+			}
+		}
+	}
+	// Rows left out are judged together; threads and steps are not judged.
+	opt.By, opt.Top = profile.ByWeight, 1
+	if d := phaseOf(t, statOf(t, opt, nil, "op", made()), "decode"); d.Rest == nil || d.Rest.Bound == nil || d.Rest.Bound.Bound != profile.BoundMemory {
+		t.Errorf("rest %+v", d.Rest)
+	}
+	for _, by := range []profile.By{profile.ByThread, profile.ByStep} {
+		for _, r := range phaseOf(t, statOf(t, profile.StatOptions{By: by}, nil, "op", made()), "decode").Rows {
+			if r.Bound != nil {
+				t.Errorf("by %s: %+v", by, r.Bound)
+			}
+		}
+	}
+	// Without a roof nothing is said of it.
+	d := phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", made()), "decode")
+	b, err := json.Marshal(d.Rows[0].Bound)
+	if err != nil || !strings.Contains(string(b), `"bound":"memory","among":[],"sure":"medium","of_peak_gbps":null,"of_peak_flops":null,"why":"`) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// A row whose threads wait, or whose CPU others had, says that and not what its work is bound by.
+func TestRowVerdictLosses(t *testing.T) {
+	r := made()
+	r.Threads = 4
+	r.Part = func(t int) float64 { return 3.7 - 3.6*float64(min(t, 1)) }
+	for _, row := range phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode").Rows {
+		if row.Bound.Bound != profile.BoundWait || row.Bound.Sure != "high" || !strings.Contains(row.Bound.Why, "threads wait for each other") {
+			t.Errorf("%s: %+v", row.Key, row.Bound)
+		}
+	}
+	r = made()
+	r.Model.Vocab, r.Model.FF, r.Preempts = 1024, 1024, true
+	for _, row := range phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode").Rows {
+		if (row.Bound.Bound == profile.BoundInterference) != (row.Key == "ffn_gate") {
+			t.Errorf("%s: %+v", row.Key, row.Bound)
+		}
+	}
+	// Half of the threads' work, and neither half has half of the time.
+	r = made()
+	r.Part = func(t int) float64 { return 1.6 - 1.2*float64(t) } // 1.6 where 1 is the mean: 37.5 % waiting
+	for _, row := range phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode").Rows {
+		if row.Key == "ffn_down" && (row.Bound.Bound != profile.BoundMemory || !strings.Contains(row.Bound.Why, "For 37 % of their time threads wait") && !strings.Contains(row.Bound.Why, "For 38 %")) {
+			t.Errorf("%+v", row.Bound)
+		}
+	}
+}
