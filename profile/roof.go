@@ -72,21 +72,19 @@ func (j *judge) statPeaks() *StatPeaks {
 		return nil
 	}
 	out := &StatPeaks{Source: p.Source, Missing: p.Missing, Doubtful: p.Doubtful, Roofs: []StatRoof{}}
-	seen := map[StatRoof]bool{}
+	seen := map[way]bool{}
 	for _, k := range j.keys {
 		g := j.groups[k]
-		types := []string{""}
-		for _, w := range g.ways() {
-			types = append(types, w.typ)
-		}
-		for _, typ := range types {
-			r := StatRoof{Weight: typ, Roof: p.roof(g.team, typ)}
-			key := StatRoof{Weight: typ, Roof: Roof{Threads: g.team}}
-			if seen[key] || r.GBps == nil && r.GFlops == nil || len(out.Roofs) >= maxRoofs {
-				continue
+		for _, w := range append(slices.Clip(g.ways()), way{team: g.team}) {
+			for _, typ := range []string{"", w.typ} {
+				key := way{typ: typ, team: w.team}
+				r := StatRoof{Weight: typ, Roof: p.roof(w.team, typ)}
+				if seen[key] || r.GBps == nil && r.GFlops == nil || len(out.Roofs) >= maxRoofs {
+					continue
+				}
+				seen[key] = true
+				out.Roofs = append(out.Roofs, r)
 			}
-			seen[key] = true
-			out.Roofs = append(out.Roofs, r)
 		}
 	}
 	slices.SortFunc(out.Roofs, func(a, b StatRoof) int {

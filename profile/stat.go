@@ -75,6 +75,8 @@ type Stat struct {
 	Peaks *StatPeaks `json:"peaks"`
 	// Offload says how phases were split over backends; absent where only the CPU computed.
 	Offload []Offload `json:"offload,omitempty"`
+	// RunVerdict sums up those of the phases, by their time in steps; nil where there are none.
+	RunVerdict *Verdict `json:"run_verdict"`
 	// Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
 	// could give back most time.
 	Verdicts []Verdict `json:"verdicts"`

@@ -126,7 +126,7 @@ func TestDoubtfulPeaks(t *testing.T) {
 		sure  int
 	}{
 		{row("q4_0", gb, 4*gb, 50*ms), BoundMemory, 2},      // 91 % of a roof that may be higher
-		{row("q4_0", gb, 400*gb, 1000*ms), BoundCompute, 3}, // a higher one is even farther
+		{row("q4_0", gb, 600*gb, 1000*ms), BoundCompute, 3}, // a higher one is even farther
 	} {
 		g := groupOf(2, c.cell)
 		j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
@@ -167,6 +167,32 @@ func TestCacheDoubt(t *testing.T) {
 		if x := judge(c.cache, row("q4_0", 100*mb, 350*mb, 5*ms), c.kind); x.bound != BoundMemory || x.sure != c.sure {
 			t.Errorf("%s: %s, %d; want memory, %d", c.name, x.bound, x.sure, c.sure)
 		}
+	}
+}
+
+// Misses that were counted tell where bytes came from: then sizes do not matter.
+func TestCacheDoubtCounted(t *testing.T) {
+	const mb = 1_000_000
+	from := func(v float64) string {
+		c := &workClass{what: "other", sum: workCell{bytes: 10 * mb, calls: 1}, judgement: judgement{counted: &counted{traffic: &v}}}
+		return (&judge{b: &StatBuilder{}}).cacheDoubt(newWorkGroup(), c)
+	}
+	if text := from(8 * mb); text != "" {
+		t.Errorf("80 %% from memory: %q", text)
+	}
+	if from(5*mb) == "" {
+		t.Error("half of it from memory, and no doubt")
+	}
+}
+
+// A row of which not all operators are known is not judged.
+func TestRowVerdictOfPart(t *testing.T) {
+	g := groupOf(2, row("q4_0", 1e9, 4e9, 5e7))
+	k := modelKey{Decode, 0}
+	j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{k: g}, keys: []modelKey{k}}
+	cells := g.of(func(*workCell) bool { return true })
+	if j.rowVerdict(k, g, cells, 1) == nil || j.rowVerdict(k, g, cells, 2) != nil || j.rowVerdict(k, g, nil, 0) != nil {
+		t.Error("judged by a part of its operators, or not by all")
 	}
 }
 

@@ -119,3 +119,59 @@ func TestRowVerdictLosses(t *testing.T) {
 		}
 	}
 }
+
+// Teams of two sizes are compared with the roof of each: one thread reads 10 GB/s of 11, two 20 of 22.
+func TestRowVerdictTeams(t *testing.T) {
+	peaks := &profile.Peaks{Source: "made", At: func(threads int, _ string) profile.Roof {
+		gbps, flops := 11*float64(threads), 400*float64(threads)
+		return profile.Roof{Threads: threads, GBps: &gbps, GFlops: &flops}
+	}}
+	one, two := made(), made()
+	one.Threads = 1
+	two.Pos = 200
+	s := statOf(t, profile.StatOptions{Peaks: peaks}, nil, "op", one, two)
+	for _, r := range phaseOf(t, s, "decode").Rows {
+		if r.Key == "ffn_down" && (r.Bound.Bound != profile.BoundMemory || math.Abs(*r.Bound.OfPeakGBps-10/11.0) > 0.01) {
+			t.Errorf("%+v, %g of the roof", r.Bound, *r.Bound.OfPeakGBps)
+		}
+	}
+	// Each number of threads and type once, whatever the phases.
+	if n := len(s.Peaks.Roofs); n != 4 || s.Peaks.Roofs[0].Threads != 1 || s.Peaks.Roofs[3].Weight != "q4_0" || *s.Peaks.Roofs[3].GBps != 22 {
+		t.Errorf("%d roofs: %+v", n, s.Peaks.Roofs)
+	}
+}
+
+// The run's verdict is its phases', by their time.
+func TestRunVerdict(t *testing.T) {
+	s := statOf(t, profile.StatOptions{}, nil, "op", made())
+	v := s.RunVerdict
+	d, p := phaseOf(t, s, "decode"), phaseOf(t, s, "prefill")
+	of := func(f *profile.PhaseStat, x *profile.Verdict, b profile.Bound) (ns float64) {
+		for _, c := range x.Causes {
+			if c.Bound == b {
+				ns += c.Share * float64(f.Dur)
+			}
+		}
+		return ns
+	}
+	for _, b := range []profile.Bound{profile.BoundMemory, profile.BoundCompute, profile.BoundOutside} {
+		want := (of(d, verdictOf(t, s, "decode"), b) + of(p, verdictOf(t, s, "prefill"), b)) / float64(d.Dur+p.Dur)
+		var got float64
+		for _, c := range v.Causes {
+			if c.Bound == b {
+				got += c.Share
+			}
+		}
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s has %g of the run, want %g", b, got, want)
+		}
+	}
+	is(t, v, profile.BoundCompute, profile.SureHigh) // 128 tokens of prefill take longer than 8 of decode
+	r := made()
+	r.Decode = 32
+	is(t, statOf(t, profile.StatOptions{}, nil, "op", r).RunVerdict, profile.BoundMemory, profile.SureMedium)
+	r.NoOps = true
+	if v := statOf(t, profile.StatOptions{}, nil, "step", r).RunVerdict; v != nil {
+		t.Errorf("without operators: %+v", v)
+	}
+}

@@ -34,6 +34,7 @@ func (b *StatBuilder) judge(s *Stat) {
 			}
 		}
 	}
+	s.RunVerdict = j.run()
 	s.Findings = j.findings()
 	s.Peaks = j.statPeaks()
 	j.rowVerdicts()

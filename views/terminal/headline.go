@@ -31,6 +31,9 @@ func (p *page) headline(s *profile.Stat) {
 		}
 		p.line("  "+p.said(why), dim)
 	}
+	if v := s.RunVerdict; v != nil && len(s.Verdicts) > 1 {
+		p.line(p.said(v.Text), plain)
+	}
 	said := 0
 	for i := range s.Findings {
 		f := &s.Findings[i]
