@@ -18,12 +18,12 @@ func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 		r := j.roofOf(g, x.way())
 		if r.GBps != nil && x.bytes > 0 {
 			mem += float64(x.bytes) / *r.GBps
-			memOf += x.onCPU()
+			memOf += x.work
 			bytes += x.bytes
 		}
 		if r.GFlops != nil && x.flops > 0 {
 			arith += float64(x.flops) / *r.GFlops
-			arithOf += x.onCPU()
+			arithOf += x.work
 			flops += x.flops
 			if c.units == "" {
 				c.units = r.Units
@@ -35,11 +35,11 @@ func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 	if c.units == "-" {
 		c.units = ""
 	}
-	onCPU := float64(c.sum.onCPU())
-	if mem > 0 && float64(memOf) >= knownPart*onCPU {
+	work := float64(c.sum.work)
+	if mem > 0 && float64(memOf) >= knownPart*work {
 		c.memPeak, c.roofGBps = ratio(mem, float64(memOf)), float64(bytes)/mem
 	}
-	if arith > 0 && float64(arithOf) >= knownPart*onCPU {
+	if arith > 0 && float64(arithOf) >= knownPart*work {
 		c.arithPeak, c.roofFlops = ratio(arith, float64(arithOf)), float64(flops)/arith
 	}
 	if c.memPeak != nil && c.arithPeak != nil {
@@ -85,6 +85,7 @@ func (j *judge) decide(g *workGroup, c *workClass) {
 	default:
 		c.byReference(j, g, says)
 	}
+	j.byScaling(g, c)
 	j.byCounters(c)
 	j.doubts(g, c)
 }
@@ -216,7 +217,7 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	switch {
 	case c.neither:
 		if c.memPeak != nil {
-			text := "At the machine's roof reading would take " + sayPercent(*c.memPeak) + " of their time"
+			text := "At the machine's roof reading would take " + sayPercent(*c.memPeak) + " of their working time"
 			if c.arithPeak != nil {
 				text += ", computing " + sayPercent(*c.arithPeak)
 			}
@@ -253,7 +254,7 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 		return
 	case c.memPeak != nil && c.bound == BoundMemory:
 		if *c.memPeak < atPeak {
-			add("Reading alone would take " + sayPercent(*c.memPeak) + " of their time at the memory's roof; the rest is how they read, or unpacking.")
+			add("Reading alone would take " + sayPercent(*c.memPeak) + " of their working time at the memory's roof; the rest is how they read, or unpacking.")
 		}
 		return
 	case c.memPeak != nil:

@@ -213,3 +213,36 @@ func TestMost(t *testing.T) {
 		}
 	}
 }
+
+// Two numbers of threads in one recording tell a core's limit from a common one.
+func TestScaling(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	for _, c := range []struct {
+		name     string
+		one, two int64 // ns for 1 GB, by one thread and by two
+		roof     float64
+		bound    Bound
+		sure     int
+	}{
+		{"twice as fast", 100 * ms, 51 * ms, 0, BoundCompute, 1},
+		{"no faster", 100 * ms, 95 * ms, 0, BoundMemory, 2},
+		{"between", 100 * ms, 70 * ms, 0, BoundUnknown, 0},
+		{"a moment", ms / 2, ms / 4, 0, BoundUnknown, 0},
+		{"far from the roof", 100 * ms, 51 * ms, 25, BoundCompute, 1},
+	} {
+		g := groupOf(1, row("q4_0", gb, 3.5*gb, c.one))
+		for _, x := range groupOf(2, row("q4_0", gb, 3.5*gb, c.two)).cells {
+			g.cells[x.cellKey] = x
+		}
+		j := &judge{b: &StatBuilder{}, s: &Stat{Run: StatRun{Cores: 4}}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+		if c.roof > 0 {
+			j.b.opts.Peaks = &Peaks{At: func(n int, _ string) Roof {
+				gbps, flops := c.roof*float64(n), 800*float64(n)
+				return Roof{GBps: &gbps, GFlops: &flops}
+			}}
+		}
+		if x := j.classes(modelKey{Decode, 0}, g)[0]; x.bound != c.bound || x.sure != c.sure {
+			t.Errorf("%s: %s, %d, want %s, %d: %v", c.name, x.bound, x.sure, c.bound, c.sure, x.reasons)
+		}
+	}
+}

@@ -14,7 +14,7 @@ type RowVerdict struct {
 	// Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could not be told.
 	Among []Bound `json:"among"`
 	Sure  string  `json:"sure"` // high, medium, low; empty where the bound is unknown
-	// OfPeakGBps and OfPeakFlops are the parts of the operators' time on the CPU in which, at the machine's roof, their bytes could be
+	// OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in which, at the machine's roof, their bytes could be
 	// read and their flops be computed. Above 1, bytes came from a cache. nil: the roof is not known, or the bytes or flops are not.
 	OfPeakGBps  *float64 `json:"of_peak_gbps"`
 	OfPeakFlops *float64 `json:"of_peak_flops"`
@@ -175,7 +175,7 @@ func (c *workClass) roofText() []string {
 	if c.memPeak == nil || c.neither {
 		return nil
 	}
-	text := "At the machine's roof reading would take " + sayPercent(*c.memPeak) + " of their time"
+	text := "At the machine's roof reading would take " + sayPercent(*c.memPeak) + " of their working time"
 	if c.arithPeak != nil {
 		text += ", computing " + sayPercent(*c.arithPeak)
 		if c.units != "" {

@@ -96,5 +96,5 @@ func sameModel(a, b *int) bool { return a == b || a != nil && b != nil && *a == 
 var runWords = map[Bound]string{
 	BoundMemory: "goes into reading", BoundCompute: "goes into computing", BoundWait: "is lost waiting for other threads", BoundDisk: "is lost reading pages from disk",
 	BoundInterference: "is lost while others had a thread's CPU", BoundOutside: "is outside operators",
-	BoundUnknown: "is in operators of which memory and compute cannot be told apart, or in graphs that no probe sees",
+	BoundUnknown: "has no bound that is known",
 }

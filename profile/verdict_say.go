@@ -98,20 +98,20 @@ func (o *opinion) workText(c *workClass) string {
 		}
 		text += verb + read
 		if c.memPeak != nil {
-			text += " of this machine's " + sayNumber(c.roofGBps)
+			text += c.whileWorking(c.sum.gbps(), *c.memPeak*c.roofGBps) + " of this machine's " + sayNumber(c.roofGBps)
 		} else if c.arith != nil {
 			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " + sayPercent(*c.arith) + " of that time"
 		}
 	case c.bound == BoundCompute:
 		text += ", at " + computed
 		if c.arithPeak != nil {
-			text += " of this machine's " + sayNumber(c.roofFlops)
+			text += c.whileWorking(c.sum.gflops(), *c.arithPeak*c.roofFlops) + " of this machine's " + sayNumber(c.roofFlops)
 			if c.units != "" {
 				text += " in " + c.units
 			}
 		}
 		if c.memPeak != nil {
-			text += "; at its " + sayNumber(c.roofGBps) + " GB/s reading would take " + sayPercent(*c.memPeak) + " of that time"
+			text += "; at its " + sayNumber(c.roofGBps) + " GB/s reading would take " + sayPercent(*c.memPeak) + " of the working time"
 		} else if c.mem != nil {
 			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + sayPercent(*c.mem) + " of that time"
 		}
@@ -119,6 +119,14 @@ func (o *opinion) workText(c *workClass) string {
 		text += ", at " + read + " and " + computed
 	}
 	return text
+}
+
+// whileWorking is the rate while threads work, where waiting and lost CPUs made it another than that of the whole: ", while working 13.6".
+func (c *workClass) whileWorking(rate, working float64) string {
+	if working < 1.1*rate {
+		return ""
+	}
+	return ", while working " + sayNumber(working)
 }
 
 // atRate: "at the 340 GFLOP/s of prefill".
@@ -298,14 +306,14 @@ func (o *opinion) figures(c *workClass) {
 			o.figure("bytes_per_step", safeRatio(c.sum.bytes, ps.Traced), "B", "a step, by them")
 		}
 		if c.memPeak != nil {
-			o.figure("of_peak_gb_per_s", *c.memPeak, "share", "of their time at this machine's "+sayNumber(c.roofGBps)+" GB/s would be enough for their reading")
+			o.figure("of_peak_gb_per_s", *c.memPeak, "share", "of their work at this machine's "+sayNumber(c.roofGBps)+" GB/s would be enough for their reading")
 		}
 		if c.arithPeak != nil {
 			units := " GFLOP/s"
 			if c.units == "int8" {
 				units = " GOP/s of 8-bit dot products"
 			}
-			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share", "of their time at this machine's "+sayNumber(c.roofFlops)+units+" would be enough for their arithmetic")
+			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share", "of their work at this machine's "+sayNumber(c.roofFlops)+units+" would be enough for their arithmetic")
 		}
 		if c.ridge > 0 {
 			o.figure("ridge", c.ridge, "flop/B", "this machine computes for a byte that it reads: fewer are bound by memory at the roof")

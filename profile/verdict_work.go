@@ -26,7 +26,7 @@ type judgement struct {
 	// no such rate is known.
 	mem, arith       *float64
 	memRef, arithRef reference
-	// memPeak and arithPeak are the same at the machine's roof: the least part in which they could be. nil: not known. gbps and gflops are
+	// memPeak and arithPeak are the same at the machine's roof: the least part of the threads' work in which they could be. nil: not known. gbps and gflops are
 	// that roof for these operators, all types together, units what it is of; ridge is the intensity at which both take as long.
 	memPeak, arithPeak  *float64
 	roofGBps, roofFlops float64
@@ -196,7 +196,7 @@ func (j *judge) typeMix(g *workGroup, c *workClass) Bound {
 	}
 	var sums []workCell
 	for _, w := range g.ways() {
-		if w.chosen { // read and computed in another way: no comparison
+		if w.chosen || w.team != g.team { // read and computed in another way: no comparison
 			continue
 		}
 		if p := g.products(w); float64(p.dur) >= 0.1*float64(c.sum.dur) && p.dur >= minRefDur && p.bytes > 0 && p.flops > 0 {
