@@ -11,7 +11,7 @@ import (
 
 // Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
 type Finding struct {
-	// Kind: slow_weight, slow_step, wait, interference, attention_growth, gap, between_steps, layer, backends, probes;
+	// Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer, backends, probes;
 	// heaviest and slow_class have no loss of their own.
 	Kind  string   `json:"kind"`
 	Phase string   `json:"phase"`
@@ -56,6 +56,7 @@ func (j *judge) findings() []Finding {
 		f.between()
 		if ps.OpsDur != nil && ps.TracedDur > 0 {
 			f.slowWeight()
+			f.disk()
 			f.wait()
 			f.interference()
 			f.attentionGrowth()
@@ -267,6 +268,22 @@ func (f *finder) wait() {
 			", " + sayPercent(safeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
 		Figures: []Evidence{fig("wait", safeRatio(all.wait, f.ps.Traced), "ns", "lost a step"), fig("wait_there", safeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
 		Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.wait), f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) disk() {
+	all := f.g.sums(func(*workCell) bool { return true })
+	rows := f.g.rows(func(c *workCell) bool { return c.disk > 0 })
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortStableFunc(rows, func(a, b *workCell) int { return compareInt(b.disk, a.disk) })
+	r := rows[0]
+	n := shortName(r.name)
+	f.loss(Finding{Kind: "disk", Names: []string{n},
+		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) + " longer than without: " + plural(all.majors, "page") + " or more were read from disk, longest in " + n +
+			". More memory, or a smaller model, would keep them.",
+		Figures: []Evidence{fig("disk", safeRatio(all.disk, f.ps.Traced), "ns", "lost a step"), fig("major_faults", safeRatio(all.majors, f.ps.Traced), "count", "a step")},
+		Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.disk), f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) interference() {

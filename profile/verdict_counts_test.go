@@ -176,6 +176,9 @@ func TestVerdictDisk(t *testing.T) {
 			t.Errorf("%q", row.Bound.Why)
 		}
 	}
+	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 || !strings.Contains(f.Text, "56 pages or more") || f.Target.Params["sel"] != "ffn_gate" {
+		t.Errorf("the first finding is %+v", f)
+	}
 	// Steps without, too: the same operator's own usual time counts.
 	some := func(o *profile.Op, b float64) []int64 {
 		if o.Step.ID%2 == 0 {
