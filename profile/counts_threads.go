@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// maxTeams bounds the numbers of threads that are told apart, over all phases and models.
-const maxTeams = 256
+// maxThreadCounts bounds the numbers of threads that are told apart, over all phases and models.
+const maxThreadCounts = 256
 
 // ThreadsStat is what the steps of one phase did that were computed by one number of threads, and what their operators counted.
 type ThreadsStat struct {
@@ -82,7 +82,7 @@ func (s *Stat) Ratios(counts []StatCount) CountRatios {
 
 // teamCounts sums up steps by the number of threads that computed them.
 type teamCounts struct {
-	teams map[teamKey]*teamSum
+	teams map[teamKey]*threadsSum
 }
 
 type teamKey struct {
@@ -90,7 +90,7 @@ type teamKey struct {
 	threads int
 }
 
-type teamSum struct {
+type threadsSum struct {
 	counts             rowSum
 	steps, tokens, dur int64
 	noTokens           bool
@@ -109,13 +109,13 @@ func (t *teamCounts) step(b *statState, s *Step, ops []*Op) {
 	k := teamKey{groupKey{s.Phase, b.models.at(s.PID, s.Ctx)}, threads}
 	e := t.teams[k]
 	if e == nil {
-		if len(t.teams) >= maxTeams {
+		if len(t.teams) >= maxThreadCounts {
 			return
 		}
 		if t.teams == nil {
-			t.teams = map[teamKey]*teamSum{}
+			t.teams = map[teamKey]*threadsSum{}
 		}
-		e = &teamSum{}
+		e = &threadsSum{}
 		t.teams[k] = e
 	}
 	e.steps++
@@ -135,7 +135,7 @@ func (t *teamCounts) finish(b *statState, s *Stat) []ThreadsStat {
 		modelKey
 		threads int
 	}
-	joined := map[key]*teamSum{}
+	joined := map[key]*threadsSum{}
 	for k, e := range t.teams { // contexts whose models turned out to be one
 		to := key{modelKey{k.phase, b.models.index(k.model)}, k.threads}
 		if j := joined[to]; j != nil {

@@ -24,12 +24,15 @@ type seriesState struct {
 	graphs   map[int64][]backendGraph
 	facts    map[seriesKey]*seriesFacts
 	requests sequencesState
+	// roofline is what Finish leaves for Roofline.
+	roofline []RooflineGroup
 }
 
 // openPoint is a step under way.
 type openPoint struct {
 	ops   []*Op
 	early *seriesGroup // what was folded before the step ended, as there were too many operators
+	team  int          // of what was folded early
 }
 
 // seriesGroup is a phase under way. Of the group it has the sums of steps, of threads and of backends.
@@ -42,6 +45,7 @@ type seriesGroup struct {
 	tokenTime distSum
 	rows      [len(seriesBy)]map[string]*seriesRow
 	products  map[productKey]*productSum
+	teams     map[int]*teamSum // by number of threads
 	// operators of rows and products that were too many
 	rowsDropped, productsDropped int64
 }
@@ -68,6 +72,9 @@ type seriesFacts struct {
 	layer   int                       // -1: none
 	cells   int64                     // of the KV cache that it read; 0: it is not attention
 	product *productSum
+	// Where its operators stand in the roofline of a number of threads.
+	team   *teamSum
+	points [len(rooflineBy)]*pointSum // nil: dropped
 }
 
 type productKey struct {
@@ -104,6 +111,7 @@ func (b *seriesState) Op(o *Op) error {
 		for s, p := range b.pending {
 			p.early = b.group(b.whole, s)
 			b.fold(p.early, s, p.ops)
+			p.team = max(p.team, teamOf(p.ops))
 			p.ops = nil
 		}
 		b.kept = 0
@@ -170,6 +178,9 @@ func (b *seriesState) Step(s *Step) error {
 		before := g.group
 		b.fold(g, s, open.ops)
 		g.foldGraphs(graphs)
+		if t := g.team(max(open.team, teamOf(open.ops))); t != nil {
+			t.step(s)
+		}
 		// What was folded early is in no step's point: it is not known whether it was all.
 		if open.early == nil {
 			p.taken(&before, &g.group, g.cells)
@@ -250,15 +261,16 @@ func (b *seriesState) group(in map[groupKey]*seriesGroup, s *Step) *seriesGroup 
 // fold adds operators of one step.
 func (b *seriesState) fold(g *seriesGroup, s *Step, ops []*Op) {
 	g.spans, g.cells = g.spans[:0], 0
+	team := g.team(teamOf(ops))
 	for _, o := range ops {
-		b.op(g, o)
+		b.op(g, team, o)
 		g.took(s, o)
 	}
 	g.covers(s)
 }
 
 // op adds one operator.
-func (b *seriesState) op(g *seriesGroup, o *Op) {
+func (b *seriesState) op(g *seriesGroup, team *teamSum, o *Op) {
 	d := b.derive.Derive(o)
 	f := b.factsOf(g, d, o)
 	net := o.Dur - o.Probe
@@ -294,6 +306,9 @@ func (b *seriesState) op(g *seriesGroup, o *Op) {
 		p.add(d, o, net, f.layer)
 	} else if isMatMul(firstOp(o.Op)) {
 		g.productsDropped++
+	}
+	if team != nil {
+		team.place(f, d, o)
 	}
 }
 

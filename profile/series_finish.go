@@ -36,6 +36,7 @@ func (b *SeriesBuilder) Finish(h *Header) *Series {
 			if rest != nil {
 				ps.Partial = finishPoints(rest.points.points, filtered)
 			}
+			b.roofline = append(b.roofline, g.rooflineGroups(&ps, len(h.Meta.Counters))...)
 			s.Phases = append(s.Phases, ps)
 		}
 	}
@@ -72,6 +73,7 @@ func (b *seriesState) byModel(groups map[groupKey]*seriesGroup) map[modelKey]*se
 func (g *seriesGroup) merge(o *seriesGroup) {
 	g.group.merge(&o.group)
 	g.points.merge(&o.points)
+	g.mergeTeams(o)
 	g.tokenTime.merge(&o.tokenTime)
 	for _, p := range o.slow {
 		g.slow.add(p)

@@ -68,7 +68,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	if err := r.addTime(timeline, h, how); err != nil {
 		return nil, err
 	}
-	if err := r.addSeries(series, h); err != nil {
+	if err := r.addSeries(series, h, how.peaks); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -5,6 +5,9 @@ package report
 import "github.com/profinfer/profinfer/profile"
 
 // addSeries adds what plots need and the statistics do not have.
-func (r *Run) addSeries(b *profile.SeriesBuilder, h *profile.Header) error {
-	return r.addJSON("series", b.Finish(h))
+func (r *Run) addSeries(b *profile.SeriesBuilder, h *profile.Header, peaks *profile.Peaks) error {
+	if err := r.addJSON("series", b.Finish(h)); err != nil {
+		return err
+	}
+	return r.addJSON("roofline", b.Roofline(h, peaks))
 }
