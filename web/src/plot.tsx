@@ -8,6 +8,9 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { cssVar, useTheme } from './theme'
 import { Swatch, type Shape } from './plot-legend'
+import { notes, type Note } from './plot-notes'
+
+export type { Note }
 
 export interface PlotAxis {
   label: string
@@ -34,6 +37,8 @@ export interface Layer {
   base?: ArrayLike<number | null>
   shape?: Shape
   size?: number
+  /** Sizes of the points, in place of one for all. */
+  sizes?: ArrayLike<number>
   width?: number
   dash?: number[]
   alpha?: number
@@ -58,6 +63,7 @@ interface Props {
   y: PlotAxis
   layers: Layer[]
   guides?: Guide[]
+  notes?: Note[]
   readout: (layer: number, i: number) => string
   onPick?: (layer: number, i: number) => void
   pick?: string
@@ -155,7 +161,7 @@ export function Plot(props: Props) {
     }
   }, [layers, theme, height, x.label, x.log, x.max, y.label, y.log, y.max])
 
-  useEffect(() => plot.current?.redraw(false), [props.marked?.i, props.marked?.layer, props.guides])
+  useEffect(() => plot.current?.redraw(false), [props.marked?.i, props.marked?.layer, props.guides, props.notes])
 
   return (
     <figure class="plot" data-plot={id} data-points={layers.reduce((n, l) => n + (l.hover ? l.xs.length : 0), 0)}>
@@ -268,10 +274,11 @@ function draw(u: uPlot, p: Props): void {
       }
     } else for (let i = 0; i < l.xs.length; i++) {
       const y = l.ys[i]
-      if (y != null && l.xs[i] >= u.scales.x.min! && l.xs[i] <= u.scales.x.max!) mark(ctx, l.shape ?? 'circle', X(l.xs[i]), Y(y), (l.size ?? 3) * px, px)
+      if (y != null && l.xs[i] >= u.scales.x.min! && l.xs[i] <= u.scales.x.max!) mark(ctx, l.shape ?? 'circle', X(l.xs[i]), Y(y), radius(l, i) * px, px)
     }
   }
   ctx.globalAlpha = 1
+  if (p.notes) notes(u, p.notes, px, labels, spots(p.layers, X, Y, px))
   names(u, p.layers, X, Y, px, labels)
   const m = p.marked
   const at = m && p.layers[m.layer]
@@ -279,7 +286,7 @@ function draw(u: uPlot, p: Props): void {
     ctx.strokeStyle = cssVar('--fg')
     ctx.lineWidth = 1.5 * px
     ctx.beginPath()
-    ctx.arc(X(at.xs[m.i]), Y(at.ys[m.i]!), 7 * px, 0, 7)
+    ctx.arc(X(at.xs[m.i]), Y(at.ys[m.i]!), Math.max(7, radius(at, m.i) + 3) * px, 0, 7)
     ctx.stroke()
   }
   ctx.restore()
@@ -332,24 +339,33 @@ function area(u: uPlot, l: Layer, X: (v: number) => number, Y: (v: number) => nu
   if (open) close(l.xs.length)
 }
 
+const radius = (l: Layer, i: number): number => l.sizes?.[i] ?? l.size ?? 3
+
 type Box = [left: number, top: number, right: number, bottom: number]
 
 /** From so many points on, names keep more room around them: fewer are written, the others are told by pointing. */
 const crowd = 30
+
+/** Where the points are that have names. */
+function spots(layers: Layer[], X: (v: number) => number, Y: (v: number) => number, px: number): Box[] {
+  const out: Box[] = []
+  for (const l of layers) {
+    for (let i = 0; l.names && i < l.xs.length; i++) {
+      const r = radius(l, i) * px
+      if (l.ys[i] != null) out.push([X(l.xs[i]) - r, Y(l.ys[i]!) - r, X(l.xs[i]) + r, Y(l.ys[i]!) + r])
+    }
+  }
+  return out
+}
 
 /** Writes names beside points, in the order of the layers, as far as none lies on another name, a point or a guide's label. */
 function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: number) => number, px: number, labels: Box[]): void {
   const { ctx, bbox } = u
   ctx.textAlign = 'left'
   ctx.textBaseline = 'alphabetic'
-  const taken: Box[] = [...labels]
+  const taken: Box[] = [...labels, ...spots(layers, X, Y, px)]
   const room = layers.reduce((n, l) => n + (l.names ? l.xs.length : 0), 0) > crowd ? 12 * px : 2 * px
   const free = (a: number, b: number, c: number, d: number) => taken.every(([e, f, g, h]) => c < e || a > g || d < f || b > h)
-  for (const l of layers) {
-    if (!l.names) continue
-    const r = (l.size ?? 3) * px
-    for (let i = 0; i < l.xs.length; i++) if (l.ys[i] != null) taken.push([X(l.xs[i]) - r, Y(l.ys[i]!) - r, X(l.xs[i]) + r, Y(l.ys[i]!) + r])
-  }
   ctx.font = `${10.5 * px}px ${cssVar('--sans')}`
   ctx.fillStyle = cssVar('--fg')
   for (const l of layers) {
@@ -360,7 +376,7 @@ function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: numbe
       const x = X(l.xs[i])
       const y = Y(l.ys[i]!)
       const h = 11 * px
-      const gap = 7 * px
+      const gap = (l.sizes ? radius(l, i) + 3 : 7) * px
       for (const [a, b] of [[x + gap, y + h / 2 - px], [x - gap - w, y + h / 2 - px], [x - w / 2, y - gap], [x - w / 2, y + gap + h]]) {
         if (a < bbox.left || a + w > bbox.left + bbox.width || b - h < bbox.top || b > bbox.top + bbox.height || !free(a, b - h, a + w, b)) continue
         taken.push([a - room, b - h - room / 2, a + w + room, b + room / 2])

@@ -28,6 +28,34 @@ export interface Stat {
   p95_max_error: number
   verdicts: Verdict[] | null
   findings: Finding[] | null
+  /** Counters that were read at operators, in the order of every row's counts; absent where there were none. */
+  counters?: StatCounter[]
+}
+
+/** profile/stat_counts.go. void: why it has no values; empty: it has. */
+export interface StatCounter {
+  name: string
+  role: string
+  pmu: string
+  unit: string
+  user: boolean
+  scaled: boolean
+  void: string
+}
+
+/** calls: operators that it is the sum of, those of which it is known. */
+export interface StatCount {
+  sum: number | null
+  calls: number
+}
+
+/** What bounds a row's operators, with how near they are to the machine's peaks. */
+export interface RowBound {
+  bound: Bound
+  sure: string
+  of_peak_gbps: number | null
+  of_peak_flops: number | null
+  why: string
 }
 
 export type Bound = 'memory' | 'compute' | 'wait' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
@@ -184,6 +212,8 @@ export interface StatRow {
   off_cpu_share: number | null
   imbalance: number | null
   incomplete: number
+  counts?: StatCount[]
+  bound?: RowBound | null
 }
 
 export interface Culprit {

@@ -11,6 +11,7 @@ import type { By, PhaseStat, Stat } from '../stat-types'
 import { Latency } from './latency'
 import { Phases } from './phases'
 import { Products } from './products'
+import { Roofline } from './roofline'
 import { Steps } from './steps'
 import { Tables } from './tables'
 import { Threads } from './threads'
@@ -36,11 +37,12 @@ const tabs = [
   ['tables', 'Tables'],
   ['steps', 'Steps'],
   ['products', 'Matrix products'],
+  ['roofline', 'Roofline'],
   ['threads', 'Threads'],
   ['latency', 'Latency'],
   ['phases', 'Prefill against decode'],
 ] as const
-const sections = { tables: Tables, steps: Steps, products: Products, threads: Threads, latency: Latency, phases: Phases }
+const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, latency: Latency, phases: Phases }
 
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
