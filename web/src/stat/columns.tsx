@@ -9,7 +9,10 @@ import type { StatRow } from '../stat-types'
 import type { Column } from '../table'
 import { Meter, Name } from './charts'
 import type { Pair } from './rows'
+import { boundColumns } from './bound'
+import { counterColumns, ipcColumns } from './counter-columns'
 import { inUnit, relative, unitOf } from './units'
+import type { StatCounter } from '../stat-types'
 
 interface Figure {
   key: keyof StatRow
@@ -38,6 +41,19 @@ const figures: Figure[] = [
 ]
 
 export const sets: Record<string, string> = { time: 'time', rates: 'rates', threads: 'threads' }
+
+/** The choices of columns: of one run's table all figures at once, of two runs' a set; counters where there are any. */
+export function setsOf(two: boolean, counted: boolean): Record<string, string> {
+  if (two) return counted ? { ...sets, counters: 'counters' } : sets
+  return counted ? { figures: 'figures', counters: 'counters' } : {}
+}
+
+/** What was counted, of one or both runs. */
+export interface CountersOf {
+  a: StatCounter[] | undefined
+  b: StatCounter[] | undefined
+  per: 'step' | 'call'
+}
 
 const get = (r: StatRow | null, k: keyof StatRow): number | null => {
   const v = r?.[k]
@@ -73,20 +89,27 @@ function Key({ p, two, names }: { p: Pair; two: boolean; names: [string, string]
 }
 
 /** The columns of one run; without the dispensable ones where there is little room. */
-export function columns(rows: Pair[], by: string, few: boolean): Column<Pair>[] {
-  return [...text(by, false, ['', ''], few), ...used(rows, by).map((f) => figureColumn(f, rows, (p) => p.a, '', f.key === 'share' && !few))]
+export function columns(rows: Pair[], by: string, few: boolean, set: string, counters: CountersOf): Column<Pair>[] {
+  const figure = (f: Figure) => figureColumn(f, rows, (p) => p.a, '', f.key === 'share' && !few)
+  const heads = text(by, false, ['', ''], few)
+  if (set === 'counters') {
+    const keep = ['calls_per_step', 'dur_per_step_ns', 'share']
+    return [...heads, ...used(rows, by).filter((f) => keep.includes(f.key)).map(figure), ...counterColumns(rows, counters, null)]
+  }
+  return [...heads, ...used(rows, by).map(figure), ...ipcColumns(rows, counters), ...boundColumns(rows, false)]
 }
 
 /** The columns of two runs: of each figure a, b and the difference. */
-export function twoColumns(rows: Pair[], by: string, set: string, names: [string, string]): Column<Pair>[] {
+export function twoColumns(rows: Pair[], by: string, set: string, names: [string, string], counters: CountersOf): Column<Pair>[] {
   const out = text(by, true, names, true)
+  if (set === 'counters') return [...out, ...counterColumns(rows, counters, names)]
   for (const f of used(rows, by)) {
     if (f.set !== set) continue
     out.push(figureColumn(f, rows, (p) => p.a, '', false, names[0]))
     out.push(figureColumn(f, rows, (p) => p.b, '.b', false, names[1]))
     if (f.kind !== 'count') out.push(diffColumn(f, names))
   }
-  return out
+  return set === 'rates' ? [...out, ...boundColumns(rows, true)] : out
 }
 
 function used(rows: Pair[], by: string): Figure[] {
@@ -110,11 +133,12 @@ function figureColumn(f: Figure, rows: Pair[], of: (p: Pair) => StatRow | null, 
     cell: (p) => {
       const r = of(p)
       const v = get(r, f.key)
-      const most = f.key === 'gb_per_s' || f.key === 'flop_per_byte' ? r?.bytes_at_most : false
+      const sign = f.key === 'gb_per_s' ? '≤' : f.key === 'flop_per_byte' ? '≥' : ''
+      const most = sign !== '' && r?.bytes_at_most
       return (
         <>
           {bar && <Meter part={(v ?? 0) / top} />}
-          {most && v != null && <span class="dim" title="an upper estimate: how many tokens chose the same experts is not known">≤</span>}
+          {most && v != null && <span class="dim" title="an estimate: how many tokens chose the same experts is not known">{sign}</span>}
           <Fig v={v} f={fmt} />
         </>
       )
@@ -124,24 +148,36 @@ function figureColumn(f: Figure, rows: Pair[], of: (p: Pair) => StatRow | null, 
 
 /** The difference of a figure: of shares in points, of the others in parts of the first run's. */
 function diffColumn(f: Figure, names: [string, string]): Column<Pair> {
-  const points = f.kind === 'share'
+  return difference({ key: f.key, head: f.head, points: f.kind === 'share', good: f.good, of: (p) => [get(p.a, f.key), get(p.b, f.key)] }, names)
+}
+
+interface Difference {
+  key: string
+  head: string
+  /** Of shares: in percentage points. */
+  points: boolean
+  good?: boolean
+  of: (p: Pair) => [number | null, number | null]
+}
+
+export function difference(f: Difference, names: [string, string]): Column<Pair> {
   const d = (p: Pair): number | null => {
-    const [x, y] = [get(p.a, f.key), get(p.b, f.key)]
-    return points ? (x == null || y == null ? null : y - x) : relative(x, y)
+    const [x, y] = f.of(p)
+    return f.points ? (x == null || y == null ? null : y - x) : relative(x, y)
   }
   return {
     key: f.key + '.d',
-    head: <>Δ<span class="of">{points ? 'points' : '%'}</span></>,
-    help: `${f.head}: ${names[1]} against ${names[0]}${points ? ', difference in percentage points' : ', in percent of the first'}`,
+    head: <>Δ<span class="of">{f.points ? 'points' : '%'}</span></>,
+    help: `${f.head}: ${names[1]} against ${names[0]}${f.points ? ', difference in percentage points' : ', in percent of the first'}`,
     value: d,
     cell: (p) => {
       const v = d(p)
       if (v == null) return <span class="dim">{unknown}</span>
       // Full colour at a quarter more or less; of shares at five points.
-      const c = diverge(Math.max(-1, Math.min(1, (f.good ? -v : v) / (points ? 0.05 : 0.25))))
+      const c = diverge(Math.max(-1, Math.min(1, (f.good ? -v : v) / (f.points ? 0.05 : 0.25))))
       return (
-        <span class="diff" style={Math.abs(v) < (points ? 0.002 : 0.01) ? undefined : { background: c, color: ink(c) }}>
-          <Fig v={v} f={(x) => (points ? `${x! >= 0 ? '+' : '−'}${Math.abs(x! * 100).toFixed(1)}` : delta(1, 1 + x!))} />
+        <span class="diff" style={Math.abs(v) < (f.points ? 0.002 : 0.01) ? undefined : { background: c, color: ink(c) }}>
+          <Fig v={v} f={(x) => (f.points ? `${x! >= 0 ? '+' : '−'}${Math.abs(x! * 100).toFixed(1)}` : delta(1, 1 + x!))} />
         </span>
       )
     },

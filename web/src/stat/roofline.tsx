@@ -117,7 +117,7 @@ function Peaks({ d, name }: { d: Data; name: string }) {
   const p = d.peaks
   const who = name ? `${name}: ` : ''
   if (p.roofs.length === 0) {
-    return <p class="note">{who}No roof is drawn, as this machine’s peaks are not known{p.missing ? ` (${p.missing})` : ''}. Measure them with <code>profinfer peaks</code>, or give them with <code>--peak-bandwidth</code> and <code>--peak-flops</code>, and write the page again.</p>
+    return <p class="note">{who}No roof is drawn: the machine’s peaks are not known{p.missing ? `: ${clean(p.missing)}` : ''}. Roofs come from <code>profinfer peaks</code>, or from <code>--peak-bandwidth</code> and <code>--peak-flops</code> when the page is written.</p>
   }
   return <p class="dim">{who}Roofs: {clean(p.source) || 'source not known'}.{p.doubtful && <span class="warn"> Other work disturbed the measurement: the machine may give more.</span>} They are the most that memory and CPUs give; what lies in a cache can be read faster.</p>
 }

@@ -6,7 +6,8 @@ import { Fig } from '../figure'
 import { clean, count, dur, num, plural, share } from '../format'
 import type { By, PhaseStat, StatRow } from '../stat-types'
 import { Table } from '../table'
-import { columns, sets, twoColumns } from './columns'
+import { telling } from '../counters'
+import { columns, setsOf, twoColumns, type CountersOf } from './columns'
 import { Detail } from './detail'
 import { HeatMap } from './heat'
 import { filtered, pairs } from './rows'
@@ -26,15 +27,38 @@ export function Tables(ctx: Ctx) {
           ))}
         </span>
         <input type="search" placeholder="filter rows" aria-label="filter rows" value={ctx.params.filter ?? ''} onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)} />
-        {ctx.b && by !== 'step' && (
-          <span class="choice" role="group" aria-label="figures compared">
-            {Object.entries(sets).map(([k, name]) => (
-              <button key={k} aria-pressed={k === (ctx.params.cols ?? 'time')} onClick={() => ctx.set({ cols: k }, true)}>{name}</button>
-            ))}
-          </span>
-        )}
+        {by !== 'step' && <Sets ctx={ctx} by={by as By} />}
       </div>
       {by === 'step' ? <StepTable {...ctx} /> : <ByTable ctx={ctx} by={by as By} />}
+    </>
+  )
+}
+
+/** Whether a run has counters that say something. */
+function counted(ctx: Ctx, by: By): boolean {
+  return [ctx.a, ctx.b].some((r) => r != null && telling(statBy(r, by).counters, (statBy(r, by).phases ?? []).flatMap((p) => p.rows ?? [])).length > 0)
+}
+
+const setOf = (ctx: Ctx, by: By): string => {
+  const all = setsOf(ctx.b != null, counted(ctx, by))
+  return Object.hasOwn(all, ctx.params.cols ?? '') ? ctx.params.cols : ctx.b ? 'time' : 'figures'
+}
+
+function Sets({ ctx, by }: { ctx: Ctx; by: By }) {
+  const now = setOf(ctx, by)
+  const list = Object.entries(setsOf(ctx.b != null, counted(ctx, by)))
+  return (
+    <>
+      {list.length > 0 && (
+        <span class="choice" role="group" aria-label={ctx.b ? 'figures compared' : 'columns'}>
+          {list.map(([k, name]) => <button key={k} aria-pressed={k === now} onClick={() => ctx.set({ cols: k }, true)}>{name}</button>)}
+        </span>
+      )}
+      {now === 'counters' && (
+        <span class="choice" role="group" aria-label="counters">
+          {(['step', 'call'] as const).map((k) => <button key={k} aria-pressed={k === (ctx.params.per === 'call' ? 'call' : 'step')} onClick={() => ctx.set({ per: k === 'call' ? k : undefined }, true)}>a {k}</button>)}
+        </span>
+      )}
     </>
   )
 }
@@ -46,10 +70,9 @@ function ByTable({ ctx, by }: { ctx: Ctx; by: By }) {
   const pb = ctx.b ? phaseOf(statBy(ctx.b, by), ctx) : null
   const all = useMemo(() => pairs(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) => (by === 'thread' ? named(p, ctx) : p)), [pa, pb, ctx.b, by])
   const rows = filtered(all, ctx.params.filter ?? '')
-  const cols = useMemo(
-    () => (ctx.b ? twoColumns(all, by, Object.hasOwn(sets, ctx.params.cols ?? '') ? ctx.params.cols : 'time', names) : columns(all, by, narrow)),
-    [all, by, ctx.b, ctx.params.cols, narrow],
-  )
+  const counters: CountersOf = { a: statBy(ctx.a, by).counters, b: ctx.b ? statBy(ctx.b, by).counters : undefined, per: ctx.params.per === 'call' ? 'call' : 'step' }
+  const set = setOf(ctx, by)
+  const cols = useMemo(() => (ctx.b ? twoColumns(all, by, set, names, counters) : columns(all, by, narrow, set, counters)), [all, by, ctx.b, set, counters.per, narrow])
   const sort = sortOf(ctx.params.sort) ?? (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })
   const selected = rows.find((p) => p.id === ctx.params.sel)
   return (
