@@ -4,10 +4,11 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Empty } from '../figure'
 import { clean, num } from '../format'
-import type { Run } from '../load'
+import type { Report, Run } from '../load'
 import { go, href } from '../route'
 import type { ViewProps } from '../shell'
 import type { By, PhaseStat, Stat } from '../stat-types'
+import { Counted, counts } from './counted'
 import { Latency } from './latency'
 import { Phases } from './phases'
 import { Products } from './products'
@@ -21,6 +22,7 @@ type Params = Record<string, string | number | undefined>
 
 /** What every section gets. */
 export interface Ctx {
+  report: Report
   a: Run
   b: Run | null
   sa: Series
@@ -39,10 +41,11 @@ const tabs = [
   ['products', 'Matrix products'],
   ['roofline', 'Roofline'],
   ['threads', 'Threads'],
+  ['counters', 'Counters'],
   ['latency', 'Latency'],
   ['phases', 'Prefill against decode'],
 ] as const
-const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, latency: Latency, phases: Phases }
+const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases }
 
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
@@ -55,7 +58,7 @@ export function seriesOf(s: Series | null, ctx: Ctx): PhaseSeries | null {
 
 export const statBy = (run: Run, by: By): Stat => run.stats[by]
 
-export function Statistics({ a, b, route }: ViewProps) {
+export function Statistics({ report, a, b, route }: ViewProps) {
   const [data, setData] = useState<{ sa: Series; sb: Series | null } | null>(null)
   const [error, setError] = useState('')
   useEffect(() => {
@@ -82,27 +85,28 @@ export function Statistics({ a, b, route }: ViewProps) {
   const chosen = ofModel.find((c) => c.phase === params.phase) ?? ofModel.find((c) => c.phase === 'decode') ?? ofModel[0] ?? choices[0]
   const link = (p: Params) => href('stat', { ...params, ...p })
   const ctx: Ctx = {
-    a, b, ...data, params, link,
+    report, a, b, ...data, params, link,
     set: (p, replace) => go('stat', { ...params, ...p }, replace),
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,
   }
-  const tab = Object.hasOwn(sections, params.tab ?? '') ? (params.tab as keyof typeof sections) : 'tables'
+  const counted = report.runs.some(counts)
+  const tab = Object.hasOwn(sections, params.tab ?? '') && (counted || params.tab !== 'counters') ? (params.tab as keyof typeof sections) : 'tables'
   const Section = sections[tab]
   return (
     <div class="stat" data-ready>
       <nav class="sub" aria-label="statistics">
-        {tabs.map(([key, name]) => (
+        {tabs.map(([key, name]) => (key !== 'counters' || counted) && (
           <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
         ))}
-        {tab !== 'phases' && choices.length > 0 && (
+        {tab !== 'phases' && tab !== 'counters' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
               <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>{p}</button>
             ))}
           </span>
         )}
-        {models.length > 1 && (
+        {models.length > 1 && tab !== 'counters' && (
           <select aria-label="model" value={String(ctx.model ?? 'none')} onChange={(e) => ctx.set({ model: e.currentTarget.value })}>
             {models.map((m) => <option key={m} value={String(m ?? 'none')}>{modelName(a, m)}</option>)}
           </select>
