@@ -22,6 +22,8 @@ type DAGs struct {
 	MaxError      float64   `json:"p95_max_error"`     // relative error of every p95
 	// Outlier is the rule by which layers are marked, in words.
 	Outlier string `json:"outlier_rule"`
+	// Counters that were read at operators, in the order of DAGRun.Counts; absent if there were none.
+	Counters []StatCounter `json:"counters,omitempty"`
 }
 
 // DAG is one structure of graphs that steps of one phase computed: all executions of graphs with the same
@@ -125,6 +127,8 @@ type DAGRun struct {
 	WaitShare *float64 `json:"wait_share"` // of busy + wait + off-CPU
 	OffShare  *float64 `json:"off_cpu_share"`
 	Imbalance *float64 `json:"imbalance"`
+	// Counts has one for each of DAGs.Counters; absent where there are none.
+	Counts []StatCount `json:"counts,omitempty"`
 }
 
 // What flows along an edge.

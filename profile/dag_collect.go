@@ -40,6 +40,8 @@ type dagState struct {
 	structs map[uint64][]*structure
 	n       int
 	offCPU  bool
+	// counters of the run, as Finish is told
+	counters int
 }
 
 // structure is what definitions have in common that differ in dimensions only.

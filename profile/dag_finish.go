@@ -16,6 +16,10 @@ import (
 func (b *DAGBuilder) Finish(h *Header) *DAGs {
 	b.models.list() // sorts them, as Stat does
 	out := &DAGs{SchemaVersion: DAGSchema, DAGs: []DAG{}, Rest: []DAGRest{}, Outside: b.outside, MaxError: histogramError, Outlier: outlierRule}
+	if h != nil {
+		out.Counters = statCounters(h.Meta.Counters)
+		b.counters = len(out.Counters)
+	}
 	whole, part := b.merged(b.whole), b.merged(b.part)
 	for _, p := range []Phase{Prefill, Decode, Encode, Unknown} {
 		for m := -1; m < len(b.models.models); m++ {
@@ -294,7 +298,7 @@ func (b *DAGBuilder) runOf(r *nodeSum, g *dagGroup) *DAGRun {
 	net, calls := row.Dur-row.Probe, float64(row.Calls)
 	v := &DAGRun{Calls: row.Calls, Dur: row.Dur, Probe: row.Probe, Mean: float64(net) / calls, Min: r.min, Max: r.max,
 		P95: min(r.hist.quantile(0.95), float64(max(0, r.max))), Busy: row.Busy, Wait: row.Wait, OffCPU: row.OffCPU,
-		PerStep: share(net, g.traced), Share: share(net, g.tracedDur)}
+		PerStep: share(net, g.traced), Share: share(net, g.tracedDur), Counts: r.statCounts(b.counters)}
 	if row.Calls > 1 {
 		std := math.Sqrt(max(0, (r.squares-float64(net)*float64(net)/calls)/(calls-1)))
 		v.Std = &std

@@ -105,7 +105,42 @@ export function many(v: number | null | undefined): string {
 /** Two decimals, as IPC is written everywhere. */
 export const fixed = (v: number | null | undefined): string => (v == null || !Number.isFinite(v) ? unknown : v.toFixed(2))
 
-export const formatOf = (m: Metric): ((v: number | null | undefined) => string) => (m.kind === 'ratio' ? fixed : m.kind === 'share' ? share : m.kind === 'mpki' ? num : many)
+const formats: Record<Metric['kind'], (v: number | null | undefined) => string> = { ratio: fixed, share, mpki: num, count: many }
+
+export const formatOf = (m: Metric): ((v: number | null | undefined) => string) => formats[m.kind]
+
+/** What kind a metric is, by its id; null: it is none of counters. */
+export function kindOfMetric(id: string): Metric['kind'] | null {
+  if (id === 'ipc') return 'ratio'
+  if (id.startsWith('counter:')) return 'count'
+  return Object.hasOwn(stalls, id) ? 'share' : Object.hasOwn(misses, id) ? 'mpki' : null
+}
+
+/** A value of a metric that is known by its id, with its unit. */
+export function textOf(id: string, v: number | null | undefined): string {
+  const k = kindOfMetric(id)
+  return k == null ? '' : formats[k](v) + (k === 'mpki' && v != null ? ' / 1000 instr.' : '')
+}
+
+/** What metrics are of several groups together: where both counters are known, each as its mean times the calls. */
+export function together(metrics: Metric[], rows: { calls: number; counts?: StatCount[] | null }[]): Map<string, number | null> {
+  const out = new Map<string, number | null>()
+  for (const m of metrics) {
+    let a = 0
+    let b = 0
+    let known = false
+    for (const r of rows) {
+      const x = mean(r.counts, m.over[0])
+      const y = m.kind === 'count' ? 0 : mean(r.counts, m.by)
+      if (x == null || y == null) continue
+      known = true
+      a += x * r.calls
+      b += y * r.calls
+    }
+    out.set(m.id, !known ? null : m.kind === 'count' ? a : b > 0 ? (a / b) * (m.kind === 'mpki' ? 1000 : 1) : null)
+  }
+  return out
+}
 
 /** What a reader has to know of scaled ones. */
 export const scaledHelp = 'The event shared a hardware counter with others: its values are estimates.'

@@ -2,12 +2,14 @@
 
 // What a node is coloured by: sums over the nodes that an item stands for, and scales.
 import { diverge, ink, kindColors, kindOf, type Kind as OpKind } from '../color'
+import { kindOfMetric, textOf, together } from '../counters'
 import { dur, gbps, intensity, share, unknown } from '../format'
 import type { Theme } from '../theme'
 import type { Item } from './graph'
-import type { DAG } from './types'
+import type { DAG, DagRun } from './types'
 
-export type Metric = 'time' | 'share' | 'bandwidth' | 'intensity' | 'wait' | 'imbalance' | 'kind' | 'diff'
+/** Counters go by their metric's id: ipc, counter:NAME. */
+export type Metric = 'time' | 'share' | 'bandwidth' | 'intensity' | 'wait' | 'imbalance' | 'kind' | 'diff' | 'ipc' | `counter:${string}` | (string & {})
 
 export const metrics: { id: Metric; name: string; unit: string }[] = [
   { id: 'time', name: 'time a step', unit: 'of a step, without probes' },
@@ -39,10 +41,12 @@ export interface Sum {
   off: number
   balanced: number // busy of those whose imbalance is known
   unbalanced: number
+  counted: Map<string, number | null> // by metric; counts are a step
 }
 
 export function sum(d: DAG, ids: number[]): Sum {
-  const s: Sum = { ops: 0, timed: 0, calls: 0, net: 0, probe: 0, perStep: null, share: null, bytes: 0, bytesNs: 0, atMost: false, flops: 0, both: 0, bothBytes: 0, busy: 0, wait: 0, off: 0, balanced: 0, unbalanced: 0 }
+  const s: Sum = { ops: 0, timed: 0, calls: 0, net: 0, probe: 0, perStep: null, share: null, bytes: 0, bytesNs: 0, atMost: false, flops: 0, both: 0, bothBytes: 0, busy: 0, wait: 0, off: 0, balanced: 0, unbalanced: 0, counted: new Map() }
+  const runs: DagRun[] = []
   for (const i of ids) {
     const n = d.nodes[i]
     if (n.kind !== 'op' || n.fused_into >= 0) continue
@@ -50,6 +54,7 @@ export function sum(d: DAG, ids: number[]): Sum {
     const r = n.run
     if (!r) continue
     const net = r.dur_ns - r.probe_ns
+    runs.push(r)
     s.timed++
     s.calls += r.calls
     s.net += net
@@ -73,6 +78,10 @@ export function sum(d: DAG, ids: number[]): Sum {
       s.unbalanced += r.imbalance * r.busy_ns
     }
   }
+  if (d.counted?.length) {
+    s.counted = together(d.counted, runs)
+    for (const m of d.counted) if (m.kind === 'count') s.counted.set(m.id, s.counted.get(m.id) != null && d.traced_steps > 0 ? s.counted.get(m.id)! / d.traced_steps : null)
+  }
   if (s.timed) {
     if (d.traced_steps > 0) s.perStep = s.net / d.traced_steps
     if (d.traced_ns > 0) s.share = s.net / d.traced_ns
@@ -90,7 +99,7 @@ export function value(s: Sum, m: Metric): number | null {
     case 'wait': return s.busy + s.wait + s.off > 0 ? s.wait / (s.busy + s.wait + s.off) : null
     case 'imbalance': return s.balanced > 0 ? s.unbalanced / s.balanced : null
   }
-  return null
+  return s.counted.get(m) ?? null
 }
 
 export function text(m: Metric, v: number | null, atMost = false): string {
@@ -103,7 +112,7 @@ export function text(m: Metric, v: number | null, atMost = false): string {
     case 'wait':
     case 'imbalance': return share(v)
   }
-  return ''
+  return textOf(m, v) + (kindOfMetric(m) === 'count' && v != null ? ' a step' : '')
 }
 
 type RGB = [number, number, number]
@@ -157,7 +166,7 @@ export function at(s: Scale, v: number): number {
 
 export function colorAt(s: Scale, x: number): string {
   if (s.metric === 'diff') return diverge(x)
-  return mix(ramps[s.metric === 'bandwidth' || s.metric === 'intensity' ? 'rate' : 'cost'][s.theme], x)
+  return mix(ramps[s.metric === 'bandwidth' || s.metric === 'intensity' || s.metric === 'ipc' ? 'rate' : 'cost'][s.theme], x)
 }
 
 export interface Paint {

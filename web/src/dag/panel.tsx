@@ -6,6 +6,7 @@ import { bytes, clean, count, dur, flops, gbps, gflops, intensity, share } from 
 import { Fig } from '../figure'
 import { href } from '../route'
 import { ranges, type Drawn, type Item } from './graph'
+import { scaledHelp } from '../counters'
 import { sum, text, value, type Sum } from './paint'
 import { dimsOf } from './nodes'
 import type { DAG, DagNode, Spread } from './types'
@@ -104,6 +105,13 @@ function Times({ d, x, s, n, other }: { d: DAG; x: Item; s: Sum; n: DagNode | nu
         <Row k="intensity"><Fig v={value(s, 'intensity')} f={intensity} /></Row>
         <Row k="threads’ time" help="busy, waiting for each other at its end, off their CPUs"><Fig v={all ? s.busy / all : null} f={share} /> busy, <Fig v={value(s, 'wait')} f={share} /> wait, <Fig v={all ? s.off / all : null} f={share} /> off-CPU</Row>
         <Row k="imbalance" help="max busy / mean busy − 1 over its threads, weighted by time"><Fig v={value(s, 'imbalance')} f={share} /></Row>
+        {(d.counted ?? []).map((m) => (
+          <Row key={m.id} k={m.head} help={m.help + (m.scaled ? '. ' + scaledHelp : '')}>
+            <span data-metric={m.id}><Fig v={s.counted.get(m.id)} f={(v) => (m.unit && m.kind === 'share' ? `${text(m.id, v ?? null)} ${m.unit}` : text(m.id, v ?? null))} /></span>
+            {m.scaled && <span class="dim"> scaled</span>}
+            {o && s.counted.get(m.id) != null && o.counted.get(m.id) != null && <span class="dim"> ({other!.name}: {text(m.id, o.counted.get(m.id)!)})</span>}
+          </Row>
+        ))}
       </dl>
     </>
   )

@@ -2,6 +2,8 @@
 
 // The operator graphs as section "dag" has them (profile/dag.go, schema_version 1): times in ns, sizes in
 // bytes, shares 0 to 1, null what is not known.
+import type { Metric } from '../counters'
+import type { StatCount, StatCounter } from '../stat-types'
 
 export interface DAGs {
   schema_version: number
@@ -10,6 +12,7 @@ export interface DAGs {
   outside_operators: number
   p95_max_error: number
   outlier_rule: string
+  counters?: StatCounter[]
 }
 
 export interface DAG {
@@ -31,6 +34,8 @@ export interface DAG {
   nodes: DagNode[]
   edges: DagEdge[]
   kinds: Kind[]
+  /** What counters tell of its nodes; made when the section is read. */
+  counted?: Metric[]
 }
 
 export interface Part {
@@ -88,6 +93,7 @@ export interface DagRun {
   wait_share: number | null
   off_cpu_share: number | null
   imbalance: number | null
+  counts?: StatCount[]
 }
 
 export interface DagEdge {

@@ -3,6 +3,7 @@
 // ProfDAG: the operator graph of a phase.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { kindColors, type Kind as OpKind } from '../color'
+import { metricsOf, scaledHelp, type Metric as Counter } from '../counters'
 import { Empty } from '../figure'
 import { clean, count, dur, share } from '../format'
 import type { Run } from '../load'
@@ -36,7 +37,7 @@ export function Dag({ a, b, route }: ViewProps) {
   const [error, setError] = useState('')
   useEffect(() => {
     let gone = false
-    const get = (r: Run | null) => (r && r.has('dag') ? r.json<DAGs>('dag') : Promise.resolve(null))
+    const get = (r: Run | null) => (r && r.has('dag') ? r.json<DAGs>('dag').then(counted) : Promise.resolve(null))
     Promise.all([get(a), get(b)]).then(
       ([x, y]) => !gone && setData({ a: x, b: y }),
       (e) => !gone && setError(String(e?.message ?? e)),
@@ -50,6 +51,14 @@ export function Dag({ a, b, route }: ViewProps) {
   const some = (data.a?.dags.length ?? 0) + (data.b?.dags.length ?? 0)
   if (!some) return <div data-ready><Nothing run={a} d={data.a} /></div>
   return <Graphs key={a.index + ',' + (b?.index ?? '')} a={a} b={b} da={data.a} db={data.b} params={route.params} />
+}
+
+/** Adds what counters tell to the graphs of a run. */
+function counted(all: DAGs): DAGs {
+  if (!all.counters?.length) return all
+  const metrics = metricsOf(all.counters, all.dags.flatMap((d) => d.nodes.map((n) => n.run)))
+  for (const d of all.dags) d.counted = metrics
+  return all
 }
 
 function Nothing({ run, d }: { run: Run; d: DAGs | null }) {
@@ -88,7 +97,8 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const sides = [sideA, sideB].filter((s): s is Side => s != null)
   const two = b != null
   let metric = (alias[params.color] ?? params.color ?? 'share') as Metric
-  if (!metrics.some((m) => m.id === metric) && !(metric === 'diff' && two)) metric = 'share'
+  const counters = useMemo(() => sides.flatMap((s) => s.d.counted ?? []).filter((m, i, l) => l.findIndex((o) => o.id === m.id) === i), [sideA, sideB])
+  if (![...metrics, ...counters].some((m) => m.id === metric) && !(metric === 'diff' && two)) metric = 'share'
 
   const values = useMemo(() => sides.map((s) => valuesOf(s, metric, sides.find((o) => o !== s) ?? null, s === sideA)), [sideA, sideB, metric])
   const scale = useMemo(() => {
@@ -172,6 +182,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
           <select value={metric} data-color onChange={(e) => set({ color: e.currentTarget.value })}>
             {metrics.map((m) => <option key={m.id} value={m.id}>{m.name}</option>)}
             {two && <option value="diff">difference in time</option>}
+            {counters.map((m) => <option key={m.id} value={m.id}>{m.kind === 'count' ? `counter: ${m.head}` : m.head}{m.scaled ? ' (scaled)' : ''}</option>)}
           </select>
         </label>
         <Check on={choice.all} name="all layers" title="every layer by itself, in place of layers that are alike as one" set={(on) => set({ all: on ? 1 : undefined, open: undefined, sel: undefined, layer: undefined })} />
@@ -237,7 +248,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
         )}
       </div>
       <div class="dag-foot">
-        <Legend scale={scale} metric={metric} />
+        <Legend scale={scale} metric={metric} counters={counters} />
         <span class="clip dim">{sides.map((s) => facts(s, two)).join('   |   ')}</span>
         {refused.length > 0 && <span class="warn">Too much to draw at once: {refused.length === 1 ? 'a group stays' : `${refused.length} groups stay`} closed. Close others first.</span>}
         {ready.omitted > 0 && <span class="warn">{count(ready.omitted)} edges that reach far are not drawn; the panel of a node lists all of its own.</span>}
@@ -408,7 +419,7 @@ function Pick({ label, list, at, onPick, run }: { label: string; list: DAG[]; at
   )
 }
 
-function Legend({ scale, metric }: { scale: Scale; metric: Metric }) {
+function Legend({ scale, metric, counters }: { scale: Scale; metric: Metric; counters: Counter[] }) {
   if (metric === 'kind') {
     const i = scale.theme === 'dark' ? 1 : 0
     return (
@@ -420,7 +431,8 @@ function Legend({ scale, metric }: { scale: Scale; metric: Metric }) {
     )
   }
   if (scale.max <= 0) return <span class="dag-legend dim" data-legend={metric}>no figures of this kind</span>
-  const m = metrics.find((x) => x.id === metric)
+  const c = counters.find((x) => x.id === metric)
+  const m = c ? { name: (c.kind === 'count' ? 'counter: ' : '') + c.head, unit: c.scaled ? scaledHelp : c.help } : metrics.find((x) => x.id === metric)
   const steps = [...Array(24).keys()].map((i) => (metric === 'diff' ? (i / 23) * 2 - 1 : i / 23))
   return (
     <span class="dag-legend" data-legend={metric} data-min={scale.min} data-max={scale.max}>
