@@ -57,6 +57,8 @@ type Timeline struct {
 	SpansLeftOut  int64 `json:"spans_left_out"`
 	SchedLeftOut  int64 `json:"sched_left_out"`
 	LossesLeftOut int   `json:"losses_left_out"`
+	// Counters that were read at operators, by the columns of chunks; absent if there were none.
+	Counters []StatCounter `json:"counters,omitempty"`
 
 	Overview TimelineOverview `json:"overview"`
 
@@ -348,6 +350,8 @@ func (b *TimelineBuilder) Finish(h *Header) (*Timeline, error) {
 	}
 	t := &b.t
 	t.SchemaVersion, t.Start, t.Dur, t.Level = TimelineSchema, h.First, max(0, h.Last-h.First), h.Meta.Level
+	t.Counters = statCounters(h.Meta.Counters)
+	t.Counters = t.Counters[:min(len(t.Counters), maxCountColumns)]
 	for i := range h.Processes {
 		p := &h.Processes[i]
 		t.Processes = append(t.Processes, TimelineProcess{PID: p.PID, Comm: p.Comm, Engine: p.Engine})

@@ -9,7 +9,8 @@ import (
 )
 
 // A chunk of operators is two blocks of columns: operators, then their spans on threads, those of an operator
-// together and in order of thread.
+// together and in order of thread. Where counters were recorded a third follows: what they counted in each span, a column a counter,
+// -1 where it is not known.
 
 const (
 	opID    = iota // difference to the one before; the first: to 0
@@ -37,6 +38,7 @@ const (
 // opChunk is the chunk under way.
 type opChunk struct {
 	ops, on    columns
+	counts     columns // none before a span has counts
 	spans      int
 	id, graph  int64
 	def        int32
@@ -63,6 +65,7 @@ func (c *opChunk) init() {
 func (c *opChunk) reset() {
 	c.ops.reset()
 	c.on.reset()
+	c.counts = columns{}
 	c.spans, c.id, c.graph, c.def, c.probe = 0, 0, 0, 0, 0
 	c.first, c.last = math.MaxInt64, math.MinInt64
 	c.ids = [2]int64{math.MaxInt64, math.MinInt64}
@@ -135,6 +138,7 @@ func (b *TimelineBuilder) Op(o *Op) error {
 		q.put(spanRest, s.Busy-(end-s.Start-s.OffCPU-s.Wait))
 		q.put(spanCPU, int64(s.CPU)-c.cpu[s.thread])
 		q.rows++
+		c.count(s.Counts)
 		c.cpu[s.thread] = int64(s.CPU)
 		before = s.thread + 1
 		c.first = min(c.first, s.Start)
@@ -152,6 +156,30 @@ func (b *TimelineBuilder) Op(o *Op) error {
 		return b.cutOps()
 	}
 	return nil
+}
+
+// maxCountColumns bounds the counters of a chunk.
+const maxCountColumns = 64
+
+// count adds the counters of the span that was added last. Those before it are filled up where it is the first that has any.
+func (c *opChunk) count(counts []int64) {
+	if len(c.counts.col) == 0 {
+		if len(counts) == 0 {
+			return
+		}
+		c.counts.init(min(len(counts), maxCountColumns))
+	}
+	for c.counts.rows < c.on.rows {
+		last := c.counts.rows == c.on.rows-1
+		for i := range c.counts.col {
+			v := int64(UnknownCount)
+			if last && i < len(counts) && counts[i] >= 0 {
+				v = counts[i]
+			}
+			c.counts.put(i, v)
+		}
+		c.counts.rows++
+	}
 }
 
 // def returns the index of what o has in common with others.
@@ -215,6 +243,9 @@ func (b *TimelineBuilder) cutOps() error {
 		return nil
 	}
 	data := c.on.appendTo(c.ops.appendTo(nil))
+	if len(c.counts.col) > 0 {
+		data = c.counts.appendTo(data)
+	}
 	err := b.chunk(TimelineChunk{Kind: ChunkOps, Start: c.first, Dur: c.last - c.first, Base: c.base, Spans: c.spans, FirstOp: c.ids[0], LastOp: c.ids[1]}, data)
 	c.reset()
 	return err

@@ -21,10 +21,17 @@ export class Blocks {
     }
   }
 
-  /** The next block: its columns, all of the same length. */
+  /** Whether there is another block. */
+  get more(): boolean {
+    return this.at < this.b.length
+  }
+
+  /** The next block: its columns, all of the same length. Of -1 columns: as many as it has, if not too many. */
   block(columns: number): Float64Array[] {
     const rows = this.uint()
-    if (this.uint() !== columns || rows > this.b.length) throw damaged()
+    const n = this.uint()
+    if ((columns < 0 ? n > 64 : n !== columns) || rows > this.b.length) throw damaged()
+    columns = n
     const out: Float64Array[] = []
     for (let c = 0; c < columns; c++) {
       const len = this.uint()

@@ -5,7 +5,8 @@
 import type { Run } from '../load'
 import { work } from '../worker-client'
 import { Blocks, starts, sums } from './columns'
-import type { OpChunk, SchedChunk } from './decode'
+import { metricsOf, valueOf, type Metric } from '../counters'
+import type { Level, OpChunk, SchedChunk } from './decode'
 import { spanSet, withLevels, type Bins, type SpanSet } from './spans'
 import { cpuChannels, phases, threadChannels, type ChunkInfo, type OpDef, type TimeIndex } from './types'
 
@@ -77,7 +78,7 @@ export interface OpInfo {
   step: number // index in Steps, -1: none
   followed: boolean
   incomplete: boolean
-  spans: { thread: number; ith: number; cpu: number; start: number; busy: number; off: number; wait: number }[]
+  spans: { thread: number; ith: number; cpu: number; start: number; busy: number; off: number; wait: number; counts: number[] }[]
 }
 
 export class TimeData {
@@ -98,12 +99,16 @@ export class TimeData {
   private failed = new Map<number, string>()
   private wanted: number[] = []
   private held = 0
+  /** What counters tell of operators; empty where there are none. */
+  readonly metrics: Metric[]
+  private level: Level | undefined
   /** Called when a chunk has come. */
   onChunk: () => void = () => {}
 
   private constructor(readonly run: Run, readonly index: TimeIndex, steps: ArrayBuffer, graphs: ArrayBuffer, overview: ArrayBuffer) {
     this.chunks = index.chunks ?? []
     this.defs = index.ops ?? []
+    this.metrics = metricsOf(index.counters, (run.stats.weight.phases ?? []).flatMap((p) => p.rows ?? []))
     this.left = this.chunks.filter((c) => !c.kept).length
     this.kinds = Uint8Array.from(this.defs, (d) => d.kind)
     this.runners = Uint8Array.from(index.runners ?? [], (r, i) => (i === 0 ? 2 : r.thread >= 0 ? 0 : 1))
@@ -129,6 +134,26 @@ export class TimeData {
   static async load(run: Run): Promise<TimeData> {
     const [index, steps, graphs, overview] = await Promise.all([run.json<TimeIndex>('time'), run.bytes('time/steps'), run.bytes('time/graphs'), run.bytes('time/overview')])
     return new TimeData(run, index, steps, graphs, overview)
+  }
+
+  /** The highest that a metric is of any row of the statistics: what its colours end with. A count is one for each µs on a CPU. */
+  topOf(m: Metric): number {
+    let top = 0
+    for (const p of this.run.stats.weight.phases ?? []) {
+      for (const r of p.rows ?? []) {
+        const v = valueOf(m, r.counts)
+        top = Math.max(top, m.kind === 'count' ? (v != null && r.busy_ns > 0 ? (v * r.calls * 1000) / r.busy_ns : 0) : (v ?? 0) / (m.kind === 'mpki' ? 1000 : 1))
+      }
+    }
+    return top
+  }
+
+  /** Colours spans by levels of a metric, or by kinds of operators again. Chunks are read anew. */
+  colour(m: Metric | null, top: number): void {
+    this.level = m ? { over: m.over[0], by: m.kind === 'count' ? -1 : m.by, top } : undefined
+    this.cache.clear()
+    this.loading.clear()
+    this.held = 0
   }
 
   text(i: number): string {
@@ -178,9 +203,10 @@ export class TimeData {
     if (c) return Promise.resolve(c)
     let p = this.loading.get(i)
     if (!p) {
-      p = this.fetch(i)
+      const level = this.level
+      const mine: Promise<Chunk> = this.fetch(i)
         .then((got) => {
-          this.keep(i, got)
+          if (level === this.level) this.keep(i, got) // else other colours were chosen meanwhile
           return got
         })
         .catch((e: Error) => {
@@ -188,10 +214,11 @@ export class TimeData {
           throw e
         })
         .finally(() => {
-          this.loading.delete(i)
+          if (this.loading.get(i) === mine) this.loading.delete(i)
           this.pump()
           this.onChunk()
         })
+      p = mine
       this.loading.set(i, p)
     }
     return p
@@ -202,7 +229,7 @@ export class TimeData {
     if (!c.kept) throw new Error('this part of the run is not in this file')
     const bytes = await this.run.bytes(`time/${i}`)
     const threads = this.index.threads?.length ?? 0
-    if (c.kind === 'ops') return work('timeOps', { bytes, base: c.base_ns, kinds: this.kinds, threads }, [bytes])
+    if (c.kind === 'ops') return work('timeOps', { bytes, base: c.base_ns, kinds: this.kinds, threads, level: this.level }, [bytes])
     return work('timeSched', { bytes, base: c.base_ns, runners: this.runners, threads }, [bytes])
   }
 
@@ -233,7 +260,7 @@ export class TimeData {
     const step = graph >= 0 ? (this.steps.byId.get(this.graphs.step[graph]) ?? -1) : -1
     const spans = []
     for (let s = c.first[k]; s < c.first[k + 1]; s++) {
-      spans.push({ thread: c.thread[s], ith: c.ith[s], cpu: c.cpu[s], start: c.at[s], busy: c.busy[s], off: c.off[s], wait: c.wait[s] })
+      spans.push({ thread: c.thread[s], ith: c.ith[s], cpu: c.cpu[s], start: c.at[s], busy: c.busy[s], off: c.off[s], wait: c.wait[s], counts: c.counts.map((v) => v[s]) })
     }
     return {
       id: c.id[k], chunk, def: this.defs[c.def[k]], start: c.start[k], dur: c.dur[k], probe: c.probe[k], graph, step,

@@ -31,6 +31,8 @@ export interface OpChunk {
   off: Float64Array
   wait: Float64Array
   cpu: Int32Array
+  /** Of each counter what was counted in each span, -1 where it is not known. */
+  counts: Float64Array[]
   /** By thread; a set's ref is the span's number here. */
   lanes: Lane[]
   bytes: number
@@ -51,6 +53,25 @@ export interface OpsArg {
   /** Kind of each operator of the index. */
   kinds: Uint8Array
   threads: number
+  /** Spans' kinds are levels of this in place of kinds of operators. */
+  level?: Level
+}
+
+/** counts[over] / counts[by], or with by -1 for each µs on a CPU: from 0 to top in as many levels as there are kinds, less one for what is not known. */
+export interface Level {
+  over: number
+  by: number
+  top: number
+}
+
+/** The level of a value that is not known. */
+export const noLevel = threadChannels - 3
+
+export function levelOf(l: Level, count: (i: number) => number, busy: number): number {
+  const a = count(l.over)
+  const b = l.by >= 0 ? count(l.by) : busy / 1000
+  if (!(a >= 0) || !(b > 0) || !(l.top > 0)) return noLevel
+  return Math.min(noLevel - 1, Math.floor((a / b / l.top) * noLevel))
 }
 
 export interface SchedArg {
@@ -69,6 +90,8 @@ function timeOps(arg: OpsArg): { result: OpChunk; transfer: ArrayBuffer[] } {
   const [thread, ith, at, off, wait, rest, cpu] = b.block(7)
   const n = id.length
   const m = thread.length
+  const counts = b.more ? b.block(-1) : []
+  if (counts.some((c) => c.length !== m)) throw damaged()
   sums(id)
   sums(def)
   sums(graph)
@@ -78,7 +101,7 @@ function timeOps(arg: OpsArg): { result: OpChunk; transfer: ArrayBuffer[] } {
   const op = new Int32Array(m)
   const busy = new Float64Array(m)
   const last: Record<number, number> = {}
-  const counts = new Map<number, number>()
+  const sizes = new Map<number, number>()
   let s = 0
   for (let i = 0; i < n; i++) {
     if (def[i] < 0 || def[i] >= arg.kinds.length || team[i] < 0 || s + team[i] > m) throw damaged()
@@ -93,13 +116,13 @@ function timeOps(arg: OpsArg): { result: OpChunk; transfer: ArrayBuffer[] } {
       at[s] += start[i]
       busy[s] = rest[s] + (end - at[s] - off[s] - wait[s])
       cpu[s] = last[t] = (last[t] ?? 0) + cpu[s]
-      counts.set(t, (counts.get(t) ?? 0) + 1)
+      sizes.set(t, (sizes.get(t) ?? 0) + 1)
     }
     first[i + 1] = s
   }
   if (s !== m) throw damaged()
   const lanes: Lane[] = []
-  for (const [t, count] of [...counts].sort((x, y) => x[0] - y[0])) {
+  for (const [t, count] of [...sizes].sort((x, y) => x[0] - y[0])) {
     const from = new Float64Array(count)
     const mid = new Float64Array(count)
     const to = new Float64Array(count)
@@ -116,16 +139,16 @@ function timeOps(arg: OpsArg): { result: OpChunk; transfer: ArrayBuffer[] } {
       mid[j] = arrived ? Math.min(end, at[k] + busy[k] + off[k]) : end
       to[j] = end
       offs[j] = off[k]
-      kind[j] = arg.kinds[def[i]] | (arrived ? 0 : 128)
+      kind[j] = (arg.level ? levelOf(arg.level, (c) => counts[c]?.[k] ?? -1, busy[k]) : arg.kinds[def[i]]) | (arrived ? 0 : 128)
       ref[j++] = k
     }
     lanes.push({ index: t, set: spanSet(from, mid, to, kind, ref, { chans: threadChannels, wait: chanWait, off: chanOff, offTime: offs }) })
   }
   const result: OpChunk = {
     kind: 'ops', n, id, def: Int32Array.from(def), graph, start, dur, probe, flags: Uint8Array.from(flags), first, op,
-    thread: Int32Array.from(thread), ith: Int32Array.from(ith), at, busy, off, wait, cpu: Int32Array.from(cpu), lanes, bytes: 0,
+    thread: Int32Array.from(thread), ith: Int32Array.from(ith), at, busy, off, wait, cpu: Int32Array.from(cpu), counts, lanes, bytes: 0,
   }
-  const own = [id, graph, start, dur, probe, first, op, at, busy, off, wait, result.def, result.flags, result.thread, result.ith, result.cpu].map((a) => a.buffer as ArrayBuffer)
+  const own = [id, graph, start, dur, probe, first, op, at, busy, off, wait, result.def, result.flags, result.thread, result.ith, result.cpu, ...counts].map((a) => a.buffer as ArrayBuffer)
   result.bytes = own.reduce((v, x) => v + x.byteLength, 0) + lanes.reduce((v, l) => v + sizeOf(l.set), 0)
   return { result, transfer: [...own, ...lanes.flatMap((l) => buffers(l.set))] }
 }

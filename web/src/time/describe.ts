@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a picked thing is, in a few lines, for the tooltip and for who cannot see the canvas.
+import { formatOf, valueOf, type Metric } from '../counters'
 import { clean, count, dims, dur, gbps, num } from '../format'
 import type { OpInfo, TimeData } from './data'
 import { rateOf, runnerName, stepLabel } from './draw'
@@ -28,6 +29,14 @@ export function imbalance(o: OpInfo): number | null {
   return ((most - o.probe) * n) / rest - 1
 }
 
+/** What counters counted in an operator, over its threads; of one alone, if it is given. null: not known on some of them. */
+export function counts(d: TimeData, o: OpInfo, thread?: OpInfo['spans'][number]): { m: Metric; v: number | null }[] {
+  const spans = thread ? [thread] : o.spans
+  if (!d.metrics.length || spans.every((s) => s.counts.length === 0)) return []
+  const sums = (d.index.counters ?? []).map((_, i) => ({ sum: spans.every((s) => (s.counts[i] ?? -1) >= 0) ? spans.reduce((n, s) => n + s.counts[i], 0) : null, calls: 1 }))
+  return d.metrics.map((m) => ({ m, v: valueOf(m, sums) }))
+}
+
 export function threadName(d: TimeData, i: number): string {
   const t = d.index.threads?.[i]
   return t ? `${t.role === 'other' ? 'thread' : t.role} ${t.tid}` : 'thread'
@@ -50,6 +59,8 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
         if (s.busy + s.off + s.wait === 0) out.push(`${threadName(d, s.thread)} was not seen to arrive`)
         else out.push(`${threadName(d, s.thread)}, CPU ${s.cpu}: busy ${dur(s.busy)} · wait ${dur(s.wait)} · off-CPU ${dur(s.off)}`)
       }
+      const counted = counts(d, o)
+      if (counted.length) out.push(counted.map(({ m, v }) => `${m.head} ${formatOf(m)(v)}${m.unit && m.kind !== 'count' ? ' ' + m.unit : ''}`).join(' · '))
       if (o.step >= 0) out.push(stepLabel(d, o.step))
       out.push(`starts at ${moment(o.start)}`)
       return out

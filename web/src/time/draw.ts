@@ -161,7 +161,8 @@ export class Painter {
       edge: p.bg,
     }
     const lanes = chunks.flatMap((c) => (c.kind === 'ops' ? c.lanes.filter((l) => l.index === row.index).map((l) => ({ c, s: l.set })) : []))
-    this.gaps(d.threadBins.get(row.index), lanes.map((l) => l.s), top, bottom, o)
+    // The overview knows kinds of operators only.
+    this.gaps(d.threadBins.get(row.index), lanes.map((l) => l.s), top, bottom, p.leveled ? { ...o, stack: [...p.kind.map(() => p.graph), p.wait, p.off] } : o)
     for (const { c, s } of lanes) {
       const color = (k: number, span: number) => p.shades[k]?.[shade[c.def[c.op[span]]]] ?? p.kind[p.kind.length - 1]
       this.lane(s, top, bottom, {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The timeline's colours as pixels, for light or dark.
-import { ink, kindColors } from '../color'
+import { ink, kindColors, sequential } from '../color'
 import { cssVar, theme } from '../theme'
 import { css, mix, pixel } from './raster'
 import { kinds } from './types'
@@ -21,6 +21,7 @@ export interface Palette {
   shades: number[][]
   kindEdge: number[]
   kindInk: string[]
+  leveled: boolean
   wait: number
   waitInk: number
   off: number
@@ -49,16 +50,26 @@ export const marks: Record<'wait' | 'off' | 'own' | 'other' | 'sleep' | 'blocked
   blocked: ['#b0578d', '#dd8fbc'],
 }
 
-export function palette(): Palette {
+/** What is not known of a metric: apart from all levels, as [light, dark]. */
+const noValue = ['#e3b8d3', '#6b4259']
+
+/** Levels of a metric from little to much, then what is not known: in place of kinds. */
+export function levelColors(t: 0 | 1): string[] {
+  return kinds.map((_, i) => (i < kinds.length - 1 ? sequential((i + (t ? 0.9 : 0.5)) / (kinds.length - (t ? 0.6 : 1))) : noValue[t]))
+}
+
+/** leveled: spans are coloured by levels. */
+export function palette(leveled = false): Palette {
   const t = theme() === 'dark' ? 1 : 0
+  const levels = leveled ? levelColors(t) : kinds.map((k) => kindColors[k][t])
   const bg = pixel(cssVar('--bg'))
   const fg = pixel(cssVar('--fg'))
-  const kind = kinds.map((k) => pixel(kindColors[k][t]))
+  const kind = levels.map(pixel)
   const own = [0, 0.3, 0.55, 0.15].map((f) => mix(pixel(marks.own[t]), bg, f))
   return {
     bg, fg, panel: pixel(cssVar('--panel')), line: pixel(cssVar('--line')), grid: pixel(cssVar('--grid')),
     dim: cssVar('--dim'), text: cssVar('--fg'), accent: cssVar('--accent'), warn: pixel(cssVar('--warn')),
-    kind, shades: kind.map((k) => [0, 0.16, 0.3].map((f) => mix(k, bg, f))), kindEdge: kind.map((k) => mix(k, bg, 0.45)), kindInk: kinds.map((k) => ink(kindColors[k][t])),
+    kind, shades: kind.map((k) => [0, 0.16, 0.3].map((f) => mix(k, bg, leveled ? 0 : f))), kindEdge: kind.map((k) => mix(k, bg, 0.45)), kindInk: levels.map(ink), leveled,
     wait: pixel(marks.wait[t]), waitInk: mix(pixel(marks.wait[t]), fg, 0.4),
     off: pixel(marks.off[t]), offInk: mix(pixel(marks.off[t]), fg, 0.6),
     phase: phase.map((p) => pixel(p[t])), phaseInk: phase.map((p) => ink(p[t])),

@@ -3,16 +3,18 @@
 // Below the tracks: what is selected, with its figures.
 import { useEffect, useState } from 'preact/hooks'
 import { kindColors } from '../color'
+import { formatOf, many, scaledHelp } from '../counters'
 import { Fig } from '../figure'
 import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, num, share } from '../format'
 import { href } from '../route'
 import { theme } from '../theme'
 import type { OpInfo, TimeData } from './data'
-import { bandwidth, describe, imbalance, rate, threadName } from './describe'
+import { bandwidth, counts, describe, imbalance, rate, threadName } from './describe'
 import { rateOf, runnerName, stepLabel } from './draw'
 import { opOfStep, sameAs } from './find'
-import { marks } from './palette'
+import { levelColors, marks } from './palette'
 import type { Picked } from './pick'
+import type { Timeline } from './timeline'
 import { moment } from './scale'
 import { kinds, phases } from './types'
 import type { Actions } from './view'
@@ -30,11 +32,11 @@ export function Swatch({ color, pattern }: { color: string; pattern?: 'diagonal'
   return <span class="time-swatch" style={{ backgroundColor: color, backgroundImage: image, backgroundSize: pattern === 'dots' ? '4px 4px' : undefined }} />
 }
 
-export function Legend({ sched }: { sched: boolean }) {
+export function Legend({ sched, level }: { sched: boolean; level: Timeline['level'] }) {
   const f = flag()
   return (
     <div class="time-legend">
-      {kinds.map((k) => <span key={k}><Swatch color={kindColors[k][f]} />{k}</span>)}
+      {level ? <Levels level={level} /> : kinds.map((k) => <span key={k}><Swatch color={kindColors[k][f]} />{k}</span>)}
       <span><Swatch color={marks.wait[f]} pattern="diagonal" />wait for the others</span>
       <span><Swatch color={marks.off[f]} pattern="cross" />off-CPU</span>
       {sched && <>
@@ -45,6 +47,21 @@ export function Legend({ sched }: { sched: boolean }) {
         <span><Swatch color={marks.other[f]} />CPU: another</span>
       </>}
     </div>
+  )
+}
+
+/** What the colours of levels stand for: from 0 to the highest of any row of the statistics. */
+function Levels({ level }: { level: NonNullable<Timeline['level']> }) {
+  const { metric: m, top } = level
+  const colors = levelColors(flag())
+  const n = colors.length - 1
+  const value = (v: number) => (m.kind === 'count' ? many(v) : formatOf(m)(m.kind === 'mpki' ? v * 1000 : v))
+  return (
+    <span data-levels={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}>
+      {m.head}{m.kind === 'count' ? ' for each µs on a CPU' : m.unit ? ` ${m.unit}` : ''}{m.scaled && <span class="dim"> (scaled)</span>}:{' '}
+      {colors.slice(0, n).map((c, i) => <span key={i}><Swatch color={c} />{i === n - 1 ? `from ${value((top * i) / n)}` : `to ${value((top * (i + 1)) / n)}`}{' '}</span>)}
+      <span><Swatch color={colors[n]} />not known</span>
+    </span>
   )
 }
 
@@ -153,6 +170,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
   const b = bandwidth(op)
   const twin = useTwin(datas, run, op, actions)
   const node = def.name !== '' && op.graph >= 0 && d.graphs.shape[op.graph] > 0
+  const ipc = d.metrics.find((m) => m.id === 'ipc')
   const longest = Math.max(1, ...op.spans.map((s) => s.busy + s.off + s.wait))
   return (
     <div class="time-cols">
@@ -180,6 +198,9 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           <Row k="rate"><Fig v={rate(op)} f={gflops} /></Row>
           <Row k="intensity"><Fig v={def.bytes && def.flops != null ? def.flops / def.bytes : null} f={intensity} /></Row>
           <Row k="imbalance"><Fig v={imbalance(op)} f={share} class="time-imbalance" /></Row>
+          {counts(d, op).map(({ m, v }) => (
+            <Row key={m.id} k={m.head}><span data-metric={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}><Fig v={v} f={formatOf(m)} class="time-count" /></span>{m.unit && <span class="dim"> {m.unit}</span>}{m.scaled && <span class="dim"> scaled</span>}</Row>
+          ))}
           <Row k="step">{op.step >= 0 ? <a href="#" onClick={(e) => { e.preventDefault(); actions.goStep(run, op.step) }}>{stepLabel(d, op.step)}</a> : 'none'}</Row>
           <Row k="graph">{op.graph >= 0 ? `${d.graphs.id[op.graph]} ${clean(d.text(d.graphs.backend[op.graph]))}, node ${def.node}` : 'not known'}</Row>
         </dl>
@@ -192,17 +213,18 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
       </div>
       <div>
         <table class="grid time-threads" aria-label="its threads">
-          <thead><tr><th class="text">thread</th><th>CPU</th><th>begins</th><th>busy</th><th>wait</th><th>off-CPU</th><th class="text">busy, off-CPU, wait</th></tr></thead>
+          <thead><tr><th class="text">thread</th><th>CPU</th><th>begins</th><th>busy</th><th>wait</th><th>off-CPU</th>{ipc && <th title={ipc.help}>IPC</th>}<th class="text">busy, off-CPU, wait</th></tr></thead>
           <tbody>
             {op.spans.slice(0, 128).map((s) => (
               <tr key={s.thread} data-thread={d.index.threads?.[s.thread]?.tid}>
                 <td class="text">{threadName(d, s.thread)}{s.ith >= 0 && <span class="dim"> #{s.ith}</span>}</td>
                 <td>{s.cpu}</td>
                 <td><Fig v={s.start - op.start} f={(v) => '+' + dur(v)} /></td>
-                {s.busy + s.off + s.wait === 0 ? <td colSpan={4} class="text warn">was not seen to arrive</td> : <>
+                {s.busy + s.off + s.wait === 0 ? <td colSpan={ipc ? 5 : 4} class="text warn">was not seen to arrive</td> : <>
                   <td><Fig v={s.busy} f={dur} class="time-busy" /></td>
                   <td><Fig v={s.wait} f={dur} class="time-wait" /></td>
                   <td><Fig v={s.off} f={dur} class="time-off" /></td>
+                  {ipc && <td><Fig v={counts(d, op, s).find((c) => c.m.id === 'ipc')?.v} f={formatOf(ipc)} class="time-ipc" /></td>}
                   <td class="text"><Bar parts={[[s.busy, kindColors[kinds[def.kind] ?? 'other'][flag()]], [s.off, marks.off[flag()]], [s.wait, marks.wait[flag()]]]} of={longest} /></td>
                 </>}
               </tr>
@@ -217,6 +239,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
                 <Row k="duration"><Fig v={twin.dur} f={dur} /> {delta(op.dur, twin.dur)}</Row>
                 <Row k="bandwidth"><Fig v={bandwidth(twin)} f={gbps} /> {delta(b, bandwidth(twin))}</Row>
                 <Row k="imbalance"><Fig v={imbalance(twin)} f={share} /></Row>
+                {counts(datas[1 - run], twin).map(({ m, v }) => <Row key={m.id} k={m.head}><Fig v={v} f={formatOf(m)} /> {delta(counts(d, op).find((c) => c.m.id === m.id)?.v, v)}</Row>)}
               </dl>
             )}
           </div>

@@ -173,6 +173,7 @@ export class Session implements Actions {
     else if (p?.what === 'step') out[p.run ? 'atb' : 'at'] = String(this.datas[p.run].steps.id[p.step])
     if (t.range) out.range = `${Math.round(t.range.from)}-${Math.round(t.range.to)}`
     if (this.datas.length > 1 && this.align !== 'decode') out.align = this.align
+    if (t.level) out.color = t.level.metric.id
     return out
   }
 
@@ -181,6 +182,7 @@ export class Session implements Actions {
     this.written = location.hash
     const num = (s: string | undefined) => (s !== undefined && /^-?\d{1,18}$/.test(s) ? Number(s) : null)
     this.setAlign(p.align || 'decode', false)
+    this.t.colour(p.color || null)
     const t0 = num(p.t0)
     const t1 = num(p.t1)
     const seen = t0 !== null && t1 !== null && t1 > t0

@@ -5,6 +5,7 @@
 import type { TimeData } from './data'
 import { Painter } from './draw'
 import { Overlay } from './overlay'
+import type { Metric } from '../counters'
 import { palette, type Palette } from './palette'
 import { pick, spanOf, type Picked } from './pick'
 import { Raster } from './raster'
@@ -52,6 +53,8 @@ export class Timeline {
   private observer: ResizeObserver
   private frames = 0
   drawn = false
+  /** What spans are coloured by, and the value at which its colours end; null: by kinds of operators. */
+  level: { metric: Metric; top: number } | null = null
 
   constructor(readonly datas: TimeData[], readonly scroll: HTMLElement) {
     this.shift = datas.map(() => 0)
@@ -106,8 +109,21 @@ export class Timeline {
     this.relayout()
   }
 
+  /** Colours spans by a metric's levels; null: by kinds of operators. Nothing of it happens where no run has it. */
+  colour(id: string | null): void {
+    const has = this.datas.map((d) => d.metrics.find((m) => m.id === id) ?? null)
+    const found = has.find((m) => m != null) ?? null
+    const top = Math.max(0, ...this.datas.map((d, i) => (has[i] ? d.topOf(has[i]!) : 0)))
+    if ((found?.id ?? '') === (this.level?.metric.id ?? '')) return
+    this.level = found ? { metric: found, top } : null
+    // A run without it has nothing to be coloured by: all of it is not known.
+    this.datas.forEach((d, i) => d.colour(found ? (has[i] ?? { ...found, over: [-1], by: -1 }) : null, top))
+    this.recolor()
+    this.onChange()
+  }
+
   recolor(): void {
-    this.colors = palette()
+    this.colors = palette(this.level != null)
     this.top.forget()
     this.redraw()
   }

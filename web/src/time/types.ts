@@ -3,6 +3,8 @@
 // The timeline as package profile gives it (profile/timeline.go, schema_version 1): times in ns from the run's start, sizes in
 // bytes, null what is not known.
 
+import type { StatCounter } from '../stat-types'
+
 export interface TimeIndex {
   schema_version: number
   start_ns: string
@@ -22,6 +24,7 @@ export interface TimeIndex {
   spans_left_out: number
   sched_left_out: number
   losses_left_out: number
+  counters?: StatCounter[]
   overview: { bin_ns: number; tracks: { track: 'thread' | 'cpu'; index: number; start_ns: number; bins: number }[] | null }
 }
 

@@ -167,7 +167,7 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
   const sched = datas.some((d) => d.index.has_sched)
   return (
     <>
-      <Legend sched={sched} />
+      <Legend sched={sched} level={session.t.level} />
       <p class="dim">
         Drag or a d: move. Wheel or w s: zoom. Shift and drag, or drag in the ruler: statistics of a range. Click: figures of an operator; [ ] the same in the step before and after. Double click: zoom to it.
         Home: whole run. /: search. Where spans are narrower than a pixel, heights are shares of its time.
@@ -280,6 +280,7 @@ function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; 
           {/^\d+$/.test(session.align) && <option value={session.align}>step {session.align}</option>}
         </select></label>
       )}
+      <Colours session={session} datas={datas} tick={tick} />
       <span class="time-search">
         <input ref={input} type="search" placeholder="operator (/)" aria-label="search an operator by name" value={query} onInput={(e) => setQuery(e.currentTarget.value)}
           onKeyDown={(e) => { if (e.key === 'Enter') search(e.shiftKey ? -1 : 1); if (e.key === 'Escape') session.t.over.focus() }} />
@@ -289,6 +290,18 @@ function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; 
       </span>
       <span class="dim time-status" role="status">{session.status}</span>
     </div>
+  )
+}
+
+/** What operators are coloured by: there is a choice where counters were recorded. */
+function Colours({ session, datas, tick }: { session: Session; datas: TimeData[]; tick: () => void }) {
+  const all = datas.flatMap((d) => d.metrics).filter((m, i, l) => l.findIndex((o) => o.id === m.id) === i)
+  if (!all.length) return null
+  return (
+    <label>colour <select data-color value={session.t.level?.metric.id ?? ''} onChange={(e) => { session.t.colour(e.currentTarget.value || null); tick() }}>
+      <option value="">kind of operator</option>
+      {all.map((m) => <option key={m.id} value={m.id}>{m.kind === 'count' ? `counter: ${m.head}` : m.head}{m.scaled ? ' (scaled)' : ''}</option>)}
+    </select></label>
   )
 }
 
