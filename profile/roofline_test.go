@@ -13,7 +13,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// counted makes up counters: each thread counts a cycle a nanosecond that it is busy, half as many instructions, and one miss
+// counted makes up probes of 100 ns an operator, and counters: each thread counts a cycle a nanosecond that it is busy, half as many instructions, and one miss
 // an operator. Of ROPE, instructions are not known; stalls are of none.
 type counted struct{ profile.Sink }
 
@@ -21,6 +21,7 @@ var counters = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu"}, {Na
 	{Name: "misses", Role: "llc-miss", PMU: "cpu", Scaled: true}, {Name: "stalls", Role: "stall-backend", PMU: "cpu", Void: "reads 0"}}
 
 func (s counted) Op(o *profile.Op) error {
+	o.Probe = 100
 	o.Counts = []int64{0, 0, 0, profile.UnknownCount}
 	for i := range o.Threads {
 		t := &o.Threads[i]
@@ -71,7 +72,8 @@ func pointOf(t *testing.T, ps []profile.RooflinePoint, key string) profile.Roofl
 var twoTeams = []profiletest.Run{{PID: 1, Ctx: 1, Threads: 1, Decode: 4}, {PID: 1, Ctx: 2, Threads: 2, Decode: 3}}
 
 // One decode step's ffn_up multiplies a 192 x 64 matrix, in blocks of 32 elements in 18 bytes, by 64 numbers: 2*192*64 = 24576 flop;
-// 192*64/32*18 + 64*4 + 192*4 = 7936 bytes. One thread takes 10 µs; two 5 µs each, the second 100 ns later.
+// 192*64/32*18 + 64*4 + 192*4 = 7936 bytes. One thread takes 10 µs; two 5 µs each, the second 100 ns
+// later; 100 ns are the probes'.
 func TestRooflineOnPaper(t *testing.T) {
 	rate := func(v float64) *float64 { return &v }
 	peaks := &profile.Peaks{Source: "made up", Doubtful: true, At: func(threads int, weight string) profile.Roof {
@@ -89,7 +91,7 @@ func TestRooflineOnPaper(t *testing.T) {
 		steps, ns    int64
 		limit        string
 		roof, cycles float64
-	}{{1, 4, 10_000, "compute", 2, 10_000}, {2, 3, 5_100, "memory", 24576. / 7936, 10_000}} {
+	}{{1, 4, 9_900, "compute", 2, 10_000}, {2, 3, 5_000, "memory", 24576. / 7936, 10_000}} {
 		g := got.Groups[i]
 		if g.Threads != want.threads || g.Steps != want.steps || *g.Tokens != want.steps || g.Phase != "decode" || g.OnlyPartial {
 			t.Errorf("group %+v", g)
@@ -173,6 +175,49 @@ func TestRooflineIsStat(t *testing.T) {
 				t.Errorf("%s has a roof: %+v", r.Key, p)
 			}
 		}
+	}
+}
+
+// One definition that is computed by several numbers of threads, and an operator whose bytes are not known: it counts in the flops, and
+// not where the point lies.
+func TestRooflineOfOneShape(t *testing.T) {
+	shape, blind := profiletest.Small.Shape(7, 1, 1, 256), profiletest.Small.Shape(7, 2, 1, 256)
+	for i := range blind.Nodes {
+		if blind.Nodes[i].Name == "blk.0.ffn_up.weight" {
+			blind.Nodes[i].TypeSize, blind.Nodes[i].BlockSize = 0, 0
+		}
+	}
+	node := int32(slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Name == "ffn_up-0" }))
+	b := profile.NewSeries()
+	for i, x := range []struct {
+		shape   *profile.Shape
+		threads int
+		dur     int64
+	}{{shape, 1, 10_000}, {shape, 2, 5_000}, {shape, 1, 10_000}, {blind, 1, 90_000}} {
+		s := &profile.Step{ID: int64(i + 1), PID: 7, Ctx: 9, Phase: profile.Decode, Start: int64(i+1) * 1_000_000, Dur: 100_000, NTokens: 1, NSeqs: 1}
+		o := &profile.Op{Step: s, Shape: x.shape, Node: node, Op: "MUL_MAT", Start: s.Start, Dur: x.dur, Threads: make([]profile.OpThread, x.threads)}
+		if d := profile.Derive(o); d.Flops == nil || (d.Bytes == nil) != (x.shape == blind) {
+			t.Fatalf("the test tests nothing: %+v", d)
+		}
+		if err := b.Op(o); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Step(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &profile.Header{}
+	b.Finish(h)
+	r := b.Roofline(h, nil)
+	if len(r.Groups) != 2 {
+		t.Fatalf("%d groups", len(r.Groups))
+	}
+	one, two := pointOf(t, r.Groups[0].ByWeight, "ffn_up"), pointOf(t, r.Groups[1].ByWeight, "ffn_up")
+	if one.Calls != 3 || one.Dur != 110_000 || *one.Flops != 3*24576 || *one.Bytes != 2*7936 || !near(one.GFlops, 2.4576) || !near(one.GBps, .7936) || !near(one.Intensity, 24576./7936) {
+		t.Errorf("one thread: %+v", one)
+	}
+	if two.Calls != 1 || two.Dur != 5_000 || !near(two.GFlops, 4.9152) {
+		t.Errorf("two threads: %+v", two)
 	}
 }
 
