@@ -5,11 +5,11 @@ package profile
 // RooflineSchema is the version of Roofline's JSON form. Fields may be added without raising it.
 const RooflineSchema = 1
 
-// maxRooflinePoints bounds the points of a group, maxTeams the numbers of threads that a phase is told apart by.
+// maxRooflinePoints bounds the points of a group, maxRooflineTeams the numbers of threads that a phase is told apart by.
 // What is beyond is counted.
 const (
 	maxRooflinePoints = 4096
-	maxTeams          = 64
+	maxRooflineTeams          = 64
 )
 
 // Roofline places the operators of a run by intensity and rate, beside what the machine can do: Williams, Waterman, Patterson,

@@ -53,7 +53,7 @@ func (g *seriesGroup) team(n int) *teamSum {
 		if n <= 0 {
 			return nil
 		}
-		if len(g.teams) >= maxTeams {
+		if len(g.teams) >= maxRooflineTeams {
 			return nil
 		}
 		if g.teams == nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// counted makes up probes of 100 ns an operator, and counters: each thread counts a cycle a nanosecond that it is busy, half as many instructions, and one miss
-// an operator. Of ROPE, instructions are not known; stalls are of none.
-type counted struct{ profile.Sink }
+// rooflineCounted makes up probes of 100 ns an operator, and counters: each thread counts a cycle a nanosecond that it is busy,
+// half as many instructions, and one miss an operator. Of ROPE, instructions are not known; stalls are of none.
+type rooflineCounted struct{ profile.Sink }
 
-var counters = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu"}, {Name: "instructions", Role: "instructions", PMU: "cpu"},
+var rooflineCounters = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu"}, {Name: "instructions", Role: "instructions", PMU: "cpu"},
 	{Name: "misses", Role: "llc-miss", PMU: "cpu", Scaled: true}, {Name: "stalls", Role: "stall-backend", PMU: "cpu", Void: "reads 0"}}
 
-func (s counted) Op(o *profile.Op) error {
+func (s rooflineCounted) Op(o *profile.Op) error {
 	o.Probe = 100
 	o.Counts = []int64{0, 0, 0, profile.UnknownCount}
 	for i := range o.Threads {
@@ -44,7 +44,7 @@ func (s counted) Op(o *profile.Op) error {
 func rooflined(t *testing.T, peaks *profile.Peaks, runs ...profiletest.Run) (*profile.Roofline, *profile.Stat, *profile.Stat) {
 	t.Helper()
 	b, byWeight, byOp := profile.NewSeries(), profile.NewStat(profile.StatOptions{}), profile.NewStat(profile.StatOptions{By: profile.ByOp})
-	p := &profiletest.Player{Sink: counted{profile.Tee(b, byWeight, byOp)}}
+	p := &profiletest.Player{Sink: rooflineCounted{profile.Tee(b, byWeight, byOp)}}
 	for _, r := range runs {
 		r.Model, r.Start = profiletest.Small, 1
 		r.Cost = func(*profile.Derived) float64 { return 10_000 }
@@ -54,7 +54,7 @@ func rooflined(t *testing.T, peaks *profile.Peaks, runs ...profiletest.Run) (*pr
 		}
 	}
 	h := p.Header("op")
-	h.Meta.Counters = counters
+	h.Meta.Counters = rooflineCounters
 	b.Finish(h)
 	return b.Roofline(h, peaks), byWeight.Finish(h), byOp.Finish(h)
 }
@@ -229,7 +229,7 @@ func TestRooflineOfPartialSteps(t *testing.T) {
 	}
 }
 
-// A run without operators, and one of which nothing is known, have lists and no counters.
+// A run without operators has lists and no counters.
 func TestRooflineOfNothing(t *testing.T) {
 	b := profile.NewSeries()
 	p := &profiletest.Player{Sink: b}
@@ -272,7 +272,7 @@ func TestRooflineIsBounded(t *testing.T) {
 // The operator graph's nodes and the timeline's spans have the counters of the operators that they are made of.
 func TestCountersInViews(t *testing.T) {
 	b, tl, s := profile.NewDAGs(profile.DAGOptions{}), profile.NewTimeline(profile.TimelineOptions{ChunkSpans: 64}), profile.NewStat(profile.StatOptions{})
-	p := &profiletest.Player{Sink: counted{profile.Tee(b, tl, s)}}
+	p := &profiletest.Player{Sink: rooflineCounted{profile.Tee(b, tl, s)}}
 	for i := range twoTeams {
 		r := twoTeams[i]
 		r.Model, r.Start = profiletest.Small, 1
@@ -281,13 +281,13 @@ func TestCountersInViews(t *testing.T) {
 		}
 	}
 	h := p.Header("op")
-	h.Meta.Counters = counters
+	h.Meta.Counters = rooflineCounters
 	stat := s.Finish(h)
 	want := map[string]int64{}
 	for _, r := range stat.Phases[0].Rows {
 		for i, c := range r.Counts {
 			if c.Sum != nil {
-				want[r.Key+"/"+counters[i].Name] = *c.Sum
+				want[r.Key+"/"+rooflineCounters[i].Name] = *c.Sum
 			}
 		}
 	}
@@ -295,9 +295,9 @@ func TestCountersInViews(t *testing.T) {
 	got := map[string]int64{}
 	for _, g := range d.DAGs {
 		for _, n := range g.Nodes {
-			for i := range counters {
+			for i := range rooflineCounters {
 				if n.Run != nil && n.Run.Counts[i].Sum != nil {
-					got[n.Key+"/"+counters[i].Name] += *n.Run.Counts[i].Sum
+					got[n.Key+"/"+rooflineCounters[i].Name] += *n.Run.Counts[i].Sum
 				}
 			}
 		}
@@ -328,7 +328,7 @@ func TestCountersInViews(t *testing.T) {
 			continue
 		}
 		r := &blocks{t, c.Data}
-		ops, spans, counts := r.block(8), r.block(7), r.block(len(counters))
+		ops, spans, counts := r.block(8), r.block(7), r.block(len(rooflineCounters))
 		if len(r.b) != 0 || len(counts[0]) != len(spans[0]) {
 			t.Fatalf("%d bytes behind a chunk, %d counts of %d spans", len(r.b), len(counts[0]), len(spans[0]))
 		}
@@ -337,9 +337,9 @@ func TestCountersInViews(t *testing.T) {
 		for i := range ops[0] {
 			def += ops[1][i]
 			for range ops[7][i] {
-				for j := range counters {
+				for j := range rooflineCounters {
 					if v := counts[j][k]; v >= 0 {
-						got[line.Ops[def].Label+"/"+counters[j].Name] += v
+						got[line.Ops[def].Label+"/"+rooflineCounters[j].Name] += v
 					}
 				}
 				k++

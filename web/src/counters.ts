@@ -31,8 +31,16 @@ const stalls: Record<string, [string, string]> = {
   'stall-l2-miss': ['stalled past L2', 'with a load past the second level under way'],
   'stall-l3-miss': ['stalled past L3', 'with a load past the third level under way'],
 }
+/** Top-down: parts of the slots in which an instruction could have been issued. */
+const slots: Record<string, [string, string]> = {
+  'be-bound': ['back-end bound', 'in which nothing could be issued'],
+  'fe-bound': ['front-end bound', 'in which nothing arrived'],
+  'mem-bound': ['memory bound', 'in which nothing could be issued because of memory'],
+  retiring: ['retiring', 'that did useful work'],
+  'bad-spec': ['bad speculation', 'whose work was thrown away'],
+}
 const misses: Record<string, string> = {
-  'l1-refill': 'L1 refills', 'l2-refill': 'L2 refills', 'l2-miss': 'L2 misses', 'l3-refill': 'L3 refills', 'l3-miss': 'L3 misses', 'llc-miss': 'LLC misses',
+  'l1-refill': 'L1 refills', 'l2-refill': 'L2 refills', 'l2-miss': 'L2 misses', 'l3-refill': 'L3 refills', 'l3-miss': 'L3 misses', 'llc-miss': 'LLC misses', 'mem-fill': 'fills from memory',
   'branch-misses': 'branch misses', 'tlb-refill': 'TLB refills', 'tlb-miss': 'TLB misses',
 }
 
@@ -60,6 +68,7 @@ export function metricsOf(counters: StatCounter[] | null | undefined, rows: Coun
     const c = cs[i]
     const name = clean(c.name)
     const cycles = partner(cs, has, 'cycles', c)
+    const all = partner(cs, has, 'slots', c)
     const instructions = partner(cs, has, 'instructions', c)
     const scaled = (j: number) => c.scaled || cs[j].scaled
     if (c.role === 'instructions' && cycles >= 0 && once('ipc')) {
@@ -67,6 +76,9 @@ export function metricsOf(counters: StatCounter[] | null | undefined, rows: Coun
     } else if (Object.hasOwn(stalls, c.role) && cycles >= 0 && once(c.role)) {
       const [head, what] = stalls[c.role]
       out.push({ id: c.role, head, unit: 'of cycles', kind: 'share', help: `${name} / cycles: share of the cycles ${what}`, over: [i], by: cycles, scaled: scaled(cycles) })
+    } else if (Object.hasOwn(slots, c.role) && all >= 0 && once(c.role)) {
+      const [head, what] = slots[c.role]
+      out.push({ id: c.role, head, unit: 'of slots', kind: 'share', help: `${name} / slots: share of the slots ${what}`, over: [i], by: all, scaled: scaled(all), good: c.role === 'retiring' })
     } else if (Object.hasOwn(misses, c.role) && instructions >= 0 && once(c.role)) {
       out.push({ id: c.role, head: misses[c.role], unit: 'per 1000 instr.', kind: 'mpki', help: `${name} for each 1000 instructions`, over: [i], by: instructions, scaled: scaled(instructions) })
     }
@@ -113,7 +125,7 @@ export const formatOf = (m: Metric): ((v: number | null | undefined) => string) 
 export function kindOfMetric(id: string): Metric['kind'] | null {
   if (id === 'ipc') return 'ratio'
   if (id.startsWith('counter:')) return 'count'
-  return Object.hasOwn(stalls, id) ? 'share' : Object.hasOwn(misses, id) ? 'mpki' : null
+  return Object.hasOwn(stalls, id) || Object.hasOwn(slots, id) ? 'share' : Object.hasOwn(misses, id) ? 'mpki' : null
 }
 
 /** A value of a metric that is known by its id, with its unit. */

@@ -52,13 +52,15 @@ export interface StatCount {
 /** What bounds a row's operators, with how near they are to the machine's peaks. */
 export interface RowBound {
   bound: Bound
+  /** Parts of a mixed bound, or those between which an unknown one could not be told. */
+  among: Bound[] | null
   sure: string
   of_peak_gbps: number | null
   of_peak_flops: number | null
   why: string
 }
 
-export type Bound = 'memory' | 'compute' | 'wait' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
+export type Bound = 'memory' | 'compute' | 'wait' | 'disk' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
 
 /** What bounds one phase: profile/verdict.go. */
 export interface Verdict {

@@ -7,8 +7,16 @@ import type { Bound, RowBound, StatRow } from '../stat-types'
 import type { Column } from '../table'
 import type { Pair } from './rows'
 
-const names: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
+const names: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
 const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
+
+function boundText(b: RowBound): string {
+  const name = (x: Bound) => (Object.hasOwn(names, x) ? names[x] : clean(x))
+  const among = (b.among ?? []).filter((x) => x !== 'unknown').map(name)
+  if (b.bound === 'unknown' && among.length > 1) return among.join(' or ')
+  if (b.bound === 'mixed' && among.length > 0) return among.join(' and ')
+  return name(b.bound)
+}
 
 /** The verdict of each row, and how near it is to the machine's peaks; none where no row has one. */
 export function boundColumns(rows: Pair[], two: boolean): Column<Pair>[] {
@@ -22,7 +30,7 @@ export function boundColumns(rows: Pair[], two: boolean): Column<Pair>[] {
       value: (p) => bound(p)?.bound,
       cell: (p) => {
         const b = bound(p)
-        return b ? <span title={clean([b.sure && `how sure: ${b.sure}`, b.why].filter(Boolean).join('. '))}>{Object.hasOwn(names, b.bound) ? names[b.bound] : clean(b.bound)} <span class="dim" aria-hidden="true">{levels[b.sure] ?? ''}</span></span> : null
+        return b ? <span title={clean([b.sure && `how sure: ${b.sure}`, b.why].filter(Boolean).join('. '))}>{boundText(b)} <span class="dim" aria-hidden="true">{levels[b.sure] ?? ''}</span></span> : null
       },
     })
     if (some((b) => b.of_peak_gbps)) out.push({ key: 'of_peak_gbps' + suffix, head: 'of peak GB/s', help: 'GB/s as a part of what the machine’s memory gives', value: (p) => bound(p)?.of_peak_gbps, cell: (p) => <Fig v={bound(p)?.of_peak_gbps} f={share} /> })

@@ -12,6 +12,7 @@ const words: Record<Bound, string> = {
   memory: 'memory-bound',
   compute: 'compute-bound',
   wait: 'bound by waiting',
+  disk: 'bound by the disk',
   interference: 'bound by interference',
   outside: 'bound outside operators',
   mixed: 'bound by several things',
@@ -19,7 +20,7 @@ const words: Record<Bound, string> = {
   '': 'what bounds it is not known',
 }
 
-const short: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
+const short: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
 
 const classes: Record<string, string> = { products: 'products with weights', attention: 'attention itself', other: 'other operators' }
 
