@@ -248,7 +248,7 @@ run() {
     -accel "$accel" "${clock[@]}" -nodefaults -nographic -monitor none -serial stdio -no-reboot \
     -device virtio-serial-pci -chardev "file,id=out,path=$t/out.tar" -device virtserialport,chardev=out,name=out \
     -kernel "$state/kernel/$kernel" -initrd "$t/initrd" \
-    -append "console=ttyAMA0 panic=-1 quiet loglevel=4" </dev/null 2>"$t/err" | tr -d '\r' | tee "$t/log"
+    -append "console=ttyAMA0 panic=-1 quiet loglevel=4" </dev/null 2>"$t/err" | sed -u 's/\r//g' | tee "$t/log"
   rc=${PIPESTATUS[0]}
   set -e
   cat "$t/err" >&2
