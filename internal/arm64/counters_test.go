@@ -26,16 +26,20 @@ func counts(r *recording.Run, o *profile.Op, names ...string) (out []int64, ok b
 	return out, true
 }
 
-// ipc checks that each operator took 2^shift cycles for each instruction, give or take so many cycles.
-func ipc(r *recording.Run, cycles, instructions string, shift int, give int64) (wrong []string) {
-	known := 0
+// ipc checks that each operator took 2^shift cycles for each instruction, give or take so many cycles. Of a thousand operators so many
+// may have more: one counter is read after the other, and an interrupt can come in between.
+func ipc(r *recording.Run, cycles, instructions string, shift int, give int64, interrupted int) (wrong []string) {
+	known, off := 0, 0
 	for _, o := range r.Ops {
 		c, ok := counts(r, o, cycles, instructions)
 		if !ok {
 			continue
 		}
 		known++
-		if d := c[0] - c[1]<<shift; (d < -give || d > give || c[1] <= 0) && len(wrong) < 8 {
+		if d := c[0] - c[1]<<shift; d < -give || d > give || c[1] <= 0 {
+			if off++; 1000*off <= interrupted*len(r.Ops) || len(wrong) >= 8 {
+				continue
+			}
 			wrong = append(wrong, fmt.Sprintf("%s %s: %d cycles, %d instructions: not 1/%d", o.Op, o.NodeDef().Name, c[0], c[1], 1<<shift))
 		}
 	}
@@ -53,13 +57,13 @@ func TestIPC(t *testing.T) {
 			m.well(t, "user")
 			m.well(t, "all")
 			r := load(t, m, "user")
-			for _, w := range ipc(r, "cycles:u", "instructions:u", m.shift, 0) {
+			for _, w := range ipc(r, "cycles:u", "instructions:u", m.shift, 0, 0) {
 				t.Error(w)
 			}
-			for _, w := range ipc(load(t, m, "all"), "cycles", "instructions", m.shift, 16<<m.shift) {
+			for _, w := range ipc(load(t, m, "all"), "cycles", "instructions", m.shift, 16<<m.shift, 20) {
 				t.Error(w)
 			}
-			if len(ipc(r, "cycles:u", "instructions:u", m.shift+1, 0)) == 0 {
+			if len(ipc(r, "cycles:u", "instructions:u", m.shift+1, 0, 0)) == 0 {
 				t.Error("another IPC fits too")
 			}
 		})
@@ -189,7 +193,7 @@ func TestCountersNoticeMutations(t *testing.T) {
 	trixie.well(t, "user")
 	check := func(r *recording.Run) []string {
 		_, wrong := follow(r)
-		return append(ipc(r, "cycles:u", "instructions:u", trixie.shift, 0), wrong...)
+		return append(ipc(r, "cycles:u", "instructions:u", trixie.shift, 0, 0), wrong...)
 	}
 	if r := load(t, trixie, "user"); len(check(r)) > 0 {
 		t.Fatalf("unchanged: %v", check(r))
@@ -300,7 +304,7 @@ func TestRefused(t *testing.T) {
 // Without counters the kernel's own are taken, and that is said once.
 func TestNoCounters(t *testing.T) {
 	res := none.well(t, "auto")
-	if n := strings.Count(res.stderr, "no hardware counters"); n != 1 {
+	if n := strings.Count(res.stderr, "shows no counters of its CPUs"); n != 1 {
 		t.Errorf("said %d times: %s", n, res.stderr)
 	}
 	r := load(t, none, "auto")
@@ -360,16 +364,16 @@ func TestCrowded(t *testing.T) {
 	for _, w := range crowding(load(t, pair, "crowded")) {
 		t.Error(w)
 	}
+	var last [2]uint64
 	for name, change := range map[string]func(*trace.Block){
-		"switches not seen": func(b *trace.Block) {
-			b.Sched = nil
-			kept := b.Samples[:0:0]
-			for _, s := range b.Samples {
-				if s.Kind == trace.SampleBegin || s.Kind == trace.SampleEnd {
-					kept = append(kept, s)
+		"the other CPU's counter at arrivals": func(b *trace.Block) {
+			for i := range b.Samples {
+				s := &b.Samples[i]
+				last[s.CPU&1] = s.Values[0]
+				if s.Kind == trace.SampleEnd {
+					s.Values[0] = last[s.CPU&1^1]
 				}
 			}
-			b.Samples = kept
 		},
 		"the spans between taken too": func(b *trace.Block) {
 			kept := b.Samples[:0:0]

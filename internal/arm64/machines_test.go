@@ -28,8 +28,6 @@ func whole() []step {
 		{"report", "profinfer report -i /out/whole.pinf -o /out/whole.html"},
 		{"doctor", "profinfer doctor --json"},
 		{"sites", "profinfer doctor --json /usr/lib/aarch64-linux-gnu/libllama.so.0 /usr/lib/aarch64-linux-gnu/libggml-base.so.0 /usr/lib/aarch64-linux-gnu/libggml.so.0 /usr/lib/aarch64-linux-gnu/ggml/backends0/*.so"},
-		// Where an instruction is stepped, the kernel maps a page for it into the process: [uprobes].
-		{"stepped", "profinfer record -o /out/stepped.pinf -- guest maps /out/maps " + bench + " -t 1 -p 8 -n 64"},
 	}
 }
 

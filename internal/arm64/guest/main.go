@@ -3,7 +3,6 @@
 // Guest is what the tests of package arm64 run in the emulated machine beside profinfer:
 //
 //	guest count FILE COMMAND...   runs a command, writes what the kernel counted of all its threads, in user space
-//	guest maps FILE COMMAND...    runs a command, writes the last of its mappings that were seen
 //
 // The counts are the kernel's own, inherited by every thread: an oracle for sums over operators.
 package main
@@ -16,19 +15,17 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 func main() {
-	verbs := map[string]func(string, []string) (int, error){"count": count, "maps": maps}
-	if len(os.Args) < 4 || verbs[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: guest count|maps FILE COMMAND...")
+	if len(os.Args) < 4 || os.Args[1] != "count" {
+		fmt.Fprintln(os.Stderr, "usage: guest count FILE COMMAND...")
 		os.Exit(2)
 	}
-	status, err := verbs[os.Args[1]](os.Args[2], os.Args[3:])
+	status, err := count(os.Args[2], os.Args[3:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "guest:", err)
 		os.Exit(1)
@@ -73,30 +70,4 @@ func count(file string, argv []string) (status int, err error) {
 		return 0, err
 	}
 	return cmd.ProcessState.ExitCode(), os.WriteFile(file, out, 0o644)
-}
-
-// maps looks at the command's mappings as long as it runs.
-func maps(file string, argv []string) (status int, err error) {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	var last []byte
-	for {
-		select {
-		case err := <-done:
-			var x *exec.ExitError
-			if err != nil && !errors.As(err, &x) {
-				return 0, err
-			}
-			return cmd.ProcessState.ExitCode(), os.WriteFile(file, last, 0o644)
-		case <-time.After(20 * time.Millisecond):
-			if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid)); err == nil && len(b) > 0 {
-				last = b
-			}
-		}
-	}
 }
