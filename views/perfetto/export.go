@@ -8,6 +8,7 @@ package perfetto
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -361,8 +362,8 @@ func (e *exporter) finish(h *profile.Header) error {
 	for _, k := range threads {
 		e.t.endTo(e.t.threads[k], e.last, 0)
 	}
-	for key, end := range e.rates {
-		e.t.value(e.t.counters[key], end, 0)
+	for _, key := range slices.SortedFunc(maps.Keys(e.rates), compareCounters) { // the same recording gives the same file
+		e.t.value(e.t.counters[key], e.rates[key], 0)
 	}
 	e.losses(h)
 	e.names(h, threads)

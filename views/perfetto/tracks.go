@@ -24,6 +24,10 @@ type counterKey struct {
 	name string
 }
 
+func compareCounters(a, b counterKey) int {
+	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.ctx, b.ctx), cmp.Compare(a.name, b.name))
+}
+
 // tracks hands out tracks. Descriptors are written when a track is first used, with the names
 // known then, and threads' and processes' once more when all names are known.
 type tracks struct {
