@@ -48,6 +48,14 @@ engines: ## fetch the engines that tests run (root; Debian's llama.cpp, npm's bu
 	@if [ "$$(id -u)" = 0 ]; then scripts/deps.sh test && $(GO) run ./internal/engines/fetch; \
 	else echo "not root: tests with real engines are skipped" >&2; fi
 
+.PHONY: arm64
+arm64: ## make the emulated arm64 machine, once (apt, qemu): from then on tests run in it too
+	@scripts/deps.sh arm64 && scripts/arm64.sh setup
+
+.PHONY: test-arm64
+test-arm64: arm64 ## run only the tests in the emulated arm64 machine, and fail where one cannot run
+	PROFINFER_REQUIRE_ARM64=1 $(GO) test -count=1 -timeout 30m ./internal/arm64
+
 .PHONY: generate
 generate: ## compile the kernel side: needs clang-19
 	$(GO) generate ./probe/...
@@ -63,7 +71,8 @@ lint: ## check formatting, vet for all systems, check the scripts
 .PHONY: ci
 ci: ## all that CI runs
 	@scripts/deps.sh ci
-	@$(MAKE) --no-print-directory lint check-generated test
+	@$(MAKE) --no-print-directory arm64 lint check-generated
+	@PROFINFER_REQUIRE_ARM64=1 $(MAKE) --no-print-directory test
 
 .PHONY: bench-analysis
 bench-analysis: ## measure what reading a recording of ten million events costs (root; BENCH_ARGS="-events N ...")

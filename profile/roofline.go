@@ -9,7 +9,7 @@ const RooflineSchema = 1
 // What is beyond is counted.
 const (
 	maxRooflinePoints = 4096
-	maxRooflineTeams          = 64
+	maxRooflineTeams  = 64
 )
 
 // Roofline places the operators of a run by intensity and rate, beside what the machine can do: Williams, Waterman, Patterson,

@@ -225,7 +225,7 @@ run() {
   done
   [ $# -gt 1 ] || usage
   shift
-  complete || fail "the machine is not in $state: make it with scripts/arm64.sh setup"
+  complete || fail "the machine is not in $state: make it with: make arm64"
   [ -s "$state/kernel/$kernel" ] || fail "there is no kernel $kernel: KERNEL is one of ${releases[*]}"
   command -v "${QEMU:-qemu-system-aarch64}" >/dev/null || fail "qemu-system-aarch64 is missing: install the package qemu-system-arm, as in Debian"
   case $pmu in
@@ -276,7 +276,7 @@ run)
   run "$@"
   ;;
 status)
-  complete || fail "nothing complete in $state: scripts/arm64.sh setup"
+  complete || fail "nothing complete in $state: make arm64"
   echo "$state: kernels $(cat "$state"/kernel/*.version | paste -sd ' ')"
   ;;
 *) usage ;;

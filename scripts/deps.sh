@@ -7,6 +7,7 @@
 #   deps.sh demo    what `make demo` needs: apt and dpkg, which are there
 #   deps.sh test    and npm, which fetches engines for the tests, and a browser to test the page in
 #   deps.sh ci      and the compiler of the kernel side, and a checker of scripts
+#   deps.sh arm64   what the emulated arm64 machine needs (scripts/arm64.sh); part of ci too
 set -euo pipefail
 
 missing=()
@@ -24,8 +25,8 @@ browser() {
 }
 
 what=${1:-}
-case $what in demo | test | ci) ;; *)
-  echo "usage: deps.sh demo|test|ci" >&2
+case $what in demo | test | ci | arm64) ;; *)
+  echo "usage: deps.sh demo|test|ci|arm64" >&2
   exit 2
   ;;
 esac
@@ -33,7 +34,7 @@ if ! command -v go >/dev/null; then
   echo "deps.sh: Go is missing: install Go $(sed -n 's/^go //p' "$(dirname "$0")/../go.mod") or newer" >&2
   exit 1
 fi
-if [ "$what" != demo ]; then
+if [ "$what" = test ] || [ "$what" = ci ]; then
   need node nodejs
   need npm npm
   browser || missing+=(chromium fonts-dejavu-core)
@@ -44,6 +45,10 @@ if [ "$what" = ci ]; then
   [ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
   need shellcheck shellcheck
   need dot graphviz
+fi
+if [ "$what" = arm64 ] || [ "$what" = ci ]; then
+  need "${QEMU:-qemu-system-aarch64}" qemu-system-arm
+  need cpio cpio
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 

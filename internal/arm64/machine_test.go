@@ -56,9 +56,9 @@ func need(t testing.TB) {
 	switch {
 	case err == nil:
 	case os.Getenv("PROFINFER_REQUIRE_ARM64") == "1":
-		t.Fatalf("no emulated arm64 machine (make it with: make arm64): %s", out)
+		t.Fatalf("no emulated arm64 machine: %s", out)
 	default:
-		t.Skipf("no emulated arm64 machine (make it with: make arm64): %s", out)
+		t.Skipf("no emulated arm64 machine: %s", out)
 	}
 }
 

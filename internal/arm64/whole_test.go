@@ -4,9 +4,11 @@ package arm64
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -53,12 +55,8 @@ func TestWhole(t *testing.T) {
 			if res := here(t, "export", "-i", path, "--format", "perfetto", "-o", out); res.status != 0 {
 				t.Fatal(res.stderr)
 			}
-			b, err := os.ReadFile(out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(b, []byte(m.read(t, "whole.pftrace"))) || len(b) < 10_000 {
-				t.Errorf("perfetto: another file of %d bytes here, %d there", len(b), len(m.read(t, "whole.pftrace")))
+			if a, b := unzipped(t, m.file("whole.pftrace")), unzipped(t, out); !bytes.Equal(a, b) || len(b) < 10_000 {
+				t.Errorf("perfetto: another file of %d bytes there, %d here", len(a), len(b))
 			}
 			m.well(t, "report")
 			if page := m.read(t, "whole.html"); !strings.Contains(page, "<html") || !strings.HasSuffix(strings.TrimSpace(page), "</html>") {
@@ -108,6 +106,24 @@ func different(at string, a, b any) string {
 		}
 	}
 	return fmt.Sprintf("%s: %v there, %v here", at, a, b)
+}
+
+func unzipped(t *testing.T, file string) []byte {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func near(x, y float64) bool { return x == y || math.Abs(x-y) <= 1e-9*math.Abs(x) }
