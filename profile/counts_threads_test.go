@@ -13,13 +13,13 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// counting gives every operator counts: values of the counters, by its number of threads. UnknownCount stands for not known.
-type counting struct {
+// byThreadsSink gives every operator counts: values of the counters, by its number of threads. UnknownCount stands for not known.
+type byThreadsSink struct {
 	profile.Sink
 	values func(o *profile.Op) []int64
 }
 
-func (c *counting) Op(o *profile.Op) error {
+func (c *byThreadsSink) Op(o *profile.Op) error {
 	o.Counts = c.values(o)
 	return c.Sink.Op(o)
 }
@@ -27,7 +27,7 @@ func (c *counting) Op(o *profile.Op) error {
 func counted(t *testing.T, counters []trace.Counter, values func(*profile.Op) []int64, runs ...profiletest.Run) *profile.Stat {
 	t.Helper()
 	b := profile.NewStat(profile.StatOptions{})
-	p := &profiletest.Player{Sink: &counting{b, values}}
+	p := &profiletest.Player{Sink: &byThreadsSink{b, values}}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
 			t.Fatal(err)
