@@ -20,6 +20,7 @@ func statCommand() *cobra.Command {
 	var by, phase string
 	var json, verbose bool
 	var flags roofFlags
+	var slow bool
 	opt := profile.StatOptions{}
 	c := &cobra.Command{
 		Use:   "stat",
@@ -27,7 +28,8 @@ func statCommand() *cobra.Command {
 		Example: `  profinfer stat
   profinfer stat --by layer --phase decode
   profinfer stat --by op --json | jq '.phases'
-  profinfer stat -i t1.pinf -i t4.pinf`,
+  profinfer stat -i t1.pinf -i t4.pinf
+  profinfer stat --slow --top 20`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
@@ -43,6 +45,15 @@ func statCommand() *cobra.Command {
 			}
 			if opt.Top < 0 {
 				return usage("--top is a number of rows, 0 for all")
+			}
+			if slow {
+				if c.Flags().Changed("by") {
+					return usage("--slow lists steps; it does not go with --by")
+				}
+				if len(in) > 1 {
+					return usage("--slow is of one recording")
+				}
+				return doSlow(in[0], opt, json, verbose)
 			}
 			top, err := flags.roof()
 			if err != nil {
@@ -62,6 +73,7 @@ func statCommand() *cobra.Command {
 	f.IntVar(&opt.Top, "top", 0, "at most this many rows, the others summed up (0: all)")
 	f.BoolVar(&json, "json", false, "as JSON, every figure of the table and more")
 	f.BoolVarP(&verbose, "verbose", "v", false, "every warning and thread")
+	f.BoolVar(&slow, "slow", false, "steps that took longer than their neighbours, what that went to, and who took CPUs (--top: so many, else 10)")
 	flags.add(c)
 	return c
 }

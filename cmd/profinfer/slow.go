@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"os"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/views/terminal"
+)
+
+// doSlow is `stat --slow`.
+func doSlow(in string, opt profile.StatOptions, json, verbose bool) error {
+	r, err := trace.Open(in)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	stat := profile.NewStat(opt)
+	slow := profile.NewSlow(profile.SlowOptions{Phases: opt.Phases, PID: opt.PID, Top: opt.Top})
+	h, err := profile.Replay(r, profile.Tee(stat, slow))
+	if err != nil {
+		return err
+	}
+	s, x := stat.Finish(h), slow.Finish(h)
+	w := bufio.NewWriter(os.Stdout)
+	if json {
+		x.Run = &s.Run
+		err = terminal.SlowJSON(w, x)
+	} else {
+		o := terminal.Detect(os.Stdout)
+		o.File, o.Verbose = in, verbose
+		err = terminal.Slow(w, s, x, o)
+	}
+	if err != nil {
+		return err
+	}
+	return w.Flush()
+}

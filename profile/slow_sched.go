@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Where the threads of the processes that compute were off their CPUs, and who had those meanwhile.
+
+const (
+	offOther = iota // it could run, another process's thread had the CPU
+	offOwn          // the same, a thread of its own process
+	offUnseen
+	offDisk  // it slept and could not be interrupted
+	offSleep // it slept, or was woken and the CPU did nothing yet
+	offKinds
+)
+
+const (
+	maxTracked = 1 << 14 // threads followed
+	maxOffs    = 1 << 14 // spans kept of one
+	maxRuns    = 512     // runs kept of a CPU
+	maxWhos    = 1 << 12 // others told apart
+	maxEarly   = 1 << 16 // events kept before a process is known
+)
+
+// offSpan is a time that a thread was off its CPU.
+type offSpan struct {
+	from, to int64
+	who      int32 // index in whos; of a sleep: who ended it
+	cpu      uint16
+	kind     uint8
+}
+
+// whoKey is another thread as it is told: by name, and whether it belongs to the process that computes.
+type whoKey struct {
+	comm string
+	own  bool
+}
+
+// whoIs is one with its process, as long as that is one.
+type whoIs struct {
+	whoKey
+	pid   int32
+	mixed bool
+}
+
+type cpuRunning struct {
+	tid   int32
+	who   int32
+	since int64
+	runs  []offSpan // who ran before, oldest first; kind is not used
+}
+
+type trackedThread struct {
+	tid, pid    int32
+	off         bool
+	waits       bool // it can run
+	woken       bool
+	blocked     bool
+	from        int64
+	cpu         uint16
+	last        int32 // CPU that it ran on last; -1: not known
+	spans       []offSpan
+	holes       []int64 // times at which an event before was missing
+	moved       int64
+	preempted   int64
+	movedBefore int64 // at the end of the step before
+	computes    bool  // it took part in an operator
+}
+
+// tracker follows them through scheduling events.
+type tracker struct {
+	pids    map[int32]bool
+	early   []trace.Sched
+	cpus    map[uint16]*cpuRunning
+	threads map[int32]*trackedThread
+	whos    []whoIs
+	whoAt   map[whoKey]int32
+	any     bool
+	dropped bool // more threads or spans than are kept
+}
+
+const (
+	whoUnseen = iota
+	whoIdle
+	whoRest
+)
+
+func (k *tracker) init() {
+	k.pids = map[int32]bool{}
+	k.cpus = map[uint16]*cpuRunning{}
+	k.threads = map[int32]*trackedThread{}
+	k.whos = []whoIs{{whoKey: whoKey{comm: "(not seen)"}}, {whoKey: whoKey{comm: "(idle)"}}, {whoKey: whoKey{comm: "(others)"}}}
+	k.whoAt = map[whoKey]int32{}
+}
+
+// process begins to follow a process's threads. What came before the first one is looked at now.
+func (k *tracker) process(pid int32) {
+	if k.pids[pid] || len(k.pids) >= maxModels {
+		return
+	}
+	k.pids[pid] = true
+	early := k.early
+	k.early = nil
+	for i := range early {
+		k.event(&early[i])
+	}
+}
+
+func (k *tracker) add(s *trace.Sched) {
+	k.any = true
+	if len(k.pids) == 0 {
+		if len(k.early) < maxEarly {
+			k.early = append(k.early, *s)
+		}
+		return
+	}
+	k.event(s)
+}
+
+func (k *tracker) thread(tid, pid int32) *trackedThread {
+	if tid == 0 || !k.pids[pid] {
+		return nil
+	}
+	t := k.threads[tid]
+	if t == nil {
+		if len(k.threads) >= maxTracked {
+			k.dropped = true
+			return nil
+		}
+		t = &trackedThread{tid: tid, pid: pid, last: -1}
+		k.threads[tid] = t
+	}
+	return t
+}
+
+func (k *tracker) who(tid, pid int32, comm string) int32 {
+	if tid == 0 {
+		return whoIdle
+	}
+	if comm == "" {
+		comm = "(unknown)"
+	}
+	key := whoKey{comm, k.pids[pid]}
+	i, ok := k.whoAt[key]
+	if !ok {
+		if len(k.whos) >= maxWhos {
+			return whoRest
+		}
+		i = int32(len(k.whos))
+		k.whos = append(k.whos, whoIs{whoKey: key, pid: pid})
+		k.whoAt[key] = i
+	}
+	if k.whos[i].pid != pid {
+		k.whos[i].mixed = true
+	}
+	return i
+}
+
+func (k *tracker) event(s *trace.Sched) {
+	if s.Kind == trace.SchedWakeup {
+		if t := k.thread(s.NextTID, s.NextPID); t != nil && t.off && !t.waits {
+			t.slept(s.Time, k.who(s.PrevTID, s.PrevPID, s.PrevComm))
+			t.off, t.waits, t.woken, t.from = true, true, true, s.Time
+		}
+		return
+	}
+	c := k.cpus[s.CPU]
+	if c == nil {
+		c = &cpuRunning{}
+		k.cpus[s.CPU] = c
+	} else {
+		run := offSpan{from: c.since, to: s.Time, who: c.who}
+		if c.tid != s.PrevTID { // there were others in between
+			run.who = whoUnseen
+		}
+		if len(c.runs) >= maxRuns {
+			c.runs = slices.Delete(c.runs, 0, maxRuns/2)
+		}
+		c.runs = append(c.runs, run)
+	}
+	if t := k.thread(s.PrevTID, s.PrevPID); t != nil {
+		if t.off { // it ran here, and the switch to it was not seen
+			t.hole(t.from)
+			t.hole(s.Time)
+		}
+		*t = trackedThread{tid: t.tid, pid: t.pid, spans: t.spans, holes: t.holes, moved: t.moved, preempted: t.preempted, movedBefore: t.movedBefore, computes: t.computes,
+			off: true, waits: s.PrevState == 0, blocked: s.PrevState&uninterruptible != 0, from: s.Time, cpu: s.CPU, last: int32(s.CPU)}
+		if t.waits {
+			t.preempted++
+		}
+	}
+	c.tid, c.who, c.since = s.NextTID, k.who(s.NextTID, s.NextPID, s.NextComm), s.Time
+	if t := k.thread(s.NextTID, s.NextPID); t != nil {
+		k.on(t, s)
+	}
+}
+
+// on ends a thread's time off.
+func (k *tracker) on(t *trackedThread, s *trace.Sched) {
+	switch {
+	case !t.off:
+		if t.last >= 0 { // it had a CPU, and was not seen to leave it
+			t.hole(s.Time)
+		}
+	case !t.waits: // its wake-up was not seen
+		t.slept(s.Time, whoUnseen)
+	default:
+		k.waited(t, s)
+	}
+	if t.last >= 0 && t.last != int32(s.CPU) {
+		t.moved++
+	}
+	t.off, t.waits, t.woken, t.last, t.cpu = false, false, false, int32(s.CPU), s.CPU
+	if len(t.spans) > maxOffs {
+		t.spans = slices.Delete(t.spans, 0, maxOffs/2)
+		k.dropped = true
+	}
+}
+
+func (t *trackedThread) hole(at int64) {
+	if len(t.holes) < maxOffs {
+		t.holes = append(t.holes, at)
+	}
+}
+
+func (t *trackedThread) slept(to int64, who int32) {
+	kind := uint8(offSleep)
+	if t.blocked {
+		kind = offDisk
+	}
+	if to > t.from {
+		t.spans = append(t.spans, offSpan{from: t.from, to: to, who: who, cpu: t.cpu, kind: kind})
+	}
+}
+
+// waited says who had the CPU while a thread could run: where it was pushed off, that CPU, also if it then went on elsewhere; where it was
+// woken, the one that it got.
+func (k *tracker) waited(t *trackedThread, s *trace.Sched) {
+	cpu := t.cpu
+	if t.woken {
+		cpu = s.CPU
+	}
+	c := k.cpus[cpu]
+	at := t.from
+	put := func(to int64, who int32) {
+		if to <= at {
+			return
+		}
+		kind := uint8(offOther)
+		switch {
+		case who == whoUnseen:
+			kind = offUnseen
+		case who == whoIdle:
+			kind = offSleep
+		case k.whos[who].own:
+			kind = offOwn
+		}
+		t.spans = append(t.spans, offSpan{from: at, to: to, who: who, cpu: cpu, kind: kind})
+		at = to
+	}
+	if c != nil {
+		i, _ := slices.BinarySearchFunc(c.runs, at, func(r offSpan, at int64) int { return compareInt(r.to, at) })
+		for _, r := range c.runs[i:] {
+			put(min(r.from, s.Time), whoUnseen)
+			put(min(r.to, s.Time), r.who)
+		}
+		if cpu != s.CPU {
+			put(min(c.since, s.Time), whoUnseen)
+			put(s.Time, c.who)
+		}
+	}
+	put(s.Time, whoUnseen)
+}
+
+// forget drops what ended before a time, of one process.
+func (k *tracker) forget(pid int32, before int64) {
+	for _, t := range k.threads {
+		if t.pid != pid {
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(t.spans, before, func(r offSpan, at int64) int { return compareInt(r.to, at) })
+		t.spans = slices.Delete(t.spans, 0, i)
+		j, _ := slices.BinarySearch(t.holes, before)
+		t.holes = slices.Delete(t.holes, 0, j)
+	}
+}
+
+// within calls f for the spans of a thread that lie in from..to, cut to it, and returns their sum. ok is false where events of it were missed
+// in that time.
+func (t *trackedThread) within(from, to int64, f func(s *offSpan, ns int64)) (sum int64, ok bool) {
+	if t == nil {
+		return 0, true
+	}
+	if len(t.spans) > 0 {
+		i, _ := slices.BinarySearchFunc(t.spans, from, func(r offSpan, at int64) int { return compareInt(r.to, at) })
+		for ; i < len(t.spans) && t.spans[i].from < to; i++ {
+			s := &t.spans[i]
+			if d := min(s.to, to) - max(s.from, from); d > 0 {
+				sum += d
+				if f != nil {
+					f(s, d)
+				}
+			}
+		}
+	}
+	ok = true
+	if len(t.holes) > 0 {
+		i, _ := slices.BinarySearch(t.holes, from)
+		ok = i == len(t.holes) || t.holes[i] > to
+	}
+	if t.off && t.from < to { // it did something since: the switch to it was not seen
+		ok = false
+	}
+	return sum, ok
+}

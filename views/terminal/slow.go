@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// slowWords say what a cause is, where there is room, and beside a step.
+var slowWords = map[profile.SlowCause][2]string{
+	profile.SlowOther:       {"a thread had no CPU: another process ran there", "another process"},
+	profile.SlowOwn:         {"a thread had no CPU: threads of its own process ran there", "own threads"},
+	profile.SlowNotSeen:     {"a thread had no CPU: who ran there was not seen", "no CPU"},
+	profile.SlowDisk:        {"disk: a thread was blocked, reading", "disk"},
+	profile.SlowSleep:       {"a thread slept: a lock, or woken late", "asleep"},
+	profile.SlowFaults:      {"page faults", "faults"},
+	profile.SlowExperts:     {"experts not used lately", "experts"},
+	profile.SlowImbalance:   {"imbalance: a thread was late on its CPU", "imbalance"},
+	profile.SlowKV:          {"attention reads more of the KV cache", "KV cache"},
+	profile.SlowRebuilt:     {"the graph was made anew", "new graph"},
+	profile.SlowBackend:     {"graphs of other backends", "backend"},
+	profile.SlowCopies:      {"between the graphs of a step: copies", "copies"},
+	profile.SlowRecording:   {"the recording: a new graph was copied", "recording"},
+	profile.SlowSteal:       {"the hypervisor ran something else (estimate)", "steal"},
+	profile.SlowFrequency:   {"the CPU's frequency was lower (estimate)", "frequency"},
+	profile.SlowUnexplained: {"unexplained", "unexplained"},
+}
+
+// Slow draws the steps that took longer than their neighbours, what that went to, and who took CPUs. stat tells
+// what was recorded. An error is w's.
+func Slow(w io.Writer, stat *profile.Stat, s *profile.Slow, o Options) error {
+	p := &page{o: o}
+	p.title(stat)
+	p.models(stat)
+	p.blank()
+	p.line(p.slowLine(s), bold)
+	p.slowNotes(s)
+	if s.Slow > 0 {
+		p.blank()
+		p.slowCauses(s)
+		p.blank()
+		p.slowSteps(s)
+	}
+	p.interferers(&s.Interference)
+	p.lost(stat)
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+// SlowJSON writes the same as JSON, unrounded. An error is w's.
+func SlowJSON(w io.Writer, s *profile.Slow) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(s)
+}
+
+func (p *page) slowLine(s *profile.Slow) string {
+	over := fmt.Sprintf("%.0f %%", s.OverShare*100)
+	if s.Steps == 0 {
+		return "No step could be compared with its neighbours."
+	}
+	if s.Slow == 0 {
+		text := "No step is slower than its neighbours by more than " + over
+		if s.NextShare != nil && *s.NextShare > 0 && *s.NextShare <= s.OverShare {
+			text += ": the slowest by " + percent(s.NextShare)
+		}
+		return text + "."
+	}
+	share := float64(s.Excess) / float64(max(1, s.Dur))
+	verb := "took"
+	return fmt.Sprintf("%s of %s %s over %s longer than the neighbours: %s in all, %s of the time of all steps.",
+		count(s.Slow), plural(s.Steps, "step"), verb, over, p.o.duration(float64(s.Excess)), percent1(&share))
+}
+
+func (p *page) slowNotes(s *profile.Slow) {
+	var notes []string
+	if s.Alone > 0 {
+		notes = append(notes, plural(s.Alone, "step")+" had fewer than four neighbours of the same kind, and "+isAre(s.Alone)+" not judged.")
+	}
+	if s.Partial > 0 {
+		notes = append(notes, plural(s.Partial, "step")+" not wholly seen, not judged.")
+	}
+	if s.Steps > 0 && !s.HasSched {
+		notes = append(notes, "Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told from having none.")
+	}
+	if s.Steps > 0 && !s.HasOps {
+		notes = append(notes, "Operators were not recorded: little of a step can be explained.")
+	}
+	for _, n := range notes {
+		p.line(n, warn)
+	}
+}
+
+func isAre(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// signedDur writes a time that can be negative.
+func (p *page) signedDur(ns int64) string {
+	if ns < 0 {
+		return "-" + p.o.duration(float64(-ns))
+	}
+	return p.o.duration(float64(ns))
+}
+
+func (p *page) slowCauses(s *profile.Slow) {
+	var t table
+	what := t.col(column{title: "what the excess went to", left: true, keep: 9, min: 20})
+	ns := t.col(column{title: "time", keep: 8})
+	share := t.col(column{title: "share", keep: 7})
+	bar := t.col(column{left: true, tight: true, keep: 2})
+	who := t.col(column{title: "who", left: true, keep: 5, min: 12})
+	var most float64
+	for _, c := range s.Causes {
+		most = max(most, c.Share)
+	}
+	for _, c := range s.Causes {
+		what.add(slowWords[c.Cause][0])
+		ns.add(p.signedDur(c.Ns))
+		share.add(percent(&c.Share))
+		bar.add(p.o.bar(c.Share, most, 10))
+		bar.style = append(bar.style, blue)
+		who.add(p.slowWho(c.Who, 3))
+	}
+	p.table(&t)
+}
+
+// slowWho names those behind a part.
+func (p *page) slowWho(list []profile.SlowWho, most int) string {
+	var out []string
+	var rest int64
+	for _, w := range list {
+		if w.Comm == "" || len(out) >= most {
+			rest += w.Ns
+			continue
+		}
+		out = append(out, p.o.clean(w.Comm)+" "+p.signedDur(w.Ns))
+	}
+	if len(out) > 0 && rest > 0 {
+		out = append(out, "others "+p.signedDur(rest))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (p *page) slowSteps(s *profile.Slow) {
+	var t table
+	step := t.col(column{title: "step", keep: 9})
+	phase := t.col(column{title: "phase", left: true, keep: 3})
+	pos := t.col(column{title: "position", keep: 4})
+	dur := t.col(column{title: "took", keep: 7})
+	usual := t.col(column{title: "neighbours", keep: 6})
+	over := t.col(column{title: "excess", keep: 8})
+	to := t.col(column{title: "of it", left: true, keep: 8, min: 30})
+	where := t.col(column{title: "longest beyond the usual", left: true, keep: 2, min: 16})
+	for i := range s.Listed {
+		x := &s.Listed[i]
+		step.add(count(x.Step))
+		phase.add(x.Phase)
+		pos.add(countOf(x.Position))
+		dur.add(p.o.duration(float64(x.Dur)))
+		usual.add(p.o.duration(float64(x.Baseline)))
+		over.add("+" + p.o.duration(float64(x.Excess)))
+		to.add(p.slowParts(x))
+		where.add(p.slowOps(x))
+	}
+	p.table(&t)
+	if n := s.Slow - int64(len(s.Listed)); n > 0 {
+		p.line("and "+plural(n, "more slow step")+"; --top lists more", dim)
+	}
+	if p.o.Verbose {
+		for i := range s.Listed {
+			x := &s.Listed[i]
+			for _, d := range x.Doubts {
+				p.line("step "+count(x.Step)+": "+p.o.clean(d), dim)
+			}
+		}
+		return
+	}
+	n := int64(0)
+	for i := range s.Listed {
+		if len(s.Listed[i].Doubts) > 0 {
+			n++
+		}
+	}
+	if n > 0 && s.HasSched && s.HasOps {
+		p.line("of "+plural(n, "step")+" listed not all is known; -v says what", dim)
+	}
+}
+
+// slowParts lists a step's parts of a hundredth of the excess and more.
+func (p *page) slowParts(x *profile.SlowStep) string {
+	var out []string
+	for _, c := range x.Parts {
+		if c.Ns*100 < x.Excess && -c.Ns*100 < x.Excess {
+			continue
+		}
+		name := slowWords[c.Cause][1]
+		if n := len(c.Who); n > 0 && c.Cause == profile.SlowOther && c.Who[0].Comm != "" {
+			name = p.o.clean(c.Who[0].Comm)
+			if n > 1 && c.Who[1].Comm != "" {
+				name += "+" + p.o.clean(c.Who[1].Comm)
+			}
+			if n > 2 {
+				name += "+" + strconv.Itoa(n-2)
+			}
+		}
+		out = append(out, fmt.Sprintf("%s %s", name, percent(&c.Share)))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (p *page) slowOps(x *profile.SlowStep) string {
+	var out []string
+	for i, o := range x.Ops {
+		if i == 2 {
+			break
+		}
+		name := p.o.clean(o.Name)
+		if o.Layer != nil {
+			name += " " + strconv.Itoa(*o.Layer)
+		}
+		out = append(out, name+" +"+p.o.duration(float64(o.Dur-o.Usual)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// interferers says who took CPUs in the whole run.
+func (p *page) interferers(f *profile.Interference) {
+	if len(f.By) > 0 {
+		var t table
+		who := t.col(column{title: "who took CPUs, in all steps", left: true, keep: 9, min: 16})
+		ran := t.col(column{title: "ran", keep: 8})
+		times := t.col(column{title: "times", keep: 4})
+		cpus := t.col(column{title: "CPUs", left: true, keep: 5, min: 6})
+		cost := t.col(column{title: "cost", keep: 8})
+		ops := t.col(column{title: "operators that paid", left: true, keep: 3, min: 20})
+		waited := t.col(column{title: "threads that waited", left: true, keep: 2, min: 14})
+		for i, x := range f.By {
+			if i == 8 && !p.o.Verbose {
+				break
+			}
+			name := p.o.clean(x.Comm)
+			switch {
+			case x.Own:
+				name += " (its own threads)"
+			case x.PID != 0:
+				name += " " + strconv.Itoa(int(x.PID))
+			}
+			who.add(name)
+			ran.add(p.o.duration(float64(x.Ran)))
+			times.add(count(x.Times))
+			cpus.add(cpuList(x.CPUs))
+			cost.add(p.o.duration(float64(x.Cost)))
+			ops.add(p.paid(x.Ops, 3))
+			waited.add(p.paid(x.Waited, 2))
+		}
+		p.blank()
+		p.table(&t)
+	}
+	var facts []string
+	if f.Disk > 0 {
+		facts = append(facts, "blocked, reading mostly: "+p.o.duration(float64(f.Disk)))
+	}
+	if f.Migrations != nil {
+		facts = append(facts, plural(*f.Migrations, "migration")+" of its threads to another CPU")
+	}
+	for _, c := range f.CPUs {
+		if c.Steal != nil && *c.Steal > 0 {
+			facts = append(facts, fmt.Sprintf("CPU %d: steal %s", c.CPU, p.o.duration(float64(*c.Steal))))
+		}
+		if c.MinKHz != nil && c.MaxKHz != nil {
+			facts = append(facts, fmt.Sprintf("CPU %d: %.1f to %.1f GHz", c.CPU, float64(*c.MinKHz)/1e6, float64(*c.MaxKHz)/1e6))
+		}
+	}
+	if len(facts) > 0 {
+		p.blank()
+		p.parts(facts)
+	}
+}
+
+func (p *page) paid(list []profile.PaidBy, most int) string {
+	var out []string
+	for i, x := range list {
+		if i == most {
+			break
+		}
+		out = append(out, p.o.clean(x.Name)+" "+p.o.duration(float64(x.Ns)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// cpuList writes 0-3,7.
+func cpuList(cpus []int) string {
+	var out []string
+	for i := 0; i < len(cpus); {
+		j := i
+		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
+			j++
+		}
+		switch {
+		case j == i:
+			out = append(out, strconv.Itoa(cpus[i]))
+		default:
+			out = append(out, strconv.Itoa(cpus[i])+"-"+strconv.Itoa(cpus[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(out, ",")
+}
