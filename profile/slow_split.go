@@ -17,10 +17,19 @@ type splitter struct {
 	at     int64 // what is before it is cut already
 	costs  []whoCost
 	comp   []whoCost // of the thread that an operator waited for
+	others []whoCost // of others, while that one had its CPU
+	offs   []teamOff
+	edges  []offEdge
+	active []int
 }
 
-// op cuts an operator's time. Had its threads kept their CPUs, it would have ended with the last arrival less that thread's time
-// off; had its work been spread evenly, after the mean of their busy times.
+// op cuts an operator's time.
+//
+// Had its threads kept their CPUs, it would have ended with the last arrival less that thread's time off at the latest: that is what
+// it certainly lost. But operators have barriers inside (a product first packs its other factor), where threads that have
+// their CPU spin until one comes that has none. So where an operator took longer than it does while all have their CPUs, time in which any
+// of its threads had none counts too, as far as that explains it. Had the rest been spread evenly, it would have ended after the
+// mean of the threads' busy times: that is work, what is left is waiting.
 func (x *splitter) op(o *Op, nth int32) {
 	from, to := max(o.Start, x.at), min(o.Start+o.Dur, x.end)
 	if to <= from { // it ran beside another one
@@ -32,39 +41,29 @@ func (x *splitter) op(o *Op, nth int32) {
 	dur := to - from
 	probe := min(o.Probe, dur)
 	net := dur - probe
-	work := net
-	var off int64
-	known := true
-	n := int64(len(o.Threads))
-	var last, lastOff, without int64
-	crit := -1
-	for i := range o.Threads {
-		t := &o.Threads[i]
-		arrived := t.Start + t.Busy + t.OffCPU
-		tracked := x.b.track.threads[t.TID]
-		if tracked != nil {
-			tracked.computes = true
-		}
-		sum, ok := tracked.within(from, arrived, nil)
-		known = known && ok
-		sum = max(sum, t.OffCPU)
-		without = max(without, arrived-sum)
-		if crit < 0 || arrived > last {
-			crit, last, lastOff = i, arrived, sum
-		}
-	}
-	if n > 0 {
-		work = min(net, max(0, o.Busy/n-probe))
-		if lastOff > 0 {
-			off = min(max(0, last-without), net-work)
-		}
-	}
-	wait := net - work - off
 	d := x.b.derive.Derive(o)
+	u := x.b.usualOf(r.kind, o.Node, nth)
+	l := x.losses(o, from)
+	least := min(max(0, l.last-l.without), net)
+	var extra int64
+	if l.beside > 0 && u.known() {
+		extra = min(l.beside, max(0, net-least-int64(u.ns)))
+	}
+	off := least + extra
+	rest := net - off
+	work := rest
+	if n := int64(len(o.Threads)); n > 0 {
+		busy := o.Busy
+		if l.beside > 0 {
+			busy -= int64(float64(l.spun) * (float64(extra) / float64(l.beside)))
+		}
+		work = min(rest, max(0, busy/n-probe))
+	}
+	wait := rest - work
 	parts := &r.parts
 	before := *parts
 	parts[partProbe] += probe
-	if known {
+	if l.known {
 		parts[partWait] += wait
 	} else {
 		parts[partLate] += wait
@@ -83,24 +82,126 @@ func (x *splitter) op(o *Op, nth int32) {
 		parts[partWork] += work
 	}
 	if off > 0 {
-		x.lost(o, d, crit, from, last, off)
+		x.lost(o, d, &l, least, extra)
 	}
-	x.usual(o, d, nth, &before)
+	x.keep(o, d, u, net, l.beside == 0 && l.own == 0, &before)
 }
 
-// lost says who had the CPU of the thread that an operator waited for, in parts of off.
-func (x *splitter) lost(o *Op, d *Derived, crit int, from, last, off int64) {
-	t := &o.Threads[crit]
-	x.comp = x.comp[:0]
-	sum, _ := x.b.track.threads[t.TID].within(from, last, func(s *offSpan, ns int64) {
-		x.comp = addWho(x.comp, s.who, s.kind, ns, ns)
-	})
-	if t.OffCPU > sum {
-		x.comp = addWho(x.comp, whoUnseen, offUnseen, t.OffCPU-sum, 0)
-		sum = t.OffCPU
+// opLosses is what threads of an operator were off their CPUs for before they arrived.
+type opLosses struct {
+	crit    int   // the thread that arrived last; -1: none
+	last    int64 // its arrival
+	without int64 // the last arrival had all kept their CPUs
+	own     int64 // time off of the last one
+	beside  int64 // time in which others were off, and it was not
+	spun    int64 // sum over threads: time on their CPUs in that
+	known   bool  // no event is missing
+}
+
+// losses looks at an operator's threads. x.comp gets what took the last one's CPU, x.others what took the others' meanwhile.
+func (x *splitter) losses(o *Op, from int64) opLosses {
+	l := opLosses{crit: -1, known: true}
+	x.comp, x.others, x.offs = x.comp[:0], x.others[:0], x.offs[:0]
+	for i := range o.Threads {
+		t := &o.Threads[i]
+		arrived := t.Start + t.Busy + t.OffCPU
+		tracked := x.b.track.threads[t.TID]
+		if tracked != nil {
+			tracked.computes = true
+		}
+		sum, ok := tracked.within(from, arrived, func(s *offSpan, ns int64) {
+			x.offs = append(x.offs, teamOff{offSpan{max(s.from, from), min(s.to, arrived), s.who, s.cpu, s.kind}, i})
+		})
+		l.known = l.known && ok
+		sum = max(sum, t.OffCPU)
+		l.without = max(l.without, arrived-sum)
+		if l.crit < 0 || arrived > l.last {
+			l.crit, l.last, l.own = i, arrived, sum
+		}
 	}
-	var done, cum int64
-	for _, c := range x.comp {
+	if l.own == 0 && len(x.offs) == 0 {
+		return l
+	}
+	var sum int64
+	for i := range x.offs {
+		if s := &x.offs[i]; s.thread == l.crit {
+			x.comp = addWho(x.comp, s.who, s.kind, s.to-s.from, s.to-s.from)
+			sum += s.to - s.from
+		}
+	}
+	if l.own > sum {
+		x.comp = addWho(x.comp, whoUnseen, offUnseen, l.own-sum, 0)
+	}
+	x.beside(o, &l)
+	return l
+}
+
+// beside goes through the times at which a thread left or got its CPU.
+func (x *splitter) beside(o *Op, l *opLosses) {
+	if !slices.ContainsFunc(x.offs, func(s teamOff) bool { return s.thread != l.crit }) {
+		return
+	}
+	x.edges = x.edges[:0]
+	for i := range x.offs {
+		x.edges = append(x.edges, offEdge{x.offs[i].from, i, true}, offEdge{x.offs[i].to, i, false})
+	}
+	slices.SortFunc(x.edges, func(a, b offEdge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.span, b.span)) })
+	active := x.active[:0]
+	at := int64(0)
+	for _, e := range x.edges {
+		if d := e.at - at; d > 0 && len(active) > 0 && !slices.ContainsFunc(active, func(i int) bool { return x.offs[i].thread == l.crit }) {
+			l.beside += d
+			left := d
+			for n, i := range active {
+				part := left / int64(len(active)-n)
+				left -= part
+				x.others = addWho(x.others, x.offs[i].who, x.offs[i].kind, part, part)
+			}
+			for i := range o.Threads {
+				t := &o.Threads[i]
+				if t.Start+t.Busy+t.OffCPU > at && !slices.ContainsFunc(active, func(k int) bool { return x.offs[k].thread == i }) {
+					l.spun += min(d, t.Start+t.Busy+t.OffCPU-at)
+				}
+			}
+		}
+		at = e.at
+		if e.begins {
+			active = append(active, e.span)
+		} else if i := slices.Index(active, e.span); i >= 0 {
+			active = slices.Delete(active, i, i+1)
+		}
+	}
+	x.active = active[:0]
+}
+
+type teamOff struct {
+	offSpan
+	thread int // index in the operator's threads
+}
+
+type offEdge struct {
+	at     int64
+	span   int // index in offs
+	begins bool
+}
+
+// lost says who had the CPUs: first of the thread that arrived last, in parts of least, then of others, in parts of extra. What others' times off
+// cannot hold stays with the last one's.
+func (x *splitter) lost(o *Op, d *Derived, l *opLosses, least, extra int64) {
+	x.share(o, d, l, x.comp, least)
+	x.share(o, d, l, x.others, extra)
+}
+
+// share cuts off in proportion to what comp holds.
+func (x *splitter) share(o *Op, d *Derived, l *opLosses, comp []whoCost, off int64) {
+	var sum, cum, done int64
+	for _, c := range comp {
+		sum += c.cost
+	}
+	if off <= 0 || sum <= 0 {
+		return
+	}
+	for _, c := range comp {
 		cum += c.cost
 		part := int64(float64(off)*(float64(cum)/float64(sum))) - done
 		if cum == sum {
@@ -109,7 +210,7 @@ func (x *splitter) lost(o *Op, d *Derived, crit int, from, last, off int64) {
 		done += part
 		x.r.parts[partOff+int(c.kind)] += part
 		x.costs = addWho(x.costs, c.who, c.kind, part, c.ran)
-		x.b.takers.op(o, d, crit, c, part)
+		x.b.takers.op(o, d, l.crit, c, part)
 	}
 }
 
@@ -124,20 +225,15 @@ func addWho(all []whoCost, who int32, kind uint8, cost, ran int64) []whoCost {
 	return append(all, whoCost{who, kind, cost, ran})
 }
 
-// usual compares an operator with what it took before, and keeps those that took most beyond.
-func (x *splitter) usual(o *Op, d *Derived, nth int32, before *slowParts) {
-	k := usualKey{x.r.kind, o.Node, nth}
-	u := x.b.usual[k]
-	if u == nil {
-		if len(x.b.usual) >= maxUsual {
-			clear(x.b.usual)
-		}
-		u = &usualTime{}
-		x.b.usual[k] = u
+// keep compares an operator with what it took before, and keeps those that took most beyond. clean: its threads had their CPUs.
+func (x *splitter) keep(o *Op, d *Derived, u *usualTime, net int64, clean bool, before *slowParts) {
+	was := int64(u.ns)
+	known := u.known()
+	if clean {
+		u.add(net)
 	}
-	was := u.add(o.Dur)
-	over := o.Dur - was
-	if over <= 0 {
+	over := net - was
+	if over <= 0 || !known {
 		return
 	}
 	r := x.r
@@ -163,7 +259,7 @@ func (x *splitter) usual(o *Op, d *Derived, nth int32, before *slowParts) {
 	if ns*2 < over {
 		most = partWork
 	}
-	c := slowOpCost{d, o.Op, o.Dur, was, int8(most)}
+	c := slowOpCost{d, o.Op, net, was, int8(most)}
 	if len(r.ops) < slowOps {
 		r.ops = append(r.ops, c)
 	} else {

@@ -110,7 +110,8 @@ type slowGraph struct {
 	first   bool
 }
 
-// usualTime is a running estimate of an operator's median: it steps towards each new value by a part of itself.
+// usualTime is a running estimate of the median of an operator's time while all its threads had their CPUs: it steps towards each new value
+// by a part of itself.
 type usualTime struct{ ns, by float64 }
 
 type usualKey struct {
@@ -121,12 +122,13 @@ type usualKey struct {
 
 const maxUsual = 1 << 16
 
-func (u *usualTime) add(ns int64) (before int64) {
+func (u *usualTime) known() bool { return u.by > 0 }
+
+func (u *usualTime) add(ns int64) {
 	if u.by == 0 {
 		u.ns, u.by = float64(ns), max(1, float64(ns)/4)
-		return ns
+		return
 	}
-	before = int64(u.ns)
 	switch v := float64(ns); {
 	case v > u.ns:
 		u.ns = min(v, u.ns+u.by)
@@ -134,7 +136,20 @@ func (u *usualTime) add(ns int64) (before int64) {
 		u.ns = max(v, u.ns-u.by)
 	}
 	u.by = max(u.by*0.9, u.ns/64, 1)
-	return before
+}
+
+// usualOf returns what an operator of a kind of steps usually takes.
+func (b *slowState) usualOf(kind, node, nth int32) *usualTime {
+	k := usualKey{kind, node, nth}
+	u := b.usual[k]
+	if u == nil {
+		if len(b.usual) >= maxUsual {
+			clear(b.usual)
+		}
+		u = &usualTime{}
+		b.usual[k] = u
+	}
+	return u
 }
 
 func (b *slowState) init(opts SlowOptions) {

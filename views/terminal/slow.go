@@ -15,7 +15,7 @@ import (
 // slowWords say what a cause is, where there is room, and beside a step.
 var slowWords = map[profile.SlowCause][2]string{
 	profile.SlowOther:       {"a thread had no CPU: another process ran there", "another process"},
-	profile.SlowOwn:         {"a thread had no CPU: threads of its own process ran there", "own threads"},
+	profile.SlowOwn:         {"a thread had no CPU: its process's own threads shared one", "own threads"},
 	profile.SlowNotSeen:     {"a thread had no CPU: who ran there was not seen", "no CPU"},
 	profile.SlowDisk:        {"disk: a thread was blocked, reading", "disk"},
 	profile.SlowSleep:       {"a thread slept: a lock, or woken late", "asleep"},
@@ -130,23 +130,27 @@ func (p *page) slowCauses(s *profile.Slow) {
 		share.add(percent(&c.Share))
 		bar.add(p.o.bar(c.Share, most, 10))
 		bar.style = append(bar.style, blue)
-		who.add(p.slowWho(c.Who, 3))
+		if c.Cause == profile.SlowOwn { // they are its own: the names say nothing
+			who.add("")
+			continue
+		}
+		who.add(p.slowWho(&c, 3))
 	}
 	p.table(&t)
 }
 
 // slowWho names those behind a part.
-func (p *page) slowWho(list []profile.SlowWho, most int) string {
+func (p *page) slowWho(c *profile.SlowPart, most int) string {
 	var out []string
 	var rest int64
-	for _, w := range list {
-		if w.Comm == "" || len(out) >= most {
+	for _, w := range c.Who {
+		if w.Comm == "" || len(out) >= most || w.Ns*100 < c.Ns {
 			rest += w.Ns
 			continue
 		}
 		out = append(out, p.o.clean(w.Comm)+" "+p.signedDur(w.Ns))
 	}
-	if len(out) > 0 && rest > 0 {
+	if len(out) > 0 && rest*100 >= c.Ns {
 		out = append(out, "others "+p.signedDur(rest))
 	}
 	return strings.Join(out, ", ")
