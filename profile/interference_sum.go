@@ -55,6 +55,8 @@ func (f *interferenceSum) op(o *Op, d *Derived, crit int, c whoCost, cost int64)
 	case offSleep:
 		f.sleep += cost
 		return
+	case offFault:
+		return
 	}
 	t := f.at(c.who)
 	t.cost += cost
@@ -68,13 +70,15 @@ func (f *interferenceSum) op(o *Op, d *Derived, crit int, c whoCost, cost int64)
 }
 
 // gap counts the same outside operators.
-func (f *interferenceSum) gap(s *offSpan, ns int64) {
+func (f *interferenceSum) gap(s offSpan, ns int64) {
 	switch s.kind {
 	case offDisk:
 		f.disk += ns
 		return
 	case offSleep:
 		f.sleep += ns
+		return
+	case offFault:
 		return
 	}
 	t := f.at(s.who)
@@ -83,17 +87,17 @@ func (f *interferenceSum) gap(s *offSpan, ns int64) {
 }
 
 // ran counts a time that a thread could run and another did, whether or not that cost anything.
-func (f *interferenceSum) ran(t *trackedThread, s *offSpan, ns int64) {
-	if s.kind == offDisk || s.kind == offSleep {
+func (f *interferenceSum) ran(t *trackedThread, s offSpan) {
+	if s.kind == offDisk || s.kind == offSleep || s.kind == offFault {
 		return
 	}
 	k := f.at(s.who)
-	k.ran += ns
+	k.ran += s.to - s.from
 	k.times++
 	if len(k.cpus) < maxPaid {
 		k.cpus[s.cpu] = true
 	}
-	addTo(k.displaced, t.tid, 0, ns)
+	addTo(k.displaced, t.tid, 0, s.to-s.from)
 }
 
 func (f *interferenceSum) finish(k *tracker) Interference {

@@ -12,7 +12,7 @@ const (
 	SlowOther       SlowCause = "other_process" // a thread could run, and another process's had its CPU
 	SlowOwn         SlowCause = "own_threads"   // the same, a thread of its own process had it
 	SlowNotSeen     SlowCause = "cpu_not_seen"  // the same, who had it was not seen
-	SlowDisk        SlowCause = "disk"          // a thread was blocked and could not be interrupted: reading, mostly
+	SlowDisk        SlowCause = "disk"          // a thread was blocked and could not be interrupted, or was in a page fault that read
 	SlowSleep       SlowCause = "sleep"         // a thread slept: a lock, a wake-up that came late
 	SlowFaults      SlowCause = "faults"        // page faults, as far as they were measured
 	SlowExperts     SlowCause = "experts"       // experts that were not used lately
@@ -109,7 +109,7 @@ type SlowPart struct {
 	Cause SlowCause `json:"cause"`
 	Ns    int64     `json:"ns"`
 	Share float64   `json:"share"` // of the excess
-	// Who ran on the CPU, or woke the thread late; their parts add up to Ns.
+	// Who ran on the CPU; their parts add up to Ns.
 	Who []SlowWho `json:"who,omitempty"`
 	// Estimate: it follows from sums over a time longer than the step.
 	Estimate bool `json:"estimate,omitempty"`
@@ -197,6 +197,12 @@ func NewSlow(opts SlowOptions) *SlowBuilder {
 	return b
 }
 
-// Charge tells that ns of an operator's work on its CPUs went to a cause that something else measured: page faults, experts that were not
-// in a cache. It has to come before the operator's step ends; what exceeds the operator's work is left out.
+// Charge tells that ns of an operator's work on its CPUs went to a cause that something else measured: experts that were not
+// in a cache, faults of which only the time is known. It has to come before the operator's step ends; what exceeds the operator's work is left out.
 func (b *SlowBuilder) Charge(o *Op, cause SlowCause, ns int64) { b.charge(o, cause, ns) }
+
+// FaultSpan tells that a thread was in a page fault from one time to another; reads: something was read from disk for it. It
+// has to come before the step ends in which that was.
+func (b *SlowBuilder) FaultSpan(pid, tid int32, from, to int64, reads bool) {
+	b.track.fault(pid, tid, from, to, reads)
+}

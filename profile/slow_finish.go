@@ -11,7 +11,7 @@ import (
 )
 
 // causeOff are the causes of what threads were off their CPUs for, by kind.
-var causeOff = [offKinds]SlowCause{offOther: SlowOther, offOwn: SlowOwn, offUnseen: SlowNotSeen, offDisk: SlowDisk, offSleep: SlowSleep}
+var causeOff = [offKinds]SlowCause{offOther: SlowOther, offOwn: SlowOwn, offUnseen: SlowNotSeen, offDisk: SlowDisk, offSleep: SlowSleep, offFault: SlowFaults}
 
 const whoListed = 5
 
@@ -141,7 +141,7 @@ func (b *slowState) parts(causes *causeSums, excess int64, shares []whoShare) []
 		if excess > 0 {
 			p.Share = float64(ns) / float64(excess)
 		}
-		if kind := slices.Index(causeOff[:], c); kind >= 0 && kind != offUnseen {
+		if kind := slices.Index(causeOff[:], c); kind == offOther || kind == offOwn {
 			p.Who = b.whoParts(uint8(kind), ns, shares)
 		}
 		out = append(out, p)

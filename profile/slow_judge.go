@@ -239,7 +239,7 @@ func (b *slowState) explain(f *foundStep, ref *typicalStep) {
 	set(SlowNotSeen, beyond(partOff+offUnseen))
 	set(SlowDisk, beyond(partOff+offDisk))
 	set(SlowSleep, beyond(partOff+offSleep))
-	set(SlowFaults, beyond(partFaults))
+	set(SlowFaults, beyond(partFaults)+beyond(partOff+offFault))
 	set(SlowExperts, beyond(partExperts))
 	set(SlowImbalance, beyond(partWait))
 	set(SlowBackend, beyond(partBackend))

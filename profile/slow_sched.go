@@ -16,6 +16,7 @@ const (
 	offUnseen
 	offDisk  // it slept and could not be interrupted
 	offSleep // it slept, or was woken and the CPU did nothing yet
+	offFault // it was in a page fault that read nothing
 	offKinds
 )
 
@@ -65,7 +66,8 @@ type trackedThread struct {
 	cpu         uint16
 	last        int32 // CPU that it ran on last; -1: not known
 	spans       []offSpan
-	holes       []int64 // times at which an event before was missing
+	faults      []offSpan // page faults, in order of their begins; where it was off its CPU in one, spans tell too
+	holes       []int64   // times at which an event before was missing
 	moved       int64
 	preempted   int64
 	movedBefore int64 // at the end of the step before
@@ -188,7 +190,7 @@ func (k *tracker) event(s *trace.Sched) {
 			t.hole(t.from)
 			t.hole(s.Time)
 		}
-		*t = trackedThread{tid: t.tid, pid: t.pid, spans: t.spans, holes: t.holes, moved: t.moved, preempted: t.preempted, movedBefore: t.movedBefore, computes: t.computes,
+		*t = trackedThread{tid: t.tid, pid: t.pid, spans: t.spans, faults: t.faults, holes: t.holes, moved: t.moved, preempted: t.preempted, movedBefore: t.movedBefore, computes: t.computes,
 			off: true, waits: s.PrevState == 0, blocked: s.PrevState&uninterruptible != 0, from: s.Time, cpu: s.CPU, last: int32(s.CPU)}
 		if t.waits {
 			t.preempted++
@@ -285,29 +287,75 @@ func (k *tracker) forget(pid int32, before int64) {
 		}
 		i, _ := slices.BinarySearchFunc(t.spans, before, func(r offSpan, at int64) int { return compareInt(r.to, at) })
 		t.spans = slices.Delete(t.spans, 0, i)
+		n := 0
+		for n < len(t.faults) && t.faults[n].to <= before {
+			n++
+		}
+		t.faults = slices.Delete(t.faults, 0, n)
 		j, _ := slices.BinarySearch(t.holes, before)
 		t.holes = slices.Delete(t.holes, 0, j)
 	}
 }
 
-// within calls f for the spans of a thread that lie in from..to, cut to it, and returns their sum. ok is false where events of it were missed
-// in that time.
-func (t *trackedThread) within(from, to int64, f func(s *offSpan, ns int64)) (sum int64, ok bool) {
-	if t == nil {
-		return 0, true
+// fault notes a page fault of a thread.
+func (k *tracker) fault(pid, tid int32, from, to int64, reads bool) {
+	k.process(pid)
+	t := k.thread(tid, pid)
+	if t == nil || to <= from {
+		return
 	}
-	if len(t.spans) > 0 {
-		i, _ := slices.BinarySearchFunc(t.spans, from, func(r offSpan, at int64) int { return compareInt(r.to, at) })
-		for ; i < len(t.spans) && t.spans[i].from < to; i++ {
-			s := &t.spans[i]
-			if d := min(s.to, to) - max(s.from, from); d > 0 {
-				sum += d
-				if f != nil {
-					f(s, d)
-				}
+	if len(t.faults) >= maxOffs {
+		t.faults = slices.Delete(t.faults, 0, maxOffs/2)
+		k.dropped = true
+	}
+	kind := uint8(offFault)
+	if reads {
+		kind = offDisk
+	}
+	i := len(t.faults)
+	for i > 0 && t.faults[i-1].from > from {
+		i--
+	}
+	t.faults = slices.Insert(t.faults, i, offSpan{from: from, to: to, who: whoUnseen, cpu: t.cpu, kind: kind})
+}
+
+// within calls f for the spans of a thread that lie in from..to, cut to it, and returns their sum, with what it was on its CPU in
+// page faults. ok is false where events of it were missed in that time.
+func (t *trackedThread) within(from, to int64, f func(s offSpan)) (sum, faults int64, ok bool) {
+	if t == nil || to <= from {
+		return 0, 0, true
+	}
+	put := func(s offSpan, from, to int64) {
+		if to > from {
+			sum += to - from
+			if f != nil {
+				s.from, s.to = from, to
+				f(s)
 			}
 		}
 	}
+	first, _ := slices.BinarySearchFunc(t.spans, from, func(r offSpan, at int64) int { return compareInt(r.to, at) })
+	for i := first; i < len(t.spans) && t.spans[i].from < to; i++ {
+		put(t.spans[i], max(t.spans[i].from, from), min(t.spans[i].to, to))
+	}
+	off := sum
+	at := from // faults do not overlap, if they do they count once
+	for _, s := range t.faults {
+		if s.from >= to {
+			break
+		}
+		at = max(at, s.from)
+		end := min(s.to, to)
+		for i := first; i < len(t.spans) && t.spans[i].from < end; i++ {
+			if t.spans[i].to > at {
+				put(s, at, min(t.spans[i].from, end))
+				at = max(at, t.spans[i].to)
+			}
+		}
+		put(s, at, end)
+		at = max(at, end)
+	}
+	faults = sum - off
 	ok = true
 	if len(t.holes) > 0 {
 		i, _ := slices.BinarySearch(t.holes, from)
@@ -316,5 +364,5 @@ func (t *trackedThread) within(from, to int64, f func(s *offSpan, ns int64)) (su
 	if t.off && t.from < to { // it did something since: the switch to it was not seen
 		ok = false
 	}
-	return sum, ok
+	return sum, faults, ok
 }

@@ -21,6 +21,7 @@ type splitter struct {
 	offs   []teamOff
 	edges  []offEdge
 	active []int
+	held   []int
 }
 
 // op cuts an operator's time.
@@ -53,7 +54,7 @@ func (x *splitter) op(o *Op, nth int32) {
 	rest := net - off
 	work := rest
 	if n := int64(len(o.Threads)); n > 0 {
-		busy := o.Busy
+		busy := o.Busy - l.faults
 		if l.beside > 0 {
 			busy -= int64(float64(l.spun) * (float64(extra) / float64(l.beside)))
 		}
@@ -95,6 +96,7 @@ type opLosses struct {
 	own     int64 // time off of the last one
 	beside  int64 // time in which others were off, and it was not
 	spun    int64 // sum over threads: time on their CPUs in that
+	faults  int64 // sum over threads: time on their CPUs in page faults
 	known   bool  // no event is missing
 }
 
@@ -109,11 +111,10 @@ func (x *splitter) losses(o *Op, from int64) opLosses {
 		if tracked != nil {
 			tracked.computes = true
 		}
-		sum, ok := tracked.within(from, arrived, func(s *offSpan, ns int64) {
-			x.offs = append(x.offs, teamOff{offSpan{max(s.from, from), min(s.to, arrived), s.who, s.cpu, s.kind}, i})
-		})
+		sum, faults, ok := tracked.within(from, arrived, func(s offSpan) { x.offs = append(x.offs, teamOff{s, i}) })
+		l.faults += faults
 		l.known = l.known && ok
-		sum = max(sum, t.OffCPU)
+		sum = max(sum, t.OffCPU+faults)
 		l.without = max(l.without, arrived-sum)
 		if l.crit < 0 || arrived > l.last {
 			l.crit, l.last, l.own = i, arrived, sum
@@ -122,25 +123,19 @@ func (x *splitter) losses(o *Op, from int64) opLosses {
 	if l.own == 0 && len(x.offs) == 0 {
 		return l
 	}
+	x.sweep(o, &l)
 	var sum int64
-	for i := range x.offs {
-		if s := &x.offs[i]; s.thread == l.crit {
-			x.comp = addWho(x.comp, s.who, s.kind, s.to-s.from, s.to-s.from)
-			sum += s.to - s.from
-		}
+	for _, c := range x.comp {
+		sum += c.cost
 	}
 	if l.own > sum {
 		x.comp = addWho(x.comp, whoUnseen, offUnseen, l.own-sum, 0)
 	}
-	x.beside(o, &l)
 	return l
 }
 
-// beside goes through the times at which a thread left or got its CPU.
-func (x *splitter) beside(o *Op, l *opLosses) {
-	if !slices.ContainsFunc(x.offs, func(s teamOff) bool { return s.thread != l.crit }) {
-		return
-	}
+// sweep goes through the times at which a thread left or got its CPU.
+func (x *splitter) sweep(o *Op, l *opLosses) {
 	x.edges = x.edges[:0]
 	for i := range x.offs {
 		x.edges = append(x.edges, offEdge{x.offs[i].from, i, true}, offEdge{x.offs[i].to, i, false})
@@ -149,20 +144,8 @@ func (x *splitter) beside(o *Op, l *opLosses) {
 	active := x.active[:0]
 	at := int64(0)
 	for _, e := range x.edges {
-		if d := e.at - at; d > 0 && len(active) > 0 && !slices.ContainsFunc(active, func(i int) bool { return x.offs[i].thread == l.crit }) {
-			l.beside += d
-			left := d
-			for n, i := range active {
-				part := left / int64(len(active)-n)
-				left -= part
-				x.others = addWho(x.others, x.offs[i].who, x.offs[i].kind, part, part)
-			}
-			for i := range o.Threads {
-				t := &o.Threads[i]
-				if t.Start+t.Busy+t.OffCPU > at && !slices.ContainsFunc(active, func(k int) bool { return x.offs[k].thread == i }) {
-					l.spun += min(d, t.Start+t.Busy+t.OffCPU-at)
-				}
-			}
+		if d := e.at - at; d > 0 && len(active) > 0 {
+			x.segment(o, l, active, at, d)
 		}
 		at = e.at
 		if e.begins {
@@ -172,6 +155,44 @@ func (x *splitter) beside(o *Op, l *opLosses) {
 		}
 	}
 	x.active = active[:0]
+}
+
+// segment counts a time d from at on in which the same threads were off. A thread that slept until one of its own process
+// woke it waited for that one: if others had no CPU meanwhile, that is what it slept for, and else it is no loss of theirs.
+func (x *splitter) segment(o *Op, l *opLosses, active []int, at, d int64) {
+	crit := -1
+	x.held = x.held[:0]
+	for _, i := range active {
+		s := &x.offs[i]
+		if s.thread == l.crit {
+			crit = i
+		}
+		if s.kind != offSleep || !x.b.track.whos[s.who].own {
+			x.held = append(x.held, i)
+		}
+	}
+	into := &x.comp
+	switch {
+	case crit >= 0 && (slices.Contains(x.held, crit) || len(x.held) == 0):
+		x.held = append(x.held[:0], crit)
+	case crit >= 0:
+	case len(x.held) == 0:
+		return
+	default:
+		into = &x.others
+		l.beside += d
+		for i := range o.Threads {
+			t := &o.Threads[i]
+			if arrived := t.Start + t.Busy + t.OffCPU; arrived > at && !slices.ContainsFunc(active, func(k int) bool { return x.offs[k].thread == i }) {
+				l.spun += min(d, arrived-at)
+			}
+		}
+	}
+	for n, i := range x.held {
+		part := d / int64(len(x.held)-n)
+		d -= part
+		*into = addWho(*into, x.offs[i].who, x.offs[i].kind, part, part)
+	}
 }
 
 type teamOff struct {
@@ -215,6 +236,9 @@ func (x *splitter) share(o *Op, d *Derived, l *opLosses, comp []whoCost, off int
 }
 
 func addWho(all []whoCost, who int32, kind uint8, cost, ran int64) []whoCost {
+	if kind != offOther && kind != offOwn { // nobody took a CPU, or who did is not known
+		who = whoUnseen
+	}
 	for i := range all {
 		if all[i].who == who && all[i].kind == kind {
 			all[i].cost += cost
@@ -276,7 +300,8 @@ func (x *splitter) gap(to int64) {
 			x.at = until
 			continue
 		}
-		sum, ok := x.main.within(x.at, until, func(s *offSpan, ns int64) {
+		sum, _, ok := x.main.within(x.at, until, func(s offSpan) {
+			ns := s.to - s.from
 			x.r.parts[partOff+int(s.kind)] += ns
 			x.costs = addWho(x.costs, s.who, s.kind, ns, ns)
 			x.b.takers.gap(s, ns)

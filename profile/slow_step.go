@@ -343,7 +343,7 @@ func (b *slowState) split(r *stepRecord, s *Step, ops []*Op, graphs []slowGraph)
 	for _, t := range b.track.threads {
 		if t.pid == s.PID {
 			if t.computes || t.tid == s.TID {
-				t.within(s.Start, s.Start+s.Dur, func(o *offSpan, ns int64) { b.takers.ran(t, o, ns) })
+				t.within(s.Start, s.Start+s.Dur, func(o offSpan) { b.takers.ran(t, o) })
 			}
 			r.moved += int32(t.moved - t.movedBefore)
 			t.movedBefore = t.moved

@@ -287,7 +287,40 @@ func TestSlowCauses(t *testing.T) {
 				g.Start = r.now
 			}
 		}, map[SlowCause]int64{SlowBackend: 6e5, SlowCopies: 5e5 + slowEdges, SlowUnexplained: -slowEdges}, ""},
-		{"measured faults", func(r *slowRun) {
+		{"reading faults, half of the time on the CPU", func(r *slowRun) {
+			r.change = func(k int, o *Op) {
+				if k == 5 {
+					r.off(o, 0, 5e5, 1e6, 0, 2)
+					o.Threads[0].Busy += 1e6
+					r.settle(o)
+					r.b.FaultSpan(30, 30, o.Start+4e5, o.Start+2e6, true)
+					r.b.FaultSpan(30, 30, o.Start, o.Start+4e5, true)
+				}
+			}
+		}, map[SlowCause]int64{SlowDisk: 2e6}, ""},
+		{"a fault that reads nothing", func(r *slowRun) {
+			r.change = func(k int, o *Op) {
+				if k == 5 {
+					o.Threads[0].Busy += 1e6
+					r.settle(o)
+					r.b.FaultSpan(30, 30, o.Start, o.Start+1e6, false)
+				}
+			}
+		}, map[SlowCause]int64{SlowFaults: 1e6}, ""},
+		{"another process during a fault", func(r *slowRun) {
+			r.change = func(k int, o *Op) {
+				if k == 5 {
+					o.Threads[0].Busy += 1e6
+					r.off(o, 0, 1e5, 3e6, 6, 0)
+					r.b.FaultSpan(30, 30, o.Start, o.Start+4e6, true)
+				}
+			}
+		}, map[SlowCause]int64{SlowOther: 3e6, SlowDisk: 1e6}, "apt"},
+		{"a fault outside operators", func(r *slowRun) {
+			r.lead = 8e5
+			r.b.FaultSpan(30, 30, r.now+slowEdges/2, r.now+slowEdges/2+8e5, true)
+		}, map[SlowCause]int64{SlowDisk: 8e5}, ""},
+		{"charged faults", func(r *slowRun) {
 			r.change = func(k int, o *Op) {
 				attn(k, o, 2e6)
 				r.settle(o)
