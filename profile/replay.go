@@ -49,6 +49,7 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 // alone.
 type replayer struct {
 	sink  Sink
+	top   Sink // as Replay got it
 	merge merge
 	h     Header
 	procs map[int32]*proc
@@ -202,7 +203,7 @@ func (p *replayer) thread(pid, tid int32) (*proc, *thread) {
 }
 
 func newReplayer(sink Sink) *replayer {
-	return &replayer{sink: sink, procs: make(map[int32]*proc), comms: make(map[int32]string)}
+	return &replayer{sink: sink, top: sink, procs: make(map[int32]*proc), comms: make(map[int32]string)}
 }
 
 func (p *replayer) proc(pid int32) *proc {
@@ -237,6 +238,12 @@ func (p *replayer) block(b trace.Block) error {
 		p.shape(b.Shape)
 	case b.Loss != nil:
 		p.h.Losses = append(p.h.Losses, *b.Loss)
+	case b.CPU != nil:
+		if to, ok := p.top.(CPUSink); ok {
+			if err := to.CPU(b.CPU); err != nil {
+				return err
+			}
+		}
 	case b.Watch != nil:
 		p.watch(b.Watch)
 	case b.Exit != nil:

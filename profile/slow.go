@@ -23,7 +23,6 @@ const (
 	SlowCopies      SlowCause = "copies"        // time between the graphs of a step that is split: copies from backend to backend
 	SlowRecording   SlowCause = "recording"     // the recorder's probes copied a new graph's definition
 	SlowSteal       SlowCause = "steal"         // the hypervisor ran something else: an estimate, from the kernel's sums
-	SlowFrequency   SlowCause = "frequency"     // the CPU ran slower: an estimate, from the kernel's samples
 	SlowUnexplained SlowCause = "unexplained"   // the rest
 )
 
@@ -33,6 +32,7 @@ const (
 	slowLeast      = 100_000 // ns
 	slowWindow     = 10e9    // ns on both sides in which steps are neighbours
 	slowNear       = 64      // so many on both sides are, however far
+	slowFar        = 1024    // no more than so many are, however near
 	slowSample     = 512     // as many of them are looked at
 	slowFewest     = 4
 	slowListed     = 10

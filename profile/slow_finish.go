@@ -36,6 +36,7 @@ func (b *SlowBuilder) Finish(h *Header) *Slow {
 			}
 		}
 	}
+	b.cpus.steal(t.found)
 	for i := range t.found {
 		f := &t.found[i]
 		doubts := b.doubts(f, losses)
@@ -49,6 +50,7 @@ func (b *SlowBuilder) Finish(h *Header) *Slow {
 	}
 	s.Causes = b.parts(&t.causes, s.Excess, b.whosOf(t.who))
 	s.Interference = b.takers.finish(&b.track)
+	s.Interference.CPUs = b.cpus.finish()
 	return &s
 }
 
@@ -137,7 +139,7 @@ func (b *slowState) parts(causes *causeSums, excess int64, shares []whoShare) []
 		if ns == 0 && c != SlowUnexplained {
 			continue
 		}
-		p := SlowPart{Cause: c, Ns: ns, Estimate: c == SlowSteal || c == SlowFrequency}
+		p := SlowPart{Cause: c, Ns: ns, Estimate: c == SlowSteal}
 		if excess > 0 {
 			p.Share = float64(ns) / float64(excess)
 		}

@@ -15,7 +15,7 @@ const (
 
 // The causes in a fixed order, for sums.
 var slowCauses = [...]SlowCause{SlowOther, SlowOwn, SlowNotSeen, SlowDisk, SlowSleep, SlowFaults, SlowExperts, SlowImbalance, SlowKV,
-	SlowRebuilt, SlowBackend, SlowCopies, SlowRecording, SlowSteal, SlowFrequency, SlowUnexplained}
+	SlowRebuilt, SlowBackend, SlowCopies, SlowRecording, SlowSteal, SlowUnexplained}
 
 type causeSums [len(slowCauses)]int64
 
@@ -132,6 +132,7 @@ func (b *slowState) window(list []int32, at int) (from, to int) {
 	byTime := func(i int32, t int64) int { return compareInt(b.records[i].start, t) }
 	from, _ = slices.BinarySearchFunc(list, t-slowWindow, byTime)
 	to, _ = slices.BinarySearchFunc(list, t+slowWindow, byTime)
+	from, to = max(from, at-slowFar), min(to, at+slowFar+1)
 	return max(0, min(from, at-slowNear)), min(len(list), max(to, at+slowNear+1))
 }
 

@@ -107,6 +107,7 @@ func (x *splitter) losses(o *Op, from int64) opLosses {
 	for i := range o.Threads {
 		t := &o.Threads[i]
 		arrived := t.Start + t.Busy + t.OffCPU
+		x.r.cpus.add(t.CPU)
 		tracked := x.b.track.threads[t.TID]
 		if tracked != nil {
 			tracked.computes = true

@@ -46,6 +46,7 @@ type stepRecord struct {
 	doubt          bool // scheduling events are missing in it
 	untraced       string
 	judged         bool
+	cpus           cpuSet
 }
 
 // whoCost is what one of those that took a CPU cost a step.
@@ -94,6 +95,7 @@ type slowState struct {
 	takers   interferenceSum
 	sum      Slow
 	doneBy   slowTotals
+	cpus     cpuBook
 }
 
 type slowOpen struct {

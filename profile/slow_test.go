@@ -593,3 +593,56 @@ func TestSlowNotJudged(t *testing.T) {
 		t.Errorf("of nothing: %+v", s)
 	}
 }
+
+// Of what is open, the hypervisor gets what it took in the same time, on CPUs that the steps ran on, and no more.
+func TestSlowSteal(t *testing.T) {
+	ms := func(n int64) *int64 { n *= 1e6; return &n }
+	state := func(at int64, a, b *int64) *trace.CPUState {
+		return &trace.CPUState{Time: at, CPUs: []trace.CPUTime{{CPU: 1, Steal: a}, {CPU: 7, Steal: b}}}
+	}
+	for _, c := range []struct {
+		name          string
+		stolen, else7 int64
+		want          map[SlowCause]int64
+	}{
+		{"enough", 50, 0, map[SlowCause]int64{SlowSteal: 4e6}},
+		{"half", 2, 0, map[SlowCause]int64{SlowSteal: 2e6, SlowUnexplained: 1e6, SlowImbalance: 1e6}},
+		{"on a CPU that it did not run on", 0, 50, map[SlowCause]int64{SlowUnexplained: 2e6, SlowImbalance: 2e6}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newSlowRun(SlowOptions{})
+			r.b.CPU(state(r.now-5e8, ms(1000), ms(5)))
+			r.b.CPU(state(r.now, ms(1000), ms(5)))
+			r.play(20)
+			r.change = func(k int, o *Op) {
+				if k == 2 {
+					o.Threads[1].Busy += 4e6
+					r.settle(o)
+				}
+			}
+			r.play(1)
+			r.play(20)
+			r.b.CPU(state(r.now, ms(1000+c.stolen), ms(5+c.else7)))
+			s := r.finish(t)
+			wantParts(t, s.Listed[0].Parts, c.want)
+			if got := s.Interference.CPUs; len(got) != 2 || *got[0].Steal != c.stolen*1e6 || *got[1].Steal != c.else7*1e6 || got[0].MinKHz != nil {
+				t.Errorf("CPUs: %+v", got)
+			}
+			for _, p := range s.Listed[0].Parts {
+				if p.Estimate != (p.Cause == SlowSteal) {
+					t.Errorf("%+v", p)
+				}
+			}
+		})
+	}
+	// Clocks that go back, and more than there was time for, are nothing.
+	b := NewSlow(SlowOptions{})
+	k := int64(3e6)
+	for i, v := range []int64{1000, 900, 99000} {
+		b.CPU(&trace.CPUState{Time: 1e9 + int64(i)*5e8, CPUs: []trace.CPUTime{{CPU: 1, Steal: ms(v)}, {CPU: 2, KHz: &k}}})
+	}
+	s := b.Finish(nil)
+	if got := s.Interference.CPUs; len(got) != 2 || got[0].Steal != nil || *got[1].MinKHz != k || *got[1].MaxKHz != k {
+		t.Errorf("CPUs: %+v", got)
+	}
+}

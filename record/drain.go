@@ -63,6 +63,9 @@ func (r *recorder) drain() error {
 		}
 	}
 	r.letGo()
+	if err := r.cpus.sample(now, r.w); err != nil {
+		return err
+	}
 	if e.Complete {
 		if err := r.w.Drain(now); err != nil {
 			return err

@@ -71,6 +71,7 @@ type recorder struct {
 	stepsDone int
 	hitCost   float64 // of one hit between operators, ns
 	load      load
+	cpus      cpuWatch
 	rotated   time.Time     // when beginning a new file last failed
 	paced     time.Duration // from the drain before to this one
 }

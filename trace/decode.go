@@ -49,6 +49,8 @@ func (r *Reader) decode(h *blockHeader, stored []byte, b *Block) error {
 		b.Exit, err = definitionOf[Exit](p)
 	case TypeWatch:
 		b.Watch, err = definitionOf[Watch](p)
+	case TypeCPU:
+		b.CPU, err = definitionOf[CPUState](p)
 	case TypeEnd:
 		b.End, err = definitionOf[End](p)
 	case TypeDrain:

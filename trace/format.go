@@ -62,6 +62,9 @@ var typeNames = [...]string{TypeMeta: "meta", TypeProcess: "process", TypeThread
 	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer", TypeWatch: "watch", TypeSamples: "samples"}
 
 func (t Type) String() string {
+	if t == TypeCPU {
+		return "cpu"
+	}
 	if int(t) < len(typeNames) && typeNames[t] != "" {
 		return typeNames[t]
 	}

@@ -34,6 +34,7 @@ type Block struct {
 	Loss      *Loss
 	Exit      *Exit
 	Watch     *Watch
+	CPU       *CPUState
 	End       *End
 	Watermark int64 // of a drain: all events before this time stand before this block
 }
@@ -290,6 +291,7 @@ func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r
 // if the block is not wanted or not whole; the input is then where to go on.
 func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch || h.Type == TypeSamples
+	known = known || h.Type == TypeCPU
 	if !known && h.Type != typeIndex && h.Type != typeTrailer && !r.unknown[h.Type] {
 		if r.unknown == nil {
 			r.unknown = map[Type]bool{}

@@ -259,6 +259,9 @@ func mutated(t testing.TB, path string, change func(*trace.Block)) *run {
 		check(w.Hits(b.Hits))
 		check(w.Sched(b.Sched))
 		check(w.Samples(b.Samples))
+		if b.CPU != nil {
+			check(w.CPU(*b.CPU))
+		}
 		if b.Watermark != 0 {
 			check(w.Drain(b.Watermark))
 		}

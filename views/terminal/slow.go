@@ -28,7 +28,6 @@ var slowWords = map[profile.SlowCause][2]string{
 	profile.SlowCopies:      {"between the graphs of a step: copies", "copies"},
 	profile.SlowRecording:   {"the recording: a new graph was copied", "recording"},
 	profile.SlowSteal:       {"the hypervisor ran something else (estimate)", "steal"},
-	profile.SlowFrequency:   {"the CPU's frequency was lower (estimate)", "frequency"},
 	profile.SlowUnexplained: {"unexplained", "unexplained"},
 }
 
