@@ -13,21 +13,21 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// counting gives every operator counters on its way to a builder.
-type counting struct {
+// countingOps gives every operator counters on its way to a builder.
+type countingOps struct {
 	*profile.StatBuilder
 	derive profile.Deriver
 	count  func(o *profile.Op, bytes float64) []int64
 }
 
-func (c *counting) Op(o *profile.Op) error {
+func (c *countingOps) Op(o *profile.Op) error {
 	o.Counts = c.count(o, num(c.derive.Derive(o).Bytes))
 	return c.StatBuilder.Op(o)
 }
 
 func countedStat(t *testing.T, opts profile.StatOptions, r profiletest.Run, counters []trace.Counter, count func(o *profile.Op, bytes float64) []int64) *profile.Stat {
 	t.Helper()
-	c := &counting{StatBuilder: profile.NewStat(opts), count: count}
+	c := &countingOps{StatBuilder: profile.NewStat(opts), count: count}
 	p := &profiletest.Player{Sink: c}
 	if err := p.Play(r); err != nil {
 		t.Fatal(err)
