@@ -92,28 +92,47 @@ func (k *counted) any() bool {
 	return k != nil && (k.memory != nil || k.backend != nil || k.useful != nil || k.traffic != nil)
 }
 
-// counts returns what is known of a class of operators.
+// counts returns what is known of a class of operators. Counters are only set against each other where they were counted alike.
 func (j *judge) counts(c *workCell) *counted {
 	out := &counted{}
-	cycles, instructions := j.count(c, roleCycles, out), j.count(c, roleInstructions, out)
-	out.ipc = per(instructions, cycles)
-	out.memory = per(j.count(c, roleStallMemory, out), cycles)
-	out.backend = per(j.count(c, roleStallBackend, out), cycles)
-	if slots := j.count(c, roleSlots, out); slots != nil {
-		out.useful = per(j.count(c, roleRetiring, out), slots)
-		if v := per(j.count(c, roleBackendBound, out), slots); v != nil {
-			out.backend = v
+	part := func(role, of string) *float64 {
+		x, y := pairOf(j.s.Counters, role, of)
+		if x < 0 || y < 0 {
+			return nil
 		}
-		if v := per(j.count(c, roleMemBound, out), slots); v != nil {
-			out.memory = v
+		a, b := j.count(c, x, out), j.count(c, y, out)
+		if a == nil || b == nil || *b <= 0 {
+			return nil
 		}
+		return ratio(*a, *b)
 	}
-	lines, prefetched := j.count(c, roleLLCMiss, out), j.count(c, roleLLCPrefetch, out)
+	slots := func(role string) *float64 { // of the top-down slots, which some CPUs count and others have so many of in a cycle
+		if v := part(role, roleSlots); v != nil {
+			return v
+		}
+		x, _ := pairOf(j.s.Counters, role, roleCycles)
+		v := part(role, roleCycles)
+		if v == nil || j.s.Counters[x].Slots <= 0 {
+			return nil
+		}
+		return ratio(*v, float64(j.s.Counters[x].Slots))
+	}
+	first := func(a, b *float64) *float64 {
+		if a != nil {
+			return a
+		}
+		return b
+	}
+	out.ipc = part(roleInstructions, roleCycles)
+	out.memory = first(slots(roleMemBound), part(roleStallMemory, roleCycles))
+	out.backend = first(slots(roleBackendBound), part(roleStallBackend, roleCycles))
+	out.useful = slots(roleRetiring)
+	lines, prefetched := j.sum(c, roleLLCMiss, out), j.sum(c, roleLLCPrefetch, out)
 	if lines != nil && prefetched != nil {
 		*lines += *prefetched
 		out.all = true
 	}
-	if fills := j.count(c, roleMemFill, out); fills != nil {
+	if fills := j.sum(c, roleMemFill, out); fills != nil {
 		lines, out.all = fills, true
 	}
 	if lines != nil {
@@ -123,35 +142,40 @@ func (j *judge) counts(c *workCell) *counted {
 	return out
 }
 
-func per(a, b *float64) *float64 {
-	if a == nil || b == nil || *b <= 0 {
+// count is counter i's sum over all operators of c, by that of those of which it is known; nil where it is not known of nearly
+// all, or is no evidence: it is void, or a CPU's counter read 0 in the whole run, as one does that the CPU lists and does not count.
+func (j *judge) count(c *workCell, i int, of *counted) *float64 {
+	k := &j.s.Counters[i]
+	if k.Void != "" || i >= len(c.counts) {
 		return nil
 	}
-	v := *a / *b
+	n := &c.counts[i]
+	if n.calls <= 0 || float64(n.calls) < knownPart*float64(c.calls) || k.PMU != "" && j.total(i) == 0 {
+		return nil
+	}
+	of.scaled = of.scaled || k.Scaled
+	v := float64(n.sum) * float64(c.calls) / float64(n.calls)
 	return &v
 }
 
-// count is a counter's sum over all operators of c, by that of those of which it is known; nil where it is not known of nearly
-// all, or is no evidence: it is void, or a CPU's counter read 0 in the whole run, as one does that the CPU lists and does not count.
-//
-// Several counters of one role are parts of one figure: lines from this node's memory and from others'.
-func (j *judge) count(c *workCell, role string, of *counted) *float64 {
+// sum adds up the counters of one role, which are parts of one figure: lines from this node's memory and from others'. Those counted in another
+// way than the first (user space only, or all) are the same lines again.
+func (j *judge) sum(c *workCell, role string, of *counted) *float64 {
 	var sum *float64
+	first := -1
 	for i := range j.s.Counters {
-		k := &j.s.Counters[i]
-		if k.Role != role || k.Void != "" || i >= len(c.counts) {
+		if j.s.Counters[i].Role != role || first >= 0 && j.s.Counters[i].User != j.s.Counters[first].User {
 			continue
 		}
-		n := &c.counts[i]
-		if n.calls <= 0 || float64(n.calls) < knownPart*float64(c.calls) || k.PMU != "" && j.total(i) == 0 {
+		v := j.count(c, i, of)
+		if v == nil {
 			continue
 		}
-		of.scaled = of.scaled || k.Scaled
-		v := float64(n.sum) * float64(c.calls) / float64(n.calls)
-		if sum != nil {
-			v += *sum
+		if sum == nil {
+			sum, first = v, i
+		} else {
+			*sum += *v
 		}
-		sum = &v
 	}
 	return sum
 }

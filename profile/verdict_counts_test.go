@@ -66,6 +66,10 @@ func TestVerdictCounters(t *testing.T) {
 	}
 	void := of("cycles", "stall-memory")
 	void[1].Void = "the CPU lists the event but seems not to count it"
+	zen := of("cycles", "mem-bound")
+	zen[1].Slots = 6
+	alike := of("cycles", "stall-memory")
+	alike[1].User = true
 	scaled := of("cycles", "stall-memory", "mem-fill")
 	scaled[1].Scaled = true
 	both := []profile.Bound{profile.BoundMemory, profile.BoundCompute}
@@ -90,6 +94,8 @@ func TestVerdictCounters(t *testing.T) {
 		{"stalls for its units", of("cycles", "stall-memory", "stall-backend"), part(0.05, 0.5), profile.BoundCompute, profile.SureMedium, nil, "wait for memory in 5 %"},
 		{"top-down: memory", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 1.2, 4.2, 3.6), profile.BoundMemory, profile.SureMedium, nil, "60 %"},
 		{"top-down: useful", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 3.6, 1.8, 0.6), profile.BoundCompute, profile.SureMedium, nil, "10 %"},
+		{"top-down: memory, six slots a cycle", zen, part(3.6), profile.BoundMemory, profile.SureMedium, nil, "60 %"},
+		{"not counted alike", alike, part(0.6), profile.BoundUnknown, "", both, ""},
 		{"void", void, part(0.6), profile.BoundUnknown, "", both, ""},
 		{"reads 0, as emulated ones do", of("cycles", "stall-backend"), part(0), profile.BoundUnknown, "", both, ""},
 		{"known of some operators", of("cycles", "stall-memory"), func(o *profile.Op, _ float64) []int64 {

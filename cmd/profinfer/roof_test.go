@@ -3,11 +3,16 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/profinfer/profinfer/peaks"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -112,4 +117,71 @@ func TestRoofByType(t *testing.T) {
 	if r := roofAt(&peaks.Peaks{}, 1, "q4_0"); r.GBps != nil || r.GFlops != nil {
 		t.Errorf("of nothing: %+v", r)
 	}
+}
+
+// stat and the page take the same roof of a recording, if it is of this machine.
+func TestRoofOfRecording(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.pinf")
+	meta := func(r *profiletest.Recorder) {
+		r.Meta = func(m *trace.Meta) { m.Arch, m.CPU, m.MemBytes = "amd64", "A CPU", 8<<30 }
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	run := profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 5, Threads: 2, Prefill: 16, Decode: 4, Start: 1e9, Sched: true}
+	if err := profiletest.Record(f, meta, func(_ *profiletest.Recorder, p *profiletest.Player) error { return p.Play(run) }); err != nil {
+		t.Fatal(err)
+	}
+	other := machine()
+	other.Machine.Model = "Another CPU"
+	for _, c := range []struct {
+		name   string
+		roof   *roof
+		source string
+		roofs  int
+	}{
+		{"of this machine", &roof{kept: machine()}, "measured 2026-11-19", 2},
+		{"of another", &roof{kept: other}, "", 0},
+	} {
+		var s profile.Stat
+		if err := json.Unmarshal(output(t, func() error { return doStat(file, profile.StatOptions{}, c.roof, true, false) }), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Peaks == nil || s.Peaks.Source != c.source || len(s.Peaks.Roofs) != c.roofs || (s.Peaks.Missing == "") != (c.source != "") {
+			t.Errorf("%s: stat has %+v", c.name, s.Peaks)
+		}
+		if c.roofs > 0 && (s.Peaks.Roofs[1].Weight != "q4_0" || *s.Peaks.Roofs[1].GFlops != 1500 || s.Phases[0].Rows[0].Bound.OfPeakGBps == nil) {
+			t.Errorf("%s: %+v, %+v", c.name, s.Peaks.Roofs[1], s.Phases[0].Rows[0].Bound)
+		}
+		page := filepath.Join(t.TempDir(), "run.html")
+		if err := doReport([]string{file}, page, c.roof); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Stat(page); err != nil || st.Size() == 0 {
+			t.Error(err)
+		}
+	}
+}
+
+// output is what f writes to standard output.
+func output(t *testing.T, f func() error) []byte {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.Stdout
+	os.Stdout = file
+	err = f()
+	os.Stdout = stdout
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
