@@ -7,8 +7,8 @@
 #
 #   arm64.sh setup                  download and unpack kernels and programs, once (does nothing where they are)
 #   arm64.sh run [FILE...] -- CMD   boot with the FILEs in /job, run CMD there with sh, end with its status.
-#                                   What CMD leaves in /out comes to $OUT. 125: the machine did not get to its
-#                                   end; 2: wrong usage.
+#                                   What CMD leaves in /out comes to $OUT. 125: the machine could not be booted,
+#                                   or did not get to its end.
 #   arm64.sh status                 what is there
 #
 # Environment:
@@ -29,8 +29,9 @@ set -euo pipefail
 
 fail() {
   echo "arm64.sh: $*" >&2
-  exit 1
+  exit "$failed"
 }
+failed=1
 
 cache=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
 state=${PROFINFER_ARM64:-${PROFINFER_ENGINES:-${cache:-/var/cache}/profinfer}/arm64}
@@ -44,7 +45,7 @@ retry() {
   local n
   for n in 1 2 3; do
     "$@" && return 0
-    [ "$n" = 3 ] || { echo "arm64.sh: $1 failed, again in $((n * 10)) s" >&2; sleep $((n * 10)); }
+    [ "$n" = 3 ] || { echo "arm64.sh: ${*:2} failed, again in $((n * 10)) s" >&2; sleep $((n * 10)); }
   done
   return 1
 }
@@ -84,7 +85,7 @@ apt_world() {
 APT::Architecture "arm64"; #clear APT::Architectures; APT::Architectures { "arm64"; };
 APT::Install-Recommends "false"; APT::Sandbox::User "root";
 #clear Acquire::Languages; Acquire::Languages { "none"; };
-Acquire::Retries "3"; Acquire::Check-Valid-Until "false"; Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
+APT::Update::Error-Mode "any"; Acquire::Retries "3"; Acquire::Check-Valid-Until "false"; Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
 Dir::Etc::SourceList "$a/sources.list"; Dir::Etc::SourceParts "/dev/null"; Dir::Etc::Parts "/dev/null";
 Dir::Etc::Main "/dev/null"; Dir::Etc::Preferences "/dev/null"; Dir::Etc::PreferencesParts "/dev/null";
 Dir::State "$a/state"; Dir::State::status "$a/state/status"; Dir::State::Lists "$a/lists"; Dir::Cache "$a/cache"; Dir::Log "$a";
@@ -225,6 +226,7 @@ run() {
   done
   [ $# -gt 1 ] || usage
   shift
+  failed=125
   complete || fail "the machine is not in $state: make it with: make arm64"
   [ -s "$state/kernel/$kernel" ] || fail "there is no kernel $kernel: KERNEL is one of ${releases[*]}"
   command -v "${QEMU:-qemu-system-aarch64}" >/dev/null || fail "qemu-system-aarch64 is missing: install the package qemu-system-arm, as in Debian"
@@ -238,7 +240,7 @@ run() {
   # shellcheck disable=SC2064 # the folder of now
   trap "rm -rf '$t'" EXIT
   mkdir -p "$t/w/job"
-  [ ${#files[@]} = 0 ] || cp -rL "${files[@]}" "$t/w/job/"
+  [ ${#files[@]} = 0 ] || cp -rL "${files[@]}" "$t/w/job/" || fail "a file could not be copied"
   printf '%s\n' "$*" >"$t/w/job/.cmd"
   # an initramfs may be several archives one behind the other
   cp "$state/root.cpio" "$t/initrd"
@@ -265,7 +267,7 @@ run() {
 }
 
 usage() {
-  sed -n '4,31p' "$0" | sed 's/^# \{0,1\}//' >&2
+  sed -n '4,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2
   exit 2
 }
 
