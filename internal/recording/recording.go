@@ -129,6 +129,8 @@ func write(w *trace.Writer, b *trace.Block) (err error) {
 		check(w.Watch(*b.Watch))
 	case b.Exit != nil:
 		check(w.Exit(*b.Exit))
+	case b.CPU != nil:
+		check(w.CPU(*b.CPU))
 	}
 	check(w.Threads(b.Threads))
 	check(w.StepSeqs(b.StepSeqs))
