@@ -74,6 +74,7 @@ var build = sync.OnceValue(func() error {
 		{"arm64", []string{"test", "-c", "-o", guestFile("pmu.test"), "../../pmu"}},
 		{"arm64", []string{"test", "-c", "-o", guestFile("probe.test"), "../../probe"}},
 		{"arm64", []string{"test", "-c", "-o", guestFile("target.test"), "../../target"}},
+		{"arm64", []string{"test", "-c", "-o", guestFile("peaks.test"), "../../peaks"}},
 	} {
 		cmd := exec.Command("go", c.args...)
 		if c.arch != "" {

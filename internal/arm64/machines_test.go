@@ -76,11 +76,12 @@ func crowded() []step {
 	}
 }
 
-// suites are tests of packages that ask the kernel.
+// suites are tests of packages that ask the kernel, or the CPU.
 func suites(pmu string, shift int) []step {
 	out := []step{{"pmu.test", fmt.Sprintf("cd /tmp; PROFINFER_PMU=%s PROFINFER_IPC_SHIFT=%d pmu.test -test.v -test.run Here", pmu, shift)}}
 	if pmu == "insn" {
-		out = append(out, step{"probe.test", "cd /tmp; probe.test -test.v"}, step{"target.test", "cd /tmp; target.test -test.v -test.run Kernel"})
+		out = append(out, step{"probe.test", "cd /tmp; probe.test -test.v"}, step{"target.test", "cd /tmp; target.test -test.v -test.run Kernel"},
+			step{"peaks.test", "cd /tmp; peaks.test -test.short -test.v -test.run \"Readers|Computers\""}) // assembly
 	}
 	return out
 }
