@@ -167,7 +167,7 @@ func sysctl(name string) string {
 
 // counters says whether the CPU's counters can be read.
 func counters() Check {
-	c := Check{Name: "counters", State: Note, Found: "cycles can be counted; nothing recorded needs them yet"}
+	c := Check{Name: "counters", State: Note, Found: "cycles can be counted: record --counters, record -e"}
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES,
 		Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
 	attr.Size = uint32(unsafe.Sizeof(attr))
@@ -186,9 +186,9 @@ func counterError(err error) string {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
 		return "this machine shows no hardware counters (most virtual machines do not); record -e and --counters take what the kernel counts"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "not permitted: needs cap_perfmon, or kernel.perf_event_paranoid of 2 or less; nothing recorded needs them yet"
+		return "not permitted: needs cap_perfmon, or kernel.perf_event_paranoid of 2 or less; only record --counters and -e need them"
 	case errors.Is(err, unix.ENOSYS):
-		return "this kernel has no perf events, or a sandbox hides them; nothing recorded needs counters yet"
+		return "this kernel has no perf events, or a sandbox hides them; only record --counters and -e need them"
 	}
-	return err.Error() + "; nothing recorded needs counters yet"
+	return err.Error() + "; only record --counters and -e need counters"
 }

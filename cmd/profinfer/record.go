@@ -40,9 +40,15 @@ func recordCommand() *cobra.Command {
 inference engine does into a trace file. The engine is found by itself, also in children of the
 command, in containers, and in libraries that are loaded later.
 
-It ends with the command, with the processes, after --duration, or by an interrupt (ctrl-C).`,
+It ends with the command, with the processes, after --duration, or by an interrupt (ctrl-C).
+
+With --counters or -e it counts what each operator did on each thread: cycles, instructions, misses where the machine has counters, and
+what the kernel counts (faults, switches) on every machine. A question is counted in user space; -e counts the kernel too, as perf
+does (cycles:u does not).`,
 		Example: `  profinfer record -- llama-bench -m model.gguf
-  profinfer record -p $(pidof llama-server) --duration 5s -o server.pinf`,
+  profinfer record -p $(pidof llama-server) --duration 5s -o server.pinf
+  profinfer record --counters auto -- llama-bench -m model.gguf -t 1,2,4
+  profinfer record --counters software -e cache-misses:u -- llama-bench -m model.gguf`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && len(opt.PIDs) > 0 {
@@ -105,7 +111,7 @@ It ends with the command, with the processes, after --duration, or by an interru
 	f.StringVar(&budget, "overhead-budget", "", "record operators in spans, so that the engine loses no more than this (0.5%; none). Servers without --duration: 1%")
 	f.Float64Var(&opt.MinTPS, "min-tps", 0, "record no operators while decode is slower than so many tokens a second of one sequence")
 	f.StringVarP(&opt.Events, "event", "e", "", "count these events per operator and thread, as perf names them (cycles,instructions,cache-misses,r003c)")
-	f.StringVar(&question, "counters", "", "count what answers a question: auto, memory, stall, cache, branch, tlb, software, off")
+	f.StringVar(&question, "counters", "", "count what answers a question, in user space: auto, memory, stall, cache, branch, tlb, software (on every machine), off")
 	f.StringSliceVar(&opt.Ops, "op", nil, "record these operators only (MUL_MAT,MUL_MAT_ID)")
 	f.StringSliceVar(&opt.Phases, "phase", nil, "record operators of these phases only: prefill, decode, encode, unknown")
 	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")

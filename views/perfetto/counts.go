@@ -109,7 +109,7 @@ func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
 		v, ok := c.known(th.Counts, i)
 		x := float64(v)
 		unit := "an operator" // what the kernel counts is rare: how often, not how fast
-		if !k.PerThread() {
+		if !k.PerThread() && k.PMU != "kernel" {
 			unit = "a µs"
 			if th.Busy > 0 {
 				x = x * 1e3 / float64(th.Busy)
