@@ -63,6 +63,18 @@ func (s *Stat) Ratios(counts []StatCount) CountRatios {
 		}
 		return ratio(*x*times, *y), s.Counters[i].Name
 	}
+	// lines from this node's memory and from others' are parts of one figure
+	parts := func(i int, first *float64) *float64 {
+		for j := i + 1; j < len(s.Counters); j++ {
+			if k := &s.Counters[j]; first != nil && k.Role == s.Counters[i].Role && k.User == s.Counters[i].User && k.Void == "" {
+				if v := mean(j); v != nil {
+					sum := *first + *v
+					first = &sum
+				}
+			}
+		}
+		return first
+	}
 	r.IPC, _ = of("instructions", "cycles", 1)
 	for _, k := range stallRoles {
 		if r.StallShare == nil {
@@ -73,9 +85,18 @@ func (s *Stat) Ratios(counts []StatCount) CountRatios {
 		r.StallShare, r.StallOf = of("be-bound", "cycles", 1/float64(s.Counters[i].Slots))
 	}
 	for _, role := range missRoles {
-		if r.Misses == nil {
-			r.Misses, r.MissesOf = of(role, "instructions", 1000)
+		if r.Misses != nil {
+			break
 		}
+		i, j := pairOf(s.Counters, role, "instructions")
+		x, y := mean(i), mean(j)
+		if x == nil || y == nil {
+			continue
+		}
+		if role == "mem-fill" {
+			x = parts(i, x)
+		}
+		r.Misses, r.MissesOf = ratio(*x*1000, *y), s.Counters[i].Name
 	}
 	return r
 }

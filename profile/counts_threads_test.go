@@ -120,6 +120,9 @@ func TestCountsByThreadsAbsent(t *testing.T) {
 		{"cycles of user space", change(func(c []trace.Counter) { c[0].User = true }), -1, -1, 40, "", "ll_cache_miss_rd"},
 		{"slots", change(func(c []trace.Counter) { c[0].Role, c[2].Role = "slots", "be-bound" }), -1, 0, 40, "stall_backend", "ll_cache_miss_rd"},
 		{"slots of a cycle", change(func(c []trace.Counter) { c[4].Role, c[4].Slots, c[2].Role = "be-bound", 4, "" }), 0.5, 0.005, 14, "ll_cache_miss_rd", "l2d_cache_refill"},
+		{"fills in two parts", change(func(c []trace.Counter) { c[3].Role, c[4].Role = "mem-fill", "mem-fill" }), 0.5, 0, 54, "stall_backend", "l2d_cache_refill"},
+		{"one fill void", change(func(c []trace.Counter) { c[3].Role, c[4].Role, c[4].Void = "mem-fill", "mem-fill", "it reads 0" }), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
+		{"the same twice", change(func(c []trace.Counter) { c[3].Role, c[4].Role = "llc-miss", "llc-miss" }), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
 		{"slots not told", change(func(c []trace.Counter) { c[2].Role = "be-bound" }), 0.5, -1, 40, "", "ll_cache_miss_rd"},
 	} {
 		s := counted(t, c.counters, all, team(2))
