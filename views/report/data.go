@@ -49,6 +49,8 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	timeline := newTimeline()
 	series := profile.NewSeries()
 	sinks = append(sinks, dags, timeline, series)
+	slow := profile.NewSlow(profile.SlowOptions{Top: slowListed})
+	sinks = append(sinks, slow)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
@@ -71,8 +73,14 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	if err := r.addSeries(series, h, how.peaks); err != nil {
 		return nil, err
 	}
+	if err := r.addJSON("slow", slow.Finish(h)); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
+
+// slowListed is how many slow steps the page lists.
+const slowListed = 200
 
 // label names a run by what sets runs apart: model, type of weights, threads.
 func label(s *profile.Stat) string {

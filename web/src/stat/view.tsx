@@ -16,6 +16,7 @@ import { Roofline } from './roofline'
 import { Steps } from './steps'
 import { Tables } from './tables'
 import { Threads } from './threads'
+import { SlowSteps } from '../slow/view'
 import type { PhaseSeries, Series } from './types'
 
 type Params = Record<string, string | number | undefined>
@@ -44,8 +45,9 @@ const tabs = [
   ['counters', 'Counters'],
   ['latency', 'Latency'],
   ['phases', 'Prefill against decode'],
+  ['slow', 'Slow steps'],
 ] as const
-const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases }
+const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps }
 
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
@@ -99,14 +101,14 @@ export function Statistics({ report, a, b, route }: ViewProps) {
         {tabs.map(([key, name]) => (key !== 'counters' || counted) && (
           <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
         ))}
-        {tab !== 'phases' && tab !== 'counters' && choices.length > 0 && (
+        {tab !== 'phases' && tab !== 'counters' && tab !== 'slow' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
               <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>{p}</button>
             ))}
           </span>
         )}
-        {models.length > 1 && tab !== 'counters' && (
+        {models.length > 1 && tab !== 'counters' && tab !== 'slow' && (
           <select aria-label="model" value={String(ctx.model ?? 'none')} onChange={(e) => ctx.set({ model: e.currentTarget.value })}>
             {models.map((m) => <option key={m} value={String(m ?? 'none')}>{modelName(a, m)}</option>)}
           </select>

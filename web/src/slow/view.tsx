@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Slow steps: what took longer than its neighbours, what that went to, and who took CPUs.
+import { useEffect, useState } from 'preact/hooks'
+import { Empty, Fig } from '../figure'
+import { clean, count, dur, named, num, plural, share } from '../format'
+import type { Run } from '../load'
+import { Meter, Name, StackBar } from '../stat/charts'
+import { seriesColor } from '../stat/palette'
+import { stepLink } from '../stat/step-table'
+import { sortOf } from '../stat/tables'
+import { inUnit, unitOf } from '../stat/units'
+import { runNames, type Ctx } from '../stat/view'
+import { Table, type Column } from '../table'
+import { useTheme } from '../theme'
+import type { Interferer, Paid, Slow, SlowPart, SlowStep } from './types'
+
+/** What a cause is: in a table, and beside a step. */
+const words: Record<string, [string, string]> = {
+  other_process: ['A thread had no CPU: another process ran there', 'another process'],
+  own_threads: ['A thread had no CPU: its process’s own threads shared one', 'own threads'],
+  cpu_not_seen: ['A thread had no CPU: who ran there was not seen', 'no CPU'],
+  disk: ['Disk: a thread was blocked, reading', 'disk'],
+  sleep: ['A thread slept: a lock, or woken late', 'asleep'],
+  faults: ['Page faults', 'faults'],
+  experts: ['Experts not used lately', 'experts'],
+  imbalance: ['Imbalance: a thread was late on its CPU', 'imbalance'],
+  kv_growth: ['Attention reads more of the KV cache', 'KV cache'],
+  graph_rebuilt: ['The graph was made anew', 'new graph'],
+  backend: ['Graphs of other backends', 'backend'],
+  copies: ['Between the graphs of a step: copies', 'copies'],
+  recording: ['The recording: a new graph was copied', 'recording'],
+  steal: ['The hypervisor ran something else', 'steal'],
+  unexplained: ['Unexplained', 'unexplained'],
+}
+const order = Object.keys(words)
+const long = (c: string): string => words[c]?.[0] ?? clean(c)
+
+export function SlowSteps(ctx: Ctx) {
+  const [data, setData] = useState<(Slow | null)[] | null>(null)
+  const [error, setError] = useState('')
+  const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
+  useEffect(() => {
+    let live = true
+    Promise.all(runs.map((r) => (r.has('slow') ? r.json<Slow>('slow') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
+    return () => void (live = false)
+  }, [ctx.a, ctx.b])
+  if (error) return <Empty>Slow steps of this recording cannot be shown: {error}.</Empty>
+  if (!data) return <Empty>unpacking …</Empty>
+  const names = runNames(ctx)
+  return (
+    <>
+      <p class="dim">
+        A step is compared with those of its kind within 10 s before and after: the mean of the quarter of them that lies around the median is its baseline. What it took beyond is its excess; the parts add up to that.
+      </p>
+      {data.map((s, i) => (
+        <section key={i} data-slow={i}>
+          {ctx.b && <h2>{names[i]}</h2>}
+          {s ? <One s={s} run={runs[i]} index={i} ctx={ctx} /> : <p class="dim">This recording’s page has no slow steps: it was made by an older profinfer.</p>}
+        </section>
+      ))}
+    </>
+  )
+}
+
+function One({ s, index, ctx }: { s: Slow; run: Run; index: number; ctx: Ctx }) {
+  return (
+    <>
+      <p class="facts">
+        {s.slow_steps > 0 ? (
+          <>
+            <span><Fig v={s.slow_steps} f={count} name="slow_steps" /> of {plural(s.steps, 'step')} took over {num(s.over_share * 100)} % longer than the neighbours:</span>
+            <span><Fig v={s.excess_ns} f={dur} name="excess_ns" /> in all, <Fig v={s.dur_ns > 0 ? s.excess_ns / s.dur_ns : null} f={share} /> of the time of all steps</span>
+          </>
+        ) : (
+          <span>
+            {s.steps > 0 ? `No step is slower than its neighbours by more than ${num(s.over_share * 100)} %` : 'No step could be compared with its neighbours'}
+            {s.next_share != null && s.next_share > 0 && <>: the slowest by <Fig v={s.next_share} f={share} /></>}.
+          </span>
+        )}
+      </p>
+      {s.steps_without_neighbours > 0 && <p class="note">{plural(s.steps_without_neighbours, 'step')} had fewer than four neighbours of the same kind and {s.steps_without_neighbours === 1 ? 'is' : 'are'} not judged.</p>}
+      {s.partial_steps > 0 && <p class="note">{plural(s.partial_steps, 'step')} not wholly seen, not judged.</p>}
+      {s.steps > 0 && !s.has_sched && <p class="note">Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told from having none.</p>}
+      {s.steps > 0 && !s.has_operators && <p class="note">Operators were not recorded: little of a step can be explained.</p>}
+      {s.slow_steps > 0 && <Causes s={s} />}
+      {s.listed.length > 0 && <Steps s={s} index={index} ctx={ctx} />}
+      <Takers s={s} />
+    </>
+  )
+}
+
+function Causes({ s }: { s: Slow }) {
+  const most = Math.max(...s.causes.map((c) => c.share), 0)
+  const u = unitOf('time', s.causes.map((c) => c.ns))
+  const cols: Column<SlowPart>[] = [
+    { key: 'cause', head: 'what the excess went to', text: true, value: (c) => long(c.cause), cell: (c) => <>{long(c.cause)}{c.estimate && <span class="dim"> (an estimate)</span>}</> },
+    { key: 'ns', head: <>time <span class="unit">{u.name}</span></>, value: (c) => c.ns, cell: (c) => <Fig v={c.ns} f={inUnit(u)} name={`cause.${c.cause}`} /> },
+    { key: 'share', head: 'share', value: (c) => c.share, cell: (c) => <><Meter part={most > 0 ? c.share / most : 0} /> <Fig v={c.share} f={share} /></> },
+    { key: 'who', head: 'who', text: true, value: (c) => c.who?.[0]?.comm, cell: (c) => whoText(c) },
+  ]
+  return <Table rows={s.causes} columns={cols} id={(c) => c.cause} label="causes of slow steps" />
+}
+
+/** Those behind a part; names of its own threads say nothing. */
+function whoText(c: SlowPart): string {
+  if (c.cause !== 'other_process' || !c.who) return ''
+  const list = c.who.filter((w) => w.comm !== '' && w.ns * 100 >= c.ns)
+  const rest = c.ns - list.reduce((n, w) => n + w.ns, 0)
+  const out = list.map((w) => `${named(w.comm)} ${dur(w.ns)}`)
+  if (rest * 100 >= c.ns) out.push(`others ${dur(rest)}`)
+  return out.join(', ')
+}
+
+function Steps({ s, index, ctx }: { s: Slow; index: number; ctx: Ctx }) {
+  const theme = useTheme()
+  const color = (cause: string) => seriesColor(theme, Math.max(0, order.indexOf(cause)))
+  const u = unitOf('time', s.listed.map((x) => x.dur_ns))
+  const most = Math.max(...s.listed.map((x) => x.excess_ns))
+  const time = (key: 'dur_ns' | 'baseline_ns' | 'excess_ns', head: string, help: string): Column<SlowStep> => ({
+    key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (x) => x[key], cell: (x) => <Fig v={x[key]} f={inUnit(u)} />,
+  })
+  const cols: Column<SlowStep>[] = [
+    { key: 'step', head: 'step', value: (x) => x.step, cell: (x) => <a href={stepLink(ctx, index, x.step)}>{count(x.step)}</a> },
+    { key: 'phase', head: 'phase', text: true, value: (x) => x.phase, cell: (x) => clean(x.phase) },
+    { key: 'position', head: 'position', help: 'behind its last token', value: (x) => x.position, cell: (x) => <Fig v={x.position} f={count} /> },
+    time('dur_ns', 'took', 'the step’s duration'),
+    time('baseline_ns', 'neighbours', 'mean of the neighbours nearest to their median'),
+    time('excess_ns', 'excess', 'what it took beyond'),
+    {
+      key: 'parts', head: 'of it', text: true, value: (x) => x.parts[0]?.cause,
+      cell: (x) => (
+        <>
+          <StackBar thin of={most} label={`step ${x.step}`} parts={x.parts.filter((p) => p.ns > 0).map((p) => ({ name: long(p.cause), value: p.ns, color: color(p.cause) }))} />
+          <span>{partsText(x)}</span>
+          {x.doubts.map((d) => <div key={d} class="dim">{clean(d)}</div>)}
+        </>
+      ),
+    },
+    {
+      key: 'ops', head: 'longest beyond the usual', text: true, value: (x) => x.operators[0]?.name,
+      cell: (x) => x.operators.slice(0, 3).map((o, i) => <div key={i}><Name text={o.name + (o.layer == null ? '' : ' ' + o.layer)} /> +<Fig v={o.dur_ns - o.usual_ns} f={dur} /></div>),
+    },
+  ]
+  const sort = sortOf(ctx.params.sort) ?? { key: 'excess_ns', up: false }
+  return (
+    <>
+      <h3>Slow steps</h3>
+      {s.slow_steps > s.listed.length && <p class="note">The {count(s.listed.length)} that lost most are listed.</p>}
+      <Table rows={s.listed} columns={cols} id={(x) => String(x.step)} label="slow steps" sort={sort.key} up={sort.up} limit={30} onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)} />
+    </>
+  )
+}
+
+/** A step's parts of a hundredth of the excess and more. */
+function partsText(x: SlowStep): string {
+  return x.parts
+    .filter((p) => Math.abs(p.ns) * 100 >= x.excess_ns)
+    .map((p) => {
+      const who = p.cause === 'other_process' ? (p.who ?? []).filter((w) => w.comm !== '') : []
+      const name = who.length > 0 ? who.slice(0, 2).map((w) => named(w.comm, 16)).join(' + ') + (who.length > 2 ? ` + ${who.length - 2}` : '') : (words[p.cause]?.[1] ?? clean(p.cause))
+      return `${name} ${share(p.share)}`
+    })
+    .join(', ')
+}
+
+function Takers({ s }: { s: Slow }) {
+  const f = s.interference
+  const u = unitOf('time', f.by.map((x) => x.ran_ns))
+  const paid = (list: Paid[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
+  const cols: Column<Interferer>[] = [
+    { key: 'who', head: 'who took CPUs, in all steps', text: true, value: (x) => x.comm, cell: (x) => <><Name text={x.comm} />{x.own ? <span class="dim"> its own threads</span> : x.pid ? <span class="dim"> {x.pid}</span> : ''}</> },
+    { key: 'ran', head: <>ran <span class="unit">{u.name}</span></>, help: 'while a thread that computes could have run there', value: (x) => x.ran_ns, cell: (x) => <Fig v={x.ran_ns} f={inUnit(u)} /> },
+    { key: 'times', head: 'times', value: (x) => x.times, cell: (x) => <Fig v={x.times} f={count} /> },
+    { key: 'cpus', head: 'CPUs', text: true, value: (x) => x.cpus[0], cell: (x) => cpuList(x.cpus) },
+    { key: 'cost', head: <>cost <span class="unit">{u.name}</span></>, help: 'what steps lasted longer by it', value: (x) => x.cost_ns, cell: (x) => <Fig v={x.cost_ns} f={inUnit(u)} /> },
+    { key: 'ops', head: 'operators that paid', text: true, value: (x) => x.operators[0]?.name, cell: (x) => paid(x.operators, 3) },
+    { key: 'displaced', head: 'threads that had no CPU', text: true, value: (x) => x.displaced[0]?.name, cell: (x) => paid(x.displaced, 2) },
+    { key: 'waited', head: 'threads that waited for them', text: true, value: (x) => x.waited[0]?.name, cell: (x) => paid(x.waited, 2) },
+  ]
+  return (
+    <>
+      <h3>Interference</h3>
+      {f.by.length > 0 ? <Table rows={f.by} columns={cols} id={(x) => `${x.own} ${x.comm}`} label="who took CPUs" /> : <p class="dim">{s.has_sched ? 'Nobody was seen to run in place of a thread that computes.' : 'Not known: scheduling was not recorded.'}</p>}
+      <p class="facts">
+        {f.disk_ns > 0 && <span>blocked, reading mostly: <Fig v={f.disk_ns} f={dur} /></span>}
+        {f.migrations != null && <span><Fig v={f.migrations} f={count} /> migrations of its threads to another CPU</span>}
+        {f.cpus.filter((c) => c.steal_ns).map((c) => <span key={c.cpu}>CPU {c.cpu}: steal <Fig v={c.steal_ns} f={dur} /></span>)}
+        {f.cpus.filter((c) => c.min_khz != null).map((c) => <span key={c.cpu}>CPU {c.cpu}: <Fig v={c.min_khz} f={ghz} /> to <Fig v={c.max_khz} f={ghz} /> GHz</span>)}
+      </p>
+    </>
+  )
+}
+
+const ghz = (khz: number | null | undefined): string => num(khz == null ? khz : khz / 1e6)
+
+/** 0-3, 7. */
+function cpuList(cpus: number[]): string {
+  const out: string[] = []
+  for (let i = 0, j; i < cpus.length; i = j + 1) {
+    for (j = i; j + 1 < cpus.length && cpus[j + 1] === cpus[j] + 1; ) j++
+    out.push(j === i ? String(cpus[i]) : `${cpus[i]}–${cpus[j]}`)
+  }
+  return out.join(', ')
+}
