@@ -298,6 +298,26 @@ func TestSlowCauses(t *testing.T) {
 				}
 			}
 		}, map[SlowCause]int64{SlowDisk: 2e6}, ""},
+		{"a reading fault beside a thread that is late by itself", func(r *slowRun) {
+			r.change = func(k int, o *Op) {
+				if k == 5 {
+					o.Threads[0].Busy += 2e6
+					o.Threads[1].Busy += 1e6
+					r.settle(o)
+					r.b.FaultSpan(30, 30, o.Start, o.Start+2e6, true)
+				}
+			}
+		}, map[SlowCause]int64{SlowDisk: 1e6, SlowImbalance: 5e5, SlowUnexplained: 5e5}, ""},
+		{"a switch between others was not seen", func(r *slowRun) {
+			r.change = func(k int, o *Op) {
+				if k == 5 {
+					r.sched(o.Start+10, 1, 31, 0, 5)
+					r.sched(o.Start+10+4e6, 1, 6, 1, 31)
+					o.Threads[1].OffCPU = 4e6
+					r.settle(o)
+				}
+			}
+		}, map[SlowCause]int64{SlowNotSeen: 4e6}, ""},
 		{"a fault that reads nothing", func(r *slowRun) {
 			r.change = func(k int, o *Op) {
 				if k == 5 {
