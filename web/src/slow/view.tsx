@@ -94,10 +94,10 @@ function Causes({ s }: { s: Slow }) {
   const most = Math.max(...s.causes.map((c) => c.share), 0)
   const u = unitOf('time', s.causes.map((c) => c.ns))
   const cols: Column<SlowPart>[] = [
-    { key: 'cause', head: 'what the excess went to', text: true, value: (c) => long(c.cause), cell: (c) => <>{long(c.cause)}{c.estimate && <span class="dim"> (an estimate)</span>}</> },
+    { key: 'cause', head: 'what the excess went to', text: true, value: (c) => long(c.cause), cell: (c) => <span title={long(c.cause)}>{long(c.cause)}{c.estimate && <span class="dim"> (an estimate)</span>}</span> },
     { key: 'ns', head: <>time <span class="unit">{u.name}</span></>, value: (c) => c.ns, cell: (c) => <Fig v={c.ns} f={inUnit(u)} name={`cause.${c.cause}`} /> },
     { key: 'share', head: 'share', value: (c) => c.share, cell: (c) => <><Meter part={most > 0 ? c.share / most : 0} /> <Fig v={c.share} f={share} /></> },
-    { key: 'who', head: 'who', text: true, value: (c) => c.who?.[0]?.comm, cell: (c) => whoText(c) },
+    { key: 'who', head: 'who', text: true, value: (c) => c.who?.[0]?.comm, cell: (c) => <span title={whoText(c)}>{whoText(c)}</span> },
   ]
   return <Table rows={s.causes} columns={cols} id={(c) => c.cause} label="causes of slow steps" />
 }
@@ -132,8 +132,8 @@ function Steps({ s, index, ctx }: { s: Slow; index: number; ctx: Ctx }) {
       cell: (x) => (
         <>
           <StackBar thin of={most} label={`step ${x.step}`} parts={x.parts.filter((p) => p.ns > 0).map((p) => ({ name: long(p.cause), value: p.ns, color: color(p.cause) }))} />
-          <span>{partsText(x)}</span>
-          {x.doubts.map((d) => <div key={d} class="dim">{clean(d)}</div>)}
+          <span title={partsText(x)}>{partsText(x)}</span>
+          {x.doubts.length > 0 && <div class="dim" title={clean(x.doubts.join(' '))}>not all of it is known</div>}
         </>
       ),
     },
