@@ -201,6 +201,40 @@ func TestSequencesGaps(t *testing.T) {
 	wantRequest(t, &s.Requests[1], 0, 5, -1, 1, 100, -1, -1)
 }
 
+// Where requests begin, one pair of batches each.
+func TestSequencesBegins(t *testing.T) {
+	for _, c := range []struct {
+		what          string
+		first, second q
+		requests      int
+		prompt        float64 // of the second request, where there is one
+	}{
+		{"a prompt in two parts", q{0, 8, 16, 0}, q{0, 6, 24, 1}, 1, 0},
+		{"another prompt in its place", q{0, 8, 16, 0}, q{0, 6, 20, 1}, 2, 6},
+		{"a decode", q{0, 8, 0, 1}, q{0, 1, 8, 1}, 1, 0},
+		{"the same prompt, all of it cached", q{0, 8, 0, 1}, q{0, 1, 7, 1}, 2, 1},
+		{"the same token again", q{0, 1, 7, 1}, q{0, 1, 7, 1}, 2, 1},
+		{"a further turn", q{0, 8, 0, 1}, q{0, 5, 8, 1}, 2, 5},
+		{"a prompt from the start after positions that were not told", q{0, 8, -1, 1}, q{0, 1, 0, 1}, 2, 1},
+		{"a token that no logits are asked for", q{0, 8, 0, 1}, q{0, 1, 8, 0}, 2, 1},
+	} {
+		p, b := newBatches(t)
+		p.step(1, 0, 100, c.first)
+		p.step(1, 0, 100, c.second)
+		s := b.Finish(&profile.Header{})
+		if len(s.Requests) != c.requests || c.requests == 2 && told(s.Requests[1].Prompt) != c.prompt {
+			t.Errorf("%s: %+v", c.what, s.Requests)
+		}
+	}
+	// Another sequence's prompt can have filled the batch before: this one may have begun earlier.
+	p, b := newBatches(t)
+	p.step(1, 0, 100, q{0, 512, 0, 0})
+	p.step(1, 0, 100, q{1, 8, 64, 1})
+	if r := b.Finish(&profile.Header{}).Requests; len(r) != 2 || r[1].Prompt != nil || r[1].TTFT != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A sequence's tokens can lie apart in a batch.
 func TestSequencesApart(t *testing.T) {
 	p, b := newBatches(t)

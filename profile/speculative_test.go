@@ -154,6 +154,41 @@ func TestSpeculativeAgain(t *testing.T) {
 	}
 }
 
+// A batch that is computed again ends its round later, and the draft's time goes on over it.
+func TestSpeculativeAgainWithDraft(t *testing.T) {
+	p, b := newBatches(t)
+	b.KeepRounds()
+	p.step(1, 0, 100, q{0, 8, 0, 1})
+	for i := range int32(2) {
+		p.step(2, 0, 10, q{0, 1, 8 + 2*i, 1})
+		p.step(1, 0, 50, q{0, 4, 8 + 2*i, 4})
+		p.step(2, 0, 7, q{0, 4, 8 + 2*i, 1})
+		p.step(1, 0, 30, q{0, 2, 8 + 2*i, 2})
+		p.step(2, 0, 5, q{0, 2, 8 + 2*i, 1})
+	}
+	p.step(1, 0, 20, q{0, 1, 12, 1})
+	s := b.Finish(launched)
+	c := s.Speculation[0]
+	if c.Steps != 2 || c.Again != 2 || c.VerifyDur != 160 || *c.DraftDur != 10+7+5+10 || c.Accepted != 2 || c.Drafted != 6 {
+		t.Errorf("%+v, draft %d", c, *c.DraftDur)
+	}
+	// 97 and 102 ns for two tokens each, to the end of what was computed again, and 25 for one.
+	wantRequest(t, &s.Requests[0], 0, 8, 0, 6, 100, (97+102+25)/5., 51)
+	if r, _ := b.Rounds(); len(r) != 2 || r[0].Dur != 30 || r[0].Accepted != 1 {
+		t.Errorf("%+v", r)
+	}
+	// A position behind what was computed again is not its outcome.
+	p, b = newBatches(t)
+	p.step(1, 0, 100, q{0, 8, 0, 1})
+	p.step(1, 0, 50, q{0, 4, 8, 4})
+	p.step(1, 0, 50, q{0, 2, 8, 2})
+	p.step(1, 0, 50, q{0, 4, 11, 4})
+	p.step(1, 0, 50, q{0, 1, 12, 1})
+	if c := b.Finish(launched).Speculation[0]; c.Seen != 1 || c.Rounds != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // The guesses of a context that drafts are dropped while the run goes on: they do not crowd out requests.
 func TestSpeculativeLong(t *testing.T) {
 	b := profile.NewSequences(64)
