@@ -57,6 +57,26 @@ func (p *page) sequences(s *profile.Stat) {
 	p.line(strings.Join(facts, "; "), dim)
 }
 
+// role is what a model is to speculative decoding, with a space before it; empty: nothing, or both.
+func role(s *profile.Stat, model int) string {
+	if s.Sequences == nil {
+		return ""
+	}
+	is := func(m *int) bool { return m != nil && *m == model }
+	draft, target := false, false
+	for i := range s.Sequences.Speculation {
+		d := &s.Sequences.Speculation[i]
+		draft, target = draft || is(d.DraftModel), target || is(d.Model)
+	}
+	switch {
+	case draft == target:
+		return ""
+	case draft:
+		return " draft"
+	}
+	return " target"
+}
+
 func (p *page) requests(s *profile.Stat, list []*profile.Request) {
 	q := s.Sequences
 	var t table

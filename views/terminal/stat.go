@@ -237,7 +237,7 @@ func phaseName(s *profile.Stat, f *profile.PhaseStat) string {
 	if len(s.Models) < 2 || f.Model == nil || *f.Model < 0 || *f.Model >= len(s.Models) {
 		return f.Phase
 	}
-	return f.Phase + " " + parameters(s.Models[*f.Model].Params)
+	return f.Phase + role(s, *f.Model) + " " + parameters(s.Models[*f.Model].Params)
 }
 
 func (p *page) phases(s *profile.Stat) {
