@@ -54,6 +54,8 @@ type exporter struct {
 	dims    map[[4]int64]string
 	last    int64
 	counts  counts
+
+	requests *profile.SequencesBuilder
 }
 
 // stepSum is what a step's operators add up to.
@@ -65,7 +67,7 @@ type stepSum struct {
 func newExporter(w io.Writer) *exporter {
 	p := newPackets(w)
 	return &exporter{p: p, t: newTracks(p), sched: newScheduling(p), waiting: map[int64][]*profile.Graph{},
-		sums: map[*profile.Step]*stepSum{}, rates: map[counterKey]int64{}, dims: map[[4]int64]string{}}
+		sums: map[*profile.Step]*stepSum{}, rates: map[counterKey]int64{}, dims: map[[4]int64]string{}, requests: profile.NewSequences(maxRequests)}
 }
 
 // Sched takes a scheduling event.
@@ -330,6 +332,9 @@ func (e *exporter) Step(s *profile.Step) error {
 		}
 		delete(e.sums, s)
 	}
+	if err := e.requests.Step(s); err != nil {
+		return err
+	}
 	return e.p.err
 }
 
@@ -365,6 +370,7 @@ func (e *exporter) finish(h *profile.Header) error {
 	for _, key := range slices.SortedFunc(maps.Keys(e.rates), compareCounters) { // the same recording gives the same file
 		e.t.value(e.t.counters[key], e.rates[key], 0)
 	}
+	e.drawRequests(h)
 	e.losses(h)
 	e.names(h, threads)
 	return e.p.err

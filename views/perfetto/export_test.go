@@ -171,7 +171,7 @@ func TestExportDamaged(t *testing.T) {
 			if len(c.slices) == 0 {
 				t.Error("nothing was drawn")
 			}
-			deepest := map[string]int{"step": 0, "graph": 1, "op": 2, "wait": 3, "loss": 0}
+			deepest := map[string]int{"step": 0, "graph": 1, "op": 2, "wait": 3, "loss": 0, "request": 1}
 			for _, s := range c.slices {
 				if s.depth > deepest[s.cat] {
 					t.Fatalf("%s %q is at depth %d", s.cat, s.name, s.depth)
