@@ -78,6 +78,10 @@ struct sched_entity {
 	u64 nr_migrations;
 } __attribute__((preserve_access_index));
 
+struct task_io_accounting {
+	u64 read_bytes;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -85,6 +89,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned long nvcsw, nivcsw, min_flt, maj_flt;
 	struct sched_entity se;
+	struct task_io_accounting ioac;
 	char comm[16];
 } __attribute__((preserve_access_index));
 

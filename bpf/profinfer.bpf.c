@@ -323,11 +323,13 @@ int mark_end(struct regs *ctx)
 }
 
 #include "sched.h"
+#include "faults.h"
 
 /* keeps these types in the object's BTF, from which the Go side's are generated */
 const struct slot *unused_slot __attribute__((unused));
 const struct filter *unused_filter __attribute__((unused));
 const struct sched_event *unused_sched_event __attribute__((unused));
+const struct fault *unused_fault __attribute__((unused));
 const struct mark *unused_mark __attribute__((unused));
 const struct seq *unused_seq __attribute__((unused));
 const struct def *unused_def __attribute__((unused));

@@ -34,7 +34,8 @@ enum mark_kind {
 };
 enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR };
 enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
-enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, NUM_LOST };
+enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, LOST_FAULTS,
+	NUM_LOST };
 
 struct arg {
 	u8 kind;
@@ -113,6 +114,19 @@ struct filter {
 	u64 ops[4];	/* a bit for each of the engine's operator numbers */
 	u32 phases;	/* enum phase_bit */
 	u32 pad;
+};
+
+/* a page fault of a profiled thread; trace.FaultKind has the same numbers: bpf/faults.h */
+enum fault_kind { FAULT_MAJOR = 1, FAULT_MINOR = 2, FAULT_COUNTS = 3 /* of a thread that ends: counts only */ };
+
+struct fault {
+	u64 ts;		/* when it was done */
+	u64 addr;
+	u64 dur;	/* 0: not seen */
+	u64 read;	/* bytes that it had read from disk; of counts all the thread's; all ones: not known */
+	u64 major, minor;	/* the thread's counts so far, this one included */
+	u32 tid, tgid;
+	u32 kind, cpu;
 };
 
 enum record_type { REC_MARK = 1, REC_SEQ = 2, REC_NODE = 3, REC_LEAF = 4, REC_SHAPE_END = 5 };

@@ -102,13 +102,14 @@ type Sched struct {
 type Lost struct {
 	Hits, Marks, Defs, Sched, Reads uint64
 	Filtered                        uint64 // hits that were not asked for: no loss
+	Faults                          uint64
 }
 
 // Total returns the number of lost records.
-func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched }
+func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Faults }
 
 func (l Lost) sub(o Lost) Lost {
-	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads, l.Filtered - o.Filtered}
+	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads, l.Filtered - o.Filtered, l.Faults - o.Faults}
 }
 
 // Events is what one drain found. Its slices are reused by the next one.
@@ -120,6 +121,7 @@ type Events struct {
 	Defs      []Def
 	ShapeEnds []ShapeEnd
 	Samples   []Sample // their values are reused too
+	Faults    []Fault
 	// Complete: no ring held a record that was reserved but not submitted.
 	Complete bool
 	// Fill is how full the fullest ring of a CPU was, 0 to 1.

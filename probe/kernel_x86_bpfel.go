@@ -24,6 +24,28 @@ type kernelDef struct {
 	Raw   [384]uint8
 }
 
+type kernelFault struct {
+	_     structs.HostLayout
+	Ts    uint64
+	Addr  uint64
+	Dur   uint64
+	Read  uint64
+	Major uint64
+	Minor uint64
+	Tid   uint32
+	Tgid  uint32
+	Kind  uint32
+	Cpu   uint32
+}
+
+type kernelFaultBegin struct {
+	_    structs.HostLayout
+	Ts   uint64
+	Addr uint64
+	Read uint64
+	Tid  uint64
+}
+
 type kernelFilter struct {
 	_      structs.HostLayout
 	Ops    [4]uint64
@@ -187,6 +209,8 @@ const (
 	kernelMapCopied           = "copied"
 	kernelMapCounters         = "counters"
 	kernelMapDefs             = "defs"
+	kernelMapFaultBegins      = "fault_begins"
+	kernelMapFaults           = "faults"
 	kernelMapFilters          = "filters"
 	kernelMapKnown            = "known"
 	kernelMapLayouts          = "layouts"
@@ -199,6 +223,11 @@ const (
 	kernelMapTargets          = "targets"
 	kernelMapTids             = "tids"
 	kernelMapUids             = "uids"
+	kernelProgFaultExit       = "fault_exit"
+	kernelProgFaultKernel     = "fault_kernel"
+	kernelProgFaultMajor      = "fault_major"
+	kernelProgFaultMinor      = "fault_minor"
+	kernelProgFaultUser       = "fault_user"
 	kernelProgMarkBegin       = "mark_begin"
 	kernelProgMarkEnd         = "mark_end"
 	kernelProgOpBegin         = "op_begin"
@@ -212,11 +241,15 @@ const (
 	kernelProgSchedWakeupNew  = "sched_wakeup_new"
 	kernelVarEvents           = "events"
 	kernelVarEventsScaled     = "events_scaled"
+	kernelVarFaultMask        = "fault_mask"
+	kernelVarFaultsAll        = "faults_all"
+	kernelVarFaultsBegun      = "faults_begun"
 	kernelVarFiltering        = "filtering"
 	kernelVarSlack            = "slack"
 	kernelVarSlotMask         = "slot_mask"
 	kernelVarTaskFields       = "task_fields"
 	kernelVarUnusedDef        = "unused_def"
+	kernelVarUnusedFault      = "unused_fault"
 	kernelVarUnusedFilter     = "unused_filter"
 	kernelVarUnusedMark       = "unused_mark"
 	kernelVarUnusedSchedEvent = "unused_sched_event"
@@ -268,6 +301,11 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
+	FaultExit      *ebpf.ProgramSpec `ebpf:"fault_exit"`
+	FaultKernel    *ebpf.ProgramSpec `ebpf:"fault_kernel"`
+	FaultMajor     *ebpf.ProgramSpec `ebpf:"fault_major"`
+	FaultMinor     *ebpf.ProgramSpec `ebpf:"fault_minor"`
+	FaultUser      *ebpf.ProgramSpec `ebpf:"fault_user"`
 	MarkBegin      *ebpf.ProgramSpec `ebpf:"mark_begin"`
 	MarkEnd        *ebpf.ProgramSpec `ebpf:"mark_end"`
 	OpBegin        *ebpf.ProgramSpec `ebpf:"op_begin"`
@@ -285,23 +323,25 @@ type kernelProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
-	Begins   *ebpf.MapSpec `ebpf:"begins"`
-	Buffers  *ebpf.MapSpec `ebpf:"buffers"`
-	Copied   *ebpf.MapSpec `ebpf:"copied"`
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Defs     *ebpf.MapSpec `ebpf:"defs"`
-	Filters  *ebpf.MapSpec `ebpf:"filters"`
-	Known    *ebpf.MapSpec `ebpf:"known"`
-	Layouts  *ebpf.MapSpec `ebpf:"layouts"`
-	Marks    *ebpf.MapSpec `ebpf:"marks"`
-	Owed     *ebpf.MapSpec `ebpf:"owed"`
-	Phases   *ebpf.MapSpec `ebpf:"phases"`
-	Rings    *ebpf.MapSpec `ebpf:"rings"`
-	Scratch  *ebpf.MapSpec `ebpf:"scratch"`
-	Sites    *ebpf.MapSpec `ebpf:"sites"`
-	Targets  *ebpf.MapSpec `ebpf:"targets"`
-	Tids     *ebpf.MapSpec `ebpf:"tids"`
-	Uids     *ebpf.MapSpec `ebpf:"uids"`
+	Begins      *ebpf.MapSpec `ebpf:"begins"`
+	Buffers     *ebpf.MapSpec `ebpf:"buffers"`
+	Copied      *ebpf.MapSpec `ebpf:"copied"`
+	Counters    *ebpf.MapSpec `ebpf:"counters"`
+	Defs        *ebpf.MapSpec `ebpf:"defs"`
+	FaultBegins *ebpf.MapSpec `ebpf:"fault_begins"`
+	Faults      *ebpf.MapSpec `ebpf:"faults"`
+	Filters     *ebpf.MapSpec `ebpf:"filters"`
+	Known       *ebpf.MapSpec `ebpf:"known"`
+	Layouts     *ebpf.MapSpec `ebpf:"layouts"`
+	Marks       *ebpf.MapSpec `ebpf:"marks"`
+	Owed        *ebpf.MapSpec `ebpf:"owed"`
+	Phases      *ebpf.MapSpec `ebpf:"phases"`
+	Rings       *ebpf.MapSpec `ebpf:"rings"`
+	Scratch     *ebpf.MapSpec `ebpf:"scratch"`
+	Sites       *ebpf.MapSpec `ebpf:"sites"`
+	Targets     *ebpf.MapSpec `ebpf:"targets"`
+	Tids        *ebpf.MapSpec `ebpf:"tids"`
+	Uids        *ebpf.MapSpec `ebpf:"uids"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
@@ -310,11 +350,15 @@ type kernelMapSpecs struct {
 type kernelVariableSpecs struct {
 	Events           *ebpf.VariableSpec `ebpf:"events"`
 	EventsScaled     *ebpf.VariableSpec `ebpf:"events_scaled"`
+	FaultMask        *ebpf.VariableSpec `ebpf:"fault_mask"`
+	FaultsAll        *ebpf.VariableSpec `ebpf:"faults_all"`
+	FaultsBegun      *ebpf.VariableSpec `ebpf:"faults_begun"`
 	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
 	Slack            *ebpf.VariableSpec `ebpf:"slack"`
 	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
 	TaskFields       *ebpf.VariableSpec `ebpf:"task_fields"`
 	UnusedDef        *ebpf.VariableSpec `ebpf:"unused_def"`
+	UnusedFault      *ebpf.VariableSpec `ebpf:"unused_fault"`
 	UnusedFilter     *ebpf.VariableSpec `ebpf:"unused_filter"`
 	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
 	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
@@ -344,23 +388,25 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
-	Begins   *ebpf.Map `ebpf:"begins"`
-	Buffers  *ebpf.Map `ebpf:"buffers"`
-	Copied   *ebpf.Map `ebpf:"copied"`
-	Counters *ebpf.Map `ebpf:"counters"`
-	Defs     *ebpf.Map `ebpf:"defs"`
-	Filters  *ebpf.Map `ebpf:"filters"`
-	Known    *ebpf.Map `ebpf:"known"`
-	Layouts  *ebpf.Map `ebpf:"layouts"`
-	Marks    *ebpf.Map `ebpf:"marks"`
-	Owed     *ebpf.Map `ebpf:"owed"`
-	Phases   *ebpf.Map `ebpf:"phases"`
-	Rings    *ebpf.Map `ebpf:"rings"`
-	Scratch  *ebpf.Map `ebpf:"scratch"`
-	Sites    *ebpf.Map `ebpf:"sites"`
-	Targets  *ebpf.Map `ebpf:"targets"`
-	Tids     *ebpf.Map `ebpf:"tids"`
-	Uids     *ebpf.Map `ebpf:"uids"`
+	Begins      *ebpf.Map `ebpf:"begins"`
+	Buffers     *ebpf.Map `ebpf:"buffers"`
+	Copied      *ebpf.Map `ebpf:"copied"`
+	Counters    *ebpf.Map `ebpf:"counters"`
+	Defs        *ebpf.Map `ebpf:"defs"`
+	FaultBegins *ebpf.Map `ebpf:"fault_begins"`
+	Faults      *ebpf.Map `ebpf:"faults"`
+	Filters     *ebpf.Map `ebpf:"filters"`
+	Known       *ebpf.Map `ebpf:"known"`
+	Layouts     *ebpf.Map `ebpf:"layouts"`
+	Marks       *ebpf.Map `ebpf:"marks"`
+	Owed        *ebpf.Map `ebpf:"owed"`
+	Phases      *ebpf.Map `ebpf:"phases"`
+	Rings       *ebpf.Map `ebpf:"rings"`
+	Scratch     *ebpf.Map `ebpf:"scratch"`
+	Sites       *ebpf.Map `ebpf:"sites"`
+	Targets     *ebpf.Map `ebpf:"targets"`
+	Tids        *ebpf.Map `ebpf:"tids"`
+	Uids        *ebpf.Map `ebpf:"uids"`
 }
 
 func (m *kernelMaps) Close() error {
@@ -370,6 +416,8 @@ func (m *kernelMaps) Close() error {
 		m.Copied,
 		m.Counters,
 		m.Defs,
+		m.FaultBegins,
+		m.Faults,
 		m.Filters,
 		m.Known,
 		m.Layouts,
@@ -391,11 +439,15 @@ func (m *kernelMaps) Close() error {
 type kernelVariables struct {
 	Events           *ebpf.Variable `ebpf:"events"`
 	EventsScaled     *ebpf.Variable `ebpf:"events_scaled"`
+	FaultMask        *ebpf.Variable `ebpf:"fault_mask"`
+	FaultsAll        *ebpf.Variable `ebpf:"faults_all"`
+	FaultsBegun      *ebpf.Variable `ebpf:"faults_begun"`
 	Filtering        *ebpf.Variable `ebpf:"filtering"`
 	Slack            *ebpf.Variable `ebpf:"slack"`
 	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`
 	TaskFields       *ebpf.Variable `ebpf:"task_fields"`
 	UnusedDef        *ebpf.Variable `ebpf:"unused_def"`
+	UnusedFault      *ebpf.Variable `ebpf:"unused_fault"`
 	UnusedFilter     *ebpf.Variable `ebpf:"unused_filter"`
 	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
 	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
@@ -409,6 +461,11 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
+	FaultExit      *ebpf.Program `ebpf:"fault_exit"`
+	FaultKernel    *ebpf.Program `ebpf:"fault_kernel"`
+	FaultMajor     *ebpf.Program `ebpf:"fault_major"`
+	FaultMinor     *ebpf.Program `ebpf:"fault_minor"`
+	FaultUser      *ebpf.Program `ebpf:"fault_user"`
 	MarkBegin      *ebpf.Program `ebpf:"mark_begin"`
 	MarkEnd        *ebpf.Program `ebpf:"mark_end"`
 	OpBegin        *ebpf.Program `ebpf:"op_begin"`
@@ -424,6 +481,11 @@ type kernelPrograms struct {
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
+		p.FaultExit,
+		p.FaultKernel,
+		p.FaultMajor,
+		p.FaultMinor,
+		p.FaultUser,
 		p.MarkBegin,
 		p.MarkEnd,
 		p.OpBegin,

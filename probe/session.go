@@ -32,6 +32,8 @@ type Config struct {
 	// Counters are read at operators' hits. They need Sched: without samples at switches another thread's
 	// counts would be charged to an operator.
 	Counters Counters
+	// Faults records page faults of attached processes.
+	Faults Faults
 
 	single bool // one link a site, as on kernels without uprobe_multi
 }
@@ -57,6 +59,7 @@ type Session struct {
 	// SchedError says why there are no scheduling events, nil if there are.
 	SchedError error
 	counters   Counters
+	faults     faultSource
 }
 
 // Open loads the kernel side. Errors say what is missing (a privilege, a kernel feature)
@@ -65,7 +68,7 @@ func Open(cfg Config) (*Session, error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
-	s := &Session{counters: cfg.Counters}
+	s := &Session{counters: cfg.Counters, faults: faultSource{mode: cfg.Faults}}
 	if !cfg.single {
 		f, unused := Multi()
 		s.multi = f.Err == nil && unused == ""
@@ -101,6 +104,10 @@ func Open(cfg Config) (*Session, error) {
 	}
 
 	if err := cfg.Counters.set(spec); err != nil {
+		return nil, err
+	}
+
+	if err := s.faults.set(spec); err != nil {
 		return nil, err
 	}
 
@@ -140,6 +147,10 @@ func Open(cfg Config) (*Session, error) {
 		s.defs, err = mapRing(s.objs.Defs)
 	}
 	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	if err := s.faults.attach(&s.objs, cpus); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -225,6 +236,7 @@ func (s *Session) Close() error {
 	for _, l := range s.sched {
 		errs = append(errs, l.Close())
 	}
+	errs = append(errs, s.faults.close())
 	for _, r := range s.perCPU {
 		r.close()
 	}
@@ -260,6 +272,9 @@ func (s *Session) Drain(e *Events) {
 			e.Complete = false
 		}
 	}
+	if !s.faults.drain(e) {
+		e.Complete = false
+	}
 	if !s.marks.drain(e.shared) {
 		e.Complete = false
 	}
@@ -278,7 +293,7 @@ func (s *Session) Redefine(pid int32, shape uint64) {
 func (s *Session) Lost() Lost {
 	var now Lost
 	for _, b := range s.hits {
-		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered} {
+		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered, &now.Faults} {
 			*to += atomic.LoadUint64(&b.lost[i])
 		}
 	}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Faults says which page faults of attached processes are recorded.
+type Faults uint8
+
+const (
+	FaultsOff   Faults = iota
+	FaultsMajor        // those that had to wait for a page, and others that read ahead
+	FaultsAll          // all
+)
+
+// FaultKind as in bpf/profinfer.h.
+type FaultKind uint8
+
+const (
+	FaultMajor  FaultKind = 1
+	FaultMinor  FaultKind = 2
+	FaultCounts FaultKind = 3 // no fault: what a thread that ends has counted
+)
+
+// Fault is a page fault of a thread, or what a thread counted.
+type Fault struct {
+	Time     int64 // when it was done
+	PID, TID int32
+	CPU      uint16
+	Kind     FaultKind
+	Addr     uint64
+	Dur      int64 // ns; -1: not seen
+	// Read are the bytes that it had read from disk, read-ahead included; of FaultCounts all the thread's. -1: not known.
+	Read         int64
+	Major, Minor uint64 // the thread's counts so far, this one included
+}
+
+const (
+	faultRing  = 1 << 22
+	faultTable = 1 << 16 // threads whose faults' begins are kept
+)
+
+var (
+	faultBegins   = []string{"fault_user", "fault_kernel"}
+	faultPrograms = []string{"fault_major", "fault_minor", "fault_exit"}
+)
+
+// faultSource is what is attached to the kernel for faults.
+type faultSource struct {
+	mode  Faults
+	begun bool // their begins are seen
+	links []link.Link
+	fds   []int
+	ring  *ring
+}
+
+// set prepares the object before it is loaded.
+func (f *faultSource) set(spec *ebpf.CollectionSpec) error {
+	off := func(names []string) {
+		for _, name := range names { // a program that does nothing keeps the object's shape
+			p := spec.Programs[name]
+			p.Type, p.AttachTo, p.AttachType, p.Instructions = ebpf.SocketFilter, "", ebpf.AttachNone, nothing()
+		}
+	}
+	if f.mode == FaultsOff {
+		off(faultBegins)
+		off(faultPrograms)
+		return nil
+	}
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return &Missing{What: "page faults cannot be recorded: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)",
+			Remedy: "record without --faults", Err: err}
+	}
+	_, err = kernel.AnyTypeByName("btf_trace_page_fault_user")
+	if f.begun = err == nil; !f.begun {
+		off(faultBegins)
+	}
+	vars := map[string]uint32{"fault_mask": faultTable - 1}
+	if f.begun {
+		vars["faults_begun"] = 1
+	}
+	if f.mode == FaultsAll {
+		vars["faults_all"] = 1
+	}
+	for name, v := range vars {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return fmt.Errorf("setting up page faults: %w", err)
+		}
+	}
+	spec.Maps["fault_begins"].MaxEntries = faultTable
+	spec.Maps["faults"].MaxEntries = faultRing
+	return nil
+}
+
+// attach begins to record faults.
+func (f *faultSource) attach(o *kernelObjects, cpus int) (err error) {
+	if f.mode == FaultsOff {
+		return nil
+	}
+	if f.ring, err = mapRing(o.Faults); err != nil {
+		return err
+	}
+	programs := []*ebpf.Program{o.FaultExit}
+	if f.begun {
+		programs = append(programs, o.FaultUser, o.FaultKernel)
+	}
+	for _, p := range programs {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			return privilege("attaching to the kernel's tracepoints of page faults", err)
+		}
+		f.links = append(f.links, l)
+	}
+	for _, e := range []struct {
+		config  uint64
+		program *ebpf.Program
+	}{{unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ, o.FaultMajor}, {unix.PERF_COUNT_SW_PAGE_FAULTS_MIN, o.FaultMinor}} {
+		for cpu := range cpus {
+			fd, err := openFaults(e.config, cpu, e.program)
+			if errors.Is(err, unix.ENODEV) {
+				continue // it is not online
+			}
+			if err != nil {
+				return privilege("counting the kernel's page faults (perf_event_open)", err)
+			}
+			f.fds = append(f.fds, fd)
+		}
+	}
+	if len(f.fds) == 0 {
+		return errors.New("counting page faults: no CPU is online")
+	}
+	return nil
+}
+
+// openFaults runs a program at each fault on a CPU.
+func openFaults(config uint64, cpu int, p *ebpf.Program) (int, error) {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: config, Sample: 1,
+		Sample_type: unix.PERF_SAMPLE_ADDR, Bits: unix.PerfBitDisabled}
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, p.FD()); err == nil {
+		err = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (f *faultSource) close() (err error) {
+	for _, fd := range f.fds {
+		unix.Close(fd)
+	}
+	for _, l := range f.links {
+		err = errors.Join(err, l.Close())
+	}
+	if f.ring != nil {
+		f.ring.close()
+	}
+	*f = faultSource{}
+	return err
+}
+
+// drain takes the faults; false if it stopped at one that is not yet written.
+func (f *faultSource) drain(e *Events) bool {
+	e.Faults = e.Faults[:0]
+	if f.ring == nil {
+		return true
+	}
+	e.Fill = max(e.Fill, f.ring.fill())
+	return f.ring.drain(e.fault)
+}
+
+// fault takes a record of the faults' ring.
+func (e *Events) fault(rec []byte) {
+	if len(rec) < int(unsafe.Sizeof(kernelFault{})) {
+		return
+	}
+	k := (*kernelFault)(unsafe.Pointer(&rec[0]))
+	f := Fault{Time: int64(k.Ts), PID: int32(k.Tgid), TID: int32(k.Tid), CPU: uint16(k.Cpu), Kind: FaultKind(k.Kind),
+		Addr: k.Addr, Dur: -1, Read: int64(k.Read), Major: k.Major, Minor: k.Minor}
+	if k.Dur != 0 {
+		f.Dur = int64(k.Dur)
+	}
+	f.Read = max(f.Read, -1)
+	e.Faults = append(e.Faults, f)
+}
+
+// FaultsTimed tells whether faults' begins are seen, so that their durations are known.
+func (s *Session) FaultsTimed() bool { return s.faults.begun }
