@@ -30,6 +30,10 @@ func (r *Reader) decode(h *blockHeader, stored []byte, b *Block) error {
 		b.Sched, err = r.sch.decode(p, n)
 	case TypeSamples:
 		b.Samples, err = decodeSamples(p, n)
+	case TypeFaults:
+		b.Faults, err = decodeFaults(p, n)
+	case TypeMemory:
+		b.Memory, err = definitionOf[Memory](p)
 	case TypeMeta:
 		b.Meta, err = definitionOf[Meta](p)
 	case TypeProcess:

@@ -55,11 +55,15 @@ const (
 
 	TypeWatch   Type = 15
 	TypeSamples Type = 16
+
+	TypeFaults Type = 18
+	TypeMemory Type = 22
 )
 
 var typeNames = [...]string{TypeMeta: "meta", TypeProcess: "process", TypeThreads: "threads", TypeShape: "shape",
 	TypeHits: "hits", TypeMarks: "marks", TypeStepSeqs: "stepseqs", TypeSched: "sched", TypeLoss: "loss",
-	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer", TypeWatch: "watch", TypeSamples: "samples"}
+	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer", TypeWatch: "watch", TypeSamples: "samples",
+	TypeFaults: "faults", TypeMemory: "memory"}
 
 func (t Type) String() string {
 	if t == TypeCPU {

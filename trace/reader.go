@@ -31,6 +31,8 @@ type Block struct {
 	StepSeqs  []StepSeq
 	Sched     []Sched
 	Samples   []Sample // the caller's own
+	Faults    []Fault  // the caller's own
+	Memory    *Memory
 	Loss      *Loss
 	Exit      *Exit
 	Watch     *Watch
@@ -290,8 +292,8 @@ func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r
 // block reads the block of h, which stands at off, where the input is. It returns false
 // if the block is not wanted or not whole; the input is then where to go on.
 func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
-	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch || h.Type == TypeSamples
-	known = known || h.Type == TypeCPU
+	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch || h.Type == TypeSamples ||
+		h.Type == TypeFaults || h.Type == TypeMemory || h.Type == TypeCPU
 	if !known && h.Type != typeIndex && h.Type != typeTrailer && !r.unknown[h.Type] {
 		if r.unknown == nil {
 			r.unknown = map[Type]bool{}

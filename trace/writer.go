@@ -62,6 +62,7 @@ type Writer struct {
 	seqs    seqEncoder
 	sched   schedEncoder
 	samples sampleEncoder
+	faults  faultEncoder
 
 	oldest     time.Time // when the oldest thing that is buffered came in; zero: nothing is
 	pending    int64     // watermark to be written; noTime: none
@@ -149,6 +150,7 @@ func NewWriter(w io.Writer) *Writer {
 	tw.seqs.columns = newColumns(seqColumns)
 	tw.sched = newSchedEncoder()
 	tw.samples = newSampleEncoder()
+	tw.faults = newFaultEncoder()
 	tw.defs.init()
 	return tw
 }
@@ -392,6 +394,9 @@ func (w *Writer) flush() error {
 		return err
 	}
 	if err := w.bulk(TypeSamples, &w.samples.columns, w.samples.reset); err != nil {
+		return err
+	}
+	if err := w.bulk(TypeFaults, &w.faults.columns, w.faults.reset); err != nil {
 		return err
 	}
 	if w.pending == noTime {

@@ -248,6 +248,8 @@ func mutated(t testing.TB, path string, change func(*trace.Block)) *run {
 			check(w.Loss(*b.Loss))
 		case b.Watch != nil:
 			check(w.Watch(*b.Watch))
+		case b.Memory != nil:
+			check(w.Memory(*b.Memory))
 		case b.Exit != nil:
 			check(w.Exit(*b.Exit))
 		case b.End != nil:
@@ -262,6 +264,7 @@ func mutated(t testing.TB, path string, change func(*trace.Block)) *run {
 		if b.CPU != nil {
 			check(w.CPU(*b.CPU))
 		}
+		check(w.Faults(b.Faults))
 		if b.Watermark != 0 {
 			check(w.Drain(b.Watermark))
 		}
