@@ -53,6 +53,9 @@ func (r *recorder) drain() error {
 	if err := r.writeSamples(e); err != nil {
 		return err
 	}
+	if err := r.writeFaults(e); err != nil {
+		return err
+	}
 	if err := r.losses(now); err != nil {
 		return err
 	}
@@ -102,6 +105,9 @@ func (r *recorder) rotate() error {
 				r.opt.Warn(err.Error())
 			}
 		case err != nil:
+			return err
+		}
+		if err := r.retellMemory(); err != nil {
 			return err
 		}
 	}
@@ -280,7 +286,7 @@ func (r *recorder) losses(now int64) error {
 	for _, k := range []struct {
 		what string
 		n    uint64
-	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}} {
+	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}} {
 		if k.n == 0 {
 			continue
 		}

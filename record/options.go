@@ -12,6 +12,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/pmu"
+	"github.com/profinfer/profinfer/probe"
 )
 
 // Engine makes plans for processes. Package engine/ggml has one.
@@ -58,7 +59,9 @@ type Options struct {
 	// operators' hits, which then are two an operator and thread.
 	Events   string
 	Question pmu.Question
-	Tool     string // profinfer's version, for the trace
+	// Faults records page faults of the engine's threads, and what of its files is in memory.
+	Faults probe.Faults
+	Tool   string // profinfer's version, for the trace
 	// Progress is called after each drain, if set.
 	Progress func(Progress)
 	// Warn gets messages for the person at the terminal, without a newline.

@@ -43,6 +43,7 @@ type process struct {
 	cpus    int   // it may run on
 	crowded time.Time
 	stuck   bool // its probes could not be changed
+	mem     memory
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.
@@ -80,6 +81,9 @@ func (r *recorder) update(p *process) error {
 		p.att, err = r.session.Process(p.pid, &plan.Layout)
 	} else {
 		err = p.att.SetLayout(&plan.Layout)
+	}
+	if err == nil {
+		err = r.beginMemory(p)
 	}
 	if err != nil {
 		return err
@@ -221,6 +225,7 @@ func (r *recorder) backends(p *process, sched uint64) error {
 // reset forgets the program a process ran before exec: its probes went with its memory.
 func (r *recorder) reset(p *process) {
 	if p.att != nil {
+		r.endMemory(p)
 		r.ended = append(r.ended, &process{pid: p.pid, att: p.att, index: p.index, decoder: p.decoder, plan: p.plan})
 		p.att.Stop()
 	}

@@ -61,6 +61,7 @@ type recorder struct {
 	sched     []trace.Sched
 	seqs      []trace.StepSeq
 	samples   []trace.Sample
+	faults    []trace.Fault
 	lastDrain int64
 	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
@@ -91,7 +92,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		return res, err
 	}
 	defer r.counters.close()
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe}); err != nil {
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults}); err != nil {
 		return res, err
 	}
 	defer func() {
@@ -201,6 +202,7 @@ func (r *recorder) begin() error {
 	if r.opt.MinTPS > 0 {
 		r.meta.Extra["min_tps"] = fmt.Sprintf("%g", r.opt.MinTPS)
 	}
+	r.faultsMeta()
 	if r.watch.Polling != "" {
 		r.meta.Notes = append(r.meta.Notes, r.watch.Polling)
 	}
@@ -385,6 +387,9 @@ func (r *recorder) happened(ev watched) error {
 			delete(r.procs, ev.PID)
 			delete(r.dirty, ev.PID)
 			if p.att != nil {
+				if err := r.endMemory(p); err != nil {
+					return err
+				}
 				r.ended = append(r.ended, p)
 				r.w.Exit(trace.Exit{PID: int32(ev.PID), Time: ev.Time})
 			}
@@ -444,6 +449,11 @@ func (r *recorder) end(res *Result) error {
 	var errs []error
 	if r.stop == 0 {
 		r.stop = probe.Now()
+	}
+	for _, p := range r.procs {
+		if p.att != nil {
+			errs = append(errs, r.endMemory(p))
+		}
 	}
 	for _, p := range r.procs {
 		if p.att != nil {

@@ -32,6 +32,7 @@ func recordCommand() *cobra.Command {
 	var level string
 	var ringKB int
 	var noSched bool
+	var faults string
 	var budget, maxSize, switchSize, question string
 	c := &cobra.Command{
 		Use:   "record [-p PID | -- COMMAND ...]",
@@ -90,6 +91,9 @@ does (cycles:u does not).`,
 			if err := counting(&opt, question, noSched); err != nil {
 				return err
 			}
+			if err := faulting(&opt, faults); err != nil {
+				return err
+			}
 			if err := opt.CheckFilters(); err != nil {
 				return usage("%v", err)
 			}
@@ -116,6 +120,7 @@ does (cycles:u does not).`,
 	f.StringSliceVar(&opt.Phases, "phase", nil, "record operators of these phases only: prefill, decode, encode, unknown")
 	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")
 	f.BoolVar(&opt.TwoHits, "two-hits", false, "probe the begin of every operator too, not only where a graph is new")
+	faultsFlag(c, &faults)
 	f.BoolVar(&noSched, "no-sched", false, "leave the scheduler's events out")
 	return c
 }

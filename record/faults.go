@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
+)
+
+const (
+	// minData is the size from which a file that is no program can be a model's.
+	minData = 1 << 20
+	// maxMaps bounds the mappings that are written down, maxData the files whose pages are looked at.
+	maxMaps, maxData = 4096, 64
+	// lookAgain: a process's mappings are not read more often for addresses that none of them has.
+	lookAgain = time.Second
+	// maxCommandLine bounds the words of a command line that are looked at as files.
+	maxCommandLine = 256
+)
+
+// memory is what is known of a process's mappings and of the files in them.
+type memory struct {
+	maps   []target.Mapping
+	files  map[fileKey]*dataFile
+	looked time.Time
+	begun  bool
+	whole  bool // its mappings were read since it began to compute
+}
+
+type dataFile struct {
+	path string
+	f    *os.File
+	size int64
+}
+
+// faults writes page faults, and what is mapped where they lie.
+func (r *recorder) writeFaults(e *probe.Events) error {
+	if r.opt.Faults == probe.FaultsOff {
+		return nil
+	}
+	r.faults = r.faults[:0]
+	var p *process
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		if r.stop != 0 && f.Time > r.stop {
+			continue
+		}
+		if p == nil || p.pid != int(f.PID) {
+			if p = r.find(int(f.PID)); p == nil {
+				continue
+			}
+		}
+		if f.Kind != probe.FaultCounts && !p.mem.covers(f.Addr) {
+			p.mem.whole = false
+		}
+		r.faults = append(r.faults, trace.Fault{Time: f.Time, PID: f.PID, TID: f.TID, CPU: f.CPU, Kind: trace.FaultKind(f.Kind),
+			Addr: f.Addr, Dur: f.Dur, Read: f.Read, Major: f.Major, Minor: f.Minor})
+	}
+	if err := r.w.Faults(r.faults); err != nil {
+		return err
+	}
+	for _, p := range r.procs {
+		if p.att == nil || r.stop != 0 {
+			continue
+		}
+		if !p.computes && p.mem.begun { // its model is being loaded
+			if err := r.lookMemory(p, false); err != nil {
+				return err
+			}
+		} else if p.computes && !p.mem.whole && time.Since(p.mem.looked) > lookAgain {
+			p.mem.whole = true
+			if err := r.lookMemory(p, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// faultsMeta tells the trace what is recorded of faults.
+func (r *recorder) faultsMeta() {
+	switch r.opt.Faults {
+	case probe.FaultsOff:
+		return
+	case probe.FaultsMajor:
+		r.meta.Extra["faults"] = "major"
+	case probe.FaultsAll:
+		r.meta.Extra["faults"] = "all"
+	}
+	if !r.session.FaultsTimed() {
+		r.meta.Extra["fault_times"] = "off"
+		r.meta.Notes = append(r.meta.Notes, "page faults: this kernel does not tell their begins, so their durations are not known")
+	}
+}
+
+func (m *memory) covers(addr uint64) bool {
+	i := sort.Search(len(m.maps), func(i int) bool { return m.maps[i].End > addr })
+	return i < len(m.maps) && addr >= m.maps[i].Start
+}
+
+// beginMemory writes down what a process counted and had mapped when recording its faults began.
+func (r *recorder) beginMemory(p *process) error {
+	if r.opt.Faults == probe.FaultsOff || p.mem.begun {
+		return nil
+	}
+	p.mem.begun = true
+	p.mem.files = make(map[fileKey]*dataFile)
+	if err := r.threadCounts(p); err != nil {
+		return err
+	}
+	m := r.memoryOf(p, "start")
+	p.mem.read(p.pid)
+	for _, f := range append(p.mem.named(p.pid), p.mem.mapped(p.pid)...) {
+		m.Files = append(m.Files, f.pages())
+	}
+	m.Maps = p.mem.told()
+	return r.w.Memory(m)
+}
+
+// lookMemory reads the process's mappings again and writes them if they hold a new file, or if that is asked for.
+func (r *recorder) lookMemory(p *process, tell bool) error {
+	p.mem.looked = time.Now()
+	if !p.mem.read(p.pid) {
+		return nil
+	}
+	fresh := p.mem.mapped(p.pid)
+	if len(fresh) == 0 && !tell {
+		return nil
+	}
+	m := r.memoryOf(p, "changed")
+	for _, f := range fresh {
+		m.Files = append(m.Files, f.pages())
+	}
+	m.Maps = p.mem.told()
+	return r.w.Memory(m)
+}
+
+// endMemory writes down what it counted, and what of its files is in memory, at the end.
+func (r *recorder) endMemory(p *process) error {
+	if !p.mem.begun {
+		return nil
+	}
+	p.mem.begun = false
+	if err := r.threadCounts(p); err != nil {
+		return err
+	}
+	m := r.memoryOf(p, "end")
+	p.mem.read(p.pid) // if it lives
+	p.mem.mapped(p.pid)
+	for _, f := range p.mem.files {
+		m.Files = append(m.Files, f.pages())
+		f.f.Close()
+	}
+	slices.SortFunc(m.Files, func(a, b trace.FilePages) int { return int(a.Inode - b.Inode) })
+	p.mem.files = nil
+	m.Maps = p.mem.told()
+	return r.w.Memory(m)
+}
+
+// retellMemory tells mappings again in a new file of the recording.
+func (r *recorder) retellMemory() error {
+	for _, p := range r.procs {
+		if p.mem.begun {
+			if err := r.lookMemory(p, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *recorder) memoryOf(p *process, when string) trace.Memory {
+	m := trace.Memory{PID: int32(p.pid), Time: probe.Now(), When: when, Major: -1, Minor: -1, Read: -1}
+	if a, err := target.ProcessAccount(p.pid); err == nil {
+		m.Major, m.Minor, m.Read = a.Major, a.Minor, a.Read
+	}
+	return m
+}
+
+// threadCounts writes what each thread that lives has counted.
+func (r *recorder) threadCounts(p *process) error {
+	accounts, err := target.ThreadAccounts(p.pid)
+	if err != nil {
+		return nil // it has ended: its threads told
+	}
+	now := probe.Now()
+	r.faults = r.faults[:0]
+	for tid, a := range accounts {
+		r.faults = append(r.faults, trace.Fault{Time: now, PID: int32(p.pid), TID: int32(tid), Kind: trace.FaultCounts,
+			Dur: -1, Read: a.Read, Major: uint64(a.Major), Minor: uint64(a.Minor)})
+	}
+	slices.SortFunc(r.faults, func(a, b trace.Fault) int { return int(a.TID - b.TID) })
+	return r.w.Faults(r.faults)
+}
+
+// read reads the mappings; false if they cannot be had, and what was known stays.
+func (m *memory) read(pid int) bool {
+	maps, err := target.Maps(pid)
+	if err != nil || len(maps) == 0 {
+		return false
+	}
+	m.maps = maps
+	return true
+}
+
+func (m *memory) told() (out []trace.MemoryMap) {
+	for i := range m.maps[:min(len(m.maps), maxMaps)] {
+		k := &m.maps[i]
+		out = append(out, trace.MemoryMap{Start: k.Start, End: k.End, Offset: k.Offset, Perms: k.Perms, Path: k.Path, Dev: k.Dev, Inode: k.Inode})
+	}
+	return out
+}
+
+// mapped opens files that are mapped, are no programs and were not seen before.
+func (m *memory) mapped(pid int) (fresh []*dataFile) {
+	programs := map[fileKey]bool{}
+	for i := range m.maps {
+		if m.maps[i].Exec() {
+			programs[fileKey{m.maps[i].Dev, m.maps[i].Inode}] = true
+		}
+	}
+	for i := range m.maps {
+		k := fileKey{m.maps[i].Dev, m.maps[i].Inode}
+		if k.inode == 0 || programs[k] || m.files[k] != nil || len(m.files) >= maxData {
+			continue
+		}
+		f, _, err := target.OpenMapped(pid, m.maps[i])
+		if err != nil {
+			continue
+		}
+		if d := m.add(k, m.maps[i].Path, f); d != nil {
+			fresh = append(fresh, d)
+		}
+	}
+	return fresh
+}
+
+// named opens files that the command line names: which of a model's pages are in memory is to be known before
+// it is mapped, as that can read all of it.
+func (m *memory) named(pid int) (fresh []*dataFile) {
+	words, err := target.Cmdline(pid)
+	if err != nil {
+		return nil
+	}
+	for _, w := range words[:min(len(words), maxCommandLine)] {
+		if w == "" || len(m.files) >= maxData {
+			continue
+		}
+		inside := w
+		if !filepath.IsAbs(w) {
+			cwd, err := os.Readlink(procPath(pid, "cwd"))
+			if err != nil {
+				continue
+			}
+			if root, err := os.Readlink(procPath(pid, "root")); err == nil && root != "/" {
+				if rel, err := filepath.Rel(root, cwd); err == nil { // a chroot: cwd is told as its parent sees it
+					cwd = "/" + rel
+				}
+			}
+			inside = filepath.Join(cwd, w)
+		}
+		f, err := os.OpenFile(filepath.Join(procPath(pid, "root"), inside), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+		if err != nil {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			f.Close()
+			continue
+		}
+		k := fileKey{st.Dev, st.Ino}
+		if m.files[k] != nil || program(f) {
+			f.Close()
+			continue
+		}
+		if d := m.add(k, inside, f); d != nil {
+			fresh = append(fresh, d)
+		}
+	}
+	return fresh
+}
+
+func procPath(pid int, name string) string {
+	return filepath.Join("/proc", itoa(pid), name)
+}
+
+func program(f *os.File) bool {
+	var b [4]byte
+	_, err := f.ReadAt(b[:], 0)
+	return err != nil || string(b[:]) == "\x7fELF" || string(b[:2]) == "#!"
+}
+
+// add keeps a file open, unless it is too small to matter.
+func (m *memory) add(k fileKey, path string, f *os.File) *dataFile {
+	st, err := f.Stat()
+	if err != nil || st.Size() < minData {
+		f.Close()
+		return nil
+	}
+	d := &dataFile{path: path, f: f, size: st.Size()}
+	m.files[k] = d
+	return d
+}

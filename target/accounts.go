@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Account is what the kernel counted for a process or a thread since it began.
+type Account struct {
+	Minor, Major int64 // page faults
+	Read         int64 // bytes fetched from storage; -1: not told (no CONFIG_TASK_IO_ACCOUNTING, or not permitted)
+}
+
+// ProcessAccount counts all of a process's threads, those that have ended too; also of one that has ended and
+// was not waited for.
+func ProcessAccount(pid int) (Account, error) { return account(pid, "") }
+
+// ThreadAccounts counts each thread that lives, by number.
+func ThreadAccounts(pid int) (map[int]Account, error) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, procError(pid, fmt.Sprintf("/proc/%d/task", pid), err)
+	}
+	out := make(map[int]Account, len(entries))
+	for _, e := range entries {
+		tid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if a, err := account(pid, "task/"+e.Name()+"/"); err == nil { // else it has ended meanwhile
+			out[tid] = a
+		}
+	}
+	return out, nil
+}
+
+func account(pid int, of string) (Account, error) {
+	b, err := readProc(pid, of+"stat")
+	if err != nil {
+		return Account{}, err
+	}
+	a, err := parseFaults(string(b))
+	if err != nil {
+		return Account{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	a.Read = -1
+	if b, err := readProc(pid, of+"io"); err == nil {
+		a.Read = parseRead(b)
+	}
+	return a, nil
+}
+
+// parseFaults reads minflt and majflt of proc_pid_stat(5).
+func parseFaults(s string) (a Account, err error) {
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]) // f[0] is field 3
+	if len(f) < 10 {
+		return a, fmt.Errorf("cannot read page faults from %q", s)
+	}
+	var errs [2]error
+	a.Minor, errs[0] = strconv.ParseInt(f[7], 10, 64)
+	a.Major, errs[1] = strconv.ParseInt(f[9], 10, 64)
+	if i := slices.IndexFunc(errs[:], func(e error) bool { return e != nil }); i >= 0 {
+		return a, fmt.Errorf("cannot read page faults: %w", errs[i])
+	}
+	return a, nil
+}
+
+// parseRead reads read_bytes of proc_pid_io(5); -1 if it is not there.
+func parseRead(b []byte) int64 {
+	for line := range bytes.Lines(b) {
+		if v, ok := bytes.CutPrefix(line, []byte("read_bytes:")); ok {
+			if n, err := strconv.ParseInt(string(bytes.TrimSpace(v)), 10, 64); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}
