@@ -19,6 +19,7 @@ type merge struct {
 	runs  hitMerge
 	marks []trace.Mark
 	sched []trace.Sched
+	fault []trace.Fault
 	// switches are samples of threads that leave or get a CPU; those of hits do not come here.
 	switches []trace.Sample
 	seqs     map[batchKey][]trace.StepSeq
@@ -36,6 +37,7 @@ type handler interface {
 	mark(*trace.Mark, []trace.StepSeq) error
 	switched(*trace.Sched) error
 	sampled(*trace.Sample)
+	faulted(*trace.Fault) error
 }
 
 // add takes a block's events. Its hits are the merge's until it calls runs.free with them.
@@ -43,6 +45,7 @@ func (m *merge) add(b *trace.Block) {
 	m.runs.add(b.Hits)
 	m.marks = append(m.marks, b.Marks...)
 	m.sched = append(m.sched, b.Sched...)
+	m.fault = append(m.fault, b.Faults...)
 	for i := range b.Samples {
 		if k := b.Samples[i].Kind; k == trace.SampleOff || k == trace.SampleOn {
 			m.switches = append(m.switches, b.Samples[i])
@@ -79,9 +82,13 @@ func (m *merge) emit(limit int64, to handler) error {
 	slices.SortStableFunc(m.switches, func(a, b trace.Sample) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind))
 	})
-	var k, s, c int
+	sortFaults(m.fault)
+	var k, s, c, f int
 	for {
-		tk, ts, tc := endOfTime, endOfTime, endOfTime
+		tk, ts, tc, tf := endOfTime, endOfTime, endOfTime, endOfTime
+		if f < len(m.fault) {
+			tf = m.fault[f].Time
+		}
 		if c < len(m.switches) {
 			tc = m.switches[c].Time
 		}
@@ -91,7 +98,7 @@ func (m *merge) emit(limit int64, to handler) error {
 		if s < len(m.sched) {
 			ts = m.sched[s].Time
 		}
-		t := min(tk, ts, tc, limit)
+		t := min(tk, ts, tc, tf, limit)
 		if err := m.runs.emit(t, to); err != nil {
 			return err
 		}
@@ -106,6 +113,9 @@ func (m *merge) emit(limit int64, to handler) error {
 		case tc:
 			to.sampled(&m.switches[c])
 			c++
+		case tf:
+			err = to.faulted(&m.fault[f])
+			f++
 		default:
 			mk := &m.marks[k]
 			var seqs []trace.StepSeq
@@ -124,5 +134,6 @@ func (m *merge) emit(limit int64, to handler) error {
 	m.marks = slices.Delete(m.marks, 0, k)
 	m.sched = slices.Delete(m.sched, 0, s)
 	m.switches = slices.Delete(m.switches, 0, c)
+	m.fault = slices.Delete(m.fault, 0, f)
 	return nil
 }

@@ -25,6 +25,8 @@ func (o *order) mark(m *trace.Mark, _ []trace.StepSeq) error {
 }
 func (o *order) sampled(*trace.Sample) {}
 
+func (o *order) faulted(*trace.Fault) error { return nil }
+
 func (o *order) switched(s *trace.Sched) error {
 	o.got = append(o.got, fmt.Sprint("s", s.Time, "/", s.NextTID))
 	return nil

@@ -39,6 +39,9 @@ type Step struct {
 	// Untraced says why its operators were not recorded although those of other steps were
 	// ("throttled", "learning", "filtered"); empty if they were, or the level has none.
 	Untraced string
+	// Of page faults in it, where they were recorded: major ones, the time that its threads waited for them (0 where that
+	// is not seen), and bytes that faults had read from disk. Complete when Sink.Step gets it.
+	MajorFaults, FaultDur, DiskRead int64
 }
 
 // Graph is one execution of a graph on one backend.
@@ -110,6 +113,8 @@ type Op struct {
 	Counts []int64
 	// Scaled: one of its counters counted for a part of the time only; its value is an estimate.
 	Scaled bool
+	// MajorFaults of its threads before their arrival, and how long they took: thread time, 0 where it is not seen.
+	MajorFaults, FaultDur int64
 
 	team int // threads of its team
 }

@@ -20,6 +20,7 @@ import (
 // ("cut").
 func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 	p := newReplayer(sink)
+	p.joinFaults()
 	in := r.Ahead()
 	defer in.Close()
 	p.merge.runs.free = in.Reuse
@@ -60,7 +61,8 @@ type replayer struct {
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
-	count counting
+	count  counting
+	faults *faultJoin // nil: nobody takes them
 
 	hitCost int64      // of the dearest operator probe, ns
 	spare   *following // to be used again
@@ -243,6 +245,10 @@ func (p *replayer) block(b trace.Block) error {
 			if err := to.CPU(b.CPU); err != nil {
 				return err
 			}
+		}
+	case b.Memory != nil:
+		if err := p.memory(b.Memory); err != nil {
+			return err
 		}
 	case b.Watch != nil:
 		p.watch(b.Watch)
@@ -453,6 +459,11 @@ func (p *replayer) finish() error {
 				role = "worker"
 			}
 			p.h.Threads = append(p.h.Threads, Thread{PID: q.pid, TID: t.tid, Comm: p.comms[t.tid], Role: role})
+		}
+	}
+	if p.faults != nil {
+		if err := p.faults.rest(); err != nil {
+			return err
 		}
 	}
 	p.loss("cut", "hits", p.cutHits)

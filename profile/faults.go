@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// MemoryClass is what a page of a process is for.
+type MemoryClass string
+
+const (
+	MemExpert  MemoryClass = "expert"  // a weight of which a token uses some experts only
+	MemWeight  MemoryClass = "weight"  // any other weight
+	MemCache   MemoryClass = "cache"   // what outlives a step: keys, values, recurrent states
+	MemCompute MemoryClass = "compute" // results of operators and inputs of the graph
+	MemFile    MemoryClass = "file"    // a file that is no program, where no tensor is known to lie
+	MemProgram MemoryClass = "program" // code and data of the program and its libraries
+	MemStack   MemoryClass = "stack"
+	MemOther   MemoryClass = "other" // anonymous memory where no tensor is known to lie, or not known at all
+)
+
+// Fault is one page fault with what it hit and what it delayed.
+type Fault struct {
+	trace.Fault
+	Step *Step // in which it was done; nil: in none
+	Op   *Op   // that its thread was in; nil: in none. Valid until its step was handed on
+	OpID int64 // of Op; 0: none
+	FaultPlace
+}
+
+// FaultPlace is what an address is for.
+type FaultPlace struct {
+	Class  MemoryClass
+	Tensor string // empty: none is known to lie there
+	Type   string // of the tensor
+	Expert int32  // number of the expert; -1: no expert's weights
+	File   string // that is mapped there, "[heap]" and the like; empty: none, or not known
+}
+
+// Begin is when the fault began; where that was not seen, when it was done.
+func (f *Fault) Begin() int64 { return f.Time - max(f.Dur, 0) }
+
+// FaultSink is a sink that takes page faults too. A step's faults come before the step, those in no step before a
+// later one.
+type FaultSink interface {
+	Sink
+	// Fault takes a fault; records that are none (FaultCounts) are handed on as well, in order of time.
+	Fault(*Fault) error
+	// Memory takes what a process has mapped, as it stands in the trace.
+	Memory(*trace.Memory) error
+}
+
+// maxFaults bounds the faults that wait for their step.
+const maxFaults = 1 << 18
+
+// faultJoin puts faults together with the operators and steps in which they were done. It stands before
+// the sink that takes them.
+type faultJoin struct {
+	Sink
+	to     FaultSink
+	procs  map[int32]*faultProc
+	replay *replayer
+}
+
+// faultProc is one process's faults under way.
+type faultProc struct {
+	waiting []*Fault // in order of time
+	where   whereabouts
+}
+
+// joinFaults lets a replayer's sink have faults, if it takes them.
+func (p *replayer) joinFaults() {
+	if to, ok := p.sink.(FaultSink); ok {
+		p.faults = &faultJoin{Sink: p.sink, to: to, procs: map[int32]*faultProc{}, replay: p}
+	}
+}
+
+func (j *faultJoin) proc(pid int32) *faultProc {
+	q := j.procs[pid]
+	if q == nil {
+		q = &faultProc{}
+		j.procs[pid] = q
+	}
+	return q
+}
+
+// begin puts the joiner in front of the sink at the first fault: recordings without pay nothing.
+func (j *faultJoin) begin() {
+	if j.replay.sink != Sink(j) {
+		j.replay.sink = j
+	}
+}
+
+func (p *replayer) memory(m *trace.Memory) error {
+	if p.faults == nil {
+		return nil
+	}
+	p.faults.begin()
+	p.faults.proc(m.PID).where.mapped(m)
+	return p.faults.to.Memory(m)
+}
+
+func (p *replayer) faulted(f *trace.Fault) error {
+	p.seen(f.Time)
+	if p.faults == nil {
+		return nil
+	}
+	p.faults.begin()
+	q := p.faults.proc(f.PID)
+	if len(q.waiting) >= maxFaults {
+		if err := p.faults.emit(q, q.waiting[:maxFaults/2], nil); err != nil {
+			return err
+		}
+		q.waiting = slices.Delete(q.waiting, 0, maxFaults/2)
+	}
+	q.waiting = append(q.waiting, &Fault{Fault: *f})
+	return nil
+}
+
+// Op takes an operator: faults of its threads between their begin and their arrival are its.
+func (j *faultJoin) Op(o *Op) error {
+	if q := j.procs[pidOf(o)]; q != nil && len(q.waiting) > 0 {
+		q.match(o)
+	}
+	return j.Sink.Op(o)
+}
+
+func (q *faultProc) match(o *Op) {
+	from := sort.Search(len(q.waiting), func(i int) bool { return q.waiting[i].Time > o.Start })
+	for _, f := range q.waiting[from:] {
+		if f.Time > o.Start+o.Dur {
+			break
+		}
+		for i := range o.Threads {
+			t := &o.Threads[i]
+			if t.TID != f.TID || f.Time <= t.Start || f.Time > t.Start+t.Busy+t.OffCPU {
+				continue
+			}
+			f.Op, f.OpID = o, o.ID
+			// What it hit is told by its own tensors first: others may have lain there before.
+			f.FaultPlace = opPlace(o, f.Addr)
+			if f.Kind == trace.FaultMajor {
+				o.MajorFaults++
+				o.FaultDur += max(f.Dur, 0)
+			}
+			break
+		}
+	}
+}
+
+// Step takes a step: faults in it are its, those before every step that is under way are in none.
+func (j *faultJoin) Step(s *Step) error {
+	q := j.procs[s.PID]
+	if q == nil || len(q.waiting) == 0 {
+		return j.Sink.Step(s)
+	}
+	open := s.Start
+	if p := j.replay.procs[s.PID]; p != nil {
+		for _, t := range p.threads {
+			for _, o := range t.steps {
+				open = min(open, o.Start)
+			}
+			for _, o := range t.pending {
+				open = min(open, o.Start)
+			}
+		}
+	}
+	end := s.Start + s.Dur
+	var done, rest []*Fault
+	for _, f := range q.waiting {
+		switch {
+		case f.Op != nil && f.Op.Step != nil && f.Op.Step != s && f.Time >= open:
+			rest = append(rest, f)
+		case f.Time > end || f.Time < s.Start && f.Time >= open:
+			rest = append(rest, f)
+		default:
+			done = append(done, f)
+		}
+	}
+	q.waiting = rest
+	if err := j.emit(q, done, s); err != nil {
+		return err
+	}
+	return j.Sink.Step(s)
+}
+
+// emit hands faults on; s is the step that ends.
+func (j *faultJoin) emit(q *faultProc, fs []*Fault, s *Step) error {
+	for _, f := range fs {
+		switch {
+		case f.Op != nil && f.Op.Step != nil:
+			f.Step = f.Op.Step
+		case s != nil && f.Time >= s.Start && f.Time <= s.Start+s.Dur:
+			f.Step = s
+		}
+		if f.Class == "" && f.Kind != trace.FaultCounts {
+			f.FaultPlace = q.where.place(j.replay.procs[f.PID], f.Addr)
+		} else if f.Kind != trace.FaultCounts {
+			f.File = q.where.file(f.Addr)
+		}
+		if f.Step != nil && f.Kind == trace.FaultMajor {
+			f.Step.MajorFaults++
+			f.Step.FaultDur += max(f.Dur, 0)
+		}
+		if f.Step != nil && f.Kind != trace.FaultCounts {
+			f.Step.DiskRead += max(f.Read, 0)
+		}
+		if err := j.to.Fault(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest hands on what is left at the end.
+func (j *faultJoin) rest() error {
+	for _, q := range j.procs {
+		if err := j.emit(q, q.waiting, nil); err != nil {
+			return err
+		}
+		q.waiting = nil
+	}
+	return nil
+}
+
+// Fault hands a fault to those of the sinks that take faults.
+func (t tee) Fault(f *Fault) error {
+	return each(t, func(s Sink) error {
+		if k, ok := s.(FaultSink); ok {
+			return k.Fault(f)
+		}
+		return nil
+	})
+}
+
+// Memory hands a process's mappings to those of the sinks that take faults.
+func (t tee) Memory(m *trace.Memory) error {
+	return each(t, func(s Sink) error {
+		if k, ok := s.(FaultSink); ok {
+			return k.Memory(m)
+		}
+		return nil
+	})
+}
+
+var _ FaultSink = tee(nil)
+
+func sortFaults(fs []trace.Fault) {
+	slices.SortStableFunc(fs, func(a, b trace.Fault) int { return cmp.Compare(a.Time, b.Time) })
+}

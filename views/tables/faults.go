@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tables
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// FaultRow is one page fault of a thread. Faults that the kernel took for a system call (populating a mapping) have no
+// row: stat tells their number.
+type FaultRow struct {
+	TsNs      int64   `parquet:"ts_ns" doc:"when it was done"`
+	DurNs     *int64  `parquet:"dur_ns,optional" doc:"null where the kernel does not tell its begin"`
+	PID       int64   `parquet:"pid"`
+	TID       int64   `parquet:"tid"`
+	CPU       int64   `parquet:"cpu"`
+	Major     bool    `parquet:"major" doc:"the thread had to wait for the page"`
+	Address   uint64  `parquet:"address"`
+	ReadBytes *int64  `parquet:"read_bytes,optional" doc:"that it had read from disk, read-ahead included"`
+	Step      *int64  `parquet:"step,optional"`
+	OpID      *int64  `parquet:"op_id,optional" doc:"operator that its thread was in; null: none"`
+	Class     string  `parquet:"class" doc:"expert, weight, cache, compute, file, program, stack or other"`
+	Tensor    *string `parquet:"tensor,optional"`
+	Expert    *int64  `parquet:"expert,optional"`
+	File      *string `parquet:"file,optional" doc:"mapped there"`
+}
+
+// Fault implements profile.FaultSink.
+func (e *exporter) Fault(f *profile.Fault) error {
+	if e.name != "faults" || f.Kind != trace.FaultMajor && f.Kind != trace.FaultMinor {
+		return nil
+	}
+	r := &FaultRow{TsNs: f.Time, DurNs: some(f.Dur, -1), PID: int64(f.PID), TID: int64(f.TID), CPU: int64(f.CPU),
+		Major: f.Kind == trace.FaultMajor, Address: f.Addr, ReadBytes: some(f.Read, -1), OpID: some(f.OpID, 0),
+		Class: string(f.Class), Tensor: some(f.Tensor, ""), File: some(f.File, "")}
+	if f.Expert >= 0 {
+		r.Expert = when(true, int64(f.Expert))
+	}
+	if f.Step != nil {
+		r.Step = count(f.Step.ID)
+	}
+	return e.out.Write(r)
+}
+
+// Memory implements profile.FaultSink.
+func (e *exporter) Memory(*trace.Memory) error { return nil }
