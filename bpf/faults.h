@@ -8,7 +8,9 @@
  * Faults that the kernel takes for a thread that waits in a system call (mmap's populate, mlock)
  * have no such event; the thread's counts hold them, so each record brings the counts along.
  */
-const volatile u32 faults_all = 0;	/* minor faults too that read nothing */
+#define SLOW_FAULT 100000	/* ns */
+
+const volatile u32 faults_all = 0;	/* minor faults too that read nothing and were quick */
 const volatile u32 faults_begun = 0;	/* begins are seen */
 
 struct fault_begin {
@@ -119,7 +121,7 @@ static __always_inline int fault_done(struct fault_data *ctx, u32 kind)
 		b->ts = 0;
 		b->read = read;
 	}
-	if (kind == FAULT_MINOR && !faults_all && (f.read == 0 || f.read == NO_VALUE))
+	if (kind == FAULT_MINOR && !faults_all && (f.read == 0 || f.read == NO_VALUE) && f.dur < SLOW_FAULT)
 		return 0;
 	put_fault(&f, t);
 	return 0;

@@ -18,7 +18,7 @@ type Faults uint8
 
 const (
 	FaultsOff   Faults = iota
-	FaultsMajor        // those that had to wait for a page, and others that read ahead
+	FaultsMajor        // those that had to wait for a page, and others that read ahead or took long
 	FaultsAll          // all
 )
 

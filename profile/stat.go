@@ -77,6 +77,8 @@ type Stat struct {
 	Offload []Offload `json:"offload,omitempty"`
 	// RunVerdict sums up those of the phases, by their time in steps; nil where there are none.
 	RunVerdict *Verdict `json:"run_verdict"`
+	// Faults are page faults, where they were recorded.
+	Faults *FaultStat `json:"faults,omitempty"`
 	// Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
 	// could give back most time.
 	Verdicts []Verdict `json:"verdicts"`

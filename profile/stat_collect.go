@@ -40,6 +40,7 @@ type statState struct {
 	offload  offload
 	work     workState
 	teams    teamCounts
+	faults   faultBuilder
 	lost     StatLost
 
 	first, last int64
@@ -138,6 +139,7 @@ func (b *statState) init(opts StatOptions) {
 	b.procs = map[int32]*procStat{}
 	b.requests.most = maxRequests
 	b.sched.init()
+	b.faults.pid, b.faults.wanted = opts.PID, b.wanted
 }
 
 func pidOf(o *Op) int32 {
@@ -238,6 +240,7 @@ func (b *statState) Graph(g *Graph) error {
 	}
 	b.work.graph(g)
 	b.offload.graph(g)
+	b.faults.graph(g)
 	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
 		if b.graphs == nil || len(b.graphs) >= maxPending { // of steps that never ended
 			b.graphs = map[int64][]backendGraph{}
@@ -264,6 +267,7 @@ func (b *statState) Step(s *Step) error {
 	b.steps++
 	b.proc(s.PID).steps++
 	b.requests.step(s, &b.models)
+	b.faults.step(s)
 	instead := b.sched.since()
 	ops := b.taken(s)
 	graphs := b.graphs[s.ID]

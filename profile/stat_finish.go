@@ -83,6 +83,7 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 	f := h.Meta.Extra["filter"]
 	b.filtered = strings.Contains(f, "op=") || strings.Contains(f, "tid=")
 	b.finishRun(s, h)
+	s.Faults = b.faults.finish(h)
 	s.Run.Filter = f
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
 	whole, part := b.byModel(b.whole), b.byModel(b.part)

@@ -12,7 +12,7 @@ const (
 )
 
 // Fault is a page fault of a thread, or what the thread counted so far. Of minor faults there are all, or those that
-// had something read from disk: Meta.Extra["faults"] is "all" or "major".
+// had something read from disk or took 100 µs: Meta.Extra["faults"] is "all" or "major".
 type Fault struct {
 	Time int64 // when it was done
 	PID  int32

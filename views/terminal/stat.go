@@ -30,6 +30,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 		}
 		p.byThreads(s)
 	}
+	p.faults(s)
 	p.outside(s)
 	p.offload(s)
 	p.threads(s)
