@@ -42,6 +42,11 @@ type FaultPlace struct {
 	File   string // that is mapped there, "[heap]" and the like; empty: none, or not known
 }
 
+// Waits tells faults that wait for the disk: major ones, and others that had something read.
+func (f *Fault) Waits() bool {
+	return f.Kind == trace.FaultMajor || f.Kind == trace.FaultMinor && f.Read > 0
+}
+
 // Begin is when the fault began; where that was not seen, when it was done.
 func (f *Fault) Begin() int64 { return f.Time - max(f.Dur, 0) }
 
@@ -70,6 +75,7 @@ type faultJoin struct {
 // faultProc is one process's faults under way.
 type faultProc struct {
 	waiting []*Fault // in order of time
+	spans   []span   // in faults, of the step that ends
 	where   whereabouts
 }
 
@@ -132,13 +138,17 @@ func (j *faultJoin) Op(o *Op) error {
 
 func (q *faultProc) match(o *Op) {
 	from := sort.Search(len(q.waiting), func(i int) bool { return q.waiting[i].Time > o.Start })
+	var in []int64 // of each thread, its time in faults
 	for _, f := range q.waiting[from:] {
 		if f.Time > o.Start+o.Dur {
 			break
 		}
+		if f.Kind == trace.FaultCounts || f.Op != nil {
+			continue
+		}
 		for i := range o.Threads {
 			t := &o.Threads[i]
-			if t.TID != f.TID || f.Time <= t.Start || f.Time > t.Start+t.Busy+t.OffCPU {
+			if t.TID != f.TID || f.Time <= t.Start || f.Time > t.arrival() {
 				continue
 			}
 			f.Op, f.OpID = o, o.ID
@@ -146,12 +156,30 @@ func (q *faultProc) match(o *Op) {
 			f.FaultPlace = opPlace(o, f.Addr)
 			if f.Kind == trace.FaultMajor {
 				o.MajorFaults++
-				o.FaultDur += max(f.Dur, 0)
+			}
+			if f.Waits() {
+				if in == nil {
+					in = make([]int64, len(o.Threads))
+				}
+				d := f.Time - max(f.Begin(), t.Start)
+				in[i] += d
+				o.FaultDur += d
 			}
 			break
 		}
 	}
+	if in == nil {
+		return
+	}
+	var last int64 // arrival, had there been no faults
+	for i := range o.Threads {
+		last = max(last, o.Threads[i].arrival()-in[i]-o.Start)
+	}
+	o.FaultDelay = max(0, o.Dur-last)
 }
+
+// arrival is when a thread arrived at the operator's end; its begin if that was not seen.
+func (t *OpThread) arrival() int64 { return t.Start + t.Busy + t.OffCPU }
 
 // Step takes a step: faults in it are its, those before every step that is under way are in none.
 func (j *faultJoin) Step(s *Step) error {
@@ -183,9 +211,11 @@ func (j *faultJoin) Step(s *Step) error {
 		}
 	}
 	q.waiting = rest
+	q.spans = q.spans[:0]
 	if err := j.emit(q, done, s); err != nil {
 		return err
 	}
+	s.FaultWall = union(q.spans)
 	return j.Sink.Step(s)
 }
 
@@ -203,18 +233,28 @@ func (j *faultJoin) emit(q *faultProc, fs []*Fault, s *Step) error {
 		} else if f.Kind != trace.FaultCounts {
 			f.File = q.where.file(f.Addr)
 		}
-		if f.Step != nil && f.Kind == trace.FaultMajor {
-			f.Step.MajorFaults++
-			f.Step.FaultDur += max(f.Dur, 0)
-		}
-		if f.Step != nil && f.Kind != trace.FaultCounts {
-			f.Step.DiskRead += max(f.Read, 0)
+		if f.Step != nil {
+			f.Step.fault(f)
+			if f.Step == s && f.Waits() && f.Dur > 0 {
+				q.spans = append(q.spans, span{max(f.Begin(), s.Start), f.Time})
+			}
 		}
 		if err := j.to.Fault(f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fault adds a fault to its step.
+func (s *Step) fault(f *Fault) {
+	if f.Kind == trace.FaultMajor {
+		s.MajorFaults++
+	}
+	if f.Waits() {
+		s.FaultDur += max(f.Dur, 0)
+		s.DiskRead += max(f.Read, 0)
+	}
 }
 
 // rest hands on what is left at the end.

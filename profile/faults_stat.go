@@ -56,7 +56,8 @@ type FaultPhase struct {
 	Major   int64  `json:"major"`
 	Minor   int64  `json:"minor"`
 	Wait    *int64 `json:"wait_ns"` // thread time
-	// Wall is the time in which at least one thread was in a fault that is counted here; Share that of the steps' time.
+	// Wall is the time in which at least one thread was in a major fault or in one that read from disk; Share that of
+	// the steps' time.
 	Wall  *int64   `json:"wall_ns"`
 	Share *float64 `json:"share"`
 	Read  int64    `json:"read_bytes"`
@@ -76,9 +77,8 @@ type FaultStep struct {
 const (
 	maxFaultNames = 32
 	maxFaultSteps = 8
-	// maxNameSums bounds the names that are summed up, maxStepFaults the faults of one step whose union is made.
-	maxNameSums   = 1 << 14
-	maxStepFaults = 1 << 18
+	// maxNameSums bounds the names that are summed up.
+	maxNameSums = 1 << 14
 )
 
 // faultBuilder computes a FaultStat while a run is replayed.
@@ -92,8 +92,6 @@ type faultBuilder struct {
 	names   map[FaultSum]*FaultSum // by class, name and type
 	phases  map[phaseKey]*FaultPhase
 	steps   []FaultStep
-	spans   []span // of the step under way
-	stepOf  *Step
 	seen    int64
 	wait    int64
 	read    int64
@@ -203,15 +201,6 @@ func (b *faultBuilder) fault(f *Fault) {
 	p.Minor += minor
 	*p.Wait += dur
 	p.Read += read
-	if f.Step == nil {
-		return
-	}
-	if b.stepOf != f.Step {
-		b.spans, b.stepOf = b.spans[:0], f.Step
-	}
-	if f.Dur > 0 && len(b.spans) < maxStepFaults {
-		b.spans = append(b.spans, span{max(f.Begin(), f.Step.Start), f.Time})
-	}
 }
 
 func (b *faultBuilder) phase(s *Step) *FaultPhase {
@@ -274,16 +263,11 @@ func (b *faultBuilder) step(s *Step) {
 	if s.MajorFaults > 0 {
 		p.Faulted++
 	}
-	var wall int64
-	if b.stepOf == s {
-		wall = union(b.spans)
-		*p.Wall += wall
-		b.spans, b.stepOf = b.spans[:0], nil
-	}
+	*p.Wall += s.FaultWall
 	if s.MajorFaults == 0 && s.DiskRead == 0 {
 		return
 	}
-	dur := s.FaultDur
+	dur, wall := s.FaultDur, s.FaultWall
 	b.steps = append(b.steps, FaultStep{Step: s.ID, Phase: string(s.Phase), Dur: s.Dur, Major: s.MajorFaults, Wait: &dur, Wall: &wall, Read: s.DiskRead})
 	if len(b.steps) >= 4*maxFaultSteps {
 		b.longest()

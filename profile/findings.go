@@ -54,6 +54,7 @@ func (j *judge) findings() []Finding {
 		f := &finder{j: j, ps: ps, g: g}
 		f.slowStep()
 		f.between()
+		f.faulted()
 		if ps.OpsDur != nil && ps.TracedDur > 0 {
 			f.slowWeight()
 			f.disk()
@@ -271,6 +272,9 @@ func (f *finder) wait() {
 }
 
 func (f *finder) disk() {
+	if f.g.disk.wall > 0 {
+		return // faults themselves tell it
+	}
 	all := f.g.sums(func(*workCell) bool { return true })
 	rows := f.g.rows(func(c *workCell) bool { return c.disk > 0 })
 	if len(rows) == 0 {

@@ -39,9 +39,10 @@ type Step struct {
 	// Untraced says why its operators were not recorded although those of other steps were
 	// ("throttled", "learning", "filtered"); empty if they were, or the level has none.
 	Untraced string
-	// Of page faults in it, where they were recorded: major ones, the time that its threads waited for them (0 where that
-	// is not seen), and bytes that faults had read from disk. Complete when Sink.Step gets it.
-	MajorFaults, FaultDur, DiskRead int64
+	// Of page faults in it, where they were recorded (faults.go): major ones; thread time in these and in others that
+	// read from disk; the time in which at least one thread was in one; bytes that they read. Times are 0 where this
+	// kernel does not tell them. Complete when Sink.Step gets it.
+	MajorFaults, FaultDur, FaultWall, DiskRead int64
 }
 
 // Graph is one execution of a graph on one backend.
@@ -113,8 +114,9 @@ type Op struct {
 	Counts []int64
 	// Scaled: one of its counters counted for a part of the time only; its value is an estimate.
 	Scaled bool
-	// MajorFaults of its threads before their arrival, and how long they took: thread time, 0 where it is not seen.
-	MajorFaults, FaultDur int64
+	// Of page faults of its threads before their arrival: major ones; thread time in these and in others that read from
+	// disk; how much later its last thread arrived for them. Times are 0 where this kernel does not tell them.
+	MajorFaults, FaultDur, FaultDelay int64
 
 	team int // threads of its team
 }

@@ -48,6 +48,7 @@ type workGroup struct {
 
 	wayList []way // once all operators came
 	waySums map[way]workCell
+	disk    diskSum
 }
 
 func newWorkGroup() *workGroup {
@@ -150,6 +151,7 @@ func (w *workState) step(b *statState, s *Step, ops []*Op, instead []Culprit) {
 	g := w.group(b, s)
 	g.steps++
 	g.dur += s.Dur
+	g.disk.step(s)
 	if seen {
 		g.graphSteps++
 		g.inGraph += min(graphs, s.Dur)
@@ -320,6 +322,7 @@ func (g *workGroup) merge(o *workGroup) {
 	g.between += o.between
 	g.betweens += o.betweens
 	g.thOff += o.thOff
+	g.disk.merge(&o.disk)
 	g.growth.merge(&o.growth)
 	for who, c := range o.instead {
 		count(g.instead, who, c.Dur)
