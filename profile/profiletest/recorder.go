@@ -40,6 +40,9 @@ type Recorder struct {
 	Shape   func(*trace.Shape)
 	Mark    func(*trace.Mark)
 	Comm    func(tid int32) string
+	// Faults returns page faults of an operator's threads; Memory what is mapped, told before the first event.
+	Faults func(*profile.Op) []trace.Fault
+	Memory func() []trace.Memory
 
 	begun   bool
 	shapes  map[*profile.Shape]bool
@@ -98,7 +101,15 @@ func (r *Recorder) process(pid int32, at int64) error {
 	if r.Process != nil {
 		r.Process(&p)
 	}
-	return r.W.Process(p)
+	if err := r.W.Process(p); err != nil || r.Memory == nil {
+		return err
+	}
+	for _, m := range r.Memory() {
+		if err := r.W.Memory(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Recorder) thread(pid, tid int32) error {
@@ -156,6 +167,11 @@ func (r *Recorder) Op(o *profile.Op) error {
 	for i := range o.Threads {
 		t := &o.Threads[i]
 		r.hits = append(r.hits, trace.Hit{Time: t.Start + t.Busy + t.OffCPU, PID: pid, TID: t.TID, CPU: t.CPU, Kind: trace.HitOpEnd, Arg: pool})
+	}
+	if r.Faults != nil {
+		if err := r.W.Faults(r.Faults(o)); err != nil {
+			return err
+		}
 	}
 	if r.Lose || r.level() != "op" {
 		return nil
