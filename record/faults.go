@@ -294,6 +294,7 @@ func procPath(pid int, name string) string {
 }
 
 func program(f *os.File) bool {
+	unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) // nothing is to be read ahead for this
 	var b [4]byte
 	_, err := f.ReadAt(b[:], 0)
 	return err != nil || string(b[:]) == "\x7fELF" || string(b[:2]) == "#!"
