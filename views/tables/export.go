@@ -94,6 +94,7 @@ type exporter struct {
 	shapes  map[*profile.Shape]bool
 
 	requests *profile.SequencesBuilder
+	files    profile.Residency
 }
 
 // offCPUKnown says whether the time off the CPU could be seen: without scheduling events it
@@ -187,6 +188,9 @@ func (e *exporter) op(o *profile.Op) *OpRow {
 
 func (e *exporter) Graph(g *profile.Graph) error {
 	e.shape(g.Shape)
+	if e.name == "residency" {
+		e.files.Graph(g)
+	}
 	if e.name != "graphs" {
 		return nil
 	}
@@ -281,6 +285,8 @@ func (e *exporter) rest(h *profile.Header) error {
 		}
 	case "sequences", "rounds":
 		return e.writeSequences(h)
+	case "residency":
+		return e.residency()
 	case "nodes", "edges":
 		shapes := make([]*profile.Shape, 0, len(e.shapes))
 		for s := range e.shapes {

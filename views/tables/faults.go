@@ -44,4 +44,48 @@ func (e *exporter) Fault(f *profile.Fault) error {
 }
 
 // Memory implements profile.FaultSink.
-func (e *exporter) Memory(*trace.Memory) error { return nil }
+func (e *exporter) Memory(m *trace.Memory) error {
+	if e.name == "residency" {
+		e.files.Memory(m)
+	}
+	return nil
+}
+
+// ResidencyRow is a tensor whose data lies in a file that the process has mapped; a file's last row is what of it
+// lies in no tensor.
+type ResidencyRow struct {
+	PID     int64   `parquet:"pid"`
+	File    string  `parquet:"file"`
+	Class   string  `parquet:"class" doc:"expert, weight, cache, compute; file: in no tensor that was seen"`
+	Tensor  *string `parquet:"tensor,optional"`
+	Type    *string `parquet:"type,optional"`
+	Offset  *int64  `parquet:"offset,optional" doc:"in the file"`
+	Bytes   int64   `parquet:"bytes"`
+	InStart *int64  `parquet:"in_start_bytes,optional" doc:"of these in memory when the recording began; null: not known"`
+	InEnd   *int64  `parquet:"in_end_bytes,optional" doc:"when it ended"`
+}
+
+// residency writes what of files was in memory.
+func (e *exporter) residency() error {
+	for _, f := range e.files.Files() {
+		for i := range f.Tensors {
+			t := &f.Tensors[i]
+			if err := e.out.Write(&ResidencyRow{PID: int64(f.PID), File: f.Path, Class: string(t.Class), Tensor: some(t.Tensor, ""), Type: some(t.Type, ""),
+				Offset: when(true, t.Offset), Bytes: t.Bytes, InStart: t.InStart, InEnd: t.InEnd}); err != nil {
+				return err
+			}
+		}
+		rest := ResidencyRow{PID: int64(f.PID), File: f.Path, Class: string(profile.MemFile), Bytes: f.Bytes, InStart: f.InStart, InEnd: f.InEnd}
+		if f.Mapped {
+			c := &f.Classes[len(f.Classes)-1]
+			if c.Class != profile.MemFile {
+				continue // tensors fill it
+			}
+			rest.Bytes, rest.InStart, rest.InEnd = c.Bytes, c.InStart, c.InEnd
+		}
+		if err := e.out.Write(&rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}

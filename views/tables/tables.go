@@ -54,6 +54,7 @@ var all = []table{
 	define[OpThreadRow]("op_threads", "one operator on one thread"),
 	define[EdgeRow]("edges", "one dependency"),
 	define[FaultRow]("faults", "one page fault"),
+	define[ResidencyRow]("residency", "one tensor in a file, and what of it was in memory"),
 	define[SchedRow]("sched", "one switch or wake-up"),
 	define[CopyRow]("copies", "one copy between memories, where a backend other than the CPU computes"),
 	define[DeviceRow]("device_spans", "one graph on a backend other than the CPU, until the host saw that it was done"),
