@@ -37,6 +37,7 @@ type tracks struct {
 	threads   map[threadKey]*track
 	counters  map[counterKey]*track
 	named     map[string]*track
+	under     map[threadKey]*track // of faults
 	spare     notes
 }
 
