@@ -2,7 +2,7 @@
 /*
  * Page faults of profiled processes' threads. The end of a fault is a software event of the kernel
  * (major, minor), which brings the address: where handle_mm_fault counts it, after all retries. Its
- * begin is told by a tracepoint where the architecture has one (x86). Between them the thread's own
+ * begin is told by a tracepoint where the architecture has one (x86), else by the entry of that function. Between them the thread's own
  * account of bytes read from disk grows by what the fault asked for, read ahead included.
  *
  * Faults that the kernel takes for a thread that waits in a system call (mmap's populate, mlock)
@@ -13,11 +13,18 @@
 const volatile u32 faults_all = 0;	/* minor faults too that read nothing and were quick */
 const volatile u32 faults_begun = 0;	/* begins are seen */
 
+/*
+ * A signal ends a fault before it is done; the kernel does not count that. When its handler, which
+ * may fault itself, has returned, the same fault follows and finds the page: together they are one.
+ */
+#define FAULT_STALE 10000000000ULL	/* ns */
+
 struct fault_begin {
-	u64 ts;
+	u64 ts;	/* 0: it was done */
 	u64 addr;
 	u64 read;
 	u64 tid;
+	u64 ended_ts, ended_addr, ended_read;	/* by a signal; 0: none */
 };
 
 /* at the thread's number modulo the size */
@@ -54,7 +61,7 @@ static __always_inline struct fault_begin *begin_of(u32 tid)
 
 static __always_inline int fault_begins_at(u64 addr)
 {
-	u64 id = bpf_get_current_pid_tgid();
+	u64 id = bpf_get_current_pid_tgid(), ts;
 	struct fault_begin *b;
 
 	if (!is_target(id >> 32))
@@ -62,10 +69,26 @@ static __always_inline int fault_begins_at(u64 addr)
 	b = begin_of((u32)id);
 	if (!b)
 		return 0;
-	b->ts = bpf_ktime_get_boot_ns();
+	ts = bpf_ktime_get_boot_ns();
+	if (b->tid != (u32)id) {
+		b->tid = (u32)id;
+		b->ended_ts = 0;
+	} else if (b->ts && b->addr >> 12 == addr >> 12 && ts - b->ts < FAULT_STALE) {
+		return 0;
+	} else if (b->ts) {
+		b->ended_ts = b->ts;
+		b->ended_addr = b->addr;
+		b->ended_read = b->read;
+	}
 	b->addr = addr;
+	if (b->ended_ts && b->ended_addr >> 12 == addr >> 12 && ts - b->ended_ts < FAULT_STALE) {
+		b->ts = b->ended_ts;
+		b->read = b->ended_read;
+		b->ended_ts = 0;
+		return 0;
+	}
+	b->ts = ts;
 	b->read = read_bytes((void *)bpf_get_current_task());
-	b->tid = (u32)id;
 	return 0;
 }
 
@@ -80,6 +103,20 @@ SEC("tp_btf/page_fault_kernel")
 int fault_kernel(u64 *ctx)
 {
 	return fault_begins_at(ctx[0]);
+}
+
+/*
+ * Elsewhere: where the kernel begins to handle a fault, once or, after it had to wait, again.
+ * Without registers it is no thread's own fault.
+ */
+#define FAULT_TRIED (1 << 5)	/* FAULT_FLAG_TRIED of linux/mm_types.h */
+
+SEC("fentry/handle_mm_fault")
+int fault_enter(u64 *ctx)
+{
+	if (((u32)ctx[2] & FAULT_TRIED) || !ctx[3])
+		return 0;
+	return fault_begins_at(ctx[1]);
 }
 
 static __always_inline void put_fault(struct fault *f, struct task_struct *t)
@@ -117,6 +154,8 @@ static __always_inline int fault_done(struct fault_data *ctx, u32 kind)
 			f.dur = f.ts - b->ts;
 	}
 	if (b) {
+		if (b->tid != f.tid)
+			b->ended_ts = 0;
 		b->tid = f.tid;
 		b->ts = 0;
 		b->read = read;

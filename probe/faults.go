@@ -50,7 +50,8 @@ const (
 )
 
 var (
-	faultBegins   = []string{"fault_user", "fault_kernel"}
+	faultBegins   = []string{"fault_user", "fault_kernel"} // where the architecture has these tracepoints
+	faultEnter    = []string{"fault_enter"}                // else
 	faultPrograms = []string{"fault_major", "fault_minor", "fault_exit"}
 )
 
@@ -58,6 +59,7 @@ var (
 type faultSource struct {
 	mode  Faults
 	begun bool // their begins are seen
+	enter bool // by the entry of a function: some kernels refuse that
 	links []link.Link
 	fds   []int
 	ring  *ring
@@ -65,15 +67,10 @@ type faultSource struct {
 
 // set prepares the object before it is loaded.
 func (f *faultSource) set(spec *ebpf.CollectionSpec) error {
-	off := func(names []string) {
-		for _, name := range names { // a program that does nothing keeps the object's shape
-			p := spec.Programs[name]
-			p.Type, p.AttachTo, p.AttachType, p.Instructions = ebpf.SocketFilter, "", ebpf.AttachNone, nothing()
-		}
-	}
 	if f.mode == FaultsOff {
-		off(faultBegins)
-		off(faultPrograms)
+		without(spec, faultBegins)
+		without(spec, faultEnter)
+		without(spec, faultPrograms)
 		return nil
 	}
 	kernel, err := btf.LoadKernelSpec()
@@ -82,8 +79,17 @@ func (f *faultSource) set(spec *ebpf.CollectionSpec) error {
 			Remedy: "record without --faults", Err: err}
 	}
 	_, err = kernel.AnyTypeByName("btf_trace_page_fault_user")
-	if f.begun = err == nil; !f.begun {
-		off(faultBegins)
+	var entry *btf.Func
+	switch {
+	case err == nil:
+		f.begun = true
+		without(spec, faultEnter)
+	case kernel.TypeByName("handle_mm_fault", &entry) == nil:
+		f.begun, f.enter = true, true
+		without(spec, faultBegins)
+	default:
+		without(spec, faultBegins)
+		without(spec, faultEnter)
 	}
 	vars := map[string]uint32{"fault_mask": faultTable - 1}
 	if f.begun {
@@ -102,6 +108,21 @@ func (f *faultSource) set(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
+// without has programs do nothing: that keeps the object's shape.
+func without(spec *ebpf.CollectionSpec, names []string) {
+	for _, name := range names {
+		p := spec.Programs[name]
+		p.Type, p.AttachTo, p.AttachType, p.Instructions = ebpf.SocketFilter, "", ebpf.AttachNone, nothing()
+	}
+}
+
+// unbegun gives up faults' begins, where the kernel refuses the program at the entry of its function.
+func (f *faultSource) unbegun(spec *ebpf.CollectionSpec) error {
+	f.begun, f.enter = false, false
+	without(spec, faultEnter)
+	return spec.Variables["faults_begun"].Set(uint32(0))
+}
+
 // attach begins to record faults.
 func (f *faultSource) attach(o *kernelObjects, cpus int) (err error) {
 	if f.mode == FaultsOff {
@@ -111,11 +132,18 @@ func (f *faultSource) attach(o *kernelObjects, cpus int) (err error) {
 		return err
 	}
 	programs := []*ebpf.Program{o.FaultExit}
-	if f.begun {
+	switch {
+	case f.enter:
+		programs = append(programs, o.FaultEnter)
+	case f.begun:
 		programs = append(programs, o.FaultUser, o.FaultKernel)
 	}
 	for _, p := range programs {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil && p == o.FaultEnter {
+			f.begun = false
+			continue
+		}
 		if err != nil {
 			return privilege("attaching to the kernel's tracepoints of page faults", err)
 		}

@@ -65,38 +65,40 @@ func TestFaults(t *testing.T) {
 	after := Now()
 	var e Events
 	s.Drain(&e)
-	found := map[FaultKind]*Fault{}
+	inFile, inMemory := (*Fault)(nil), (*Fault)(nil)
 	for i := range e.Faults {
 		k := &e.Faults[i]
 		if k.TID != int32(unix.Gettid()) || k.Time < before || k.Time > after {
 			continue
 		}
 		switch k.Addr {
-		case uint64(uintptr(unsafe.Pointer(&file[3*page+5]))), uint64(uintptr(unsafe.Pointer(&anon[page+7]))):
-			found[k.Kind] = k
+		case uint64(uintptr(unsafe.Pointer(&file[3*page+5]))):
+			inFile = k
+		case uint64(uintptr(unsafe.Pointer(&anon[page+7]))):
+			inMemory = k
 		}
 	}
-	major, minor := found[FaultMajor], found[FaultMinor]
-	if minor == nil || disk && major == nil {
-		t.Fatalf("of %d faults, those of the test: %+v", len(e.Faults), found)
+	if inFile == nil || inMemory == nil {
+		t.Fatalf("of %d faults, those of the test: %+v, %+v", len(e.Faults), inFile, inMemory)
 	}
 	if l := s.Lost(); l != (Lost{}) {
 		t.Errorf("lost %+v", l)
 	}
-	if minor.Minor == 0 || (minor.Dur >= 0) != s.FaultsTimed() {
-		t.Errorf("%+v", *minor)
+	if inMemory.Kind != FaultMinor || inMemory.Minor <= inFile.Minor-1 || (inMemory.Dur >= 0) != s.FaultsTimed() || inMemory.Read > 0 {
+		t.Errorf("%+v after %+v", *inMemory, *inFile)
 	}
 	if !disk {
-		t.Skipf("the file stays in memory here, as its file system has no disk; the rest: %+v, timed: %t", *minor, s.FaultsTimed())
+		t.Skipf("the file stays in memory here, as its file system has no disk; the rest: %+v, timed: %t", *inMemory, s.FaultsTimed())
 	}
-	if s.FaultsTimed() && (major.Dur <= 0 || major.Dur > after-before || minor.Dur <= 0) {
-		t.Errorf("durations %d and %d ns of %d", major.Dur, minor.Dur, after-before)
+	// The runtime's signals can end the fault early; then it is done again, and counted as minor.
+	if inFile.Kind == FaultMajor && (inFile.Major == 0 || inMemory.Major != inFile.Major) {
+		t.Errorf("counts %d and %d", inFile.Major, inMemory.Major)
 	}
-	if major.Read >= 0 && major.Read < int64(page) || minor.Read > 0 {
-		t.Errorf("%d and %d bytes were read, want a page and none", major.Read, minor.Read)
+	if s.FaultsTimed() && (inFile.Dur <= inMemory.Dur || inFile.Dur > after-before) {
+		t.Errorf("durations %d and %d ns of %d", inFile.Dur, inMemory.Dur, after-before)
 	}
-	if minor.Major != major.Major || minor.Minor <= major.Minor || major.Major == 0 {
-		t.Errorf("counts %d, %d and %d, %d", major.Major, major.Minor, minor.Major, minor.Minor)
+	if inFile.Read < int64(page) {
+		t.Errorf("%d bytes were read, want a page", inFile.Read)
 	}
-	t.Logf("%+v %+v", *major, *minor)
+	t.Logf("%+v %+v", *inFile, *inMemory)
 }

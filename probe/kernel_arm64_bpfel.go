@@ -39,11 +39,14 @@ type kernelFault struct {
 }
 
 type kernelFaultBegin struct {
-	_    structs.HostLayout
-	Ts   uint64
-	Addr uint64
-	Read uint64
-	Tid  uint64
+	_         structs.HostLayout
+	Ts        uint64
+	Addr      uint64
+	Read      uint64
+	Tid       uint64
+	EndedTs   uint64
+	EndedAddr uint64
+	EndedRead uint64
 }
 
 type kernelFilter struct {
@@ -223,6 +226,7 @@ const (
 	kernelMapTargets          = "targets"
 	kernelMapTids             = "tids"
 	kernelMapUids             = "uids"
+	kernelProgFaultEnter      = "fault_enter"
 	kernelProgFaultExit       = "fault_exit"
 	kernelProgFaultKernel     = "fault_kernel"
 	kernelProgFaultMajor      = "fault_major"
@@ -301,6 +305,7 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
+	FaultEnter     *ebpf.ProgramSpec `ebpf:"fault_enter"`
 	FaultExit      *ebpf.ProgramSpec `ebpf:"fault_exit"`
 	FaultKernel    *ebpf.ProgramSpec `ebpf:"fault_kernel"`
 	FaultMajor     *ebpf.ProgramSpec `ebpf:"fault_major"`
@@ -461,6 +466,7 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
+	FaultEnter     *ebpf.Program `ebpf:"fault_enter"`
 	FaultExit      *ebpf.Program `ebpf:"fault_exit"`
 	FaultKernel    *ebpf.Program `ebpf:"fault_kernel"`
 	FaultMajor     *ebpf.Program `ebpf:"fault_major"`
@@ -481,6 +487,7 @@ type kernelPrograms struct {
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
+		p.FaultEnter,
 		p.FaultExit,
 		p.FaultKernel,
 		p.FaultMajor,

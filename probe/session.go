@@ -111,7 +111,13 @@ func Open(cfg Config) (*Session, error) {
 		return nil, err
 	}
 
-	btfErr, err := s.load(spec, cfg.Sched)
+	btfErr, err := s.load(spec.Copy(), cfg.Sched)
+	if err != nil && s.faults.enter {
+		if err := s.faults.unbegun(spec); err != nil {
+			return nil, err
+		}
+		btfErr, err = s.load(spec, cfg.Sched)
+	}
 	if err != nil {
 		return nil, err
 	}
