@@ -63,10 +63,8 @@ type FaultSink interface {
 // maxFaults bounds the faults that wait for their step.
 const maxFaults = 1 << 18
 
-// faultJoin puts faults together with the operators and steps in which they were done. It stands before
-// the sink that takes them.
+// faultJoin puts faults together with the operators and steps in which they were done, before these are handed on.
 type faultJoin struct {
-	Sink
 	to     FaultSink
 	procs  map[int32]*faultProc
 	replay *replayer
@@ -82,7 +80,7 @@ type faultProc struct {
 // joinFaults lets a replayer's sink have faults, if it takes them.
 func (p *replayer) joinFaults() {
 	if to, ok := p.sink.(FaultSink); ok {
-		p.faults = &faultJoin{Sink: p.sink, to: to, procs: map[int32]*faultProc{}, replay: p}
+		p.faults = &faultJoin{to: to, procs: map[int32]*faultProc{}, replay: p}
 	}
 }
 
@@ -95,18 +93,10 @@ func (j *faultJoin) proc(pid int32) *faultProc {
 	return q
 }
 
-// begin puts the joiner in front of the sink at the first fault: recordings without pay nothing.
-func (j *faultJoin) begin() {
-	if j.replay.sink != Sink(j) {
-		j.replay.sink = j
-	}
-}
-
 func (p *replayer) memory(m *trace.Memory) error {
 	if p.faults == nil {
 		return nil
 	}
-	p.faults.begin()
 	p.faults.proc(m.PID).where.mapped(m)
 	return p.faults.to.Memory(m)
 }
@@ -116,7 +106,6 @@ func (p *replayer) faulted(f *trace.Fault) error {
 	if p.faults == nil {
 		return nil
 	}
-	p.faults.begin()
 	q := p.faults.proc(f.PID)
 	if len(q.waiting) >= maxFaults {
 		if err := p.faults.emit(q, q.waiting[:maxFaults/2], nil); err != nil {
@@ -128,12 +117,14 @@ func (p *replayer) faulted(f *trace.Fault) error {
 	return nil
 }
 
-// Op takes an operator: faults of its threads between their begin and their arrival are its.
-func (j *faultJoin) Op(o *Op) error {
+// op takes an operator: faults of its threads between their begin and their arrival are its.
+func (j *faultJoin) op(o *Op) {
+	if j == nil {
+		return
+	}
 	if q := j.procs[pidOf(o)]; q != nil && len(q.waiting) > 0 {
 		q.match(o)
 	}
-	return j.Sink.Op(o)
 }
 
 func (q *faultProc) match(o *Op) {
@@ -181,11 +172,14 @@ func (q *faultProc) match(o *Op) {
 // arrival is when a thread arrived at the operator's end; its begin if that was not seen.
 func (t *OpThread) arrival() int64 { return t.Start + t.Busy + t.OffCPU }
 
-// Step takes a step: faults in it are its, those before every step that is under way are in none.
-func (j *faultJoin) Step(s *Step) error {
+// step takes a step: faults in it are its, those before every step that is under way are in none.
+func (j *faultJoin) step(s *Step) error {
+	if j == nil {
+		return nil
+	}
 	q := j.procs[s.PID]
 	if q == nil || len(q.waiting) == 0 {
-		return j.Sink.Step(s)
+		return nil
 	}
 	open := s.Start
 	if p := j.replay.procs[s.PID]; p != nil {
@@ -216,7 +210,7 @@ func (j *faultJoin) Step(s *Step) error {
 		return err
 	}
 	s.FaultWall = union(q.spans)
-	return j.Sink.Step(s)
+	return nil
 }
 
 // emit hands faults on; s is the step that ends.

@@ -197,6 +197,7 @@ func (p *replayer) opSeen(x *exec, o *Op) error {
 			x.step.Incomplete = "operators that were not seen on all threads"
 		}
 	}
+	p.faults.op(o)
 	return p.sink.Op(o)
 }
 

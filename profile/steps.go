@@ -227,6 +227,9 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 	if err := p.copiesDone(s); err != nil {
 		return err
 	}
+	if err := p.faults.step(s.Step); err != nil {
+		return err
+	}
 	return p.sink.Step(s.Step)
 }
 
