@@ -309,3 +309,21 @@ func TestFindingDisk(t *testing.T) {
 	}
 	t.Errorf("%+v", s.Findings)
 }
+
+// Where faults were recorded, the verdict's share of the disk is what they delayed operators by: in each of 4 steps 0.6 ms of
+// ffn_gate (TestFaultPlaces), and 0.05 of the last operator, whose thread 1 reads ahead.
+func TestFaultVerdict(t *testing.T) {
+	st := profile.NewStat(profile.StatOptions{})
+	s := st.Finish(replayFaults(t, faultRun(t, nil), st))
+	for _, v := range s.Verdicts {
+		for _, c := range v.Causes {
+			if c.What == "disk" {
+				if c.Bound != profile.BoundDisk || c.PerStep != 600_000+50_000 {
+					t.Errorf("%+v", c)
+				}
+				return
+			}
+		}
+	}
+	t.Errorf("no part of the disk: %+v", s.Verdicts)
+}

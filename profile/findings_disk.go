@@ -43,3 +43,27 @@ func (f *finder) faulted() {
 	x.Text = text + "."
 	f.loss(x, float64(d.wall), f.ps.Steps, f.ps.Dur)
 }
+
+// faulted gives each cell the time by which recorded page faults delayed its operators.
+func (j *judge) faulted() {
+	for _, k := range j.keys {
+		for _, c := range j.groups[k].cells {
+			if c.faultDelay > 0 {
+				c.majors = c.faults
+				c.takeDisk(c.faultDelay)
+			}
+		}
+	}
+}
+
+// takeDisk takes time that went to the disk out of the time off the CPU, then of waiting, then of work.
+func (c *workCell) takeDisk(ns int64) {
+	left := min(ns, c.dur)
+	c.disk = left
+	for _, from := range []*int64{&c.off, &c.wait, &c.work} {
+		x := min(left, *from)
+		*from -= x
+		left -= x
+	}
+	c.disk -= left
+}

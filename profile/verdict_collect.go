@@ -80,6 +80,8 @@ type workCell struct {
 	thBusy       int64
 	thWait       int64
 	counts       []cellCount
+	faults       int64 // major page faults, where they were recorded one by one
+	faultDelay   int64 // of dur: how much later its last thread arrived for faults that waited for the disk
 	// Once the run has ended, and it is known which counter has them (judge.disk):
 	majors int64 // major faults
 	disk   int64 // of dur: what operators with such faults took beyond those without
@@ -283,6 +285,8 @@ func (c *workCell) add(d *Derived, o *Op) {
 	c.thBusy += o.Busy
 	c.thWait += o.Wait
 	c.count(o.Counts, dur)
+	c.faults += o.MajorFaults
+	c.faultDelay += min(o.FaultDelay, dur)
 	if d.Bytes != nil {
 		c.bytes += *d.Bytes
 		c.bytesDur += dur
@@ -307,6 +311,8 @@ func (c *workCell) merge(o *workCell) {
 	c.thBusy += o.thBusy
 	c.thWait += o.thWait
 	c.mergeCounts(o)
+	c.faults += o.faults
+	c.faultDelay += o.faultDelay
 	c.majors += o.majors
 	c.disk += o.disk
 }

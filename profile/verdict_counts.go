@@ -260,6 +260,10 @@ func (k *counted) text(bytes int64) string {
 // or of the same operator in other layers; where there are none of these, what their threads slept. It comes out of the
 // time off the CPU first, then of waiting, then of work.
 func (j *judge) disk() {
+	if f := j.s.Faults; f != nil && f.Timed {
+		j.faulted()
+		return
+	}
 	at := -1
 	for i := range j.s.Counters {
 		if j.s.Counters[i].Role == roleMajorFaults && j.s.Counters[i].Void == "" {
@@ -283,14 +287,7 @@ func (j *judge) disk() {
 			} else {
 				over = c.off
 			}
-			c.disk = min(over, c.dur)
-			left := c.disk
-			for _, from := range []*int64{&c.off, &c.wait, &c.work} {
-				x := min(left, *from)
-				*from -= x
-				left -= x
-			}
-			c.disk -= left
+			c.takeDisk(over)
 		}
 	}
 }
