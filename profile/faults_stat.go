@@ -113,6 +113,7 @@ type threadCounts struct {
 	major, minor, read             uint64 // last told
 	baseMajor, baseMinor, baseRead uint64
 	noRead                         bool
+	told                           bool // what it read was told again after its beginning
 }
 
 func (b *faultBuilder) skip(pid int32) bool { return b.pid != 0 && pid != b.pid }
@@ -229,6 +230,7 @@ func (b *faultBuilder) count(f *trace.Fault) {
 	}
 	k := faultThread{f.PID, f.TID}
 	t := b.threads[k]
+	base := false
 	if t == nil {
 		t = &threadCounts{}
 		b.threads[k] = t
@@ -236,6 +238,7 @@ func (b *faultBuilder) count(f *trace.Fault) {
 		p := b.procs[f.PID]
 		switch {
 		case f.Kind == trace.FaultCounts && (p == nil || p.start == nil || f.Time <= p.start.Time):
+			base = true
 			t.baseMajor, t.baseMinor, t.baseRead, t.noRead = f.Major, f.Minor, uint64(max(f.Read, 0)), f.Read < 0
 		case p == nil || p.start == nil: // its beginning is not in the trace
 			t.baseMajor, t.baseMinor, t.noRead = f.Major, f.Minor, true
@@ -249,6 +252,7 @@ func (b *faultBuilder) count(f *trace.Fault) {
 	t.major, t.minor = max(t.major, f.Major), max(t.minor, f.Minor)
 	if f.Kind == trace.FaultCounts && f.Read >= 0 {
 		t.read = max(t.read, uint64(f.Read))
+		t.told = t.told || !base
 	}
 }
 
@@ -365,7 +369,7 @@ func (b *faultBuilder) accounts(s *FaultStat) {
 	for _, t := range b.threads {
 		major += int64(t.major - t.baseMajor)
 		minor += int64(t.minor - t.baseMinor)
-		if t.noRead || t.read < t.baseRead {
+		if t.noRead || !t.told || t.read < t.baseRead {
 			knowRead = false
 		} else {
 			read += int64(t.read - t.baseRead)

@@ -286,6 +286,26 @@ func TestFaultsUntimed(t *testing.T) {
 	}
 }
 
+// A recording whose end is not in the file does not know what was read beside faults.
+func TestFaultsCut(t *testing.T) {
+	b := faultRun(t, func(r *profiletest.Recorder) {
+		faults := r.Faults
+		r.Faults = func(o *profile.Op) (fs []trace.Fault) {
+			for _, f := range faults(o) {
+				if f.Kind != trace.FaultCounts || f.Time < 900*ms {
+					fs = append(fs, f)
+				}
+			}
+			return fs
+		}
+	})
+	st := profile.NewStat(profile.StatOptions{})
+	s := st.Finish(replayFaults(t, b, st)).Faults
+	if s.Read != nil || s.ReadFaults == 0 || value(s.Major) != 18 {
+		t.Errorf("%d bytes read, %d by faults, %d major", value(s.Read), s.ReadFaults, value(s.Major))
+	}
+}
+
 // Recordings without faults say nothing of them.
 func TestNoFaults(t *testing.T) {
 	b := faultRun(t, func(r *profiletest.Recorder) { r.Meta, r.Faults, r.Memory = nil, nil, nil })
