@@ -158,6 +158,9 @@ func TestSchedRefused(t *testing.T) {
 		}
 		spoil(spec.Programs["sched_switch"])
 		var s Session
+		if err := s.faults.set(spec); err != nil {
+			t.Fatal(err)
+		}
 		noSched, err := s.load(spec, true)
 		if err != nil || noSched == nil {
 			t.Fatalf("%s: %v, %v", name, noSched, err)

@@ -131,6 +131,8 @@ func write(w *trace.Writer, b *trace.Block) (err error) {
 		check(w.Exit(*b.Exit))
 	case b.CPU != nil:
 		check(w.CPU(*b.CPU))
+	case b.Memory != nil:
+		check(w.Memory(*b.Memory))
 	}
 	check(w.Threads(b.Threads))
 	check(w.StepSeqs(b.StepSeqs))
@@ -138,6 +140,7 @@ func write(w *trace.Writer, b *trace.Block) (err error) {
 	check(w.Hits(b.Hits))
 	check(w.Sched(b.Sched))
 	check(w.Samples(b.Samples))
+	check(w.Faults(b.Faults))
 	if b.Watermark != 0 {
 		check(w.Drain(b.Watermark))
 	}
