@@ -3,6 +3,7 @@
 package profile
 
 import (
+	"math"
 	"slices"
 
 	"github.com/profinfer/profinfer/trace"
@@ -77,7 +78,10 @@ const (
 )
 
 // seqRun is one sequence's part of a step.
-type seqRun struct{ seq, n, pos, out int32 }
+type seqRun struct {
+	seq         int32
+	n, pos, out int64 // 64 bits: sums of what a trace says cannot overflow
+}
 
 // openRequest is a request under way.
 type openRequest struct {
@@ -92,8 +96,8 @@ type openRequest struct {
 	cached  int64 // -1: not told
 	from    int64 // end of the step with the first token that was seen
 	last    int64 // end of the step with the last token that is known
-	pos     int32 // of its last batch; -1: not told
-	n       int32
+	pos     int64 // of its last batch; -1: not told
+	n       int64
 	gaps    histogram
 	gapMax  int64
 	round   Round // under way, if Drafted is not 0
@@ -176,17 +180,17 @@ func (b *sequencesState) joined(s *Step) []seqRun {
 		}
 		if ok {
 			r := &b.runs[j]
-			r.n += q.NTokens
-			r.out += q.Outputs
+			r.n += int64(q.NTokens)
+			r.out += int64(q.Outputs)
 			if q.Pos >= 0 {
-				r.pos = min(r.pos, q.Pos)
+				r.pos = min(r.pos, int64(q.Pos))
 			}
 			continue
 		}
 		if at != nil {
 			at[q.Seq] = len(b.runs)
 		}
-		b.runs = append(b.runs, seqRun{q.Seq, q.NTokens, q.Pos, q.Outputs})
+		b.runs = append(b.runs, seqRun{q.Seq, int64(q.NTokens), int64(q.Pos), int64(q.Outputs)})
 	}
 	return b.runs
 }
@@ -267,7 +271,7 @@ func (e *openRequest) begins(r seqRun) bool {
 // begin opens a request.
 func (b *sequencesState) begin(c *contextSum, s *Step, r seqRun, before bool) *openRequest {
 	b.requests++
-	e := &openRequest{model: c.model, early: !c.real, cached: int64(r.pos), pos: -1}
+	e := &openRequest{model: c.model, early: !c.real, cached: r.pos, pos: -1}
 	e.Request = Request{ID: b.requests, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Step: s.ID, Start: s.Start}
 	// A batch without prompts has room: had this request begun before, it would have been in it.
 	e.unsure = !before && r.pos != 0 && !c.decoded
@@ -296,17 +300,17 @@ func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) 
 		c.real = true
 	}
 	follows := e.pos >= 0 && r.pos >= 0
-	drafted := int32(0)
+	drafted := int64(0)
 	switch {
 	case !e.first:
-		e.prompt += int64(r.n)
+		e.prompt += r.n
 		if r.out > 0 {
 			e.first = true
 			e.from, e.last = end, end
 			// The prompt's last token can come with drafted ones behind it.
 			if e.Steps > 1 && r.n > 1 && r.out == r.n {
 				drafted = r.n - 1
-				e.prompt -= int64(drafted)
+				e.prompt -= drafted
 			}
 		}
 	case e.round.Drafted > 0 && follows && r.pos == e.pos:
@@ -338,7 +342,7 @@ func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) 
 }
 
 // batch adds a batch behind the prompt. It returns how many of its tokens were drafted.
-func (b *sequencesState) batch(c *contextSum, e *openRequest, s *Step, r seqRun) int32 {
+func (b *sequencesState) batch(c *contextSum, e *openRequest, s *Step, r seqRun) int64 {
 	if r.n == 1 && r.out > 0 {
 		b.yield(c, e, s.Start, s.Dur, 1)
 	}
@@ -351,14 +355,14 @@ func (e *openRequest) warmup(r seqRun) bool {
 }
 
 // settle ends the round under way; accepted is -1 where its outcome is not known.
-func (b *sequencesState) settle(c *contextSum, e *openRequest, accepted int32) {
+func (b *sequencesState) settle(c *contextSum, e *openRequest, accepted int64) {
 	r := &e.round
 	first := r.Start+r.Dur == e.from // with the prompt's last token
 	switch {
 	case accepted >= 0 && first:
-		e.Tokens += int64(accepted)
+		e.Tokens += accepted
 	case accepted >= 0:
-		b.yield(c, e, r.Start, r.Dur, int64(accepted)+1)
+		b.yield(c, e, r.Start, r.Dur, accepted+1)
 	case !first:
 		e.atLeast++
 	}
@@ -374,12 +378,20 @@ func (b *sequencesState) yield(c *contextSum, e *openRequest, start, dur, n int6
 	e.last = start + dur
 	e.Tokens += n
 	e.InSteps += dur
-	for range n {
-		e.gaps.add(d)
-		c.gaps.add(d)
-	}
+	e.gaps.addTimes(d, n)
+	c.gaps.addTimes(d, n)
 	e.gapMax, c.gapMax = max(e.gapMax, d), max(c.gapMax, d)
 	c.gapSum += float64(d) * float64(n)
+}
+
+// addTimes adds a value n times.
+func (h *histogram) addTimes(v, n int64) {
+	h.n += n
+	if v <= 0 {
+		h.zeros += n
+		return
+	}
+	h.grow(bucket(v), uint32(min(n, math.MaxUint32)))
 }
 
 // end takes a request that is over.

@@ -3,6 +3,7 @@
 package profile_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -266,6 +267,22 @@ func TestSequencesThinned(t *testing.T) {
 		if r.ID != int64(16*i)+1 || told(r.TTFT) != float64(100+16*i) {
 			t.Fatalf("%d: %+v", i, r)
 		}
+	}
+}
+
+// Numbers that no engine has take no time and no memory.
+func TestSequencesHostile(t *testing.T) {
+	const most = math.MaxInt32
+	p, b := newBatches(t)
+	p.step(1, 0, 100, q{0, 8, 0, 1})
+	for range 20 {
+		p.step(1, 0, 100, q{0, most, 8, most})
+		p.step(1, 0, 100, q{0, 1, most, 1}, q{0, most, most, most}, q{0, most, most, most})
+		p.step(1, 0, math.MaxInt64/64, q{0, 1, most, 1}, q{1, -1, -most, -most}, q{-most, most, -most, -5})
+		p.step(1, 0, -5, q{0, 3, most, 3}, q{2, 4, most - 2, 4}, q{2, 4, 1 - most, 4})
+	}
+	if s := b.Finish(launched); s.Seen == 0 {
+		t.Error("nothing was seen")
 	}
 }
 

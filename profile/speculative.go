@@ -56,9 +56,9 @@ type Round struct {
 	Ctx      uint64
 	DraftCtx uint64 // 0: none was seen
 	Seq      int32
-	Pos      int32 // of the batch's first token
-	Drafted  int32
-	Accepted int32 // -1: not seen
+	Pos      int64 // of the batch's first token
+	Drafted  int64
+	Accepted int64 // -1: not seen
 	Start    int64 // of the step, ns, boottime; where it was computed once more, of that step
 	Dur      int64
 }
@@ -155,25 +155,25 @@ func (c *contextSum) speculates() bool {
 }
 
 // round takes a round whose outcome is known; accepted is -1 where it is not.
-func (b *sequencesState) round(c *contextSum, e *openRequest, accepted int32) {
+func (b *sequencesState) round(c *contextSum, e *openRequest, accepted int64) {
 	r := e.round
 	e.round = Round{}
 	r.Accepted = accepted
 	c.spec.Rounds++
-	c.spec.Drafted += int64(r.Drafted)
+	c.spec.Drafted += r.Drafted
 	*e.Rounds++
-	*e.Drafted += int64(r.Drafted)
+	*e.Drafted += r.Drafted
 	if accepted < 0 {
-		*e.Unseen += int64(r.Drafted)
+		*e.Unseen += r.Drafted
 	} else {
-		*e.Accepted += int64(accepted)
+		*e.Accepted += accepted
 		c.spec.Seen++
-		c.spec.SeenDrafted += int64(r.Drafted)
-		c.spec.Accepted += int64(accepted)
+		c.spec.SeenDrafted += r.Drafted
+		c.spec.Accepted += accepted
 		if c.spec.ByAccepted == nil {
 			c.spec.ByAccepted = make([]int64, maxByAccepted)
 		}
-		c.spec.ByAccepted[min(int(accepted), maxByAccepted-1)]++
+		c.spec.ByAccepted[min(accepted, maxByAccepted-1)]++
 		if accepted < r.Drafted {
 			c.spec.rewinds++
 		}

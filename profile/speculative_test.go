@@ -54,7 +54,7 @@ func TestSpeculative(t *testing.T) {
 	if len(rounds) != 5 || dropped != 0 {
 		t.Fatalf("%+v", rounds)
 	}
-	for i, want := range []int32{3, 0, 2, 3, -1} {
+	for i, want := range []int64{3, 0, 2, 3, -1} {
 		if x := rounds[i]; x.Accepted != want || x.Drafted != 3 || x.Ctx != 1 || x.DraftCtx != 2 || x.Dur != 50 {
 			t.Errorf("round %d: %+v, want %d accepted", i, x, want)
 		}

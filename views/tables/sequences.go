@@ -66,7 +66,7 @@ func (e *exporter) writeSequences(h *profile.Header) error {
 		for i := range rounds {
 			r := &rounds[i]
 			if err := e.out.Write(&RoundRow{Step: r.Step, PID: int64(r.PID), Ctx: some(r.Ctx, 0), DraftCtx: some(r.DraftCtx, 0), Seq: int64(r.Seq),
-				Pos: when(r.Pos >= 0, int64(r.Pos)), Drafted: int64(r.Drafted), Accepted: when(r.Accepted >= 0, int64(r.Accepted)), StartNs: r.Start, DurNs: r.Dur}); err != nil {
+				Pos: some(r.Pos, -1), Drafted: r.Drafted, Accepted: some(r.Accepted, -1), StartNs: r.Start, DurNs: r.Dur}); err != nil {
 				return err
 			}
 		}
