@@ -270,6 +270,27 @@ func TestSequencesThinned(t *testing.T) {
 	}
 }
 
+// Stat's TTFT is over the requests, and says of how many it is not known.
+func TestSequencesTTFT(t *testing.T) {
+	for _, c := range []struct {
+		h                          *profile.Header
+		known, unknown, pending, n int64
+	}{{launched, 3, 1, 1, 5}, {&profile.Header{}, 3, 2, 1, 6}} {
+		b := profile.NewStat(profile.StatOptions{})
+		p := &batches{t: t, sink: b}
+		p.step(1, 0, 100, q{0, 2, 0, 1})                  // a warm-up, if the process began here
+		p.step(1, 0, 100, q{1, 8, 64, 1}, q{2, 1, 30, 1}) // the middle of a prompt, or its begin; what is under way
+		p.step(1, 0, 300, q{0, 8, 0, 1})
+		p.step(1, 0, 200, q{3, 8, 0, 1})
+		p.step(1, 0, 200, q{4, 8, 0, 0})
+		s := b.Finish(c.h)
+		f := s.TTFT
+		if f.Sequences != c.known || f.Unknown != c.unknown || f.Pending != c.pending || s.Sequences.Seen != c.n || *f.Max != 300 || !near(f.Mean, 200) {
+			t.Errorf("%+v, of %d requests; want %+v", f, s.Sequences.Seen, c)
+		}
+	}
+}
+
 // Numbers that no engine has take no time and no memory.
 func TestSequencesHostile(t *testing.T) {
 	const most = math.MaxInt32

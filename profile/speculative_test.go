@@ -97,7 +97,8 @@ func TestSpeculativeSlots(t *testing.T) {
 // of a text does not speculate.
 func TestSpeculativeWithoutDraft(t *testing.T) {
 	p, b := newBatches(t)
-	p.step(1, 0, 100, q{0, 8, 0, 1})
+	p.step(1, 0, 100, q{0, 7, 0, 1})
+	p.step(1, 0, 50, q{0, 1, 7, 1}) // its own decoding makes no draft of it
 	p.step(1, 0, 50, q{0, 4, 8, 4})
 	p.step(1, 0, 50, q{0, 4, 10, 4})
 	p.step(1, 0, 50, q{0, 1, 14, 1})
@@ -105,7 +106,7 @@ func TestSpeculativeWithoutDraft(t *testing.T) {
 	if len(s.Speculation) != 1 || s.Speculation[0].DraftCtx != nil || s.Speculation[0].DraftDur != nil || s.Speculation[0].Accepted != 1+3 {
 		t.Fatalf("%+v", s)
 	}
-	wantRequest(t, &s.Requests[0], 0, 8, 0, 1+2+4+1, 100, 150/7., 50)
+	wantRequest(t, &s.Requests[0], 0, 7, 0, 1+1+2+4+1, 100, 200/8., 50)
 
 	p, b = newBatches(t)
 	for i := range int32(4) {
@@ -117,6 +118,17 @@ func TestSpeculativeWithoutDraft(t *testing.T) {
 	}
 	wantRequest(t, &s.Requests[0], 0, 256, 0, -1, 100, -1, -1)
 	if s.Requests[0].Rounds != nil || s.TPOT != nil || s.TokenGap != nil {
+		t.Errorf("%+v", s)
+	}
+
+	// Its own decoding between them drafts nothing either.
+	p, b = newBatches(t)
+	p.step(1, 0, 100, q{0, 7, 0, 1})
+	for i := range int32(3) {
+		p.step(1, 0, 50, q{0, 1, 7 + 5*i, 1})
+		p.step(1, 0, 50, q{0, 4, 8 + 5*i, 4})
+	}
+	if s = b.Finish(launched); len(s.Speculation) != 0 {
 		t.Errorf("%+v", s)
 	}
 
