@@ -188,7 +188,7 @@ func (m *machine) run(t testing.TB) error {
 		return err
 	}
 	cmd := exec.Command(script, append(append([]string{"run"}, files...), "--", lines)...)
-	cmd.Env = append(os.Environ(), "OUT="+m.dir, "KERNEL="+m.kernel, "PMU="+m.pmu, "IPC_SHIFT="+strconv.Itoa(m.shift), "SMP=", "CPU=", "LIMIT=480")
+	cmd.Env = append(os.Environ(), "OUT="+m.dir, "KERNEL="+m.kernel, "PMU="+m.pmu, "IPC_SHIFT="+strconv.Itoa(m.shift), "SMP=", "CPU=", "LIMIT=900")
 	console, err := os.Create(m.dir + ".log") // while it runs, this tells how far it is
 	if err != nil {
 		return err
