@@ -7,7 +7,8 @@
 #   sudo scripts/roofline.sh MODEL.gguf...
 #
 # Environment: THREADS ("1 2": one row each), PROMPT (64 tokens), GENERATE (16), LLAMA_BENCH (llama-bench; can have arguments, as
-# "chroot ROOT llama-bench"), PROFINFER (the one in the path), KEEP (a folder for the recordings). Needs jq.
+# "chroot ROOT llama-bench"), PROFINFER (the one in the path), KEEP (a folder for the recordings; those that are there are
+# taken as they are). Needs jq.
 set -euo pipefail
 
 die() {
@@ -33,7 +34,7 @@ for model in "$@"; do
   name=$(basename "$model" .gguf)
   for threads in ${THREADS:-1 2}; do
     trace=$dir/$name-$threads.pinf
-    "$profinfer" record -o "$trace" -- "${bench[@]}" -m "$model" -t "$threads" -p "${PROMPT:-64}" -n "${GENERATE:-16}" -r 1 \
+    [ -s "$trace" ] || "$profinfer" record -o "$trace" -- "${bench[@]}" -m "$model" -t "$threads" -p "${PROMPT:-64}" -n "${GENERATE:-16}" -r 1 \
       >"$dir/$name-$threads.log" 2>&1 || die "recording $name with $threads threads failed: $(tail -3 "$dir/$name-$threads.log")"
     "$profinfer" stat -i "$trace" --json | jq -r --arg name "$name" --arg threads "$threads" '
       def three: if . == null then "-" elif . >= 100 then round elif . >= 10 then (. * 10 | round / 10) else (. * 100 | round / 100) end | tostring;
