@@ -246,3 +246,30 @@ func TestScaling(t *testing.T) {
 		}
 	}
 }
+
+// What types tell is of their work: one that lost its CPU reads no slower while it has one.
+func TestTypeMixWhileWorking(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	g := groupOf(2, row("q4_K", gb, 4*gb, 50*ms), row("q8_0", 2*gb, 4*gb, 400*ms))
+	for _, c := range g.cells {
+		if c.typ == "q8_0" {
+			c.work, c.off = 100*ms, 300*ms
+		}
+	}
+	if c := judged(&Stat{Run: StatRun{Cores: 2}}, g, nil); c.bound != BoundMemory || c.sure != 2 {
+		t.Errorf("%s, %d; want memory: both read 20 GB/s while they work", c.bound, c.sure)
+	}
+}
+
+// A phase that lost its CPUs for most of its time is as good a reference: what counts is how it worked.
+func TestReferenceWhileWorking(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	decode, prefill := groupOf(2, row("q4_0", gb, 4*gb, 50*ms)), groupOf(2, row("q4_0", gb, 400*gb, 1000*ms))
+	for _, c := range prefill.cells {
+		c.dur, c.off, c.bytesDur, c.flopsDur = 9000*ms, 8000*ms, 9000*ms, 9000*ms
+	}
+	c := judged(&Stat{Run: StatRun{Cores: 2}}, decode, prefill)
+	if c.arith == nil || math.Abs(*c.arith-0.2) > 1e-9 || c.arithRef.rate != 400 { // 4 Gflop at 400 GFLOP/s in 50 ms
+		t.Errorf("%v at %g GFLOP/s, want 0.2 at 400", c.arith, c.arithRef.rate)
+	}
+}

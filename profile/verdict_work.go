@@ -45,8 +45,13 @@ type reference struct {
 	where string  // "prefill", "the products"
 }
 
-func (c *workCell) gbps() float64      { return safeRatio(c.bytes, c.bytesDur) }
-func (c *workCell) gflops() float64    { return safeRatio(c.flops, c.flopsDur) }
+func (c *workCell) gbps() float64   { return safeRatio(c.bytes, c.bytesDur) }
+func (c *workCell) gflops() float64 { return safeRatio(c.flops, c.flopsDur) }
+
+// reading and computing are rates while threads work, of operators whose bytes and flops are all known: what they waited or had no CPU for
+// says nothing of the machine.
+func (c *workCell) reading() float64   { return safeRatio(c.bytes, c.work) }
+func (c *workCell) computing() float64 { return safeRatio(c.flops, c.work) }
 func (c *workCell) intensity() float64 { return safeRatio(c.flops, c.bytes) }
 
 // onCPU is the time of the operators without what they lasted longer as a thread had lost its CPU.
@@ -120,36 +125,36 @@ func (j *judge) needs(k modelKey, g *workGroup, c *workClass, cells []*workCell)
 				continue
 			}
 			p := o.products(w)
-			if p.dur < minRefDur || own.intensity() <= 0 || p.intensity() <= 0 {
+			if p.work < minRefDur || own.intensity() <= 0 || p.intensity() <= 0 {
 				continue
 			}
 			switch x := p.intensity() / own.intensity(); {
-			case x >= 2 && p.gflops() > arith.rate:
-				arith, far = reference{p.gflops(), phaseWord(ok.phase)}, p.intensity() >= manyFlops
-			case x <= 0.5 && p.gbps() > mem.rate:
-				mem = reference{p.gbps(), phaseWord(ok.phase)}
+			case x >= 2 && p.computing() > arith.rate:
+				arith, far = reference{p.computing(), phaseWord(ok.phase)}, p.intensity() >= manyFlops
+			case x <= 0.5 && p.reading() > mem.rate:
+				mem = reference{p.reading(), phaseWord(ok.phase)}
 			}
 		}
 		if mem.rate > 0 {
 			memNeed += float64(own.bytes) / mem.rate
-			memOf += float64(own.onCPU())
+			memOf += float64(own.work)
 			if own.dur > memLongest {
 				memLongest, c.memRef = own.dur, mem
 			}
 		}
 		if arith.rate > 0 {
 			arithNeed += float64(own.flops) / arith.rate
-			arithOf += float64(own.onCPU())
+			arithOf += float64(own.work)
 			c.arithFar = c.arithFar && far
 			if own.dur > arithLongest {
 				arithLongest, c.arithRef = own.dur, arith
 			}
 		}
 	}
-	if memOf >= 0.8*float64(c.sum.onCPU()) {
+	if memOf >= 0.8*float64(c.sum.work) {
 		c.mem = ratio(memNeed, memOf)
 	}
-	if arithOf >= 0.8*float64(c.sum.onCPU()) {
+	if arithOf >= 0.8*float64(c.sum.work) {
 		c.arith = ratio(arithNeed, arithOf)
 	}
 }
@@ -168,18 +173,18 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 		o := j.groups[k]
 		for _, w := range o.ways() {
 			p := o.products(w)
-			if p.dur < minRefDur || w.team != g.team {
+			if p.work < minRefDur || w.team != g.team {
 				continue
 			}
-			if v := p.gbps(); v > c.memRef.rate {
+			if v := p.reading(); v > c.memRef.rate {
 				c.memRef = reference{v, "products with weights"}
 			}
-			if v := p.gflops(); v > c.arithRef.rate {
+			if v := p.computing(); v > c.arithRef.rate {
 				c.arithRef = reference{v, "products with weights"}
 			}
 		}
 	}
-	onCPU := float64(c.sum.onCPU())
+	onCPU := float64(c.sum.work)
 	if c.memRef.rate > 0 && c.sum.bytesDur*5 >= c.sum.dur*4 {
 		c.mem = ratio(float64(c.sum.bytes)/c.memRef.rate, onCPU)
 	}
@@ -199,7 +204,7 @@ func (j *judge) typeMix(g *workGroup, c *workClass) Bound {
 		if w.chosen || w.team != g.team { // read and computed in another way: no comparison
 			continue
 		}
-		if p := g.products(w); float64(p.dur) >= 0.1*float64(c.sum.dur) && p.dur >= minRefDur && p.bytes > 0 && p.flops > 0 {
+		if p := g.products(w); float64(p.dur) >= 0.1*float64(c.sum.dur) && p.work >= minRefDur && p.bytes > 0 && p.flops > 0 {
 			sums = append(sums, p)
 		}
 	}
@@ -213,7 +218,8 @@ func (j *judge) typeMix(g *workGroup, c *workClass) Bound {
 		}
 		return hi / lo
 	}
-	read, computed := spread((*workCell).gbps), spread((*workCell).gflops)
+	// while they work: types do not wait, or lose their CPUs, alike
+	read, computed := spread((*workCell).reading), spread((*workCell).computing)
 	switch {
 	case read <= sameRate && computed >= otherRate:
 		return BoundMemory
