@@ -193,7 +193,7 @@ func TestCounters(t *testing.T) {
 		c := threads[fmt.Sprintf("0 %s 0 %d", g.Phase, g.Threads)]
 		what := fmt.Sprintf("%s on %d threads", g.Phase, g.Threads)
 		is(what+": IPC", c["ipc"], true, mean(g.Counts, 1)/mean(g.Counts, 0))
-		is(what+": stalls", c["stall-backend"], true, float64(g.Threads)/8)
+		is(what+": stalls", c["stall-backend"], true, mean(g.Counts, 2)/mean(g.Counts, 0))
 		is(what+": misses", c["llc-miss"], true, mean(g.Counts, 3)/mean(g.Counts, 1)*1000)
 	}
 

@@ -29,6 +29,7 @@ export function notes(u: uPlot, list: Note[], px: number, taken: Box[], points: 
     const spots = n.at.map(([x, y]): [number, number] => [u.valToPos(x, 'x', true), u.valToPos(y, 'y', true)])
     const last = spots[spots.length - 1]
     const angle = n.kind === 'slanted' && spots.length > 1 ? Math.atan2(last[1] - spots[0][1], last[0] - spots[0][0]) : 0
+    let done = false
     for (const [x, y] of spots) {
       if (n.kind === 'dot') {
         ctx.fillStyle = cssVar('--fg')
@@ -36,30 +37,37 @@ export function notes(u: uPlot, list: Note[], px: number, taken: Box[], points: 
         ctx.arc(x, y, 2.5 * px, 0, 7)
         ctx.fill()
       }
-      // Boxes along the text: one around a slanted text would be mostly empty.
       const [dx, dy] = [Math.cos(angle), Math.sin(angle)]
-      const [left, base] = n.kind === 'level' ? [x - w - 4 * px, y - 4 * px] : n.kind === 'dot' ? [x - w - 4 * px, y - 6 * px] : [x - (dx * w) / 2 + dy * 4 * px, y - (dy * w) / 2 - dx * 4 * px]
-      const boxes: Box[] = []
-      const parts = angle === 0 ? 1 : Math.max(1, Math.ceil(w / h))
-      for (let i = 0; i < parts; i++) {
-        const cx = left + dx * ((w * (i + 0.5)) / parts)
-        const cy = base + dy * ((w * (i + 0.5)) / parts) - h / 2
-        const half = angle === 0 ? w / 2 : h / 2
-        boxes.push([cx - half, cy - h / 2, cx + half, cy + h / 2])
+      // Left end and base of the text.
+      const ways: [number, number][] =
+        n.kind === 'level' ? [[x - w - 4 * px, y - 4 * px]]
+        : n.kind === 'dot' ? [[x - w - 4 * px, y - 6 * px], [x + 5 * px, y + 14 * px], [x - w / 2, y - 8 * px], [x + 5 * px, y - 6 * px], [x - w - 4 * px, y + 14 * px], [x - w - 16 * px, y - 18 * px], [x + 12 * px, y + 26 * px]]
+        : [[x - (dx * w) / 2 + dy * 4 * px, y - (dy * w) / 2 - dx * 4 * px]]
+      for (const [left, base] of ways) {
+        // Boxes along the text: one around a slanted text would be mostly empty.
+        const boxes: Box[] = []
+        const parts = angle === 0 ? 1 : Math.max(1, Math.ceil(w / h))
+        for (let i = 0; i < parts; i++) {
+          const cx = left + dx * ((w * (i + 0.5)) / parts)
+          const cy = base + dy * ((w * (i + 0.5)) / parts) - h / 2
+          const half = angle === 0 ? w / 2 : h / 2
+          boxes.push([cx - half, cy - h / 2, cx + half, cy + h / 2])
+        }
+        if (done || !boxes.every((b) => inside(b) && free(b))) continue
+        taken.push(...boxes)
+        done = true
+        ctx.save()
+        ctx.translate(left, base)
+        ctx.rotate(angle)
+        ctx.lineWidth = 3 * px
+        ctx.strokeStyle = cssVar('--bg')
+        ctx.lineJoin = 'round'
+        ctx.strokeText(n.text, 0, 0)
+        ctx.fillStyle = cssVar(n.kind === 'dot' ? '--fg' : '--dim')
+        ctx.fillText(n.text, 0, 0)
+        ctx.restore()
       }
-      if (!boxes.every((b) => inside(b) && free(b))) continue
-      taken.push(...boxes)
-      ctx.save()
-      ctx.translate(left, base)
-      ctx.rotate(angle)
-      ctx.lineWidth = 3 * px
-      ctx.strokeStyle = cssVar('--bg')
-      ctx.lineJoin = 'round'
-      ctx.strokeText(n.text, 0, 0)
-      ctx.fillStyle = cssVar(n.kind === 'dot' ? '--fg' : '--dim')
-      ctx.fillText(n.text, 0, 0)
-      ctx.restore()
-      break
+      if (done) break
     }
   }
 }

@@ -89,6 +89,7 @@ interface Now {
 /** Ticks of a logarithmic axis: [where, whether it is written]. */
 function logTicks(lo: number, hi: number, binary: boolean): Map<number, boolean> {
   const out = new Map<number, boolean>()
+  if (!(lo > 0) || !Number.isFinite(hi)) return out
   if (binary) {
     const span = Math.log2(hi / lo)
     const every = span > 24 ? 6 : span > 12 ? 4 : 2
@@ -197,7 +198,8 @@ function prepare(layers: Layer[], x: PlotAxis, y: PlotAxis) {
     }
   })
   spots.sort((a, b) => a.x - b.x || a.layer - b.layer)
-  if (x0 > x1) [x0, x1, y0, y1] = [0, 1, 0, 1]
+  // Without a point there is an axis none the less; a logarithmic one has no 0.
+  if (x0 > x1) [x0, x1, y0, y1] = [x.log ? 1 : 0, 10, y.log ? 1 : 0, 10]
   const pad = (lo: number, hi: number, a: PlotAxis): [number, number] => {
     if (a.log) return [lo / 1.6, hi * 1.6]
     if (a.max !== undefined) hi = a.max

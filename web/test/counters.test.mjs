@@ -25,7 +25,7 @@ async function go(page, hash) {
 /** Where counters and roofline are drawn. */
 const places = [
   '#stat?cols=counters', '#stat?cols=counters&per=call&by=op&phase=prefill', '#stat?cols=rates', '#stat?tab=roofline', '#stat?tab=roofline&by=op&color=type&scope=phase', '#stat?tab=counters',
-  '#stat?tab=counters&of=ffn_gate', '#dag?color=ipc&q=ffn_gate', '#dag?color=counter:cycles', '#dag?color=llc-miss', '#time?color=ipc', '#time?color=counter:cycles&op=ffn_gate-0', '#stat?tab=roofline&filter=nothing+has+this',
+  '#stat?tab=counters&of=ffn_gate', '#dag?color=ipc&q=ffn_gate', '#dag?color=counter:cycles', '#dag?color=llc-miss', '#time?color=ipc', '#time?color=counter:cycles&op=ffn_gate-0', '#stat?tab=roofline&filter=nothing+has+this', '#stat?tab=products&filter=nothing+has+this',
 ]
 
 export function tests({ pages }) {
