@@ -273,3 +273,18 @@ func TestReferenceWhileWorking(t *testing.T) {
 		t.Errorf("%v at %g GFLOP/s, want 0.2 at 400", c.arith, c.arithRef.rate)
 	}
 }
+
+// The roof is compared with the work: what threads waited is another cause.
+func TestPeaksWhileWorking(t *testing.T) {
+	const gb, ms = 1_000_000_000, 1_000_000
+	gbps, flops := 20.0, 800.0
+	g := groupOf(2, row("q4_0", gb, 3.5*gb, 100*ms))
+	for _, c := range g.cells {
+		c.work, c.wait, c.off = 60*ms, 20*ms, 20*ms
+	}
+	j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+	j.b.opts.Peaks = FixedPeaks("made", &gbps, &flops)
+	if c := j.classes(modelKey{Decode, 0}, g)[0]; c.memPeak == nil || math.Abs(*c.memPeak-50.0/60) > 1e-9 {
+		t.Errorf("%v of the roof, want 50 of 60 ms", c.memPeak)
+	}
+}
