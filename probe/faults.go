@@ -68,9 +68,6 @@ type faultSource struct {
 // set prepares the object before it is loaded.
 func (f *faultSource) set(spec *ebpf.CollectionSpec) error {
 	if f.mode == FaultsOff {
-		without(spec, faultBegins)
-		without(spec, faultEnter)
-		without(spec, faultPrograms)
 		return nil
 	}
 	kernel, err := btf.LoadKernelSpec()
@@ -113,6 +110,15 @@ func without(spec *ebpf.CollectionSpec, names []string) {
 	for _, name := range names {
 		p := spec.Programs[name]
 		p.Type, p.AttachTo, p.AttachType, p.Instructions = ebpf.SocketFilter, "", ebpf.AttachNone, nothing()
+	}
+}
+
+// off takes the programs out where no faults are asked for: some kernels refuse them.
+func (f *faultSource) off(spec *ebpf.CollectionSpec) {
+	if f.mode == FaultsOff {
+		without(spec, faultBegins)
+		without(spec, faultEnter)
+		without(spec, faultPrograms)
 	}
 }
 

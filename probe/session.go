@@ -180,6 +180,7 @@ func ringBytes(want, cpus int) int {
 // load loads the object; without the scheduler's programs where the kernel has no BTF for
 // them or refuses them (locked down, it lets no program read its memory): noSched says why.
 func (s *Session) load(spec *ebpf.CollectionSpec, sched bool) (noSched, err error) {
+	s.faults.off(spec)
 	full := spec.Copy()
 	if sched {
 		if _, err := btf.LoadKernelSpec(); err != nil {
