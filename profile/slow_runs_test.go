@@ -232,3 +232,30 @@ func TestSlowSteal(t *testing.T) {
 		t.Errorf("CPUs: %+v", got)
 	}
 }
+
+// Recorded faults take their part; those without a duration, and counts, take none.
+func TestSlowFaults(t *testing.T) {
+	r := newSlowRun(SlowOptions{})
+	r.play(20)
+	r.change = func(k int, o *Op) {
+		if k != 5 {
+			return
+		}
+		o.Threads[0].Busy += 3e6
+		r.settle(o)
+		for _, f := range []trace.Fault{
+			{Kind: trace.FaultMajor, PID: 30, TID: 30, Time: o.Start + 1e6, Dur: 1e6},
+			{Kind: trace.FaultMinor, PID: 30, TID: 30, Time: o.Start + 15e5, Dur: 5e5},
+			{Kind: trace.FaultMajor, PID: 30, TID: 30, Time: o.Start + 2e6},
+			{Kind: trace.FaultCounts, PID: 30, TID: 30, Time: o.Start + 3e6, Dur: 1e6},
+		} {
+			if err := r.b.Fault(&Fault{Fault: f}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r.play(1)
+	r.play(20)
+	s := r.finish(t)
+	wantParts(t, s.Listed[0].Parts, map[SlowCause]int64{SlowDisk: 1e6, SlowFaults: 5e5, SlowImbalance: 75e4, SlowUnexplained: 75e4})
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import "github.com/profinfer/profinfer/trace"
+
+var _ FaultSink = (*SlowBuilder)(nil)
+
+// Fault takes a page fault: where its duration is known, that is a time in which its thread did not compute.
+func (b *SlowBuilder) Fault(f *Fault) error {
+	if f.Kind != trace.FaultCounts && f.Dur > 0 {
+		b.FaultSpan(f.PID, f.TID, f.Begin(), f.Time, f.Waits())
+	}
+	return nil
+}
+
+// Memory implements FaultSink.
+func (b *SlowBuilder) Memory(*trace.Memory) error { return nil }
