@@ -10,13 +10,6 @@ struct uid_key {
 	u32 tgid, n_nodes;
 };
 
-struct shape_key {
-	u64 shape;
-	u64 addr;	/* 0: the shape itself is known; else the tensor was copied for it */
-	u32 tgid;
-	u32 pass;	/* of a copied tensor: which definition of the shape it was copied for */
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -57,6 +50,7 @@ struct walk {
 	struct words *room;
 	u64 nodes;
 	u64 shape;
+	u64 kin;
 	u32 tgid;
 	u32 n;
 	u32 n_defs;
@@ -74,6 +68,14 @@ static __always_inline u64 mix(u64 h, u64 v)
 {
 	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
 	return h ^ (h >> 29);
+}
+
+static __always_inline u32 word_at(struct words *t, u32 off)
+{
+	u32 i = off >> 2;
+
+	asm volatile("" : "+r"(i)); /* else the offset is compared, of which the verifier does not know that it is a multiple */
+	return i < TENSOR_WORDS ? t->w[i] : 0; /* one that is absent lies behind the end */
 }
 
 static long hash_node(u32 i, struct walk *w)
@@ -107,6 +109,8 @@ static long hash_node(u32 i, struct walk *w)
 	for (k = 0; k < TENSOR_WORDS - 64; k++)
 		h = mix(h, t->w[64 + k] & -((m1 >> k) & 1));
 	w->shape = h;
+	if (choosing)
+		w->kin = mix(mix(w->kin, word_at(t, l->tensor_op)), word_at(t, l->tensor_flags));
 	return 0;
 }
 
@@ -195,6 +199,7 @@ static __always_inline int define(struct mark *m, struct walk *w)
 			e->n_defs = w->n_defs;
 			e->failed = w->failed;
 			e->claimed = m->n_nodes;
+			e->kin = w->kin;
 			bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 			bpf_map_update_elem(&known, &key, &one, BPF_ANY);
 			return 0;
@@ -251,6 +256,8 @@ static __always_inline void identify(struct mark *m, struct layout *l)
 	if (m->uid)
 		bpf_map_update_elem(&uids, &uk, &w.shape, BPF_ANY);
 	sk.shape = w.shape;
+	if (choosing)
+		bpf_map_update_elem(&kin_of, &sk, &w.kin, BPF_ANY);
 	if (!bpf_map_lookup_elem(&known, &sk))
 		define(m, &w);
 }

@@ -183,6 +183,7 @@ static __always_inline u32 team(struct site *s, u64 params, u32 kind)
 }
 
 #include "filter.h"
+#include "experts.h"
 
 static __always_inline int begin(struct regs *ctx, u32 kind, u64 fused, int counted)
 {
@@ -190,8 +191,11 @@ static __always_inline int begin(struct regs *ctx, u32 kind, u64 fused, int coun
 	u32 i;
 	struct site *s = site_of(ctx, &i);
 
-	if (s && (!filtering || wanted(s, ARG1(ctx))))
-		put_begin(ts, team(s, ARG0(ctx), kind), ARG1(ctx), fused, counted);
+	if (!s || (filtering && !wanted(s, ARG1(ctx))))
+		return 0;
+	if (choosing)
+		begins_choice(ts, s, ARG1(ctx));
+	put_begin(ts, team(s, ARG0(ctx), kind), ARG1(ctx), fused, counted);
 	return 0;
 }
 
@@ -204,6 +208,8 @@ static __always_inline int end(struct regs *ctx, int counted)
 	/* the pool tells which of several graphs under way it is */
 	if (s && (!filtering || begun(s)))
 		put_end(ts, (s->proc & 63) << 26 | HIT_OP_END << 22 | ((u32)(ARG0(ctx) >> 6) & 0x3fffff), counted);
+	if (s && choosing)
+		arrives_choice(ts, s);
 	return 0;
 }
 
@@ -289,6 +295,8 @@ int mark_begin(struct regs *ctx)
 		if (b && l->plan_threads != ABSENT)
 			bpf_probe_read_user(&m.threads, 4, (void *)(b + l->plan_threads));
 		identify(&m, l);
+		if (choosing)
+			run_graph(&m, l);
 		break;
 	case MARK_COPY_BEGIN:
 		m.graph = a;
@@ -318,6 +326,8 @@ int mark_end(struct regs *ctx)
 	m.tid = (u32)bpf_get_current_pid_tgid();
 	m.kind = s->kind;
 	m.cpu = bpf_get_smp_processor_id();
+	if (choosing && m.kind == MARK_GRAPH_END)
+		ran_graph(m.tid);
 	put_mark(&m);
 	return 0;
 }
@@ -335,3 +345,6 @@ const struct seq *unused_seq __attribute__((unused));
 const struct def *unused_def __attribute__((unused));
 const struct shape_key *unused_shape_key __attribute__((unused));
 const struct shape_end *unused_shape_end __attribute__((unused));
+const struct chosen *unused_chosen __attribute__((unused));
+const struct kin *unused_kin __attribute__((unused));
+const struct kin_key *unused_kin_key __attribute__((unused));

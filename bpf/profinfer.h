@@ -35,7 +35,7 @@ enum mark_kind {
 enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR };
 enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
 enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, LOST_FAULTS,
-	NUM_LOST };
+	LOST_CHOSEN, NUM_LOST };
 
 struct arg {
 	u8 kind;
@@ -64,7 +64,10 @@ struct layout {
 	u16 vec_begin, vec_end, vec_stride, vec_seq_head, vec_seq_val, vec_pos, vec_output;
 	u16 vec_pos_indirect;
 	u16 tensor_op;
-	u16 pad;
+	u16 tensor_ne, tensor_nb, tensor_data;	/* 4 u64 each, a pointer */
+	u16 tensor_flags;	/* u32 */
+	u16 choose_op, choose_src;	/* experts.h */
+	u16 pad[3];
 	/* which 4-byte words of a tensor make a graph's identity: of every tensor, and of those
 	 * that are no view */
 	u64 always[2], own[2];
@@ -150,6 +153,14 @@ struct seq {
 	s32 seq, n_tokens, pos, outputs;
 };
 
+/* what is known of a shape: that it was sent, which tensors of it were copied, its kin */
+struct shape_key {
+	u64 shape;
+	u64 addr;	/* 0: the shape itself is known; else the tensor was copied for it */
+	u32 tgid;
+	u32 pass;	/* of a copied tensor: which definition of the shape it was copied for */
+};
+
 /* a tensor as it lies in the process */
 struct def {
 	u32 type;	/* REC_NODE, REC_LEAF */
@@ -169,6 +180,34 @@ struct shape_end {
 	u32 n_nodes, n_defs;
 	u32 failed;	/* reads that failed */
 	u32 claimed;	/* nodes the graph claims to have */
+	u64 kin;	/* the same of graphs with the same operators; 0: not asked for */
+};
+
+/*
+ * A part of a choice: what rows of a matrix of numbers held while the operator that reads them
+ * ran. See experts.h.
+ */
+#define MAX_USED   128	/* numbers of a row */
+#define MAX_CHOSEN 1024	/* numbers of a record */
+#define CHOSEN_HEAD 56
+struct chosen {
+	u64 ts;
+	u64 node, source;	/* addresses of the tensors: of the operator, of the matrix */
+	u32 tgid, tid;
+	u32 used, tokens;	/* its size */
+	u32 first, rows;	/* rows that are here */
+	u32 n, pad;		/* numbers that are here */
+	s32 expert[MAX_CHOSEN];
+};
+
+/* where graphs of one kin choose: after how many arrivals of a thread, at which node */
+#define MAX_KIN 1024
+struct kin_at {
+	u32 arrival, node;
+};
+struct kin {
+	u32 n, pad;
+	struct kin_at at[MAX_KIN];
 };
 
 #endif

@@ -145,6 +145,12 @@ type Layout struct {
 	MaxSrc        uint16
 	TensorViewSrc uint16 // pointer; not null: the tensor is a view of another
 	TensorOp      uint16 // int32: the operator's number
+	TensorFlags   uint16 // int32: whether it is to be computed, among others
+	// Dimensions and strides (four 64-bit numbers each) and the pointer to the data.
+	TensorNe, TensorNb, TensorData uint16
+	// ChooseOp is the number of the operator of which each token uses a part of the weights only, and
+	// ChooseSrc the index of the source that says which: 32-bit numbers, a row a token.
+	ChooseOp, ChooseSrc uint16
 	// Always are hashed into a graph's identity, OwnData only of tensors that are no
 	// view (a view's address can move from token to token in one shape).
 	Always, OwnData []Region

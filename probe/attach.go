@@ -25,6 +25,7 @@ type Attachment struct {
 	links   []link.Link
 	ops     []*opGroup
 	mode    Mode
+	kins    []uint64 // see SetChoosers
 	stopped bool
 	// Ready is when the latest probe stood that a step's parts are seen by: of a step that began
 	// later all is seen.
@@ -312,4 +313,7 @@ func (a *Attachment) Detach() error {
 }
 
 // Release gives the process's number back. Its events must have been drained.
-func (a *Attachment) Release() { a.s.pids[a.proc] = 0 }
+func (a *Attachment) Release() {
+	a.dropAll()
+	a.s.pids[a.proc] = 0
+}

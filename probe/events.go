@@ -84,6 +84,7 @@ type ShapeEnd struct {
 	NDefs   int
 	Failed  int // reads that failed
 	Claimed int
+	Kin     uint64 // the same of graphs with the same operators, for Attachment.SetChoosers; 0: not asked for
 }
 
 // Sched is a scheduling event: kind 1 a switch from Prev to Next, kind 2 Prev woke Next.
@@ -103,13 +104,14 @@ type Lost struct {
 	Hits, Marks, Defs, Sched, Reads uint64
 	Filtered                        uint64 // hits that were not asked for: no loss
 	Faults                          uint64
+	Choices                         uint64 // parts of choices
 }
 
 // Total returns the number of lost records.
-func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Faults }
+func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Faults + l.Choices }
 
 func (l Lost) sub(o Lost) Lost {
-	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads, l.Filtered - o.Filtered, l.Faults - o.Faults}
+	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads, l.Filtered - o.Filtered, l.Faults - o.Faults, l.Choices - o.Choices}
 }
 
 // Events is what one drain found. Its slices are reused by the next one.
@@ -122,6 +124,7 @@ type Events struct {
 	ShapeEnds []ShapeEnd
 	Samples   []Sample // their values are reused too
 	Faults    []Fault
+	Choices   []Choice // theirs as well
 	// Complete: no ring held a record that was reserved but not submitted.
 	Complete bool
 	// Fill is how full the fullest ring of a CPU was, 0 to 1.
@@ -129,12 +132,14 @@ type Events struct {
 
 	comms  map[[16]int8]string
 	values []uint64
+	picked []int32
 }
 
 func (e *Events) reset() {
 	e.Hits, e.Marks, e.Seqs, e.Sched = e.Hits[:0], e.Marks[:0], e.Seqs[:0], e.Sched[:0]
 	e.Defs, e.ShapeEnds = e.Defs[:0], e.ShapeEnds[:0]
 	e.Samples, e.values = e.Samples[:0], e.values[:0]
+	e.Choices, e.picked = e.Choices[:0], e.picked[:0]
 	e.Complete, e.Fill = true, 0
 	if e.comms == nil || len(e.comms) > 4096 {
 		e.comms = make(map[[16]int8]string)
@@ -202,6 +207,6 @@ func (e *Events) shared(rec []byte) {
 	case typ == recShapeEnd && len(rec) >= int(unsafe.Sizeof(kernelShapeEnd{})):
 		s := (*kernelShapeEnd)(unsafe.Pointer(&rec[0]))
 		e.ShapeEnds = append(e.ShapeEnds, ShapeEnd{PID: int32(s.Tgid), Shape: s.Shape, Time: int64(s.Ts),
-			NNodes: int(s.N_nodes), NDefs: int(s.N_defs), Failed: int(s.Failed), Claimed: int(int32(s.Claimed))})
+			NNodes: int(s.N_nodes), NDefs: int(s.N_defs), Failed: int(s.Failed), Claimed: int(int32(s.Claimed)), Kin: s.Kin})
 	}
 }

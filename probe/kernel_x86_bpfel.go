@@ -13,6 +13,29 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type kernelChosen struct {
+	_      structs.HostLayout
+	Ts     uint64
+	Node   uint64
+	Source uint64
+	Tgid   uint32
+	Tid    uint32
+	Used   uint32
+	Tokens uint32
+	First  uint32
+	Rows   uint32
+	N      uint32
+	Pad    uint32
+	Expert [1024]int32
+}
+
+type kernelChosenRoom struct {
+	_     structs.HostLayout
+	C     kernelChosen
+	Spill [128]int32
+	Taken uint64
+}
+
 type kernelDef struct {
 	_     structs.HostLayout
 	Type  uint32
@@ -56,6 +79,24 @@ type kernelFilter struct {
 	Pad    uint32
 }
 
+type kernelKin struct {
+	_   structs.HostLayout
+	N   uint32
+	Pad uint32
+	At  [1024]struct {
+		_       structs.HostLayout
+		Arrival uint32
+		Node    uint32
+	}
+}
+
+type kernelKinKey struct {
+	_    structs.HostLayout
+	Kin  uint64
+	Tgid uint32
+	Pad  uint32
+}
+
 type kernelLayout struct {
 	_              structs.HostLayout
 	GraphN_nodes   uint16
@@ -81,7 +122,13 @@ type kernelLayout struct {
 	VecOutput      uint16
 	VecPosIndirect uint16
 	TensorOp       uint16
-	Pad            uint16
+	TensorNe       uint16
+	TensorNb       uint16
+	TensorData     uint16
+	TensorFlags    uint16
+	ChooseOp       uint16
+	ChooseSrc      uint16
+	Pad            [3]uint16
 	Always         [2]uint64
 	Own            [2]uint64
 }
@@ -104,6 +151,19 @@ type kernelMark struct {
 	N_tokens int32
 	Arg      int32
 	Pad      int32
+}
+
+type kernelRunner struct {
+	_        structs.HostLayout
+	Tid      uint32
+	Arrivals uint32
+	Next     uint32
+	At       uint32
+	Told     uint32
+	Pad      uint32
+	Kin      uint64
+	Nodes    uint64
+	Source   uint64
 }
 
 type kernelSchedEvent struct {
@@ -142,6 +202,7 @@ type kernelShapeEnd struct {
 	N_defs  uint32
 	Failed  uint32
 	Claimed uint32
+	Kin     uint64
 }
 
 type kernelShapeKey struct {
@@ -209,18 +270,24 @@ type kernelWords struct {
 const (
 	kernelMapBegins           = "begins"
 	kernelMapBuffers          = "buffers"
+	kernelMapChoices          = "choices"
+	kernelMapChosenRooms      = "chosen_rooms"
 	kernelMapCopied           = "copied"
 	kernelMapCounters         = "counters"
 	kernelMapDefs             = "defs"
 	kernelMapFaultBegins      = "fault_begins"
 	kernelMapFaults           = "faults"
 	kernelMapFilters          = "filters"
+	kernelMapKinChanges       = "kin_changes"
+	kernelMapKinOf            = "kin_of"
+	kernelMapKins             = "kins"
 	kernelMapKnown            = "known"
 	kernelMapLayouts          = "layouts"
 	kernelMapMarks            = "marks"
 	kernelMapOwed             = "owed"
 	kernelMapPhases           = "phases"
 	kernelMapRings            = "rings"
+	kernelMapRunners          = "runners"
 	kernelMapScratch          = "scratch"
 	kernelMapSites            = "sites"
 	kernelMapTargets          = "targets"
@@ -243,18 +310,23 @@ const (
 	kernelProgSchedSwitch     = "sched_switch"
 	kernelProgSchedWakeup     = "sched_wakeup"
 	kernelProgSchedWakeupNew  = "sched_wakeup_new"
+	kernelVarChoosing         = "choosing"
 	kernelVarEvents           = "events"
 	kernelVarEventsScaled     = "events_scaled"
 	kernelVarFaultMask        = "fault_mask"
 	kernelVarFaultsAll        = "faults_all"
 	kernelVarFaultsBegun      = "faults_begun"
 	kernelVarFiltering        = "filtering"
+	kernelVarRunnerMask       = "runner_mask"
 	kernelVarSlack            = "slack"
 	kernelVarSlotMask         = "slot_mask"
 	kernelVarTaskFields       = "task_fields"
+	kernelVarUnusedChosen     = "unused_chosen"
 	kernelVarUnusedDef        = "unused_def"
 	kernelVarUnusedFault      = "unused_fault"
 	kernelVarUnusedFilter     = "unused_filter"
+	kernelVarUnusedKin        = "unused_kin"
+	kernelVarUnusedKinKey     = "unused_kin_key"
 	kernelVarUnusedMark       = "unused_mark"
 	kernelVarUnusedSchedEvent = "unused_sched_event"
 	kernelVarUnusedSeq        = "unused_seq"
@@ -330,18 +402,24 @@ type kernelProgramSpecs struct {
 type kernelMapSpecs struct {
 	Begins      *ebpf.MapSpec `ebpf:"begins"`
 	Buffers     *ebpf.MapSpec `ebpf:"buffers"`
+	Choices     *ebpf.MapSpec `ebpf:"choices"`
+	ChosenRooms *ebpf.MapSpec `ebpf:"chosen_rooms"`
 	Copied      *ebpf.MapSpec `ebpf:"copied"`
 	Counters    *ebpf.MapSpec `ebpf:"counters"`
 	Defs        *ebpf.MapSpec `ebpf:"defs"`
 	FaultBegins *ebpf.MapSpec `ebpf:"fault_begins"`
 	Faults      *ebpf.MapSpec `ebpf:"faults"`
 	Filters     *ebpf.MapSpec `ebpf:"filters"`
+	KinChanges  *ebpf.MapSpec `ebpf:"kin_changes"`
+	KinOf       *ebpf.MapSpec `ebpf:"kin_of"`
+	Kins        *ebpf.MapSpec `ebpf:"kins"`
 	Known       *ebpf.MapSpec `ebpf:"known"`
 	Layouts     *ebpf.MapSpec `ebpf:"layouts"`
 	Marks       *ebpf.MapSpec `ebpf:"marks"`
 	Owed        *ebpf.MapSpec `ebpf:"owed"`
 	Phases      *ebpf.MapSpec `ebpf:"phases"`
 	Rings       *ebpf.MapSpec `ebpf:"rings"`
+	Runners     *ebpf.MapSpec `ebpf:"runners"`
 	Scratch     *ebpf.MapSpec `ebpf:"scratch"`
 	Sites       *ebpf.MapSpec `ebpf:"sites"`
 	Targets     *ebpf.MapSpec `ebpf:"targets"`
@@ -353,18 +431,23 @@ type kernelMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelVariableSpecs struct {
+	Choosing         *ebpf.VariableSpec `ebpf:"choosing"`
 	Events           *ebpf.VariableSpec `ebpf:"events"`
 	EventsScaled     *ebpf.VariableSpec `ebpf:"events_scaled"`
 	FaultMask        *ebpf.VariableSpec `ebpf:"fault_mask"`
 	FaultsAll        *ebpf.VariableSpec `ebpf:"faults_all"`
 	FaultsBegun      *ebpf.VariableSpec `ebpf:"faults_begun"`
 	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
+	RunnerMask       *ebpf.VariableSpec `ebpf:"runner_mask"`
 	Slack            *ebpf.VariableSpec `ebpf:"slack"`
 	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
 	TaskFields       *ebpf.VariableSpec `ebpf:"task_fields"`
+	UnusedChosen     *ebpf.VariableSpec `ebpf:"unused_chosen"`
 	UnusedDef        *ebpf.VariableSpec `ebpf:"unused_def"`
 	UnusedFault      *ebpf.VariableSpec `ebpf:"unused_fault"`
 	UnusedFilter     *ebpf.VariableSpec `ebpf:"unused_filter"`
+	UnusedKin        *ebpf.VariableSpec `ebpf:"unused_kin"`
+	UnusedKinKey     *ebpf.VariableSpec `ebpf:"unused_kin_key"`
 	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
 	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.VariableSpec `ebpf:"unused_seq"`
@@ -395,18 +478,24 @@ func (o *kernelObjects) Close() error {
 type kernelMaps struct {
 	Begins      *ebpf.Map `ebpf:"begins"`
 	Buffers     *ebpf.Map `ebpf:"buffers"`
+	Choices     *ebpf.Map `ebpf:"choices"`
+	ChosenRooms *ebpf.Map `ebpf:"chosen_rooms"`
 	Copied      *ebpf.Map `ebpf:"copied"`
 	Counters    *ebpf.Map `ebpf:"counters"`
 	Defs        *ebpf.Map `ebpf:"defs"`
 	FaultBegins *ebpf.Map `ebpf:"fault_begins"`
 	Faults      *ebpf.Map `ebpf:"faults"`
 	Filters     *ebpf.Map `ebpf:"filters"`
+	KinChanges  *ebpf.Map `ebpf:"kin_changes"`
+	KinOf       *ebpf.Map `ebpf:"kin_of"`
+	Kins        *ebpf.Map `ebpf:"kins"`
 	Known       *ebpf.Map `ebpf:"known"`
 	Layouts     *ebpf.Map `ebpf:"layouts"`
 	Marks       *ebpf.Map `ebpf:"marks"`
 	Owed        *ebpf.Map `ebpf:"owed"`
 	Phases      *ebpf.Map `ebpf:"phases"`
 	Rings       *ebpf.Map `ebpf:"rings"`
+	Runners     *ebpf.Map `ebpf:"runners"`
 	Scratch     *ebpf.Map `ebpf:"scratch"`
 	Sites       *ebpf.Map `ebpf:"sites"`
 	Targets     *ebpf.Map `ebpf:"targets"`
@@ -418,18 +507,24 @@ func (m *kernelMaps) Close() error {
 	return _KernelClose(
 		m.Begins,
 		m.Buffers,
+		m.Choices,
+		m.ChosenRooms,
 		m.Copied,
 		m.Counters,
 		m.Defs,
 		m.FaultBegins,
 		m.Faults,
 		m.Filters,
+		m.KinChanges,
+		m.KinOf,
+		m.Kins,
 		m.Known,
 		m.Layouts,
 		m.Marks,
 		m.Owed,
 		m.Phases,
 		m.Rings,
+		m.Runners,
 		m.Scratch,
 		m.Sites,
 		m.Targets,
@@ -442,18 +537,23 @@ func (m *kernelMaps) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelVariables struct {
+	Choosing         *ebpf.Variable `ebpf:"choosing"`
 	Events           *ebpf.Variable `ebpf:"events"`
 	EventsScaled     *ebpf.Variable `ebpf:"events_scaled"`
 	FaultMask        *ebpf.Variable `ebpf:"fault_mask"`
 	FaultsAll        *ebpf.Variable `ebpf:"faults_all"`
 	FaultsBegun      *ebpf.Variable `ebpf:"faults_begun"`
 	Filtering        *ebpf.Variable `ebpf:"filtering"`
+	RunnerMask       *ebpf.Variable `ebpf:"runner_mask"`
 	Slack            *ebpf.Variable `ebpf:"slack"`
 	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`
 	TaskFields       *ebpf.Variable `ebpf:"task_fields"`
+	UnusedChosen     *ebpf.Variable `ebpf:"unused_chosen"`
 	UnusedDef        *ebpf.Variable `ebpf:"unused_def"`
 	UnusedFault      *ebpf.Variable `ebpf:"unused_fault"`
 	UnusedFilter     *ebpf.Variable `ebpf:"unused_filter"`
+	UnusedKin        *ebpf.Variable `ebpf:"unused_kin"`
+	UnusedKinKey     *ebpf.Variable `ebpf:"unused_kin_key"`
 	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
 	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.Variable `ebpf:"unused_seq"`

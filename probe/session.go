@@ -34,6 +34,8 @@ type Config struct {
 	Counters Counters
 	// Faults records page faults of attached processes.
 	Faults Faults
+	// Choices copies which parts of their weights operators use, where tokens choose them: see experts.go.
+	Choices bool
 
 	single bool // one link a site, as on kernels without uprobe_multi
 }
@@ -43,19 +45,22 @@ const maxProcesses = 64
 
 // Session is the loaded kernel side with its rings.
 type Session struct {
-	objs     kernelObjects
-	multi    bool      // uprobe_multi links (Linux 6.6), else one perf event a site
-	hits     []*buffer // of each CPU
-	mapping  []byte    // all of them
-	perCPU   []*ring   // scheduling
-	inner    []*ebpf.Map
-	marks    *ring
-	defs     *ring
-	sched    []link.Link
-	pids     [maxProcesses]int32
-	nextSite uint32
-	layouts  int
-	lost     Lost
+	objs    kernelObjects
+	multi   bool      // uprobe_multi links (Linux 6.6), else one perf event a site
+	hits    []*buffer // of each CPU
+	mapping []byte    // all of them
+	perCPU  []*ring   // scheduling
+	inner   []*ebpf.Map
+	marks   *ring
+	defs    *ring
+	choices *ring // nil: not asked for
+	// how often Attachment.SetChoosers told something new: graphs under way look it up
+	kinChanges uint32
+	sched      []link.Link
+	pids       [maxProcesses]int32
+	nextSite   uint32
+	layouts    int
+	lost       Lost
 	// SchedError says why there are no scheduling events, nil if there are.
 	SchedError error
 	counters   Counters
@@ -110,6 +115,9 @@ func Open(cfg Config) (*Session, error) {
 	if err := s.faults.set(spec); err != nil {
 		return nil, err
 	}
+	if err := setChoices(spec, cfg.Choices, cpus); err != nil {
+		return nil, err
+	}
 
 	btfErr, err := s.load(spec.Copy(), cfg.Sched)
 	if err != nil && s.faults.enter {
@@ -151,6 +159,9 @@ func Open(cfg Config) (*Session, error) {
 	}
 	if s.marks, err = mapRing(s.objs.Marks); err == nil {
 		s.defs, err = mapRing(s.objs.Defs)
+	}
+	if err == nil && cfg.Choices {
+		s.choices, err = mapRing(s.objs.Choices)
 	}
 	if err != nil {
 		s.Close()
@@ -256,6 +267,9 @@ func (s *Session) Close() error {
 	if s.defs != nil {
 		s.defs.close()
 	}
+	if s.choices != nil {
+		s.choices.close()
+	}
 	for _, m := range s.inner {
 		m.Close()
 	}
@@ -282,6 +296,12 @@ func (s *Session) Drain(e *Events) {
 	if !s.faults.drain(e) {
 		e.Complete = false
 	}
+	if s.choices != nil {
+		e.Fill = max(e.Fill, s.choices.fill())
+		if !s.choices.drain(e.chosen) {
+			e.Complete = false
+		}
+	}
 	if !s.marks.drain(e.shared) {
 		e.Complete = false
 	}
@@ -300,7 +320,7 @@ func (s *Session) Redefine(pid int32, shape uint64) {
 func (s *Session) Lost() Lost {
 	var now Lost
 	for _, b := range s.hits {
-		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered, &now.Faults} {
+		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered, &now.Faults, &now.Choices} {
 			*to += atomic.LoadUint64(&b.lost[i])
 		}
 	}
@@ -326,7 +346,8 @@ func kernelLayoutOf(l *engine.Layout) kernelLayout {
 		VecBegin: l.VecBegin, VecEnd: l.VecEnd, VecStride: l.VecStride, VecSeqHead: l.VecSeqHead,
 		VecSeqVal: l.VecSeqVal, VecPos: l.VecPos, VecOutput: l.VecOutput,
 	}
-	k.TensorOp = l.TensorOp
+	k.TensorOp, k.TensorFlags = l.TensorOp, l.TensorFlags
+	k.TensorNe, k.TensorNb, k.TensorData, k.ChooseOp, k.ChooseSrc = l.TensorNe, l.TensorNb, l.TensorData, l.ChooseOp, l.ChooseSrc
 	if l.VecPosIndirect {
 		k.VecPosIndirect = 1
 	}

@@ -66,11 +66,13 @@ type Deriver struct {
 
 // shapeFacts are facts of one shape: those of its nodes, made on demand.
 type shapeFacts struct {
-	names *shapeNames
-	nodes []*Derived
+	names  *shapeNames
+	nodes  []*Derived
+	chosen map[chosenKey]*Derived
 }
 
-// Derive returns what follows from op's definition. The result is shared: do not change it.
+// Derive returns what follows from op's definition and, where tokens choose experts, from how many they
+// chose. The result is shared: do not change it.
 func (d *Deriver) Derive(op *Op) *Derived {
 	if op.Shape == nil || op.Shape.Shape == nil || op.Node < 0 || int(op.Node) >= len(op.Shape.Nodes) {
 		return &unknownDerived
@@ -86,11 +88,14 @@ func (d *Deriver) Derive(op *Op) *Derived {
 		}
 		d.last, d.facts = op.Shape, f
 	}
-	if v := d.facts.nodes[op.Node]; v != nil && slices.Equal(v.fused, op.Fused) {
-		return v
+	v := d.facts.nodes[op.Node]
+	if v == nil || !slices.Equal(v.fused, op.Fused) {
+		v = derive(op.Shape.Nodes, d.facts.names, op.Node, op.Fused)
+		d.facts.nodes[op.Node] = v
 	}
-	v := derive(op.Shape.Nodes, d.facts.names, op.Node, op.Fused)
-	d.facts.nodes[op.Node] = v
+	if v.BytesAtMost && op.Choice.Whole() {
+		return d.facts.choose(op, v)
+	}
 	return v
 }
 

@@ -22,6 +22,7 @@ type merge struct {
 	fault []trace.Fault
 	// switches are samples of threads that leave or get a CPU; those of hits do not come here.
 	switches []trace.Sample
+	choices  []trace.Experts
 	seqs     map[batchKey][]trace.StepSeq
 	held     int64 // watermark of the drain before
 }
@@ -38,6 +39,7 @@ type handler interface {
 	switched(*trace.Sched) error
 	sampled(*trace.Sample)
 	faulted(*trace.Fault) error
+	choose(*trace.Experts) // before the hits of the same span between other events
 }
 
 // add takes a block's events. Its hits are the merge's until it calls runs.free with them.
@@ -51,6 +53,7 @@ func (m *merge) add(b *trace.Block) {
 			m.switches = append(m.switches, b.Samples[i])
 		}
 	}
+	m.choices = append(m.choices, b.Experts...)
 	m.addSeqs(b.StepSeqs)
 }
 
@@ -83,6 +86,7 @@ func (m *merge) emit(limit int64, to handler) error {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind))
 	})
 	sortFaults(m.fault)
+	m.sortChoices()
 	var k, s, c, f int
 	for {
 		tk, ts, tc, tf := endOfTime, endOfTime, endOfTime, endOfTime
@@ -99,6 +103,7 @@ func (m *merge) emit(limit int64, to handler) error {
 			ts = m.sched[s].Time
 		}
 		t := min(tk, ts, tc, tf, limit)
+		m.emitChoices(t, to)
 		if err := m.runs.emit(t, to); err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ func (o *order) mark(m *trace.Mark, _ []trace.StepSeq) error {
 	return nil
 }
 func (o *order) sampled(*trace.Sample) {}
+func (o *order) choose(*trace.Experts) {}
 
 func (o *order) faulted(*trace.Fault) error { return nil }
 

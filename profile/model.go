@@ -117,6 +117,8 @@ type Op struct {
 	// Of page faults of its threads before their arrival: major ones; thread time in these and in others that read from
 	// disk; how much later its last thread arrived for them. Times are 0 where this kernel does not tell them.
 	MajorFaults, FaultDur, FaultDelay int64
+	// Choice is which experts its tokens use, nil where that was not recorded or it has none.
+	Choice *Choice
 
 	team int // threads of its team
 }

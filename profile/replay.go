@@ -70,6 +70,7 @@ type replayer struct {
 	cutHits, cutMarks    cut // before the first whole step or graph, or after the last
 	unmatched, undefined cut
 	learning             cut // graphs whose order was not known yet
+	unchosen             cut // choices of experts that no operator was seen to use
 }
 
 // cut counts events that belong to nothing that was seen whole.
@@ -185,6 +186,7 @@ type exec struct {
 	watch   trace.Watch // what was seen of operators when it began
 	threads int         // as planned; 0: not told
 	f       *following  // it is followed by arrivals
+	choices []*Choice
 }
 
 // recentThread remembers where a thread is kept.
@@ -471,6 +473,7 @@ func (p *replayer) finish() error {
 	p.loss("learning", "hits", p.undefined)
 	p.loss("unmatched", "hits", p.unmatched)
 	p.loss("learning", "graphs", p.learning)
+	p.loss("unmatched", "experts", p.unchosen)
 	sortThreads(p.h.Threads)
 	return nil
 }

@@ -198,6 +198,9 @@ func (p *replayer) opSeen(x *exec, o *Op) error {
 		}
 	}
 	p.faults.op(o)
+	if err := p.chosen(x, o); err != nil {
+		return err
+	}
 	return p.sink.Op(o)
 }
 

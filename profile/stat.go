@@ -17,15 +17,16 @@ const (
 	ByBlock  By = "block"
 	ByThread By = "thread"
 	ByStep   By = "step"
+	ByExpert By = "expert" // no rows of operators: what tokens chose, PhaseStat.Experts, is drawn layer by layer
 )
 
 // ParseBy returns the grouping of that name.
 func ParseBy(s string) (By, error) {
 	switch b := By(s); b {
-	case ByWeight, ByOp, ByLayer, ByBlock, ByThread, ByStep:
+	case ByWeight, ByOp, ByLayer, ByBlock, ByThread, ByStep, ByExpert:
 		return b, nil
 	}
-	return "", fmt.Errorf("cannot group by %q: it is one of weight, op, layer, block, thread, step", s)
+	return "", fmt.Errorf("cannot group by %q: it is one of weight, op, layer, block, thread, step, expert", s)
 }
 
 // ParsePhase returns the phase of that name, as a person writes it.
@@ -201,6 +202,8 @@ type PhaseStat struct {
 	Rows       []StatRow `json:"rows"`
 	Rest       *StatRow  `json:"rest"`      // what Top left out
 	RestRows   int       `json:"rest_rows"` // how many rows that is
+	// Experts is what tokens chose, absent where that was not recorded or the model has none.
+	Experts *ExpertStat `json:"experts,omitempty"`
 }
 
 // BackendStat sums up one backend's graphs, of which no operator was seen. The time of a graph is that

@@ -41,6 +41,7 @@ type statState struct {
 	work     workState
 	teams    teamCounts
 	faults   faultBuilder
+	experts  expertState
 	lost     StatLost
 
 	first, last int64
@@ -89,6 +90,7 @@ type group struct {
 	threads                       map[int32]*threadSum
 	team                          []teamMember // of the operator before
 	dropped                       int64
+	experts                       expertSums
 	spans                         []span // of the step being folded
 	backends                      map[string]*backendSum
 	elsewhere                     int64 // covered by graphs of backends and no operator
@@ -278,6 +280,9 @@ func (b *statState) Step(s *Step) error {
 		return nil
 	}
 	in := b.whole
+	if s.Incomplete != "" || s.Untraced != "" {
+		b.experts.forget(s)
+	}
 	if s.Incomplete != "" {
 		b.lost.Steps++
 		in = b.part

@@ -270,6 +270,7 @@ func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
 			ps.PerTokenP95 = &v
 		}
 	}
+	ps.Experts = g.experts.finish()
 	ps.Backends = []BackendStat{}
 	for name, e := range g.backends {
 		ps.Backends = append(ps.Backends, BackendStat{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: share(e.dur, g.tracedDur)})
@@ -298,7 +299,9 @@ func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
 		ps.GBps = perSecond(g.bytes, g.bytesDur)
 		ps.MatMulGBps = perSecond(g.mmBytes, g.mmDur)
 	}
-	ps.Rows, ps.Rest, ps.RestRows = b.rows(g)
+	if ps.Rows = []StatRow{}; b.opts.By != ByExpert {
+		ps.Rows, ps.Rest, ps.RestRows = b.rows(g)
+	}
 	return ps
 }
 

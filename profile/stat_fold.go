@@ -13,6 +13,7 @@ import (
 // fold adds the operators of one step.
 func (b *statState) fold(g *group, s *Step, ops []*Op) {
 	g.spans = g.spans[:0]
+	b.experts.fold(&g.experts, &b.derive, s, ops)
 	for _, o := range ops {
 		g.op(b, o, s.ID)
 		g.took(s, o)

@@ -160,6 +160,7 @@ func (g *group) merge(o *group) {
 	g.mmDur += o.mmDur
 	g.dropped += o.dropped
 	g.elsewhere += o.elsewhere
+	g.experts.merge(&o.experts)
 	for name, e := range o.backends {
 		if g.backends == nil {
 			g.backends = map[string]*backendSum{}

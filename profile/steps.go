@@ -364,6 +364,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	} else if err := p.opDone(q, x, m.Time); err != nil {
 		return err
 	}
+	p.unused(x)
 	switch x.g.Untraced {
 	case "throttled":
 		q.skipped(x.g.Start, m.Time)

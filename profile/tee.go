@@ -23,6 +23,16 @@ func (t tee) Meta(m *trace.Meta) {
 	}
 }
 
+// Choice hands a choice of experts to those that take them.
+func (t tee) Choice(c *Choice) error {
+	return each(t, func(s Sink) error {
+		if s, ok := s.(ChoiceSink); ok {
+			return s.Choice(c)
+		}
+		return nil
+	})
+}
+
 func each(t tee, f func(Sink) error) error {
 	for _, s := range t {
 		if err := f(s); err != nil {

@@ -29,6 +29,7 @@ func (r *recorder) drain() error {
 		shape := r.shapes.end(end, p.decoder)
 		if r.opt.Level >= engine.LevelOp && p.learn != nil {
 			p.learn.shape(shape)
+			r.choosers(p, shape, end.Kin)
 		}
 		if err := r.w.Shape(shape); err != nil {
 			return err
@@ -54,6 +55,9 @@ func (r *recorder) drain() error {
 		return err
 	}
 	if err := r.writeFaults(e); err != nil {
+		return err
+	}
+	if err := r.writeExperts(e); err != nil {
 		return err
 	}
 	if err := r.losses(now); err != nil {
@@ -286,7 +290,7 @@ func (r *recorder) losses(now int64) error {
 	for _, k := range []struct {
 		what string
 		n    uint64
-	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}} {
+	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}, {"experts", l.Choices}} {
 		if k.n == 0 {
 			continue
 		}

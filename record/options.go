@@ -62,6 +62,8 @@ type Options struct {
 	// Faults records page faults of the engine's threads, and what of its files is in memory.
 	Faults probe.Faults
 	Tool   string // profinfer's version, for the trace
+	// Experts records which experts tokens choose: see docs/experts.md.
+	Experts bool
 	// Progress is called after each drain, if set.
 	Progress func(Progress)
 	// Warn gets messages for the person at the terminal, without a newline.

@@ -44,6 +44,7 @@ type process struct {
 	crowded time.Time
 	stuck   bool // its probes could not be changed
 	mem     memory
+	choose  choosing
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.

@@ -62,6 +62,7 @@ type recorder struct {
 	seqs      []trace.StepSeq
 	samples   []trace.Sample
 	faults    []trace.Fault
+	experts   []trace.Experts
 	lastDrain int64
 	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
@@ -92,7 +93,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		return res, err
 	}
 	defer r.counters.close()
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults}); err != nil {
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults, Choices: opt.choices()}); err != nil {
 		return res, err
 	}
 	defer func() {

@@ -78,9 +78,11 @@ func (r *recorder) steer(now int64) error {
 			if err := r.w.Shape(s); err != nil {
 				return err
 			}
+			r.choosers(p, s, p.choose.kins[s.ID])
 		}
 		for _, id := range p.learn.again {
 			r.session.Redefine(int32(p.pid), id)
+			p.unfit(id)
 		}
 		p.learn.again = p.learn.again[:0]
 		want, why := r.mode(p, now)
@@ -129,7 +131,7 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 // twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out,
 // and where there are more threads than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || !p.arrives() ||
+	return r.opt.TwoHits || p.choose.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || !p.arrives() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 

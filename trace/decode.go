@@ -34,6 +34,8 @@ func (r *Reader) decode(h *blockHeader, stored []byte, b *Block) error {
 		b.Faults, err = decodeFaults(p, n)
 	case TypeMemory:
 		b.Memory, err = definitionOf[Memory](p)
+	case TypeExperts:
+		b.Experts, err = decodeExperts(p, n)
 	case TypeMeta:
 		b.Meta, err = definitionOf[Meta](p)
 	case TypeProcess:

@@ -55,6 +55,7 @@ const (
 
 	TypeWatch   Type = 15
 	TypeSamples Type = 16
+	TypeExperts Type = 17
 
 	TypeFaults Type = 18
 	TypeMemory Type = 22
@@ -63,7 +64,7 @@ const (
 var typeNames = [...]string{TypeMeta: "meta", TypeProcess: "process", TypeThreads: "threads", TypeShape: "shape",
 	TypeHits: "hits", TypeMarks: "marks", TypeStepSeqs: "stepseqs", TypeSched: "sched", TypeLoss: "loss",
 	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer", TypeWatch: "watch", TypeSamples: "samples",
-	TypeFaults: "faults", TypeMemory: "memory"}
+	TypeFaults: "faults", TypeMemory: "memory", TypeExperts: "experts"}
 
 func (t Type) String() string {
 	if t == TypeCPU {

@@ -33,6 +33,7 @@ type Block struct {
 	Samples   []Sample // the caller's own
 	Faults    []Fault  // the caller's own
 	Memory    *Memory
+	Experts   []Experts // so are these
 	Loss      *Loss
 	Exit      *Exit
 	Watch     *Watch
@@ -293,7 +294,7 @@ func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r
 // if the block is not wanted or not whole; the input is then where to go on.
 func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch || h.Type == TypeSamples ||
-		h.Type == TypeFaults || h.Type == TypeMemory || h.Type == TypeCPU
+		h.Type == TypeFaults || h.Type == TypeMemory || h.Type == TypeCPU || h.Type == TypeExperts
 	if !known && h.Type != typeIndex && h.Type != typeTrailer && !r.unknown[h.Type] {
 		if r.unknown == nil {
 			r.unknown = map[Type]bool{}

@@ -420,7 +420,7 @@ func (w *Writer) Full(limit int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// Encoded records and the index are smaller once they are packed.
-	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.samples.size()+w.faults.size()+w.index.size()) + endBytes
+	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.samples.size()+w.faults.size()+w.experts.size()+w.index.size()) + endBytes
 	g := &w.growth
 	if w.part == g.part {
 		g.most = max(size-g.last, g.most-g.most/64)

@@ -63,6 +63,7 @@ type Writer struct {
 	sched   schedEncoder
 	samples sampleEncoder
 	faults  faultEncoder
+	experts expertEncoder
 
 	oldest     time.Time // when the oldest thing that is buffered came in; zero: nothing is
 	pending    int64     // watermark to be written; noTime: none
@@ -151,6 +152,7 @@ func NewWriter(w io.Writer) *Writer {
 	tw.sched = newSchedEncoder()
 	tw.samples = newSampleEncoder()
 	tw.faults = newFaultEncoder()
+	tw.experts = newExpertEncoder()
 	tw.defs.init()
 	return tw
 }
@@ -397,6 +399,9 @@ func (w *Writer) flush() error {
 		return err
 	}
 	if err := w.bulk(TypeFaults, &w.faults.columns, w.faults.reset); err != nil {
+		return err
+	}
+	if err := w.bulk(TypeExperts, &w.experts.columns, w.experts.reset); err != nil {
 		return err
 	}
 	if w.pending == noTime {

@@ -121,6 +121,7 @@ does (cycles:u does not).`,
 	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")
 	f.BoolVar(&opt.TwoHits, "two-hits", false, "probe the begin of every operator too, not only where a graph is new")
 	faultsFlag(c, &faults)
+	f.BoolVar(&opt.Experts, "experts", true, "record which experts each token chooses, where the model has some (--experts=false: not)")
 	f.BoolVar(&noSched, "no-sched", false, "leave the scheduler's events out")
 	return c
 }

@@ -67,7 +67,7 @@ func statCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; given again: compare what their counters tell by number of threads")
-	f.StringVar(&by, "by", "weight", "rows: op, weight, layer, block, thread or step")
+	f.StringVar(&by, "by", "weight", "rows: op, weight, layer, block, thread or step; expert: which experts tokens chose")
 	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode, encode or unknown")
 	f.Int32Var(&opt.PID, "pid", 0, "only this process of the recording")
 	f.IntVar(&opt.Top, "top", 0, "at most this many rows, the others summed up (0: all)")

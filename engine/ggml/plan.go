@@ -139,6 +139,9 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	}
 	d := newDecoder(b, flagged(b, cpus))
 	p.Decode, p.Operators = d, d.operators()
+	if op, ok := p.Operators["MUL_MAT_ID"]; ok {
+		p.Layout.ChooseOp, p.Layout.ChooseSrc = uint16(op), 2 // ggml_mul_mat_id(as, b, ids)
+	}
 	p.Warnings = append(p.Warnings, missing(p, files, cpus)...)
 	return p, nil
 }
@@ -227,6 +230,7 @@ func baseLayout(b *baseFacts) engine.Layout {
 	l := engine.Layout{
 		GraphNNodes: at(b.graphN), GraphNodes: at(b.graphNodes), GraphUID: at(b.graphUID),
 		TensorSize: uint16(size), TensorSrc: at(t.src), MaxSrc: uint16(t.maxSrc), TensorViewSrc: at(t.viewSrc), TensorOp: at(t.op),
+		TensorFlags: at(t.flags), TensorNe: at(t.ne), TensorNb: at(t.nb), TensorData: at(t.data), ChooseOp: engine.Absent,
 		ParamsIth: histParamsIth, ParamsNth: histParamsNth, PlanThreads: engine.Absent,
 		BatchNTokens: engine.Absent, BatchPos: engine.Absent, BatchSeqID: engine.Absent, BatchLogits: engine.Absent,
 		VecBegin: engine.Absent, VecEnd: engine.Absent, VecStride: engine.Absent, VecSeqHead: engine.Absent,

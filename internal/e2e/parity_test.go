@@ -265,6 +265,7 @@ func mutated(t testing.TB, path string, change func(*trace.Block)) *run {
 			check(w.CPU(*b.CPU))
 		}
 		check(w.Faults(b.Faults))
+		check(w.Experts(b.Experts))
 		if b.Watermark != 0 {
 			check(w.Drain(b.Watermark))
 		}

@@ -81,11 +81,12 @@ func record(t testing.TB, flags []string, command ...string) string {
 
 // run is everything a trace holds.
 type run struct {
-	ops    []*profile.Op
-	graphs []*profile.Graph
-	steps  []*profile.Step
-	sched  int
-	header *profile.Header
+	ops     []*profile.Op
+	graphs  []*profile.Graph
+	steps   []*profile.Step
+	choices []*profile.Choice
+	sched   int
+	header  *profile.Header
 }
 
 func (r *run) Op(o *profile.Op) error       { r.ops = append(r.ops, o); return nil }

@@ -141,6 +141,7 @@ func write(w *trace.Writer, b *trace.Block) (err error) {
 	check(w.Sched(b.Sched))
 	check(w.Samples(b.Samples))
 	check(w.Faults(b.Faults))
+	check(w.Experts(b.Experts))
 	if b.Watermark != 0 {
 		check(w.Drain(b.Watermark))
 	}

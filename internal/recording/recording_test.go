@@ -15,7 +15,7 @@ import (
 // What a block can hold is copied by write, every kind of it.
 func TestEveryKind(t *testing.T) {
 	copied := map[string]bool{"Meta": true, "Process": true, "Threads": true, "Shape": true, "Hits": true, "Marks": true, "StepSeqs": true,
-		"Sched": true, "Samples": true, "Loss": true, "Exit": true, "Watch": true, "CPU": true, "Faults": true, "Memory": true, "End": true, "Watermark": true,
+		"Sched": true, "Samples": true, "Loss": true, "Exit": true, "Watch": true, "CPU": true, "Faults": true, "Memory": true, "Experts": true, "End": true, "Watermark": true,
 		// of the block itself, not of its contents
 		"Type": true, "Segment": true, "Offset": true, "First": true, "Last": true, "Count": true}
 	for f := range reflect.TypeFor[trace.Block]().Fields() {

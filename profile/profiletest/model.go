@@ -18,6 +18,7 @@ type Model struct {
 	Heads, HeadsKV, HeadDim  int64
 	Suffix                   string // put behind every weight's name, before ".weight": for hostile names
 	Base                     uint64 // address of the first weight
+	Experts, Used            int64  // 0: a dense model
 }
 
 // Small is a model whose figures can be computed on paper.
@@ -107,6 +108,10 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 		blk(i, "attn_v", m.Width, m.HeadsKV*m.HeadDim)
 		blk(i, "attn_output", m.Heads*m.HeadDim, m.Width)
 		blk(i, "ffn_norm", m.Width)
+		if m.Experts > 0 {
+			m.expertWeights(i, blk)
+			continue
+		}
 		blk(i, "ffn_gate", m.Width, m.FF)
 		blk(i, "ffn_up", m.Width, m.FF)
 		blk(i, "ffn_down", m.FF, m.Width)
@@ -142,6 +147,10 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 		f := g.node(named("ffn_inp", i), "ADD", "f32", wide, a, in)
 		n = g.node(named("norm", i), "RMS_NORM", "f32", wide, f)
 		n = g.node(named("ffn_norm", i), "MUL", "f32", wide, n, blk(i, "ffn_norm", m.Width))
+		if m.Experts > 0 {
+			x = g.node(named("l_out", i), "ADD", "f32", wide, m.experts(g, i, tokens, n, blk), f)
+			continue
+		}
 		gate := g.node(named("ffn_gate", i), "MUL_MAT", "f32", dims(m.FF, tokens), blk(i, "ffn_gate", m.Width, m.FF), n)
 		up := g.node(named("ffn_up", i), "MUL_MAT", "f32", dims(m.FF, tokens), blk(i, "ffn_up", m.Width, m.FF), n)
 		h := g.node(named("ffn_swiglu", i), "SWIGLU", "f32", dims(m.FF, tokens), gate, up)

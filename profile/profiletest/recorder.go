@@ -32,6 +32,8 @@ type Recorder struct {
 	Lose bool
 	// NoSteps: boundaries of steps are dropped.
 	NoSteps bool
+	// NoExperts: choices of experts were not recorded.
+	NoExperts bool
 	// Hold: no watermarks for now, so that a loss can still be told.
 	Hold bool
 
@@ -39,6 +41,7 @@ type Recorder struct {
 	Process func(*trace.Process)
 	Shape   func(*trace.Shape)
 	Mark    func(*trace.Mark)
+	Experts func(*trace.Experts)
 	Comm    func(tid int32) string
 	// Faults returns page faults of an operator's threads; Memory what is mapped, told before the first event.
 	Faults func(*profile.Op) []trace.Fault

@@ -29,6 +29,8 @@ type Run struct {
 	Cost func(*profile.Derived) float64
 	// Part is the work of thread t, in parts of an even share; nil: 5 % more than the thread before.
 	Part func(t int) float64
+	// Choose is the expert that the token at a position chooses in a layer, by rank; nil: see Chosen.
+	Choose func(layer, pos, rank int64) int32
 	// Preempts: the other process comes in every decode step.
 	Preempts bool
 }
@@ -132,7 +134,7 @@ func (p *Player) playGraph(r Run, tokens int, pos int32, n int, shape *profile.S
 	}
 	if r.NoOps {
 		p.now += 1_000_000 * int64(tokens)
-	} else if err := p.playOps(r, s, g, n); err != nil {
+	} else if err := p.playOps(r, s, g, n, pos); err != nil {
 		return nil, err
 	}
 	g.Dur = p.now - g.Start
@@ -148,7 +150,8 @@ func (p *Player) playGraph(r Run, tokens int, pos int32, n int, shape *profile.S
 	return shape, nil
 }
 
-func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int) error {
+func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int, pos int32) error {
+	under := map[int32]*profile.Choice{}
 	nodes := g.Shape.Nodes[:g.Shape.NNodes]
 	for i := 0; i < len(nodes); i++ {
 		if !nodes[i].Executes {
@@ -161,6 +164,9 @@ func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int) error 
 		}
 		p.op++
 		o.ID = p.op
+		if err := p.choose(&r, o, int64(pos), under); err != nil {
+			return err
+		}
 		work := int64(base)
 		if d := p.derive.Derive(o); r.Cost != nil {
 			work = int64(r.Cost(d) / float64(r.Threads))

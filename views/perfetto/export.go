@@ -262,6 +262,7 @@ func (e *exporter) describe(n *notes, o *profile.Op, d *profile.Derived) {
 			n.float("GFLOP_per_s", float64(*d.Flops)/float64(o.Dur))
 		}
 	}
+	n.experts(o.Choice)
 	n.int("threads", int64(len(o.Threads)))
 	if v := o.Imbalance(); v >= 0 && !o.Incomplete {
 		n.float("imbalance", v)

@@ -202,6 +202,33 @@ func (e *exporter) Graph(g *profile.Graph) error {
 	return e.out.Write(r)
 }
 
+// Choice writes what tokens chose in a layer.
+func (e *exporter) Choice(c *profile.Choice) error {
+	if e.name != "experts" {
+		return nil
+	}
+	r := ExpertRow{Layer: some(int64(c.Layer), -1), Node: int64(c.Node)}
+	if c.Step != nil {
+		r.Step = count(c.Step.ID)
+	}
+	if c.Graph != nil {
+		r.Graph = count(c.Graph.ID)
+	}
+	if c.Shape != nil {
+		r.Shape = count(c.Shape.Index)
+	}
+	for i, n := range c.Chosen {
+		row := r
+		row.Token, row.Rank = int64(i/c.Used), int64(i%c.Used)
+		known := n != profile.UnknownExpert
+		row.Expert, row.Slot = when(known && !c.Slots, int64(n)), when(known && c.Slots, int64(n))
+		if err := e.out.Write(&row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (e *exporter) Step(s *profile.Step) error {
 	if b := e.sequences(); b != nil {
 		return b.Step(s)

@@ -117,6 +117,20 @@ type EdgeRow struct {
 	To    int64 `parquet:"to"`
 }
 
+// ExpertRow is one chosen expert: one row for each step, layer, token and rank, however many products share
+// the choice.
+type ExpertRow struct {
+	Step   *int64 `parquet:"step,optional"`
+	Graph  *int64 `parquet:"graph,optional"`
+	Shape  *int64 `parquet:"shape,optional"`
+	Layer  *int64 `parquet:"layer,optional"`
+	Node   int64  `parquet:"node" doc:"the first product that used the choice"`
+	Token  int64  `parquet:"token" doc:"index in the graph's batch, from 0"`
+	Rank   int64  `parquet:"rank" doc:"from 0, in the engine's own order"`
+	Expert *int64 `parquet:"expert,optional" doc:"null: not seen, or a slot of a cache"`
+	Slot   *int64 `parquet:"slot,optional" doc:"place in the engine's cache of experts, where that stands there instead of the expert"`
+}
+
 // SchedRow is one switch or wake-up. Of a wake-up, prev is the waker and cpu the one that the
 // waker runs on.
 type SchedRow struct {

@@ -55,6 +55,7 @@ var all = []table{
 	define[EdgeRow]("edges", "one dependency"),
 	define[FaultRow]("faults", "one page fault"),
 	define[ResidencyRow]("residency", "one tensor in a file, and what of it was in memory"),
+	define[ExpertRow]("experts", "one chosen expert"),
 	define[SchedRow]("sched", "one switch or wake-up"),
 	define[CopyRow]("copies", "one copy between memories, where a backend other than the CPU computes"),
 	define[DeviceRow]("device_spans", "one graph on a backend other than the CPU, until the host saw that it was done"),

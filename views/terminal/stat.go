@@ -26,7 +26,12 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 		p.phases(s)
 		p.sequences(s)
 		for i := range s.Phases {
+			if s.By == profile.ByExpert {
+				p.experts(s, &s.Phases[i])
+				continue
+			}
 			p.rows(s, &s.Phases[i])
+			p.expertLine(s, &s.Phases[i])
 		}
 		p.byThreads(s)
 	}

@@ -30,6 +30,7 @@ var table = []named{
 	{"two-hits", record("op --two-hits", engine.LevelOp, "--level", "op", "--two-hits")},
 	{"counters-software", withCounter("task-clock", record("op --counters software", engine.LevelOp, "--counters", "software"))},
 	{"counters", withCounter("cycles", record("op --counters auto", engine.LevelOp, "--counters", "auto"))},
+	{"no-experts", record("op --experts=false", engine.LevelOp, "--level", "op", "--experts=false")},
 	{"bpftrace", drive.State{Name: "bpftrace, two entries", Other: &drive.Other{Argv: bpftrace, Ready: 2 * time.Second, Hits: hits}}},
 }
 

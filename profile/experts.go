@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Choice is which experts the tokens of a batch chose in one layer. Operators that share it (the products
+// with the experts' gate, up and down matrices) have the same one.
+type Choice struct {
+	Step  *Step // nil: in no step
+	Graph *Graph
+	Shape *Shape
+	Node  int32 // the first operator that used it
+	IDs   int32 // the tensor it stood in, -1: none of the shape's
+	Time  int64 // when it was copied, ns
+	// Layer it belongs to, -1: none is told.
+	Layer  int
+	Tokens int // of the batch, as far as they came to this layer
+	Used   int // experts that a token uses
+	// Total is how many experts the layer has, 0: not known.
+	Total int
+	// Chosen[t*Used+r] is the expert that token t ranks r-th, from 0; UnknownExpert where it was not seen.
+	Chosen []int32
+	// Seen is how many tokens were seen. It is less than Tokens where parts were lost.
+	Seen int
+	// Slots: the numbers are places in a cache of experts that the engine keeps, not experts.
+	Slots bool
+
+	rows     []bool // seen
+	handed   bool
+	distinct int // and one more; 0: not counted yet
+}
+
+// UnknownExpert stands for a choice that was not seen.
+const UnknownExpert = -1
+
+// Whole tells whether the experts of all tokens are known.
+func (c *Choice) Whole() bool { return c != nil && !c.Slots && c.Seen == c.Tokens }
+
+// Distinct returns how many different experts (or slots) were chosen; what was not seen is left out. It
+// remembers the answer: call it from one goroutine.
+func (c *Choice) Distinct() int {
+	if c.distinct == 0 {
+		c.distinct = len(c.Set()) + 1
+	}
+	return c.distinct - 1
+}
+
+// Set returns the different experts that were chosen, in the order in which tokens chose them.
+func (c *Choice) Set() []int32 {
+	var set []int32
+	seen := make(map[int32]bool, c.Used)
+	for _, e := range c.Chosen {
+		if e != UnknownExpert && !seen[e] {
+			seen[e] = true
+			set = append(set, e)
+		}
+	}
+	return set
+}
+
+// ChoiceSink is a [Sink] that takes choices too: each before the first operator that used it, after those
+// before that one. Pointers stay valid after the call.
+type ChoiceSink interface {
+	Choice(*Choice) error
+}
+
+// maxChosen bounds a choice: numbers of tokens times experts come from a process's memory.
+const maxChosen = 1 << 20
+
+// choose takes a part of what was chosen. It belongs to the graph that its thread runs.
+func (p *replayer) choose(e *trace.Experts) {
+	p.seen(e.Time)
+	q := p.procs[e.PID]
+	if q == nil {
+		p.unchosen.add(e.Time)
+		return
+	}
+	t := q.thread(e.TID)
+	if len(t.execs) == 0 {
+		p.unchosen.add(e.Time) // its graph had begun before the recording
+		return
+	}
+	x := t.execs[len(t.execs)-1]
+	if x.shape == nil || e.Used <= 0 || e.Tokens <= 0 || e.First < 0 || int64(e.Used)*int64(e.Tokens) > maxChosen {
+		p.unchosen.add(e.Time)
+		return
+	}
+	n, ok := x.shape.ByAddr[e.Node]
+	if !ok {
+		p.unchosen.add(e.Time)
+		return
+	}
+	ids := idsOf(x.shape.Nodes, n)
+	c := x.choice(ids)
+	if c == nil || ids < 0 {
+		c = newChoice(x, n, ids, e)
+		x.choices = append(x.choices, c)
+	}
+	if c.Used != int(e.Used) || c.Tokens != int(e.Tokens) {
+		p.unchosen.add(e.Time)
+		return
+	}
+	for row := int(e.First); len(e.Chosen) >= c.Used && row < c.Tokens; row++ {
+		if !c.rows[row] && c.may(e.Chosen[:c.Used]) {
+			c.rows[row] = true
+			c.Seen++
+			copy(c.Chosen[row*c.Used:], e.Chosen[:c.Used])
+		}
+		e.Chosen = e.Chosen[c.Used:]
+	}
+}
+
+// may tells whether a row can be a choice: a number that no expert has stands in memory that held something else.
+func (c *Choice) may(row []int32) bool {
+	for _, n := range row {
+		if n < 0 || !c.Slots && c.Total > 0 && int(n) >= c.Total {
+			return false
+		}
+	}
+	return true
+}
+
+func newChoice(x *exec, n, ids int32, e *trace.Experts) *Choice {
+	nodes := x.shape.Nodes
+	c := &Choice{Graph: x.g, Shape: x.shape, Node: n, IDs: ids, Time: e.Time, Layer: -1, Tokens: int(e.Tokens), Used: int(e.Used),
+		Chosen: make([]int32, int(e.Used)*int(e.Tokens)), rows: make([]bool, e.Tokens)}
+	for i := range c.Chosen {
+		c.Chosen[i] = UnknownExpert
+	}
+	if x.step != nil {
+		c.Step = x.step.Step
+	}
+	if w := source(nodes, &nodes[n], 0); w != nil && w.Ne[2] > 0 && w.Ne[2] <= maxChosen {
+		c.Total = int(w.Ne[2])
+		if l := weightLayer(w.Name); l >= 0 {
+			c.Layer = l
+		}
+	}
+	if _, l := splitName(nodes[n].Name); c.Layer < 0 && l >= 0 {
+		c.Layer = l
+	}
+	c.Slots = !expertNumbers(nodes, ids)
+	return c
+}
+
+// idsOf returns the number of the tensor by which node n chooses, -1 if it does not.
+func idsOf(nodes []trace.Node, n int32) int32 {
+	// ggml_mul_mat_id(as, b, ids)
+	if nodes[n].Op != "MUL_MAT_ID" || len(nodes[n].Src) < 3 {
+		return -1
+	}
+	if i := nodes[n].Src[2]; i >= 0 && int(i) < len(nodes) {
+		return i
+	}
+	return -1
+}
+
+// expertNumbers tells whether a choice holds numbers of experts. llama.cpp names it ffn_moe_topk, and where it
+// keeps experts in a cache (--moe-cache-mib) ffn_moe_slots, which holds places in that cache. Whatever its
+// name, the result of a sort (ARGSORT, TOP_K) of as many numbers as there are experts is one.
+func expertNumbers(nodes []trace.Node, ids int32) bool {
+	for range 8 {
+		if ids < 0 || int(ids) >= len(nodes) {
+			return false
+		}
+		n := &nodes[ids]
+		switch base, _ := splitName(n.Name); {
+		case base == "ffn_moe_slots":
+			return false
+		case base == "ffn_moe_topk" || n.Op == "ARGSORT" || n.Op == "TOP_K":
+			return true
+		case n.ViewSrc < 0:
+			return false
+		}
+		ids = n.ViewSrc
+	}
+	return false
+}
+
+// choice returns the choice that stood in a tensor of the graph.
+func (x *exec) choice(ids int32) *Choice {
+	for _, c := range x.choices {
+		if c.IDs == ids {
+			return c
+		}
+	}
+	return nil
+}
+
+// chosen gives an operator the choice it used, and hands that on where it is the first.
+func (p *replayer) chosen(x *exec, o *Op) error {
+	if len(x.choices) == 0 {
+		return nil
+	}
+	ids := idsOf(x.shape.Nodes, o.Node)
+	if ids < 0 {
+		return nil
+	}
+	o.Choice = x.choice(ids)
+	if c := o.Choice; c != nil && !c.handed {
+		c.handed = true
+		if s, ok := p.sink.(ChoiceSink); ok {
+			return s.Choice(c)
+		}
+	}
+	return nil
+}
+
+// unused counts choices of a graph that no operator was seen to use; where none of its operators were, that is
+// told of the graph.
+func (p *replayer) unused(x *exec) {
+	for _, c := range x.choices {
+		if !c.handed && x.g.Untraced == "" {
+			p.unchosen.add(c.Time)
+		}
+	}
+	x.choices = nil
+}
+
+// emitChoices hands on choices up to a time, in time order.
+func (m *merge) emitChoices(limit int64, to handler) {
+	if len(m.choices) == 0 {
+		return
+	}
+	i := 0
+	for i < len(m.choices) && m.choices[i].Time < limit {
+		to.choose(&m.choices[i])
+		i++
+	}
+	m.choices = slices.Delete(m.choices, 0, i)
+}
+
+func (m *merge) sortChoices() {
+	slices.SortStableFunc(m.choices, func(a, b trace.Experts) int { return cmp.Compare(a.Time, b.Time) })
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// chosenKey is an operator of which is known how many different experts its tokens chose.
+type chosenKey struct {
+	node     int32
+	distinct int
+}
+
+// choose returns what follows of an operator from its choice: the bytes of the experts that were chosen, each
+// counted once. v is what its definition tells.
+func (f *shapeFacts) choose(op *Op, v *Derived) *Derived {
+	k := chosenKey{op.Node, op.Choice.Distinct()}
+	if e := f.chosen[k]; e != nil && slices.Equal(e.fused, v.fused) {
+		return e
+	}
+	nodes := op.Shape.Nodes
+	estimate, ok := readOf(nodes, &nodes[op.Node], 0)
+	exact, known := expertBytes(nodes, op.Node, k.distinct)
+	if !ok || !known {
+		return v
+	}
+	e := *v
+	bytes := *v.Bytes - estimate + exact
+	e.Bytes, e.BytesAtMost = &bytes, false
+	e.last, e.cell, e.cellIn, e.cellOp = factRow{}, nil, nil, ""
+	if f.chosen == nil {
+		f.chosen = map[chosenKey]*Derived{}
+	}
+	f.chosen[k] = &e
+	return &e
+}
+
+// expertBytes returns the bytes of n experts of the weights that node m multiplies with.
+func expertBytes(nodes []trace.Node, m int32, n int) (int64, bool) {
+	w := source(nodes, &nodes[m], 0)
+	if w == nil || n < 0 || int64(n) > w.Ne[2] {
+		return 0, false
+	}
+	return firstPlanes(w, int64(n))
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// expertLine says in a sentence what tokens of a phase chose.
+func (p *page) expertLine(s *profile.Stat, f *profile.PhaseStat) {
+	e := f.Experts
+	if e == nil || len(f.Rows) == 0 {
+		return
+	}
+	if len(e.Layers) > 0 {
+		p.line(strings.Join(p.expertFacts(s, f), "; ")+"   more: profinfer stat --by expert", dim)
+	}
+	p.expertGaps(e)
+}
+
+func (p *page) expertFacts(s *profile.Stat, f *profile.PhaseStat) (facts []string) {
+	e := f.Experts
+	used, of := e.Layers[0].Used, e.Layers[0].Experts
+	worst, at := 0.0, -1
+	distinct := 0.0
+	for i := range e.Layers {
+		l := &e.Layers[i]
+		if l.Used != used || l.Experts != of {
+			used = 0
+		}
+		if l.Imbalance > worst && l.Tokens*int64(l.Used) >= 2*int64(l.Experts) { // of fewer choices some are many by chance
+			worst, at = l.Imbalance, i
+		}
+		distinct += l.Distinct / float64(len(e.Layers))
+	}
+	if used > 0 {
+		facts = append(facts, fmt.Sprintf("%s: a token uses %d of %d experts in each of %s", phaseName(s, f), used, of, plural(int64(len(e.Layers)), "layer")))
+	} else {
+		facts = append(facts, fmt.Sprintf("%s: experts in %s", phaseName(s, f), plural(int64(len(e.Layers)), "layer")))
+	}
+	if used > 0 && distinct > float64(used)+0.05 {
+		facts = append(facts, fmt.Sprintf("a batch %s of them", three(distinct)))
+	}
+	if e.Again != nil {
+		facts = append(facts, fmt.Sprintf("%s were used by the step before too (by chance %s)", percent(e.Again), percent(e.ByChance)))
+	}
+	if e.Bytes != nil && e.BytesAll != nil {
+		facts = append(facts, fmt.Sprintf("%s of their weights' %s a step", size(int64(*e.Bytes)), size(int64(*e.BytesAll))))
+	}
+	if at >= 0 {
+		where := ""
+		if n := e.Layers[at].Layer; n != nil {
+			where = fmt.Sprintf(" (layer %d)", *n)
+		}
+		facts = append(facts, fmt.Sprintf("the busiest has %s times the mean%s", three(worst+1), where))
+	}
+	return facts
+}
+
+func (p *page) expertGaps(e *profile.ExpertStat) {
+	if e.Slots > 0 {
+		p.line(fmt.Sprintf("%s in places of the engine's cache of experts, not in experts: left out", plural(e.Slots, "choice")), warn)
+	}
+	if e.NotSeen > 0 {
+		p.line(fmt.Sprintf("%s not wholly seen and left out", plural(e.NotSeen, "choice")), warn)
+	}
+	if e.Dropped > 0 {
+		p.line(fmt.Sprintf("%s of more layers or experts than are kept", plural(e.Dropped, "choice")), warn)
+	}
+}
+
+// experts draws what tokens of a phase chose, layer by layer.
+func (p *page) experts(s *profile.Stat, f *profile.PhaseStat) {
+	e := f.Experts
+	p.blank()
+	if e == nil {
+		p.line(phaseName(s, f)+": no choice of experts was recorded: the model has none, --experts=false was given, or operators were not recorded", dim)
+		return
+	}
+	if len(e.Layers) == 0 {
+		p.expertGaps(e)
+		return
+	}
+	p.line(strings.Join(p.expertFacts(s, f), "; "), bold)
+	t := &table{}
+	name := t.col(column{title: phaseName(s, f) + ", by layer", left: true, keep: 100})
+	experts := t.col(column{title: "experts", keep: 50})
+	used := t.col(column{title: "used", keep: 60})
+	tokens := t.col(column{title: "tokens", keep: 55})
+	distinct := t.col(column{title: "a batch", keep: 65})
+	again := t.col(column{title: "again", keep: 80})
+	busiest := t.col(column{title: "busiest", keep: 75})
+	unused := t.col(column{title: "unused", keep: 70})
+	wide := 0
+	for i := range e.Layers {
+		wide = max(wide, e.Layers[i].Experts)
+	}
+	limit := 64
+	if p.o.Width > 0 {
+		limit = max(8, min(128, p.o.Width-62))
+	}
+	heat := t.col(column{title: "load, expert 0 to " + strconv.Itoa(wide-1), left: true, keep: 90})
+	for i := range e.Layers {
+		l := &e.Layers[i]
+		if l.Layer != nil {
+			name.add("layer " + strconv.Itoa(*l.Layer))
+		} else {
+			name.add("no layer")
+		}
+		experts.add(strconv.Itoa(l.Experts))
+		used.add(strconv.Itoa(l.Used))
+		tokens.add(count(l.Tokens))
+		distinct.add(three(l.Distinct))
+		again.add(percent(l.Again))
+		busiest.add(three(l.Imbalance+1) + "x")
+		unused.add(strconv.Itoa(l.Unused))
+		heat.add(p.o.heat(l.Load, limit))
+	}
+	p.table(t)
+	p.line("load of an expert against the mean: "+p.o.heatKey(), dim)
+	p.expertCache(e)
+	p.expertProducts(s, f)
+	p.expertGaps(e)
+}
+
+var (
+	heatUnicode = []string{" ", "░", "▒", "▓", "█"}
+	heatASCII   = []string{" ", ".", "-", "+", "#"}
+	heatBelow   = []float64{0, 0.5, 1, 2} // of the mean: nothing, less than half, ...
+)
+
+func (o *Options) heatChars() []string {
+	if o.Unicode {
+		return heatUnicode
+	}
+	return heatASCII
+}
+
+func (o *Options) heatKey() string {
+	c := o.heatChars()
+	return fmt.Sprintf("blank none, %s below half, %s below it, %s up to twice, %s more", c[1], c[2], c[3], c[4])
+}
+
+// heat draws the load of experts against the mean, in at most so many columns: then each is the largest of several.
+func (o *Options) heat(load []int64, columns int) string {
+	var sum int64
+	for _, n := range load {
+		sum += n
+	}
+	chars := o.heatChars()
+	each := max(1, (len(load)+columns-1)/max(1, columns))
+	var b strings.Builder
+	for i := 0; i < len(load); i += each {
+		var most int64
+		for _, n := range load[i:min(len(load), i+each)] {
+			most = max(most, n)
+		}
+		part := 0.0
+		if sum > 0 {
+			part = float64(most) * float64(len(load)) / float64(sum)
+		}
+		k := 0
+		for k < len(heatBelow) && (part > heatBelow[k] || k > 0 && part == heatBelow[k] && k < len(heatBelow)-1) {
+			k++
+		}
+		b.WriteString(chars[k])
+	}
+	return b.String()
+}
+
+// expertCache says what a cache of experts would have held.
+func (p *page) expertCache(e *profile.ExpertStat) {
+	var facts []string
+	for _, c := range e.Cache {
+		facts = append(facts, fmt.Sprintf("%d %s", c.Experts, percent(&c.Hits)))
+	}
+	if len(facts) > 0 {
+		p.line("a cache of so many experts a layer, the least lately used replaced, would have held of the choices: "+strings.Join(facts, ", "), plain)
+	}
+}
+
+// expertProducts draws products' times by how many of their experts are new.
+func (p *page) expertProducts(s *profile.Stat, f *profile.PhaseStat) {
+	e := f.Experts
+	most, median := -1, 0.0
+	for i := range e.Products {
+		for _, n := range e.Products[i].New {
+			most = max(most, n.New)
+			median = max(median, n.Median)
+		}
+	}
+	if most < 0 {
+		return
+	}
+	most = min(most, 16)
+	u := p.o.unitFor(median)
+	t := &table{}
+	name := t.col(column{title: phaseName(s, f) + ", median " + u.name + " of a product by its new experts", left: true, keep: 100, min: 12})
+	typ := t.col(column{left: true, keep: 45})
+	cols := make([]*column, most+1)
+	for i := range cols {
+		cols[i] = t.col(column{title: strconv.Itoa(i), keep: 60})
+	}
+	per := t.col(column{title: "a new one adds", keep: 90})
+	for i := range e.Products {
+		w := &e.Products[i]
+		name.add(p.o.clean(w.Weight))
+		typ.add(p.o.clean(w.Type))
+		row := make([]string, most+1)
+		for _, n := range w.New {
+			if n.New <= most {
+				row[n.New] = u.in(n.Median)
+			}
+		}
+		for k := range cols {
+			if row[k] == "" {
+				row[k] = "-"
+			}
+			cols[k].add(row[k])
+		}
+		if w.PerNew == nil {
+			per.add("-")
+		} else if *w.PerNew < 0 {
+			per.add("nothing")
+		} else {
+			per.add(p.o.duration(*w.PerNew))
+		}
+	}
+	p.blank()
+	p.table(t)
+}
