@@ -23,8 +23,9 @@ type FileMemory struct {
 	// Mapped: a tensor that the engine computes with lies in the file as it is mapped. Otherwise what was in
 	// the file was copied, and the file's pages are not needed any more.
 	Mapped  bool           `json:"mapped"`
-	Classes []ClassMemory  `json:"classes"` // the largest first; what lies in no tensor comes last
-	Tensors []TensorMemory `json:"-"`       // in order of offset
+	Graphs  bool           `json:"graphs_seen"` // definitions of graphs were seen: Mapped is known
+	Classes []ClassMemory  `json:"classes"`     // the largest first; what lies in no tensor comes last
+	Tensors []TensorMemory `json:"-"`           // in order of offset
 }
 
 // ClassMemory sums up what of a file's tensors was in memory.
@@ -129,7 +130,7 @@ func (r *Residency) Files() (out []FileMemory) {
 
 func (p *residentProc) file(pid int32, k fileID) FileMemory {
 	x := p.files[k]
-	m := FileMemory{PID: pid, Path: x.first.Path, Bytes: x.first.Size, Failed: x.first.Failed, Classes: []ClassMemory{}}
+	m := FileMemory{PID: pid, Path: x.first.Path, Bytes: x.first.Size, Failed: x.first.Failed, Classes: []ClassMemory{}, Graphs: len(p.where.leaves) > 0}
 	if maps := p.mapped[k]; len(maps) > 0 && maps[0].Path != "" {
 		m.Path = maps[0].Path
 	}

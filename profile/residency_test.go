@@ -38,7 +38,7 @@ func TestResidency(t *testing.T) {
 		t.Fatalf("%+v", fs)
 	}
 	f := fs[0]
-	if f.Path != "m" || !f.Mapped || f.Bytes != 7*4096+100 || value(f.InStart) != 0 || value(f.InEnd) != 3*4096 || len(f.Tensors) != 2 {
+	if f.Path != "m" || !f.Mapped || !f.Graphs || f.Bytes != 7*4096+100 || value(f.InStart) != 0 || value(f.InEnd) != 3*4096 || len(f.Tensors) != 2 {
 		t.Errorf("%+v", f)
 	}
 	a, e := f.Tensors[0], f.Tensors[1]

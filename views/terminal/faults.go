@@ -63,9 +63,11 @@ func (p *page) faultLine(f *profile.FaultStat) string {
 	if f.Minor != nil {
 		fmt.Fprintf(&b, ", %s minor", count(*f.Minor))
 	}
-	if f.Wait != nil {
+	switch {
+	case len(f.Classes) == 0: // nothing took any time
+	case f.Wait != nil:
 		fmt.Fprintf(&b, "; threads were in those below for %s in sum", p.o.duration(float64(*f.Wait)))
-	} else {
+	default:
 		b.WriteString("; how long they took is not told by this kernel")
 	}
 	if f.Read != nil {
@@ -129,7 +131,7 @@ func bytesOrNone(n int64) string {
 }
 
 func (p *page) faultPhases(f *profile.FaultStat) {
-	if len(f.Phases) == 0 {
+	if len(f.Classes) == 0 {
 		return
 	}
 	t := &table{}
@@ -239,6 +241,7 @@ func (p *page) file(m *profile.FileMemory) string {
 		parts = append(parts, fmt.Sprintf("%s %s of %s", className(c.Class), part(c.InEnd, c.Bytes), size(c.Bytes)))
 	}
 	switch {
+	case !m.Graphs:
 	case !m.Mapped:
 		return text + ". No tensor is computed with where it is mapped: its weights were copied when it was loaded."
 	case len(parts) > 0:

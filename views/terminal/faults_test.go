@@ -27,10 +27,10 @@ func faultsOf() *profile.Stat {
 			{Phase: "decode", InStep: true, Steps: 64, Faulted: 60, Dur: 20_000_000_000, Major: 980, Wait: num(2_200_000_000), Wall: num(1_880_000_000), Share: &share, Read: 800 << 20},
 			{Major: 20, Wait: num(60_000_000)}},
 		Steps: []profile.FaultStep{{Step: 7, Phase: "decode", Dur: 500_000_000, Major: 90, Wait: num(300_000_000), Wall: num(260_000_000), Read: 12 << 20}},
-		Files: []profile.FileMemory{{Path: bad, Bytes: 663 << 20, InStart: num(0), InEnd: num(600 << 20), Mapped: true,
+		Files: []profile.FileMemory{{Path: bad, Bytes: 663 << 20, InStart: num(0), InEnd: num(600 << 20), Mapped: true, Graphs: true,
 			Classes: []profile.ClassMemory{{Class: profile.MemExpert, Tensors: 3, Bytes: 500 << 20, InStart: num(0), InEnd: num(450 << 20)},
 				{Class: profile.MemWeight, Tensors: 30, Bytes: 163 << 20, InStart: num(0), InEnd: num(163<<20 - 1)}}},
-			{Path: "copied.gguf", Bytes: 83 << 20, InStart: num(83 << 20)}, {Path: "other.gguf", Bytes: 5, Failed: "only root\x07"}, {Path: "/usr/lib/locale", Bytes: 4 << 20, InStart: num(0)}},
+			{Path: "copied.gguf", Bytes: 83 << 20, InStart: num(83 << 20), Graphs: true}, {Path: "other.gguf", Bytes: 5, Failed: "only root\x07"}, {Path: "nograph.gguf", Bytes: 1 << 20, InStart: num(1 << 20), InEnd: num(1 << 20)}, {Path: "/usr/lib/locale", Bytes: 4 << 20, InStart: num(0)}},
 	}}
 }
 
