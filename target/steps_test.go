@@ -109,7 +109,8 @@ func stepHere(at uint64) int {
 		steppedCaller(n)
 	}
 	var count [8]byte
-	if n, err := unix.Read(fd, count[:]); err != nil || n != 8 || count[0] != 3 {
+	// a first instruction runs once more where the stack has to grow
+	if n, err := unix.Read(fd, count[:]); err != nil || n != 8 || count[0] < 3 || count[0] > 4 {
 		fmt.Println("hits:", count, err)
 		return 1
 	}

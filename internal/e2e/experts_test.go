@@ -166,7 +166,7 @@ func TestExpertsFollowed(t *testing.T) {
 	e := engines.Debian(t)
 	_, model := engines.Model(t, e, "moe-tiny-vocab")
 	// the second prompt is computed in graphs of another size, when decode is followed already
-	r := load(t, record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "200", "-n", "200", "-r", "1", "--no-warmup", "-ub", "200,100")...))
+	r := load(t, record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "200", "-n", "4000", "-r", "1", "--no-warmup", "-ub", "200,100")...))
 	prefill, decode := 0, 0
 	for _, o := range r.ops {
 		switch c := o.Choice; {

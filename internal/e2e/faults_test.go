@@ -195,7 +195,7 @@ func TestFaultsColdWarm(t *testing.T) {
 	e := engines.Debian(t)
 	model, inside := engines.Model(t, e, "llama-small")
 	model, inside = ownModel(t, model, inside)
-	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "8", "-r", "1", "--no-warmup", "--repack", "0")
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "200", "-r", "1", "--no-warmup", "--repack", "0")
 	drop(t, model)
 	cold, majors, _ := faulted(t, "", []string{"--faults=all"}, command...)
 	sum(t, cold.Faults, majors)

@@ -91,11 +91,11 @@ func TestSlowIntruder(t *testing.T) {
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		time.Sleep(4 * time.Second)
+		time.Sleep(2 * time.Second)
 		spin(t, "intruder", cpu, d)
 	}()
 	threads := min(runtime.NumCPU(), 8)
-	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "400", "-r", "1")...)
+	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "1500", "-r", "1")...)
 	<-done
 	s := slowOf(t, path)
 	if s.Slow == 0 {
@@ -112,7 +112,7 @@ func TestSlowIntruder(t *testing.T) {
 	x := s.Interference.By[i]
 	t.Logf("%d of %d steps slow, %d ms beyond; others %d ms %v, own threads %d ms, unexplained %.1f %%; the intruder %+v", s.Slow, s.Steps, s.Excess/1e6, others/1e6,
 		who, own/1e6, share*100, x)
-	if x.Own || x.PID == 0 || !slices.Equal(x.CPUs, []int{cpu}) {
+	if x.Own || x.PID == 0 || !slices.Contains(x.CPUs, cpu) { // it is put there after it began
 		t.Errorf("the intruder: %+v", x)
 	}
 	// It cannot have taken more than it ran, from each of the threads.
