@@ -43,6 +43,9 @@ func TestWhole(t *testing.T) {
 			if err := json.Unmarshal([]byte(here(t, "stat", "--json", "-i", path).stdout), &back); err != nil {
 				t.Fatal(err)
 			}
+			for _, s := range []any{there, back} { // which peaks are kept is a machine's own
+				delete(s.(map[string]any)["peaks"].(map[string]any), "missing")
+			}
 			if d := different("", there, back); d != "" {
 				t.Errorf("stat --json: %s", d)
 			}

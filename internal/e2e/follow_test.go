@@ -56,7 +56,7 @@ func TestFollow(t *testing.T) {
 	_, inside := engines.Model(t, e, "llama-tiny")
 	for _, threads := range []int{1, 2} {
 		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
-			command := e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "1200", "-r", "2", "--no-warmup")
+			command := e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "1200", "-r", "4", "--no-warmup")
 			path, both := record(t, nil, command...), record(t, []string{"--two-hits"}, command...)
 			changes := watches(t, path)
 			if len(changes) == 0 || changes[0].Ops != trace.WatchArrivals {
@@ -68,7 +68,7 @@ func TestFollow(t *testing.T) {
 			r, o := load(t, path), load(t, both)
 			r.lossless(t)
 			o.lossless(t)
-			if len(r.steps) != 2400 || len(o.steps) != 2400 {
+			if len(r.steps) != 4800 || len(o.steps) != 4800 {
 				t.Fatalf("%d and %d steps", len(r.steps), len(o.steps))
 			}
 			if r.header.End.Hits > o.header.End.Hits*3/4 {

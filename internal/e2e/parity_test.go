@@ -3,80 +3,27 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/oracle"
+	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
 
-// executed lists a step's operators in order, each fused one as its nodes.
-func executed(ops []*profile.Op) (out []string) {
-	for _, o := range ops {
-		for _, n := range append([]int32{o.Node}, o.Fused...) {
-			d := &o.Shape.Nodes[n]
-			out = append(out, line(d.Name, d.Op, d.Ne))
-		}
-	}
-	return out
-}
-
-// line drops the leading spaces of a name, which the engine's log does not keep.
-func line(name, op string, ne [4]int64) string {
-	return fmt.Sprintf("%s %s %v", strings.TrimLeft(name, " "), op, ne)
-}
-
 // differ compares what profinfer saw of a step with what the engine says it runs. It returns
 // what is wrong, nothing if they agree.
-func differ(r *run, s *profile.Step, want []oracle.Node) (wrong []string) {
-	complain := func(format string, a ...any) {
-		if len(wrong) < 8 {
-			wrong = append(wrong, fmt.Sprintf(format, a...))
-		}
-	}
-	ops := r.opsOf(s)
-	got := executed(ops)
-	runs := oracle.Executed(want)
-	if len(got) != len(runs) {
-		complain("%d operators were seen, %d run", len(got), len(runs))
-	}
-	for i := range min(len(got), len(runs)) {
-		if w := line(runs[i].Name, runs[i].Op, runs[i].Ne); got[i] != w {
-			complain("operator %d is %q, want %q", i, got[i], w)
-		}
-	}
-	for _, o := range ops {
-		if o.Incomplete {
-			complain("%s (%s) was not seen on all of its threads", o.NodeDef().Name, o.Op)
-		}
-	}
-	// the table of nodes holds the views, too
+func differ(r *run, s *profile.Step, want []oracle.Node) []string {
 	graphs := r.graphsOf(s)
 	if len(graphs) != 1 || graphs[0].Shape == nil {
-		complain("%d graphs in the step", len(graphs))
-		return wrong
+		return []string{fmt.Sprintf("%d graphs in the step", len(graphs))}
 	}
-	sh := graphs[0].Shape
-	if sh.NNodes != len(want) {
-		complain("the graph has %d nodes, want %d", sh.NNodes, len(want))
-	}
-	for i := range min(sh.NNodes, len(want)) {
-		n := &sh.Nodes[i]
-		if g, w := line(n.Name, n.Op, n.Ne), line(want[i].Name, want[i].Op, want[i].Ne); g != w {
-			complain("node %d is %q, want %q", i, g, w)
-		}
-	}
-	if sh.Incomplete != "" {
-		complain("shape: %s", sh.Incomplete)
-	}
-	return wrong
+	return oracle.Differ(r.opsOf(s), graphs[0].Shape, want)
 }
 
 // eval asks the engine.
@@ -217,66 +164,11 @@ func TestParityNoticesMutations(t *testing.T) {
 // mutated replays a trace with its blocks changed.
 func mutated(t testing.TB, path string, change func(*trace.Block)) *run {
 	t.Helper()
-	in, err := trace.Open(path)
+	r, err := recording.Changed(path, change)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
-	var buf bytes.Buffer
-	w := trace.NewWriter(&buf)
-	check := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	end := trace.End{}
-	for {
-		b, err := in.Next()
-		if err == io.EOF {
-			break
-		}
-		check(err)
-		change(&b)
-		switch {
-		case b.Meta != nil:
-			check(w.Meta(*b.Meta))
-		case b.Process != nil:
-			check(w.Process(*b.Process))
-		case b.Shape != nil:
-			check(w.Shape(b.Shape))
-		case b.Loss != nil:
-			check(w.Loss(*b.Loss))
-		case b.Watch != nil:
-			check(w.Watch(*b.Watch))
-		case b.Memory != nil:
-			check(w.Memory(*b.Memory))
-		case b.Exit != nil:
-			check(w.Exit(*b.Exit))
-		case b.End != nil:
-			end = *b.End
-		}
-		check(w.Threads(b.Threads))
-		check(w.StepSeqs(b.StepSeqs))
-		check(w.Marks(b.Marks))
-		check(w.Hits(b.Hits))
-		check(w.Sched(b.Sched))
-		check(w.Samples(b.Samples))
-		if b.CPU != nil {
-			check(w.CPU(*b.CPU))
-		}
-		check(w.Faults(b.Faults))
-		check(w.Experts(b.Experts))
-		if b.Watermark != 0 {
-			check(w.Drain(b.Watermark))
-		}
-	}
-	check(w.Close(end))
-	rd, err := trace.NewReader(&buf)
-	check(err)
-	r := &run{}
-	r.header, err = profile.Replay(rd, r)
-	check(err)
-	return r
+	return &run{ops: r.Ops, graphs: r.Graphs, steps: r.Steps, sched: r.Scheds, header: r.Header}
 }
 
 // Where the KV cache's used part grows, the graph is built anew with larger views.
