@@ -241,7 +241,7 @@ func TestTaskClock(t *testing.T) {
 		t.Fatalf("counters %+v", c)
 	}
 	at := slices.IndexFunc(r.header.Meta.Counters, func(c trace.Counter) bool { return c.Name == "context-switches" })
-	var all, known, off, clock, busy, far int64
+	var all, known, off, clock, busy, far, over int64
 	for _, o := range r.ops {
 		if o.Incomplete {
 			continue
@@ -259,7 +259,8 @@ func TestTaskClock(t *testing.T) {
 			// each switch is told a moment before or after the clock is read there
 			within := 5_000 + 5_000*th.Counts[at]
 			if th.Counts[0] > o.Dur+within {
-				t.Errorf("%s %s on thread %d: %d ns of task clock, and it lasted %d", o.Op, o.NodeDef().Name, th.TID, th.Counts[0], o.Dur)
+				over++
+				t.Logf("%s %s on thread %d: %d ns of task clock, and it lasted %d", o.Op, o.NodeDef().Name, th.TID, th.Counts[0], o.Dur)
 			}
 			sum := th.Start - o.Start + th.Counts[0] + th.OffCPU + th.Wait
 			if d := sum - o.Dur; d > within || d < -within {
@@ -275,6 +276,9 @@ func TestTaskClock(t *testing.T) {
 		t.Errorf("threads were off their CPUs for %d ns only, busy %d: nothing is tested", off, busy)
 	}
 	// interrupts, and a host that takes the machine's CPU away, come between two readings of a clock
+	if over > known/1000 {
+		t.Errorf("of %d operators on threads %d have more task clock than they lasted", known, over)
+	}
 	if far > known/200 {
 		t.Errorf("of %d operators on threads %d do not add up to their time", known, far)
 	}
