@@ -5,10 +5,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
@@ -110,8 +110,7 @@ func (r *roof) of(m *trace.Meta) *profile.Peaks {
 }
 
 // roofAt is the roof of products with weights of a type: what memory gives, and what their elements are multiplied by.
-// Sources: ggml/src/ggml-cpu/ggml-cpu.c, type_traits_cpu: vec_dot_type is an 8-bit type for each quantised one,
-// the same for f32, f16 and bf16; simd-mappings.h: f16 is widened to f32 on x86-64, and multiplied as it is on Arm where the CPU can.
+// Source: ggml/src/ggml-cpu/simd-mappings.h: f16 is widened to f32 on x86-64, and multiplied as it is on Arm where the CPU can.
 func roofAt(p *peaks.Peaks, threads int, weight string) profile.Roof {
 	out := profile.Roof{Threads: threads, GBps: p.Rate(peaks.Read, threads), StreamGBps: p.Rate(peaks.Stream, threads), Units: "f32"}
 	most := func(ws ...peaks.What) *float64 {
@@ -124,7 +123,7 @@ func roofAt(p *peaks.Peaks, threads int, weight string) profile.Roof {
 		return v
 	}
 	switch {
-	case isInt8(weight):
+	case ggml.Quantised(weight):
 		out.Units, out.GFlops, out.MatrixGFlops = "int8", most(peaks.Int8), most(peaks.Int8Matrix)
 		if out.GFlops == nil { // older CPUs widen to 16 bits or to floats
 			out.Units, out.GFlops = "f32", most(peaks.F32)
@@ -143,9 +142,4 @@ func roofAt(p *peaks.Peaks, threads int, weight string) profile.Roof {
 		out.GFlops, out.MatrixGFlops, out.Units = p.GivenGFlops, nil, ""
 	}
 	return out
-}
-
-// isInt8 tells quantised types, which are multiplied as 8-bit numbers.
-func isInt8(typ string) bool {
-	return !slices.Contains([]string{"", "f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64"}, typ)
 }

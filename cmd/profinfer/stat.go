@@ -46,6 +46,10 @@ func statCommand() *cobra.Command {
 			if opt.Top < 0 {
 				return usage("--top is a number of rows, 0 for all")
 			}
+			top, err := flags.roof()
+			if err != nil {
+				return err
+			}
 			if slow {
 				if c.Flags().Changed("by") {
 					return usage("--slow lists steps; it does not go with --by")
@@ -54,10 +58,6 @@ func statCommand() *cobra.Command {
 					return usage("--slow is of one recording")
 				}
 				return doSlow(in[0], opt, json, verbose)
-			}
-			top, err := flags.roof()
-			if err != nil {
-				return err
 			}
 			if len(in) > 1 {
 				return doStatThreads(in, opt, json)
