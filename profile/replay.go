@@ -311,46 +311,6 @@ func (p *replayer) process(i *trace.Process) {
 	p.h.Processes = append(p.h.Processes, info)
 }
 
-func (p *replayer) shape(s *trace.Shape) {
-	q := p.proc(s.PID)
-	if sh := q.shapes[s.ID]; sh != nil { // told again: for readers that begin in the middle, or since its order is known
-		if s.Order != nil && s.NNodes == sh.NNodes && !slices.EqualFunc(s.Order, sh.Order, slices.Equal[[]int32]) {
-			sh.Order, sh.First = s.Order, s.First
-			sh.order()
-		}
-		return
-	}
-	p.nextShape++
-	c := *s
-	sh := &Shape{Index: p.nextShape, Shape: &c, ByAddr: make(map[uint64]int32, len(c.Nodes)),
-		Executed: make([]bool, len(c.Nodes)), FusedInto: make([]int32, len(c.Nodes)),
-		after: make([]int32, len(c.Nodes)), fusions: make([]fusion, len(c.Nodes))}
-	for i := range c.Nodes {
-		sh.FusedInto[i], sh.after[i] = -1, -1
-		if i < c.NNodes {
-			sh.ByAddr[c.Nodes[i].Addr] = int32(i)
-		}
-	}
-	sh.order()
-	q.shapes[s.ID] = sh
-}
-
-// order takes over what is known of the order in which operators end.
-func (sh *Shape) order() {
-	sh.orderOps = make([]string, len(sh.Order))
-	for i, nodes := range sh.Order {
-		for k, n := range nodes {
-			if k == 0 {
-				sh.orderOps[i] = sh.Nodes[n].Op
-			} else {
-				sh.orderOps[i] += "+" + sh.Nodes[n].Op
-				sh.FusedInto[n] = nodes[0]
-			}
-			sh.Executed[n] = true
-		}
-	}
-}
-
 func (p *replayer) seen(t int64) {
 	if p.h.First == 0 || t < p.h.First {
 		p.h.First = t
