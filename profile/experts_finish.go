@@ -124,11 +124,15 @@ func (g *expertSums) merge(o *expertSums) {
 		m.distinct += l.distinct
 		m.chosen += l.chosen
 		m.again += l.again
+		m.chance += l.chance
+		m.distances = addEach(m.distances, l.distances)
+		m.first += l.first
 	}
 	g.steps += o.steps
 	g.bytes += o.bytes
 	g.all += o.all
 	g.noBytes = g.noBytes || o.noBytes
+	g.distinct += o.distinct
 	g.chosen += o.chosen
 	g.again += o.again
 	g.chance += o.chance

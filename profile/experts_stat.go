@@ -103,13 +103,15 @@ type expertSums struct {
 	steps                   int64 // with choices
 	bytes, all              float64
 	noBytes                 bool
-	chosen, again           int64 // experts of batches whose predecessor is known
+	distinct                int64 // experts of batches
+	chosen, again           int64 // of those whose predecessor is known
 	chance                  float64
 	distances               []int64 // by reuse distance
 	first                   int64   // choices of an expert that was not chosen before
 	products                map[expertWeight]*newSum
 	weights                 []expertWeight
 	notSeen, slots, dropped int64
+	tokens                  *tokenMaps // what each token chose; nil: nobody asked
 }
 
 type layerKey struct{ layer, experts, used int }
@@ -119,6 +121,9 @@ type layerLoad struct {
 	batches, tokens int64
 	distinct        int64
 	chosen, again   int64
+	chance          float64
+	distances       []int64 // by reuse distance
+	first           int64
 }
 
 type expertWeight struct{ weight, typ string }
@@ -226,6 +231,7 @@ func (e *expertState) batch(g *expertSums, s *Step, c *Choice) int {
 	l.batches++
 	l.tokens += int64(c.Tokens)
 	l.distinct += int64(len(set))
+	g.distinct += int64(len(set))
 
 	rk := recentKey{s.PID, s.Ctx, c.Layer}
 	r := e.recent[rk]
@@ -250,9 +256,14 @@ func (e *expertState) batch(g *expertSums, s *Step, c *Choice) int {
 		g.chosen += int64(len(set))
 		g.again += int64(len(set) - n)
 		// an expert of this batch is in the one before with the part of all that that one chose
-		g.chance += float64(len(set)) * float64(len(r.before)) / float64(c.Total)
+		chance := float64(len(set)) * float64(len(r.before)) / float64(c.Total)
+		g.chance += chance
+		l.chance += chance
 	}
-	g.distance(r, set)
+	g.distance(r, set, l)
+	if g.tokens != nil {
+		g.tokens.add(k, s, c)
+	}
 	r.touch(set)
 	r.before, r.phase, r.step = set, s.Phase, s.ID
 	return fresh
@@ -268,7 +279,7 @@ func containsExpert(s []int32, x int32) bool {
 }
 
 // distance counts how many other experts were used since each of the set.
-func (g *expertSums) distance(r *recent, set []int32) {
+func (g *expertSums) distance(r *recent, set []int32, l *layerLoad) {
 	at := make(map[int32]int, len(r.order))
 	for i, x := range r.order {
 		at[x] = i
@@ -277,13 +288,21 @@ func (g *expertSums) distance(r *recent, set []int32) {
 		i, ok := at[x]
 		if !ok {
 			g.first++
+			l.first++
 			continue
 		}
-		for len(g.distances) <= i {
-			g.distances = append(g.distances, 0)
-		}
-		g.distances[i]++
+		g.distances = countAt(g.distances, i)
+		l.distances = countAt(l.distances, i)
 	}
+}
+
+// countAt counts one more at a place.
+func countAt(counts []int64, i int) []int64 {
+	for len(counts) <= i {
+		counts = append(counts, 0)
+	}
+	counts[i]++
+	return counts
 }
 
 // touch moves the set to the front.

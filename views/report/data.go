@@ -51,6 +51,8 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	sinks = append(sinks, dags, timeline, series)
 	slow := profile.NewSlow(profile.SlowOptions{Top: slowListed})
 	sinks = append(sinks, slow)
+	experts := newExperts(how)
+	sinks = append(sinks, experts)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
@@ -74,6 +76,9 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 		return nil, err
 	}
 	if err := r.addJSON("slow", slow.Finish(h)); err != nil {
+		return nil, err
+	}
+	if err := r.addExperts(experts); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+
+	"github.com/profinfer/profinfer/profile"
+)
+
+// Experts' sections: "experts" is JSON, "experts/0" and on hold what tokens of its phases chose, as package profile describes them. A
+// run without experts has none.
+
+// servedCells is how many numbers of tokens' choices a page that is served keeps of a run.
+const servedCells = 8 * profile.ExpertMapCells
+
+func newExperts(o options) *profile.ExpertMapBuilder {
+	if o.timeLimit < 0 {
+		return profile.NewExpertMap(servedCells)
+	}
+	return profile.NewExpertMap(0)
+}
+
+// addExperts adds what tokens chose.
+func (r *Run) addExperts(b *profile.ExpertMapBuilder) error {
+	m := b.Finish()
+	if len(m.Phases) == 0 {
+		return nil
+	}
+	for i := range m.Phases {
+		if err := r.add(fmt.Sprintf("experts/%d", i), m.Phases[i].Data); err != nil {
+			return err
+		}
+	}
+	return r.addJSON("experts", m)
+}
