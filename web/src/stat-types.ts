@@ -3,6 +3,8 @@
 // The statistics as `profinfer stat --json` gives them (profile/stat.go, schema_version 1): times in ns,
 // sizes in bytes, shares 0 to 1, null what is not known.
 
+import type { ExpertStat } from './experts/types'
+
 export interface Stats {
   weight: Stat
   op: Stat
@@ -182,6 +184,8 @@ export interface PhaseStat {
   rows: StatRow[] | null
   rest: StatRow | null
   rest_rows: number
+  /** What tokens chose of a mixture of experts. */
+  experts?: ExpertStat | null
 }
 
 export interface StatRow {

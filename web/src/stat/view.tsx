@@ -17,6 +17,7 @@ import { Steps } from './steps'
 import { Tables } from './tables'
 import { Threads } from './threads'
 import { SlowSteps } from '../slow/view'
+import { Experts, withExperts } from '../experts/view'
 import type { PhaseSeries, Series } from './types'
 
 type Params = Record<string, string | number | undefined>
@@ -46,8 +47,9 @@ const tabs = [
   ['latency', 'Latency'],
   ['phases', 'Prefill against decode'],
   ['slow', 'Slow steps'],
+  ['experts', 'Experts'],
 ] as const
-const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps }
+const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, experts: Experts }
 
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
@@ -93,12 +95,13 @@ export function Statistics({ report, a, b, route }: ViewProps) {
     model: chosen?.model ?? null,
   }
   const counted = report.runs.some(counts)
+  const experts = withExperts(report)
   const tab = Object.hasOwn(sections, params.tab ?? '') && (counted || params.tab !== 'counters') ? (params.tab as keyof typeof sections) : 'tables'
   const Section = sections[tab]
   return (
     <div class="stat" data-ready>
       <nav class="sub" aria-label="statistics">
-        {tabs.map(([key, name]) => (key !== 'counters' || counted) && (
+        {tabs.map(([key, name]) => (key !== 'counters' || counted) && (key !== 'experts' || experts) && (
           <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
         ))}
         {tab !== 'phases' && tab !== 'counters' && tab !== 'slow' && choices.length > 0 && (
