@@ -91,6 +91,7 @@ type recentKey struct {
 // recent are a layer's experts, those chosen last first, over all phases.
 type recent struct {
 	order  []int32
+	spare  []int32
 	before []int32 // what the batch before chose; nil: not known
 	phase  Phase   // of that batch
 	step   int64   // and its step
@@ -145,7 +146,10 @@ func (p *newSum) at(n int) *newCalls {
 }
 
 // expertState is what a StatBuilder knows of choices.
-type expertState struct{ recent map[recentKey]*recent }
+type expertState struct {
+	recent map[recentKey]*recent
+	mark   [maxExperts]int32 // by expert, 0 between uses
+}
 
 // forget drops what is known of a context's latest choices: a step of it was not wholly seen.
 func (e *expertState) forget(s *Step) {
@@ -260,11 +264,11 @@ func (e *expertState) batch(g *expertSums, s *Step, c *Choice) int {
 		g.chance += chance
 		l.chance += chance
 	}
-	g.distance(r, set, l)
+	g.distance(r, set, l, &e.mark)
 	if g.tokens != nil {
 		g.tokens.add(k, s, c)
 	}
-	r.touch(set)
+	r.touch(set, &e.mark)
 	r.before, r.phase, r.step = set, s.Phase, s.ID
 	return fresh
 }
@@ -279,20 +283,22 @@ func containsExpert(s []int32, x int32) bool {
 }
 
 // distance counts how many other experts were used since each of the set.
-func (g *expertSums) distance(r *recent, set []int32, l *layerLoad) {
-	at := make(map[int32]int, len(r.order))
+func (g *expertSums) distance(r *recent, set []int32, l *layerLoad, mark *[maxExperts]int32) {
 	for i, x := range r.order {
-		at[x] = i
+		mark[x] = int32(i) + 1
 	}
 	for _, x := range set {
-		i, ok := at[x]
-		if !ok {
+		i := int(mark[x]) - 1
+		if i < 0 {
 			g.first++
 			l.first++
 			continue
 		}
 		g.distances = countAt(g.distances, i)
 		l.distances = countAt(l.distances, i)
+	}
+	for _, x := range r.order {
+		mark[x] = 0
 	}
 }
 
@@ -306,19 +312,20 @@ func countAt(counts []int64, i int) []int64 {
 }
 
 // touch moves the set to the front.
-func (r *recent) touch(set []int32) {
-	in := make(map[int32]bool, len(set))
-	order := make([]int32, 0, len(r.order)+len(set))
+func (r *recent) touch(set []int32, mark *[maxExperts]int32) {
 	for _, x := range set {
-		in[x] = true
-		order = append(order, x)
+		mark[x] = 1
 	}
+	order := append(r.spare[:0], set...)
 	for _, x := range r.order {
-		if !in[x] {
+		if mark[x] == 0 {
 			order = append(order, x)
 		}
 	}
-	r.order = order
+	for _, x := range set {
+		mark[x] = 0
+	}
+	r.order, r.spare = order, r.order
 }
 
 // read adds the bytes of an operator's experts.
