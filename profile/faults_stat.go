@@ -180,15 +180,7 @@ func (b *faultBuilder) fault(f *Fault) {
 		b.classes[f.Class] = c
 	}
 	add(c)
-	k := FaultSum{Class: f.Class, Name: f.File}
-	if f.Tensor != "" {
-		k.Name, k.Type = f.Tensor, f.Type
-		if f.Class == MemWeight || f.Class == MemExpert {
-			k.Name = WeightStem(f.Tensor)
-		} else if base, _ := splitName(f.Tensor); base != "" {
-			k.Name = base
-		}
-	}
+	k, _ := f.row()
 	n := b.names[k]
 	if n == nil && len(b.names) < maxNameSums {
 		n = &FaultSum{Class: k.Class, Name: k.Name, Type: k.Type, Wait: new(int64)}
@@ -300,18 +292,14 @@ func (b *faultBuilder) finish(h *Header) *FaultStat {
 	if s.Timed {
 		s.Wait = &b.wait
 	}
-	byWait := func(x, y FaultSum) int {
-		return cmp.Or(cmp.Compare(*y.Wait, *x.Wait), cmp.Compare(y.Major, x.Major), cmp.Compare(y.Minor, x.Minor),
-			cmp.Compare(x.Class, y.Class), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Type, y.Type))
-	}
 	for _, c := range b.classes {
 		s.Classes = append(s.Classes, *c)
 	}
 	for _, n := range b.names {
 		s.Names = append(s.Names, *n)
 	}
-	slices.SortFunc(s.Classes, byWait)
-	slices.SortFunc(s.Names, byWait)
+	slices.SortFunc(s.Classes, byFaultWait)
+	slices.SortFunc(s.Names, byFaultWait)
 	s.Names = s.Names[:min(len(s.Names), maxFaultNames)]
 	for k, p := range b.phases {
 		if k.in && b.wanted != nil && !b.wanted[k.phase] {
@@ -337,6 +325,12 @@ func (b *faultBuilder) finish(h *Header) *FaultStat {
 		s.untimed()
 	}
 	return s
+}
+
+// byFaultWait orders sums by their time, the longest first.
+func byFaultWait(x, y FaultSum) int {
+	return cmp.Or(cmp.Compare(*y.Wait, *x.Wait), cmp.Compare(y.Major, x.Major), cmp.Compare(y.Minor, x.Minor),
+		cmp.Compare(x.Class, y.Class), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Type, y.Type))
 }
 
 func phaseOrder(p string) int {

@@ -53,6 +53,8 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	sinks = append(sinks, slow)
 	experts := newExperts(how)
 	sinks = append(sinks, experts)
+	faults := profile.NewFaultSeries()
+	sinks = append(sinks, faults)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
@@ -79,6 +81,9 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 		return nil, err
 	}
 	if err := r.addExperts(experts); err != nil {
+		return nil, err
+	}
+	if err := r.addFaults(faults, h); err != nil {
 		return nil, err
 	}
 	return r, nil
