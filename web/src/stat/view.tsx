@@ -18,6 +18,7 @@ import { Tables } from './tables'
 import { Threads } from './threads'
 import { SlowSteps } from '../slow/view'
 import { Experts, withExperts } from '../experts/view'
+import { FaultsAndDisk } from '../faults/view'
 import type { PhaseSeries, Series } from './types'
 
 type Params = Record<string, string | number | undefined>
@@ -50,6 +51,9 @@ const tabs = [
   ['experts', 'Experts'],
 ] as const
 const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, experts: Experts }
+  ['faults', 'Faults and disk'],
+] as const
+const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, faults: FaultsAndDisk }
 
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
@@ -104,21 +108,21 @@ export function Statistics({ report, a, b, route }: ViewProps) {
         {tabs.map(([key, name]) => (key !== 'counters' || counted) && (key !== 'experts' || experts) && (
           <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
         ))}
-        {tab !== 'phases' && tab !== 'counters' && tab !== 'slow' && choices.length > 0 && (
+        {tab !== 'phases' && tab !== 'counters' && tab !== 'slow' && tab !== 'faults' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
               <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>{p}</button>
             ))}
           </span>
         )}
-        {models.length > 1 && tab !== 'counters' && tab !== 'slow' && (
+        {models.length > 1 && tab !== 'counters' && tab !== 'slow' && tab !== 'faults' && (
           <select aria-label="model" value={String(ctx.model ?? 'none')} onChange={(e) => ctx.set({ model: e.currentTarget.value })}>
             {models.map((m) => <option key={m} value={String(m ?? 'none')}>{modelName(a, m)}</option>)}
           </select>
         )}
       </nav>
       <div class="page">
-        {choices.length === 0 ? <Empty>No step was seen in {clean(a.file)}{b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}</Empty> : <Section {...ctx} />}
+        {choices.length === 0 && tab !== 'faults' ? <Empty>No step was seen in {clean(a.file)}{b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}</Empty> : <Section {...ctx} />}
       </div>
     </div>
   )
