@@ -7,6 +7,8 @@ import { work } from '../worker-client'
 import { Blocks, starts, sums } from './columns'
 import { metricsOf, valueOf, type Metric } from '../counters'
 import type { Level, OpChunk, SchedChunk } from './decode'
+import type { FaultMarks } from '../faults/types'
+import { Faults } from './faults'
 import { spanSet, withLevels, type Bins, type SpanSet } from './spans'
 import { cpuChannels, phases, threadChannels, type ChunkInfo, type OpDef, type TimeIndex } from './types'
 
@@ -101,6 +103,8 @@ export class TimeData {
   private held = 0
   /** What counters tell of operators; empty where there are none. */
   readonly metrics: Metric[]
+  /** Page faults one by one; null where none were recorded. */
+  faults: Faults | null = null
   private level: Level | undefined
   /** Called when a chunk has come. */
   onChunk: () => void = () => {}
@@ -133,7 +137,11 @@ export class TimeData {
 
   static async load(run: Run): Promise<TimeData> {
     const [index, steps, graphs, overview] = await Promise.all([run.json<TimeIndex>('time'), run.bytes('time/steps'), run.bytes('time/graphs'), run.bytes('time/overview')])
-    return new TimeData(run, index, steps, graphs, overview)
+    const d = new TimeData(run, index, steps, graphs, overview)
+    // Without them the timeline is as good as it was.
+    const marks = run.has('faults/marks') ? await run.json<FaultMarks>('faults/marks').catch(() => null) : null
+    if (marks) d.faults = new Faults(marks, index.threads ?? [])
+    return d
   }
 
   /** The highest that a metric is of any row of the statistics: what its colours end with. A count is one for each µs on a CPU. */

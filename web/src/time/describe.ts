@@ -4,6 +4,7 @@
 import { formatOf, valueOf, type Metric } from '../counters'
 import { clean, count, dims, dur, gbps, num } from '../format'
 import type { OpInfo, TimeData } from './data'
+import { describeFault } from './faults'
 import { rateOf, runnerName, stepLabel } from './draw'
 import type { Picked } from './pick'
 import { moment } from './scale'
@@ -95,6 +96,8 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
       const l = d.index.losses![p.loss]
       return [`not wholly seen: ${clean(l.why)}`, `${l.events > 0 ? `${count(l.events)} ` : ''}${clean(l.what)}${l.cpu >= 0 ? ` of CPU ${l.cpu}` : ''} · ${dur(l.dur_ns)}`, `starts at ${moment(l.start_ns)}`]
     }
+    case 'fault':
+      return describeFault(d.faults!, p.fault)
     case 'state':
       return [`${threadName(d, p.thread)}: ${states[p.state] ?? 'off its CPU'}`, `for ${dur(p.end - p.start)} · CPU ${p.cpu}`, `starts at ${moment(p.start)}`]
   }

@@ -4,6 +4,7 @@
 // pixel's time.
 import { clean, num } from '../format'
 import type { Chunk, TimeData } from './data'
+import { drawFaults } from './faults'
 import type { Palette } from './palette'
 import { css, Pattern, type Raster } from './raster'
 import type { Row } from './rows'
@@ -192,6 +193,8 @@ export class Painter {
         edge: p.bg,
       })
     }
+    const faults = d.faults?.byThread.get(row.index)
+    if (faults) drawFaults(r, faults, this.off, this.view.scale, bottom, p.state[4], p.bg)
   }
 
   /** The overview, where no chunk tells more. */

@@ -5,6 +5,7 @@
 import { sans } from '../font'
 import type { TimeData } from './data'
 import type { View } from './draw'
+import { band } from './faults'
 import type { Palette } from './palette'
 import { spanOf, strip, type Picked } from './pick'
 import { css } from './raster'
@@ -48,9 +49,9 @@ export class Overlay {
       ctx.fillRect(a, 0, 1, h)
       ctx.fillRect(b, 0, 1, h)
     }
-    const rect = (row: Row, a: number, b: number, part: 'body' | 'strip' | 'all') => {
-      const y = row.y - s.scrollTop + (part === 'strip' ? row.h - strip : 1)
-      const hh = part === 'strip' ? strip - 1 : part === 'body' ? row.h - strip - 1 : row.h - 2
+    const rect = (row: Row, a: number, b: number, part: 'body' | 'strip' | 'all' | 'band') => {
+      const y = row.y - s.scrollTop + (part === 'strip' ? row.h - strip : part === 'band' ? row.h - strip - band - 2 : 1)
+      const hh = part === 'band' ? band + 2 : part === 'strip' ? strip - 1 : part === 'body' ? row.h - strip - 1 : row.h - 2
       const x0 = Math.max(-4, a)
       const x1 = Math.min(w + 4, Math.max(a + 2, b))
       if (x1 > x0) ctx.strokeRect(x0 + 0.5, y + 0.5, Math.max(1, x1 - x0 - 1), hh)
@@ -82,7 +83,7 @@ export class Overlay {
       }
       if (!row) return
       const [a, b] = spanOf(d, p)
-      rect(row, x(a, p.run), x(b, p.run), p.what === 'state' ? 'strip' : 'all')
+      rect(row, x(a, p.run), x(b, p.run), p.what === 'state' ? 'strip' : p.what === 'fault' ? 'band' : 'all')
     }
     if (s.hover) {
       ctx.strokeStyle = s.colors.text

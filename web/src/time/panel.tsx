@@ -11,6 +11,7 @@ import { theme } from '../theme'
 import type { OpInfo, TimeData } from './data'
 import { bandwidth, counts, describe, imbalance, rate, threadName } from './describe'
 import { rateOf, runnerName, stepLabel } from './draw'
+import { FaultDetails, OpFaults } from './fault-panel'
 import { opOfStep, sameAs } from './find'
 import { levelColors, marks } from './palette'
 import type { Picked } from './pick'
@@ -32,7 +33,7 @@ export function Swatch({ color, pattern }: { color: string; pattern?: 'diagonal'
   return <span class="time-swatch" style={{ backgroundColor: color, backgroundImage: image, backgroundSize: pattern === 'dots' ? '4px 4px' : undefined }} />
 }
 
-export function Legend({ sched, level }: { sched: boolean; level: Timeline['level'] }) {
+export function Legend({ sched, level, faults }: { sched: boolean; level: Timeline['level']; faults: boolean }) {
   const f = flag()
   return (
     <div class="time-legend">
@@ -45,6 +46,10 @@ export function Legend({ sched, level }: { sched: boolean; level: Timeline['leve
         <span><Swatch color={marks.blocked[f]} pattern="bars" />blocked</span>
         <span><Swatch color={marks.own[f]} />CPU: engine</span>
         <span><Swatch color={marks.other[f]} />CPU: another</span>
+      </>}
+      {faults && <>
+        <span title="a band at the lower edge of the thread’s operators, drawn where one looks close enough"><Swatch color={marks.blocked[f]} />major page fault</span>
+        <span><Swatch color={marks.blocked[f]} pattern="diagonal" />minor one that read or took long</span>
       </>}
     </div>
   )
@@ -83,6 +88,8 @@ export function Details(p: Props) {
       return <OpDetails {...p} d={d} op={p.picked.op} run={p.picked.run} />
     case 'step':
       return <StepDetails {...p} d={d} step={p.picked.step} run={p.picked.run} />
+    case 'fault':
+      return <FaultDetails d={d} p={p.picked} actions={p.actions} />
     case 'cpu':
     case 'loss':
     case 'state':
@@ -204,6 +211,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           <Row k="step">{op.step >= 0 ? <a href="#" onClick={(e) => { e.preventDefault(); actions.goStep(run, op.step) }}>{stepLabel(d, op.step)}</a> : 'none'}</Row>
           <Row k="graph">{op.graph >= 0 ? `${d.graphs.id[op.graph]} ${clean(d.text(d.graphs.backend[op.graph]))}, node ${def.node}` : 'not known'}</Row>
         </dl>
+        <OpFaults d={d} op={op} />
         <div class="time-buttons">
           <button onClick={() => actions.step(run, -1)} title="the same operator in the step before ([)">← step before</button>
           <button onClick={() => actions.step(run, 1)} title="the same operator in the step after (])">step after →</button>

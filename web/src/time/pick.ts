@@ -3,6 +3,7 @@
 // What lies under the pointer, and what is selected.
 import type { OpInfo, TimeData } from './data'
 import type { Row } from './rows'
+import { band } from './faults'
 import { spanAt } from './spans'
 
 export type Picked =
@@ -11,6 +12,7 @@ export type Picked =
   | { what: 'graph'; run: number; graph: number; row: string }
   | { what: 'cpu'; run: number; cpu: number; runner: number; start: number; end: number; row: string }
   | { what: 'loss'; run: number; loss: number; row: string }
+  | { what: 'fault'; run: number; fault: number; start: number; end: number; row: string }
   | { what: 'state'; run: number; thread: number; state: number; cpu: number; start: number; end: number; row: string }
 
 /** Height of a thread's strip of states with its margin, in CSS pixels. */
@@ -33,6 +35,10 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
   }
   if (row.kind !== 'thread' && row.kind !== 'cpu') return null
   const inStrip = row.kind === 'thread' && y > row.h - strip
+  if (row.kind === 'thread' && !inStrip && y > row.h - strip - band - 2) {
+    const i = d.faults?.at(row.index, t, slack) ?? -1
+    if (i >= 0) return faultOf(d, i, base)
+  }
   let best: Picked | null = null
   let dist = Infinity
   for (const n of d.chunksIn(t - slack, t + slack + 1)) {
@@ -52,6 +58,12 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
     else best = { what: 'cpu', cpu: row.index, runner: s.ref[i], start: s.start[i], end: s.end[i], ...base }
   }
   return best
+}
+
+/** A fault as something that is picked. */
+export function faultOf(d: TimeData, fault: number, base: { run: number; row: string }): Picked {
+  const m = d.faults!.m
+  return { what: 'fault', fault, start: m.start_ns[fault], end: m.start_ns[fault] + Math.max(0, m.dur_ns[fault]), ...base }
 }
 
 /** Where it lies in its run's time. */

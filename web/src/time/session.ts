@@ -3,7 +3,7 @@
 // What the toolbar, keys and links do with the timeline.
 import type { OpInfo, TimeData } from './data'
 import { neighbour, nextOp, opById } from './find'
-import type { Picked } from './pick'
+import { faultOf, type Picked } from './pick'
 import type { Timeline } from './timeline'
 import type { Actions } from './view'
 
@@ -53,6 +53,8 @@ export class Session implements Actions {
     const from = d.steps.start[step] + this.t.shift[run]
     this.t.reveal(from, from + d.steps.dur[step], 0.04)
   }
+
+  goOp = (run: number, op: OpInfo): void => this.take(run, op, 1)
 
   goNumber(n: number): void {
     const i = this.datas[0].steps.byId.get(n)
@@ -171,6 +173,7 @@ export class Session implements Actions {
     const p = t.selection
     if (p?.what === 'op') out[p.run ? 'selb' : 'sel'] = String(p.op.id)
     else if (p?.what === 'step') out[p.run ? 'atb' : 'at'] = String(this.datas[p.run].steps.id[p.step])
+    else if (p?.what === 'fault') out[p.run ? 'faultb' : 'fault'] = String(p.fault)
     if (t.range) out.range = `${Math.round(t.range.from)}-${Math.round(t.range.to)}`
     if (this.datas.length > 1 && this.align !== 'decode') out.align = this.align
     if (t.level) out.color = t.level.metric.id
@@ -218,6 +221,17 @@ export class Session implements Actions {
       if (!seen) return this.take(run, o, 3)
       this.t.range = null
       return this.t.select({ what: 'op', run, op: o, row: this.rowOf(run, 'thread', o.spans[0]?.thread ?? -1) })
+    }
+    for (const run of [0, 1]) {
+      const i = num(run ? p.faultb : p.fault)
+      const m = this.datas[run]?.faults?.m
+      if (i === null || !m) continue
+      if (!(i >= 0 && i < m.start_ns.length)) return this.say(`there is no page fault ${i}`)
+      const thread = (this.datas[run].index.threads ?? []).findIndex((t) => t.pid === m.pid[i] && t.tid === m.tid[i])
+      this.t.range = null
+      this.t.select(faultOf(this.datas[run], i, { run, row: this.rowOf(run, 'thread', thread) }))
+      if (!seen) this.fit()
+      return
     }
     const name = p.op || p.q
     if (name) {

@@ -8,7 +8,7 @@ import { go, href } from '../route'
 import type { ViewProps } from '../shell'
 import { Table } from '../table'
 import { useTheme } from '../theme'
-import { TimeData } from './data'
+import { TimeData, type OpInfo } from './data'
 import { describe, threadName } from './describe'
 import { stepLabel } from './draw'
 import { occurrences } from './find'
@@ -28,6 +28,7 @@ export interface Actions {
   /** Goes to the same operator in the step before or after, or to that step. */
   step: (run: number, dir: 1 | -1) => void
   goStep: (run: number, step: number) => void
+  goOp: (run: number, op: OpInfo) => void
   rangeOf: (run: number, from: number, to: number) => void
   /** The step of the other run at the same place. */
   partner: (run: number, step: number) => number
@@ -167,7 +168,7 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
   const sched = datas.some((d) => d.index.has_sched)
   return (
     <>
-      <Legend sched={sched} level={session.t.level} />
+      <Legend sched={sched} level={session.t.level} faults={datas.some((d) => (d.faults?.byThread.size ?? 0) > 0)} />
       <p class="dim">
         Drag or a d: move. Wheel or w s: zoom. Shift and drag, or drag in the ruler: statistics of a range. Click: figures of an operator; [ ] the same in the step before and after. Double click: zoom to it.
         Home: whole run. /: search. Where spans are narrower than a pixel, heights are shares of its time.
@@ -234,6 +235,7 @@ function Notes({ datas }: { datas: TimeData[] }) {
       out.push(<>{of}{count(left)} of {count(d.chunks.reduce((n, c) => n + c.spans, 0))} spans are left out of this file, which holds the slowest and the first steps of each phase; elsewhere the overview is drawn. All of them: <code>profinfer serve -i {clean(d.run.file)}</code></>)
     }
     if (x.spans_left_out) out.push(<>{of}{count(x.spans_left_out)} operators on further threads are not drawn: there are too many threads.</>)
+    if (d.faults?.m.left_out) out.push(<>{of}{count(d.faults.m.left_out)} page faults are not drawn: there are too many, the longest are.</>)
     if (x.sched_left_out) out.push(<>{of}{count(x.sched_left_out)} scheduling events at the end are not drawn: there are too many.</>)
     if (!x.spans && x.level === 'step') out.push(<>{of}recorded with --level step: operators were not.</>)
     else if (!x.spans && x.level === 'graph') out.push(<>{of}recorded with --level graph: operators were not.</>)
