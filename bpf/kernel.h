@@ -41,6 +41,7 @@ struct regs {
 #define ARG3(c) ((c)->cx)
 #define ARG4(c) ((c)->r8)
 #define ARG5(c) ((c)->r9)
+#define RET(c) ((c)->ax)
 #elif defined(__TARGET_ARCH_arm64)
 struct regs {
 	u64 regs[31];
@@ -52,6 +53,7 @@ struct regs {
 #define ARG3(c) ((c)->regs[3])
 #define ARG4(c) ((c)->regs[4])
 #define ARG5(c) ((c)->regs[5])
+#define RET(c) ((c)->regs[0])
 #else
 #error "no such architecture"
 #endif

@@ -252,6 +252,7 @@ int op_end_counted(struct regs *ctx)
 
 #include "graph.h"
 #include "step.h"
+#include "queue.h"
 
 SEC("uprobe.multi")
 int mark_begin(struct regs *ctx)
@@ -307,6 +308,45 @@ int mark_begin(struct regs *ctx)
 		m.ctx = c;
 		break;
 	}
+	put_mark(&m);
+	return 0;
+}
+
+/* programs of their own: what they read, marks of every step need not */
+SEC("uprobe.multi")
+int queue_begin(struct regs *ctx)
+{
+	struct mark m = { .type = REC_MARK, .n_tokens = -1, .arg = -1 };
+	struct site *s;
+
+	m.ts = bpf_ktime_get_boot_ns();
+	s = site_of(ctx, &m.site);
+	if (!s)
+		return 0;
+	m.tgid = s->tgid;
+	m.tid = (u32)bpf_get_current_pid_tgid();
+	m.kind = s->kind;
+	m.cpu = bpf_get_smp_processor_id();
+	queue_mark(ctx, s, &m);
+	return 0;
+}
+
+/* what the call returned: 0 is success, of a wait that it is done */
+SEC("uprobe.multi")
+int queue_end(struct regs *ctx)
+{
+	struct mark m = { .type = REC_MARK, .n_tokens = -1 };
+	struct site *s;
+
+	m.ts = bpf_ktime_get_boot_ns();
+	s = site_of(ctx, &m.site);
+	if (!s)
+		return 0;
+	m.arg = (s32)RET(ctx);
+	m.tgid = s->tgid;
+	m.tid = (u32)bpf_get_current_pid_tgid();
+	m.kind = s->kind;
+	m.cpu = bpf_get_smp_processor_id();
 	put_mark(&m);
 	return 0;
 }

@@ -31,8 +31,14 @@ enum mark_kind {
 	MARK_STEP_BEGIN = 1, MARK_STEP_END = 2, MARK_SCHED_BEGIN = 3,
 	MARK_SCHED_END = 4, MARK_GRAPH_BEGIN = 5, MARK_GRAPH_END = 6,
 	MARK_COPY_BEGIN = 7, MARK_COPY_END = 8, MARK_SYNC_BEGIN = 9, MARK_SYNC_END = 10,
+	/* queues of a device: queue.h */
+	MARK_SUBMIT_BEGIN = 11, MARK_SUBMIT_END = 12, MARK_WAIT_BEGIN = 13, MARK_WAIT_END = 14, MARK_DONE = 15,
 };
-enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR };
+/*
+ * Where a value is: in a register; the stack pointer + stack; in memory at register + stack or at the stack
+ * pointer + stack, 8 bytes; or the number stack itself.
+ */
+enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR, ARG_AT, ARG_STACK_AT, ARG_CONST };
 enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
 enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, LOST_FAULTS,
 	LOST_CHOSEN, NUM_LOST };
@@ -52,7 +58,7 @@ struct site {
 	u16 kind;	/* enum mark_kind or hit_kind */
 	u8 batch;	/* enum batch_kind */
 	u8 encodes;	/* step begin: of an encoder */
-	struct arg a, b, c;
+	struct arg a, b, c, d;
 };
 
 /* offsets in bytes, ABSENT where the engine has no such thing */

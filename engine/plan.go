@@ -13,25 +13,31 @@ import "github.com/profinfer/profinfer/target"
 type Role uint8
 
 const (
-	RoleNone       Role = iota
-	RoleStepBegin       // a call that computes a batch begins
-	RoleStepEnd         // that call returns
-	RoleSchedBegin      // the graph scheduler begins to run a graph (all of its splits)
-	RoleSchedEnd        // the scheduler is done
-	RoleGraphBegin      // one backend begins to run one graph
-	RoleGraphEnd        // that graph is done
-	RoleOpBegin         // a thread begins an operator
-	RoleOpFused         // a thread begins a fused operator: two nodes at once
-	RoleOpEnd           // a thread arrives at the barrier that ends an operator
-	RoleCopyBegin       // data begin to be copied into, out of or between backends' memory
-	RoleCopyEnd         // that call returns: an asynchronous copy may still be under way
-	RoleSyncBegin       // a thread begins to wait for a backend to be done with all it was given
-	RoleSyncEnd         // it is done
+	RoleNone        Role = iota
+	RoleStepBegin        // a call that computes a batch begins
+	RoleStepEnd          // that call returns
+	RoleSchedBegin       // the graph scheduler begins to run a graph (all of its splits)
+	RoleSchedEnd         // the scheduler is done
+	RoleGraphBegin       // one backend begins to run one graph
+	RoleGraphEnd         // that graph is done
+	RoleOpBegin          // a thread begins an operator
+	RoleOpFused          // a thread begins a fused operator: two nodes at once
+	RoleOpEnd            // a thread arrives at the barrier that ends an operator
+	RoleCopyBegin        // data begin to be copied into, out of or between backends' memory
+	RoleCopyEnd          // that call returns: an asynchronous copy may still be under way
+	RoleSyncBegin        // a thread begins to wait for a backend to be done with all it was given
+	RoleSyncEnd          // it is done
+	RoleSubmitBegin      // work begins to be handed to a queue of a device
+	RoleSubmitEnd        // that call returns
+	RoleWaitBegin        // a thread begins to wait for work of a queue
+	RoleWaitEnd          // that call returns
+	RoleDone             // handles of submissions are known to be done
 	numRoles
 )
 
 var roleNames = [...]string{"none", "step begin", "step end", "scheduler begin", "scheduler end",
-	"graph begin", "graph end", "operator begin", "fused operator begin", "operator end", "copy begin", "copy end", "sync begin", "sync end"}
+	"graph begin", "graph end", "operator begin", "fused operator begin", "operator end", "copy begin", "copy end", "sync begin", "sync end",
+	"submit begin", "submit end", "wait begin", "wait end", "done"}
 
 func (r Role) String() string {
 	if r < numRoles {
@@ -56,7 +62,8 @@ func (r Role) Needs() Level {
 	switch r {
 	case RoleOpBegin, RoleOpFused, RoleOpEnd:
 		return LevelOp
-	case RoleGraphBegin, RoleGraphEnd, RoleCopyBegin, RoleCopyEnd, RoleSyncBegin, RoleSyncEnd:
+	case RoleGraphBegin, RoleGraphEnd, RoleCopyBegin, RoleCopyEnd, RoleSyncBegin, RoleSyncEnd,
+		RoleSubmitBegin, RoleSubmitEnd, RoleWaitBegin, RoleWaitEnd, RoleDone:
 		return LevelGraph
 	}
 	return LevelStep
@@ -76,10 +83,10 @@ const (
 type Arg struct {
 	Kind ArgKind
 	// Reg is the number of the integer argument, 0 to 5 (ABI order: rdi, rsi, rdx,
-	// rcx, r8, r9; x0 to x5), for ArgReg.
+	// rcx, r8, r9; x0 to x5), for ArgReg and ArgAt.
 	Reg uint8
 	// Stack is the distance in bytes from the stack pointer at the site, for ArgStackAddr
-	// (the value is the address itself).
+	// (the value is the address itself) and ArgStackAt; for ArgAt that from the register; for ArgConst the value.
 	Stack int32
 }
 
@@ -90,6 +97,10 @@ const (
 	ArgNone ArgKind = iota
 	ArgReg
 	ArgStackAddr
+	// Of the roles of queues only: 8 bytes in memory that a register points to, or on the stack; a number.
+	ArgAt
+	ArgStackAt
+	ArgConst
 )
 
 // Site is one place to probe.
@@ -113,9 +124,16 @@ type Site struct {
 	//   copy begin:  A = tensor that is written (read from, where a host's memory is written), B = bytes or none, C = tensor that
 	//                is read from or none
 	//   sync begin:  C = backend object
-	A, B, C Arg
+	//   submit begin, wait begin: A = queue, B = the handle that tells when it is done (a fence, an event), C = device,
+	//                D = submit: how many batches of work, 0 for none; wait: see Covers; each or none
+	//   done:        B = address of an array of handles, C = device, D = how many
+	A, B, C, D Arg
+	// Covers says what is done when a wait has returned 0: "token" (what was submitted with handle B, and what was
+	// submitted to its queue before; D: how many handles, of more than one nothing is known), "queue" (all of it; D: 0 if the
+	// call does not wait), "device" (all of it); empty: it cannot be told.
+	Covers  string
 	Batch   Batch  // step begin only
-	Entry   string // step, sched and copy: name of the entry point ("llama_decode")
+	Entry   string // step, sched, copy and queues: name of the entry point ("llama_decode")
 	Phase   string // step begin: "encode" where the function is an encoder, else empty
 	Warning string // why this site is dearer than wanted, empty if it is not
 	Backend string // graph begin and end: the backend, where the site itself tells ("CPU")

@@ -72,9 +72,9 @@ func attachOrder(r engine.Role) int {
 		return 2
 	case engine.RoleGraphBegin:
 		return 3
-	case engine.RoleCopyEnd, engine.RoleSyncEnd, engine.RoleSchedEnd:
+	case engine.RoleCopyEnd, engine.RoleSyncEnd, engine.RoleSchedEnd, engine.RoleSubmitEnd, engine.RoleWaitEnd, engine.RoleDone:
 		return 4
-	case engine.RoleCopyBegin, engine.RoleSyncBegin, engine.RoleSchedBegin:
+	case engine.RoleCopyBegin, engine.RoleSyncBegin, engine.RoleSchedBegin, engine.RoleSubmitBegin, engine.RoleWaitBegin:
 		return 5
 	case engine.RoleStepEnd:
 		return 6
@@ -152,6 +152,10 @@ func (a *Attachment) program(r engine.Role) *ebpf.Program {
 		return o.OpEnd
 	case engine.RoleStepEnd, engine.RoleSchedEnd, engine.RoleGraphEnd, engine.RoleCopyEnd, engine.RoleSyncEnd:
 		return o.MarkEnd
+	case engine.RoleSubmitBegin, engine.RoleWaitBegin, engine.RoleDone:
+		return o.QueueBegin
+	case engine.RoleSubmitEnd, engine.RoleWaitEnd:
+		return o.QueueEnd
 	}
 	return o.MarkBegin
 }
@@ -271,10 +275,21 @@ func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
 		k.Kind = MarkSyncBegin
 	case engine.RoleSyncEnd:
 		k.Kind = MarkSyncEnd
+	case engine.RoleSubmitBegin:
+		k.Kind = MarkSubmitBegin
+	case engine.RoleSubmitEnd:
+		k.Kind = MarkSubmitEnd
+	case engine.RoleWaitBegin:
+		k.Kind = MarkWaitBegin
+	case engine.RoleWaitEnd:
+		k.Kind = MarkWaitEnd
+	case engine.RoleDone:
+		k.Kind = MarkDone
 	}
 	k.A.Kind, k.A.Reg, k.A.Stack = uint8(s.A.Kind), s.A.Reg, s.A.Stack
 	k.B.Kind, k.B.Reg, k.B.Stack = uint8(s.B.Kind), s.B.Reg, s.B.Stack
 	k.C.Kind, k.C.Reg, k.C.Stack = uint8(s.C.Kind), s.C.Reg, s.C.Stack
+	k.D.Kind, k.D.Reg, k.D.Stack = uint8(s.D.Kind), s.D.Reg, s.D.Stack
 	return k
 }
 

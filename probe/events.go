@@ -29,6 +29,12 @@ const (
 	MarkCopyEnd    = 8
 	MarkSyncBegin  = 9
 	MarkSyncEnd    = 10
+
+	MarkSubmitBegin = 11
+	MarkSubmitEnd   = 12
+	MarkWaitBegin   = 13
+	MarkWaitEnd     = 14
+	MarkDone        = 15
 )
 
 // Hit is one operator-level event of one thread. Arg is the tensor; of an end 22 bits of the

@@ -242,6 +242,13 @@ type kernelSite struct {
 		Pad   uint16
 		Stack int32
 	}
+	D struct {
+		_     structs.HostLayout
+		Kind  uint8
+		Reg   uint8
+		Pad   uint16
+		Stack int32
+	}
 }
 
 type kernelSlot struct {
@@ -307,6 +314,8 @@ const (
 	kernelProgOpEndCounted    = "op_end_counted"
 	kernelProgOpFused         = "op_fused"
 	kernelProgOpFusedCounted  = "op_fused_counted"
+	kernelProgQueueBegin      = "queue_begin"
+	kernelProgQueueEnd        = "queue_end"
 	kernelProgSchedSwitch     = "sched_switch"
 	kernelProgSchedWakeup     = "sched_wakeup"
 	kernelProgSchedWakeupNew  = "sched_wakeup_new"
@@ -391,6 +400,8 @@ type kernelProgramSpecs struct {
 	OpEndCounted   *ebpf.ProgramSpec `ebpf:"op_end_counted"`
 	OpFused        *ebpf.ProgramSpec `ebpf:"op_fused"`
 	OpFusedCounted *ebpf.ProgramSpec `ebpf:"op_fused_counted"`
+	QueueBegin     *ebpf.ProgramSpec `ebpf:"queue_begin"`
+	QueueEnd       *ebpf.ProgramSpec `ebpf:"queue_end"`
 	SchedSwitch    *ebpf.ProgramSpec `ebpf:"sched_switch"`
 	SchedWakeup    *ebpf.ProgramSpec `ebpf:"sched_wakeup"`
 	SchedWakeupNew *ebpf.ProgramSpec `ebpf:"sched_wakeup_new"`
@@ -580,6 +591,8 @@ type kernelPrograms struct {
 	OpEndCounted   *ebpf.Program `ebpf:"op_end_counted"`
 	OpFused        *ebpf.Program `ebpf:"op_fused"`
 	OpFusedCounted *ebpf.Program `ebpf:"op_fused_counted"`
+	QueueBegin     *ebpf.Program `ebpf:"queue_begin"`
+	QueueEnd       *ebpf.Program `ebpf:"queue_end"`
 	SchedSwitch    *ebpf.Program `ebpf:"sched_switch"`
 	SchedWakeup    *ebpf.Program `ebpf:"sched_wakeup"`
 	SchedWakeupNew *ebpf.Program `ebpf:"sched_wakeup_new"`
@@ -601,6 +614,8 @@ func (p *kernelPrograms) Close() error {
 		p.OpEndCounted,
 		p.OpFused,
 		p.OpFusedCounted,
+		p.QueueBegin,
+		p.QueueEnd,
 		p.SchedSwitch,
 		p.SchedWakeup,
 		p.SchedWakeupNew,

@@ -183,7 +183,7 @@ func (r *recorder) describe(p *process, files []engine.File) {
 		p.index[id] = uint32(len(in.Sites))
 		in.Sites = append(in.Sites, trace.Site{File: fileOf(s.File), Offset: s.Offset, Where: s.Where, Insn: s.Insn,
 			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Entry: s.Entry, Phase: s.Phase,
-			Backend: s.Backend, Warning: s.Warning})
+			Covers: s.Covers, Backend: s.Backend, Warning: s.Warning})
 	}
 	in.Attached = p.att.Ready
 }

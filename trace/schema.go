@@ -49,6 +49,13 @@ const (
 	MarkCopyEnd    MarkKind = 8
 	MarkSyncBegin  MarkKind = 9
 	MarkSyncEnd    MarkKind = 10
+
+	// Queues of a device, by its own interface.
+	MarkSubmitBegin MarkKind = 11 // work is handed over
+	MarkSubmitEnd   MarkKind = 12
+	MarkWaitBegin   MarkKind = 13 // a thread waits for it
+	MarkWaitEnd     MarkKind = 14
+	MarkDone        MarkKind = 15 // what a handle stands for is known to be done
 )
 
 // Mark is a step, scheduler or graph boundary.
@@ -61,21 +68,25 @@ type Mark struct {
 	Site uint32 // index into Process.Sites of the process's latest Process record
 
 	// Ctx is the engine context (step), the scheduler (sched) or the backend object
-	// (graph, sync; 0 if not known).
+	// (graph, sync; 0 if not known), or the queue (submit, wait; 0 where the call names none).
 	Ctx uint64
 	// Graph is the graph's address (sched and graph begin), or the tensor's that is copied (copy begin: Ctx is that
-	// it is copied from, 0 the host's memory; UID its bytes, NoValue if not told).
+	// it is copied from, 0 the host's memory; UID its bytes, NoValue if not told), or the handle that tells when
+	// a submission is done (submit, wait, done; 0: none).
 	Graph uint64
 	// Shape identifies the graph's shape within the process (graph begin): Shape.ID. 0: unknown.
 	Shape uint64
-	// UID is the engine's own identity of the graph; 0: none.
-	UID    uint64
-	NNodes int32 // graph begin
+	// UID is the engine's own identity of the graph; 0: none. Of queues: the device.
+	UID uint64
+	// NNodes of the graph (graph begin); how many batches of work (submit begin), handles (wait begin; 0 where the call does not
+	// wait): -1 if not told.
+	NNodes int32
 	// Threads of the computation as planned (graph begin); 0: unknown.
 	Threads int32
 	// NTokens of the batch (step begin); -1: unknown.
 	NTokens int32
-	// Type argument of the entry point, where it has one (llama_process: 0 encode, 1 decode); -1: none.
+	// Type argument of the entry point, where it has one (llama_process: 0 encode, 1 decode); -1: none. Of the end of a
+	// submission or a wait: what the call returned, 0 for success.
 	Type int32
 }
 
@@ -201,6 +212,7 @@ type Site struct {
 	Return  bool   `json:"return,omitempty"`
 	Entry   string `json:"entry,omitempty"`
 	Phase   string `json:"phase,omitempty"`
+	Covers  string `json:"covers,omitempty"` // what is done once a wait has returned 0: token, queue, device
 	Backend string `json:"backend,omitempty"`
 	Warning string `json:"warning,omitempty"`
 }

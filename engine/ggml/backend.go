@@ -74,6 +74,8 @@ type backendLib struct {
 	file  OpenedFile
 	index int // in Plan.Files, counted on for new ones; -1: not among them yet
 	seen  map[uint64]bool
+	// of a backend other than the CPU's
+	backend bool
 }
 
 func (s *backendScan) word(addr uint64) (uint64, error) {
@@ -108,6 +110,7 @@ func (s *backendScan) run(sched uint64) error {
 	}
 	if slices.ContainsFunc(s.out.Backends, func(b Backend) bool { return !b.CPU }) {
 		s.out.Sites = append(s.out.Sites, s.plan.Copies...)
+		s.queueSites()
 	}
 	return nil
 }
@@ -135,6 +138,7 @@ func (s *backendScan) backend(obj uint64) error {
 		be.Name = s.name(obj, lib, addr)
 	}
 	s.out.Backends = append(s.out.Backends, be)
+	lib.backend = lib.backend || !be.CPU
 	if be.CPU || lib.seen[addr] || s.planned(lib.index, addr) {
 		return nil
 	}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ggml
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// A device's own interface: libraries by which backends hand work to queues and wait for it. Their exported functions
+// are probed, so how a backend uses them does not matter, as long as it calls these and not pointers past them.
+
+// queueCall is one exported function.
+type queueCall struct {
+	name       string
+	begin, end engine.Role
+	covers     string
+	a, b, c, d engine.Arg
+	args       []int // integer arguments that must be intact where it is probed
+	often      bool  // called for each operator: only where that is cheap
+}
+
+func at(r uint8, off int32) engine.Arg { return engine.Arg{Kind: engine.ArgAt, Reg: r, Stack: off} }
+func number(n int32) engine.Arg        { return engine.Arg{Kind: engine.ArgConst, Stack: n} }
+
+func submits(name string, queue engine.Arg, args ...int) queueCall {
+	return queueCall{name: name, begin: engine.RoleSubmitBegin, end: engine.RoleSubmitEnd, a: queue, args: args}
+}
+
+func waits(name, covers string, args ...int) queueCall {
+	return queueCall{name: name, begin: engine.RoleWaitBegin, end: engine.RoleWaitEnd, covers: covers, args: args}
+}
+
+// queueLibrary is one such interface.
+type queueLibrary struct {
+	file  string   // begin of the library's name
+	needs []string // a backend that is linked with one of these uses it
+	calls func(arm bool) []queueCall
+}
+
+var queueLibraries = []queueLibrary{
+	{"libvulkan.so", []string{"libvulkan.so"}, vulkanCalls},
+	{"libcuda.so", []string{"libcuda.so", "libcudart.so", "libcublas.so"}, cudaCalls},
+	{"libOpenCL.so", []string{"libOpenCL.so"}, openCLCalls},
+}
+
+// vulkanCalls are the loader's (Vulkan 1.3 specification, chapters 6 and 7). The first word of a queue and of a device is the
+// loader's table of functions, the same for a device and its queues: it tells devices apart. vkGetFenceStatus is polled in a
+// loop by ggml, hundreds of times a graph, and not probed: a fence that was seen done is reset, and it may not be reset before it is done.
+func vulkanCalls(bool) []queueCall {
+	var out []queueCall
+	for _, n := range []string{"vkQueueSubmit", "vkQueueSubmit2", "vkQueueSubmit2KHR"} { // (queue, count, submits, fence)
+		c := submits(n, reg(0), 0, 1, 3)
+		c.b, c.c, c.d = reg(3), at(0, 0), reg(1)
+		out = append(out, c)
+	}
+	fences := waits("vkWaitForFences", "token", 0, 1, 2) // (device, count, fences, all, timeout)
+	fences.b, fences.c, fences.d = at(2, 0), at(0, 0), reg(1)
+	queue := waits("vkQueueWaitIdle", "queue", 0)
+	queue.a, queue.c = reg(0), at(0, 0)
+	device := waits("vkDeviceWaitIdle", "device", 0)
+	device.c = at(0, 0)
+	out = append(out, fences, queue, device)
+	for _, n := range []string{"vkWaitSemaphores", "vkWaitSemaphoresKHR"} { // which submission signals them is not read
+		c := waits(n, "", 0)
+		c.c = at(0, 0)
+		out = append(out, c)
+	}
+	return append(out, queueCall{name: "vkResetFences", begin: engine.RoleDone, b: reg(2), c: at(0, 0), d: reg(1), args: []int{0, 1, 2}})
+}
+
+// cudaCalls are the driver's (CUDA driver API), which the runtime library calls. A stream is a queue, an event a handle.
+func cudaCalls(arm bool) []queueCall {
+	// the ninth argument of cuLaunchKernel; the return address lies before it on x86-64
+	stream := engine.Arg{Kind: engine.ArgStackAt, Stack: 24}
+	if arm {
+		stream.Stack = 0
+	}
+	var out []queueCall
+	add := func(c queueCall, often bool) {
+		c.often = often
+		out = append(out, c)
+		c.name += "_ptsz" // with a default stream for each thread
+		out = append(out, c)
+	}
+	add(submits("cuLaunchKernel", stream), true)
+	add(submits("cuLaunchCooperativeKernel", stream), true)
+	add(submits("cuLaunchKernelEx", at(0, 32), 0), true) // (config, ...): hStream after seven numbers
+	add(submits("cuGraphLaunch", reg(1), 1), false)
+	for _, n := range []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemcpyAsync", "cuMemsetD8Async"} {
+		add(submits(n, reg(3), 3), true)
+	}
+	event := submits("cuEventRecord", reg(1), 0, 1)
+	event.b, event.d = reg(0), number(0)
+	add(event, true)
+	stop := waits("cuStreamSynchronize", "queue", 0)
+	stop.a = reg(0)
+	add(stop, false)
+	until := waits("cuEventSynchronize", "token", 0)
+	until.b, until.d = reg(0), number(1)
+	add(until, false)
+	return append(out, waits("cuCtxSynchronize", "device"))
+}
+
+// openCLCalls are the loader's (OpenCL 3.0). Events are not read: what clWaitForEvents waits for is not known, but by the
+// backend's synchronize around it.
+func openCLCalls(bool) []queueCall {
+	kernel := submits("clEnqueueNDRangeKernel", reg(0), 0)
+	kernel.often = true
+	finish := waits("clFinish", "queue", 0)
+	finish.a = reg(0)
+	out := []queueCall{kernel, finish, waits("clWaitForEvents", "")}
+	for _, n := range []string{"clEnqueueReadBuffer", "clEnqueueWriteBuffer"} { // (queue, buffer, blocking, ...)
+		c := waits(n, "queue", 0, 2)
+		c.a, c.d = reg(0), reg(2)
+		out = append(out, c)
+	}
+	return out
+}
+
+// queueSites plans what the interfaces of the scheduler's backends tell. Those of a function that it does not export are left out,
+// and those that would be dear where they are called often.
+func (s *backendScan) queueSites() {
+	for _, q := range queueLibraries {
+		if !s.uses(q.needs) {
+			continue
+		}
+		for _, m := range target.ExecutableFiles(s.maps) {
+			if !strings.HasPrefix(lastPart(m.Path), q.file) {
+				continue
+			}
+			lib, err := s.lib(m)
+			if err != nil {
+				s.out.Warnings = append(s.out.Warnings, "queues of "+m.Path+" cannot be seen: "+err.Error())
+				continue
+			}
+			sites := lib.l.queueSites(q.calls(lib.l.arm()))
+			if len(sites) == 0 {
+				continue
+			}
+			index := lib.index
+			if index < 0 {
+				f := lib.file.File
+				f.Role = "queues"
+				index = len(s.plan.Files) + len(s.out.Files)
+				lib.index = index
+				s.out.Files = append(s.out.Files, f)
+			}
+			for _, x := range sites {
+				x.File = index
+				s.out.Sites = append(s.out.Sites, x)
+			}
+		}
+	}
+}
+
+// uses says whether a backend other than the CPU's is linked with one of these libraries.
+func (s *backendScan) uses(names []string) bool {
+	for _, l := range s.libs {
+		if !l.backend {
+			continue
+		}
+		if slices.ContainsFunc(l.l.e.Needed(), func(n string) bool {
+			return slices.ContainsFunc(names, func(p string) bool { return strings.HasPrefix(n, p) })
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// queueSites plans the begins and returns of the calls.
+func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
+	seen := map[uint64]bool{}
+	for _, c := range calls {
+		fn, ok := l.fn(c.name)
+		if !ok || seen[fn] { // another name of the same function
+			continue
+		}
+		seen[fn] = true
+		e, err := l.walkEntry(fn, c.args...)
+		if err != nil {
+			continue
+		}
+		if c.end != engine.RoleNone && !e.canReturn { // a return probe has to stand before the stack moved
+			if e.in, err = l.e.Insn(fn); err != nil {
+				continue
+			}
+			e = entry{in: e.in, canReturn: true}
+		}
+		x, err := l.site(e.in, c.begin)
+		if err != nil || x.Warning != "" && c.often {
+			continue
+		}
+		x.A, x.B, x.C, x.D, x.Covers, x.Entry = c.a, c.b, c.c, c.d, c.covers, c.name
+		if x.A.Kind == engine.ArgStackAt {
+			x.A.Stack += e.moved
+		}
+		out = append(out, x)
+		if c.end != engine.RoleNone {
+			x.Role, x.Return, x.A, x.B, x.C, x.D = c.end, true, engine.Arg{}, engine.Arg{}, engine.Arg{}, engine.Arg{}
+			out = append(out, x)
+		}
+	}
+	return out
+}
