@@ -9,10 +9,24 @@ import "github.com/profinfer/profinfer/trace"
 type DeviceSpan struct {
 	Graph *Graph // Start is when its submission began, Dur how long the call took
 	TID   int32  // of the thread that waited
-	// Done is when the backend's synchronize returned, ns; Waited how long it took.
+	// Done is when the host knew that it was done, ns: by a wait for the device's queue where those were seen (Queue), else by the
+	// return of the backend's synchronize. Waited is how long a thread waited at the end of it, ns.
 	Done, Waited int64
 	// Graphs of this backend were handed over before this one and never waited for by themselves.
 	Before int
+
+	// What the device's own interface told; Queue is nil, and the rest 0, where it was not seen.
+	Queue       *Queue // of the latest submission
+	Submissions int
+	Submit      int64 // time of the host in the calls that submit, ns
+	// Begin is when the device could begin: the first submission, or the end of what was before it on its queue. Busy is the
+	// time from then to Done without the gaps in which nothing of the graph was submitted, ns; it may have been done earlier.
+	Begin, Busy int64
+	// Added is the part of Busy that is in no span of another graph of the same queue: sums of it count nothing twice.
+	Added int64
+	// Shared: it was seen done only together with a later graph of the same queue.
+	Shared bool
+	By     string // the function that told that it was done; "synchronize": the backend's
 }
 
 // Dur is the span's duration in ns.
@@ -39,6 +53,7 @@ const maxDevices = 64
 type submitted struct {
 	g      *Graph
 	before int
+	h      *handed // nil: no submission of it was seen
 }
 
 // syncing is a thread that waits for a backend.
@@ -59,19 +74,27 @@ func (q *proc) submit(x *exec) {
 	if s.g != nil {
 		before = s.before + 1
 	}
-	q.devices[x.device] = submitted{x.g, before}
+	q.devices[x.device] = submitted{x.g, before, x.handed}
 }
 
 func (p *replayer) syncEnd(q *proc, t *thread, m *trace.Mark) error {
 	s := t.sync
+	if s.since != 0 {
+		if err := p.synced(q, t, s.device, s.since, m.Time); err != nil {
+			return err
+		}
+	}
 	t.sync = syncing{}
 	d, ok := q.devices[s.device]
 	if !ok || s.since == 0 || d.g.Start+d.g.Dur > s.since {
 		return nil
 	}
 	delete(q.devices, s.device)
+	if d.h != nil {
+		d.h.told = true
+	}
 	if x, ok := p.sink.(DeviceSink); ok {
-		return x.Device(&DeviceSpan{Graph: d.g, TID: m.TID, Done: m.Time, Waited: m.Time - s.since, Before: d.before})
+		return x.Device(&DeviceSpan{Graph: d.g, TID: m.TID, Done: m.Time, Waited: m.Time - s.since, Before: d.before, By: bySync})
 	}
 	return nil
 }

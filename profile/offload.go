@@ -34,6 +34,15 @@ type OffloadBackend struct {
 	Device   *float64 `json:"device_ns_per_step"` // nil: not seen
 	Waited   *float64 `json:"waited_ns_per_step"` // of it, the host's threads waited at the end
 	Idle     *float64 `json:"idle_ns_per_step"`   // from the end of a span to the begin of the next of the backend; nil: fewer than two
+
+	// What the device's own interface told, of the spans whose submissions were seen; nil: none was.
+	QueueSpans  int64    `json:"queue_spans"`              // how many of device_spans
+	Busy        *float64 `json:"busy_ns_per_step"`         // the device had work of these graphs: an upper bound of its own time
+	Submissions *float64 `json:"submissions_per_step"`     // calls that hand over work
+	Submitting  *float64 `json:"submitting_ns_per_step"`   // time of the host in them
+	IdleInside  *float64 `json:"idle_inside_ns_per_step"`  // within graphs, while the host had handed over no more of them
+	IdleStep    *float64 `json:"idle_in_step_ns_per_step"` // between graphs of one step; nil: no step had two
+	IdleBetween *float64 `json:"idle_between_ns_per_step"` // from the last graph of a step to the first of the next of the phase; nil: not seen
 }
 
 // LayerSet is the span of layers' numbers.
@@ -66,8 +75,9 @@ type offload struct {
 	steps   map[int64]*offloadStep // under way
 	phases  map[Phase]*offloadSum
 	shapes  map[*Shape]*shapeWork
-	pending map[int64]offloadGraph // graphs of steps that are complete, of which a device's span may still come
-	early   map[int64]*DeviceSpan  // spans by graph, of steps that are not
+	pending map[int64]offloadGraph  // graphs of steps that are complete, of which a device's span may still come
+	early   map[int64]*deviceSeen   // spans by graph, of steps that are not
+	latest  map[deviceKey]deviceEnd // of each backend
 }
 
 type offloadStep struct {
@@ -92,8 +102,8 @@ type splitSum struct {
 	ops                        map[string]int64
 	layers                     map[int]bool
 	spans, unwaited, device, w int64
-	last                       int64 // end of the latest span
 	idle, idles                int64
+	queues                     queueSum
 }
 
 type copySum struct {
@@ -253,18 +263,19 @@ func (t *copySum) add(c *Copy) {
 
 // device takes a span, which ends within its graph's step or later.
 func (o *offload) device(d *DeviceSpan) {
+	s := o.seen(d)
 	if _, ok := o.pending[d.Graph.ID]; ok {
-		o.spent(d)
+		o.spent(s)
 		return
 	}
 	if o.early == nil || len(o.early) >= maxPending {
-		o.early = map[int64]*DeviceSpan{}
+		o.early = map[int64]*deviceSeen{}
 	}
-	o.early[d.Graph.ID] = d
+	o.early[d.Graph.ID] = s
 }
 
 // spent adds a span whose step is complete.
-func (o *offload) spent(d *DeviceSpan) {
+func (o *offload) spent(d *deviceSeen) {
 	g := o.pending[d.Graph.ID]
 	delete(o.pending, d.Graph.ID)
 	b := o.phases[g.phase].backends[g.backend]
@@ -272,11 +283,11 @@ func (o *offload) spent(d *DeviceSpan) {
 	b.unwaited += int64(d.Before)
 	b.device += d.Dur()
 	b.w += d.Waited
-	if b.last != 0 && d.Graph.Start >= b.last {
-		b.idle += d.Graph.Start - b.last
+	if d.gap >= 0 {
+		b.idle += d.gap
 		b.idles++
 	}
-	b.last = d.Done
+	b.queues.add(d)
 }
 
 // finish returns the phases in which another backend than the CPU computed.
@@ -304,6 +315,7 @@ func (o *offload) finish() (out []Offload) {
 			if b.idles > 0 {
 				y.Idle = ratio(float64(b.idle), float64(b.idles)*steps/float64(b.spans))
 			}
+			b.queues.finish(&y, steps)
 			x.Backends = append(x.Backends, y)
 		}
 		slices.SortFunc(x.Backends, func(a, b OffloadBackend) int {

@@ -98,6 +98,10 @@ type proc struct {
 	ends    bool            // arrivals at the operators' barrier are probed
 	ending  map[string]bool // calls that copy whose ends are probed
 	devices map[uint64]submitted
+	// queues of devices, in the order in which they were used first
+	queues   map[queueKey]*queue
+	order    []*queue
+	nDevices int
 	// when probes were set: at the beginning, and for each library that came later
 	attached []int64
 	// when graphs of backends other than the CPU were first watched: what their functions are is
@@ -139,9 +143,11 @@ type thread struct {
 
 	ranStep, ranOp bool
 
-	meter   meter
-	copying *openCopy // under way
-	sync    syncing
+	meter      meter
+	copying    *openCopy // under way
+	sync       syncing
+	wait       waiting
+	submitting *Submission // under way
 }
 
 type lastKey struct {
@@ -175,7 +181,8 @@ type exec struct {
 	shape  *Shape
 	step   *openStep
 	uid    uint64
-	device uint64 // the backend object; 0: not known
+	device uint64  // the backend object; 0: not known
+	handed *handed // to a device; nil: no submission was seen
 	cur    *Op
 	begun  int // operators so far
 	// arrived[i]: thread i of cur reached the barrier at ends[i]; 0: not yet
@@ -382,6 +389,9 @@ func (p *replayer) hit(h *trace.Hit) error {
 
 func (p *replayer) finish() error {
 	if err := p.merge.rest(p); err != nil {
+		return err
+	}
+	if err := p.queuesEnd(); err != nil {
 		return err
 	}
 	for _, pid := range slices.Sorted(maps.Keys(p.procs)) {

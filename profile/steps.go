@@ -29,6 +29,8 @@ func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
 		t.sync = syncing{m.Ctx, m.Time}
 	case trace.MarkSyncEnd:
 		return p.syncEnd(q, t, m)
+	case trace.MarkSubmitBegin, trace.MarkSubmitEnd, trace.MarkWaitBegin, trace.MarkWaitEnd, trace.MarkDone:
+		return p.queueMark(q, t, m)
 	case trace.MarkStepBegin:
 		return p.stepBegin(q, t, m, seqs)
 	case trace.MarkStepEnd:
@@ -400,7 +402,16 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 			x.step.Incomplete = "a graph without a definition"
 		}
 	}
-	return p.sink.Graph(g)
+	if err := p.sink.Graph(g); err != nil {
+		return err
+	}
+	if h := x.handed; h != nil {
+		h.closed = true
+		if h.subs > 0 { // it may be done already
+			return p.handOver(q, []*handed{h})
+		}
+	}
+	return nil
 }
 
 func sortThreads(ts []Thread) {

@@ -57,7 +57,9 @@ func run(t testing.TB, meta func(*trace.Meta)) []byte {
 			{Role: "operator begin", Class: "nop5"}, {Role: "operator end", Class: "emulated"},
 			{Role: "graph begin", Class: "emulated", Backend: "Vulkan"}, {Role: "graph end", Class: "emulated", Backend: "Vulkan"},
 			{Role: "copy begin", Class: "emulated", Entry: "ggml_backend_tensor_set"}, {Role: "copy end", Class: "emulated", Entry: "ggml_backend_tensor_set"},
-			{Role: "sync begin", Class: "emulated"}, {Role: "sync end", Class: "emulated"}}}),
+			{Role: "sync begin", Class: "emulated"}, {Role: "sync end", Class: "emulated"},
+			{Role: "submit begin", Entry: "vkQueueSubmit"}, {Role: "submit end", Entry: "vkQueueSubmit"},
+			{Role: "wait begin", Entry: "vkWaitForFences", Covers: "token"}, {Role: "wait end", Entry: "vkWaitForFences", Covers: "token"}}}),
 		w.Threads([]trace.Thread{{PID: pid, TID: pid, Comm: "llama"}, {PID: pid, TID: worker, Comm: "llama"}}), w.Shape(shape)}
 	for step := range int64(2) {
 		at := 10_000 + step*10_000
@@ -70,8 +72,13 @@ func run(t testing.TB, meta func(*trace.Meta)) []byte {
 				{Time: at + 905, PID: pid, TID: pid, Kind: trace.MarkCopyBegin, Site: 8, Graph: addr(5), UID: 9},
 				{Time: at + 909, PID: pid, TID: pid, Kind: trace.MarkCopyEnd, Site: 9},
 				{Time: at + 910, PID: pid, TID: pid, Kind: trace.MarkGraphBegin, Site: 6, Ctx: 0x77, Shape: shape.ID, NNodes: 5},
+				{Time: at + 912, PID: pid, TID: pid, Kind: trace.MarkSubmitBegin, Site: 12, Ctx: 0x88, Graph: 0x99, UID: 0xaa, NNodes: 1},
+				{Time: at + 915, PID: pid, TID: pid, Kind: trace.MarkSubmitEnd, Site: 13},
 				{Time: at + 920, PID: pid, TID: pid, Kind: trace.MarkGraphEnd, Site: 7}, ms[3],
 				{Time: at + 960, PID: pid, TID: pid, Kind: trace.MarkSyncBegin, Site: 10, Ctx: 0x77},
+				{Time: at + 965, PID: pid, TID: pid, Kind: trace.MarkWaitBegin, Site: 14, Graph: 0x99, UID: 0xaa, NNodes: 1},
+				{Time: at + 980, PID: pid, TID: pid, Kind: trace.MarkWaitEnd, Site: 15},
+				{Time: at + 985, PID: pid, TID: pid, Kind: trace.MarkSubmitBegin, Site: 12, Ctx: 0x88, UID: 0xaa, NNodes: -1},
 				{Time: at + 990, PID: pid, TID: pid, Kind: trace.MarkSyncEnd, Site: 11}}...)
 		}
 		var hs []trace.Hit

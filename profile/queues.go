@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Queue is a queue of a device, as the device's own interface has it (a Vulkan queue, a CUDA stream).
+type Queue struct {
+	PID     int32
+	ID      int    // number in its process, from 1, in the order in which work was handed over
+	Device  int    // number of its device in its process, from 1; 0: not told
+	Backend string // whose graphs it ran; empty: none of a graph's so far
+}
+
+// Submission is one call that handed work to a queue.
+type Submission struct {
+	Queue *Queue
+	TID   int32
+	Graph *Graph // during which it was called; nil: none, copies are handed over so
+	Step  int64  // 0: in none
+	Entry string // the function called
+	Start int64  // of the call, ns
+	Call  int64  // how long it took, ns; -1: its return was not seen
+	Work  int32  // batches of work; 0: none, it is there to be waited for; -1: not told
+	// Begin is when the device could begin: Start, or when what was before it on its queue was seen done. Done is when the host
+	// knew that it was done, ns: an upper bound. 0: not seen.
+	Begin, Done int64
+	// By is the function that told, "synchronize" where it was the backend's own.
+	By string
+}
+
+// SubmissionSink is a Sink that also receives submissions, when they are done, or when the trace ends.
+type SubmissionSink interface {
+	Submission(s *Submission) error
+}
+
+func (t tee) Submission(s *Submission) error {
+	return each(t, func(k Sink) error {
+		if x, ok := k.(SubmissionSink); ok {
+			return x.Submission(s)
+		}
+		return nil
+	})
+}
+
+const (
+	maxQueues = 1024
+	maxOpen   = 1 << 14 // submissions of a queue that nobody waited for
+	// bySync is Submission.By where the wait was the backend's.
+	bySync = "synchronize"
+)
+
+// queueKey tells queues apart.
+type queueKey struct{ handle, device uint64 }
+
+// queue is a queue with what is under way on it, in order of submission: a queue does one thing after the other, so what is
+// done implies all before it.
+type queue struct {
+	Queue
+	device uint64 // its handle
+	open   []openSubmission
+	done   int64 // when the latest that is done was seen done
+}
+
+type openSubmission struct {
+	*Submission
+	token uint64 // tells when it is done; 0: none
+	x     *handed
+}
+
+// handed is a graph that was handed to a device.
+type handed struct {
+	g      *Graph
+	object uint64 // the backend
+	queue  *Queue
+	subs   int
+	left   int // submissions that are not known to be done
+	closed bool
+	torn   bool // not all of it was seen
+	told   bool // its span was handed on
+	call   int64
+	begin  int64
+	done   int64
+	spans  []interval // in which the device was busy with it, ascending and apart
+	added  int64
+	tid    int32
+	waited int64
+	by     string
+}
+
+type interval struct{ from, to int64 }
+
+// add puts an interval into the union; they come in order of their ends.
+func (h *handed) add(from, to int64) {
+	for n := len(h.spans); n > 0 && h.spans[n-1].to >= from; n = len(h.spans) {
+		from = min(from, h.spans[n-1].from)
+		h.spans = h.spans[:n-1]
+	}
+	h.spans = append(h.spans, interval{from, to})
+}
+
+func (h *handed) busy() (sum int64) {
+	for _, s := range h.spans {
+		sum += s.to - s.from
+	}
+	return sum
+}
+
+// waiting is a call under way that waits for work of queues.
+type waiting struct {
+	since                int64
+	entry, covers        string
+	queue, token, device uint64
+	n                    int32
+}
+
+// queueMark takes the marks of queues.
+func (p *replayer) queueMark(q *proc, t *thread, m *trace.Mark) error {
+	_, entry, _ := backendOf(q, m.Site)
+	switch m.Kind {
+	case trace.MarkSubmitBegin:
+		return p.submitBegin(q, t, m, entry)
+	case trace.MarkSubmitEnd:
+		p.submitEnd(q, t, m)
+	case trace.MarkWaitBegin:
+		t.wait = waiting{m.Time, entry, coversOf(q, m.Site), m.Ctx, m.Graph, m.UID, m.NNodes}
+	case trace.MarkWaitEnd:
+		w := t.wait
+		t.wait = waiting{}
+		if w.since == 0 || w.entry != entry || m.Type != 0 {
+			return nil // it began before the recording, or it says that it is not done
+		}
+		return p.waited(q, t, &w, m.Time)
+	case trace.MarkDone:
+		return p.tokenDone(q, t, m.Graph, m.UID, m.Time, entry, 0)
+	}
+	return nil
+}
+
+func coversOf(q *proc, site uint32) string {
+	if q.info == nil || int(site) >= len(q.info.Sites) {
+		return ""
+	}
+	return q.info.Sites[site].Covers
+}
+
+// queueOf returns a queue, nil where there are too many.
+func (q *proc) queueOf(handle, device uint64) *queue {
+	k := queueKey{handle, device}
+	if u := q.queues[k]; u != nil {
+		return u
+	}
+	if len(q.queues) >= maxQueues {
+		return nil
+	}
+	if q.queues == nil {
+		q.queues = map[queueKey]*queue{}
+	}
+	u := &queue{Queue: Queue{PID: q.pid, ID: len(q.queues) + 1}, device: device}
+	for _, o := range q.order {
+		if device != 0 && o.device == device {
+			u.Device, u.Backend = o.Device, o.Backend
+		}
+	}
+	if u.Device == 0 && device != 0 {
+		q.nDevices++
+		u.Device = q.nDevices
+	}
+	q.queues[k] = u
+	q.order = append(q.order, u)
+	return u
+}
+
+func (p *replayer) submitBegin(q *proc, t *thread, m *trace.Mark, entry string) error {
+	t.submitting = nil
+	u := q.queueOf(m.Ctx, m.UID)
+	if u == nil {
+		return nil
+	}
+	if len(u.open) >= maxOpen { // nobody waits, or the waits are not seen
+		if err := p.giveUp(u); err != nil {
+			return err
+		}
+	}
+	s := &Submission{Queue: &u.Queue, TID: m.TID, Entry: entry, Start: m.Time, Call: -1, Work: m.NNodes}
+	o := openSubmission{Submission: s, token: m.Graph}
+	if st := t.step(); st != nil {
+		s.Step = st.ID
+	}
+	if n := len(t.execs); n > 0 && t.execs[n-1].device != 0 && !q.computes(t.execs[n-1].g.Backend) {
+		x := t.execs[n-1]
+		if x.handed == nil {
+			x.handed = &handed{g: x.g, object: x.device, begin: m.Time}
+		}
+		h := x.handed
+		h.queue = &u.Queue
+		h.subs++
+		h.left++
+		s.Graph, o.x = x.g, h
+		for _, o := range q.order {
+			if o == u || o.device == u.device && u.device != 0 && o.Backend == "" {
+				o.Backend = x.g.Backend
+			}
+		}
+	}
+	u.open = append(u.open, o)
+	t.submitting = s
+	return nil
+}
+
+// submitEnd notes how long the call took; one that failed handed nothing over.
+func (p *replayer) submitEnd(q *proc, t *thread, m *trace.Mark) {
+	s := t.submitting
+	t.submitting = nil
+	if _, entry, _ := backendOf(q, m.Site); s == nil || s.Entry != entry {
+		return
+	}
+	s.Call = m.Time - s.Start
+	for _, u := range q.order {
+		if &u.Queue != s.Queue {
+			continue
+		}
+		i := len(u.open) - 1
+		for i >= 0 && u.open[i].Submission != s { // others may have been begun since
+			i--
+		}
+		if i < 0 {
+			return
+		}
+		h := u.open[i].x
+		if h != nil {
+			h.call += s.Call
+		}
+		if m.Type != 0 {
+			u.open = slices.Delete(u.open, i, i+1)
+			if h != nil {
+				h.subs--
+				h.left--
+			}
+		}
+		return
+	}
+}
+
+// giveUp drops a queue's submissions: when they were done cannot be told any more.
+func (p *replayer) giveUp(u *queue) error {
+	for _, o := range u.open {
+		if o.x != nil {
+			o.x.torn = true
+		}
+		if err := p.handSubmission(o.Submission); err != nil {
+			return err
+		}
+	}
+	u.open = u.open[:0]
+	return nil
+}
+
+func (p *replayer) handSubmission(s *Submission) error {
+	if x, ok := p.sink.(SubmissionSink); ok {
+		return x.Submission(s)
+	}
+	return nil
+}
+
+// waited takes the return of a call that waited, from since on.
+func (p *replayer) waited(q *proc, t *thread, w *waiting, now int64) error {
+	switch w.covers {
+	case "token":
+		if w.n > 1 { // which of them, if not all, is not told
+			return nil
+		}
+		return p.tokenDone(q, t, w.token, w.device, now, w.entry, w.since)
+	case "queue":
+		if w.n == 0 { // it did not wait
+			return nil
+		}
+		for _, u := range q.order {
+			if k := (queueKey{w.queue, w.device}); q.queues[k] == u {
+				return p.doneUntil(q, t, u, before(u, w.since), now, w.entry, w.since)
+			}
+		}
+	case "device":
+		if w.device == 0 && !q.oneBackend() {
+			return nil // whose device is not told
+		}
+		for _, u := range q.order {
+			if u.device != w.device {
+				continue
+			}
+			if err := p.doneUntil(q, t, u, before(u, w.since), now, w.entry, w.since); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// oneBackend tells whether all queues with work are of one backend.
+func (q *proc) oneBackend() bool {
+	name := ""
+	for _, u := range q.order {
+		if len(u.open) == 0 || u.Backend == "" {
+			continue
+		}
+		if name != "" && u.Backend != name {
+			return false
+		}
+		name = u.Backend
+	}
+	return true
+}
+
+// before counts the submissions of a queue that began before a time.
+func before(u *queue, t int64) int {
+	n := slices.IndexFunc(u.open, func(o openSubmission) bool { return o.Start > t })
+	if n < 0 {
+		return len(u.open)
+	}
+	return n
+}
+
+// tokenDone takes it that the latest submission with a handle is done. since is when a thread began to wait for it, 0: it did not.
+func (p *replayer) tokenDone(q *proc, t *thread, token, device uint64, now int64, by string, since int64) error {
+	if token == 0 {
+		return nil
+	}
+	for _, u := range q.order {
+		if u.device != device {
+			continue
+		}
+		for i := len(u.open) - 1; i >= 0; i-- {
+			if u.open[i].token == token {
+				return p.doneUntil(q, t, u, i+1, now, by, since)
+			}
+		}
+	}
+	return nil
+}
+
+// doneUntil completes a queue's first n submissions.
+func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by string, since int64) error {
+	if n == 0 {
+		return nil
+	}
+	frontier := u.done
+	var graphs []*handed
+	for _, o := range u.open[:n] {
+		o.Begin, o.Done, o.By = max(o.Start, u.done), now, by
+		if h := o.x; h != nil {
+			h.left--
+			h.done, h.tid, h.by = now, t.tid, by
+			if o.Work != 0 {
+				if len(h.spans) == 0 {
+					h.begin = o.Begin
+				}
+				h.begin = min(h.begin, o.Begin)
+				h.add(o.Begin, now)
+				h.added += max(0, now-max(o.Begin, frontier))
+			}
+			if !slices.Contains(graphs, h) {
+				graphs = append(graphs, h)
+			}
+		}
+		if o.Work != 0 {
+			frontier = now
+		}
+		if err := p.handSubmission(o.Submission); err != nil {
+			return err
+		}
+	}
+	u.open = slices.Delete(u.open, 0, n)
+	u.done = now
+	for _, h := range graphs {
+		switch {
+		case t.sync.since != 0 && t.sync.device == h.object: // the backend's own wait, this call is a part of it
+			h.waited = now - t.sync.since
+		case since != 0:
+			h.waited += now - since
+		}
+	}
+	return p.handOver(q, graphs)
+}
+
+// handOver hands on the graphs that are done, in the order in which they were handed to the device.
+func (p *replayer) handOver(q *proc, graphs []*handed) error {
+	graphs = slices.DeleteFunc(graphs, func(h *handed) bool { return h.left > 0 || !h.closed || h.told })
+	for i, h := range graphs {
+		d := h.span(p)
+		h.told = true
+		d.Shared = i < len(graphs)-1
+		if !d.Shared {
+			d.Before = i
+		}
+		if last, ok := q.devices[h.object]; ok && last.g == h.g {
+			d.Before += last.before
+			delete(q.devices, h.object)
+		} else if ok && last.before > 0 {
+			last.before--
+			q.devices[h.object] = last
+		}
+		if x, ok := p.sink.(DeviceSink); ok {
+			if err := x.Device(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *handed) span(p *replayer) *DeviceSpan {
+	d := &DeviceSpan{Graph: h.g, TID: h.tid, Done: h.done, Waited: h.waited, By: h.by}
+	if h.torn || p.lostIn(h.begin, h.done) || len(h.spans) == 0 {
+		return d
+	}
+	d.Queue, d.Submissions, d.Submit = h.queue, h.subs, h.call
+	d.Begin, d.Busy, d.Added = h.begin, h.busy(), h.added
+	return d
+}
+
+// synced completes what a backend's synchronize covers: what was handed over for its graphs, and all that is before that on the same queues.
+func (p *replayer) synced(q *proc, t *thread, object uint64, since, now int64) error {
+	for _, u := range q.order {
+		n := 0
+		for i, o := range u.open {
+			if o.x != nil && o.x.object == object && (o.TID == t.tid || o.Start <= since) {
+				n = i + 1
+			}
+		}
+		if err := p.doneUntil(q, t, u, n, now, bySync, since); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queuesEnd hands on what was not seen done when the trace ends.
+func (p *replayer) queuesEnd() error {
+	for _, pid := range slices.Sorted(maps.Keys(p.procs)) {
+		for _, u := range p.procs[pid].order {
+			if err := p.giveUp(u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
