@@ -31,8 +31,8 @@ type Engine interface {
 // Options of a recording.
 type Options struct {
 	Output  string
-	Command []string // to launch; or
-	PIDs    []int    // to attach to
+	Command []string // to launch; it ends the recording
+	PIDs    []int    // to attach to, before the command is launched
 	Level   engine.Level
 	Sched   bool
 	// Duration ends the recording; 0: it ends with the processes or by the context.

@@ -211,22 +211,43 @@ func (r *recorder) begin() error {
 		return err
 	}
 	r.lastDrain = probe.Now()
-	pids := r.opt.PIDs
-	if len(r.opt.Command) > 0 {
-		c, err := target.Launch(r.opt.Command, nil)
-		if err != nil {
+	// Processes that are there already come first: one without an engine is said before a command is started for nothing.
+	if err := r.join(r.opt.PIDs); err != nil {
+		return err
+	}
+	if len(r.opt.Command) == 0 {
+		raise(false)
+	}
+	if len(r.opt.PIDs) > 0 {
+		if err := r.updateDirty(); err != nil {
 			return err
 		}
-		r.command = c
-		pids = []int{c.PID}
-		// until its first libraries have been looked at; later ones hold it themselves
-		if release, err := target.Hold(c.PID); err == nil {
-			defer release()
+		if !r.found() {
+			return r.noneFound()
 		}
 	}
+	if len(r.opt.Command) == 0 {
+		return nil
+	}
+	c, err := target.Launch(r.opt.Command, nil)
+	if err != nil {
+		return err
+	}
+	r.command = c
+	// until its first libraries have been looked at; later ones hold it themselves
+	if release, err := target.Hold(c.PID); err == nil {
+		defer release()
+	}
+	_ = r.join([]int{c.PID}) // one that has ended already has a status to tell
+	raise(true)
+	return r.updateDirty()
+}
+
+// join watches processes and their children.
+func (r *recorder) join(pids []int) error {
 	for _, pid := range pids {
 		added, err := r.watch.Track(pid)
-		if err != nil && r.command == nil {
+		if err != nil {
 			return err
 		}
 		for _, q := range added {
@@ -234,15 +255,21 @@ func (r *recorder) begin() error {
 			r.dirty[q] = true
 		}
 	}
-	raise(r.command != nil)
-	if err := r.updateDirty(); err != nil || r.command != nil {
-		return err
-	}
+	return nil
+}
+
+// found tells whether one of the processes has an engine.
+func (r *recorder) found() bool {
 	for _, p := range r.procs {
 		if p.plan != nil {
-			return nil
+			return true
 		}
 	}
+	return false
+}
+
+// noneFound says why none has.
+func (r *recorder) noneFound() error {
 	for _, p := range r.procs {
 		r.forget(p)
 	}

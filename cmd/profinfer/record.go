@@ -35,26 +35,25 @@ func recordCommand() *cobra.Command {
 	var faults string
 	var budget, maxSize, switchSize, question string
 	c := &cobra.Command{
-		Use:   "record [-p PID | -- COMMAND ...]",
+		Use:   "record [-p PID] [-- COMMAND ...]",
 		Short: "Record what an engine does, into a trace file",
 		Long: `Record launches a command, or attaches to running processes, and writes what their
 inference engine does into a trace file. The engine is found by itself, also in children of the
 command, in containers, and in libraries that are loaded later.
 
 It ends with the command, with the processes, after --duration, or by an interrupt (ctrl-C).
+With both -p and a command it ends with the command: the server that a client computes on, and the client.
 
 With --counters or -e it counts what each operator did on each thread: cycles, instructions, misses where the machine has counters, and
 what the kernel counts (faults, switches) on every machine. A question is counted in user space; -e counts the kernel too, as perf
 does (cycles:u does not).`,
 		Example: `  profinfer record -- llama-bench -m model.gguf
   profinfer record -p $(pidof llama-server) --duration 5s -o server.pinf
+  profinfer record -p $(pidof ggml-rpc-server) -- llama-bench -m model.gguf --rpc 127.0.0.1:50052 -ngl 99
   profinfer record --counters auto -- llama-bench -m model.gguf -t 1,2,4
   profinfer record --counters software -e cache-misses:u -- llama-bench -m model.gguf`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 && len(opt.PIDs) > 0 {
-				return usage("record takes either -p PID or a command, not both")
-			}
 			if len(args) == 0 && len(opt.PIDs) == 0 {
 				return usage("nothing to record: give -- COMMAND or -p PID\n  profinfer record -- llama-bench -m model.gguf")
 			}
@@ -81,6 +80,7 @@ does (cycles:u does not).`,
 			if opt.Budget, err = percent(budget); err != nil {
 				return usage("--overhead-budget: %v", err)
 			}
+			opt.Command = args
 			if budget == "" && serves(&opt) {
 				opt.Budget = serverBudget
 				fmt.Fprintf(os.Stderr, "profinfer: a server is recorded with --overhead-budget %g%% (--overhead-budget none, --duration or --steps: without)\n", 100*serverBudget)
@@ -97,7 +97,7 @@ does (cycles:u does not).`,
 			if err := opt.CheckFilters(); err != nil {
 				return usage("%v", err)
 			}
-			opt.Command, opt.RingBytes, opt.Sched, opt.Tool = args, ringKB<<10, !noSched, version()
+			opt.RingBytes, opt.Sched, opt.Tool = ringKB<<10, !noSched, version()
 			return doRecord(opt)
 		},
 	}
@@ -201,7 +201,7 @@ const serverBudget = 0.01
 
 // serves tells whether it is a server that is to be recorded until somebody ends it.
 func serves(opt *record.Options) bool {
-	if opt.Level != engine.LevelOp || opt.Duration > 0 || opt.Steps > 0 || opt.TwoHits || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0 {
+	if opt.Level != engine.LevelOp || len(opt.Command) > 0 || opt.Duration > 0 || opt.Steps > 0 || opt.TwoHits || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0 {
 		return false
 	}
 	return slices.ContainsFunc(opt.PIDs, func(pid int) bool {

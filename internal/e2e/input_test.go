@@ -34,7 +34,6 @@ func TestStatuses(t *testing.T) {
 		says   string
 	}{
 		{"nothing to do", []string{"record"}, 2, "-- COMMAND or -p PID"},
-		{"both", []string{"record", "-p", "1", "--", "true"}, 2, "not both"},
 		{"a wrong flag", []string{"stat", "--frobnicate"}, 2, "frobnicate"},
 		{"an unknown verb", []string{"frobnicate"}, 2, "frobnicate"},
 		{"a wrong level", []string{"record", "--level", "all", "--", "true"}, 2, "step, graph or op"},
@@ -52,6 +51,8 @@ func TestStatuses(t *testing.T) {
 		{"no ggml in the command", []string{"record", "-o", out, "--", "sleep", "0.1"}, 4, "sleep"},
 		{"no ggml in children", []string{"record", "-o", out, "--", "sh", "-c", "sleep 0.1; exit 7"}, 4, "status 7"},
 		{"no ggml in a process", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid())}, 4, "ggml_op_name"},
+		{"no ggml in a process beside a command", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid()), "--", "touch", dir + "/started"}, 4, "ggml_op_name"},
+		{"no such process beside a command", []string{"record", "-o", out, "-p", "4194000", "--", "touch", dir + "/started"}, 1, "4194000"},
 		{"no such process", []string{"record", "-o", out, "-p", "4194000"}, 1, "4194000"},
 		{"no such command", []string{"record", "-o", out, "--", "frobnicate-it"}, 127, "not found"},
 		{"nowhere to write", []string{"record", "-o", dir + "/none/out.pinf", "--", "true"}, 1, "none/out.pinf"},
@@ -71,6 +72,9 @@ func TestStatuses(t *testing.T) {
 			if _, err := os.Stat(out); err == nil {
 				t.Error("it leaves a recording of nothing")
 				os.Remove(out)
+			}
+			if _, err := os.Stat(dir + "/started"); err == nil {
+				t.Error("it started the command for nothing")
 			}
 		})
 	}
