@@ -123,7 +123,7 @@ type Site struct {
 	//   op end:      A = thread pool
 	//   copy begin:  A = tensor that is written (read from, where a host's memory is written), B = bytes or none, C = tensor that
 	//                is read from or none
-	//   sync begin:  C = backend object
+	//   sync begin:  C = backend object, or the one that it passes the call on to
 	//   submit begin, wait begin: A = queue, B = the handle that tells when it is done (a fence, an event), C = device,
 	//                D = submit: how many batches of work, 0 for none; wait: see Covers; each or none
 	//   done:        B = address of an array of handles, C = device, D = how many

@@ -84,6 +84,13 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 			begin.C = reg(0)
 		}
 		sites, err := lib.l.span(addr, "", begin, f.end, f.args...)
+		if (err != nil || sites[0].Warning != "") && f.begin == engine.RoleSyncBegin {
+			// A function that only passes the call on, to an object of its own, ends with a jump there: the stack is as it
+			// was at its begin, the first argument is that object.
+			if e, fail := lib.l.walkEntry(addr); fail == nil && e.cheap && e.canReturn && e.in.Kind == target.Jump {
+				sites, err = lib.l.span(addr, "", begin, f.end)
+			}
+		}
 		if err != nil || sites[0].Warning != "" {
 			continue
 		}
