@@ -126,6 +126,7 @@ func (b *dagState) Op(o *Op) error {
 	if o.Step != nil {
 		ctx = o.Step.Ctx
 	}
+	b.models.serves(o.Graph)
 	b.models.see(pid, ctx, o.Shape)
 	if o.Step == nil {
 		b.outside++
@@ -166,6 +167,7 @@ func (b *dagState) Graph(g *Graph) error {
 	if b.opts.PID != 0 && g.PID != b.opts.PID {
 		return nil
 	}
+	b.models.serves(g)
 	if g.Shape != nil {
 		b.models.see(g.PID, g.Ctx, g.Shape)
 	}

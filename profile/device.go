@@ -70,6 +70,8 @@ func (q *proc) submit(x *exec) {
 	if q.devices == nil || len(q.devices) >= maxDevices {
 		q.devices = map[uint64]submitted{}
 	}
+	o := q.object(x.g.Backend)
+	o.graphs[x.device] = true
 	s, before := q.devices[x.device], 0
 	if s.g != nil {
 		before = s.before + 1
@@ -85,6 +87,11 @@ func (p *replayer) syncEnd(q *proc, t *thread, m *trace.Mark) error {
 		}
 	}
 	t.sync = syncing{}
+	if s.since != 0 && len(p.remote.queues) > 0 {
+		if err := p.remoteSynced(q, s.device, s.since, m.Time); err != nil {
+			return err
+		}
+	}
 	d, ok := q.devices[s.device]
 	if !ok || s.since == 0 || d.g.Start+d.g.Dur > s.since {
 		return nil
@@ -97,4 +104,37 @@ func (p *replayer) syncEnd(q *proc, t *thread, m *trace.Mark) error {
 		return x.Device(&DeviceSpan{Graph: d.g, TID: m.TID, Done: m.Time, Waited: m.Time - s.since, Before: d.before, By: bySync})
 	}
 	return nil
+}
+
+// deviceObjects are the objects by which a backend's functions are called.
+type deviceObjects struct {
+	graphs, waits map[uint64]bool // of those that compute, of those that wait
+}
+
+func (q *proc) object(backend string) deviceObjects {
+	o, ok := q.objects[backend]
+	if !ok {
+		if q.objects == nil || len(q.objects) >= maxDevices {
+			q.objects = map[string]deviceObjects{}
+		}
+		o = deviceObjects{map[uint64]bool{}, map[uint64]bool{}}
+		q.objects[backend] = o
+	}
+	return o
+}
+
+// waitedFor returns the device that a call waits for. Where a backend passes that on to an object of its own before it can be
+// probed (RPC does), it is the only device of that backend, if there is one alone and one such object.
+func (q *proc) waitedFor(backend string, ctx uint64) uint64 {
+	o := q.object(backend)
+	if len(o.waits) < maxDevices {
+		o.waits[ctx] = true
+	}
+	if o.graphs[ctx] || len(o.graphs) != 1 || len(o.waits) != 1 {
+		return ctx
+	}
+	for device := range o.graphs {
+		return device
+	}
+	return ctx
 }

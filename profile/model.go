@@ -64,6 +64,10 @@ type Graph struct {
 	Aborted bool // ended before its last operator
 	// Untraced says why its operators were not recorded, as [Step.Untraced].
 	Untraced string
+	// Caller is the graph of another process that was handed over to be computed as this one ([Remote]); nil: none, or it
+	// was not seen. CallerStep is its step, complete only once Sink.Step got it.
+	Caller     *Graph
+	CallerStep *Step
 }
 
 // Shape is a graph's definition with what follows from it.

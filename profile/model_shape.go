@@ -16,6 +16,7 @@ type modelBook struct {
 	models []*modelSum
 	known  map[bookKey]*modelSum
 	last   bookKey
+	served map[int32]bool // processes that compute for others
 }
 
 type bookKey struct {
@@ -46,7 +47,7 @@ type weight struct {
 // see takes the weights of a shape that ran in ctx (0: not known in which).
 func (b *modelBook) see(pid int32, ctx uint64, sh *Shape) {
 	k := bookKey{sh, ctx, pid}
-	if sh == nil || sh.Shape == nil || k == b.last {
+	if sh == nil || sh.Shape == nil || k == b.last || ctx == 0 && b.served[pid] {
 		return
 	}
 	b.last = k
@@ -191,6 +192,19 @@ func (b *modelBook) index(m *modelSum) int {
 		return 0
 	}
 	return slices.Index(b.models, m.whole())
+}
+
+// serves takes that a process computes a graph for another, whose model its weights are a part of.
+func (b *modelBook) serves(g *Graph) {
+	if g == nil || g.Caller == nil || b.served[g.PID] {
+		return
+	}
+	if b.served == nil {
+		b.served = map[int32]bool{}
+	}
+	b.served[g.PID] = true
+	b.models = slices.DeleteFunc(b.models, func(m *modelSum) bool { return m.pid == g.PID && len(m.ever) == 0 })
+	b.last = bookKey{}
 }
 
 // whole returns the model that m turned out to be a part of, m itself if there is none.

@@ -343,6 +343,7 @@ func (o *offload) finish() (out []Offload) {
 func (b *statState) Copy(c *Copy) error {
 	if b.opts.PID == 0 || c.PID == b.opts.PID {
 		b.offload.copied(c)
+		b.remoteCopied(c)
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ type replayer struct {
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
+	remote remoteLinks
 	count  counting
 	faults *faultJoin // nil: nobody takes them
 
@@ -102,6 +103,7 @@ type proc struct {
 	queues   map[queueKey]*queue
 	order    []*queue
 	nDevices int
+	objects  map[string]deviceObjects // by backend
 	// when probes were set: at the beginning, and for each library that came later
 	attached []int64
 	// when graphs of backends other than the CPU were first watched: what their functions are is
@@ -181,8 +183,9 @@ type exec struct {
 	shape  *Shape
 	step   *openStep
 	uid    uint64
-	device uint64  // the backend object; 0: not known
-	handed *handed // to a device; nil: no submission was seen
+	device uint64      // the backend object; 0: not known
+	handed *handed     // to a device; nil: no submission was seen
+	remote *remoteCall // it was handed over to another process
 	cur    *Op
 	begun  int // operators so far
 	// arrived[i]: thread i of cur reached the barrier at ends[i]; 0: not yet
@@ -432,6 +435,9 @@ func (p *replayer) finish() error {
 			}
 			p.h.Threads = append(p.h.Threads, Thread{PID: q.pid, TID: t.tid, Comm: p.comms[t.tid], Role: role})
 		}
+	}
+	if err := p.remoteRest(); err != nil {
+		return err
 	}
 	if p.faults != nil {
 		if err := p.faults.rest(); err != nil {

@@ -111,12 +111,14 @@ func (b *sequencesState) Op(o *Op) error {
 	if o.Step != nil {
 		ctx = o.Step.Ctx
 	}
+	b.models.serves(o.Graph)
 	b.models.see(pidOf(o), ctx, o.Shape)
 	return nil
 }
 
 // Graph takes a graph execution, of which the model is told.
 func (b *sequencesState) Graph(g *Graph) error {
+	b.models.serves(g)
 	if g.Shape != nil {
 		b.models.see(g.PID, g.Ctx, g.Shape)
 	}

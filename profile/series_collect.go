@@ -103,6 +103,7 @@ func (b *seriesState) init() {
 // Op takes one operator.
 func (b *seriesState) Op(o *Op) error {
 	if o.Step == nil {
+		b.models.serves(o.Graph)
 		b.models.see(pidOf(o), 0, o.Shape)
 		return nil
 	}
@@ -133,6 +134,7 @@ func (b *seriesState) Op(o *Op) error {
 
 // Graph takes one graph execution.
 func (b *seriesState) Graph(g *Graph) error {
+	b.models.serves(g)
 	if g.Shape != nil {
 		b.models.see(g.PID, g.Ctx, g.Shape)
 	}

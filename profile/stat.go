@@ -76,6 +76,8 @@ type Stat struct {
 	Peaks *StatPeaks `json:"peaks"`
 	// Offload says how phases were split over backends; absent where only the CPU computed.
 	Offload []Offload `json:"offload,omitempty"`
+	// Remote says what other processes on this machine computed for the steps; absent where none was seen to.
+	Remote []RemoteStat `json:"remote,omitempty"`
 	// RunVerdict sums up those of the phases, by their time in steps; nil where there are none.
 	RunVerdict *Verdict `json:"run_verdict"`
 	// Faults are page faults, where they were recorded.

@@ -38,6 +38,7 @@ type statState struct {
 	models   modelBook
 	sched    interference
 	offload  offload
+	remote   remoteSums
 	work     workState
 	teams    teamCounts
 	faults   faultBuilder
@@ -184,12 +185,17 @@ func (b *statState) Op(o *Op) error {
 	}
 	p := b.proc(pid)
 	p.team = max(p.team, len(o.Threads))
+	b.models.serves(o.Graph)
 	b.sched.watch(o.Threads)
 	var ctx uint64
 	if o.Step != nil {
 		ctx = o.Step.Ctx
 	}
 	b.models.see(pid, ctx, o.Shape)
+	if o.Step == nil && o.Graph != nil && o.Graph.Caller != nil {
+		b.remoteOp(o)
+		return nil
+	}
 	if o.Step == nil {
 		if b.wanted == nil {
 			b.outside.op(b, o, 0)
@@ -234,6 +240,7 @@ func (b *statState) Graph(g *Graph) error {
 	case g.Shape.Incomplete != "":
 		b.lost.PartShapes++
 	}
+	b.models.serves(g)
 	if g.Shape != nil {
 		b.models.see(g.PID, g.Ctx, g.Shape)
 	}
@@ -242,6 +249,7 @@ func (b *statState) Graph(g *Graph) error {
 	}
 	b.work.graph(g)
 	b.offload.graph(g)
+	b.remote.unlinked(g, 1)
 	b.faults.graph(g)
 	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
 		if b.graphs == nil || len(b.graphs) >= maxPending { // of steps that never ended

@@ -111,6 +111,7 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 		}
 	}
 	s.Offload = b.offload.finish()
+	s.Remote = b.finishRemote(s)
 	b.finishThreads(s)
 	if b.outside.ops > 0 {
 		o := &OutsideStat{Ops: b.outside.ops, OpsDur: b.outside.opsDur}

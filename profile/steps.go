@@ -26,7 +26,8 @@ func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
 	case trace.MarkCopyEnd:
 		return p.copyEnd(q, t, m)
 	case trace.MarkSyncBegin:
-		t.sync = syncing{m.Ctx, m.Time}
+		backend, _, _ := backendOf(q, m.Site)
+		t.sync = syncing{q.waitedFor(backend, m.Ctx), m.Time}
 	case trace.MarkSyncEnd:
 		return p.syncEnd(q, t, m)
 	case trace.MarkSubmitBegin, trace.MarkSubmitEnd, trace.MarkWaitBegin, trace.MarkWaitEnd, trace.MarkDone:
@@ -342,6 +343,12 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	}
 	t.execs = append(t.execs, x)
 	q.open = append(q.open, x)
+	switch {
+	case handsOver(backend):
+		p.remote.call(q, x)
+	case s == nil && len(p.remote.queues) > 0:
+		return p.serve(q, g)
+	}
 	return nil
 }
 
@@ -385,6 +392,9 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	g := x.g
 	g.Dur = m.Time - g.Start
 	q.submit(x)
+	if err := p.remoteEnd(x); err != nil {
+		return err
+	}
 	if x.shape != nil && g.Ops > 0 && g.Untraced == "" {
 		for i := int(x.last) + 1; i < x.shape.NNodes; i++ {
 			if x.shape.Nodes[i].Executes {

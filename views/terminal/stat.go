@@ -38,6 +38,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 	p.faults(s)
 	p.outside(s)
 	p.offload(s)
+	p.remote(s)
 	p.threads(s)
 	p.roof(s)
 	p.lost(s)

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+)
+
+// Remote is a graph that one process handed to another one on this machine (ggml's RPC backend), with the graph that the
+// other computed for it. Both are timed by one clock.
+type Remote struct {
+	Client, Server *Graph
+	// Done is when a thread of the client had waited for it, ns; 0: not seen. Waited is how long it did.
+	Done, Waited int64
+	// Queued is the part of Sent in which the server still computed a graph that it had got before.
+	Queued int64
+}
+
+// Sent is the time from when the client began to hand the graph over to when the server began to compute it: written down,
+// sent, read, made a graph of; and waiting for the graph before (Queued).
+func (r *Remote) Sent() int64 { return r.Server.Start - r.Client.Start }
+
+// Answered is the time from the server's end to when the client knew; false: that was not seen.
+func (r *Remote) Answered() (int64, bool) {
+	return r.Done - r.Server.Start - r.Server.Dur, r.Done != 0
+}
+
+// RemoteSink is a Sink that also receives remote graphs, when both have ended and the client has waited, or is known not to
+// have been seen to: often after the client's step.
+type RemoteSink interface {
+	Remote(r *Remote) error
+}
+
+func (t tee) Remote(r *Remote) error {
+	return each(t, func(s Sink) error {
+		if x, ok := s.(RemoteSink); ok {
+			return x.Remote(r)
+		}
+		return nil
+	})
+}
+
+// handsOver tells whether a backend's graphs are computed by another process.
+func handsOver(backend string) bool { return backend == "RPC" }
+
+const (
+	// maxCalls bounds the graphs of one backend that wait for their server's: of a server elsewhere, none ever comes.
+	maxCalls = 1 << 10
+	// maxRemoteOpen bounds those whose client was not seen to wait.
+	maxRemoteOpen = 1 << 8
+	// maxRemoteQueues bounds the backends that hand graphs over.
+	maxRemoteQueues = 1 << 8
+)
+
+// remoteLinks joins graphs that were handed over with those that other processes computed for them. What one backend
+// object hands over is computed in that order, so the next graph of another process that has the same operators, types and
+// dimensions is the oldest one's that still waits. Addresses differ; tensors' names travel and decide between several.
+type remoteLinks struct {
+	queues []*remoteQueue
+	kinds  map[*Shape]remoteKind
+	served map[*Graph]*remoteCall
+	last   map[int32]int64 // by the server's thread: the end of its latest graph that was handed over
+}
+
+// remoteQueue is what one backend object of a process handed over.
+type remoteQueue struct {
+	pid    int32
+	device uint64
+	server int32         // the thread that computed its latest
+	calls  []*remoteCall // not yet begun by a server
+	open   []*remoteCall // begun, and not waited for
+}
+
+// remoteCall is one graph that was handed over.
+type remoteCall struct {
+	x      *exec
+	ended  bool // the client's call
+	remote *Remote
+	served bool // the server's graph ended
+	done   int64
+	waited int64
+}
+
+// remoteKind is what a graph's definition tells of it in another process.
+type remoteKind struct {
+	nodes       int
+	work, names uint64 // hashes of operators, types, dimensions; of names
+}
+
+// kind returns what a shape's nodes are, wherever they lie.
+func (l *remoteLinks) kind(s *Shape) remoteKind {
+	if k, ok := l.kinds[s]; ok {
+		return k
+	}
+	work, names := fnv.New64a(), fnv.New64a()
+	var b [8]byte
+	n := min(s.NNodes, len(s.Nodes))
+	for i := range n {
+		d := &s.Nodes[i]
+		work.Write([]byte(d.Op))
+		work.Write([]byte{0})
+		work.Write([]byte(d.Type))
+		work.Write([]byte{0})
+		for _, ne := range d.Ne {
+			binary.LittleEndian.PutUint64(b[:], uint64(ne))
+			work.Write(b[:])
+		}
+		names.Write([]byte(d.Name))
+		names.Write([]byte{0})
+	}
+	k := remoteKind{n, work.Sum64(), names.Sum64()}
+	if l.kinds == nil || len(l.kinds) >= maxPending {
+		l.kinds = map[*Shape]remoteKind{}
+	}
+	l.kinds[s] = k
+	return k
+}
+
+// fits says whether g can be what was handed over with x, and whether names say so too. Of a graph without a definition only the number of nodes is
+// known.
+func (l *remoteLinks) fits(x *exec, g *Graph) (fits, named bool) {
+	if x.shape == nil || g.Shape == nil {
+		return x.g.NNodes > 0 && x.g.NNodes == g.NNodes, false
+	}
+	a, b := l.kind(x.shape), l.kind(g.Shape)
+	return a.nodes == b.nodes && a.work == b.work, a.names == b.names
+}
+
+// call notes a graph that is being handed over.
+func (l *remoteLinks) call(q *proc, x *exec) {
+	i := slices.IndexFunc(l.queues, func(e *remoteQueue) bool { return e.pid == q.pid && e.device == x.device })
+	if i < 0 {
+		if len(l.queues) >= maxRemoteQueues {
+			l.queues = slices.Delete(l.queues, 0, 1)
+		}
+		i = len(l.queues)
+		l.queues = append(l.queues, &remoteQueue{pid: q.pid, device: x.device})
+	}
+	e := l.queues[i]
+	if len(e.calls) >= maxCalls {
+		e.calls = slices.Delete(e.calls, 0, 1)
+	}
+	c := &remoteCall{x: x}
+	e.calls = append(e.calls, c)
+	x.remote = c
+}
+
+// serve finds out for whom a process begins a graph that belongs to no step of its own.
+func (p *replayer) serve(q *proc, g *Graph) error {
+	l := &p.remote
+	var from *remoteQueue
+	at, rank := 0, -1
+	for _, e := range l.queues {
+		if e.pid == q.pid {
+			continue
+		}
+		p.outdated(e, q, g.Start)
+		for i, c := range e.calls {
+			fits, named := l.fits(c.x, g)
+			if fits && (i == 0 || named) { // one further on only if all says so: those before it were not seen
+				r := 0
+				if named {
+					r += 2
+				}
+				if e.server == g.TID {
+					r++
+				}
+				if r > rank || r == rank && c.x.g.Start < from.calls[at].x.g.Start {
+					from, at, rank = e, i, r
+				}
+				break
+			}
+		}
+	}
+	if from == nil {
+		return nil
+	}
+	c := from.calls[at]
+	from.calls = from.calls[at+1:]
+	from.server = g.TID
+	c.remote = &Remote{Client: c.x.g, Server: g}
+	if end := l.last[g.TID]; end > c.x.g.Start {
+		c.remote.Queued = min(end, g.Start) - c.x.g.Start
+	}
+	g.Caller = c.x.g
+	if c.x.step != nil {
+		g.CallerStep = c.x.step.Step
+	}
+	if l.served == nil {
+		l.served = map[*Graph]*remoteCall{}
+	}
+	l.served[g] = c
+	from.open = append(from.open, c)
+	for len(from.open) > maxRemoteOpen && from.open[0].ended && from.open[0].served {
+		if err := p.handOnRemote(from.open[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outdated drops what cannot be what process q begins at a time: what its client has waited for already, what was handed over
+// before q was watched, what lies before a loss of marks, after which their order tells nothing.
+func (p *replayer) outdated(e *remoteQueue, q *proc, now int64) {
+	var since int64
+	if len(q.attached) > 0 {
+		since = q.attached[0]
+	}
+	for i := range p.h.Losses {
+		if x := &p.h.Losses[i]; x.Why == "lost" && (x.What == "marks" || x.What == "all") && x.Start <= now {
+			since = max(since, x.End)
+		}
+	}
+	e.calls = slices.DeleteFunc(e.calls, func(c *remoteCall) bool { return c.done != 0 || c.x.g.Start < since })
+}
+
+// remoteEnd takes the end of a graph that was handed over, or computed for another process.
+func (p *replayer) remoteEnd(x *exec) error {
+	l := &p.remote
+	if c := x.remote; c != nil {
+		c.ended = true
+		if c.remote != nil {
+			return p.settle(c)
+		}
+		return nil
+	}
+	c := l.served[x.g]
+	if c == nil {
+		return nil
+	}
+	delete(l.served, x.g)
+	c.served = true
+	if l.last == nil || len(l.last) >= maxPending {
+		l.last = map[int32]int64{}
+	}
+	l.last[x.g.TID] = x.g.Start + x.g.Dur
+	return p.settle(c)
+}
+
+// settle hands on a remote graph of which nothing more can come.
+func (p *replayer) settle(c *remoteCall) error {
+	if !c.ended || !c.served {
+		return nil
+	}
+	r := c.remote
+	if end := r.Client.Start + r.Client.Dur; end >= r.Server.Start+r.Server.Dur && c.done == 0 {
+		c.done = end // the call itself waits
+	}
+	if c.done == 0 {
+		return nil
+	}
+	return p.handOnRemote(c)
+}
+
+// remoteSynced takes that a thread of process q has waited for a backend from a time on, until now: everything that was
+// handed over before is done. What was handed over last is known to have been done only now.
+func (p *replayer) remoteSynced(q *proc, device uint64, since, now int64) error {
+	for _, e := range p.remote.queues {
+		if e.pid != q.pid || e.device != device {
+			continue
+		}
+		before := func(c *remoteCall) bool { return c.ended && c.x.g.Start+c.x.g.Dur <= since && c.done == 0 }
+		for _, c := range e.calls {
+			if before(c) {
+				c.done, c.waited = now, now-since
+			}
+		}
+		ready := slices.Clone(e.open)
+		for i, c := range ready {
+			switch {
+			case !before(c):
+			case !c.served:
+				c.done, c.waited = now, now-since // its end is about to be seen, or was not
+			case i+1 < len(ready) && before(ready[i+1]): // somebody waited for a later one
+				if err := p.handOnRemote(c); err != nil {
+					return err
+				}
+			default:
+				c.done, c.waited = now, now-since
+				if err := p.settle(c); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// handOnRemote hands on a remote graph. One whose client knew its result before it was computed is none.
+func (p *replayer) handOnRemote(c *remoteCall) error {
+	for _, e := range p.remote.queues {
+		e.open = slices.DeleteFunc(e.open, func(x *remoteCall) bool { return x == c })
+	}
+	r := c.remote
+	if c.done != 0 && c.done < r.Server.Start+r.Server.Dur {
+		return nil
+	}
+	r.Done, r.Waited = c.done, c.waited
+	if x, ok := p.sink.(RemoteSink); ok {
+		return x.Remote(r)
+	}
+	return nil
+}
+
+// remoteRest hands on what nobody was seen to wait for.
+func (p *replayer) remoteRest() error {
+	for _, e := range p.remote.queues {
+		for _, c := range slices.Clone(e.open) {
+			if c.ended && c.served {
+				if err := p.handOnRemote(c); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+)
+
+// RemoteStat sums up what the steps of one phase had another process on this machine compute ([Remote]). Times are means of a
+// graph, ns. Operators and times of the server are counted here and in no other table: they are in no step of its own.
+type RemoteStat struct {
+	Phase     Phase  `json:"phase"`   // of the client's steps; empty: not known
+	Backend   string `json:"backend"` // that handed the graphs over
+	ClientPID int32  `json:"client_pid"`
+	ServerPID int32  `json:"server_pid"`
+	// ClientComm and ServerComm are the processes' names, empty if not known.
+	ClientComm string `json:"client_comm"`
+	ServerComm string `json:"server_comm"`
+	Steps      int64  `json:"steps"`  // of the client, with such graphs
+	Graphs     int64  `json:"graphs"` // handed over and seen in both processes
+	// Unlinked counts the graphs of all phases that this client's backend handed over, to whichever server, and that no process that was recorded
+	// was seen to compute.
+	Unlinked int64 `json:"unlinked_graphs"`
+	// Sent: from the begin of handing over to the begin of computing, of it Queued while the server still computed the graph
+	// before. Server: computing. Operators: of it in operators, nil where none were recorded.
+	Sent      float64  `json:"sent_ns"`
+	Queued    float64  `json:"queued_ns"`
+	Computed  float64  `json:"server_ns"`
+	Operators *float64 `json:"operators_ns"`
+	// Waited counts the graphs that the client was seen to wait for. Of these: Client from the begin of handing over to when it
+	// knew, Answered of it after the server's end, Wire what of Client the server did not compute nor still compute before; nil if there was none.
+	Waited   int64    `json:"waited_graphs"`
+	Client   *float64 `json:"client_ns"`
+	Answered *float64 `json:"answered_ns"`
+	Wire     *float64 `json:"wire_ns"`
+	// ToServer and FromServer are bytes of tensors that a step copied, means of the steps that were wholly seen; nil: not known.
+	ToServer   *float64 `json:"to_server_bytes_per_step"`
+	FromServer *float64 `json:"from_server_bytes_per_step"`
+	// StepDur is the mean time from a step's begin to when its results were there, of steps with a wait that was seen: the call itself can return
+	// long before. TokensPerS is of the same steps. nil: not known.
+	StepDur    *float64 `json:"step_until_done_ns"`
+	TokensPerS *float64 `json:"tokens_per_s"`
+	WaitShare  *float64 `json:"wait_share"` // of the server's threads' time in operators
+	OffCPU     *float64 `json:"off_cpu_share"`
+	// Rows are the server's operators; share is of its graphs' time, calls_per_step of the client's steps.
+	Rows []StatRow `json:"rows"`
+}
+
+// remoteKey tells what is summed up together.
+type remoteKey struct {
+	phase          Phase
+	client, server int32
+	backend        string
+}
+
+type remoteSum struct {
+	steps                            int64
+	graphs, sent, queued, computed   int64
+	waited, whole, answered, ofWhole int64
+	ops                              group
+	last                             *Step // the latest step
+	until, stepDur, stepsDone        int64 // of last: when all was there
+	tokens                           int64
+	noTokens                         bool
+}
+
+// remoteSums collects what RemoteStat is made of.
+type remoteSums struct {
+	sums   map[remoteKey]*remoteSum
+	handed map[remoteKey]int64 // graphs that were handed over and not linked; no phase, server 0
+	copies map[remoteKey]*remoteCopies
+}
+
+// remoteCopies are the bytes that steps copied to a backend and from it; server 0.
+type remoteCopies struct {
+	step, steps     int64
+	to, from        int64
+	toAny, fromAny  bool
+	toHole, fromHol bool // of some the bytes are not known
+}
+
+func (m *remoteSums) sum(k remoteKey) *remoteSum {
+	if m.sums == nil {
+		m.sums = map[remoteKey]*remoteSum{}
+	}
+	s := m.sums[k]
+	if s == nil {
+		if len(m.sums) >= maxModels {
+			return nil
+		}
+		s = &remoteSum{}
+		m.sums[k] = s
+	}
+	return s
+}
+
+// keyFor is where a graph that was computed for another process belongs.
+func keyFor(client, server *Graph) remoteKey {
+	k := remoteKey{client: client.PID, server: server.PID, backend: client.Backend}
+	if server.CallerStep != nil {
+		k.phase = server.CallerStep.Phase
+	}
+	return k
+}
+
+func (b *statState) remoteWanted(k remoteKey) bool {
+	return (b.opts.PID == 0 || b.opts.PID == k.client || b.opts.PID == k.server) && (b.wanted == nil || b.wanted[k.phase])
+}
+
+// remoteOp takes an operator that was computed for another process.
+func (b *statState) remoteOp(o *Op) {
+	k := keyFor(o.Graph.Caller, o.Graph)
+	if !b.remoteWanted(k) {
+		return
+	}
+	if s := b.remote.sum(k); s != nil {
+		var step int64
+		if o.Graph.CallerStep != nil {
+			step = o.Graph.CallerStep.ID
+		}
+		s.ops.op(b, o, step)
+	}
+}
+
+// Remote takes a graph that one process computed for another.
+func (b *statState) Remote(r *Remote) error {
+	k := keyFor(r.Client, r.Server)
+	b.remote.unlinked(r.Client, -1)
+	if !b.remoteWanted(k) {
+		return nil
+	}
+	s := b.remote.sum(k)
+	if s == nil {
+		return nil
+	}
+	step := r.Server.CallerStep
+	if step == nil || step != s.last {
+		s.stepOver()
+		s.steps++
+		s.last, s.until = step, 0
+	}
+	s.graphs++
+	s.sent += r.Sent()
+	s.queued += r.Queued
+	s.computed += r.Server.Dur
+	if a, ok := r.Answered(); ok {
+		s.waited++
+		s.answered += a
+		s.whole += r.Done - r.Client.Start
+		s.ofWhole += r.Server.Dur + r.Queued
+		s.until = max(s.until, r.Done)
+	}
+	return nil
+}
+
+// stepOver adds the time of the latest step.
+func (s *remoteSum) stepOver() {
+	if s.last == nil || s.until == 0 {
+		return
+	}
+	s.stepDur += max(s.until, s.last.Start+s.last.Dur) - s.last.Start
+	s.stepsDone++
+	if s.last.NTokens < 0 {
+		s.noTokens = true
+	} else {
+		s.tokens += int64(s.last.NTokens)
+	}
+	s.last = nil
+}
+
+// unlinked counts graphs that were handed over and of which no server is known.
+func (m *remoteSums) unlinked(g *Graph, n int64) {
+	if !handsOver(g.Backend) {
+		return
+	}
+	if m.handed == nil {
+		m.handed = map[remoteKey]int64{}
+	}
+	if k := (remoteKey{client: g.PID, backend: g.Backend}); len(m.handed) < maxModels || m.handed[k] != 0 {
+		m.handed[k] += n
+	}
+}
+
+// remoteCopied takes a copy of a step.
+func (b *statState) remoteCopied(c *Copy) {
+	to, from := handsOver(c.To), handsOver(c.From)
+	if c.Step == nil || c.Step.Incomplete != "" || to == from {
+		return
+	}
+	k := remoteKey{phase: c.Step.Phase, client: c.PID, backend: c.To}
+	if from {
+		k.backend = c.From
+	}
+	m := &b.remote
+	if m.copies == nil {
+		m.copies = map[remoteKey]*remoteCopies{}
+	}
+	x := m.copies[k]
+	if x == nil {
+		if len(m.copies) >= maxModels {
+			return
+		}
+		x = &remoteCopies{}
+		m.copies[k] = x
+	}
+	if x.step != c.Step.ID {
+		x.step = c.Step.ID
+		x.steps++
+	}
+	if to {
+		x.toAny, x.toHole = true, x.toHole || c.Bytes < 0
+		x.to += max(0, c.Bytes)
+	} else {
+		x.fromAny, x.fromHol = true, x.fromHol || c.Bytes < 0
+		x.from += max(0, c.Bytes)
+	}
+}
+
+// finishRemote computes the statistics of what was handed over, most computed first.
+func (b *StatBuilder) finishRemote(s *Stat) (out []RemoteStat) {
+	comm := func(pid int32) string {
+		for i := range s.Run.Processes {
+			if s.Run.Processes[i].PID == pid {
+				return s.Run.Processes[i].Comm
+			}
+		}
+		return ""
+	}
+	for k, x := range b.remote.sums {
+		if x.graphs == 0 {
+			continue
+		}
+		x.stepOver()
+		n := float64(x.graphs)
+		own := remoteKey{phase: k.phase, client: k.client, backend: k.backend}
+		r := RemoteStat{Phase: k.phase, Backend: k.backend, ClientPID: k.client, ServerPID: k.server, ClientComm: comm(k.client), ServerComm: comm(k.server),
+			Steps: x.steps, Graphs: x.graphs, Unlinked: max(0, b.remote.handed[remoteKey{client: k.client, backend: k.backend}]), Sent: float64(x.sent) / n, Queued: float64(x.queued) / n,
+			Computed: float64(x.computed) / n, Waited: x.waited, Client: share(x.whole, x.waited), Answered: share(x.answered, x.waited),
+			Wire: share(x.whole-x.ofWhole, x.waited), StepDur: share(x.stepDur, x.stepsDone)}
+		if x.stepDur > 0 && !x.noTokens {
+			r.TokensPerS = ratio(float64(x.tokens)*1e9, float64(x.stepDur))
+		}
+		g := &x.ops
+		if g.ops > 0 {
+			r.Operators = share(g.opsDur-g.probe, x.graphs)
+			all := g.busy + g.wait + g.off
+			r.WaitShare = share(g.wait, all)
+			if b.sched.any || b.offCPU {
+				r.OffCPU = share(g.off, all)
+			}
+		}
+		if c := b.remote.copies[own]; c != nil && c.steps > 0 {
+			if c.toAny && !c.toHole {
+				r.ToServer = share(c.to, c.steps)
+			}
+			if c.fromAny && !c.fromHol {
+				r.FromServer = share(c.from, c.steps)
+			}
+		}
+		g.traced, g.tracedDur, g.dur = x.steps, x.computed, x.computed
+		if r.Rows = []StatRow{}; b.opts.By != ByExpert {
+			r.Rows, _, _ = b.rows(g)
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(x, y RemoteStat) int {
+		return cmp.Or(cmp.Compare(y.Computed*float64(y.Graphs), x.Computed*float64(x.Graphs)), cmp.Compare(x.Phase, y.Phase), cmp.Compare(x.ClientPID, y.ClientPID),
+			cmp.Compare(x.ServerPID, y.ServerPID), cmp.Compare(x.Backend, y.Backend))
+	})
+	return out
+}
