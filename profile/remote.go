@@ -317,3 +317,6 @@ func (p *replayer) remoteRest() error {
 	}
 	return nil
 }
+
+// HandedOver tells whether another process computes the graph: its backend only passes it on.
+func (g *Graph) HandedOver() bool { return handsOver(g.Backend) }

@@ -115,7 +115,7 @@ func (e *exporter) openGraph(g *profile.Graph) *track {
 		keep++
 	}
 	e.t.endTo(k, g.Start, keep)
-	e.t.begin(k, g.Start, g, "graph", graphName(g), nil)
+	e.t.begin(k, g.Start, g, "graph", graphName(g), e.flow(g))
 	return k
 }
 
@@ -144,6 +144,7 @@ func (e *exporter) drawGraph(g *profile.Graph) {
 	if g.Aborted {
 		n.text("aborted", "yes")
 	}
+	n.caller(g)
 	e.t.end(k, g.Start+g.Dur, n)
 }
 

@@ -50,6 +50,8 @@ const (
 	eventName     = 10
 	eventTrack    = 11
 	eventDouble   = 44
+	eventFlow     = 47 // fixed64, as the next: an arrow to the event that ends it
+	eventFlowEnd  = 48
 
 	typeBegin   = 1
 	typeEnd     = 2
@@ -101,6 +103,11 @@ func (m message) int(field protowire.Number, v int64) message { return m.uint(fi
 func (m message) double(field protowire.Number, v float64) message {
 	m = protowire.AppendTag(m, field, protowire.Fixed64Type)
 	return protowire.AppendFixed64(m, math.Float64bits(v))
+}
+
+func (m message) fixed(field protowire.Number, v uint64) message {
+	m = protowire.AppendTag(m, field, protowire.Fixed64Type)
+	return protowire.AppendFixed64(m, v)
 }
 
 func (m message) str(field protowire.Number, s string) message {

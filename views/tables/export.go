@@ -199,6 +199,9 @@ func (e *exporter) Graph(g *profile.Graph) error {
 	if g.Shape != nil {
 		r.Shape = count(g.Shape.Index)
 	}
+	if g.Caller != nil {
+		r.Caller, r.CallerStep = &g.Caller.ID, count(g.Caller.Step)
+	}
 	return e.out.Write(r)
 }
 

@@ -43,6 +43,9 @@ type GraphRow struct {
 	DurNs   int64   `parquet:"dur_ns"`
 	NNodes  *int64  `parquet:"n_nodes,optional"`
 	Shape   *int64  `parquet:"shape,optional" doc:"of table nodes; null: its definition is not known"`
+	// Of a graph that was computed for another process.
+	Caller     *int64 `parquet:"caller,optional" doc:"graph of another process that had this one computed"`
+	CallerStep *int64 `parquet:"caller_step,optional" doc:"its step"`
 }
 
 // NodeRow is one tensor of a graph shape: its nodes in graph order, then its leaves.

@@ -60,6 +60,7 @@ var all = []table{
 	define[CopyRow]("copies", "one copy between memories, where a backend other than the CPU computes"),
 	define[DeviceRow]("device_spans", "one graph on a backend other than the CPU, until the host saw that it was done"),
 	define[SubmissionRow]("submissions", "one call that handed work to a queue of a device"),
+	define[RemoteRow]("remote_graphs", "one graph that a process on this machine computed for another one (RPC), both being recorded"),
 	define[ThreadRow]("threads", "one thread seen"),
 	define[LossRow]("losses", "one span not fully seen"),
 	define[SequenceRow]("sequences", "one request: a prompt on one sequence, with what followed"),

@@ -195,6 +195,9 @@ func TestFormatsAgree(t *testing.T) {
 			if name == "experts" {
 				b = chosen(t)
 			}
+			if name == "remote_graphs" {
+				b = handedOver(t)
+			}
 			want := rows(t, export(t, b, name, "ndjson"))
 			if len(want) == 0 {
 				t.Fatal("no rows")
