@@ -19,12 +19,13 @@ import (
 const DebianFolder = "debian-sid"
 
 // Tools are Debian's packages with the programs for users (llama-bench, llama-server);
-// Tests has in addition those that profinfer's own tests need, Offload a backend for GPUs with a device that computes on the CPU.
+// Tests has in addition those that profinfer's own tests need, Offload a backend for GPUs with a device that computes on the CPU, and one
+// for other machines with the server that computes there.
 var (
 	Tools = []string{"llama.cpp-tools"}
 	Tests = []string{"llama.cpp-tools", "llama.cpp-examples", "llama.cpp-tests"}
 
-	Offload = []string{"llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers"}
+	Offload = []string{"llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "libggml0-backend-rpc", "llama.cpp-tools-extra"}
 )
 
 // A complete root holds this file, which lists the packages asked for.

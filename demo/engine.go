@@ -62,7 +62,7 @@ func (e Engine) Command(name string, args ...string) []string {
 		chroot = "/usr/sbin/chroot" // not on everybody's PATH
 	}
 	program := name
-	for _, pattern := range []string{"/usr/bin/", "/usr/libexec/*/llama.cpp-tests/"} {
+	for _, pattern := range []string{"/usr/bin/", "/usr/libexec/*/llama.cpp-tests/", "/usr/libexec/*/llama/bin/"} {
 		if found, _ := filepath.Glob(filepath.Join(e.Root, pattern, name)); len(found) > 0 {
 			program = strings.TrimPrefix(found[0], filepath.Clean(e.Root))
 		}

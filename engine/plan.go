@@ -209,6 +209,8 @@ type Plan struct {
 	Layout        Layout
 	Findings      []Finding
 	Warnings      []string // what will be degraded, in words for a person
+	// Inner are objects to which a backend passes a call on, with the backend object: what a RoleSyncBegin site may yield.
+	Inner map[uint64]uint64
 	// Operators numbers the operators by their names as the engine describes them; members of a
 	// family (SILU of UNARY) have the family's number.
 	Operators map[string]int

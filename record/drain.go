@@ -177,6 +177,9 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 		if !ok {
 			continue // of the program it ran before exec
 		}
+		if m.Kind == probe.MarkSyncBegin {
+			m.Ctx = p.objects.outer(m.Ctx)
+		}
 		r.marks = append(r.marks, trace.Mark{Time: m.Time, PID: m.PID, TID: m.TID, CPU: m.CPU, Kind: trace.MarkKind(m.Kind),
 			Site: site, Ctx: m.Ctx, Graph: m.Graph, Shape: m.Shape, UID: m.UID, NNodes: m.NNodes,
 			Threads: m.Threads, NTokens: m.NTokens, Type: m.Type})
@@ -200,8 +203,16 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			if !p.entries() { // each run of the scheduler is a step
 				r.prog.Steps++
 			}
+			p.objects.sched = m.Ctx
 			if err := r.backends(p, m.Ctx); err != nil {
 				return err
+			}
+		case probe.MarkGraphBegin:
+			if p.info.Sites[site].Backend != "CPU" && p.objects.fresh(m.Ctx) {
+				delete(p.scheds, p.objects.sched) // another one at the same address
+				if err := r.backends(p, p.objects.sched); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -28,6 +28,7 @@ type process struct {
 	info     trace.Process
 	files    map[fileKey]int // to info.Files
 	scheds   map[uint64]bool // schedulers whose backends were looked up
+	objects  backendObjects
 	warned   map[string]bool
 	decoder  engine.Decoder
 	looked   int64     // when its maps were last read, ns
@@ -211,6 +212,7 @@ func (r *recorder) backends(p *process, sched uint64) error {
 		return nil
 	}
 	p.backed = true
+	p.objects.learn(p.plan.Inner)
 	for _, w := range p.plan.Warnings[known:] {
 		if !slices.Contains(p.lacks, w) {
 			p.lacks = append(p.lacks, w)

@@ -30,6 +30,7 @@ type Backends struct {
 	Backends []Backend
 	Files    []engine.File // to append to Plan.Files: the sites' File counts on from there
 	Sites    []engine.Site
+	Inner    map[uint64]uint64 // see engine.Plan
 	Warnings []string
 }
 
@@ -139,6 +140,12 @@ func (s *backendScan) backend(obj uint64) error {
 	}
 	s.out.Backends = append(s.out.Backends, be)
 	lib.backend = lib.backend || !be.CPU
+	if inner, ok := s.waitsBy(obj, lib); ok && !be.CPU {
+		if s.out.Inner == nil {
+			s.out.Inner = map[uint64]uint64{}
+		}
+		s.out.Inner[inner] = obj
+	}
 	if be.CPU || lib.seen[addr] || s.planned(lib.index, addr) {
 		return nil
 	}

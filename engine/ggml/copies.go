@@ -85,9 +85,7 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 		}
 		sites, err := lib.l.span(addr, "", begin, f.end, f.args...)
 		if (err != nil || sites[0].Warning != "") && f.begin == engine.RoleSyncBegin {
-			// A function that only passes the call on, to an object of its own, ends with a jump there: the stack is as it
-			// was at its begin, the first argument is that object.
-			if e, fail := lib.l.walkEntry(addr); fail == nil && e.cheap && e.canReturn && e.in.Kind == target.Jump {
+			if _, ok := lib.l.passes(addr); ok {
 				sites, err = lib.l.span(addr, "", begin, f.end)
 			}
 		}
@@ -97,4 +95,47 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 		out = append(out, slices.DeleteFunc(sites, func(x engine.Site) bool { return x.Warning != "" })...)
 	}
 	return out
+}
+
+// passes finds the jump by which a function only passes its call on, to an object of its own. There the stack is as it was at the
+// function's begin, and the first argument is that object.
+func (l *lib) passes(fn uint64) (target.Insn, bool) {
+	e, err := l.walkEntry(fn)
+	return e.in, err == nil && e.cheap && e.canReturn && e.in.Kind == target.Jump
+}
+
+// waitsBy returns the object to which a backend passes on that it is waited for; false: none.
+func (s *backendScan) waitsBy(obj uint64, lib *backendLib) (uint64, bool) {
+	if s.lay.Synchronize < 8 {
+		return 0, false
+	}
+	fn, err := s.word(obj + uint64(s.lay.Synchronize))
+	if err != nil || fn == 0 {
+		return 0, false
+	}
+	m, ok := target.FindMapping(s.maps, fn)
+	if !ok || m.Inode != lib.file.Inode || m.Dev != lib.file.Dev {
+		return 0, false
+	}
+	addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(fn))
+	if !ok || !lib.l.e.IsCode(addr) {
+		return 0, false
+	}
+	jump, ok := lib.l.passes(addr)
+	if !ok {
+		return 0, false
+	}
+	var inner uint64
+	mach := newMachine(lib.l, lib.l.arm())
+	mach.live = s.read
+	mach.hook = func(m *machine, _ string, _ uint64) (uint64, hookResult) {
+		if m.pc == jump.Addr {
+			inner = m.arg(0)
+		}
+		return 0, hookStop
+	}
+	if _, err := mach.run(addr, obj); err != nil {
+		return 0, false
+	}
+	return inner, inner != 0 && inner != obj
 }

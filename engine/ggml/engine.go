@@ -5,6 +5,7 @@ package ggml
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 
@@ -106,6 +107,10 @@ func (g *Engine) Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File,
 			p.Warnings = append(p.Warnings, w)
 		}
 	}
+	if p.Inner == nil {
+		p.Inner = map[uint64]uint64{}
+	}
+	maps.Copy(p.Inner, b.Inner)
 	return append(slices.Clip(p.Files), b.Files...), b.Sites, nil
 }
 

@@ -89,6 +89,7 @@ type machine struct {
 	log    []access
 	// hook is asked at every call and tail jump out of the function.
 	hook  func(m *machine, name string, addr uint64) (uint64, hookResult)
+	live  func(addr uint64, b []byte) error // reads a process's memory; nil: there is none
 	depth int
 	steps int
 	tail  *tailJump // set when the run ended in a jump through memory
@@ -157,6 +158,8 @@ func (m *machine) load(addr uint64, size int) (uint64, error) {
 				b[i] = v
 			}
 		}
+	case m.live != nil && m.live(addr, b[:size]) == nil:
+		off = addr
 	default:
 		name, _ := m.img.Slot(addr)
 		if name == "" || size != 8 {

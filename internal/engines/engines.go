@@ -61,7 +61,7 @@ func Debian(t testing.TB) demo.Engine {
 	return e
 }
 
-// Offload returns Debian's llama.cpp with a Vulkan backend and a device for it, in a root of its own: where a backend is
+// Offload returns Debian's llama.cpp with a Vulkan backend and a device for it, and with the RPC backend and ggml-rpc-server, in a root of its own: where a backend is
 // installed, every run loads it.
 func Offload(t testing.TB) demo.Engine {
 	t.Helper()
@@ -73,7 +73,7 @@ func Offload(t testing.TB) demo.Engine {
 	root := filepath.Join(dir, OffloadFolder)
 	e, ok := demo.DebianInstalled(root, demo.Offload)
 	if !ok {
-		need(t, "Debian's llama.cpp with a Vulkan backend is not in %s", root)
+		need(t, "Debian's llama.cpp with its Vulkan and RPC backends is not in %s", root)
 	}
 	return e
 }

@@ -70,7 +70,7 @@ func fetch(ctx context.Context, dir string, args []string) (err error) {
 		if e, err = demo.Debian(ctx, filepath.Join(dir, engines.OffloadFolder), demo.Offload, progress); err != nil {
 			return err
 		}
-		fmt.Printf("%s\t%s with Vulkan\n", e.Root, e.Version)
+		fmt.Printf("%s\t%s with Vulkan and RPC\n", e.Root, e.Version)
 	}
 	if npm {
 		for _, v := range versions {
