@@ -73,6 +73,8 @@ type Request struct {
 	// request's own steps.
 	Tokens  int64 `json:"tokens"`
 	InSteps int64 `json:"in_steps_ns"`
+	// InShare is InSteps by that time; nil where TPOT is.
+	InShare *float64 `json:"in_steps_share"`
 	// Rounds in which drafted tokens were verified; nil: the context does not speculate. Accepted is of the
 	// rounds whose outcome was seen; Unseen are the tokens drafted in the others.
 	Rounds   *int64 `json:"rounds"`

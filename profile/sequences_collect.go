@@ -15,6 +15,7 @@ type sequencesState struct {
 	kept       int
 	every      int64 // of which each so many-th is kept
 	keepRounds bool
+	keepSteps  bool // that verify, as points over time
 	models     modelBook
 	procs      map[int32]*processSum
 	nContexts  int
@@ -66,6 +67,7 @@ type contextSum struct {
 	warmups int64
 	gaps    histogram
 	gapSum  float64
+	gapMin  int64
 	gapMax  int64
 	spec    speculation
 }
@@ -101,6 +103,7 @@ type openRequest struct {
 	gaps    histogram
 	gapMax  int64
 	round   Round // under way, if Drafted is not 0
+	at      int64 // number of its step among those of the context that verify
 	rounds  [4]int64
 	atLeast int64 // further tokens of a batch whose outcome was not seen
 }
@@ -241,9 +244,10 @@ func (b *sequencesState) step(s *Step, models *modelBook) {
 	case batchAgain:
 		c.spec.Again++
 		c.spec.VerifyDur += s.Dur
+		c.spec.over.again(s)
 		return // the draft's time since the step before counts with the next one
 	case batchVerifies:
-		c.verified(s, p)
+		c.verified(s, p, b.keepSteps)
 		if n := c.spec.Steps; n >= 4 && n&(n-1) == 0 {
 			if d, _ := c.draft(); d != nil && !d.drafts {
 				b.forget(d)
@@ -339,6 +343,7 @@ func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) 
 	if e.Rounds == nil {
 		e.Rounds, e.Drafted, e.Accepted, e.Unseen = &e.rounds[0], &e.rounds[1], &e.rounds[2], &e.rounds[3]
 	}
+	e.at = c.spec.Steps
 	e.round = Round{Step: s.ID, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Pos: r.pos, Drafted: drafted, Start: s.Start, Dur: s.Dur}
 	return batchVerifies
 }
@@ -380,6 +385,9 @@ func (b *sequencesState) yield(c *contextSum, e *openRequest, start, dur, n int6
 	e.last = start + dur
 	e.Tokens += n
 	e.InSteps += dur
+	if c.gaps.n == 0 || d < c.gapMin {
+		c.gapMin = d
+	}
 	e.gaps.addTimes(d, n)
 	c.gaps.addTimes(d, n)
 	e.gapMax, c.gapMax = max(e.gapMax, d), max(c.gapMax, d)

@@ -110,7 +110,7 @@ func (b *sequencesState) finish(h *Header, models *modelBook) *Sequences {
 			}
 			s.Requests = append(s.Requests, e.Request)
 		}
-		if c.spec.Steps == 0 || spec {
+		if c.countsGaps() {
 			gaps.merge(&c.gaps)
 			gapSum += c.gapSum
 			gapMax = max(gapMax, c.gapMax)
@@ -156,9 +156,12 @@ func (e *openRequest) complete(launched, speculates bool) {
 		}
 	}
 	e.Warmup = e.Warmup && launched
+	if e.TPOT != nil && e.Tokens > 0 {
+		e.InShare = ratio(float64(e.InSteps), *e.TPOT*float64(e.Tokens))
+	}
 	if e.Rounds != nil && !speculates { // the logits of a text, not of drafts
 		e.Rounds, e.Drafted, e.Accepted, e.Unseen = nil, nil, nil, nil
-		e.Generated, e.TPOT, e.P95, e.AtLeast, e.Tokens, e.InSteps = nil, nil, nil, false, 0, 0
+		e.Generated, e.TPOT, e.P95, e.AtLeast, e.Tokens, e.InSteps, e.InShare = nil, nil, nil, false, 0, 0, nil
 	}
 }
 

@@ -34,6 +34,7 @@ type Series struct {
 	// Sequences are the requests of Stat.Sequences without warm-ups, in the order of their begins. Where there
 	// are too many each SequencesEvery-th is listed; SequencesSeen counts all.
 	Sequences      []SequencePoint `json:"sequences"`
+	Requests       *RequestSeries  `json:"requests"`
 	SequencesEvery int64           `json:"sequences_every"`
 	SequencesSeen  int64           `json:"sequences_seen"`
 	MaxError       float64         `json:"quantile_max_error"` // relative error of every quantile

@@ -98,6 +98,7 @@ func (b *seriesState) init() {
 	b.graphs = map[int64][]backendGraph{}
 	b.facts = map[seriesKey]*seriesFacts{}
 	b.requests.most = maxSequencePoints
+	b.requests.keepSteps = true
 }
 
 // Op takes one operator.

@@ -45,6 +45,7 @@ func (b *SeriesBuilder) Finish(h *Header) *Series {
 		d := t.dist()
 		s.TTFT = &d
 	}
+	s.Requests = b.requests.requestSeries(q)
 	s.SequencesSeen, s.SequencesEvery = q.Seen, q.Every
 	for i := range q.Requests {
 		if r := &q.Requests[i]; !r.Warmup {

@@ -80,6 +80,7 @@ type speculation struct {
 	dropped int64
 	drafts  map[*contextSum]*draftSum
 	at      []contextAt // the process's contexts at this one's last step
+	over    verifiedSteps
 }
 
 // draftSum is what a context did before steps that verify.
@@ -92,9 +93,12 @@ type contextAt struct {
 }
 
 // verified counts a batch of the target that verifies drafted tokens.
-func (c *contextSum) verified(s *Step, p *processSum) {
+func (c *contextSum) verified(s *Step, p *processSum, keep bool) {
 	c.spec.Steps++
 	c.spec.VerifyDur += s.Dur
+	if keep {
+		c.spec.over.add(s)
+	}
 	for _, d := range p.contexts {
 		if d == c || d.decodes == 0 {
 			continue
@@ -117,6 +121,7 @@ func (c *contextSum) verified(s *Step, p *processSum) {
 		e.rounds++
 		e.steps += d.steps - before.steps
 		e.dur += d.dur - before.dur
+		c.spec.over.draft(d, d.dur-before.dur)
 	}
 }
 
@@ -178,6 +183,7 @@ func (b *sequencesState) round(c *contextSum, e *openRequest, accepted int64) {
 			c.spec.rewinds++
 		}
 	}
+	c.spec.over.round(e.at, &r)
 	if !b.keepRounds {
 		return
 	}

@@ -132,7 +132,7 @@ func (p *page) requests(s *profile.Stat, list []*profile.Request) {
 		}
 		tpot.add(p.o.durationOf(r.TPOT))
 		p95.add(p.o.durationOf(r.P95))
-		in.add(percent(inSteps(r)))
+		in.add(percent(r.InShare))
 		if r.Rounds != nil {
 			accepted.add(fmt.Sprintf("%d of %d", *r.Accepted, *r.Drafted-*r.Unseen))
 		} else {
@@ -164,15 +164,6 @@ func (p *page) requests(s *profile.Stat, list []*profile.Request) {
 		id.cells[last], ttft.cells[last], tpot.cells[last] = row.name, figure(q.TTFT), figure(q.TPOT)
 	}
 	p.table(&t)
-}
-
-// inSteps is the part of a request's time after its first token that lay in its own steps.
-func inSteps(r *profile.Request) *float64 {
-	if r.TPOT == nil || r.Generated == nil || *r.TPOT <= 0 || r.Tokens <= 0 {
-		return nil
-	}
-	v := float64(r.InSteps) / (*r.TPOT * float64(r.Tokens))
-	return &v
 }
 
 func (p *page) speculation(s *profile.Stat, d *profile.Speculation) {
