@@ -17,8 +17,6 @@ const (
 	maxLayers        = 512
 	maxSeriesThreads = 512
 	maxProducts      = 4096
-	// maxSequencePoints bounds the sequences listed: beyond, each second one is left out.
-	maxSequencePoints = 4096
 	// maxBuckets bounds the buckets of a distribution.
 	maxBuckets = 160
 )
@@ -31,13 +29,9 @@ type Series struct {
 	Phases        []PhaseSeries `json:"phases"` // those of Stat, in its order
 	// TTFT is the distribution of the time to the first token, over requests; nil if there was none.
 	TTFT *Dist `json:"ttft"`
-	// Sequences are the requests of Stat.Sequences without warm-ups, in the order of their begins. Where there
-	// are too many each SequencesEvery-th is listed; SequencesSeen counts all.
-	Sequences      []SequencePoint `json:"sequences"`
-	Requests       *RequestSeries  `json:"requests"`
-	SequencesEvery int64           `json:"sequences_every"`
-	SequencesSeen  int64           `json:"sequences_seen"`
-	MaxError       float64         `json:"quantile_max_error"` // relative error of every quantile
+	// Requests goes with Stat.Sequences, which has the requests one by one.
+	Requests *RequestSeries `json:"requests"`
+	MaxError float64        `json:"quantile_max_error"` // relative error of every quantile
 }
 
 // PhaseSeries is one phase of one model, as [PhaseStat].
@@ -189,21 +183,6 @@ type Product struct {
 	GFlops      *float64 `json:"gflop_per_s"`      // of calls whose flops are known
 	Threads     int      `json:"threads"`          // most that took part
 	Layers      int      `json:"layers,omitempty"` // in how many layers it was seen
-}
-
-// SequencePoint is one request, as [Request].
-type SequencePoint struct {
-	PID    int32  `json:"pid"`
-	Seq    int32  `json:"seq"`
-	Step   int64  `json:"step"`     // its first
-	Start  int64  `json:"start_ns"` // boottime
-	Prompt *int64 `json:"prompt"`   // tokens to its first logits; nil where the prompt was not seen
-	TTFT   *int64 `json:"ttft_ns"`
-	// Tokens that steps of DecodeDur added after the first one.
-	Tokens    int64    `json:"tokens"`
-	DecodeDur int64    `json:"decode_ns"`
-	TPOT      *float64 `json:"tpot_ns"`
-	Model     *int     `json:"model"`
 }
 
 // SeriesBuilder computes a Series while a run is replayed into it. Its memory is bounded in the length

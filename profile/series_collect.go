@@ -97,7 +97,7 @@ func (b *seriesState) init() {
 	b.pending = map[*Step]*openPoint{}
 	b.graphs = map[int64][]backendGraph{}
 	b.facts = map[seriesKey]*seriesFacts{}
-	b.requests.most = maxSequencePoints
+	b.requests.most = maxRequests
 	b.requests.keepSteps = true
 }
 

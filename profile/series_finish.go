@@ -12,7 +12,7 @@ import (
 
 // Finish computes the series. Header is what Replay returned; the builder takes no more.
 func (b *SeriesBuilder) Finish(h *Header) *Series {
-	s := &Series{SchemaVersion: SeriesSchema, Phases: []PhaseSeries{}, Sequences: []SequencePoint{}, MaxError: histogramError}
+	s := &Series{SchemaVersion: SeriesSchema, Phases: []PhaseSeries{}, MaxError: histogramError}
 	b.models.list() // puts them in order
 	// Where operators were not asked for, what is missing is no time outside operators.
 	f := h.Meta.Extra["filter"]
@@ -46,13 +46,6 @@ func (b *SeriesBuilder) Finish(h *Header) *Series {
 		s.TTFT = &d
 	}
 	s.Requests = b.requests.requestSeries(q)
-	s.SequencesSeen, s.SequencesEvery = q.Seen, q.Every
-	for i := range q.Requests {
-		if r := &q.Requests[i]; !r.Warmup {
-			s.Sequences = append(s.Sequences, SequencePoint{PID: r.PID, Seq: r.Seq, Step: r.Step, Start: r.Start, Prompt: r.Prompt, TTFT: r.TTFT,
-				Tokens: r.Tokens, DecodeDur: r.InSteps, TPOT: r.TPOT, Model: r.Model})
-		}
-	}
 	return s
 }
 

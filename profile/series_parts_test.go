@@ -228,7 +228,7 @@ func TestSeriesJoinsModels(t *testing.T) {
 
 // A prompt in parts: its first token comes when logits are asked for, and the tokens are those of all parts.
 func TestSeriesPromptInParts(t *testing.T) {
-	b := profile.NewSeries()
+	b := profile.NewSequences(0)
 	for i, outputs := range []int32{0, 0, 1, 1} {
 		n, phase := int32(8), profile.Prefill
 		if i == 3 {
@@ -240,7 +240,7 @@ func TestSeriesPromptInParts(t *testing.T) {
 		}
 	}
 	s := b.Finish(&profile.Header{})
-	if q := s.Sequences[0]; len(s.Sequences) != 1 || at(q.Prompt) != 24 || at(q.TTFT) != 24_000 || q.Tokens != 1 || q.DecodeDur != 4000 || at(q.TPOT) != 10_000 || q.Seq != 3 {
-		t.Errorf("%+v", s.Sequences)
+	if q := s.Requests[0]; len(s.Requests) != 1 || at(q.Prompt) != 24 || at(q.TTFT) != 24_000 || q.Tokens != 1 || q.InSteps != 4000 || at(q.TPOT) != 10_000 || q.Seq != 3 {
+		t.Errorf("%+v", s.Requests)
 	}
 }

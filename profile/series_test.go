@@ -161,8 +161,8 @@ func agrees(t *testing.T, s *profile.Series, all map[profile.By]*profile.Stat) {
 	} else if s.TTFT != nil {
 		t.Errorf("TTFT %+v of no sequence", s.TTFT)
 	}
-	if got := s.SequencesSeen; got != w.TTFT.Sequences+w.TTFT.Unknown+w.TTFT.Pending {
-		t.Errorf("%d sequences, Stat says %+v", got, w.TTFT)
+	if q := w.Sequences; (s.Requests.TPOT == nil) != (q == nil || q.TPOT == nil) || s.Requests.TPOT != nil && (s.Requests.TPOT.N != q.TPOT.N || s.Requests.TPOT.Max != int64(q.TPOT.Max)) {
+		t.Errorf("%+v; Stat says %+v", s.Requests, q)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestSeriesAgreesWithStat(t *testing.T) {
 
 // What the small model's run says, computed on paper.
 func TestSeriesOfSmallModel(t *testing.T) {
-	s, _ := series(t, "op", run)
+	s, all := series(t, "op", run)
 	pre, dec := &s.Phases[0], &s.Phases[1]
 	if len(pre.Steps) != 1 || len(dec.Steps) != 64 || dec.StepsPerPoint != 1 {
 		t.Fatalf("%d and %d points", len(pre.Steps), len(dec.Steps))
@@ -319,13 +319,14 @@ func TestSeriesOfSmallModel(t *testing.T) {
 	if p := pre.Products[i]; p.N != 32 || at(p.Work) != 64*192*32 {
 		t.Errorf("ffn_down of the prompt: %+v", p)
 	}
-	if len(s.Sequences) != 1 {
-		t.Fatalf("%+v", s.Sequences)
+	requests := all[profile.ByWeight].Sequences.Requests
+	if len(requests) != 1 {
+		t.Fatalf("%+v", requests)
 	}
-	q := s.Sequences[0]
+	q := requests[0]
 	last := dec.Steps[len(dec.Steps)-1]
 	span := float64(last.Start + last.Dur - pre.Steps[0].Start - pre.Steps[0].Dur)
-	if at(q.Prompt) != 32 || at(q.TTFT) != pre.Steps[0].Dur || q.Tokens != 64 || q.DecodeDur != sumDur(dec.Steps) || at(q.TPOT) != span/64 || q.Step != 1 {
+	if at(q.Prompt) != 32 || at(q.TTFT) != pre.Steps[0].Dur || q.Tokens != 64 || q.InSteps != sumDur(dec.Steps) || at(q.TPOT) != span/64 || q.Step != 1 {
 		t.Errorf("%+v", q)
 	}
 }
@@ -415,20 +416,21 @@ func TestSeriesUntraced(t *testing.T) {
 
 // Many sequences are thinned evenly.
 func TestSeriesSequences(t *testing.T) {
-	b := profile.NewSeries()
+	b := profile.NewSequences(0)
+	series := profile.NewSeries()
 	const n = 10_000
 	for i := range int64(n) {
 		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i, NTokens: 1, NSeqs: 1,
 			Seqs: []trace.StepSeq{{Seq: 0, NTokens: 1, Pos: 0, Outputs: 1}}}
-		if err := b.Step(s); err != nil {
+		if err := profile.Tee(b, series).Step(s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := b.Finish(&profile.Header{})
-	if s.SequencesSeen != n || s.SequencesEvery != 4 || len(s.Sequences) != n/4 || s.TTFT.N != n || s.TTFT.Max != 1000+n-1 {
-		t.Fatalf("%d sequences, each %d-th of %d; %+v", len(s.Sequences), s.SequencesEvery, s.SequencesSeen, s.TTFT)
+	if d := series.Finish(&profile.Header{}).TTFT; s.Seen != n || s.Every != 4 || len(s.Requests) != n/4 || d.N != n || d.Max != 1000+n-1 {
+		t.Fatalf("%d requests, each %d-th of %d; %+v", len(s.Requests), s.Every, s.Seen, d)
 	}
-	for i, q := range s.Sequences {
+	for i, q := range s.Requests {
 		if q.Step != int64(4*i)+1 || q.TPOT != nil || at(q.TTFT) != 1000+int64(4*i) {
 			t.Fatalf("%d: %+v", i, q)
 		}
