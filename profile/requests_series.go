@@ -42,6 +42,8 @@ type SpeculationPoint struct {
 	// Rate is Accepted / SeenDrafted, TokensPerRound (Accepted + Seen) / Seen.
 	Rate           *float64 `json:"accepted_share"`
 	TokensPerRound *float64 `json:"tokens_per_round"`
+	// Near is the Rate of this point and its neighbours together: a 32nd of all points on each side, two at least.
+	Near *float64 `json:"accepted_share_near"`
 	// Verify is the time of the steps, with those that computed once more what was accepted; Draft that of the draft's steps
 	// before them. nil: no context drafts.
 	Verify int64  `json:"verify_ns"`
@@ -160,8 +162,15 @@ func (c *contextSum) series() SpeculationSeries {
 	v := &c.spec.over
 	s := SpeculationSeries{PID: c.pid, Ctx: c.ctx, StepsPerPoint: max(1, v.every), Points: list(v.points)}
 	d, _ := c.draft()
+	wide := max(2, len(s.Points)/32)
 	for i := range s.Points {
 		p := &s.Points[i]
+		var accepted, drafted int64
+		for _, n := range s.Points[max(0, i-wide):min(len(s.Points), i+wide+1)] {
+			accepted += n.Accepted
+			drafted += n.SeenDrafted
+		}
+		p.Near = share(accepted, drafted)
 		p.Rate, p.TokensPerRound = share(p.Accepted, p.SeenDrafted), share(p.Accepted+p.Seen, p.Seen)
 		if d == nil {
 			continue

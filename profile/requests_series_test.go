@@ -40,6 +40,12 @@ func TestRequestSeriesOfSpeculation(t *testing.T) {
 			t.Errorf("point %d: %+v is %v, want %v", i, p, got, w)
 		}
 	}
+	// Two neighbours on each side; the last round, which was not seen, counts nowhere.
+	for i, w := range []float64{5 / 9., 8 / 12., 8 / 12., 5 / 9., 5 / 6.} {
+		if !near(x.Points[i].Near, w) {
+			t.Errorf("around point %d: %v, want %v", i, told(x.Points[i].Near), w)
+		}
+	}
 	sumsUp(t, &x, &all.Speculation[0])
 	// The one request's mean, and its tokens' gaps: three rounds of 85 ns gave 1, 3 and 4 tokens, the first 3 with the prompt's.
 	if d := s.Requests.TPOT; d == nil || d.N != 1 || d.Min != 3*85/11 {

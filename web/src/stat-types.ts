@@ -4,6 +4,7 @@
 // sizes in bytes, shares 0 to 1, null what is not known.
 
 import type { ExpertStat } from './experts/types'
+import type { Sequences } from './requests/types'
 
 export interface Stats {
   weight: Stat
@@ -29,6 +30,8 @@ export interface Stat {
   has_off_cpu: boolean
   p95_max_error: number
   verdicts: Verdict[] | null
+  run_verdict: Verdict | null
+  sequences: Sequences | null
   findings: Finding[] | null
   /** Counters that were read at operators, in the order of every row's counts; absent where there were none. */
   counters?: StatCounter[]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Small drawings in SVG: distributions, bars by layer, parts of a whole.
-import { clean, count, dur, share } from '../format'
+import { clean, count, dur, plural, share } from '../format'
 import type { Dist } from './types'
 import { unitOf, axisFmt } from './units'
 
@@ -54,7 +54,7 @@ export function Histogram({ series, what, unit: of = 'calls', width = 400, heigh
           const H = height - 28
           return (
             <g key={k}>
-              <text x={left} y={y0 - height + 10} class="t">{s.name}{s.name ? ': ' : ''}{count(s.dist.n)} {of}; highest bar {share(top / s.dist.n)}</text>
+              <text x={left} y={y0 - height + 10} class="t">{s.name}{s.name ? ': ' : ''}{plural(s.dist.n, of.replace(/s$/, ''))}; highest bar {share(top / s.dist.n)}</text>
               {bars.map((b) => (
                 <rect key={b.i} x={b.x} y={y0 - (b.n / top) * H} width={Math.max(0.8, b.w - 0.5)} height={(b.n / top) * H} fill={s.color}>
                   <title>{`${dur(b.lo)} to ${dur(b.hi)}: ${count(b.n)} ${of}, ${share(b.n / s.dist.n)}`}</title>

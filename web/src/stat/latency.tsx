@@ -2,17 +2,13 @@
 
 // TTFT and TPOT: how they are distributed over sequences and steps.
 import { Fig } from '../figure'
-import { count, dur, num, plural } from '../format'
+import { count, dur, plural } from '../format'
 import type { Run } from '../load'
 import { Swatch } from '../plot-legend'
-import { Table, type Column } from '../table'
 import { useTheme } from '../theme'
 import { Ecdf, Histogram, type DistSeries } from './charts'
 import { runColors } from './palette'
-import { stepLink } from './step-table'
-import { sortOf } from './tables'
-import type { Dist, Sequence, Series } from './types'
-import { inUnit, unitOf } from './units'
+import type { Dist, Series } from './types'
 import { phaseOf, runNames, seriesOf, statBy, type Ctx } from './view'
 
 export function Latency(ctx: Ctx) {
@@ -39,7 +35,7 @@ export function Latency(ctx: Ctx) {
       <h2>{decode ? 'Time per output token (TPOT), over steps' : `Time per token, over steps of ${ctx.phase}`}</h2>
       <p class="dim">{decode ? 'What one sequence waits for a token: the duration of a decode step, however many sequences share it.' : 'A step’s duration divided by its tokens.'}</p>
       <Both series={tpot} what={decode ? 'TPOT' : 'time per token'} few="a step" none={pa == null ? `No step of phase ${ctx.phase} was seen.` : 'The batches of these steps could not be read, so their tokens are not known.'} id="tpot" />
-      <Sequences ctx={ctx} names={names} />
+      <p><a href={ctx.link({ tab: 'requests', sel: undefined, sort: undefined })}>Requests one by one, and over time</a></p>
     </>
   )
 }
@@ -78,41 +74,5 @@ function Both({ series, what, few, none, id }: { series: DistSeries[]; what: str
         </>
       )}
     </div>
-  )
-}
-
-interface Row extends Sequence {
-  id: string
-  run: number
-}
-
-function Sequences({ ctx, names }: { ctx: Ctx; names: [string, string] }) {
-  const rows: Row[] = []
-  ;[ctx.sa, ctx.sb].forEach((s, run) => s?.sequences.forEach((q, i) => rows.push({ ...q, run, id: `${run}/${i}` })))
-  const left = [ctx.sa, ctx.sb].filter((s) => s && s.sequences_every > 1)
-  if (rows.length === 0) return null
-  const time = (key: 'ttft_ns' | 'tpot_ns' | 'decode_ns', head: string, help: string): Column<Row> => {
-    const u = unitOf('time', rows.map((r) => r[key]))
-    return { key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (r) => r[key], cell: (r) => <Fig v={r[key]} f={inUnit(u)} /> }
-  }
-  const first = [0, 1].map((run) => rows.reduce((m, r) => (r.run === run ? Math.min(m, r.start_ns) : m), Infinity))
-  const cols: Column<Row>[] = [
-    { key: 'step', head: 'first step', value: (r) => r.step, cell: (r) => <a href={stepLink(ctx, r.run, r.step)}>{count(r.step)}</a> },
-    { key: 'start_ns', head: <>from <span class="unit">s</span></>, value: (r) => r.start_ns - first[r.run], cell: (r) => <Fig v={r.start_ns - first[r.run]} f={(v) => num(v! / 1e9)} /> },
-    { key: 'seq', head: 'sequence', help: 'the engine’s number; it is used again', value: (r) => r.seq, cell: (r) => <Fig v={r.seq} f={count} /> },
-    { key: 'prompt', head: 'prompt tokens', value: (r) => r.prompt, cell: (r) => <Fig v={r.prompt} f={count} /> },
-    time('ttft_ns', 'TTFT', 'time to the first token'),
-    { key: 'tokens', head: 'decoded', help: 'tokens that decode steps added after that', value: (r) => r.tokens, cell: (r) => <Fig v={r.tokens} f={count} /> },
-    time('decode_ns', 'in steps', 'duration of these steps'),
-    time('tpot_ns', 'TPOT', 'time from the first token to the last, divided by the tokens after the first'),
-  ]
-  if (ctx.b) cols.unshift({ key: 'run', head: 'run', text: true, value: (r) => r.run, cell: (r) => names[r.run] })
-  const sort = sortOf(ctx.params.sort) ?? { key: 'start_ns', up: true }
-  return (
-    <section>
-      <h2>Sequences</h2>
-      {left.map((s, i) => <p key={i} class="note">Of {count(s!.sequences_seen)} sequences each {s!.sequences_every}th is listed.</p>)}
-      <Table rows={rows} columns={cols} id={(r) => r.id} label="sequences" sort={sort.key} up={sort.up} onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)} />
-    </section>
   )
 }

@@ -2,13 +2,13 @@
 
 // The section "series" (profile/series.go): times in ns, sizes in bytes, null what is not known.
 
+import type { RequestSeries } from '../requests/types'
+
 export interface Series {
   schema_version: number
   phases: PhaseSeries[]
   ttft: Dist | null
-  sequences: Sequence[]
-  sequences_every: number
-  sequences_seen: number
+  requests: RequestSeries
   quantile_max_error: number
 }
 
@@ -120,17 +120,4 @@ export interface Product {
   gflop_per_s: number | null
   threads: number
   layers?: number
-}
-
-export interface Sequence {
-  pid: number
-  seq: number
-  step: number
-  start_ns: number
-  prompt: number | null
-  ttft_ns: number | null
-  tokens: number
-  decode_ns: number
-  tpot_ns: number | null
-  model: number | null
 }

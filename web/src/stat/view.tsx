@@ -16,6 +16,7 @@ import { Roofline } from './roofline'
 import { Steps } from './steps'
 import { Tables } from './tables'
 import { Threads } from './threads'
+import { Requests } from '../requests/view'
 import { SlowSteps } from '../slow/view'
 import { Experts, withExperts } from '../experts/view'
 import { FaultsAndDisk } from '../faults/view'
@@ -46,6 +47,7 @@ const tabs = [
   ['threads', 'Threads'],
   ['counters', 'Counters'],
   ['latency', 'Latency'],
+  ['requests', 'Requests'],
   ['phases', 'Prefill against decode'],
   ['slow', 'Slow steps'],
   ['experts', 'Experts'],
@@ -54,6 +56,10 @@ const sections = { tables: Tables, steps: Steps, products: Products, roofline: R
   ['faults', 'Faults and disk'],
 ] as const
 const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, faults: FaultsAndDisk }
+const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, requests: Requests, phases: Phases, slow: SlowSteps }
+
+/** Views of all phases and models. */
+const phaseless = new Set<string>(['counters', 'slow', 'requests'])
 
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
@@ -109,6 +115,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
           <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
         ))}
         {tab !== 'phases' && tab !== 'counters' && tab !== 'slow' && tab !== 'faults' && choices.length > 0 && (
+        {!phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
               <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>{p}</button>
@@ -116,6 +123,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
           </span>
         )}
         {models.length > 1 && tab !== 'counters' && tab !== 'slow' && tab !== 'faults' && (
+        {models.length > 1 && !phaseless.has(tab) && (
           <select aria-label="model" value={String(ctx.model ?? 'none')} onChange={(e) => ctx.set({ model: e.currentTarget.value })}>
             {models.map((m) => <option key={m} value={String(m ?? 'none')}>{modelName(a, m)}</option>)}
           </select>

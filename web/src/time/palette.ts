@@ -38,7 +38,7 @@ export interface Palette {
 }
 
 /** Colours of phases, by number, as [light, dark]. */
-const phase: [string, string][] = [['#9aa0a8', '#6f7680'], ['#d9a441', '#b07f24'], ['#7fb2d9', '#3f76a3'], ['#6fbf9f', '#2f8265']]
+export const phaseColors: [string, string][] = [['#9aa0a8', '#6f7680'], ['#d9a441', '#b07f24'], ['#7fb2d9', '#3f76a3'], ['#6fbf9f', '#2f8265']]
 
 /** What else is told by colours, as [light, dark]; the legend has them too. */
 export const marks: Record<'wait' | 'off' | 'own' | 'other' | 'sleep' | 'blocked', [string, string]> = {
@@ -72,7 +72,7 @@ export function palette(leveled = false): Palette {
     kind, shades: kind.map((k) => [0, 0.16, 0.3].map((f) => mix(k, bg, leveled ? 0 : f))), kindEdge: kind.map((k) => mix(k, bg, 0.45)), kindInk: levels.map(ink), leveled,
     wait: pixel(marks.wait[t]), waitInk: mix(pixel(marks.wait[t]), fg, 0.4),
     off: pixel(marks.off[t]), offInk: mix(pixel(marks.off[t]), fg, 0.6),
-    phase: phase.map((p) => pixel(p[t])), phaseInk: phase.map((p) => ink(p[t])),
+    phase: phaseColors.map((p) => pixel(p[t])), phaseInk: phaseColors.map((p) => ink(p[t])),
     graph: mix(pixel(cssVar('--panel')), fg, 0.12),
     own, ownInk: own.map((o) => ink(css(o))),
     other: pixel(marks.other[t]), otherInk: ink(marks.other[t]), lost: mix(bg, fg, 0.35),
