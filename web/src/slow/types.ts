@@ -65,6 +65,19 @@ export interface Interferer {
   waited: Paid[]
 }
 
+export interface MovedThread {
+  tid: number
+  migrations: number
+  preempted: number
+}
+
+export interface CPUState {
+  cpu: number
+  steal_ns: number | null
+  min_khz: number | null
+  max_khz: number | null
+}
+
 export interface Slow {
   over_share: number
   over_ns: number
@@ -87,6 +100,7 @@ export interface Slow {
     disk_ns: number
     sleep_ns: number
     migrations: number | null
-    cpus: { cpu: number; steal_ns: number | null; min_khz: number | null; max_khz: number | null }[]
+    threads: MovedThread[]
+    cpus: CPUState[]
   }
 }

@@ -1,42 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Slow steps: what took longer than its neighbours, what that went to, and who took CPUs.
+import './slow.css'
 import { useEffect, useState } from 'preact/hooks'
 import { Empty, Fig } from '../figure'
 import { clean, count, dur, named, num, plural, share } from '../format'
 import type { Run } from '../load'
-import { Meter, Name, StackBar } from '../stat/charts'
-import { seriesColor } from '../stat/palette'
+import { Meter, Name } from '../stat/charts'
 import { stepLink } from '../stat/step-table'
 import { sortOf } from '../stat/tables'
 import { inUnit, unitOf } from '../stat/units'
 import { runNames, type Ctx } from '../stat/view'
 import { Table, type Column } from '../table'
 import { useTheme } from '../theme'
-import type { Interferer, Paid, Slow, SlowPart, SlowStep } from './types'
-
-/** What a cause is: in a table, and beside a step. */
-const words: Record<string, [string, string]> = {
-  other_process: ['A thread had no CPU: another process ran there', 'another process'],
-  own_threads: ['A thread had no CPU: its process’s own threads shared one', 'own threads'],
-  cpu_not_seen: ['A thread had no CPU: who ran there was not seen', 'no CPU'],
-  disk: ['Disk: a thread was blocked, reading', 'disk'],
-  sleep: ['A thread slept: a lock, or woken late', 'asleep'],
-  faults: ['Page faults', 'faults'],
-  experts: ['Experts not used lately', 'experts'],
-  imbalance: ['Imbalance: a thread was late on its CPU', 'imbalance'],
-  kv_growth: ['Attention reads more of the KV cache', 'KV cache'],
-  graph_rebuilt: ['The graph was made anew', 'new graph'],
-  backend: ['Graphs of other backends', 'backend'],
-  copies: ['Between the graphs of a step: copies', 'copies'],
-  recording: ['The recording: a new graph was copied', 'recording'],
-  steal: ['The hypervisor ran something else', 'steal'],
-  unexplained: ['Unexplained', 'unexplained'],
-}
-const order = Object.keys(words)
-const long = (c: string): string => words[c]?.[0] ?? clean(c)
+import { Interference } from './interference'
+import { CauseLegend, colorsOf, Excess, long, reach, short, type Colors } from './parts'
+import type { Slow, SlowPart, SlowStep } from './types'
 
 export function SlowSteps(ctx: Ctx) {
+  const theme = useTheme()
   const [data, setData] = useState<(Slow | null)[] | null>(null)
   const [error, setError] = useState('')
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
@@ -48,6 +30,7 @@ export function SlowSteps(ctx: Ctx) {
   if (error) return <Empty>Slow steps of this recording cannot be shown: {error}.</Empty>
   if (!data) return <Empty>unpacking …</Empty>
   const names = runNames(ctx)
+  const colors = colorsOf(theme, data)
   return (
     <>
       <p class="dim">
@@ -56,14 +39,14 @@ export function SlowSteps(ctx: Ctx) {
       {data.map((s, i) => (
         <section key={i} data-slow={i}>
           {ctx.b && <h2>{names[i]}</h2>}
-          {s ? <One s={s} run={runs[i]} index={i} ctx={ctx} /> : <p class="dim">This recording’s page has no slow steps: it was made by an older profinfer.</p>}
+          {s ? <One s={s} run={runs[i]} index={i} ctx={ctx} colors={colors} /> : <p class="dim">This recording’s page has no slow steps: it was made by an older profinfer.</p>}
         </section>
       ))}
     </>
   )
 }
 
-function One({ s, index, ctx }: { s: Slow; run: Run; index: number; ctx: Ctx }) {
+function One({ s, run, index, ctx, colors }: { s: Slow; run: Run; index: number; ctx: Ctx; colors: Colors }) {
   return (
     <>
       <p class="facts">
@@ -84,8 +67,8 @@ function One({ s, index, ctx }: { s: Slow; run: Run; index: number; ctx: Ctx }) 
       {s.steps > 0 && !s.has_sched && <p class="note">Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told from having none.</p>}
       {s.steps > 0 && !s.has_operators && <p class="note">Operators were not recorded: little of a step can be explained.</p>}
       {s.slow_steps > 0 && <Causes s={s} />}
-      {s.listed.length > 0 && <Steps s={s} index={index} ctx={ctx} />}
-      <Takers s={s} />
+      {s.listed.length > 0 && <Steps s={s} index={index} ctx={ctx} colors={colors} />}
+      <Interference s={s} run={run} />
     </>
   )
 }
@@ -112,11 +95,9 @@ function whoText(c: SlowPart): string {
   return out.join(', ')
 }
 
-function Steps({ s, index, ctx }: { s: Slow; index: number; ctx: Ctx }) {
-  const theme = useTheme()
-  const color = (cause: string) => seriesColor(theme, Math.max(0, order.indexOf(cause)))
+function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: Ctx; colors: Colors }) {
   const u = unitOf('time', s.listed.map((x) => x.dur_ns))
-  const most = Math.max(...s.listed.map((x) => x.excess_ns))
+  const most = Math.max(...s.listed.map(reach))
   const time = (key: 'dur_ns' | 'baseline_ns' | 'excess_ns', head: string, help: string): Column<SlowStep> => ({
     key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (x) => x[key], cell: (x) => <Fig v={x[key]} f={inUnit(u)} />,
   })
@@ -131,7 +112,7 @@ function Steps({ s, index, ctx }: { s: Slow; index: number; ctx: Ctx }) {
       key: 'parts', head: 'of it', text: true, value: (x) => x.parts[0]?.cause,
       cell: (x) => (
         <>
-          <StackBar thin of={most} label={`step ${x.step}`} parts={x.parts.filter((p) => p.ns > 0).map((p) => ({ name: long(p.cause), value: p.ns, color: color(p.cause) }))} />
+          <Excess x={x} of={most} colors={colors} />
           <span title={partsText(x)}>{partsText(x)}</span>
           {x.doubts.length > 0 && <div class="dim" title={clean(x.doubts.join(' '))}>not all of it is known</div>}
         </>
@@ -147,6 +128,7 @@ function Steps({ s, index, ctx }: { s: Slow; index: number; ctx: Ctx }) {
     <>
       <h3>Slow steps</h3>
       {s.slow_steps > s.listed.length && <p class="note">The {count(s.listed.length)} that lost most are listed.</p>}
+      <CauseLegend s={s} of={colors} />
       <Table rows={s.listed} columns={cols} id={(x) => String(x.step)} label="slow steps" sort={sort.key} up={sort.up} limit={30} onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)} />
     </>
   )
@@ -158,48 +140,8 @@ function partsText(x: SlowStep): string {
     .filter((p) => Math.abs(p.ns) * 100 >= x.excess_ns)
     .map((p) => {
       const who = p.cause === 'other_process' ? (p.who ?? []).filter((w) => w.comm !== '') : []
-      const name = who.length > 0 ? who.slice(0, 2).map((w) => named(w.comm, 16)).join(' + ') + (who.length > 2 ? ` + ${who.length - 2}` : '') : (words[p.cause]?.[1] ?? clean(p.cause))
+      const name = who.length > 0 ? who.slice(0, 2).map((w) => named(w.comm, 16)).join(' + ') + (who.length > 2 ? ` + ${who.length - 2}` : '') : short(p.cause)
       return `${name} ${share(p.share)}`
     })
     .join(', ')
-}
-
-function Takers({ s }: { s: Slow }) {
-  const f = s.interference
-  const u = unitOf('time', f.by.map((x) => x.ran_ns))
-  const paid = (list: Paid[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
-  const cols: Column<Interferer>[] = [
-    { key: 'who', head: 'who took CPUs, in all steps', text: true, value: (x) => x.comm, cell: (x) => <><Name text={x.comm} />{x.own ? <span class="dim"> its own threads</span> : x.pid ? <span class="dim"> {x.pid}</span> : ''}</> },
-    { key: 'ran', head: <>ran <span class="unit">{u.name}</span></>, help: 'while a thread that computes could have run there', value: (x) => x.ran_ns, cell: (x) => <Fig v={x.ran_ns} f={inUnit(u)} /> },
-    { key: 'times', head: 'times', value: (x) => x.times, cell: (x) => <Fig v={x.times} f={count} /> },
-    { key: 'cpus', head: 'CPUs', text: true, value: (x) => x.cpus[0], cell: (x) => cpuList(x.cpus) },
-    { key: 'cost', head: <>cost <span class="unit">{u.name}</span></>, help: 'what steps lasted longer by it', value: (x) => x.cost_ns, cell: (x) => <Fig v={x.cost_ns} f={inUnit(u)} /> },
-    { key: 'ops', head: 'operators that paid', text: true, value: (x) => x.operators[0]?.name, cell: (x) => paid(x.operators, 3) },
-    { key: 'displaced', head: 'threads that had no CPU', text: true, value: (x) => x.displaced[0]?.name, cell: (x) => paid(x.displaced, 2) },
-    { key: 'waited', head: 'threads that waited for them', text: true, value: (x) => x.waited[0]?.name, cell: (x) => paid(x.waited, 2) },
-  ]
-  return (
-    <>
-      <h3>Interference</h3>
-      {f.by.length > 0 ? <Table rows={f.by} columns={cols} id={(x) => `${x.own} ${x.comm}`} label="who took CPUs" /> : <p class="dim">{s.has_sched ? 'Nobody was seen to run in place of a thread that computes.' : 'Not known: scheduling was not recorded.'}</p>}
-      <p class="facts">
-        {f.disk_ns > 0 && <span>blocked, reading mostly: <Fig v={f.disk_ns} f={dur} /></span>}
-        {f.migrations != null && <span><Fig v={f.migrations} f={count} /> migrations of its threads to another CPU</span>}
-        {f.cpus.filter((c) => c.steal_ns).map((c) => <span key={c.cpu}>CPU {c.cpu}: steal <Fig v={c.steal_ns} f={dur} /></span>)}
-        {f.cpus.filter((c) => c.min_khz != null).map((c) => <span key={c.cpu}>CPU {c.cpu}: <Fig v={c.min_khz} f={ghz} /> to <Fig v={c.max_khz} f={ghz} /> GHz</span>)}
-      </p>
-    </>
-  )
-}
-
-const ghz = (khz: number | null | undefined): string => num(khz == null ? khz : khz / 1e6)
-
-/** 0-3, 7. */
-function cpuList(cpus: number[]): string {
-  const out: string[] = []
-  for (let i = 0, j; i < cpus.length; i = j + 1) {
-    for (j = i; j + 1 < cpus.length && cpus[j + 1] === cpus[j] + 1; ) j++
-    out.push(j === i ? String(cpus[i]) : `${cpus[i]}–${cpus[j]}`)
-  }
-  return out.join(', ')
 }
