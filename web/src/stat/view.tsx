@@ -16,6 +16,7 @@ import { Roofline } from './roofline'
 import { Steps } from './steps'
 import { Tables } from './tables'
 import { Threads } from './threads'
+import { role } from '../requests/role'
 import { Requests } from '../requests/view'
 import { SlowSteps } from '../slow/view'
 import { Experts, withExperts } from '../experts/view'
@@ -147,7 +148,7 @@ function lostText(r: Run): string {
 export function modelName(r: Run, m: number | null): string {
   const x = m == null ? null : r.stats.weight.models?.[m]
   if (!x) return m == null ? 'model not known' : `model ${m + 1}`
-  return clean(`${x.family || 'model'} ${num(x.parameters / (x.parameters >= 1e9 ? 1e9 : 1e6))} ${x.parameters >= 1e9 ? 'B' : 'M'} parameters${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}`)
+  return clean(`${x.family || 'model'} ${num(x.parameters / (x.parameters >= 1e9 ? 1e9 : 1e6))} ${x.parameters >= 1e9 ? 'B' : 'M'} parameters${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}${role(r.stats.weight, m) && `, ${role(r.stats.weight, m)}`}`)
 }
 
 /** Short names of the two runs, for heads and legends. */

@@ -61,7 +61,7 @@ export function compareText(pa: Part, pb: Part, a: string, b: string): string {
   if (x > y) [pa, pb, a, b] = [pb, pa, b, a]
   const [slow, fast] = [Math.min(x, y), Math.max(x, y)]
   const speed = fast / slow < 1.01 ? `${b} is as fast as ${a}` : `${b} is ${num(fast / slow)} times as fast as ${a}`
-  let text = `${speed} in ${pa.ps.phase}: ${num(fast)} against ${num(slow)} tokens/s`
+  let text = `${speed} in ${pa.several || pb.several ? pa.title.toLowerCase() : pa.ps.phase}: ${num(fast)} against ${num(slow)} tokens/s`
   // What changed most of a step's time.
   const changed = ([['products with weights', 'matmul_share'], ['attention itself', 'attn_share'], ['other operators', 'other_share'], ['time outside operators', 'gap_share']] as const)
     .map(([what, k]) => ({ what, from: perToken(pa.ps[k], pa.ps), to: perToken(pb.ps[k], pb.ps) }))

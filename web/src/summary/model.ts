@@ -2,6 +2,7 @@
 
 // What the summary's parts share: phases with their verdicts, in the order in which they are read.
 import type { Run } from '../load'
+import { role } from '../requests/role'
 import type { ViewName } from '../route'
 import type { Finding, PhaseStat, Stat, Verdict } from '../stat-types'
 
@@ -36,7 +37,7 @@ export function parts(s: Stat): Part[] {
     return {
       ps,
       name: ps.phase + (ps.model ? '@' + ps.model : ''),
-      title: several && m ? `${word}, model of ${params(m.parameters)} parameters` : word,
+      title: several && m ? `${word}, ${[role(s, ps.model), 'model'].filter(Boolean).join(' ')} of ${params(m.parameters)} parameters` : word,
       verdict: s.verdicts?.[n] ?? null,
       at: n,
       several,

@@ -11,6 +11,7 @@ import { Lost, Warnings } from './lost'
 import { only, parts, type Part } from './model'
 import { Ran, RanShort } from './ran'
 import { EvidenceTable, Phase } from './verdict'
+import { Whole } from './whole'
 
 export function Summary({ report, a, b }: ViewProps) {
   const several = report.runs.length > 1
@@ -32,6 +33,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
     <div data-run="a">
       <RanShort run={run} />
       <Warnings stat={s} />
+      <Whole stat={s} />
       {list.length === 0 ? <p class="sentence big">{nothing(run)}</p> : <div class="phases">{list.map((p) => <Phase key={p.name} part={p} stat={s} />)}</div>}
       <section>
         <h2>Most worth looking at <span class="dim sub">with the time that each could give back in this run, at most</span></h2>
@@ -88,6 +90,7 @@ function Two({ a, b }: { a: Run; b: Run }) {
     <>
       {side((x) => <><RanShort run={x.run} /><Warnings stat={x.s} /></>)}
       <Compare a={a} b={b} />
+      {sides.some((x) => x.s.run_verdict && (x.s.verdicts ?? []).length > 1) && side((x) => <Whole stat={x.s} />)}
       {all.map((pair, n) => (
         <div key={n}>{side((x, i) => (pair[i] ? <Phase part={pair[i]!} stat={x.s} /> : <p class="dim">This run has no {(pair[0] ?? pair[1])!.title.toLowerCase()}.</p>))}</div>
       ))}
