@@ -102,6 +102,8 @@ func Trials() []Trial {
 		{Name: "losses", What: "lost events and throttled spans in the middle", Write: losses},
 		{Name: "torn", What: "the end of the file is missing", Write: torn},
 		{Name: "processes", What: "two processes and three models", Write: processes},
+		{Name: "speculative", What: "three sequences in a batch, of which two speculate; target and draft", Write: speculative},
+		{Name: "requests-many", What: "more requests than are listed, no operators", Write: requestsMany},
 		{Name: "names", What: "hostile names within a model's structure, everywhere a name can stand", Write: played(plain(), func(r *Recorder) { harm(r, false) })},
 		{Name: "names-only", What: "nothing but hostile names", Write: played(with(func(r *Run) { r.Decode = 4 }), func(r *Recorder) { harm(r, true) })},
 		{Name: "graph-10000", What: "a graph of more than 10,000 nodes in 430 layers", Large: true, Write: played(with(func(r *Run) {

@@ -85,6 +85,22 @@ func TestTrials(t *testing.T) {
 				steps = 7
 			case "names-only":
 				steps = 5
+			case "speculative":
+				// One layer of the draft less: 17 operators.
+				q := s.Sequences
+				if c.steps != profiletest.SpeculativeSteps || q == nil || q.Seen != 6 || q.Warmups != 1 || q.Sequences != 3 || len(q.Speculation) != 1 || len(s.Models) != 2 {
+					t.Fatalf("%d steps, %d models, %+v", c.steps, len(s.Models), q)
+				}
+				if d := q.Speculation[0]; d.Rounds != 2*2*profiletest.SpeculativeRounds || d.Seen != d.Rounds || d.DraftCtx == nil || *d.DraftModel == *d.Model || d.DraftSteps == 0 || d.Accepted == 0 || d.Accepted == d.Drafted {
+					t.Errorf("%+v", d)
+				}
+				return
+			case "requests-many":
+				q := s.Sequences
+				if c.steps != 2*profiletest.ManyRequests || q.Seen+q.Warmups != profiletest.ManyRequests || q.Every != 2 || q.Sequences != profiletest.ManySequences/2 {
+					t.Errorf("%d steps, %d requests of %d sequences, each %d-th", c.steps, q.Seen, q.Sequences, q.Every)
+				}
+				return
 			case "no-steps":
 				if c.steps != 0 || c.ops != 25*ops || s.Outside == nil {
 					t.Errorf("%d steps, %d operators, outside %v", c.steps, c.ops, s.Outside)

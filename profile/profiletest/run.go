@@ -33,6 +33,8 @@ type Run struct {
 	Choose func(layer, pos, rank int64) int32
 	// Preempts: the other process comes in every decode step.
 	Preempts bool
+
+	batch []trace.StepSeq // of the next step; nil: one sequence
 }
 
 // Player plays runs into a sink. Numbers go on from run to run.
@@ -118,6 +120,15 @@ func (p *Player) playGraph(r Run, tokens int, pos int32, n int, shape *profile.S
 		Seqs: []trace.StepSeq{{Time: p.now, TID: r.PID, Seq: 0, NTokens: int32(tokens), Pos: pos, Outputs: 1}}}
 	if tokens > 1 {
 		s.Phase = profile.Prefill
+	}
+	if r.batch != nil {
+		s.Seqs, s.NSeqs = slices.Clone(r.batch), int32(len(r.batch))
+		if tokens == len(r.batch) {
+			s.Phase = profile.Decode
+		}
+		for i := range s.Seqs {
+			s.Seqs[i].Time, s.Seqs[i].TID = p.now, r.PID
+		}
 	}
 	if r.Partial > 0 && n == r.Partial {
 		s.Incomplete = "12 hits were lost"

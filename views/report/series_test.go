@@ -44,8 +44,10 @@ func TestSeriesSection(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := v["sequences"].([]any); !ok {
-		t.Error("sequences are no list")
+	if r, _ := v["requests"].(map[string]any); r == nil || r["tpot"] == nil || r["token_gap"] == nil {
+		t.Errorf("requests are %v", r)
+	} else if _, ok := r["speculation"].([]any); !ok {
+		t.Error("what speculates is no list")
 	}
 }
 

@@ -6,6 +6,9 @@ import { check } from './checks.mjs'
 
 export const views = ['summary', 'dag', 'time', 'stat']
 
+/** Tabs of ProfStat that draw what no other does. */
+export const tabs = ['requests', 'slow']
+
 /** Waits until what was started has been drawn. */
 export async function settled(page) {
   await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r, 60)))))
@@ -38,6 +41,13 @@ export function tests({ pages }) {
             data.texts[v] = (await page.evaluate(() => document.getElementById('view')?.innerText ?? '')).slice(0, 200_000)
             wrong.push(...(await poke(page, v, p.thorough, first)))
             for (let i = before; i < wrong.length; i++) wrong[i] = at(wrong[i])
+          }
+          for (const t of tabs) {
+            await page.evaluate((t) => (location.hash = '#stat?tab=' + t), t)
+            await ready(page, 'stat', p.timeout ?? 20000)
+            await settled(page)
+            const told = await check(page)
+            wrong.push(...[...told, ...(await poke(page, 'stat', false, told))].map((w) => `${t}: ${w}`))
           }
           if (p.shows) for (const s of p.shows) if (!Object.values(data.texts).some((t) => t.includes(s))) wrong.push(`no view shows ${JSON.stringify(s)}`)
           delete data.texts

@@ -186,7 +186,7 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
           {shown.map((l, i) => (
             <g key={l.key} data-lane={l.seq}>
               {l.context != null && <text x={2} y={places[i] - 6} class="head">{modelName(side.run, l.model)}</text>}
-              <text x={left - 8} y={places[i] + 14} class="t end">sequence {count(l.seq)}</text>
+              <text x={left - 8} y={places[i] + 14} class="t end">{l.seq < 1e6 ? `sequence ${count(l.seq)}` : `seq ${l.seq}`}</text>
               <line x1={left} x2={left + plain} y1={places[i] + row - 1} y2={places[i] + row - 1} class="grid" />
               {visible(l.spans, lo, hi, plain).map(({ s, x0, x1 }, k) => (
                 <Bar key={k} s={s} x={left + x0} w={x1 - x0} y={places[i]} color={colors[s.kind]} marked={selected !== undefined && s.key === selected} at={span === s} />

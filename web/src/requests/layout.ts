@@ -73,7 +73,7 @@ export function visible(spans: Span[], lo: number, hi: number, width: number): {
     const before = last.get(s.kind)
     if (before !== undefined && x1 - before < 1) continue
     last.set(s.kind, Math.max(x1, x0))
-    out.push({ s, x0, x1: Math.max(x1, x0 + 0.8) })
+    out.push({ s, x0, x1: Math.max(x1, x0 + 1.5) })
   }
   return out
 }

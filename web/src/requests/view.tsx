@@ -71,7 +71,7 @@ function Facts({ s }: { s: Side }) {
       <p class="facts" data-requests={s.index}>
         {s.name && <span class="of">{s.name}</span>}
         <span><Fig v={q.seen} f={count} name="sequences.seen" /> {q.seen === 1 ? 'request' : 'requests'}</span>
-        <span>on <Fig v={q.sequences} f={count} name="sequences.sequences" /> {q.sequences === 1 ? 'sequence' : 'sequences'}</span>
+        <span>on {q.every > 1 && 'at least '}<Fig v={q.sequences} f={count} name="sequences.sequences" /> {q.sequences === 1 ? 'sequence' : 'sequences'}</span>
         {q.at_once > 1 && <span>up to <Fig v={q.at_once} f={count} name="sequences.at_once" /> in a batch</span>}
         {q.warmups > 0 && <span class="dim"><Fig v={q.warmups} f={count} name="sequences.warmups" /> {q.warmups === 1 ? 'warm-up' : 'warm-ups'} left out</span>}
       </p>
