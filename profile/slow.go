@@ -15,7 +15,7 @@ const (
 	SlowDisk        SlowCause = "disk"          // a thread was blocked and could not be interrupted, or was in a page fault that read
 	SlowSleep       SlowCause = "sleep"         // a thread slept: a lock, a wake-up that came late
 	SlowFaults      SlowCause = "faults"        // page faults, as far as they were measured
-	SlowExperts     SlowCause = "experts"       // experts that were not used lately
+	SlowExperts     SlowCause = "experts"       // more experts were new than usual: the step before did not use them
 	SlowImbalance   SlowCause = "imbalance"     // threads waited for one that was late although it had its CPU
 	SlowKV          SlowCause = "kv_growth"     // attention reads more of the KV cache than at the neighbours' positions
 	SlowRebuilt     SlowCause = "graph_rebuilt" // the engine made a new graph for this step
@@ -100,6 +100,10 @@ type SlowStep struct {
 	Ops        []SlowOp   `json:"operators"`
 	Migrations *int64     `json:"migrations"` // times its threads went on on another CPU
 	Rebuilt    bool       `json:"graph_rebuilt"`
+	// NewExperts are those that tokens chose and the step before of its kind did not use, over all layers; UsualNewExperts the mean
+	// of the baseline's steps.
+	NewExperts      *int64   `json:"new_experts"`
+	UsualNewExperts *float64 `json:"usual_new_experts"`
 	// Doubts say what of the step is not known, in sentences.
 	Doubts []string `json:"doubts"`
 }
@@ -196,10 +200,6 @@ func NewSlow(opts SlowOptions) *SlowBuilder {
 	b.init(opts)
 	return b
 }
-
-// Charge tells that ns of an operator's work on its CPUs went to a cause that something else measured: experts that were not
-// in a cache, faults of which only the time is known. It has to come before the operator's step ends; what exceeds the operator's work is left out.
-func (b *SlowBuilder) Charge(o *Op, cause SlowCause, ns int64) { b.charge(o, cause, ns) }
 
 // FaultSpan tells that a thread was in a page fault from one time to another; reads: something was read from disk for it. It
 // has to come before the step ends in which that was.

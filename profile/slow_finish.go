@@ -100,6 +100,9 @@ func (b *slowState) listed(f *foundStep, doubts []string) SlowStep {
 	if f.tokens >= 0 {
 		s.Tokens = &f.tokens
 	}
+	if f.fresh >= 0 {
+		s.NewExperts, s.UsualNewExperts = &f.fresh, f.usualFresh
+	}
 	if b.track.any {
 		n := int64(f.moved)
 		s.Migrations = &n
@@ -123,10 +126,6 @@ func causeOfPart(p int, sched bool) SlowCause {
 		return causeOff[p-partOff]
 	case p == partWait && sched:
 		return SlowImbalance
-	case p == partFaults:
-		return SlowFaults
-	case p == partExperts:
-		return SlowExperts
 	}
 	return SlowUnexplained
 }

@@ -26,6 +26,7 @@ type foundStep struct {
 	stepRecord
 	baseline, excess    int64
 	neighbours, typical int
+	usualFresh          *float64
 	causes              causeSums
 	shares              []whoShare
 }
@@ -69,6 +70,9 @@ type typicalStep struct {
 	rebuilt   float64
 	first     float64
 	who       map[whoKindKey]float64
+	experts   map[int16]*typicalExperts
+	fresh     float64
+	freshN    float64
 }
 
 // judgeSome judges the older part of what is kept, with the later one as neighbours, and drops the oldest.
@@ -165,6 +169,7 @@ func (b *slowState) typical(sample []int32) typicalStep {
 		if r.first {
 			t.first++
 		}
+		t.addExperts(r)
 		for _, c := range r.who {
 			t.who[whoKindKey{c.who, c.kind}] += float64(c.cost)
 		}
@@ -225,6 +230,9 @@ func (b *slowState) compare(r *stepRecord, ref *typicalStep) {
 		return
 	}
 	b.explain(&f, ref)
+	if ref.freshN*2 >= ref.n {
+		f.usualFresh = ratio(ref.fresh, ref.freshN)
+	}
 	b.sum.Slow++
 	b.sum.SlowDur += r.dur
 	b.sum.Excess += f.excess
@@ -240,8 +248,8 @@ func (b *slowState) explain(f *foundStep, ref *typicalStep) {
 	set(SlowNotSeen, beyond(partOff+offUnseen))
 	set(SlowDisk, beyond(partOff+offDisk))
 	set(SlowSleep, beyond(partOff+offSleep))
-	set(SlowFaults, beyond(partFaults)+beyond(partOff+offFault))
-	set(SlowExperts, beyond(partExperts))
+	set(SlowFaults, beyond(partOff+offFault))
+	set(SlowExperts, b.experts.explain(&f.stepRecord, ref))
 	set(SlowImbalance, beyond(partWait))
 	set(SlowBackend, beyond(partBackend))
 	set(SlowCopies, beyond(partCopies))

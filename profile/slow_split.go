@@ -70,13 +70,7 @@ func (x *splitter) op(o *Op, nth int32) {
 		parts[partLate] += wait
 		r.doubt = true
 	}
-	if c, ok := x.b.charged[o.ID]; ok {
-		f := min(c[0], work)
-		e := min(c[1], work-f)
-		parts[partFaults] += f
-		parts[partExperts] += e
-		work -= f + e
-	}
+	x.b.experts.product(r, o, d, work)
 	if kindOf(d, o.Op) == kindAttn {
 		parts[partAttn] += work
 	} else {

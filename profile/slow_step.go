@@ -16,9 +16,7 @@ const (
 	partWait           // until the last thread arrived, beyond the mean
 	partLate           // the same where scheduling events are missing: why it was late is not known
 	partOff            // a thread had no CPU, or slept: offKinds parts
-	partFaults  = partOff + offKinds
-	partExperts = partFaults + 1 // charged by others
-	partProbe   = partExperts + 1
+	partProbe   = partOff + offKinds
 	partBackend = partProbe + 1   // graphs whose operators are not seen
 	partCopies  = partBackend + 1 // between a step's graphs
 	partGraph   = partCopies + 1  // in a graph, outside its operators
@@ -35,6 +33,8 @@ type stepRecord struct {
 	tokens         int64 // -1: not known
 	parts          slowParts
 	who            []whoCost
+	experts        []expertUse
+	fresh          int64 // experts that the step before did not use; -1: not known
 	ops            []slowOpCost
 	phase          Phase
 	pid            int32
@@ -89,7 +89,7 @@ type slowState struct {
 	nextKind int32
 	usual    map[usualKey]*usualTime
 	records  []stepRecord
-	charged  map[int64][2]int64 // by operator: faults, experts
+	experts  expertBook
 	release  func([]*Op)
 	spare    []*Op
 	takers   interferenceSum
@@ -174,7 +174,6 @@ func (b *slowState) init(opts SlowOptions) {
 	b.graphs = map[int64][]slowGraph{}
 	b.kinds = map[kindKey]int32{}
 	b.usual = map[usualKey]*usualTime{}
-	b.charged = map[int64][2]int64{}
 	b.takers.init()
 }
 
@@ -234,20 +233,6 @@ func (b *slowState) Sched(s *trace.Sched) error {
 	return nil
 }
 
-func (b *slowState) charge(o *Op, cause SlowCause, ns int64) {
-	if ns <= 0 || len(b.charged) >= maxPending {
-		return
-	}
-	c := b.charged[o.ID]
-	switch cause {
-	case SlowFaults:
-		c[0] += ns
-	case SlowExperts:
-		c[1] += ns
-	}
-	b.charged[o.ID] = c
-}
-
 // Step takes one step, whose operators came before.
 func (b *slowState) Step(s *Step) error {
 	b.track.process(s.PID)
@@ -264,6 +249,8 @@ func (b *slowState) Step(s *Step) error {
 		return nil
 	}
 	defer b.after(s, open.ops)
+	slices.SortStableFunc(open.ops, func(x, y *Op) int { return cmp.Compare(x.Start, y.Start) })
+	fresh := b.experts.step(s, open.ops, s.Incomplete == "" && s.Untraced == "" && !open.part)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}
@@ -274,8 +261,7 @@ func (b *slowState) Step(s *Step) error {
 	if s.Untraced != "" {
 		open.ops = open.ops[:0]
 	}
-	slices.SortStableFunc(open.ops, func(x, y *Op) int { return cmp.Compare(x.Start, y.Start) })
-	r := stepRecord{id: s.ID, start: s.Start, dur: s.Dur, pos: -1, tokens: int64(s.NTokens), phase: s.Phase, pid: s.PID,
+	r := stepRecord{id: s.ID, start: s.Start, dur: s.Dur, pos: -1, fresh: -1, tokens: int64(s.NTokens), phase: s.Phase, pid: s.PID,
 		untraced: s.Untraced, hasOps: len(open.ops) > 0}
 	for i := range s.Seqs {
 		if q := &s.Seqs[i]; q.Pos >= 0 && q.NTokens >= 0 {
@@ -285,6 +271,9 @@ func (b *slowState) Step(s *Step) error {
 	for i := range graphs {
 		r.rebuilt = r.rebuilt || !graphs[i].reused
 		r.first = r.first || graphs[i].first
+	}
+	if fresh != nil {
+		r.fresh = *fresh
 	}
 	r.kind = b.kind(s, open.ops)
 	b.sum.HasOps = b.sum.HasOps || r.hasOps
@@ -305,7 +294,6 @@ func (b *slowState) after(s *Step, ops []*Op) {
 		}
 	}
 	b.track.forget(s.PID, before)
-	clear(b.charged)
 	if b.release != nil {
 		b.release(ops)
 	}

@@ -340,16 +340,6 @@ func TestSlowCauses(t *testing.T) {
 			r.lead = 8e5
 			r.b.FaultSpan(30, 30, r.now+slowEdges/2, r.now+slowEdges/2+8e5, true)
 		}, map[SlowCause]int64{SlowDisk: 8e5}, ""},
-		{"charged faults", func(r *slowRun) {
-			r.change = func(k int, o *Op) {
-				attn(k, o, 2e6)
-				r.settle(o)
-				if k == 9 {
-					r.b.Charge(o, SlowFaults, 15e5)
-					r.b.Charge(o, SlowExperts, 9e9) // no more than the work
-				}
-			}
-		}, map[SlowCause]int64{SlowFaults: 15e5, SlowExperts: 6e5, SlowUnexplained: -1e5}, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ var slowWords = map[profile.SlowCause][2]string{
 	profile.SlowDisk:        {"disk: a thread was blocked, reading", "disk"},
 	profile.SlowSleep:       {"a thread slept: a lock, or woken late", "asleep"},
 	profile.SlowFaults:      {"page faults", "faults"},
-	profile.SlowExperts:     {"experts not used lately", "experts"},
+	profile.SlowExperts:     {"experts that the step before did not use", "experts"},
 	profile.SlowImbalance:   {"imbalance: a thread was late on its CPU", "imbalance"},
 	profile.SlowKV:          {"attention reads more of the KV cache", "KV cache"},
 	profile.SlowRebuilt:     {"the graph was made anew", "new graph"},
@@ -183,6 +183,9 @@ func (p *page) slowSteps(s *profile.Slow) {
 	if p.o.Verbose {
 		for i := range s.Listed {
 			x := &s.Listed[i]
+			if x.NewExperts != nil && x.UsualNewExperts != nil {
+				p.line(fmt.Sprintf("step %s: %s not used by the step before, %.1f of the neighbours' usually", count(x.Step), plural(*x.NewExperts, "expert"), *x.UsualNewExperts), dim)
+			}
 			for _, d := range x.Doubts {
 				p.line("step "+count(x.Step)+": "+p.o.clean(d), dim)
 			}

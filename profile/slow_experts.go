@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// A further new expert's price is taken for sound with so many products of each number of new experts that counts,
+	// with so much of the medians' variance on the line, and where it is so many times its standard error.
+	expertCalls  = 16
+	expertR2     = 0.8
+	expertErrors = 3
+)
+
+// expertUse is what a step's products with one token's experts were, of one weight.
+type expertUse struct {
+	weight int16 // index of expertBook.weights
+	fresh  int32 // experts that the batch before did not use, over the products
+	work   int64 // of the products, ns
+}
+
+// expertBook learns what products take by how many of their experts are new: the batch before of the same context and
+// phase did not use them. Its memory is bounded by layers, weights and experts.
+type expertBook struct {
+	last    map[recentKey]*lastExperts
+	fresh   map[*Choice]int32 // of the step under way
+	at      map[expertWeight]int16
+	weights []*newSum
+}
+
+type lastExperts struct {
+	set   []int32
+	phase Phase
+}
+
+// step counts the new experts of a step's choices: nil where that is not known of any.
+func (b *expertBook) step(s *Step, ops []*Op, whole bool) (fresh *int64) {
+	clear(b.fresh)
+	if !whole {
+		b.forget(s)
+		return nil
+	}
+	var sum int64
+	for _, o := range ops {
+		c := o.Choice
+		if c == nil {
+			continue
+		}
+		if !c.Whole() || c.Total <= 0 || c.Total > maxExperts {
+			delete(b.last, recentKey{s.PID, s.Ctx, c.Layer})
+			continue
+		}
+		if _, ok := b.fresh[c]; ok {
+			continue
+		}
+		n := b.batch(s, c)
+		if b.fresh == nil {
+			b.fresh = map[*Choice]int32{}
+		}
+		b.fresh[c] = n
+		if n >= 0 {
+			sum += int64(n)
+			fresh = &sum
+		}
+	}
+	return fresh
+}
+
+// batch takes one choice and returns how many of its experts are new, -1 where that is not known.
+func (b *expertBook) batch(s *Step, c *Choice) int32 {
+	k := recentKey{s.PID, s.Ctx, c.Layer}
+	l := b.last[k]
+	if l == nil {
+		if b.last == nil || len(b.last) >= maxRecent {
+			b.last = map[recentKey]*lastExperts{}
+		}
+		l = &lastExperts{}
+		b.last[k] = l
+	}
+	set := c.Set()
+	n := int32(-1)
+	if l.set != nil && l.phase == s.Phase {
+		n = 0
+		for _, x := range set {
+			if !slices.Contains(l.set, x) {
+				n++
+			}
+		}
+	}
+	l.set, l.phase = set, s.Phase
+	return n
+}
+
+// forget drops a context's latest choices: the next ones have none right before them that are known.
+func (b *expertBook) forget(s *Step) {
+	for k := range b.last {
+		if k.pid == s.PID && k.ctx == s.Ctx {
+			delete(b.last, k)
+		}
+	}
+}
+
+// product takes an operator's work.
+func (b *expertBook) product(r *stepRecord, o *Op, d *Derived, work int64) {
+	if o.Choice == nil || o.Choice.Tokens != 1 || o.Incomplete || d.Weight == "" {
+		return
+	}
+	n, ok := b.fresh[o.Choice]
+	if !ok || n < 0 {
+		return
+	}
+	k := expertWeight{WeightStem(d.Weight), d.WeightType}
+	i, ok := b.at[k]
+	if !ok {
+		if len(b.weights) >= maxExpertWeights {
+			return
+		}
+		if b.at == nil {
+			b.at = map[expertWeight]int16{}
+		}
+		i = int16(len(b.weights))
+		b.at[k] = i
+		b.weights = append(b.weights, &newSum{})
+	}
+	c := b.weights[i].at(int(n))
+	c.calls++
+	c.dur += work
+	c.hist.add(work)
+	at := slices.IndexFunc(r.experts, func(u expertUse) bool { return u.weight == i })
+	if at < 0 {
+		at = len(r.experts)
+		r.experts = append(r.experts, expertUse{weight: i})
+	}
+	r.experts[at].fresh += n
+	r.experts[at].work += work
+}
+
+// price is what a further new expert adds to a product's work, ns: the slope of the line of least squares through the medians by number
+// of new experts, weighted by calls; 0 where it is not sound.
+func (p *newSum) price() float64 {
+	var w, x, y, xx, xy, yy float64
+	points := 0
+	each := func(f func(n, median, calls float64, h *histogram)) {
+		for n, c := range p.new {
+			if c.calls >= expertCalls {
+				f(float64(n), c.hist.quantile(0.5), float64(c.calls), &c.hist)
+			}
+		}
+	}
+	each(func(n, median, calls float64, _ *histogram) {
+		points++
+		w += calls
+		x += calls * n
+		y += calls * median
+		xx += calls * n * n
+		xy += calls * n * median
+		yy += calls * median * median
+	})
+	if points < 2 {
+		return 0
+	}
+	vx, vy, cxy := xx-x*x/w, yy-y*y/w, xy-x*y/w
+	if vx <= 0 || vy <= 0 || cxy <= 0 {
+		return 0
+	}
+	if points > 2 && cxy*cxy/vx/vy < expertR2 {
+		return 0
+	}
+	slope, mean := cxy/vx, x/w
+	// A median of n values has the variance 1 / (4 n f^2) with the density f there: for normal ones pi/2 s^2/n, and their middle half
+	// lies within 1.349 s. A histogram adds its own error.
+	var variance float64
+	each(func(n, median, calls float64, h *histogram) {
+		s := (h.quantile(0.75) - h.quantile(0.25)) / 1.349
+		e := math.Pi/2*s*s/calls + median*histogramError*median*histogramError/3
+		variance += calls * calls * (n - mean) * (n - mean) * e
+	})
+	if slope < expertErrors*math.Sqrt(variance)/vx {
+		return 0
+	}
+	return slope
+}
+
+// typicalExperts are the mean of a sample's products with experts, by weight.
+type typicalExperts struct{ n, fresh, work float64 }
+
+// explain returns what new experts add to a step beyond its neighbours, ns: of each weight's products the price of a new expert times how many more
+// of them were new, and no more than these products took beyond.
+func (b *expertBook) explain(r *stepRecord, ref *typicalStep) float64 {
+	var sum float64
+	for _, u := range r.experts {
+		t := ref.experts[u.weight]
+		if t == nil || t.n*2 < ref.n {
+			continue
+		}
+		more, took := float64(u.fresh)-t.fresh/t.n, float64(u.work)-t.work/t.n
+		if more == 0 || took == 0 || more > 0 != (took > 0) {
+			continue
+		}
+		cost := b.weights[u.weight].price() * more
+		if more > 0 {
+			sum += min(cost, took)
+		} else {
+			sum += max(cost, took)
+		}
+	}
+	return sum
+}
+
+// addExperts takes the experts of a typical step.
+func (t *typicalStep) addExperts(r *stepRecord) {
+	for _, u := range r.experts {
+		if t.experts == nil {
+			t.experts = map[int16]*typicalExperts{}
+		}
+		e := t.experts[u.weight]
+		if e == nil {
+			e = &typicalExperts{}
+			t.experts[u.weight] = e
+		}
+		e.n++
+		e.fresh += float64(u.fresh)
+		e.work += float64(u.work)
+	}
+	if r.fresh >= 0 {
+		t.fresh += float64(r.fresh)
+		t.freshN++
+	}
+}
