@@ -283,6 +283,10 @@ func (f *finder) disk() {
 	slices.SortStableFunc(rows, func(a, b *workCell) int { return compareInt(b.disk, a.disk) })
 	r := rows[0]
 	n := shortName(r.name)
+	if f.j.inferred(all.majors) {
+		f.blocked(&all, r)
+		return
+	}
 	f.loss(Finding{Kind: "disk", Names: []string{n},
 		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) + " longer than without: " + plural(all.majors, "page") + " or more were read from disk, longest in " + n +
 			". More memory, or a smaller model, would keep them.",
@@ -298,7 +302,7 @@ func (f *finder) interference() {
 	}
 	x := Finding{Kind: "interference", Target: Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) + " longer as a thread had lost its CPU"}
-	if text, names := ranThere(f.g.instead); text != "" && ran*4 >= f.g.thOff {
+	if text, names := ranThere(f.g.instead); text != "" && ran*4 >= f.g.thOff-f.g.thBlocked {
 		x.Text += ": " + text
 		x.Names = append(x.Names, names...)
 	} else if f.j.s.HasSched {

@@ -56,6 +56,41 @@ func (j *judge) faulted() {
 	}
 }
 
+// blocked gives each cell the time by which its operators were late as a thread slept and could not be interrupted: what it does mostly then is
+// reading. How many faults that were may be known.
+func (j *judge) blocked() {
+	j.byState = true
+	for _, k := range j.keys {
+		for _, c := range j.groups[k].cells {
+			c.majors = c.faults
+			c.takeDisk(c.blocked)
+		}
+	}
+}
+
+// inferred tells that time is said to be the disk's as threads were blocked, and for no other reason.
+func (j *judge) inferred(majors int64) bool { return j.byState && majors == 0 }
+
+const notWhatFor = "That threads were blocked is seen, not what for: reading from disk, mostly. Page faults tell (record --faults)."
+
+// diskWords say what is lost to the disk, behind a share.
+func (j *judge) diskWords() string {
+	if j.byState {
+		return "is lost while a thread is blocked, mostly reading from disk"
+	}
+	return "is lost reading pages from disk"
+}
+
+// blocked finds time in which threads were blocked.
+func (f *finder) blocked(all *workCell, longest *workCell) {
+	n := shortName(longest.name)
+	f.loss(Finding{Kind: "disk", Names: []string{n},
+		Text: "Operators of " + f.name() + " last " + f.each(float64(all.disk)) + " longer as a thread was blocked, which is reading from disk, mostly; longest in " + n +
+			". Page faults tell what is read (record --faults); more memory, or a smaller model, would keep it.",
+		Figures: []Evidence{fig("disk", safeRatio(all.disk, f.ps.Traced), "ns", "lost a step as a thread slept and could not be interrupted")},
+		Target:  Target{"stat", f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(longest))}}, float64(all.disk), f.ps.Traced, f.ps.TracedDur)
+}
+
 // takeDisk takes time that went to the disk out of the time off the CPU, then of waiting, then of work.
 func (c *workCell) takeDisk(ns int64) {
 	left := min(ns, c.dur)

@@ -27,7 +27,7 @@ type following struct {
 type followed struct {
 	t        *thread
 	arrivals []arrival
-	off      []span // when it was off its CPU
+	off      []offTime // when it was off its CPU
 }
 
 type arrival struct {
@@ -130,22 +130,23 @@ func (p *replayer) takeEarly(q *proc, pool uint64) {
 	}
 }
 
-// switchedOn notes a time off its CPU of a thread.
-func (t *thread) switchedOn(from, to int64) {
+// switchedOn notes a time off its CPU of a thread, and until when of it it was blocked.
+func (t *thread) switchedOn(from, to, blocked int64) {
 	if t.at != nil && !t.at.closed {
-		t.rec.off = append(t.rec.off, span{from, to})
+		t.rec.off = append(t.rec.off, offTime{span{from, to}, blocked})
 	}
 }
 
-// offIn sums up the time the thread was off its CPU between two times.
-func (w *followed) offIn(from, to int64) (sum int64) {
+// offIn sums up the time the thread was off its CPU between two times, and of it blocked.
+func (w *followed) offIn(from, to int64) (off, blocked int64) {
 	for _, s := range w.off {
 		if s.from >= to {
 			break
 		}
-		sum += max(0, min(s.to, to)-max(s.from, from))
+		off += max(0, min(s.to, to)-max(s.from, from))
+		blocked += max(0, min(s.blocked, to)-max(s.from, from))
 	}
-	return sum
+	return off, blocked
 }
 
 // followedDone makes the operators of a graph that was followed to its end.
@@ -215,7 +216,7 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 		}
 		*th = OpThread{TID: w.t.tid, Ith: w.t.ith, CPU: a.cpu, Start: begin, Wait: last - a.time}
 		if len(w.off) > 0 && i > 0 {
-			th.OffCPU = w.offIn(begin, a.time)
+			th.OffCPU, th.Blocked = w.offIn(begin, a.time)
 		}
 		th.Busy = max(0, a.time-begin-th.OffCPU) // clocks of CPUs can differ by nanoseconds
 		o.Busy += th.Busy

@@ -160,7 +160,9 @@ type OpThread struct {
 	Start  int64
 	Busy   int64 // on a CPU between begin and arrival
 	OffCPU int64 // descheduled between begin and arrival
-	Wait   int64 // from its arrival to the last thread's
+	// Blocked is the part of OffCPU in which it slept and could not be interrupted: reading from disk, mostly.
+	Blocked int64
+	Wait    int64 // from its arrival to the last thread's
 	// Counts are what the counters counted from its begin to its arrival while it was on a CPU, as Op.Counts.
 	Counts []int64
 }

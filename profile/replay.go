@@ -121,14 +121,16 @@ type thread struct {
 	tid      int32
 	offSince int64 // when it left its CPU; 0: it is on one, or nothing is known
 	off      int64 // time off its CPU so far
+	blocked  blocking
 
 	// The operator it is in or was in last: its graph, its index in the operator's threads, offset of off
 	// at its begin.
-	exec  *exec
-	begun int // exec.begun then
-	slot  int
-	offAt int64
-	in    bool
+	exec      *exec
+	begun     int // exec.begun then
+	slot      int
+	offAt     int64
+	blockedAt int64 // the same of blocked.sum
+	in        bool
 
 	ith uint16 // its number in its team, as last told; UnknownIth
 	at  *exec  // the followed graph it works at, and its record there
@@ -335,16 +337,24 @@ func (p *replayer) switched(s *trace.Sched) error {
 		if q := p.procs[s.PrevPID]; q != nil {
 			t := q.thread(s.PrevTID)
 			t.offSince = s.Time
+			t.blocked.left(s)
 			p.comms[s.PrevTID] = s.PrevComm
 		}
 		if q := p.procs[s.NextPID]; q != nil {
 			t := q.thread(s.NextTID)
 			if t.offSince != 0 {
 				t.off += s.Time - t.offSince
-				t.switchedOn(t.offSince, s.Time)
+				t.switchedOn(t.offSince, s.Time, t.blocked.end(s.Time))
 				t.offSince = 0
 			}
 			p.comms[s.NextTID] = s.NextComm
+		}
+	}
+	if s.Kind == trace.SchedWakeup {
+		if q := p.procs[s.NextPID]; q != nil {
+			if t := q.threads[s.NextTID]; t != nil {
+				t.blocked.end(s.Time)
+			}
 		}
 	}
 	return p.sink.Sched(s)

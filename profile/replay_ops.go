@@ -73,7 +73,7 @@ func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	o.Threads = append(o.Threads, OpThread{TID: h.TID, Ith: h.Ith, CPU: h.CPU, Start: h.Time})
 	x.ends = append(x.ends, 0)
 	o.team = max(o.team, int(h.Nth))
-	t.exec, t.begun, t.slot, t.offAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off, true, true
+	t.exec, t.begun, t.slot, t.offAt, t.blockedAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off, t.blocked.sum, true, true
 	if p.count.counters != nil {
 		t.meter.begin(&p.count, p.count.take(h))
 	}
@@ -125,7 +125,7 @@ func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 	th := &x.cur.Threads[t.slot]
 	if th.TID == t.tid && x.ends[t.slot] == 0 {
 		x.ends[t.slot] = h.Time
-		th.OffCPU = t.off - t.offAt
+		th.OffCPU, th.Blocked = t.off-t.offAt, t.blocked.sum-t.blockedAt
 		th.Busy = h.Time - th.Start - th.OffCPU
 		if p.count.counters != nil {
 			counts, scaled := t.meter.end(&p.count, p.count.take(h))

@@ -45,6 +45,7 @@ type workGroup struct {
 	growth              growth
 	attn                int64 // of the step being added
 	thOff               int64 // threads' time off their CPU in operators
+	thBlocked           int64 // of it in sleep that cannot be interrupted
 
 	wayList []way // once all operators came
 	waySums map[way]workCell
@@ -82,9 +83,10 @@ type workCell struct {
 	counts       []cellCount
 	faults       int64 // major page faults, where they were recorded one by one
 	faultDelay   int64 // of dur: how much later its last thread arrived for faults that waited for the disk
+	blocked      int64 // of off: as the last thread slept and could not be interrupted
 	// Once the run has ended, and it is known which counter has them (judge.disk):
 	majors int64 // major faults
-	disk   int64 // of dur: what operators with such faults took beyond those without
+	disk   int64 // of dur: what operators with such faults took beyond those without; else as a thread was blocked
 }
 
 // growth fits the time of attention to the position by least squares.
@@ -228,6 +230,9 @@ func (g *workGroup) add(b *statState, ops []*Op) {
 		}
 		g.team = max(g.team, len(o.Threads))
 		g.thOff += o.OffCPU
+		for i := range o.Threads {
+			g.thBlocked += o.Threads[i].Blocked
+		}
 		c.add(d, o)
 	}
 }
@@ -265,22 +270,25 @@ func (g *workGroup) cell(d *Derived, op string, team int) *workCell {
 func (c *workCell) add(d *Derived, o *Op) {
 	dur := max(0, o.Dur-o.Probe)
 	work := dur
-	var off int64
+	var off, blocked int64
 	if n := int64(len(o.Threads)); n > 0 {
 		work = min(dur, max(0, o.Busy/n-o.Probe))
 		if o.OffCPU > 0 {
-			var last int64
+			var last, free int64 // the last arrival had none been off its CPU, and had none been blocked
 			for i := range o.Threads {
 				t := &o.Threads[i]
 				last = max(last, t.Start+t.Busy-o.Start)
+				free = max(free, t.arrival()-t.Blocked-o.Start)
 			}
 			off = min(max(0, o.Dur-last), dur-work)
+			blocked = min(max(0, o.Dur-free), off)
 		}
 	}
 	c.calls++
 	c.dur += dur
 	c.work += work
 	c.off += off
+	c.blocked += blocked
 	c.wait += dur - work - off
 	c.thBusy += o.Busy
 	c.thWait += o.Wait
@@ -304,6 +312,7 @@ func (c *workCell) merge(o *workCell) {
 	c.work += o.work
 	c.wait += o.wait
 	c.off += o.off
+	c.blocked += o.blocked
 	c.bytes += o.bytes
 	c.flops += o.flops
 	c.bytesDur += o.bytesDur
@@ -328,6 +337,7 @@ func (g *workGroup) merge(o *workGroup) {
 	g.between += o.between
 	g.betweens += o.betweens
 	g.thOff += o.thOff
+	g.thBlocked += o.thBlocked
 	g.disk.merge(&o.disk)
 	g.growth.merge(&o.growth)
 	for who, c := range o.instead {

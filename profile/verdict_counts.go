@@ -256,7 +256,7 @@ func (k *counted) text(bytes int64) string {
 	return "Counters: " + andList(facts) + "."
 }
 
-// disk gives each cell the time that major faults cost: what operators with such a fault took beyond those of the same cell without,
+// disk gives each cell the time that the disk cost. Of major faults that is what operators with such a fault took beyond those of the same cell without,
 // or of the same operator in other layers; where there are none of these, what their threads slept. It comes out of the
 // time off the CPU first, then of waiting, then of work.
 func (j *judge) disk() {
@@ -271,6 +271,7 @@ func (j *judge) disk() {
 		}
 	}
 	if at < 0 {
+		j.blocked()
 		return
 	}
 	for _, k := range j.keys {

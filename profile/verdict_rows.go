@@ -141,6 +141,10 @@ func (j *judge) rowVerdict(k modelKey, g *workGroup, cells []*workCell, calls in
 		if sure = 2; slices.Contains(out.Among, c.bound) && c.bound != BoundUnknown {
 			sure = min(sure, c.sure)
 		}
+	case BoundDisk:
+		if sure = 3; j.inferred(c.sum.majors) {
+			sure = 2
+		}
 	default:
 		sure = 3
 	}
@@ -154,6 +158,8 @@ func (j *judge) rowVerdict(k modelKey, g *workGroup, cells []*workCell, calls in
 		case p.share < partShare:
 		case p.bound == BoundWait:
 			why = append(why, "For "+sayPercent(p.share)+" of their time threads wait for each other, or sleep.")
+		case p.bound == BoundDisk && j.inferred(c.sum.majors):
+			why = append(why, "For "+sayPercent(p.share)+" of their time a thread was blocked: mostly, it reads from disk.")
 		case p.bound == BoundDisk:
 			why = append(why, "For "+sayPercent(p.share)+" of their time pages are read from disk: "+plural(c.sum.majors, "major fault")+".")
 		case p.bound == BoundInterference:
@@ -196,8 +202,10 @@ func most(parts []part) (Bound, []Bound) {
 			large = append(large, p.bound)
 		}
 	}
+	// What is not known does not outweigh the disk: a part of it can be the kernel's work for what is read.
+	disk := parts[0].bound == BoundUnknown && slices.Contains(large, BoundDisk)
 	switch {
-	case parts[0].share >= mostShare, len(large) == 1:
+	case parts[0].share >= mostShare && !disk, len(large) == 1:
 		return parts[0].bound, nil
 	case len(large) > 1:
 		return BoundMixed, large
@@ -211,5 +219,5 @@ func (j *judge) slept(g *workGroup) bool {
 	for _, c := range g.instead {
 		ran += c.Dur
 	}
-	return j.s.HasSched && ran*4 < g.thOff
+	return j.s.HasSched && ran*4 < g.thOff-g.thBlocked
 }

@@ -17,6 +17,8 @@ type judge struct {
 	totals []int64    // of each counter, over the run
 	judged map[*workGroup][]workClass
 	roofs  map[roofKey]Roof
+	// byState: the disk's time is that in which threads were blocked; page faults were not counted or have no durations.
+	byState bool
 }
 
 // judge adds verdicts and findings.
@@ -250,9 +252,17 @@ func (o *opinion) choose() {
 		}
 	default:
 		o.sure = 3
+		if (o.v.Bound == BoundDisk || slices.Contains(large, BoundDisk)) && o.j.inferred(o.majors()) {
+			o.sure = 2
+			o.reasons = append(o.reasons, notWhatFor)
+		}
 		if o.v.Bound == BoundMixed {
 			o.sure = 2
-			o.reasons = append(o.reasons, "No part has half of the time.")
+			if parts[0].share >= mostShare { // see most
+				o.reasons = append(o.reasons, "What the kernel does for a page that is read is work of the operators that are not told apart.")
+			} else {
+				o.reasons = append(o.reasons, "No part has half of the time.")
+			}
 			for i := range o.classes {
 				if c := &o.classes[i]; slices.Contains(large, c.bound) && (o.cause(c.what) >= partShare || i == 0) {
 					o.reasons = append(o.reasons, c.reasons...)

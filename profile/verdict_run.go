@@ -75,7 +75,11 @@ func (j *judge) run() *Verdict {
 	}
 	var said []string
 	for _, p := range ps {
-		if words := runWords[p.bound]; words != "" && (p.share >= 0.1 || len(said) == 0) {
+		words := runWords[p.bound]
+		if p.bound == BoundDisk {
+			words = j.diskWords()
+		}
+		if words != "" && (p.share >= 0.1 || len(said) == 0) {
 			said = append(said, sayPercent(p.share)+" "+words)
 		}
 	}
@@ -94,7 +98,7 @@ func sameModel(a, b *int) bool { return a == b || a != nil && b != nil && *a == 
 
 // runWords follow "Of the time of all steps 60 %".
 var runWords = map[Bound]string{
-	BoundMemory: "goes into reading", BoundCompute: "goes into computing", BoundWait: "is lost waiting for other threads", BoundDisk: "is lost reading pages from disk",
+	BoundMemory: "goes into reading", BoundCompute: "goes into computing", BoundWait: "is lost waiting for other threads",
 	BoundInterference: "is lost while others had a thread's CPU", BoundOutside: "is outside operators",
 	BoundUnknown: "has no bound that is known",
 }

@@ -156,6 +156,13 @@ func (o *opinion) majors() (n int64) {
 }
 
 func (o *opinion) diskText() string {
+	if o.j.byState {
+		text := "for " + sayPercent(o.cause("disk")) + " of its time operators last longer as a thread is blocked, as it is while it reads from disk"
+		if n := o.majors(); n > 0 {
+			text += "; there were " + plural(n, "major fault")
+		}
+		return text
+	}
 	return "for " + sayPercent(o.cause("disk")) + " of its time operators last longer than without a major fault, of which there were " + sayCount(o.majors()) +
 		": pages of the model were read from disk"
 }
@@ -242,7 +249,7 @@ func (o *opinion) partText(p part) string {
 	case BoundCompute:
 		return s + "goes into computing"
 	case BoundDisk:
-		return s + "is lost reading pages from disk"
+		return s + o.j.diskWords()
 	case BoundWait:
 		return s + "is lost waiting for other threads"
 	case BoundInterference:
@@ -270,7 +277,7 @@ func (o *opinion) besides() string {
 		}
 		switch p.bound {
 		case BoundDisk:
-			return "; " + sayPercent(p.share) + " is lost reading pages from disk"
+			return "; " + sayPercent(p.share) + " " + o.j.diskWords()
 		case BoundWait:
 			return "; " + sayPercent(p.share) + " is lost as threads wait for each other"
 		case BoundInterference:
@@ -344,6 +351,11 @@ func (o *opinion) figures(c *workClass) {
 	}
 	if n := o.majors(); n > 0 {
 		o.figure("major_faults", float64(n), "count", "in operators: pages read from disk")
+	}
+	switch {
+	case o.j.byState && o.cause("disk") > 0:
+		o.figure("disk", o.cause("disk"), "share", "of the time a thread slept in operators and could not be interrupted: reading from disk, mostly")
+	case o.majors() > 0:
 		o.figure("disk", o.cause("disk"), "share", "of the time their operators took beyond those without")
 	}
 	o.figure("wait", o.cause("wait"), "share", "lost as threads wait for each other")

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/profiletest"
+)
+
+// blockedOps makes threads sleep for a time that they were off their CPUs, or a part of it.
+type blockedOps struct {
+	*profile.StatBuilder
+	part float64
+}
+
+func (b *blockedOps) Op(o *profile.Op) error {
+	for i := range o.Threads {
+		t := &o.Threads[i]
+		t.Blocked = int64(float64(t.OffCPU) * b.part)
+	}
+	return b.StatBuilder.Op(o)
+}
+
+func blockedStat(t *testing.T, part float64, r profiletest.Run, change func(*profile.Header)) *profile.Stat {
+	t.Helper()
+	b := &blockedOps{profile.NewStat(profile.StatOptions{}), part}
+	p := &profiletest.Player{Sink: b}
+	if err := p.Play(r); err != nil {
+		t.Fatal(err)
+	}
+	h := p.Header("op")
+	if change != nil {
+		change(h)
+	}
+	return b.Finish(h)
+}
+
+// In each of 8 decode steps ffn_gate of layer 0 takes 5 ms more, in which a thread cannot be interrupted: that is the disk, not whoever ran there.
+// What it sleeps otherwise is not.
+func TestVerdictBlocked(t *testing.T) {
+	r := made()
+	r.Model.Vocab, r.Model.FF = 1024, 1024
+	r.Preempts = true
+	dur := func(s *profile.Stat) (ns float64) {
+		for _, p := range s.Phases {
+			if p.Phase == "decode" {
+				ns = float64(p.TracedDur)
+			}
+		}
+		return ns
+	}
+	s := blockedStat(t, 1, r, nil)
+	v := verdictOf(t, s, "decode")
+	is(t, v, profile.BoundDisk, profile.SureMedium)
+	if x := causeOf(v, "disk"); math.Abs(x-40e6/dur(s)) > 0.001 || causeOf(v, "interference") != 0 || evidenceOf(v, "disk") != x {
+		t.Errorf("the disk takes %g (evidence %g), interference %g; want %g and none", x, evidenceOf(v, "disk"), causeOf(v, "interference"), 40e6/dur(s))
+	}
+	if !strings.Contains(v.Text, "a thread is blocked") || !strings.Contains(v.Why, "record --faults") {
+		t.Errorf("%q, %q", v.Text, v.Why)
+	}
+	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 || !strings.Contains(f.Text, "blocked") || f.Target.Params["sel"] != "ffn_gate" {
+		t.Errorf("the first finding is %+v", f)
+	}
+	for _, p := range s.Phases {
+		for _, row := range p.Rows {
+			is := row.Bound.Bound == profile.BoundDisk
+			if is != (p.Phase == "decode" && row.Key == "ffn_gate") {
+				t.Errorf("%s in %s: %+v", row.Key, p.Phase, row.Bound)
+			} else if is && (row.Bound.Sure != profile.SureMedium || !strings.Contains(row.Bound.Why, "blocked")) {
+				t.Errorf("%+v", row.Bound)
+			}
+		}
+	}
+	if x := s.RunVerdict; x == nil || !strings.Contains(x.Text, "mostly reading from disk") {
+		t.Errorf("the run: %+v", x)
+	}
+
+	// Half of the time it was woken, and another ran: each has its half, and neither more than the other.
+	s = blockedStat(t, 0.5, r, nil)
+	v = verdictOf(t, s, "decode")
+	if a, b := causeOf(v, "disk"), causeOf(v, "interference"); math.Abs(a-20e6/dur(s)) > 0.001 || math.Abs(b-20e6/dur(s)) > 0.001 {
+		t.Errorf("the disk takes %g, interference %g, want %g each", a, b, 20e6/dur(s))
+	}
+
+	// Slept otherwise.
+	v = verdictOf(t, blockedStat(t, 0, r, nil), "decode")
+	if causeOf(v, "disk") != 0 || causeOf(v, "interference") == 0 {
+		t.Errorf("not blocked: %+v", v.Causes)
+	}
+}
