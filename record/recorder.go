@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -115,16 +114,20 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		return res, err
 	}
 	if err := r.begin(); err != nil {
-		r.w.Close(trace.End{Time: probe.Now(), Reason: "failed: " + err.Error(), Status: -1})
-		os.Remove(opt.Output)
+		r.w.Discard()
 		return r.finishCommand(res), err
 	}
 	runErr := r.loop(ctx, &res)
 	endErr := r.end(&res)
 	res.Failed = runErr != nil
 	res = r.finishCommand(res)
-	closeErr := r.w.Close(trace.End{Time: probe.Now(), Reason: res.Reason, Status: res.Status,
-		Hits: r.prog.Hits, Lost: r.lostSum.Hits})
+	var closeErr error
+	if res.Recorded {
+		closeErr = r.w.Close(trace.End{Time: probe.Now(), Reason: res.Reason, Status: res.Status,
+			Hits: r.prog.Hits, Lost: r.lostSum.Hits})
+	} else {
+		closeErr = r.w.Discard() // an older recording of that name stays
+	}
 	r.prog.Bytes = r.w.Total()
 	res.Progress = r.prog
 	for _, err := range []error{runErr, endErr, closeErr} {
@@ -147,12 +150,10 @@ func (r *recorder) nothing(status int) error {
 	for _, pid := range slices.Sorted(maps.Keys(r.looked)) {
 		l := r.looked[pid]
 		if l.Err == nil {
-			os.Remove(r.opt.Output)
 			return ErrNothing
 		}
 		e.Looked = append(e.Looked, l)
 	}
-	os.Remove(r.opt.Output)
 	return e
 }
 

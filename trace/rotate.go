@@ -108,17 +108,15 @@ func CreateParts(path string) (*Writer, error) {
 			return nil, err
 		}
 	}
-	// Only once the new one stands: what fails before costs nothing.
+	// They are removed once the new one has its name: what fails before costs nothing.
 	w, err := Create(path)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range old {
-		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			w.f.Close()
-			return nil, fmt.Errorf("cannot remove the earlier recording's %w; name another file with -o", err)
-		}
+	if w.held == nil {
+		w.held = &held{}
 	}
+	w.held.parts = old
 	return w, nil
 }
 
@@ -240,7 +238,7 @@ func (w *Writer) Rotate(keep int) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if !w.events {
+	if !w.events || w.held != nil {
 		return nil
 	}
 	if err := w.ours(); err != nil {

@@ -5,7 +5,6 @@ package trace
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"sync"
@@ -48,6 +47,7 @@ type Writer struct {
 	fs        names
 	part      int // number of the file in the recording, from 1
 	partStart int64
+	held      *held    // an older recording has the name still
 	older     []*place // the files before, the oldest first
 	before    totals   // in the files before
 	growth    growth
@@ -98,45 +98,6 @@ func newFile(w io.Writer, name string) file {
 }
 
 const noTime = math.MinInt64
-
-// Create begins a recording in the file path, which is emptied if it exists. It does not
-// write to anything but a regular file.
-func Create(path string) (*Writer, error) {
-	if st, err := os.Stat(path); err == nil {
-		if err := regular(path, st); err != nil {
-			return nil, err
-		}
-	}
-	// Not O_WRONLY: definitions that fell out of the cache are read back.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("cannot create the trace: %w; name another file with -o", err)
-	}
-	if st, err := f.Stat(); err == nil {
-		err = regular(path, st)
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-	}
-	w := NewWriter(f)
-	w.f, w.name, w.path = f, path, path
-	if err := w.header(); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return w, nil
-}
-
-func regular(path string, st fs.FileInfo) error {
-	switch {
-	case st.IsDir():
-		return fmt.Errorf("cannot create the trace %s: it is a directory; name a file with -o", path)
-	case !st.Mode().IsRegular():
-		return fmt.Errorf("cannot create the trace %s: it is not a regular file, it will not be overwritten; name another with -o", path)
-	}
-	return nil
-}
 
 // NewWriter begins a recording on w, to which each block is written in one call. Nothing is
 // written before the first block is. Close does not close w.
@@ -378,6 +339,7 @@ func (w *Writer) Close(e End) error {
 	if w.enc != nil {
 		w.enc.Close()
 	}
+	w.settle()
 	if w.f != nil {
 		if err := w.f.Close(); err != nil && w.err == nil {
 			w.fail(0, err)

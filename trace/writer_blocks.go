@@ -97,5 +97,8 @@ func (w *Writer) bulk(t Type, c *columns, reset func()) error {
 	}
 	w.sinceDrain += int(h.Raw)
 	w.events = true
+	if t == TypeHits || t == TypeMarks {
+		return w.publish()
+	}
 	return nil
 }

@@ -104,7 +104,7 @@ does (cycles:u does not).`,
 	f := c.Flags()
 	f.SetInterspersed(false)
 	f.IntSliceVarP(&opt.PIDs, "pid", "p", nil, "attach to these processes and their children")
-	f.StringVarP(&opt.Output, "output", "o", "run.pinf", "file to write; an older one of that name is replaced")
+	f.StringVarP(&opt.Output, "output", "o", "run.pinf", "file to write; an older one of that name is replaced once something was recorded")
 	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
 	f.IntVar(&ringKB, "ring-size", 0, "KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
@@ -135,7 +135,6 @@ func doRecord(opt record.Options) error {
 	case err != nil:
 		return err
 	case !res.Recorded:
-		os.Remove(opt.Output)
 		return &statusError{130, errors.New("interrupted before anything was recorded")}
 	case res.Interrupted || res.Status <= 0:
 		return nil
