@@ -58,6 +58,13 @@ func (c *Counters) slack() int {
 	return 64 << bits.Len(uint(1+(c.words()+2)/2))
 }
 
+// TooManyCounters says that more are asked for than can be read at a hit.
+type TooManyCounters struct{ N int }
+
+func (e *TooManyCounters) Error() string {
+	return fmt.Sprintf("%d counters: at most %d can be read at a time; ask for fewer events", e.N, maxEvents)
+}
+
 // set prepares the object before it is loaded.
 func (c *Counters) set(spec *ebpf.CollectionSpec) error {
 	counted := []string{"op_begin_counted", "op_fused_counted", "op_end_counted"}
@@ -68,7 +75,7 @@ func (c *Counters) set(spec *ebpf.CollectionSpec) error {
 		return nil
 	}
 	if len(c.Events) > maxEvents {
-		return fmt.Errorf("%d counters: at most %d can be read at a time", len(c.Events), maxEvents)
+		return &TooManyCounters{len(c.Events)}
 	}
 	vars := map[string]uint32{"events": uint32(len(c.Events)), "slack": uint32(c.slack())}
 	if c.Scaled {

@@ -84,6 +84,10 @@ func statusOf(err error) int {
 	if errors.As(err, &missing) || errors.As(err, &none) || errors.As(err, &refused) {
 		return statusMissing
 	}
+	var many *probe.TooManyCounters
+	if errors.As(err, &many) {
+		return statusUsage
+	}
 	var launch *target.LaunchError
 	if errors.As(err, &launch) {
 		return launch.Status

@@ -27,6 +27,9 @@ func (r *roofFlags) add(c *cobra.Command) {
 	f.BoolVar(&r.none, "no-peaks", false, "compare with no measured peaks")
 }
 
+// set tells that one of them was given.
+func (r *roofFlags) set() bool { return r.bandwidth != "" || r.flops != "" || r.none }
+
 // roof makes the peaks of recordings.
 type roof struct {
 	kept   *peaks.Peaks // of this machine; nil: none

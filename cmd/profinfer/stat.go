@@ -46,6 +46,12 @@ func statCommand() *cobra.Command {
 			if opt.Top < 0 {
 				return usage("--top is a number of rows, 0 for all")
 			}
+			switch {
+			case slow && flags.set():
+				return usage("--slow compares steps with one another, not with the machine: it does not go with --peak-bandwidth, --peak-flops and --no-peaks")
+			case len(in) > 1 && flags.set():
+				return usage("several recordings are compared with one another, not with the machine: that does not go with --peak-bandwidth, --peak-flops and --no-peaks")
+			}
 			top, err := flags.roof()
 			if err != nil {
 				return err

@@ -15,6 +15,15 @@ import (
 	"github.com/profinfer/profinfer/internal/engines"
 )
 
+// manyEvents are more than can be read at a hit; every machine counts them.
+func manyEvents() string {
+	var all []string
+	for _, e := range []string{"context-switches", "cpu-migrations", "page-faults", "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "cpu-clock", "task-clock"} {
+		all = append(all, e, e+":u", e+":k")
+	}
+	return strings.Join(all, ",")
+}
+
 // What goes wrong is told with the exit status as designed.
 func TestStatuses(t *testing.T) {
 	needBPF(t)
@@ -36,6 +45,10 @@ func TestStatuses(t *testing.T) {
 		{"nothing to do", []string{"record"}, 2, "-- COMMAND or -p PID"},
 		{"a wrong flag", []string{"stat", "--frobnicate"}, 2, "frobnicate"},
 		{"an unknown verb", []string{"frobnicate"}, 2, "frobnicate"},
+		{"more counters than can be read", []string{"record", "-o", out, "-e", manyEvents(), "--", "true"}, 2, "at most 16"},
+		{"slow steps with a peak", []string{"stat", "--slow", "--peak-bandwidth", "20"}, 2, "--slow compares steps"},
+		{"slow steps without peaks", []string{"stat", "--slow", "--no-peaks"}, 2, "--slow compares steps"},
+		{"several recordings with a peak", []string{"stat", "-i", "a", "-i", "b", "--peak-flops", "250"}, 2, "several recordings"},
 		{"a wrong level", []string{"record", "--level", "all", "--", "true"}, 2, "step, graph or op"},
 		{"a wrong grouping", []string{"stat", "--by", "colour"}, 2, "colour"},
 		{"no format", []string{"export"}, 2, "--format"},
