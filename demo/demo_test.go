@@ -5,6 +5,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,9 +41,10 @@ func TestModels(t *testing.T) {
 // Published models' parameters, counted from their published tensors (safetensors' index says so).
 func TestParams(t *testing.T) {
 	for name, want := range map[string]struct{ params, tensors int64 }{
-		"llama-1b":     {1235814400 + 32, 16*9 + 3}, // 32: the frequency factors are a tensor here
-		"qwen2.5-1.5b": {1543714304, 28*12 + 2},
-		"gemma2-2b":    {2614341888, 26*11 + 2},
+		"llama-1b":          {1235814400 + 32, 16*9 + 3}, // 32: the frequency factors are a tensor here
+		"qwen2.5-1.5b":      {1543714304, 28*12 + 2},
+		"gemma2-2b":         {2614341888, 26*11 + 2},
+		"qwen1.5-moe-a2.7b": {14315784192, 24*17 + 3},
 	} {
 		s, err := Model(name)
 		if err != nil {
@@ -68,6 +70,8 @@ func TestMetadata(t *testing.T) {
 	for name, want := range map[string]map[string]any{
 		"llama-1b":     {"llama.rope.freq_base": float32(500000), "llama.attention.sliding_window": nil},
 		"qwen2.5-1.5b": {"qwen2.rope.freq_base": float32(1e6), "qwen2.attention.head_count_kv": uint32(2), "qwen2.attention.key_length": uint32(128)},
+		"qwen1.5-moe-a2.7b": {"qwen2moe.rope.freq_base": float32(1e6), "qwen2moe.expert_count": uint32(60), "qwen2moe.expert_used_count": uint32(4),
+			"qwen2moe.expert_feed_forward_length": uint32(1408), "qwen2moe.expert_shared_feed_forward_length": uint32(5632)},
 		"gemma2-2b": {"gemma2.rope.freq_base": float32(10000), "gemma2.attention.sliding_window": uint32(4096), "gemma2.attention.key_length": uint32(256),
 			"gemma2.attn_logit_softcapping": float32(50), "gemma2.final_logit_softcapping": float32(30), "gemma2.feed_forward_length": uint32(9216)},
 	} {
@@ -92,7 +96,7 @@ func TestMetadata(t *testing.T) {
 		if (tensors["blk.25.post_ffw_norm.weight"] != nil) != (s.Arch == "gemma2") || (tensors["blk.25.post_attention_norm.weight"] != nil) != (s.Arch == "gemma2") {
 			t.Errorf("%s: norms behind the blocks", name)
 		}
-		if (tensors["blk.1.attn_v.bias"] != nil) != (s.Arch == "qwen2") || tensors["output.weight"] != nil {
+		if (tensors["blk.1.attn_v.bias"] != nil) != (s.Arch == "qwen2" || s.Arch == "qwen2moe") || (tensors["output.weight"] == nil) != s.Tied {
 			t.Errorf("%s: biases, or an output matrix of its own", name)
 		}
 	}
@@ -120,6 +124,41 @@ func TestMixed(t *testing.T) {
 	}
 }
 
+// A skew is in the file's name and in its header, and in nothing but the routers.
+func TestSkew(t *testing.T) {
+	s, _ := Model("moe-tiny")
+	even, err := s.file()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Skew = 0.5
+	if s.FileName() != "moe-tiny-skew0.5-q4_0.gguf" {
+		t.Errorf("its file is %s", s.FileName())
+	}
+	f, err := s.file()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := even.Header()
+	b, _ := f.Header()
+	if string(a) == string(b) {
+		t.Error("its header is that of the model without")
+	}
+	routers := 0
+	for i, x := range f.Tensors {
+		if strings.HasSuffix(x.Name, ".ffn_gate_inp.weight") {
+			if routers++; x.RowSpread != 0.5 {
+				t.Errorf("%s has a spread of %g", x.Name, x.RowSpread)
+			}
+		} else if x.RowSpread != 0 || x.Std != even.Tensors[i].Std {
+			t.Errorf("%s has changed", x.Name)
+		}
+	}
+	if routers != s.Layers {
+		t.Errorf("%d routers in %d layers", routers, s.Layers)
+	}
+}
+
 func TestImpossibleModels(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"layers":            func(s *Spec) { s.Layers = 0 },
@@ -134,6 +173,10 @@ func TestImpossibleModels(t *testing.T) {
 		"shared expert":     func(s *Spec) { s.Arch, s.Experts, s.Used, s.ExpertFF = "qwen2moe", 4, 2, 32 },
 		"of its own":        func(s *Spec) { s.Arch, s.Tied = "olmoe", true },
 		"as many key":       func(s *Spec) { s.Arch, s.Experts, s.Used, s.ExpertFF = "olmoe", 4, 2, 32 },
+		"a skew of":         func(s *Spec) { s.Skew = 1 }, // it is dense
+		"at most 4":         func(s *Spec) { *s, _ = Model("moe-tiny"); s.Skew = 4.5 },
+		"a skew of NaN":     func(s *Spec) { *s, _ = Model("moe-tiny"); s.Skew = math.NaN() },
+		"a skew of -1":      func(s *Spec) { *s, _ = Model("moe-tiny"); s.Skew = -1 },
 		"multiple of 256":   func(s *Spec) { s.Type, s.Embd = gguf.Q4_K, 32 },
 		"needs 258 tokens":  func(s *Spec) { s.Vocabulary, s.Tokens = true, 100 },
 		"feed-forward":      func(s *Spec) { s.FF = -1 },

@@ -37,6 +37,9 @@ type Spec struct {
 	Used     int // experts that a token uses
 	ExpertFF int // width of one expert
 	SharedFF int // width of the expert that every token uses (qwen2moe)
+	// Skew makes tokens prefer some of a layer's experts: the router's rows differ in length, by a factor of e to a normal
+	// number of this standard deviation. 0: nearly every expert is chosen as often as any other, which no trained router does.
+	Skew float64
 
 	Type gguf.Type // of the matrices
 	// Mixed makes layers take turns in F16, Q8_0 and Q4_0: the same products in three types, in one run.
@@ -74,7 +77,10 @@ func Models() []Spec {
 	gemma := Spec{Name: "gemma2-2b", About: "the shape of Gemma 2 2B",
 		Arch: "gemma2", Layers: 26, Embd: 2304, Heads: 8, KV: 4, Head: 256, FF: 9216, Tokens: 256000,
 		Tied: true, RopeBase: 10000, Window: 4096, Type: gguf.Q4_0, Context: 8192}
-	all := []Spec{large, qwen, gemma, small, moe, tiny, moeTiny}
+	qwenMoE := Spec{Name: "qwen1.5-moe-a2.7b", About: "the shape of Qwen1.5-MoE-A2.7B, 60 experts of which 4 are used",
+		Arch: "qwen2moe", Layers: 24, Embd: 2048, Heads: 16, KV: 16, Head: 128, FF: 5632, Tokens: 151936,
+		Experts: 60, Used: 4, ExpertFF: 1408, SharedFF: 5632, RopeBase: 1e6, Type: gguf.Q4_0, Context: 8192}
+	all := []Spec{large, qwen, gemma, qwenMoE, small, moe, tiny, moeTiny}
 	for _, s := range slices.Clone(all) {
 		all = append(all, s.WithVocabulary())
 	}
@@ -103,10 +109,14 @@ func (s Spec) WithVocabulary() Spec {
 
 // FileName returns a name for the model's file, such as llama-1b-q4_0.gguf.
 func (s Spec) FileName() string {
-	if s.Mixed {
-		return s.Name + "-mixed.gguf"
+	name := s.Name
+	if s.Skew != 0 {
+		name += fmt.Sprintf("-skew%g", s.Skew)
 	}
-	return fmt.Sprintf("%s-%v.gguf", s.Name, s.Type)
+	if s.Mixed {
+		return name + "-mixed.gguf"
+	}
+	return fmt.Sprintf("%s-%v.gguf", name, s.Type)
 }
 
 var mixedTypes = []gguf.Type{gguf.F16, gguf.Q8_0, gguf.Q4_0}
@@ -137,6 +147,9 @@ func (s Spec) Size() (int64, error) {
 	}
 	return f.Size()
 }
+
+// MaxSkew bounds [Spec.Skew]: from here on a layer uses hardly more than one set of experts.
+const MaxSkew = 4.0
 
 // byteTokens is how many tokens a vocabulary has at least: 256 bytes, the end of a
 // text, one pair that merges.
@@ -170,6 +183,9 @@ func (s Spec) check() error {
 	if s.Experts != 0 && (s.Experts < 1 || s.Experts > 4096 || s.Used < 1 || s.Used > s.Experts ||
 		s.ExpertFF < 1 || s.ExpertFF > 1<<24 || s.SharedFF < 0 || s.SharedFF > 1<<24) {
 		return bad("%d experts of width %d of which %d are used (shared %d) are impossible", s.Experts, s.ExpertFF, s.Used, s.SharedFF)
+	}
+	if s.Skew != 0 && (s.Experts == 0 || !(s.Skew > 0 && s.Skew <= MaxSkew)) {
+		return bad("a skew of %g: it is for models with experts, above 0 and at most %g", s.Skew, MaxSkew)
 	}
 	if s.Tied && (s.Arch == "qwen2moe" || s.Arch == "olmoe") {
 		return bad("%s has an output matrix of its own", s.Arch)
@@ -213,7 +229,11 @@ func (s Spec) file() (*gguf.File, error) {
 	num := func(key string, n int) { kv(s.Arch+"."+key, uint32(n)) }
 	kv("general.architecture", s.Arch)
 	kv("general.name", s.Name)
-	kv("general.description", "random weights: a shape, not a model that says anything")
+	about := "random weights: a shape, not a model that says anything"
+	if s.Skew != 0 {
+		about += fmt.Sprintf("; skew of its routers %g", s.Skew) // in the header, which tells files apart
+	}
+	kv("general.description", about)
 	num("block_count", s.Layers)
 	num("context_length", s.Context)
 	num("embedding_length", s.Embd)
@@ -299,6 +319,7 @@ func (s Spec) file() (*gguf.File, error) {
 			continue
 		}
 		matrix(blk+"ffn_gate_inp", gguf.F32, s.Embd, s.Experts)
+		f.Tensors[len(f.Tensors)-1].RowSpread = s.Skew
 		matrix(blk+"ffn_gate_exps", typ, s.Embd, s.ExpertFF, s.Experts)
 		matrix(blk+"ffn_up_exps", typ, s.Embd, s.ExpertFF, s.Experts)
 		matrix(blk+"ffn_down_exps", typ, s.ExpertFF, s.Embd, s.Experts)

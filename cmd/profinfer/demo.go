@@ -30,6 +30,7 @@ import (
 func demoCommand() *cobra.Command {
 	var out, cache, model, typ string
 	var threads int
+	var skew float64
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show profinfer at work: a real llama.cpp on models made for it",
@@ -46,13 +47,16 @@ With --model it only writes the file of one model, for an engine of your own, an
 			if typ != "" && model == "" {
 				return usage("--type is the type of the weights of the model that --model names")
 			}
+			if skew != 0 && model == "" {
+				return usage("--skew is that of the model that --model names")
+			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if threads < 1 || threads > 1024 {
 				return usage("--threads is a number from 1 to 1024")
 			}
 			if model != "" {
-				return demoModel(ctx, out, model, typ)
+				return demoModel(ctx, out, model, typ, skew)
 			}
 			return doDemo(ctx, out, cache, threads)
 		},
@@ -61,6 +65,7 @@ With --model it only writes the file of one model, for an engine of your own, an
 	f.StringVarP(&out, "output", "o", "demo", "folder for recordings and exports, or for the file of --model")
 	f.StringVar(&model, "model", "", "only write the file of this model; list: tell which there are")
 	f.StringVar(&typ, "type", "", "type of its weights: f16, q8_0, q4_0 (default), or mixed: layers take turns in the three")
+	f.Float64Var(&skew, "skew", 0, "how unequal a model's experts are chosen (0: nearly equally; 1: clearly not)")
 	f.StringVar(&cache, "cache", "", "folder for the engine and the models (default: profinfer in the user's cache folder)")
 	f.IntVarP(&threads, "threads", "t", min(runtime.NumCPU(), 8), "threads of the engine")
 	return c
@@ -162,7 +167,7 @@ What next:
 var demoTypes = []gguf.Type{gguf.F16, gguf.Q8_0, gguf.Q4_0}
 
 // demoModel writes one model's file to folder out and prints its path.
-func demoModel(ctx context.Context, out, name, typ string) error {
+func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 	if name == "list" {
 		return demoList(os.Stdout)
 	}
@@ -183,6 +188,10 @@ func demoModel(ctx context.Context, out, name, typ string) error {
 			return usage("--type is one of f16, q8_0, q4_0, mixed")
 		}
 	}
+	if skew != 0 && (spec.Experts == 0 || !(skew > 0 && skew <= demo.MaxSkew)) {
+		return usage("--skew is for models with experts, and above 0 and at most %g", demo.MaxSkew)
+	}
+	spec.Skew = skew
 	bar := &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}
 	path, err := demo.Ensure(ctx, out, spec, bar.show)
 	bar.end()
@@ -204,7 +213,7 @@ func big(n int64, unit, small string) string {
 // demoList writes a table of the models that there are.
 func demoList(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	name := func(s string) string { return fmt.Sprintf("%-12s", s) } // the one column that is read from its left
+	name := func(s string) string { return fmt.Sprintf("%-17s", s) } // the one column that is read from its left
 	head := name("model") + "\tlayers\twidth\theads\tfeed-forward\tvocabulary\tparameters\t"
 	for _, typ := range demoTypes {
 		head += typ.String() + "\t"

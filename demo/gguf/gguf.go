@@ -39,6 +39,10 @@ type Tensor struct {
 	// are Const, which is possible with F32 only.
 	Std   float64
 	Const float32
+	// RowSpread makes the rows (of Dims[0] elements) differ in their standard deviation: each is Std times e to the power
+	// of a random number, normal with the standard deviation RowSpread. In the matrix that rates experts, those
+	// with large rows are then chosen more often. Values are otherwise those of RowSpread 0.
+	RowSpread float64
 }
 
 // Bytes returns the size of the tensor's data, without padding.
@@ -157,6 +161,9 @@ func (f *File) header() ([]byte, error) {
 		if seen[t.Name] {
 			return nil, fmt.Errorf("tensor %s is there twice", t.Name)
 		}
+		if t.RowSpread != 0 && (t.Std == 0 || math.Abs(t.RowSpread) > 10) {
+			return nil, fmt.Errorf("tensor %s: a spread of rows is for random values, and at most 10, not %g", t.Name, t.RowSpread)
+		}
 		if t.Std == 0 && t.Type != F32 {
 			return nil, fmt.Errorf("tensor %s: constant values are for f32, not %v", t.Name, t.Type)
 		}
@@ -209,6 +216,9 @@ func (t Tensor) write(w *bufio.Writer, seed uint64) error {
 	binary.LittleEndian.PutUint64(key[:], seed)
 	binary.LittleEndian.PutUint64(key[8:], h.Sum64())
 	rng := rand.NewChaCha8(key)
+	binary.LittleEndian.PutUint64(key[16:], 1)
+	rows := rand.New(rand.NewChaCha8(key))
+	std, row, at := t.Std, int64(t.Dims[0])/int64(l.elements), int64(0)
 
 	blocks := int64(64<<10) / int64(l.bytes) // about 64 KiB at a time
 	buf := make([]byte, blocks*int64(l.bytes))
@@ -221,7 +231,11 @@ func (t Tensor) write(w *bufio.Writer, seed uint64) error {
 		} else {
 			rng.Read(chunk) // never fails
 			for i := 0; i < len(chunk); i += l.bytes {
-				l.finish(chunk[i:i+l.bytes], t.Std)
+				if t.RowSpread != 0 && at%row == 0 {
+					std = t.Std * math.Exp(t.RowSpread*rows.NormFloat64())
+				}
+				l.finish(chunk[i:i+l.bytes], std)
+				at++
 			}
 		}
 		if _, err := w.Write(chunk); err != nil {
