@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -207,5 +208,37 @@ func TestExpertsNPM(t *testing.T) {
 		if used == 0 || used != 3*len(r.choices) {
 			t.Errorf("%s: %d products, %d choices", version, used, len(r.choices))
 		}
+	}
+}
+
+// Experts of a model that was made unequal are used unequally, and the same ones again and again.
+func TestExpertsSkew(t *testing.T) {
+	e := engines.Debian(t)
+	spec, err := demo.Model("moe-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Name, spec.Experts = "moe-many", 64
+	of := func(skew float64) (busiest, again float64) {
+		spec.Skew = skew
+		_, model := engines.Made(t, e, spec)
+		path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "0", "-n", "300", "-r", "1", "--no-warmup")...)
+		s := &profile.Stat{}
+		if err := json.Unmarshal([]byte(profinfer(t, "stat", "--json", "-i", path).stdout), s); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range s.Phases {
+			if p.Phase == string(profile.Decode) && p.Experts != nil && len(p.Experts.Layers) == 3 && p.Experts.Again != nil {
+				return p.Experts.Layers[0].Imbalance + 1, *p.Experts.Again
+			}
+		}
+		t.Fatalf("nothing is said of the experts: %+v", s.Phases)
+		return 0, 0
+	}
+	evenBusiest, evenAgain := of(0)
+	busiest, again := of(2)
+	t.Logf("even: the busiest expert of layer 0 has %.2f times the mean, %.0f %% are used again; uneven: %.2f, %.0f %%", evenBusiest, evenAgain*100, busiest, again*100)
+	if evenBusiest > 2.5 || busiest < 1.5*evenBusiest || again < evenAgain+0.1 {
+		t.Error("a skew makes no difference, or not enough")
 	}
 }

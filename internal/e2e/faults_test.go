@@ -170,24 +170,40 @@ func TestFaultsLimited(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(s.Findings), "disk") {
 		t.Errorf("nothing is said of the disk: %+v", s.Findings)
 	}
-	// each fault on an expert lies in an operator that computes with it
-	ops := map[string]string{}
-	for _, row := range csvRows(t, profinfer(t, "export", "-i", path, "--table", "ops", "--format", "csv").stdout) {
-		ops[row["op_id"]] = row["weight"]
+	// each fault on an expert lies in an operator that computes with these weights, and is of an expert that its tokens chose
+	export := func(table string) []map[string]string {
+		return csvRows(t, profinfer(t, "export", "-i", path, "--table", table, "--format", "csv").stdout)
 	}
-	n, fits := 0, 0
-	for _, row := range csvRows(t, profinfer(t, "export", "-i", path, "--table", "faults", "--format", "csv").stdout) {
-		if row["class"] == "expert" && row["op_id"] != "" {
-			n++
-			if ops[row["op_id"]] == row["tensor"] && row["expert"] != "" {
-				fits++
+	ops := map[string]map[string]string{}
+	for _, row := range export("ops") {
+		ops[row["op_id"]] = row
+	}
+	type use struct{ graph, layer, expert string }
+	chosen := map[use]bool{}
+	for _, row := range export("experts") {
+		chosen[use{row["graph"], row["layer"], row["expert"]}] = true
+	}
+	n, fits, used := 0, 0, 0
+	for _, row := range export("faults") {
+		if row["class"] != "expert" || row["op_id"] == "" {
+			continue
+		}
+		n++
+		o := ops[row["op_id"]]
+		if o["weight"] == row["tensor"] && row["expert"] != "" {
+			fits++
+			if chosen[use{o["graph"], o["layer"], row["expert"]}] {
+				used++
 			}
 		}
 	}
 	if n < 10 || fits < n*98/100 {
 		t.Errorf("%d of %d faults on experts lie in an operator with these weights", fits, n)
 	}
-	t.Logf("%d major faults, %v; %d of %d experts' in their operator", majors, by, fits, n)
+	if used < fits*98/100 {
+		t.Errorf("%d of %d faults on experts are of one that the operator's tokens chose", used, fits)
+	}
+	t.Logf("%d major faults, %v; %d of %d experts' in their operator, %d of a chosen one", majors, by, fits, n, used)
 }
 
 // Cold, the model is read before it computes; warm, nothing is.
