@@ -144,7 +144,7 @@ for name in "${runs[@]}"; do
     | ([$f.classes[].major] | add // 0) as $seen
     | ($seen + ($f.major_no_address // 0) + ($f.major_before // 0)) as $sum
     | (if $majors == $sum then 0 elif $majors == 0 then 100 else (($sum - $majors) / $majors * 10000 | round / 100) end) as $off
-    | "  \($name): " + ([$f.classes[] | "\(.major) \(.class)"] + ["\($f.major_no_address // 0) without an address", "\($f.major_before // 0) before the recording"] | join(" + ")) +
+    | "  \($name): " + ([$f.classes[] | select(.major > 0) | "\(.major) \(.class)"] + ["\($f.major_no_address // 0) without an address", "\($f.major_before // 0) before the recording"] | join(" + ")) +
       " = \($sum); the process counted \($majors): \($off) % off",
       (if $off > 2 or $off < -2 then "BAD" else empty end)' "$dir/$name.json" >"$dir/$name.sum"
   grep -v BAD "$dir/$name.sum" >&2

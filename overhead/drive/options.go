@@ -22,6 +22,10 @@ type State struct {
 	// Counts is the role of a counter (see package pmu) that the flags ask for: a recording whose operators mostly lack it does
 	// not count. Empty: none.
 	Counts string
+	// Faults and Experts say that the flags ask for page faults, or that the engine's model has experts of which each token's
+	// have to be recorded: a recording without the process's account of memory, or most of whose products with chosen experts lack the
+	// choice, does not count.
+	Faults, Experts bool
 	// Settle is left out after the probes were set: the engine's graphs are read and learned then. 0: 500 ms.
 	Settle time.Duration
 	// Span is the length of its spans if they have to be longer than others: a budget is kept over several

@@ -48,6 +48,9 @@ type stateSink struct {
 	counts       string // the role of a counter that operators have to have
 	at           int    // its place in their Counts; -1: the recording has none
 	ops, counted int
+
+	memory         bool // what processes counted of their faults is there
+	choose, chosen int  // operators that use chosen experts; those whose choice is known
 }
 
 // seen is a step that a recording has.
@@ -67,6 +70,20 @@ func (s *stateSink) Op(o *profile.Op) error {
 	if s.at >= 0 && s.at < len(o.Counts) && o.Counts[s.at] != profile.UnknownCount {
 		s.counted++
 	}
+	if o.Shape != nil && o.Node >= 0 && int(o.Node) < len(o.Shape.Nodes) && o.Shape.Nodes[o.Node].Op == "MUL_MAT_ID" {
+		s.choose++
+		if o.Choice.Whole() {
+			s.chosen++
+		}
+	}
+	return nil
+}
+
+// Fault and Memory implement profile.FaultSink.
+func (*stateSink) Fault(*profile.Fault) error { return nil }
+
+func (s *stateSink) Memory(*trace.Memory) error {
+	s.memory = true
 	return nil
 }
 
@@ -114,6 +131,12 @@ func examine(path string, of *State, settle, d int64) (overhead.Span, error) {
 	}
 	if of.Counts != "" && sink.counted < max(1, sink.ops*9/10) {
 		return s, fmt.Errorf("%s is known of %d operators of %d in its recording", of.Counts, sink.counted, sink.ops)
+	}
+	if of.Faults && (h.Meta.Extra["faults"] == "" || !sink.memory) {
+		return s, errors.New("its recording holds no page faults, nor that there were none")
+	}
+	if of.Experts && sink.chosen < max(1, sink.choose*9/10) {
+		return s, fmt.Errorf("the experts are known of %d operators of %d that use some, in its recording", sink.chosen, sink.choose)
 	}
 	s.Traced = 0
 	for _, p := range sink.steps {

@@ -15,6 +15,17 @@ import (
 // written makes a recording of steps that begin every 50 ms from 1 s on.
 func written(t *testing.T, n int, change func(end *trace.End, p *trace.Process)) string {
 	t.Helper()
+	return writtenAs(t, n, nil, nil, change)
+}
+
+// writtenWith is written with facts of the recording, and with what a process said of its memory.
+func writtenWith(t *testing.T, n int, extra map[string]string, memory *trace.Memory) string {
+	t.Helper()
+	return writtenAs(t, n, extra, memory, nil)
+}
+
+func writtenAs(t *testing.T, n int, extra map[string]string, memory *trace.Memory, change func(end *trace.End, p *trace.Process)) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "state.pinf")
 	w, err := trace.Create(path)
 	if err != nil {
@@ -26,11 +37,16 @@ func written(t *testing.T, n int, change func(end *trace.End, p *trace.Process))
 	if change != nil {
 		change(&end, &p)
 	}
-	if err := w.Meta(trace.Meta{SchemaVersion: 1, Level: "step", Start: 800e6}); err != nil {
+	if err := w.Meta(trace.Meta{SchemaVersion: 1, Level: "step", Start: 800e6, Extra: extra}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Process(p); err != nil {
 		t.Fatal(err)
+	}
+	if memory != nil {
+		if err := w.Memory(*memory); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var marks []trace.Mark
 	for i := range int64(n) {
@@ -111,5 +127,42 @@ func TestExamineCounters(t *testing.T) {
 		if s.Op(&profile.Op{Counts: c.counts}); s.counted != c.want || s.ops != 1 {
 			t.Errorf("%+v %v: %d counted", c.counters, c.counts, s.counted)
 		}
+	}
+}
+
+// A recording that lacks the page faults or the experts that were asked for has no span.
+func TestExamineHolds(t *testing.T) {
+	path := written(t, 60, nil)
+	if s, err := examine(path, &State{Level: engine.LevelStep, Faults: true}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), "no page faults") {
+		t.Errorf("%+v %v", s, err)
+	}
+	if s, err := examine(path, &State{Level: engine.LevelStep, Experts: true}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), "of 0 operators of 0") {
+		t.Errorf("%+v %v", s, err)
+	}
+	path = writtenWith(t, 60, map[string]string{"faults": "major"}, nil)
+	if s, err := examine(path, &State{Level: engine.LevelStep, Faults: true}, 200e6, 2e9); err == nil {
+		t.Errorf("a recording that only says it recorded faults: %+v", s)
+	}
+	path = writtenWith(t, 60, map[string]string{"faults": "major"}, &trace.Memory{PID: 7, Time: 1e9, When: "start"})
+	if s, err := examine(path, &State{Level: engine.LevelStep, Faults: true}, 200e6, 2e9); err != nil {
+		t.Errorf("%+v %v", s, err)
+	}
+
+	shape := &profile.Shape{Shape: &trace.Shape{Nodes: []trace.Node{{Op: "MUL_MAT_ID"}, {Op: "MUL_MAT"}}}}
+	s := &stateSink{at: -1}
+	for _, o := range []*profile.Op{
+		{Shape: shape, Choice: &profile.Choice{Tokens: 2, Seen: 2}},
+		{Shape: shape, Choice: &profile.Choice{Tokens: 2, Seen: 1}}, // a part of it was lost
+		{Shape: shape},
+		{Shape: shape, Node: 1},
+		{Shape: shape, Node: 2}, // none of its nodes
+		{},
+	} {
+		if err := s.Op(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.choose != 3 || s.chosen != 1 || s.ops != 6 {
+		t.Errorf("%+v", s)
 	}
 }

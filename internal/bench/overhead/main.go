@@ -9,6 +9,13 @@
 // With counters on, beside the same without, in some 7 minutes (9 where the CPUs have counters):
 //
 //	go run ./internal/bench/overhead -states op,counters-software,counters -callback 0
+//
+// With everything on, in some 7 minutes each: on the dense model, on a mixture of experts of 8 GB, whose weights stay
+// mapped as a copy would need another 8 GB, and on prompts:
+//
+//	go run ./internal/bench/overhead -states op,all -callback 0
+//	go run ./internal/bench/overhead -states op,all -callback 0 -model qwen1.5-moe-a2.7b -engine "--repack 0 -lm mmap" -threads 2 -span 5s
+//	go run ./internal/bench/overhead -states op,no-experts -callback 0 -model moe-small -prompt 128 -threads 2
 package main
 
 import (
@@ -41,7 +48,9 @@ var (
 	span     = flag.Duration("span", 3*time.Second, "length of a span")
 	threads  = flag.String("threads", "1,2", "threads of the engine, a table for each")
 	model    = flag.String("model", "llama-1b", "model, see profinfer demo")
-	names    = flag.String("states", stateNames(), "states to measure")
+	prompt   = flag.Int("prompt", 0, "tokens of a prompt: the engine computes prompts instead of decoding; 0: decode")
+	args     = flag.String("engine", "", "further arguments of llama-bench, by spaces")
+	names    = flag.String("states", usual, "states to measure, of "+stateNames())
 	repeat   = flag.Int("repeat", 1, "how often to print the tables")
 	callback = flag.Int("callback", 3, "runs of llama-eval-callback, each beside one without it; 0: none")
 	program  = flag.String("profinfer", "", "profinfer to measure (default: built from this tree)")
@@ -69,6 +78,9 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("-threads is a list of numbers from 1 to 1024, not %q", *threads)
 		}
 		teams = append(teams, n)
+	}
+	if *prompt < 0 || *prompt > 1<<16 {
+		return fmt.Errorf("-prompt is a number of tokens up to %d, not %d", 1<<16, *prompt)
 	}
 	dir, err := os.MkdirTemp("", "overhead")
 	if err != nil {
@@ -158,7 +170,16 @@ func (l *lab) states(ctx context.Context, chosen []drive.State, n int) error {
 	if err != nil {
 		return err
 	}
-	argv := l.e.Command("llama-bench", "-m", file, "-t", strconv.Itoa(n), "-p", "0", "-n", "256", "-r", "100000")
+	work := []string{"-p", "0", "-n", "256"}
+	what := threadsOf(n)
+	if *prompt > 0 {
+		work = []string{"-p", strconv.Itoa(*prompt), "-n", "0", "-b", strconv.Itoa(*prompt), "-ub", strconv.Itoa(*prompt)}
+		what += fmt.Sprintf(", prompts of %d tokens", *prompt)
+	}
+	if spec.Experts > 0 {
+		chosen = withExperts(chosen)
+	}
+	argv := l.e.Command("llama-bench", slices.Concat([]string{"-m", file, "-t", strconv.Itoa(n)}, work, []string{"-r", "100000"}, strings.Fields(*args))...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -181,7 +202,7 @@ func (l *lab) states(ctx context.Context, chosen []drive.State, n int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s, %s\n", spec.About, threadsOf(n))
+	fmt.Printf("%s, %s\n", spec.About, what)
 	w := bufio.NewWriter(os.Stdout)
 	if err := terminal.Overhead(w, rep, terminal.Detect(os.Stdout)); err != nil {
 		return err

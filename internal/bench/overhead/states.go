@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +32,14 @@ var table = []named{
 	{"counters-software", withCounter("task-clock", record("op --counters software", engine.LevelOp, "--counters", "software"))},
 	{"counters", withCounter("cycles", record("op --counters auto", engine.LevelOp, "--counters", "auto"))},
 	{"no-experts", record("op --experts=false", engine.LevelOp, "--level", "op", "--experts=false")},
+	{"faults", withFaults(record("op --faults", engine.LevelOp, "--faults"))},
+	{"all", withCounter("task-clock", withFaults(record("op, software counters, faults", engine.LevelOp, "--counters", "software", "--faults")))},
+	{"all-counters", withCounter("cycles", withFaults(record("op, CPU counters, faults", engine.LevelOp, "--counters", "auto", "--faults")))},
 	{"bpftrace", drive.State{Name: "bpftrace, two entries", Other: &drive.Other{Argv: bpftrace, Ready: 2 * time.Second, Hits: hits}}},
 }
+
+// usual are the states that are measured if none are named: those of the tables of docs/overhead.md.
+const usual = "graph,op,budget,two-hits,counters-software,counters,no-experts,bpftrace"
 
 func record(name string, l engine.Level, flags ...string) drive.State {
 	return drive.State{Name: name, Level: l, Flags: flags}
@@ -42,6 +49,21 @@ func record(name string, l engine.Level, flags ...string) drive.State {
 func withCounter(role string, s drive.State) drive.State {
 	s.Counts = role
 	return s
+}
+
+// withFaults says that a state's recordings have to tell of page faults.
+func withFaults(s drive.State) drive.State {
+	s.Faults = true
+	return s
+}
+
+// withExperts says that they have to tell of experts, except where that is what is left out.
+func withExperts(states []drive.State) []drive.State {
+	out := slices.Clone(states)
+	for i := range out {
+		out[i].Experts = out[i].Level == engine.LevelOp && out[i].Other == nil && !slices.Contains(out[i].Flags, "--experts=false")
+	}
+	return out
 }
 
 // long gives a state longer spans: a budget is kept over several turns of recording and resting.
