@@ -132,7 +132,7 @@ func examine(path string, of *State, settle, d int64) (overhead.Span, error) {
 	if of.Counts != "" && sink.counted < max(1, sink.ops*9/10) {
 		return s, fmt.Errorf("%s is known of %d operators of %d in its recording", of.Counts, sink.counted, sink.ops)
 	}
-	if of.Faults && (h.Meta.Extra["faults"] == "" || !sink.memory) {
+	if of.Faults && !sink.memory {
 		return s, errors.New("its recording holds no page faults, nor that there were none")
 	}
 	if of.Experts && sink.chosen < max(1, sink.choose*9/10) {
