@@ -15,6 +15,7 @@ type Offload struct {
 	Steps    int64            `json:"steps"`
 	Backends []OffloadBackend `json:"backends"` // most time first
 	Copies   []OffloadCopy    `json:"copies"`   // most bytes first
+	BackendWork
 }
 
 // OffloadBackend is what one backend did in a step.
@@ -78,6 +79,7 @@ type offload struct {
 	pending map[int64]offloadGraph  // graphs of steps that are complete, of which a device's span may still come
 	early   map[int64]*deviceSeen   // spans by graph, of steps that are not
 	latest  map[deviceKey]deviceEnd // of each backend
+	all     bool                    // steps of the CPU alone count too
 }
 
 type offloadStep struct {
@@ -94,6 +96,7 @@ type offloadSum struct {
 	steps    int64
 	backends map[string]*splitSum
 	copies   map[[3]string]*copySum
+	work     backendWork
 }
 
 type splitSum struct {
@@ -185,13 +188,12 @@ func (o *offload) copied(c *Copy) {
 	}
 }
 
-// done adds a step, if it is whole and another backend than the CPU ran in it.
-func (o *offload) done(s *Step, wanted bool) {
+// done adds a step with its operators, if it is whole and another backend than the CPU ran in it. It returns what it added, nil if nothing.
+func (o *offload) done(s *Step, wanted bool, ops []*Op) *offloadStep {
 	x := o.steps[s.ID]
 	delete(o.steps, s.ID)
-	if x == nil || !wanted || s.Incomplete != "" ||
-		!slices.ContainsFunc(x.graphs, func(g *Graph) bool { return g.Backend != "CPU" && g.Backend != "" }) {
-		return
+	if x == nil || !wanted || s.Incomplete != "" || !o.all && !slices.ContainsFunc(x.graphs, elsewhere) {
+		return nil
 	}
 	if o.phases == nil {
 		o.phases = map[Phase]*offloadSum{}
@@ -202,6 +204,7 @@ func (o *offload) done(s *Step, wanted bool) {
 		o.phases[s.Phase] = sum
 	}
 	sum.steps++
+	sum.work.step(s, ops, x.graphs)
 	for _, g := range x.graphs {
 		b := sum.backends[g.Backend]
 		if b == nil {
@@ -243,7 +246,11 @@ func (o *offload) done(s *Step, wanted bool) {
 		}
 		t.add(c)
 	}
+	return x
 }
+
+// elsewhere tells whether a graph ran on another backend than the CPU.
+func elsewhere(g *Graph) bool { return g.Backend != "CPU" && g.Backend != "" }
 
 func (t *copySum) add(c *Copy) {
 	t.n++
@@ -278,6 +285,7 @@ func (o *offload) device(d *DeviceSpan) {
 func (o *offload) spent(d *deviceSeen) {
 	g := o.pending[d.Graph.ID]
 	delete(o.pending, d.Graph.ID)
+	o.phases[g.phase].work.device(d.DeviceSpan)
 	b := o.phases[g.phase].backends[g.backend]
 	b.spans++
 	b.unwaited += int64(d.Before)
@@ -298,7 +306,7 @@ func (o *offload) finish() (out []Offload) {
 			continue
 		}
 		steps := float64(sum.steps)
-		x := Offload{Phase: p, Steps: sum.steps, Copies: []OffloadCopy{}}
+		x := Offload{Phase: p, Steps: sum.steps, Copies: []OffloadCopy{}, BackendWork: sum.work.finish(sum.steps)}
 		for name, b := range sum.backends {
 			y := OffloadBackend{Backend: name, Graphs: float64(b.graphs) / steps, Nodes: float64(b.nodes) / steps, Weights: b.weights / steps,
 				Flops: b.flops / steps, Host: float64(b.host) / steps, Ops: []OpCount{}, Spans: b.spans, Unwaited: b.unwaited}

@@ -283,7 +283,7 @@ func (b *statState) Step(s *Step) error {
 	graphs := b.graphs[s.ID]
 	delete(b.graphs, s.ID)
 	b.work.step(b, s, ops, instead)
-	b.offload.done(s, b.wanted == nil || b.wanted[s.Phase])
+	b.offload.done(s, b.wanted == nil || b.wanted[s.Phase], ops)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}

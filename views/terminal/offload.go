@@ -21,6 +21,7 @@ func (p *page) offload(s *profile.Stat) {
 		p.blank()
 		p.offloadBackends(title, x)
 		p.offloadCopies(x)
+		p.offloadOps(title, x)
 	}
 	if len(s.Offload) == 0 {
 		return
