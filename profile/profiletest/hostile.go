@@ -106,6 +106,8 @@ func Trials() []Trial {
 		{Name: "requests-many", What: "more requests than are listed, no operators", Write: requestsMany},
 		{Name: "names", What: "hostile names within a model's structure, everywhere a name can stand", Write: played(plain(), func(r *Recorder) { harm(r, false) })},
 		{Name: "names-only", What: "nothing but hostile names", Write: played(with(func(r *Run) { r.Decode = 4 }), func(r *Recorder) { harm(r, true) })},
+		{Name: "offload", What: "steps that are split over the CPU, BLAS and a device", Write: func(w io.Writer) error { return Offload(w, 24, nil) }},
+		{Name: "offload-names", What: "the same with hostile names, of backends too", Write: func(w io.Writer) error { return Offload(w, 3, harmOffload) }},
 		{Name: "graph-10000", What: "a graph of more than 10,000 nodes in 430 layers", Large: true, Write: played(with(func(r *Run) {
 			r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
 		}), nil)},
@@ -246,6 +248,32 @@ func harm(r *Recorder, all bool) {
 				} else {
 					n.Name = hostile(i)
 				}
+			}
+		}
+	}
+}
+
+// harmOffload puts hostile names where a split run has some.
+func harmOffload(r *Recorder) {
+	harm(r, false)
+	sites := r.Process
+	r.Process = func(p *trace.Process) {
+		sites(p)
+		for i := range p.Sites {
+			switch p.Sites[i].Backend {
+			case "BLAS":
+				p.Sites[i].Backend = hostile(0)
+			case "GPU":
+				p.Sites[i].Backend = hostile(9)
+			}
+		}
+	}
+	shape := r.Shape
+	r.Shape = func(s *trace.Shape) {
+		shape(s)
+		for i := range s.Nodes {
+			if s.Nodes[i].Leaf && !strings.HasSuffix(s.Nodes[i].Name, ".weight") {
+				s.Nodes[i].Name = hostile(i + 1)
 			}
 		}
 	}

@@ -55,6 +55,8 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	sinks = append(sinks, experts)
 	faults := profile.NewFaultSeries()
 	sinks = append(sinks, faults)
+	offload := profile.NewOffload()
+	sinks = append(sinks, offload)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
@@ -84,6 +86,9 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 		return nil, err
 	}
 	if err := r.addFaults(faults, h); err != nil {
+		return nil, err
+	}
+	if err := r.addJSON("offload", offload.Finish(h)); err != nil {
 		return nil, err
 	}
 	return r, nil
