@@ -122,6 +122,16 @@ func TestTrials(t *testing.T) {
 					t.Errorf("%d processes, %d models, %d steps", len(h.Processes), len(s.Models), c.steps)
 				}
 				return
+			case "offload", "offload-names":
+				// a prefill step has 3 operators on the CPU, a decode step 6
+				decode := 24
+				if trial.Name == "offload-names" {
+					decode = 3
+				}
+				if c.steps != decode+1 || c.ops != 6*decode+3 || c.graphs != 2*decode+6 {
+					t.Errorf("%d steps, %d operators, %d graphs", c.steps, c.ops, c.graphs)
+				}
+				return
 			case "graph-10000", "graph-flat":
 				steps, perStep = 3, 430*17+3
 				if c.nodes < 10_000 {

@@ -21,6 +21,7 @@ import { Requests } from '../requests/view'
 import { SlowSteps } from '../slow/view'
 import { Experts, withExperts } from '../experts/view'
 import { FaultsAndDisk } from '../faults/view'
+import { Backends } from '../offload/view'
 import type { PhaseSeries, Series } from './types'
 
 type Params = Record<string, string | number | undefined>
@@ -61,6 +62,9 @@ const sections = { tables: Tables, steps: Steps, products: Products, roofline: R
 
 /** Views of all phases and models. */
 const phaseless = new Set<string>(['counters', 'slow', 'requests'])
+  ['backends', 'Backends'],
+] as const
+const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, backends: Backends }
 
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
