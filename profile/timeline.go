@@ -57,15 +57,21 @@ type Timeline struct {
 	SpansLeftOut  int64 `json:"spans_left_out"`
 	SchedLeftOut  int64 `json:"sched_left_out"`
 	LossesLeftOut int   `json:"losses_left_out"`
+	// The same of copies between memories and of devices' spans.
+	CopiesLeftOut  int64 `json:"copies_left_out,omitempty"`
+	DevicesLeftOut int64 `json:"device_spans_left_out,omitempty"`
 	// Counters that were read at operators, by the columns of chunks; absent if there were none.
 	Counters []StatCounter `json:"counters,omitempty"`
 
 	Overview TimelineOverview `json:"overview"`
 
-	Steps  []byte         `json:"-"` // columns, see stepColumns
-	Graphs []byte         `json:"-"` // columns, see graphColumns
-	Bins   []byte         `json:"-"` // of Overview, see timeline_overview.go
-	Marks  []TimelineMark `json:"-"` // every step, in the order in which they ended
+	Steps  []byte `json:"-"` // columns, see stepColumns
+	Graphs []byte `json:"-"` // columns, see graphColumns
+	// Copies and Devices are columns, see copyColumns and deviceColumns.
+	Copies  []byte         `json:"-"`
+	Devices []byte         `json:"-"`
+	Bins    []byte         `json:"-"` // of Overview, see timeline_overview.go
+	Marks   []TimelineMark `json:"-"` // every step, in the order in which they ended
 }
 
 // TimelineMark is a step's phase and span, for whoever chooses what to keep.
@@ -172,6 +178,7 @@ type TimelineBuilder struct {
 	graphEnd int64
 	sched    schedLog
 	bins     overview
+	devices  timeDevices
 }
 
 type threadID struct{ pid, tid int32 }
@@ -204,6 +211,7 @@ func NewTimeline(opts TimelineOptions) *TimelineBuilder {
 	b.graphs.init(graphColumns)
 	b.ops.init()
 	b.sched.init()
+	b.devices.init()
 	return b
 }
 
@@ -380,6 +388,8 @@ func (b *TimelineBuilder) Finish(h *Header) (*Timeline, error) {
 	// The first start of a column of differences counts from boottime 0.
 	t.Steps = b.steps.encode(stepColStart, t.Start)
 	t.Graphs = b.graphs.encode(graphColStart, t.Start)
+	t.Copies = b.devices.copies.encode(copyColStart, t.Start)
+	t.Devices = b.devices.devices.appendTo(nil)
 	t.Overview, t.Bins = b.bins.encode(t.Start)
 	return t, nil
 }

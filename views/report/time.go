@@ -13,7 +13,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// The timeline's sections: "time" is its index (JSON), "time/steps", "time/graphs" and "time/overview" are columns, "time/0" and on its
+// The timeline's sections: "time" is its index (JSON), "time/steps", "time/graphs", "time/copies", "time/devices" and "time/overview" are columns, "time/0" and on its
 // chunks, as package profile describes them.
 
 // TimeLimit is how many bytes of chunks, packed, a page in one file holds of each run. What lies beyond is left to the overview.
@@ -88,7 +88,7 @@ func (r *Run) addTime(b *profile.TimelineBuilder, h *profile.Header, o options) 
 	for _, s := range []struct {
 		name string
 		data []byte
-	}{{"time/steps", t.Steps}, {"time/graphs", t.Graphs}, {"time/overview", t.Bins}} {
+	}{{"time/steps", t.Steps}, {"time/graphs", t.Graphs}, {"time/overview", t.Bins}, {"time/copies", t.Copies}, {"time/devices", t.Devices}} {
 		if err := r.add(s.name, s.data); err != nil {
 			return err
 		}

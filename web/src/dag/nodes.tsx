@@ -171,7 +171,7 @@ function linesOf(p: PaneProps, x: Item, s: Sum, val: number | null): Line[] {
   const { d } = p
   const [w] = sizeOf(x, false)
   // Time and share stand always; the third place is that of what colours.
-  const other = p.metric === 'time' || p.metric === 'share' || p.metric === 'kind' ? text('bandwidth', value(s, 'bandwidth'), s.atMost) : text(p.metric, val, s.atMost)
+  const other = p.metric === 'time' || p.metric === 'share' || p.metric === 'kind' || p.metric === 'backend' ? text('bandwidth', value(s, 'bandwidth'), s.atMost) : text(p.metric, val, s.atMost)
   if (x.kind === 'group') {
     const title = `+ ${x.title}`
     return [

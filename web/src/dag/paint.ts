@@ -4,6 +4,7 @@
 import { diverge, ink, kindColors, kindOf, type Kind as OpKind } from '../color'
 import { kindOfMetric, textOf, together } from '../counters'
 import { dur, gbps, intensity, share, unknown } from '../format'
+import { backendColor } from '../offload/colors'
 import type { Theme } from '../theme'
 import type { Item } from './graph'
 import type { DAG, DagRun } from './types'
@@ -19,6 +20,7 @@ export const metrics: { id: Metric; name: string; unit: string }[] = [
   { id: 'wait', name: 'wait share', unit: 'of its threads’ time' },
   { id: 'imbalance', name: 'imbalance', unit: 'max busy / mean busy − 1' },
   { id: 'kind', name: 'kind of operator', unit: '' },
+  { id: 'backend', name: 'backend', unit: '' },
 ]
 
 /** What was measured of all the operators that an item stands for. Times in ns, of all runs. */
@@ -181,9 +183,28 @@ export function paint(d: DAG, x: Item, s: Scale, v: number | null): Paint | null
     const fill = kindColors[opKind(d, x.rep)][s.theme === 'dark' ? 1 : 0]
     return { fill, ink: ink(fill) }
   }
+  if (s.metric === 'backend') {
+    const name = backendOf(d, x.ids)
+    if (name == null) return null
+    const fill = backendColor(name, s.theme)
+    return { fill, ink: ink(fill) }
+  }
   if (v == null) return null
   const fill = s.metric === 'diff' ? diverge(v / s.max) : colorAt(s, at(s, v))
   return { fill, ink: rgbInk(fill) }
+}
+
+/** The backend that computes all operators of an item; null: there are several, or none. */
+export function backendOf(d: DAG, ids: number[]): string | null {
+  let name: string | null = null
+  for (const i of ids) {
+    const n = d.nodes[i]
+    if (n.kind !== 'op') continue
+    const b = d.parts[n.part]?.backend ?? ''
+    if (name != null && name !== b) return null
+    name = b
+  }
+  return name
 }
 
 function rgbInk(c: string): string {

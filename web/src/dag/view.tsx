@@ -5,8 +5,9 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { kindColors, type Kind as OpKind } from '../color'
 import { metricsOf, scaledHelp, type Metric as Counter } from '../counters'
 import { Empty } from '../figure'
-import { clean, count, dur, share } from '../format'
+import { clean, count, dur, named, share } from '../format'
 import type { Run } from '../load'
+import { backendColor } from '../offload/colors'
 import { go } from '../route'
 import type { ViewProps } from '../shell'
 import { useTheme } from '../theme'
@@ -248,7 +249,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
         )}
       </div>
       <div class="dag-foot">
-        <Legend scale={scale} metric={metric} counters={counters} />
+        <Legend scale={scale} metric={metric} counters={counters} backends={[...new Set(sides.flatMap((s) => s.d.parts.map((p) => p.backend)))]} />
         <span class="clip dim">{sides.map((s) => facts(s, two)).join('   |   ')}</span>
         {refused.length > 0 && <span class="warn">Too much to draw at once: {refused.length === 1 ? 'a group stays' : `${refused.length} groups stay`} closed. Close others first.</span>}
         {ready.omitted > 0 && <span class="warn">{count(ready.omitted)} edges that reach far are not drawn; the panel of a node lists all of its own.</span>}
@@ -419,7 +420,15 @@ function Pick({ label, list, at, onPick, run }: { label: string; list: DAG[]; at
   )
 }
 
-function Legend({ scale, metric, counters }: { scale: Scale; metric: Metric; counters: Counter[] }) {
+function Legend({ scale, metric, counters, backends }: { scale: Scale; metric: Metric; counters: Counter[]; backends: string[] }) {
+  if (metric === 'backend') {
+    return (
+      <span class="dag-legend" data-legend="backend">
+        {backends.slice(0, 8).map((b) => <span key={b}><i style={{ background: backendColor(b, scale.theme) }} />{named(b || 'not known', 20)}</span>)}
+        <span><i class="none" />several</span>
+      </span>
+    )
+  }
   if (metric === 'kind') {
     const i = scale.theme === 'dark' ? 1 : 0
     return (

@@ -5,6 +5,7 @@
 import type { Run } from '../load'
 import { work } from '../worker-client'
 import { Blocks, starts, sums } from './columns'
+import { copyGroups, deviceGroup, readCopies, readDevices, type Copies, type Span } from './devices'
 import { metricsOf, valueOf, type Metric } from '../counters'
 import type { Level, OpChunk, SchedChunk } from './decode'
 import type { FaultMarks } from '../faults/types'
@@ -66,6 +67,8 @@ export interface Group {
   pid: number
   name: string
   set: SpanSet
+  /** Graphs of another backend than the CPU. */
+  device?: boolean
 }
 
 /** An operator as the panel and the overlay show it, independent of its chunk. */
@@ -88,6 +91,10 @@ export class TimeData {
   readonly graphs: Graphs
   readonly stepRows: Group[]
   readonly graphRows: Group[]
+  readonly copies: Copies
+  readonly copyRows: Group[]
+  /** When the host had waited for graphs, by their index. */
+  readonly waits: Map<number, Span>
   readonly threadBins = new Map<number, Bins>()
   readonly cpuBins = new Map<number, Bins>()
   readonly chunks: ChunkInfo[]
@@ -109,7 +116,7 @@ export class TimeData {
   /** Called when a chunk has come. */
   onChunk: () => void = () => {}
 
-  private constructor(readonly run: Run, readonly index: TimeIndex, steps: ArrayBuffer, graphs: ArrayBuffer, overview: ArrayBuffer) {
+  private constructor(readonly run: Run, readonly index: TimeIndex, steps: ArrayBuffer, graphs: ArrayBuffer, overview: ArrayBuffer, copies: ArrayBuffer | null, devices: ArrayBuffer | null) {
     this.chunks = index.chunks ?? []
     this.defs = index.ops ?? []
     this.metrics = metricsOf(index.counters, (run.stats.weight.phases ?? []).flatMap((p) => p.rows ?? []))
@@ -123,7 +130,12 @@ export class TimeData {
     const s = this.steps
     this.stepRows = rows(s.n, (i) => [threads[s.thread[i]]?.pid ?? 0, text(s.ctx[i])], s.start, s.dur, s.phase, phases.length)
     const g = this.graphs
-    this.graphRows = rows(g.n, (i) => [threads[g.thread[i]]?.pid ?? 0, text(g.backend[i])], g.start, g.dur, new Float64Array(g.n), 1)
+    this.waits = readDevices(devices, g)
+    this.graphRows = rows(g.n, (i) => [threads[g.thread[i]]?.pid ?? 0, text(g.backend[i])], g.start, g.dur, new Float64Array(g.n), 1).map((r) =>
+      r.name === 'CPU' || r.name === '' ? r : deviceGroup(r.pid, r.name, Array.from(r.set.ref), g, this.waits),
+    )
+    this.copies = readCopies(copies)
+    this.copyRows = copyGroups(this.copies, (t) => threads[t]?.pid ?? 0)
     const b = new Blocks(new Uint8Array(overview))
     for (const t of index.overview.tracks ?? []) {
       const chans = t.track === 'thread' ? threadChannels : cpuChannels
@@ -136,8 +148,9 @@ export class TimeData {
   }
 
   static async load(run: Run): Promise<TimeData> {
-    const [index, steps, graphs, overview] = await Promise.all([run.json<TimeIndex>('time'), run.bytes('time/steps'), run.bytes('time/graphs'), run.bytes('time/overview')])
-    const d = new TimeData(run, index, steps, graphs, overview)
+    const some = (name: string) => (run.has(name) ? run.bytes(name) : null)
+    const [index, steps, graphs, overview, copies, devices] = await Promise.all([run.json<TimeIndex>('time'), run.bytes('time/steps'), run.bytes('time/graphs'), run.bytes('time/overview'), some('time/copies'), some('time/devices')])
+    const d = new TimeData(run, index, steps, graphs, overview, copies, devices)
     // Without them the timeline is as good as it was.
     const marks = run.has('faults/marks') ? await run.json<FaultMarks>('faults/marks').catch(() => null) : null
     if (marks) d.faults = new Faults(marks, index.threads ?? [])

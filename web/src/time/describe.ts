@@ -2,8 +2,9 @@
 
 // What a picked thing is, in a few lines, for the tooltip and for who cannot see the canvas.
 import { formatOf, valueOf, type Metric } from '../counters'
-import { clean, count, dims, dur, gbps, num } from '../format'
+import { bytes, clean, count, dims, dur, gbps, num } from '../format'
 import type { OpInfo, TimeData } from './data'
+import { copyKinds } from './devices'
 import { describeFault } from './faults'
 import { rateOf, runnerName, stepLabel } from './draw'
 import type { Picked } from './pick'
@@ -85,9 +86,25 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
       const i = p.graph
       const out = [`graph ${g.id[i]}${d.text(g.backend[i]) ? ` on ${clean(d.text(g.backend[i]))}` : ''}`, `${dur(g.dur[i])} · ${count(g.nodes[i])} nodes · ${count(g.ops[i])} operators`]
       out.push([`split ${g.split[i]}`, g.shape[i] > 0 ? `shape ${g.shape[i]}` : 'shape not known', g.flags[i] & 1 ? 'the same as before' : '', g.flags[i] & 2 ? 'ended early' : ''].filter(Boolean).join(' · '))
+      const w = d.waits.get(i)
+      if (w) {
+        out.push(`the host had waited for it after ${dur(g.dur[i] + Math.max(0, w.tail))}: at least what it took; waited ${dur(w.waited)} at the end`)
+        if (w.before > 0) out.push(`${count(w.before)} graph${w.before === 1 ? '' : 's'} of this backend under way before it, not waited for by themselves`)
+      }
       const un = d.text(g.untraced[i])
       if (un) out.push(`operators not recorded: ${clean(un)}`)
       out.push(`starts at ${moment(g.start[i])}`)
+      return out
+    }
+    case 'copy': {
+      const c = d.copies
+      const i = p.copy
+      const side = (s: string) => clean(s) || 'memory that is not known'
+      const out = [`${copyKinds[c.kind[i]] ?? 'copied'}: ${clean(d.text(c.tensor[i])) || 'a tensor that no graph has'}`, `${c.bytes[i] >= 0 ? bytes(c.bytes[i]) : 'size not known'}${d.text(c.type[i]) ? ` ${clean(d.text(c.type[i]))}` : ''} · ${side(d.text(c.from[i]))} to ${side(d.text(c.to[i]))}`]
+      out.push(c.dur[i] >= 0 ? `the call took ${dur(c.dur[i])}${c.flags[i] & 1 ? ', and may have returned before the data were there' : ''}` : 'its end is not probed: how long it took is not known')
+      const step = d.steps.byId.get(c.step[i])
+      out.push(step !== undefined ? `${stepLabel(d, step)}${c.split[i] >= 0 ? `, before split ${c.split[i]}` : ''}` : 'in no step')
+      out.push(`starts at ${moment(c.start[i])}`)
       return out
     }
     case 'cpu':

@@ -2,7 +2,7 @@
 
 // Draws the tracks: spans as pixels (raster.ts), then labels. What is too dense for spans is drawn as stacked shares of each
 // pixel's time.
-import { clean, num } from '../format'
+import { clean, dur, num } from '../format'
 import type { Chunk, TimeData } from './data'
 import { drawFaults } from './faults'
 import type { Palette } from './palette'
@@ -117,6 +117,22 @@ export class Painter {
           label: (i) => (d.graphs.nodes[row.group!.set.ref[i]] > 0 ? `${d.graphs.nodes[row.group!.set.ref[i]]} nodes` : ''),
           edge: p.bg,
         })
+      case 'device': {
+        const c = p.backend(row.group!.name)
+        return this.lane(row.group!.set, top, bottom, {
+          fill: () => c.fill,
+          stack: [c.fill, c.rest],
+          stackPattern: [null, Pattern.Diagonal],
+          patternInk: [0, c.fill],
+          ink: () => c.ink,
+          label: (i, s) => deviceLabel(d, s.ref[i]),
+          wait: c.rest,
+          waitInk: c.fill,
+          edge: p.bg,
+        })
+      }
+      case 'copies':
+        return this.lane(row.group!.set, top, bottom, { fill: () => p.copy, stack: [p.copy], ink: () => css(p.bg), label: (i, s) => copyLabel(d, s.ref[i]), edge: p.bg })
       case 'rate':
         return this.rate(row, d, p, y, h)
       case 'cpu': {
@@ -434,6 +450,14 @@ export function stepLabel(d: TimeData, s: number): string {
   const n = d.steps.tokens[s]
   return n > 1 ? `${phase} ${d.steps.id[s]} · ${n} tokens` : `${phase} ${d.steps.id[s]}`
 }
+
+function deviceLabel(d: TimeData, g: number): string {
+  const tail = d.waits.get(g)?.tail
+  const n = d.graphs.nodes[g]
+  return `${n > 0 ? `${n} nodes · ` : ''}${tail != null ? '≤ ' : ''}${dur(d.graphs.dur[g] + Math.max(0, tail ?? 0))}`
+}
+
+const copyLabel = (d: TimeData, c: number): string => clean(d.text(d.copies.tensor[c])) || 'copy'
 
 export function runnerName(d: TimeData, i: number): string {
   const r = d.index.runners?.[i]

@@ -2,6 +2,7 @@
 
 // The timeline's colours as pixels, for light or dark.
 import { ink, kindColors, sequential } from '../color'
+import { backendColor } from '../offload/colors'
 import { cssVar, theme } from '../theme'
 import { css, mix, pixel } from './raster'
 import { kinds } from './types'
@@ -35,6 +36,9 @@ export interface Palette {
   otherInk: string
   lost: number
   state: number[]
+  copy: number
+  /** Colours of a backend: its own, and what stands for the time until it was waited for. */
+  backend: (name: string) => { fill: number; rest: number; ink: string }
 }
 
 /** Colours of phases, by number, as [light, dark]. */
@@ -76,6 +80,19 @@ export function palette(leveled = false): Palette {
     graph: mix(pixel(cssVar('--panel')), fg, 0.12),
     own, ownInk: own.map((o) => ink(css(o))),
     other: pixel(marks.other[t]), otherInk: ink(marks.other[t]), lost: mix(bg, fg, 0.35),
+    copy: fg, backend: memo((name) => {
+      const c = backendColor(name, t ? 'dark' : 'light')
+      return { fill: pixel(c), rest: mix(pixel(c), bg, 0.72), ink: ink(c) }
+    }),
     state: [bg, pixel(marks.other[t]), pixel(marks.other[t]), pixel(marks.sleep[t]), pixel(marks.blocked[t])],
+  }
+}
+
+function memo<T>(f: (name: string) => T): (name: string) => T {
+  const known = new Map<string, T>()
+  return (name) => {
+    let v = known.get(name)
+    if (v === undefined) known.set(name, (v = f(name)))
+    return v
   }
 }

@@ -5,7 +5,8 @@ import { useEffect, useState } from 'preact/hooks'
 import { kindColors } from '../color'
 import { formatOf, many, scaledHelp } from '../counters'
 import { Fig } from '../figure'
-import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, num, share } from '../format'
+import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, named, num, share } from '../format'
+import { backendColor } from '../offload/colors'
 import { href } from '../route'
 import { theme } from '../theme'
 import type { OpInfo, TimeData } from './data'
@@ -33,7 +34,7 @@ export function Swatch({ color, pattern }: { color: string; pattern?: 'diagonal'
   return <span class="time-swatch" style={{ backgroundColor: color, backgroundImage: image, backgroundSize: pattern === 'dots' ? '4px 4px' : undefined }} />
 }
 
-export function Legend({ sched, level, faults }: { sched: boolean; level: Timeline['level']; faults: boolean }) {
+export function Legend({ sched, level, faults, backends }: { sched: boolean; level: Timeline['level']; faults: boolean; backends: string[] }) {
   const f = flag()
   return (
     <div class="time-legend">
@@ -51,6 +52,8 @@ export function Legend({ sched, level, faults }: { sched: boolean; level: Timeli
         <span title="a band at the lower edge of the thread’s operators, drawn where one looks close enough"><Swatch color={marks.blocked[f]} />major page fault</span>
         <span><Swatch color={marks.blocked[f]} pattern="diagonal" />minor one that read or took long</span>
       </>}
+      {backends.slice(0, 6).map((b) => <span key={b}><Swatch color={backendColor(b, theme())} />{named(b, 20)}: call</span>)}
+      {backends.length > 0 && <span><Swatch color="transparent" pattern="diagonal" />until waited for</span>}
     </div>
   )
 }
@@ -93,6 +96,7 @@ export function Details(p: Props) {
     case 'cpu':
     case 'loss':
     case 'state':
+    case 'copy':
     case 'graph': {
       const [head, ...rest] = describe(d, p.picked)
       return (

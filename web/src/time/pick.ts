@@ -10,6 +10,7 @@ export type Picked =
   | { what: 'op'; run: number; op: OpInfo; row: string }
   | { what: 'step'; run: number; step: number; row: string }
   | { what: 'graph'; run: number; graph: number; row: string }
+  | { what: 'copy'; run: number; copy: number; row: string }
   | { what: 'cpu'; run: number; cpu: number; runner: number; start: number; end: number; row: string }
   | { what: 'loss'; run: number; loss: number; row: string }
   | { what: 'fault'; run: number; fault: number; start: number; end: number; row: string }
@@ -25,7 +26,11 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
     const i = spanAt(row.group!.set, t, slack)
     return i < 0 ? null : { what: 'step', step: row.group!.set.ref[i], ...base }
   }
-  if (row.kind === 'graphs') {
+  if (row.kind === 'copies') {
+    const i = spanAt(row.group!.set, t, slack)
+    return i < 0 ? null : { what: 'copy', copy: row.group!.set.ref[i], ...base }
+  }
+  if (row.kind === 'graphs' || row.kind === 'device') {
     const i = spanAt(row.group!.set, t, slack)
     return i < 0 ? null : { what: 'graph', graph: row.group!.set.ref[i], ...base }
   }
@@ -74,7 +79,9 @@ export function spanOf(d: TimeData, p: Picked): [number, number] {
     case 'step':
       return [d.steps.start[p.step], d.steps.start[p.step] + d.steps.dur[p.step]]
     case 'graph':
-      return [d.graphs.start[p.graph], d.graphs.start[p.graph] + d.graphs.dur[p.graph]]
+      return [d.graphs.start[p.graph], d.graphs.start[p.graph] + d.graphs.dur[p.graph] + Math.max(0, d.waits.get(p.graph)?.tail ?? 0)]
+    case 'copy':
+      return [d.copies.start[p.copy], d.copies.start[p.copy] + Math.max(1, d.copies.dur[p.copy])]
     case 'loss': {
       const l = d.index.losses![p.loss]
       return [l.start_ns, l.start_ns + l.dur_ns]

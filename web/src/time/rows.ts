@@ -7,7 +7,7 @@ import { maxRate } from './draw'
 
 export interface Row {
   key: string
-  kind: 'run' | 'group' | 'steps' | 'rate' | 'graphs' | 'thread' | 'cpu'
+  kind: 'run' | 'group' | 'steps' | 'rate' | 'graphs' | 'device' | 'copies' | 'thread' | 'cpu'
   run: number
   y: number
   h: number
@@ -20,9 +20,9 @@ export interface Row {
   folded?: boolean
 }
 
-const heights: Record<Row['kind'], number> = { run: 24, group: 22, steps: 22, rate: 36, graphs: 16, thread: 30, cpu: 18 }
+const heights: Record<Row['kind'], number> = { run: 24, group: 22, steps: 22, rate: 36, graphs: 16, device: 24, copies: 14, thread: 30, cpu: 18 }
 /** What they grow to where there is room. */
-const most: Record<Row['kind'], number> = { run: 24, group: 22, steps: 26, rate: 56, graphs: 20, thread: 76, cpu: 34 }
+const most: Record<Row['kind'], number> = { run: 24, group: 22, steps: 26, rate: 56, graphs: 20, device: 44, copies: 18, thread: 76, cpu: 34 }
 
 /** Lays out tracks. folded holds keys of groups that are closed; room is how high the view is. */
 export function layout(datas: TimeData[], folded: Set<string>, room: number): Row[] {
@@ -53,7 +53,11 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
         add({ key: `${key}s${g.name}`, kind: 'steps', run, label: `steps${name}`, title: `calls of the engine that compute a batch; context ${clean(g.name)}`, group: g, index: -1 })
         if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `tokens/s 0–${num(maxRate(d, g.set))}`, title: `tokens of a decode step over its duration${name}`, group: g, index: -1 })
       }
-      for (const g of graphs) add({ key: `${key}g${g.name}`, kind: 'graphs', run, label: `graphs ${clean(g.name)}`, title: 'computation graphs by backend', group: g, index: -1 })
+      for (const g of graphs) {
+        const title = g.device ? `graphs on ${clean(g.name)}: the call that computes or submits each, then, hatched, until the host had waited for it` : 'computation graphs by backend'
+        add({ key: `${key}g${g.name}`, kind: g.device ? 'device' : 'graphs', run, label: g.device ? clean(g.name) : `graphs ${clean(g.name)}`, title, group: g, index: -1 })
+      }
+      for (const g of d.copyRows.filter((g) => g.pid === pid)) add({ key: `${key}y`, kind: 'copies', run, label: 'copies', title: 'calls that move a tensor’s data between memories', group: g, index: -1 })
       for (const { t, index } of own) {
         add({ key: `${key}h${t.tid}`, kind: 'thread', run, label: `${t.role === 'other' ? 'thread' : t.role} ${t.tid}`, title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them, why it was on no CPU`, index })
       }

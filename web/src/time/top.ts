@@ -120,19 +120,34 @@ export class Top {
       const head = Math.max(3 * u, each * 0.2)
       const bins = [...d.threadBins.values()]
       const n = Math.max(1, bins.length)
-      const h = each - head - 2 * u
+      // Graphs of other backends have a strip of their own: operators of threads know nothing of them.
+      const devices = d.graphRows.filter((g) => g.device)
+      const lane = devices.length ? Math.max(5 * u, each * 0.2) : 0
+      const h = each - head - lane - 2 * u
       const sum = new Float64Array(kinds.length + 2)
+      const part = new Float64Array(2)
       for (let x = 0; x < c.width; x++) {
         const ta = all.from + x * per - shift[run]
         sum.fill(0)
         for (const b of bins) add(sum, b, ta, ta + per)
+        let low = top + head + lane + u
+        for (const g of devices) {
+          part.fill(0)
+          add(part, g.set.bins, ta, ta + per)
+          const used = Math.min(lane - u, ((part[0] + part[1]) / per) * (lane - u))
+          if (used <= 0) continue
+          ctx.fillStyle = css(p.backend(g.name).fill)
+          const high = Math.max(top + head + u, low - Math.max(1, used))
+          ctx.fillRect(x, high, 1, low - high)
+          low = high
+        }
         let y = top + each - u
         for (let k = 0; k < sum.length; k++) {
-          const part = Math.min(h, (sum[k] / per / n) * h)
-          if (part <= 0) continue
+          const high = Math.min(h, (sum[k] / per / n) * h)
+          if (high <= 0) continue
           ctx.fillStyle = colors[k]
-          ctx.fillRect(x, y - part, 1, part)
-          y -= part
+          ctx.fillRect(x, y - high, 1, high)
+          y -= high
         }
       }
       let drawn = -1

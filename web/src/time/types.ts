@@ -24,6 +24,8 @@ export interface TimeIndex {
   spans_left_out: number
   sched_left_out: number
   losses_left_out: number
+  copies_left_out?: number
+  device_spans_left_out?: number
   counters?: StatCounter[]
   overview: { bin_ns: number; tracks: { track: 'thread' | 'cpu'; index: number; start_ns: number; bins: number }[] | null }
 }

@@ -168,7 +168,7 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
   const sched = datas.some((d) => d.index.has_sched)
   return (
     <>
-      <Legend sched={sched} level={session.t.level} faults={datas.some((d) => (d.faults?.byThread.size ?? 0) > 0)} />
+      <Legend sched={sched} level={session.t.level} faults={datas.some((d) => (d.faults?.byThread.size ?? 0) > 0)} backends={[...new Set(datas.flatMap((d) => d.graphRows.filter((g) => g.device).map((g) => g.name)))]} />
       <p class="dim">
         Drag or a d: move. Wheel or w s: zoom. Shift and drag, or drag in the ruler: statistics of a range. Click: figures of an operator; [ ] the same in the step before and after. Double click: zoom to it.
         Home: whole run. /: search. Where spans are narrower than a pixel, heights are shares of its time.
@@ -236,6 +236,7 @@ function Notes({ datas }: { datas: TimeData[] }) {
     }
     if (x.spans_left_out) out.push(<>{of}{count(x.spans_left_out)} operators on further threads are not drawn: there are too many threads.</>)
     if (d.faults?.m.left_out) out.push(<>{of}{count(d.faults.m.left_out)} page faults are not drawn: there are too many, the longest are.</>)
+    if (x.copies_left_out || x.device_spans_left_out) out.push(<>{of}{count((x.copies_left_out ?? 0) + (x.device_spans_left_out ?? 0))} copies and waits for devices at the end are not drawn: there are too many.</>)
     if (x.sched_left_out) out.push(<>{of}{count(x.sched_left_out)} scheduling events at the end are not drawn: there are too many.</>)
     if (!x.spans && x.level === 'step') out.push(<>{of}recorded with --level step: operators were not.</>)
     else if (!x.spans && x.level === 'graph') out.push(<>{of}recorded with --level graph: operators were not.</>)
