@@ -53,19 +53,17 @@ const tabs = [
   ['phases', 'Prefill against decode'],
   ['slow', 'Slow steps'],
   ['experts', 'Experts'],
-] as const
-const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, experts: Experts }
   ['faults', 'Faults and disk'],
-] as const
-const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, faults: FaultsAndDisk }
-const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, requests: Requests, phases: Phases, slow: SlowSteps }
-
-/** Views of all phases and models. */
-const phaseless = new Set<string>(['counters', 'slow', 'requests'])
   ['backends', 'Backends'],
 ] as const
-const sections = { tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, phases: Phases, slow: SlowSteps, backends: Backends }
+const sections = {
+  tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, requests: Requests, phases: Phases, slow: SlowSteps, experts: Experts,
+  faults: FaultsAndDisk, backends: Backends,
+}
 
+/** Views of all phases and models. */
+const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
+  ['backends', 'Backends'],
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
   return s?.phases?.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
@@ -119,7 +117,6 @@ export function Statistics({ report, a, b, route }: ViewProps) {
         {tabs.map(([key, name]) => (key !== 'counters' || counted) && (key !== 'experts' || experts) && (
           <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
         ))}
-        {tab !== 'phases' && tab !== 'counters' && tab !== 'slow' && tab !== 'faults' && choices.length > 0 && (
         {!phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
@@ -127,7 +124,6 @@ export function Statistics({ report, a, b, route }: ViewProps) {
             ))}
           </span>
         )}
-        {models.length > 1 && tab !== 'counters' && tab !== 'slow' && tab !== 'faults' && (
         {models.length > 1 && !phaseless.has(tab) && (
           <select aria-label="model" value={String(ctx.model ?? 'none')} onChange={(e) => ctx.set({ model: e.currentTarget.value })}>
             {models.map((m) => <option key={m} value={String(m ?? 'none')}>{modelName(a, m)}</option>)}
