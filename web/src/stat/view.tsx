@@ -63,7 +63,7 @@ const sections = {
 
 /** Views of all phases and models. */
 const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
-  ['backends', 'Backends'],
+
 /** The phase of that name and model, null if the run has none. */
 export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
   return s?.phases?.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
