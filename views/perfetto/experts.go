@@ -36,3 +36,30 @@ func (n *notes) experts(c *profile.Choice) {
 		n.int("experts_of", int64(c.Total))
 	}
 }
+
+// drawExperts sets the counters of a step's experts: those that are new, and the bytes of their weights. What is not known of a step
+// is no value of the step before: the counter falls to 0.
+func (e *exporter) drawExperts(s *profile.Step) {
+	p, ok := e.experts.Step(s)
+	phase := stepName(s)
+	for _, c := range []struct {
+		name, unit string
+		value      *float64
+	}{{phase + " new experts", "experts a step", newExperts(&p)}, {phase + " experts' bytes", "bytes a step", p.Bytes}} {
+		key := counterKey{s.PID, s.Ctx, c.name}
+		if ok && c.value != nil {
+			e.rate(s, c.name, c.unit, *c.value)
+		} else if end := e.rates[key]; end > 0 {
+			e.t.value(e.t.counters[key], end, 0)
+		}
+	}
+}
+
+// newExperts returns how many experts of a step the one before did not use, over all layers; nil where none has one before.
+func newExperts(p *profile.ExpertStep) *float64 {
+	if p.Known == 0 {
+		return nil
+	}
+	n := float64(p.New)
+	return &n
+}

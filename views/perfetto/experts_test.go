@@ -3,6 +3,8 @@
 package perfetto
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/profinfer/profinfer/profile/profiletest"
@@ -38,5 +40,55 @@ func TestExperts(t *testing.T) {
 	}
 	if i != len(want) {
 		t.Errorf("%d products, want %d", i, len(want))
+	}
+}
+
+// counterOf returns the values of a counter of that name; several of a name fail.
+func (c *checked) counterOf(name string) (values []float64, unit string) {
+	found := 0
+	for id, k := range c.tracks {
+		if k.name == name {
+			values, unit = c.counters[id], k.unit
+			found++
+		}
+	}
+	if found > 1 {
+		c.t.Errorf("%d tracks %q", found, name)
+	}
+	return values, unit
+}
+
+// Counters of a step's experts: one of four is new in each of two layers; a step that was not wholly seen has no value.
+func TestExpertCounters(t *testing.T) {
+	run := profiletest.Run{Model: profiletest.MoE, PID: 4242, Threads: 2, Prefill: 3, Decode: 6, Start: 1_000_000_000, Gap: 500}
+	const plane = 64 * 192 / 32 * 18 // bytes of an expert
+	const few, many = float64(2 * 3 * 4 * plane), float64(2 * 3 * 6 * plane)
+	for _, x := range []struct {
+		partial      int
+		fresh, bytes []float64
+	}{
+		{fresh: []float64{2, 2, 2, 2, 2, 0}, bytes: []float64{few, few, few, few, few, few, 0}},
+		{partial: 3, fresh: []float64{2, 0, 2, 2, 2, 0}, bytes: []float64{few, few, 0, few, few, few, 0}},
+	} {
+		run.Partial = x.partial
+		c := check(t, export(t, nil, run))
+		if v, unit := c.counterOf("decode new experts"); !slices.Equal(v, x.fresh) || unit != "experts a step" {
+			t.Errorf("partial %d: new experts %v %s, want %v", x.partial, v, unit, x.fresh)
+		}
+		if v, unit := c.counterOf("decode experts' bytes"); !slices.Equal(v, x.bytes) || unit != "bytes a step" {
+			t.Errorf("partial %d: bytes %v %s, want %v", x.partial, v, unit, x.bytes)
+		}
+		if v, _ := c.counterOf("prefill experts' bytes"); !slices.Equal(v, []float64{many, 0}) {
+			t.Errorf("prefill's bytes %v, want %v", v, many)
+		}
+		if v, _ := c.counterOf("prefill new experts"); v != nil {
+			t.Errorf("one prefill has new experts: %v", v)
+		}
+	}
+	run.Model, run.Partial = profiletest.Small, 0
+	for _, k := range check(t, export(t, nil, run)).tracks {
+		if strings.Contains(k.name, "experts") {
+			t.Errorf("a track %q without experts", k.name)
+		}
 	}
 }

@@ -54,6 +54,7 @@ type exporter struct {
 	dims    map[[4]int64]string
 	last    int64
 	counts  counts
+	experts profile.ExpertSteps
 
 	requests *profile.SequencesBuilder
 }
@@ -186,6 +187,7 @@ func (e *exporter) Op(o *profile.Op) error {
 		pid = o.Graph.PID
 		e.openGraph(o.Graph)
 	}
+	e.experts.Op(o)
 	d := e.derive.Derive(o)
 	if o.Step != nil && (d.Bytes != nil || o.Counts != nil) {
 		s := e.sums[o.Step]
@@ -334,6 +336,7 @@ func (e *exporter) Step(s *profile.Step) error {
 		}
 		delete(e.sums, s)
 	}
+	e.drawExperts(s)
 	if err := e.requests.Step(s); err != nil {
 		return err
 	}
