@@ -89,7 +89,7 @@ export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: Expe
   ]
   return (
     <Table
-      rows={rows} columns={cols} id={(r) => layerId(r.l, layers)} label={`${ctx.phase} experts by layer${c.name && ', ' + c.name}`} sort="layer" up limit={64}
+      rows={rows} columns={cols} id={(r) => layerId(r.l, layers)} label={`${ctx.phase} experts by layer${c.name && ', ' + c.name}`} sort="layer" up limit={16}
       selected={layer ? layerId(layer, layers) : undefined} onSelect={(r) => ctx.set({ layer: layerId(r.l, layers) }, true)}
     />
   )

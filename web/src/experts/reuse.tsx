@@ -2,7 +2,7 @@
 
 // Reuse: experts that the batch before used as well, what a cache of experts would hold, what new ones cost, and what a step reads.
 import { useMemo } from 'preact/hooks'
-import { clean, count, dur, num, plural, share } from '../format'
+import { bytes, clean, dur, num, plural, share } from '../format'
 import { Plot, type Layer } from '../plot'
 import { runColors, seriesColor } from '../stat/palette'
 import { stepLink } from '../stat/step-table'
@@ -64,7 +64,7 @@ export function CacheCurve({ list, layer }: { list: { c: Chosen; l: ExpertLayer 
       if (!c.map) continue
       curve('all layers', c.map.cache, Math.max(...c.stat.layers.map((x) => x.experts)))
       const m = l && c.map.layers[c.stat.layers.indexOf(l)]
-      if (l && m && c.stat.layers.length > 1) curve(layer, m.cache, l.experts, [5, 4])
+      if (l && m && c.stat.layers.length > 1) curve(`${layer} (dashed)`, m.cache, l.experts, [5, 4])
     }
     return { layers, at }
   }, [...list.flatMap((x) => [x.c, x.l]), layer, theme])
@@ -136,7 +136,8 @@ export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: Ctx; what: '
       const steps = (c.map?.steps ?? []).filter((p) => value(p) != null)
       if (steps.length === 0) continue
       const xs = steps.map((p) => p.id)
-      layers.push({ name: c.name || (what === 'bytes' ? 'bytes a step' : 'new experts a step'), color: colors[c.index], kind: steps.length > 600 ? 'line' : 'points', size: steps.length > 200 ? 2 : 3, width: 1.2, shape: c.index ? 'triangle' : 'circle', xs, ys: steps.map(value), hover: true })
+      const ys = steps.map((p) => value(p)! / unit.div)
+      layers.push({ name: c.name || (what === 'bytes' ? 'bytes a step' : 'new experts a step'), color: colors[c.index], kind: steps.length > 600 ? 'line' : 'points', size: steps.length > 200 ? 2 : 3, width: 1.2, shape: c.index ? 'triangle' : 'circle', xs, ys, hover: true })
       at.push(steps)
       owners.push(c)
     }
@@ -149,14 +150,14 @@ export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: Ctx; what: '
   return (
     <Plot
       id={`experts-${what}`} title={what === 'bytes' ? 'Bytes of experts’ weights, step by step' : 'New experts, step by step'}
-      about={what === 'bytes' ? `Each expert counted once a product, however many tokens chose it, over all layers.${all == null ? '' : ` All experts’ are ${num(all / unit.div)} ${unit.name}.`}${many}` : `Over all layers: experts that the batch before did not use.${many}`}
-      x={{ label: 'step (number in the recording)', fmt: plain, whole: true }} y={{ label: what === 'bytes' ? `bytes a step (${unit.name})` : 'new experts a step', fmt: axisFmt(unit), zero: true }} layers={layers} height={210}
+      about={what === 'bytes' ? `Each expert counted once a product, however many tokens chose it, over all layers.${all == null ? '' : ` All experts’ are ${bytes(all)}.`}${many}` : `Over all layers: experts that the batch before did not use.${many}`}
+      x={{ label: 'step (number in the recording)', fmt: plain, whole: true }} y={{ label: what === 'bytes' ? `bytes a step (${unit.name})` : 'new experts a step', fmt: plain, zero: true }} layers={layers} height={210}
       readout={(l, i) => {
         const p = at[l]?.[i]
         if (!p) return ''
         const name = p.n > 1 ? `steps ${p.id} and ${p.n - 1} more, on average` : `step ${p.id}`
-        const bytes = p.bytes == null || !p.all ? '' : `${num(p.bytes / p.n / unitOf('bytes', [p.bytes / p.n]).div)} ${unitOf('bytes', [p.bytes / p.n]).name}, ${share(p.bytes / p.all)} of all`
-        return [of(owners[l], name), `${count(p.experts / p.n)} experts`, p.known > 0 ? `${num(p.new / p.n)} of ${num(p.known / p.n)} new` : '', bytes].filter(Boolean).join(' · ')
+        const read = p.bytes == null || !p.all ? '' : `${bytes(p.bytes / p.n)}, ${share(p.bytes / p.all)} of all`
+        return [of(owners[l], name), `${num(p.experts / p.n)} experts`, p.known > 0 ? `${num(p.new / p.n)} of ${num(p.known / p.n)} new` : '', read].filter(Boolean).join(' · ')
       }}
       pick="to the step in ProfTime" onPick={(l, i) => at[l] && (location.hash = stepLink(ctx, owners[l].index, at[l][i].id))}
     />

@@ -40,8 +40,9 @@ export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: Ctx })
   const cols = Math.ceil(shown / per)
   const group = Math.ceil(l.experts / maxRows)
   const rows = Math.ceil(l.experts / group)
-  const single = per === 1 && t?.wide === 1
-  const paint = useMemo(() => (t && width > 0 ? painted(t, from, to, per, group, reuseColors(theme)) : null), [t, from, to, per, group, theme, width > 0])
+  // Where one token alone makes four times the mean, a load says less than whether it was chosen before.
+  const single = t?.wide === 1 && (per === 1 || per * 4 * l.used <= l.experts)
+  const paint = useMemo(() => (t && width > 0 ? painted(t, from, to, per, group, single, reuseColors(theme)) : null), [t, from, to, per, group, single, theme, width > 0])
   if (!t) return <p class="dim">What each token chose is not in this page: it was made by an older profinfer.</p>
 
   const tok = whole(ctx.params[key('tok')], last)
@@ -62,7 +63,7 @@ export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: Ctx })
   const read = ({ col, row }: { col: number; row: number }) => {
     const first = from + col * per
     const end = Math.min(to + 1, first + per)
-    if (single) {
+    if (per === 1 && t.wide === 1) {
       const hits = t.chosen(first).map((e, r) => [e, r]).filter(([e]) => Math.floor(e / group) === row)
       const e = hits[0]
       return `${placeText(t.place(first))}: ${e ? `chose expert ${e[0]} (rank ${e[1] + 1} of ${t.used}${first > 0 ? (t.has(first - 1, e[0]) ? `, ${before} too` : `, ${before} not`) : ''})` : `not ${expertsOf(row)}`}`
@@ -146,18 +147,19 @@ function Picked({ t, tok, c, ctx }: { t: Tokens; tok: number; c: Chosen; ctx: Ct
   )
 }
 
-/** The pixels of all cells, row by row. */
-function painted(t: Tokens, from: number, to: number, per: number, group: number, c: { again: string; fresh: string }): Uint32Array {
+/** The pixels of all cells, row by row: by whether the token before chose the same (single), or by load. */
+function painted(t: Tokens, from: number, to: number, per: number, group: number, single: boolean, c: { again: string; fresh: string }): Uint32Array {
   const cols = Math.ceil((to - from + 1) / per)
   const rows = Math.ceil(t.experts / group)
   const out = new Uint32Array(cols * rows)
-  if (per === 1 && t.wide === 1) {
+  if (single) {
     const [again, fresh, first] = [pixel(c.again), pixel(c.fresh), pixel('#8a8f98')]
-    for (let col = 0; col < cols; col++) {
-      for (const e of t.chosen(from + col)) {
+    for (let k = from; k <= to; k++) {
+      const col = Math.floor((k - from) / per)
+      for (const e of t.chosen(k)) {
         const i = Math.floor(e / group) * cols + col
-        const v = from + col === 0 ? first : t.has(from + col - 1, e) ? again : fresh
-        if (out[i] !== again) out[i] = v
+        if (k > 0 && t.has(k - 1, e)) out[i] = again
+        else if (out[i] !== again) out[i] = k === 0 ? first : fresh
       }
     }
     return out
