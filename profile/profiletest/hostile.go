@@ -74,6 +74,13 @@ func with(f func(*Run)) Run {
 	return r
 }
 
+// mixture makes a run one of experts, of which each rank has four, in each layer others oftener.
+func mixture(r *Run) {
+	r.Model, r.Prefill, r.Preempt = MoE, 40, 0
+	r.Model.Layers = 3
+	r.Choose = func(layer, pos, rank int64) int32 { return int32(rank*4 + (layer*3+pos*pos+rank*pos)%7%4) }
+}
+
 // Trials returns recordings that are empty, cut, lacking, huge or meant to do harm.
 func Trials() []Trial {
 	return []Trial{
@@ -108,6 +115,8 @@ func Trials() []Trial {
 		{Name: "names-only", What: "nothing but hostile names", Write: played(with(func(r *Run) { r.Decode = 4 }), func(r *Recorder) { harm(r, true) })},
 		{Name: "offload", What: "steps that are split over the CPU, BLAS and a device", Write: func(w io.Writer) error { return Offload(w, 24, nil) }},
 		{Name: "offload-names", What: "the same with hostile names, of backends too", Write: func(w io.Writer) error { return Offload(w, 3, harmOffload) }},
+		{Name: "experts", What: "a mixture of experts in three layers, unequally chosen", Write: played(with(mixture), nil)},
+		{Name: "experts-names", What: "a mixture of experts with hostile names", Write: played(with(mixture), func(r *Recorder) { harm(r, false) })},
 		{Name: "graph-10000", What: "a graph of more than 10,000 nodes in 430 layers", Large: true, Write: played(with(func(r *Run) {
 			r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
 		}), nil)},

@@ -70,7 +70,12 @@ function every(n: number, size: number, least: number): number {
 export function Grid(p: Props) {
   const theme = useTheme()
   const canvas = useRef<HTMLCanvasElement>(null)
-  const [at, setAt] = useState<Cell | null>(null)
+  const [at, show] = useState<Cell | null>(null)
+  const now = useRef<Cell | null>(null) // keys come faster than drawings
+  const setAt = (c: Cell | null) => {
+    now.current = c
+    show(c)
+  }
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null)
   const down = useRef<{ x: number; col: number } | null>(null)
   const w = roomFor(p.width)
@@ -151,7 +156,8 @@ export function Grid(p: Props) {
   }
   const key = (e: KeyboardEvent) => {
     if (e.ctrlKey || e.altKey || e.metaKey) return
-    const start = at ?? { col: p.marked?.col ?? 0, row: p.marked?.row ?? 0 }
+    const at = now.current
+    const start = at ?? { col: Math.max(0, p.marked?.col ?? 0), row: Math.max(0, p.marked?.row ?? 0) }
     const step = e.shiftKey ? 10 : 1
     const to = (dc: number, dr: number) => setAt(at === null ? start : { col: Math.max(0, Math.min(p.cols - 1, start.col + dc * step)), row: Math.max(0, Math.min(p.rows - 1, start.row + dr * step)) })
     if (e.key === 'ArrowRight') to(1, 0)
