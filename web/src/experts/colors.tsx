@@ -19,12 +19,12 @@ export const onScale = (factor: number): number => Math.max(-1, Math.min(1, Math
 /** The pixel for a load of so many times the mean; nothing where nobody chose it. */
 export const loadPixel = (factor: number): number => (factor > 0 ? table[Math.round(((onScale(factor) + 1) / 2) * steps)] : 0)
 
-export function LoadLegend() {
+export function LoadLegend({ of = 'the mean' }: { of?: string }) {
   return (
     <span class="scale">
       <i class="none" /> no token
       {[0.25, 0.5, 1, 2, 4].map((f) => (
-        <span key={f}><i style={{ background: diverge(onScale(f)) }} />{f === 0.25 ? '¼ and less' : f === 0.5 ? '½' : f === 4 ? '4 and more times the mean' : String(f)}</span>
+        <span key={f}><i style={{ background: diverge(onScale(f)) }} />{f === 0.25 ? '¼ and less' : f === 0.5 ? '½' : f === 4 ? `4 and more times ${of}` : String(f)}</span>
       ))}
     </span>
   )

@@ -99,10 +99,12 @@ export class Tokens {
     return { step: a.step[lo], last: a.step[lo], tokens: 1, token: col - this.first[from], of: this.first[to] + a.n[to] - this.first[from], pos: pos < 0 ? null : pos + k }
   }
 
-  /** The first column of a step; -1: none has it. */
-  ofStep(step: number): number {
-    const i = this.axis.step.findIndex((s, k) => s <= step && step <= (this.axis.last?.[k] ?? s))
-    return i < 0 ? -1 : this.first[i]
+  /** Columns at which steps of several tokens begin, without the first; empty where columns are several tokens or the steps are many. */
+  starts(most: number): number[] {
+    const a = this.axis
+    if (this.wide > 1) return []
+    const out = this.first.filter((_, i) => i > 0 && a.step[i] !== a.step[i - 1])
+    return out.length <= most && out.length * 2 < this.columns ? out : []
   }
 
   /** The experts of a column that is one token, by rank. */

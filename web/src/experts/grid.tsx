@@ -32,6 +32,8 @@ interface Props {
   legend?: ComponentChildren
   width: number
   height: number
+  /** Columns before which something new begins: a line stands there. */
+  starts?: number[]
   /** A row or column that is chosen. */
   marked?: { col?: number; row?: number }
   onPick?: (c: Cell) => void
@@ -107,6 +109,8 @@ export function Grid(p: Props) {
     ctx.fillStyle = cssVar('--bg')
     if (cw >= 5) for (let x = 1; x < p.cols; x++) ctx.fillRect(left + x * cw - 0.5, 0, 1, p.height)
     if (ch >= 5) for (let y = 1; y < p.rows; y++) ctx.fillRect(left, y * ch - 0.5, wide, 1)
+    ctx.fillStyle = cssVar('--fg')
+    for (const x of p.starts ?? []) ctx.fillRect(left + x * cw - 0.5, 0, 1, p.height + 4)
     ctx.strokeStyle = cssVar('--line')
     ctx.strokeRect(left - 0.5, -0.5, wide + 1, p.height + 1)
     ctx.font = '11px ' + cssVar('--sans')

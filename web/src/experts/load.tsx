@@ -63,6 +63,38 @@ export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: ExpertL
   )
 }
 
+/** Whether two runs have the same layers with as many experts. */
+export const comparable = (a: Chosen, b: Chosen): boolean => a.stat.layers.length === b.stat.layers.length && a.stat.layers.every((l, i) => l.layer === b.stat.layers[i].layer && l.experts === b.stat.layers[i].experts)
+
+/** The loads of a second run against the first one's, each against the means of its layers. */
+export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx: Ctx; layer: ExpertLayer | undefined }) {
+  const [box, width] = useWidth<HTMLDivElement>()
+  const layers = a.stat.layers
+  const most = Math.max(...layers.map((l) => l.experts))
+  const paint = useMemo(() => ({}), [a, b])
+  const factors = useMemo(() => [a, b].map((c) => c.stat.layers.map((l) => l.load.map((n) => n / (meanLoad(l) || 1)))), [a, b])
+  if (most > 1000) return null
+  const ratio = (col: number, row: number): number => {
+    const [x, y] = factors.map((f) => f[row][col] ?? 0)
+    return x === 0 && y === 0 ? 0 : x === 0 ? Infinity : y / x || 1e-9
+  }
+  return (
+    <div ref={box}>
+      {width > 0 && (
+        <Grid
+          id="experts-load-difference" title={`Load, ${b.name} against ${a.name}`} about="How many times as often an expert was chosen, both against the mean of its layer."
+          label={`loads of ${b.name} against ${a.name}; the tables below have each layer`} cols={most} rows={layers.length} width={width}
+          height={layers.length * Math.max(1, Math.min(18, Math.floor(360 / layers.length)))} paint={paint} color={(col, row) => loadPixel(ratio(col, row))}
+          colName="expert" rowName="layer" colLabel={String} rowLabel={(y) => (layers[y].layer == null ? 'none' : String(layers[y].layer))}
+          legend={<LoadLegend of="as often" />} hint="click or Enter: this layer below; arrow keys read cells" marked={{ row: layer ? layers.indexOf(layer) : -1 }}
+          read={({ col, row }) => (col >= layers[row].experts ? `${layerName(layers[row])} has no expert ${col}` : `${layerName(layers[row])}, expert ${col}: ${times(factors[0][row][col])} the mean, then ${times(factors[1][row][col])}`)}
+          onPick={({ row }) => ctx.set({ layer: layerId(layers[row], layers) }, true)}
+        />
+      )}
+    </div>
+  )
+}
+
 interface Row {
   l: ExpertLayer
   i: number

@@ -76,7 +76,8 @@ export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: Ctx })
     const b = t.place(end - 1)
     return `${plural(tokens, 'token')}, ${a.step === b.last ? `step ${a.step}` : `steps ${a.step} to ${b.last}`}: ${count(n)} chose ${expertsOf(row)} (${share(n / tokens)}, ${times((n * l.experts) / (tokens * t.used * Math.min(group, l.experts - row * group)))} the mean)`
   }
-  const about = `Columns are ${per * t.wide > 1 ? `up to ${count(per * t.wide)} tokens each` : 'tokens'}, in the order of the run${shown < t.columns ? `: ${count(from)} to ${count(to)} of ${plural(t.columns, 'column')}` : ''}.` +
+  const starts = t.starts(64).filter((x) => x > from && x <= to).map((x) => Math.ceil((x - from) / per))
+  const about = `Columns are ${per * t.wide > 1 ? `up to ${count(per * t.wide)} tokens each` : 'tokens'}, in the order of the run${shown < t.columns ? `: ${count(from)} to ${count(to)} of ${plural(t.columns, 'column')}` : ''}.${starts.length ? ' Lines: a step begins.' : ''}` +
     (t.wide > 1 ? ` The run is long: the page has counts of ${count(t.wide)} tokens together${c.run.has('time') ? ', profinfer serve of fewer' : ''}.` : '')
   return (
     <div ref={box} data-tokens={t.columns} data-wide={t.wide}>
@@ -103,6 +104,7 @@ export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: Ctx })
             </>
           ) : <LoadLegend />}
           hint="click or Enter: this token; a drag, + and − zoom; Page keys move; Esc shows all"
+          starts={starts}
           marked={{ col: tok !== null && tok >= from && tok <= to ? Math.floor((tok - from) / per) : -1 }}
           read={read}
           onPick={({ col }) => pick(col)}

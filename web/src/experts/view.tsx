@@ -8,7 +8,7 @@ import type { Report, Run } from '../load'
 import { phaseOf, runNames, statBy, type Ctx } from '../stat/view'
 import './experts.css'
 import { chosenOf, layerId, type Chosen } from './data'
-import { layerName, LoadBars, LoadMap, LayerTable, times } from './load'
+import { comparable, layerName, LayerTable, LoadBars, LoadDifference, LoadMap, times } from './load'
 import { AgainByLayer, BySteps, CacheCurve, NewCost } from './reuse'
 import { TokenMap } from './tokens'
 import type { ExpertLayer } from './types'
@@ -49,6 +49,7 @@ export function Experts(ctx: Ctx) {
       {missing}
       {list.map((c) => <Facts key={c.index} c={c} />)}
       <div class="pair">{list.map((c) => <LoadMap key={c.index} c={c} ctx={ctx} layer={layerOf(c)} />)}</div>
+      {list.length === 2 && comparable(list[0], list[1]) && <LoadDifference a={list[0]} b={list[1]} ctx={ctx} layer={layerOf(list[0])} />}
       <div class="columns">{list.map((c) => <LayerTable key={c.index} c={c} ctx={ctx} layer={layerOf(c)} />)}</div>
       <div class="tools layer-of">
         <h2>{ofLayer[0].l.layer == null ? 'Where no layer is told' : `Layer ${ofLayer[0].l.layer}`}</h2>
