@@ -4,11 +4,16 @@ package browser
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/profinfer/profinfer/profile/profiletest"
 )
 
 // expertFigures are those that the page shows of experts, with the colours of its maps: by row and column.
@@ -19,6 +24,9 @@ type expertFigures struct {
 	Tokens  map[string]map[string][][]rgb `json:"tokens"`
 	Picked  map[string][]expertPick       `json:"picked"`
 	Reads   []expertFigure                `json:"reads"`
+
+	Difference [][]rgb   `json:"difference"`
+	Own        [][][]rgb `json:"own"`
 }
 
 type expertFigure struct{ Name, V, Text string }
@@ -170,16 +178,78 @@ func compareTokens(t *testing.T, what string, cells [][]rgb, chosen []choice, ex
 	}
 }
 
+// loadsIn returns the loads of experts by layer in decode, against the means of their layers.
+func loadsIn(t *testing.T, file string) (out [][]float64) {
+	t.Helper()
+	for _, p := range list(statJSON(t, file, "weight")["phases"]) {
+		if object(p)["phase"] != "decode" {
+			continue
+		}
+		for _, l := range list(object(object(p)["experts"])["layers"]) {
+			var loads []float64
+			sum := 0.0
+			for _, n := range list(object(l)["load"]) {
+				loads = append(loads, n.(float64))
+				sum += n.(float64)
+			}
+			for i := range loads {
+				loads[i] *= float64(len(loads)) / sum
+			}
+			out = append(out, loads)
+		}
+	}
+	return out
+}
+
+// compareDifference checks the maps of two runs, and that of the second against the first.
+func compareDifference(t *testing.T, files [2]string, f expertFigures) {
+	t.Helper()
+	a, b := loadsIn(t, files[0]), loadsIn(t, files[1])
+	if len(f.Own) != 2 || len(f.Difference) != len(a) || len(a) == 0 {
+		t.Fatalf("%d maps, a difference of %d layers", len(f.Own), len(f.Difference))
+	}
+	for i := range a {
+		for e := range a[i] {
+			ratio := b[i][e] / a[i][e] // of two zeros NaN: nothing
+			if a[i][e] == 0 && b[i][e] == 0 {
+				ratio = 0
+			} else if b[i][e] == 0 {
+				ratio = 1e-9
+			}
+			for what, c := range map[string]struct {
+				got  rgb
+				want float64
+			}{"first": {f.Own[0][i][e], a[i][e]}, "second": {f.Own[1][i][e], b[i][e]}, "difference": {f.Difference[i][e], ratio}} {
+				if !c.got.suits(c.want) {
+					t.Errorf("%s, layer %d, expert %d: the colour %v for %.2f", what, i, e, c.got, c.want)
+				}
+			}
+		}
+	}
+}
+
 // Experts in the page: every look, figures against stat --json and the exported table, the maps' colours cell by cell, keys and links.
 func TestExperts(t *testing.T) {
 	tools(t)
 	looks := [][3]int{light, smdrk}
 	experts, names := recorded(t, "experts"), recorded(t, "experts-names")
+	other := filepath.Join(t.TempDir(), "other.pinf")
+	out, err := os.Create(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := profiletest.Run{Model: profiletest.MoE, PID: 100, Ctx: 0x5, Threads: 1, Decode: 20, Start: 1_000_000_000, Gap: 300,
+		Choose: func(layer, pos, rank int64) int32 { return int32(rank*4 + (layer+pos*rank+pos)%5%4) }}
+	run.Model.Layers = 3
+	err = profiletest.Record(out, nil, func(_ *profiletest.Recorder, p *profiletest.Player) error { return p.Play(run) })
+	if err = errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
 	a, b, plain := load(t, "a.pinf", experts), load(t, "b.pinf", names), load(t, "plain.pinf", recorded(t, "plain"))
 	tables := []tableOf{{}}
 	p := plan{Pages: []page{
 		{Name: "experts", URL: write(t, "experts", a), Looks: [][3]int{small, dark}, Tables: tables},
-		{Name: "compared", URL: write(t, "compared", a, b), Looks: looks},
+		{Name: "compared", URL: write(t, "compared", a, load(t, "other.pinf", other)), Looks: looks},
 		{Name: "compared-plain", URL: write(t, "compared-plain", plain, b), Looks: [][3]int{small}},
 		{Name: "plain", URL: write(t, "plain", plain), Looks: [][3]int{small}, Brief: true},
 		{Name: "level-step", URL: write(t, "level-step", load(t, "s.pinf", recorded(t, "level-step"))), Looks: [][3]int{small}, Brief: true},
@@ -193,6 +263,8 @@ func TestExperts(t *testing.T) {
 		switch name {
 		case "experts/figures":
 			t.Run("figures compared", func(t *testing.T) { compareExperts(t, experts, f) })
+		case "compared/difference":
+			t.Run("difference compared", func(t *testing.T) { compareDifference(t, [2]string{experts, other}, f) })
 		case "experts/keys":
 			stat := statJSON(t, experts, "weight")
 			for _, g := range f.Reads {

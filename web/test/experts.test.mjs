@@ -12,7 +12,8 @@ async function go(page, hash) {
   await settled(page)
 }
 
-const places = ['#stat?tab=experts', '#stat?tab=experts&phase=prefill&layer=1&order=load', '#stat?tab=experts&layer=2&tok=3&from=2&to=12', '#stat?tab=experts&layer=nothing&tok=9999&from=-1&to=x', '#stat?tab=experts&phase=prefill&tok=0']
+const places = ['#stat?tab=experts', '#stat?tab=experts&phase=prefill&layer=1&order=load', '#stat?tab=experts&layer=2&tok=3&from=2&to=12', '#stat?tab=experts&layer=nothing&tok=9999&from=-1&to=x', '#stat?tab=experts&phase=prefill&tok=0',
+  `#stat?tab=experts&layer=${encodeURIComponent('<img src=x onerror=alert(1)>')}&tok=1e999&from=5&to=2&order=__proto__`]
 
 export function tests({ pages }) {
   const all = []
@@ -35,6 +36,7 @@ export function tests({ pages }) {
         },
       })
     }
+    if (p.name === 'compared') all.push({ name: 'compared/difference', run: (browser) => difference(browser, p) })
     if (p.brief) all.push({ name: `${p.name}/empty`, run: (browser) => empty(browser, p) })
     if (p.tables) all.push({ name: `${p.name}/figures`, run: (browser) => figures(browser, p) }, { name: `${p.name}/keys`, run: (browser) => keys(browser, p) })
   }
@@ -104,6 +106,19 @@ async function figures(browser, p) {
       }
     }
   }
+  await context.close()
+  return { wrong, data }
+}
+
+/** The map of a second run against the first, and each one's own. */
+async function difference(browser, p) {
+  const { page, context, wrong } = await open(browser, p.url)
+  await ready(page, 'summary')
+  await go(page, '#stat?tab=experts&phase=decode')
+  const data = { difference: await pixels(page, 'experts-load-difference'), own: [await pixels(page, 'experts-load-0'), await pixels(page, 'experts-load-1')] }
+  await go(page, '#stat?tab=experts&phase=decode&tok=1&tokb=2')
+  const links = await page.$$eval('#view [data-token] a', (l) => l.map((a) => a.getAttribute('href')))
+  if (links.length !== 2 || /[?&]run=1/.test(links[0]) || !/[?&]run=1/.test(links[1])) wrong.push(`links to steps: ${links}`)
   await context.close()
   return { wrong, data }
 }
