@@ -161,8 +161,8 @@ export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertLayer }[];
         {list.map(({ c, l }) => (
           <span key={c.index} class="facts">
             {c.name && <span class="of">{c.name}</span>}
-            <span>busiest <Fig v={l.imbalance} f={(v) => times(v == null ? v : v + 1)} /> the mean</span>
-            <span><Fig v={l.unused} f={count} /> of <Fig v={l.experts} f={count} /> unused</span>
+            <span>busiest <Fig v={l.imbalance} f={(v) => times(v == null ? v : v + 1)} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.imbalance`} /> the mean</span>
+            <span><Fig v={l.unused} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.unused`} /> of <Fig v={l.experts} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.experts`} /> unused</span>
           </span>
         ))}
       </div>

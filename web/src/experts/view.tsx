@@ -89,7 +89,9 @@ function Facts({ c }: { c: Chosen }) {
     <>
       <p class="facts">
         {c.name && <span class="of">{c.name}</span>}
-        <span>{alike ? `A token uses ${used} of ${of} experts in each of ${plural(s.layers.length, 'layer')}` : `Experts in ${plural(s.layers.length, 'layer')}`}</span>
+        <span>
+          {alike ? <>A token uses <Fig v={used} f={count} name={`${c.at}.layers.0.used`} /> of <Fig v={of} f={count} name={`${c.at}.layers.0.experts`} /> experts in each of {plural(s.layers.length, 'layer')}</> : `Experts in ${plural(s.layers.length, 'layer')}`}
+        </span>
         {s.again_share != null && <span>{fig('again_share', share)} of a batch’s were used by the one before (by chance {fig('again_by_chance', share)})</span>}
         {s.bytes_per_step != null && <span>{fig('bytes_per_step', bytes)} of their weights’ {fig('bytes_of_all_experts', bytes)} a step</span>}
         {worst && <span>the busiest has <Fig v={worst.l.imbalance} f={(v) => times(v == null ? v : v + 1)} name={`${c.at}.layers.${worst.i}.imbalance`} /> the mean ({layerName(worst.l)})</span>}
