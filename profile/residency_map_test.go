@@ -170,6 +170,7 @@ func TestFileMapUnknown(t *testing.T) {
 func TestFileMapClaims(t *testing.T) {
 	for name, change := range map[string]func(*trace.FilePages){
 		"a page of 2^62":     func(f *trace.FilePages) { f.Page = 1 << 62 },
+		"a page of 2^63-1":   func(f *trace.FilePages) { f.Page = 1<<63 - 1 },
 		"a page of 1":        func(f *trace.FilePages) { f.Page = 1 },
 		"a size of 2^62":     func(f *trace.FilePages) { f.Size = 1 << 62 },
 		"a size below 0":     func(f *trace.FilePages) { f.Size = -5 },

@@ -117,6 +117,8 @@ func Trials() []Trial {
 		{Name: "offload-names", What: "the same with hostile names, of backends too", Write: func(w io.Writer) error { return Offload(w, 3, harmOffload) }},
 		{Name: "experts", What: "a mixture of experts in three layers, unequally chosen", Write: played(with(mixture), nil)},
 		{Name: "experts-names", What: "a mixture of experts with hostile names", Write: played(with(mixture), func(r *Recorder) { harm(r, false) })},
+		faulty(false),
+		faulty(true),
 		{Name: "graph-10000", What: "a graph of more than 10,000 nodes in 430 layers", Large: true, Write: played(with(func(r *Run) {
 			r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
 		}), nil)},

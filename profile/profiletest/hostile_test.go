@@ -47,6 +47,10 @@ func (c *counter) Step(s *profile.Step) error {
 
 func (c *counter) Sched(s *trace.Sched) error { return c.stat.Sched(s) }
 
+func (c *counter) Fault(f *profile.Fault) error { return c.stat.Fault(f) }
+
+func (c *counter) Memory(m *trace.Memory) error { return c.stat.Memory(m) }
+
 // Each trial is what it says it is.
 func TestTrials(t *testing.T) {
 	// 17 operators a layer and 3 at the model's ends, one of them fused of two nodes: 2*17+3.
@@ -101,6 +105,12 @@ func TestTrials(t *testing.T) {
 					t.Errorf("%d steps, %d requests of %d sequences, each %d-th", c.steps, q.Seen, q.Sequences, q.Every)
 				}
 				return
+			case "faults", "faults-names":
+				perStep = 2*22 + 3 // a mixture of experts has five operators more a layer
+				// on every layer and on experts; what the kernel counted is what was recorded
+				if f := s.Faults; f == nil || f.Seen < 50 || f.Major == nil || *f.Major != f.Seen || f.Timed != (trial.Name == "faults") || len(f.Files) != 2 || !f.Files[0].Mapped {
+					t.Errorf("%+v", f)
+				}
 			case "no-steps":
 				if c.steps != 0 || c.ops != 25*ops || s.Outside == nil {
 					t.Errorf("%d steps, %d operators, outside %v", c.steps, c.ops, s.Outside)
