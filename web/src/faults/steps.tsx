@@ -102,13 +102,13 @@ function build(data: (Faults | null)[], phase: string, x: Against, theme: Theme,
     }
     if (!two && timed) {
       push({ name: 'no thread in a page fault', color: c.rest, kind: 'bars', width, xs, ys: mean, base: wall },
-        { name: 'read', color: c.read, kind: 'bars', width, xs, ys: sum, legend: false }, null)
+        { name: 'read', color: c.read, kind: 'bars', width, xs, ys: sum }, null)
       push({ name: 'a thread in a page fault', color: c.major, kind: 'bars', width, xs, ys: wall },
         { name: '', color, kind: 'points', xs: [], ys: [], legend: false }, null)
     }
     const named = two ? names[run] : spots.some((s) => s.p.n > 1) ? 'steps, some together' : 'a step'
     push({ name: named, color, kind: 'points', shape: run ? 'triangle' : 'circle', size: dot, xs, ys: mean, hover: true },
-      { name: named, color, kind: 'points', shape: run ? 'triangle' : 'circle', size: dot, xs, ys: sum, hover: true }, spots)
+      { name: named, color, kind: 'points', shape: run ? 'triangle' : 'circle', size: dot, xs, ys: sum, hover: true, legend: two || !timed }, spots)
     if (two && timed) {
       push({ name: `${names[run]}: a thread in a page fault`, color, kind: 'points', shape: run ? 'open-triangle' : 'open-circle', size: dot, xs, ys: wall, hover: true },
         { name: '', color, kind: 'points', xs: [], ys: [], legend: false }, spots)

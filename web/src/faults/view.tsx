@@ -4,7 +4,7 @@
 import './faults.css'
 import { useEffect, useState } from 'preact/hooks'
 import { Empty, Fig } from '../figure'
-import { bytes, clean, count, delta, dur, plural, share } from '../format'
+import { bytes, clean, count, delta, dur, num, plural, share } from '../format'
 import type { Run } from '../load'
 import { inUnit, unitOf } from '../stat/units'
 import { runNames, type Ctx } from '../stat/view'
@@ -136,6 +136,9 @@ interface Line {
   f: (v: number | null | undefined) => string
 }
 
+/** How much the second differs: in percent, or how many times as much. */
+const change = (a: number | null, b: number | null): string => (a && b && b / a >= 10 ? `${num(b / a)} times` : delta(a, b))
+
 /** Two runs beside each other. */
 function Compared({ ctx, data, names }: { ctx: Ctx; data: (Faults | null)[]; names: [string, string] }) {
   const stats = [ctx.a, ctx.b!].map((r, i) => (data[i] ? statOf(r) : null))
@@ -157,7 +160,7 @@ function Compared({ ctx, data, names }: { ctx: Ctx; data: (Faults | null)[]; nam
     { key: 'what', head: 'compared', text: true, value: (l) => l.what, cell: (l) => l.what },
     { key: 'a', head: names[0], value: (l) => l.v[0], cell: (l) => <Fig v={l.v[0]} f={l.f} /> },
     { key: 'b', head: names[1], value: (l) => l.v[1], cell: (l) => <Fig v={l.v[1]} f={l.f} /> },
-    { key: 'd', head: '', value: (l) => (l.v[0] && l.v[1] != null ? l.v[1] / l.v[0] : null), cell: (l) => delta(l.v[0], l.v[1]) },
+    { key: 'd', head: '', value: (l) => (l.v[0] && l.v[1] != null ? l.v[1] / l.v[0] : null), cell: (l) => change(l.v[0], l.v[1]) },
   ]
   return (
     <section>
