@@ -19,15 +19,28 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	if hostile {
 		path, failed = HostileNames[0]+"/"+HostileNames[5]+".gguf", HostileNames[1]
 	}
-	const base = 0x10000 // of a mapping: the file has a page of header
-	lo, hi := ^uint64(0), uint64(0)
+	// The model's own leaves lie far apart; in a file they lie side by side, behind a page of header.
+	const from = 0x7f00_0000_0000
+	at := map[uint64]uint64{}
+	next := uint64(from)
 	for _, n := range m.Shape(pid, 1, 1, 256).Nodes {
-		if n.Leaf && strings.HasSuffix(n.Name, ".weight") {
-			lo, hi = min(lo, n.Data), max(hi, n.Data+n.Nb[3])
+		if n.Leaf && strings.HasSuffix(n.Name, ".weight") && at[n.Data] == 0 {
+			at[n.Data] = next
+			next += (n.Nb[3] + 31) &^ 31
 		}
 	}
-	from := lo &^ (faultPage - 1)
-	to := (hi + faultPage - 1) &^ (faultPage - 1)
+	to := (next + faultPage - 1) &^ (faultPage - 1)
+	shape := r.Shape
+	r.Shape = func(s *trace.Shape) {
+		if shape != nil {
+			shape(s)
+		}
+		for i := range s.Nodes {
+			if n := &s.Nodes[i]; n.Leaf && at[n.Data] != 0 {
+				n.Data = at[n.Data]
+			}
+		}
+	}
 	size := int64(to-from) + faultPage
 	pages := func(in func(page int64) bool) trace.FilePages {
 		f := trace.FilePages{Path: path, Dev: 1, Inode: 2, Size: size, Page: faultPage, Resident: make([]byte, (size/faultPage+7)/8)}
@@ -82,16 +95,16 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 		}
 		if o.Step != nil && o.Step.ID != step {
 			if step = o.Step.ID; step%4 == 0 {
-				fs = append(fs, trace.Fault{Time: o.Start - 1, Dur: 1000, PID: pid, TID: o.Threads[0].TID, Kind: trace.FaultMinor, Addr: from + faultPage, Read: 1 << 17, Major: major[0], Minor: 20})
+				fs = append(fs, trace.Fault{Time: o.Start - 1, Dur: 1000, PID: pid, TID: o.Threads[0].TID, Kind: trace.FaultMinor, Addr: from + 2*faultPage, Read: 1 << 17, Major: major[0], Minor: 20})
 			}
 		}
 		nodes := o.Shape.Nodes
 		for _, src := range nodes[o.Node].Src {
 			n := &nodes[src]
-			if !n.Leaf || n.Data < from || n.Data >= to || o.ID%7 != 0 {
+			if !n.Leaf || at[n.Data] == 0 || o.ID%7 != 0 {
 				continue
 			}
-			addr := n.Data + uint64(o.ID%16)*n.Nb[2]%max(1, n.Nb[3])
+			addr := at[n.Data] + uint64(o.ID%16)*n.Nb[2]%max(1, n.Nb[3])
 			fault(0, trace.FaultMajor, 0.2, 0.3, addr, 0)
 			fault(1, trace.FaultMajor, 0.1, 0.6, addr+64, 1<<14)
 			break
