@@ -48,6 +48,9 @@ interface Props {
 
 const headHeight = 15
 
+/** Pixels that a map's cells have beside its labels. */
+export const room = (): number => Math.max(300, Math.min(1000, (document.getElementById('view')?.clientWidth ?? 1300) - 310))
+
 export function Cells(p: Props) {
   const { rows, cols, cell, height = 17, gap = 1 } = p
   const theme = useTheme()

@@ -10,12 +10,12 @@ import { inUnit, unitOf } from '../stat/units'
 import type { Ctx } from '../stat/view'
 import { Table, type Column } from '../table'
 import { cssVar, useTheme, type Theme } from '../theme'
-import { Cells, fill, type CellRow } from './cells'
+import { Cells, fill, room, type CellRow } from './cells'
 import { memoryColors } from './colors'
 import { className, type Faults, type FileGroup, type FileMap, type FileTensor } from './types'
 
 /** Cells that stand side by side at most. */
-const maxLine = 400
+const maxLine = 480
 
 export function Files({ ctx, d, run }: { ctx: Ctx; d: Faults; run: number }) {
   const drawn = d.files.filter((f) => f.groups.length > 0)
@@ -65,10 +65,10 @@ interface Line {
   n: number
 }
 
-function linesOf(f: FileMap): { lines: Line[]; width: number } {
+function linesOf(f: FileMap, most: number): { lines: Line[]; width: number } {
   const cellsOf = (g: FileGroup) => (g.end ?? g.start ?? []).length
   const layers = f.groups.filter((g) => g.layer != null)
-  const width = Math.min(maxLine, Math.max(...(layers.length ? layers : f.groups).map(cellsOf), 1))
+  const width = Math.min(maxLine, most, Math.max(...(layers.length ? layers : f.groups).map(cellsOf), 1))
   const lines: Line[] = []
   f.groups.forEach((g, i) => {
     for (let from = 0; from < cellsOf(g); from += width) lines.push({ g: i, from, n: Math.min(width, cellsOf(g) - from) })
@@ -86,7 +86,7 @@ function OneFile({ ctx, f, n, run }: { ctx: Ctx; f: FileMap; n: number; run: num
   const can: Show[] = [...(both ? ['change' as const] : []), ...(f.in_start_bytes != null ? ['start' as const] : []), ...(f.in_end_bytes != null ? ['end' as const] : [])]
   const show = can.includes(ctx.params.show as Show) ? (ctx.params.show as Show) : can[0]
   const m = memoryColors(theme)
-  const { lines, width } = useMemo(() => linesOf(f), [f])
+  const { lines, width } = useMemo(() => linesOf(f, Math.floor(room() / 2)), [f])
   const rows: CellRow[] = useMemo(() => lines.map((l) => {
     const g = f.groups[l.g]
     const of = show === 'start' ? g.start : g.end
@@ -104,7 +104,7 @@ function OneFile({ ctx, f, n, run }: { ctx: Ctx; f: FileMap; n: number; run: num
   }, [lines])
   const selected = f.tensors.find((t) => t.name === ctx.params.sel) ?? null
   const sizeOf = (l: Line, i: number) => Math.min(f.cell_bytes, f.groups[l.g].bytes - (l.from + i) * f.cell_bytes)
-  const cell = Math.max(2, Math.min(12, Math.floor(1000 / width)))
+  const cell = Math.max(2, Math.min(12, Math.floor(room() / width)))
   const at = (l: Line, i: number) => {
     const from = f.groups[l.g].offset + (l.from + i) * f.cell_bytes
     return [from, from + sizeOf(l, i)]

@@ -9,7 +9,7 @@ import { inUnit, unitOf } from '../stat/units'
 import type { Ctx } from '../stat/view'
 import { Table, type Column } from '../table'
 import { cssVar, useTheme, type Theme } from '../theme'
-import { Cells, fill, type CellRow } from './cells'
+import { Cells, fill, room, type CellRow } from './cells'
 import { strength } from './colors'
 import { className, valueOf, values, type FaultExperts, type FaultRow, type Faults, type FaultStat, type FaultSum, type Value } from './types'
 
@@ -104,7 +104,7 @@ export function LayerMap({ ctx, d, at }: { ctx: Ctx; d: Faults; at: number }) {
     return { rows: shown, all: rows.length, cols: top + 1, most, cells }
   }, [d, of])
   if (made.rows.length === 0) return null
-  const cell = Math.max(3, Math.min(34, Math.floor(1000 / made.cols)))
+  const cell = Math.max(3, Math.min(34, Math.floor(room() / made.cols)))
   return (
     <section data-map={`layers${at}`}>
       <h3>Where they hit: names over layers</h3>
@@ -154,7 +154,7 @@ function OneExpertMap({ ctx, e, timed, at, several }: { ctx: Ctx; e: FaultExpert
     }))
     return { most, rows }
   }, [e, of])
-  const cell = Math.max(3, Math.min(34, Math.floor(1000 / e.experts)))
+  const cell = Math.max(3, Math.min(34, Math.floor(room() / e.experts)))
   return (
     <section data-map={`experts${at}`}>
       <h3>Experts{several ? ` of process ${e.pid}` : ''}: {of === 'memory' ? 'what of them was in memory at the end' : 'where faults hit'}</h3>
