@@ -28,6 +28,17 @@ const (
 	offAsyncEnd
 	offSync
 	offSyncEnd
+	offSubmit // queues: see queues_test.go
+	offSubmitEnd
+	offFence
+	offFenceEnd
+	offIdle
+	offIdleEnd
+	offReset
+	offRead
+	offReadEnd
+	offDevice
+	offDeviceEnd
 )
 
 // offloaded is a recording of steps that are split over the CPU and a device: product 0x100 of the CPU is copied to 0x201, which
@@ -48,7 +59,13 @@ func offloaded(t *testing.T, steps int, change func([]trace.Mark) []trace.Mark) 
 			{Role: "copy begin", Entry: "ggml_backend_tensor_copy"}, {Role: "copy begin", Entry: "ggml_backend_tensor_set"},
 			{Role: "copy begin", Entry: "ggml_backend_tensor_get_async"}, {Role: "copy end", Entry: "ggml_backend_tensor_get_async"},
 			{Role: "copy begin", Entry: "cpy_tensor_async"}, {Role: "copy end", Entry: "cpy_tensor_async"},
-			{Role: "sync begin", Entry: "synchronize"}, {Role: "sync end", Entry: "synchronize"}}}),
+			{Role: "sync begin", Entry: "synchronize"}, {Role: "sync end", Entry: "synchronize"},
+			{Role: "submit begin", Entry: "vkQueueSubmit"}, {Role: "submit end", Entry: "vkQueueSubmit"},
+			{Role: "wait begin", Entry: "vkWaitForFences", Covers: "token"}, {Role: "wait end", Entry: "vkWaitForFences", Covers: "token"},
+			{Role: "wait begin", Entry: "vkQueueWaitIdle", Covers: "queue"}, {Role: "wait end", Entry: "vkQueueWaitIdle", Covers: "queue"},
+			{Role: "done", Entry: "vkResetFences"},
+			{Role: "wait begin", Entry: "clEnqueueReadBuffer", Covers: "queue"}, {Role: "wait end", Entry: "clEnqueueReadBuffer", Covers: "queue"},
+			{Role: "wait begin", Entry: "cuCtxSynchronize", Covers: "device"}, {Role: "wait end", Entry: "cuCtxSynchronize", Covers: "device"}}}),
 		w.Shape(&trace.Shape{PID: 7, ID: 1, NNodes: 1, Nodes: []trace.Node{node(0x100, "ffn_out-0", "MUL_MAT", false, 1, 2),
 			node(0x101, "blk.0.ffn_down.weight", "NONE", true), node(0x102, "inp_tokens", "NONE", true)}}),
 		w.Shape(&trace.Shape{PID: 7, ID: 2, NNodes: 1, Nodes: []trace.Node{node(0x200, "result_output", "MUL_MAT", false, 1, 2),
@@ -71,7 +88,13 @@ func offloaded(t *testing.T, steps int, change func([]trace.Mark) []trace.Mark) 
 			ms = change(ms)
 		}
 		for i := range ms {
-			ms[i].PID, ms[i].TID, ms[i].Time, ms[i].Type = 7, 7, 1000+s*1000+ms[i].Time, -1
+			if ms[i].TID == 0 {
+				ms[i].TID = 7
+			}
+			if ms[i].Kind < trace.MarkSubmitBegin {
+				ms[i].Type = -1
+			}
+			ms[i].PID, ms[i].Time = 7, 1000+s*1000+ms[i].Time
 		}
 		errs = append(errs, w.Marks(ms), w.StepSeqs([]trace.StepSeq{{Time: ms[0].Time, TID: 7, NTokens: 1, Pos: int32(s), Outputs: 1}}), w.Drain(1999+s*1000))
 	}

@@ -22,7 +22,7 @@ type DeviceSpan struct {
 	// Begin is when the device could begin: the first submission, or the end of what was before it on its queue. Busy is the
 	// time from then to Done without the gaps in which nothing of the graph was submitted, ns; it may have been done earlier.
 	Begin, Busy int64
-	// Added is the part of Busy that is in no span of another graph of the same queue: sums of it count nothing twice.
+	// Added is the part of Busy that no span before has of the same device: sums of it count nothing twice.
 	Added int64
 	// Shared: it was seen done only together with a later graph of the same queue.
 	Shared bool

@@ -77,6 +77,7 @@ type openSubmission struct {
 type handed struct {
 	g      *Graph
 	object uint64 // the backend
+	device uint64 // its handle; 0: not told
 	queue  *Queue
 	subs   int
 	left   int // submissions that are not known to be done
@@ -87,7 +88,6 @@ type handed struct {
 	begin  int64
 	done   int64
 	spans  []interval // in which the device was busy with it, ascending and apart
-	added  int64
 	tid    int32
 	waited int64
 	by     string
@@ -198,7 +198,7 @@ func (p *replayer) submitBegin(q *proc, t *thread, m *trace.Mark, entry string) 
 			x.handed = &handed{g: x.g, object: x.device, begin: m.Time}
 		}
 		h := x.handed
-		h.queue = &u.Queue
+		h.queue, h.device = &u.Queue, u.device
 		h.subs++
 		h.left++
 		s.Graph, o.x = x.g, h
@@ -348,7 +348,6 @@ func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by 
 	if n == 0 {
 		return nil
 	}
-	frontier := u.done
 	var graphs []*handed
 	for _, o := range u.open[:n] {
 		o.Begin, o.Done, o.By = max(o.Start, u.done), now, by
@@ -361,14 +360,10 @@ func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by 
 				}
 				h.begin = min(h.begin, o.Begin)
 				h.add(o.Begin, now)
-				h.added += max(0, now-max(o.Begin, frontier))
 			}
 			if !slices.Contains(graphs, h) {
 				graphs = append(graphs, h)
 			}
-		}
-		if o.Work != 0 {
-			frontier = now
 		}
 		if err := p.handSubmission(o.Submission); err != nil {
 			return err
@@ -392,6 +387,9 @@ func (p *replayer) handOver(q *proc, graphs []*handed) error {
 	graphs = slices.DeleteFunc(graphs, func(h *handed) bool { return h.left > 0 || !h.closed || h.told })
 	for i, h := range graphs {
 		d := h.span(p)
+		if d.Queue != nil {
+			d.Added = q.add(h)
+		}
 		h.told = true
 		d.Shared = i < len(graphs)-1
 		if !d.Shared {
@@ -413,13 +411,30 @@ func (p *replayer) handOver(q *proc, graphs []*handed) error {
 	return nil
 }
 
+// add returns how much of the time of a graph no graph before it had on the same device, and keeps it.
+func (q *proc) add(h *handed) (added int64) {
+	k := queueKey{device: h.device}
+	if k.device == 0 {
+		k.handle = h.object
+	}
+	if q.covered == nil || len(q.covered) >= maxQueues {
+		q.covered = map[queueKey]int64{}
+	}
+	until := q.covered[k]
+	for _, s := range h.spans {
+		added += max(0, s.to-max(s.from, until))
+	}
+	q.covered[k] = max(until, h.done)
+	return added
+}
+
 func (h *handed) span(p *replayer) *DeviceSpan {
 	d := &DeviceSpan{Graph: h.g, TID: h.tid, Done: h.done, Waited: h.waited, By: h.by}
 	if h.torn || p.lostIn(h.begin, h.done) || len(h.spans) == 0 {
 		return d
 	}
 	d.Queue, d.Submissions, d.Submit = h.queue, h.subs, h.call
-	d.Begin, d.Busy, d.Added = h.begin, h.busy(), h.added
+	d.Begin, d.Busy = h.begin, h.busy()
 	return d
 }
 

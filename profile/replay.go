@@ -104,6 +104,7 @@ type proc struct {
 	order    []*queue
 	nDevices int
 	objects  map[string]deviceObjects // by backend
+	covered  map[queueKey]int64       // until when a device's time is in a span
 	// when probes were set: at the beginning, and for each library that came later
 	attached []int64
 	// when graphs of backends other than the CPU were first watched: what their functions are is
