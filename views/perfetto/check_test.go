@@ -44,6 +44,8 @@ type slice struct {
 	start, dur int64
 	depth      int
 	notes      map[string]string
+	flows      []uint64
+	ends       []uint64
 }
 
 // fields calls f for each field of a message.
@@ -312,6 +314,10 @@ func (c *checked) event(at int64, b []byte) {
 				}
 			})
 			s.notes[name] = val
+		case eventFlow:
+			s.flows = append(s.flows, v)
+		case eventFlowEnd:
+			s.ends = append(s.ends, v)
 		default:
 			c.t.Fatalf("TrackEvent has a field %d", num)
 		}

@@ -55,6 +55,7 @@ type exporter struct {
 	last    int64
 	counts  counts
 	experts profile.ExpertSteps
+	devices devices
 
 	requests *profile.SequencesBuilder
 }
@@ -116,7 +117,7 @@ func (e *exporter) openGraph(g *profile.Graph) *track {
 		keep++
 	}
 	e.t.endTo(k, g.Start, keep)
-	e.t.begin(k, g.Start, g, "graph", graphName(g), e.flow(g))
+	e.t.begin(k, g.Start, g, "graph", graphName(g), e.toDevice(g, e.flow(g)))
 	return k
 }
 
