@@ -289,7 +289,7 @@ func (o *offload) spent(d *deviceSeen) {
 	b := o.phases[g.phase].backends[g.backend]
 	b.spans++
 	b.unwaited += int64(d.Before)
-	b.device += d.Dur()
+	b.device += d.alone
 	b.w += d.Waited
 	if d.gap >= 0 {
 		b.idle += d.gap

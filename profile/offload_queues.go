@@ -13,8 +13,10 @@ type queueSum struct {
 // deviceSeen is a span and what was before it on its backend, whatever phase that was of.
 type deviceSeen struct {
 	*DeviceSpan
-	gap  int64 // from the end of the span before, ns; -1: none was before, or they overlap
-	same bool  // the span before is of the same step
+	// alone is the part of its duration in which none that ended before was under way.
+	alone int64
+	gap   int64 // from the end of the span before, ns; -1: none was before, or they overlap
+	same  bool  // the span before is of the same step
 }
 
 type deviceKey struct {
@@ -30,9 +32,10 @@ func (o *offload) seen(d *DeviceSpan) *deviceSeen {
 	if d.Queue != nil {
 		begin = d.Begin
 	}
-	s := &deviceSeen{DeviceSpan: d, gap: -1}
+	s := &deviceSeen{DeviceSpan: d, alone: d.Dur(), gap: -1}
 	if last, ok := o.latest[k]; ok {
 		s.same = last.step == d.Graph.Step
+		s.alone = max(0, d.Done-max(d.Graph.Start, last.done))
 		if begin >= last.done {
 			s.gap = begin - last.done
 		}

@@ -352,6 +352,10 @@ func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by 
 	for _, o := range u.open[:n] {
 		o.Begin, o.Done, o.By = max(o.Start, u.done), now, by
 		if h := o.x; h != nil {
+			if !slices.Contains(graphs, h) {
+				h.wait(t, since, u.done, now)
+				graphs = append(graphs, h)
+			}
 			h.left--
 			h.done, h.tid, h.by = now, t.tid, by
 			if o.Work != 0 {
@@ -361,9 +365,6 @@ func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by 
 				h.begin = min(h.begin, o.Begin)
 				h.add(o.Begin, now)
 			}
-			if !slices.Contains(graphs, h) {
-				graphs = append(graphs, h)
-			}
 		}
 		if err := p.handSubmission(o.Submission); err != nil {
 			return err
@@ -371,15 +372,18 @@ func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by 
 	}
 	u.open = slices.Delete(u.open, 0, n)
 	u.done = now
-	for _, h := range graphs {
-		switch {
-		case t.sync.since != 0 && t.sync.device == h.object: // the backend's own wait, this call is a part of it
-			h.waited = now - t.sync.since
-		case since != 0:
-			h.waited += now - since
-		}
-	}
 	return p.handOver(q, graphs)
+}
+
+// wait adds what a thread waited for a graph from since (0: it did not) until now, without what it waited for work that was done
+// before, at done.
+func (h *handed) wait(t *thread, since, done, now int64) {
+	if t.sync.since != 0 && t.sync.device == h.object { // the backend's own wait, this call is a part of it
+		since = t.sync.since
+	}
+	if since != 0 {
+		h.waited += now - max(since, done, h.done)
+	}
 }
 
 // handOver hands on the graphs that are done, in the order in which they were handed to the device.
@@ -391,8 +395,9 @@ func (p *replayer) handOver(q *proc, graphs []*handed) error {
 			d.Added = q.add(h)
 		}
 		h.told = true
-		d.Shared = i < len(graphs)-1
-		if !d.Shared {
+		if i < len(graphs)-1 { // the wait was for the last
+			d.Shared, d.Waited = true, 0
+		} else {
 			d.Before = i
 		}
 		if last, ok := q.devices[h.object]; ok && last.g == h.g {

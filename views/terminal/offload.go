@@ -27,7 +27,7 @@ func (p *page) offload(s *profile.Stat) {
 		return
 	}
 	if spans(s.Offload) {
-		p.line("device: from when a graph is handed over to when the host has waited for it, so at least what the device took; idle: from one graph's end to the next one's begin", dim)
+		p.line("device: from when a graph"+handedOver(s.Offload)+" to when the host has waited for it, so at least what the device took; idle: from one graph's end to the next one's begin", dim)
 	} else {
 		p.line("how long the device took cannot be seen: nobody waited for a backend while its wait was probed", dim)
 	}
@@ -53,6 +53,7 @@ func (p *page) offloadBackends(title string, x *profile.Offload) {
 	weights := t.col(column{title: "weights", keep: 70})
 	call := t.col(column{title: "call", keep: 95})
 	device := t.col(column{title: "device", keep: 85})
+	submits := t.col(column{title: "submits", keep: 45})
 	waited := t.col(column{title: "waited", keep: 50})
 	idle := t.col(column{title: "idle", keep: 55})
 	most := t.col(column{title: "most often", left: true, keep: 40, min: 16})
@@ -74,7 +75,12 @@ func (p *page) offloadBackends(title string, x *profile.Offload) {
 		layers.add(span)
 		weights.add(size(int64(b.Weights)))
 		call.add(p.o.duration(b.Host))
-		device.add(p.o.durationOf(b.Device))
+		if b.Busy != nil && b.QueueSpans == b.Spans {
+			device.add(p.o.durationOf(b.Busy))
+		} else {
+			device.add(p.o.durationOf(b.Device))
+		}
+		submits.add(submitted(&p.o, b))
 		waited.add(p.o.durationOf(b.Waited))
 		idle.add(p.o.durationOf(b.Idle))
 		var ops []string
@@ -121,4 +127,31 @@ func (p *page) offloadCopies(x *profile.Offload) {
 		largest.add(p.o.clean(c.Largest))
 	}
 	p.table(t)
+}
+
+// submitted writes how often a backend's graphs were handed to a queue in a step, and what the host took for it.
+func submitted(o *Options, b *profile.OffloadBackend) string {
+	if b.Submissions == nil {
+		return "-"
+	}
+	return number1(*b.Submissions) + " in " + o.durationOf(b.Submitting)
+}
+
+// handedOver says from when devices' times count: from the first submission where those were seen.
+func handedOver(xs []profile.Offload) string {
+	queues, others := false, false
+	for i := range xs {
+		for j := range xs[i].Backends {
+			b := &xs[i].Backends[j]
+			queues = queues || b.QueueSpans > 0 && b.QueueSpans == b.Spans
+			others = others || b.QueueSpans < b.Spans
+		}
+	}
+	switch {
+	case queues && others:
+		return " is submitted to its queue (or handed to its backend, where that is not seen)"
+	case queues:
+		return " is submitted to its queue"
+	}
+	return " is handed to its backend"
 }
