@@ -196,9 +196,6 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 			continue
 		}
 		x.A, x.B, x.C, x.D, x.Covers, x.Entry = c.a, c.b, c.c, c.d, c.covers, c.name
-		if x.A.Kind == engine.ArgStackAt {
-			x.A.Stack += e.moved
-		}
 		out = append(out, x)
 		if c.end != engine.RoleNone {
 			x.Role, x.Return, x.A, x.B, x.C, x.D = c.end, true, engine.Arg{}, engine.Arg{}, engine.Arg{}, engine.Arg{}
