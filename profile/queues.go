@@ -49,8 +49,10 @@ func (t tee) Submission(s *Submission) error {
 }
 
 const (
-	maxQueues = 1024
-	maxOpen   = 1 << 14 // submissions of a queue that nobody waited for
+	maxQueues    = 1024
+	maxOpen      = 1 << 14 // submissions of a queue that nobody waited for
+	maxOpens     = 1 << 17 // of all queues of a process
+	maxBusySpans = 1 << 12 // spans of one graph that are apart
 	// bySync is Submission.By where the wait was the backend's.
 	bySync = "synchronize"
 )
@@ -100,6 +102,10 @@ func (h *handed) add(from, to int64) {
 	for n := len(h.spans); n > 0 && h.spans[n-1].to >= from; n = len(h.spans) {
 		from = min(from, h.spans[n-1].from)
 		h.spans = h.spans[:n-1]
+	}
+	if len(h.spans) >= maxBusySpans {
+		h.torn = true
+		return
 	}
 	h.spans = append(h.spans, interval{from, to})
 }
@@ -183,8 +189,15 @@ func (p *replayer) submitBegin(q *proc, t *thread, m *trace.Mark, entry string) 
 		return nil
 	}
 	if len(u.open) >= maxOpen { // nobody waits, or the waits are not seen
-		if err := p.giveUp(u); err != nil {
+		if err := p.giveUp(q, u); err != nil {
 			return err
+		}
+	}
+	if q.opens >= maxOpens {
+		for _, u := range q.order {
+			if err := p.giveUp(q, u); err != nil {
+				return err
+			}
 		}
 	}
 	s := &Submission{Queue: &u.Queue, TID: m.TID, Entry: entry, Start: m.Time, Call: -1, Work: m.NNodes}
@@ -209,6 +222,7 @@ func (p *replayer) submitBegin(q *proc, t *thread, m *trace.Mark, entry string) 
 		}
 	}
 	u.open = append(u.open, o)
+	q.opens++
 	t.submitting = s
 	return nil
 }
@@ -238,6 +252,7 @@ func (p *replayer) submitEnd(q *proc, t *thread, m *trace.Mark) {
 		}
 		if m.Type != 0 {
 			u.open = slices.Delete(u.open, i, i+1)
+			q.opens--
 			if h != nil {
 				h.subs--
 				h.left--
@@ -248,7 +263,8 @@ func (p *replayer) submitEnd(q *proc, t *thread, m *trace.Mark) {
 }
 
 // giveUp drops a queue's submissions: when they were done cannot be told any more.
-func (p *replayer) giveUp(u *queue) error {
+func (p *replayer) giveUp(q *proc, u *queue) error {
+	q.opens -= len(u.open)
 	for _, o := range u.open {
 		if o.x != nil {
 			o.x.torn = true
@@ -371,6 +387,7 @@ func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by 
 		}
 	}
 	u.open = slices.Delete(u.open, 0, n)
+	q.opens -= n
 	u.done = now
 	return p.handOver(q, graphs)
 }
@@ -463,7 +480,7 @@ func (p *replayer) synced(q *proc, t *thread, object uint64, since, now int64) e
 func (p *replayer) queuesEnd() error {
 	for _, pid := range slices.Sorted(maps.Keys(p.procs)) {
 		for _, u := range p.procs[pid].order {
-			if err := p.giveUp(u); err != nil {
+			if err := p.giveUp(p.procs[pid], u); err != nil {
 				return err
 			}
 		}

@@ -180,3 +180,26 @@ func TestQueues(t *testing.T) {
 		})
 	}
 }
+
+// Work that nobody waits for is not kept for ever; the graph then has the span that the backend's own wait tells.
+func TestQueuesBounded(t *testing.T) {
+	var all [][]trace.Mark
+	for i := range int64(1 << 14) {
+		all = append(all, submission(151+i*8>>14, 151+i*8>>14, 0x60, 0, 1))
+	}
+	all = append(all, submission(159, 159, 0x60, 0x70, 1), fence(200, 350, 0x70, 0))
+	s := &queueSeen{}
+	if _, err := profile.Replay(offloaded(t, 1, func(ms []trace.Mark) []trace.Mark {
+		ms = append(ms, slices.Concat(all...)...)
+		slices.SortStableFunc(ms, func(a, b trace.Mark) int { return int(a.Time - b.Time) })
+		return ms
+	}), profile.Tee(s)); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.subs) != 1<<14+1 || !strings.HasSuffix(s.subs[0], "open") || !strings.HasSuffix(s.subs[1<<14], "vkWaitForFences") {
+		t.Errorf("%d submissions: %s ... %s", len(s.subs), s.subs[0], s.subs[len(s.subs)-1])
+	}
+	if got := strings.Join(s.graphs, " | "); got != "2: 150 to 400 by synchronize, before 0" {
+		t.Errorf("graphs %s", got)
+	}
+}

@@ -103,6 +103,7 @@ type proc struct {
 	queues   map[queueKey]*queue
 	order    []*queue
 	nDevices int
+	opens    int                      // submissions that are not known to be done
 	objects  map[string]deviceObjects // by backend
 	covered  map[queueKey]int64       // until when a device's time is in a span
 	// when probes were set: at the beginning, and for each library that came later
