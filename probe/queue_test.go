@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// libc returns the C library that a command is linked with.
+func libc(t *testing.T) string {
+	t.Helper()
+	for _, p := range []string{"/lib/*/libc.so.6", "/usr/lib/*/libc.so.6", "/lib64/libc.so.6"} {
+		if f, _ := filepath.Glob(p); len(f) > 0 {
+			return f[0]
+		}
+	}
+	t.Skip("no C library")
+	return ""
+}
+
+// What the kernel side reads where work is handed to a queue, tried on a call whose arguments are known: sleep's
+// clock_nanosleep(clock, flags, {seconds, nanoseconds}, rest), flags 0.
+func TestQueueMarks(t *testing.T) {
+	needBPF(t)
+	path := libc(t)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	elf, err := target.OpenELF(f, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sym, ok := elf.Lookup("clock_nanosleep")
+	off, inFile := elf.FileOffset(sym.Addr)
+	if !ok || !inFile {
+		t.Skip("no clock_nanosleep in ", path)
+	}
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err, VerifierLog(err))
+	}
+	defer s.Close()
+	c := exec.Command("sh", "-c", "echo ready; read go; exec sleep 2.000000123")
+	in, _ := c.StdinPipe()
+	out, _ := c.StdoutPipe()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Process.Kill()
+	if l, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(l) != "ready" {
+		t.Fatal(l, err)
+	}
+	a, err := s.Process(c.Process.Pid, &engine.Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Detach()
+	arg := func(kind engine.ArgKind, reg uint8, n int32) engine.Arg {
+		return engine.Arg{Kind: kind, Reg: reg, Stack: n}
+	}
+	site := engine.Site{Offset: off, Addr: sym.Addr, Where: "clock_nanosleep"}
+	begin, end, wait, done := site, site, site, site
+	begin.Role, begin.A, begin.B, begin.D = engine.RoleSubmitBegin, arg(engine.ArgAt, 2, 8), arg(engine.ArgAt, 2, 0), arg(engine.ArgConst, 0, -5)
+	begin.C = arg(engine.ArgReg, 1, 0)
+	end.Role, end.Return = engine.RoleSubmitEnd, true
+	wait.Role, wait.A, wait.C = engine.RoleWaitBegin, arg(engine.ArgStackAt, 0, 0), arg(engine.ArgAt, 1, 0) // C: at a null pointer
+	done.Role, done.B, done.D = engine.RoleDone, arg(engine.ArgReg, 2, 0), arg(engine.ArgConst, 0, 2)
+	if err := a.Attach([]engine.File{{Path: path, Open: path}}, []engine.Site{begin, end, wait, done}); err != nil {
+		t.Fatal(err)
+	}
+	in.Write([]byte("go\n"))
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var e Events
+	s.Drain(&e)
+	by := map[uint8][]Mark{}
+	for _, m := range e.Marks {
+		if int(m.PID) != c.Process.Pid || m.Time == 0 {
+			t.Errorf("%+v", m)
+		}
+		by[m.Kind] = append(by[m.Kind], m)
+	}
+	if m := by[MarkSubmitBegin]; len(m) != 1 || m[0].Ctx != 123 || m[0].Graph != 2 || m[0].NNodes != -5 || m[0].UID != 0 {
+		t.Errorf("begin %+v", m)
+	}
+	if m := by[MarkSubmitEnd]; len(m) != 1 || m[0].Type != 0 || m[0].Time-by[MarkSubmitBegin][0].Time < 2e9 {
+		t.Errorf("end %+v", m)
+	}
+	if m := by[MarkWaitBegin]; len(m) != 1 || m[0].NNodes != -1 || runtime.GOARCH == "amd64" && m[0].Ctx == 0 || m[0].UID != 0 || m[0].Graph != 0 {
+		t.Errorf("wait %+v", m)
+	}
+	if m := by[MarkDone]; len(m) != 2 || m[0].Graph != 2 || m[1].Graph != 123 {
+		t.Errorf("done %+v", m)
+	}
+	if l := s.Lost(); l != (Lost{}) {
+		t.Errorf("lost %+v", l)
+	}
+}
