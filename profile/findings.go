@@ -53,7 +53,10 @@ func (j *judge) findings() []Finding {
 		}
 		f := &finder{j: j, ps: ps, g: g}
 		f.slowStep()
-		f.between()
+		if !f.elsewhere() { // else the wait for the other process lies there
+			f.between()
+		}
+		f.remote()
 		f.faulted()
 		if ps.OpsDur != nil && ps.TracedDur > 0 {
 			f.slowWeight()
@@ -61,11 +64,17 @@ func (j *judge) findings() []Finding {
 			f.wait()
 			f.interference()
 			f.attentionGrowth()
-			f.gap()
+			if f.elsewhere() {
+				f.heaviestThere()
+			} else {
+				f.gap()
+			}
 			f.layer()
 			f.probes()
 			f.slowClass()
-			f.heaviest()
+			if !f.elsewhere() {
+				f.heaviest()
+			}
 		}
 		for _, x := range f.found {
 			if x.GainAll != nil {

@@ -266,3 +266,44 @@ func str(v *float64) string {
 	}
 	return fmt.Sprint(*v)
 }
+
+// Steps whose calls return at once are judged by the time until their results are there.
+func TestRemoteVerdict(t *testing.T) {
+	b := profile.NewStat(profile.StatOptions{})
+	s := b.Finish(replayRemote(t, profiletest.Remote{Steps: 8}, b))
+	if len(s.Verdicts) != 1 {
+		t.Fatalf("%d verdicts", len(s.Verdicts))
+	}
+	v := s.Verdicts[0]
+	want := "Decode is bound by ggml-rpc-server, another process: it computes 400 µs of the 500 µs from a step's begin to its result (80 %). The step's own call hands graphs over and returns before."
+	if v.Text != want || v.Bound != profile.BoundOutside || v.Sure != profile.SureHigh || !slices.Equal(v.Names, []string{"ggml-rpc-server"}) {
+		t.Errorf("%s, %s: %s", v.Bound, v.Sure, v.Text)
+	}
+	kinds := map[string]string{}
+	for _, f := range s.Findings {
+		if kinds[f.Kind] == "" {
+			kinds[f.Kind] = f.Text
+		}
+	}
+	if got := kinds["remote"]; got != "Of the 470 µs from handing a graph of decode to ggml-rpc-server until its result is known, the way there and back takes 70.0 µs (15 %): writing down, sending, waking up." {
+		t.Errorf("finding: %s", got)
+	}
+	if !strings.HasPrefix(kinds["heaviest"], "ffn_down (q4_0) takes most of what ggml-rpc-server computes for decode: 200 µs a step (50 %)") {
+		t.Errorf("heaviest: %s", kinds["heaviest"])
+	}
+	for _, k := range []string{"gap", "between_steps"} {
+		if kinds[k] != "" {
+			t.Errorf("%s although another process computed then: %s", k, kinds[k])
+		}
+	}
+	if !strings.Contains(s.RunVerdict.Text, "other processes") {
+		t.Errorf("the run: %s", s.RunVerdict.Text)
+	}
+
+	// without the wait, or with a short one, the call itself is judged
+	b = profile.NewStat(profile.StatOptions{})
+	s = b.Finish(replayRemote(t, profiletest.Remote{Steps: 8, Marks: without(-1, func(m trace.Mark) bool { return m.Kind == trace.MarkSyncBegin })}, b))
+	if strings.Contains(s.Verdicts[0].Text, "another process") {
+		t.Errorf("nobody was seen to wait: %s", s.Verdicts[0].Text)
+	}
+}

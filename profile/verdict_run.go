@@ -84,6 +84,12 @@ func (j *judge) run() *Verdict {
 		}
 	}
 	v.Text = "Of the time of all steps " + andList(said) + "."
+	for i := range j.s.Phases {
+		if j.elsewhere(&j.s.Phases[i]) {
+			v.Text += " What other processes computed for them is not in it."
+			break
+		}
+	}
 	if v.Sure != SureHigh && v.Bound != BoundUnknown {
 		v.Why = "It is as sure as what it sums up, the verdicts on the phases."
 	}

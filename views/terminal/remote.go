@@ -75,3 +75,18 @@ func sizeOf(v *float64) string {
 	}
 	return size(int64(*v))
 }
+
+// remoteSteps says what a step takes with the wait for another process, which its own call does not have.
+func (p *page) remoteSteps(s *profile.Stat) {
+	for i := range s.Remote {
+		r := &s.Remote[i]
+		if r.StepDur == nil {
+			continue
+		}
+		text := fmt.Sprintf("until the results of %s are there, %s a step of %s", cmp.Or(p.o.clean(r.ServerComm), "another process"), p.o.durationOf(r.StepDur), cmp.Or(string(r.Phase), "unknown phase"))
+		if r.TokensPerS != nil {
+			text += ", " + number(r.TokensPerS) + " t/s"
+		}
+		p.line(text+": the figures above are of the calls, which return before", dim)
+	}
+}
