@@ -96,7 +96,7 @@ type key struct {
 	pid     int32
 	model   profile.ModelRef
 	partial bool
-	outside bool
+	outside bool // in no step; with a phase: for a step of another process
 }
 
 // group sums up steps.
@@ -190,7 +190,11 @@ func (e *exporter) Op(o *profile.Op) error {
 		if o.Graph != nil {
 			pid = o.Graph.PID
 		}
-		g := e.group(key{pid: pid, outside: true})
+		k := key{pid: pid, outside: true}
+		if o.Graph != nil && o.Graph.CallerStep != nil {
+			k.phase = o.Graph.CallerStep.Phase // of the process for which it was computed
+		}
+		g := e.group(k)
 		// Nothing holds them together: each has its own time.
 		probe := min(c.probe, c.v.time)
 		c.v.time -= probe

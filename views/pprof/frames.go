@@ -35,6 +35,7 @@ const (
 	frameOthers  = "other operators (too many to tell apart)"
 	frameNoLayer = "no layer"
 	frameOutside = "outside steps"
+	frameFor     = ", for another process" // after a phase
 )
 
 // drawing is a profile under construction.
@@ -154,6 +155,8 @@ func (e *exporter) profile(h *model.Header, stat *model.Stat) *profile.Profile {
 		g, _ := s.drawn()
 		phase := string(s.phase)
 		switch {
+		case s.outside && s.phase != model.Unknown:
+			phase += frameFor
 		case s.outside:
 			phase = frameOutside
 		case s.phase == model.Unknown:
