@@ -180,6 +180,7 @@ func (p *replayer) serve(q *proc, g *Graph) error {
 	c := from.calls[at]
 	from.calls = from.calls[at+1:]
 	from.server = g.TID
+	q.thread(g.TID).serves = true
 	c.remote = &Remote{Client: c.x.g, Server: g}
 	if end := l.last[g.TID]; end > c.x.g.Start {
 		c.remote.Queued = min(end, g.Start) - c.x.g.Start

@@ -148,6 +148,7 @@ type thread struct {
 	last    map[lastKey]lastGraph
 
 	ranStep, ranOp bool
+	serves         bool // it computes graphs for another process
 
 	meter      meter
 	copying    *openCopy // under way
@@ -440,7 +441,7 @@ func (p *replayer) finish() error {
 				}
 			}
 			role := "other"
-			if t.ranStep {
+			if t.ranStep || t.serves {
 				role = "main"
 			} else if t.ranOp {
 				role = "worker"

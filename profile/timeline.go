@@ -318,6 +318,7 @@ const (
 	graphColShape    // Shape.Index; 0: not known
 	graphColFlags    // 1: reused, 2: aborted
 	graphColUntraced // Strings
+	graphColCaller   // number of the graph of another process that had it computed; 0: none
 	graphColumns
 )
 
@@ -346,6 +347,11 @@ func (b *TimelineBuilder) Graph(g *Graph) error {
 	c.put(graphColShape, shape)
 	c.put(graphColFlags, flags)
 	c.put(graphColUntraced, b.text(g.Untraced))
+	var caller int64
+	if g.Caller != nil {
+		caller = g.Caller.ID
+	}
+	c.put(graphColCaller, caller)
 	c.rows++
 	b.graphID, b.graphEnd = g.ID, g.Start+g.Dur
 	return nil

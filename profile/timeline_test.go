@@ -294,7 +294,7 @@ func TestTimelineSteps(t *testing.T) {
 	if c[3][0] != 1 || c[3][1] != 2 || c[5][0] != 5 || c[8][1] != 5 || tl.Strings[c[9][43]] != "0x2" {
 		t.Errorf("phase %d, %d, tokens %d, position %d", c[3][0], c[3][1], c[5][0], c[8][1])
 	}
-	g := (&blocks{t, tl.Graphs}).block(12)
+	g := (&blocks{t, tl.Graphs}).block(13)
 	if len(g[0]) != 44 || g[1][43] != 44 || tl.Strings[g[6][0]] != "CPU" || g[2][0] != 10_000 {
 		t.Errorf("graphs %v", g)
 	}
@@ -341,7 +341,7 @@ func TestTimelineHostile(t *testing.T) {
 		t.Error(err)
 	}
 	(&blocks{t, tl.Steps}).block(16)
-	(&blocks{t, tl.Graphs}).block(12)
+	(&blocks{t, tl.Graphs}).block(13)
 	schedOf(t, tl)
 	n := 0
 	for _, c := range tl.Chunks {

@@ -119,6 +119,8 @@ func Trials() []Trial {
 		{Name: "experts-names", What: "a mixture of experts with hostile names", Write: played(with(mixture), func(r *Recorder) { harm(r, false) })},
 		faulty(false),
 		faulty(true),
+		{Name: "remote", What: "steps that another process computes", Write: Remote{Steps: 24}.Record},
+		{Name: "remote-names", What: "the same with hostile names", Write: harmedRemote().Record},
 		{Name: "graph-10000", What: "a graph of more than 10,000 nodes in 430 layers", Large: true, Write: played(with(func(r *Run) {
 			r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
 		}), nil)},

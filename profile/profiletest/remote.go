@@ -174,3 +174,13 @@ func (r Remote) Record(out io.Writer) error {
 	errs = append(errs, w.Close(trace.End{Time: int64(r.Steps+1) * RemoteStep, Reason: "the command ended"}))
 	return errors.Join(errs...)
 }
+
+// harmedRemote has hostile names where client and server have some.
+func harmedRemote() Remote {
+	return Remote{Steps: 3, Process: func(p *trace.Process) { p.Comm, p.Cmdline = hostile(int(p.PID)), []string{hostile(1), hostile(5)} },
+		Shape: func(s *trace.Shape) {
+			for i := range s.Nodes {
+				s.Nodes[i].Name = hostile(i)
+			}
+		}}
+}

@@ -22,6 +22,7 @@ import { SlowSteps } from '../slow/view'
 import { Experts, withExperts } from '../experts/view'
 import { FaultsAndDisk } from '../faults/view'
 import { Backends } from '../offload/view'
+import { Remote } from '../remote/view'
 import type { PhaseSeries, Series } from './types'
 
 type Params = Record<string, string | number | undefined>
@@ -55,10 +56,11 @@ const tabs = [
   ['experts', 'Experts'],
   ['faults', 'Faults and disk'],
   ['backends', 'Backends'],
+  ['remote', 'Other processes'],
 ] as const
 const sections = {
   tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, requests: Requests, phases: Phases, slow: SlowSteps, experts: Experts,
-  faults: FaultsAndDisk, backends: Backends,
+  faults: FaultsAndDisk, backends: Backends, remote: Remote,
 }
 
 /** Views of all phases and models. */

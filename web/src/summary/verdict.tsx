@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One phase: what bounds it, how sure that is, its figures, where its time goes, and what the verdict rests on.
+import { remoteOf } from '../remote/types'
 import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../format'
 import { Fig } from '../figure'
 import type { Bound, Evidence, Stat, Verdict } from '../stat-types'
@@ -76,6 +77,12 @@ export function Key({ part, stat }: { part: Part; stat: Stat }) {
   const ttft = stat.ttft
   return (
     <div class="keys">
+      {remoteOf(stat).filter((r) => (r.phase || 'unknown') === ps.phase && r.tokens_per_s != null && (ps.model == null || stat.models?.[ps.model]?.pid === r.client_pid)).slice(0, 1).map((r) => (
+        <>
+          <Box label="tokens/s with the wait" help="from steps’ begins to when their results were there: another process computes"><Fig v={r.tokens_per_s} f={num} /></Box>
+          <Box label="a step with it"><Fig v={r.step_until_done_ns} f={dur} /></Box>
+        </>
+      ))}
       <Box label="tokens/s" help="tokens / the time in steps"><Fig v={ps.tokens_per_s} f={num} name={`${name}.tokens_per_s`} /></Box>
       <Box label={decode ? 'TPOT, mean' : 'per token'} help={decode ? 'time a token of one sequence' : 'time in steps / tokens'}><Fig v={ps.per_token_ns} f={dur} name={`${name}.per_token_ns`} /></Box>
       {ps.per_token_p95_ns != null && <Box label={decode ? 'TPOT, p95' : 'p95'} help="over steps, within 1 %"><Fig v={ps.per_token_p95_ns} f={dur} name={`${name}.per_token_p95_ns`} /></Box>}

@@ -59,6 +59,8 @@ export interface Graphs {
   shape: Float64Array
   flags: Float64Array
   untraced: Float64Array
+  /** Number of the graph of another process that had it computed; 0: none. */
+  caller: Float64Array
   byId: Map<number, number>
 }
 
@@ -305,12 +307,12 @@ function readSteps(b: ArrayBuffer): Steps {
 }
 
 function readGraphs(b: ArrayBuffer): Graphs {
-  const [id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced] = new Blocks(new Uint8Array(b)).block(12)
+  const [id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced, caller] = new Blocks(new Uint8Array(b)).block(13)
   sums(id)
   starts(start, dur)
   const byId = new Map<number, number>()
   for (let i = 0; i < id.length; i++) byId.set(id[i], i)
-  return { n: id.length, id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced, byId }
+  return { n: id.length, id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced, caller, byId }
 }
 
 /** Parts steps or graphs into tracks. */

@@ -8,6 +8,7 @@ import { copyKinds } from './devices'
 import { describeFault } from './faults'
 import { rateOf, runnerName, stepLabel } from './draw'
 import type { Picked } from './pick'
+import { forWhom } from './remote'
 import { moment } from './scale'
 import { states } from './types'
 
@@ -64,6 +65,7 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
       const counted = counts(d, o)
       if (counted.length) out.push(counted.map(({ m, v }) => `${m.head} ${formatOf(m)(v)}${m.unit && m.kind !== 'count' ? ' ' + m.unit : ''}`).join(' · '))
       if (o.step >= 0) out.push(stepLabel(d, o.step))
+      out.push(...forWhom(d, o.graph))
       out.push(`starts at ${moment(o.start)}`)
       return out
     }
@@ -86,6 +88,7 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
       const i = p.graph
       const out = [`graph ${g.id[i]}${d.text(g.backend[i]) ? ` on ${clean(d.text(g.backend[i]))}` : ''}`, `${dur(g.dur[i])} · ${count(g.nodes[i])} nodes · ${count(g.ops[i])} operators`]
       out.push([`split ${g.split[i]}`, g.shape[i] > 0 ? `shape ${g.shape[i]}` : 'shape not known', g.flags[i] & 1 ? 'the same as before' : '', g.flags[i] & 2 ? 'ended early' : ''].filter(Boolean).join(' · '))
+      out.push(...forWhom(d, i))
       const w = d.waits.get(i)
       if (w) {
         out.push(`the host had waited for it after ${dur(g.dur[i] + Math.max(0, w.tail))}: at least what it took; waited ${dur(w.waited)} at the end`)

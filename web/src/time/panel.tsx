@@ -16,6 +16,7 @@ import { FaultDetails, OpFaults } from './fault-panel'
 import { opOfStep, sameAs } from './find'
 import { levelColors, marks } from './palette'
 import type { Picked } from './pick'
+import { ForWhom } from './remote'
 import type { Timeline } from './timeline'
 import { moment } from './scale'
 import { kinds, phases } from './types'
@@ -104,6 +105,7 @@ export function Details(p: Props) {
           <div>
             <h3 data-selected={p.picked.what}>{head}</h3>
             {rest.map((t) => <div key={t}>{t}</div>)}
+            {p.picked.what === 'graph' && <dl class="time-dl"><ForWhom d={d} graph={p.picked.graph} run={p.picked.run} actions={p.actions} both /></dl>}
             <div class="time-buttons"><button onClick={p.actions.fit} title="f">zoom to it</button></div>
           </div>
           {p.picked.what === 'state' && p.picked.state <= 2 && <Instead d={d} thread={p.picked.thread} cpu={p.picked.cpu} from={p.picked.start} to={p.picked.end} />}
@@ -212,6 +214,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           {counts(d, op).map(({ m, v }) => (
             <Row key={m.id} k={m.head}><span data-metric={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}><Fig v={v} f={formatOf(m)} class="time-count" /></span>{m.unit && <span class="dim"> {m.unit}</span>}{m.scaled && <span class="dim"> scaled</span>}</Row>
           ))}
+          <ForWhom d={d} graph={op.graph} run={run} actions={actions} />
           <Row k="step">{op.step >= 0 ? <a href="#" onClick={(e) => { e.preventDefault(); actions.goStep(run, op.step) }}>{stepLabel(d, op.step)}</a> : 'none'}</Row>
           <Row k="graph">{op.graph >= 0 ? `${d.graphs.id[op.graph]} ${clean(d.text(d.graphs.backend[op.graph]))}, node ${def.node}` : 'not known'}</Row>
         </dl>

@@ -54,6 +54,15 @@ export class Session implements Actions {
     this.t.reveal(from, from + d.steps.dur[step], 0.04)
   }
 
+  goGraph = (run: number, graph: number): void => {
+    const d = this.datas[run]
+    const row = this.t.rows.find((r) => r.run === run && (r.kind === 'graphs' || r.kind === 'device') && r.group?.set.ref.includes(graph))?.key ?? ''
+    this.t.range = null
+    this.t.select({ what: 'graph', run, graph, row })
+    const from = d.graphs.start[graph] + this.t.shift[run]
+    this.t.reveal(from, from + Math.max(d.graphs.dur[graph], 1), 0.5)
+  }
+
   goOp = (run: number, op: OpInfo): void => this.take(run, op, 1)
 
   goNumber(n: number): void {

@@ -29,6 +29,7 @@ export interface Actions {
   step: (run: number, dir: 1 | -1) => void
   goStep: (run: number, step: number) => void
   goOp: (run: number, op: OpInfo) => void
+  goGraph: (run: number, graph: number) => void
   rangeOf: (run: number, from: number, to: number) => void
   /** The step of the other run at the same place. */
   partner: (run: number, step: number) => number
