@@ -33,6 +33,11 @@ func TestTrials(t *testing.T) {
 			for i := range stat.Phases {
 				want += stat.Phases[i].TracedDur
 			}
+			for i := range stat.Remote { // what other processes computed, in which each operator has its own time
+				for j := range stat.Remote[i].Rows {
+					want += stat.Remote[i].Rows[j].Dur
+				}
+			}
 			got := m.total(0)
 			for _, s := range m.Sample {
 				if slices.Contains(names(s), frameOutside) {
