@@ -60,7 +60,7 @@ function none(run: Run, all: RemoteStat[], phase: string): string {
   return 'No other process was seen to compute graphs for these steps. Where llama.cpp uses an RPC server on this machine (--rpc), both are recorded by profinfer record -p $(pidof ggml-rpc-server) -- COMMAND.'
 }
 
-const who = (r: RemoteStat) => `${r.server_comm || 'process'} ${r.server_pid}`
+const who = (r: RemoteStat) => `${r.server_comm.trim() || 'process'} ${r.server_pid}`
 
 /** Where the time from handing over to the result goes. */
 function Split({ list }: { list: RemoteStat[] }) {
@@ -107,7 +107,7 @@ function Sums({ list }: { list: RemoteStat[] }) {
   })
   const cols: Column<RemoteStat>[] = [
     { key: 'server', head: 'computed by', text: true, value: (r) => r.server_comm, cell: (r) => <Name text={who(r)} /> },
-    { key: 'client', head: 'for', text: true, value: (r) => r.client_comm, cell: (r) => <Name text={`${r.client_comm || 'process'} ${r.client_pid}, ${r.backend}`} /> },
+    { key: 'client', head: 'for', text: true, value: (r) => r.client_comm, cell: (r) => <Name text={`${r.client_comm.trim() || 'process'} ${r.client_pid}, ${r.backend}`} /> },
     { key: 'graphs', head: 'graphs', value: (r) => r.graphs, cell: (r) => <Fig v={r.graphs} f={count} name={`remote.${idOf(r)}.graphs`} /> },
     time('client_ns', 'client', 'from when handing a graph over began to when a thread of the client had waited for it'),
     time('server_ns', 'server', 'the server’s graph'),
