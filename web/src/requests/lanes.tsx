@@ -12,7 +12,7 @@ import { Swatch } from '../plot-legend'
 import { useTheme } from '../theme'
 import type { TimeIndex } from '../time/types'
 import { phaseColors } from '../time/palette'
-import { drawn, visible, window as around, type Kind, type Lane, type Span } from './layout'
+import { drawn, visible, placeOf, type Kind, type Lane, type Span } from './layout'
 import { told, type Side } from './view'
 
 const row = 20
@@ -26,7 +26,10 @@ export function Lanes({ sides, ctx }: { sides: Side[]; ctx: Ctx }) {
   // One scale for both, so that lengths compare.
   const { lanes, start, end } = useMemo(() => drawn(sides), [ctx.a, ctx.b])
   const [range, setRange] = useState<[number, number] | null>(null)
-  const colors: Record<Kind, string> = { prompt: phaseColors[1][t], answer: phaseColors[2][t], unknown: seriesColor(t ? 'dark' : 'light', 6), warmup: seriesColor(t ? 'dark' : 'light', 6) }
+  const colors = useMemo((): Record<Kind, string> => {
+    const grey = seriesColor(t ? 'dark' : 'light', 6)
+    return { prompt: phaseColors[1][t], answer: phaseColors[2][t], unknown: grey, warmup: grey }
+  }, [t])
   const has = (k: Kind) => lanes.some((l) => l.some((x) => x.spans.some((s) => s.kind === k)))
   return (
     <section>
@@ -77,7 +80,7 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     return () => void (live = false)
   }, [side.run])
 
-  const shown = all ? lanes : lanes.slice(0, most)
+  const shown = useMemo(() => (all ? lanes : lanes.slice(0, most)), [all, lanes])
   const plain = Math.max(60, width - left - right)
   const places: number[] = []
   let height = 4
@@ -98,7 +101,7 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     const runs = ctx.b && side.index === 1 ? { run: ctx.b.index, with: ctx.a.index } : { run: ctx.params.run, with: ctx.params.with }
     if (origin == null) return go('time', { ...runs, step: s.r.step })
     const shift = side.begin - origin
-    const [t0, t1] = around(s, t)
+    const [t0, t1] = placeOf(s, t)
     go('time', { ...runs, t0: Math.round(t0 + shift), t1: Math.round(t1 + shift) })
   }
   const find = (e: MouseEvent): [number, number] | null => {
@@ -137,6 +140,8 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     else if (e.key === 'ArrowLeft') step(-1)
     else if (e.key === 'ArrowDown') lane(1)
     else if (e.key === 'ArrowUp') lane(-1)
+    else if (e.key === 'Home') setAt([at?.[0] ?? 0, 0])
+    else if (e.key === 'End') setAt([at?.[0] ?? 0, shown[at?.[0] ?? 0].spans.length - 1])
     else if (e.key === 'Enter' && span) open(span, (span.from + span.to) / 2)
     else if (e.key === ' ' && span && !span.r.warmup) ctx.set({ sel: selected === span.key ? undefined : span.key }, true)
     else if (e.key === 'Escape') onZoom(null)
@@ -171,6 +176,22 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     el.addEventListener('pointercancel', up)
   }
   const ticks = ticksOf(lo, hi, Math.max(2, Math.floor(plain / 90)))
+  // All but what follows the pointer: a long run has thousands of bars.
+  const bars = useMemo(() => (
+    <>
+      {ticks.map((v) => <line key={v} x1={X(v)} x2={X(v)} y1={0} y2={height} class="grid" />)}
+      {shown.map((l, i) => (
+        <g key={l.key} data-lane={l.seq}>
+          {l.context != null && <text x={2} y={places[i] - 6} class="head">{modelName(side.run, l.model)}</text>}
+          <text x={left - 8} y={places[i] + 14} class="t end">{l.seq < 1e6 ? `sequence ${count(l.seq)}` : `seq ${l.seq}`}</text>
+          <line x1={left} x2={left + plain} y1={places[i] + row - 1} y2={places[i] + row - 1} class="grid" />
+          {visible(l.spans, lo, hi, plain).map(({ s, x0, x1 }, k) => (
+            <Bar key={k} s={s} x={left + x0} w={x1 - x0} y={places[i]} color={colors[s.kind]} marked={selected !== undefined && s.key === selected} />
+          ))}
+        </g>
+      ))}
+    </>
+  ), [shown, lo, hi, plain, colors, selected])
   const text = span ? `${told(span.r)}; ${span.kind === 'unknown' ? '' : span.kind + ' '}from ${dur(span.from)}, ${dur(span.to - span.from)}` : ''
   return (
     <figure class="plot lanes" data-plot="lanes" data-points={lanes.reduce((n, l) => n + l.spans.length, 0)}>
@@ -182,17 +203,8 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
         onPointerMove={(e) => !drag && setAt(find(e))} onPointerLeave={() => setAt(null)}
         aria-label={`requests over time: ${plural(side.list.length, 'request')} on ${plural(lanes.length, 'sequence')}, ${dur(hi - lo)}${zoomed ? ' of them shown' : ''}`}>
         <svg class="chart" width={width} height={height + 38}>
-          {ticks.map((v) => <line key={v} x1={X(v)} x2={X(v)} y1={0} y2={height} class="grid" />)}
-          {shown.map((l, i) => (
-            <g key={l.key} data-lane={l.seq}>
-              {l.context != null && <text x={2} y={places[i] - 6} class="head">{modelName(side.run, l.model)}</text>}
-              <text x={left - 8} y={places[i] + 14} class="t end">{l.seq < 1e6 ? `sequence ${count(l.seq)}` : `seq ${l.seq}`}</text>
-              <line x1={left} x2={left + plain} y1={places[i] + row - 1} y2={places[i] + row - 1} class="grid" />
-              {visible(l.spans, lo, hi, plain).map(({ s, x0, x1 }, k) => (
-                <Bar key={k} s={s} x={left + x0} w={x1 - x0} y={places[i]} color={colors[s.kind]} marked={selected !== undefined && s.key === selected} at={span === s} />
-              ))}
-            </g>
-          ))}
+          {bars}
+          {span && at && span.to >= lo && span.from <= hi && <Bar s={span} x={Math.max(left, X(span.from))} w={Math.max(1.5, Math.min(left + plain, X(span.to)) - Math.max(left, X(span.from)))} y={places[at[0]]} color="none" at />}
           <line x1={left} x2={left + plain} y1={height} y2={height} class="ax" />
           {ticks.map((v) => (
             <g key={v}>
@@ -210,14 +222,14 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
   )
 }
 
-/** One span. A prompt has a rim, so that it is told from an answer without its colour. */
-function Bar({ s, x, y, w, color, marked, at }: { s: Span; x: number; y: number; w: number; color: string; marked: boolean; at: boolean }) {
+/** One span. A prompt's bar is higher than an answer's, so that they are told apart without colours. */
+function Bar({ s, x, y, w, color, marked, at }: { s: Span; x: number; y: number; w: number; color: string; marked?: boolean; at?: boolean }) {
   const small = s.kind === 'warmup'
   const [top, h] = small ? [y + 8, 4] : s.kind === 'prompt' ? [y + 2, row - 5] : [y + 4, row - 9]
-  const name = s.kind !== 'prompt' && !small ? String(s.r.id) : ''
+  const name = s.kind !== 'prompt' && !small && !at ? String(s.r.id) : ''
   return (
     <g>
-      <rect x={x} y={top} width={w} height={h} fill={color} class={(marked ? 'marked ' : '') + (at ? 'at' : '')} stroke-dasharray={s.kind === 'unknown' ? '3 2' : undefined} />
+      <rect x={x} y={top} width={w} height={h} fill={color} class={marked ? 'marked' : at ? 'at' : ''} stroke-dasharray={s.kind === 'unknown' && !at ? '3 2' : undefined} />
       {name && w > 8 + name.length * 7 && <text x={x + 4} y={y + 14} class="id" style={{ fill: ink(color) }}>{name}</text>}
     </g>
   )

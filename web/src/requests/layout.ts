@@ -79,7 +79,7 @@ export function visible(spans: Span[], lo: number, hi: number, width: number): {
 }
 
 /** What ProfTime shows of a click: all of a prompt; of an answer some tokens around the place. ns after the first request's begin. */
-export function window(s: Span, at: number): [number, number] {
+export function placeOf(s: Span, at: number): [number, number] {
   const tokens = 12
   const wide = s.kind === 'answer' && s.r.tpot_ns ? Math.min(s.to - s.from, tokens * s.r.tpot_ns) : s.to - s.from
   const from = Math.max(s.from, Math.min(s.to - wide, at - wide / 2))
