@@ -13,9 +13,10 @@ export interface Metric {
   unit: string
   help: string
   kind: 'count' | 'ratio' | 'share' | 'mpki'
-  /** Of a count: its place among the counters. Of others: those that are divided, over that which divides. */
+  /** Of a count: its place among the counters. Of others: those that are divided, added up, over that which divides, times a constant. */
   over: number[]
   by: number
+  times: number
   scaled: boolean
   /** More of it is better. */
   good?: boolean
@@ -72,20 +73,25 @@ export function metricsOf(counters: StatCounter[] | null | undefined, rows: Coun
     const instructions = partner(cs, has, 'instructions', c)
     const scaled = (j: number) => c.scaled || cs[j].scaled
     if (c.role === 'instructions' && cycles >= 0 && once('ipc')) {
-      out.push({ id: 'ipc', head: 'IPC', unit: '', kind: 'ratio', help: 'instructions / cycles', over: [i], by: cycles, scaled: scaled(cycles), good: true })
+      out.push({ id: 'ipc', head: 'IPC', unit: '', kind: 'ratio', help: 'instructions / cycles', over: [i], by: cycles, times: 1, scaled: scaled(cycles), good: true })
     } else if (Object.hasOwn(stalls, c.role) && cycles >= 0 && once(c.role)) {
       const [head, what] = stalls[c.role]
-      out.push({ id: c.role, head, unit: 'of cycles', kind: 'share', help: `${name} / cycles: share of the cycles ${what}`, over: [i], by: cycles, scaled: scaled(cycles) })
+      out.push({ id: c.role, head, unit: 'of cycles', kind: 'share', help: `${name} / cycles: share of the cycles ${what}`, over: [i], by: cycles, times: 1, scaled: scaled(cycles) })
     } else if (Object.hasOwn(slots, c.role) && all >= 0 && once(c.role)) {
       const [head, what] = slots[c.role]
-      out.push({ id: c.role, head, unit: 'of slots', kind: 'share', help: `${name} / slots: share of the slots ${what}`, over: [i], by: all, scaled: scaled(all), good: c.role === 'retiring' })
+      out.push({ id: c.role, head, unit: 'of slots', kind: 'share', help: `${name} / slots: share of the slots ${what}`, over: [i], by: all, times: 1, scaled: scaled(all), good: c.role === 'retiring' })
+    } else if (Object.hasOwn(slots, c.role) && cycles >= 0 && (c.slots ?? 0) > 0 && once(c.role)) {
+      const [head, what] = slots[c.role]
+      out.push({ id: c.role, head, unit: 'of slots', kind: 'share', help: `${name} / (cycles × ${c.slots}): share of the slots ${what}; this CPU has ${c.slots} a cycle`, over: [i], by: cycles, times: c.slots!, scaled: scaled(cycles), good: c.role === 'retiring' })
     } else if (Object.hasOwn(misses, c.role) && instructions >= 0 && once(c.role)) {
-      out.push({ id: c.role, head: misses[c.role], unit: 'per 1000 instr.', kind: 'mpki', help: `${name} for each 1000 instructions`, over: [i], by: instructions, scaled: scaled(instructions) })
+      // Lines from this node's memory and from others' are parts of one figure.
+      const over = c.role === 'mem-fill' ? has.filter((j) => cs[j].role === c.role && cs[j].user === c.user) : [i]
+      out.push({ id: c.role, head: misses[c.role], unit: 'per 1000 instr.', kind: 'mpki', help: `${over.map((j) => clean(cs[j].name)).join(' + ')} for each 1000 instructions`, over, by: instructions, times: 1, scaled: scaled(instructions) || over.some((j) => cs[j].scaled) })
     }
   }
   out.sort((a, b) => Number(b.id === 'ipc') - Number(a.id === 'ipc') || (a.kind === b.kind ? 0 : a.kind === 'share' ? -1 : 1))
   for (const i of has) {
-    out.push({ id: `counter:${cs[i].name}${cs[i].user && has.some((j) => j !== i && cs[j].name === cs[i].name) ? ':u' : ''}`, head: clean(cs[i].name), unit: cs[i].unit ? clean(cs[i].unit) : '', kind: 'count', help: `counted in these operators${cs[i].user ? ', of user space alone' : ''}`, over: [i], by: -1, scaled: cs[i].scaled })
+    out.push({ id: `counter:${cs[i].name}${cs[i].user && has.some((j) => j !== i && cs[j].name === cs[i].name) ? ':u' : ''}`, head: clean(cs[i].name), unit: cs[i].unit ? clean(cs[i].unit) : '', kind: 'count', help: `counted in these operators${cs[i].user ? ', of user space alone' : ''}`, over: [i], by: -1, times: 1, scaled: cs[i].scaled })
   }
   return out
 }
@@ -96,15 +102,21 @@ export function mean(counts: StatCount[] | null | undefined, i: number): number 
   return c?.sum == null || c.calls <= 0 ? null : c.sum / c.calls
 }
 
+/** What of a metric is divided: the first counter's mean a call, with those of the others that are known. */
+function divided(m: Metric, counts: StatCount[] | null | undefined): number | null {
+  const first = mean(counts, m.over[0])
+  return first == null ? null : m.over.slice(1).reduce((n, i) => n + (mean(counts, i) ?? 0), first)
+}
+
 /**
  * What a metric is of a row: of a count the mean a call, of others the ratio of means, as one counter can be known of fewer operators
- * than the other (profile.Stat.IPC).
+ * than the other (profile.Stat.Ratios).
  */
 export function valueOf(m: Metric, counts: StatCount[] | null | undefined): number | null {
-  const a = mean(counts, m.over[0])
+  const a = divided(m, counts)
   if (m.kind === 'count' || a == null) return a
   const b = mean(counts, m.by)
-  return b == null || b <= 0 ? null : (a / b) * (m.kind === 'mpki' ? 1000 : 1)
+  return b == null || b <= 0 ? null : (a / (b * m.times)) * (m.kind === 'mpki' ? 1000 : 1)
 }
 
 /** A number of events, with a power of 1000: 5.70 M. */
@@ -142,14 +154,14 @@ export function together(metrics: Metric[], rows: { calls: number; counts?: Stat
     let b = 0
     let known = false
     for (const r of rows) {
-      const x = mean(r.counts, m.over[0])
+      const x = divided(m, r.counts)
       const y = m.kind === 'count' ? 0 : mean(r.counts, m.by)
       if (x == null || y == null) continue
       known = true
       a += x * r.calls
       b += y * r.calls
     }
-    out.set(m.id, !known ? null : m.kind === 'count' ? a : b > 0 ? (a / b) * (m.kind === 'mpki' ? 1000 : 1) : null)
+    out.set(m.id, !known ? null : m.kind === 'count' ? a : b > 0 ? (a / (b * m.times)) * (m.kind === 'mpki' ? 1000 : 1) : null)
   }
   return out
 }

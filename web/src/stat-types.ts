@@ -46,6 +46,8 @@ export interface StatCounter {
   user: boolean
   scaled: boolean
   void: string
+  /** Of a counter of slots: how many a cycle has; 0: not told. */
+  slots?: number
 }
 
 /** calls: operators that it is the sum of, those of which it is known. */

@@ -173,7 +173,7 @@ export class TimeData {
 
   /** Colours spans by levels of a metric, or by kinds of operators again. Chunks are read anew. */
   colour(m: Metric | null, top: number): void {
-    this.level = m ? { over: m.over[0], by: m.kind === 'count' ? -1 : m.by, top } : undefined
+    this.level = m ? { over: m.over, by: m.kind === 'count' ? -1 : m.by, times: m.times, top } : undefined
     this.cache.clear()
     this.loading.clear()
     this.held = 0

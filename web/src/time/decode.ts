@@ -57,10 +57,11 @@ export interface OpsArg {
   level?: Level
 }
 
-/** counts[over] / counts[by], or with by -1 for each µs on a CPU: from 0 to top in as many levels as there are kinds, less one for what is not known. */
+/** counts[over], added up, / (counts[by] × times), or with by -1 for each µs on a CPU: from 0 to top in as many levels as there are kinds, less one for what is not known. */
 export interface Level {
-  over: number
+  over: number[]
   by: number
+  times: number
   top: number
 }
 
@@ -68,9 +69,10 @@ export interface Level {
 export const noLevel = threadChannels - 3
 
 export function levelOf(l: Level, count: (i: number) => number, busy: number): number {
-  const a = count(l.over)
-  const b = l.by >= 0 ? count(l.by) : busy / 1000
-  if (!(a >= 0) || !(b > 0) || !(l.top > 0)) return noLevel
+  const first = count(l.over[0])
+  const a = l.over.slice(1).reduce((n, i) => n + Math.max(0, count(i) || 0), first)
+  const b = l.by >= 0 ? count(l.by) * l.times : busy / 1000
+  if (!(first >= 0) || !(b > 0) || !(l.top > 0)) return noLevel
   return Math.min(noLevel - 1, Math.floor((a / b / l.top) * noLevel))
 }
 
