@@ -62,6 +62,10 @@ export function levelColors(t: 0 | 1): string[] {
   return kinds.map((_, i) => (i < kinds.length - 1 ? sequential((i + (t ? 0.9 : 0.5)) / (kinds.length - (t ? 0.6 : 1))) : noValue[t]))
 }
 
+/** Operators in the overview, where spans are coloured by levels: it knows their kinds only. */
+export const overviewColor = (): string => css(overviewPixel())
+const overviewPixel = (): number => mix(pixel(cssVar('--panel')), pixel(cssVar('--fg')), 0.12)
+
 /** leveled: spans are coloured by levels. */
 export function palette(leveled = false): Palette {
   const t = theme() === 'dark' ? 1 : 0
@@ -77,7 +81,7 @@ export function palette(leveled = false): Palette {
     wait: pixel(marks.wait[t]), waitInk: mix(pixel(marks.wait[t]), fg, 0.4),
     off: pixel(marks.off[t]), offInk: mix(pixel(marks.off[t]), fg, 0.6),
     phase: phaseColors.map((p) => pixel(p[t])), phaseInk: phaseColors.map((p) => ink(p[t])),
-    graph: mix(pixel(cssVar('--panel')), fg, 0.12),
+    graph: overviewPixel(),
     own, ownInk: own.map((o) => ink(css(o))),
     other: pixel(marks.other[t]), otherInk: ink(marks.other[t]), lost: mix(bg, fg, 0.35),
     copy: fg, backend: memo((name) => {

@@ -14,7 +14,7 @@ import { bandwidth, counts, describe, imbalance, rate, threadName } from './desc
 import { rateOf, runnerName, stepLabel } from './draw'
 import { FaultDetails, OpFaults } from './fault-panel'
 import { opOfStep, sameAs } from './find'
-import { levelColors, marks } from './palette'
+import { levelColors, marks, overviewColor } from './palette'
 import type { Picked } from './pick'
 import { ForWhom } from './remote'
 import type { Timeline } from './timeline'
@@ -69,7 +69,8 @@ function Levels({ level }: { level: NonNullable<Timeline['level']> }) {
     <span data-levels={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}>
       {m.head}{m.kind === 'count' ? ' for each µs on a CPU' : m.unit ? ` ${m.unit}` : ''}{m.scaled && <span class="dim"> (scaled)</span>}:{' '}
       {colors.slice(0, n).map((c, i) => <span key={i}><Swatch color={c} />{i === n - 1 ? `from ${value((top * i) / n)}` : `to ${value((top * (i + 1)) / n)}`}{' '}</span>)}
-      <span><Swatch color={colors[n]} />not known</span>
+      <span><Swatch color={colors[n]} />not known</span>{' '}
+      <span title="From afar the timeline knows kinds of operators and not their counts: those are read where one looks closer."><Swatch color={overviewColor()} />seen from afar: zoom in</span>
     </span>
   )
 }
