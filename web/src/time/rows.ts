@@ -3,6 +3,7 @@
 // Which tracks there are, from top to bottom.
 import { clean, num } from '../format'
 import type { Group, TimeData } from './data'
+import { contextRole } from '../requests/role'
 import { maxRate } from './draw'
 
 export interface Row {
@@ -49,7 +50,7 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
       add({ key, kind: 'group', run, label: `${comm} ${pid}`, title: `process ${pid}`, index: pid, folded: closed })
       if (closed) continue
       for (const [n, g] of steps.entries()) {
-        const name = steps.length > 1 ? `, context ${n + 1}` : ''
+        const name = steps.length > 1 ? `, ${contextRole(d.run.stats.weight, pid, g.name) || `context ${n + 1}`}` : ''
         add({ key: `${key}s${g.name}`, kind: 'steps', run, label: `steps${name}`, title: `calls of the engine that compute a batch; context ${clean(g.name)}`, group: g, index: -1 })
         if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `tokens/s 0–${num(maxRate(d, g.set))}`, title: `tokens of a decode step over its duration${name}`, group: g, index: -1 })
       }

@@ -18,12 +18,28 @@ export class Session implements Actions {
   onSearch: () => void = () => {}
   onGo: () => void = () => {}
   private rank = -1
+  private chosen = 0
+  private before: Picked | null = null
 
   constructor(readonly t: Timeline, readonly datas: TimeData[]) {
     const phase = datas[0].steps.phase
     this.phase = phase.includes(2) ? 2 : (phase[0] ?? 0)
     this.setAlign('decode', false)
     t.home(false)
+  }
+
+  /** The run that search, numbers and slowest steps go by: that of the last selection, or the one that was chosen since. */
+  get run(): number {
+    const p = this.t.selection
+    if (p && p !== this.before) this.use(p.run)
+    this.before = p
+    return this.chosen
+  }
+
+  use(run: number): void {
+    if (run !== this.chosen) this.rank = -1
+    this.chosen = this.datas[run] ? run : 0
+    this.before = this.t.selection
   }
 
   private say(text: string): void {
@@ -65,21 +81,22 @@ export class Session implements Actions {
 
   goOp = (run: number, op: OpInfo): void => this.take(run, op, 1)
 
-  goNumber(n: number): void {
-    const i = this.datas[0].steps.byId.get(n)
+  goNumber(n: number, run = this.run): void {
+    const i = this.datas[run].steps.byId.get(n)
     if (i === undefined) return this.say(`there is no step ${Number.isFinite(n) ? n : ''}`)
     this.say('')
-    this.goStep(0, i)
+    this.goStep(run, i)
   }
 
   first(phase: number): void {
-    const i = firstOf(this.datas[0], phase)
-    if (i >= 0) this.goStep(0, i)
+    const run = this.run
+    const i = firstOf(this.datas[run], phase)
+    if (i >= 0) this.goStep(run, i)
   }
 
   /** The phase's steps, the slowest first. */
   bySlowness(): number[] {
-    const s = this.datas[0].steps
+    const s = this.datas[this.run].steps
     return Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => s.dur[y] - s.dur[x])
   }
 
@@ -89,7 +106,7 @@ export class Session implements Actions {
     if (!order.length) return
     this.rank = next ? (this.rank + 1) % order.length : 0
     this.say(order.length > 1 ? `${this.rank + 1} of ${order.length}` : '')
-    this.goStep(0, order[this.rank])
+    this.goStep(this.run, order[this.rank])
   }
 
   step = (run: number, dir: 1 | -1): void => {
@@ -127,9 +144,10 @@ export class Session implements Actions {
   async search(dir: 1 | -1): Promise<void> {
     if (!this.query.trim()) return this.onSearch()
     const p = this.t.selection
-    const d = this.datas[0]
-    const op = p?.what === 'op' && p.run === 0 ? p.op : null
-    const mid = (this.t.t0 + this.t.t1) / 2
+    const run = this.run
+    const d = this.datas[run]
+    const op = p?.what === 'op' && p.run === run ? p.op : null
+    const mid = (this.t.t0 + this.t.t1) / 2 - this.t.shift[run]
     this.say('looking …')
     let o = await nextOp(d, this.query, op ? op.start : mid, dir, op?.id)
     let wrapped = ''
@@ -138,7 +156,7 @@ export class Session implements Actions {
       if (o) wrapped = dir > 0 ? 'from the start again' : 'from the end again'
     }
     this.say(o ? wrapped : `no operator is called ${this.query}${d.left ? ' in this file' : ''}`)
-    if (o) this.take(0, o)
+    if (o) this.take(run, o)
   }
 
   /** A step of each run that stand one below the other. */
@@ -208,7 +226,7 @@ export class Session implements Actions {
       return
     }
     const step = num(p.step)
-    if (step !== null && !p.op && !p.q) return this.goNumber(step)
+    if (step !== null && !p.op && !p.q) return this.goNumber(step, 0)
     for (const run of [0, 1]) {
       const at = num(run ? p.atb : p.at)
       const d = this.datas[run]

@@ -184,8 +184,8 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
           </div>
         ))}
         <div>
-          <h3>slowest {phases[session.phase] || ''} steps{datas.length > 1 ? ' of the first' : ''}</h3>
-          <Slowest d={datas[0]} session={session} />
+          <h3>slowest {phases[session.phase] || ''} steps{datas.length > 1 ? ` of the ${session.run ? 'second' : 'first'} run` : ''}</h3>
+          <Slowest key={session.run} d={datas[session.run]} run={session.run} session={session} />
         </div>
       </div>
     </>
@@ -210,12 +210,12 @@ function Totals({ d }: { d: TimeData }) {
   )
 }
 
-function Slowest({ d, session }: { d: TimeData; session: Session }) {
-  const steps = useMemo(() => session.bySlowness().slice(0, 5), [session.phase, d])
+function Slowest({ d, run, session }: { d: TimeData; run: number; session: Session }) {
+  const steps = useMemo(() => session.bySlowness().slice(0, 5), [session.phase, d, run])
   if (!steps.length) return <div class="dim">there are none</div>
   return (
     <Table
-      label="slowest steps" rows={steps} id={(i) => String(d.steps.id[i])} onSelect={(i) => session.goStep(0, i)}
+      label="slowest steps" rows={steps} id={(i) => String(d.steps.id[i])} onSelect={(i) => session.goStep(run, i)}
       columns={[
         { key: 'step', head: 'step', text: true, value: (i) => d.steps.id[i], cell: (i) => stepLabel(d, i) },
         { key: 'dur', head: 'duration', value: (i) => d.steps.dur[i], cell: (i) => <Fig v={d.steps.dur[i]} f={dur} /> },
@@ -255,7 +255,7 @@ function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; 
     session.onStatus = tick
   }, [session])
   useEffect(() => setQuery(session.query), [session.query])
-  const d = datas[0]
+  const d = datas[session.run]
   const found = useMemo(() => (query.trim() ? occurrences(d, query) : -1), [query, d])
   const have = phases.map((_, i) => i).filter((i) => d.steps.phase.includes(i))
   const search = (dir: 1 | -1) => {
@@ -265,6 +265,12 @@ function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; 
   return (
     <div class="time-tools" role="toolbar" aria-label="go to">
       <button onClick={() => session.t.home()} title="Home">whole run</button>
+      {datas.length > 1 && (
+        <label title="the run that the search, step numbers and slowest steps go by; a click on the other's row changes it">in <select data-of value={session.run} onChange={(e) => { session.use(Number(e.currentTarget.value)); tick() }}>
+          <option value={0}>first run</option>
+          <option value={1}>second run</option>
+        </select></label>
+      )}
       {d.steps.n > 0 && <>
         <label>step <input ref={step} class="time-step" type="text" inputMode="numeric" aria-label="number of the step to go to" placeholder="no." onKeyDown={(e) => e.key === 'Enter' && session.goNumber(Number(e.currentTarget.value))} /></label>
         <button onClick={() => session.first(2)} disabled={!have.includes(2)}>first decode</button>
