@@ -62,7 +62,7 @@ func TestRequestsAndSlowSteps(t *testing.T) {
 			}
 			stat := statJSON(t, files[name], "weight")
 			compareRequests(t, name, &f, object(stat["sequences"]), stat)
-			compareSlow(t, &f, slowJSON(t, files[name]))
+			compareSlow(t, name, &f, slowJSON(t, files[name]))
 		})
 	}
 }
@@ -180,12 +180,12 @@ func compareRequests(t *testing.T, name string, f *requestFigures, q, stat map[s
 	}
 }
 
-func compareSlow(t *testing.T, f *requestFigures, s map[string]any) {
+func compareSlow(t *testing.T, name string, f *requestFigures, s map[string]any) {
 	t.Helper()
 	for _, g := range f.Slow.Named {
-		name, cause, _ := strings.Cut(g.Name, ".")
+		kind, cause, _ := strings.Cut(g.Name, ".")
 		want, ok := at(s, g.Name)
-		if name == "cause" {
+		if kind == "cause" {
 			for _, c := range list(s["causes"]) {
 				if o := object(c); o["cause"] == cause {
 					want, ok = o["ns"], true
@@ -246,6 +246,9 @@ func compareSlow(t *testing.T, f *requestFigures, s map[string]any) {
 		}
 	}
 	table("CPUs", told, number("cpu"))
+	if name == "speculative" && (len(told) != 2 || object(told[0])["steal_ns"] != 1.5e6 || object(told[0])["min_khz"] != 1.2e6 || object(told[0])["max_khz"] != 2.1e6 || object(told[1])["steal_ns"] != nil) {
+		t.Errorf("CPUs %v", told)
+	}
 
 	// Bars: their parts are those of the step, and where they end, what was less taken off, is the excess.
 	listed := map[string]map[string]any{}

@@ -32,7 +32,7 @@ const (
 // speculative plays a server whose slots speculate, two rounds of requests: of slots 0 and 1 tokens are drafted and accepted in
 // turn, slot 2 (of a number that nobody chose) decodes one by one.
 func speculative(w io.Writer) error {
-	return Record(w, nil, func(_ *Recorder, p *Player) error {
+	return Record(w, nil, func(rec *Recorder, p *Player) error {
 		target := plain()
 		target.Ctx, target.Preempt = 0xabc0, 0
 		draft := target
@@ -62,6 +62,11 @@ func speculative(w io.Writer) error {
 				pos[2]++
 			}
 			play(target, seq(0, 1, pos[0], 1), seq(1, 1, pos[1], 1))
+			// What the kernel tells of two CPUs: of the second no steal time.
+			steal, slow, fast := int64(request)*1_500_000, 1_200_000+int64(request)*900_000, int64(3_400_000)
+			if err == nil {
+				err = rec.W.CPU(trace.CPUState{Time: p.now, CPUs: []trace.CPUTime{{CPU: 0, Steal: &steal, KHz: &slow}, {CPU: 1, KHz: &fast}}})
+			}
 		}
 		return err
 	})

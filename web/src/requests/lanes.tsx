@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ink } from '../color'
 import { count, dur, plural } from '../format'
 import { go } from '../route'
-import { seriesColor } from '../stat/palette'
+import { partColors, seriesColor } from '../stat/palette'
 import { axisFmt, unitOf } from '../stat/units'
 import { modelName, type Ctx } from '../stat/view'
 import { Swatch } from '../plot-legend'
@@ -27,16 +27,15 @@ export function Lanes({ sides, ctx }: { sides: Side[]; ctx: Ctx }) {
   const { lanes, start, end } = useMemo(() => drawn(sides), [ctx.a, ctx.b])
   const [range, setRange] = useState<[number, number] | null>(null)
   const colors = useMemo((): Record<Kind, string> => {
-    const grey = seriesColor(t ? 'dark' : 'light', 6)
-    return { prompt: phaseColors[1][t], answer: phaseColors[2][t], unknown: grey, warmup: grey }
+    return { prompt: phaseColors[1][t], answer: phaseColors[2][t], unknown: partColors(t ? 'dark' : 'light').rest, warmup: seriesColor(t ? 'dark' : 'light', 6) }
   }, [t])
   const has = (k: Kind) => lanes.some((l) => l.some((x) => x.spans.some((s) => s.kind === k)))
   return (
     <section>
       <h2>Requests over time</h2>
       <div class="legend">
-        <Swatch shape="area" color={colors.prompt} name="prompt: to the first token" />
-        <Swatch shape="area" color={colors.answer} name="answer: to the end of its last step" />
+        {has('prompt') && <Swatch shape="area" color={colors.prompt} name="prompt: to the first token" />}
+        {has('answer') && <Swatch shape="area" color={colors.answer} name="answer: to the end of its last step" />}
         {has('unknown') && <Swatch shape="area" color={colors.unknown} name="begin not seen" />}
         {has('warmup') && <Swatch shape="line" color={colors.warmup} name="warm-up" />}
       </div>

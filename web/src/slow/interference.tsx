@@ -94,7 +94,7 @@ function CPUs({ cpus }: { cpus: CPUState[] }) {
       {
         key: 'range', head: 'frequency from 0', text: true, help: 'the lowest and the highest that were seen', value: (c) => c.max_khz,
         cell: (c) => c.max_khz != null && (
-          <span class="freq" aria-hidden="true"><span style={{ left: `${((c.min_khz ?? c.max_khz) / top) * 100}%`, width: `${((c.max_khz - (c.min_khz ?? c.max_khz)) / top) * 100}%` }} /></span>
+          <span class="freq" aria-hidden="true"><span style={{ left: `min(${((c.min_khz ?? c.max_khz) / top) * 100}%, 100% - 2px)`, width: `${((c.max_khz - (c.min_khz ?? c.max_khz)) / top) * 100}%` }} /></span>
         ),
       },
       { key: 'min_khz', head: <>lowest <span class="unit">GHz</span></>, value: (c) => c.min_khz, cell: (c) => <Fig v={c.min_khz} f={ghz} /> },
