@@ -203,12 +203,20 @@ export class Session implements Actions {
     else if (p?.what === 'fault') out[p.run ? 'faultb' : 'fault'] = String(p.fault)
     if (t.range) out.range = `${Math.round(t.range.from)}-${Math.round(t.range.to)}`
     if (this.datas.length > 1 && this.align !== 'decode') out.align = this.align
+    if (this.run !== (p?.run ?? 0)) out.of = String(this.run)
     if (t.level) out.color = t.level.metric.id
     return out
   }
 
-  /** Does what a link says: t0 and t1, or step=N, or op=NAME; what is selected; a range. */
+  /** Does what a link says: what is seen and selected, then which run is gone by, if that is not the selection's. */
   async open(p: Record<string, string>): Promise<void> {
+    await this.follow(p)
+    if (p.of === '0' || p.of === '1') this.use(Number(p.of))
+    else this.use(this.t.selection?.run ?? 0)
+  }
+
+  /** t0 and t1, or step=N, or op=NAME; what is selected; a range. */
+  private async follow(p: Record<string, string>): Promise<void> {
     this.written = location.hash
     const num = (s: string | undefined) => (s !== undefined && /^-?\d{1,18}$/.test(s) ? Number(s) : null)
     this.setAlign(p.align || 'decode', false)

@@ -266,7 +266,7 @@ function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; 
     <div class="time-tools" role="toolbar" aria-label="go to">
       <button onClick={() => session.t.home()} title="Home">whole run</button>
       {datas.length > 1 && (
-        <label title="the run that the search, step numbers and slowest steps go by; a click on the other's row changes it">in <select data-of value={session.run} onChange={(e) => { session.use(Number(e.currentTarget.value)); tick() }}>
+        <label title="the run that the search, step numbers and slowest steps go by; a click on the other's row changes it">in <select data-of value={session.run} onChange={(e) => { session.use(Number(e.currentTarget.value)); session.t.onChange(); tick() }}>
           <option value={0}>first run</option>
           <option value={1}>second run</option>
         </select></label>
