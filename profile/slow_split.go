@@ -22,6 +22,10 @@ type splitter struct {
 	edges  []offEdge
 	active []int
 	held   []int
+	copies []span // calls of the step's thread that copy, those that wait for a device
+	waits  []span
+	spans  []offSpan
+	held2  []offSpan
 }
 
 // op cuts an operator's time.
@@ -290,17 +294,15 @@ func (x *splitter) keep(o *Op, d *Derived, u *usualTime, net int64, clean bool, 
 func (x *splitter) gap(to int64) {
 	for x.at < to {
 		part, until := x.where(to)
-		if part == partBackend {
-			x.r.parts[part] += until - x.at
-			x.at = until
+		call, end, in := x.calling(until)
+		if until = end; in {
+			part = call
+		}
+		if in || part == partBackend {
+			x.device(part, until)
 			continue
 		}
-		sum, _, ok := x.main.within(x.at, until, func(s offSpan) {
-			ns := s.to - s.from
-			x.r.parts[partOff+int(s.kind)] += ns
-			x.costs = addWho(x.costs, s.who, s.kind, ns, ns)
-			x.b.takers.gap(s, ns)
-		})
+		sum, _, ok := x.main.within(x.at, until, func(s offSpan) { x.taken(s, s.to-s.from) })
 		if !ok {
 			x.r.doubt = true
 		}

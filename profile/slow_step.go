@@ -90,6 +90,7 @@ type slowState struct {
 	usual    map[usualKey]*usualTime
 	records  []stepRecord
 	experts  expertBook
+	calls    slowCalls
 	release  func([]*Op)
 	spare    []*Op
 	takers   interferenceSum
@@ -294,6 +295,7 @@ func (b *slowState) after(s *Step, ops []*Op) {
 		}
 	}
 	b.track.forget(s.PID, before)
+	b.calls.forget(s, before)
 	if b.release != nil {
 		b.release(ops)
 	}
@@ -323,6 +325,7 @@ func (b *slowState) kind(s *Step, ops []*Op) int32 {
 // split cuts a step's time.
 func (b *slowState) split(r *stepRecord, s *Step, ops []*Op, graphs []slowGraph) {
 	x := &splitter{b: b, r: r, main: b.track.threads[s.TID], graphs: graphs, end: s.Start + s.Dur, at: s.Start}
+	x.copies, x.waits = b.calls.take(s)
 	slices.SortFunc(x.graphs, func(a, b slowGraph) int { return cmp.Compare(a.from, b.from) })
 	for i, o := range ops {
 		x.op(o, int32(i))

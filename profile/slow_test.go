@@ -38,11 +38,11 @@ func newSlowRun(opts SlowOptions) *slowRun {
 	return r
 }
 
-var slowComms = map[int32]string{30: "llama", 31: "llama", 5: "sh", 6: "apt"}
+var slowComms = map[int32]string{30: "llama", 31: "llama", 32: "llvmpipe", 33: "llvmpipe", 5: "sh", 6: "apt"}
 
 func (r *slowRun) sched(at int64, cpu uint16, prev int32, state uint32, next int32) {
 	pid := func(t int32) int32 {
-		if t == 31 {
+		if t > 30 && t < 40 {
 			return 30
 		}
 		return t

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"slices"
+)
+
+// What a step's thread does for other backends than the CPU's: it hands graphs over, copies, and waits.
+
+// calls are a thread's calls that copy or wait, as far as they are known.
+type slowCall struct {
+	span
+	tid int32
+}
+
+// slowCalls are those of steps under way.
+type slowCalls struct {
+	copies map[*Step][]slowCall
+	waits  map[int32][]slowCall // by process, in order of their ends
+}
+
+// Copy takes a copy of a step, before that.
+func (b *slowState) Copy(c *Copy) error {
+	if c.Step == nil || c.Dur <= 0 {
+		return nil
+	}
+	if b.calls.copies == nil || len(b.calls.copies) >= maxPending { // of steps that never ended
+		b.calls.copies = map[*Step][]slowCall{}
+	}
+	if s := b.calls.copies[c.Step]; len(s) < maxCopies {
+		b.calls.copies[c.Step] = append(s, slowCall{span{c.Start, c.Start + c.Dur}, c.TID})
+	}
+	return nil
+}
+
+// Device takes the end of a device's work, which a thread waited for.
+func (b *slowState) Device(d *DeviceSpan) error {
+	if d.Waited <= 0 {
+		return nil
+	}
+	pid := d.Graph.PID
+	b.track.process(pid)
+	if b.calls.waits == nil {
+		b.calls.waits = map[int32][]slowCall{}
+	}
+	s := b.calls.waits[pid]
+	if s == nil && len(b.calls.waits) >= maxModels {
+		return nil
+	}
+	if len(s) >= maxCopies {
+		s = slices.Delete(s, 0, maxCopies/2)
+	}
+	b.calls.waits[pid] = append(s, slowCall{span{d.Done - d.Waited, d.Done}, d.TID})
+	return nil
+}
+
+// take returns the calls of a step's thread in order, and forgets those of before. Waits within copies come first.
+func (c *slowCalls) take(s *Step) (copies, waits []span) {
+	of := func(all []slowCall) (out []span) {
+		for _, x := range all {
+			if x.tid == s.TID && x.to > s.Start && x.from < s.Start+s.Dur {
+				out = append(out, x.span)
+			}
+		}
+		slices.SortFunc(out, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+		return out
+	}
+	return of(c.copies[s]), of(c.waits[s.PID])
+}
+
+func (c *slowCalls) forget(s *Step, before int64) {
+	delete(c.copies, s)
+	if w := c.waits[s.PID]; len(w) > 0 {
+		c.waits[s.PID] = slices.DeleteFunc(w, func(x slowCall) bool { return x.to <= before })
+	}
+}
+
+// calling says whether x.at lies in a call, what part that is, and until when, up to to.
+func (x *splitter) calling(to int64) (part int, until int64, in bool) {
+	until = to
+	next := func(calls *[]span) bool {
+		for len(*calls) > 0 && (*calls)[0].to <= x.at {
+			*calls = (*calls)[1:]
+		}
+		if len(*calls) == 0 {
+			return false
+		}
+		if c := (*calls)[0]; c.from > x.at {
+			until = min(until, c.from)
+			return false
+		}
+		until = min(until, (*calls)[0].to)
+		return true
+	}
+	if next(&x.waits) {
+		return partBackend, until, true
+	}
+	if next(&x.copies) {
+		return partCopies, until, true
+	}
+	return 0, until, false
+}
+
+// device cuts the time up to until, in which the step's thread hands work to a device, or waits for it: where the thread sleeps, it is the device's
+// time, or a copy's. But where the device is software, its threads need CPUs: while another process has one of theirs, that is what is
+// waited for.
+func (x *splitter) device(part int, until int64) {
+	at := x.at
+	x.at = until
+	held := x.held2[:0]
+	_, _, ok := x.main.within(at, until, func(s offSpan) {
+		if s.kind != offSleep {
+			held = append(held, s)
+		}
+	})
+	if !ok {
+		x.r.doubt = true
+	}
+	slices.SortFunc(held, func(a, b offSpan) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range held {
+		if s.from = max(s.from, at); s.to <= s.from {
+			continue
+		}
+		x.software(part, at, s.from)
+		x.taken(s, s.to-s.from)
+		at = s.to
+	}
+	x.held2 = held
+	x.software(part, at, until)
+}
+
+// taken counts a time that the step's thread had no CPU outside of operators.
+func (x *splitter) taken(s offSpan, ns int64) {
+	x.r.parts[partOff+int(s.kind)] += ns
+	x.costs = addWho(x.costs, s.who, s.kind, ns, ns)
+	x.b.takers.gap(s, ns)
+}
+
+// software cuts a time of a device by what its threads' CPUs did.
+func (x *splitter) software(part int, from, to int64) {
+	if to <= from {
+		return
+	}
+	spans := x.spans[:0]
+	if x.main != nil {
+		for _, t := range x.b.track.threads {
+			if t.pid != x.main.pid || t.computes || t == x.main {
+				continue
+			}
+			t.within(from, to, func(s offSpan) {
+				if s.kind == offOther {
+					spans = append(spans, s)
+					x.b.takers.ran(t, s)
+				}
+			})
+		}
+	}
+	x.spans = spans
+	x.edges = x.edges[:0]
+	for i, s := range spans {
+		x.edges = append(x.edges, offEdge{s.from, i, true}, offEdge{s.to, i, false})
+	}
+	// Threads are in no order: what the time is shared by has to be.
+	slices.SortFunc(x.edges, func(a, b offEdge) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), compareBool(a.begins, b.begins), cmp.Compare(spans[a.span].cpu, spans[b.span].cpu), cmp.Compare(spans[a.span].who, spans[b.span].who))
+	})
+	active := x.active[:0]
+	at := from
+	for _, e := range x.edges {
+		if len(active) == 0 {
+			x.r.parts[part] += e.at - at
+		} else {
+			left := e.at - at
+			for n, i := range active {
+				ns := left / int64(len(active)-n)
+				left -= ns
+				x.taken(spans[i], ns)
+			}
+		}
+		at = e.at
+		if e.begins {
+			active = append(active, e.span)
+		} else if i := slices.Index(active, e.span); i >= 0 {
+			active = slices.Delete(active, i, i+1)
+		}
+	}
+	x.r.parts[part] += to - at
+	x.active = active[:0]
+}
