@@ -69,8 +69,8 @@ func (f *interferenceSum) op(o *Op, d *Derived, crit int, c whoCost, cost int64)
 	}
 }
 
-// gap counts the same outside operators.
-func (f *interferenceSum) gap(s offSpan, ns int64) {
+// gap counts the same outside operators, at a place.
+func (f *interferenceSum) gap(s offSpan, ns int64, place string) {
 	switch s.kind {
 	case offDisk:
 		f.disk += ns
@@ -83,7 +83,7 @@ func (f *interferenceSum) gap(s offSpan, ns int64) {
 	}
 	t := f.at(s.who)
 	t.cost += ns
-	addTo(t.ops, "(between operators)", "(others)", ns)
+	addTo(t.ops, place, "(others)", ns)
 }
 
 // ran counts a time that a thread could run and another did, whether or not that cost anything.

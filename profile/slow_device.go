@@ -9,7 +9,13 @@ import (
 
 // What a step's thread does for other backends than the CPU's: it hands graphs over, copies, and waits.
 
-// calls are a thread's calls that copy or wait, as far as they are known.
+// Where time outside operators is lost.
+const (
+	between    = "(between operators)"
+	onBackends = "(on other backends)" // and in copies
+)
+
+// slowCall is a thread's call that copies or waits.
 type slowCall struct {
 	span
 	tid int32
@@ -124,7 +130,7 @@ func (x *splitter) device(part int, until int64) {
 			continue
 		}
 		x.software(part, at, s.from)
-		x.taken(s, s.to-s.from)
+		x.taken(s, s.to-s.from, onBackends)
 		at = s.to
 	}
 	x.held2 = held
@@ -132,10 +138,10 @@ func (x *splitter) device(part int, until int64) {
 }
 
 // taken counts a time that the step's thread had no CPU outside of operators.
-func (x *splitter) taken(s offSpan, ns int64) {
+func (x *splitter) taken(s offSpan, ns int64, place string) {
 	x.r.parts[partOff+int(s.kind)] += ns
 	x.costs = addWho(x.costs, s.who, s.kind, ns, ns)
-	x.b.takers.gap(s, ns)
+	x.b.takers.gap(s, ns, place)
 }
 
 // software cuts a time of a device by what its threads' CPUs did.
@@ -176,7 +182,7 @@ func (x *splitter) software(part int, from, to int64) {
 			for n, i := range active {
 				ns := left / int64(len(active)-n)
 				left -= ns
-				x.taken(spans[i], ns)
+				x.taken(spans[i], ns, onBackends)
 			}
 		}
 		at = e.at

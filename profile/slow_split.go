@@ -302,7 +302,7 @@ func (x *splitter) gap(to int64) {
 			x.device(part, until)
 			continue
 		}
-		sum, _, ok := x.main.within(x.at, until, func(s offSpan) { x.taken(s, s.to-s.from) })
+		sum, _, ok := x.main.within(x.at, until, func(s offSpan) { x.taken(s, s.to-s.from, between) })
 		if !ok {
 			x.r.doubt = true
 		}

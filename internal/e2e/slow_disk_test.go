@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,52 @@ func uncached(t *testing.T, from, to string) {
 	}
 	if err := unix.Fadvise(int(out.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A run with less memory than the model has is bound by the disk, whether page faults were recorded or not: then its threads were blocked. What else
+// runs on this machine takes its part.
+func TestVerdictDisk(t *testing.T) {
+	e := engines.Debian(t)
+	path, inside := engines.Model(t, e, "llama-small")
+	needBPF(t)
+	for _, flags := range [][]string{{"--faults"}, nil} {
+		file := filepath.Join(filepath.Dir(path), "verdict-disk-test.gguf")
+		uncached(t, path, file)
+		procs, _ := memoryLimit(t, 66<<20)
+		command := e.Command("llama-bench", "-m", filepath.Join(filepath.Dir(inside), "verdict-disk-test.gguf"), "-t", "1", "-p", "0", "-n", "60", "-r", "1", "--repack", "0", "-lm", "mmap")
+		trace := record(t, flags, append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs}, command...)...)
+		r := profinfer(t, "stat", "--json", "-i", trace)
+		var s profile.Stat
+		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || s.RunVerdict == nil || len(s.Verdicts) != 1 {
+			t.Fatalf("%v: %s", err, r.stderr)
+		}
+		v := s.Verdicts[0]
+		share, others, evidence := 0.0, 0.0, false
+		for _, c := range v.Causes {
+			switch c.Bound {
+			case profile.BoundDisk:
+				share = c.Share
+			case profile.BoundInterference:
+				others = c.Share
+			}
+		}
+		for _, x := range v.Evidence {
+			evidence = evidence || x.Name == "disk" && x.Value != nil && *x.Value > 0
+		}
+		t.Logf("%v: %s (%s) %s", flags, v.Bound, v.Sure, v.Text)
+		share /= 1 - min(others, 0.9)
+		// Where others have the CPUs, they may be the bound: the disk is named all the same.
+		named := others > 0.3 || v.Bound == profile.BoundDisk || v.Bound == profile.BoundMixed && slices.Contains(v.Among, profile.BoundDisk)
+		if !named || share < 0.2 || !evidence || !strings.Contains(v.Text, "disk") || !strings.Contains(s.RunVerdict.Text, "disk") {
+			t.Errorf("%v: %s among %v, the disk has %.2f, evidence %v: %s / %s", flags, v.Bound, v.Among, share, evidence, v.Text, s.RunVerdict.Text)
+		}
+		if i := slices.IndexFunc(s.Findings, func(f profile.Finding) bool { return f.Kind == "disk" }); i < 0 {
+			t.Errorf("%v: no finding tells of it: %+v", flags, s.Findings)
+		}
+		if flags == nil && others <= 0.3 && (v.Sure == profile.SureHigh || !strings.Contains(v.Why, "record --faults")) {
+			t.Errorf("sure: %s, %s", v.Sure, v.Why)
+		}
 	}
 }
 

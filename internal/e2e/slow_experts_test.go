@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"testing"
+
+	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/profile"
+)
+
+// A slow step's new experts are those that the choices tell, step by step; what they cost is no more than what the step took beyond.
+func TestSlowExperts(t *testing.T) {
+	e := engines.Debian(t)
+	_, model := engines.Model(t, e, "moe-small-vocab")
+	path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "0", "-n", "400", "-r", "1")...)
+	s := slowOf(t, path)
+	want, before := map[int64]int64{}, map[int]*profile.Choice{}
+	r := load(t, path)
+	for _, c := range r.choices {
+		if b := before[c.Layer]; b != nil && c.Step != nil {
+			for _, x := range c.Set() {
+				used := false
+				for _, y := range b.Set() {
+					used = used || x == y
+				}
+				if !used {
+					want[c.Step.ID]++
+				}
+			}
+		}
+		before[c.Layer] = c
+	}
+	known := 0
+	for i := range s.Listed {
+		x := &s.Listed[i]
+		if x.NewExperts == nil {
+			continue
+		}
+		known++
+		if *x.NewExperts != want[x.Step] {
+			t.Errorf("step %d has %d new experts, its choices tell %d", x.Step, *x.NewExperts, want[x.Step])
+		}
+		if x.UsualNewExperts == nil || *x.UsualNewExperts <= 0 || *x.UsualNewExperts > 16 {
+			t.Errorf("step %d: %v are usual", x.Step, x.UsualNewExperts)
+		}
+	}
+	experts, _ := partOf(s.Causes, profile.SlowExperts)
+	t.Logf("%d of %d steps slow, new experts known of %d, they add %d us of %d ms", s.Slow, s.Steps, known, experts/1000, s.Excess/1e6)
+	if s.Slow > 20 && known < len(s.Listed)/2 {
+		t.Errorf("new experts are known of %d of %d steps", known, len(s.Listed))
+	}
+	if experts > s.Excess/10 || -experts > s.Excess/10 {
+		t.Errorf("in memory they cost %d of %d ns", experts, s.Excess)
+	}
+}
