@@ -36,6 +36,7 @@ const maxIntervals = 1 << 17 // kept; of earlier ones the sums
 type cpuBook struct {
 	before map[int]cpuSample
 	taken  []stolen // in order of their ends
+	clocks []clockSample
 	sums   map[int]*CPUState
 }
 
@@ -70,6 +71,7 @@ func (k *cpuBook) add(c *trace.CPUState) {
 		}
 		if f := x.KHz; f != nil {
 			v := *f
+			k.clock(c.Time, x.CPU, v)
 			if s.MinKHz == nil || v < *s.MinKHz {
 				s.MinKHz = &v
 			}

@@ -104,6 +104,9 @@ type SlowStep struct {
 	// of the baseline's steps.
 	NewExperts      *int64   `json:"new_experts"`
 	UsualNewExperts *float64 `json:"usual_new_experts"`
+	// KHz is the mean frequency of its CPUs about its time, UsualKHz the median of these over the run, where the kernel tells them.
+	KHz      *float64 `json:"khz"`
+	UsualKHz *float64 `json:"usual_khz"`
 	// Doubts say what of the step is not known, in sentences.
 	Doubts []string `json:"doubts"`
 }

@@ -107,6 +107,7 @@ func (b *slowState) listed(f *foundStep, doubts []string) SlowStep {
 		n := int64(f.moved)
 		s.Migrations = &n
 	}
+	s.KHz, s.UsualKHz = b.cpus.clocksOf(&f.stepRecord)
 	s.Parts = b.parts(&f.causes, f.excess, f.shares)
 	for _, o := range f.ops {
 		if o.dur-o.usual < f.excess/100 {

@@ -186,6 +186,9 @@ func (p *page) slowSteps(s *profile.Slow) {
 			if x.NewExperts != nil && x.UsualNewExperts != nil {
 				p.line(fmt.Sprintf("step %s: %s not used by the step before, %.1f of the neighbours' usually", count(x.Step), plural(*x.NewExperts, "expert"), *x.UsualNewExperts), dim)
 			}
+			if x.KHz != nil && x.UsualKHz != nil {
+				p.line(fmt.Sprintf("step %s: its CPUs ran at %.2f GHz, usually at %.2f", count(x.Step), *x.KHz/1e6, *x.UsualKHz/1e6), dim)
+			}
 			for _, d := range x.Doubts {
 				p.line("step "+count(x.Step)+": "+p.o.clean(d), dim)
 			}
