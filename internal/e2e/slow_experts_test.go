@@ -13,7 +13,7 @@ import (
 func TestSlowExperts(t *testing.T) {
 	e := engines.Debian(t)
 	_, model := engines.Model(t, e, "moe-small-vocab")
-	path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "0", "-n", "150", "-r", "1")...)
+	path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "1", "-p", "0", "-n", "120", "-r", "1")...)
 	s := slowOf(t, path)
 	want, before := map[int64]int64{}, map[int]*profile.Choice{}
 	r := load(t, path)
