@@ -154,6 +154,9 @@ func (r *recorder) endMemory(p *process) error {
 		return err
 	}
 	m := r.memoryOf(p, "end")
+	if m.Major < 0 {
+		r.lastAccount(p, &m)
+	}
 	p.mem.read(p.pid) // if it lives
 	p.mem.mapped(p.pid)
 	for _, f := range p.mem.files {
@@ -176,6 +179,21 @@ func (r *recorder) retellMemory() error {
 		}
 	}
 	return nil
+}
+
+// lastAccount takes what the command had counted when it ended: /proc does not have it any more. Of processes that it started nobody knows.
+func (r *recorder) lastAccount(p *process, m *trace.Memory) {
+	if r.command == nil || r.command.PID != p.pid {
+		return
+	}
+	select {
+	case <-r.command.Done():
+	case <-time.After(time.Second): // its end was told already: it is waited for at any moment
+		return
+	}
+	if a, err := r.command.Account(); err == nil {
+		m.Major, m.Minor, m.Read = a.Major, a.Minor, a.Read
+	}
 }
 
 func (r *recorder) memoryOf(p *process, when string) trace.Memory {

@@ -41,6 +41,9 @@ type Command struct {
 	done chan struct{}
 	st   int
 	err  error
+
+	account    Account // when it had ended
+	accountErr error
 }
 
 // Launch starts a command as a shell would: standard input, output and error are
@@ -84,6 +87,8 @@ func Launch(argv, env []string) (*Command, error) {
 			}
 			unix.Close(pidfd)
 		}
+		// it has ended and was not waited for: now its counts are final, and still to be had
+		c.account, c.accountErr = ProcessAccount(c.PID)
 		c.st, c.err = exitStatus(c.cmd.Wait())
 	}()
 	return c, nil
@@ -120,6 +125,12 @@ func exitStatus(err error) (int, error) {
 
 // Done is closed when the command has ended.
 func (c *Command) Done() <-chan struct{} { return c.done }
+
+// Account waits for the command to end and gives what the kernel had counted for it by then.
+func (c *Command) Account() (Account, error) {
+	<-c.done
+	return c.account, c.accountErr
+}
 
 // Wait waits for the command to end and gives its status as a shell would: its own, or
 // 128+n where signal n ended it. It can be called more than once.

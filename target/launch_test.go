@@ -39,6 +39,21 @@ func TestLaunchStatus(t *testing.T) {
 	}
 }
 
+// What a command counted is known when it has ended, and is that of its whole life.
+func TestLaunchAccount(t *testing.T) {
+	cmd, err := Launch([]string{"sh", "-c", "exit 0"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := cmd.Account()
+	if err != nil || a.Minor < 20 || a.Major < 0 { // a shell that starts touches dozens of pages
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := ProcessAccount(cmd.PID); err == nil {
+		t.Error("it was not waited for")
+	}
+}
+
 // TestLaunchGroup: an interrupt from the terminal goes to the whole process group.
 func TestLaunchGroup(t *testing.T) {
 	cmd, err := Launch([]string{"sleep", "20"}, nil)

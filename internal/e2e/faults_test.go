@@ -206,6 +206,32 @@ func TestFaultsLimited(t *testing.T) {
 	t.Logf("%d major faults, %v; %d of %d experts' in their operator, %d of a chosen one", majors, by, fits, n, used)
 }
 
+// What a command's process counted in its whole life is in the recording, though the process is gone, and is what was recorded of it.
+func TestFaultsOwn(t *testing.T) {
+	needBPF(t)
+	e := engines.Debian(t)
+	model, inside := engines.Model(t, e, "moe-small")
+	model, inside = ownModel(t, model, inside)
+	procs := limited(t, 92<<20)
+	drop(t, model)
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	script := "echo $$ >" + procs + `; exec "$@"` // the same process
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "4", "-r", "1", "--no-warmup", "--repack", "0")
+	if r := profinfer(t, append([]string{"record", "--faults", "-o", path, "--", "sh", "-c", script, "sh"}, command...)...); r.status != 0 {
+		t.Fatalf("record: status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+	out := profinfer(t, "stat", "--json", "-i", path)
+	s := &profile.Stat{}
+	if err := json.Unmarshal([]byte(out.stdout), s); err != nil || s.Faults == nil || s.Faults.Own == nil {
+		t.Fatalf("%v: %s%s", err, out.stdout[:min(len(out.stdout), 300)], out.stderr)
+	}
+	if *s.Faults.Own < 10 {
+		t.Errorf("the process counted %d major faults", *s.Faults.Own)
+	}
+	sum(t, s.Faults, *s.Faults.Own)
+	t.Logf("the process counted %d major faults; %d were recorded", *s.Faults.Own, s.Faults.Seen)
+}
+
 // Cold, the model is read before it computes; warm, nothing is.
 func TestFaultsColdWarm(t *testing.T) {
 	e := engines.Debian(t)
