@@ -118,7 +118,21 @@ record long llama-1b q4_0 -p 0 -n "$(n 1000 100)"
 # The same matrices in three types, layer by layer, and batches of several sizes (figure 10).
 record types llama-1b mixed -p "$(n 8,32,128,512 8,64)" -n "$(n 16 4)"
 
-for r in llama qwen gemma interference long types; do report "$r" "$r"; done
+# A mixture of experts, warm, and with less memory than it needs, which a control group gives (figure 13).
+if wanted experts && { [ -z "$keep" ] || [ ! -s "$dir/experts.pinf" ]; }; then
+  for how in warm short; do
+    run env PROFINFER="$profinfer" THREADS="$threads" ENGINE_ROOT="$root" MODELS="$models" \
+      scripts/experts.sh --model moe-small --skew 1 --only "$how" "$dir/experts" >"$dir/experts-$how.txt" ||
+      { [ "$how" = short ] && echo "gallery: no recording with too little memory: no picture of it" >&2; } || die "recording experts failed"
+  done
+  cp "$dir/experts/warm.pinf" "$dir/experts.pinf"
+  if [ -s "$dir/experts/short.pinf" ]; then
+    cp "$dir/experts/short.pinf" "$dir/experts-short.pinf"
+    run "$profinfer" report -i "$dir/experts-short.pinf" -o "$dir/experts-short.html"
+  fi
+fi
+
+for r in llama qwen gemma interference long types experts; do report "$r" "$r"; done
 report attention llama qwen gemma
 
 # Where in the recordings the pictures' subjects are.

@@ -83,6 +83,8 @@ const shots = [
   { name: '8-taken', report: 'interference', to: takenLink, size: [1440, 680] },
   { name: '9-growth', report: 'long', to: () => link('stat', { tab: 'steps', phase: 'decode', x: 'pos' }), size: [1440, 880] },
   { name: '10-products', report: 'types', to: () => link('stat', { tab: 'products' }), size: [1440, 620] },
+  { name: '13-experts', report: 'experts', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1440, 900] },
+  { name: '13-new', report: 'experts-short', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1000, 900], part: '[data-plot=experts-new]' },
 ]
 
 const browser = await launch()
@@ -103,7 +105,7 @@ for (const s of shots) {
     await opened.page.waitForSelector('#view [data-ready]', { timeout: 20000 })
     await opened.page.waitForTimeout(300) // what is drawn on canvases follows
     for (const e of await opened.page.locator('#view .empty').allTextContents()) wrong.push(`nothing is drawn: ${e}`)
-    await opened.page.screenshot({ path: join(out, `gallery-${s.name}.png`) })
+    await (s.part ? opened.page.locator(s.part) : opened.page).screenshot({ path: join(out, `gallery-${s.name}.png`) })
     await opened.context.close()
   } catch (e) {
     wrong = [...(wrong ?? []), e.message]
