@@ -4,9 +4,10 @@
 # Records everything that docs/gallery.md shows, from a user's commands, and takes the pictures: models of real
 # shapes, recordings, reports, docs/img/gallery-*.png.
 #
-#   sudo scripts/gallery.sh [--short] [--only RECORDING]... [--keep] [DIR]
+#   sudo scripts/gallery.sh [--short] [--large] [--only RECORDING]... [--keep] [DIR]
 #
 # DIR (default: gallery) holds the recordings and reports afterwards. --short makes short runs, to try the script.
+# --large also records a mixture of experts of 8 GB (disk and memory; three minutes): without it the pictures that show it stay.
 # --only records only that one (and makes its report); --keep takes the recordings that are there already.
 # Recording wants the machine for itself: another load is seen in the figures. Takes about five minutes, and 4.5 GB
 # for the models.
@@ -22,10 +23,11 @@ die() {
   exit 1
 }
 
-short='' keep='' only=()
+short='' large='' keep='' only=()
 while [ $# -gt 0 ]; do
   case $1 in
   --short) short=1 ;;
+  --large) large=1 ;;
   --keep) keep=1 ;;
   --only) [ $# -gt 1 ] || die "--only wants the name of a recording"; only+=("$2"); shift ;;
   -*) sed -n '/^#   sudo/s/^# *//p' "$0" >&2; exit 2 ;;
@@ -118,17 +120,15 @@ record long llama-1b q4_0 -p 0 -n "$(n 1000 100)"
 # The same matrices in three types, layer by layer, and batches of several sizes (figure 10).
 record types llama-1b mixed -p "$(n 8,32,128,512 8,64)" -n "$(n 16 4)"
 
-# A mixture of experts, warm, and with less memory than it needs, which a control group gives (figure 13).
+# A mixture of experts (figure 13): which are used; with --large also what new ones cost where 8 GB of them do not fit in
+# memory.
 if wanted experts && { [ -z "$keep" ] || [ ! -s "$dir/experts.pinf" ]; }; then
-  for how in warm short; do
-    run env PROFINFER="$profinfer" THREADS="$threads" ENGINE_ROOT="$root" MODELS="$models" \
-      scripts/experts.sh --model moe-small --skew 1 --only "$how" "$dir/experts" >"$dir/experts-$how.txt" ||
-      { [ "$how" = short ] && echo "gallery: no recording with too little memory: no picture of it" >&2; } || die "recording experts failed"
-  done
+  experts=(env PROFINFER="$profinfer" THREADS="$threads" ENGINE_ROOT="$root" MODELS="$models" scripts/experts.sh)
+  run "${experts[@]}" --model moe-small --skew 1 --only warm "$dir/experts" >"$dir/experts.txt" || die "recording experts failed"
   cp "$dir/experts/warm.pinf" "$dir/experts.pinf"
-  if [ -s "$dir/experts/short.pinf" ]; then
-    cp "$dir/experts/short.pinf" "$dir/experts-short.pinf"
-    run "$profinfer" report -i "$dir/experts-short.pinf" -o "$dir/experts-short.html"
+  if [ -n "$large" ]; then
+    run "${experts[@]}" --only warm --only short "$dir/experts-8gb" >"$dir/experts-8gb.txt" || die "recording a large model's experts failed"
+    for how in warm short; do cp "$dir/experts-8gb/$how.html" "$dir/experts-$how.html"; done
   fi
 fi
 

@@ -84,7 +84,8 @@ const shots = [
   { name: '9-growth', report: 'long', to: () => link('stat', { tab: 'steps', phase: 'decode', x: 'pos' }), size: [1440, 880] },
   { name: '10-products', report: 'types', to: () => link('stat', { tab: 'products' }), size: [1440, 620] },
   { name: '13-experts', report: 'experts', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1440, 900] },
-  { name: '13-new', report: 'experts-short', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1000, 900], part: '[data-plot=experts-new]' },
+  { name: '13-load', report: 'experts-warm', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1200, 900], large: true, part: '.experts .pair' },
+  { name: '13-new', report: 'experts-short', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1000, 900], large: true, part: '[data-plot=experts-new]' },
 ]
 
 const browser = await launch()
@@ -93,6 +94,7 @@ for (const s of shots) {
   if (only.length && !only.includes(s.name)) continue
   const file = join(dir, `${s.report}.html`)
   if (!existsSync(file)) {
+    if (s.large && !only.length) continue // recorded with --large only
     console.error(`${s.name}: ${file} is not there`)
     bad++
     continue
@@ -105,7 +107,7 @@ for (const s of shots) {
     await opened.page.waitForSelector('#view [data-ready]', { timeout: 20000 })
     await opened.page.waitForTimeout(300) // what is drawn on canvases follows
     for (const e of await opened.page.locator('#view .empty').allTextContents()) wrong.push(`nothing is drawn: ${e}`)
-    await (s.part ? opened.page.locator(s.part) : opened.page).screenshot({ path: join(out, `gallery-${s.name}.png`) })
+    await (s.part ? opened.page.locator(s.part).first() : opened.page).screenshot({ path: join(out, `gallery-${s.name}.png`) })
     await opened.context.close()
   } catch (e) {
     wrong = [...(wrong ?? []), e.message]
