@@ -186,20 +186,28 @@ func (p *page) expertCache(e *profile.ExpertStat) {
 // expertProducts draws products' times by how many of their experts are new.
 func (p *page) expertProducts(s *profile.Stat, f *profile.PhaseStat) {
 	e := f.Experts
-	most, median := -1, 0.0
+	most, median, varied := -1, 0.0, false
 	for i := range e.Products {
+		varied = varied || e.Products[i].PerNew != nil
 		for _, n := range e.Products[i].New {
 			most = max(most, n.New)
 			median = max(median, n.Median)
 		}
 	}
-	if most < 0 {
+	if !varied { // with one number of new ones there is nothing to compare: in prefill, a few products of its last layer
 		return
 	}
 	most = min(most, 16)
 	u := p.o.unitFor(median)
 	t := &table{}
-	name := t.col(column{title: phaseName(s, f) + ", median " + u.name + " of a product by its new experts", left: true, keep: 100, min: 12})
+	title := phaseName(s, f) + ", median " + u.name + " of a product by its new experts"
+	above := p.o.Width > 0 && p.o.Width < 100 // no room for figures beside a long title
+	if above {
+		p.blank()
+		p.line(title, bold)
+		title = "product"
+	}
+	name := t.col(column{title: title, left: true, keep: 100, min: 12})
 	typ := t.col(column{left: true, keep: 45})
 	cols := make([]*column, most+1)
 	for i := range cols {
@@ -224,12 +232,14 @@ func (p *page) expertProducts(s *profile.Stat, f *profile.PhaseStat) {
 		}
 		if w.PerNew == nil {
 			per.add("-")
-		} else if *w.PerNew < 0 {
+		} else if *w.PerNew < 1 { // ns: less than a clock tells, or a product that is no longer for it
 			per.add("nothing")
 		} else {
 			per.add(p.o.duration(*w.PerNew))
 		}
 	}
-	p.blank()
+	if !above {
+		p.blank()
+	}
 	p.table(t)
 }
