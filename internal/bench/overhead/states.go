@@ -61,7 +61,7 @@ func withFaults(s drive.State) drive.State {
 func withExperts(states []drive.State) []drive.State {
 	out := slices.Clone(states)
 	for i := range out {
-		out[i].Experts = out[i].Level == engine.LevelOp && out[i].Other == nil && !slices.Contains(out[i].Flags, "--experts=false")
+		out[i].Experts = out[i].Level == engine.LevelOp && !slices.Contains(out[i].Flags, "--experts=false")
 	}
 	return out
 }
