@@ -70,9 +70,11 @@ type StepSplit struct {
 	Dur     int64     `json:"dur_ns"`    // of the host's call that computes or submits it
 	Done    *int64    `json:"done_ns"`   // when the host had waited for it; nil: not seen
 	Waited  *int64    `json:"waited_ns"` // of that time, the host's thread waited at the end
-	Before  int       `json:"before"`    // graphs under way before it that were not waited for by themselves
-	Idle    *int64    `json:"idle_ns"`   // from the end of the backend's split before it in this step; nil: it is the first
-	Nodes   int64     `json:"nodes"`     // that compute
+	Begin   *int64    `json:"begin_ns"`  // when the device could begin, by its queue, as Busy: the time it had work of it; nil: not seen
+	Busy    *int64    `json:"busy_ns"`
+	Before  int       `json:"before"`  // graphs under way before it that were not waited for by themselves
+	Idle    *int64    `json:"idle_ns"` // from the end of the backend's split before it in this step; nil: it is the first
+	Nodes   int64     `json:"nodes"`   // that compute
 	Layers  *LayerSet `json:"layers"`
 	Weights float64   `json:"weights"` // bytes of the weights that its products read
 	Flops   float64   `json:"flops"`

@@ -17,6 +17,7 @@ const (
 	TimedOps  = "operators" // each operator was timed
 	TimedCall = "call"      // the host's call that computes the graph
 	TimedSpan = "span"      // from the graph's submission to when the host had waited for it: at least what the device took
+	TimedBusy = "busy"      // when the device had work of the graph, by its queue: the same, without what the host took before
 )
 
 const (
@@ -367,10 +368,17 @@ func (w *backendWork) device(d *DeviceSpan) {
 		return
 	}
 	delete(w.spans, d.Graph.ID)
-	if d.Before > 0 {
+	if d.Before > 0 || d.Shared {
 		return
 	}
 	x.timed++
+	if d.Queue != nil {
+		x.dur += d.Busy
+		if x.by == "" {
+			x.by = TimedBusy
+		}
+		return
+	}
 	x.dur += d.Dur()
 	x.by = TimedSpan
 }

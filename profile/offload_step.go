@@ -64,6 +64,10 @@ func (b *OffloadBuilder) describe(x *keptStep, first int64) *SplitStep {
 		if d := b.spans[g.ID]; d != nil {
 			done, waited := d.Done-s.Start, d.Waited
 			y.Done, y.Waited, y.Before = &done, &waited, d.Before
+			if d.Queue != nil {
+				begin, busy := d.Begin-s.Start, d.Busy
+				y.Begin, y.Busy = &begin, &busy
+			}
 			end = d.Done
 		}
 		if last, ok := ends[g.Backend]; ok {

@@ -40,6 +40,8 @@ const (
 	deviceColWaited        // of it, how long the thread waited
 	deviceColBefore        // graphs under way before it that were not waited for by themselves
 	deviceColThread        // that waited
+	deviceColBegin         // from the graph's begin to when the device could begin, by its queue; -1: not seen
+	deviceColBusy          // how long it had work of the graph; -1: not seen
 	deviceColumns
 )
 
@@ -99,6 +101,12 @@ func (b *TimelineBuilder) Device(s *DeviceSpan) error {
 	p.put(deviceColWaited, s.Waited)
 	p.put(deviceColBefore, int64(s.Before))
 	p.put(deviceColThread, int64(b.thread(s.Graph.PID, s.TID)))
+	begin, busy := int64(-1), int64(-1)
+	if s.Queue != nil {
+		begin, busy = max(0, s.Begin-s.Graph.Start), s.Busy
+	}
+	p.put(deviceColBegin, begin)
+	p.put(deviceColBusy, busy)
 	p.rows++
 	d.graph = s.Graph.ID
 	return nil

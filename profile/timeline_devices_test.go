@@ -42,12 +42,15 @@ func TestTimelineDevices(t *testing.T) {
 	if len(got) != 9 || !slices.Equal(got[:6], want) {
 		t.Errorf("copies\n%q\nwant\n%q", got, want)
 	}
-	d := (&blocks{t, tl.Devices}).block(5)
+	d := (&blocks{t, tl.Devices}).block(7)
 	got = nil
 	var graph int64
 	for i := range d[0] {
 		graph += d[0][i]
 		got = append(got, fmt.Sprintf("graph %d: %d after its call, waited %d, %d before, thread %d", graph, d[1][i], d[2][i], d[3][i], tl.Threads[d[4][i]].TID))
+		if d[5][i] != -1 || d[6][i] != -1 {
+			t.Errorf("no queue was seen: %d, %d", d[5][i], d[6][i])
+		}
 	}
 	if want := []string{"graph 6: 90000 after its call, waited 80000, 0 before, thread 500", "graph 8: 90000 after its call, waited 80000, 0 before, thread 500",
 		"graph 10: 90000 after its call, waited 80000, 0 before, thread 500"}; !slices.Equal(got, want) {

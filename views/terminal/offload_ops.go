@@ -38,7 +38,7 @@ func (p *page) offloadProducts(x *profile.Offload) {
 		flop.add(work(b.Flops))
 		took.add(p.o.durationOf(b.Dur))
 		least := ""
-		if b.TimedBy == profile.TimedSpan || b.Others > 0 { // more than the products is in that time
+		if overTimed(b.TimedBy) || b.Others > 0 { // more than the products is in that time
 			least = p.o.sign("≥ ", ">= ")
 		}
 		rate.add(figure(least, b.GFlops))
@@ -94,6 +94,8 @@ func timedBy(s string) string {
 		return "calls of graphs"
 	case profile.TimedSpan:
 		return "graphs until waited for"
+	case profile.TimedBusy:
+		return "graphs on the device's queue"
 	}
 	return "-"
 }
@@ -174,9 +176,12 @@ func (p *page) sameOps(title string, x *profile.Offload) {
 // maxSameRows bounds the rows drawn; --json has all.
 const maxSameRows = 24
 
+// overTimed tells whether a time is more than the device took, if not the same.
+func overTimed(by string) bool { return by == profile.TimedSpan || by == profile.TimedBusy }
+
 // atMost marks a time that more than the operators is in.
 func (p *page) atMost(timedBy string) string {
-	if timedBy == profile.TimedSpan {
+	if overTimed(timedBy) {
 		return p.o.sign("≤ ", "<= ")
 	}
 	return ""

@@ -88,7 +88,7 @@ export function Band({ step, width, order, selected, onSelect, label }: { step: 
           const color = backendColor(s.backend, theme)
           const whole = s.done_ns != null ? s.done_ns - s.start_ns : s.dur_ns
           const words = [`split ${s.split} on ${clean(s.backend) || 'a backend that is not known'}`, plural(s.nodes, 'node'), `layers ${layersText(s.layers)}`, `call ${dur(s.dur_ns)}`,
-            s.done_ns != null ? `until waited for ${dur(whole)}` : '', s.idle_ns != null ? `idle before ${dur(s.idle_ns)}` : ''].filter(Boolean)
+            s.done_ns != null ? `until waited for ${dur(whole)}` : '', s.busy_ns != null ? `on the device’s queue ${dur(s.busy_ns)}` : '', s.idle_ns != null ? `idle before ${dur(s.idle_ns)}` : ''].filter(Boolean)
           const lines = [plural(s.nodes, 'node'), (s.done_ns != null ? '≤ ' : '') + dur(whole)].map((t) => (wide(t) < w - 6 ? t : ''))
           const solid = call >= w - 1
           return (

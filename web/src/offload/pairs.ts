@@ -3,7 +3,7 @@
 // Pairs of the same operators on two sides: a side is a backend of a recording. Times are those of package profile; of a graph on one
 // side the operators' times on the other are added up here where the other is another recording.
 import type { BackendGraph, BackendOp, LayerSet, OffloadPhase, TimedBy } from './types'
-import { dimsText, looseKey, opKey, timedWords } from './words'
+import { dimsText, looseKey, opKey, over, timedWords } from './words'
 
 export interface Side {
   /** Of the address: the run's number and the backend. */
@@ -92,11 +92,11 @@ export function compare(a: Side, b: Side): Row[] {
 
 /** The sign of the other's time over the one's: at most where the other's, at least where the one's is more than the truth. */
 function sign(a: TimedBy, b: TimedBy): string {
-  if (a === 'span' && b === 'span') return '~ '
-  return b === 'span' ? '≤ ' : a === 'span' ? '≥ ' : ''
+  if (over(a) && over(b)) return '~ '
+  return over(b) ? '≤ ' : over(a) ? '≥ ' : ''
 }
 
-const ratioNote = (a: TimedBy, b: TimedBy): string => (a === 'span' || b === 'span' ? 'a device’s time is known as at least what it took' : '')
+const ratioNote = (a: TimedBy, b: TimedBy): string => (over(a) || over(b) ? 'a device’s time is known as at least what it took' : '')
 
 /** Graphs of several operators on side g, beside what these take on side s. turned: g is the other side. */
 function graphs(g: Side, s: Side, turned: boolean): Row[] {
@@ -130,7 +130,7 @@ function graphs(g: Side, s: Side, turned: boolean): Row[] {
       const most = all > 0 && work / all >= 0.5
       let ratio = theirs && sum > 0 && (whole || most) ? x.mean_ns! / sum : null
       if (ratio != null && turned === false) ratio = 1 / ratio
-      const bound = !whole || x.timed_by === 'span'
+      const bound = !whole || over(x.timed_by)
       return {
         id: `graph ${turned} ${i}`, name: graphName(x, names), op: '', type: '', dims: '', a: turned ? theirs : mine, b: turned ? mine : theirs, ratio, sign: bound ? (turned ? '≤ ' : '≥ ') : '',
         ratioNote: whole ? '' : 'not all of its operators are known on the other side', graph: true, known, of: x.nodes, work: all > 0 ? work / all : null, flops: x.flops, bytes: null, all: names.join(' + '),

@@ -87,6 +87,7 @@ function Selected({ p, step, at, ctx, close }: { p: OffloadPhase; step: SplitSte
       <p class="facts">
         <span>host’s call <Fig v={s.dur_ns} f={dur} /></span>
         {s.done_ns != null && <span>until waited for <Fig v={s.done_ns - s.start_ns} f={dur} /></span>}
+        {s.busy_ns != null && <span>on the device’s queue <Fig v={s.busy_ns} f={dur} /></span>}
         {s.waited_ns != null && <span>waited <Fig v={s.waited_ns} f={dur} /></span>}
         {s.before > 0 && <span>{plural(s.before, 'graph')} under way before it</span>}
         {s.operators_ns != null && <span>its operators <Fig v={s.operators_ns} f={dur} /></span>}

@@ -43,6 +43,8 @@ export interface Backend {
   device_ns_per_step: number | null
   waited_ns_per_step: number | null
   idle_ns_per_step: number | null
+  queue_spans: number
+  busy_ns_per_step: number | null
 }
 
 export interface CopySum {
@@ -67,7 +69,7 @@ export interface TensorSum {
 }
 
 /** How a time is known. */
-export type TimedBy = '' | 'operators' | 'call' | 'span'
+export type TimedBy = '' | 'operators' | 'call' | 'span' | 'busy'
 
 export interface Products {
   backend: string
@@ -141,6 +143,8 @@ export interface StepSplit {
   dur_ns: number
   done_ns: number | null
   waited_ns: number | null
+  begin_ns: number | null
+  busy_ns: number | null
   before: number
   idle_ns: number | null
   nodes: number

@@ -13,7 +13,7 @@ import { Table, type Column } from '../table'
 import { Operators } from './ops'
 import { Step } from './step'
 import type { Backend, CopySum, OffloadDetail, OffloadPhase, Products, TensorSum } from './types'
-import { BackendName, layersText, timedWords, whole } from './words'
+import { BackendName, layersText, over, timedWords, whole } from './words'
 
 export function Backends(ctx: Ctx) {
   const [data, setData] = useState<(OffloadDetail | null)[] | null>(null)
@@ -71,7 +71,7 @@ export const keep = (ctx: Ctx) => ({ run: ctx.params.run, with: ctx.params.with 
 
 function BackendTable({ list, phase }: { list: Backend[]; phase: string; ctx: Ctx }) {
   const u = unitOf('time', list.flatMap((b) => [b.host_ns_per_step, b.device_ns_per_step]))
-  const time = (key: 'host_ns_per_step' | 'device_ns_per_step' | 'waited_ns_per_step' | 'idle_ns_per_step', head: string, help: string): Column<Backend> => ({
+  const time = (key: 'host_ns_per_step' | 'device_ns_per_step' | 'waited_ns_per_step' | 'idle_ns_per_step' | 'busy_ns_per_step', head: string, help: string): Column<Backend> => ({
     key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (b) => b[key], cell: (b) => <Fig v={b[key]} f={inUnit(u)} name={`offload.${phase}.${b.backend}.${key}`} />,
   })
   const cols: Column<Backend>[] = [
@@ -83,6 +83,7 @@ function BackendTable({ list, phase }: { list: Backend[]; phase: string; ctx: Ct
     { key: 'flops_per_step', head: 'work', value: (b) => b.flops_per_step, cell: (b) => <Fig v={b.flops_per_step} f={flops} /> },
     time('host_ns_per_step', 'call', 'time of the host in the backend’s graph function: computing, or recording and submitting'),
     time('device_ns_per_step', 'device', 'from the begin of that call to when the host had waited for the backend: at least what the device took'),
+    ...(list.some((b) => b.queue_spans > 0) ? [time('busy_ns_per_step', 'busy', 'of it, the device’s queue had work of these graphs: an upper bound of the device’s own time')] : []),
     time('waited_ns_per_step', 'waited', 'of it, how long the host’s thread waited at the end'),
     time('idle_ns_per_step', 'idle', 'from the end of a span to the begin of the backend’s next one'),
     { key: 'ops', head: 'most often', text: true, value: (b) => b.ops[0]?.op, cell: (b) => <span title={b.ops.map((o) => `${whole(o.per_step)} ${clean(o.op)}`).join(', ')}>{b.ops.slice(0, 3).map((o) => `${whole(o.per_step)} ${named(o.op, 24)}`).join(', ')}</span> },
@@ -136,8 +137,8 @@ function CopyTables({ p }: { p: OffloadPhase }) {
 function ProductTable({ list, phase }: { list: Products[]; phase: string }) {
   if (list.length === 0) return null
   const u = unitOf('time', list.map((x) => x.timed_ns_per_step))
-  const least = (x: Products) => (x.timed_by === 'span' || x.other_operators_per_step > 0 ? '≥ ' : '')
-  const how = (x: Products) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${whole(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
+  const least = (x: Products) => (over(x.timed_by) || x.other_operators_per_step > 0 ? '≥ ' : '')
+  const how = (x: Products) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for', busy: 'graphs on the device’s queue' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${whole(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
   const cols: Column<Products>[] = [
     { key: 'backend', head: 'matrix products, a step', text: true, value: (x) => x.backend, cell: (x) => <BackendName name={x.backend} /> },
     { key: 'products_per_step', head: 'products', value: (x) => x.products_per_step, cell: (x) => <Fig v={x.products_per_step} f={whole} /> },

@@ -33,11 +33,15 @@ export const timedWords: Record<TimedBy, string> = {
   '': 'its time is not known: it ran in a graph with others',
   operators: 'each operator was timed',
   call: 'by the call that computes its graph',
+  busy: 'while the device’s queue had work of its graph: at least what the device took',
   span: 'until the host had waited for its graph: at least what the device took',
 }
 
+/** Whether a time is more than what the device took, if not the same. */
+export const over = (by: TimedBy): boolean => by === 'span' || by === 'busy'
+
 /** A sign before a time or ratio that can be more than the truth. */
-export const atMost = (by: TimedBy): string => (by === 'span' ? '≤ ' : '')
+export const atMost = (by: TimedBy): string => (over(by) ? '≤ ' : '')
 
 /** What an operator is, wherever it runs. */
 export const opKey = (o: BackendOp): string => [o.key, o.op, o.type, ...o.ne, o.k ?? ''].join('\n')

@@ -92,6 +92,7 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
       const w = d.waits.get(i)
       if (w) {
         out.push(`the host had waited for it after ${dur(g.dur[i] + Math.max(0, w.tail))}: at least what it took; waited ${dur(w.waited)} at the end`)
+        if (w.busy >= 0) out.push(`the device’s queue had work of it for ${dur(w.busy)}, from ${dur(w.begin)} after its begin`)
         if (w.before > 0) out.push(`${count(w.before)} graph${w.before === 1 ? '' : 's'} of this backend under way before it, not waited for by themselves`)
       }
       const un = d.text(g.untraced[i])

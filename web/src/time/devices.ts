@@ -28,6 +28,9 @@ export interface Span {
   waited: number
   before: number
   thread: number
+  /** By the device's queue: when it could begin, from the graph's begin, and how long it had work of it; -1: not seen. */
+  begin: number
+  busy: number
 }
 
 export function readCopies(b: ArrayBuffer | null): Copies {
@@ -41,12 +44,12 @@ export function readCopies(b: ArrayBuffer | null): Copies {
 export function readDevices(b: ArrayBuffer | null, g: Graphs): Map<number, Span> {
   const out = new Map<number, Span>()
   if (!b) return out
-  const [graph, tail, waited, before, thread] = new Blocks(new Uint8Array(b)).block(5)
+  const [graph, tail, waited, before, thread, begin, busy] = new Blocks(new Uint8Array(b)).block(7)
   sums(graph)
   for (let i = 0; i < graph.length; i++) {
     const at = g.byId.get(graph[i])
     if (at === undefined || (out.get(at)?.tail ?? -1) > tail[i]) continue
-    out.set(at, { tail: tail[i], waited: waited[i], before: before[i], thread: thread[i] })
+    out.set(at, { tail: tail[i], waited: waited[i], before: before[i], thread: thread[i], begin: begin[i], busy: busy[i] })
   }
   return out
 }
