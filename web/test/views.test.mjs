@@ -7,7 +7,7 @@ import { check } from './checks.mjs'
 export const views = ['summary', 'dag', 'time', 'stat']
 
 /** Tabs of ProfStat that draw what no other does. */
-export const tabs = ['requests', 'slow', 'remote']
+export const tabs = ['requests', 'slow', 'backends', 'remote']
 
 /** Waits until what was started has been drawn. */
 export async function settled(page) {

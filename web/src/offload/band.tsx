@@ -92,7 +92,7 @@ export function Band({ step, width, order, selected, onSelect, label }: { step: 
           const lines = [plural(s.nodes, 'node'), (s.done_ns != null ? '≤ ' : '') + dur(whole)].map((t) => (wide(t) < w - 6 ? t : ''))
           const solid = call >= w - 1
           return (
-            <g key={i} data-at={i} role="button" tabIndex={i === focus ? 0 : -1} aria-pressed={i === selected} aria-label={words.join(', ')} class={'offload-split-mark' + (i === selected ? ' on' : '')}
+            <g key={i} data-at={i} role="button" tabindex={i === focus ? 0 : -1} aria-pressed={i === selected} aria-label={words.join(', ')} class={'offload-split-mark' + (i === selected ? ' on' : '')}
               onClick={() => onSelect(i)} onKeyDown={(e) => key(e, i)}>
               <title>{words.join('\n')}</title>
               {!solid && <rect x={x} y={y(lane)} width={w} height={laneHeight} fill={`url(#off${step.step}-${lane}-${order ? 1 : 0})`} />}

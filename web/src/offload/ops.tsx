@@ -70,7 +70,7 @@ function Compared({ rows, a, b, ctx, text }: { rows: Row[]; a: Side; b: Side; ct
     time('a'),
     time('b'),
     { key: 'ratio', head: 'ratio', help: 'the other’s time to the one’s: below 1 the other is faster', value: (r) => r.ratio, cell: (r) => <span title={r.ratioNote}>{r.ratio != null && r.sign}<Fig v={r.ratio} f={num} /></span> },
-    { key: 'known', head: 'known', help: 'of a graph’s operators, those whose time is known on the other side, and their part of its work', value: (r) => r.known, cell: (r) => (r.graph ? <>{count(r.known)} of {count(r.of)}{r.work != null && r.known < r.of && <span class="dim"> {share(r.work)}</span>}</> : '') },
+    { key: 'known', head: 'known', help: 'of a graph’s operators, those whose time is known on the other side, and their part of its work', value: (r) => r.known, cell: (r) => (r.graph ? <><Fig v={r.known} f={count} /> of {count(r.of)}{r.work != null && r.known < r.of && <span class="dim"> {share(r.work)}</span>}</> : '') },
     { key: 'layers_a', head: 'layers', help: 'on the one side, on the other side', text: true, value: (r) => r.a?.layers?.first, cell: (r) => <span class="dim">{layersText(r.a?.layers)} | {layersText(r.b?.layers)}</span> },
     { key: 'flops', head: 'work', value: (r) => r.flops, cell: (r) => <Fig v={r.flops} f={flops} /> },
     { key: 'bytes', head: 'bytes', value: (r) => r.bytes, cell: (r) => <Fig v={r.bytes} f={bytes} /> },
