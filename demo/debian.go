@@ -20,11 +20,12 @@ const DebianFolder = "debian-sid"
 
 // Tools are Debian's packages with the programs for users (llama-bench, llama-server);
 // Tests has in addition those that profinfer's own tests need, Offload a backend for GPUs with a device that computes on the CPU, and one
-// for other machines with the server that computes there.
+// for other machines with the server that computes there; BLAS the backend that multiplies matrices of many tokens.
 var (
 	Tools = []string{"llama.cpp-tools"}
 	Tests = []string{"llama.cpp-tools", "llama.cpp-examples", "llama.cpp-tests"}
 
+	BLAS    = []string{"llama.cpp-tools", "libggml0-backend-blas"}
 	Offload = []string{"llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "libggml0-backend-rpc", "llama.cpp-tools-extra"}
 )
 

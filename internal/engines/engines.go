@@ -78,6 +78,25 @@ func Offload(t testing.TB) demo.Engine {
 	return e
 }
 
+// BLAS returns Debian's llama.cpp with a BLAS backend, in a root of its own.
+func BLAS(t testing.TB) demo.Engine {
+	t.Helper()
+	Root(t)
+	dir, err := Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, BLASFolder)
+	e, ok := demo.DebianInstalled(root, demo.BLAS)
+	if !ok {
+		need(t, "Debian's llama.cpp with a BLAS backend is not in %s", root)
+	}
+	return e
+}
+
+// BLASFolder is the name of the folder with the engine of [BLAS].
+const BLASFolder = "debian-sid-blas"
+
 // OffloadFolder is the name of the folder with the engine of [Offload].
 const OffloadFolder = "debian-sid-offload"
 

@@ -71,6 +71,10 @@ func fetch(ctx context.Context, dir string, args []string) (err error) {
 			return err
 		}
 		fmt.Printf("%s\t%s with Vulkan and RPC\n", e.Root, e.Version)
+		if e, err = demo.Debian(ctx, filepath.Join(dir, engines.BLASFolder), demo.BLAS, progress); err != nil {
+			return err
+		}
+		fmt.Printf("%s\t%s with BLAS\n", e.Root, e.Version)
 	}
 	if npm {
 		for _, v := range versions {
