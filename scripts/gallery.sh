@@ -14,7 +14,8 @@
 #
 # Environment: PROFINFER, the program (bin/profinfer); THREADS, of the engine (all CPUs); ENGINE_ROOT, a folder to
 # chroot into with Debian's llama.cpp (default: this system's llama-bench, else what `profinfer demo` has fetched);
-# PICTURES, their folder (docs/img); PICTURES=none takes none.
+# PICTURES, their folder (docs/img); PICTURES=none takes none. OFFLOAD_ROOT and BLAS_ROOT, folders with Debian's llama.cpp and its Vulkan or
+# BLAS backend (default: what `go run ./internal/engines/fetch debian` fetched; without them nothing is recorded of other backends).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -133,6 +134,31 @@ if wanted experts && { [ -z "$keep" ] || [ ! -s "$dir/experts.pinf" ]; }; then
 fi
 
 for r in llama qwen gemma interference long types experts; do report "$r" "$r"; done
+# Half of the layers on another backend, and the same prompt on the CPU and with BLAS (figure 12).
+cache=${PROFINFER_ENGINES:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/profinfer}
+backend() {
+  local name=$1 root=$2 lib
+  shift 2
+  wanted "$name" || return 0
+  [ -z "$keep" ] || [ ! -s "$dir/$name.pinf" ] || return 0
+  if [ ! -x "$root/usr/bin/llama-bench" ]; then
+    echo "gallery: $root has no llama-bench: $name is not recorded" >&2
+    return 0
+  fi
+  run "$profinfer" demo --model llama-small -o "$root/models" >/dev/null
+  # what is only unpacked has no alternatives: BLAS lies beside the other libraries
+  lib=$(find "$root/usr/lib" -maxdepth 2 -type d -name blas -printf '/usr/lib/%P')
+  run env ${lib:+LD_LIBRARY_PATH="$lib"} GGML_VK_VISIBLE_DEVICES=0 "$profinfer" record -o "$dir/$name.pinf" -- chroot "$root" llama-bench -m /models/llama-small-q4_0.gguf -t "$threads" --no-warmup "$@" >"$dir/$name.txt" ||
+    die "recording $name failed"
+}
+offload=${OFFLOAD_ROOT:-$cache/debian-sid-offload} blas=${BLAS_ROOT:-$cache/debian-sid-blas}
+backend vulkan "$offload" -dev Vulkan0 -ngl 4 -p 0 -n "$(n 32 8)" -r 1
+backend cpu "$blas" -dev none -p 64 -n 0 -r 3
+backend blas "$blas" -dev none --repack 0 -p 64 -n 0 -r 3
+
+for r in vulkan cpu blas; do report "$r" "$r"; done
+report backends cpu blas
+for r in llama qwen gemma interference long types; do report "$r" "$r"; done
 report attention llama qwen gemma
 
 # Where in the recordings the pictures' subjects are.
@@ -143,6 +169,7 @@ table llama steps
 table llama ops
 table interference steps
 table interference sched
+table vulkan steps
 
 if [ "$pictures" != none ]; then
   command -v node >/dev/null || die "the pictures need Node.js; the reports are in $dir"

@@ -70,6 +70,13 @@ function takenLink() {
   return link('time', { step: steps[0].step })
 }
 
+/** A decode step that is split over two backends, and the one after it. */
+function splitLink() {
+  const steps = table('vulkan-steps').filter((s) => s.phase === 'decode').sort((a, b) => a.dur_ns - b.dur_ns)
+  const s = steps[steps.length >> 1]
+  return link('time', span(zero('vulkan'), s.start_ns - 0.05 * s.dur_ns, end(s) + 0.6 * s.dur_ns))
+}
+
 const dag = (block, color) => link('dag', { phase: 'decode', color, open: `k0,k0.${block}` })
 
 const shots = [
@@ -86,6 +93,9 @@ const shots = [
   { name: '13-experts', report: 'experts', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1440, 900] },
   { name: '13-load', report: 'experts-warm', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1200, 900], large: true, part: '.experts .pair' },
   { name: '13-new', report: 'experts-short', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1000, 900], large: true, part: '[data-plot=experts-new]' },
+  { name: '12-operators', report: 'backends', to: () => link('stat', { tab: 'backends', phase: 'prefill' }), size: [1440, 1160] },
+  { name: 'backends-step', report: 'vulkan', to: () => link('stat', { tab: 'backends', phase: 'decode' }), size: [1440, 900] },
+  { name: 'backends-time', report: 'vulkan', to: splitLink, size: [1440, 640] },
 ]
 
 const browser = await launch()

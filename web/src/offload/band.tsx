@@ -115,6 +115,7 @@ export function Band({ step, width, order, selected, onSelect, label }: { step: 
             </g>
           )
         })}
+        {!order && end > step.dur_ns * 1.005 && <line x1={at(step.dur_ns)} x2={at(step.dur_ns)} y1={0} y2={height - 18} class="q"><title>{`the step ended after ${dur(step.dur_ns)}`}</title></line>}
         {labels.map((l, k) => <text key={k} x={l.x} y={l.y} class="t offload-bytes">{l.text}</text>)}
         {!order && [0, 0.25, 0.5, 0.75, 1].map((f) => (
           <g key={f}>

@@ -19,9 +19,11 @@ export function Operators({ phases, names, ctx }: { phases: (OffloadPhase | null
     const i = all.findIndex((s) => s.id === ctx.params[name])
     return i >= 0 ? i : or
   }
-  const two = all.findIndex((s) => s.run === 1)
   const ia = pick('left', 0)
-  let ib = pick('right', two > 0 ? two : 1)
+  // of two recordings the second's, on another backend if it has one
+  const rank = (s: Side) => (s.run !== all[ia].run ? 2 : 0) + (s.backend !== all[ia].backend ? 1 : 0)
+  const best = Math.max(...all.map(rank))
+  let ib = pick('right', all.findIndex((s) => rank(s) === best))
   if (ib === ia) ib = ia === 0 ? 1 : 0
   const [a, b] = [all[ia], all[ib]]
   const text = (s: Side) => (ctx.b ? `${names[s.run]}: ` : '') + (clean(s.backend) || 'not known')

@@ -23,6 +23,7 @@ export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: SplitStep
   const key = index ? 'splitb' : 'split'
   const wanted = /^\d{1,6}$/.test(ctx.params[key] ?? '') ? Number(ctx.params[key]) : -1
   const selected = wanted >= 0 && wanted < step.splits.length ? wanted : -1
+  const late = !order && step.splits.some((s) => (s.done_ns ?? 0) > step.dur_ns * 1.005)
   const select = (i: number) => ctx.set({ [key]: i === selected || i < 0 ? undefined : i }, true)
   return (
     <>
@@ -33,7 +34,7 @@ export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: SplitStep
           <button aria-pressed={order} onClick={() => ctx.set({ scale: 'order' }, true)}>in order</button>
         </span>
         <span class="dim">
-          The median of {plural(step.of_steps, 'step')} split in the same way. Filled: the host’s call. Hatched: until the host had waited for it. Arrows: copies. Click a split for its nodes.
+          The median of {plural(step.of_steps, 'step')} split in the same way. Filled: the host’s call. Hatched: until the host had waited for it. Arrows: copies.{late && ' Dashed line: the step’s end.'} Click a split for its nodes.
         </span>
       </div>
       <div ref={box} class="offload-box">
