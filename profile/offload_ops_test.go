@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,5 +142,47 @@ func TestOperatorsByBackend(t *testing.T) {
 	p := all[profile.Prefill].Products
 	if len(p) != 2 || p[1].Backend != "BLAS" || p[1].Products != 3 || *p[1].Dur != 85_000 || p[1].Others != 0 || p[1].TimedBy != "call" || math.Abs(*p[1].GFlops-8*73728.0/85_000) > 1e-9 {
 		t.Errorf("prefill's products: %+v", p)
+	}
+}
+
+// Two graphs handed over and waited for once: the span is of neither alone.
+func TestOperatorsUnderWay(t *testing.T) {
+	again := func(ms []trace.Mark) []trace.Mark {
+		out := slices.DeleteFunc(slices.Clone(ms), func(m trace.Mark) bool { return m.Time >= 161 && m.Time <= 165 })
+		out = append(out, trace.Mark{Time: 162, Kind: trace.MarkGraphBegin, Site: offGPUBegin, Ctx: 9, Shape: 2, NNodes: 1}, trace.Mark{Time: 164, Kind: trace.MarkGraphEnd, Site: offGPUEnd})
+		slices.SortStableFunc(out, func(a, b trace.Mark) int { return int(a.Time - b.Time) })
+		return out
+	}
+	for _, c := range []struct {
+		change func([]trace.Mark) []trace.Mark
+		timed  int64
+	}{{nil, 2}, {again, 0}} {
+		b := profile.NewStat(profile.StatOptions{})
+		h, err := profile.Replay(offloaded(t, 2, c.change), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := b.Finish(h)
+		for _, o := range s.Offload[0].Operators {
+			for _, x := range o.PerBackend {
+				if x.Backend == "GPU" && (x.Timed != c.timed || (x.Mean != nil) != (c.timed > 0)) {
+					t.Errorf("%s: %d calls timed, want %d; mean %s", o.Key, x.Timed, c.timed, text(x.Mean))
+				}
+			}
+		}
+	}
+}
+
+// What the probes took is left out of operators' times.
+func TestOperatorsWithoutProbes(t *testing.T) {
+	cost := func(r *profiletest.Recorder) {
+		r.Meta = func(m *trace.Meta) { m.ProbeCost = map[string]int64{"emulated": 200} }
+	}
+	for _, o := range offloadOf(t, 2, cost)[profile.Decode].Operators {
+		if o.Key == "ffn_down" {
+			if m := *o.PerBackend[0].Mean; m >= profiletest.OffDown || m < profiletest.OffDown-2*400 {
+				t.Errorf("ffn_down takes %g, with probes %d", m, profiletest.OffDown)
+			}
+		}
 	}
 }
