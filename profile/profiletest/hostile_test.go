@@ -105,6 +105,8 @@ func TestTrials(t *testing.T) {
 					t.Errorf("%d steps, %d requests of %d sequences, each %d-th", c.steps, q.Seen, q.Sequences, q.Every)
 				}
 				return
+			case "experts", "experts-names":
+				perStep = 3*22 + 3
 			case "faults", "faults-names":
 				perStep = 2*22 + 3 // a mixture of experts has five operators more a layer
 				// on every layer and on experts; what the kernel counted is what was recorded
