@@ -82,11 +82,14 @@ export function Cells(p: Props) {
       p.over?.(ctx, r, X, y, h)
     })
     if (at && rows[at[0]] && at[1] < rows[at[0]].n) {
-      ctx.strokeStyle = cssVar('--fg')
-      ctx.lineWidth = 2 * px
       const x0 = X(at[1])
       const x1 = X(at[1] + 1) - space
-      ctx.strokeRect(x0 - px, Math.round(tops[at[0]] * px) - px, x1 - x0 + 2 * px, Math.round((height - gap) * px) + 2 * px)
+      // Dark and light, so that it stands out of every colour.
+      for (const [color, wide] of [['--bg', 4], ['--fg', 2]] as const) {
+        ctx.strokeStyle = cssVar(color)
+        ctx.lineWidth = wide * px
+        ctx.strokeRect(x0 - px, Math.round(tops[at[0]] * px) - px, x1 - x0 + 2 * px, Math.round((height - gap) * px) + 2 * px)
+      }
     }
   }, [rows, cols, cell, height, theme, p.state, at?.[0], at?.[1]])
 
