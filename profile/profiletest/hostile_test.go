@@ -144,6 +144,13 @@ func TestTrials(t *testing.T) {
 					t.Errorf("%d steps, %d operators, %d graphs", c.steps, c.ops, c.graphs)
 				}
 				return
+			case "remote":
+				steps, perStep = 24, 4
+				if len(s.Remote) != 1 || s.Remote[0].Graphs != 24 {
+					t.Errorf("remote %+v", s.Remote)
+				}
+			case "remote-names":
+				steps, perStep = 3, 4
 			case "graph-10000", "graph-flat":
 				steps, perStep = 3, 430*17+3
 				if c.nodes < 10_000 {
