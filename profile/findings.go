@@ -4,6 +4,7 @@ package profile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -369,11 +370,16 @@ func (f *finder) layer() {
 	}
 	over, of, names := map[int]float64{}, map[int]float64{}, map[int]string{}
 	most := map[int]float64{}
-	for k, cells := range by {
+	// in one order: sums of floats depend on it
+	groups := slices.Collect(maps.Values(by))
+	for _, cells := range groups {
+		slices.SortFunc(cells, compareCells)
+	}
+	slices.SortFunc(groups, func(a, b []*workCell) int { return compareCells(a[0], b[0]) })
+	for _, cells := range groups {
 		if len(cells) < 4 {
 			continue
 		}
-		slices.SortFunc(cells, compareCells)
 		times := make([]float64, len(cells))
 		for i, c := range cells {
 			times[i] = safeRatio(c.dur, c.calls)
@@ -382,14 +388,14 @@ func (f *finder) layer() {
 		median := times[len(times)/2]
 		for _, c := range cells {
 			// What moves other bytes is another operator.
-			if ref := cells[0]; safeRatio(c.bytes, c.calls) != safeRatio(ref.bytes, ref.calls) && k.kind == kindMatMul {
+			if ref := cells[0]; safeRatio(c.bytes, c.calls) != safeRatio(ref.bytes, ref.calls) && ref.kind == kindMatMul {
 				continue
 			}
 			of[c.layer] += median * float64(c.calls)
 			x := float64(c.dur) - median*float64(c.calls)
 			over[c.layer] += x
 			if x > most[c.layer] {
-				most[c.layer], names[c.layer] = x, k.name
+				most[c.layer], names[c.layer] = x, c.name
 			}
 		}
 	}

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
@@ -141,22 +139,6 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	return res, nil
 }
 
-// nothing says why nothing was recorded.
-func (r *recorder) nothing(status int) error {
-	e := &NoEngine{Status: status}
-	for _, p := range r.procs {
-		r.forget(p)
-	}
-	for _, pid := range slices.Sorted(maps.Keys(r.looked)) {
-		l := r.looked[pid]
-		if l.Err == nil {
-			return ErrNothing
-		}
-		e.Looked = append(e.Looked, l)
-	}
-	return e
-}
-
 // note keeps a message in the trace.
 func (r *recorder) note(s string) {
 	if len(r.meta.Notes) >= maxNotes || slices.Contains(r.meta.Notes, s) {
@@ -224,7 +206,7 @@ func (r *recorder) begin() error {
 			return err
 		}
 		if !r.found() {
-			return r.noneFound()
+			return r.nothing(-1)
 		}
 	}
 	if len(r.opt.Command) == 0 {
@@ -267,18 +249,6 @@ func (r *recorder) found() bool {
 		}
 	}
 	return false
-}
-
-// noneFound says why none has.
-func (r *recorder) noneFound() error {
-	for _, p := range r.procs {
-		r.forget(p)
-	}
-	e := &NoEngine{Status: -1}
-	for _, pid := range slices.Sorted(maps.Keys(r.looked)) {
-		e.Looked = append(e.Looked, r.looked[pid])
-	}
-	return e
 }
 
 func (r *recorder) loop(ctx context.Context, res *Result) error {
@@ -437,21 +407,6 @@ const (
 	maxScheds = 4096
 )
 
-// forget keeps what was found out about a process that is no longer watched.
-func (r *recorder) forget(p *process) {
-	r.shapes.forget(int32(p.pid))
-	if len(r.looked) < maxLooked {
-		comm := p.info.Comm
-		if comm == "" {
-			comm, _ = target.Comm(p.pid)
-		}
-		if comm == "" {
-			comm = "process"
-		}
-		r.looked[p.pid] = Looked{PID: p.pid, Comm: comm, Err: p.lookup}
-	}
-}
-
 func (r *recorder) updateDirty() error {
 	for pid := range r.dirty {
 		delete(r.dirty, pid)
@@ -471,45 +426,4 @@ func (r *recorder) updateDirty() error {
 		}
 	}
 	return nil
-}
-
-// end detaches, takes what is left in the rings and, like perf, ends the command.
-func (r *recorder) end(res *Result) error {
-	var errs []error
-	if r.stop == 0 {
-		r.stop = probe.Now()
-	}
-	for _, p := range r.procs {
-		if p.att != nil {
-			errs = append(errs, r.endMemory(p))
-		}
-	}
-	for _, p := range r.procs {
-		if p.att != nil {
-			errs = append(errs, p.att.Detach())
-		}
-	}
-	// twice: a program that was under way at the first time has written by the second
-	errs = append(errs, r.drain(), r.drain())
-	res.Recorded = r.wrote
-	return errors.Join(errs...)
-}
-
-// finishCommand waits for the command. After an end by interrupt or time it is asked to end; a
-// recording that failed is no reason for that.
-func (r *recorder) finishCommand(res Result) Result {
-	if r.command == nil {
-		return res
-	}
-	if res.Reason != "the command ended" && !res.Failed {
-		select {
-		case <-r.command.Done():
-		case <-time.After(2 * time.Second):
-			r.command.Signal(syscall.SIGTERM)
-		}
-	}
-	if st, err := r.command.Wait(); err == nil {
-		res.Status = st
-	}
-	return res
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+)
+
+// nothing says why nothing was recorded; status is the command's, -1 if there was none or it did not begin.
+func (r *recorder) nothing(status int) error {
+	e := &NoEngine{Status: status}
+	for _, p := range r.procs {
+		r.forget(p)
+	}
+	for _, pid := range slices.Sorted(maps.Keys(r.looked)) {
+		l := r.looked[pid]
+		if l.Err == nil {
+			return ErrNothing
+		}
+		e.Looked = append(e.Looked, l)
+	}
+	return e
+}
+
+// forget keeps what was found out about a process that is no longer watched.
+func (r *recorder) forget(p *process) {
+	r.shapes.forget(int32(p.pid))
+	if len(r.looked) < maxLooked {
+		comm := p.info.Comm
+		if comm == "" {
+			comm, _ = target.Comm(p.pid)
+		}
+		if comm == "" {
+			comm = "process"
+		}
+		r.looked[p.pid] = Looked{PID: p.pid, Comm: comm, Err: p.lookup}
+	}
+}
+
+// end detaches, takes what is left in the rings and, like perf, ends the command.
+func (r *recorder) end(res *Result) error {
+	var errs []error
+	if r.stop == 0 {
+		r.stop = probe.Now()
+	}
+	for _, p := range r.procs {
+		if p.att != nil {
+			errs = append(errs, r.endMemory(p))
+		}
+	}
+	for _, p := range r.procs {
+		if p.att != nil {
+			errs = append(errs, p.att.Detach())
+		}
+	}
+	// twice: a program that was under way at the first time has written by the second
+	errs = append(errs, r.drain(), r.drain())
+	res.Recorded = r.wrote
+	return errors.Join(errs...)
+}
+
+// finishCommand waits for the command. After an end by interrupt or time it is asked to end; a
+// recording that failed is no reason for that.
+func (r *recorder) finishCommand(res Result) Result {
+	if r.command == nil {
+		return res
+	}
+	if res.Reason != "the command ended" && !res.Failed {
+		select {
+		case <-r.command.Done():
+		case <-time.After(2 * time.Second):
+			r.command.Signal(syscall.SIGTERM)
+		}
+	}
+	if st, err := r.command.Wait(); err == nil {
+		res.Status = st
+	}
+	return res
+}
