@@ -390,7 +390,7 @@ func TestELFEngines(t *testing.T) {
 		compareDebugELF(t, f)
 		e := openFile(t, f)
 		fs, err := e.Functions()
-		if err != nil || len(fs) < 20 {
+		if err != nil || len(fs) < 10 {
 			t.Errorf("%s: %d functions, %v", f, len(fs), err)
 		}
 		unwind := 0

@@ -19,16 +19,25 @@ import (
 func engineFiles(t *testing.T, words ...string) []string {
 	t.Helper()
 	var out []string
+	type file struct {
+		name string
+		size int64
+	}
+	seen := map[file]bool{} // several folders can hold the same build
 	for _, dir := range filepath.SplitList(os.Getenv("PROFINFER_ENGINES")) {
 		err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return nil // what cannot be read is not under test
 			}
 			for _, w := range words {
-				if strings.Contains(d.Name(), w) && isELF(p) {
-					out = append(out, p)
-					break
+				if !strings.Contains(d.Name(), w) || !isELF(p) {
+					continue
 				}
+				if st, err := d.Info(); err == nil && !seen[file{d.Name(), st.Size()}] {
+					seen[file{d.Name(), st.Size()}] = true
+					out = append(out, p)
+				}
+				break
 			}
 			return nil
 		})

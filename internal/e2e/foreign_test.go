@@ -60,7 +60,7 @@ func TestForeignBackend(t *testing.T) {
 	t.Setenv("GGML_SCHED_DEBUG", "2")
 	t.Setenv("GGML_VK_VISIBLE_DEVICES", "0")
 	_, inside := engines.Model(t, e, "llama-tiny")
-	path := recordLog(t, append(before, e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "40", "-r", "1", "-t", "1", "--no-warmup", "-dev", "Vulkan0", "-ngl", "2", "-v")...)...)
+	path := recordLog(t, append(before, e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "600", "-r", "1", "-t", "1", "--no-warmup", "-dev", "Vulkan0", "-ngl", "2", "-v")...)...)
 	graphs := splitsSaid(path.log)
 	if len(graphs) == 0 {
 		t.Fatalf("the scheduler printed no splits:\n%s", tailOf(path.log, 30))

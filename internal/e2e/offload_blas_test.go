@@ -29,7 +29,7 @@ func TestOffloadBLAS(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", strings.TrimPrefix(dirs[0], e.Root))
 	_, inside := engines.Model(t, e, "llama-tiny")
 	// products with weights that are stored anew for the CPU stay there
-	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-dev", "none", "--repack", "0", "-p", "64", "-n", "8", "-r", "4", "-t", "2", "--no-warmup", "-v")...)
+	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-dev", "none", "--repack", "0", "-p", "64", "-n", "8", "-r", "60", "-t", "2", "--no-warmup", "-v")...)
 	graphs := splitsSaid(path.log)
 	r := load(t, path.file)
 	prefill, compared := 0, 0

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -58,6 +59,26 @@ func partOf(parts []profile.SlowPart, c profile.SlowCause) (ns int64, who []prof
 	return 0, nil
 }
 
+// during returns what is unexplained, and the excess, of the slow steps from the first to the last one that names a process.
+func during(s *profile.Slow, comm string) (unexplained, excess int64) {
+	first, last := int64(math.MaxInt64), int64(0)
+	for i := range s.Listed {
+		x := &s.Listed[i]
+		_, who := partOf(x.Parts, profile.SlowOther)
+		if slices.ContainsFunc(who, func(w profile.SlowWho) bool { return w.Comm == comm }) {
+			first, last = min(first, x.Step), max(last, x.Step)
+		}
+	}
+	for i := range s.Listed {
+		if x := &s.Listed[i]; first <= x.Step && x.Step <= last {
+			ns, _ := partOf(x.Parts, profile.SlowUnexplained)
+			unexplained += ns
+			excess += x.Excess
+		}
+	}
+	return unexplained, excess
+}
+
 // spin keeps a CPU busy for d, under a name of its own.
 func spin(t *testing.T, name string, cpu int, d time.Duration) {
 	sh, err := exec.LookPath("sh")
@@ -103,15 +124,16 @@ func TestSlowIntruder(t *testing.T) {
 	}
 	others, who := partOf(s.Causes, profile.SlowOther)
 	own, _ := partOf(s.Causes, profile.SlowOwn)
-	rest, _ := partOf(s.Causes, profile.SlowUnexplained)
-	share := float64(rest) / float64(s.Excess)
 	i := slices.IndexFunc(s.Interference.By, func(x profile.Interferer) bool { return x.Comm == "intruder" })
 	if i < 0 {
 		t.Fatalf("it is not named: %+v", s.Interference.By)
 	}
 	x := s.Interference.By[i]
-	t.Logf("%d of %d steps slow, %d ms beyond; others %d ms %v, own threads %d ms, unexplained %.1f %%; the intruder %+v", s.Slow, s.Steps, s.Excess/1e6, others/1e6,
-		who, own/1e6, share*100, x)
+	// While it ran: what this machine's host does to steps before and after, nobody here can tell.
+	rest, excess := during(s, "intruder")
+	share := float64(rest) / float64(excess)
+	t.Logf("%d of %d steps slow, %d ms beyond, of it %d ms between the first and the last step that name the intruder; others %d ms %v, own threads %d ms, unexplained in these %.1f %%; the intruder %+v",
+		s.Slow, s.Steps, s.Excess/1e6, excess/1e6, others/1e6, who, own/1e6, share*100, x)
 	if x.Own || x.PID == 0 || !slices.Contains(x.CPUs, cpu) { // it is put there after it began
 		t.Errorf("the intruder: %+v", x)
 	}
@@ -122,16 +144,11 @@ func TestSlowIntruder(t *testing.T) {
 	if len(x.Ops) == 0 || len(x.Displaced) == 0 || threads > 1 && len(x.Waited) == 0 {
 		t.Errorf("nobody paid: %+v", x)
 	}
+	if excess == 0 {
+		t.Fatal("no step names it")
+	}
 	if others <= 0 || share > 0.15 {
-		t.Errorf("of %d ms beyond, others took %d ms, %.1f %% is unexplained", s.Excess/1e6, others/1e6, share*100)
-	}
-	named := false
-	for i := range s.Listed {
-		_, who := partOf(s.Listed[i].Parts, profile.SlowOther)
-		named = named || slices.ContainsFunc(who, func(w profile.SlowWho) bool { return w.Comm == "intruder" })
-	}
-	if !named {
-		t.Error("no step names it")
+		t.Errorf("of %d ms beyond, others took %d ms, %.1f %% is unexplained", excess/1e6, others/1e6, share*100)
 	}
 
 	// Without the scheduler's events nobody can be named.
