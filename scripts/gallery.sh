@@ -158,7 +158,6 @@ backend blas "$blas" -dev none --repack 0 -p 64 -n 0 -r 3
 
 for r in vulkan cpu blas; do report "$r" "$r"; done
 report backends cpu blas
-for r in llama qwen gemma interference long types; do report "$r" "$r"; done
 report attention llama qwen gemma
 
 # Where in the recordings the pictures' subjects are.
