@@ -54,21 +54,8 @@ command -v jq >/dev/null || die "jq is missing: apt-get install jq"
 for o in "${only[@]}"; do case $o in warm | cold | short) ;; *) die "--only takes warm, cold or short, not $o" ;; esac done
 mkdir -p "$dir"
 
-# The engine, as `profinfer demo` takes it.
-root=${ENGINE_ROOT:-}
-if [ -z "$root" ] && ! command -v llama-bench >/dev/null; then
-  root=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/profinfer/debian-sid
-  [ -e "$root/.complete" ] || die "there is no llama-bench here: install llama.cpp, or let profinfer demo fetch Debian's"
-fi
-if [ -n "$root" ]; then
-  bench=(chroot "$root" llama-bench)
-  models=$root/models
-  inside=/models
-else
-  bench=(llama-bench)
-  models=${MODELS:-$dir/models}
-  inside=$models
-fi
+own_models=${MODELS:-$dir/models}
+. scripts/engine.sh
 path=$("$profinfer" demo --model "$model" --skew "$skew" -o "$models") || exit $?
 size=$(stat -c %s "$path")
 [ -n "$memory" ] || memory=$((size * 2 / 3 / 1048576 + 24))

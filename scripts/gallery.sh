@@ -45,21 +45,8 @@ threads=${THREADS:-$(nproc)}
 [ "$(id -u)" = 0 ] || die "recording needs root"
 mkdir -p "$dir"
 
-# The engine, as `profinfer demo` takes it.
-root=${ENGINE_ROOT:-}
-if [ -z "$root" ] && ! command -v llama-bench >/dev/null; then
-  root=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/profinfer/debian-sid
-  [ -e "$root/.complete" ] || die "there is no llama-bench here: install llama.cpp, or let profinfer demo fetch Debian's"
-fi
-if [ -n "$root" ]; then
-  bench=(chroot "$root" llama-bench)
-  models=$root/models
-  inside=/models
-else
-  bench=(llama-bench)
-  models=$dir/models
-  inside=$models
-fi
+own_models=$dir/models
+. scripts/engine.sh
 
 wanted() {
   [ ${#only[@]} = 0 ] && return 0

@@ -32,7 +32,7 @@ if [ -n "$unlicensed" ]; then
 fi
 
 if command -v shellcheck >/dev/null; then
-  files '*.sh' .ci/run | xargs -r shellcheck || bad=1
+  files '*.sh' .ci/run | xargs -r shellcheck -x || bad=1
 else
   echo "lint: shellcheck is not installed: scripts are not checked" >&2
   [ "${CI:-}${PROFINFER_REQUIRE_BPF:-}" = "" ] || bad=1
