@@ -127,7 +127,7 @@ func (b *dagState) Op(o *Op) error {
 		ctx = o.Step.Ctx
 	}
 	b.models.serves(o.Graph)
-	b.models.see(pid, ctx, o.Shape)
+	b.models.see(pid, ctx, o.Shape, opBackend(o))
 	if o.Step == nil {
 		b.outside++
 		return nil
@@ -169,7 +169,7 @@ func (b *dagState) Graph(g *Graph) error {
 	}
 	b.models.serves(g)
 	if g.Shape != nil {
-		b.models.see(g.PID, g.Ctx, g.Shape)
+		b.models.see(g.PID, g.Ctx, g.Shape, g.Backend)
 	}
 	if g.Step == 0 || g.Shape == nil || g.Shape.Shape == nil {
 		return nil

@@ -15,13 +15,13 @@ func (f *ModelFinder) Op(o *Op) {
 	if o.Step != nil {
 		ctx = o.Step.Ctx
 	}
-	f.book.see(pidOf(o), ctx, o.Shape)
+	f.book.see(pidOf(o), ctx, o.Shape, opBackend(o))
 }
 
 // Graph takes a graph execution.
 func (f *ModelFinder) Graph(g *Graph) {
 	if g.Shape != nil {
-		f.book.see(g.PID, g.Ctx, g.Shape)
+		f.book.see(g.PID, g.Ctx, g.Shape, g.Backend)
 	}
 }
 

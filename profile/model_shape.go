@@ -38,14 +38,16 @@ type modelSum struct {
 
 // weight is what tells one tensor from another of the same name.
 type weight struct {
-	data  uint64
-	typ   string
-	ne    [4]int64
-	bytes int64 // -1: unknown
+	// Each backend can have a copy of its own (rope_freqs.weight, tied embeddings): addresses tell tensors apart within one only.
+	backend string
+	data    uint64
+	typ     string
+	ne      [4]int64
+	bytes   int64 // -1: unknown
 }
 
-// see takes the weights of a shape that ran in ctx (0: not known in which).
-func (b *modelBook) see(pid int32, ctx uint64, sh *Shape) {
+// see takes the weights of a shape that ran on a backend in ctx (0: not known in which).
+func (b *modelBook) see(pid int32, ctx uint64, sh *Shape, backend string) {
 	k := bookKey{sh, ctx, pid}
 	if sh == nil || sh.Shape == nil || k == b.last || ctx == 0 && b.served[pid] {
 		return
@@ -65,7 +67,7 @@ func (b *modelBook) see(pid int32, ctx uint64, sh *Shape) {
 		if !n.Leaf || !isWeightName(n.Name) {
 			continue
 		}
-		w := weight{data: n.Data, typ: n.Type, ne: n.Ne, bytes: -1}
+		w := weight{backend: backend, data: n.Data, typ: n.Type, ne: n.Ne, bytes: -1}
 		if v, ok := touched(n); ok {
 			w.bytes = v
 		}
@@ -78,7 +80,9 @@ func (b *modelBook) see(pid int32, ctx uint64, sh *Shape) {
 	b.known[k] = m
 	b.use(m, pid, ctx)
 	for name, w := range found {
-		m.weights[name] = w
+		if _, ok := m.weights[name]; !ok {
+			m.weights[name] = w
+		}
 	}
 	m.look(sh.Nodes)
 }
@@ -124,10 +128,10 @@ func (m *modelSum) holds(ctx uint64, found map[string]weight) bool {
 	shared := false
 	for name, w := range found {
 		if o, ok := m.weights[name]; ok {
-			if o.data != w.data || o.typ != w.typ || o.ne != w.ne {
+			if o.ne != w.ne || o.backend == w.backend && (o.data != w.data || o.typ != w.typ) {
 				return false
 			}
-			shared = true
+			shared = shared || o.backend == w.backend
 		}
 	}
 	return shared || ctx != 0 && m.ctxs[ctx]
@@ -192,6 +196,14 @@ func (b *modelBook) index(m *modelSum) int {
 		return 0
 	}
 	return slices.Index(b.models, m.whole())
+}
+
+// opBackend returns the backend that computes an operator, empty if it is not known.
+func opBackend(o *Op) string {
+	if o.Graph == nil {
+		return ""
+	}
+	return o.Graph.Backend
 }
 
 // serves takes that a process computes a graph for another, whose model its weights are a part of.

@@ -130,3 +130,30 @@ func TestFamilies(t *testing.T) {
 		}
 	}
 }
+
+// Each backend has a copy of some weights: that makes no model of its own.
+func TestModelsBackends(t *testing.T) {
+	b := NewStat(StatOptions{})
+	cpu := productShape(leafAt("blk.0.attn_q.weight", 0x100), leafAt("rope_freqs.weight", 0x300))
+	gpu := productShape(leafAt("blk.1.attn_q.weight", 0x200), leafAt("rope_freqs.weight", 0x400))
+	other := productShape(leafAt("blk.0.attn_q.weight", 0x900))
+	for id := int64(1); id <= 3; id++ {
+		st := &Step{ID: id, PID: 1, Ctx: 5, Phase: Decode, Start: id * 1000, Dur: 100, NTokens: 1, NSeqs: 1}
+		for i, sh := range []*Shape{cpu, gpu} {
+			g := &Graph{ID: 2*id + int64(i), Step: id, PID: 1, Ctx: 5, Shape: sh, Backend: []string{"CPU", "Vulkan"}[i], Start: st.Start, Dur: 40}
+			if err := b.Graph(g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Step(st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Graph(&Graph{ID: 100, PID: 1, Ctx: 6, Shape: other, Backend: "CUDA"}); err != nil { // another model, of the same dimensions
+		t.Fatal(err)
+	}
+	s := b.Finish(&Header{})
+	if len(s.Models) != 2 || s.Models[0].Layers != 2 || s.Models[0].Params != 3*1024 || s.Models[1].Params != 1024 {
+		t.Fatalf("models: %+v", s.Models)
+	}
+}

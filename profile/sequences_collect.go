@@ -115,7 +115,7 @@ func (b *sequencesState) Op(o *Op) error {
 		ctx = o.Step.Ctx
 	}
 	b.models.serves(o.Graph)
-	b.models.see(pidOf(o), ctx, o.Shape)
+	b.models.see(pidOf(o), ctx, o.Shape, opBackend(o))
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (b *sequencesState) Op(o *Op) error {
 func (b *sequencesState) Graph(g *Graph) error {
 	b.models.serves(g)
 	if g.Shape != nil {
-		b.models.see(g.PID, g.Ctx, g.Shape)
+		b.models.see(g.PID, g.Ctx, g.Shape, g.Backend)
 	}
 	return nil
 }

@@ -105,10 +105,10 @@ func (b *seriesState) init() {
 func (b *seriesState) Op(o *Op) error {
 	if o.Step == nil {
 		b.models.serves(o.Graph)
-		b.models.see(pidOf(o), 0, o.Shape)
+		b.models.see(pidOf(o), 0, o.Shape, opBackend(o))
 		return nil
 	}
-	b.models.see(o.Step.PID, o.Step.Ctx, o.Shape)
+	b.models.see(o.Step.PID, o.Step.Ctx, o.Shape, opBackend(o))
 	if b.kept >= maxPending {
 		for s, p := range b.pending {
 			p.early = b.group(b.whole, s)
@@ -137,7 +137,7 @@ func (b *seriesState) Op(o *Op) error {
 func (b *seriesState) Graph(g *Graph) error {
 	b.models.serves(g)
 	if g.Shape != nil {
-		b.models.see(g.PID, g.Ctx, g.Shape)
+		b.models.see(g.PID, g.Ctx, g.Shape, g.Backend)
 	}
 	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
 		if len(b.graphs) >= maxPending { // of steps that never ended

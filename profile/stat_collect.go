@@ -191,7 +191,7 @@ func (b *statState) Op(o *Op) error {
 	if o.Step != nil {
 		ctx = o.Step.Ctx
 	}
-	b.models.see(pid, ctx, o.Shape)
+	b.models.see(pid, ctx, o.Shape, opBackend(o))
 	if o.Step == nil && o.Graph != nil && o.Graph.Caller != nil {
 		b.remoteOp(o)
 		return nil
@@ -242,7 +242,7 @@ func (b *statState) Graph(g *Graph) error {
 	}
 	b.models.serves(g)
 	if g.Shape != nil {
-		b.models.see(g.PID, g.Ctx, g.Shape)
+		b.models.see(g.PID, g.Ctx, g.Shape, g.Backend)
 	}
 	if g.Aborted {
 		b.lost.Aborted++
