@@ -54,7 +54,7 @@ func (j *judge) findings() []Finding {
 		}
 		f := &finder{j: j, ps: ps, g: g}
 		f.slowStep()
-		if !f.elsewhere() { // else the wait for the other process lies there
+		if !f.elsewhere() && !j.onDevice(ps) { // else the wait for the other process, or the device, lies there
 			f.between()
 		}
 		f.remote()

@@ -15,6 +15,11 @@ type Offload struct {
 	Steps    int64            `json:"steps"`
 	Backends []OffloadBackend `json:"backends"` // most time first
 	Copies   []OffloadCopy    `json:"copies"`   // most bytes first
+	// UntilDone is the mean time from a step's begin to when the host knew that all its graphs were done, Call the step's own of it, TokensPerS
+	// its tokens a second, of steps with a device that was waited for: the step's call can return long before. nil: nobody was seen to wait.
+	UntilDone  *float64 `json:"step_until_done_ns"`
+	Call       *float64 `json:"step_call_ns"`
+	TokensPerS *float64 `json:"tokens_per_s"`
 	BackendWork
 }
 
@@ -90,6 +95,42 @@ type offloadStep struct {
 type offloadGraph struct {
 	phase   Phase
 	backend string
+	step    *stepTail
+}
+
+// stepTail is how far a step goes with what was handed to devices; until is 0 as long as nobody was seen to wait.
+type stepTail struct{ begin, end, until, tokens int64 }
+
+// tailSum adds up steps with a device that was waited for.
+type tailSum struct {
+	steps, until, call, tokens int64
+	noTokens                   bool
+}
+
+// done takes when a graph of a step was known to be done.
+func (t *tailSum) done(s *stepTail, at int64) {
+	if s.until == 0 {
+		t.steps++
+		t.call += s.end - s.begin
+		t.until += s.end - s.begin
+		t.tokens += max(0, s.tokens)
+		t.noTokens = t.noTokens || s.tokens < 0
+		s.until = s.end
+	}
+	if at > s.until {
+		t.until += at - s.until
+		s.until = at
+	}
+}
+
+func (t *tailSum) finish(x *Offload) {
+	if t.steps == 0 {
+		return
+	}
+	x.UntilDone, x.Call = ratio(float64(t.until), float64(t.steps)), ratio(float64(t.call), float64(t.steps))
+	if !t.noTokens {
+		x.TokensPerS = ratio(float64(t.tokens)*1e9, float64(t.until))
+	}
 }
 
 type offloadSum struct {
@@ -97,6 +138,7 @@ type offloadSum struct {
 	backends map[string]*splitSum
 	copies   map[[3]string]*copySum
 	work     backendWork
+	tail     tailSum
 }
 
 type splitSum struct {
@@ -205,6 +247,7 @@ func (o *offload) done(s *Step, wanted bool, ops []*Op) *offloadStep {
 	}
 	sum.steps++
 	sum.work.step(s, ops, x.graphs)
+	tail := &stepTail{begin: s.Start, end: s.Start + s.Dur, tokens: int64(s.NTokens)}
 	for _, g := range x.graphs {
 		b := sum.backends[g.Backend]
 		if b == nil {
@@ -217,7 +260,7 @@ func (o *offload) done(s *Step, wanted bool, ops []*Op) *offloadStep {
 			if o.pending == nil || len(o.pending) >= maxPending {
 				o.pending = map[int64]offloadGraph{}
 			}
-			o.pending[g.ID] = offloadGraph{s.Phase, g.Backend}
+			o.pending[g.ID] = offloadGraph{s.Phase, g.Backend, tail}
 			if d := o.early[g.ID]; d != nil {
 				delete(o.early, g.ID)
 				defer o.spent(d)
@@ -286,6 +329,7 @@ func (o *offload) spent(d *deviceSeen) {
 	g := o.pending[d.Graph.ID]
 	delete(o.pending, d.Graph.ID)
 	o.phases[g.phase].work.device(d.DeviceSpan)
+	o.phases[g.phase].tail.done(g.step, d.Done)
 	b := o.phases[g.phase].backends[g.backend]
 	b.spans++
 	b.unwaited += int64(d.Before)
@@ -307,6 +351,7 @@ func (o *offload) finish() (out []Offload) {
 		}
 		steps := float64(sum.steps)
 		x := Offload{Phase: p, Steps: sum.steps, Copies: []OffloadCopy{}, BackendWork: sum.work.finish(sum.steps)}
+		sum.tail.finish(&x)
 		for name, b := range sum.backends {
 			y := OffloadBackend{Backend: name, Graphs: float64(b.graphs) / steps, Nodes: float64(b.nodes) / steps, Weights: b.weights / steps,
 				Flops: b.flops / steps, Host: float64(b.host) / steps, Ops: []OpCount{}, Spans: b.spans, Unwaited: b.unwaited}

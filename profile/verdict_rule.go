@@ -88,6 +88,7 @@ func (j *judge) verdict(ps *PhaseStat) Verdict {
 		o.caution()
 		o.say()
 	}
+	o.device()
 	o.remote()
 	o.v.Sure = sureWords[o.sure]
 	o.v.Why = joinSentences(o.reasons)

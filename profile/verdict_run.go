@@ -90,6 +90,12 @@ func (j *judge) run() *Verdict {
 			break
 		}
 	}
+	for i := range j.s.Phases {
+		if j.onDevice(&j.s.Phases[i]) {
+			v.Text += " What devices computed after the steps' calls is not in it."
+			break
+		}
+	}
 	if v.Sure != SureHigh && v.Bound != BoundUnknown {
 		v.Why = "It is as sure as what it sums up, the verdicts on the phases."
 	}

@@ -76,17 +76,28 @@ func sizeOf(v *float64) string {
 	return size(int64(*v))
 }
 
-// remoteSteps says what a step takes with the wait for another process, which its own call does not have.
+// remoteSteps says what a step takes with the wait for another process or a device, which its own call does not have.
 func (p *page) remoteSteps(s *profile.Stat) {
+	told := map[profile.Phase]bool{}
 	for i := range s.Remote {
 		r := &s.Remote[i]
 		if r.StepDur == nil {
 			continue
 		}
-		text := fmt.Sprintf("until the results of %s are there, %s a step of %s", cmp.Or(p.o.clean(r.ServerComm), "another process"), p.o.durationOf(r.StepDur), cmp.Or(string(r.Phase), "unknown phase"))
-		if r.TokensPerS != nil {
-			text += ", " + number(r.TokensPerS) + " t/s"
-		}
-		p.line(text+": the figures above are of the calls, which return before", dim)
+		told[r.Phase] = true
+		p.untilDone("the results of "+cmp.Or(p.o.clean(r.ServerComm), "another process"), r.StepDur, r.Phase, r.TokensPerS)
 	}
+	for i := range s.Offload {
+		if x := &s.Offload[i]; x.Late() && !told[x.Phase] {
+			p.untilDone("devices' results", x.UntilDone, x.Phase, x.TokensPerS)
+		}
+	}
+}
+
+func (p *page) untilDone(what string, step *float64, phase profile.Phase, tps *float64) {
+	text := fmt.Sprintf("until %s are there, %s a step of %s", what, p.o.durationOf(step), cmp.Or(string(phase), "unknown phase"))
+	if tps != nil {
+		text += ", " + number(tps) + " t/s"
+	}
+	p.line(text+": the figures above are of the calls, which return before", dim)
 }

@@ -13,6 +13,10 @@ export interface OffloadPhase {
   steps: number
   backends: Backend[] | null
   copies: CopySum[]
+  /** Mean time from a step's begin to when its devices were known to be done, of it the step's own call; tokens a second by that. */
+  step_until_done_ns: number | null
+  step_call_ns: number | null
+  tokens_per_s: number | null
   products_by_backend: Products[]
   operators_by_backend: BackendOp[]
   graphs_by_backend: BackendGraph[]

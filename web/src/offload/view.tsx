@@ -3,7 +3,7 @@
 // Backends: how steps were split, what was copied, and the same operators on several backends.
 import { useEffect, useState } from 'preact/hooks'
 import { Empty, Fig } from '../figure'
-import { bytes, clean, count, flops, named, num, plural, share } from '../format'
+import { bytes, clean, count, dur, flops, named, num, plural, share } from '../format'
 import type { Run } from '../load'
 import { href } from '../route'
 import { Name } from '../stat/charts'
@@ -57,6 +57,12 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: Ctx; index: number;
     <>
       <p class="facts">
         <span><Fig v={p.steps} f={count} name={`offload.${p.phase}.steps`} /> {p.steps === 1 ? 'step was' : 'steps were'} split over {plural((p.backends ?? []).length, 'backend')}: figures are means of {p.steps === 1 ? 'it' : 'them'}.</span>
+        {p.step_until_done_ns != null && p.step_call_ns != null && p.step_until_done_ns > p.step_call_ns && (
+          <span>
+            Results are there after <Fig v={p.step_until_done_ns} f={dur} name={`offload.${p.phase}.step_until_done_ns`} /> a step: <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s.
+            Its call returns after <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />, and other views go by that.
+          </span>
+        )}
         <span class="links"><a href={href('dag', { ...keep(ctx), phase: p.phase, color: 'backend' })}>operator graph by backend</a></span>
       </p>
       <BackendTable list={p.backends ?? []} phase={p.phase} ctx={ctx} />

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+// What a device computes need not be in a step's time either: the call that hands graphs over returns before, and the engine waits when it reads
+// the result. Where that is most of the time, a phase is judged by the time until its results are there.
+
+// lateShare is how much longer than its call a step has to last until its results are there.
+const lateShare = 1.2
+
+// deviceOf returns a phase's split and the backend that had work for most of the time until its results, nil if none had or that is in the step's call.
+func (j *judge) deviceOf(ps *PhaseStat) (*Offload, *OffloadBackend) {
+	for i := range j.s.Phases {
+		if q := &j.s.Phases[i]; q != ps && keyOf(q).phase == keyOf(ps).phase {
+			return nil, nil // of several models: whose it is was not kept
+		}
+	}
+	for i := range j.s.Offload {
+		x := &j.s.Offload[i]
+		if x.Phase != keyOf(ps).phase || !x.Late() {
+			continue
+		}
+		for k := range x.Backends {
+			if b := &x.Backends[k]; b.has() >= mostShare**x.UntilDone && b.Backend != "" {
+				return x, b
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Late tells that the results of the phase's steps were there notably later than their calls returned.
+func (x *Offload) Late() bool { return x.UntilDone != nil && *x.UntilDone >= lateShare**x.Call }
+
+// has is how long a step the backend's device had work, ns; 0: not known.
+func (b *OffloadBackend) has() float64 {
+	switch {
+	case b.Busy != nil && b.QueueSpans == b.Spans:
+		return *b.Busy
+	case b.Device != nil:
+		return *b.Device
+	}
+	return 0
+}
+
+// onDevice tells that most of the time until a phase's results passes on a device, after the steps' calls.
+func (j *judge) onDevice(ps *PhaseStat) bool {
+	_, b := j.deviceOf(ps)
+	return b != nil
+}
+
+// device replaces a verdict on the steps' calls where most of the time until their results a device has work.
+func (o *opinion) device() {
+	x, b := o.j.deviceOf(o.ps)
+	if b == nil {
+		return
+	}
+	n := shortName(b.Backend)
+	o.v.Bound, o.v.Among, o.sure = BoundOutside, []Bound{}, 2
+	o.reasons = []string{"What a device does within its graphs is not seen."}
+	o.v.Names = []string{n}
+	o.v.Text = capital(o.name()) + " is bound by " + n + ": it has work for " + sayDur(b.has()) + " of the " + sayDur(*x.UntilDone) +
+		" from a step's begin to its result (" + sayPercent(b.has() / *x.UntilDone) + "). The step's own call hands graphs over and returns before."
+	o.v.Evidence = nil
+	o.figure("device", b.has(), "ns", "a step, in which "+n+" had work")
+	o.figure("until_done", *x.UntilDone, "ns", "from a step's begin to when its results were there, mean")
+	if x.TokensPerS != nil {
+		o.figure("tokens_per_s", *x.TokensPerS, "tokens/s", "with that wait")
+	}
+	o.figure("call", *x.Call, "ns", "a step's own call, mean")
+}
