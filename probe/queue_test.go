@@ -51,7 +51,7 @@ func TestQueueMarks(t *testing.T) {
 		t.Fatal(err, VerifierLog(err))
 	}
 	defer s.Close()
-	c := exec.Command("sh", "-c", "echo ready; read go; exec sleep 2.000000123")
+	c := exec.Command("sh", "-c", "echo ready; read go; exec sleep 2.25")
 	in, _ := c.StdinPipe()
 	out, _ := c.StdoutPipe()
 	if err := c.Start(); err != nil {
@@ -96,7 +96,7 @@ func TestQueueMarks(t *testing.T) {
 		}
 		by[m.Kind] = append(by[m.Kind], m)
 	}
-	if m := by[MarkSubmitBegin]; len(m) != 1 || m[0].Ctx != 123 || m[0].Graph != 2 || m[0].NNodes != -5 || m[0].UID != 0 {
+	if m := by[MarkSubmitBegin]; len(m) != 1 || m[0].Ctx != 250_000_000 || m[0].Graph != 2 || m[0].NNodes != -5 || m[0].UID != 0 {
 		t.Errorf("begin %+v", m)
 	}
 	if m := by[MarkSubmitEnd]; len(m) != 1 || m[0].Type != 0 || m[0].Time-by[MarkSubmitBegin][0].Time < 2e9 {
@@ -105,7 +105,7 @@ func TestQueueMarks(t *testing.T) {
 	if m := by[MarkWaitBegin]; len(m) != 1 || m[0].NNodes != -1 || runtime.GOARCH == "amd64" && m[0].Ctx == 0 || m[0].UID != 0 || m[0].Graph != 0 {
 		t.Errorf("wait %+v", m)
 	}
-	if m := by[MarkDone]; len(m) != 2 || m[0].Graph != 2 || m[1].Graph != 123 {
+	if m := by[MarkDone]; len(m) != 2 || m[0].Graph != 2 || m[1].Graph != 250_000_000 {
 		t.Errorf("done %+v", m)
 	}
 	if l := s.Lost(); l != (Lost{}) {
