@@ -65,8 +65,8 @@ func TestPageIsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	if n := strings.Count(page, "<script"); n != 3+len(run.names)*2 {
-		t.Errorf("%d scripts: index, worker, %d sections and the code are expected", n, len(run.names)*2)
+	if n := strings.Count(page, "<script"); n != 4+len(run.names)*2 {
+		t.Errorf("%d scripts: index, worker, %d sections, the code and what unpacks it are expected", n, len(run.names)*2)
 	}
 	if strings.Contains(page, "alert(") {
 		t.Error("a name stands in the page")
@@ -114,7 +114,7 @@ func TestAssets(t *testing.T) {
 // The policy lets in the page's own code by its hash, and nothing else.
 func TestPolicy(t *testing.T) {
 	p := policy("code", "style", false)
-	for _, want := range []string{"default-src 'none'", "script-src " + hash("code") + ";", "style-src " + hash("style") + ";", "connect-src 'none'", "base-uri 'none'", "form-action 'none'"} {
+	for _, want := range []string{"default-src 'none'", "script-src " + hash(loader) + " " + hash("code") + ";", "style-src " + hash("style") + ";", "connect-src 'none'", "base-uri 'none'", "form-action 'none'"} {
 		if !strings.Contains(p, want) {
 			t.Errorf("no %q in %q", want, p)
 		}
