@@ -62,12 +62,21 @@ type Options struct {
 	// Faults records page faults of the engine's threads, and what of its files is in memory.
 	Faults probe.Faults
 	Tool   string // profinfer's version, for the trace
+	// Peaks of this machine, as package peaks writes them, are kept in the trace: whoever reads it elsewhere compares
+	// with them. Empty: none are known.
+	Peaks []byte
 	// Experts records which experts tokens choose: see docs/experts.md.
 	Experts bool
 	// Progress is called after each drain, if set.
 	Progress func(Progress)
 	// Warn gets messages for the person at the terminal, without a newline.
 	Warn func(string)
+}
+
+// Defaults are the options of a recording of which nothing else is said: every caller begins with them, so that all
+// recordings hold the same.
+func Defaults() Options {
+	return Options{Output: "run.pinf", Level: engine.LevelOp, Sched: true, Experts: true}
 }
 
 // Progress of a recording.

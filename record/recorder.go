@@ -174,6 +174,9 @@ func (r *recorder) begin() error {
 		}
 	}
 	r.meta.Extra = make(map[string]string)
+	if len(r.opt.Peaks) > 0 {
+		r.meta.Extra["peaks"] = string(r.opt.Peaks)
+	}
 	if !r.opt.Sched || r.session.SchedError != nil {
 		r.meta.Extra["sched"] = "off"
 	}

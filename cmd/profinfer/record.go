@@ -19,6 +19,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/engine/ggml"
+	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
@@ -28,7 +29,7 @@ import (
 var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, reportCommand, serveCommand, demoCommand, doctorCommand, overheadCommand, peaksCommand}
 
 func recordCommand() *cobra.Command {
-	opt := record.Options{}
+	opt := record.Defaults()
 	var level string
 	var ringKB int
 	var noSched bool
@@ -104,7 +105,7 @@ does (cycles:u does not).`,
 	f := c.Flags()
 	f.SetInterspersed(false)
 	f.IntSliceVarP(&opt.PIDs, "pid", "p", nil, "attach to these processes and their children")
-	f.StringVarP(&opt.Output, "output", "o", "run.pinf", "file to write; an older one of that name is replaced once something was recorded")
+	f.StringVarP(&opt.Output, "output", "o", opt.Output, "file to write; an older one of that name is replaced once something was recorded")
 	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
 	f.IntVar(&ringKB, "ring-size", 0, "KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
@@ -121,7 +122,7 @@ does (cycles:u does not).`,
 	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")
 	f.BoolVar(&opt.TwoHits, "two-hits", false, "probe the begin of every operator too, not only where a graph is new")
 	faultsFlag(c, &faults)
-	f.BoolVar(&opt.Experts, "experts", true, "record which experts each token chooses, where the model has some (--experts=false: not)")
+	f.BoolVar(&opt.Experts, "experts", opt.Experts, "record which experts each token chooses, where the model has some (--experts=false: not)")
 	f.BoolVar(&noSched, "no-sched", false, "leave the scheduler's events out")
 	return c
 }
@@ -147,6 +148,9 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	line := &progressLine{on: progress}
 	opt.Progress = line.show
 	opt.Warn = func(s string) { line.clear(); fmt.Fprintln(os.Stderr, "profinfer: warning:", s) }
+	if p, err := peaks.Load(); err == nil && p != nil { // what is wrong with them is told by who reads the recording
+		opt.Peaks, _ = p.Compact()
+	}
 	res, err := record.Run(ctx, ggml.New(), opt)
 	line.clear()
 	if err != nil {

@@ -37,6 +37,7 @@ type roof struct {
 	gbps   *float64
 	gflops *float64
 	given  bool
+	none   bool // asked for
 }
 
 // roof reads the flags, and the peaks that are kept for this machine. What is wrong with those is told and no reason to show nothing.
@@ -64,11 +65,12 @@ func (r *roofFlags) roof() (*roof, error) {
 		if out.given {
 			return nil, usage("--no-peaks takes no peaks: give it without --peak-bandwidth and --peak-flops")
 		}
-		out.why = "left out by --no-peaks"
+		out.none, out.why = true, "left out by --no-peaks"
 		return out, nil
 	}
 	if out.gbps != nil && out.gflops != nil {
-		return out, nil // nothing is left to be measured
+		out.none = true // nothing is left to be measured
+		return out, nil
 	}
 	out.kept, err = peaks.Load()
 	switch {
@@ -88,11 +90,25 @@ func (r *roof) fill(p *profile.Peaks, h *profile.Header) {
 	}
 }
 
-// of makes the peaks of a recording: those kept for this machine if it was made here, and what was given by hand.
+// recordedPeaks returns the peaks that the recording has of its own machine; nil where there are none, or where they are of
+// another one.
+func recordedPeaks(m *trace.Meta) *peaks.Peaks {
+	p, err := peaks.Parse([]byte(m.Extra["peaks"]))
+	if err != nil || !p.MadeOn(m.Arch, m.CPU, m.MemBytes) {
+		return nil
+	}
+	return p
+}
+
+// of makes the peaks of a recording: those kept for this machine if it was made here, else those that it has of its own machine; and
+// what was given by hand.
 func (r *roof) of(m *trace.Meta) *profile.Peaks {
 	kept, why := r.kept, r.why
 	if kept != nil && !kept.MadeOn(m.Arch, m.CPU, m.MemBytes) {
 		kept, why = nil, "the recording is of another machine than this one (give them: --peak-bandwidth, --peak-flops)"
+	}
+	if kept == nil && !r.none {
+		kept = recordedPeaks(m)
 	}
 	p := kept.With(r.gbps, r.gflops)
 	if p == nil {

@@ -29,6 +29,24 @@ func machine() *peaks.Peaks {
 		Machine: peaks.Machine{Arch: "amd64", Model: "A CPU", Memory: 8 << 30}, Points: []peaks.Point{point(1, 1), point(2, 2)}}
 }
 
+// other is another machine.
+func other() *peaks.Peaks {
+	p := machine()
+	p.Machine.Model = "Another"
+	return p
+}
+
+// withPeaks is m with peaks as a recording keeps them.
+func withPeaks(m *trace.Meta, p *peaks.Peaks) *trace.Meta {
+	b, err := p.Compact()
+	if err != nil {
+		panic(err)
+	}
+	q := *m
+	q.Extra = map[string]string{"peaks": string(b)}
+	return &q
+}
+
 func TestRoofFlags(t *testing.T) {
 	for _, c := range []struct {
 		flags roofFlags
@@ -66,6 +84,11 @@ func TestRoofOf(t *testing.T) {
 		{"not measured", roof{why: "not measured"}, here, "", "not measured", 0, 0},
 		{"given", roof{gbps: f(50), gflops: f(200), given: true}, here, "given by hand", "", 50, 200},
 		{"one given", roof{kept: machine(), gbps: f(50), given: true}, here, "measured 2026-11-19, and given by hand", "", 50, 1500},
+		{"kept in the recording", roof{why: "not measured"}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
+		{"kept in the recording of another machine", roof{kept: other()}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
+		{"the recording's, but not wanted", roof{none: true, why: "left out"}, withPeaks(here, machine()), "", "left out", 0, 0},
+		{"the recording's are of another machine", roof{why: "not measured"}, withPeaks(here, other()), "", "not measured", 0, 0},
+		{"the recording's are no peaks", roof{why: "not measured"}, &trace.Meta{Extra: map[string]string{"peaks": `{"points":[`}}, "", "not measured", 0, 0},
 		{"one given, of another", roof{kept: machine(), gbps: f(50), given: true}, &trace.Meta{CPU: "Another"}, "given by hand", "", 50, 0},
 	} {
 		p := c.roof.of(c.meta)
