@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestHold(t *testing.T) {
@@ -72,13 +75,26 @@ func TestHoldNotByFirstThread(t *testing.T) {
 
 // The exit of a held process still belongs to its parent.
 func TestHoldLeavesTheExit(t *testing.T) {
+	// It ends at a line that comes while it is held.
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	line, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
 	for range 20 {
-		c, err := Launch([]string{"sh", "-c", "sleep 0.01; exit 3"}, nil)
+		c, err := Launch([]string{"sh", "-c", "read line <" + fifo + "; exit 3"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		release, err := Hold(c.PID)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := line.WriteString("end\n"); err != nil {
 			t.Fatal(err)
 		}
 		select {
