@@ -384,7 +384,7 @@ func TestELFSelf(t *testing.T) {
 func TestELFEngines(t *testing.T) {
 	files := engineFiles(t, "libggml", "libllama", "libwhisper", "llama-addon")
 	if len(files) == 0 {
-		t.Skip("PROFINFER_ENGINES names no directory with engine libraries")
+		t.Skip("PROFINFER_ENGINES is not set, or no library of an engine is there")
 	}
 	for _, f := range files {
 		compareDebugELF(t, f)

@@ -3,14 +3,17 @@
 package target
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -25,6 +28,16 @@ func needsRoot(t *testing.T, why string, args ...any) {
 		t.Fatalf("PROFINFER_REQUIRE_BPF=1, but "+why, args...)
 	}
 	t.Skipf(why, args...)
+}
+
+// permitted skips a test where a command that starts so does not run.
+func permitted(t *testing.T, what string, attr *syscall.SysProcAttr, argv ...string) {
+	t.Helper()
+	c := exec.Command(argv[0], argv[1:]...)
+	c.SysProcAttr = attr
+	if out, err := c.CombinedOutput(); err != nil {
+		needsRoot(t, "needs root: %s is not permitted here (%v) %s", what, err, bytes.TrimSpace(out))
+	}
 }
 
 // TestKernelRefuses asks the running kernel which instructions it puts a uprobe on, by

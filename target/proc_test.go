@@ -340,9 +340,7 @@ func TestOpenMappedNotRegular(t *testing.T) {
 }
 
 func TestOpenMappedChroot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		needsRoot(t, "chroot needs root")
-	}
+	permitted(t, "chroot", &syscall.SysProcAttr{Chroot: "/"}, "true")
 	dir := t.TempDir()
 	if e := openFile(t, copySelf(t, dir)); len(e.Needed()) > 0 {
 		t.Skip("the test executable needs libraries (it is built for the race detector), which are not in its new root")
@@ -364,10 +362,8 @@ func TestOpenMappedChroot(t *testing.T) {
 }
 
 func TestOpenMappedNamespace(t *testing.T) {
-	if os.Geteuid() != 0 {
-		needsRoot(t, "another mount namespace needs root")
-	}
 	dir := t.TempDir()
+	permitted(t, "mounting in a namespace of its own", &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}, "mount", "-t", "tmpfs", "none", dir)
 	bin := copySelf(t, t.TempDir())
 	// A tmpfs that only the helper sees hides dir.
 	script := fmt.Sprintf("mount -t tmpfs none %s && cp %s %s/helper && exec %s/helper", dir, bin, dir, dir)

@@ -13,8 +13,13 @@ package engines
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/profinfer/profinfer/demo"
@@ -32,16 +37,31 @@ func Dir() (string, error) {
 func need(t testing.TB, format string, a ...any) {
 	t.Helper()
 	if os.Getenv("PROFINFER_REQUIRE_BPF") == "1" {
-		t.Fatalf(format+"\ninstall with: go run ./internal/engines/fetch", a...)
+		t.Fatalf(format, a...)
 	}
-	t.Skipf(format+"; install with: go run ./internal/engines/fetch", a...)
+	t.Skipf(format, a...)
 }
 
-// Root ends the test if it does not run as root, which chroot and eBPF ask for.
+// install ends a sentence about an engine that is missing.
+const install = "; install with: go run ./internal/engines/fetch"
+
+// Chroot says whether this process may run programs in a root of their own, as Debian's
+// llama.cpp is run. User 0 of a container may lack that.
+var Chroot = sync.OnceValue(func() error {
+	c := exec.Command("true")
+	c.SysProcAttr = &syscall.SysProcAttr{Chroot: "/"}
+	err := c.Run()
+	if errors.Is(err, syscall.EPERM) {
+		return errors.New("needs root: Debian's llama.cpp runs in a root of its own, and chroot is not permitted here")
+	}
+	return err
+})
+
+// Root ends the test if it may not run programs in a root of their own.
 func Root(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		need(t, "this test needs root")
+	if err := Chroot(); err != nil {
+		need(t, "%v", err)
 	}
 }
 
@@ -56,7 +76,7 @@ func Debian(t testing.TB) demo.Engine {
 	root := filepath.Join(dir, demo.DebianFolder)
 	e, ok := demo.DebianInstalled(root, demo.Tests)
 	if !ok {
-		need(t, "Debian's llama.cpp is not in %s", root)
+		need(t, "Debian's llama.cpp is not in %s"+install, root)
 	}
 	return e
 }
@@ -73,7 +93,7 @@ func Offload(t testing.TB) demo.Engine {
 	root := filepath.Join(dir, OffloadFolder)
 	e, ok := demo.DebianInstalled(root, demo.Offload)
 	if !ok {
-		need(t, "Debian's llama.cpp with its Vulkan and RPC backends is not in %s", root)
+		need(t, "Debian's llama.cpp with its Vulkan and RPC backends is not in %s"+install, root)
 	}
 	return e
 }
@@ -89,7 +109,7 @@ func BLAS(t testing.TB) demo.Engine {
 	root := filepath.Join(dir, BLASFolder)
 	e, ok := demo.DebianInstalled(root, demo.BLAS)
 	if !ok {
-		need(t, "Debian's llama.cpp with a BLAS backend is not in %s", root)
+		need(t, "Debian's llama.cpp with a BLAS backend is not in %s"+install, root)
 	}
 	return e
 }
@@ -131,8 +151,11 @@ func NPM(t testing.TB, version string) Npm {
 		t.Fatal(err)
 	}
 	n, err := findNpm(context.Background(), dir, version)
+	if errors.Is(err, fs.ErrNotExist) {
+		need(t, "npm's builds of llama.cpp are not in %s"+install, filepath.Join(dir, "npm"))
+	}
 	if err != nil {
-		need(t, "npm's build %s of llama.cpp: %v", version, err)
+		need(t, "npm's build %s of llama.cpp: %v"+install, version, err)
 	}
 	return n
 }
