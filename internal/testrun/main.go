@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Testrun runs the tests for `make test` and ends with what a reader has to know: each
+// failed test with its whole output, why tests were skipped, and as the last line
+//
+//	N passed, N failed, N skipped
+//
+//	testrun [-timeout 20m] [-p N PACKAGE...]...
+//
+// Each -p begins a group of packages, which are tested N beside each other, after the
+// groups before it. A package is tested once, with the first group that names it. A
+// failure ends nothing: all groups run.
+//
+// What is counted are tests without subtests, and the subtests of others; a test with
+// subtests counts by itself only if it fails and none of them does, or if it skips its
+// rest. A test that never came to its end has failed. So has, as one, a package that
+// fails without a failed test: it does not build, or its TestMain gives up.
+//
+// The status is 0 if nothing failed, 1 if something did, 130 if the tests were interrupted
+// (what had run is told then too), and 2 if the command line is wrong.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], bufio.NewWriter(os.Stdout)))
+}
+
+// group is a set of packages, tested beside others of the set at most.
+type group struct {
+	beside   int
+	packages []string
+}
+
+// parse reads the command line.
+func parse(args []string) (timeout time.Duration, groups []group, err error) {
+	timeout = 10 * time.Minute // go test's own
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case (a == "-p" || a == "-timeout") && i+1 == len(args):
+			return 0, nil, fmt.Errorf("%s needs a value", a)
+		case a == "-timeout":
+			i++
+			if timeout, err = time.ParseDuration(args[i]); err != nil {
+				return 0, nil, fmt.Errorf("-timeout: %w", err)
+			}
+		case a == "-p":
+			i++
+			n, err := strconv.Atoi(args[i])
+			if err != nil || n < 1 {
+				return 0, nil, fmt.Errorf("-p %s is no number of packages", args[i])
+			}
+			groups = append(groups, group{beside: n})
+		case strings.HasPrefix(a, "-") || len(groups) == 0:
+			return 0, nil, fmt.Errorf("%q comes before any -p N", a)
+		default:
+			g := &groups[len(groups)-1]
+			g.packages = append(g.packages, a)
+		}
+	}
+	for _, g := range groups {
+		if len(g.packages) == 0 {
+			return 0, nil, fmt.Errorf("-p %d names no packages", g.beside)
+		}
+	}
+	if len(groups) == 0 {
+		return 0, nil, errors.New("no packages are named")
+	}
+	return timeout, groups, nil
+}
+
+func run(ctx context.Context, args []string, out *bufio.Writer) int {
+	defer out.Flush()
+	timeout, groups, err := parse(args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		fmt.Fprintln(os.Stderr, "usage: testrun [-timeout 20m] [-p N PACKAGE...]...")
+		return 2
+	}
+	r := newReport(module(ctx), out)
+	if err := expand(ctx, groups); err != nil {
+		r.group(err)
+		groups = nil
+	}
+	for _, g := range groups {
+		if len(g.packages) == 0 || ctx.Err() != nil {
+			continue
+		}
+		r.group(test(ctx, timeout, g, r.event))
+	}
+	r.end(ctx.Err() != nil)
+	switch {
+	case ctx.Err() != nil:
+		return 130
+	case r.failed > 0:
+		return 1
+	}
+	return 0
+}
+
+// expand replaces patterns by packages, each in the first group that names it. A package
+// that cannot be read is kept: its test says why.
+func expand(ctx context.Context, groups []group) error {
+	seen := map[string]bool{}
+	for i := range groups {
+		g := &groups[i]
+		cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e"}, g.packages...)...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("go list: %w", err)
+		}
+		g.packages = nil
+		for p := range strings.FieldsSeq(string(out)) {
+			if !seen[p] {
+				seen[p] = true
+				g.packages = append(g.packages, p)
+			}
+		}
+	}
+	return nil
+}
+
+// module returns the path of the module whose packages are tested, "" if there is none.
+func module(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// test runs go test for a group and hands on what it tells. Its error says that go test
+// gave up, which failed tests do not tell.
+func test(ctx context.Context, timeout time.Duration, g group, sink func(*event)) error {
+	args := append([]string{"test", "-json", "-p", strconv.Itoa(g.beside), "-timeout", timeout.String()}, g.packages...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stderr = os.Stderr
+	// An interrupt is passed on to go and its tests alike, whoever sends it; they have a
+	// while to clean up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	kill := func(s syscall.Signal) { syscall.Kill(-cmd.Process.Pid, s) }
+	cmd.Cancel = func() error {
+		kill(syscall.SIGINT)
+		return nil
+	}
+	cmd.WaitDelay = 10 * time.Second
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stopped := context.AfterFunc(ctx, func() {
+		time.Sleep(cmd.WaitDelay)
+		kill(syscall.SIGKILL)
+	})
+	defer stopped()
+	in := bufio.NewReader(pipe)
+	for {
+		line, err := in.ReadString('\n')
+		if line != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) != nil {
+				e = event{Action: "output", Output: line}
+			}
+			sink(&e)
+		}
+		if err != nil {
+			break
+		}
+	}
+	err = cmd.Wait()
+	var x *exec.ExitError
+	if errors.As(err, &x) && x.ExitCode() == 1 {
+		return nil // tests failed, which they tell themselves
+	}
+	return err
+}
