@@ -5,11 +5,18 @@
 # and make in a new folder, clones the repository into it, and runs make demo and make test
 # there, telling how long each took. Everything else they have to find themselves.
 #
-#   sudo scripts/newroot.sh [--worktree] DIR [COMMAND]
+#   sudo scripts/newroot.sh [--worktree] [--as WHO] [--offline] DIR [COMMAND]
 #
 # DIR must not exist, or be what an interrupted run left; remove it afterwards (nothing
 # stays mounted). --worktree takes the files of this working tree, committed or not.
 # COMMAND runs instead of "make demo && make test". Needs debootstrap.
+#
+# --as says who runs them there, to prove what happens without privileges:
+#   root       the machine's own (default)
+#   user       an ordinary user: no capability, nor a way to get one (a CI runner)
+#   bare       user 0 without any capability (a container that dropped them all)
+#   namespace  root of a user namespace, and of a process namespace (a rootless container)
+# --offline: Go's modules are fetched first, then there is no network but the machine itself.
 #
 # Environment: SUITE (trixie), MIRROR (the one apt uses here). Proxies, certificates and
 # settings of Go, npm and apt of this machine are carried over, nothing else.
@@ -20,12 +27,18 @@ die() {
   exit 1
 }
 
-worktree=
-if [ "${1:-}" = --worktree ]; then
-  worktree=1
-  shift
-fi
-if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+worktree="" who=root offline=""
+while [[ "${1:-}" == --* ]]; do
+  case $1 in
+  --worktree) worktree=1 ;;
+  --offline) offline=1 ;;
+  --as) who=${2:-} && shift ;;
+  *) break ;;
+  esac
+  shift || break
+done
+case $who in root | user | bare | namespace) ;; *) die "--as root, user, bare or namespace, not \"$who\"" ;; esac
+if [ $# -lt 1 ] || [ $# -gt 2 ] || [[ $1 == -* ]]; then
   sed -n '/^#   sudo/s/^# *//p' "$0" >&2
   exit 2
 fi
@@ -54,8 +67,19 @@ cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" 2>/dev/null || true
 apt-config dump Acquire::http Acquire::https >"$root/etc/apt/apt.conf.d/99host"
 echo "deb $mirror $suite main" >"$root/etc/apt/sources.list"
-mkdir -p "$root/root"
-[ ! -e ~/.npmrc ] || cp ~/.npmrc "$root/root/"
+home=/root owner=0 as=()
+case $who in
+root) ;;
+bare) as=(setpriv --bounding-set=-all --inh-caps=-all --no-new-privs) ;;
+*)
+  home=/home/user owner=1000
+  grep -q ^user: "$root/etc/passwd" || chroot "$root" useradd --uid 1000 --user-group --home-dir /home/user user
+  as=(setpriv --reuid=1000 --regid=1000 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs)
+  ;;
+esac
+[ "$who" != namespace ] || as+=(unshare --user --map-root-user --mount --pid --fork --mount-proc)
+mkdir -p "$root$home"
+[ ! -e ~/.npmrc ] || cp ~/.npmrc "$root$home/"
 
 rm -rf "$root/src"
 if [ -n "$worktree" ]; then
@@ -68,15 +92,16 @@ if [ -n "$worktree" ]; then
 else
   git clone -q --no-local "$repo" "$root/src"
 fi
+chown -R "$owner:$owner" "$root$home" "$root/src"
 
-keep=(TERM="${TERM:-dumb}" HOME=/root LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+keep=(TERM="${TERM:-dumb}" HOME="$home" LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 for v in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR \
   NODE_EXTRA_CA_CERTS NPM_CONFIG_REGISTRY PROFINFER_REQUIRE_BPF; do
   [ -z "${!v:-}" ] || keep+=("$v=${!v}")
 done
 for v in GOPROXY GOSUMDB GONOSUMDB GOPRIVATE; do keep+=("$v=$(go env $v)"); done
 
-cat >"$root/root/prove" <<'P'
+cat >"$root/prove" <<'P'
 #!/bin/bash
 set -euo pipefail
 cd /src
@@ -92,11 +117,22 @@ if [ $# -gt 0 ]; then timed bash -c "$1"; else
   timed make test
 fi
 P
-chmod +x "$root/root/prove"
+chmod 755 "$root" "$root/prove"
+cat >"$root/offline" <<'P'
+#!/bin/sh
+# A machine without a network still reaches itself: lo is up (0x8914 is SIOCSIFFLAGS, 1 IFF_UP).
+perl -e '$up = pack("a16s", "lo", 1); socket(S, 2, 2, 0) && ioctl(S, 0x8914, $up) or die "lo: $!\n"' && exec "$@"
+P
+chmod 755 "$root" "$root/prove" "$root/offline"
+run=("${as[@]}" /prove ${command:+"$command"})
+[ -z "$offline" ] || run=(unshare --net /offline "${run[@]}")
+
+# enter COMMAND...: runs it in the new root.
 # Mounts of a namespace of their own vanish with it. The new root becomes the real one of
 # that namespace: programs in a mere chroot may not make namespaces, which tests do.
-# shellcheck disable=SC2016  # the inner shell expands
-exec unshare --mount --propagation private bash -c '
+enter() {
+  # shellcheck disable=SC2016  # the inner shell expands
+  unshare --mount --propagation private bash -c '
 set -e
 root=$1; shift
 mount --bind "$root" "$root"
@@ -105,4 +141,7 @@ mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
 cd "$root"
 pivot_root . mnt
-exec chroot . sh -c "umount -l /mnt && exec env -i \"\$@\"" sh "$@"' newroot "$root" "${keep[@]}" /root/prove ${command:+"$command"}
+exec chroot . sh -c "umount -l /mnt && exec env -i \"\$@\"" sh "$@"' newroot "$root" "${keep[@]}" "$@"
+}
+[ -z "$offline" ] || enter "${as[@]}" sh -c 'cd /src && go mod download'
+enter "${run[@]}"
