@@ -4,6 +4,7 @@ package trace
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -177,6 +178,9 @@ func TestRotateKill(t *testing.T) {
 					panic(err)
 				}
 			}
+			if l.n == 30 { // as many files as are kept, and more
+				os.Stdout.WriteString("!")
+			}
 		}
 	}
 	if testing.Short() {
@@ -186,8 +190,11 @@ func TestRotateKill(t *testing.T) {
 	for i := range 12 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestRotateKill$")
 		cmd.Env = append(os.Environ(), "TRACE_TEST_ROTATE="+path)
-		must(t, cmd.Start())
-		time.Sleep(time.Duration(120+i*13) * time.Millisecond)
+		out, err := cmd.StdoutPipe()
+		must(t, err, cmd.Start())
+		_, err = io.ReadFull(out, make([]byte, 1))
+		must(t, err)
+		time.Sleep(time.Duration(i*13) * time.Millisecond) // somewhere in its work
 		must(t, cmd.Process.Kill())
 		cmd.Wait()
 		all, n := readPartsCut(t, path)
