@@ -11,6 +11,9 @@
 // groups before it. A package is tested once, with the first group that names it. A
 // failure ends nothing: all groups run.
 //
+// Nothing is taken from go's cache of results: it does not know the engines, the programs
+// that tests build, nor what is permitted here.
+//
 // What is counted are tests without subtests, and the subtests of others; a test with
 // subtests counts by itself only if it fails and none of them does, or if it skips its
 // rest. A test that never came to its end has failed. So has, as one, a package that
@@ -149,7 +152,7 @@ func module(ctx context.Context) string {
 // test runs go test for a group and hands on what it tells. Its error says that go test
 // gave up, which failed tests do not tell.
 func test(ctx context.Context, timeout time.Duration, g group, sink func(*event)) error {
-	args := append([]string{"test", "-json", "-p", strconv.Itoa(g.beside), "-timeout", timeout.String()}, g.packages...)
+	args := append([]string{"test", "-json", "-count=1", "-p", strconv.Itoa(g.beside), "-timeout", timeout.String()}, g.packages...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stderr = os.Stderr
 	// An interrupt is passed on to go and its tests alike, whoever sends it; they have a

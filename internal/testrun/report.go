@@ -169,13 +169,11 @@ func (r *report) ended(e *event, p *pkg) {
 		}
 	}
 	passed, failed, skipped = r.passed-passed, r.failed-failed, r.skipped-skipped
-	verdict, took := "ok  ", fmt.Sprintf("%7.1f s", e.Elapsed)
+	verdict := "ok  "
 	if e.Action == "fail" {
 		verdict = "FAIL"
-	} else if strings.Contains(string(p.output), "(cached)") {
-		took = "   cached"
 	}
-	fmt.Fprintf(r.out, "%s %s  %s  %s\n", verdict, took, name, tally(passed, failed, skipped))
+	fmt.Fprintf(r.out, "%s %7.1f s  %s  %s\n", verdict, e.Elapsed, name, tally(passed, failed, skipped))
 	r.out.Flush()
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -161,6 +162,24 @@ func TestRuns(t *testing.T) {
 				t.Log(out)
 			}
 		})
+	}
+}
+
+// What a test found here before says nothing of here and now.
+func TestNoCache(t *testing.T) {
+	dir, engine := moduleOf(t), filepath.Join(t.TempDir(), "engine")
+	text := "package good\nimport (\"os\"; \"testing\")\nfunc TestX(t *testing.T) { if _, err := os.Stat(" + strconv.Quote(engine) + "); err != nil { t.Skip(err) } }\n"
+	if err := os.WriteFile(filepath.Join(dir, "good/x_test.go"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0 passed, 0 failed, 1 skipped", "1 passed, 0 failed, 0 skipped"} {
+		cmd, out := command(t, dir, "-p", "1", "./good")
+		if err := cmd.Run(); err != nil || lastLine(out.String()) != want {
+			t.Errorf("%v, want %s\n%s", err, want, out)
+		}
+		if err := os.WriteFile(engine, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
