@@ -16,6 +16,7 @@ import (
 
 func doctorCommand() *cobra.Command {
 	var opt doctor.Options
+	var procs pids
 	var json, log bool
 	c := &cobra.Command{
 		Use:   "doctor [-p PID | FILE...]",
@@ -30,19 +31,19 @@ Exit status: 0 where it can record, 4 where something needed is missing.`,
   profinfer doctor libggml-base.so libggml-cpu-haswell.so libllama.so`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			set := c.Flags().Changed("pid")
-			if len(args) > 0 && set {
+			if len(args) > 0 && len(procs) > 0 {
 				return usage("doctor takes either -p PID or files, not both")
 			}
-			if set && opt.PID <= 0 {
-				return usage("-p takes the number of a process, not %d", opt.PID)
+			var err error
+			if opt.PID, err = procs.one("doctor"); err != nil {
+				return err
 			}
 			opt.Files, opt.Version = args, version()
 			return doDoctor(opt, json, log)
 		},
 	}
 	f := c.Flags()
-	f.IntVarP(&opt.PID, "pid", "p", 0, "look at this process")
+	addPIDs(f, &procs, "look at this process")
 	f.BoolVar(&json, "json", false, "as JSON")
 	f.BoolVar(&log, "verifier-log", false, "with what the kernel's verifier says of programs that it refuses")
 	return c

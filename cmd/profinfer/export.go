@@ -23,10 +23,11 @@ import (
 )
 
 func exportCommand() *cobra.Command {
-	var in, out, format, table, phase, color string
+	var given []string
+	var out, format, table, phase, color string
 	var graph dot.Options
 	c := &cobra.Command{
-		Use:   "export (--format perfetto|pprof|dot | --table NAME --format ndjson|csv|parquet)",
+		Use:   "export (--format perfetto|pprof|dot | --table NAME --format ndjson|csv|parquet) [FILE]",
 		Short: "Write a recording for other programs: Perfetto, pprof, Graphviz, or tables",
 		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as it is), as a
 profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), as the operator graph of a phase for
@@ -34,10 +35,11 @@ Graphviz, or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
 Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.`,
 		Example: `  profinfer export --format perfetto
   profinfer export --format pprof && go tool pprof -http : run.pb.gz
+  profinfer export server.pinf --format perfetto
   profinfer export --format dot --color bandwidth | dot -Tsvg -o graph.svg
   profinfer export --table ops --format parquet -o ops.parquet
   profinfer export --table steps --format csv | head`,
-		Args: cobra.NoArgs,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			whole, isWhole := wholeFormats[format]
 			for _, name := range []string{"phase", "color", "layers"} {
@@ -58,9 +60,6 @@ Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is e
 			case !slices.Contains(tables.Names(), table):
 				return usage("there is no table %q: %s", table, strings.Join(tables.Names(), ", "))
 			}
-			if format != "dot" {
-				return doExport(in, out, format, table)
-			}
 			var err error
 			if graph.Color, err = dot.ParseColor(color); err != nil {
 				return &statusError{statusUsage, err}
@@ -70,6 +69,17 @@ Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is e
 					return &statusError{statusUsage, err}
 				}
 			}
+			files, err := inputs(c, given, args)
+			if err != nil {
+				return err
+			}
+			if len(files) > 1 {
+				return usage("export reads one recording, not %d: %s", len(files), strings.Join(files, ", "))
+			}
+			in := files[0]
+			if format != "dot" {
+				return doExport(in, out, format, table)
+			}
 			whole.write = func(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
 				return dot.Export(w, replay, graph)
 			}
@@ -77,7 +87,7 @@ Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is e
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&in, "input", "i", defaultTrace, "recording to read")
+	f.StringArrayVarP(&given, "input", "i", []string{defaultTrace}, "recording to read, as FILE is")
 	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: for perfetto and pprof the recording's name with .pftrace.gz or .pb.gz, else standard output)")
 	f.StringVar(&format, "format", "", "perfetto, pprof, dot, ndjson, csv or parquet")
 	f.StringVar(&phase, "phase", "", "dot: the graph of this phase: prefill, decode or encode (default: decode where there is one)")

@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 
@@ -38,9 +39,10 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.err }
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-func run() int {
+// run runs the program with its arguments; help goes to out, errors go to errs. It returns the exit status.
+func run(args []string, out, errs io.Writer) int {
 	root := &cobra.Command{
 		Use:           "profinfer",
 		Short:         "Tells where the time of an LLM inference engine goes: steps, graphs, operators, threads",
@@ -50,25 +52,31 @@ func run() int {
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no verb %q\n  see profinfer --help", args[0])
+				return unknownCommand(c, args[0])
 			}
 			return c.Help()
 		},
 	}
+	root.SetOut(out)
+	root.SetErr(errs)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &statusError{statusUsage, fmt.Errorf("%w\n  see %s --help", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
 	for _, verb := range verbs {
 		root.AddCommand(verb())
 	}
-	err := root.Execute()
+	args = separatePIDs(root, args)
+	root.SetArgs(args)
+	err := helpOfNone(root, args)
+	if err == nil {
+		err = root.Execute()
+	}
 	if err == nil {
 		return 0
 	}
 	status := statusOf(err)
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(os.Stderr, "profinfer:", msg)
+		fmt.Fprintln(errs, "profinfer:", msg)
 	}
 	return status
 }

@@ -24,6 +24,7 @@ import (
 
 func overheadCommand() *cobra.Command {
 	var opt drive.Options
+	var procs pids
 	var levels []string
 	var input string
 	var json bool
@@ -56,14 +57,15 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 				return usage("overhead takes either -p PID or a command, not both")
 			case len(args) == 0 && !set:
 				return usage("nothing to measure: give -- COMMAND or -p PID\n  profinfer overhead -p $(pidof llama-server)")
-			case set && opt.PID <= 0:
-				return usage("-p takes the number of a process, not %d", opt.PID)
 			case opt.Rounds < 1 || opt.Rounds > 10000:
 				return usage("--rounds is a number from 1 to 10000; %d or more to tell anything", overhead.MinSpans)
 			case opt.Span < 500*time.Millisecond || opt.Span > time.Hour:
 				return usage("--span is a time from 500ms to 1h")
 			}
 			var err error
+			if opt.PID, err = procs.one("overhead"); err != nil {
+				return err
+			}
 			if opt.States, err = drive.Levels(levels); err != nil {
 				return usage("--levels: %v", err)
 			}
@@ -77,7 +79,7 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 	f := c.Flags()
 	f.SetInterspersed(false)
 	f.StringVarP(&input, "input", "i", "", "tell what operators cost from a recording with --overhead-budget, instead of measuring")
-	f.IntVarP(&opt.PID, "pid", "p", 0, "measure this process and its children")
+	addPIDs(f, &procs, "measure this process and its children")
 	f.StringSliceVar(&levels, "levels", []string{"graph", "op"}, "levels to measure: step, graph, op")
 	f.IntVar(&opt.Rounds, "rounds", 10, "spans of each level")
 	f.DurationVar(&opt.Span, "span", 3*time.Second, "length of a span; it has to hold 10 steps")

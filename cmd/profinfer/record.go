@@ -30,13 +30,14 @@ var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, r
 
 func recordCommand() *cobra.Command {
 	opt := record.Defaults()
+	var procs pids
 	var level string
 	var ringKB int
 	var noSched bool
 	var faults string
 	var budget, maxSize, switchSize, question string
 	c := &cobra.Command{
-		Use:   "record [-p PID] [-- COMMAND ...]",
+		Use:   "record [-p PID...] [-- COMMAND ...]",
 		Short: "Record what an engine does, into a trace file",
 		Long: `Record launches a command, or attaches to running processes, and writes what their
 inference engine does into a trace file. The engine is found by itself, also in children of the
@@ -44,6 +45,7 @@ command, in containers, and in libraries that are loaded later.
 
 It ends with the command, with the processes, after --duration, or by an interrupt (ctrl-C).
 With both -p and a command it ends with the command: the server that a client computes on, and the client.
+-p takes several processes (-p 12 34, -p 12,34); a command that is a number stands behind --.
 
 With --counters or -e it counts what each operator did on each thread: cycles, instructions, misses where the machine has counters, and
 what the kernel counts (faults, switches) on every machine. A question is counted in user space; -e counts the kernel too, as perf
@@ -55,6 +57,7 @@ does (cycles:u does not).`,
   profinfer record --counters software -e cache-misses:u -- llama-bench -m model.gguf`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			opt.PIDs = procs
 			if len(args) == 0 && len(opt.PIDs) == 0 {
 				return usage("nothing to record: give -- COMMAND or -p PID\n  profinfer record -- llama-bench -m model.gguf")
 			}
@@ -104,7 +107,7 @@ does (cycles:u does not).`,
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.IntSliceVarP(&opt.PIDs, "pid", "p", nil, "attach to these processes and their children")
+	addPIDs(f, &procs, "attach to these processes and their children")
 	f.StringVarP(&opt.Output, "output", "o", opt.Output, "file to write; an older one of that name is replaced once something was recorded")
 	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")

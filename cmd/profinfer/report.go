@@ -28,14 +28,18 @@ func reportCommand() *cobra.Command {
 	var out string
 	var flags roofFlags
 	c := &cobra.Command{
-		Use:   "report",
+		Use:   "report [FILE...]",
 		Short: "Write a page for the browser: verdict, operator graph, timeline, statistics",
 		Long: `Report writes one self-contained HTML file that needs no network: what bounds the run, the operator graph coloured by what it costs, the
 timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side.`,
 		Example: `  profinfer report -o report.html
-  profinfer report -i q4_0.pinf -i q8_0.pinf -o compare.html`,
-		Args: cobra.NoArgs,
+  profinfer report q4_0.pinf q8_0.pinf -o compare.html`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			in, err := inputs(c, in, args)
+			if err != nil {
+				return err
+			}
 			if out == "" {
 				out = strings.TrimSuffix(in[0], ".pinf") + ".html"
 			}
@@ -52,7 +56,7 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read, as FILE is; more than one: side by side")
 	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: the first recording's name with .html)")
 	flags.add(c)
 	return c
@@ -77,12 +81,16 @@ func serveCommand() *cobra.Command {
 	var listen string
 	var flags roofFlags
 	c := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [FILE...]",
 		Short: "Serve the page of report on loopback, for recordings too large for one file",
 		Example: `  profinfer serve
-  profinfer serve -i q4_0.pinf -i q8_0.pinf --listen 127.0.0.1:8080`,
-		Args: cobra.NoArgs,
+  profinfer serve q4_0.pinf q8_0.pinf --listen 127.0.0.1:8080`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
+			in, err := inputs(c, in, args)
+			if err != nil {
+				return err
+			}
 			top, err := flags.roof()
 			if err != nil {
 				return err
@@ -91,7 +99,7 @@ func serveCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; more than one: side by side")
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read, as FILE is; more than one: side by side")
 	f.StringVar(&listen, "listen", "127.0.0.1:7070", "address and port; port 0 takes a free one")
 	flags.add(c)
 	return c

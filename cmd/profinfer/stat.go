@@ -13,8 +13,6 @@ import (
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
-const defaultTrace = "run.pinf"
-
 func statCommand() *cobra.Command {
 	var in []string
 	var by, phase string
@@ -23,14 +21,15 @@ func statCommand() *cobra.Command {
 	var slow bool
 	opt := profile.StatOptions{}
 	c := &cobra.Command{
-		Use:   "stat",
+		Use:   "stat [FILE...]",
 		Short: "Say where a recording's time went: phases, operators, threads",
 		Example: `  profinfer stat
   profinfer stat --by layer --phase decode
   profinfer stat --by op --json | jq '.phases'
-  profinfer stat -i t1.pinf -i t4.pinf
+  profinfer stat server.pinf
+  profinfer stat t1.pinf t4.pinf
   profinfer stat --slow --top 20`,
-		Args: cobra.NoArgs,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
 			if opt.By, err = profile.ParseBy(by); err != nil {
@@ -46,10 +45,11 @@ func statCommand() *cobra.Command {
 			if opt.Top < 0 {
 				return usage("--top is a number of rows, 0 for all")
 			}
+			several := len(named(c, in, args)) > 1
 			switch {
 			case slow && flags.set():
 				return usage("--slow compares steps with one another, not with the machine: it does not go with --peak-bandwidth, --peak-flops and --no-peaks")
-			case len(in) > 1 && flags.set():
+			case several && flags.set():
 				return usage("several recordings are compared with one another, not with the machine: that does not go with --peak-bandwidth, --peak-flops and --no-peaks")
 			}
 			top, err := flags.roof()
@@ -60,9 +60,14 @@ func statCommand() *cobra.Command {
 				if c.Flags().Changed("by") {
 					return usage("--slow lists steps; it does not go with --by")
 				}
-				if len(in) > 1 {
+				if several {
 					return usage("--slow is of one recording")
 				}
+			}
+			if in, err = inputs(c, in, args); err != nil {
+				return err
+			}
+			if slow {
 				return doSlow(in[0], opt, json, verbose)
 			}
 			if len(in) > 1 {
@@ -72,7 +77,7 @@ func statCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read; given again: compare what their counters tell by number of threads")
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read, as FILE is; several: compare what their counters tell by number of threads")
 	f.StringVar(&by, "by", "weight", "rows: op, weight, layer, block, thread or step; expert: which experts tokens chose")
 	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode, encode or unknown")
 	f.Int32Var(&opt.PID, "pid", 0, "only this process of the recording")

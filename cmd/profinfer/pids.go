@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// pids is the value of -p: processes, in the order given, each once.
+type pids []int
+
+const noProcess = ": if it was to come from $(pidof NAME), none of that name is running"
+
+func (p *pids) String() string {
+	var words []string
+	for _, n := range *p {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, ",")
+}
+
+func (p *pids) Type() string { return "PID..." }
+
+// Set takes numbers with commas or spaces between them: -p 12,34 as well as -p "$(pidof llama-server)".
+func (p *pids) Set(s string) error {
+	words := pidWords(s)
+	if len(words) == 0 {
+		return fmt.Errorf("-p is given no process%s", noProcess)
+	}
+	if s[0] == '-' && strings.Trim(s[1:], "0123456789") != "" {
+		return fmt.Errorf("-p is given no process, but %s%s", s, noProcess)
+	}
+	for _, w := range words {
+		n, err := strconv.ParseInt(w, 10, 32)
+		switch {
+		case err != nil && strings.Trim(w, "-+.0123456789") != "":
+			return fmt.Errorf("-p takes the number of a process, not %q; of a name: -p $(pidof %s)", w, w)
+		case err != nil || n <= 0:
+			return fmt.Errorf("-p takes the number of a process, not %q", w)
+		case !slices.Contains(*p, int(n)):
+			*p = append(*p, int(n))
+		}
+	}
+	return nil
+}
+
+func pidWords(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(", \t\n", r) })
+}
+
+func addPIDs(f *pflag.FlagSet, p *pids, what string) {
+	f.VarP(p, "pid", "p", what)
+}
+
+// one is the process of a command that looks at one only; 0: none was given.
+func (p pids) one(command string) (int, error) {
+	switch len(p) {
+	case 0:
+		return 0, nil
+	case 1:
+		return p[0], nil
+	}
+	return 0, usage("%s takes one process, not %d: -p %d\n  which is which: ps -p %s", command, len(p), p[0], p.String())
+}
+
+func isPID(f *pflag.Flag) bool {
+	if f == nil {
+		return false
+	}
+	_, ok := f.Value.(*pids)
+	return ok
+}
+
+// separatePIDs lets -p have several numbers, as $(pidof NAME) gives them: each after the first gets a -p of its own. What stands
+// behind -- or behind a command's name is left alone.
+func separatePIDs(root *cobra.Command, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	at := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == args[0] })
+	if at < 0 {
+		return args
+	}
+	flags := root.Commands()[at].Flags()
+	out := args[:1:1]
+	for i := 1; i < len(args); i++ {
+		f, value := flagOf(flags, args[i])
+		if f == nil && (args[i] == "--" || args[i] == "-" || !strings.HasPrefix(args[i], "-")) {
+			return append(out, args[i:]...)
+		}
+		out = append(out, args[i])
+		if f == nil || !value && i+1 == len(args) {
+			continue // a flag that there is not is for the parser to refuse
+		}
+		if !value {
+			i++
+			out = append(out, args[i])
+		}
+		for isPID(f) && i+1 < len(args) && numbers(args[i+1]) {
+			i++
+			out = append(out, "-p", args[i])
+		}
+	}
+	return out
+}
+
+// numbers tells whether a word has nothing but numbers in it.
+func numbers(s string) bool {
+	return len(pidWords(s)) > 0 && strings.Trim(s, "0123456789, \t\n") == ""
+}
+
+// flagOf finds the flag that takes the value of a word, and whether the word has the value in it or the flag needs none. A
+// boolean is no end of a cluster: in -vp 12 it is -p that takes the value.
+func flagOf(flags *pflag.FlagSet, word string) (f *pflag.Flag, value bool) {
+	if name, ok := strings.CutPrefix(word, "--"); ok {
+		name, _, value = strings.Cut(name, "=")
+		if name != "" {
+			f = flags.Lookup(name)
+		}
+		return f, value || f != nil && f.NoOptDefVal != ""
+	}
+	cluster, ok := strings.CutPrefix(word, "-")
+	for i := 0; ok && i < len(cluster); i++ {
+		if f = flags.ShorthandLookup(cluster[i : i+1]); f == nil || f.NoOptDefVal == "" {
+			return f, i+1 < len(cluster)
+		}
+	}
+	return f, true
+}
