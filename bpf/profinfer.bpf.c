@@ -289,6 +289,9 @@ int mark_begin(struct regs *ctx)
 	case MARK_SCHED_BEGIN:
 		m.ctx = a;
 		m.graph = b;
+		/* of all its splits: what runs in no graph that is seen shows */
+		if (b)
+			bpf_probe_read_user(&m.n_nodes, 4, (void *)(b + l->graph_n_nodes));
 		break;
 	case MARK_GRAPH_BEGIN:
 		m.graph = a;

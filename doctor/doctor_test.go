@@ -136,7 +136,7 @@ func TestJudge(t *testing.T) {
 		Sites: []engine.Site{{Role: engine.RoleStepBegin, Insn: "nopl 0x0(%rax)", Class: target.ClassNop5, Batch: engine.BatchByValue},
 			{Role: engine.RoleGraphBegin, Backend: "CPU"}, {Role: engine.RoleOpEnd}},
 		Findings: []engine.Finding{{What: "tensor.ne", Value: "16", How: "a", Differ: "b says 24"}},
-		Warnings: []string{"w", "w"}})
+		Warnings: []engine.Warning{{Text: "w"}, {Text: "w"}}})
 	tg.judge(probe.Version{5, 17, 0})
 	if runtime.GOARCH == "amd64" && tg.Sites[0].Here != "stepped" {
 		t.Errorf("%+v", tg.Sites[0])

@@ -248,10 +248,13 @@ func (t *Target) take(p *engine.Plan) {
 	t.Engine, t.EngineVersion = p.Engine, p.EngineVersion
 	t.GGMLVersion, t.GGMLCommit, t.Arch = p.GGMLVersion, p.GGMLCommit, string(p.Arch)
 	t.Findings = append(t.Findings, p.Findings...)
-	for _, w := range p.Warnings {
-		if !slices.Contains(t.Warnings, w) {
-			t.Warnings = append(t.Warnings, w)
+	warn := func(text string) {
+		if !slices.Contains(t.Warnings, text) {
+			t.Warnings = append(t.Warnings, text)
 		}
+	}
+	for _, w := range p.Warnings {
+		warn(w.Text)
 	}
 	for _, f := range p.Files {
 		t.Parts = append(t.Parts, Part{f.Path, f.Role, f.BuildID})
@@ -259,6 +262,9 @@ func (t *Target) take(p *engine.Plan) {
 	has := map[engine.Role]bool{}
 	for _, s := range p.Sites {
 		has[s.Role] = true
+		if s.Warning != "" {
+			warn(s.Dear())
+		}
 		t.Sites = append(t.Sites, Site{File: p.Files[s.File].Path, Offset: s.Offset, Where: s.Where, Insn: s.Insn,
 			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Level: s.Role.Needs().String(),
 			Yields: yields(&s, &p.Layout), Warning: s.Warning})

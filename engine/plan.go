@@ -7,7 +7,11 @@
 // make plans; package probe carries them out without knowing any engine.
 package engine
 
-import "github.com/profinfer/profinfer/target"
+import (
+	"fmt"
+
+	"github.com/profinfer/profinfer/target"
+)
 
 // Role says what a hit at a site means.
 type Role uint8
@@ -139,6 +143,15 @@ type Site struct {
 	Backend string // graph begin and end: the backend, where the site itself tells ("CPU")
 }
 
+// Dear says in words that a site is dearer than wanted, where it has a Warning.
+func (s *Site) Dear() string {
+	what := s.Role.String()
+	if s.Backend != "" {
+		what += " of " + s.Backend
+	}
+	return fmt.Sprintf("%s at %s (%s) is %s", what, s.Where, s.Insn, s.Warning)
+}
+
 // File is one ELF file of the engine that a process has mapped.
 type File struct {
 	Path    string // as the process names it
@@ -196,6 +209,16 @@ type Finding struct {
 	Differ string `json:"differ,omitempty"` // what another source said, where it disagrees
 }
 
+// Warning says in words for a person what a recording will lack, and when that matters to it. That a site is dear, the site says.
+type Warning struct {
+	Text  string
+	Level Level // the least level of a recording to which it matters
+	// What has to have happened in the run before it matters; the zero values: nothing.
+	Elsewhere bool   // operators were run in no graph that is seen: by a backend whose graphs are not probed
+	Backend   string // a graph of this backend ran
+	Entry     string // this entry point was called: the Entry of a site
+}
+
 // Plan is all that has to be known to observe one process.
 type Plan struct {
 	Engine        string // "llama.cpp", "whisper.cpp", "ggml"
@@ -208,7 +231,7 @@ type Plan struct {
 	Copies        []Site // of copies: probed where there is another backend than the CPU
 	Layout        Layout
 	Findings      []Finding
-	Warnings      []string // what will be degraded, in words for a person
+	Warnings      []Warning
 	// Inner are objects to which a backend passes a call on, with the backend object: what a RoleSyncBegin site may yield.
 	Inner map[uint64]uint64
 	// Operators numbers the operators by their names as the engine describes them; members of a

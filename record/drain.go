@@ -189,7 +189,6 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			p.computes = true
 			raise(false)
 			quiet()
-			r.warnings(p)
 		}
 		if p.gov != nil && r.observe(p, m, e) {
 			if r.stepsDone++; r.stepsDone == r.opt.Steps {
@@ -213,6 +212,12 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 				if err := r.backends(p, p.objects.sched); err != nil {
 					return err
 				}
+			}
+		}
+		if news, unseen := p.matters.mark(m, site); news || unseen != "" {
+			p.lack(unseen)
+			if err := r.warnings(p); err != nil {
+				return err
 			}
 		}
 	}

@@ -29,13 +29,14 @@ type process struct {
 	files    map[fileKey]int // to info.Files
 	scheds   map[uint64]bool // schedulers whose backends were looked up
 	objects  backendObjects
-	warned   map[string]bool
+	warned   map[string]bool // what the terminal was told
+	matters  evidence
+	replaced bool // by another program, with exec
 	decoder  engine.Decoder
-	looked   int64     // when its maps were last read, ns
-	computes bool      // a mark of it was seen
-	found    time.Time // when it got its first plan
-	backed   bool      // the backends of one of its schedulers were looked up
-	lacks    []string  // warnings of those backends, which a new plan does not know
+	looked   int64            // when its maps were last read, ns
+	computes bool             // a mark of it was seen
+	found    time.Time        // when it got its first plan
+	lacks    []engine.Warning // of those backends, which a new plan does not know
 
 	learn   *learner
 	gov     *governor
@@ -78,7 +79,6 @@ func (r *recorder) update(p *process) error {
 		return nil // whoever it is has no engine, or not yet, or has ended
 	}
 	p.lookup = nil
-	plan.Warnings = append(plan.Warnings, p.lacks...)
 	if p.att == nil {
 		p.att, err = r.session.Process(p.pid, &plan.Layout)
 	} else {
@@ -97,11 +97,18 @@ func (r *recorder) update(p *process) error {
 	if err := r.filter(p, plan); err != nil {
 		return err
 	}
+	changed := p.plan != nil && !slices.Equal(p.plan.Warnings, plan.Warnings)
 	p.plan, p.decoder = plan, plan.Decode
-	if p.computes {
-		defer r.warnings(p)
+	if err := r.attach(p, plan.Files, plan.Sites); err != nil {
+		return err
 	}
-	return r.attach(p, plan.Files, plan.Sites)
+	if changed && len(p.attached) > 0 {
+		r.describe(p, plan.Files) // what a plan lacked can have come, also where it needs no probe at this level
+		if err := r.w.Process(p.info); err != nil {
+			return err
+		}
+	}
+	return r.warnings(p)
 }
 
 // attach probes those of the sites that are not probed yet, and writes down what is.
@@ -119,11 +126,7 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 		todo = append(todo, s)
 	}
 	if len(todo) == 0 {
-		if len(p.attached) == 0 || slices.Equal(p.info.Warnings, p.plan.Warnings) {
-			return nil
-		}
-		r.describe(p, files) // what a plan lacked can have come, also where it needs no probe at this level
-		return r.w.Process(p.info)
+		return nil
 	}
 	done := 0
 	for _, group := range byFile(todo) {
@@ -160,7 +163,6 @@ func (r *recorder) describe(p *process, files []engine.File) {
 	plan := p.plan
 	in.Engine, in.EngineVersion = plan.Engine, plan.EngineVersion
 	in.GGMLVersion, in.GGMLCommit = plan.GGMLVersion, plan.GGMLCommit
-	in.Warnings = plan.Warnings
 	in.Findings = in.Findings[:0:0]
 	for _, f := range plan.Findings {
 		in.Findings = append(in.Findings, trace.Finding(f))
@@ -182,11 +184,15 @@ func (r *recorder) describe(p *process, files []engine.File) {
 		}
 		s := p.att.Sites[id]
 		p.index[id] = uint32(len(in.Sites))
+		if s.Warning != "" {
+			p.matters.dear = append(p.matters.dear, dearSite{p.index[id], s.Role, s.Dear()})
+		}
 		in.Sites = append(in.Sites, trace.Site{File: fileOf(s.File), Offset: s.Offset, Where: s.Where, Insn: s.Insn,
 			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Entry: s.Entry, Phase: s.Phase,
 			Covers: s.Covers, Backend: s.Backend, Warning: s.Warning})
 	}
 	in.Attached = p.att.Ready
+	r.tell(p)
 }
 
 // backends probes the graph functions of the backends of a scheduler seen for the first time.
@@ -201,50 +207,36 @@ func (r *recorder) backends(p *process, sched uint64) error {
 	known := len(p.plan.Warnings)
 	files, sites, err := r.engine.Backends(p.pid, p.plan, sched)
 	if err != nil {
-		// It may have ended meanwhile. That matters only where it had another backend than the CPU,
-		// and where those are not watched already for an earlier scheduler.
-		if errors.Is(err, target.ErrNoProcess) && (p.backed || !slices.ContainsFunc(p.plan.Files, func(f engine.File) bool {
-			return strings.Contains(f.Role, "backend:")
-		})) {
-			return nil
-		}
-		r.note(fmt.Sprintf("%s (%d): graphs of backends other than the CPU are not seen: %v", p.info.Comm, p.pid, err))
+		// The process ended meanwhile, or freed the scheduler: most had no other backend anyway.
+		p.matters.fail(sched, fmt.Sprintf("graphs of backends other than the CPU are not seen: %v", err))
 		return nil
 	}
-	p.backed = true
 	p.objects.learn(p.plan.Inner)
+	why := ""
 	for _, w := range p.plan.Warnings[known:] {
-		if !slices.Contains(p.lacks, w) {
+		switch {
+		case w.Elsewhere:
+			why = w.Text // of one that was freed meanwhile there can be many
+		case !slices.Contains(p.lacks, w):
 			p.lacks = append(p.lacks, w)
 		}
 	}
+	p.plan.Warnings = p.plan.Warnings[:known]
 	if err := r.attach(p, files, sites); err != nil {
 		return err
 	}
-	r.warnings(p)
-	return nil
+	p.matters.watch(sched, watching{probe.Now(), why})
+	return r.warnings(p)
 }
 
 // reset forgets the program a process ran before exec: its probes went with its memory.
 func (r *recorder) reset(p *process) {
 	if p.att != nil {
 		r.endMemory(p)
-		r.ended = append(r.ended, &process{pid: p.pid, att: p.att, index: p.index, decoder: p.decoder, plan: p.plan})
+		r.ended = append(r.ended, &process{pid: p.pid, att: p.att, index: p.index, info: p.info, decoder: p.decoder, plan: p.plan, replaced: true})
 		p.att.Stop()
 	}
 	*p = *newProcess(p.pid)
-}
-
-// warnings tells what a process's plan cannot give, each thing once. The trace has it with the process.
-func (r *recorder) warnings(p *process) {
-	for _, w := range p.plan.Warnings {
-		if !p.warned[w] {
-			p.warned[w] = true
-			if r.opt.Warn != nil {
-				r.opt.Warn(fmt.Sprintf("%s (%d): %s", p.info.Comm, p.pid, w))
-			}
-		}
-	}
 }
 
 // byFile splits sites by file, those of files with entry points of steps last: a step whose

@@ -3,6 +3,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -94,7 +95,9 @@ func (r *recorder) steer(now int64) error {
 			// it may be ending; its other probes stand
 			p.stuck = true
 			want, why = p.att.Mode(), "its probes could not be changed"
-			r.note(fmt.Sprintf("%s (%d): %v", p.info.Comm, p.pid, err))
+			if !errors.Is(err, probe.ErrGone) {
+				r.note(fmt.Sprintf("%s (%d): %v", p.info.Comm, p.pid, err))
+			}
 		}
 		p.since = since
 		if (want == probe.ModeOff) != (mode == probe.ModeOff) {

@@ -31,7 +31,7 @@ type Backends struct {
 	Files    []engine.File // to append to Plan.Files: the sites' File counts on from there
 	Sites    []engine.Site
 	Inner    map[uint64]uint64 // see engine.Plan
-	Warnings []string
+	Warnings []engine.Warning
 }
 
 // BackendSites reads the backends of a scheduler from the memory of a live process and plans the
@@ -71,12 +71,11 @@ type backendScan struct {
 
 // backendLib is one file that holds backends.
 type backendLib struct {
-	l     *lib
-	file  OpenedFile
-	index int // in Plan.Files, counted on for new ones; -1: not among them yet
-	seen  map[uint64]bool
-	// of a backend other than the CPU's
-	backend bool
+	l       *lib
+	file    OpenedFile
+	index   int // in Plan.Files, counted on for new ones; -1: not among them yet
+	seen    map[uint64]bool
+	backend string // the name of a backend in it other than the CPU's
 }
 
 func (s *backendScan) word(addr uint64) (uint64, error) {
@@ -106,7 +105,8 @@ func (s *backendScan) run(sched uint64) error {
 			return fmt.Errorf("reading backend %d of the scheduler: %w", i, err)
 		}
 		if err := s.backend(obj); err != nil {
-			s.out.Warnings = append(s.out.Warnings, fmt.Sprintf("backend %d of the scheduler cannot be seen: %v", i, err))
+			s.out.Warnings = append(s.out.Warnings, engine.Warning{Level: engine.LevelGraph, Elsewhere: true,
+				Text: fmt.Sprintf("backend %d of the scheduler cannot be seen: %v", i, err)})
 		}
 	}
 	if slices.ContainsFunc(s.out.Backends, func(b Backend) bool { return !b.CPU }) {
@@ -139,7 +139,9 @@ func (s *backendScan) backend(obj uint64) error {
 		be.Name = s.name(obj, lib, addr)
 	}
 	s.out.Backends = append(s.out.Backends, be)
-	lib.backend = lib.backend || !be.CPU
+	if !be.CPU {
+		lib.backend = be.Name
+	}
 	if inner, ok := s.waitsBy(obj, lib); ok && !be.CPU {
 		if s.out.Inner == nil {
 			s.out.Inner = map[uint64]uint64{}
@@ -165,9 +167,6 @@ func (s *backendScan) backend(obj uint64) error {
 	for _, x := range sites {
 		x.File = lib.index
 		s.out.Sites = append(s.out.Sites, x)
-		if x.Warning != "" {
-			s.out.Warnings = append(s.out.Warnings, fmt.Sprintf("%s of %s at %s (%s) is %s", x.Role, be.Name, x.Where, x.Insn, x.Warning))
-		}
 	}
 	return nil
 }

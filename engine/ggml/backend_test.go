@@ -72,8 +72,8 @@ func TestBackends(t *testing.T) {
 	if got := strings.Join(names, " "); got != "Vulkan CPU Vulkan0 Vulkan" {
 		t.Errorf("backends %q", got)
 	}
-	if len(s.out.Warnings) != 1 || !strings.Contains(s.out.Warnings[0], "backend 3") {
-		t.Errorf("warnings %q, want one of backend 3, whose graph function is no code", s.out.Warnings)
+	if len(s.out.Warnings) != 1 || !strings.Contains(s.out.Warnings[0].Text, "backend 3") || !s.out.Warnings[0].Elsewhere {
+		t.Errorf("warnings %+v, want one of backend 3, whose graph function is no code", s.out.Warnings)
 	}
 	if len(s.out.Files) != 1 || s.out.Files[0].Role != "backend:vulkan" || s.out.Files[0].Inode != 8 {
 		t.Errorf("files %+v", s.out.Files)

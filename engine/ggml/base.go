@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -31,7 +32,7 @@ type baseFacts struct {
 	types              []typeTraits
 	version, commit    string
 	find               findings
-	warnings           []string
+	warnings           []engine.Warning
 	unaryName, gluName bool // ggml_op_desc names the inner operator of UNARY and GLU
 	hasSched           bool
 }
@@ -44,11 +45,15 @@ func readBase(l *lib) (*baseFacts, error) {
 		return nil, fmt.Errorf("the operator names could not be read: %w", err)
 	}
 	b.tensor = l.readTensor(&b.find, b.names.ops)
-	if b.warnings, err = b.tensor.complete(&b.find); err != nil {
+	old, err := b.tensor.complete(&b.find)
+	for _, text := range old {
+		b.warnings = append(b.warnings, engine.Warning{Text: text, Level: engine.LevelGraph})
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.e.Name, err)
 	}
 	if b.types = l.readTypes(&b.find); len(b.types) == 0 {
-		b.warnings = append(b.warnings, "the table of data types could not be read: sizes in bytes will be missing")
+		b.warnings = append(b.warnings, engine.Warning{Text: "the table of data types could not be read: sizes in bytes will be missing", Level: engine.LevelGraph})
 	}
 	b.readBackend(l)
 	b.readDesc(l)

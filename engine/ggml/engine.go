@@ -41,9 +41,18 @@ func (g *Engine) Plan(pid int) (*engine.Plan, error) {
 		return nil, errors.Join(append([]error{err}, refused...)...)
 	}
 	for _, r := range refused {
-		p.Warnings = append(p.Warnings, "a file is left out: "+r.Error())
+		// an engine of which all is there lacks at most another backend
+		p.Warnings = append(p.Warnings, engine.Warning{Text: "a file is left out: " + r.Error(), Elsewhere: whole(p)})
 	}
 	return p, nil
+}
+
+// whole says whether all of an engine was found but backends other than the CPU's.
+func whole(p *engine.Plan) bool {
+	has := func(r engine.Role) bool {
+		return slices.ContainsFunc(p.Sites, func(s engine.Site) bool { return s.Role == r })
+	}
+	return has(engine.RoleSchedBegin) && has(engine.RoleOpBegin) && (has(engine.RoleStepBegin) || p.Engine != "llama.cpp")
 }
 
 // files opens what a process has mapped and has something of ggml. refused are the files that could

@@ -163,7 +163,7 @@ func checkPlan(t *testing.T, p *engine.Plan, files []OpenedFile) {
 		}
 	}
 	for _, w := range p.Warnings {
-		t.Errorf("warning: %s", w)
+		t.Errorf("warning: %+v", w)
 	}
 	l := &p.Layout
 	// As ggml.h, llama.h and the table of history have them.
@@ -205,7 +205,7 @@ func show(p *engine.Plan) string {
 		fmt.Fprintf(&b, "  F %-22s %-6s %s %s\n", x.What, x.Value, x.How, x.Differ)
 	}
 	for _, x := range p.Warnings {
-		fmt.Fprintf(&b, "  W %s\n", x)
+		fmt.Fprintf(&b, "  W %+v\n", x)
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"slices"
 	"strings"
@@ -199,8 +200,10 @@ func TestFakeAMD64(t *testing.T) {
 		{engine.RoleOpEnd, "barrier_closing", 0, false, reg(0), none},
 		{engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)},
 	})
-	if i := slices.IndexFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "llama_encode") && strings.Contains(w, "stepped") }); i < 0 {
-		t.Errorf("no warning that llama_encode is dear: %q", p.Warnings)
+	if i := slices.IndexFunc(p.Sites, func(s engine.Site) bool {
+		return s.Warning != "" && strings.HasPrefix(s.Dear(), "step begin at llama_encode (mov %rsi,%rdi) is stepped")
+	}); i < 0 {
+		t.Errorf("no warning that llama_encode is dear: %q", show(p))
 	}
 	checkFakeLayout(t, p)
 	if i := slices.IndexFunc(p.Findings, func(f engine.Finding) bool { return f.What == "operator end" }); i < 0 || p.Findings[i].Value != "1 in the loop, 1 closing" {
@@ -307,7 +310,7 @@ func TestShapes(t *testing.T) {
 			p := f.plan(t)
 			p.Sites = slices.DeleteFunc(p.Sites, func(s engine.Site) bool { return s.Role.Needs() != engine.LevelOp })
 			checkSites(t, f, p, c.ops)
-			if all := strings.Join(p.Warnings, "\n"); c.warn != "" && !strings.Contains(all, c.warn) {
+			if all := fmt.Sprint(p.Warnings); c.warn != "" && !strings.Contains(all, c.warn) {
 				t.Errorf("warnings %q, want %q", all, c.warn)
 			}
 		})
@@ -382,8 +385,8 @@ func TestIncomplete(t *testing.T) {
 	}
 	late := fakeEngine(t, target.AMD64, map[string]string{"ggml_graph_compute": "", hookName: ""})
 	p := late.plan(t)
-	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "no CPU backend of ggml is loaded (yet)") }) {
-		t.Errorf("warnings %q", p.Warnings)
+	if !slices.ContainsFunc(p.Warnings, func(w engine.Warning) bool { return strings.Contains(w.Text, "no CPU backend of ggml is loaded (yet)") }) {
+		t.Errorf("warnings %+v", p.Warnings)
 	}
 	if !slices.ContainsFunc(p.Sites, func(s engine.Site) bool { return s.Role == engine.RoleStepBegin }) {
 		t.Error("no steps before the CPU library is there")

@@ -16,7 +16,7 @@ type llamaFacts struct {
 	batch    batchLayout
 	version  string
 	find     findings
-	warnings []string
+	warnings []engine.Warning
 }
 
 // batchLayout holds the offsets of both kinds of batch, engine.Absent where unknown.
@@ -53,7 +53,7 @@ func readLlama(l *lib) (*llamaFacts, error) {
 		}
 		sites, err := l.span(fn, strings.TrimPrefix(e.name, "llama_"), begin, engine.RoleStepEnd, args...)
 		if err != nil {
-			f.warnings = append(f.warnings, fmt.Sprintf("%s: calls of %s cannot be seen: %v", l.e.Name, e.name, err))
+			f.warnings = append(f.warnings, engine.Warning{Text: fmt.Sprintf("%s: calls of %s cannot be seen: %v", l.e.Name, e.name, err)})
 			continue
 		}
 		f.sites = append(f.sites, sites...)
@@ -153,7 +153,7 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 	one := func(*machine) uint64 { return 1 }
 	m, batch, _, _ := run(setOutput, 0, one)
 	if m == nil {
-		f.warnings = append(f.warnings, "how llama_batch_ext holds its tokens is not known: the number of tokens of a step will be missing")
+		f.warnings = append(f.warnings, engine.Warning{Text: "how llama_batch_ext holds its tokens is not known: the number of tokens of a step will be missing", Entry: "llama_process"})
 		return
 	}
 	loads := m.loads(batch)

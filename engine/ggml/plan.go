@@ -87,10 +87,11 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	p.GGMLVersion, p.GGMLCommit = b.version, b.commit
 	var cpus []*cpuFacts
 	var batch *batchLayout
+	var unread []error // schedulers
 	for i := range files {
 		f := &files[i]
 		if f.ELF.Arch != p.Arch {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("%s is of another architecture (%s) and left out", f.Path, f.ELF.Arch))
+			p.Warnings = append(p.Warnings, engine.Warning{Text: fmt.Sprintf("%s is of another architecture (%s) and left out", f.Path, f.ELF.Arch)})
 			continue
 		}
 		index := len(p.Files)
@@ -110,7 +111,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 			p.Copies = append(p.Copies, s)
 		}
 		if facts.schedErr != nil {
-			p.Warnings = append(p.Warnings, facts.schedErr.Error())
+			unread = append(unread, facts.schedErr)
 		}
 		if c := facts.cpu; c != nil {
 			add(c.sites)
@@ -118,7 +119,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 			p.Findings = append(p.Findings, c.find...)
 			p.Warnings = append(p.Warnings, c.warnings...)
 		} else if facts.cpuErr != nil {
-			p.Warnings = append(p.Warnings, "operators on CPUs cannot be seen: "+facts.cpuErr.Error())
+			p.Warnings = append(p.Warnings, engine.Warning{Text: "operators on CPUs cannot be seen: " + facts.cpuErr.Error(), Level: engine.LevelGraph})
 		}
 		if l := facts.llama; l != nil {
 			add(l.sites)
@@ -126,7 +127,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 			p.Findings = append(p.Findings, l.find...)
 			p.Warnings = append(p.Warnings, l.warnings...)
 		} else if facts.llamaErr != nil {
-			p.Warnings = append(p.Warnings, "steps cannot be seen: "+facts.llamaErr.Error())
+			p.Warnings = append(p.Warnings, engine.Warning{Text: "steps cannot be seen: " + facts.llamaErr.Error()})
 		}
 		if w := facts.whisper; w != nil && p.Engine != "llama.cpp" {
 			p.Engine, p.EngineVersion = "whisper.cpp", w.version
@@ -142,7 +143,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	if op, ok := p.Operators["MUL_MAT_ID"]; ok {
 		p.Layout.ChooseOp, p.Layout.ChooseSrc = uint16(op), 2 // ggml_mul_mat_id(as, b, ids)
 	}
-	p.Warnings = append(p.Warnings, missing(p, files, cpus)...)
+	p.Warnings = append(p.Warnings, missing(p, files, cpus, unread)...)
 	return p, nil
 }
 
@@ -156,7 +157,7 @@ func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int,
 			continue
 		}
 		if at >= 0 {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("two base libraries of ggml are loaded, %s and %s: layouts are those of the first", files[at].Path, f.Path))
+			p.Warnings = append(p.Warnings, engine.Warning{Text: fmt.Sprintf("two base libraries of ggml are loaded, %s and %s: layouts are those of the first", files[at].Path, f.Path)})
 			continue
 		}
 		facts := cached(f, unknown-1, opt, func() *fileFacts {
@@ -251,7 +252,7 @@ func planThreads(p *engine.Plan, cpus []*cpuFacts) {
 	for i, c := range cpus {
 		l := &p.Layout
 		if i > 0 && (l.ParamsIth != uint16(c.ith) || l.ParamsNth != uint16(c.nth)) {
-			p.Warnings = append(p.Warnings, "two CPU libraries with different layouts are loaded: numbers of threads may be wrong")
+			p.Warnings = append(p.Warnings, engine.Warning{Text: "two CPU libraries with different layouts are loaded: numbers of threads may be wrong", Level: engine.LevelGraph})
 			continue
 		}
 		l.ParamsIth, l.ParamsNth, l.PlanThreads = uint16(c.ith), uint16(c.nth), uint16(c.planThreads)
@@ -264,24 +265,31 @@ func batchInto(l *engine.Layout, b *batchLayout) {
 	l.VecSeqHead, l.VecSeqVal, l.VecPos, l.VecOutput = b.seqHead, b.seqVal, b.vPos, b.vOutput
 }
 
-// missing says in words what the files at hand do not give, and which sites are dear.
-func missing(p *engine.Plan, files []OpenedFile, cpus []*cpuFacts) []string {
-	var out []string
+// missing says in words what the files at hand do not give. unread says why schedulers could not be read.
+func missing(p *engine.Plan, files []OpenedFile, cpus []*cpuFacts, unread []error) []engine.Warning {
+	var out []engine.Warning
 	has := map[engine.Role]bool{}
 	for _, s := range p.Sites {
 		has[s.Role] = true
-		if s.Warning != "" {
-			out = append(out, fmt.Sprintf("%s at %s (%s) is %s", s.Role, s.Where, s.Insn, s.Warning))
-		}
 	}
 	if len(cpus) == 0 && !slices.ContainsFunc(files, func(f OpenedFile) bool { return f.parts&PartCPU != 0 }) {
-		out = append(out, "no CPU backend of ggml is loaded (yet): operators on CPUs cannot be seen")
+		out = append(out, engine.Warning{Text: "no CPU backend of ggml is loaded (yet): operators on CPUs cannot be seen", Level: engine.LevelGraph})
 	}
 	if p.Engine == "llama.cpp" && !has[engine.RoleStepBegin] || p.Engine == "ggml" && !has[engine.RoleSchedBegin] {
-		out = append(out, "no entry point of the engine was found: steps cannot be seen")
+		out = append(out, engine.Warning{Text: "no entry point of the engine was found: steps cannot be seen"})
 	}
-	if !has[engine.RoleSchedBegin] {
-		out = append(out, "the scheduler was not found: graphs of other backends than the CPU cannot be seen")
+	if !has[engine.RoleSchedBegin] && others(files) {
+		for _, err := range unread {
+			out = append(out, engine.Warning{Text: err.Error(), Level: engine.LevelGraph})
+		}
+		out = append(out, engine.Warning{Text: "the scheduler was not found: graphs of other backends than the CPU cannot be seen", Level: engine.LevelGraph})
 	}
 	return out
+}
+
+// others says whether there can be other backends than the CPU's: a library of one, or a file with all in it, which does not tell.
+func others(files []OpenedFile) bool {
+	return slices.ContainsFunc(files, func(f OpenedFile) bool {
+		return f.parts&PartBackend != 0 || f.parts&(PartBase|PartCPU) == PartBase|PartCPU
+	})
 }

@@ -125,7 +125,8 @@ func openCLCalls(bool) []queueCall {
 // and those that would be dear where they are called often.
 func (s *backendScan) queueSites() {
 	for _, q := range queueLibraries {
-		if !s.uses(q.needs) {
+		user := s.user(q.needs)
+		if user == "" {
 			continue
 		}
 		for _, m := range target.ExecutableFiles(s.maps) {
@@ -134,7 +135,8 @@ func (s *backendScan) queueSites() {
 			}
 			lib, err := s.lib(m)
 			if err != nil {
-				s.out.Warnings = append(s.out.Warnings, "queues of "+m.Path+" cannot be seen: "+err.Error())
+				s.out.Warnings = append(s.out.Warnings, engine.Warning{Level: engine.LevelGraph, Backend: user,
+					Text: "queues of " + m.Path + " cannot be seen: " + err.Error()})
 				continue
 			}
 			sites := lib.l.queueSites(q.calls(lib.l.arm()))
@@ -157,19 +159,19 @@ func (s *backendScan) queueSites() {
 	}
 }
 
-// uses says whether a backend other than the CPU's is linked with one of these libraries.
-func (s *backendScan) uses(names []string) bool {
+// user names a backend other than the CPU's that is linked with one of these libraries; empty: none is.
+func (s *backendScan) user(names []string) string {
 	for _, l := range s.libs {
-		if !l.backend {
+		if l.backend == "" {
 			continue
 		}
 		if slices.ContainsFunc(l.l.e.Needed(), func(n string) bool {
 			return slices.ContainsFunc(names, func(p string) bool { return strings.HasPrefix(n, p) })
 		}) {
-			return true
+			return l.backend
 		}
 	}
-	return false
+	return ""
 }
 
 // queueSites plans the begins and returns of the calls.

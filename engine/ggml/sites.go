@@ -104,7 +104,7 @@ type cpuFacts struct {
 	planThreads int
 	tests       bool // the operator loop tests the COMPUTE flag
 	find        findings
-	warnings    []string
+	warnings    []engine.Warning
 }
 
 // readCPU finds the operator sites and the graph sites of a CPU library. flags is where a
@@ -217,9 +217,11 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 			loop, endHow = []target.Insn{in}, "the first branch where all operators come together; ggml_barrier is inlined"
 		} else if loop, closing = w.loopEnds(call, from, w.isGOMPBarrier); len(loop)+len(closing) > 0 {
 			endHow = "control flow from the operator's call to the OpenMP barrier; ggml_barrier is inlined"
-			c.warnings = append(c.warnings, "ggml_barrier is inlined in this build: operators end at the OpenMP barrier, and where a graph runs on one thread at the next operator's begin")
+			c.warnings = append(c.warnings, engine.Warning{Level: engine.LevelOp,
+				Text: "ggml_barrier is inlined in this build: operators end at the OpenMP barrier, and where a graph runs on one thread at the next operator's begin"})
 		} else {
-			c.warnings = append(c.warnings, "no barrier was found behind the operators of "+l.e.Name+": an operator ends at the next one's begin, waiting counts as computing")
+			c.warnings = append(c.warnings, engine.Warning{Level: engine.LevelOp,
+				Text: "no barrier was found behind the operators of " + l.e.Name + ": an operator ends at the next one's begin, waiting counts as computing"})
 		}
 	}
 	for _, e := range append(slices.Clone(loop), closing...) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,4 +144,43 @@ func TestOffloadBLAS(t *testing.T) {
 		}
 	}
 	t.Logf("%d whole prefill steps, %d products timed on BLAS", prefill, timed)
+	if w := s.Run.Processes[0].Warnings; runtime.GOARCH == "amd64" && (len(w) != 1 || !strings.Contains(w[0], "graph end of BLAS")) {
+		t.Errorf("it warns of %q, want that the end of BLAS's graphs is dear", w)
+	}
+}
+
+// A BLAS backend that is loaded and computes nothing is no reason to warn: not of its probes, and not where a scheduler, whose backends
+// were to be looked up, is gone by then.
+func TestUnusedBLAS(t *testing.T) {
+	needBPF(t)
+	e := engines.BLAS(t)
+	dirs, err := filepath.Glob(e.Root + "/usr/lib/*/blas")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no BLAS library in %s", e.Root)
+	}
+	t.Setenv("LD_LIBRARY_PATH", strings.TrimPrefix(dirs[0], e.Root))
+	_, inside := engines.Model(t, e, "llama-tiny")
+	for _, args := range [][]string{
+		{"-p", "16", "-n", "4", "-r", "1", "--no-warmup"}, // over before anything was looked up
+		{"-p", "64,16,64", "-n", "300,100", "-r", "3"},    // a scheduler each
+	} {
+		path := filepath.Join(t.TempDir(), "run.pinf")
+		r := profinfer(t, append([]string{"record", "-o", path, "--"},
+			e.Command("llama-bench", append([]string{"-m", inside, "-t", "1", "-dev", "none"}, args...)...)...)...)
+		if r.status != 0 || !strings.Contains(r.stderr, "libggml-blas.so") {
+			t.Fatalf("status %d, or BLAS is not loaded:\n%s", r.status, r.stderr)
+		}
+		if strings.Contains(r.stderr, "warning") {
+			t.Errorf("%q: it warns:\n%s", args, r.stderr)
+		}
+		out := profinfer(t, "stat", "-v", path)
+		if strings.Contains(out.stdout, "Note: ") {
+			t.Errorf("%q: stat has notes:\n%s", args, out.stdout)
+		}
+		for _, g := range load(t, path).graphs {
+			if g.Backend != "CPU" {
+				t.Fatalf("a graph ran on %s", g.Backend)
+			}
+		}
+	}
 }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/probe"
+)
+
+// evidence is what tells whether a warning matters to a process's run: which probed calls it made, and whether a scheduler
+// ran operators in no graph that was seen.
+type evidence struct {
+	called    []bool // of marks' sites, by their index in the trace
+	dear      []dearSite
+	elsewhere bool
+	unseen    bool                // why is told
+	runs      map[int32]*schedRun // by thread, the present one
+	scheds    map[uint64]watching // whose backends were looked up
+}
+
+// dearSite is a probed site that costs more than wanted.
+type dearSite struct {
+	index uint32 // in the trace
+	role  engine.Role
+	text  string
+}
+
+// schedRun is one run of a scheduler.
+type schedRun struct {
+	sched        uint64
+	begin        int64
+	nodes, graph int64 // of the whole graph (0: not known), of the graphs of it that were seen
+}
+
+// watching is what is seen of a scheduler's backends.
+type watching struct {
+	from int64  // when their graphs began to be watched; 0: its backends could not be looked up
+	why  string // not all of them are; empty: they are
+}
+
+const maxRuns = 1 << 10
+
+// watch notes what is seen of a scheduler's backends.
+func (v *evidence) watch(sched uint64, w watching) {
+	if v.scheds == nil || len(v.scheds) >= maxRuns {
+		v.scheds = map[uint64]watching{}
+	}
+	v.scheds[sched] = w
+}
+
+// fail notes that a scheduler's backends could not be looked up. If that was another at the same address, what is watched stays.
+func (v *evidence) fail(sched uint64, why string) {
+	v.watch(sched, watching{v.scheds[sched].from, why})
+}
+
+// mark takes a mark and says whether it is evidence that was not there. unseen says of operators that ran in no graph that is
+// seen why that is; empty where the reason stands in the plan.
+func (v *evidence) mark(m *probe.Mark, site uint32) (news bool, unseen string) {
+	if int(site) >= len(v.called) {
+		v.called = append(v.called, make([]bool, int(site)+1-len(v.called))...)
+	}
+	news = !v.called[site]
+	v.called[site] = true
+	run := v.runs[m.TID]
+	switch m.Kind {
+	case probe.MarkGraphBegin:
+		if run != nil {
+			run.graph += int64(m.NNodes)
+		}
+		return news, ""
+	case probe.MarkSchedBegin:
+		if v.runs == nil || len(v.runs) >= maxRuns {
+			v.runs = map[int32]*schedRun{}
+		}
+		v.runs[m.TID] = &schedRun{sched: m.Ctx, begin: m.Time, nodes: int64(m.NNodes)}
+	case probe.MarkSchedEnd:
+		delete(v.runs, m.TID)
+	default:
+		return news, ""
+	}
+	if run == nil || run.graph >= run.nodes {
+		return news, ""
+	}
+	w, ok := v.scheds[run.sched]
+	if !ok || run.begin < w.from {
+		return news, "" // its first runs: nothing was watched yet, and that is known
+	}
+	why := w.why
+	if v.unseen {
+		why = ""
+	}
+	news = news || !v.elsewhere
+	v.elsewhere = true
+	return news, why
+}
+
+// lack notes why operators ran in no graph that is seen; only the first reason is kept, others are mostly the same of another scheduler.
+func (p *process) lack(why string) {
+	if why == "" || p.matters.unseen {
+		return
+	}
+	p.matters.unseen = true
+	p.lacks = append(p.lacks, engine.Warning{Text: why, Level: engine.LevelGraph})
+}
+
+// lacking is what a process's recording lacks that matters to this run: nothing, before it has computed.
+func (r *recorder) lacking(p *process) []string {
+	if !p.computes {
+		return nil
+	}
+	var out []string
+	add := func(text string) {
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	has := func(fits func(i int) bool) bool {
+		for i := range p.info.Sites {
+			if i < len(p.matters.called) && p.matters.called[i] && fits(i) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, w := range slices.Concat(p.plan.Warnings, p.lacks) {
+		switch {
+		case w.Level > r.opt.Level:
+		case w.Elsewhere && !p.matters.elsewhere:
+		case w.Backend != "" && !has(func(i int) bool { return p.info.Sites[i].Backend == w.Backend }):
+		case w.Entry != "" && !has(func(i int) bool { return p.info.Sites[i].Entry == w.Entry }):
+		default:
+			add(w.Text)
+		}
+	}
+	for _, s := range p.matters.dear {
+		switch s.role {
+		case engine.RoleOpBegin, engine.RoleOpFused, engine.RoleOpEnd: // hits do not tell their site
+			add(s.text)
+		case engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSchedBegin, engine.RoleSchedEnd, engine.RoleGraphBegin, engine.RoleGraphEnd:
+			if int(s.index) < len(p.matters.called) && p.matters.called[s.index] {
+				add(s.text)
+			}
+		}
+	}
+	return out
+}
+
+// warnings tells what a process's recording lacks once that matters, and writes it to the trace.
+func (r *recorder) warnings(p *process) error {
+	if p.replaced || !r.tell(p) {
+		return nil
+	}
+	return r.w.Process(p.info)
+}
+
+// tell tells the terminal what a process's recording lacks, each thing once, and notes it with the process. It returns false
+// where nothing has changed.
+func (r *recorder) tell(p *process) bool {
+	now := r.lacking(p)
+	if slices.Equal(now, p.info.Warnings) {
+		return false
+	}
+	p.info.Warnings = now
+	for _, w := range now {
+		if p.warned[w] {
+			continue
+		}
+		p.warned[w] = true
+		if r.opt.Warn != nil {
+			r.opt.Warn(fmt.Sprintf("%s (%d): %s", p.info.Comm, p.pid, w))
+		}
+	}
+	return true
+}
