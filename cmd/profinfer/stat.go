@@ -52,10 +52,6 @@ func statCommand() *cobra.Command {
 			case several && flags.set():
 				return usage("several recordings are compared with one another, not with the machine: that does not go with --peak-bandwidth, --peak-flops and --no-peaks")
 			}
-			top, err := flags.roof()
-			if err != nil {
-				return err
-			}
 			if slow {
 				if c.Flags().Changed("by") {
 					return usage("--slow lists steps; it does not go with --by")
@@ -72,6 +68,10 @@ func statCommand() *cobra.Command {
 			}
 			if len(in) > 1 {
 				return doStatThreads(in, opt, json)
+			}
+			top, err := flags.roof()
+			if err != nil {
+				return err
 			}
 			return doStat(in[0], opt, top, json, verbose)
 		},

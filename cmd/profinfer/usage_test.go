@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/profile/profiletest"
 )
 
@@ -155,6 +156,28 @@ func TestOtherRecordings(t *testing.T) {
 	recordings(t, "1.pinf", "run.pinf")
 	if status, _, errs := runs(t, "stat"); status != 0 {
 		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+// Kept peaks that cannot be read are told where a recording is compared with them, and only there.
+func TestUnreadablePeaks(t *testing.T) {
+	recordings(t, "run.pinf", "b.pinf")
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	if err := os.Mkdir(filepath.Join(cache, "profinfer"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cache, "profinfer", "peaks"), nil, 0o644); err != nil { // it is a folder
+		t.Fatal(err)
+	}
+	if _, err := peaks.Load(); err == nil {
+		t.Skip("this machine has peaks that are kept for all users")
+	}
+	for args, warns := range map[string]bool{"stat": true, "stat --slow": false, "stat run.pinf b.pinf --json": false, "stat --no-peaks": false} {
+		status, out, _ := runs(t, strings.Fields(args)...)
+		if status != 0 || strings.Contains(out, "profinfer: warning: ") != warns {
+			t.Errorf("%s: status %d, a warning %v, want %v:\n%s", args, status, !warns, warns, out)
+		}
 	}
 }
 
