@@ -148,6 +148,9 @@ func TestShortName(t *testing.T) {
 		if strings.ToValidUTF8(s, "") == s && strings.ToValidUTF8(got, "") != got {
 			t.Errorf("%q is cut within a character: %q", s, got)
 		}
+		if got != s && (!strings.HasSuffix(got, "..") || !strings.HasPrefix(s, strings.TrimSuffix(got, ".."))) {
+			t.Errorf("%q is not cut at its end: %q", s, got)
+		}
 	}
 }
 

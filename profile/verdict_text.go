@@ -98,19 +98,16 @@ func capital(s string) string {
 // maxName is how much of a name stands in a sentence.
 const maxName = 40
 
-// shortName cuts a long name in its middle, between characters.
+// shortName cuts a long name at its end, between characters.
 func shortName(s string) string {
 	if len(s) <= maxName {
 		return s
 	}
-	from, to := maxName/2-2, len(s)-maxName/2+2
-	for from > 0 && !utf8.RuneStart(s[from]) {
-		from--
+	to := maxName - 2
+	for to > 0 && !utf8.RuneStart(s[to]) {
+		to--
 	}
-	for to < len(s) && !utf8.RuneStart(s[to]) {
-		to++
-	}
-	return s[:from] + ".." + s[to:]
+	return s[:to] + ".."
 }
 
 // andList writes "a", "a and b", "a, b and c".

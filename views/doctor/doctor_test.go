@@ -54,6 +54,9 @@ func TestText(t *testing.T) {
 				t.Errorf("width %d: no %q in\n%s", width, want, out)
 			}
 		}
+		if whole := strings.Join(strings.Fields(out), ""); strings.Contains(out, "…") || !strings.Contains(whole, strings.Repeat("x", 90)) {
+			t.Errorf("width %d: something is cut:\n%s", width, out)
+		}
 		for _, l := range lines {
 			if width > 0 && terminal.Columns(l) > width && strings.Contains(strings.TrimSpace(l), "  ") {
 				t.Errorf("width %d: a line of %d columns: %q", width, terminal.Columns(l), l)

@@ -19,7 +19,6 @@ type grid struct {
 const (
 	gap     = "  "
 	minLast = 28 // narrower, the last column goes below
-	maxCell = 48 // other columns are shortened to this
 )
 
 func (p *page) grid(g *grid) {
@@ -34,7 +33,6 @@ func (p *page) grid(g *grid) {
 	for _, r := range g.rows {
 		for i := range min(last, len(r)) {
 			if len(r) > 1 {
-				r[i] = p.o.CutMiddle(r[i], maxCell)
 				widths[i] = max(widths[i], terminal.Columns(r[i]))
 			}
 		}
@@ -45,7 +43,7 @@ func (p *page) grid(g *grid) {
 	}
 	below := p.o.Width > 0 && p.o.Width-at < minLast
 	p.blank()
-	if below && g.blocks {
+	if below && (g.blocks || at-len(gap) > p.o.Width) {
 		p.blocks(g)
 		return
 	}
@@ -77,11 +75,13 @@ func (p *page) grid(g *grid) {
 	}
 }
 
-// blocks writes each row as its first cell and, below it, the others in as few lines as they take.
+// blocks writes each row as its first cell and, below it, the others in as few lines as they take. No cell is shortened.
 func (p *page) blocks(g *grid) {
 	p.b.WriteString(p.o.Dim(terminal.Wrap(strings.Join(g.head, ", "), p.o.Width, 0)[0]) + "\n")
 	for _, r := range g.rows {
-		p.b.WriteString(r[0] + "\n")
+		for _, l := range terminal.Wrap(r[0], p.o.Width, 2) {
+			p.b.WriteString(l + "\n")
+		}
 		line := ""
 		for i := 1; i < len(r); i++ {
 			if line != "" && (i == len(r)-1 || 4+terminal.Columns(line+gap+r[i]) > p.o.Width) {

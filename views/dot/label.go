@@ -74,7 +74,7 @@ func size(bytes *int64) string {
 	return ""
 }
 
-// ranges writes 0–3, 5 of 0 1 2 3 5.
+// ranges writes 0–3, 5 of 0 1 2 3 5, and of many how many there are beyond the first.
 func ranges(v []int) string {
 	var out []string
 	for i := 0; i < len(v); {
@@ -89,8 +89,8 @@ func ranges(v []int) string {
 		out = append(out, s)
 		i = k + 1
 	}
-	if len(out) > 6 {
-		out = append(slices.Clone(out[:5]), "… "+out[len(out)-1])
+	if more := len(out) - 5; more > 1 {
+		out = append(slices.Clone(out[:5]), fmt.Sprintf("+%d more", more))
 	}
 	return strings.Join(out, ", ")
 }

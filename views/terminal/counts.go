@@ -16,7 +16,7 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 		return
 	}
 	t := &table{}
-	name := t.col(column{title: phaseName(s, f) + ", counted a step", left: true, keep: 100, min: 12})
+	name := t.col(column{title: phaseName(s, f) + ", counted a step", left: true, keep: 100, min: 20})
 	var ipc, stalled, misses *column
 	cols := make([]*column, len(s.Counters))
 	var zero []string

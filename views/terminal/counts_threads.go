@@ -54,7 +54,7 @@ type threadsTable struct {
 func newThreadsTable(p *page, file string) *threadsTable {
 	t := &threadsTable{stallOf: map[string]bool{}, missesOf: map[string]bool{}}
 	if file != "" {
-		t.file = t.col(column{title: file, left: true, keep: 99, min: 12})
+		t.file = t.col(column{title: file, left: true, keep: 99, min: 12, path: true})
 	}
 	t.name = t.col(column{title: "by threads", left: true, keep: 100, min: 12})
 	t.threads = t.col(column{title: "threads", keep: 98})

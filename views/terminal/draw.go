@@ -24,6 +24,3 @@ func Columns(s string) int { return textWidth(s) }
 
 // Wrap breaks text at spaces into lines of at most width columns (0: no limit); later lines are indented.
 func Wrap(text string, width, indent int) []string { return wrap(text, width, indent) }
-
-// CutMiddle shortens s to width columns.
-func (o *Options) CutMiddle(s string, width int) string { return cutMiddle(s, width, o.ellipsis()) }

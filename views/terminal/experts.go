@@ -207,7 +207,7 @@ func (p *page) expertProducts(s *profile.Stat, f *profile.PhaseStat) {
 		p.line(title, bold)
 		title = "product"
 	}
-	name := t.col(column{title: title, left: true, keep: 100, min: 12})
+	name := t.col(column{title: title, left: true, keep: 100, min: 20})
 	typ := t.col(column{left: true, keep: 45})
 	cols := make([]*column, most+1)
 	for i := range cols {

@@ -96,7 +96,7 @@ func (p *page) faultClasses(f *profile.FaultStat) {
 
 // sums adds columns of sums to a table.
 func (p *page) sums(t *table, title string, rows []profile.FaultSum, name func(*profile.FaultSum) string, which string) {
-	first := t.col(column{title: title, left: true, keep: 100, min: 12})
+	first := t.col(column{title: title, left: true, keep: 100, min: 32})
 	major := t.col(column{title: "major", keep: 90})
 	title = "minor (slow)"
 	if which == "all" {

@@ -5,7 +5,6 @@ package terminal
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile"
 )
@@ -56,7 +55,7 @@ func (p *page) offloadBackends(title string, x *profile.Offload) {
 	submits := t.col(column{title: "submits", keep: 45})
 	waited := t.col(column{title: "waited", keep: 50})
 	idle := t.col(column{title: "idle", keep: 55})
-	most := t.col(column{title: "most often", left: true, keep: 40, min: 16})
+	most := t.col(column{title: "most often", left: true, keep: 40, most: 4})
 	for i := range x.Backends {
 		b := &x.Backends[i]
 		name.add(cmp.Or(p.o.clean(b.Backend), "(unknown)"))
@@ -84,10 +83,10 @@ func (p *page) offloadBackends(title string, x *profile.Offload) {
 		waited.add(p.o.durationOf(b.Waited))
 		idle.add(p.o.durationOf(b.Idle))
 		var ops []string
-		for _, o := range b.Ops[:min(4, len(b.Ops))] {
-			ops = append(ops, fmt.Sprintf("%s %s", number1(o.PerStep), p.o.clean(o.Op)))
+		for _, o := range b.Ops {
+			ops = append(ops, fmt.Sprintf("%s %s", number1(o.PerStep), p.name(o.Op)))
 		}
-		most.add(strings.Join(ops, ", "))
+		most.addList(ops)
 	}
 	p.table(t)
 }

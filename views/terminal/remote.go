@@ -16,7 +16,7 @@ func (p *page) remote(s *profile.Stat) {
 	}
 	p.blank()
 	t := &table{}
-	name := t.col(column{title: "computed by another process, a graph", left: true, keep: 100, min: 16})
+	name := t.col(column{title: "computed by another process, a graph", left: true, keep: 100, min: 48})
 	graphs := t.col(column{title: "graphs", keep: 60})
 	client := t.col(column{title: "client", keep: 100})
 	server := t.col(column{title: "server", keep: 100})

@@ -133,7 +133,7 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 	if byStep || steps == 0 {
 		per = t.u.name
 	}
-	t.name = t.col(column{title: title, left: true, keep: 100, min: 12})
+	t.name = t.col(column{title: title, left: true, keep: 100, min: 20})
 	t.typ = t.col(column{left: true, keep: 45})
 	tokens := t.col(column{title: "tokens", keep: 42})
 	t.calls = t.col(column{title: "calls", keep: 50})

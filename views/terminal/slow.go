@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile"
 )
@@ -114,32 +113,32 @@ func (p *page) signedDur(ns int64) string {
 
 func (p *page) slowCauses(s *profile.Slow) {
 	var t table
-	what := t.col(column{title: "what the excess went to", left: true, keep: 9, min: 20})
+	what := t.col(column{title: "what the excess went to", left: true, keep: 9})
 	ns := t.col(column{title: "time", keep: 8})
 	share := t.col(column{title: "share", keep: 7})
 	bar := t.col(column{left: true, tight: true, keep: 2})
-	who := t.col(column{title: "who", left: true, keep: 5, min: 12})
+	who := t.col(column{title: "who", left: true, keep: 6})
 	var most float64
 	for _, c := range s.Causes {
 		most = max(most, c.Share)
 	}
 	for _, c := range s.Causes {
-		what.add(slowWords[c.Cause][0])
+		what.addOr(slowWords[c.Cause][0], slowWords[c.Cause][1])
 		ns.add(p.signedDur(c.Ns))
 		share.add(percent(&c.Share))
 		bar.add(p.o.bar(c.Share, most, 10))
 		bar.style = append(bar.style, blue)
 		if c.Cause == profile.SlowOwn { // they are its own: the names say nothing
-			who.add("")
+			who.addList(nil)
 			continue
 		}
-		who.add(p.slowWho(&c, 3))
+		who.addList(p.slowWho(&c, 3))
 	}
 	p.table(&t)
 }
 
 // slowWho names those behind a part.
-func (p *page) slowWho(c *profile.SlowPart, most int) string {
+func (p *page) slowWho(c *profile.SlowPart, most int) []string {
 	var out []string
 	var rest int64
 	for _, w := range c.Who {
@@ -147,12 +146,12 @@ func (p *page) slowWho(c *profile.SlowPart, most int) string {
 			rest += w.Ns
 			continue
 		}
-		out = append(out, p.o.clean(w.Comm)+" "+p.signedDur(w.Ns))
+		out = append(out, p.name(w.Comm)+" "+p.signedDur(w.Ns))
 	}
 	if len(out) > 0 && rest*100 >= c.Ns {
 		out = append(out, "others "+p.signedDur(rest))
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 func (p *page) slowSteps(s *profile.Slow) {
@@ -162,9 +161,9 @@ func (p *page) slowSteps(s *profile.Slow) {
 	pos := t.col(column{title: "position", keep: 4})
 	dur := t.col(column{title: "took", keep: 7})
 	usual := t.col(column{title: "neighbours", keep: 6})
-	over := t.col(column{title: "excess", keep: 8})
-	to := t.col(column{title: "of it", left: true, keep: 8, min: 30})
-	where := t.col(column{title: "longest beyond the usual", left: true, keep: 2, min: 16})
+	over := t.col(column{title: "excess", keep: 9})
+	to := t.col(column{title: "of it", left: true, keep: 8, whole: 2})
+	where := t.col(column{title: "longest beyond the usual", left: true, keep: 2})
 	for i := range s.Listed {
 		x := &s.Listed[i]
 		step.add(count(x.Step))
@@ -173,8 +172,8 @@ func (p *page) slowSteps(s *profile.Slow) {
 		dur.add(p.o.duration(float64(x.Dur)))
 		usual.add(p.o.duration(float64(x.Baseline)))
 		over.add("+" + p.o.duration(float64(x.Excess)))
-		to.add(p.slowParts(x))
-		where.add(p.slowOps(x))
+		to.addList(p.slowParts(x))
+		where.addList(p.slowOps(x))
 	}
 	p.table(&t)
 	if n := s.Slow - int64(len(s.Listed)); n > 0 {
@@ -207,7 +206,7 @@ func (p *page) slowSteps(s *profile.Slow) {
 }
 
 // slowParts lists a step's parts of a hundredth of the excess and more.
-func (p *page) slowParts(x *profile.SlowStep) string {
+func (p *page) slowParts(x *profile.SlowStep) []string {
 	var out []string
 	for _, c := range x.Parts {
 		if c.Ns*100 < x.Excess && -c.Ns*100 < x.Excess {
@@ -215,9 +214,9 @@ func (p *page) slowParts(x *profile.SlowStep) string {
 		}
 		name := slowWords[c.Cause][1]
 		if n := len(c.Who); n > 0 && c.Cause == profile.SlowOther && c.Who[0].Comm != "" {
-			name = p.o.clean(c.Who[0].Comm)
+			name = p.name(c.Who[0].Comm)
 			if n > 1 && c.Who[1].Comm != "" {
-				name += "+" + p.o.clean(c.Who[1].Comm)
+				name += "+" + p.name(c.Who[1].Comm)
 			}
 			if n > 2 {
 				name += "+" + strconv.Itoa(n-2)
@@ -225,35 +224,35 @@ func (p *page) slowParts(x *profile.SlowStep) string {
 		}
 		out = append(out, fmt.Sprintf("%s %s", name, percent(&c.Share)))
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
-func (p *page) slowOps(x *profile.SlowStep) string {
+func (p *page) slowOps(x *profile.SlowStep) []string {
 	var out []string
 	for i, o := range x.Ops {
 		if i == 2 {
 			break
 		}
-		name := p.o.clean(o.Name)
+		name := p.name(o.Name)
 		if o.Layer != nil {
 			name += " " + strconv.Itoa(*o.Layer)
 		}
 		out = append(out, name+" +"+p.o.duration(float64(o.Dur-o.Usual)))
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // interferers says who took CPUs in the whole run.
 func (p *page) interferers(f *profile.Interference) {
 	if len(f.By) > 0 {
 		var t table
-		who := t.col(column{title: "who took CPUs, in all steps", left: true, keep: 9, min: 16})
+		who := t.col(column{title: "who took CPUs, in all steps", left: true, keep: 9, min: 30})
 		ran := t.col(column{title: "ran", keep: 8})
 		times := t.col(column{title: "times", keep: 4})
-		cpus := t.col(column{title: "CPUs", left: true, keep: 5, min: 6})
+		cpus := t.col(column{title: "CPUs", left: true, keep: 5, sep: ","})
 		cost := t.col(column{title: "cost", keep: 8})
-		ops := t.col(column{title: "operators that paid", left: true, keep: 3, min: 20})
-		waited := t.col(column{title: "threads that waited", left: true, keep: 2, min: 14})
+		ops := t.col(column{title: "operators that paid", left: true, keep: 3, most: 3})
+		waited := t.col(column{title: "threads that waited", left: true, keep: 2, most: 2})
 		for i, x := range f.By {
 			if i == 8 && !p.o.Verbose {
 				break
@@ -261,17 +260,17 @@ func (p *page) interferers(f *profile.Interference) {
 			name := p.o.clean(x.Comm)
 			switch {
 			case x.Own:
-				name += " (its own threads)"
+				name += " (own threads)"
 			case x.PID != 0:
 				name += " " + strconv.Itoa(int(x.PID))
 			}
 			who.add(name)
 			ran.add(p.o.duration(float64(x.Ran)))
 			times.add(count(x.Times))
-			cpus.add(cpuList(x.CPUs))
+			cpus.addList(cpuList(x.CPUs))
 			cost.add(p.o.duration(float64(x.Cost)))
-			ops.add(p.paid(x.Ops, 3))
-			waited.add(p.paid(x.Waited, 2))
+			ops.addList(p.paid(x.Ops))
+			waited.addList(p.paid(x.Waited))
 		}
 		p.blank()
 		p.table(&t)
@@ -297,19 +296,16 @@ func (p *page) interferers(f *profile.Interference) {
 	}
 }
 
-func (p *page) paid(list []profile.PaidBy, most int) string {
+func (p *page) paid(list []profile.PaidBy) []string {
 	var out []string
-	for i, x := range list {
-		if i == most {
-			break
-		}
-		out = append(out, p.o.clean(x.Name)+" "+p.o.duration(float64(x.Ns)))
+	for _, x := range list {
+		out = append(out, p.name(x.Name)+" "+p.o.duration(float64(x.Ns)))
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
-// cpuList writes 0-3,7.
-func cpuList(cpus []int) string {
+// cpuList writes 0-3 and 7.
+func cpuList(cpus []int) []string {
 	var out []string
 	for i := 0; i < len(cpus); {
 		j := i
@@ -324,5 +320,5 @@ func cpuList(cpus []int) string {
 		}
 		i = j + 1
 	}
-	return strings.Join(out, ",")
+	return out
 }

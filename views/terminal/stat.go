@@ -71,7 +71,7 @@ func (p *page) line(text, style string) {
 	}
 }
 
-// parts writes facts separated by three spaces, none of them broken.
+// parts writes facts separated by three spaces, none of them broken but those that are longer than a line.
 func (p *page) parts(facts []string) {
 	n := 0
 	for _, f := range facts {
@@ -88,9 +88,10 @@ func (p *page) parts(facts []string) {
 			p.b.WriteString("   ")
 			n += 3
 		}
-		if p.o.Width > 0 && n+w > p.o.Width {
-			f = cutMiddle(f, max(1, p.o.Width-n), p.o.ellipsis())
-			w = textWidth(f)
+		if p.o.Width > 0 && n+w > p.o.Width { // n is 0 or 2: it has a line of its own, and is longer
+			lines := wrap(f, p.o.Width-2, 0)
+			f = strings.Join(lines, "\n  ")
+			n, w = 2, textWidth(lines[len(lines)-1])
 		}
 		p.b.WriteString(f)
 		n += w
@@ -106,7 +107,7 @@ func (p *page) table(t *table) {
 }
 
 func (p *page) title(s *profile.Stat) {
-	facts := []string{p.o.clean(p.o.File)}
+	facts := []string{p.path(p.o.File)}
 	list := p.active(s)
 	for i, q := range list {
 		if i == 3 {
@@ -208,9 +209,14 @@ func (p *page) models(s *profile.Stat) {
 // typeMix names the types that hold a notable part of a model: "q4_0", "q4_K 78 % q6_K 22 %".
 func (p *page) typeMix(m *profile.Model) string {
 	var names []string
+	more := 0
 	for _, t := range m.Types {
 		if t.Bytes == nil || m.Bytes == nil || *m.Bytes == 0 {
-			names = append(names, p.o.clean(t.Type))
+			if len(names) < 4 {
+				names = append(names, p.o.clean(t.Type))
+			} else {
+				more++
+			}
 			continue
 		}
 		part := float64(*t.Bytes) / float64(*m.Bytes)
@@ -219,10 +225,12 @@ func (p *page) typeMix(m *profile.Model) string {
 			return p.o.clean(t.Type)
 		case part >= 0.015 && len(names) < 4:
 			names = append(names, p.o.clean(t.Type)+" "+percent(&part))
+		case part >= 0.015:
+			more++
 		}
 	}
-	if len(names) > 4 {
-		names = append(names[:4], p.o.ellipsis())
+	if more > 0 {
+		names = append(names, fmt.Sprintf("+%d more", more))
 	}
 	return strings.Join(names, " ")
 }
@@ -258,7 +266,7 @@ func (p *page) phases(s *profile.Stat) {
 	matmul := t.col(column{title: "matmul", keep: 85})
 	attn := t.col(column{title: "attn", keep: 65})
 	other := t.col(column{title: "other", keep: 64})
-	elsewhere := t.col(column{title: p.o.clean(backendTitle(s)), keep: 82})
+	elsewhere := t.col(column{title: p.name(backendTitle(s)), keep: 82})
 	gap := t.col(column{title: "gaps", keep: 62})
 	wait := t.col(column{title: "wait", keep: 80})
 	off := t.col(column{title: "off-CPU", keep: 75})

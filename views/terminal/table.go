@@ -3,6 +3,9 @@
 package terminal
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,11 +13,19 @@ import (
 type column struct {
 	title string
 	left  bool // aligned left
-	keep  int  // columns with the smallest go first where the terminal is narrow
-	min   int  // > 0: can be shortened to so many columns, in the middle
+	keep  int  // columns with the smallest are shortened first, and go first, where the terminal is narrow
+	min   int  // > 0: cells are names, and can be shortened at their end to so many columns
+	path  bool // cells are paths, and are shortened at their beginning
+	whole int  // of lists: so many items stay as long as a less important column can go instead; 0: 1
 	tight bool // one space before it, not two
 	cells []string
-	style []string // by cell; nil: plain
+	style []string   // by cell; nil: plain
+	lists [][]string // by cell: its items, which are cut off at the end of a cell, never within
+	sep   string     // of items; empty: ", "
+	most  int        // items of a list however wide the terminal is; 0: all
+	brief []string   // by cell: what can stand in its place, where all do
+
+	last bool // a less important column is gone: only the least stays of its cells
 }
 
 // table is a grid of columns.
@@ -29,12 +40,94 @@ func (t *table) col(c column) *column {
 
 func (c *column) add(cell string) { c.cells = append(c.cells, cell) }
 
-func (c *column) width() int {
-	w := textWidth(c.title)
-	for _, s := range c.cells {
+// addList adds a cell of several items, the most important first.
+func (c *column) addList(items []string) {
+	for len(c.lists) < len(c.cells) {
+		c.lists = append(c.lists, nil)
+	}
+	c.lists = append(c.lists, items)
+	c.add(c.items(items, cmp.Or(c.most, len(items))))
+}
+
+// addOr adds a cell for which another can stand.
+func (c *column) addOr(cell, brief string) {
+	c.add(cell)
+	c.brief = append(c.brief, brief)
+}
+
+// items writes the first n, and how many there are beyond them.
+func (c *column) items(list []string, n int) string {
+	sep := cmp.Or(c.sep, ", ")
+	if n >= len(list) {
+		return strings.Join(list, sep)
+	}
+	return strings.Join(list[:n], sep) + sep + fmt.Sprintf("+%d more", len(list)-n)
+}
+
+func widest(title string, cells []string) int {
+	w := textWidth(title)
+	for _, s := range cells {
 		w = max(w, textWidth(s))
 	}
 	return w
+}
+
+func (c *column) width() int { return widest(c.title, c.cells) }
+
+// least is how narrow the column may become in a table of limit columns.
+func (c *column) least(limit int) int {
+	switch {
+	case len(c.brief) > 0:
+		return min(c.width(), widest(c.title, c.brief))
+	case c.lists != nil:
+		n := max(c.whole, 1)
+		if c.last {
+			n = 1
+		}
+		if c.most > 0 {
+			n = min(n, c.most)
+		}
+		w := textWidth(c.title)
+		for i, l := range c.lists {
+			w = max(w, min(textWidth(c.cells[i]), textWidth(c.items(l, n))))
+		}
+		return w
+	case c.min > 0 || c.path:
+		w := max(c.min, textWidth(c.title))
+		if !c.last { // of a table, a third is a name's
+			w = max(w, limit/3)
+		}
+		return min(c.width(), w)
+	}
+	return c.width()
+}
+
+// within returns the cells in at most width columns.
+func (c *column) within(width int, mark string) []string {
+	if c.width() <= width {
+		return c.cells
+	}
+	if len(c.brief) > 0 {
+		return c.brief
+	}
+	out := make([]string, len(c.cells))
+	for i, s := range c.cells {
+		switch {
+		case textWidth(s) <= width:
+		case i < len(c.lists) && len(c.lists[i]) > 1:
+			n := min(len(c.lists[i])-1, cmp.Or(c.most, len(c.lists[i])))
+			for n > 1 && textWidth(c.items(c.lists[i], n)) > width {
+				n--
+			}
+			s = c.items(c.lists[i], n)
+		case c.path:
+			s = cutPath(s, width, mark)
+		case c.min > 0:
+			s = cutEnd(s, width, mark)
+		}
+		out[i] = s
+	}
+	return out
 }
 
 // empty is true for columns that say nothing: no cell tells anything.
@@ -54,50 +147,65 @@ func (c *column) gap() int {
 	return 2
 }
 
-// fit drops and shortens columns until the table is at most limit wide (0: no limit).
+// fit drops and shortens columns until the table is at most limit wide (0: no limit). The least important are
+// shortened first, no further than they stay readable; if that is not enough the least important goes.
 func (t *table) fit(limit int, mark string) {
-	kept := t.cols[:0]
-	for i, c := range t.cols {
-		if i == 0 || !c.empty() {
-			kept = append(kept, c)
-		}
-	}
-	t.cols = kept
+	t.cols = slices.DeleteFunc(t.cols, func(c *column) bool { return c != t.cols[0] && c.empty() })
 	if limit <= 0 {
 		return
 	}
-	for t.width() > limit {
-		if t.shrink(limit, mark) {
-			continue
+	for t.width() > limit && !t.shorten(limit, mark) {
+		victim := t.cols[0]
+		if len(t.cols) > 1 {
+			victim = slices.MinFunc(t.cols[1:], func(a, b *column) int { return cmp.Compare(a.keep, b.keep) })
 		}
-		drop := -1
-		for i, c := range t.cols {
-			if i > 0 && (drop < 0 || c.keep < t.cols[drop].keep) {
-				drop = i
+		switch was := victim.least(limit); {
+		case !victim.last:
+			victim.last = true
+			if victim.least(limit) < was {
+				continue
 			}
-		}
-		if drop < 0 {
+			fallthrough
+		case len(t.cols) > 1:
+			t.cols = slices.DeleteFunc(t.cols, func(c *column) bool { return c == victim })
+		default:
+			victim.title = cutEnd(victim.title, limit, mark)
+			victim.cells = victim.within(limit, mark)
 			return
 		}
-		t.cols = append(t.cols[:drop], t.cols[drop+1:]...)
 	}
 }
 
-// shrink shortens cells if that alone makes the table fit.
-func (t *table) shrink(limit int, mark string) bool {
+// shorten shortens cells if that alone makes the table fit.
+func (t *table) shorten(limit int, mark string) bool {
 	over := t.width() - limit
 	for _, c := range t.cols {
-		if c.min <= 0 {
-			continue
-		}
-		if w := c.width(); w-over >= max(c.min, textWidth(c.title)) {
-			for i := range c.cells {
-				c.cells[i] = cutMiddle(c.cells[i], w-over, mark)
-			}
-			return true
+		over -= c.width() - c.least(limit)
+	}
+	if over > 0 {
+		return false
+	}
+	order := slices.Clone(t.cols)
+	slices.SortStableFunc(order, func(a, b *column) int { return cmp.Compare(a.keep, b.keep) })
+	cells := make([][]string, len(order))
+	over = t.width() - limit
+	for i, c := range order {
+		cells[i] = c.cells
+		if least := c.least(limit); over > 0 && least < c.width() {
+			cells[i] = c.within(max(least, c.width()-over), mark)
+			over -= c.width() - widest(c.title, cells[i])
 		}
 	}
-	return false
+	for i := len(order) - 1; i >= 0; i-- { // whole items leave room, which others can have back
+		c := order[i]
+		w := widest(c.title, cells[i])
+		cells[i] = c.within(w-over, mark)
+		over += widest(c.title, cells[i]) - w
+	}
+	for i, c := range order {
+		c.cells = cells[i]
+	}
+	return true
 }
 
 func (t *table) width() int {

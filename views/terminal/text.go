@@ -74,17 +74,53 @@ func textWidth(s string) int {
 	return n
 }
 
-// cutMiddle shortens s to width columns by taking out its middle: a name's end tells it apart
-// as much as its beginning.
-func cutMiddle(s string, width int, mark string) string {
+// cutEnd shortens a name to width columns at its end.
+func cutEnd(s string, width int, mark string) string {
 	if textWidth(s) <= width {
 		return s
 	}
-	keep := width - textWidth(mark)
-	if keep < 2 {
-		return takeLeft(s, width)
+	if keep := width - textWidth(mark); keep >= 1 {
+		return strings.TrimRight(takeLeft(s, keep), " ") + mark
 	}
-	return takeLeft(s, keep-keep/2) + mark + takeRight(s, keep/2)
+	return takeLeft(s, width)
+}
+
+// cutPath shortens a path to width columns by leaving out its first folders: the file's name tells most.
+func cutPath(s string, width int, mark string) string {
+	if textWidth(s) <= width {
+		return s
+	}
+	end := mark
+	if mark == ".." {
+		mark = "..." // ../ is a folder
+	}
+	for i := 1; i < len(s); i++ {
+		if s[i] == '/' && textWidth(mark)+textWidth(s[i:]) <= width {
+			return mark + s[i:]
+		}
+	}
+	return cutEnd(s[strings.LastIndexByte(s, '/')+1:], width, end)
+}
+
+// maxName is how much of a name stands among others: more than a thread's has.
+const maxName = 28
+
+// name is one among others, safe to print.
+func (p *page) name(s string) string {
+	s = p.o.clean(s)
+	if p.o.Width > 0 {
+		s = cutEnd(s, maxName, p.o.ellipsis())
+	}
+	return s
+}
+
+// path is a file's, safe to print and no longer than a line.
+func (p *page) path(s string) string {
+	s = p.o.clean(s)
+	if p.o.Width > 0 {
+		s = cutPath(s, p.o.Width, p.o.ellipsis())
+	}
+	return s
 }
 
 func takeLeft(s string, width int) string {
@@ -97,19 +133,8 @@ func takeLeft(s string, width int) string {
 	return s
 }
 
-func takeRight(s string, width int) string {
-	n := 0
-	for i := len(s); i > 0; {
-		r, size := utf8.DecodeLastRuneInString(s[:i])
-		if n += runeWidth(r); n > width {
-			return s[i:]
-		}
-		i -= size
-	}
-	return s
-}
-
-// wrap breaks text at spaces into lines of at most width columns; later lines are indented.
+// wrap breaks text at spaces into lines of at most width columns; later lines are indented. A word that is longer goes
+// on in the next line.
 func wrap(text string, width, indent int) []string {
 	if width <= 0 {
 		return []string{text}
@@ -120,11 +145,18 @@ func wrap(text string, width, indent int) []string {
 		w := textWidth(word)
 		if n > 0 && n+1+w > width {
 			lines = append(lines, line)
-			line, n = strings.Repeat(" ", indent)+word, indent+w
-			continue
-		}
-		if n > 0 {
+			line, n = strings.Repeat(" ", indent), indent
+		} else if n > 0 {
 			line, n = line+" ", n+1
+		}
+		for n+w > width && width > indent {
+			part := takeLeft(word, width-n)
+			if part == "" {
+				break
+			}
+			lines = append(lines, line+part)
+			word = word[len(part):]
+			line, n, w = strings.Repeat(" ", indent), indent, textWidth(word)
 		}
 		line, n = line+word, n+w
 	}

@@ -47,29 +47,51 @@ func FuzzClean(f *testing.F) {
 				t.Errorf("%q became %q", s, got)
 			}
 			checkPrintable(t, got, Options{Unicode: !ascii})
-			if cut := cutMiddle(got, 10, "…"); textWidth(cut) > 10 {
+			if cut := cutEnd(got, 10, "…"); textWidth(cut) > 10 {
 				t.Errorf("%q is cut to %q, %d wide", got, cut, textWidth(cut))
 			}
 		}
 	})
 }
 
-func TestCutMiddle(t *testing.T) {
+func TestCutEnd(t *testing.T) {
 	for _, c := range []struct {
 		in    string
 		width int
 		want  string
 	}{
 		{"ffn_down", 8, "ffn_down"},
-		{"ffn_down", 7, "ffn…own"},
-		{"ffn_down", 3, "f…n"},
-		{"ffn_down", 2, "ff"},
+		{"ffn_down", 7, "ffn_do…"},
+		{"ffn_down", 2, "f…"},
+		{"ffn_down", 1, "f"},
 		{"ffn_down", 0, ""},
-		{"模型模型", 7, "模…型"}, // two columns each
+		{"compile 629 ms", 9, "compile…"},
+		{"模型模型", 7, "模型模…"}, // two columns each
+		{"模型模型", 6, "模型…"},
 		{"模型模型", 8, "模型模型"},
 	} {
-		if got := cutMiddle(c.in, c.width, "…"); got != c.want || textWidth(got) > c.width {
-			t.Errorf("cutMiddle(%q, %d) = %q, want %q", c.in, c.width, got, c.want)
+		if got := cutEnd(c.in, c.width, "…"); got != c.want || textWidth(got) > c.width {
+			t.Errorf("cutEnd(%q, %d) = %q, want %q", c.in, c.width, got, c.want)
+		}
+	}
+}
+
+func TestCutPath(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		width int
+		mark  string
+		want  string
+	}{
+		{"/home/me/runs/t4.pinf", 21, "…", "/home/me/runs/t4.pinf"},
+		{"/home/me/runs/t4.pinf", 20, "…", "…/me/runs/t4.pinf"},
+		{"/home/me/runs/t4.pinf", 13, "…", "…/t4.pinf"},
+		{"/home/me/runs/t4.pinf", 13, "..", ".../t4.pinf"},
+		{"/home/me/runs/t4.pinf", 6, "…", "t4.pi…"},
+		{"run.pinf", 5, "…", "run.…"},
+	} {
+		if got := cutPath(c.in, c.width, c.mark); got != c.want || textWidth(got) > c.width {
+			t.Errorf("cutPath(%q, %d) = %q, want %q", c.in, c.width, got, c.want)
 		}
 	}
 }
@@ -79,6 +101,10 @@ func TestWrap(t *testing.T) {
 	want := []string{"took 71 ms", "  at", "  14.4 GB/s,", "  23 % of it"}
 	if !slices.Equal(got, want) {
 		t.Errorf("wrapped: %q, want %q", got, want)
+	}
+	got = wrap("in /usr/lib/llama.cpp/x.so twice", 10, 2)
+	if want := []string{"in", "  /usr/lib", "  /llama.c", "  pp/x.so", "  twice"}; !slices.Equal(got, want) {
+		t.Errorf("a long word is wrapped: %q, want %q", got, want)
 	}
 	if got := wrap("a b", 0, 2); len(got) != 1 {
 		t.Errorf("without a limit: %q", got)

@@ -24,7 +24,7 @@ func (p *page) threads(s *profile.Stat) {
 	}
 	many := len(p.active(s)) > 1
 	var t table
-	name := t.col(column{title: "threads", left: true, keep: 100, min: 10})
+	name := t.col(column{title: "threads", left: true, keep: 100, min: 23})
 	role := t.col(column{left: true, keep: 12, tight: true})
 	pid := t.col(column{title: "process", keep: 50})
 	ops := t.col(column{title: "operators", keep: 40})
@@ -37,8 +37,8 @@ func (p *page) threads(s *profile.Stat) {
 	pre := t.col(column{title: "preempted", keep: 35})
 	slept := t.col(column{title: "slept", keep: 20})
 	ran := t.col(column{title: "no CPU for", keep: 45})
-	who := t.col(column{title: "there ran", left: true, keep: 55, min: 16})
-	woke := t.col(column{title: "woken by", left: true, keep: 15, min: 12})
+	who := t.col(column{title: "there ran", left: true, keep: 88, most: 4})
+	woke := t.col(column{title: "woken by", left: true, keep: 15, most: 2})
 	for i := range shown {
 		h := &shown[i]
 		label := p.o.clean(h.Comm)
@@ -83,8 +83,11 @@ func (p *page) threads(s *profile.Stat) {
 		} else {
 			ran.add("-")
 		}
-		who.add(p.culprits(h.Instead))
-		woke.add(p.culprits(h.WokenBy))
+		who.addList(p.culprits(h.Instead))
+		if len(h.Instead) > 0 && h.Instead[0].Own {
+			who.whole = 2 // the first that is not of its team is who to look for
+		}
+		woke.addList(p.culprits(h.WokenBy))
 	}
 	p.blank()
 	p.table(&t)
@@ -108,14 +111,11 @@ func signed(v *float64) string {
 	return strings.Replace(fmt.Sprintf("%+.0f %%", *v*100), "-0 %", "+0 %", 1)
 }
 
-// culprits names the first few others, with their time or how often.
-func (p *page) culprits(list []profile.Culprit) string {
+// culprits names others, with their time or how often.
+func (p *page) culprits(list []profile.Culprit) []string {
 	var out []string
-	for i, c := range list {
-		if i == 2 {
-			break
-		}
-		name := p.o.clean(c.Comm)
+	for _, c := range list {
+		name := p.name(c.Comm)
 		if c.Own {
 			name = "its team"
 		}
@@ -125,5 +125,5 @@ func (p *page) culprits(list []profile.Culprit) string {
 			out = append(out, fmt.Sprintf("%s %sx", name, count(c.Count)))
 		}
 	}
-	return strings.Join(out, ", ")
+	return out
 }
