@@ -19,9 +19,10 @@ type DAGs struct {
 	DAGs          []DAG     `json:"dags"`              // by phase and model, those with most time first
 	Rest          []DAGRest `json:"rest"`              // what of a phase is in none of its DAGs
 	Outside       int64     `json:"outside_operators"` // operators that ran in no step: they are in no DAG
-	MaxError      float64   `json:"p95_max_error"`     // relative error of every p95
-	// Outlier is the rule by which layers are marked, in words.
-	Outlier string `json:"outlier_rule"`
+	MaxError      float64   `json:"p95_max_error"`     // relative error of every p95 and median
+	// Outlier is the rule by which layers are marked, in words; OutlierCalls how many calls a layer's median takes.
+	Outlier      string `json:"outlier_rule"`
+	OutlierCalls int    `json:"outlier_min_calls"`
 	// Counters that were read at operators, in the order of DAGRun.Counts; absent if there were none.
 	Counters []StatCounter `json:"counters,omitempty"`
 }
@@ -114,6 +115,7 @@ type DAGRun struct {
 	Std       *float64 `json:"std_ns"`      // nil for fewer than 2 calls
 	Min       int64    `json:"min_ns"`
 	Max       int64    `json:"max_ns"`
+	Median    float64  `json:"median_ns"`
 	P95       float64  `json:"p95_ns"`
 	Bytes     *float64 `json:"bytes"` // a call, on average
 	AtMost    bool     `json:"bytes_at_most"`
@@ -129,6 +131,8 @@ type DAGRun struct {
 	Imbalance *float64 `json:"imbalance"`
 	// Counts has one for each of DAGs.Counters; absent where there are none.
 	Counts []StatCount `json:"counts,omitempty"`
+
+	low float64 // what the median is not below: see medianRank; 0: too few calls
 }
 
 // What flows along an edge.
@@ -156,21 +160,24 @@ type DAGKind struct {
 	Roles  []DAGRole `json:"roles"`
 	// Time of each layer's operators in one run, by Layers: means, without probes; nil where none was seen.
 	LayerNs []*float64 `json:"layer_ns"`
-	Spread  *DAGSpread `json:"spread"` // of LayerNs
+	// LayerMedian is the same of its operators' medians: without the few calls that something held up.
+	LayerMedian []*float64 `json:"layer_median_ns"`
+	Spread      *DAGSpread `json:"spread"` // of LayerMedian
 }
 
 // DAGRole is what one node of each layer of a kind is.
 type DAGRole struct {
 	Name  string  `json:"name"`  // a weight's stem, else the node's name without its layer, else its operator
 	Nodes []int32 `json:"nodes"` // by DAGKind.Layers; -1: that layer has none
-	// Spread of the nodes' mean times; nil for what does not run.
+	// Spread of the nodes' median times; nil for what does not run.
 	Spread *DAGSpread `json:"spread"`
 }
 
-// DAGSpread is how a time differs over layers, ns.
+// DAGSpread is how a time differs over layers, ns. But for Mean, figures are of the layers' medians over calls.
 type DAGSpread struct {
-	Mean     float64      `json:"mean_ns"`
+	Mean     float64      `json:"mean_ns"` // over all calls: above Max where some were held up
 	Median   float64      `json:"median_ns"`
+	Calls    int64        `json:"calls"` // that a layer's median is of, where they are fewest
 	Min      float64      `json:"min_ns"`
 	MinLayer int          `json:"min_layer"`
 	Max      float64      `json:"max_ns"`
@@ -181,8 +188,9 @@ type DAGSpread struct {
 // DAGOutlier is a layer that takes longer than the others do.
 type DAGOutlier struct {
 	Layer int      `json:"layer"`
-	Over  float64  `json:"over"` // time / median - 1
-	Z     *float64 `json:"z"`    // robust z-score; nil: the others do not differ at all
+	Calls int64    `json:"calls"` // that its median is of
+	Over  float64  `json:"over"`  // its median / the layers' median - 1
+	Z     *float64 `json:"z"`     // robust z-score; nil: the others do not differ at all
 }
 
 // DAGRest is the time of structures that were not kept.

@@ -15,7 +15,8 @@ import (
 // Finish computes the graphs. The builder takes no more.
 func (b *DAGBuilder) Finish(h *Header) *DAGs {
 	b.models.list() // sorts them, as Stat does
-	out := &DAGs{SchemaVersion: DAGSchema, DAGs: []DAG{}, Rest: []DAGRest{}, Outside: b.outside, MaxError: histogramError, Outlier: outlierRule}
+	out := &DAGs{SchemaVersion: DAGSchema, DAGs: []DAG{}, Rest: []DAGRest{}, Outside: b.outside, MaxError: histogramError,
+		Outlier: outlierRule, OutlierCalls: outlierCalls}
 	if h != nil {
 		out.Counters = statCounters(h.Meta.Counters)
 		b.counters = len(out.Counters)
@@ -297,8 +298,11 @@ func (b *DAGBuilder) runOf(r *nodeSum, g *dagGroup) *DAGRun {
 	row := &r.row
 	net, calls := row.Dur-row.Probe, float64(row.Calls)
 	v := &DAGRun{Calls: row.Calls, Dur: row.Dur, Probe: row.Probe, Mean: float64(net) / calls, Min: r.min, Max: r.max,
-		P95: min(r.hist.quantile(0.95), float64(max(0, r.max))), Busy: row.Busy, Wait: row.Wait, OffCPU: row.OffCPU,
+		Median: min(max(r.hist.quantile(0.5), float64(max(0, r.min))), float64(max(0, r.max))), P95: min(r.hist.quantile(0.95), float64(max(0, r.max))), Busy: row.Busy, Wait: row.Wait, OffCPU: row.OffCPU,
 		PerStep: share(net, g.traced), Share: share(net, g.tracedDur), Counts: r.statCounts(b.counters)}
+	if k := medianRank(row.Calls); k > 0 {
+		v.low = min(r.hist.quantile((float64(k)-0.5)/calls), v.Median)
+	}
 	if row.Calls > 1 {
 		std := math.Sqrt(max(0, (r.squares-float64(net)*float64(net)/calls)/(calls-1)))
 		v.Std = &std

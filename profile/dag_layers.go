@@ -17,17 +17,42 @@ import (
 // output is asked for (GET_ROWS by out_ids, in the last layer) sets no layer apart by itself: the
 // dimensions after it do, where they differ.
 
-// Limits of the rule for outliers.
+// Limits of the rule for outliers. Layers are compared by medians over their calls: one that was preempted for 30 times
+// its length moves the mean of 17 calls to nearly three times the others', and the median not at all.
 const (
 	outlierZ      = 3.5  // robust z-score: 0.6745 * (x - median) / MAD (Iglewicz and Hoaglin, 1993)
-	outlierOver   = 0.05 // of the median
+	outlierOver   = 0.05 // of the median, beyond what both medians can be wrong by
 	outlierLayer  = 0.01 // of a layer's median time, for one role
 	outlierLayers = 5    // that are alike at least
+	// outlierChance is that of a layer whose calls take as long as the others' to pass for a slow one: of a model's some
+	// hundred operators in layers one in twenty graphs has a mark by chance. It is that the median of what was seen is so
+	// far off: where half of the calls are held up, the medians of 17 lie here and there.
+	outlierChance = 1e-4
+	outlierCalls  = 14 // needed for that: 2^-14 is below it
 )
 
-const outlierRule = "A layer is marked where its mean time is above that of the layers of its kind by a robust z-score (0.6745 × (time − median) / MAD) of more than 3.5, " +
-	"by more than 5 % of their median and by more than the probes cost; one of its operators, where that also is more than 1 % of a layer's time. " +
-	"Only operators with the same bytes are compared, and at least 5 layers."
+var outlierRule = fmt.Sprintf("A layer is marked where its median time over at least %d calls is above the median of the layers of its kind by a robust z-score "+
+	"(0.6745 × (time − median) / MAD) of more than %g, and where all of the median's interval of confidence (one chance in %.0f, by the binomial distribution of ranks) is above it "+
+	"by more than %.0f %% beyond what the medians can be wrong by (%.0f %% each) and by more than the probes cost; "+
+	"one of its operators, where that also is more than %.0f %% of a layer's time. A layer's time is the sum of its operators' medians. "+
+	"Only operators with the same bytes are compared, and at least %d layers.",
+	outlierCalls, outlierZ, 1/outlierChance, outlierOver*100, histogramError*100, outlierLayer*100, outlierLayers)
+
+// medianRank is the rank, from 1, of the value of n that the median is not below but for a chance of outlierChance;
+// 0 if there is none: fewer than outlierCalls.
+func medianRank(n int64) int64 {
+	if n > 1000 { // as the normal distribution, whose quantile that is
+		return int64(float64(n)/2 - 3.719*math.Sqrt(float64(n))/2)
+	}
+	// So many of n lie below the median with chance sum.
+	p := math.Pow(0.5, float64(n))
+	var k int64
+	for sum := p; sum <= outlierChance; sum += p {
+		k++
+		p *= float64(n-k+1) / float64(k)
+	}
+	return k
+}
 
 // layerNode is what tells a node's role in its layer.
 type layerNode struct {
@@ -192,8 +217,8 @@ func kinds(v *DAG, nodes []layerNode) []DAGKind {
 // fill finds a kind's roles and their spread.
 func (k *DAGKind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 	at := map[string]int{}
-	k.LayerNs = make([]*float64, len(k.Layers))
-	probes := make([]float64, len(k.Layers))
+	k.LayerNs, k.LayerMedian = make([]*float64, len(k.Layers)), make([]*float64, len(k.Layers))
+	all := make([]layerTime, len(k.Layers))
 	var runs int64 = 1
 	for _, p := range v.Parts {
 		runs = max(runs, p.Graphs)
@@ -212,15 +237,19 @@ func (k *DAGKind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 				k.Roles[r].Name = d.Key
 			}
 			if run := v.Nodes[n.id].Run; run != nil {
-				if k.LayerNs[x] == nil {
-					k.LayerNs[x] = new(float64)
+				t := &all[x]
+				if t.calls == 0 {
+					k.LayerNs[x], k.LayerMedian[x] = &t.mean, &t.median
+					t.calls = run.Calls
 				}
-				*k.LayerNs[x] += float64(run.Dur-run.Probe) / float64(runs)
-				probes[x] += float64(run.Probe) / float64(runs)
+				t.calls = min(t.calls, run.Calls)
+				t.mean += float64(run.Dur-run.Probe) / float64(runs)
+				t.median += run.Median * float64(run.Calls) / float64(runs)
+				t.low += run.low * float64(run.Calls) / float64(runs)
+				t.probe += float64(run.Probe) / float64(runs)
 			}
 		}
 	}
-	alike := make([]string, len(k.Layers))
 	for x, l := range k.Layers {
 		var bytes float64
 		for _, i := range byLayer[l] {
@@ -228,69 +257,84 @@ func (k *DAGKind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 				bytes += *run.Bytes
 			}
 		}
-		alike[x] = fmt.Sprintf("%.3g", bytes) // layers of one kind can have weights of other types
+		all[x].alike = fmt.Sprintf("%.3g", bytes) // layers of one kind can have weights of other types
 	}
-	k.Spread = spread(k.Layers, k.LayerNs, probes, alike, 0)
+	k.Spread = spread(k.Layers, all, 0)
 	floor := 0.0
 	if k.Spread != nil {
 		floor = outlierLayer * k.Spread.Median
 	}
 	for r := range k.Roles {
 		role := &k.Roles[r]
-		times, probes, alike := make([]*float64, len(k.Layers)), make([]float64, len(k.Layers)), make([]string, len(k.Layers))
+		times := make([]layerTime, len(k.Layers))
 		for x, n := range role.Nodes {
 			if n < 0 || v.Nodes[n].Run == nil {
 				continue
 			}
 			run := v.Nodes[n].Run
-			times[x], probes[x] = &run.Mean, float64(run.Probe)/float64(run.Calls)
+			times[x] = layerTime{mean: run.Mean, median: run.Median, low: run.low, probe: float64(run.Probe) / float64(run.Calls), calls: run.Calls}
 			if run.Bytes != nil && !run.AtMost {
-				alike[x] = fmt.Sprintf("%.3g", *run.Bytes)
+				times[x].alike = fmt.Sprintf("%.3g", *run.Bytes)
 			}
 		}
-		role.Spread = spread(k.Layers, times, probes, alike, floor)
+		role.Spread = spread(k.Layers, times, floor)
 	}
+}
+
+// layerTime is what one layer takes, ns.
+type layerTime struct {
+	mean, median float64
+	low, probe   float64 // low: what the median is not below (see medianRank); probe: what the probes took
+	calls        int64   // that they are of; 0: none
+	alike        string  // the same for layers that can be compared
 }
 
 // spread tells how times differ over layers; nil if none is known. Those are compared that are alike; floor
 // is a difference that is too small to be worth a mark.
-func spread(layers []int, times []*float64, probes []float64, alike []string, floor float64) *DAGSpread {
+func spread(layers []int, times []layerTime, floor float64) *DAGSpread {
 	s := &DAGSpread{Outliers: []DAGOutlier{}}
 	groups := map[string][]float64{}
 	var all []float64
-	for x, t := range times {
-		if t == nil {
+	for x := range times {
+		t := &times[x]
+		if t.calls == 0 {
 			continue
 		}
-		if len(all) == 0 || *t < s.Min {
-			s.Min, s.MinLayer = *t, layers[x]
+		if len(all) == 0 || t.median < s.Min {
+			s.Min, s.MinLayer = t.median, layers[x]
 		}
-		if len(all) == 0 || *t > s.Max {
-			s.Max, s.MaxLayer = *t, layers[x]
+		if len(all) == 0 || t.median > s.Max {
+			s.Max, s.MaxLayer = t.median, layers[x]
 		}
-		s.Mean += *t
-		all = append(all, *t)
-		groups[alike[x]] = append(groups[alike[x]], *t)
+		if len(all) == 0 || t.calls < s.Calls {
+			s.Calls = t.calls
+		}
+		s.Mean += t.mean
+		all = append(all, t.median)
+		if t.calls >= outlierCalls {
+			groups[t.alike] = append(groups[t.alike], t.median)
+		}
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	s.Mean /= float64(len(all))
 	s.Median = median(all)
-	for x, t := range times {
-		if t == nil || len(groups[alike[x]]) < outlierLayers {
+	for x := range times {
+		t := &times[x]
+		g := groups[t.alike]
+		if t.calls < outlierCalls || len(g) < outlierLayers {
 			continue
 		}
-		g := groups[alike[x]]
 		med := median(g)
 		off := make([]float64, len(g))
 		for i, v := range g {
 			off[i] = math.Abs(v - med)
 		}
-		over := *t - med
+		over := t.median - med
 		z := ratio(0.6745*over, median(off))
-		if med > 0 && over > outlierOver*med && over > probes[x] && over > floor && (z == nil || *z > outlierZ) {
-			s.Outliers = append(s.Outliers, DAGOutlier{Layer: layers[x], Over: over / med, Z: z})
+		if sure := t.low - med; med > 0 && sure > (outlierOver+2*histogramError)*med && sure > t.probe && sure > floor && (z == nil || *z > outlierZ) {
+			s.Outliers = append(s.Outliers, DAGOutlier{Layer: layers[x], Calls: t.calls, Over: over / med, Z: z})
 		}
 	}
 	slices.SortStableFunc(s.Outliers, func(a, b DAGOutlier) int { return cmp.Compare(b.Over, a.Over) })

@@ -198,7 +198,7 @@ func TestDAGGrows(t *testing.T) {
 
 func sixLayers() profiletest.Run {
 	r := run
-	r.Model.Layers, r.Preempt, r.Decode = 6, 0, 8
+	r.Model.Layers, r.Preempt, r.Decode = 6, 0, 17
 	return r
 }
 
@@ -301,6 +301,73 @@ func TestDAGOutlier(t *testing.T) {
 	// A small operator's excess is nothing to a layer.
 	if got := outliers(slow("cache_k_l3 (view)", 0.12, 0), "cache_k"); len(got) != 0 {
 		t.Errorf("a small excess is marked: %v", got)
+	}
+}
+
+// TestDAGOutlierCalls makes calls of one layer's ffn_down slow: one of 17 by 30 times, as one that is preempted, tells
+// nothing of the layer; all of them do, if they are enough to tell.
+func TestDAGOutlierCalls(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		decode      int
+		slow        func(call int) bool
+		times, want float64 // want 0: no mark
+	}{
+		{"one of 17", 17, func(i int) bool { return i == 8 }, 30, 0},
+		{"the first", 17, func(i int) bool { return i == 0 }, 30, 0},
+		{"8 of 17", 17, func(i int) bool { return i%2 == 1 }, 30, 0},
+		{"9 of 17", 17, func(i int) bool { return i%2 == 0 }, 30, 0},
+		{"100 of 200", 200, func(i int) bool { return i%2 == 0 }, 30, 0},
+		{"150 of 200", 200, func(i int) bool { return i%4 > 0 }, 1.4, 0.4},
+		{"every call", 17, func(int) bool { return true }, 1.4, 0.4},
+		{"every call, one of them preempted", 17, func(int) bool { return true }, 1.4, 0.4},
+		{"every one of 14", 14, func(int) bool { return true }, 1.4, 0.4},
+		{"every one of 13", 13, func(int) bool { return true }, 1.4, 0},
+		{"every one of 1500", 1500, func(int) bool { return true }, 1.4, 0.4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := sixLayers()
+			r.Decode = c.decode
+			calls := map[string]int{}
+			g := dagOf(t, played(t, r, func(o *profile.Op) {
+				if o.Step.Phase != profile.Decode {
+					return
+				}
+				n := o.NodeDef().Name
+				call := calls[n]
+				calls[n]++
+				o.Probe = 0
+				o.Dur += 50_000 + int64(call%5)*100 // calls differ a little
+				if n == "ffn_out-3" && c.slow(call) {
+					o.Dur = int64(float64(o.Dur) * c.times)
+				}
+				if c.name == "every call, one of them preempted" && n == "ffn_out-1" && call == 3 {
+					o.Dur *= 30
+				}
+			}), "decode")
+			var s *profile.DAGSpread
+			for _, r := range g.Kinds[0].Roles {
+				if r.Name == "ffn_down" && r.Spread != nil {
+					s = r.Spread
+				}
+			}
+			layers := g.Kinds[0].Spread
+			if s.Calls != int64(c.decode) || layers.Calls != int64(c.decode) {
+				t.Errorf("%d calls, of the layers %d, want %d", s.Calls, layers.Calls, c.decode)
+			}
+			if c.want == 0 {
+				if len(s.Outliers) != 0 || len(layers.Outliers) != 0 {
+					t.Errorf("marked: %+v, layers %+v", s.Outliers, layers.Outliers)
+				}
+				return
+			}
+			if len(s.Outliers) != 1 || s.Outliers[0].Layer != 3 || s.Outliers[0].Calls != int64(c.decode) || math.Abs(s.Outliers[0].Over/c.want-1) > 0.1 {
+				t.Errorf("marked: %+v, want layer 3 by %g", s.Outliers, c.want)
+			}
+			if s.MaxLayer != 3 || math.Abs(s.Max/s.Median-1-c.want) > 0.1*c.want+0.02 {
+				t.Errorf("layers from %g to %g (layer %d), median %g", s.Min, s.Max, s.MaxLayer, s.Median)
+			}
+		})
 	}
 }
 

@@ -240,10 +240,10 @@ func (g *drawing) write(w *bufio.Writer) {
 			k := &d.Kinds[x.kind]
 			id, label = fmt.Sprintf("kind%d", x.kind), fmt.Sprintf("layers %s, × %d", ranges(k.Layers), len(k.Layers))
 			if k.Spread != nil {
-				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)", duration(k.Spread.Mean), duration(k.Spread.Min), k.Spread.MinLayer,
+				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)", duration(k.Spread.Median), duration(k.Spread.Min), k.Spread.MinLayer,
 					duration(k.Spread.Max), k.Spread.MaxLayer)
 				for _, o := range k.Spread.Outliers {
-					label += fmt.Sprintf("\nlayer %d takes %.0f %% longer", o.Layer, o.Over*100)
+					label += fmt.Sprintf("\nlayer %d takes %.0f %% longer (median of %d calls)", o.Layer, o.Over*100, o.Calls)
 				}
 			}
 		}

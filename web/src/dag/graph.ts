@@ -53,7 +53,7 @@ export interface Drawn {
 /** Children that a group shows at most; more are put into groups of consecutive ones. */
 export const maxChildren = 120
 
-/** 0–3, 5 of 0 1 2 3 5; 0, 2 … 24 of every second. */
+/** 0–3, 5 of 0 1 2 3 5; 0, 2 … 24 of every second; of many how many there are beyond the first. */
 export function ranges(v: number[]): string {
   const by = v[1] - v[0]
   if (v.length > 3 && by > 1 && v.every((x, i) => x === v[0] + i * by)) return `${v[0]}, ${v[1]} … ${v[v.length - 1]}`
@@ -64,7 +64,7 @@ export function ranges(v: number[]): string {
     out.push(k === i ? `${v[i]}` : `${v[i]}–${v[k]}`)
     i = k + 1
   }
-  return out.length > 6 ? `${out.slice(0, 5).join(', ')} … ${out[out.length - 1]}` : out.join(', ')
+  return out.length > 6 ? `${out.slice(0, 5).join(', ')}, +${out.length - 5} more` : out.join(', ')
 }
 
 const blockTitle: Record<string, string> = { attention: 'attention', ffn: 'ffn', moe: 'moe' }

@@ -2,7 +2,7 @@
 
 // Everything that is known of what was clicked.
 import type { ComponentChildren } from 'preact'
-import { bytes, clean, count, dur, flops, gbps, gflops, intensity, share } from '../format'
+import { bytes, clean, count, dur, flops, gbps, gflops, intensity, plural, share } from '../format'
 import { Fig } from '../figure'
 import { href } from '../route'
 import { ranges, type Drawn, type Item } from './graph'
@@ -19,6 +19,8 @@ interface Props {
   keep: Record<string, string>
   layer: number | null
   rule: string
+  /** Calls that a layer needs to be marked. */
+  ruleCalls: number
   other?: { name: string; sum: Sum | null; mine: string }
   onSelect: (id: string) => void
   onLayer: (l: number | null) => void
@@ -50,10 +52,10 @@ export function Panel(p: Props) {
       {s.timed > 0 && <Times d={d} x={x} s={s} n={n} other={p.other} />}
       {n && x.kind === 'op' && !s.timed && <p class="dim">{d.parts[n.part]?.seen === false ? `Operators of ${clean(d.parts[n.part].backend || 'this backend')} were not seen: no times.` : 'It was not seen to run.'}</p>}
       {role?.spread && role.nodes.length > 1 && (
-        <Bars title="mean time by layer" layers={d.kinds[x.kindAt].layers} values={role.nodes.map((i) => (i >= 0 && d.nodes[i].run ? d.nodes[i].run!.mean_ns : null))} spread={role.spread} rule={p.rule} picked={p.layer} all={x.times === 1 && !p.g.items.has(`k${x.kindAt}`)} onLayer={p.onLayer} />
+        <Bars title="median time of a call by layer" layers={d.kinds[x.kindAt].layers} values={role.nodes.map((i) => (i >= 0 && d.nodes[i].run ? d.nodes[i].run!.median_ns : null))} spread={role.spread} rule={p.rule} ruleCalls={p.ruleCalls} picked={p.layer} all={x.times === 1 && !p.g.items.has(`k${x.kindAt}`)} onLayer={p.onLayer} />
       )}
       {kind?.spread && kind.layers.length > 1 && (
-        <Bars title="time of a run by layer" layers={kind.layers} values={kind.layer_ns} spread={kind.spread} rule={p.rule} picked={p.layer} all={x.times === 1 && !p.g.items.has(`k${x.kindAt}`)} onLayer={p.onLayer} />
+        <Bars title="time of a run by layer, of medians" layers={kind.layers} values={kind.layer_median_ns} spread={kind.spread} rule={p.rule} ruleCalls={p.ruleCalls} picked={p.layer} all={x.times === 1 && !p.g.items.has(`k${x.kindAt}`)} onLayer={p.onLayer} />
       )}
       {n && <Ends p={p} />}
       {n && x.kind === 'op' && (
@@ -97,7 +99,7 @@ function Times({ d, x, s, n, other }: { d: DAG; x: Item; s: Sum; n: DagNode | nu
           <Row k={other!.name}><Fig v={o.perStep} f={dur} /> {o.perStep != null && <span class="dim">({text('diff', o.perStep / s.perStep - 1)})</span>}</Row>
         )}
         <Row k="calls"><Fig v={s.calls} f={count} /> <span class="dim">in {count(d.traced_steps)} steps</span></Row>
-        <Row k="a call"><Fig v={s.calls ? s.net / s.calls : null} f={dur} />{r ? <span class="dim">, {r.calls > 1 ? <><Fig v={r.min_ns} f={dur} />–<Fig v={r.max_ns} f={dur} />, p95 <Fig v={r.p95_ns} f={dur} /></> : 'once'}</span> : null}</Row>
+        <Row k="a call"><Fig v={s.calls ? s.net / s.calls : null} f={dur} />{r ? <span class="dim">, {r.calls > 1 ? <>median <Fig v={r.median_ns} f={dur} />, <Fig v={r.min_ns} f={dur} />–<Fig v={r.max_ns} f={dur} />, p95 <Fig v={r.p95_ns} f={dur} /></> : 'once'}</span> : null}</Row>
         {r?.std_ns != null && <Row k="deviation"><Fig v={r.std_ns} f={dur} /></Row>}
         {s.probe > 0 && <Row k="probes" help="what the probes took, an estimate; left out of all other figures"><Fig v={s.calls ? s.probe / s.calls : null} f={dur} /> a call</Row>}
         <Row k="must move">{s.bytesNs > 0 ? <><Fig v={s.bytes / s.calls} f={bytes} /> a call{s.atMost ? ' at most' : ''}, <Fig v={value(s, 'bandwidth')} f={gbps} /></> : 'not known'}</Row>
@@ -117,7 +119,7 @@ function Times({ d, x, s, n, other }: { d: DAG; x: Item; s: Sum; n: DagNode | nu
   )
 }
 
-function Bars({ title, layers, values, spread, rule, picked, all, onLayer }: { title: string; all: boolean; layers: number[]; values: (number | null)[]; spread: Spread; rule: string; picked: number | null; onLayer: (l: number | null) => void }) {
+function Bars({ title, layers, values, spread, rule, ruleCalls, picked, all, onLayer }: { title: string; all: boolean; layers: number[]; values: (number | null)[]; spread: Spread; rule: string; ruleCalls: number; picked: number | null; onLayer: (l: number | null) => void }) {
   const w = 296
   const h = 64
   const bw = Math.max(1, Math.min(22, w / layers.length))
@@ -136,19 +138,19 @@ function Bars({ title, layers, values, spread, rule, picked, all, onLayer }: { t
               <rect class="hit" x={i * bw} y={0} width={bw} height={h + 14} />
               <rect x={i * bw + 0.5} y={h - y} width={Math.max(0.5, bw - 1)} height={y} />
               {(layers.length <= 20 || i % Math.ceil(layers.length / 14) === 0) && bw * (layers.length <= 20 ? 1 : Math.ceil(layers.length / 14)) > 14 && <text x={i * bw + bw / 2} y={h + 11}>{layers[i]}</text>}
-              <title>{`layer ${layers[i]}: ${dur(v)}${o ? `, +${(o.over * 100).toFixed(0)} % above the others' median` : ''}`}</title>
+              <title>{`layer ${layers[i]}: ${dur(v)}${o ? `, +${(o.over * 100).toFixed(0)} % above the others' median, over ${plural(o.calls, 'call')}` : ''}`}</title>
             </g>
           )
         })}
         <line x1={0} x2={bw * layers.length} y1={h - (spread.median_ns / (spread.max_ns || 1)) * h} y2={h - (spread.median_ns / (spread.max_ns || 1)) * h} />
       </svg>
       <p class="dim small">
-        median <Fig v={spread.median_ns} f={dur} />, <Fig v={spread.min_ns} f={dur} /> (layer {spread.min_layer}) to <Fig v={spread.max_ns} f={dur} /> (layer {spread.max_layer}).
+        median <Fig v={spread.median_ns} f={dur} /> (over {plural(spread.calls, 'call')} a layer{spread.calls < ruleCalls ? `: too few to tell a layer that is slow, ${ruleCalls} are needed` : ''}), <Fig v={spread.min_ns} f={dur} /> (layer {spread.min_layer}) to <Fig v={spread.max_ns} f={dur} /> (layer {spread.max_layer}).
         {' '}{picked != null && layers.includes(picked) && !all ? <button onClick={() => onLayer(null)}>all layers again</button> : 'Click a bar for that layer’s figures.'}
       </p>
       {spread.outliers.length > 0 && (
         <p class="warn small" title={rule}>
-          {spread.outliers.map((o) => `Layer ${o.layer} takes ${(o.over * 100).toFixed(0)} % longer than the others${o.z != null ? ` (robust z ${o.z.toFixed(1)})` : ''}.`).join(' ')}
+          {spread.outliers.map((o) => `Layer ${o.layer} takes ${(o.over * 100).toFixed(0)} % longer than the others (median of ${plural(o.calls, 'call')}${o.z != null ? `, robust z ${o.z.toFixed(1)}` : ''}).`).join(' ')}
         </p>
       )}
     </section>

@@ -12,6 +12,7 @@ export interface DAGs {
   outside_operators: number
   p95_max_error: number
   outlier_rule: string
+  outlier_min_calls: number
   counters?: StatCounter[]
 }
 
@@ -80,6 +81,7 @@ export interface DagRun {
   std_ns: number | null
   min_ns: number
   max_ns: number
+  median_ns: number
   p95_ns: number
   bytes: number | null
   bytes_at_most: boolean
@@ -107,15 +109,26 @@ export interface Kind {
   layers: number[]
   roles: { name: string; nodes: number[]; spread: Spread | null }[]
   layer_ns: (number | null)[]
+  layer_median_ns: (number | null)[]
   spread: Spread | null
 }
 
+/** Over layers; but for mean_ns of their medians over calls. */
 export interface Spread {
   mean_ns: number
+  calls: number
   median_ns: number
   min_ns: number
   min_layer: number
   max_ns: number
   max_layer: number
-  outliers: { layer: number; over: number; z: number | null }[]
+  outliers: Outlier[]
+}
+
+export interface Outlier {
+  layer: number
+  /** That its median is of. */
+  calls: number
+  over: number
+  z: number | null
 }

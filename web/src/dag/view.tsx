@@ -16,7 +16,7 @@ import { around, build, visible, type Drawn, type Visible } from './graph'
 import { colorAt, metrics, scaleOf, sum, text, value, type Metric, type Scale, type Sum } from './paint'
 import { Pane } from './pane'
 import { Panel } from './panel'
-import type { DAG, DAGs } from './types'
+import type { DAG, DAGs, Outlier } from './types'
 
 interface Side {
   run: Run
@@ -235,6 +235,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
             keep={keepOf(params)}
             layer={choice.all ? chosen.d.nodes[chosen.g.items.get(sel)!.rep]?.layer ?? null : choice.layer}
             rule={chosen.all.outlier_rule}
+            ruleCalls={chosen.all.outlier_min_calls}
             other={other ? { name: clean(other.run.file), sum: other.sums.get(sel) ?? null, mine: clean(chosen.run.file) } : undefined}
             onSelect={select}
             onLayer={(l) => {
@@ -355,20 +356,18 @@ function shownFor(s: Side, id: string): string {
 /** Layers and operators that stand out among their kind, with how that is told. */
 function marks(s: Side, layer: number | null): Map<string, string> {
   const out = new Map<string, string>()
-  const tell = (list: { layer: number; over: number }[], most: number): string => {
-    const told = list.slice(0, most).map((x) => `layer ${x.layer} +${(x.over * 100).toFixed(0)} %`).join(', ')
-    return told + (list.length > most ? ` and ${list.length - most} more` : '')
-  }
+  const tell = (list: Outlier[]): string =>
+    `layer ${list[0].layer} +${(list[0].over * 100).toFixed(0)} % (n ${count(list[0].calls)})` + (list.length > 1 ? `, +${list.length - 1} more` : '')
   s.d.kinds.forEach((k, i) => {
     // Where one layer is looked at, only what is said of it.
-    const of = (list: { layer: number; over: number }[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
+    const of = (list: Outlier[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
     const o = of(k.spread?.outliers ?? [])
-    if (o.length) out.set(`k${i}`, tell(o, 2))
-    for (const x of k.spread?.outliers ?? []) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind`)
+    if (o.length) out.set(`k${i}`, tell(o))
+    for (const x of k.spread?.outliers ?? []) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind (n ${count(x.calls)})`)
     k.roles.forEach((r, ri) => {
       const ro = of(r.spread?.outliers ?? [])
-      if (ro.length) out.set(`k${i}r${ri}`, tell(ro, 1))
-      for (const x of r.spread?.outliers ?? []) out.set(`n${r.nodes[k.layers.indexOf(x.layer)]}`, `+${(x.over * 100).toFixed(0)} % above other layers`)
+      if (ro.length) out.set(`k${i}r${ri}`, tell(ro))
+      for (const x of r.spread?.outliers ?? []) out.set(`n${r.nodes[k.layers.indexOf(x.layer)]}`, `+${(x.over * 100).toFixed(0)} % above other layers (n ${count(x.calls)})`)
     })
   })
   return out
