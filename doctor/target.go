@@ -123,7 +123,9 @@ func lookPID(pid int) (*Target, error) {
 	}
 	t.take(plan)
 	// a library of one, or a file with all in it, which does not tell
-	if slices.ContainsFunc(plan.Files, func(f engine.File) bool { return strings.Contains(f.Role, "backend:") || strings.Contains(f.Role, "base+cpu") }) {
+	if slices.ContainsFunc(plan.Files, func(f engine.File) bool {
+		return strings.Contains(f.Role, "backend:") || strings.Contains(f.Role, "base+cpu")
+	}) {
 		t.Notes = append(t.Notes, "Other backends than the CPU (GPUs, BLAS, RPC): their graph functions are found when the first graph runs, and probed then.")
 	}
 	return t, nil
