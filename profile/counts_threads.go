@@ -140,14 +140,24 @@ func (t *teamCounts) step(b *statState, s *Step, ops []*Op) {
 		t.teams[k] = e
 	}
 	e.steps++
-	e.dur += s.Dur
-	e.tokens += int64(max(0, s.NTokens))
-	e.noTokens = e.noTokens || s.NTokens <= 0
+	if a, ok := b.awaited[s]; ok {
+		a.team = e
+		b.awaited[s] = a
+	} else {
+		e.took(s, s.Dur)
+	}
 	for _, o := range ops {
 		if o.Counts != nil {
 			e.counts.count(o.Counts)
 		}
 	}
+}
+
+// took counts the tokens of a step and the time until its results were there.
+func (e *threadsSum) took(s *Step, dur int64) {
+	e.dur += dur
+	e.tokens += int64(max(0, s.NTokens))
+	e.noTokens = e.noTokens || s.NTokens <= 0
 }
 
 // finish lists them by phase, model and threads. Nothing where no counter tells anything beside another.

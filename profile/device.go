@@ -92,6 +92,14 @@ func (p *replayer) syncEnd(q *proc, t *thread, m *trace.Mark) error {
 			return err
 		}
 	}
+	if s.since != 0 && len(q.awaited) > 0 {
+		before := func(a awaitedGraph) bool {
+			return a.device == s.device && a.device != 0 && a.g.Start+a.g.Dur <= s.since
+		}
+		if err := p.came(q, m.Time, before); err != nil {
+			return err
+		}
+	}
 	d, ok := q.devices[s.device]
 	if !ok || s.since == 0 || d.g.Start+d.g.Dur > s.since {
 		return nil

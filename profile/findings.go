@@ -54,9 +54,7 @@ func (j *judge) findings() []Finding {
 		}
 		f := &finder{j: j, ps: ps, g: g}
 		f.slowStep()
-		if !f.elsewhere() && !j.onDevice(ps) { // else the wait for the other process, or the device, lies there
-			f.between()
-		}
+		f.between()
 		f.remote()
 		f.faulted()
 		if ps.OpsDur != nil && ps.TracedDur > 0 {
@@ -138,11 +136,12 @@ func search(name string) string {
 
 // loss adds a finding with the time that it could give back, which was lost in of ns of steps.
 func (f *finder) loss(x Finding, lost float64, steps, of int64) {
-	if of <= 0 || steps <= 0 || lost < minGain*float64(of) {
+	whole := float64(of) * f.ps.longer()
+	if of <= 0 || steps <= 0 || lost < minGain*whole {
 		return
 	}
-	each, part := lost/float64(steps), lost/float64(of)
-	all := part * float64(f.ps.Dur)
+	each, part := lost/float64(steps), lost/whole
+	all := lost / float64(of) * float64(f.ps.Dur)
 	x.Gain, x.GainShare, x.GainAll = &each, &part, &all
 	f.add(x)
 }
@@ -162,7 +161,7 @@ func fig(name string, v float64, unit, text string) Evidence { return Evidence{n
 
 // each says a time a step and its share: "1.20 ms a step (3 %)".
 func (f *finder) each(ns float64) string {
-	return sayDur(ns/float64(max(1, f.ps.Traced))) + " a step (" + sayPercent(ns/float64(max(1, f.ps.TracedDur))) + ")"
+	return sayDur(ns/float64(max(1, f.ps.Traced))) + " a step (" + sayPercent(ns/float64(max(1, f.ps.TracedDur))/f.ps.longer()) + ")"
 }
 
 // slowWeight finds the products that read, or where computing bounds them compute, slower than those
@@ -224,7 +223,11 @@ func (f *finder) slowStep() {
 		return
 	}
 	// The others' mean: the slowest one is not to hide itself.
-	mean := float64(ps.Dur-ps.StepMax) / float64(ps.Steps-1)
+	all, n := float64(ps.Dur), ps.Steps
+	if e, seen := ps.EndToEndStep(); seen > 1 {
+		all, n = e*float64(seen), seen
+	}
+	mean := (all - float64(ps.StepMax)) / float64(n-1)
 	over := float64(ps.StepMax) - mean
 	if mean <= 0 || float64(ps.StepMax) <= slowStep*mean {
 		return
@@ -249,7 +252,7 @@ func (f *finder) slowStep() {
 	}
 	x.Text += "."
 	// One step's loss is seldom a notable part of the run: what counts is that it stands out.
-	each, part := over/float64(ps.Steps), over/float64(ps.Dur)
+	each, part := over/float64(n), over/all
 	x.Gain, x.GainShare, x.GainAll = &each, &part, &over
 	f.add(x)
 }

@@ -43,6 +43,12 @@ type Step struct {
 	// read from disk; the time in which at least one thread was in one; bytes that they read. Times are 0 where this
 	// kernel does not tell them. Complete when Sink.Step gets it.
 	MajorFaults, FaultDur, FaultWall, DiskRead int64
+	// HandedOver: a graph of it ran on a backend whose call can return before it is done. Done is when a thread of the process knew that all of
+	// them were, ns, at least the call's end; 0: nobody was seen to wait. Where only a later step waited it is the call's end: what was left is
+	// in that step's time. Complete when ResultSink.Result gets it.
+	HandedOver bool
+	Done       int64
+	told       bool // Result got it
 }
 
 // Graph is one execution of a graph on one backend.

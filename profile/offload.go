@@ -15,8 +15,8 @@ type Offload struct {
 	Steps    int64            `json:"steps"`
 	Backends []OffloadBackend `json:"backends"` // most time first
 	Copies   []OffloadCopy    `json:"copies"`   // most bytes first
-	// UntilDone is the mean time from a step's begin to when the host knew that all its graphs were done, Call the step's own of it, TokensPerS
-	// its tokens a second, of steps with a device that was waited for: the step's call can return long before. nil: nobody was seen to wait.
+	// UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of it, TokensPerS its tokens a second, of
+	// steps that handed graphs to a device and were seen to wait for them: the step's call can return long before. nil: none was.
 	UntilDone  *float64 `json:"step_until_done_ns"`
 	Call       *float64 `json:"step_call_ns"`
 	TokensPerS *float64 `json:"tokens_per_s"`
@@ -84,6 +84,7 @@ type offload struct {
 	pending map[int64]offloadGraph  // graphs of steps that are complete, of which a device's span may still come
 	early   map[int64]*deviceSeen   // spans by graph, of steps that are not
 	latest  map[deviceKey]deviceEnd // of each backend
+	late    map[*Step]*offloadSum   // steps whose results are not there yet
 	all     bool                    // steps of the CPU alone count too
 }
 
@@ -95,32 +96,25 @@ type offloadStep struct {
 type offloadGraph struct {
 	phase   Phase
 	backend string
-	step    *stepTail
 }
 
-// stepTail is how far a step goes with what was handed to devices; until is 0 as long as nobody was seen to wait.
-type stepTail struct{ begin, end, until, tokens int64 }
-
-// tailSum adds up steps with a device that was waited for.
+// tailSum adds up steps that handed graphs to a device and whose results were seen to be there.
 type tailSum struct {
 	steps, until, call, tokens int64
 	noTokens                   bool
 }
 
-// done takes when a graph of a step was known to be done.
-func (t *tailSum) done(s *stepTail, at int64) {
-	if s.until == 0 {
-		t.steps++
-		t.call += s.end - s.begin
-		t.until += s.end - s.begin
-		t.tokens += max(0, s.tokens)
-		t.noTokens = t.noTokens || s.tokens < 0
-		s.until = s.end
+// add takes such a step.
+func (t *tailSum) add(s *Step) {
+	until, ok := s.EndToEnd()
+	if !ok {
+		return
 	}
-	if at > s.until {
-		t.until += at - s.until
-		s.until = at
-	}
+	t.steps++
+	t.call += s.Dur
+	t.until += until
+	t.tokens += int64(max(0, s.NTokens))
+	t.noTokens = t.noTokens || s.NTokens < 0
 }
 
 func (t *tailSum) finish(x *Offload) {
@@ -247,7 +241,12 @@ func (o *offload) done(s *Step, wanted bool, ops []*Op) *offloadStep {
 	}
 	sum.steps++
 	sum.work.step(s, ops, x.graphs)
-	tail := &stepTail{begin: s.Start, end: s.Start + s.Dur, tokens: int64(s.NTokens)}
+	if s.HandedOver {
+		if o.late == nil || len(o.late) >= maxPending { // of recordings whose steps have no result
+			o.late = map[*Step]*offloadSum{}
+		}
+		o.late[s] = sum
+	}
 	for _, g := range x.graphs {
 		b := sum.backends[g.Backend]
 		if b == nil {
@@ -260,7 +259,7 @@ func (o *offload) done(s *Step, wanted bool, ops []*Op) *offloadStep {
 			if o.pending == nil || len(o.pending) >= maxPending {
 				o.pending = map[int64]offloadGraph{}
 			}
-			o.pending[g.ID] = offloadGraph{s.Phase, g.Backend, tail}
+			o.pending[g.ID] = offloadGraph{s.Phase, g.Backend}
 			if d := o.early[g.ID]; d != nil {
 				delete(o.early, g.ID)
 				defer o.spent(d)
@@ -324,12 +323,19 @@ func (o *offload) device(d *DeviceSpan) {
 	o.early[d.Graph.ID] = s
 }
 
+// result takes a step that handed graphs over.
+func (o *offload) result(s *Step) {
+	if sum := o.late[s]; sum != nil {
+		delete(o.late, s)
+		sum.tail.add(s)
+	}
+}
+
 // spent adds a span whose step is complete.
 func (o *offload) spent(d *deviceSeen) {
 	g := o.pending[d.Graph.ID]
 	delete(o.pending, d.Graph.ID)
 	o.phases[g.phase].work.device(d.DeviceSpan)
-	o.phases[g.phase].tail.done(g.step, d.Done)
 	b := o.phases[g.phase].backends[g.backend]
 	b.spans++
 	b.unwaited += int64(d.Before)

@@ -203,6 +203,12 @@ func (b *OffloadBuilder) Device(d *DeviceSpan) error {
 	return nil
 }
 
+// Result takes a step that handed graphs over.
+func (b *OffloadBuilder) Result(s *Step) error {
+	b.split.result(s)
+	return nil
+}
+
 // Step takes a step, whose operators and graphs came before.
 func (b *OffloadBuilder) Step(s *Step) error {
 	ops := b.ops[s]

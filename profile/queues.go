@@ -412,6 +412,9 @@ func (p *replayer) handOver(q *proc, graphs []*handed) error {
 			d.Added = q.add(h)
 		}
 		h.told = true
+		if err := p.came(q, h.done, func(a awaitedGraph) bool { return a.g == h.g }); err != nil {
+			return err
+		}
 		if i < len(graphs)-1 { // the wait was for the last
 			d.Shared, d.Waited = true, 0
 		} else {

@@ -248,6 +248,9 @@ func (p *replayer) settle(c *remoteCall) error {
 	r := c.remote
 	if end := r.Client.Start + r.Client.Dur; end >= r.Server.Start+r.Server.Dur && c.done == 0 {
 		c.done = end // the call itself waits
+		if err := p.came(p.proc(r.Client.PID), end, func(a awaitedGraph) bool { return a.g == r.Client }); err != nil {
+			return err
+		}
 	}
 	if c.done == 0 {
 		return nil

@@ -106,6 +106,7 @@ type proc struct {
 	opens    int                      // submissions that are not known to be done
 	objects  map[string]deviceObjects // by backend
 	covered  map[queueKey]int64       // until when a device's time is in a span
+	awaited  []*awaitedStep           // in the order of their graphs
 	// when probes were set: at the beginning, and for each library that came later
 	attached []int64
 	// when graphs of backends other than the CPU were first watched: what their functions are is
@@ -451,6 +452,11 @@ func (p *replayer) finish() error {
 	}
 	if err := p.remoteRest(); err != nil {
 		return err
+	}
+	for _, pid := range slices.Sorted(maps.Keys(p.procs)) {
+		if err := p.resultsEnd(p.procs[pid]); err != nil {
+			return err
+		}
 	}
 	if p.faults != nil {
 		if err := p.faults.rest(); err != nil {

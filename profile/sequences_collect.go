@@ -24,6 +24,8 @@ type sequencesState struct {
 	atOnce     int
 	runs       []seqRun // of the step under way
 	first      firstTokens
+	waiting    []*Step // from the first one on whose results are not there
+	unseen     bool    // of the step under way: when its results were there
 }
 
 // firstTokens sums up the first tokens of all requests, also of those that are not kept.
@@ -93,6 +95,7 @@ type openRequest struct {
 	hidden  bool // not even that
 	early   bool // no other request but warm-ups came before it in its context
 	first   bool // its first logits were asked for
+	untold  bool // when its first logits were there was not seen
 	blind   bool // what some batch in between yielded is not known
 	prompt  int64
 	cached  int64 // -1: not told
@@ -135,6 +138,41 @@ func (b *sequencesState) Sched(*trace.Sched) error { return nil }
 func (b *sequencesState) Step(s *Step) error {
 	b.step(s, &b.models)
 	return nil
+}
+
+// Result takes a step that handed graphs over.
+func (b *sequencesState) Result(*Step) error {
+	b.result(&b.models)
+	return nil
+}
+
+// step takes a step, whose results may come later: requests are followed in the steps' order.
+func (b *sequencesState) step(s *Step, models *modelBook) {
+	if b.waiting = append(b.waiting, s); len(b.waiting) > maxPending {
+		b.rest(models) // a recording whose steps have no result
+	}
+	b.result(models)
+}
+
+// result follows the steps up to the first one whose results are not there.
+func (b *sequencesState) result(models *modelBook) {
+	n := 0
+	for _, s := range b.waiting {
+		if s.HandedOver && !s.told {
+			break
+		}
+		b.follow(s, models)
+		n++
+	}
+	b.waiting = slices.Delete(b.waiting, 0, n)
+}
+
+// rest follows all steps that are left.
+func (b *sequencesState) rest(models *modelBook) {
+	for _, s := range b.waiting {
+		b.follow(s, models)
+	}
+	b.waiting = nil
 }
 
 // KeepRounds makes the builder keep the rounds of speculative decoding one by one.
@@ -200,8 +238,8 @@ func (b *sequencesState) joined(s *Step) []seqRun {
 	return b.runs
 }
 
-// step follows the sequences of one step.
-func (b *sequencesState) step(s *Step, models *modelBook) {
+// follow follows the sequences of one step. It lasts until its results are there, where that was not seen, as long as its call.
+func (b *sequencesState) follow(s *Step, models *modelBook) {
 	if s.Phase == Encode || len(s.Seqs) == 0 || s.Graphs == 0 && s.Incomplete != "" {
 		return // the last: a call that failed computes nothing and is made again
 	}
@@ -209,6 +247,8 @@ func (b *sequencesState) step(s *Step, models *modelBook) {
 	if c == nil {
 		return
 	}
+	s, known := s.endToEnd()
+	b.unseen = !known
 	if m := models.at(s.PID, s.Ctx); m != nil {
 		c.model = m
 	}
@@ -313,6 +353,7 @@ func (b *sequencesState) take(c *contextSum, e *openRequest, s *Step, r seqRun) 
 		if r.out > 0 {
 			e.first = true
 			e.from, e.last = end, end
+			e.untold = b.unseen
 			// The prompt's last token can come with drafted ones behind it.
 			if e.Steps > 1 && r.n > 1 && r.out == r.n {
 				drafted = r.n - 1
@@ -453,9 +494,12 @@ func (e *openRequest) count(c *contextSum) {
 	case e.unsure:
 		f = &c.firsts[beginUnsure]
 	}
-	if e.first {
+	switch {
+	case e.untold:
+		f.unknown++
+	case e.first:
 		f.ttft.add(e.from - e.Start)
-	} else {
+	default:
 		f.pending++
 	}
 }

@@ -47,6 +47,7 @@ func (b *sequencesState) contexts() []*contextSum {
 }
 
 func (b *sequencesState) finish(h *Header, models *modelBook) *Sequences {
+	b.rest(models)
 	s := &Sequences{Requests: []Request{}, Every: max(1, b.every), AtOnce: b.atOnce, Speculation: []Speculation{}, MaxError: histogramError}
 	all := b.contexts()
 	for _, c := range all {
@@ -150,7 +151,7 @@ func (e *openRequest) complete(launched, speculates bool) {
 		if e.cached >= 0 {
 			e.Cached = &e.cached
 		}
-		if e.first {
+		if e.first && !e.untold {
 			d := e.from - e.Start
 			e.TTFT = &d
 		}

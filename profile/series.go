@@ -66,16 +66,19 @@ type PhaseSeries struct {
 // StepPoint is one step, or N in succession. Times are sums over them. Those of operators are of the
 // Traced ones, whose time is TracedDur: MatMul + Attn + Other + Probe - Overlap + Backends + Gap.
 type StepPoint struct {
-	ID      int64  `json:"id"` // of the first
-	N       int64  `json:"n"`
-	Slowest int64  `json:"slowest"` // the longest one's ID
-	PID     int32  `json:"pid"`
-	Start   int64  `json:"start_ns"` // of the first, boottime
-	Dur     int64  `json:"dur_ns"`
-	Min     int64  `json:"min_ns"`
-	Max     int64  `json:"max_ns"`
-	Tokens  *int64 `json:"tokens"`
-	Seqs    int32  `json:"seqs"` // most sequences of a step; -1: unknown
+	ID      int64 `json:"id"` // of the first
+	N       int64 `json:"n"`
+	Slowest int64 `json:"slowest"` // the longest one's ID
+	PID     int32 `json:"pid"`
+	Start   int64 `json:"start_ns"` // of the first, boottime
+	Dur     int64 `json:"dur_ns"`
+	Min     int64 `json:"min_ns"`
+	Max     int64 `json:"max_ns"`
+	// Late is the part of the time until their results were there that lies after their calls' ends, which Dur to Max are of; 0: none. nil:
+	// that was not seen.
+	Late   *int64 `json:"late_ns"`
+	Tokens *int64 `json:"tokens"`
+	Seqs   int32  `json:"seqs"` // most sequences of a step; -1: unknown
 	// Pos is the number of tokens of a sequence so far, this step's included, as the batch tells it: of the longest
 	// sequence of the step; the mean over the steps. Cells are those of the KV cache that attention
 	// read, from its operator's dimensions: the engine rounds them up. The most of any.

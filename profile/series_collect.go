@@ -22,6 +22,7 @@ type seriesState struct {
 	at       *openPoint // of the step that the operator before was of
 	kept     int        // operators in pending
 	graphs   map[int64][]backendGraph
+	awaited  map[*Step]awaitedPoint // whose results are not there yet
 	facts    map[seriesKey]*seriesFacts
 	requests sequencesState
 	// roofline is what Finish leaves for Roofline.
@@ -170,9 +171,9 @@ func (b *seriesState) Step(s *Step) error {
 	}
 	g := b.group(in, s)
 	b.requests.step(s, &b.models)
-	g.step(s)
-	if v, ok := tokenTime(s); ok {
-		g.tokenTime.add(v)
+	g.step(s, nil)
+	if !s.HandedOver {
+		g.tokenTimes(s)
 	}
 	p := point(s)
 	if s.Untraced == "" {
@@ -189,9 +190,54 @@ func (b *seriesState) Step(s *Step) error {
 			p.taken(&before, &g.group, g.cells)
 		}
 	}
+	if s.HandedOver {
+		b.await(s, g, p)
+		return nil
+	}
 	g.points.add(p)
 	g.slow.add(p)
 	return nil
+}
+
+// awaitedPoint is a step whose results are not there yet.
+type awaitedPoint struct {
+	g *seriesGroup
+	p StepPoint
+}
+
+func (b *seriesState) await(s *Step, g *seriesGroup, p StepPoint) {
+	if b.awaited == nil || len(b.awaited) >= maxPending { // of recordings whose steps have no result
+		b.awaited = map[*Step]awaitedPoint{}
+	}
+	b.awaited[s] = awaitedPoint{g, p}
+}
+
+// Result takes a step that handed graphs over.
+func (b *seriesState) Result(s *Step) error {
+	b.requests.result(&b.models)
+	a, ok := b.awaited[s]
+	if !ok {
+		return nil
+	}
+	delete(b.awaited, s)
+	a.g.result(s, nil)
+	if e, known := s.endToEnd(); known {
+		a.g.tokenTimes(e)
+		late := e.Dur - s.Dur
+		a.p.Late = &late
+	} else {
+		a.p.Late = nil
+	}
+	a.g.points.add(a.p)
+	a.g.slow.add(a.p)
+	return nil
+}
+
+// tokenTimes counts what a step took a token.
+func (g *seriesGroup) tokenTimes(s *Step) {
+	if v, ok := tokenTime(s); ok {
+		g.tokenTime.add(v)
+	}
 }
 
 // tokenTime returns what a step took for a token of one sequence, as Stat's time per token.
@@ -207,7 +253,7 @@ func tokenTime(s *Step) (int64, bool) {
 
 // point returns a step's point, without operators.
 func point(s *Step) StepPoint {
-	p := StepPoint{ID: s.ID, N: 1, Slowest: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur, Min: s.Dur, Max: s.Dur,
+	p := StepPoint{ID: s.ID, N: 1, Slowest: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur, Min: s.Dur, Max: s.Dur, Late: new(int64),
 		Seqs: s.NSeqs, Untraced: s.Untraced, Incomplete: s.Incomplete}
 	if s.NTokens >= 0 {
 		n := int64(s.NTokens)

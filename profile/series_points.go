@@ -88,6 +88,7 @@ func (p *StepPoint) join(o *StepPoint) {
 	p.Dur += o.Dur
 	p.Min, p.Max = min(p.Min, o.Min), max(p.Max, o.Max)
 	p.sum(&p.Tokens, o.Tokens, true, true)
+	p.sum(&p.Late, o.Late, true, true)
 	p.Seqs = max(p.Seqs, o.Seqs)
 	p.posSum += o.posSum
 	p.posN += o.posN

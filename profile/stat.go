@@ -162,18 +162,28 @@ type PhaseStat struct {
 	Steps int64 `json:"steps"`
 	// Partial counts steps that were not wholly seen. They are left out of every figure of the
 	// phase, unless OnlyPartial: then there are no others, and figures can be too low.
-	Partial     int64    `json:"partial_steps"`
-	OnlyPartial bool     `json:"only_partial"`
-	Tokens      *int64   `json:"tokens"`
-	Dur         int64    `json:"dur_ns"`
+	Partial     int64  `json:"partial_steps"`
+	OnlyPartial bool   `json:"only_partial"`
+	Tokens      *int64 `json:"tokens"`
+	Dur         int64  `json:"dur_ns"` // of the steps' calls
+	// The steps' time until their results were there: a step's call can hand graphs to a device, or to another process, and return before these
+	// are done ([Step.HandedOver]). Where it was not seen when, nil.
 	TokensPerS  *float64 `json:"tokens_per_s"`     // over the time in steps
 	PerToken    *float64 `json:"per_token_ns"`     // of one sequence; TPOT in decode
 	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 2
-	StepMax     int64    `json:"step_max_ns"`
+	StepMax     int64    `json:"step_max_ns"`      // of the call where nothing else is known
 	StepMaxID   int64    `json:"step_max"`
 	// Who ran meanwhile on CPUs that threads of the slowest step were ready to run on, longest
 	// first. Empty without scheduling events.
 	StepMaxInstead []Culprit `json:"step_max_ran_instead"`
+	// Absent where no step handed anything over. Async counts those that did, Unseen those of them whose results nobody was seen to wait for,
+	// which the times above leave out. EndToEnd is the sum of these times; the calls alone have the rest.
+	Async           int64    `json:"async_steps,omitempty"`
+	Unseen          int64    `json:"unseen_results,omitempty"`
+	EndToEnd        *int64   `json:"end_to_end_ns,omitempty"`
+	CallTokensPerS  *float64 `json:"call_tokens_per_s,omitempty"`
+	CallPerToken    *float64 `json:"call_per_token_ns,omitempty"`
+	CallPerTokenP95 *float64 `json:"call_per_token_p95_ns,omitempty"`
 
 	// Traced steps are those whose operators were recorded, TracedDur their time. All that is said of
 	// operators is of these: shares and figures a step are the whole's as far as those stand for all.

@@ -30,6 +30,7 @@ type statState struct {
 	spare    []*Op                    // of the step folded last, for the next one
 	at       *stepOps                 // of the step that the operator before was of
 	graphs   map[int64][]backendGraph // by number of the step under way
+	awaited  map[*Step]awaited        // whose results are not there yet
 	kept     int                      // operators in pending
 	procs    map[int32]*procStat
 	proc0    *procStat // of process pid0, the last asked for
@@ -75,26 +76,23 @@ type procStat struct {
 
 // group sums up the steps of one phase that were seen wholly, or of those that were not.
 type group struct {
-	number                        int // in the order they came
-	steps, tokens, seqTokens, dur int64
-	traced, tracedDur, probe      int64 // steps whose operators were recorded
-	noTokens, noPerToken          bool
-	perToken                      histogram
-	stepMax, stepMaxID            int64
-	stepMaxInstead                []Culprit
-	ops, opsDur, covered          int64
-	busy, wait, off               int64
-	matmul, attn                  int64
-	bytes, bytesDur               int64
-	mmBytes, mmDur                int64
-	rows                          map[string]*rowSum
-	threads                       map[int32]*threadSum
-	team                          []teamMember // of the operator before
-	dropped                       int64
-	experts                       expertSums
-	spans                         []span // of the step being folded
-	backends                      map[string]*backendSum
-	elsewhere                     int64 // covered by graphs of backends and no operator
+	number                   int     // in the order they came
+	stepSum                          // by the durations of their calls
+	ends                     *endSum // by when their results were there; nil: no step handed anything over
+	traced, tracedDur, probe int64   // steps whose operators were recorded
+	ops, opsDur, covered     int64
+	busy, wait, off          int64
+	matmul, attn             int64
+	bytes, bytesDur          int64
+	mmBytes, mmDur           int64
+	rows                     map[string]*rowSum
+	threads                  map[int32]*threadSum
+	team                     []teamMember // of the operator before
+	dropped                  int64
+	experts                  expertSums
+	spans                    []span // of the step being folded
+	backends                 map[string]*backendSum
+	elsewhere                int64 // covered by graphs of backends and no operator
 }
 
 // factRow is what the operators of one Derived and op have in common in a group.
@@ -297,9 +295,8 @@ func (b *statState) Step(s *Step) error {
 	}
 	defer b.reuse(ops)
 	g := b.group(in, s)
-	if g.step(s) {
-		g.stepMaxInstead = instead
-	}
+	g.step(s, instead)
+	b.await(s, g, instead)
 	if s.Untraced != "" {
 		b.untraced(s.Untraced)
 		if b.opts.By == ByStep {
@@ -377,33 +374,4 @@ func (b *statState) group(in map[groupKey]*group, s *Step) *group {
 		in[k] = g
 	}
 	return g
-}
-
-// step counts a step, without its operators. It is true if the step is the slowest so far.
-func (g *group) step(s *Step) (slowest bool) {
-	g.steps++
-	g.dur += s.Dur
-	if s.Dur > g.stepMax || g.steps == 1 {
-		g.stepMax, g.stepMaxID = s.Dur, s.ID
-		slowest = true
-	}
-	if s.NTokens <= 0 {
-		g.noTokens, g.noPerToken = true, true
-		return slowest
-	}
-	g.tokens += int64(s.NTokens)
-	perToken := float64(s.Dur) / float64(s.NTokens)
-	if s.Phase == Decode {
-		// One sequence waits for the whole step, however many others share it.
-		if s.NSeqs <= 0 && s.NTokens > 1 {
-			g.noPerToken = true
-			return slowest
-		}
-		perToken *= float64(max(1, s.NSeqs))
-		g.seqTokens += int64(s.NTokens) / int64(max(1, s.NSeqs))
-	} else {
-		g.seqTokens += int64(s.NTokens)
-	}
-	g.perToken.add(int64(perToken))
-	return slowest
 }

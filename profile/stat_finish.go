@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 type kind uint8
@@ -255,21 +254,10 @@ func (b *StatBuilder) probeShare(h *Header) *float64 {
 
 // phase computes one phase's figures.
 func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
-	ps := PhaseStat{Phase: string(p), Steps: g.steps, Dur: g.dur, Traced: g.traced, TracedDur: g.tracedDur, StepMax: g.stepMax, StepMaxID: g.stepMaxID,
-		StepMaxInstead: list(g.stepMaxInstead), Ops: g.ops}
+	ps := PhaseStat{Phase: string(p), Traced: g.traced, TracedDur: g.tracedDur, Ops: g.ops}
+	ps.steps(g)
 	if p == Unknown {
 		ps.Phase = "unknown"
-	}
-	if !g.noTokens {
-		ps.Tokens = &g.tokens
-		ps.TokensPerS = ratio(float64(g.tokens), time.Duration(g.dur).Seconds())
-	}
-	if !g.noPerToken {
-		ps.PerToken = share(g.dur, g.seqTokens)
-		if g.perToken.n > 1 {
-			v := g.perToken.quantile(0.95)
-			ps.PerTokenP95 = &v
-		}
 	}
 	ps.Experts = g.experts.finish()
 	ps.Backends = []BackendStat{}

@@ -133,19 +133,10 @@ func (r *rowSum) merge(o *rowSum) {
 
 // merge adds the steps of another context.
 func (g *group) merge(o *group) {
-	g.steps += o.steps
-	g.tokens += o.tokens
-	g.seqTokens += o.seqTokens
-	g.dur += o.dur
+	g.mergeSteps(o)
 	g.traced += o.traced
 	g.tracedDur += o.tracedDur
 	g.probe += o.probe
-	g.noTokens = g.noTokens || o.noTokens
-	g.noPerToken = g.noPerToken || o.noPerToken
-	g.perToken.merge(&o.perToken)
-	if o.stepMax > g.stepMax || g.stepMaxID == 0 {
-		g.stepMax, g.stepMaxID, g.stepMaxInstead = o.stepMax, o.stepMaxID, o.stepMaxInstead
-	}
 	g.ops += o.ops
 	g.opsDur += o.opsDur
 	g.covered += o.covered

@@ -89,6 +89,7 @@ func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.Ste
 	t.ranStep = true
 	s := &Step{PID: m.PID, TID: m.TID, Ctx: m.Ctx, Entry: entry, Start: m.Time,
 		NTokens: m.NTokens, NSeqs: -1, Outputs: -1, Seqs: seqs}
+	q.stepBegins(s.Ctx, m.Time)
 	s.NSeqs, s.Outputs = batchOf(seqs)
 	s.Phase = phaseOf(s, phase, m.Type)
 	p.nextStep++
@@ -233,7 +234,10 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 	if err := p.faults.step(s.Step); err != nil {
 		return err
 	}
-	return p.sink.Step(s.Step)
+	if err := p.sink.Step(s.Step); err != nil {
+		return err
+	}
+	return p.stepOver(p.proc(s.PID), s.Step)
 }
 
 // otherPhase tells whether the operators of a phase were not asked for.
@@ -294,6 +298,7 @@ func (p *replayer) schedBegin(q *proc, t *thread, m *trace.Mark) error {
 		_, entry, _ := backendOf(q, m.Site)
 		t.ranStep = true
 		p.nextStep++
+		q.stepBegins(m.Ctx, m.Time)
 		t.steps = append(t.steps, &openStep{implicit: true, entry: entry, Step: &Step{ID: p.nextStep,
 			PID: m.PID, TID: m.TID, Ctx: m.Ctx, Entry: entry, Start: m.Time, NTokens: -1, NSeqs: -1, Outputs: -1}})
 	}
@@ -392,6 +397,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	g := x.g
 	g.Dur = m.Time - g.Start
 	q.submit(x)
+	q.handsOut(x)
 	if err := p.remoteEnd(x); err != nil {
 		return err
 	}

@@ -17,19 +17,13 @@ const maxCells = 1 << 16
 // whichever are shown: one phase shows what the machine can do, another what it does.
 type workState struct {
 	whole, part map[groupKey]*workGroup
-	graphs      map[int64]int64 // time in graphs, by number of the step under way
-	ends        map[ctxKey]stepEnd
+	graphs      map[int64]int64  // time in graphs, by number of the step under way
+	ends        map[ctxKey]*Step // the last of each context
 }
 
 type ctxKey struct {
 	pid int32
 	ctx uint64
-}
-
-// stepEnd is where the last step of a context ended.
-type stepEnd struct {
-	at    int64
-	phase Phase
 }
 
 // workGroup sums up the steps of one phase of one model.
@@ -187,17 +181,24 @@ func (w *workState) step(b *statState, s *Step, ops []*Op, instead []Culprit) {
 func (w *workState) pause(g *workGroup, s *Step) {
 	k := ctxKey{s.PID, s.Ctx}
 	last, ok := w.ends[k]
-	if d := s.Start - last.at; ok && last.phase == s.Phase && d >= 0 && d < s.Dur {
-		g.between += d
-		g.betweens++
+	if ok && last.Phase == s.Phase {
+		took, seen := last.EndToEnd()
+		near := s.Dur
+		if last.HandedOver {
+			near = took
+		}
+		if d := s.Start - last.Start - took; seen && d >= 0 && d < near {
+			g.between += d
+			g.betweens++
+		}
 	}
 	if !ok && len(w.ends) >= maxModels {
 		return
 	}
 	if w.ends == nil {
-		w.ends = map[ctxKey]stepEnd{}
+		w.ends = map[ctxKey]*Step{}
 	}
-	w.ends[k] = stepEnd{s.Start + s.Dur, s.Phase}
+	w.ends[k] = s
 }
 
 func (w *workState) group(b *statState, s *Step) *workGroup {

@@ -310,6 +310,13 @@ func (o *opinion) caution() {
 	if ps.Phase == string(Decode) && ps.Traced < fewSteps {
 		o.less("Only " + plural(ps.Traced, "step") + " with operators.")
 	}
+	if mean, n := ps.EndToEndStep(); ps.Late() {
+		text := "It is of the steps' calls, which hand work over and return before it is done: " + sayDur(safeRatio(ps.Dur, ps.Steps)) + " each"
+		if n > 0 {
+			text += ", of " + sayDur(mean) + " until their results are there"
+		}
+		o.reasons = append(o.reasons, text+".")
+	}
 	if ps.Traced < ps.Steps {
 		o.reasons = append(o.reasons, "Operators of "+sayCount(ps.Traced)+" of "+sayCount(ps.Steps)+" steps were recorded.")
 	}

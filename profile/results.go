@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import "slices"
+
+// When the results of steps were there: a step's call can hand graphs to a device and return long before that is done.
+
+// ResultSink is a Sink that also receives each step that handed graphs over ([Step.HandedOver]) once it is known when they were done, or
+// that nobody was seen to wait for them: right after Sink.Step, or later.
+type ResultSink interface {
+	Result(s *Step) error
+}
+
+func (t tee) Result(s *Step) error {
+	return each(t, func(k Sink) error {
+		if x, ok := k.(ResultSink); ok {
+			return x.Result(s)
+		}
+		return nil
+	})
+}
+
+// EndToEnd is the time from the step's begin to when its results were there, ns; false: that was not seen. Of a step that handed graphs over
+// it is known once ResultSink.Result got it.
+func (s *Step) EndToEnd() (int64, bool) {
+	switch {
+	case !s.HandedOver:
+		return s.Dur, true
+	case s.Done == 0:
+		return 0, false
+	}
+	return s.Done - s.Start, true
+}
+
+// endToEnd is the step with that time as its duration, the call's where it was not seen.
+func (s *Step) endToEnd() (whole *Step, known bool) {
+	if !s.HandedOver {
+		return s, true
+	}
+	d, known := s.EndToEnd()
+	if !known {
+		return s, false
+	}
+	c := *s
+	c.Dur = d
+	return &c, true
+}
+
+// maxAwaited bounds the steps of a process whose results nobody was seen to wait for yet.
+const maxAwaited = 256
+
+// awaitedStep is a step that handed graphs over.
+type awaitedStep struct {
+	step   *Step
+	open   []awaitedGraph // not known to be done
+	done   int64          // when the latest of the others was known to be
+	ended  bool
+	passed int64 // when the next step of its context began; 0: none did
+}
+
+type awaitedGraph struct {
+	g      *Graph
+	device uint64 // the backend object; 0: not known
+}
+
+// handsOut notes a graph whose call can return before it is done.
+func (q *proc) handsOut(x *exec) {
+	if x.step == nil || q.computes(x.g.Backend) || callComputes(x.g.Backend) {
+		return
+	}
+	s := x.step.Step
+	s.HandedOver = true
+	i := slices.IndexFunc(q.awaited, func(a *awaitedStep) bool { return a.step == s })
+	if i < 0 {
+		i = len(q.awaited)
+		q.awaited = append(q.awaited, &awaitedStep{step: s})
+	}
+	if a := q.awaited[i]; len(a.open) < maxPending {
+		a.open = append(a.open, awaitedGraph{x.g, x.device})
+	}
+}
+
+// came notes that graphs of a process are known to be done since a time.
+func (p *replayer) came(q *proc, now int64, is func(awaitedGraph) bool) error {
+	for _, a := range slices.Clone(q.awaited) {
+		n := len(a.open)
+		a.open = slices.DeleteFunc(a.open, is)
+		if len(a.open) < n {
+			a.done = max(a.done, now)
+		}
+		if err := p.resulted(q, a, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resulted hands a step on whose results are there, or that is given up.
+func (p *replayer) resulted(q *proc, a *awaitedStep, giveUp bool) error {
+	if !a.ended || len(a.open) > 0 && !giveUp {
+		return nil
+	}
+	q.awaited = slices.DeleteFunc(q.awaited, func(o *awaitedStep) bool { return o == a })
+	s := a.step
+	end := s.Start + s.Dur
+	switch {
+	case len(a.open) > 0: // nobody was seen to wait
+	case a.passed != 0 && a.done > a.passed:
+		// The next step waited for it, or its own wait was lost.
+		if !p.lostIn(end, a.passed) {
+			s.Done = end
+		}
+	default:
+		s.Done = max(end, a.done)
+	}
+	return p.tellResult(s)
+}
+
+func (p *replayer) tellResult(s *Step) error {
+	s.told = true
+	if x, ok := p.sink.(ResultSink); ok {
+		return x.Result(s)
+	}
+	return nil
+}
+
+// stepBegins notes that a context goes on to its next step.
+func (q *proc) stepBegins(ctx uint64, now int64) {
+	for _, a := range q.awaited {
+		if over := a.ended || a.step.Dur > 0; over && a.passed == 0 && a.step.Ctx == ctx {
+			a.passed = now
+		}
+	}
+}
+
+// stepOver takes the end of a step, which the sink has got.
+func (p *replayer) stepOver(q *proc, s *Step) error {
+	if !s.HandedOver {
+		return nil
+	}
+	i := slices.IndexFunc(q.awaited, func(a *awaitedStep) bool { return a.step == s })
+	if i < 0 {
+		return p.tellResult(s)
+	}
+	a := q.awaited[i]
+	a.ended = true
+	if err := p.resulted(q, a, false); err != nil {
+		return err
+	}
+	for len(q.awaited) > maxAwaited {
+		if o := q.awaited[0]; !o.ended { // its end was lost
+			q.awaited = q.awaited[1:]
+		} else if err := p.resulted(q, o, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resultsEnd gives up what nobody was seen to wait for when the trace ends.
+func (p *replayer) resultsEnd(q *proc) error {
+	for _, a := range slices.Clone(q.awaited) {
+		if err := p.resulted(q, a, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+	"time"
+)
+
+// stepSum adds up steps with one duration of each.
+type stepSum struct {
+	steps, tokens, seqTokens, dur int64
+	noTokens, noPerToken          bool
+	perToken                      histogram
+	stepMax, stepMaxID            int64
+	stepMaxInstead                []Culprit
+}
+
+// endSum adds up steps by the time until their results were there, where some handed graphs over.
+type endSum struct {
+	stepSum
+	async, unseen int64 // steps that handed graphs over; of these, whose results nobody was seen to wait for
+}
+
+// add counts a step. instead is who ran in place of its threads.
+func (g *stepSum) add(s *Step, instead []Culprit) {
+	g.steps++
+	g.dur += s.Dur
+	if s.Dur > g.stepMax || g.steps == 1 {
+		g.stepMax, g.stepMaxID, g.stepMaxInstead = s.Dur, s.ID, instead
+	}
+	if s.NTokens <= 0 {
+		g.noTokens, g.noPerToken = true, true
+		return
+	}
+	g.tokens += int64(s.NTokens)
+	perToken := float64(s.Dur) / float64(s.NTokens)
+	if s.Phase == Decode {
+		// One sequence waits for the whole step, however many others share it.
+		if s.NSeqs <= 0 && s.NTokens > 1 {
+			g.noPerToken = true
+			return
+		}
+		perToken *= float64(max(1, s.NSeqs))
+		g.seqTokens += int64(s.NTokens) / int64(max(1, s.NSeqs))
+	} else {
+		g.seqTokens += int64(s.NTokens)
+	}
+	g.perToken.add(int64(perToken))
+}
+
+func (g *stepSum) merge(o *stepSum) {
+	g.steps += o.steps
+	g.tokens += o.tokens
+	g.seqTokens += o.seqTokens
+	g.dur += o.dur
+	g.noTokens = g.noTokens || o.noTokens
+	g.noPerToken = g.noPerToken || o.noPerToken
+	g.perToken.merge(&o.perToken)
+	if o.stepMax > g.stepMax || g.stepMaxID == 0 {
+		g.stepMax, g.stepMaxID, g.stepMaxInstead = o.stepMax, o.stepMaxID, o.stepMaxInstead
+	}
+}
+
+// rates returns tokens a second, the time a token and its 95th percentile; nil: not known.
+func (g *stepSum) rates() (tps, per, p95 *float64) {
+	if !g.noTokens {
+		tps = ratio(float64(g.tokens), time.Duration(g.dur).Seconds())
+	}
+	if !g.noPerToken {
+		per = share(g.dur, g.seqTokens)
+		if g.perToken.n > 1 {
+			v := g.perToken.quantile(0.95)
+			p95 = &v
+		}
+	}
+	return tps, per, p95
+}
+
+// step counts a step, without its operators. What it handed over is told later.
+func (g *group) step(s *Step, instead []Culprit) {
+	if s.HandedOver && g.ends == nil {
+		g.ends = endsOf(&g.stepSum)
+	}
+	g.stepSum.add(s, instead)
+	switch {
+	case s.HandedOver:
+		g.ends.async++
+	case g.ends != nil:
+		g.ends.add(s, instead)
+	}
+}
+
+// result takes that a step's results are there, or that it was not seen when.
+func (g *group) result(s *Step, instead []Culprit) {
+	if e, ok := s.endToEnd(); ok {
+		g.ends.add(e, instead)
+	} else {
+		g.ends.unseen++
+	}
+}
+
+// endsOf begins with steps that handed nothing over: their results were there as their calls returned.
+func endsOf(calls *stepSum) *endSum {
+	e := &endSum{stepSum: *calls}
+	e.perToken.counts = slices.Clone(calls.perToken.counts)
+	return e
+}
+
+// mergeSteps adds the steps of another group.
+func (g *group) mergeSteps(o *group) {
+	if g.ends != nil || o.ends != nil {
+		if g.ends == nil {
+			g.ends = endsOf(&g.stepSum)
+		}
+		from := o.ends
+		if from == nil {
+			from = endsOf(&o.stepSum)
+		}
+		g.ends.merge(&from.stepSum)
+		g.ends.async += from.async
+		g.ends.unseen += from.unseen
+	}
+	g.stepSum.merge(&o.stepSum)
+}
+
+// awaited is a step of a phase whose results are not there yet.
+type awaited struct {
+	g       *group
+	instead []Culprit
+	team    *threadsSum // nil: it was not counted
+}
+
+// await keeps where a step that handed graphs over belongs.
+func (b *statState) await(s *Step, g *group, instead []Culprit) {
+	if !s.HandedOver {
+		return
+	}
+	if b.awaited == nil || len(b.awaited) >= maxPending { // of recordings whose steps have no result
+		b.awaited = map[*Step]awaited{}
+	}
+	b.awaited[s] = awaited{g: g, instead: instead}
+}
+
+// Result takes a step that handed graphs over.
+func (b *statState) Result(s *Step) error {
+	if b.opts.PID != 0 && s.PID != b.opts.PID {
+		return nil
+	}
+	b.requests.result(&b.models)
+	b.offload.result(s)
+	if a, ok := b.awaited[s]; ok {
+		delete(b.awaited, s)
+		a.g.result(s, a.instead)
+		if d, seen := s.EndToEnd(); seen && a.team != nil {
+			a.team.took(s, d)
+		}
+	}
+	return nil
+}
+
+// steps sets what a phase's steps took: the time until their results were there comes first.
+func (ps *PhaseStat) steps(g *group) {
+	ps.Steps, ps.Dur = g.stepSum.steps, g.dur
+	if !g.noTokens {
+		ps.Tokens = &g.tokens
+	}
+	ps.TokensPerS, ps.PerToken, ps.PerTokenP95 = g.rates()
+	ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = g.stepMax, g.stepMaxID, list(g.stepMaxInstead)
+	e := g.ends
+	if e == nil {
+		return
+	}
+	ps.CallTokensPerS, ps.CallPerToken, ps.CallPerTokenP95 = ps.TokensPerS, ps.PerToken, ps.PerTokenP95
+	ps.TokensPerS, ps.PerToken, ps.PerTokenP95 = e.rates()
+	ps.Async, ps.Unseen = e.async, e.unseen
+	if e.steps > 0 {
+		ps.EndToEnd = &e.dur
+		ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = e.stepMax, e.stepMaxID, list(e.stepMaxInstead)
+	}
+}
+
+// EndToEndStep is the mean time from a step's begin to when its results were there, over the steps of which that is known, ns, and how many
+// these are; 0 of none.
+func (ps *PhaseStat) EndToEndStep() (mean float64, steps int64) {
+	switch {
+	case ps.Async == 0:
+		return safeRatio(ps.Dur, ps.Steps), ps.Steps
+	case ps.EndToEnd == nil:
+		return 0, 0
+	}
+	steps = ps.Steps - ps.Unseen
+	return safeRatio(*ps.EndToEnd, steps), steps
+}
+
+// longer is how many times as long as its call a step lasts until its results are there; 1 where that is not known.
+func (ps *PhaseStat) longer() float64 {
+	mean, _ := ps.EndToEndStep()
+	if call := safeRatio(ps.Dur, ps.Steps); mean > 0 && call > 0 {
+		return mean / call
+	}
+	return 1
+}
+
+// Late tells that the results of the phase's steps were there notably later than their calls returned, or that it was not seen when.
+func (ps *PhaseStat) Late() bool {
+	mean, _ := ps.EndToEndStep()
+	return ps.Async > 0 && (mean == 0 || ps.longer() > notablyLate)
+}
+
+// notablyLate is how much longer than its call a step lasts until its results are there, for the two to be told apart.
+const notablyLate = 1.02
