@@ -28,9 +28,9 @@ const (
 	maxGraphNodes = 1 << 18
 )
 
-// callComputes are backends that compute within the call and so return when they are done: they have no function to wait by
+// CallComputes tells whether a backend computes within the call and so returns when it is done: such have no function to wait by
 // (ggml-cpu.cpp, ggml-blas.cpp, ggml-zendnn.cpp: synchronize is NULL). Of others a call may only submit.
-func callComputes(backend string) bool {
+func CallComputes(backend string) bool {
 	switch backend {
 	case "CPU", "BLAS", "ZenDNN":
 		return true
@@ -295,7 +295,7 @@ func (w *backendWork) graph(g *Graph) {
 		return
 	}
 	x.calls++
-	if callComputes(g.Backend) {
+	if CallComputes(g.Backend) {
 		x.timed++
 		x.dur += g.Dur
 		x.by = TimedCall

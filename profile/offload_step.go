@@ -128,7 +128,7 @@ type lists struct {
 
 // add returns the number of a graph's list, -1 if there is no room for it.
 func (l *lists) add(g *Graph, times []opTime) int {
-	alone := callComputes(g.Backend) && len(times) == 0
+	alone := CallComputes(g.Backend) && len(times) == 0
 	if i, ok := l.of[g.Shape]; ok && len(times) == 0 && !alone {
 		return i
 	}

@@ -2,7 +2,11 @@
 
 package profile
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/trace"
+)
 
 // When the results of steps were there: a step's call can hand graphs to a device and return long before that is done.
 
@@ -66,7 +70,7 @@ type awaitedGraph struct {
 
 // handsOut notes a graph whose call can return before it is done.
 func (q *proc) handsOut(x *exec) {
-	if x.step == nil || q.computes(x.g.Backend) || callComputes(x.g.Backend) {
+	if x.step == nil || q.computes(x.g.Backend) || CallComputes(x.g.Backend) {
 		return
 	}
 	s := x.step.Step
@@ -79,6 +83,13 @@ func (q *proc) handsOut(x *exec) {
 	if a := q.awaited[i]; len(a.open) < maxPending {
 		a.open = append(a.open, awaitedGraph{x.g, x.device})
 	}
+}
+
+// handsOver tells whether a process has backends whose calls can return before their graphs are done.
+func (q *proc) handsOver() bool {
+	return q.info != nil && slices.ContainsFunc(q.info.Sites, func(s trace.Site) bool {
+		return s.Role == "graph begin" && !q.computes(s.Backend) && !CallComputes(s.Backend)
+	})
 }
 
 // came notes that graphs of a process are known to be done since a time.

@@ -3,6 +3,7 @@
 package profile_test
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"testing"
@@ -146,5 +147,27 @@ func TestEndToEndRemote(t *testing.T) {
 	f := s.Phases[0]
 	if !near(f.TokensPerS, 2000) || !near(f.PerToken, 500_000) || !near(f.CallTokensPerS, 25_000) || !near(s.Remote[0].TokensPerS, 2000) {
 		t.Errorf("%s t/s, %s a token; its calls %s t/s", text(f.TokensPerS), text(f.PerToken), text(f.CallTokensPerS))
+	}
+}
+
+// A step that began before backends were watched may have handed graphs over: when its results were there is not known.
+func TestEndToEndUnwatched(t *testing.T) {
+	var buf bytes.Buffer
+	r := profiletest.Remote{Steps: 3, Marks: func(step int, ms []trace.Mark) []trace.Mark {
+		if step == 0 {
+			ms = slices.DeleteFunc(withoutWait(ms), func(m trace.Mark) bool { return m.Time >= 30_000 && m.Time < 40_000 })
+		}
+		return ms
+	}, Process: func(p *trace.Process) { p.Attached = profiletest.RemoteStep + 20_000 }}
+	if err := r.Record(&buf); err != nil {
+		t.Fatal(err)
+	}
+	in, err := trace.NewReader(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := replayed(t, in)
+	if f := s.Phases[0]; f.Partial != 1 || f.Steps != 2 || !near(f.TokensPerS, 2000) || s.TTFT.Mean != nil || s.TTFT.Unknown != 1 {
+		t.Errorf("%s t/s of %d steps; TTFT %s, %d unknown", text(f.TokensPerS), f.Steps, text(s.TTFT.Mean), s.TTFT.Unknown)
 	}
 }

@@ -53,13 +53,13 @@ type Request struct {
 	LastStep int64  `json:"last_step"`
 	Steps    int64  `json:"steps"`
 	Start    int64  `json:"start_ns"` // of its first step, boottime
-	End      int64  `json:"end_ns"`   // of its last step
+	End      int64  `json:"end_ns"`   // of its last step; ends of steps are when their results were there, as far as that was seen
 	// Prompt is how many tokens were computed before the first logits, Cached how many positions lay before
 	// them: computed for an earlier request, or for another sequence. nil: its begin was not seen.
 	Prompt *int64 `json:"prompt"`
 	Cached *int64 `json:"cached"`
 	// TTFT is from the start of its first step to the end of the first step that asks for its logits.
-	// Time in a queue before that is not seen. nil: its begin was not seen, or it got no logits.
+	// Time in a queue before that is not seen. nil: its begin was not seen, or when its first logits were there, or it got none.
 	TTFT *int64 `json:"ttft_ns"`
 	// Generated counts tokens: that of the prompt's logits, and those that followed. AtLeast: there can be more, as
 	// its begin, a batch in between or what was accepted last was not seen. nil: not known at all.

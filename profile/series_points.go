@@ -56,8 +56,16 @@ func (l *slowest) add(p StepPoint) {
 }
 
 func (l *slowest) cut() {
-	slices.SortStableFunc(*l, func(a, b StepPoint) int { return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(*l, func(a, b StepPoint) int { return cmp.Or(cmp.Compare(b.whole(), a.whole()), cmp.Compare(a.ID, b.ID)) })
 	*l = (*l)[:min(len(*l), maxSlowest)]
+}
+
+// whole is the time until the steps' results were there, as far as that was seen.
+func (p *StepPoint) whole() int64 {
+	if p.Late == nil {
+		return p.Dur
+	}
+	return p.Dur + *p.Late
 }
 
 // sum adds what may be unknown: a part of a sum is none of it, so unknown stays unknown.

@@ -214,13 +214,17 @@ func (p *replayer) flush(t *thread, keep int) error {
 
 func (p *replayer) stepDone(s *openStep, end int64) error {
 	s.Dur = end - s.Start
+	q := p.proc(s.PID)
+	if s.Start < q.backends && q.handsOver() { // it may have
+		s.HandedOver = true
+	}
 	switch {
 	case s.Incomplete != "":
 	case p.lostIn(s.Start, end):
 		s.Incomplete = "events were lost in it"
 	case p.attachedIn(s.PID, s.Start, end):
 		s.Incomplete = "its probes were still being set"
-	case p.procs[s.PID] != nil && s.Start < p.procs[s.PID].backends:
+	case s.Start < q.backends:
 		s.Incomplete = "graphs of other backends than the CPU were not watched yet"
 	case s.Graphs == 0 && p.h.Meta.Level != "step":
 		s.Incomplete = "none of its graphs was seen"
@@ -237,7 +241,7 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 	if err := p.sink.Step(s.Step); err != nil {
 		return err
 	}
-	return p.stepOver(p.proc(s.PID), s.Step)
+	return p.stepOver(q, s.Step)
 }
 
 // otherPhase tells whether the operators of a phase were not asked for.

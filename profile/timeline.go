@@ -171,6 +171,8 @@ type TimelineBuilder struct {
 
 	ops      opChunk
 	steps    columns
+	late     []int64       // stepColLate, which is known later
+	awaited  map[*Step]int // steps whose results are not there yet
 	graphs   columns
 	lastStep TimelineMark
 	stepID   int64
@@ -206,7 +208,7 @@ func NewTimeline(opts TimelineOptions) *TimelineBuilder {
 	if opts.ChunkSpans <= 0 {
 		opts.ChunkSpans = chunkSpans
 	}
-	b := &TimelineBuilder{opts: opts, threads: map[threadID]int{}, defs: map[opKey]int32{}, same: map[opContent]int32{}, strings: map[string]int64{}}
+	b := &TimelineBuilder{opts: opts, threads: map[threadID]int{}, defs: map[opKey]int32{}, same: map[opContent]int32{}, strings: map[string]int64{}, awaited: map[*Step]int{}}
 	b.steps.init(stepColumns)
 	b.graphs.init(graphColumns)
 	b.ops.init()
@@ -263,6 +265,7 @@ const (
 	stepColIncomplete // Strings: what was not seen
 	stepColUntraced   // Strings: why its operators were not recorded
 	stepColEntry      // Strings
+	stepColLate       // from the end of its call to when its results were there, ns; -1: not seen
 	stepColumns
 )
 
@@ -294,12 +297,29 @@ func (b *TimelineBuilder) Step(s *Step) error {
 	c.put(stepColIncomplete, b.text(s.Incomplete))
 	c.put(stepColUntraced, b.text(s.Untraced))
 	c.put(stepColEntry, b.text(s.Entry))
+	if s.HandedOver { // until Result tells
+		b.awaited[s] = c.rows
+		b.late = append(b.late, -1)
+	} else {
+		b.late = append(b.late, 0)
+	}
 	c.rows++
 	b.stepID = s.ID
 	b.lastStep = TimelineMark{s.Phase, s.Start, s.Dur}
 	b.t.Marks = append(b.t.Marks, b.lastStep)
 	if b.ops.spans >= b.opts.ChunkSpans/2 {
 		return b.cutOps()
+	}
+	return nil
+}
+
+// Result takes a step that handed graphs over.
+func (b *TimelineBuilder) Result(s *Step) error {
+	if i, ok := b.awaited[s]; ok {
+		delete(b.awaited, s)
+		if d, seen := s.EndToEnd(); seen {
+			b.late[i] = d - s.Dur
+		}
 	}
 	return nil
 }
@@ -391,6 +411,9 @@ func (b *TimelineBuilder) Finish(h *Header) (*Timeline, error) {
 		t.Marks[i].Start -= t.Start
 	}
 	b.losses(h)
+	for _, v := range b.late {
+		b.steps.put(stepColLate, v)
+	}
 	// The first start of a column of differences counts from boottime 0.
 	t.Steps = b.steps.encode(stepColStart, t.Start)
 	t.Graphs = b.graphs.encode(graphColStart, t.Start)

@@ -171,17 +171,15 @@ func TestRPC(t *testing.T) {
 	}
 
 	// the time with the wait is what llama-bench measures
-	var bench []struct {
-		Gen int     `json:"n_gen"`
-		TPS float64 `json:"avg_ts"`
-	}
+	var bench []benched
 	if err := json.Unmarshal([]byte(res.stdout), &bench); err != nil {
 		t.Fatalf("%v\n%s", err, res.stdout)
 	}
-	var stat profile.Stat
-	out := profinfer(t, "stat", "--json", "-i", path)
-	if err := json.Unmarshal([]byte(out.stdout), &stat); err != nil {
-		t.Fatalf("%v\n%s", err, out.stderr)
+	stat := statOf(t, path)
+	for _, b := range bench {
+		if b.Gen > 0 {
+			sameRate(t, stat, string(profile.Decode), b.TPS, 0.15)
+		}
 	}
 	for _, x := range stat.Remote {
 		if x.Phase != profile.Decode {

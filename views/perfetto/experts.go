@@ -48,7 +48,7 @@ func (e *exporter) drawExperts(s *profile.Step) {
 	}{{phase + " new experts", "experts a step", newExperts(&p)}, {phase + " experts' bytes", "bytes a step", p.Bytes}} {
 		key := counterKey{s.PID, s.Ctx, c.name}
 		if ok && c.value != nil {
-			e.rate(s, c.name, c.unit, *c.value)
+			e.rate(s, s.Start+s.Dur, c.name, c.unit, *c.value)
 		} else if end := e.rates[key]; end > 0 {
 			e.t.value(e.t.counters[key], end, 0)
 		}

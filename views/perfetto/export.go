@@ -324,16 +324,16 @@ func (e *exporter) Step(s *profile.Step) error {
 	n.int("operators", int64(s.Ops))
 	n.text("incomplete", s.Incomplete)
 	e.t.end(k, end, n)
-	phase := stepName(s)
-	if s.Dur > 0 && s.NTokens >= 0 {
-		e.rate(s, phase+" t/s", "token/s", float64(s.NTokens)*1e9/float64(s.Dur))
+	if !s.HandedOver {
+		e.tokenRate(s)
 	}
+	phase := stepName(s)
 	if sum := e.sums[s]; sum != nil {
 		if sum.bytesDur > 0 {
-			e.rate(s, phase+" GB/s", "GB/s", float64(sum.bytes)/float64(sum.bytesDur))
+			e.rate(s, end, phase+" GB/s", "GB/s", float64(sum.bytes)/float64(sum.bytesDur))
 		}
 		if ipc, ok := e.counts.ipc(sum.counts); ok {
-			e.rate(s, phase+" IPC", "instructions a cycle", ipc)
+			e.rate(s, end, phase+" IPC", "instructions a cycle", ipc)
 		}
 		delete(e.sums, s)
 	}
@@ -344,15 +344,32 @@ func (e *exporter) Step(s *profile.Step) error {
 	return e.p.err
 }
 
-// rate sets a counter for the time of a step. It falls to 0 where the next one is long in coming.
-func (e *exporter) rate(s *profile.Step, name, unit string, v float64) {
+// Result takes a step that handed graphs over: what it yields a second goes by when its results were there.
+func (e *exporter) Result(s *profile.Step) error {
+	e.last = max(e.last, s.Done)
+	e.tokenRate(s)
+	if err := e.requests.Result(s); err != nil {
+		return err
+	}
+	return e.p.err
+}
+
+// tokenRate sets a step's tokens a second, where it is known when its results were there.
+func (e *exporter) tokenRate(s *profile.Step) {
+	if d, ok := s.EndToEnd(); ok && d > 0 && s.NTokens >= 0 {
+		e.rate(s, s.Start+d, stepName(s)+" t/s", "token/s", float64(s.NTokens)*1e9/float64(d))
+	}
+}
+
+// rate sets a counter for the time of a step, up to an end. It falls to 0 where the next one is long in coming.
+func (e *exporter) rate(s *profile.Step, until int64, name, unit string, v float64) {
 	k := e.t.counter(s.PID, s.Ctx, name, unit)
 	key := counterKey{s.PID, s.Ctx, name}
 	if end := e.rates[key]; end > 0 && s.Start-end > quiet {
 		e.t.value(k, end, 0)
 	}
 	e.t.value(k, s.Start, v)
-	e.rates[key] = s.Start + s.Dur
+	e.rates[key] = until
 }
 
 // finish closes what is open and tells the names.

@@ -244,6 +244,13 @@ func (e *exporter) Step(s *profile.Step) error {
 		Untraced: some(s.Untraced, ""), Incomplete: some(s.Incomplete, "")})
 }
 
+func (e *exporter) Result(s *profile.Step) error {
+	if b := e.sequences(); b != nil {
+		return b.Result(s)
+	}
+	return nil
+}
+
 func (e *exporter) Sched(s *trace.Sched) error {
 	if e.name != "sched" {
 		return nil

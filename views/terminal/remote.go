@@ -76,28 +76,60 @@ func sizeOf(v *float64) string {
 	return size(int64(*v))
 }
 
-// remoteSteps says what a step takes with the wait for another process or a device, which its own call does not have.
-func (p *page) remoteSteps(s *profile.Stat) {
-	told := map[profile.Phase]bool{}
-	for i := range s.Remote {
-		r := &s.Remote[i]
-		if r.StepDur == nil {
+// calls says what the steps' calls take alone, where they return before their results are there.
+func (p *page) calls(s *profile.Stat) {
+	for i := range s.Phases {
+		f := &s.Phases[i]
+		if !f.Late() {
 			continue
 		}
-		told[r.Phase] = true
-		p.untilDone("the results of "+cmp.Or(p.o.clean(r.ServerComm), "another process"), r.StepDur, r.Phase, r.TokensPerS)
-	}
-	for i := range s.Offload {
-		if x := &s.Offload[i]; x.Late() && !told[x.Phase] {
-			p.untilDone("devices' results", x.UntilDone, x.Phase, x.TokensPerS)
+		name, results := phaseName(s, f), "its results"
+		if by := resultsOf(s, f); by != "" {
+			results = "the results of " + p.o.clean(by)
 		}
+		call := float64(f.Dur) / float64(max(1, f.Steps))
+		alone := fmt.Sprintf("%s a step", p.o.duration(call))
+		if f.CallTokensPerS != nil {
+			alone += ", " + number(f.CallTokensPerS) + " t/s"
+		}
+		mean, n := f.EndToEndStep()
+		if n == 0 {
+			p.line(fmt.Sprintf("%s: t/s is not known, as nobody was seen to wait for %s; submit only, its calls take %s", name, results, alone), warn)
+			continue
+		}
+		text := fmt.Sprintf("%s: end to end %s a step, until %s are there; submit only, its calls take %s: shares and operators below are of these",
+			name, p.o.duration(mean), results, alone)
+		if f.Unseen > 0 {
+			text += fmt.Sprintf("; of %s nobody was seen to wait for the results: left out of t/s", plural(f.Unseen, "step"))
+		}
+		p.line(text, dim)
 	}
 }
 
-func (p *page) untilDone(what string, step *float64, phase profile.Phase, tps *float64) {
-	text := fmt.Sprintf("until %s are there, %s a step of %s", what, p.o.durationOf(step), cmp.Or(string(phase), "unknown phase"))
-	if tps != nil {
-		text += ", " + number(tps) + " t/s"
+// resultsOf names who computes a phase's results after its calls; empty: several, or nobody has a name.
+func resultsOf(s *profile.Stat, f *profile.PhaseStat) (name string) {
+	phase := profile.Phase(f.Phase)
+	if f.Phase == "unknown" {
+		phase = profile.Unknown
 	}
-	p.line(text+": the figures above are of the calls, which return before", dim)
+	for i := range s.Remote {
+		if r := &s.Remote[i]; r.Phase == phase {
+			if name != "" && name != r.ServerComm {
+				return ""
+			}
+			name = r.ServerComm
+		}
+	}
+	if name != "" {
+		return name
+	}
+	for _, b := range f.Backends {
+		if !profile.CallComputes(b.Backend) {
+			if name != "" {
+				return ""
+			}
+			name = b.Backend
+		}
+	}
+	return name
 }

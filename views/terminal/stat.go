@@ -299,7 +299,7 @@ func (p *page) phases(s *profile.Stat) {
 	if backendTitle(s) != "" {
 		p.line("single operators on other backends than the CPU cannot be timed; the time of a graph there is that of the call, a device can compute on after it", dim)
 	}
-	p.remoteSteps(s)
+	p.calls(s)
 	if q := s.TTFT; q.Sequences > 0 {
 		text := "first token after " + p.o.durationOf(q.Mean)
 		if q.Sequences > 1 {

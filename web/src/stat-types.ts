@@ -165,6 +165,14 @@ export interface PhaseStat {
   per_token_ns: number | null
   per_token_p95_ns: number | null
   step_max_ns: number
+  /** Only where steps handed work to a device, or to another process: tokens_per_s, per_token_ns and step_max_ns are until their results were there. */
+  async_steps?: number
+  unseen_results?: number
+  end_to_end_ns?: number | null
+  /** The same by the steps' calls alone. */
+  call_tokens_per_s?: number | null
+  call_per_token_ns?: number | null
+  call_per_token_p95_ns?: number | null
   step_max: number
   step_max_ran_instead: Culprit[] | null
   traced_steps: number

@@ -60,7 +60,7 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: Ctx; index: number;
         {p.step_until_done_ns != null && p.step_call_ns != null && p.step_until_done_ns > p.step_call_ns && (
           <span>
             Results are there after <Fig v={p.step_until_done_ns} f={dur} name={`offload.${p.phase}.step_until_done_ns`} /> a step: <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s.
-            Its call returns after <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />, and other views go by that.
+            Its call returns after <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />: shares, and operators' tables, go by that.
           </span>
         )}
         <span class="links"><a href={href('dag', { ...keep(ctx), phase: p.phase, color: 'backend' })}>operator graph by backend</a></span>

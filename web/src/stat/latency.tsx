@@ -33,8 +33,8 @@ export function Latency(ctx: Ctx) {
       {ctx.b && <Counts run={ctx.b} name={names[1]} />}
       <Both series={ttft} what="TTFT" few="a sequence" none={noTTFT(ctx.a)} id="ttft" />
       <h2>{decode ? 'Time per output token (TPOT), over steps' : `Time per token, over steps of ${ctx.phase}`}</h2>
-      <p class="dim">{decode ? 'What one sequence waits for a token: the duration of a decode step, however many sequences share it.' : 'A step’s duration divided by its tokens.'}</p>
-      <Both series={tpot} what={decode ? 'TPOT' : 'time per token'} few="a step" none={pa == null ? `No step of phase ${ctx.phase} was seen.` : 'The batches of these steps could not be read, so their tokens are not known.'} id="tpot" />
+      <p class="dim">{decode ? 'What one sequence waits for a token: the duration of a decode step, until its results are there, however many sequences share it.' : 'A step’s duration, until its results are there, divided by its tokens.'}</p>
+      <Both series={tpot} what={decode ? 'TPOT' : 'time per token'} few="a step" none={pa == null ? `No step of phase ${ctx.phase} was seen.` : pa.async_steps && pa.per_token_ns == null ? 'Nobody was seen to wait for the results of these steps, which a device or another process computes.' : 'The batches of these steps could not be read, so their tokens are not known.'} id="tpot" />
       <p><a href={ctx.link({ tab: 'requests', sel: undefined, sort: undefined })}>Requests one by one, and over time</a></p>
     </>
   )

@@ -23,6 +23,7 @@ export const partColors = (t: Theme) => ({
   matmul: of(t, kindColors.matmul),
   other: of(t, ['#b0578d', '#dd8fbc']),
   backends: of(t, ['#009e73', '#35c79b']),
+  late: of(t, ['#d8dbe0', '#3a4049']),
   rest: of(t, ['#b9bfc7', '#59626e']),
 })
 

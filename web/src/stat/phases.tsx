@@ -90,7 +90,7 @@ function columns(rows: Pair[], pre: PhaseStat | null, dec: PhaseStat | null): Co
   }
   add('share', 'share', 'of the phase’s time in steps', share, true)
   for (const [phase, of, s, p] of both) {
-    out.push({ key: 'per_token_ns' + s, head: <>a token <span class="unit">{unit.name}</span><span class="of">{phase}</span></>, help: `time of a step divided by its tokens, in ${phase}`, value: (r) => perToken(of(r), p), cell: (r) => <Fig v={perToken(of(r), p)} f={inUnit(unit)} /> })
+    out.push({ key: 'per_token_ns' + s, head: <>a token <span class="unit">{unit.name}</span><span class="of">{phase}</span></>, help: `the row’s time in a step divided by the step’s tokens, in ${phase}`, value: (r) => perToken(of(r), p), cell: (r) => <Fig v={perToken(of(r), p)} f={inUnit(unit)} /> })
   }
   out.push({
     key: 'ratio', head: <>decode /<span class="of">prefill</span></>, help: 'how many times longer a token takes in decode',

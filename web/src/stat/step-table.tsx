@@ -82,7 +82,9 @@ function columnsOf(ctx: Ctx, rows: Row[], names: [string, string]): Column<Row>[
   if (ctx.sb) cols.unshift({ key: 'run', head: 'run', text: true, value: (r) => r.run, cell: (r) => names[r.run] })
   if (has((r) => r.pos)) cols.push({ key: 'pos', head: 'position', help: 'tokens of the longest sequence after the step', value: (r) => r.pos, cell: (r) => <Fig v={r.pos} f={count} /> })
   if (has((r) => r.cells)) cols.push({ key: 'cells', head: 'KV cells', help: 'cells of the KV cache that attention read', value: (r) => r.cells, cell: (r) => <Fig v={r.cells} f={count} /> })
-  cols.push(time('dur_ns', 'step', 'duration of the step'))
+  const late = rows.some((r) => r.late_ns !== 0)
+  cols.push(time('dur_ns', late ? 'call' : 'step', late ? 'duration of the step’s call' : 'duration of the step'))
+  if (late) cols.push(time('late_ns', 'results after', 'from the call’s end until the step’s results were there: a device, or another process, works on'))
   if (has((r) => r.matmul_ns)) {
     cols.push({ key: 'calls', head: 'operators', value: (r) => r.operators, cell: (r) => <Fig v={r.operators} f={count} /> })
     cols.push(time('matmul_ns', 'matmul', 'matrix products with weights'), time('attn_ns', 'attention', 'attention itself: scores, softmax, values'),

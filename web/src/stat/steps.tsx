@@ -39,6 +39,9 @@ interface Spot {
   partial: boolean
 }
 
+/** Mean time of a point's steps until their results were there; of their calls where that was not seen. */
+const whole = (p: StepPoint): number => (p.dur_ns + (p.late_ns ?? 0)) / p.n
+
 function spotsOf(s: PhaseSeries | null, x: Against, first: number): Spot[] {
   const out: Spot[] = []
   for (const [list, partial] of [[s?.steps ?? [], !!s?.only_partial], [s?.partial ?? [], true]] as const) {
@@ -111,12 +114,14 @@ function several(ps: PhaseSeries[], k: 'pos' | 'cells'): boolean {
 function read(s: Spot | undefined, x: Against, name: string): string {
   if (!s) return ''
   const p = s.p
-  const mean = p.dur_ns / p.n
-  const parts = [name, p.n > 1 ? `steps ${p.id} and ${p.n - 1} more, on average ${dur(mean)} (${dur(p.min_ns)} to ${dur(p.max_ns)})` : `step ${p.id}: ${dur(mean)}`]
+  const mean = whole(p)
+  const parts = [name, p.n > 1 ? `steps ${p.id} and ${p.n - 1} more, on average ${dur(mean)}${p.late_ns ? '' : ` (${dur(p.min_ns)} to ${dur(p.max_ns)})`}` : `step ${p.id}: ${dur(mean)}`]
   if (p.pos != null && x !== 'pos') parts.push(`position ${count(p.pos)}`)
   if (x === 'pos') parts.push(`position ${count(s.x)}${p.cells != null ? `, ${count(p.cells)} cells read` : ''}`)
   if (p.attn_ns != null && p.traced > 0) parts.push(`attention ${dur(p.attn_ns / p.traced)} (${share(p.attn_ns / p.traced_ns)})`)
   if (p.matmul_ns != null && p.traced > 0) parts.push(`matmul ${dur(p.matmul_ns / p.traced)}`)
+  if (p.late_ns == null) parts.push('when its results were there was not seen')
+  else if (p.late_ns > 0) parts.push(`its call ${dur(p.dur_ns / p.n)}`)
   if (s.partial) parts.push('not wholly seen' + (p.incomplete ? ': ' + p.incomplete : ''))
   return parts.filter(Boolean).join(' · ')
 }
@@ -154,8 +159,8 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
   const first = (p: PhaseSeries | null) => Math.min(...(p?.steps.length ? p.steps : (p?.partial ?? [])).map((s) => s.start_ns))
   const runs = pb ? [spotsOf(pa, x, first(pa)), spotsOf(pb, x, first(pb))] : [spotsOf(pa, x, first(pa))]
   const all = runs.flat()
-  const durs = all.map((s) => s.p.dur_ns / s.p.n)
-  const highest = Math.max(...all.map((s) => s.p.dur_ns / s.p.n), 0)
+  const durs = all.map((s) => whole(s.p))
+  const highest = Math.max(...durs, 0)
   const limit = quantile(durs, 0.97) * 1.5
   const cut = !full && highest > limit && durs.length > 8
   const top = cut ? limit : highest
@@ -179,9 +184,10 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
     ]
     if (all.some((s) => (s.p.backends_ns ?? 0) > 0)) parts.push(['graphs on other backends', c.backends, (p) => p.backends_ns])
     parts.push(['gaps and probes', c.rest, (p) => (p.matmul_ns == null ? null : p.traced_ns - p.matmul_ns - (p.attn_ns ?? 0) - (p.other_ns ?? 0) - (p.backends_ns ?? 0))])
-    const whole = runs[0].filter((s) => !s.partial && s.p.traced > 0 && parts.every(([, , f]) => f(s.p) != null))
-    const bars = whole.length <= 40 && new Set(whole.map((s) => s.x)).size === whole.length
-    const s = bars ? { xs: whole.map((s) => s.x), ys: parts.map(([, , f]) => whole.map((s) => f(s.p)! / s.p.traced)) } : slices(runs[0], 240, parts.map(([, , f]) => f))
+    if (all.some((s) => (s.p.late_ns ?? 0) > 0)) parts.push(['after the call, until its results', c.late, (p) => (p.late_ns == null ? null : (p.late_ns * p.traced) / p.n)])
+    const seen = runs[0].filter((s) => !s.partial && s.p.traced > 0 && parts.every(([, , f]) => f(s.p) != null))
+    const bars = seen.length <= 40 && new Set(seen.map((s) => s.x)).size === seen.length
+    const s = bars ? { xs: seen.map((s) => s.x), ys: parts.map(([, , f]) => seen.map((s) => f(s.p)! / s.p.traced)) } : slices(runs[0], 240, parts.map(([, , f]) => f))
     made = s.xs.length === 0 ? '' : bars ? ' Bars: what each was made of; operators without what their probes took.' : ' Areas: what they were made of, on average over neighbours; operators without what their probes took.'
     const base: number[] = s.xs.map(() => 0)
     parts.forEach(([name, color], k) => {
@@ -197,10 +203,10 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
     for (const partial of [false, true]) {
       const mine = spots.filter((s) => s.partial === partial)
       if (mine.length === 0) continue
-      const inside = mine.filter((s) => !cut || s.p.dur_ns / s.p.n <= top)
+      const inside = mine.filter((s) => !cut || whole(s.p) <= top)
       const name = (pb ? names[run] : mine.some((s) => s.p.n > 1) ? 'steps, some together' : 'a step') + (partial ? ', not wholly seen' : '')
-      push({ name, color, kind: 'points', shape: partial ? 'open-diamond' : shapes, size: mine.length > 1000 ? 1.2 : mine.length > 200 ? 1.8 : 2.6, xs: inside.map((s) => s.x), ys: inside.map((s) => s.p.dur_ns / s.p.n), hover: true, alpha: 0.9 }, inside, run)
-      const over = mine.filter((s) => cut && s.p.dur_ns / s.p.n > top)
+      push({ name, color, kind: 'points', shape: partial ? 'open-diamond' : shapes, size: mine.length > 1000 ? 1.2 : mine.length > 200 ? 1.8 : 2.6, xs: inside.map((s) => s.x), ys: inside.map((s) => whole(s.p)), hover: true, alpha: 0.9 }, inside, run)
+      const over = mine.filter((s) => cut && whole(s.p) > top)
       if (over.length) push({ name: name + ' above the range', color, kind: 'points', shape: 'open-triangle', size: 4, xs: over.map((s) => s.x), ys: over.map(() => top), hover: true }, over, run)
     }
   })
@@ -236,7 +242,7 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
   const attnTop = !full && highA > limitA && values.length > 8 ? limitA : highA
   const perPoint = Math.max(pa?.steps_per_point ?? 1, pb?.steps_per_point ?? 1)
   return {
-    layers, at, runs: of, unit, top, above: cut ? all.filter((s) => s.p.dur_ns / s.p.n > top).length : 0,
+    layers, at, runs: of, unit, top, above: cut ? all.filter((s) => whole(s.p) > top).length : 0,
     attn, attnAt, attnRuns, attnTop, attnUnit: unitOf('time', [attnTop]),
     about: `${plural(all.reduce((n, s) => n + s.p.n, 0), 'step')}.` + made +
       (perPoint > 1 ? ` The run is long: a point stands for up to ${perPoint} steps in succession and is drawn at their mean.` : '') + (cut ? ' The highest steps are cut off and marked at the upper edge.' : ''),
@@ -287,13 +293,13 @@ function Slow({ ctx, pa, pb, names, pick }: { ctx: Ctx; pa: PhaseSeries | null; 
             <thead><tr><th class="text">{ctx.b ? names[run] : 'step'}</th><th>duration</th><th>against the mean</th><th>position</th><th>wait</th><th>off-CPU</th></tr></thead>
             <tbody>
               {p.slowest.slice(0, 8).map((s) => {
-                const mean = p.steps.reduce((n, x) => n + x.dur_ns, 0) / p.steps.reduce((n, x) => n + x.n, 0)
+                const mean = p.steps.reduce((n, x) => n + whole(x) * x.n, 0) / p.steps.reduce((n, x) => n + x.n, 0)
                 const all = s.busy_ns == null ? 0 : s.busy_ns + s.wait_ns! + s.off_cpu_ns!
                 return (
                   <tr key={s.id} class="can" data-id={s.id} onClick={() => pick(run, s)}>
                     <td class="text"><a href={stepLink(ctx, run, s.id)}>step {s.id}</a></td>
-                    <td data-col="dur_ns"><Fig v={s.dur_ns} f={dur} /></td>
-                    <td>{delta(mean, s.dur_ns)}</td>
+                    <td data-col="dur_ns"><Fig v={whole(s)} f={dur} /></td>
+                    <td>{delta(mean, whole(s))}</td>
                     <td><Fig v={s.pos} f={count} /></td>
                     <td><Fig v={all > 0 ? s.wait_ns! / all : null} f={share} /></td>
                     <td><Fig v={all > 0 && (run ? ctx.b! : ctx.a).stats.weight.has_off_cpu ? s.off_cpu_ns! / all : null} f={share} /></td>

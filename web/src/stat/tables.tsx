@@ -135,6 +135,7 @@ function Facts({ p, phase }: { p: PhaseStat | null; phase: string }) {
       <span><Fig v={p.tokens_per_s} f={num} /> t/s</span>
       <span><Fig v={p.per_token_ns} f={dur} /> per token</span>
       {p.per_token_p95_ns != null && <span>p95 <Fig v={p.per_token_p95_ns} f={dur} /></span>}
+      {(p.async_steps ?? 0) > 0 && <span class="dim">submit only <Fig v={p.call_tokens_per_s} f={num} /> t/s, <Fig v={p.steps > 0 ? p.dur_ns / p.steps : null} f={dur} /> a step: shares and rows are of these calls</span>}
       <span class="dim">
         matmul <Fig v={p.matmul_share} f={share} /> · attention <Fig v={p.attn_share} f={share} /> · other <Fig v={p.other_share} f={share} />
         {p.backends_share != null && <> · other backends <Fig v={p.backends_share} f={share} /></>} · gaps <Fig v={p.gap_share} f={share} />

@@ -40,6 +40,8 @@ export interface StepPoint {
   dur_ns: number
   min_ns: number
   max_ns: number
+  /** From their calls' ends, which the durations are of, until their results were there; null: not seen. */
+  late_ns: number | null
   tokens: number | null
   seqs: number
   pos: number | null

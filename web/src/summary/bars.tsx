@@ -49,7 +49,7 @@ export function Split({ part }: { part: Part }) {
   const on = ps.backends?.length === 1 ? `graphs on ${clean(ps.backends[0].backend)}` : 'graphs on other backends'
   return (
     <>
-      <div class="barhead">a step's time{step != null && <span class="dim">, {dur(step)} on average</span>}</div>
+      <div class="barhead">{(ps.async_steps ?? 0) > 0 ? "a step's call (submit only)" : "a step's time"}{step != null && <span class="dim">, {dur(step)} on average</span>}</div>
       <Bar name={name} of={step} label={`where the time of ${ps.phase} goes`} pieces={[
         { label: 'products with weights', share: ps.matmul_share, field: 'matmul_share', color: kindColors.matmul },
         { label: 'attention itself', share: ps.attn_share, field: 'attn_share', color: kindColors.attention },

@@ -26,7 +26,11 @@ export function Change({ a, b, better = 'less' }: { a: number | null | undefined
 interface Row { label: string; f: F; better: 'less' | 'more' | 'neither'; field: string; get: (p: PhaseStat, s: Stat) => number | null | undefined }
 
 // Prompts differ in length: what is compared is the time a token.
-const perToken = (share: number | null, p: PhaseStat) => (share == null || p.per_token_ns == null ? null : share * p.per_token_ns)
+// Shares are of the steps' calls.
+export const perToken = (share: number | null, p: PhaseStat) => {
+  const all = p.call_per_token_ns ?? p.per_token_ns
+  return share == null || all == null ? null : share * all
+}
 const perStep = (p: PhaseStat) => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
 
 const figures: Row[] = [

@@ -7,12 +7,12 @@ import { href } from '../route'
 import type { StatRow } from '../stat-types'
 import type { Part } from './model'
 import { Name } from './say'
-import { Change } from './compare'
+import { Change, perToken } from './compare'
 
 const rows = 6
 
 /** A row's time a token: the runs' steps can hold different numbers of them. */
-const aToken = (p: Part, r: StatRow) => (r.share == null || p.ps.per_token_ns == null ? null : r.share * p.ps.per_token_ns)
+const aToken = (p: Part, r: StatRow) => perToken(r.share, p.ps)
 
 /** What finds a row's operators in their graph: a tied output goes by its weight. */
 const search = (r: StatRow) => /^output \((.+)\)$/.exec(r.key)?.[1] ?? r.key

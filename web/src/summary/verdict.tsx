@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One phase: what bounds it, how sure that is, its figures, where its time goes, and what the verdict rests on.
-import { remoteOf } from '../remote/types'
 import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../format'
 import { Fig } from '../figure'
 import type { Bound, Evidence, Stat, Verdict } from '../stat-types'
@@ -75,17 +74,17 @@ export function Key({ part, stat }: { part: Part; stat: Stat }) {
   const { ps, name } = part
   const decode = ps.phase === 'decode'
   const ttft = stat.ttft
+  const late = (ps.async_steps ?? 0) > 0
   return (
     <div class="keys">
-      {remoteOf(stat).filter((r) => (r.phase || 'unknown') === ps.phase && r.tokens_per_s != null && (ps.model == null || stat.models?.[ps.model]?.pid === r.client_pid)).slice(0, 1).map((r) => (
-        <>
-          <Box label="tokens/s with the wait" help="from steps’ begins to when their results were there: another process computes"><Fig v={r.tokens_per_s} f={num} /></Box>
-          <Box label="a step with it"><Fig v={r.step_until_done_ns} f={dur} /></Box>
-        </>
-      ))}
-      <Box label="tokens/s" help="tokens / the time in steps"><Fig v={ps.tokens_per_s} f={num} name={`${name}.tokens_per_s`} /></Box>
+      <Box label="tokens/s" help={late ? 'tokens / the time from steps’ begins to when their results were there' : 'tokens / the time in steps'}><Fig v={ps.tokens_per_s} f={num} name={`${name}.tokens_per_s`} /></Box>
       <Box label={decode ? 'TPOT, mean' : 'per token'} help={decode ? 'time a token of one sequence' : 'time in steps / tokens'}><Fig v={ps.per_token_ns} f={dur} name={`${name}.per_token_ns`} /></Box>
       {ps.per_token_p95_ns != null && <Box label={decode ? 'TPOT, p95' : 'p95'} help="over steps, within 1 %"><Fig v={ps.per_token_p95_ns} f={dur} name={`${name}.per_token_p95_ns`} /></Box>}
+      {late && (
+        <Box label="tokens/s, submit only" help={`the steps’ calls alone: they hand work over and return before it is done${(ps.unseen_results ?? 0) > 0 ? `; of ${count(ps.unseen_results)} of ${count(ps.steps)} steps nobody was seen to wait for the results: left out of tokens/s` : ''}`}>
+          <Fig v={ps.call_tokens_per_s} f={num} name={`${name}.call_tokens_per_s`} />
+        </Box>
+      )}
       {(ps.phase === 'prefill' || (ttft.sequences > 0 && ps === parts(stat)[0].ps && !(stat.phases ?? []).some((p) => p.phase === 'prefill'))) && (
         <Box label={ttft.sequences > 1 ? `TTFT, mean of ${ttft.sequences}` : 'TTFT'} help="from the start of a sequence's first step to the end of the first that asks for its logits"><Fig v={ttft.mean_ns} f={dur} name="ttft.mean_ns" /></Box>
       )}
@@ -100,7 +99,7 @@ function Box({ label, help, children }: { label: string; help?: string; children
 }
 
 const units: Record<string, (v: number | null | undefined) => string> = {
-  share, 'GB/s': gbps, 'GFLOP/s': gflops, 'flop/B': intensity, ns: dur, B: bytes,
+  share, 'tokens/s': (v) => `${num(v)} tokens/s`, 'GB/s': gbps, 'GFLOP/s': gflops, 'flop/B': intensity, ns: dur, B: bytes,
 }
 
 export const value = (e: Evidence) => units[e.unit] ?? ((v: number | null | undefined) => (v == null ? '–' : `${count(v)} ${clean(e.unit)}`))

@@ -38,6 +38,8 @@ export interface Steps {
   incomplete: Float64Array
   untraced: Float64Array
   entry: Float64Array
+  /** From the end of its call to when its results were there; -1: not seen. */
+  late: Float64Array
   byId: Map<number, number>
   /** Indexes in order of start. */
   order: Int32Array
@@ -130,7 +132,7 @@ export class TimeData {
     const text = (i: number) => index.strings?.[i] ?? ''
     const threads = index.threads ?? []
     const s = this.steps
-    this.stepRows = rows(s.n, (i) => [threads[s.thread[i]]?.pid ?? 0, text(s.ctx[i])], s.start, s.dur, s.phase, phases.length)
+    this.stepRows = rows(s.n, (i) => [threads[s.thread[i]]?.pid ?? 0, text(s.ctx[i])], s.start, s.dur, s.phase, phases.length, s.late)
     const g = this.graphs
     this.waits = readDevices(devices, g)
     this.graphRows = rows(g.n, (i) => [threads[g.thread[i]]?.pid ?? 0, text(g.backend[i])], g.start, g.dur, new Float64Array(g.n), 1).map((r) =>
@@ -293,8 +295,8 @@ export class TimeData {
 }
 
 function readSteps(b: ArrayBuffer): Steps {
-  const c = new Blocks(new Uint8Array(b)).block(16)
-  const [id, start, dur, phase, thread, tokens, seqs, outputs, pos, ctx, graphs, ops, opsDur, incomplete, untraced, entry] = c
+  const c = new Blocks(new Uint8Array(b)).block(17)
+  const [id, start, dur, phase, thread, tokens, seqs, outputs, pos, ctx, graphs, ops, opsDur, incomplete, untraced, entry, late] = c
   sums(id)
   starts(start, dur)
   const n = id.length
@@ -303,7 +305,7 @@ function readSteps(b: ArrayBuffer): Steps {
   const order = Int32Array.from({ length: n }, (_, i) => i).sort((x, y) => start[x] - start[y] || x - y)
   const place = new Int32Array(n)
   order.forEach((i, at) => (place[i] = at))
-  return { n, id, start, dur, phase, thread, tokens, seqs, outputs, pos, ctx, graphs, ops, opsDur, incomplete, untraced, entry, byId, order, place }
+  return { n, id, start, dur, phase, thread, tokens, seqs, outputs, pos, ctx, graphs, ops, opsDur, incomplete, untraced, entry, late, byId, order, place }
 }
 
 function readGraphs(b: ArrayBuffer): Graphs {
@@ -315,8 +317,8 @@ function readGraphs(b: ArrayBuffer): Graphs {
   return { n: id.length, id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced, caller, byId }
 }
 
-/** Parts steps or graphs into tracks. */
-function rows(n: number, key: (i: number) => [number, string], start: Float64Array, dur: Float64Array, kind: Float64Array, chans: number): Group[] {
+/** Parts steps or graphs into tracks; late is what comes after their calls. */
+function rows(n: number, key: (i: number) => [number, string], start: Float64Array, dur: Float64Array, kind: Float64Array, chans: number, late?: Float64Array): Group[] {
   const by = new Map<string, { pid: number; name: string; at: number[] }>()
   for (let i = 0; i < n; i++) {
     const [pid, name] = key(i)
@@ -326,9 +328,17 @@ function rows(n: number, key: (i: number) => [number, string], start: Float64Arr
     g.at.push(i)
   }
   return [...by.values()].map((g) => {
-    const end = Float64Array.from(g.at, (i) => start[i] + dur[i])
+    const mid = Float64Array.from(g.at, (i) => start[i] + dur[i])
+    const end = late ? Float64Array.from(g.at, (i) => start[i] + dur[i] + Math.max(0, late[i])) : mid.slice()
     const kinds = Uint8Array.from(g.at, (i) => Math.min(127, Math.max(0, kind[i])))
-    return { pid: g.pid, name: g.name, set: spanSet(Float64Array.from(g.at, (i) => start[i]), end.slice(), end, kinds, Int32Array.from(g.at), { chans }) }
+    return { pid: g.pid, name: g.name, set: spanSet(Float64Array.from(g.at, (i) => start[i]), mid, end, kinds, Int32Array.from(g.at), late ? { chans: chans + 1, wait: chans } : { chans }) }
   })
 }
 
+/** How long a step took until its results were there, null where that was not seen. */
+export function endToEnd(d: TimeData, s: number): number | null {
+  return d.steps.late[s] < 0 ? null : d.steps.dur[s] + d.steps.late[s]
+}
+
+/** How long a step took as far as was seen: at least its call. */
+export const lasted = (d: TimeData, s: number): number => d.steps.dur[s] + Math.max(0, d.steps.late[s])

@@ -3,7 +3,7 @@
 // What a picked thing is, in a few lines, for the tooltip and for who cannot see the canvas.
 import { formatOf, valueOf, type Metric } from '../counters'
 import { bytes, clean, count, dims, dur, gbps, num } from '../format'
-import type { OpInfo, TimeData } from './data'
+import { endToEnd, lasted, type OpInfo, type TimeData } from './data'
 import { copyKinds } from './devices'
 import { describeFault } from './faults'
 import { rateOf, runnerName, stepLabel } from './draw'
@@ -72,7 +72,9 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
     case 'step': {
       const s = d.steps
       const i = p.step
-      const out = [stepLabel(d, i), dur(s.dur[i])]
+      const out = [stepLabel(d, i), dur(lasted(d, i))]
+      if (endToEnd(d, i) == null) out.push('its call alone: when its results were there was not seen')
+      else if (s.late[i] > 0) out.push(`until its results were there; its call alone ${dur(s.dur[i])}`)
       const r = rateOf(d, i)
       if (s.tokens[i] >= 0) out.push(`${count(s.tokens[i])} token${s.tokens[i] === 1 ? '' : 's'}${s.seqs[i] > 1 ? ` of ${s.seqs[i]} sequences` : ''}${r != null ? ` · ${num(r)} tokens/s` : ''}${s.pos[i] >= 0 ? ` · from position ${count(s.pos[i])}` : ''}`)
       out.push(`${count(s.ops[i])} operators in ${count(s.graphs[i])} graphs`)

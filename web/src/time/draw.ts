@@ -3,7 +3,7 @@
 // Draws the tracks: spans as pixels (raster.ts), then labels. What is too dense for spans is drawn as stacked shares of each
 // pixel's time.
 import { clean, dur, num } from '../format'
-import type { Chunk, TimeData } from './data'
+import { endToEnd, type Chunk, type TimeData } from './data'
 import { drawFaults } from './faults'
 import type { Palette } from './palette'
 import { css, Pattern, type Raster } from './raster'
@@ -100,7 +100,11 @@ export class Painter {
       case 'steps':
         return this.lane(row.group!.set, top, bottom, {
           fill: (k) => p.phase[k] ?? p.phase[0],
-          stack: p.phase,
+          stack: [...p.phase, p.wait],
+          stackPattern: [...p.phase.map(() => null), Pattern.Diagonal],
+          patternInk: [...p.phase.map(() => 0), p.waitInk],
+          wait: p.wait,
+          waitInk: p.waitInk,
           ink: (k) => p.phaseInk[k] ?? p.text,
           label: (i) => stepLabel(d, row.group!.set.ref[i]),
           after: (i, x0, x1) => {
@@ -469,9 +473,10 @@ export function runnerName(d: TimeData, i: number): string {
   return i === 0 ? 'not seen' : `${clean(r.comm) || '(no name)'} ${r.tid}`
 }
 
-/** Tokens a second of a step, null where its tokens are not known. */
+/** Tokens a second of a step until its results were there, null where these or its tokens are not known. */
 export function rateOf(d: TimeData, s: number): number | null {
-  return d.steps.tokens[s] > 0 && d.steps.dur[s] > 0 ? (d.steps.tokens[s] * 1e9) / d.steps.dur[s] : null
+  const t = endToEnd(d, s)
+  return d.steps.tokens[s] > 0 && t != null && t > 0 ? (d.steps.tokens[s] * 1e9) / t : null
 }
 
 const rates = new WeakMap<SpanSet, number>()

@@ -9,7 +9,7 @@ import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, 
 import { backendColor } from '../offload/colors'
 import { href } from '../route'
 import { theme } from '../theme'
-import type { OpInfo, TimeData } from './data'
+import { endToEnd, lasted, type OpInfo, type TimeData } from './data'
 import { bandwidth, counts, describe, imbalance, rate, threadName } from './describe'
 import { rateOf, runnerName, stepLabel } from './draw'
 import { FaultDetails, OpFaults } from './fault-panel'
@@ -142,15 +142,17 @@ function Instead({ d, cpu, from, to }: { d: TimeData; thread: number; cpu: numbe
 function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: number; run: number }) {
   const s = d.steps
   const same = [...Array(s.n).keys()].filter((i) => s.phase[i] === s.phase[step] && s.ctx[i] === s.ctx[step])
-  const mean = same.reduce((v, i) => v + s.dur[i], 0) / Math.max(1, same.length)
-  const rank = same.filter((i) => s.dur[i] > s.dur[step]).length + 1
+  const mean = same.reduce((v, i) => v + lasted(d, i), 0) / Math.max(1, same.length)
+  const took = lasted(d, step)
+  const rank = same.filter((i) => lasted(d, i) > took).length + 1
   return (
     <div class="time-cols">
       <div>
         <h3 data-selected="step" data-step={s.id[step]}>{stepLabel(d, step)}</h3>
         <dl class="time-dl">
-          <Row k="duration"><Fig v={s.dur[step]} f={dur} class="time-dur" /></Row>
-          <Row k="against the mean"><span>{delta(mean, s.dur[step])}</span> <span class="dim">of {dur(mean)} over {count(same.length)} steps of its phase; {rank === 1 ? 'the slowest' : `number ${count(rank)} by duration`}</span></Row>
+          <Row k={s.late[step] > 0 ? 'end to end' : 'duration'}><Fig v={took} f={dur} class="time-dur" />{endToEnd(d, step) == null && <span class="warn"> of its call: when its results were there was not seen</span>}</Row>
+          {s.late[step] > 0 && <Row k="submit only"><Fig v={s.dur[step]} f={dur} /> <span class="dim">its call, which returns before its results are there</span></Row>}
+          <Row k="against the mean"><span>{delta(mean, took)}</span> <span class="dim">of {dur(mean)} over {count(same.length)} steps of its phase; {rank === 1 ? 'the slowest' : `number ${count(rank)} by duration`}</span></Row>
           <Row k="tokens"><Fig v={s.tokens[step] < 0 ? null : s.tokens[step]} f={count} /></Row>
           <Row k="tokens/s"><Fig v={rateOf(d, step)} f={num} /></Row>
           <Row k="from position"><Fig v={s.pos[step] < 0 ? null : s.pos[step]} f={count} /></Row>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What lies under the pointer, and what is selected.
-import type { OpInfo, TimeData } from './data'
+import { lasted, type OpInfo, type TimeData } from './data'
 import type { Row } from './rows'
 import { band } from './faults'
 import { spanAt } from './spans'
@@ -77,7 +77,7 @@ export function spanOf(d: TimeData, p: Picked): [number, number] {
     case 'op':
       return [p.op.start, p.op.start + p.op.dur]
     case 'step':
-      return [d.steps.start[p.step], d.steps.start[p.step] + d.steps.dur[p.step]]
+      return [d.steps.start[p.step], d.steps.start[p.step] + lasted(d, p.step)]
     case 'graph':
       return [d.graphs.start[p.graph], d.graphs.start[p.graph] + d.graphs.dur[p.graph] + Math.max(0, d.waits.get(p.graph)?.tail ?? 0)]
     case 'copy':

@@ -51,8 +51,8 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
       if (closed) continue
       for (const [n, g] of steps.entries()) {
         const name = steps.length > 1 ? `, ${contextRole(d.run.stats.weight, pid, g.name) || `context ${n + 1}`}` : ''
-        add({ key: `${key}s${g.name}`, kind: 'steps', run, label: `steps${name}`, title: `calls of the engine that compute a batch; context ${clean(g.name)}`, group: g, index: -1 })
-        if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `tokens/s 0–${num(maxRate(d, g.set))}`, title: `tokens of a decode step over its duration${name}`, group: g, index: -1 })
+        add({ key: `${key}s${g.name}`, kind: 'steps', run, label: `steps${name}`, title: `calls of the engine that compute a batch, then, hatched, until their results were there; context ${clean(g.name)}`, group: g, index: -1 })
+        if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `tokens/s 0–${num(maxRate(d, g.set))}`, title: `tokens of a decode step over the time until its results were there${name}`, group: g, index: -1 })
       }
       for (const g of graphs) {
         const title = g.device ? `graphs on ${clean(g.name)}: the call that computes or submits each, then, hatched, until the host had waited for it` : 'computation graphs by backend'

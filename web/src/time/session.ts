@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the toolbar, keys and links do with the timeline.
-import type { OpInfo, TimeData } from './data'
+import { lasted, type OpInfo, type TimeData } from './data'
 import { neighbour, nextOp, opById } from './find'
 import { faultOf, type Picked } from './pick'
 import type { Timeline } from './timeline'
@@ -96,8 +96,9 @@ export class Session implements Actions {
 
   /** The phase's steps, the slowest first. */
   bySlowness(): number[] {
-    const s = this.datas[this.run].steps
-    return Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => s.dur[y] - s.dur[x])
+    const d = this.datas[this.run]
+    const s = d.steps
+    return Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => lasted(d, y) - lasted(d, x))
   }
 
   /** 0: the slowest step of the phase, 1: the next. */

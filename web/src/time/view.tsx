@@ -8,7 +8,7 @@ import { go, href } from '../route'
 import type { ViewProps } from '../shell'
 import { Table } from '../table'
 import { useTheme } from '../theme'
-import { TimeData, type OpInfo } from './data'
+import { lasted, TimeData, type OpInfo } from './data'
 import { describe, threadName } from './describe'
 import { stepLabel } from './draw'
 import { occurrences } from './find'
@@ -218,7 +218,7 @@ function Slowest({ d, run, session }: { d: TimeData; run: number; session: Sessi
       label="slowest steps" rows={steps} id={(i) => String(d.steps.id[i])} onSelect={(i) => session.goStep(run, i)}
       columns={[
         { key: 'step', head: 'step', text: true, value: (i) => d.steps.id[i], cell: (i) => stepLabel(d, i) },
-        { key: 'dur', head: 'duration', value: (i) => d.steps.dur[i], cell: (i) => <Fig v={d.steps.dur[i]} f={dur} /> },
+        { key: 'dur', head: 'duration', value: (i) => lasted(d, i), cell: (i) => <Fig v={lasted(d, i)} f={dur} /> },
         { key: 'start', head: 'starts at', value: (i) => d.steps.start[i], cell: (i) => <Fig v={d.steps.start[i]} f={(v) => moment(v ?? 0)} /> },
       ]}
     />

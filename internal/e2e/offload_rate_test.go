@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/profile"
+)
+
+// benched is a test of llama-bench as it says itself (-o json).
+type benched struct {
+	Prompt int     `json:"n_prompt"`
+	Gen    int     `json:"n_gen"`
+	TPS    float64 `json:"avg_ts"`
+}
+
+// statOf is what `stat --json` says of a recording.
+func statOf(t *testing.T, path string) *profile.Stat {
+	t.Helper()
+	var s profile.Stat
+	out := profinfer(t, "stat", "--json", "-i", path)
+	if err := json.Unmarshal([]byte(out.stdout), &s); err != nil {
+		t.Fatalf("%v\n%s", err, out.stderr)
+	}
+	return &s
+}
+
+// sameRate checks that a phase's tokens a second are those that llama-bench counts, and not those of calls that return before.
+func sameRate(t *testing.T, s *profile.Stat, phase string, bench float64, within float64) {
+	t.Helper()
+	for i := range s.Phases {
+		f := &s.Phases[i]
+		if f.Phase != phase {
+			continue
+		}
+		if f.TokensPerS == nil || f.CallTokensPerS == nil || f.Async == 0 || f.Unseen > 1 {
+			t.Fatalf("%s: %v t/s, its calls %v; %d of %d steps asynchronous, the results of %d not seen", phase, f.TokensPerS, f.CallTokensPerS, f.Async, f.Steps, f.Unseen)
+		}
+		if math.Abs(*f.TokensPerS/bench-1) > within || *f.CallTokensPerS < *f.TokensPerS {
+			t.Errorf("%s at %.2f t/s (its calls %.2f), llama-bench says %.2f", phase, *f.TokensPerS, *f.CallTokensPerS, bench)
+		}
+		t.Logf("%s: %.2f t/s, llama-bench says %.2f; its calls alone %.2f; %d steps, %d asynchronous", phase, *f.TokensPerS, bench, *f.CallTokensPerS, f.Steps, f.Async)
+		return
+	}
+	t.Errorf("no %s", phase)
+}
+
+// Tokens a second of layers on a device are those of llama-bench: with the wait until the results are there.
+func TestOffloadRate(t *testing.T) {
+	e := engines.Offload(t)
+	t.Setenv("GGML_VK_VISIBLE_DEVICES", "0")
+	_, inside := engines.Model(t, e, "llama-tiny")
+	needBPF(t)
+	for _, layers := range []string{"2", "99"} {
+		t.Run(layers+" layers", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "run.pinf")
+			r := profinfer(t, append([]string{"record", "-o", path, "--"},
+				e.Command("llama-bench", "-m", inside, "-p", "64", "-n", "100", "-r", "1", "-t", "1", "-dev", "Vulkan0", "-ngl", layers, "-o", "json")...)...)
+			if r.status != 0 {
+				t.Fatalf("record: status %d\n%s%s", r.status, tailOf(r.stdout, 20), tailOf(r.stderr, 20))
+			}
+			var bench []benched
+			if err := json.Unmarshal([]byte(r.stdout[max(0, strings.IndexByte(r.stdout, '[')):]), &bench); err != nil || len(bench) != 2 {
+				t.Fatalf("llama-bench's output: %v\n%s", err, r.stdout)
+			}
+			s := statOf(t, path)
+			for _, b := range bench {
+				if b.Gen > 0 {
+					sameRate(t, s, "decode", b.TPS, 0.2) // it also counts what it does between steps
+				}
+			}
+		})
+	}
+}
