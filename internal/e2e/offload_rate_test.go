@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,24 +32,39 @@ func statOf(t *testing.T, path string) *profile.Stat {
 	return &s
 }
 
-// sameRate checks that a phase's tokens a second are those that llama-bench counts, and not those of calls that return before.
-func sameRate(t *testing.T, s *profile.Stat, phase string, bench float64, within float64) {
+// sameRate checks that decode's tokens a second are those that llama-bench counts, and not those of calls that return before. Its own n steps
+// come last: stat has the warm-up's too, in which a device may be made ready.
+func sameRate(t *testing.T, s *profile.Stat, steps []*profile.Step, n int, bench, within float64) {
 	t.Helper()
-	for i := range s.Phases {
-		f := &s.Phases[i]
-		if f.Phase != phase {
-			continue
-		}
-		if f.TokensPerS == nil || f.CallTokensPerS == nil || f.Async == 0 || f.Unseen > 1 {
-			t.Fatalf("%s: %v t/s, its calls %v; %d of %d steps asynchronous, the results of %d not seen", phase, f.TokensPerS, f.CallTokensPerS, f.Async, f.Steps, f.Unseen)
-		}
-		if math.Abs(*f.TokensPerS/bench-1) > within || *f.CallTokensPerS < *f.TokensPerS {
-			t.Errorf("%s at %.2f t/s (its calls %.2f), llama-bench says %.2f", phase, *f.TokensPerS, *f.CallTokensPerS, bench)
-		}
-		t.Logf("%s: %.2f t/s, llama-bench says %.2f; its calls alone %.2f; %d steps, %d asynchronous", phase, *f.TokensPerS, bench, *f.CallTokensPerS, f.Steps, f.Async)
-		return
+	i := slices.IndexFunc(s.Phases, func(f profile.PhaseStat) bool { return f.Phase == string(profile.Decode) })
+	if i < 0 {
+		t.Fatal("no decode")
 	}
-	t.Errorf("no %s", phase)
+	f := &s.Phases[i]
+	if f.TokensPerS == nil || f.CallTokensPerS == nil || f.Async == 0 || f.Unseen > 0 {
+		t.Fatalf("%v t/s, its calls %v; %d of %d steps asynchronous, the results of %d not seen", f.TokensPerS, f.CallTokensPerS, f.Async, f.Steps, f.Unseen)
+	}
+	var whole []int64
+	all := int64(0)
+	for _, s := range steps {
+		if d, ok := s.EndToEnd(); ok && s.Phase == profile.Decode && s.Incomplete == "" {
+			whole = append(whole, d)
+			all += d
+		}
+	}
+	if tps := float64(len(whole)) * 1e9 / float64(all); int64(len(whole)) != f.Steps || math.Abs(tps / *f.TokensPerS - 1) > 1e-9 {
+		t.Errorf("stat has %d steps at %.4f t/s, the recording %d at %.4f", f.Steps, *f.TokensPerS, len(whole), tps)
+	}
+	n = min(n, len(whole))
+	all = 0
+	for _, d := range whole[len(whole)-n:] {
+		all += d
+	}
+	tps := float64(n) * 1e9 / float64(all)
+	if math.Abs(tps/bench-1) > within || *f.CallTokensPerS < *f.TokensPerS {
+		t.Errorf("%.2f t/s (its calls %.2f), llama-bench says %.2f", tps, *f.CallTokensPerS, bench)
+	}
+	t.Logf("%.2f t/s, llama-bench says %.2f; with the warm-up %.2f; its calls alone %.2f; %d steps, %d asynchronous", tps, bench, *f.TokensPerS, *f.CallTokensPerS, f.Steps, f.Async)
 }
 
 // Tokens a second of layers on a device are those of llama-bench: with the wait until the results are there.
@@ -72,7 +88,7 @@ func TestOffloadRate(t *testing.T) {
 			s := statOf(t, path)
 			for _, b := range bench {
 				if b.Gen > 0 {
-					sameRate(t, s, "decode", b.TPS, 0.2) // it also counts what it does between steps
+					sameRate(t, s, load(t, path).steps, 100, b.TPS, 0.2) // it also counts what it does between steps
 				}
 			}
 		})

@@ -178,7 +178,7 @@ func TestRPC(t *testing.T) {
 	stat := statOf(t, path)
 	for _, b := range bench {
 		if b.Gen > 0 {
-			sameRate(t, stat, string(profile.Decode), b.TPS, 0.15)
+			sameRate(t, stat, r.steps, 64, b.TPS, 0.15)
 		}
 	}
 	for _, x := range stat.Remote {
