@@ -171,3 +171,25 @@ func TestEndToEndUnwatched(t *testing.T) {
 		t.Errorf("%s t/s of %d steps; TTFT %s, %d unknown", text(f.TokensPerS), f.Steps, text(s.TTFT.Mean), s.TTFT.Unknown)
 	}
 }
+
+// The timeline has the time after each call until the results.
+func TestEndToEndTimeline(t *testing.T) {
+	for _, c := range []struct {
+		change func([]trace.Mark) []trace.Mark
+		want   int64
+	}{{nil, 220}, {withoutWait, -1}} {
+		b := profile.NewTimeline(profile.TimelineOptions{})
+		h, err := profile.Replay(offloaded(t, 5, c.change), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := b.Finish(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const late = 16
+		if got := (&blocks{t, tl.Steps}).block(late + 1)[late]; len(got) != 5 || slices.ContainsFunc(got, func(v int64) bool { return v != c.want }) {
+			t.Errorf("%v after the calls, want %d", got, c.want)
+		}
+	}
+}

@@ -278,7 +278,7 @@ func TestTimelineSums(t *testing.T) {
 // TestTimelineSteps: steps and graphs as they were.
 func TestTimelineSteps(t *testing.T) {
 	tl, _, _ := record(t, profile.TimelineOptions{}, mixed...)
-	c := (&blocks{t, tl.Steps}).block(16)
+	c := (&blocks{t, tl.Steps}).block(17)
 	if len(c[0]) != len(tl.Marks) || len(c[0]) != 44 {
 		t.Fatalf("%d steps, %d marks", len(c[0]), len(tl.Marks))
 	}
@@ -340,7 +340,7 @@ func TestTimelineHostile(t *testing.T) {
 	if _, err := json.Marshal(tl); err != nil {
 		t.Error(err)
 	}
-	(&blocks{t, tl.Steps}).block(16)
+	(&blocks{t, tl.Steps}).block(17)
 	(&blocks{t, tl.Graphs}).block(13)
 	schedOf(t, tl)
 	n := 0
@@ -380,7 +380,7 @@ func TestTimelineEmpty(t *testing.T) {
 	if err != nil || len(tl.Chunks) != 0 || tl.HasSched || tl.Dur != 0 {
 		t.Fatalf("%+v %v", tl, err)
 	}
-	(&blocks{t, tl.Steps}).block(16)
+	(&blocks{t, tl.Steps}).block(17)
 }
 
 // TestKindsAsThePage: the overview and the page colour operators alike.
