@@ -115,6 +115,6 @@ static __always_inline void put_switch(u64 ts, u32 kind, u32 proc, u32 tid)
 	put_events(b, i + 1, 0);
 	s = slot_at(b, i);
 	s->tid = tid;
-	s->meta = (proc & 63) << 26 | kind << 22;
+	s->meta = proc << 24 | kind << 21;
 	commit(s, ts);
 }

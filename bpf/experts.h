@@ -53,7 +53,7 @@ const volatile u32 runner_mask = 0;
 
 struct kin_key {
 	u64 kin;
-	u32 tgid;
+	u32 owner;
 	u32 pad;
 };
 
@@ -221,9 +221,9 @@ static long kin_place(u32 i, struct kin_walk *w)
 }
 
 /* Looks up where the thread's graph chooses next. That can become known while it runs. */
-static __noinline int ask_kin(struct runner *ru, u32 tgid)
+static __noinline int ask_kin(struct runner *ru, u32 owner)
 {
-	struct kin_key kk = { .tgid = tgid };
+	struct kin_key kk = { .owner = owner };
 	struct kin_walk w = {};
 
 	if (!ru)
@@ -243,21 +243,23 @@ static __noinline int ask_kin(struct runner *ru, u32 tgid)
 }
 
 /* A thread begins a graph. */
-static __always_inline void run_graph(struct mark *m, struct layout *l)
+static __always_inline void run_graph(struct mark *m, struct layout *l, u32 owner)
 {
-	struct shape_key sk = { .shape = m->shape, .tgid = m->tgid };
+	struct shape_key sk = { .shape = m->shape, .owner = owner };
 	struct runner *ru = runner_of(m->tid);
 	u64 *kin;
 
 	if (!ru)
 		return;
+	if (ru->tid && ru->tid != m->tid)
+		count_lost(LOST_CHOSEN); /* of a thread whose number ends alike: what its graph chooses from here on */
 	kin = m->shape ? bpf_map_lookup_elem(&kin_of, &sk) : 0;
 	ru->arrivals = 0;
 	ru->source = 0;
 	ru->kin = kin ? *kin : 0;
 	ru->nodes = 0;
 	bpf_probe_read_user(&ru->nodes, 8, (void *)(m->graph + l->graph_nodes));
-	ask_kin(ru, m->tgid);
+	ask_kin(ru, owner);
 	ru->tid = m->tid;
 }
 
@@ -288,7 +290,7 @@ static __noinline int ends_choice(u64 ts, struct site *s, struct runner *ru)
 
 	if (!s || !ru)
 		return 0;
-	kk.tgid = s->tgid;
+	kk.owner = s->owner;
 	kk.kin = ru->kin;
 	k = bpf_map_lookup_elem(&kins, &kk);
 	at = ru->at;
@@ -315,7 +317,7 @@ static __always_inline void arrives_choice(u64 ts, struct site *s)
 	if (!ru || ru->tid != tid)
 		return;
 	if (ru->told != changes())
-		ask_kin(ru, s->tgid);
+		ask_kin(ru, s->owner);
 	if (ru->arrivals++ == ru->next)
 		ends_choice(ts, s, ru);
 }

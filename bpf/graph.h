@@ -7,7 +7,7 @@
 
 struct uid_key {
 	u64 uid, graph;
-	u32 tgid, n_nodes;
+	u32 owner, n_nodes;
 };
 
 struct {
@@ -52,16 +52,18 @@ struct walk {
 	u64 shape;
 	u64 kin;
 	u32 tgid;
-	u32 n;
+	u32 n;	/* in the upper half of 8 bytes: see below */
 	u32 n_defs;
 	u32 failed;
 	u32 full;
 	u32 pass;
+	u32 owner;
 };
 
 /*
  * All loops run to a constant and end themselves: a count that lies on the stack makes the
- * verifier of Linux 6.18 end with EFAULT when it tracks where the number came from.
+ * verifier of Linux 6.18 end with EFAULT when it tracks where the number came from, which it does
+ * of the lower half of 8 bytes.
  */
 
 static __always_inline u64 mix(u64 h, u64 v)
@@ -117,7 +119,7 @@ static long hash_node(u32 i, struct walk *w)
 /* Copies one tensor into the ring of definitions. Returns 0 if it is there. */
 static __always_inline int copy_tensor(struct walk *w, u32 type, u32 index, u64 addr)
 {
-	struct shape_key key = { .shape = w->shape, .addr = addr, .tgid = w->tgid, .pass = w->pass };
+	struct shape_key key = { .shape = w->shape, .addr = addr, .owner = w->owner, .pass = w->pass };
 	u32 size = w->l->tensor_size;
 	struct def *d;
 	u8 one = 1;
@@ -179,7 +181,7 @@ static long copy_node(u32 i, struct walk *w)
 
 static __always_inline int define(struct mark *m, struct walk *w)
 {
-	struct shape_key key = { .shape = w->shape, .tgid = w->tgid };
+	struct shape_key key = { .shape = w->shape, .owner = w->owner };
 	struct shape_end *e;
 	u8 one = 1;
 
@@ -210,11 +212,11 @@ static __always_inline int define(struct mark *m, struct walk *w)
 	return 0;
 }
 
-static __always_inline void identify(struct mark *m, struct layout *l)
+static __always_inline void identify(struct mark *m, struct layout *l, u32 owner)
 {
-	struct walk w = { .l = l, .tgid = m->tgid };
-	struct uid_key uk = { .graph = m->graph, .tgid = m->tgid };
-	struct shape_key sk = { .tgid = m->tgid };
+	struct walk w = { .l = l, .tgid = m->tgid, .owner = owner };
+	struct uid_key uk = { .graph = m->graph, .owner = owner };
+	struct shape_key sk = { .owner = owner };
 	u64 *hash;
 	u32 n, tid = m->tid;
 
@@ -245,8 +247,10 @@ static __always_inline void identify(struct mark *m, struct layout *l)
 	if (!w.room) {
 		bpf_map_update_elem(&scratch, &tid, &zero_words, BPF_ANY);
 		w.room = bpf_map_lookup_elem(&scratch, &tid);
-		if (!w.room)
+		if (!w.room) {
+			count_lost(LOST_READS);
 			return;
+		}
 	}
 	w.shape = mix(0x70726f66696e6665ULL, n);
 	bpf_loop(MAX_NODES, hash_node, &w, 0);

@@ -22,7 +22,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_LAYOUTS);
+	__uint(max_entries, MAX_PROCS);
 	__type(key, u32);
 	__type(value, struct layout);
 } layouts SEC(".maps");
@@ -160,9 +160,15 @@ static __always_inline void put_begin(u64 ts, u32 meta, u64 tensor, u64 fused, i
 	commit(s, ts);
 }
 
+/* number of the process */
+static __always_inline u32 proc_of(struct site *s)
+{
+	return s->owner & (MAX_PROCS - 1);
+}
+
 static __always_inline u32 meta(struct site *s, u32 kind, u32 ith, u32 nth)
 {
-	return (s->proc & 63) << 26 | kind << 22 | (ith & 2047) << 11 | (nth & 2047);
+	return proc_of(s) << 24 | kind << 21 | (ith & 1023) << 11 | (nth & 2047);
 }
 
 /* number of the thread in its team, from the compute parameters */
@@ -185,17 +191,20 @@ static __always_inline u32 team(struct site *s, u64 params, u32 kind)
 #include "filter.h"
 #include "experts.h"
 
-static __always_inline int begin(struct regs *ctx, u32 kind, u64 fused, int counted)
+static __always_inline int begin(struct regs *ctx, u32 kind, int counted)
 {
-	u64 ts = bpf_ktime_get_boot_ns();
+	u64 ts = bpf_ktime_get_boot_ns(), tensor;
 	u32 i;
 	struct site *s = site_of(ctx, &i);
 
-	if (!s || (filtering && !wanted(s, ARG1(ctx))))
+	if (!s)
+		return 0;
+	tensor = get_arg(ctx, &s->b);
+	if (filtering && !wanted(s, tensor))
 		return 0;
 	if (choosing)
-		begins_choice(ts, s, ARG1(ctx));
-	put_begin(ts, team(s, ARG0(ctx), kind), ARG1(ctx), fused, counted);
+		begins_choice(ts, s, tensor);
+	put_begin(ts, team(s, get_arg(ctx, &s->a), kind), tensor, kind == HIT_OP_FUSED ? get_arg(ctx, &s->c) : 0, counted);
 	return 0;
 }
 
@@ -205,9 +214,9 @@ static __always_inline int end(struct regs *ctx, int counted)
 	u32 i;
 	struct site *s = site_of(ctx, &i);
 
-	/* the pool tells which of several graphs under way it is */
+	/* the pool tells which of several graphs under way it is; 0 where the site does not give it */
 	if (s && (!filtering || begun(s)))
-		put_end(ts, (s->proc & 63) << 26 | HIT_OP_END << 22 | ((u32)(ARG0(ctx) >> 6) & 0x3fffff), counted);
+		put_end(ts, proc_of(s) << 24 | HIT_OP_END << 21 | ((u32)(get_arg(ctx, &s->a) >> 6) & 0x1fffff), counted);
 	if (s && choosing)
 		arrives_choice(ts, s);
 	return 0;
@@ -216,13 +225,13 @@ static __always_inline int end(struct regs *ctx, int counted)
 SEC("uprobe.multi")
 int op_begin(struct regs *ctx)
 {
-	return begin(ctx, HIT_OP_BEGIN, 0, 0);
+	return begin(ctx, HIT_OP_BEGIN, 0);
 }
 
 SEC("uprobe.multi")
 int op_fused(struct regs *ctx)
 {
-	return begin(ctx, HIT_OP_FUSED, ARG2(ctx), 0);
+	return begin(ctx, HIT_OP_FUSED, 0);
 }
 
 SEC("uprobe.multi")
@@ -235,13 +244,13 @@ int op_end(struct regs *ctx)
 SEC("uprobe.multi")
 int op_begin_counted(struct regs *ctx)
 {
-	return begin(ctx, HIT_OP_BEGIN, 0, 1);
+	return begin(ctx, HIT_OP_BEGIN, 1);
 }
 
 SEC("uprobe.multi")
 int op_fused_counted(struct regs *ctx)
 {
-	return begin(ctx, HIT_OP_FUSED, ARG2(ctx), 1);
+	return begin(ctx, HIT_OP_FUSED, 1);
 }
 
 SEC("uprobe.multi")
@@ -298,9 +307,9 @@ int mark_begin(struct regs *ctx)
 		m.ctx = c;
 		if (b && l->plan_threads != ABSENT)
 			bpf_probe_read_user(&m.threads, 4, (void *)(b + l->plan_threads));
-		identify(&m, l);
+		identify(&m, l, s->owner);
 		if (choosing)
-			run_graph(&m, l);
+			run_graph(&m, l, s->owner);
 		break;
 	case MARK_COPY_BEGIN:
 		m.graph = a;
@@ -371,6 +380,8 @@ int mark_end(struct regs *ctx)
 	m.cpu = bpf_get_smp_processor_id();
 	if (choosing && m.kind == MARK_GRAPH_END)
 		ran_graph(m.tid);
+	if (filtering && m.kind == MARK_STEP_END)
+		end_phase(s, m.tid);
 	put_mark(&m);
 	return 0;
 }
@@ -381,6 +392,7 @@ int mark_end(struct regs *ctx)
 /* keeps these types in the object's BTF, from which the Go side's are generated */
 const struct slot *unused_slot __attribute__((unused));
 const struct filter *unused_filter __attribute__((unused));
+const struct open_steps *unused_open_steps __attribute__((unused));
 const struct sched_event *unused_sched_event __attribute__((unused));
 const struct fault *unused_fault __attribute__((unused));
 const struct mark *unused_mark __attribute__((unused));

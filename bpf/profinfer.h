@@ -13,13 +13,14 @@ typedef unsigned long long u64;
 typedef int s32;
 typedef long long s64;
 
-#define MAX_SITES   4096
-#define MAX_LAYOUTS 64
+#define MAX_SITES   32768
+#define MAX_PROCS   256	/* at a time; each has a layout */
 #define MAX_CPUS    1024
 #define TENSOR_MAX  384	/* bytes copied of a tensor, a multiple of 4 */
 #define TENSOR_WORDS (TENSOR_MAX / 4)
 #define MAX_NODES   65536	/* nodes of a graph that are walked */
-#define MAX_TOKENS  8192	/* tokens of a batch that are looked at */
+#define MAX_TOKENS  8192	/* rows of a choice that are looked at */
+#define MAX_BATCH   (1 << 18)	/* tokens of a batch that are looked at */
 #define ABSENT      0xffff
 
 /* kinds of hits and marks; trace.HitKind and trace.MarkKind have the same numbers */
@@ -50,10 +51,13 @@ struct arg {
 	s32 stack;
 };
 
-/* one probe site of one process; the attach cookie is its index */
+/*
+ * One probe site of one process; the attach cookie is its index. Indices are used again once no probe of the
+ * site stands and all that it wrote was read.
+ */
 struct site {
 	u32 tgid;
-	u32 proc;	/* number of the process in this recording, below 64 */
+	u32 owner;	/* the number of the process, below MAX_PROCS, which is used again; above it which of those that had it */
 	u32 layout;
 	u16 kind;	/* enum mark_kind or hit_kind */
 	u8 batch;	/* enum batch_kind */
@@ -88,7 +92,7 @@ struct layout {
 struct slot {
 	u64 ts;
 	u32 tid;
-	u32 meta;	/* proc 26..31, kind 22..25; of a begin ith 11..21, nth 0..10; of an end the pool */
+	u32 meta;	/* proc 24..31, kind 21..23; of a begin ith 11..20, nth 0..10; of an end the pool */
 };
 
 /*
@@ -163,7 +167,7 @@ struct seq {
 struct shape_key {
 	u64 shape;
 	u64 addr;	/* 0: the shape itself is known; else the tensor was copied for it */
-	u32 tgid;
+	u32 owner;	/* struct site's: another program of the same process knows nothing of it */
 	u32 pass;	/* of a copied tensor: which definition of the shape it was copied for */
 };
 

@@ -10,7 +10,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, u32);
-	__type(value, u8);	/* number of the process + 1 */
+	__type(value, u16);	/* number of the process + 1 */
 } targets SEC(".maps");
 
 struct {
@@ -55,7 +55,7 @@ static __always_inline void put_sched(u64 ts, u32 kind, u32 cpu, struct task_str
 
 static __always_inline u32 is_target(u32 tgid)
 {
-	u8 *t = bpf_map_lookup_elem(&targets, &tgid);
+	u16 *t = bpf_map_lookup_elem(&targets, &tgid);
 
 	return t ? *t : 0;
 }

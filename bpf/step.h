@@ -107,11 +107,13 @@ static __always_inline u32 read_batch(struct mark *m, struct layout *l, u32 kind
 	}
 	if (m->n_tokens <= 0)
 		return 0;
+	if (m->n_tokens > MAX_BATCH)
+		count_lost(LOST_READS); /* the sequences of the others are not told */
 	w.n = m->n_tokens;
 	w.run.type = REC_SEQ;
 	w.run.tid = m->tid;
 	w.run.ts = m->ts;
-	bpf_loop(MAX_TOKENS, batch_token, &w, 0);
+	bpf_loop(MAX_BATCH, batch_token, &w, 0);
 	put_run(&w);
 	return w.most;
 }
@@ -119,12 +121,11 @@ static __always_inline u32 read_batch(struct mark *m, struct layout *l, u32 kind
 /* Notes the phase of the step that begins, for filters. */
 static __always_inline void set_phase(struct site *s, struct mark *m, u32 most)
 {
-	u32 proc = s->proc & 63, phase = PHASE_UNKNOWN, *at = bpf_map_lookup_elem(&phases, &proc);
+	u32 phase = PHASE_UNKNOWN;
 
 	if (s->encodes || m->arg == 0)
 		phase = PHASE_ENCODE;
 	else if (m->n_tokens >= 0)
 		phase = most > 1 ? PHASE_PREFILL : PHASE_DECODE;
-	if (at)
-		*at = phase;
+	begin_phase(s, m->tid, phase);
 }

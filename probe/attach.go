@@ -18,15 +18,19 @@ import (
 
 // Attachment is one process with its probes. Sites can be added while it runs.
 type Attachment struct {
-	s       *Session
-	pid     int
-	proc    int
-	layout  uint32
-	links   []link.Link
-	ops     []*opGroup
-	mode    Mode
-	kins    []uint64 // see SetChoosers
-	stopped bool
+	s        *Session
+	pid      int
+	proc     int
+	owner    uint32 // proc, and which of those that had the number
+	layout   uint32
+	numbers  []uint32 // of sites
+	links    []link.Link
+	ops      []*opGroup
+	mode     Mode
+	kins     []uint64 // see SetChoosers
+	stopped  bool
+	left     *positions // when its probes had been taken away
+	released bool
 	// Ready is when the latest probe stood that a step's parts are seen by: of a step that began
 	// later all is seen.
 	Ready int64
@@ -37,18 +41,23 @@ type Attachment struct {
 // Process registers a process: from now on its threads' scheduling is recorded. Nothing is
 // probed yet.
 func (s *Session) Process(pid int, l *engine.Layout) (*Attachment, error) {
-	proc := slices.Index(s.pids[:], 0)
-	if proc < 0 {
-		return nil, fmt.Errorf("process %d: more than %d processes at a time cannot be recorded", pid, maxProcesses)
-	}
-	a := &Attachment{s: s, pid: pid, proc: proc, layout: uint32(proc), Sites: make(map[uint32]engine.Site)}
-	if err := a.SetLayout(l); err != nil {
+	proc, owner, err := s.process(pid)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.objs.Targets.Put(uint32(pid), uint8(proc+1)); err != nil {
-		return nil, fmt.Errorf("process %d: registering it: %w", pid, err)
+	a := &Attachment{s: s, pid: pid, proc: proc, owner: owner, layout: uint32(proc), Sites: make(map[uint32]engine.Site)}
+	if err = a.SetLayout(l); err == nil {
+		err = a.resetFilter()
 	}
-	s.pids[proc] = int32(pid)
+	if err == nil {
+		if err = s.objs.Targets.Put(uint32(pid), uint16(proc+1)); err != nil {
+			err = fmt.Errorf("process %d: registering it: %w", pid, err)
+		}
+	}
+	if err != nil {
+		a.Release()
+		return nil, err
+	}
 	return a, nil
 }
 
@@ -107,8 +116,10 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 		groups[k] = append(groups[k], site)
 	}
 	slices.SortStableFunc(order, func(x, y batchKey) int { return x.order - y.order })
-	links, first := len(a.links), a.s.nextSite
-	ops := len(a.ops)
+	if err := a.s.room(a.pid, len(sites)); err != nil {
+		return err
+	}
+	links, ops, first := len(a.links), len(a.ops), len(a.numbers)
 	for _, k := range order {
 		if err := a.attachGroup(files[k.file], k, groups[k]); err != nil {
 			for _, l := range a.links[links:] {
@@ -119,7 +130,7 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 				g.held.Close()
 			}
 			a.links, a.ops = a.links[:links], a.ops[:ops]
-			for id := first; id < a.s.nextSite; id++ {
+			for _, id := range a.numbers[first:] { // marks can have named them: they are not used again before the others
 				delete(a.Sites, id)
 			}
 			return err
@@ -163,14 +174,11 @@ func (a *Attachment) program(r engine.Role) *ebpf.Program {
 func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site) error {
 	g := &opGroup{file: f, key: k, sites: sites}
 	for _, site := range sites {
-		id := a.s.nextSite
-		if id >= a.s.objs.Sites.MaxEntries() {
-			return fmt.Errorf("process %d: more than %d probe sites in one recording", a.pid, a.s.objs.Sites.MaxEntries())
-		}
+		id := a.s.site()
+		a.numbers = append(a.numbers, id)
 		if err := a.s.objs.Sites.Put(id, a.kernelSite(&site)); err != nil {
 			return fmt.Errorf("process %d: site %s: %w", a.pid, site.Where, err)
 		}
-		a.s.nextSite++
 		a.Sites[id] = site
 		g.addrs = append(g.addrs, site.Offset)
 		g.cookies = append(g.cookies, uint64(id))
@@ -250,7 +258,7 @@ func (a *Attachment) attachError(f engine.File, site engine.Site, err error) err
 }
 
 func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
-	k := &kernelSite{Tgid: uint32(a.pid), Proc: uint32(a.proc), Layout: a.layout, Batch: uint8(s.Batch)}
+	k := &kernelSite{Tgid: uint32(a.pid), Owner: a.owner, Layout: a.layout, Batch: uint8(s.Batch)}
 	if s.Phase == "encode" {
 		k.Encodes = 1
 	}
@@ -293,12 +301,20 @@ func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
 	return k
 }
 
-// Stop ends the recording of the process's scheduling, at once.
+// Stop ends the recording of the process's scheduling, at once, and silences its probes: a program that it executes can map
+// the same files, and is probed anew.
 func (a *Attachment) Stop() error {
 	if a.stopped {
 		return nil
 	}
 	a.stopped = true
+	for id, site := range a.Sites {
+		k := a.kernelSite(&site)
+		k.Tgid = 0
+		if err := a.s.objs.Sites.Put(id, k); err != nil {
+			return fmt.Errorf("process %d: silencing site %s: %w", a.pid, site.Where, err)
+		}
+	}
 	if err := a.s.objs.Targets.Delete(uint32(a.pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("process %d: ending the recording of its scheduling: %w", a.pid, err)
 	}
@@ -324,11 +340,7 @@ func (a *Attachment) Detach() error {
 	}
 	wg.Wait()
 	a.links = nil
+	left := a.s.position()
+	a.left = &left
 	return errors.Join(errs...)
-}
-
-// Release gives the process's number back. Its events must have been drained.
-func (a *Attachment) Release() {
-	a.dropAll()
-	a.s.pids[a.proc] = 0
 }

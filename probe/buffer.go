@@ -64,12 +64,12 @@ func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, c *Counters, e *Ev
 			complete = false
 			break
 		}
-		h := Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>26], Kind: uint8(s.Meta >> 22 & 15)}
+		h := Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>24], Kind: uint8(s.Meta >> 21 & 7)}
 		s.Ts = 0
 		b.next++
 		switch h.Kind {
 		case HitOpEnd:
-			h.Arg = uint64(s.Meta & (1<<22 - 1))
+			h.Arg = uint64(s.Meta & (1<<21 - 1))
 			e.Hits = append(e.Hits, h)
 			if c.Any() {
 				b.sample(&h, c, e)
@@ -79,7 +79,7 @@ func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, c *Counters, e *Ev
 			b.sample(&h, c, e)
 			continue
 		}
-		h.Ith, h.Nth = uint16(s.Meta>>11&2047), uint16(s.Meta&2047)
+		h.Ith, h.Nth = uint16(s.Meta>>11&1023), uint16(s.Meta&2047)
 		s = &b.slots[b.next&mask]
 		h.Arg = s.Ts
 		s.Ts = 0

@@ -37,8 +37,8 @@ const (
 	MarkDone        = 15
 )
 
-// Hit is one operator-level event of one thread. Arg is the tensor; of an end 22 bits of the
-// thread pool's address, from bit 6 on.
+// Hit is one operator-level event of one thread. Arg is the tensor; of an end 21 bits of the
+// thread pool's address, from bit 6 on; 0 where the site does not tell.
 type Hit struct {
 	Time     int64
 	Arg      uint64

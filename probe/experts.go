@@ -96,7 +96,7 @@ func (a *Attachment) SetChoosers(kin uint64, at []Chooser) (bool, error) {
 	for i, c := range at {
 		k.At[i].Arrival, k.At[i].Node = c.Arrival, c.Node
 	}
-	err := a.s.objs.Kins.Put(kernelKinKey{Kin: kin, Tgid: uint32(a.pid)}, &k)
+	err := a.s.objs.Kins.Put(kernelKinKey{Kin: kin, Owner: a.owner}, &k)
 	switch {
 	case err == nil:
 		a.kins = append(a.kins, kin)
@@ -113,6 +113,6 @@ func (a *Attachment) SetChoosers(kin uint64, at []Chooser) (bool, error) {
 
 // DropChoosers forgets where graphs of a kin choose.
 func (a *Attachment) DropChoosers(kin uint64) {
-	_ = a.s.objs.Kins.Delete(kernelKinKey{Kin: kin, Tgid: uint32(a.pid)}) // it may be unknown already
+	_ = a.s.objs.Kins.Delete(kernelKinKey{Kin: kin, Owner: a.owner}) // it may be unknown already
 	a.kins = slices.DeleteFunc(a.kins, func(k uint64) bool { return k == kin })
 }

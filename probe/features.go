@@ -54,6 +54,10 @@ func multiMissesThreads(v Version) bool {
 		!v.Less(Version{6, 7, 0}) && v.Less(Version{6, 9, 5})
 }
 
+// SkipsHits tells the kernels that leave a uprobe's program out, without counting it, while another eBPF program runs on the
+// CPU: they call it as they call those of kprobes (trace_call_bpf). Since 6.0 it is called in a way of its own.
+func SkipsHits(v Version) bool { return v != (Version{}) && v.Less(Version{6, 0, 0}) }
+
 // ready lets the eBPF library find out the kernel's version, once: it reads /proc/self/mem, which a
 // program with file capabilities (setcap) may only while it is dumpable.
 var ready = sync.OnceFunc(func() {

@@ -4,6 +4,9 @@ package probe
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf"
 )
@@ -45,7 +48,13 @@ func (f *Filter) what() (w uint32) {
 	return w
 }
 
+// maxTID is above every thread's number where the kernel does not say so itself (PID_MAX_LIMIT).
+const maxTID = 1 << 22
+
 func (f *Filter) set(spec *ebpf.CollectionSpec) error {
+	if f.Ops {
+		spec.Maps["begins"].MaxEntries = threadNumbers()
+	}
 	if err := spec.Variables["filtering"].Set(f.what()); err != nil {
 		return fmt.Errorf("setting the filters: %w", err)
 	}
@@ -56,11 +65,6 @@ func (f *Filter) fill(o *kernelObjects) error {
 	if !f.Any() {
 		return nil
 	}
-	for proc := range o.Filters.MaxEntries() {
-		if err := o.Filters.Put(proc, kernelFilter{Phases: f.Phases}); err != nil {
-			return fmt.Errorf("setting the filters: %w", err)
-		}
-	}
 	if n := int(o.Tids.MaxEntries()); len(f.TIDs) > n {
 		return fmt.Errorf("%d threads are more than the %d that can be filtered", len(f.TIDs), n)
 	}
@@ -68,6 +72,33 @@ func (f *Filter) fill(o *kernelObjects) error {
 		if err := o.Tids.Put(uint32(tid), uint8(1)); err != nil {
 			return fmt.Errorf("setting the filter of thread %d: %w", tid, err)
 		}
+	}
+	return nil
+}
+
+// threadNumbers returns a number above those that the kernel gives to threads.
+func threadNumbers() uint32 {
+	b, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return maxTID
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
+	if err != nil || n == 0 {
+		return maxTID
+	}
+	return uint32(min(n+1, maxTID))
+}
+
+// resetFilter takes away what its number's owner before was filtered by.
+func (a *Attachment) resetFilter() error {
+	if !a.s.filter.Any() {
+		return nil
+	}
+	if err := a.s.objs.Filters.Put(uint32(a.proc), kernelFilter{Phases: a.s.filter.Phases}); err != nil {
+		return fmt.Errorf("process %d: setting its filter: %w", a.pid, err)
+	}
+	if err := a.s.objs.Phases.Put(uint32(a.proc), kernelOpenSteps{}); err != nil {
+		return fmt.Errorf("process %d: setting its filter: %w", a.pid, err)
 	}
 	return nil
 }

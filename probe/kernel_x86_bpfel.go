@@ -91,10 +91,10 @@ type kernelKin struct {
 }
 
 type kernelKinKey struct {
-	_    structs.HostLayout
-	Kin  uint64
-	Tgid uint32
-	Pad  uint32
+	_     structs.HostLayout
+	Kin   uint64
+	Owner uint32
+	Pad   uint32
 }
 
 type kernelLayout struct {
@@ -153,6 +153,14 @@ type kernelMark struct {
 	Pad      int32
 }
 
+type kernelOpenSteps struct {
+	_     structs.HostLayout
+	Tid   [8]uint64
+	Phase [8]uint32
+	Last  uint32
+	More  uint32
+}
+
 type kernelRunner struct {
 	_        structs.HostLayout
 	Tid      uint32
@@ -209,14 +217,14 @@ type kernelShapeKey struct {
 	_     structs.HostLayout
 	Shape uint64
 	Addr  uint64
-	Tgid  uint32
+	Owner uint32
 	Pass  uint32
 }
 
 type kernelSite struct {
 	_       structs.HostLayout
 	Tgid    uint32
-	Proc    uint32
+	Owner   uint32
 	Layout  uint32
 	Kind    uint16
 	Batch   uint8
@@ -262,7 +270,7 @@ type kernelUidKey struct {
 	_       structs.HostLayout
 	Uid     uint64
 	Graph   uint64
-	Tgid    uint32
+	Owner   uint32
 	N_nodes uint32
 }
 
@@ -337,6 +345,7 @@ const (
 	kernelVarUnusedKin        = "unused_kin"
 	kernelVarUnusedKinKey     = "unused_kin_key"
 	kernelVarUnusedMark       = "unused_mark"
+	kernelVarUnusedOpenSteps  = "unused_open_steps"
 	kernelVarUnusedSchedEvent = "unused_sched_event"
 	kernelVarUnusedSeq        = "unused_seq"
 	kernelVarUnusedShapeEnd   = "unused_shape_end"
@@ -460,6 +469,7 @@ type kernelVariableSpecs struct {
 	UnusedKin        *ebpf.VariableSpec `ebpf:"unused_kin"`
 	UnusedKinKey     *ebpf.VariableSpec `ebpf:"unused_kin_key"`
 	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
+	UnusedOpenSteps  *ebpf.VariableSpec `ebpf:"unused_open_steps"`
 	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.VariableSpec `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.VariableSpec `ebpf:"unused_shape_end"`
@@ -566,6 +576,7 @@ type kernelVariables struct {
 	UnusedKin        *ebpf.Variable `ebpf:"unused_kin"`
 	UnusedKinKey     *ebpf.Variable `ebpf:"unused_kin_key"`
 	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
+	UnusedOpenSteps  *ebpf.Variable `ebpf:"unused_open_steps"`
 	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
 	UnusedSeq        *ebpf.Variable `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.Variable `ebpf:"unused_shape_end"`

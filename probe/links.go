@@ -9,9 +9,31 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
+// programName is how long the kernel's name of a program is at most (BPF_OBJ_NAME_LEN).
+const programName = 15
+
+// uprobePrograms returns the names of all programs that sites are attached to: whole, as the kernel tells them with BTF, and cut.
+func uprobePrograms() (map[string]bool, error) {
+	spec, err := loadKernel()
+	if err != nil {
+		return nil, fmt.Errorf("reading the BPF object: %w", err)
+	}
+	names := map[string]bool{}
+	for name, p := range spec.Programs {
+		if p.Type == ebpf.Kprobe {
+			names[name], names[name[:min(len(name), programName)]] = true, true
+		}
+	}
+	return names, nil
+}
+
 // Links lists the kernel's uprobe links that run profinfer's programs, whoever holds
 // them: none once every recording has ended.
 func Links() ([]string, error) {
+	names, err := uprobePrograms()
+	if err != nil {
+		return nil, err
+	}
 	ours := map[ebpf.ProgramID]string{}
 	for id := ebpf.ProgramID(0); ; {
 		next, err := ebpf.ProgramGetNextID(id)
@@ -24,8 +46,7 @@ func Links() ([]string, error) {
 			continue // gone meanwhile
 		}
 		if info, err := p.Info(); err == nil {
-			switch info.Name {
-			case "op_begin", "op_fused", "op_end", "mark_begin", "mark_end":
+			if names[info.Name] {
 				ours[id] = info.Name
 			}
 		}

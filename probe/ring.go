@@ -60,6 +60,10 @@ func (r *ring) close() {
 	unix.Munmap(r.prod)
 }
 
+// written and taken return how far the ring was written and read, in bytes.
+func (r *ring) written() uint64 { return atomic.LoadUint64(r.producer) }
+func (r *ring) taken() uint64   { return atomic.LoadUint64(r.consumer) }
+
 // fill returns which part of the ring waits to be read.
 func (r *ring) fill() float64 {
 	return float64(atomic.LoadUint64(r.producer)-atomic.LoadUint64(r.consumer)) / float64(r.mask+1)

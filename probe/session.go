@@ -40,9 +40,6 @@ type Config struct {
 	single bool // one link a site, as on kernels without uprobe_multi
 }
 
-// maxProcesses at a time: a hit's record has six bits for the process.
-const maxProcesses = 64
-
 // Session is the loaded kernel side with its rings.
 type Session struct {
 	objs    kernelObjects
@@ -57,13 +54,12 @@ type Session struct {
 	// how often Attachment.SetChoosers told something new: graphs under way look it up
 	kinChanges uint32
 	sched      []link.Link
-	pids       [maxProcesses]int32
-	nextSite   uint32
-	layouts    int
-	lost       Lost
+	numbers
+	lost Lost
 	// SchedError says why there are no scheduling events, nil if there are.
 	SchedError error
 	counters   Counters
+	filter     Filter
 	faults     faultSource
 }
 
@@ -73,7 +69,7 @@ func Open(cfg Config) (*Session, error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
-	s := &Session{counters: cfg.Counters, faults: faultSource{mode: cfg.Faults}}
+	s := &Session{counters: cfg.Counters, filter: cfg.Filter, faults: faultSource{mode: cfg.Faults}}
 	if !cfg.single {
 		f, unused := Multi()
 		s.multi = f.Err == nil && unused == ""
@@ -115,6 +111,7 @@ func Open(cfg Config) (*Session, error) {
 	if err := s.faults.set(spec); err != nil {
 		return nil, err
 	}
+	s.numbers.max = spec.Maps["sites"].MaxEntries
 	if err := setChoices(spec, cfg.Choices, cpus); err != nil {
 		return nil, err
 	}
@@ -241,6 +238,10 @@ func (s *Session) attachSched() error {
 	return nil
 }
 
+// OutlivesMain tells whether a process's probes stay where its main thread ends before others. Of single links the kernel
+// takes them away: they are events of that thread.
+func (a *Attachment) OutlivesMain() bool { return a.s.multi }
+
 // Multi tells whether the kernel has uprobe_multi links.
 func (s *Session) Multi() bool { return s.multi }
 
@@ -311,9 +312,9 @@ func (s *Session) Drain(e *Events) {
 }
 
 // Redefine has a shape's definition sent again when a graph of it begins next.
-func (s *Session) Redefine(pid int32, shape uint64) {
+func (a *Attachment) Redefine(shape uint64) {
 	// it may be unknown already
-	_ = s.objs.Known.Delete(kernelShapeKey{Shape: shape, Tgid: uint32(pid)})
+	_ = a.s.objs.Known.Delete(kernelShapeKey{Shape: shape, Owner: a.owner})
 }
 
 // Lost returns what was lost since the last call.

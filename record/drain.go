@@ -5,6 +5,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
@@ -31,7 +32,7 @@ func (r *recorder) drain() error {
 			p.learn.shape(shape)
 			r.choosers(p, shape, end.Kin)
 		}
-		if err := r.w.Shape(shape); err != nil {
+		if err := r.writeShape(p, shape); err != nil {
 			return err
 		}
 	}
@@ -64,12 +65,17 @@ func (r *recorder) drain() error {
 		return err
 	}
 	if r.stop == 0 {
+		if err := r.orphans(now); err != nil {
+			return err
+		}
 		r.load.measure(now)
 		if err := r.steer(now); err != nil {
 			return err
 		}
 	}
-	r.letGo()
+	if err := r.letGo(); err != nil {
+		return err
+	}
 	if err := r.cpus.sample(now, r.w); err != nil {
 		return err
 	}
@@ -116,47 +122,79 @@ func (r *recorder) rotate() error {
 		}
 	}
 	for _, f := range r.w.Forgotten() { // what defined them is gone with the oldest file
-		r.session.Redefine(f.PID, f.ID)
-		if p := r.procs[int(f.PID)]; p != nil {
+		if p := r.procs[int(f.PID)]; p != nil && p.att != nil {
+			p.att.Redefine(f.ID)
 			delete(p.learn.shapes, f.ID)
 		}
 	}
 	return nil
 }
 
+// maxDetach bounds the processes whose probes are taken away at a time: each probe takes a thread of profinfer.
+const maxDetach = 8
+
 // letGo takes the probes of ended processes away, beside everything else: it takes long enough
-// for another process to load its engine meanwhile.
-func (r *recorder) letGo() {
+// for another process to load its engine meanwhile. Their numbers are given back once what they
+// left in the rings was read.
+func (r *recorder) letGo() error {
 	for _, p := range r.ended {
+		if p.leaving {
+			continue
+		}
+		p.leaving = true
 		p.att.Stop()
-		r.leaving.Add(1)
-		go func() {
-			defer r.leaving.Done()
+		r.leaving.Go(func() {
+			r.detach <- struct{}{}
 			p.att.Detach()
-			r.gone <- p.att
-		}()
+			<-r.detach
+			r.gone <- p
+		})
 	}
-	r.ended = r.ended[:0]
-	for {
+	for more := true; more; {
 		select {
-		case a := <-r.gone:
-			a.Release()
+		case p := <-r.gone:
+			p.detached = true
 		default:
-			return
+			more = false
 		}
 	}
+	var errs []error
+	r.ended = slices.DeleteFunc(r.ended, func(p *process) bool {
+		if !p.detached || !p.att.Drained() {
+			return false
+		}
+		errs = append(errs, r.unseen(p))
+		p.att.Release()
+		r.admit()
+		return true
+	})
+	return errors.Join(errs...)
 }
 
+// find returns the process of that number: the one that lives, or the one that ended last.
 func (r *recorder) find(pid int) *process {
-	if p := r.procs[pid]; p != nil {
+	if p := r.procs[pid]; p != nil && p.att != nil {
 		return p
 	}
-	for _, p := range r.ended {
+	for _, p := range slices.Backward(r.ended) {
 		if p.pid == pid {
 			return p
 		}
 	}
 	return nil
+}
+
+// owner returns the process that a site belongs to; nil where its marks cannot be written any more, as they would be taken for
+// those of what the process became.
+func (r *recorder) owner(pid int, site uint32) *process {
+	p := r.find(pid)
+	if p == nil {
+		return nil
+	}
+	if _, ok := p.index[site]; !ok {
+		return nil
+	}
+	return p
 }
 
 func (r *recorder) writeMarks(e *probe.Events) error {
@@ -169,14 +207,12 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 		if r.stop != 0 && m.Time > r.stop {
 			continue
 		}
-		p := r.find(int(m.PID))
+		p := r.owner(int(m.PID), m.Site)
 		if p == nil {
+			r.strays++ // of the program it ran before exec
 			continue
 		}
-		site, ok := p.index[m.Site]
-		if !ok {
-			continue // of the program it ran before exec
-		}
+		site := p.index[m.Site]
 		if m.Kind == probe.MarkSyncBegin {
 			m.Ctx = p.objects.outer(m.Ctx)
 		}
@@ -240,7 +276,10 @@ func (r *recorder) writeHits(e *probe.Events) error {
 		if h.TID != tid {
 			tid, main, gov = h.TID, nil, nil
 			if p := r.procs[int(h.PID)]; p != nil && p.gov != nil {
-				main, gov = p.learn.mains[tid], p.gov
+				gov = p.gov
+				if !p.stuck {
+					main = p.learn.mains[tid]
+				}
 			}
 		}
 		if main != nil {
@@ -279,6 +318,14 @@ const maxThreads = 1 << 16
 
 type threadKey struct{ pid, tid int32 }
 
+// renamed writes down another name of a thread that was written down.
+func (r *recorder) renamed(pid, tid int, comm string) error {
+	if comm == "" || !r.threads[threadKey{int32(pid), int32(tid)}] {
+		return nil
+	}
+	return r.w.Threads([]trace.Thread{{PID: int32(pid), TID: int32(tid), Comm: comm}})
+}
+
 // thread writes down a thread that is seen for the first time.
 func (r *recorder) thread(pid, tid int32) {
 	k := threadKey{pid, tid}
@@ -301,6 +348,8 @@ func (r *recorder) losses(now int64) error {
 			p.learn.forget()
 		}
 	}
+	l.Marks += r.strays
+	r.strays = 0
 	l.Defs += r.shapes.Dropped
 	r.shapes.Dropped = 0
 	for _, k := range []struct {

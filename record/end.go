@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 // nothing says why nothing was recorded; status is the command's, -1 if there was none or it did not begin.
 func (r *recorder) nothing(status int) error {
+	if r.troubled != nil {
+		return r.troubled
+	}
 	e := &NoEngine{Status: status}
 	for _, p := range r.procs {
 		r.forget(p)
@@ -54,12 +58,33 @@ func (r *recorder) end(res *Result) error {
 		if p.att != nil {
 			errs = append(errs, r.endMemory(p))
 		}
+		errs = append(errs, r.waited(p))
 	}
+	var mu sync.Mutex
 	for _, p := range r.procs {
-		if p.att != nil {
-			errs = append(errs, p.att.Detach())
+		if p.att == nil {
+			continue
+		}
+		if err := p.att.Stop(); err != nil {
+			errs = append(errs, err)
+		}
+		r.leaving.Go(func() {
+			r.detach <- struct{}{}
+			err := p.att.Detach()
+			<-r.detach
+			mu.Lock()
+			errs = append(errs, err)
+			mu.Unlock()
+		})
+	}
+	r.leaving.Wait()
+	r.looking.Wait()
+	for _, p := range r.procs {
+		if _, err := target.ReadStat(p.pid); err != nil { // its end was not told yet
+			errs = append(errs, r.over(p, probe.Now()))
 		}
 	}
+	errs = append(errs, r.tellMissed())
 	// twice: a program that was under way at the first time has written by the second
 	errs = append(errs, r.drain(), r.drain())
 	res.Recorded = r.wrote

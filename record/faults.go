@@ -3,6 +3,8 @@
 package record
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,11 +31,12 @@ const (
 
 // memory is what is known of a process's mappings and of the files in them.
 type memory struct {
-	maps   []target.Mapping
-	files  map[fileKey]*dataFile
-	looked time.Time
-	begun  bool
-	whole  bool // its mappings were read since it began to compute
+	maps    []target.Mapping
+	files   map[fileKey]*dataFile
+	looked  time.Time
+	begun   bool
+	looking chan struct{} // closed when its files were looked at
+	whole   bool          // its mappings were read since it began to compute
 }
 
 type dataFile struct {
@@ -119,11 +122,9 @@ func (r *recorder) beginMemory(p *process) error {
 	}
 	m := r.memoryOf(p, "start")
 	p.mem.read(p.pid)
-	for _, f := range append(p.mem.named(p.pid), p.mem.mapped(p.pid)...) {
-		m.Files = append(m.Files, f.pages())
-	}
+	files := append(p.mem.named(p.pid), p.mem.mapped(p.pid)...)
 	m.Maps = p.mem.told()
-	return r.w.Memory(m)
+	return r.writeMemory(p, m, files, false)
 }
 
 // lookMemory reads the process's mappings again and writes them if they hold a new file, or if that is asked for.
@@ -137,11 +138,8 @@ func (r *recorder) lookMemory(p *process, tell bool) error {
 		return nil
 	}
 	m := r.memoryOf(p, "changed")
-	for _, f := range fresh {
-		m.Files = append(m.Files, f.pages())
-	}
 	m.Maps = p.mem.told()
-	return r.w.Memory(m)
+	return r.writeMemory(p, m, fresh, false)
 }
 
 // endMemory writes down what it counted, and what of its files is in memory, at the end.
@@ -159,14 +157,26 @@ func (r *recorder) endMemory(p *process) error {
 	}
 	p.mem.read(p.pid) // if it lives
 	p.mem.mapped(p.pid)
-	for _, f := range p.mem.files {
-		m.Files = append(m.Files, f.pages())
-		f.f.Close()
+	var files []*dataFile
+	for _, k := range slices.SortedFunc(maps.Keys(p.mem.files), func(a, b fileKey) int {
+		return cmp.Or(cmp.Compare(a.inode, b.inode), cmp.Compare(a.dev, b.dev))
+	}) {
+		files = append(files, p.mem.files[k])
 	}
-	slices.SortFunc(m.Files, func(a, b trace.FilePages) int { return int(a.Inode - b.Inode) })
 	p.mem.files = nil
 	m.Maps = p.mem.told()
-	return r.w.Memory(m)
+	return r.writeMemory(p, m, files, true)
+}
+
+// writeMemory writes what a process has mapped, and then what of files is in memory.
+func (r *recorder) writeMemory(p *process, m trace.Memory, files []*dataFile, last bool) error {
+	if err := r.w.Memory(m); err != nil {
+		if err := r.trouble(p, "mappings", len(m.Maps), err); err != nil {
+			return err
+		}
+	}
+	r.residency(p, m, files, last)
+	return nil
 }
 
 // retellMemory tells mappings again in a new file of the recording.

@@ -4,6 +4,8 @@ package record
 
 import (
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/profinfer/profinfer/probe"
@@ -42,12 +44,27 @@ func (e *engineSim) run(steps int, step func() int64, hits int, cost float64) {
 	}
 }
 
+// seeded returns random numbers whose seed is printed; PROFINFER_SEED gives it again.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv("PROFINFER_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("PROFINFER_SEED: %v", err)
+		}
+	}
+	t.Logf("PROFINFER_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
 // The budget holds whether a hit costs what was measured at the start or four times as much.
 func TestBudget(t *testing.T) {
 	const budget = 0.005
+	rng := seeded(t)
 	for _, real := range []float64{2000, 1000, 8000} {
 		e := &engineSim{g: newGovernor(budget, 0, 2000), on: true, now: 1}
-		e.run(20000, func() int64 { return 45e6 + rand.Int64N(5e6) }, 325, real)
+		e.run(20000, func() int64 { return 45e6 + rng.Int64N(5e6) }, 325, real)
 		got := float64(e.lost) / float64(e.total-e.lost)
 		t.Logf("a hit of %.0f ns: %.2f %% lost, operators recorded %.0f %% of the time, %d changes", real, 100*got, 100*float64(e.onTime)/float64(e.total), e.flips)
 		if got > 1.25*budget || got < budget/4 {

@@ -85,7 +85,9 @@ type Progress struct {
 	Steps   int
 	Hits    uint64
 	Lost    uint64
-	Bytes   int64
+	// Missed are processes with an engine that were not recorded, or not from their begin.
+	Missed int
+	Bytes  int64
 	// Waiting: no engine was found yet.
 	Waiting bool
 	Engines []string // "llama-bench (1234): llama.cpp 0.7.0"

@@ -38,15 +38,24 @@ type process struct {
 	found    time.Time        // when it got its first plan
 	lacks    []engine.Warning // of those backends, which a new plan does not know
 
-	learn   *learner
-	gov     *governor
-	since   int64 // when the present mode of its operators' probes began
-	threads int   // of its latest graph
-	cpus    int   // it may run on
-	crowded time.Time
-	stuck   bool // its probes could not be changed
-	mem     memory
-	choose  choosing
+	learn    *learner
+	gov      *governor
+	since    int64 // when the present mode of its operators' probes began
+	threads  int   // of its latest graph
+	cpus     int   // it may run on
+	crowded  time.Time
+	stuck    bool // its probes could not be changed
+	oversize bool // the order of one of its graphs cannot be told
+
+	mapped       []fileKey // that can be an engine's, before one was found
+	held, unheld bool      // it was held, it ran on, while its engine was looked for
+	orphan       int64     // when its main thread ended and took the probes along; 0: it did not
+	failed       error     // why it cannot be recorded
+	waits        int64     // since when it waits for others to end; 0: it does not
+	leaving      bool      // its probes are being taken away
+	detached     bool      // they are gone
+	mem          memory
+	choose       choosing
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.
@@ -70,6 +79,9 @@ func (p *process) entries() bool {
 
 // update looks at what the process has mapped now and probes what is new.
 func (r *recorder) update(p *process) error {
+	if p.failed != nil || p.waits != 0 && !r.session.Room() {
+		return nil
+	}
 	p.looked = probe.Now()
 	plan, err := r.engine.Plan(p.pid)
 	if err != nil {
@@ -84,27 +96,35 @@ func (r *recorder) update(p *process) error {
 	} else {
 		err = p.att.SetLayout(&plan.Layout)
 	}
+	if errors.Is(err, probe.ErrFull) {
+		r.wait(p, err)
+		return nil
+	}
 	if err == nil {
-		err = r.beginMemory(p)
+		err = r.filter(p, plan)
 	}
 	if err != nil {
+		return r.leaveOut(p, err)
+	}
+	if err := r.beginMemory(p); err != nil {
 		return err
 	}
 	if p.plan == nil {
 		p.found = time.Now()
 		p.gov = newGovernor(r.opt.Budget, r.opt.MinTPS, r.hitCost)
 	}
-	if err := r.filter(p, plan); err != nil {
-		return err
-	}
 	changed := p.plan != nil && !slices.Equal(p.plan.Warnings, plan.Warnings)
-	p.plan, p.decoder = plan, plan.Decode
+	p.plan, p.decoder, p.mapped = plan, plan.Decode, nil
+	r.engineFiles(plan.Files)
 	if err := r.attach(p, plan.Files, plan.Sites); err != nil {
 		return err
 	}
+	if p.failed != nil {
+		return nil
+	}
 	if changed && len(p.attached) > 0 {
-		r.describe(p, plan.Files) // what a plan lacked can have come, also where it needs no probe at this level
-		if err := r.w.Process(p.info); err != nil {
+		// what a plan lacked can have come, also where it needs no probe at this level
+		if err := r.describe(p, plan.Files); err != nil || p.failed != nil {
 			return err
 		}
 	}
@@ -128,37 +148,50 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 	if len(todo) == 0 {
 		return nil
 	}
-	done := 0
+	done, full := 0, false
 	for _, group := range byFile(todo) {
 		err := p.att.Attach(files, group)
 		if errors.Is(err, probe.ErrGone) {
 			continue // the process ended, or unloaded the library: it will be looked at again
 		}
-		if err != nil {
-			return err
+		if errors.Is(err, probe.ErrFull) {
+			r.wait(p, err)
+			full = true
+			continue
 		}
-		for _, s := range group {
+		if err != nil {
+			if err := r.trouble(p, "probes", len(group), err); err != nil {
+				return err
+			}
+		}
+		for _, s := range group { // what was refused is not tried again
 			f := &files[s.File]
 			p.attached[siteKey{f.Dev, f.Inode, s.Offset, s.Role, s.Return}] = true
 		}
-		done += len(group)
+		if err == nil {
+			done += len(group)
+		}
+	}
+	if !full {
+		if err := r.waited(p); err != nil {
+			return err
+		}
 	}
 	if done == 0 {
 		return nil
 	}
-	r.describe(p, files)
-	return r.w.Process(p.info)
+	return r.describe(p, files)
 }
 
 // describe brings the trace's record of the process up to date.
-func (r *recorder) describe(p *process, files []engine.File) {
+func (r *recorder) describe(p *process, files []engine.File) error {
 	in := &p.info
 	in.PID = int32(p.pid)
 	if st, err := target.ReadStat(p.pid); err == nil {
 		in.StartTime, in.Comm = uint64(st.StartTime), st.Comm
 	}
 	if c, err := target.Cmdline(p.pid); err == nil {
-		in.Cmdline = c
+		in.Cmdline = shortened(c)
 	}
 	plan := p.plan
 	in.Engine, in.EngineVersion = plan.Engine, plan.EngineVersion
@@ -193,10 +226,17 @@ func (r *recorder) describe(p *process, files []engine.File) {
 	}
 	in.Attached = p.att.Ready
 	r.tell(p)
+	if err := r.w.Process(p.info); err != nil {
+		return r.leaveOut(p, err)
+	}
+	return nil
 }
 
 // backends probes the graph functions of the backends of a scheduler seen for the first time.
 func (r *recorder) backends(p *process, sched uint64) error {
+	if q := r.procs[p.pid]; q != nil && q != p {
+		return nil // it has executed another program
+	}
 	if sched == 0 || p.scheds[sched] || r.opt.Level < engine.LevelGraph {
 		return nil
 	}
@@ -229,14 +269,22 @@ func (r *recorder) backends(p *process, sched uint64) error {
 	return r.warnings(p)
 }
 
-// reset forgets the program a process ran before exec: its probes went with its memory.
-func (r *recorder) reset(p *process) {
+// reset forgets the program a process ran before exec: its probes went with its memory. What it did is written before:
+// its marks name sites of what is known of the process now.
+func (r *recorder) reset(p *process) error {
 	if p.att != nil {
-		r.endMemory(p)
-		r.ended = append(r.ended, &process{pid: p.pid, att: p.att, index: p.index, info: p.info, decoder: p.decoder, plan: p.plan, replaced: true})
-		p.att.Stop()
+		if err := r.drain(); err != nil {
+			return err
+		}
+	}
+	if err := r.waited(p); err != nil {
+		return err
+	}
+	if err := r.withdraw(p); err != nil {
+		return err
 	}
 	*p = *newProcess(p.pid)
+	return nil
 }
 
 // byFile splits sites by file, those of files with entry points of steps last: a step whose
@@ -265,13 +313,24 @@ func (r *recorder) filter(p *process, plan *engine.Plan) error {
 		return nil
 	}
 	var ops []int
+	var lacks []string
 	for _, name := range r.opt.Ops {
-		n, ok := plan.Operators[name]
-		if !ok {
-			return fmt.Errorf("process %d: its ggml has no operator %q; it has %s", p.pid, name,
-				strings.Join(slices.Sorted(maps.Keys(plan.Operators)), " "))
+		if n, ok := plan.Operators[name]; ok {
+			ops = append(ops, n)
+		} else {
+			lacks = append(lacks, name)
 		}
-		ops = append(ops, n)
+	}
+	if len(lacks) > 0 {
+		err := fmt.Errorf("its ggml has no operator %s; it has %s", strings.Join(lacks, ", "), strings.Join(slices.Sorted(maps.Keys(plan.Operators)), " "))
+		if len(ops) == 0 {
+			return err
+		}
+		if p.plan == nil {
+			if err := r.trouble(p, "operators", len(lacks), err); err != nil {
+				return err
+			}
+		}
 	}
 	return p.att.SetOps(ops)
 }

@@ -44,9 +44,12 @@ type recorder struct {
 
 	procs   map[int]*process
 	looked  map[int]Looked // processes that ended without an engine
-	ended   []*process     // whose last events may still lie in the rings
+	ended   []*process     // whose probes stand, or whose last events may still lie in the rings
 	leaving sync.WaitGroup // their probes being taken away
-	gone    chan *probe.Attachment
+	looking sync.WaitGroup // files being looked at
+	lookOne sync.Mutex
+	gone    chan *process // whose probes were taken away
+	detach  chan struct{} // holds as many as are being taken away at a time
 	dirty   map[int]bool
 	shapes  assembler
 	threads map[threadKey]bool
@@ -63,7 +66,14 @@ type recorder struct {
 	lastDrain int64
 	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
-	wrote     bool // at least one mark or hit: graphs alone count, of a server that has no steps
+	engines   map[fileKey]bool // files
+	missed    []missedProcess
+	admitted  bool   // one that waited is to be looked at again
+	closing   bool   // nothing more is probed
+	strays    uint64 // marks that could not be written since the last drain
+	troubled  error  // the first that one process had
+	troubles  int    // that were told
+	wrote     bool   // at least one mark or hit: graphs alone count, of a server that has no steps
 	prog      Progress
 	lostSum   probe.Lost
 	began     time.Time
@@ -83,7 +93,7 @@ type recorder struct {
 func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
 		dirty: make(map[int]bool), threads: make(map[threadKey]bool), began: time.Now(),
-		gone: make(chan *probe.Attachment, 4096)}
+		gone: make(chan *process, 4096), detach: make(chan struct{}, maxDetach)}
 	res := Result{Status: -1}
 	var err error
 	if r.counters, err = openCounters(&opt); err != nil {
@@ -164,6 +174,9 @@ func (r *recorder) begin() error {
 		r.hitCost = float64(c.Cold.Nanoseconds())
 	} else {
 		r.meta.Notes = append(r.meta.Notes, err.Error())
+	}
+	if release, v := probe.Release(); probe.SkipsHits(v) {
+		r.meta.Notes = append(r.meta.Notes, "this kernel ("+release+") leaves probes out, uncounted, while another eBPF program runs on the CPU: hits can be missing (Linux 6.0 and newer do not)")
 	}
 	r.counters.doubt()
 	r.meta.Counters = r.counters.columns
@@ -274,6 +287,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 	}
 	events := r.holdLoaders()
 	defer func() {
+		r.account(events)
 		r.watch.Close()
 		for ev := range events {
 			if ev.release != nil {
@@ -325,6 +339,12 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 				pace, r.paced = p, p
 				drain.Reset(p)
 			}
+			if r.admitted { // those that waited for what was given back
+				r.admitted = false
+				if err := r.updateDirty(); err != nil {
+					return err
+				}
+			}
 		}
 	}
 }
@@ -364,14 +384,29 @@ func (r *recorder) happened(ev watched) error {
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
+		delete(r.threads, threadKey{int32(ev.PID), int32(ev.PID)})
 		r.dirty[ev.PID] = true
 	case target.EventExec:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		} else if p.looked < ev.Time {
-			r.reset(p) // else it is the new program already that was looked at
+			if err := r.reset(p); err != nil { // else it is the new program already that was looked at
+				return err
+			}
 		}
 		r.dirty[ev.PID] = true
+		if ev.Comm != "" {
+			r.procs[ev.PID].info.Comm = ev.Comm
+		}
+		return r.renamed(ev.PID, ev.PID, ev.Comm)
+	case target.EventComm:
+		return r.renamed(ev.PID, ev.TID, ev.Comm)
+	case target.EventThreadExit:
+		if p != nil && p.att != nil && ev.TID == ev.PID && !p.att.OutlivesMain() {
+			p.orphan = ev.Time
+		}
+	case target.EventThread: // the number may have been another's
+		delete(r.threads, threadKey{int32(ev.PID), int32(ev.TID)})
 	case target.EventMmap:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
@@ -380,14 +415,24 @@ func (r *recorder) happened(ev watched) error {
 			return nil
 		}
 		r.dirty[ev.PID] = true
+		p = r.procs[ev.PID]
+		p.maps(fileKey{ev.Dev, ev.Inode})
 		if ev.release != nil {
+			p.held = true
 			return r.updateDirty()
 		}
+		p.unheld = true // or it is held for an earlier event
 	case target.EventExit:
 		if p != nil {
 			r.forget(p)
 			delete(r.procs, ev.PID)
 			delete(r.dirty, ev.PID)
+			if err := r.waited(p); err != nil {
+				return err
+			}
+			if err := r.over(p, ev.Time); err != nil {
+				return err
+			}
 			if p.att != nil {
 				if err := r.endMemory(p); err != nil {
 					return err
@@ -411,6 +456,9 @@ const (
 )
 
 func (r *recorder) updateDirty() error {
+	if r.closing {
+		return nil
+	}
 	for pid := range r.dirty {
 		delete(r.dirty, pid)
 		p := r.procs[pid]

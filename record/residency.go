@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,16 +18,59 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 const (
-	// chunk is how much of a file is mapped at a time to look at its pages.
+	// chunk is how much of a file is looked at at a time.
 	chunk = 1 << 30
-	// maxLooked bounds the part of a file that is looked at: a page of 4 KiB is a bit.
-	maxResident = 256 << 30
+	// maxBits bounds what is written of a file: of one above 128 GiB a bit stands for several pages of 4 KiB.
+	maxBits = 1 << 25
+	// lookFor bounds the time that is spent on a file, and waitFor that which a process waits for it, held before it begins to
+	// read a model.
+	lookFor = 5 * time.Second
+	waitFor = 100 * time.Millisecond
 )
+
+// grain returns how many bytes of a file a bit stands for.
+func grain(size, page int64) int64 {
+	for page < 1<<40 && (size+page-1)/page > maxBits {
+		page *= 2
+	}
+	return page
+}
+
+// residency has files looked at beside the recorder's own work, as of a model of hundreds of GB that can take seconds, and what is
+// found written, a block a file. last: the files are closed then.
+func (r *recorder) residency(p *process, about trace.Memory, files []*dataFile, last bool) {
+	if len(files) == 0 {
+		return
+	}
+	about.Maps = nil // told already
+	before, done := p.mem.looking, make(chan struct{})
+	p.mem.looking = done
+	r.looking.Go(func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		for _, f := range files {
+			m := about
+			r.lookOne.Lock()
+			m.Files = []trace.FilePages{f.pages()}
+			r.lookOne.Unlock()
+			if last {
+				f.f.Close()
+			}
+			_ = r.w.Memory(m) // a trace that cannot be written fails again
+		}
+	})
+	select {
+	case <-done:
+	case <-time.After(waitFor):
+	}
+}
 
 // pages tells which of the file's pages are in memory. Nothing of it is read for that.
 func (d *dataFile) pages() trace.FilePages {
 	page := int64(os.Getpagesize())
-	p := trace.FilePages{Path: d.path, Size: d.size, Page: page}
+	p := trace.FilePages{Path: d.path, Size: d.size, Page: grain(d.size, page)}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.f.Fd()), &st); err != nil {
 		p.Failed = err.Error()
@@ -38,7 +82,7 @@ func (d *dataFile) pages() trace.FilePages {
 		p.Failed = "only root, its owner and who may write it are told"
 		return p
 	}
-	resident, err := residentPages(d.f, min(d.size, maxResident), page)
+	resident, err := residentPages(d.f, d.size, page, p.Page, time.Now().Add(lookFor))
 	if err != nil {
 		p.Failed = err.Error()
 		return p
@@ -47,34 +91,103 @@ func (d *dataFile) pages() trace.FilePages {
 	return p
 }
 
-// residentPages returns a bit for each page of the first size bytes of f.
-func residentPages(f *os.File, size, page int64) ([]byte, error) {
-	n := (size + page - 1) / page
-	bits := make([]byte, (n+7)/8)
-	var vec []byte
-	for off := int64(0); off < size; off += chunk {
-		length := min(chunk, size-off)
-		mem, err := unix.Mmap(int(f.Fd()), off, int(length), unix.PROT_READ, unix.MAP_SHARED)
-		if err != nil {
-			return nil, fmt.Errorf("mapping it: %w", err)
+// cacheStat is struct cachestat of linux/mman.h (6.5): pages of a part of a file that are in the page cache, and others.
+type cacheStat struct{ cached, dirty, writeback, evicted, recently uint64 }
+
+// cached returns how many pages of a part of a file are in the page cache; false where the kernel does not tell.
+func cached(f *os.File, off, length int64) (uint64, bool) {
+	part := struct{ off, len uint64 }{uint64(off), uint64(length)}
+	var st cacheStat
+	_, _, e := unix.Syscall6(unix.SYS_CACHESTAT, f.Fd(), uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&st)), 0, 0, 0)
+	return st.cached, e == 0
+}
+
+// residentPages returns a bit for each grain of f's first size bytes: at least half of its pages are in memory. It gives up at
+// the deadline.
+func residentPages(f *os.File, size, page, grain int64, deadline time.Time) ([]byte, error) {
+	bits := make([]byte, ((size+grain-1)/grain+7)/8)
+	each := max(chunk, grain)
+	l := residentLook{f: f, page: page, grain: grain, bits: bits}
+	for off := int64(0); off < size; off += each {
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("looking at the pages of %d GB takes too long", size>>30)
 		}
-		pages := (length + page - 1) / page
-		if int64(cap(vec)) < pages {
-			vec = make([]byte, pages)
-		}
-		vec = vec[:pages]
-		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(length), uintptr(unsafe.Pointer(&vec[0])))
-		unix.Munmap(mem)
-		if e != 0 {
-			return nil, errors.Join(errors.New("looking at its pages (mincore)"), e)
-		}
-		first := off / page
-		for i, v := range vec {
-			if v&1 != 0 {
-				k := first + int64(i)
-				bits[k/8] |= 1 << (k % 8)
-			}
+		if err := l.part(off, min(each, size-off)); err != nil {
+			return nil, err
 		}
 	}
 	return bits, nil
+}
+
+type residentLook struct {
+	f           *os.File
+	page, grain int64
+	bits, vec   []byte
+}
+
+// set says that pages of the grain at off are in memory, so many of those of length bytes.
+func (l *residentLook) set(off, length, pages int64) {
+	if all := (length + l.page - 1) / l.page; pages > 0 && 2*pages >= all {
+		k := off / l.grain
+		l.bits[k/8] |= 1 << (k % 8)
+	}
+}
+
+// part looks at a part of the file. The page cache is asked first: most parts are in memory wholly, or not at all.
+func (l *residentLook) part(off, length int64) error {
+	const least = 1 << 21 // smaller parts are looked at page by page
+	n, ok := cached(l.f, off, length)
+	switch {
+	case ok && n == 0:
+		return nil
+	case ok && int64(n) >= (length+l.page-1)/l.page, ok && length <= l.grain:
+		for at := off; at < off+length; at += l.grain {
+			g := min(l.grain, off+length-at)
+			l.set(at, g, min(int64(n), (g+l.page-1)/l.page))
+		}
+		return nil
+	case ok && length > max(least, l.grain):
+		half := max(least, l.grain)
+		for half*2 < length {
+			half *= 2
+		}
+		if err := l.part(off, half); err != nil {
+			return err
+		}
+		return l.part(off+half, length-half)
+	}
+	for at := off; at < off+length; at += chunk {
+		if err := l.pages(at, min(chunk, off+length-at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pages looks at each page. Of a grain that is longer than a chunk each chunk decides.
+func (l *residentLook) pages(off, length int64) error {
+	mem, err := unix.Mmap(int(l.f.Fd()), off, int(length), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("mapping it: %w", err)
+	}
+	n := (length + l.page - 1) / l.page
+	if int64(cap(l.vec)) < n {
+		l.vec = make([]byte, n)
+	}
+	vec := l.vec[:n]
+	_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(length), uintptr(unsafe.Pointer(&vec[0])))
+	unix.Munmap(mem)
+	if e != 0 {
+		return errors.Join(errors.New("looking at its pages (mincore)"), e)
+	}
+	per := l.grain / l.page
+	for i := int64(0); i < n; i += per {
+		there := int64(0)
+		end := min(i+per, n)
+		for _, v := range vec[i:end] {
+			there += int64(v & 1)
+		}
+		l.set(off+i*l.page, (end-i)*l.page, there)
+	}
+	return nil
 }

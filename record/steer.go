@@ -5,7 +5,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +29,9 @@ func (r *recorder) observe(p *process, m *probe.Mark, e *probe.Events) bool {
 		if r.opt.Level < engine.LevelOp || p.att.Sites[m.Site].Backend != "CPU" {
 			break
 		}
-		p.learn.mark(m)
+		if !p.stuck { // nobody would take them
+			p.learn.mark(m)
+		}
 		if m.Kind == probe.MarkGraphBegin && m.Threads > 0 {
 			p.threads = int(m.Threads)
 			if p.threads > p.cpus {
@@ -76,13 +77,13 @@ func (r *recorder) steer(now int64) error {
 		mode := p.att.Mode()
 		p.learn.idle = r.twoHits(p)
 		for _, s := range p.learn.advance(r.lastDrain, mode, p.since) {
-			if err := r.w.Shape(s); err != nil {
+			if err := r.writeShape(p, s); err != nil {
 				return err
 			}
 			r.choosers(p, s, p.choose.kins[s.ID])
 		}
 		for _, id := range p.learn.again {
-			r.session.Redefine(int32(p.pid), id)
+			p.att.Redefine(id)
 			p.unfit(id)
 		}
 		p.learn.again = p.learn.again[:0]
@@ -94,6 +95,7 @@ func (r *recorder) steer(now int64) error {
 		if err != nil {
 			// it may be ending; its other probes stand
 			p.stuck = true
+			p.learn.forget()
 			want, why = p.att.Mode(), "its probes could not be changed"
 			if !errors.Is(err, probe.ErrGone) {
 				r.note(fmt.Sprintf("%s (%d): %v", p.info.Comm, p.pid, err))
@@ -131,16 +133,26 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	return probe.ModeArrivals, "following"
 }
 
-// twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out,
-// and where there are more threads than cores a thread may not have had one from one arrival to the next.
+// twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out, arrivals that do not
+// tell their thread pool (an inlined barrier) can be of any graph under way, and where there are more threads than cores a
+// thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || p.choose.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || !p.arrives() ||
+	return r.opt.TwoHits || p.choose.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 
-// arrives tells whether arrivals at the operators' barrier are probed.
+// arrives tells whether arrivals at the operators' barrier are probed, and tell their thread pools.
 func (p *process) arrives() bool {
-	return slices.ContainsFunc(p.plan.Sites, func(s engine.Site) bool { return s.Role == engine.RoleOpEnd })
+	ends := false
+	for i := range p.plan.Sites {
+		if s := &p.plan.Sites[i]; s.Role == engine.RoleOpEnd {
+			if s.A.Kind == engine.ArgNone {
+				return false
+			}
+			ends = true
+		}
+	}
+	return ends
 }
 
 // load is the recorder's own CPU time.

@@ -84,7 +84,7 @@ type forked struct{ pid, parent int }
 const maxRecentForks = 4096
 
 func newWatcher() *Watcher {
-	return &Watcher{events: make(chan Event, 1024), done: make(chan struct{}), ended: make(chan struct{}),
+	return &Watcher{events: make(chan Event, 1<<14), done: make(chan struct{}), ended: make(chan struct{}),
 		tracked: map[int]*trackedProcess{}}
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	ringPages = 8 // data pages of a CPU's ring; about 250 records of 4 KiB pages
+	ringPages = 128 // data pages of a CPU's ring; about 250 records of 4 KiB pages
 	// What tracked processes do is wanted at once: a library has to be probed before it is
 	// used. What others do wakes the reader as well; where it does so again and again (a
 	// build of something large) the reader waits a little before it looks, up to this.

@@ -139,14 +139,15 @@ type FilePages struct {
 	Dev   uint64 `json:"dev"`
 	Inode uint64 `json:"inode"`
 	Size  int64  `json:"size"` // bytes
-	Page  int64  `json:"page"` // bytes of a page
+	Page  int64  `json:"page"` // bytes that a bit stands for: a page; of very large files several, at least half of which are in memory
 	// Resident has a bit for each page, the lowest of the first byte for the first page: it is in memory.
 	Resident []byte `json:"resident"`
 	// Failed says why it is not known, empty if it is.
 	Failed string `json:"failed,omitempty"`
 }
 
-// Memory is what a process has mapped at a time, and what of those files that are no programs is in memory.
+// Memory is what a process has mapped at a time, and what of those files that are no programs is in memory: a file in a record of its
+// own, without Maps, as its pages can take long to look at.
 type Memory struct {
 	PID  int32  `json:"pid"`
 	Time int64  `json:"time_ns"`

@@ -315,8 +315,10 @@ type Loss struct {
 	End    int64  `json:"end_ns"`
 	Why    string `json:"why"` // lost, throttled, learning, filtered
 	Events uint64 `json:"events"`
-	What   string `json:"what,omitempty"` // "hits", "marks", "definitions", "sched"
+	What   string `json:"what,omitempty"` // "hits", "marks", "definitions", "sched", "processes", "probes", ...
 	CPU    int    `json:"cpu"`            // -1: not of one CPU
+	// Of names what it is of, where that is one process: which, and what went wrong.
+	Of string `json:"of,omitempty"`
 }
 
 // Exit is the end of a profiled process.

@@ -169,6 +169,9 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	if res.Lost > 0 {
 		lost = fmt.Sprintf(", %d events lost", res.Lost)
 	}
+	if res.Missed > 0 {
+		lost += fmt.Sprintf(", %d processes not wholly recorded", res.Missed)
+	}
 	fmt.Fprintf(os.Stderr, "profinfer: %s: %d steps in %.1f s, %.1f MB%s (%s)   next: profinfer stat -i %s\n",
 		opt.Output, res.Steps, res.Elapsed.Seconds(), float64(res.Bytes)/1e6, lost, res.Reason, opt.Output)
 	return res, nil

@@ -316,7 +316,7 @@ func (e *exporter) rest(h *profile.Header) error {
 		}
 	case "losses":
 		for _, l := range h.Losses {
-			if err := e.out.Write(&LossRow{StartNs: l.Start, EndNs: l.End, Why: l.Why, Events: count(int64(min(l.Events, 1<<63-1)))}); err != nil {
+			if err := e.out.Write(&LossRow{StartNs: l.Start, EndNs: l.End, Why: l.Why, Events: count(int64(min(l.Events, 1<<63-1))), What: some(l.What, ""), Of: some(l.Of, "")}); err != nil {
 				return err
 			}
 		}

@@ -156,8 +156,10 @@ type ThreadRow struct {
 
 // LossRow is one span not fully seen.
 type LossRow struct {
-	StartNs int64  `parquet:"start_ns"`
-	EndNs   int64  `parquet:"end_ns"`
-	Why     string `parquet:"why" doc:"lost, throttled, learning, filtered, cut, unmatched"`
-	Events  *int64 `parquet:"events,optional" doc:"null: not counted"`
+	StartNs int64   `parquet:"start_ns"`
+	EndNs   int64   `parquet:"end_ns"`
+	Why     string  `parquet:"why" doc:"lost, throttled, learning, filtered, cut, unmatched"`
+	Events  *int64  `parquet:"events,optional" doc:"null: not counted"`
+	What    *string `parquet:"what,optional" doc:"hits, marks, definitions, sched, reads, faults, experts, processes, probes ...; null: not told"`
+	Of      *string `parquet:"of,optional" doc:"the process that it is of, and what went wrong; null: not of one process"`
 }

@@ -69,6 +69,10 @@ func (p *page) caveats(s *profile.Stat) {
 	for _, w := range l.ByWhy {
 		if w.Why == "lost" && w.Events > 0 {
 			what := w.What
+			if what == "processes" {
+				lines = append(lines, "Processes with an engine that were not recorded, or not from their begin: "+count(w.Events)+". The recording names them.")
+				continue
+			}
 			if what == "" {
 				what = "events"
 			}

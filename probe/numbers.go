@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
+
+// Numbers of processes and of sites are few, as records carry them, and are used again: once no probe of their owner
+// stands (closing its links waits until no program of them runs) and all that was written until then was read.
+
+// maxProcesses at a time: a hit's record has eight bits for the process. MAX_PROCS in bpf/profinfer.h.
+const maxProcesses = 256
+
+// ErrFull says that a process cannot be recorded, or not wholly, until others have ended.
+var ErrFull = errors.New("it has to wait until others have ended")
+
+// numbers are those that a session gives out.
+type numbers struct {
+	pids   [maxProcesses]int32 // that have a number now; 0: it is free
+	serial uint32              // of the process that got a number last
+	free   []uint32            // sites that were used before
+	next   uint32              // the first site that never was
+	max    uint32              // sites at a time
+}
+
+// process gives a process a number, and the same with what tells it from others that had the number before.
+func (n *numbers) process(pid int) (proc int, owner uint32, err error) {
+	if proc = slices.Index(n.pids[:], 0); proc < 0 {
+		return 0, 0, fmt.Errorf("process %d: more than %d processes at a time cannot be recorded: %w", pid, maxProcesses, ErrFull)
+	}
+	n.pids[proc] = int32(pid)
+	n.serial++
+	return proc, n.serial*maxProcesses | uint32(proc), nil
+}
+
+// Room tells whether one more process can be recorded.
+func (n *numbers) Room() bool { return slices.Contains(n.pids[:], 0) }
+
+// room tells whether there are numbers for so many sites.
+func (n *numbers) room(pid, sites int) error {
+	if len(n.free)+int(n.max-n.next) < sites {
+		return fmt.Errorf("process %d: more than %d probe sites at a time cannot be had: %w", pid, n.max, ErrFull)
+	}
+	return nil
+}
+
+// site gives out a site's number; there must be room.
+func (n *numbers) site() uint32 {
+	if k := len(n.free); k > 0 {
+		id := n.free[k-1]
+		n.free = n.free[:k-1]
+		return id
+	}
+	n.next++
+	return n.next - 1
+}
+
+// positions are how far the kernel side had written at a time.
+type positions struct {
+	hits                 []uint64 // of each CPU
+	marks, defs, choices uint64
+}
+
+// position returns how far the kernel side has written.
+func (s *Session) position() positions {
+	p := positions{marks: s.marks.written(), defs: s.defs.written()}
+	for _, b := range s.hits {
+		p.hits = append(p.hits, atomic.LoadUint64(b.head))
+	}
+	if s.choices != nil {
+		p.choices = s.choices.written()
+	}
+	return p
+}
+
+// past tells whether all that had been written by then was drained.
+func (s *Session) past(p positions) bool {
+	for i, b := range s.hits {
+		if b.next < p.hits[i] {
+			return false
+		}
+	}
+	return s.marks.taken() >= p.marks && s.defs.taken() >= p.defs && (s.choices == nil || s.choices.taken() >= p.choices)
+}
+
+// Drained tells whether all events of a process whose probes were taken away were handed on by Drain. A ring is read up to
+// the first record that is not whole yet, so this can take several drains.
+func (a *Attachment) Drained() bool { return a.left != nil && a.s.past(*a.left) }
+
+// Release gives the process's numbers back. Its events must have been drained.
+func (a *Attachment) Release() {
+	a.dropAll()
+	if a.s.pids[a.proc] == int32(a.pid) && !a.released {
+		a.s.pids[a.proc] = 0
+		a.s.free = append(a.s.free, a.numbers...)
+	}
+	a.released, a.numbers = true, nil
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"time"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Processes that were over before they were looked at. Whether an engine was in them tell the files that they mapped: those of
+// engines that were found, before or since. Files that have nothing of an engine are not remembered here.
+
+const (
+	maxMapped  = 32   // files of a process that are remembered
+	maxMissed  = 4096 // processes that are remembered, of which it is not known yet
+	maxEngines = 4096 // files of engines
+)
+
+// missedProcess ended before it was looked at.
+type missedProcess struct {
+	name  string
+	at    int64
+	files []fileKey
+}
+
+// maps remembers that a process mapped a file that can be an engine's.
+func (p *process) maps(f fileKey) {
+	if p.plan == nil && len(p.mapped) < maxMapped {
+		p.mapped = append(p.mapped, f)
+	}
+}
+
+const (
+	accountFor = time.Second            // at most
+	accountGap = 20 * time.Millisecond  // without an event: there are no more
+	behindGap  = 200 * time.Millisecond // the same where events come late
+	behind     = 50 * time.Millisecond
+)
+
+// account takes the events that wait when the recording ends, for what they tell of processes that were missed: nothing more
+// is probed. Where many processes start at once they come faster than probes can be set.
+func (r *recorder) account(events <-chan watched) {
+	r.closing = true
+	end, gap := time.After(accountFor), accountGap
+	for {
+		select {
+		case ev, ok := <-events:
+			if !ok {
+				return
+			}
+			if probe.Now()-ev.Time > int64(behind) {
+				gap = behindGap
+			}
+			if r.happened(ev) != nil { // a trace that cannot be written fails again
+				return
+			}
+		case <-time.After(gap):
+			return
+		case <-end:
+			return
+		}
+	}
+}
+
+// engineFiles remembers the files of an engine.
+func (r *recorder) engineFiles(files []engine.File) {
+	for i := range files {
+		if len(r.engines) >= maxEngines {
+			return
+		}
+		if r.engines == nil {
+			r.engines = make(map[fileKey]bool)
+		}
+		r.engines[fileKey{files[i].Dev, files[i].Inode}] = true
+	}
+}
+
+// over takes a process that has ended and was never found to have an engine.
+func (r *recorder) over(p *process, at int64) error {
+	files := p.mapped
+	if p.plan != nil { // it ended while it was to be probed
+		for i := range p.plan.Files {
+			files = append(files, fileKey{p.plan.Files[i].Dev, p.plan.Files[i].Inode})
+		}
+	}
+	if len(p.attached) > 0 || p.failed != nil || len(files) == 0 {
+		return nil
+	}
+	r.missed = append(r.missed, missedProcess{name: p.name(), at: at, files: files})
+	p.mapped, p.unheld = nil, false // told once
+	if len(r.missed) >= maxMissed {
+		return r.tellMissed()
+	}
+	return nil
+}
+
+// tellMissed counts those that had an engine as far as is known now, and forgets the others.
+func (r *recorder) tellMissed() error {
+	n := 0
+	for _, m := range r.missed {
+		for _, f := range m.files {
+			if !r.engines[f] {
+				continue
+			}
+			n++
+			if err := r.w.Loss(trace.Loss{Start: m.at, End: m.at, Why: "lost", What: "processes", Events: 1, CPU: -1,
+				Of: m.name + ": it ended before it could be looked at"}); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	r.missed = r.missed[:0]
+	r.prog.Missed += n
+	return nil
+}
+
+// unseen counts a process that was probed while it ran on, and then was not seen to compute.
+func (r *recorder) unseen(p *process) error {
+	if !p.unheld || p.held || p.computes {
+		return nil
+	}
+	r.prog.Missed++
+	now := probe.Now()
+	return r.w.Loss(trace.Loss{Start: min(p.looked, now), End: now, Why: "lost", What: "processes", Events: 1, CPU: -1,
+		Of: p.name() + ": it was probed late, and was not seen to compute"})
+}
