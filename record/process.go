@@ -75,6 +75,7 @@ func (r *recorder) update(p *process) error {
 		if p.plan == nil {
 			p.lookup = err
 		}
+		r.leftOut(p, err)
 		return nil // whoever it is has no engine, or not yet, or has ended
 	}
 	p.lookup = nil
@@ -243,6 +244,23 @@ func (r *recorder) warnings(p *process) {
 			if r.opt.Warn != nil {
 				r.opt.Warn(fmt.Sprintf("%s (%d): %s", p.info.Comm, p.pid, w))
 			}
+		}
+	}
+}
+
+// leftOut tells which files of a process were not looked at to the end, where it has no plan that would.
+func (r *recorder) leftOut(p *process, err error) {
+	for _, l := range target.LimitErrors(err) {
+		w := "a file is left out: " + l.Error()
+		if p.warned[w] {
+			continue
+		}
+		p.warned[w] = true
+		comm, _ := target.Comm(p.pid)
+		w = fmt.Sprintf("%s (%d): %s", comm, p.pid, w)
+		r.note(w)
+		if r.opt.Warn != nil {
+			r.opt.Warn(w)
 		}
 	}
 }

@@ -373,7 +373,7 @@ func (r *recorder) happened(ev watched) error {
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
-		if ev.Inode == 0 || r.engine.Dull(ev.Dev, ev.Inode) { // no file, or none of interest
+		if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) { // no file, or none of interest
 			return nil
 		}
 		r.dirty[ev.PID] = true
