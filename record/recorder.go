@@ -51,6 +51,7 @@ type recorder struct {
 	shapes  assembler
 	threads map[threadKey]bool
 	command *target.Command
+	spared  func() // takes back that the kernel ends the recorder first where memory runs out
 
 	events    probe.Events
 	hits      []trace.Hit
@@ -85,6 +86,9 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		dirty: make(map[int]bool), threads: make(map[threadKey]bool), began: time.Now(),
 		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
+	defer bounded()()
+	r.spared = func() {}
+	defer func() { r.spared() }()
 	var err error
 	if r.counters, err = openCounters(&opt); err != nil {
 		return res, err
@@ -199,6 +203,7 @@ func (r *recorder) begin() error {
 		return err
 	}
 	if len(r.opt.Command) == 0 {
+		r.spared = expendable()
 		raise(false)
 	}
 	if len(r.opt.PIDs) > 0 {
@@ -217,6 +222,7 @@ func (r *recorder) begin() error {
 		return err
 	}
 	r.command = c
+	r.spared = expendable()
 	// until its first libraries have been looked at; later ones hold it themselves
 	if release, err := target.Hold(c.PID); err == nil {
 		defer release()
