@@ -79,6 +79,7 @@ func (r *recorder) update(p *process) error {
 		return nil // whoever it is has no engine, or not yet, or has ended
 	}
 	p.lookup = nil
+	r.leftOut(p, plan.LeftOut)
 	plan.Warnings = append(plan.Warnings, p.lacks...)
 	if p.att == nil {
 		p.att, err = r.session.Process(p.pid, &plan.Layout)
@@ -248,14 +249,16 @@ func (r *recorder) warnings(p *process) {
 	}
 }
 
-// leftOut tells which files of a process were not looked at to the end, where it has no plan that would.
+// leftOut tells which files were not looked at to the end, each once: whoever maps it next is not told of. It does not wait
+// for the process to compute, as other warnings do.
 func (r *recorder) leftOut(p *process, err error) {
 	for _, l := range target.LimitErrors(err) {
 		w := "a file is left out: " + l.Error()
-		if p.warned[w] {
+		p.warned[w] = true
+		if r.left[w] || len(r.left) >= maxLeft {
 			continue
 		}
-		p.warned[w] = true
+		r.left[w] = true
 		comm, _ := target.Comm(p.pid)
 		w = fmt.Sprintf("%s (%d): %s", comm, p.pid, w)
 		r.note(w)

@@ -48,6 +48,7 @@ type recorder struct {
 	leaving sync.WaitGroup // their probes being taken away
 	gone    chan *probe.Attachment
 	dirty   map[int]bool
+	left    map[string]bool // files that are left out were told of
 	shapes  assembler
 	threads map[threadKey]bool
 	command *target.Command
@@ -83,7 +84,7 @@ type recorder struct {
 // *trace.WriteError.
 func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
-		dirty: make(map[int]bool), threads: make(map[threadKey]bool), began: time.Now(),
+		dirty: make(map[int]bool), left: make(map[string]bool), threads: make(map[threadKey]bool), began: time.Now(),
 		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
 	defer bounded()()
@@ -409,6 +410,7 @@ func (r *recorder) happened(ev watched) error {
 
 const (
 	maxLooked = 256
+	maxLeft   = 256
 	maxNotes  = 64
 	maxScheds = 4096
 )

@@ -59,6 +59,7 @@ func (b *Budget) spend(l Limits) (over *LimitError) {
 	for ; b != nil; b = b.up {
 		n, k := b.bytes.Add(l.Bytes), b.steps.Add(l.Steps)
 		switch {
+		case over != nil: // told of the smallest
 		case n > b.max.Bytes:
 			over = &LimitError{Scope: b.scope, What: "bytes to read", Limit: b.max.Bytes, Shared: b.scope != scopeFile}
 		case k > b.max.Steps:

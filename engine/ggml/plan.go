@@ -157,6 +157,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 		p.Layout.ChooseOp, p.Layout.ChooseSrc = uint16(op), 2 // ggml_mul_mat_id(as, b, ids)
 	}
 	p.Warnings = append(p.Warnings, missing(p, files, cpus)...)
+	p.LeftOut = errors.Join(left...)
 	for _, err := range left {
 		p.Warnings = append(p.Warnings, "a file is left out: "+err.Error())
 	}
