@@ -54,6 +54,15 @@ func NewBudget(scope string, max Limits, of *Budget) *Budget {
 // Spent is what was spent so far.
 func (b *Budget) Spent() Limits { return Limits{b.bytes.Load(), b.steps.Load()} }
 
+// Spend takes from the budget for work on something that is no file, which name tells. The error is a *[LimitError].
+func (b *Budget) Spend(name string, l Limits) error {
+	if over := b.spend(l); over != nil {
+		over.File = name
+		return over
+	}
+	return nil
+}
+
 // spend takes from the budget and from those that it is a part of, and says which is used up, if one is.
 func (b *Budget) spend(l Limits) (over *LimitError) {
 	for ; b != nil; b = b.up {

@@ -56,8 +56,8 @@ func (g *Engine) backends(p *engine.Plan, pid int, sched uint64) (*Backends, err
 	}()
 	s.open = func(m target.Mapping) (OpenedFile, error) {
 		o, err := g.open(pid, m, &s.closers)
-		if known, why := g.known(o.ID); known && why != nil {
-			err = why // it was too dear before
+		if known, ok := g.known(o.ID); ok && known.why != nil {
+			err = known.why // it was too dear before
 		}
 		return o, err
 	}

@@ -150,25 +150,60 @@ func testSharedBudget(t *testing.T, limits target.Limits) {
 		}
 		defer mapped(t, path, 4096)()
 	}
-	for range 2 {
-		p, err := g.Plan(os.Getpid())
-		var said []string
-		if err != nil {
-			said = []string{err.Error()}
-		} else {
-			said = p.Warnings
-		}
-		if n := strings.Count(strings.Join(said, "\n"), "not looked at any further"); n == 0 || n > 2 || !strings.Contains(strings.Join(said, "\n"), "(limit of a recording)") {
-			t.Errorf("%+v: that files are left out is said %d times, want once, or for the base library too: %q", limits, n, said)
-		}
-		if s := g.all.Spent(); s.Bytes > limits.Bytes+1<<20 || s.Steps > limits.Steps*2 {
-			t.Errorf("spent %+v of %+v", s, limits)
+	p, err := g.Plan(os.Getpid())
+	var said []string
+	if err != nil {
+		said = []string{err.Error()}
+	} else {
+		said = p.Warnings
+	}
+	if n := strings.Count(strings.Join(said, "\n"), "not looked at any further"); n == 0 || n > 2 || !strings.Contains(strings.Join(said, "\n"), "(limit of a recording)") {
+		t.Errorf("%+v: that files are left out is said %d times, want once, or for the base library too", limits, n)
+	}
+	if s := g.all.Spent(); s.Bytes > limits.Bytes+1<<20 || s.Steps > limits.Steps*2 {
+		t.Errorf("spent %+v of %+v", s, limits)
+	}
+	for id, l := range g.seen {
+		if l.why != nil {
+			t.Errorf("%+v is remembered for what others cost: %v", id, l.why)
 		}
 	}
-	for id, why := range g.done {
-		if why != nil {
-			t.Errorf("%+v is remembered for what others cost: %v", id, why)
+}
+
+// A process that maps files without end is not looked at any more at some time, nor are its threads held.
+func TestProcessBudget(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.so")
+	if err := os.WriteFile(path, []byte("no ELF file, but mapped"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer mapped(t, path, 4096)()
+	m := mappingOf(t, path)
+	g := New()
+	started, _ := target.StartTime(os.Getpid())
+	b := target.NewBudget("a process", target.Limits{Bytes: 1 << 30, Steps: 1 << 20}, g.all)
+	g.procs[os.Getpid()] = spender{started, g.all, b}
+	n := 0
+	for ; n < 10_000; n++ {
+		_, err := g.Plan(os.Getpid())
+		if l := target.LimitErrors(err); len(l) > 0 {
+			if l[0].Scope != "a process" || !strings.Contains(l[0].File, "process") {
+				t.Errorf("%v", l[0])
+			}
+			break
 		}
+		if g.Dull(os.Getpid(), target.Mapping{Inode: 1}) {
+			t.Fatal("a file that nobody knows is dull")
+		}
+	}
+	if n < 10 || n == 10_000 {
+		t.Errorf("given up after %d looks", n)
+	}
+	if !g.Dull(os.Getpid(), target.Mapping{Inode: 1}) || !g.Dull(os.Getpid(), m) {
+		t.Error("its threads would be held")
+	}
+	spent := b.Spent()
+	if _, err := g.Plan(os.Getpid()); b.Spent().Steps > spent.Steps+mappingSteps || len(target.LimitErrors(err)) != 1 {
+		t.Errorf("looked at again: %v", err)
 	}
 }
 

@@ -144,8 +144,7 @@ func (e *NotFound) Error() string {
 		if n > 1 {
 			more = fmt.Sprintf(" (and %d more)", n-1)
 		}
-		return fmt.Sprintf("no engine was found in this process, but %d of the %d files that it has mapped were not looked at to the end: %v%s",
-			n, len(e.Looked), e.LeftOut[0], more)
+		return fmt.Sprintf("no engine was found in this process, but not all files that it has mapped were looked at to the end: %v%s", e.LeftOut[0], more)
 	}
 	if n := len(e.Refused); n > 0 {
 		of := "the files"

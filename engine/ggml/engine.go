@@ -4,9 +4,9 @@ package ggml
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -18,33 +18,46 @@ import (
 // Engine makes plans for processes that run something built on ggml.
 type Engine struct {
 	mu sync.Mutex
-	// files that were looked at before and give nothing: a process's maps are looked at again for every library it
-	// loads. With an error they cost more than a file may, else they have nothing of ggml.
-	done map[target.FileID]error
-	// what may be spent on files, in all and by process
-	all   *target.Budget
-	procs map[int]spender
+	// files that were looked at before: a process's maps are looked at again for every library it loads
+	seen map[target.FileID]look
+	// what may be spent on files that were not, and on looking again, in all
+	all, again *target.Budget
+	procs      map[int]spender
 }
 
-// spender is what a process may have looked at; started tells it from a later one of its number.
+// look is what was found of a file: parts of an engine or none, or why it was left out.
+type look struct {
+	parts Part
+	why   error
+}
+
+// spender is what may be spent on a process; started tells it from a later one of its number.
 type spender struct {
 	started time.Duration
-	budget  *target.Budget
+	// of files that were not looked at before: they are paid for once in a recording
+	files *target.Budget
+	// of looking at its maps, and again into files that are known
+	again *target.Budget
 }
 
 const (
-	maxDone  = 4096
+	maxSeen  = 4096
 	maxProcs = 4096
-	// Budgets of several files, in files' budgets: a process that maps a hundred libraries needs a fifth of one, a
-	// recording that sees a thousand programs two.
+	// Budgets of several files, in files' budgets. All libraries of all builds that are tested here, a thousand, need one.
 	processFiles   = 8
 	recordingFiles = 64
+	// Looking again costs a process with 100 libraries and 1,000 mappings some 40,000 steps.
+	processAgain   = 64
+	recordingAgain = 1024
+	// mappingSteps is what it costs to ask for a file that is mapped, and for a line of a process's maps.
+	mappingSteps = 32
 )
 
 // New returns an Engine for one recording.
 func New() *Engine {
-	return &Engine{done: make(map[target.FileID]error), procs: make(map[int]spender),
-		all: target.NewBudget("a recording", target.FileLimits.Times(recordingFiles), nil)}
+	return &Engine{seen: make(map[target.FileID]look), procs: make(map[int]spender),
+		all:   target.NewBudget("a recording", target.FileLimits.Times(recordingFiles), nil),
+		again: target.NewBudget("a recording", target.FileLimits.Times(recordingAgain), nil)}
 }
 
 // Plan makes the plan for what a process has mapped now. An error is a *NotFound, ErrIncomplete, or one
@@ -93,24 +106,37 @@ func (f *found) close() {
 
 // files opens what a process has mapped and has something of ggml.
 func (g *Engine) files(pid int) (*found, error) {
+	budget, name := g.spender(pid).again, fmt.Sprintf("what process %d has mapped", pid)
+	if err := budget.Spend(name, target.Limits{Steps: mappingSteps}); err != nil {
+		return nil, &NotFound{LeftOut: []error{err}}
+	}
 	maps, err := target.Maps(pid)
 	if err != nil {
 		return nil, err
 	}
+	// A process that maps one file after the other is looked at for each, and then all of them are.
+	executable := target.ExecutableFiles(maps)
+	over := budget.Spend(name, target.Limits{Steps: uint64(len(maps)+len(executable)) * mappingSteps})
 	f := &found{}
 	var looked []string
-	for _, m := range target.ExecutableFiles(maps) {
+	for _, m := range executable {
 		looked = append(looked, m.Path)
+		if over != nil {
+			f.left = leave(f.left, over)
+			break
+		}
 		if id, err := target.IdentifyMapped(pid, m); err == nil {
-			if known, why := g.known(id); known {
-				if why != nil {
-					f.left = leave(f.left, why)
+			if known, ok := g.known(id); ok && known.parts == 0 {
+				if known.why != nil {
+					f.left = leave(f.left, known.why)
 				}
 				continue
 			}
 		}
 		o, err := g.open(pid, m, &f.closers)
-		if err == nil {
+		if known, ok := g.known(o.ID); ok && err == nil {
+			o.parts, err = known.parts, known.why
+		} else if err == nil {
 			o.parts = Parts(o.ELF)
 			err = o.ELF.Trouble()
 		}
@@ -122,8 +148,9 @@ func (g *Engine) files(pid int) (*found, error) {
 		case transient(err):
 			// it was unmapped, the process ended, the disk failed: that says nothing of the file
 		case err != nil || o.parts == 0:
-			g.remember(o.ID, nil)
+			g.remember(o.ID, look{})
 		default:
+			g.remember(o.ID, look{parts: o.parts})
 			f.files = append(f.files, o)
 		}
 	}
@@ -141,14 +168,14 @@ func (g *Engine) open(pid int, m target.Mapping, closers *[]func() error) (o Ope
 		return o, &openError{err}
 	}
 	*closers = append(*closers, fd.Close)
-	return opened(fd, m, path, g.budget(pid))
-}
-
-func opened(fd *os.File, m target.Mapping, path string, of *target.Budget) (o OpenedFile, err error) {
 	if o.ID, err = target.Identify(fd); err != nil {
 		return o, err
 	}
-	if o.ELF, err = target.OpenELFWithin(fd, m.Path, of); err != nil {
+	budget := g.spender(pid).files
+	if _, ok := g.known(o.ID); ok {
+		budget = g.spender(pid).again
+	}
+	if o.ELF, err = target.OpenELFWithin(fd, m.Path, budget); err != nil {
 		return o, err
 	}
 	o.File = engine.File{Path: m.Path, BuildID: o.ELF.BuildID(), Inode: m.Inode, Dev: m.Dev, Open: path}
@@ -167,8 +194,8 @@ func transient(err error) bool {
 	return errors.As(err, &o) || errors.As(err, &p)
 }
 
-// budget is what may be spent on a process's files.
-func (g *Engine) budget(pid int) *target.Budget {
+// spender is what may be spent on a process.
+func (g *Engine) spender(pid int) spender {
 	started, _ := target.StartTime(pid)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -177,10 +204,11 @@ func (g *Engine) budget(pid int) *target.Budget {
 		if len(g.procs) >= maxProcs {
 			clear(g.procs)
 		}
-		s = spender{started, target.NewBudget("a process", target.FileLimits.Times(processFiles), g.all)}
+		s = spender{started: started, files: target.NewBudget("a process", target.FileLimits.Times(processFiles), g.all),
+			again: target.NewBudget("a process", target.FileLimits.Times(processAgain), g.again)}
 		g.procs[pid] = s
 	}
-	return s.budget
+	return s
 }
 
 // leftOut says whether a file is left out for what it costs, and remembers it if that is its own fault.
@@ -190,28 +218,28 @@ func (g *Engine) leftOut(id target.FileID, err error) bool {
 		return false
 	}
 	if !l.Shared {
-		g.remember(id, err)
+		g.remember(id, look{why: err})
 	}
 	return true
 }
 
-func (g *Engine) remember(id target.FileID, why error) {
+func (g *Engine) remember(id target.FileID, l look) {
 	if id == (target.FileID{}) {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.done) >= maxDone {
-		clear(g.done)
+	if len(g.seen) >= maxSeen {
+		clear(g.seen)
 	}
-	g.done[id] = why
+	g.seen[id] = l
 }
 
-func (g *Engine) known(id target.FileID) (known bool, why error) {
+func (g *Engine) known(id target.FileID) (look, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	why, known = g.done[id]
-	return known, why
+	l, ok := g.seen[id]
+	return l, ok
 }
 
 // Backends returns the sites of the graph functions of a scheduler's backends, other than the CPU's. What
@@ -235,16 +263,13 @@ func (g *Engine) Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File,
 
 // Dull tells that the file of a mapping was looked at before and gives nothing.
 func (g *Engine) Dull(pid int, m target.Mapping) bool {
-	g.mu.Lock()
-	none := len(g.done) == 0
-	g.mu.Unlock()
-	if none {
-		return false
+	if g.spender(pid).again.Spend("", target.Limits{Steps: mappingSteps}) != nil {
+		return true // nothing more of this process is looked at
 	}
 	id, err := target.IdentifyMapped(pid, m)
 	if err != nil {
 		return false
 	}
-	known, _ := g.known(id)
-	return known
+	l, ok := g.known(id)
+	return ok && l.parts == 0
 }
