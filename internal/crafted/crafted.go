@@ -36,6 +36,14 @@ func (p *part) end() int64 { return p.off + int64(p.size)*int64(p.n) }
 // Size is the file's length in bytes.
 func (f *File) Size() int64 { return f.size }
 
+// Dense is how many bytes of it are no hole, nearly.
+func (f *File) Dense() (n int64) {
+	for i := range f.part {
+		n += f.part[i].end() - f.part[i].off
+	}
+	return n
+}
+
 // ReadAt reads like a file's.
 func (f *File) ReadAt(b []byte, off int64) (int, error) {
 	if off >= f.size {
