@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// memoryLimit is how much memory Go's runtime of the recorder aims to stay below; it frees earlier and more often instead
+// memoryLimit is how much memory Go's runtime aims to stay below; it frees earlier and more often instead
 // of growing. The rings are not in it.
 const memoryLimit = 128 << 20
 
-// bounded sets the limit while recording. One that the environment sets (GOMEMLIMIT) stays.
-func bounded() (restore func()) {
+// LimitMemory bounds profinfer's own memory while it looks at processes and their files. A limit that the environment sets
+// (GOMEMLIMIT) stays.
+func LimitMemory() (restore func()) {
 	before := debug.SetMemoryLimit(-1)
 	if before == math.MaxInt64 {
 		debug.SetMemoryLimit(memoryLimit)

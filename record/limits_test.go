@@ -46,7 +46,7 @@ func TestExpendable(t *testing.T) {
 func TestMemoryLimit(t *testing.T) {
 	was := debug.SetMemoryLimit(math.MaxInt64)
 	defer debug.SetMemoryLimit(was)
-	restore := bounded()
+	restore := LimitMemory()
 	if got := debug.SetMemoryLimit(-1); got != memoryLimit {
 		t.Errorf("limit %d", got)
 	}
@@ -55,7 +55,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("afterwards %d", got)
 	}
 	debug.SetMemoryLimit(64 << 20) // GOMEMLIMIT=64MiB
-	restore = bounded()
+	restore = LimitMemory()
 	if got := debug.SetMemoryLimit(-1); got != 64<<20 {
 		t.Errorf("limit %d instead of the environment's", got)
 	}

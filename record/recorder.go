@@ -87,7 +87,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		dirty: make(map[int]bool), left: make(map[string]bool), threads: make(map[threadKey]bool), began: time.Now(),
 		gone: make(chan *probe.Attachment, 4096)}
 	res := Result{Status: -1}
-	defer bounded()()
+	defer LimitMemory()()
 	r.spared = func() {}
 	defer func() { r.spared() }()
 	var err error

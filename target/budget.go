@@ -30,11 +30,11 @@ const (
 	maxProgram   = 64 << 10 / 56 // program headers: the kernel loads no file that has more than 64 KiB of them
 	maxSections  = 1 << 16
 	maxTable     = 16 << 20 // bytes of a table that is read at once
-	maxSymbols   = 256 << 10
-	maxStrings   = 32 << 20 // bytes of symbols' names
-	maxRelocs    = 512 << 10
-	maxFunctions = 256 << 10
-	maxCalls     = 1 << 20
+	maxSymbols   = 192 << 10
+	maxStrings   = 24 << 20 // bytes of symbols' names
+	maxRelocs    = 256 << 10
+	maxFunctions = 192 << 10
+	maxCalls     = 768 << 10
 )
 
 // Budget counts what was spent on files, on its own and on behalf of a larger budget. It can be used by several

@@ -13,7 +13,7 @@ const (
 
 // Rows are the files, by what they exhaust.
 func Rows() []*File {
-	return []*File{headers(), chain(1000), insns(), calls(), symbols(), longNames(), strings(), unwind(), exits(), join(), barriers(), loops(), fused(), sectionNames()}
+	return []*File{headers(), chain(1000), insns(), calls(), symbols(), longNames(), strings(), unwind(), exits(), join(), barriers(), loops(), fused(), sectionNames(), full()}
 }
 
 // hashed gives a file a symbol hash table whose only chain lies in a hole and ends nowhere.
@@ -89,9 +89,9 @@ func symbols() *File {
 }
 
 func longNames() *File {
-	b := newBuilder("names", "100,000 symbols that share one name of 30 MiB")
+	b := newBuilder("names", "100,000 symbols that share one name of 20 MiB")
 	b.fn(signature, 0x1000, 16)
-	const n, long = 100_000, 30 << 20
+	const n, long = 100_000, 20 << 20
 	strs := b.space(long + 64)
 	b.poke(strs, []byte("\x00"+signature+"\x00"))
 	b.put(strs+32, long/16, 16, func(_ int, e []byte) { copy(e, "aaaaaaaaaaaaaaaa") })
@@ -205,8 +205,8 @@ func loop(b *builder, n int, more int64) *File {
 }
 
 func fused() *File {
-	b := newBuilder("fused", "an operator loop with a million calls of fused operators, each of them a place to probe")
-	const n, size = 1_000_000, 5
+	b := newBuilder("fused", "an operator loop with 500,000 calls of fused operators, each of them a place to probe")
+	const n, size = 500_000, 5
 	code, call := cpu(b, n*size+64)
 	op, barrier := code+4, code+8
 	b.fn("ggml_compute_forward_x_fused", op, 1)
@@ -227,5 +227,65 @@ func sectionNames() *File {
 	}
 	b.names[0] = 0
 	b.secs = make([]section, 60_000) // without a type
+	return b.finish()
+}
+
+// full has nearly as much of each as is let pass, so that memory is what it costs.
+func full() *File {
+	b := newBuilder("full", "190,000 symbols with 22 MiB of names, 190,000 functions, 700,000 calls, 250,000 relocations")
+	const n, long, fns, ncalls, rels = 190_000, 120, 190_000, 700_000, 250_000
+	code, call := cpu(b, 16*fns+5*ncalls)
+	b.fn(graph, call, 1)
+	at := call + 16
+	b.put(at, ncalls, 5, func(i int, e []byte) { // each to another place
+		here := at + int64(i)*5
+		copy(e, branch([]byte{0xe8}, here, code+int64(i)%(16*fns)))
+	})
+	strs := b.space(n*long + 256)
+	b.put(strs+256, n, long, func(i int, e []byte) {
+		for k := range e[:long-1] {
+			e[k] = 'a' + byte(i>>(k%20))&15
+		}
+	})
+	var names []byte
+	offs := make([]uint32, len(b.syms))
+	names = append(names, 0)
+	for i, s := range b.syms {
+		offs[i] = uint32(len(names))
+		names = append(append(names, s.name...), 0)
+	}
+	b.poke(strs, names)
+	known := b.syms
+	tab := b.entries(n, 24, func(i int, e []byte) {
+		if i == 0 {
+			return
+		}
+		e[4] = 1<<4 | 2
+		binary.LittleEndian.PutUint16(e[6:], 1)
+		if i <= len(known) {
+			binary.LittleEndian.PutUint32(e, offs[i-1])
+			le(e[8:], known[i-1].addr, known[i-1].size)
+			return
+		}
+		binary.LittleEndian.PutUint32(e, uint32(256+i*long%(n*long)))
+		le(e[8:], uint64(code+64+16*int64(i)+8), 1)
+	})
+	b.syms = nil
+	rela := b.entries(rels, 24, func(i int, e []byte) { le(e, uint64(code)+uint64(rels-i)*8, 8, uint64(code)) })
+	b.dyn = append(b.dyn, 6, uint64(tab), 5, uint64(strs), 10, n*long+256, 7, uint64(rela), 8, rels*24)
+	cie := []byte{13, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b}
+	eh := b.space(int64(len(cie)) + 16*fns)
+	b.poke(eh, cie)
+	first := eh + int64(len(cie))
+	b.put(first, fns-1, 16, func(i int, e []byte) {
+		here := first + 16*int64(i)
+		le4 := binary.LittleEndian.PutUint32
+		le4(e, 12)
+		le4(e[4:], uint32(here+4-eh))
+		le4(e[8:], uint32(int32(code+64+16*int64(i)-(here+8))))
+		le4(e[12:], 1)
+	})
+	b.secs = append(b.secs, section{"", dynsymType, alloc, tab, n * 24, 0},
+		section{".eh_frame", progbits, alloc, eh, int64(len(cie)) + 16*(fns-1), 0})
 	return b.finish()
 }
