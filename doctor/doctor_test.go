@@ -15,6 +15,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/engine/ggml"
+	"github.com/profinfer/profinfer/internal/crafted"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
 )
@@ -193,6 +194,29 @@ func TestFiles(t *testing.T) {
 	tg, err := look(Options{Files: []string{self, self}})
 	if err != nil || tg.Problem == "" || !slices.Equal(tg.Signs, ggml.Signs()) || !slices.Equal(tg.Looked, []string{self}) {
 		t.Errorf("a program without an engine: %+v, %v", tg, err)
+	}
+}
+
+// A file that asks for too much is named, and what of it.
+func TestFileLeftOut(t *testing.T) {
+	for _, row := range crafted.Rows() {
+		if row.Name != "chain" && row.Name != "headers" {
+			continue
+		}
+		path := filepath.Join(t.TempDir(), row.Name+".so")
+		if err := row.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		tg, err := look(Options{Files: []string{path}})
+		said := ""
+		if err != nil {
+			said = err.Error()
+		} else {
+			said = tg.Problem
+		}
+		if !strings.Contains(said, path+": it is not looked at any further: more than ") {
+			t.Errorf("%s: %q", row.Name, said)
+		}
 	}
 }
 

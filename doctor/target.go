@@ -135,6 +135,7 @@ func lookFiles(paths []string) (*Target, error) {
 	t := newTarget()
 	t.Given = paths
 	var opened []ggml.OpenedFile
+	all := target.NewBudget("all files", target.FileLimits.Times(uint64(min(len(paths), 8))), nil)
 	type id struct{ dev, inode uint64 }
 	seen := map[id]bool{}
 	builds := map[string]bool{}
@@ -156,7 +157,7 @@ func lookFiles(paths []string) (*Target, error) {
 			return nil, fmt.Errorf("%s: %w", path, reason(err))
 		}
 		defer f.Close()
-		e, err := target.OpenELF(f, path)
+		e, err := target.OpenELFWithin(f, path, all)
 		if err != nil {
 			return nil, err
 		}
@@ -169,6 +170,7 @@ func lookFiles(paths []string) (*Target, error) {
 		of := ggml.OpenedFile{ELF: e, File: engine.File{Path: path, BuildID: e.BuildID(), Open: path}}
 		if s, ok := st.Sys().(*syscall.Stat_t); ok {
 			of.Dev, of.Inode = uint64(s.Dev), s.Ino
+			of.ID, _ = target.Identify(f)
 			if seen[id{of.Dev, of.Inode}] {
 				continue
 			}
@@ -213,6 +215,9 @@ func reason(err error) error {
 // fail says in words why there is no plan.
 func (t *Target) fail(err error) {
 	var none *ggml.NotFound
+	for _, l := range target.LimitErrors(err) {
+		t.Warnings = append(t.Warnings, "a file is left out: "+l.Error())
+	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		t.Problem = firstLine(err.Error())
@@ -225,6 +230,10 @@ func (t *Target) fail(err error) {
 		if len(need) > 0 {
 			t.Remedy, t.privilege = p.Grant(need...), true
 		}
+	case errors.As(err, &none) && len(none.LeftOut) > 0:
+		t.Problem = "no engine was found; a file is left out: " + none.LeftOut[0].Error()
+		t.Remedy = "a file that asks for so much is damaged or made up: if it is an engine's, report it"
+		t.Looked, t.Signs = none.Looked, ggml.Signs()
 	case errors.As(err, &none) && t.PID != 0:
 		t.Problem = fmt.Sprintf("no llama.cpp, whisper.cpp or other program on ggml is in process %d", t.PID)
 		t.Remedy = "an engine that is loaded later is found by record -p; one that is linked statically and stripped cannot be profiled"

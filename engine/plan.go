@@ -232,6 +232,8 @@ type Plan struct {
 	Layout        Layout
 	Findings      []Finding
 	Warnings      []Warning
+	// LeftOut says which files were not looked at to the end, as that would cost too much; nil: none. Warnings has it too.
+	LeftOut error
 	// Inner are objects to which a backend passes a call on, with the backend object: what a RoleSyncBegin site may yield.
 	Inner map[uint64]uint64
 	// Operators numbers the operators by their names as the engine describes them; members of a

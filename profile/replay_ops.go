@@ -57,7 +57,7 @@ func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) e
 			return err
 		}
 		p.nextOp++
-		o = p.ops.take(int(h.Nth))
+		o = p.ops.take(q.team(h))
 		o.ID, o.Graph, o.Shape, o.Node, o.Start, o.Op = p.nextOp, x.g, x.shape, n, h.Time, x.shape.Nodes[n].Op
 		if x.step != nil {
 			o.Step = x.step.Step
@@ -67,7 +67,7 @@ func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) e
 		x.shape.Executed[n] = true
 		x.last = max(x.last, n)
 	}
-	if nth := int(h.Nth); nth > len(o.Threads) && nth > cap(o.Threads) {
+	if nth := q.team(h); nth > len(o.Threads) && nth > cap(o.Threads) {
 		o.Threads = append(p.ops.team(nth), o.Threads...)
 	}
 	o.Threads = append(o.Threads, OpThread{TID: h.TID, Ith: h.Ith, CPU: h.CPU, Start: h.Time})
@@ -79,6 +79,10 @@ func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	}
 	return nil
 }
+
+// team is how many threads there should be room for in the operator that a hit begins: those that it tells of, but not more than the
+// process was seen to have.
+func (q *proc) team(h *trace.Hit) int { return min(int(h.Nth), len(q.threads)) }
 
 func (o *Op) has(tid int32) bool {
 	for i := range o.Threads {

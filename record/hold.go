@@ -19,7 +19,7 @@ func (r *recorder) holdLoaders() <-chan watched {
 		defer close(out)
 		for ev := range r.watch.Events() {
 			w := watched{Event: ev}
-			if ev.Kind == target.EventMmap && ev.Inode != 0 && !r.engine.Dull(ev.Dev, ev.Inode) {
+			if ev.Kind == target.EventMmap && ev.Inode != 0 && !r.engine.Dull(ev.PID, ev.Mapping()) {
 				// Refused where another traces it, or it is held for an earlier event.
 				if release, err := target.Hold(ev.TID); err == nil {
 					w.release = release

@@ -13,6 +13,7 @@ import (
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
 )
 
 // Engine makes plans for processes. Package engine/ggml has one.
@@ -20,8 +21,8 @@ type Engine interface {
 	// Plan finds the engine in what the process has mapped now and says how to probe it. The
 	// error says what was looked for where there is none.
 	Plan(pid int) (*engine.Plan, error)
-	// Dull tells that a file was looked at before and has nothing of an engine.
-	Dull(dev, inode uint64) bool
+	// Dull tells that the file of a mapping was looked at before and has nothing of an engine.
+	Dull(pid int, m target.Mapping) bool
 	// Backends returns what else is to be probed once the address of a graph scheduler is
 	// known: the graph functions of backends that no symbol names. The returned sites refer to
 	// the returned files.

@@ -88,9 +88,11 @@ func (r *recorder) update(p *process) error {
 		if p.plan == nil {
 			p.lookup = err
 		}
+		r.leftOut(p, err)
 		return nil // whoever it is has no engine, or not yet, or has ended
 	}
 	p.lookup = nil
+	r.leftOut(p, plan.LeftOut)
 	if p.att == nil {
 		p.att, err = r.session.Process(p.pid, &plan.Layout)
 	} else {
@@ -285,6 +287,25 @@ func (r *recorder) reset(p *process) error {
 	}
 	*p = *newProcess(p.pid)
 	return nil
+}
+
+// leftOut tells which files were not looked at to the end, each once: whoever maps it next is not told of. It does not wait
+// for the process to compute, as other warnings do.
+func (r *recorder) leftOut(p *process, err error) {
+	for _, l := range target.LimitErrors(err) {
+		w := "a file is left out: " + l.Error()
+		p.warned[w] = true
+		if r.left[w] || len(r.left) >= maxLeft {
+			continue
+		}
+		r.left[w] = true
+		comm, _ := target.Comm(p.pid)
+		w = fmt.Sprintf("%s (%d): %s", comm, p.pid, w)
+		r.note(w)
+		if r.opt.Warn != nil {
+			r.opt.Warn(w)
+		}
+	}
 }
 
 // byFile splits sites by file, those of files with entry points of steps last: a step whose

@@ -51,9 +51,11 @@ type recorder struct {
 	gone    chan *process // whose probes were taken away
 	detach  chan struct{} // holds as many as are being taken away at a time
 	dirty   map[int]bool
+	left    map[string]bool // files that are left out were told of
 	shapes  assembler
 	threads map[threadKey]bool
 	command *target.Command
+	spared  func() // takes back that the kernel ends the recorder first where memory runs out
 
 	events    probe.Events
 	hits      []trace.Hit
@@ -92,9 +94,12 @@ type recorder struct {
 // *trace.WriteError.
 func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
-		dirty: make(map[int]bool), threads: make(map[threadKey]bool), began: time.Now(),
+		dirty: make(map[int]bool), left: make(map[string]bool), threads: make(map[threadKey]bool), began: time.Now(),
 		gone: make(chan *process, 4096), detach: make(chan struct{}, maxDetach)}
 	res := Result{Status: -1}
+	defer LimitMemory()()
+	r.spared = func() {}
+	defer func() { r.spared() }()
 	var err error
 	if r.counters, err = openCounters(&opt); err != nil {
 		return res, err
@@ -215,6 +220,7 @@ func (r *recorder) begin() error {
 		return err
 	}
 	if len(r.opt.Command) == 0 {
+		r.spared = expendable()
 		raise(false)
 	}
 	if len(r.opt.PIDs) > 0 {
@@ -233,6 +239,7 @@ func (r *recorder) begin() error {
 		return err
 	}
 	r.command = c
+	r.spared = expendable()
 	// until its first libraries have been looked at; later ones hold it themselves
 	if release, err := target.Hold(c.PID); err == nil {
 		defer release()
@@ -411,7 +418,7 @@ func (r *recorder) happened(ev watched) error {
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
-		if ev.Inode == 0 || r.engine.Dull(ev.Dev, ev.Inode) { // no file, or none of interest
+		if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) { // no file, or none of interest
 			return nil
 		}
 		r.dirty[ev.PID] = true
@@ -451,6 +458,7 @@ func (r *recorder) happened(ev watched) error {
 
 const (
 	maxLooked = 256
+	maxLeft   = 256
 	maxNotes  = 64
 	maxScheds = 4096
 )

@@ -4,115 +4,137 @@ package target
 
 import (
 	"encoding/binary"
+	"slices"
 	"sort"
 )
 
-// callIndex holds every direct call and jump out of a function, sorted by target.
+// callIndex holds every direct call and jump out of a function. Addresses are counted from base, a word holds two: a
+// large engine has hundreds of thousands.
 type callIndex struct {
-	direct []edge // call or jump to an address
-	slots  []edge // x86-64: call or jump through a pointer at a fixed address (GOT)
+	base   uint64
+	direct []uint64 // call or jump to an address: to<<32 | from, sorted
+	slots  []uint64 // x86-64: call or jump through a pointer (GOT): from<<32 | the pointer's distance from there
 }
-
-type edge struct{ to, from uint64 }
 
 // callees finds all calls of the file, in one pass over its code.
 func (e *ELF) callees() (*callIndex, error) {
 	if e.calls != nil {
 		return e.calls, nil
 	}
-	fs, err := e.Functions()
+	fs, _ := e.Functions() // what could be read of them only helps to stay in step
 	if err := e.loadCode(); err != nil {
 		return nil, err
 	}
-	_ = err // what could be read of the functions only helps to stay in step
 	x := &callIndex{}
+	if n := len(e.code); n > 0 {
+		x.base = e.code[0].start
+		if e.code[n-1].end()-x.base >= 1<<32 {
+			return nil, e.errf("its code is spread over more than 4 GiB")
+		}
+	}
 	k := 0
 	for ci := range e.code {
 		c := &e.code[ci]
 		if c.plt {
 			continue
 		}
-		end := c.start + uint64(len(c.bytes))
 		for k < len(fs) && fs[k].Start < c.start {
 			k++
 		}
 		// Decode from function to function: bytes between them (padding, tables, code
 		// without unwind information) cannot put a later function out of step.
-		at := c.start
-		for at < end {
-			limit := end
+		for at := c.start; at < c.end(); {
+			limit := c.end()
 			for k < len(fs) && fs[k].Start <= at {
 				k++
 			}
-			if k < len(fs) && fs[k].Start < end {
+			if k < len(fs) && fs[k].Start < limit {
 				limit = fs[k].Start
 			}
-			x.scan(e.Arch, c.bytes[at-c.start:limit-c.start], at, c.name != "")
+			if err := x.scan(e, c, at, limit); err != nil {
+				return nil, err
+			}
 			at = limit
 		}
 	}
-	for _, l := range [][]edge{x.direct, x.slots} {
-		sort.Slice(l, func(i, j int) bool {
-			if l[i].to != l[j].to {
-				return l[i].to < l[j].to
-			}
-			return l[i].from < l[j].from
-		})
-	}
+	slices.Sort(x.direct)
 	e.calls = x
 	return x, nil
 }
 
 // scan collects the calls of a stretch of code, and the jumps that leave it (tail calls; a
-// jump to its own start is a loop). Without sections (named false) a jump through a slot can be
+// jump to its own start is a loop). Without sections a jump through a slot can be
 // one of the linkage table's own stubs and is left out.
-func (x *callIndex) scan(arch Arch, code []byte, addr uint64, named bool) {
-	end := addr + uint64(len(code))
+func (x *callIndex) scan(e *ELF, c *codeRange, start, end uint64) error {
 	add := func(target, from uint64, call bool) {
-		if call || target < addr || target >= end {
-			x.direct = append(x.direct, edge{target, from})
+		if to := target - x.base; (call || target < start || target >= end) && to < 1<<32 {
+			x.direct = append(x.direct, to<<32|(from-x.base))
 		}
 	}
-	if arch == ARM64 {
-		for i := 0; i+4 <= len(code); i += 4 {
-			if w := binary.LittleEndian.Uint32(code[i:]); w&0x7c000000 == 0x14000000 {
-				at := addr + uint64(i)
-				add(at+signed(w, 0, 26)*4, at, w>>31 != 0)
-			}
-		}
-		return
-	}
-	for i := 0; i < len(code); {
-		s, err := shapeAMD64(code[i:])
+	for at := start; at < end; {
+		code, err := e.codeBytes(c, at, end)
 		if err != nil {
-			i++
-			continue
+			return err
 		}
-		at := addr + uint64(i)
-		if !s.vector && s.mapNo == 0 {
-			switch s.op {
-			case 0xe8, 0xe9:
-				next := at + uint64(s.n)
-				add(next+uint64(int64(int32(binary.LittleEndian.Uint32(code[i+s.immAt:])))), at, s.op == 0xe8)
-			case 0xeb:
-				add(at+uint64(s.n)+uint64(int64(int8(code[i+s.immAt]))), at, false)
-			case 0xff:
-				if r := s.modrm >> 3 & 7; (r == 2 || r == 4 && named) && s.ripRel {
-					x.slots = append(x.slots, edge{at + uint64(s.n) + uint64(int64(s.disp)), at})
+		n := len(code)
+		if at+uint64(n) < end {
+			n -= maxInsnAMD64 // the last instruction may go on in what comes next
+		}
+		if n <= 0 {
+			return e.cut(c.off+(at-c.start), end-at)
+		}
+		before := len(x.direct) + len(x.slots)
+		steps := 0
+		if e.Arch == ARM64 {
+			n &^= 3
+			for i := 0; i+4 <= n; i += 4 {
+				if w := binary.LittleEndian.Uint32(code[i:]); w&0x7c000000 == 0x14000000 {
+					at := at + uint64(i)
+					add(at+signed(w, 0, 26)*4, at, w>>31 != 0)
 				}
 			}
+			steps = n / 4
+			if n == 0 {
+				return nil // less than an instruction is left
+			}
+			at += uint64(n)
+		} else {
+			i := 0
+			for ; i < n; steps++ {
+				i += x.instruction(code[i:], at+uint64(i), c.name != "", add)
+			}
+			at += uint64(i)
 		}
-		i += s.n
+		if !e.spend(uint64(steps) + uint64(len(x.direct)+len(x.slots)-before)) {
+			return e.over
+		}
+		if len(x.direct)+len(x.slots) > maxCalls {
+			return e.tooMany("calls", maxCalls)
+		}
 	}
+	return nil
 }
 
-func edgesTo(l []edge, to uint64) []uint64 {
-	i := sort.Search(len(l), func(i int) bool { return l[i].to >= to })
-	var out []uint64
-	for ; i < len(l) && l[i].to == to; i++ {
-		out = append(out, l[i].from)
+// instruction looks at one of x86-64 and returns its length, or 1 where there is none.
+func (x *callIndex) instruction(code []byte, at uint64, named bool, add func(target, from uint64, call bool)) int {
+	s, err := shapeAMD64(code)
+	if err != nil {
+		return 1
 	}
-	return out
+	if s.vector || s.mapNo != 0 {
+		return s.n
+	}
+	switch next := at + uint64(s.n); s.op {
+	case 0xe8, 0xe9:
+		add(next+uint64(int64(int32(binary.LittleEndian.Uint32(code[s.immAt:])))), at, s.op == 0xe8)
+	case 0xeb:
+		add(next+uint64(int64(int8(code[s.immAt]))), at, false)
+	case 0xff:
+		if r := s.modrm >> 3 & 7; (r == 2 || r == 4 && named) && s.ripRel {
+			x.slots = append(x.slots, (at-x.base)<<32|uint64(uint32(int32(s.n)+s.disp)))
+		}
+	}
+	return s.n
 }
 
 // CallsTo lists the addresses of the direct calls, and of the jumps from other functions, to
@@ -122,7 +144,15 @@ func (e *ELF) CallsTo(target uint64) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return edgesTo(x.direct, target), nil
+	to := target - x.base
+	if to >= 1<<32 {
+		return nil, nil
+	}
+	var out []uint64
+	for i, _ := slices.BinarySearch(x.direct, to<<32); i < len(x.direct) && x.direct[i]>>32 == to; i++ {
+		out = append(out, x.base+x.direct[i]&0xffffffff)
+	}
+	return out, nil
 }
 
 // Calls lists the addresses of all direct calls and tail jumps to the function of this name,
@@ -134,19 +164,15 @@ func (e *ELF) Calls(name string) ([]uint64, error) {
 	}
 	var out []uint64
 	for i := 0; i < len(x.direct); {
-		to := x.direct[i].to
-		j := i
-		for j < len(x.direct) && x.direct[j].to == to {
-			j++
-		}
-		if e.callsName(to, name) {
-			for ; i < j; i++ {
-				out = append(out, x.direct[i].from)
+		to := x.direct[i] >> 32
+		is := e.callsName(x.base+to, name)
+		for ; i < len(x.direct) && x.direct[i]>>32 == to; i++ {
+			if is {
+				out = append(out, x.base+x.direct[i]&0xffffffff)
 			}
 		}
-		i = j
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
+	slices.Sort(out)
 	return out, nil
 }
 
@@ -154,6 +180,7 @@ func (e *ELF) Calls(name string) ([]uint64, error) {
 // any of the names that the address has, or the stub's.
 func (e *ELF) callsName(to uint64, name string) bool {
 	syms, _ := e.Symbols()
+	e.spend(2)
 	i := sort.Search(len(syms), func(i int) bool { return syms[i].Addr >= to })
 	named := false
 	for ; i < len(syms) && syms[i].Addr == to; i++ {
@@ -174,11 +201,12 @@ func (e *ELF) SlotCalls(name string) ([]uint64, error) {
 	}
 	var out []uint64
 	for _, s := range x.slots {
-		if n, ok := e.PtrSymbol(s.to); ok && n == name {
-			out = append(out, s.from)
+		from := x.base + s>>32
+		if n, ok := e.PtrSymbol(from + uint64(int64(int32(s)))); ok && n == name {
+			out = append(out, from)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
+	slices.Sort(out)
 	return out, nil
 }
 
@@ -216,7 +244,11 @@ func (e *ELF) stubSlot(addr uint64) uint64 {
 	if c == nil {
 		return 0
 	}
-	code := c.bytes[addr-c.start:]
+	e.spend(2)
+	code, err := e.codeBytes(c, addr, c.end())
+	if err != nil {
+		return 0
+	}
 	if e.Arch == AMD64 {
 		for range 2 {
 			in, err := decodeAMD64(code, addr)

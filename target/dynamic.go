@@ -3,9 +3,11 @@
 package target
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"sort"
 )
 
@@ -68,15 +70,6 @@ func (e *ELF) readDynamic() error {
 		return nil
 	}
 	return nil
-}
-
-// atAddr reads n bytes at an address, all within one segment's file contents.
-func (e *ELF) atAddr(addr, n uint64) ([]byte, error) {
-	off, ok := e.FileOffset(addr)
-	if !ok {
-		return nil, e.errf("a table at address %#x is not in the file", addr)
-	}
-	return e.bytesAt(off, n)
 }
 
 // Soname is the library's own name (DT_SONAME), empty if it has none.
@@ -168,28 +161,36 @@ func (e *ELF) countDynsyms() (uint64, error) {
 func (e *ELF) countGNUHash(h [16]byte) (uint64, error) {
 	le := binary.LittleEndian
 	nb, first, bloom := uint64(le.Uint32(h[:])), uint64(le.Uint32(h[4:])), uint64(le.Uint32(h[8:]))
-	buckets := e.dyn.gnuHash + 16 + bloom*8
-	b, err := e.atAddr(buckets, nb*4)
-	if err != nil {
-		return 0, err
+	buckets, ok := e.FileOffset(e.dyn.gnuHash + 16 + bloom*8)
+	if !ok {
+		return 0, e.errf("its symbol hash table is not in the file")
 	}
 	var last uint64
-	for ; len(b) >= 4; b = b[4:] {
-		last = max(last, uint64(le.Uint32(b)))
+	err := e.stream(buckets, nb*4, 4, func(b []byte) bool {
+		for i := 0; i+4 <= len(b); i += 4 {
+			last = max(last, uint64(le.Uint32(b[i:])))
+		}
+		return e.spend(uint64(len(b)) / 32)
+	})
+	if err != nil {
+		return 0, err
 	}
 	if last < first {
 		return first, nil
 	}
+	if last >= maxSymbols {
+		return 0, e.tooMany("symbols", maxSymbols)
+	}
 	for n := last; n < maxSymbols; n++ {
 		var c [4]byte
-		if err := e.ReadAddr(buckets+nb*4+(n-first)*4, c[:]); err != nil {
+		if err := e.ReadAddr(e.dyn.gnuHash+16+bloom*8+nb*4+(n-first)*4, c[:]); err != nil {
 			return 0, err
 		}
 		if c[0]&1 != 0 { // the end of a chain
 			return n + 1, nil
 		}
 	}
-	return 0, e.errf("a symbol hash table without an end")
+	return 0, e.tooMany("symbols in a chain of its hash table", maxSymbols)
 }
 
 type reloc struct {
@@ -222,21 +223,28 @@ func (e *ELF) readRelocs() error {
 		if t.addr == 0 || t.size == 0 {
 			continue
 		}
-		if t.size/24 > maxRelocs {
-			return e.errf("%d relocations are beyond reason", t.size/24)
+		if uint64(len(e.relocs))+t.size/24 > maxRelocs {
+			return e.tooMany("relocations", maxRelocs)
 		}
-		b, err := e.atAddr(t.addr, t.size/24*24)
+		off, ok := e.FileOffset(t.addr)
+		if !ok {
+			return e.errf("a table at address %#x is not in the file", t.addr)
+		}
+		if e.relocs == nil {
+			e.relocs = make([]reloc, 0, t.size/24)
+		}
+		err := e.stream(off, t.size/24*24, 24, func(b []byte) bool {
+			n := uint64(len(b))
+			for ; len(b) >= 24; b = b[24:] {
+				e.relocs = append(e.relocs, reloc{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:]), int64(le.Uint64(b[16:]))})
+			}
+			return e.spend(n / 4)
+		})
 		if err != nil {
 			return err
 		}
-		if e.relocs == nil {
-			e.relocs = make([]reloc, 0, len(b)/24)
-		}
-		for ; len(b) >= 24; b = b[24:] {
-			e.relocs = append(e.relocs, reloc{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:]), int64(le.Uint64(b[16:]))})
-		}
 	}
-	sort.Slice(e.relocs, func(i, j int) bool { return e.relocs[i].addr < e.relocs[j].addr })
+	slices.SortFunc(e.relocs, func(a, b reloc) int { return cmp.Compare(a.addr, b.addr) })
 	return nil
 }
 

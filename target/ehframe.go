@@ -11,45 +11,59 @@ import (
 // bytes; 0: a CIE, else an FDE: the distance back to its CIE), and a body. Linux Standard
 // Base, "Exception Frames"; pointer encodings DW_EH_PE_*.
 
+// unwindSteps is what a record costs.
+const unwindSteps = 8
+
 // unwindFunctions reads the extents of all functions in .eh_frame.
 func (e *ELF) unwindFunctions() ([]Function, error) {
-	addr, b, err := e.ehFrame()
-	if err != nil || b == nil {
+	addr, off, size, err := e.ehFrame()
+	if err != nil || size == 0 {
 		return nil, err
 	}
 	le := binary.LittleEndian
-	encodings := map[int]uint8{} // of CIEs, by position
+	encodings := map[uint64]uint8{} // of CIEs, by position
 	var out []Function
-	for at := 0; at+8 <= len(b); {
-		n := int64(le.Uint32(b[at:]))
-		body := at + 4
+	for at := uint64(0); at+8 <= size; {
+		b, err := e.ahead(off + at) // of a long record the begin is enough
+		if err != nil {
+			return out, err
+		}
+		if len(b) < 8 {
+			return out, e.cut(off+at, 8)
+		}
+		n := uint64(le.Uint32(b))
 		if n == 0 {
 			break // the terminator
 		}
-		if n == 0xffffffff || int64(body)+n > int64(len(b)) || n < 4 {
-			return out, e.errf("its unwind information is damaged at %#x", addr+uint64(at))
+		if n == 0xffffffff || at+4+n > size || n < 4 {
+			return out, e.errf("its unwind information is damaged at %#x", addr+at)
 		}
-		end := body + int(n)
-		id := le.Uint32(b[body:])
+		if !e.spend(unwindSteps) {
+			return out, e.over
+		}
+		id, body := uint64(le.Uint32(b[4:])), b[8:min(uint64(len(b)), 4+n)]
 		if id == 0 {
-			if enc, ok := cieEncoding(b[body+4 : end]); ok {
+			if enc, ok := cieEncoding(body); ok {
 				encodings[at] = enc
 			}
-		} else if enc, ok := encodings[body-int(id)]; ok {
-			if f, ok := fdeRange(b[body+4:end], addr+uint64(body+4), enc); ok {
+		} else if enc, ok := encodings[at+4-id]; ok {
+			if f, ok := fdeRange(body, addr+at+8, enc); ok {
 				out = append(out, f)
 			}
 		}
-		at = end
+		if len(out)+len(encodings) > maxFunctions {
+			return nil, e.tooMany("records of unwind information", maxFunctions)
+		}
+		at += 4 + n
 	}
 	return out, nil
 }
 
-// ehFrame finds .eh_frame by its section, or by the header that the loader's unwinder uses.
-func (e *ELF) ehFrame() (addr uint64, b []byte, err error) {
+// ehFrame finds .eh_frame by its section, or by the header that the loader's unwinder uses: its address, where it
+// lies in the file, its size (0: there is none).
+func (e *ELF) ehFrame() (addr, off, size uint64, err error) {
 	if s, ok := e.section(".eh_frame"); ok && s.typ != elf.SHT_NOBITS {
-		b, err = e.bytesAt(s.off, s.size)
-		return s.addr, b, err
+		return s.addr, s.off, s.size, e.within(s.off, s.size)
 	}
 	for _, s := range e.segs {
 		if s.typ != elf.PT_GNU_EH_FRAME {
@@ -58,31 +72,20 @@ func (e *ELF) ehFrame() (addr uint64, b []byte, err error) {
 		// version 1, encoding of the pointer that follows, of the count, of the table
 		var h [8]byte
 		if err := e.ReadAddr(s.addr, h[:]); err != nil {
-			return 0, nil, err
+			return 0, 0, 0, err
 		}
 		if h[0] != 1 || h[1] != 0x1b { // pcrel | sdata4, the only one linkers write
-			return 0, nil, e.errf("its unwind header is of an unknown kind (%d, %#x)", h[0], h[1])
+			return 0, 0, 0, e.errf("its unwind header is of an unknown kind (%d, %#x)", h[0], h[1])
 		}
 		addr = s.addr + 4 + uint64(int64(int32(binary.LittleEndian.Uint32(h[4:]))))
-		off, ok := e.FileOffset(addr)
+		l, ok := e.load(addr)
 		if !ok {
-			return 0, nil, e.errf("its unwind information is not in the file")
+			return 0, 0, 0, e.errf("its unwind information is not in the file")
 		}
-		n := e.endOfSegment(off) - off
-		b, err = e.bytesAt(off, n)
-		return addr, b, err
+		off, size = l.off+(addr-l.addr), l.filesz-(addr-l.addr)
+		return addr, off, size, e.within(off, size)
 	}
-	return 0, nil, nil
-}
-
-// endOfSegment is the file offset at which the segment holding off ends.
-func (e *ELF) endOfSegment(off uint64) uint64 {
-	for _, s := range e.segs {
-		if s.typ == elf.PT_LOAD && off >= s.off && off-s.off < s.filesz {
-			return s.off + s.filesz
-		}
-	}
-	return off
+	return 0, 0, 0, nil
 }
 
 // cieEncoding finds how a CIE's FDEs encode addresses ('R' of the augmentation).

@@ -3,22 +3,16 @@
 package target
 
 import (
+	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-)
-
-// Bounds on what a file can make us read. An engine with CUDA code inside has
-// sections of a gigabyte, but none of those are code or symbols.
-const (
-	maxHeaders  = 1 << 16   // program or section headers
-	maxTable    = 512 << 20 // bytes of one table or one executable section
-	maxSymbols  = 8 << 20
-	maxRelocs   = 32 << 20
-	windowBytes = 64 << 10 // read-ahead of ReadAddr
+	"slices"
+	"sort"
 )
 
 // ErrNotELF says that a file is no ELF file at all.
@@ -32,14 +26,20 @@ type ELF struct {
 	Arch Arch
 	Type elf.Type // ET_EXEC or ET_DYN
 
-	r     io.ReaderAt
-	size  int64 // -1 if unknown
-	segs  []segment
-	sects []section
-	dyn   dynamic
+	r      io.ReaderAt
+	size   int64 // -1 if unknown
+	segs   []segment
+	loads  []segment // those with contents, by address
+	sects  []section
+	dyn    dynamic
+	chunks chunks
 
-	win    []byte // the last window read by ReadAddr
-	winOff uint64
+	budget  *Budget
+	pending Limits      // spent, and not yet taken from the budget
+	over    *LimitError // the budget is used up, or a table is larger than any should be
+	readErr error       // of reading, for which the file may not be to blame
+
+	numSyms, strBytes uint64 // kept
 
 	dynsyms   []Symbol // index as in the file, [0] empty
 	dynsymErr error
@@ -78,9 +78,16 @@ type section struct {
 }
 
 // OpenELF reads the headers of an ELF file. name is what errors call it. A file that
-// is no 64-bit little-endian ELF for x86-64 or arm64, or one that is cut, is an error.
-func OpenELF(r io.ReaderAt, name string) (*ELF, error) {
-	e := &ELF{Name: name, r: r, size: -1}
+// is no 64-bit little-endian ELF for x86-64 or arm64, or one that is cut, is an error; a *[LimitError] where
+// it is beyond reason.
+func OpenELF(r io.ReaderAt, name string) (*ELF, error) { return OpenELFWithin(r, name, nil) }
+
+// OpenELFWithin is OpenELF for one of several files whose costs together are bounded by a budget.
+func OpenELFWithin(r io.ReaderAt, name string, of *Budget) (*ELF, error) {
+	e := &ELF{Name: name, r: r, size: -1, budget: NewBudget(scopeFile, FileLimits, of)}
+	if !e.spend(headerSteps) { // what it is a part of is used up
+		return nil, e.over
+	}
 	switch s := r.(type) {
 	case interface{ Size() int64 }:
 		e.size = s.Size()
@@ -143,45 +150,15 @@ func (e *ELF) errf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", e.Name, fmt.Errorf(format, args...))
 }
 
-// bytesAt reads n bytes of the file. It allocates no more than the file holds.
-func (e *ELF) bytesAt(off, n uint64) ([]byte, error) {
-	if n > maxTable || off > 1<<62 {
-		return nil, e.errf("a table of %d bytes at %#x is beyond reason", n, off)
-	}
-	if e.size >= 0 && (off > uint64(e.size) || n > uint64(e.size)-off) {
-		return nil, e.errf("the file is cut: %d bytes at %#x are not there", n, off)
-	}
-	const step = 1 << 20 // with an unknown size, believe one step at a time
-	var b []byte
-	if e.size >= 0 || n <= step {
-		b = make([]byte, n)
-	}
-	for at := uint64(0); at < n; {
-		k := n - at
-		if e.size < 0 && k > step {
-			k = step
-		}
-		if at+k > uint64(len(b)) {
-			b = append(b, make([]byte, at+k-uint64(len(b)))...)
-		}
-		got, err := e.r.ReadAt(b[at:at+k], int64(off+at))
-		if uint64(got) < k {
-			if err == nil || errors.Is(err, io.EOF) {
-				return nil, e.errf("the file is cut: %d bytes at %#x are not there", n, off)
-			}
-			return nil, e.errf("reading: %w", err)
-		}
-		at += k
-	}
-	return b, nil
-}
-
 func (e *ELF) readSegments(off, size, num uint64) error {
 	if num == 0 {
 		return e.errf("it has no program headers: nothing of it can be loaded")
 	}
 	if size < 56 {
 		return e.errf("program headers of %d bytes, want 56", size)
+	}
+	if num > maxProgram {
+		return e.tooMany("program headers", maxProgram)
 	}
 	b, err := e.bytesAt(off, size*num)
 	if err != nil {
@@ -198,7 +175,11 @@ func (e *ELF) readSegments(off, size, num uint64) error {
 			return e.errf("program header %d wraps around", i)
 		}
 		e.segs = append(e.segs, s)
+		if s.typ == elf.PT_LOAD && s.filesz > 0 {
+			e.loads = append(e.loads, s)
+		}
 	}
+	slices.SortStableFunc(e.loads, func(a, b segment) int { return cmp.Compare(a.addr, b.addr) })
 	return nil
 }
 
@@ -222,7 +203,7 @@ func (e *ELF) readSections(off, size, num uint64, strndx uint32) error {
 			strndx = le.Uint32(b[40:])
 		}
 	}
-	if num > maxHeaders {
+	if num > maxSections {
 		return e.errf("%d section headers", num)
 	}
 	b, err := e.bytesAt(off, size*num)
@@ -253,19 +234,21 @@ func (e *ELF) readSections(off, size, num uint64, strndx uint32) error {
 	return nil
 }
 
-// cString is the zero-terminated string at off, empty where there is none.
+// cString is the zero-terminated string at off, empty where there is none, or a very long one.
 func cString(b []byte, off uint64) string {
 	if off >= uint64(len(b)) {
 		return ""
 	}
 	b = b[off:]
-	for i, c := range b {
-		if c == 0 {
-			return string(b[:i])
-		}
+	b = b[:min(len(b), maxSectionName)]
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return string(b[:i])
 	}
 	return ""
 }
+
+// maxSectionName bounds names that are only compared with short ones.
+const maxSectionName = 128
 
 // section finds a section by name.
 func (e *ELF) section(name string) (section, bool) {
@@ -277,95 +260,30 @@ func (e *ELF) section(name string) (section, bool) {
 	return section{}, false
 }
 
+// load is the segment that has an address in the file.
+func (e *ELF) load(addr uint64) (segment, bool) {
+	i := sort.Search(len(e.loads), func(i int) bool { return e.loads[i].addr > addr }) - 1
+	if i < 0 || addr-e.loads[i].addr >= e.loads[i].filesz {
+		return segment{}, false
+	}
+	return e.loads[i], true
+}
+
 // FileOffset is where the byte at an address lies in the file; false where the file has
 // none (.bss, or not mapped at all).
 func (e *ELF) FileOffset(addr uint64) (uint64, bool) {
-	for _, s := range e.segs {
-		if s.typ == elf.PT_LOAD && addr >= s.addr && addr-s.addr < s.filesz {
-			return s.off + (addr - s.addr), true
-		}
-	}
-	return 0, false
+	s, ok := e.load(addr)
+	return s.off + (addr - s.addr), ok
 }
 
 // AddrOfOffset is the address at which the byte at a file offset is mapped.
 func (e *ELF) AddrOfOffset(off uint64) (uint64, bool) {
-	for _, s := range e.segs {
-		if s.typ == elf.PT_LOAD && off >= s.off && off-s.off < s.filesz {
+	for _, s := range e.loads {
+		if off >= s.off && off-s.off < s.filesz {
 			return s.addr + (off - s.off), true
 		}
 	}
 	return 0, false
-}
-
-// ReadAddr fills buf with the file's bytes at an address, as they are before relocation.
-// What lies beyond the file's part of a segment (.bss) is an error.
-func (e *ELF) ReadAddr(addr uint64, buf []byte) error {
-	n := uint64(len(buf))
-	for _, s := range e.segs {
-		if s.typ != elf.PT_LOAD || addr < s.addr || addr-s.addr >= s.filesz {
-			continue
-		}
-		if n > s.filesz-(addr-s.addr) {
-			break
-		}
-		return e.readWindow(s.off+(addr-s.addr), buf)
-	}
-	return e.errf("%d bytes at address %#x are not in the file", n, addr)
-}
-
-func (e *ELF) readWindow(off uint64, buf []byte) error {
-	n := uint64(len(buf))
-	if n > windowBytes/2 {
-		b, err := e.bytesAt(off, n)
-		copy(buf, b)
-		return err
-	}
-	if off < e.winOff || off+n > e.winOff+uint64(len(e.win)) {
-		at := off &^ 0xfff
-		win := e.win[:cap(e.win)]
-		if len(win) == 0 {
-			win = make([]byte, windowBytes)
-		}
-		e.win = win[:0]
-		got, err := e.r.ReadAt(win, int64(at&^(1<<63)))
-		if uint64(got) < off-at+n {
-			if err != nil && !errors.Is(err, io.EOF) {
-				return e.errf("reading: %w", err)
-			}
-			return e.errf("the file is cut: %d bytes at %#x are not there", n, off)
-		}
-		e.win, e.winOff = win[:got], at
-	}
-	copy(buf, e.win[off-e.winOff:])
-	return nil
-}
-
-// CString reads the zero-terminated string at an address, at most max bytes of it.
-// One that does not end within them is an error.
-func (e *ELF) CString(addr uint64, max int) (string, error) {
-	if max > windowBytes/4 {
-		max = windowBytes / 4
-	}
-	for _, s := range e.segs {
-		if s.typ != elf.PT_LOAD || addr < s.addr || addr-s.addr >= s.filesz {
-			continue
-		}
-		if left := s.filesz - (addr - s.addr); uint64(max) > left {
-			max = int(left)
-		}
-		buf := make([]byte, max)
-		if err := e.ReadAddr(addr, buf); err != nil {
-			return "", err
-		}
-		for i, c := range buf {
-			if c == 0 {
-				return string(buf[:i]), nil
-			}
-		}
-		return "", e.errf("no string of at most %d bytes at %#x", max, addr)
-	}
-	return "", e.errf("address %#x is not in the file", addr)
 }
 
 // Section returns the address and size of a section, false where the file has none of

@@ -259,6 +259,7 @@ func exercise(e *ELF) {
 	_, _ = e.Imports()
 	_, _ = e.Calls("ext")
 	_, _ = e.SlotCalls("ext")
+	_ = e.Mentions("ext")
 	_ = e.BuildID()
 	_ = e.Soname()
 	_ = e.Needed()

@@ -3,7 +3,9 @@
 package target
 
 import (
+	"cmp"
 	"debug/elf"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -23,33 +25,28 @@ type Function struct {
 type codeRange struct {
 	name  string
 	start uint64
-	bytes []byte
+	off   uint64 // in the file
+	size  uint64
 	plt   bool
 }
 
-// loadCode reads the executable parts of the file.
+func (c *codeRange) end() uint64 { return c.start + c.size }
+
+// loadCode finds the executable parts of the file.
 func (e *ELF) loadCode() error {
 	if e.codeDone {
 		return e.codeErr
 	}
 	e.codeDone = true
-	e.code, e.codeErr = e.readCode()
+	e.code, e.codeErr = e.findCode()
 	return e.codeErr
 }
 
-func (e *ELF) readCode() ([]codeRange, error) {
+func (e *ELF) findCode() ([]codeRange, error) {
 	var out []codeRange
-	var total uint64
 	add := func(name string, addr, off, size uint64) error {
-		if total += size; total > 2*maxTable {
-			return e.errf("more than %d bytes of code are beyond reason", 2*maxTable)
-		}
-		b, err := e.bytesAt(off, size)
-		if err != nil {
-			return err
-		}
-		out = append(out, codeRange{name, addr, b, strings.HasPrefix(name, ".plt") || name == ".iplt"})
-		return nil
+		out = append(out, codeRange{name, addr, off, size, strings.HasPrefix(name, ".plt") || name == ".iplt"})
+		return e.within(off, size)
 	}
 	for _, s := range e.sects {
 		if s.flags&elf.SHF_EXECINSTR == 0 || s.flags&elf.SHF_ALLOC == 0 || s.typ != elf.SHT_PROGBITS || s.size == 0 {
@@ -60,8 +57,8 @@ func (e *ELF) readCode() ([]codeRange, error) {
 		}
 	}
 	if out == nil { // no section headers: whole executable segments
-		for _, s := range e.segs {
-			if s.typ == elf.PT_LOAD && s.flags&elf.PF_X != 0 && s.filesz > 0 {
+		for _, s := range e.loads {
+			if s.flags&elf.PF_X != 0 {
 				if err := add("", s.addr, s.off, s.filesz); err != nil {
 					return nil, err
 				}
@@ -78,7 +75,7 @@ func (e *ELF) codeAt(addr uint64) *codeRange {
 		return nil
 	}
 	i := sort.Search(len(e.code), func(i int) bool { return e.code[i].start > addr }) - 1
-	if i < 0 || addr-e.code[i].start >= uint64(len(e.code[i].bytes)) {
+	if i < 0 || addr-e.code[i].start >= e.code[i].size {
 		return nil
 	}
 	return &e.code[i]
@@ -87,8 +84,8 @@ func (e *ELF) codeAt(addr uint64) *codeRange {
 // IsCode says whether an address lies in executable contents.
 func (e *ELF) IsCode(addr uint64) bool { return e.codeAt(addr) != nil }
 
-// Code returns the bytes of code from an address to the end of the section it lies in.
-// The caller must not write to them.
+// Code returns the code at an address, at least enough for one instruction where the section it lies in does not
+// end before. The caller must not write to it.
 func (e *ELF) Code(addr uint64) ([]byte, error) {
 	if err := e.loadCode(); err != nil {
 		return nil, err
@@ -97,7 +94,20 @@ func (e *ELF) Code(addr uint64) ([]byte, error) {
 	if c == nil {
 		return nil, e.errf("address %#x is not in executable code", addr)
 	}
-	return c.bytes[addr-c.start:], nil
+	if !e.spend(1) {
+		return nil, e.over
+	}
+	return e.codeBytes(c, addr, c.end())
+}
+
+// codeBytes returns what is at hand of a stretch of code from an address on, at least enough for one
+// instruction where the stretch does not end before.
+func (e *ELF) codeBytes(c *codeRange, addr, end uint64) ([]byte, error) {
+	b, err := e.ahead(c.off + (addr - c.start))
+	if err == nil && len(b) == 0 {
+		err = e.cut(c.off+(addr-c.start), 1)
+	}
+	return b[:min(uint64(len(b)), end-addr)], err
 }
 
 // Functions lists the functions of the file, sorted by address, none overlapping:
@@ -121,39 +131,44 @@ func (e *ELF) readFunctions() ([]Function, error) {
 	if err == nil {
 		err = serr
 	}
-	byStart := make(map[uint64]int, len(list))
 	out := list[:0]
 	for _, f := range list {
 		c := e.codeAt(f.Start)
-		if c == nil || c.plt || f.End <= f.Start || f.End-c.start > uint64(len(c.bytes)) {
+		if c == nil || c.plt || f.End <= f.Start || f.End-c.start > c.size {
 			continue // the linker's own entries for .plt, and nonsense
 		}
-		if _, ok := byStart[f.Start]; ok {
-			continue
-		}
-		byStart[f.Start] = len(out)
 		out = append(out, f)
 	}
-	best := map[uint64]Symbol{}
-	for _, s := range syms {
-		if !s.Func || e.codeAt(s.Addr) == nil {
-			continue
-		}
-		if i, ok := byStart[s.Addr]; ok {
-			if old, ok := best[s.Addr]; !ok || better(s, old) {
-				best[s.Addr], out[i].Name = s, s.Name
+	slices.SortStableFunc(out, func(a, b Function) int { return cmp.Compare(a.Start, b.Start) })
+	out = slices.CompactFunc(out, func(a, b Function) bool { return a.Start == b.Start })
+	var named []Function
+	for i := 0; i < len(syms); {
+		addr := syms[i].Addr
+		var best, first Symbol
+		for ; i < len(syms) && syms[i].Addr == addr; i++ {
+			if s := syms[i]; s.Func {
+				if best.Name == "" {
+					first = s
+				}
+				if best.Name == "" || better(s, best) {
+					best = s
+				}
 			}
+		}
+		if best.Name == "" || e.codeAt(addr) == nil {
 			continue
 		}
-		byStart[s.Addr] = len(out)
-		best[s.Addr] = s
-		out = append(out, Function{Start: s.Addr, End: s.Addr + s.Size, Name: s.Name})
+		if k := functionFrom(out, addr); k < len(out) && out[k].Start == addr {
+			out[k].Name = best.Name
+			continue
+		}
+		named = append(named, Function{Start: addr, End: addr + first.Size, Name: best.Name})
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Start < out[j].Start })
+	out = append(out, named...)
+	slices.SortFunc(out, func(a, b Function) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range out {
 		f := &out[i]
-		c := e.codeAt(f.Start)
-		limit := c.start + uint64(len(c.bytes))
+		limit := e.codeAt(f.Start).end()
 		if i+1 < len(out) && out[i+1].Start < limit {
 			limit = out[i+1].Start
 		}
@@ -162,6 +177,11 @@ func (e *ELF) readFunctions() ([]Function, error) {
 		}
 	}
 	return out, err
+}
+
+// functionFrom is the index of the first function at an address or behind it.
+func functionFrom(fs []Function, addr uint64) int {
+	return sort.Search(len(fs), func(i int) bool { return fs[i].Start >= addr })
 }
 
 // FunctionAt finds the function that an address lies in.
@@ -174,27 +194,53 @@ func (e *ELF) FunctionAt(addr uint64) (Function, bool) {
 	return fs[i], true
 }
 
-// Insns decodes the instructions from start to end, both within one section. Bytes
-// that are no instruction end the list with an error; what came before is returned.
-func (e *ELF) Insns(start, end uint64) ([]Insn, error) {
-	code, err := e.Code(start)
-	if err != nil {
-		return nil, err
+// EachInsn decodes the instructions from start to end, both within one section, one after the other, until a function
+// says false. Bytes that are no instruction end it with an error.
+func (e *ELF) EachInsn(start, end uint64, each func(Insn) bool) error {
+	if _, err := e.Code(start); err != nil {
+		return err
 	}
-	if end < start || end-start > uint64(len(code)) {
-		return nil, e.errf("%#x to %#x is not within one section of code", start, end)
+	c := e.codeAt(start)
+	if end < start || end > c.end() {
+		return e.errf("%#x to %#x is not within one section of code", start, end)
 	}
-	code = code[:end-start]
-	out := make([]Insn, 0, len(code)/4)
+	var code []byte
 	for at := start; at < end; {
-		in, err := Decode(e.Arch, code[at-start:], at)
-		if err != nil {
-			return out, e.errf("at %#x: %w", at, err)
+		if uint64(len(code)) < min(maxInsnAMD64, end-at) {
+			var err error
+			if code, err = e.codeBytes(c, at, end); err != nil {
+				return err
+			}
 		}
-		out = append(out, in)
-		at = in.End()
+		if !e.spend(1) {
+			return e.over
+		}
+		in, err := Decode(e.Arch, code, at)
+		if err != nil {
+			return e.errf("at %#x: %w", at, err)
+		}
+		if !each(in) {
+			return nil
+		}
+		code, at = code[in.Len:], in.End()
 	}
-	return out, nil
+	return nil
+}
+
+// maxInsns bounds what Insns keeps.
+const maxInsns = 1 << 16
+
+// Insns lists the instructions from start to end, both within one section: of a long function, or one with bytes that
+// are no instruction, the first, with an error.
+func (e *ELF) Insns(start, end uint64) (out []Insn, err error) {
+	err = e.EachInsn(start, end, func(in Insn) bool {
+		out = append(out, in)
+		return len(out) < maxInsns
+	})
+	if err == nil && len(out) == maxInsns && out[maxInsns-1].End() < end {
+		err = e.errf("more than %d instructions from %#x", maxInsns, start)
+	}
+	return out, err
 }
 
 // Insn decodes the instruction at an address.

@@ -258,15 +258,9 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sameFile compares device and inode. Filesystems with a device number of their own for
-// each subvolume or layer (btrfs, overlay: major 0) show another one in maps than in stat:
-// there the inode has to do.
 func sameFile(f *os.File, m Mapping) bool {
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil {
-		return false
-	}
-	return st.Ino == m.Inode && (st.Dev == m.Dev || unix.Major(m.Dev) == 0 || unix.Major(st.Dev) == 0)
+	id, err := Identify(f)
+	return err == nil && id.mapped(m)
 }
 
 // alive is nil for a process that exists, zombies included.

@@ -3,11 +3,12 @@
 package target
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -42,51 +43,72 @@ func (e *ELF) readDynsyms() ([]Symbol, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > maxSymbols {
-		return nil, e.errf("%d dynamic symbols are beyond reason", n)
+	symOff, ok := e.FileOffset(e.dyn.symtab)
+	strOff, ok2 := e.FileOffset(e.dyn.strtab)
+	if !ok || !ok2 {
+		return nil, e.errf("its dynamic symbols are not in the file")
 	}
-	raw, err := e.atAddr(e.dyn.symtab, n*24)
-	if err != nil {
-		return nil, err
-	}
-	strs, err := e.atAddr(e.dyn.strtab, e.dyn.strsz)
-	if err != nil {
-		return nil, err
-	}
-	return decodeSymbols(raw, strs, true), nil
+	return e.readSymbols(symOff, n, strOff, e.dyn.strsz, true)
 }
 
-func decodeSymbols(raw, strs []byte, dynamic bool) []Symbol {
-	le := binary.LittleEndian
-	all := string(strs) // names share this memory
-	out := make([]Symbol, 0, len(raw)/24)
-	for ; len(raw) >= 24; raw = raw[24:] {
-		typ, bind := elf.ST_TYPE(raw[4]), elf.ST_BIND(raw[4])
-		shndx := elf.SectionIndex(le.Uint16(raw[6:]))
-		s := Symbol{
-			Addr: le.Uint64(raw[8:]), Size: le.Uint64(raw[16:]),
-			Func:     typ == elf.STT_FUNC || typ == elf.STT_GNU_IFUNC,
-			Object:   typ == elf.STT_OBJECT,
-			Indirect: typ == elf.STT_GNU_IFUNC,
-			Defined:  shndx != elf.SHN_UNDEF,
-			bind:     bind,
-		}
-		vis := elf.ST_VISIBILITY(raw[5])
-		s.Exported = dynamic && s.Defined && bind != elf.STB_LOCAL && (vis == elf.STV_DEFAULT || vis == elf.STV_PROTECTED)
-		if off := uint64(le.Uint32(raw)); off < uint64(len(all)) && typ != elf.STT_SECTION && typ != elf.STT_FILE {
-			name := all[off:]
-			if k := strings.IndexByte(name, 0); k >= 0 {
-				name, _, _ = strings.Cut(name[:k], "@")
-				s.Name = name
-			}
-		}
-		if typ == elf.STT_TLS {
-			s.Addr = 0 // an offset, no address
-			s.Defined = false
-		}
-		out = append(out, s)
+// Steps that a symbol costs, and the bytes of its name that cost one more.
+const (
+	symbolSteps = 8
+	nameBytes   = 16
+)
+
+// readSymbols reads n symbols at an offset, with their names at another.
+func (e *ELF) readSymbols(off, n, strOff, strSize uint64, dynamic bool) ([]Symbol, error) {
+	if err := e.within(off, n*24); err != nil {
+		return nil, err
 	}
-	return out
+	if e.numSyms += n; e.numSyms > maxSymbols {
+		return nil, e.tooMany("symbols", maxSymbols)
+	}
+	all, err := e.stringTable(strOff, strSize) // names share this memory
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Symbol, 0, n)
+	err = e.stream(off, n*24, 24, func(raw []byte) bool {
+		for ; len(raw) >= 24; raw = raw[24:] {
+			s := decodeSymbol(raw, all, dynamic)
+			if !e.spend(symbolSteps + uint64(len(s.Name))/nameBytes) {
+				return false
+			}
+			out = append(out, s)
+		}
+		return true
+	})
+	return out, err
+}
+
+func decodeSymbol(raw []byte, names string, dynamic bool) Symbol {
+	le := binary.LittleEndian
+	typ, bind := elf.ST_TYPE(raw[4]), elf.ST_BIND(raw[4])
+	shndx := elf.SectionIndex(le.Uint16(raw[6:]))
+	s := Symbol{
+		Addr: le.Uint64(raw[8:]), Size: le.Uint64(raw[16:]),
+		Func:     typ == elf.STT_FUNC || typ == elf.STT_GNU_IFUNC,
+		Object:   typ == elf.STT_OBJECT,
+		Indirect: typ == elf.STT_GNU_IFUNC,
+		Defined:  shndx != elf.SHN_UNDEF,
+		bind:     bind,
+	}
+	vis := elf.ST_VISIBILITY(raw[5])
+	s.Exported = dynamic && s.Defined && bind != elf.STB_LOCAL && (vis == elf.STV_DEFAULT || vis == elf.STV_PROTECTED)
+	if off := uint64(le.Uint32(raw)); off < uint64(len(names)) && typ != elf.STT_SECTION && typ != elf.STT_FILE {
+		name := names[off:]
+		if k := strings.IndexByte(name, 0); k >= 0 {
+			name, _, _ = strings.Cut(name[:k], "@")
+			s.Name = name
+		}
+	}
+	if typ == elf.STT_TLS {
+		s.Addr = 0 // an offset, no address
+		s.Defined = false
+	}
+	return s
 }
 
 func (e *ELF) dynsym(i uint32) (Symbol, error) {
@@ -105,6 +127,7 @@ func (e *ELF) Exports(name string) bool {
 	if e.loadDynsyms() != nil {
 		return false
 	}
+	e.spend(uint64(len(e.dynsyms)) / 16)
 	for i := range e.dynsyms {
 		if e.dynsyms[i].Exported && e.dynsyms[i].Name == name {
 			return true
@@ -134,32 +157,23 @@ func (e *ELF) Symbols() ([]Symbol, error) {
 	}
 	e.symsDone = true
 	e.symsErr = e.loadDynsyms()
-	type key struct {
-		name string
-		addr uint64
-	}
-	seen := map[key]bool{}
-	add := func(list []Symbol) {
-		for _, s := range list {
-			if s.Name == "" || !s.Defined || isMappingSymbol(s.Name) || seen[key{s.Name, s.Addr}] {
-				continue
-			}
-			seen[key{s.Name, s.Addr}] = true
-			e.syms = append(e.syms, s)
-		}
-	}
-	add(e.dynsyms)
-	for i := range e.sects {
-		if e.sects[i].typ != elf.SHT_SYMTAB {
-			continue
-		}
-		list, err := e.readSymtab(e.sects[i])
-		if err != nil && e.symsErr == nil {
+	var list []Symbol
+	if t, str, ok := e.symtab(); ok {
+		var err error
+		if list, err = e.readSymbols(t.off, t.size/24, str.off, str.size, false); err != nil && e.symsErr == nil {
 			e.symsErr = err
 		}
-		add(list)
 	}
-	sort.SliceStable(e.syms, func(i, j int) bool { return e.syms[i].Addr < e.syms[j].Addr })
+	e.syms = make([]Symbol, 0, len(e.dynsyms)+len(list))
+	for _, l := range [][]Symbol{e.dynsyms, list} {
+		for _, s := range l {
+			if s.Name != "" && s.Defined && !isMappingSymbol(s.Name) {
+				e.syms = append(e.syms, s)
+			}
+		}
+	}
+	slices.SortStableFunc(e.syms, func(a, b Symbol) int { return cmp.Compare(a.Addr, b.Addr) })
+	e.dropRepeated()
 	e.byName = make(map[string]int, len(e.syms))
 	for i, s := range e.syms {
 		if old, ok := e.byName[s.Name]; !ok || better(s, e.syms[old]) {
@@ -169,25 +183,46 @@ func (e *ELF) Symbols() ([]Symbol, error) {
 	return e.syms, e.symsErr
 }
 
+// dropRepeated keeps the first of symbols with one name and address: an exported one stands in both tables.
+func (e *ELF) dropRepeated() {
+	out := e.syms[:0]
+	for i := 0; i < len(e.syms); {
+		j := i + 1
+		for j < len(e.syms) && e.syms[j].Addr == e.syms[i].Addr {
+			j++
+		}
+		var seen map[string]bool
+		if j > i+1 {
+			seen = make(map[string]bool, j-i)
+		}
+		for ; i < j; i++ {
+			if s := e.syms[i]; !seen[s.Name] {
+				if seen != nil {
+					seen[s.Name] = true
+				}
+				out = append(out, s)
+			}
+		}
+	}
+	e.syms = out
+}
+
+// symtab is the table of symbols that is not needed to run, and that of its names.
+func (e *ELF) symtab() (tab, names section, ok bool) {
+	for _, s := range e.sects {
+		if s.typ == elf.SHT_SYMTAB {
+			if uint64(s.link) >= uint64(len(e.sects)) {
+				return s, section{}, false
+			}
+			return s, e.sects[s.link], true
+		}
+	}
+	return section{}, section{}, false
+}
+
 // isMappingSymbol tells arm64's marks of code and data ($x, $d.1) from names.
 func isMappingSymbol(name string) bool {
 	return len(name) >= 2 && name[0] == '$' && (name[1] == 'x' || name[1] == 'd') && (len(name) == 2 || name[2] == '.')
-}
-
-func (e *ELF) readSymtab(s section) ([]Symbol, error) {
-	if s.size/24 > maxSymbols || uint64(s.link) >= uint64(len(e.sects)) {
-		return nil, e.errf("its symbol table is damaged")
-	}
-	raw, err := e.bytesAt(s.off, s.size)
-	if err != nil {
-		return nil, err
-	}
-	str := e.sects[s.link]
-	strs, err := e.bytesAt(str.off, str.size)
-	if err != nil {
-		return nil, err
-	}
-	return decodeSymbols(raw, strs, false), nil
 }
 
 // better decides between two symbols for one name or one address: functions first, then

@@ -51,6 +51,11 @@ type Event struct {
 	Lost    uint64 // how many events were lost; 0 if that is not known
 }
 
+// Mapping is what an mmap event mapped.
+func (e Event) Mapping() Mapping {
+	return Mapping{Start: e.Start, End: e.Start + e.Len, Offset: e.Offset, Dev: e.Dev, Inode: e.Inode, Path: e.Path, Perms: "r-xp", Deleted: e.Deleted}
+}
+
 // Watcher notices what tracked processes and their descendants do: programs executed,
 // code mapped, processes and threads begun and ended.
 //

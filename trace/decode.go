@@ -150,13 +150,17 @@ func (r *Reader) footer() ([]IndexEntry, bool) {
 		off |= int64(d.b[i]) << (8 * i)
 	}
 	var parts [][]IndexEntry
-	total, before := 0, size
+	total, most := 0, size/blockHeaderSize // blocks that the file has room for
+	before := size
 	for off != 0 {
 		if off < 0 || off >= before {
 			return nil, false
 		}
 		h, p, ok := r.blockAt(off, typeIndex)
 		if !ok {
+			return nil, false
+		}
+		if total+int(h.Count) > int(most) {
 			return nil, false
 		}
 		es, prev, err := decodeIndex(p, int(h.Count), size)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/profinfer/profinfer/doctor"
+	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/views/terminal"
 
 	doctorview "github.com/profinfer/profinfer/views/doctor"
@@ -50,6 +51,7 @@ Exit status: 0 where it can record, 4 where something needed is missing.`,
 }
 
 func doDoctor(opt doctor.Options, json, log bool) error {
+	defer record.LimitMemory()()
 	r, err := doctor.Run(opt)
 	if err != nil {
 		return err

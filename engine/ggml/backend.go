@@ -25,7 +25,7 @@ type Backend struct {
 	CPU    bool   // it computes by ggml_graph_compute, which the plan covers already
 }
 
-// Backends is what [BackendSites] found.
+// Backends is what was found of a scheduler's.
 type Backends struct {
 	Backends []Backend
 	Files    []engine.File // to append to Plan.Files: the sites' File counts on from there
@@ -34,11 +34,11 @@ type Backends struct {
 	Warnings []engine.Warning
 }
 
-// BackendSites reads the backends of a scheduler from the memory of a live process and plans the
+// backends reads the backends of a scheduler from the memory of a live process and plans the
 // graph functions of those that the plan does not cover yet. sched is the address of the
 // scheduler as seen at a RoleSchedBegin site. It is called once for each scheduler,
 // while the process runs; a wrong or stale address gives an error or no backends.
-func BackendSites(p *engine.Plan, pid int, sched uint64) (*Backends, error) {
+func (g *Engine) backends(p *engine.Plan, pid int, sched uint64) (*Backends, error) {
 	d, ok := p.Decode.(*Decoder)
 	if !ok {
 		return nil, errors.New("the plan was not made by package ggml")
@@ -54,8 +54,18 @@ func BackendSites(p *engine.Plan, pid int, sched uint64) (*Backends, error) {
 			_ = c()
 		}
 	}()
-	s.open = func(m target.Mapping) (OpenedFile, error) { return openMapping(pid, m, &s.closers) }
-	return s.out, s.run(sched)
+	s.open = func(m target.Mapping) (OpenedFile, error) {
+		o, err := g.open(pid, m, &s.closers)
+		if known, ok := g.known(o.ID); ok && known.why != nil {
+			err = known.why // it was too dear before
+		}
+		return o, err
+	}
+	err = s.run(sched)
+	for _, l := range s.libs {
+		g.leftOut(l.file.ID, l.l.e.Trouble())
+	}
+	return s.out, err
 }
 
 type backendScan struct {
@@ -164,6 +174,9 @@ func (s *backendScan) backend(obj uint64) error {
 		return err
 	}
 	sites = append(sites, s.deviceSites(obj, lib, be.Name)...)
+	if err := lib.l.e.Trouble(); err != nil {
+		return err
+	}
 	for _, x := range sites {
 		x.File = lib.index
 		s.out.Sites = append(s.out.Sites, x)
@@ -205,11 +218,13 @@ func (l *lib) callsGraphCompute(fn uint64) bool {
 	if !ok || !known {
 		return false
 	}
-	ins, _ := l.e.Insns(f.Start, f.End)
-	return slices.ContainsFunc(ins, func(in target.Insn) bool {
-		return (in.Kind == target.Call || in.Kind == target.Jump) &&
+	calls := false
+	_ = l.e.EachInsn(f.Start, f.End, func(in target.Insn) bool {
+		calls = (in.Kind == target.Call || in.Kind == target.Jump) &&
 			(in.Target == want || l.e.CalleeName(in.Target) == graphCompute)
+		return !calls
 	})
+	return calls
 }
 
 // name names a backend: by its library, by its graph function's name (ggml_backend_vk_graph_compute),
@@ -230,7 +245,7 @@ func (s *backendScan) name(obj uint64, lib *backendLib, fn uint64) string {
 		if p, err := s.word(obj + uint64(s.lay.GetName)); err == nil {
 			if m, ok := target.FindMapping(s.maps, p); ok && m.Inode == lib.file.Inode && m.Dev == lib.file.Dev {
 				if addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(p)); ok {
-					mach := newMachine(lib.l, lib.l.arm())
+					mach := lib.l.newMachine()
 					if ret, err := mach.run(addr, mach.newObject("backend").addr); err == nil {
 						if n, ok := lib.l.str(ret, 64); ok && n != "" {
 							return n

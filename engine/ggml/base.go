@@ -168,7 +168,7 @@ func (l *lib) drawsNumber(addr uint64) bool {
 	if code == 0 {
 		return false
 	}
-	m := newMachine(l, l.arm())
+	m := l.newMachine()
 	ret, err := m.run(code)
 	if err != nil || len(m.log) > 8 {
 		return false

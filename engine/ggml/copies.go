@@ -126,7 +126,7 @@ func (s *backendScan) waitsBy(obj uint64, lib *backendLib) (uint64, bool) {
 		return 0, false
 	}
 	var inner uint64
-	mach := newMachine(lib.l, lib.l.arm())
+	mach := lib.l.newMachine()
 	mach.live = s.read
 	mach.hook = func(m *machine, _ string, _ uint64) (uint64, hookResult) {
 		if m.pc == jump.Addr {

@@ -10,8 +10,8 @@ package ggml
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/profinfer/profinfer/engine"
@@ -22,6 +22,8 @@ import (
 type OpenedFile struct {
 	engine.File // Role is ignored and found anew
 	ELF         *target.ELF
+	// ID keeps what is found for all processes that map the file; the zero value: it is read anew each time.
+	ID target.FileID
 
 	parts Part // 0: not looked at yet
 }
@@ -51,9 +53,9 @@ var partNames = []struct {
 		"ggml_backend_rpc_reg", "ggml_backend_opencl_reg", "ggml_backend_sycl_reg"}},
 }
 
-// maxSymtab bounds the symbol table that is read of a file which exports nothing of ggml,
-// to look for a statically linked engine.
-const maxSymtab = 64 << 20
+// stems are what the names of all those functions begin with. A file that has none of them among its symbols' names, as
+// most that a process has mapped, is done with at once.
+var stems = []string{"ggml_", "llama_", "whisper_"}
 
 // Parts says what a file is to an engine; 0 if it has nothing of ggml.
 func Parts(e *target.ELF) Part {
@@ -68,14 +70,15 @@ func Parts(e *target.ELF) Part {
 			}
 		}
 	}
+	if !e.Mentions(stems...) {
+		return 0
+	}
 	find(e.Exports)
-	if p == 0 {
-		if _, size, ok := e.Section(".symtab"); ok && size <= maxSymtab {
-			find(func(name string) bool {
-				s, ok := e.Lookup(name)
-				return ok && s.Func
-			})
-		}
+	if p == 0 { // a statically linked engine
+		find(func(name string) bool {
+			s, ok := e.Lookup(name)
+			return ok && s.Func
+		})
 	}
 	if p&PartCPU != 0 {
 		p &^= PartBackend // every loadable backend has ggml_backend_init, the CPU's too
@@ -129,12 +132,20 @@ func backendOfFile(path string) string {
 type NotFound struct {
 	Looked  []string // files looked at, as the process names them
 	Refused []error  // of these, why they could not be opened for want of a privilege
+	LeftOut []error  // and why they were not looked at to the end: *target.LimitError
 }
 
 // Unwrap gives errors.Is the refusals.
-func (e *NotFound) Unwrap() []error { return e.Refused }
+func (e *NotFound) Unwrap() []error { return slices.Concat(e.Refused, e.LeftOut) }
 
 func (e *NotFound) Error() string {
+	if n := len(e.LeftOut); n > 0 && len(e.Refused) == 0 {
+		more := ""
+		if n > 1 {
+			more = fmt.Sprintf(" (and %d more)", n-1)
+		}
+		return fmt.Sprintf("no engine was found in this process, but not all files that it has mapped were looked at to the end: %v%s", e.LeftOut[0], more)
+	}
 	if n := len(e.Refused); n > 0 {
 		of := "the files"
 		if n < len(e.Looked) {
@@ -169,14 +180,17 @@ func Signs() []string {
 var ErrIncomplete = errors.New("ggml's base library (ggml_op_name) is not loaded yet")
 
 // Detect says which of a process's files are parts of an engine, in the order given, with
-// their roles filled in. An error is *NotFound.
+// their roles filled in. An error is *NotFound. What cannot be looked at to the end is left out.
 func Detect(files []OpenedFile) ([]OpenedFile, error) {
 	var out []OpenedFile
-	var looked []string
+	var none NotFound
 	for _, f := range files {
-		looked = append(looked, f.Path)
+		none.Looked = append(none.Looked, f.Path)
 		if f.parts == 0 {
 			f.parts = Parts(f.ELF)
+		}
+		if err := f.ELF.Trouble(); err != nil {
+			none.LeftOut = append(none.LeftOut, err)
 		}
 		if f.parts != 0 {
 			f.Role = f.parts.role(f.Path)
@@ -184,77 +198,7 @@ func Detect(files []OpenedFile) ([]OpenedFile, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, &NotFound{Looked: looked}
+		return nil, &none
 	}
 	return out, nil
-}
-
-// cachedParts is Parts, asked once of a file however many processes map it: the symbols of a
-// large executable take a while to read.
-func cachedParts(f *OpenedFile) Part {
-	key := factsKey{buildID: f.BuildID, dev: f.Dev, inode: f.Inode, path: f.Path}
-	cache.Lock()
-	p, ok := cache.parts[key]
-	cache.Unlock()
-	if ok {
-		return p
-	}
-	p = Parts(f.ELF)
-	cache.Lock()
-	defer cache.Unlock()
-	if cache.parts == nil || len(cache.parts) >= 64*maxCached {
-		cache.parts = map[factsKey]Part{}
-	}
-	cache.parts[key] = p
-	return p
-}
-
-// Files opens the files that a process has mapped and that have something of ggml. The
-// caller calls closeAll when plans are made. An error is *NotFound or one of reading /proc.
-func Files(pid int) (files []OpenedFile, closeAll func(), err error) {
-	maps, err := target.Maps(pid)
-	if err != nil {
-		return nil, nil, err
-	}
-	var closers []func() error
-	closeAll = func() {
-		for _, c := range closers {
-			_ = c()
-		}
-	}
-	var looked []string
-	var refused []error
-	for _, m := range target.ExecutableFiles(maps) {
-		f, err := openMapping(pid, m, &closers)
-		if errors.Is(err, fs.ErrPermission) {
-			looked, refused = append(looked, m.Path), append(refused, err)
-			continue
-		}
-		if err != nil {
-			continue // vdso, files that are gone, files that are no ELF
-		}
-		looked = append(looked, m.Path)
-		if f.parts = cachedParts(&f); f.parts != 0 {
-			f.Role = f.parts.role(f.Path)
-			files = append(files, f)
-		}
-	}
-	if len(files) == 0 {
-		closeAll()
-		return nil, nil, &NotFound{Looked: looked, Refused: refused}
-	}
-	return files, closeAll, nil
-}
-
-func openMapping(pid int, m target.Mapping, closers *[]func() error) (OpenedFile, error) {
-	fd, open, err := target.OpenMapped(pid, m)
-	if err != nil {
-		return OpenedFile{}, err
-	}
-	*closers = append(*closers, fd.Close)
-	e, err := target.OpenELF(fd, m.Path)
-	if err != nil {
-		return OpenedFile{}, err
-	}
-	return OpenedFile{ELF: e, File: engine.File{Path: m.Path, BuildID: e.BuildID(), Inode: m.Inode, Dev: m.Dev, Open: open}}, nil
 }

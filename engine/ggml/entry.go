@@ -246,7 +246,7 @@ func effectsARMMemory(w, rt, rn uint32) effect {
 // its engine context and the batch (or a copy of it) on, both as its own first two
 // arguments: it is run on made-up ones.
 func (l *lib) passesOn(fn uint64) (target.Insn, bool) {
-	m := newMachine(l, l.arm())
+	m := l.newMachine()
 	ctx, batch := m.newObject("context"), m.newObject("batch")
 	const size = 56 // of struct llama_batch
 	for off := 0; off < size; off += 8 {
@@ -297,13 +297,14 @@ func (l *lib) exits(fn uint64) ([]target.Insn, error) {
 		return nil, fmt.Errorf("its extent is not known")
 	}
 	w := l.flow(f)
-	var out []target.Insn
+	var out, rets []target.Insn
 	var err error
-	var order []target.Insn
-	targets := map[uint64]bool{}
+	targets, byEnd := map[uint64]bool{}, map[uint64]target.Insn{}
 	w.walk([]uint64{fn}, func(in target.Insn) bool {
-		order = append(order, in)
+		byEnd[in.End()] = in
 		switch in.Kind {
+		case target.Return:
+			rets = append(rets, in)
 		case target.Jump, target.CondJump:
 			targets[in.Target] = true
 			if in.Target < f.Start || in.Target >= f.End {
@@ -314,37 +315,32 @@ func (l *lib) exits(fn uint64) ([]target.Insn, error) {
 		}
 		return false
 	})
-	for _, ret := range order {
-		if err != nil {
-			return nil, err
-		}
-		if ret.Kind != target.Return {
-			continue
-		}
+	if err == nil && (len(rets) == 0 || len(rets) > maxReturns) {
+		err = fmt.Errorf("it has %d returns", len(rets))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, ret := range rets {
 		if ret.Class == target.ClassEmulated {
 			out = append(out, ret)
 			continue
 		}
-		in, ok := w.protectorCheck(ret, targets)
+		in, ok := w.protectorCheck(ret, targets, byEnd)
 		if !ok {
 			return nil, fmt.Errorf("the return at %#x has no emulated instruction before it", ret.Addr)
 		}
 		out = append(out, in)
 	}
-	if err == nil && (len(out) == 0 || len(out) > 16) {
-		err = fmt.Errorf("it has %d returns", len(out))
-	}
-	return out, err
+	return out, nil
 }
 
-// protectorCheck looks for the branch to __stack_chk_fail in a straight line before a return.
-func (w *flow) protectorCheck(ret target.Insn, targets map[uint64]bool) (target.Insn, bool) {
-	byEnd := map[uint64]target.Insn{}
-	for _, in := range w.memo {
-		if in.Len > 0 {
-			byEnd[in.End()] = in
-		}
-	}
+// maxReturns is how many returns of a function are probed.
+const maxReturns = 16
+
+// protectorCheck looks for the branch to __stack_chk_fail in a straight line before a return; byEnd are the function's
+// instructions by where they end.
+func (w *flow) protectorCheck(ret target.Insn, targets map[uint64]bool, byEnd map[uint64]target.Insn) (target.Insn, bool) {
 	at := ret
 	for range 24 {
 		if targets[at.Addr] {

@@ -17,7 +17,11 @@ import (
 // of operators that the compiler put into the same function (mul_mat_id) are
 // behind the dispatch, an indirect jump, which is not followed.
 
-const maxFlow = 1 << 16 // instructions visited in one function
+const (
+	maxFlow  = 1 << 16 // instructions visited in one function
+	walkCost = 48      // of the file's budget, to visit one
+	maxEnds  = 64      // places at which an operator can end or be fused
+)
 
 // flow is one function's code, decoded as it is walked.
 type flow struct {
@@ -73,6 +77,9 @@ func (w *flow) walk(from []uint64, stop func(target.Insn) bool) {
 				break
 			}
 			seen[addr] = true
+			if !w.l.e.Spend(walkCost) {
+				return
+			}
 			if stop(in) || in.Kind == target.Call && isAbort(w.callee(in)) {
 				break
 			}
@@ -92,8 +99,13 @@ func (w *flow) walk(from []uint64, stop func(target.Insn) bool) {
 
 // reaches says whether want is reached from addr without passing a call of one of the barriers.
 func (w *flow) reaches(from, want uint64, barrier func(target.Insn) bool) bool {
+	return w.reached([]uint64{from}, want, barrier)
+}
+
+// reached says the same of any of several addresses.
+func (w *flow) reached(from []uint64, want uint64, barrier func(target.Insn) bool) bool {
 	found := false
-	w.walk([]uint64{from}, func(in target.Insn) bool {
+	w.walk(from, func(in target.Insn) bool {
 		found = found || in.Addr == want
 		return found || barrier(in)
 	})
@@ -166,6 +178,10 @@ func (w *flow) loopEnds(op target.Insn, from []uint64, barrier func(target.Insn)
 		}
 		return in.Addr == op.Addr
 	})
+	if len(ends) > maxEnds {
+		_ = w.l.e.TooMany("barriers behind its operators", maxEnds)
+		return nil, nil
+	}
 	for _, e := range ends {
 		if w.reaches(e.End(), op.Addr, barrier) {
 			loop = append(loop, e)
@@ -205,29 +221,32 @@ func (w *flow) join(op target.Insn, from []uint64) (target.Insn, bool) {
 	if at.Len == 0 || !w.reaches(at.End(), op.Addr, never) && !w.reaches(at.Target, op.Addr, never) {
 		return at, false
 	}
-	ins, _ := w.l.e.Insns(w.f.Start, w.f.End)
-	for _, in := range ins {
-		if in.Kind != target.Call || in.Addr == op.Addr || !strings.HasPrefix(w.callee(in), "ggml_compute_forward_") {
-			continue
+	var done []uint64 // where operators are done
+	_ = w.l.e.EachInsn(w.f.Start, w.f.End, func(in target.Insn) bool {
+		if in.Kind == target.Call && in.Addr != op.Addr && strings.HasPrefix(w.callee(in), "ggml_compute_forward_") {
+			done = append(done, in.End())
 		}
-		if w.reaches(in.End(), op.Addr, func(x target.Insn) bool { return x.Addr == at.Addr }) {
-			return at, false // an operator goes on to the next without passing there
-		}
-	}
-	return at, true
+		return true
+	})
+	// One walk from all of them finds whether any goes on to the next without passing there.
+	return at, !w.reached(done, op.Addr, func(x target.Insn) bool { return x.Addr == at.Addr })
 }
 
 // fusedCalls lists the calls of fused operators in the function.
 func (w *flow) fusedCalls() []target.Insn {
-	ins, _ := w.l.e.Insns(w.f.Start, w.f.End)
 	var out []target.Insn
-	for _, in := range ins {
+	_ = w.l.e.EachInsn(w.f.Start, w.f.End, func(in target.Insn) bool {
 		if in.Kind != target.Call && (in.Kind != target.CallIndirect || in.Data == 0) {
-			continue
+			return true
 		}
 		if n := w.callee(in); strings.HasPrefix(n, "ggml_compute_forward_") && strings.HasSuffix(n, "_fused") {
 			out = append(out, in)
 		}
+		return len(out) <= maxEnds
+	})
+	if len(out) > maxEnds {
+		_ = w.l.e.TooMany("calls of fused operators", maxEnds)
+		return nil
 	}
 	return out
 }
@@ -236,42 +255,54 @@ func (w *flow) fusedCalls() []target.Insn {
 // lie at off: test byte/dword [reg+off], 0x10; or a load from there and a test of the
 // bit soon after.
 func (w *flow) testsFlag(off int) bool {
-	ins, _ := w.l.e.Insns(w.f.Start, w.f.End)
-	var disp [4]byte
-	binary.LittleEndian.PutUint32(disp[:], uint32(off))
-	loaded := 0 // instructions left in which a loaded flag may be tested
-	for _, in := range ins {
-		b := in.Bytes
-		if in.Arch == target.ARM64 {
-			x := binary.LittleEndian.Uint32(b)
-			switch {
-			case x&0xffc00000 == 0xb9400000 && int(armField(x, 10, 12))*4 == off, // ldr w
-				x&0xffc00000 == 0x39400000 && int(armField(x, 10, 12)) == off: // ldrb
-				loaded = 8
-			case loaded > 0 && x&0x7e000000 == 0x36000000 && x>>31 == 0 && armField(x, 19, 5) == 4: // tbz, tbnz #4
-				return true
-			}
-			loaded--
-			continue
+	t := flagTest{off: off}
+	binary.LittleEndian.PutUint32(t.disp[:], uint32(off))
+	found := false
+	_ = w.l.e.EachInsn(w.f.Start, w.f.End, func(in target.Insn) bool {
+		found = t.tests(in)
+		return !found
+	})
+	return found
+}
+
+// flagTest follows instructions one after the other.
+type flagTest struct {
+	off    int
+	disp   [4]byte
+	loaded int // instructions left in which a loaded flag may be tested
+}
+
+func (t *flagTest) tests(in target.Insn) bool {
+	b := in.Bytes
+	if in.Arch == target.ARM64 {
+		x := binary.LittleEndian.Uint32(b)
+		switch {
+		case x&0xffc00000 == 0xb9400000 && int(armField(x, 10, 12))*4 == t.off, // ldr w
+			x&0xffc00000 == 0x39400000 && int(armField(x, 10, 12)) == t.off: // ldrb
+			t.loaded = 8
+		case t.loaded > 0 && x&0x7e000000 == 0x36000000 && x>>31 == 0 && armField(x, 19, 5) == 4: // tbz, tbnz #4
+			return true
 		}
-		if i := bytes.Index(b, disp[:]); i >= 2 {
-			op := b[i-2]
-			if b[i-1]>>6 == 2 && (op == 0xf6 || op == 0xf7) && b[i-1]>>3&7 < 2 && len(b) > i+4 && b[i+4] == 0x10 {
-				return true // test [reg+off], 0x10
-			}
-			if op == 0x8b || op == 0xb6 {
-				loaded = 8
-				continue
-			}
+		t.loaded--
+		return false
+	}
+	if i := bytes.Index(b, t.disp[:]); i >= 2 {
+		op := b[i-2]
+		if b[i-1]>>6 == 2 && (op == 0xf6 || op == 0xf7) && b[i-1]>>3&7 < 2 && len(b) > i+4 && b[i+4] == 0x10 {
+			return true // test [reg+off], 0x10
 		}
-		if loaded > 0 {
-			last := b[len(b)-1]
-			if len(b) >= 2 && last == 0x10 && (b[0] == 0xa8 || slices.Contains(b[:len(b)-1], 0xf6)) ||
-				len(b) >= 4 && last == 4 && b[len(b)-3] == 0xba { // test al, 0x10; bt reg, 4
-				return true
-			}
-			loaded--
+		if op == 0x8b || op == 0xb6 {
+			t.loaded = 8
+			return false
 		}
+	}
+	if t.loaded > 0 {
+		last := b[len(b)-1]
+		if len(b) >= 2 && last == 0x10 && (b[0] == 0xa8 || slices.Contains(b[:len(b)-1], 0xf6)) ||
+			len(b) >= 4 && last == 4 && b[len(b)-3] == 0xba { // test al, 0x10; bt reg, 4
+			return true
+		}
+		t.loaded--
 	}
 	return false
 }

@@ -26,11 +26,23 @@ func newLib(e *target.ELF) *lib {
 func (l *lib) arm() bool { return l.e.Arch == target.ARM64 }
 
 func (l *lib) Code(addr uint64) []byte {
+	l.e.Spend(stepCost)
 	b, err := l.e.Code(addr)
 	if err != nil {
 		return nil
 	}
 	return b
+}
+
+// What the machine costs of a file's budget.
+const (
+	machineCost = 256 // to make one
+	stepCost    = 8   // an instruction that it runs
+)
+
+func (l *lib) newMachine() *machine {
+	l.e.Spend(machineCost)
+	return newMachine(l, l.arm())
 }
 
 func (l *lib) Load(addr uint64, buf []byte) bool {
@@ -100,7 +112,7 @@ func (l *lib) machine(name string) (*machine, uint64, error) {
 	if !ok {
 		return nil, 0, fmt.Errorf("%s does not define %s", l.e.Name, name)
 	}
-	return newMachine(l, l.arm()), addr, nil
+	return l.newMachine(), addr, nil
 }
 
 // str reads a constant string of at most max bytes that consists of printable ASCII.

@@ -3,6 +3,7 @@
 package ggml
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,6 +16,8 @@ import (
 type Options struct {
 	// NoCache reads every file anew.
 	NoCache bool
+	// LeftOut says why other files of the process are not among those given.
+	LeftOut []error
 }
 
 // fileFacts is what was read from one file. It is kept for all processes that map it.
@@ -29,43 +32,49 @@ type fileFacts struct {
 	sched    []engine.Site
 	schedErr error
 	copies   []engine.Site
+	left     error // why it could not be read to the end: the rest is not to be relied on
 }
 
 type factsKey struct {
-	buildID    string
-	dev, inode uint64
-	path       string
-	flags      int // where the base library has a tensor's flags
+	id    target.FileID
+	path  string
+	flags int // where the base library has a tensor's flags
 }
 
-// cache holds facts of files by build id and inode. It is emptied when it grows past all reason.
+// cache holds facts of files. It is emptied when it grows past all reason.
 var cache struct {
 	sync.Mutex
 	facts map[factsKey]*fileFacts
-	parts map[factsKey]Part
 }
 
 const maxCached = 256
 
+// cached returns what was read from a file before, or reads it. What could not be read to the end is kept only where
+// that is the file's own fault.
 func cached(f *OpenedFile, flags int, opt Options, read func() *fileFacts) *fileFacts {
-	key := factsKey{f.BuildID, f.Dev, f.Inode, f.Path, flags}
-	if opt.NoCache || f.BuildID == "" && f.Inode == 0 {
-		return read()
+	key := factsKey{f.ID, f.Path, flags}
+	keep := !opt.NoCache && f.ID != (target.FileID{})
+	if keep {
+		cache.Lock()
+		known := cache.facts[key]
+		cache.Unlock()
+		if known != nil {
+			return known
+		}
 	}
-	cache.Lock()
-	known := cache.facts[key]
-	cache.Unlock()
-	if known != nil {
-		return known
+	facts := read()
+	facts.left = f.ELF.Trouble()
+	var l *target.LimitError
+	if !keep || facts.left != nil && (!errors.As(facts.left, &l) || l.Shared) {
+		return facts
 	}
-	known = read()
 	cache.Lock()
 	defer cache.Unlock()
 	if cache.facts == nil || len(cache.facts) >= maxCached {
 		cache.facts = map[factsKey]*fileFacts{}
 	}
-	cache.facts[key] = known
-	return known
+	cache.facts[key] = facts
+	return facts
 }
 
 // Plan makes the plan for a process from the files it has mapped (see [Files]). It can be
@@ -88,15 +97,20 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	var cpus []*cpuFacts
 	var batch *batchLayout
 	var unread []error // schedulers
+	left := slices.Clone(opt.LeftOut)
 	for i := range files {
 		f := &files[i]
 		if f.ELF.Arch != p.Arch {
 			p.Warnings = append(p.Warnings, engine.Warning{Text: fmt.Sprintf("%s is of another architecture (%s) and left out", f.Path, f.ELF.Arch)})
 			continue
 		}
+		facts := cached(f, b.tensor.flags, opt, func() *fileFacts { return readFile(f.ELF, f.parts, b.tensor.flags) })
+		if facts.left != nil {
+			left = leave(left, facts.left)
+			continue
+		}
 		index := len(p.Files)
 		p.Files = append(p.Files, f.File)
-		facts := cached(f, b.tensor.flags, opt, func() *fileFacts { return readFile(f.ELF, f.parts, b.tensor.flags) })
 		add := func(sites []engine.Site) {
 			for _, s := range sites {
 				s.File = index
@@ -144,12 +158,18 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 		p.Layout.ChooseOp, p.Layout.ChooseSrc = uint16(op), 2 // ggml_mul_mat_id(as, b, ids)
 	}
 	p.Warnings = append(p.Warnings, missing(p, files, cpus, unread)...)
+	p.LeftOut = errors.Join(left...)
+	for _, err := range left {
+		// an engine of which all is there lacks at most another backend
+		p.Warnings = append(p.Warnings, engine.Warning{Text: "a file is left out: " + err.Error(), Elsewhere: whole(p)})
+	}
 	return p, nil
 }
 
 // planBase finds the base library and reads it.
 func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int, error) {
 	var b *baseFacts
+	var bad, left error // of the first that cannot be read
 	at := -1
 	for i := range files {
 		f := &files[i]
@@ -165,17 +185,33 @@ func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int,
 			x.base, x.baseErr = readBase(newLib(f.ELF))
 			return x
 		})
-		if facts.baseErr != nil {
-			return nil, 0, facts.baseErr
+		switch {
+		case facts.left == nil && facts.baseErr == nil:
+			b, at = facts.base, i
+		case facts.left != nil: // told with the files that are left out
+			left = first(left, facts.left)
+		default:
+			bad = first(bad, facts.baseErr)
 		}
-		b, at = facts.base, i
 	}
 	if b == nil {
-		return nil, 0, ErrIncomplete
+		return nil, 0, first(bad, left, ErrIncomplete)
+	}
+	if bad != nil {
+		p.Warnings = append(p.Warnings, engine.Warning{Text: bad.Error()})
 	}
 	p.Findings = append(p.Findings, b.find...)
 	p.Warnings = append(p.Warnings, b.warnings...)
 	return b, at, nil
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readFile reads what a file tells besides the base library's layouts.

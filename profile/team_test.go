@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"runtime"
+	"testing"
+)
+
+// Hits that tell of 65,535 threads each do not reserve room for them: a trace of a few bytes an operator would ask for gigabytes.
+func TestTeamIsNotBelieved(t *testing.T) {
+	s := newScene(t)
+	for i := range 200 {
+		s.decode(int64(2000 + 1000*i))
+	}
+	for i := range s.b.Hits {
+		if s.b.Hits[i].Nth > 0 {
+			s.b.Hits[i].Nth = 0xffff
+		}
+	}
+	n := len(s.b.Hits)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.done()
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 16<<20 || n < 500 {
+		t.Errorf("%d hits: %d KiB were allocated", n, got>>10)
+	}
+	if len(s.c.ops) == 0 {
+		t.Error("no operators")
+	}
+}
