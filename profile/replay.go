@@ -98,6 +98,7 @@ type proc struct {
 	entries bool            // it has entry points that are probed
 	ends    bool            // arrivals at the operators' barrier are probed
 	ending  map[string]bool // calls that copy whose ends are probed
+	copies  bool            // copies are probed
 	devices map[uint64]submitted
 	// queues of devices, in the order in which they were used first
 	queues   map[queueKey]*queue
@@ -307,6 +308,7 @@ func (p *replayer) process(i *trace.Process) {
 			p.hitCost = max(p.hitCost, p.h.Meta.ProbeCost[info.Sites[k].Class])
 		}
 		q.entries = q.entries || info.Sites[k].Role == "step begin"
+		q.copies = q.copies || info.Sites[k].Role == "copy begin"
 		if info.Sites[k].Role == "copy end" {
 			if q.ending == nil {
 				q.ending = map[string]bool{}

@@ -370,6 +370,10 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 		return nil
 	}
 	x := t.execs[len(t.execs)-1]
+	if backend, _, _ := backendOf(q, m.Site); backend != x.g.Backend { // of one that had begun before it was probed
+		p.cutMarks.add(m.Time)
+		return nil
+	}
 	t.execs = t.execs[:len(t.execs)-1]
 	x.closed = true
 	if p.h.Meta.Level == "op" && x.g.Untraced == "" && q.computes(x.g.Backend) {
@@ -415,7 +419,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	}
 	if x.step != nil {
 		x.step.lastEnd = m.Time
-		if len(q.ending) > 0 && len(x.step.graphs) < maxCopies {
+		if q.copies && len(x.step.graphs) < maxCopies {
 			x.step.graphs = append(x.step.graphs, g)
 		}
 		if x.shape == nil && x.step.Incomplete == "" {

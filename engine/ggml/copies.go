@@ -3,6 +3,7 @@
 package ggml
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/profinfer/profinfer/engine"
@@ -41,7 +42,7 @@ func (l *lib) copySites() (out []engine.Site) {
 			args = append(args, c.from)
 		}
 		sites, err := l.span(fn, "", begin, engine.RoleCopyEnd, args...)
-		if err != nil || slices.ContainsFunc(sites, func(s engine.Site) bool { return s.Role == engine.RoleCopyBegin && s.Warning != "" }) {
+		if err != nil && !errors.Is(err, errNoEnd) || sites[0].Warning != "" {
 			continue // dearer than a copy that nobody asked about is worth
 		}
 		out = append(out, slices.DeleteFunc(sites, func(s engine.Site) bool { return s.Warning != "" })...)
@@ -84,6 +85,9 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 			begin.C = reg(0)
 		}
 		sites, err := lib.l.span(addr, "", begin, f.end, f.args...)
+		if f.begin == engine.RoleCopyBegin && errors.Is(err, errNoEnd) {
+			err = nil // its begin alone tells what was copied
+		}
 		if (err != nil || sites[0].Warning != "") && f.begin == engine.RoleSyncBegin {
 			if _, ok := lib.l.passes(addr); ok {
 				sites, err = lib.l.span(addr, "", begin, f.end)

@@ -138,7 +138,8 @@ func checkPlan(t *testing.T, p *engine.Plan, files []OpenedFile) {
 	count := map[engine.Role]int{}
 	for _, s := range p.Sites {
 		count[s.Role]++
-		if s.Class != target.ClassEmulated && s.Class != target.ClassNop5 {
+		// a call that is refused at once ends by a return of its own, which is stepped
+		if s.Class != target.ClassEmulated && s.Class != target.ClassNop5 && (s.Role != engine.RoleStepEnd || s.Warning != "") {
 			t.Errorf("%s at %s: %s (%s)", s.Role, s.Where, s.Class, s.Insn)
 		}
 		if s.Role == engine.RoleOpBegin && s.B.Kind != engine.ArgReg {

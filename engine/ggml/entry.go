@@ -5,7 +5,6 @@ package ggml
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 
 	"golang.org/x/arch/x86/x86asm"
 
@@ -246,7 +245,7 @@ func effectsARMMemory(w, rt, rn uint32) effect {
 // its engine context and the batch (or a copy of it) on, both as its own first two
 // arguments: it is run on made-up ones.
 func (l *lib) passesOn(fn uint64) (target.Insn, bool) {
-	m := l.newMachine()
+	m := newMachine(l, l.arm())
 	ctx, batch := m.newObject("context"), m.newObject("batch")
 	const size = 56 // of struct llama_batch
 	for off := 0; off < size; off += 8 {
@@ -265,100 +264,4 @@ func (l *lib) passesOn(fn uint64) (target.Insn, bool) {
 	}
 	in, err := l.e.Insn(at)
 	return in, err == nil && in.Kind == target.Call && in.Class == target.ClassEmulated
-}
-
-// endAfterCall is the first emulated instruction in a straight line after a call: it is
-// executed once whenever the call returns.
-func (l *lib) endAfterCall(call target.Insn) (target.Insn, bool) {
-	addr := call.End()
-	for range maxEntry {
-		in, err := l.e.Insn(addr)
-		if err != nil {
-			break
-		}
-		if in.Class == target.ClassEmulated || in.Class == target.ClassNop5 {
-			return in, true
-		}
-		if in.Kind != target.Other {
-			break
-		}
-		addr = in.End()
-	}
-	return target.Insn{}, false
-}
-
-// exits finds emulated instructions that together are executed exactly once whenever the
-// function returns: its return instructions where those are emulated (arm64), else the
-// branch of the stack protector's check before each of them. It fails where one way out
-// has neither.
-func (l *lib) exits(fn uint64) ([]target.Insn, error) {
-	f, ok := l.e.FunctionAt(fn)
-	if !ok {
-		return nil, fmt.Errorf("its extent is not known")
-	}
-	w := l.flow(f)
-	var out, rets []target.Insn
-	var err error
-	targets, byEnd := map[uint64]bool{}, map[uint64]target.Insn{}
-	w.walk([]uint64{fn}, func(in target.Insn) bool {
-		byEnd[in.End()] = in
-		switch in.Kind {
-		case target.Return:
-			rets = append(rets, in)
-		case target.Jump, target.CondJump:
-			targets[in.Target] = true
-			if in.Target < f.Start || in.Target >= f.End {
-				err = fmt.Errorf("it leaves by a jump at %#x", in.Addr)
-			}
-		case target.JumpIndirect:
-			err = fmt.Errorf("it holds an indirect jump at %#x", in.Addr)
-		}
-		return false
-	})
-	if err == nil && (len(rets) == 0 || len(rets) > maxReturns) {
-		err = fmt.Errorf("it has %d returns", len(rets))
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, ret := range rets {
-		if ret.Class == target.ClassEmulated {
-			out = append(out, ret)
-			continue
-		}
-		in, ok := w.protectorCheck(ret, targets, byEnd)
-		if !ok {
-			return nil, fmt.Errorf("the return at %#x has no emulated instruction before it", ret.Addr)
-		}
-		out = append(out, in)
-	}
-	return out, nil
-}
-
-// maxReturns is how many returns of a function are probed.
-const maxReturns = 16
-
-// protectorCheck looks for the branch to __stack_chk_fail in a straight line before a return; byEnd are the function's
-// instructions by where they end.
-func (w *flow) protectorCheck(ret target.Insn, targets map[uint64]bool, byEnd map[uint64]target.Insn) (target.Insn, bool) {
-	at := ret
-	for range 24 {
-		if targets[at.Addr] {
-			return target.Insn{}, false // another way joins here
-		}
-		in, ok := byEnd[at.Addr]
-		if !ok || in.Kind != target.Other && in.Kind != target.CondJump {
-			return target.Insn{}, false
-		}
-		if in.Kind == target.CondJump {
-			fail := false
-			w.walk([]uint64{in.Target}, func(x target.Insn) bool {
-				fail = fail || x.Kind == target.Call && w.callee(x) == "__stack_chk_fail"
-				return x.Kind != target.Other
-			})
-			return in, fail && in.Class == target.ClassEmulated
-		}
-		at = in
-	}
-	return target.Insn{}, false
 }

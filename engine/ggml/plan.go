@@ -241,7 +241,7 @@ func readFile(e *target.ELF, parts Part, flags int) *fileFacts {
 func (l *lib) schedSites(fn uint64) ([]engine.Site, error) {
 	begin := engine.Site{Role: engine.RoleSchedBegin, A: reg(0), B: reg(1), Entry: schedCompute}
 	sites, err := l.span(fn, "", begin, engine.RoleSchedEnd, 0, 1)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNoEnd) {
 		return nil, fmt.Errorf("%s: %s: %w", l.e.Name, schedCompute, err)
 	}
 	return slices.DeleteFunc(sites, func(s engine.Site) bool {

@@ -187,7 +187,8 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 		if err != nil {
 			continue
 		}
-		if c.end != engine.RoleNone && !e.canReturn { // a return probe has to stand before the stack moved
+		ends := l.queueEnds(fn, c.end)
+		if c.end != engine.RoleNone && ends == nil && !e.canReturn { // a return probe has to stand before the stack moved
 			if e.in, err = l.e.Insn(fn); err != nil {
 				continue
 			}
@@ -199,10 +200,38 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 		}
 		x.A, x.B, x.C, x.D, x.Covers, x.Entry = c.a, c.b, c.c, c.d, c.covers, c.name
 		out = append(out, x)
-		if c.end != engine.RoleNone {
-			x.Role, x.Return, x.A, x.B, x.C, x.D = c.end, true, engine.Arg{}, engine.Arg{}, engine.Arg{}, engine.Arg{}
-			out = append(out, x)
+		if c.end == engine.RoleNone {
+			continue
 		}
+		if ends == nil {
+			x.Return = true
+			ends = []engine.Site{x}
+		}
+		for _, end := range ends {
+			end.Role, end.Covers, end.Entry, end.A, end.B, end.C, end.D = c.end, c.covers, c.name, engine.Arg{}, engine.Arg{}, engine.Arg{}, engine.Arg{}
+			out = append(out, end)
+		}
+	}
+	return out
+}
+
+// queueEnds finds where a call of a device's interface ends; nil: by a return probe only. That is for these functions alone: the interfaces
+// are C, nothing is thrown through them, and a loader hands each call on by an indirect jump.
+func (l *lib) queueEnds(fn uint64, role engine.Role) []engine.Site {
+	if role == engine.RoleNone {
+		return nil
+	}
+	ends, err := l.ends(fn, "", role)
+	if err != nil {
+		return nil
+	}
+	var out []engine.Site
+	for _, in := range ends {
+		x, err := l.site(in.Insn, role)
+		if err != nil || x.Warning != "" {
+			return nil
+		}
+		out = append(out, x)
 	}
 	return out
 }

@@ -3,6 +3,7 @@
 package ggml
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,8 +41,8 @@ func (l *lib) site(in target.Insn, role engine.Role) (engine.Site, error) {
 }
 
 // span plans the begin and end of one function: begin holds the roles and arguments
-// of the first site, args the integer arguments that must be intact there. inner is part
-// of the name of the function that does the work where this one only wraps it, else empty.
+// of the first site, args the integer arguments that must be intact there. inner: see [lib.ends].
+// Where the end cannot be probed the begin is returned with errNoEnd.
 func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, args ...int) ([]engine.Site, error) {
 	e, err := l.walkEntry(fn, args...)
 	if err != nil {
@@ -64,38 +65,26 @@ func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, 
 	if end == engine.RoleNone {
 		return sites, nil
 	}
-	add := func(in target.Insn, ret bool) error {
-		x, err := l.site(in, end)
-		if err != nil {
-			return err
-		}
-		x.Return, x.Entry, x.Phase, x.Backend = ret, begin.Entry, begin.Phase, begin.Backend
-		sites = append(sites, x)
-		return nil
-	}
-	if e.canReturn {
-		return sites, add(e.in, true)
-	}
-	if ins, err := l.exits(fn); err == nil {
-		for _, in := range ins {
-			if err := add(in, false); err != nil {
-				return nil, err
-			}
-		}
-		return sites, nil
-	}
-	if inner != "" && e.in.Kind == target.Call {
-		name := l.e.CalleeName(e.in.Target)
-		if in, ok := l.endAfterCall(e.in); ok && (name == "" || strings.Contains(name, inner)) {
-			return sites, add(in, false)
-		}
-	}
-	first, err := l.e.Insn(fn)
+	ends, err := l.ends(fn, inner, end)
 	if err != nil {
-		return nil, err
+		return sites, fmt.Errorf("%w: %w", errNoEnd, err)
 	}
-	return sites, add(first, true)
+	for _, in := range ends {
+		x, err := l.site(in.Insn, end)
+		if err != nil {
+			return nil, err
+		}
+		if in.early {
+			x.Warning = "" // nothing was done: it is hardly ever hit
+		}
+		x.Entry, x.Phase, x.Backend = begin.Entry, begin.Phase, begin.Backend
+		sites = append(sites, x)
+	}
+	return sites, nil
 }
+
+// errNoEnd says that a function's begin can be probed, and its end cannot.
+var errNoEnd = errors.New("its end cannot be probed")
 
 // cpuFacts is what one CPU library tells.
 type cpuFacts struct {

@@ -424,6 +424,38 @@ exit_join:
 2:	addq $8, %rsp
 	ret
 3:	call __stack_chk_fail
+moved_away:				# a part of exit_cold, with a way out of its own
+	testl %esi, %esi
+	je moved_back
+	popq %rbx
+	ret
+	.type exit_cold, @function
+exit_cold:
+	pushq %rbx
+	testl %edi, %edi
+	jne moved_away
+moved_back:
+	leaq 1(%rdi), %rax
+	popq %rbx
+	ret
+	.type exit_tail, @function
+exit_tail:				# waits, then hands on to a function of the file that nobody calls
+	pushq %rbp
+	movq %rsp, %rbp
+	subq $32, %rsp
+	call next_number
+	leave
+	jmp exit_cold
+	.type exit_foreign, @function
+exit_foreign:				# hands on to one that is called elsewhere, too
+	pushq %rbx
+	call next_number
+	popq %rbx
+	jmp next_number
+	.type exit_indirect, @function
+exit_indirect:
+	movq (%rdi), %rax
+	jmp *%rax
 
 # --- what accessors compute with: arith(a, b), see machine_test.go
 	.type arith, @function

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An engine whose computing is left by a C++ exception: throws MODEL [LIBRARY ...]. Of the libraries given (libllama and what it needs, in
+// order) nothing but exported functions are used, so it runs with builds of several years and needs no headers. It computes tokens, then
+// throws through ggml_graph_compute, ggml_backend_sched_graph_compute_async and llama_decode and catches behind them, and computes on.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <stdexcept>
+#include <unistd.h>
+#include <vector>
+
+struct params { char opaque[1024]; };  // larger than any build's: what is behind its end is not read
+struct batch { char opaque[56]; };     // struct llama_batch
+
+template <typename F> static F sym(const char *name, bool need = true) {
+	void *p = dlsym(RTLD_DEFAULT, name);
+	if (!p && need) {
+		fprintf(stderr, "throws: no %s in these libraries\n", name);
+		exit(77);
+	}
+	return reinterpret_cast<F>(p);
+}
+
+static int asked, after = -1;
+
+static bool abort_callback(void *) {
+	if (after >= 0 && asked++ == after)
+		throw std::runtime_error("thrown in the middle of a graph");
+	return false;
+}
+
+static void quiet(int, const char *, void *) {}
+
+int main(int argc, char **argv) {
+	if (argc < 3)
+		return 77;
+	for (int i = 2; i < argc; i++) {
+		if (!dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL)) {
+			fprintf(stderr, "throws: %s\n", dlerror());
+			return 77;
+		}
+	}
+	sym<void (*)(void (*)(int, const char *, void *), void *)>("llama_log_set")(quiet, nullptr);
+	if (auto load_all = sym<void (*)()>("ggml_backend_load_all", false))
+		load_all();
+	auto model = sym<void *(*)(const char *, params)>("llama_model_load_from_file")(argv[1], sym<params (*)()>("llama_model_default_params")());
+	if (!model)
+		return 77;
+	auto ctx = sym<void *(*)(void *, params)>("llama_init_from_model")(model, sym<params (*)()>("llama_context_default_params")());
+	if (!ctx)
+		return 77;
+	sym<void (*)(void *, int32_t, int32_t)>("llama_set_n_threads")(ctx, 1, 1);
+	sym<void (*)(void *, bool (*)(void *), void *)>("llama_set_abort_callback")(ctx, abort_callback, nullptr);
+	auto get_one = sym<batch (*)(int32_t *, int32_t)>("llama_batch_get_one");
+	auto decode = sym<int32_t (*)(void *, batch)>("llama_decode");
+	int caught = 0, whole = 0;
+	std::vector<int32_t> tokens(4, 1);
+	for (int i = 0; i < 60; i++) {
+		after = i % 10 == 9 ? 20 : -1;
+		asked = 0;
+		try {
+			if (decode(ctx, get_one(tokens.data(), i % 10 == 0 ? 4 : 1)) == 0)
+				whole++;
+		} catch (const std::runtime_error &) {
+			caught++;
+		}
+		usleep(10000);
+	}
+	printf("computed %d, caught %d\n", whole, caught);
+	fflush(stdout);
+	_exit(caught == 6 && whole >= 54 ? 0 : 1);
+}
