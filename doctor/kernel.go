@@ -48,6 +48,10 @@ func (r *Report) kernel(release string, v probe.Version) {
 	f, unused := probe.Multi()
 	r.add(links(f, unused, v))
 	r.add(cheap(v))
+	if probe.ReturnsKill() {
+		r.add(Check{Name: "return probes", State: Note, Found: "this kernel's end a process that runs under a seccomp filter (fixed in Linux 6.12.14, 6.13.3 and 6.14)",
+			Means: "of engines under such a filter, most containers' for one, a GPU's queues are not seen", Remedy: "a newer kernel"})
+	}
 	r.add(btfCheck())
 	r.programs()
 }

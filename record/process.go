@@ -150,6 +150,7 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 	if len(todo) == 0 {
 		return nil
 	}
+	todo = r.survivable(p, todo)
 	done, full := 0, false
 	for _, group := range byFile(todo) {
 		err := p.att.Attach(files, group)

@@ -245,7 +245,7 @@ func effectsARMMemory(w, rt, rn uint32) effect {
 // its engine context and the batch (or a copy of it) on, both as its own first two
 // arguments: it is run on made-up ones.
 func (l *lib) passesOn(fn uint64) (target.Insn, bool) {
-	m := newMachine(l, l.arm())
+	m := l.newMachine()
 	ctx, batch := m.newObject("context"), m.newObject("batch")
 	const size = 56 // of struct llama_batch
 	for off := 0; off < size; off += 8 {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Seccomp tells whether any thread of a process runs under seccomp, by a filter (as in most containers) or strictly. A filter that is set
+// later is not foreseen.
+func Seccomp(pid int) (bool, error) {
+	tids, err := Threads(pid)
+	if err != nil {
+		return false, err
+	}
+	seen := false
+	for _, tid := range tids {
+		mode, ok, err := seccompMode(pid, tid)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		seen = true
+		if ok && mode != "0" {
+			return true, nil
+		}
+	}
+	if !seen {
+		return false, procError(pid, "its threads", ErrNoProcess)
+	}
+	return false, nil
+}
+
+// seccompMode is the mode as /proc/PID/task/TID/status has it: 0 none, 1 strict, 2 a filter; a kernel without seccomp has none.
+func seccompMode(pid, tid int) (mode string, ok bool, err error) {
+	b, err := readProc(pid, fmt.Sprintf("task/%d/status", tid))
+	if err != nil {
+		return "", false, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "Seccomp:"); ok {
+			return strings.TrimSpace(v), true, nil
+		}
+	}
+	return "", false, nil
+}
