@@ -43,7 +43,9 @@ int main(int argc, char **argv) {
 		}
 	}
 	sym<void (*)(void (*)(int, const char *, void *), void *)>("llama_log_set")(quiet, nullptr);
-	if (auto load_all = sym<void (*)()>("ggml_backend_load_all", false))
+	if (const char *dir = getenv("THROWS_BACKENDS"))
+		sym<void (*)(const char *)>("ggml_backend_load_all_from_path")(dir);
+	else if (auto load_all = sym<void (*)()>("ggml_backend_load_all", false))
 		load_all();
 	auto model = sym<void *(*)(const char *, params)>("llama_model_load_from_file")(argv[1], sym<params (*)()>("llama_model_default_params")());
 	if (!model)
