@@ -142,9 +142,14 @@ static __always_inline u64 end_wait(struct waiting *w, u32 tid)
 	return was;
 }
 
-/* Whether a CPU may have one more record of others; one that may not is counted. */
-static __always_inline int allowed(struct seat *s, u64 ts)
+/*
+ * Whether a CPU may have one more record of others; one that may not is counted. Who had it for as long as
+ * makes no more records is told in any case.
+ */
+static __always_inline int allowed(struct seat *s, u64 since, u64 ts)
 {
+	if (since && ts - since >= WINDOW_NS / WINDOW_MOST)
+		return 1;
 	if (ts - s->window >= WINDOW_NS) {
 		s->window = ts;
 		s->kept = 0;
@@ -179,7 +184,7 @@ static long look_at(u32 i, struct look *l)
 		return 1;
 	s->near = l->ts;
 	since = *(volatile u64 *)&s->since;
-	if (s->told || !since || since >= l->ts || !allowed(s, l->ts))
+	if (s->told || !since || since >= l->ts || !allowed(s, since, l->ts))
 		return 0;
 	e = new_sched();
 	if (!e)
@@ -236,7 +241,7 @@ int sched_switch(u64 *ctx)
 			s->owed = 0;
 	}
 	if (!keep && w->n > 0 && ts - w->since > BRIEF_NS && ts - s->near < NEAR_NS)
-		keep = allowed(s, ts);
+		keep = allowed(s, s->since, ts);
 	if (from && !state && !to)
 		s->owed = ts + OWED_NS;
 	else if (to)

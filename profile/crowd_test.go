@@ -98,6 +98,16 @@ func TestWhoTookCPUs(t *testing.T) {
 			}
 			return s
 		}}, allowed: "0-3", comms: []string{"sh", "yes"}, text: "and other processes for ", not: "same team"},
+		{what: "two at once, on all CPUs", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
+			s := apart(2)
+			if within(tick) { // a turn of the team's in five on one CPU: both wait for that
+				s[0], s[1] = profiletest.Seat{Other: sh}, profiletest.Seat{Other: yes}
+				if tick%5 == 0 {
+					sharing(s, tick/5, 2, 0)
+				}
+			}
+			return s
+		}}, allowed: "0-1", comms: []string{"sh", "yes"}, text: " for ", not: "same team"},
 		{what: "nice 19", crowd: profiletest.Crowd{Seats: on(nice, 1)}, allowed: "0-1", comms: []string{"updatedb"}, text: "updatedb (79) held CPU 1 for ", not: "same team"},
 		{what: "softirqs in their thread", crowd: profiletest.Crowd{Seats: on(softirq, 1)}, allowed: "0-1", comms: []string{"ksoftirqd/1"},
 			text: "the kernel's ksoftirqd/1 held CPU 1 for ", not: "same team"},

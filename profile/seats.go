@@ -71,7 +71,13 @@ type seats struct {
 	closed  []seatWait     // in order of their ends
 	edges   []int64
 	beside  []uint16
-	behind  []uint16
+	behind  []seatQueue
+}
+
+// seatQueue is how many threads wait for a CPU that another process has.
+type seatQueue struct {
+	cpu uint16
+	n   int64
 }
 
 func (s *seats) init(own func(tid, pid int32) bool) {
@@ -246,7 +252,7 @@ func (s *seats) explain(w *seatWait, f func(p waitPart)) {
 	m := s.mask(w.tid, w.pid)
 	s.each(w.cpu, w.from, w.to, func(r seatRun) {
 		p := waitPart{holder: r.holder, from: r.from, to: r.to, cpu: w.cpu}
-		if r.tid <= 0 || m == nil || !s.own(r.tid, r.pid) {
+		if r.tid <= 0 || m == nil {
 			put(p)
 			return
 		}
@@ -257,9 +263,10 @@ func (s *seats) explain(w *seatWait, f func(p waitPart)) {
 	}
 }
 
-// shared cuts a time in which a thread waited for one of its own team. Each of the CPUs that others had at that time, and behind which no
-// thread of the team waits itself, is what one of those that wait is short of; of k that wait and m such CPUs each has m/k of one. The rest is
-// the team's own: it would have to share although nobody else ran.
+// shared cuts a time in which a thread waited for one that was seen. Of threads that wait for a CPU that others have, these keep one from it. All
+// further ones that wait are short of the CPUs that others have and for which none of the team waits: of k such threads and m such CPUs each has
+// m/k of one. What is left is due to who has the CPU that the thread waits for: one of others, or the team itself, which would have to share
+// although nobody else ran.
 func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 	s.edges = append(s.edges[:0], p.from, p.to)
 	s.beside = s.beside[:0]
@@ -307,55 +314,66 @@ func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 
 // crowd cuts a time in which nothing changes.
 func (s *seats) crowd(w *seatWait, p waitPart, others []seatWait, put func(waitPart)) {
-	k := int64(1)
 	s.behind = s.behind[:0]
+	k := int64(0)
 	waits := func(o *seatWait) {
-		if o.tid == w.tid || o.from > p.from {
-			return
-		}
 		if o.placed {
 			if h := s.holds(o.cpu, p.from); s.another(&h) {
-				s.behind = append(s.behind, o.cpu)
-				return
+				i := slices.IndexFunc(s.behind, func(q seatQueue) bool { return q.cpu == o.cpu })
+				if i < 0 {
+					s.behind = append(s.behind, seatQueue{o.cpu, 1})
+					return
+				}
+				s.behind[i].n++
 			}
 		}
 		k++
 	}
+	waits(w)
 	for i := range others {
-		if others[i].to > p.from {
-			waits(&others[i])
+		if o := &others[i]; o.tid != w.tid && o.from <= p.from && o.to > p.from {
+			waits(o)
 		}
 	}
 	for _, o := range s.open {
-		waits(o)
+		if o.tid != w.tid && o.from <= p.from {
+			waits(o)
+		}
+	}
+	queue := func(cpu uint16) int64 {
+		if i := slices.IndexFunc(s.behind, func(q seatQueue) bool { return q.cpu == cpu }); i >= 0 {
+			return s.behind[i].n
+		}
+		return 0
 	}
 	var m int64
 	free := false
 	for _, cpu := range s.beside {
 		h := s.holds(cpu, p.from)
 		free = free || h.tid == 0
-		if s.another(&h) && !slices.Contains(s.behind, cpu) {
+		if s.another(&h) && queue(cpu) == 0 {
 			m++
 		}
 	}
-	at, all := p.from, p.to-p.from
-	if m > 0 {
-		each := all / max(m, k)
+	at := p.from
+	if m > 0 && k > 0 {
+		// Of n that wait for the same one of others, n-1 are further ones: the part of each.
+		part := 1.0
+		if n := queue(w.cpu); n > 0 {
+			part = float64(n-1) / float64(n)
+		}
+		part *= min(1, float64(m)/float64(k))
+		end := p.from + int64(part*float64(p.to-p.from)+0.5)
 		for _, cpu := range s.beside {
-			h := s.holds(cpu, p.from)
-			if !s.another(&h) || slices.Contains(s.behind, cpu) {
-				continue
+			if h := s.holds(cpu, p.from); s.another(&h) && queue(cpu) == 0 {
+				to := at + (end-at)/m
+				m--
+				put(waitPart{holder: h, from: at, to: to, cpu: cpu, elsewhere: true})
+				at = to
 			}
-			m--
-			to := at + each
-			if m == 0 && at+2*each > p.to {
-				to = p.to // what division left
-			}
-			put(waitPart{holder: h, from: at, to: to, cpu: cpu, elsewhere: true})
-			at = to
 		}
 	}
-	p.from, p.free = at, free
+	p.from, p.free = at, free && s.own(p.tid, p.pid)
 	put(p)
 }
 

@@ -66,7 +66,7 @@ func (c *Culprit) said() (text, name string) {
 }
 
 // direct: it had the CPUs that threads waited for, but for a little.
-func (c *Culprit) direct() bool { return c.Elsewhere*10 < c.Dur }
+func (c *Culprit) direct() bool { return c.Elsewhere*3 < c.Dur }
 
 // ranFor says where it ran and how long: "sh (77) held CPU 1 for 2.65 s, which left the team's threads to share the others".
 func (c *Culprit) ranFor() string {
