@@ -95,19 +95,19 @@ static __always_inline int put_sched(u64 ts, u32 kind, u32 cpu, struct task_stru
 
 	if (!e)
 		return 0;
-	if (BPF_CORE_READ(prev, flags) & OF_KERNEL)
+	if (prev->flags & OF_KERNEL)
 		kind |= SCHED_PREV_KERNEL;
-	if (BPF_CORE_READ(next, flags) & OF_KERNEL)
+	if (next->flags & OF_KERNEL)
 		kind |= SCHED_NEXT_KERNEL;
 	e->ts = ts;
 	e->kind = kind | cpu << 16;
 	e->prev_state = state;
-	e->prev_tid = BPF_CORE_READ(prev, pid);
-	e->prev_tgid = BPF_CORE_READ(prev, tgid);
-	e->prev_prio = BPF_CORE_READ(prev, prio);
-	e->next_tid = BPF_CORE_READ(next, pid);
-	e->next_tgid = BPF_CORE_READ(next, tgid);
-	e->next_prio = BPF_CORE_READ(next, prio);
+	e->prev_tid = prev->pid;
+	e->prev_tgid = prev->tgid;
+	e->prev_prio = prev->prio;
+	e->next_tid = next->pid;
+	e->next_tgid = next->tgid;
+	e->next_prio = next->prio;
 	BPF_CORE_READ_INTO(&e->prev_comm, prev, comm);
 	BPF_CORE_READ_INTO(&e->next_comm, next, comm);
 	e->held = held;
@@ -284,7 +284,7 @@ static __always_inline int wakeup(struct task_struct *p)
 	w = bpf_map_lookup_elem(&waiting, &zero);
 	if (w && !p->on_cpu)
 		begin_wait(w, p->pid, ts);
-	put_sched(ts, SCHED_WAKEUP, bpf_get_smp_processor_id(), (void *)bpf_get_current_task(), p, 0, 0);
+	put_sched(ts, SCHED_WAKEUP, bpf_get_smp_processor_id(), (void *)bpf_get_current_task_btf(), p, 0, 0);
 	return 0;
 }
 
