@@ -68,7 +68,7 @@ func (c *Culprit) said() (text, name string) {
 // direct: it had the CPUs that threads waited for, but for a little.
 func (c *Culprit) direct() bool { return c.Elsewhere*3 < c.Dur }
 
-// ranFor says where it ran and how long: "sh (77) held CPU 1 for 2.65 s, which left the team's threads to share the others".
+// ranFor says where it ran and how long: "sh (77) held CPU 1 for 2.65 s, so that the team had to share CPUs".
 func (c *Culprit) ranFor() string {
 	text, _ := c.said()
 	d := sayDur(float64(c.Dur))
@@ -78,7 +78,7 @@ func (c *Culprit) ranFor() string {
 	case c.CPUs == "":
 		return text + " held CPUs that they may use for " + d
 	}
-	return text + " held CPU " + c.CPUs + " for " + d + " while they were ready, so that threads of the team had to share CPUs"
+	return text + " held CPU " + c.CPUs + " for " + d + " while threads were ready, so that the team had to share CPUs"
 }
 
 // ranThere says who ran in place of threads; empty if nobody is known.
