@@ -22,7 +22,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
-enum { BPF_ANY = 0 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 
@@ -84,11 +84,18 @@ struct task_io_accounting {
 	u64 read_bytes;
 } __attribute__((preserve_access_index));
 
+struct cpumask {
+	unsigned long bits[1];
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid;
 	int tgid;
 	int prio;
 	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	struct cpumask cpus_mask;
 	unsigned long nvcsw, nivcsw, min_flt, maj_flt;
 	struct sched_entity se;
 	struct task_io_accounting ioac;

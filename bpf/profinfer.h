@@ -42,7 +42,7 @@ enum mark_kind {
 enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR, ARG_AT, ARG_STACK_AT, ARG_CONST };
 enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
 enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, LOST_FAULTS,
-	LOST_CHOSEN, NUM_LOST };
+	LOST_CHOSEN, LOST_OTHERS, NUM_LOST };
 
 struct arg {
 	u8 kind;
@@ -114,10 +114,15 @@ struct sched_event {
 	u32 next_tid, next_tgid;
 	u32 prev_state;
 	s32 prev_prio, next_prio;
-	u32 kind;	/* 1 switch, 2 wake-up; CPU in the upper 16 bits */
+	u32 kind;	/* enum sched_kind and sched_flag; CPU in the upper 16 bits */
 	char prev_comm[16];
 	char next_comm[16];
+	u64 held;	/* how long prev has had the CPU (a switch), next has it (a look): 0 if the record before tells it */
 };
+
+/* SCHED_LOOK: next runs on the CPU, seen from another one. trace.SchedKind has the same numbers */
+enum sched_kind { SCHED_SWITCH = 1, SCHED_WAKEUP = 2, SCHED_LOOK = 3 };
+enum sched_flag { SCHED_PREV_KERNEL = 1 << 8, SCHED_NEXT_KERNEL = 1 << 9 };	/* a thread of the kernel */
 
 /* what is left out, in the kernel already */
 enum filter_what { FILTER_OPS = 1, FILTER_PHASES = 2, FILTER_TIDS = 4 };

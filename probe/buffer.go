@@ -14,7 +14,7 @@ import (
 // Layout of the hits' buffers, see bpf/profinfer.h.
 const (
 	bufferHead = 4096
-	numLost    = 8
+	numLost    = 9
 	slotBytes  = int(unsafe.Sizeof(kernelSlot{}))
 	minSlots   = 256 // twice the slack and more
 )

@@ -93,7 +93,7 @@ type ShapeEnd struct {
 	Kin     uint64 // the same of graphs with the same operators, for Attachment.SetChoosers; 0: not asked for
 }
 
-// Sched is a scheduling event: kind 1 a switch from Prev to Next, kind 2 Prev woke Next.
+// Sched is a scheduling event: kind 1 a switch from Prev to Next, kind 2 Prev woke Next, kind 3 Next was seen to have the CPU.
 type Sched struct {
 	Time               int64
 	CPU                uint16
@@ -103,6 +103,9 @@ type Sched struct {
 	NextTID, NextPID   int32
 	PrevPrio, NextPrio int32
 	PrevComm, NextComm string
+	// Held is how long, ns, Prev has had the CPU at a switch, or Next where it is seen to have it; 0 where an earlier event tells.
+	Held                   int64
+	PrevKernel, NextKernel bool // a thread of the kernel
 }
 
 // Lost counts records that found no room, or reads of the process's memory that failed.
@@ -111,13 +114,14 @@ type Lost struct {
 	Filtered                        uint64 // hits that were not asked for: no loss
 	Faults                          uint64
 	Choices                         uint64 // parts of choices
+	Others                          uint64 // switches of others beyond what a CPU may have while threads wait: no loss
 }
 
 // Total returns the number of lost records.
 func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Faults + l.Choices }
 
 func (l Lost) sub(o Lost) Lost {
-	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads, l.Filtered - o.Filtered, l.Faults - o.Faults, l.Choices - o.Choices}
+	return Lost{l.Hits - o.Hits, l.Marks - o.Marks, l.Defs - o.Defs, l.Sched - o.Sched, l.Reads - o.Reads, l.Filtered - o.Filtered, l.Faults - o.Faults, l.Choices - o.Choices, l.Others - o.Others}
 }
 
 // Events is what one drain found. Its slices are reused by the next one.
@@ -165,6 +169,12 @@ func (e *Events) comm(c [16]int8) string {
 	return s
 }
 
+// Flags of a scheduling event's kind, as in bpf/profinfer.h.
+const (
+	prevKernel = 1 << 8
+	nextKernel = 1 << 9
+)
+
 // scheduling takes a record of a CPU's ring.
 func (e *Events) scheduling(rec []byte) {
 	if len(rec) < int(unsafe.Sizeof(kernelSchedEvent{})) {
@@ -177,6 +187,7 @@ func (e *Events) scheduling(rec []byte) {
 		PrevTID:   int32(s.PrevTid), PrevPID: int32(s.PrevTgid), PrevPrio: s.PrevPrio,
 		NextTID: int32(s.NextTid), NextPID: int32(s.NextTgid), NextPrio: s.NextPrio,
 		PrevComm: e.comm(s.PrevComm), NextComm: e.comm(s.NextComm),
+		Held: int64(s.Held), PrevKernel: s.Kind&prevKernel != 0, NextKernel: s.Kind&nextKernel != 0,
 	})
 }
 

@@ -187,6 +187,24 @@ type kernelSchedEvent struct {
 	Kind      uint32
 	PrevComm  [16]int8
 	NextComm  [16]int8
+	Held      uint64
+}
+
+type kernelSeat struct {
+	_      structs.HostLayout
+	Since  uint64
+	Owed   uint64
+	Near   uint64
+	Looked uint64
+	Window uint64
+	Kept   uint32
+	Told   uint32
+	Tid    uint32
+	Tgid   uint32
+	Prio   int32
+	Flags  uint32
+	Comm   [16]int8
+	Pad    [32]uint8
 }
 
 type kernelSeq struct {
@@ -274,6 +292,12 @@ type kernelUidKey struct {
 	N_nodes uint32
 }
 
+type kernelWaiting struct {
+	_     structs.HostLayout
+	N     int64
+	Since uint64
+}
+
 type kernelWords struct {
 	_ structs.HostLayout
 	W [96]uint32
@@ -299,15 +323,17 @@ const (
 	kernelMapKnown            = "known"
 	kernelMapLayouts          = "layouts"
 	kernelMapMarks            = "marks"
-	kernelMapOwed             = "owed"
 	kernelMapPhases           = "phases"
 	kernelMapRings            = "rings"
 	kernelMapRunners          = "runners"
 	kernelMapScratch          = "scratch"
+	kernelMapSeats            = "seats"
 	kernelMapSites            = "sites"
 	kernelMapTargets          = "targets"
 	kernelMapTids             = "tids"
 	kernelMapUids             = "uids"
+	kernelMapWaiters          = "waiters"
+	kernelMapWaiting          = "waiting"
 	kernelProgFaultEnter      = "fault_enter"
 	kernelProgFaultExit       = "fault_exit"
 	kernelProgFaultKernel     = "fault_kernel"
@@ -334,6 +360,7 @@ const (
 	kernelVarFaultsAll        = "faults_all"
 	kernelVarFaultsBegun      = "faults_begun"
 	kernelVarFiltering        = "filtering"
+	kernelVarPossibleCpus     = "possible_cpus"
 	kernelVarRunnerMask       = "runner_mask"
 	kernelVarSlack            = "slack"
 	kernelVarSlotMask         = "slot_mask"
@@ -436,15 +463,17 @@ type kernelMapSpecs struct {
 	Known       *ebpf.MapSpec `ebpf:"known"`
 	Layouts     *ebpf.MapSpec `ebpf:"layouts"`
 	Marks       *ebpf.MapSpec `ebpf:"marks"`
-	Owed        *ebpf.MapSpec `ebpf:"owed"`
 	Phases      *ebpf.MapSpec `ebpf:"phases"`
 	Rings       *ebpf.MapSpec `ebpf:"rings"`
 	Runners     *ebpf.MapSpec `ebpf:"runners"`
 	Scratch     *ebpf.MapSpec `ebpf:"scratch"`
+	Seats       *ebpf.MapSpec `ebpf:"seats"`
 	Sites       *ebpf.MapSpec `ebpf:"sites"`
 	Targets     *ebpf.MapSpec `ebpf:"targets"`
 	Tids        *ebpf.MapSpec `ebpf:"tids"`
 	Uids        *ebpf.MapSpec `ebpf:"uids"`
+	Waiters     *ebpf.MapSpec `ebpf:"waiters"`
+	Waiting     *ebpf.MapSpec `ebpf:"waiting"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
@@ -458,6 +487,7 @@ type kernelVariableSpecs struct {
 	FaultsAll        *ebpf.VariableSpec `ebpf:"faults_all"`
 	FaultsBegun      *ebpf.VariableSpec `ebpf:"faults_begun"`
 	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
+	PossibleCpus     *ebpf.VariableSpec `ebpf:"possible_cpus"`
 	RunnerMask       *ebpf.VariableSpec `ebpf:"runner_mask"`
 	Slack            *ebpf.VariableSpec `ebpf:"slack"`
 	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
@@ -513,15 +543,17 @@ type kernelMaps struct {
 	Known       *ebpf.Map `ebpf:"known"`
 	Layouts     *ebpf.Map `ebpf:"layouts"`
 	Marks       *ebpf.Map `ebpf:"marks"`
-	Owed        *ebpf.Map `ebpf:"owed"`
 	Phases      *ebpf.Map `ebpf:"phases"`
 	Rings       *ebpf.Map `ebpf:"rings"`
 	Runners     *ebpf.Map `ebpf:"runners"`
 	Scratch     *ebpf.Map `ebpf:"scratch"`
+	Seats       *ebpf.Map `ebpf:"seats"`
 	Sites       *ebpf.Map `ebpf:"sites"`
 	Targets     *ebpf.Map `ebpf:"targets"`
 	Tids        *ebpf.Map `ebpf:"tids"`
 	Uids        *ebpf.Map `ebpf:"uids"`
+	Waiters     *ebpf.Map `ebpf:"waiters"`
+	Waiting     *ebpf.Map `ebpf:"waiting"`
 }
 
 func (m *kernelMaps) Close() error {
@@ -542,15 +574,17 @@ func (m *kernelMaps) Close() error {
 		m.Known,
 		m.Layouts,
 		m.Marks,
-		m.Owed,
 		m.Phases,
 		m.Rings,
 		m.Runners,
 		m.Scratch,
+		m.Seats,
 		m.Sites,
 		m.Targets,
 		m.Tids,
 		m.Uids,
+		m.Waiters,
+		m.Waiting,
 	)
 }
 
@@ -565,6 +599,7 @@ type kernelVariables struct {
 	FaultsAll        *ebpf.Variable `ebpf:"faults_all"`
 	FaultsBegun      *ebpf.Variable `ebpf:"faults_begun"`
 	Filtering        *ebpf.Variable `ebpf:"filtering"`
+	PossibleCpus     *ebpf.Variable `ebpf:"possible_cpus"`
 	RunnerMask       *ebpf.Variable `ebpf:"runner_mask"`
 	Slack            *ebpf.Variable `ebpf:"slack"`
 	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`

@@ -100,6 +100,9 @@ func Open(cfg Config) (*Session, error) {
 	if err := spec.Variables["slot_mask"].Set(uint32(slots - 1)); err != nil {
 		return nil, fmt.Errorf("setting the size of the rings: %w", err)
 	}
+	if err := spec.Variables["possible_cpus"].Set(uint32(cpus)); err != nil {
+		return nil, fmt.Errorf("setting the number of CPUs: %w", err)
+	}
 	if err := cfg.Filter.set(spec); err != nil {
 		return nil, err
 	}
@@ -321,7 +324,7 @@ func (a *Attachment) Redefine(shape uint64) {
 func (s *Session) Lost() Lost {
 	var now Lost
 	for _, b := range s.hits {
-		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered, &now.Faults, &now.Choices} {
+		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered, &now.Faults, &now.Choices, &now.Others} {
 			*to += atomic.LoadUint64(&b.lost[i])
 		}
 	}

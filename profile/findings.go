@@ -241,13 +241,17 @@ func (f *finder) slowStep() {
 		kept += c.Dur
 	}
 	if float64(kept) > 0.25*over {
-		c := ps.StepMaxInstead[0]
-		who := "another of the team"
-		if !c.Own {
-			who = shortName(c.Comm)
-			x.Names = append(x.Names, who)
+		who := "another of the team ran there for " + sayDur(float64(kept))
+		if c := blamed(ps.StepMaxInstead); c == nil {
+			who = "who ran there was not seen"
+		} else if c.Own {
+			who = "another of the team ran there for " + sayDur(float64(c.Dur))
+		} else {
+			_, n := c.said()
+			x.Names = append(x.Names, n)
+			who = c.ranFor()
 		}
-		x.Text += "; its threads had no CPU for " + sayDur(float64(kept)) + " in sum, " + who + " ran there for " + sayDur(float64(c.Dur))
+		x.Text += "; its threads had no CPU for " + sayDur(float64(kept)) + " in sum, " + who
 		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns", "its threads were ready and had no CPU, in sum"))
 	}
 	x.Text += "."
@@ -315,7 +319,7 @@ func (f *finder) interference() {
 	}
 	x := Finding{Kind: "interference", Target: Target{"time", f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) + " longer as a thread had lost its CPU"}
-	if text, names := ranThere(f.g.instead); text != "" && ran*4 >= f.g.thOff-f.g.thBlocked {
+	if text, names := ranThere(f.g.instead, f.j.crowdOf(f.g)); text != "" && ran*4 >= f.g.thOff-f.g.thBlocked {
 		x.Text += ": " + text
 		x.Names = append(x.Names, names...)
 	} else if f.j.s.HasSched {

@@ -15,29 +15,14 @@ const maxNames = 256
 
 // interference finds who ran in place of the threads that compute. A thread that could run
 // (it was taken off its CPU, or was woken) but did not is in the way of whoever ran on that CPU
-// meanwhile. Time a thread slept is no interference, whoever ran.
+// meanwhile, or of those who had the others that it may use. Time a thread slept is no interference, whoever ran.
 type interference struct {
-	cpus    map[uint16]*cpuState
+	seats   seats
 	threads map[int32]*waiter
-	// Threads waiting for a CPU, by CPU: few at any time.
-	queue map[uint16][]*waiter
-	any   bool
+	any     bool
 	// The team that was watched last, or a part of it.
 	watched []int32
 	step    map[name]*Culprit // who ran in place of any thread since the last call of since
-}
-
-// cpuState is who runs on a CPU since when.
-type cpuState struct {
-	who   other
-	since int64
-}
-
-// other is a thread that ran on a CPU or woke one: its number, and its name with whether it is
-// one of those that compute.
-type other struct {
-	tid int32
-	name
 }
 
 type name struct {
@@ -47,10 +32,6 @@ type name struct {
 
 // waiter is one thread that computes, as the scheduler sees it.
 type waiter struct {
-	tid       int32
-	waiting   bool
-	cpu       uint16
-	since     int64
 	preempted int64
 	slept     int64
 	runnable  int64
@@ -59,10 +40,9 @@ type waiter struct {
 }
 
 func (f *interference) init() {
-	f.cpus = map[uint16]*cpuState{}
 	f.threads = map[int32]*waiter{}
-	f.queue = map[uint16][]*waiter{}
 	f.step = map[name]*Culprit{}
+	f.seats.init(func(tid, _ int32) bool { return f.threads[tid] != nil })
 }
 
 // watch begins to follow the threads of an operator's team.
@@ -73,97 +53,76 @@ func (f *interference) watch(team []OpThread) {
 			continue
 		}
 		if f.threads[tid] == nil {
-			f.threads[tid] = &waiter{tid: tid, instead: map[name]*Culprit{}, wokenBy: map[name]*Culprit{}}
+			f.threads[tid] = &waiter{instead: map[name]*Culprit{}, wokenBy: map[name]*Culprit{}}
 		}
 		f.watched = append(f.watched[:min(i, len(f.watched))], tid)
 	}
 }
 
+// mayUse is how many CPUs the threads of a process that were watched may use together; 0 if that is not known.
+func (f *interference) mayUse() int {
+	var all cpuMask
+	for tid := range f.threads {
+		m := f.seats.allowed[tid]
+		if m == nil {
+			return 0
+		}
+		all = all.with(m)
+	}
+	return all.count()
+}
+
 // add takes one event; events come in order of time.
 func (f *interference) add(s *trace.Sched) {
 	f.any = true
-	if s.Kind == trace.SchedWakeup {
-		w := f.threads[s.NextTID]
-		if w == nil {
-			return
+	switch s.Kind {
+	case trace.SchedWakeup:
+		if w := f.threads[s.NextTID]; w != nil {
+			count(w.wokenBy, &Culprit{Comm: commOf(s.PrevTID, s.PrevComm), Own: f.threads[s.PrevTID] != nil, Count: 1})
 		}
-		count(w.wokenBy, f.who(s.PrevTID, s.PrevComm).name, 0)
-		if !w.waiting {
-			f.wait(w, s.CPU, s.Time)
+	case trace.SchedSwitch:
+		if w := f.threads[s.PrevTID]; w != nil {
+			f.unseen(w, s)
+			if s.PrevState == 0 {
+				w.preempted++
+			} else {
+				w.slept++
+			}
 		}
+	}
+	if ended, ok := f.seats.event(s); ok {
+		f.charge(&ended)
+	}
+}
+
+// unseen takes a thread that ran here, though the switch to it was not seen: how long it waited is known only up to the last switch
+// that was.
+func (f *interference) unseen(w *waiter, s *trace.Sched) {
+	open, c := f.seats.open[s.PrevTID], f.seats.cpus[s.CPU]
+	if open == nil || c == nil || !open.placed || open.cpu != s.CPU || c.since <= open.from {
 		return
 	}
-	c := f.cpus[s.CPU]
-	if w := f.threads[s.PrevTID]; w != nil && w.waiting {
-		// It ran here, but the switch to it was not seen: how long it waited is known only up to the last
-		// switch that was.
-		if c != nil && w.cpu == s.CPU {
-			w.runnable += max(0, c.since-w.since)
-		}
-		f.leave(w)
-	}
-	if c == nil {
-		c = &cpuState{since: s.Time}
-		f.cpus[s.CPU] = c
-	} else {
-		// Who left ran since the last switch here, unless switches in between were not seen.
-		ran := f.who(s.PrevTID, s.PrevComm).name
-		if c.who.tid != s.PrevTID {
-			ran = name{comm: "(not seen)"}
-		}
-		for _, w := range f.queue[s.CPU] {
-			f.charge(w, ran, c.since, s.Time)
-		}
-	}
-	c.who, c.since = f.who(s.NextTID, s.NextComm), s.Time
-	if w := f.threads[s.PrevTID]; w != nil {
-		if s.PrevState == 0 {
-			w.preempted++
-			f.wait(w, s.CPU, s.Time)
-		} else {
-			w.slept++
-		}
-	}
-	if w := f.threads[s.NextTID]; w != nil {
-		f.run(w, s)
-	}
+	ended := *open
+	ended.to = c.since
+	f.charge(&ended)
 }
 
-// wait puts a thread into a CPU's queue.
-func (f *interference) wait(w *waiter, cpu uint16, now int64) {
-	f.leave(w)
-	w.waiting, w.cpu, w.since = true, cpu, now
-	f.queue[cpu] = append(f.queue[cpu], w)
-}
-
-func (f *interference) leave(w *waiter) {
-	if w.waiting {
-		f.queue[w.cpu] = slices.DeleteFunc(f.queue[w.cpu], func(o *waiter) bool { return o == w })
-		w.waiting = false
-	}
-}
-
-// run ends a thread's waiting. Where it moved to another CPU, what its old one did since that
-// CPU's last switch is still to be charged.
-func (f *interference) run(w *waiter, s *trace.Sched) {
-	if !w.waiting {
-		return
-	}
-	w.runnable += max(0, s.Time-w.since)
-	if w.cpu != s.CPU {
-		if c := f.cpus[w.cpu]; c != nil {
-			f.charge(w, c.who.name, c.since, s.Time)
+// charge counts a wait for those who are behind it.
+func (f *interference) charge(ended *seatWait) {
+	w := f.threads[ended.tid]
+	w.runnable += max(0, ended.to-ended.from)
+	f.seats.explain(ended, func(p waitPart) {
+		c := Culprit{Comm: commOf(p.tid, p.comm), Own: f.threads[p.tid] != nil, PID: max(0, p.pid), Kernel: p.kernel, Dur: p.to - p.from, Count: 1}
+		c.on.add(p.cpu)
+		if p.elsewhere {
+			c.Elsewhere = c.Dur
 		}
-	}
-	f.leave(w)
-}
-
-// charge counts the part of from..to in which w waited.
-func (f *interference) charge(w *waiter, ran name, from, to int64) {
-	if d := to - max(from, w.since); d > 0 {
-		count(w.instead, ran, d)
-		count(f.step, ran, d)
-	}
+		if p.free {
+			c.Free = c.Dur
+		}
+		count(w.instead, &c)
+		count(f.step, &c)
+	})
 }
 
 // since returns who ran in place of the threads since it was last called.
@@ -176,7 +135,9 @@ func (f *interference) since() []Culprit {
 	return c
 }
 
-func count(m map[name]*Culprit, who name, d int64) {
+// count adds x to what is known of the same name.
+func count(m map[name]*Culprit, x *Culprit) {
+	who := name{x.Comm, x.Own}
 	c := m[who]
 	if c == nil {
 		if len(m) >= maxNames {
@@ -184,31 +145,41 @@ func count(m map[name]*Culprit, who name, d int64) {
 			c = m[who]
 		}
 		if c == nil {
-			c = &Culprit{Comm: who.comm, Own: who.own}
+			c = &Culprit{Comm: who.comm, Own: who.own, PID: x.PID, Kernel: x.Kernel}
 			m[who] = c
 		}
 	}
-	c.Dur += d
-	c.Count++
+	if c.PID != x.PID {
+		c.PID = 0
+	}
+	c.Kernel = c.Kernel && x.Kernel
+	c.Dur += x.Dur
+	c.Count += x.Count
+	c.Elsewhere += x.Elsewhere
+	c.Free += x.Free
+	for i, w := range x.on {
+		c.on[i] |= w
+	}
 }
 
-// who names a thread; thread 0 is a CPU's idle loop.
-func (f *interference) who(tid int32, comm string) other {
-	o := other{tid: tid, name: name{comm: comm, own: f.threads[tid] != nil}}
+// commOf names a thread; thread 0 is a CPU's idle loop.
+func commOf(tid int32, comm string) string {
 	switch {
 	case tid == 0:
-		o.comm = "(idle)"
+		return "(idle)"
 	case comm == "":
-		o.comm = "(unknown)"
+		return "(unknown)"
 	}
-	return o
+	return comm
 }
 
 // culprits returns the first n of m, by time, then by count.
 func culprits(m map[name]*Culprit, n int) []Culprit {
 	all := make([]Culprit, 0, len(m))
 	for _, c := range m {
-		all = append(all, *c)
+		x := *c
+		x.CPUs = cpuMask(x.on[:]).list(8)
+		all = append(all, x)
 	}
 	slices.SortFunc(all, func(a, b Culprit) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Comm, b.Comm), compareBool(b.Own, a.Own))

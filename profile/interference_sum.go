@@ -23,6 +23,7 @@ type interferenceSum struct {
 // taker is one that ran in place of threads that compute.
 type taker struct {
 	ran, times, cost  int64
+	elsewhere         int64
 	cpus              map[uint16]bool
 	ops               map[string]int64
 	displaced, waited map[int32]int64
@@ -93,6 +94,9 @@ func (f *interferenceSum) ran(t *trackedThread, s offSpan) {
 	}
 	k := f.at(s.who)
 	k.ran += s.to - s.from
+	if s.elsewhere {
+		k.elsewhere += s.to - s.from
+	}
 	k.times++
 	if len(k.cpus) < maxPaid {
 		k.cpus[s.cpu] = true
@@ -106,7 +110,11 @@ func (f *interferenceSum) finish(k *tracker) Interference {
 		w := &k.whos[who]
 		x := Interferer{Comm: w.comm, Own: w.own, Ran: t.ran, Times: t.times, Cost: t.cost, CPUs: []int{},
 			Displaced: paid(t.displaced, threadName), Waited: paid(t.waited, threadName),
-			Ops: paid(t.ops, func(s string) (string, int32) { return s, 0 })}
+			Ops:       paid(t.ops, func(s string) (string, int32) { return s, 0 }),
+			Elsewhere: t.elsewhere, Kernel: w.kernel}
+		if !w.own && w.held > 0 {
+			x.Held = &w.held
+		}
 		if !w.mixed {
 			x.PID = w.pid
 		}

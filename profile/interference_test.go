@@ -38,17 +38,23 @@ func TestInterference(t *testing.T) {
 	if w.preempted != 3 || w.slept != 1 || w.runnable != 100+40+50+20 {
 		t.Errorf("preempted %d times, slept %d, ready for %d; want 3, 1, 210", w.preempted, w.slept, w.runnable)
 	}
-	want := []Culprit{{Comm: "apt", Dur: 150, Count: 3}, {Comm: "sh", Dur: 40, Count: 1}, {Comm: "llama", Own: true, Dur: 20, Count: 1}}
-	if got := culprits(w.instead, 5); !slices.Equal(got, want) {
+	want := []Culprit{{Comm: "apt", Dur: 150, Count: 3, CPUs: "0"}, {Comm: "sh", Dur: 40, Count: 1, CPUs: "0"}, {Comm: "llama", Own: true, Dur: 20, Count: 1, CPUs: "1"}}
+	plain := func(all []Culprit) []Culprit {
+		for i := range all {
+			all[i].on = cpuSet{}
+		}
+		return all
+	}
+	if got := plain(culprits(w.instead, 5)); !slices.Equal(got, want) {
 		t.Errorf("in its place ran %+v, want %+v", got, want)
 	}
 	if got := culprits(w.wokenBy, 5); len(got) != 1 || !got[0].Own || got[0].Count != 1 {
 		t.Errorf("it was woken by %+v", got)
 	}
-	if len(f.queue[0])+len(f.queue[1]) != 0 {
-		t.Errorf("still waiting: %v", f.queue)
+	if len(f.seats.open) != 0 {
+		t.Errorf("still waiting: %v", f.seats.open)
 	}
-	if got := f.since(); !slices.Equal(got, want) || f.since() != nil {
+	if got := plain(f.since()); !slices.Equal(got, want) || f.since() != nil {
 		t.Errorf("since the last step: %+v", got)
 	}
 	// Switches that were not seen are nobody's.
@@ -58,7 +64,7 @@ func TestInterference(t *testing.T) {
 		t.Errorf("with a hole: %+v", got)
 	}
 	for i := range int32(2 * maxNames) {
-		count(w.instead, name{comm: string(rune('a' + i))}, 1)
+		count(w.instead, &Culprit{Comm: string(rune('a' + i)), Dur: 1, Count: 1})
 	}
 	if len(w.instead) > maxNames+1 {
 		t.Errorf("%d names are kept", len(w.instead))

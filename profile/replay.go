@@ -281,6 +281,11 @@ func (p *replayer) block(b trace.Block) error {
 			p.comms[t.TID] = t.Comm
 		}
 		p.proc(t.PID).thread(t.TID)
+		if to, ok := p.top.(ThreadSink); ok {
+			if err := to.Thread(&t); err != nil {
+				return err
+			}
+		}
 	}
 	p.merge.add(&b)
 	p.count.add(b.Samples)

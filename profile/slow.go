@@ -162,6 +162,13 @@ type Interferer struct {
 	// Ran is how long it ran while a thread that computes could run there, Times how often.
 	Ran   int64 `json:"ran_ns"`
 	Times int64 `json:"times"`
+	// Held is how long it was seen to have a CPU in all, whether or not a thread was ready then: others are seen while one is, or for a
+	// while after one was pushed off. nil of own threads.
+	Held *int64 `json:"held_ns,omitempty"`
+	// Elsewhere is the part of Ran in which it had not the CPU that a thread waited for, as one of its own process had that, but another
+	// one that the thread may use.
+	Elsewhere int64 `json:"elsewhere_ns,omitempty"`
+	Kernel    bool  `json:"kernel,omitempty"` // a thread of the kernel
 	// Cost is what steps lasted longer by it.
 	Cost int64 `json:"cost_ns"`
 	CPUs []int `json:"cpus"`

@@ -23,7 +23,6 @@ const (
 const (
 	maxTracked = 1 << 14 // threads followed
 	maxOffs    = 1 << 14 // spans kept of one
-	maxRuns    = 512     // runs kept of a CPU
 	maxWhos    = 1 << 12 // others told apart
 	maxEarly   = 1 << 16 // events kept before a process is known
 )
@@ -34,6 +33,8 @@ type offSpan struct {
 	who      int32 // index in whos; of a sleep: who ended it
 	cpu      uint16
 	kind     uint8
+	// elsewhere: cpu is not the one that the thread waited for, but another that it may use.
+	elsewhere bool
 }
 
 // whoKey is another thread as it is told: by name, and whether it belongs to the process that computes.
@@ -45,22 +46,16 @@ type whoKey struct {
 // whoIs is one with its process, as long as that is one.
 type whoIs struct {
 	whoKey
-	pid   int32
-	mixed bool
-}
-
-type cpuRunning struct {
-	tid   int32
-	who   int32
-	since int64
-	runs  []offSpan // who ran before, oldest first; kind is not used
+	pid    int32
+	mixed  bool
+	kernel bool
+	held   int64 // how long it was seen to have a CPU, in all
 }
 
 type trackedThread struct {
 	tid, pid    int32
 	off         bool
 	waits       bool // it can run
-	woken       bool
 	blocked     bool
 	from        int64
 	cpu         uint16
@@ -78,7 +73,7 @@ type trackedThread struct {
 type tracker struct {
 	pids    map[int32]bool
 	early   []trace.Sched
-	cpus    map[uint16]*cpuRunning
+	seats   seats
 	threads map[int32]*trackedThread
 	whos    []whoIs
 	whoAt   map[whoKey]int32
@@ -94,7 +89,12 @@ const (
 
 func (k *tracker) init() {
 	k.pids = map[int32]bool{}
-	k.cpus = map[uint16]*cpuRunning{}
+	k.seats.init(func(_, pid int32) bool { return k.pids[pid] })
+	k.seats.ran = func(r seatRun) {
+		if w := &k.whos[k.who(&r.holder)]; !w.own {
+			w.held += r.to - r.from
+		}
+	}
 	k.threads = map[int32]*trackedThread{}
 	k.whos = []whoIs{{whoKey: whoKey{comm: "(not seen)"}}, {whoKey: whoKey{comm: "(idle)"}}, {whoKey: whoKey{comm: "(others)"}}}
 	k.whoAt = map[whoKey]int32{}
@@ -140,50 +140,41 @@ func (k *tracker) thread(tid, pid int32) *trackedThread {
 	return t
 }
 
-func (k *tracker) who(tid, pid int32, comm string) int32 {
-	if tid == 0 {
+// who returns the index of a thread that has a CPU.
+func (k *tracker) who(h *holder) int32 {
+	switch h.tid {
+	case 0:
 		return whoIdle
+	case notSeen.tid:
+		return whoUnseen
 	}
-	if comm == "" {
-		comm = "(unknown)"
-	}
-	key := whoKey{comm, k.pids[pid]}
+	key := whoKey{commOf(h.tid, h.comm), k.pids[h.pid]}
 	i, ok := k.whoAt[key]
 	if !ok {
 		if len(k.whos) >= maxWhos {
 			return whoRest
 		}
 		i = int32(len(k.whos))
-		k.whos = append(k.whos, whoIs{whoKey: key, pid: pid})
+		k.whos = append(k.whos, whoIs{whoKey: key, pid: h.pid, kernel: h.kernel})
 		k.whoAt[key] = i
 	}
-	if k.whos[i].pid != pid {
-		k.whos[i].mixed = true
-	}
+	w := &k.whos[i]
+	w.mixed = w.mixed || w.pid != h.pid
+	w.kernel = w.kernel && h.kernel
 	return i
 }
 
 func (k *tracker) event(s *trace.Sched) {
-	if s.Kind == trace.SchedWakeup {
+	ended, waited := k.seats.event(s)
+	switch s.Kind {
+	case trace.SchedWakeup:
 		if t := k.thread(s.NextTID, s.NextPID); t != nil && t.off && !t.waits {
-			t.slept(s.Time, k.who(s.PrevTID, s.PrevPID, s.PrevComm))
-			t.off, t.waits, t.woken, t.from = true, true, true, s.Time
+			t.slept(s.Time, k.who(&holder{s.PrevTID, s.PrevPID, s.PrevComm, s.PrevKernel}))
+			t.off, t.waits, t.from = true, true, s.Time
 		}
 		return
-	}
-	c := k.cpus[s.CPU]
-	if c == nil {
-		c = &cpuRunning{}
-		k.cpus[s.CPU] = c
-	} else {
-		run := offSpan{from: c.since, to: s.Time, who: c.who}
-		if c.tid != s.PrevTID { // there were others in between
-			run.who = whoUnseen
-		}
-		if len(c.runs) >= maxRuns {
-			c.runs = slices.Delete(c.runs, 0, maxRuns/2)
-		}
-		c.runs = append(c.runs, run)
+	case trace.SchedLook:
+		return
 	}
 	if t := k.thread(s.PrevTID, s.PrevPID); t != nil {
 		if t.off { // it ran here, and the switch to it was not seen
@@ -196,14 +187,17 @@ func (k *tracker) event(s *trace.Sched) {
 			t.preempted++
 		}
 	}
-	c.tid, c.who, c.since = s.NextTID, k.who(s.NextTID, s.NextPID, s.NextComm), s.Time
 	if t := k.thread(s.NextTID, s.NextPID); t != nil {
-		k.on(t, s)
+		if waited {
+			k.on(t, s, &ended)
+		} else {
+			k.on(t, s, nil)
+		}
 	}
 }
 
 // on ends a thread's time off.
-func (k *tracker) on(t *trackedThread, s *trace.Sched) {
+func (k *tracker) on(t *trackedThread, s *trace.Sched, ended *seatWait) {
 	switch {
 	case !t.off:
 		if t.last >= 0 { // it had a CPU, and was not seen to leave it
@@ -211,13 +205,15 @@ func (k *tracker) on(t *trackedThread, s *trace.Sched) {
 		}
 	case !t.waits: // its wake-up was not seen
 		t.slept(s.Time, whoUnseen)
+	case ended == nil: // more threads than are followed
+		t.spans = append(t.spans, offSpan{from: t.from, to: s.Time, who: whoUnseen, cpu: t.cpu, kind: offUnseen})
 	default:
-		k.waited(t, s)
+		k.waited(t, ended)
 	}
 	if t.last >= 0 && t.last != int32(s.CPU) {
 		t.moved++
 	}
-	t.off, t.waits, t.woken, t.last, t.cpu = false, false, false, int32(s.CPU), s.CPU
+	t.off, t.waits, t.last, t.cpu = false, false, int32(s.CPU), s.CPU
 	if len(t.spans) > maxOffs {
 		t.spans = slices.Delete(t.spans, 0, maxOffs/2)
 		k.dropped = true
@@ -241,18 +237,10 @@ func (t *trackedThread) slept(to int64, who int32) {
 }
 
 // waited says who had the CPU while a thread could run: where it was pushed off, that CPU, also if it then went on elsewhere; where it was
-// woken, the one that it got.
-func (k *tracker) waited(t *trackedThread, s *trace.Sched) {
-	cpu := t.cpu
-	if t.woken {
-		cpu = s.CPU
-	}
-	c := k.cpus[cpu]
-	at := t.from
-	put := func(to int64, who int32) {
-		if to <= at {
-			return
-		}
+// woken, the one that it got; and where its own team had that, those who had the others that it may use.
+func (k *tracker) waited(t *trackedThread, ended *seatWait) {
+	k.seats.explain(ended, func(p waitPart) {
+		who := k.who(&p.holder)
 		kind := uint8(offOther)
 		switch {
 		case who == whoUnseen:
@@ -262,21 +250,8 @@ func (k *tracker) waited(t *trackedThread, s *trace.Sched) {
 		case k.whos[who].own:
 			kind = offOwn
 		}
-		t.spans = append(t.spans, offSpan{from: at, to: to, who: who, cpu: cpu, kind: kind})
-		at = to
-	}
-	if c != nil {
-		i, _ := slices.BinarySearchFunc(c.runs, at, func(r offSpan, at int64) int { return compareInt(r.to, at) })
-		for _, r := range c.runs[i:] {
-			put(min(r.from, s.Time), whoUnseen)
-			put(min(r.to, s.Time), r.who)
-		}
-		if cpu != s.CPU {
-			put(min(c.since, s.Time), whoUnseen)
-			put(s.Time, c.who)
-		}
-	}
-	put(s.Time, whoUnseen)
+		t.spans = append(t.spans, offSpan{from: p.from, to: p.to, who: who, cpu: p.cpu, kind: kind, elsewhere: p.elsewhere})
+	})
 }
 
 // forget drops what ended before a time, of one process.

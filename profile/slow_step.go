@@ -228,6 +228,12 @@ func (b *slowState) Graph(g *Graph) error {
 	return nil
 }
 
+// Thread takes which CPUs a thread may use.
+func (b *SlowBuilder) Thread(t *trace.Thread) error {
+	b.track.seats.thread(t)
+	return nil
+}
+
 // Sched takes one scheduling event.
 func (b *slowState) Sched(s *trace.Sched) error {
 	b.track.add(s)

@@ -260,6 +260,12 @@ func (b *statState) Graph(g *Graph) error {
 	return nil
 }
 
+// Thread takes which CPUs a thread may use.
+func (b *statState) Thread(t *trace.Thread) error {
+	b.sched.seats.thread(t)
+	return nil
+}
+
 // Sched takes one scheduling event.
 func (b *statState) Sched(s *trace.Sched) error {
 	b.sched.add(s)

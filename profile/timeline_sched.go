@@ -54,6 +54,7 @@ type schedLog struct {
 	runners map[runnerKey]int32
 	keys    []runnerKey
 	left    int64
+	first   int64 // the first event's time
 }
 
 type runnerKey struct {
@@ -97,13 +98,17 @@ func (b *TimelineBuilder) Sched(s *trace.Sched) error {
 	d = binary.AppendUvarint(d, uint64(s.PrevState))
 	d = binary.AppendUvarint(d, uint64(l.runner(s.PrevTID, s.PrevPID, s.PrevComm)))
 	d = binary.AppendUvarint(d, uint64(l.runner(s.NextTID, s.NextPID, s.NextComm)))
+	if l.n == 0 {
+		l.first = s.Time
+	}
+	d = binary.AppendUvarint(d, uint64(min(s.Held, s.Time-l.first)))
 	l.data, l.last = d, s.Time
 	l.n++
 	return nil
 }
 
 // next takes the oldest event off the log.
-func (l *schedLog) next() (time int64, kind trace.SchedKind, cpu int, state uint32, prev, next int32) {
+func (l *schedLog) next() (e schedEvent) {
 	u := func() uint64 {
 		v, n := binary.Uvarint(l.data)
 		l.data = l.data[n:]
@@ -111,9 +116,18 @@ func (l *schedLog) next() (time int64, kind trace.SchedKind, cpu int, state uint
 	}
 	d, n := binary.Varint(l.data)
 	l.last += d
-	kind = trace.SchedKind(l.data[n])
+	e.time, e.kind = l.last, trace.SchedKind(l.data[n])
 	l.data = l.data[n+1:]
-	return l.last, kind, int(u()), uint32(u()), int32(u()), int32(u())
+	e.cpu, e.state, e.prev, e.next, e.held = int(u()), uint32(u()), int32(u()), int32(u()), int64(u())
+	return e
+}
+
+type schedEvent struct {
+	time, held int64
+	cpu        int
+	prev, next int32
+	state      uint32
+	kind       trace.SchedKind
 }
 
 // lost tells for each event, a bit each, whether the switch that should follow on its CPU was not seen: who ran from there on is not known.
@@ -127,14 +141,14 @@ func (l *schedLog) lost() []uint64 {
 	log := *l
 	log.last = 0
 	for i := range l.n {
-		_, kind, cpu, _, prev, next := log.next()
-		if kind == trace.SchedWakeup {
+		e := log.next()
+		if e.kind == trace.SchedWakeup {
 			continue
 		}
-		if c, ok := cpus[cpu]; ok && (l.keys[c.next].tid != l.keys[prev].tid || c.next == 0) {
+		if c, ok := cpus[e.cpu]; ok && (l.keys[c.next].tid != l.keys[e.prev].tid || c.next == 0) {
 			bits[c.event/64] |= 1 << (c.event % 64)
 		}
-		cpus[cpu] = last{i, next}
+		cpus[e.cpu] = last{i, e.next}
 	}
 	l.last = 0
 	return bits
@@ -186,8 +200,8 @@ func (b *TimelineBuilder) finishSched(end int64) error {
 	p.begin(0)
 	lost := l.lost()
 	for i := range l.n {
-		now, kind, cpu, state, prev, next := l.next()
-		if err := p.event(now, kind, cpu, state, prev, next, lost[i/64]>>(i%64)&1 > 0); err != nil {
+		e := l.next()
+		if err := p.event(&e, lost[i/64]>>(i%64)&1 > 0); err != nil {
 			return err
 		}
 	}
@@ -220,7 +234,8 @@ func (p *schedPass) begin(base int64) {
 	p.first, p.last = math.MaxInt64, math.MinInt64
 }
 
-func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32, prev, next int32, lost bool) error {
+func (p *schedPass) event(e *schedEvent, lost bool) error {
+	now, kind, cpu, state, prev, next := e.time, e.kind, e.cpu, e.state, e.prev, e.next
 	if p.runs.rows+p.states.rows >= p.b.opts.ChunkSpans {
 		for _, c := range p.order() {
 			if r := p.cpus[c]; now > r.since {
@@ -247,6 +262,10 @@ func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32
 		return nil
 	}
 	c := p.cpus[cpu]
+	if kind == trace.SchedLook {
+		p.look(c, e, lost)
+		return nil
+	}
 	if t := p.thread[prev]; t >= 0 && p.threads[t].what != 0 {
 		// It ran here, but the switch to it was not seen: why it did not run is known only up to the last switch that was.
 		if c != nil && p.threads[t].cpu == cpu {
@@ -258,6 +277,11 @@ func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32
 		c = &cpuRun{}
 		p.cpus[cpu] = c
 	} else {
+		if e.held > 0 && c.who == 0 { // it is told since when prev had it
+			from := max(c.since, now-e.held)
+			p.run(cpu, 0, c.since, from, 0)
+			c.who, c.since = prev, from
+		}
 		p.run(cpu, c.who, c.since, now, 0)
 	}
 	c.who, c.next, c.since = next, next, now
@@ -278,6 +302,23 @@ func (p *schedPass) event(now int64, kind trace.SchedKind, cpu int, state uint32
 		p.leave(t, now, 0)
 	}
 	return nil
+}
+
+// look takes who was seen to have a CPU.
+func (p *schedPass) look(c *cpuRun, e *schedEvent, lost bool) {
+	from := e.time - e.held
+	if c == nil {
+		c = &cpuRun{since: from}
+		p.cpus[e.cpu] = c
+	}
+	if from < c.since || c.who == e.next {
+		return
+	}
+	p.run(e.cpu, c.who, c.since, from, 0)
+	c.who, c.next, c.since = e.next, e.next, from
+	if lost {
+		c.who = 0
+	}
 }
 
 // running: who was switched to on a CPU, and not away from it.

@@ -155,8 +155,8 @@ func (w *workState) step(b *statState, s *Step, ops []*Op, instead []Culprit) {
 		g.inGraph += min(graphs, s.Dur)
 	}
 	w.pause(g, s)
-	for _, c := range instead {
-		count(g.instead, name{c.Comm, c.Own}, c.Dur)
+	for i := range instead {
+		count(g.instead, &instead[i])
 	}
 	if s.Untraced != "" {
 		return
@@ -341,8 +341,8 @@ func (g *workGroup) merge(o *workGroup) {
 	g.thBlocked += o.thBlocked
 	g.disk.merge(&o.disk)
 	g.growth.merge(&o.growth)
-	for who, c := range o.instead {
-		count(g.instead, who, c.Dur)
+	for _, c := range o.instead {
+		count(g.instead, c)
 	}
 	for k, c := range o.cells {
 		if g.cells[k] == nil {

@@ -194,35 +194,9 @@ func compareInt(a, b int64) int {
 
 // culprit names who ran most in place of a phase's threads.
 func (o *opinion) culprit() string {
-	text, names := ranThere(o.g.instead)
+	text, names := ranThere(o.g.instead, o.j.crowdOf(o.g))
 	o.v.Names = append(o.v.Names, names...)
 	return text
-}
-
-// notableShare is the part of the time that others ran in place of a team, from which on one of another process is
-// named although the team's own threads ran longer: it may be what made them share.
-const notableShare = 0.1
-
-// ranThere says who ran in place of threads; empty if nobody is known.
-func ranThere(instead map[name]*Culprit) (text string, names []string) {
-	all := culprits(instead, len(instead))
-	if len(all) == 0 || all[0].Dur <= 0 {
-		return "", nil
-	}
-	var sum int64
-	for _, c := range all {
-		sum += c.Dur
-	}
-	i := slices.IndexFunc(all, func(c Culprit) bool { return !c.Own })
-	if !all[0].Own {
-		n := shortName(all[0].Comm)
-		return n + " ran there for " + sayDur(float64(all[0].Dur)) + " in all", []string{n}
-	}
-	if i < 0 || float64(all[i].Dur) < notableShare*float64(sum) {
-		return "threads of the same team ran there: they share CPUs", nil
-	}
-	n := shortName(all[i].Comm)
-	return n + " ran there for " + sayDur(float64(all[i].Dur)) + " in all, and threads of the same team for " + sayDur(float64(all[0].Dur)) + ", which had to share CPUs", []string{n}
 }
 
 func (o *opinion) interferenceText() string {
@@ -253,6 +227,9 @@ func (o *opinion) partText(p part) string {
 	case BoundWait:
 		return s + "is lost waiting for other threads"
 	case BoundInterference:
+		if top := o.blamed(); top != nil && top.Own {
+			return s + "is lost as threads share CPUs"
+		}
 		return s + "is lost while others had a thread's CPU"
 	case BoundOutside:
 		return s + "is outside operators"
@@ -281,9 +258,13 @@ func (o *opinion) besides() string {
 		case BoundWait:
 			return "; " + sayPercent(p.share) + " is lost as threads wait for each other"
 		case BoundInterference:
+			top := o.blamed()
 			text := "; " + sayPercent(p.share) + " is lost to others on its CPUs"
-			if top := culprits(o.g.instead, 1); len(top) > 0 && !top[0].Own {
-				n := shortName(top[0].Comm)
+			switch {
+			case top != nil && top.Own:
+				return "; " + sayPercent(p.share) + " is lost as its threads share CPUs"
+			case top != nil:
+				n := shortName(top.Comm)
 				o.v.Names = append(o.v.Names, n)
 				text += " (most to " + n + ")"
 			}

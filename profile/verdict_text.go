@@ -69,6 +69,9 @@ func sayBytes(n float64) string {
 	return sayNumber(n) + " " + units[i:i+1] + "iB"
 }
 
+// sayID writes a number that counts nothing.
+func sayID(n int32) string { return strconv.Itoa(int(n)) }
+
 func sayParams(n int64) string {
 	for _, u := range []struct {
 		at   float64

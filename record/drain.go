@@ -47,7 +47,8 @@ func (r *recorder) drain() error {
 		s := &e.Sched[i]
 		r.sched = append(r.sched, trace.Sched{Time: s.Time, CPU: s.CPU, Kind: trace.SchedKind(s.Kind), PrevState: s.PrevState,
 			PrevTID: s.PrevTID, PrevPID: s.PrevPID, PrevComm: s.PrevComm, PrevPrio: s.PrevPrio,
-			NextTID: s.NextTID, NextPID: s.NextPID, NextComm: s.NextComm, NextPrio: s.NextPrio})
+			NextTID: s.NextTID, NextPID: s.NextPID, NextComm: s.NextComm, NextPrio: s.NextPrio,
+			Held: s.Held, PrevKernel: s.PrevKernel, NextKernel: s.NextKernel})
 	}
 	if err := r.w.Sched(r.sched); err != nil {
 		return err
@@ -77,6 +78,9 @@ func (r *recorder) drain() error {
 		return err
 	}
 	if err := r.cpus.sample(now, r.w); err != nil {
+		return err
+	}
+	if err := r.tellAllowed(); err != nil {
 		return err
 	}
 	if e.Complete {
@@ -337,7 +341,7 @@ func (r *recorder) thread(pid, tid int32) {
 	}
 	r.threads[k] = true
 	comm, _ := target.ThreadComm(int(pid), int(tid))
-	r.w.Threads([]trace.Thread{{PID: pid, TID: tid, Comm: comm}})
+	r.w.Threads([]trace.Thread{r.allowed.first(trace.Thread{PID: pid, TID: tid, Comm: comm})})
 }
 
 // losses writes what was lost since the last drain.
@@ -365,6 +369,11 @@ func (r *recorder) losses(now int64) error {
 	}
 	if l.Filtered > 0 {
 		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "filtered", What: "hits", Events: l.Filtered, CPU: -1}); err != nil {
+			return err
+		}
+	}
+	if l.Others > 0 { // who else ran, oftener than is asked for
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "filtered", What: "others", Events: l.Others, CPU: -1}); err != nil {
 			return err
 		}
 	}

@@ -95,6 +95,7 @@ func (r *recorder) update(p *process) error {
 	r.leftOut(p, plan.LeftOut)
 	if p.att == nil {
 		p.att, err = r.session.Process(p.pid, &plan.Layout)
+		r.allowed.process(int32(p.pid))
 	} else {
 		err = p.att.SetLayout(&plan.Layout)
 	}

@@ -83,6 +83,7 @@ type recorder struct {
 	hitCost   float64 // of one hit between operators, ns
 	load      load
 	cpus      cpuWatch
+	allowed   allowedBook
 	rotated   time.Time     // when beginning a new file last failed
 	paced     time.Duration // from the drain before to this one
 }

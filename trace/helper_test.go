@@ -200,7 +200,7 @@ func writeSample(t testing.TB, w *Writer) {
 	t.Helper()
 	const pid = 42
 	start := 100 * second
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(pid)), w.Threads([]Thread{{pid, 42, "main"}, {pid, 43, "worker"}}),
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(pid)), w.Threads([]Thread{{PID: pid, TID: 42, Comm: "main"}, {PID: pid, TID: 43, Comm: "worker"}}),
 		w.Shape(sampleShape(pid, 0xfeedface12345678, 5)))
 	for i := range int64(12) {
 		at := start + i*second

@@ -42,7 +42,7 @@ func TestMemoryStays(t *testing.T) {
 				err = w.Shape(s)
 			}
 			if i%2 == 0 { // 60,000 threads, and some processes that come and go
-				err = errors.Join(err, w.Threads([]Thread{{1, int32(100 + i), "worker"}}))
+				err = errors.Join(err, w.Threads([]Thread{{PID: 1, TID: int32(100 + i), Comm: "worker"}}))
 			}
 			if i%400 == 0 {
 				err = errors.Join(err, w.Process(sampleProcess(int32(1000+i))), w.Shape(sampleShape(int32(1000+i), 1, 5)), w.Exit(Exit{PID: int32(1000 + i), Time: at}))
@@ -77,17 +77,17 @@ func TestThreadsThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	w, err := CreateParts(path)
 	must(t, err)
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Threads([]Thread{{1, 1, "main"}}))
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Threads([]Thread{{PID: 1, TID: 1, Comm: "main"}}))
 	most := 0
 	for i := range int64(3000) {
 		at := 100*second + i*second/5
-		must(t, w.Threads([]Thread{{1, int32(100 + i), "worker"}}),
+		must(t, w.Threads([]Thread{{PID: 1, TID: int32(100 + i), Comm: "worker"}}),
 			w.Marks([]Mark{{Time: at, PID: 1, TID: 1, Kind: MarkStepBegin}}), w.Hits([]Hit{{Time: at, PID: 1, TID: int32(100 + i)}}), w.Drain(at))
 		most = max(most, len(w.defs.threads))
 	}
 	must(t, w.Rotate(1), w.Hits([]Hit{{Time: 1000 * second}}), w.Close(End{}))
 	c := readPart(t, path)
-	if most > 1100 || len(c.Threads) > 1100 || c.Threads[0] != (Thread{1, 1, "main"}) {
+	if most > 1100 || len(c.Threads) > 1100 || c.Threads[0] != (Thread{PID: 1, TID: 1, Comm: "main"}) {
 		t.Errorf("at most %d threads, %d told to the last file, first %v", most, len(c.Threads), c.Threads[0])
 	}
 }

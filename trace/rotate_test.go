@@ -23,7 +23,7 @@ const longPID = 42
 
 func startLong(t testing.TB, w *Writer) *long {
 	t.Helper()
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(longPID)), w.Threads([]Thread{{longPID, 42, "main"}, {longPID, 43, "worker"}}))
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(longPID)), w.Threads([]Thread{{PID: longPID, TID: 42, Comm: "main"}, {PID: longPID, TID: 43, Comm: "worker"}}))
 	return &long{w: w}
 }
 
@@ -247,7 +247,7 @@ func TestRotateReadsShapesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	w, err := CreateParts(path)
 	must(t, err)
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Threads([]Thread{{1, 1, "a"}, {1, 2, "b"}}))
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Threads([]Thread{{PID: 1, TID: 1, Comm: "a"}, {PID: 1, TID: 2, Comm: "b"}}))
 	for i := range uint64(10) {
 		must(t, w.Shape(sampleShape(1, i+1, 20)))
 	}

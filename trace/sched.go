@@ -2,6 +2,8 @@
 
 package trace
 
+import "math"
+
 // Columns of a sched block. The threads that take part stand in a table of the block,
 // once each: a record names them by number.
 const (
@@ -13,8 +15,13 @@ const (
 	schedNext
 	schedThreads // tid, pid, prio, number of the comm in the string table
 	schedStrings // length and bytes
+	schedHeld    // as it is
+	schedFlags   // of each of the thread table
 	schedColumns
 )
+
+// schedOfKernel is the flag of a thread of the kernel.
+const schedOfKernel = 1
 
 // maxComm is the longest comm that is kept, in bytes. The kernel's are at most 15.
 const maxComm = 255
@@ -22,6 +29,7 @@ const maxComm = 255
 type schedThread struct {
 	tid, pid, prio int32
 	comm           string
+	kernel         bool
 }
 
 type schedEncoder struct {
@@ -62,6 +70,11 @@ func (e *schedEncoder) thread(t schedThread) uint64 {
 	c = appendInt(c, int64(t.pid))
 	c = appendInt(c, int64(t.prio))
 	e.c[schedThreads] = appendUint(c, uint64(s))
+	flags := uint64(0)
+	if t.kernel {
+		flags = schedOfKernel
+	}
+	e.c[schedFlags] = appendUint(e.c[schedFlags], flags)
 	i := uint32(len(e.threads))
 	e.threads[t] = i
 	return uint64(i)
@@ -75,8 +88,9 @@ func (e *schedEncoder) add(ss []Sched) {
 		e.c[schedTime] = appendInt(e.c[schedTime], s.Time-e.time)
 		e.c[schedCPU] = appendInt(e.c[schedCPU], int64(s.CPU)-int64(e.cpu))
 		e.c[schedState] = appendUint(e.c[schedState], uint64(s.PrevState))
-		e.c[schedPrev] = appendUint(e.c[schedPrev], e.thread(schedThread{s.PrevTID, s.PrevPID, s.PrevPrio, s.PrevComm}))
-		e.c[schedNext] = appendUint(e.c[schedNext], e.thread(schedThread{s.NextTID, s.NextPID, s.NextPrio, s.NextComm}))
+		e.c[schedPrev] = appendUint(e.c[schedPrev], e.thread(schedThread{s.PrevTID, s.PrevPID, s.PrevPrio, s.PrevComm, s.PrevKernel}))
+		e.c[schedNext] = appendUint(e.c[schedNext], e.thread(schedThread{s.NextTID, s.NextPID, s.NextPrio, s.NextComm, s.NextKernel}))
+		e.c[schedHeld] = appendUint(e.c[schedHeld], uint64(max(0, s.Held)))
 		e.time, e.cpu = s.Time, s.CPU
 	}
 }
@@ -125,6 +139,7 @@ func (d *schedDecoder) decode(b []byte, count int) ([]Sched, error) {
 			return nil, errColumn
 		}
 		t.comm = d.strings[s]
+		t.kernel = c[schedFlags].uint()&schedOfKernel != 0
 		d.threads = append(d.threads, t)
 	}
 	d.buf = resize(d.buf, count)
@@ -141,7 +156,8 @@ func (d *schedDecoder) decode(b []byte, count int) ([]Sched, error) {
 		pt, nt := &d.threads[p], &d.threads[n]
 		d.buf[i] = Sched{Time: time, CPU: cpu, Kind: SchedKind(k), PrevState: state,
 			PrevTID: pt.tid, PrevPID: pt.pid, PrevComm: pt.comm, PrevPrio: pt.prio,
-			NextTID: nt.tid, NextPID: nt.pid, NextComm: nt.comm, NextPrio: nt.prio}
+			NextTID: nt.tid, NextPID: nt.pid, NextComm: nt.comm, NextPrio: nt.prio,
+			Held: int64(c[schedHeld].uint() & math.MaxInt64), PrevKernel: pt.kernel, NextKernel: nt.kernel}
 	}
 	c[schedKind].b = nil
 	return d.buf, finish(c[:])

@@ -107,6 +107,9 @@ type SchedKind uint8
 const (
 	SchedSwitch SchedKind = 1
 	SchedWakeup SchedKind = 2
+	// SchedLook tells who has a CPU, as a thread that waited could have had it. Prev is Next, so that a reader that does not know
+	// it may take it for a switch.
+	SchedLook SchedKind = 3
 )
 
 // Sched is one scheduler event on a CPU or thread that matters.
@@ -126,6 +129,10 @@ type Sched struct {
 	NextPID   int32
 	NextComm  string
 	NextPrio  int32
+	// Held is how long, ns, Prev has had the CPU (switch), or Next (look); 0: an earlier record tells, or it is not known.
+	Held int64 `json:",omitempty"`
+	// PrevKernel and NextKernel: it is a thread of the kernel.
+	PrevKernel, NextKernel bool `json:",omitempty"`
 }
 
 // SampleKind says where counters were read.
@@ -254,6 +261,8 @@ type Thread struct {
 	PID  int32  `json:"pid"`
 	TID  int32  `json:"tid"`
 	Comm string `json:"comm"`
+	// CPUs that it may use when this was told, as in "0-3,7"; empty: not known.
+	CPUs string `json:"cpus,omitempty"`
 }
 
 // Node is one tensor of a graph shape.

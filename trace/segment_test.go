@@ -128,7 +128,7 @@ func TestDefinitionsThatChange(t *testing.T) {
 	w := NewWriter(&buf)
 	at := func(s int64) { must(t, w.Drain(s*second)) }
 	p := sampleProcess(7)
-	must(t, w.Meta(sampleMeta()), w.Process(p), w.Process(p), w.Threads([]Thread{{7, 7, "a"}}), w.Threads([]Thread{{7, 7, "a"}}),
+	must(t, w.Meta(sampleMeta()), w.Process(p), w.Process(p), w.Threads([]Thread{{PID: 7, TID: 7, Comm: "a"}}), w.Threads([]Thread{{PID: 7, TID: 7, Comm: "a"}}),
 		w.Shape(sampleShape(7, 1, 3)), w.Shape(sampleShape(7, 1, 3)))
 	must(t, w.Marks([]Mark{{Time: 100 * second, PID: 7, Kind: MarkGraphBegin, Shape: 1}}))
 	p.Warnings = []string{"a probe was lost"}

@@ -55,7 +55,7 @@ func TestCrafted(t *testing.T) {
 				}
 				spent, limit := e.Spent(), target.FileLimits
 				if few[f.Name] {
-					limit = target.Limits{Bytes: limit.Bytes / 5, Steps: limit.Steps / 5}
+					limit = target.Limits{Bytes: limit.Bytes / 4, Steps: limit.Steps / 4}
 				}
 				t.Logf("spent %.1f%% of the bytes, %.1f%% of the steps", 100*float64(spent.Bytes)/float64(limit.Bytes), 100*float64(spent.Steps)/float64(limit.Steps))
 				if spent.Bytes > limit.Bytes+1<<20 || spent.Steps > limit.Steps+limit.Steps/20 {

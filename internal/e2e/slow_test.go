@@ -79,17 +79,17 @@ func during(s *profile.Slow, comm string) (unexplained, excess int64) {
 	return unexplained, excess
 }
 
-// spin keeps a CPU busy for d, under a name of its own.
-func spin(t *testing.T, name string, cpu int, d time.Duration) {
+// spin keeps a CPU busy for d, under a name of its own, and returns for how long it computed.
+func spin(t *testing.T, name string, cpu int, d time.Duration) time.Duration {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Error(err)
-		return
+		return 0
 	}
 	link := filepath.Join(t.TempDir(), name)
 	if err := syscall.Symlink(sh, link); err != nil {
 		t.Error(err)
-		return
+		return 0
 	}
 	hog := start(t, nil, link, "-c", "while :; do :; done")
 	var set unix.CPUSet
@@ -98,7 +98,9 @@ func spin(t *testing.T, name string, cpu int, d time.Duration) {
 		t.Error(err)
 	}
 	time.Sleep(d)
+	used := cpuTime(hog.Process.Pid)
 	syscall.Kill(-hog.Process.Pid, syscall.SIGKILL)
+	return used
 }
 
 // Another process takes a core for three seconds in the middle: it is named, with what it took. This machine may have others at work, which

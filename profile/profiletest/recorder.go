@@ -43,6 +43,7 @@ type Recorder struct {
 	Mark    func(*trace.Mark)
 	Experts func(*trace.Experts)
 	Comm    func(tid int32) string
+	Allowed string // CPUs that threads may use, as they are told; "": not known
 	// Faults returns page faults of an operator's threads; Memory what is mapped, told before the first event.
 	Faults func(*profile.Op) []trace.Fault
 	Memory func() []trace.Memory
@@ -124,7 +125,7 @@ func (r *Recorder) thread(pid, tid int32) error {
 	if r.Comm != nil {
 		comm = r.Comm(tid)
 	}
-	return r.W.Threads([]trace.Thread{{PID: pid, TID: tid, Comm: comm}})
+	return r.W.Threads([]trace.Thread{{PID: pid, TID: tid, Comm: comm, CPUs: r.Allowed}})
 }
 
 func (r *Recorder) shape(s *profile.Shape) error {

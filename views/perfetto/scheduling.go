@@ -87,6 +87,9 @@ func (s *scheduling) flush(cpu uint16, b *bundle) {
 			}
 			b.running, b.known = *e, true
 		}
+		if e.Kind == trace.SchedLook {
+			continue
+		}
 		m = m.sub(bundleEvent, ftraceEvent(e))
 	}
 	b.events = b.events[:0]

@@ -255,12 +255,14 @@ func (e *exporter) Sched(s *trace.Sched) error {
 	if e.name != "sched" {
 		return nil
 	}
-	r := &SchedRow{TsNs: s.Time, Event: "switch", CPU: int64(s.CPU), PrevTID: int64(s.PrevTID), NextTID: int64(s.NextTID), NextComm: s.NextComm}
+	r := &SchedRow{TsNs: s.Time, Event: "switch", CPU: int64(s.CPU), PrevTID: int64(s.PrevTID), NextTID: int64(s.NextTID), NextComm: s.NextComm, HeldNs: when(s.Held > 0, s.Held)}
 	switch s.Kind {
 	case trace.SchedSwitch:
 		r.PrevState = when(true, stateLetter(s.PrevState))
 	case trace.SchedWakeup:
 		r.Event = "wakeup"
+	case trace.SchedLook:
+		r.Event = "look"
 	default:
 		return nil // of a later version
 	}

@@ -13,7 +13,7 @@ import (
 
 // slowWords say what a cause is, where there is room, and beside a step.
 var slowWords = map[profile.SlowCause][2]string{
-	profile.SlowOther:       {"a thread had no CPU: another process ran there", "another process"},
+	profile.SlowOther:       {"a thread had no CPU: another process had one", "another process"},
 	profile.SlowOwn:         {"a thread had no CPU: its process's own threads shared one", "own threads"},
 	profile.SlowNotSeen:     {"a thread had no CPU: who ran there was not seen", "no CPU"},
 	profile.SlowDisk:        {"disk: a thread was blocked, reading", "disk"},
@@ -248,6 +248,7 @@ func (p *page) interferers(f *profile.Interference) {
 		var t table
 		who := t.col(column{title: "who took CPUs, in all steps", left: true, keep: 9, min: 30})
 		ran := t.col(column{title: "ran", keep: 8})
+		held := t.col(column{title: "had CPUs", keep: 6})
 		times := t.col(column{title: "times", keep: 4})
 		cpus := t.col(column{title: "CPUs", left: true, keep: 5, sep: ","})
 		cost := t.col(column{title: "cost", keep: 8})
@@ -261,11 +262,18 @@ func (p *page) interferers(f *profile.Interference) {
 			switch {
 			case x.Own:
 				name += " (own threads)"
+			case x.Kernel:
+				name += " (kernel)"
 			case x.PID != 0:
 				name += " " + strconv.Itoa(int(x.PID))
 			}
 			who.add(name)
 			ran.add(p.o.duration(float64(x.Ran)))
+			if x.Held != nil {
+				held.add(p.o.duration(float64(*x.Held)))
+			} else {
+				held.add("")
+			}
 			times.add(count(x.Times))
 			cpus.addList(cpuList(x.CPUs))
 			cost.add(p.o.duration(float64(x.Cost)))

@@ -39,8 +39,9 @@ function Takers({ by }: { by: Interferer[] }) {
   const cost = Math.max(...by.map((x) => x.cost_ns), 1)
   const paid = (list: Paid[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
   const cols: Column<Interferer>[] = [
-    { key: 'who', head: 'who took CPUs', text: true, value: (x) => x.comm, cell: (x) => <><Name text={x.comm} />{x.own ? <span class="dim"> its own threads</span> : x.pid ? <span class="dim"> {x.pid}</span> : ''}</> },
-    { key: 'ran_ns', head: <>ran <span class="unit">{u.name}</span></>, help: 'while a thread that computes could have run there, summed over those', value: (x) => x.ran_ns, cell: (x) => <><Meter part={x.ran_ns / ran} /> <Fig v={x.ran_ns} f={inUnit(u)} /></> },
+    { key: 'who', head: 'who took CPUs', text: true, value: (x) => x.comm, cell: (x) => <><Name text={x.comm} />{x.own ? <span class="dim"> its own threads</span> : x.kernel ? <span class="dim"> kernel</span> : x.pid ? <span class="dim"> {x.pid}</span> : ''}</> },
+    { key: 'ran_ns', head: <>ran <span class="unit">{u.name}</span></>, help: 'while a thread that computes could have run there, or had to share the other CPUs; summed over those', value: (x) => x.ran_ns, cell: (x) => <><Meter part={x.ran_ns / ran} /> <Fig v={x.ran_ns} f={inUnit(u)} /></> },
+    { key: 'held_ns', head: <>had CPUs <span class="unit">{u.name}</span></>, help: 'in all, as far as it was seen', value: (x) => x.held_ns, cell: (x) => (x.own ? '' : <Fig v={x.held_ns} f={inUnit(u)} />) },
     { key: 'times', head: 'times', value: (x) => x.times, cell: (x) => <Fig v={x.times} f={count} /> },
     { key: 'cpus', head: 'CPUs', text: true, value: (x) => x.cpus[0], cell: (x) => cpuList(x.cpus) },
     { key: 'cost_ns', head: <>cost <span class="unit">{u.name}</span></>, help: 'what steps lasted longer by it', value: (x) => x.cost_ns, cell: (x) => <><Meter part={x.cost_ns / cost} /> <Fig v={x.cost_ns} f={inUnit(u)} /></> },

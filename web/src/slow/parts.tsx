@@ -9,7 +9,7 @@ import type { Slow, SlowStep } from './types'
 
 /** What a cause is: in a table, and beside a step. */
 export const words: Record<string, [string, string]> = {
-  other_process: ['A thread had no CPU: another process ran there', 'another process'],
+  other_process: ['A thread had no CPU: another process had one', 'another process'],
   own_threads: ['A thread had no CPU: its process’s own threads shared one', 'own threads'],
   cpu_not_seen: ['A thread had no CPU: who ran there was not seen', 'no CPU'],
   disk: ['Disk: a thread was blocked, reading', 'disk'],

@@ -57,6 +57,8 @@ export interface Interferer {
   own: boolean
   pid?: number
   ran_ns: number
+  held_ns?: number
+  kernel?: boolean
   times: number
   cost_ns: number
   cpus: number[]

@@ -10,11 +10,13 @@ export function losses(s: Stat): { grave: string[]; facts: string[]; notes: stri
   const l = s.lost
   const grave: string[] = []
   const facts: string[] = []
+  const notes = [...new Set([...(s.run.processes ?? []).flatMap((p) => p.warnings ?? []), ...(s.run.notes ?? [])])]
   if (l.torn) grave.push(`This file is damaged: ${l.torn}. What comes before is shown.`)
   if (l.cut) grave.push('This recording was cut: it has no end. What was written is shown.')
   for (const w of l.by_why ?? []) {
     const what = w.what || 'events'
     if (w.why === 'lost' && w.events > 0) grave.push(`${count(w.events)} ${what} were lost, in ${count(w.spans)} span${w.spans === 1 ? '' : 's'}: the steps concerned are left out where they could be told.`)
+    else if (w.why === 'filtered' && w.what === 'others') notes.push(`${count(w.events)} switches among other processes were more than is kept of them while threads waited.`)
     else facts.push(`${w.why}${w.what ? ' ' + w.what : ''}: ${count(w.spans)} span${w.spans === 1 ? '' : 's'}${w.events > 0 ? `, ${count(w.events)} events` : ''}${w.dur_ns > 0 ? `, ${dur(w.dur_ns)}` : ''}.`)
   }
   for (const p of s.phases ?? []) {
@@ -29,7 +31,6 @@ export function losses(s: Stat): { grave: string[]; facts: string[]; notes: stri
   add(l.aborted_graphs, 'Graphs that ended early')
   add(s.ttft.unknown, 'Sequences whose prompt was not seen, so that their time to the first token is not known')
   if (!s.has_sched && (s.phases ?? []).some((p) => p.operators_ns != null)) facts.push('Scheduling was not recorded: who else ran, and time off the CPU, are not known.')
-  const notes = [...new Set([...(s.run.processes ?? []).flatMap((p) => p.warnings ?? []), ...(s.run.notes ?? [])])]
   return { grave, facts, notes }
 }
 
