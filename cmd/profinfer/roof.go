@@ -100,15 +100,26 @@ func recordedPeaks(m *trace.Meta) *peaks.Peaks {
 	return p
 }
 
-// of makes the peaks of a recording: those kept for this machine if it was made here, else those that it has of its own machine; and
+// better is the one of two measurements of a machine that was not disturbed, or the later one; nil: there is none.
+func better(a, b *peaks.Peaks) *peaks.Peaks {
+	switch {
+	case a == nil || b != nil && !a.Sound() && b.Sound():
+		return b
+	case b == nil || a.Sound() && !b.Sound() || !b.Measured.After(a.Measured):
+		return a
+	}
+	return b
+}
+
+// of makes the peaks of a recording: those kept for this machine if it was made here, or those that it has of its own machine; and
 // what was given by hand.
 func (r *roof) of(m *trace.Meta) *profile.Peaks {
 	kept, why := r.kept, r.why
 	if kept != nil && !kept.MadeOn(m.Arch, m.CPU, m.MemBytes) {
 		kept, why = nil, "the recording is of another machine than this one (give them: --peak-bandwidth, --peak-flops)"
 	}
-	if kept == nil && !r.none {
-		kept = recordedPeaks(m)
+	if !r.none {
+		kept = better(kept, recordedPeaks(m))
 	}
 	p := kept.With(r.gbps, r.gflops)
 	if p == nil {

@@ -36,6 +36,18 @@ func other() *peaks.Peaks {
 	return p
 }
 
+// later were measured a day later.
+func later(p *peaks.Peaks) *peaks.Peaks {
+	p.Measured = p.Measured.AddDate(0, 0, 1)
+	return p
+}
+
+// disturbed have a best trial that stands alone.
+func disturbed(p *peaks.Peaks) *peaks.Peaks {
+	p.Points[0].Read.Agree = false
+	return p
+}
+
 // withPeaks is m with peaks as a recording keeps them.
 func withPeaks(m *trace.Meta, p *peaks.Peaks) *trace.Meta {
 	b, err := p.Compact()
@@ -86,6 +98,10 @@ func TestRoofOf(t *testing.T) {
 		{"one given", roof{kept: machine(), gbps: f(50), given: true}, here, "measured 2026-11-19, and given by hand", "", 50, 1500},
 		{"kept in the recording", roof{why: "not measured"}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
 		{"kept in the recording of another machine", roof{kept: other()}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
+		{"later in the recording", roof{kept: machine()}, withPeaks(here, later(machine())), "measured 2026-11-20", "", 40, 1500},
+		{"later here", roof{kept: later(machine())}, withPeaks(here, machine()), "measured 2026-11-20", "", 40, 1500},
+		{"later in the recording, and disturbed", roof{kept: machine()}, withPeaks(here, disturbed(later(machine()))), "measured 2026-11-19", "", 40, 1500},
+		{"later here, and disturbed", roof{kept: disturbed(later(machine()))}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
 		{"the recording's, but not wanted", roof{none: true, why: "left out"}, withPeaks(here, machine()), "", "left out", 0, 0},
 		{"the recording's are of another machine", roof{why: "not measured"}, withPeaks(here, other()), "", "not measured", 0, 0},
 		{"the recording's are no peaks", roof{why: "not measured"}, &trace.Meta{Extra: map[string]string{"peaks": `{"points":[`}}, "", "not measured", 0, 0},
