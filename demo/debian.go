@@ -73,7 +73,9 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 	if err := e.verify(ctx); err != nil {
 		return Engine{}, fmt.Errorf("installed Debian's llama.cpp in %s, but it does not run: %w", root, err)
 	}
-	os.RemoveAll(filepath.Join(root+".apt", "lists")) // 80 MB which are read once
+	for _, once := range []string{"lists", "archives", "pkgcache.bin", "srcpkgcache.bin"} { // 200 MB which are read once
+		os.RemoveAll(filepath.Join(root+".apt", once))
+	}
 	list := strings.Join(packages, "\n") + "\n"
 	return e, os.WriteFile(filepath.Join(root, completeFile), []byte(list), 0o644)
 }

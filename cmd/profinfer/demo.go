@@ -8,23 +8,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/demo/gguf"
-	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/probe"
-	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/record"
 )
 
 func demoCommand() *cobra.Command {
@@ -36,7 +30,11 @@ func demoCommand() *cobra.Command {
 		Short: "Show profinfer at work: a real llama.cpp on models made for it",
 		Long: `Demo takes the llama.cpp of this machine, or fetches Debian's into a private folder, makes two models (one
 dense, one mixture of experts; their shapes are real, their weights random), records a benchmark of each,
-prints the statistics, and writes the page of report and the exports.
+prints the statistics, and writes the HTML report and the Perfetto trace of each. It says beforehand what it
+fetches and leaves, and how to remove that.
+
+Where nothing can be recorded (no privileges, no eBPF, no llama.cpp to be had) it says why, and shows a
+recording that is part of the program.
 
 With --model it only writes the file of one model, for an engine of your own, and prints its path.`,
 		Example: `  sudo profinfer demo
@@ -58,109 +56,18 @@ With --model it only writes the file of one model, for an engine of your own, an
 			if model != "" {
 				return demoModel(ctx, out, model, typ, skew)
 			}
-			return doDemo(ctx, out, cache, threads)
+			d := &demoRun{out: out, cache: cache, threads: threads, bar: &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}}
+			return d.run(ctx)
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&out, "output", "o", "demo", "folder for recordings and exports, or for the file of --model")
+	f.StringVarP(&out, "output", "o", "profinfer-demo", "folder for recordings and exports, or for the file of --model")
 	f.StringVar(&model, "model", "", "only write the file of this model; list: tell which there are")
 	f.StringVar(&typ, "type", "", "type of its weights: f16, q8_0, q4_0 (default), or mixed: layers take turns in the three")
 	f.Float64Var(&skew, "skew", 0, "how unequal a model's experts are chosen (0: nearly equally; 1: clearly not)")
 	f.StringVar(&cache, "cache", "", "folder for the engine and the models (default: profinfer in the user's cache folder)")
 	f.IntVarP(&threads, "threads", "t", min(runtime.NumCPU(), 8), "threads of the engine")
 	return c
-}
-
-// demoModels are recorded one after the other.
-var demoModels = []string{"llama-small", "moe-small"}
-
-func doDemo(ctx context.Context, out, cache string, threads int) error {
-	if err := probe.Check(); err != nil { // before anything is downloaded
-		return err
-	}
-	if cache == "" {
-		var err error
-		if cache, err = demo.Cache(); err != nil {
-			return err
-		}
-	}
-	say := func(format string, a ...any) { fmt.Fprintf(os.Stderr, "\n== "+format+"\n", a...) }
-	bar := &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}
-
-	say("The engine")
-	e, err := demo.Provide(ctx, cache, bar.show)
-	bar.end()
-	if err != nil {
-		return fmt.Errorf("no llama.cpp to show: %w", err)
-	}
-	where := "of this machine"
-	if e.Root != "" {
-		where = "Debian's, in " + e.Root
-	}
-	fmt.Fprintf(os.Stderr, "llama.cpp %s: %s\n", where, e.Version)
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
-	}
-	top, err := (&roofFlags{}).roof()
-	if err != nil {
-		return err
-	}
-	var recorded []string
-	for _, name := range demoModels {
-		spec, err := demo.Model(name)
-		if err != nil {
-			return err
-		}
-		say("%s: %s", name, spec.About)
-		path, err := demo.Ensure(ctx, e.ModelDir(filepath.Join(cache, "models")), spec, bar.show)
-		bar.end()
-		if err != nil {
-			return err
-		}
-		inside, err := e.Inside(path)
-		if err != nil {
-			return err
-		}
-		trace := filepath.Join(out, name+".pinf")
-		if err := demoRun(ctx, trace, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "128", "-n", "64", "-r", "1")); err != nil {
-			return err
-		}
-		if err := doStat(trace, profile.StatOptions{By: profile.ByWeight}, top, false, false); err != nil {
-			return err
-		}
-		fmt.Println()
-		recorded = append(recorded, trace)
-	}
-	say("Exports")
-	for _, trace := range recorded {
-		base := strings.TrimSuffix(trace, ".pinf")
-		if err := doReport([]string{trace}, base+".html", top); err != nil {
-			return err
-		}
-		for _, format := range []string{"perfetto", "pprof"} {
-			if err := doExport(trace, base+wholeFormats[format].suffix, format, ""); err != nil {
-				return err
-			}
-		}
-		for _, table := range []string{"steps", "ops"} {
-			if err := doExport(trace, base+"-"+table+".parquet", "parquet", table); err != nil {
-				return err
-			}
-		}
-	}
-	fmt.Printf(`
-What next:
-  open %[2]s.html in a browser                 verdict, operator graph, timeline, plots
-  bin/profinfer stat -i %[1]s --by op                 operators by type
-  bin/profinfer stat -i %[1]s --by layer --phase decode
-  bin/profinfer export -i %[1]s --table ops --format csv | head
-  open %[2]s.pftrace.gz in https://ui.perfetto.dev
-  go tool pprof -http : %[2]s.pb.gz            a flame graph of operators
-  profinfer record -- llama-bench -m YOUR.gguf        your own model; then: profinfer stat
-  profinfer record -p $(pidof llama-server) --duration 10s
-  profinfer doctor                                    what this machine can do
-`, recorded[0], strings.TrimSuffix(recorded[0], ".pinf"))
-	return nil
 }
 
 // demoTypes are the types of weights that --type takes: those in which engines mostly run models.
@@ -246,55 +153,4 @@ func demoList(w io.Writer) error {
 	}
 	_, err := fmt.Fprintln(w, "NAME-vocab is the same with a vocabulary, for programs that take text")
 	return err
-}
-
-func demoRun(ctx context.Context, trace string, command []string) error {
-	fmt.Fprintln(os.Stderr, "$ profinfer record -o", trace, "--", strings.Join(command, " "))
-	opt := record.Options{Output: trace, Command: command, Level: engine.LevelOp, Sched: true, Tool: version()}
-	res, err := runRecording(ctx, opt, false)
-	if err != nil {
-		return err
-	}
-	if res.Interrupted {
-		return &statusError{130, fmt.Errorf("interrupted")}
-	}
-	if res.Status != 0 {
-		return fmt.Errorf("llama-bench ended with status %d", res.Status)
-	}
-	return nil
-}
-
-// stage tells how far a download or a model has come.
-type stage struct {
-	tty   bool
-	what  string
-	last  time.Time
-	began time.Time
-	shown bool
-}
-
-func (s *stage) show(what string, done, total int64) {
-	if what != s.what {
-		s.end()
-		s.what, s.began = what, time.Now()
-		if !s.tty {
-			fmt.Fprintln(os.Stderr, what)
-		}
-	}
-	if !s.tty || time.Since(s.began) < 2*time.Second || time.Since(s.last) < 200*time.Millisecond {
-		return
-	}
-	s.last, s.shown = time.Now(), true
-	if total > 0 {
-		fmt.Fprintf(os.Stderr, "\r\x1b[K%s  %d %% of %d MB", what, 100*done/total, total/1e6)
-	} else {
-		fmt.Fprintf(os.Stderr, "\r\x1b[K%s", what)
-	}
-}
-
-func (s *stage) end() {
-	if s.shown {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
-		s.shown = false
-	}
 }

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/profinfer/profinfer/demo"
+	"github.com/profinfer/profinfer/docs/sample"
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/record"
+)
+
+// demoModels are recorded one after the other.
+var demoModels = []string{"llama-small", "moe-small"}
+
+// demoRows is how many rows of a phase the demo prints: what it shows has to fit a screen or two.
+const demoRows = 8
+
+// What the demo downloads where this machine has no llama.cpp, in MB: package lists and packages. Measured on
+// Debian trixie with Debian's llama.cpp 0.7.0.
+const demoDownload = 30
+
+// demoRun is one run of the demo.
+type demoRun struct {
+	out, cache string
+	threads    int
+	bar        *stage
+}
+
+func (d *demoRun) run(ctx context.Context) error {
+	if err := probe.Check(); err != nil { // before anything is downloaded
+		return d.sample(err)
+	}
+	if d.cache == "" {
+		var err error
+		if d.cache, err = demo.Cache(); err != nil {
+			return err
+		}
+	}
+	if err := d.announce(ctx); err != nil {
+		return err
+	}
+	d.say("The engine")
+	e, err := demo.Provide(ctx, d.cache, d.bar.show)
+	d.bar.end()
+	switch {
+	case ctx.Err() != nil:
+		return interrupted()
+	case err != nil:
+		return d.sample(fmt.Errorf("there is no llama.cpp here, and none can be fetched: %w", err))
+	}
+	where := "of this machine"
+	if e.Root != "" {
+		where = "Debian's, in " + e.Root
+	}
+	fmt.Fprintf(os.Stderr, "llama.cpp %s: %s\n", where, e.Version)
+	if err := os.MkdirAll(d.out, 0o755); err != nil {
+		return err
+	}
+	top, err := (&roofFlags{}).roof()
+	if err != nil {
+		return err
+	}
+	var recorded []string
+	for _, name := range demoModels {
+		trace, err := d.record(ctx, e, name, top)
+		var missing *probe.Missing
+		switch {
+		case ctx.Err() != nil:
+			return interrupted()
+		case errors.As(err, &missing):
+			return d.sample(err)
+		case err != nil:
+			return err
+		}
+		recorded = append(recorded, trace)
+	}
+	d.say("HTML report and Perfetto trace")
+	for _, trace := range recorded {
+		if err := demoExports(trace, top); err != nil {
+			return err
+		}
+	}
+	d.next(recorded...)
+	return nil
+}
+
+func interrupted() error { return &statusError{130, errors.New("interrupted")} }
+
+func (d *demoRun) say(format string, a ...any) { fmt.Fprintf(os.Stderr, "\n== "+format+"\n", a...) }
+
+// announce says what is about to happen to this machine.
+func (d *demoRun) announce(ctx context.Context) error {
+	root := filepath.Join(d.cache, demo.DebianFolder)
+	fetches := fmt.Sprintf("Debian's llama.cpp with its libraries, about %d MB, into %s; nothing is installed on this system", demoDownload, root)
+	var e demo.Engine
+	remove := []string{d.out}
+	if _, ok := demo.Installed(ctx); ok {
+		fetches = "nothing: this machine has a llama.cpp (llama-bench)"
+		remove = append(remove, e.ModelDir(filepath.Join(d.cache, "models")))
+	} else {
+		if there, ok := demo.DebianInstalled(root, demo.Tools); ok {
+			fetches = "nothing: Debian's llama.cpp is in " + root + " already"
+			e = there
+		}
+		e.Root = root
+		remove = append(remove, root, root+".apt", root+".lock")
+	}
+	var size int64
+	for _, name := range demoModels {
+		spec, err := demo.Model(name)
+		if err != nil {
+			return err
+		}
+		n, err := spec.Size()
+		if err != nil {
+			return err
+		}
+		size += n
+	}
+	fmt.Fprintf(os.Stderr, `profinfer demo records a real llama.cpp on two models: a dense one, and a mixture of experts.
+  fetches  %s
+  makes    two models with random weights, %d MB, in %s
+  takes    a minute or two
+  leaves   recordings, HTML reports and Perfetto traces in %s; the engine and the models, for the next time
+  remove   rm -rf %s
+`, fetches, size/1e6, e.ModelDir(filepath.Join(d.cache, "models")), d.out, strings.Join(remove, " "))
+	return nil
+}
+
+// record makes a model, records a benchmark of it, prints the statistics and returns the recording's name.
+func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *roof) (string, error) {
+	spec, err := demo.Model(name)
+	if err != nil {
+		return "", err
+	}
+	d.say("%s: %s", name, spec.About)
+	path, err := demo.Ensure(ctx, e.ModelDir(filepath.Join(d.cache, "models")), spec, d.bar.show)
+	d.bar.end()
+	if err != nil {
+		return "", err
+	}
+	inside, err := e.Inside(path)
+	if err != nil {
+		return "", err
+	}
+	trace := filepath.Join(d.out, name+".pinf")
+	opt := demoOptions(trace, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(d.threads), "-p", "128", "-n", "64", "-r", "1"))
+	fmt.Fprintln(os.Stderr, "$ profinfer record -o", trace, "--", strings.Join(opt.Command, " "))
+	res, err := runRecording(ctx, opt, false)
+	switch {
+	case err != nil:
+		return "", err
+	case res.Interrupted:
+		return "", interrupted()
+	case res.Status != 0:
+		return "", fmt.Errorf("llama-bench ended with status %d", res.Status)
+	}
+	fmt.Fprintln(os.Stderr, "$ profinfer stat --top", demoRows, trace)
+	return trace, demoStat(trace, top)
+}
+
+// demoOptions are those that `record -o trace -- command` has.
+func demoOptions(trace string, command []string) record.Options {
+	opt := record.Defaults()
+	opt.Output, opt.Command, opt.Tool = trace, command, version()
+	return opt
+}
+
+func demoStat(trace string, top *roof) error {
+	if err := doStat(trace, profile.StatOptions{By: profile.ByWeight, Top: demoRows}, top, false, false); err != nil {
+		return err
+	}
+	fmt.Println()
+	return nil
+}
+
+func demoExports(trace string, top *roof) error {
+	base := strings.TrimSuffix(trace, ".pinf")
+	if err := doReport([]string{trace}, base+".html", top); err != nil {
+		return err
+	}
+	return doExport(trace, base+wholeFormats["perfetto"].suffix, "perfetto", "")
+}
+
+// sample shows the recording that is part of the program, and says why none was made here. That is no failure: whoever tries
+// profinfer in a container wants to see what it does.
+func (d *demoRun) sample(why error) error {
+	fmt.Fprintf(os.Stderr, "profinfer: this machine cannot record: %s\n", oneLine(why))
+	if err := os.MkdirAll(d.out, 0o755); err != nil {
+		return err
+	}
+	d.say("A recording that comes with profinfer: %s", sample.About)
+	trace := filepath.Join(d.out, sample.Name+"-sample.pinf")
+	if err := os.WriteFile(trace, sample.Recording, 0o644); err != nil {
+		return err
+	}
+	top := &roof{why: "the recording has none"} // it has: not those of this machine
+	fmt.Fprintln(os.Stderr, "$ profinfer stat --top", demoRows, trace)
+	if err := demoStat(trace, top); err != nil {
+		return err
+	}
+	d.say("HTML report and Perfetto trace")
+	if err := demoExports(trace, top); err != nil {
+		return err
+	}
+	d.next(trace)
+	return nil
+}
+
+// oneLine says in a line what is wrong and what to do. Of what other programs printed it keeps the beginning and the last line,
+// which mostly says why.
+func oneLine(err error) string {
+	var missing *probe.Missing
+	if errors.As(err, &missing) {
+		return missing.What + ": " + missing.Remedy
+	}
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	first, last := strings.TrimSpace(lines[0]), strings.TrimSpace(lines[len(lines)-1])
+	if len(lines) == 1 {
+		return first
+	}
+	return strings.TrimSuffix(first, ":") + ": " + last
+}
+
+// next says what to do with recordings; its last line is the page to open.
+func (d *demoRun) next(traces ...string) {
+	first := traces[0]
+	base := strings.TrimSuffix(first, ".pinf")
+	page := base + ".html"
+	if abs, err := filepath.Abs(page); err == nil {
+		page = abs
+	}
+	program := os.Args[0]
+	t := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "Next:")
+	for _, row := range [][2]string{
+		{program + " stat --by op " + first, "operators by type; also --by layer, block, thread, step"},
+		{program + " stat --slow " + first, "slow steps, and which processes took CPUs"},
+		{"sudo " + program + " record -- llama-bench -m YOUR.gguf", "a model of yours; then: " + program + " stat"},
+		{"sudo " + program + " record -p $(pidof llama-server) --duration 10s", "a server that runs"},
+		{program + " doctor", "what this machine can record"},
+		{base + ".pftrace.gz", "opens in https://ui.perfetto.dev"},
+	} {
+		fmt.Fprintf(t, "  %s\t%s\n", row[0], row[1])
+	}
+	for _, trace := range traces[1:] {
+		fmt.Fprintf(t, "  %s.html\t%s\n", strings.TrimSuffix(trace, ".pinf"), "the other model's report")
+	}
+	_ = t.Flush()
+	fmt.Printf("Open this page in a browser: %s\n", page)
+}
+
+// stage tells how far a download or a model has come.
+type stage struct {
+	tty   bool
+	what  string
+	last  time.Time
+	began time.Time
+	shown bool
+}
+
+func (s *stage) show(what string, done, total int64) {
+	if what != s.what {
+		s.end()
+		s.what, s.began = what, time.Now()
+		if !s.tty {
+			fmt.Fprintln(os.Stderr, what)
+		}
+	}
+	if !s.tty || time.Since(s.began) < 2*time.Second || time.Since(s.last) < 200*time.Millisecond {
+		return
+	}
+	s.last, s.shown = time.Now(), true
+	if total > 0 {
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%s  %d %% of %d MB", what, 100*done/total, total/1e6)
+	} else {
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%s", what)
+	}
+}
+
+func (s *stage) end() {
+	if s.shown {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		s.shown = false
+	}
+}
