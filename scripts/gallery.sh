@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Records everything that docs/gallery.md shows, from a user's commands, and takes the pictures: models of real
-# shapes, recordings, reports, docs/img/gallery-*.png.
+# Records everything that docs/gallery.md shows, from a user's commands, and takes all pictures of the documents: models of
+# real shapes, recordings, reports, docs/img/*.png. The README's pictures are of docs/sample, which scripts/sample.sh makes.
 #
 #   sudo scripts/gallery.sh [--short] [--large] [--only RECORDING]... [--keep] [DIR]
 #
@@ -87,6 +87,8 @@ report() {
   run "$profinfer" report "${args[@]}" -o "$dir/$name.html"
 }
 
+# The roofline, and verdicts that go by it.
+if wanted llama && { [ -z "$keep" ] || [ ! -s "$dir/llama.pinf" ]; }; then run "$profinfer" peaks >"$dir/peaks.txt"; fi
 # A prompt, and a generation: operators, threads, bandwidth (figures 3, 4, 5, 6).
 record llama llama-1b q4_0 -p 128 -n "$(n 64 8)"
 # Attention as two other models have it (figure 4).

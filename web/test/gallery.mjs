@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Takes the gallery's pictures: node test/gallery.mjs DIR OUT [NAME...]. DIR holds what scripts/gallery.sh made: reports, and
-// tables of what has to be found in them. Ends with 1 if a page had errors, asked for anything, or drew nothing.
+// Takes all pictures of the documents: node test/gallery.mjs DIR OUT [NAME...]. DIR holds what scripts/gallery.sh made: reports, and
+// tables of what has to be found in them; the README's pictures are of the sample's page. Ends with 1 if a page had errors, asked for
+// anything, or drew nothing.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { gunzipSync } from 'node:zlib'
 import { launch, open } from './browser.mjs'
 
@@ -79,7 +80,13 @@ function splitLink() {
 
 const dag = (block, color) => link('dag', { phase: 'decode', color, open: `k0,k0.${block}` })
 
+const sample = fileURLToPath(new URL('../../docs/sample/llama-1b.html', import.meta.url))
+
 const shots = [
+  { file: 'report-summary.png', name: 'report-summary', page: sample, to: () => 'summary', size: [1200, 860] },
+  { file: 'report-dag.png', name: 'report-dag', page: sample, to: () => link('dag', { phase: 'decode', open: 'k0,k0.ffn' }), size: [1200, 860] },
+  { file: 'report-time.png', name: 'report-time', page: sample, to: () => link('time', { step: 4 }), size: [1200, 860] },
+  { file: 'report-stat.png', name: 'report-stat', page: sample, to: () => link('stat', { tab: 'tables', by: 'weight', phase: 'decode' }), size: [1200, 860] },
   { name: '3-ffn', report: 'llama', to: () => dag('ffn', 'bandwidth'), size: [1000, 1000] },
   ...['llama', 'qwen', 'gemma'].map((m) => ({ name: `4-attention-${m}`, report: m, to: () => dag('attention', 'kind'), size: [720, 1200] })),
   { name: '4-side-by-side', report: 'attention', to: () => `${dag('attention', 'kind')}&run=0&with=2`, size: [1440, 1100] },
@@ -94,6 +101,7 @@ const shots = [
   { name: '13-load', report: 'experts-warm', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1200, 900], large: true, part: '.experts .pair' },
   { name: '13-new', report: 'experts-short', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1000, 900], large: true, part: '[data-plot=experts-new]' },
   { name: '12-operators', report: 'backends', to: () => link('stat', { tab: 'backends', phase: 'prefill' }), size: [1440, 1160] },
+  { name: 'roofline', report: 'llama', to: () => link('stat', { tab: 'roofline' }), size: [1440, 900] },
   { name: 'backends-step', report: 'vulkan', to: () => link('stat', { tab: 'backends', phase: 'decode' }), size: [1440, 900] },
   { name: 'backends-time', report: 'vulkan', to: splitLink, size: [1440, 640] },
 ]
@@ -102,7 +110,7 @@ const browser = await launch()
 let bad = 0
 for (const s of shots) {
   if (only.length && !only.includes(s.name)) continue
-  const file = join(dir, `${s.report}.html`)
+  const file = s.page ?? join(dir, `${s.report}.html`)
   if (!existsSync(file)) {
     if (s.large && !only.length) continue // recorded with --large only
     console.error(`${s.name}: ${file} is not there`)
@@ -117,7 +125,7 @@ for (const s of shots) {
     await opened.page.waitForSelector('#view [data-ready]', { timeout: 20000 })
     await opened.page.waitForTimeout(300) // what is drawn on canvases follows
     for (const e of await opened.page.locator('#view .empty').allTextContents()) wrong.push(`nothing is drawn: ${e}`)
-    await (s.part ? opened.page.locator(s.part).first() : opened.page).screenshot({ path: join(out, `gallery-${s.name}.png`) })
+    await (s.part ? opened.page.locator(s.part).first() : opened.page).screenshot({ path: join(out, s.file ?? `gallery-${s.name}.png`) })
     await opened.context.close()
   } catch (e) {
     wrong = [...(wrong ?? []), e.message]
