@@ -425,7 +425,7 @@ func (b *TimelineBuilder) Finish(h *Header) (*Timeline, error) {
 
 func (b *TimelineBuilder) losses(h *Header) {
 	// That others switched oftener than is kept leaves nothing out of what is drawn of the engine.
-	all := slices.DeleteFunc(slices.Clone(h.Losses), func(l trace.Loss) bool { return l.Why == "filtered" && l.What == "others" })
+	all := slices.DeleteFunc(slices.Clone(h.Losses), func(l trace.Loss) bool { return l.OfOthers() })
 	if n := len(all) - maxLosses; n > 0 { // the longest are kept
 		slices.SortStableFunc(all, func(x, y trace.Loss) int { return cmp.Compare(y.End-y.Start, x.End-x.Start) })
 		all, b.t.LossesLeftOut = all[:maxLosses], n

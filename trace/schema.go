@@ -330,6 +330,9 @@ type Loss struct {
 	Of string `json:"of,omitempty"`
 }
 
+// OfOthers tells a loss of switches of other processes, of which only so many are kept: nothing of the engine is missing.
+func (l *Loss) OfOthers() bool { return l.Why == "filtered" && l.What == "others" }
+
 // Exit is the end of a profiled process.
 type Exit struct {
 	PID  int32 `json:"pid"`

@@ -65,7 +65,7 @@ func load(t testing.TB, m *machine, name string) *recording.Run {
 
 func lossless(t testing.TB, r *recording.Run) {
 	t.Helper()
-	for _, l := range r.Header.Losses {
+	for _, l := range recording.Losses(r.Header) {
 		t.Errorf("loss: %+v", l)
 	}
 	if r.Header.Torn != "" {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
 )
@@ -133,7 +134,7 @@ func whole(t testing.TB, r *run) {
 		}
 		n[s.Phase]++
 	}
-	for _, l := range r.header.Losses {
+	for _, l := range recording.Losses(r.header) {
 		if l.Why != "cut" {
 			t.Errorf("loss: %+v", l)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/profinfer/profinfer/demo/gguf"
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/oracle"
+	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -183,7 +184,7 @@ func TestExpertsFollowed(t *testing.T) {
 	if prefill == 0 || decode < 100*3 {
 		t.Errorf("%d products of prefill and %d of decode were followed", prefill, decode)
 	}
-	for _, l := range r.header.Losses {
+	for _, l := range recording.Losses(r.header) {
 		if l.Why != "learning" && l.Why != "cut" {
 			t.Errorf("loss: %+v", l)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -164,7 +165,7 @@ func TestFilters(t *testing.T) {
 			}
 		}
 		var filtered uint64
-		for _, l := range r.header.Losses {
+		for _, l := range recording.Losses(r.header) {
 			if l.Why == "filtered" {
 				filtered += l.Events
 			} else {
@@ -238,7 +239,7 @@ func TestBudget(t *testing.T) {
 	if off == 0 || on == 0 || traced == 0 || throttled < traced {
 		t.Errorf("%d times off, %d on; %d steps with operators, %d without", off, on, traced, throttled)
 	}
-	for _, l := range r.header.Losses {
+	for _, l := range recording.Losses(r.header) {
 		if l.Why != "throttled" && l.Why != "cut" && l.Why != "learning" {
 			t.Errorf("loss %+v", l)
 		}
@@ -322,7 +323,7 @@ func TestMaxSize(t *testing.T) {
 		for _, s := range r.steps {
 			ends = append(ends, s.Start)
 		}
-		for _, l := range r.header.Losses {
+		for _, l := range recording.Losses(r.header) {
 			if l.Why != "cut" && l.Why != "learning" {
 				t.Errorf("%s: loss %+v", f, l)
 			}

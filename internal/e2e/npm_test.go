@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -73,7 +74,7 @@ func TestNPM(t *testing.T) {
 			if len(weights) != 4*9 { // 4 layers of q, k, v, output, gate, up, down and two norms
 				t.Errorf("%d weights of layers", len(weights))
 			}
-			for _, l := range r.header.Losses {
+			for _, l := range recording.Losses(r.header) {
 				if l.Why != "cut" {
 					t.Errorf("loss: %+v", l)
 				}

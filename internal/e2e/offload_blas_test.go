@@ -8,7 +8,6 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -144,8 +143,8 @@ func TestOffloadBLAS(t *testing.T) {
 		}
 	}
 	t.Logf("%d whole prefill steps, %d products timed on BLAS", prefill, timed)
-	if w := s.Run.Processes[0].Warnings; runtime.GOARCH == "amd64" && (len(w) != 1 || !strings.Contains(w[0], "graph end of BLAS")) {
-		t.Errorf("it warns of %q, want that the end of BLAS's graphs is dear", w)
+	if w := s.Run.Processes[0].Warnings; len(w) > 0 {
+		t.Errorf("it warns of %q", w)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -100,7 +101,7 @@ func TestRPC(t *testing.T) {
 	if r.header, err = profile.Replay(rd, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range r.header.Losses {
+	for _, l := range recording.Losses(r.header) {
 		t.Errorf("loss: %+v", l)
 	}
 

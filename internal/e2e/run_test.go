@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
@@ -132,7 +133,7 @@ func load(t testing.TB, path string) *run {
 // lossless fails the test if anything was lost or cut.
 func (r *run) lossless(t testing.TB) {
 	t.Helper()
-	for _, l := range r.header.Losses {
+	for _, l := range recording.Losses(r.header) {
 		t.Errorf("loss: %+v", l)
 	}
 	if r.header.Torn != "" {

@@ -7,6 +7,7 @@ package recording
 import (
 	"bytes"
 	"io"
+	"slices"
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
@@ -25,6 +26,11 @@ func (r *Run) Op(o *profile.Op) error       { r.Ops = append(r.Ops, o); return n
 func (r *Run) Graph(g *profile.Graph) error { r.Graphs = append(r.Graphs, g); return nil }
 func (r *Run) Step(s *profile.Step) error   { r.Steps = append(r.Steps, s); return nil }
 func (r *Run) Sched(*trace.Sched) error     { r.Scheds++; return nil }
+
+// Losses are those of the engine: where others run beside a test, more switches of theirs can come than are kept.
+func Losses(h *profile.Header) []trace.Loss {
+	return slices.DeleteFunc(slices.Clone(h.Losses), func(l trace.Loss) bool { return l.OfOthers() })
+}
 
 // OpsOf returns a step's operators, in order.
 func (r *Run) OpsOf(s *profile.Step) (out []*profile.Op) {
