@@ -69,6 +69,18 @@ struct {
 	__type(value, struct waiting);
 } waiting SEC(".maps");
 
+struct task_struct___byte {
+	u8 on_cpu;
+} __attribute__((preserve_access_index));
+
+/* whether a task has a CPU: an int, a byte since Linux 7 */
+static __always_inline int runs(struct task_struct *p)
+{
+	struct task_struct___byte *b = (void *)p;
+
+	return bpf_core_field_size(p->on_cpu) == 1 ? b->on_cpu : p->on_cpu;
+}
+
 static __always_inline u32 state_of(struct task_struct *p)
 {
 	struct task_struct___old *o = (void *)p;
@@ -282,7 +294,7 @@ static __always_inline int wakeup(struct task_struct *p)
 		return 0;
 	ts = bpf_ktime_get_boot_ns();
 	w = bpf_map_lookup_elem(&waiting, &zero);
-	if (w && !p->on_cpu)
+	if (w && !runs(p))
 		begin_wait(w, p->pid, ts);
 	put_sched(ts, SCHED_WAKEUP, bpf_get_smp_processor_id(), (void *)bpf_get_current_task_btf(), p, 0, 0);
 	return 0;

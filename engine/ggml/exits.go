@@ -354,12 +354,14 @@ func (s *exitScan) result(all []target.Insn) (exits, error) {
 		e := ending{Insn: ret, early: early(ret)}
 		switch {
 		case ret.Class == target.ClassEmulated:
-		case ret.Class == target.ClassRefused:
-			return exits{}, fmt.Errorf("the return at %#x cannot be probed", ret.Addr)
 		default:
-			if in, ok := s.protectorCheck(ret); ok {
+			in, ok := s.protectorCheck(ret)
+			switch {
+			case ok:
 				e.Insn = in
-			} else {
+			case ret.Class == target.ClassRefused: // of arm64, one that authenticates the address that it returns to
+				return exits{}, fmt.Errorf("the return at %#x cannot be probed", ret.Addr)
+			default:
 				out.stepped = true
 			}
 		}
