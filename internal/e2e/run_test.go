@@ -133,15 +133,23 @@ func load(t testing.TB, path string) *run {
 // lossless fails the test if anything was lost or cut.
 func (r *run) lossless(t testing.TB) {
 	t.Helper()
+	for _, f := range r.flaws() {
+		t.Error(f)
+	}
+}
+
+// flaws are what the recording has not seen of the engine.
+func (r *run) flaws() (out []string) {
 	for _, l := range recording.Losses(r.header) {
-		t.Errorf("loss: %+v", l)
+		out = append(out, fmt.Sprintf("loss: %+v", l))
 	}
 	if r.header.Torn != "" {
-		t.Errorf("torn: %s", r.header.Torn)
+		out = append(out, "torn: "+r.header.Torn)
 	}
 	for _, s := range r.steps {
 		if s.Incomplete != "" {
-			t.Errorf("step %d: %s", s.ID, s.Incomplete)
+			out = append(out, fmt.Sprintf("step %d: %s", s.ID, s.Incomplete))
 		}
 	}
+	return out
 }
