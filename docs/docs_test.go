@@ -49,8 +49,8 @@ func outsideOfCode(text string, f func(n int, line string)) {
 	}
 }
 
-// leftovers tells what a merge that went wrong leaves: its markers, lines that begin alike over more than half a
-// line, a heading that is glued to what stands before it.
+// leftovers tells what a merge that went wrong leaves: its markers, lines of which the first 60 bytes are
+// the same, a heading that is glued to what stands before it.
 func leftovers(text string) []string {
 	var out []string
 	seen := map[string]int{}

@@ -34,7 +34,6 @@ type baseFacts struct {
 	find               findings
 	warnings           []engine.Warning
 	unaryName, gluName bool // ggml_op_desc names the inner operator of UNARY and GLU
-	hasSched           bool
 }
 
 // readBase reads everything that a base library tells.

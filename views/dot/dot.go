@@ -101,11 +101,11 @@ type item struct {
 }
 
 type sums struct {
-	net, calls, busy int64
-	share            float64
-	bytes, bytesNs   float64
-	timed            bool
-	atMost           bool
+	net, calls     int64
+	share          float64
+	bytes, bytesNs float64
+	timed          bool
+	atMost         bool
 }
 
 func newDrawing(d *profile.DAG, opt Options) *drawing {
