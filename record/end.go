@@ -14,10 +14,15 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
+var errNotLooked = errors.New("it could not be looked at in time")
+
 // nothing says why nothing was recorded; status is the command's, -1 if there was none or it did not begin.
 func (r *recorder) nothing(status int) error {
 	if r.troubled != nil {
 		return r.troubled
+	}
+	if r.prog.Missed > 0 {
+		return ErrNothing
 	}
 	e := &NoEngine{Status: status}
 	for _, p := range r.procs {
@@ -44,7 +49,11 @@ func (r *recorder) forget(p *process) {
 		if comm == "" {
 			comm = "process"
 		}
-		r.looked[p.pid] = Looked{PID: p.pid, Comm: comm, Err: p.lookup}
+		err := p.lookup
+		if err == nil && p.plan == nil {
+			err = errNotLooked
+		}
+		r.looked[p.pid] = Looked{PID: p.pid, Comm: comm, Err: err}
 	}
 }
 
