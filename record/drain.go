@@ -77,6 +77,7 @@ func (r *recorder) drain() error {
 	if err := r.letGo(); err != nil {
 		return err
 	}
+	r.hanging()
 	if err := r.cpus.sample(now, r.w); err != nil {
 		return err
 	}
@@ -227,8 +228,8 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 		if !p.computes {
 			// only now: before, its libraries may still have been about to be loaded
 			p.computes = true
-			raise(false)
-			quiet()
+			r.schedules.raise()
+			r.schedules.quiet()
 		}
 		if p.gov != nil && r.observe(p, m, e) {
 			if r.stepsDone++; r.stepsDone == r.opt.Steps {

@@ -37,6 +37,7 @@ type memory struct {
 	begun   bool
 	looking chan struct{} // closed when its files were looked at
 	whole   bool          // its mappings were read since it began to compute
+	mute    bool          // its command line cannot be read
 }
 
 type dataFile struct {
@@ -275,7 +276,7 @@ func (m *memory) mapped(pid int) (fresh []*dataFile) {
 // named opens files that the command line names: which of a model's pages are in memory is to be known before
 // it is mapped, as that can read all of it.
 func (m *memory) named(pid int) (fresh []*dataFile) {
-	words, err := target.Cmdline(pid)
+	words, err := cmdline(pid, &m.mute)
 	if err != nil {
 		return nil
 	}

@@ -2,31 +2,107 @@
 
 package record
 
-import "github.com/profinfer/profinfer/target"
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/target"
+)
+
+// How long a thread is held at most, whatever its library takes to be looked at: an engine that serves is to feel little of it, one that
+// profinfer started itself can wait.
+const (
+	holdServing = 200 * time.Millisecond
+	holdOwn     = 2 * time.Second
+)
 
 // watched is an event of a process, whose thread may be held until the event was handled.
 type watched struct {
 	target.Event
-	release func() // nil: it runs on
+	held  *target.Held  // nil: it runs on
+	limit time.Duration // of that
+}
+
+// Holds tells how threads were held while their libraries were looked at.
+type Holds struct {
+	Number  int
+	Late    int           // let go before that was done: what they computed until then was not seen
+	Longest time.Duration // from when a thread was asked to stop
 }
 
 // holdLoaders holds every thread that maps a file which was not looked at before, and passes the
 // events on. A small model is loaded and done in less time than it takes to find out where its
 // engine is to be probed; and while one process is looked at, others go on. It ends with the watcher.
-func (r *recorder) holdLoaders() <-chan watched {
+// own are the processes that profinfer started, and their children are too.
+func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 	out := make(chan watched, 256)
 	go func() {
 		defer close(out)
+		var open []*target.Held
+		var late int64
 		for ev := range r.watch.Events() {
 			w := watched{Event: ev}
-			if ev.Kind == target.EventMmap && ev.Inode != 0 && !r.engine.Dull(ev.PID, ev.Mapping()) {
+			switch ev.Kind {
+			case target.EventFork:
+				own[ev.PID] = own[ev.PPID]
+			case target.EventExit:
+				delete(own, ev.PID)
+			case target.EventMmap:
+				if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) {
+					break
+				}
+				// Where the one who is to look has not come to it in time, it will not for this one.
+				open = slices.DeleteFunc(open, func(h *target.Held) bool {
+					over, l := h.Over()
+					if l {
+						late++
+					}
+					return over
+				})
+				if late > r.late.Load() {
+					break
+				}
+				limit := holdServing
+				if own[ev.PID] {
+					limit = holdOwn
+				}
 				// Refused where another traces it, or it is held for an earlier event.
-				if release, err := target.Hold(ev.TID); err == nil {
-					w.release = release
+				if held, err := target.Hold(ev.PID, ev.TID, ev.Time, limit); err == nil {
+					w.held, w.limit = held, limit
+					open = append(open, held)
 				}
 			}
 			out <- w
 		}
 	}()
 	return out
+}
+
+// release lets a held thread go on and counts it.
+func (r *recorder) release(pid int, held *target.Held) {
+	if held == nil {
+		return
+	}
+	took, late := held.Release()
+	r.holds.Number++
+	r.holds.Longest = max(r.holds.Longest, took)
+	if !late {
+		return
+	}
+	r.late.Add(1)
+	r.holds.Late++
+	p := r.procs[pid]
+	if p == nil {
+		return
+	}
+	p.held, p.unheld = false, true
+	if p.late {
+		return
+	}
+	p.late = true
+	w := fmt.Sprintf("a thread was let go after %v, before the library that it loaded was looked at: what it computed first was not seen", took.Round(10*time.Millisecond))
+	p.lacks = append(p.lacks, engine.Warning{Text: w})
+	r.note(p.name() + ": " + w)
 }

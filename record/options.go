@@ -104,6 +104,7 @@ type Result struct {
 	Recorded    bool
 	Interrupted bool
 	Failed      bool // the recording broke off
+	Holds       Holds
 }
 
 // NoEngine says that none of the processes has an engine that profinfer knows.

@@ -6,39 +6,146 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // The recorder's own scheduling. On a machine whose cores are all taken it has to look at a new
-// library before the engine uses it, and later to empty the rings before they are full.
+// library before the engine uses it, and later to empty the rings before they are full. Threads that Go makes meanwhile have to inherit it (so
+// SCHED_RESET_ON_FORK is no use); a command must not, so it is started before, and another one after all was given back.
 const (
 	nice       = -15
 	schedOther = 0
 	schedRR    = 2
+	// realTimeFor is how long real-time priority lasts after a thread was held.
+	realTimeFor = 2 * time.Second
 )
 
-// raise gives profinfer's threads priority: of real time while a command is starting and its
-// libraries are looked at as they come, else a nice value. It is called after the command was
-// started, which would inherit it; where it is not permitted, nothing changes.
-func raise(starting bool) {
-	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
+// scheduling is how this process was scheduled before a recording began.
+type scheduling struct {
+	mu       sync.Mutex
+	policy   int
+	param    int32
+	nice     int
+	procs    int
+	raised   bool // its threads have a nice value of the recorder's
+	realTime bool
+	ended    bool
+	timer    *time.Timer
+}
+
+func newScheduling() *scheduling {
+	s := &scheduling{procs: runtime.GOMAXPROCS(0)}
+	pid := os.Getpid()
+	policy, _, e := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(pid), 0, 0)
+	if e == 0 {
+		s.policy = int(policy)
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_GETPARAM, uintptr(pid), uintptr(unsafe.Pointer(&s.param)), 0)
+	}
+	if n, err := unix.Getpriority(unix.PRIO_PROCESS, pid); err == nil {
+		s.nice = 20 - n // the system call returns 1 to 40
+	}
+	return s
+}
+
+// raise gives profinfer's threads a nice value that lets them come before the engine's. Where it is not permitted, nothing changes.
+func (s *scheduling) raise() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
 		return
 	}
-	policy, param := schedOther, struct{ priority int32 }{0}
-	if starting {
-		policy, param.priority = schedRR, 1
+	s.raised = true
+	s.lower()
+}
+
+// hurry makes them real-time ones for a while: a thread is held until they have done their work. Something that takes longer is not
+// worth that the machine waits for it.
+func (s *scheduling) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
 	}
-	for _, t := range tasks {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
-			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(policy), uintptr(unsafe.Pointer(&param)))
-			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, nice)
-		}
+	s.raised = true
+	if s.timer != nil {
+		s.timer.Reset(realTimeFor)
+	}
+	if s.realTime {
+		return
+	}
+	s.realTime = true
+	allThreads(schedRR, 1, nice)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(realTimeFor, s.calm)
+	}
+}
+
+// calm ends real-time priority.
+func (s *scheduling) calm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.realTime && !s.ended {
+		s.lower()
+	}
+}
+
+func (s *scheduling) lower() {
+	s.realTime = false
+	if permitted() {
+		allThreads(schedOther, 0, nice)
 	}
 }
 
 // quiet keeps Go's runtime from using more than one core while an engine computes: what is left to
 // do is one drain after the other, and idle cores that look for work would take it from the engine.
-func quiet() { runtime.GOMAXPROCS(1) }
+func (s *scheduling) quiet() { runtime.GOMAXPROCS(1) }
+
+// restore gives everything back.
+func (s *scheduling) restore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.raised && permitted() {
+		allThreads(s.policy, s.param, s.nice)
+	}
+	s.raised, s.realTime = false, false
+	runtime.GOMAXPROCS(s.procs)
+}
+
+// permitted tells whether this process may raise its priority.
+func permitted() bool {
+	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&hdr, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_NICE) != 0
+}
+
+// allThreads schedules all threads of this process alike, also those that one of them makes meanwhile.
+func allThreads(policy int, priority int32, nice int) {
+	done := map[int]bool{}
+	for range 8 {
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return
+		}
+		fresh := false
+		for _, t := range tasks {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil || done[tid] {
+				continue
+			}
+			done[tid], fresh = true, true
+			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(policy), uintptr(unsafe.Pointer(&priority)))
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, nice)
+		}
+		if !fresh {
+			return
+		}
+	}
+}

@@ -47,13 +47,17 @@ type process struct {
 	stuck    bool // its probes could not be changed
 	oversize bool // the order of one of its graphs cannot be told
 
-	mapped       []fileKey // that can be an engine's, before one was found
-	held, unheld bool      // it was held, it ran on, while its engine was looked for
-	orphan       int64     // when its main thread ended and took the probes along; 0: it did not
-	failed       error     // why it cannot be recorded
-	waits        int64     // since when it waits for others to end; 0: it does not
-	leaving      bool      // its probes are being taken away
-	detached     bool      // they are gone
+	mapped       []fileKey  // that can be an engine's, before one was found
+	held, unheld bool       // it was held, it ran on, while its engine was looked for
+	looking      *time.Time // it is being looked at, since then
+	again        bool       // and has to be once more
+	late         bool       // a thread of it was let go before its library was looked at
+	mute         bool       // its command line cannot be read
+	orphan       int64      // when its main thread ended and took the probes along; 0: it did not
+	failed       error      // why it cannot be recorded
+	waits        int64      // since when it waits for others to end; 0: it does not
+	leaving      bool       // its probes are being taken away
+	detached     bool       // they are gone
 	mem          memory
 	choose       choosing
 }
@@ -82,16 +86,33 @@ func (r *recorder) update(p *process) error {
 	if p.failed != nil || p.waits != 0 && !r.session.Room() {
 		return nil
 	}
-	p.looked = probe.Now()
-	plan, err := r.engine.Plan(p.pid)
-	if err != nil {
-		if p.plan == nil {
-			p.lookup = err
-		}
-		r.leftOut(p, err)
-		return nil // whoever it is has no engine, or not yet, or has ended
+	if p.looking != nil {
+		p.again = true
+		return nil
 	}
-	p.lookup = nil
+	p.looked = probe.Now()
+	return r.look(p, func(plan *engine.Plan, err error) error {
+		p.lookup = nil
+		if err != nil {
+			if p.plan == nil {
+				p.lookup = err
+			}
+			r.leftOut(p, err)
+			return nil // whoever it is has no engine, or not yet, or has ended
+		}
+		had := p.plan != nil
+		if err := r.takeUp(p, plan); err != nil {
+			return err
+		}
+		if p.plan != nil && !had {
+			r.planned(p)
+		}
+		return nil
+	})
+}
+
+// takeUp probes what a plan names.
+func (r *recorder) takeUp(p *process, plan *engine.Plan) (err error) {
 	r.leftOut(p, plan.LeftOut)
 	if p.att == nil {
 		p.att, err = r.session.Process(p.pid, &plan.Layout)
@@ -194,7 +215,7 @@ func (r *recorder) describe(p *process, files []engine.File) error {
 	if st, err := target.ReadStat(p.pid); err == nil {
 		in.StartTime, in.Comm = uint64(st.StartTime), st.Comm
 	}
-	if c, err := target.Cmdline(p.pid); err == nil {
+	if c, err := cmdline(p.pid, &p.mute); err == nil {
 		in.Cmdline = shortened(c)
 	}
 	plan := p.plan
@@ -248,29 +269,28 @@ func (r *recorder) backends(p *process, sched uint64) error {
 		clear(p.scheds)
 	}
 	p.scheds[sched] = true
-	known := len(p.plan.Warnings)
-	files, sites, err := r.engine.Backends(p.pid, p.plan, sched)
-	if err != nil {
-		// The process ended meanwhile, or freed the scheduler: most had no other backend anyway.
-		p.matters.fail(sched, fmt.Sprintf("graphs of backends other than the CPU are not seen: %v", err))
-		return nil
-	}
-	p.objects.learn(p.plan.Inner)
-	why := ""
-	for _, w := range p.plan.Warnings[known:] {
-		switch {
-		case w.Elsewhere:
-			why = w.Text // of one that was freed meanwhile there can be many
-		case !slices.Contains(p.lacks, w):
-			p.lacks = append(p.lacks, w)
+	return r.lookBackends(p, sched, func(files []engine.File, sites []engine.Site, warnings []engine.Warning, err error) error {
+		if err != nil {
+			// The process ended meanwhile, or freed the scheduler: most had no other backend anyway.
+			p.matters.fail(sched, fmt.Sprintf("graphs of backends other than the CPU are not seen: %v", err))
+			return nil
 		}
-	}
-	p.plan.Warnings = p.plan.Warnings[:known]
-	if err := r.attach(p, files, sites); err != nil {
-		return err
-	}
-	p.matters.watch(sched, watching{probe.Now(), why})
-	return r.warnings(p)
+		p.objects.learn(p.plan.Inner)
+		why := ""
+		for _, w := range warnings {
+			switch {
+			case w.Elsewhere:
+				why = w.Text // of one that was freed meanwhile there can be many
+			case !slices.Contains(p.lacks, w):
+				p.lacks = append(p.lacks, w)
+			}
+		}
+		if err := r.attach(p, files, sites); err != nil {
+			return err
+		}
+		p.matters.watch(sched, watching{probe.Now(), why})
+		return r.warnings(p)
+	})
 }
 
 // reset forgets the program a process ran before exec: its probes went with its memory. What it did is written before:
@@ -287,7 +307,7 @@ func (r *recorder) reset(p *process) error {
 	if err := r.withdraw(p); err != nil {
 		return err
 	}
-	*p = *newProcess(p.pid)
+	*p = *newProcess(p.pid) // a look at it that is under way is of no use any more
 	return nil
 }
 

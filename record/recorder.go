@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
@@ -86,6 +87,15 @@ type recorder struct {
 	allowed   allowedBook
 	rotated   time.Time     // when beginning a new file last failed
 	paced     time.Duration // from the drain before to this one
+
+	ctx       context.Context
+	soon      time.Duration     // how long a look at a process is waited for now; 0: patience
+	waiting   int               // looks at processes that are under way, see aside
+	later     chan func() error // what follows from those that took long
+	closed    chan struct{}     // closed: the recording has ended
+	late      atomic.Int64      // holds that ended before their event was handled
+	holds     Holds
+	schedules *scheduling
 }
 
 // Run records until the processes have ended, ctx is done, the duration is over, or
@@ -96,7 +106,10 @@ type recorder struct {
 func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
 		dirty: make(map[int]bool), left: make(map[string]bool), threads: make(map[threadKey]bool), began: time.Now(),
-		gone: make(chan *process, 4096), detach: make(chan struct{}, maxDetach)}
+		gone: make(chan *process, 4096), detach: make(chan struct{}, maxDetach),
+		ctx: ctx, later: make(chan func() error), closed: make(chan struct{}), schedules: newScheduling()}
+	defer r.schedules.restore()
+	defer close(r.closed)
 	res := Result{Status: -1}
 	defer LimitMemory()()
 	r.spared = func() {}
@@ -143,7 +156,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		closeErr = r.w.Discard() // an older recording of that name stays
 	}
 	r.prog.Bytes = r.w.Total()
-	res.Progress = r.prog
+	res.Progress, res.Holds = r.prog, r.holds
 	for _, err := range []error{runErr, endErr, closeErr} {
 		if err != nil { // a trace that cannot be written fails at each of them
 			return res, err
@@ -222,17 +235,20 @@ func (r *recorder) begin() error {
 	}
 	if len(r.opt.Command) == 0 {
 		r.spared = expendable()
-		raise(false)
+		r.schedules.raise()
 	}
 	if len(r.opt.PIDs) > 0 {
-		if err := r.updateDirty(); err != nil {
+		r.soon = patienceFirst
+		err := r.updateDirty()
+		r.soon = 0
+		if err != nil {
 			return err
 		}
-		if !r.found() {
+		if !r.found() && r.ctx.Err() == nil {
 			return r.nothing(-1)
 		}
 	}
-	if len(r.opt.Command) == 0 {
+	if len(r.opt.Command) == 0 || r.ctx.Err() != nil {
 		return nil
 	}
 	c, err := target.Launch(r.opt.Command, nil)
@@ -242,11 +258,14 @@ func (r *recorder) begin() error {
 	r.command = c
 	r.spared = expendable()
 	// until its first libraries have been looked at; later ones hold it themselves
-	if release, err := target.Hold(c.PID); err == nil {
-		defer release()
+	held, err := target.Hold(c.PID, c.PID, 0, holdOwn)
+	if err == nil {
+		defer r.release(c.PID, held)
 	}
 	_ = r.join([]int{c.PID}) // one that has ended already has a status to tell
-	raise(true)
+	r.schedules.hurry()
+	r.soon = holdOwn
+	defer func() { r.soon = 0 }()
 	return r.updateDirty()
 }
 
@@ -293,14 +312,18 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 		defer t.Stop()
 		deadline = t.C
 	}
-	events := r.holdLoaders()
+	own := make(map[int]bool)
+	if r.command != nil {
+		for pid := range r.procs {
+			own[pid] = pid == r.command.PID || len(r.opt.PIDs) == 0
+		}
+	}
+	events := r.holdLoaders(own)
 	defer func() {
 		r.account(events)
 		r.watch.Close()
 		for ev := range events {
-			if ev.release != nil {
-				ev.release()
-			}
+			r.release(ev.PID, ev.held)
 		}
 	}()
 	for {
@@ -334,6 +357,14 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 			waiting = false
 			if err := r.updateDirty(); err != nil {
 				return err
+			}
+		case then := <-r.later:
+			if err := then(); err != nil {
+				return err
+			}
+			if len(r.dirty) > 0 && !waiting {
+				settled.Reset(settle)
+				waiting = true
 			}
 		case <-drain.C:
 			if err := r.drain(); err != nil {
@@ -383,8 +414,11 @@ func (r *recorder) filling() time.Duration {
 
 // happened takes an event of a watched process.
 func (r *recorder) happened(ev watched) error {
-	if ev.release != nil {
-		defer ev.release()
+	if ev.held != nil {
+		if r.command != nil && !r.computes() {
+			r.schedules.hurry()
+		}
+		defer r.release(ev.PID, ev.held)
 	}
 	p := r.procs[ev.PID]
 	switch ev.Kind {
@@ -425,8 +459,10 @@ func (r *recorder) happened(ev watched) error {
 		r.dirty[ev.PID] = true
 		p = r.procs[ev.PID]
 		p.maps(fileKey{ev.Dev, ev.Inode})
-		if ev.release != nil {
+		if ev.held != nil {
 			p.held = true
+			r.soon = ev.limit
+			defer func() { r.soon = 0 }()
 			return r.updateDirty()
 		}
 		p.unheld = true // or it is held for an earlier event
@@ -474,16 +510,26 @@ func (r *recorder) updateDirty() error {
 		if p == nil {
 			continue
 		}
-		had := p.plan != nil
 		if err := r.update(p); err != nil {
 			return err
 		}
-		if p.plan != nil && !had {
-			if len(r.prog.Engines) >= maxLooked {
-				continue
-			}
-			r.prog.Engines = append(r.prog.Engines, fmt.Sprintf("%s (%d): %s %s", p.info.Comm, pid, p.plan.Engine, p.plan.EngineVersion))
-		}
 	}
 	return nil
+}
+
+// planned says that an engine was found.
+func (r *recorder) planned(p *process) {
+	if len(r.prog.Engines) < maxLooked {
+		r.prog.Engines = append(r.prog.Engines, fmt.Sprintf("%s (%d): %s %s", p.info.Comm, p.pid, p.plan.Engine, p.plan.EngineVersion))
+	}
+}
+
+// computes tells whether an engine was seen to compute.
+func (r *recorder) computes() bool {
+	for _, p := range r.procs {
+		if p.computes {
+			return true
+		}
+	}
+	return false
 }
