@@ -3,11 +3,15 @@
 // An engine whose computing is left by a C++ exception: throws MODEL [LIBRARY ...]. Of the libraries given (libllama and what it needs, in
 // order) nothing but exported functions are used, so it runs with builds of several years and needs no headers. It computes tokens, then
 // throws through ggml_graph_compute, ggml_backend_sched_graph_compute_async and llama_decode and catches behind them, and computes on.
+// With THROWS_MAP and THROWS_GO it computes until the file THROWS_GO is there, then maps the file THROWS_MAP as a library and tells how long its thread was held for it.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdexcept>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
@@ -33,9 +37,33 @@ static bool abort_callback(void *) {
 
 static void quiet(int, const char *, void *) {}
 
+static double now_ms() {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+// mapping maps a file as code, without reading it, and returns the longest pause of this thread within the next three seconds.
+static double mapping(const char *path) {
+	int fd = open(path, O_RDONLY);
+	if (fd < 0 || mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
+		perror(path);
+		exit(77);
+	}
+	double longest = 0, last = now_ms(), end = last + 3000;
+	while (last < end) {
+		double t = now_ms();
+		if (t - last > longest)
+			longest = t - last;
+		last = t;
+	}
+	return longest;
+}
+
 int main(int argc, char **argv) {
 	if (argc < 3)
 		return 77;
+	const char *argv_map = getenv("THROWS_MAP"), *argv_go = getenv("THROWS_GO");
 	for (int i = 2; i < argc; i++) {
 		if (!dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL)) {
 			fprintf(stderr, "throws: %s\n", dlerror());
@@ -59,6 +87,18 @@ int main(int argc, char **argv) {
 	auto decode = sym<int32_t (*)(void *, batch)>("llama_decode");
 	int caught = 0, whole = 0;
 	std::vector<int32_t> tokens(4, 1);
+	if (argv_map && argv_go) {
+		for (int i = 0; access(argv_go, F_OK) != 0; i++) {
+			decode(ctx, get_one(tokens.data(), 1));
+			usleep(2000);
+		}
+		double gap = mapping(argv_map);
+		for (int i = 0; i < 50; i++)
+			whole += decode(ctx, get_one(tokens.data(), 1)) == 0;
+		printf("mapped, longest pause %.1f ms, computed %d\n", gap, whole);
+		fflush(stdout);
+		_exit(whole == 50 ? 0 : 1);
+	}
 	for (int i = 0; i < 60; i++) {
 		after = i % 10 == 9 ? 20 : -1;
 		asked = 0;

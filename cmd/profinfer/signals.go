@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/target"
+)
+
+// recording returns a context that ends with the first of the signals; the second one ends this process at once, whatever it waits for: the
+// kernel then lets threads that are held go on. Where a terminal stops this process (ctrl-Z), they go on before.
+func recording(ends ...os.Signal) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, ends...)
+	stops := []os.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
+	for i := len(stops) - 1; i >= 0; i-- {
+		if signal.Ignored(stops[i]) { // a shell without job control: it would stop for good
+			stops = append(stops[:i], stops[i+1:]...)
+		}
+	}
+	pause := make(chan os.Signal, 1)
+	if len(stops) > 0 {
+		signal.Notify(pause, stops...)
+	}
+	done := make(chan struct{})
+	go func() {
+		first := end
+		for {
+			select {
+			case <-first:
+				signal.Stop(end) // what comes next does what it does without a handler
+				first = nil
+				cancel()
+			case s := <-pause:
+				suspend(s.(syscall.Signal))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, sync.OnceFunc(func() {
+		cancel()
+		signal.Stop(end)
+		signal.Stop(pause)
+		close(done)
+	})
+}
+
+// suspend stops this process as the signal asks for, and returns when it goes on. Nobody is held meanwhile.
+func suspend(s syscall.Signal) {
+	resume := target.SuspendHolds()
+	defer resume()
+	on := make(chan os.Signal, 1)
+	signal.Notify(on, syscall.SIGCONT)
+	defer signal.Stop(on)
+	// signal.Reset leaves Go's handler of these in place, which drops them. struct sigaction: handler, flags, restorer, mask
+	var was, byDefault [4]uintptr
+	action := func(set, get *[4]uintptr) bool {
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 8, 0, 0)
+		return e == 0
+	}
+	if !action(&byDefault, &was) {
+		return
+	}
+	defer action(&was, nil)
+	if syscall.Kill(os.Getpid(), s) == nil {
+		select {
+		case <-on:
+		case <-time.After(100 * time.Millisecond): // nobody could let it go on, so the kernel did not stop it
+		}
+	}
+}
