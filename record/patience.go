@@ -40,8 +40,10 @@ func (r *recorder) aside(soon time.Duration, work func(), then func() error) (bo
 		return false, nil
 	}
 	done := make(chan struct{})
+	r.schedules.busy(1)
 	go func() {
 		defer close(done)
+		defer r.schedules.busy(-1)
 		work()
 	}()
 	t := time.NewTimer(soon)

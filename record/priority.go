@@ -34,6 +34,8 @@ type scheduling struct {
 	raised   bool // its threads have a nice value of the recorder's
 	realTime bool
 	ended    bool
+	still    bool // no more cores than are needed
+	looks    int  // at processes, under way
 	timer    *time.Timer
 }
 
@@ -102,7 +104,31 @@ func (s *scheduling) lower() {
 
 // quiet keeps Go's runtime from using more than one core while an engine computes: what is left to
 // do is one drain after the other, and idle cores that look for work would take it from the engine.
-func (s *scheduling) quiet() { runtime.GOMAXPROCS(1) }
+func (s *scheduling) quiet() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.still = true
+	s.cores()
+}
+
+// busy says that a process begins to be looked at (1), or that this is done (-1). A core more is used meanwhile: what lets held threads go on is
+// not to wait for it.
+func (s *scheduling) busy(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks += n
+	s.cores()
+}
+
+func (s *scheduling) cores() {
+	want := 1
+	if s.looks > 0 {
+		want = min(2, s.procs)
+	}
+	if s.still && !s.ended && runtime.GOMAXPROCS(0) != want {
+		runtime.GOMAXPROCS(want)
+	}
+}
 
 // restore gives everything back.
 func (s *scheduling) restore() {

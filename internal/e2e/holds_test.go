@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -290,4 +292,84 @@ func TestStalledOutput(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.ended(t)
+}
+
+// limits that a thread may be held for, with what a busy machine adds.
+const (
+	servingLimit = 250 * time.Millisecond
+	ownLimit     = 2100 * time.Millisecond
+)
+
+var longestHold = regexp.MustCompile(`^(\d+), (\d+) of them late, the longest ([0-9.]+) ms$`)
+
+// holdOf reads what a recording tells of its holds.
+func holdOf(t *testing.T, path string) (number int, longest time.Duration) {
+	t.Helper()
+	m := longestHold.FindStringSubmatch(load(t, path).header.Meta.Extra["holds"])
+	if m == nil {
+		t.Fatalf("no holds are told of: %q", load(t, path).header.Meta.Extra["holds"])
+	}
+	n, _ := strconv.Atoi(m[1])
+	ms, _ := strconv.ParseFloat(m[3], 64)
+	return n, time.Duration(ms * float64(time.Millisecond))
+}
+
+// No launch of llama-bench is held longer than is allowed: PROFINFER_HOLD_LAUNCHES of them, else 3.
+func TestHoldLaunches(t *testing.T) {
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	n, _ := strconv.Atoi(os.Getenv("PROFINFER_HOLD_LAUNCHES"))
+	var longest time.Duration
+	for range max(n, 3) {
+		path := record(t, nil, e.Command("llama-bench", "-m", inside, "-p", "8", "-n", "8", "-r", "1", "-t", "1")...)
+		_, l := holdOf(t, path)
+		longest = max(longest, l)
+	}
+	t.Logf("%d launches: a thread was held for %v at most", max(n, 3), longest)
+	if longest > ownLimit {
+		t.Errorf("held for %v", longest)
+	}
+}
+
+// No library that is made to take long holds an engine that serves longer than is allowed: those of the folder PROFINFER_HOLD_LIBRARIES, else
+// one that is large.
+func TestHoldCrafted(t *testing.T) {
+	dir := os.Getenv("PROFINFER_HOLD_LIBRARIES")
+	if dir == "" {
+		dir = t.TempDir()
+		b := make([]byte, 64<<20) // no ELF file, but one has to look
+		copy(b, "\x7fELF\x02\x01\x01")
+		if err := os.WriteFile(filepath.Join(dir, "large"), b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		t.Run(f.Name(), func(t *testing.T) {
+			s := serveUntilTold(t, func(root string) string {
+				if b, err := exec.Command("cp", "--sparse=always", filepath.Join(dir, f.Name()), root).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, b)
+				}
+				return filepath.Join(root, f.Name())
+			})
+			path := filepath.Join(t.TempDir(), "run.pinf")
+			r := attach(t, path, s.pid())
+			recorded(t, path)
+			if err := os.WriteFile(s.tell, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			felt := s.ended(t)
+			if err := r.ends(t, time.Minute); err != nil {
+				t.Errorf("%v\n%s", err, &r.errs)
+			}
+			n, longest := holdOf(t, path)
+			t.Logf("held for %v (%d holds); the thread felt %v", longest, n, felt)
+			if longest > servingLimit {
+				t.Errorf("held for %v", longest)
+			}
+		})
+	}
 }
