@@ -71,6 +71,7 @@ type recorder struct {
 	lastTID   int32
 	engines   map[fileKey]bool // files
 	missed    []missedProcess
+	fresh     bool   // an engine was found just now
 	admitted  bool   // one that waited is to be looked at again
 	closing   bool   // nothing more is probed
 	strays    uint64 // marks that could not be written since the last drain
@@ -327,6 +328,13 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 		}
 	}()
 	for {
+		if r.fresh { // its first run is not to wait for a drain that was due before
+			r.fresh = false
+			if p := r.pace(); p < pace {
+				pace, r.paced = p, p
+				drain.Reset(p)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			res.Interrupted, res.Reason = true, "interrupted"
@@ -519,6 +527,7 @@ func (r *recorder) updateDirty() error {
 
 // planned says that an engine was found.
 func (r *recorder) planned(p *process) {
+	r.fresh = true
 	if len(r.prog.Engines) < maxLooked {
 		r.prog.Engines = append(r.prog.Engines, fmt.Sprintf("%s (%d): %s %s", p.info.Comm, p.pid, p.plan.Engine, p.plan.EngineVersion))
 	}
