@@ -101,6 +101,25 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 	return aerr
 }
 
+// await waits for a look at a process that is under way: a thread that is held is not let go for it.
+func (r *recorder) await(p *process, soon time.Duration) error {
+	t := time.NewTimer(soon)
+	defer t.Stop()
+	for p.looking != nil {
+		select {
+		case then := <-r.later:
+			if err := then(); err != nil {
+				return err
+			}
+		case <-t.C:
+			return nil
+		case <-r.ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
 // next has a process looked at for which there were too many others under way.
 func (r *recorder) next() {
 	for pid, p := range r.procs {

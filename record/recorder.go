@@ -471,6 +471,9 @@ func (r *recorder) happened(ev watched) error {
 			p.held = true
 			r.soon = ev.limit
 			defer func() { r.soon = 0 }()
+			if err := r.await(p, ev.limit); err != nil {
+				return err
+			}
 			return r.updateDirty()
 		}
 		p.unheld = true // or it is held for an earlier event
