@@ -41,6 +41,9 @@ type pkg struct {
 	output []byte // of no test
 }
 
+// maxBrief is how many failed tests are named beside their package.
+const maxBrief = 20
+
 // keep is how much output is kept of a test, in bytes: its end.
 const keep = 1 << 20
 
@@ -51,6 +54,7 @@ type report struct {
 	running                 map[string]*pkg
 	builds                  map[string][]byte // output of builds by what was built
 	failures                []string          // as printed at the end
+	brief                   []string          // the same of the package that ended last, a line each
 	skips                   map[string]*reason
 	passed, failed, skipped int
 }
@@ -149,6 +153,7 @@ func (r *report) ended(e *event, p *pkg) {
 		return // it has no tests
 	}
 	passed, failed, skipped := r.passed, r.failed, r.skipped
+	r.brief = nil
 	r.count(name, p)
 	// what is said of no test matters where that is all there is, or comes beside failures
 	if e.Action == "fail" {
@@ -174,6 +179,10 @@ func (r *report) ended(e *event, p *pkg) {
 		verdict = "FAIL"
 	}
 	fmt.Fprintf(r.out, "%s %7.1f s  %s  %s\n", verdict, e.Elapsed, name, tally(passed, failed, skipped))
+	// A log of which only the begin is kept has to name them too.
+	for _, line := range r.brief[:min(len(r.brief), maxBrief)] {
+		fmt.Fprintf(r.out, "        %s\n", line)
+	}
 	r.out.Flush()
 }
 
@@ -204,6 +213,7 @@ func (r *report) count(name string, p *pkg) {
 					end = "did not come to its end"
 				}
 				r.failures = append(r.failures, fmt.Sprintf("--- %s %s (%s)\n%s", name, t.name, end, text))
+				r.brief = append(r.brief, t.name+": "+why(t.output))
 			}
 		case t.end == "skip":
 			r.skipped++
