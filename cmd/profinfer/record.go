@@ -251,7 +251,7 @@ func percent(s string) (float64, error) {
 		return 0, nil
 	}
 	x, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
-	if err != nil || !(x > 0 && x <= 100) {
+	if err != nil || !(x/100 > 0 && x <= 100) {
 		return 0, fmt.Errorf("%q is not a percentage between 0 and 100, as 0.5%%", s)
 	}
 	return x / 100, nil
@@ -298,8 +298,9 @@ func bytesOf(s string) (int64, error) {
 		}
 	}
 	x, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(x > 0) || x > 1<<20 && shift > 20 {
+	x *= float64(int64(1) << shift)
+	if err != nil || !(x >= 1 && x <= 1<<60) { // more than a file can have is not a number of bytes either
 		return 0, fmt.Errorf("%q is no size, as 500M or 2G", s)
 	}
-	return int64(x * float64(int64(1)<<shift)), nil
+	return int64(x), nil
 }
