@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ With --model it only writes the file of one model, for an engine of your own, an
 			if skew != 0 && model == "" {
 				return usage("--skew is that of the model that --model names")
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if threads < 1 || threads > 1024 {
 				return usage("--threads is a number from 1 to 1024")

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"syscall"
 	"time"
@@ -95,7 +94,7 @@ func doOverhead(opt drive.Options, json bool) error {
 	if opt.Program, err = os.Executable(); err != nil {
 		return fmt.Errorf("finding profinfer's own file, which is run as the recorder: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	line := overheadLine{tty: term.IsTerminal(int(os.Stderr.Fd())), command: len(opt.Command) > 0}
 	opt.Progress = line.show

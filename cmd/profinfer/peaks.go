@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -98,7 +97,7 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 		}
 		return p, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	begin, shown := time.Now(), false
 	if term.IsTerminal(int(os.Stderr.Fd())) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,7 +131,7 @@ does (cycles:u does not).`,
 
 func doRecord(opt record.Options) error {
 	// The terminal sends an interrupt to the command as well; the recording ends in good order.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	res, err := runRecording(ctx, opt, term.IsTerminal(int(os.Stderr.Fd())) && len(opt.Command) == 0)
 	switch {

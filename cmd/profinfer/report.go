@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -165,7 +164,7 @@ func doServe(in []string, listen string, top *roof) error {
 		return err
 	}
 	// Not before: while recordings are read, an interrupt ends the program as any other.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	srv := &http.Server{Handler: report.Local(report.Handler("profinfer "+version(), runs)), ReadHeaderTimeout: 10 * time.Second}
 	fmt.Printf("http://%s/\n", l.Addr())
