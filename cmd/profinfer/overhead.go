@@ -65,6 +65,9 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 			if opt.PID, err = procs.one("overhead"); err != nil {
 				return err
 			}
+			if err := procs.recordable(); err != nil {
+				return err
+			}
 			if opt.States, err = drive.Levels(levels); err != nil {
 				return usage("--levels: %v", err)
 			}

@@ -60,6 +60,9 @@ does (cycles:u does not).`,
 			if len(args) == 0 && len(opt.PIDs) == 0 {
 				return usage("nothing to record: give -- COMMAND or -p PID\n  profinfer record -- llama-bench -m model.gguf")
 			}
+			if err := procs.recordable(); err != nil {
+				return err
+			}
 			switch level {
 			case "step":
 				opt.Level = engine.LevelStep
