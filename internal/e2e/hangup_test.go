@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,13 +126,20 @@ func TestServeIgnoresWhatWasIgnored(t *testing.T) {
 	within(t, 20*time.Second, "an address", func() bool { return strings.Contains(out.String(), "http://") })
 	signals(t, cmd)
 	line, _, _ := strings.Cut(out.String()[strings.Index(out.String(), "http://"):], "\n")
-	r, err := http.Get(line)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := (&http.Client{Jar: jar}).Get(line)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		t.Error(err)
+	}
+	if r.StatusCode != 200 {
+		t.Error(r.Status)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
