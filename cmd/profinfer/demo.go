@@ -18,6 +18,7 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/demo/gguf"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 func demoCommand() *cobra.Command {
@@ -104,7 +105,7 @@ func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(path)
+	fmt.Println(terminal.Message(path))
 	return nil
 }
 

@@ -71,7 +71,7 @@ func doReport(in []string, out string, top *roof) error {
 		return err
 	}
 	if out != "-" {
-		fmt.Fprintln(os.Stderr, "profinfer: wrote", out)
+		say("profinfer: wrote %s", out)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, err
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if torn != "" {
-			fmt.Fprintln(os.Stderr, "profinfer: warning:", name+":", torn)
+			warn("%s: %s", name, torn)
 		}
 		runs = append(runs, run)
 	}
@@ -176,7 +176,7 @@ func doServe(in []string, listen string, top *roof) error {
 	srv := &http.Server{Handler: report.Local(report.Guard(token, report.Handler("profinfer "+version(), runs))),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	fmt.Printf("http://%s/?token=%s\n", l.Addr(), token)
-	fmt.Fprintln(os.Stderr, "profinfer: serving until interrupted")
+	say("profinfer: serving until interrupted")
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {
