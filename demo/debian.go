@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -281,14 +282,7 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	if err != nil {
 		return nil, err
 	}
-	// lines of 'URI' FILE SIZE HASH, of what is not here yet
-	var total int64
-	for line := range strings.Lines(list) {
-		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[0], "'") {
-			n, _ := strconv.ParseInt(f[2], 10, 64)
-			total += n
-		}
-	}
+	_, total := parseURIs(list)
 	archives := filepath.Join(a.dir, "archives")
 	if err := needSpace(archives, total); err != nil {
 		return nil, err
@@ -320,16 +314,32 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	if err != nil {
 		return nil, err
 	}
-	var debs []string
-	for line := range strings.Lines(sim) {
-		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[0], "'") {
-			debs = append(debs, filepath.Join(archives, filepath.Base(f[1])))
-		}
-	}
+	debs, _ := parseURIs(sim)
 	if len(debs) == 0 {
 		return nil, fmt.Errorf("apt chose no package for %s", strings.Join(packages, " "))
 	}
+	for i := range debs {
+		debs[i] = filepath.Join(archives, debs[i])
+	}
 	return debs, nil
+}
+
+// parseURIs reads what apt-get --print-uris says of packages that are not here yet, lines of 'URI' FILE SIZE HASH: the files' names, and
+// how many bytes they are together.
+func parseURIs(list string) (files []string, total int64) {
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) < 3 || !strings.HasPrefix(f[0], "'") {
+			continue
+		}
+		if name := filepath.Base(f[1]); filepath.Ext(name) == ".deb" {
+			files = append(files, name)
+		}
+		if n, err := strconv.ParseInt(f[2], 10, 64); err == nil && n > 0 && n < math.MaxInt64-total {
+			total += n
+		}
+	}
+	return files, total
 }
 
 // folderSize returns the bytes of the files in dir and its folders, as far as it can see.
