@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -302,14 +303,7 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	if err != nil {
 		return nil, err
 	}
-	// lines of 'URI' FILE SIZE HASH, of what is not here yet
-	var total int64
-	for line := range strings.Lines(list) {
-		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[0], "'") {
-			n, _ := strconv.ParseInt(f[2], 10, 64)
-			total += n
-		}
-	}
+	_, total := parseURIs(list)
 	archives := filepath.Join(a.dir, "archives")
 	if err := needSpace(archives, total); err != nil {
 		return nil, err
@@ -341,18 +335,17 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	if err != nil {
 		return nil, err
 	}
-	var debs []string
-	for line := range strings.Lines(sim) {
-		if f := strings.Fields(line); len(f) >= 4 && strings.HasPrefix(f[0], "'") {
-			deb := filepath.Join(archives, filepath.Base(f[1]))
-			if err := sameSum(deb, f[3]); err != nil {
-				return nil, err
-			}
-			debs = append(debs, deb)
-		}
-	}
-	if len(debs) == 0 {
+	packaged, _ := parseURIs(sim)
+	if len(packaged) == 0 {
 		return nil, fmt.Errorf("apt chose no package for %s", strings.Join(packages, " "))
+	}
+	var debs []string
+	for _, p := range packaged {
+		deb := filepath.Join(archives, p.name)
+		if err := sameSum(deb, p.sum); err != nil {
+			return nil, err
+		}
+		debs = append(debs, deb)
 	}
 	return debs, nil
 }
@@ -378,6 +371,30 @@ func sameSum(path, want string) error {
 		return fmt.Errorf("%s is not the file that Debian's lists name (it is removed): try again", path)
 	}
 	return nil
+}
+
+// packageFile is a file of a package, with its sum as the signed lists have it (ALGORITHM:HEX; empty: none is told).
+type packageFile struct{ name, sum string }
+
+// parseURIs reads what apt-get --print-uris says of packages that are not here yet, lines of 'URI' FILE SIZE SUM: the files, and
+// how many bytes they are together.
+func parseURIs(list string) (files []packageFile, total int64) {
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) < 3 || !strings.HasPrefix(f[0], "'") {
+			continue
+		}
+		if p := (packageFile{name: filepath.Base(f[1])}); filepath.Ext(p.name) == ".deb" {
+			if len(f) > 3 {
+				p.sum = f[3]
+			}
+			files = append(files, p)
+		}
+		if n, err := strconv.ParseInt(f[2], 10, 64); err == nil && n > 0 && n < math.MaxInt64-total {
+			total += n
+		}
+	}
+	return files, total
 }
 
 // folderSize returns the bytes of the files in dir and its folders, as far as it can see.
