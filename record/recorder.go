@@ -124,7 +124,11 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	if opt.SwitchSize > 0 {
 		create = trace.CreateParts
 	}
-	if r.w, err = create(opt.Output); err != nil {
+	var how []trace.Option
+	if opt.Force {
+		how = append(how, trace.Force())
+	}
+	if r.w, err = create(opt.Output, how...); err != nil {
 		return res, err
 	}
 	if err := r.begin(); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/profinfer/profinfer/internal/outfile"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
@@ -40,7 +41,8 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 			if err != nil {
 				return err
 			}
-			if out == "" {
+			asked := out != ""
+			if !asked {
 				out = strings.TrimSuffix(in[0], ".pinf") + ".html"
 			}
 			for _, name := range in {
@@ -52,7 +54,7 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 			if err != nil {
 				return err
 			}
-			return doReport(in, out, top)
+			return doReport(in, out, asked, top)
 		},
 	}
 	f := c.Flags()
@@ -62,12 +64,12 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 	return c
 }
 
-func doReport(in []string, out string, top *roof) error {
+func doReport(in []string, out string, asked bool, top *roof) error {
 	runs, err := loadRuns(in, top)
 	if err != nil {
 		return err
 	}
-	if err := writeTo(out, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
+	if err := outfile.Write(out, asked, report.IsPage, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
 		return err
 	}
 	if out != "-" {
