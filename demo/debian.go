@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // DebianFolder is the usual name of the folder that [Debian] fills.
@@ -53,11 +53,11 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 		}
 		return e, nil
 	}
-	if err := outfile.MkdirAll(root); err != nil {
+	if err := safeopen.MkdirAll(root); err != nil {
 		return Engine{}, err
 	}
 	for _, dir := range []string{root, filepath.Dir(root)} { // programs of it are run
-		if err := outfile.Mine(dir); err != nil {
+		if err := safeopen.Mine(dir); err != nil {
 			return Engine{}, fmt.Errorf("%w; name another folder with --cache", err)
 		}
 	}

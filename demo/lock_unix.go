@@ -12,18 +12,18 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // lock waits until no other process holds the file at path locked and locks it: two
 // installations in one folder would spoil each other. The lock goes with the process.
 func lock(ctx context.Context, path string, progress Progress) (unlock func(), err error) {
-	at, err := outfile.At(path)
+	at, err := safeopen.At(path)
 	if err != nil {
 		return nil, err
 	}
 	defer at.Close()
-	f, err := at.Create(at.Name, outfile.Public)
+	f, err := at.Create(at.Name, safeopen.Public)
 	if errors.Is(err, fs.ErrExist) {
 		f, err = at.Open(at.Name)
 	}

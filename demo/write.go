@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // Progress is told how far something has come: what is being done, and how much of
@@ -40,10 +40,10 @@ func WriteProgress(ctx context.Context, path string, spec Spec, progress Progres
 		return err
 	}
 	dir := filepath.Dir(path)
-	if err := outfile.MkdirAll(dir); err != nil {
+	if err := safeopen.MkdirAll(dir); err != nil {
 		return fmt.Errorf("folder for the model: %w", err)
 	}
-	at, err := outfile.At(path)
+	at, err := safeopen.At(path)
 	if err != nil {
 		return fmt.Errorf("model file: %w", err)
 	}
@@ -55,7 +55,7 @@ func WriteProgress(ctx context.Context, path string, spec Spec, progress Progres
 	if err := needSpace(dir, size); err != nil {
 		return fmt.Errorf("model %s: %w", spec.Name, err)
 	}
-	out, err := at.Create(part, outfile.Public)
+	out, err := at.Create(part, safeopen.Public)
 	if err != nil {
 		return fmt.Errorf("model file: %w", err)
 	}
@@ -103,7 +103,7 @@ func (s Spec) is(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	in, err := outfile.Input(path)
+	in, err := safeopen.Input(path)
 	if err != nil {
 		return false, nil // whatever is wrong, writing will tell
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // held is an older recording that has the name of the new one until that has something to tell.
@@ -40,10 +40,10 @@ func Force() Option { return func(w *Writer) { w.force = true } }
 // path.new0 (or the next number that is free); a recorder that is killed in that time leaves it there. Where no file can be made beside it, the older one is
 // emptied at once. An empty file is replaced at once. A symbolic link is followed, by root not if it is another user's.
 //
-// A file is its owner's alone (0600, or stricter where an older one was); see package outfile for who that is. Nothing but a regular file
+// A file is its owner's alone (0600, or stricter where an older one was); see package safeopen for who that is. Nothing but a regular file
 // is replaced, and none that holds something and is no trace ([Force]).
 func Create(path string, opts ...Option) (*Writer, error) {
-	at, err := outfile.At(path)
+	at, err := safeopen.At(path)
 	if err != nil {
 		return nil, cannotCreate(path, err)
 	}
@@ -54,12 +54,12 @@ func Create(path string, opts ...Option) (*Writer, error) {
 	return w, err
 }
 
-func create(at *outfile.Place, opts []Option) (*Writer, error) {
+func create(at *safeopen.Place, opts []Option) (*Writer, error) {
 	w := NewWriter(nil)
 	for _, o := range opts {
 		o(w)
 	}
-	w.at, w.mode = at, outfile.Private
+	w.at, w.mode = at, safeopen.Private
 	f, err := w.open()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (w *Writer) open() (*os.File, error) {
 	if err := at.Replaceable(at.Name); err != nil {
 		return nil, cannotCreate(path, err)
 	}
-	w.mode = outfile.Stricter(st)
+	w.mode = safeopen.Stricter(st)
 	h := &held{was: st}
 	f, tmp := w.beside()
 	if f == nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // Block is one block of a trace. Of the fields after Count, those that its type names are set.
@@ -91,7 +91,7 @@ const maxProblems = 64
 
 // Open opens the trace path.
 func Open(path string) (*Reader, error) {
-	f, err := outfile.Input(path)
+	f, err := safeopen.Input(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("no trace: %w; record one with: profinfer record -o %s -- COMMAND", err, path)

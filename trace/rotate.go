@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // A long recording can be written as several files, of which the oldest are removed. The newest
@@ -82,7 +82,7 @@ type names struct {
 	remove       func(name string) error
 }
 
-func namesIn(at *outfile.Place, mode fs.FileMode) names {
+func namesIn(at *safeopen.Place, mode fs.FileMode) names {
 	return names{create: func(name string) (*os.File, error) { return at.Create(name, mode) }, link: at.Link, rename: at.Rename, remove: at.Remove}
 }
 
@@ -98,7 +98,7 @@ func CreateParts(path string, opts ...Option) (*Writer, error) {
 	if st, err := os.Lstat(path); err == nil && st.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("cannot create the trace %s: it is a symbolic link, which cannot be followed by files beside it; name the file itself with -o", path)
 	}
-	at, err := outfile.At(path)
+	at, err := safeopen.At(path)
 	if err != nil {
 		return nil, cannotCreate(path, err)
 	}
@@ -109,7 +109,7 @@ func CreateParts(path string, opts ...Option) (*Writer, error) {
 	return w, err
 }
 
-func createParts(at *outfile.Place, opts []Option) (*Writer, error) {
+func createParts(at *safeopen.Place, opts []Option) (*Writer, error) {
 	es, err := at.List()
 	if err != nil {
 		return nil, cannotCreate(at.Path, err)
@@ -174,7 +174,7 @@ func partsIn(es []fs.DirEntry, base string) []string {
 var errNoTrace = errors.New("it is no trace")
 
 // isTrace says why a file is not to be replaced or removed: only traces are, and empty files.
-func isTrace(at *outfile.Place, name string, st fs.FileInfo) error {
+func isTrace(at *safeopen.Place, name string, st fs.FileInfo) error {
 	switch {
 	case !st.Mode().IsRegular():
 		return errNoTrace
@@ -199,7 +199,7 @@ func Is(begin []byte) bool {
 }
 
 // removable says why a file is not to be removed, or what it is; nil: it is not there.
-func removable(at *outfile.Place, name string) (fs.FileInfo, error) {
+func removable(at *safeopen.Place, name string) (fs.FileInfo, error) {
 	st, err := at.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 const (
@@ -46,8 +46,8 @@ type Writer struct {
 	err    error
 	closed bool
 
-	at        *outfile.Place // of the file; nil: it is none that Rotate can name
-	mode      fs.FileMode    // of its files
+	at        *safeopen.Place // of the file; nil: it is none that Rotate can name
+	mode      fs.FileMode     // of its files
 	force     bool
 	fs        names
 	part      int // number of the file in the recording, from 1

@@ -15,7 +15,7 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/docs/sample"
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/record"
@@ -66,7 +66,7 @@ func (d *demoRun) run(ctx context.Context) error {
 		where = "Debian's, in " + e.Root
 	}
 	fmt.Fprintf(os.Stderr, "llama.cpp %s: %s\n", where, e.Version)
-	if err := outfile.MkdirAll(d.out); err != nil {
+	if err := safeopen.MkdirAll(d.out); err != nil {
 		return err
 	}
 	top, err := (&roofFlags{}).roof()
@@ -199,12 +199,12 @@ func demoExports(trace string, top *roof) error {
 // profinfer in a container wants to see what it does.
 func (d *demoRun) sample(why error) error {
 	fmt.Fprintf(os.Stderr, "profinfer: this machine cannot record: %s\n", oneLine(why))
-	if err := outfile.MkdirAll(d.out); err != nil {
+	if err := safeopen.MkdirAll(d.out); err != nil {
 		return err
 	}
 	d.say("A recording that comes with profinfer: %s", sample.About)
 	file := filepath.Join(d.out, sample.Name+"-sample.pinf")
-	if err := outfile.Write(file, false, trace.Is, func(w io.Writer) error {
+	if err := safeopen.Write(file, false, trace.Is, func(w io.Writer) error {
 		_, err := w.Write(sample.Recording)
 		return err
 	}); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/dot"
@@ -149,7 +149,7 @@ func exportWith(in, out string, asked bool, format string, binary bool, write fu
 		return usage("%s is binary: name a file with -o", format)
 	}
 	var h *profile.Header
-	err = outfile.Write(out, asked, packed, func(w io.Writer) error {
+	err = safeopen.Write(out, asked, packed, func(w io.Writer) error {
 		h, err = write(w, r)
 		return err
 	})

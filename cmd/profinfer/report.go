@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/profinfer/profinfer/internal/outfile"
+	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
@@ -69,7 +69,7 @@ func doReport(in []string, out string, asked bool, top *roof) error {
 	if err != nil {
 		return err
 	}
-	if err := outfile.Write(out, asked, report.IsPage, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
+	if err := safeopen.Write(out, asked, report.IsPage, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
 		return err
 	}
 	if out != "-" {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outfile is the one way in which profinfer begins the files that it writes, and opens recordings. It mostly runs as root, often in folders of
-// others: a link, a device or a pipe that somebody put where its file is to be must not lead elsewhere what root writes, and nobody
-// else is to own or to read it. So a folder is found once and held open, files in it are made under names that were free, and
-// mode and owner are set by the descriptor.
-package outfile
+// Package safeopen opens files so that nobody else decides which. profinfer mostly runs as root, often in folders of others and
+// with names that others chose: a link, a device or a pipe that somebody put where its file is to be must not lead elsewhere what root
+// writes, and nobody else is to own or to read it; what is read is looked at before it is opened, as a driver or a pipe acts on that.
+//
+// It is the one way in which recordings, pages, exports and models are written: a folder is found once and held open, files in it are
+// made under names that were free, and mode and owner are set by the descriptor.
+package safeopen
 
 import (
 	"bufio"
@@ -108,7 +110,7 @@ func kind(m fs.FileMode) string {
 	case m&fs.ModeDevice != 0:
 		return "a device"
 	}
-	return "special"
+	return "of the kernel's"
 }
 
 // ForeignError says that a file cannot be written where it is, and not be replaced either.

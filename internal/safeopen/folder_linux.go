@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package outfile
+package safeopen
 
 import (
 	"errors"
@@ -112,15 +112,6 @@ func (p *Place) find(path string, mkdir bool) (err error) {
 	}
 }
 
-func openAt(dir int, name string, flags int) (fd int, err error) {
-	for {
-		fd, err = unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
-}
-
 // makeFolder makes one and opens it. Not by name alone: whoever owns the folder around it can put another there.
 func makeFolder(dir int, name string) (int, error) {
 	if err := unix.Mkdirat(dir, name, 0o755); err != nil && err != unix.EEXIST {
@@ -222,21 +213,6 @@ func (p *Place) pin(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), p.File(name)), nil
 }
 
-// reopen opens what is pinned.
-func reopen(f *os.File, flags int) (*os.File, error) {
-	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), flags|unix.O_CLOEXEC, 0)
-	for err == unix.EINTR {
-		fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), flags|unix.O_CLOEXEC, 0)
-	}
-	if err == unix.ENOENT {
-		err = fmt.Errorf("%w: there is no /proc here", err)
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: f.Name(), Err: err}
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
-}
-
 // Lstat tells of a name; of a stream of this process what it leads to.
 func (p *Place) Lstat(name string) (fs.FileInfo, error) {
 	f, err := p.pin(name)
@@ -273,28 +249,6 @@ func (p *Place) open(name string, flags int) (*os.File, error) {
 		return nil, &SpecialError{p.File(name), st.Mode()}
 	}
 	return reopen(f, flags)
-}
-
-// Input opens a file for reading, or a pipe. A device is not touched, and root does not wait for a pipe of another user.
-func Input(path string) (*os.File, error) {
-	fd, err := openAt(unix.AT_FDCWD, path, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	switch sys, _ := st.Sys().(*syscall.Stat_t); {
-	case st.Mode().IsRegular(), st.IsDir(), st.Mode()&fs.ModeNamedPipe != 0 && trusted(sys.Uid):
-	case st.Mode()&fs.ModeNamedPipe != 0:
-		return nil, &ForeignError{path, fmt.Sprintf("a pipe that belongs to another user (%d)", sys.Uid)}
-	default:
-		return nil, &SpecialError{path, st.Mode()}
-	}
-	return reopen(f, os.O_RDONLY|unix.O_NOCTTY)
 }
 
 // Create makes a new file, never one that is there. A private one belongs to the user who called sudo where the folder is that user's

@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package outfile
+package safeopen
 
 import (
 	"errors"
