@@ -171,7 +171,7 @@ func (r *recorder) note(s string) {
 // begin launches or attaches and writes what the recording is.
 func (r *recorder) begin() error {
 	r.meta = machine()
-	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.opt.Command, r.opt.Level.String()
+	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.commandLine(r.opt.Command), r.opt.Level.String()
 	if r.session.SchedError != nil {
 		r.meta.Notes = append(r.meta.Notes, r.session.SchedError.Error())
 		if r.opt.Warn != nil {
