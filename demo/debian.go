@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // DebianFolder is the usual name of the folder that [Debian] fills.
@@ -55,8 +57,13 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 		}
 		return e, nil
 	}
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := safeopen.MkdirAll(root); err != nil {
 		return Engine{}, err
+	}
+	for _, dir := range []string{root, filepath.Dir(root)} { // programs of it are run
+		if err := safeopen.Mine(dir); err != nil {
+			return Engine{}, fmt.Errorf("%w; name another folder with --cache", err)
+		}
 	}
 	unlock, err := lock(ctx, root+".lock", progress)
 	if err != nil {

@@ -40,7 +40,8 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 			if err != nil {
 				return err
 			}
-			if out == "" {
+			asked := out != ""
+			if !asked {
 				out = strings.TrimSuffix(in[0], ".pinf") + ".html"
 			}
 			for _, name := range in {
@@ -52,7 +53,7 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 			if err != nil {
 				return err
 			}
-			return doReport(in, out, top)
+			return doReport(in, out, asked, top)
 		},
 	}
 	f := c.Flags()
@@ -62,12 +63,12 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 	return c
 }
 
-func doReport(in []string, out string, top *roof) error {
+func doReport(in []string, out string, asked bool, top *roof) error {
 	runs, err := loadRuns(in, top)
 	if err != nil {
 		return err
 	}
-	if err := writeTo(out, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
+	if err := writeTo(out, asked, report.IsPage, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
 		return err
 	}
 	if out != "-" {
