@@ -31,7 +31,8 @@ func exportCommand() *cobra.Command {
 		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as it is), as a
 profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), as the operator graph of a phase for
 Graphviz, or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
-Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.`,
+Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.
+The file is its owner's alone; what is named with -o is replaced, beside the recording only what can be an export.`,
 		Example: `  profinfer export --format perfetto
   profinfer export --format pprof && go tool pprof -http : run.pb.gz
   profinfer export server.pinf --format perfetto

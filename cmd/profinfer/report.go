@@ -31,7 +31,8 @@ func reportCommand() *cobra.Command {
 		Use:   "report [FILE...]",
 		Short: "Write a page for the browser: verdict, operator graph, timeline, statistics",
 		Long: `Report writes one self-contained HTML file that needs no network: what bounds the run, the operator graph coloured by what it costs, the
-timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side.`,
+timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side. The file is its owner's alone; what is named with -o is replaced, beside
+the recording only a page of profinfer's.`,
 		Example: `  profinfer report -o report.html
   profinfer report q4_0.pinf q8_0.pinf -o compare.html`,
 		Args: cobra.ArbitraryArgs,
