@@ -66,6 +66,9 @@ func TestCallbackSteps(t *testing.T) {
 			{"token by token", "llama-eval-callback", 8, []string{"-ub", "1"}, 8, 1},
 			{"after a warm-up", "llama-debug", 9, nil, 2, 2},
 		} {
+			if arch == "qwen3moe" && run.tokens < 200 {
+				continue // the small model tells as much of these, sooner
+			}
 			t.Run(arch+"/"+run.name, func(t *testing.T) {
 				path, said := printed(t, e, run.program, append([]string{"-m", model, "-p", varied(model, run.tokens)}, run.args...)...)
 				r := load(t, path)
