@@ -82,7 +82,9 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 		if r.procs[pid] != p || p.looking != &begun {
 			if err == nil { // it has ended, or is another program: what others like it are missed with is known now
 				r.engineFiles(plan.Files)
+				err = plan.LeftOut
 			}
+			r.leftOut(p, err)
 			return nil
 		}
 		p.looking = nil

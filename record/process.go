@@ -330,7 +330,10 @@ func (r *recorder) leftOut(p *process, err error) {
 			continue
 		}
 		r.left[w] = true
-		comm, _ := target.Comm(p.pid)
+		comm, err := target.Comm(p.pid)
+		if err != nil {
+			comm = p.info.Comm
+		}
 		w = fmt.Sprintf("%s (%d): %s", comm, p.pid, w)
 		r.note(w)
 		if r.opt.Warn != nil {

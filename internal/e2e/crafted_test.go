@@ -84,7 +84,7 @@ func TestCraftedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := strings.Join(e.Command("llama-bench", "-m", model, "-p", "16", "-n", "8", "-r", "1", "-t", "1"), " ")
-	script := fmt.Sprintf("%s=%s %s & cat /proc/self/oom_score_adj; %s >/dev/null; wait", mapsFiles, strings.Join(maps, string(filepath.ListSeparator)), self, run)
+	script := fmt.Sprintf("%s=5s %s=%s %s & cat /proc/self/oom_score_adj; %s >/dev/null; wait", mapsFor, mapsFiles, strings.Join(maps, string(filepath.ListSeparator)), self, run)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	r := profinfer(t, "record", "-o", path, "--", "sh", "-c", script)
 	if r.status != 0 {
