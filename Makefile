@@ -92,7 +92,7 @@ install-deps: ## install what tests and generating need (root; apt)
 
 .PHONY: web
 web: web/node_modules ## bundle the report's page (web/) into views/report/bundle: needs Node.js and npm
-	cd web && npx tsc --noEmit && node build.mjs
+	cd web && node check.mjs && node build.mjs
 
 web/node_modules: web/package-lock.json
 	cd web && npm ci --ignore-scripts --loglevel error

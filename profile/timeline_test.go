@@ -385,13 +385,13 @@ func TestTimelineEmpty(t *testing.T) {
 
 // TestKindsAsThePage: the overview and the page colour operators alike.
 func TestKindsAsThePage(t *testing.T) {
-	src, err := os.ReadFile("../web/src/color.ts")
+	src, err := os.ReadFile("../web/src/lib/color.ts")
 	if err != nil {
 		t.Skip("no page here: ", err)
 	}
 	lines := regexp.MustCompile(`\[/(.+)/, '(\w+)'\]`).FindAllStringSubmatch(string(src), -1)
 	if len(lines) < 5 {
-		t.Fatal("web/src/color.ts has no kinds any more")
+		t.Fatal("web/src/lib/color.ts has no kinds any more")
 	}
 	b := profile.NewTimeline(profile.TimelineOptions{})
 	ops := []string{"ADD", "ADD_ID", "MUL", "MUL_MAT", "MUL_MAT_ID", "RMS_NORM", "RMS_NORM+MUL", "NORM", "L2_NORM", "GROUP_NORM", "ROPE", "SOFT_MAX", "FLASH_ATTN_EXT", "GET_ROWS", "SET_ROWS", "SET",

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What every tab of ProfStat gets: the recordings, the phase that is looked at, the address.
+import { clean, num } from '../../lib/format'
+import type { Report, Run } from '../../api/load'
+import { href } from '../../ui/route'
+import type { By, PhaseStat, Stat, StatRow } from '../../api/stat'
+import { role } from '../../lib/speculation'
+import type { PhaseSeries, Series, RowSeries } from '../../api/series'
+
+export type Params = Record<string, string | number | undefined>
+
+/** What every section gets. */
+export interface Ctx {
+  report: Report
+  a: Run
+  b: Run | null
+  sa: Series
+  sb: Series | null
+  params: Record<string, string>
+  /** The address with other parameters. */
+  link: (p: Params) => string
+  set: (p: Params, replace?: boolean) => void
+  phase: string
+  model: number | null
+}
+
+/** The phase of that name and model, null if the run has none. */
+export function phaseOf(s: Stat | undefined, ctx: Ctx): PhaseStat | null {
+  return s?.phases?.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
+}
+
+export function seriesOf(s: Series | null, ctx: Ctx): PhaseSeries | null {
+  return s?.phases.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
+}
+
+export const statBy = (run: Run, by: By): Stat => run.stats[by]
+
+/** Short names of the two runs, for heads and legends. */
+export function runNames(ctx: Ctx): [string, string] {
+  const short = (r: Run) => clean(r.file).replace(/\.pinf$/, '')
+  const [x, y] = [short(ctx.a), ctx.b ? short(ctx.b) : '']
+  return x === y ? ['run ' + (ctx.a.index + 1), 'run ' + (ctx.b!.index + 1)] : [x, y]
+}
+
+export function modelName(r: Run, m: number | null): string {
+  const x = m == null ? null : r.stats.weight.models?.[m]
+  if (!x) return m == null ? 'model not known' : `model ${m + 1}`
+  return clean(`${x.family || 'model'} ${num(x.parameters / (x.parameters >= 1e9 ? 1e9 : 1e6))} ${x.parameters >= 1e9 ? 'B' : 'M'} parameters${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}${role(r.stats.weight, m) && `, ${role(r.stats.weight, m)}`}`)
+}
+
+/** The link to a step in ProfTime, of the run it belongs to. */
+export function stepLink(ctx: Ctx, run: number, step: number): string {
+  const { run: ra, with: wa } = ctx.params
+  return href('time', ctx.b && run === 1 ? { run: ctx.b.index, with: ctx.a.index, step } : { run: ra, with: wa, step })
+}
+
+export const keep = (ctx: Ctx) => ({ run: ctx.params.run, with: ctx.params.with })
+
+/** A row's series. */
+export function rowSeries(p: PhaseSeries | null, by: By, r: StatRow | null): RowSeries | null {
+  if (!p || !r || by === 'thread') return null
+  return p[by].find((x) => x.key === r.key && x.weight === r.weight && (!r.weight || r.type === '' || x.type === r.type)) ?? null
+}
