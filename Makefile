@@ -65,8 +65,8 @@ test-arm64: arm64 ## run only the tests in the emulated arm64 machine, and fail 
 	PROFINFER_REQUIRE_ARM64=1 $(GO) test -count=1 -timeout 30m ./internal/arm64
 
 .PHONY: generate
-generate: ## compile the kernel side: needs clang-19
-	$(GO) generate ./probe/...
+generate: ## compile the kernel side (needs clang-19), and write the types of the page's data
+	$(GO) generate ./probe/... ./views/report
 
 .PHONY: check-generated
 check-generated: ## prove that the committed kernel objects and the page are what the sources give

@@ -2,14 +2,10 @@
 
 // Where the page's data comes from: sections in the page itself, or the server that serves it. A section
 // is gzipped by itself and unpacked when somebody looks at it.
-import type { Stats } from './stat'
+import type { Index, Sections, Stats } from './types'
 
-interface Index {
-  schema_version: number
-  tool: string
-  served: boolean
-  runs: { label: string; file: string; sections: Record<string, number> }[]
-}
+/** What the rows of statistics are grouped by. */
+export type Grouping = keyof Stats
 
 /** All recordings of the page. */
 export interface Report {
@@ -47,10 +43,10 @@ export class Run {
   }
 
   /** A section of JSON, parsed once. */
-  json<T>(name: string): Promise<T> {
-    let p = this.cache.get(name) as Promise<T> | undefined
+  json<K extends keyof Sections>(name: K): Promise<Sections[K]> {
+    let p = this.cache.get(name) as Promise<Sections[K]> | undefined
     if (!p) {
-      p = this.bytes(name).then((b) => JSON.parse(new TextDecoder().decode(b)) as T)
+      p = this.bytes(name).then((b) => JSON.parse(new TextDecoder().decode(b)) as Sections[K])
       this.cache.set(name, p)
     }
     return p
@@ -80,6 +76,6 @@ export async function openReport(): Promise<Report> {
   if (!text) throw new Error('this file is cut: its index is missing')
   const index = JSON.parse(text) as Index
   const runs = index.runs.map((r, i) => new Run(i, r.label, r.file, r.sections, index.served))
-  await Promise.all(runs.map(async (r) => (r.stats = await r.json<Stats>('stat'))))
+  await Promise.all(runs.map(async (r) => (r.stats = await r.json('stat'))))
   return { tool: index.tool, served: index.served, runs }
 }

@@ -2,9 +2,10 @@
 
 // Colours that stay apart for colour-blind eyes (Okabe and Ito's eight; viridis-like ramps of rising
 // lightness) in light and dark. No meaning rests on colour alone.
+import type { operatorKinds } from '../api/types'
 
 /** What an operator is, coarsely: the same in every view. */
-export type Kind = 'matmul' | 'attention' | 'norm' | 'moe' | 'copy' | 'elementwise' | 'other'
+export type Kind = (typeof operatorKinds)[number]
 
 /** Colours by kind, as [light theme, dark theme]. */
 export const kindColors: Record<Kind, [string, string]> = {
@@ -15,22 +16,6 @@ export const kindColors: Record<Kind, [string, string]> = {
   elementwise: ['#b0578d', '#dd8fbc'],
   copy: ['#5b8fa8', '#8fc4dd'],
   other: ['#8a8f98', '#8a8f98'],
-}
-
-const kinds: [RegExp, Kind][] = [
-  [/^(FLASH_ATTN|SOFT_MAX|ROPE|DIAG_MASK)/, 'attention'],
-  [/^(MUL_MAT_ID|ADD_ID|ARGSORT|TOP_K)/, 'moe'],
-  [/^(MUL_MAT|OUT_PROD|CONV_)/, 'matmul'],
-  [/(^|_)NORM/, 'norm'],
-  [/^(CPY|CONT|DUP|SET_ROWS|GET_ROWS|SET$|CONCAT|REPEAT|PAD|IM2COL)/, 'copy'],
-  [/^(ADD|SUB|MUL|DIV|SCALE|SQR|SQRT|SUM|MEAN|CLAMP|UNARY|GLU|SWIGLU|GEGLU|REGLU|SILU|GELU|RELU|TANH|SIGMOID|EXP|NEG|LOG|SIN|COS)/, 'elementwise'],
-]
-
-/** The kind of an operator by ggml's description, a fused one by its first part. block sets attention's own products apart. */
-export function kindOf(op: string, block?: string, weight = true): Kind {
-  if (op.startsWith('MUL_MAT') && !op.startsWith('MUL_MAT_ID') && block === 'attention' && !weight) return 'attention'
-  for (const [re, k] of kinds) if (re.test(op)) return k
-  return 'other'
 }
 
 type RGB = [number, number, number]

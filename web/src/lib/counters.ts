@@ -3,7 +3,7 @@
 // Counters that were read at operators: which of them say something, and what follows from two of them. Nothing here is shown of
 // a counter that a CPU does not count, or that stayed at 0 in every operator.
 import { clean, num, share, unknown } from './format'
-import type { StatCount, StatCounter } from '../api/stat'
+import type { StatCount, StatCounter } from '../api/types'
 
 /** Something that counters tell of a group of operators. */
 export interface Metric {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Page faults: what memory was for, and which of their figures a map shows.
-import type { FaultCell, FaultSum } from '../api/faults'
+import type { FaultCell, FaultSum } from '../api/types'
 
 /** What pages of a class are for. */
 const classes: Record<string, string> = {

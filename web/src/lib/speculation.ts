@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import type { Stat } from '../api/stat'
+import type { Stat } from '../api/types'
 
 /** What a model is to speculative decoding; empty: nothing, or both. */
 export function role(s: Stat, model: number | null): '' | 'draft' | 'target' {

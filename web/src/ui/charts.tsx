@@ -2,7 +2,7 @@
 
 // Small drawings in SVG: distributions, bars by layer, parts of a whole.
 import { clean, count, dur, plural, share } from '../lib/format'
-import type { Dist } from '../api/requests'
+import type { Dist } from '../api/types'
 import { unitOf, axisFmt } from '../lib/units'
 import { median, outlier } from '../lib/median'
 

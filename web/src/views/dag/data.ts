@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operator graphs of a run, with what counters tell of their nodes.
-import type { DAG, DAGs } from '../../api/dag'
+import type { DAG, DAGs } from '../../api/types'
 import { metricsOf, type Metric } from '../../lib/counters'
 
 export interface CountedDAG extends DAG {

@@ -2,7 +2,7 @@
 
 // From the tensors of a DAG to what is drawn: layers that are alike become one, what ran as one is one, views
 // and weights are left out or not, and everything stands in a tree of groups that can be opened.
-import type { DAG, DagNode, NodeKind } from '../../api/dag'
+import type { DAG, DAGNode, NodeKind } from '../../api/types'
 
 /** What a reader chose to see. */
 export interface Choice {
@@ -72,7 +72,7 @@ const blockTitle: Record<string, string> = { attention: 'attention', ffn: 'ffn',
 export function build(d: DAG, choice: Choice): Drawn {
   const items = new Map<string, Item>()
   const hidden = { views: 0, idle: 0, weights: 0, inputs: 0 }
-  const shown = (n: DagNode): boolean => {
+  const shown = (n: DAGNode): boolean => {
     switch (n.kind) {
       case 'view': return choice.views
       case 'idle': return choice.views

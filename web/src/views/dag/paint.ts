@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a node is coloured by: sums over the nodes that an item stands for, and scales.
-import { diverge, ink, kindColors, kindOf, type Kind as OpKind, type Theme } from '../../lib/color'
+import { diverge, ink, kindColors, type Kind as OpKind, type Theme } from '../../lib/color'
 import { kindOfMetric, textOf, together } from '../../lib/counters'
 import { dur, gbps, intensity, share, unknown } from '../../lib/format'
 import { backendColor } from '../../lib/backend-color'
 import type { Item } from './graph'
-import type { DagRun } from '../../api/dag'
+import { operatorKinds, type DAGRun } from '../../api/types'
 import type { CountedDAG } from './data'
 
 /** Counters go by their metric's id: ipc, counter:NAME. */
@@ -48,7 +48,7 @@ export interface Sum {
 
 export function sum(d: CountedDAG, ids: number[]): Sum {
   const s: Sum = { ops: 0, timed: 0, calls: 0, net: 0, probe: 0, perStep: null, share: null, bytes: 0, bytesNs: 0, atMost: false, flops: 0, both: 0, bothBytes: 0, busy: 0, wait: 0, off: 0, balanced: 0, unbalanced: 0, counted: new Map() }
-  const runs: DagRun[] = []
+  const runs: DAGRun[] = []
   for (const i of ids) {
     const n = d.nodes[i]
     if (n.kind !== 'op' || n.fused_into >= 0) continue
@@ -212,6 +212,5 @@ function rgbInk(c: string): string {
 }
 
 export function opKind(d: CountedDAG, i: number): OpKind {
-  const n = d.nodes[i]
-  return kindOf(n.op, n.block, n.weight >= 0)
+  return operatorKinds[d.nodes[i].op_kind]
 }

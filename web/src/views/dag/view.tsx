@@ -16,7 +16,7 @@ import { around, build, visible, type Drawn, type Visible } from './graph'
 import { colorAt, metrics, scaleOf, sum, text, value, type Metric, type Scale, type Sum } from './paint'
 import { Pane } from './pane'
 import { Panel } from './panel'
-import type { Outlier } from '../../api/dag'
+import type { DAGOutlier } from '../../api/types'
 import { withCounters, type CountedDAG, type CountedDAGs } from './data'
 
 interface Side {
@@ -39,7 +39,7 @@ export function Dag({ a, b, route }: ViewProps) {
   const [error, setError] = useState('')
   useEffect(() => {
     let gone = false
-    const get = (r: Run | null) => (r && r.has('dag') ? r.json<CountedDAGs>('dag').then(withCounters) : Promise.resolve(null))
+    const get = (r: Run | null) => (r && r.has('dag') ? r.json('dag').then(withCounters) : Promise.resolve(null))
     Promise.all([get(a), get(b)]).then(
       ([x, y]) => !gone && setData({ a: x, b: y }),
       (e) => !gone && setError(String(e?.message ?? e)),
@@ -349,11 +349,11 @@ function shownFor(s: Side, id: string): string {
 /** Layers and operators that stand out among their kind, with how that is told. */
 function marks(s: Side, layer: number | null): Map<string, string> {
   const out = new Map<string, string>()
-  const tell = (list: Outlier[]): string =>
+  const tell = (list: DAGOutlier[]): string =>
     `layer ${list[0].layer} +${(list[0].over * 100).toFixed(0)} % (n ${count(list[0].calls)})` + (list.length > 1 ? `, +${list.length - 1} more` : '')
   s.d.kinds.forEach((k, i) => {
     // Where one layer is looked at, only what is said of it.
-    const of = (list: Outlier[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
+    const of = (list: DAGOutlier[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
     const o = of(k.spread?.outliers ?? [])
     if (o.length) out.set(`k${i}`, tell(o))
     for (const x of k.spread?.outliers ?? []) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind (n ${count(x.calls)})`)

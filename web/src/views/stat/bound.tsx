@@ -3,14 +3,14 @@
 // What bounds a row's operators, as `stat --json` says it.
 import { Fig } from '../../ui/figure'
 import { clean, share } from '../../lib/format'
-import type { Bound, RowBound, StatRow } from '../../api/stat'
+import type { Bound, RowVerdict, StatRow } from '../../api/types'
 import type { Column } from '../../ui/table'
 import type { Pair } from './rows'
 
 const names: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
 const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
 
-function boundText(b: RowBound): string {
+function boundText(b: RowVerdict): string {
   const name = (x: Bound) => (Object.hasOwn(names, x) ? names[x] : clean(x))
   const among = (b.among ?? []).filter((x) => x !== 'unknown').map(name)
   if (b.bound === 'unknown' && among.length > 1) return among.join(' or ')
@@ -22,8 +22,8 @@ function boundText(b: RowBound): string {
 export function boundColumns(rows: Pair[], two: boolean): Column<Pair>[] {
   const out: Column<Pair>[] = []
   for (const [suffix, of] of [['', (p: Pair) => p.a], ...(two ? [['.b', (p: Pair) => p.b]] : [])] as [string, (p: Pair) => StatRow | null][]) {
-    const bound = (p: Pair): RowBound | null => of(p)?.bound ?? null
-    const some = (f: (b: RowBound) => number | null) => rows.some((p) => bound(p) != null && f(bound(p)!) != null)
+    const bound = (p: Pair): RowVerdict | null => of(p)?.bound ?? null
+    const some = (f: (b: RowVerdict) => number | null) => rows.some((p) => bound(p) != null && f(bound(p)!) != null)
     if (!rows.some((p) => bound(p)?.bound)) continue
     out.push({
       key: 'bound' + suffix, head: 'bound', text: true, help: 'what its time follows from, and how sure that is',

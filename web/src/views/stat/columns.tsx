@@ -4,7 +4,7 @@
 // .b, of the difference in .d.
 import { Fig } from '../../ui/figure'
 import { clean, num, share, unknown } from '../../lib/format'
-import type { StatRow } from '../../api/stat'
+import type { StatRow } from '../../api/types'
 import type { Column } from '../../ui/table'
 import { Meter, Name } from '../../ui/charts'
 import type { Pair } from './rows'

@@ -4,9 +4,9 @@
 import { clean, num } from '../../lib/format'
 import type { Report, Run } from '../../api/load'
 import { href } from '../../ui/route'
-import type { By, PhaseStat, Stat, StatRow } from '../../api/stat'
+import type { PhaseSeries, PhaseStat, RowSeries, Series, Stat, StatRow } from '../../api/types'
+import type { Grouping } from '../../api/load'
 import { role } from '../../lib/speculation'
-import type { PhaseSeries, Series, RowSeries } from '../../api/series'
 
 export type Params = Record<string, string | number | undefined>
 
@@ -34,7 +34,7 @@ export function seriesOf(s: Series | null, ctx: Ctx): PhaseSeries | null {
   return s?.phases.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
 }
 
-export const statBy = (run: Run, by: By): Stat => run.stats[by]
+export const statBy = (run: Run, by: Grouping): Stat => run.stats[by]
 
 /** Short names of the two runs, for heads and legends. */
 export function runNames(ctx: Ctx): [string, string] {
@@ -58,7 +58,7 @@ export function stepLink(ctx: Ctx, run: number, step: number): string {
 export const keep = (ctx: Ctx) => ({ run: ctx.params.run, with: ctx.params.with })
 
 /** A row's series. */
-export function rowSeries(p: PhaseSeries | null, by: By, r: StatRow | null): RowSeries | null {
+export function rowSeries(p: PhaseSeries | null, by: Grouping, r: StatRow | null): RowSeries | null {
   if (!p || !r || by === 'thread') return null
   return p[by].find((x) => x.key === r.key && x.weight === r.weight && (!r.weight || r.type === '' || x.type === r.type)) ?? null
 }

@@ -8,11 +8,11 @@ import { clean, count, num, plural } from '../../lib/format'
 import type { Run } from '../../api/load'
 import { Plot, type Layer } from '../../ui/plot'
 import type { Shape } from '../../ui/plot-legend'
-import type { StatCount } from '../../api/stat'
+import type { StatCount } from '../../api/types'
 import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
 import { seriesColor } from '../../lib/palette'
-import type { Roofline, RooflineGroup } from './roofline-data'
+import type { Roofline, RooflineGroup } from '../../api/types'
 import { sortOf } from '../../lib/sort'
 import type { Ctx } from './context'
 
@@ -40,7 +40,7 @@ export function Counted(ctx: Ctx) {
   const [data, setData] = useState<Roofline[] | string | null>(null)
   useEffect(() => {
     let live = true
-    Promise.all(runs.map((r) => r.json<Roofline>('roofline'))).then((d) => live && setData(d), (e) => live && setData(String(e?.message ?? e)))
+    Promise.all(runs.map((r) => r.json('roofline'))).then((d) => live && setData(d), (e) => live && setData(String(e?.message ?? e)))
     return () => void (live = false)
   }, [runs])
   const of = ctx.params.of ?? ''

@@ -5,15 +5,15 @@ import { Fig } from '../../ui/figure'
 import { clean, count, delta, dur, share } from '../../lib/format'
 import { href } from '../../ui/route'
 import { useTheme } from '../../ui/theme'
-import type { By, StatRow } from '../../api/stat'
+import type { RowSeries, Series, StatRow } from '../../api/types'
+import type { Grouping } from '../../api/load'
 import { Histogram, LayerBars, Name, StackBar, type DistSeries } from '../../ui/charts'
 import { median, outlier } from '../../lib/median'
 import { runColors, threadColors } from '../../lib/palette'
 import type { Pair } from './rows'
-import type { RowSeries, Series } from '../../api/series'
 import { runNames, seriesOf, rowSeries, type Ctx } from './context'
 
-export function Detail({ ctx, by, pair }: { ctx: Ctx; by: By; pair: Pair }) {
+export function Detail({ ctx, by, pair }: { ctx: Ctx; by: Grouping; pair: Pair }) {
   const theme = useTheme()
   const names = runNames(ctx)
   const of = (s: Series | null, r: StatRow | null) => rowSeries(seriesOf(s, ctx), by, r)

@@ -7,7 +7,7 @@ import { delta, unknown } from '../../lib/format'
 import type { Column } from '../../ui/table'
 import type { Pair } from './rows'
 import { relative } from '../../lib/units'
-import type { StatCounter } from '../../api/stat'
+import type { StatCounter } from '../../api/types'
 
 /** What was counted, of one or both runs. */
 export interface CountersOf {

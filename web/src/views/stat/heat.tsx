@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks'
 import { diverge, ink } from '../../lib/color'
 import { clean, delta, dur, named } from '../../lib/format'
 import { median } from '../../lib/median'
-import type { RowSeries, Series } from '../../api/series'
+import type { RowSeries, Series } from '../../api/types'
 import { runNames, seriesOf, type Ctx } from './context'
 
 const maxRows = 60

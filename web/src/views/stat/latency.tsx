@@ -8,8 +8,7 @@ import { Swatch } from '../../ui/plot-legend'
 import { useTheme } from '../../ui/theme'
 import { Ecdf, Histogram, type DistSeries } from '../../ui/charts'
 import { runColors } from '../../lib/palette'
-import type { Dist } from '../../api/requests'
-import type { Series } from '../../api/series'
+import type { Dist, Series } from '../../api/types'
 import { phaseOf, runNames, seriesOf, statBy, type Ctx } from './context'
 
 export function Latency(ctx: Ctx) {

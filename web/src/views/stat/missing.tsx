@@ -2,7 +2,7 @@
 
 // What the figures of a phase do not stand for.
 import { clean, count, plural, share } from '../../lib/format'
-import type { PhaseStat } from '../../api/stat'
+import type { PhaseStat } from '../../api/types'
 import { runNames, seriesOf, type Ctx } from './context'
 
 /** What the figures do not stand for. */

@@ -12,7 +12,7 @@ import type { Theme } from '../../lib/color'
 import { Name } from '../../ui/charts'
 import { seriesColor } from '../../lib/palette'
 import { sortOf } from '../../lib/sort'
-import type { Product, Series } from '../../api/series'
+import type { Product, Series } from '../../api/types'
 import { axisFmt, inUnit, unitOf } from '../../lib/units'
 import { runNames, type Ctx } from './context'
 

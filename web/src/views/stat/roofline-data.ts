@@ -1,59 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The section "roofline" (profile/roofline.go): times in ns, sizes in bytes, null what is not known.
+// The roofs of runs as lines of a plot.
 import { num } from '../../lib/format'
 import type { Layer, Note } from '../../ui/plot'
-import type { StatCount, StatCounter } from '../../api/stat'
-
-export interface Roofline {
-  schema_version: number
-  peaks: { source: string; missing: string; doubtful: boolean; roofs: Roof[] }
-  groups: RooflineGroup[]
-  counters?: StatCounter[]
-}
-
-export interface Roof {
-  weight: string
-  threads: number
-  gb_s: number | null
-  stream_gb_s: number | null
-  gflop_s: number | null
-  matrix_gflop_s: number | null
-  units: string
-}
-
-export interface RooflineGroup {
-  phase: string
-  model: number | null
-  threads: number
-  only_partial: boolean
-  steps: number
-  dur_ns: number
-  tokens: number | null
-  weight: RooflinePoint[]
-  op: RooflinePoint[]
-  dropped: number
-  counts?: StatCount[]
-}
-
-export interface RooflinePoint {
-  key: string
-  weight: boolean
-  type: string
-  block: string
-  calls: number
-  dur_ns: number
-  share: number | null
-  bytes: number | null
-  bytes_at_most: boolean
-  flops: number | null
-  flop_per_byte: number | null
-  gflop_per_s: number | null
-  gb_per_s: number | null
-  limit: string
-  of_roof: number | null
-  counts?: StatCount[]
-}
+import type { StatRoof } from '../../api/types'
 
 /** A line of a roof: what several types or runs share is drawn once. */
 export interface Edge {
@@ -71,7 +21,7 @@ export interface Edge {
 const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-6 * Math.max(a, b)
 
 /** The edges of all roofs, those that are alike joined. */
-export function edgesOf(runs: Roof[][]): Edge[] {
+export function edgesOf(runs: StatRoof[][]): Edge[] {
   const out: Edge[] = []
   const add = (e: Edge) => {
     const o = out.find((x) => x.slanted === e.slanted && x.threads === e.threads && x.ceiling === e.ceiling && near(x.rate, e.rate) && (e.slanted || x.units === e.units))

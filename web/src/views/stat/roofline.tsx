@@ -13,7 +13,8 @@ import type { Theme } from '../../lib/color'
 import { Table, type Column } from '../../ui/table'
 import { Meter, Name } from '../../ui/charts'
 import { seriesColor } from '../../lib/palette'
-import { edgesOf, roofLayers, unitName, type Roof, type Roofline as Data, type RooflinePoint } from './roofline-data'
+import type { Roofline as Data, RooflinePoint, StatRoof } from '../../api/types'
+import { edgesOf, roofLayers, unitName } from './roofline-data'
 import { sortOf } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
 import { runNames, type Ctx } from './context'
@@ -41,7 +42,7 @@ export function useRooflines(a: Run, b: Run | null): Data[] | string | null {
   const [data, set] = useState<Data[] | string | null>(null)
   useEffect(() => {
     let live = true
-    Promise.all([a, ...(b ? [b] : [])].map((r) => r.json<Data>('roofline'))).then(
+    Promise.all([a, ...(b ? [b] : [])].map((r) => r.json('roofline'))).then(
       (d) => live && set(d),
       (e) => live && set(String(e?.message ?? e)),
     )
@@ -197,7 +198,7 @@ function RoofTable({ data, names }: { data: Data[]; names: [string, string] | nu
   if (rows.length === 0) return null
   const matrix = rows.some((r) => r.matrix_gflop_s != null)
   const stream = rows.some((r) => r.stream_gb_s != null)
-  const ridge = (r: Roof) => (r.gb_s && r.gflop_s ? r.gflop_s / r.gb_s : null)
+  const ridge = (r: StatRoof) => (r.gb_s && r.gflop_s ? r.gflop_s / r.gb_s : null)
   return (
     <div class="table-scroll">
       <table class="plain roofs" aria-label="roofs">

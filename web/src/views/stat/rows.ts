@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rows of a table: one run's, or two runs' matched by what they are grouped by.
-import type { StatRow } from '../../api/stat'
+import type { StatRow } from '../../api/types'
 
 export interface Pair {
   /** Its key; where several rows share it, with the type. */

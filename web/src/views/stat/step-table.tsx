@@ -6,7 +6,7 @@ import { Fig } from '../../ui/figure'
 import { clean, count, num, share } from '../../lib/format'
 import { Table, type Column } from '../../ui/table'
 import { sortOf } from '../../lib/sort'
-import type { StepPoint } from '../../api/series'
+import type { StepPoint } from '../../api/types'
 import { inUnit, unitOf } from '../../lib/units'
 import { runNames, seriesOf, stepLink, type Ctx } from './context'
 

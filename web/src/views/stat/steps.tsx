@@ -11,7 +11,7 @@ import { median } from '../../lib/median'
 import { partColors, runColors } from '../../lib/palette'
 import { stepLink, phaseOf, runNames, seriesOf, statBy, type Ctx } from './context'
 import { Missing } from './missing'
-import type { PhaseSeries, StepPoint } from '../../api/series'
+import type { PhaseSeries, StepPoint } from '../../api/types'
 import { axisFmt, unitOf } from '../../lib/units'
 
 type Against = 'pos' | 'cells' | 'step' | 'time'

@@ -4,7 +4,8 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { Fig } from '../../ui/figure'
 import { clean, count, dur, num, share } from '../../lib/format'
-import type { By, PhaseStat, StatRow } from '../../api/stat'
+import type { PhaseStat, StatRow } from '../../api/types'
+import type { Grouping } from '../../api/load'
 import { Table } from '../../ui/table'
 import { telling } from '../../lib/counters'
 import { columns, setsOf, twoColumns } from './columns'
@@ -30,24 +31,24 @@ export function Tables(ctx: Ctx) {
           ))}
         </span>
         <input type="search" placeholder="filter rows" aria-label="filter rows" value={ctx.params.filter ?? ''} onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)} />
-        {by !== 'step' && <Sets ctx={ctx} by={by as By} />}
+        {by !== 'step' && <Sets ctx={ctx} by={by as Grouping} />}
       </div>
-      {by === 'step' ? <StepTable {...ctx} /> : <ByTable ctx={ctx} by={by as By} />}
+      {by === 'step' ? <StepTable {...ctx} /> : <ByTable ctx={ctx} by={by as Grouping} />}
     </>
   )
 }
 
 /** Whether a run has counters that say something. */
-function counted(ctx: Ctx, by: By): boolean {
+function counted(ctx: Ctx, by: Grouping): boolean {
   return [ctx.a, ctx.b].some((r) => r != null && telling(statBy(r, by).counters, (statBy(r, by).phases ?? []).flatMap((p) => p.rows ?? [])).length > 0)
 }
 
-const setOf = (ctx: Ctx, by: By): string => {
+const setOf = (ctx: Ctx, by: Grouping): string => {
   const all = setsOf(ctx.b != null, counted(ctx, by))
   return Object.hasOwn(all, ctx.params.cols ?? '') ? ctx.params.cols : ctx.b ? 'time' : 'figures'
 }
 
-function Sets({ ctx, by }: { ctx: Ctx; by: By }) {
+function Sets({ ctx, by }: { ctx: Ctx; by: Grouping }) {
   const now = setOf(ctx, by)
   const list = Object.entries(setsOf(ctx.b != null, counted(ctx, by)))
   return (
@@ -66,7 +67,7 @@ function Sets({ ctx, by }: { ctx: Ctx; by: By }) {
   )
 }
 
-function ByTable({ ctx, by }: { ctx: Ctx; by: By }) {
+function ByTable({ ctx, by }: { ctx: Ctx; by: Grouping }) {
   const names = runNames(ctx)
   const narrow = useNarrow()
   const pa = phaseOf(statBy(ctx.a, by), ctx)

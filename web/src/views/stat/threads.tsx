@@ -4,7 +4,7 @@
 import { Fig } from '../../ui/figure'
 import { clean, count, dur, share } from '../../lib/format'
 import { Swatch } from '../../ui/plot-legend'
-import type { StatRow, ThreadStat } from '../../api/stat'
+import type { PhaseSeries, StatRow, ThreadPart, ThreadStat } from '../../api/types'
 import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
 import type { Run } from '../../api/load'
@@ -14,7 +14,6 @@ import { threadColors } from '../../lib/palette'
 import { pairs, filtered, type Pair } from './rows'
 import { Missing } from './missing'
 import { sortOf } from '../../lib/sort'
-import type { PhaseSeries, ThreadPart } from '../../api/series'
 import { inUnit, unitOf } from '../../lib/units'
 
 const maxThreads = 64

@@ -21,7 +21,7 @@ import { Experts, withExperts } from './experts/view'
 import { FaultsAndDisk } from './faults/view'
 import { Backends } from './offload/view'
 import { Remote } from './remote/view'
-import type { Series } from '../../api/series'
+import type { Series } from '../../api/types'
 import { modelName, type Params, type Ctx } from './context'
 
 const tabs = [
@@ -53,7 +53,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
   const [error, setError] = useState('')
   useEffect(() => {
     let live = true
-    Promise.all([a.json<Series>('series'), b ? b.json<Series>('series') : null]).then(
+    Promise.all([a.json('series'), b ? b.json('series') : null]).then(
       ([sa, sb]) => live && setData({ sa, sb }),
       (e) => live && setError(String(e?.message ?? e)),
     )

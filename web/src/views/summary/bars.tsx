@@ -4,7 +4,7 @@
 import { kindColors } from '../../lib/color'
 import { Fig } from '../../ui/figure'
 import { clean, dur, share } from '../../lib/format'
-import type { Stat } from '../../api/stat'
+import type { Stat } from '../../api/types'
 import { useTheme } from '../../ui/theme'
 import type { Part } from './model'
 

@@ -5,7 +5,7 @@ import { diverge, ink } from '../../lib/color'
 import { Fig } from '../../ui/figure'
 import { clean, count, delta, dur, gbps, num, share } from '../../lib/format'
 import type { Run } from '../../api/load'
-import type { PhaseStat, Stat } from '../../api/stat'
+import type { PhaseStat, Stat } from '../../api/types'
 import { boundWords, Sure } from './verdict'
 import { parts, type Part } from './model'
 

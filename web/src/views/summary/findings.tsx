@@ -4,7 +4,7 @@
 import { Fig } from '../../ui/figure'
 import { dur, share } from '../../lib/format'
 import { href } from '../../ui/route'
-import type { Stat } from '../../api/stat'
+import type { Stat } from '../../api/types'
 import { target, viewTitle } from './model'
 import { Say } from './say'
 

@@ -4,7 +4,7 @@
 import { Fig } from '../../ui/figure'
 import { clean, dur, num, share } from '../../lib/format'
 import { href } from '../../ui/route'
-import type { StatRow } from '../../api/stat'
+import type { StatRow } from '../../api/types'
 import type { Part } from './model'
 import { Name } from './say'
 import { Change, perToken } from './compare'

@@ -4,7 +4,7 @@
 import type { Run } from '../../api/load'
 import { role } from '../../lib/speculation'
 import type { ViewName } from '../../ui/route'
-import type { Finding, PhaseStat, Stat, Verdict } from '../../api/stat'
+import type { Finding, PhaseStat, Stat, Verdict } from '../../api/types'
 import { params } from '../../lib/format'
 
 /** A phase of a run, by its place in the statistics. */

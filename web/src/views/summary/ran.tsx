@@ -4,7 +4,7 @@
 import { bytes, clean, count, dur, share, params } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import type { Run } from '../../api/load'
-import type { Model, Stat } from '../../api/stat'
+import type { Model, Stat } from '../../api/types'
 import { losses } from './lost'
 
 function Types({ m }: { m: Model }) {

@@ -3,7 +3,7 @@
 // The verdict on the whole run, where it has several phases: their verdicts, each with its phase's time in steps.
 import { Fig } from '../../ui/figure'
 import { clean, share } from '../../lib/format'
-import type { Bound, Stat } from '../../api/stat'
+import type { Bound, Stat } from '../../api/types'
 import { useTheme } from '../../ui/theme'
 import { Say } from './say'
 import { boundWords, Sure } from './verdict'

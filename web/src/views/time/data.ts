@@ -9,10 +9,10 @@ import { Blocks, starts, sums } from './columns'
 import { copyGroups, deviceGroup, readCopies, readDevices, type Copies, type Span } from './devices'
 import { metricsOf, valueOf, type Metric } from '../../lib/counters'
 import type { Level, OpChunk, SchedChunk } from './decode'
-import type { FaultMarks } from '../../api/faults'
+import { cpuChannels, phases, threadChannels } from '../../api/timeline'
+import type { Timeline as TimeIndex, TimelineChunk, TimelineOp } from '../../api/types'
 import { Faults } from './faults'
 import { spanSet, withLevels, type Bins } from './spans'
-import { cpuChannels, phases, threadChannels, type ChunkInfo, type OpDef, type TimeIndex } from '../../api/time'
 import type { Graphs, Group } from './tracks'
 
 export type Chunk = OpChunk | SchedChunk
@@ -53,7 +53,7 @@ export interface Steps {
 export interface OpInfo {
   id: number
   chunk: number
-  def: OpDef
+  def: TimelineOp
   start: number
   dur: number
   probe: number
@@ -75,8 +75,8 @@ export class TimeData {
   readonly waits: Map<number, Span>
   readonly threadBins = new Map<number, Bins>()
   readonly cpuBins = new Map<number, Bins>()
-  readonly chunks: ChunkInfo[]
-  readonly defs: OpDef[]
+  readonly chunks: TimelineChunk[]
+  readonly defs: TimelineOp[]
   /** Chunks that are not in this file. */
   readonly left: number
   private kinds: Uint8Array
@@ -127,10 +127,10 @@ export class TimeData {
 
   static async load(run: Run): Promise<TimeData> {
     const some = (name: string) => (run.has(name) ? run.bytes(name) : null)
-    const [index, steps, graphs, overview, copies, devices] = await Promise.all([run.json<TimeIndex>('time'), run.bytes('time/steps'), run.bytes('time/graphs'), run.bytes('time/overview'), some('time/copies'), some('time/devices')])
+    const [index, steps, graphs, overview, copies, devices] = await Promise.all([run.json('time'), run.bytes('time/steps'), run.bytes('time/graphs'), run.bytes('time/overview'), some('time/copies'), some('time/devices')])
     const d = new TimeData(run, index, steps, graphs, overview, copies, devices)
     // Without them the timeline is as good as it was.
-    const marks = run.has('faults/marks') ? await run.json<FaultMarks>('faults/marks').catch(() => null) : null
+    const marks = run.has('faults/marks') ? await run.json('faults/marks').catch(() => null) : null
     if (marks) d.faults = new Faults(marks, index.threads ?? [])
     return d
   }

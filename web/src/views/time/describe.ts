@@ -10,7 +10,7 @@ import { rateOf, runnerName, stepLabel } from './steps'
 import type { Picked } from './pick'
 import { forWhom } from './remote'
 import { moment } from '../../lib/time-scale'
-import { states } from '../../api/time'
+import { states } from '../../api/timeline'
 
 /** Achieved bandwidth in GB/s, without what the probes took. null: not known. */
 export function bandwidth(o: OpInfo): number | null {

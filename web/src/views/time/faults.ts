@@ -2,12 +2,11 @@
 
 // Page faults on the threads' rows: a band at the lower edge of the operators, where one looks close enough.
 import { className } from '../../lib/faults'
-import type { FaultMarks } from '../../api/faults'
+import type { FaultMarks, TimelineThread } from '../../api/types'
 import { bytes, clean, count, dur } from '../../lib/format'
 import { Pattern, type Raster } from './raster'
 import { moment } from '../../lib/time-scale'
 import { spanAt, spanSet, within, type SpanSet } from './spans'
-import type { TimeThread } from '../../api/time'
 
 /** Height of the band and of the line above it, in CSS pixels. */
 export const band = 5
@@ -16,7 +15,7 @@ export const band = 5
 export class Faults {
   readonly byThread = new Map<number, SpanSet>()
 
-  constructor(readonly m: FaultMarks, threads: TimeThread[]) {
+  constructor(readonly m: FaultMarks, threads: TimelineThread[]) {
     const index = new Map(threads.map((t, i) => [`${t.pid} ${t.tid}`, i]))
     const lists = new Map<number, number[]>()
     m.start_ns.forEach((_, i) => {

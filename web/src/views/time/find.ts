@@ -3,7 +3,7 @@
 // Finds operators: by number, by name, the same node in another step. Chunks are loaded as far as they are needed.
 import type { OpChunk } from './decode'
 import type { OpInfo, TimeData } from './data'
-import type { OpDef } from '../../api/time'
+import type { TimelineOp } from '../../api/types'
 
 async function ops(d: TimeData, i: number): Promise<OpChunk | null> {
   if (!d.chunks[i].kept || d.chunks[i].kind !== 'ops') return null
@@ -24,7 +24,7 @@ export async function opById(d: TimeData, id: number): Promise<OpInfo | null> {
 }
 
 /** The operator of a step that fits, null if there is none in this file. */
-export async function opOfStep(d: TimeData, step: number, fits: (def: OpDef, split: number) => boolean): Promise<OpInfo | null> {
+export async function opOfStep(d: TimeData, step: number, fits: (def: TimelineOp, split: number) => boolean): Promise<OpInfo | null> {
   const from = d.steps.start[step]
   const to = from + d.steps.dur[step]
   for (const i of d.chunksIn(from, to)) {
@@ -43,7 +43,7 @@ export async function opOfStep(d: TimeData, step: number, fits: (def: OpDef, spl
 /** What runs the same node: its place in the graph, and what it is. */
 export const sameAs = (d: TimeData, op: OpInfo) => {
   const split = op.graph >= 0 ? d.graphs.split[op.graph] : 0
-  return (def: OpDef, s: number) => s === split && def.node === op.def.node && def.op === op.def.op && def.name === op.def.name
+  return (def: TimelineOp, s: number) => s === split && def.node === op.def.node && def.op === op.def.op && def.name === op.def.name
 }
 
 /** The same node in a step before or after, in the same context. */
@@ -65,7 +65,7 @@ export async function neighbour(d: TimeData, op: OpInfo, dir: 1 | -1): Promise<O
 /** Whether an operator answers to what was typed. */
 export function matcher(d: TimeData, query: string): (def: number) => boolean {
   const q = query.trim().toLowerCase()
-  const names = (o: OpDef) => [o.name, o.op, o.weight, o.label].map((n) => n.toLowerCase())
+  const names = (o: TimelineOp) => [o.name, o.op, o.weight, o.label].map((n) => n.toLowerCase())
   const exact = d.defs.map((o) => names(o).includes(q))
   if (exact.includes(true)) return (i) => exact[i]
   const part = d.defs.map((o) => q !== '' && names(o).some((n) => n.includes(q)))

@@ -5,7 +5,7 @@ import { ink, kindColors, sequential } from '../../lib/color'
 import { backendColor } from '../../lib/backend-color'
 import { cssVar, theme } from '../../ui/theme'
 import { css, mix, pixel } from './raster'
-import { kinds } from '../../api/time'
+import { operatorKinds } from '../../api/types'
 import { phaseColors } from '../../lib/palette'
 
 export interface Palette {
@@ -55,19 +55,19 @@ export const marks: Record<'wait' | 'off' | 'own' | 'other' | 'sleep' | 'blocked
 /** What is not known of a metric: apart from all levels, as [light, dark]. */
 const noValue = ['#e3b8d3', '#6b4259']
 
-/** Levels of a metric from little to much, then what is not known: in place of kinds. */
+/** Levels of a metric from little to much, then what is not known: in place of operatorKinds. */
 export function levelColors(t: 0 | 1): string[] {
-  return kinds.map((_, i) => (i < kinds.length - 1 ? sequential((i + (t ? 0.9 : 0.5)) / (kinds.length - (t ? 0.6 : 1))) : noValue[t]))
+  return operatorKinds.map((_, i) => (i < operatorKinds.length - 1 ? sequential((i + (t ? 0.9 : 0.5)) / (operatorKinds.length - (t ? 0.6 : 1))) : noValue[t]))
 }
 
-/** Operators in the overview, where spans are coloured by levels: it knows their kinds only. */
+/** Operators in the overview, where spans are coloured by levels: it knows their operatorKinds only. */
 export const overviewColor = (): string => css(overviewPixel())
 const overviewPixel = (): number => mix(pixel(cssVar('--panel')), pixel(cssVar('--fg')), 0.12)
 
 /** leveled: spans are coloured by levels. */
 export function palette(leveled = false): Palette {
   const t = theme() === 'dark' ? 1 : 0
-  const levels = leveled ? levelColors(t) : kinds.map((k) => kindColors[k][t])
+  const levels = leveled ? levelColors(t) : operatorKinds.map((k) => kindColors[k][t])
   const bg = pixel(cssVar('--bg'))
   const fg = pixel(cssVar('--fg'))
   const kind = levels.map(pixel)

@@ -19,7 +19,8 @@ import type { Picked } from './pick'
 import { ForWhom } from './remote'
 import type { Timeline } from './timeline'
 import { moment } from '../../lib/time-scale'
-import { kinds, phases } from '../../api/time'
+import { phases } from '../../api/timeline'
+import { operatorKinds } from '../../api/types'
 import type { Actions } from './actions'
 
 const flag = () => (theme() === 'dark' ? 1 : 0)
@@ -39,7 +40,7 @@ export function Legend({ sched, level, faults, backends }: { sched: boolean; lev
   const f = flag()
   return (
     <div class="time-legend">
-      {level ? <Levels level={level} /> : kinds.map((k) => <span key={k}><Swatch color={kindColors[k][f]} />{k}</span>)}
+      {level ? <Levels level={level} /> : operatorKinds.map((k) => <span key={k}><Swatch color={kindColors[k][f]} />{k}</span>)}
       <span><Swatch color={marks.wait[f]} pattern="diagonal" />wait for the others</span>
       <span><Swatch color={marks.off[f]} pattern="cross" />off-CPU</span>
       {sched && <>
@@ -243,7 +244,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
                   <td><Fig v={s.wait} f={dur} class="time-wait" /></td>
                   <td><Fig v={s.off} f={dur} class="time-off" /></td>
                   {ipc && <td><Fig v={counts(d, op, s).find((c) => c.m.id === 'ipc')?.v} f={formatOf(ipc)} class="time-ipc" /></td>}
-                  <td class="text"><Bar parts={[[s.busy, kindColors[kinds[def.kind] ?? 'other'][flag()]], [s.off, marks.off[flag()]], [s.wait, marks.wait[flag()]]]} of={longest} /></td>
+                  <td class="text"><Bar parts={[[s.busy, kindColors[operatorKinds[def.kind] ?? 'other'][flag()]], [s.off, marks.off[flag()]], [s.wait, marks.wait[flag()]]]} of={longest} /></td>
                 </>}
               </tr>
             ))}

@@ -4,7 +4,7 @@
 import type { TimeData } from './data'
 import { runnerName } from './steps'
 import { clean } from '../../lib/format'
-import { kinds } from '../../api/time'
+import { operatorKinds } from '../../api/types'
 
 export interface RangeRow {
   key: string
@@ -113,13 +113,13 @@ export async function rangeStats(d: TimeData, from: number, to: number, stop: ()
   const byKind = new Map<string, RangeRow>()
   for (const [def, e] of byDef) {
     const o = d.defs[def]
-    for (const [m, key] of [[names, clean(o.label)], [byKind, kinds[o.kind] ?? 'other']] as const) {
+    for (const [m, key] of [[names, clean(o.label)], [byKind, operatorKinds[o.kind] ?? 'other']] as const) {
       const r = m.get(key)
       if (r) {
         r.count += e.count
         r.time += e.time
         r.whole += e.whole
-      } else m.set(key, { key, kind: kinds[o.kind] ?? 'other', ...e })
+      } else m.set(key, { key, kind: operatorKinds[o.kind] ?? 'other', ...e })
     }
   }
   out.ops = [...names.values()].sort((a, b) => b.time - a.time)

@@ -12,7 +12,7 @@ import { threadName } from './describe'
 import { Swatch } from './panel'
 import { rangeStats, type RangeRow, type RangeStats, type RangeThread } from './range'
 import { moment } from '../../lib/time-scale'
-import { phases } from '../../api/time'
+import { phases } from '../../api/timeline'
 import type { Actions } from './actions'
 
 interface Props {

@@ -4,7 +4,7 @@
 import { clean } from '../../lib/format'
 import { endToEnd, type TimeData } from './data'
 import type { SpanSet } from './spans'
-import { phases } from '../../api/time'
+import { phases } from '../../api/timeline'
 
 export function stepLabel(d: TimeData, s: number): string {
   const phase = phases[d.steps.phase[s]] || 'step'

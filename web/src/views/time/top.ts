@@ -9,7 +9,7 @@ import { css } from './raster'
 import type { Range, Viewport } from './actions'
 import { moment, type Ruler } from '../../lib/time-scale'
 import type { Bins } from './spans'
-import { kinds } from '../../api/time'
+import { operatorKinds } from '../../api/types'
 
 /** Heights in CSS pixels. */
 export const stripHeight = 34
@@ -123,7 +123,7 @@ export class Top {
       const devices = d.graphRows.filter((g) => g.device)
       const lane = devices.length ? Math.max(5 * u, each * 0.2) : 0
       const h = each - head - lane - 2 * u
-      const sum = new Float64Array(kinds.length + 2)
+      const sum = new Float64Array(operatorKinds.length + 2)
       const part = new Float64Array(2)
       for (let x = 0; x < c.width; x++) {
         const ta = all.from + x * per - shift[run]

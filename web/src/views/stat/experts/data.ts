@@ -2,8 +2,7 @@
 
 // What tokens chose, unpacked: by column, which is a token or, in long runs, several.
 import type { Run } from '../../../api/load'
-import type { PhaseStat } from '../../../api/stat'
-import type { ExpertLayer, ExpertMap, ExpertStat, MapLayer, MapPhase } from '../../../api/experts'
+import type { ExpertLayer, ExpertMapLayer, ExpertMapPhase, ExpertStat, PhaseStat } from '../../../api/types'
 
 /** All that the tab draws of one run in one phase. */
 export interface Chosen {
@@ -12,7 +11,7 @@ export interface Chosen {
   name: string
   stat: ExpertStat
   /** null: the page was made by an older profinfer. */
-  map: MapPhase | null
+  map: ExpertMapPhase | null
   data: ArrayBuffer | null
   /** Where its figures stand in `stat --json`. */
   at: string
@@ -23,7 +22,7 @@ export async function chosenOf(run: Run, index: number, name: string, p: PhaseSt
   if (!p?.experts) return null
   const at = `${p.phase}${p.model == null ? '' : '@' + p.model}.experts`
   if (!run.has('experts')) return { run, index, name, stat: p.experts, map: null, data: null, at }
-  const all = await run.json<ExpertMap>('experts')
+  const all = await run.json('experts')
   const i = all.phases.findIndex((x) => x.phase === p.phase && x.model === p.model)
   if (i < 0) return { run, index, name, stat: p.experts, map: null, data: null, at }
   return { run, index, name, stat: p.experts, map: all.phases[i], data: await run.bytes(`experts/${i}`), at }
@@ -62,7 +61,7 @@ export class Tokens {
   private first: number[] = [] // column at which each run of the axis begins
   private axis
 
-  constructor(map: MapPhase, layer: MapLayer, data: ArrayBuffer) {
+  constructor(map: ExpertMapPhase, layer: ExpertMapLayer, data: ArrayBuffer) {
     this.columns = layer.columns
     this.experts = layer.experts
     this.used = layer.used

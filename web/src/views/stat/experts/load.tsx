@@ -13,7 +13,7 @@ import { useTheme } from '../../../ui/theme'
 import { loadPixel, LoadLegend } from './colors'
 import { layerId, type Chosen } from './data'
 import { Grid, roomFor, useWidth } from './grid'
-import type { ExpertLayer } from '../../../api/experts'
+import type { ExpertLayer } from '../../../api/types'
 
 /** A load as so many times the mean of its layer. */
 export const times = (v: number | null | undefined): string => (v == null ? '–' : `${num(v)}×`)

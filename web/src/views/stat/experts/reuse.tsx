@@ -10,7 +10,7 @@ import { axisFmt, unitOf } from '../../../lib/units'
 import { useTheme } from '../../../ui/theme'
 import type { Chosen } from './data'
 import { layerName } from './load'
-import type { ExpertLayer, MapStep } from '../../../api/experts'
+import type { ExpertLayer, ExpertStep } from '../../../api/types'
 
 const plain = axisFmt({ name: '', div: 1, digits: 0 })
 const percent = axisFmt({ name: '', div: 0.01, digits: 0 })
@@ -124,11 +124,11 @@ export function NewCost({ list }: { list: Chosen[] }) {
 /** Step by step: bytes of the experts' weights, and how many are new. */
 export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: Ctx; what: 'bytes' | 'new' }) {
   const theme = useTheme()
-  const value = (p: MapStep): number | null => (what === 'bytes' ? (p.bytes == null ? null : p.bytes / p.n) : p.known > 0 ? p.new / p.n : null)
+  const value = (p: ExpertStep): number | null => (what === 'bytes' ? (p.bytes == null ? null : p.bytes / p.n) : p.known > 0 ? p.new / p.n : null)
   const { layers, at, of: owners, unit } = useMemo(() => {
     const colors = runColors(theme)
     const layers: Layer[] = []
-    const at: MapStep[][] = []
+    const at: ExpertStep[][] = []
     const owners: Chosen[] = []
     const unit = what === 'bytes' ? unitOf('bytes', list.flatMap((c) => (c.map?.steps ?? []).map(value))) : { name: '', div: 1, digits: 0 }
     for (const c of list) {

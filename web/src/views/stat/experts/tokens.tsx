@@ -10,7 +10,7 @@ import { loadPixel, LoadLegend, pixel, reuseColors } from './colors'
 import { Tokens, type Chosen, type Place } from './data'
 import { Grid, roomFor, useWidth } from './grid'
 import { layerName, times } from './load'
-import type { ExpertLayer } from '../../../api/experts'
+import type { ExpertLayer } from '../../../api/types'
 
 /** Rows of more experts than this stand for several. */
 const maxRows = 512

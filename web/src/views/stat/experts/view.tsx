@@ -11,7 +11,7 @@ import { chosenOf, layerId, type Chosen } from './data'
 import { comparable, layerName, LayerTable, LoadBars, LoadDifference, LoadMap, times } from './load'
 import { AgainByLayer, BySteps, CacheCurve, NewCost } from './reuse'
 import { TokenMap } from './tokens'
-import type { ExpertLayer } from '../../../api/experts'
+import type { ExpertLayer } from '../../../api/types'
 
 /** Whether a recording is of a mixture of experts, or has choices of some. */
 const mixed = (r: Run): boolean => (r.stats.weight.phases ?? []).some((p) => p.experts) || (r.stats.weight.models ?? []).some((m) => (m.experts ?? 0) > 0)

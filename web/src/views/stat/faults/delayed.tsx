@@ -8,9 +8,9 @@ import { sortOf } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
 import type { Ctx } from '../context'
 import { Table, type Column } from '../../../ui/table'
-import type { DelayedOperator, Faults } from '../../../api/faults'
+import type { DelayedOperator, FaultSeries } from '../../../api/types'
 
-export function Delayed({ ctx, d }: { ctx: Ctx; d: Faults }) {
+export function Delayed({ ctx, d }: { ctx: Ctx; d: FaultSeries }) {
   const rows = d.operators
   if (rows.length === 0) return <p class="dim">No page fault was seen within an operator, before its thread arrived.</p>
   const time = unitOf('time', rows.flatMap((r) => [r.delay_ns, r.wait_ns]))

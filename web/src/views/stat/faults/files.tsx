@@ -14,12 +14,12 @@ import type { Theme } from '../../../lib/color'
 import { Cells, fill, room, type CellRow } from './cells'
 import { memoryColors } from './colors'
 import { className } from '../../../lib/faults'
-import type { Faults, FileGroup, FileMap, FileTensor } from '../../../api/faults'
+import type { FaultSeries, FileGroup, FileMap, FileTensor } from '../../../api/types'
 
 /** Cells that stand side by side at most. */
 const maxLine = 480
 
-export function Files({ ctx, d, run }: { ctx: Ctx; d: Faults; run: number }) {
+export function Files({ ctx, d, run }: { ctx: Ctx; d: FaultSeries; run: number }) {
   const drawn = d.files.filter((f) => f.groups.length > 0)
   const rest = d.files.filter((f) => f.groups.length === 0)
   const wanted = Number(ctx.params.file)

@@ -13,7 +13,7 @@ import type { Theme } from '../../../lib/color'
 import { Cells, fill, room, type CellRow } from './cells'
 import { strength } from './colors'
 import { className, valueOf, values, type Value } from '../../../lib/faults'
-import type { FaultExperts, FaultRow, Faults, FaultStat, FaultSum } from '../../../api/faults'
+import type { FaultExperts, FaultRow, FaultSeries, FaultStat, FaultSum } from '../../../api/types'
 
 const maxRows = 40
 
@@ -72,7 +72,7 @@ export function Classes({ s }: { s: FaultStat }) {
 const rowName = (r: FaultSum): string => r.name || `(${className(r.class)})`
 const rowId = (r: FaultSum): string => `${r.class} ${r.name ?? ''} ${r.type ?? ''}`
 
-export function Names({ d, s }: { d: Faults; s: FaultStat }) {
+export function Names({ d, s }: { d: FaultSeries; s: FaultStat }) {
   if (d.names.length === 0) return null
   const known = new Map(s.names.map((r, i) => [rowId(r), i]))
   const path = (r: FaultSum) => {
@@ -92,7 +92,7 @@ export function Names({ d, s }: { d: Faults; s: FaultStat }) {
 }
 
 /** Names over layers. */
-export function LayerMap({ ctx, d, at }: { ctx: Ctx; d: Faults; at: number }) {
+export function LayerMap({ ctx, d, at }: { ctx: Ctx; d: FaultSeries; at: number }) {
   const theme = useTheme()
   const of = valueFor(ctx, d.timed)
   const made = useMemo(() => {
@@ -136,7 +136,7 @@ export function LayerMap({ ctx, d, at }: { ctx: Ctx; d: Faults; at: number }) {
 const none: FaultSum = { class: '', major: 0, minor: 0, wait_ns: 0, read_bytes: 0 }
 
 /** Experts over layers: what faults on them took, or what of them is in memory. */
-export function ExpertMap({ ctx, d, at }: { ctx: Ctx; d: Faults; at: number }) {
+export function ExpertMap({ ctx, d, at }: { ctx: Ctx; d: FaultSeries; at: number }) {
   return <>{d.experts.map((e) => e.experts > 1 && <OneExpertMap key={e.pid} ctx={ctx} e={e} timed={d.timed} at={at} several={d.experts.length > 1} />)}</>
 }
 

@@ -12,7 +12,7 @@ import type { Ctx } from '../context'
 import { Table, type Column } from '../../../ui/table'
 import { moment } from '../../../lib/time-scale'
 import { className } from '../../../lib/faults'
-import type { FaultMarks } from '../../../api/faults'
+import type { FaultMarks } from '../../../api/types'
 
 const listed = 60
 
@@ -22,7 +22,7 @@ export function Longest({ ctx, run, at }: { ctx: Ctx; run: Run; at: number }) {
   useEffect(() => {
     let live = true
     set(null)
-    if (run.has('faults/marks')) run.json<FaultMarks>('faults/marks').then((v) => live && set(v), (e) => live && setError(String(e?.message ?? e)))
+    if (run.has('faults/marks')) run.json('faults/marks').then((v) => live && set(v), (e) => live && setError(String(e?.message ?? e)))
     return () => void (live = false)
   }, [run])
   const rows = useMemo(() => {

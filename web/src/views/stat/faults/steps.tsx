@@ -10,7 +10,7 @@ import { axisFmt, unitOf } from '../../../lib/units'
 import { useTheme } from '../../../ui/theme'
 import type { Theme } from '../../../lib/color'
 import { faultColors } from './colors'
-import type { FaultPoint, Faults } from '../../../api/faults'
+import type { FaultPoint, FaultSeries } from '../../../api/types'
 
 type Against = 'step' | 'time'
 
@@ -19,7 +19,7 @@ interface Spot {
   p: FaultPoint
 }
 
-export function FaultSteps({ ctx, data }: { ctx: Ctx; data: (Faults | null)[] }) {
+export function FaultSteps({ ctx, data }: { ctx: Ctx; data: (FaultSeries | null)[] }) {
   const theme = useTheme()
   const names = runNames(ctx)
   const phases = [...new Set(data.flatMap((d) => (d?.phases ?? []).map((p) => p.phase)))]
@@ -67,7 +67,7 @@ function read(s: Spot | undefined, name: string): string {
   return parts.filter(Boolean).join(' · ')
 }
 
-function build(data: (Faults | null)[], phase: string, x: Against, theme: Theme, names: [string, string]) {
+function build(data: (FaultSeries | null)[], phase: string, x: Against, theme: Theme, names: [string, string]) {
   const lists = data.map((d) => d?.phases.find((p) => p.phase === phase))
   const runs: Spot[][] = lists.map((l) => {
     const first = l?.steps[0]?.start_ns ?? 0

@@ -14,7 +14,7 @@ import { Files } from './files'
 import { Classes, ExpertMap, LayerMap, Names } from './hits'
 import { Longest } from './longest'
 import { FaultSteps } from './steps'
-import type { FaultPhase, Faults, FaultStat } from '../../../api/faults'
+import type { FaultPhase, FaultSeries, FaultStat } from '../../../api/types'
 
 const statOf = (r: Run): FaultStat | null => (r.stats.weight as { faults?: FaultStat | null }).faults ?? null
 
@@ -22,14 +22,14 @@ const statOf = (r: Run): FaultStat | null => (r.stats.weight as { faults?: Fault
 const how = 'profinfer record --faults -- COMMAND'
 
 export function FaultsAndDisk(ctx: Ctx) {
-  const [data, setData] = useState<(Faults | null)[] | null>(null)
+  const [data, setData] = useState<(FaultSeries | null)[] | null>(null)
   const [error, setError] = useState('')
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   useEffect(() => {
     let live = true
     setData(null)
     setError('')
-    Promise.all(runs.map((r) => (r.has('faults') ? r.json<Faults | null>('faults') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
+    Promise.all(runs.map((r) => (r.has('faults') ? r.json('faults') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
     return () => void (live = false)
   }, [ctx.a, ctx.b])
   if (error) return <Empty>Page faults of this recording cannot be shown: {error}.</Empty>
@@ -59,7 +59,7 @@ export function FaultsAndDisk(ctx: Ctx) {
   )
 }
 
-function One({ ctx, d, s, run, at }: { ctx: Ctx; d: Faults; s: FaultStat; run: Run; at: number }) {
+function One({ ctx, d, s, run, at }: { ctx: Ctx; d: FaultSeries; s: FaultStat; run: Run; at: number }) {
   return (
     <>
       <h2>What they hit</h2>
@@ -140,9 +140,9 @@ interface Line {
 const change = (a: number | null, b: number | null): string => (a && b && b / a >= 10 ? `${num(b / a)} times` : delta(a, b))
 
 /** Two runs beside each other. */
-function Compared({ ctx, data, names }: { ctx: Ctx; data: (Faults | null)[]; names: [string, string] }) {
+function Compared({ ctx, data, names }: { ctx: Ctx; data: (FaultSeries | null)[]; names: [string, string] }) {
   const stats = [ctx.a, ctx.b!].map((r, i) => (data[i] ? statOf(r) : null))
-  const two = (f: (s: FaultStat, d: Faults) => number | null | undefined): [number | null, number | null] => [0, 1].map((i) => (stats[i] ? (f(stats[i]!, data[i]!) ?? null) : null)) as [number | null, number | null]
+  const two = (f: (s: FaultStat, d: FaultSeries) => number | null | undefined): [number | null, number | null] => [0, 1].map((i) => (stats[i] ? (f(stats[i]!, data[i]!) ?? null) : null)) as [number | null, number | null]
   const phase = (name: string) => (s: FaultStat) => s.phases.find((p) => p.in_step && p.phase === name)
   const lines: Line[] = [
     { what: 'major faults', v: two((s) => s.major), f: count },
@@ -154,7 +154,7 @@ function Compared({ ctx, data, names }: { ctx: Ctx; data: (Faults | null)[]; nam
   for (const p of ['encode', 'prefill', 'decode']) {
     if (stats.some((s) => s && phase(p)(s))) lines.push({ what: `${p}: a thread in a fault, of its steps`, v: two((s) => phase(p)(s)?.share), f: share })
   }
-  const model = (d: Faults) => d.files.find((f) => f.mapped) ?? d.files.find((f) => f.groups.length > 0)
+  const model = (d: FaultSeries) => d.files.find((f) => f.mapped) ?? d.files.find((f) => f.groups.length > 0)
   lines.push({ what: 'of the model’s file in memory at the end', v: two((_, d) => { const m = model(d); return m && m.in_end_bytes != null && m.bytes > 0 ? m.in_end_bytes / m.bytes : null }), f: share })
   const cols: Column<Line>[] = [
     { key: 'what', head: 'compared', text: true, value: (l) => l.what, cell: (l) => l.what },

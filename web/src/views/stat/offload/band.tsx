@@ -6,7 +6,7 @@ import { ink } from '../../../lib/color'
 import { bytes, clean, dur, plural } from '../../../lib/format'
 import { useTheme } from '../../../ui/theme'
 import { backendColor } from '../../../lib/backend-color'
-import type { SplitStep, StepCopy, StepSplit } from '../../../api/offload'
+import type { SplitStep, StepCopy, StepSplit } from '../../../api/types'
 import { layersText } from './words'
 
 const left = 96

@@ -9,7 +9,7 @@ import { inUnit, unitOf } from '../../../lib/units'
 import type { Ctx } from '../context'
 import { Table, type Column } from '../../../ui/table'
 import { compare, sides, type Row, type Side } from './pairs'
-import type { OffloadPhase } from '../../../api/offload'
+import type { OffloadPhase } from '../../../api/types'
 import { atMost, BackendName, layersText } from './words'
 
 export function Operators({ phases, names, ctx }: { phases: (OffloadPhase | null)[]; names: [string, string]; ctx: Ctx }) {

@@ -2,7 +2,7 @@
 
 // Pairs of the same operators on two sides: a side is a backend of a recording. Times are those of package profile; of a graph on one
 // side the operators' times on the other are added up here where the other is another recording.
-import type { BackendGraph, BackendOp, LayerSet, OffloadPhase, TimedBy } from '../../../api/offload'
+import type { BackendGraph, BackendOp, LayerSet, OffloadPhase } from '../../../api/types'
 import { dimsText, looseKey, opKey, over, timedWords } from './words'
 
 export interface Side {
@@ -15,7 +15,7 @@ export interface Side {
 
 export interface Half {
   mean: number | null
-  by: TimedBy
+  by: string
   layers: LayerSet | null
   rate: number | null
   note: string
@@ -91,12 +91,12 @@ export function compare(a: Side, b: Side): Row[] {
 }
 
 /** The sign of the other's time over the one's: at most where the other's, at least where the one's is more than the truth. */
-function sign(a: TimedBy, b: TimedBy): string {
+function sign(a: string, b: string): string {
   if (over(a) && over(b)) return '~ '
   return over(b) ? '≤ ' : over(a) ? '≥ ' : ''
 }
 
-const ratioNote = (a: TimedBy, b: TimedBy): string => (over(a) || over(b) ? 'a device’s time is known as at least what it took' : '')
+const ratioNote = (a: string, b: string): string => (over(a) || over(b) ? 'a device’s time is known as at least what it took' : '')
 
 /** Graphs of several operators on side g, beside what these take on side s. turned: g is the other side. */
 function graphs(g: Side, s: Side, turned: boolean): Row[] {

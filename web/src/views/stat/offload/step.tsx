@@ -11,7 +11,7 @@ import { stepLink, keep, type Ctx } from '../context'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Table, type Column } from '../../../ui/table'
 import { Band } from './band'
-import type { OffloadPhase, SplitNode, SplitStep, StepCopy } from '../../../api/offload'
+import type { OffloadPhase, SplitNode, SplitStep, StepCopy } from '../../../api/types'
 import { BackendName, layersText } from './words'
 
 export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: SplitStep; ctx: Ctx; index: number; run: Run }) {

@@ -12,7 +12,7 @@ import { runNames, keep, type Ctx } from '../context'
 import { Table, type Column } from '../../../ui/table'
 import { Operators } from './ops'
 import { Step } from './step'
-import type { Backend, CopySum, OffloadDetail, OffloadPhase, Products, TensorSum } from '../../../api/offload'
+import type { BackendProducts, OffloadBackend, OffloadCopy, OffloadDetail, OffloadPhase, OffloadTensor } from '../../../api/types'
 import { BackendName, layersText, over, timedWords, whole } from './words'
 
 export function Backends(ctx: Ctx) {
@@ -21,7 +21,7 @@ export function Backends(ctx: Ctx) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   useEffect(() => {
     let live = true
-    Promise.all(runs.map((r) => (r.has('offload') ? r.json<OffloadDetail>('offload') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
+    Promise.all(runs.map((r) => (r.has('offload') ? r.json('offload') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
     return () => void (live = false)
   }, [ctx.a, ctx.b])
   if (error) return <Empty>Backends of this recording cannot be shown: {error}.</Empty>
@@ -73,12 +73,12 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: Ctx; index: number;
   )
 }
 
-function BackendTable({ list, phase }: { list: Backend[]; phase: string; ctx: Ctx }) {
+function BackendTable({ list, phase }: { list: OffloadBackend[]; phase: string; ctx: Ctx }) {
   const u = unitOf('time', list.flatMap((b) => [b.host_ns_per_step, b.device_ns_per_step]))
-  const time = (key: 'host_ns_per_step' | 'device_ns_per_step' | 'waited_ns_per_step' | 'idle_ns_per_step' | 'busy_ns_per_step', head: string, help: string): Column<Backend> => ({
+  const time = (key: 'host_ns_per_step' | 'device_ns_per_step' | 'waited_ns_per_step' | 'idle_ns_per_step' | 'busy_ns_per_step', head: string, help: string): Column<OffloadBackend> => ({
     key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (b) => b[key], cell: (b) => <Fig v={b[key]} f={inUnit(u)} name={`offload.${phase}.${b.backend}.${key}`} />,
   })
-  const cols: Column<Backend>[] = [
+  const cols: Column<OffloadBackend>[] = [
     { key: 'backend', head: `${phase}, a step`, text: true, value: (b) => b.backend, cell: (b) => <BackendName name={b.backend} /> },
     { key: 'graphs_per_step', head: 'graphs', help: 'parts of a step’s graph that ran on it', value: (b) => b.graphs_per_step, cell: (b) => <Fig v={b.graphs_per_step} f={whole} /> },
     { key: 'nodes_per_step', head: 'nodes', help: 'that compute: views are none', value: (b) => b.nodes_per_step, cell: (b) => <Fig v={b.nodes_per_step} f={whole} /> },
@@ -111,14 +111,14 @@ const Side = ({ name }: { name: string }) => (name === 'host' ? <span>host</span
 function CopyTables({ p }: { p: OffloadPhase }) {
   if (p.copies.length === 0) return <p class="dim">No copy between memories was seen in these steps.</p>
   const ut = unitOf('time', [...p.copies, ...p.tensors].map((c) => c.dur_ns_per_step))
-  const cols: Column<CopySum>[] = [
+  const cols: Column<OffloadCopy>[] = [
     { key: 'way', head: 'copies, a step', text: true, value: (c) => c.from + ' ' + c.to, cell: (c) => way(c.from, c.to, c.kind) },
     { key: 'per_step', head: 'calls', value: (c) => c.per_step, cell: (c) => <Fig v={c.per_step} f={whole} /> },
     { key: 'bytes_per_step', head: 'bytes', value: (c) => c.bytes_per_step, cell: (c) => <Fig v={c.bytes_per_step} f={bytes} /> },
     { key: 'dur_ns_per_step', head: <>calls took <span class="unit">{ut.name}</span></>, help: 'those whose end is probed', value: (c) => c.dur_ns_per_step, cell: (c) => <Fig v={c.dur_ns_per_step} f={inUnit(ut)} /> },
     { key: 'largest', head: 'largest', text: true, value: (c) => c.largest, cell: (c) => <Name text={c.largest} /> },
   ]
-  const one: Column<TensorSum>[] = [
+  const one: Column<OffloadTensor>[] = [
     { key: 'tensor', head: 'copied tensor', help: 'N stands for its layer', text: true, value: (c) => c.tensor, cell: (c) => (c.tensor ? <Name text={c.tensor} /> : <span class="dim">not known</span>) },
     { key: 'type', head: 'type', text: true, value: (c) => c.type, cell: (c) => clean(c.type) },
     { key: 'way', head: 'from, to', text: true, value: (c) => c.from + ' ' + c.to, cell: (c) => way(c.from, c.to, c.kind) },
@@ -138,12 +138,12 @@ function CopyTables({ p }: { p: OffloadPhase }) {
   )
 }
 
-function ProductTable({ list, phase }: { list: Products[]; phase: string }) {
+function ProductTable({ list, phase }: { list: BackendProducts[]; phase: string }) {
   if (list.length === 0) return null
   const u = unitOf('time', list.map((x) => x.timed_ns_per_step))
-  const least = (x: Products) => (over(x.timed_by) || x.other_operators_per_step > 0 ? '≥ ' : '')
-  const how = (x: Products) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for', busy: 'graphs on the device’s queue' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${whole(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
-  const cols: Column<Products>[] = [
+  const least = (x: BackendProducts) => (over(x.timed_by) || x.other_operators_per_step > 0 ? '≥ ' : '')
+  const how = (x: BackendProducts) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for', busy: 'graphs on the device’s queue' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${whole(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
+  const cols: Column<BackendProducts>[] = [
     { key: 'backend', head: 'matrix products, a step', text: true, value: (x) => x.backend, cell: (x) => <BackendName name={x.backend} /> },
     { key: 'products_per_step', head: 'products', value: (x) => x.products_per_step, cell: (x) => <Fig v={x.products_per_step} f={whole} /> },
     { key: 'flops_per_step', head: 'work', value: (x) => x.flops_per_step, cell: (x) => <Fig v={x.flops_per_step} f={flops} /> },

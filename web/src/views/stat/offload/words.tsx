@@ -5,7 +5,7 @@ import { ink } from '../../../lib/color'
 import { clean, count, num } from '../../../lib/format'
 import { useTheme } from '../../../ui/theme'
 import { backendColor } from '../../../lib/backend-color'
-import type { BackendOp, LayerSet, TimedBy } from '../../../api/offload'
+import type { BackendOp, LayerSet } from '../../../api/types'
 
 /** "3 to 7", "3", with how many where some between are another's; a dash where there is none. */
 export function layersText(l: LayerSet | null | undefined): string {
@@ -29,7 +29,7 @@ export function dimsText(o: { ne: number[]; k?: number | null }): string {
   return (o.k != null ? [...v, o.k] : v).join(' × ')
 }
 
-export const timedWords: Record<TimedBy, string> = {
+export const timedWords: Record<string, string> = {
   '': 'its time is not known: it ran in a graph with others',
   operators: 'each operator was timed',
   call: 'by the call that computes its graph',
@@ -38,10 +38,10 @@ export const timedWords: Record<TimedBy, string> = {
 }
 
 /** Whether a time is more than what the device took, if not the same. */
-export const over = (by: TimedBy): boolean => by === 'span' || by === 'busy'
+export const over = (by: string): boolean => by === 'span' || by === 'busy'
 
 /** A sign before a time or ratio that can be more than the truth. */
-export const atMost = (by: TimedBy): string => (over(by) ? '≤ ' : '')
+export const atMost = (by: string): string => (over(by) ? '≤ ' : '')
 
 /** What an operator is, wherever it runs. */
 export const opKey = (o: BackendOp): string => [o.key, o.op, o.type, ...o.ne, o.k ?? ''].join('\n')

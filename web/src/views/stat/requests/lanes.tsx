@@ -10,7 +10,6 @@ import { axisFmt, unitOf } from '../../../lib/units'
 import { modelName, type Ctx } from '../context'
 import { Swatch } from '../../../ui/plot-legend'
 import { useTheme } from '../../../ui/theme'
-import type { TimeIndex } from '../../../api/time'
 import { drawn, visible, placeOf, type Kind, type Lane, type Span } from './layout'
 import { told, type Side } from './side'
 
@@ -74,7 +73,7 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
   }, [])
   useEffect(() => {
     let live = true
-    if (side.run.has('time')) side.run.json<TimeIndex>('time').then((x) => live && setOrigin(Number(x.start_ns)), () => {})
+    if (side.run.has('time')) side.run.json('time').then((x) => live && setOrigin(Number(x.start_ns)), () => {})
     return () => void (live = false)
   }, [side.run])
 

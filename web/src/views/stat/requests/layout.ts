@@ -2,7 +2,7 @@
 
 // Where requests lie: one lane a sequence, its requests as spans of prompt and answer.
 import { keyOf, type Side } from './side'
-import type { Request } from '../../../api/requests'
+import type { Request } from '../../../api/types'
 
 /** What a span of time was to its request. unknown: its begin was not seen, so prompt and answer are not told apart. */
 export type Kind = 'prompt' | 'answer' | 'unknown' | 'warmup'

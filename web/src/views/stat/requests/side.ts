@@ -3,8 +3,7 @@
 // One recording's requests, and what tables and lanes call them.
 import { count, dur, plural, clean, params } from '../../../lib/format'
 import type { Run } from '../../../api/load'
-import type { Series } from '../../../api/series'
-import type { Request, Sequences } from '../../../api/requests'
+import type { Request, Sequences, Series } from '../../../api/types'
 
 /** One recording's requests. */
 export interface Side {

@@ -13,7 +13,7 @@ import { axisFmt, unitOf } from '../../../lib/units'
 import { modelName, type Ctx } from '../context'
 import { useTheme } from '../../../ui/theme'
 import { shortModel, type Side } from './side'
-import type { Speculation, SpeculationPoint } from '../../../api/requests'
+import type { Speculation, SpeculationPoint } from '../../../api/types'
 
 /** A context that verifies, with its points over time. */
 interface Target {

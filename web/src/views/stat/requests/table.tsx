@@ -7,7 +7,7 @@ import { stepLink, type Ctx } from '../context'
 import { sortOf } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Table, type Column } from '../../../ui/table'
-import type { Request } from '../../../api/requests'
+import type { Request } from '../../../api/types'
 import { keyOf, shortModel, type Side } from './side'
 
 interface Row extends Request {

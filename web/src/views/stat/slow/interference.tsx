@@ -7,7 +7,7 @@ import type { Run } from '../../../api/load'
 import { Meter, Name } from '../../../ui/charts'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Table, type Column } from '../../../ui/table'
-import type { CPUState, Interferer, MovedThread, Paid, Slow } from '../../../api/slow'
+import type { CPUState, Interferer, MovedThread, PaidBy, Slow } from '../../../api/types'
 
 export function Interference({ s, run }: { s: Slow; run: Run }) {
   const f = s.interference
@@ -37,7 +37,7 @@ function Takers({ by }: { by: Interferer[] }) {
   const u = unitOf('time', by.map((x) => x.ran_ns))
   const ran = Math.max(...by.map((x) => x.ran_ns), 1)
   const cost = Math.max(...by.map((x) => x.cost_ns), 1)
-  const paid = (list: Paid[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
+  const paid = (list: PaidBy[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
   const cols: Column<Interferer>[] = [
     { key: 'who', head: 'who took CPUs', text: true, value: (x) => x.comm, cell: (x) => <><Name text={x.comm} />{x.own ? <span class="dim"> its own threads</span> : x.kernel ? <span class="dim"> kernel</span> : x.pid ? <span class="dim"> {x.pid}</span> : ''}</> },
     { key: 'ran_ns', head: <>ran <span class="unit">{u.name}</span></>, help: 'while a thread that computes could have run there, or had to share the other CPUs; summed over those', value: (x) => x.ran_ns, cell: (x) => <><Meter part={x.ran_ns / ran} /> <Fig v={x.ran_ns} f={inUnit(u)} /></> },

@@ -6,7 +6,7 @@ import { Swatch } from '../../../ui/plot-legend'
 import { seriesColor } from '../../../lib/palette'
 import { useTheme } from '../../../ui/theme'
 import type { Theme } from '../../../lib/color'
-import type { Slow, SlowStep } from '../../../api/slow'
+import type { Slow, SlowStep } from '../../../api/types'
 
 /** What a cause is: in a table, and beside a step. */
 export const words: Record<string, [string, string]> = {

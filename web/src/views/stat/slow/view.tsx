@@ -14,7 +14,7 @@ import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
 import { Interference } from './interference'
 import { CauseLegend, colorsOf, Excess, long, reach, short, type Colors } from './parts'
-import type { Slow, SlowPart, SlowStep } from '../../../api/slow'
+import type { Slow, SlowPart, SlowStep } from '../../../api/types'
 
 export function SlowSteps(ctx: Ctx) {
   const theme = useTheme()
@@ -23,7 +23,7 @@ export function SlowSteps(ctx: Ctx) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   useEffect(() => {
     let live = true
-    Promise.all(runs.map((r) => (r.has('slow') ? r.json<Slow>('slow') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
+    Promise.all(runs.map((r) => (r.has('slow') ? r.json('slow') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
     return () => void (live = false)
   }, [ctx.a, ctx.b])
   if (error) return <Empty>Slow steps of this recording cannot be shown: {error}.</Empty>
