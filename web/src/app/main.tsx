@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The page's entry: unpacks what the first view needs and draws the shell.
-import { render } from 'preact'
 import './style.css'
-import { fontReady } from '../ui/font'
+import { render } from 'preact'
 import { openReport } from '../api/load'
+import { fontReady } from '../ui/font'
 import { Shell } from './shell'
 
 const root = document.getElementById('app')!

@@ -3,14 +3,14 @@
 // The frame around the views: what was recorded, the tabs, which runs are looked at, light or dark.
 import { Component, type ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { clean } from '../lib/format'
 import type { Report } from '../api/load'
+import { clean } from '../lib/format'
 import { href, useRoute, views, type Route, type ViewName } from '../ui/route'
 import { toggleTheme, useTheme } from '../ui/theme'
-import { Summary } from '../views/summary/view'
 import { Dag } from '../views/dag/view'
-import { Time } from '../views/time/view'
 import { Statistics } from '../views/stat/view'
+import { Summary } from '../views/summary/view'
+import { Time } from '../views/time/view'
 
 const titles: Record<ViewName, string> = { summary: 'Summary', dag: 'ProfDAG', time: 'ProfTime', stat: 'ProfStat' }
 const drawn = { summary: Summary, dag: Dag, time: Time, stat: Statistics }

@@ -2,8 +2,8 @@
 
 // Counters that were read at operators: which of them say something, and what follows from two of them. Nothing here is shown of
 // a counter that a CPU does not count, or that stayed at 0 in every operator.
-import { clean, num, share, unknown } from './format'
 import type { StatCount, StatCounter } from '../api/types'
+import { clean, num, share, unknown } from './format'
 
 /** Something that counters tell of a group of operators. */
 export interface Metric {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Small drawings in SVG: distributions, bars by layer, parts of a whole.
-import { clean, count, dur, plural, share } from '../lib/format'
 import type { Dist } from '../api/types'
-import { unitOf, axisFmt } from '../lib/units'
+import { clean, count, dur, plural, share } from '../lib/format'
 import { median, outlier } from '../lib/median'
+import { axisFmt, unitOf } from '../lib/units'
 
 /** Round values between lo and hi for an axis of times, in powers or linear. */
 function timeTicks(lo: number, hi: number, log: boolean): number[] {

@@ -2,13 +2,13 @@
 
 // An x/y plot: uPlot has scales, axes, cursor and zoom, the layers are drawn here. What lies under the pointer or was reached
 // with the arrow keys is read out in a line above the plot.
+import 'uplot/dist/uPlot.min.css'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import 'uplot/dist/uPlot.min.css'
-import { cssVar, useTheme } from './theme'
 import { Swatch, type Shape } from './plot-legend'
 import { notes, type Note } from './plot-notes'
+import { cssVar, useTheme } from './theme'
 
 export type { Note }
 

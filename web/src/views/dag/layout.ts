@@ -3,7 +3,7 @@
 // Places for what is drawn, computed in the worker. Each open group is laid out by itself, from the inside
 // out, and is one box for what is around it: small graphs are laid out fast, and boxes never overlap. An
 // edge that crosses a box's border does so at a port there.
-import { Graph, layout as dagre } from '@dagrejs/dagre'
+import { layout as dagre, Graph } from '@dagrejs/dagre'
 
 export interface Ask {
   nodes: { id: string; parent: string; w: number; h: number }[]

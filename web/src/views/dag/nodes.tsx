@@ -2,11 +2,11 @@
 
 // What a pane draws: boxes of operators and groups, and what flows between them.
 import { bytes, clean, count, dims, dur, share } from '../../lib/format'
+import type { CountedDAG } from './data'
 import type { Drawn, Item, Link, Visible } from './graph'
 import { fit } from './label'
 import type { Segment } from './layout'
 import { paint, text, value, type Metric, type Scale, type Sum } from './paint'
-import type { CountedDAG } from './data'
 
 export interface PaneProps {
   d: CountedDAG

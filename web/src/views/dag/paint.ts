@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a node is coloured by: sums over the nodes that an item stands for, and scales.
+import { operatorKinds, type DAGRun } from '../../api/types'
+import { backendColor } from '../../lib/backend-color'
 import { diverge, ink, kindColors, type Kind as OpKind, type Theme } from '../../lib/color'
 import { kindOfMetric, textOf, together } from '../../lib/counters'
 import { dur, gbps, intensity, share, unknown } from '../../lib/format'
-import { backendColor } from '../../lib/backend-color'
-import type { Item } from './graph'
-import { operatorKinds, type DAGRun } from '../../api/types'
 import type { CountedDAG } from './data'
+import type { Item } from './graph'
 
 /** Counters go by their metric's id: ipc, counter:NAME. */
 export type Metric = 'time' | 'share' | 'bandwidth' | 'intensity' | 'wait' | 'imbalance' | 'kind' | 'diff' | 'ipc' | `counter:${string}` | (string & {})

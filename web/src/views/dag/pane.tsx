@@ -5,9 +5,9 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { work } from '../../api/worker-client'
 import type { Visible } from './graph'
 import type { Places } from './layout'
-import { layoutTask } from './task'
 import { Edge, Frame, Head, Node, sizeOf, type PaneProps } from './nodes'
 import { paint } from './paint'
+import { layoutTask } from './task'
 
 const small = 0.45 // below this zoom, text is not read
 

@@ -2,15 +2,15 @@
 
 // Everything that is known of what was clicked.
 import type { ComponentChildren } from 'preact'
+import type { DAGNode, DAGSpread } from '../../api/types'
+import { scaledHelp } from '../../lib/counters'
 import { bytes, clean, count, dur, flops, gbps, gflops, intensity, plural, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
-import { ranges, type Drawn, type Item } from './graph'
-import { scaledHelp } from '../../lib/counters'
-import { sum, text, value, type Sum } from './paint'
-import { dimsOf } from './nodes'
-import type { DAGNode, DAGSpread } from '../../api/types'
 import type { CountedDAG } from './data'
+import { ranges, type Drawn, type Item } from './graph'
+import { dimsOf } from './nodes'
+import { sum, text, value, type Sum } from './paint'
 
 interface Props {
   d: CountedDAG

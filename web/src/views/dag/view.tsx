@@ -2,22 +2,23 @@
 
 // ProfDAG: the operator graph of a phase.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { Run } from '../../api/load'
+import type { DAGOutlier } from '../../api/types'
+import { backendColor } from '../../lib/backend-color'
 import { kindColors, type Kind as OpKind } from '../../lib/color'
 import { scaledHelp, type Metric as Counter } from '../../lib/counters'
-import { Empty } from '../../ui/figure'
 import { clean, count, dur, named, share } from '../../lib/format'
-import type { Run } from '../../api/load'
-import { backendColor } from '../../lib/backend-color'
+import { Empty } from '../../ui/figure'
 import { go } from '../../ui/route'
-import type { ViewProps } from '../../ui/view-props'
 import { useTheme } from '../../ui/theme'
+import { useLoaded } from '../../ui/use-section'
+import type { ViewProps } from '../../ui/view-props'
+import { withCounters, type CountedDAG, type CountedDAGs } from './data'
 import { download, svgText } from './export'
 import { around, build, visible, type Drawn, type Visible } from './graph'
 import { colorAt, metrics, scaleOf, sum, text, value, type Metric, type Scale, type Sum } from './paint'
 import { Pane } from './pane'
 import { Panel } from './panel'
-import type { DAGOutlier } from '../../api/types'
-import { withCounters, type CountedDAG, type CountedDAGs } from './data'
 
 interface Side {
   run: Run
@@ -35,24 +36,14 @@ const alias: Record<string, Metric> = { gbps: 'bandwidth', flopb: 'intensity', d
 const phaseNames = ['prefill', 'decode', 'encode', 'unknown']
 
 export function Dag({ a, b, route }: ViewProps) {
-  const [data, setData] = useState<{ a: CountedDAGs | null; b: CountedDAGs | null } | null>(null)
-  const [error, setError] = useState('')
-  useEffect(() => {
-    let gone = false
-    const get = (r: Run | null) => (r && r.has('dag') ? r.json('dag').then(withCounters) : Promise.resolve(null))
-    Promise.all([get(a), get(b)]).then(
-      ([x, y]) => !gone && setData({ a: x, b: y }),
-      (e) => !gone && setError(String(e?.message ?? e)),
-    )
-    return () => {
-      gone = true
-    }
-  }, [a, b])
+  const runs = b ? [a, b] : [a]
+  const { data, error } = useLoaded(runs.map((r) => r.index).join(), () => Promise.all(runs.map((r) => (r.has('dag') ? r.json('dag').then(withCounters) : null))))
   if (error) return <div data-ready><Empty>The operator graphs cannot be read: {error}</Empty></div>
   if (!data) return <div class="empty">reading the operator graphs…</div>
-  const some = (data.a?.dags.length ?? 0) + (data.b?.dags.length ?? 0)
-  if (!some) return <div data-ready><Nothing run={a} d={data.a} /></div>
-  return <Graphs key={a.index + ',' + (b?.index ?? '')} a={a} b={b} da={data.a} db={data.b} params={route.params} />
+  const [da, db = null] = data
+  const some = (da?.dags.length ?? 0) + (db?.dags.length ?? 0)
+  if (!some) return <div data-ready><Nothing run={a} d={da} /></div>
+  return <Graphs key={a.index + ',' + (b?.index ?? '')} a={a} b={b} da={da} db={db} params={route.params} />
 }
 
 function Nothing({ run, d }: { run: Run; d: CountedDAGs | null }) {

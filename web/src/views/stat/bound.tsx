@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What bounds a row's operators, as `stat --json` says it.
-import { Fig } from '../../ui/figure'
-import { clean, share } from '../../lib/format'
 import type { Bound, RowVerdict, StatRow } from '../../api/types'
+import { clean, share } from '../../lib/format'
+import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
 import type { Pair } from './rows'
 

@@ -2,16 +2,16 @@
 
 // The columns of the tables. A column's key is the name of the figure in `stat --json`; of the second run it ends in
 // .b, of the difference in .d.
-import { Fig } from '../../ui/figure'
-import { clean, num, share, unknown } from '../../lib/format'
 import type { StatRow } from '../../api/types'
-import type { Column } from '../../ui/table'
+import { clean, num, share, unknown } from '../../lib/format'
+import { inUnit, unitOf } from '../../lib/units'
 import { Meter, Name } from '../../ui/charts'
-import type { Pair } from './rows'
+import { Fig } from '../../ui/figure'
+import type { Column } from '../../ui/table'
 import { boundColumns } from './bound'
 import { counterColumns, ipcColumns } from './counter-columns'
-import { inUnit, unitOf } from '../../lib/units'
 import { difference, type CountersOf } from './difference'
+import type { Pair } from './rows'
 
 interface Figure {
   key: keyof StatRow

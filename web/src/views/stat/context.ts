@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What every tab of ProfStat gets: the recordings, the phase that is looked at, the address.
-import { clean, num } from '../../lib/format'
-import type { Report, Run } from '../../api/load'
-import { href } from '../../ui/route'
+import type { Grouping, Report, Run } from '../../api/load'
 import type { PhaseSeries, PhaseStat, RowSeries, Series, Stat, StatRow } from '../../api/types'
-import type { Grouping } from '../../api/load'
+import { clean, num } from '../../lib/format'
 import { role } from '../../lib/speculation'
+import { href } from '../../ui/route'
 
 export type Params = Record<string, string | number | undefined>
 

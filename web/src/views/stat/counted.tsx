@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Counters by number of threads: IPC, stalled cycles and misses of each phase, over all recordings of the page.
-import { useEffect, useMemo, useState } from 'preact/hooks'
-import { formatOf, metricsOf, scaledHelp, telling, valueOf, type Metric } from '../../lib/counters'
-import { Fig } from '../../ui/figure'
-import { clean, count, num, plural } from '../../lib/format'
+import { useMemo } from 'preact/hooks'
 import type { Run } from '../../api/load'
+import type { Roofline, RooflineGroup, StatCount } from '../../api/types'
+import { formatOf, metricsOf, scaledHelp, telling, valueOf, type Metric } from '../../lib/counters'
+import { clean, count, num, plural } from '../../lib/format'
+import { seriesColor } from '../../lib/palette'
+import { sortOf } from '../../lib/sort'
+import { Fig } from '../../ui/figure'
 import { Plot, type Layer } from '../../ui/plot'
 import type { Shape } from '../../ui/plot-legend'
-import type { StatCount } from '../../api/types'
 import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
-import { seriesColor } from '../../lib/palette'
-import type { Roofline, RooflineGroup } from '../../api/types'
-import { sortOf } from '../../lib/sort'
+import { useSections } from '../../ui/use-section'
 import type { Ctx } from './context'
 
 /** Whether a recording has counters that say something. */
@@ -37,19 +37,14 @@ export function Counted(ctx: Ctx) {
   const { report } = ctx
   const theme = useTheme()
   const runs = useMemo(() => report.runs.filter(counts), [report])
-  const [data, setData] = useState<Roofline[] | string | null>(null)
-  useEffect(() => {
-    let live = true
-    Promise.all(runs.map((r) => r.json('roofline'))).then((d) => live && setData(d), (e) => live && setData(String(e?.message ?? e)))
-    return () => void (live = false)
-  }, [runs])
+  const { data, error } = useSections('roofline', runs)
   const of = ctx.params.of ?? ''
-  const items = useMemo(() => (Array.isArray(data) ? runs.flatMap((r, i) => itemsOf(r, data[i], of)) : []), [data, of])
-  const keys = useMemo(() => (Array.isArray(data) ? [...new Set(data.flatMap((d) => d.groups.flatMap((g) => g.weight.map((p) => p.key))))].sort() : []), [data])
+  const items = useMemo(() => (data ? runs.flatMap((r, i) => itemsOf(r, data[i], of)) : []), [data, of])
+  const keys = useMemo(() => (data ? [...new Set(data.flatMap((d) => d.groups.flatMap((g) => g.weight.map((p) => p.key))))].sort() : []), [data])
   const metrics = useMemo(() => items.flatMap((x) => x.metrics).filter((m, i, l) => l.findIndex((o) => o.id === m.id) === i), [items])
   const ratios = metrics.filter((m) => m.kind !== 'count')
   const drawn = useMemo(() => ratios.map((m) => plotOf(m, items, theme)), [items, theme])
-  if (typeof data === 'string') return <p class="dim">The counters cannot be shown: {data}.</p>
+  if (error) return <p class="dim">The counters cannot be shown: {error}.</p>
   if (!data) return <p class="dim">unpacking …</p>
   const teams = [...new Set(items.map((x) => x.threads))]
   const sort = sortOf(ctx.params.sort) ?? { key: 'threads', up: true }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Columns of counters. A counter's key is count.N, N its place in `stat --json`; what follows from two of them has a name.
+import type { StatRow } from '../../api/types'
 import { formatOf, metricsOf, scaledHelp, valueOf, type Metric } from '../../lib/counters'
 import { Fig } from '../../ui/figure'
-import type { StatRow } from '../../api/types'
 import type { Column } from '../../ui/table'
 import { difference, type CountersOf } from './difference'
 import type { Pair } from './rows'

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a row hides: the distribution of its calls, its spread over layers and threads.
-import { Fig } from '../../ui/figure'
-import { clean, count, delta, dur, share } from '../../lib/format'
-import { href } from '../../ui/route'
-import { useTheme } from '../../ui/theme'
-import type { RowSeries, Series, StatRow } from '../../api/types'
 import type { Grouping } from '../../api/load'
-import { Histogram, LayerBars, Name, StackBar, type DistSeries } from '../../ui/charts'
+import type { RowSeries, Series, StatRow } from '../../api/types'
+import { clean, count, delta, dur, share } from '../../lib/format'
 import { median, outlier } from '../../lib/median'
 import { runColors, threadColors } from '../../lib/palette'
+import { Histogram, LayerBars, Name, StackBar, type DistSeries } from '../../ui/charts'
+import { Fig } from '../../ui/figure'
+import { href } from '../../ui/route'
+import { useTheme } from '../../ui/theme'
+import { rowSeries, runNames, seriesOf, type Ctx } from './context'
 import type { Pair } from './rows'
-import { runNames, seriesOf, rowSeries, type Ctx } from './context'
 
 export function Detail({ ctx, by, pair }: { ctx: Ctx; by: Grouping; pair: Pair }) {
   const theme = useTheme()

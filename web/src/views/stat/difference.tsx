@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The column of a difference, which tables of figures and of counters share.
+import type { StatCounter } from '../../api/types'
 import { diverge, ink } from '../../lib/color'
-import { Fig } from '../../ui/figure'
 import { delta, unknown } from '../../lib/format'
+import { relative } from '../../lib/units'
+import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
 import type { Pair } from './rows'
-import { relative } from '../../lib/units'
-import type { StatCounter } from '../../api/types'
 
 /** What was counted, of one or both runs. */
 export interface CountersOf {

@@ -2,10 +2,10 @@
 
 // Mean times by weight and layer, as a map: where a layer differs from the others, or two runs from each other.
 import { useState } from 'preact/hooks'
+import type { RowSeries, Series } from '../../api/types'
 import { diverge, ink } from '../../lib/color'
 import { clean, delta, dur, named } from '../../lib/format'
 import { median } from '../../lib/median'
-import type { RowSeries, Series } from '../../api/types'
 import { runNames, seriesOf, type Ctx } from './context'
 
 const maxRows = 60

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TTFT and TPOT: how they are distributed over sequences and steps.
-import { Fig } from '../../ui/figure'
-import { count, dur, plural } from '../../lib/format'
 import type { Run } from '../../api/load'
+import type { Dist, Series } from '../../api/types'
+import { count, dur, plural } from '../../lib/format'
+import { runColors } from '../../lib/palette'
+import { Ecdf, Histogram, type DistSeries } from '../../ui/charts'
+import { Fig } from '../../ui/figure'
 import { Swatch } from '../../ui/plot-legend'
 import { useTheme } from '../../ui/theme'
-import { Ecdf, Histogram, type DistSeries } from '../../ui/charts'
-import { runColors } from '../../lib/palette'
-import type { Dist, Series } from '../../api/types'
 import { phaseOf, runNames, seriesOf, statBy, type Ctx } from './context'
 
 export function Latency(ctx: Ctx) {

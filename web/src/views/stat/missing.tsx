@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the figures of a phase do not stand for.
-import { clean, count, plural, share } from '../../lib/format'
 import type { PhaseStat } from '../../api/types'
+import { clean, count, plural, share } from '../../lib/format'
 import { runNames, seriesOf, type Ctx } from './context'
 
 /** What the figures do not stand for. */

@@ -2,16 +2,16 @@
 
 // Prefill against decode: the same weights in both phases, side by side.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../ui/figure'
-import { num, share } from '../../lib/format'
 import type { Run } from '../../api/load'
 import type { PhaseStat, StatRow } from '../../api/types'
-import { Table, type Column } from '../../ui/table'
-import { Meter, Name } from '../../ui/charts'
-import { pairs, filtered, type Pair } from './rows'
+import { num, share } from '../../lib/format'
 import { sortOf } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
+import { Meter, Name } from '../../ui/charts'
+import { Fig } from '../../ui/figure'
+import { Table, type Column } from '../../ui/table'
 import { runNames, statBy, type Ctx } from './context'
+import { filtered, pairs, type Pair } from './rows'
 
 export function Phases(ctx: Ctx) {
   const names = runNames(ctx)

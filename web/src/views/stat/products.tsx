@@ -2,18 +2,18 @@
 
 // Matrix products: time against work and against bytes, by the type of the weights.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../ui/figure'
+import type { Product, Series } from '../../api/types'
+import type { Theme } from '../../lib/color'
 import { bytes, clean, count, dur, gbps, gflops, named, num } from '../../lib/format'
+import { seriesColor } from '../../lib/palette'
+import { sortOf } from '../../lib/sort'
+import { axisFmt, inUnit, unitOf } from '../../lib/units'
+import { Name } from '../../ui/charts'
+import { Fig } from '../../ui/figure'
 import { Plot, type Guide, type Layer } from '../../ui/plot'
 import type { Shape } from '../../ui/plot-legend'
 import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
-import type { Theme } from '../../lib/color'
-import { Name } from '../../ui/charts'
-import { seriesColor } from '../../lib/palette'
-import { sortOf } from '../../lib/sort'
-import type { Product, Series } from '../../api/types'
-import { axisFmt, inUnit, unitOf } from '../../lib/units'
 import { runNames, type Ctx } from './context'
 
 interface Item extends Product {

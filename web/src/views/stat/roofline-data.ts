@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The roofs of runs as lines of a plot.
+import type { StatRoof } from '../../api/types'
 import { num } from '../../lib/format'
 import type { Layer, Note } from '../../ui/plot'
-import type { StatRoof } from '../../api/types'
 
 /** A line of a roof: what several types or runs share is drawn once. */
 export interface Edge {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Roofline: operators by intensity and rate, beside what the machine can do.
-import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Fig } from '../../ui/figure'
+import { useMemo } from 'preact/hooks'
+import type { Roofline as Data, RooflinePoint, StatRoof } from '../../api/types'
+import type { Theme } from '../../lib/color'
 import { clean, count, dur, gbps, gflops, intensity, named, num, plural, share } from '../../lib/format'
-import type { Run } from '../../api/load'
+import { seriesColor } from '../../lib/palette'
+import { sortOf } from '../../lib/sort'
+import { inUnit, unitOf } from '../../lib/units'
+import { Meter, Name } from '../../ui/charts'
+import { Fig } from '../../ui/figure'
 import { Plot, type Layer } from '../../ui/plot'
 import type { Shape } from '../../ui/plot-legend'
 import { href } from '../../ui/route'
-import { cssVar, useTheme } from '../../ui/theme'
-import type { Theme } from '../../lib/color'
 import { Table, type Column } from '../../ui/table'
-import { Meter, Name } from '../../ui/charts'
-import { seriesColor } from '../../lib/palette'
-import type { Roofline as Data, RooflinePoint, StatRoof } from '../../api/types'
-import { edgesOf, roofLayers, unitName } from './roofline-data'
-import { sortOf } from '../../lib/sort'
-import { inUnit, unitOf } from '../../lib/units'
+import { cssVar, useTheme } from '../../ui/theme'
+import { useSections } from '../../ui/use-section'
 import { runNames, type Ctx } from './context'
+import { edgesOf, roofLayers, unitName } from './roofline-data'
 
 interface Item extends RooflinePoint {
   id: string
@@ -31,24 +31,10 @@ const phaseOrder = ['decode', 'prefill', 'encode', 'unknown']
 const closed: Shape[] = ['circle', 'square', 'triangle', 'diamond']
 
 export function Roofline(ctx: Ctx) {
-  const data = useRooflines(ctx.a, ctx.b)
-  if (typeof data === 'string') return <p class="dim">The roofline cannot be shown: {data}.</p>
+  const { data, error } = useSections('roofline', ctx.b ? [ctx.a, ctx.b] : [ctx.a])
+  if (error) return <p class="dim">The roofline cannot be shown: {error}.</p>
   if (!data) return <p class="dim">unpacking …</p>
   return <Drawn ctx={ctx} data={data} />
-}
-
-/** The sections of the runs; a text says what is wrong. */
-export function useRooflines(a: Run, b: Run | null): Data[] | string | null {
-  const [data, set] = useState<Data[] | string | null>(null)
-  useEffect(() => {
-    let live = true
-    Promise.all([a, ...(b ? [b] : [])].map((r) => r.json('roofline'))).then(
-      (d) => live && set(d),
-      (e) => live && set(String(e?.message ?? e)),
-    )
-    return () => void (live = false)
-  }, [a, b])
-  return data
 }
 
 function Drawn({ ctx, data }: { ctx: Ctx; data: Data[] }) {

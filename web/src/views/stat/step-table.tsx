@@ -2,12 +2,12 @@
 
 // Steps one by one: all of a short run, the slowest of a long one.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../ui/figure'
-import { clean, count, num, share } from '../../lib/format'
-import { Table, type Column } from '../../ui/table'
-import { sortOf } from '../../lib/sort'
 import type { StepPoint } from '../../api/types'
+import { clean, count, num, share } from '../../lib/format'
+import { sortOf } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
+import { Fig } from '../../ui/figure'
+import { Table, type Column } from '../../ui/table'
 import { runNames, seriesOf, stepLink, type Ctx } from './context'
 
 interface Row extends StepPoint {

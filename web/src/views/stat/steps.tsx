@@ -2,17 +2,17 @@
 
 // Step time against position: what a growing KV cache costs, and which steps were slow.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../ui/figure'
-import { count, delta, dur, plural, share } from '../../lib/format'
-import { Plot, type Layer } from '../../ui/plot'
-import { useTheme } from '../../ui/theme'
+import type { PhaseSeries, StepPoint } from '../../api/types'
 import type { Theme } from '../../lib/color'
+import { count, delta, dur, plural, share } from '../../lib/format'
 import { median } from '../../lib/median'
 import { partColors, runColors } from '../../lib/palette'
-import { stepLink, phaseOf, runNames, seriesOf, statBy, type Ctx } from './context'
-import { Missing } from './missing'
-import type { PhaseSeries, StepPoint } from '../../api/types'
 import { axisFmt, unitOf } from '../../lib/units'
+import { Fig } from '../../ui/figure'
+import { Plot, type Layer } from '../../ui/plot'
+import { useTheme } from '../../ui/theme'
+import { phaseOf, runNames, seriesOf, statBy, stepLink, type Ctx } from './context'
+import { Missing } from './missing'
 
 type Against = 'pos' | 'cells' | 'step' | 'time'
 

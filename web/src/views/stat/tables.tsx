@@ -2,21 +2,21 @@
 
 // The tables of `stat`, by weight, operator, layer, block, thread and step, with what a row hides.
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Fig } from '../../ui/figure'
-import { clean, count, dur, num, share } from '../../lib/format'
-import type { PhaseStat, StatRow } from '../../api/types'
 import type { Grouping } from '../../api/load'
-import { Table } from '../../ui/table'
+import type { PhaseStat, StatRow } from '../../api/types'
 import { telling } from '../../lib/counters'
+import { clean, count, dur, num, share } from '../../lib/format'
+import { sortOf } from '../../lib/sort'
+import { Fig } from '../../ui/figure'
+import { Table } from '../../ui/table'
 import { columns, setsOf, twoColumns } from './columns'
-import type { CountersOf } from './difference'
+import { phaseOf, runNames, statBy, type Ctx } from './context'
 import { Detail } from './detail'
+import type { CountersOf } from './difference'
 import { HeatMap } from './heat'
+import { Missing } from './missing'
 import { filtered, pairs } from './rows'
 import { StepTable } from './step-table'
-import { phaseOf, runNames, statBy, type Ctx } from './context'
-import { sortOf } from '../../lib/sort'
-import { Missing } from './missing'
 
 const groupings = [['weight', 'weight'], ['op', 'operator'], ['layer', 'layer'], ['block', 'block'], ['thread', 'thread'], ['step', 'step']] as const
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Balance: what each thread did, in a phase and in each group of operators.
-import { Fig } from '../../ui/figure'
-import { clean, count, dur, share } from '../../lib/format'
-import { Swatch } from '../../ui/plot-legend'
-import type { PhaseSeries, StatRow, ThreadPart, ThreadStat } from '../../api/types'
-import { Table, type Column } from '../../ui/table'
-import { useTheme } from '../../ui/theme'
 import type { Run } from '../../api/load'
-import { Name, StackBar, type Part } from '../../ui/charts'
-import { rowSeries, phaseOf, runNames, seriesOf, statBy, type Ctx } from './context'
+import type { PhaseSeries, StatRow, ThreadPart, ThreadStat } from '../../api/types'
+import { clean, count, dur, share } from '../../lib/format'
 import { threadColors } from '../../lib/palette'
-import { pairs, filtered, type Pair } from './rows'
-import { Missing } from './missing'
 import { sortOf } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
+import { Name, StackBar, type Part } from '../../ui/charts'
+import { Fig } from '../../ui/figure'
+import { Swatch } from '../../ui/plot-legend'
+import { Table, type Column } from '../../ui/table'
+import { useTheme } from '../../ui/theme'
+import { phaseOf, rowSeries, runNames, seriesOf, statBy, type Ctx } from './context'
+import { Missing } from './missing'
+import { filtered, pairs, type Pair } from './rows'
 
 const maxThreads = 64
 

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProfStat: tables of the statistics, and plots of what they sum up.
-import { useEffect, useState } from 'preact/hooks'
-import { Empty } from '../../ui/figure'
-import { clean } from '../../lib/format'
 import type { Run } from '../../api/load'
+import { clean } from '../../lib/format'
+import { Empty } from '../../ui/figure'
 import { go, href } from '../../ui/route'
+import { useSections } from '../../ui/use-section'
 import type { ViewProps } from '../../ui/view-props'
+import { modelName, type Ctx, type Params } from './context'
 import { Counted, counts } from './counted'
+import { Experts, withExperts } from './experts/view'
+import { FaultsAndDisk } from './faults/view'
 import { Latency } from './latency'
+import { Backends } from './offload/view'
 import { Phases } from './phases'
 import { Products } from './products'
+import { Remote } from './remote/view'
+import { Requests } from './requests/view'
 import { Roofline } from './roofline'
+import { SlowSteps } from './slow/view'
 import { Steps } from './steps'
 import { Tables } from './tables'
 import { Threads } from './threads'
-import { Requests } from './requests/view'
-import { SlowSteps } from './slow/view'
-import { Experts, withExperts } from './experts/view'
-import { FaultsAndDisk } from './faults/view'
-import { Backends } from './offload/view'
-import { Remote } from './remote/view'
-import type { Series } from '../../api/types'
-import { modelName, type Params, type Ctx } from './context'
 
 const tabs = [
   ['tables', 'Tables'],
@@ -49,18 +48,9 @@ const sections = {
 const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
 
 export function Statistics({ report, a, b, route }: ViewProps) {
-  const [data, setData] = useState<{ sa: Series; sb: Series | null } | null>(null)
-  const [error, setError] = useState('')
-  useEffect(() => {
-    let live = true
-    Promise.all([a.json('series'), b ? b.json('series') : null]).then(
-      ([sa, sb]) => live && setData({ sa, sb }),
-      (e) => live && setError(String(e?.message ?? e)),
-    )
-    return () => void (live = false)
-  }, [a, b])
+  const { data: series, error } = useSections('series', b ? [a, b] : [a])
   if (error) return <div data-ready><Empty>The statistics of this recording cannot be shown: {error}.</Empty></div>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!series) return <Empty>unpacking …</Empty>
 
   const choices: { phase: string; model: number | null }[] = []
   for (const r of b ? [a, b] : [a]) {
@@ -75,7 +65,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
   const chosen = ofModel.find((c) => c.phase === params.phase) ?? ofModel.find((c) => c.phase === 'decode') ?? ofModel[0] ?? choices[0]
   const link = (p: Params) => href('stat', { ...params, ...p })
   const ctx: Ctx = {
-    report, a, b, ...data, params, link,
+    report, a, b, sa: series[0], sb: b ? series[1] : null, params, link,
     set: (p, replace) => go('stat', { ...params, ...p }, replace),
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Where a phase's time goes: one bar of the steps' time, one of the threads' time in operators.
-import { kindColors } from '../../lib/color'
-import { Fig } from '../../ui/figure'
-import { clean, dur, share } from '../../lib/format'
 import type { Stat } from '../../api/types'
+import { kindColors } from '../../lib/color'
+import { clean, dur, share } from '../../lib/format'
+import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
 import type { Part } from './model'
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Two runs: key figures side by side, differences in colour, and a sentence made of figures alone.
-import { diverge, ink } from '../../lib/color'
-import { Fig } from '../../ui/figure'
-import { clean, count, delta, dur, gbps, num, share } from '../../lib/format'
 import type { Run } from '../../api/load'
 import type { PhaseStat, Stat } from '../../api/types'
-import { boundWords, Sure } from './verdict'
+import { diverge, ink } from '../../lib/color'
+import { clean, count, delta, dur, gbps, num, share } from '../../lib/format'
+import { Fig } from '../../ui/figure'
 import { parts, type Part } from './model'
+import { boundWords, Sure } from './verdict'
 
 type F = (v: number | null | undefined) => string
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What is most worth looking at, each a link to where a view shows it.
-import { Fig } from '../../ui/figure'
-import { dur, share } from '../../lib/format'
-import { href } from '../../ui/route'
 import type { Stat } from '../../api/types'
+import { dur, share } from '../../lib/format'
+import { Fig } from '../../ui/figure'
+import { href } from '../../ui/route'
 import { target, viewTitle } from './model'
 import { Say } from './say'
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operators that take most of a phase, by weight.
-import { Fig } from '../../ui/figure'
-import { clean, dur, num, share } from '../../lib/format'
-import { href } from '../../ui/route'
 import type { StatRow } from '../../api/types'
+import { clean, dur, num, share } from '../../lib/format'
+import { Fig } from '../../ui/figure'
+import { href } from '../../ui/route'
+import { Change, perToken } from './compare'
 import type { Part } from './model'
 import { Name } from './say'
-import { Change, perToken } from './compare'
 
 const rows = 6
 

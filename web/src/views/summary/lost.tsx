@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the recording did not see: plainly where there is something, in three words where there is not.
-import { Fig } from '../../ui/figure'
-import { clean, count, dur } from '../../lib/format'
 import type { Stat } from '../../api/types'
+import { clean, count, dur } from '../../lib/format'
+import { Fig } from '../../ui/figure'
 
 /** Sentences on what makes the figures doubtful, and plainer ones on what is merely missing. */
 export function losses(s: Stat): { grave: string[]; facts: string[]; notes: string[] } {

@@ -2,10 +2,10 @@
 
 // What the summary's parts share: phases with their verdicts, in the order in which they are read.
 import type { Run } from '../../api/load'
-import { role } from '../../lib/speculation'
-import type { ViewName } from '../../ui/route'
 import type { Finding, PhaseStat, Stat, Verdict } from '../../api/types'
 import { params } from '../../lib/format'
+import { role } from '../../lib/speculation'
+import type { ViewName } from '../../ui/route'
 
 /** A phase of a run, by its place in the statistics. */
 export interface Part {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What ran: engine, model, machine, command.
-import { bytes, clean, count, dur, share, params } from '../../lib/format'
-import { Fig } from '../../ui/figure'
 import type { Run } from '../../api/load'
 import type { Model, Stat } from '../../api/types'
+import { bytes, clean, count, dur, params, share } from '../../lib/format'
+import { Fig } from '../../ui/figure'
 import { losses } from './lost'
 
 function Types({ m }: { m: Model }) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One phase: what bounds it, how sure that is, its figures, where its time goes, and what the verdict rests on.
+import type { Bound, Evidence, Stat, Verdict } from '../../api/types'
 import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
-import type { Bound, Evidence, Stat, Verdict } from '../../api/types'
 import { Split, Threads } from './bars'
 import { parts, type Part } from './model'
 import { Say } from './say'

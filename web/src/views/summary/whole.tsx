@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The verdict on the whole run, where it has several phases: their verdicts, each with its phase's time in steps.
-import { Fig } from '../../ui/figure'
-import { clean, share } from '../../lib/format'
 import type { Bound, Stat } from '../../api/types'
+import { clean, share } from '../../lib/format'
+import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
 import { Say } from './say'
 import { boundWords, Sure } from './verdict'

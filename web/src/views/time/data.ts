@@ -3,16 +3,16 @@
 // One run's timeline: what is always there (steps, graphs, overview), and chunks that come when they are looked at and go when others
 // need their place.
 import type { Run } from '../../api/load'
-import { opsTask, schedTask } from './tasks'
-import { work } from '../../api/worker-client'
-import { Blocks, starts, sums } from './columns'
-import { copyGroups, deviceGroup, readCopies, readDevices, type Copies, type Span } from './devices'
-import { metricsOf, valueOf, type Metric } from '../../lib/counters'
-import type { Level, OpChunk, SchedChunk } from './decode'
 import { cpuChannels, phases, threadChannels } from '../../api/timeline'
 import type { Timeline as TimeIndex, TimelineChunk, TimelineOp } from '../../api/types'
+import { work } from '../../api/worker-client'
+import { metricsOf, valueOf, type Metric } from '../../lib/counters'
+import { Blocks, starts, sums } from './columns'
+import type { Level, OpChunk, SchedChunk } from './decode'
+import { copyGroups, deviceGroup, readCopies, readDevices, type Copies, type Span } from './devices'
 import { Faults } from './faults'
 import { spanSet, withLevels, type Bins } from './spans'
+import { opsTask, schedTask } from './tasks'
 import type { Graphs, Group } from './tracks'
 
 export type Chunk = OpChunk | SchedChunk

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a picked thing is, in a few lines, for the tooltip and for who cannot see the canvas.
+import { states } from '../../api/timeline'
 import { formatOf, valueOf, type Metric } from '../../lib/counters'
 import { bytes, clean, count, dims, dur, gbps, num } from '../../lib/format'
+import { moment } from '../../lib/time-scale'
 import { endToEnd, lasted, type OpInfo, type TimeData } from './data'
 import { copyKinds } from './devices'
 import { describeFault } from './faults'
-import { rateOf, runnerName, stepLabel } from './steps'
 import type { Picked } from './pick'
 import { forWhom } from './remote'
-import { moment } from '../../lib/time-scale'
-import { states } from '../../api/timeline'
+import { rateOf, runnerName, stepLabel } from './steps'
 
 /** Achieved bandwidth in GB/s, without what the probes took. null: not known. */
 export function bandwidth(o: OpInfo): number | null {

@@ -2,8 +2,8 @@
 
 // Copies between memories and devices' spans (profile/timeline_devices.go), and the tracks made of them.
 import { Blocks, sums } from './columns'
-import type { Graphs, Group } from './tracks'
 import { spanSet } from './spans'
+import type { Graphs, Group } from './tracks'
 
 export interface Copies {
   n: number

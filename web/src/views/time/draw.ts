@@ -5,12 +5,12 @@
 import { clean, dur, num } from '../../lib/format'
 import type { Chunk, TimeData } from './data'
 import { drawFaults } from './faults'
+import { Writer, type Label } from './labels'
 import type { Palette } from './palette'
 import { css, Pattern, type Raster } from './raster'
 import type { Row } from './rows'
-import { Writer, type Label } from './labels'
 import { lengthClass, within, type Bins, type SpanSet } from './spans'
-import { stepLabel, runnerName, rateOf, maxRate } from './steps'
+import { maxRate, rateOf, runnerName, stepLabel } from './steps'
 
 /** What is looked at: time at the left edge and device pixels a nanosecond, in the first run's time. shift is what is added to a run's time to get it. */
 export interface View {

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A page fault that is selected, and those of an operator.
-import { useEffect, useState } from 'preact/hooks'
-import { Fig } from '../../ui/figure'
 import { bytes, clean, dur, plural } from '../../lib/format'
+import { Fig } from '../../ui/figure'
+import { useLoaded } from '../../ui/use-section'
+import type { Actions } from './actions'
 import type { OpInfo, TimeData } from './data'
 import { describeFault } from './faults'
 import { opById } from './find'
 import type { Picked } from './pick'
-import type { Actions } from './actions'
 
 export function FaultDetails({ d, p, actions }: { d: TimeData; p: Picked & { what: 'fault' }; actions: Actions }) {
   const m = d.faults!.m
   const op = m.op[p.fault]
-  const [delayed, set] = useState<OpInfo | null>(null)
-  useEffect(() => {
-    let gone = false
-    set(null)
-    if (op) void opById(d, op).then((o) => !gone && set(o), () => {})
-    return () => void (gone = true)
-  }, [d, op])
+  const { data: delayed } = useLoaded(`${d.run.index} ${op}`, async () => (op ? opById(d, op) : null))
   const [head, ...rest] = describeFault(d.faults!, p.fault)
   return (
     <div class="time-cols">

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Page faults on the threads' rows: a band at the lower edge of the operators, where one looks close enough.
-import { className } from '../../lib/faults'
 import type { FaultMarks, TimelineThread } from '../../api/types'
+import { className } from '../../lib/faults'
 import { bytes, clean, count, dur } from '../../lib/format'
-import { Pattern, type Raster } from './raster'
 import { moment } from '../../lib/time-scale'
+import { Pattern, type Raster } from './raster'
 import { spanAt, spanSet, within, type SpanSet } from './spans'
 
 /** Height of the band and of the line above it, in CSS pixels. */

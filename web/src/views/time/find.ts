@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Finds operators: by number, by name, the same node in another step. Chunks are loaded as far as they are needed.
-import type { OpChunk } from './decode'
-import type { OpInfo, TimeData } from './data'
 import type { TimelineOp } from '../../api/types'
+import type { OpInfo, TimeData } from './data'
+import type { OpChunk } from './decode'
 
 async function ops(d: TimeData, i: number): Promise<OpChunk | null> {
   if (!d.chunks[i].kept || d.chunks[i].kind !== 'ops') return null

@@ -2,6 +2,7 @@
 
 // Over the tracks: the cursor, what is pointed at, what is selected and how it hangs together, a range. Drawn by itself, so that
 // moving the pointer does not draw the tracks anew.
+import { moment } from '../../lib/time-scale'
 import { sans } from '../../ui/font'
 import type { TimeData } from './data'
 import type { View } from './draw'
@@ -10,7 +11,6 @@ import type { Palette } from './palette'
 import { spanOf, strip, type Picked } from './pick'
 import { css } from './raster'
 import type { Row } from './rows'
-import { moment } from '../../lib/time-scale'
 
 interface Scene {
   rows: Row[]

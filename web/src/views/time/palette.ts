@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The timeline's colours as pixels, for light or dark.
-import { ink, kindColors, sequential } from '../../lib/color'
+import { operatorKinds } from '../../api/types'
 import { backendColor } from '../../lib/backend-color'
+import { ink, kindColors, sequential } from '../../lib/color'
+import { phaseColors } from '../../lib/palette'
 import { cssVar, theme } from '../../ui/theme'
 import { css, mix, pixel } from './raster'
-import { operatorKinds } from '../../api/types'
-import { phaseColors } from '../../lib/palette'
 
 export interface Palette {
   bg: number

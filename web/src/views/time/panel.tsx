@@ -2,26 +2,26 @@
 
 // Below the tracks: what is selected, with its figures.
 import { useEffect, useState } from 'preact/hooks'
+import { phases } from '../../api/timeline'
+import { operatorKinds } from '../../api/types'
+import { backendColor } from '../../lib/backend-color'
 import { kindColors } from '../../lib/color'
 import { formatOf, many, scaledHelp } from '../../lib/counters'
-import { Fig } from '../../ui/figure'
 import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, named, num, share } from '../../lib/format'
-import { backendColor } from '../../lib/backend-color'
+import { moment } from '../../lib/time-scale'
+import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
 import { theme } from '../../ui/theme'
+import type { Actions } from './actions'
 import { endToEnd, lasted, type OpInfo, type TimeData } from './data'
 import { bandwidth, counts, describe, imbalance, rate, threadName } from './describe'
-import { rateOf, runnerName, stepLabel } from './steps'
 import { FaultDetails, OpFaults } from './fault-panel'
 import { opOfStep, sameAs } from './find'
 import { levelColors, marks, overviewColor } from './palette'
 import type { Picked } from './pick'
 import { ForWhom } from './remote'
+import { rateOf, runnerName, stepLabel } from './steps'
 import type { Timeline } from './timeline'
-import { moment } from '../../lib/time-scale'
-import { phases } from '../../api/timeline'
-import { operatorKinds } from '../../api/types'
-import type { Actions } from './actions'
 
 const flag = () => (theme() === 'dark' ? 1 : 0)
 

@@ -2,8 +2,8 @@
 
 // What lies under the pointer, and what is selected.
 import { lasted, type OpInfo, type TimeData } from './data'
-import type { Row } from './rows'
 import { band } from './faults'
+import type { Row } from './rows'
 import { spanAt } from './spans'
 
 export type Picked =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Statistics of a range of time. What reaches out of it counts with the part that lies inside.
+import { operatorKinds } from '../../api/types'
+import { clean } from '../../lib/format'
 import type { TimeData } from './data'
 import { runnerName } from './steps'
-import { clean } from '../../lib/format'
-import { operatorKinds } from '../../api/types'
 
 export interface RangeRow {
   key: string

@@ -2,18 +2,18 @@
 
 // Statistics of the selected range.
 import { useEffect, useState } from 'preact/hooks'
+import { phases } from '../../api/timeline'
 import { kindColors, type Kind } from '../../lib/color'
-import { Fig } from '../../ui/figure'
 import { clean, count, dur, share } from '../../lib/format'
+import { moment } from '../../lib/time-scale'
+import { Fig } from '../../ui/figure'
 import { Table, type Column } from '../../ui/table'
 import { theme } from '../../ui/theme'
+import type { Actions } from './actions'
 import type { TimeData } from './data'
 import { threadName } from './describe'
 import { Swatch } from './panel'
 import { rangeStats, type RangeRow, type RangeStats, type RangeThread } from './range'
-import { moment } from '../../lib/time-scale'
-import { phases } from '../../api/timeline'
-import type { Actions } from './actions'
 
 interface Props {
   d: TimeData

@@ -2,9 +2,9 @@
 
 // Graphs that one process computes for another: what the other side is.
 import { clean } from '../../lib/format'
+import type { Actions } from './actions'
 import type { TimeData } from './data'
 import { stepLabel } from './steps'
-import type { Actions } from './actions'
 
 function processName(d: TimeData, graph: number): string {
   const t = d.index.threads?.[d.graphs.thread[graph]]

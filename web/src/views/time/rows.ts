@@ -2,10 +2,10 @@
 
 // Which tracks there are, from top to bottom.
 import { clean, num } from '../../lib/format'
-import type { Group } from './tracks'
-import type { TimeData } from './data'
 import { contextRole } from '../../lib/speculation'
+import type { TimeData } from './data'
 import { maxRate } from './steps'
+import type { Group } from './tracks'
 
 export interface Row {
   key: string

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the toolbar, keys and links do with the timeline.
+import type { Actions } from './actions'
 import { lasted, type OpInfo, type TimeData } from './data'
 import { neighbour, nextOp, opById } from './find'
 import { faultOf, type Picked } from './pick'
 import type { Timeline } from './timeline'
-import type { Actions } from './actions'
 
 export class Session implements Actions {
   query = ''

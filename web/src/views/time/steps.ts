@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What steps and what ran on a CPU are called, and how fast steps were.
+import { phases } from '../../api/timeline'
 import { clean } from '../../lib/format'
 import { endToEnd, type TimeData } from './data'
 import type { SpanSet } from './spans'
-import { phases } from '../../api/timeline'
 
 export function stepLabel(d: TimeData, s: number): string {
   const phase = phases[d.steps.phase[s]] || 'step'

@@ -2,17 +2,17 @@
 
 // The canvas part of ProfTime: what is looked at, drawing when something changed, pointer, wheel and keys. The page around it (view.tsx)
 // is told of changes and asks for moves.
+import type { Metric } from '../../lib/counters'
+import { ruler } from '../../lib/time-scale'
+import type { Range } from './actions'
 import type { TimeData } from './data'
 import { Painter } from './draw'
 import { Overlay } from './overlay'
-import type { Metric } from '../../lib/counters'
 import { palette, type Palette } from './palette'
 import { pick, spanOf, type Picked } from './pick'
 import { Raster } from './raster'
 import { layout, type Row } from './rows'
-import { ruler } from '../../lib/time-scale'
 import { Top } from './top'
-import type { Range } from './actions'
 
 /** The shortest time that the whole width shows, ns. */
 const shortest = 200

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Above the tracks: a strip of the whole run with what is looked at in it, and the ruler.
+import { operatorKinds } from '../../api/types'
+import { moment, type Ruler } from '../../lib/time-scale'
 import { sans } from '../../ui/font'
+import type { Range, Viewport } from './actions'
 import type { TimeData } from './data'
 import type { View } from './draw'
 import type { Palette } from './palette'
 import { css } from './raster'
-import type { Range, Viewport } from './actions'
-import { moment, type Ruler } from '../../lib/time-scale'
 import type { Bins } from './spans'
-import { operatorKinds } from '../../api/types'
 
 /** Heights in CSS pixels. */
 export const stripHeight = 34

@@ -2,40 +2,33 @@
 
 // ProfTime: tracks of steps, graphs, threads and CPUs over time.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { Empty, Fig } from '../../ui/figure'
+import { phases } from '../../api/timeline'
 import { clean, count, dur, share } from '../../lib/format'
+import { moment, ruler } from '../../lib/time-scale'
+import { Empty, Fig } from '../../ui/figure'
 import { go, href } from '../../ui/route'
-import type { ViewProps } from '../../ui/view-props'
 import { Table } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
+import { useLoaded } from '../../ui/use-section'
+import type { ViewProps } from '../../ui/view-props'
 import { lasted, TimeData } from './data'
 import { describe, threadName } from './describe'
-import { stepLabel } from './steps'
 import { occurrences } from './find'
-import { Session } from './session'
 import { Details, Legend } from './panel'
 import { RangePanel } from './rangepanel'
-import { phases } from '../../api/timeline'
 import type { Row } from './rows'
+import { Session } from './session'
+import { stepLabel } from './steps'
 import { Timeline } from './timeline'
-import { moment, ruler } from '../../lib/time-scale'
 import { Top } from './top'
 
 export function Time({ a, b, route }: ViewProps) {
-  const [datas, setDatas] = useState<TimeData[] | string>([])
-  useEffect(() => {
-    let gone = false
-    const runs = b ? [a, b] : [a]
-    const missing = runs.find((r) => !r.has('time'))
-    if (missing) return setDatas(`${clean(missing.file)} has no timeline in this page.`)
-    Promise.all(runs.map((r) => TimeData.load(r))).then(
-      (d) => gone || setDatas(d),
-      (e: Error) => gone || setDatas(`The timeline cannot be read: ${e.message}.`),
-    )
-    return () => void (gone = true)
-  }, [a, b])
-  if (typeof datas === 'string') return <div data-ready><Empty>{datas}</Empty></div>
-  if (!datas.length) return <Empty>Reading the timeline …</Empty>
+  const runs = b ? [a, b] : [a]
+  const missing = runs.find((r) => !r.has('time'))
+  const { data: datas, error } = useLoaded(runs.map((r) => r.index).join(), () => Promise.all(missing ? [] : runs.map((r) => TimeData.load(r))))
+  if (missing) return <div data-ready><Empty>{clean(missing.file)} has no timeline in this page.</Empty></div>
+  if (error) return <div data-ready><Empty>The timeline cannot be read: {error}.</Empty></div>
+  if (!datas) return <Empty>Reading the timeline …</Empty>
   if (datas.every((d) => !d.steps.n && !d.index.spans && !d.index.cpus?.length && !d.graphs.n)) {
     return <div data-ready><Empty>Nothing ran in this recording: no step, no graph and no operator was seen.{datas.some((d) => d.index.losses?.length) && ' What was lost or left out is told in Summary.'}</Empty></div>
   }

@@ -2,18 +2,18 @@
 
 // How often tokens chose each expert: layers against experts, the layers as a table, one layer's experts as bars.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../../ui/figure'
+import type { ExpertLayer } from '../../../api/types'
 import { count, num, plural, share } from '../../../lib/format'
-import { Plot, type Layer } from '../../../ui/plot'
 import { runColors } from '../../../lib/palette'
 import { axisFmt } from '../../../lib/units'
-import type { Ctx } from '../context'
+import { Fig } from '../../../ui/figure'
+import { Plot, type Layer } from '../../../ui/plot'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
-import { loadPixel, LoadLegend } from './colors'
+import type { Ctx } from '../context'
+import { LoadLegend, loadPixel } from './colors'
 import { layerId, type Chosen } from './data'
 import { Grid, roomFor, useWidth } from './grid'
-import type { ExpertLayer } from '../../../api/types'
 
 /** A load as so many times the mean of its layer. */
 export const times = (v: number | null | undefined): string => (v == null ? '–' : `${num(v)}×`)

@@ -2,15 +2,15 @@
 
 // Reuse: experts that the batch before used as well, what a cache of experts would hold, what new ones cost, and what a step reads.
 import { useMemo } from 'preact/hooks'
+import type { ExpertLayer, ExpertStep } from '../../../api/types'
 import { bytes, clean, dur, num, plural, share } from '../../../lib/format'
-import { Plot, type Layer } from '../../../ui/plot'
 import { runColors, seriesColor } from '../../../lib/palette'
-import { stepLink, type Ctx } from '../context'
 import { axisFmt, unitOf } from '../../../lib/units'
+import { Plot, type Layer } from '../../../ui/plot'
 import { useTheme } from '../../../ui/theme'
+import { stepLink, type Ctx } from '../context'
 import type { Chosen } from './data'
 import { layerName } from './load'
-import type { ExpertLayer, ExpertStep } from '../../../api/types'
 
 const plain = axisFmt({ name: '', div: 1, digits: 0 })
 const percent = axisFmt({ name: '', div: 0.01, digits: 0 })

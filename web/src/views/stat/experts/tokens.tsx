@@ -2,15 +2,15 @@
 
 // Which experts each token chose in one layer, over the run: by tokens, or by columns of many where there are more than pixels.
 import { useMemo } from 'preact/hooks'
+import type { ExpertLayer } from '../../../api/types'
 import { count, plural, share } from '../../../lib/format'
 import { Swatch } from '../../../ui/plot-legend'
-import { stepLink, type Ctx } from '../context'
 import { useTheme } from '../../../ui/theme'
-import { loadPixel, LoadLegend, pixel, reuseColors } from './colors'
+import { stepLink, type Ctx } from '../context'
+import { LoadLegend, loadPixel, pixel, reuseColors } from './colors'
 import { Tokens, type Chosen, type Place } from './data'
 import { Grid, roomFor, useWidth } from './grid'
 import { layerName, times } from './load'
-import type { ExpertLayer } from '../../../api/types'
 
 /** Rows of more experts than this stand for several. */
 const maxRows = 512

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProfStat's experts: which experts of a mixture tokens chose, layer by layer and token by token, how often again, and what that costs.
-import { useEffect, useState } from 'preact/hooks'
-import { Empty, Fig } from '../../../ui/figure'
-import { bytes, clean, count, num, plural, share } from '../../../lib/format'
-import type { Report, Run } from '../../../api/load'
-import { phaseOf, runNames, statBy, type Ctx } from '../context'
 import './experts.css'
+import type { Report, Run } from '../../../api/load'
+import type { ExpertLayer } from '../../../api/types'
+import { bytes, clean, count, num, plural, share } from '../../../lib/format'
+import { Empty, Fig } from '../../../ui/figure'
+import { useLoaded } from '../../../ui/use-section'
+import { phaseOf, runNames, statBy, type Ctx } from '../context'
 import { chosenOf, layerId, type Chosen } from './data'
 import { comparable, layerName, LayerTable, LoadBars, LoadDifference, LoadMap, times } from './load'
 import { AgainByLayer, BySteps, CacheCurve, NewCost } from './reuse'
 import { TokenMap } from './tokens'
-import type { ExpertLayer } from '../../../api/types'
 
 /** Whether a recording is of a mixture of experts, or has choices of some. */
 const mixed = (r: Run): boolean => (r.stats.weight.phases ?? []).some((p) => p.experts) || (r.stats.weight.models ?? []).some((m) => (m.experts ?? 0) > 0)
@@ -23,20 +23,11 @@ export function Experts(ctx: Ctx) {
   const names = runNames(ctx)
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const key = `${ctx.phase} ${ctx.model} ${runs.map((r) => r.index).join()}`
-  const [data, setData] = useState<{ key: string; list: (Chosen | null)[] } | null>(null)
-  const [error, setError] = useState('')
-  useEffect(() => {
-    let live = true
-    Promise.all(runs.map((r, i) => chosenOf(r, i, ctx.b ? names[i] : '', phaseOf(statBy(r, 'weight'), ctx)))).then(
-      (list) => live && setData({ key, list }),
-      (e) => live && setError(String(e?.message ?? e)),
-    )
-    return () => void (live = false)
-  }, [key])
+  const { data: all, error } = useLoaded(key, () => Promise.all(runs.map((r, i) => chosenOf(r, i, ctx.b ? names[i] : '', phaseOf(statBy(r, 'weight'), ctx)))))
   if (error) return <Empty>Experts of this recording cannot be shown: {clean(error)}.</Empty>
-  if (data?.key !== key) return <Empty>unpacking …</Empty>
-  const list = data.list.filter((c): c is Chosen => c != null && c.stat.layers.length > 0)
-  const missing = runs.map((r, i) => (list.some((c) => c.index === i) ? null : <p key={i} class="dim" data-missing={i}>{ctx.b ? names[i] + ': ' : ''}{why(r, data.list[i], ctx)}</p>))
+  if (!all) return <Empty>unpacking …</Empty>
+  const list = all.filter((c): c is Chosen => c != null && c.stat.layers.length > 0)
+  const missing = runs.map((r, i) => (list.some((c) => c.index === i) ? null : <p key={i} class="dim" data-missing={i}>{ctx.b ? names[i] + ': ' : ''}{why(r, all[i], ctx)}</p>))
   if (list.length === 0) return <>{missing}</>
 
   const ids = [...new Set(list.flatMap((c) => c.stat.layers.map((l) => layerId(l, c.stat.layers))))]

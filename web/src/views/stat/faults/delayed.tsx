@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Operators that lasted longer for page faults of their threads.
-import { Fig } from '../../../ui/figure'
+import type { DelayedOperator, FaultSeries } from '../../../api/types'
 import { clean, count, plural, share } from '../../../lib/format'
-import { Meter, Name } from '../../../ui/charts'
 import { sortOf } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
-import type { Ctx } from '../context'
+import { Meter, Name } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
-import type { DelayedOperator, FaultSeries } from '../../../api/types'
+import type { Ctx } from '../context'
 
 export function Delayed({ ctx, d }: { ctx: Ctx; d: FaultSeries }) {
   const rows = d.operators

@@ -2,19 +2,19 @@
 
 // What of the model's files was in memory: the file from begin to end, layer below layer, in cells of pages.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../../ui/figure'
+import type { FaultSeries, FileGroup, FileMap, FileTensor } from '../../../api/types'
+import type { Theme } from '../../../lib/color'
+import { className } from '../../../lib/faults'
 import { bytes, clean, count, named, share } from '../../../lib/format'
-import { Meter, Name } from '../../../ui/charts'
 import { sortOf } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
-import type { Ctx } from '../context'
+import { Meter, Name } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import { cssVar, useTheme } from '../../../ui/theme'
-import type { Theme } from '../../../lib/color'
+import type { Ctx } from '../context'
 import { Cells, fill, room, type CellRow } from './cells'
 import { memoryColors } from './colors'
-import { className } from '../../../lib/faults'
-import type { FaultSeries, FileGroup, FileMap, FileTensor } from '../../../api/types'
 
 /** Cells that stand side by side at most. */
 const maxLine = 480

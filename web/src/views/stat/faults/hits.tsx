@@ -2,18 +2,18 @@
 
 // What page faults hit: kinds of memory, weights over layers, experts.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../../ui/figure'
+import type { FaultExperts, FaultRow, FaultSeries, FaultStat, FaultSum } from '../../../api/types'
+import type { Theme } from '../../../lib/color'
+import { className, valueOf, values, type Value } from '../../../lib/faults'
 import { bytes, clean, count, dur, plural, share } from '../../../lib/format'
-import { Meter, Name } from '../../../ui/charts'
 import { inUnit, unitOf } from '../../../lib/units'
-import type { Ctx } from '../context'
+import { Meter, Name } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import { cssVar, useTheme } from '../../../ui/theme'
-import type { Theme } from '../../../lib/color'
+import type { Ctx } from '../context'
 import { Cells, fill, room, type CellRow } from './cells'
 import { strength } from './colors'
-import { className, valueOf, values, type Value } from '../../../lib/faults'
-import type { FaultExperts, FaultRow, FaultSeries, FaultStat, FaultSum } from '../../../api/types'
 
 const maxRows = 40
 

@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The longest page faults one by one, as links into ProfTime.
-import { useEffect, useMemo, useState } from 'preact/hooks'
-import { Fig } from '../../../ui/figure'
-import { bytes, clean, count } from '../../../lib/format'
+import { useMemo } from 'preact/hooks'
 import type { Run } from '../../../api/load'
-import { href } from '../../../ui/route'
-import { Name } from '../../../ui/charts'
-import { inUnit, unitOf } from '../../../lib/units'
-import type { Ctx } from '../context'
-import { Table, type Column } from '../../../ui/table'
-import { moment } from '../../../lib/time-scale'
-import { className } from '../../../lib/faults'
 import type { FaultMarks } from '../../../api/types'
+import { className } from '../../../lib/faults'
+import { bytes, clean, count } from '../../../lib/format'
+import { moment } from '../../../lib/time-scale'
+import { inUnit, unitOf } from '../../../lib/units'
+import { Name } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
+import { href } from '../../../ui/route'
+import { Table, type Column } from '../../../ui/table'
+import { useSectionsIfAny } from '../../../ui/use-section'
+import type { Ctx } from '../context'
 
 const listed = 60
 
 export function Longest({ ctx, run, at }: { ctx: Ctx; run: Run; at: number }) {
-  const [m, set] = useState<FaultMarks | null>(null)
-  const [error, setError] = useState('')
-  useEffect(() => {
-    let live = true
-    set(null)
-    if (run.has('faults/marks')) run.json('faults/marks').then((v) => live && set(v), (e) => live && setError(String(e?.message ?? e)))
-    return () => void (live = false)
-  }, [run])
+  const { data, error } = useSectionsIfAny('faults/marks', [run])
+  const m = data?.[0]
   const rows = useMemo(() => {
     if (!m) return []
     const all = m.start_ns.map((_, i) => i)

@@ -2,15 +2,15 @@
 
 // Steps over the run: how long each was, how much of it a thread was in a page fault, what was read meanwhile.
 import { useMemo } from 'preact/hooks'
-import { bytes, clean, count, dur, plural, share } from '../../../lib/format'
-import { Plot, type Layer } from '../../../ui/plot'
-import { runColors } from '../../../lib/palette'
-import { stepLink, runNames, type Ctx } from '../context'
-import { axisFmt, unitOf } from '../../../lib/units'
-import { useTheme } from '../../../ui/theme'
-import type { Theme } from '../../../lib/color'
-import { faultColors } from './colors'
 import type { FaultPoint, FaultSeries } from '../../../api/types'
+import type { Theme } from '../../../lib/color'
+import { bytes, clean, count, dur, plural, share } from '../../../lib/format'
+import { runColors } from '../../../lib/palette'
+import { axisFmt, unitOf } from '../../../lib/units'
+import { Plot, type Layer } from '../../../ui/plot'
+import { useTheme } from '../../../ui/theme'
+import { runNames, stepLink, type Ctx } from '../context'
+import { faultColors } from './colors'
 
 type Against = 'step' | 'time'
 

@@ -2,19 +2,19 @@
 
 // Page faults, reads from disk, and what of the model is in memory.
 import './faults.css'
-import { useEffect, useState } from 'preact/hooks'
-import { Empty, Fig } from '../../../ui/figure'
-import { bytes, clean, count, delta, dur, num, plural, share } from '../../../lib/format'
 import type { Run } from '../../../api/load'
+import type { FaultPhase, FaultSeries, FaultStat } from '../../../api/types'
+import { bytes, clean, count, delta, dur, num, plural, share } from '../../../lib/format'
 import { inUnit, unitOf } from '../../../lib/units'
-import { runNames, type Ctx } from '../context'
+import { Empty, Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
+import { useSectionsIfAny } from '../../../ui/use-section'
+import { runNames, type Ctx } from '../context'
 import { Delayed } from './delayed'
 import { Files } from './files'
 import { Classes, ExpertMap, LayerMap, Names } from './hits'
 import { Longest } from './longest'
 import { FaultSteps } from './steps'
-import type { FaultPhase, FaultSeries, FaultStat } from '../../../api/types'
 
 const statOf = (r: Run): FaultStat | null => (r.stats.weight as { faults?: FaultStat | null }).faults ?? null
 
@@ -22,18 +22,10 @@ const statOf = (r: Run): FaultStat | null => (r.stats.weight as { faults?: Fault
 const how = 'profinfer record --faults -- COMMAND'
 
 export function FaultsAndDisk(ctx: Ctx) {
-  const [data, setData] = useState<(FaultSeries | null)[] | null>(null)
-  const [error, setError] = useState('')
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
-  useEffect(() => {
-    let live = true
-    setData(null)
-    setError('')
-    Promise.all(runs.map((r) => (r.has('faults') ? r.json('faults') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
-    return () => void (live = false)
-  }, [ctx.a, ctx.b])
+  const { data, error } = useSectionsIfAny('faults', runs)
   if (error) return <Empty>Page faults of this recording cannot be shown: {error}.</Empty>
-  if (!data || data.length !== runs.length) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>unpacking …</Empty>
   const names = runNames(ctx)
   if (data.every((d) => d == null)) {
     return <Empty>Page faults were not recorded: what the run waited for on disk, and what of the model was in memory, is not known. <code>{how}</code> records them.</Empty>

@@ -2,11 +2,11 @@
 
 // The drawing of a step's splits: a lane a backend, arrows for copies. By time, or each split as wide as the others.
 import { useRef } from 'preact/hooks'
+import type { SplitStep, StepCopy, StepSplit } from '../../../api/types'
+import { backendColor } from '../../../lib/backend-color'
 import { ink } from '../../../lib/color'
 import { bytes, clean, dur, plural } from '../../../lib/format'
 import { useTheme } from '../../../ui/theme'
-import { backendColor } from '../../../lib/backend-color'
-import type { SplitStep, StepCopy, StepSplit } from '../../../api/types'
 import { layersText } from './words'
 
 const left = 96

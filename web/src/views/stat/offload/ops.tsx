@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The same operator on two backends, of one recording or of two.
-import { Fig } from '../../../ui/figure'
+import type { OffloadPhase } from '../../../api/types'
 import { bytes, clean, count, flops, num, share } from '../../../lib/format'
-import { Name } from '../../../ui/charts'
 import { sortOf } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
-import type { Ctx } from '../context'
+import { Name } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
+import type { Ctx } from '../context'
 import { compare, sides, type Row, type Side } from './pairs'
-import type { OffloadPhase } from '../../../api/types'
 import { atMost, BackendName, layersText } from './words'
 
 export function Operators({ phases, names, ctx }: { phases: (OffloadPhase | null)[]; names: [string, string]; ctx: Ctx }) {

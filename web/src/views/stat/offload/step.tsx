@@ -2,16 +2,16 @@
 
 // A typical step: its splits in order, a lane a backend, with what is copied between them.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Fig } from '../../../ui/figure'
-import { bytes, clean, count, dims, dur, flops, plural } from '../../../lib/format'
 import type { Run } from '../../../api/load'
-import { href } from '../../../ui/route'
-import { Name } from '../../../ui/charts'
-import { stepLink, keep, type Ctx } from '../context'
-import { inUnit, unitOf } from '../../../lib/units'
-import { Table, type Column } from '../../../ui/table'
-import { Band } from './band'
 import type { OffloadPhase, SplitNode, SplitStep, StepCopy } from '../../../api/types'
+import { bytes, clean, count, dims, dur, flops, plural } from '../../../lib/format'
+import { inUnit, unitOf } from '../../../lib/units'
+import { Name } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
+import { href } from '../../../ui/route'
+import { Table, type Column } from '../../../ui/table'
+import { keep, stepLink, type Ctx } from '../context'
+import { Band } from './band'
 import { BackendName, layersText } from './words'
 
 export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: SplitStep; ctx: Ctx; index: number; run: Run }) {

@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Backends: how steps were split, what was copied, and the same operators on several backends.
-import { useEffect, useState } from 'preact/hooks'
-import { Empty, Fig } from '../../../ui/figure'
-import { bytes, clean, count, dur, flops, named, num, plural, share } from '../../../lib/format'
 import type { Run } from '../../../api/load'
-import { href } from '../../../ui/route'
-import { Name } from '../../../ui/charts'
+import type { BackendProducts, OffloadBackend, OffloadCopy, OffloadDetail, OffloadPhase, OffloadTensor } from '../../../api/types'
+import { bytes, clean, count, dur, flops, named, num, plural, share } from '../../../lib/format'
 import { inUnit, unitOf } from '../../../lib/units'
-import { runNames, keep, type Ctx } from '../context'
+import { Name } from '../../../ui/charts'
+import { Empty, Fig } from '../../../ui/figure'
+import { href } from '../../../ui/route'
 import { Table, type Column } from '../../../ui/table'
+import { useSectionsIfAny } from '../../../ui/use-section'
+import { keep, runNames, type Ctx } from '../context'
 import { Operators } from './ops'
 import { Step } from './step'
-import type { BackendProducts, OffloadBackend, OffloadCopy, OffloadDetail, OffloadPhase, OffloadTensor } from '../../../api/types'
 import { BackendName, layersText, over, timedWords, whole } from './words'
 
 export function Backends(ctx: Ctx) {
-  const [data, setData] = useState<(OffloadDetail | null)[] | null>(null)
-  const [error, setError] = useState('')
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
-  useEffect(() => {
-    let live = true
-    Promise.all(runs.map((r) => (r.has('offload') ? r.json('offload') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
-    return () => void (live = false)
-  }, [ctx.a, ctx.b])
+  const { data, error } = useSectionsIfAny('offload', runs)
   if (error) return <Empty>Backends of this recording cannot be shown: {error}.</Empty>
   if (!data) return <Empty>unpacking …</Empty>
   const names = runNames(ctx)

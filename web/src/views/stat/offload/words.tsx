@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Words and columns that the parts of the tab share.
+import type { BackendOp, LayerSet } from '../../../api/types'
+import { backendColor } from '../../../lib/backend-color'
 import { ink } from '../../../lib/color'
 import { clean, count, num } from '../../../lib/format'
 import { useTheme } from '../../../ui/theme'
-import { backendColor } from '../../../lib/backend-color'
-import type { BackendOp, LayerSet } from '../../../api/types'
 
 /** "3 to 7", "3", with how many where some between are another's; a dash where there is none. */
 export function layersText(l: LayerSet | null | undefined): string {

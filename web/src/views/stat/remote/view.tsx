@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What other processes on the machine computed for the steps: RPC, with client and server in one recording.
-import { Fig } from '../../../ui/figure'
-import { bytes, clean, count, dur, gbps, gflops, num, plural, share } from '../../../lib/format'
-import { Swatch } from '../../../ui/plot-legend'
 import type { Run } from '../../../api/load'
 import type { RemoteStat, Stat, StatRow } from '../../../api/types'
-import { Name, StackBar } from '../../../ui/charts'
+import { bytes, clean, count, dur, gbps, gflops, num, plural, share } from '../../../lib/format'
 import { threadColors } from '../../../lib/palette'
 import { inUnit, unitOf } from '../../../lib/units'
-import { runNames, statBy, type Ctx } from '../context'
+import { Name, StackBar } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
+import { Swatch } from '../../../ui/plot-legend'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
+import { runNames, statBy, type Ctx } from '../context'
 
 const unknown = (phase: string) => phase || 'unknown'
 const idOf = (r: RemoteStat) => [unknown(r.phase), r.client_pid, r.server_pid, r.backend].join('.')

@@ -4,13 +4,14 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ink } from '../../../lib/color'
 import { count, dur, plural } from '../../../lib/format'
-import { go } from '../../../ui/route'
-import { partColors, seriesColor, phaseColors } from '../../../lib/palette'
+import { partColors, phaseColors, seriesColor } from '../../../lib/palette'
 import { axisFmt, unitOf } from '../../../lib/units'
-import { modelName, type Ctx } from '../context'
 import { Swatch } from '../../../ui/plot-legend'
+import { go } from '../../../ui/route'
 import { useTheme } from '../../../ui/theme'
-import { drawn, visible, placeOf, type Kind, type Lane, type Span } from './layout'
+import { useSectionsIfAny } from '../../../ui/use-section'
+import { modelName, type Ctx } from '../context'
+import { drawn, placeOf, visible, type Kind, type Lane, type Span } from './layout'
 import { told, type Side } from './side'
 
 const row = 20
@@ -61,7 +62,6 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
   const [all, setAll] = useState(false)
   const [at, setAt] = useState<[lane: number, span: number] | null>(null)
   const [drag, setDrag] = useState<[number, number] | null>(null)
-  const [origin, setOrigin] = useState<number | null>(null)
   useEffect(() => {
     const el = box.current
     if (!el) return
@@ -71,11 +71,8 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     o.observe(el)
     return () => o.disconnect()
   }, [])
-  useEffect(() => {
-    let live = true
-    if (side.run.has('time')) side.run.json('time').then((x) => live && setOrigin(Number(x.start_ns)), () => {})
-    return () => void (live = false)
-  }, [side.run])
+  const index = useSectionsIfAny('time', [side.run]).data?.[0]
+  const origin = index ? Number(index.start_ns) : null
 
   const shown = useMemo(() => (all ? lanes : lanes.slice(0, most)), [all, lanes])
   const plain = Math.max(60, width - left - right)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Where requests lie: one lane a sequence, its requests as spans of prompt and answer.
-import { keyOf, type Side } from './side'
 import type { Request } from '../../../api/types'
+import { keyOf, type Side } from './side'
 
 /** What a span of time was to its request. unknown: its begin was not seen, so prompt and answer are not told apart. */
 export type Kind = 'prompt' | 'answer' | 'unknown' | 'warmup'

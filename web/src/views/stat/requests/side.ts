@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One recording's requests, and what tables and lanes call them.
-import { count, dur, plural, clean, params } from '../../../lib/format'
 import type { Run } from '../../../api/load'
 import type { Request, Sequences, Series } from '../../../api/types'
+import { clean, count, dur, params, plural } from '../../../lib/format'
 
 /** One recording's requests. */
 export interface Side {

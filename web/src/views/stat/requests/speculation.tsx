@@ -2,18 +2,18 @@
 
 // Speculative decoding: what was drafted, what of it was accepted, and what both took, in all and over time.
 import { useMemo } from 'preact/hooks'
-import { Fig } from '../../../ui/figure'
+import type { Speculation, SpeculationPoint } from '../../../api/types'
 import { count, dur, num, plural, share } from '../../../lib/format'
+import { runColors, seriesColor } from '../../../lib/palette'
+import { axisFmt, unitOf } from '../../../lib/units'
+import { StackBar } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
 import { Plot, type Layer } from '../../../ui/plot'
 import { Swatch } from '../../../ui/plot-legend'
 import { go } from '../../../ui/route'
-import { StackBar } from '../../../ui/charts'
-import { runColors, seriesColor } from '../../../lib/palette'
-import { axisFmt, unitOf } from '../../../lib/units'
-import { modelName, type Ctx } from '../context'
 import { useTheme } from '../../../ui/theme'
+import { modelName, type Ctx } from '../context'
 import { shortModel, type Side } from './side'
-import type { Speculation, SpeculationPoint } from '../../../api/types'
 
 /** A context that verifies, with its points over time. */
 interface Target {

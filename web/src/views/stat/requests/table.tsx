@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Requests one by one.
-import { Fig } from '../../../ui/figure'
+import type { Request } from '../../../api/types'
 import { count, share } from '../../../lib/format'
-import { stepLink, type Ctx } from '../context'
 import { sortOf } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
+import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
-import type { Request } from '../../../api/types'
+import { stepLink, type Ctx } from '../context'
 import { keyOf, shortModel, type Side } from './side'
 
 interface Row extends Request {

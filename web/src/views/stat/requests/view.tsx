@@ -2,19 +2,19 @@
 
 // Requests: what each client waited for, sequence by sequence, and what speculative decoding did.
 import './requests.css'
-import { Fig } from '../../../ui/figure'
-import { count, dur, plural } from '../../../lib/format'
-import { Swatch } from '../../../ui/plot-legend'
-import { Ecdf, Histogram, type DistSeries } from '../../../ui/charts'
-import { runColors } from '../../../lib/palette'
 import type { Dist, Spread } from '../../../api/types'
-import { runNames, type Ctx } from '../context'
+import { count, dur, plural } from '../../../lib/format'
+import { runColors } from '../../../lib/palette'
+import { Ecdf, Histogram, type DistSeries } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
+import { Swatch } from '../../../ui/plot-legend'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
+import { runNames, type Ctx } from '../context'
 import { Lanes } from './lanes'
+import type { Side } from './side'
 import { Speculative } from './speculation'
 import { RequestTable } from './table'
-import type { Side } from './side'
 
 export function Requests(ctx: Ctx) {
   const names = runNames(ctx)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Interference over a whole run: who took CPUs and who paid, how threads were moved, what the kernel tells of each CPU.
-import { Fig } from '../../../ui/figure'
-import { count, dur, num } from '../../../lib/format'
 import type { Run } from '../../../api/load'
-import { Meter, Name } from '../../../ui/charts'
-import { inUnit, unitOf } from '../../../lib/units'
-import { Table, type Column } from '../../../ui/table'
 import type { CPUState, Interferer, MovedThread, PaidBy, Slow } from '../../../api/types'
+import { count, dur, num } from '../../../lib/format'
+import { inUnit, unitOf } from '../../../lib/units'
+import { Meter, Name } from '../../../ui/charts'
+import { Fig } from '../../../ui/figure'
+import { Table, type Column } from '../../../ui/table'
 
 export function Interference({ s, run }: { s: Slow; run: Run }) {
   const f = s.interference

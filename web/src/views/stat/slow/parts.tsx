@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What an excess is made of: causes in words and colours, and as a bar whose parts add up to it.
-import { clean, dur, share } from '../../../lib/format'
-import { Swatch } from '../../../ui/plot-legend'
-import { seriesColor } from '../../../lib/palette'
-import { useTheme } from '../../../ui/theme'
-import type { Theme } from '../../../lib/color'
 import type { Slow, SlowStep } from '../../../api/types'
+import type { Theme } from '../../../lib/color'
+import { clean, dur, share } from '../../../lib/format'
+import { seriesColor } from '../../../lib/palette'
+import { Swatch } from '../../../ui/plot-legend'
+import { useTheme } from '../../../ui/theme'
 
 /** What a cause is: in a table, and beside a step. */
 export const words: Record<string, [string, string]> = {

@@ -2,30 +2,24 @@
 
 // Slow steps: what took longer than its neighbours, what that went to, and who took CPUs.
 import './slow.css'
-import { useEffect, useState } from 'preact/hooks'
-import { Empty, Fig } from '../../../ui/figure'
-import { clean, count, dur, named, num, plural, share } from '../../../lib/format'
 import type { Run } from '../../../api/load'
-import { Meter, Name } from '../../../ui/charts'
-import { stepLink, runNames, type Ctx } from '../context'
+import type { Slow, SlowPart, SlowStep } from '../../../api/types'
+import { clean, count, dur, named, num, plural, share } from '../../../lib/format'
 import { sortOf } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
+import { Meter, Name } from '../../../ui/charts'
+import { Empty, Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
+import { useSectionsIfAny } from '../../../ui/use-section'
+import { runNames, stepLink, type Ctx } from '../context'
 import { Interference } from './interference'
 import { CauseLegend, colorsOf, Excess, long, reach, short, type Colors } from './parts'
-import type { Slow, SlowPart, SlowStep } from '../../../api/types'
 
 export function SlowSteps(ctx: Ctx) {
   const theme = useTheme()
-  const [data, setData] = useState<(Slow | null)[] | null>(null)
-  const [error, setError] = useState('')
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
-  useEffect(() => {
-    let live = true
-    Promise.all(runs.map((r) => (r.has('slow') ? r.json('slow') : null))).then((d) => live && setData(d), (e) => live && setError(String(e?.message ?? e)))
-    return () => void (live = false)
-  }, [ctx.a, ctx.b])
+  const { data, error } = useSectionsIfAny('slow', runs)
   if (error) return <Empty>Slow steps of this recording cannot be shown: {error}.</Empty>
   if (!data) return <Empty>unpacking …</Empty>
   const names = runNames(ctx)
