@@ -2,7 +2,7 @@
 
 // The worker's side: a function for each task.
 import type { Done, Task } from '../api/task'
-import { place } from '../views/dag/layout'
+import { layoutGraph } from '../views/dag/layout'
 import { layoutTask } from '../views/dag/task'
 import { timeOps, timeSched } from '../views/time/decode'
 import { opsTask, schedTask } from '../views/time/tasks'
@@ -10,7 +10,7 @@ import { opsTask, schedTask } from '../views/time/tasks'
 const handlers = new Map<string, (arg: never) => Done<unknown>>()
 const handle = <A, R>(task: Task<A, R>, f: (arg: A) => Done<R>) => handlers.set(task.name, f)
 
-handle(layoutTask, (arg) => ({ result: place(arg) }))
+handle(layoutTask, (arg) => ({ result: layoutGraph(arg) }))
 handle(opsTask, timeOps)
 handle(schedTask, timeSched)
 

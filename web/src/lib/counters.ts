@@ -48,7 +48,7 @@ const misses: Record<string, string> = {
 type Counted = { counts?: StatCount[] | null } | null | undefined
 
 /** The counters that say something: not void, and more than 0 in some of the rows. */
-export function telling(counters: StatCounter[] | null | undefined, rows: Counted[]): number[] {
+export function countersWithValues(counters: StatCounter[] | null | undefined, rows: Counted[]): number[] {
   return (counters ?? []).flatMap((c, i) => (!c.void && rows.some((r) => (r?.counts?.[i]?.sum ?? 0) > 0) ? [i] : []))
 }
 
@@ -60,7 +60,7 @@ function partner(counters: StatCounter[], has: number[], role: string, like: Sta
 /** What the counters of a run tell: first what follows from them, then each by itself. */
 export function metricsOf(counters: StatCounter[] | null | undefined, rows: Counted[]): Metric[] {
   const cs = counters ?? []
-  const has = telling(cs, rows)
+  const has = countersWithValues(cs, rows)
   const out: Metric[] = []
   // Where both ways were counted, user space's: what a probe does in the kernel is no operator's.
   const first = [...has].sort((a, b) => Number(cs[b].user) - Number(cs[a].user) || a - b)
@@ -97,15 +97,15 @@ export function metricsOf(counters: StatCounter[] | null | undefined, rows: Coun
 }
 
 /** The mean of a counter a call: over operators of which it is known. null: of none. */
-export function mean(counts: StatCount[] | null | undefined, i: number): number | null {
+export function meanCount(counts: StatCount[] | null | undefined, i: number): number | null {
   const c = counts?.[i]
   return c?.sum == null || c.calls <= 0 ? null : c.sum / c.calls
 }
 
 /** What of a metric is divided: the first counter's mean a call, with those of the others that are known. */
 function divided(m: Metric, counts: StatCount[] | null | undefined): number | null {
-  const first = mean(counts, m.over[0])
-  return first == null ? null : m.over.slice(1).reduce((n, i) => n + (mean(counts, i) ?? 0), first)
+  const first = meanCount(counts, m.over[0])
+  return first == null ? null : m.over.slice(1).reduce((n, i) => n + (meanCount(counts, i) ?? 0), first)
 }
 
 /**
@@ -115,21 +115,21 @@ function divided(m: Metric, counts: StatCount[] | null | undefined): number | nu
 export function valueOf(m: Metric, counts: StatCount[] | null | undefined): number | null {
   const a = divided(m, counts)
   if (m.kind === 'count' || a == null) return a
-  const b = mean(counts, m.by)
+  const b = meanCount(counts, m.by)
   return b == null || b <= 0 ? null : (a / (b * m.times)) * (m.kind === 'mpki' ? 1000 : 1)
 }
 
 /** A number of events, with a power of 1000: 5.70 M. */
-export function many(v: number | null | undefined): string {
+export function eventCount(v: number | null | undefined): string {
   if (v == null || !Number.isFinite(v)) return unknown
   for (const [u, name] of [[1e12, ' T'], [1e9, ' G'], [1e6, ' M'], [1e3, ' k']] as const) if (Math.abs(v) >= u * 0.9995) return num(v / u) + name
   return num(v)
 }
 
 /** Two decimals, as IPC is written everywhere. */
-export const fixed = (v: number | null | undefined): string => (v == null || !Number.isFinite(v) ? unknown : v.toFixed(2))
+export const twoDecimals = (v: number | null | undefined): string => (v == null || !Number.isFinite(v) ? unknown : v.toFixed(2))
 
-const formats: Record<Metric['kind'], (v: number | null | undefined) => string> = { ratio: fixed, share, mpki: num, count: many }
+const formats: Record<Metric['kind'], (v: number | null | undefined) => string> = { ratio: twoDecimals, share, mpki: num, count: eventCount }
 
 export const formatOf = (m: Metric): ((v: number | null | undefined) => string) => formats[m.kind]
 
@@ -141,13 +141,13 @@ export function kindOfMetric(id: string): Metric['kind'] | null {
 }
 
 /** A value of a metric that is known by its id, with its unit. */
-export function textOf(id: string, v: number | null | undefined): string {
+export function metricText(id: string, v: number | null | undefined): string {
   const k = kindOfMetric(id)
   return k == null ? '' : formats[k](v) + (k === 'mpki' && v != null ? ' / 1000 instr.' : '')
 }
 
 /** What metrics are of several groups together: where both counters are known, each as its mean times the calls. */
-export function together(metrics: Metric[], rows: { calls: number; counts?: StatCount[] | null }[]): Map<string, number | null> {
+export function metricsOfGroups(metrics: Metric[], rows: { calls: number; counts?: StatCount[] | null }[]): Map<string, number | null> {
   const out = new Map<string, number | null>()
   for (const m of metrics) {
     let a = 0
@@ -155,7 +155,7 @@ export function together(metrics: Metric[], rows: { calls: number; counts?: Stat
     let known = false
     for (const r of rows) {
       const x = divided(m, r.counts)
-      const y = m.kind === 'count' ? 0 : mean(r.counts, m.by)
+      const y = m.kind === 'count' ? 0 : meanCount(r.counts, m.by)
       if (x == null || y == null) continue
       known = true
       a += x * r.calls

@@ -15,11 +15,11 @@ const classes: Record<string, string> = {
   other: 'elsewhere',
 }
 
-export const className = (c: string): string => (Object.hasOwn(classes, c) ? classes[c] : classes.other)
+export const memoryClassName = (c: string): string => (Object.hasOwn(classes, c) ? classes[c] : classes.other)
 
 /** What can be shown of faults in a map. */
-export type Value = 'major' | 'time' | 'read'
+export type FaultFigure = 'major' | 'time' | 'read'
 
-export const values: [Value, string][] = [['time', 'thread time'], ['major', 'major faults'], ['read', 'read']]
+export const values: [FaultFigure, string][] = [['time', 'thread time'], ['major', 'major faults'], ['read', 'read']]
 
-export const valueOf = (c: FaultCell | FaultSum, v: Value): number | null => (v === 'major' ? c.major : v === 'time' ? c.wait_ns : c.read_bytes)
+export const faultValue = (c: FaultCell | FaultSum, v: FaultFigure): number | null => (v === 'major' ? c.major : v === 'time' ? c.wait_ns : c.read_bytes)

@@ -94,7 +94,7 @@ export function named(s: string, most = 32): string {
 }
 
 
-export const params = (n: number): string => {
+export const parameterCount = (n: number): string => {
   for (const [u, s] of [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as [number, string][])
     if (n >= u * 0.9995) return `${(n / u).toPrecision(3)} ${s}`
   return String(n)

@@ -2,7 +2,7 @@
 
 // The order of a table, as an address has it.
 
-export function sortOf(s: string | undefined): { key: string; up: boolean } | null {
+export function sortOrder(s: string | undefined): { key: string; up: boolean } | null {
   if (!s) return null
   return s.startsWith('up:') ? { key: s.slice(3), up: true } : { key: s, up: false }
 }

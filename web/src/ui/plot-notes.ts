@@ -16,7 +16,7 @@ export interface Note {
 type Box = [left: number, top: number, right: number, bottom: number]
 
 /** Writes notes where neither texts nor points are, and adds where they stand to what other texts have to leave free. */
-export function notes(u: uPlot, list: Note[], px: number, taken: Box[], points: Box[]): void {
+export function drawNotes(u: uPlot, list: Note[], px: number, taken: Box[], points: Box[]): void {
   const { ctx, bbox } = u
   ctx.font = `${10.5 * px}px ${cssVar('--sans')}`
   ctx.textBaseline = 'alphabetic'

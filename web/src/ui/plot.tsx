@@ -7,7 +7,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import { Swatch, type Shape } from './plot-legend'
-import { notes, type Note } from './plot-notes'
+import { drawNotes, type Note } from './plot-notes'
 import { cssVar, useTheme } from './theme'
 
 export type { Note }
@@ -276,11 +276,11 @@ function draw(u: uPlot, p: Props): void {
       }
     } else for (let i = 0; i < l.xs.length; i++) {
       const y = l.ys[i]
-      if (y != null && l.xs[i] >= u.scales.x.min! && l.xs[i] <= u.scales.x.max!) mark(ctx, l.shape ?? 'circle', X(l.xs[i]), Y(y), radius(l, i) * px, px)
+      if (y != null && l.xs[i] >= u.scales.x.min! && l.xs[i] <= u.scales.x.max!) drawMark(ctx, l.shape ?? 'circle', X(l.xs[i]), Y(y), radius(l, i) * px, px)
     }
   }
   ctx.globalAlpha = 1
-  if (p.notes) notes(u, p.notes, px, labels, spots(p.layers, X, Y, px))
+  if (p.notes) drawNotes(u, p.notes, px, labels, spots(p.layers, X, Y, px))
   names(u, p.layers, X, Y, px, labels)
   const m = p.marked
   const at = m && p.layers[m.layer]
@@ -389,7 +389,7 @@ function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: numbe
   }
 }
 
-export function mark(ctx: CanvasRenderingContext2D, shape: Shape, x: number, y: number, r: number, px: number): void {
+export function drawMark(ctx: CanvasRenderingContext2D, shape: Shape, x: number, y: number, r: number, px: number): void {
   ctx.beginPath()
   switch (shape) {
     case 'square':

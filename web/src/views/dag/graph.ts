@@ -69,7 +69,7 @@ export function ranges(v: number[]): string {
 
 const blockTitle: Record<string, string> = { attention: 'attention', ffn: 'ffn', moe: 'moe' }
 
-export function build(d: DAG, choice: Choice): Drawn {
+export function buildGraph(d: DAG, choice: Choice): Drawn {
   const items = new Map<string, Item>()
   const hidden = { views: 0, idle: 0, weights: 0, inputs: 0 }
   const shown = (n: DAGNode): boolean => {
@@ -268,7 +268,7 @@ function tree(items: Map<string, Item>): string[] {
 }
 
 /** The groups around an item, outermost first. */
-export function around(g: Drawn, id: string): string[] {
+export function neighbours(g: Drawn, id: string): string[] {
   const out: string[] = []
   for (let p = g.items.get(id)?.parent; p; p = g.items.get(p)?.parent) out.unshift(p)
   return out
@@ -285,7 +285,7 @@ export interface Visible {
 
 const maxDrawn = 800
 
-export function visible(g: Drawn, open: Set<string>): Visible {
+export function visibleGraph(g: Drawn, open: Set<string>): Visible {
   const v: Visible = { nodes: [], frames: [], links: [], refused: [] }
   const at = new Map<string, string>() // item to what is drawn for it
   const put = (id: string, under: string) => {

@@ -7,7 +7,7 @@ let ctx: CanvasRenderingContext2D | null = null
 const known = new Map<string, string>()
 
 /** s, or as much of it as fits into px, with "…". */
-export function fit(s: string, px: number, bold: boolean): string {
+export function fitText(s: string, px: number, bold: boolean): string {
   const key = `${bold ? 1 : 0}${Math.round(px)} ${s}`
   const k = known.get(key)
   if (k !== undefined) return k

@@ -5,7 +5,7 @@
 // edge that crosses a box's border does so at a port there.
 import { layout as dagre, Graph } from '@dagrejs/dagre'
 
-export interface Ask {
+export interface LayoutRequest {
   nodes: { id: string; parent: string; w: number; h: number }[]
   frames: { id: string; parent: string }[]
   links: { from: string; to: string }[]
@@ -22,7 +22,7 @@ export interface Segment {
   start: boolean
 }
 
-export interface Places {
+export interface GraphLayout {
   nodes: Record<string, [number, number]> // centres
   frames: Record<string, { x: number; y: number; w: number; h: number }>
   segments: Segment[]
@@ -57,7 +57,7 @@ interface Local {
   end: boolean
 }
 
-export function place(ask: Ask): Places {
+export function layoutGraph(ask: LayoutRequest): GraphLayout {
   const t0 = performance.now()
   const parent = new Map<string, string>()
   const size = new Map<string, [number, number]>()
@@ -97,7 +97,7 @@ export function place(ask: Ask): Places {
     for (let i = k + 1; i < b.length; i++) add(b[i - 1], { a: `in:${l.from}`, b: b[i], from: l.from, link, start: false, end: i === b.length - 1 })
   })
 
-  const out: Places = { nodes: {}, frames: {}, segments: [], w: 0, h: 0, ms: 0, omitted: 0 }
+  const out: GraphLayout = { nodes: {}, frames: {}, segments: [], w: 0, h: 0, ms: 0, omitted: 0 }
   const lay = (b: Box) => {
     for (const c of b.children) {
       const inner = boxes.get(c)

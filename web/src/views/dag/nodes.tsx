@@ -4,15 +4,15 @@
 import { bytes, clean, count, dims, dur, share } from '../../lib/format'
 import type { CountedDAG } from './data'
 import type { Drawn, Item, Link, Visible } from './graph'
-import { fit } from './label'
+import { fitText } from './label'
 import type { Segment } from './layout'
-import { paint, text, value, type Metric, type Scale, type Sum } from './paint'
+import { paintItem, text, value, type Metric, type Scale, type ItemSum } from './paint'
 
 export interface PaneProps {
   d: CountedDAG
   g: Drawn
   v: Visible
-  sums: Map<string, Sum>
+  sums: Map<string, ItemSum>
   /** Values by item: of the metric that colours. */
   values: Map<string, number | null>
   scale: Scale
@@ -89,13 +89,13 @@ export function Head({ p, x, at, toggle, drag }: Drawing & { at?: FrameAt }) {
     <g data-group={x.id} data-open="1" transform={`translate(${at.x},${at.y})`}>
       <g class="dag-head" tabindex={0} role="button" aria-label={`close ${clean(label)}`} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && toggle(x.id))} onKeyDown={(e) => act(e, () => toggle(x.id))}>
         <rect class="dag-grip" width={at.w} height={22} rx={5} />
-        <text x={9} y={15} class="dag-name">− {fit(clean(label), at.w - 140, true)}</text>
+        <text x={9} y={15} class="dag-name">− {fitText(clean(label), at.w - 140, true)}</text>
         <text x={at.w - 9} y={15} class="dag-right">{right}</text>
         <title>{`close ${clean(label)}`}</title>
       </g>
       {mark && (
         <g class="dag-info" tabindex={0} role="button" onClick={(e) => (e.stopPropagation(), p.onSelect(x.id))} onKeyDown={(e) => act(e, () => p.onSelect(x.id))}>
-          <text x={9} y={at.h - 5} class="dag-mark">{fit('▲ ' + mark, at.w - 16, true)}</text>
+          <text x={9} y={at.h - 5} class="dag-mark">{fitText('▲ ' + mark, at.w - 16, true)}</text>
         </g>
       )}
     </g>
@@ -114,7 +114,7 @@ export function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, numbe
   const [w, h] = sizeOf(x, p.marked.has(x.id))
   const s = p.sums.get(x.id)!
   const val = p.values.get(x.id) ?? null
-  const c = paint(p.d, x, p.scale, val)
+  const c = paintItem(p.d, x, p.scale, val)
   const group = x.kind === 'group'
   const hit = p.matches.has(x.id)
   const cls = ['dag-node', x.kind, c || p.metric === 'kind' ? '' : 'none', p.selected === x.id ? 'selected' : '', hit ? 'hit' : p.matches.size ? 'miss' : ''].join(' ')
@@ -155,7 +155,7 @@ export function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, numbe
         </g>
       ))}
       </svg>
-      {p.marked.has(x.id) && <text x={10} y={h - 8} class={c ? 'dag-strong' : 'dag-mark'} style={tone}>{fit('▲ ' + p.marked.get(x.id), w - 20, true)}</text>}
+      {p.marked.has(x.id) && <text x={10} y={h - 8} class={c ? 'dag-strong' : 'dag-mark'} style={tone}>{fitText('▲ ' + p.marked.get(x.id), w - 20, true)}</text>}
       <title>{clean(x.title)}</title>
     </g>
   )
@@ -167,7 +167,7 @@ interface Line {
   right?: string
 }
 
-function linesOf(p: PaneProps, x: Item, s: Sum, val: number | null): Line[] {
+function linesOf(p: PaneProps, x: Item, s: ItemSum, val: number | null): Line[] {
   const { d } = p
   const [w] = sizeOf(x, false)
   // Time and share stand always; the third place is that of what colours.
@@ -175,7 +175,7 @@ function linesOf(p: PaneProps, x: Item, s: Sum, val: number | null): Line[] {
   if (x.kind === 'group') {
     const title = `+ ${x.title}`
     return [
-      { y: 17, left: fit(clean(title), w - 20 - (x.times > 1 ? 40 : 0), true), right: x.times > 1 ? `× ${x.times}` : undefined },
+      { y: 17, left: fitText(clean(title), w - 20 - (x.times > 1 ? 40 : 0), true), right: x.times > 1 ? `× ${x.times}` : undefined },
       { y: 36, left: s.perStep == null ? `${count(s.ops)} operators` : `${dur(s.perStep)}   ${share(s.share)}`, right: other === '–' ? '' : other },
       { y: 54, left: s.perStep == null ? (s.ops ? 'no times' : '') : `${count(s.ops)} operators${x.times > 1 ? ` in ${x.times} layers` : ''}` },
     ]
@@ -184,18 +184,18 @@ function linesOf(p: PaneProps, x: Item, s: Sum, val: number | null): Line[] {
   if (x.kind !== 'op') {
     const left = x.kind === 'view' || x.kind === 'idle' ? n.op.toLowerCase() : n.type
     return [
-      { y: x.kind === 'cache' ? 25 : 15, left: fit(clean(x.title), w - 24, true) },
-      { y: x.kind === 'cache' ? 39 : 29, left: fit(`${clean(left)} ${dimsOf(n)}`, w - 84, false), right: bytes(n.tensor_bytes) },
+      { y: x.kind === 'cache' ? 25 : 15, left: fitText(clean(x.title), w - 24, true) },
+      { y: x.kind === 'cache' ? 39 : 29, left: fitText(`${clean(left)} ${dimsOf(n)}`, w - 84, false), right: bytes(n.tensor_bytes) },
     ]
   }
   const wt = n.weight >= 0 && !n.op.startsWith('ROPE') ? d.nodes[n.weight] : null // whose factors serve every layer
-  const op = fit(clean(n.op), 104, false)
+  const op = fitText(clean(n.op), 104, false)
   const partly = x.times > 1 && x.ids.length < x.times ? (x.ids.length === 1 ? `layer ${n.layer} only` : `${x.ids.length} of ${x.times} layers`) : ''
   const time = s.perStep == null ? (n.run ? '' : 'no time') : dur(s.perStep)
   const backend = d.parts.length > 1 ? clean(d.parts[n.part]?.backend ?? '') + ' ' : ''
   return [
-    { y: 16, left: fit(clean(x.title), w - 80, true), right: s.share == null ? '' : share(s.share) },
-    { y: 33, left: op, right: fit(partly || backend + (wt ? `${clean(wt.type)} ${bytes(wt.tensor_bytes)}` : dimsOf(n)), 96, false) },
+    { y: 16, left: fitText(clean(x.title), w - 80, true), right: s.share == null ? '' : share(s.share) },
+    { y: 33, left: op, right: fitText(partly || backend + (wt ? `${clean(wt.type)} ${bytes(wt.tensor_bytes)}` : dimsOf(n)), 96, false) },
     { y: 50, left: time, right: other === '–' ? '' : other },
   ]
 }

@@ -4,7 +4,7 @@
 import { operatorKinds, type DAGRun } from '../../api/types'
 import { backendColor } from '../../lib/backend-color'
 import { diverge, ink, kindColors, type Kind as OpKind, type Theme } from '../../lib/color'
-import { kindOfMetric, textOf, together } from '../../lib/counters'
+import { kindOfMetric, metricText, metricsOfGroups } from '../../lib/counters'
 import { dur, gbps, intensity, share, unknown } from '../../lib/format'
 import type { CountedDAG } from './data'
 import type { Item } from './graph'
@@ -24,7 +24,7 @@ export const metrics: { id: Metric; name: string; unit: string }[] = [
 ]
 
 /** What was measured of all the operators that an item stands for. Times in ns, of all runs. */
-export interface Sum {
+export interface ItemSum {
   ops: number // operators
   timed: number // of these, those with a time
   calls: number
@@ -46,8 +46,8 @@ export interface Sum {
   counted: Map<string, number | null> // by metric; counts are a step
 }
 
-export function sum(d: CountedDAG, ids: number[]): Sum {
-  const s: Sum = { ops: 0, timed: 0, calls: 0, net: 0, probe: 0, perStep: null, share: null, bytes: 0, bytesNs: 0, atMost: false, flops: 0, both: 0, bothBytes: 0, busy: 0, wait: 0, off: 0, balanced: 0, unbalanced: 0, counted: new Map() }
+export function sumOf(d: CountedDAG, ids: number[]): ItemSum {
+  const s: ItemSum = { ops: 0, timed: 0, calls: 0, net: 0, probe: 0, perStep: null, share: null, bytes: 0, bytesNs: 0, atMost: false, flops: 0, both: 0, bothBytes: 0, busy: 0, wait: 0, off: 0, balanced: 0, unbalanced: 0, counted: new Map() }
   const runs: DAGRun[] = []
   for (const i of ids) {
     const n = d.nodes[i]
@@ -81,7 +81,7 @@ export function sum(d: CountedDAG, ids: number[]): Sum {
     }
   }
   if (d.counted?.length) {
-    s.counted = together(d.counted, runs)
+    s.counted = metricsOfGroups(d.counted, runs)
     for (const m of d.counted) if (m.kind === 'count') s.counted.set(m.id, s.counted.get(m.id) != null && d.traced_steps > 0 ? s.counted.get(m.id)! / d.traced_steps : null)
   }
   if (s.timed) {
@@ -91,7 +91,7 @@ export function sum(d: CountedDAG, ids: number[]): Sum {
   return s
 }
 
-export function value(s: Sum, m: Metric): number | null {
+export function value(s: ItemSum, m: Metric): number | null {
   if (!s.timed) return null
   switch (m) {
     case 'time': return s.perStep
@@ -114,7 +114,7 @@ export function text(m: Metric, v: number | null, atMost = false): string {
     case 'wait':
     case 'imbalance': return share(v)
   }
-  return textOf(m, v) + (kindOfMetric(m) === 'count' && v != null ? ' a step' : '')
+  return metricText(m, v) + (kindOfMetric(m) === 'count' && v != null ? ' a step' : '')
 }
 
 type RGB = [number, number, number]
@@ -177,7 +177,7 @@ export interface Paint {
 }
 
 /** The colour of an item; a group is coloured as the sum of what is in it. null: nothing is known. */
-export function paint(d: CountedDAG, x: Item, s: Scale, v: number | null): Paint | null {
+export function paintItem(d: CountedDAG, x: Item, s: Scale, v: number | null): Paint | null {
   if (s.metric === 'kind') {
     if (x.kind !== 'op') return null
     const fill = kindColors[opKind(d, x.rep)][s.theme === 'dark' ? 1 : 0]

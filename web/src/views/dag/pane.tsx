@@ -4,9 +4,9 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { work } from '../../api/worker-client'
 import type { Visible } from './graph'
-import type { Places } from './layout'
+import type { GraphLayout } from './layout'
 import { Edge, Frame, Head, Node, sizeOf, type PaneProps } from './nodes'
-import { paint } from './paint'
+import { paintItem } from './paint'
 import { layoutTask } from './task'
 
 const small = 0.45 // below this zoom, text is not read
@@ -14,7 +14,7 @@ const small = 0.45 // below this zoom, text is not read
 export function Pane(props: PaneProps) {
   const svg = useRef<SVGSVGElement>(null)
   const view = useRef({ x: 0, y: 0, k: 1, touched: false })
-  const [laid, setLaid] = useState<{ places: Places; props: PaneProps } | null>(null)
+  const [laid, setLaid] = useState<{ places: GraphLayout; props: PaneProps } | null>(null)
   // Until new places have come, what was drawn stays as it was.
   const p = laid && laid.props.v !== props.v ? laid.props : props
   const { d, v } = p
@@ -80,7 +80,7 @@ export function Pane(props: PaneProps) {
       apply()
     }
   }
-  const known = useRef<Places | null>(null)
+  const known = useRef<GraphLayout | null>(null)
   const anchor = useRef<{ id: string; x: number; y: number; focus: boolean } | null>(null)
   useLayoutEffect(() => {
     if (!places) return
@@ -264,7 +264,7 @@ export function Pane(props: PaneProps) {
           {v.nodes.map((x) => {
             const at = places.nodes[x.id]
             const [w, h] = sizeOf(x, p.marked.has(x.id))
-            const c = paint(d, x, p.scale, p.values.get(x.id) ?? null)
+            const c = paintItem(d, x, p.scale, p.values.get(x.id) ?? null)
             return at && <rect key={x.id} x={at[0] - w / 2} y={at[1] - h / 2} width={w} height={h} class="dag-none" style={c ? { fill: c.fill } : undefined} />
           })}
           <rect ref={mini} class="dag-mini-view" />
@@ -274,12 +274,12 @@ export function Pane(props: PaneProps) {
   )
 }
 
-function center(p: Places, id: string): [number, number] | null {
+function center(p: GraphLayout, id: string): [number, number] | null {
   const f = p.frames[id]
   return f ? [f.x + f.w / 2, f.y + 20] : null
 }
 
-function topOf(p: Places, id: string): [number, number] | null {
+function topOf(p: GraphLayout, id: string): [number, number] | null {
   const f = p.frames[id]
   if (f) return [f.x + f.w / 2, f.y]
   const n = p.nodes[id]

@@ -10,7 +10,7 @@ import { href } from '../../ui/route'
 import type { CountedDAG } from './data'
 import { ranges, type Drawn, type Item } from './graph'
 import { dimsOf } from './nodes'
-import { sum, text, value, type Sum } from './paint'
+import { sumOf, text, value, type ItemSum } from './paint'
 
 interface Props {
   d: CountedDAG
@@ -22,7 +22,7 @@ interface Props {
   rule: string
   /** Calls that a layer needs to be marked. */
   ruleCalls: number
-  other?: { name: string; sum: Sum | null; mine: string }
+  other?: { name: string; sum: ItemSum | null; mine: string }
   onSelect: (id: string) => void
   onLayer: (l: number | null) => void
   onClose: () => void
@@ -40,7 +40,7 @@ function Row({ k, children, help }: { k: string; children: ComponentChildren; he
 export function Panel(p: Props) {
   const { d, x } = p
   const n = x.rep >= 0 ? d.nodes[x.rep] : null
-  const s = sum(d, x.ids)
+  const s = sumOf(d, x.ids)
   const role = x.kindAt >= 0 && x.role >= 0 ? d.kinds[x.kindAt]?.roles[x.role] : null
   const kind = x.group === 'layer' && x.kindAt >= 0 ? d.kinds[x.kindAt] : null
   return (
@@ -88,7 +88,7 @@ function Facts({ d, x, n }: { d: CountedDAG; x: Item; n: DAGNode }) {
   )
 }
 
-function Times({ d, x, s, n, other }: { d: CountedDAG; x: Item; s: Sum; n: DAGNode | null; other?: Props['other'] }) {
+function Times({ d, x, s, n, other }: { d: CountedDAG; x: Item; s: ItemSum; n: DAGNode | null; other?: Props['other'] }) {
   const r = n?.run && x.ids.length === 1 ? n.run : null
   const all = s.busy + s.wait + s.off
   const o = other?.sum

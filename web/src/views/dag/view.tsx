@@ -15,8 +15,8 @@ import { useLoaded } from '../../ui/use-section'
 import type { ViewProps } from '../../ui/view-props'
 import { withCounters, type CountedDAG, type CountedDAGs } from './data'
 import { download, svgText } from './export'
-import { around, build, visible, type Drawn, type Visible } from './graph'
-import { colorAt, metrics, scaleOf, sum, text, value, type Metric, type Scale, type Sum } from './paint'
+import { neighbours, buildGraph, visibleGraph, type Drawn, type Visible } from './graph'
+import { colorAt, metrics, scaleOf, sumOf, text, value, type Metric, type Scale, type ItemSum } from './paint'
 import { Pane } from './pane'
 import { Panel } from './panel'
 
@@ -27,7 +27,7 @@ interface Side {
   g: Drawn
   v: Visible
   open: Set<string>
-  sums: Map<string, Sum>
+  sums: Map<string, ItemSum>
   marked: Map<string, string>
 }
 
@@ -88,7 +88,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const values = useMemo(() => sides.map((s) => valuesOf(s, metric, sides.find((o) => o !== s) ?? null, s === sideA)), [sideA, sideB, metric])
   const scale = useMemo(() => {
     // One layer's figures are small beside what all layers share: its own operators make the scale then.
-    const inLayer = (s: Side, id: string) => around(s.g, id).some((g) => s.g.items.get(g)?.times === 1 && s.g.items.get(g)?.id.startsWith('k'))
+    const inLayer = (s: Side, id: string) => neighbours(s.g, id).some((g) => s.g.items.get(g)?.times === 1 && s.g.items.get(g)?.id.startsWith('k'))
     const all = (only: boolean) => values.flatMap((v, i) => sides[i].v.nodes.filter((x) => !only || inLayer(sides[i], x.id)).map((x) => v.get(x.id) ?? null))
     const some = choice.layer != null ? all(true) : []
     return scaleOf(metric, some.some((v) => v != null) ? some : all(false), theme)
@@ -113,7 +113,7 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const sel = params.sel ?? ''
   const select = (id: string, more: Record<string, number> = {}) => {
     const g = sides.find((s) => s.g.items.has(id))?.g
-    const wide = g && id ? around(g, id).filter((o) => !openNow.has(o)) : []
+    const wide = g && id ? neighbours(g, id).filter((o) => !openNow.has(o)) : []
     set({ ...more, sel: id || undefined, ...(wide.length ? { open: [...openNow, ...wide].join(',') } : {}) })
   }
 
@@ -255,14 +255,14 @@ function pick(list: CountedDAG[], at: string | undefined): CountedDAG | null {
   return list[Number.isInteger(n) && n >= 0 && n < list.length ? n : 0] ?? null
 }
 
-function useSide(run: Run | null, all: CountedDAGs | null, d: CountedDAG | null, choice: Parameters<typeof build>[1], opened: string | undefined, sel: string): Side | null {
-  const g = useMemo(() => (d ? build(d, choice) : null), [d, choice])
+function useSide(run: Run | null, all: CountedDAGs | null, d: CountedDAG | null, choice: Parameters<typeof buildGraph>[1], opened: string | undefined, sel: string): Side | null {
+  const g = useMemo(() => (d ? buildGraph(d, choice) : null), [d, choice])
   return useMemo(() => {
     if (!run || !all || !d || !g) return null
     const open = openOf(g, opened, sel)
-    const v = visible(g, open)
-    const sums = new Map<string, Sum>()
-    for (const x of g.items.values()) sums.set(x.id, sum(d, x.ids))
+    const v = visibleGraph(g, open)
+    const sums = new Map<string, ItemSum>()
+    for (const x of g.items.values()) sums.set(x.id, sumOf(d, x.ids))
     const s: Side = { run, all, d, g, v, open, sums, marked: new Map() }
     s.marked = marks(s, choice.layer)
     return s
@@ -272,7 +272,7 @@ function useSide(run: Run | null, all: CountedDAGs | null, d: CountedDAG | null,
 /** Which groups are open: those named, at first the layers that stand for many. */
 function openOf(g: Drawn, opened: string | undefined, sel: string): Set<string> {
   if (opened !== undefined) return new Set(opened.split(',').filter((id) => g.items.has(id)))
-  const out = new Set<string>(sel ? around(g, sel) : []) // a link can name what lies inside
+  const out = new Set<string>(sel ? neighbours(g, sel) : []) // a link can name what lies inside
   for (const x of g.items.values()) if (x.group === 'layer' && x.id.startsWith('k')) out.add(x.id)
   if (out.size === 0) for (const x of g.items.values()) if (x.group === 'layer' && g.top.length < 4) out.add(x.id)
   return out
@@ -293,7 +293,7 @@ function valuesOf(s: Side, m: Metric, other: Side | null, first: boolean): Map<s
     return out
   }
   if (!other) return out
-  const theirs = new Map<string, Sum>()
+  const theirs = new Map<string, ItemSum>()
   const seen = new Map<string, number>()
   const nth = (k: string, of: Map<string, number>) => {
     const n = (of.get(k) ?? 0) + 1
@@ -333,7 +333,7 @@ function search(s: Side, q: string): string[] {
 
 /** What is drawn for an item: itself, or the closed group around it. */
 function shownFor(s: Side, id: string): string {
-  for (const g of around(s.g, id)) if (!s.open.has(g)) return g
+  for (const g of neighbours(s.g, id)) if (!s.open.has(g)) return g
   return id
 }
 

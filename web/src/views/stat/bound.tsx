@@ -5,7 +5,7 @@ import type { Bound, RowVerdict, StatRow } from '../../api/types'
 import { clean, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
-import type { Pair } from './rows'
+import type { RowPair } from './rows'
 
 const names: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
 const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
@@ -19,10 +19,10 @@ function boundText(b: RowVerdict): string {
 }
 
 /** The verdict of each row, and how near it is to the machine's peaks; none where no row has one. */
-export function boundColumns(rows: Pair[], two: boolean): Column<Pair>[] {
-  const out: Column<Pair>[] = []
-  for (const [suffix, of] of [['', (p: Pair) => p.a], ...(two ? [['.b', (p: Pair) => p.b]] : [])] as [string, (p: Pair) => StatRow | null][]) {
-    const bound = (p: Pair): RowVerdict | null => of(p)?.bound ?? null
+export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
+  const out: Column<RowPair>[] = []
+  for (const [suffix, of] of [['', (p: RowPair) => p.a], ...(two ? [['.b', (p: RowPair) => p.b]] : [])] as [string, (p: RowPair) => StatRow | null][]) {
+    const bound = (p: RowPair): RowVerdict | null => of(p)?.bound ?? null
     const some = (f: (b: RowVerdict) => number | null) => rows.some((p) => bound(p) != null && f(bound(p)!) != null)
     if (!rows.some((p) => bound(p)?.bound)) continue
     out.push({

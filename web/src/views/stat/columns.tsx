@@ -10,8 +10,8 @@ import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
 import { boundColumns } from './bound'
 import { counterColumns, ipcColumns } from './counter-columns'
-import { difference, type CountersOf } from './difference'
-import type { Pair } from './rows'
+import { differenceColumn, type CountersOf } from './difference'
+import type { RowPair } from './rows'
 
 interface Figure {
   key: keyof StatRow
@@ -42,7 +42,7 @@ const figures: Figure[] = [
 export const sets: Record<string, string> = { time: 'time', rates: 'rates', threads: 'threads' }
 
 /** The choices of columns: of one run's table all figures at once, of two runs' a set; counters where there are any. */
-export function setsOf(two: boolean, counted: boolean): Record<string, string> {
+export function columnSetsOf(two: boolean, counted: boolean): Record<string, string> {
   if (two) return counted ? { ...sets, counters: 'counters' } : sets
   return counted ? { figures: 'figures', counters: 'counters' } : {}
 }
@@ -53,9 +53,9 @@ const get = (r: StatRow | null, k: keyof StatRow): number | null => {
 }
 
 /** The text columns of a grouping. */
-function text(by: string, two: boolean, names: [string, string], few: boolean): Column<Pair>[] {
+function text(by: string, two: boolean, names: [string, string], few: boolean): Column<RowPair>[] {
   const head: Record<string, string> = { weight: 'weight or operator', op: 'operator', layer: 'layer', block: 'block', thread: 'thread' }
-  const cols: Column<Pair>[] = [
+  const cols: Column<RowPair>[] = [
     { key: 'key', head: head[by] ?? by, text: true, value: (p) => p.row.key, cell: (p) => <Key p={p} two={two} names={names} /> },
   ]
   if (by === 'weight') {
@@ -65,12 +65,12 @@ function text(by: string, two: boolean, names: [string, string], few: boolean): 
   return cols
 }
 
-function types(p: Pair): string {
+function types(p: RowPair): string {
   const [x, y] = [p.a?.weight ? p.a.type : '', p.b?.weight ? p.b.type : '']
   return clean(p.a && p.b && x !== y ? `${x || unknown} | ${y || unknown}` : x || y)
 }
 
-function Key({ p, two, names }: { p: Pair; two: boolean; names: [string, string] }) {
+function Key({ p, two, names }: { p: RowPair; two: boolean; names: [string, string] }) {
   const only = two && !(p.a && p.b) ? `only in ${p.a ? names[0] : names[1]}` : ''
   return (
     <>
@@ -81,7 +81,7 @@ function Key({ p, two, names }: { p: Pair; two: boolean; names: [string, string]
 }
 
 /** The columns of one run; without the dispensable ones where there is little room. */
-export function columns(rows: Pair[], by: string, few: boolean, set: string, counters: CountersOf): Column<Pair>[] {
+export function columns(rows: RowPair[], by: string, few: boolean, set: string, counters: CountersOf): Column<RowPair>[] {
   const figure = (f: Figure) => figureColumn(f, rows, (p) => p.a, '', f.key === 'share' && !few)
   const heads = text(by, false, ['', ''], few)
   if (set === 'counters') {
@@ -92,7 +92,7 @@ export function columns(rows: Pair[], by: string, few: boolean, set: string, cou
 }
 
 /** The columns of two runs: of each figure a, b and the difference. */
-export function twoColumns(rows: Pair[], by: string, set: string, names: [string, string], counters: CountersOf): Column<Pair>[] {
+export function comparedColumns(rows: RowPair[], by: string, set: string, names: [string, string], counters: CountersOf): Column<RowPair>[] {
   const out = text(by, true, names, true)
   if (set === 'counters') return [...out, ...counterColumns(rows, counters, names)]
   for (const f of used(rows, by)) {
@@ -104,14 +104,14 @@ export function twoColumns(rows: Pair[], by: string, set: string, names: [string
   return set === 'rates' ? [...out, ...boundColumns(rows, true)] : out
 }
 
-function used(rows: Pair[], by: string): Figure[] {
+function used(rows: RowPair[], by: string): Figure[] {
   return figures.filter((f) => {
     if (by === 'thread' && f.set === 'rates') return false
     return !f.optional || rows.some((p) => get(p.a, f.key) != null || get(p.b, f.key) != null)
   })
 }
 
-function figureColumn(f: Figure, rows: Pair[], of: (p: Pair) => StatRow | null, suffix: string, bar: boolean, name?: string): Column<Pair> {
+function figureColumn(f: Figure, rows: RowPair[], of: (p: RowPair) => StatRow | null, suffix: string, bar: boolean, name?: string): Column<RowPair> {
   const values = rows.flatMap((p) => [get(p.a, f.key), get(p.b, f.key)])
   const unit = unitOf(f.kind === 'time' ? 'time' : 'plain', values)
   const fmt = f.kind === 'share' ? share : f.kind === 'count' ? num : inUnit(f.kind === 'rate' ? { ...unit, digits: 1 } : unit)
@@ -139,6 +139,6 @@ function figureColumn(f: Figure, rows: Pair[], of: (p: Pair) => StatRow | null, 
 }
 
 /** The difference of a figure: of shares in points, of the others in parts of the first run's. */
-function diffColumn(f: Figure, names: [string, string]): Column<Pair> {
-  return difference({ key: f.key, head: f.head, points: f.kind === 'share', good: f.good, of: (p) => [get(p.a, f.key), get(p.b, f.key)] }, names)
+function diffColumn(f: Figure, names: [string, string]): Column<RowPair> {
+  return differenceColumn({ key: f.key, head: f.head, points: f.kind === 'share', good: f.good, of: (p) => [get(p.a, f.key), get(p.b, f.key)] }, names)
 }

@@ -4,20 +4,20 @@
 import { useMemo } from 'preact/hooks'
 import type { Run } from '../../api/load'
 import type { Roofline, RooflineGroup, StatCount } from '../../api/types'
-import { formatOf, metricsOf, scaledHelp, telling, valueOf, type Metric } from '../../lib/counters'
+import { formatOf, metricsOf, scaledHelp, countersWithValues, valueOf, type Metric } from '../../lib/counters'
 import { clean, count, num, plural } from '../../lib/format'
 import { seriesColor } from '../../lib/palette'
-import { sortOf } from '../../lib/sort'
+import { sortOrder } from '../../lib/sort'
 import { Fig } from '../../ui/figure'
 import { Plot, type Layer } from '../../ui/plot'
 import type { Shape } from '../../ui/plot-legend'
 import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
 import { useSections } from '../../ui/use-section'
-import type { Ctx } from './context'
+import type { TabContext } from './context'
 
 /** Whether a recording has counters that say something. */
-export const counts = (r: Run): boolean => telling(r.stats.weight.counters, (r.stats.weight.phases ?? []).flatMap((p) => p.rows ?? [])).length > 0
+export const hasCounters = (r: Run): boolean => countersWithValues(r.stats.weight.counters, (r.stats.weight.phases ?? []).flatMap((p) => p.rows ?? [])).length > 0
 
 interface Item {
   id: string
@@ -33,10 +33,10 @@ interface Item {
 
 const shapes: Shape[] = ['circle', 'square', 'triangle', 'diamond']
 
-export function Counted(ctx: Ctx) {
+export function Counted(ctx: TabContext) {
   const { report } = ctx
   const theme = useTheme()
-  const runs = useMemo(() => report.runs.filter(counts), [report])
+  const runs = useMemo(() => report.runs.filter(hasCounters), [report])
   const { data, error } = useSections('roofline', runs)
   const of = ctx.params.of ?? ''
   const items = useMemo(() => (data ? runs.flatMap((r, i) => itemsOf(r, data[i], of)) : []), [data, of])
@@ -47,7 +47,7 @@ export function Counted(ctx: Ctx) {
   if (error) return <p class="dim">The counters cannot be shown: {error}.</p>
   if (!data) return <p class="dim">unpacking …</p>
   const teams = [...new Set(items.map((x) => x.threads))]
-  const sort = sortOf(ctx.params.sort) ?? { key: 'threads', up: true }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'threads', up: true }
   return (
     <>
       <div class="tools">

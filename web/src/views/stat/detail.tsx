@@ -10,10 +10,10 @@ import { Histogram, LayerBars, Name, StackBar, type DistSeries } from '../../ui/
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
 import { useTheme } from '../../ui/theme'
-import { rowSeries, runNames, seriesOf, type Ctx } from './context'
-import type { Pair } from './rows'
+import { rowSeries, runNames, seriesOf, type TabContext } from './context'
+import type { RowPair } from './rows'
 
-export function Detail({ ctx, by, pair }: { ctx: Ctx; by: Grouping; pair: Pair }) {
+export function Detail({ ctx, by, pair }: { ctx: TabContext; by: Grouping; pair: RowPair }) {
   const theme = useTheme()
   const names = runNames(ctx)
   const of = (s: Series | null, r: StatRow | null) => rowSeries(seriesOf(s, ctx), by, r)
@@ -80,7 +80,7 @@ function Quantiles({ series }: { series: DistSeries[] }) {
 }
 
 /** What a layer is made of, against the same in the other layers. */
-function InLayer({ ctx, layer }: { ctx: Ctx; layer: number }) {
+function InLayer({ ctx, layer }: { ctx: TabContext; layer: number }) {
   const rows = (seriesOf(ctx.sa, ctx)?.weight ?? []).flatMap((r) => {
     const l = r.layers?.find((x) => x.layer === layer)
     return l ? [{ r, dur: l.dur_ns, mean: l.dur_ns / l.calls, med: median(r.layers!.map((x) => x.dur_ns / x.calls)), n: r.layers!.length }] : []
@@ -109,7 +109,7 @@ function InLayer({ ctx, layer }: { ctx: Ctx; layer: number }) {
 }
 
 /** A thread's time by operators, the most first. */
-function OnThread({ ctx, tid, run }: { ctx: Ctx; tid?: number; run: number }) {
+function OnThread({ ctx, tid, run }: { ctx: TabContext; tid?: number; run: number }) {
   const c = threadColors(useTheme())
   const rows = (seriesOf(run ? ctx.sb : ctx.sa, ctx)?.weight ?? []).flatMap((r) => {
     const t = r.threads?.find((x) => x.tid === tid)
@@ -144,7 +144,7 @@ function Outliers({ s }: { s: { name: string; layers: { layer: number; mean: num
   )
 }
 
-function ThreadBars({ ctx, name, row, run }: { ctx: Ctx; name: string; row: RowSeries; run: number }) {
+function ThreadBars({ ctx, name, row, run }: { ctx: TabContext; name: string; row: RowSeries; run: number }) {
   const theme = useTheme()
   const c = threadColors(theme)
   const threads = row.threads!

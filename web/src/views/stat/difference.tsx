@@ -7,7 +7,7 @@ import { delta, unknown } from '../../lib/format'
 import { relative } from '../../lib/units'
 import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
-import type { Pair } from './rows'
+import type { RowPair } from './rows'
 
 /** What was counted, of one or both runs. */
 export interface CountersOf {
@@ -22,11 +22,11 @@ export interface Difference {
   /** Of shares: in percentage points. */
   points: boolean
   good?: boolean
-  of: (p: Pair) => [number | null, number | null]
+  of: (p: RowPair) => [number | null, number | null]
 }
 
-export function difference(f: Difference, names: [string, string]): Column<Pair> {
-  const d = (p: Pair): number | null => {
+export function differenceColumn(f: Difference, names: [string, string]): Column<RowPair> {
+  const d = (p: RowPair): number | null => {
     const [x, y] = f.of(p)
     return f.points ? (x == null || y == null ? null : y - x) : relative(x, y)
   }

@@ -6,11 +6,11 @@ import type { RowSeries, Series } from '../../api/types'
 import { diverge, ink } from '../../lib/color'
 import { clean, delta, dur, named } from '../../lib/format'
 import { median } from '../../lib/median'
-import { runNames, seriesOf, type Ctx } from './context'
+import { runNames, seriesOf, type TabContext } from './context'
 
 const maxRows = 60
 
-export function HeatMap({ ctx }: { ctx: Ctx }) {
+export function HeatMap({ ctx }: { ctx: TabContext }) {
   const [at, setAt] = useState('')
   const names = runNames(ctx)
   const rowsOf = (s: Series | null) => (seriesOf(s, ctx)?.weight ?? []).filter((r) => r.layers && r.layers.length > 1)

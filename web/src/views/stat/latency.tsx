@@ -9,9 +9,9 @@ import { Ecdf, Histogram, type DistSeries } from '../../ui/charts'
 import { Fig } from '../../ui/figure'
 import { Swatch } from '../../ui/plot-legend'
 import { useTheme } from '../../ui/theme'
-import { phaseOf, runNames, seriesOf, statBy, type Ctx } from './context'
+import { phaseOf, runNames, seriesOf, statBy, type TabContext } from './context'
 
-export function Latency(ctx: Ctx) {
+export function Latency(ctx: TabContext) {
   const theme = useTheme()
   const names = runNames(ctx)
   const colors = runColors(theme)

@@ -5,15 +5,15 @@ import { useMemo } from 'preact/hooks'
 import type { Run } from '../../api/load'
 import type { PhaseStat, StatRow } from '../../api/types'
 import { num, share } from '../../lib/format'
-import { sortOf } from '../../lib/sort'
+import { sortOrder } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
 import { Meter, Name } from '../../ui/charts'
 import { Fig } from '../../ui/figure'
 import { Table, type Column } from '../../ui/table'
-import { runNames, statBy, type Ctx } from './context'
-import { filtered, pairs, type Pair } from './rows'
+import { runNames, statBy, type TabContext } from './context'
+import { filterRows, pairRows, type RowPair } from './rows'
 
-export function Phases(ctx: Ctx) {
+export function Phases(ctx: TabContext) {
   const names = runNames(ctx)
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   return (
@@ -27,17 +27,17 @@ export function Phases(ctx: Ctx) {
   )
 }
 
-function OneRun({ ctx, run, name }: { ctx: Ctx; run: Run; name: string }) {
+function OneRun({ ctx, run, name }: { ctx: TabContext; run: Run; name: string }) {
   const of = (phase: string) => statBy(run, 'weight').phases?.find((p) => p.phase === phase && p.model === ctx.model) ?? null
   const pre = of('prefill')
   const dec = of('decode')
-  const rows = useMemo(() => pairs(pre?.rows ?? [], dec?.rows ?? []), [pre, dec])
-  const shown = filtered(rows, ctx.params.filter ?? '')
+  const rows = useMemo(() => pairRows(pre?.rows ?? [], dec?.rows ?? []), [pre, dec])
+  const shown = filterRows(rows, ctx.params.filter ?? '')
   const cols = useMemo(() => columns(rows, pre, dec), [rows])
   if (!pre || !dec) {
     return <p class="dim">{name && <span class="of">{name}</span>} There is nothing to compare: {!pre && !dec ? 'neither a prefill nor a decode step' : `no ${pre ? 'decode' : 'prefill'} step`} of this model was seen.</p>
   }
-  const sort = sortOf(ctx.params.sort) ?? { key: 'share.b', up: false }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'share.b', up: false }
   return (
     <section>
       {name && <h2>{name}</h2>}
@@ -63,10 +63,10 @@ const perToken = (r: StatRow | null, p: PhaseStat | null): number | null => {
   return r == null || !n ? null : r.dur_per_step_ns / n
 }
 
-function columns(rows: Pair[], pre: PhaseStat | null, dec: PhaseStat | null): Column<Pair>[] {
-  const both = [['prefill', (p: Pair) => p.a, '', pre], ['decode', (p: Pair) => p.b, '.b', dec]] as const
+function columns(rows: RowPair[], pre: PhaseStat | null, dec: PhaseStat | null): Column<RowPair>[] {
+  const both = [['prefill', (p: RowPair) => p.a, '', pre], ['decode', (p: RowPair) => p.b, '.b', dec]] as const
   const unit = unitOf('time', rows.flatMap((p) => [perToken(p.a, pre), perToken(p.b, dec)]))
-  const out: Column<Pair>[] = [
+  const out: Column<RowPair>[] = [
     { key: 'key', head: 'weight or operator', text: true, value: (p) => p.row.key, cell: (p) => <Name text={p.row.key} /> },
     { key: 'type', head: 'type', text: true, value: (p) => p.row.type, cell: (p) => <span class="dim">{p.row.weight ? p.row.type : ''}</span> },
   ]

@@ -6,7 +6,7 @@ import type { Product, Series } from '../../api/types'
 import type { Theme } from '../../lib/color'
 import { bytes, clean, count, dur, gbps, gflops, named, num } from '../../lib/format'
 import { seriesColor } from '../../lib/palette'
-import { sortOf } from '../../lib/sort'
+import { sortOrder } from '../../lib/sort'
 import { axisFmt, inUnit, unitOf } from '../../lib/units'
 import { Name } from '../../ui/charts'
 import { Fig } from '../../ui/figure'
@@ -14,7 +14,7 @@ import { Plot, type Guide, type Layer } from '../../ui/plot'
 import type { Shape } from '../../ui/plot-legend'
 import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
-import { runNames, type Ctx } from './context'
+import { runNames, type TabContext } from './context'
 
 interface Item extends Product {
   id: string
@@ -24,7 +24,7 @@ interface Item extends Product {
 
 const closed: Shape[] = ['circle', 'square', 'triangle', 'diamond']
 
-export function Products(ctx: Ctx) {
+export function Products(ctx: TabContext) {
   const theme = useTheme()
   const names = runNames(ctx)
   const scope = ctx.params.scope === 'phase' ? 'phase' : 'all'
@@ -56,7 +56,7 @@ export function Products(ctx: Ctx) {
   const tu = unitOf('time', shown.map((p) => p.mean_ns))
   const y = { label: `mean time of a product (${tu.name})`, fmt: axisFmt(tu), log: true }
   const pick = (of: Item[][]) => (l: number, i: number) => ctx.set({ sel: of[l]?.[i]?.id }, true)
-  const sort = sortOf(ctx.params.sort) ?? { key: 'sum_ns', up: false }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'sum_ns', up: false }
   return (
     <>
       <div class="tools">

@@ -6,7 +6,7 @@ import type { Roofline as Data, RooflinePoint, StatRoof } from '../../api/types'
 import type { Theme } from '../../lib/color'
 import { clean, count, dur, gbps, gflops, intensity, named, num, plural, share } from '../../lib/format'
 import { seriesColor } from '../../lib/palette'
-import { sortOf } from '../../lib/sort'
+import { sortOrder } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
 import { Meter, Name } from '../../ui/charts'
 import { Fig } from '../../ui/figure'
@@ -16,7 +16,7 @@ import { href } from '../../ui/route'
 import { Table, type Column } from '../../ui/table'
 import { cssVar, useTheme } from '../../ui/theme'
 import { useSections } from '../../ui/use-section'
-import { runNames, type Ctx } from './context'
+import { runNames, type TabContext } from './context'
 import { edgesOf, roofLayers, unitName } from './roofline-data'
 
 interface Item extends RooflinePoint {
@@ -30,14 +30,14 @@ interface Item extends RooflinePoint {
 const phaseOrder = ['decode', 'prefill', 'encode', 'unknown']
 const closed: Shape[] = ['circle', 'square', 'triangle', 'diamond']
 
-export function Roofline(ctx: Ctx) {
+export function Roofline(ctx: TabContext) {
   const { data, error } = useSections('roofline', ctx.b ? [ctx.a, ctx.b] : [ctx.a])
   if (error) return <p class="dim">The roofline cannot be shown: {error}.</p>
   if (!data) return <p class="dim">unpacking …</p>
   return <Drawn ctx={ctx} data={data} />
 }
 
-function Drawn({ ctx, data }: { ctx: Ctx; data: Data[] }) {
+function Drawn({ ctx, data }: { ctx: TabContext; data: Data[] }) {
   const theme = useTheme()
   const names = runNames(ctx)
   const two = data.length > 1
@@ -58,7 +58,7 @@ function Drawn({ ctx, data }: { ctx: Ctx; data: Data[] }) {
   }
   const at = spotOf(drawn.of, ctx.params.sel)
   const selected = shown.find((p) => p.id === ctx.params.sel)
-  const sort = sortOf(ctx.params.sort) ?? { key: 'dur_per_step_ns', up: false }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'dur_per_step_ns', up: false }
   const unplaced = shown.filter((p) => !placed(p))
   const off = groups.flat().reduce((n, g) => n + g.dropped, 0)
   const choice = (key: string, label: string, values: [string | undefined, string][], now: string) => (
@@ -165,7 +165,7 @@ function say(p: Item | undefined, names: [string, string] | null): string {
 }
 
 /** The way from a point to what else is known of it. */
-function Links({ ctx, p, by }: { ctx: Ctx; p: Item; by: 'weight' | 'op' }) {
+function Links({ ctx, p, by }: { ctx: TabContext; p: Item; by: 'weight' | 'op' }) {
   const keep = { run: ctx.params.run, with: ctx.params.with }
   return (
     <p class="links" data-selected={p.id}>

@@ -3,7 +3,7 @@
 // Rows of a table: one run's, or two runs' matched by what they are grouped by.
 import type { StatRow } from '../../api/types'
 
-export interface Pair {
+export interface RowPair {
   /** Its key; where several rows share it, with the type. */
   id: string
   a: StatRow | null
@@ -14,7 +14,7 @@ export interface Pair {
 
 const full = (r: StatRow): string => r.key + (r.weight ? ' ' + r.type : '')
 
-export function pairs(a: StatRow[], b: StatRow[] | null): Pair[] {
+export function pairRows(a: StatRow[], b: StatRow[] | null): RowPair[] {
   const keys = new Map<string, Set<string>>()
   for (const r of [...a, ...(b ?? [])]) {
     const s = keys.get(r.key) ?? new Set()
@@ -25,7 +25,7 @@ export function pairs(a: StatRow[], b: StatRow[] | null): Pair[] {
   const several = (rows: StatRow[], key: string) => rows.filter((r) => r.key === key).length > 1
   const split = new Set([...keys.keys()].filter((k) => several(a, k) || (b != null && several(b, k))))
   const id = (r: StatRow) => (split.has(r.key) ? full(r) : r.key)
-  const out = new Map<string, Pair>()
+  const out = new Map<string, RowPair>()
   for (const r of a) out.set(id(r), { id: id(r), a: r, b: null, row: r })
   for (const r of b ?? []) {
     const p = out.get(id(r))
@@ -36,7 +36,7 @@ export function pairs(a: StatRow[], b: StatRow[] | null): Pair[] {
 }
 
 /** Rows whose key, type, operator or block holds all words of a filter. */
-export function filtered(rows: Pair[], text: string): Pair[] {
+export function filterRows(rows: RowPair[], text: string): RowPair[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   if (words.length === 0) return rows
   return rows.filter((p) => {

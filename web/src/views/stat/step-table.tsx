@@ -4,18 +4,18 @@
 import { useMemo } from 'preact/hooks'
 import type { StepPoint } from '../../api/types'
 import { clean, count, num, share } from '../../lib/format'
-import { sortOf } from '../../lib/sort'
+import { sortOrder } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
 import { Fig } from '../../ui/figure'
 import { Table, type Column } from '../../ui/table'
-import { runNames, seriesOf, stepLink, type Ctx } from './context'
+import { runNames, seriesOf, stepLink, type TabContext } from './context'
 
 interface Row extends StepPoint {
   id_: string
   run: number
 }
 
-export function StepTable(ctx: Ctx) {
+export function StepTable(ctx: TabContext) {
   const runs = ctx.sb ? [ctx.sa, ctx.sb] : [ctx.sa]
   const names = runNames(ctx)
   const { rows, thinned } = useMemo(() => {
@@ -36,7 +36,7 @@ export function StepTable(ctx: Ctx) {
   const shown = rows.filter((r) => !ctx.params.filter || String(r.id).includes(ctx.params.filter.trim()))
   const cols = useMemo(() => columnsOf(ctx, rows, names), [rows])
   if (rows.length === 0) return <p class="dim">No step of phase {ctx.phase} was seen.</p>
-  const sort = sortOf(ctx.params.sort) ?? { key: 'key', up: true }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'key', up: true }
   return (
     <>
       {thinned.length > 0 && <p class="note">{thinned.filter(Boolean).map((n) => n + ': ').join('')}the run is long: the {rows.length} slowest steps are listed. All are in the plot of steps.</p>}
@@ -51,7 +51,7 @@ export function StepTable(ctx: Ctx) {
   )
 }
 
-function columnsOf(ctx: Ctx, rows: Row[], names: [string, string]): Column<Row>[] {
+function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Column<Row>[] {
   const has = (f: (r: Row) => unknown) => rows.some((r) => f(r) != null)
   const time = (key: keyof StepPoint, head: string, help: string): Column<Row> => {
     const unit = unitOf('time', rows.map((r) => r[key] as number | null))

@@ -11,7 +11,7 @@ import { axisFmt, unitOf } from '../../lib/units'
 import { Fig } from '../../ui/figure'
 import { Plot, type Layer } from '../../ui/plot'
 import { useTheme } from '../../ui/theme'
-import { phaseOf, runNames, seriesOf, statBy, stepLink, type Ctx } from './context'
+import { phaseOf, runNames, seriesOf, statBy, stepLink, type TabContext } from './context'
 import { Missing } from './missing'
 
 type Against = 'pos' | 'cells' | 'step' | 'time'
@@ -53,7 +53,7 @@ function spotsOf(s: PhaseSeries | null, x: Against, first: number): Spot[] {
   return out.sort((a, b) => a.x - b.x)
 }
 
-export function Steps(ctx: Ctx) {
+export function Steps(ctx: TabContext) {
   const theme = useTheme()
   const names = runNames(ctx)
   const pa = seriesOf(ctx.sa, ctx)
@@ -283,7 +283,7 @@ export function line(xs: number[], ys: number[]): { a: number; b: number; r2: nu
 }
 
 /** The slowest steps, as links. */
-function Slow({ ctx, pa, pb, names, pick }: { ctx: Ctx; pa: PhaseSeries | null; pb: PhaseSeries | null; names: [string, string]; pick: (run: number, p: StepPoint) => void }) {
+function Slow({ ctx, pa, pb, names, pick }: { ctx: TabContext; pa: PhaseSeries | null; pb: PhaseSeries | null; names: [string, string]; pick: (run: number, p: StepPoint) => void }) {
   return (
     <section>
       <h2>Slowest steps</h2>

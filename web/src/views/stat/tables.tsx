@@ -4,23 +4,23 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { Grouping } from '../../api/load'
 import type { PhaseStat, StatRow } from '../../api/types'
-import { telling } from '../../lib/counters'
+import { countersWithValues } from '../../lib/counters'
 import { clean, count, dur, num, share } from '../../lib/format'
-import { sortOf } from '../../lib/sort'
+import { sortOrder } from '../../lib/sort'
 import { Fig } from '../../ui/figure'
 import { Table } from '../../ui/table'
-import { columns, setsOf, twoColumns } from './columns'
-import { phaseOf, runNames, statBy, type Ctx } from './context'
+import { columns, columnSetsOf, comparedColumns } from './columns'
+import { phaseOf, runNames, statBy, type TabContext } from './context'
 import { Detail } from './detail'
 import type { CountersOf } from './difference'
 import { HeatMap } from './heat'
 import { Missing } from './missing'
-import { filtered, pairs } from './rows'
+import { filterRows, pairRows } from './rows'
 import { StepTable } from './step-table'
 
 const groupings = [['weight', 'weight'], ['op', 'operator'], ['layer', 'layer'], ['block', 'block'], ['thread', 'thread'], ['step', 'step']] as const
 
-export function Tables(ctx: Ctx) {
+export function Tables(ctx: TabContext) {
   const by = groupings.some(([k]) => k === ctx.params.by) ? ctx.params.by : 'weight'
   return (
     <>
@@ -39,18 +39,18 @@ export function Tables(ctx: Ctx) {
 }
 
 /** Whether a run has counters that say something. */
-function counted(ctx: Ctx, by: Grouping): boolean {
-  return [ctx.a, ctx.b].some((r) => r != null && telling(statBy(r, by).counters, (statBy(r, by).phases ?? []).flatMap((p) => p.rows ?? [])).length > 0)
+function counted(ctx: TabContext, by: Grouping): boolean {
+  return [ctx.a, ctx.b].some((r) => r != null && countersWithValues(statBy(r, by).counters, (statBy(r, by).phases ?? []).flatMap((p) => p.rows ?? [])).length > 0)
 }
 
-const setOf = (ctx: Ctx, by: Grouping): string => {
-  const all = setsOf(ctx.b != null, counted(ctx, by))
+const setOf = (ctx: TabContext, by: Grouping): string => {
+  const all = columnSetsOf(ctx.b != null, counted(ctx, by))
   return Object.hasOwn(all, ctx.params.cols ?? '') ? ctx.params.cols : ctx.b ? 'time' : 'figures'
 }
 
-function Sets({ ctx, by }: { ctx: Ctx; by: Grouping }) {
+function Sets({ ctx, by }: { ctx: TabContext; by: Grouping }) {
   const now = setOf(ctx, by)
-  const list = Object.entries(setsOf(ctx.b != null, counted(ctx, by)))
+  const list = Object.entries(columnSetsOf(ctx.b != null, counted(ctx, by)))
   return (
     <>
       {list.length > 0 && (
@@ -67,17 +67,17 @@ function Sets({ ctx, by }: { ctx: Ctx; by: Grouping }) {
   )
 }
 
-function ByTable({ ctx, by }: { ctx: Ctx; by: Grouping }) {
+function ByTable({ ctx, by }: { ctx: TabContext; by: Grouping }) {
   const names = runNames(ctx)
   const narrow = useNarrow()
   const pa = phaseOf(statBy(ctx.a, by), ctx)
   const pb = ctx.b ? phaseOf(statBy(ctx.b, by), ctx) : null
-  const all = useMemo(() => pairs(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) => (by === 'thread' ? named(p, ctx) : p)), [pa, pb, ctx.b, by])
-  const rows = filtered(all, ctx.params.filter ?? '')
+  const all = useMemo(() => pairRows(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) => (by === 'thread' ? named(p, ctx) : p)), [pa, pb, ctx.b, by])
+  const rows = filterRows(all, ctx.params.filter ?? '')
   const counters: CountersOf = { a: statBy(ctx.a, by).counters, b: ctx.b ? statBy(ctx.b, by).counters : undefined, per: ctx.params.per === 'call' ? 'call' : 'step' }
   const set = setOf(ctx, by)
-  const cols = useMemo(() => (ctx.b ? twoColumns(all, by, set, names, counters) : columns(all, by, narrow, set, counters)), [all, by, ctx.b, set, counters.per, narrow])
-  const sort = sortOf(ctx.params.sort) ?? (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })
+  const cols = useMemo(() => (ctx.b ? comparedColumns(all, by, set, names, counters) : columns(all, by, narrow, set, counters)), [all, by, ctx.b, set, counters.per, narrow])
+  const sort = sortOrder(ctx.params.sort) ?? (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })
   const selected = rows.find((p) => p.id === ctx.params.sel)
   return (
     <div class={ctx.b ? '' : 'one'}>
@@ -119,7 +119,7 @@ function useNarrow(): boolean {
 }
 
 /** Rows by thread are named by the thread's name. */
-function named<P extends { id: string; row: StatRow }>(p: P, ctx: Ctx): P {
+function named<P extends { id: string; row: StatRow }>(p: P, ctx: TabContext): P {
   const t = [...(ctx.a.stats.thread.threads ?? []), ...(ctx.b?.stats.thread.threads ?? [])].find((x) => x.tid === p.row.tid)
   return t ? { ...p, row: { ...p.row, key: `${t.tid} ${t.comm} ${t.role}` } } : p
 }
@@ -157,7 +157,7 @@ function Rest({ p, name }: { p: PhaseStat | null; name: string }) {
   )
 }
 
-function why(p: PhaseStat | null, ctx: Ctx): string {
+function why(p: PhaseStat | null, ctx: TabContext): string {
   if (!p) return `No step of phase ${ctx.phase} was seen.`
   const level = ctx.a.stats.weight.run.level
   if (level !== 'op') return `Operators were not recorded: the recording is of level ${clean(level)}.`

@@ -5,20 +5,20 @@ import type { Run } from '../../api/load'
 import type { PhaseSeries, StatRow, ThreadPart, ThreadStat } from '../../api/types'
 import { clean, count, dur, share } from '../../lib/format'
 import { threadColors } from '../../lib/palette'
-import { sortOf } from '../../lib/sort'
+import { sortOrder } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
 import { Name, StackBar, type Part } from '../../ui/charts'
 import { Fig } from '../../ui/figure'
 import { Swatch } from '../../ui/plot-legend'
 import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
-import { phaseOf, rowSeries, runNames, seriesOf, statBy, type Ctx } from './context'
+import { phaseOf, rowSeries, runNames, seriesOf, statBy, type TabContext } from './context'
 import { Missing } from './missing'
-import { filtered, pairs, type Pair } from './rows'
+import { filterRows, pairRows, type RowPair } from './rows'
 
 const maxThreads = 64
 
-export function Threads(ctx: Ctx) {
+export function Threads(ctx: TabContext) {
   const theme = useTheme()
   const names = runNames(ctx)
   const c = threadColors(theme)
@@ -56,7 +56,7 @@ const nameOf = (run: Run, t: { pid: number; tid: number }): string => {
 }
 
 /** Each thread's time in the steps that it took part in. */
-function PhaseThreads({ run, p, name, ctx }: { run: Run; p: PhaseSeries | null; name: string; ctx: Ctx }) {
+function PhaseThreads({ run, p, name, ctx }: { run: Run; p: PhaseSeries | null; name: string; ctx: TabContext }) {
   const c = threadColors(useTheme())
   const order = (t: ThreadPart) => (run.stats.thread.threads ?? []).findIndex((x) => x.tid === t.tid && x.pid === t.pid)
   const threads = [...p!.threads].sort((x, y) => order(x) - order(y))
@@ -89,22 +89,22 @@ function PhaseThreads({ run, p, name, ctx }: { run: Run; p: PhaseSeries | null; 
 }
 
 /** Groups of operators with each thread's part: balanced ones have bars of one length. */
-function Balance({ ctx, names }: { ctx: Ctx; names: [string, string] }) {
+function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
   const c = threadColors(useTheme())
   const by = ctx.params.by === 'op' ? 'op' : 'weight'
   const pa = phaseOf(statBy(ctx.a, by), ctx)
   const pb = ctx.b ? phaseOf(statBy(ctx.b, by), ctx) : null
-  const rows = filtered(pairs(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null), ctx.params.filter ?? '')
+  const rows = filterRows(pairRows(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null), ctx.params.filter ?? '')
   const steps = (i: number) => ((i ? pb : pa)?.traced_steps || 1)
   const lost = (r: StatRow | null, i: number) => (r ? r.wait_ns / steps(i) : null)
-  const series = (p: Pair, i: number) => rowSeries(seriesOf(i ? ctx.sb : ctx.sa, ctx), by, i ? p.b : p.a)
+  const series = (p: RowPair, i: number) => rowSeries(seriesOf(i ? ctx.sb : ctx.sa, ctx), by, i ? p.b : p.a)
   const used = ctx.b ? [0, 1] : [0]
   const unit = unitOf('time', rows.flatMap((p) => [lost(p.a, 0), lost(p.b, 1)]))
-  const cols: Column<Pair>[] = [
+  const cols: Column<RowPair>[] = [
     { key: 'key', head: by === 'op' ? 'operator' : 'weight or operator', text: true, value: (p) => p.row.key, cell: (p) => <Name text={p.row.key} /> },
   ]
   for (const i of used) {
-    const of = (p: Pair) => (i ? p.b : p.a)
+    const of = (p: RowPair) => (i ? p.b : p.a)
     const run = ctx.b && <span class="of">{names[i]}</span>
     const s = i ? '.b' : ''
     cols.push(
@@ -116,7 +116,7 @@ function Balance({ ctx, names }: { ctx: Ctx; names: [string, string] }) {
       { key: 'share' + s, head: <>share{run}</>, help: 'of the phase’s time in steps', value: (p) => of(p)?.share, cell: (p) => <Fig v={of(p)?.share} f={share} /> },
     )
   }
-  const sort = sortOf(ctx.params.sort) ?? { key: 'wait_per_step_ns', up: false }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'wait_per_step_ns', up: false }
   return (
     <section>
       <h2>Balanced and unbalanced operators, {ctx.phase}</h2>

@@ -7,8 +7,8 @@ import { Empty } from '../../ui/figure'
 import { go, href } from '../../ui/route'
 import { useSections } from '../../ui/use-section'
 import type { ViewProps } from '../../ui/view-props'
-import { modelName, type Ctx, type Params } from './context'
-import { Counted, counts } from './counted'
+import { modelName, type TabContext, type Params } from './context'
+import { Counted, hasCounters } from './counted'
 import { Experts, withExperts } from './experts/view'
 import { FaultsAndDisk } from './faults/view'
 import { Latency } from './latency'
@@ -64,13 +64,13 @@ export function Statistics({ report, a, b, route }: ViewProps) {
   const ofModel = choices.filter((c) => wanted === undefined || c.model === wanted)
   const chosen = ofModel.find((c) => c.phase === params.phase) ?? ofModel.find((c) => c.phase === 'decode') ?? ofModel[0] ?? choices[0]
   const link = (p: Params) => href('stat', { ...params, ...p })
-  const ctx: Ctx = {
+  const ctx: TabContext = {
     report, a, b, sa: series[0], sb: b ? series[1] : null, params, link,
     set: (p, replace) => go('stat', { ...params, ...p }, replace),
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,
   }
-  const counted = report.runs.some(counts)
+  const counted = report.runs.some(hasCounters)
   const experts = withExperts(report)
   const tab = Object.hasOwn(sections, params.tab ?? '') && (counted || params.tab !== 'counters') ? (params.tab as keyof typeof sections) : 'tables'
   const Section = sections[tab]

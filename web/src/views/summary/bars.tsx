@@ -6,7 +6,7 @@ import { kindColors } from '../../lib/color'
 import { clean, dur, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
-import type { Part } from './model'
+import type { PhasePart } from './model'
 
 interface Piece {
   label: string
@@ -41,7 +41,7 @@ function Bar({ pieces, name, of, label }: { pieces: Piece[]; name: string; of: n
 
 const grey: [string, string] = ['#8a8f98', '#8a8f98']
 
-export function Split({ part }: { part: Part }) {
+export function Split({ part }: { part: PhasePart }) {
   const { ps, name } = part
   if (ps.matmul_share == null && ps.backends_share == null)
     return <p class="dim">No operators were recorded of these steps: where their time goes is not known.</p>
@@ -63,7 +63,7 @@ export function Split({ part }: { part: Part }) {
   )
 }
 
-export function Threads({ part, stat }: { part: Part; stat: Stat }) {
+export function Threads({ part, stat }: { part: PhasePart; stat: Stat }) {
   const { ps, name } = part
   if (ps.wait_share == null) return null
   return (

@@ -6,7 +6,7 @@ import type { PhaseStat, Stat } from '../../api/types'
 import { diverge, ink } from '../../lib/color'
 import { clean, count, delta, dur, gbps, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
-import { parts, type Part } from './model'
+import { phaseParts, type PhasePart } from './model'
 import { boundWords, Sure } from './verdict'
 
 type F = (v: number | null | undefined) => string
@@ -49,16 +49,16 @@ const figures: Row[] = [
 ]
 
 /** Pairs of phases that both runs have, by name; a phase of one run alone stands by itself. */
-export function pairs(a: Stat, b: Stat): [Part | null, Part | null][] {
-  const pa = parts(a)
-  const pb = parts(b)
-  const out: [Part | null, Part | null][] = pa.map((p) => [p, pb.find((q) => q.name === p.name) ?? null])
+export function phasePairs(a: Stat, b: Stat): [PhasePart | null, PhasePart | null][] {
+  const pa = phaseParts(a)
+  const pb = phaseParts(b)
+  const out: [PhasePart | null, PhasePart | null][] = pa.map((p) => [p, pb.find((q) => q.name === p.name) ?? null])
   for (const q of pb) if (!pa.some((p) => p.name === q.name)) out.push([null, q])
   return out
 }
 
 /** A sentence on one phase of two runs, from their figures alone. */
-export function compareText(pa: Part, pb: Part, a: string, b: string): string {
+export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string): string {
   const [x, y] = [pa.ps.tokens_per_s, pb.ps.tokens_per_s]
   if (x == null || y == null || x <= 0 || y <= 0) return `The speed of ${pa.ps.phase} is not known of both.`
   // The sentence is about the faster one: its figures come first, the other's after "against" and "instead of".
@@ -92,7 +92,7 @@ export function limitText(a: Stat, b: Stat, na: string, nb: string): string {
   return `The same weights were read at ${num(y)} GB/s by ${threads(o)} thread${threads(o) === 1 ? '' : 's'}: at ${num(x)} GB/s ${nx} (${threads(s)} thread${threads(s) === 1 ? '' : 's'}) was not at the limit of this machine's memory.`
 }
 
-export const labels = (a: Run, b: Run): [string, string] => {
+export const runLabels = (a: Run, b: Run): [string, string] => {
   const x = clean(a.file).replace(/\.pinf$/, '')
   const y = clean(b.file).replace(/\.pinf$/, '')
   return x === y ? [`${x} (left)`, `${y} (right)`] : [x, y]
@@ -100,8 +100,8 @@ export const labels = (a: Run, b: Run): [string, string] => {
 
 export function Compare({ a, b }: { a: Run; b: Run }) {
   const [sa, sb] = [a.stats.weight, b.stats.weight]
-  const [na, nb] = labels(a, b)
-  const all = pairs(sa, sb)
+  const [na, nb] = runLabels(a, b)
+  const all = phasePairs(sa, sb)
   return (
     <>
       {all.map(([p, q]) => p && q && <p key={p.name} class="comparison">{compareText(p, q, na, nb)}</p>)}

@@ -5,8 +5,8 @@ import type { Stat } from '../../api/types'
 import { dur, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
-import { target, viewTitle } from './model'
-import { Say } from './say'
+import { findingLink, viewTitle } from './model'
+import { Prose } from './say'
 
 export function Findings({ stat, keep }: { stat: Stat; keep: Record<string, string> }) {
   const list = stat.findings ?? []
@@ -14,7 +14,7 @@ export function Findings({ stat, keep }: { stat: Stat; keep: Record<string, stri
   return (
     <ol class="findings">
       {list.map((f, i) => {
-        const [view, params] = target(f, keep)
+        const [view, params] = findingLink(f, keep)
         return (
           <li key={i} data-kind={f.kind}>
             <a href={href(view, params)} class="finding">
@@ -26,7 +26,7 @@ export function Findings({ stat, keep }: { stat: Stat; keep: Record<string, stri
                   </>
                 ) : <span class="dim">no loss by itself</span>}
               </span>
-              <span class="sentence"><Say text={f.text} names={f.names} /></span>
+              <span class="sentence"><Prose text={f.text} names={f.names} /></span>
               {view !== 'summary' && <span class="to">{viewTitle[view]}&nbsp;›</span>}
             </a>
           </li>

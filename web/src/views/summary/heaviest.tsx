@@ -6,18 +6,18 @@ import { clean, dur, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
 import { Change, perToken } from './compare'
-import type { Part } from './model'
+import type { PhasePart } from './model'
 import { Name } from './say'
 
 const rows = 6
 
 /** A row's time a token: the runs' steps can hold different numbers of them. */
-const aToken = (p: Part, r: StatRow) => perToken(r.share, p.ps)
+const aToken = (p: PhasePart, r: StatRow) => perToken(r.share, p.ps)
 
 /** What finds a row's operators in their graph: a tied output goes by its weight. */
 const search = (r: StatRow) => /^output \((.+)\)$/.exec(r.key)?.[1] ?? r.key
 
-export function Heaviest({ part, other, keep }: { part: Part; other?: Part; keep: Record<string, string> }) {
+export function Heaviest({ part, other, keep }: { part: PhasePart; other?: PhasePart; keep: Record<string, string> }) {
   const all = [...(part.ps.rows ?? [])].sort((a, b) => b.dur_per_step_ns - a.dur_per_step_ns)
   if (all.length === 0) return null
   const shown = all.slice(0, rows)

@@ -3,7 +3,7 @@
 // What ran: engine, model, machine, command.
 import type { Run } from '../../api/load'
 import type { Model, Stat } from '../../api/types'
-import { bytes, clean, count, dur, params, share } from '../../lib/format'
+import { bytes, clean, count, dur, parameterCount, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { losses } from './lost'
 
@@ -39,7 +39,7 @@ export function RanShort({ run }: { run: Run }) {
       ]} />}
       {m && <Facts of={[
         m.family ? clean(m.family) : 'model', m.layers > 0 && `${m.layers} layer${m.layers === 1 ? '' : 's'}`, m.width != null && `${m.width} wide`,
-        <Types m={m} />, `${params(m.parameters)} parameters`, m.bytes != null && bytes(m.bytes), models.length > 1 && `and ${models.length - 1} more`,
+        <Types m={m} />, `${parameterCount(m.parameters)} parameters`, m.bytes != null && bytes(m.bytes), models.length > 1 && `and ${models.length - 1} more`,
       ]} />}
       <Facts of={[`${count(s.run.steps)} step${s.run.steps === 1 ? '' : 's'} in ${dur(s.run.dur_ns)}`,
         clear(s) ? 'nothing was lost' : <span class="warn">something was not seen, see below</span>]} />
@@ -61,7 +61,7 @@ function ModelLine({ m, i }: { m: Model; i: number }) {
     m.experts != null && <>{m.experts} experts{m.experts_used != null ? `, ${m.experts_used} used` : ''}</>,
     m.vocab != null && <>{count(m.vocab)} tokens</>,
     <Types m={m} />,
-    <><Fig v={m.parameters} f={(v) => params(v ?? 0)} name={`models.${i}.parameters`} /> parameters</>,
+    <><Fig v={m.parameters} f={(v) => parameterCount(v ?? 0)} name={`models.${i}.parameters`} /> parameters</>,
     m.bytes != null && <Fig v={m.bytes} f={bytes} name={`models.${i}.bytes`} />,
   ]
   return <Facts of={facts} />

@@ -4,7 +4,7 @@
 // of the other direction does not turn the sentence around.
 import { clean } from '../../lib/format'
 
-export function Say({ text, names }: { text: string; names: string[] | null }) {
+export function Prose({ text, names }: { text: string; names: string[] | null }) {
   let parts: { t: string; name: boolean }[] = [{ t: clean(text), name: false }]
   for (const n of [...new Set((names ?? []).map(clean))].sort((a, b) => b.length - a.length)) {
     if (n === '') continue

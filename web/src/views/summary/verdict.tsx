@@ -5,8 +5,8 @@ import type { Bound, Evidence, Stat, Verdict } from '../../api/types'
 import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { Split, Threads } from './bars'
-import { parts, type Part } from './model'
-import { Say } from './say'
+import { phaseParts, type PhasePart } from './model'
+import { Prose } from './say'
 
 const words: Record<Bound, string> = {
   memory: 'memory-bound',
@@ -52,17 +52,17 @@ export function Sure({ sure }: { sure: Verdict['sure'] }) {
   )
 }
 
-export function Headline({ part }: { part: Part }) {
+export function Headline({ part }: { part: PhasePart }) {
   const v = part.verdict
   return (
     <div class="verdict" data-bound={v?.bound}>
       <div class="what">{part.title}</div>
       <h2 class="bound">{(v?.bound === 'memory' || v?.bound === 'compute') && v.sure !== 'high' && <span class="hedge">{v.sure === 'medium' ? 'most likely ' : 'perhaps '}</span>}{boundWords(v)}</h2>
-      <p class="sentence">{v ? <Say text={v.text} names={v.names} /> : 'No verdict was computed.'}</p>
+      <p class="sentence">{v ? <Prose text={v.text} names={v.names} /> : 'No verdict was computed.'}</p>
       {v && (v.sure || v.why) && (
         <p class="why dim">
           {v.sure && <>How sure: <Sure sure={v.sure} />. </>}
-          <Say text={v.why} names={v.names} />
+          <Prose text={v.why} names={v.names} />
         </p>
       )}
     </div>
@@ -70,7 +70,7 @@ export function Headline({ part }: { part: Part }) {
 }
 
 /** Key figures of a phase. */
-export function Key({ part, stat }: { part: Part; stat: Stat }) {
+export function Key({ part, stat }: { part: PhasePart; stat: Stat }) {
   const { ps, name } = part
   const decode = ps.phase === 'decode'
   const ttft = stat.ttft
@@ -85,7 +85,7 @@ export function Key({ part, stat }: { part: Part; stat: Stat }) {
           <Fig v={ps.call_tokens_per_s} f={num} name={`${name}.call_tokens_per_s`} />
         </Box>
       )}
-      {(ps.phase === 'prefill' || (ttft.sequences > 0 && ps === parts(stat)[0].ps && !(stat.phases ?? []).some((p) => p.phase === 'prefill'))) && (
+      {(ps.phase === 'prefill' || (ttft.sequences > 0 && ps === phaseParts(stat)[0].ps && !(stat.phases ?? []).some((p) => p.phase === 'prefill'))) && (
         <Box label={ttft.sequences > 1 ? `TTFT, mean of ${ttft.sequences}` : 'TTFT'} help="from the start of a sequence's first step to the end of the first that asks for its logits"><Fig v={ttft.mean_ns} f={dur} name="ttft.mean_ns" /></Box>
       )}
       <Box label="steps"><Fig v={ps.steps} f={count} name={`${name}.steps`} /></Box>
@@ -104,7 +104,7 @@ const units: Record<string, (v: number | null | undefined) => string> = {
 
 export const value = (e: Evidence) => units[e.unit] ?? ((v: number | null | undefined) => (v == null ? '–' : `${count(v)} ${clean(e.unit)}`))
 
-export function EvidenceTable({ part }: { part: Part }) {
+export function EvidenceTable({ part }: { part: PhasePart }) {
   const list = part.verdict?.evidence ?? []
   if (list.length === 0) return null
   return (
@@ -122,7 +122,7 @@ export function EvidenceTable({ part }: { part: Part }) {
 }
 
 /** A phase's panel. */
-export function Phase({ part, stat }: { part: Part; stat: Stat }) {
+export function Phase({ part, stat }: { part: PhasePart; stat: Stat }) {
   return (
     <section class="phase" data-phase={part.name} aria-label={part.title}>
       <Headline part={part} />

@@ -4,11 +4,11 @@
 import './summary.css'
 import type { Run } from '../../api/load'
 import type { ViewProps } from '../../ui/view-props'
-import { Compare, labels, pairs } from './compare'
+import { Compare, runLabels, phasePairs } from './compare'
 import { Findings } from './findings'
 import { Heaviest } from './heaviest'
 import { Lost, Warnings } from './lost'
-import { only, parts, type Part } from './model'
+import { runAlone, phaseParts, type PhasePart } from './model'
 import { Ran, RanShort } from './ran'
 import { EvidenceTable, Phase } from './verdict'
 import { Whole } from './whole'
@@ -27,8 +27,8 @@ function nothing(run: Run): string {
 
 function One({ run, several }: { run: Run; several: boolean }) {
   const s = run.stats.weight
-  const list = parts(s)
-  const keep = only(run, several)
+  const list = phaseParts(s)
+  const keep = runAlone(run, several)
   return (
     <div data-run="a">
       <RanShort run={run} />
@@ -63,7 +63,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
 }
 
 /** What the verdicts rest on. */
-function Rests({ list }: { list: Part[] }) {
+function Rests({ list }: { list: PhasePart[] }) {
   const some = list.filter((p) => (p.verdict?.evidence ?? []).length > 0)
   if (some.length === 0) return null
   return (
@@ -80,9 +80,9 @@ function Rests({ list }: { list: Part[] }) {
 
 function Two({ a, b }: { a: Run; b: Run }) {
   const [sa, sb] = [a.stats.weight, b.stats.weight]
-  const names = labels(a, b)
+  const names = runLabels(a, b)
   const sides = [{ run: a, s: sa, name: names[0], mark: 'a' }, { run: b, s: sb, name: names[1], mark: 'b' }]
-  const all = pairs(sa, sb)
+  const all = phasePairs(sa, sb)
   const side = (f: (x: (typeof sides)[number], i: number) => preact.ComponentChildren) => (
     <div class="two">{sides.map((x, i) => <div key={x.mark} data-run={x.mark} class="side"><div class="runname clip" title={x.name}>{x.name}</div>{f(x, i)}</div>)}</div>
   )
@@ -95,9 +95,9 @@ function Two({ a, b }: { a: Run; b: Run }) {
         <div key={n}>{side((x, i) => (pair[i] ? <Phase part={pair[i]!} stat={x.s} /> : <p class="dim">This run has no {(pair[0] ?? pair[1])!.title.toLowerCase()}.</p>))}</div>
       ))}
       <h2>Most worth looking at <span class="dim sub">with the time that each could give back in its run, at most</span></h2>
-      {side((x) => <Findings stat={x.s} keep={only(x.run, true)} />)}
+      {side((x) => <Findings stat={x.s} keep={runAlone(x.run, true)} />)}
       <h2>Heaviest operators</h2>
-      {side((x, i) => all.map((pair, n) => pair[i] && <Heaviest key={n} part={pair[i]!} other={pair[1 - i] ?? undefined} keep={only(x.run, true)} />))}
+      {side((x, i) => all.map((pair, n) => pair[i] && <Heaviest key={n} part={pair[i]!} other={pair[1 - i] ?? undefined} keep={runAlone(x.run, true)} />))}
       <h2>What was recorded</h2>
       {side((x) => <Ran run={x.run} />)}
       <h2>What was not seen</h2>

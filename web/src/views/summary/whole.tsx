@@ -5,7 +5,7 @@ import type { Bound, Stat } from '../../api/types'
 import { clean, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
-import { Say } from './say'
+import { Prose } from './say'
 import { boundWords, Sure } from './verdict'
 
 const colors: Record<string, [string, string]> = {
@@ -32,8 +32,8 @@ export function Whole({ stat }: { stat: Stat }) {
     <section class="phase whole" aria-label="the whole run" data-whole>
       <div class="verdict" data-bound={v.bound}>
         <div class="what">The whole run</div>
-        <p class="sentence"><b>{boundWords(v)[0].toUpperCase() + boundWords(v).slice(1)}.</b> <Say text={v.text} names={v.names} /></p>
-        {(v.sure || v.why) && <p class="why dim">{v.sure && <>How sure: <Sure sure={v.sure} />. </>}<Say text={v.why} names={v.names} /></p>}
+        <p class="sentence"><b>{boundWords(v)[0].toUpperCase() + boundWords(v).slice(1)}.</b> <Prose text={v.text} names={v.names} /></p>
+        {(v.sure || v.why) && <p class="why dim">{v.sure && <>How sure: <Sure sure={v.sure} />. </>}<Prose text={v.why} names={v.names} /></p>}
       </div>
       <div class="split">
         <div class="track" role="img" aria-label={`where the time of all steps goes: ${pieces.map((p) => `${p.label} ${share(p.share)}`).join(', ')}`}>

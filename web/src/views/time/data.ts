@@ -10,7 +10,7 @@ import { metricsOf, valueOf, type Metric } from '../../lib/counters'
 import { Blocks, starts, sums } from './columns'
 import type { Level, OpChunk, SchedChunk } from './decode'
 import { copyGroups, deviceGroup, readCopies, readDevices, type Copies, type Span } from './devices'
-import { Faults } from './faults'
+import { FaultTracks } from './faults'
 import { spanSet, withLevels, type Bins } from './spans'
 import { opsTask, schedTask } from './tasks'
 import type { Graphs, Group } from './tracks'
@@ -89,7 +89,7 @@ export class TimeData {
   /** What counters tell of operators; empty where there are none. */
   readonly metrics: Metric[]
   /** Page faults one by one; null where none were recorded. */
-  faults: Faults | null = null
+  faults: FaultTracks | null = null
   private level: Level | undefined
   /** Called when a chunk has come. */
   onChunk: () => void = () => {}
@@ -131,7 +131,7 @@ export class TimeData {
     const d = new TimeData(run, index, steps, graphs, overview, copies, devices)
     // Without them the timeline is as good as it was.
     const marks = run.has('faults/marks') ? await run.json('faults/marks').catch(() => null) : null
-    if (marks) d.faults = new Faults(marks, index.threads ?? [])
+    if (marks) d.faults = new FaultTracks(marks, index.threads ?? [])
     return d
   }
 
@@ -315,4 +315,4 @@ export function endToEnd(d: TimeData, s: number): number | null {
 }
 
 /** How long a step took as far as was seen: at least its call. */
-export const lasted = (d: TimeData, s: number): number => d.steps.dur[s] + Math.max(0, d.steps.late[s])
+export const stepDuration = (d: TimeData, s: number): number => d.steps.dur[s] + Math.max(0, d.steps.late[s])

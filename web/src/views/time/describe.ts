@@ -5,7 +5,7 @@ import { states } from '../../api/timeline'
 import { formatOf, valueOf, type Metric } from '../../lib/counters'
 import { bytes, clean, count, dims, dur, gbps, num } from '../../lib/format'
 import { moment } from '../../lib/time-scale'
-import { endToEnd, lasted, type OpInfo, type TimeData } from './data'
+import { endToEnd, stepDuration, type OpInfo, type TimeData } from './data'
 import { copyKinds } from './devices'
 import { describeFault } from './faults'
 import type { Picked } from './pick'
@@ -17,7 +17,7 @@ export function bandwidth(o: OpInfo): number | null {
   return o.def.bytes != null && o.dur > o.probe ? o.def.bytes / (o.dur - o.probe) : null
 }
 
-export function rate(o: OpInfo): number | null {
+export function flopsPerNs(o: OpInfo): number | null {
   return o.def.flops != null && o.dur > o.probe ? o.def.flops / (o.dur - o.probe) : null
 }
 
@@ -33,7 +33,7 @@ export function imbalance(o: OpInfo): number | null {
 }
 
 /** What counters counted in an operator, over its threads; of one alone, if it is given. null: not known on some of them. */
-export function counts(d: TimeData, o: OpInfo, thread?: OpInfo['spans'][number]): { m: Metric; v: number | null }[] {
+export function countersOf(d: TimeData, o: OpInfo, thread?: OpInfo['spans'][number]): { m: Metric; v: number | null }[] {
   const spans = thread ? [thread] : o.spans
   if (!d.metrics.length || spans.every((s) => s.counts.length === 0)) return []
   const sums = (d.index.counters ?? []).map((_, i) => ({ sum: spans.every((s) => (s.counts[i] ?? -1) >= 0) ? spans.reduce((n, s) => n + s.counts[i], 0) : null, calls: 1 }))
@@ -62,7 +62,7 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
         if (s.busy + s.off + s.wait === 0) out.push(`${threadName(d, s.thread)} was not seen to arrive`)
         else out.push(`${threadName(d, s.thread)}, CPU ${s.cpu}: busy ${dur(s.busy)} · wait ${dur(s.wait)} · off-CPU ${dur(s.off)}`)
       }
-      const counted = counts(d, o)
+      const counted = countersOf(d, o)
       if (counted.length) out.push(counted.map(({ m, v }) => `${m.head} ${formatOf(m)(v)}${m.unit && m.kind !== 'count' ? ' ' + m.unit : ''}`).join(' · '))
       if (o.step >= 0) out.push(stepLabel(d, o.step))
       out.push(...forWhom(d, o.graph))
@@ -72,7 +72,7 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
     case 'step': {
       const s = d.steps
       const i = p.step
-      const out = [stepLabel(d, i), dur(lasted(d, i))]
+      const out = [stepLabel(d, i), dur(stepDuration(d, i))]
       if (endToEnd(d, i) == null) out.push('its call alone: when its results were there was not seen')
       else if (s.late[i] > 0) out.push(`until its results were there; its call alone ${dur(s.dur[i])}`)
       const r = rateOf(d, i)

@@ -9,7 +9,7 @@ import { Writer, type Label } from './labels'
 import type { Palette } from './palette'
 import { css, Pattern, type Raster } from './raster'
 import type { Row } from './rows'
-import { lengthClass, within, type Bins, type SpanSet } from './spans'
+import { lengthClass, spansWithin, type Bins, type SpanSet } from './spans'
 import { maxRate, rateOf, runnerName, stepLabel } from './steps'
 
 /** What is looked at: time at the left edge and device pixels a nanosecond, in the first run's time. shift is what is added to a run's time to get it. */
@@ -236,7 +236,7 @@ export class Painter {
     const from = -this.off
     const to = from + r.w / scale
     if (!s.n || s.start[0] >= to) return
-    const [lo, hi] = within(s, from, to)
+    const [lo, hi] = spansWithin(s, from, to)
     if (hi <= lo) return
     const x0 = Math.max(0, this.x(s.start[lo]))
     const x1 = Math.min(r.w, Math.max(x0 + 1, this.x(s.end[hi - 1])))
@@ -360,7 +360,7 @@ export class Painter {
     if (!(max > 0)) return
     const { scale } = this.view
     const from = -this.off
-    const [lo, hi] = within(set, from, from + r.w / scale)
+    const [lo, hi] = spansWithin(set, from, from + r.w / scale)
     const bottom = y + h - 3 * u
     const full = h - 6 * u
     r.rect(0, bottom, r.w, bottom + 1, p.grid)

@@ -2,17 +2,17 @@
 
 // Page faults on the threads' rows: a band at the lower edge of the operators, where one looks close enough.
 import type { FaultMarks, TimelineThread } from '../../api/types'
-import { className } from '../../lib/faults'
+import { memoryClassName } from '../../lib/faults'
 import { bytes, clean, count, dur } from '../../lib/format'
 import { moment } from '../../lib/time-scale'
 import { Pattern, type Raster } from './raster'
-import { spanAt, spanSet, within, type SpanSet } from './spans'
+import { spanAt, spanSet, spansWithin, type SpanSet } from './spans'
 
 /** Height of the band and of the line above it, in CSS pixels. */
-export const band = 5
+export const faultBandHeight = 5
 
 /** Faults by thread; a set's kind is 1 of a major fault, its ref the number of the fault. */
-export class Faults {
+export class FaultTracks {
   readonly byThread = new Map<number, SpanSet>()
 
   constructor(readonly m: FaultMarks, threads: TimelineThread[]) {
@@ -49,10 +49,10 @@ export class Faults {
 /** Draws a thread's faults: those of two pixels and more, and all of them where there are few in sight. */
 export function drawFaults(r: Raster, s: SpanSet, off: number, scale: number, bottom: number, color: number, ground: number): void {
   const from = -off
-  const [lo, hi] = within(s, from, from + r.w / scale)
+  const [lo, hi] = spansWithin(s, from, from + r.w / scale)
   const u = r.unit
   const few = hi - lo <= r.w / (6 * u)
-  const y0 = bottom - band * u
+  const y0 = bottom - faultBandHeight * u
   for (let i = lo; i < hi; i++) {
     const x0 = Math.round((s.start[i] + off) * scale)
     const x1 = Math.round((s.end[i] + off) * scale)
@@ -65,12 +65,12 @@ export function drawFaults(r: Raster, s: SpanSet, off: number, scale: number, bo
 }
 
 /** What a fault is, in lines: the first is its head. */
-export function describeFault(f: Faults, i: number): string[] {
+export function describeFault(f: FaultTracks, i: number): string[] {
   const m = f.m
   const text = (k: number) => clean(m.strings[k] ?? '')
   const out = [`${m.major[i] ? 'major' : 'minor'} page fault`]
   const hit = [text(m.tensor[i]), text(m.type[i])].filter(Boolean).join(' ')
-  const what = className(m.strings[m.class[i]] ?? '')
+  const what = memoryClassName(m.strings[m.class[i]] ?? '')
   out.push(hit ? `hit ${hit}${m.expert[i] >= 0 ? `, expert ${m.expert[i]}` : ''} (${what})` : `hit ${what}`)
   out.push(`${m.dur_ns[i] < 0 ? 'how long it took is not known' : dur(m.dur_ns[i])} \u00b7 ${bytes(m.read_bytes[i])} read from disk`)
   out.push(`address ${clean(m.address[i])}${text(m.file[i]) ? ` of ${text(m.file[i])}` : ''}`)

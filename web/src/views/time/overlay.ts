@@ -6,9 +6,9 @@ import { moment } from '../../lib/time-scale'
 import { sans } from '../../ui/font'
 import type { TimeData } from './data'
 import type { View } from './draw'
-import { band } from './faults'
+import { faultBandHeight } from './faults'
 import type { Palette } from './palette'
-import { spanOf, strip, type Picked } from './pick'
+import { spanOf, stateStripHeight, type Picked } from './pick'
 import { css } from './raster'
 import type { Row } from './rows'
 
@@ -50,8 +50,8 @@ export class Overlay {
       ctx.fillRect(b, 0, 1, h)
     }
     const rect = (row: Row, a: number, b: number, part: 'body' | 'strip' | 'all' | 'band') => {
-      const y = row.y - s.scrollTop + (part === 'strip' ? row.h - strip : part === 'band' ? row.h - strip - band - 2 : 1)
-      const hh = part === 'band' ? band + 2 : part === 'strip' ? strip - 1 : part === 'body' ? row.h - strip - 1 : row.h - 2
+      const y = row.y - s.scrollTop + (part === 'strip' ? row.h - stateStripHeight : part === 'band' ? row.h - stateStripHeight - faultBandHeight - 2 : 1)
+      const hh = part === 'band' ? faultBandHeight + 2 : part === 'strip' ? stateStripHeight - 1 : part === 'body' ? row.h - stateStripHeight - 1 : row.h - 2
       const x0 = Math.max(-4, a)
       const x1 = Math.min(w + 4, Math.max(a + 2, b))
       if (x1 > x0) ctx.strokeRect(x0 + 0.5, y + 0.5, Math.max(1, x1 - x0 - 1), hh)
@@ -71,7 +71,7 @@ export class Overlay {
         ctx.beginPath()
         for (let i = 0; i + 1 < at.length; i++) {
           const [m, n] = [at[i], at[i + 1]]
-          const y0 = m.r.y + m.r.h - strip - s.scrollTop
+          const y0 = m.r.y + m.r.h - stateStripHeight - s.scrollTop
           const y1 = n.r.y + 1 - s.scrollTop
           for (const f of [(o: typeof m.o) => o.start, (o: typeof m.o) => end - o.wait]) {
             ctx.moveTo(x(f(m.o), p.run), y0)

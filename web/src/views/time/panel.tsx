@@ -6,15 +6,15 @@ import { phases } from '../../api/timeline'
 import { operatorKinds } from '../../api/types'
 import { backendColor } from '../../lib/backend-color'
 import { kindColors } from '../../lib/color'
-import { formatOf, many, scaledHelp } from '../../lib/counters'
+import { formatOf, eventCount, scaledHelp } from '../../lib/counters'
 import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, named, num, share } from '../../lib/format'
 import { moment } from '../../lib/time-scale'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
 import { theme } from '../../ui/theme'
 import type { Actions } from './actions'
-import { endToEnd, lasted, type OpInfo, type TimeData } from './data'
-import { bandwidth, counts, describe, imbalance, rate, threadName } from './describe'
+import { endToEnd, stepDuration, type OpInfo, type TimeData } from './data'
+import { bandwidth, countersOf, describe, imbalance, flopsPerNs, threadName } from './describe'
 import { FaultDetails, OpFaults } from './fault-panel'
 import { opOfStep, sameAs } from './find'
 import { levelColors, marks, overviewColor } from './palette'
@@ -65,7 +65,7 @@ function Levels({ level }: { level: NonNullable<Timeline['level']> }) {
   const { metric: m, top } = level
   const colors = levelColors(flag())
   const n = colors.length - 1
-  const value = (v: number) => (m.kind === 'count' ? many(v) : formatOf(m)(m.kind === 'mpki' ? v * 1000 : v))
+  const value = (v: number) => (m.kind === 'count' ? eventCount(v) : formatOf(m)(m.kind === 'mpki' ? v * 1000 : v))
   return (
     <span data-levels={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}>
       {m.head}{m.kind === 'count' ? ' for each µs on a CPU' : m.unit ? ` ${m.unit}` : ''}{m.scaled && <span class="dim"> (scaled)</span>}:{' '}
@@ -143,9 +143,9 @@ function Instead({ d, cpu, from, to }: { d: TimeData; thread: number; cpu: numbe
 function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: number; run: number }) {
   const s = d.steps
   const same = [...Array(s.n).keys()].filter((i) => s.phase[i] === s.phase[step] && s.ctx[i] === s.ctx[step])
-  const mean = same.reduce((v, i) => v + lasted(d, i), 0) / Math.max(1, same.length)
-  const took = lasted(d, step)
-  const rank = same.filter((i) => lasted(d, i) > took).length + 1
+  const mean = same.reduce((v, i) => v + stepDuration(d, i), 0) / Math.max(1, same.length)
+  const took = stepDuration(d, step)
+  const rank = same.filter((i) => stepDuration(d, i) > took).length + 1
   return (
     <div class="time-cols">
       <div>
@@ -212,10 +212,10 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           <Row k="bytes">{def.bytes_at_most && '≤ '}<Fig v={def.bytes} f={bytes} /></Row>
           <Row k="bandwidth">{def.bytes_at_most && b != null && '≤ '}<Fig v={b} f={gbps} class="time-gbps" /></Row>
           <Row k="work"><Fig v={def.flops} f={flops} /></Row>
-          <Row k="rate"><Fig v={rate(op)} f={gflops} /></Row>
+          <Row k="rate"><Fig v={flopsPerNs(op)} f={gflops} /></Row>
           <Row k="intensity"><Fig v={def.bytes && def.flops != null ? def.flops / def.bytes : null} f={intensity} /></Row>
           <Row k="imbalance"><Fig v={imbalance(op)} f={share} class="time-imbalance" /></Row>
-          {counts(d, op).map(({ m, v }) => (
+          {countersOf(d, op).map(({ m, v }) => (
             <Row key={m.id} k={m.head}><span data-metric={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}><Fig v={v} f={formatOf(m)} class="time-count" /></span>{m.unit && <span class="dim"> {m.unit}</span>}{m.scaled && <span class="dim"> scaled</span>}</Row>
           ))}
           <ForWhom d={d} graph={op.graph} run={run} actions={actions} />
@@ -243,7 +243,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
                   <td><Fig v={s.busy} f={dur} class="time-busy" /></td>
                   <td><Fig v={s.wait} f={dur} class="time-wait" /></td>
                   <td><Fig v={s.off} f={dur} class="time-off" /></td>
-                  {ipc && <td><Fig v={counts(d, op, s).find((c) => c.m.id === 'ipc')?.v} f={formatOf(ipc)} class="time-ipc" /></td>}
+                  {ipc && <td><Fig v={countersOf(d, op, s).find((c) => c.m.id === 'ipc')?.v} f={formatOf(ipc)} class="time-ipc" /></td>}
                   <td class="text"><Bar parts={[[s.busy, kindColors[operatorKinds[def.kind] ?? 'other'][flag()]], [s.off, marks.off[flag()]], [s.wait, marks.wait[flag()]]]} of={longest} /></td>
                 </>}
               </tr>
@@ -258,7 +258,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
                 <Row k="duration"><Fig v={twin.dur} f={dur} /> {delta(op.dur, twin.dur)}</Row>
                 <Row k="bandwidth"><Fig v={bandwidth(twin)} f={gbps} /> {delta(b, bandwidth(twin))}</Row>
                 <Row k="imbalance"><Fig v={imbalance(twin)} f={share} /></Row>
-                {counts(datas[1 - run], twin).map(({ m, v }) => <Row key={m.id} k={m.head}><Fig v={v} f={formatOf(m)} /> {delta(counts(d, op).find((c) => c.m.id === m.id)?.v, v)}</Row>)}
+                {countersOf(datas[1 - run], twin).map(({ m, v }) => <Row key={m.id} k={m.head}><Fig v={v} f={formatOf(m)} /> {delta(countersOf(d, op).find((c) => c.m.id === m.id)?.v, v)}</Row>)}
               </dl>
             )}
           </div>

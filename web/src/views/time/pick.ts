@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What lies under the pointer, and what is selected.
-import { lasted, type OpInfo, type TimeData } from './data'
-import { band } from './faults'
+import { stepDuration, type OpInfo, type TimeData } from './data'
+import { faultBandHeight } from './faults'
 import type { Row } from './rows'
 import { spanAt } from './spans'
 
@@ -17,7 +17,7 @@ export type Picked =
   | { what: 'state'; run: number; thread: number; state: number; cpu: number; start: number; end: number; row: string }
 
 /** Height of a thread's strip of states with its margin, in CSS pixels. */
-export const strip = 8
+export const stateStripHeight = 8
 
 /** What is at a time of a row; y is from the row's top, slack in ns. */
 export function pick(d: TimeData, row: Row, t: number, y: number, slack: number): Picked | null {
@@ -39,8 +39,8 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
     return i < 0 ? null : { what: 'loss', loss: i, ...base }
   }
   if (row.kind !== 'thread' && row.kind !== 'cpu') return null
-  const inStrip = row.kind === 'thread' && y > row.h - strip
-  if (row.kind === 'thread' && !inStrip && y > row.h - strip - band - 2) {
+  const inStrip = row.kind === 'thread' && y > row.h - stateStripHeight
+  if (row.kind === 'thread' && !inStrip && y > row.h - stateStripHeight - faultBandHeight - 2) {
     const i = d.faults?.at(row.index, t, slack) ?? -1
     if (i >= 0) return faultOf(d, i, base)
   }
@@ -77,7 +77,7 @@ export function spanOf(d: TimeData, p: Picked): [number, number] {
     case 'op':
       return [p.op.start, p.op.start + p.op.dur]
     case 'step':
-      return [d.steps.start[p.step], d.steps.start[p.step] + lasted(d, p.step)]
+      return [d.steps.start[p.step], d.steps.start[p.step] + stepDuration(d, p.step)]
     case 'graph':
       return [d.graphs.start[p.graph], d.graphs.start[p.graph] + d.graphs.dur[p.graph] + Math.max(0, d.waits.get(p.graph)?.tail ?? 0)]
     case 'copy':

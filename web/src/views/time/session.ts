@@ -2,7 +2,7 @@
 
 // What the toolbar, keys and links do with the timeline.
 import type { Actions } from './actions'
-import { lasted, type OpInfo, type TimeData } from './data'
+import { stepDuration, type OpInfo, type TimeData } from './data'
 import { neighbour, nextOp, opById } from './find'
 import { faultOf, type Picked } from './pick'
 import type { Timeline } from './timeline'
@@ -98,7 +98,7 @@ export class Session implements Actions {
   bySlowness(): number[] {
     const d = this.datas[this.run]
     const s = d.steps
-    return Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => lasted(d, y) - lasted(d, x))
+    return Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => stepDuration(d, y) - stepDuration(d, x))
   }
 
   /** 0: the slowest step of the phase, 1: the next. */

@@ -121,7 +121,7 @@ export function buffers(s: SpanSet): ArrayBuffer[] {
 export const sizeOf = (s: SpanSet): number => buffers(s).reduce((n, b) => n + b.byteLength, 0)
 
 /** The first index whose start is greater than t. */
-export function after(start: Float64Array, t: number): number {
+export function firstAfter(start: Float64Array, t: number): number {
   let lo = 0
   let hi = start.length
   while (lo < hi) {
@@ -133,15 +133,15 @@ export function after(start: Float64Array, t: number): number {
 }
 
 /** Spans that reach into from..to, as indexes [first, last). Spans of a track do not overlap, but for the one before. */
-export function within(s: SpanSet, from: number, to: number): [number, number] {
-  let first = after(s.start, from)
+export function spansWithin(s: SpanSet, from: number, to: number): [number, number] {
+  let first = firstAfter(s.start, from)
   while (first > 0 && s.end[first - 1] > from) first--
-  return [first, Math.max(first, after(s.start, to))]
+  return [first, Math.max(first, firstAfter(s.start, to))]
 }
 
 /** The span at t, -1 if there is none; slack widens it, so that a narrow one can be pointed at. */
 export function spanAt(s: SpanSet, t: number, slack: number): number {
-  const i = after(s.start, t) - 1
+  const i = firstAfter(s.start, t) - 1
   if (i >= 0 && s.end[i] > t) return i
   let best = -1
   let d = slack

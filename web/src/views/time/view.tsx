@@ -11,7 +11,7 @@ import { Table } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
 import { useLoaded } from '../../ui/use-section'
 import type { ViewProps } from '../../ui/view-props'
-import { lasted, TimeData } from './data'
+import { stepDuration, TimeData } from './data'
 import { describe, threadName } from './describe'
 import { occurrences } from './find'
 import { Details, Legend } from './panel'
@@ -196,7 +196,7 @@ function Slowest({ d, run, session }: { d: TimeData; run: number; session: Sessi
       label="slowest steps" rows={steps} id={(i) => String(d.steps.id[i])} onSelect={(i) => session.goStep(run, i)}
       columns={[
         { key: 'step', head: 'step', text: true, value: (i) => d.steps.id[i], cell: (i) => stepLabel(d, i) },
-        { key: 'dur', head: 'duration', value: (i) => lasted(d, i), cell: (i) => <Fig v={lasted(d, i)} f={dur} /> },
+        { key: 'dur', head: 'duration', value: (i) => stepDuration(d, i), cell: (i) => <Fig v={stepDuration(d, i)} f={dur} /> },
         { key: 'start', head: 'starts at', value: (i) => d.steps.start[i], cell: (i) => <Fig v={d.steps.start[i]} f={(v) => moment(v ?? 0)} /> },
       ]}
     />

@@ -10,19 +10,19 @@ import { Fig } from '../../../ui/figure'
 import { Plot, type Layer } from '../../../ui/plot'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
-import type { Ctx } from '../context'
+import type { TabContext } from '../context'
 import { LoadLegend, loadPixel } from './colors'
 import { layerId, type Chosen } from './data'
 import { Grid, roomFor, useWidth } from './grid'
 
 /** A load as so many times the mean of its layer. */
-export const times = (v: number | null | undefined): string => (v == null ? '–' : `${num(v)}×`)
+export const timesTheMean = (v: number | null | undefined): string => (v == null ? '–' : `${num(v)}×`)
 export const layerName = (l: ExpertLayer): string => (l.layer == null ? 'no layer' : `layer ${l.layer}`)
 
 /** The mean number of tokens that choose an expert of a layer. */
 export const meanLoad = (l: ExpertLayer): number => l.load.reduce((n, x) => n + x, 0) / Math.max(1, l.load.length)
 
-export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: ExpertLayer | undefined }) {
+export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertLayer | undefined }) {
   const [box, width] = useWidth<HTMLDivElement>()
   const layers = c.stat.layers
   const most = Math.max(...layers.map((l) => l.experts))
@@ -54,7 +54,7 @@ export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: ExpertL
             const l = layers[row]
             if (col * per >= l.experts) return `${layerName(l)} has no expert ${col * per}`
             const v = per === 1 ? l.load[col] : factor(col, row) * means[row]
-            return <>{layerName(l)}, {expert(col)}: <Fig v={v} f={count} name={per === 1 ? `${c.at}.layers.${row}.load.${col}` : undefined} /> of {count(l.tokens)} tokens, {times(factor(col, row))} the mean</>
+            return <>{layerName(l)}, {expert(col)}: <Fig v={v} f={count} name={per === 1 ? `${c.at}.layers.${row}.load.${col}` : undefined} /> of {count(l.tokens)} tokens, {timesTheMean(factor(col, row))} the mean</>
           }}
           onPick={({ row }) => ctx.set({ layer: layerId(layers[row], layers) }, true)}
         />
@@ -67,7 +67,7 @@ export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: ExpertL
 export const comparable = (a: Chosen, b: Chosen): boolean => a.stat.layers.length === b.stat.layers.length && a.stat.layers.every((l, i) => l.layer === b.stat.layers[i].layer && l.experts === b.stat.layers[i].experts)
 
 /** The loads of a second run against the first one's, each against the means of its layers. */
-export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx: Ctx; layer: ExpertLayer | undefined }) {
+export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx: TabContext; layer: ExpertLayer | undefined }) {
   const [box, width] = useWidth<HTMLDivElement>()
   const layers = a.stat.layers
   const most = Math.max(...layers.map((l) => l.experts))
@@ -87,7 +87,7 @@ export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx
           height={layers.length * Math.max(1, Math.min(18, Math.floor(360 / layers.length)))} paint={paint} color={(col, row) => loadPixel(ratio(col, row))}
           colName="expert" rowName="layer" colLabel={String} rowLabel={(y) => (layers[y].layer == null ? 'none' : String(layers[y].layer))}
           legend={<LoadLegend of="as often" />} hint="click or Enter: this layer below; arrow keys read cells" marked={{ row: layer ? layers.indexOf(layer) : -1 }}
-          read={({ col, row }) => (col >= layers[row].experts ? `${layerName(layers[row])} has no expert ${col}` : `${layerName(layers[row])}, expert ${col}: ${times(factors[0][row][col])} the mean, then ${times(factors[1][row][col])}`)}
+          read={({ col, row }) => (col >= layers[row].experts ? `${layerName(layers[row])} has no expert ${col}` : `${layerName(layers[row])}, expert ${col}: ${timesTheMean(factors[0][row][col])} the mean, then ${timesTheMean(factors[1][row][col])}`)}
           onPick={({ row }) => ctx.set({ layer: layerId(layers[row], layers) }, true)}
         />
       )}
@@ -101,7 +101,7 @@ interface Row {
   chance: number | null
 }
 
-export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: ExpertLayer | undefined }) {
+export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertLayer | undefined }) {
   const layers = c.stat.layers
   const rows: Row[] = useMemo(() => layers.map((l, i) => ({ l, i, chance: c.map?.layers[i]?.again_by_chance ?? null })), [c])
   const fig = (key: keyof ExpertLayer, head: string, help: string, f: (v: number | null | undefined) => string): Column<Row> => ({
@@ -116,7 +116,7 @@ export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: Expe
     fig('distinct_per_batch', 'a batch', 'different experts that a batch chose, on average', num),
     fig('again_share', 'again', 'of them, those that the batch before used as well', share),
     { key: 'chance', head: 'by chance', help: 'what that were if tokens chose at random', value: (r) => r.chance, cell: (r) => <Fig v={r.chance} f={share} /> },
-    fig('imbalance', 'busiest', 'load of the expert that most tokens chose / mean load', (v) => times(v == null ? v : v + 1)),
+    fig('imbalance', 'busiest', 'load of the expert that most tokens chose / mean load', (v) => timesTheMean(v == null ? v : v + 1)),
     fig('unused', 'unused', 'experts that no token chose', count),
   ]
   return (
@@ -128,7 +128,7 @@ export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: Ctx; layer: Expe
 }
 
 /** The experts of one layer as bars. Two runs stand together: their loads are against their means. */
-export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertLayer }[]; ctx: Ctx }) {
+export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertLayer }[]; ctx: TabContext }) {
   const theme = useTheme()
   const sorted = ctx.params.order === 'load'
   const { layers, at } = useMemo(() => {
@@ -161,7 +161,7 @@ export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertLayer }[];
         {list.map(({ c, l }) => (
           <span key={c.index} class="facts">
             {c.name && <span class="of">{c.name}</span>}
-            <span>busiest <Fig v={l.imbalance} f={(v) => times(v == null ? v : v + 1)} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.imbalance`} /> the mean</span>
+            <span>busiest <Fig v={l.imbalance} f={(v) => timesTheMean(v == null ? v : v + 1)} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.imbalance`} /> the mean</span>
             <span><Fig v={l.unused} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.unused`} /> of <Fig v={l.experts} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.experts`} /> unused</span>
           </span>
         ))}
@@ -176,7 +176,7 @@ export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertLayer }[];
           if (!s) return ''
           const { c, l } = list[s.k]
           const mean = meanLoad(l)
-          return `${c.name ? c.name + ': ' : ''}expert ${s.expert}: ${plural(l.load[s.expert], 'token')} of ${count(l.tokens)}, ${times(mean > 0 ? l.load[s.expert] / mean : 0)} the mean`
+          return `${c.name ? c.name + ': ' : ''}expert ${s.expert}: ${plural(l.load[s.expert], 'token')} of ${count(l.tokens)}, ${timesTheMean(mean > 0 ? l.load[s.expert] / mean : 0)} the mean`
         }}
       />
     </>

@@ -8,7 +8,7 @@ import { runColors, seriesColor } from '../../../lib/palette'
 import { axisFmt, unitOf } from '../../../lib/units'
 import { Plot, type Layer } from '../../../ui/plot'
 import { useTheme } from '../../../ui/theme'
-import { stepLink, type Ctx } from '../context'
+import { stepLink, type TabContext } from '../context'
 import type { Chosen } from './data'
 import { layerName } from './load'
 
@@ -122,7 +122,7 @@ export function NewCost({ list }: { list: Chosen[] }) {
 }
 
 /** Step by step: bytes of the experts' weights, and how many are new. */
-export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: Ctx; what: 'bytes' | 'new' }) {
+export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: TabContext; what: 'bytes' | 'new' }) {
   const theme = useTheme()
   const value = (p: ExpertStep): number | null => (what === 'bytes' ? (p.bytes == null ? null : p.bytes / p.n) : p.known > 0 ? p.new / p.n : null)
   const { layers, at, of: owners, unit } = useMemo(() => {

@@ -6,11 +6,11 @@ import type { ExpertLayer } from '../../../api/types'
 import { count, plural, share } from '../../../lib/format'
 import { Swatch } from '../../../ui/plot-legend'
 import { useTheme } from '../../../ui/theme'
-import { stepLink, type Ctx } from '../context'
+import { stepLink, type TabContext } from '../context'
 import { LoadLegend, loadPixel, pixel, reuseColors } from './colors'
 import { Tokens, type Chosen, type Place } from './data'
 import { Grid, roomFor, useWidth } from './grid'
-import { layerName, times } from './load'
+import { layerName, timesTheMean } from './load'
 
 /** Rows of more experts than this stand for several. */
 const maxRows = 512
@@ -23,7 +23,7 @@ function whole(s: string | undefined, most: number): number | null {
 
 const before = 'the token before'
 
-export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: Ctx }) {
+export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: TabContext }) {
   const theme = useTheme()
   const [box, width] = useWidth<HTMLDivElement>()
   const i = c.stat.layers.indexOf(l)
@@ -73,7 +73,7 @@ export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: Ctx })
     for (let e = row * group; e < Math.min(l.experts, (row + 1) * group); e++) n += counts[e]
     const a = t.place(first)
     const b = t.place(end - 1)
-    return `${plural(tokens, 'token')}, ${a.step === b.last ? `step ${a.step}` : `steps ${a.step} to ${b.last}`}: ${count(n)} chose ${expertsOf(row)} (${share(n / tokens)}, ${times((n * l.experts) / (tokens * t.used * Math.min(group, l.experts - row * group)))} the mean)`
+    return `${plural(tokens, 'token')}, ${a.step === b.last ? `step ${a.step}` : `steps ${a.step} to ${b.last}`}: ${count(n)} chose ${expertsOf(row)} (${share(n / tokens)}, ${timesTheMean((n * l.experts) / (tokens * t.used * Math.min(group, l.experts - row * group)))} the mean)`
   }
   const starts = t.starts(64).filter((x) => x > from && x <= to).map((x) => Math.ceil((x - from) / per))
   const about = `Columns are ${per * t.wide > 1 ? `up to ${count(per * t.wide)} tokens each` : 'tokens'}, in the order of the run${shown < t.columns ? `: ${count(from)} to ${count(to)} of ${plural(t.columns, 'column')}` : ''}.${starts.length ? ' Lines: a step begins.' : ''}` +
@@ -130,7 +130,7 @@ function placeText(p: Place): string {
 }
 
 /** The token that was chosen, with the way to its step. */
-function Picked({ t, tok, c, ctx }: { t: Tokens; tok: number; c: Chosen; ctx: Ctx }) {
+function Picked({ t, tok, c, ctx }: { t: Tokens; tok: number; c: Chosen; ctx: TabContext }) {
   const p = t.place(tok)
   const link = <a href={stepLink(ctx, c.index, p.step)}>step {p.step} in ProfTime</a>
   if (t.wide > 1) {

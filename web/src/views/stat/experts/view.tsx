@@ -7,9 +7,9 @@ import type { ExpertLayer } from '../../../api/types'
 import { bytes, clean, count, num, plural, share } from '../../../lib/format'
 import { Empty, Fig } from '../../../ui/figure'
 import { useLoaded } from '../../../ui/use-section'
-import { phaseOf, runNames, statBy, type Ctx } from '../context'
+import { phaseOf, runNames, statBy, type TabContext } from '../context'
 import { chosenOf, layerId, type Chosen } from './data'
-import { comparable, layerName, LayerTable, LoadBars, LoadDifference, LoadMap, times } from './load'
+import { comparable, layerName, LayerTable, LoadBars, LoadDifference, LoadMap, timesTheMean } from './load'
 import { AgainByLayer, BySteps, CacheCurve, NewCost } from './reuse'
 import { TokenMap } from './tokens'
 
@@ -19,7 +19,7 @@ const mixed = (r: Run): boolean => (r.stats.weight.phases ?? []).some((p) => p.e
 /** Whether there is anything to say of experts. */
 export const withExperts = (r: Report): boolean => r.runs.some(mixed)
 
-export function Experts(ctx: Ctx) {
+export function Experts(ctx: TabContext) {
   const names = runNames(ctx)
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const key = `${ctx.phase} ${ctx.model} ${runs.map((r) => r.index).join()}`
@@ -85,7 +85,7 @@ function Facts({ c }: { c: Chosen }) {
         </span>
         {s.again_share != null && <span>{fig('again_share', share)} of a batch’s were used by the one before (by chance {fig('again_by_chance', share)})</span>}
         {s.bytes_per_step != null && <span>{fig('bytes_per_step', bytes)} of their weights’ {fig('bytes_of_all_experts', bytes)} a step</span>}
-        {worst && <span>the busiest has <Fig v={worst.l.imbalance} f={(v) => times(v == null ? v : v + 1)} name={`${c.at}.layers.${worst.i}.imbalance`} /> the mean ({layerName(worst.l)})</span>}
+        {worst && <span>the busiest has <Fig v={worst.l.imbalance} f={(v) => timesTheMean(v == null ? v : v + 1)} name={`${c.at}.layers.${worst.i}.imbalance`} /> the mean ({layerName(worst.l)})</span>}
       </p>
       {s.not_seen > 0 && <p class="note">{c.name && c.name + ': '}{plural(s.not_seen, 'choice')} not wholly seen and left out.</p>}
       {s.slots > 0 && <p class="note">{c.name && c.name + ': '}{plural(s.slots, 'choice')} in places of the engine’s cache of experts, not in experts: left out.</p>}
@@ -95,7 +95,7 @@ function Facts({ c }: { c: Chosen }) {
 }
 
 /** Why nothing is drawn of a run. */
-function why(r: Run, c: Chosen | null, ctx: Ctx): string {
+function why(r: Run, c: Chosen | null, ctx: TabContext): string {
   const s = r.stats.weight
   if (c) {
     if (c.stat.slots > 0) return `The ${count(c.stat.slots)} choices of phase ${ctx.phase} are places in a cache of experts that the engine keeps (--moe-cache-mib), not experts: which expert stood there is not recorded.`

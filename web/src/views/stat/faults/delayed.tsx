@@ -3,14 +3,14 @@
 // Operators that lasted longer for page faults of their threads.
 import type { DelayedOperator, FaultSeries } from '../../../api/types'
 import { clean, count, plural, share } from '../../../lib/format'
-import { sortOf } from '../../../lib/sort'
+import { sortOrder } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Meter, Name } from '../../../ui/charts'
 import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
-import type { Ctx } from '../context'
+import type { TabContext } from '../context'
 
-export function Delayed({ ctx, d }: { ctx: Ctx; d: FaultSeries }) {
+export function Delayed({ ctx, d }: { ctx: TabContext; d: FaultSeries }) {
   const rows = d.operators
   if (rows.length === 0) return <p class="dim">No page fault was seen within an operator, before its thread arrived.</p>
   const time = unitOf('time', rows.flatMap((r) => [r.delay_ns, r.wait_ns]))
@@ -30,7 +30,7 @@ export function Delayed({ ctx, d }: { ctx: Ctx; d: FaultSeries }) {
     { key: 'read_bytes', head: <>read <span class="unit">{size.name}</span></>, value: (r) => r.read_bytes, cell: (r) => <Fig v={r.read_bytes} f={inUnit(size)} /> },
   ]
   const lost = rows.reduce((n, r) => n + (r.delay_ns ?? 0), 0)
-  const sort = sortOf(ctx.params.sort)
+  const sort = sortOrder(ctx.params.sort)
   return (
     <>
       <p class="dim">

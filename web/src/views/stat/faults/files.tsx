@@ -4,22 +4,22 @@
 import { useMemo } from 'preact/hooks'
 import type { FaultSeries, FileGroup, FileMap, FileTensor } from '../../../api/types'
 import type { Theme } from '../../../lib/color'
-import { className } from '../../../lib/faults'
+import { memoryClassName } from '../../../lib/faults'
 import { bytes, clean, count, named, share } from '../../../lib/format'
-import { sortOf } from '../../../lib/sort'
+import { sortOrder } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Meter, Name } from '../../../ui/charts'
 import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import { cssVar, useTheme } from '../../../ui/theme'
-import type { Ctx } from '../context'
+import type { TabContext } from '../context'
 import { Cells, fill, room, type CellRow } from './cells'
 import { memoryColors } from './colors'
 
 /** Cells that stand side by side at most. */
 const maxLine = 480
 
-export function Files({ ctx, d, run }: { ctx: Ctx; d: FaultSeries; run: number }) {
+export function Files({ ctx, d, run }: { ctx: TabContext; d: FaultSeries; run: number }) {
   const drawn = d.files.filter((f) => f.groups.length > 0)
   const rest = d.files.filter((f) => f.groups.length === 0)
   const wanted = Number(ctx.params.file)
@@ -82,7 +82,7 @@ function groupName(g: FileGroup): string {
   return g.layer != null ? `layer ${g.layer}` : g.name ? clean(g.name.replace(/\.weight$/, '')) : 'in no tensor'
 }
 
-function OneFile({ ctx, f, n, run }: { ctx: Ctx; f: FileMap; n: number; run: number }) {
+function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: FileMap; n: number; run: number }) {
   const theme = useTheme()
   const both = f.stayed_bytes != null
   const can: Show[] = [...(both ? ['change' as const] : []), ...(f.in_start_bytes != null ? ['start' as const] : []), ...(f.in_end_bytes != null ? ['end' as const] : [])]
@@ -212,14 +212,14 @@ function told(f: FileMap, l: Line, i: number, [from, to]: number[], inside: (fro
   return parts.filter(Boolean).join(' · ') + ' ' + state.join(', ')
 }
 
-function Tensors({ ctx, f, selected }: { ctx: Ctx; f: FileMap; selected: FileTensor | null }) {
+function Tensors({ ctx, f, selected }: { ctx: TabContext; f: FileMap; selected: FileTensor | null }) {
   const size = unitOf('bytes', f.tensors.map((t) => t.bytes))
   const fig = inUnit(size)
   const end = (t: FileTensor) => part(t.in_end_bytes, t.bytes)
   const start = (t: FileTensor) => part(t.in_start_bytes, t.bytes)
   const cols: Column<FileTensor>[] = [
     { key: 'tensor', head: 'tensor', text: true, value: (t) => t.name, cell: (t) => <><Name text={t.name} /> <span class="dim">{clean(t.type)}</span></> },
-    { key: 'class', head: 'what', text: true, value: (t) => className(t.class), cell: (t) => className(t.class) },
+    { key: 'class', head: 'what', text: true, value: (t) => memoryClassName(t.class), cell: (t) => memoryClassName(t.class) },
     { key: 'offset', head: 'offset', help: 'in the file, bytes', value: (t) => t.offset, cell: (t) => <Fig v={t.offset} f={count} /> },
     { key: 'bytes', head: <>size <span class="unit">{size.name}</span></>, value: (t) => t.bytes, cell: (t) => <Fig v={t.bytes} f={fig} /> },
     { key: 'in_start_bytes', head: <>at the start <span class="unit">{size.name}</span></>, value: (t) => t.in_start_bytes, cell: (t) => <Fig v={t.in_start_bytes} f={fig} /> },
@@ -229,7 +229,7 @@ function Tensors({ ctx, f, selected }: { ctx: Ctx; f: FileMap; selected: FileTen
     { key: 'came', head: 'came', help: 'not in memory at the start, in memory at the end', value: came, cell: (t) => <Fig v={came(t)} f={fig} /> },
     { key: 'went', head: 'went', help: 'in memory at the start, not at the end', value: went, cell: (t) => <Fig v={went(t)} f={fig} /> },
   ]
-  const sort = sortOf(ctx.params.order)
+  const sort = sortOrder(ctx.params.order)
   const known = sort && cols.some((c) => c.key === sort.key)
   return (
     <>

@@ -4,30 +4,30 @@
 import { useMemo } from 'preact/hooks'
 import type { FaultExperts, FaultRow, FaultSeries, FaultStat, FaultSum } from '../../../api/types'
 import type { Theme } from '../../../lib/color'
-import { className, valueOf, values, type Value } from '../../../lib/faults'
+import { memoryClassName, faultValue, values, type FaultFigure } from '../../../lib/faults'
 import { bytes, clean, count, dur, plural, share } from '../../../lib/format'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Meter, Name } from '../../../ui/charts'
 import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import { cssVar, useTheme } from '../../../ui/theme'
-import type { Ctx } from '../context'
+import type { TabContext } from '../context'
 import { Cells, fill, room, type CellRow } from './cells'
 import { strength } from './colors'
 
 const maxRows = 40
 
 /** What maps show: of the address, as far as it is known. */
-export function valueFor(ctx: Ctx, timed: boolean): Value {
+export function valueFor(ctx: TabContext, timed: boolean): FaultFigure {
   const v = ctx.params.of
   if (v === 'major' || v === 'read') return v
   return timed ? 'time' : 'major'
 }
 
-const text = (v: number | null, of: Value): string => (of === 'time' ? dur(v) : of === 'read' ? bytes(v) : count(v))
+const text = (v: number | null, of: FaultFigure): string => (of === 'time' ? dur(v) : of === 'read' ? bytes(v) : count(v))
 
 /** Which value a map shows; extra: further ones. */
-export function Values({ ctx, timed, now, extra }: { ctx: Ctx; timed: boolean; now: string; extra?: [string, string][] }) {
+export function Values({ ctx, timed, now, extra }: { ctx: TabContext; timed: boolean; now: string; extra?: [string, string][] }) {
   return (
     <span class="choice" role="group" aria-label="value of the map">
       {[...values, ...(extra ?? [])].map(([k, name]) => (
@@ -65,11 +65,11 @@ function sumColumns(rows: FaultSum[], which: string, name: Column<FaultSum>, pat
 
 export function Classes({ s }: { s: FaultStat }) {
   if (s.classes.length === 0) return <p class="dim">No page fault took time: nothing waited for the disk.</p>
-  const cols = sumColumns(s.classes, s.which, { key: 'class', head: 'page faults hit', text: true, value: (r) => className(r.class), cell: (r) => className(r.class) }, (r) => `faults.classes.${s.classes.indexOf(r)}`)
+  const cols = sumColumns(s.classes, s.which, { key: 'class', head: 'page faults hit', text: true, value: (r) => memoryClassName(r.class), cell: (r) => memoryClassName(r.class) }, (r) => `faults.classes.${s.classes.indexOf(r)}`)
   return <Table rows={s.classes} columns={cols} id={(r) => r.class} label="what page faults hit" />
 }
 
-const rowName = (r: FaultSum): string => r.name || `(${className(r.class)})`
+const rowName = (r: FaultSum): string => r.name || `(${memoryClassName(r.class)})`
 const rowId = (r: FaultSum): string => `${r.class} ${r.name ?? ''} ${r.type ?? ''}`
 
 export function Names({ d, s }: { d: FaultSeries; s: FaultStat }) {
@@ -92,17 +92,17 @@ export function Names({ d, s }: { d: FaultSeries; s: FaultStat }) {
 }
 
 /** Names over layers. */
-export function LayerMap({ ctx, d, at }: { ctx: Ctx; d: FaultSeries; at: number }) {
+export function LayerMap({ ctx, d, at }: { ctx: TabContext; d: FaultSeries; at: number }) {
   const theme = useTheme()
   const of = valueFor(ctx, d.timed)
   const made = useMemo(() => {
     const list = d.names.filter((r) => r.layers.length > 0)
     const top = Math.max(0, ...list.flatMap((r) => r.layers.map((l) => l.layer)))
     const rows: { r: FaultRow; by: Map<number, FaultRow['layers'][number]> }[] = list.map((r) => ({ r, by: new Map(r.layers.map((l) => [l.layer, l])) }))
-    rows.sort((a, b) => (valueOf(b.r, of) ?? 0) - (valueOf(a.r, of) ?? 0))
+    rows.sort((a, b) => (faultValue(b.r, of) ?? 0) - (faultValue(a.r, of) ?? 0))
     const shown = rows.slice(0, maxRows)
-    const most = Math.max(0, ...shown.flatMap((x) => x.r.layers.map((l) => valueOf(l, of) ?? 0)))
-    const cells: CellRow[] = shown.map((x) => ({ key: rowId(x.r), label: clean(rowName(x.r)), title: clean(`${rowName(x.r)} ${x.r.type ?? ''}`), n: top + 1, end: text(valueOf(x.r, of), of) }))
+    const most = Math.max(0, ...shown.flatMap((x) => x.r.layers.map((l) => faultValue(l, of) ?? 0)))
+    const cells: CellRow[] = shown.map((x) => ({ key: rowId(x.r), label: clean(rowName(x.r)), title: clean(`${rowName(x.r)} ${x.r.type ?? ''}`), n: top + 1, end: text(faultValue(x.r, of), of) }))
     return { rows: shown, all: rows.length, cols: top + 1, most, cells }
   }, [d, of])
   if (made.rows.length === 0) return null
@@ -119,7 +119,7 @@ export function LayerMap({ ctx, d, at }: { ctx: Ctx; d: FaultSeries; at: number 
         id={`layers${at}`} label={`page faults by ${made.rows.length} names and ${made.cols} layers, ${values.find(([k]) => k === of)![1]}`}
         rows={made.cells} cols={made.cols} cell={cell} state={of}
         paint={(c, r, l, x, y, w, h) => {
-          const v = valueOf(made.rows[r].by.get(l) ?? none, of)
+          const v = faultValue(made.rows[r].by.get(l) ?? none, of)
           fill(c, v && made.most > 0 ? strength(theme, v / made.most) : cssVar('--grid'), x, y, w, h)
         }}
         readout={(r, l) => {
@@ -136,14 +136,14 @@ export function LayerMap({ ctx, d, at }: { ctx: Ctx; d: FaultSeries; at: number 
 const none: FaultSum = { class: '', major: 0, minor: 0, wait_ns: 0, read_bytes: 0 }
 
 /** Experts over layers: what faults on them took, or what of them is in memory. */
-export function ExpertMap({ ctx, d, at }: { ctx: Ctx; d: FaultSeries; at: number }) {
+export function ExpertMap({ ctx, d, at }: { ctx: TabContext; d: FaultSeries; at: number }) {
   return <>{d.experts.map((e) => e.experts > 1 && <OneExpertMap key={e.pid} ctx={ctx} e={e} timed={d.timed} at={at} several={d.experts.length > 1} />)}</>
 }
 
-function OneExpertMap({ ctx, e, timed, at, several }: { ctx: Ctx; e: FaultExperts; timed: boolean; at: number; several: boolean }) {
+function OneExpertMap({ ctx, e, timed, at, several }: { ctx: TabContext; e: FaultExperts; timed: boolean; at: number; several: boolean }) {
   const theme = useTheme()
   const memory = e.layers.some((l) => l.in_end_bytes != null)
-  const of: Value | 'memory' = ctx.params.of === 'memory' && memory ? 'memory' : valueFor(ctx, timed)
+  const of: FaultFigure | 'memory' = ctx.params.of === 'memory' && memory ? 'memory' : valueFor(ctx, timed)
   const get = (l: FaultExperts['layers'][number], i: number): number | null =>
     of === 'memory' ? (l.in_end_bytes && l.bytes > 0 ? l.in_end_bytes[i] / l.bytes : null) : of === 'major' ? l.major[i] : of === 'read' ? l.read_bytes[i] : (l.wait_ns?.[i] ?? null)
   const made = useMemo(() => {

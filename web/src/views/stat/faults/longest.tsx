@@ -4,7 +4,7 @@
 import { useMemo } from 'preact/hooks'
 import type { Run } from '../../../api/load'
 import type { FaultMarks } from '../../../api/types'
-import { className } from '../../../lib/faults'
+import { memoryClassName } from '../../../lib/faults'
 import { bytes, clean, count } from '../../../lib/format'
 import { moment } from '../../../lib/time-scale'
 import { inUnit, unitOf } from '../../../lib/units'
@@ -13,11 +13,11 @@ import { Fig } from '../../../ui/figure'
 import { href } from '../../../ui/route'
 import { Table, type Column } from '../../../ui/table'
 import { useSectionsIfAny } from '../../../ui/use-section'
-import type { Ctx } from '../context'
+import type { TabContext } from '../context'
 
 const listed = 60
 
-export function Longest({ ctx, run, at }: { ctx: Ctx; run: Run; at: number }) {
+export function Longest({ ctx, run, at }: { ctx: TabContext; run: Run; at: number }) {
   const { data, error } = useSectionsIfAny('faults/marks', [run])
   const m = data?.[0]
   const rows = useMemo(() => {
@@ -34,7 +34,7 @@ export function Longest({ ctx, run, at }: { ctx: Ctx; run: Run; at: number }) {
     { key: 'dur', head: <>took <span class="unit">{time.name}</span></>, value: (i) => (m.dur_ns[i] < 0 ? null : m.dur_ns[i]), cell: (i) => <Fig v={m.dur_ns[i] < 0 ? null : m.dur_ns[i]} f={inUnit(time)} /> },
     { key: 'major', head: '', text: true, value: (i) => m.major[i], cell: (i) => (m.major[i] ? 'major' : 'minor') },
     { key: 'read', head: 'read', value: (i) => m.read_bytes[i], cell: (i) => <Fig v={m.read_bytes[i]} f={bytes} /> },
-    { key: 'what', head: 'hit', text: true, value: (i) => m.strings[m.tensor[i]], cell: (i) => <>{m.tensor[i] ? <><Name text={m.strings[m.tensor[i]]} /> <span class="dim">{clean(m.strings[m.type[i]] ?? '')}</span></> : <span class="dim">{className(m.strings[m.class[i]] ?? '')}</span>}</> },
+    { key: 'what', head: 'hit', text: true, value: (i) => m.strings[m.tensor[i]], cell: (i) => <>{m.tensor[i] ? <><Name text={m.strings[m.tensor[i]]} /> <span class="dim">{clean(m.strings[m.type[i]] ?? '')}</span></> : <span class="dim">{memoryClassName(m.strings[m.class[i]] ?? '')}</span>}</> },
     { key: 'expert', head: 'expert', value: (i) => (m.expert[i] < 0 ? null : m.expert[i]), cell: (i) => (m.expert[i] < 0 ? '' : <Fig v={m.expert[i]} f={count} />) },
     { key: 'address', head: 'address', text: true, value: (i) => m.address[i], cell: (i) => <span class="mono">{clean(m.address[i])}</span> },
     { key: 'tid', head: 'thread', value: (i) => m.tid[i], cell: (i) => m.tid[i] },
@@ -50,7 +50,7 @@ export function Longest({ ctx, run, at }: { ctx: Ctx; run: Run; at: number }) {
 }
 
 /** The link to a fault in ProfTime. */
-function markLink(ctx: Ctx, run: number, m: FaultMarks, i: number): string {
+function markLink(ctx: TabContext, run: number, m: FaultMarks, i: number): string {
   const d = Math.max(m.dur_ns[i], 20_000)
   const { run: ra, with: wa } = ctx.params
   const where = ctx.b && run === 1 ? { run: ctx.b.index, with: ctx.a.index } : { run: ra, with: wa }

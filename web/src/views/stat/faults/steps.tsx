@@ -9,7 +9,7 @@ import { runColors } from '../../../lib/palette'
 import { axisFmt, unitOf } from '../../../lib/units'
 import { Plot, type Layer } from '../../../ui/plot'
 import { useTheme } from '../../../ui/theme'
-import { runNames, stepLink, type Ctx } from '../context'
+import { runNames, stepLink, type TabContext } from '../context'
 import { faultColors } from './colors'
 
 type Against = 'step' | 'time'
@@ -19,7 +19,7 @@ interface Spot {
   p: FaultPoint
 }
 
-export function FaultSteps({ ctx, data }: { ctx: Ctx; data: (FaultSeries | null)[] }) {
+export function FaultSteps({ ctx, data }: { ctx: TabContext; data: (FaultSeries | null)[] }) {
   const theme = useTheme()
   const names = runNames(ctx)
   const phases = [...new Set(data.flatMap((d) => (d?.phases ?? []).map((p) => p.phase)))]

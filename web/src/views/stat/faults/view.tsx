@@ -9,7 +9,7 @@ import { inUnit, unitOf } from '../../../lib/units'
 import { Empty, Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import { useSectionsIfAny } from '../../../ui/use-section'
-import { runNames, type Ctx } from '../context'
+import { runNames, type TabContext } from '../context'
 import { Delayed } from './delayed'
 import { Files } from './files'
 import { Classes, ExpertMap, LayerMap, Names } from './hits'
@@ -21,7 +21,7 @@ const statOf = (r: Run): FaultStat | null => (r.stats.weight as { faults?: Fault
 /** How faults are recorded, where they were not. */
 const how = 'profinfer record --faults -- COMMAND'
 
-export function FaultsAndDisk(ctx: Ctx) {
+export function FaultsAndDisk(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('faults', runs)
   if (error) return <Empty>Page faults of this recording cannot be shown: {error}.</Empty>
@@ -51,7 +51,7 @@ export function FaultsAndDisk(ctx: Ctx) {
   )
 }
 
-function One({ ctx, d, s, run, at }: { ctx: Ctx; d: FaultSeries; s: FaultStat; run: Run; at: number }) {
+function One({ ctx, d, s, run, at }: { ctx: TabContext; d: FaultSeries; s: FaultStat; run: Run; at: number }) {
   return (
     <>
       <h2>What they hit</h2>
@@ -132,7 +132,7 @@ interface Line {
 const change = (a: number | null, b: number | null): string => (a && b && b / a >= 10 ? `${num(b / a)} times` : delta(a, b))
 
 /** Two runs beside each other. */
-function Compared({ ctx, data, names }: { ctx: Ctx; data: (FaultSeries | null)[]; names: [string, string] }) {
+function Compared({ ctx, data, names }: { ctx: TabContext; data: (FaultSeries | null)[]; names: [string, string] }) {
   const stats = [ctx.a, ctx.b!].map((r, i) => (data[i] ? statOf(r) : null))
   const two = (f: (s: FaultStat, d: FaultSeries) => number | null | undefined): [number | null, number | null] => [0, 1].map((i) => (stats[i] ? (f(stats[i]!, data[i]!) ?? null) : null)) as [number | null, number | null]
   const phase = (name: string) => (s: FaultStat) => s.phases.find((p) => p.in_step && p.phase === name)

@@ -3,17 +3,17 @@
 // The same operator on two backends, of one recording or of two.
 import type { OffloadPhase } from '../../../api/types'
 import { bytes, clean, count, flops, num, share } from '../../../lib/format'
-import { sortOf } from '../../../lib/sort'
+import { sortOrder } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Name } from '../../../ui/charts'
 import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
-import type { Ctx } from '../context'
-import { compare, sides, type Row, type Side } from './pairs'
-import { atMost, BackendName, layersText } from './words'
+import type { TabContext } from '../context'
+import { compareOperators, operatorSides, type Row, type Side } from './pairs'
+import { upperBoundSign, BackendName, layersText } from './words'
 
-export function Operators({ phases, names, ctx }: { phases: (OffloadPhase | null)[]; names: [string, string]; ctx: Ctx }) {
-  const all = sides(phases)
+export function Operators({ phases, names, ctx }: { phases: (OffloadPhase | null)[]; names: [string, string]; ctx: TabContext }) {
+  const all = operatorSides(phases)
   if (all.length < 2) return null
   const pick = (name: string, or: number) => {
     const i = all.findIndex((s) => s.id === ctx.params[name])
@@ -28,7 +28,7 @@ export function Operators({ phases, names, ctx }: { phases: (OffloadPhase | null
   const [a, b] = [all[ia], all[ib]]
   const text = (s: Side) => (ctx.b ? `${names[s.run]}: ` : '') + (clean(s.backend) || 'not known')
   const words = (ctx.params.filter ?? '').toLowerCase().split(/\s+/).filter(Boolean)
-  const every = compare(a, b)
+  const every = compareOperators(a, b)
   const rows = every.filter((r) => words.every((w) => `${r.name} ${r.op} ${r.type}`.toLowerCase().includes(w)))
   const both = every.filter((r) => r.ratio != null).length
   return (
@@ -55,14 +55,14 @@ function Pick({ label, all, at, text, onPick }: { label: string; all: Side[]; at
   )
 }
 
-function Compared({ rows, a, b, ctx, text }: { rows: Row[]; a: Side; b: Side; ctx: Ctx; text: (s: Side) => string }) {
+function Compared({ rows, a, b, ctx, text }: { rows: Row[]; a: Side; b: Side; ctx: TabContext; text: (s: Side) => string }) {
   const u = unitOf('time', rows.flatMap((r) => [r.a?.mean, r.b?.mean]))
   const head = (s: Side, i: number) => <>{i ? 'other' : 'one'}: <BackendName name={s.backend} /> <span class="unit">{u.name}</span>{ctx.b && <span class="of">{text(s)}</span>}</>
   const time = (key: 'a' | 'b'): Column<Row> => ({
     key: 'mean_' + key, head: head(key === 'a' ? a : b, key === 'a' ? 0 : 1), help: 'mean of a call; “–”: its time is not known there, as it ran in a graph with others', value: (r) => r[key]?.mean,
     cell: (r) => {
       const v = r[key]
-      return v ? <span title={v.note}>{v.mean != null && v.by && atMost(v.by)}<Fig v={v.mean} f={inUnit(u)} /></span> : <span class="dim" title="it does not run there">–</span>
+      return v ? <span title={v.note}>{v.mean != null && v.by && upperBoundSign(v.by)}<Fig v={v.mean} f={inUnit(u)} /></span> : <span class="dim" title="it does not run there">–</span>
     },
   })
   const cols: Column<Row>[] = [
@@ -78,7 +78,7 @@ function Compared({ rows, a, b, ctx, text }: { rows: Row[]; a: Side; b: Side; ct
     { key: 'bytes', head: 'bytes', value: (r) => r.bytes, cell: (r) => <Fig v={r.bytes} f={bytes} /> },
     { key: 'rate_a', head: 'GFLOP/s', help: 'on the one side, on the other side', value: (r) => r.a?.rate, cell: (r) => <span class="dim"><Fig v={r.a?.rate} f={num} /> | <Fig v={r.b?.rate} f={num} /></span> },
   ]
-  const sort = sortOf(ctx.params.sort) ?? { key: '', up: false }
+  const sort = sortOrder(ctx.params.sort) ?? { key: '', up: false }
   return (
     <Table key={a.id + ' ' + b.id} rows={rows} columns={cols} id={(r) => r.id} label="operators by backend" sort={sort.key} up={sort.up} limit={40} onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)} />
   )

@@ -3,7 +3,7 @@
 // Pairs of the same operators on two sides: a side is a backend of a recording. Times are those of package profile; of a graph on one
 // side the operators' times on the other are added up here where the other is another recording.
 import type { BackendGraph, BackendOp, LayerSet, OffloadPhase } from '../../../api/types'
-import { dimsText, looseKey, opKey, over, timedWords } from './words'
+import { dimsText, looseKey, opKey, isUpperBound, timedWords } from './words'
 
 export interface Side {
   /** Of the address: the run's number and the backend. */
@@ -13,7 +13,7 @@ export interface Side {
   phase: OffloadPhase
 }
 
-export interface Half {
+export interface BackendTime {
   mean: number | null
   by: string
   layers: LayerSet | null
@@ -27,8 +27,8 @@ export interface Row {
   op: string
   type: string
   dims: string
-  a: Half | null
-  b: Half | null
+  a: BackendTime | null
+  b: BackendTime | null
   ratio: number | null
   sign: string
   ratioNote: string
@@ -42,7 +42,7 @@ export interface Row {
 }
 
 /** The sides of one phase: CPUs first. */
-export function sides(phases: (OffloadPhase | null)[]): Side[] {
+export function operatorSides(phases: (OffloadPhase | null)[]): Side[] {
   return phases.flatMap((phase, run) => {
     if (!phase) return []
     const names = new Set(phase.operators_by_backend.flatMap((o) => o.backends.map((b) => b.backend)))
@@ -52,7 +52,7 @@ export function sides(phases: (OffloadPhase | null)[]): Side[] {
 
 const timeOn = (o: BackendOp, backend: string) => o.backends.find((b) => b.backend === backend) ?? null
 
-function half(o: BackendOp, backend: string): Half | null {
+function half(o: BackendOp, backend: string): BackendTime | null {
   const t = timeOn(o, backend)
   return t && { mean: t.mean_ns, by: t.timed_by, layers: t.layers, rate: t.gflop_per_s, note: `${timedWords[t.timed_by]}${t.timed_calls > 0 ? `; ${t.timed_calls} calls` : ''}` }
 }
@@ -70,7 +70,7 @@ function index(s: Side): (o: BackendOp) => BackendOp | null {
 }
 
 /** Operators that both sides ran, those whose time is known on both first, then graphs of several. */
-export function compare(a: Side, b: Side): Row[] {
+export function compareOperators(a: Side, b: Side): Row[] {
   const other = index(b)
   const rows: Row[] = []
   for (const o of a.phase.operators_by_backend) {
@@ -92,11 +92,11 @@ export function compare(a: Side, b: Side): Row[] {
 
 /** The sign of the other's time over the one's: at most where the other's, at least where the one's is more than the truth. */
 function sign(a: string, b: string): string {
-  if (over(a) && over(b)) return '~ '
-  return over(b) ? '≤ ' : over(a) ? '≥ ' : ''
+  if (isUpperBound(a) && isUpperBound(b)) return '~ '
+  return isUpperBound(b) ? '≤ ' : isUpperBound(a) ? '≥ ' : ''
 }
 
-const ratioNote = (a: string, b: string): string => (over(a) || over(b) ? 'a device’s time is known as at least what it took' : '')
+const ratioNote = (a: string, b: string): string => (isUpperBound(a) || isUpperBound(b) ? 'a device’s time is known as at least what it took' : '')
 
 /** Graphs of several operators on side g, beside what these take on side s. turned: g is the other side. */
 function graphs(g: Side, s: Side, turned: boolean): Row[] {
@@ -124,13 +124,13 @@ function graphs(g: Side, s: Side, turned: boolean): Row[] {
       // within one recording the figure is Go's
       const same = g.run === s.run ? x.others.find((o) => o.backend === s.backend) : undefined
       if (same) [sum, known] = [same.ns, same.operators]
-      const mine: Half = { mean: x.mean_ns, by: x.timed_by, layers: x.layers, rate: x.flops != null && x.mean_ns ? x.flops / x.mean_ns : null, note: `${timedWords[x.timed_by]}; ${x.timed_calls} graphs` }
-      const theirs: Half | null = known > 0 ? { mean: sum, by: 'operators', layers: null, rate: null, note: `the sum of the means of ${known} of its ${x.nodes} operators` } : null
+      const mine: BackendTime = { mean: x.mean_ns, by: x.timed_by, layers: x.layers, rate: x.flops != null && x.mean_ns ? x.flops / x.mean_ns : null, note: `${timedWords[x.timed_by]}; ${x.timed_calls} graphs` }
+      const theirs: BackendTime | null = known > 0 ? { mean: sum, by: 'operators', layers: null, rate: null, note: `the sum of the means of ${known} of its ${x.nodes} operators` } : null
       const whole = known === x.nodes
       const most = all > 0 && work / all >= 0.5
       let ratio = theirs && sum > 0 && (whole || most) ? x.mean_ns! / sum : null
       if (ratio != null && turned === false) ratio = 1 / ratio
-      const bound = !whole || over(x.timed_by)
+      const bound = !whole || isUpperBound(x.timed_by)
       return {
         id: `graph ${turned} ${i}`, name: graphName(x, names), op: '', type: '', dims: '', a: turned ? theirs : mine, b: turned ? mine : theirs, ratio, sign: bound ? (turned ? '≤ ' : '≥ ') : '',
         ratioNote: whole ? '' : 'not all of its operators are known on the other side', graph: true, known, of: x.nodes, work: all > 0 ? work / all : null, flops: x.flops, bytes: null, all: names.join(' + '),

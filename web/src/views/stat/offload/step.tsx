@@ -10,11 +10,11 @@ import { Name } from '../../../ui/charts'
 import { Fig } from '../../../ui/figure'
 import { href } from '../../../ui/route'
 import { Table, type Column } from '../../../ui/table'
-import { keep, stepLink, type Ctx } from '../context'
+import { runParams, stepLink, type TabContext } from '../context'
 import { Band } from './band'
 import { BackendName, layersText } from './words'
 
-export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: SplitStep; ctx: Ctx; index: number; run: Run }) {
+export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: SplitStep; ctx: TabContext; index: number; run: Run }) {
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
   const order = ctx.params.scale === 'order'
@@ -57,7 +57,7 @@ function useWidth(box: { current: HTMLDivElement | null }): number {
 }
 
 /** A split's figures, copies and nodes. */
-function Selected({ p, step, at, ctx, close }: { p: OffloadPhase; step: SplitStep; at: number; ctx: Ctx; close: () => void }) {
+function Selected({ p, step, at, ctx, close }: { p: OffloadPhase; step: SplitStep; at: number; ctx: TabContext; close: () => void }) {
   const s = step.splits[at]
   const nodes = step.lists[s.list] ?? []
   const copies = step.copies.filter((c) => c.at === at)
@@ -66,7 +66,7 @@ function Selected({ p, step, at, ctx, close }: { p: OffloadPhase; step: SplitSte
   const cols: Column<SplitNode>[] = [
     { key: 'node', head: 'node', value: (n) => n.node, cell: (n) => <Fig v={n.node} f={count} /> },
     { key: 'op', head: 'operator', text: true, value: (n) => n.op, cell: (n) => clean(n.op) },
-    { key: 'name', head: 'tensor', text: true, value: (n) => n.name, cell: (n) => (n.name ? <a href={href('dag', { ...keep(ctx), phase: p.phase, color: 'backend', q: n.name })}><Name text={n.name} /></a> : '') },
+    { key: 'name', head: 'tensor', text: true, value: (n) => n.name, cell: (n) => (n.name ? <a href={href('dag', { ...runParams(ctx), phase: p.phase, color: 'backend', q: n.name })}><Name text={n.name} /></a> : '') },
     { key: 'ne', head: 'result', text: true, value: (n) => n.ne.reduce((a, b) => a * b, 1), cell: (n) => `${clean(n.type)} ${dims(n.ne)}` },
     { key: 'layer', head: 'layer', value: (n) => n.layer, cell: (n) => n.layer ?? '–' },
     { key: 'weight', head: 'weight', text: true, value: (n) => n.weight, cell: (n) => (n.weight ? <><Name text={n.weight} /> <span class="dim">{clean(n.weight_type)}</span></> : '') },

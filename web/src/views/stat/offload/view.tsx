@@ -10,12 +10,12 @@ import { Empty, Fig } from '../../../ui/figure'
 import { href } from '../../../ui/route'
 import { Table, type Column } from '../../../ui/table'
 import { useSectionsIfAny } from '../../../ui/use-section'
-import { keep, runNames, type Ctx } from '../context'
+import { runParams, runNames, type TabContext } from '../context'
 import { Operators } from './ops'
 import { Step } from './step'
-import { BackendName, layersText, over, timedWords, whole } from './words'
+import { BackendName, layersText, isUpperBound, timedWords, wholeNumber } from './words'
 
-export function Backends(ctx: Ctx) {
+export function Backends(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('offload', runs)
   if (error) return <Empty>Backends of this recording cannot be shown: {error}.</Empty>
@@ -46,7 +46,7 @@ function none(d: OffloadDetail | null, p: OffloadPhase | null, r: Run, phase: st
   return `All steps of ${phase} ran on the CPU alone. Other backends are recorded without a flag; llama.cpp uses one where layers are offloaded (-ngl, -dev), or where BLAS is installed, in prefill.`
 }
 
-function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: Ctx; index: number; run: Run }) {
+function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: TabContext; index: number; run: Run }) {
   return (
     <>
       <p class="facts">
@@ -57,7 +57,7 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: Ctx; index: number;
             Its call returns after <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />: shares, and operators' tables, go by that.
           </span>
         )}
-        <span class="links"><a href={href('dag', { ...keep(ctx), phase: p.phase, color: 'backend' })}>operator graph by backend</a></span>
+        <span class="links"><a href={href('dag', { ...runParams(ctx), phase: p.phase, color: 'backend' })}>operator graph by backend</a></span>
       </p>
       <BackendTable list={p.backends ?? []} phase={p.phase} ctx={ctx} />
       {p.step ? <Step p={p} step={p.step} ctx={ctx} index={index} run={run} /> : null}
@@ -67,15 +67,15 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: Ctx; index: number;
   )
 }
 
-function BackendTable({ list, phase }: { list: OffloadBackend[]; phase: string; ctx: Ctx }) {
+function BackendTable({ list, phase }: { list: OffloadBackend[]; phase: string; ctx: TabContext }) {
   const u = unitOf('time', list.flatMap((b) => [b.host_ns_per_step, b.device_ns_per_step]))
   const time = (key: 'host_ns_per_step' | 'device_ns_per_step' | 'waited_ns_per_step' | 'idle_ns_per_step' | 'busy_ns_per_step', head: string, help: string): Column<OffloadBackend> => ({
     key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (b) => b[key], cell: (b) => <Fig v={b[key]} f={inUnit(u)} name={`offload.${phase}.${b.backend}.${key}`} />,
   })
   const cols: Column<OffloadBackend>[] = [
     { key: 'backend', head: `${phase}, a step`, text: true, value: (b) => b.backend, cell: (b) => <BackendName name={b.backend} /> },
-    { key: 'graphs_per_step', head: 'graphs', help: 'parts of a step’s graph that ran on it', value: (b) => b.graphs_per_step, cell: (b) => <Fig v={b.graphs_per_step} f={whole} /> },
-    { key: 'nodes_per_step', head: 'nodes', help: 'that compute: views are none', value: (b) => b.nodes_per_step, cell: (b) => <Fig v={b.nodes_per_step} f={whole} /> },
+    { key: 'graphs_per_step', head: 'graphs', help: 'parts of a step’s graph that ran on it', value: (b) => b.graphs_per_step, cell: (b) => <Fig v={b.graphs_per_step} f={wholeNumber} /> },
+    { key: 'nodes_per_step', head: 'nodes', help: 'that compute: views are none', value: (b) => b.nodes_per_step, cell: (b) => <Fig v={b.nodes_per_step} f={wholeNumber} /> },
     { key: 'layers', head: 'layers', help: 'first and last of which it had nodes; in parentheses how many, where some between are another’s', value: (b) => b.layers?.first, cell: (b) => layersText(b.layers) },
     { key: 'weights_per_step', head: 'weights', help: 'bytes of the weights that its products read', value: (b) => b.weights_per_step, cell: (b) => <Fig v={b.weights_per_step} f={bytes} /> },
     { key: 'flops_per_step', head: 'work', value: (b) => b.flops_per_step, cell: (b) => <Fig v={b.flops_per_step} f={flops} /> },
@@ -84,7 +84,7 @@ function BackendTable({ list, phase }: { list: OffloadBackend[]; phase: string; 
     ...(list.some((b) => b.queue_spans > 0) ? [time('busy_ns_per_step', 'busy', 'of it, the device’s queue had work of these graphs: an upper bound of the device’s own time')] : []),
     time('waited_ns_per_step', 'waited', 'of it, how long the host’s thread waited at the end'),
     time('idle_ns_per_step', 'idle', 'from the end of a span to the begin of the backend’s next one'),
-    { key: 'ops', head: 'most often', text: true, value: (b) => b.ops[0]?.op, cell: (b) => <span title={b.ops.map((o) => `${whole(o.per_step)} ${clean(o.op)}`).join(', ')}>{b.ops.slice(0, 3).map((o) => `${whole(o.per_step)} ${named(o.op, 24)}`).join(', ')}</span> },
+    { key: 'ops', head: 'most often', text: true, value: (b) => b.ops[0]?.op, cell: (b) => <span title={b.ops.map((o) => `${wholeNumber(o.per_step)} ${clean(o.op)}`).join(', ')}>{b.ops.slice(0, 3).map((o) => `${wholeNumber(o.per_step)} ${named(o.op, 24)}`).join(', ')}</span> },
   ]
   return (
     <>
@@ -107,7 +107,7 @@ function CopyTables({ p }: { p: OffloadPhase }) {
   const ut = unitOf('time', [...p.copies, ...p.tensors].map((c) => c.dur_ns_per_step))
   const cols: Column<OffloadCopy>[] = [
     { key: 'way', head: 'copies, a step', text: true, value: (c) => c.from + ' ' + c.to, cell: (c) => way(c.from, c.to, c.kind) },
-    { key: 'per_step', head: 'calls', value: (c) => c.per_step, cell: (c) => <Fig v={c.per_step} f={whole} /> },
+    { key: 'per_step', head: 'calls', value: (c) => c.per_step, cell: (c) => <Fig v={c.per_step} f={wholeNumber} /> },
     { key: 'bytes_per_step', head: 'bytes', value: (c) => c.bytes_per_step, cell: (c) => <Fig v={c.bytes_per_step} f={bytes} /> },
     { key: 'dur_ns_per_step', head: <>calls took <span class="unit">{ut.name}</span></>, help: 'those whose end is probed', value: (c) => c.dur_ns_per_step, cell: (c) => <Fig v={c.dur_ns_per_step} f={inUnit(ut)} /> },
     { key: 'largest', head: 'largest', text: true, value: (c) => c.largest, cell: (c) => <Name text={c.largest} /> },
@@ -116,7 +116,7 @@ function CopyTables({ p }: { p: OffloadPhase }) {
     { key: 'tensor', head: 'copied tensor', help: 'N stands for its layer', text: true, value: (c) => c.tensor, cell: (c) => (c.tensor ? <Name text={c.tensor} /> : <span class="dim">not known</span>) },
     { key: 'type', head: 'type', text: true, value: (c) => c.type, cell: (c) => clean(c.type) },
     { key: 'way', head: 'from, to', text: true, value: (c) => c.from + ' ' + c.to, cell: (c) => way(c.from, c.to, c.kind) },
-    { key: 'per_step', head: 'times a step', value: (c) => c.per_step, cell: (c) => <Fig v={c.per_step} f={whole} /> },
+    { key: 'per_step', head: 'times a step', value: (c) => c.per_step, cell: (c) => <Fig v={c.per_step} f={wholeNumber} /> },
     { key: 'bytes_per_step', head: 'bytes a step', value: (c) => c.bytes_per_step, cell: (c) => <Fig v={c.bytes_per_step} f={bytes} /> },
     { key: 'dur_ns_per_step', head: <>calls took <span class="unit">{ut.name}</span></>, value: (c) => c.dur_ns_per_step, cell: (c) => <Fig v={c.dur_ns_per_step} f={inUnit(ut)} /> },
   ]
@@ -135,11 +135,11 @@ function CopyTables({ p }: { p: OffloadPhase }) {
 function ProductTable({ list, phase }: { list: BackendProducts[]; phase: string }) {
   if (list.length === 0) return null
   const u = unitOf('time', list.map((x) => x.timed_ns_per_step))
-  const least = (x: BackendProducts) => (over(x.timed_by) || x.other_operators_per_step > 0 ? '≥ ' : '')
-  const how = (x: BackendProducts) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for', busy: 'graphs on the device’s queue' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${whole(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
+  const least = (x: BackendProducts) => (isUpperBound(x.timed_by) || x.other_operators_per_step > 0 ? '≥ ' : '')
+  const how = (x: BackendProducts) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for', busy: 'graphs on the device’s queue' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${wholeNumber(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
   const cols: Column<BackendProducts>[] = [
     { key: 'backend', head: 'matrix products, a step', text: true, value: (x) => x.backend, cell: (x) => <BackendName name={x.backend} /> },
-    { key: 'products_per_step', head: 'products', value: (x) => x.products_per_step, cell: (x) => <Fig v={x.products_per_step} f={whole} /> },
+    { key: 'products_per_step', head: 'products', value: (x) => x.products_per_step, cell: (x) => <Fig v={x.products_per_step} f={wholeNumber} /> },
     { key: 'flops_per_step', head: 'work', value: (x) => x.flops_per_step, cell: (x) => <Fig v={x.flops_per_step} f={flops} /> },
     { key: 'bytes_per_step', head: 'bytes', help: 'what they must read and write', value: (x) => x.bytes_per_step, cell: (x) => <Fig v={x.bytes_per_step} f={bytes} /> },
     { key: 'timed_ns_per_step', head: <>took <span class="unit">{u.name}</span></>, help: 'of those whose time is known', value: (x) => x.timed_ns_per_step, cell: (x) => <Fig v={x.timed_ns_per_step} f={inUnit(u)} /> },

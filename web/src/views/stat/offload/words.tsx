@@ -38,10 +38,10 @@ export const timedWords: Record<string, string> = {
 }
 
 /** Whether a time is more than what the device took, if not the same. */
-export const over = (by: string): boolean => by === 'span' || by === 'busy'
+export const isUpperBound = (by: string): boolean => by === 'span' || by === 'busy'
 
 /** A sign before a time or ratio that can be more than the truth. */
-export const atMost = (by: string): string => (over(by) ? '≤ ' : '')
+export const upperBoundSign = (by: string): string => (isUpperBound(by) ? '≤ ' : '')
 
 /** What an operator is, wherever it runs. */
 export const opKey = (o: BackendOp): string => [o.key, o.op, o.type, ...o.ne, o.k ?? ''].join('\n')
@@ -49,4 +49,4 @@ export const opKey = (o: BackendOp): string => [o.key, o.op, o.type, ...o.ne, o.
 /** The same without its type: what two runs of other types have in common. */
 export const looseKey = (o: BackendOp): string => [o.key, o.op, ...o.ne, o.k ?? ''].join('\n')
 
-export const whole = (v: number | null | undefined): string => (v != null && Math.abs(v - Math.round(v)) < 1e-9 ? count(v) : num(v))
+export const wholeNumber = (v: number | null | undefined): string => (v != null && Math.abs(v - Math.round(v)) < 1e-9 ? count(v) : num(v))

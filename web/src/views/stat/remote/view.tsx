@@ -11,12 +11,12 @@ import { Fig } from '../../../ui/figure'
 import { Swatch } from '../../../ui/plot-legend'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
-import { runNames, statBy, type Ctx } from '../context'
+import { runNames, statBy, type TabContext } from '../context'
 
 const unknown = (phase: string) => phase || 'unknown'
 const idOf = (r: RemoteStat) => [unknown(r.phase), r.client_pid, r.server_pid, r.backend].join('.')
 
-export function Remote(ctx: Ctx) {
+export function Remote(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const names = runNames(ctx)
   return (
@@ -31,7 +31,7 @@ export function Remote(ctx: Ctx) {
   )
 }
 
-function One({ run, ctx }: { run: Run; ctx: Ctx }) {
+function One({ run, ctx }: { run: Run; ctx: TabContext }) {
   const all = remoteOf(run.stats.weight)
   const list = all.filter((r) => unknown(r.phase) === ctx.phase)
   if (list.length === 0) return <p class="dim">{none(run, all, ctx.phase)}</p>
@@ -125,7 +125,7 @@ function Sums({ list }: { list: RemoteStat[] }) {
 }
 
 /** The server's operators, of its own time. */
-function Rows({ run, r, ctx }: { run: Run; r: RemoteStat; ctx: Ctx }) {
+function Rows({ run, r, ctx }: { run: Run; r: RemoteStat; ctx: TabContext }) {
   const by = ctx.params.by === 'op' || ctx.params.by === 'layer' || ctx.params.by === 'block' ? ctx.params.by : 'weight'
   const rows = remoteOf(statBy(run, by)).find((x) => idOf(x) === idOf(r))?.rows ?? []
   const filter = (ctx.params.filter ?? '').toLowerCase()

@@ -10,9 +10,9 @@ import { Swatch } from '../../../ui/plot-legend'
 import { go } from '../../../ui/route'
 import { useTheme } from '../../../ui/theme'
 import { useSectionsIfAny } from '../../../ui/use-section'
-import { modelName, type Ctx } from '../context'
-import { drawn, placeOf, visible, type Kind, type Lane, type Span } from './layout'
-import { told, type Side } from './side'
+import { modelName, type TabContext } from '../context'
+import { drawnLanes, timelineRange, visibleSpans, type SpanKind, type Lane, type RequestSpan } from './layout'
+import { describeRequest, type RequestsOfRun } from './side'
 
 const row = 20
 const left = 104
@@ -20,15 +20,15 @@ const right = 12
 /** Lanes that are drawn before somebody asks for all. */
 const most = 40
 
-export function Lanes({ sides, ctx }: { sides: Side[]; ctx: Ctx }) {
+export function Lanes({ sides, ctx }: { sides: RequestsOfRun[]; ctx: TabContext }) {
   const t = useTheme() === 'dark' ? 1 : 0
   // One scale for both, so that lengths compare.
-  const { lanes, start, end } = useMemo(() => drawn(sides), [ctx.a, ctx.b])
+  const { lanes, start, end } = useMemo(() => drawnLanes(sides), [ctx.a, ctx.b])
   const [range, setRange] = useState<[number, number] | null>(null)
-  const colors = useMemo((): Record<Kind, string> => {
+  const colors = useMemo((): Record<SpanKind, string> => {
     return { prompt: phaseColors[1][t], answer: phaseColors[2][t], unknown: partColors(t ? 'dark' : 'light').rest, warmup: seriesColor(t ? 'dark' : 'light', 6) }
   }, [t])
-  const has = (k: Kind) => lanes.some((l) => l.some((x) => x.spans.some((s) => s.kind === k)))
+  const has = (k: SpanKind) => lanes.some((l) => l.some((x) => x.spans.some((s) => s.kind === k)))
   return (
     <section>
       <h2>Requests over time</h2>
@@ -46,10 +46,10 @@ export function Lanes({ sides, ctx }: { sides: Side[]; ctx: Ctx }) {
 }
 
 interface ChartProps {
-  side: Side
+  side: RequestsOfRun
   lanes: Lane[]
-  ctx: Ctx
-  colors: Record<Kind, string>
+  ctx: TabContext
+  colors: Record<SpanKind, string>
   lo: number
   hi: number
   zoomed: boolean
@@ -91,11 +91,11 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
   const selected = ctx.params.sel
 
   /** ProfTime at a place, or at the request's first step where the recording's timeline has no origin. */
-  const open = (s: Span, t: number) => {
+  const open = (s: RequestSpan, t: number) => {
     const runs = ctx.b && side.index === 1 ? { run: ctx.b.index, with: ctx.a.index } : { run: ctx.params.run, with: ctx.params.with }
     if (origin == null) return go('time', { ...runs, step: s.r.step })
     const shift = side.begin - origin
-    const [t0, t1] = placeOf(s, t)
+    const [t0, t1] = timelineRange(s, t)
     go('time', { ...runs, t0: Math.round(t0 + shift), t1: Math.round(t1 + shift) })
   }
   const find = (e: MouseEvent): [number, number] | null => {
@@ -179,14 +179,14 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
           {l.context != null && <text x={2} y={places[i] - 6} class="head">{modelName(side.run, l.model)}</text>}
           <text x={left - 8} y={places[i] + 14} class="t end">{l.seq < 1e6 ? `sequence ${count(l.seq)}` : `seq ${l.seq}`}</text>
           <line x1={left} x2={left + plain} y1={places[i] + row - 1} y2={places[i] + row - 1} class="grid" />
-          {visible(l.spans, lo, hi, plain).map(({ s, x0, x1 }, k) => (
+          {visibleSpans(l.spans, lo, hi, plain).map(({ s, x0, x1 }, k) => (
             <Bar key={k} s={s} x={left + x0} w={x1 - x0} y={places[i]} color={colors[s.kind]} marked={selected !== undefined && s.key === selected} />
           ))}
         </g>
       ))}
     </>
   ), [shown, lo, hi, plain, colors, selected])
-  const text = span ? `${told(span.r)}; ${span.kind === 'unknown' ? '' : span.kind + ' '}from ${dur(span.from)}, ${dur(span.to - span.from)}` : ''
+  const text = span ? `${describeRequest(span.r)}; ${span.kind === 'unknown' ? '' : span.kind + ' '}from ${dur(span.from)}, ${dur(span.to - span.from)}` : ''
   return (
     <figure class="plot lanes" data-plot="lanes" data-points={lanes.reduce((n, l) => n + l.spans.length, 0)}>
       {side.name && <figcaption><h3>{side.name}</h3></figcaption>}
@@ -217,7 +217,7 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
 }
 
 /** One span. A prompt's bar is higher than an answer's, so that they are told apart without colours. */
-function Bar({ s, x, y, w, color, marked, at }: { s: Span; x: number; y: number; w: number; color: string; marked?: boolean; at?: boolean }) {
+function Bar({ s, x, y, w, color, marked, at }: { s: RequestSpan; x: number; y: number; w: number; color: string; marked?: boolean; at?: boolean }) {
   const small = s.kind === 'warmup'
   const [top, h] = small ? [y + 8, 4] : s.kind === 'prompt' ? [y + 2, row - 5] : [y + 4, row - 9]
   const name = s.kind !== 'prompt' && !small && !at ? String(s.r.id) : ''

@@ -2,13 +2,13 @@
 
 // Where requests lie: one lane a sequence, its requests as spans of prompt and answer.
 import type { Request } from '../../../api/types'
-import { keyOf, type Side } from './side'
+import { requestKey, type RequestsOfRun } from './side'
 
 /** What a span of time was to its request. unknown: its begin was not seen, so prompt and answer are not told apart. */
-export type Kind = 'prompt' | 'answer' | 'unknown' | 'warmup'
+export type SpanKind = 'prompt' | 'answer' | 'unknown' | 'warmup'
 
-export interface Span {
-  kind: Kind
+export interface RequestSpan {
+  kind: SpanKind
   /** ns after the first request's begin. */
   from: number
   to: number
@@ -23,12 +23,12 @@ export interface Lane {
   pid: number
   model: number | null
   seq: number
-  spans: Span[]
+  spans: RequestSpan[]
 }
 
 /** A request's spans. Until the first token it is a prompt, then an answer. */
-export function spansOf(r: Request, begin: number, key: string): Span[] {
-  const at = (kind: Kind, from: number, to: number): Span => ({ kind, from: from - begin, to: to - begin, r, key })
+export function spansOf(r: Request, begin: number, key: string): RequestSpan[] {
+  const at = (kind: SpanKind, from: number, to: number): RequestSpan => ({ kind, from: from - begin, to: to - begin, r, key })
   if (r.warmup) return [at('warmup', r.start_ns, r.end_ns)]
   if (r.ttft_ns == null) return [at(r.generated === 0 && r.prompt != null ? 'prompt' : 'unknown', r.start_ns, r.end_ns)]
   const first = r.start_ns + r.ttft_ns
@@ -38,7 +38,7 @@ export function spansOf(r: Request, begin: number, key: string): Span[] {
 }
 
 /** The lanes of a recording: by process and context in the order of their first requests, then by sequence. */
-export function lanesOf(s: Side): Lane[] {
+export function lanesOf(s: RequestsOfRun): Lane[] {
   const lanes = new Map<string, Lane>()
   const contexts = new Map<string, number>()
   for (const r of s.q?.requests ?? []) {
@@ -49,7 +49,7 @@ export function lanesOf(s: Side): Lane[] {
       if (!contexts.has(c)) contexts.set(c, contexts.size)
       lanes.set(key, (l = { key, context: contexts.get(c)!, pid: r.pid, model: r.model, seq: r.seq, spans: [] }))
     }
-    l.spans.push(...spansOf(r, s.begin, keyOf(s, r)))
+    l.spans.push(...spansOf(r, s.begin, requestKey(s, r)))
   }
   const all = [...lanes.values()].sort((a, b) => a.context! - b.context! || a.seq - b.seq)
   const several = contexts.size > 1
@@ -61,10 +61,10 @@ export function lanesOf(s: Side): Lane[] {
 }
 
 /** Spans that are seen between two times at so many pixels: of those of one kind within a pixel only the first. */
-export function visible(spans: Span[], lo: number, hi: number, width: number): { s: Span; x0: number; x1: number }[] {
+export function visibleSpans(spans: RequestSpan[], lo: number, hi: number, width: number): { s: RequestSpan; x0: number; x1: number }[] {
   const scale = width / Math.max(hi - lo, 1)
-  const last = new Map<Kind, number>()
-  const out: { s: Span; x0: number; x1: number }[] = []
+  const last = new Map<SpanKind, number>()
+  const out: { s: RequestSpan; x0: number; x1: number }[] = []
   for (const s of spans) {
     if (s.to < lo || s.from > hi) continue
     const x0 = Math.max(0, (s.from - lo) * scale)
@@ -78,7 +78,7 @@ export function visible(spans: Span[], lo: number, hi: number, width: number): {
 }
 
 /** What ProfTime shows of a click: all of a prompt; of an answer some tokens around the place. ns after the first request's begin. */
-export function placeOf(s: Span, at: number): [number, number] {
+export function timelineRange(s: RequestSpan, at: number): [number, number] {
   const tokens = 12
   const wide = s.kind === 'answer' && s.r.tpot_ns ? Math.min(s.to - s.from, tokens * s.r.tpot_ns) : s.to - s.from
   const from = Math.max(s.from, Math.min(s.to - wide, at - wide / 2))
@@ -87,7 +87,7 @@ export function placeOf(s: Span, at: number): [number, number] {
 }
 
 /** All lanes, and the time that they lie in. A warm-up long before the first request would leave no room for the rest: it is left out. */
-export function drawn(sides: Side[]): { lanes: Lane[][]; start: number; end: number } {
+export function drawnLanes(sides: RequestsOfRun[]): { lanes: Lane[][]; start: number; end: number } {
   let end = 1
   const lanes = sides.map(lanesOf)
   for (const l of lanes.flat()) for (const s of l.spans) end = Math.max(end, s.to)

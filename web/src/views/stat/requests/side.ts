@@ -3,10 +3,10 @@
 // One recording's requests, and what tables and lanes call them.
 import type { Run } from '../../../api/load'
 import type { Request, Sequences, Series } from '../../../api/types'
-import { clean, count, dur, params, plural } from '../../../lib/format'
+import { clean, count, dur, parameterCount, plural } from '../../../lib/format'
 
 /** One recording's requests. */
-export interface Side {
+export interface RequestsOfRun {
   run: Run
   index: number
   /** What the recording is called, where there are two. */
@@ -20,7 +20,7 @@ export interface Side {
 }
 
 /** What a request is, in a line. */
-export function told(r: Request): string {
+export function describeRequest(r: Request): string {
   const out: string[] = [`${r.warmup ? 'warm-up' : `request ${count(r.id)}`}, sequence ${count(r.seq)}`]
   if (r.prompt != null) out.push(`prompt of ${plural(r.prompt, 'token')}${r.cached ? ` behind ${count(r.cached)} cached` : ''}`)
   else out.push('its begin was not seen')
@@ -31,10 +31,10 @@ export function told(r: Request): string {
 }
 
 /** A request's place in the address and in the table. */
-export const keyOf = (s: Side, r: Request): string => (s.name ? s.index + '/' : '') + r.id
+export const requestKey = (s: RequestsOfRun, r: Request): string => (s.name ? s.index + '/' : '') + r.id
 
 /** A model in few words: "3.41 M f16"; empty where it is not known. */
-export function shortModel(s: Side, model: number | null): string {
+export function shortModel(s: RequestsOfRun, model: number | null): string {
   const m = model == null ? null : s.run.stats.weight.models?.[model]
-  return m ? clean(`${params(m.parameters)}${m.types[0] ? ' ' + m.types[0].type : ''}`) : ''
+  return m ? clean(`${parameterCount(m.parameters)}${m.types[0] ? ' ' + m.types[0].type : ''}`) : ''
 }

@@ -12,12 +12,12 @@ import { Plot, type Layer } from '../../../ui/plot'
 import { Swatch } from '../../../ui/plot-legend'
 import { go } from '../../../ui/route'
 import { useTheme } from '../../../ui/theme'
-import { modelName, type Ctx } from '../context'
-import { shortModel, type Side } from './side'
+import { modelName, type TabContext } from '../context'
+import { shortModel, type RequestsOfRun } from './side'
 
 /** A context that verifies, with its points over time. */
 interface Target {
-  side: Side
+  side: RequestsOfRun
   s: Speculation
   /** In a legend. */
   name: string
@@ -27,7 +27,7 @@ interface Target {
 
 const mostTargets = 6
 
-export function Speculative({ sides, ctx }: { sides: Side[]; ctx: Ctx }) {
+export function Speculative({ sides, ctx }: { sides: RequestsOfRun[]; ctx: TabContext }) {
   const targets = useMemo(() => sides.flatMap((side) => {
     const list = side.q?.speculation ?? []
     return list.map((s, i): Target => {
@@ -113,7 +113,7 @@ function ByAccepted({ by, label }: { by: number[]; label: string }) {
 }
 
 /** Acceptance, and the time of both, at each step that verifies. */
-function OverTime({ targets, ctx }: { targets: Target[]; ctx: Ctx }) {
+function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
   const theme = useTheme()
   const one = targets.length === 1
   const color = (t: Target, i: number) => (targets.length === 2 && targets[0].side !== targets[1].side ? runColors(theme)[t.side.index] : seriesColor(theme, i))

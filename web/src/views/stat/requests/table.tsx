@@ -3,22 +3,22 @@
 // Requests one by one.
 import type { Request } from '../../../api/types'
 import { count, share } from '../../../lib/format'
-import { sortOf } from '../../../lib/sort'
+import { sortOrder } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
-import { stepLink, type Ctx } from '../context'
-import { keyOf, shortModel, type Side } from './side'
+import { stepLink, type TabContext } from '../context'
+import { requestKey, shortModel, type RequestsOfRun } from './side'
 
 interface Row extends Request {
   key: string
-  side: Side
+  side: RequestsOfRun
 }
 
-export function RequestTable({ sides, ctx }: { sides: Side[]; ctx: Ctx }) {
-  const rows: Row[] = sides.flatMap((side) => side.list.map((r) => ({ ...r, key: keyOf(side, r), side })))
+export function RequestTable({ sides, ctx }: { sides: RequestsOfRun[]; ctx: TabContext }) {
+  const rows: Row[] = sides.flatMap((side) => side.list.map((r) => ({ ...r, key: requestKey(side, r), side })))
   const cols = columns(rows, ctx)
-  const sort = sortOf(ctx.params.sort) ?? { key: 'id', up: true }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'id', up: true }
   return (
     <section>
       <h2>Requests</h2>
@@ -30,7 +30,7 @@ export function RequestTable({ sides, ctx }: { sides: Side[]; ctx: Ctx }) {
   )
 }
 
-function columns(rows: Row[], ctx: Ctx): Column<Row>[] {
+function columns(rows: Row[], ctx: TabContext): Column<Row>[] {
   const time = (key: 'ttft_ns' | 'tpot_ns' | 'tpot_p95_ns', head: string, help: string): Column<Row> => {
     const u = unitOf('time', rows.map((r) => r[key]))
     return { key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (r) => r[key], cell: (r) => <Fig v={r[key]} f={inUnit(u)} /> }

@@ -10,15 +10,15 @@ import { Fig } from '../../../ui/figure'
 import { Swatch } from '../../../ui/plot-legend'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
-import { runNames, type Ctx } from '../context'
+import { runNames, type TabContext } from '../context'
 import { Lanes } from './lanes'
-import type { Side } from './side'
+import type { RequestsOfRun } from './side'
 import { Speculative } from './speculation'
 import { RequestTable } from './table'
 
-export function Requests(ctx: Ctx) {
+export function Requests(ctx: TabContext) {
   const names = runNames(ctx)
-  const sides: Side[] = (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).map((run, index) => {
+  const sides: RequestsOfRun[] = (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).map((run, index) => {
     const q = run.stats.weight.sequences ?? null
     const list = (q?.requests ?? []).filter((r) => !r.warmup)
     return { run, index, name: ctx.b ? names[index] : '', q, series: index ? ctx.sb! : ctx.sa, list, begin: list.reduce((m, r) => Math.min(m, r.start_ns), Infinity) }
@@ -41,7 +41,7 @@ export function Requests(ctx: Ctx) {
   )
 }
 
-function Facts({ s }: { s: Side }) {
+function Facts({ s }: { s: RequestsOfRun }) {
   const { q } = s
   if (!q || s.list.length === 0) {
     return (
@@ -73,14 +73,14 @@ const figures = [
 
 interface SumRow {
   id: string
-  side: Side
+  side: RequestsOfRun
   head: string
   help: string
   v: Spread
 }
 
 /** TTFT, TPOT and the time between tokens, over requests. */
-function Sums({ sides }: { sides: Side[] }) {
+function Sums({ sides }: { sides: RequestsOfRun[] }) {
   const rows: SumRow[] = figures.flatMap(([key, head, help]) => sides.flatMap((side) => {
     const v = side.q![key]
     return v ? [{ id: (side.name ? side.index + '/' : '') + key, side, head, help, v }] : []
@@ -98,9 +98,9 @@ function Sums({ sides }: { sides: Side[] }) {
   return <Table rows={rows} columns={cols} id={(r) => r.id} label="requests summed up" />
 }
 
-function Distributions({ sides }: { sides: Side[] }) {
+function Distributions({ sides }: { sides: RequestsOfRun[] }) {
   const colors = runColors(useTheme())
-  const of = (f: (s: Side) => Dist | null | undefined): DistSeries[] => sides.flatMap((s) => {
+  const of = (f: (s: RequestsOfRun) => Dist | null | undefined): DistSeries[] => sides.flatMap((s) => {
     const d = f(s)
     return d && d.n > 0 ? [{ name: s.name, color: colors[s.index], dist: d }] : []
   })

@@ -26,8 +26,8 @@ export const words: Record<string, [string, string]> = {
   steal: ['The hypervisor ran something else', 'steal'],
   unexplained: ['Unexplained', 'unexplained'],
 }
-export const long = (c: string): string => words[c]?.[0] ?? clean(c)
-export const short = (c: string): string => words[c]?.[1] ?? clean(c)
+export const causeName = (c: string): string => words[c]?.[0] ?? clean(c)
+export const causeShortName = (c: string): string => words[c]?.[1] ?? clean(c)
 
 const told = 6 // causes with a colour of their own; what is unexplained has one always
 
@@ -55,8 +55,8 @@ export function CauseLegend({ s, of }: { s: Slow; of: Colors }) {
   useTheme()
   return (
     <div class="legend">
-      {own.map((c) => <Swatch key={c} shape="area" color={of(c).color} name={short(c)} />)}
-      {more.length > 0 && <Swatch shape="area" color={of(more[0]).color} name={more.map(short).join(', ')} />}
+      {own.map((c) => <Swatch key={c} shape="area" color={of(c).color} name={causeShortName(c)} />)}
+      {more.length > 0 && <Swatch shape="area" color={of(more[0]).color} name={more.map(causeShortName).join(', ')} />}
       {s.listed.some((x) => x.parts.some((p) => p.ns < 0)) && <span class="swatch"><i class="excess-less" />less than usual: taken off again</span>}
       <span class="swatch"><i class="excess-end" />the excess</span>
     </div>
@@ -71,7 +71,7 @@ export function Excess({ x, of, colors }: { x: SlowStep; of: number; colors: Col
   const pct = (ns: number) => `${of > 0 ? Math.max(0, Math.min(100, (ns / of) * 100)) : 0}%`
   const more = x.parts.filter((p) => p.ns > 0)
   const all = reach(x)
-  const text = [...x.parts].map((p) => `${long(p.cause)} ${dur(p.ns)} (${share(p.share)})`)
+  const text = [...x.parts].map((p) => `${causeName(p.cause)} ${dur(p.ns)} (${share(p.share)})`)
   return (
     <div class="excess" role="img" aria-label={`step ${x.step}: ${text.join(', ')}`} title={`step ${x.step}: ${dur(x.excess_ns)} beyond its neighbours\n${text.join('\n')}`} data-v={x.excess_ns}>
       {more.map((p) => <span key={p.cause} class="part" data-cause={p.cause} data-v={p.ns} style={{ width: pct(p.ns), background: colors(p.cause).color }} />)}

@@ -5,18 +5,18 @@ import './slow.css'
 import type { Run } from '../../../api/load'
 import type { Slow, SlowPart, SlowStep } from '../../../api/types'
 import { clean, count, dur, named, num, plural, share } from '../../../lib/format'
-import { sortOf } from '../../../lib/sort'
+import { sortOrder } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Meter, Name } from '../../../ui/charts'
 import { Empty, Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import { useTheme } from '../../../ui/theme'
 import { useSectionsIfAny } from '../../../ui/use-section'
-import { runNames, stepLink, type Ctx } from '../context'
+import { runNames, stepLink, type TabContext } from '../context'
 import { Interference } from './interference'
-import { CauseLegend, colorsOf, Excess, long, reach, short, type Colors } from './parts'
+import { CauseLegend, colorsOf, Excess, causeName, reach, causeShortName, type Colors } from './parts'
 
-export function SlowSteps(ctx: Ctx) {
+export function SlowSteps(ctx: TabContext) {
   const theme = useTheme()
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('slow', runs)
@@ -39,7 +39,7 @@ export function SlowSteps(ctx: Ctx) {
   )
 }
 
-function One({ s, run, index, ctx, colors }: { s: Slow; run: Run; index: number; ctx: Ctx; colors: Colors }) {
+function One({ s, run, index, ctx, colors }: { s: Slow; run: Run; index: number; ctx: TabContext; colors: Colors }) {
   return (
     <>
       <p class="facts">
@@ -70,7 +70,7 @@ function Causes({ s }: { s: Slow }) {
   const most = Math.max(...s.causes.map((c) => c.share), 0)
   const u = unitOf('time', s.causes.map((c) => c.ns))
   const cols: Column<SlowPart>[] = [
-    { key: 'cause', head: 'what the excess went to', text: true, value: (c) => long(c.cause), cell: (c) => <span title={long(c.cause)}>{long(c.cause)}{c.estimate && <span class="dim"> (an estimate)</span>}</span> },
+    { key: 'cause', head: 'what the excess went to', text: true, value: (c) => causeName(c.cause), cell: (c) => <span title={causeName(c.cause)}>{causeName(c.cause)}{c.estimate && <span class="dim"> (an estimate)</span>}</span> },
     { key: 'ns', head: <>time <span class="unit">{u.name}</span></>, value: (c) => c.ns, cell: (c) => <Fig v={c.ns} f={inUnit(u)} name={`cause.${c.cause}`} /> },
     { key: 'share', head: 'share', value: (c) => c.share, cell: (c) => <><Meter part={most > 0 ? c.share / most : 0} /> <Fig v={c.share} f={share} /></> },
     { key: 'who', head: 'who', text: true, value: (c) => c.who?.[0]?.comm, cell: (c) => <span title={whoText(c)}>{whoText(c)}</span> },
@@ -88,7 +88,7 @@ function whoText(c: SlowPart): string {
   return out.join(', ')
 }
 
-function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: Ctx; colors: Colors }) {
+function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabContext; colors: Colors }) {
   const u = unitOf('time', s.listed.map((x) => x.dur_ns))
   const most = Math.max(...s.listed.map(reach))
   const time = (key: 'dur_ns' | 'baseline_ns' | 'excess_ns', head: string, help: string): Column<SlowStep> => ({
@@ -116,7 +116,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: Ctx; co
       cell: (x) => x.operators.slice(0, 3).map((o, i) => <div key={i}><Name text={o.name + (o.layer == null ? '' : ' ' + o.layer)} /> +<Fig v={o.dur_ns - o.usual_ns} f={dur} /></div>),
     },
   ]
-  const sort = sortOf(ctx.params.sort) ?? { key: 'excess_ns', up: false }
+  const sort = sortOrder(ctx.params.sort) ?? { key: 'excess_ns', up: false }
   return (
     <>
       <h3>Slow steps</h3>
@@ -133,7 +133,7 @@ function partsText(x: SlowStep): string {
     .filter((p) => Math.abs(p.ns) * 100 >= x.excess_ns)
     .map((p) => {
       const who = p.cause === 'other_process' ? (p.who ?? []).filter((w) => w.comm !== '') : []
-      const name = who.length > 0 ? who.slice(0, 2).map((w) => named(w.comm, 16)).join(' + ') + (who.length > 2 ? ` + ${who.length - 2}` : '') : short(p.cause)
+      const name = who.length > 0 ? who.slice(0, 2).map((w) => named(w.comm, 16)).join(' + ') + (who.length > 2 ? ` + ${who.length - 2}` : '') : causeShortName(p.cause)
       return `${name} ${share(p.share)}`
     })
     .join(', ')
