@@ -55,7 +55,7 @@ if [ -n "$hosts" ]; then
 fi
 if command -v npm >/dev/null; then
   if make --no-print-directory -s web/node_modules; then
-    (cd web && node check.mjs) || bad=1
+    (cd web && node check.mjs && npx --no-install tsc -p test) || bad=1
   else
     bad=1
   fi
