@@ -23,6 +23,8 @@ test('text is read on its colour', () => {
   assert.equal(ink('#000000'), '#fff')
   assert.equal(ink('rgb(255,222,72)'), '#000')
   assert.equal(ink('rgb(0,32,76)'), '#fff')
+  assert.equal(ink('#00a000'), '#000')
+  assert.equal(ink('#0000ff'), '#fff')
 })
 
 test('each kind of operator and each backend has a colour', () => {
