@@ -69,8 +69,8 @@ test-arm64: arm64 ## run only the tests in the emulated arm64 machine, and fail 
 	PROFINFER_REQUIRE_ARM64=1 $(GO) test -count=1 -timeout 30m ./internal/arm64
 
 .PHONY: generate
-generate: ## compile the kernel side: needs clang-19
-	$(GO) generate ./probe/...
+generate: ## compile the kernel side (needs clang-19), and write the types of the page's data
+	$(GO) generate ./probe/... ./views/report
 
 .PHONY: check-generated
 check-generated: ## prove that the committed kernel objects and the page are what the sources give
@@ -96,7 +96,7 @@ install-deps: ## install what tests and generating need (root; apt)
 
 .PHONY: web
 web: web/node_modules ## bundle the report's page (web/) into views/report/bundle: needs Node.js and npm
-	cd web && npx tsc --noEmit && node build.mjs
+	cd web && node check.mjs && node build.mjs
 
 web/node_modules: web/package-lock.json
 	cd web && npm ci --ignore-scripts --loglevel error

@@ -68,23 +68,27 @@ type DAGPart struct {
 	Incomplete string `json:"incomplete"` // what is missing of its definition, empty if nothing
 }
 
-// What a node of a DAG is.
+// NodeKind says what a node of a DAG is.
+type NodeKind string
+
 const (
-	NodeOp     = "op"     // an operator that was executed, or is, on a backend whose operators cannot be seen
-	NodeView   = "view"   // another look at its source's memory: takes no time
-	NodeIdle   = "idle"   // defined, and never seen to run
-	NodeWeight = "weight" // of the model's file
-	NodeCache  = "cache"  // memory that outlives a step: the KV cache, a recurrent state
-	NodeInput  = "input"  // set by the engine before the graph runs
+	NodeOp     NodeKind = "op"     // an operator that was executed, or is, on a backend whose operators cannot be seen
+	NodeView   NodeKind = "view"   // another look at its source's memory: takes no time
+	NodeIdle   NodeKind = "idle"   // defined, and never seen to run
+	NodeWeight NodeKind = "weight" // of the model's file
+	NodeCache  NodeKind = "cache"  // memory that outlives a step: the KV cache, a recurrent state
+	NodeInput  NodeKind = "input"  // set by the engine before the graph runs
 )
 
 // DAGNode is one tensor.
 type DAGNode struct {
-	Name string   `json:"name"`
-	Op   string   `json:"op"` // of an operator that ran: as it ran, joined by + when fused
-	Type string   `json:"type"`
-	Kind string   `json:"kind"`
-	Ne   [4]int64 `json:"ne"` // the smallest dimensions that it had
+	Name string `json:"name"`
+	Op   string `json:"op"` // of an operator that ran: as it ran, joined by + when fused
+	// OpKind is what the operator is, coarsely: an index in TimelineKinds.
+	OpKind int      `json:"op_kind"`
+	Type   string   `json:"type"`
+	Kind   NodeKind `json:"kind"`
+	Ne     [4]int64 `json:"ne"` // the smallest dimensions that it had
 	// NeMax are the largest; nil if they are the same. A KV cache's view grows.
 	NeMax *[4]int64 `json:"ne_max,omitempty"`
 	Bytes *int64    `json:"tensor_bytes"` // of the tensor itself, when it was largest

@@ -168,6 +168,7 @@ func (b *DAGBuilder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerN
 				n.Weight = base + w
 			}
 		}
+		n.OpKind = timelineKind(n.Op, n.Block, n.Weight >= 0)
 		v.Nodes = append(v.Nodes, n)
 		for j, src := range def.Src {
 			if src < 0 || int(src) >= len(defs) {

@@ -233,7 +233,7 @@ func TestDAGIdle(t *testing.T) {
 	}
 	var kinds []string
 	for _, n := range b.Finish(&profile.Header{}).DAGs[0].Nodes {
-		kinds = append(kinds, n.Kind)
+		kinds = append(kinds, string(n.Kind))
 	}
 	if !slices.Equal(kinds, []string{"idle", "op", "idle"}) {
 		t.Errorf("kinds %v", kinds)

@@ -4,8 +4,7 @@ package profile
 
 import "strings"
 
-// TimelineKinds are kinds of operators, coarse enough for a colour each, as the overview tells them apart. The page
-// knows the same (web/src/color.ts).
+// TimelineKinds are kinds of operators, coarse enough for a colour each, as the timeline and the operator graph tell them apart.
 var TimelineKinds = []string{"matmul", "attention", "moe", "norm", "elementwise", "copy", "other"}
 
 const (

@@ -3,14 +3,13 @@
 package profile_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand"
-	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"testing"
 
@@ -383,38 +382,76 @@ func TestTimelineEmpty(t *testing.T) {
 	(&blocks{t, tl.Steps}).block(17)
 }
 
-// TestKindsAsThePage: the overview and the page colour operators alike.
-func TestKindsAsThePage(t *testing.T) {
-	src, err := os.ReadFile("../web/src/color.ts")
-	if err != nil {
-		t.Skip("no page here: ", err)
-	}
-	lines := regexp.MustCompile(`\[/(.+)/, '(\w+)'\]`).FindAllStringSubmatch(string(src), -1)
-	if len(lines) < 5 {
-		t.Fatal("web/src/color.ts has no kinds any more")
+// TestKinds: the timeline and the operator graph colour operators by these, fused ones by their first part.
+func TestKinds(t *testing.T) {
+	want := map[string][]string{
+		"matmul":      {"MUL_MAT", "CONV_2D", "OUT_PROD"},
+		"attention":   {"ROPE", "SOFT_MAX", "FLASH_ATTN_EXT", "DIAG_MASK_INF"},
+		"moe":         {"ADD_ID", "MUL_MAT_ID", "ARGSORT", "TOP_K"},
+		"norm":        {"RMS_NORM", "RMS_NORM+MUL", "NORM", "L2_NORM", "GROUP_NORM"},
+		"elementwise": {"ADD", "MUL", "SWIGLU", "SILU", "GELU", "SCALE", "SUM_ROWS", "SQR", "UNARY", "GLU"},
+		"copy":        {"GET_ROWS", "SET_ROWS", "SET", "CPY", "CONT", "IM2COL", "CONCAT"},
+		"other":       {"SETX", "SSM_SCAN", "POOL_2D", "", "RWKV_WKV6"},
 	}
 	b := profile.NewTimeline(profile.TimelineOptions{})
-	ops := []string{"ADD", "ADD_ID", "MUL", "MUL_MAT", "MUL_MAT_ID", "RMS_NORM", "RMS_NORM+MUL", "NORM", "L2_NORM", "GROUP_NORM", "ROPE", "SOFT_MAX", "FLASH_ATTN_EXT", "GET_ROWS", "SET_ROWS", "SET",
-		"SETX", "CPY", "CONT", "SWIGLU", "SILU", "GELU", "SCALE", "ARGSORT", "TOP_K", "CONV_2D", "IM2COL", "SSM_SCAN", "DIAG_MASK_INF", "SUM_ROWS", "SQR", "POOL_2D", "", "UNARY", "GLU", "OUT_PROD", "CONCAT", "RWKV_WKV6"}
-	for i, op := range ops {
-		if err := b.Op(&profile.Op{ID: int64(i + 1), Op: op, Start: 1, Dur: 1}); err != nil {
-			t.Fatal(err)
+	var kinds []string
+	for _, kind := range profile.TimelineKinds {
+		for _, op := range want[kind] {
+			kinds = append(kinds, kind)
+			if err := b.Op(&profile.Op{ID: int64(len(kinds)), Op: op, Start: 1, Dur: 1}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	tl, err := b.Finish(&profile.Header{})
+	if err != nil || len(tl.Ops) != len(kinds) {
+		t.Fatalf("%d of %d operators: %v", len(tl.Ops), len(kinds), err)
+	}
+	for i, want := range kinds {
+		if got := profile.TimelineKinds[tl.Ops[i].Kind]; got != want {
+			t.Errorf("%q is %s, want %s", tl.Ops[i].Op, got, want)
+		}
+	}
+}
+
+// TestKindsOfGraph: an operator is of one kind in the timeline and in the operator graph.
+func TestKindsOfGraph(t *testing.T) {
+	trial, _ := profiletest.TrialNamed("plain")
+	var file bytes.Buffer
+	if err := trial.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	r, err := trace.NewReader(&file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, op := range ops {
-		want := "other"
-		for _, l := range lines {
-			if regexp.MustCompile(l[1]).MatchString(op) {
-				want = l[2]
-				break
+	dags, timeline := profile.NewDAGs(profile.DAGOptions{}), profile.NewTimeline(profile.TimelineOptions{})
+	h, err := profile.Replay(r, profile.Tee(dags, timeline))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := timeline.Finish(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, o := range tl.Ops {
+		kinds[o.Name+" "+o.Op] = o.Kind
+	}
+	seen := map[int]bool{}
+	for _, d := range dags.Finish(h).DAGs {
+		for _, n := range d.Nodes {
+			kind, ok := kinds[n.Name+" "+n.Op]
+			if !ok || n.Run == nil {
+				continue
+			}
+			seen[kind] = true
+			if n.OpKind != kind {
+				t.Errorf("%s, %s: %s in the graph, %s in the timeline", n.Name, n.Op, profile.TimelineKinds[n.OpKind], profile.TimelineKinds[kind])
 			}
 		}
-		if got := profile.TimelineKinds[tl.Ops[i].Kind]; got != want {
-			t.Errorf("%q is %s here and %s in the page", op, got, want)
-		}
+	}
+	if len(seen) < 4 {
+		t.Errorf("operators of %d kinds were compared", len(seen))
 	}
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compiles the kernel side and bundles the report's page again, in a copy of the sources, and compares
-# with what is committed.
+# Compiles the kernel side, writes the types of the page's data and bundles the report's page again, in a copy of the sources,
+# and compares with what is committed.
 #
 #   check-generated.sh [bpf|web]    one of them; both without
 set -euo pipefail
@@ -33,6 +33,9 @@ web() {
     echo "check-generated: npm is missing: make install-deps" >&2
     return 1
   fi
+  mkdir -p "$tmp/types"
+  go run ./internal/pagetypes "$tmp/types/types.ts" || return 1
+  same "$tmp/types" web/src/api 'types.ts' "the Go types of the page's data give" "make generate" || return 1
   copy web
   (cd "$tmp/web" && npm ci --ignore-scripts --loglevel error >/dev/null && node build.mjs "$tmp/bundle") || return 1
   same "$tmp/bundle" views/report/bundle '*' "web/ gives" "make web"

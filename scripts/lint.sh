@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Formatting, vet for every system that is built for, types of the page's code, license lines, scripts.
+# Formatting, vet for every system that is built for, types and imports of the page, license lines, scripts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
@@ -55,12 +55,12 @@ if [ -n "$hosts" ]; then
 fi
 if command -v npm >/dev/null; then
   if make --no-print-directory -s web/node_modules; then
-    (cd web && npx --no-install tsc --noEmit) || bad=1
+    (cd web && node check.mjs && npx --no-install tsc -p test) || bad=1
   else
     bad=1
   fi
 else
-  echo "lint: npm is not installed: the page's types are not checked" >&2
+  echo "lint: npm is not installed: the page's types and imports are not checked" >&2
   [ "${CI:-}${PROFINFER_REQUIRE_BPF:-}" = "" ] || bad=1
 fi
 exit $bad

@@ -10,7 +10,7 @@ const outdir = process.argv[2] ?? here + '../views/report/bundle'
 
 const { metafile } = await build({
   absWorkingDir: here,
-  entryPoints: { app: 'src/main.tsx', worker: 'src/worker.ts' },
+  entryPoints: { app: 'src/app/main.tsx', worker: 'src/app/worker.ts' },
   outdir,
   bundle: true,
   minify: true,

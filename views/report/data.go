@@ -67,7 +67,9 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 		all[by] = stats[i].Finish(h)
 	}
 	r.Label = label(all[profile.ByWeight])
-	if err := r.addJSON("stat", all); err != nil {
+	if err := r.addJSON("stat", Stats{
+		Block: all[profile.ByBlock], Layer: all[profile.ByLayer], Op: all[profile.ByOp], Thread: all[profile.ByThread], Weight: all[profile.ByWeight],
+	}); err != nil {
 		return nil, err
 	}
 	if err := r.addDAGs(dags, h); err != nil {

@@ -2,7 +2,7 @@
 
 // What must hold of a page whatever it shows. Each check runs in the page and returns what is wrong, as texts.
 
-/** Characters that must not reach the screen as they are: see clean() in src/format.ts. Tabs and line ends may stand in the page's own texts. */
+/** Characters that must not reach the screen as they are: see clean() in src/lib/format.ts. Tabs and line ends may stand in the page's own texts. */
 const raw = '(?![\\t\\n])[\\p{C}\\p{Zl}\\p{Zp}]'
 
 /** Texts that lie on each other by more than a few pixels. */

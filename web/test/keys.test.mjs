@@ -23,8 +23,8 @@ const state = (page) =>
 
 /** The parameters of a view's addresses, as its source names them. */
 function paramsOf(view) {
-  const dirs = view === 'stat' ? [view, 'experts'] : [view]
-  const text = dirs.map((d) => new URL(`../src/${d}/`, import.meta.url)).flatMap((dir) => readdirSync(dir).map((f) => readFileSync(new URL(f, dir), 'utf8'))).join('')
+  const dirs = view === 'stat' ? [view, 'stat/experts'] : [view]
+  const text = dirs.map((d) => new URL(`../src/views/${d}/`, import.meta.url)).flatMap((dir) => readdirSync(dir).filter((f) => /\.tsx?$/.test(f)).map((f) => readFileSync(new URL(f, dir), 'utf8'))).join('')
   return new Set([...text.matchAll(/\bparams\.([a-z]\w*)/gi)].map((m) => m[1]))
 }
 
