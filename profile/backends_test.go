@@ -4,8 +4,6 @@ package profile
 
 import (
 	"testing"
-
-	"github.com/profinfer/profinfer/trace"
 )
 
 // A step whose graph is split over the CPU and other backends, of whose graphs no operator is seen.
@@ -53,55 +51,5 @@ func TestBackendGraphs(t *testing.T) {
 		if g.Backend != w.Backend || g.Graphs != w.Graphs || g.Dur != w.Dur || *g.Share != float64(w.Dur)/1000 {
 			t.Errorf("%+v, want %+v", g, w)
 		}
-	}
-	if len(b.graphs) != 0 {
-		t.Errorf("%d steps are still kept", len(b.graphs))
-	}
-}
-
-// Steps that began before the other backends' graphs were watched lack them.
-func TestBackendsWatchedLate(t *testing.T) {
-	s := newScene(t)
-	s.decode(1000)
-	s.decode(3000)
-	sites := append([]trace.Site(nil), s.p.procs[pid].info.Sites...)
-	sites = append(sites, trace.Site{Role: "graph end", Backend: "Vulkan"}, trace.Site{Role: "graph begin", Backend: "Vulkan"})
-	s.feed(trace.Block{Process: &trace.Process{PID: pid, Sites: sites, Attached: 2000}})
-	// one more library of the CPU's: of backends, nothing is watched later for that
-	sites = append(sites, trace.Site{Role: "operator begin"}, trace.Site{Role: "graph begin", Backend: "CPU"})
-	s.feed(trace.Block{Process: &trace.Process{PID: pid, Sites: sites, Attached: 9000}})
-	s.done()
-	if len(s.c.steps) != 2 {
-		t.Fatalf("%d steps", len(s.c.steps))
-	}
-	if s.c.steps[0].Incomplete == "" || s.c.steps[1].Incomplete != "" {
-		t.Errorf("steps: %q, %q; want the first incomplete", s.c.steps[0].Incomplete, s.c.steps[1].Incomplete)
-	}
-}
-
-// whisper.cpp names neither its weights nor most of what it computes.
-func TestNamelessGraph(t *testing.T) {
-	var nodes []trace.Node
-	add := func(name, op string, leaf bool, src ...int32) int32 {
-		n := tensor(name, op, "f32", 64, 64)
-		n.Leaf, n.Src, n.Executes = leaf, src, !leaf
-		nodes = append(nodes, n)
-		return int32(len(nodes) - 1)
-	}
-	w, x := add("leaf_0", "", true), add("mel", "", true)
-	norm := add("node_0", "NORM", false, x)
-	q := add("node_1", "MUL_MAT", false, w, norm)
-	fa := add("node_2", "FLASH_ATTN_EXT", false, q, q, q)
-	out := add("node_3", "MUL_MAT", false, w, fa)
-	gelu := add("node_4", "GELU", false, out)
-	n := nameShape(nodes)
-	for i, want := range map[int32]Block{norm: BlockNorm, q: BlockOther, fa: BlockAttention, out: BlockOther, gelu: BlockOther} {
-		if n.block[i] != want {
-			t.Errorf("%s %s: block %s, want %s", nodes[i].Name, nodes[i].Op, n.block[i], want)
-		}
-	}
-	d := derive(nodes, n, out, nil)
-	if k := kindOf(d, "MUL_MAT"); k != kindMatMul {
-		t.Errorf("a product with a nameless weight is of kind %d", k)
 	}
 }

@@ -46,9 +46,6 @@ func (t tee) Copy(c *Copy) error {
 	})
 }
 
-// maxCopies bounds those of one step that wait for its end.
-const maxCopies = 1 << 14
-
 // openCopy is a copy under way: what it calls in turn is a part of it.
 type openCopy struct {
 	Copy

@@ -92,21 +92,5 @@ func TestCounterPair(t *testing.T) {
 		if i, j := CounterPair(c.cs, "instructions", "cycles"); i != c.ai || j != c.bi {
 			t.Errorf("%s: %d and %d, want %d and %d", c.what, i, j, c.ai, c.bi)
 		}
-		if i, j := pairOf(statCounters(c.cs), "instructions", "cycles"); i != c.ai || j != c.bi {
-			t.Errorf("%s: %d and %d in a Stat, want %d and %d", c.what, i, j, c.ai, c.bi)
-		}
-	}
-}
-
-// Lines from several memories add up; the same lines counted in another way do not, nor what has no values.
-func TestSumOfRole(t *testing.T) {
-	j := &judge{s: &Stat{Counters: []StatCounter{{Role: "mem-fill", PMU: "cpu", User: true, Void: "it reads 0"}, {Role: "mem-fill", PMU: "cpu", User: true},
-		{Role: "mem-fill", PMU: "cpu"}, {Role: "mem-fill", PMU: "cpu", User: true}, {Role: "cycles", PMU: "cpu", User: true}}}, totals: []int64{1, 1, 1, 1, 1}}
-	c := &workCell{calls: 10}
-	for i := range j.s.Counters {
-		c.counts = append(c.counts, cellCount{sum: 100 << i, calls: 10})
-	}
-	if v := j.sum(c, "mem-fill", &counted{}); v == nil || *v != 200+800 {
-		t.Errorf("%v, want 1000", v)
 	}
 }

@@ -148,7 +148,7 @@ func TestCountsByThreadsAbsent(t *testing.T) {
 	if s := counted(t, cpuCounters, unknown, team(1), team(2)); len(s.ByThreads) != 0 {
 		t.Errorf("of counts that are not known: %+v", s.ByThreads)
 	}
-	if s := stat(t, profile.StatOptions{}, team(1), team(2)); s.ByThreads != nil {
+	if s := runStat(t, profile.StatOptions{}, team(1), team(2)); s.ByThreads != nil {
 		t.Errorf("without counters: %+v", s.ByThreads)
 	} else if b, _ := json.Marshal(s); strings.Contains(string(b), "counts_by_threads") {
 		t.Error("JSON has counts_by_threads without counters")

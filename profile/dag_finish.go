@@ -211,10 +211,6 @@ func (p *partSum) largest() []trace.Node {
 	return best.Nodes
 }
 
-// isCacheName tells what outlives a step by name: "cache_k_l0" of llama-kv-cache.cpp, "cache_r_l0" and
-// "cache_s_l0" of llama-memory-recurrent.cpp.
-func isCacheName(name string) bool { return strings.HasPrefix(name, "cache_") }
-
 // destinations tells which leaves operators write into.
 func destinations(nodes []trace.Node) []bool {
 	out := make([]bool, len(nodes))

@@ -8,19 +8,6 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Block is the part of a model that an operator belongs to.
-type Block string
-
-const (
-	BlockAttention Block = "attention"
-	BlockFFN       Block = "ffn"
-	BlockMoE       Block = "moe"
-	BlockNorm      Block = "norm"
-	BlockEmbedding Block = "embedding"
-	BlockOutput    Block = "output"
-	BlockOther     Block = "other"
-)
-
 // Derived is what follows from an operator's definition. It is the same each time the
 // operator of that shape runs.
 type Derived struct {
@@ -40,12 +27,11 @@ type Derived struct {
 	// how many of them chose the same is not known.
 	BytesAtMost bool
 
+	// ID numbers what one Deriver derived, from 1, for those that keep something of each in a slice; 0: of no known shape.
+	// Another of the same number replaces it where its node is fused differently: compare pointers.
+	ID int
+
 	fused []int32
-	last  factRow // of a StatBuilder
-	// Where a StatBuilder's verdict counts it.
-	cell   *workCell
-	cellIn *workGroup
-	cellOp string
 }
 
 // unknownDerived stands for operators whose shape is not known.
@@ -62,6 +48,7 @@ type Deriver struct {
 	shapes map[*Shape]*shapeFacts
 	last   *Shape
 	facts  *shapeFacts
+	n      int // numbers given
 }
 
 // shapeFacts are facts of one shape: those of its nodes, made on demand.
@@ -90,11 +77,18 @@ func (d *Deriver) Derive(op *Op) *Derived {
 	}
 	v := d.facts.nodes[op.Node]
 	if v == nil || !slices.Equal(v.fused, op.Fused) {
-		v = derive(op.Shape.Nodes, d.facts.names, op.Node, op.Fused)
+		w := derive(op.Shape.Nodes, d.facts.names, op.Node, op.Fused)
+		if v != nil {
+			w.ID = v.ID
+		} else {
+			d.n++
+			w.ID = d.n
+		}
+		v = w
 		d.facts.nodes[op.Node] = v
 	}
 	if v.BytesAtMost && op.Choice.Whole() {
-		return d.facts.choose(op, v)
+		return d.choose(op, v)
 	}
 	return v
 }

@@ -333,3 +333,30 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+// whisper.cpp names neither its weights nor most of what it computes.
+func TestNamelessGraph(t *testing.T) {
+	var nodes []trace.Node
+	add := func(name, op string, leaf bool, src ...int32) int32 {
+		n := tensor(name, op, "f32", 64, 64)
+		n.Leaf, n.Src, n.Executes = leaf, src, !leaf
+		nodes = append(nodes, n)
+		return int32(len(nodes) - 1)
+	}
+	w, x := add("leaf_0", "", true), add("mel", "", true)
+	norm := add("node_0", "NORM", false, x)
+	q := add("node_1", "MUL_MAT", false, w, norm)
+	fa := add("node_2", "FLASH_ATTN_EXT", false, q, q, q)
+	out := add("node_3", "MUL_MAT", false, w, fa)
+	gelu := add("node_4", "GELU", false, out)
+	n := nameShape(nodes)
+	for i, want := range map[int32]Block{norm: BlockNorm, q: BlockOther, fa: BlockAttention, out: BlockOther, gelu: BlockOther} {
+		if n.block[i] != want {
+			t.Errorf("%s %s: block %s, want %s", nodes[i].Name, nodes[i].Op, n.block[i], want)
+		}
+	}
+	d := derive(nodes, n, out, nil)
+	if k := kindOf(d, "MUL_MAT"); k != kindMatMul {
+		t.Errorf("a product with a nameless weight is of kind %d", k)
+	}
+}

@@ -16,7 +16,8 @@ type chosenKey struct {
 
 // choose returns what follows of an operator from its choice: the bytes of the experts that were chosen, each
 // counted once. v is what its definition tells.
-func (f *shapeFacts) choose(op *Op, v *Derived) *Derived {
+func (d *Deriver) choose(op *Op, v *Derived) *Derived {
+	f := d.facts
 	k := chosenKey{op.Node, op.Choice.Distinct()}
 	if e := f.chosen[k]; e != nil && slices.Equal(e.fused, v.fused) {
 		return e
@@ -30,7 +31,12 @@ func (f *shapeFacts) choose(op *Op, v *Derived) *Derived {
 	e := *v
 	bytes := *v.Bytes - estimate + exact
 	e.Bytes, e.BytesAtMost = &bytes, false
-	e.last, e.cell, e.cellIn, e.cellOp = factRow{}, nil, nil, ""
+	if old := f.chosen[k]; old != nil {
+		e.ID = old.ID
+	} else {
+		d.n++
+		e.ID = d.n
+	}
 	if f.chosen == nil {
 		f.chosen = map[chosenKey]*Derived{}
 	}

@@ -138,8 +138,8 @@ func (p *FaultPoint) join(o *FaultPoint) {
 	p.Read += o.Read
 }
 
-// row is the row of FaultStat.Names that a fault belongs to, and the layer of what it hit; -1: none.
-func (f *Fault) row() (k FaultSum, layer int) {
+// rowOfFault is the row of FaultStat.Names that a fault belongs to, and the layer of what it hit; -1: none.
+func rowOfFault(f *Fault) (k FaultSum, layer int) {
 	k = FaultSum{Class: f.Class, Name: f.File}
 	if f.Tensor == "" {
 		return k, -1
@@ -170,7 +170,7 @@ func (b *FaultSeriesBuilder) Fault(f *Fault) error {
 	}
 	b.marks.add(f)
 	dur, read := max(f.Dur, 0), max(f.Read, 0)
-	k, layer := f.row()
+	k, layer := rowOfFault(f)
 	r := b.names[k]
 	if r == nil {
 		if len(b.names) >= maxNameSums {

@@ -180,7 +180,7 @@ func (b *faultBuilder) fault(f *Fault) {
 		b.classes[f.Class] = c
 	}
 	add(c)
-	k, _ := f.row()
+	k, _ := rowOfFault(f)
 	n := b.names[k]
 	if n == nil && len(b.names) < maxNameSums {
 		n = &FaultSum{Class: k.Class, Name: k.Name, Type: k.Type, Wait: new(int64)}
@@ -395,16 +395,4 @@ func (b *faultBuilder) accounts(s *FaultStat) {
 	if knowOwn {
 		s.Own = &own
 	}
-}
-
-// Fault implements FaultSink.
-func (b *statState) Fault(f *Fault) error {
-	b.faults.fault(f)
-	return nil
-}
-
-// Memory implements FaultSink.
-func (b *statState) Memory(m *trace.Memory) error {
-	b.faults.memory(m)
-	return nil
 }

@@ -10,30 +10,6 @@ import (
 	"strings"
 )
 
-// Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
-type Finding struct {
-	// Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer, backends, probes;
-	// heaviest and slow_class have no loss of their own.
-	Kind  string   `json:"kind"`
-	Phase string   `json:"phase"`
-	Model *int     `json:"model"`
-	Text  string   `json:"text"`
-	Names []string `json:"names"`
-	// Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's time, GainAll
-	// over all steps of the phase. nil: it is no loss, or none that can be told.
-	Gain      *float64   `json:"gain_ns_per_step"`
-	GainShare *float64   `json:"gain_share"`
-	GainAll   *float64   `json:"gain_ns"`
-	Figures   []Evidence `json:"figures"`
-	Target    Target     `json:"target"`
-}
-
-// Target is where a view shows a finding: the view's name and its parameters.
-type Target struct {
-	View   string            `json:"view"` // summary, dag, time, stat
-	Params map[string]string `json:"params"`
-}
-
 const (
 	maxFindings = 5
 	minGain     = 0.01 // of the phase's time: less is not worth a look
@@ -98,7 +74,7 @@ type finder struct {
 	found []Finding
 }
 
-func (f *finder) name() string { return f.j.s.phaseName(f.ps.Phase, f.ps.Model) }
+func (f *finder) name() string { return phaseName(f.j.s, f.ps.Phase, f.ps.Model) }
 
 func (f *finder) params(more ...string) map[string]string {
 	p := map[string]string{}
@@ -247,9 +223,9 @@ func (f *finder) slowStep() {
 		} else if c.Own {
 			who = "another of the team ran there for " + sayDur(float64(c.Dur))
 		} else {
-			_, n := c.said()
+			_, n := saidOf(c)
 			x.Names = append(x.Names, n)
-			who = c.ranFor()
+			who = ranFor(c)
 		}
 		x.Text += "; its threads had no CPU for " + sayDur(float64(kept)) + " in sum, " + who
 		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns", "its threads were ready and had no CPU, in sum"))
@@ -278,7 +254,7 @@ func (f *finder) wait() {
 	if len(rows) == 0 {
 		return
 	}
-	slices.SortStableFunc(rows, func(a, b *workCell) int { return compareInt(b.wait, a.wait) })
+	slices.SortStableFunc(rows, func(a, b *workCell) int { return cmp.Compare(b.wait, a.wait) })
 	r := rows[0]
 	n := shortName(r.name)
 	f.loss(Finding{Kind: "wait", Names: []string{n},
@@ -297,7 +273,7 @@ func (f *finder) disk() {
 	if len(rows) == 0 {
 		return
 	}
-	slices.SortStableFunc(rows, func(a, b *workCell) int { return compareInt(b.disk, a.disk) })
+	slices.SortStableFunc(rows, func(a, b *workCell) int { return cmp.Compare(b.disk, a.disk) })
 	r := rows[0]
 	n := shortName(r.name)
 	if f.j.inferred(all.majors) {

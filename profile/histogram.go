@@ -144,3 +144,13 @@ func (h *histogram) quantile(q float64) float64 {
 	}
 	return bucketValue(h.first + len(h.counts) - 1)
 }
+
+// addTimes adds a value n times.
+func (h *histogram) addTimes(v, n int64) {
+	h.n += n
+	if v <= 0 {
+		h.zeros += n
+		return
+	}
+	h.grow(bucket(v), uint32(min(n, math.MaxUint32)))
+}

@@ -9,27 +9,6 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// CPUSink is a sink that takes what the kernel told of the machine's CPUs too. It comes as it stands in the trace: within a second or so
-// of the steps of its time, before or after them.
-type CPUSink interface {
-	Sink
-	CPU(*trace.CPUState) error
-}
-
-// CPU hands it to those of the sinks that take it.
-func (t tee) CPU(c *trace.CPUState) error {
-	for _, s := range t {
-		if k, ok := s.(CPUSink); ok {
-			if err := k.CPU(c); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-var _ CPUSink = tee(nil)
-
 const maxIntervals = 1 << 17 // kept; of earlier ones the sums
 
 // cpuBook keeps how much time the hypervisor took, by CPU and interval.
@@ -174,15 +153,6 @@ func (k *cpuBook) steal(found []foundStep) {
 		*im -= fromIm
 		*un -= ns - fromIm
 		*f.causes.of(SlowSteal) += ns
-	}
-}
-
-// cpuSet are the CPUs that a step's threads began operators on, as far as their numbers go.
-type cpuSet [4]uint64
-
-func (s *cpuSet) add(cpu uint16) {
-	if int(cpu) < 64*len(s) {
-		s[cpu/64] |= 1 << (cpu % 64)
 	}
 }
 

@@ -132,60 +132,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestSameOperatorTwice: a thread that begins an operator anew begins another one, whoever was meanwhile.
-func TestSameOperatorTwice(t *testing.T) {
-	s := newScene(t)
-	s.mark(1000, trace.MarkStepBegin, 0)
-	s.mark(1010, trace.MarkGraphBegin, 3)
-	for k := range int64(3) {
-		for th := range int32(2) {
-			s.begin(1020+100*k+int64(th), main0+th, 4)
-			s.end(1050+100*k+int64(th), main0+th)
-		}
-	}
-	s.mark(1400, trace.MarkGraphEnd, 3)
-	s.mark(1410, trace.MarkStepEnd, 0)
-	s.done()
-	if len(s.c.ops) != 3 {
-		t.Fatalf("%d operators", len(s.c.ops))
-	}
-	for i, o := range s.c.ops {
-		if len(o.Threads) != 2 || o.Dur != 31 || o.Start != 1020+100*int64(i) {
-			t.Errorf("%+v", o)
-		}
-	}
-}
-
-// TestOperatorsInAnotherOrder: which operator ran is told by its address alone, not by what ran before.
-func TestOperatorsInAnotherOrder(t *testing.T) {
-	s := newScene(t)
-	at := int64(1000)
-	var want []int32
-	for _, nodes := range [][]int{{0, 1, 3, 4}, {0, 3, 1, 4}, {4, 0, 4, 3}, {0, 1, 3, 4}, {1}, {3, 0}} {
-		s.mark(at, trace.MarkStepBegin, 0)
-		s.mark(at+5, trace.MarkGraphBegin, 3)
-		for _, n := range nodes {
-			at += 100
-			want = append(want, int32(n))
-			for th := range int32(2) {
-				s.begin(at+int64(th), main0+th, n)
-				s.end(at+50+int64(th), main0+th)
-			}
-		}
-		s.mark(at+80, trace.MarkGraphEnd, 3)
-		s.mark(at+90, trace.MarkStepEnd, 0)
-		at += 200
-	}
-	s.done()
-	var got []int32
-	for _, o := range s.c.ops {
-		got = append(got, o.Node)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("ran %v, want %v", got, want)
-	}
-}
-
 // keeper is a sink that keeps every operator, and hands all on.
 type keeper struct {
 	Sink

@@ -4,7 +4,10 @@
 // and what follows from them. It is pure: it reads a trace and computes.
 package profile
 
-import "github.com/profinfer/profinfer/trace"
+import (
+	"fmt"
+	"github.com/profinfer/profinfer/trace"
+)
 
 // Phase of a step.
 type Phase string
@@ -210,4 +213,15 @@ type Sink interface {
 type MetaSink interface {
 	Sink
 	Meta(*trace.Meta)
+}
+
+// ParsePhase returns the phase of that name, as a person writes it.
+func ParsePhase(s string) (Phase, error) {
+	switch s {
+	case "prefill", "decode", "encode":
+		return Phase(s), nil
+	case "unknown":
+		return Unknown, nil
+	}
+	return "", fmt.Errorf("no phase is called %q: it is one of prefill, decode, encode, unknown", s)
 }

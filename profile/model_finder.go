@@ -43,3 +43,11 @@ func RowName(d *Derived, op string) (name, typ string) {
 	}
 	return name, typ
 }
+
+// indexOf returns a model's place in the list; nil: not known which.
+func (b *modelBook) indexOf(m *modelSum) *int {
+	if i := b.index(m); i >= 0 {
+		return &i
+	}
+	return nil
+}

@@ -367,3 +367,30 @@ func (m *modelSum) family() string {
 	}
 	return strings.TrimSpace(moe)
 }
+
+// Model is what the weights of the graphs that ran tell. Weights that no graph used are not
+// in it.
+type Model struct {
+	PID      int32     `json:"pid"`
+	Contexts int       `json:"contexts"` // engine contexts that use these weights
+	Family   string    `json:"family"`   // guessed by the weights' names; empty if they tell nothing
+	Layers   int       `json:"layers"`
+	Width    *int64    `json:"width"`
+	Vocab    *int64    `json:"vocab"`
+	Heads    *int64    `json:"heads"`
+	HeadsKV  *int64    `json:"heads_kv"`
+	HeadDim  *int64    `json:"head_dim"`
+	Experts  *int64    `json:"experts"`
+	Used     *int64    `json:"experts_used"` // a token
+	Params   int64     `json:"parameters"`
+	Bytes    *int64    `json:"bytes"`
+	Types    []TypeMix `json:"types"` // by bytes, largest first
+}
+
+// TypeMix is the part of a model's weights that is stored in one type.
+type TypeMix struct {
+	Type    string `json:"type"`
+	Tensors int    `json:"tensors"`
+	Params  int64  `json:"parameters"`
+	Bytes   *int64 `json:"bytes"`
+}

@@ -317,3 +317,7 @@ func blockOfName(base, op string) Block {
 	}
 	return ""
 }
+
+// isCacheName tells what outlives a step by name: "cache_k_l0" of llama-kv-cache.cpp, "cache_r_l0" and
+// "cache_s_l0" of llama-memory-recurrent.cpp.
+func isCacheName(name string) bool { return strings.HasPrefix(name, "cache_") }

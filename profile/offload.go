@@ -398,19 +398,19 @@ func (o *offload) finish() (out []Offload) {
 	return out
 }
 
-// Copy takes a copy.
-func (b *statState) Copy(c *Copy) error {
-	if b.opts.PID == 0 || c.PID == b.opts.PID {
-		b.offload.copied(c)
-		b.remoteCopied(c)
+// Late tells that the results of the phase's steps were there notably later than their calls returned.
+func (x *Offload) Late() bool { return x.UntilDone != nil && *x.UntilDone >= lateShare**x.Call }
+
+// has is how long a step the backend's device had work, ns; 0: not known.
+func (b *OffloadBackend) has() float64 {
+	switch {
+	case b.Busy != nil && b.QueueSpans == b.Spans:
+		return *b.Busy
+	case b.Device != nil:
+		return *b.Device
 	}
-	return nil
+	return 0
 }
 
-// Device takes a span of a device.
-func (b *statState) Device(d *DeviceSpan) error {
-	if b.opts.PID == 0 || d.Graph.PID == b.opts.PID {
-		b.offload.device(d)
-	}
-	return nil
-}
+// lateShare is how much longer than its call a step has to last until its results are there.
+const lateShare = 1.2

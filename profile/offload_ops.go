@@ -28,16 +28,6 @@ const (
 	maxGraphNodes = 1 << 18
 )
 
-// CallComputes tells whether a backend computes within the call and so returns when it is done: such have no function to wait by
-// (ggml-cpu.cpp, ggml-blas.cpp, ggml-zendnn.cpp: synchronize is NULL). Of others a call may only submit.
-func CallComputes(backend string) bool {
-	switch backend {
-	case "CPU", "BLAS", "ZenDNN":
-		return true
-	}
-	return false
-}
-
 // BackendOp is one operator, over all layers, with what is known of its time on each backend that it ran on.
 type BackendOp struct {
 	Key        string   `json:"key"`    // as a row's by weight: "ffn_up", "ROPE"

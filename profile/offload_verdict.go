@@ -5,9 +5,6 @@ package profile
 // What a device computes need not be in a step's time either: the call that hands graphs over returns before, and the engine waits when it reads
 // the result. Where that is most of the time, a phase is judged by the time until its results are there.
 
-// lateShare is how much longer than its call a step has to last until its results are there.
-const lateShare = 1.2
-
 // deviceOf returns a phase's split and the backend that had work for most of the time until its results, nil if none had or that is in the step's call.
 func (j *judge) deviceOf(ps *PhaseStat) (*Offload, *OffloadBackend) {
 	for i := range j.s.Phases {
@@ -27,20 +24,6 @@ func (j *judge) deviceOf(ps *PhaseStat) (*Offload, *OffloadBackend) {
 		}
 	}
 	return nil, nil
-}
-
-// Late tells that the results of the phase's steps were there notably later than their calls returned.
-func (x *Offload) Late() bool { return x.UntilDone != nil && *x.UntilDone >= lateShare**x.Call }
-
-// has is how long a step the backend's device had work, ns; 0: not known.
-func (b *OffloadBackend) has() float64 {
-	switch {
-	case b.Busy != nil && b.QueueSpans == b.Spans:
-		return *b.Busy
-	case b.Device != nil:
-		return *b.Device
-	}
-	return 0
 }
 
 // onDevice tells that most of the time until a phase's results passes on a device, after the steps' calls.

@@ -13,7 +13,7 @@ import (
 
 // A step's call that returns before its device is done is judged by the time until it is.
 func TestUntilDone(t *testing.T) {
-	stat := func(change func([]trace.Mark) []trace.Mark) *profile.Stat {
+	offloadStat := func(change func([]trace.Mark) []trace.Mark) *profile.Stat {
 		b := profile.NewStat(profile.StatOptions{})
 		h, err := profile.Replay(offloaded(t, 40, change), b)
 		if err != nil {
@@ -21,7 +21,7 @@ func TestUntilDone(t *testing.T) {
 		}
 		return b.Finish(h)
 	}
-	s := stat(nil)
+	s := offloadStat(nil)
 	// the call takes 180, all is done 400 after its begin, a token a step
 	x := s.Offload[0]
 	if x.UntilDone == nil || *x.UntilDone != 400 || *x.Call != 180 || *x.TokensPerS != 2.5e6 || !x.Late() {
@@ -38,7 +38,7 @@ func TestUntilDone(t *testing.T) {
 	}
 
 	// waited for within the call: its own time says it
-	within := stat(func(ms []trace.Mark) []trace.Mark {
+	within := offloadStat(func(ms []trace.Mark) []trace.Mark {
 		for i := range ms {
 			if ms[i].Kind == trace.MarkStepEnd {
 				ms[i].Time = 405
@@ -52,7 +52,7 @@ func TestUntilDone(t *testing.T) {
 	}
 
 	// nobody was seen to wait
-	never := stat(func(ms []trace.Mark) []trace.Mark {
+	never := offloadStat(func(ms []trace.Mark) []trace.Mark {
 		return slices.DeleteFunc(ms, func(m trace.Mark) bool { return m.Kind == trace.MarkSyncBegin || m.Kind == trace.MarkSyncEnd })
 	})
 	if x := never.Offload[0]; x.UntilDone != nil || x.TokensPerS != nil || x.Late() || strings.Contains(never.Verdicts[0].Text, "bound by GPU") {

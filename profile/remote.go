@@ -42,9 +42,6 @@ func (t tee) Remote(r *Remote) error {
 	})
 }
 
-// handsOver tells whether a backend's graphs are computed by another process.
-func handsOver(backend string) bool { return backend == "RPC" }
-
 const (
 	// maxCalls bounds the graphs of one backend that wait for their server's: of a server elsewhere, none ever comes.
 	maxCalls = 1 << 10

@@ -22,19 +22,6 @@ func (j *judge) remoteOf(ps *PhaseStat) *RemoteStat {
 	return nil
 }
 
-// perStep is what the server computed a step.
-func (r *RemoteStat) perStep() float64 {
-	return r.Computed * float64(r.Graphs) / float64(max(1, r.Steps))
-}
-
-// who names the server.
-func (r *RemoteStat) who() string {
-	if r.ServerComm == "" {
-		return "process " + strconv.Itoa(int(r.ServerPID))
-	}
-	return shortName(r.ServerComm)
-}
-
 // elsewhere tells that most of the time until a phase's results another process computes.
 func (j *judge) elsewhere(ps *PhaseStat) bool {
 	r := j.remoteOf(ps)
@@ -49,7 +36,7 @@ func (o *opinion) remote() {
 	if !o.j.elsewhere(o.ps) {
 		return
 	}
-	n := r.who()
+	n := whoComputes(r)
 	o.v.Bound, o.v.Among, o.sure, o.reasons = BoundOutside, []Bound{}, 3, nil
 	o.v.Names = []string{n}
 	o.v.Text = capital(o.name()) + " is bound by " + n + ", another process: it computes " + sayDur(r.perStep()) + " of the " + sayDur(*r.StepDur) +
@@ -74,7 +61,7 @@ func (f *finder) remote() {
 	if r == nil || r.Wire == nil {
 		return
 	}
-	n := r.who()
+	n := whoComputes(r)
 	each := *r.Wire * float64(r.Graphs) / float64(max(1, r.Steps))
 	x := Finding{Kind: "remote", Names: []string{n},
 		Text: "Of the " + sayDur(*r.Client) + " from handing a graph of " + f.name() + " to " + n + " until its result is known, the way there and back takes " + sayDur(*r.Wire) +
@@ -91,14 +78,14 @@ func (f *finder) heaviestThere() {
 	r := f.j.remoteOf(f.ps)
 	for i := range min(2, len(r.Rows)) {
 		x := &r.Rows[i]
-		if f.j.b.opts.By != ByWeight || x.Share == nil {
+		if f.j.by != ByWeight || x.Share == nil {
 			return
 		}
 		n, typ := shortName(x.Key), ""
 		if x.Type != "" {
 			typ = " (" + x.Type + ")"
 		}
-		text := " takes most of what " + r.who() + " computes for " + f.name() + ": "
+		text := " takes most of what " + whoComputes(r) + " computes for " + f.name() + ": "
 		if i > 0 {
 			text = " comes next: "
 		}
@@ -106,7 +93,15 @@ func (f *finder) heaviestThere() {
 		if x.GBps != nil && x.GFlops != nil {
 			text += ", at " + sayNumber(*x.GBps) + " GB/s and " + sayNumber(*x.GFlops) + " GFLOP/s"
 		}
-		f.add(Finding{Kind: "heaviest", Names: []string{n, r.who()}, Text: text + ".", Figures: []Evidence{fig("dur", float64(x.Dur), "ns", "in all")},
+		f.add(Finding{Kind: "heaviest", Names: []string{n, whoComputes(r)}, Text: text + ".", Figures: []Evidence{fig("dur", float64(x.Dur), "ns", "in all")},
 			Target: Target{"stat", f.params("tab", "remote", "phase", f.ps.Phase)}})
 	}
+}
+
+// whoComputes names the server.
+func whoComputes(r *RemoteStat) string {
+	if r.ServerComm == "" {
+		return "process " + strconv.Itoa(int(r.ServerPID))
+	}
+	return shortName(r.ServerComm)
 }

@@ -34,3 +34,6 @@ type offTime struct {
 	span
 	blocked int64
 }
+
+// uninterruptible is the kernel's TASK_UNINTERRUPTIBLE (include/linux/sched.h).
+const uninterruptible = 2

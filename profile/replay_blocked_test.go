@@ -60,22 +60,3 @@ func TestBlocked(t *testing.T) {
 		t.Errorf("threads: %+v", h.Threads)
 	}
 }
-
-// What is not known does not outweigh the disk, and nothing else does.
-func TestMostDisk(t *testing.T) {
-	for _, c := range []struct {
-		parts []part
-		want  Bound
-		among []Bound
-	}{
-		{[]part{{BoundUnknown, 0.55}, {BoundDisk, 0.45}}, BoundMixed, []Bound{BoundUnknown, BoundDisk}},
-		{[]part{{BoundUnknown, 0.85}, {BoundDisk, 0.15}}, BoundUnknown, nil},
-		{[]part{{BoundUnknown, 0.55}, {BoundWait, 0.45}}, BoundUnknown, nil},
-		{[]part{{BoundMemory, 0.55}, {BoundDisk, 0.45}}, BoundMemory, nil},
-		{[]part{{BoundDisk, 0.55}, {BoundUnknown, 0.45}}, BoundDisk, nil},
-	} {
-		if got, among := most(c.parts); got != c.want || !slices.Equal(among, c.among) {
-			t.Errorf("%v: %s among %v, want %s among %v", c.parts, got, among, c.want, c.among)
-		}
-	}
-}

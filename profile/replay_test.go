@@ -4,6 +4,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/profinfer/profinfer/trace"
@@ -54,6 +55,12 @@ func newScene(t *testing.T) *scene {
 	s.feed(trace.Block{Shape: shape})
 	return s
 }
+
+// into hands the run to another sink.
+func (s *scene) into(k Sink) { s.p.sink = k }
+
+// extra sets what the recording's head says beside its fields.
+func (s *scene) extra(name, value string) { s.p.h.Meta.Extra = map[string]string{name: value} }
 
 func addr(i int) uint64 { return 0x1000 + uint64(i)*0x150 }
 
@@ -421,5 +428,79 @@ func TestPhases(t *testing.T) {
 		if got := phaseOf(&Step{NTokens: c.n, Seqs: c.seqs}, c.fixed, c.typ); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
+	}
+}
+
+// Steps that began before the other backends' graphs were watched lack them.
+func TestBackendsWatchedLate(t *testing.T) {
+	s := newScene(t)
+	s.decode(1000)
+	s.decode(3000)
+	sites := append([]trace.Site(nil), s.p.procs[pid].info.Sites...)
+	sites = append(sites, trace.Site{Role: "graph end", Backend: "Vulkan"}, trace.Site{Role: "graph begin", Backend: "Vulkan"})
+	s.feed(trace.Block{Process: &trace.Process{PID: pid, Sites: sites, Attached: 2000}})
+	// one more library of the CPU's: of backends, nothing is watched later for that
+	sites = append(sites, trace.Site{Role: "operator begin"}, trace.Site{Role: "graph begin", Backend: "CPU"})
+	s.feed(trace.Block{Process: &trace.Process{PID: pid, Sites: sites, Attached: 9000}})
+	s.done()
+	if len(s.c.steps) != 2 {
+		t.Fatalf("%d steps", len(s.c.steps))
+	}
+	if s.c.steps[0].Incomplete == "" || s.c.steps[1].Incomplete != "" {
+		t.Errorf("steps: %q, %q; want the first incomplete", s.c.steps[0].Incomplete, s.c.steps[1].Incomplete)
+	}
+}
+
+// TestSameOperatorTwice: a thread that begins an operator anew begins another one, whoever was meanwhile.
+func TestSameOperatorTwice(t *testing.T) {
+	s := newScene(t)
+	s.mark(1000, trace.MarkStepBegin, 0)
+	s.mark(1010, trace.MarkGraphBegin, 3)
+	for k := range int64(3) {
+		for th := range int32(2) {
+			s.begin(1020+100*k+int64(th), main0+th, 4)
+			s.end(1050+100*k+int64(th), main0+th)
+		}
+	}
+	s.mark(1400, trace.MarkGraphEnd, 3)
+	s.mark(1410, trace.MarkStepEnd, 0)
+	s.done()
+	if len(s.c.ops) != 3 {
+		t.Fatalf("%d operators", len(s.c.ops))
+	}
+	for i, o := range s.c.ops {
+		if len(o.Threads) != 2 || o.Dur != 31 || o.Start != 1020+100*int64(i) {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// TestOperatorsInAnotherOrder: which operator ran is told by its address alone, not by what ran before.
+func TestOperatorsInAnotherOrder(t *testing.T) {
+	s := newScene(t)
+	at := int64(1000)
+	var want []int32
+	for _, nodes := range [][]int{{0, 1, 3, 4}, {0, 3, 1, 4}, {4, 0, 4, 3}, {0, 1, 3, 4}, {1}, {3, 0}} {
+		s.mark(at, trace.MarkStepBegin, 0)
+		s.mark(at+5, trace.MarkGraphBegin, 3)
+		for _, n := range nodes {
+			at += 100
+			want = append(want, int32(n))
+			for th := range int32(2) {
+				s.begin(at+int64(th), main0+th, n)
+				s.end(at+50+int64(th), main0+th)
+			}
+		}
+		s.mark(at+80, trace.MarkGraphEnd, 3)
+		s.mark(at+90, trace.MarkStepEnd, 0)
+		at += 200
+	}
+	s.done()
+	var got []int32
+	for _, o := range s.c.ops {
+		got = append(got, o.Node)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ran %v, want %v", got, want)
 	}
 }

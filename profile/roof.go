@@ -2,11 +2,6 @@
 
 package profile
 
-import (
-	"cmp"
-	"slices"
-)
-
 // Peaks are what the machine of a recording can do at most, as measured or given elsewhere. nil: not known.
 type Peaks struct {
 	// Source says where they come from: "measured 2026-11-19", "given by hand"; empty: there are none.
@@ -65,37 +60,6 @@ type StatRoof struct {
 	Roof
 }
 
-// statPeaks lists the roofs of the threads and types that a run has.
-func (j *judge) statPeaks() *StatPeaks {
-	p := j.b.opts.Peaks
-	if p == nil {
-		return nil
-	}
-	out := &StatPeaks{Source: p.Source, Missing: p.Missing, Doubtful: p.Doubtful, Roofs: []StatRoof{}}
-	seen := map[way]bool{}
-	for _, k := range j.keys {
-		g := j.groups[k]
-		for _, w := range append(slices.Clip(g.ways()), way{team: g.team}) {
-			for _, typ := range []string{"", w.typ} {
-				key := way{typ: typ, team: w.team}
-				r := StatRoof{Weight: typ, Roof: p.roof(w.team, typ)}
-				if seen[key] || r.GBps == nil && r.GFlops == nil || len(out.Roofs) >= maxRoofs {
-					continue
-				}
-				seen[key] = true
-				out.Roofs = append(out.Roofs, r)
-			}
-		}
-	}
-	slices.SortFunc(out.Roofs, func(a, b StatRoof) int {
-		return cmp.Or(cmp.Compare(a.Threads, b.Threads), cmp.Compare(a.Weight, b.Weight))
-	})
-	return out
-}
-
-// maxRoofs bounds the list of roofs: a run has a few numbers of threads, and a few types.
-const maxRoofs = 256
-
 // cache is how much of what a step reads can stay in a cache, bytes: what the machine has, else what any has.
 func (p *Peaks) cache() float64 {
 	if p == nil || p.CacheBytes <= 0 {
@@ -111,3 +75,24 @@ func positive(v *float64) *float64 {
 	}
 	return v
 }
+
+// Ridge is the intensity (flop/B) at which both roofs meet; nil where one is not known.
+func (r Roof) Ridge() *float64 {
+	if r.GBps == nil || r.GFlops == nil {
+		return nil
+	}
+	return ratio(*r.GFlops, *r.GBps)
+}
+
+// under returns the lower roof at an intensity, and its rate in GFLOP/s.
+func (r Roof) under(intensity float64) (limit string, gflops float64, ok bool) {
+	if r.GBps == nil || r.GFlops == nil {
+		return "", 0, false
+	}
+	if memory := *r.GBps * intensity; memory < *r.GFlops {
+		return "memory", memory, true
+	}
+	return "compute", *r.GFlops, true
+}
+
+const cacheBytes = 128 << 20

@@ -69,22 +69,3 @@ type RooflinePoint struct {
 
 	Counts []StatCount `json:"counts,omitempty"`
 }
-
-// Ridge is the intensity (flop/B) at which both roofs meet; nil where one is not known.
-func (r Roof) Ridge() *float64 {
-	if r.GBps == nil || r.GFlops == nil {
-		return nil
-	}
-	return ratio(*r.GFlops, *r.GBps)
-}
-
-// under returns the lower roof at an intensity, and its rate in GFLOP/s.
-func (r Roof) under(intensity float64) (limit string, gflops float64, ok bool) {
-	if r.GBps == nil || r.GFlops == nil {
-		return "", 0, false
-	}
-	if memory := *r.GBps * intensity; memory < *r.GFlops {
-		return "memory", memory, true
-	}
-	return "compute", *r.GFlops, true
-}

@@ -3,6 +3,7 @@
 package profile
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -210,7 +211,7 @@ func (s *seats) each(cpu uint16, from, to int64, f func(r seatRun)) {
 		}
 	}
 	if c := s.cpus[cpu]; c != nil {
-		i, _ := slices.BinarySearchFunc(c.runs, from, func(r seatRun, at int64) int { return compareInt(r.to, at) })
+		i, _ := slices.BinarySearchFunc(c.runs, from, func(r seatRun, at int64) int { return cmp.Compare(r.to, at) })
 		for _, r := range c.runs[i:] {
 			if r.from >= to {
 				break
@@ -293,7 +294,7 @@ func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 		put(p)
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.closed, p.from, func(c seatWait, at int64) int { return compareInt(c.to, at) })
+	i, _ := slices.BinarySearchFunc(s.closed, p.from, func(c seatWait, at int64) int { return cmp.Compare(c.to, at) })
 	others := s.closed[i:]
 	for i := range others {
 		for _, at := range [2]int64{others[i].from, others[i].to} {
@@ -462,21 +463,3 @@ func (m cpuMask) list(most int) string {
 	}
 	return strings.Join(out, ",")
 }
-
-// ThreadSink is a sink that takes what is told of threads too, as it stands in the trace: within a second or so of the events of its time.
-type ThreadSink interface {
-	Sink
-	Thread(*trace.Thread) error
-}
-
-// Thread hands it to those of the sinks that take it.
-func (t tee) Thread(x *trace.Thread) error {
-	return each(t, func(s Sink) error {
-		if k, ok := s.(ThreadSink); ok {
-			return k.Thread(x)
-		}
-		return nil
-	})
-}
-
-var _ ThreadSink = tee(nil)

@@ -3,7 +3,6 @@
 package profile
 
 import (
-	"math"
 	"slices"
 
 	"github.com/profinfer/profinfer/trace"
@@ -433,16 +432,6 @@ func (b *sequencesState) yield(c *contextSum, e *openRequest, start, dur, n int6
 	c.gaps.addTimes(d, n)
 	e.gapMax, c.gapMax = max(e.gapMax, d), max(c.gapMax, d)
 	c.gapSum += float64(d) * float64(n)
-}
-
-// addTimes adds a value n times.
-func (h *histogram) addTimes(v, n int64) {
-	h.n += n
-	if v <= 0 {
-		h.zeros += n
-		return
-	}
-	h.grow(bucket(v), uint32(min(n, math.MaxUint32)))
 }
 
 // end takes a request that is over.

@@ -6,9 +6,6 @@ package profile
 const SeriesSchema = 1
 
 const (
-	// maxPoints bounds the points of a phase's steps: beyond, each stands for 2, 4, 8 ... steps in
-	// succession.
-	maxPoints = 4096
 	// maxSlowest is how many of a phase's slowest steps are kept one by one.
 	maxSlowest = 100
 	// maxSeriesRows bounds the rows of a grouping, maxLayers the layers told apart, maxSeriesThreads the
@@ -17,8 +14,6 @@ const (
 	maxLayers        = 512
 	maxSeriesThreads = 512
 	maxProducts      = 4096
-	// maxBuckets bounds the buckets of a distribution.
-	maxBuckets = 160
 )
 
 // Series is what plots need and Stat does not have: steps over the run, distributions, spread over
@@ -108,24 +103,6 @@ type StepPoint struct {
 
 	posSum float64
 	posN   int64
-}
-
-// Dist is a distribution of durations. Counts[i] values lie in (Lo*Ratio^i, Lo*Ratio^(i+1)]; Zeros
-// are values of 0.
-type Dist struct {
-	N      int64   `json:"n"`
-	Min    int64   `json:"min_ns"`
-	Max    int64   `json:"max_ns"`
-	Mean   float64 `json:"mean_ns"`
-	P5     float64 `json:"p5_ns"`
-	P25    float64 `json:"p25_ns"`
-	P50    float64 `json:"p50_ns"`
-	P75    float64 `json:"p75_ns"`
-	P95    float64 `json:"p95_ns"`
-	Lo     float64 `json:"lo_ns"`
-	Ratio  float64 `json:"ratio"`
-	Counts []int64 `json:"counts"`
-	Zeros  int64   `json:"zeros"`
 }
 
 // RowSeries goes with the [StatRow] of the same Key and Type.

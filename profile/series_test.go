@@ -16,7 +16,7 @@ import (
 )
 
 // series plays runs into statistics by weight, op, layer, block and step, and into series.
-func series(t *testing.T, level string, runs ...profiletest.Run) (*profile.Series, map[profile.By]*profile.Stat) {
+func runSeries(t *testing.T, level string, runs ...profiletest.Run) (*profile.Series, map[profile.By]*profile.Stat) {
 	t.Helper()
 	by := []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByStep, profile.ByThread}
 	sinks := []profile.Sink{}
@@ -266,7 +266,7 @@ func TestSeriesAgreesWithStat(t *testing.T) {
 		"one thread": {"op", []profiletest.Run{single}}, "two processes": {"op", []profiletest.Run{run, two}}, "level step": {"step", []profiletest.Run{noops}},
 		"two contexts": {"op", []profiletest.Run{run, again, run}}, "nothing": {"op", nil}} {
 		t.Run(name, func(t *testing.T) {
-			s, all := series(t, c.level, c.runs...)
+			s, all := runSeries(t, c.level, c.runs...)
 			agrees(t, s, all)
 			if _, err := json.Marshal(s); err != nil {
 				t.Error(err)
@@ -277,7 +277,7 @@ func TestSeriesAgreesWithStat(t *testing.T) {
 
 // What the small model's run says, computed on paper.
 func TestSeriesOfSmallModel(t *testing.T) {
-	s, all := series(t, "op", run)
+	s, all := runSeries(t, "op", run)
 	pre, dec := &s.Phases[0], &s.Phases[1]
 	if len(pre.Steps) != 1 || len(dec.Steps) != 64 || dec.StepsPerPoint != 1 {
 		t.Fatalf("%d and %d points", len(pre.Steps), len(dec.Steps))

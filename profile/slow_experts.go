@@ -3,16 +3,7 @@
 package profile
 
 import (
-	"math"
 	"slices"
-)
-
-const (
-	// A further new expert's price is taken for sound with so many products of each number of new experts that counts,
-	// with so much of the medians' variance on the line, and where it is so many times its standard error.
-	expertCalls  = 16
-	expertR2     = 0.8
-	expertErrors = 3
 )
 
 // expertUse is what a step's products with one token's experts were, of one weight.
@@ -136,52 +127,6 @@ func (b *expertBook) product(r *stepRecord, o *Op, d *Derived, work int64) {
 	}
 	r.experts[at].fresh += n
 	r.experts[at].work += work
-}
-
-// price is what a further new expert adds to a product's work, ns: the slope of the line of least squares through the medians by number
-// of new experts, weighted by calls; 0 where it is not sound.
-func (p *newSum) price() float64 {
-	var w, x, y, xx, xy, yy float64
-	points := 0
-	each := func(f func(n, median, calls float64, h *histogram)) {
-		for n, c := range p.new {
-			if c.calls >= expertCalls {
-				f(float64(n), c.hist.quantile(0.5), float64(c.calls), &c.hist)
-			}
-		}
-	}
-	each(func(n, median, calls float64, _ *histogram) {
-		points++
-		w += calls
-		x += calls * n
-		y += calls * median
-		xx += calls * n * n
-		xy += calls * n * median
-		yy += calls * median * median
-	})
-	if points < 2 {
-		return 0
-	}
-	vx, vy, cxy := xx-x*x/w, yy-y*y/w, xy-x*y/w
-	if vx <= 0 || vy <= 0 || cxy <= 0 {
-		return 0
-	}
-	if points > 2 && cxy*cxy/vx/vy < expertR2 {
-		return 0
-	}
-	slope, mean := cxy/vx, x/w
-	// A median of n values has the variance 1 / (4 n f^2) with the density f there: for normal ones pi/2 s^2/n, and their middle half
-	// lies within 1.349 s. A histogram adds its own error.
-	var variance float64
-	each(func(n, median, calls float64, h *histogram) {
-		s := (h.quantile(0.75) - h.quantile(0.25)) / 1.349
-		e := math.Pi/2*s*s/calls + median*histogramError*median*histogramError/3
-		variance += calls * calls * (n - mean) * (n - mean) * e
-	})
-	if slope < expertErrors*math.Sqrt(variance)/vx {
-		return 0
-	}
-	return slope
 }
 
 // typicalExperts are the mean of a sample's products with experts, by weight.

@@ -133,7 +133,7 @@ func (b *slowState) judge(n int) {
 // window returns the steps of a list that are neighbours of one: those within some seconds, and the nearest in any case.
 func (b *slowState) window(list []int32, at int) (from, to int) {
 	t := b.records[list[at]].start
-	byTime := func(i int32, t int64) int { return compareInt(b.records[i].start, t) }
+	byTime := func(i int32, t int64) int { return cmp.Compare(b.records[i].start, t) }
 	from, _ = slices.BinarySearchFunc(list, t-slowWindow, byTime)
 	to, _ = slices.BinarySearchFunc(list, t+slowWindow, byTime)
 	from, to = max(from, at-slowFar), min(to, at+slowFar+1)

@@ -3,6 +3,7 @@
 package profile
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/profinfer/profinfer/trace"
@@ -260,7 +261,7 @@ func (k *tracker) forget(pid int32, before int64) {
 		if t.pid != pid {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(t.spans, before, func(r offSpan, at int64) int { return compareInt(r.to, at) })
+		i, _ := slices.BinarySearchFunc(t.spans, before, func(r offSpan, at int64) int { return cmp.Compare(r.to, at) })
 		t.spans = slices.Delete(t.spans, 0, i)
 		n := 0
 		for n < len(t.faults) && t.faults[n].to <= before {
@@ -309,7 +310,7 @@ func (t *trackedThread) within(from, to int64, f func(s offSpan)) (sum, faults i
 			}
 		}
 	}
-	first, _ := slices.BinarySearchFunc(t.spans, from, func(r offSpan, at int64) int { return compareInt(r.to, at) })
+	first, _ := slices.BinarySearchFunc(t.spans, from, func(r offSpan, at int64) int { return cmp.Compare(r.to, at) })
 	for i := first; i < len(t.spans) && t.spans[i].from < to; i++ {
 		put(t.spans[i], max(t.spans[i].from, from), min(t.spans[i].to, to))
 	}

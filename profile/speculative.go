@@ -214,11 +214,3 @@ func (c *contextSum) speculation(models *modelBook) Speculation {
 	s.ByAccepted = list(s.ByAccepted[:last])
 	return s
 }
-
-// indexOf returns a model's place in the list; nil: not known which.
-func (b *modelBook) indexOf(m *modelSum) *int {
-	if i := b.index(m); i >= 0 {
-		return &i
-	}
-	return nil
-}

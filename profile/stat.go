@@ -2,54 +2,8 @@
 
 package profile
 
-import "fmt"
-
 // StatSchema is the version of Stat's JSON form. Fields may be added without raising it.
 const StatSchema = 1
-
-// By is what operators are grouped by.
-type By string
-
-const (
-	ByWeight By = "weight" // the weight, over all layers; operators without one by their op
-	ByOp     By = "op"
-	ByLayer  By = "layer"
-	ByBlock  By = "block"
-	ByThread By = "thread"
-	ByStep   By = "step"
-	ByExpert By = "expert" // no rows of operators: what tokens chose, PhaseStat.Experts, is drawn layer by layer
-)
-
-// ParseBy returns the grouping of that name.
-func ParseBy(s string) (By, error) {
-	switch b := By(s); b {
-	case ByWeight, ByOp, ByLayer, ByBlock, ByThread, ByStep, ByExpert:
-		return b, nil
-	}
-	return "", fmt.Errorf("cannot group by %q: it is one of weight, op, layer, block, thread, step, expert", s)
-}
-
-// ParsePhase returns the phase of that name, as a person writes it.
-func ParsePhase(s string) (Phase, error) {
-	switch s {
-	case "prefill", "decode", "encode":
-		return Phase(s), nil
-	case "unknown":
-		return Unknown, nil
-	}
-	return "", fmt.Errorf("no phase is called %q: it is one of prefill, decode, encode, unknown", s)
-}
-
-// StatOptions choose what a Stat is made of. The zero value is everything, by weight.
-type StatOptions struct {
-	By     By      // "": ByWeight
-	Phases []Phase // none: all
-	PID    int32   // 0: all processes
-	Top    int     // rows a phase; the others are summed up in Phase.Rest. 0: all
-	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
-	// header is known that says which machine it was.
-	Peaks *Peaks
-}
 
 // Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1.
 // A nil pointer is a figure that is not known: null in JSON, never 0.
@@ -123,33 +77,6 @@ type StatProcess struct {
 	Steps         int64    `json:"steps"`
 	Command       []string `json:"command"` // its arguments
 	Warnings      []string `json:"warnings"`
-}
-
-// Model is what the weights of the graphs that ran tell. Weights that no graph used are not
-// in it.
-type Model struct {
-	PID      int32     `json:"pid"`
-	Contexts int       `json:"contexts"` // engine contexts that use these weights
-	Family   string    `json:"family"`   // guessed by the weights' names; empty if they tell nothing
-	Layers   int       `json:"layers"`
-	Width    *int64    `json:"width"`
-	Vocab    *int64    `json:"vocab"`
-	Heads    *int64    `json:"heads"`
-	HeadsKV  *int64    `json:"heads_kv"`
-	HeadDim  *int64    `json:"head_dim"`
-	Experts  *int64    `json:"experts"`
-	Used     *int64    `json:"experts_used"` // a token
-	Params   int64     `json:"parameters"`
-	Bytes    *int64    `json:"bytes"`
-	Types    []TypeMix `json:"types"` // by bytes, largest first
-}
-
-// TypeMix is the part of a model's weights that is stored in one type.
-type TypeMix struct {
-	Type    string `json:"type"`
-	Tensors int    `json:"tensors"`
-	Params  int64  `json:"parameters"`
-	Bytes   *int64 `json:"bytes"`
 }
 
 // PhaseStat is what the steps of one phase did. Operators, graphs of backends whose operators
@@ -305,25 +232,6 @@ type ThreadStat struct {
 	WokenBy   []Culprit `json:"woken_by"`    // most often first
 }
 
-// Culprit is another thread's name with what it did.
-type Culprit struct {
-	Comm  string `json:"comm"`
-	Own   bool   `json:"own"` // it is one of the threads that compute
-	Dur   int64  `json:"dur_ns,omitempty"`
-	Count int64  `json:"count"`
-	// PID of the process, if it was always the same one.
-	PID    int32 `json:"pid,omitempty"`
-	Kernel bool  `json:"kernel,omitempty"` // a thread of the kernel
-	// CPUs that it had meanwhile, as in "0-3,7".
-	CPUs string `json:"cpus,omitempty"`
-	// Elsewhere is the part of Dur in which one of the team had the CPU that a thread waited for, and this one another that the thread
-	// may use: so the team had to share. Free, of one of the team, is the part in which another CPU was idle.
-	Elsewhere int64 `json:"elsewhere_ns,omitempty"`
-	Free      int64 `json:"free_ns,omitempty"`
-
-	on cpuSet
-}
-
 // StatLost is what the recording did not see.
 type StatLost struct {
 	Events        uint64          `json:"events"` // of reason "lost": written by nobody
@@ -356,13 +264,46 @@ type LostBy struct {
 	Dur    int64  `json:"dur_ns"`
 }
 
-// StatBuilder computes a Stat while a run is replayed into it. Its memory grows with the
-// number of rows, threads and live sequences, not with the length of the run.
-type StatBuilder struct{ statState }
-
-// NewStat returns an empty builder.
-func NewStat(opts StatOptions) *StatBuilder {
-	b := &StatBuilder{}
-	b.init(opts)
-	return b
+// EndToEndStep is the mean time from a step's begin to when its results were there, over the steps of which that is known, ns, and how many
+// these are; 0 of none.
+func (ps *PhaseStat) EndToEndStep() (mean float64, steps int64) {
+	switch {
+	case ps.Async == 0:
+		return safeRatio(ps.Dur, ps.Steps), ps.Steps
+	case ps.EndToEnd == nil:
+		return 0, 0
+	}
+	steps = ps.Steps - ps.Unseen
+	return safeRatio(*ps.EndToEnd, steps), steps
 }
+
+// Late tells that the results of the phase's steps were there notably later than their calls returned, or that it was not seen when.
+func (ps *PhaseStat) Late() bool {
+	mean, _ := ps.EndToEndStep()
+	return ps.Async > 0 && (mean == 0 || ps.longer() > notablyLate)
+}
+
+// longer is how many times as long as its call a step lasts until its results are there; 1 where that is not known.
+func (ps *PhaseStat) longer() float64 {
+	mean, _ := ps.EndToEndStep()
+	if call := safeRatio(ps.Dur, ps.Steps); mean > 0 && call > 0 {
+		return mean / call
+	}
+	return 1
+}
+
+// ThreadsStat is what the steps of one phase did that were computed by one number of threads, and what their operators counted.
+type ThreadsStat struct {
+	Phase string `json:"phase"`
+	// Model is the index in Stat.Models; nil if it is not known.
+	Model      *int     `json:"model"`
+	Threads    int      `json:"threads"` // of the largest team that ran an operator of the step
+	Steps      int64    `json:"steps"`   // that were wholly seen, with their operators
+	TokensPerS *float64 `json:"tokens_per_s"`
+	// Counts has one for each of Stat.Counters.
+	Counts []StatCount `json:"counts"`
+	CountRatios
+}
+
+// notablyLate is how much longer than its call a step lasts until its results are there, for the two to be told apart.
+const notablyLate = 1.02

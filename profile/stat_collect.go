@@ -4,23 +4,12 @@ package profile
 
 import "github.com/profinfer/profinfer/trace"
 
-const (
-	// maxPending bounds the operators kept of steps under way. Beyond, a step's operators count
-	// as if the step were seen wholly.
-	maxPending = 1 << 16
-	// maxStepRows bounds the rows by step; the longest steps are kept.
-	maxStepRows = 4096
-	// maxModels bounds the models whose steps are told apart.
-	maxModels = 64
-	// maxSequences bounds the sequences followed at a time.
-	maxSequences = 1 << 16
-)
-
 // statState is what a StatBuilder knows so far.
 type statState struct {
 	opts     StatOptions
 	counters int // of the run; known at the end
 	derive   Deriver
+	factRows []factRow      // by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
 	wanted   map[Phase]bool // nil: all
 	whole    map[groupKey]*group
 	part     map[groupKey]*group
@@ -62,12 +51,6 @@ type stepOps struct {
 	ops  []*Op
 }
 
-// groupKey is a phase of one model; nil: not known which.
-type groupKey struct {
-	phase Phase
-	model *modelSum
-}
-
 type procStat struct {
 	team    int
 	steps   int64
@@ -97,6 +80,7 @@ type group struct {
 
 // factRow is what the operators of one Derived and op have in common in a group.
 type factRow struct {
+	of   *Derived
 	in   *group
 	op   string
 	kind kind
@@ -107,8 +91,6 @@ type teamMember struct {
 	tid int32
 	sum *threadSum
 }
-
-type span struct{ from, to int64 }
 
 // backendGraph is a graph of which no operator was seen, as other backends than the CPU run them.
 type backendGraph struct {
@@ -140,19 +122,8 @@ func (b *statState) init(opts StatOptions) {
 	b.procs = map[int32]*procStat{}
 	b.requests.most = maxRequests
 	b.sched.init()
+	b.work.derive, b.work.models = &b.derive, &b.models
 	b.faults.pid, b.faults.wanted = opts.PID, b.wanted
-}
-
-func pidOf(o *Op) int32 {
-	switch {
-	case o.Step != nil:
-		return o.Step.PID
-	case o.Graph != nil:
-		return o.Graph.PID
-	case o.Shape != nil && o.Shape.Shape != nil:
-		return o.Shape.PID
-	}
-	return 0
 }
 
 func (b *statState) seen(from, dur int64) {
@@ -202,7 +173,7 @@ func (b *statState) Op(o *Op) error {
 	}
 	if b.kept >= maxPending {
 		for s, p := range b.pending {
-			b.work.group(b, s).add(b, p.ops)
+			b.work.early(s, p.ops)
 			if b.wanted != nil && !b.wanted[s.Phase] {
 				continue
 			}
@@ -286,7 +257,7 @@ func (b *statState) Step(s *Step) error {
 	ops := b.taken(s)
 	graphs := b.graphs[s.ID]
 	delete(b.graphs, s.ID)
-	b.work.step(b, s, ops, instead)
+	b.work.step(s, ops, instead)
 	b.offload.done(s, b.wanted == nil || b.wanted[s.Phase], ops)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
@@ -380,4 +351,26 @@ func (b *statState) group(in map[groupKey]*group, s *Step) *group {
 		in[k] = g
 	}
 	return g
+}
+
+// StatOptions choose what a Stat is made of. The zero value is everything, by weight.
+type StatOptions struct {
+	By     By      // "": ByWeight
+	Phases []Phase // none: all
+	PID    int32   // 0: all processes
+	Top    int     // rows a phase; the others are summed up in Phase.Rest. 0: all
+	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
+	// header is known that says which machine it was.
+	Peaks *Peaks
+}
+
+// StatBuilder computes a Stat while a run is replayed into it. Its memory grows with the
+// number of rows, threads and live sequences, not with the length of the run.
+type StatBuilder struct{ statState }
+
+// NewStat returns an empty builder.
+func NewStat(opts StatOptions) *StatBuilder {
+	b := &StatBuilder{}
+	b.init(opts)
+	return b
 }

@@ -103,3 +103,81 @@ func pair(n int, of func(int) (role string, user, valid bool), a, b string) (int
 	}
 	return -1, -1
 }
+
+// Ratios computes what a row's counters tell beside one another. counts are those of a row of Stat. Where one counter of a pair is known
+// of fewer operators than the other, it is a mean of each.
+func (s *Stat) Ratios(counts []StatCount) CountRatios {
+	var r CountRatios
+	mean := func(i int) *float64 {
+		if i < 0 || i >= len(counts) || counts[i].Sum == nil || counts[i].Calls == 0 {
+			return nil
+		}
+		return ratio(float64(*counts[i].Sum), float64(counts[i].Calls))
+	}
+	of := func(a, b string, times float64) (*float64, string) {
+		i, j := pairOf(s.Counters, a, b)
+		x, y := mean(i), mean(j)
+		if x == nil || y == nil {
+			return nil, ""
+		}
+		return ratio(*x*times, *y), s.Counters[i].Name
+	}
+	// lines from this node's memory and from others' are parts of one figure
+	parts := func(i int, first *float64) *float64 {
+		for j := i + 1; j < len(s.Counters); j++ {
+			if k := &s.Counters[j]; first != nil && k.Role == s.Counters[i].Role && k.User == s.Counters[i].User && k.Void == "" {
+				if v := mean(j); v != nil {
+					sum := *first + *v
+					first = &sum
+				}
+			}
+		}
+		return first
+	}
+	r.IPC, _ = of("instructions", "cycles", 1)
+	for _, k := range stallRoles {
+		if r.StallShare == nil {
+			r.StallShare, r.StallOf = of(k[0], k[1], 1)
+		}
+	}
+	if i, _ := pairOf(s.Counters, "be-bound", "cycles"); r.StallShare == nil && i >= 0 && s.Counters[i].Slots > 0 {
+		r.StallShare, r.StallOf = of("be-bound", "cycles", 1/float64(s.Counters[i].Slots))
+	}
+	for _, role := range missRoles {
+		if r.Misses != nil {
+			break
+		}
+		i, j := pairOf(s.Counters, role, "instructions")
+		x, y := mean(i), mean(j)
+		if x == nil || y == nil {
+			continue
+		}
+		if role == "mem-fill" {
+			x = parts(i, x)
+		}
+		r.Misses, r.MissesOf = ratio(*x*1000, *y), s.Counters[i].Name
+	}
+	return r
+}
+
+// CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see [CounterPair]); nil
+// where one of them is not known or has no values.
+type CountRatios struct {
+	// IPC is instructions a cycle.
+	IPC *float64 `json:"ipc"`
+	// StallShare is the part of the cycles, or of the slots in which an instruction could have been issued, that were lost waiting:
+	// 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as waiting: compare it on one kind of CPU.
+	StallShare *float64 `json:"stall_share"`
+	StallOf    string   `json:"stall_of"`
+	// Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their counter.
+	Misses   *float64 `json:"misses_per_1000"`
+	MissesOf string   `json:"misses_of"`
+}
+
+// missRoles are roles of counters of misses, the outermost cache's first. Fills count lines that came from memory, so they are past the
+// last cache too.
+var missRoles = []string{"llc-miss", "mem-fill", "l3-miss", "l3-refill", "l2-miss", "l2-refill", "l1-refill"}
+
+// stallRoles are roles of counters that say what was lost waiting, with the role of the whole; the one that tells most comes first. They
+// are those of package pmu.
+var stallRoles = [][2]string{{"stall-backend", "cycles"}, {"be-bound", "slots"}, {"stall-memory", "cycles"}, {"stall", "cycles"}}

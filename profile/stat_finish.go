@@ -5,72 +5,11 @@ package profile
 import (
 	"cmp"
 	"maps"
-	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-type kind uint8
-
-const (
-	kindOther kind = iota
-	kindMatMul
-	kindAttn
-)
-
-// kindOf sorts an operator into products with weights, attention itself (scores, softmax and
-// values, fused or one by one) and the rest.
-func kindOf(d *Derived, op string) kind {
-	first, _, _ := strings.Cut(op, "+")
-	switch {
-	case first == "FLASH_ATTN_EXT", first == "SOFT_MAX" && d.Block == BlockAttention:
-		return kindAttn
-	case !isMatMul(first):
-		return kindOther
-	case d.Weight == "" && d.Block == BlockAttention:
-		return kindAttn
-	}
-	return kindMatMul
-}
-
-// rowKey returns the name of an operator's row, and whether it is a weight's.
-func rowKey(by By, d *Derived, op string) (key string, weight bool) {
-	switch by {
-	case ByOp:
-		return op, false
-	case ByBlock:
-		return string(d.Block), false
-	case ByLayer:
-		if d.Layer == nil {
-			return "none", false
-		}
-		return strconv.Itoa(*d.Layer), false
-	}
-	if d.Weight != "" && isWeight(op, d.Weight) {
-		stem := WeightStem(d.Weight)
-		if d.Block == BlockOutput && !strings.HasPrefix(stem, "output") {
-			return "output (" + stem + ")", true // tied: the embedding's weight is the output's
-		}
-		return stem, true
-	}
-	// A product without a weight is told apart by what it computes: kq, kqv.
-	if base, _ := splitName(d.Name); isMatMul(op) && base != "" && !isDefaultName(base) {
-		return base, false
-	}
-	return op, false
-}
-
-func ratio(a, b float64) *float64 {
-	if b <= 0 || math.IsNaN(a) || math.IsInf(a, 0) {
-		return nil
-	}
-	v := a / b
-	return &v
-}
-
-func share(a, b int64) *float64 { return ratio(float64(a), float64(b)) }
 
 // Finish computes the statistics. Header is what Replay returned; the builder takes no more.
 func (b *StatBuilder) Finish(h *Header) *Stat {
@@ -130,17 +69,8 @@ func (b *StatBuilder) Finish(h *Header) *Stat {
 		s.TTFT.P95 = &p95
 	}
 	s.ByThreads = b.teams.finish(&b.statState, s)
-	b.judge(s)
+	b.work.judge(s, b.opts.Peaks, b.sched.mayUse())
 	return s
-}
-
-// list copies s, to a list without elements where there is none: [] in JSON, not null.
-func list[T any](s []T) []T { return append([]T{}, s...) }
-
-// modelKey is a phase of one model; -1: not known which.
-type modelKey struct {
-	phase Phase
-	model int
 }
 
 // byModel joins groups whose models turned out to be one.
@@ -255,7 +185,7 @@ func (b *StatBuilder) probeShare(h *Header) *float64 {
 // phase computes one phase's figures.
 func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
 	ps := PhaseStat{Phase: string(p), Traced: g.traced, TracedDur: g.tracedDur, Ops: g.ops}
-	ps.steps(g)
+	fillSteps(&ps, g)
 	if p == Unknown {
 		ps.Phase = "unknown"
 	}
@@ -292,11 +222,6 @@ func (b *StatBuilder) phase(p Phase, g *group) PhaseStat {
 		ps.Rows, ps.Rest, ps.RestRows = b.rows(g)
 	}
 	return ps
-}
-
-// perSecond returns 1e9 units a second: n/ns is the same as G/s.
-func perSecond(n, ns int64) *float64 {
-	return share(n, ns)
 }
 
 // rows returns a group's rows in the order they are read: by time; layers and steps by number.

@@ -3,10 +3,11 @@
 package profile
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 )
+
+// maxStepRows bounds the rows by step; the longest steps are kept.
+const maxStepRows = 4096
 
 // How the operators and graphs of one step are added to the sums of its group.
 
@@ -91,19 +92,6 @@ func (g *group) foldGraphs(graphs []backendGraph) {
 	g.elsewhere += union(g.spans) - ops
 }
 
-// union returns the time that at least one of the spans covers. It sorts them.
-func union(spans []span) (sum int64) {
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	var end int64
-	for _, s := range spans {
-		if from := max(s.from, end); s.to > from {
-			sum += s.to - from
-			end = s.to
-		}
-	}
-	return sum
-}
-
 // cover adds from..to to the spans of a step in which an operator ran. Operators come in the
 // order of their ends, so what overlaps lies at the end of the list.
 func (g *group) cover(from, to int64) {
@@ -127,7 +115,7 @@ func (g *group) op(b *statState, o *Op, step int64) {
 	g.busy += o.Busy
 	g.wait += o.Wait
 	g.off += o.OffCPU
-	f := g.facts(b.opts.By, d, o.Op)
+	f := g.facts(b, d, o.Op)
 	switch f.kind {
 	case kindMatMul:
 		g.matmul += o.Dur - o.Probe
@@ -163,13 +151,17 @@ func (g *group) op(b *statState, o *Op, step int64) {
 	f.row.add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
 }
 
-// facts returns what is the same of all operators with d and op. It is kept with d, for the group that
-// asked last: an operator of one shape is mostly in one phase.
-func (g *group) facts(by By, d *Derived, op string) factRow {
-	if d.last.in == g && d.last.op == op {
-		return d.last
+// facts returns what is the same of all operators with d and op.
+func (g *group) facts(b *statState, d *Derived, op string) *factRow {
+	if d.ID >= len(b.factRows) {
+		b.factRows = append(b.factRows, make([]factRow, d.ID+1-len(b.factRows))...)
 	}
-	f := factRow{in: g, op: op, kind: kindOf(d, op)}
+	f := &b.factRows[d.ID]
+	if f.of == d && f.in == g && f.op == op {
+		return f
+	}
+	by := b.opts.By
+	*f = factRow{of: d, in: g, op: op, kind: kindOf(d, op)}
 	if by != ByThread && by != ByStep {
 		key, isWeight := rowKey(by, d, op)
 		typ := ""
@@ -179,8 +171,90 @@ func (g *group) facts(by By, d *Derived, op string) factRow {
 		f.row = g.row(key + "\x00" + typ)
 		f.row.row.Key, f.row.row.Weight = key, isWeight
 	}
-	if d != &unknownDerived { // which is everybody's
-		d.last = f
-	}
 	return f
+}
+
+func (g *group) row(key string) *rowSum {
+	r := g.rows[key]
+	if r == nil {
+		if g.rows == nil {
+			g.rows = map[string]*rowSum{}
+		}
+		r = &rowSum{}
+		g.rows[key] = r
+	}
+	return r
+}
+
+// stepRow completes the row of a step: its time is the step's own.
+func (g *group) stepRow(s *Step) {
+	key := strconv.FormatInt(s.ID, 10)
+	r := g.row(key)
+	r.row.Key, r.row.Step, r.row.Dur = key, s.ID, s.Dur
+	if s.NTokens >= 0 {
+		n := int64(s.NTokens)
+		r.row.Tokens = &n
+	}
+	if len(g.rows) >= 2*maxStepRows {
+		g.dropped += dropShortest(g.rows, maxStepRows)
+	}
+}
+
+// merge adds the steps of another context.
+func (g *group) merge(o *group) {
+	g.mergeSteps(o)
+	g.traced += o.traced
+	g.tracedDur += o.tracedDur
+	g.probe += o.probe
+	g.ops += o.ops
+	g.opsDur += o.opsDur
+	g.covered += o.covered
+	g.busy += o.busy
+	g.wait += o.wait
+	g.off += o.off
+	g.matmul += o.matmul
+	g.attn += o.attn
+	g.bytes += o.bytes
+	g.bytesDur += o.bytesDur
+	g.mmBytes += o.mmBytes
+	g.mmDur += o.mmDur
+	g.dropped += o.dropped
+	g.elsewhere += o.elsewhere
+	g.experts.merge(&o.experts)
+	for name, e := range o.backends {
+		if g.backends == nil {
+			g.backends = map[string]*backendSum{}
+		}
+		to := g.backends[name]
+		if to == nil {
+			to = &backendSum{}
+			g.backends[name] = to
+		}
+		to.graphs += e.graphs
+		to.dur += e.dur
+	}
+	for key, r := range o.rows {
+		to := g.row(key)
+		if to.row.Calls == 0 && to.row.Dur == 0 {
+			*to = *r
+			continue
+		}
+		to.same(r.row.Type, r.row.Op, r.row.Block)
+		to.merge(r)
+	}
+	for tid, t := range o.threads {
+		to := g.threads[tid]
+		if to == nil {
+			if g.threads == nil {
+				g.threads = map[int32]*threadSum{}
+			}
+			g.threads[tid] = t
+			continue
+		}
+		to.ops += t.ops
+		to.busy += t.busy
+		to.wait += t.wait
+		to.off += t.off
+		to.steps += t.steps
+	}
 }

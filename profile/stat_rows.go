@@ -2,8 +2,6 @@
 
 package profile
 
-import "strconv"
-
 // rowSum is a row under way.
 type rowSum struct {
 	row                        StatRow
@@ -17,32 +15,6 @@ type rowSum struct {
 	maxBusy                    float64 // sum of max busy * threads
 	allBusy                    int64
 	counts                     []countSum
-}
-
-func (g *group) row(key string) *rowSum {
-	r := g.rows[key]
-	if r == nil {
-		if g.rows == nil {
-			g.rows = map[string]*rowSum{}
-		}
-		r = &rowSum{}
-		g.rows[key] = r
-	}
-	return r
-}
-
-// stepRow completes the row of a step: its time is the step's own.
-func (g *group) stepRow(s *Step) {
-	key := strconv.FormatInt(s.ID, 10)
-	r := g.row(key)
-	r.row.Key, r.row.Step, r.row.Dur = key, s.ID, s.Dur
-	if s.NTokens >= 0 {
-		n := int64(s.NTokens)
-		r.row.Tokens = &n
-	}
-	if len(g.rows) >= 2*maxStepRows {
-		g.dropped += dropShortest(g.rows, maxStepRows)
-	}
 }
 
 // call adds one call: its time and what it was.
@@ -129,63 +101,4 @@ func (r *rowSum) merge(o *rowSum) {
 	r.bothBytes += o.bothBytes
 	r.maxBusy += o.maxBusy
 	r.allBusy += o.allBusy
-}
-
-// merge adds the steps of another context.
-func (g *group) merge(o *group) {
-	g.mergeSteps(o)
-	g.traced += o.traced
-	g.tracedDur += o.tracedDur
-	g.probe += o.probe
-	g.ops += o.ops
-	g.opsDur += o.opsDur
-	g.covered += o.covered
-	g.busy += o.busy
-	g.wait += o.wait
-	g.off += o.off
-	g.matmul += o.matmul
-	g.attn += o.attn
-	g.bytes += o.bytes
-	g.bytesDur += o.bytesDur
-	g.mmBytes += o.mmBytes
-	g.mmDur += o.mmDur
-	g.dropped += o.dropped
-	g.elsewhere += o.elsewhere
-	g.experts.merge(&o.experts)
-	for name, e := range o.backends {
-		if g.backends == nil {
-			g.backends = map[string]*backendSum{}
-		}
-		to := g.backends[name]
-		if to == nil {
-			to = &backendSum{}
-			g.backends[name] = to
-		}
-		to.graphs += e.graphs
-		to.dur += e.dur
-	}
-	for key, r := range o.rows {
-		to := g.row(key)
-		if to.row.Calls == 0 && to.row.Dur == 0 {
-			*to = *r
-			continue
-		}
-		to.same(r.row.Type, r.row.Op, r.row.Block)
-		to.merge(r)
-	}
-	for tid, t := range o.threads {
-		to := g.threads[tid]
-		if to == nil {
-			if g.threads == nil {
-				g.threads = map[int32]*threadSum{}
-			}
-			g.threads[tid] = t
-			continue
-		}
-		to.ops += t.ops
-		to.busy += t.busy
-		to.wait += t.wait
-		to.off += t.off
-		to.steps += t.steps
-	}
 }

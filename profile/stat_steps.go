@@ -159,8 +159,8 @@ func (b *statState) Result(s *Step) error {
 	return nil
 }
 
-// steps sets what a phase's steps took: the time until their results were there comes first.
-func (ps *PhaseStat) steps(g *group) {
+// fillSteps sets what a phase's steps took: the time until their results were there comes first.
+func fillSteps(ps *PhaseStat, g *group) {
 	ps.Steps, ps.Dur = g.stepSum.steps, g.dur
 	if !g.noTokens {
 		ps.Tokens = &g.tokens
@@ -179,34 +179,3 @@ func (ps *PhaseStat) steps(g *group) {
 		ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = e.stepMax, e.stepMaxID, list(e.stepMaxInstead)
 	}
 }
-
-// EndToEndStep is the mean time from a step's begin to when its results were there, over the steps of which that is known, ns, and how many
-// these are; 0 of none.
-func (ps *PhaseStat) EndToEndStep() (mean float64, steps int64) {
-	switch {
-	case ps.Async == 0:
-		return safeRatio(ps.Dur, ps.Steps), ps.Steps
-	case ps.EndToEnd == nil:
-		return 0, 0
-	}
-	steps = ps.Steps - ps.Unseen
-	return safeRatio(*ps.EndToEnd, steps), steps
-}
-
-// longer is how many times as long as its call a step lasts until its results are there; 1 where that is not known.
-func (ps *PhaseStat) longer() float64 {
-	mean, _ := ps.EndToEndStep()
-	if call := safeRatio(ps.Dur, ps.Steps); mean > 0 && call > 0 {
-		return mean / call
-	}
-	return 1
-}
-
-// Late tells that the results of the phase's steps were there notably later than their calls returned, or that it was not seen when.
-func (ps *PhaseStat) Late() bool {
-	mean, _ := ps.EndToEndStep()
-	return ps.Async > 0 && (mean == 0 || ps.longer() > notablyLate)
-}
-
-// notablyLate is how much longer than its call a step lasts until its results are there, for the two to be told apart.
-const notablyLate = 1.02

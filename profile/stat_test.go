@@ -20,7 +20,7 @@ var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threa
 // opsPerStep of the small model: see profiletest.
 const opsPerStep = 2*17 + 3
 
-func stat(t *testing.T, opts profile.StatOptions, runs ...profiletest.Run) *profile.Stat {
+func runStat(t *testing.T, opts profile.StatOptions, runs ...profiletest.Run) *profile.Stat {
 	t.Helper()
 	b := profile.NewStat(opts)
 	p := &profiletest.Player{Sink: b}
@@ -77,7 +77,7 @@ func consistent(t *testing.T, s *profile.Stat) {
 }
 
 func TestStatPhases(t *testing.T) {
-	s := stat(t, profile.StatOptions{}, run)
+	s := runStat(t, profile.StatOptions{}, run)
 	consistent(t, s)
 	if len(s.Phases) != 2 || s.Phases[0].Phase != "prefill" || s.Phases[1].Phase != "decode" {
 		t.Fatalf("phases are %+v", s.Phases)
@@ -119,7 +119,7 @@ func TestStatPhases(t *testing.T) {
 func TestStatRows(t *testing.T) {
 	for _, by := range []profile.By{profile.ByOp, profile.ByWeight, profile.ByLayer, profile.ByBlock, profile.ByThread, profile.ByStep} {
 		for _, top := range []int{0, 3} {
-			s := stat(t, profile.StatOptions{By: by, Top: top}, run)
+			s := runStat(t, profile.StatOptions{By: by, Top: top}, run)
 			consistent(t, s)
 			d := s.Phases[1]
 			if top > 0 && len(d.Rows) > top {
@@ -136,7 +136,7 @@ func TestStatRows(t *testing.T) {
 		t.Fatalf("no row %q", key)
 		return profile.StatRow{}
 	}
-	s := stat(t, profile.StatOptions{By: profile.ByWeight}, run)
+	s := runStat(t, profile.StatOptions{By: profile.ByWeight}, run)
 	r := row(s, "ffn_down")
 	// 192x64 in q4_0: 6912 bytes, 192 and 64 floats; two layers, 64 steps.
 	bytes, flops := int64(6912+768+256), int64(2*192*64)
@@ -159,7 +159,7 @@ func TestStatRows(t *testing.T) {
 	if o := row(s, "output (token_embd)"); o.CallsPerStep != 1 || o.Block != profile.BlockOutput {
 		t.Errorf("the output is %+v", o)
 	}
-	s = stat(t, profile.StatOptions{By: profile.ByLayer}, run)
+	s = runStat(t, profile.StatOptions{By: profile.ByLayer}, run)
 	var keys []string
 	for _, r := range s.Phases[1].Rows {
 		keys = append(keys, r.Key)
@@ -170,7 +170,7 @@ func TestStatRows(t *testing.T) {
 	if r := row(s, "0"); r.CallsPerStep != 17 {
 		t.Errorf("layer 0 has %f calls a step", r.CallsPerStep)
 	}
-	s = stat(t, profile.StatOptions{By: profile.ByStep, Top: 1}, run)
+	s = runStat(t, profile.StatOptions{By: profile.ByStep, Top: 1}, run)
 	if r := s.Phases[1].Rows[0]; r.Step != 42 || *r.Tokens != 1 || r.Dur != s.Phases[1].StepMax {
 		t.Errorf("the slowest step's row is %+v", r)
 	}
@@ -179,12 +179,12 @@ func TestStatRows(t *testing.T) {
 func TestStatFilters(t *testing.T) {
 	other := run
 	other.PID, other.Ctx, other.Prefill, other.Decode, other.Model.Base = 999, 7, 0, 5, 0x5000000
-	s := stat(t, profile.StatOptions{PID: 999, Phases: []profile.Phase{profile.Decode}}, run, other)
+	s := runStat(t, profile.StatOptions{PID: 999, Phases: []profile.Phase{profile.Decode}}, run, other)
 	consistent(t, s)
 	if len(s.Phases) != 1 || s.Phases[0].Steps != 5 || len(s.Run.Processes) != 1 || len(s.Models) != 1 || len(s.Threads) != 2 {
 		t.Errorf("of process 999: %d phases, %+v, %d models, %d threads", len(s.Phases), s.Phases[0].Steps, len(s.Models), len(s.Threads))
 	}
-	s = stat(t, profile.StatOptions{Phases: []profile.Phase{profile.Prefill}}, run)
+	s = runStat(t, profile.StatOptions{Phases: []profile.Phase{profile.Prefill}}, run)
 	if len(s.Phases) != 1 || s.Phases[0].Phase != "prefill" {
 		t.Errorf("only prefill: %+v", s.Phases)
 	}
@@ -199,7 +199,7 @@ func TestStatModels(t *testing.T) {
 	draft.Ctx, draft.Model.Layers, draft.Model.Base, draft.Prefill, draft.Preempt = 2, 1, 0x900000, 0, 0
 	again := run
 	again.Ctx, again.Prefill = 3, 0
-	s := stat(t, profile.StatOptions{Top: 2}, run, draft, again)
+	s := runStat(t, profile.StatOptions{Top: 2}, run, draft, again)
 	consistent(t, s)
 	if len(s.Models) != 2 || s.Models[0].Layers != 2 || s.Models[0].Contexts != 2 || s.Models[1].Layers != 1 || s.Models[1].Contexts != 1 {
 		t.Fatalf("models are %+v", s.Models)
@@ -209,7 +209,7 @@ func TestStatModels(t *testing.T) {
 	}
 	// A new model where the first one's context was: llama-bench with two models.
 	draft.Ctx = run.Ctx
-	s = stat(t, profile.StatOptions{}, run, draft, run)
+	s = runStat(t, profile.StatOptions{}, run, draft, run)
 	if len(s.Models) != 2 || len(s.Phases) != 3 || s.Phases[1].Steps != 128 || s.Phases[2].Steps != 64 {
 		t.Errorf("one context after the other: %d models, phases %+v", len(s.Models), s.Phases)
 	}
@@ -234,11 +234,11 @@ func TestTTFT(t *testing.T) {
 	seen := run
 	late := run // attached in the middle of a sequence
 	late.Pos, late.Ctx, late.Prefill = 100, 9, 0
-	s := stat(t, profile.StatOptions{}, seen, late)
+	s := runStat(t, profile.StatOptions{}, seen, late)
 	if s.TTFT.Sequences != 1 || s.TTFT.Unknown != 1 {
 		t.Errorf("TTFT is %+v", s.TTFT)
 	}
-	s = stat(t, profile.StatOptions{}, late)
+	s = runStat(t, profile.StatOptions{}, late)
 	if s.TTFT.Mean != nil || s.TTFT.P95 != nil || s.TTFT.Max != nil {
 		t.Errorf("TTFT of a prompt that was not seen is %+v", s.TTFT)
 	}
@@ -287,7 +287,7 @@ func TestTPOT(t *testing.T) {
 func TestStatPartialSteps(t *testing.T) {
 	r := run
 	r.Partial = 41 // the one that was preempted
-	s := stat(t, profile.StatOptions{}, r)
+	s := runStat(t, profile.StatOptions{}, r)
 	consistent(t, s)
 	if d := s.Phases[1]; d.Steps != 63 || d.Partial != 1 || d.OnlyPartial || d.Ops != 63*opsPerStep || d.StepMax > 1_000_000 {
 		t.Errorf("decode is %+v", d)
@@ -296,7 +296,7 @@ func TestStatPartialSteps(t *testing.T) {
 		t.Errorf("lost is %+v", s.Lost)
 	}
 	r.Prefill, r.Decode, r.Partial = 0, 1, 1
-	if d := stat(t, profile.StatOptions{}, r).Phases[0]; d.Steps != 1 || !d.OnlyPartial || d.Partial != 1 {
+	if d := runStat(t, profile.StatOptions{}, r).Phases[0]; d.Steps != 1 || !d.OnlyPartial || d.Partial != 1 {
 		t.Errorf("where nothing was seen wholly: %+v", d)
 	}
 }
@@ -358,7 +358,7 @@ func TestStatOverlap(t *testing.T) {
 }
 
 func TestStatThreads(t *testing.T) {
-	s := stat(t, profile.StatOptions{}, run)
+	s := runStat(t, profile.StatOptions{}, run)
 	if len(s.Threads) != 2 || s.Threads[0].Role != "main" || s.Threads[0].TID != 4242 || s.Threads[1].Comm != "llama-bench" {
 		t.Fatalf("threads are %+v", s.Threads)
 	}
@@ -380,7 +380,7 @@ func TestStatThreads(t *testing.T) {
 	}
 	r := run
 	r.Sched, r.Preempt = false, 0
-	s = stat(t, profile.StatOptions{}, r)
+	s = runStat(t, profile.StatOptions{}, r)
 	if w := s.Threads[1]; w.Preempted != nil || w.Runnable != nil || s.HasOffCPU || s.Phases[0].OffCPU != nil {
 		t.Errorf("without scheduling: %+v", w)
 	}
@@ -402,7 +402,7 @@ func TestStatLosses(t *testing.T) {
 
 // Every list is one in JSON, never null; figures that are not known are null, never 0.
 func TestStatJSON(t *testing.T) {
-	b, err := json.Marshal(stat(t, profile.StatOptions{}, run))
+	b, err := json.Marshal(runStat(t, profile.StatOptions{}, run))
 	if err != nil {
 		t.Fatal(err)
 	}

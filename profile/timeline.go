@@ -16,7 +16,6 @@ const TimelineSchema = 1
 const (
 	chunkSpans  = 1 << 14 // operators on threads that a chunk holds about
 	maxTracks   = 1024    // threads
-	maxOpDefs   = 1 << 16 // different operators
 	maxRunners  = 1 << 15 // threads that ran on CPUs
 	maxStrings  = 1 << 12
 	maxSchedLog = 96 << 20 // bytes of scheduling events as they are kept

@@ -4,7 +4,6 @@ package profile
 
 import (
 	"encoding/binary"
-	"strconv"
 )
 
 // Columns of numbers: what is alike stands together, so that gzip finds it. Every number is a varint, negative ones
@@ -48,5 +47,3 @@ func (c *columns) reset() {
 		c.col[i] = c.col[i][:0]
 	}
 }
-
-func hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }

@@ -43,9 +43,6 @@ const (
 	StateBlocked   = 4 // it cannot be interrupted: disk, mostly
 )
 
-// uninterruptible is the kernel's TASK_UNINTERRUPTIBLE (include/linux/sched.h).
-const uninterruptible = 2
-
 // schedLog are the events as they came.
 type schedLog struct {
 	data    []byte

@@ -57,21 +57,39 @@ type Evidence struct {
 	Text  string   `json:"text"`  // what it is
 }
 
-// The rule's thresholds; docs/verdict.md gives their reasons.
-const (
-	mostShare  = 0.5  // a cause with this part of the time is the bound
-	partShare  = 0.2  // one with this part is named in a mixed bound
-	ruledOut   = 0.5  // a resource that is needed for no more than this part of the time does not bound
-	atLimit    = 0.8  // one that is needed for this part of the time may
-	atPeak     = 0.7  // of a measured peak: what real programs reach
-	farBelow   = 0.25 // needed for no more than this part: far from bounding
-	manyFlops  = 50.0 // flop/B above which no machine's memory comes before its cores
-	fewFlops   = 8.0  // flop/B below which no machine's cores come before its memory, if all compute
-	minRefDur  = 1e6  // ns of work that a rate must stand for to be one that the machine reached
-	cacheBytes = 128 << 20
-	sameRate   = 1.1    // rates within this factor are the same
-	otherRate  = 1.25   // rates apart by this factor are not
-	shortOp    = 10_000 // ns: operators that last less on average are mostly begin and end
-	muchProbe  = 0.1    // of the phase's time: figures are doubtful
-	fewSteps   = 3
-)
+// Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
+type Finding struct {
+	// Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer, backends, probes;
+	// heaviest and slow_class have no loss of their own.
+	Kind  string   `json:"kind"`
+	Phase string   `json:"phase"`
+	Model *int     `json:"model"`
+	Text  string   `json:"text"`
+	Names []string `json:"names"`
+	// Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's time, GainAll
+	// over all steps of the phase. nil: it is no loss, or none that can be told.
+	Gain      *float64   `json:"gain_ns_per_step"`
+	GainShare *float64   `json:"gain_share"`
+	GainAll   *float64   `json:"gain_ns"`
+	Figures   []Evidence `json:"figures"`
+	Target    Target     `json:"target"`
+}
+
+// RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, asked of the row alone.
+type RowVerdict struct {
+	Bound Bound `json:"bound"`
+	// Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could not be told.
+	Among []Bound `json:"among"`
+	Sure  string  `json:"sure"` // high, medium, low; empty where the bound is unknown
+	// OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in which, at the machine's roof, their bytes could be
+	// read and their flops be computed. Above 1, bytes came from a cache. nil: the roof is not known, or the bytes or flops are not.
+	OfPeakGBps  *float64 `json:"of_peak_gbps"`
+	OfPeakFlops *float64 `json:"of_peak_flops"`
+	Why         string   `json:"why"` // what it rests on, in sentences
+}
+
+// Target is where a view shows a finding: the view's name and its parameters.
+type Target struct {
+	View   string            `json:"view"` // summary, dag, time, stat
+	Params map[string]string `json:"params"`
+}

@@ -16,9 +16,20 @@ const maxCells = 1 << 16
 // workState collects what verdicts and findings need beside the statistics' rows, of all phases
 // whichever are shown: one phase shows what the machine can do, another what it does.
 type workState struct {
+	derive      *Deriver
+	models      *modelBook
+	cells       []workCellOf // by Derived.ID
 	whole, part map[groupKey]*workGroup
 	graphs      map[int64]int64  // time in graphs, by number of the step under way
 	ends        map[ctxKey]*Step // the last of each context
+}
+
+// workCellOf is the cell that counts operators of one Derived, for the group and the op that asked last.
+type workCellOf struct {
+	of   *Derived
+	in   *workGroup
+	op   string
+	cell *workCell
 }
 
 type ctxKey struct {
@@ -83,54 +94,6 @@ type workCell struct {
 	disk   int64 // of dur: what operators with such faults took beyond those without; else as a thread was blocked
 }
 
-// growth fits the time of attention to the position by least squares.
-type growth struct {
-	n, x, y, xx, xy, yy float64
-	from, to            int32
-}
-
-func (g *growth) add(pos int32, ns int64) {
-	if g.n == 0 {
-		g.from, g.to = pos, pos
-	}
-	g.from, g.to = min(g.from, pos), max(g.to, pos)
-	x, y := float64(pos), float64(ns)
-	g.n++
-	g.x += x
-	g.y += y
-	g.xx += x * x
-	g.xy += x * y
-	g.yy += y * y
-}
-
-func (g *growth) merge(o *growth) {
-	if o.n == 0 {
-		return
-	}
-	if g.n == 0 {
-		*g = *o
-		return
-	}
-	g.from, g.to = min(g.from, o.from), max(g.to, o.to)
-	g.n += o.n
-	g.x += o.x
-	g.y += o.y
-	g.xx += o.xx
-	g.xy += o.xy
-	g.yy += o.yy
-}
-
-// fit returns ns at position 0, ns a position, and how much of the variance that explains; ok is
-// false where there is nothing to fit.
-func (g *growth) fit() (at0, slope, r2 float64, ok bool) {
-	vx, vy, cxy := g.xx-g.x*g.x/g.n, g.yy-g.y*g.y/g.n, g.xy-g.x*g.y/g.n
-	if g.n < 16 || vx <= 0 || vy <= 0 {
-		return 0, 0, 0, false
-	}
-	slope = cxy / vx
-	return (g.y - slope*g.x) / g.n, slope, cxy * cxy / vx / vy, true
-}
-
 // graph takes one graph's execution.
 func (w *workState) graph(g *Graph) {
 	if g.Step == 0 {
@@ -143,10 +106,10 @@ func (w *workState) graph(g *Graph) {
 }
 
 // step takes one step with its operators. instead is who ran in place of threads since the step before.
-func (w *workState) step(b *statState, s *Step, ops []*Op, instead []Culprit) {
+func (w *workState) step(s *Step, ops []*Op, instead []Culprit) {
 	graphs, seen := w.graphs[s.ID]
 	delete(w.graphs, s.ID)
-	g := w.group(b, s)
+	g := w.group(s)
 	g.steps++
 	g.dur += s.Dur
 	g.disk.step(s)
@@ -164,7 +127,7 @@ func (w *workState) step(b *statState, s *Step, ops []*Op, instead []Culprit) {
 	g.traced++
 	g.tracedDur += s.Dur
 	g.attn = 0
-	g.add(b, ops)
+	w.add(g, ops)
 	if s.Phase == Decode && len(ops) > 0 {
 		pos := int32(-1)
 		for i := range s.Seqs {
@@ -201,7 +164,7 @@ func (w *workState) pause(g *workGroup, s *Step) {
 	w.ends[k] = s
 }
 
-func (w *workState) group(b *statState, s *Step) *workGroup {
+func (w *workState) group(s *Step) *workGroup {
 	if w.whole == nil {
 		w.whole, w.part = map[groupKey]*workGroup{}, map[groupKey]*workGroup{}
 	}
@@ -209,7 +172,7 @@ func (w *workState) group(b *statState, s *Step) *workGroup {
 	if s.Incomplete != "" {
 		in = w.part
 	}
-	k := groupKey{s.Phase, b.models.at(s.PID, s.Ctx)}
+	k := groupKey{s.Phase, w.models.at(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= maxModels {
 		k.model = nil
 	}
@@ -222,10 +185,13 @@ func (w *workState) group(b *statState, s *Step) *workGroup {
 	return g
 }
 
-func (g *workGroup) add(b *statState, ops []*Op) {
+// early takes operators of a step whose end is not known yet, as too many wait for theirs.
+func (w *workState) early(s *Step, ops []*Op) { w.add(w.group(s), ops) }
+
+func (w *workState) add(g *workGroup, ops []*Op) {
 	for _, o := range ops {
-		d := b.derive.Derive(o)
-		c := g.cell(d, o.Op, len(o.Threads))
+		d := w.derive.Derive(o)
+		c := w.cell(g, d, o.Op, len(o.Threads))
 		if c.kind == kindAttn {
 			g.attn += o.Dur - o.Probe
 		}
@@ -238,9 +204,13 @@ func (g *workGroup) add(b *statState, ops []*Op) {
 	}
 }
 
-func (g *workGroup) cell(d *Derived, op string, team int) *workCell {
-	if d.cellIn == g && d.cellOp == op && d.cell.team == team {
-		return d.cell
+func (w *workState) cell(g *workGroup, d *Derived, op string, team int) *workCell {
+	if d.ID >= len(w.cells) {
+		w.cells = append(w.cells, make([]workCellOf, d.ID+1-len(w.cells))...)
+	}
+	last := &w.cells[d.ID]
+	if last.of == d && last.in == g && last.op == op && last.cell.team == team {
+		return last.cell
 	}
 	k := cellKey{typ: d.WeightType, kind: kindOf(d, op), chosen: strings.HasPrefix(op, "MUL_MAT_ID"), layer: -1, op: op, block: d.Block, team: team}
 	var weight bool
@@ -260,8 +230,8 @@ func (g *workGroup) cell(d *Derived, op string, team int) *workCell {
 		c = &workCell{cellKey: k, weight: weight}
 		g.cells[k] = c
 	}
-	if d != &unknownDerived && c.team == team {
-		d.cell, d.cellIn, d.cellOp = c, g, op
+	if c.team == team {
+		*last = workCellOf{d, g, op, c}
 	}
 	return c
 }
@@ -395,13 +365,13 @@ func compareCells(a, b *workCell) int {
 }
 
 // joined returns the groups by model, with those of the steps not wholly seen where there are no others.
-func (w *workState) joined(b *StatBuilder) map[modelKey]*workGroup {
+func (w *workState) joined() map[modelKey]*workGroup {
 	out := map[modelKey]*workGroup{}
 	for _, groups := range []map[groupKey]*workGroup{w.whole, w.part} {
 		now := map[modelKey]*workGroup{}
 		keys := slices.SortedFunc(maps.Keys(groups), func(a, b groupKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
 		for _, k := range keys {
-			m := modelKey{k.phase, b.models.index(k.model)}
+			m := modelKey{k.phase, w.models.index(k.model)}
 			if out[m] != nil || groups[k].steps == 0 {
 				continue // seen wholly, or steps that never ended
 			}

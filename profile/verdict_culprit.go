@@ -2,10 +2,6 @@
 
 package profile
 
-import (
-	"slices"
-)
-
 // notableShare is the part of the time that others ran in place of a team, from which on one of another process is
 // named although the team's own threads ran longer: it may be what made them share.
 const notableShare = 0.1
@@ -14,7 +10,7 @@ const notableShare = 0.1
 type crowd struct{ threads, cpus, machine int }
 
 func (j *judge) crowdOf(g *workGroup) crowd {
-	return crowd{int(g.team), j.b.sched.mayUse(), j.s.Run.Cores}
+	return crowd{int(g.team), j.cpus, j.s.Run.Cores}
 }
 
 // more tells whether there are more threads than CPUs for them.
@@ -48,13 +44,8 @@ func blamed(all []Culprit) *Culprit {
 
 func (o *opinion) blamed() *Culprit { return blamed(culprits(o.g.instead, len(o.g.instead))) }
 
-// unnamed: it stands for what is no thread.
-func (c *Culprit) unnamed() bool {
-	return !c.Own && slices.Contains([]string{"(idle)", "(not seen)", "(unknown)", "(others)"}, c.Comm)
-}
-
-// said names one of another process, with how it is called in a sentence's names.
-func (c *Culprit) said() (text, name string) {
+// saidOf names one of another process, with how it is called in a sentence's names.
+func saidOf(c *Culprit) (text, name string) {
 	name = shortName(c.Comm)
 	switch {
 	case c.Kernel:
@@ -65,12 +56,9 @@ func (c *Culprit) said() (text, name string) {
 	return name, name
 }
 
-// direct: it had the CPUs that threads waited for, but for a little.
-func (c *Culprit) direct() bool { return c.Elsewhere*3 < c.Dur }
-
 // ranFor says where it ran and how long: "sh (77) held CPU 1 for 2.65 s, so that the team had to share CPUs".
-func (c *Culprit) ranFor() string {
-	text, _ := c.said()
+func ranFor(c *Culprit) string {
+	text, _ := saidOf(c)
 	d := sayDur(float64(c.Dur))
 	switch {
 	case c.direct():
@@ -99,10 +87,10 @@ func ranThere(instead map[name]*Culprit, c crowd) (text string, names []string) 
 		}
 	}
 	if first.Own {
-		return own.shared(c), nil
+		return sharedWhy(own, c), nil
 	}
-	_, n := first.said()
-	if text = first.ranFor(); first.direct() {
+	_, n := saidOf(first)
+	if text = ranFor(first); first.direct() {
 		text += " in all"
 	}
 	if others*2 >= first.Dur {
@@ -118,8 +106,8 @@ func ranThere(instead map[name]*Culprit, c crowd) (text string, names []string) 
 	return text, []string{n}
 }
 
-// shared says why a team shared CPUs.
-func (c *Culprit) shared(of crowd) string {
+// sharedWhy says why a team shared CPUs.
+func sharedWhy(c *Culprit, of crowd) string {
 	switch {
 	case of.more():
 		return "threads of the same team ran there, " + of.text()

@@ -9,7 +9,7 @@ import (
 // peaks compares a class with the machine's roof: each cell's bytes and flops with that of its type of weights and number
 // of threads, so that mixed types add up by what each needs.
 func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
-	if j.b.opts.Peaks == nil {
+	if j.machine == nil {
 		return
 	}
 	var mem, arith float64 // ns
@@ -61,7 +61,7 @@ func (j *judge) roofOf(g *workGroup, w way) Roof {
 	if ok {
 		return r
 	}
-	r = j.b.opts.Peaks.roof(w.team, w.typ)
+	r = j.machine.roof(w.team, w.typ)
 	if sum := g.products(w); r.GFlops != nil && r.MatrixGFlops != nil && sum.gflops() > *r.GFlops {
 		r.GFlops = r.MatrixGFlops
 	}
@@ -238,7 +238,7 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 			c.sure = max(1, c.sure-1)
 		}
 	}
-	if p := j.b.opts.Peaks; p != nil && p.Doubtful && c.sure == 3 && (c.bound == BoundMemory || c.arithPeak != nil && *c.arithPeak >= atPeak) && !c.far() {
+	if p := j.machine; p != nil && p.Doubtful && c.sure == 3 && (c.bound == BoundMemory || c.arithPeak != nil && *c.arithPeak >= atPeak) && !c.far() {
 		add("Other work disturbed the measurement of the machine's peaks: they may be higher.")
 		c.sure--
 	}
@@ -289,7 +289,7 @@ func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 	if v := c.counted.share(c.sum.bytes); v != nil && *v >= mostTraffic {
 		return ""
 	}
-	size := j.b.opts.Peaks.cache()
+	size := j.machine.cache()
 	if c.what == "other" {
 		if b := safeRatio(c.sum.bytes, c.sum.calls); b > 0 && b < size {
 			return "The " + sayBytes(b) + " that one of them moves was mostly just written, and can lie in a cache."

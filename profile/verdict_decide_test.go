@@ -80,8 +80,8 @@ func TestPeaksByNeed(t *testing.T) {
 			g.cells[c.cellKey] = c
 		}
 	}
-	j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
-	j.b.opts.Peaks = &Peaks{Source: "made", At: at}
+	j := &judge{s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+	j.machine = &Peaks{Source: "made", At: at}
 	c := j.classes(modelKey{Decode, 0}, g)[0]
 	near := func(what string, got *float64, want float64) {
 		if got == nil || math.Abs(*got-want) > 1e-6*want {
@@ -101,7 +101,7 @@ func TestPeaksByNeed(t *testing.T) {
 	near("of the tiles' roof", c.arithPeak, 2000.0/8000)
 	// What operators without a known roof take a notable part of has none.
 	j.roofs, j.judged = nil, nil
-	j.b.opts.Peaks.At = func(threads int, weight string) Roof {
+	j.machine.At = func(threads int, weight string) Roof {
 		r := at(threads, weight)
 		if weight == "f16" {
 			r.GBps, r.GFlops = nil, nil
@@ -129,9 +129,9 @@ func TestDoubtfulPeaks(t *testing.T) {
 		{row("q4_0", gb, 600*gb, 1000*ms), BoundCompute, 3}, // a higher one is even farther
 	} {
 		g := groupOf(2, c.cell)
-		j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
-		j.b.opts.Peaks = FixedPeaks("made", &gbps, &flops)
-		j.b.opts.Peaks.Doubtful = true
+		j := &judge{s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+		j.machine = FixedPeaks("made", &gbps, &flops)
+		j.machine.Doubtful = true
 		if x := j.classes(modelKey{Decode, 0}, g)[0]; x.bound != c.bound || x.sure != c.sure {
 			t.Errorf("%s, %d; want %s, %d", x.bound, x.sure, c.bound, c.sure)
 		}
@@ -147,9 +147,9 @@ func TestCacheDoubt(t *testing.T) {
 		for _, x := range g.cells {
 			x.kind = k
 		}
-		j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
-		j.b.opts.Peaks = FixedPeaks("made", &gbps, &flops)
-		j.b.opts.Peaks.CacheBytes = cache
+		j := &judge{s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+		j.machine = FixedPeaks("made", &gbps, &flops)
+		j.machine.CacheBytes = cache
 		return j.classes(modelKey{Decode, 0}, g)[0]
 	}
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func TestCacheDoubtCounted(t *testing.T) {
 	const mb = 1_000_000
 	from := func(v float64) string {
 		c := &workClass{what: "other", sum: workCell{bytes: 10 * mb, calls: 1}, judgement: judgement{counted: &counted{traffic: &v}}}
-		return (&judge{b: &StatBuilder{}}).cacheDoubt(newWorkGroup(), c)
+		return (&judge{}).cacheDoubt(newWorkGroup(), c)
 	}
 	if text := from(8 * mb); text != "" {
 		t.Errorf("80 %% from memory: %q", text)
@@ -189,7 +189,7 @@ func TestCacheDoubtCounted(t *testing.T) {
 func TestRowVerdictOfPart(t *testing.T) {
 	g := groupOf(2, row("q4_0", 1e9, 4e9, 5e7))
 	k := modelKey{Decode, 0}
-	j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{k: g}, keys: []modelKey{k}}
+	j := &judge{s: &Stat{}, groups: map[modelKey]*workGroup{k: g}, keys: []modelKey{k}}
 	cells := g.of(func(*workCell) bool { return true })
 	if j.rowVerdict(k, g, cells, 1) == nil || j.rowVerdict(k, g, cells, 2) != nil || j.rowVerdict(k, g, nil, 0) != nil {
 		t.Error("judged by a part of its operators, or not by all")
@@ -234,9 +234,9 @@ func TestScaling(t *testing.T) {
 		for _, x := range groupOf(2, row("q4_0", gb, 3.5*gb, c.two)).cells {
 			g.cells[x.cellKey] = x
 		}
-		j := &judge{b: &StatBuilder{}, s: &Stat{Run: StatRun{Cores: 4}}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+		j := &judge{s: &Stat{Run: StatRun{Cores: 4}}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
 		if c.roof > 0 {
-			j.b.opts.Peaks = &Peaks{At: func(n int, _ string) Roof {
+			j.machine = &Peaks{At: func(n int, _ string) Roof {
 				gbps, flops := c.roof*float64(n), 800*float64(n)
 				return Roof{GBps: &gbps, GFlops: &flops}
 			}}
@@ -282,8 +282,8 @@ func TestPeaksWhileWorking(t *testing.T) {
 	for _, c := range g.cells {
 		c.work, c.wait, c.off = 60*ms, 20*ms, 20*ms
 	}
-	j := &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
-	j.b.opts.Peaks = FixedPeaks("made", &gbps, &flops)
+	j := &judge{s: &Stat{}, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+	j.machine = FixedPeaks("made", &gbps, &flops)
 	if c := j.classes(modelKey{Decode, 0}, g)[0]; c.memPeak == nil || math.Abs(*c.memPeak-50.0/60) > 1e-9 {
 		t.Errorf("%v of the roof, want 50 of 60 ms", c.memPeak)
 	}

@@ -29,7 +29,7 @@ func row(typ string, bytes, flops, dur int64) workCell {
 }
 
 func judged(s *Stat, g, other *workGroup) *workClass {
-	j := &judge{b: &StatBuilder{}, s: s, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
+	j := &judge{s: s, groups: map[modelKey]*workGroup{{Decode, 0}: g}, keys: []modelKey{{Decode, 0}}}
 	if other != nil {
 		j.groups[modelKey{Prefill, 0}] = other
 		j.keys = append(j.keys, modelKey{Prefill, 0})
@@ -102,7 +102,7 @@ func TestSlowWeightComparesAlike(t *testing.T) {
 	find := func(c workCell) int {
 		g := groupOf(2, a, b, c)
 		ps := &PhaseStat{Phase: "prefill", Traced: 1, TracedDur: g.tracedDur, Dur: g.dur, Steps: 1}
-		f := &finder{j: &judge{b: &StatBuilder{}, s: &Stat{}, groups: map[modelKey]*workGroup{{Prefill, -1}: g}, keys: []modelKey{{Prefill, -1}}}, ps: ps, g: g}
+		f := &finder{j: &judge{s: &Stat{}, groups: map[modelKey]*workGroup{{Prefill, -1}: g}, keys: []modelKey{{Prefill, -1}}}, ps: ps, g: g}
 		f.slowWeight()
 		return len(f.found)
 	}
@@ -164,6 +164,38 @@ func TestSay(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Lines from several memories add up; the same lines counted in another way do not, nor what has no values.
+func TestSumOfRole(t *testing.T) {
+	j := &judge{s: &Stat{Counters: []StatCounter{{Role: "mem-fill", PMU: "cpu", User: true, Void: "it reads 0"}, {Role: "mem-fill", PMU: "cpu", User: true},
+		{Role: "mem-fill", PMU: "cpu"}, {Role: "mem-fill", PMU: "cpu", User: true}, {Role: "cycles", PMU: "cpu", User: true}}}, totals: []int64{1, 1, 1, 1, 1}}
+	c := &workCell{calls: 10}
+	for i := range j.s.Counters {
+		c.counts = append(c.counts, cellCount{sum: 100 << i, calls: 10})
+	}
+	if v := j.sum(c, "mem-fill", &counted{}); v == nil || *v != 200+800 {
+		t.Errorf("%v, want 1000", v)
+	}
+}
+
+// What is not known does not outweigh the disk, and nothing else does.
+func TestMostDisk(t *testing.T) {
+	for _, c := range []struct {
+		parts []part
+		want  Bound
+		among []Bound
+	}{
+		{[]part{{BoundUnknown, 0.55}, {BoundDisk, 0.45}}, BoundMixed, []Bound{BoundUnknown, BoundDisk}},
+		{[]part{{BoundUnknown, 0.85}, {BoundDisk, 0.15}}, BoundUnknown, nil},
+		{[]part{{BoundUnknown, 0.55}, {BoundWait, 0.45}}, BoundUnknown, nil},
+		{[]part{{BoundMemory, 0.55}, {BoundDisk, 0.45}}, BoundMemory, nil},
+		{[]part{{BoundDisk, 0.55}, {BoundUnknown, 0.45}}, BoundDisk, nil},
+	} {
+		if got, among := most(c.parts); got != c.want || !slices.Equal(among, c.among) {
+			t.Errorf("%v: %s among %v, want %s among %v", c.parts, got, among, c.want, c.among)
 		}
 	}
 }

@@ -8,19 +8,6 @@ import (
 	"strconv"
 )
 
-// RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, asked of the row alone.
-type RowVerdict struct {
-	Bound Bound `json:"bound"`
-	// Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could not be told.
-	Among []Bound `json:"among"`
-	Sure  string  `json:"sure"` // high, medium, low; empty where the bound is unknown
-	// OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in which, at the machine's roof, their bytes could be
-	// read and their flops be computed. Above 1, bytes came from a cache. nil: the roof is not known, or the bytes or flops are not.
-	OfPeakGBps  *float64 `json:"of_peak_gbps"`
-	OfPeakFlops *float64 `json:"of_peak_flops"`
-	Why         string   `json:"why"` // what it rests on, in sentences
-}
-
 // rowVerdicts judges the rows of every phase.
 func (j *judge) rowVerdicts() {
 	by := j.s.By

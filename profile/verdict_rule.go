@@ -10,20 +10,23 @@ import (
 
 // judge computes verdicts and findings of a Stat.
 type judge struct {
-	b      *StatBuilder
-	s      *Stat
-	groups map[modelKey]*workGroup
-	keys   []modelKey // in order
-	totals []int64    // of each counter, over the run
-	judged map[*workGroup][]workClass
-	roofs  map[roofKey]Roof
+	machine *Peaks // what it can do; nil: not asked for
+	by      By     // of the rows
+	cpus    int    // that the threads may use together; 0: not known
+	s       *Stat
+	groups  map[modelKey]*workGroup
+	keys    []modelKey // in order
+	totals  []int64    // of each counter, over the run
+	judged  map[*workGroup][]workClass
+	roofs   map[roofKey]Roof
 	// byState: the disk's time is that in which threads were blocked; page faults were not counted or have no durations.
 	byState bool
 }
 
-// judge adds verdicts and findings.
-func (b *StatBuilder) judge(s *Stat) {
-	j := &judge{b: b, s: s, groups: b.work.joined(b)}
+// judge adds verdicts and findings to s. peaks are those of the machine, nil where none were asked for; cpus how many
+// the threads that computed may use together, 0 where that is not known.
+func (w *workState) judge(s *Stat, peaks *Peaks, cpus int) {
+	j := &judge{machine: peaks, by: s.By, cpus: cpus, s: s, groups: w.joined()}
 	j.keys = slices.SortedFunc(maps.Keys(j.groups), func(a, b modelKey) int {
 		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.model, b.model))
 	})
@@ -111,7 +114,7 @@ func joinSentences(s []string) string {
 	return text
 }
 
-func (o *opinion) name() string { return o.j.s.phaseName(o.ps.Phase, o.ps.Model) }
+func (o *opinion) name() string { return phaseName(o.j.s, o.ps.Phase, o.ps.Model) }
 
 // evidence adds a figure; a nil one says that it is not known.
 func (o *opinion) evidence(name string, v *float64, unit, text string) {
@@ -324,3 +327,35 @@ func (o *opinion) caution() {
 		o.less("Scheduling was not recorded: who else ran cannot be seen.")
 	}
 }
+
+const atLimit = 0.8 // one that is needed for this part of the time may
+
+const atPeak = 0.7 // of a measured peak: what real programs reach
+
+const farBelow = 0.25 // needed for no more than this part: far from bounding
+
+const fewFlops = 8.0 // flop/B below which no machine's cores come before its memory, if all compute
+
+const fewSteps = 3
+
+const manyFlops = 50.0 // flop/B above which no machine's memory comes before its cores
+
+const minRefDur = 1e6 // ns of work that a rate must stand for to be one that the machine reached
+
+const mostShare = 0.5 // a cause with this part of the time is the bound
+
+const muchProbe = 0.1 // of the phase's time: figures are doubtful
+
+const otherRate = 1.25 // rates apart by this factor are not
+
+const partShare = 0.2 // one with this part is named in a mixed bound
+
+const ruledOut = 0.5 // a resource that is needed for no more than this part of the time does not bound
+
+const sameRate = 1.1 // rates within this factor are the same
+
+// The rule's thresholds; docs/verdict.md gives their reasons.
+const (
+	shortOp = 10_000 // ns: operators that last less on average are mostly begin and end
+
+)

@@ -3,6 +3,7 @@
 package profile
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -174,22 +175,12 @@ func (o *opinion) waitText() string {
 	}
 	text := "for " + sayPercent(wait) + " of its time threads wait for each other"
 	if r := o.g.rows(func(c *workCell) bool { return c.wait > 0 }); len(r) > 0 {
-		slices.SortStableFunc(r, func(a, b *workCell) int { return compareInt(b.wait, a.wait) })
+		slices.SortStableFunc(r, func(a, b *workCell) int { return cmp.Compare(b.wait, a.wait) })
 		n := shortName(r[0].name)
 		o.v.Names = append(o.v.Names, n)
 		text += ", longest in " + n + " (" + sayPercent(safeRatio(r[0].wait, o.ps.TracedDur)) + ")"
 	}
 	return text
-}
-
-func compareInt(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // culprit names who ran most in place of a phase's threads.

@@ -122,7 +122,7 @@ func andList(s []string) string {
 }
 
 // phaseName is the phase's name, with its model's size where there are several.
-func (s *Stat) phaseName(phase string, model *int) string {
+func phaseName(s *Stat, phase string, model *int) string {
 	if phase == "unknown" {
 		phase = "the phase that is not known"
 	}

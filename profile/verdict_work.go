@@ -57,13 +57,6 @@ func (c *workCell) intensity() float64 { return safeRatio(c.flops, c.bytes) }
 // onCPU is the time of the operators without what they lasted longer as a thread had lost its CPU.
 func (c *workCell) onCPU() int64 { return c.dur - c.off }
 
-func safeRatio(a, b int64) float64 {
-	if b <= 0 {
-		return 0
-	}
-	return float64(a) / float64(b)
-}
-
 // way is how products with weights are computed: those of one way can be compared.
 type way struct {
 	typ    string
@@ -261,3 +254,34 @@ func (j *judge) classes(k modelKey, g *workGroup) []workClass {
 	j.judged[g] = out
 	return out
 }
+
+// statPeaks lists the roofs of the threads and types that a run has.
+func (j *judge) statPeaks() *StatPeaks {
+	p := j.machine
+	if p == nil {
+		return nil
+	}
+	out := &StatPeaks{Source: p.Source, Missing: p.Missing, Doubtful: p.Doubtful, Roofs: []StatRoof{}}
+	seen := map[way]bool{}
+	for _, k := range j.keys {
+		g := j.groups[k]
+		for _, w := range append(slices.Clip(g.ways()), way{team: g.team}) {
+			for _, typ := range []string{"", w.typ} {
+				key := way{typ: typ, team: w.team}
+				r := StatRoof{Weight: typ, Roof: p.roof(w.team, typ)}
+				if seen[key] || r.GBps == nil && r.GFlops == nil || len(out.Roofs) >= maxRoofs {
+					continue
+				}
+				seen[key] = true
+				out.Roofs = append(out.Roofs, r)
+			}
+		}
+	}
+	slices.SortFunc(out.Roofs, func(a, b StatRoof) int {
+		return cmp.Or(cmp.Compare(a.Threads, b.Threads), cmp.Compare(a.Weight, b.Weight))
+	})
+	return out
+}
+
+// maxRoofs bounds the list of roofs: a run has a few numbers of threads, and a few types.
+const maxRoofs = 256
