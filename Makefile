@@ -43,8 +43,12 @@ e2e: engines ## run only the tests with real engines, again, and fail where one 
 	PROFINFER_REQUIRE_BPF=1 $(GO) test -p 1 -count=1 -timeout 20m ./internal/... ./record/... ./probe/...
 
 .PHONY: soak
-soak: engines ## record 5,000 short processes one after the other, and 200 at once (root; SOAK=N for fewer)
+soak: engines ## hours of harm that must not be done: 5,000 short engines, 1,000 attaches to a server, kills at random (root; SOAK=N for fewer)
 	PROFINFER_REQUIRE_BPF=1 PROFINFER_SOAK=$(or $(SOAK),5000) $(GO) test -count=1 -timeout 5h -v -run 'TestSoak|TestManyEngines' ./internal/e2e
+
+.PHONY: fuzz
+fuzz: ## fuzz everything that reads files or processes, each target for a minute (FUZZTIME=5s, FUZZ=peaks or FUZZ=OpenELF for some)
+	@FUZZTIME=$(or $(FUZZTIME),1m) GO="$(GO)" scripts/fuzz.sh $(FUZZ)
 
 .PHONY: bench-overhead
 bench-overhead: ## print what recording costs here, beside bpftrace and llama-eval-callback (root, 24 minutes)

@@ -82,6 +82,10 @@ func threadNumbers() uint32 {
 	if err != nil {
 		return maxTID
 	}
+	return parsePIDMax(b)
+}
+
+func parsePIDMax(b []byte) uint32 {
 	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
 	if err != nil || n == 0 {
 		return maxTID

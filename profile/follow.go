@@ -12,7 +12,7 @@ import (
 // A graph whose order of operators is known is followed by one hit an operator and thread: its
 // arrival at the barrier that ends the operator. An operator then starts when the last thread
 // has arrived at the barrier before; the first one before its first arrival, by the time it was
-// learned to take. Nothing is guessed: what the n-th arrival ends was learned from begins
+// learned to take, or with its graph where that is not known. Nothing is guessed: what the n-th arrival ends was learned from begins
 // (Shape.Order), the graph's identity was taken at its start, and a graph in which the arrivals
 // of any thread do not fit in number is left out and counted.
 
@@ -181,7 +181,9 @@ func (p *replayer) followedDone(q *proc, x *exec) error {
 	for _, w := range f.threads {
 		start = min(start, w.arrivals[0].time)
 	}
-	start = max(x.g.Start, start-x.shape.First)
+	if start -= x.shape.First; x.shape.First == 0 || start < x.g.Start {
+		start = x.g.Start
+	}
 	for i, nodes := range order {
 		var last int64
 		for _, w := range f.threads {
@@ -211,7 +213,7 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 		a := w.arrivals[i]
 		th := &o.Threads[k]
 		begin := start
-		if i == 0 { // threads start one after the other
+		if i == 0 && x.shape.First > 0 { // threads start one after the other
 			begin = max(start, a.time-x.shape.First)
 		}
 		*th = OpThread{TID: w.t.tid, Ith: w.t.ith, CPU: a.cpu, Start: begin, Wait: last - a.time}
@@ -271,15 +273,16 @@ func unseen(x *exec, now trace.Watch) string {
 	switch {
 	case now.Ops == trace.WatchOff:
 		return "throttled"
-	case now.Ops == trace.WatchArrivals && x.shape != nil && x.shape.Order == nil:
+	case now.Ops == trace.WatchArrivals && x.shape != nil && x.shape.Order == nil && x.shape.runs > 0:
 		return "learning"
 	}
 	return ""
 }
 
-// follows tells whether arrivals are all that is needed of a graph whose order is known.
-func follows(w trace.Watch) bool {
-	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth && (w.Why == "" || w.Why == "learning")
+// follows tells whether arrivals are all that is needed of a graph whose order is known. Where begins are seen too, those of a
+// graph with one operator tell more of it.
+func follows(w trace.Watch, sh *Shape) bool {
+	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth && (w.Why == "" || w.Why == "learning") && sh.runs > 1
 }
 
 // unseenSince says the same of a graph that ends now: what is seen changed while it ran.
@@ -293,7 +296,7 @@ func (q *proc) unseenSince(x *exec, now int64) string {
 		case w.Time > now:
 		case w.Ops == trace.WatchOff:
 			return "throttled"
-		case x.f == nil && w.Ops == trace.WatchArrivals:
+		case x.f == nil && w.Ops == trace.WatchArrivals && (x.shape == nil || x.shape.runs > 0):
 			why = "learning"
 		}
 	}

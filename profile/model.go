@@ -88,6 +88,7 @@ type Shape struct {
 	Executed  []bool
 	FusedInto []int32
 
+	runs     int      // nodes that are to run
 	orderOps []string // names of what the arrivals of Order end
 	after    []int32  // by node: which ran after it last, -1 if none did
 	fusions  []fusion // by node: the operator that it was joined to last

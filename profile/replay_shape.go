@@ -27,6 +27,9 @@ func (p *replayer) shape(s *trace.Shape) {
 		sh.FusedInto[i], sh.after[i] = -1, -1
 		if i < c.NNodes {
 			sh.ByAddr[c.Nodes[i].Addr] = int32(i)
+			if c.Nodes[i].Executes {
+				sh.runs++
+			}
 		}
 	}
 	sh.order()

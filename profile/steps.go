@@ -346,7 +346,7 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	x.watch, x.threads = q.watchAt(m.Time), int(m.Threads)
 	if p.h.Meta.Level == "op" && q.computes(backend) {
 		g.Untraced = unseen(x, x.watch)
-		if g.Untraced == "" && x.shape != nil && x.shape.Order != nil && follows(x.watch) {
+		if g.Untraced == "" && x.shape != nil && x.shape.Order != nil && follows(x.watch, x.shape) {
 			p.follow(q, x)
 		}
 	}

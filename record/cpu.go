@@ -92,7 +92,7 @@ func parseStat(b []byte) []trace.CPUTime {
 			break // they stand first
 		}
 		cpu, err := strconv.Atoi(string(f[0][3:]))
-		if err != nil { // the sum of all
+		if err != nil || cpu < 0 { // the sum of all
 			continue
 		}
 		if len(out) >= maxCPUs {

@@ -129,7 +129,7 @@ func (r *recorder) rotate() error {
 	for _, f := range r.w.Forgotten() { // what defined them is gone with the oldest file
 		if p := r.procs[int(f.PID)]; p != nil && p.att != nil {
 			p.att.Redefine(f.ID)
-			delete(p.learn.shapes, f.ID)
+			p.learn.drop(f.ID)
 		}
 	}
 	return nil

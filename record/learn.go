@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// unlearned graphs are awaited this long after they were last seen, with both sites probed
+	// graphs whose order is given up are awaited this long after they were last seen, with both sites probed
 	awaitFor = time.Minute
 	// a structure whose arrivals did not fit more often is not followed any more
 	maxAlarms = 3
@@ -24,6 +24,11 @@ const (
 	maxHeld      = 1 << 20 // hits of a main thread that wait for the next drain
 	// The first graphs find cold caches: how long the first operator takes is known a little later.
 	minRuns = 3
+	// so many rounds in a row without anything new are asked for at most
+	maxRounds = 64
+	// graphs of fewer operators than this, on an average of about so many graphs, are not followed
+	fewOps    = 4
+	fewGraphs = 256
 )
 
 // learner finds out in which order the operators of a process's graphs end, from graphs that
@@ -33,14 +38,24 @@ const (
 // by its dimensions alone (prefill from decode) takes over that one's order: which operators are fused
 // could depend on them, and then the number of arrivals does not fit. It counts those of
 // graphs that are followed: what does not fit is an alarm.
+//
+// Arrivals are enough once graphs come back: after a round (a run of the scheduler) whose graphs' orders are all known. Each
+// time that what is followed then brings something new, twice as many such rounds are asked for. And they are not enough of
+// graphs of few operators, such as those of a program that looks at every node: when the first operator of a
+// graph began is only presumed.
 type learner struct {
 	structures map[uint64]*structure
 	kin        map[uint64]*structure // by structure without dimensions: the first whose order was known
 	shapes     map[uint64]*knownShape
 	mains      map[int32]*mainThread
 	seed       maphash.Seed
-	unlearned  time.Time // when a graph of no known order was last seen
+	unlearned  time.Time // when a graph whose order is not learned any more was last seen
 	runs       int       // graphs watched with both sites
+	clean      int       // rounds lately, in a row, whose graphs' orders were all known at their ends
+	wanted     int       // as many are asked for
+	ops        int       // operators of the graphs lately
+	graphs     int       // how many these were
+	defs       int       // shapes that wait for their order
 	idle       bool      // nothing is to be learned: begins are needed anyway
 	alarmed    bool      // an order did not fit: those told are not to be relied on while begins are seen
 	again      []uint64  // shapes to be defined again
@@ -48,6 +63,7 @@ type learner struct {
 
 type structure struct {
 	order  [][]int32
+	ops    int       // nodes that are to run
 	least  int64     // time of the main thread in the first operator; 0: not seen
 	tried  [][]int32 // an implausible order, seen once
 	kin    uint64
@@ -66,6 +82,14 @@ type mainThread struct {
 	hits  []probe.Hit
 	marks []probe.Mark
 	open  []*graphRun
+	round round
+}
+
+// round is what a thread did since it began its present run of the scheduler; where these are not seen, a step or a graph is a round.
+type round struct {
+	graphs, ops int
+	news        bool // a graph ended whose order was not known
+	bounded     bool // the thread's rounds are seen
 }
 
 // graphRun is a graph under way.
@@ -82,43 +106,41 @@ type graphRun struct {
 
 func newLearner() *learner {
 	return &learner{structures: make(map[uint64]*structure), kin: make(map[uint64]*structure), shapes: make(map[uint64]*knownShape),
-		mains: make(map[int32]*mainThread), seed: maphash.MakeSeed()}
+		mains: make(map[int32]*mainThread), seed: maphash.MakeSeed(), wanted: 1}
 }
 
-// shape takes a new definition and completes it with its order, where that is known.
+// shape takes a new definition and completes it with its order, where that is known. One of which nothing is to run has none.
 func (l *learner) shape(s *trace.Shape) {
-	if s.Incomplete != "" {
+	ops := operators(s)
+	if s.Incomplete != "" || ops == 0 {
 		return
 	}
 	if len(l.shapes) >= maxShapes {
 		clear(l.shapes)
 		clear(l.structures)
 		clear(l.kin)
+		l.defs, l.clean = 0, 0
 	}
-	key, kin := l.structureOf(s)
+	key, kin := l.structureOf(s, ops)
 	st := l.structures[key]
 	if st == nil {
-		st = &structure{kin: kin}
+		st = &structure{kin: kin, ops: ops}
 		l.structures[key] = st
 	}
 	if o := l.kin[kin]; st.order == nil && !st.own && o != nil {
-		st.order, st.least = o.order, o.least
+		st.take(o)
 	}
 	k := &knownShape{structure: st}
+	l.drop(s.ID)
 	l.shapes[s.ID] = k
 	if st.order != nil {
 		s.Order, s.First = st.order, st.least
 		return
 	}
-	n := 0
-	for _, o := range l.shapes {
-		if o.def != nil {
-			n++
-		}
+	if l.idle || l.defs >= maxUnlearned {
+		return // it is asked for again
 	}
-	if n >= maxUnlearned {
-		return
-	}
+	l.defs++
 	k.def = s
 	k.byAddr = make(map[uint64]int32, s.NNodes)
 	for i := range s.NNodes {
@@ -126,9 +148,36 @@ func (l *learner) shape(s *trace.Shape) {
 	}
 }
 
+// drop forgets a shape.
+func (l *learner) drop(id uint64) {
+	if k := l.shapes[id]; k != nil && k.def != nil {
+		l.defs--
+	}
+	delete(l.shapes, id)
+}
+
+// take takes over the order of a graph that differs by its dimensions alone. How long the first operator lasts too, unless there
+// is no other: of that one it is all that would be told.
+func (st *structure) take(o *structure) {
+	st.order = o.order
+	if st.ops > 1 {
+		st.least = o.least
+	}
+}
+
+// operators counts the nodes that are to run.
+func operators(s *trace.Shape) (n int) {
+	for i := range s.NNodes {
+		if s.Nodes[i].Executes {
+			n++
+		}
+	}
+	return n
+}
+
 // structureOf hashes what decides which of a graph's operators run, and which of them as one: with what
-// matters of the dimensions, and without.
-func (l *learner) structureOf(s *trace.Shape) (key, kin uint64) {
+// matters of the dimensions, and without. Of a single operator all of them matter, as they tell how long it lasts.
+func (l *learner) structureOf(s *trace.Shape, ops int) (key, kin uint64) {
 	var h, dims maphash.Hash
 	h.SetSeed(l.seed)
 	dims.SetSeed(l.seed)
@@ -168,6 +217,14 @@ func (l *learner) structureOf(s *trace.Shape) (key, kin uint64) {
 	kin = h.Sum64()
 	h.WriteString("dimensions")
 	var d [8]byte
+	if ops == 1 {
+		for i := range s.Nodes {
+			for _, n := range s.Nodes[i].Ne {
+				binary.LittleEndian.PutUint64(d[:], uint64(n))
+				dims.Write(d[:])
+			}
+		}
+	}
 	binary.LittleEndian.PutUint64(d[:], dims.Sum64())
 	h.Write(d[:])
 	return h.Sum64(), kin
@@ -187,7 +244,7 @@ func (l *learner) forget() {
 	}
 }
 
-// mark takes a graph's begin or end on the CPU.
+// mark takes a graph's begin or end on the CPU, and those of runs of the scheduler and of steps.
 func (l *learner) mark(m *probe.Mark) {
 	t := l.mains[m.TID]
 	if t == nil {
@@ -217,15 +274,24 @@ func (l *learner) advance(limit int64, mode probe.Mode, since int64) (learned []
 				h++
 			}
 			k++
-			if m.Kind == probe.MarkGraphBegin {
+			switch m.Kind {
+			case probe.MarkGraphBegin:
 				if len(t.open) > 8 {
 					t.open = nil // ends were lost
 				}
 				t.open = append(t.open, &graphRun{shape: m.Shape, begin: m.Time, valid: true})
-			} else if n := len(t.open); n > 0 {
+			case probe.MarkGraphEnd:
+				n := len(t.open)
+				if n == 0 {
+					break
+				}
 				g := t.open[n-1]
 				t.open = t.open[:n-1]
 				learned = append(learned, l.done(g, mode, since)...)
+				l.ran(t, g, mode, since)
+			default:
+				t.round.bounded = true
+				l.ended(t)
 			}
 		}
 		for h < len(t.hits) && t.hits[h].Time < limit {
@@ -296,7 +362,9 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	if l.idle {
 		return nil
 	}
-	l.unlearned = time.Now()
+	if k.def == nil && l.defs < maxUnlearned { // there was no room for it, or no use
+		l.again = append(l.again, g.shape)
+	}
 	if mode != probe.ModeBoth || !g.valid || k.def == nil || len(g.order) == 0 {
 		return nil
 	}
@@ -320,7 +388,7 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	}
 	for _, o := range l.shapes {
 		if o.structure != st && o.kin == st.kin && o.order == nil && !o.own {
-			o.structure.order, o.least = st.order, st.least
+			o.take(st)
 		}
 	}
 	for _, o := range l.shapes {
@@ -328,19 +396,56 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 			o.def.Order, o.def.First = o.order, o.least
 			learned = append(learned, o.def)
 			o.def, o.byAddr = nil, nil
+			l.defs--
 		}
 	}
-	l.unlearned = time.Time{}
 	return learned
 }
+
+// ran counts a graph that has ended to its round.
+func (l *learner) ran(t *mainThread, g *graphRun, mode probe.Mode, since int64) {
+	k := l.shapes[g.shape]
+	if k == nil {
+		return
+	}
+	t.round.graphs++
+	t.round.ops += k.ops
+	if k.order == nil {
+		if mode == probe.ModeArrivals && g.begin >= since && l.clean >= l.wanted { // the first that was missed
+			l.wanted = min(2*l.wanted, maxRounds)
+		}
+		t.round.news, l.clean = true, 0
+	}
+	if !t.round.bounded {
+		l.ended(t)
+	}
+}
+
+// ended takes the end of a thread's round.
+func (l *learner) ended(t *mainThread) {
+	r := t.round
+	if r.graphs == 0 {
+		return
+	}
+	if t.round = (round{bounded: r.bounded}); !r.news {
+		l.clean++
+	}
+	l.graphs += r.graphs
+	l.ops += r.ops
+	for l.graphs > fewGraphs {
+		l.graphs, l.ops = l.graphs/2, l.ops/2
+	}
+}
+
+// few tells whether graphs have so few operators that begins are needed to tell how long they last.
+func (l *learner) few() bool { return l.ops < fewOps*l.graphs }
 
 // alarm gives up an order that did not fit. Its shapes are to be defined again, as their definitions are
 // needed to learn it anew.
 func (l *learner) alarm(st *structure) {
 	st.order, st.own = nil, true
 	st.alarms++
-	l.alarmed = true
-	l.unlearned = time.Now()
+	l.alarmed, l.clean = true, 0
 	for id, o := range l.shapes {
 		if o.structure == st {
 			l.again = append(l.again, id)
@@ -373,13 +478,5 @@ func plausible(s *trace.Shape, order [][]int32) bool {
 
 // follows tells whether arrivals are enough at the moment.
 func (l *learner) follows(now time.Time) bool {
-	if l.unlearned.IsZero() {
-		for _, st := range l.structures {
-			if st.order != nil {
-				return true
-			}
-		}
-		return false
-	}
-	return now.Sub(l.unlearned) > awaitFor
+	return l.clean >= l.wanted && now.Sub(l.unlearned) > awaitFor
 }

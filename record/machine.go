@@ -41,16 +41,24 @@ func machine() trace.Meta {
 // cpuModel takes the name from /proc/cpuinfo (x86) or the device tree (arm boards).
 func cpuModel() string {
 	b, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range bytes.Lines(b) {
+	if name := parseCPUModel(b); name != "" {
+		return name
+	}
+	if b, err := os.ReadFile("/proc/device-tree/model"); err == nil {
+		return strings.TrimRight(string(b), "\x00")
+	}
+	return ""
+}
+
+// parseCPUModel is the first name in /proc/cpuinfo, empty where it has none.
+func parseCPUModel(info []byte) string {
+	for line := range bytes.Lines(info) {
 		if k, v, ok := strings.Cut(string(line), ":"); ok {
 			switch strings.TrimSpace(k) {
 			case "model name", "Model", "Hardware":
 				return strings.TrimSpace(v)
 			}
 		}
-	}
-	if b, err := os.ReadFile("/proc/device-tree/model"); err == nil {
-		return strings.TrimRight(string(b), "\x00")
 	}
 	return ""
 }

@@ -40,6 +40,7 @@ type process struct {
 
 	learn    *learner
 	gov      *governor
+	twoHits  bool  // the recording was told that their begins count
 	since    int64 // when the present mode of its operators' probes began
 	threads  int   // of its latest graph
 	cpus     int   // it may run on

@@ -16,6 +16,12 @@ import (
 
 // observe takes a boundary for what steers the operators' probes. It returns whether a step ended.
 func (r *recorder) observe(p *process, m *probe.Mark, e *probe.Events) bool {
+	if r.opt.Level >= engine.LevelOp && !p.stuck {
+		switch m.Kind {
+		case probe.MarkStepBegin, probe.MarkStepEnd, probe.MarkSchedBegin, probe.MarkSchedEnd:
+			p.learn.mark(m)
+		}
+	}
 	begin, end := uint8(probe.MarkStepBegin), uint8(probe.MarkStepEnd)
 	if !p.entries() { // each run of the scheduler is a step
 		begin, end = probe.MarkSchedBegin, probe.MarkSchedEnd
@@ -89,8 +95,15 @@ func (r *recorder) steer(now int64) error {
 		p.learn.again = p.learn.again[:0]
 		want, why := r.mode(p, now)
 		if want == mode {
+			if want == probe.ModeBoth && (why == twoHits) != p.twoHits { // its begins count from now on, or not any more
+				p.twoHits = why == twoHits
+				if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: now, Ops: want.String(), Why: why}); err != nil {
+					return err
+				}
+			}
 			continue
 		}
+		p.twoHits = why == twoHits
 		since, err := p.att.SetMode(want)
 		if err != nil {
 			// it may be ending; its other probes stand
@@ -112,6 +125,9 @@ func (r *recorder) steer(now int64) error {
 	return nil
 }
 
+// twoHits is the reason why begins are probed that are wanted of every graph, as [trace.Watch] tells it.
+const twoHits = "two hits"
+
 // mode is which of the operators' sites are to be probed now.
 func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	p.gov.reader = 0
@@ -124,7 +140,7 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	t := time.Now()
 	switch {
 	case r.twoHits(p):
-		return probe.ModeBoth, "two hits"
+		return probe.ModeBoth, twoHits
 	case !p.learn.follows(t) && p.learn.alarmed:
 		return probe.ModeBoth, "unmatched"
 	case !p.learn.follows(t):
@@ -134,10 +150,10 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 }
 
 // twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out, arrivals that do not
-// tell their thread pool (an inlined barrier) can be of any graph under way, and where there are more threads than cores a
-// thread may not have had one from one arrival to the next.
+// tell their thread pool (an inlined barrier) can be of any graph under way, graphs of few operators are mostly first ones, whose
+// begin arrivals do not tell, and where there are more threads than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || p.choose.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() ||
+	return r.opt.TwoHits || p.choose.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.few() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 

@@ -4,9 +4,9 @@ package target
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -62,21 +62,20 @@ func parseFaults(s string) (a Account, err error) {
 	if len(f) < 10 {
 		return a, fmt.Errorf("cannot read page faults from %q", s)
 	}
-	var errs [2]error
-	a.Minor, errs[0] = strconv.ParseInt(f[7], 10, 64)
-	a.Major, errs[1] = strconv.ParseInt(f[9], 10, 64)
-	if i := slices.IndexFunc(errs[:], func(e error) bool { return e != nil }); i >= 0 {
-		return a, fmt.Errorf("cannot read page faults: %w", errs[i])
+	minor, err1 := strconv.ParseUint(f[7], 10, 63)
+	major, err2 := strconv.ParseUint(f[9], 10, 63)
+	if err := errors.Join(err1, err2); err != nil {
+		return a, fmt.Errorf("cannot read page faults: %w", err)
 	}
-	return a, nil
+	return Account{Minor: int64(minor), Major: int64(major)}, nil
 }
 
 // parseRead reads read_bytes of proc_pid_io(5); -1 if it is not there.
 func parseRead(b []byte) int64 {
 	for line := range bytes.Lines(b) {
 		if v, ok := bytes.CutPrefix(line, []byte("read_bytes:")); ok {
-			if n, err := strconv.ParseInt(string(bytes.TrimSpace(v)), 10, 64); err == nil {
-				return n
+			if n, err := strconv.ParseUint(string(bytes.TrimSpace(v)), 10, 63); err == nil {
+				return int64(n)
 			}
 		}
 	}

@@ -296,10 +296,13 @@ func FuzzDecode(f *testing.F) {
 			if in.Len <= 0 || in.Len > len(b) || in.Len > maxInsnAMD64 || len(in.Bytes) != in.Len {
 				t.Fatalf("%s % x: %d bytes", arch, b, in.Len)
 			}
+			if in.Class == ClassUnknown || in.Class > ClassRefused || in.Kind > Trap || in.Target != 0 && in.Kind != Call && in.Kind != Jump && in.Kind != CondJump {
+				t.Fatalf("%s % x: %+v", arch, b, in)
+			}
 			_ = in.Text(nil)
 			// What follows an instruction does not change it.
 			again, err := Decode(arch, append(bytes.Clone(in.Bytes), 0xff, 0x0f, 0x66), 0x1000)
-			if err != nil || again.Len != in.Len || again.Kind != in.Kind || again.Target != in.Target {
+			if err != nil || again.Len != in.Len || again.Kind != in.Kind || again.Class != in.Class || again.Target != in.Target || again.Data != in.Data {
 				t.Fatalf("%s % x: %+v, then %+v, %v", arch, in.Bytes, in, again, err)
 			}
 		}

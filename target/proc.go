@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sort"
@@ -38,13 +39,15 @@ func procError(pid int, what string, err error) error {
 }
 
 // readProc reads a file below /proc/PID; at most 64 MiB of it.
-func readProc(pid int, name string) ([]byte, error) {
+func readProc(pid int, name string) ([]byte, error) { return readProcUpTo(pid, name, 64<<20) }
+
+func readProcUpTo(pid int, name string, limit int64) ([]byte, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
 	if err != nil {
 		return nil, procError(pid, "/proc/"+strconv.Itoa(pid)+"/"+name, err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 64<<20))
+	b, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return nil, procError(pid, "/proc/"+strconv.Itoa(pid)+"/"+name, err)
 	}
@@ -72,11 +75,19 @@ func Maps(pid int) ([]Mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Mapping
+	out, err := parseMaps(b)
+	if err != nil {
+		return out, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return out, nil
+}
+
+// parseMaps reads lines until one that is no mapping.
+func parseMaps(b []byte) (out []Mapping, err error) {
 	for line := range bytes.Lines(b) {
 		m, err := parseMapping(strings.TrimSuffix(string(line), "\n"))
 		if err != nil {
-			return out, fmt.Errorf("process %d: %w", pid, err)
+			return out, err
 		}
 		out = append(out, m)
 	}
@@ -116,6 +127,9 @@ func parseMapping(line string) (Mapping, error) {
 		if err != nil {
 			return bad()
 		}
+	}
+	if m.End <= m.Start {
+		return bad()
 	}
 	m.Dev = unix.Mkdev(uint32(maj), uint32(mnr))
 	m.Path, m.Deleted = cleanPath(strings.ReplaceAll(strings.TrimLeft(rest, " "), `\012`, "\n"))
@@ -308,6 +322,9 @@ func parseStat(s string) (Stat, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return Stat{}, fmt.Errorf("cannot read a process's state: %w", err)
 	}
+	if parent < 0 || threads < 0 || ticks < 0 || ticks > math.MaxInt64/int64(time.Second/userHZ) {
+		return Stat{}, fmt.Errorf("cannot read a process's state from %q", s)
+	}
 	return Stat{Comm: s[open+1 : end], State: f[0][0], Parent: parent, Threads: threads,
 		StartTime: time.Duration(ticks) * (time.Second / userHZ)}, nil
 }
@@ -340,14 +357,30 @@ func ThreadComm(pid, tid int) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// Cmdline is a process's command and its arguments as the process shows them now; none for
+// Cmdline is a process's command and its arguments as the process shows them now, at most 2 MiB and 16,384 of them; none for
 // kernel threads and zombies.
 func Cmdline(pid int) ([]string, error) {
-	b, err := readProc(pid, "cmdline")
-	if err != nil || len(b) == 0 {
+	b, err := readProcUpTo(pid, "cmdline", maxCmdline)
+	if err != nil {
 		return nil, err
 	}
-	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00"), nil
+	return parseCmdline(b), nil
+}
+
+// A process can make its command line as long as its memory (PR_SET_MM_ARG_END). So many bytes are as many as execve takes where the
+// stack's limit is the usual one.
+const (
+	maxCmdline = 2 << 20
+	maxWords   = 1 << 14
+)
+
+func parseCmdline(b []byte) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	b = bytes.TrimSuffix(b[:min(len(b), maxCmdline)], []byte{0})
+	words := strings.SplitN(string(b), "\x00", maxWords+1)
+	return words[:min(len(words), maxWords)]
 }
 
 // Exe is the path of a process's executable as its mount namespace names it.

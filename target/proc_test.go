@@ -80,16 +80,62 @@ func TestParseStat(t *testing.T) {
 }
 
 func FuzzProcText(f *testing.F) {
-	f.Add("1000-2000 r--s 00000000 00:01 7 /memfd:a (deleted)")
-	f.Add("42 (a) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 123456 1 2 3")
+	const stat = "42 (a) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 123456 1 2 3"
+	f.Add("1000-2000 r--s 00000000 00:01 7 /memfd:a (deleted)\n7f00-7f01 r-xp 0 08:02 0 [vdso]\n")
+	f.Add(stat)
 	f.Add("0-3,8")
+	f.Add("1 (x) S 1 1 1 0 -1 1 -1 0 -9 0 0 0 0 0 0 0 -3 0 9223372036854775807")
+	f.Add("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n")
+	f.Add("rchar: 1\nread_bytes: 4096\nwrite_bytes: -1\n")
+	f.Add("llama-server\x00-m\x00\x00model.gguf\x00")
 	f.Fuzz(func(t *testing.T, s string) {
-		_, _ = parseMapping(s)
-		_, _ = parseStat(s)
-		if cpus, err := parseCPUs(s); err == nil && len(cpus) > 1<<16*(1+strings.Count(s, ",")) {
+		maps, err := parseMaps([]byte(s))
+		if len(maps) > 1+strings.Count(s, "\n") || err == nil && s != "" && len(maps) == 0 {
+			t.Fatalf("%d mappings, %v", len(maps), err)
+		}
+		for _, m := range maps {
+			if m.End <= m.Start || m.Deleted && m.Inode == 0 {
+				t.Fatalf("%+v", m)
+			}
+			if got, ok := m.RuntimeAddr([]Mapping{m}, m.FileOffset(m.Start)); !ok || got != m.Start {
+				t.Fatalf("%+v: its start is at %#x (%v)", m, got, ok)
+			}
+		}
+		ExecutableFiles(maps)
+		if st, err := parseStat(s); err == nil && (st.Threads < 0 || st.StartTime < 0 || st.Parent < 0) {
+			t.Fatalf("%+v", st)
+		}
+		if a, err := parseFaults(s); err == nil && (a.Minor < 0 || a.Major < 0) {
+			t.Fatalf("%+v", a)
+		}
+		if n := parseRead([]byte(s)); n < -1 {
+			t.Fatalf("%d bytes read", n)
+		}
+		if mode, ok := parseSeccomp([]byte(s)); mode != strings.TrimSpace(mode) || !ok && mode != "" {
+			t.Fatalf("mode %q", mode)
+		}
+		words := parseCmdline([]byte(s))
+		if len(words) > maxWords || len(words) < maxWords && len(s) < maxCmdline && strings.Join(words, "\x00") != strings.TrimSuffix(s, "\x00") {
+			t.Fatalf("%q", words)
+		}
+		if cpus, err := parseCPUs(s); err == nil && (len(cpus) > 1<<16 || !slices.IsSorted(cpus)) {
 			t.Fatalf("%d CPUs", len(cpus))
 		}
 	})
+}
+
+// A process can show 64 MiB of nothing but ends of words as its command line (PR_SET_MM_ARG_END).
+func TestHugeCmdline(t *testing.T) {
+	text := make([]byte, 64<<20)
+	text[0] = 'x'
+	n := testing.AllocsPerRun(1, func() {
+		if w := parseCmdline(text); len(w) != maxWords || w[0] != "x" {
+			t.Errorf("%d words, the first %q", len(w), w[0])
+		}
+	})
+	if n > 8 {
+		t.Errorf("%v allocations", n)
+	}
 }
 
 func TestProcess(t *testing.T) {

@@ -3,8 +3,8 @@
 package target
 
 import (
+	"bytes"
 	"fmt"
-	"strings"
 )
 
 // Seccomp tells whether any thread of a process runs under seccomp, by a filter (as in most containers) or strictly. A filter that is set
@@ -37,10 +37,15 @@ func seccompMode(pid, tid int) (mode string, ok bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "Seccomp:"); ok {
-			return strings.TrimSpace(v), true, nil
+	mode, ok = parseSeccomp(b)
+	return mode, ok, nil
+}
+
+func parseSeccomp(status []byte) (mode string, ok bool) {
+	for line := range bytes.Lines(status) {
+		if v, ok := bytes.CutPrefix(line, []byte("Seccomp:")); ok {
+			return string(bytes.TrimSpace(v)), true
 		}
 	}
-	return "", false, nil
+	return "", false
 }

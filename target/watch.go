@@ -4,6 +4,7 @@ package target
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 
@@ -153,10 +154,11 @@ func (w *Watcher) add(pid int, now int64, added *[]int) {
 }
 
 // adopt tracks the descendants of tracked processes: those that /proc shows, and those of
-// the forks seen lately, whose parent may be gone. Processes in skip are not looked at;
+// the forks seen lately, whose parent may be gone. Where an engine has started this process to have itself
+// recorded, that is none of them, or the recording would wait for its own end. Processes in skip are not looked at;
 // those found to be of no interest are added to it, unless it is nil.
 func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
-	now := boottime()
+	now, self := boottime(), os.Getpid()
 	parent := map[int]int{}
 	for _, f := range w.recent {
 		parent[f.pid] = f.parent
@@ -179,7 +181,7 @@ func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 	}
 	for pid := range live {
 		// Climb to a tracked ancestor; the bound ends a circle made of reused pids.
-		for p, n := pid, 0; p > 0 && n < 1000; p, n = parent[p], n+1 {
+		for p, n := pid, 0; p > 0 && p != self && n < 1000; p, n = parent[p], n+1 {
 			if w.tracked[p] != nil {
 				w.add(pid, now, added)
 				break

@@ -189,7 +189,7 @@ func onlineCPUs() ([]int, error) {
 	return parseCPUs(strings.TrimSpace(string(b)))
 }
 
-// parseCPUs reads a list like "0-3,8".
+// parseCPUs reads a list like "0-3,8", in order as the kernel writes it.
 func parseCPUs(s string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(s, ",") {
@@ -202,7 +202,7 @@ func parseCPUs(s string) ([]int, error) {
 		}
 		from, err1 := strconv.ParseUint(a, 10, 16)
 		to, err2 := strconv.ParseUint(b, 10, 16)
-		if err1 != nil || err2 != nil || from > to {
+		if n := len(out); err1 != nil || err2 != nil || from > to || n > 0 && int(from) <= out[n-1] {
 			return nil, fmt.Errorf("cannot read the list of CPUs %q", s)
 		}
 		for c := from; c <= to; c++ {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/demo/gguf"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 func demoCommand() *cobra.Command {
@@ -47,7 +48,7 @@ With --model it only writes the file of one model, for an engine of your own, an
 			if skew != 0 && model == "" {
 				return usage("--skew is that of the model that --model names")
 			}
-			ctx, stop := recording(os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilSignal(os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if threads < 1 || threads > 1024 {
 				return usage("--threads is a number from 1 to 1024")
@@ -104,7 +105,7 @@ func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(path)
+	fmt.Println(terminal.Message(path))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/record"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // demoModels are recorded one after the other.
@@ -62,7 +63,7 @@ func (d *demoRun) run(ctx context.Context) error {
 	if e.Root != "" {
 		where = "Debian's, in " + e.Root
 	}
-	fmt.Fprintf(os.Stderr, "llama.cpp %s: %s\n", where, e.Version)
+	say("llama.cpp %s: %s", where, e.Version)
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (d *demoRun) run(ctx context.Context) error {
 
 func interrupted() error { return &statusError{130, errors.New("interrupted")} }
 
-func (d *demoRun) say(format string, a ...any) { fmt.Fprintf(os.Stderr, "\n== "+format+"\n", a...) }
+func (d *demoRun) say(format string, a ...any) { say("\n== "+format, a...) }
 
 // announce says what is about to happen to this machine.
 func (d *demoRun) announce(ctx context.Context) error {
@@ -127,13 +128,12 @@ func (d *demoRun) announce(ctx context.Context) error {
 		}
 		size += n
 	}
-	fmt.Fprintf(os.Stderr, `profinfer demo records a real llama.cpp on two models: a dense one, and a mixture of experts.
+	say(`profinfer demo records a real llama.cpp on two models: a dense one, and a mixture of experts.
   fetches  %s
   makes    two models with random weights, %d MB, in %s
   takes    a minute or two
   leaves   recordings, HTML reports and Perfetto traces in %s; the engine and the models, for the next time
-  remove   rm -rf %s
-`, fetches, size/1e6, e.ModelDir(filepath.Join(d.cache, "models")), d.out, strings.Join(remove, " "))
+  remove   rm -rf %s`, fetches, size/1e6, e.ModelDir(filepath.Join(d.cache, "models")), d.out, strings.Join(remove, " "))
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *r
 	}
 	trace := filepath.Join(d.out, name+".pinf")
 	opt := demoOptions(trace, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(d.threads), "-p", "128", "-n", "64", "-r", "1"))
-	fmt.Fprintln(os.Stderr, "$ profinfer record -o", trace, "--", strings.Join(opt.Command, " "))
+	say("$ profinfer record -o %s -- %s", trace, strings.Join(opt.Command, " "))
 	res, err := runRecording(ctx, opt, false)
 	switch {
 	case err != nil:
@@ -165,7 +165,7 @@ func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *r
 	case res.Status != 0:
 		return "", fmt.Errorf("llama-bench ended with status %d", res.Status)
 	}
-	fmt.Fprintln(os.Stderr, "$ profinfer stat --top", demoRows, trace)
+	say("$ profinfer stat --top %d %s", demoRows, trace)
 	return trace, demoStat(trace, top)
 }
 
@@ -195,7 +195,7 @@ func demoExports(trace string, top *roof) error {
 // sample shows the recording that is part of the program, and says why none was made here. That is no failure: whoever tries
 // profinfer in a container wants to see what it does.
 func (d *demoRun) sample(why error) error {
-	fmt.Fprintf(os.Stderr, "profinfer: this machine cannot record: %s\n", oneLine(why))
+	say("profinfer: this machine cannot record: %s", oneLine(why))
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (d *demoRun) sample(why error) error {
 		return err
 	}
 	top := &roof{why: "the recording has none"} // it has: not those of this machine
-	fmt.Fprintln(os.Stderr, "$ profinfer stat --top", demoRows, trace)
+	say("$ profinfer stat --top %d %s", demoRows, trace)
 	if err := demoStat(trace, top); err != nil {
 		return err
 	}
@@ -251,13 +251,13 @@ func (d *demoRun) next(traces ...string) {
 		{program + " doctor", "what this machine can record"},
 		{base + ".pftrace.gz", "opens in https://ui.perfetto.dev"},
 	} {
-		fmt.Fprintf(t, "  %s\t%s\n", row[0], row[1])
+		fmt.Fprintf(t, "  %s\t%s\n", terminal.Message(row[0]), row[1])
 	}
 	for _, trace := range traces[1:] {
-		fmt.Fprintf(t, "  %s.html\t%s\n", strings.TrimSuffix(trace, ".pinf"), "the other model's report")
+		fmt.Fprintf(t, "  %s.html\t%s\n", terminal.Message(strings.TrimSuffix(trace, ".pinf")), "the other model's report")
 	}
 	_ = t.Flush()
-	fmt.Printf("Open this page in a browser: %s\n", page)
+	fmt.Printf("Open this page in a browser: %s\n", terminal.Message(page))
 }
 
 // stage tells how far a download or a model has come.
@@ -274,7 +274,7 @@ func (s *stage) show(what string, done, total int64) {
 		s.end()
 		s.what, s.began = what, time.Now()
 		if !s.tty {
-			fmt.Fprintln(os.Stderr, what)
+			say("%s", what)
 		}
 	}
 	if !s.tty || time.Since(s.began) < 2*time.Second || time.Since(s.last) < 200*time.Millisecond {
@@ -282,15 +282,15 @@ func (s *stage) show(what string, done, total int64) {
 	}
 	s.last, s.shown = time.Now(), true
 	if total > 0 {
-		fmt.Fprintf(os.Stderr, "\r\x1b[K%s  %d %% of %d MB", what, 100*done/total, total/1e6)
+		sayInPlace("%s  %d %% of %d MB", what, 100*done/total, total/1e6)
 	} else {
-		fmt.Fprintf(os.Stderr, "\r\x1b[K%s", what)
+		sayInPlace("%s", what)
 	}
 }
 
 func (s *stage) end() {
 	if s.shown {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		sayInPlace("")
 		s.shown = false
 	}
 }

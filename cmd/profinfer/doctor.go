@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -59,7 +58,7 @@ func doDoctor(opt doctor.Options, json, log bool) error {
 	if !log {
 		r.VerifierLog = ""
 	}
-	w := bufio.NewWriter(os.Stdout)
+	w := results(os.Stdout, json)
 	if json {
 		err = doctorview.JSON(w, r)
 	} else {

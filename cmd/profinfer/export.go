@@ -153,10 +153,10 @@ func exportWith(in, out, format string, binary bool, write func(io.Writer, *trac
 		return err
 	}
 	if h != nil && h.Torn != "" {
-		fmt.Fprintln(os.Stderr, "profinfer: warning:", in+":", h.Torn)
+		warn("%s: %s", in, h.Torn)
 	}
 	if out != "" && out != "-" {
-		fmt.Fprintln(os.Stderr, "profinfer: wrote", out)
+		say("profinfer: wrote %s", out)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func exportWith(in, out, format string, binary bool, write func(io.Writer, *trac
 // writeTo writes a file whole or not at all: what stood there stays until the new one is complete.
 func writeTo(path string, fn func(io.Writer) error) error {
 	if path == "" || path == "-" {
-		w := bufio.NewWriterSize(os.Stdout, 1<<16)
+		w := results(os.Stdout, true)
 		if err := fn(w); err != nil {
 			return err
 		}

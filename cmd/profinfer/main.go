@@ -15,6 +15,7 @@ import (
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // Exit statuses that scripts rely on.
@@ -76,7 +77,7 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	status := statusOf(err)
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(errs, "profinfer:", msg)
+		fmt.Fprintln(errs, terminal.Message("profinfer: "+msg))
 	}
 	return status
 }

@@ -3,12 +3,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"syscall"
 	"time"
@@ -66,6 +64,9 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 			if opt.PID, err = procs.one("overhead"); err != nil {
 				return err
 			}
+			if err := procs.recordable(); err != nil {
+				return err
+			}
 			if opt.States, err = drive.Levels(levels); err != nil {
 				return usage("--levels: %v", err)
 			}
@@ -95,11 +96,11 @@ func doOverhead(opt drive.Options, json bool) error {
 	if opt.Program, err = os.Executable(); err != nil {
 		return fmt.Errorf("finding profinfer's own file, which is run as the recorder: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	line := overheadLine{tty: term.IsTerminal(int(os.Stderr.Fd())), command: len(opt.Command) > 0}
 	opt.Progress = line.show
-	opt.Warn = func(s string) { line.clear(); fmt.Fprintln(os.Stderr, "profinfer: warning:", s) }
+	opt.Warn = func(s string) { line.clear(); warn("%s", s) }
 	out := os.Stdout
 	if json {
 		os.Stdout = os.Stderr // the command's output is not to stand in the JSON
@@ -138,7 +139,7 @@ func overheadOf(path string, json bool) error {
 }
 
 func showOverhead(out *os.File, rep *overhead.Report, json bool) error {
-	w := bufio.NewWriter(out)
+	w := results(out, json)
 	show := func() error { return terminal.Overhead(w, rep, terminal.Detect(out)) }
 	if json {
 		show = func() error { return terminal.OverheadJSON(w, rep) }
@@ -169,7 +170,7 @@ func (l *overheadLine) show(p drive.Progress) {
 		if p.Waiting == "" && p.State != "" {
 			text += ", recording " + p.State
 		}
-		fmt.Fprint(os.Stderr, "\r\x1b[K", text, "  (ctrl-C ends)")
+		sayInPlace("%s  (ctrl-C ends)", text)
 		l.shown = true
 		return
 	case !l.tty && p.Waiting == "":
@@ -181,13 +182,13 @@ func (l *overheadLine) show(p drive.Progress) {
 	}
 	if !l.said && (p.Waiting == "" || time.Since(l.since) > 3*time.Second) {
 		l.said = true
-		fmt.Fprintln(os.Stderr, "profinfer:", text)
+		say("profinfer: %s", text)
 	}
 }
 
 func (l *overheadLine) clear() {
 	if l.shown {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		sayInPlace("")
 		l.shown = false
 	}
 }

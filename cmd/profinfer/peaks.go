@@ -3,12 +3,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -75,7 +72,7 @@ func doPeaks(opt peaks.Options, how peaksHow) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(os.Stdout)
+	w := results(os.Stdout, how.json)
 	if how.json {
 		err = terminal.PeaksJSON(w, p)
 	} else {
@@ -98,20 +95,20 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 		}
 		return p, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	begin, shown := time.Now(), false
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		opt.Progress = func(share float64, what string) {
 			if time.Since(begin) > 500*time.Millisecond {
-				fmt.Fprintf(os.Stderr, "\r\x1b[Kmeasuring: %.0f %%  %s  (ctrl-C ends)", share*100, what)
+				sayInPlace("measuring: %.0f %%  %s  (ctrl-C ends)", share*100, what)
 				shown = true
 			}
 		}
 	}
 	p, err := peaks.Measure(ctx, opt)
 	if shown {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		sayInPlace("")
 	}
 	if ctx.Err() != nil {
 		return nil, &statusError{130, errors.New("interrupted before all was measured: nothing is kept")}
@@ -121,16 +118,16 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 	}
 	if old, err := peaks.Load(); err == nil && !how.force {
 		if ok, why := p.Replaces(old); !ok {
-			fmt.Fprintf(os.Stderr, "profinfer: not kept, as %s; the peaks of %s stay (--force replaces them)\n", why, old.Measured.Format("2006-01-02 15:04 MST"))
+			say("profinfer: not kept, as %s; the peaks of %s stay (--force replaces them)", why, old.Measured.Format("2006-01-02 15:04 MST"))
 			return p, nil
 		}
 	}
 	name, err := peaks.Save(p)
 	if err != nil {
 		// the figures are there all the same
-		fmt.Fprintln(os.Stderr, "profinfer: warning:", err)
+		warn("%v", err)
 		return p, nil
 	}
-	fmt.Fprintf(os.Stderr, "profinfer: kept in %s\n", name)
+	say("profinfer: kept in %s", name)
 	return p, nil
 }

@@ -4,12 +4,17 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // pids is the value of -p: processes, in the order given, each once.
@@ -67,6 +72,25 @@ func (p pids) one(command string) (int, error) {
 		return p[0], nil
 	}
 	return 0, usage("%s takes one process, not %d: -p %d\n  which is which: ps -p %s", command, len(p), p[0], p.String())
+}
+
+// recordable refuses processes that nobody can mean to have recorded. Process 1 of the machine has every other one below it: threads of sshd,
+// of PAM, of all that loads a library would be held and looked at. (In a PID namespace of its own profinfer cannot record, and says so.)
+// Of what profinfer itself does, a recording would record the recording. Its parents are permitted: a server may start profinfer to have
+// itself recorded.
+func (p pids) recordable() error {
+	for _, pid := range p {
+		switch {
+		case pid == os.Getpid():
+			return usage("-p %d is profinfer itself: give the engine's process, as -p $(pidof llama-server)", pid)
+		case pid == 1 && probe.CheckNamespace() == nil:
+			comm, _ := target.Comm(pid)
+			return usage(`-p 1 is the first process of this machine (%s): all others are its children, and would be recorded with it
+  an engine: -p $(pidof llama-server)
+  the first process of a container, by its number out here: -p $(docker inspect -f '{{.State.Pid}}' NAME)`, terminal.Clean(comm, false))
+		}
+	}
+	return nil
 }
 
 func isPID(f *pflag.Flag) bool {

@@ -60,6 +60,9 @@ does (cycles:u does not).`,
 			if len(args) == 0 && len(opt.PIDs) == 0 {
 				return usage("nothing to record: give -- COMMAND or -p PID\n  profinfer record -- llama-bench -m model.gguf")
 			}
+			if err := procs.recordable(); err != nil {
+				return err
+			}
 			switch level {
 			case "step":
 				opt.Level = engine.LevelStep
@@ -86,7 +89,7 @@ does (cycles:u does not).`,
 			opt.Command = args
 			if budget == "" && serves(&opt) {
 				opt.Budget = serverBudget
-				fmt.Fprintf(os.Stderr, "profinfer: a server is recorded with --overhead-budget %g%% (--overhead-budget none, --duration or --steps: without)\n", 100*serverBudget)
+				say("profinfer: a server is recorded with --overhead-budget %g%% (--overhead-budget none, --duration or --steps: without)", 100*serverBudget)
 			}
 			if err := sizes(&opt, maxSize, switchSize); err != nil {
 				return err
@@ -131,7 +134,7 @@ does (cycles:u does not).`,
 
 func doRecord(opt record.Options) error {
 	// The terminal sends an interrupt to the command as well; the recording ends in good order.
-	ctx, stop := recording(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilSignal(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	res, err := runRecording(ctx, opt, term.IsTerminal(int(os.Stderr.Fd())) && len(opt.Command) == 0)
 	switch {
@@ -149,7 +152,7 @@ func doRecord(opt record.Options) error {
 func runRecording(ctx context.Context, opt record.Options, progress bool) (record.Result, error) {
 	line := &progressLine{on: progress}
 	opt.Progress = line.show
-	opt.Warn = func(s string) { line.clear(); fmt.Fprintln(os.Stderr, "profinfer: warning:", s) }
+	opt.Warn = func(s string) { line.clear(); warn("%s", s) }
 	if p, err := peaks.Load(); err == nil && p != nil { // what is wrong with them is told by who reads the recording
 		opt.Peaks, _ = p.Compact()
 	}
@@ -171,7 +174,7 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	if res.Missed > 0 {
 		lost += fmt.Sprintf(", %d processes not wholly recorded", res.Missed)
 	}
-	fmt.Fprintf(os.Stderr, "profinfer: %s: %d steps in %.1f s, %.1f MB%s (%s)   next: profinfer stat -i %s\n",
+	say("profinfer: %s: %d steps in %.1f s, %.1f MB%s (%s)   next: profinfer stat -i %s",
 		opt.Output, res.Steps, res.Elapsed.Seconds(), float64(res.Bytes)/1e6, lost, res.Reason, opt.Output)
 	return res, nil
 }
@@ -188,18 +191,17 @@ func (l *progressLine) show(p record.Progress) {
 		return
 	}
 	l.last = time.Now()
-	l.clear()
 	lost := ""
 	if p.Lost > 0 {
 		lost = fmt.Sprintf("  %d lost", p.Lost)
 	}
-	fmt.Fprintf(os.Stderr, "recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps, float64(p.Bytes)/1e6, lost)
+	sayInPlace("recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps, float64(p.Bytes)/1e6, lost)
 	l.shown = true
 }
 
 func (l *progressLine) clear() {
 	if l.shown {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
+		sayInPlace("")
 		l.shown = false
 	}
 }
@@ -251,7 +253,7 @@ func percent(s string) (float64, error) {
 		return 0, nil
 	}
 	x, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
-	if err != nil || !(x > 0 && x <= 100) {
+	if err != nil || !(x/100 > 0 && x <= 100) {
 		return 0, fmt.Errorf("%q is not a percentage between 0 and 100, as 0.5%%", s)
 	}
 	return x / 100, nil
@@ -298,8 +300,9 @@ func bytesOf(s string) (int64, error) {
 		}
 	}
 	x, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(x > 0) || x > 1<<20 && shift > 20 {
+	x *= float64(int64(1) << shift)
+	if err != nil || !(x >= 1 && x <= 1<<60) { // more than a file can have is not a number of bytes either
 		return 0, fmt.Errorf("%q is no size, as 500M or 2G", s)
 	}
-	return int64(x * float64(int64(1)<<shift)), nil
+	return int64(x), nil
 }

@@ -4,13 +4,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -71,7 +71,7 @@ func doReport(in []string, out string, top *roof) error {
 		return err
 	}
 	if out != "-" {
-		fmt.Fprintln(os.Stderr, "profinfer: wrote", out)
+		say("profinfer: wrote %s", out)
 	}
 	return nil
 }
@@ -83,6 +83,10 @@ func serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [FILE...]",
 		Short: "Serve the page of report on loopback, for recordings too large for one file",
+		Long: `Serve shows the page of report to a browser on this machine until it is interrupted, with all that a file would leave out.
+
+It prints the address to open. Its token is new each time: whoever has not got that address is shown nothing, other users of the
+machine included. From elsewhere: ssh -L 7070:127.0.0.1:7070 HOST, and then the same address.`,
 		Example: `  profinfer serve
   profinfer serve q4_0.pinf q8_0.pinf --listen 127.0.0.1:8080`,
 		Args: cobra.ArbitraryArgs,
@@ -137,7 +141,7 @@ func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, err
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if torn != "" {
-			fmt.Fprintln(os.Stderr, "profinfer: warning:", name+":", torn)
+			warn("%s: %s", name, torn)
 		}
 		runs = append(runs, run)
 	}
@@ -165,11 +169,14 @@ func doServe(in []string, listen string, top *roof) error {
 		return err
 	}
 	// Not before: while recordings are read, an interrupt ends the program as any other.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	srv := &http.Server{Handler: report.Local(report.Handler("profinfer "+version(), runs)), ReadHeaderTimeout: 10 * time.Second}
-	fmt.Printf("http://%s/\n", l.Addr())
-	fmt.Fprintln(os.Stderr, "profinfer: serving until interrupted")
+	token := rand.Text()
+	// What is asked for is short, what is answered can take as long as the way to a browser behind ssh does.
+	srv := &http.Server{Handler: report.Local(report.Guard(token, report.Handler("profinfer "+version(), runs))),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	fmt.Printf("http://%s/?token=%s\n", l.Addr(), token)
+	say("profinfer: serving until interrupted")
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {

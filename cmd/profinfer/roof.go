@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/profinfer/profinfer/engine/ggml"
@@ -75,7 +72,7 @@ func (r *roofFlags) roof() (*roof, error) {
 	out.kept, err = peaks.Load()
 	switch {
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "profinfer: warning:", err)
+		warn("%v", err)
 		out.why = "the kept peaks cannot be read"
 	case out.kept == nil:
 		out.why = "not measured on this machine (measure them: profinfer peaks)"

@@ -16,20 +16,17 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// recording returns a context that ends with the first of the signals; the second one ends this process at once, whatever it waits for: the
+// untilSignal returns a context that ends with the first of the signals that are heeded; the second one ends this process at once, whatever it waits for: the
 // kernel then lets threads that are held go on. Where a terminal stops this process (ctrl-Z), they go on before.
-func recording(ends ...os.Signal) (ctx context.Context, stop func()) {
+func untilSignal(ends ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan os.Signal, 1)
-	signal.Notify(end, ends...)
-	stops := []os.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
-	for i := len(stops) - 1; i >= 0; i-- {
-		if signal.Ignored(stops[i]) { // a shell without job control: it would stop for good
-			stops = append(stops[:i], stops[i+1:]...)
-		}
+	if ends = heeded(ends); len(ends) > 0 { // none would mean all
+		signal.Notify(end, ends...)
 	}
 	pause := make(chan os.Signal, 1)
-	if len(stops) > 0 {
+	// Of a shell without job control they are ignored: it would stop for good.
+	if stops := heeded([]os.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}); len(stops) > 0 {
 		signal.Notify(pause, stops...)
 	}
 	done := make(chan struct{})

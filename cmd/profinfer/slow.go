@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"os"
 
 	"github.com/profinfer/profinfer/profile"
@@ -25,7 +24,7 @@ func doSlow(in string, opt profile.StatOptions, json, verbose bool) error {
 		return err
 	}
 	s, x := stat.Finish(h), slow.Finish(h)
-	w := bufio.NewWriter(os.Stdout)
+	w := results(os.Stdout, json)
 	if json {
 		x.Run = &s.Run
 		err = terminal.SlowJSON(w, x)

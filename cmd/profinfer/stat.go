@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -103,7 +102,7 @@ func doStat(in string, opt profile.StatOptions, top *roof, json, verbose bool) e
 	}
 	top.fill(opt.Peaks, h)
 	s := b.Finish(h)
-	w := bufio.NewWriter(os.Stdout)
+	w := results(os.Stdout, json)
 	if json {
 		err = terminal.StatJSON(w, s)
 	} else {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"os"
 
@@ -24,7 +23,7 @@ func doStatThreads(in []string, opt profile.StatOptions, json bool) error {
 		counted = counted || len(s.ByThreads) > 0
 		rs = append(rs, terminal.Recording{File: name, Stat: s})
 	}
-	w := bufio.NewWriter(os.Stdout)
+	w := results(os.Stdout, json)
 	var err error
 	switch {
 	case json:

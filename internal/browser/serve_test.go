@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -56,9 +57,10 @@ func TestMain(m *testing.M) {
 
 // server is a running profinfer serve.
 type server struct {
-	url  string
-	cmd  *exec.Cmd
-	errs bytes.Buffer
+	printed string // the address with the token
+	url     string // without it
+	cmd     *exec.Cmd
+	errs    bytes.Buffer
 }
 
 func serve(t *testing.T, args ...string) *server {
@@ -74,9 +76,10 @@ func serve(t *testing.T, args ...string) *server {
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if s.url = strings.TrimSpace(line); err != nil || !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/$`).MatchString(s.url) {
+	if s.printed = strings.TrimSpace(line); err != nil || !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/\?token=\w{20,}$`).MatchString(s.printed) {
 		t.Fatalf("it printed %q (%v); %s", line, err, &s.errs)
 	}
+	s.url, _, _ = strings.Cut(s.printed, "?")
 	return s
 }
 
@@ -97,7 +100,7 @@ func (s *server) interrupt(t *testing.T) int {
 	}
 }
 
-func get(t *testing.T, address, host string) (int, []byte) {
+func get(t *testing.T, client *http.Client, address, host string) (int, []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -106,7 +109,7 @@ func get(t *testing.T, address, host string) (int, []byte) {
 		t.Fatal(err)
 	}
 	req.Host = host
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +129,25 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar}
+	for _, path := range []string{"", "?token=x", "data/0/stat"} {
+		if got, said := get(t, client, s.url+path, ""); got != 403 || !strings.Contains(string(said), "Open the whole address") {
+			t.Errorf("/%s without the token: status %d: %s", path, got, said)
+		}
+	}
+	if got, _ := get(t, client, s.printed, ""); got != 200 {
+		t.Errorf("the printed address: status %d", got)
+	}
 	for _, c := range []struct {
 		path, host string
 		want       int
-	}{{"", "", 200}, {"", "localhost:" + u.Port(), 200}, {"", "evil.example", 403}, {"", "evil.example:" + u.Port(), 403}, {"data/0/stat", "evil.example", 403},
+	}{{"", "", 200}, {"", "localhost:" + u.Port(), 403}, {strings.TrimPrefix(s.printed, s.url), "evil.example", 403}, {"", "evil.example", 403}, {"", "evil.example:" + u.Port(), 403}, {"data/0/stat", "evil.example", 403},
 		{"data/0/stat", "", 200}, {"data/1/stat", "", 200}, {"data/2/stat", "", 404}, {"data/0/nothing", "", 404}, {"index.html", "", 404}, {"data/0/../../plain.pinf", "", 404}} {
-		if got, _ := get(t, s.url+c.path, c.host); got != c.want {
+		if got, _ := get(t, client, s.url+c.path, c.host); got != c.want {
 			t.Errorf("/%s with Host %q: status %d, want %d", c.path, c.host, got, c.want)
 		}
 	}
@@ -149,7 +165,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	t.Run("views", func(t *testing.T) {
-		suite(t, "views", plan{Pages: []page{{Name: "served", URL: s.url, Looks: [][3]int{light, smdrk}, Shows: []string{`<img src=x onerror=alert(1)>`}}}})
+		suite(t, "views", plan{Pages: []page{{Name: "served", URL: s.printed, Looks: [][3]int{light, smdrk}, Shows: []string{`<img src=x onerror=alert(1)>`}}}})
 	})
 	// A browser holds connections open on which it never asked anything.
 	c, err := net.Dial("tcp", u.Host)

@@ -15,8 +15,13 @@ import (
 	"github.com/profinfer/profinfer/internal/engines"
 )
 
-// mapsFiles names files which this program, started again, maps executable for a while.
-const mapsFiles = "PROFINFER_TEST_MAPS"
+// mapsFiles names files which this program, started again, maps executable for a while: mapsFor, or two seconds. namesItself is what it
+// calls itself.
+const (
+	mapsFiles   = "PROFINFER_TEST_MAPS"
+	mapsFor     = "PROFINFER_TEST_MAPS_FOR"
+	namesItself = "PROFINFER_TEST_NAME"
+)
 
 func mapFiles(paths []string) int {
 	for _, p := range paths {
@@ -29,7 +34,17 @@ func mapFiles(paths []string) int {
 			return 1
 		}
 	}
-	time.Sleep(2 * time.Second)
+	if name := os.Getenv(namesItself); name != "" {
+		if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err != nil { // of the process's first thread, whichever this one is
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	long, err := time.ParseDuration(os.Getenv(mapsFor))
+	if err != nil {
+		long = 2 * time.Second
+	}
+	time.Sleep(long)
 	return 0
 }
 

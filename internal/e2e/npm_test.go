@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,7 +22,20 @@ func TestNPM(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			n := engines.NPM(t, version)
 			const prompt, tokens = 16, 8
-			r := load(t, record(t, nil, n.Command(path, prompt, tokens, 2, "--repeat", "2")...))
+			needBPF(t)
+			out := filepath.Join(t.TempDir(), "run.pinf")
+			for try := 1; ; try++ {
+				res := profinfer(t, append([]string{"record", "-o", out, "--"}, n.Command(path, prompt, tokens, 2, "--repeat", "2")...)...)
+				if res.status == 0 {
+					break
+				}
+				// Node died of a signal once in some hundred launches. It is not known whether it does without being recorded.
+				if res.status <= 128 || try == 2 {
+					t.Fatalf("record: status %d\n%s%s", res.status, res.stdout, res.stderr)
+				}
+				t.Logf("again: status %d\n%s", res.status, res.stderr)
+			}
+			r := load(t, out)
 			if len(r.steps) < 2*tokens-1 || len(r.steps) > 2*tokens {
 				t.Fatalf("%d steps, want %d", len(r.steps), 2*tokens)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -74,5 +75,35 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 	if args, err := os.ReadFile(ran); err != nil || string(args) != "-p 56\n" {
 		t.Errorf("the command behind -- got %q: %v", args, err)
+	}
+}
+
+// The machine's first process is not recorded, as all others are its children, nor is profinfer by itself. An engine that starts profinfer is.
+func TestProcessesThatAreNotRecorded(t *testing.T) {
+	needBPF(t)
+	path := filepath.Join(t.TempDir(), "run.pinf")
+	for _, args := range [][]string{{"record", "-o", path, "-p", "1"}, {"record", "-o", path, "--duration", "1s", "-p", strconv.Itoa(os.Getpid()) + ",1"}, {"overhead", "-p", "1"}} {
+		if r := profinfer(t, args...); r.status != 2 || !strings.Contains(r.stderr, "-p 1 is the first process of this machine (") || !strings.Contains(r.stderr, "docker inspect") {
+			t.Errorf("%v: status %d: %s", args, r.status, r.stderr)
+		}
+	}
+	out, err := exec.Command("sh", "-c", `exec "$0" record -o "$1" -p $$`, program, path).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "is profinfer itself") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a recording was begun")
+	}
+	e := engines.Debian(t)
+	_, inside := engines.Model(t, e, "llama-tiny")
+	engine := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "64", "-r", "100", "--no-warmup")
+	var said lockedBuffer
+	cmd := start(t, &said, append([]string{"sh", "-c", `"$0" record -o "$1" -p $$ & shift; exec "$@" >/dev/null`, program, path}, engine...)...)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	within(t, 20*time.Second, "the end of its recording", func() bool { return strings.Contains(said.String(), "next: ") })
+	if r := load(t, path); len(r.steps) == 0 || int(r.steps[0].PID) != cmd.Process.Pid {
+		t.Errorf("%d steps of the engine that started profinfer; %s", len(r.steps), said.String())
 	}
 }

@@ -120,7 +120,7 @@ func parseChoices(log string) (cs []Choice, err error) {
 		}
 	}
 	if last != "result_output" || c != nil || want >= 0 && tokens != want || len(cs) == 0 {
-		return nil, errCut
+		return nil, ErrCut
 	}
 	return cs, nil
 }

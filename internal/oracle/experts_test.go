@@ -48,7 +48,7 @@ func TestParseChoices(t *testing.T) {
 		t.Errorf("got %+v", cs)
 	}
 	for _, n := range []int{600, len(choicesLog) - 150} {
-		if _, err := parseChoices(choicesLog[:n]); !errors.Is(err, errCut) {
+		if _, err := parseChoices(choicesLog[:n]); !errors.Is(err, ErrCut) {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}

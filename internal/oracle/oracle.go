@@ -91,7 +91,7 @@ func Eval(ctx context.Context, e demo.Engine, model string, args ...string) (Gra
 		if g, err = parse(string(out)); err == nil {
 			return g, nil
 		}
-		if !errors.Is(err, errCut) {
+		if !errors.Is(err, ErrCut) {
 			break
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// errCut says that a log lacks its end.
-var errCut = errors.New("llama-eval-callback's log ends before result_output, every time")
+// ErrCut says that a log lacks its end: the program does not wait for it.
+var ErrCut = errors.New("llama-eval-callback's log ends before result_output, every time")
 
 var (
 	// common_debug_cb_eval:  NAME = (f32)   MUL_MAT(SRC{256, 5, 1, 1}, SRC{1, 1, 1, 1}}) = {256, 5, 1, 1}
@@ -20,8 +20,11 @@ var (
 	source = regexp.MustCompile(`^(.*)\{([-0-9, ]+)\}?$`)
 	// node #  4 (  RMS_NORM):               norm-0 (   1K) [  CPU         ] use=1,c=1: ...
 	schedLine = regexp.MustCompile(`node # *(\d+) \( *([A-Z0-9_]+)\): .*?\] use=\d+,c=([01]):`)
-	tokens    = regexp.MustCompile(`number of input tokens = (\d+)`)
+	prompted  = regexp.MustCompile(`number of input tokens = (\d+)`)
 )
+
+// lastNode is the last one of every graph.
+const lastNode = "result_output"
 
 // maxNodes bounds what is believed of a log.
 const maxNodes = 1 << 20
@@ -32,31 +35,47 @@ type mark struct {
 	compute bool
 }
 
-// parse reads the log of llama-eval-callback -v run with GGML_SCHED_DEBUG=2. The
-// scheduler lists many graphs before, made to reserve memory; the last one listed
-// before the nodes are printed is the one that is computed.
+// parse reads the log of llama-eval-callback -v run with GGML_SCHED_DEBUG=2, of a prompt that was computed in one graph.
 func parse(log string) (Graph, error) {
+	gs, err := Graphs(log)
+	if len(gs) > 1 || len(gs) == 1 && err != nil {
+		return gs[0], errors.New("the prompt was computed in more than one graph: give a shorter one, or larger -b and -ub")
+	}
+	if err != nil {
+		return Graph{}, err
+	}
+	return gs[0], nil
+}
+
+// Graphs reads the log of a program that prints each node it computes (llama-eval-callback -v, llama-debug -v), run with
+// GGML_SCHED_DEBUG=2, and returns the graphs in the order in which they were computed. The scheduler lists many graphs before,
+// made to reserve memory; the last one listed before the nodes are printed is the one that is computed. One that is used again is
+// not listed again. Tokens are those of the whole prompt. Of a log that lacks its end the graphs before are returned, and [ErrCut].
+func Graphs(log string) ([]Graph, error) {
+	var gs []Graph
 	var g Graph
+	tokens := 0
 	marks := map[int]mark{}
-	last := -1 // number in the listing
+	last := -1     // number in the listing
+	waits := false // a graph was listed, and not computed yet
 	for line := range strings.Lines(log) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := tokens.FindStringSubmatch(line); m != nil {
-			g.Tokens, _ = strconv.Atoi(m[1])
+		if m := prompted.FindStringSubmatch(line); m != nil {
+			tokens, _ = strconv.Atoi(m[1])
 			continue
 		}
 		if m := schedLine.FindStringSubmatch(line); m != nil {
 			i, err := strconv.Atoi(m[1])
 			if err != nil || i > maxNodes {
-				return g, fmt.Errorf("the scheduler lists a node with the number %s", m[1])
+				return nil, fmt.Errorf("the scheduler lists a node with the number %s", m[1])
 			}
 			if i <= last {
 				clear(marks)
 			}
 			if len(g.Nodes) > 0 {
-				return g, errors.New("the prompt was computed in more than one graph: give a shorter one, or larger -b and -ub")
+				return nil, errors.New("the log lists a graph while another one is computed")
 			}
-			last = i
+			last, waits = i, true
 			marks[i] = mark{op: m[2], compute: m[3] == "1"}
 			continue
 		}
@@ -66,31 +85,36 @@ func parse(log string) (Graph, error) {
 		n, err := parseNode(line)
 		if err != nil {
 			if strings.Contains(line, "}) = {") && strings.HasSuffix(line, "}") {
-				return g, err
+				return nil, err
 			}
 			continue // the log ends within the line
 		}
 		n.Index = len(g.Nodes)
 		m, listed := marks[n.Index]
 		if listed && !strings.HasPrefix(n.Op, m.op) {
-			return g, fmt.Errorf("node %d is %s %s as it is computed, but %s in the scheduler's listing", n.Index, n.Op, n.Name, m.op)
+			return nil, fmt.Errorf("node %d is %s %s as it is computed, but %s in the scheduler's listing", n.Index, n.Op, n.Name, m.op)
 		}
 		n.Marked = listed && m.compute
 		if len(g.Nodes) == maxNodes {
-			return g, fmt.Errorf("more than %d nodes", maxNodes)
+			return nil, fmt.Errorf("more than %d nodes", maxNodes)
 		}
 		g.Nodes = append(g.Nodes, n)
+		if n.Name != lastNode {
+			continue
+		}
+		if len(marks) == 0 {
+			return nil, errors.New("the log has no listing of the scheduler's")
+		}
+		if last >= len(g.Nodes) {
+			return nil, fmt.Errorf("the scheduler lists node %d, but only %d are computed", last, len(g.Nodes))
+		}
+		g.Tokens = tokens
+		gs, g, waits = append(gs, g), Graph{}, false
 	}
-	if len(g.Nodes) == 0 || g.Nodes[len(g.Nodes)-1].Name != "result_output" {
-		return g, errCut
+	if len(gs) == 0 || len(g.Nodes) > 0 || waits {
+		return gs, ErrCut
 	}
-	if len(marks) == 0 {
-		return g, errors.New("the log has no listing of the scheduler's")
-	}
-	if last >= len(g.Nodes) {
-		return g, fmt.Errorf("the scheduler lists node %d, but only %d are computed", last, len(g.Nodes))
-	}
-	return g, nil
+	return gs, nil
 }
 
 func parseNode(line string) (Node, error) {

@@ -67,7 +67,7 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	result := strings.Index(log, "common_debug_cb_eval:            result_output")
 	for _, n := range []int{0, 100, result, result + 20, result + 90} {
-		if _, err := parse(log[:n]); !errors.Is(err, errCut) {
+		if _, err := parse(log[:n]); !errors.Is(err, ErrCut) {
 			t.Errorf("cut after %d: %v", n, err)
 		}
 	}
@@ -84,6 +84,27 @@ func TestParseErrors(t *testing.T) {
 	} {
 		if _, err := parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+// A prompt that is computed in several graphs: one that is used again is not listed again.
+func TestGraphs(t *testing.T) {
+	whole := log + "\n"
+	nodes := whole[strings.Index(whole, "common_debug"):]
+	listing := whole[:strings.Index(whole, "common_debug")]
+	gs, err := Graphs(whole + nodes + strings.ReplaceAll(listing, "c=1", "c=0") + nodes)
+	if err != nil || len(gs) != 3 {
+		t.Fatalf("%d graphs, %v", len(gs), err)
+	}
+	for i, want := range []int{3, 3, 0} {
+		if n := len(Executed(gs[i].Nodes)); len(gs[i].Nodes) != 6 || n != want || gs[i].Nodes[5].Index != 5 {
+			t.Errorf("graph %d: %d nodes, %d of them run, want %d", i, len(gs[i].Nodes), n, want)
+		}
+	}
+	for what, cut := range map[string]string{"within a graph": whole + nodes[:len(nodes)/2], "before one": whole + listing} {
+		if gs, err := Graphs(cut); len(gs) != 1 || !errors.Is(err, ErrCut) {
+			t.Errorf("cut %s: %d graphs, %v", what, len(gs), err)
 		}
 	}
 }

@@ -74,31 +74,8 @@ func Load(path string) (*Run, error) {
 
 // Changed replays the recording in a file with its blocks changed.
 func Changed(path string, change func(*trace.Block)) (*Run, error) {
-	in, err := trace.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
 	var buf bytes.Buffer
-	w := trace.NewWriter(&buf)
-	end := trace.End{}
-	for {
-		b, err := in.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		change(&b)
-		if b.End != nil {
-			end = *b.End
-		}
-		if err := write(w, &b); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(end); err != nil {
+	if err := Copy(&buf, path, change); err != nil {
 		return nil, err
 	}
 	rd, err := trace.NewReader(&buf)
@@ -106,6 +83,34 @@ func Changed(path string, change func(*trace.Block)) (*Run, error) {
 		return nil, err
 	}
 	return replay(rd)
+}
+
+// Copy writes the recording in a file to out, with its blocks changed.
+func Copy(out io.Writer, path string, change func(*trace.Block)) error {
+	in, err := trace.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	w := trace.NewWriter(out)
+	end := trace.End{}
+	for {
+		b, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		change(&b)
+		if b.End != nil {
+			end = *b.End
+		}
+		if err := write(w, &b); err != nil {
+			return err
+		}
+	}
+	return w.Close(end)
 }
 
 func replay(rd *trace.Reader) (*Run, error) {

@@ -3,6 +3,7 @@
 package recording
 
 import (
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -56,6 +57,47 @@ func TestChangedNothing(t *testing.T) {
 			if x, y := a.Ops[i], b.Ops[i]; x.Start != y.Start || x.Dur != y.Dur || x.Busy != y.Busy || !reflect.DeepEqual(x.Counts, y.Counts) {
 				t.Errorf("%s: operator %d differs", trial.Name, i)
 				break
+			}
+		}
+	}
+}
+
+// What a fuzzer's bytes ask for is done: kinds of blocks vanish, come twice, and each kind's fields change.
+func TestAlter(t *testing.T) {
+	files, err := Small()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, file := range files {
+		same, _, err := blocksOf(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(uint64(i), 1))
+		for k := range same[:len(same)-1] { // its end stays
+			changed := false
+			for try := 0; try < 40 && !changed; try++ {
+				edits := make([]byte, 12)
+				for at := range edits {
+					edits[at] = byte(r.Uint32())
+				}
+				edits[0], edits[1], edits[2] = 7, byte(k), 0
+				out, err := Alter(file, edits)
+				if err != nil {
+					continue // the writer refuses it
+				}
+				blocks, _, err := blocksOf(out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if changed = len(blocks) != len(same); !changed {
+					a, b := blocks[k], same[k]
+					a.Offset, a.First, a.Last = b.Offset, b.First, b.Last // definitions are stamped anew
+					changed = !reflect.DeepEqual(a, b)
+				}
+			}
+			if !changed {
+				t.Errorf("recording %d: the %v block %d was not changed", i, same[k].Type, k)
 			}
 		}
 	}

@@ -57,12 +57,13 @@ func (c *child) sample(now int64) {
 	}
 }
 
-// end interrupts the child and waits for it; one that does not follow is killed.
+// end ends the child and waits for it; one that does not follow is killed. An interrupt would not do: in a background job of a script it
+// is ignored, by children too.
 func (c *child) end() {
 	for _, s := range []struct {
 		sig  syscall.Signal
 		wait time.Duration
-	}{{syscall.SIGINT, 10 * time.Second}, {syscall.SIGTERM, 5 * time.Second}, {syscall.SIGKILL, 10 * time.Second}} {
+	}{{syscall.SIGTERM, 15 * time.Second}, {syscall.SIGKILL, 10 * time.Second}} {
 		c.cmd.Process.Signal(s.sig)
 		select {
 		case <-c.done:

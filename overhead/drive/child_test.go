@@ -44,7 +44,7 @@ func TestFailureIsTheChildsOwnText(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	c := begin(t, "trap 'exit 0' INT; while :; do sleep 0.05; done")
+	c := begin(t, "trap 'exit 0' TERM; while :; do sleep 0.05; done")
 	time.Sleep(100 * time.Millisecond)
 	c.end()
 	if !c.ended() || c.status != 0 {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -243,5 +244,75 @@ func TestHandler(t *testing.T) {
 	}
 	if res, err := srv.Client().Do(req); err != nil || res.StatusCode != 405 {
 		t.Errorf("POST: %v", err)
+	}
+}
+
+// Without the token nothing is shown; with it once, all is, and the address is clean.
+func TestGuard(t *testing.T) {
+	const token = "K7QX2M5A"
+	srv := httptest.NewServer(Local(Guard(token, Handler("test", []*Run{trial(t, "plain", "a.pinf")}))))
+	defer srv.Close()
+	other := httptest.NewServer(Local(Guard("ANOTHER", Handler("test", nil)))) // the same host, as cookies go
+	defer other.Close()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	do := func(method, address string, cookies ...*http.Cookie) (*http.Response, string) {
+		req, err := http.NewRequestWithContext(context.Background(), method, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cookies {
+			req.AddCookie(c)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res, string(b)
+	}
+	for _, path := range []string{"/", "/?token=", "/?token=k7qx2m5a", "/?token=K7QX2M5", "/?token=K7QX2M5AB", "/?Token=" + token, "/data/0/stat", "/data/0/stat?token=x", "/nothing", "//evil.example/?token=x"} {
+		res, body := do("GET", srv.URL+path)
+		if res.StatusCode != 403 || !strings.Contains(body, "Open the whole address that profinfer serve printed") || len(res.Cookies()) > 0 || strings.Contains(body, token) {
+			t.Errorf("%s: status %d: %s", path, res.StatusCode, body)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS"} {
+		if res, _ := do(method, srv.URL+"/?token="+token); res.StatusCode != 403 {
+			t.Errorf("%s: status %d", method, res.StatusCode)
+		}
+	}
+	res, body := do("GET", srv.URL+"/?a=1&token="+token)
+	if res.StatusCode != 303 || res.Header.Get("Location") != "/?a=1" || len(res.Cookies()) != 1 || body != "" || res.Header.Get("Referrer-Policy") != "no-referrer" || res.Header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("status %d: %v %q", res.StatusCode, res.Header, body)
+	}
+	c := res.Cookies()[0]
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.MaxAge != 0 || !c.Expires.IsZero() || c.Domain != "" {
+		t.Errorf("cookie %+v", c)
+	}
+	if res, _ := do("GET", srv.URL+"//evil.example/?token="+token); res.StatusCode != 403 || res.Header.Get("Location") != "" {
+		t.Errorf("status %d, sent to %q", res.StatusCode, res.Header.Get("Location"))
+	}
+	for path, want := range map[string]int{"/": 200, "/data/0/stat": 200, "/nothing": 404, "/?token=old": 200} {
+		for _, method := range []string{"GET", "HEAD"} {
+			if res, _ := do(method, srv.URL+path, &http.Cookie{Name: "other", Value: "x"}, c); res.StatusCode != want {
+				t.Errorf("%s %s with the cookie: status %d, want %d", method, path, res.StatusCode, want)
+			}
+		}
+	}
+	if res, _ := do("POST", srv.URL+"/", c); res.StatusCode != 405 {
+		t.Errorf("POST with the cookie: status %d", res.StatusCode)
+	}
+	if res, _ := do("GET", srv.URL+"/", &http.Cookie{Name: c.Name, Value: "K7QX2M5B"}); res.StatusCode != 403 {
+		t.Errorf("another's value: status %d", res.StatusCode)
+	}
+	if res, _ := do("GET", other.URL+"/", c); res.StatusCode != 403 {
+		t.Errorf("the cookie at another that serves: status %d", res.StatusCode)
+	}
+	if res, _ := do("GET", other.URL+"/?token=ANOTHER"); len(res.Cookies()) != 1 || res.Cookies()[0].Name == c.Name {
+		t.Error("two that serve have one cookie, and take it from each other")
 	}
 }

@@ -4,6 +4,7 @@ package terminal
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,10 +13,17 @@ import (
 // Clean makes text from a file or a process safe to print: control characters, escapes,
 // invalid UTF-8 and characters that reorder or hide others are written out (\x1b, \u202e). In
 // ASCII mode every other character beyond ASCII is written out too.
-func Clean(s string, ascii bool) string {
+func Clean(s string, ascii bool) string { return escape(s, ascii, false) }
+
+// Message makes a text of several lines safe that names were put into: an error, a warning. Newlines stay, and backslashes, as what is
+// in quotes (%q) is escaped already.
+func Message(s string) string { return escape(s, false, true) }
+
+func escape(s string, ascii, lines bool) string {
+	plain := func(c byte) bool { return c >= 0x20 && c < 0x7f && (c != '\\' || lines) || c == '\n' && lines }
 	safe := true
 	for i := range len(s) {
-		if s[i] < 0x20 || s[i] >= 0x7f || s[i] == '\\' {
+		if !plain(s[i]) {
 			safe = false
 			break
 		}
@@ -29,12 +37,12 @@ func Clean(s string, ascii bool) string {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case n == 1 && plain(s[i]):
+			b.WriteByte(s[i])
 		case r == '\\':
 			b.WriteString(`\\`) // or a name could pretend to be escaped
 		case r < 0x20 || r == 0x7f:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		case r < 0x7f:
-			b.WriteRune(r)
 		case ascii || !unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Variation_Selector, r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
@@ -43,6 +51,33 @@ func Clean(s string, ascii bool) string {
 		i += n
 	}
 	return b.String()
+}
+
+// Writer lets text through to w as [Message] does, for data in a format of its own (CSV, JSON) that goes to a terminal after all.
+func Writer(w io.Writer) io.Writer { return &writer{w: w} }
+
+type writer struct {
+	w    io.Writer
+	part []byte // of a character whose rest was not written yet
+}
+
+func (e *writer) Write(b []byte) (int, error) {
+	all := append(e.part, b...)
+	end := len(all)
+	for n := 1; n < utf8.UTFMax && n <= end; n++ {
+		if c := all[end-n]; utf8.RuneStart(c) {
+			if !utf8.FullRune(all[end-n:]) {
+				end -= n
+			}
+			break
+		}
+	}
+	_, err := io.WriteString(e.w, Message(string(all[:end])))
+	e.part = append(e.part[:0:0], all[end:]...)
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // wide are characters that take two columns (Unicode East Asian Width W and F, in coarse

@@ -38,6 +38,29 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestMessage(t *testing.T) {
+	in := "cannot open \"a\\x1b\":\n  \x1b]0;x\x07\r\t\u009b31m\u202e\x7f \xff é …"
+	want := `cannot open "a\x1b":` + "\n" + `  \x1b]0;x\x07\x0d\x09\u009b31m\u202e\x7f \xff é …`
+	if got := Message(in); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Message(want); got != want { // a recorder's message that overhead passes on
+		t.Errorf("%q, want it as it was", got)
+	}
+	for at := range len(in) {
+		var b strings.Builder
+		w := Writer(&b)
+		for _, part := range []string{in[:at], in[at:]} {
+			if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if b.String() != want {
+			t.Errorf("cut at %d: %q", at, b.String())
+		}
+	}
+}
+
 func FuzzClean(f *testing.F) {
 	f.Add("a\x1b[0m\xffб")
 	f.Fuzz(func(t *testing.T, s string) {

@@ -70,6 +70,7 @@ async function fetched(run: number, name: string): Promise<ArrayBuffer> {
   const res = await fetch(`data/${run}/${name}`).catch(() => {
     throw new Error('profinfer serve does not answer any more')
   })
+  if (res.status === 403) throw new Error('profinfer serve was started again: open the address that it printed')
   if (!res.ok) throw new Error(`profinfer serve has no section ${name}: ${res.status}`)
   return res.arrayBuffer()
 }
