@@ -138,7 +138,7 @@ func (d *demoRun) announce(ctx context.Context) error {
 }
 
 // record makes a model, records a benchmark of it, prints the statistics and returns the recording's name.
-func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *roof) (string, error) {
+func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *machineRoof) (string, error) {
 	spec, err := demo.Model(name)
 	if err != nil {
 		return "", err
@@ -176,7 +176,7 @@ func demoOptions(trace string, command []string) record.Options {
 	return opt
 }
 
-func demoStat(trace string, top *roof) error {
+func demoStat(trace string, top *machineRoof) error {
 	if err := doStat(trace, profile.StatOptions{By: profile.ByWeight, Top: demoRows}, top, false, false); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func demoStat(trace string, top *roof) error {
 	return nil
 }
 
-func demoExports(trace string, top *roof) error {
+func demoExports(trace string, top *machineRoof) error {
 	base := strings.TrimSuffix(trace, ".pinf")
 	if err := doReport([]string{trace}, base+".html", top); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (d *demoRun) sample(why error) error {
 	if err := os.WriteFile(trace, sample.Recording, 0o644); err != nil {
 		return err
 	}
-	top := &roof{why: "the recording has none"} // it has: not those of this machine
+	top := &machineRoof{why: "the recording has none"} // it has: not those of this machine
 	say("$ profinfer stat --top %d %s", demoRows, trace)
 	if err := demoStat(trace, top); err != nil {
 		return err

@@ -62,7 +62,7 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 	return c
 }
 
-func doReport(in []string, out string, top *roof) error {
+func doReport(in []string, out string, top *machineRoof) error {
 	runs, err := loadRuns(in, top)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func sameFile(a, b string) bool {
 }
 
 // loadRuns reads recordings for the page.
-func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, error) {
+func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.Run, error) {
 	var runs []*report.Run
 	for _, name := range in {
 		r, err := trace.Open(name)
@@ -148,7 +148,7 @@ func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, err
 	return runs, nil
 }
 
-func doServe(in []string, listen string, top *roof) error {
+func doServe(in []string, listen string, top *machineRoof) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return usage("--listen is an address and a port, such as 127.0.0.1:7070: %v", err)

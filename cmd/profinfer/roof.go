@@ -27,8 +27,8 @@ func (r *roofFlags) add(c *cobra.Command) {
 // set tells that one of them was given.
 func (r *roofFlags) set() bool { return r.bandwidth != "" || r.flops != "" || r.none }
 
-// roof makes the peaks of recordings.
-type roof struct {
+// machineRoof makes the peaks of recordings.
+type machineRoof struct {
 	kept   *peaks.Peaks // of this machine; nil: none
 	why    string       // there are none
 	gbps   *float64
@@ -38,8 +38,8 @@ type roof struct {
 }
 
 // roof reads the flags, and the peaks that are kept for this machine. What is wrong with those is told and no reason to show nothing.
-func (r *roofFlags) roof() (*roof, error) {
-	out := &roof{}
+func (r *roofFlags) roof() (*machineRoof, error) {
+	out := &machineRoof{}
 	rate := func(flag, text string, parse func(string) (float64, error)) (*float64, error) {
 		if text == "" {
 			return nil, nil
@@ -81,7 +81,7 @@ func (r *roofFlags) roof() (*roof, error) {
 }
 
 // fill completes peaks that the analysis of a recording was given before it was read.
-func (r *roof) fill(p *profile.Peaks, h *profile.Header) {
+func (r *machineRoof) fill(p *profile.Peaks, h *profile.Header) {
 	if h != nil {
 		*p = *r.of(&h.Meta)
 	}
@@ -110,7 +110,7 @@ func better(a, b *peaks.Peaks) *peaks.Peaks {
 
 // of makes the peaks of a recording: those kept for this machine if it was made here, or those that it has of its own machine; and
 // what was given by hand.
-func (r *roof) of(m *trace.Meta) *profile.Peaks {
+func (r *machineRoof) of(m *trace.Meta) *profile.Peaks {
 	kept, why := r.kept, r.why
 	if kept != nil && !kept.MadeOn(m.Arch, m.CPU, m.MemBytes) {
 		kept, why = nil, "the recording is of another machine than this one (give them: --peak-bandwidth, --peak-flops)"

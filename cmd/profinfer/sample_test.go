@@ -39,7 +39,7 @@ func sampleStat(t *testing.T, opt profile.StatOptions) (string, *profile.Header)
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&roof{why: "not measured"}).fill(opt.Peaks, h)
+	(&machineRoof{why: "not measured"}).fill(opt.Peaks, h)
 	var out bytes.Buffer
 	if err := terminal.Stat(&out, b.Finish(h), terminal.Options{File: sample.Name + ".pinf", Width: 100, Unicode: true}); err != nil {
 		t.Fatal(err)

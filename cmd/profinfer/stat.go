@@ -88,7 +88,7 @@ func statCommand() *cobra.Command {
 	return c
 }
 
-func doStat(in string, opt profile.StatOptions, top *roof, json, verbose bool) error {
+func doStat(in string, opt profile.StatOptions, top *machineRoof, json, verbose bool) error {
 	r, err := trace.Open(in)
 	if err != nil {
 		return err

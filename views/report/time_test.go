@@ -40,7 +40,7 @@ func section(t *testing.T, r *Run, name string) []byte {
 	return b
 }
 
-func timeline(t *testing.T, replay Replay, opts ...Option) (*Run, *profile.Timeline) {
+func timelineOf(t *testing.T, replay Replay, opts ...Option) (*Run, *profile.Timeline) {
 	t.Helper()
 	r, err := Load("x.pinf", replay, opts...)
 	if err != nil {
@@ -55,7 +55,7 @@ func timeline(t *testing.T, replay Replay, opts ...Option) (*Run, *profile.Timel
 
 // TestTimelineSections: every chunk is a section, and the index says where it lies.
 func TestTimelineSections(t *testing.T) {
-	r, tl := timeline(t, slowRun(70, 200), WholeTimeline())
+	r, tl := timelineOf(t, slowRun(70, 200), WholeTimeline())
 	if len(tl.Chunks) < 3 {
 		t.Fatalf("%d chunks", len(tl.Chunks))
 	}
@@ -137,7 +137,7 @@ func TestFirstStepsAreKept(t *testing.T) {
 
 // TestTimelineNothingFits: even then there is a page.
 func TestTimelineNothingFits(t *testing.T) {
-	r, tl := timeline(t, slowRun(3, 10), LimitTimeline(0))
+	r, tl := timelineOf(t, slowRun(3, 10), LimitTimeline(0))
 	for i, c := range tl.Chunks {
 		if c.Kept || r.sections[fmt.Sprintf("time/%d", i)] != nil {
 			t.Errorf("chunk %d is there", i)
