@@ -71,26 +71,3 @@ func TestMeterScaled(t *testing.T) {
 		t.Errorf("a counter that did not count has %d, want unknown", got[0])
 	}
 }
-
-// Of counters with one role, those are a pair that counted alike: user space's before all's; what has no values is none.
-func TestCounterPair(t *testing.T) {
-	k := func(role string, user bool, void string) trace.Counter {
-		return trace.Counter{Role: role, PMU: "cpu", User: user, Void: void}
-	}
-	for _, c := range []struct {
-		what   string
-		cs     []trace.Counter
-		ai, bi int
-	}{
-		{"none", nil, -1, -1},
-		{"one", []trace.Counter{k("cycles", true, "")}, -1, -1},
-		{"unlike", []trace.Counter{k("cycles", true, ""), k("instructions", false, "")}, -1, -1},
-		{"alike", []trace.Counter{k("cycles", false, ""), k("stall", false, ""), k("instructions", false, "")}, 2, 0},
-		{"both ways", []trace.Counter{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, ""), k("instructions", true, "")}, 3, 2},
-		{"one way is void", []trace.Counter{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, "it reads 0"), k("instructions", true, "")}, 1, 0},
-	} {
-		if i, j := CounterPair(c.cs, "instructions", "cycles"); i != c.ai || j != c.bi {
-			t.Errorf("%s: %d and %d, want %d and %d", c.what, i, j, c.ai, c.bi)
-		}
-	}
-}

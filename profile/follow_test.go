@@ -8,40 +8,40 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// learned makes the scene's graph one whose order is known.
-func (s *scene) learned() {
-	sh := *s.p.procs[pid].shapes[7].Shape
+// Learned makes the scene's graph one whose order is known.
+func (s *scene) Learned() {
+	sh := *s.p.procs[Pid].Shapes[7].Shape
 	sh.Order, sh.First = [][]int32{{0, 1}, {3}, {4}, nil}, 15
 	s.feed(trace.Block{Shape: &sh})
 }
 
-func (s *scene) watch(t int64, ops, why string) {
-	s.feed(trace.Block{Watch: &trace.Watch{PID: pid, Time: t, Ops: ops, Why: why}})
+func (s *scene) Watch(t int64, ops, why string) {
+	s.feed(trace.Block{Watch: &trace.Watch{PID: Pid, Time: t, Ops: ops, Why: why}})
 }
 
-// arrivals plays the step of decode as it is seen without begins.
-func (s *scene) arrivals(t int64) {
-	s.decode(t)
+// Arrivals plays the step of decode as it is seen without begins.
+func (s *scene) Arrivals(t int64) {
+	s.Decode(t)
 	n := 0
-	for _, h := range s.b.Hits {
+	for _, h := range s.B.Hits {
 		if h.Time < t || h.Kind == trace.HitOpEnd {
-			s.b.Hits[n] = h
+			s.B.Hits[n] = h
 			n++
 		}
 	}
-	s.b.Hits = s.b.Hits[:n]
+	s.B.Hits = s.B.Hits[:n]
 	s.end(t+226, worker1) // the closing barrier, which a begin would not tell
 }
 
-func opLevel(s *scene) { s.p.h.Meta.Level = "op" }
+func OpLevel(s *scene) { s.p.h.Meta.Level = "op" }
 
 func TestFollow(t *testing.T) {
-	s := newScene(t)
-	opLevel(s)
-	s.learned()
-	s.watch(900, trace.WatchArrivals, "following")
-	s.arrivals(1000)
-	h := s.done()
+	s := NewScene(t)
+	OpLevel(s)
+	s.Learned()
+	s.Watch(900, trace.WatchArrivals, "following")
+	s.Arrivals(1000)
+	h := s.Done()
 	if len(s.c.steps) != 1 || len(s.c.ops) != 3 || s.c.steps[0].Ops != 3 || s.c.steps[0].Untraced != "" || s.c.steps[0].Incomplete != "" {
 		t.Fatalf("%d steps, %d operators, losses %v: %+v", len(s.c.steps), len(s.c.ops), h.Losses, s.c.steps)
 	}
@@ -68,24 +68,24 @@ func TestFollow(t *testing.T) {
 
 // A number of arrivals that does not fit is told, and nothing is guessed from it.
 func TestFollowAlarm(t *testing.T) {
-	for what, tid := range map[string]int32{"the main thread": main0, "a worker": worker1} {
+	for what, tid := range map[string]int32{"the main thread": Main0, "a worker": worker1} {
 		for _, extra := range []bool{true, false} {
-			s := newScene(t)
-			opLevel(s)
-			s.learned()
-			s.watch(900, trace.WatchArrivals, "following")
-			s.arrivals(1000)
+			s := NewScene(t)
+			OpLevel(s)
+			s.Learned()
+			s.Watch(900, trace.WatchArrivals, "following")
+			s.Arrivals(1000)
 			if extra {
 				s.end(1228, tid)
 			} else {
-				for i := range s.b.Hits {
-					if s.b.Hits[i].TID == tid {
-						s.b.Hits = append(s.b.Hits[:i], s.b.Hits[i+1:]...)
+				for i := range s.B.Hits {
+					if s.B.Hits[i].TID == tid {
+						s.B.Hits = append(s.B.Hits[:i], s.B.Hits[i+1:]...)
 						break
 					}
 				}
 			}
-			h := s.done()
+			h := s.Done()
 			if len(s.c.ops) != 0 || len(s.c.steps) != 1 || s.c.steps[0].Untraced != "unmatched" {
 				t.Errorf("%s, one more %v: %d operators, steps %+v", what, extra, len(s.c.ops), s.c.steps)
 			}
@@ -98,17 +98,17 @@ func TestFollowAlarm(t *testing.T) {
 
 // Spans without operators: the step is there, its operators are not, and the loss is told.
 func TestThrottled(t *testing.T) {
-	s := newScene(t)
-	opLevel(s)
-	s.learned()
-	s.watch(900, trace.WatchOff, "budget")
-	s.decode(1000)
-	s.b.Hits = nil
-	s.watch(1400, trace.WatchArrivals, "following")
-	s.arrivals(1500)
-	s.watch(2150, trace.WatchOff, "budget") // in the middle of the next
-	s.arrivals(2000)
-	h := s.done()
+	s := NewScene(t)
+	OpLevel(s)
+	s.Learned()
+	s.Watch(900, trace.WatchOff, "budget")
+	s.Decode(1000)
+	s.B.Hits = nil
+	s.Watch(1400, trace.WatchArrivals, "following")
+	s.Arrivals(1500)
+	s.Watch(2150, trace.WatchOff, "budget") // in the middle of the next
+	s.Arrivals(2000)
+	h := s.Done()
 	if len(s.c.steps) != 3 || len(s.c.ops) != 3 {
 		t.Fatalf("%d steps, %d operators", len(s.c.steps), len(s.c.ops))
 	}
@@ -139,35 +139,35 @@ func TestChangeInGraph(t *testing.T) {
 		{trace.WatchArrivals, trace.WatchOff, "throttled", 0},
 		{trace.WatchOff, trace.WatchArrivals, "throttled", 0},
 	} {
-		s := newScene(t)
-		opLevel(s)
-		s.learned()
-		s.watch(900, c.from, "x")
-		s.watch(1150, c.to, "x")
-		s.arrivals(1000)
-		s.done()
+		s := NewScene(t)
+		OpLevel(s)
+		s.Learned()
+		s.Watch(900, c.from, "x")
+		s.Watch(1150, c.to, "x")
+		s.Arrivals(1000)
+		s.Done()
 		if len(s.c.steps) != 1 || s.c.steps[0].Untraced != c.want || len(s.c.ops) != c.ops {
 			t.Errorf("%s to %s: %d operators, %+v", c.from, c.to, len(s.c.ops), s.c.steps)
 		}
 	}
 	// off and on again
-	two := newScene(t)
-	opLevel(two)
-	two.learned()
-	two.watch(900, trace.WatchArrivals, "x")
-	two.watch(1060, trace.WatchOff, "x")
-	two.watch(1150, trace.WatchArrivals, "x")
-	two.arrivals(1000)
-	two.done()
+	two := NewScene(t)
+	OpLevel(two)
+	two.Learned()
+	two.Watch(900, trace.WatchArrivals, "x")
+	two.Watch(1060, trace.WatchOff, "x")
+	two.Watch(1150, trace.WatchArrivals, "x")
+	two.Arrivals(1000)
+	two.Done()
 	if len(two.c.steps) != 1 || two.c.steps[0].Untraced != "throttled" || len(two.c.ops) != 0 {
 		t.Errorf("off and on: %d operators, %+v", len(two.c.ops), two.c.steps)
 	}
 	// begins went away before the order was known
-	s := newScene(t)
-	opLevel(s)
-	s.watch(1150, trace.WatchArrivals, "x")
-	s.decode(1000)
-	s.done()
+	s := NewScene(t)
+	OpLevel(s)
+	s.Watch(1150, trace.WatchArrivals, "x")
+	s.Decode(1000)
+	s.Done()
 	if len(s.c.steps) != 1 || s.c.steps[0].Untraced != "learning" {
 		t.Errorf("%+v", s.c.steps)
 	}
@@ -177,26 +177,26 @@ func TestChangeInGraph(t *testing.T) {
 // thread too.
 func TestFollowTwo(t *testing.T) {
 	const main2, worker2, pool2 = 200, 201, 0x77
-	s := newScene(t)
-	opLevel(s)
-	s.learned()
-	s.watch(900, trace.WatchArrivals, "following")
-	s.arrivals(1000)
-	other := newScene(t)
-	other.arrivals(1003)
-	for _, h := range other.b.Hits {
-		h.TID += main2 - main0
+	s := NewScene(t)
+	OpLevel(s)
+	s.Learned()
+	s.Watch(900, trace.WatchArrivals, "following")
+	s.Arrivals(1000)
+	other := NewScene(t)
+	other.Arrivals(1003)
+	for _, h := range other.B.Hits {
+		h.TID += main2 - Main0
 		h.Arg = pool2
 		if h.TID == worker2 {
 			h.Time -= 14 // before its main thread's first
 		}
-		s.b.Hits = append(s.b.Hits, h)
+		s.B.Hits = append(s.B.Hits, h)
 	}
-	for _, m := range other.b.Marks {
+	for _, m := range other.B.Marks {
 		m.TID = main2
-		s.b.Marks = append(s.b.Marks, m)
+		s.B.Marks = append(s.B.Marks, m)
 	}
-	h := s.done()
+	h := s.Done()
 	if len(s.c.steps) != 2 || len(s.c.ops) != 6 || len(h.Losses) != 0 {
 		t.Fatalf("%d steps, %d operators, %v", len(s.c.steps), len(s.c.ops), h.Losses)
 	}

@@ -142,3 +142,24 @@ func (m *merge) emit(limit int64, to handler) error {
 	m.fault = slices.Delete(m.fault, 0, f)
 	return nil
 }
+
+// emitChoices hands on choices up to a time, in time order.
+func (m *merge) emitChoices(limit int64, to handler) {
+	if len(m.choices) == 0 {
+		return
+	}
+	i := 0
+	for i < len(m.choices) && m.choices[i].Time < limit {
+		to.choose(&m.choices[i])
+		i++
+	}
+	m.choices = slices.Delete(m.choices, 0, i)
+}
+
+func (m *merge) sortChoices() {
+	slices.SortStableFunc(m.choices, func(a, b trace.Experts) int { return cmp.Compare(a.Time, b.Time) })
+}
+
+func sortFaults(fs []trace.Fault) {
+	slices.SortStableFunc(fs, func(a, b trace.Fault) int { return cmp.Compare(a.Time, b.Time) })
+}

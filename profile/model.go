@@ -51,7 +51,7 @@ type Step struct {
 	// in that step's time. Complete when ResultSink.Result gets it.
 	HandedOver bool
 	Done       int64
-	told       bool // Result got it
+	Told       bool // Result got it
 }
 
 // Graph is one execution of a graph on one backend.
@@ -134,7 +134,7 @@ type Op struct {
 	// Choice is which experts its tokens use, nil where that was not recorded or it has none.
 	Choice *Choice
 
-	team int // threads of its team
+	Team int // threads of its team
 }
 
 // Imbalance returns max busy / mean busy - 1 over the operator's threads, or -1 if it has none. What

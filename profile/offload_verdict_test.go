@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // A step's call that returns before its device is done is judged by the time until it is.
 func TestUntilDone(t *testing.T) {
-	offloadStat := func(change func([]trace.Mark) []trace.Mark) *profile.Stat {
-		b := profile.NewStat(profile.StatOptions{})
+	offloadStat := func(change func([]trace.Mark) []trace.Mark) *summary.Stat {
+		b := stat.New(stat.Options{})
 		h, err := profile.Replay(offloaded(t, 40, change), b)
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +30,7 @@ func TestUntilDone(t *testing.T) {
 		t.Fatalf("until done: %s of %s, %s tokens a second", text(x.UntilDone), text(x.Call), text(x.TokensPerS))
 	}
 	v := s.Verdicts[0]
-	if v.Bound != profile.BoundOutside || !slices.Equal(v.Names, []string{"GPU"}) || !strings.HasPrefix(v.Text, "Decode is bound by GPU: it has work for 250 ns of the 400 ns from a step's begin to its result (62 %).") {
+	if v.Bound != summary.BoundOutside || !slices.Equal(v.Names, []string{"GPU"}) || !strings.HasPrefix(v.Text, "Decode is bound by GPU: it has work for 250 ns of the 400 ns from a step's begin to its result (62 %).") {
 		t.Errorf("%s, %q: %s", v.Bound, v.Names, v.Text)
 	}
 	for _, f := range s.Findings {

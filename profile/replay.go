@@ -53,7 +53,7 @@ type replayer struct {
 	top   Sink // as Replay got it
 	merge merge
 	h     Header
-	procs map[int32]*proc
+	procs map[int32]*Proc
 	comms map[int32]string
 
 	recent [64]recentThread // the last seen, by the low bits of their numbers
@@ -88,11 +88,11 @@ func (c *cut) add(t int64) {
 	c.last = t
 }
 
-// proc is one process during replay.
-type proc struct {
+// Proc is one process during replay.
+type Proc struct {
 	pid     int32
 	info    *trace.Process
-	shapes  map[uint64]*Shape
+	Shapes  map[uint64]*Shape
 	threads map[int32]*thread
 	open    []*exec
 	entries bool            // it has entry points that are probed
@@ -209,12 +209,12 @@ type exec struct {
 // recentThread remembers where a thread is kept.
 type recentThread struct {
 	pid, tid int32
-	q        *proc
+	q        *Proc
 	t        *thread
 }
 
 // thread returns a thread and its process.
-func (p *replayer) thread(pid, tid int32) (*proc, *thread) {
+func (p *replayer) thread(pid, tid int32) (*Proc, *thread) {
 	e := &p.recent[tid&int32(len(p.recent)-1)]
 	if e.t == nil || e.tid != tid || e.pid != pid {
 		q := p.proc(pid)
@@ -224,19 +224,19 @@ func (p *replayer) thread(pid, tid int32) (*proc, *thread) {
 }
 
 func newReplayer(sink Sink) *replayer {
-	return &replayer{sink: sink, top: sink, procs: make(map[int32]*proc), comms: make(map[int32]string)}
+	return &replayer{sink: sink, top: sink, procs: make(map[int32]*Proc), comms: make(map[int32]string)}
 }
 
-func (p *replayer) proc(pid int32) *proc {
+func (p *replayer) proc(pid int32) *Proc {
 	q := p.procs[pid]
 	if q == nil {
-		q = &proc{pid: pid, shapes: make(map[uint64]*Shape), threads: make(map[int32]*thread)}
+		q = &Proc{pid: pid, Shapes: make(map[uint64]*Shape), threads: make(map[int32]*thread)}
 		p.procs[pid] = q
 	}
 	return q
 }
 
-func (q *proc) thread(tid int32) *thread {
+func (q *Proc) thread(tid int32) *thread {
 	t := q.threads[tid]
 	if t == nil {
 		t = &thread{tid: tid, ith: UnknownIth}
@@ -488,7 +488,7 @@ func (p *replayer) loss(why, what string, c cut) {
 
 var _ handler = (*replayer)(nil)
 
-func backendOf(q *proc, site uint32) (backend, entry, phase string) {
+func backendOf(q *Proc, site uint32) (backend, entry, phase string) {
 	if q.info == nil || int(site) >= len(q.info.Sites) {
 		return "", fmt.Sprintf("site %d", site), ""
 	}
@@ -496,7 +496,7 @@ func backendOf(q *proc, site uint32) (backend, entry, phase string) {
 	return s.Backend, s.Entry, s.Phase
 }
 
-func libraryOf(q *proc, site uint32) string {
+func libraryOf(q *Proc, site uint32) string {
 	if q.info == nil || int(site) >= len(q.info.Sites) {
 		return ""
 	}

@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-type span struct{ from, to int64 }
+type Span struct{ From, To int64 }
 
-// union returns the time that at least one of the spans covers. It sorts them.
-func union(spans []span) (sum int64) {
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+// Union returns the time that at least one of the spans covers. It sorts them.
+func Union(spans []Span) (sum int64) {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	var end int64
 	for _, s := range spans {
-		if from := max(s.from, end); s.to > from {
-			sum += s.to - from
-			end = s.to
+		if from := max(s.From, end); s.To > from {
+			sum += s.To - from
+			end = s.To
 		}
 	}
 	return sum
 }
 
-func pidOf(o *Op) int32 {
+func PidOf(o *Op) int32 {
 	switch {
 	case o.Step != nil:
 		return o.Step.PID

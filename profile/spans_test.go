@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package profile_test
 
 import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 	"testing"
 )
 
 // Figures of operators are of the steps that have them; steps and their speed are of all.
 func TestStatOfSpans(t *testing.T) {
-	b := NewStat(StatOptions{By: ByOp})
-	s := newScene(t)
-	s.into(b)
-	opLevel(s)
-	s.extra("budget", "0.005")
-	s.learned()
-	s.watch(900, trace.WatchOff, "budget")
-	s.decode(1000)
-	s.b.Hits = nil
-	s.watch(1400, trace.WatchArrivals, "following")
-	s.arrivals(1500)
-	s.watch(2150, trace.WatchOff, "budget")
-	s.arrivals(2000)
-	st := b.Finish(s.done())
+	b := stat.New(stat.Options{By: facts.ByOp})
+	s := profile.NewScene(t)
+	s.Into(b)
+	profile.OpLevel(s)
+	s.Extra("budget", "0.005")
+	s.Learned()
+	s.Watch(900, trace.WatchOff, "budget")
+	s.Decode(1000)
+	s.B.Hits = nil
+	s.Watch(1400, trace.WatchArrivals, "following")
+	s.Arrivals(1500)
+	s.Watch(2150, trace.WatchOff, "budget")
+	s.Arrivals(2000)
+	st := b.Finish(s.Done())
 	if len(st.Phases) != 1 {
 		t.Fatalf("%d phases", len(st.Phases))
 	}
@@ -35,7 +39,7 @@ func TestStatOfSpans(t *testing.T) {
 			t.Errorf("row %+v", r)
 		}
 	}
-	if len(st.Lost.Untraced) != 1 || st.Lost.Untraced[0] != (UntracedSteps{"throttled", 2}) {
+	if len(st.Lost.Untraced) != 1 || st.Lost.Untraced[0] != (summary.UntracedSteps{Why: "throttled", Steps: 2}) {
 		t.Errorf("untraced %+v", st.Lost.Untraced)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/docs/sample"
 	"github.com/profinfer/profinfer/probe"
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/views/terminal"
 )
@@ -177,7 +178,7 @@ func demoOptions(trace string, command []string) record.Options {
 }
 
 func demoStat(trace string, top *machineRoof) error {
-	if err := doStat(trace, profile.StatOptions{By: profile.ByWeight, Top: demoRows}, top, false, false); err != nil {
+	if err := doStat(trace, stat.Options{By: facts.ByWeight, Top: demoRows}, top, false, false); err != nil {
 		return err
 	}
 	fmt.Println()

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
 )
@@ -127,7 +128,7 @@ func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.R
 			return nil, err
 		}
 		var torn string
-		limits := &profile.Peaks{}
+		limits := &roof.Peaks{}
 		run, err := report.Load(name, func(s profile.Sink) (*profile.Header, error) {
 			h, err := profile.Replay(r, s)
 			if h != nil {

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/peaks"
-	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -184,8 +185,8 @@ func TestRoofOfRecording(t *testing.T) {
 		{"of this machine", &machineRoof{kept: machine()}, "measured 2026-11-19", 2},
 		{"of another", &machineRoof{kept: other}, "", 0},
 	} {
-		var s profile.Stat
-		if err := json.Unmarshal(output(t, func() error { return doStat(file, profile.StatOptions{}, c.roof, true, false) }), &s); err != nil {
+		var s summary.Stat
+		if err := json.Unmarshal(output(t, func() error { return doStat(file, stat.Options{}, c.roof, true, false) }), &s); err != nil {
 			t.Fatal(err)
 		}
 		if s.Peaks == nil || s.Peaks.Source != c.source || len(s.Peaks.Roofs) != c.roofs || (s.Peaks.Missing == "") != (c.source != "") {

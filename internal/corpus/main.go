@@ -21,7 +21,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -203,7 +205,17 @@ func write(bin, cache, file, to string, o output) error {
 // keptBytes is how much of an output is kept as text; of all of it the digest is.
 const keptBytes = 4 << 20
 
+// long matches numbers whose last digits depend on the order of a sum.
+var long = regexp.MustCompile(`[0-9]+\.[0-9]{10,}(e[-+][0-9]+)?`)
+
 func keep(path string, data []byte) error {
+	data = long.ReplaceAllFunc(data, func(n []byte) []byte {
+		v, err := strconv.ParseFloat(string(n), 64)
+		if err != nil {
+			return n
+		}
+		return strconv.AppendFloat(nil, v, 'g', 12, 64)
+	})
 	if len(data) > keptBytes {
 		data = fmt.Appendf(data[:keptBytes:keptBytes], "\n... %d bytes, SHA-256 %x\n", len(data), sha256.Sum256(data))
 	}

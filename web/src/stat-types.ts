@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The statistics as `profinfer stat --json` gives them (profile/stat.go, schema_version 1): times in ns,
+// The statistics as `profinfer stat --json` gives them (profile/summary/stat.go, schema_version 1): times in ns,
 // sizes in bytes, shares 0 to 1, null what is not known.
 
 import type { ExpertStat } from './experts/types'
@@ -37,7 +37,7 @@ export interface Stat {
   counters?: StatCounter[]
 }
 
-/** profile/stat_counts.go. void: why it has no values; empty: it has. */
+/** profile/summary/counts.go. void: why it has no values; empty: it has. */
 export interface StatCounter {
   name: string
   role: string
@@ -69,7 +69,7 @@ export interface RowBound {
 
 export type Bound = 'memory' | 'compute' | 'wait' | 'disk' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
 
-/** What bounds one phase: profile/verdict.go. */
+/** What bounds one phase: profile/summary/verdict.go. */
 export interface Verdict {
   phase: string
   model: number | null
@@ -90,7 +90,7 @@ export interface Evidence {
   text: string
 }
 
-/** Something worth looking at: profile/findings.go. */
+/** Something worth looking at: profile/verdict/findings.go. */
 export interface Finding {
   kind: string
   phase: string

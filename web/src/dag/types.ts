@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The operator graphs as section "dag" has them (profile/dag.go, schema_version 1): times in ns, sizes in
+// The operator graphs as section "dag" has them (profile/dag/dag.go, schema_version 1): times in ns, sizes in
 // bytes, shares 0 to 1, null what is not known.
 import type { Metric } from '../counters'
 import type { StatCount, StatCounter } from '../stat-types'

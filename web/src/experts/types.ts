@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Experts: what the statistics have of them (profile/experts_stat.go, in every phase of `stat --json`), and the section "experts"
-// (profile/experts_map.go). Times in ns, sizes in bytes, shares 0 to 1, null what is not known.
+// Experts: what the statistics have of them (profile/experts/stat.go, in every phase of `stat --json`), and the section "experts"
+// (profile/experts/map.go). Times in ns, sizes in bytes, shares 0 to 1, null what is not known.
 
 export interface ExpertStat {
   layers: ExpertLayer[]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The section "faults" (profile/faults_series.go), and "faults" of stat --json (profile/faults_stat.go): times in ns, sizes in bytes,
+// The section "faults" (profile/memory/faults_series.go), and "faults" of stat --json (profile/memory/faults_stat.go): times in ns, sizes in bytes,
 // null what is not known.
 
 export interface FaultSum {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The section "offload" (profile/offload_detail.go, schema_version 1): times in ns, sizes in bytes, null what is not known. What a phase has
+// The section "offload" (profile/offload/detail.go, schema_version 1): times in ns, sizes in bytes, null what is not known. What a phase has
 // beside its typical step is what `stat --json` has as "offload".
 
 export interface OffloadDetail {

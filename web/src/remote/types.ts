@@ -2,7 +2,7 @@
 
 import type { Stat, StatRow } from '../stat-types'
 
-/** What another process on the machine computed for the steps of one phase (profile/remote_stat.go): times are means of a graph, ns. */
+/** What another process on the machine computed for the steps of one phase (profile/stat/remote.go): times are means of a graph, ns. */
 export interface RemoteStat {
   phase: string
   backend: string

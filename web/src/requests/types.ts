@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests and speculative decoding as `stat --json` has them (profile/sequences.go, speculative.go), and what plots need besides
-// (profile/requests_series.go, in the section "series"): times in ns, null what is not known.
+// Requests and speculative decoding as `stat --json` has them (profile/requests/sequences.go, speculative.go), and what plots need besides
+// (profile/requests/series.go, in the section "series"): times in ns, null what is not known.
 import type { Dist } from '../stat/types'
 
 export interface Spread {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The section "roofline" (profile/roofline.go): times in ns, sizes in bytes, null what is not known.
+// The section "roofline" (profile/series/roofline.go): times in ns, sizes in bytes, null what is not known.
 import { num } from '../format'
 import type { Layer, Note } from '../plot'
 import type { StatCount, StatCounter } from '../stat-types'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The section "series" (profile/series.go): times in ns, sizes in bytes, null what is not known.
+// The section "series" (profile/series/series.go): times in ns, sizes in bytes, null what is not known.
 
 import type { RequestSeries } from '../requests/types'
 

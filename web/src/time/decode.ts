@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The worker's part of the timeline: chunks into arrays that can be drawn (profile/timeline_ops.go and _sched.go have the columns).
+// The worker's part of the timeline: chunks into arrays that can be drawn (profile/timeline/ops.go and _sched.go have the columns).
 import { Blocks, starts, sums } from './columns'
 import { buffers, sizeOf, spanSet, type SpanSet } from './spans'
 import { chanOff, chanWait, cpuChannels, threadChannels } from './types'

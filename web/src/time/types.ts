@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The timeline as package profile gives it (profile/timeline.go, schema_version 1): times in ns from the run's start, sizes in
+// The timeline as package profile gives it (profile/timeline/timeline.go, schema_version 1): times in ns from the run's start, sizes in
 // bytes, null what is not known.
 
 import type { StatCounter } from '../stat-types'
