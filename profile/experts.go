@@ -71,8 +71,8 @@ type ChoiceSink interface {
 // maxChosen bounds a choice: numbers of tokens times experts come from a process's memory.
 const maxChosen = 1 << 20
 
-// choose takes a part of what was chosen. It belongs to the graph that its thread runs.
-func (p *replayer) choose(e *trace.Experts) {
+// Choose takes a part of what was chosen. It belongs to the graph that its thread runs.
+func (p *replayer) Choose(e *trace.Experts) {
 	p.seen(e.Time)
 	q := p.procs[e.PID]
 	if q == nil {

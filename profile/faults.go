@@ -100,7 +100,7 @@ func (p *replayer) memory(m *trace.Memory) error {
 	return p.faults.to.Memory(m)
 }
 
-func (p *replayer) faulted(f *trace.Fault) error {
+func (p *replayer) Faulted(f *trace.Fault) error {
 	p.seen(f.Time)
 	if p.faults == nil {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/profinfer/profinfer/profile/internal/merge"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -177,7 +178,7 @@ func (p *replayer) followedDone(q *Proc, x *exec) error {
 		return nil
 	}
 	x.last = int32(x.shape.NNodes)
-	start := endOfTime
+	start := merge.EndOfTime
 	for _, w := range f.threads {
 		start = min(start, w.arrivals[0].time)
 	}

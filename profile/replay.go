@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/profinfer/profinfer/profile/internal/merge"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -23,7 +24,7 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 	p.joinFaults()
 	in := r.Ahead()
 	defer in.Close()
-	p.merge.runs.free = in.Reuse
+	p.merge.Runs.Free = in.Reuse
 	if s, ok := sink.(releaser); ok {
 		s.releaseTo(p.ops.reuse)
 	}
@@ -51,7 +52,7 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 type replayer struct {
 	sink  Sink
 	top   Sink // as Replay got it
-	merge merge
+	merge merge.Merger
 	h     Header
 	procs map[int32]*Proc
 	comms map[int32]string
@@ -287,11 +288,11 @@ func (p *replayer) block(b trace.Block) error {
 			}
 		}
 	}
-	p.merge.add(&b)
+	p.merge.Add(&b)
 	p.count.add(b.Samples)
 	if b.Watermark != 0 {
-		before := p.merge.held
-		if err := p.merge.drained(b.Watermark, p); err != nil {
+		before := p.merge.Held
+		if err := p.merge.Drained(b.Watermark, p); err != nil {
 			return err
 		}
 		p.count.forget(before)
@@ -341,8 +342,8 @@ func (p *replayer) seen(t int64) {
 	p.h.Last = max(p.h.Last, t)
 }
 
-// switched keeps account of the time threads are off their CPUs.
-func (p *replayer) switched(s *trace.Sched) error {
+// Switched keeps account of the time threads are off their CPUs.
+func (p *replayer) Switched(s *trace.Sched) error {
 	p.seen(s.Time)
 	if s.Kind == trace.SchedSwitch {
 		if q := p.procs[s.PrevPID]; q != nil {
@@ -371,7 +372,7 @@ func (p *replayer) switched(s *trace.Sched) error {
 	return p.sink.Sched(s)
 }
 
-func (p *replayer) hit(h *trace.Hit) error {
+func (p *replayer) Hit(h *trace.Hit) error {
 	p.seen(h.Time)
 	q, t := p.thread(h.PID, h.TID)
 	switch h.Kind {
@@ -412,7 +413,7 @@ func (p *replayer) hit(h *trace.Hit) error {
 }
 
 func (p *replayer) finish() error {
-	if err := p.merge.rest(p); err != nil {
+	if err := p.merge.Rest(p); err != nil {
 		return err
 	}
 	if err := p.queuesEnd(); err != nil {
@@ -486,7 +487,7 @@ func (p *replayer) loss(why, what string, c cut) {
 	}
 }
 
-var _ handler = (*replayer)(nil)
+var _ merge.Handler = (*replayer)(nil)
 
 func backendOf(q *Proc, site uint32) (backend, entry, phase string) {
 	if q.info == nil || int(site) >= len(q.info.Sites) {

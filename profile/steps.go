@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// mark handles the boundaries of steps, of the scheduler's runs and of graphs.
-func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
+// Mark handles the boundaries of steps, of the scheduler's runs and of graphs.
+func (p *replayer) Mark(m *trace.Mark, seqs []trace.StepSeq) error {
 	p.seen(m.Time)
 	q := p.proc(m.PID)
 	t := q.thread(m.TID)

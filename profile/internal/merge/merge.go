@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+// Package merge puts the events of a trace in order of time, as recorders drain one ring after the other.
+package merge
 
 import (
 	"cmp"
@@ -9,14 +10,14 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// merge puts the events of a trace in time order. A recorder drains one ring after the
+// Merger puts the events of a trace in time order. A recorder drains one ring after the
 // other, so events come as runs by CPU; a drain's watermark says that what is older has been
 // written. A program can be preempted between taking the time and writing, so events are
 // held back for one drain more.
 //
 // Events of one time keep the order in which they came, after scheduling and marks.
-type merge struct {
-	runs  hitMerge
+type Merger struct {
+	Runs  hitMerge
 	marks []trace.Mark
 	sched []trace.Sched
 	fault []trace.Fault
@@ -24,7 +25,7 @@ type merge struct {
 	switches []trace.Sample
 	choices  []trace.Experts
 	seqs     map[batchKey][]trace.StepSeq
-	held     int64 // watermark of the drain before
+	Held     int64 // watermark of the drain before
 }
 
 type batchKey struct {
@@ -32,19 +33,19 @@ type batchKey struct {
 	tid  int32
 }
 
-// handler receives events in time order.
-type handler interface {
-	hit(*trace.Hit) error
-	mark(*trace.Mark, []trace.StepSeq) error
-	switched(*trace.Sched) error
-	sampled(*trace.Sample)
-	faulted(*trace.Fault) error
-	choose(*trace.Experts) // before the hits of the same span between other events
+// Handler receives events in time order.
+type Handler interface {
+	Hit(*trace.Hit) error
+	Mark(*trace.Mark, []trace.StepSeq) error
+	Switched(*trace.Sched) error
+	Sampled(*trace.Sample)
+	Faulted(*trace.Fault) error
+	Choose(*trace.Experts) // before the hits of the same span between other events
 }
 
-// add takes a block's events. Its hits are the merge's until it calls runs.free with them.
-func (m *merge) add(b *trace.Block) {
-	m.runs.add(b.Hits)
+// Add takes a block's events. Its hits are the merge's until it calls runs.free with them.
+func (m *Merger) Add(b *trace.Block) {
+	m.Runs.add(b.Hits)
 	m.marks = append(m.marks, b.Marks...)
 	m.sched = append(m.sched, b.Sched...)
 	m.fault = append(m.fault, b.Faults...)
@@ -57,7 +58,7 @@ func (m *merge) add(b *trace.Block) {
 	m.addSeqs(b.StepSeqs)
 }
 
-func (m *merge) addSeqs(s []trace.StepSeq) {
+func (m *Merger) addSeqs(s []trace.StepSeq) {
 	if len(s) > 0 && m.seqs == nil {
 		m.seqs = make(map[batchKey][]trace.StepSeq)
 	}
@@ -67,19 +68,19 @@ func (m *merge) addSeqs(s []trace.StepSeq) {
 	}
 }
 
-// drained hands on all events older than the watermark before this one.
-func (m *merge) drained(watermark int64, to handler) error {
-	limit := m.held
-	m.held = watermark
+// Drained hands on all events older than the watermark before this one.
+func (m *Merger) Drained(watermark int64, to Handler) error {
+	limit := m.Held
+	m.Held = watermark
 	return m.emit(limit, to)
 }
 
-const endOfTime = int64(^uint64(0) >> 1)
+const EndOfTime = int64(^uint64(0) >> 1)
 
-// rest hands on whatever is left.
-func (m *merge) rest(to handler) error { return m.emit(endOfTime, to) }
+// Rest hands on whatever is left.
+func (m *Merger) Rest(to Handler) error { return m.emit(EndOfTime, to) }
 
-func (m *merge) emit(limit int64, to handler) error {
+func (m *Merger) emit(limit int64, to Handler) error {
 	slices.SortStableFunc(m.marks, func(a, b trace.Mark) int { return cmp.Compare(a.Time, b.Time) })
 	slices.SortStableFunc(m.sched, func(a, b trace.Sched) int { return cmp.Compare(a.Time, b.Time) })
 	slices.SortStableFunc(m.switches, func(a, b trace.Sample) int {
@@ -89,7 +90,7 @@ func (m *merge) emit(limit int64, to handler) error {
 	m.sortChoices()
 	var k, s, c, f int
 	for {
-		tk, ts, tc, tf := endOfTime, endOfTime, endOfTime, endOfTime
+		tk, ts, tc, tf := EndOfTime, EndOfTime, EndOfTime, EndOfTime
 		if f < len(m.fault) {
 			tf = m.fault[f].Time
 		}
@@ -104,7 +105,7 @@ func (m *merge) emit(limit int64, to handler) error {
 		}
 		t := min(tk, ts, tc, tf, limit)
 		m.emitChoices(t, to)
-		if err := m.runs.emit(t, to); err != nil {
+		if err := m.Runs.emit(t, to); err != nil {
 			return err
 		}
 		if t >= limit {
@@ -113,13 +114,13 @@ func (m *merge) emit(limit int64, to handler) error {
 		var err error
 		switch t { // a thread is on its CPU before it does anything
 		case ts:
-			err = to.switched(&m.sched[s])
+			err = to.Switched(&m.sched[s])
 			s++
 		case tc:
-			to.sampled(&m.switches[c])
+			to.Sampled(&m.switches[c])
 			c++
 		case tf:
-			err = to.faulted(&m.fault[f])
+			err = to.Faulted(&m.fault[f])
 			f++
 		default:
 			mk := &m.marks[k]
@@ -129,7 +130,7 @@ func (m *merge) emit(limit int64, to handler) error {
 				seqs = m.seqs[key]
 				delete(m.seqs, key)
 			}
-			err = to.mark(mk, seqs)
+			err = to.Mark(mk, seqs)
 			k++
 		}
 		if err != nil {
@@ -144,19 +145,19 @@ func (m *merge) emit(limit int64, to handler) error {
 }
 
 // emitChoices hands on choices up to a time, in time order.
-func (m *merge) emitChoices(limit int64, to handler) {
+func (m *Merger) emitChoices(limit int64, to Handler) {
 	if len(m.choices) == 0 {
 		return
 	}
 	i := 0
 	for i < len(m.choices) && m.choices[i].Time < limit {
-		to.choose(&m.choices[i])
+		to.Choose(&m.choices[i])
 		i++
 	}
 	m.choices = slices.Delete(m.choices, 0, i)
 }
 
-func (m *merge) sortChoices() {
+func (m *Merger) sortChoices() {
 	slices.SortStableFunc(m.choices, func(a, b trace.Experts) int { return cmp.Compare(a.Time, b.Time) })
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package merge
 
 import (
 	"cmp"
@@ -15,20 +15,20 @@ import (
 // order is a handler that writes down what it gets.
 type order struct{ got []string }
 
-func (o *order) hit(h *trace.Hit) error {
+func (o *order) Hit(h *trace.Hit) error {
 	o.got = append(o.got, fmt.Sprint("h", h.Time, "/", h.Arg))
 	return nil
 }
-func (o *order) mark(m *trace.Mark, _ []trace.StepSeq) error {
+func (o *order) Mark(m *trace.Mark, _ []trace.StepSeq) error {
 	o.got = append(o.got, fmt.Sprint("m", m.Time, "/", m.Ctx))
 	return nil
 }
-func (o *order) sampled(*trace.Sample) {}
-func (o *order) choose(*trace.Experts) {}
+func (o *order) Sampled(*trace.Sample) {}
+func (o *order) Choose(*trace.Experts) {}
 
-func (o *order) faulted(*trace.Fault) error { return nil }
+func (o *order) Faulted(*trace.Fault) error { return nil }
 
-func (o *order) switched(s *trace.Sched) error {
+func (o *order) Switched(s *trace.Sched) error {
 	o.got = append(o.got, fmt.Sprint("s", s.Time, "/", s.NextTID))
 	return nil
 }
@@ -45,12 +45,12 @@ type event struct {
 func TestMergeOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 5))
-		var m merge
+		var m Merger
 		var got order
 		var all []event
 		var want []string
 		free := 0
-		m.runs.free = func([]trace.Hit) { free++ }
+		m.Runs.Free = func([]trace.Hit) { free++ }
 		reference := func(limit int64) {
 			slices.SortStableFunc(all, func(a, b event) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.kind, b.kind)) })
 			n := 0
@@ -96,20 +96,20 @@ func TestMergeOrder(t *testing.T) {
 			if len(b.Hits) > 0 {
 				blocks++
 			}
-			m.add(&b)
+			m.Add(&b)
 			now += r.Int64N(120)
 			if r.IntN(3) > 0 {
-				if err := m.drained(now, &got); err != nil {
+				if err := m.Drained(now, &got); err != nil {
 					t.Fatal(err)
 				}
 				reference(held)
 				held = now
 			}
 		}
-		if err := m.rest(&got); err != nil {
+		if err := m.Rest(&got); err != nil {
 			t.Fatal(err)
 		}
-		reference(endOfTime)
+		reference(EndOfTime)
 		if !slices.Equal(got.got, want) {
 			for i := range want {
 				if i >= len(got.got) || got.got[i] != want[i] {
@@ -118,8 +118,8 @@ func TestMergeOrder(t *testing.T) {
 			}
 			t.Fatalf("seed %d: %d events, want %d", seed, len(got.got), len(want))
 		}
-		if free != blocks || len(m.runs.chains) != 0 {
-			t.Fatalf("seed %d: %d of %d blocks were given back, %d chains are left", seed, free, blocks, len(m.runs.chains))
+		if free != blocks || len(m.Runs.chains) != 0 {
+			t.Fatalf("seed %d: %d of %d blocks were given back, %d chains are left", seed, free, blocks, len(m.Runs.chains))
 		}
 	}
 }

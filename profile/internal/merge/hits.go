@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package merge
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 type hitMerge struct {
 	chains []*hitChain // those that have hits; a heap by first hit while emit runs
 	seq    int64       // runs so far
-	free   func([]trace.Hit)
+	Free   func([]trace.Hit)
 }
 
 // hitBlock is a block's hits, of which runs are still to be read.
@@ -98,7 +98,7 @@ func (c *hitChain) before(o *hitChain) bool {
 }
 
 // emit hands on all hits older than limit.
-func (m *hitMerge) emit(limit int64, to handler) error {
+func (m *hitMerge) emit(limit int64, to Handler) error {
 	for i := len(m.chains)/2 - 1; i >= 0; i-- {
 		m.sink(i)
 	}
@@ -121,7 +121,7 @@ func (m *hitMerge) emit(limit int64, to handler) error {
 		r := &c.runs[0]
 		hits, n := r.hits, 0
 		for n < len(hits) && (hits[n].Time < until || hits[n].Time == until && r.seq < seq) {
-			if err := to.hit(&hits[n]); err != nil {
+			if err := to.Hit(&hits[n]); err != nil {
 				return err
 			}
 			n++
@@ -142,8 +142,8 @@ func (m *hitMerge) emit(limit int64, to handler) error {
 }
 
 func (m *hitMerge) release(b *hitBlock) {
-	if b.runs--; b.runs == 0 && m.free != nil {
-		m.free(b.hits)
+	if b.runs--; b.runs == 0 && m.Free != nil {
+		m.Free(b.hits)
 	}
 }
 
