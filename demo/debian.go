@@ -4,8 +4,12 @@ package demo
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // DebianFolder is the usual name of the folder that [Debian] fills.
@@ -51,8 +57,13 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 		}
 		return e, nil
 	}
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := safeopen.MkdirAll(root); err != nil {
 		return Engine{}, err
+	}
+	for _, dir := range []string{root, filepath.Dir(root)} { // programs of it are run
+		if err := safeopen.Mine(dir); err != nil {
+			return Engine{}, fmt.Errorf("%w; name another folder with --cache", err)
+		}
 	}
 	unlock, err := lock(ctx, root+".lock", progress)
 	if err != nil {
@@ -73,9 +84,7 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 	if err := e.verify(ctx); err != nil {
 		return Engine{}, fmt.Errorf("installed Debian's llama.cpp in %s, but it does not run: %w", root, err)
 	}
-	for _, once := range []string{"lists", "archives", "pkgcache.bin", "srcpkgcache.bin"} { // 200 MB which are read once
-		os.RemoveAll(filepath.Join(root+".apt", once))
-	}
+	os.RemoveAll(root + ".apt") // 200 MB which are read once
 	list := strings.Join(packages, "\n") + "\n"
 	return e, os.WriteFile(filepath.Join(root, completeFile), []byte(list), 0o644)
 }
@@ -104,6 +113,7 @@ func (e Engine) install(ctx context.Context, packages []string, progress Progres
 		return err
 	}
 	a, err := newApt(ctx, e.Root+".apt", progress)
+	defer os.Remove(a.conf())
 	if err != nil {
 		return err
 	}
@@ -142,59 +152,78 @@ func (e Engine) install(ctx context.Context, packages []string, progress Progres
 			return err
 		}
 	}
-	return nil
+	return dropSetID(e.Root)
+}
+
+// dropSetID takes the bits from programs that would give whoever starts them their owner's privileges: nobody keeps these up to date.
+func dropSetID(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil || st.Mode()&(fs.ModeSetuid|fs.ModeSetgid) == 0 {
+			return err
+		}
+		return os.Chmod(path, st.Mode().Perm())
+	})
 }
 
 // apt is a world of apt's of its own: sources, lists, state, cache.
 type apt struct{ dir string }
 
-func (a apt) env() []string { return []string{"APT_CONFIG=" + filepath.Join(a.dir, "apt.conf")} }
+func (a apt) conf() string  { return filepath.Join(a.dir, "apt.conf") }
+func (a apt) env() []string { return []string{"APT_CONFIG=" + a.conf()} }
 
 func newApt(ctx context.Context, dir string, progress Progress) (apt, error) {
+	a := apt{dir: dir}
 	arch, err := run(ctx, nil, "dpkg", "--print-architecture")
 	if err != nil {
-		return apt{}, fmt.Errorf("%w: llama.cpp is fetched with apt and dpkg, as Debian and Ubuntu have them; elsewhere install it so that llama-bench is on the PATH", err)
+		return a, fmt.Errorf("%w: llama.cpp is fetched with apt and dpkg, as Debian and Ubuntu have them; elsewhere install it so that llama-bench is on the PATH", err)
 	}
 	for _, d := range []string{"lists/partial", "archives/partial", "state"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return apt{}, err
+			return a, err
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "state/status"), nil, 0o644); err != nil {
-		return apt{}, err
+		return a, err
 	}
 	keyring, err := keyring(ctx, dir, progress)
 	if err != nil {
-		return apt{}, err
+		return a, err
 	}
 	mirror, err := mirror(ctx, dir, progress)
 	if err != nil {
-		return apt{}, err
+		return a, err
 	}
 	source := fmt.Sprintf("deb [arch=%s signed-by=%s] %s sid main\n", strings.TrimSpace(arch), keyring, mirror)
 	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(source), 0o644); err != nil {
-		return apt{}, err
+		return a, err
 	}
 	// The system's settings of how to reach the network (proxies, certificates) hold
 	// here too; its hooks and sources must not.
 	acquire, err := run(ctx, nil, "apt-config", "dump", "Acquire::http", "Acquire::https")
 	if err != nil {
-		return apt{}, err
+		return a, err
 	}
-	// A mirror that is not updated daily has a list of sid past its Valid-Until. That
-	// check alone is relaxed; signatures are verified as ever.
+	// A mirror that is not updated daily has a list of sid past its Valid-Until, which is a week: a month is taken
+	// (apt.conf(5)), so that nobody between can serve an older one. apt's own user for downloads cannot be had: where
+	// this lies, below root's home or a folder of root's alone, it may not go, and in a user namespace there may be none.
 	conf := acquire + fmt.Sprintf(`
 APT::Architecture "%[1]s"; #clear APT::Architectures; APT::Architectures { "%[1]s"; };
 APT::Install-Recommends "false"; APT::Sandbox::User "root";
 #clear Acquire::Languages; Acquire::Languages { "none"; }; Acquire::Retries "3";
-Acquire::Check-Valid-Until "false";
+Acquire::Min-ValidTime "2678400";
 Dir::Etc::SourceList "%[2]s/sources.list"; Dir::Etc::SourceParts "/dev/null"; Dir::Etc::Parts "/dev/null";
 Dir::Etc::Main "/dev/null"; Dir::Etc::Preferences "/dev/null"; Dir::Etc::PreferencesParts "/dev/null";
 Dir::State "%[2]s/state"; Dir::State::status "%[2]s/state/status"; Dir::State::Lists "%[2]s/lists";
 Dir::Cache "%[2]s"; Dir::Cache::archives "%[2]s/archives"; Dir::Log "%[2]s";
 `, strings.TrimSpace(arch), dir)
-	a := apt{dir: dir}
-	return a, os.WriteFile(filepath.Join(dir, "apt.conf"), []byte(conf), 0o644)
+	if err := os.Remove(a.conf()); err != nil && !os.IsNotExist(err) {
+		return a, err
+	}
+	return a, os.WriteFile(a.conf(), []byte(conf), 0o600) // a proxy's address can have a password
 }
 
 // keyring returns the file with the keys of Debian's archive: this system's, or one
@@ -281,14 +310,7 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	if err != nil {
 		return nil, err
 	}
-	// lines of 'URI' FILE SIZE HASH, of what is not here yet
-	var total int64
-	for line := range strings.Lines(list) {
-		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[0], "'") {
-			n, _ := strconv.ParseInt(f[2], 10, 64)
-			total += n
-		}
-	}
+	_, total := parseURIs(list)
 	archives := filepath.Join(a.dir, "archives")
 	if err := needSpace(archives, total); err != nil {
 		return nil, err
@@ -316,20 +338,70 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 		return nil, err
 	}
 	// exactly the set that apt chose, not what an older one has left in the folder
-	sim, err := run(ctx, a.env(), append(args, "--print-uris", "-oDir::Cache::archives="+filepath.Join(a.dir, "none"))...)
+	sim, err := run(ctx, a.env(), append(args, "--print-uris", "-oAcquire::ForceHash=SHA256", "-oDir::Cache::archives="+filepath.Join(a.dir, "none"))...)
 	if err != nil {
 		return nil, err
 	}
-	var debs []string
-	for line := range strings.Lines(sim) {
-		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[0], "'") {
-			debs = append(debs, filepath.Join(archives, filepath.Base(f[1])))
-		}
-	}
-	if len(debs) == 0 {
+	packaged, _ := parseURIs(sim)
+	if len(packaged) == 0 {
 		return nil, fmt.Errorf("apt chose no package for %s", strings.Join(packages, " "))
 	}
+	var debs []string
+	for _, p := range packaged {
+		deb := filepath.Join(archives, p.name)
+		if err := sameSum(deb, p.sum); err != nil {
+			return nil, err
+		}
+		debs = append(debs, deb)
+	}
 	return debs, nil
+}
+
+// sameSum checks a file against the sum that the signed lists have for it, as apt-get --print-uris writes it. apt itself looks at what it
+// downloads; a file that an interrupted run has left it takes by its size. One that is not the same is removed.
+func sameSum(path, want string) error {
+	algorithm, sum, _ := strings.Cut(want, ":")
+	if algorithm != "SHA256" {
+		return fmt.Errorf("apt names no SHA-256 sum of %s, but %q", filepath.Base(path), want)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != sum {
+		os.Remove(path)
+		return fmt.Errorf("%s is not the file that Debian's lists name (it is removed): try again", path)
+	}
+	return nil
+}
+
+// packageFile is a file of a package, with its sum as the signed lists have it (ALGORITHM:HEX; empty: none is told).
+type packageFile struct{ name, sum string }
+
+// parseURIs reads what apt-get --print-uris says of packages that are not here yet, lines of 'URI' FILE SIZE SUM: the files, and
+// how many bytes they are together.
+func parseURIs(list string) (files []packageFile, total int64) {
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) < 3 || !strings.HasPrefix(f[0], "'") {
+			continue
+		}
+		if p := (packageFile{name: filepath.Base(f[1])}); filepath.Ext(p.name) == ".deb" {
+			if len(f) > 3 {
+				p.sum = f[3]
+			}
+			files = append(files, p)
+		}
+		if n, err := strconv.ParseInt(f[2], 10, 64); err == nil && n > 0 && n < math.MaxInt64-total {
+			total += n
+		}
+	}
+	return files, total
 }
 
 // folderSize returns the bytes of the files in dir and its folders, as far as it can see.

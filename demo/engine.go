@@ -47,8 +47,28 @@ func Cache() (string, error) {
 			return "", fmt.Errorf("no cache folder: %w (set HOME or XDG_CACHE_HOME)", err)
 		}
 		base = "/var/cache" // root without HOME: a service or a container
+		own := filepath.Join(base, "profinfer")
+		if err := closed(own); err != nil {
+			return "", err
+		}
 	}
 	return filepath.Join(base, "profinfer"), nil
+}
+
+// closed makes a folder, or one that is there and root's, open to nobody else: programs lie in it that nobody keeps up to date, and a tmp
+// that everybody could write to.
+func closed(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err == nil || !os.IsExist(err) {
+		return err
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		return fmt.Errorf("%s is no folder", dir)
+	}
+	return os.Chmod(dir, 0o700) // nobody but root puts anything into the folder above it
 }
 
 // Command returns the command line that runs a program of the engine, such as

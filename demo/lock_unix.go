@@ -7,15 +7,26 @@ package demo
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // lock waits until no other process holds the file at path locked and locks it: two
 // installations in one folder would spoil each other. The lock goes with the process.
 func lock(ctx context.Context, path string, progress Progress) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	at, err := safeopen.At(path)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close()
+	f, err := at.Create(at.Name, safeopen.Public)
+	if errors.Is(err, fs.ErrExist) {
+		f, err = at.Open(at.Name)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // Progress is told how far something has come: what is being done, and how much of
@@ -38,24 +40,29 @@ func WriteProgress(ctx context.Context, path string, spec Spec, progress Progres
 		return err
 	}
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := safeopen.MkdirAll(dir); err != nil {
 		return fmt.Errorf("folder for the model: %w", err)
 	}
-	part := path + ".part"
-	if err := os.Remove(part); err != nil && !os.IsNotExist(err) {
+	at, err := safeopen.At(path)
+	if err != nil {
+		return fmt.Errorf("model file: %w", err)
+	}
+	defer at.Close()
+	part := at.Name + ".part"
+	if err := at.Remove(part); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	if err := needSpace(dir, size); err != nil {
 		return fmt.Errorf("model %s: %w", spec.Name, err)
 	}
-	out, err := os.Create(part)
+	out, err := at.Create(part, safeopen.Public)
 	if err != nil {
 		return fmt.Errorf("model file: %w", err)
 	}
 	defer func() {
 		if err != nil {
 			out.Close()
-			os.Remove(part)
+			at.Remove(part)
 		}
 	}()
 	w := &progressWriter{ctx: ctx, w: out, what: "writing " + filepath.Base(path), total: size, progress: progress}
@@ -65,7 +72,7 @@ func WriteProgress(ctx context.Context, path string, spec Spec, progress Progres
 	if err := out.Close(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return os.Rename(part, path)
+	return at.Rename(part, at.Name)
 }
 
 // Ensure makes sure that folder dir holds the model and returns its path. A file that
@@ -96,7 +103,7 @@ func (s Spec) is(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	in, err := os.Open(path)
+	in, err := safeopen.Input(path)
 	if err != nil {
 		return false, nil // whatever is wrong, writing will tell
 	}

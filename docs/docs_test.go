@@ -5,6 +5,7 @@ package docs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -176,5 +177,30 @@ func TestGalleryInOrder(t *testing.T) {
 	}
 	if last == 0 {
 		t.Error("no sections")
+	}
+}
+
+// Tests that SECURITY.md names are there.
+func TestNamedTests(t *testing.T) {
+	text, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			b, e := os.ReadFile(path)
+			all.Write(b)
+			err = e
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains(all.String(), "func "+m[1]+"(") {
+			t.Errorf("SECURITY.md names %s, which is no test", m[1])
+		}
 	}
 }

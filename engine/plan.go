@@ -160,6 +160,8 @@ type File struct {
 	Dev     uint64
 	Role    string // "base", "cpu", "llama", "whisper", "backend:vulkan", ...
 	Open    string // a path through which this process can open the very inode (/proc/PID/map_files/...)
+	// ID is that of the file that was analysed: what Open leads to by then can be another one. Zero: not known.
+	ID target.FileID
 }
 
 // Region is a byte range of a structure.

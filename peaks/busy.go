@@ -59,7 +59,7 @@ func busyTime(stat string, cpus map[string]bool) time.Duration {
 		// user nice system idle iowait irq softirq steal; guest is in user already
 		for _, i := range []int{1, 2, 3, 6, 7, 8} {
 			n, err := strconv.ParseInt(f[i], 10, 64)
-			if err != nil || n < 0 || n > 1<<50 {
+			if err != nil || n < 0 || n > int64((math.MaxInt64-total)/clockTick) {
 				return -1
 			}
 			total += time.Duration(n) * clockTick

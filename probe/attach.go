@@ -5,6 +5,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/internal/safeopen"
+	"github.com/profinfer/profinfer/target"
 )
 
 // Attachment is one process with its probes. Sites can be added while it runs.
@@ -183,23 +186,48 @@ func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site)
 		g.addrs = append(g.addrs, site.Offset)
 		g.cookies = append(g.cookies, uint64(id))
 	}
+	held, err := openAnalysed(f)
+	if err != nil {
+		return a.openError(f, err)
+	}
+	g.key.opened = fmt.Sprintf("/proc/self/fd/%d", held.Fd())
 	if k.role.Needs() == engine.LevelOp {
-		var err error
-		if g.held, err = os.Open(k.opened); err != nil {
-			return a.openError(f, err)
-		}
-		g.key.opened = fmt.Sprintf("/proc/self/fd/%d", g.held.Fd())
+		g.held = held
 		a.ops = append(a.ops, g)
 		if !a.mode.wants(k.role) {
 			return nil
 		}
 		return a.open(g)
 	}
+	defer held.Close()
 	if err := a.open(g); err != nil {
 		return err
 	}
 	a.links = append(a.links, g.links...)
 	return nil
+}
+
+// openAnalysed opens the file in which the sites were found. By its name another can be there by now, a pipe too: in that the sites'
+// offsets mean nothing.
+func openAnalysed(f engine.File) (*os.File, error) {
+	file, err := safeopen.Regular(f.Open, nil)
+	var special *safeopen.SpecialError
+	if errors.As(err, &special) {
+		return nil, fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, err
+	}
+	id, err := target.Identify(file)
+	was := f.ID
+	if err == nil && was != (target.FileID{}) && (id.Dev != was.Dev || id.Inode != was.Inode || id.Size != was.Size || id.Mtime != was.Mtime) {
+		err = fmt.Errorf("another file has its name: %w", fs.ErrNotExist)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // open attaches the group's sites.

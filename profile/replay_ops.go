@@ -163,7 +163,9 @@ func (p *replayer) opDone(q *Proc, x *exec, now int64) error {
 		last = max(last, x.ends[i])
 	}
 	if last == 0 {
-		p.nextOp--
+		if o.ID == p.nextOp { // else one of another graph has begun since
+			p.nextOp--
+		}
 		return nil // nobody was seen to arrive: its time is not known
 	}
 	o.Dur = last - o.Start

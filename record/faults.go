@@ -4,15 +4,19 @@ package record
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
@@ -23,6 +27,8 @@ const (
 	minData = 1 << 20
 	// maxMaps bounds the mappings that are written down, maxData the files whose pages are looked at.
 	maxMaps, maxData = 4096, 64
+	// maxRefused bounds what is remembered of files that are not looked at.
+	maxRefused = 4096
 	// lookAgain: a process's mappings are not read more often for addresses that none of them has.
 	lookAgain = time.Second
 	// maxCommandLine bounds the words of a command line that are looked at as files.
@@ -33,6 +39,7 @@ const (
 type memory struct {
 	maps    []target.Mapping
 	files   map[fileKey]*dataFile
+	refused map[fileKey]bool // devices, small files
 	looked  time.Time
 	begun   bool
 	looking chan struct{} // closed when its files were looked at
@@ -262,7 +269,13 @@ func (m *memory) mapped(pid int) (fresh []*dataFile) {
 		if k.inode == 0 || programs[k] || m.files[k] != nil || len(m.files) >= maxData {
 			continue
 		}
+		if m.refused[k] {
+			continue
+		}
 		f, _, err := target.OpenMapped(pid, m.maps[i])
+		if errors.Is(err, target.ErrNotRegular) {
+			m.refuse(k)
+		}
 		if err != nil {
 			continue
 		}
@@ -273,6 +286,14 @@ func (m *memory) mapped(pid int) (fresh []*dataFile) {
 	return fresh
 }
 
+// refuse remembers what is not looked at again each time that mappings are: a GPU's engine maps its devices hundreds of times.
+func (m *memory) refuse(k fileKey) {
+	if m.refused == nil || len(m.refused) >= maxRefused {
+		m.refused = make(map[fileKey]bool)
+	}
+	m.refused[k] = true
+}
+
 // named opens files that the command line names: which of a model's pages are in memory is to be known before
 // it is mapped, as that can read all of it.
 func (m *memory) named(pid int) (fresh []*dataFile) {
@@ -280,6 +301,11 @@ func (m *memory) named(pid int) (fresh []*dataFile) {
 	if err != nil {
 		return nil
 	}
+	root, err := os.OpenFile(procPath(pid, "root"), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
 	for _, w := range words[:min(len(words), maxCommandLine)] {
 		if w == "" || len(m.files) >= maxData {
 			continue
@@ -295,27 +321,37 @@ func (m *memory) named(pid int) (fresh []*dataFile) {
 					cwd = "/" + rel
 				}
 			}
-			inside = filepath.Join(cwd, w)
+			inside = cwd + "/" + w // not cleaned: what .. leads to is the file system's to say
 		}
-		f, err := os.OpenFile(filepath.Join(procPath(pid, "root"), inside), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+		f, err := safeopen.RegularIn(root, inside, func(st fs.FileInfo) error {
+			if st.Size() < minData || m.files[keyOf(st)] != nil {
+				return errNotWanted
+			}
+			return nil
+		})
 		if err != nil {
 			continue
 		}
-		var st unix.Stat_t
-		if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		st, err := f.Stat()
+		if err != nil || program(f) {
 			f.Close()
 			continue
 		}
-		k := fileKey{st.Dev, st.Ino}
-		if m.files[k] != nil || program(f) {
-			f.Close()
-			continue
-		}
-		if d := m.add(k, inside, f); d != nil {
+		if d := m.add(keyOf(st), filepath.Clean(inside), f); d != nil {
 			fresh = append(fresh, d)
 		}
 	}
 	return fresh
+}
+
+var errNotWanted = errors.New("it is not looked at")
+
+func keyOf(st fs.FileInfo) fileKey {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileKey{}
+	}
+	return fileKey{sys.Dev, sys.Ino}
 }
 
 func procPath(pid int, name string) string {
@@ -334,6 +370,7 @@ func (m *memory) add(k fileKey, path string, f *os.File) *dataFile {
 	st, err := f.Stat()
 	if err != nil || st.Size() < minData {
 		f.Close()
+		m.refuse(k)
 		return nil
 	}
 	d := &dataFile{path: path, f: f, size: st.Size()}

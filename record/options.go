@@ -31,7 +31,9 @@ type Engine interface {
 
 // Options of a recording.
 type Options struct {
-	Output  string
+	Output string
+	// Force replaces an older file of that name also where it is no trace.
+	Force   bool
 	Command []string // to launch; it ends the recording
 	PIDs    []int    // to attach to, before the command is launched
 	Level   engine.Level
@@ -68,6 +70,8 @@ type Options struct {
 	Peaks []byte
 	// Experts records which experts tokens choose: see docs/experts.md.
 	Experts bool
+	// KeepSecrets writes command lines down as they are: else the values of keys, tokens and passwords are left out.
+	KeepSecrets bool
 	// Progress is called after each drain, if set.
 	Progress func(Progress)
 	// Warn gets messages for the person at the terminal, without a newline.

@@ -217,7 +217,7 @@ func (r *recorder) describe(p *process, files []engine.File) error {
 		in.StartTime, in.Comm = uint64(st.StartTime), st.Comm
 	}
 	if c, err := cmdline(p.pid, &p.mute); err == nil {
-		in.Cmdline = shortened(c)
+		in.Cmdline = shortened(r.commandLine(c))
 	}
 	plan := p.plan
 	in.Engine, in.EngineVersion = plan.Engine, plan.EngineVersion
@@ -256,6 +256,14 @@ func (r *recorder) describe(p *process, files []engine.File) error {
 		return r.leaveOut(p, err)
 	}
 	return nil
+}
+
+// commandLine is one as it is written down.
+func (r *recorder) commandLine(words []string) []string {
+	if r.opt.KeepSecrets {
+		return words
+	}
+	return withoutSecrets(words)
 }
 
 // backends probes the graph functions of the backends of a scheduler seen for the first time.

@@ -138,7 +138,11 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	if opt.SwitchSize > 0 {
 		create = trace.CreateParts
 	}
-	if r.w, err = create(opt.Output); err != nil {
+	var how []trace.Option
+	if opt.Force {
+		how = append(how, trace.Force())
+	}
+	if r.w, err = create(opt.Output, how...); err != nil {
 		return res, err
 	}
 	if err := r.begin(); err != nil {
@@ -181,7 +185,7 @@ func (r *recorder) note(s string) {
 // begin launches or attaches and writes what the recording is.
 func (r *recorder) begin() error {
 	r.meta = machine()
-	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.opt.Command, r.opt.Level.String()
+	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.commandLine(r.opt.Command), r.opt.Level.String()
 	if r.session.SchedError != nil {
 		r.meta.Notes = append(r.meta.Notes, r.session.SchedError.Error())
 		if r.opt.Warn != nil {

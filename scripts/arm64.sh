@@ -77,15 +77,17 @@ apt_world() {
   for r in "${releases[@]}"; do
     echo "deb [arch=arm64 signed-by=$key] $mirror $r main" >>"$a/sources.list"
   done
-  # A mirror that is not updated daily has a list of sid past its Valid-Until. That check alone is relaxed;
-  # signatures are verified as ever.
+  # A mirror that is not updated daily has a list of sid past its Valid-Until, which is a week: a month is taken
+  # (apt.conf(5)). A proxy's address can have a password: the file is nobody else's, and does not stay.
+  rm -f "$a/apt.conf"
+  (umask 077 && : >"$a/apt.conf")
   {
     apt-config dump Acquire::http Acquire::https
     cat <<CONF
 APT::Architecture "arm64"; #clear APT::Architectures; APT::Architectures { "arm64"; };
 APT::Install-Recommends "false"; APT::Sandbox::User "root";
 #clear Acquire::Languages; Acquire::Languages { "none"; };
-APT::Update::Error-Mode "any"; Acquire::Retries "3"; Acquire::Check-Valid-Until "false"; Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
+APT::Update::Error-Mode "any"; Acquire::Retries "3"; Acquire::Min-ValidTime "2678400"; Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
 Dir::Etc::SourceList "$a/sources.list"; Dir::Etc::SourceParts "/dev/null"; Dir::Etc::Parts "/dev/null";
 Dir::Etc::Main "/dev/null"; Dir::Etc::Preferences "/dev/null"; Dir::Etc::PreferencesParts "/dev/null";
 Dir::State "$a/state"; Dir::State::status "$a/state/status"; Dir::State::Lists "$a/lists"; Dir::Cache "$a/cache"; Dir::Log "$a";
@@ -97,20 +99,21 @@ CONF
 # fetch PATTERN PACKAGE...: downloads the packages, and those of what they depend on whose file's name matches; prints
 # the files
 fetch() {
-  local pattern=$1 list file uris
+  local pattern=$1 list file uris sum
   shift
-  uris=$(apt64 apt-get -qq -y --print-uris -o Dir::Cache::archives="$state/none" install "$@") ||
+  uris=$(apt64 apt-get -qq -y --print-uris -o Acquire::ForceHash=SHA256 -o Dir::Cache::archives="$state/none" install "$@") ||
     fail "Debian's arm64 packages $* cannot be installed together, or are not there (any more)"
   mkdir -p "$state/debs"
   list=()
-  while read -r _ file _; do
-    [[ $file =~ $pattern ]] && list+=("$file")
+  local -A sums=()
+  while read -r _ file _ sum; do
+    [[ $file =~ $pattern ]] && list+=("$file") && sums[$file]=${sum#SHA256:}
   done <<<"$uris"
   [ ${#list[@]} -gt 0 ] || fail "none of the packages of $* matches $pattern: Debian has changed their names"
   # by name and version, as only some are wanted
   local want=() name version
   for file in "${list[@]}"; do
-    [ -s "$state/debs/$file" ] && continue
+    same "${sums[$file]}" "$file" && continue
     name=${file%%_*}
     version=${file#*_}
     want+=("$name=$(printf %b "${version%_*}" | sed 's/%3a/:/')")
@@ -118,8 +121,14 @@ fetch() {
   if [ ${#want[@]} -gt 0 ]; then
     (cd "$state/debs" && retry apt64 apt-get -qq download "${want[@]}" >&2) || fail "downloading failed: ${want[*]}"
   fi
+  for file in "${list[@]}"; do
+    same "${sums[$file]}" "$file" || fail "$file is not the file that Debian's lists name: try again"
+  done
   printf "$state/debs/%s\n" "${list[@]}"
 }
+
+# same SUM FILE: whether the package is here, and the one that the signed lists name
+same() { [ -s "$state/debs/$2" ] && sha256sum --status -c <<<"$1  $state/debs/$2"; }
 
 kernels() {
   local r debs deb v
@@ -211,7 +220,7 @@ setup() {
   apt_world
   kernels
   userland
-  rm -rf "$state/apt/lists" "$state/apt/cache" # read once
+  rm -rf "$state/apt" # read once
   echo "$recipe" >"$state/complete"
   echo "made in $((SECONDS - begin)) s: kernels $(cat "$state"/kernel/*.version | paste -sd ' ')" >&2
 }

@@ -70,20 +70,29 @@ wanted() {
 # Out of the page cache, as far as nobody has it mapped.
 drop() { dd of="$path" oflag=nocache conv=notrunc,fdatasync count=0 status=none; }
 
-# group MIB makes a control group with so much memory, and prints the file that takes processes.
+# group MIB makes a control group with so much memory; procs is its file that takes processes. What it changed goes with the script.
+procs='' limited=''
 group() {
-  local d=/sys/fs/cgroup file=memory.max g
+  local d=/sys/fs/cgroup file=memory.max
   if ! grep -qsw memory $d/cgroup.controllers; then
     d=/sys/fs/cgroup/memory file=memory.limit_in_bytes
   elif ! grep -qsw memory $d/cgroup.subtree_control; then
-    echo +memory >$d/cgroup.subtree_control
+    echo +memory >$d/cgroup.subtree_control && limited=$d/cgroup.subtree_control || return 1
   fi
-  g=$d/profinfer-experts-$$
-  mkdir "$g" && echo $(($1 * 1048576)) >"$g/$file" || return 1
-  echo "$g/cgroup.procs"
+  mkdir "$d/profinfer-experts-$$" || return 1
+  procs=$d/profinfer-experts-$$/cgroup.procs
+  echo $(($1 * 1048576)) >"${procs%/*}/$file"
 }
-procs=
-trap '[ -z "$procs" ] || rmdir "${procs%/*}" 2>/dev/null || { sleep 2; rmdir "${procs%/*}"; }' EXIT
+ungroup() {
+  if [ -n "$procs" ]; then
+    rmdir "${procs%/*}" 2>/dev/null || { sleep 2; rmdir "${procs%/*}"; } || true
+  fi
+  # not where others began to use it meanwhile: then the kernel refuses nothing, but their limits would go
+  if [ -n "$limited" ] && [ -z "$(find /sys/fs/cgroup -mindepth 2 -maxdepth 2 -name memory.max -exec grep -Lx max {} +)" ]; then
+    echo -memory >"$limited" || true
+  fi
+}
+trap ungroup EXIT
 
 # record NAME ARGUMENTS... records llama-bench. NAME.majors is what the kernel counted for it, from its start to its end: the shell that
 # waits for it has it in its own /proc/PID/stat (cmajflt, the 11th field behind the name; Linux, proc_pid_stat(5)).
@@ -108,7 +117,7 @@ common=(-t "$threads" -r 1 --repack 0 -lm mmap)
 record warm -p 64 -n 128 "${common[@]}"
 record cold -p 64 -n 128 "${common[@]}"
 if wanted short && { [ -z "$keep" ] || [ ! -s "$dir/short.pinf" ]; }; then
-  procs=$(group "$memory") || die "no control group with a limit of memory can be made here: --only warm --only cold leaves that run out"
+  group "$memory" || die "no control group with a limit of memory can be made here: --only warm --only cold leaves that run out"
   record short -p 16 -n 32 "${common[@]}"
 fi
 

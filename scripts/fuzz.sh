@@ -13,12 +13,12 @@ parallel=${FUZZ_PARALLEL:-$(nproc)}
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-# "PACKAGE NAME" of each; go prints a package's names before its "ok" line.
-if ! listed=$("$go" test -list '^Fuzz' ./... 2>&1); then
-  printf '%s\n' "$listed" >&2
-  exit 1
-fi
-targets=$(awk '/^Fuzz/ { names[n++] = $1 } $1 == "ok" { for (i = 0; i < n; i++) print $2, names[i]; n = 0 }' <<<"$listed")
+# "PACKAGE NAME" of each, from the files that belong to this system's tests: `go test -list` would link every package's.
+# shellcheck disable=SC2016 # it is go's template
+targets=$("$go" list -f '{{$p := .}}{{range .TestGoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}' ./... |
+  while read -r pkg file; do
+    [ -z "$file" ] || sed -nE "s|^func (Fuzz[A-Za-z0-9_]*)\(.*testing\.F\).*|$pkg \1|p" "$file"
+  done)
 
 wanted() { # PACKAGE NAME ARGUMENT...
   local pkg=$1 name=$2

@@ -65,7 +65,6 @@ tar -C "$goroot" --exclude=./test --exclude=./doc -cf - . | tar -C "$root/usr/lo
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 # certificates that this machine trusts beyond Debian's, and apt's way to the network
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" 2>/dev/null || true
-apt-config dump Acquire::http Acquire::https >"$root/etc/apt/apt.conf.d/99host"
 echo "deb $mirror $suite main" >"$root/etc/apt/sources.list"
 home=/root owner=0 as=()
 case $who in
@@ -79,7 +78,12 @@ bare) as=(setpriv --bounding-set=-all --inh-caps=-all --no-new-privs) ;;
 esac
 [ "$who" != namespace ] || as+=(unshare --user --map-root-user --mount --pid --fork --mount-proc)
 mkdir -p "$root$home"
-[ ! -e ~/.npmrc ] || cp ~/.npmrc "$root$home/"
+# These can have passwords and tokens: they are for who runs there alone, and do not stay.
+secrets=("$root/etc/apt/apt.conf.d/99host" "$root$home/.npmrc")
+trap 'rm -f "${secrets[@]}"' EXIT
+rm -f "${secrets[@]}"
+(umask 077 && apt-config dump Acquire::http Acquire::https >"${secrets[0]}" && { [ ! -e ~/.npmrc ] || cp ~/.npmrc "${secrets[1]}"; })
+chown "$owner:$owner" "${secrets[0]}"
 
 rm -rf "$root/src"
 if [ -n "$worktree" ]; then

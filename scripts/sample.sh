@@ -60,6 +60,7 @@ cd "$dir"
 COLUMNS=100 "$profinfer" stat -i "$name.pinf" >stat.txt
 "$profinfer" report -i "$name.pinf" -o "$name.html"
 "$profinfer" export -i "$name.pinf" --format perfetto -o "$name.pftrace.gz"
+chmod 0644 "$name.pinf" "$name.html" "$name.pftrace.gz" stat.txt # they are for everybody
 total=$(cat "$name.pinf" "$name.html" "$name.pftrace.gz" stat.txt | wc -c)
 echo "sample: $total bytes in $dir" >&2
 [ "$total" -lt 1000000 ] || die "that is more than 1 MB: shorten the run"

@@ -14,9 +14,12 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // Process ids are those of profinfer's own pid namespace everywhere: what /proc shows.
@@ -195,13 +198,9 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 		return nil, "", fmt.Errorf("process %d: %s at %#x is no file", pid, orAnon(m.Path), m.Start)
 	}
 	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
-	f, err := openRegular(link)
-	if err == nil {
-		if sameFile(f, m) {
-			return f, link, nil
-		}
-		f.Close()
-		err = errors.New("another file is mapped there now")
+	f, err := openSame(link, m)
+	if err == nil || errors.Is(err, ErrNotRegular) {
+		return f, link, err
 	}
 	// map_files asks for CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; the name as the process
 	// sees it serves where the file still has one.
@@ -214,18 +213,15 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 	var nerr error
 	other := false // a file of that name is another one
 	for _, name := range namesOf(pid, m.Path) {
-		f, e := openRegular(name)
-		if e != nil {
-			if nerr == nil || errors.Is(nerr, fs.ErrNotExist) {
-				nerr = e
-			}
-			continue
-		}
-		if sameFile(f, m) {
+		f, e := openSame(name, m)
+		switch {
+		case e == nil:
 			return f, name, nil
+		case errors.Is(e, errOther):
+			other = true
+		case nerr == nil || errors.Is(nerr, fs.ErrNotExist):
+			nerr = e
 		}
-		f.Close()
-		other = true
 	}
 	if perr := alive(pid); perr != nil {
 		return nil, "", perr
@@ -259,23 +255,26 @@ func orAnon(p string) string {
 	return p
 }
 
-// openRegular opens a file for reading without waiting: a path can be a pipe by now.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
+// openSame opens a regular file if it is that of a mapping. What it is, is looked at before: a path can be a pipe by now, and a driver
+// acts on who opens its device.
+func openSame(path string, m Mapping) (*os.File, error) {
+	f, err := safeopen.Regular(path, func(st fs.FileInfo) error {
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok && !(FileID{Dev: sys.Dev, Inode: sys.Ino}).mapped(m) {
+			return errOther
+		}
+		return nil
+	})
+	var special *safeopen.SpecialError
+	if errors.As(err, &special) {
+		return nil, fmt.Errorf("%w: %w", ErrNotRegular, err)
 	}
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return f, nil
+	return f, err
 }
 
-func sameFile(f *os.File, m Mapping) bool {
-	id, err := Identify(f)
-	return err == nil && id.mapped(m)
-}
+var errOther = errors.New("another file is mapped there now")
+
+// ErrNotRegular: what a process has mapped is a device, or anything else but a file.
+var ErrNotRegular = errors.New("it cannot be looked at")
 
 // alive is nil for a process that exists, zombies included.
 func alive(pid int) error {

@@ -7,56 +7,65 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // held is an older recording that has the name of the new one until that has something to tell.
 type held struct {
 	tmp   string      // where the new one is written; empty: under its name already
 	was   fs.FileInfo // the older one
-	parts []string    // the older one's other files, to be removed
+	parts []part      // the older one's other files, to be removed
 }
 
-// Create begins a recording in the file path. An older file of that name stays as it is until the first hit or mark was written, or
+// part is a file as it was looked at.
+type part struct {
+	name string
+	was  fs.FileInfo
+}
+
+func (p *part) is(now fs.FileInfo) bool {
+	return os.SameFile(now, p.was) && now.Size() == p.was.Size() && now.ModTime().Equal(p.was.ModTime())
+}
+
+// An Option changes how a recording is begun.
+type Option func(*Writer)
+
+// Force replaces an older file also where it is no trace.
+func Force() Option { return func(w *Writer) { w.force = true } }
+
+// Create begins a recording in the file path. An older recording of that name stays as it is until the first hit or mark was written, or
 // the recording is closed: so a recording that comes to nothing costs none ([Writer.Discard]). Until then the new one is written beside it, as
 // path.new0 (or the next number that is free); a recorder that is killed in that time leaves it there. Where no file can be made beside it, the older one is
-// emptied at once, and so is an empty one. A symbolic link is followed.
+// emptied at once. An empty file is replaced at once. A symbolic link is followed, by root not if it is another user's.
 //
-// Nothing but a regular file is written to.
-func Create(path string) (*Writer, error) {
-	name := path
-	st, err := os.Stat(path)
-	if err == nil {
-		if err := regular(path, st); err != nil {
-			return nil, err
-		}
-		if to, err := filepath.EvalSymlinks(path); err == nil {
-			name = to
-		}
+// A file is its owner's alone (0600, or stricter where an older one was); see package safeopen for who that is. Nothing but a regular file
+// is replaced, and none that holds something and is no trace ([Force]).
+func Create(path string, opts ...Option) (*Writer, error) {
+	at, err := safeopen.At(path)
+	if err != nil {
+		return nil, cannotCreate(path, err)
 	}
-	var f *os.File
-	var h *held
-	if err == nil && st.Size() > 0 {
-		if f, err = os.OpenFile(name, os.O_RDWR, 0); err != nil { // what may not be written is not replaced
-			return nil, cannotCreate(err)
-		}
-		f.Close()
-		f, h = beside(name, st)
+	w, err := create(at, opts)
+	if err != nil {
+		at.Close()
 	}
-	if h == nil {
-		// Not O_WRONLY: definitions that fell out of the cache are read back.
-		if f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
-			return nil, cannotCreate(err)
-		}
-		if st, err := f.Stat(); err == nil {
-			if err := regular(path, st); err != nil {
-				f.Close()
-				return nil, err
-			}
-		}
+	return w, err
+}
+
+func create(at *safeopen.Place, opts []Option) (*Writer, error) {
+	w := NewWriter(nil)
+	for _, o := range opts {
+		o(w)
 	}
-	w := NewWriter(f)
-	w.f, w.name, w.path, w.held = f, path, name, h
+	w.at, w.mode = at, safeopen.Private
+	f, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	w.file, w.f = newFile(f, at.Path), f
+	w.fs = namesIn(at, w.mode)
 	if err := w.header(); err != nil {
 		w.settle()
 		f.Close()
@@ -65,39 +74,75 @@ func Create(path string) (*Writer, error) {
 	return w, nil
 }
 
-func cannotCreate(err error) error {
+// open makes the recording's file.
+func (w *Writer) open() (*os.File, error) {
+	path, at := w.at.Path, w.at
+	st, err := at.Lstat(at.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// Not for writing alone: definitions that fell out of the cache are read back.
+		f, err := at.Create(at.Name, w.mode)
+		if err != nil {
+			return nil, cannotCreate(path, err)
+		}
+		return f, nil
+	case err != nil:
+		return nil, cannotCreate(path, err)
+	case st.IsDir():
+		return nil, fmt.Errorf("cannot create the trace %s: it is a directory; name a file with -o", path)
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("cannot create the trace %s: it is not a regular file, it will not be overwritten; name another with -o", path)
+	}
+	if err := isTrace(at, at.Name, st); errors.Is(err, errNoTrace) && !w.force {
+		return nil, fmt.Errorf("cannot create the trace: %s holds something else than a trace, it is not replaced; name another file with -o, or replace it with --force", path)
+	} else if err != nil && !errors.Is(err, errNoTrace) {
+		return nil, cannotCreate(path, err) // what may not be read is not replaced
+	}
+	if err := at.Replaceable(at.Name); err != nil {
+		return nil, cannotCreate(path, err)
+	}
+	w.mode = safeopen.Stricter(st)
+	h := &held{was: st}
+	f, tmp := w.beside()
+	if f == nil {
+		if f, err = at.Empty(at.Name, w.mode); err != nil {
+			return nil, cannotCreate(path, err)
+		}
+		return f, nil
+	}
+	h.tmp = tmp
+	if st.Size() > 0 {
+		w.held = h
+		return f, nil
+	}
+	if err := w.rename(f, h); err != nil {
+		f.Close()
+		at.Remove(tmp)
+		return nil, cannotCreate(path, err)
+	}
+	return f, nil
+}
+
+func cannotCreate(path string, err error) error {
+	if !strings.Contains(err.Error(), path) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
 	return fmt.Errorf("cannot create the trace: %w; name another file with -o", err)
 }
 
-func regular(path string, st fs.FileInfo) error {
-	switch {
-	case st.IsDir():
-		return fmt.Errorf("cannot create the trace %s: it is a directory; name a file with -o", path)
-	case !st.Mode().IsRegular():
-		return fmt.Errorf("cannot create the trace %s: it is not a regular file, it will not be overwritten; name another with -o", path)
-	}
-	return nil
-}
-
-// beside makes a file beside an older one, with its owner and permissions. nil: none can be made.
-func beside(path string, older fs.FileInfo) (*os.File, *held) {
+// beside makes a file beside an older one. nil: none can be made.
+func (w *Writer) beside() (*os.File, string) {
 	for i := range 100 {
-		tmp := fmt.Sprintf("%s.new%d", path, i)
-		f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
+		tmp := fmt.Sprintf("%s.new%d", w.at.Name, i)
+		f, err := w.at.Create(tmp, w.mode)
+		if err == nil {
+			return f, tmp
 		}
-		if err != nil {
+		if !errors.Is(err, fs.ErrExist) {
 			break
 		}
-		if sameOwner(f, older) == nil && f.Chmod(older.Mode().Perm()) == nil {
-			return f, &held{tmp: tmp, was: older}
-		}
-		f.Close()
-		os.Remove(tmp)
-		break
 	}
-	return nil, nil
+	return nil, ""
 }
 
 // publish gives the recording its name. The writer is locked.
@@ -108,32 +153,35 @@ func (w *Writer) publish() error {
 	}
 	w.held = nil
 	if h.tmp != "" {
-		if err := w.rename(h); err != nil {
-			os.Remove(h.tmp)
+		if err := w.rename(w.f, h); err != nil {
+			w.at.Remove(h.tmp)
 			w.kept = noTime
 			return w.fail(0, err)
 		}
 	}
-	for _, p := range h.parts {
-		os.Remove(p) // one that stays is told from this recording's by its head
+	for _, p := range h.parts { // one that stays is told from this recording's by its head
+		if now, err := w.at.Lstat(p.name); err == nil && p.is(now) {
+			w.at.Remove(p.name)
+		}
 	}
 	return nil
 }
 
 // rename puts the new file in the older one's place, if both are what they were.
-func (w *Writer) rename(h *held) error {
-	is, err := w.f.Stat()
+func (w *Writer) rename(f *os.File, h *held) error {
+	is, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if at, err := os.Lstat(h.tmp); err != nil || !os.SameFile(at, is) {
-		return fmt.Errorf("%s, to which it was written, is another file by now", h.tmp)
+	if at, err := w.at.Lstat(h.tmp); err != nil || !os.SameFile(at, is) {
+		return fmt.Errorf("%s, to which it was written, is another file by now", w.at.File(h.tmp))
 	}
 	// Numbers of files are used again.
-	if at, err := os.Lstat(w.path); err == nil && !(os.SameFile(at, h.was) && at.Size() == h.was.Size() && at.ModTime().Equal(h.was.ModTime())) {
+	was := part{w.at.Name, h.was}
+	if at, err := w.at.Lstat(w.at.Name); err == nil && !was.is(at) {
 		return errors.New("another file of that name was made meanwhile; it is kept")
 	}
-	return os.Rename(h.tmp, w.path)
+	return w.at.Rename(h.tmp, w.at.Name)
 }
 
 // settle ends what Create began: a recording without failure has its name, another leaves no file beside the older one.
@@ -145,7 +193,7 @@ func (w *Writer) settle() {
 	default:
 		w.held = nil
 		if h.tmp != "" {
-			os.Remove(h.tmp)
+			w.at.Remove(h.tmp)
 		}
 	}
 }
@@ -159,16 +207,19 @@ func (w *Writer) Discard() error {
 		return w.err
 	}
 	w.closed = true
-	name := w.path
-	if w.held != nil && w.held.tmp != "" {
-		name = w.held.tmp
+	if w.at != nil {
+		name := w.at.Name
+		if w.held != nil && w.held.tmp != "" {
+			name = w.held.tmp
+		}
+		is, err := w.f.Stat()
+		if at, e := w.at.Lstat(name); err == nil && e == nil && os.SameFile(at, is) {
+			w.at.Remove(name)
+		}
+		w.at.Close()
 	}
 	w.held = nil
 	if w.f != nil {
-		is, err := w.f.Stat()
-		if at, e := os.Lstat(name); err == nil && e == nil && os.SameFile(at, is) {
-			os.Remove(name)
-		}
 		w.f.Close()
 	}
 	for _, p := range w.older {

@@ -252,3 +252,68 @@ func TestOlderParts(t *testing.T) {
 	all(t, w.Discard())
 	holds("run.pinf.1")
 }
+
+// Recordings are their owner's alone, all parts of them, and what was stricter stays so.
+func TestPrivate(t *testing.T) {
+	for _, c := range []struct{ older, want os.FileMode }{{0, 0o600}, {0o644, 0o600}, {0o600, 0o600}, {0o666, 0o600}, {0o400, 0o400}} {
+		if c.older == 0o400 && os.Geteuid() != 0 {
+			continue // it may not be replaced
+		}
+		path, _ := older(t)
+		if c.older == 0 {
+			all(t, os.Remove(path))
+		} else {
+			all(t, os.Chmod(path, c.older))
+		}
+		w, err := CreateParts(path)
+		all(t, err)
+		l := startLong(t, w)
+		for range 3 {
+			all(t, l.drain(), l.drain(), l.w.Rotate(5))
+		}
+		all(t, l.drain(), l.w.Close(End{}))
+		files, err := filepath.Glob(path + "*")
+		all(t, err)
+		if len(files) != 4 {
+			t.Errorf("%v", files)
+		}
+		for _, f := range files {
+			if st, err := os.Stat(f); err != nil || st.Mode() != c.want {
+				t.Errorf("older %v: %s is %v, %v", c.older, filepath.Base(f), st.Mode(), err)
+			}
+		}
+	}
+}
+
+// Parts of an older recording that became something else meanwhile are not removed.
+func TestOlderPartsChanged(t *testing.T) {
+	path, holds := older(t, "run.pinf.1", "run.pinf.2", "run.pinf.3")
+	w, err := CreateParts(path)
+	all(t, err)
+	all(t, os.Remove(path+".1"), os.WriteFile(path+".1", []byte("a thesis"), 0o600), os.WriteFile(path+".2", []byte("longer than a trace's first words"), 0o600))
+	all(t, w.Hits([]Hit{{Time: 20, TID: 1}}), w.Drain(30), w.Flush())
+	holds("run.pinf", "run.pinf.1", "run.pinf.2")
+	all(t, w.Close(End{}))
+}
+
+// What is no recording is replaced only by force.
+func TestOlderIsNoTrace(t *testing.T) {
+	for _, text := range []string{"GGUF", "P", "PIN", "PINF"} {
+		path, _ := older(t)
+		all(t, os.WriteFile(path, []byte(text), 0o600))
+		w, err := Create(path)
+		if no := text == "GGUF"; no != (err != nil) || no && !strings.Contains(err.Error(), "--force") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if b, _ := os.ReadFile(path); string(b) != text {
+			t.Errorf("%q", b)
+		}
+		if err == nil {
+			all(t, w.Discard())
+		}
+		w, err = Create(path, Force())
+		all(t, err)
+		all(t, w.Close(End{}))
+		isOlder(t, path, false)
+	}
+}

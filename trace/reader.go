@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // Block is one block of a trace. Of the fields after Count, those that its type names are set.
@@ -89,11 +91,13 @@ const maxProblems = 64
 
 // Open opens the trace path.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+	f, err := safeopen.Input(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("no trace: %w; record one with: profinfer record -o %s -- COMMAND", err, path)
-	}
-	if err != nil {
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("cannot open the trace: %w; recordings are their owner's alone: read it as that user, or with sudo, or have its owner given it (chown, chmod)", err)
+	case err != nil:
 		return nil, fmt.Errorf("cannot open the trace: %w", err)
 	}
 	if st, err := f.Stat(); err == nil && st.IsDir() {

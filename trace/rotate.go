@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // A long recording can be written as several files, of which the oldest are removed. The newest
@@ -73,17 +75,15 @@ type totals struct {
 
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// names is what happens to the names of files.
+// names is what happens to the names of files in the recording's folder.
 type names struct {
-	create       func(path string) (*os.File, error)
+	create       func(name string) (*os.File, error)
 	link, rename func(from, to string) error
-	remove       func(path string) error
+	remove       func(name string) error
 }
 
-var diskNames = names{
-	// EXCL: what a link of that name leads to is not written over.
-	create: func(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644) },
-	link:   os.Link, rename: os.Rename, remove: os.Remove,
+func namesIn(at *safeopen.Place, mode fs.FileMode) names {
+	return names{create: func(name string) (*os.File, error) { return at.Create(name, mode) }, link: at.Link, rename: at.Rename, remove: at.Remove}
 }
 
 func partName(path string, n int) string { return path + "." + strconv.Itoa(n) }
@@ -94,22 +94,38 @@ func nextName(path string) string { return path + ".next" }
 // CreateParts begins a recording like [Create], one for which Rotate is going to be called:
 // the older files of an earlier recording of that name are removed as well (path.1, path.2 ...),
 // so that no two recordings mix. What is not a trace is not removed: it is an error.
-func CreateParts(path string) (*Writer, error) {
+func CreateParts(path string, opts ...Option) (*Writer, error) {
 	if st, err := os.Lstat(path); err == nil && st.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("cannot create the trace %s: it is a symbolic link, which cannot be followed by files beside it; name the file itself with -o", path)
 	}
-	old, err := partsOf(path)
+	at, err := safeopen.At(path)
 	if err != nil {
-		return nil, err
+		return nil, cannotCreate(path, err)
 	}
-	old = append(old, nextName(path))
-	for _, p := range old {
-		if err := removable(p); err != nil {
+	w, err := createParts(at, opts)
+	if err != nil {
+		at.Close()
+	}
+	return w, err
+}
+
+func createParts(at *safeopen.Place, opts []Option) (*Writer, error) {
+	es, err := at.List()
+	if err != nil {
+		return nil, cannotCreate(at.Path, err)
+	}
+	var old []part
+	for _, name := range append(partsIn(es, at.Name), nextName(at.Name)) {
+		st, err := removable(at, name)
+		if err != nil {
 			return nil, err
+		}
+		if st != nil {
+			old = append(old, part{name, st})
 		}
 	}
 	// They are removed once the new one has its name: what fails before costs nothing.
-	w, err := Create(path)
+	w, err := create(at, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +144,17 @@ func partsOf(path string) ([]string, error) {
 	}
 	es, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot create the trace: %w; name another file with -o", err)
+		return nil, fmt.Errorf("cannot look for older files of the recording: %w", err)
 	}
+	ps := partsIn(es, base)
+	for i, p := range ps {
+		ps[i] = path + strings.TrimPrefix(p, base)
+	}
+	return ps, nil
+}
+
+// partsIn are the names of base's older files in a folder, the newest first.
+func partsIn(es []fs.DirEntry, base string) []string {
 	var ns []int
 	for _, e := range es {
 		s, ok := strings.CutPrefix(e.Name(), base+".")
@@ -140,35 +165,55 @@ func partsOf(path string) ([]string, error) {
 	slices.Sort(ns)
 	var ps []string
 	for _, n := range ns {
-		ps = append(ps, partName(path, n))
+		ps = append(ps, partName(base, n))
 	}
-	return ps, nil
+	return ps
 }
 
-// removable says why a file is not to be removed: only traces are, and empty files.
-func removable(path string) error {
-	st, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+// errNoTrace: a file holds something else.
+var errNoTrace = errors.New("it is no trace")
+
+// isTrace says why a file is not to be replaced or removed: only traces are, and empty files.
+func isTrace(at *safeopen.Place, name string, st fs.FileInfo) error {
+	switch {
+	case !st.Mode().IsRegular():
+		return errNoTrace
+	case st.Size() == 0:
 		return nil
 	}
+	f, err := at.Open(name)
 	if err != nil {
 		return err
 	}
-	if st.Mode().IsRegular() && st.Size() == 0 {
+	defer f.Close()
+	b := make([]byte, len(fileMagic))
+	if n, _ := f.ReadAt(b, 0); n > 0 && Is(b[:n]) {
 		return nil
 	}
-	if st.Mode().IsRegular() {
-		f, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("cannot look at an earlier recording: %w; name another file with -o", err)
-		}
-		defer f.Close()
-		b := make([]byte, len(fileMagic))
-		if n, _ := f.ReadAt(b, 0); n == len(b) && string(b) == fileMagic || n == int(st.Size()) && strings.HasPrefix(fileMagic, string(b[:n])) {
-			return nil
-		}
+	return errNoTrace
+}
+
+// Is tells by its beginning whether a file can be a trace, also one that was cut in its first bytes.
+func Is(begin []byte) bool {
+	return strings.HasPrefix(string(begin), fileMagic) || strings.HasPrefix(fileMagic, string(begin))
+}
+
+// removable says why a file is not to be removed, or what it is; nil: it is not there.
+func removable(at *safeopen.Place, name string) (fs.FileInfo, error) {
+	st, err := at.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return fmt.Errorf("%s is in the way of this recording's older files and no trace, it will not be removed; name another file with -o", path)
+	if err != nil {
+		return nil, err
+	}
+	switch err := isTrace(at, name, st); {
+	case errors.Is(err, errNoTrace):
+		return nil, fmt.Errorf("%s is in the way of this recording's older files and no trace, it will not be removed; name another file with -o", at.File(name))
+	case err != nil:
+		return nil, fmt.Errorf("cannot look at an earlier recording: %w; name another file with -o", err)
+	}
+	return st, nil
 }
 
 // Parts returns the files of the recording whose newest is path, the oldest first, path
@@ -253,10 +298,10 @@ func (w *Writer) Rotate(keep int) error {
 
 // ours says why the name of the current file cannot be given to another.
 func (w *Writer) ours() error {
-	if w.path == "" || w.f == nil {
+	if w.at == nil || w.f == nil {
 		return errors.New("it was not created by name")
 	}
-	at, err := os.Lstat(w.path)
+	at, err := w.at.Lstat(w.at.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // somebody moved it away: it stays where it is now
 	}
@@ -274,8 +319,8 @@ func (w *Writer) ours() error {
 }
 
 func (w *Writer) rotate(keep int) (begun bool, err error) {
-	tmp := nextName(w.path)
-	if err := removable(tmp); err != nil {
+	tmp := nextName(w.at.Name)
+	if _, err := removable(w.at, tmp); err != nil {
 		return false, err
 	}
 	if err := w.fs.remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -304,7 +349,7 @@ func (w *Writer) rotate(keep int) (begun bool, err error) {
 		w.older[0].f.Close()
 		w.older = w.older[1:]
 	}
-	w.file = newFile(f, w.path)
+	w.file = newFile(f, w.at.Path)
 	w.f = f
 	w.part++
 	w.partStart = w.now()
@@ -352,7 +397,7 @@ func (w *Writer) retell() error {
 func (w *Writer) shift(keep int) error {
 	free := 1
 	for ; keep <= 0 || free <= keep; free++ {
-		if _, err := os.Lstat(partName(w.path, free)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := w.at.Lstat(partName(w.at.Name, free)); errors.Is(err, fs.ErrNotExist) {
 			break
 		} else if err != nil {
 			return err
@@ -360,15 +405,15 @@ func (w *Writer) shift(keep int) error {
 	}
 	if keep > 0 && free > keep {
 		free = keep
-		if err := removable(partName(w.path, free)); err != nil {
+		if _, err := removable(w.at, partName(w.at.Name, free)); err != nil {
 			return err
 		}
-		if err := w.fs.remove(partName(w.path, free)); err != nil {
+		if err := w.fs.remove(partName(w.at.Name, free)); err != nil {
 			return err
 		}
 	}
 	for ; free > 1; free-- {
-		if err := w.fs.rename(partName(w.path, free-1), partName(w.path, free)); err != nil {
+		if err := w.fs.rename(partName(w.at.Name, free-1), partName(w.at.Name, free)); err != nil {
 			return err
 		}
 	}
@@ -378,23 +423,23 @@ func (w *Writer) shift(keep int) error {
 // swap makes the current file path.1 and the one at tmp path. Where the file system has hard
 // links, path leads to a whole file at any time.
 func (w *Writer) swap(tmp string) error {
-	first := partName(w.path, 1)
+	first := partName(w.at.Name, 1)
 	linked := true
-	if err := w.fs.link(w.path, first); errors.Is(err, fs.ErrNotExist) {
-		return w.fs.rename(tmp, w.path) // it was moved away
+	if err := w.fs.link(w.at.Name, first); errors.Is(err, fs.ErrNotExist) {
+		return w.fs.rename(tmp, w.at.Name) // it was moved away
 	} else if err != nil {
 		linked = false
-		if err := w.fs.rename(w.path, first); err != nil {
+		if err := w.fs.rename(w.at.Name, first); err != nil {
 			return err
 		}
 	}
-	err := w.fs.rename(tmp, w.path)
+	err := w.fs.rename(tmp, w.at.Name)
 	switch {
 	case err == nil:
 	case linked:
 		w.fs.remove(first)
 	default:
-		w.fs.rename(first, w.path)
+		w.fs.rename(first, w.at.Name)
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func (f *failing) step(what string) error {
 	return &os.PathError{Op: what, Path: "x", Err: errInjected}
 }
 
-func (f *failing) names(links bool) names {
+func (f *failing) names(disk names, links bool) names {
 	do := func(what string, then func() error) error {
 		if err := f.step(what); err != nil {
 			return err
@@ -45,17 +45,17 @@ func (f *failing) names(links bool) names {
 	}
 	return names{
 		create: func(p string) (file *os.File, err error) {
-			err = do("create", func() error { file, err = diskNames.create(p); return err })
+			err = do("create", func() error { file, err = disk.create(p); return err })
 			return file, err
 		},
 		link: func(a, b string) error {
 			if !links {
 				return syscall.EPERM
 			}
-			return do("link", func() error { return os.Link(a, b) })
+			return do("link", func() error { return disk.link(a, b) })
 		},
-		rename: func(a, b string) error { return do("rename", func() error { return os.Rename(a, b) }) },
-		remove: func(p string) error { return do("remove", func() error { return os.Remove(p) }) },
+		rename: func(a, b string) error { return do("rename", func() error { return disk.rename(a, b) }) },
+		remove: func(p string) error { return do("remove", func() error { return disk.remove(p) }) },
 	}
 }
 
@@ -70,7 +70,7 @@ func TestRotateFails(t *testing.T) {
 			}
 			must(t, l.drain())
 			f := &failing{at: at}
-			l.w.fs = f.names(links)
+			l.w.fs = f.names(l.w.fs, links)
 			err := l.w.Rotate(3)
 			if f.what == "" {
 				must(t, err, l.w.Close(End{}))
@@ -116,7 +116,7 @@ func TestRotateKilledBetween(t *testing.T) {
 			}
 			must(t, l.drain())
 			f := &failing{at: at, kill: true}
-			l.w.fs = f.names(links)
+			l.w.fs = f.names(l.w.fs, links)
 			func() {
 				defer func() { recover() }()
 				must(t, l.w.Rotate(3))
@@ -212,6 +212,7 @@ func TestRotateKill(t *testing.T) {
 func TestRotateFullDisk(t *testing.T) {
 	l, path := newLong(t)
 	must(t, l.drain(), l.w.Rotate(2), l.drain())
+	disk := l.w.fs
 	l.w.fs.create = func(string) (*os.File, error) { return os.OpenFile("/dev/full", os.O_RDWR, 0) }
 	err := l.w.Rotate(2)
 	var re *RotateError
@@ -219,7 +220,7 @@ func TestRotateFullDisk(t *testing.T) {
 		!strings.HasPrefix(err.Error(), "cannot begin a new file after "+path+": ") || !strings.HasSuffix(err.Error(), "it is written on") {
 		t.Fatalf("%v, %v", err, l.w.Err())
 	}
-	l.w.fs = diskNames
+	l.w.fs = disk
 	must(t, l.drain(), l.w.Rotate(2), l.drain(), l.w.Close(End{}))
 	all, _ := readParts(t, path)
 	sameEvents(t, all, l.sent)

@@ -79,7 +79,7 @@ func TestManyRecordsAreCutIntoBlocks(t *testing.T) {
 
 func TestEveryTypeThroughAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	must(t, os.WriteFile(path, bytes.Repeat([]byte("older and longer"), 10000), 0o600))
+	must(t, os.WriteFile(path, append([]byte(fileMagic), bytes.Repeat([]byte("older and longer"), 10000)...), 0o600))
 	w, err := Create(path)
 	must(t, err)
 	writeSample(t, w)

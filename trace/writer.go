@@ -5,12 +5,15 @@ package trace
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 const (
@@ -43,7 +46,9 @@ type Writer struct {
 	err    error
 	closed bool
 
-	path      string // of the file; empty: it is none that Rotate can name
+	at        *safeopen.Place // of the file; nil: it is none that Rotate can name
+	mode      fs.FileMode     // of its files
+	force     bool
 	fs        names
 	part      int // number of the file in the recording, from 1
 	partStart int64
@@ -102,7 +107,7 @@ const noTime = math.MinInt64
 // NewWriter begins a recording on w, to which each block is written in one call. Nothing is
 // written before the first block is. Close does not close w.
 func NewWriter(w io.Writer) *Writer {
-	tw := &Writer{file: newFile(w, "the trace"), fs: diskNames, part: 1, pending: noTime, watermark: noTime, drained: noTime,
+	tw := &Writer{file: newFile(w, "the trace"), part: 1, pending: noTime, watermark: noTime, drained: noTime,
 		latest: noTime, kept: noTime, start: noTime, segStart: noTime}
 	if f, ok := w.(interface{ Name() string }); ok {
 		tw.name = f.Name()
@@ -351,6 +356,9 @@ func (w *Writer) Close(e End) error {
 		}
 	}
 	w.older = nil
+	if w.at != nil {
+		w.at.Close()
+	}
 	return w.err
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,10 +15,12 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/docs/sample"
+	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/record"
+	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
@@ -65,7 +68,7 @@ func (d *demoRun) run(ctx context.Context) error {
 		where = "Debian's, in " + e.Root
 	}
 	say("llama.cpp %s: %s", where, e.Version)
-	if err := os.MkdirAll(d.out, 0o755); err != nil {
+	if err := safeopen.MkdirAll(d.out); err != nil {
 		return err
 	}
 	top, err := (&roofFlags{}).roof()
@@ -187,34 +190,37 @@ func demoStat(trace string, top *machineRoof) error {
 
 func demoExports(trace string, top *machineRoof) error {
 	base := strings.TrimSuffix(trace, ".pinf")
-	if err := doReport([]string{trace}, base+".html", top); err != nil {
+	if err := doReport([]string{trace}, base+".html", false, top); err != nil {
 		return err
 	}
-	return doExport(trace, base+wholeFormats["perfetto"].suffix, "perfetto", "")
+	return doExport(trace, "", "perfetto", "")
 }
 
 // sample shows the recording that is part of the program, and says why none was made here. That is no failure: whoever tries
 // profinfer in a container wants to see what it does.
 func (d *demoRun) sample(why error) error {
 	say("profinfer: this machine cannot record: %s", oneLine(why))
-	if err := os.MkdirAll(d.out, 0o755); err != nil {
+	if err := safeopen.MkdirAll(d.out); err != nil {
 		return err
 	}
 	d.say("A recording that comes with profinfer: %s", sample.About)
-	trace := filepath.Join(d.out, sample.Name+"-sample.pinf")
-	if err := os.WriteFile(trace, sample.Recording, 0o644); err != nil {
+	file := filepath.Join(d.out, sample.Name+"-sample.pinf")
+	if err := safeopen.Write(file, false, trace.Is, func(w io.Writer) error {
+		_, err := w.Write(sample.Recording)
+		return err
+	}); err != nil {
 		return err
 	}
 	top := &machineRoof{why: "the recording has none"} // it has: not those of this machine
-	say("$ profinfer stat --top %d %s", demoRows, trace)
-	if err := demoStat(trace, top); err != nil {
+	say("$ profinfer stat --top %d %s", demoRows, file)
+	if err := demoStat(file, top); err != nil {
 		return err
 	}
 	d.say("HTML report and Perfetto trace")
-	if err := demoExports(trace, top); err != nil {
+	if err := demoExports(file, top); err != nil {
 		return err
 	}
-	d.next(trace)
+	d.next(file)
 	return nil
 }
 

@@ -3,17 +3,16 @@
 package main
 
 import (
-	"bufio"
-	"fmt"
+	"bytes"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/dot"
@@ -32,7 +31,8 @@ func exportCommand() *cobra.Command {
 		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as it is), as a
 profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), as the operator graph of a phase for
 Graphviz, or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
-Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.`,
+Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.
+The file is its owner's alone; what is named with -o is replaced, beside the recording only what can be an export.`,
 		Example: `  profinfer export --format perfetto
   profinfer export --format pprof && go tool pprof -http : run.pb.gz
   profinfer export server.pinf --format perfetto
@@ -113,17 +113,21 @@ func doExport(in, out, format, table string) error {
 	if whole, ok := wholeFormats[format]; ok {
 		return exportWhole(in, out, format, whole)
 	}
-	return exportWith(in, out, format, format == "parquet", func(w io.Writer, r *trace.Reader) (*profile.Header, error) {
+	return exportWith(in, out, true, format, format == "parquet", func(w io.Writer, r *trace.Reader) (*profile.Header, error) {
 		return tables.Export(r, table, format, w)
 	})
 }
 
+// packed tells files that can be an export under its own name: they are packed with gzip.
+func packed(begin []byte) bool { return bytes.HasPrefix(begin, []byte("\x1f\x8b\x08")) }
+
 // exportWhole writes a recording in a format that takes it as a whole.
 func exportWhole(in, out, format string, f wholeFormat) error {
-	if out == "" && f.suffix != "" {
+	asked := out != ""
+	if !asked && f.suffix != "" {
 		out = strings.TrimSuffix(in, ".pinf") + f.suffix
 	}
-	return exportWith(in, out, format, f.suffix != "", func(w io.Writer, r *trace.Reader) (h *profile.Header, err error) {
+	return exportWith(in, out, asked, format, f.suffix != "", func(w io.Writer, r *trace.Reader) (h *profile.Header, err error) {
 		err = f.write(w, func(s profile.Sink) (*profile.Header, error) {
 			h, err = profile.Replay(r, s)
 			return h, err
@@ -132,7 +136,7 @@ func exportWhole(in, out, format string, f wholeFormat) error {
 	})
 }
 
-func exportWith(in, out, format string, binary bool, write func(io.Writer, *trace.Reader) (*profile.Header, error)) error {
+func exportWith(in, out string, asked bool, format string, binary bool, write func(io.Writer, *trace.Reader) (*profile.Header, error)) error {
 	if sameFile(in, out) {
 		return usage("-o %s is the recording itself: name another file", out)
 	}
@@ -145,7 +149,7 @@ func exportWith(in, out, format string, binary bool, write func(io.Writer, *trac
 		return usage("%s is binary: name a file with -o", format)
 	}
 	var h *profile.Header
-	err = writeTo(out, func(w io.Writer) error {
+	err = writeTo(out, asked, packed, func(w io.Writer) error {
 		h, err = write(w, r)
 		return err
 	})
@@ -161,44 +165,14 @@ func exportWith(in, out, format string, binary bool, write func(io.Writer, *trac
 	return nil
 }
 
-// writeTo writes a file whole or not at all: what stood there stays until the new one is complete.
-func writeTo(path string, fn func(io.Writer) error) error {
-	if path == "" || path == "-" {
-		w := results(os.Stdout, true)
-		if err := fn(w); err != nil {
-			return err
-		}
-		return w.Flush()
+// writeTo writes a file whole or not at all, as safeopen.Write does, or standard output.
+func writeTo(path string, asked bool, ours func(begin []byte) bool, fn func(io.Writer) error) error {
+	if path != "" && path != "-" {
+		return safeopen.Write(path, asked, ours, fn)
 	}
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // a device, a pipe
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return fn(f)
+	w := results(os.Stdout, true)
+	if err := fn(w); err != nil {
+		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	w := bufio.NewWriterSize(f, 1<<16)
-	err = fn(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	return nil
+	return w.Flush()
 }

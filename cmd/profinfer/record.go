@@ -48,7 +48,10 @@ With both -p and a command it ends with the command: the server that a client co
 
 With --counters or -e it counts what each operator did on each thread: cycles, instructions, misses where the machine has counters, and
 what the kernel counts (faults, switches) on every machine. A question is counted in user space; -e counts the kernel too, as perf
-does (cycles:u does not).`,
+does (cycles:u does not).
+
+The recording is its owner's alone: by sudo, the user's who called it, in a folder of that user's or root's. What looks like a secret on
+command lines is not recorded (--keep-secrets). An older file of its name is replaced if it is a recording (--force: whatever it is).`,
 		Example: `  profinfer record -- llama-bench -m model.gguf
   profinfer record -p $(pidof llama-server) --duration 5s -o server.pinf
   profinfer record -p $(pidof ggml-rpc-server) -- llama-bench -m model.gguf --rpc 127.0.0.1:50052 -ngl 99
@@ -110,7 +113,9 @@ does (cycles:u does not).`,
 	f := c.Flags()
 	f.SetInterspersed(false)
 	addPIDs(f, &procs, "attach to these processes and their children")
-	f.StringVarP(&opt.Output, "output", "o", opt.Output, "file to write; an older one of that name is replaced once something was recorded")
+	f.StringVarP(&opt.Output, "output", "o", opt.Output, "file to write, its owner's alone; an older recording of that name is replaced once something was recorded")
+	f.BoolVar(&opt.Force, "force", false, "replace the file of that name also where it is no recording")
+	f.BoolVar(&opt.KeepSecrets, "keep-secrets", false, "keep keys, tokens and passwords in the command lines that are recorded (else: ***)")
 	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
 	f.IntVar(&ringKB, "ring-size", 0, "KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")

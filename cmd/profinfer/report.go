@@ -32,7 +32,8 @@ func reportCommand() *cobra.Command {
 		Use:   "report [FILE...]",
 		Short: "Write a page for the browser: verdict, operator graph, timeline, statistics",
 		Long: `Report writes one self-contained HTML file that needs no network: what bounds the run, the operator graph coloured by what it costs, the
-timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side.`,
+timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side. The file is its owner's alone; what is named with -o is replaced, beside
+the recording only a page of profinfer's.`,
 		Example: `  profinfer report -o report.html
   profinfer report q4_0.pinf q8_0.pinf -o compare.html`,
 		Args: cobra.ArbitraryArgs,
@@ -41,7 +42,8 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 			if err != nil {
 				return err
 			}
-			if out == "" {
+			asked := out != ""
+			if !asked {
 				out = strings.TrimSuffix(in[0], ".pinf") + ".html"
 			}
 			for _, name := range in {
@@ -53,7 +55,7 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 			if err != nil {
 				return err
 			}
-			return doReport(in, out, top)
+			return doReport(in, out, asked, top)
 		},
 	}
 	f := c.Flags()
@@ -63,12 +65,12 @@ timeline of every thread and CPU, statistics and plots. Several recordings are s
 	return c
 }
 
-func doReport(in []string, out string, top *machineRoof) error {
+func doReport(in []string, out string, asked bool, top *machineRoof) error {
 	runs, err := loadRuns(in, top)
 	if err != nil {
 		return err
 	}
-	if err := writeTo(out, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
+	if err := writeTo(out, asked, report.IsPage, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
 		return err
 	}
 	if out != "-" {

@@ -196,7 +196,7 @@ func TestRoofOfRecording(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", c.name, s.Peaks.Roofs[1], s.Phases[0].Rows[0].Bound)
 		}
 		page := filepath.Join(t.TempDir(), "run.html")
-		if err := doReport([]string{file}, page, c.roof); err != nil {
+		if err := doReport([]string{file}, page, true, c.roof); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := os.Stat(page); err != nil || st.Size() == 0 {

@@ -131,9 +131,13 @@ func FuzzBackends(f *testing.F) {
 	p := fk.plan(f)
 	f.Add([]byte{8, 0, 0, 0, 2})
 	f.Fuzz(func(t *testing.T, mem []byte) {
+		reads := 0
 		s := &backendScan{plan: p, lay: p.Decode.(*Decoder).Backend, out: &Backends{}, libs: map[[2]uint64]*backendLib{},
 			maps: []target.Mapping{{Start: 0, End: 0x8000, Offset: 0, Inode: 1, Perms: "r-xp", Path: "/x"}},
 			read: func(addr uint64, b []byte) error {
+				if reads++; len(b) > 4096 {
+					t.Fatalf("%d bytes are read at once", len(b))
+				}
 				if addr >= uint64(len(mem)) || uint64(len(b)) > uint64(len(mem))-addr {
 					return errors.New("bad address")
 				}
@@ -142,5 +146,8 @@ func FuzzBackends(f *testing.F) {
 			},
 			open: func(m target.Mapping) (OpenedFile, error) { return fk.open(t), nil }}
 		_ = s.run(uint64(binary.LittleEndian.Uint16(append(mem, 0, 0))))
+		if len(s.out.Backends) > maxBackends || len(s.out.Files) > maxBackends || reads > 1<<16 {
+			t.Fatalf("%d backends in %d files, %d reads", len(s.out.Backends), len(s.out.Files), reads)
+		}
 	})
 }

@@ -186,7 +186,7 @@ func (g *Engine) open(pid int, m target.Mapping, closers *[]func() error) (o Ope
 	if o.ELF, err = target.OpenELFWithin(fd, m.Path, budget); err != nil {
 		return o, err
 	}
-	o.File = engine.File{Path: m.Path, BuildID: o.ELF.BuildID(), Inode: m.Inode, Dev: m.Dev, Open: path}
+	o.File = engine.File{Path: m.Path, BuildID: o.ELF.BuildID(), Inode: m.Inode, Dev: m.Dev, Open: path, ID: o.ID}
 	return o, nil
 }
 

@@ -409,7 +409,8 @@ func TestStripped(t *testing.T) {
 	}
 }
 
-// FuzzPlan plans with bytes of the engine overwritten: anything but a panic or an endless run will do.
+// FuzzPlan plans with bytes of the engine overwritten: within a file's budget there is an error, or a plan whose sites are
+// instructions of the file that can be probed.
 func FuzzPlan(f *testing.F) {
 	for _, arch := range []target.Arch{target.AMD64, target.ARM64} {
 		fk := fakeEngine(f, arch, nil)
@@ -428,7 +429,24 @@ func FuzzPlan(f *testing.F) {
 			return
 		}
 		p, err := Plan([]OpenedFile{{ELF: e}}, Options{NoCache: true})
-		if err == nil && p.Decode != nil {
+		if s := e.Spent(); s.Bytes > target.FileLimits.Bytes || s.Steps > target.FileLimits.Steps+1<<20 {
+			t.Fatalf("spent %+v", s)
+		}
+		if err != nil {
+			if p != nil || err.Error() == "" {
+				t.Fatalf("a plan with an error: %v", err)
+			}
+			return
+		}
+		for _, x := range p.Sites {
+			if off, ok := e.FileOffset(x.Addr); x.File != 0 || !ok || off != x.Offset || !e.IsCode(x.Addr) || x.Class == target.ClassRefused || x.Class == target.ClassUnknown {
+				t.Fatalf("site %+v", x)
+			}
+		}
+		if p.Layout.TensorSize > maxTensor {
+			t.Fatalf("tensors of %d bytes", p.Layout.TensorSize)
+		}
+		if p.Decode != nil {
 			_, _ = p.Decode.Tensor(engine.RawTensor{Data: make([]byte, p.Layout.TensorSize)})
 		}
 	})

@@ -26,7 +26,8 @@ const steppedCost = "stepped: costs 14 to 27 us a hit in a virtual machine, abou
 
 func reg(i uint8) engine.Arg { return engine.Arg{Kind: engine.ArgReg, Reg: i} }
 
-// site makes a site of an instruction; the file's number is filled in when a plan is put together.
+// site makes a site of an instruction; the file's number is filled in when a plan is put together. Where the kernel takes no probe
+// there is none: it would refuse all that are attached together with this one.
 func (l *lib) site(in target.Insn, role engine.Role) (engine.Site, error) {
 	off, ok := l.e.FileOffset(in.Addr)
 	if !ok {
@@ -34,7 +35,11 @@ func (l *lib) site(in target.Insn, role engine.Role) (engine.Site, error) {
 	}
 	sym := func(a uint64) string { return l.e.CalleeName(a) }
 	s := engine.Site{Offset: off, Addr: in.Addr, Where: l.e.NameAt(in.Addr), Insn: in.Text(sym), Class: in.Class, Role: role}
-	if s.Class != target.ClassEmulated && s.Class != target.ClassNop5 {
+	switch s.Class {
+	case target.ClassEmulated, target.ClassNop5:
+	case target.ClassRefused:
+		return engine.Site{}, fmt.Errorf("%s: the kernel takes no probe at %s (%s)", l.e.Name, s.Where, s.Insn)
+	default:
 		s.Warning = steppedCost
 	}
 	return s, nil
@@ -72,7 +77,7 @@ func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, 
 	for _, in := range ends {
 		x, err := l.site(in.Insn, end)
 		if err != nil {
-			return nil, err
+			return sites[:1], fmt.Errorf("%w: %w", errNoEnd, err)
 		}
 		if in.early {
 			x.Warning = "" // nothing was done: it is hardly ever hit

@@ -383,12 +383,13 @@ type cpuMask []uint64
 
 const maxCPUNumber = 1 << 14
 
-// parseCPUs reads "0-3,7".
+// parseCPUs reads "0-3,7", in order: what names CPUs again and again would take long to read.
 func parseCPUs(text string) (cpuMask, bool) {
 	if text == "" {
 		return nil, false
 	}
 	var m cpuMask
+	last := -1
 	for part := range strings.SplitSeq(text, ",") {
 		a, b, ok := strings.Cut(part, "-")
 		if !ok {
@@ -396,9 +397,10 @@ func parseCPUs(text string) (cpuMask, bool) {
 		}
 		from, err1 := strconv.Atoi(a)
 		to, err2 := strconv.Atoi(b)
-		if err1 != nil || err2 != nil || from < 0 || to < from || to >= maxCPUNumber {
+		if err1 != nil || err2 != nil || from <= last || to < from || to >= maxCPUNumber {
 			return nil, false
 		}
+		last = to
 		for len(m) <= to/64 {
 			m = append(m, 0)
 		}

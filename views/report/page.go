@@ -114,6 +114,15 @@ func Write(w io.Writer, tool string, runs []*Run) error {
 	return write(w, tool, runs, false)
 }
 
+const pageBegin = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="`
+
+// IsPage tells by its beginning whether a file can be a page that Write wrote.
+func IsPage(begin []byte) bool { return bytes.HasPrefix(begin, []byte(pageBegin)) }
+
 func write(w io.Writer, tool string, runs []*Run, served bool) error {
 	app, css, worker, licenses := asset("app.js"), asset("app.css"), asset("worker.js"), asset("LICENSES.txt")
 	idx, err := json.Marshal(newIndex(tool, runs, served)) // escapes <, > and &
@@ -128,11 +137,7 @@ func write(w io.Writer, tool string, runs []*Run, served bool) error {
 		return err
 	}
 	b := bufio.NewWriterSize(w, 1<<16)
-	fmt.Fprintf(b, `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="%s">
+	fmt.Fprintf(b, pageBegin+`%s">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">

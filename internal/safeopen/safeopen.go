@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package safeopen opens files so that nobody else decides which. profinfer mostly runs as root, often in folders of others and
+// with names that others chose: a link, a device or a pipe that somebody put where its file is to be must not lead elsewhere what root
+// writes, and nobody else is to own or to read it; what is read is looked at before it is opened, as a driver or a pipe acts on that.
+//
+// It is the one way in which recordings, pages, exports and models are written: a folder is found once and held open, files in it are
+// made under names that were free, and mode and owner are set by the descriptor.
+package safeopen
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Modes of files. Recordings, pages and exports hold command lines, names and prompts.
+const (
+	Private fs.FileMode = 0o600
+	Public  fs.FileMode = 0o644
+)
+
+// Stricter is the mode of a private file that replaces another: what the older one's owner had taken away stays away. older can be nil.
+func Stricter(older fs.FileInfo) fs.FileMode {
+	if older == nil {
+		return Private
+	}
+	return Private & older.Mode().Perm()
+}
+
+// Place is where a file is to be: a folder, held open, and a name in it. All names that its methods take are names in that folder.
+type Place struct {
+	Path string // as it was asked for
+	Name string // in the folder, where links of Path lead
+	folder
+	stream *os.File // of this process, and no name in a folder: /dev/stdout
+}
+
+// At finds the place of a path. What root is asked to write does not go through symbolic links of other users; links of root's own,
+// and under sudo of the user who called it, are followed. The caller closes the place.
+func At(path string) (*Place, error) {
+	p := &Place{Path: path}
+	if path == "" {
+		return nil, errors.New("a file without a name")
+	}
+	if os.IsPathSeparator(path[len(path)-1]) {
+		return nil, &SpecialError{path, fs.ModeDir}
+	}
+	if err := p.find(path, false); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// MkdirAll makes a folder and those above it that are not there yet, by the way that At goes. What it makes in a folder of the
+// user who called sudo is that user's.
+func MkdirAll(path string) error {
+	p := &Place{Path: path}
+	if err := p.find(path, true); err != nil {
+		return err
+	}
+	p.Close()
+	return nil
+}
+
+// File is how a name of the folder is shown to a person.
+func (p *Place) File(name string) string {
+	if name == p.Name {
+		return p.Path
+	}
+	return filepath.Join(filepath.Dir(p.Path), name)
+}
+
+// LinkError says that a path leads through a symbolic link that is not followed.
+type LinkError struct {
+	Path, Link string
+	UID        uint32 // its owner
+}
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("%s: %s is a symbolic link of another user (%d), which root does not follow; name the place itself", e.Path, e.Link, e.UID)
+}
+
+// SpecialError says that what is to be opened is no regular file.
+type SpecialError struct {
+	Path string
+	Mode fs.FileMode
+}
+
+func (e *SpecialError) Error() string {
+	return fmt.Sprintf("%s is %s, not a regular file", e.Path, kind(e.Mode))
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "of the kernel's"
+}
+
+// ForeignError says that a file cannot be written where it is, and not be replaced either.
+type ForeignError struct{ Path, Why string }
+
+func (e *ForeignError) Error() string { return e.Path + ": " + e.Why }
+
+// Temporary makes a file beside the place's, which is to get its name once it is complete.
+func (p *Place) Temporary(mode fs.FileMode) (f *os.File, name string, err error) {
+	for range 100 {
+		name = fmt.Sprintf(".%s.%08x", p.Name, rand.Uint32())
+		if f, err = p.Create(name, mode); !errors.Is(err, fs.ErrExist) {
+			return f, name, err
+		}
+	}
+	return nil, "", err
+}
+
+// Write writes a file whole or not at all: what stood there stays until the new one is complete.
+//
+// asked: a person named this very path. Then a regular file is replaced, and a pipe or device of that person's or of root's is
+// written to, as by any program. Otherwise only a file is replaced that is empty or of which ours says, by its beginning, that profinfer wrote it.
+func Write(path string, asked bool, ours func(begin []byte) bool, fn func(io.Writer) error) error {
+	if err := write(path, asked, ours, fn); err != nil {
+		if strings.Contains(err.Error(), path) {
+			return fmt.Errorf("cannot write: %w", err)
+		}
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
+func write(path string, asked bool, ours func([]byte) bool, fn func(io.Writer) error) error {
+	p, err := At(path)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	older, err := p.Lstat(p.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		older = nil
+	case err != nil:
+		return err
+	case older.IsDir():
+		return &SpecialError{path, older.Mode()}
+	case !older.Mode().IsRegular():
+		if !asked {
+			return fmt.Errorf("%w; name another file with -o", &SpecialError{path, older.Mode()})
+		}
+		f, err := p.Stream()
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return buffered(f, fn)
+	case !asked && older.Size() > 0:
+		f, err := p.Open(p.Name)
+		if err != nil {
+			return err
+		}
+		begin := make([]byte, 4096)
+		n, err := io.ReadFull(f, begin)
+		f.Close()
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return err
+		}
+		if !ours(begin[:n]) {
+			return fmt.Errorf("%s is no file that profinfer wrote, it is not replaced unless it is named; name it, or another, with -o", path)
+		}
+	}
+	f, tmp, err := p.Temporary(Stricter(older))
+	if err != nil {
+		return err
+	}
+	defer p.Remove(tmp) // it has another name if all went well
+	err = buffered(f, fn)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = p.Rename(tmp, p.Name)
+	}
+	return err
+}
+
+func buffered(f *os.File, fn func(io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := fn(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
