@@ -50,6 +50,7 @@ type workGroup struct {
 	steps, dur, inGraph int64
 	graphSteps          int64 // steps in which a graph was seen
 	cells               map[cellKey]*workCell
+	ordered             []*workCell // the cells, once all operators came
 	team                int
 	instead             map[sched.CulpritKey]*sched.Culprit
 	between, betweens   int64 // time between a step and the next of its context, and how many
@@ -331,9 +332,17 @@ func (g *workGroup) merge(o *workGroup) {
 // sums joins the cells that pass into one.
 func (g *workGroup) sums(pass func(*workCell) bool) (sum workCell) { return sumOf(g.of(pass)) }
 
+// inOrder lists the cells in an order that is the same each time: sums of fractions depend on it. Only once all operators came.
+func (g *workGroup) inOrder() []*workCell {
+	if len(g.ordered) != len(g.cells) {
+		g.ordered = slices.SortedFunc(maps.Values(g.cells), compareCells)
+	}
+	return g.ordered
+}
+
 // of lists the cells that pass.
 func (g *workGroup) of(pass func(*workCell) bool) (out []*workCell) {
-	for _, c := range g.cells {
+	for _, c := range g.inOrder() {
 		if pass(c) {
 			out = append(out, c)
 		}
@@ -352,10 +361,8 @@ func sumOf(cells []*workCell) (sum workCell) {
 // rows joins cells of a name and type over the layers, the longest first.
 func (g *workGroup) rows(pass func(*workCell) bool) []*workCell {
 	by := map[cellKey]*workCell{}
-	for k, c := range g.cells {
-		if !pass(c) {
-			continue
-		}
+	for _, c := range g.of(pass) {
+		k := c.cellKey
 		k.layer, k.op, k.block, k.team = -1, "", "", 0
 		if by[k] == nil {
 			by[k] = &workCell{cellKey: k}

@@ -190,7 +190,7 @@ func (j *judge) total(i int) int64 {
 	if j.totals == nil {
 		j.totals = make([]int64, len(j.s.Counters))
 		for _, k := range j.keys {
-			for _, c := range j.groups[k].cells {
+			for _, c := range j.groups[k].inOrder() {
 				for at := range c.counts {
 					if at < len(j.totals) {
 						j.totals[at] += c.counts[at].sum
@@ -281,7 +281,7 @@ func (j *judge) disk() {
 	}
 	for _, k := range j.keys {
 		g := j.groups[k]
-		for _, c := range g.cells {
+		for _, c := range g.inOrder() {
 			if at >= len(c.counts) || c.counts[at].hits == 0 {
 				continue
 			}
@@ -304,7 +304,7 @@ func (g *workGroup) usual(c *workCell, at int) float64 {
 		return float64(n.noneDur) / float64(n.calls-n.hits)
 	}
 	var dur, calls int64
-	for _, o := range g.cells {
+	for _, o := range g.inOrder() {
 		if o.name == c.name && o.typ == c.typ && o.op == c.op && o.team == c.team && num.SafeRatio(o.bytes, o.calls) == num.SafeRatio(c.bytes, c.calls) && at < len(o.counts) {
 			dur += o.counts[at].noneDur
 			calls += o.counts[at].calls - o.counts[at].hits

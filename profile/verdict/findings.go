@@ -99,7 +99,7 @@ func (f *finder) params(more ...string) map[string]string {
 
 // sel is how the tables call a row: its key, with the type where several have that key.
 func (f *finder) sel(r *workCell) string {
-	for _, c := range f.g.cells {
+	for _, c := range f.g.inOrder() {
 		if c.name == r.name && c.typ != r.typ && r.typ != "" {
 			return r.name + " " + r.typ
 		}
@@ -351,7 +351,7 @@ func (f *finder) gap() {
 // layer finds the layer whose operators take longest beyond the same operators of the other layers.
 func (f *finder) layer() {
 	by := map[cellKey][]*workCell{}
-	for _, c := range f.g.cells {
+	for _, c := range f.g.inOrder() {
 		if c.layer >= 0 && c.calls > 0 {
 			k := c.cellKey
 			k.layer = -1

@@ -52,7 +52,7 @@ func (f *finder) faulted() {
 // faulted gives each cell the time by which recorded page faults delayed its operators.
 func (j *judge) faulted() {
 	for _, k := range j.keys {
-		for _, c := range j.groups[k].cells {
+		for _, c := range j.groups[k].inOrder() {
 			if c.faultDelay > 0 {
 				c.majors = c.faults
 				c.takeDisk(c.faultDelay)
@@ -66,7 +66,7 @@ func (j *judge) faulted() {
 func (j *judge) blocked() {
 	j.byState = true
 	for _, k := range j.keys {
-		for _, c := range j.groups[k].cells {
+		for _, c := range j.groups[k].inOrder() {
 			c.majors = c.faults
 			c.takeDisk(c.blocked)
 		}

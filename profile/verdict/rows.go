@@ -25,7 +25,7 @@ func (j *judge) rowVerdicts() {
 			continue
 		}
 		cells := map[string][]*workCell{}
-		for _, c := range g.cells {
+		for _, c := range g.inOrder() {
 			key := c.rowKey(by)
 			cells[key] = append(cells[key], c)
 		}

@@ -152,7 +152,7 @@ func (o *opinion) betterText(c *workClass) string {
 }
 
 func (o *opinion) majors() (n int64) {
-	for _, c := range o.g.cells {
+	for _, c := range o.g.inOrder() {
 		n += c.majors
 	}
 	return n

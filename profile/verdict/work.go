@@ -88,7 +88,7 @@ func (g *workGroup) byWay() {
 		return
 	}
 	g.waySums = map[workKind]workCell{}
-	for _, x := range g.cells {
+	for _, x := range g.inOrder() {
 		if w := x.way(); x.kind == facts.MatMul && x.weight {
 			sum, known := g.waySums[w]
 			if !known {
