@@ -3,6 +3,8 @@
 package profile
 
 import (
+	"slices"
+
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -31,7 +33,8 @@ type Choice struct {
 
 	rows     []bool // seen
 	handed   bool
-	distinct int // and one more; 0: not counted yet
+	same     *Choice // of an earlier graph of the step: this one is the same
+	distinct int     // and one more; 0: not counted yet
 }
 
 // UnknownExpert stands for a choice that was not seen.
@@ -200,14 +203,53 @@ func (p *replayer) chosen(x *exec, o *Op) error {
 	if ids < 0 {
 		return nil
 	}
-	o.Choice = x.choice(ids)
-	if c := o.Choice; c != nil && !c.handed {
-		c.handed = true
-		if s, ok := p.sink.(ChoiceSink); ok {
-			return s.Choice(c)
-		}
+	c := x.choice(ids)
+	if c == nil {
+		return nil
+	}
+	first := !c.handed
+	if c.handed = true; x.step != nil && ids >= 0 {
+		x.step.share(x, c, o.Node)
+	}
+	if o.Choice = c; c.same != nil {
+		o.Choice = c.same
+		return nil
+	}
+	if s, ok := p.sink.(ChoiceSink); ok && first {
+		return s.Choice(c)
 	}
 	return nil
+}
+
+// sharing is a choice and the operators that used it, by their addresses.
+type sharing struct {
+	*Choice
+	by []uint64
+}
+
+// share tells whether a graph's choice is one of an earlier graph of the step: of a graph that was cut between the products that share
+// it. An operator that uses the same tensor once more has another choice, whatever it holds: of the tokens that came next.
+func (s *openStep) share(x *exec, c *Choice, node int32) {
+	ids, user := x.shape.Nodes[c.IDs].Addr, x.shape.Nodes[node].Addr
+	last := s.chosen[ids]
+	switch {
+	case last != nil && (last.Choice == c || last.Choice == c.same):
+	case last != nil && !slices.Contains(last.by, user) && c.equals(last.Choice):
+		c.same = last.Choice
+	default:
+		if s.chosen == nil {
+			s.chosen = map[uint64]*sharing{}
+		}
+		last = &sharing{Choice: c}
+		s.chosen[ids] = last
+	}
+	last.by = append(last.by, user)
+}
+
+// equals tells whether two choices hold the same.
+func (c *Choice) equals(o *Choice) bool {
+	return c.Layer == o.Layer && c.Total == o.Total && c.Used == o.Used && c.Tokens == o.Tokens && c.Slots == o.Slots &&
+		slices.Equal(c.Chosen, o.Chosen)
 }
 
 // unused counts choices of a graph that no operator was seen to use; where none of its operators were, that is

@@ -221,3 +221,65 @@ func TestImbalanceWithoutProbes(t *testing.T) {
 		}
 	}
 }
+
+// A graph of one operator: where begins are seen they tell when it began; where arrivals alone are, the time that it was learned to
+// take does, or its graph's begin. One of which nothing is to run has nothing that could be missed.
+func TestFollowSingle(t *testing.T) {
+	for what, c := range map[string]struct {
+		watch        string
+		order, runs  bool
+		first        int64
+		start        int64 // of the operator; 0: none is seen
+		begin        int64 // of the worker's part
+		untraced     string
+		followed     bool
+		beginsProbed bool
+	}{
+		"begins":            {order: true, runs: true, first: 15, beginsProbed: true, start: 1030, begin: 1035},
+		"arrivals":          {watch: trace.WatchArrivals, order: true, runs: true, first: 15, start: 1085, begin: 1105, followed: true},
+		"never timed":       {watch: trace.WatchArrivals, order: true, runs: true, start: 1010, begin: 1010, followed: true},
+		"order not known":   {watch: trace.WatchArrivals, runs: true, untraced: "learning"},
+		"nothing is to run": {watch: trace.WatchArrivals},
+	} {
+		s := NewScene(t)
+		OpLevel(s)
+		sh := &trace.Shape{PID: Pid, ID: 8, NNodes: 2, First: c.first, Nodes: []trace.Node{
+			{Op: "VIEW", Addr: Addr(20), ViewSrc: -1}, {Name: "one", Op: "MUL_MAT", Addr: Addr(21), Executes: c.runs, ViewSrc: -1}}}
+		if c.order {
+			sh.Order = [][]int32{{1}}
+		}
+		s.feed(trace.Block{Shape: sh})
+		if c.watch != "" {
+			s.Watch(900, c.watch, "following")
+		}
+		s.mark(1000, trace.MarkStepBegin, 0).NTokens = 1
+		m := s.mark(1010, trace.MarkGraphBegin, 3)
+		m.Shape, m.NNodes = 8, 2
+		if c.beginsProbed {
+			s.begin(1030, Main0, 21)
+			s.begin(1035, worker1, 21)
+		}
+		s.end(1100, Main0)
+		s.end(1120, worker1)
+		s.mark(1130, trace.MarkGraphEnd, 3)
+		s.mark(1140, trace.MarkStepEnd, 0)
+		s.Done()
+		if got := s.c.graphs[0].Untraced; got != c.untraced || s.c.steps[0].Untraced != c.untraced {
+			t.Errorf("%s: the graph is untraced for %q, the step for %q, want %q", what, got, s.c.steps[0].Untraced, c.untraced)
+		}
+		if c.start == 0 {
+			if len(s.c.ops) != 0 {
+				t.Errorf("%s: %d operators", what, len(s.c.ops))
+			}
+			continue
+		}
+		if len(s.c.ops) != 1 {
+			t.Errorf("%s: %d operators", what, len(s.c.ops))
+			continue
+		}
+		o := s.c.ops[0]
+		if o.Start != c.start || o.Start+o.Dur != 1120 || o.Followed != c.followed || len(o.Threads) != 2 || o.Threads[1].Start != c.begin {
+			t.Errorf("%s: %+v", what, o)
+		}
+	}
+}

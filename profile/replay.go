@@ -179,10 +179,11 @@ type schedRun struct {
 type openStep struct {
 	*Step
 	entry    string
-	implicit bool        // made from the scheduler's run: no entry point is known
-	lastEnd  int64       // end of its last graph
-	graphs   []*Graph    // that ended, where there are copies: at most maxCopies
-	copies   []*openCopy // that wait for its end
+	implicit bool                // made from the scheduler's run: no entry point is known
+	lastEnd  int64               // end of its last graph
+	graphs   []*Graph            // that ended, where there are copies: at most maxCopies
+	copies   []*openCopy         // that wait for its end
+	chosen   map[uint64]*sharing // the latest choice in each tensor
 }
 
 // exec is the execution of a graph on a backend, under way.

@@ -39,7 +39,7 @@ const (
 // could depend on them, and then the number of arrivals does not fit. It counts those of
 // graphs that are followed: what does not fit is an alarm.
 //
-// Arrivals are enough once graphs come back: after a round (a run of the scheduler) whose graphs' orders are all known. Each
+// Arrivals are enough once graphs come back: after a round (a run of the scheduler) in which none was new, and whose orders are all known. Each
 // time that what is followed then brings something new, twice as many such rounds are asked for. And they are not enough of
 // graphs of few operators, such as those of a program that looks at every node: when the first operator of a
 // graph began is only presumed.
@@ -51,7 +51,7 @@ type learner struct {
 	seed       maphash.Seed
 	unlearned  time.Time // when a graph whose order is not learned any more was last seen
 	runs       int       // graphs watched with both sites
-	clean      int       // rounds lately, in a row, whose graphs' orders were all known at their ends
+	clean      int       // rounds lately, in a row, without a new structure, whose graphs' orders were all known at their ends
 	wanted     int       // as many are asked for
 	ops        int       // operators of the graphs lately
 	graphs     int       // how many these were
@@ -68,6 +68,7 @@ type structure struct {
 	tried  [][]int32 // an implausible order, seen once
 	kin    uint64
 	own    bool // its kin's order does not fit
+	met    bool // a graph of it ran, or its order was known before
 	alarms int
 }
 
@@ -88,7 +89,7 @@ type mainThread struct {
 // round is what a thread did since it began its present run of the scheduler; where these are not seen, a step or a graph is a round.
 type round struct {
 	graphs, ops int
-	news        bool // a graph ended whose order was not known
+	news        bool // a graph was new, or ended with its order not known
 	bounded     bool // the thread's rounds are seen
 }
 
@@ -159,7 +160,7 @@ func (l *learner) drop(id uint64) {
 // take takes over the order of a graph that differs by its dimensions alone. How long the first operator lasts too, unless there
 // is no other: of that one it is all that would be told.
 func (st *structure) take(o *structure) {
-	st.order = o.order
+	st.order, st.met = o.order, true
 	if st.ops > 1 {
 		st.least = o.least
 	}
@@ -410,12 +411,13 @@ func (l *learner) ran(t *mainThread, g *graphRun, mode probe.Mode, since int64) 
 	}
 	t.round.graphs++
 	t.round.ops += k.ops
-	if k.order == nil {
-		if mode == probe.ModeArrivals && g.begin >= since && l.clean >= l.wanted { // the first that was missed
-			l.wanted = min(2*l.wanted, maxRounds)
-		}
+	if k.order == nil && mode == probe.ModeArrivals && g.begin >= since && l.clean >= l.wanted { // the first that was missed
+		l.wanted = min(2*l.wanted, maxRounds)
+	}
+	if k.order == nil || !k.met {
 		t.round.news, l.clean = true, 0
 	}
+	k.met = true
 	if !t.round.bounded {
 		l.ended(t)
 	}

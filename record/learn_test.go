@@ -151,3 +151,153 @@ func TestLearnRefuses(t *testing.T) {
 		}
 	}
 }
+
+// single is a graph of one operator on a main thread, as programs run it that look at every node.
+func single(l *learner, id uint64, op string, n int64) *trace.Shape {
+	s := &trace.Shape{PID: 1, ID: id, NNodes: 1, Nodes: []trace.Node{{Op: op, Type: "f32", Ne: [4]int64{n, 1, 1, 1},
+		Nb: [4]uint64{4, 4 * uint64(n), 4 * uint64(n), 4 * uint64(n)}, TypeSize: 4, BlockSize: 1, Addr: id * 16, Executes: op != "VIEW", ViewSrc: -1}}}
+	l.shape(s)
+	return s
+}
+
+func playNode(l *learner, id uint64, at, lasts int64, begins bool) {
+	l.mark(&probe.Mark{Time: at, TID: 9, Kind: probe.MarkGraphBegin, Shape: id})
+	m := l.mains[9]
+	if begins {
+		m.hits = append(m.hits, probe.Hit{Time: at + 1, TID: 9, Kind: probe.HitOpBegin, Arg: id * 16})
+	}
+	m.hits = append(m.hits, probe.Hit{Time: at + 1 + lasts, TID: 9, Kind: probe.HitOpEnd})
+	l.mark(&probe.Mark{Time: at + 2 + lasts, TID: 9, Kind: probe.MarkGraphEnd})
+}
+
+// round plays graphs of a run of the scheduler, after what came before it.
+func playRound(l *learner, at int64, graphs func()) {
+	l.mark(&probe.Mark{Time: at, TID: 9, Kind: probe.MarkSchedBegin})
+	graphs()
+	l.mark(&probe.Mark{Time: at + 1000, TID: 9, Kind: probe.MarkSchedEnd})
+}
+
+// Graphs are followed once a whole run of the scheduler held none whose order is not known, not as soon as one order was learned: the
+// next graph can be new. Each time that one is, which was missed then, twice as many runs are waited for.
+func TestLearnRounds(t *testing.T) {
+	l := newLearner()
+	now := time.Now()
+	shape := func(id uint64, op string) {
+		s := testShape(id, id<<16, 64)
+		s.Nodes[4].Op = op // another structure
+		l.shape(s)
+	}
+	at := int64(0)
+	run := func(mode probe.Mode, ids ...uint64) {
+		at += 10_000
+		playRound(l, at, func() {
+			for i, id := range ids {
+				play(l, id, id<<16, at+int64(100*i)+1, mode == probe.ModeBoth, 0)
+			}
+		})
+		l.advance(1<<40, mode, 0)
+	}
+	for i := range uint64(6) {
+		shape(i+1, string(rune('A'+i)))
+	}
+	run(probe.ModeBoth, 1, 2)
+	run(probe.ModeBoth, 1, 3)
+	if l.follows(now) {
+		t.Error("followed though a graph was new in the latest run")
+	}
+	run(probe.ModeBoth, 2, 3)
+	if !l.follows(now) {
+		t.Error("not followed though the orders of a whole run are known")
+	}
+	for missed, id := range []uint64{4, 5, 6} {
+		run(probe.ModeArrivals, 1, id)
+		for n := range 1 << (missed + 1) {
+			if l.follows(now) {
+				t.Fatalf("followed %d runs after a graph was missed, the %d. one", n, missed+1)
+			}
+			run(probe.ModeBoth, 1, id)
+		}
+		if !l.follows(now) {
+			t.Fatalf("not followed %d runs after a graph was missed", 1<<(missed+1))
+		}
+	}
+	// nothing is to run in it: nothing can be missed
+	single(l, 50, "VIEW", 8)
+	run(probe.ModeArrivals, 1)
+	playNode(l, 50, at+5000, 10, false)
+	l.advance(1<<40, probe.ModeArrivals, 0)
+	if !l.follows(now) {
+		t.Error("a graph of which nothing is to run is waited for")
+	}
+}
+
+// How long the only operator of a graph lasts is told of that one alone, and not of another with other dimensions. Where most graphs
+// are such, begins stay; one among large graphs changes nothing.
+func TestLearnSingle(t *testing.T) {
+	l := newLearner()
+	at := int64(0)
+	for range minRuns {
+		single(l, 1, "MUL_MAT", 64)
+		at += 10_000
+		playRound(l, at, func() { playNode(l, 1, at+1, 15, true) })
+		l.advance(1<<40, probe.ModeBoth, 0)
+	}
+	if s := single(l, 1, "MUL_MAT", 64); s.Order == nil || s.First != 15 {
+		t.Errorf("the graph that was watched has order %v, first %d", s.Order, s.First)
+	}
+	if s := single(l, 2, "MUL_MAT", 4096); s.Order == nil || s.First != 0 {
+		t.Errorf("one of another size has order %v, first %d", s.Order, s.First)
+	}
+	if !l.few() {
+		t.Error("graphs of one operator do not need their begins")
+	}
+	l.shape(testShape(7, 0x1000, 64))
+	for range 20 {
+		at += 10_000
+		playRound(l, at, func() {
+			playNode(l, 1, at+1, 15, true)
+			for i := range int64(9) {
+				play(l, 7, 0x1000, at+100*(i+1), true, 0)
+			}
+		})
+		l.advance(1<<40, probe.ModeBoth, 0)
+	}
+	if got := l.ops / l.graphs; l.few() != (got < fewOps) {
+		t.Errorf("%d operators of %d graphs: few is %t", l.ops, l.graphs, l.few())
+	}
+}
+
+// Shapes that came while nothing was to be learned, or for which there was no room, are asked for again once their order is wanted.
+func TestLearnAgain(t *testing.T) {
+	l := newLearner()
+	l.idle, l.runs = true, minRuns
+	l.shape(testShape(7, 0x1000, 64))
+	play(l, 7, 0x1000, 1000, true, 0)
+	l.advance(1<<40, probe.ModeBoth, 0)
+	if len(l.again) > 0 || l.defs > 0 {
+		t.Errorf("%v is asked for, %d kept, though nothing is learned", l.again, l.defs)
+	}
+	l.idle = false
+	play(l, 7, 0x1000, 2000, true, 0)
+	l.advance(1<<40, probe.ModeBoth, 0)
+	if !slices.Equal(l.again, []uint64{7}) {
+		t.Fatalf("%v is asked for, want shape 7", l.again)
+	}
+	l.shape(testShape(7, 0x1000, 64))
+	play(l, 7, 0x1000, 3000, true, 0)
+	if learned := l.advance(1<<40, probe.ModeBoth, 0); len(learned) != 1 || l.defs != 0 {
+		t.Errorf("learned %d orders, %d definitions are kept", len(learned), l.defs)
+	}
+	for i := range uint64(2 * maxUnlearned) {
+		single(l, 100+i, "OP"+string(rune('A'+i)), 8)
+	}
+	if l.defs != maxUnlearned {
+		t.Errorf("%d definitions are kept, at most %d should be", l.defs, maxUnlearned)
+	}
+	for i := range uint64(2 * maxUnlearned) {
+		l.drop(100 + i)
+	}
+	if l.defs != 0 {
+		t.Errorf("%d definitions are kept of shapes that are forgotten", l.defs)
+	}
+}
