@@ -25,8 +25,8 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 	in := r.Ahead()
 	defer in.Close()
 	p.merge.Runs.Free = in.Reuse
-	if s, ok := sink.(releaser); ok {
-		s.releaseTo(p.ops.reuse)
+	if s, ok := sink.(Releaser); ok {
+		s.ReleaseTo(p.ops.reuse)
 	}
 	for {
 		b, err := in.Next()

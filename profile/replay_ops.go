@@ -210,9 +210,9 @@ func (p *replayer) opSeen(x *exec, o *Op) error {
 	return p.sink.Op(o)
 }
 
-// releaser is a sink that says which operators it needs no more.
-type releaser interface {
-	releaseTo(func([]*Op))
+// Releaser is a sink that says which operators it needs no more: where it is the only one, the replay uses them again.
+type Releaser interface {
+	ReleaseTo(func([]*Op))
 }
 
 // opPool makes operators. A run has millions of them, so they are allocated in groups; a group is freed

@@ -182,7 +182,7 @@ func (b *slowState) init(opts Options) {
 	b.takers.init()
 }
 
-func (b *slowState) releaseTo(f func([]*profile.Op)) { b.release = f }
+func (b *slowState) ReleaseTo(f func([]*profile.Op)) { b.release = f }
 
 // Op takes one operator.
 func (b *slowState) Op(o *profile.Op) error {

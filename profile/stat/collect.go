@@ -328,8 +328,8 @@ func (b *statState) taken(s *profile.Step) []*profile.Op {
 	return p.ops
 }
 
-// releaseTo takes what takes back operators.
-func (b *statState) releaseTo(f func([]*profile.Op)) { b.release = f }
+// ReleaseTo takes what takes back operators.
+func (b *statState) ReleaseTo(f func([]*profile.Op)) { b.release = f }
 
 func (b *statState) reuse(ops []*profile.Op) {
 	if b.release != nil {
