@@ -90,6 +90,12 @@ ci: ## all that CI runs
 bench-analysis: ## measure what reading a recording of ten million events costs (root; BENCH_ARGS="-events N ...")
 	$(GO) run ./internal/bench/analysis $(BENCH_ARGS)
 
+.PHONY: corpus
+corpus: build ## write all that is said of the recordings in CORPUS (default: made-up ones) to bin/corpus, to compare two builds by diff -r
+	@$(GO) build -o bin/corpustool ./internal/corpus
+	@test -n "$(CORPUS)" || bin/corpustool -make bin/recordings
+	bin/corpustool -bin bin/profinfer -o bin/corpus $(or $(CORPUS),bin/recordings)
+
 .PHONY: install-deps
 install-deps: ## install what tests and generating need (root; apt)
 	@scripts/deps.sh ci

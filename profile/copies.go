@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -46,9 +48,6 @@ func (t tee) Copy(c *Copy) error {
 	})
 }
 
-// maxCopies bounds those of one step that wait for its end.
-const maxCopies = 1 << 14
-
 // openCopy is a copy under way: what it calls in turn is a part of it.
 type openCopy struct {
 	Copy
@@ -58,7 +57,7 @@ type openCopy struct {
 }
 
 // copyBegin opens a copy, or notes that one is a part of another.
-func (p *replayer) copyBegin(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) copyBegin(q *Proc, t *thread, m *trace.Mark) error {
 	_, entry, _ := backendOf(q, m.Site)
 	if t.copying != nil {
 		if q.ending[entry] {
@@ -84,7 +83,7 @@ func (p *replayer) copyBegin(q *proc, t *thread, m *trace.Mark) error {
 	return nil
 }
 
-func (p *replayer) copyEnd(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) copyEnd(q *Proc, t *thread, m *trace.Mark) error {
 	c := t.copying
 	if c == nil {
 		return nil
@@ -101,7 +100,7 @@ func (p *replayer) copyEnd(q *proc, t *thread, m *trace.Mark) error {
 }
 
 // copyCut ends a copy whose end was not seen: the thread does something else by now.
-func (p *replayer) copyCut(q *proc, t *thread) error {
+func (p *replayer) copyCut(q *Proc, t *thread) error {
 	c := t.copying
 	if c == nil {
 		return nil
@@ -111,8 +110,8 @@ func (p *replayer) copyCut(q *proc, t *thread) error {
 }
 
 // copied keeps a copy until its step's graphs are known, which tell what its tensors are.
-func (p *replayer) copied(q *proc, t *thread, c *openCopy) error {
-	if s := t.step(); s != nil && len(s.copies) < maxCopies {
+func (p *replayer) copied(q *Proc, t *thread, c *openCopy) error {
+	if s := t.step(); s != nil && len(s.copies) < limits.Copies {
 		if n := len(s.copies); n > 0 && s.copies[n-1].before(c, s.lastEnd) {
 			s.copies[n-1].take(c)
 			return nil
@@ -199,7 +198,7 @@ func (c *openCopy) resolve(graphs []*Graph) {
 	}
 	c.Tensor, c.Type = n.Name, n.Type
 	if c.Bytes < 0 {
-		if b, ok := touched(n); ok {
+		if b, ok := ops.Touched(n); ok {
 			c.Bytes = b
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -204,7 +205,7 @@ func TestCopies(t *testing.T) {
 
 // Means a step of what each backend did.
 func TestOffloadStat(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	h, err := profile.Replay(offloaded(t, 3, nil), b)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func TestOffloadStat(t *testing.T) {
 	if want := []string{"CPU>GPU 1 x 128 B GPU0#ffn_out-0#0", "GPU>host 1 x 128 B result_output", "host>CPU 1 x 4 B inp_tokens"}; !slices.Equal(ways, want) {
 		t.Errorf("%q, want %q", ways, want)
 	}
-	only := profile.NewStat(profile.StatOptions{PID: 8})
+	only := stat.New(stat.Options{PID: 8})
 	if h, err = profile.Replay(offloaded(t, 1, nil), only); err != nil || only.Finish(h).Offload != nil {
 		t.Errorf("another process's: %v", err)
 	}

@@ -79,8 +79,8 @@ func (c *counting) forget(before int64) {
 	}
 }
 
-// sampled takes a thread's leaving or getting a CPU.
-func (p *replayer) sampled(s *trace.Sample) {
+// Sampled takes a thread's leaving or getting a CPU.
+func (p *replayer) Sampled(s *trace.Sample) {
 	q := p.procs[s.PID]
 	if q == nil {
 		return

@@ -10,6 +10,8 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -24,9 +26,9 @@ func (c *byThreadsSink) Op(o *profile.Op) error {
 	return c.Sink.Op(o)
 }
 
-func counted(t *testing.T, counters []trace.Counter, values func(*profile.Op) []int64, runs ...profiletest.Run) *profile.Stat {
+func counted(t *testing.T, counters []trace.Counter, values func(*profile.Op) []int64, runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	p := &profiletest.Player{Sink: &byThreadsSink{b, values}}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -82,7 +84,7 @@ func TestCountsByThreads(t *testing.T) {
 			if c := r.Counts[0]; c.Calls != steps*(opsPerStep-4) || *c.Sum != 1000*c.Calls {
 				t.Errorf("%s by %d: %d cycles of %d operators", phase, n, *c.Sum, c.Calls)
 			}
-			var f2 *profile.PhaseStat
+			var f2 *summary.Phase
 			for k := range s.Phases {
 				if s.Phases[k].Phase == phase {
 					f2 = &s.Phases[k]
@@ -148,7 +150,7 @@ func TestCountsByThreadsAbsent(t *testing.T) {
 	if s := counted(t, cpuCounters, unknown, team(1), team(2)); len(s.ByThreads) != 0 {
 		t.Errorf("of counts that are not known: %+v", s.ByThreads)
 	}
-	if s := stat(t, profile.StatOptions{}, team(1), team(2)); s.ByThreads != nil {
+	if s := runStat(t, stat.Options{}, team(1), team(2)); s.ByThreads != nil {
 		t.Errorf("without counters: %+v", s.ByThreads)
 	} else if b, _ := json.Marshal(s); strings.Contains(string(b), "counts_by_threads") {
 		t.Error("JSON has counts_by_threads without counters")

@@ -10,11 +10,14 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // crowdOf records a run and reads it.
-func crowdOf(t *testing.T, c *profiletest.Crowd, allowed string) (*profile.Stat, *profile.Slow) {
+func crowdOf(t *testing.T, c *profiletest.Crowd, allowed string) (*summary.Stat, *slow.Slow) {
 	t.Helper()
 	var buf bytes.Buffer
 	err := profiletest.Record(&buf, func(r *profiletest.Recorder) {
@@ -28,7 +31,7 @@ func crowdOf(t *testing.T, c *profiletest.Crowd, allowed string) (*profile.Stat,
 	if err != nil {
 		t.Fatal(err)
 	}
-	stat, slow := profile.NewStat(profile.StatOptions{}), profile.NewSlow(profile.SlowOptions{Top: 100})
+	stat, slow := stat.New(stat.Options{}), slow.New(slow.Options{Top: 100})
 	h, err := profile.Replay(rd, profile.Tee(stat, slow))
 	if err != nil {
 		t.Fatal(err)
@@ -151,12 +154,12 @@ func TestWhoTookCPUs(t *testing.T) {
 			x := c.crowd
 			x.PID, x.Steps, x.Work = crowdPID, 60, 10
 			x.Threads, x.CPUs = max(x.Threads, 2), max(x.CPUs, 2)
-			stat, slow := crowdOf(t, &x, c.allowed)
+			stat, slowSteps := crowdOf(t, &x, c.allowed)
 			var said []string
 			for i := range stat.Verdicts {
 				said = append(said, stat.Verdicts[i].Text)
 			}
-			finding := slices.IndexFunc(stat.Findings, func(f profile.Finding) bool { return f.Kind == "interference" })
+			finding := slices.IndexFunc(stat.Findings, func(f summary.Finding) bool { return f.Kind == "interference" })
 			for _, f := range stat.Findings {
 				said = append(said, f.Text)
 			}
@@ -175,12 +178,12 @@ func TestWhoTookCPUs(t *testing.T) {
 						}
 					}
 				}
-				i := slices.IndexFunc(slow.Interference.By, func(y profile.Interferer) bool { return y.Comm == comm })
+				i := slices.IndexFunc(slowSteps.Interference.By, func(y slow.Interferer) bool { return y.Comm == comm })
 				if i < 0 {
-					t.Errorf("%s is not named: %+v", comm, slow.Interference.By)
+					t.Errorf("%s is not named: %+v", comm, slowSteps.Interference.By)
 					continue
 				}
-				by, took := slow.Interference.By[i], x.Taken[comm]
+				by, took := slowSteps.Interference.By[i], x.Taken[comm]
 				if took == 0 || by.Ran*10 < took*8 || by.Ran > took*3 || there*10 < took*8 || by.Cost <= 0 {
 					t.Errorf("%s took %d ms: threads say %d ms, --slow %d ms, cost %d ms", comm, took/1e6, there/1e6, by.Ran/1e6, by.Cost/1e6)
 				}
@@ -188,12 +191,12 @@ func TestWhoTookCPUs(t *testing.T) {
 					t.Errorf("%+v", by)
 				}
 			}
-			own := slices.IndexFunc(slow.Interference.By, func(y profile.Interferer) bool { return y.Own })
-			if has := own >= 0 && slow.Interference.By[own].Ran > slow.Interference.Ran/10; has != c.own {
-				t.Errorf("the team's own threads: %v, want %v: %+v", has, c.own, slow.Interference.By)
+			own := slices.IndexFunc(slowSteps.Interference.By, func(y slow.Interferer) bool { return y.Own })
+			if has := own >= 0 && slowSteps.Interference.By[own].Ran > slowSteps.Interference.Ran/10; has != c.own {
+				t.Errorf("the team's own threads: %v, want %v: %+v", has, c.own, slowSteps.Interference.By)
 			}
-			if c.what == "nobody" && (len(slow.Interference.By) > 0 || slow.Slow > 0) {
-				t.Errorf("on a quiet run: %+v", slow.Interference)
+			if c.what == "nobody" && (len(slowSteps.Interference.By) > 0 || slowSteps.Slow > 0) {
+				t.Errorf("on a quiet run: %+v", slowSteps.Interference)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -56,7 +58,7 @@ func feed(t *testing.T, sink profile.Sink, id int64, graphs ...*profile.Graph) {
 
 // TestDAGSplits plays one computation split over two backends, twice in each step.
 func TestDAGSplits(t *testing.T) {
-	b, st := profile.NewDAGs(profile.DAGOptions{}), profile.NewStat(profile.StatOptions{})
+	b, st := dag.New(dag.Options{}), stat.New(stat.Options{})
 	first, second, third := graphOf(1, 3, "MUL"), graphOf(2, 2, "ADD"), graphOf(3, 2, "SUB")
 	leaf := func(s *profile.Shape, name string, addr uint64) {
 		s.Nodes = append(s.Nodes, trace.Node{Name: name, Op: "NONE", Type: "f32", Ne: [4]int64{8, 1, 1, 1}, BlockSize: 1, TypeSize: 4,
@@ -87,16 +89,16 @@ func TestDAGSplits(t *testing.T) {
 	if p := g.Parts[1]; p.Backend != "Vulkan0" || p.Seen || p.First != 3 || p.Count != 3 || p.Graphs != 6 || p.Dur != 60 {
 		t.Errorf("part %+v", p)
 	}
-	if n := &g.Nodes[3]; n.Kind != profile.NodeOp || n.Run != nil || n.Part != 1 {
+	if n := &g.Nodes[3]; n.Kind != dag.NodeOp || n.Run != nil || n.Part != 1 {
 		t.Errorf("a node of another backend: %+v", n)
 	}
-	edge(t, g, 2, 5, profile.EdgeCopy, 32)
-	edge(t, g, 4, 8, profile.EdgeCopy, 32)
+	edge(t, g, 2, 5, dag.EdgeCopy, 32)
+	edge(t, g, 4, 8, dag.EdgeCopy, 32)
 }
 
 // TestDAGBounded plays more structures than are kept: the rest is counted.
 func TestDAGBounded(t *testing.T) {
-	b, st := profile.NewDAGs(profile.DAGOptions{Most: 3}), profile.NewStat(profile.StatOptions{})
+	b, st := dag.New(dag.Options{Most: 3}), stat.New(stat.Options{})
 	sink := profile.Tee(b, st)
 	id := int64(0)
 	for n := range 100 {
@@ -128,7 +130,7 @@ func TestDAGHostile(t *testing.T) {
 	loop.Nodes[4] = trace.Node{Name: "x-99999", Op: "GET_ROWS", Src: []int32{-1, 77}, Leaf: false, ViewSrc: 99}
 	loop.Nodes[5].Name, loop.Nodes[5].Executes = "cache_k_l3 (view)", false
 	empty := &profile.Shape{Index: 3, Shape: &trace.Shape{ID: 3, NNodes: 50}}
-	b := profile.NewDAGs(profile.DAGOptions{})
+	b := dag.New(dag.Options{})
 	step := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Dur: 1000, NTokens: 1}
 	for i, s := range []*profile.Shape{big, loop, empty} {
 		g := &profile.Graph{ID: int64(i + 1), Step: 1, PID: 7, Backend: "CPU", Shape: s, NNodes: int32(s.NNodes)}
@@ -189,7 +191,7 @@ func TestDAGStructures(t *testing.T) {
 		}
 		return &profile.Graph{Backend: "CPU", Shape: s}
 	}
-	b := profile.NewDAGs(profile.DAGOptions{})
+	b := dag.New(dag.Options{})
 	for i, ne := range []int64{8, 16, 4} {
 		feed(t, b, int64(i+1), sized(int64(i+1), "MUL", ne))
 	}
@@ -222,7 +224,7 @@ func TestDAGStructures(t *testing.T) {
 
 // TestDAGIdle tells what is defined and does not run from what cannot be seen.
 func TestDAGIdle(t *testing.T) {
-	b := profile.NewDAGs(profile.DAGOptions{})
+	b := dag.New(dag.Options{})
 	s := graphOf(1, 3, "MUL")
 	g := &profile.Graph{Step: 1, PID: 7, Backend: "CPU", Shape: s}
 	step := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Dur: 1000, NTokens: 1}
@@ -242,7 +244,7 @@ func TestDAGIdle(t *testing.T) {
 
 // TestDAGJoined runs two contexts of which only a third graph tells that they share their weights.
 func TestDAGJoined(t *testing.T) {
-	b, st := profile.NewDAGs(profile.DAGOptions{}), profile.NewStat(profile.StatOptions{})
+	b, st := dag.New(dag.Options{}), stat.New(stat.Options{})
 	sink := profile.Tee(b, st)
 	with := func(id int64, weights ...string) *profile.Shape {
 		s := graphOf(id, 3, "MUL")
@@ -291,11 +293,11 @@ func (c *ctxSink) Graph(g *profile.Graph) error {
 }
 
 func TestDAGChoice(t *testing.T) {
-	d, _ := dags(t, profile.DAGOptions{Phases: []profile.Phase{profile.Prefill}}, run)
+	d, _ := dags(t, dag.Options{Phases: []profile.Phase{profile.Prefill}}, run)
 	if len(d.DAGs) != 1 || d.DAGs[0].Phase != "prefill" {
 		t.Errorf("%d DAGs of prefill alone", len(d.DAGs))
 	}
-	d, _ = dags(t, profile.DAGOptions{PID: 1}, run)
+	d, _ = dags(t, dag.Options{PID: 1}, run)
 	if len(d.DAGs) != 0 {
 		t.Errorf("%d DAGs of a process that is not there", len(d.DAGs))
 	}

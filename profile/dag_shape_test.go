@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/trace"
 )
 
-func dagOf(t *testing.T, d *profile.DAGs, phase string) *profile.DAG {
+func dagOf(t *testing.T, d *dag.List, phase string) *dag.DAG {
 	t.Helper()
 	for i := range d.DAGs {
 		if d.DAGs[i].Phase == phase {
@@ -24,7 +26,7 @@ func dagOf(t *testing.T, d *profile.DAGs, phase string) *profile.DAG {
 }
 
 // find returns the number of the node with that name and op, of its definition or as it ran.
-func find(t *testing.T, g *profile.DAG, name, op string) int32 {
+func find(t *testing.T, g *dag.DAG, name, op string) int32 {
 	t.Helper()
 	for i := range g.Nodes {
 		if g.Nodes[i].Name == name && g.Nodes[i].Op == op {
@@ -35,7 +37,7 @@ func find(t *testing.T, g *profile.DAG, name, op string) int32 {
 	return -1
 }
 
-func edge(t *testing.T, g *profile.DAG, from, to int32, kind string, bytes int64) {
+func edge(t *testing.T, g *dag.DAG, from, to int32, kind string, bytes int64) {
 	t.Helper()
 	for _, e := range g.Edges {
 		if e.From == from && e.To == to {
@@ -54,31 +56,31 @@ func edge(t *testing.T, g *profile.DAG, from, to int32, kind string, bytes int64
 
 // TestDAGNodes checks nodes and edges of the small model against its definition in profiletest.
 func TestDAGNodes(t *testing.T) {
-	d, _ := dags(t, profile.DAGOptions{}, run)
+	d, _ := dags(t, dag.Options{}, run)
 	g := dagOf(t, d, "decode")
 	if g.Steps != 64 || g.Runs != 64 || g.Ops != 64*opsPerStep || len(g.Parts) != 1 || !g.Parts[0].Seen {
 		t.Errorf("%d steps, %d runs, %d operators, parts %+v", g.Steps, g.Runs, g.Ops, g.Parts)
 	}
 	gate, up, glu := find(t, g, "ffn_gate-1", "MUL_MAT"), find(t, g, "ffn_up-1", "MUL_MAT"), find(t, g, "ffn_swiglu-1", "SWIGLU")
 	w := find(t, g, "blk.1.ffn_gate.weight", "NONE")
-	edge(t, g, gate, glu, profile.EdgeData, 192*4)
-	edge(t, g, up, glu, profile.EdgeData, 192*4)
-	edge(t, g, w, gate, profile.EdgeWeight, 64*192/32*18)
-	if n := &g.Nodes[gate]; n.Weight != w || n.Key != "ffn_gate" || n.Kind != profile.NodeOp || n.Layer == nil || *n.Layer != 1 || n.Section != "ffn" {
+	edge(t, g, gate, glu, dag.EdgeData, 192*4)
+	edge(t, g, up, glu, dag.EdgeData, 192*4)
+	edge(t, g, w, gate, dag.EdgeWeight, 64*192/32*18)
+	if n := &g.Nodes[gate]; n.Weight != w || n.Key != "ffn_gate" || n.Kind != dag.NodeOp || n.Layer == nil || *n.Layer != 1 || n.Section != "ffn" {
 		t.Errorf("ffn_gate-1: %+v", n)
 	}
-	if n := &g.Nodes[w]; n.Kind != profile.NodeWeight || n.Bytes == nil || *n.Bytes != 6912 {
+	if n := &g.Nodes[w]; n.Kind != dag.NodeWeight || n.Bytes == nil || *n.Bytes != 6912 {
 		t.Errorf("weight: %+v", n)
 	}
 	// The cache: written by SET_ROWS, read through a view.
 	set := find(t, g, "cache_k_l0 (view)", "SET_ROWS")
 	cache, view := find(t, g, "cache_k_l0", "NONE"), find(t, g, "cache_k_l0 (view)", "VIEW")
 	fa := find(t, g, "node_14", "FLASH_ATTN_EXT")
-	edge(t, g, cache, set, profile.EdgeWrite, 2*16*4096*2)
-	edge(t, g, cache, view, profile.EdgeCache, 2*16*4096*2)
-	edge(t, g, view, fa, profile.EdgeData, 16*256*2*2)
-	edge(t, g, find(t, g, "inp_kq_mask", "NONE"), fa, profile.EdgeInput, 256*2)
-	if g.Nodes[cache].Kind != profile.NodeCache || g.Nodes[view].Kind != profile.NodeView || g.Nodes[view].Run != nil {
+	edge(t, g, cache, set, dag.EdgeWrite, 2*16*4096*2)
+	edge(t, g, cache, view, dag.EdgeCache, 2*16*4096*2)
+	edge(t, g, view, fa, dag.EdgeData, 16*256*2*2)
+	edge(t, g, find(t, g, "inp_kq_mask", "NONE"), fa, dag.EdgeInput, 256*2)
+	if g.Nodes[cache].Kind != dag.NodeCache || g.Nodes[view].Kind != dag.NodeView || g.Nodes[view].Run != nil {
 		t.Errorf("cache is %s, its view %s", g.Nodes[cache].Kind, g.Nodes[view].Kind)
 	}
 	// What ran as one.
@@ -86,7 +88,7 @@ func TestDAGNodes(t *testing.T) {
 	if n := &g.Nodes[norm]; !slices.Equal(n.Fused, []int32{mul}) || n.Weight != find(t, g, "blk.0.attn_norm.weight", "NONE") || n.Key != "attn_norm" {
 		t.Errorf("norm-0: %+v", n)
 	}
-	if n := &g.Nodes[mul]; n.FusedInto != norm || n.Run != nil || n.Kind != profile.NodeOp {
+	if n := &g.Nodes[mul]; n.FusedInto != norm || n.Run != nil || n.Kind != dag.NodeOp {
 		t.Errorf("attn_norm-0: %+v", n)
 	}
 	for name, section := range map[string]string{"attn_norm-1": "attention", "Qcur-1": "attention", "attn_out-1": "attention",
@@ -101,7 +103,7 @@ func TestDAGNodes(t *testing.T) {
 
 // TestDAGRun checks one operator's figures against its calls.
 func TestDAGRun(t *testing.T) {
-	b := profile.NewDAGs(profile.DAGOptions{})
+	b := dag.New(dag.Options{})
 	var nets []float64
 	var bytes int64
 	tap := &tapped{Sink: b, op: func(o *profile.Op) {
@@ -111,7 +113,7 @@ func TestDAGRun(t *testing.T) {
 		o.Probe = 500
 		o.Dur += o.Step.ID * 10
 		nets = append(nets, float64(o.Dur-o.Probe))
-		bytes = *profile.Derive(o).Bytes
+		bytes = *facts.Derive(o).Bytes
 	}}
 	p := &profiletest.Player{Sink: tap}
 	if err := p.Play(run); err != nil {
@@ -178,7 +180,7 @@ func (t *tapped) Step(s *profile.Step) error {
 func TestDAGGrows(t *testing.T) {
 	r := run
 	r.Decode = 400 // from position 32: to cell 432
-	d, s := dags(t, profile.DAGOptions{}, r)
+	d, s := dags(t, dag.Options{}, r)
 	agree(t, d, s)
 	if len(d.DAGs) != 2 {
 		t.Fatalf("%d DAGs", len(d.DAGs))
@@ -202,9 +204,9 @@ func sixLayers() profiletest.Run {
 	return r
 }
 
-func played(t *testing.T, r profiletest.Run, op func(*profile.Op)) *profile.DAGs {
+func played(t *testing.T, r profiletest.Run, op func(*profile.Op)) *dag.List {
 	t.Helper()
-	b := profile.NewDAGs(profile.DAGOptions{})
+	b := dag.New(dag.Options{})
 	p := &profiletest.Player{Sink: &tapped{Sink: b, op: op}}
 	if err := p.Play(r); err != nil {
 		t.Fatal(err)
@@ -252,7 +254,7 @@ func TestDAGLayers(t *testing.T) {
 // TestDAGOutlier makes one layer slower than the others, by more and by less than the rule asks for.
 func TestDAGOutlier(t *testing.T) {
 	uneven := 0.0 // by which each layer's ffn_down takes longer than the one before
-	slow := func(name string, by float64, probe int64) *profile.DAG {
+	slow := func(name string, by float64, probe int64) *dag.DAG {
 		return dagOf(t, played(t, sixLayers(), func(o *profile.Op) {
 			n := o.NodeDef().Name
 			l := n[len(n)-1] - '0'
@@ -266,7 +268,7 @@ func TestDAGOutlier(t *testing.T) {
 			}
 		}), "decode")
 	}
-	outliers := func(g *profile.DAG, role string) []int {
+	outliers := func(g *dag.DAG, role string) []int {
 		out := []int{}
 		for _, r := range g.Kinds[0].Roles {
 			if r.Name == role && r.Spread != nil {
@@ -345,7 +347,7 @@ func TestDAGOutlierCalls(t *testing.T) {
 					o.Dur *= 30
 				}
 			}), "decode")
-			var s *profile.DAGSpread
+			var s *dag.Spread
 			for _, r := range g.Kinds[0].Roles {
 				if r.Name == "ffn_down" && r.Spread != nil {
 					s = r.Spread

@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
-func dags(t *testing.T, opts profile.DAGOptions, runs ...profiletest.Run) (*profile.DAGs, *profile.Stat) {
+func dags(t *testing.T, opts dag.Options, runs ...profiletest.Run) (*dag.List, *summary.Stat) {
 	t.Helper()
-	b, s := profile.NewDAGs(opts), profile.NewStat(profile.StatOptions{})
+	b, s := dag.New(opts), stat.New(stat.Options{})
 	p := &profiletest.Player{Sink: profile.Tee(b, s)}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -24,7 +27,7 @@ func dags(t *testing.T, opts profile.DAGOptions, runs ...profiletest.Run) (*prof
 }
 
 // agree checks that the DAGs' nodes hold all of the statistics' time.
-func agree(t *testing.T, d *profile.DAGs, s *profile.Stat) {
+func agree(t *testing.T, d *dag.List, s *summary.Stat) {
 	t.Helper()
 	type sums struct{ net, ops, busy, wait, off int64 }
 	same := func(a, b *int) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
@@ -107,7 +110,7 @@ func TestDAGSumsAreStat(t *testing.T) {
 		"with and before": {[]profiletest.Run{noOps, run, partial, other}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, s := dags(t, profile.DAGOptions{}, c.runs...)
+			d, s := dags(t, dag.Options{}, c.runs...)
 			if len(d.DAGs) != c.want {
 				t.Errorf("%d DAGs, want %d", len(d.DAGs), c.want)
 			}
@@ -132,7 +135,7 @@ func TestDAGRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	b, s := profile.NewDAGs(profile.DAGOptions{}), profile.NewStat(profile.StatOptions{})
+	b, s := dag.New(dag.Options{}), stat.New(stat.Options{})
 	h, err := profile.Replay(r, profile.Tee(b, s))
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ type syncing struct {
 }
 
 // submit notes a graph that was handed over.
-func (q *proc) submit(x *exec) {
+func (q *Proc) submit(x *exec) {
 	if x.device == 0 || q.computes(x.g.Backend) {
 		return
 	}
@@ -79,7 +79,7 @@ func (q *proc) submit(x *exec) {
 	q.devices[x.device] = submitted{x.g, before, x.handed}
 }
 
-func (p *replayer) syncEnd(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) syncEnd(q *Proc, t *thread, m *trace.Mark) error {
 	s := t.sync
 	if s.since != 0 {
 		if err := p.synced(q, t, s.device, s.since, m.Time); err != nil {
@@ -119,7 +119,7 @@ type deviceObjects struct {
 	graphs, waits map[uint64]bool // of those that compute, of those that wait
 }
 
-func (q *proc) object(backend string) deviceObjects {
+func (q *Proc) object(backend string) deviceObjects {
 	o, ok := q.objects[backend]
 	if !ok {
 		if q.objects == nil || len(q.objects) >= maxDevices {
@@ -133,7 +133,7 @@ func (q *proc) object(backend string) deviceObjects {
 
 // waitedFor returns the device that a call waits for. Where a backend passes that on to an object of its own before it can be
 // probed (RPC does), it is the only device of that backend, if there is one alone and one such object.
-func (q *proc) waitedFor(backend string, ctx uint64) uint64 {
+func (q *Proc) waitedFor(backend string, ctx uint64) uint64 {
 	o := q.object(backend)
 	if len(o.waits) < maxDevices {
 		o.waits[ctx] = true

@@ -3,9 +3,9 @@
 package profile
 
 import (
-	"cmp"
 	"slices"
 
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -74,8 +74,8 @@ type ChoiceSink interface {
 // maxChosen bounds a choice: numbers of tokens times experts come from a process's memory.
 const maxChosen = 1 << 20
 
-// choose takes a part of what was chosen. It belongs to the graph that its thread runs.
-func (p *replayer) choose(e *trace.Experts) {
+// Choose takes a part of what was chosen. It belongs to the graph that its thread runs.
+func (p *replayer) Choose(e *trace.Experts) {
 	p.seen(e.Time)
 	q := p.procs[e.PID]
 	if q == nil {
@@ -137,13 +137,13 @@ func newChoice(x *exec, n, ids int32, e *trace.Experts) *Choice {
 	if x.step != nil {
 		c.Step = x.step.Step
 	}
-	if w := source(nodes, &nodes[n], 0); w != nil && w.Ne[2] > 0 && w.Ne[2] <= maxChosen {
+	if w := ops.Source(nodes, &nodes[n], 0); w != nil && w.Ne[2] > 0 && w.Ne[2] <= maxChosen {
 		c.Total = int(w.Ne[2])
-		if l := weightLayer(w.Name); l >= 0 {
+		if l := ops.WeightLayer(w.Name); l >= 0 {
 			c.Layer = l
 		}
 	}
-	if _, l := splitName(nodes[n].Name); c.Layer < 0 && l >= 0 {
+	if _, l := ops.SplitName(nodes[n].Name); c.Layer < 0 && l >= 0 {
 		c.Layer = l
 	}
 	c.Slots = !expertNumbers(nodes, ids)
@@ -171,7 +171,7 @@ func expertNumbers(nodes []trace.Node, ids int32) bool {
 			return false
 		}
 		n := &nodes[ids]
-		switch base, _ := splitName(n.Name); {
+		switch base, _ := ops.SplitName(n.Name); {
 		case base == "ffn_moe_slots":
 			return false
 		case base == "ffn_moe_topk" || n.Op == "ARGSORT" || n.Op == "TOP_K":
@@ -261,21 +261,4 @@ func (p *replayer) unused(x *exec) {
 		}
 	}
 	x.choices = nil
-}
-
-// emitChoices hands on choices up to a time, in time order.
-func (m *merge) emitChoices(limit int64, to handler) {
-	if len(m.choices) == 0 {
-		return
-	}
-	i := 0
-	for i < len(m.choices) && m.choices[i].Time < limit {
-		to.choose(&m.choices[i])
-		i++
-	}
-	m.choices = slices.Delete(m.choices, 0, i)
-}
-
-func (m *merge) sortChoices() {
-	slices.SortStableFunc(m.choices, func(a, b trace.Experts) int { return cmp.Compare(a.Time, b.Time) })
 }

@@ -9,13 +9,16 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // mapped plays runs into an ExpertMap and the statistics.
-func mapped(t *testing.T, cells int, change func(*profile.Op), runs ...profiletest.Run) (*profile.ExpertMap, *profile.Stat) {
+func mapped(t *testing.T, cells int, change func(*profile.Op), runs ...profiletest.Run) (*experts.Map, *summary.Stat) {
 	t.Helper()
-	b, s := profile.NewExpertMap(cells), profile.NewStat(profile.StatOptions{})
+	b, s := experts.NewMap(cells), stat.New(stat.Options{})
 	if change == nil {
 		change = func(*profile.Op) {}
 	}
@@ -29,7 +32,7 @@ func mapped(t *testing.T, cells int, change func(*profile.Op), runs ...profilete
 }
 
 // numbers unpacks what the tokens of a layer chose.
-func numbers(p *profile.ExpertMapPhase, l *profile.ExpertMapLayer) (out []int) {
+func numbers(p *experts.MapPhase, l *experts.MapLayer) (out []int) {
 	n := l.Columns * l.Used
 	if l.TokensPerColumn > 1 {
 		n = l.Columns * l.Experts
@@ -49,7 +52,7 @@ func numbers(p *profile.ExpertMapPhase, l *profile.ExpertMapLayer) (out []int) {
 }
 
 // loadsOf adds up what tokens chose, by expert.
-func loadsOf(p *profile.ExpertMapPhase, l *profile.ExpertMapLayer) []int64 {
+func loadsOf(p *experts.MapPhase, l *experts.MapLayer) []int64 {
 	load := make([]int64, l.Experts)
 	for i, n := range numbers(p, l) {
 		if l.TokensPerColumn > 1 {
@@ -62,7 +65,7 @@ func loadsOf(p *profile.ExpertMapPhase, l *profile.ExpertMapLayer) []int64 {
 }
 
 // mapAgrees compares a map with the statistics of the same run: layers in their order, sums of tokens' choices, caches, bytes, times.
-func mapAgrees(t *testing.T, m *profile.ExpertMap, s *profile.Stat) {
+func mapAgrees(t *testing.T, m *experts.Map, s *summary.Stat) {
 	t.Helper()
 	i := 0
 	for k := range s.Phases {
@@ -157,7 +160,7 @@ func TestExpertMap(t *testing.T) {
 	const plane = 64 * 192 / 32 * 18 // bytes of an expert
 	for k, x := range d.Steps {
 		// three of four are the step before's, in each of two layers; of the first the step before is another phase's
-		want := profile.ExpertStep{ID: int64(k + 2), N: 1, Tokens: 1, Experts: 8, New: 2, Known: 8}
+		want := experts.Step{ID: int64(k + 2), N: 1, Tokens: 1, Experts: 8, New: 2, Known: 8}
 		if k == 0 {
 			want.New, want.Known = 0, 0
 		}

@@ -9,7 +9,11 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -29,7 +33,7 @@ func (r *chosenRun) Choice(c *profile.Choice) error { r.choices = append(r.choic
 // moe is a prompt of 200 tokens and 20 more, of two layers of 16 experts of which a token uses 4.
 var moe = profiletest.Run{Model: profiletest.MoE, PID: 10, Ctx: 1, Threads: 2, Prefill: 200, Decode: 20, Start: 1000, Gap: 500}
 
-func replayChosen(t *testing.T, change func(*profiletest.Recorder), run profiletest.Run) (*chosenRun, *profile.Stat, *profile.Header) {
+func replayChosen(t *testing.T, change func(*profiletest.Recorder), run profiletest.Run) (*chosenRun, *summary.Stat, *profile.Header) {
 	t.Helper()
 	var buf bytes.Buffer
 	err := profiletest.Record(&buf, change, func(_ *profiletest.Recorder, p *profiletest.Player) error { return p.Play(run) })
@@ -40,7 +44,7 @@ func replayChosen(t *testing.T, change func(*profiletest.Recorder), run profilet
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, b := &chosenRun{}, profile.NewStat(profile.StatOptions{})
+	r, b := &chosenRun{}, stat.New(stat.Options{})
 	h, err := profile.Replay(rd, profile.Tee(r, b))
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +52,7 @@ func replayChosen(t *testing.T, change func(*profiletest.Recorder), run profilet
 	return r, b.Finish(h), h
 }
 
-func expertPhase(t *testing.T, s *profile.Stat, phase string) *profile.PhaseStat {
+func expertPhase(t *testing.T, s *summary.Stat, phase string) *summary.Phase {
 	t.Helper()
 	for i := range s.Phases {
 		if s.Phases[i].Phase == phase {
@@ -173,7 +177,7 @@ func TestNewExpertsCost(t *testing.T) {
 	group := func(pos int64) int64 { return (pos - 300) / 3 * 4 }
 	run.Choose = func(_, pos, rank int64) int32 { return int32((group(pos) + rank) % 16) }
 	r := &chosenRun{}
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	// a product takes 1 ms and 250 us more for each new expert; the player sets the time of all, so the
 	// sink in front of it changes that of products.
 	last := map[int][]int32{}
@@ -237,7 +241,7 @@ func TestChosenBytes(t *testing.T) {
 			if !recorded {
 				experts = 8
 			}
-			d := profile.Derive(o)
+			d := facts.Derive(o)
 			const plane = 64 * 192 / 32 * 18
 			// weights, the activations (64 f32 by 2), the numbers (a view of rows of 16 by 2 that shows 4), the output
 			want := experts*plane + 64*4*2 + 4*4*2 + 192*4*4*2
@@ -256,7 +260,7 @@ func TestChosenBytes(t *testing.T) {
 func TestChoicesNotWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*profiletest.Recorder)
-		want   func(*profile.ExpertStat) bool
+		want   func(*experts.Stat) bool
 	}{
 		"a part is lost": {func(r *profiletest.Recorder) {
 			r.Experts = func(x *trace.Experts) {
@@ -264,7 +268,7 @@ func TestChoicesNotWhole(t *testing.T) {
 					x.First, x.Chosen = 0, nil
 				}
 			}
-		}, func(e *profile.ExpertStat) bool { return e.NotSeen == 2 && e.Slots == 0 && len(e.Layers) == 0 }},
+		}, func(e *experts.Stat) bool { return e.NotSeen == 2 && e.Slots == 0 && len(e.Layers) == 0 }},
 		"slots": {func(r *profiletest.Recorder) {
 			r.Shape = func(s *trace.Shape) {
 				for i := range s.Nodes {
@@ -273,10 +277,10 @@ func TestChoicesNotWhole(t *testing.T) {
 					}
 				}
 			}
-		}, func(e *profile.ExpertStat) bool { return e.Slots == 1 && e.NotSeen == 0 && len(e.Layers) == 1 }},
+		}, func(e *experts.Stat) bool { return e.Slots == 1 && e.NotSeen == 0 && len(e.Layers) == 1 }},
 		"nonsense": {func(r *profiletest.Recorder) {
 			r.Experts = func(x *trace.Experts) { x.Chosen = append([]int32{1 << 30}, x.Chosen[1:]...) }
-		}, func(e *profile.ExpertStat) bool { return e.NotSeen == 2 && len(e.Layers) == 0 }},
+		}, func(e *experts.Stat) bool { return e.NotSeen == 2 && len(e.Layers) == 0 }},
 	} {
 		run := moe
 		run.Decode = 0

@@ -3,7 +3,6 @@
 package profile
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 
@@ -73,8 +72,8 @@ type faultJoin struct {
 // faultProc is one process's faults under way.
 type faultProc struct {
 	waiting []*Fault // in order of time
-	spans   []span   // in faults, of the step that ends
-	where   whereabouts
+	spans   []Span   // in faults, of the step that ends
+	where   Whereabouts
 }
 
 // joinFaults lets a replayer's sink have faults, if it takes them.
@@ -101,7 +100,7 @@ func (p *replayer) memory(m *trace.Memory) error {
 	return p.faults.to.Memory(m)
 }
 
-func (p *replayer) faulted(f *trace.Fault) error {
+func (p *replayer) Faulted(f *trace.Fault) error {
 	p.seen(f.Time)
 	if p.faults == nil {
 		return nil
@@ -122,7 +121,7 @@ func (j *faultJoin) op(o *Op) {
 	if j == nil {
 		return
 	}
-	if q := j.procs[pidOf(o)]; q != nil && len(q.waiting) > 0 {
+	if q := j.procs[PidOf(o)]; q != nil && len(q.waiting) > 0 {
 		q.match(o)
 	}
 }
@@ -139,7 +138,7 @@ func (q *faultProc) match(o *Op) {
 		}
 		for i := range o.Threads {
 			t := &o.Threads[i]
-			if t.TID != f.TID || f.Time <= t.Start || f.Time > t.arrival() {
+			if t.TID != f.TID || f.Time <= t.Start || f.Time > t.Arrival() {
 				continue
 			}
 			f.Op, f.OpID = o, o.ID
@@ -164,13 +163,13 @@ func (q *faultProc) match(o *Op) {
 	}
 	var last int64 // arrival, had there been no faults
 	for i := range o.Threads {
-		last = max(last, o.Threads[i].arrival()-in[i]-o.Start)
+		last = max(last, o.Threads[i].Arrival()-in[i]-o.Start)
 	}
 	o.FaultDelay = max(0, o.Dur-last)
 }
 
-// arrival is when a thread arrived at the operator's end; its begin if that was not seen.
-func (t *OpThread) arrival() int64 { return t.Start + t.Busy + t.OffCPU }
+// Arrival is when a thread arrived at the operator's end; its begin if that was not seen.
+func (t *OpThread) Arrival() int64 { return t.Start + t.Busy + t.OffCPU }
 
 // step takes a step: faults in it are its, those before every step that is under way are in none.
 func (j *faultJoin) step(s *Step) error {
@@ -209,7 +208,7 @@ func (j *faultJoin) step(s *Step) error {
 	if err := j.emit(q, done, s); err != nil {
 		return err
 	}
-	s.FaultWall = union(q.spans)
+	s.FaultWall = Union(q.spans)
 	return nil
 }
 
@@ -230,7 +229,7 @@ func (j *faultJoin) emit(q *faultProc, fs []*Fault, s *Step) error {
 		if f.Step != nil {
 			f.Step.fault(f)
 			if f.Step == s && f.Waits() && f.Dur > 0 {
-				q.spans = append(q.spans, span{max(f.Begin(), s.Start), f.Time})
+				q.spans = append(q.spans, Span{max(f.Begin(), s.Start), f.Time})
 			}
 		}
 		if err := j.to.Fault(f); err != nil {
@@ -283,7 +282,3 @@ func (t tee) Memory(m *trace.Memory) error {
 }
 
 var _ FaultSink = tee(nil)
-
-func sortFaults(fs []trace.Fault) {
-	slices.SortStableFunc(fs, func(a, b trace.Fault) int { return cmp.Compare(a.Time, b.Time) })
-}

@@ -28,7 +28,7 @@ func TestFaultsOfStepsThatOverlap(t *testing.T) {
 	th := p.proc(7).thread(8)
 	th.steps = []*openStep{{Step: long}}
 	for _, at := range []int64{50, 150, 210, 220, 300} {
-		if err := p.faulted(&trace.Fault{Time: at, Dur: 5, PID: 7, TID: int32(at), Kind: trace.FaultMajor}); err != nil {
+		if err := p.Faulted(&trace.Fault{Time: at, Dur: 5, PID: 7, TID: int32(at), Kind: trace.FaultMajor}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	p := newReplayer(sink)
 	p.joinFaults()
 	for i := range int64(maxFaults + 10) {
-		if err := p.faulted(&trace.Fault{Time: i, PID: 7, TID: 8, Kind: trace.FaultMinor}); err != nil {
+		if err := p.Faulted(&trace.Fault{Time: i, PID: 7, TID: 8, Kind: trace.FaultMinor}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,11 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -39,7 +43,7 @@ func faultRun(t testing.TB, change func(*profiletest.Recorder), pages ...trace.F
 	var buf bytes.Buffer
 	var major [2]uint64
 	run := profiletest.Run{Model: profiletest.Small, PID: faultPID, Ctx: 5, Threads: 2, Decode: 4, Pos: 1, Start: 1_000 * ms, Gap: 300,
-		Cost: func(*profile.Derived) float64 { return 2 * 0.5 * ms }, Part: func(t int) float64 { return float64(1 + t) }}
+		Cost: func(*facts.Derived) float64 { return 2 * 0.5 * ms }, Part: func(t int) float64 { return float64(1 + t) }}
 	err := profiletest.Record(&buf, func(r *profiletest.Recorder) {
 		r.Meta = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major"} }
 		r.Memory = func() []trace.Memory {
@@ -221,7 +225,7 @@ func value(p *int64) int64 {
 // The sums: classes make up all faults, and with those that have no address what the process counted.
 func TestFaultStat(t *testing.T) {
 	b := faultRun(t, nil)
-	st := profile.NewStat(profile.StatOptions{})
+	st := stat.New(stat.Options{})
 	s := st.Finish(replayFaults(t, b, st)).Faults
 	if s == nil {
 		t.Fatal("none")
@@ -234,7 +238,7 @@ func TestFaultStat(t *testing.T) {
 		t.Errorf("%d bytes read, %d by faults", value(s.Read), s.ReadFaults)
 	}
 	var sum int64
-	byClass := map[profile.MemoryClass]profile.FaultSum{}
+	byClass := map[profile.MemoryClass]memory.FaultSum{}
 	for _, c := range s.Classes {
 		sum += c.Major
 		byClass[c.Class] = c
@@ -276,7 +280,7 @@ func TestFaultsUntimed(t *testing.T) {
 			return fs
 		}
 	})
-	st := profile.NewStat(profile.StatOptions{})
+	st := stat.New(stat.Options{})
 	s := st.Finish(replayFaults(t, b, st)).Faults
 	if s.Wait != nil || s.Classes[0].Wait != nil || s.Phases[0].Wall != nil || s.Phases[0].Share != nil || s.Steps[0].Wall != nil || s.Seen != 13 {
 		t.Errorf("%+v", s)
@@ -299,7 +303,7 @@ func TestFaultsCut(t *testing.T) {
 			return fs
 		}
 	})
-	st := profile.NewStat(profile.StatOptions{})
+	st := stat.New(stat.Options{})
 	s := st.Finish(replayFaults(t, b, st)).Faults
 	if s.Read != nil || s.ReadFaults == 0 || value(s.Major) != 18 {
 		t.Errorf("%d bytes read, %d by faults, %d major", value(s.Read), s.ReadFaults, value(s.Major))
@@ -309,7 +313,7 @@ func TestFaultsCut(t *testing.T) {
 // Recordings without faults say nothing of them.
 func TestNoFaults(t *testing.T) {
 	b := faultRun(t, func(r *profiletest.Recorder) { r.Meta, r.Faults, r.Memory = nil, nil, nil })
-	st := profile.NewStat(profile.StatOptions{})
+	st := stat.New(stat.Options{})
 	if s := st.Finish(replayFaults(t, b, st)); s.Faults != nil {
 		t.Errorf("%+v", s.Faults)
 	}
@@ -317,7 +321,7 @@ func TestNoFaults(t *testing.T) {
 
 // The time that threads wait for the disk is a loss to look at: 0.65 of some 45 ms a step.
 func TestFindingDisk(t *testing.T) {
-	st := profile.NewStat(profile.StatOptions{})
+	st := stat.New(stat.Options{})
 	s := st.Finish(replayFaults(t, faultRun(t, nil), st))
 	for _, f := range s.Findings {
 		if f.Kind == "disk" {
@@ -333,12 +337,12 @@ func TestFindingDisk(t *testing.T) {
 // Where faults were recorded, the verdict's share of the disk is what they delayed operators by: in each of 4 steps 0.6 ms of
 // ffn_gate (TestFaultPlaces), and 0.05 of the last operator, whose thread 1 reads ahead.
 func TestFaultVerdict(t *testing.T) {
-	st := profile.NewStat(profile.StatOptions{})
+	st := stat.New(stat.Options{})
 	s := st.Finish(replayFaults(t, faultRun(t, nil), st))
 	for _, v := range s.Verdicts {
 		for _, c := range v.Causes {
 			if c.What == "disk" {
-				if c.Bound != profile.BoundDisk || c.PerStep != 600_000+50_000 {
+				if c.Bound != summary.BoundDisk || c.PerStep != 600_000+50_000 {
 					t.Errorf("%+v", c)
 				}
 				return

@@ -8,21 +8,22 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // tensorSpan is where a tensor's data lies in a process.
 type tensorSpan struct {
-	from, to uint64
-	place    FaultPlace
-	plane    uint64 // bytes of an expert; 0: it has none
-	experts  int64
+	From, To uint64
+	Place    FaultPlace
+	Plane    uint64 // bytes of an expert; 0: it has none
+	Experts  int64
 }
 
 func (t *tensorSpan) at(addr uint64) FaultPlace {
-	p := t.place
-	if t.plane > 0 {
-		if n := (addr - t.from) / t.plane; n < uint64(t.experts) {
+	p := t.Place
+	if t.Plane > 0 {
+		if n := (addr - t.From) / t.Plane; n < uint64(t.Experts) {
 			p.Expert = int32(n)
 		}
 	}
@@ -34,7 +35,7 @@ func spanOf(n *trace.Node) (t tensorSpan, ok bool) {
 	if n.Data == 0 {
 		return t, false
 	}
-	row, ok := rowBytes(n, n.Ne[0])
+	row, ok := ops.RowBytes(n, n.Ne[0])
 	if !ok {
 		return t, false
 	}
@@ -54,7 +55,7 @@ func spanOf(n *trace.Node) (t tensorSpan, ok bool) {
 	if size == 0 || n.Data > ^uint64(0)-size {
 		return t, false
 	}
-	return tensorSpan{from: n.Data, to: n.Data + size, place: FaultPlace{Expert: -1}}, true
+	return tensorSpan{From: n.Data, To: n.Data + size, Place: FaultPlace{Expert: -1}}, true
 }
 
 // leafSpan is where a leaf lies, and what it is for.
@@ -63,16 +64,16 @@ func leafSpan(n *trace.Node, chosen bool) (tensorSpan, bool) {
 	if !ok {
 		return t, false
 	}
-	t.place.Tensor, t.place.Type = n.Name, n.Type
+	t.Place.Tensor, t.Place.Type = n.Name, n.Type
 	switch {
 	case chosen:
-		t.place.Class, t.plane, t.experts = MemExpert, n.Nb[2], n.Ne[2]
-	case isWeightName(n.Name):
-		t.place.Class = MemWeight
-	case isCacheName(n.Name):
-		t.place.Class = MemCache
+		t.Place.Class, t.Plane, t.Experts = MemExpert, n.Nb[2], n.Ne[2]
+	case ops.IsWeightName(n.Name):
+		t.Place.Class = MemWeight
+	case ops.IsCacheName(n.Name):
+		t.Place.Class = MemCache
 	default:
-		t.place.Class = MemCompute
+		t.Place.Class = MemCompute
 	}
 	return t, true
 }
@@ -82,7 +83,7 @@ func chosenLeaves(nodes []trace.Node) map[int32]bool {
 	out := map[int32]bool{}
 	for i := range nodes {
 		if nodes[i].Op == "MUL_MAT_ID" && len(nodes[i].Src) > 0 {
-			if l := leafOf(nodes, nodes[i].Src[0]); l >= 0 {
+			if l := ops.LeafOf(nodes, nodes[i].Src[0]); l >= 0 {
 				out[l] = true
 			}
 		}
@@ -101,12 +102,12 @@ func opPlace(o *Op, addr uint64) (p FaultPlace) {
 			continue
 		}
 		for k, src := range nodes[m].Src {
-			l := leafOf(nodes, src)
+			l := ops.LeafOf(nodes, src)
 			if l < 0 {
 				continue
 			}
 			t, ok := leafSpan(&nodes[l], nodes[m].Op == "MUL_MAT_ID" && k == 0)
-			if ok && addr >= t.from && addr < t.to {
+			if ok && addr >= t.From && addr < t.To {
 				return t.at(addr)
 			}
 		}
@@ -120,11 +121,11 @@ func opPlace(o *Op, addr uint64) (p FaultPlace) {
 				continue
 			}
 			t, ok := spanOf(&nodes[n])
-			if !ok || addr < t.from || addr >= t.to {
+			if !ok || addr < t.From || addr >= t.To {
 				continue
 			}
 			p = FaultPlace{Class: MemCompute, Tensor: nodes[n].Name, Type: nodes[n].Type, Expert: -1}
-			if isCacheName(p.Tensor) {
+			if ops.IsCacheName(p.Tensor) {
 				p.Class = MemCache
 			}
 			return p
@@ -133,15 +134,15 @@ func opPlace(o *Op, addr uint64) (p FaultPlace) {
 	return p
 }
 
-// whereabouts knows what addresses of a process are for.
-type whereabouts struct {
-	leaves   []tensorSpan // in order of address, as far as they are sorted
+// Whereabouts knows what addresses of a process are for.
+type Whereabouts struct {
+	Leaves   []tensorSpan // in order of address, as far as they are sorted
 	results  []tensorSpan // of operators, joined where they touch; no names
 	seen     map[leafKey]bool
 	shapes   map[*Shape]bool
 	sorted   bool
 	maps     []trace.MemoryMap
-	programs map[fileID]bool
+	programs map[FileID]bool
 }
 
 type leafKey struct {
@@ -149,20 +150,20 @@ type leafKey struct {
 	name     string
 }
 
-type fileID struct{ dev, inode uint64 }
+type FileID struct{ Dev, Inode uint64 }
 
 // maxSpans bounds the tensors that are known of a process.
 const maxSpans = 1 << 18
 
-// learn takes the tensors of shapes that came since.
-func (w *whereabouts) learn(q *proc) {
+// Learn takes the tensors of shapes that came since.
+func (w *Whereabouts) Learn(q *Proc) {
 	if q == nil {
 		return
 	}
 	if w.seen == nil {
 		w.seen, w.shapes = map[leafKey]bool{}, map[*Shape]bool{}
 	}
-	for _, sh := range q.shapes {
+	for _, sh := range q.Shapes {
 		if w.shapes[sh] {
 			continue
 		}
@@ -178,28 +179,28 @@ func (w *whereabouts) learn(q *proc) {
 				continue
 			}
 			t, ok := leafSpan(n, chosen[int32(i)])
-			k := leafKey{t.from, t.to, n.Name}
-			if !ok || w.seen[k] || len(w.leaves) >= maxSpans {
+			k := leafKey{t.From, t.To, n.Name}
+			if !ok || w.seen[k] || len(w.Leaves) >= maxSpans {
 				continue
 			}
 			w.seen[k] = true
-			w.leaves = append(w.leaves, t)
+			w.Leaves = append(w.Leaves, t)
 		}
 		w.results = joinSpans(w.results)
 	}
 	if !w.sorted {
 		w.sorted = true
-		slices.SortStableFunc(w.leaves, func(a, b tensorSpan) int { return cmp.Compare(a.from, b.from) })
+		slices.SortStableFunc(w.Leaves, func(a, b tensorSpan) int { return cmp.Compare(a.From, b.From) })
 	}
 }
 
 // joinSpans sorts spans and joins those that touch.
 func joinSpans(s []tensorSpan) []tensorSpan {
-	slices.SortFunc(s, func(a, b tensorSpan) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(s, func(a, b tensorSpan) int { return cmp.Compare(a.From, b.From) })
 	out := s[:0]
 	for _, t := range s {
-		if n := len(out); n > 0 && t.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, t.to)
+		if n := len(out); n > 0 && t.From <= out[n-1].To {
+			out[n-1].To = max(out[n-1].To, t.To)
 			continue
 		}
 		out = append(out, t)
@@ -210,9 +211,9 @@ func joinSpans(s []tensorSpan) []tensorSpan {
 // inSpans finds the span with an address. Spans can overlap where memory was used again: the one that
 // begins last has it.
 func inSpans(s []tensorSpan, addr uint64) *tensorSpan {
-	i := sort.Search(len(s), func(i int) bool { return s[i].from > addr })
+	i := sort.Search(len(s), func(i int) bool { return s[i].From > addr })
 	for k := i - 1; k >= 0 && k >= i-8; k-- {
-		if addr < s[k].to {
+		if addr < s[k].To {
 			return &s[k]
 		}
 	}
@@ -220,14 +221,14 @@ func inSpans(s []tensorSpan, addr uint64) *tensorSpan {
 }
 
 // place tells what an address is for.
-func (w *whereabouts) place(q *proc, addr uint64) FaultPlace {
-	w.learn(q)
+func (w *Whereabouts) place(q *Proc, addr uint64) FaultPlace {
+	w.Learn(q)
 	m := w.mapping(addr)
 	file := ""
 	if m != nil {
 		file = m.Path
 	}
-	if t := inSpans(w.leaves, addr); t != nil {
+	if t := inSpans(w.Leaves, addr); t != nil {
 		p := t.at(addr)
 		p.File = file
 		return p
@@ -237,7 +238,7 @@ func (w *whereabouts) place(q *proc, addr uint64) FaultPlace {
 	case inSpans(w.results, addr) != nil:
 		p.Class = MemCompute
 	case m == nil:
-	case m.Inode != 0 && (w.programs[fileID{m.Dev, m.Inode}] || strings.Contains(m.Perms, "x")):
+	case m.Inode != 0 && (w.programs[FileID{m.Dev, m.Inode}] || strings.Contains(m.Perms, "x")):
 		p.Class = MemProgram
 	case m.Inode != 0:
 		p.Class = MemFile
@@ -249,7 +250,7 @@ func (w *whereabouts) place(q *proc, addr uint64) FaultPlace {
 	return p
 }
 
-func (w *whereabouts) mapping(addr uint64) *trace.MemoryMap {
+func (w *Whereabouts) mapping(addr uint64) *trace.MemoryMap {
 	i := sort.Search(len(w.maps), func(i int) bool { return w.maps[i].End > addr })
 	if i < len(w.maps) && addr >= w.maps[i].Start {
 		return &w.maps[i]
@@ -257,7 +258,7 @@ func (w *whereabouts) mapping(addr uint64) *trace.MemoryMap {
 	return nil
 }
 
-func (w *whereabouts) file(addr uint64) string {
+func (w *Whereabouts) file(addr uint64) string {
 	if m := w.mapping(addr); m != nil {
 		return m.Path
 	}
@@ -265,16 +266,16 @@ func (w *whereabouts) file(addr uint64) string {
 }
 
 // mapped takes what a process has mapped now.
-func (w *whereabouts) mapped(m *trace.Memory) {
+func (w *Whereabouts) mapped(m *trace.Memory) {
 	if len(m.Maps) == 0 {
 		return
 	}
 	w.maps = slices.Clone(m.Maps)
 	slices.SortFunc(w.maps, func(a, b trace.MemoryMap) int { return cmp.Compare(a.Start, b.Start) })
-	w.programs = map[fileID]bool{}
+	w.programs = map[FileID]bool{}
 	for i := range w.maps {
 		if k := &w.maps[i]; k.Inode != 0 && strings.Contains(k.Perms, "x") {
-			w.programs[fileID{k.Dev, k.Inode}] = true
+			w.programs[FileID{k.Dev, k.Inode}] = true
 		}
 	}
 }

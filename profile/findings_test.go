@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
-func finding(s *profile.Stat, kind, phase string) *profile.Finding {
+func finding(s *summary.Stat, kind, phase string) *summary.Finding {
 	for i := range s.Findings {
 		if f := &s.Findings[i]; f.Kind == kind && f.Phase == phase {
 			return f
@@ -21,7 +23,7 @@ func finding(s *profile.Stat, kind, phase string) *profile.Finding {
 }
 
 func TestFindingsOfASteadyRun(t *testing.T) {
-	s := statOf(t, profile.StatOptions{}, nil, "op", made())
+	s := statOf(t, stat.Options{}, nil, "op", made())
 	if len(s.Findings) == 0 || len(s.Findings) > 5 {
 		t.Fatalf("%d findings", len(s.Findings))
 	}
@@ -49,13 +51,13 @@ func TestFindingsOfASteadyRun(t *testing.T) {
 
 func TestFindingSlowWeight(t *testing.T) {
 	r := made()
-	r.Cost = func(d *profile.Derived) float64 {
+	r.Cost = func(d *facts.Derived) float64 {
 		if strings.Contains(d.Weight, "ffn_down") {
 			return 2 * roofline(d)
 		}
 		return roofline(d)
 	}
-	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	s := statOf(t, stat.Options{}, nil, "op", r)
 	f := finding(s, "slow_weight", "decode")
 	if f == nil {
 		t.Fatalf("not found: %+v", s.Findings)
@@ -78,7 +80,7 @@ func TestFindingSlowWeight(t *testing.T) {
 func TestFindingTargets(t *testing.T) {
 	draft := made()
 	draft.Ctx, draft.Model.Layers, draft.Model.Base, draft.Model.FF = 2, 1, 0x9000000, 4096
-	slow := func(d *profile.Derived) float64 {
+	slow := func(d *facts.Derived) float64 {
 		if strings.Contains(d.Weight, "token_embd") {
 			return 3 * roofline(d)
 		}
@@ -87,7 +89,7 @@ func TestFindingTargets(t *testing.T) {
 	a, b := made(), draft
 	a.Cost, b.Cost = slow, slow
 	a.Model.Vocab, b.Model.Vocab = 16384, 16384
-	s := statOf(t, profile.StatOptions{}, nil, "op", a, b)
+	s := statOf(t, stat.Options{}, nil, "op", a, b)
 	for _, f := range s.Findings {
 		if p := f.Target.Params; f.Target.View != "time" && p["phase"] != f.Phase || p["model"] != strconv.Itoa(*f.Model) {
 			t.Errorf("%s of %s of model %d leads to %+v", f.Kind, f.Phase, *f.Model, f.Target)
@@ -105,7 +107,7 @@ func TestFindingsOrder(t *testing.T) {
 	r := made()
 	r.Gap = 5_000
 	r.Part = func(t int) float64 { return 1.2 - 0.4*float64(t) }
-	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	s := statOf(t, stat.Options{}, nil, "op", r)
 	if len(s.Findings) < 3 {
 		t.Fatalf("%+v", s.Findings)
 	}
@@ -125,13 +127,13 @@ func TestFindingsOrder(t *testing.T) {
 func TestFindingLayer(t *testing.T) {
 	r := made()
 	r.Model.Layers = 8
-	r.Cost = func(d *profile.Derived) float64 {
+	r.Cost = func(d *facts.Derived) float64 {
 		if d.Layer != nil && *d.Layer == 5 {
 			return 1.5 * roofline(d)
 		}
 		return roofline(d)
 	}
-	f := finding(statOf(t, profile.StatOptions{}, nil, "op", r), "layer", "decode")
+	f := finding(statOf(t, stat.Options{}, nil, "op", r), "layer", "decode")
 	if f == nil || f.Target.Params["sel"] != "5" || !strings.HasPrefix(f.Text, "Layer 5 takes 50 % longer") && !strings.HasPrefix(f.Text, "Layer 5 takes 49 % longer") {
 		t.Errorf("%+v", f)
 	}
@@ -141,7 +143,7 @@ func TestFindingGrowth(t *testing.T) {
 	r := made()
 	r.Model.Vocab, r.Model.FF = 1024, 1024
 	r.Decode = 2048 // the cache's part that is read grows by 256 cells
-	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	s := statOf(t, stat.Options{}, nil, "op", r)
 	f := finding(s, "attention_growth", "decode")
 	if f == nil {
 		t.Fatalf("not found: %+v", s.Findings)
@@ -159,7 +161,7 @@ func TestFindingGrowth(t *testing.T) {
 func TestFindingSlowStep(t *testing.T) {
 	r := made()
 	r.Decode, r.Preempt = 32, 20
-	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	s := statOf(t, stat.Options{}, nil, "op", r)
 	f := finding(s, "slow_step", "decode")
 	if f == nil {
 		t.Fatalf("not found: %+v", s.Findings)
@@ -173,7 +175,7 @@ func TestFindingSlowStep(t *testing.T) {
 func TestFindingGaps(t *testing.T) {
 	r := made()
 	r.Gap = 20_000
-	f := finding(statOf(t, profile.StatOptions{}, nil, "op", r), "gap", "decode")
+	f := finding(statOf(t, stat.Options{}, nil, "op", r), "gap", "decode")
 	if want := 37*20_000.0 + 30_000; f == nil || math.Abs(*f.Gain-want) > 1 || !strings.Contains(f.Text, "30.0 µs in no graph") {
 		t.Errorf("%+v", f)
 	}
@@ -182,7 +184,7 @@ func TestFindingGaps(t *testing.T) {
 	r.Model.Vocab, r.Model.FF, r.Model.Width = 1024, 256, 256
 	later := r // a second answer, after a pause in which nobody asked
 	later.Start, later.Prefill, later.Pos = 60e9, 0, 200
-	f = finding(statOf(t, profile.StatOptions{}, nil, "op", r, later), "between_steps", "decode")
+	f = finding(statOf(t, stat.Options{}, nil, "op", r, later), "between_steps", "decode")
 	if f == nil || math.Abs(*f.Figures[0].Value-50_000) > 1 || math.Abs(*f.GainAll-14*50_000) > 1 {
 		t.Errorf("%+v", f)
 	}

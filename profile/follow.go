@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/profinfer/profinfer/profile/internal/merge"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -39,7 +40,7 @@ type arrival struct {
 const UnknownIth = ^uint16(0)
 
 // follow begins to follow a graph.
-func (p *replayer) follow(q *proc, x *exec) {
+func (p *replayer) follow(q *Proc, x *exec) {
 	f := p.spare
 	if f == nil {
 		f = &following{}
@@ -70,7 +71,7 @@ func (f *following) thread(t *thread) *followed {
 }
 
 // arrive takes an arrival; false if it belongs to no graph that is followed.
-func (p *replayer) arrive(q *proc, t *thread, h *trace.Hit) bool {
+func (p *replayer) arrive(q *Proc, t *thread, h *trace.Hit) bool {
 	x := t.at
 	if x == nil || x.closed || x.f.pool != h.Arg {
 		var early bool
@@ -93,7 +94,7 @@ func (p *replayer) arrive(q *proc, t *thread, h *trace.Hit) bool {
 
 // followedBy returns the followed graph that a thread with this pool works at. early: several are
 // under way, and whose pool it is the first arrival of their main threads will tell.
-func (q *proc) followedBy(t *thread, pool uint64) (x *exec, early bool) {
+func (q *Proc) followedBy(t *thread, pool uint64) (x *exec, early bool) {
 	if n := len(t.execs); n > 0 {
 		return t.execs[n-1].following(), false // its own
 	}
@@ -117,7 +118,7 @@ func (x *exec) following() *exec {
 }
 
 // takeEarly hands on arrivals that came before their pool was known.
-func (p *replayer) takeEarly(q *proc, pool uint64) {
+func (p *replayer) takeEarly(q *Proc, pool uint64) {
 	if len(q.early) == 0 {
 		return
 	}
@@ -133,24 +134,24 @@ func (p *replayer) takeEarly(q *proc, pool uint64) {
 // switchedOn notes a time off its CPU of a thread, and until when of it it was blocked.
 func (t *thread) switchedOn(from, to, blocked int64) {
 	if t.at != nil && !t.at.closed {
-		t.rec.off = append(t.rec.off, offTime{span{from, to}, blocked})
+		t.rec.off = append(t.rec.off, offTime{Span{from, to}, blocked})
 	}
 }
 
 // offIn sums up the time the thread was off its CPU between two times, and of it blocked.
 func (w *followed) offIn(from, to int64) (off, blocked int64) {
 	for _, s := range w.off {
-		if s.from >= to {
+		if s.From >= to {
 			break
 		}
-		off += max(0, min(s.to, to)-max(s.from, from))
-		blocked += max(0, min(s.blocked, to)-max(s.from, from))
+		off += max(0, min(s.To, to)-max(s.From, from))
+		blocked += max(0, min(s.blocked, to)-max(s.From, from))
 	}
 	return off, blocked
 }
 
 // followedDone makes the operators of a graph that was followed to its end.
-func (p *replayer) followedDone(q *proc, x *exec) error {
+func (p *replayer) followedDone(q *Proc, x *exec) error {
 	f := x.f
 	if i := slices.Index(q.followed, x); i >= 0 {
 		q.followed = slices.Delete(q.followed, i, i+1)
@@ -177,7 +178,7 @@ func (p *replayer) followedDone(q *proc, x *exec) error {
 		return nil
 	}
 	x.last = int32(x.shape.NNodes)
-	start := endOfTime
+	start := merge.EndOfTime
 	for _, w := range f.threads {
 		start = min(start, w.arrivals[0].time)
 	}
@@ -231,7 +232,7 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 // Which operators are seen, as the recorder told.
 
 // watchAt returns what was seen of operators at a time, and why.
-func (q *proc) watchAt(t int64) trace.Watch {
+func (q *Proc) watchAt(t int64) trace.Watch {
 	for i := len(q.watches) - 1; i >= 0; i-- {
 		if q.watches[i].Time <= t {
 			return q.watches[i]
@@ -259,7 +260,7 @@ func (p *replayer) watch(w *trace.Watch) {
 }
 
 // skipped counts a graph whose operators were not seen, to the span without that it lies in.
-func (q *proc) skipped(begin, end int64) {
+func (q *Proc) skipped(begin, end int64) {
 	for i := len(q.throttled) - 1; i >= 0; i-- {
 		if l := &q.throttled[i]; l.Start < end {
 			l.Events++
@@ -286,7 +287,7 @@ func follows(w trace.Watch, sh *Shape) bool {
 }
 
 // unseenSince says the same of a graph that ends now: what is seen changed while it ran.
-func (q *proc) unseenSince(x *exec, now int64) string {
+func (q *Proc) unseenSince(x *exec, now int64) string {
 	if x.watch.Ops == trace.WatchOff {
 		return "throttled"
 	}

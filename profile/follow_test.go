@@ -8,40 +8,40 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// learned makes the scene's graph one whose order is known.
-func (s *scene) learned() {
-	sh := *s.p.procs[pid].shapes[7].Shape
+// Learned makes the scene's graph one whose order is known.
+func (s *scene) Learned() {
+	sh := *s.p.procs[Pid].Shapes[7].Shape
 	sh.Order, sh.First = [][]int32{{0, 1}, {3}, {4}, nil}, 15
 	s.feed(trace.Block{Shape: &sh})
 }
 
-func (s *scene) watch(t int64, ops, why string) {
-	s.feed(trace.Block{Watch: &trace.Watch{PID: pid, Time: t, Ops: ops, Why: why}})
+func (s *scene) Watch(t int64, ops, why string) {
+	s.feed(trace.Block{Watch: &trace.Watch{PID: Pid, Time: t, Ops: ops, Why: why}})
 }
 
-// arrivals plays the step of decode as it is seen without begins.
-func (s *scene) arrivals(t int64) {
-	s.decode(t)
+// Arrivals plays the step of decode as it is seen without begins.
+func (s *scene) Arrivals(t int64) {
+	s.Decode(t)
 	n := 0
-	for _, h := range s.b.Hits {
+	for _, h := range s.B.Hits {
 		if h.Time < t || h.Kind == trace.HitOpEnd {
-			s.b.Hits[n] = h
+			s.B.Hits[n] = h
 			n++
 		}
 	}
-	s.b.Hits = s.b.Hits[:n]
+	s.B.Hits = s.B.Hits[:n]
 	s.end(t+226, worker1) // the closing barrier, which a begin would not tell
 }
 
-func opLevel(s *scene) { s.p.h.Meta.Level = "op" }
+func OpLevel(s *scene) { s.p.h.Meta.Level = "op" }
 
 func TestFollow(t *testing.T) {
-	s := newScene(t)
-	opLevel(s)
-	s.learned()
-	s.watch(900, trace.WatchArrivals, "following")
-	s.arrivals(1000)
-	h := s.done()
+	s := NewScene(t)
+	OpLevel(s)
+	s.Learned()
+	s.Watch(900, trace.WatchArrivals, "following")
+	s.Arrivals(1000)
+	h := s.Done()
 	if len(s.c.steps) != 1 || len(s.c.ops) != 3 || s.c.steps[0].Ops != 3 || s.c.steps[0].Untraced != "" || s.c.steps[0].Incomplete != "" {
 		t.Fatalf("%d steps, %d operators, losses %v: %+v", len(s.c.steps), len(s.c.ops), h.Losses, s.c.steps)
 	}
@@ -68,24 +68,24 @@ func TestFollow(t *testing.T) {
 
 // A number of arrivals that does not fit is told, and nothing is guessed from it.
 func TestFollowAlarm(t *testing.T) {
-	for what, tid := range map[string]int32{"the main thread": main0, "a worker": worker1} {
+	for what, tid := range map[string]int32{"the main thread": Main0, "a worker": worker1} {
 		for _, extra := range []bool{true, false} {
-			s := newScene(t)
-			opLevel(s)
-			s.learned()
-			s.watch(900, trace.WatchArrivals, "following")
-			s.arrivals(1000)
+			s := NewScene(t)
+			OpLevel(s)
+			s.Learned()
+			s.Watch(900, trace.WatchArrivals, "following")
+			s.Arrivals(1000)
 			if extra {
 				s.end(1228, tid)
 			} else {
-				for i := range s.b.Hits {
-					if s.b.Hits[i].TID == tid {
-						s.b.Hits = append(s.b.Hits[:i], s.b.Hits[i+1:]...)
+				for i := range s.B.Hits {
+					if s.B.Hits[i].TID == tid {
+						s.B.Hits = append(s.B.Hits[:i], s.B.Hits[i+1:]...)
 						break
 					}
 				}
 			}
-			h := s.done()
+			h := s.Done()
 			if len(s.c.ops) != 0 || len(s.c.steps) != 1 || s.c.steps[0].Untraced != "unmatched" {
 				t.Errorf("%s, one more %v: %d operators, steps %+v", what, extra, len(s.c.ops), s.c.steps)
 			}
@@ -98,17 +98,17 @@ func TestFollowAlarm(t *testing.T) {
 
 // Spans without operators: the step is there, its operators are not, and the loss is told.
 func TestThrottled(t *testing.T) {
-	s := newScene(t)
-	opLevel(s)
-	s.learned()
-	s.watch(900, trace.WatchOff, "budget")
-	s.decode(1000)
-	s.b.Hits = nil
-	s.watch(1400, trace.WatchArrivals, "following")
-	s.arrivals(1500)
-	s.watch(2150, trace.WatchOff, "budget") // in the middle of the next
-	s.arrivals(2000)
-	h := s.done()
+	s := NewScene(t)
+	OpLevel(s)
+	s.Learned()
+	s.Watch(900, trace.WatchOff, "budget")
+	s.Decode(1000)
+	s.B.Hits = nil
+	s.Watch(1400, trace.WatchArrivals, "following")
+	s.Arrivals(1500)
+	s.Watch(2150, trace.WatchOff, "budget") // in the middle of the next
+	s.Arrivals(2000)
+	h := s.Done()
 	if len(s.c.steps) != 3 || len(s.c.ops) != 3 {
 		t.Fatalf("%d steps, %d operators", len(s.c.steps), len(s.c.ops))
 	}
@@ -139,35 +139,35 @@ func TestChangeInGraph(t *testing.T) {
 		{trace.WatchArrivals, trace.WatchOff, "throttled", 0},
 		{trace.WatchOff, trace.WatchArrivals, "throttled", 0},
 	} {
-		s := newScene(t)
-		opLevel(s)
-		s.learned()
-		s.watch(900, c.from, "x")
-		s.watch(1150, c.to, "x")
-		s.arrivals(1000)
-		s.done()
+		s := NewScene(t)
+		OpLevel(s)
+		s.Learned()
+		s.Watch(900, c.from, "x")
+		s.Watch(1150, c.to, "x")
+		s.Arrivals(1000)
+		s.Done()
 		if len(s.c.steps) != 1 || s.c.steps[0].Untraced != c.want || len(s.c.ops) != c.ops {
 			t.Errorf("%s to %s: %d operators, %+v", c.from, c.to, len(s.c.ops), s.c.steps)
 		}
 	}
 	// off and on again
-	two := newScene(t)
-	opLevel(two)
-	two.learned()
-	two.watch(900, trace.WatchArrivals, "x")
-	two.watch(1060, trace.WatchOff, "x")
-	two.watch(1150, trace.WatchArrivals, "x")
-	two.arrivals(1000)
-	two.done()
+	two := NewScene(t)
+	OpLevel(two)
+	two.Learned()
+	two.Watch(900, trace.WatchArrivals, "x")
+	two.Watch(1060, trace.WatchOff, "x")
+	two.Watch(1150, trace.WatchArrivals, "x")
+	two.Arrivals(1000)
+	two.Done()
 	if len(two.c.steps) != 1 || two.c.steps[0].Untraced != "throttled" || len(two.c.ops) != 0 {
 		t.Errorf("off and on: %d operators, %+v", len(two.c.ops), two.c.steps)
 	}
 	// begins went away before the order was known
-	s := newScene(t)
-	opLevel(s)
-	s.watch(1150, trace.WatchArrivals, "x")
-	s.decode(1000)
-	s.done()
+	s := NewScene(t)
+	OpLevel(s)
+	s.Watch(1150, trace.WatchArrivals, "x")
+	s.Decode(1000)
+	s.Done()
 	if len(s.c.steps) != 1 || s.c.steps[0].Untraced != "learning" {
 		t.Errorf("%+v", s.c.steps)
 	}
@@ -177,26 +177,26 @@ func TestChangeInGraph(t *testing.T) {
 // thread too.
 func TestFollowTwo(t *testing.T) {
 	const main2, worker2, pool2 = 200, 201, 0x77
-	s := newScene(t)
-	opLevel(s)
-	s.learned()
-	s.watch(900, trace.WatchArrivals, "following")
-	s.arrivals(1000)
-	other := newScene(t)
-	other.arrivals(1003)
-	for _, h := range other.b.Hits {
-		h.TID += main2 - main0
+	s := NewScene(t)
+	OpLevel(s)
+	s.Learned()
+	s.Watch(900, trace.WatchArrivals, "following")
+	s.Arrivals(1000)
+	other := NewScene(t)
+	other.Arrivals(1003)
+	for _, h := range other.B.Hits {
+		h.TID += main2 - Main0
 		h.Arg = pool2
 		if h.TID == worker2 {
 			h.Time -= 14 // before its main thread's first
 		}
-		s.b.Hits = append(s.b.Hits, h)
+		s.B.Hits = append(s.B.Hits, h)
 	}
-	for _, m := range other.b.Marks {
+	for _, m := range other.B.Marks {
 		m.TID = main2
-		s.b.Marks = append(s.b.Marks, m)
+		s.B.Marks = append(s.B.Marks, m)
 	}
-	h := s.done()
+	h := s.Done()
 	if len(s.c.steps) != 2 || len(s.c.ops) != 6 || len(h.Losses) != 0 {
 		t.Fatalf("%d steps, %d operators, %v", len(s.c.steps), len(s.c.ops), h.Losses)
 	}
@@ -204,39 +204,6 @@ func TestFollowTwo(t *testing.T) {
 		if len(o.Threads) != 2 || o.Threads[1].TID != o.Threads[0].TID+1 || o.Graph.TID != o.Threads[0].TID {
 			t.Errorf("threads of two graphs are mixed: graph of %d, %+v", o.Graph.TID, o.Threads)
 		}
-	}
-}
-
-// Figures of operators are of the steps that have them; steps and their speed are of all.
-func TestStatOfSpans(t *testing.T) {
-	b := NewStat(StatOptions{By: ByOp})
-	s := newScene(t)
-	s.p.sink = b
-	opLevel(s)
-	s.p.h.Meta.Extra = map[string]string{"budget": "0.005"}
-	s.learned()
-	s.watch(900, trace.WatchOff, "budget")
-	s.decode(1000)
-	s.b.Hits = nil
-	s.watch(1400, trace.WatchArrivals, "following")
-	s.arrivals(1500)
-	s.watch(2150, trace.WatchOff, "budget")
-	s.arrivals(2000)
-	st := b.Finish(s.done())
-	if len(st.Phases) != 1 {
-		t.Fatalf("%d phases", len(st.Phases))
-	}
-	f := &st.Phases[0]
-	if f.Steps != 3 || f.Traced != 1 || f.TracedDur != 310 || f.Dur != 930 || st.Run.Budget != "0.005" {
-		t.Errorf("%d steps of %d ns, %d of %d ns with operators", f.Steps, f.Dur, f.Traced, f.TracedDur)
-	}
-	for _, r := range f.Rows {
-		if r.CallsPerStep != 1 || r.DurPerStep != float64(r.Dur) || *r.Share != float64(r.Dur)/310 {
-			t.Errorf("row %+v", r)
-		}
-	}
-	if len(st.Lost.Untraced) != 1 || st.Lost.Untraced[0] != (UntracedSteps{"throttled", 2}) {
-		t.Errorf("untraced %+v", st.Lost.Untraced)
 	}
 }
 
@@ -274,29 +241,29 @@ func TestFollowSingle(t *testing.T) {
 		"order not known":   {watch: trace.WatchArrivals, runs: true, untraced: "learning"},
 		"nothing is to run": {watch: trace.WatchArrivals},
 	} {
-		s := newScene(t)
-		opLevel(s)
-		sh := &trace.Shape{PID: pid, ID: 8, NNodes: 2, First: c.first, Nodes: []trace.Node{
-			{Op: "VIEW", Addr: addr(20), ViewSrc: -1}, {Name: "one", Op: "MUL_MAT", Addr: addr(21), Executes: c.runs, ViewSrc: -1}}}
+		s := NewScene(t)
+		OpLevel(s)
+		sh := &trace.Shape{PID: Pid, ID: 8, NNodes: 2, First: c.first, Nodes: []trace.Node{
+			{Op: "VIEW", Addr: Addr(20), ViewSrc: -1}, {Name: "one", Op: "MUL_MAT", Addr: Addr(21), Executes: c.runs, ViewSrc: -1}}}
 		if c.order {
 			sh.Order = [][]int32{{1}}
 		}
 		s.feed(trace.Block{Shape: sh})
 		if c.watch != "" {
-			s.watch(900, c.watch, "following")
+			s.Watch(900, c.watch, "following")
 		}
 		s.mark(1000, trace.MarkStepBegin, 0).NTokens = 1
 		m := s.mark(1010, trace.MarkGraphBegin, 3)
 		m.Shape, m.NNodes = 8, 2
 		if c.beginsProbed {
-			s.begin(1030, main0, 21)
+			s.begin(1030, Main0, 21)
 			s.begin(1035, worker1, 21)
 		}
-		s.end(1100, main0)
+		s.end(1100, Main0)
 		s.end(1120, worker1)
 		s.mark(1130, trace.MarkGraphEnd, 3)
 		s.mark(1140, trace.MarkStepEnd, 0)
-		s.done()
+		s.Done()
 		if got := s.c.graphs[0].Untraced; got != c.untraced || s.c.steps[0].Untraced != c.untraced {
 			t.Errorf("%s: the graph is untraced for %q, the step for %q, want %q", what, got, s.c.steps[0].Untraced, c.untraced)
 		}

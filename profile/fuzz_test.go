@@ -10,6 +10,16 @@ import (
 
 	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/memory"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/timeline"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -91,39 +101,39 @@ const views = 15
 
 func replayInto(t *testing.T, file []byte, view int) {
 	c := &checker{t: t, open: map[*profile.Graph]bool{}, opID: map[int64]bool{}, stepIDs: map[int64]bool{}}
-	stat := func(by profile.By) (profile.Sink, func(*profile.Header) (any, error)) {
-		b := profile.NewStat(profile.StatOptions{By: by})
+	stat := func(by facts.By) (profile.Sink, func(*profile.Header) (any, error)) {
+		b := stat.New(stat.Options{By: by})
 		return b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	}
 	var sink profile.Sink
 	var finish func(*profile.Header) (any, error)
 	switch view % views {
 	case 0:
-		b := profile.NewDAGs(profile.DAGOptions{})
+		b := dag.New(dag.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 1:
-		b := profile.NewSeries()
+		b := series.New()
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 2:
-		b := profile.NewSlow(profile.SlowOptions{})
+		b := slow.New(slow.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 3:
-		b := profile.NewOffload()
+		b := offload.New()
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 4:
-		b := profile.NewFaultSeries()
+		b := memory.NewSeries()
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 5:
-		b := profile.NewExpertMap(0)
+		b := experts.NewMap(0)
 		sink, finish = b, func(*profile.Header) (any, error) { return b.Finish(), nil }
 	case 6:
-		b := profile.NewSequences(0)
+		b := requests.New(0)
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 7:
-		b := profile.NewTimeline(profile.TimelineOptions{})
+		b := timeline.New(timeline.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h) }
 	default:
-		sink, finish = stat([]profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByThread, profile.ByStep, profile.ByExpert}[view%views-8])
+		sink, finish = stat([]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep, facts.ByExpert}[view%views-8])
 	}
 	r, err := trace.NewReader(bytes.NewReader(file))
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package profile_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -28,26 +30,26 @@ func longTrace(t testing.TB, steps int, arrivals bool) []byte {
 			t.Fatal(err)
 		}
 	}
-	sh := &trace.Shape{PID: pid, ID: 7, NNodes: longOps}
+	sh := &trace.Shape{PID: profile.Pid, ID: 7, NNodes: longOps}
 	for i := range longOps {
 		sh.Nodes = append(sh.Nodes, trace.Node{Name: fmt.Sprintf("ffn_out-%d", i/10), Op: []string{"MUL_MAT", "ADD", "RMS_NORM", "MUL"}[i%4], Type: "f32",
-			Ne: [4]int64{64, 1, 1, 1}, Nb: [4]uint64{4, 256, 256, 256}, BlockSize: 1, TypeSize: 4, Addr: addr(i), ViewSrc: -1, Executes: true})
+			Ne: [4]int64{64, 1, 1, 1}, Nb: [4]uint64{4, 256, 256, 256}, BlockSize: 1, TypeSize: 4, Addr: profile.Addr(i), ViewSrc: -1, Executes: true})
 		if arrivals {
 			sh.Order = append(sh.Order, []int32{int32(i)})
 		}
 	}
 	check(w.Meta(trace.Meta{Level: "op"}))
-	check(w.Process(trace.Process{PID: pid, Sites: []trace.Site{{Role: "step begin", Entry: "llama_decode"}, {Role: "graph begin", Backend: "CPU"}, {Role: "operator end"}}}))
+	check(w.Process(trace.Process{PID: profile.Pid, Sites: []trace.Site{{Role: "step begin", Entry: "llama_decode"}, {Role: "graph begin", Backend: "CPU"}, {Role: "operator end"}}}))
 	check(w.Shape(sh))
 	if arrivals {
-		check(w.Watch(trace.Watch{PID: pid, Time: 1, Ops: trace.WatchArrivals, Why: "following"}))
+		check(w.Watch(trace.Watch{PID: profile.Pid, Time: 1, Ops: trace.WatchArrivals, Why: "following"}))
 	}
 	now := int64(1e9)
 	var hits [2][]trace.Hit
 	var marks []trace.Mark
 	for step := range steps {
 		mark := func(k trace.MarkKind, site uint32) {
-			m := trace.Mark{Time: now, PID: pid, TID: main0, Kind: k, Site: site, NTokens: 1, Type: -1}
+			m := trace.Mark{Time: now, PID: profile.Pid, TID: profile.Main0, Kind: k, Site: site, NTokens: 1, Type: -1}
 			if k == trace.MarkGraphBegin {
 				m.Shape, m.NNodes, m.UID, m.Threads = 7, longOps, 1, 2
 			}
@@ -58,13 +60,13 @@ func longTrace(t testing.TB, steps int, arrivals bool) []byte {
 		mark(trace.MarkGraphBegin, 1)
 		for op := range longOps {
 			for th := range int64(2) {
-				h := trace.Hit{Time: now + 70*th, PID: pid, TID: main0 + int32(th), CPU: uint16(th)}
+				h := trace.Hit{Time: now + 70*th, PID: profile.Pid, TID: profile.Main0 + int32(th), CPU: uint16(th)}
 				if !arrivals {
-					h.Kind, h.Arg, h.Ith, h.Nth = trace.HitOpBegin, addr(op), uint16(th), 2
+					h.Kind, h.Arg, h.Ith, h.Nth = trace.HitOpBegin, profile.Addr(op), uint16(th), 2
 					hits[th] = append(hits[th], h)
 				}
 				h.Time += 9000 + int64(op*step%97)
-				h.Kind, h.Arg, h.Ith, h.Nth = trace.HitOpEnd, pool, 0, 0
+				h.Kind, h.Arg, h.Ith, h.Nth = trace.HitOpEnd, profile.Pool, 0, 0
 				hits[th] = append(hits[th], h)
 			}
 			now += 12000
@@ -87,14 +89,14 @@ func longTrace(t testing.TB, steps int, arrivals bool) []byte {
 
 // heapWatch is a sink that looks now and then how much memory is in use.
 type heapWatch struct {
-	Sink
+	profile.Sink
 	every, steps, ops int
 	peak              uint64
 }
 
-func (w *heapWatch) Op(o *Op) error { w.ops++; return w.Sink.Op(o) }
+func (w *heapWatch) Op(o *profile.Op) error { w.ops++; return w.Sink.Op(o) }
 
-func (w *heapWatch) Step(s *Step) error {
+func (w *heapWatch) Step(s *profile.Step) error {
 	if w.steps++; w.steps%w.every == 0 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -114,11 +116,11 @@ func TestMemoryIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := &heapWatch{Sink: NewStat(StatOptions{}), every: steps / 20}
+			w := &heapWatch{Sink: stat.New(stat.Options{}), every: steps / 20}
 			var before runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			h, err := Replay(r, w)
+			h, err := profile.Replay(r, w)
 			r.Close()
 			if err != nil || len(h.Losses) != 0 || w.steps != steps || w.ops != steps*longOps {
 				t.Fatalf("%v, %d steps, %d operators, losses %v", err, w.steps, w.ops, h.Losses)
@@ -132,68 +134,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestSameOperatorTwice: a thread that begins an operator anew begins another one, whoever was meanwhile.
-func TestSameOperatorTwice(t *testing.T) {
-	s := newScene(t)
-	s.mark(1000, trace.MarkStepBegin, 0)
-	s.mark(1010, trace.MarkGraphBegin, 3)
-	for k := range int64(3) {
-		for th := range int32(2) {
-			s.begin(1020+100*k+int64(th), main0+th, 4)
-			s.end(1050+100*k+int64(th), main0+th)
-		}
-	}
-	s.mark(1400, trace.MarkGraphEnd, 3)
-	s.mark(1410, trace.MarkStepEnd, 0)
-	s.done()
-	if len(s.c.ops) != 3 {
-		t.Fatalf("%d operators", len(s.c.ops))
-	}
-	for i, o := range s.c.ops {
-		if len(o.Threads) != 2 || o.Dur != 31 || o.Start != 1020+100*int64(i) {
-			t.Errorf("%+v", o)
-		}
-	}
-}
-
-// TestOperatorsInAnotherOrder: which operator ran is told by its address alone, not by what ran before.
-func TestOperatorsInAnotherOrder(t *testing.T) {
-	s := newScene(t)
-	at := int64(1000)
-	var want []int32
-	for _, nodes := range [][]int{{0, 1, 3, 4}, {0, 3, 1, 4}, {4, 0, 4, 3}, {0, 1, 3, 4}, {1}, {3, 0}} {
-		s.mark(at, trace.MarkStepBegin, 0)
-		s.mark(at+5, trace.MarkGraphBegin, 3)
-		for _, n := range nodes {
-			at += 100
-			want = append(want, int32(n))
-			for th := range int32(2) {
-				s.begin(at+int64(th), main0+th, n)
-				s.end(at+50+int64(th), main0+th)
-			}
-		}
-		s.mark(at+80, trace.MarkGraphEnd, 3)
-		s.mark(at+90, trace.MarkStepEnd, 0)
-		at += 200
-	}
-	s.done()
-	var got []int32
-	for _, o := range s.c.ops {
-		got = append(got, o.Node)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("ran %v, want %v", got, want)
-	}
-}
-
 // keeper is a sink that keeps every operator, and hands all on.
 type keeper struct {
-	Sink
-	ops  []*Op
-	want []Op
+	profile.Sink
+	ops  []*profile.Op
+	want []profile.Op
 }
 
-func (k *keeper) Op(o *Op) error {
+func (k *keeper) Op(o *profile.Op) error {
 	k.ops = append(k.ops, o)
 	c := *o
 	c.Threads = slices.Clone(o.Threads)
@@ -206,14 +154,14 @@ func (k *keeper) Op(o *Op) error {
 func TestKeepingChangesNothing(t *testing.T) {
 	for _, arrivals := range []bool{false, true} {
 		b := longTrace(t, 200, arrivals)
-		stat := func(wrap func(Sink) Sink) []byte {
+		stat := func(wrap func(profile.Sink) profile.Sink) []byte {
 			r, err := trace.NewReader(bytes.NewReader(b))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			s := NewStat(StatOptions{})
-			h, err := Replay(r, wrap(s))
+			s := stat.New(stat.Options{})
+			h, err := profile.Replay(r, wrap(s))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,8 +172,8 @@ func TestKeepingChangesNothing(t *testing.T) {
 			return j
 		}
 		k := &keeper{}
-		alone := stat(func(s Sink) Sink { return s })
-		kept := stat(func(s Sink) Sink { k.Sink = s; return k })
+		alone := stat(func(s profile.Sink) profile.Sink { return s })
+		kept := stat(func(s profile.Sink) profile.Sink { k.Sink = s; return k })
 		if !bytes.Equal(alone, kept) {
 			t.Errorf("arrivals %v: statistics differ:\n%s\n%s", arrivals, alone, kept)
 		}
@@ -237,7 +185,7 @@ func TestKeepingChangesNothing(t *testing.T) {
 	}
 }
 
-func benchmark(b *testing.B, arrivals bool, sink func() Sink) {
+func benchmark(b *testing.B, arrivals bool, sink func() profile.Sink) {
 	const steps = 2000
 	p := longTrace(b, steps, arrivals)
 	b.ReportAllocs()
@@ -246,7 +194,7 @@ func benchmark(b *testing.B, arrivals bool, sink func() Sink) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := Replay(r, sink()); err != nil {
+		if _, err := profile.Replay(r, sink()); err != nil {
 			b.Fatal(err)
 		}
 		r.Close()
@@ -259,14 +207,18 @@ func benchmark(b *testing.B, arrivals bool, sink func() Sink) {
 // ignore is a sink that takes no notice.
 type ignore struct{}
 
-func (ignore) Op(*Op) error             { return nil }
-func (ignore) Graph(*Graph) error       { return nil }
-func (ignore) Step(*Step) error         { return nil }
-func (ignore) Sched(*trace.Sched) error { return nil }
+func (ignore) Op(*profile.Op) error       { return nil }
+func (ignore) Graph(*profile.Graph) error { return nil }
+func (ignore) Step(*profile.Step) error   { return nil }
+func (ignore) Sched(*trace.Sched) error   { return nil }
 
-func BenchmarkReplay(b *testing.B)         { benchmark(b, false, func() Sink { return ignore{} }) }
-func BenchmarkReplayArrivals(b *testing.B) { benchmark(b, true, func() Sink { return ignore{} }) }
-func BenchmarkStat(b *testing.B)           { benchmark(b, false, func() Sink { return NewStat(StatOptions{}) }) }
+func BenchmarkReplay(b *testing.B) { benchmark(b, false, func() profile.Sink { return ignore{} }) }
+func BenchmarkReplayArrivals(b *testing.B) {
+	benchmark(b, true, func() profile.Sink { return ignore{} })
+}
+func BenchmarkStat(b *testing.B) {
+	benchmark(b, false, func() profile.Sink { return stat.New(stat.Options{}) })
+}
 func BenchmarkStatArrivals(b *testing.B) {
-	benchmark(b, true, func() Sink { return NewStat(StatOptions{}) })
+	benchmark(b, true, func() profile.Sink { return stat.New(stat.Options{}) })
 }

@@ -4,7 +4,10 @@
 // and what follows from them. It is pure: it reads a trace and computes.
 package profile
 
-import "github.com/profinfer/profinfer/trace"
+import (
+	"fmt"
+	"github.com/profinfer/profinfer/trace"
+)
 
 // Phase of a step.
 type Phase string
@@ -48,7 +51,7 @@ type Step struct {
 	// in that step's time. Complete when ResultSink.Result gets it.
 	HandedOver bool
 	Done       int64
-	told       bool // Result got it
+	Told       bool // Result got it
 }
 
 // Graph is one execution of a graph on one backend.
@@ -131,7 +134,7 @@ type Op struct {
 	// Choice is which experts its tokens use, nil where that was not recorded or it has none.
 	Choice *Choice
 
-	team int // threads of its team
+	Team int // threads of its team
 }
 
 // Imbalance returns max busy / mean busy - 1 over the operator's threads, or -1 if it has none. What
@@ -211,4 +214,15 @@ type Sink interface {
 type MetaSink interface {
 	Sink
 	Meta(*trace.Meta)
+}
+
+// ParsePhase returns the phase of that name, as a person writes it.
+func ParsePhase(s string) (Phase, error) {
+	switch s {
+	case "prefill", "decode", "encode":
+		return Phase(s), nil
+	case "unknown":
+		return Unknown, nil
+	}
+	return "", fmt.Errorf("no phase is called %q: it is one of prefill, decode, encode, unknown", s)
 }

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/offload"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -29,15 +31,15 @@ func offloadRun(t testing.TB, steps int, change func(*profiletest.Recorder)) *tr
 	return r
 }
 
-func offloadOf(t testing.TB, steps int, change func(*profiletest.Recorder)) map[profile.Phase]*profile.Offload {
+func offloadOf(t testing.TB, steps int, change func(*profiletest.Recorder)) map[profile.Phase]*offload.Offload {
 	t.Helper()
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	h, err := profile.Replay(offloadRun(t, steps, change), b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := b.Finish(h)
-	out := map[profile.Phase]*profile.Offload{}
+	out := map[profile.Phase]*offload.Offload{}
 	for i := range s.Offload {
 		out[s.Offload[i].Phase] = &s.Offload[i]
 	}
@@ -51,14 +53,14 @@ func text(v *float64) string {
 	return fmt.Sprintf("%.6g", *v)
 }
 
-func layers(l *profile.LayerSet) string {
+func layers(l *offload.LayerSet) string {
 	if l == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%d-%d/%d", l.First, l.Last, l.Count)
 }
 
-func opLine(o *profile.BackendOp) string {
+func opLine(o *offload.BackendOp) string {
 	s := fmt.Sprintf("%s %s %v", o.Key, o.Op, o.Ne[:2])
 	if o.K != nil {
 		s += fmt.Sprintf(" k%d", *o.K)
@@ -72,7 +74,7 @@ func opLine(o *profile.BackendOp) string {
 // The same operators on the CPU and on a GPU, and on BLAS: times of operators, of graphs, and what of one graph others take.
 func TestOperatorsByBackend(t *testing.T) {
 	all := offloadOf(t, 3, nil)
-	check := func(x *profile.Offload, ops, graphs []string) {
+	check := func(x *offload.Offload, ops, graphs []string) {
 		t.Helper()
 		var got []string
 		for i := range x.Operators {
@@ -157,7 +159,7 @@ func TestOperatorsUnderWay(t *testing.T) {
 		change func([]trace.Mark) []trace.Mark
 		timed  int64
 	}{{nil, 2}, {again, 0}} {
-		b := profile.NewStat(profile.StatOptions{})
+		b := stat.New(stat.Options{})
 		h, err := profile.Replay(offloaded(t, 2, c.change), b)
 		if err != nil {
 			t.Fatal(err)

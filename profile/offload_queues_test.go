@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // Three steps of 1000 ns, in each a graph on the device from 150 to 160 with what is given.
-func queueStat(t *testing.T, marks ...[]trace.Mark) profile.OffloadBackend {
+func queueStat(t *testing.T, marks ...[]trace.Mark) offload.Backend {
 	t.Helper()
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	h, err := profile.Replay(offloaded(t, 3, func(ms []trace.Mark) []trace.Mark {
 		ms = append(ms, slices.Concat(marks...)...)
 		slices.SortStableFunc(ms, func(a, b trace.Mark) int { return int(a.Time - b.Time) })
@@ -28,7 +30,7 @@ func queueStat(t *testing.T, marks ...[]trace.Mark) profile.OffloadBackend {
 		}
 	}
 	t.Fatal("no backend GPU")
-	return profile.OffloadBackend{}
+	return offload.Backend{}
 }
 
 func TestQueueStat(t *testing.T) {

@@ -10,13 +10,16 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/offload"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
-func detailOf(t testing.TB, r *trace.Reader) (*profile.OffloadDetail, *profile.Stat) {
+func detailOf(t testing.TB, r *trace.Reader) (*offload.Detail, *summary.Stat) {
 	t.Helper()
-	b, s := profile.NewOffload(), profile.NewStat(profile.StatOptions{})
+	b, s := offload.New(), stat.New(stat.Options{})
 	h, err := profile.Replay(r, profile.Tee(b, s))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +47,7 @@ func TestSplitStep(t *testing.T) {
 			t.Errorf("%s\n%s\nstat --json has\n%s", p.Phase, got, want)
 		}
 	}
-	check := func(x *profile.SplitStep, want []string) {
+	check := func(x *offload.SplitStep, want []string) {
 		t.Helper()
 		var got []string
 		for i, y := range x.Splits {
@@ -126,7 +129,7 @@ func TestTypicalStep(t *testing.T) {
 
 // A run on the CPU alone has its operators, to be compared with those of another run, and no splits.
 func TestOffloadAlone(t *testing.T) {
-	b := profile.NewOffload()
+	b := offload.New()
 	p := &profiletest.Player{Sink: b}
 	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 7, Ctx: 1, Threads: 2, Prefill: 8, Decode: 4, Start: 1000}); err != nil {
 		t.Fatal(err)
@@ -135,7 +138,7 @@ func TestOffloadAlone(t *testing.T) {
 	if len(d.Phases) != 2 || d.Phases[0].Split || d.Phases[0].Step != nil || d.Phases[1].Steps != 4 {
 		t.Fatalf("%+v", d.Phases)
 	}
-	i := slices.IndexFunc(d.Phases[1].Operators, func(o profile.BackendOp) bool { return o.Key == "ffn_down" })
+	i := slices.IndexFunc(d.Phases[1].Operators, func(o offload.BackendOp) bool { return o.Key == "ffn_down" })
 	if i < 0 {
 		t.Fatalf("no ffn_down")
 	}

@@ -126,7 +126,7 @@ type waiting struct {
 }
 
 // queueMark takes the marks of queues.
-func (p *replayer) queueMark(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) queueMark(q *Proc, t *thread, m *trace.Mark) error {
 	_, entry, _ := backendOf(q, m.Site)
 	switch m.Kind {
 	case trace.MarkSubmitBegin:
@@ -148,7 +148,7 @@ func (p *replayer) queueMark(q *proc, t *thread, m *trace.Mark) error {
 	return nil
 }
 
-func coversOf(q *proc, site uint32) string {
+func coversOf(q *Proc, site uint32) string {
 	if q.info == nil || int(site) >= len(q.info.Sites) {
 		return ""
 	}
@@ -156,7 +156,7 @@ func coversOf(q *proc, site uint32) string {
 }
 
 // queueOf returns a queue, nil where there are too many.
-func (q *proc) queueOf(handle, device uint64) *queue {
+func (q *Proc) queueOf(handle, device uint64) *queue {
 	k := queueKey{handle, device}
 	if u := q.queues[k]; u != nil {
 		return u
@@ -182,7 +182,7 @@ func (q *proc) queueOf(handle, device uint64) *queue {
 	return u
 }
 
-func (p *replayer) submitBegin(q *proc, t *thread, m *trace.Mark, entry string) error {
+func (p *replayer) submitBegin(q *Proc, t *thread, m *trace.Mark, entry string) error {
 	t.submitting = nil
 	u := q.queueOf(m.Ctx, m.UID)
 	if u == nil {
@@ -228,7 +228,7 @@ func (p *replayer) submitBegin(q *proc, t *thread, m *trace.Mark, entry string) 
 }
 
 // submitEnd notes how long the call took; one that failed handed nothing over.
-func (p *replayer) submitEnd(q *proc, t *thread, m *trace.Mark) {
+func (p *replayer) submitEnd(q *Proc, t *thread, m *trace.Mark) {
 	s := t.submitting
 	t.submitting = nil
 	if _, entry, _ := backendOf(q, m.Site); s == nil || s.Entry != entry {
@@ -263,7 +263,7 @@ func (p *replayer) submitEnd(q *proc, t *thread, m *trace.Mark) {
 }
 
 // giveUp drops a queue's submissions: when they were done cannot be told any more.
-func (p *replayer) giveUp(q *proc, u *queue) error {
+func (p *replayer) giveUp(q *Proc, u *queue) error {
 	q.opens -= len(u.open)
 	for _, o := range u.open {
 		if o.x != nil {
@@ -285,7 +285,7 @@ func (p *replayer) handSubmission(s *Submission) error {
 }
 
 // waited takes the return of a call that waited, from since on.
-func (p *replayer) waited(q *proc, t *thread, w *waiting, now int64) error {
+func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 	switch w.covers {
 	case "token":
 		if w.n > 1 { // which of them, if not all, is not told
@@ -318,7 +318,7 @@ func (p *replayer) waited(q *proc, t *thread, w *waiting, now int64) error {
 }
 
 // oneBackend tells whether all queues with work are of one backend.
-func (q *proc) oneBackend() bool {
+func (q *Proc) oneBackend() bool {
 	name := ""
 	for _, u := range q.order {
 		if len(u.open) == 0 || u.Backend == "" {
@@ -342,7 +342,7 @@ func before(u *queue, t int64) int {
 }
 
 // tokenDone takes it that the latest submission with a handle is done. since is when a thread began to wait for it, 0: it did not.
-func (p *replayer) tokenDone(q *proc, t *thread, token, device uint64, now int64, by string, since int64) error {
+func (p *replayer) tokenDone(q *Proc, t *thread, token, device uint64, now int64, by string, since int64) error {
 	if token == 0 {
 		return nil
 	}
@@ -360,7 +360,7 @@ func (p *replayer) tokenDone(q *proc, t *thread, token, device uint64, now int64
 }
 
 // doneUntil completes a queue's first n submissions.
-func (p *replayer) doneUntil(q *proc, t *thread, u *queue, n int, now int64, by string, since int64) error {
+func (p *replayer) doneUntil(q *Proc, t *thread, u *queue, n int, now int64, by string, since int64) error {
 	if n == 0 {
 		return nil
 	}
@@ -404,7 +404,7 @@ func (h *handed) wait(t *thread, since, done, now int64) {
 }
 
 // handOver hands on the graphs that are done, in the order in which they were handed to the device.
-func (p *replayer) handOver(q *proc, graphs []*handed) error {
+func (p *replayer) handOver(q *Proc, graphs []*handed) error {
 	graphs = slices.DeleteFunc(graphs, func(h *handed) bool { return h.left > 0 || !h.closed || h.told })
 	for i, h := range graphs {
 		d := h.span(p)
@@ -437,7 +437,7 @@ func (p *replayer) handOver(q *proc, graphs []*handed) error {
 }
 
 // add returns how much of the time of a graph no graph before it had on the same device, and keeps it.
-func (q *proc) add(h *handed) (added int64) {
+func (q *Proc) add(h *handed) (added int64) {
 	k := queueKey{device: h.device}
 	if k.device == 0 {
 		k.handle = h.object
@@ -464,7 +464,7 @@ func (h *handed) span(p *replayer) *DeviceSpan {
 }
 
 // synced completes what a backend's synchronize covers: what was handed over for its graphs, and all that is before that on the same queues.
-func (p *replayer) synced(q *proc, t *thread, object uint64, since, now int64) error {
+func (p *replayer) synced(q *Proc, t *thread, object uint64, since, now int64) error {
 	for _, u := range q.order {
 		n := 0
 		for i, o := range u.open {

@@ -4,6 +4,8 @@ package profile
 
 import (
 	"encoding/binary"
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/ops"
 	"hash/fnv"
 	"slices"
 )
@@ -41,9 +43,6 @@ func (t tee) Remote(r *Remote) error {
 		return nil
 	})
 }
-
-// handsOver tells whether a backend's graphs are computed by another process.
-func handsOver(backend string) bool { return backend == "RPC" }
 
 const (
 	// maxCalls bounds the graphs of one backend that wait for their server's: of a server elsewhere, none ever comes.
@@ -111,7 +110,7 @@ func (l *remoteLinks) kind(s *Shape) remoteKind {
 		names.Write([]byte{0})
 	}
 	k := remoteKind{n, work.Sum64(), names.Sum64()}
-	if l.kinds == nil || len(l.kinds) >= maxPending {
+	if l.kinds == nil || len(l.kinds) >= limits.Pending {
 		l.kinds = map[*Shape]remoteKind{}
 	}
 	l.kinds[s] = k
@@ -129,7 +128,7 @@ func (l *remoteLinks) fits(x *exec, g *Graph) (fits, named bool) {
 }
 
 // call notes a graph that is being handed over.
-func (l *remoteLinks) call(q *proc, x *exec) {
+func (l *remoteLinks) call(q *Proc, x *exec) {
 	i := slices.IndexFunc(l.queues, func(e *remoteQueue) bool { return e.pid == q.pid && e.device == x.device })
 	if i < 0 {
 		if len(l.queues) >= maxRemoteQueues {
@@ -148,7 +147,7 @@ func (l *remoteLinks) call(q *proc, x *exec) {
 }
 
 // serve finds out for whom a process begins a graph that belongs to no step of its own.
-func (p *replayer) serve(q *proc, g *Graph) error {
+func (p *replayer) serve(q *Proc, g *Graph) error {
 	l := &p.remote
 	var from *remoteQueue
 	at, rank := 0, -1
@@ -204,7 +203,7 @@ func (p *replayer) serve(q *proc, g *Graph) error {
 
 // outdated drops what cannot be what process q begins at a time: what its client has waited for already, what was handed over
 // before q was watched, what lies before a loss of marks, after which their order tells nothing.
-func (p *replayer) outdated(e *remoteQueue, q *proc, now int64) {
+func (p *replayer) outdated(e *remoteQueue, q *Proc, now int64) {
 	var since int64
 	if len(q.attached) > 0 {
 		since = q.attached[0]
@@ -233,7 +232,7 @@ func (p *replayer) remoteEnd(x *exec) error {
 	}
 	delete(l.served, x.g)
 	c.served = true
-	if l.last == nil || len(l.last) >= maxPending {
+	if l.last == nil || len(l.last) >= limits.Pending {
 		l.last = map[int32]int64{}
 	}
 	l.last[x.g.TID] = x.g.Start + x.g.Dur
@@ -260,7 +259,7 @@ func (p *replayer) settle(c *remoteCall) error {
 
 // remoteSynced takes that a thread of process q has waited for a backend from a time on, until now: everything that was
 // handed over before is done. What was handed over last is known to have been done only now.
-func (p *replayer) remoteSynced(q *proc, device uint64, since, now int64) error {
+func (p *replayer) remoteSynced(q *Proc, device uint64, since, now int64) error {
 	for _, e := range p.remote.queues {
 		if e.pid != q.pid || e.device != device {
 			continue
@@ -323,4 +322,4 @@ func (p *replayer) remoteRest() error {
 }
 
 // HandedOver tells whether another process computes the graph: its backend only passes it on.
-func (g *Graph) HandedOver() bool { return handsOver(g.Backend) }
+func (g *Graph) HandedOver() bool { return ops.HandsOver(g.Backend) }

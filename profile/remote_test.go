@@ -11,6 +11,8 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -207,7 +209,7 @@ func TestRemoteOperators(t *testing.T) {
 
 // Figures computed on paper, from the times that profiletest.Remote names.
 func TestRemoteStat(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	h := replayRemote(t, profiletest.Remote{Steps: 4, Marks: without(1, func(m trace.Mark) bool { return m.PID == profiletest.RemoteServer })}, b)
 	s := b.Finish(h)
 	if len(s.Remote) != 1 {
@@ -250,11 +252,11 @@ func TestRemoteStat(t *testing.T) {
 		t.Errorf("offload: %+v", s.Offload)
 	}
 
-	b = profile.NewStat(profile.StatOptions{Phases: []profile.Phase{profile.Prefill}})
+	b = stat.New(stat.Options{Phases: []profile.Phase{profile.Prefill}})
 	if s := b.Finish(replayRemote(t, profiletest.Remote{Steps: 4}, b)); len(s.Remote) != 0 {
 		t.Errorf("decode although prefill was asked for: %+v", s.Remote)
 	}
-	b = profile.NewStat(profile.StatOptions{PID: 5})
+	b = stat.New(stat.Options{PID: 5})
 	if s := b.Finish(replayRemote(t, profiletest.Remote{Steps: 4}, b)); len(s.Remote) != 0 {
 		t.Errorf("of other processes than asked for: %+v", s.Remote)
 	}
@@ -269,14 +271,14 @@ func str(v *float64) string {
 
 // Steps whose calls return at once are judged by the time until their results are there.
 func TestRemoteVerdict(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	s := b.Finish(replayRemote(t, profiletest.Remote{Steps: 8}, b))
 	if len(s.Verdicts) != 1 {
 		t.Fatalf("%d verdicts", len(s.Verdicts))
 	}
 	v := s.Verdicts[0]
 	want := "Decode is bound by ggml-rpc-server, another process: it computes 400 µs of the 500 µs from a step's begin to its result (80 %). The step's own call hands graphs over and returns before."
-	if v.Text != want || v.Bound != profile.BoundOutside || v.Sure != profile.SureHigh || !slices.Equal(v.Names, []string{"ggml-rpc-server"}) {
+	if v.Text != want || v.Bound != summary.BoundOutside || v.Sure != summary.SureHigh || !slices.Equal(v.Names, []string{"ggml-rpc-server"}) {
 		t.Errorf("%s, %s: %s", v.Bound, v.Sure, v.Text)
 	}
 	kinds := map[string]string{}
@@ -301,7 +303,7 @@ func TestRemoteVerdict(t *testing.T) {
 	}
 
 	// without the wait, or with a short one, the call itself is judged
-	b = profile.NewStat(profile.StatOptions{})
+	b = stat.New(stat.Options{})
 	s = b.Finish(replayRemote(t, profiletest.Remote{Steps: 8, Marks: without(-1, func(m trace.Mark) bool { return m.Kind == trace.MarkSyncBegin })}, b))
 	if strings.Contains(s.Verdicts[0].Text, "another process") {
 		t.Errorf("nobody was seen to wait: %s", s.Verdicts[0].Text)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/profinfer/profinfer/profile/internal/merge"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -23,9 +24,9 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 	p.joinFaults()
 	in := r.Ahead()
 	defer in.Close()
-	p.merge.runs.free = in.Reuse
-	if s, ok := sink.(releaser); ok {
-		s.releaseTo(p.ops.reuse)
+	p.merge.Runs.Free = in.Reuse
+	if s, ok := sink.(Releaser); ok {
+		s.ReleaseTo(p.ops.reuse)
 	}
 	for {
 		b, err := in.Next()
@@ -51,9 +52,9 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 type replayer struct {
 	sink  Sink
 	top   Sink // as Replay got it
-	merge merge
+	merge merge.Merger
 	h     Header
-	procs map[int32]*proc
+	procs map[int32]*Proc
 	comms map[int32]string
 
 	recent [64]recentThread // the last seen, by the low bits of their numbers
@@ -88,11 +89,11 @@ func (c *cut) add(t int64) {
 	c.last = t
 }
 
-// proc is one process during replay.
-type proc struct {
+// Proc is one process during replay.
+type Proc struct {
 	pid     int32
 	info    *trace.Process
-	shapes  map[uint64]*Shape
+	Shapes  map[uint64]*Shape
 	threads map[int32]*thread
 	open    []*exec
 	entries bool            // it has entry points that are probed
@@ -210,12 +211,12 @@ type exec struct {
 // recentThread remembers where a thread is kept.
 type recentThread struct {
 	pid, tid int32
-	q        *proc
+	q        *Proc
 	t        *thread
 }
 
 // thread returns a thread and its process.
-func (p *replayer) thread(pid, tid int32) (*proc, *thread) {
+func (p *replayer) thread(pid, tid int32) (*Proc, *thread) {
 	e := &p.recent[tid&int32(len(p.recent)-1)]
 	if e.t == nil || e.tid != tid || e.pid != pid {
 		q := p.proc(pid)
@@ -225,19 +226,19 @@ func (p *replayer) thread(pid, tid int32) (*proc, *thread) {
 }
 
 func newReplayer(sink Sink) *replayer {
-	return &replayer{sink: sink, top: sink, procs: make(map[int32]*proc), comms: make(map[int32]string)}
+	return &replayer{sink: sink, top: sink, procs: make(map[int32]*Proc), comms: make(map[int32]string)}
 }
 
-func (p *replayer) proc(pid int32) *proc {
+func (p *replayer) proc(pid int32) *Proc {
 	q := p.procs[pid]
 	if q == nil {
-		q = &proc{pid: pid, shapes: make(map[uint64]*Shape), threads: make(map[int32]*thread)}
+		q = &Proc{pid: pid, Shapes: make(map[uint64]*Shape), threads: make(map[int32]*thread)}
 		p.procs[pid] = q
 	}
 	return q
 }
 
-func (q *proc) thread(tid int32) *thread {
+func (q *Proc) thread(tid int32) *thread {
 	t := q.threads[tid]
 	if t == nil {
 		t = &thread{tid: tid, ith: UnknownIth}
@@ -288,11 +289,11 @@ func (p *replayer) block(b trace.Block) error {
 			}
 		}
 	}
-	p.merge.add(&b)
+	p.merge.Add(&b)
 	p.count.add(b.Samples)
 	if b.Watermark != 0 {
-		before := p.merge.held
-		if err := p.merge.drained(b.Watermark, p); err != nil {
+		before := p.merge.Held
+		if err := p.merge.Drained(b.Watermark, p); err != nil {
 			return err
 		}
 		p.count.forget(before)
@@ -342,8 +343,8 @@ func (p *replayer) seen(t int64) {
 	p.h.Last = max(p.h.Last, t)
 }
 
-// switched keeps account of the time threads are off their CPUs.
-func (p *replayer) switched(s *trace.Sched) error {
+// Switched keeps account of the time threads are off their CPUs.
+func (p *replayer) Switched(s *trace.Sched) error {
 	p.seen(s.Time)
 	if s.Kind == trace.SchedSwitch {
 		if q := p.procs[s.PrevPID]; q != nil {
@@ -372,7 +373,7 @@ func (p *replayer) switched(s *trace.Sched) error {
 	return p.sink.Sched(s)
 }
 
-func (p *replayer) hit(h *trace.Hit) error {
+func (p *replayer) Hit(h *trace.Hit) error {
 	p.seen(h.Time)
 	q, t := p.thread(h.PID, h.TID)
 	switch h.Kind {
@@ -413,7 +414,7 @@ func (p *replayer) hit(h *trace.Hit) error {
 }
 
 func (p *replayer) finish() error {
-	if err := p.merge.rest(p); err != nil {
+	if err := p.merge.Rest(p); err != nil {
 		return err
 	}
 	if err := p.queuesEnd(); err != nil {
@@ -487,9 +488,9 @@ func (p *replayer) loss(why, what string, c cut) {
 	}
 }
 
-var _ handler = (*replayer)(nil)
+var _ merge.Handler = (*replayer)(nil)
 
-func backendOf(q *proc, site uint32) (backend, entry, phase string) {
+func backendOf(q *Proc, site uint32) (backend, entry, phase string) {
 	if q.info == nil || int(site) >= len(q.info.Sites) {
 		return "", fmt.Sprintf("site %d", site), ""
 	}
@@ -497,7 +498,7 @@ func backendOf(q *proc, site uint32) (backend, entry, phase string) {
 	return s.Backend, s.Entry, s.Phase
 }
 
-func libraryOf(q *proc, site uint32) string {
+func libraryOf(q *Proc, site uint32) string {
 	if q.info == nil || int(site) >= len(q.info.Sites) {
 		return ""
 	}

@@ -14,7 +14,7 @@ type blocking struct {
 // left takes a thread's leaving its CPU.
 func (b *blocking) left(s *trace.Sched) {
 	b.since, b.to = 0, 0
-	if s.PrevState&uninterruptible != 0 {
+	if s.PrevState&Uninterruptible != 0 {
 		b.since = s.Time
 	}
 }
@@ -31,6 +31,9 @@ func (b *blocking) end(at int64) int64 {
 
 // offTime is a time that a thread was off its CPU, blocked until a time of it; 0: not.
 type offTime struct {
-	span
+	Span
 	blocked int64
 }
+
+// Uninterruptible is the kernel's TASK_UNINTERRUPTIBLE (include/linux/sched.h).
+const Uninterruptible = 2

@@ -20,26 +20,26 @@ func TestBlocked(t *testing.T) {
 	}{
 		{"runnable", 0, 0, 0},
 		{"asleep", 1, 1110, 0},
-		{"blocked", uninterruptible, 1110, 10},
-		{"blocked, the wake-up not seen", uninterruptible, 0, 30},
-		{"blocked, no load", uninterruptible | 0x400, 1120, 20},
+		{"blocked", Uninterruptible, 1110, 10},
+		{"blocked, the wake-up not seen", Uninterruptible, 0, 30},
+		{"blocked, no load", Uninterruptible | 0x400, 1120, 20},
 	} {
 		for _, followed := range []bool{false, true} {
-			s := newScene(t)
+			s := NewScene(t)
 			if followed {
-				opLevel(s)
-				s.learned()
-				s.watch(900, trace.WatchArrivals, "following")
-				s.arrivals(1000)
+				OpLevel(s)
+				s.Learned()
+				s.Watch(900, trace.WatchArrivals, "following")
+				s.Arrivals(1000)
 			} else {
-				s.decode(1000)
+				s.Decode(1000)
 			}
-			at := slices.IndexFunc(s.b.Sched, func(x trace.Sched) bool { return x.Time == 1100 })
-			s.b.Sched[at].PrevState = c.state
+			at := slices.IndexFunc(s.B.Sched, func(x trace.Sched) bool { return x.Time == 1100 })
+			s.B.Sched[at].PrevState = c.state
 			if c.woken != 0 {
-				s.b.Sched = slices.Insert(s.b.Sched, at+1, trace.Sched{Time: c.woken, Kind: trace.SchedWakeup, NextTID: worker1, NextPID: pid})
+				s.B.Sched = slices.Insert(s.B.Sched, at+1, trace.Sched{Time: c.woken, Kind: trace.SchedWakeup, NextTID: worker1, NextPID: Pid})
 			}
-			s.done()
+			s.Done()
 			var off, blocked int64
 			for _, o := range s.c.ops {
 				for i := range o.Threads {
@@ -53,29 +53,10 @@ func TestBlocked(t *testing.T) {
 		}
 	}
 	// A wake-up of a thread that nobody has seen makes none.
-	s := newScene(t)
-	s.decode(1000)
-	s.b.Sched = append(s.b.Sched, trace.Sched{Time: 1305, Kind: trace.SchedWakeup, NextTID: 555, NextPID: pid})
-	if h := s.done(); len(h.Threads) != 2 {
+	s := NewScene(t)
+	s.Decode(1000)
+	s.B.Sched = append(s.B.Sched, trace.Sched{Time: 1305, Kind: trace.SchedWakeup, NextTID: 555, NextPID: Pid})
+	if h := s.Done(); len(h.Threads) != 2 {
 		t.Errorf("threads: %+v", h.Threads)
-	}
-}
-
-// What is not known does not outweigh the disk, and nothing else does.
-func TestMostDisk(t *testing.T) {
-	for _, c := range []struct {
-		parts []part
-		want  Bound
-		among []Bound
-	}{
-		{[]part{{BoundUnknown, 0.55}, {BoundDisk, 0.45}}, BoundMixed, []Bound{BoundUnknown, BoundDisk}},
-		{[]part{{BoundUnknown, 0.85}, {BoundDisk, 0.15}}, BoundUnknown, nil},
-		{[]part{{BoundUnknown, 0.55}, {BoundWait, 0.45}}, BoundUnknown, nil},
-		{[]part{{BoundMemory, 0.55}, {BoundDisk, 0.45}}, BoundMemory, nil},
-		{[]part{{BoundDisk, 0.55}, {BoundUnknown, 0.45}}, BoundDisk, nil},
-	} {
-		if got, among := most(c.parts); got != c.want || !slices.Equal(among, c.among) {
-			t.Errorf("%v: %s among %v, want %s among %v", c.parts, got, among, c.want, c.among)
-		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Operators from begins and arrivals, as they come.
 
 // find returns the graph under way that the tensor belongs to, and the tensor's node.
-func (q *proc) find(t *thread, addr uint64) (*exec, int32) {
+func (q *Proc) find(t *thread, addr uint64) (*exec, int32) {
 	if x := t.exec; x != nil && !x.closed && x.shape != nil && x.watch.Ops == trace.WatchBoth {
 		if n := x.node(addr); n >= 0 {
 			return x, n
@@ -50,7 +50,7 @@ func (x *exec) node(addr uint64) int32 {
 	return n
 }
 
-func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) error {
+func (p *replayer) opBegin(q *Proc, t *thread, x *exec, n int32, h *trace.Hit) error {
 	o := x.cur
 	if o == nil || o.Node != n || t.exec == x && t.begun == x.begun || t.exec != x && o.has(t.tid) {
 		if err := p.opDone(q, x, h.Time); err != nil {
@@ -72,7 +72,7 @@ func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	}
 	o.Threads = append(o.Threads, OpThread{TID: h.TID, Ith: h.Ith, CPU: h.CPU, Start: h.Time})
 	x.ends = append(x.ends, 0)
-	o.team = max(o.team, int(h.Nth))
+	o.Team = max(o.Team, int(h.Nth))
 	t.exec, t.begun, t.slot, t.offAt, t.blockedAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off, t.blocked.sum, true, true
 	if p.count.counters != nil {
 		t.meter.begin(&p.count, p.count.take(h))
@@ -82,7 +82,7 @@ func (p *replayer) opBegin(q *proc, t *thread, x *exec, n int32, h *trace.Hit) e
 
 // team is how many threads there should be room for in the operator that a hit begins: those that it tells of, but not more than the
 // process was seen to have.
-func (q *proc) team(h *trace.Hit) int { return min(int(h.Nth), len(q.threads)) }
+func (q *Proc) team(h *trace.Hit) int { return min(int(h.Nth), len(q.threads)) }
 
 func (o *Op) has(tid int32) bool {
 	for i := range o.Threads {
@@ -94,7 +94,7 @@ func (o *Op) has(tid int32) bool {
 }
 
 // fusedWith adds a further node to the operator that the thread has just begun.
-func (p *replayer) fusedWith(q *proc, t *thread, h *trace.Hit) {
+func (p *replayer) fusedWith(q *Proc, t *thread, h *trace.Hit) {
 	if !t.in || t.exec == nil || t.exec.cur == nil {
 		return // of a begin that is counted already
 	}
@@ -142,7 +142,7 @@ func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 // opDone completes the operator under way: all its threads have arrived, or what is missing
 // was lost. Where arrivals cannot be probed (an inlined barrier), it lasts until now, the next
 // one's begin or the graph's end.
-func (p *replayer) opDone(q *proc, x *exec, now int64) error {
+func (p *replayer) opDone(q *Proc, x *exec, now int64) error {
 	o := x.cur
 	if o == nil {
 		return nil
@@ -183,7 +183,7 @@ func (p *replayer) opDone(q *proc, x *exec, now int64) error {
 			o.addCounts(o.Threads[i].Counts, n)
 		}
 	}
-	if o.team > len(o.Threads) && !p.someThreads() {
+	if o.Team > len(o.Threads) && !p.someThreads() {
 		o.Incomplete = true
 	}
 	return p.opSeen(x, o)
@@ -210,9 +210,9 @@ func (p *replayer) opSeen(x *exec, o *Op) error {
 	return p.sink.Op(o)
 }
 
-// releaser is a sink that says which operators it needs no more.
-type releaser interface {
-	releaseTo(func([]*Op))
+// Releaser is a sink that says which operators it needs no more: where it is the only one, the replay uses them again.
+type Releaser interface {
+	ReleaseTo(func([]*Op))
 }
 
 // opPool makes operators. A run has millions of them, so they are allocated in groups; a group is freed

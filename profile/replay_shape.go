@@ -11,7 +11,7 @@ import (
 // shape takes a graph's definition.
 func (p *replayer) shape(s *trace.Shape) {
 	q := p.proc(s.PID)
-	if sh := q.shapes[s.ID]; sh != nil { // told again: for readers that begin in the middle, or since its order is known
+	if sh := q.Shapes[s.ID]; sh != nil { // told again: for readers that begin in the middle, or since its order is known
 		if s.Order != nil && s.NNodes == sh.NNodes && !slices.EqualFunc(s.Order, sh.Order, slices.Equal[[]int32]) {
 			sh.Order, sh.First = s.Order, s.First
 			sh.order()
@@ -33,7 +33,7 @@ func (p *replayer) shape(s *trace.Shape) {
 		}
 	}
 	sh.order()
-	q.shapes[s.ID] = sh
+	q.Shapes[s.ID] = sh
 }
 
 // order takes over what is known of the order in which operators end.

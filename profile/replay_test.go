@@ -4,6 +4,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/profinfer/profinfer/trace"
@@ -22,10 +23,10 @@ func (c *collected) Step(s *Step) error         { c.steps = append(c.steps, s); 
 func (c *collected) Sched(s *trace.Sched) error { return nil }
 
 const (
-	pid     = 100
-	main0   = 100
+	Pid     = 100
+	Main0   = 100
 	worker1 = 101
-	pool    = 0x9000
+	Pool    = 0x9000
 )
 
 // scene plays an engine of two threads by hand.
@@ -33,29 +34,35 @@ type scene struct {
 	t *testing.T
 	p *replayer
 	c *collected
-	b trace.Block
+	B trace.Block
 }
 
-func newScene(t *testing.T) *scene {
+func NewScene(t *testing.T) *scene {
 	c := &collected{}
 	s := &scene{t: t, p: newReplayer(c), c: c}
-	s.feed(trace.Block{Process: &trace.Process{PID: pid, Sites: []trace.Site{
+	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: []trace.Site{
 		{Role: "step begin", Entry: "llama_process"},
 		{Role: "step begin", Entry: "llama_decode"},
 		{Role: "scheduler begin", Entry: "ggml_backend_sched_graph_compute_async"},
 		{Role: "graph begin", Backend: "CPU"},
 		{Role: "operator end"},
 	}}})
-	shape := &trace.Shape{PID: pid, ID: 7, NNodes: 5}
+	shape := &trace.Shape{PID: Pid, ID: 7, NNodes: 5}
 	for i, op := range []string{"RMS_NORM", "MUL", "VIEW", "MUL_MAT", "ADD"} {
-		shape.Nodes = append(shape.Nodes, trace.Node{Name: fmt.Sprintf("n%d", i), Op: op, Addr: addr(i), Executes: op != "VIEW"})
+		shape.Nodes = append(shape.Nodes, trace.Node{Name: fmt.Sprintf("n%d", i), Op: op, Addr: Addr(i), Executes: op != "VIEW"})
 	}
 	shape.Nodes = append(shape.Nodes, trace.Node{Name: "blk.0.attn_q.weight", Leaf: true, Addr: 0x77})
 	s.feed(trace.Block{Shape: shape})
 	return s
 }
 
-func addr(i int) uint64 { return 0x1000 + uint64(i)*0x150 }
+// Into hands the run to another sink.
+func (s *scene) Into(k Sink) { s.p.sink = k }
+
+// Extra sets what the recording's head says beside its fields.
+func (s *scene) Extra(name, value string) { s.p.h.Meta.Extra = map[string]string{name: value} }
+
+func Addr(i int) uint64 { return 0x1000 + uint64(i)*0x150 }
 
 func (s *scene) feed(b trace.Block) {
 	s.t.Helper()
@@ -65,27 +72,27 @@ func (s *scene) feed(b trace.Block) {
 }
 
 func (s *scene) begin(t int64, tid int32, node int) {
-	s.b.Hits = append(s.b.Hits, trace.Hit{Time: t, PID: pid, TID: tid, Ith: uint16(tid - main0), Nth: 2, Kind: trace.HitOpBegin, Arg: addr(node)})
+	s.B.Hits = append(s.B.Hits, trace.Hit{Time: t, PID: Pid, TID: tid, Ith: uint16(tid - Main0), Nth: 2, Kind: trace.HitOpBegin, Arg: Addr(node)})
 }
 
 func (s *scene) fused(t int64, tid int32, a, b int) {
 	s.begin(t, tid, a)
-	s.b.Hits[len(s.b.Hits)-1].Kind = trace.HitOpFused
+	s.B.Hits[len(s.B.Hits)-1].Kind = trace.HitOpFused
 	s.begin(t, tid, b)
-	s.b.Hits[len(s.b.Hits)-1].Kind = trace.HitFusedWith
+	s.B.Hits[len(s.B.Hits)-1].Kind = trace.HitFusedWith
 }
 
 func (s *scene) end(t int64, tid int32) {
-	s.b.Hits = append(s.b.Hits, trace.Hit{Time: t, PID: pid, TID: tid, Kind: trace.HitOpEnd, Arg: pool})
+	s.B.Hits = append(s.B.Hits, trace.Hit{Time: t, PID: Pid, TID: tid, Kind: trace.HitOpEnd, Arg: Pool})
 }
 
 func (s *scene) mark(t int64, k trace.MarkKind, site uint32) *trace.Mark {
-	m := trace.Mark{Time: t, PID: pid, TID: main0, Kind: k, Site: site, NTokens: -1, Type: -1}
+	m := trace.Mark{Time: t, PID: Pid, TID: Main0, Kind: k, Site: site, NTokens: -1, Type: -1}
 	if k == trace.MarkGraphBegin {
 		m.Shape, m.NNodes, m.UID = 7, 5, 1
 	}
-	s.b.Marks = append(s.b.Marks, m)
-	return &s.b.Marks[len(s.b.Marks)-1]
+	s.B.Marks = append(s.B.Marks, m)
+	return &s.B.Marks[len(s.B.Marks)-1]
 }
 
 func (s *scene) off(t int64, tid int32)  { s.switched(t, tid, 0) }
@@ -94,52 +101,52 @@ func (s *scene) back(t int64, tid int32) { s.switched(t, 0, tid) }
 func (s *scene) switched(t int64, prev, next int32) {
 	of := func(tid int32) int32 {
 		if tid != 0 {
-			return pid
+			return Pid
 		}
 		return 0
 	}
-	s.b.Sched = append(s.b.Sched, trace.Sched{Time: t, Kind: trace.SchedSwitch, PrevTID: prev, PrevPID: of(prev), NextTID: next, NextPID: of(next)})
+	s.B.Sched = append(s.B.Sched, trace.Sched{Time: t, Kind: trace.SchedSwitch, PrevTID: prev, PrevPID: of(prev), NextTID: next, NextPID: of(next)})
 }
 
-func (s *scene) done() *Header {
+func (s *scene) Done() *Header {
 	s.t.Helper()
-	s.feed(s.b)
+	s.feed(s.B)
 	if err := s.p.finish(); err != nil {
 		s.t.Fatal(err)
 	}
 	return &s.p.h
 }
 
-// decode plays one whole step from t on: RMS_NORM+MUL, MUL_MAT (thread 1 late, and off its
+// Decode plays one whole step from t on: RMS_NORM+MUL, MUL_MAT (thread 1 late, and off its
 // CPU for 30), ADD, then the closing barrier.
-func (s *scene) decode(t int64) {
+func (s *scene) Decode(t int64) {
 	s.mark(t, trace.MarkStepBegin, 0).NTokens = 1
-	s.b.StepSeqs = append(s.b.StepSeqs, trace.StepSeq{Time: t, TID: main0, Seq: 0, NTokens: 1, Pos: 5, Outputs: 1})
+	s.B.StepSeqs = append(s.B.StepSeqs, trace.StepSeq{Time: t, TID: Main0, Seq: 0, NTokens: 1, Pos: 5, Outputs: 1})
 	s.mark(t+5, trace.MarkSchedBegin, 2).Ctx = 0x5
 	s.mark(t+10, trace.MarkGraphBegin, 3)
-	s.fused(t+20, main0, 0, 1)
+	s.fused(t+20, Main0, 0, 1)
 	s.fused(t+25, worker1, 0, 1)
-	s.end(t+40, main0)
+	s.end(t+40, Main0)
 	s.end(t+50, worker1)
-	s.begin(t+60, main0, 3)
+	s.begin(t+60, Main0, 3)
 	s.begin(t+61, worker1, 3)
 	s.off(t+100, worker1)
 	s.back(t+130, worker1)
-	s.end(t+160, main0)
+	s.end(t+160, Main0)
 	s.end(t+200, worker1)
-	s.begin(t+210, main0, 4)
+	s.begin(t+210, Main0, 4)
 	s.begin(t+210, worker1, 4)
-	s.end(t+220, main0)
+	s.end(t+220, Main0)
 	s.end(t+221, worker1)
-	s.end(t+225, main0) // the closing barrier, where the last node is a view
+	s.end(t+225, Main0) // the closing barrier, where the last node is a view
 	s.mark(t+300, trace.MarkGraphEnd, 3)
 	s.mark(t+310, trace.MarkStepEnd, 0)
 }
 
 func TestStep(t *testing.T) {
-	s := newScene(t)
-	s.decode(1000)
-	h := s.done()
+	s := NewScene(t)
+	s.Decode(1000)
+	h := s.Done()
 	if len(s.c.steps) != 1 || len(s.c.graphs) != 1 || len(s.c.ops) != 3 {
 		t.Fatalf("%d steps, %d graphs, %d operators", len(s.c.steps), len(s.c.graphs), len(s.c.ops))
 	}
@@ -179,21 +186,21 @@ func TestStep(t *testing.T) {
 }
 
 func TestNestedEntriesAreOneStep(t *testing.T) {
-	s := newScene(t)
+	s := NewScene(t)
 	s.mark(990, trace.MarkStepBegin, 1).NTokens = 1 // llama_decode calls llama_process
-	s.decode(1000)
+	s.Decode(1000)
 	s.mark(1400, trace.MarkStepEnd, 1)
-	s.done()
+	s.Done()
 	if len(s.c.steps) != 1 || s.c.steps[0].Dur != 410 || s.c.steps[0].Entry != "llama_decode" || s.c.steps[0].Ops != 3 {
 		t.Fatalf("steps: %+v", s.c.steps)
 	}
 }
 
 func TestReuse(t *testing.T) {
-	s := newScene(t)
-	s.decode(1000)
-	s.decode(2000)
-	s.done()
+	s := NewScene(t)
+	s.Decode(1000)
+	s.Decode(2000)
+	s.Done()
 	if len(s.c.graphs) != 2 || s.c.graphs[0].Reused || !s.c.graphs[1].Reused {
 		t.Fatalf("graphs: %+v %+v", s.c.graphs[0], s.c.graphs[1])
 	}
@@ -206,18 +213,18 @@ func TestReuse(t *testing.T) {
 
 // What the recording began or ended in the middle of is left out and counted.
 func TestCut(t *testing.T) {
-	s := newScene(t)
-	s.begin(10, main0, 3)
-	s.end(20, main0)
-	s.fused(22, main0, 0, 1)
-	s.end(25, main0)
+	s := NewScene(t)
+	s.begin(10, Main0, 3)
+	s.end(20, Main0)
+	s.fused(22, Main0, 0, 1)
+	s.end(25, Main0)
 	s.mark(30, trace.MarkGraphEnd, 3)
 	s.mark(40, trace.MarkStepEnd, 0)
-	s.decode(1000)
+	s.Decode(1000)
 	s.mark(5000, trace.MarkStepBegin, 0).NTokens = 1
 	s.mark(5010, trace.MarkGraphBegin, 3)
-	s.begin(5020, main0, 3)
-	h := s.done()
+	s.begin(5020, Main0, 3)
+	h := s.Done()
 	if len(s.c.steps) != 1 || len(s.c.ops) != 3 {
 		t.Fatalf("%d steps, %d operators", len(s.c.steps), len(s.c.ops))
 	}
@@ -234,14 +241,14 @@ func TestCut(t *testing.T) {
 }
 
 func TestAborted(t *testing.T) {
-	s := newScene(t)
+	s := NewScene(t)
 	s.mark(1000, trace.MarkStepBegin, 0).NTokens = 1
 	s.mark(1010, trace.MarkGraphBegin, 3)
-	s.fused(1020, main0, 0, 1)
-	s.end(1030, main0)
+	s.fused(1020, Main0, 0, 1)
+	s.end(1030, Main0)
 	s.mark(1040, trace.MarkGraphEnd, 3)
 	s.mark(1050, trace.MarkStepEnd, 0)
-	s.done()
+	s.Done()
 	if len(s.c.graphs) != 1 || !s.c.graphs[0].Aborted {
 		t.Fatal("the graph ended before its last operator")
 	}
@@ -252,16 +259,16 @@ func TestAborted(t *testing.T) {
 
 // A team whose second thread's hits were lost must not look whole.
 func TestLostThread(t *testing.T) {
-	s := newScene(t)
-	s.decode(1000)
+	s := NewScene(t)
+	s.Decode(1000)
 	var kept []trace.Hit
-	for _, h := range s.b.Hits {
+	for _, h := range s.B.Hits {
 		if h.TID != worker1 {
 			kept = append(kept, h)
 		}
 	}
-	s.b.Hits = kept
-	s.done()
+	s.B.Hits = kept
+	s.Done()
 	for _, o := range s.c.ops {
 		if !o.Incomplete {
 			t.Errorf("%s is said to be whole", o.Op)
@@ -271,42 +278,42 @@ func TestLostThread(t *testing.T) {
 
 // Events reach the trace CPU by CPU; replay must put them in order, also across drains.
 func TestMergeAcrossDrains(t *testing.T) {
-	s := newScene(t)
-	s.decode(1000)
-	all := s.b
-	s.b = trace.Block{}
-	for _, w := range []int32{worker1, main0} {
+	s := NewScene(t)
+	s.Decode(1000)
+	all := s.B
+	s.B = trace.Block{}
+	for _, w := range []int32{worker1, Main0} {
 		for _, h := range all.Hits {
 			if h.TID == w && h.Time < 1150 {
-				s.b.Hits = append(s.b.Hits, h)
+				s.B.Hits = append(s.B.Hits, h)
 			}
 		}
 	}
-	s.b.Marks, s.b.StepSeqs, s.b.Sched = all.Marks, all.StepSeqs, all.Sched
-	s.b.Watermark = 1150
-	s.feed(s.b)
-	s.b = trace.Block{Watermark: 1300}
-	for _, w := range []int32{worker1, main0} {
+	s.B.Marks, s.B.StepSeqs, s.B.Sched = all.Marks, all.StepSeqs, all.Sched
+	s.B.Watermark = 1150
+	s.feed(s.B)
+	s.B = trace.Block{Watermark: 1300}
+	for _, w := range []int32{worker1, Main0} {
 		for _, h := range all.Hits {
 			if h.TID == w && h.Time >= 1150 {
-				s.b.Hits = append(s.b.Hits, h)
+				s.B.Hits = append(s.B.Hits, h)
 			}
 		}
 	}
-	s.done()
+	s.Done()
 	if len(s.c.ops) != 3 || s.c.ops[1].Busy != 209 || len(s.c.steps) != 1 {
 		t.Fatalf("%d operators, %d steps", len(s.c.ops), len(s.c.steps))
 	}
 }
 
 func TestUnknownTensorIsAnAlarm(t *testing.T) {
-	s := newScene(t)
+	s := NewScene(t)
 	s.mark(1000, trace.MarkStepBegin, 0).NTokens = 1
 	s.mark(1010, trace.MarkGraphBegin, 3)
-	s.b.Hits = append(s.b.Hits, trace.Hit{Time: 1020, PID: pid, TID: main0, Nth: 1, Kind: trace.HitOpBegin, Arg: 0xdead})
+	s.B.Hits = append(s.B.Hits, trace.Hit{Time: 1020, PID: Pid, TID: Main0, Nth: 1, Kind: trace.HitOpBegin, Arg: 0xdead})
 	s.mark(1040, trace.MarkGraphEnd, 3)
 	s.mark(1050, trace.MarkStepEnd, 0)
-	h := s.done()
+	h := s.Done()
 	if len(h.Losses) != 1 || h.Losses[0].Why != "unmatched" || h.Losses[0].Events != 1 {
 		t.Fatalf("losses: %+v", h.Losses)
 	}
@@ -314,20 +321,20 @@ func TestUnknownTensorIsAnAlarm(t *testing.T) {
 
 // Recording begins inside a call: the scheduler's run in it is no step.
 func TestCutIsNoStep(t *testing.T) {
-	s := newScene(t)
+	s := NewScene(t)
 	s.mark(1000, trace.MarkSchedBegin, 2).Ctx = 3
 	s.mark(1010, trace.MarkGraphBegin, 3)
 	s.mark(1040, trace.MarkGraphEnd, 3)
 	s.mark(1050, trace.MarkSchedEnd, 2)
 	s.mark(1060, trace.MarkStepEnd, 0)
-	s.decode(2000)
+	s.Decode(2000)
 	// but one between steps is (an image's encoder, say)
 	s.mark(3000, trace.MarkSchedBegin, 2).Ctx = 3
 	s.mark(3010, trace.MarkGraphBegin, 3)
 	s.mark(3040, trace.MarkGraphEnd, 3)
 	s.mark(3050, trace.MarkSchedEnd, 2)
-	s.decode(4000)
-	s.done()
+	s.Decode(4000)
+	s.Done()
 	if len(s.c.steps) != 3 || s.c.steps[0].Start != 2000 || s.c.steps[1].Start != 3000 {
 		t.Fatalf("%d steps", len(s.c.steps))
 	}
@@ -335,12 +342,12 @@ func TestCutIsNoStep(t *testing.T) {
 
 // A lost end must not swallow the steps after it.
 func TestLostEnd(t *testing.T) {
-	s := newScene(t)
-	s.decode(1000)
-	s.b.Marks = s.b.Marks[:len(s.b.Marks)-2] // of the graph and of the step
-	s.decode(2000)
-	s.decode(3000)
-	h := s.done()
+	s := NewScene(t)
+	s.Decode(1000)
+	s.B.Marks = s.B.Marks[:len(s.B.Marks)-2] // of the graph and of the step
+	s.Decode(2000)
+	s.Decode(3000)
+	h := s.Done()
 	if len(s.c.steps) != 2 || s.c.steps[0].Start != 2000 || s.c.steps[1].Start != 3000 || s.c.steps[1].Ops != 3 || s.c.steps[0].Ops != 3 {
 		t.Fatalf("%d steps", len(s.c.steps))
 	}
@@ -351,14 +358,14 @@ func TestLostEnd(t *testing.T) {
 
 // The return of a call that had begun before its probes cannot be seen.
 func TestCutWithoutReturn(t *testing.T) {
-	s := newScene(t)
-	s.p.procs[pid].attached = []int64{900}
+	s := NewScene(t)
+	s.p.procs[Pid].attached = []int64{900}
 	s.mark(1000, trace.MarkSchedBegin, 2).Ctx = 3
 	s.mark(1010, trace.MarkGraphBegin, 3)
 	s.mark(1040, trace.MarkGraphEnd, 3)
 	s.mark(1050, trace.MarkSchedEnd, 2)
-	s.decode(2000)
-	s.done()
+	s.Decode(2000)
+	s.Done()
 	if len(s.c.steps) != 1 || s.c.steps[0].Start != 2000 {
 		t.Fatalf("%d steps", len(s.c.steps))
 	}
@@ -366,17 +373,17 @@ func TestCutWithoutReturn(t *testing.T) {
 
 // Where no arrival can be probed, an operator lasts until the next one begins.
 func TestInlinedBarrier(t *testing.T) {
-	s := newScene(t)
-	s.decode(1000)
+	s := NewScene(t)
+	s.Decode(1000)
 	var kept []trace.Hit
-	for _, h := range s.b.Hits {
+	for _, h := range s.B.Hits {
 		if h.Kind != trace.HitOpEnd {
 			kept = append(kept, h)
 		}
 	}
-	s.b.Hits = kept
-	s.p.procs[pid].ends = false
-	s.done()
+	s.B.Hits = kept
+	s.p.procs[Pid].ends = false
+	s.Done()
 	if len(s.c.ops) != 3 || s.c.ops[0].Dur != 40 || s.c.ops[2].Dur != 90 {
 		t.Fatalf("%d operators", len(s.c.ops))
 	}
@@ -384,16 +391,16 @@ func TestInlinedBarrier(t *testing.T) {
 
 // whisper.cpp has no entry point that is known: the scheduler's run is the step.
 func TestSchedulerStep(t *testing.T) {
-	s := newScene(t)
+	s := NewScene(t)
 	s.mark(1000, trace.MarkSchedBegin, 2).Ctx = 3
 	s.mark(1010, trace.MarkGraphBegin, 3)
-	s.fused(1020, main0, 0, 1)
-	s.end(1030, main0)
+	s.fused(1020, Main0, 0, 1)
+	s.end(1030, Main0)
 	s.mark(1040, trace.MarkGraphEnd, 3)
 	s.mark(2000, trace.MarkSchedBegin, 2).Ctx = 3
 	s.mark(2010, trace.MarkGraphBegin, 3)
 	s.mark(2040, trace.MarkGraphEnd, 3)
-	s.done()
+	s.Done()
 	if len(s.c.steps) != 2 || s.c.steps[0].Dur != 40 || s.c.steps[1].Dur != 40 || s.c.steps[0].Phase != Unknown {
 		t.Fatalf("steps: %+v", s.c.steps)
 	}
@@ -421,5 +428,79 @@ func TestPhases(t *testing.T) {
 		if got := phaseOf(&Step{NTokens: c.n, Seqs: c.seqs}, c.fixed, c.typ); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
+	}
+}
+
+// Steps that began before the other backends' graphs were watched lack them.
+func TestBackendsWatchedLate(t *testing.T) {
+	s := NewScene(t)
+	s.Decode(1000)
+	s.Decode(3000)
+	sites := append([]trace.Site(nil), s.p.procs[Pid].info.Sites...)
+	sites = append(sites, trace.Site{Role: "graph end", Backend: "Vulkan"}, trace.Site{Role: "graph begin", Backend: "Vulkan"})
+	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: sites, Attached: 2000}})
+	// one more library of the CPU's: of backends, nothing is watched later for that
+	sites = append(sites, trace.Site{Role: "operator begin"}, trace.Site{Role: "graph begin", Backend: "CPU"})
+	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: sites, Attached: 9000}})
+	s.Done()
+	if len(s.c.steps) != 2 {
+		t.Fatalf("%d steps", len(s.c.steps))
+	}
+	if s.c.steps[0].Incomplete == "" || s.c.steps[1].Incomplete != "" {
+		t.Errorf("steps: %q, %q; want the first incomplete", s.c.steps[0].Incomplete, s.c.steps[1].Incomplete)
+	}
+}
+
+// TestSameOperatorTwice: a thread that begins an operator anew begins another one, whoever was meanwhile.
+func TestSameOperatorTwice(t *testing.T) {
+	s := NewScene(t)
+	s.mark(1000, trace.MarkStepBegin, 0)
+	s.mark(1010, trace.MarkGraphBegin, 3)
+	for k := range int64(3) {
+		for th := range int32(2) {
+			s.begin(1020+100*k+int64(th), Main0+th, 4)
+			s.end(1050+100*k+int64(th), Main0+th)
+		}
+	}
+	s.mark(1400, trace.MarkGraphEnd, 3)
+	s.mark(1410, trace.MarkStepEnd, 0)
+	s.Done()
+	if len(s.c.ops) != 3 {
+		t.Fatalf("%d operators", len(s.c.ops))
+	}
+	for i, o := range s.c.ops {
+		if len(o.Threads) != 2 || o.Dur != 31 || o.Start != 1020+100*int64(i) {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// TestOperatorsInAnotherOrder: which operator ran is told by its address alone, not by what ran before.
+func TestOperatorsInAnotherOrder(t *testing.T) {
+	s := NewScene(t)
+	at := int64(1000)
+	var want []int32
+	for _, nodes := range [][]int{{0, 1, 3, 4}, {0, 3, 1, 4}, {4, 0, 4, 3}, {0, 1, 3, 4}, {1}, {3, 0}} {
+		s.mark(at, trace.MarkStepBegin, 0)
+		s.mark(at+5, trace.MarkGraphBegin, 3)
+		for _, n := range nodes {
+			at += 100
+			want = append(want, int32(n))
+			for th := range int32(2) {
+				s.begin(at+int64(th), Main0+th, n)
+				s.end(at+50+int64(th), Main0+th)
+			}
+		}
+		s.mark(at+80, trace.MarkGraphEnd, 3)
+		s.mark(at+90, trace.MarkStepEnd, 0)
+		at += 200
+	}
+	s.Done()
+	var got []int32
+	for _, o := range s.c.ops {
+		got = append(got, o.Node)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ran %v, want %v", got, want)
 	}
 }

@@ -5,13 +5,14 @@ package profile_test
 import (
 	"testing"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/series"
 )
 
 // both plays steps into the series and into what Stat has of requests.
-func both(t *testing.T, play func(*batches)) (*profile.Series, *profile.Sequences) {
+func both(t *testing.T, play func(*batches)) (*series.Series, *requests.Sequences) {
 	t.Helper()
-	s, q := profile.NewSeries(), profile.NewSequences(0)
+	s, q := series.New(), requests.New(0)
 	play(&batches{t: t, sink: s, now: 1000})
 	play(&batches{t: t, sink: q, now: 1000})
 	return s.Finish(launched), q.Finish(launched)
@@ -57,9 +58,9 @@ func TestRequestSeriesOfSpeculation(t *testing.T) {
 }
 
 // sumsUp checks that the points' sums are the context's figures.
-func sumsUp(t *testing.T, x *profile.SpeculationSeries, c *profile.Speculation) {
+func sumsUp(t *testing.T, x *requests.SpeculationSeries, c *requests.Speculation) {
 	t.Helper()
-	var s profile.SpeculationPoint
+	var s requests.SpeculationPoint
 	draft := int64(0)
 	for i := range x.Points {
 		p := &x.Points[i]

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -39,9 +40,9 @@ func pagesOf(n int64, in ...int64) trace.FilePages {
 	return f
 }
 
-func mapOf(t testing.TB, start, end trace.FilePages, shape *profile.Shape) profile.FileMap {
+func mapOf(t testing.TB, start, end trace.FilePages, shape *profile.Shape) memory.FileMap {
 	t.Helper()
-	var r profile.Residency
+	var r memory.Residency
 	maps := []trace.MemoryMap{{Start: 0x100000, End: 0x100000 + 15*pg, Perms: "r--s", Path: "/m.gguf", Dev: 1, Inode: 2}}
 	r.Memory(&trace.Memory{PID: 7, When: "start", Maps: maps, Files: []trace.FilePages{start}})
 	if shape != nil {
@@ -216,7 +217,7 @@ func TestFileMapClaims(t *testing.T) {
 
 // Experts of which nothing was read are told too, with what of them is in memory: in moeShape the first and the third of four.
 func TestFaultSeriesExpertsInMemory(t *testing.T) {
-	b := profile.NewFaultSeries()
+	b := memory.NewSeries()
 	m := &trace.Memory{PID: 7, When: "start", Maps: []trace.MemoryMap{{Start: 0x10000, End: 0x10000 + 7*4096, Offset: 4096, Perms: "r--s", Path: "m", Dev: 1, Inode: 2}},
 		Files: []trace.FilePages{{Path: "m", Dev: 1, Inode: 2, Size: 7*4096 + 100, Page: 4096, Resident: []byte{0}}}}
 	_ = b.Memory(m)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -27,7 +28,7 @@ func TestResidency(t *testing.T) {
 		return &trace.Memory{PID: 7, When: when, Maps: []trace.MemoryMap{{Start: 0x10000, End: 0x10000 + 7*4096, Offset: 4096, Perms: "r--s", Path: "m", Dev: 1, Inode: 2}},
 			Files: []trace.FilePages{{Path: "named", Dev: 1, Inode: 2, Size: 7*4096 + 100, Page: 4096, Resident: []byte{bits}}}}
 	}
-	var r profile.Residency
+	var r memory.Residency
 	r.Graph(&profile.Graph{PID: 7, Shape: moeShape()}) // before anything is mapped: not taken, nor a reason to fail
 	r.Memory(file("start", 0))
 	r.Graph(&profile.Graph{PID: 7, Shape: moeShape()})
@@ -48,7 +49,7 @@ func TestResidency(t *testing.T) {
 	if e.Class != profile.MemExpert || e.Offset != 12288 || e.Bytes != 16384 || value(e.InEnd) != 8192 || len(e.Experts) != 4 || e.Experts[0] != 4096 || e.Experts[1] != 0 || e.Experts[2] != 4096 {
 		t.Errorf("%+v, %d", e, value(e.InEnd))
 	}
-	want := []profile.ClassMemory{{Class: profile.MemExpert, Tensors: 1, Bytes: 16384}, {Class: profile.MemWeight, Tensors: 1, Bytes: 128}, {Class: profile.MemFile, Bytes: 7*4096 + 100 - 16384 - 128}}
+	want := []memory.ClassMemory{{Class: profile.MemExpert, Tensors: 1, Bytes: 16384}, {Class: profile.MemWeight, Tensors: 1, Bytes: 128}, {Class: profile.MemFile, Bytes: 7*4096 + 100 - 16384 - 128}}
 	ends := []int64{8192, 64, 4096 - 64}
 	for i, c := range f.Classes {
 		if c.Class != want[i].Class || c.Tensors != want[i].Tensors || c.Bytes != want[i].Bytes || value(c.InStart) != 0 || value(c.InEnd) != ends[i] {
@@ -72,7 +73,7 @@ func TestResidencyClaims(t *testing.T) {
 		m := &trace.Memory{PID: 7, When: "end", Maps: []trace.MemoryMap{{Start: 0x10000, End: 0x10000 + 7*4096, Perms: "r--s", Path: "m", Dev: 1, Inode: 2}},
 			Files: []trace.FilePages{{Path: "m", Dev: 1, Inode: 2, Size: 6 * 4096, Page: 4096, Resident: []byte{255}}}}
 		change(&m.Files[0], &m.Maps[0])
-		var r profile.Residency
+		var r memory.Residency
 		r.Memory(m)
 		r.Graph(&profile.Graph{PID: 7, Shape: moeShape()})
 		for _, f := range r.Files() {

@@ -5,6 +5,8 @@ package profile
 import (
 	"slices"
 
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -37,8 +39,8 @@ func (s *Step) EndToEnd() (int64, bool) {
 	return s.Done - s.Start, true
 }
 
-// endToEnd is the step with that time as its duration, the call's where it was not seen.
-func (s *Step) endToEnd() (whole *Step, known bool) {
+// WithResults is the step with that time as its duration, the call's where it was not seen.
+func (s *Step) WithResults() (whole *Step, known bool) {
 	if !s.HandedOver {
 		return s, true
 	}
@@ -69,8 +71,8 @@ type awaitedGraph struct {
 }
 
 // handsOut notes a graph whose call can return before it is done.
-func (q *proc) handsOut(x *exec) {
-	if x.step == nil || q.computes(x.g.Backend) || CallComputes(x.g.Backend) {
+func (q *Proc) handsOut(x *exec) {
+	if x.step == nil || q.computes(x.g.Backend) || ops.CallComputes(x.g.Backend) {
 		return
 	}
 	s := x.step.Step
@@ -80,20 +82,20 @@ func (q *proc) handsOut(x *exec) {
 		i = len(q.awaited)
 		q.awaited = append(q.awaited, &awaitedStep{step: s})
 	}
-	if a := q.awaited[i]; len(a.open) < maxPending {
+	if a := q.awaited[i]; len(a.open) < limits.Pending {
 		a.open = append(a.open, awaitedGraph{x.g, x.device})
 	}
 }
 
 // handsOver tells whether a process has backends whose calls can return before their graphs are done.
-func (q *proc) handsOver() bool {
+func (q *Proc) handsOver() bool {
 	return q.info != nil && slices.ContainsFunc(q.info.Sites, func(s trace.Site) bool {
-		return s.Role == "graph begin" && !q.computes(s.Backend) && !CallComputes(s.Backend)
+		return s.Role == "graph begin" && !q.computes(s.Backend) && !ops.CallComputes(s.Backend)
 	})
 }
 
 // came notes that graphs of a process are known to be done since a time.
-func (p *replayer) came(q *proc, now int64, is func(awaitedGraph) bool) error {
+func (p *replayer) came(q *Proc, now int64, is func(awaitedGraph) bool) error {
 	for _, a := range slices.Clone(q.awaited) {
 		n := len(a.open)
 		a.open = slices.DeleteFunc(a.open, is)
@@ -108,7 +110,7 @@ func (p *replayer) came(q *proc, now int64, is func(awaitedGraph) bool) error {
 }
 
 // resulted hands a step on whose results are there, or that is given up.
-func (p *replayer) resulted(q *proc, a *awaitedStep, giveUp bool) error {
+func (p *replayer) resulted(q *Proc, a *awaitedStep, giveUp bool) error {
 	if !a.ended || len(a.open) > 0 && !giveUp {
 		return nil
 	}
@@ -129,7 +131,7 @@ func (p *replayer) resulted(q *proc, a *awaitedStep, giveUp bool) error {
 }
 
 func (p *replayer) tellResult(s *Step) error {
-	s.told = true
+	s.Told = true
 	if x, ok := p.sink.(ResultSink); ok {
 		return x.Result(s)
 	}
@@ -137,7 +139,7 @@ func (p *replayer) tellResult(s *Step) error {
 }
 
 // stepBegins notes that a context goes on to its next step.
-func (q *proc) stepBegins(ctx uint64, now int64) {
+func (q *Proc) stepBegins(ctx uint64, now int64) {
 	for _, a := range q.awaited {
 		if over := a.ended || a.step.Dur > 0; over && a.passed == 0 && a.step.Ctx == ctx {
 			a.passed = now
@@ -146,7 +148,7 @@ func (q *proc) stepBegins(ctx uint64, now int64) {
 }
 
 // stepOver takes the end of a step, which the sink has got.
-func (p *replayer) stepOver(q *proc, s *Step) error {
+func (p *replayer) stepOver(q *Proc, s *Step) error {
 	if !s.HandedOver {
 		return nil
 	}
@@ -170,7 +172,7 @@ func (p *replayer) stepOver(q *proc, s *Step) error {
 }
 
 // resultsEnd gives up what nobody was seen to wait for when the trace ends.
-func (p *replayer) resultsEnd(q *proc) error {
+func (p *replayer) resultsEnd(q *Proc) error {
 	for _, a := range slices.Clone(q.awaited) {
 		if err := p.resulted(q, a, true); err != nil {
 			return err

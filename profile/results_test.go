@@ -10,12 +10,16 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/timeline"
 	"github.com/profinfer/profinfer/trace"
 )
 
-func replayed(t *testing.T, r *trace.Reader) (*profile.Stat, *profile.Series) {
+func replayed(t *testing.T, r *trace.Reader) (*summary.Stat, *series.Series) {
 	t.Helper()
-	b, c := profile.NewStat(profile.StatOptions{}), profile.NewSeries()
+	b, c := stat.New(stat.Options{}), series.New()
 	h, err := profile.Replay(r, profile.Tee(b, c))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +145,7 @@ func TestEndToEndQueue(t *testing.T) {
 
 // Another process computes: the client's tokens a second are by when it knew.
 func TestEndToEndRemote(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	h := replayRemote(t, profiletest.Remote{Steps: 40}, b)
 	s := b.Finish(h)
 	f := s.Phases[0]
@@ -178,7 +182,7 @@ func TestEndToEndTimeline(t *testing.T) {
 		change func([]trace.Mark) []trace.Mark
 		want   int64
 	}{{nil, 220}, {withoutWait, -1}} {
-		b := profile.NewTimeline(profile.TimelineOptions{})
+		b := timeline.New(timeline.Options{})
 		h, err := profile.Replay(offloaded(t, 5, c.change), b)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,15 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/timeline"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -41,13 +49,13 @@ func (s rooflineCounted) Op(o *profile.Op) error {
 }
 
 // rooflined plays runs in which every operator takes 10 µs of work, shared out evenly.
-func rooflined(t *testing.T, peaks *profile.Peaks, runs ...profiletest.Run) (*profile.Roofline, *profile.Stat, *profile.Stat) {
+func rooflined(t *testing.T, peaks *roof.Peaks, runs ...profiletest.Run) (*series.Roofline, *summary.Stat, *summary.Stat) {
 	t.Helper()
-	b, byWeight, byOp := profile.NewSeries(), profile.NewStat(profile.StatOptions{}), profile.NewStat(profile.StatOptions{By: profile.ByOp})
+	b, byWeight, byOp := series.New(), stat.New(stat.Options{}), stat.New(stat.Options{By: facts.ByOp})
 	p := &profiletest.Player{Sink: rooflineCounted{profile.Tee(b, byWeight, byOp)}}
 	for _, r := range runs {
 		r.Model, r.Start = profiletest.Small, 1
-		r.Cost = func(*profile.Derived) float64 { return 10_000 }
+		r.Cost = func(*facts.Derived) float64 { return 10_000 }
 		r.Part = func(int) float64 { return 1 }
 		if err := p.Play(r); err != nil {
 			t.Fatal(err)
@@ -59,9 +67,9 @@ func rooflined(t *testing.T, peaks *profile.Peaks, runs ...profiletest.Run) (*pr
 	return b.Roofline(h, peaks), byWeight.Finish(h), byOp.Finish(h)
 }
 
-func pointOf(t *testing.T, ps []profile.RooflinePoint, key string) profile.RooflinePoint {
+func pointOf(t *testing.T, ps []series.RooflinePoint, key string) series.RooflinePoint {
 	t.Helper()
-	i := slices.IndexFunc(ps, func(p profile.RooflinePoint) bool { return p.Key == key })
+	i := slices.IndexFunc(ps, func(p series.RooflinePoint) bool { return p.Key == key })
 	if i < 0 {
 		t.Fatalf("no point %q", key)
 	}
@@ -76,11 +84,11 @@ var twoTeams = []profiletest.Run{{PID: 1, Ctx: 1, Threads: 1, Decode: 4}, {PID: 
 // later; 100 ns are the probes'.
 func TestRooflineOnPaper(t *testing.T) {
 	rate := func(v float64) *float64 { return &v }
-	peaks := &profile.Peaks{Source: "made up", Doubtful: true, At: func(threads int, weight string) profile.Roof {
+	peaks := &roof.Peaks{Source: "made up", Doubtful: true, At: func(threads int, weight string) roof.Roof {
 		if weight != "q4_0" {
-			return profile.Roof{Threads: threads}
+			return roof.Roof{Threads: threads}
 		}
-		return profile.Roof{Threads: threads, GBps: rate(1), GFlops: rate([]float64{0, 2, 10}[threads]), Units: "int8"}
+		return roof.Roof{Threads: threads, GBps: rate(1), GFlops: rate([]float64{0, 2, 10}[threads]), Units: "int8"}
 	}}
 	got, byWeight, byOp := rooflined(t, peaks, twoTeams...)
 	if len(got.Groups) != 2 {
@@ -98,7 +106,7 @@ func TestRooflineOnPaper(t *testing.T) {
 		}
 		p := pointOf(t, g.ByWeight, "ffn_up")
 		n := want.steps * 2 // two layers
-		if p.Calls != n || p.Dur != n*want.ns || *p.Flops != n*24576 || *p.Bytes != n*7936 || p.Type != "q4_0" || !p.Weight || p.Block != profile.BlockFFN {
+		if p.Calls != n || p.Dur != n*want.ns || *p.Flops != n*24576 || *p.Bytes != n*7936 || p.Type != "q4_0" || !p.Weight || p.Block != ops.BlockFFN {
 			t.Errorf("%d threads: %+v", want.threads, p)
 		}
 		gflops := 24576. / float64(want.ns)
@@ -129,9 +137,9 @@ func TestRooflineOnPaper(t *testing.T) {
 	}
 	// Together the groups are what the statistics say.
 	for _, x := range []struct {
-		s  *profile.Stat
-		of func(profile.RooflineGroup) []profile.RooflinePoint
-	}{{byWeight, func(g profile.RooflineGroup) []profile.RooflinePoint { return g.ByWeight }}, {byOp, func(g profile.RooflineGroup) []profile.RooflinePoint { return g.ByOp }}} {
+		s  *summary.Stat
+		of func(series.RooflineGroup) []series.RooflinePoint
+	}{{byWeight, func(g series.RooflineGroup) []series.RooflinePoint { return g.ByWeight }}, {byOp, func(g series.RooflineGroup) []series.RooflinePoint { return g.ByOp }}} {
 		for _, r := range x.s.Phases[0].Rows {
 			var calls, dur, cycles int64
 			for _, g := range got.Groups {
@@ -188,7 +196,7 @@ func TestRooflineOfOneShape(t *testing.T) {
 		}
 	}
 	node := int32(slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Name == "ffn_up-0" }))
-	b := profile.NewSeries()
+	b := series.New()
 	for i, x := range []struct {
 		shape   *profile.Shape
 		threads int
@@ -196,7 +204,7 @@ func TestRooflineOfOneShape(t *testing.T) {
 	}{{shape, 1, 10_000}, {shape, 2, 5_000}, {shape, 1, 10_000}, {blind, 1, 90_000}} {
 		s := &profile.Step{ID: int64(i + 1), PID: 7, Ctx: 9, Phase: profile.Decode, Start: int64(i+1) * 1_000_000, Dur: 100_000, NTokens: 1, NSeqs: 1}
 		o := &profile.Op{Step: s, Shape: x.shape, Node: node, Op: "MUL_MAT", Start: s.Start, Dur: x.dur, Threads: make([]profile.OpThread, x.threads)}
-		if d := profile.Derive(o); d.Flops == nil || (d.Bytes == nil) != (x.shape == blind) {
+		if d := facts.Derive(o); d.Flops == nil || (d.Bytes == nil) != (x.shape == blind) {
 			t.Fatalf("the test tests nothing: %+v", d)
 		}
 		if err := b.Op(o); err != nil {
@@ -231,7 +239,7 @@ func TestRooflineOfPartialSteps(t *testing.T) {
 
 // A run without operators has lists and no counters.
 func TestRooflineOfNothing(t *testing.T) {
-	b := profile.NewSeries()
+	b := series.New()
 	p := &profiletest.Player{Sink: b}
 	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 1, Threads: 2, Decode: 3, NoOps: true, Start: 1}); err != nil {
 		t.Fatal(err)
@@ -249,7 +257,7 @@ func TestRooflineOfNothing(t *testing.T) {
 
 // More kinds of operators than are told apart are counted.
 func TestRooflineIsBounded(t *testing.T) {
-	b := profile.NewSeries()
+	b := series.New()
 	s := &profile.Step{ID: 1, PID: 1, Phase: profile.Decode, Start: 1, Dur: 1_000_000, NTokens: 1, NSeqs: 1}
 	const n = 5000
 	for i := range n {
@@ -271,7 +279,7 @@ func TestRooflineIsBounded(t *testing.T) {
 
 // The operator graph's nodes and the timeline's spans have the counters of the operators that they are made of.
 func TestCountersInViews(t *testing.T) {
-	b, tl, s := profile.NewDAGs(profile.DAGOptions{}), profile.NewTimeline(profile.TimelineOptions{ChunkSpans: 64}), profile.NewStat(profile.StatOptions{})
+	b, tl, s := dag.New(dag.Options{}), timeline.New(timeline.Options{ChunkSpans: 64}), stat.New(stat.Options{})
 	p := &profiletest.Player{Sink: rooflineCounted{profile.Tee(b, tl, s)}}
 	for i := range twoTeams {
 		r := twoTeams[i]
@@ -324,7 +332,7 @@ func TestCountersInViews(t *testing.T) {
 	}
 	got = map[string]int64{}
 	for _, c := range line.Chunks {
-		if c.Kind != profile.ChunkOps {
+		if c.Kind != timeline.ChunkOps {
 			continue
 		}
 		r := &blocks{t, c.Data}
@@ -354,7 +362,7 @@ func TestCountersInViews(t *testing.T) {
 
 // Counters that come late in a chunk, and too many of them.
 func TestTimelineLateCounters(t *testing.T) {
-	tl := profile.NewTimeline(profile.TimelineOptions{})
+	tl := timeline.New(timeline.Options{})
 	op := func(id int64, counts []int64) {
 		t.Helper()
 		if err := tl.Op(&profile.Op{ID: id, Op: "ADD", Start: id * 100, Dur: 10, Threads: []profile.OpThread{{TID: 1, Busy: 10, Start: id * 100, Counts: counts}}}); err != nil {

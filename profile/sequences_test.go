@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -42,8 +44,8 @@ func (b *batches) step(ctx uint64, pause, dur int64, parts ...q) *profile.Step {
 	return s
 }
 
-func newBatches(t *testing.T) (*batches, *profile.SequencesBuilder) {
-	b := profile.NewSequences(0)
+func newBatches(t *testing.T) (*batches, *requests.Builder) {
+	b := requests.New(0)
 	return &batches{t: t, sink: b, now: 1000}, b
 }
 
@@ -57,7 +59,7 @@ func told[T int64 | float64](p *T) float64 {
 }
 
 // wantRequest compares a request: prompt, cached, generated, TTFT, TPOT and p95; -1: not known.
-func wantRequest(t *testing.T, r *profile.Request, seq int32, prompt, cached, generated, ttft, tpot, p95 float64) {
+func wantRequest(t *testing.T, r *requests.Request, seq int32, prompt, cached, generated, ttft, tpot, p95 float64) {
 	t.Helper()
 	got := [...]float64{told(r.Prompt), told(r.Cached), told(r.Generated), told(r.TTFT), told(r.TPOT)}
 	exp := [...]float64{prompt, cached, generated, ttft, tpot}
@@ -117,7 +119,7 @@ func TestSequencesOfServer(t *testing.T) {
 // What a recording that began later can say of the begins: nothing of what was under way, all of what came while
 // a batch was seen that had room.
 func TestSequencesAttached(t *testing.T) {
-	play := func(h *profile.Header) []profile.Request {
+	play := func(h *profile.Header) []requests.Request {
 		p, b := newBatches(t)
 		p.step(1, 0, 100, q{0, 1, 30, 1}, q{1, 8, 64, 0}) // under way: a decode and the middle of a prompt
 		p.step(1, 0, 100, q{0, 1, 31, 1}, q{1, 8, 72, 1})
@@ -254,7 +256,7 @@ func TestSequencesApart(t *testing.T) {
 
 // Memory is bounded: each second request is left out, all are counted.
 func TestSequencesThinned(t *testing.T) {
-	b := profile.NewSequences(100)
+	b := requests.New(100)
 	p := &batches{t: t, sink: b}
 	for i := range int64(1000) {
 		p.step(1, 0, 100+i, q{0, 4, 0, 1})
@@ -276,7 +278,7 @@ func TestSequencesTTFT(t *testing.T) {
 		h                          *profile.Header
 		known, unknown, pending, n int64
 	}{{launched, 3, 1, 1, 5}, {&profile.Header{}, 3, 2, 1, 6}} {
-		b := profile.NewStat(profile.StatOptions{})
+		b := stat.New(stat.Options{})
 		p := &batches{t: t, sink: b}
 		p.step(1, 0, 100, q{0, 2, 0, 1})                  // a warm-up, if the process began here
 		p.step(1, 0, 100, q{1, 8, 64, 1}, q{2, 1, 30, 1}) // the middle of a prompt, or its begin; what is under way
@@ -311,7 +313,7 @@ func TestSequencesHostile(t *testing.T) {
 func TestSequencesRandom(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		b := profile.NewSequences(16)
+		b := requests.New(16)
 		b.KeepRounds()
 		p := &batches{t: t, sink: b}
 		for range 300 {

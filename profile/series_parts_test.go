@@ -9,7 +9,12 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -23,7 +28,7 @@ func TestSeriesParts(t *testing.T) {
 		}
 		return int32(i)
 	}
-	st, b := profile.NewStat(profile.StatOptions{By: profile.ByWeight}), profile.NewSeries()
+	st, b := stat.New(stat.Options{By: facts.ByWeight}), series.New()
 	sink := profile.Tee(st, b)
 	check := func(err error) {
 		t.Helper()
@@ -64,8 +69,8 @@ func TestSeriesParts(t *testing.T) {
 	if f.BackendDur == nil || *f.BackendDur == 0 || *f.Overlap == 0 || *f.Probe == 0 {
 		t.Fatalf("the test tests nothing: %+v", f)
 	}
-	stats := map[profile.By]*profile.Stat{profile.ByWeight: all}
-	rowsAgree(t, "parts", profile.ByWeight, p.ByWeight, stats[profile.ByWeight].Phases[0].Rows)
+	stats := map[facts.By]*summary.Stat{facts.ByWeight: all}
+	rowsAgree(t, "parts", facts.ByWeight, p.ByWeight, stats[facts.ByWeight].Phases[0].Rows)
 	var overlap, backends, probe, gap int64
 	for i, x := range p.Steps {
 		overlap += at(x.Overlap)
@@ -86,26 +91,26 @@ func TestSeriesParts(t *testing.T) {
 	if p.PerToken.P95 != *f.PerTokenP95 || p.PerToken.Max != 50_000 {
 		t.Errorf("%+v: two sequences wait for the same step; Stat says %v", p.PerToken, *f.PerTokenP95)
 	}
-	if math.Abs(float64(f.TracedDur)**f.MatMul-float64(sumOf(p.Steps, func(x *profile.StepPoint) *int64 { return x.MatMul }))) > 1e-6 {
+	if math.Abs(float64(f.TracedDur)**f.MatMul-float64(sumOf(p.Steps, func(x *series.StepPoint) *int64 { return x.MatMul }))) > 1e-6 {
 		t.Errorf("products took %v of %d by Stat; %+v", *f.MatMul, f.TracedDur, p.Steps)
 	}
 	// Each thread has its own times, in whatever order the team comes.
-	v := p.ByWeight[slices.IndexFunc(p.ByWeight, func(r profile.RowSeries) bool { return r.Key == "attn_v" })].Threads
+	v := p.ByWeight[slices.IndexFunc(p.ByWeight, func(r series.Row) bool { return r.Key == "attn_v" })].Threads
 	if len(v) != 2 || v[0].TID != 7 || v[0].Busy != 4*5900 || v[0].Wait != 4*60 || v[0].OffCPU != 4*40 || v[1].TID != 8 || v[1].Busy != 4*6000 || v[1].Wait != 0 {
 		t.Errorf("%+v", v)
 	}
-	both := p.ByOp[slices.IndexFunc(p.ByOp, func(r profile.RowSeries) bool { return r.Key == "MUL_MAT" })].Threads
+	both := p.ByOp[slices.IndexFunc(p.ByOp, func(r series.Row) bool { return r.Key == "MUL_MAT" })].Threads
 	if len(both) != 2 || both[1].Busy != 4*(4900+6000+6900) || both[1].Wait != 4*(60+60) {
 		t.Errorf("%+v", both)
 	}
 	// What the probes took can be more than there was: no time is below 0, but the sum is Stat's.
-	i := slices.IndexFunc(p.ByWeight, func(r profile.RowSeries) bool { return r.Key == "ffn_down" })
+	i := slices.IndexFunc(p.ByWeight, func(r series.Row) bool { return r.Key == "ffn_down" })
 	if r := p.ByWeight[i]; r.Time.Min != 0 || r.Time.Zeros != 4 || r.Time.Mean != -2000 || len(r.Layers) != 1 || r.Layers[0].Layer != 1 {
 		t.Errorf("%+v", r)
 	}
 
 	h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"}
-	b = profile.NewSeries()
+	b = series.New()
 	s := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Start: 1, Dur: 5000, NTokens: 1, NSeqs: 1}
 	check(b.Op(&profile.Op{Step: s, Shape: shape, Node: node("Kcur-0"), Op: "MUL_MAT", Start: 1, Dur: 100}))
 	check(b.Step(s))
@@ -118,7 +123,7 @@ func TestSeriesParts(t *testing.T) {
 func TestSeriesCells(t *testing.T) {
 	shape := &profile.Shape{Index: 1, Shape: &trace.Shape{PID: 1, ID: 1, NNodes: 1, Nodes: []trace.Node{
 		{Name: "kq_soft_max-3", Op: "SOFT_MAX", Type: "f32", Ne: [4]int64{512, 1, 32, 1}, ViewSrc: -1}}}}
-	b := profile.NewSeries()
+	b := series.New()
 	s := &profile.Step{ID: 1, PID: 1, Phase: profile.Decode, Start: 1, Dur: 5000, NTokens: 1, NSeqs: 1}
 	if err := b.Op(&profile.Op{Step: s, Shape: shape, Op: "SOFT_MAX", Start: 1, Dur: 100}); err != nil {
 		t.Fatal(err)
@@ -136,7 +141,7 @@ func TestSeriesCells(t *testing.T) {
 func TestSeriesLongStep(t *testing.T) {
 	shape := profiletest.Small.Shape(7, 1, 1, 256)
 	n := int32(slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Op == "MUL_MAT" }))
-	st, b := profile.NewStat(profile.StatOptions{}), profile.NewSeries()
+	st, b := stat.New(stat.Options{}), series.New()
 	sink := profile.Tee(st, b)
 	s := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Start: 1, Dur: 10_000_000, NTokens: 1, NSeqs: 1}
 	const ops = 70_000
@@ -177,11 +182,11 @@ func wide(id uint64, weights ...string) *profile.Shape {
 // Two sets of weights turn out to be one model: what was summed up apart becomes one.
 func TestSeriesJoinsModels(t *testing.T) {
 	const x, y = "blk.0.ffn_up.weight", "blk.11.ffn_up.weight"
-	sinks := map[profile.By]*profile.StatBuilder{}
-	b := profile.NewSeries()
+	sinks := map[facts.By]*stat.Builder{}
+	b := series.New()
 	all := []profile.Sink{b}
-	for _, by := range []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByStep} {
-		sinks[by] = profile.NewStat(profile.StatOptions{By: by})
+	for _, by := range []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByStep} {
+		sinks[by] = stat.New(stat.Options{By: by})
 		all = append(all, sinks[by])
 	}
 	sink := profile.Tee(all...)
@@ -203,13 +208,13 @@ func TestSeriesJoinsModels(t *testing.T) {
 		}
 	}
 	h := &profile.Header{}
-	stats := map[profile.By]*profile.Stat{}
+	stats := map[facts.By]*summary.Stat{}
 	for by, s := range sinks {
 		stats[by] = s.Finish(h)
 	}
 	got := b.Finish(h)
-	if len(stats[profile.ByWeight].Phases) != 1 {
-		t.Fatalf("the test tests nothing: %+v", stats[profile.ByWeight].Phases)
+	if len(stats[facts.ByWeight].Phases) != 1 {
+		t.Fatalf("the test tests nothing: %+v", stats[facts.ByWeight].Phases)
 	}
 	agrees(t, got, stats)
 	p := got.Phases[0]
@@ -228,7 +233,7 @@ func TestSeriesJoinsModels(t *testing.T) {
 
 // A prompt in parts: its first token comes when logits are asked for, and the tokens are those of all parts.
 func TestSeriesPromptInParts(t *testing.T) {
-	b := profile.NewSequences(0)
+	b := requests.New(0)
 	for i, outputs := range []int32{0, 0, 1, 1} {
 		n, phase := int32(8), profile.Prefill
 		if i == 3 {

@@ -11,21 +11,26 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // series plays runs into statistics by weight, op, layer, block and step, and into series.
-func series(t *testing.T, level string, runs ...profiletest.Run) (*profile.Series, map[profile.By]*profile.Stat) {
+func runSeries(t *testing.T, level string, runs ...profiletest.Run) (*series.Series, map[facts.By]*summary.Stat) {
 	t.Helper()
-	by := []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByStep, profile.ByThread}
+	by := []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByStep, facts.ByThread}
 	sinks := []profile.Sink{}
-	stats := make([]*profile.StatBuilder, len(by))
+	stats := make([]*stat.Builder, len(by))
 	for i := range by {
-		stats[i] = profile.NewStat(profile.StatOptions{By: by[i]})
+		stats[i] = stat.New(stat.Options{By: by[i]})
 		sinks = append(sinks, stats[i])
 	}
-	b := profile.NewSeries()
+	b := series.New()
 	p := &profiletest.Player{Sink: profile.Tee(append(sinks, b)...)}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -33,7 +38,7 @@ func series(t *testing.T, level string, runs ...profiletest.Run) (*profile.Serie
 		}
 	}
 	h := p.Header(level)
-	all := map[profile.By]*profile.Stat{}
+	all := map[facts.By]*summary.Stat{}
 	for i := range by {
 		all[by[i]] = stats[i].Finish(h)
 	}
@@ -49,13 +54,13 @@ func at[T int64 | float64](p *T) T {
 }
 
 // agrees checks that a Series says what Stat says.
-func agrees(t *testing.T, s *profile.Series, all map[profile.By]*profile.Stat) {
+func agrees(t *testing.T, s *series.Series, all map[facts.By]*summary.Stat) {
 	t.Helper()
-	w := all[profile.ByWeight]
+	w := all[facts.ByWeight]
 	if len(s.Phases) != len(w.Phases) {
 		t.Fatalf("%d phases, Stat has %d", len(s.Phases), len(w.Phases))
 	}
-	threads := map[int32]profile.ThreadPart{}
+	threads := map[int32]series.ThreadPart{}
 	for i := range s.Phases {
 		p, f := &s.Phases[i], &w.Phases[i]
 		is := func(what string, got, want any) {
@@ -129,13 +134,13 @@ func agrees(t *testing.T, s *profile.Series, all map[profile.By]*profile.Stat) {
 			is("time per token p95", p.PerToken.P95, *f.PerTokenP95)
 		}
 		for _, g := range []struct {
-			by   profile.By
-			rows []profile.RowSeries
-		}{{profile.ByWeight, p.ByWeight}, {profile.ByOp, p.ByOp}, {profile.ByLayer, p.ByLayer}, {profile.ByBlock, p.ByBlock}} {
+			by   facts.By
+			rows []series.Row
+		}{{facts.ByWeight, p.ByWeight}, {facts.ByOp, p.ByOp}, {facts.ByLayer, p.ByLayer}, {facts.ByBlock, p.ByBlock}} {
 			rowsAgree(t, f.Phase+" by "+string(g.by), g.by, g.rows, all[g.by].Phases[i].Rows)
 		}
 		if !p.OnlyPartial && n == int64(len(p.Steps)) {
-			stepsAgree(t, p.Steps, all[profile.ByStep].Phases[i].Rows)
+			stepsAgree(t, p.Steps, all[facts.ByStep].Phases[i].Rows)
 		}
 		var sum int64
 		for _, x := range p.Products {
@@ -146,7 +151,7 @@ func agrees(t *testing.T, s *profile.Series, all map[profile.By]*profile.Stat) {
 		is("products", sum, matmul)
 		for _, x := range p.Threads {
 			e := threads[x.TID]
-			threads[x.TID] = profile.ThreadPart{Ops: e.Ops + x.Ops, Busy: e.Busy + x.Busy, Wait: e.Wait + x.Wait, OffCPU: e.OffCPU + x.OffCPU, Steps: e.Steps + x.Steps}
+			threads[x.TID] = series.ThreadPart{Ops: e.Ops + x.Ops, Busy: e.Busy + x.Busy, Wait: e.Wait + x.Wait, OffCPU: e.OffCPU + x.OffCPU, Steps: e.Steps + x.Steps}
 		}
 	}
 	for _, x := range w.Threads {
@@ -174,14 +179,14 @@ func at2(p *int64) int64 {
 }
 
 // rowsAgree checks rows against Stat's: the same, with the same calls, times and percentiles.
-func rowsAgree(t *testing.T, what string, by profile.By, got []profile.RowSeries, want []profile.StatRow) {
+func rowsAgree(t *testing.T, what string, by facts.By, got []series.Row, want []summary.Row) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("%s: %d rows, Stat has %d", what, len(got), len(want))
 		return
 	}
 	for _, r := range got {
-		j := slices.IndexFunc(want, func(x profile.StatRow) bool {
+		j := slices.IndexFunc(want, func(x summary.Row) bool {
 			return x.Key == r.Key && (!x.Weight || x.Type == r.Type) && x.Weight == r.Weight
 		})
 		if j < 0 {
@@ -203,7 +208,7 @@ func rowsAgree(t *testing.T, what string, by profile.By, got []profile.RowSeries
 		if last := d.Lo * math.Pow(d.Ratio, float64(len(d.Counts))); d.Zeros == 0 && (d.Lo > float64(d.Min)*1.000001 || last < float64(d.Max)*0.999999) {
 			t.Errorf("%s: %s: buckets from %v to %v, values from %d to %d", what, r.Key, d.Lo, last, d.Min, d.Max)
 		}
-		if by != profile.ByWeight && by != profile.ByOp {
+		if by != facts.ByWeight && by != facts.ByOp {
 			continue
 		}
 		calls, dur := r.NoLayer, int64(0)
@@ -217,7 +222,7 @@ func rowsAgree(t *testing.T, what string, by profile.By, got []profile.RowSeries
 		if calls != x.Calls || r.NoLayer == 0 && dur != x.Dur-x.Probe {
 			t.Errorf("%s: %s: layers have %d calls and %d ns, Stat says %d and %d", what, r.Key, calls, dur, x.Calls, x.Dur-x.Probe)
 		}
-		var th profile.ThreadPart
+		var th series.ThreadPart
 		for _, e := range r.Threads {
 			th.Busy += e.Busy
 			th.Wait += e.Wait
@@ -230,10 +235,10 @@ func rowsAgree(t *testing.T, what string, by profile.By, got []profile.RowSeries
 }
 
 // stepsAgree checks points against Stat's rows by step.
-func stepsAgree(t *testing.T, got []profile.StepPoint, want []profile.StatRow) {
+func stepsAgree(t *testing.T, got []series.StepPoint, want []summary.Row) {
 	t.Helper()
 	for _, x := range got {
-		j := slices.IndexFunc(want, func(r profile.StatRow) bool { return r.Key == strconv.FormatInt(x.ID, 10) })
+		j := slices.IndexFunc(want, func(r summary.Row) bool { return r.Key == strconv.FormatInt(x.ID, 10) })
 		if j < 0 {
 			t.Errorf("Stat has no step %d", x.ID)
 			continue
@@ -266,7 +271,7 @@ func TestSeriesAgreesWithStat(t *testing.T) {
 		"one thread": {"op", []profiletest.Run{single}}, "two processes": {"op", []profiletest.Run{run, two}}, "level step": {"step", []profiletest.Run{noops}},
 		"two contexts": {"op", []profiletest.Run{run, again, run}}, "nothing": {"op", nil}} {
 		t.Run(name, func(t *testing.T) {
-			s, all := series(t, c.level, c.runs...)
+			s, all := runSeries(t, c.level, c.runs...)
 			agrees(t, s, all)
 			if _, err := json.Marshal(s); err != nil {
 				t.Error(err)
@@ -277,7 +282,7 @@ func TestSeriesAgreesWithStat(t *testing.T) {
 
 // What the small model's run says, computed on paper.
 func TestSeriesOfSmallModel(t *testing.T) {
-	s, all := series(t, "op", run)
+	s, all := runSeries(t, "op", run)
 	pre, dec := &s.Phases[0], &s.Phases[1]
 	if len(pre.Steps) != 1 || len(dec.Steps) != 64 || dec.StepsPerPoint != 1 {
 		t.Fatalf("%d and %d points", len(pre.Steps), len(dec.Steps))
@@ -296,7 +301,7 @@ func TestSeriesOfSmallModel(t *testing.T) {
 		t.Errorf("slowest: %+v", slow)
 	}
 	// ffn_down: [192, 64] of q4_0 in each of two layers, times one token.
-	i := slices.IndexFunc(dec.Products, func(p profile.Product) bool { return p.Key == "ffn_down" })
+	i := slices.IndexFunc(dec.Products, func(p series.Product) bool { return p.Key == "ffn_down" })
 	if i < 0 {
 		t.Fatalf("%+v", dec.Products)
 	}
@@ -315,11 +320,11 @@ func TestSeriesOfSmallModel(t *testing.T) {
 	if want := float64(bytes) / p.Mean; math.Abs(at(p.GBps)-want) > 1e-9 {
 		t.Errorf("ffn_down: %v GB/s, want %v", at(p.GBps), want)
 	}
-	i = slices.IndexFunc(pre.Products, func(p profile.Product) bool { return p.Key == "ffn_down" })
+	i = slices.IndexFunc(pre.Products, func(p series.Product) bool { return p.Key == "ffn_down" })
 	if p := pre.Products[i]; p.N != 32 || at(p.Work) != 64*192*32 {
 		t.Errorf("ffn_down of the prompt: %+v", p)
 	}
-	requests := all[profile.ByWeight].Sequences.Requests
+	requests := all[facts.ByWeight].Sequences.Requests
 	if len(requests) != 1 {
 		t.Fatalf("%+v", requests)
 	}
@@ -331,14 +336,14 @@ func TestSeriesOfSmallModel(t *testing.T) {
 	}
 }
 
-func sumOf(p []profile.StepPoint, f func(*profile.StepPoint) *int64) (n int64) {
+func sumOf(p []series.StepPoint, f func(*series.StepPoint) *int64) (n int64) {
 	for i := range p {
 		n += at(f(&p[i]))
 	}
 	return n
 }
 
-func sumDur(p []profile.StepPoint) (n int64) {
+func sumDur(p []series.StepPoint) (n int64) {
 	for i := range p {
 		n += p[i].Dur
 	}
@@ -347,7 +352,7 @@ func sumDur(p []profile.StepPoint) (n int64) {
 
 // A long run is thinned: sums stay, extremes stay, and the slowest steps stay one by one.
 func TestSeriesThins(t *testing.T) {
-	b := profile.NewSeries()
+	b := series.New()
 	const n = 4096*3 + 5
 	var sum, tokens int64
 	for i := range int64(n) {
@@ -398,7 +403,7 @@ func TestSeriesThins(t *testing.T) {
 
 // Steps whose operators were not recorded say so, and are in no sum of operators.
 func TestSeriesUntraced(t *testing.T) {
-	b := profile.NewSeries()
+	b := series.New()
 	for i := range int64(3) {
 		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000, NTokens: 1, NSeqs: 1}
 		if i == 1 {
@@ -416,8 +421,8 @@ func TestSeriesUntraced(t *testing.T) {
 
 // Many sequences are thinned evenly.
 func TestSeriesSequences(t *testing.T) {
-	b := profile.NewSequences(0)
-	series := profile.NewSeries()
+	b := requests.New(0)
+	series := series.New()
 	const n = 10_000
 	for i := range int64(n) {
 		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i, NTokens: 1, NSeqs: 1,
@@ -439,7 +444,7 @@ func TestSeriesSequences(t *testing.T) {
 
 // A distribution's buckets hold what they say.
 func TestSeriesDist(t *testing.T) {
-	b := profile.NewSeries()
+	b := series.New()
 	for i, d := range []int64{0, 1, 1000, 1000, 1_000_000, 1_000_000_000_000} {
 		if err := b.Step(&profile.Step{ID: int64(i) + 1, Phase: profile.Prefill, Start: int64(i), Dur: d, NTokens: 1, NSeqs: 1}); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/requests"
 )
 
 // What llama-speculative-simple does: the prompt without its last token in both contexts, then rounds of three
@@ -203,7 +203,7 @@ func TestSpeculativeAgainWithDraft(t *testing.T) {
 
 // The guesses of a context that drafts are dropped while the run goes on: they do not crowd out requests.
 func TestSpeculativeLong(t *testing.T) {
-	b := profile.NewSequences(64)
+	b := requests.New(64)
 	p := &batches{t: t, sink: b}
 	for range 60 {
 		speculative(p, 1, 2, 3, 0, 2, 1, 3, 3, 1)

@@ -10,7 +10,11 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -20,9 +24,9 @@ var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threa
 // opsPerStep of the small model: see profiletest.
 const opsPerStep = 2*17 + 3
 
-func stat(t *testing.T, opts profile.StatOptions, runs ...profiletest.Run) *profile.Stat {
+func runStat(t *testing.T, opts stat.Options, runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
-	b := profile.NewStat(opts)
+	b := stat.New(opts)
 	p := &profiletest.Player{Sink: b}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -35,7 +39,7 @@ func stat(t *testing.T, opts profile.StatOptions, runs ...profiletest.Run) *prof
 func near(a *float64, b float64) bool { return a != nil && math.Abs(*a-b) <= 1e-9*math.Abs(b)+1e-12 }
 
 // consistent checks that a phase's sums agree with each other, whatever the grouping.
-func consistent(t *testing.T, s *profile.Stat) {
+func consistent(t *testing.T, s *summary.Stat) {
 	t.Helper()
 	for i := range s.Phases {
 		f := &s.Phases[i]
@@ -60,24 +64,24 @@ func consistent(t *testing.T, s *profile.Stat) {
 			sharesum += *r.Share
 		}
 		switch s.By {
-		case profile.ByStep:
+		case facts.ByStep:
 			if dur != f.Dur {
 				t.Errorf("%s: steps' rows sum up to %d, want %d", f.Phase, dur, f.Dur)
 			}
-		case profile.ByThread:
+		case facts.ByThread:
 		default:
 			if dur != *f.OpsDur || math.Abs(sharesum-float64(*f.OpsDur)/float64(f.Dur)) > 1e-9 {
 				t.Errorf("%s by %s: rows sum up to %d, %f; want %d", f.Phase, s.By, dur, sharesum, *f.OpsDur)
 			}
 		}
-		if s.By != profile.ByThread && calls != f.Ops {
+		if s.By != facts.ByThread && calls != f.Ops {
 			t.Errorf("%s by %s: rows have %d calls, want %d", f.Phase, s.By, calls, f.Ops)
 		}
 	}
 }
 
 func TestStatPhases(t *testing.T) {
-	s := stat(t, profile.StatOptions{}, run)
+	s := runStat(t, stat.Options{}, run)
 	consistent(t, s)
 	if len(s.Phases) != 2 || s.Phases[0].Phase != "prefill" || s.Phases[1].Phase != "decode" {
 		t.Fatalf("phases are %+v", s.Phases)
@@ -117,9 +121,9 @@ func TestStatPhases(t *testing.T) {
 }
 
 func TestStatRows(t *testing.T) {
-	for _, by := range []profile.By{profile.ByOp, profile.ByWeight, profile.ByLayer, profile.ByBlock, profile.ByThread, profile.ByStep} {
+	for _, by := range []facts.By{facts.ByOp, facts.ByWeight, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep} {
 		for _, top := range []int{0, 3} {
-			s := stat(t, profile.StatOptions{By: by, Top: top}, run)
+			s := runStat(t, stat.Options{By: by, Top: top}, run)
 			consistent(t, s)
 			d := s.Phases[1]
 			if top > 0 && len(d.Rows) > top {
@@ -127,16 +131,16 @@ func TestStatRows(t *testing.T) {
 			}
 		}
 	}
-	row := func(s *profile.Stat, key string) profile.StatRow {
+	row := func(s *summary.Stat, key string) summary.Row {
 		for _, r := range s.Phases[1].Rows {
 			if r.Key == key {
 				return r
 			}
 		}
 		t.Fatalf("no row %q", key)
-		return profile.StatRow{}
+		return summary.Row{}
 	}
-	s := stat(t, profile.StatOptions{By: profile.ByWeight}, run)
+	s := runStat(t, stat.Options{By: facts.ByWeight}, run)
 	r := row(s, "ffn_down")
 	// 192x64 in q4_0: 6912 bytes, 192 and 64 floats; two layers, 64 steps.
 	bytes, flops := int64(6912+768+256), int64(2*192*64)
@@ -156,10 +160,10 @@ func TestStatRows(t *testing.T) {
 	if g := row(s, "ffn_gate"); g.OffCPU != 5_000_000 || g.Wait < 4_900_000 {
 		t.Errorf("ffn_gate was off-CPU %d, waited %d", g.OffCPU, g.Wait)
 	}
-	if o := row(s, "output (token_embd)"); o.CallsPerStep != 1 || o.Block != profile.BlockOutput {
+	if o := row(s, "output (token_embd)"); o.CallsPerStep != 1 || o.Block != ops.BlockOutput {
 		t.Errorf("the output is %+v", o)
 	}
-	s = stat(t, profile.StatOptions{By: profile.ByLayer}, run)
+	s = runStat(t, stat.Options{By: facts.ByLayer}, run)
 	var keys []string
 	for _, r := range s.Phases[1].Rows {
 		keys = append(keys, r.Key)
@@ -170,7 +174,7 @@ func TestStatRows(t *testing.T) {
 	if r := row(s, "0"); r.CallsPerStep != 17 {
 		t.Errorf("layer 0 has %f calls a step", r.CallsPerStep)
 	}
-	s = stat(t, profile.StatOptions{By: profile.ByStep, Top: 1}, run)
+	s = runStat(t, stat.Options{By: facts.ByStep, Top: 1}, run)
 	if r := s.Phases[1].Rows[0]; r.Step != 42 || *r.Tokens != 1 || r.Dur != s.Phases[1].StepMax {
 		t.Errorf("the slowest step's row is %+v", r)
 	}
@@ -179,12 +183,12 @@ func TestStatRows(t *testing.T) {
 func TestStatFilters(t *testing.T) {
 	other := run
 	other.PID, other.Ctx, other.Prefill, other.Decode, other.Model.Base = 999, 7, 0, 5, 0x5000000
-	s := stat(t, profile.StatOptions{PID: 999, Phases: []profile.Phase{profile.Decode}}, run, other)
+	s := runStat(t, stat.Options{PID: 999, Phases: []profile.Phase{profile.Decode}}, run, other)
 	consistent(t, s)
 	if len(s.Phases) != 1 || s.Phases[0].Steps != 5 || len(s.Run.Processes) != 1 || len(s.Models) != 1 || len(s.Threads) != 2 {
 		t.Errorf("of process 999: %d phases, %+v, %d models, %d threads", len(s.Phases), s.Phases[0].Steps, len(s.Models), len(s.Threads))
 	}
-	s = stat(t, profile.StatOptions{Phases: []profile.Phase{profile.Prefill}}, run)
+	s = runStat(t, stat.Options{Phases: []profile.Phase{profile.Prefill}}, run)
 	if len(s.Phases) != 1 || s.Phases[0].Phase != "prefill" {
 		t.Errorf("only prefill: %+v", s.Phases)
 	}
@@ -199,7 +203,7 @@ func TestStatModels(t *testing.T) {
 	draft.Ctx, draft.Model.Layers, draft.Model.Base, draft.Prefill, draft.Preempt = 2, 1, 0x900000, 0, 0
 	again := run
 	again.Ctx, again.Prefill = 3, 0
-	s := stat(t, profile.StatOptions{Top: 2}, run, draft, again)
+	s := runStat(t, stat.Options{Top: 2}, run, draft, again)
 	consistent(t, s)
 	if len(s.Models) != 2 || s.Models[0].Layers != 2 || s.Models[0].Contexts != 2 || s.Models[1].Layers != 1 || s.Models[1].Contexts != 1 {
 		t.Fatalf("models are %+v", s.Models)
@@ -209,7 +213,7 @@ func TestStatModels(t *testing.T) {
 	}
 	// A new model where the first one's context was: llama-bench with two models.
 	draft.Ctx = run.Ctx
-	s = stat(t, profile.StatOptions{}, run, draft, run)
+	s = runStat(t, stat.Options{}, run, draft, run)
 	if len(s.Models) != 2 || len(s.Phases) != 3 || s.Phases[1].Steps != 128 || s.Phases[2].Steps != 64 {
 		t.Errorf("one context after the other: %d models, phases %+v", len(s.Models), s.Phases)
 	}
@@ -234,17 +238,17 @@ func TestTTFT(t *testing.T) {
 	seen := run
 	late := run // attached in the middle of a sequence
 	late.Pos, late.Ctx, late.Prefill = 100, 9, 0
-	s := stat(t, profile.StatOptions{}, seen, late)
+	s := runStat(t, stat.Options{}, seen, late)
 	if s.TTFT.Sequences != 1 || s.TTFT.Unknown != 1 {
 		t.Errorf("TTFT is %+v", s.TTFT)
 	}
-	s = stat(t, profile.StatOptions{}, late)
+	s = runStat(t, stat.Options{}, late)
 	if s.TTFT.Mean != nil || s.TTFT.P95 != nil || s.TTFT.Max != nil {
 		t.Errorf("TTFT of a prompt that was not seen is %+v", s.TTFT)
 	}
 
 	// A prompt in two steps, of which the second asks for logits.
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	step := func(id, start, dur int64, pos, n, outputs int32) {
 		if err := b.Step(&profile.Step{ID: id, PID: 1, Ctx: 5, Phase: profile.Prefill, Start: start, Dur: dur, NTokens: n, NSeqs: 1, Outputs: outputs,
 			Seqs: []trace.StepSeq{{Seq: 3, NTokens: n, Pos: pos, Outputs: outputs}}}); err != nil {
@@ -264,7 +268,7 @@ func TestTTFT(t *testing.T) {
 
 // The time of a step that several sequences share is each one's own.
 func TestTPOT(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	for i := range int64(10) {
 		if err := b.Step(&profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 1000, Dur: 800, NTokens: 4, NSeqs: 4}); err != nil {
 			t.Fatal(err)
@@ -277,7 +281,7 @@ func TestTPOT(t *testing.T) {
 	if f.Gap != nil || f.MatMul != nil || f.Wait != nil || f.OffCPU != nil || f.GBps != nil {
 		t.Errorf("figures of operators that were not recorded are %+v", f)
 	}
-	b = profile.NewStat(profile.StatOptions{})
+	b = stat.New(stat.Options{})
 	_ = b.Step(&profile.Step{ID: 1, Phase: profile.Unknown, Dur: 5, NTokens: -1, NSeqs: -1})
 	if f := b.Finish(&profile.Header{}).Phases[0]; f.Phase != "unknown" || f.Tokens != nil || f.PerToken != nil || f.TokensPerS != nil {
 		t.Errorf("a batch that could not be read gives %+v", f)
@@ -287,7 +291,7 @@ func TestTPOT(t *testing.T) {
 func TestStatPartialSteps(t *testing.T) {
 	r := run
 	r.Partial = 41 // the one that was preempted
-	s := stat(t, profile.StatOptions{}, r)
+	s := runStat(t, stat.Options{}, r)
 	consistent(t, s)
 	if d := s.Phases[1]; d.Steps != 63 || d.Partial != 1 || d.OnlyPartial || d.Ops != 63*opsPerStep || d.StepMax > 1_000_000 {
 		t.Errorf("decode is %+v", d)
@@ -296,14 +300,14 @@ func TestStatPartialSteps(t *testing.T) {
 		t.Errorf("lost is %+v", s.Lost)
 	}
 	r.Prefill, r.Decode, r.Partial = 0, 1, 1
-	if d := stat(t, profile.StatOptions{}, r).Phases[0]; d.Steps != 1 || !d.OnlyPartial || d.Partial != 1 {
+	if d := runStat(t, stat.Options{}, r).Phases[0]; d.Steps != 1 || !d.OnlyPartial || d.Partial != 1 {
 		t.Errorf("where nothing was seen wholly: %+v", d)
 	}
 }
 
 // Operators of steps that never end, or belong to none.
 func TestStatOutside(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	p := &profiletest.Player{Sink: cutter{b}}
 	r := run
 	r.Decode = 2
@@ -341,7 +345,7 @@ func (c cutter) Step(s *profile.Step) error {
 
 // Operators that run at the same time are told, and the gap stays right.
 func TestStatOverlap(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	s := &profile.Step{ID: 1, PID: 1, TID: 1, Phase: profile.Decode, Start: 1000, Dur: 100, NTokens: 1, NSeqs: 1}
 	for _, o := range [][2]int64{{1010, 10}, {1025, 5}, {1005, 30}, {1040, 10}, {1045, 25}, {1090, 40}} {
 		if err := b.Op(&profile.Op{Step: s, Op: "ADD", Start: o[0], Dur: o[1]}); err != nil {
@@ -358,7 +362,7 @@ func TestStatOverlap(t *testing.T) {
 }
 
 func TestStatThreads(t *testing.T) {
-	s := stat(t, profile.StatOptions{}, run)
+	s := runStat(t, stat.Options{}, run)
 	if len(s.Threads) != 2 || s.Threads[0].Role != "main" || s.Threads[0].TID != 4242 || s.Threads[1].Comm != "llama-bench" {
 		t.Fatalf("threads are %+v", s.Threads)
 	}
@@ -380,21 +384,21 @@ func TestStatThreads(t *testing.T) {
 	}
 	r := run
 	r.Sched, r.Preempt = false, 0
-	s = stat(t, profile.StatOptions{}, r)
+	s = runStat(t, stat.Options{}, r)
 	if w := s.Threads[1]; w.Preempted != nil || w.Runnable != nil || s.HasOffCPU || s.Phases[0].OffCPU != nil {
 		t.Errorf("without scheduling: %+v", w)
 	}
 }
 
 func TestStatLosses(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	h := &profile.Header{Torn: "bad", Losses: []trace.Loss{{Start: 10, End: 30, Why: "lost", What: "hits", Events: 5},
 		{Start: 40, End: 45, Why: "lost", What: "hits", Events: 2}, {Start: 50, End: 90, Why: "throttled", Events: 3}, {Start: 9, End: 1, Why: "learning"}}}
 	l := b.Finish(h).Lost
 	if l.Events != 7 || l.ThrottledNs != 40 || l.Spans != 4 || !l.Cut || l.Torn != "bad" {
 		t.Errorf("losses are %+v", l)
 	}
-	want := []profile.LostBy{{Why: "lost", What: "hits", Spans: 2, Events: 7, Dur: 25}, {Why: "throttled", Spans: 1, Events: 3, Dur: 40}, {Why: "learning", Spans: 1}}
+	want := []summary.LostBy{{Why: "lost", What: "hits", Spans: 2, Events: 7, Dur: 25}, {Why: "throttled", Spans: 1, Events: 3, Dur: 40}, {Why: "learning", Spans: 1}}
 	if !slices.Equal(l.ByWhy, want) {
 		t.Errorf("by reason: %+v", l.ByWhy)
 	}
@@ -402,7 +406,7 @@ func TestStatLosses(t *testing.T) {
 
 // Every list is one in JSON, never null; figures that are not known are null, never 0.
 func TestStatJSON(t *testing.T) {
-	b, err := json.Marshal(stat(t, profile.StatOptions{}, run))
+	b, err := json.Marshal(runStat(t, stat.Options{}, run))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +417,7 @@ func TestStatJSON(t *testing.T) {
 	if v["schema_version"] != 1. {
 		t.Errorf("schema_version is %v", v["schema_version"])
 	}
-	empty, _ := json.Marshal(profile.NewStat(profile.StatOptions{}).Finish(&profile.Header{}))
+	empty, _ := json.Marshal(stat.New(stat.Options{}).Finish(&profile.Header{}))
 	for _, want := range []string{`"phases":[]`, `"models":[]`, `"threads":[]`, `"by_why":[]`, `"processes":[]`, `"notes":[]`, `"command":[]`, `"mean_ns":null`, `"probe_share":null`} {
 		if !strings.Contains(string(empty), want) {
 			t.Errorf("%s is not in %s", want, empty)

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
-// mark handles the boundaries of steps, of the scheduler's runs and of graphs.
-func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
+// Mark handles the boundaries of steps, of the scheduler's runs and of graphs.
+func (p *replayer) Mark(m *trace.Mark, seqs []trace.StepSeq) error {
 	p.seen(m.Time)
 	q := p.proc(m.PID)
 	t := q.thread(m.TID)
@@ -61,7 +63,7 @@ func (t *thread) step() *openStep {
 
 // stepBegin opens a step. An entry point that is called by another one (llama_decode by
 // llama_process, say) is the same step.
-func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.StepSeq) error {
+func (p *replayer) stepBegin(q *Proc, t *thread, m *trace.Mark, seqs []trace.StepSeq) error {
 	if s := t.step(); s != nil && s.implicit {
 		t.steps = nil
 		if s.lastEnd != 0 {
@@ -99,7 +101,7 @@ func (p *replayer) stepBegin(q *proc, t *thread, m *trace.Mark, seqs []trace.Ste
 }
 
 // abandon gives up what a thread has under way, and counts it: its end was not seen.
-func (p *replayer) abandon(q *proc, t *thread) {
+func (p *replayer) abandon(q *Proc, t *thread) {
 	p.cutMarks.add(t.steps[0].Start)
 	t.steps = nil
 	for _, x := range t.execs {
@@ -145,7 +147,7 @@ func phaseOf(s *Step, fixed string, typ int32) Phase {
 	return Decode
 }
 
-func (p *replayer) stepEnd(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) stepEnd(q *Proc, t *thread, m *trace.Mark) error {
 	_, entry, _ := backendOf(q, m.Site)
 	for i := len(t.steps) - 1; i >= 0; i-- {
 		if t.steps[i].entry != entry {
@@ -173,7 +175,7 @@ func (p *replayer) stepEnd(q *proc, t *thread, m *trace.Mark) error {
 const tornWithin = int64(100e6)
 
 // dropTorn leaves out the scheduler runs of a call whose begin was not seen.
-func (p *replayer) dropTorn(q *proc, t *thread) {
+func (p *replayer) dropTorn(q *Proc, t *thread) {
 	if len(q.attached) == 0 {
 		return
 	}
@@ -191,7 +193,7 @@ const maxWaiting = 64
 
 // implicitDone completes a step that was made from a scheduler's run. In a process whose entry
 // points are probed it waits for the thread's next mark: recording may have begun inside a call.
-func (p *replayer) implicitDone(q *proc, t *thread, s *openStep, end int64) error {
+func (p *replayer) implicitDone(q *Proc, t *thread, s *openStep, end int64) error {
 	s.Dur = end - s.Start
 	t.pending = append(t.pending, s)
 	if q.entries {
@@ -286,7 +288,7 @@ func (p *replayer) lostIn(from, to int64) bool {
 
 // schedBegin starts a run of the graph scheduler. Outside of any known entry point it is a
 // step of its own (whisper.cpp, other programs on ggml).
-func (p *replayer) schedBegin(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 	t.run = &schedRun{ctx: m.Ctx}
 	s := t.step()
 	if s != nil && s.implicit {
@@ -309,7 +311,7 @@ func (p *replayer) schedBegin(q *proc, t *thread, m *trace.Mark) error {
 	return nil
 }
 
-func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	backend, _, _ := backendOf(q, m.Site)
 	s := t.step()
 	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.NNodes}
@@ -340,7 +342,7 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 
 	p.nextGraph++
 	g.ID = p.nextGraph
-	if sh := q.shapes[m.Shape]; sh != nil && (m.NNodes <= 0 || int(m.NNodes) == sh.NNodes) {
+	if sh := q.Shapes[m.Shape]; sh != nil && (m.NNodes <= 0 || int(m.NNodes) == sh.NNodes) {
 		x.shape, g.Shape = sh, sh
 	}
 	x.watch, x.threads = q.watchAt(m.Time), int(m.Threads)
@@ -353,7 +355,7 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 	t.execs = append(t.execs, x)
 	q.open = append(q.open, x)
 	switch {
-	case handsOver(backend):
+	case ops.HandsOver(backend):
 		p.remote.call(q, x)
 	case s == nil && len(p.remote.queues) > 0:
 		return p.serve(q, g)
@@ -362,9 +364,9 @@ func (p *replayer) graphBegin(q *proc, t *thread, m *trace.Mark) error {
 }
 
 // computes tells whether operators of a backend's graphs can be seen: those that the CPU's loop runs.
-func (q *proc) computes(backend string) bool { return backend == "CPU" || backend == "" }
+func (q *Proc) computes(backend string) bool { return backend == "CPU" || backend == "" }
 
-func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
+func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 	if len(t.execs) == 0 {
 		p.cutMarks.add(m.Time)
 		return nil
@@ -419,7 +421,7 @@ func (p *replayer) graphEnd(q *proc, t *thread, m *trace.Mark) error {
 	}
 	if x.step != nil {
 		x.step.lastEnd = m.Time
-		if q.copies && len(x.step.graphs) < maxCopies {
+		if q.copies && len(x.step.graphs) < limits.Copies {
 			x.step.graphs = append(x.step.graphs, g)
 		}
 		if x.shape == nil && x.step.Incomplete == "" {

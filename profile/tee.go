@@ -41,3 +41,38 @@ func each(t tee, f func(Sink) error) error {
 	}
 	return nil
 }
+
+// Thread hands it to those of the sinks that take it.
+func (t tee) Thread(x *trace.Thread) error {
+	return each(t, func(s Sink) error {
+		if k, ok := s.(ThreadSink); ok {
+			return k.Thread(x)
+		}
+		return nil
+	})
+}
+
+// ThreadSink is a sink that takes what is told of threads too, as it stands in the trace: within a second or so of the events of its time.
+type ThreadSink interface {
+	Sink
+	Thread(*trace.Thread) error
+}
+
+// CPUSink is a sink that takes what the kernel told of the machine's CPUs too. It comes as it stands in the trace: within a second or so
+// of the steps of its time, before or after them.
+type CPUSink interface {
+	Sink
+	CPU(*trace.CPUState) error
+}
+
+// CPU hands it to those of the sinks that take it.
+func (t tee) CPU(c *trace.CPUState) error {
+	for _, s := range t {
+		if k, ok := s.(CPUSink); ok {
+			if err := k.CPU(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

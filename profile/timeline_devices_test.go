@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/timeline"
 )
 
 // Copies and devices' spans of a split run, as the page reads them.
 func TestTimelineDevices(t *testing.T) {
-	b := profile.NewTimeline(profile.TimelineOptions{})
+	b := timeline.New(timeline.Options{})
 	h, err := profile.Replay(offloadRun(t, 2, nil), profile.Tee(b))
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/timeline"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -17,9 +21,9 @@ type cpuSpan struct {
 
 type stateSpan struct{ tid, start, dur, what, cpu int64 }
 
-func schedOf(t *testing.T, tl *profile.Timeline) (runs []cpuSpan, states []stateSpan) {
+func schedOf(t *testing.T, tl *timeline.Timeline) (runs []cpuSpan, states []stateSpan) {
 	for _, c := range tl.Chunks {
-		if c.Kind != profile.ChunkSched {
+		if c.Kind != timeline.ChunkSched {
 			continue
 		}
 		r := &blocks{t, c.Data}
@@ -39,9 +43,9 @@ func schedOf(t *testing.T, tl *profile.Timeline) (runs []cpuSpan, states []state
 }
 
 // feedSched hands scheduling events of two threads of process 10 to a timeline.
-func feedSched(t *testing.T, size int, events ...trace.Sched) (*profile.Timeline, *profile.Stat) {
+func feedSched(t *testing.T, size int, events ...trace.Sched) (*timeline.Timeline, *summary.Stat) {
 	t.Helper()
-	b, st := profile.NewTimeline(profile.TimelineOptions{ChunkSpans: size}), profile.NewStat(profile.StatOptions{})
+	b, st := timeline.New(timeline.Options{ChunkSpans: size}), stat.New(stat.Options{})
 	sink := profile.Tee(b, st)
 	step := &profile.Step{ID: 1, PID: 10, TID: 10, Phase: profile.Decode, Start: 1000, Dur: 1000, NTokens: 1}
 	op := &profile.Op{ID: 1, Step: step, Op: "ADD", Start: 1000, Dur: 10, Threads: []profile.OpThread{{TID: 10, Start: 1000, Busy: 10}, {TID: 11, Start: 1000, Busy: 10}}}
@@ -99,7 +103,7 @@ func TestTimelineSched(t *testing.T) {
 			{1, 0, 500, "llama"}, {1, 500, 400, "apt-get"}, {1, 900, 3100, "llama"},
 		}
 		wantStates := []stateSpan{
-			{11, 500, 400, profile.StatePreempted, 1}, {10, 1000, 300, profile.StateSleeps, 0}, {10, 1300, 50, profile.StateWoken, 1}, {10, 1600, 400, profile.StateBlocked, 0},
+			{11, 500, 400, timeline.StatePreempted, 1}, {10, 1000, 300, timeline.StateSleeps, 0}, {10, 1300, 50, timeline.StateWoken, 1}, {10, 1600, 400, timeline.StateBlocked, 0},
 		}
 		if !slices.Equal(runs, wantRuns) {
 			t.Errorf("chunks of %d: runs\n%v, want\n%v", size, runs, wantRuns)
@@ -110,7 +114,7 @@ func TestTimelineSched(t *testing.T) {
 		for _, th := range st.Threads {
 			sum := int64(0)
 			for _, s := range states {
-				if s.tid == int64(th.TID) && s.what <= profile.StateWoken {
+				if s.tid == int64(th.TID) && s.what <= timeline.StateWoken {
 					sum += s.dur
 				}
 			}
@@ -125,7 +129,7 @@ func TestTimelineSched(t *testing.T) {
 		r := &blocks{t, tl.Bins}
 		for _, tr := range tl.Overview.Tracks {
 			if tr.Track == "thread" {
-				r.block(len(profile.TimelineKinds) + 2)
+				r.block(len(ops.Kinds) + 2)
 				continue
 			}
 			var sums []int64
@@ -176,7 +180,7 @@ func TestTimelineSwitchNotSeen(t *testing.T) {
 		sw(4000, 0, 0, 10, "llama", 79, "make"),
 		sw(4100, 0, 1, 79, "make", 10, "llama"))
 	_, states := schedOf(t, tl)
-	want := []stateSpan{{10, 200, 100, profile.StatePreempted, 0}, {10, 3000, 100, profile.StatePreempted, 0}}
+	want := []stateSpan{{10, 200, 100, timeline.StatePreempted, 0}, {10, 3000, 100, timeline.StatePreempted, 0}}
 	if !slices.Equal(states, want) {
 		t.Errorf("%v, want %v", states, want)
 	}

@@ -14,7 +14,12 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/timeline"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -68,10 +73,10 @@ type opSeen struct {
 }
 
 // opsOf decodes a timeline's operators.
-func opsOf(t *testing.T, tl *profile.Timeline) []opSeen {
+func opsOf(t *testing.T, tl *timeline.Timeline) []opSeen {
 	var out []opSeen
 	for _, c := range tl.Chunks {
-		if c.Kind != profile.ChunkOps {
+		if c.Kind != timeline.ChunkOps {
 			continue
 		}
 		r := &blocks{t, c.Data}
@@ -127,9 +132,9 @@ func want(o *profile.Op) opSeen {
 }
 
 // record plays runs into a timeline, statistics and a list of operators.
-func record(t *testing.T, opts profile.TimelineOptions, runs ...profiletest.Run) (*profile.Timeline, *profile.Stat, []opSeen) {
+func record(t *testing.T, opts timeline.Options, runs ...profiletest.Run) (*timeline.Timeline, *summary.Stat, []opSeen) {
 	t.Helper()
-	tl, st, list := profile.NewTimeline(opts), profile.NewStat(profile.StatOptions{}), &opList{}
+	tl, st, list := timeline.New(opts), stat.New(stat.Options{}), &opList{}
 	p := profiletest.Player{Sink: profile.Tee(tl, st, list)}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -171,7 +176,7 @@ var mixed = []profiletest.Run{
 // TestTimelineIsWhole: what went in comes out, however small the chunks.
 func TestTimelineIsWhole(t *testing.T) {
 	for _, size := range []int{0, 7, 100} {
-		tl, st, ops := record(t, profile.TimelineOptions{ChunkSpans: size}, mixed...)
+		tl, st, ops := record(t, timeline.Options{ChunkSpans: size}, mixed...)
 		compare(t, opsOf(t, tl), ops)
 		if tl.Operator != int64(len(ops)) || tl.Operator != st.Run.Operators {
 			t.Errorf("%d operators, want %d", tl.Operator, len(ops))
@@ -180,7 +185,7 @@ func TestTimelineIsWhole(t *testing.T) {
 			t.Errorf("%d chunks", len(tl.Chunks))
 		}
 		for _, c := range tl.Chunks {
-			if size > 7 && c.Kind == profile.ChunkOps && c.Spans > size {
+			if size > 7 && c.Kind == timeline.ChunkOps && c.Spans > size {
 				t.Errorf("a chunk of %d spans", c.Spans)
 			}
 		}
@@ -200,10 +205,10 @@ func TestTimelineIsWhole(t *testing.T) {
 
 // TestTimelineChunksEndWithSteps: a chunk is cut at a step's end where one comes in time.
 func TestTimelineChunksEndWithSteps(t *testing.T) {
-	tl, _, _ := record(t, profile.TimelineOptions{ChunkSpans: 400}, profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 2, Decode: 30, Start: 1000})
+	tl, _, _ := record(t, timeline.Options{ChunkSpans: 400}, profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 2, Decode: 30, Start: 1000})
 	for _, c := range tl.Chunks[:len(tl.Chunks)-1] {
 		end := c.Start + c.Dur
-		if !slices.ContainsFunc(tl.Marks, func(m profile.TimelineMark) bool { return m.Start+m.Dur >= end && m.Start+m.Dur < end+30_000 }) {
+		if !slices.ContainsFunc(tl.Marks, func(m timeline.Mark) bool { return m.Start+m.Dur >= end && m.Start+m.Dur < end+30_000 }) {
 			t.Errorf("a chunk ends at %d, within a step", end)
 		}
 	}
@@ -211,9 +216,9 @@ func TestTimelineChunksEndWithSteps(t *testing.T) {
 
 // TestTimelineSums: threads have what the statistics give them, and so has the overview.
 func TestTimelineSums(t *testing.T) {
-	tl, st, ops := record(t, profile.TimelineOptions{}, mixed...)
+	tl, st, operators := record(t, timeline.Options{}, mixed...)
 	for _, s := range st.Threads {
-		i := slices.IndexFunc(tl.Threads, func(v profile.TimelineThread) bool { return v.TID == s.TID && v.PID == s.PID })
+		i := slices.IndexFunc(tl.Threads, func(v timeline.Thread) bool { return v.TID == s.TID && v.PID == s.PID })
 		if i < 0 {
 			t.Errorf("no thread %d", s.TID)
 			continue
@@ -223,7 +228,7 @@ func TestTimelineSums(t *testing.T) {
 		}
 	}
 	kind := map[int64]int{}
-	for _, o := range ops {
+	for _, o := range operators {
 		for i := range tl.Ops {
 			if tl.Ops[i].Name == o.Name && tl.Ops[i].Op == o.Op {
 				kind[o.ID] = tl.Ops[i].Kind
@@ -231,7 +236,7 @@ func TestTimelineSums(t *testing.T) {
 		}
 	}
 	r := &blocks{t, tl.Bins}
-	n := len(profile.TimelineKinds)
+	n := len(ops.Kinds)
 	threads := 0
 	for _, tr := range tl.Overview.Tracks {
 		if tr.Track != "thread" {
@@ -241,7 +246,7 @@ func TestTimelineSums(t *testing.T) {
 		threads++
 		cols := r.block(n + 2)
 		wantCols := make([]int64, n+2)
-		for _, o := range ops {
+		for _, o := range operators {
 			for _, th := range o.Threads {
 				if th.TID == tl.Threads[tr.Index].TID {
 					wantCols[kind[o.ID]] += th.Busy
@@ -276,7 +281,7 @@ func TestTimelineSums(t *testing.T) {
 
 // TestTimelineSteps: steps and graphs as they were.
 func TestTimelineSteps(t *testing.T) {
-	tl, _, _ := record(t, profile.TimelineOptions{}, mixed...)
+	tl, _, _ := record(t, timeline.Options{}, mixed...)
 	c := (&blocks{t, tl.Steps}).block(17)
 	if len(c[0]) != len(tl.Marks) || len(c[0]) != 44 {
 		t.Fatalf("%d steps, %d marks", len(c[0]), len(tl.Marks))
@@ -315,7 +320,7 @@ func TestTimelineHostile(t *testing.T) {
 		}
 		return rnd.Int63n(1_000_000)
 	}
-	b := profile.NewTimeline(profile.TimelineOptions{ChunkSpans: 50})
+	b := timeline.New(timeline.Options{ChunkSpans: 50})
 	list := &opList{}
 	sink := profile.Tee(b, list)
 	for i := range 3000 {
@@ -344,7 +349,7 @@ func TestTimelineHostile(t *testing.T) {
 	schedOf(t, tl)
 	n := 0
 	for _, c := range tl.Chunks {
-		if c.Kind == profile.ChunkOps {
+		if c.Kind == timeline.ChunkOps {
 			r := &blocks{t, c.Data}
 			n += len(r.block(8)[0])
 			r.block(7)
@@ -357,7 +362,7 @@ func TestTimelineHostile(t *testing.T) {
 
 // TestTimelineLimits: what is too much is counted.
 func TestTimelineLimits(t *testing.T) {
-	b := profile.NewTimeline(profile.TimelineOptions{})
+	b := timeline.New(timeline.Options{})
 	for i := range 1500 {
 		o := &profile.Op{ID: int64(i + 1), Op: "ADD", Start: int64(1000 + i), Dur: 1, Threads: []profile.OpThread{{TID: int32(i + 1), Start: int64(1000 + i), Busy: 1}}}
 		if err := b.Op(o); err != nil {
@@ -375,7 +380,7 @@ func TestTimelineLimits(t *testing.T) {
 
 // TestTimelineEmpty: nothing ran.
 func TestTimelineEmpty(t *testing.T) {
-	tl, err := profile.NewTimeline(profile.TimelineOptions{}).Finish(&profile.Header{})
+	tl, err := timeline.New(timeline.Options{}).Finish(&profile.Header{})
 	if err != nil || len(tl.Chunks) != 0 || tl.HasSched || tl.Dur != 0 {
 		t.Fatalf("%+v %v", tl, err)
 	}
@@ -393,9 +398,9 @@ func TestKinds(t *testing.T) {
 		"copy":        {"GET_ROWS", "SET_ROWS", "SET", "CPY", "CONT", "IM2COL", "CONCAT"},
 		"other":       {"SETX", "SSM_SCAN", "POOL_2D", "", "RWKV_WKV6"},
 	}
-	b := profile.NewTimeline(profile.TimelineOptions{})
+	b := timeline.New(timeline.Options{})
 	var kinds []string
-	for _, kind := range profile.TimelineKinds {
+	for _, kind := range ops.Kinds {
 		for _, op := range want[kind] {
 			kinds = append(kinds, kind)
 			if err := b.Op(&profile.Op{ID: int64(len(kinds)), Op: op, Start: 1, Dur: 1}); err != nil {
@@ -408,7 +413,7 @@ func TestKinds(t *testing.T) {
 		t.Fatalf("%d of %d operators: %v", len(tl.Ops), len(kinds), err)
 	}
 	for i, want := range kinds {
-		if got := profile.TimelineKinds[tl.Ops[i].Kind]; got != want {
+		if got := ops.Kinds[tl.Ops[i].Kind]; got != want {
 			t.Errorf("%q is %s, want %s", tl.Ops[i].Op, got, want)
 		}
 	}
@@ -425,12 +430,12 @@ func TestKindsOfGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dags, timeline := profile.NewDAGs(profile.DAGOptions{}), profile.NewTimeline(profile.TimelineOptions{})
-	h, err := profile.Replay(r, profile.Tee(dags, timeline))
+	dags, lines := dag.New(dag.Options{}), timeline.New(timeline.Options{})
+	h, err := profile.Replay(r, profile.Tee(dags, lines))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := timeline.Finish(h)
+	tl, err := lines.Finish(h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +452,7 @@ func TestKindsOfGraph(t *testing.T) {
 			}
 			seen[kind] = true
 			if n.OpKind != kind {
-				t.Errorf("%s, %s: %s in the graph, %s in the timeline", n.Name, n.Op, profile.TimelineKinds[n.OpKind], profile.TimelineKinds[kind])
+				t.Errorf("%s, %s: %s in the graph, %s in the timeline", n.Name, n.Op, ops.Kinds[n.OpKind], ops.Kinds[kind])
 			}
 		}
 	}

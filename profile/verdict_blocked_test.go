@@ -9,11 +9,13 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // blockedOps makes threads sleep for a time that they were off their CPUs, or a part of it.
 type blockedOps struct {
-	*profile.StatBuilder
+	*stat.Builder
 	part float64
 }
 
@@ -22,12 +24,12 @@ func (b *blockedOps) Op(o *profile.Op) error {
 		t := &o.Threads[i]
 		t.Blocked = int64(float64(t.OffCPU) * b.part)
 	}
-	return b.StatBuilder.Op(o)
+	return b.Builder.Op(o)
 }
 
-func blockedStat(t *testing.T, part float64, r profiletest.Run, change func(*profile.Header)) *profile.Stat {
+func blockedStat(t *testing.T, part float64, r profiletest.Run, change func(*profile.Header)) *summary.Stat {
 	t.Helper()
-	b := &blockedOps{profile.NewStat(profile.StatOptions{}), part}
+	b := &blockedOps{stat.New(stat.Options{}), part}
 	p := &profiletest.Player{Sink: b}
 	if err := p.Play(r); err != nil {
 		t.Fatal(err)
@@ -45,7 +47,7 @@ func TestVerdictBlocked(t *testing.T) {
 	r := made()
 	r.Model.Vocab, r.Model.FF = 1024, 1024
 	r.Preempts = true
-	dur := func(s *profile.Stat) (ns float64) {
+	dur := func(s *summary.Stat) (ns float64) {
 		for _, p := range s.Phases {
 			if p.Phase == "decode" {
 				ns = float64(p.TracedDur)
@@ -55,7 +57,7 @@ func TestVerdictBlocked(t *testing.T) {
 	}
 	s := blockedStat(t, 1, r, nil)
 	v := verdictOf(t, s, "decode")
-	is(t, v, profile.BoundDisk, profile.SureMedium)
+	is(t, v, summary.BoundDisk, summary.SureMedium)
 	if x := causeOf(v, "disk"); math.Abs(x-40e6/dur(s)) > 0.001 || causeOf(v, "interference") != 0 || evidenceOf(v, "disk") != x {
 		t.Errorf("the disk takes %g (evidence %g), interference %g; want %g and none", x, evidenceOf(v, "disk"), causeOf(v, "interference"), 40e6/dur(s))
 	}
@@ -67,10 +69,10 @@ func TestVerdictBlocked(t *testing.T) {
 	}
 	for _, p := range s.Phases {
 		for _, row := range p.Rows {
-			is := row.Bound.Bound == profile.BoundDisk
+			is := row.Bound.Bound == summary.BoundDisk
 			if is != (p.Phase == "decode" && row.Key == "ffn_gate") {
 				t.Errorf("%s in %s: %+v", row.Key, p.Phase, row.Bound)
-			} else if is && (row.Bound.Sure != profile.SureMedium || !strings.Contains(row.Bound.Why, "blocked")) {
+			} else if is && (row.Bound.Sure != summary.SureMedium || !strings.Contains(row.Bound.Why, "blocked")) {
 				t.Errorf("%+v", row.Bound)
 			}
 		}

@@ -9,25 +9,28 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // countingOps gives every operator counters on its way to a builder.
 type countingOps struct {
-	*profile.StatBuilder
-	derive profile.Deriver
+	*stat.Builder
+	derive facts.Deriver
 	count  func(o *profile.Op, bytes float64) []int64
 }
 
 func (c *countingOps) Op(o *profile.Op) error {
 	o.Counts = c.count(o, num(c.derive.Derive(o).Bytes))
-	return c.StatBuilder.Op(o)
+	return c.Builder.Op(o)
 }
 
-func countedStat(t *testing.T, opts profile.StatOptions, r profiletest.Run, counters []trace.Counter, count func(o *profile.Op, bytes float64) []int64) *profile.Stat {
+func countedStat(t *testing.T, opts stat.Options, r profiletest.Run, counters []trace.Counter, count func(o *profile.Op, bytes float64) []int64) *summary.Stat {
 	t.Helper()
-	c := &countingOps{StatBuilder: profile.NewStat(opts), count: count}
+	c := &countingOps{Builder: stat.New(opts), count: count}
 	p := &profiletest.Player{Sink: c}
 	if err := p.Play(r); err != nil {
 		t.Fatal(err)
@@ -72,41 +75,41 @@ func TestVerdictCounters(t *testing.T) {
 	alike[1].User = true
 	scaled := of("cycles", "stall-memory", "mem-fill")
 	scaled[1].Scaled = true
-	both := []profile.Bound{profile.BoundMemory, profile.BoundCompute}
+	both := []summary.Bound{summary.BoundMemory, summary.BoundCompute}
 	for _, c := range []struct {
 		name     string
 		counters []trace.Counter
 		count    func(*profile.Op, float64) []int64
-		bound    profile.Bound
+		bound    summary.Bound
 		sure     string
-		among    []profile.Bound
+		among    []summary.Bound
 		text     string
 	}{
-		{"nothing counted", nil, func(*profile.Op, float64) []int64 { return nil }, profile.BoundUnknown, "", both, "One thread computed"},
-		{"waiting for memory", of("cycles", "stall-memory"), part(0.6), profile.BoundMemory, profile.SureMedium, nil, "wait for memory in 60 % of their cycles"},
-		{"and it came from there", of("cycles", "stall-memory", "mem-fill"), lines(0.9, 0.6), profile.BoundMemory, profile.SureHigh, nil, ""},
-		{"it came from a cache", of("cycles", "stall-memory", "mem-fill"), lines(0.1, 0.6), profile.BoundUnknown, "", both, "10 % of the bytes come from memory"},
-		{"misses without prefetching", of("cycles", "stall-memory", "llc-miss"), lines(0.1, 0.6), profile.BoundMemory, profile.SureMedium, nil, "without what prefetchers fetch"},
-		{"estimates", scaled, lines(0.9, 0.6), profile.BoundMemory, profile.SureMedium, nil, "Counters: "},
-		{"stalls, from memory", of("cycles", "stall-backend", "mem-fill"), lines(0.9, 0.6), profile.BoundMemory, profile.SureMedium, nil, "can issue nothing in 60 %"},
-		{"stalls for anything", of("cycles", "stall-backend"), part(0.6), profile.BoundUnknown, "", both, ""},
-		{"few stalls", of("cycles", "stall-backend"), part(0.1), profile.BoundCompute, profile.SureMedium, nil, "can issue nothing in 10 %"},
-		{"stalls for its units", of("cycles", "stall-memory", "stall-backend"), part(0.05, 0.5), profile.BoundCompute, profile.SureMedium, nil, "wait for memory in 5 %"},
-		{"top-down: memory", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 1.2, 4.2, 3.6), profile.BoundMemory, profile.SureMedium, nil, "60 %"},
-		{"top-down: useful", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 3.6, 1.8, 0.6), profile.BoundCompute, profile.SureMedium, nil, "10 %"},
-		{"top-down: memory, six slots a cycle", zen, part(3.6), profile.BoundMemory, profile.SureMedium, nil, "60 %"},
-		{"not counted alike", alike, part(0.6), profile.BoundUnknown, "", both, ""},
-		{"void", void, part(0.6), profile.BoundUnknown, "", both, ""},
-		{"reads 0, as emulated ones do", of("cycles", "stall-backend"), part(0), profile.BoundUnknown, "", both, ""},
+		{"nothing counted", nil, func(*profile.Op, float64) []int64 { return nil }, summary.BoundUnknown, "", both, "One thread computed"},
+		{"waiting for memory", of("cycles", "stall-memory"), part(0.6), summary.BoundMemory, summary.SureMedium, nil, "wait for memory in 60 % of their cycles"},
+		{"and it came from there", of("cycles", "stall-memory", "mem-fill"), lines(0.9, 0.6), summary.BoundMemory, summary.SureHigh, nil, ""},
+		{"it came from a cache", of("cycles", "stall-memory", "mem-fill"), lines(0.1, 0.6), summary.BoundUnknown, "", both, "10 % of the bytes come from memory"},
+		{"misses without prefetching", of("cycles", "stall-memory", "llc-miss"), lines(0.1, 0.6), summary.BoundMemory, summary.SureMedium, nil, "without what prefetchers fetch"},
+		{"estimates", scaled, lines(0.9, 0.6), summary.BoundMemory, summary.SureMedium, nil, "Counters: "},
+		{"stalls, from memory", of("cycles", "stall-backend", "mem-fill"), lines(0.9, 0.6), summary.BoundMemory, summary.SureMedium, nil, "can issue nothing in 60 %"},
+		{"stalls for anything", of("cycles", "stall-backend"), part(0.6), summary.BoundUnknown, "", both, ""},
+		{"few stalls", of("cycles", "stall-backend"), part(0.1), summary.BoundCompute, summary.SureMedium, nil, "can issue nothing in 10 %"},
+		{"stalls for its units", of("cycles", "stall-memory", "stall-backend"), part(0.05, 0.5), summary.BoundCompute, summary.SureMedium, nil, "wait for memory in 5 %"},
+		{"top-down: memory", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 1.2, 4.2, 3.6), summary.BoundMemory, summary.SureMedium, nil, "60 %"},
+		{"top-down: useful", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 3.6, 1.8, 0.6), summary.BoundCompute, summary.SureMedium, nil, "10 %"},
+		{"top-down: memory, six slots a cycle", zen, part(3.6), summary.BoundMemory, summary.SureMedium, nil, "60 %"},
+		{"not counted alike", alike, part(0.6), summary.BoundUnknown, "", both, ""},
+		{"void", void, part(0.6), summary.BoundUnknown, "", both, ""},
+		{"reads 0, as emulated ones do", of("cycles", "stall-backend"), part(0), summary.BoundUnknown, "", both, ""},
 		{"known of some operators", of("cycles", "stall-memory"), func(o *profile.Op, _ float64) []int64 {
 			if o.ID%2 == 0 {
 				return []int64{2500, profile.UnknownCount}
 			}
 			return []int64{2500, 1500}
-		}, profile.BoundUnknown, "", both, ""},
-		{"fewer values than counters", of("cycles", "stall-memory"), func(*profile.Op, float64) []int64 { return []int64{5} }, profile.BoundUnknown, "", both, ""},
+		}, summary.BoundUnknown, "", both, ""},
+		{"fewer values than counters", of("cycles", "stall-memory"), func(*profile.Op, float64) []int64 { return []int64{5} }, summary.BoundUnknown, "", both, ""},
 	} {
-		s := countedStat(t, profile.StatOptions{}, one, c.counters, c.count)
+		s := countedStat(t, stat.Options{}, one, c.counters, c.count)
 		v := verdictOf(t, s, "decode")
 		is(t, v, c.bound, c.sure, c.among...)
 		if !strings.Contains(v.Why, c.text) {
@@ -123,19 +126,19 @@ func TestVerdictCounters(t *testing.T) {
 		sure  string
 		text  string
 	}{
-		{"counters agree", part(0.6), profile.SureHigh, ""},
-		{"counters differ", part(0.1), profile.SureLow, "They speak for compute."},
+		{"counters agree", part(0.6), summary.SureHigh, ""},
+		{"counters differ", part(0.1), summary.SureLow, "They speak for compute."},
 	} {
 		counters := of("cycles", "stall-memory", "stall-backend")
 		f := func(o *profile.Op, b float64) []int64 { x := c.count(o, b); return append(x, x[1]) }
-		v := verdictOf(t, countedStat(t, profile.StatOptions{}, made(), counters, f), "decode")
-		is(t, v, profile.BoundMemory, c.sure)
+		v := verdictOf(t, countedStat(t, stat.Options{}, made(), counters, f), "decode")
+		is(t, v, summary.BoundMemory, c.sure)
 		if !strings.Contains(v.Why, c.text) {
 			t.Errorf("%s: %q", c.name, v.Why)
 		}
 	}
 	// The figures themselves: 0.6 of the cycles, half of the bytes, 1.5 instructions a cycle.
-	s := countedStat(t, profile.StatOptions{}, one, of("cycles", "instructions", "stall-memory", "llc-miss", "llc-prefetch-miss"), func(o *profile.Op, bytes float64) []int64 {
+	s := countedStat(t, stat.Options{}, one, of("cycles", "instructions", "stall-memory", "llc-miss", "llc-prefetch-miss"), func(o *profile.Op, bytes float64) []int64 {
 		cycles := 1000 * o.Busy
 		return []int64{cycles, cycles * 3 / 2, cycles * 6 / 10, int64(bytes / 640), int64(bytes * 0.4 / 64)}
 	})
@@ -160,9 +163,9 @@ func TestVerdictDisk(t *testing.T) {
 		}
 		return []int64{1, 0}
 	}
-	s := countedStat(t, profile.StatOptions{}, r, counters, faults)
+	s := countedStat(t, stat.Options{}, r, counters, faults)
 	v := verdictOf(t, s, "decode")
-	is(t, v, profile.BoundDisk, profile.SureHigh)
+	is(t, v, summary.BoundDisk, summary.SureHigh)
 	var dur int64
 	for _, p := range s.Phases {
 		if p.Phase == "decode" {
@@ -175,8 +178,8 @@ func TestVerdictDisk(t *testing.T) {
 	if evidenceOf(v, "major_faults") != 56 || !strings.Contains(v.Text, "of which there were 56") {
 		t.Errorf("%g major faults: %q", evidenceOf(v, "major_faults"), v.Text)
 	}
-	for _, row := range s.Phases[slices.IndexFunc(s.Phases, func(p profile.PhaseStat) bool { return p.Phase == "decode" })].Rows {
-		if is := row.Bound.Bound == profile.BoundDisk; is != (row.Key == "ffn_gate") {
+	for _, row := range s.Phases[slices.IndexFunc(s.Phases, func(p summary.Phase) bool { return p.Phase == "decode" })].Rows {
+		if is := row.Bound.Bound == summary.BoundDisk; is != (row.Key == "ffn_gate") {
 			t.Errorf("%s: %+v", row.Key, row.Bound)
 		} else if is && !strings.Contains(row.Bound.Why, "56 major faults") {
 			t.Errorf("%q", row.Bound.Why)
@@ -192,14 +195,14 @@ func TestVerdictDisk(t *testing.T) {
 		}
 		return []int64{1, 0}
 	}
-	v = verdictOf(t, countedStat(t, profile.StatOptions{}, r, counters, some), "decode")
+	v = verdictOf(t, countedStat(t, stat.Options{}, r, counters, some), "decode")
 	if x := causeOf(v, "disk"); x > 0.02 {
 		t.Errorf("the disk takes %g where operators without a fault take as long", x)
 	}
 	// A counter that is void, or faults of no operator, are no evidence.
 	void := slices.Clone(counters)
 	void[1].Void = "no values"
-	is(t, verdictOf(t, countedStat(t, profile.StatOptions{}, r, void, faults), "decode"), profile.BoundInterference, profile.SureHigh)
+	is(t, verdictOf(t, countedStat(t, stat.Options{}, r, void, faults), "decode"), summary.BoundInterference, summary.SureHigh)
 	none := func(*profile.Op, float64) []int64 { return []int64{1, 0} }
-	is(t, verdictOf(t, countedStat(t, profile.StatOptions{}, r, counters, none), "decode"), profile.BoundInterference, profile.SureHigh)
+	is(t, verdictOf(t, countedStat(t, stat.Options{}, r, counters, none), "decode"), summary.BoundInterference, summary.SureHigh)
 }

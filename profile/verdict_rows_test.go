@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
-func phaseOf(t *testing.T, s *profile.Stat, name string) *profile.PhaseStat {
+func phaseOf(t *testing.T, s *summary.Stat, name string) *summary.Phase {
 	t.Helper()
 	for i := range s.Phases {
 		if s.Phases[i].Phase == name {
@@ -25,8 +28,8 @@ func phaseOf(t *testing.T, s *profile.Stat, name string) *profile.PhaseStat {
 // Every row has its own verdict, whatever the rows are, and the same figures as its phase where it is all of it.
 func TestRowVerdicts(t *testing.T) {
 	gbps, flops := 22.0, 800.0
-	opt := profile.StatOptions{Peaks: profile.FixedPeaks("given", &gbps, &flops)}
-	for _, by := range []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock} {
+	opt := stat.Options{Peaks: roof.Fixed("given", &gbps, &flops)}
+	for _, by := range []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock} {
 		opt.By = by
 		s := statOf(t, opt, nil, "op", made())
 		for _, phase := range []string{"decode", "prefill"} {
@@ -38,19 +41,19 @@ func TestRowVerdicts(t *testing.T) {
 		}
 		// The made machine reads 20 GB/s and computes 500 GFLOP/s, whichever takes longer.
 		for _, x := range []struct {
-			by    profile.By
+			by    facts.By
 			key   string
 			phase string
-			bound profile.Bound
+			bound summary.Bound
 			sure  string
 			mem   float64
 			arith float64
 		}{
-			{profile.ByWeight, "ffn_down", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
-			{profile.ByWeight, "ffn_down", "prefill", profile.BoundCompute, "high", 500 / 22.0 / 262.0, 500 / 800.0},
-			{profile.ByOp, "MUL_MAT", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
-			{profile.ByBlock, "ffn", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
-			{profile.ByLayer, "0", "decode", profile.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+			{facts.ByWeight, "ffn_down", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+			{facts.ByWeight, "ffn_down", "prefill", summary.BoundCompute, "high", 500 / 22.0 / 262.0, 500 / 800.0},
+			{facts.ByOp, "MUL_MAT", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+			{facts.ByBlock, "ffn", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
+			{facts.ByLayer, "0", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
 		} {
 			if x.by != by {
 				continue
@@ -74,19 +77,19 @@ func TestRowVerdicts(t *testing.T) {
 		}
 	}
 	// Rows left out are judged together; threads and steps are not judged.
-	opt.By, opt.Top = profile.ByWeight, 1
-	if d := phaseOf(t, statOf(t, opt, nil, "op", made()), "decode"); d.Rest == nil || d.Rest.Bound == nil || d.Rest.Bound.Bound != profile.BoundMemory {
+	opt.By, opt.Top = facts.ByWeight, 1
+	if d := phaseOf(t, statOf(t, opt, nil, "op", made()), "decode"); d.Rest == nil || d.Rest.Bound == nil || d.Rest.Bound.Bound != summary.BoundMemory {
 		t.Errorf("rest %+v", d.Rest)
 	}
-	for _, by := range []profile.By{profile.ByThread, profile.ByStep} {
-		for _, r := range phaseOf(t, statOf(t, profile.StatOptions{By: by}, nil, "op", made()), "decode").Rows {
+	for _, by := range []facts.By{facts.ByThread, facts.ByStep} {
+		for _, r := range phaseOf(t, statOf(t, stat.Options{By: by}, nil, "op", made()), "decode").Rows {
 			if r.Bound != nil {
 				t.Errorf("by %s: %+v", by, r.Bound)
 			}
 		}
 	}
 	// Without a roof nothing is said of it.
-	d := phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", made()), "decode")
+	d := phaseOf(t, statOf(t, stat.Options{}, nil, "op", made()), "decode")
 	b, err := json.Marshal(d.Rows[0].Bound)
 	if err != nil || !strings.Contains(string(b), `"bound":"memory","among":[],"sure":"medium","of_peak_gbps":null,"of_peak_flops":null,"why":"`) {
 		t.Errorf("%s, %v", b, err)
@@ -98,23 +101,23 @@ func TestRowVerdictLosses(t *testing.T) {
 	r := made()
 	r.Threads = 4
 	r.Part = func(t int) float64 { return 3.7 - 3.6*float64(min(t, 1)) }
-	for _, row := range phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode").Rows {
-		if row.Bound.Bound != profile.BoundWait || row.Bound.Sure != "high" || !strings.Contains(row.Bound.Why, "threads wait for each other") {
+	for _, row := range phaseOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode").Rows {
+		if row.Bound.Bound != summary.BoundWait || row.Bound.Sure != "high" || !strings.Contains(row.Bound.Why, "threads wait for each other") {
 			t.Errorf("%s: %+v", row.Key, row.Bound)
 		}
 	}
 	r = made()
 	r.Model.Vocab, r.Model.FF, r.Preempts = 1024, 1024, true
-	for _, row := range phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode").Rows {
-		if (row.Bound.Bound == profile.BoundInterference) != (row.Key == "ffn_gate") {
+	for _, row := range phaseOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode").Rows {
+		if (row.Bound.Bound == summary.BoundInterference) != (row.Key == "ffn_gate") {
 			t.Errorf("%s: %+v", row.Key, row.Bound)
 		}
 	}
 	// Half of the threads' work, and neither half has half of the time.
 	r = made()
 	r.Part = func(t int) float64 { return 1.6 - 1.2*float64(t) } // 1.6 where 1 is the mean: 37.5 % waiting
-	for _, row := range phaseOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode").Rows {
-		if row.Key == "ffn_down" && (row.Bound.Bound != profile.BoundMemory || !strings.Contains(row.Bound.Why, "For 37 % of their time threads wait") && !strings.Contains(row.Bound.Why, "For 38 %")) {
+	for _, row := range phaseOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode").Rows {
+		if row.Key == "ffn_down" && (row.Bound.Bound != summary.BoundMemory || !strings.Contains(row.Bound.Why, "For 37 % of their time threads wait") && !strings.Contains(row.Bound.Why, "For 38 %")) {
 			t.Errorf("%+v", row.Bound)
 		}
 	}
@@ -122,16 +125,16 @@ func TestRowVerdictLosses(t *testing.T) {
 
 // Teams of two sizes are compared with the roof of each: one thread reads 10 GB/s of 11, two 20 of 22.
 func TestRowVerdictTeams(t *testing.T) {
-	peaks := &profile.Peaks{Source: "made", At: func(threads int, _ string) profile.Roof {
+	peaks := &roof.Peaks{Source: "made", At: func(threads int, _ string) roof.Roof {
 		gbps, flops := 11*float64(threads), 400*float64(threads)
-		return profile.Roof{Threads: threads, GBps: &gbps, GFlops: &flops}
+		return roof.Roof{Threads: threads, GBps: &gbps, GFlops: &flops}
 	}}
 	one, two := made(), made()
 	one.Threads = 1
 	two.Pos = 200
-	s := statOf(t, profile.StatOptions{Peaks: peaks}, nil, "op", one, two)
+	s := statOf(t, stat.Options{Peaks: peaks}, nil, "op", one, two)
 	for _, r := range phaseOf(t, s, "decode").Rows {
-		if r.Key == "ffn_down" && (r.Bound.Bound != profile.BoundMemory || math.Abs(*r.Bound.OfPeakGBps-10/11.0) > 0.01) {
+		if r.Key == "ffn_down" && (r.Bound.Bound != summary.BoundMemory || math.Abs(*r.Bound.OfPeakGBps-10/11.0) > 0.01) {
 			t.Errorf("%+v, %g of the roof", r.Bound, *r.Bound.OfPeakGBps)
 		}
 	}
@@ -143,10 +146,10 @@ func TestRowVerdictTeams(t *testing.T) {
 
 // The run's verdict is its phases', by their time.
 func TestRunVerdict(t *testing.T) {
-	s := statOf(t, profile.StatOptions{}, nil, "op", made())
+	s := statOf(t, stat.Options{}, nil, "op", made())
 	v := s.RunVerdict
 	d, p := phaseOf(t, s, "decode"), phaseOf(t, s, "prefill")
-	of := func(f *profile.PhaseStat, x *profile.Verdict, b profile.Bound) (ns float64) {
+	of := func(f *summary.Phase, x *summary.Verdict, b summary.Bound) (ns float64) {
 		for _, c := range x.Causes {
 			if c.Bound == b {
 				ns += c.Share * float64(f.Dur)
@@ -154,7 +157,7 @@ func TestRunVerdict(t *testing.T) {
 		}
 		return ns
 	}
-	for _, b := range []profile.Bound{profile.BoundMemory, profile.BoundCompute, profile.BoundOutside} {
+	for _, b := range []summary.Bound{summary.BoundMemory, summary.BoundCompute, summary.BoundOutside} {
 		want := (of(d, verdictOf(t, s, "decode"), b) + of(p, verdictOf(t, s, "prefill"), b)) / float64(d.Dur+p.Dur)
 		var got float64
 		for _, c := range v.Causes {
@@ -166,12 +169,12 @@ func TestRunVerdict(t *testing.T) {
 			t.Errorf("%s has %g of the run, want %g", b, got, want)
 		}
 	}
-	is(t, v, profile.BoundCompute, profile.SureHigh) // 128 tokens of prefill take longer than 8 of decode
+	is(t, v, summary.BoundCompute, summary.SureHigh) // 128 tokens of prefill take longer than 8 of decode
 	r := made()
 	r.Decode = 32
-	is(t, statOf(t, profile.StatOptions{}, nil, "op", r).RunVerdict, profile.BoundMemory, profile.SureMedium)
+	is(t, statOf(t, stat.Options{}, nil, "op", r).RunVerdict, summary.BoundMemory, summary.SureMedium)
 	r.NoOps = true
-	if v := statOf(t, profile.StatOptions{}, nil, "step", r).RunVerdict; v != nil {
+	if v := statOf(t, stat.Options{}, nil, "step", r).RunVerdict; v != nil {
 		t.Errorf("without operators: %+v", v)
 	}
 }

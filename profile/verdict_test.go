@@ -12,7 +12,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // large reads 138 MiB of weights a step: more than stays in a cache, as the rule has it.
@@ -32,12 +36,12 @@ func num(p *int64) float64 {
 }
 
 // roofline is a machine whose threads read and compute at the same time: the slower of both counts.
-func roofline(d *profile.Derived) float64 {
+func roofline(d *facts.Derived) float64 {
 	return max(1, num(d.Bytes)*nsByte, num(d.Flops)*nsFlop)
 }
 
 // flopsOnly is one that computes so slowly that reading never counts.
-func flopsOnly(d *profile.Derived) float64 {
+func flopsOnly(d *facts.Derived) float64 {
 	return max(1, num(d.Flops)*20*nsFlop, num(d.Bytes)*nsByte/100)
 }
 
@@ -48,9 +52,9 @@ func made() profiletest.Run {
 	return profiletest.Run{Model: large, PID: 4242, Ctx: 1, Threads: 2, Prefill: 128, Decode: 8, Start: 1e9, Sched: true, Cost: roofline, Part: even}
 }
 
-func statOf(t *testing.T, opts profile.StatOptions, change func(*profile.Header), level string, runs ...profiletest.Run) *profile.Stat {
+func statOf(t *testing.T, opts stat.Options, change func(*profile.Header), level string, runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
-	b := profile.NewStat(opts)
+	b := stat.New(opts)
 	p := &profiletest.Player{Sink: b}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -64,7 +68,7 @@ func statOf(t *testing.T, opts profile.StatOptions, change func(*profile.Header)
 	return b.Finish(h)
 }
 
-func verdictOf(t *testing.T, s *profile.Stat, phase string) *profile.Verdict {
+func verdictOf(t *testing.T, s *summary.Stat, phase string) *summary.Verdict {
 	t.Helper()
 	for i := range s.Verdicts {
 		if s.Verdicts[i].Phase == phase {
@@ -76,12 +80,12 @@ func verdictOf(t *testing.T, s *profile.Stat, phase string) *profile.Verdict {
 }
 
 // is checks a verdict, and that what it says holds together.
-func is(t *testing.T, v *profile.Verdict, bound profile.Bound, sure string, among ...profile.Bound) {
+func is(t *testing.T, v *summary.Verdict, bound summary.Bound, sure string, among ...summary.Bound) {
 	t.Helper()
 	if v.Bound != bound || v.Sure != sure || !slices.Equal(v.Among, among) && len(v.Among)+len(among) > 0 {
 		t.Errorf("%s: bound %q of %v, sure %q; want %q of %v, %q\n%s %s\n%+v", v.Phase, v.Bound, v.Among, v.Sure, bound, among, sure, v.Text, v.Why, v.Causes)
 	}
-	if sure != "high" && v.Why == "" && bound != profile.BoundUnknown {
+	if sure != "high" && v.Why == "" && bound != summary.BoundUnknown {
 		t.Errorf("%s: it is not told why the verdict is no surer", v.Phase)
 	}
 	if !strings.HasSuffix(v.Text, ".") || strings.Contains(v.Text, "..") || strings.Contains(v.Text, "NaN") || strings.Contains(v.Text, "Inf") {
@@ -96,7 +100,7 @@ func is(t *testing.T, v *profile.Verdict, bound profile.Bound, sure string, amon
 	}
 }
 
-func evidenceOf(v *profile.Verdict, name string) float64 {
+func evidenceOf(v *summary.Verdict, name string) float64 {
 	for _, e := range v.Evidence {
 		if e.Name == name && e.Value != nil {
 			return *e.Value
@@ -105,7 +109,7 @@ func evidenceOf(v *profile.Verdict, name string) float64 {
 	return math.NaN()
 }
 
-func causeOf(v *profile.Verdict, what string) float64 {
+func causeOf(v *summary.Verdict, what string) float64 {
 	for _, c := range v.Causes {
 		if c.What == what {
 			return c.Share
@@ -115,10 +119,10 @@ func causeOf(v *profile.Verdict, what string) float64 {
 }
 
 func TestVerdictMemory(t *testing.T) {
-	s := statOf(t, profile.StatOptions{}, nil, "op", made())
+	s := statOf(t, stat.Options{}, nil, "op", made())
 	d, p := verdictOf(t, s, "decode"), verdictOf(t, s, "prefill")
-	is(t, d, profile.BoundMemory, profile.SureMedium)
-	is(t, p, profile.BoundCompute, profile.SureHigh)
+	is(t, d, summary.BoundMemory, summary.SureMedium)
+	is(t, p, summary.BoundCompute, summary.SureHigh)
 	if s.Verdicts[0].Phase != "decode" {
 		t.Error("the verdict on decode does not come first")
 	}
@@ -140,7 +144,7 @@ func TestVerdictMemory(t *testing.T) {
 		t.Errorf("why it is no surer: %q", d.Why)
 	}
 	// What is shown does not change what is known.
-	for _, o := range []profile.StatOptions{{Phases: []profile.Phase{profile.Decode}}, {By: profile.ByOp}, {By: profile.ByStep, Top: 2}, {By: profile.ByThread}} {
+	for _, o := range []stat.Options{{Phases: []profile.Phase{profile.Decode}}, {By: facts.ByOp}, {By: facts.ByStep, Top: 2}, {By: facts.ByThread}} {
 		if v := verdictOf(t, statOf(t, o, nil, "op", made()), "decode"); !reflect.DeepEqual(v, d) {
 			t.Errorf("with %+v it is %+v", o, v)
 		}
@@ -150,35 +154,35 @@ func TestVerdictMemory(t *testing.T) {
 func TestVerdictCompute(t *testing.T) {
 	r := made()
 	r.Cost = flopsOnly
-	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	s := statOf(t, stat.Options{}, nil, "op", r)
 	// Decode computes at the rate of prefill, which needs a fiftieth of the bytes for that.
-	is(t, verdictOf(t, s, "decode"), profile.BoundCompute, profile.SureMedium)
-	is(t, verdictOf(t, s, "prefill"), profile.BoundCompute, profile.SureHigh)
+	is(t, verdictOf(t, s, "decode"), summary.BoundCompute, summary.SureMedium)
+	is(t, verdictOf(t, s, "prefill"), summary.BoundCompute, summary.SureHigh)
 }
 
 // Between the two nothing is made up.
 func TestVerdictUndecided(t *testing.T) {
 	r := made()
-	r.Cost = func(d *profile.Derived) float64 { // decode at 67 % of prefill's rate
+	r.Cost = func(d *facts.Derived) float64 { // decode at 67 % of prefill's rate
 		return max(1, num(d.Flops)*nsFlop, num(d.Bytes)*nsFlop*3.54*1.5)
 	}
-	is(t, verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode"), profile.BoundUnknown, "", profile.BoundMemory, profile.BoundCompute)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundUnknown, "", summary.BoundMemory, summary.BoundCompute)
 	// One thread of two CPUs: the core's limit and the memory's look alike.
 	r = made()
 	r.Threads = 1
-	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundUnknown, "", profile.BoundMemory, profile.BoundCompute)
+	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundUnknown, "", summary.BoundMemory, summary.BoundCompute)
 	if !strings.Contains(v.Text, "cannot be told apart here") || !strings.Contains(v.Why, "One thread computed, of 2 CPUs") {
 		t.Errorf("%q %q", v.Text, v.Why)
 	}
 	// Two of four: less sure.
-	v = verdictOf(t, statOf(t, profile.StatOptions{}, func(h *profile.Header) { h.Meta.Cores = 4 }, "op", made()), "decode")
-	is(t, v, profile.BoundMemory, profile.SureLow)
+	v = verdictOf(t, statOf(t, stat.Options{}, func(h *profile.Header) { h.Meta.Cores = 4 }, "op", made()), "decode")
+	is(t, v, summary.BoundMemory, summary.SureLow)
 	// Weights that stay in a cache: less sure.
 	r = made()
 	r.Model.Vocab = 8192
-	v = verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundMemory, profile.SureLow)
+	v = verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundMemory, summary.SureLow)
 	if !strings.Contains(v.Why, "can stay in a cache") {
 		t.Errorf("%q", v.Why)
 	}
@@ -187,16 +191,16 @@ func TestVerdictUndecided(t *testing.T) {
 func TestVerdictOnePhase(t *testing.T) {
 	r := made()
 	r.Prefill, r.Pos = 0, 128
-	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundMemory, profile.SureLow)
+	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundMemory, summary.SureLow)
 	if !strings.Contains(v.Why, "no other phase") {
 		t.Errorf("%q", v.Why)
 	}
 	r.Threads = 1
-	is(t, verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode"), profile.BoundUnknown, "", profile.BoundMemory, profile.BoundCompute)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundUnknown, "", summary.BoundMemory, summary.BoundCompute)
 	r = made()
 	r.Decode = 0
-	is(t, verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "prefill"), profile.BoundCompute, profile.SureLow)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "prefill"), summary.BoundCompute, summary.SureLow)
 }
 
 func TestVerdictPeaks(t *testing.T) {
@@ -204,19 +208,19 @@ func TestVerdictPeaks(t *testing.T) {
 	for _, c := range []struct {
 		gbps  *float64
 		flops *float64
-		bound profile.Bound
+		bound summary.Bound
 		sure  string
 		text  string
 	}{
-		{f(22), f(800), profile.BoundMemory, profile.SureHigh, "20.0 GB/s of this machine's 22.0"},
-		{f(22), nil, profile.BoundMemory, profile.SureHigh, "of this machine's 22.0"},
-		{f(100), f(800), profile.BoundUnknown, "", "less than half of what this machine can do"},
-		{f(100), f(80), profile.BoundCompute, profile.SureHigh, "of this machine's 80.0"},
-		{f(32), f(800), profile.BoundMemory, profile.SureMedium, "32.0"},
-		{nil, f(800), profile.BoundMemory, profile.SureMedium, "of prefill the arithmetic would take 14 %"},
-		{f(0), f(-1), profile.BoundMemory, profile.SureMedium, "prefill"},
+		{f(22), f(800), summary.BoundMemory, summary.SureHigh, "20.0 GB/s of this machine's 22.0"},
+		{f(22), nil, summary.BoundMemory, summary.SureHigh, "of this machine's 22.0"},
+		{f(100), f(800), summary.BoundUnknown, "", "less than half of what this machine can do"},
+		{f(100), f(80), summary.BoundCompute, summary.SureHigh, "of this machine's 80.0"},
+		{f(32), f(800), summary.BoundMemory, summary.SureMedium, "32.0"},
+		{nil, f(800), summary.BoundMemory, summary.SureMedium, "of prefill the arithmetic would take 14 %"},
+		{f(0), f(-1), summary.BoundMemory, summary.SureMedium, "prefill"},
 	} {
-		s := statOf(t, profile.StatOptions{Peaks: profile.FixedPeaks("given", c.gbps, c.flops)}, nil, "op", made())
+		s := statOf(t, stat.Options{Peaks: roof.Fixed("given", c.gbps, c.flops)}, nil, "op", made())
 		v := verdictOf(t, s, "decode")
 		is(t, v, c.bound, c.sure)
 		if !strings.Contains(v.Text, c.text) {
@@ -234,14 +238,14 @@ func TestVerdictWait(t *testing.T) {
 		}
 		return 0.1
 	}
-	s := statOf(t, profile.StatOptions{}, func(h *profile.Header) { h.Meta.Cores = 4 }, "op", r)
+	s := statOf(t, stat.Options{}, func(h *profile.Header) { h.Meta.Cores = 4 }, "op", r)
 	v := verdictOf(t, s, "decode")
-	is(t, v, profile.BoundWait, profile.SureHigh)
+	is(t, v, summary.BoundWait, summary.SureHigh)
 	// An operator lasts 3.7 where its threads are busy for 1 on average.
 	if x := causeOf(v, "wait"); math.Abs(x-2.7/3.7) > 0.01 {
 		t.Errorf("waiting takes %g of the time, want 0.73", x)
 	}
-	i := slices.IndexFunc(s.Findings, func(f profile.Finding) bool { return f.Kind == "wait" && f.Phase == "decode" })
+	i := slices.IndexFunc(s.Findings, func(f summary.Finding) bool { return f.Kind == "wait" && f.Phase == "decode" })
 	if i < 0 || *s.Findings[i].GainShare < 0.72 || s.Findings[i].Target.View != "stat" {
 		t.Errorf("findings: %+v", s.Findings)
 	}
@@ -251,9 +255,9 @@ func TestVerdictInterference(t *testing.T) {
 	r := made()
 	r.Model.Vocab, r.Model.FF = 1024, 1024 // 1.3 ms a step, and 5 ms that another has
 	r.Preempts = true
-	s := statOf(t, profile.StatOptions{}, nil, "op", r)
+	s := statOf(t, stat.Options{}, nil, "op", r)
 	v := verdictOf(t, s, "decode")
-	is(t, v, profile.BoundInterference, profile.SureHigh)
+	is(t, v, summary.BoundInterference, summary.SureHigh)
 	if !strings.Contains(v.Text, "apt-get ran there for 40.0 ms") || !slices.Contains(v.Names, "apt-get") {
 		t.Errorf("%q of %v", v.Text, v.Names)
 	}
@@ -273,8 +277,8 @@ func TestVerdictInterference(t *testing.T) {
 	}
 	// The other is not seen: nobody is accused, and the verdict is less sure.
 	r.Sched = false
-	v = verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundInterference, profile.SureMedium)
+	v = verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundInterference, summary.SureMedium)
 	if strings.Contains(v.Text, "apt-get") {
 		t.Errorf("%q", v.Text)
 	}
@@ -283,33 +287,33 @@ func TestVerdictInterference(t *testing.T) {
 func TestVerdictOutside(t *testing.T) {
 	r := made()
 	r.Gap = 1_000_000
-	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundOutside, profile.SureHigh)
+	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundOutside, summary.SureHigh)
 	r.Gap = 190_000 // about as long as the operators
 	r.Part = func(t int) float64 { return 1.15 - 0.3*float64(t) }
-	v = verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundMixed, profile.SureMedium, profile.BoundMemory, profile.BoundOutside)
+	v = verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundMixed, summary.SureMedium, summary.BoundMemory, summary.BoundOutside)
 }
 
 func TestVerdictWithoutOperators(t *testing.T) {
 	r := made()
 	r.NoOps = true
-	s := statOf(t, profile.StatOptions{}, nil, "step", r)
+	s := statOf(t, stat.Options{}, nil, "step", r)
 	v := verdictOf(t, s, "decode")
-	is(t, v, profile.BoundUnknown, "")
+	is(t, v, summary.BoundUnknown, "")
 	if !strings.Contains(v.Text, "level step") {
 		t.Errorf("%q", v.Text)
 	}
 	// Graphs alone: time in none of them is known.
-	v = verdictOf(t, statOf(t, profile.StatOptions{}, nil, "graph", r), "decode")
+	v = verdictOf(t, statOf(t, stat.Options{}, nil, "graph", r), "decode")
 	if x := evidenceOf(v, "outside_graphs"); math.Abs(x-30_000.0/1_030_000) > 1e-9 {
 		t.Errorf("outside graphs %g", x)
 	}
 	// A filter leaves operators out: what is missing is no gap.
-	v = verdictOf(t, statOf(t, profile.StatOptions{}, func(h *profile.Header) { h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"} }, "op", made()), "decode")
-	is(t, v, profile.BoundUnknown, "")
+	v = verdictOf(t, statOf(t, stat.Options{}, func(h *profile.Header) { h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"} }, "op", made()), "decode")
+	is(t, v, summary.BoundUnknown, "")
 	// Nothing at all.
-	s = profile.NewStat(profile.StatOptions{}).Finish(&profile.Header{})
+	s = stat.New(stat.Options{}).Finish(&profile.Header{})
 	if s.Verdicts == nil || s.Findings == nil || len(s.Verdicts)+len(s.Findings) != 0 {
 		t.Errorf("of nothing: %+v %+v", s.Verdicts, s.Findings)
 	}
@@ -319,26 +323,26 @@ func TestVerdictWithoutOperators(t *testing.T) {
 func TestVerdictCaution(t *testing.T) {
 	r := made()
 	r.Decode = 2
-	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundMemory, profile.SureLow)
+	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundMemory, summary.SureLow)
 	r = made()
 	r.Partial = 3
-	v = verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundMemory, profile.SureLow)
+	v = verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundMemory, summary.SureLow)
 	if !strings.Contains(v.Why, "1 step beside these") {
 		t.Errorf("%q", v.Why)
 	}
 	r = made()
 	r.Sched = false
-	is(t, verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode"), profile.BoundMemory, profile.SureLow)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundMemory, summary.SureLow)
 }
 
 // Operators of a few microseconds tell nothing of memory and compute.
 func TestVerdictShortOperators(t *testing.T) {
 	r := made()
 	r.Model = profiletest.Small
-	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "prefill")
-	if slices.Contains([]profile.Bound{profile.BoundMemory, profile.BoundCompute}, v.Bound) || !strings.Contains(v.Text+v.Why, " on average: beginning and ending one") {
+	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "prefill")
+	if slices.Contains([]summary.Bound{summary.BoundMemory, summary.BoundCompute}, v.Bound) || !strings.Contains(v.Text+v.Why, " on average: beginning and ending one") {
 		t.Errorf("%s: %q %q", v.Bound, v.Text, v.Why)
 	}
 }
@@ -347,8 +351,8 @@ func TestVerdictOnlyPartial(t *testing.T) {
 	r := made()
 	r.Threads, r.Decode, r.Partial = 4, 1, 1
 	r.Part = func(t int) float64 { return 3.7 - 3.6*float64(min(t, 1)) }
-	v := verdictOf(t, statOf(t, profile.StatOptions{}, nil, "op", r), "decode")
-	is(t, v, profile.BoundWait, profile.SureLow)
+	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
+	is(t, v, summary.BoundWait, summary.SureLow)
 	if !strings.Contains(v.Why, "No step was wholly seen") {
 		t.Errorf("%q", v.Why)
 	}
@@ -359,7 +363,7 @@ func TestVerdictHostileNames(t *testing.T) {
 	r.Decode = 16
 	r.Model.Suffix = "<img src=x onerror=alert(1)>\x1b[2J\u202e\"'" + strings.Repeat("é", 40) + "\xff"
 	r.Part = func(t int) float64 { return 0.5 + float64(t) }
-	s := statOf(t, profile.StatOptions{}, func(h *profile.Header) { h.Meta.Extra = map[string]string{} }, "op", r)
+	s := statOf(t, stat.Options{}, func(h *profile.Header) { h.Meta.Extra = map[string]string{} }, "op", r)
 	if len(s.Findings) != 5 {
 		t.Errorf("%d findings", len(s.Findings))
 	}
@@ -396,7 +400,7 @@ func TestVerdictHostileNames(t *testing.T) {
 func TestVerdictTwoModels(t *testing.T) {
 	draft := made()
 	draft.Ctx, draft.Model.Layers, draft.Model.Base, draft.Model.FF = 2, 1, 0x9000000, 4096
-	s := statOf(t, profile.StatOptions{}, nil, "op", made(), draft)
+	s := statOf(t, stat.Options{}, nil, "op", made(), draft)
 	if len(s.Verdicts) != 4 {
 		t.Fatalf("%d verdicts", len(s.Verdicts))
 	}
@@ -408,7 +412,7 @@ func TestVerdictTwoModels(t *testing.T) {
 }
 
 func TestVerdictJSON(t *testing.T) {
-	b, err := json.Marshal(statOf(t, profile.StatOptions{}, nil, "op", made()))
+	b, err := json.Marshal(statOf(t, stat.Options{}, nil, "op", made()))
 	if err != nil {
 		t.Fatal(err)
 	}

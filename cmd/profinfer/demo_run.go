@@ -17,7 +17,8 @@ import (
 	"github.com/profinfer/profinfer/docs/sample"
 	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/probe"
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
@@ -141,7 +142,7 @@ func (d *demoRun) announce(ctx context.Context) error {
 }
 
 // record makes a model, records a benchmark of it, prints the statistics and returns the recording's name.
-func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *roof) (string, error) {
+func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *machineRoof) (string, error) {
 	spec, err := demo.Model(name)
 	if err != nil {
 		return "", err
@@ -179,15 +180,15 @@ func demoOptions(trace string, command []string) record.Options {
 	return opt
 }
 
-func demoStat(trace string, top *roof) error {
-	if err := doStat(trace, profile.StatOptions{By: profile.ByWeight, Top: demoRows}, top, false, false); err != nil {
+func demoStat(trace string, top *machineRoof) error {
+	if err := doStat(trace, stat.Options{By: facts.ByWeight, Top: demoRows}, top, false, false); err != nil {
 		return err
 	}
 	fmt.Println()
 	return nil
 }
 
-func demoExports(trace string, top *roof) error {
+func demoExports(trace string, top *machineRoof) error {
 	base := strings.TrimSuffix(trace, ".pinf")
 	if err := doReport([]string{trace}, base+".html", false, top); err != nil {
 		return err
@@ -210,7 +211,7 @@ func (d *demoRun) sample(why error) error {
 	}); err != nil {
 		return err
 	}
-	top := &roof{why: "the recording has none"} // it has: not those of this machine
+	top := &machineRoof{why: "the recording has none"} // it has: not those of this machine
 	say("$ profinfer stat --top %d %s", demoRows, file)
 	if err := demoStat(file, top); err != nil {
 		return err

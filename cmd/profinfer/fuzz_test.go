@@ -16,6 +16,9 @@ import (
 	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/dot"
 	"github.com/profinfer/profinfer/views/perfetto"
@@ -46,14 +49,14 @@ func drawn() (all []func(*trace.Reader, io.Writer) error) {
 		}
 		return report.Write(w, "test", []*report.Run{run})
 	})
-	for _, by := range []profile.By{profile.ByWeight, profile.ByLayer, profile.ByThread, profile.ByStep, profile.ByExpert} {
+	for _, by := range []facts.By{facts.ByWeight, facts.ByLayer, facts.ByThread, facts.ByStep, facts.ByExpert} {
 		whole(func(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
-			stat, slow := profile.NewStat(profile.StatOptions{By: by}), profile.NewSlow(profile.SlowOptions{Top: 10})
+			stat, slow := stat.New(stat.Options{By: by}), slow.New(slow.Options{Top: 10})
 			h, err := replay(profile.Tee(stat, slow))
 			if err != nil {
 				return err
 			}
-			o := terminal.Options{File: "x.pinf", Width: 80, Verbose: by == profile.ByThread, Unicode: by != profile.ByLayer}
+			o := terminal.Options{File: "x.pinf", Width: 80, Verbose: by == facts.ByThread, Unicode: by != facts.ByLayer}
 			s := stat.Finish(h)
 			if err := terminal.Stat(w, s, o); err != nil {
 				return err

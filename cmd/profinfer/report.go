@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
 )
@@ -64,7 +65,7 @@ the recording only a page of profinfer's.`,
 	return c
 }
 
-func doReport(in []string, out string, asked bool, top *roof) error {
+func doReport(in []string, out string, asked bool, top *machineRoof) error {
 	runs, err := loadRuns(in, top)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func sameFile(a, b string) bool {
 }
 
 // loadRuns reads recordings for the page.
-func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, error) {
+func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.Run, error) {
 	var runs []*report.Run
 	for _, name := range in {
 		r, err := trace.Open(name)
@@ -129,7 +130,7 @@ func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, err
 			return nil, err
 		}
 		var torn string
-		limits := &profile.Peaks{}
+		limits := &roof.Peaks{}
 		run, err := report.Load(name, func(s profile.Sink) (*profile.Header, error) {
 			h, err := profile.Replay(r, s)
 			if h != nil {
@@ -150,7 +151,7 @@ func loadRuns(in []string, top *roof, opts ...report.Option) ([]*report.Run, err
 	return runs, nil
 }
 
-func doServe(in []string, listen string, top *roof) error {
+func doServe(in []string, listen string, top *machineRoof) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return usage("--listen is an address and a port, such as 127.0.0.1:7070: %v", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -27,8 +28,8 @@ func (r *roofFlags) add(c *cobra.Command) {
 // set tells that one of them was given.
 func (r *roofFlags) set() bool { return r.bandwidth != "" || r.flops != "" || r.none }
 
-// roof makes the peaks of recordings.
-type roof struct {
+// machineRoof makes the peaks of recordings.
+type machineRoof struct {
 	kept   *peaks.Peaks // of this machine; nil: none
 	why    string       // there are none
 	gbps   *float64
@@ -38,8 +39,8 @@ type roof struct {
 }
 
 // roof reads the flags, and the peaks that are kept for this machine. What is wrong with those is told and no reason to show nothing.
-func (r *roofFlags) roof() (*roof, error) {
-	out := &roof{}
+func (r *roofFlags) roof() (*machineRoof, error) {
+	out := &machineRoof{}
 	rate := func(flag, text string, parse func(string) (float64, error)) (*float64, error) {
 		if text == "" {
 			return nil, nil
@@ -81,7 +82,7 @@ func (r *roofFlags) roof() (*roof, error) {
 }
 
 // fill completes peaks that the analysis of a recording was given before it was read.
-func (r *roof) fill(p *profile.Peaks, h *profile.Header) {
+func (r *machineRoof) fill(p *roof.Peaks, h *profile.Header) {
 	if h != nil {
 		*p = *r.of(&h.Meta)
 	}
@@ -110,7 +111,7 @@ func better(a, b *peaks.Peaks) *peaks.Peaks {
 
 // of makes the peaks of a recording: those kept for this machine if it was made here, or those that it has of its own machine; and
 // what was given by hand.
-func (r *roof) of(m *trace.Meta) *profile.Peaks {
+func (r *machineRoof) of(m *trace.Meta) *roof.Peaks {
 	kept, why := r.kept, r.why
 	if kept != nil && !kept.MadeOn(m.Arch, m.CPU, m.MemBytes) {
 		kept, why = nil, "the recording is of another machine than this one (give them: --peak-bandwidth, --peak-flops)"
@@ -120,9 +121,9 @@ func (r *roof) of(m *trace.Meta) *profile.Peaks {
 	}
 	p := kept.With(r.gbps, r.gflops)
 	if p == nil {
-		return &profile.Peaks{Missing: why}
+		return &roof.Peaks{Missing: why}
 	}
-	out := &profile.Peaks{At: func(threads int, weight string) profile.Roof { return roofAt(p, threads, weight) }}
+	out := &roof.Peaks{At: func(threads int, weight string) roof.Roof { return roofAt(p, threads, weight) }}
 	if kept != nil {
 		out.Source = "measured " + kept.Measured.UTC().Format("2006-01-02")
 		out.Doubtful, out.CacheBytes = !kept.Sound(), kept.Machine.Cache
@@ -138,8 +139,8 @@ func (r *roof) of(m *trace.Meta) *profile.Peaks {
 
 // roofAt is the roof of products with weights of a type: what memory gives, and what their elements are multiplied by.
 // Source: ggml/src/ggml-cpu/simd-mappings.h: f16 is widened to f32 on x86-64, and multiplied as it is on Arm where the CPU can.
-func roofAt(p *peaks.Peaks, threads int, weight string) profile.Roof {
-	out := profile.Roof{Threads: threads, GBps: p.Rate(peaks.Read, threads), StreamGBps: p.Rate(peaks.Stream, threads), Units: "f32"}
+func roofAt(p *peaks.Peaks, threads int, weight string) roof.Roof {
+	out := roof.Roof{Threads: threads, GBps: p.Rate(peaks.Read, threads), StreamGBps: p.Rate(peaks.Stream, threads), Units: "f32"}
 	most := func(ws ...peaks.What) *float64 {
 		var v *float64
 		for _, w := range ws {

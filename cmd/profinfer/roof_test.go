@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/peaks"
-	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -83,29 +84,29 @@ func TestRoofOf(t *testing.T) {
 	f := func(v float64) *float64 { return &v }
 	for _, c := range []struct {
 		name    string
-		roof    roof
+		roof    machineRoof
 		meta    *trace.Meta
 		source  string
 		missing string
 		gbps    float64 // of two threads with q4_0; 0: not known
 		gflops  float64
 	}{
-		{"measured here", roof{kept: machine()}, here, "measured 2026-11-19", "", 40, 1500},
-		{"of another CPU", roof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "Another"}, "", "another machine", 0, 0},
-		{"of another memory", roof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "A CPU", MemBytes: 16 << 30}, "", "another machine", 0, 0},
-		{"not measured", roof{why: "not measured"}, here, "", "not measured", 0, 0},
-		{"given", roof{gbps: f(50), gflops: f(200), given: true}, here, "given by hand", "", 50, 200},
-		{"one given", roof{kept: machine(), gbps: f(50), given: true}, here, "measured 2026-11-19, and given by hand", "", 50, 1500},
-		{"kept in the recording", roof{why: "not measured"}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
-		{"kept in the recording of another machine", roof{kept: other()}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
-		{"later in the recording", roof{kept: machine()}, withPeaks(here, later(machine())), "measured 2026-11-20", "", 40, 1500},
-		{"later here", roof{kept: later(machine())}, withPeaks(here, machine()), "measured 2026-11-20", "", 40, 1500},
-		{"later in the recording, and disturbed", roof{kept: machine()}, withPeaks(here, disturbed(later(machine()))), "measured 2026-11-19", "", 40, 1500},
-		{"later here, and disturbed", roof{kept: disturbed(later(machine()))}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
-		{"the recording's, but not wanted", roof{none: true, why: "left out"}, withPeaks(here, machine()), "", "left out", 0, 0},
-		{"the recording's are of another machine", roof{why: "not measured"}, withPeaks(here, other()), "", "not measured", 0, 0},
-		{"the recording's are no peaks", roof{why: "not measured"}, &trace.Meta{Extra: map[string]string{"peaks": `{"points":[`}}, "", "not measured", 0, 0},
-		{"one given, of another", roof{kept: machine(), gbps: f(50), given: true}, &trace.Meta{CPU: "Another"}, "given by hand", "", 50, 0},
+		{"measured here", machineRoof{kept: machine()}, here, "measured 2026-11-19", "", 40, 1500},
+		{"of another CPU", machineRoof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "Another"}, "", "another machine", 0, 0},
+		{"of another memory", machineRoof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "A CPU", MemBytes: 16 << 30}, "", "another machine", 0, 0},
+		{"not measured", machineRoof{why: "not measured"}, here, "", "not measured", 0, 0},
+		{"given", machineRoof{gbps: f(50), gflops: f(200), given: true}, here, "given by hand", "", 50, 200},
+		{"one given", machineRoof{kept: machine(), gbps: f(50), given: true}, here, "measured 2026-11-19, and given by hand", "", 50, 1500},
+		{"kept in the recording", machineRoof{why: "not measured"}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
+		{"kept in the recording of another machine", machineRoof{kept: other()}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
+		{"later in the recording", machineRoof{kept: machine()}, withPeaks(here, later(machine())), "measured 2026-11-20", "", 40, 1500},
+		{"later here", machineRoof{kept: later(machine())}, withPeaks(here, machine()), "measured 2026-11-20", "", 40, 1500},
+		{"later in the recording, and disturbed", machineRoof{kept: machine()}, withPeaks(here, disturbed(later(machine()))), "measured 2026-11-19", "", 40, 1500},
+		{"later here, and disturbed", machineRoof{kept: disturbed(later(machine()))}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
+		{"the recording's, but not wanted", machineRoof{none: true, why: "left out"}, withPeaks(here, machine()), "", "left out", 0, 0},
+		{"the recording's are of another machine", machineRoof{why: "not measured"}, withPeaks(here, other()), "", "not measured", 0, 0},
+		{"the recording's are no peaks", machineRoof{why: "not measured"}, &trace.Meta{Extra: map[string]string{"peaks": `{"points":[`}}, "", "not measured", 0, 0},
+		{"one given, of another", machineRoof{kept: machine(), gbps: f(50), given: true}, &trace.Meta{CPU: "Another"}, "given by hand", "", 50, 0},
 	} {
 		p := c.roof.of(c.meta)
 		if p.Source != c.source || !strings.Contains(p.Missing, c.missing) || (p.Missing == "") != (c.missing == "") {
@@ -177,15 +178,15 @@ func TestRoofOfRecording(t *testing.T) {
 	other.Machine.Model = "Another CPU"
 	for _, c := range []struct {
 		name   string
-		roof   *roof
+		roof   *machineRoof
 		source string
 		roofs  int
 	}{
-		{"of this machine", &roof{kept: machine()}, "measured 2026-11-19", 2},
-		{"of another", &roof{kept: other}, "", 0},
+		{"of this machine", &machineRoof{kept: machine()}, "measured 2026-11-19", 2},
+		{"of another", &machineRoof{kept: other}, "", 0},
 	} {
-		var s profile.Stat
-		if err := json.Unmarshal(output(t, func() error { return doStat(file, profile.StatOptions{}, c.roof, true, false) }), &s); err != nil {
+		var s summary.Stat
+		if err := json.Unmarshal(output(t, func() error { return doStat(file, stat.Options{}, c.roof, true, false) }), &s); err != nil {
 			t.Fatal(err)
 		}
 		if s.Peaks == nil || s.Peaks.Source != c.source || len(s.Peaks.Roofs) != c.roofs || (s.Peaks.Missing == "") != (c.source != "") {

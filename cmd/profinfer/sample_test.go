@@ -16,6 +16,9 @@ import (
 	"github.com/profinfer/profinfer/docs/sample"
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
 )
@@ -25,7 +28,7 @@ var update = flag.Bool("update", false, "write docs/sample/stat.txt and the READ
 const sampleDir = "../../docs/sample"
 
 // sampleStat is what `profinfer stat` prints of the sample, 100 columns wide.
-func sampleStat(t *testing.T, opt profile.StatOptions) (string, *profile.Header) {
+func sampleStat(t *testing.T, opt stat.Options) (string, *profile.Header) {
 	t.Helper()
 	file := filepath.Join(sampleDir, sample.Name+".pinf")
 	r, err := trace.Open(file)
@@ -33,13 +36,13 @@ func sampleStat(t *testing.T, opt profile.StatOptions) (string, *profile.Header)
 		t.Fatal(err)
 	}
 	defer r.Close()
-	opt.Peaks = &profile.Peaks{}
-	b := profile.NewStat(opt)
+	opt.Peaks = &roof.Peaks{}
+	b := stat.New(opt)
 	h, err := profile.Replay(r, b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&roof{why: "not measured"}).fill(opt.Peaks, h)
+	(&machineRoof{why: "not measured"}).fill(opt.Peaks, h)
 	var out bytes.Buffer
 	if err := terminal.Stat(&out, b.Finish(h), terminal.Options{File: sample.Name + ".pinf", Width: 100, Unicode: true}); err != nil {
 		t.Fatal(err)
@@ -51,10 +54,10 @@ var readmeStat = regexp.MustCompile("(?s)(<!-- stat:[^\n]*-->\n```\n)(.*?)(```\n
 
 // What the README and the sample's folder show is what the program prints.
 func TestSample(t *testing.T) {
-	whole, _ := sampleStat(t, profile.StatOptions{By: profile.ByWeight})
+	whole, _ := sampleStat(t, stat.Options{By: facts.ByWeight})
 	// the part for the README; the command that prints it stands above it
 	const head = "$ profinfer stat --phase decode --top 6 " + sample.Name + ".pinf\n"
-	part, _ := sampleStat(t, profile.StatOptions{By: profile.ByWeight, Top: 6, Phases: []profile.Phase{profile.Decode}})
+	part, _ := sampleStat(t, stat.Options{By: facts.ByWeight, Top: 6, Phases: []profile.Phase{profile.Decode}})
 	part = head + part
 	for name, edit := range map[string]func(old string) (string, error){
 		filepath.Join(sampleDir, "stat.txt"): func(string) (string, error) { return whole, nil },
@@ -102,7 +105,7 @@ func TestSampleFiles(t *testing.T) {
 	if total >= 1_000_000 {
 		t.Errorf("docs/sample has %d bytes, 1 MB is the limit", total)
 	}
-	_, h := sampleStat(t, profile.StatOptions{By: profile.ByWeight})
+	_, h := sampleStat(t, stat.Options{By: facts.ByWeight})
 	if h.Meta.Host != "sample" || len(h.Meta.Command) == 0 || h.Meta.Command[0] != "llama-bench" {
 		t.Errorf("recorded on %q: %q", h.Meta.Host, h.Meta.Command)
 	}

@@ -6,19 +6,21 @@ import (
 	"os"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // doSlow is `stat --slow`.
-func doSlow(in string, opt profile.StatOptions, json, verbose bool) error {
+func doSlow(in string, opt stat.Options, json, verbose bool) error {
 	r, err := trace.Open(in)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	stat := profile.NewStat(opt)
-	slow := profile.NewSlow(profile.SlowOptions{Phases: opt.Phases, PID: opt.PID, Top: opt.Top})
+	stat := stat.New(opt)
+	slow := slow.New(slow.Options{Phases: opt.Phases, PID: opt.PID, Top: opt.Top})
 	h, err := profile.Replay(r, profile.Tee(stat, slow))
 	if err != nil {
 		return err

@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
 )
@@ -18,7 +21,7 @@ func statCommand() *cobra.Command {
 	var json, verbose bool
 	var flags roofFlags
 	var slow bool
-	opt := profile.StatOptions{}
+	opt := stat.Options{}
 	c := &cobra.Command{
 		Use:   "stat [FILE...]",
 		Short: "Say where a recording's time went: phases, operators, threads",
@@ -31,7 +34,7 @@ func statCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
-			if opt.By, err = profile.ParseBy(by); err != nil {
+			if opt.By, err = facts.ParseBy(by); err != nil {
 				return &statusError{statusUsage, err}
 			}
 			if phase != "" {
@@ -88,14 +91,14 @@ func statCommand() *cobra.Command {
 	return c
 }
 
-func doStat(in string, opt profile.StatOptions, top *roof, json, verbose bool) error {
+func doStat(in string, opt stat.Options, top *machineRoof, json, verbose bool) error {
 	r, err := trace.Open(in)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	opt.Peaks = &profile.Peaks{}
-	b := profile.NewStat(opt)
+	opt.Peaks = &roof.Peaks{}
+	b := stat.New(opt)
 	h, err := profile.Replay(r, b)
 	if err != nil {
 		return err

@@ -7,12 +7,14 @@ import (
 	"os"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // doStatThreads compares what the counters of several recordings tell, by number of threads.
-func doStatThreads(in []string, opt profile.StatOptions, json bool) error {
+func doStatThreads(in []string, opt stat.Options, json bool) error {
 	var rs []terminal.Recording
 	counted := false
 	for _, name := range in {
@@ -39,13 +41,13 @@ func doStatThreads(in []string, opt profile.StatOptions, json bool) error {
 	return w.Flush()
 }
 
-func statOf(name string, opt profile.StatOptions) (*profile.Stat, error) {
+func statOf(name string, opt stat.Options) (*summary.Stat, error) {
 	r, err := trace.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	b := profile.NewStat(opt)
+	b := stat.New(opt)
 	h, err := profile.Replay(r, b)
 	if err != nil {
 		return nil, err

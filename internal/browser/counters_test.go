@@ -9,6 +9,11 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/timeline"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
 )
@@ -67,10 +72,10 @@ func twoTeams(ipc float64) report.Replay {
 }
 
 // counterPeaks are roofs between which the made-up operators lie.
-func counterPeaks() *profile.Peaks {
+func counterPeaks() *roof.Peaks {
 	rate := func(v float64) *float64 { return &v }
-	return &profile.Peaks{Source: "made up", At: func(threads int, weight string) profile.Roof {
-		r := profile.Roof{Threads: threads, GBps: rate(4 * float64(threads)), StreamGBps: rate(3 * float64(threads)), GFlops: rate(20 * float64(threads)), Units: "f32"}
+	return &roof.Peaks{Source: "made up", At: func(threads int, weight string) roof.Roof {
+		r := roof.Roof{Threads: threads, GBps: rate(4 * float64(threads)), StreamGBps: rate(3 * float64(threads)), GFlops: rate(20 * float64(threads)), Units: "f32"}
 		if weight == "q4_0" {
 			r.GFlops, r.MatrixGFlops, r.Units = rate(80*float64(threads)), rate(500*float64(threads)), "int8"
 		}
@@ -91,7 +96,7 @@ func counterRun(t *testing.T, file string, ipc float64, opts ...report.Option) *
 // two runs, little room and no roof.
 func TestCounters(t *testing.T) {
 	tools(t)
-	s, b, tl := profile.NewStat(profile.StatOptions{}), profile.NewSeries(), profile.NewTimeline(profile.TimelineOptions{})
+	s, b, tl := stat.New(stat.Options{}), series.New(), timeline.New(timeline.Options{})
 	var ops []*profile.Op
 	h, err := twoTeams(1.5)(profile.Tee(s, b, tl, keep{&ops}))
 	if err != nil {
@@ -101,7 +106,7 @@ func TestCounters(t *testing.T) {
 	stat, line := s.Finish(h), b.Roofline(h, counterPeaks())
 
 	one := counterRun(t, hostileCounter+".pinf", 1.5, report.Peaks(counterPeaks()))
-	two := counterRun(t, "b.pinf", 0.75, report.Peaks(&profile.Peaks{Missing: "not measured"}))
+	two := counterRun(t, "b.pinf", 0.75, report.Peaks(&roof.Peaks{Missing: "not measured"}))
 	without := load(t, "plain.pinf", recorded(t, "plain"))
 	looks := [][3]int{smdrk, {560, 800, 0}}
 	got := suite(t, "counters", plan{Pages: []page{
@@ -122,7 +127,7 @@ func TestCounters(t *testing.T) {
 	if err := json.Unmarshal(got["one/figures"].Data, &f); err != nil {
 		t.Fatal(err)
 	}
-	mean := func(cs []profile.StatCount, i int) float64 {
+	mean := func(cs []summary.Count, i int) float64 {
 		if cs[i].Sum == nil {
 			return -1
 		}

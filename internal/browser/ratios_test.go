@@ -9,6 +9,8 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
 )
@@ -67,10 +69,10 @@ func TestCounterRatios(t *testing.T) {
 		"no-slots":    {all("cycles"), all("be-bound"), all("instructions"), all("l2-refill"), all("l3-miss")},
 	}
 	var p plan
-	stats := map[string]*profile.Stat{}
+	stats := map[string]*summary.Stat{}
 	for name, counters := range lists {
 		c := someCounts{counters: counters}
-		s := profile.NewStat(profile.StatOptions{})
+		s := stat.New(stat.Options{})
 		h, err := c.play(s)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -165,7 +167,7 @@ func TestCulpritPinned(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &seatings{comm: "culprit", team: map[int32]bool{}}
-		b := profile.NewStat(profile.StatOptions{})
+		b := stat.New(stat.Options{})
 		h, err := profile.Replay(rd, profile.Tee(s, b))
 		rd.Close()
 		if err != nil {
@@ -180,7 +182,7 @@ func TestCulpritPinned(t *testing.T) {
 		} else {
 			t.Logf("%d events, %d of others, %d of these tell nothing", len(s.events), others, n)
 		}
-		var by profile.Interferer
+		var by slow.Interferer
 		slow := slowOf(t, path)
 		for _, x := range slow.Interference.By {
 			if x.Comm == "culprit" {

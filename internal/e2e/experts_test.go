@@ -17,6 +17,7 @@ import (
 	"github.com/profinfer/profinfer/internal/oracle"
 	"github.com/profinfer/profinfer/internal/recording"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -224,7 +225,7 @@ func TestExpertsSkew(t *testing.T) {
 		spec.Skew = skew
 		_, model := engines.Made(t, e, spec)
 		path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "0", "-n", "300", "-r", "1", "--no-warmup")...)
-		s := &profile.Stat{}
+		s := &summary.Stat{}
 		if err := json.Unmarshal([]byte(profinfer(t, "stat", "--json", "-i", path).stdout), s); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/memory"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // ownModel copies a model, so that nobody else has it mapped.
@@ -90,7 +92,7 @@ func limited(t testing.TB, bytes int64) (procs string) {
 }
 
 // faulted records a benchmark with its page faults. majors are those that the kernel counted for the engine.
-func faulted(t testing.TB, procs string, flags []string, command ...string) (s *profile.Stat, majors int64, path string) {
+func faulted(t testing.TB, procs string, flags []string, command ...string) (s *summary.Stat, majors int64, path string) {
 	t.Helper()
 	needBPF(t)
 	path = filepath.Join(t.TempDir(), "run.pinf")
@@ -106,7 +108,7 @@ func faulted(t testing.TB, procs string, flags []string, command ...string) (s *
 		t.Fatalf("%v in %q", err, r.stdout)
 	}
 	out := profinfer(t, "stat", "--json", "-i", path)
-	s = &profile.Stat{}
+	s = &summary.Stat{}
 	if err := json.Unmarshal([]byte(out.stdout), s); err != nil || s.Faults == nil {
 		t.Fatalf("%v: %s", err, out.stderr)
 	}
@@ -114,7 +116,7 @@ func faulted(t testing.TB, procs string, flags []string, command ...string) (s *
 }
 
 // sum checks that what faults hit adds up to what the process counted.
-func sum(t testing.TB, f *profile.FaultStat, majors int64) map[profile.MemoryClass]int64 {
+func sum(t testing.TB, f *memory.Stat, majors int64) map[profile.MemoryClass]int64 {
 	t.Helper()
 	if f.Major == nil || f.NoAddress == nil || f.Before == nil {
 		t.Fatalf("counts are not known: %+v", f)
@@ -135,7 +137,7 @@ func sum(t testing.TB, f *profile.FaultStat, majors int64) map[profile.MemoryCla
 }
 
 // modelFile is what is told of the model's file.
-func modelFile(t testing.TB, f *profile.FaultStat, name string) *profile.FileMemory {
+func modelFile(t testing.TB, f *memory.Stat, name string) *memory.FileMemory {
 	t.Helper()
 	for i := range f.Files {
 		if filepath.Base(f.Files[i].Path) == name && f.Files[i].InStart != nil && f.Files[i].InEnd != nil {
@@ -221,7 +223,7 @@ func TestFaultsOwn(t *testing.T) {
 		t.Fatalf("record: status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
 	out := profinfer(t, "stat", "--json", "-i", path)
-	s := &profile.Stat{}
+	s := &summary.Stat{}
 	if err := json.Unmarshal([]byte(out.stdout), s); err != nil || s.Faults == nil || s.Faults.Own == nil {
 		t.Fatalf("%v: %s%s", err, out.stdout[:min(len(out.stdout), 300)], out.stderr)
 	}

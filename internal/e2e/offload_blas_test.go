@@ -14,6 +14,8 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // BLAS takes matrix products of many tokens: in prefill the splits are those that the scheduler prints, all nodes of BLAS are products, and
@@ -82,7 +84,7 @@ func TestOffloadBLAS(t *testing.T) {
 	}
 
 	out := profinfer(t, "stat", "-i", path.file, "--json")
-	var s profile.Stat
+	var s summary.Stat
 	if err := json.Unmarshal([]byte(out.stdout), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,7 @@ func TestOffloadBLAS(t *testing.T) {
 				}
 			}
 			timed++
-			if b.TimedBy != profile.TimedCall || float64(b.Timed) != n || math.Abs(*b.Mean-sum/n) > 1 || b.GFlops == nil {
+			if b.TimedBy != offload.TimedCall || float64(b.Timed) != n || math.Abs(*b.Mean-sum/n) > 1 || b.GFlops == nil {
 				t.Errorf("%s: %+v, its graphs take %g on average, of %g", o.Key, b, sum/n, n)
 			}
 		}

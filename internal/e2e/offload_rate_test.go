@@ -12,6 +12,7 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // benched is a test of llama-bench as it says itself (-o json).
@@ -22,9 +23,9 @@ type benched struct {
 }
 
 // statOf is what `stat --json` says of a recording.
-func statOf(t *testing.T, path string) *profile.Stat {
+func statOf(t *testing.T, path string) *summary.Stat {
 	t.Helper()
-	var s profile.Stat
+	var s summary.Stat
 	out := profinfer(t, "stat", "--json", "-i", path)
 	if err := json.Unmarshal([]byte(out.stdout), &s); err != nil {
 		t.Fatalf("%v\n%s", err, out.stderr)
@@ -34,9 +35,9 @@ func statOf(t *testing.T, path string) *profile.Stat {
 
 // sameRate checks that decode's tokens a second are those that llama-bench counts, and not those of calls that return before. Its own n steps
 // come last: stat has the warm-up's too, in which a device may be made ready.
-func sameRate(t *testing.T, s *profile.Stat, steps []*profile.Step, n int, bench, within float64) {
+func sameRate(t *testing.T, s *summary.Stat, steps []*profile.Step, n int, bench, within float64) {
 	t.Helper()
-	i := slices.IndexFunc(s.Phases, func(f profile.PhaseStat) bool { return f.Phase == string(profile.Decode) })
+	i := slices.IndexFunc(s.Phases, func(f summary.Phase) bool { return f.Phase == string(profile.Decode) })
 	if i < 0 {
 		t.Fatal("no decode")
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/profinfer/profinfer/demo/gguf"
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -120,14 +121,14 @@ func serve(t *testing.T, clients, each, n int, args ...string) (path string, ans
 }
 
 // sequences replays a recording for its requests.
-func sequences(t testing.TB, path string) (*profile.Sequences, []profile.Round) {
+func sequences(t testing.TB, path string) (*requests.Sequences, []requests.Round) {
 	t.Helper()
 	r, err := trace.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	b := profile.NewSequences(0)
+	b := requests.New(0)
 	b.KeepRounds()
 	h, err := profile.Replay(r, b)
 	if err != nil {
@@ -145,15 +146,15 @@ func sequences(t testing.TB, path string) (*profile.Sequences, []profile.Round) 
 
 // matched finds for each answer the request that profinfer saw: the requests of a slot come in the order in which its
 // client asked.
-func matched(t *testing.T, s *profile.Sequences, answers []answer) []*profile.Request {
+func matched(t *testing.T, s *requests.Sequences, answers []answer) []*requests.Request {
 	t.Helper()
 	if int(s.Seen) != len(answers) || s.Warmups == 0 {
 		t.Fatalf("%d requests and %d warm-ups were seen, the server answered %d", s.Seen, s.Warmups, len(answers))
 	}
 	taken := map[int]bool{}
-	out := make([]*profile.Request, len(answers))
+	out := make([]*requests.Request, len(answers))
 	for i, a := range answers {
-		at := slices.IndexFunc(s.Requests, func(r profile.Request) bool { return !r.Warmup && r.Seq == a.Slot && !taken[int(r.ID)] })
+		at := slices.IndexFunc(s.Requests, func(r requests.Request) bool { return !r.Warmup && r.Seq == a.Slot && !taken[int(r.ID)] })
 		if at < 0 {
 			t.Fatalf("no request on slot %d", a.Slot)
 		}

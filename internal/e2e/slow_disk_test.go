@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/profinfer/profinfer/internal/engines"
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // memoryLimit makes a control group with so many bytes of memory. It returns the file that takes processes, and what lifts the limit.
@@ -87,7 +88,7 @@ func TestVerdictDisk(t *testing.T) {
 		command := e.Command("llama-bench", "-m", filepath.Join(filepath.Dir(inside), "verdict-disk-test.gguf"), "-t", "1", "-p", "0", "-n", "60", "-r", "1", "--repack", "0", "-lm", "mmap")
 		trace := record(t, flags, append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs}, command...)...)
 		r := profinfer(t, "stat", "--json", "-i", trace)
-		var s profile.Stat
+		var s summary.Stat
 		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || s.RunVerdict == nil || len(s.Verdicts) != 1 {
 			t.Fatalf("%v: %s", err, r.stderr)
 		}
@@ -95,9 +96,9 @@ func TestVerdictDisk(t *testing.T) {
 		share, others, evidence := 0.0, 0.0, false
 		for _, c := range v.Causes {
 			switch c.Bound {
-			case profile.BoundDisk:
+			case summary.BoundDisk:
 				share = c.Share
-			case profile.BoundInterference:
+			case summary.BoundInterference:
 				others = c.Share
 			}
 		}
@@ -113,14 +114,14 @@ func TestVerdictDisk(t *testing.T) {
 			}
 			continue
 		}
-		named := v.Bound == profile.BoundDisk || v.Bound == profile.BoundMixed && slices.Contains(v.Among, profile.BoundDisk)
+		named := v.Bound == summary.BoundDisk || v.Bound == summary.BoundMixed && slices.Contains(v.Among, summary.BoundDisk)
 		if !named || share < 0.2 || !evidence || !strings.Contains(v.Text, "disk") || !strings.Contains(s.RunVerdict.Text, "disk") {
 			t.Errorf("%v: %s among %v, the disk has %.2f, evidence %v: %s / %s", flags, v.Bound, v.Among, share, evidence, v.Text, s.RunVerdict.Text)
 		}
-		if i := slices.IndexFunc(s.Findings, func(f profile.Finding) bool { return f.Kind == "disk" }); i < 0 {
+		if i := slices.IndexFunc(s.Findings, func(f summary.Finding) bool { return f.Kind == "disk" }); i < 0 {
 			t.Errorf("%v: no finding tells of it: %+v", flags, s.Findings)
 		}
-		if flags == nil && (v.Sure == profile.SureHigh || !strings.Contains(v.Why, "record --faults")) {
+		if flags == nil && (v.Sure == summary.SureHigh || !strings.Contains(v.Why, "record --faults")) {
 			t.Errorf("sure: %s, %s", v.Sure, v.Why)
 		}
 	}
@@ -143,11 +144,11 @@ func TestSlowDisk(t *testing.T) {
 	// Repacked weights would be copies, which are not read again.
 	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "500", "-r", "1", "--repack", "0", "-lm", "mmap")
 	s := slowOf(t, record(t, flags, append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs}, command...)...))
-	disk, _ := partOf(s.Causes, profile.SlowDisk)
-	rest, _ := partOf(s.Causes, profile.SlowUnexplained)
+	disk, _ := partOf(s.Causes, slow.SlowDisk)
+	rest, _ := partOf(s.Causes, slow.SlowUnexplained)
 	steps := 0
 	for i := range s.Listed {
-		if ns, _ := partOf(s.Listed[i].Parts, profile.SlowDisk); ns > s.Listed[i].Excess/10 {
+		if ns, _ := partOf(s.Listed[i].Parts, slow.SlowDisk); ns > s.Listed[i].Excess/10 {
 			steps++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/slow"
 )
 
 // A slow step's new experts are those that the choices tell, step by step; what they cost is no more than what the step took beyond.
@@ -45,7 +46,7 @@ func TestSlowExperts(t *testing.T) {
 			t.Errorf("step %d: %v are usual", x.Step, x.UsualNewExperts)
 		}
 	}
-	experts, _ := partOf(s.Causes, profile.SlowExperts)
+	experts, _ := partOf(s.Causes, slow.SlowExperts)
 	t.Logf("%d of %d steps slow, new experts known of %d, they add %d us of %d ms", s.Slow, s.Steps, known, experts/1000, s.Excess/1e6)
 	if s.Slow > 10 && known < len(s.Listed)/2 {
 		t.Errorf("new experts are known of %d of %d steps", known, len(s.Listed))

@@ -18,18 +18,19 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // slowOf asks the program for slow steps, and tests that all parts add up.
-func slowOf(t *testing.T, path string, args ...string) *profile.Slow {
+func slowOf(t *testing.T, path string, args ...string) *slow.Slow {
 	t.Helper()
 	r := profinfer(t, append([]string{"stat", "--slow", "--json", "--top", "1000", "-i", path}, args...)...)
-	var s profile.Slow
+	var s slow.Slow
 	if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.status != 0 {
 		t.Fatalf("stat --slow: status %d, %v\n%s", r.status, err, r.stderr)
 	}
-	sum := func(parts []profile.SlowPart) (sum int64) {
+	sum := func(parts []slow.Part) (sum int64) {
 		for _, p := range parts {
 			sum += p.Ns
 		}
@@ -44,13 +45,13 @@ func slowOf(t *testing.T, path string, args ...string) *profile.Slow {
 			t.Errorf("step %d: parts add up to %d, the excess is %d, of %d beyond %d", x.Step, got, x.Excess, x.Dur, x.Baseline)
 		}
 	}
-	if s.Run == nil || s.SchemaVersion != profile.SlowSchema {
+	if s.Run == nil || s.SchemaVersion != slow.SlowSchema {
 		t.Errorf("run %v, version %d", s.Run, s.SchemaVersion)
 	}
 	return &s
 }
 
-func partOf(parts []profile.SlowPart, c profile.SlowCause) (ns int64, who []profile.SlowWho) {
+func partOf(parts []slow.Part, c slow.Cause) (ns int64, who []slow.Who) {
 	for _, p := range parts {
 		if p.Cause == c {
 			return p.Ns, p.Who
@@ -60,18 +61,18 @@ func partOf(parts []profile.SlowPart, c profile.SlowCause) (ns int64, who []prof
 }
 
 // during returns what is unexplained, and the excess, of the slow steps from the first to the last one that names a process.
-func during(s *profile.Slow, comm string) (unexplained, excess int64) {
+func during(s *slow.Slow, comm string) (unexplained, excess int64) {
 	first, last := int64(math.MaxInt64), int64(0)
 	for i := range s.Listed {
 		x := &s.Listed[i]
-		_, who := partOf(x.Parts, profile.SlowOther)
-		if slices.ContainsFunc(who, func(w profile.SlowWho) bool { return w.Comm == comm }) {
+		_, who := partOf(x.Parts, slow.SlowOther)
+		if slices.ContainsFunc(who, func(w slow.Who) bool { return w.Comm == comm }) {
 			first, last = min(first, x.Step), max(last, x.Step)
 		}
 	}
 	for i := range s.Listed {
 		if x := &s.Listed[i]; first <= x.Step && x.Step <= last {
-			ns, _ := partOf(x.Parts, profile.SlowUnexplained)
+			ns, _ := partOf(x.Parts, slow.SlowUnexplained)
 			unexplained += ns
 			excess += x.Excess
 		}
@@ -124,9 +125,9 @@ func TestSlowIntruder(t *testing.T) {
 	if s.Slow == 0 {
 		t.Fatal("no step is slow")
 	}
-	others, who := partOf(s.Causes, profile.SlowOther)
-	own, _ := partOf(s.Causes, profile.SlowOwn)
-	i := slices.IndexFunc(s.Interference.By, func(x profile.Interferer) bool { return x.Comm == "intruder" })
+	others, who := partOf(s.Causes, slow.SlowOther)
+	own, _ := partOf(s.Causes, slow.SlowOwn)
+	i := slices.IndexFunc(s.Interference.By, func(x slow.Interferer) bool { return x.Comm == "intruder" })
 	if i < 0 {
 		t.Fatalf("it is not named: %+v", s.Interference.By)
 	}
@@ -159,7 +160,7 @@ func TestSlowIntruder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rd.Close()
-	b := profile.NewSlow(profile.SlowOptions{})
+	b := slow.New(slow.Options{})
 	h, err := profile.Replay(rd, blind{b})
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +168,7 @@ func TestSlowIntruder(t *testing.T) {
 	s = b.Finish(h)
 	for _, p := range s.Causes {
 		switch p.Cause {
-		case profile.SlowOther, profile.SlowOwn, profile.SlowDisk, profile.SlowSleep, profile.SlowImbalance:
+		case slow.SlowOther, slow.SlowOwn, slow.SlowDisk, slow.SlowSleep, slow.SlowImbalance:
 			if p.Ns != 0 {
 				t.Errorf("without scheduling events %s is %d ns", p.Cause, p.Ns)
 			}
@@ -196,7 +197,7 @@ func TestSlowRebuilt(t *testing.T) {
 			t.Errorf("step %d at position %d has a new graph", x.Step, *x.Position)
 			continue
 		}
-		if ns, _ := partOf(x.Parts, profile.SlowRebuilt); ns > 0 {
+		if ns, _ := partOf(x.Parts, slow.SlowRebuilt); ns > 0 {
 			found++
 			t.Logf("step %d at position %d: %d of %d us beyond are the new graph's", x.Step, *x.Position, ns/1000, x.Excess/1000)
 		}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/views/report"
 )
 
@@ -44,7 +44,7 @@ func generate(index reflect.Type, sections []report.Section) ([]byte, error) {
 		fmt.Fprintf(&b, "  %s: %s\n", property(s.Name), t)
 	}
 	b.WriteString("}\n\n/** Kinds of operators, by number. */\n")
-	fmt.Fprintf(&b, "export const operatorKinds = ['%s'] as const\n", strings.Join(profile.TimelineKinds, "', '"))
+	fmt.Fprintf(&b, "export const operatorKinds = ['%s'] as const\n", strings.Join(ops.Kinds, "', '"))
 	g.typeOf(index)
 	for len(g.queue) > 0 && g.err == nil {
 		t := g.queue[0]

@@ -10,7 +10,7 @@ var lists = map[string]bool{
 	"Timeline.Processes": true, "Timeline.Threads": true, "Timeline.CPUs": true, "Timeline.Runners": true, "Timeline.Ops": true,
 	"Timeline.Strings": true, "Timeline.Chunks": true, "Timeline.Losses": true, "TimelineOverview.Tracks": true,
 	// Faults' times were not taken; pages in memory could not be looked at.
-	"FaultExpertLayer.Wait": true, "FaultExpertLayer.InEnd": true, "FileGroup.Start": true, "FileGroup.End": true, "FileGroup.Stayed": true,
+	"MemoryFaultExpertLayer.Wait": true, "MemoryFaultExpertLayer.InEnd": true, "MemoryFileGroup.Start": true, "MemoryFileGroup.End": true, "MemoryFileGroup.Stayed": true,
 }
 
 // set are pointers that are never nil: all groupings are there, and series of requests, if only empty ones.
@@ -19,7 +19,7 @@ var set = map[string]bool{
 }
 
 // alwaysSet are string types of whose constants one is always there: not the empty string.
-var alwaysSet = map[string]bool{"By": true, "NodeKind": true}
+var alwaysSet = map[string]bool{"FactsBy": true, "DagNodeKind": true}
 
 // canBeNull reports whether a field can be null in JSON.
 func canBeNull(t reflect.Type, f reflect.StructField) bool {

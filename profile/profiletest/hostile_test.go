@@ -9,6 +9,7 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -17,7 +18,7 @@ type counter struct {
 	ops, spans, steps, graphs int
 	untraced, incomplete      int
 	nodes                     int
-	stat                      *profile.StatBuilder
+	stat                      *stat.Builder
 }
 
 func (c *counter) Op(o *profile.Op) error {
@@ -68,7 +69,7 @@ func TestTrials(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &counter{stat: profile.NewStat(profile.StatOptions{})}
+			c := &counter{stat: stat.New(stat.Options{})}
 			h, err := profile.Replay(r, c)
 			if err != nil {
 				t.Fatal(err)

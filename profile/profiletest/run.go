@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -26,7 +27,7 @@ type Run struct {
 	Gap     int64 // between operators, ns
 	Partial int   // the decode step that is marked as not wholly seen; 0: none
 	// Cost is the time of an operator's work, ns, all of its threads together; nil: from its bytes.
-	Cost func(*profile.Derived) float64
+	Cost func(*facts.Derived) float64
 	// Part is the work of thread t, in parts of an even share; nil: 5 % more than the thread before.
 	Part func(t int) float64
 	// Choose is the expert that the token at a position chooses in a layer, by rank; nil: see Chosen.
@@ -45,7 +46,7 @@ type Player struct {
 	threads                map[int32]profile.Thread
 	procs                  []trace.Process
 	first                  int64
-	derive                 profile.Deriver
+	derive                 facts.Deriver
 }
 
 // NsPerByte is how fast operators of a made run are: 0.1 ns a byte and thread, 10 GB/s.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
 )
 
 // Color is what nodes are coloured by.
@@ -44,7 +45,7 @@ const maxNodes = 20_000
 
 // Export writes the graph that took most of the phase's time.
 func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error), opt Options) error {
-	b := profile.NewDAGs(profile.DAGOptions{PID: opt.PID})
+	b := dag.New(dag.Options{PID: opt.PID})
 	h, err := replay(b)
 	if err != nil {
 		return err
@@ -63,13 +64,13 @@ func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error), opt
 }
 
 // choose returns the DAG with most time of the wanted phase, nil if there is none.
-func choose(all *profile.DAGs, opt Options) *profile.DAG {
+func choose(all *dag.List, opt Options) *dag.DAG {
 	phases := []string{"decode", "prefill", "encode", "unknown"}
 	if opt.Phase != "" {
 		phases = []string{string(opt.Phase)}
 	}
 	for _, p := range phases {
-		var best *profile.DAG
+		var best *dag.DAG
 		for i := range all.DAGs {
 			if d := &all.DAGs[i]; d.Phase == p && (best == nil || d.OpsDur > best.OpsDur) {
 				best = d
@@ -84,7 +85,7 @@ func choose(all *profile.DAGs, opt Options) *profile.DAG {
 
 // drawing is what is drawn of a DAG: items, each for one node, or for one of each layer that is alike.
 type drawing struct {
-	d     *profile.DAG
+	d     *dag.DAG
 	opt   Options
 	of    []int // item of each node; -1: not drawn
 	items []item
@@ -108,7 +109,7 @@ type sums struct {
 	atMost         bool
 }
 
-func newDrawing(d *profile.DAG, opt Options) *drawing {
+func newDrawing(d *dag.DAG, opt Options) *drawing {
 	if opt.Color == "" {
 		opt.Color = ByShare
 	}
@@ -133,11 +134,11 @@ func newDrawing(d *profile.DAG, opt Options) *drawing {
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		g.of[i] = -1
-		if n.Kind != profile.NodeOp && n.Kind != profile.NodeCache || n.FusedInto >= 0 || len(g.items) >= maxNodes {
+		if n.Kind != dag.NodeOp && n.Kind != dag.NodeCache || n.FusedInto >= 0 || len(g.items) >= maxNodes {
 			continue
 		}
 		x := item{kind: -1, layer: -1, name: n.Name}
-		if n.Kind == profile.NodeOp && n.Key != "" && n.Weight >= 0 && n.Key != n.Op {
+		if n.Kind == dag.NodeOp && n.Key != "" && n.Weight >= 0 && n.Key != n.Op {
 			x.name = n.Key
 		}
 		if n.Layer != nil {
@@ -316,7 +317,7 @@ func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 	n := &g.d.Nodes[x.nodes[0]]
 	lines := []string{clean(x.name)}
 	attrs := ""
-	if n.Kind == profile.NodeCache {
+	if n.Kind == dag.NodeCache {
 		lines = append(lines, clean(n.Type)+" "+dims(n)+" "+size(n.Bytes))
 		attrs = " shape=cylinder fillcolor=\"#ffffff\""
 	} else {
@@ -372,7 +373,7 @@ func (g *drawing) edges(w *bufio.Writer) {
 			found = append(found, n)
 			return
 		}
-		if k := d.Nodes[n].Kind; k != profile.NodeView && k != profile.NodeIdle {
+		if k := d.Nodes[n].Kind; k != dag.NodeView && k != dag.NodeIdle {
 			return
 		}
 		for _, e := range into[n] {
@@ -390,11 +391,11 @@ func (g *drawing) edges(w *bufio.Writer) {
 			for _, from := range found {
 				a, b, n, style := g.of[from], g.of[to], from, ""
 				switch {
-				case e.Kind == profile.EdgeWrite && d.Nodes[from].Kind != profile.NodeCache:
+				case e.Kind == dag.EdgeWrite && d.Nodes[from].Kind != dag.NodeCache:
 					continue
-				case e.Kind == profile.EdgeWrite:
+				case e.Kind == dag.EdgeWrite:
 					a, b, style = b, a, " style=dashed"
-				case d.Nodes[from].Kind == profile.NodeCache:
+				case d.Nodes[from].Kind == dag.NodeCache:
 					style = " style=dashed"
 				}
 				if a == b || g.back(from, int32(to)) || done[[2]int{a, b}] {
@@ -406,7 +407,7 @@ func (g *drawing) edges(w *bufio.Writer) {
 					bytes = d.Nodes[n].Bytes
 				}
 				label := ""
-				if e.Kind != profile.EdgeWrite && bytes != nil {
+				if e.Kind != dag.EdgeWrite && bytes != nil {
 					label = " label=" + quote(size(bytes)) + fmt.Sprintf(" penwidth=%.1f", width(*bytes))
 				}
 				fmt.Fprintf(w, "  n%d -> n%d [weight=1%s%s]\n", a, b, label, style)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -153,7 +154,7 @@ func TestFolded(t *testing.T) {
 
 // TestFigures checks a node's figures against the statistics.
 func TestFigures(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{Phases: []profile.Phase{profile.Prefill}})
+	b := stat.New(stat.Options{Phases: []profile.Phase{profile.Prefill}})
 	h, err := player(small)(b)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
@@ -40,7 +40,7 @@ func shade(v float64, by Color) (fill, ink string) {
 }
 
 // dims writes dimensions as ggml does, trailing ones left out; a range where they grew.
-func dims(n *profile.DAGNode) string {
+func dims(n *dag.Node) string {
 	a, b := n.Ne, n.Ne
 	if n.NeMax != nil {
 		b = *n.NeMax

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -34,7 +35,7 @@ type countTrack struct {
 
 func (c *counts) set(counters []trace.Counter) {
 	c.counters = counters
-	c.instructions, c.cycles = profile.CounterPair(counters, "instructions", "cycles")
+	c.instructions, c.cycles = summary.CounterPair(counters, "instructions", "cycles")
 	if c.rows == nil {
 		c.rows = map[threadKey]*countRow{}
 	}

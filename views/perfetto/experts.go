@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
 )
 
 // experts annotates an operator with what its tokens chose: the experts themselves of one token, of several how
@@ -56,7 +57,7 @@ func (e *exporter) drawExperts(s *profile.Step) {
 }
 
 // newExperts returns how many experts of a step the one before did not use, over all layers; nil where none has one before.
-func newExperts(p *profile.ExpertStep) *float64 {
+func newExperts(p *experts.Step) *float64 {
 	if p.Known == 0 {
 		return nil
 	}

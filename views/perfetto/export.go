@@ -16,6 +16,10 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -45,7 +49,7 @@ type exporter struct {
 	p      *packets
 	t      *tracks
 	sched  *scheduling
-	derive profile.Deriver
+	derive facts.Deriver
 	// Graphs in whose step nothing was written yet.
 	waiting map[int64][]*profile.Graph
 	nWait   int
@@ -54,10 +58,10 @@ type exporter struct {
 	dims    map[[4]int64]string
 	last    int64
 	counts  counts
-	experts profile.ExpertSteps
+	experts experts.Steps
 	devices devices
 
-	requests *profile.SequencesBuilder
+	requests *requests.Builder
 }
 
 // stepSum is what a step's operators add up to.
@@ -69,7 +73,7 @@ type stepSum struct {
 func newExporter(w io.Writer) *exporter {
 	p := newPackets(w)
 	return &exporter{p: p, t: newTracks(p), sched: newScheduling(p), waiting: map[int64][]*profile.Graph{},
-		sums: map[*profile.Step]*stepSum{}, rates: map[counterKey]int64{}, dims: map[[4]int64]string{}, requests: profile.NewSequences(maxRequests)}
+		sums: map[*profile.Step]*stepSum{}, rates: map[counterKey]int64{}, dims: map[[4]int64]string{}, requests: requests.New(maxRequests)}
 }
 
 // Sched takes a scheduling event.
@@ -204,7 +208,7 @@ func (e *exporter) Op(o *profile.Op) error {
 	}
 	name := o.Op
 	if d.Weight != "" && !strings.HasPrefix(o.Op, "ROPE") {
-		name = profile.WeightStem(d.Weight)
+		name = ops.WeightStem(d.Weight)
 	}
 	for i := range o.Threads {
 		th := &o.Threads[i]
@@ -243,7 +247,7 @@ func (e *exporter) Op(o *profile.Op) error {
 func (e *exporter) Meta(m *trace.Meta) { e.counts.set(m.Counters) }
 
 // describe annotates an operator's slice on its first thread.
-func (e *exporter) describe(n *notes, o *profile.Op, d *profile.Derived) {
+func (e *exporter) describe(n *notes, o *profile.Op, d *facts.Derived) {
 	def := o.NodeDef()
 	n.text("op", o.Op)
 	n.text("name", d.Name)

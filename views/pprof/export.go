@@ -15,6 +15,9 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -34,7 +37,7 @@ func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) err
 }
 
 func export(w io.Writer, e *exporter, replay func(profile.Sink) (*profile.Header, error)) error {
-	stat := profile.NewStat(profile.StatOptions{By: profile.ByBlock}) // counts what was lost
+	stat := stat.New(stat.Options{By: facts.ByBlock}) // counts what was lost
 	h, err := replay(profile.Tee(e, stat))
 	if err != nil {
 		return err
@@ -45,7 +48,7 @@ func export(w io.Writer, e *exporter, replay func(profile.Sink) (*profile.Header
 // stack is what an operator's frames below its phase say.
 type stack struct {
 	layer int // -1: none
-	block profile.Block
+	block ops.Block
 	name  string // of the operator's row in statistics
 	op    string
 	typ   string // of the weight; empty if there is none
@@ -94,7 +97,7 @@ type pending struct {
 type key struct {
 	phase   profile.Phase
 	pid     int32
-	model   profile.ModelRef
+	model   facts.ModelRef
 	partial bool
 	outside bool // in no step; with a phase: for a step of another process
 }
@@ -112,8 +115,8 @@ type group struct {
 
 // exporter is a profile.Sink.
 type exporter struct {
-	derive  profile.Deriver
-	models  profile.ModelFinder
+	derive  facts.Deriver
+	models  facts.ModelFinder
 	stacks  map[stack]*stack
 	known   map[opKey]*stack
 	pending map[int64]*pending // by number of the step
@@ -130,7 +133,7 @@ type exporter struct {
 }
 
 type opKey struct {
-	d  *profile.Derived
+	d  *facts.Derived
 	op string
 }
 
@@ -144,7 +147,7 @@ func newExporter() *exporter {
 var others = &stack{}
 
 // stackOf returns the stack of an operator; the same one for the same frames.
-func (e *exporter) stackOf(d *profile.Derived, op string) *stack {
+func (e *exporter) stackOf(d *facts.Derived, op string) *stack {
 	k := opKey{d, op}
 	if s := e.known[k]; s != nil {
 		return s
@@ -153,7 +156,7 @@ func (e *exporter) stackOf(d *profile.Derived, op string) *stack {
 	if d.Layer != nil {
 		v.layer = *d.Layer
 	}
-	v.name, v.typ = profile.RowName(d, op)
+	v.name, v.typ = facts.RowName(d, op)
 	s := e.stacks[v]
 	if s == nil {
 		if len(e.stacks) >= e.limits.stacks {
@@ -337,7 +340,7 @@ func (e *exporter) group(k key) *group {
 	g := e.groups[k]
 	if g == nil {
 		if len(e.groups) >= e.limits.groups {
-			k.pid, k.model = 0, profile.ModelRef{}
+			k.pid, k.model = 0, facts.ModelRef{}
 			if g = e.groups[k]; g != nil {
 				return g
 			}

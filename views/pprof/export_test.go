@@ -15,7 +15,9 @@ import (
 	"unicode"
 
 	model "github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -30,10 +32,10 @@ func TestSums(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := feed(t, newExporter(), player(edit, nil, run))
 			m.agrees(0, nil)
-			if m.stats[model.ByBlock].Phases[1].Ops != 40*(2*17+3) { // see profiletest
+			if m.stats[facts.ByBlock].Phases[1].Ops != 40*(2*17+3) { // see profiletest
 				t.Fatal("the run is not what it was")
 			}
-			want := m.stats[model.ByBlock].Phases[0].TracedDur + m.stats[model.ByBlock].Phases[1].TracedDur
+			want := m.stats[facts.ByBlock].Phases[0].TracedDur + m.stats[facts.ByBlock].Phases[1].TracedDur
 			if got := m.total(0); got != want {
 				t.Errorf("all stacks take %d, want %d", got, want)
 			}
@@ -78,7 +80,7 @@ func TestWhen(t *testing.T) {
 	if m.TimeNanos != 1_700_000_000_600_000_000 {
 		t.Errorf("it began at %d", m.TimeNanos)
 	}
-	if d := m.stats[model.ByBlock].Run.Dur; d <= 0 || m.DurationNanos != d {
+	if d := m.stats[facts.ByBlock].Run.Dur; d <= 0 || m.DurationNanos != d {
 		t.Errorf("it lasted %d, want %d", m.DurationNanos, d)
 	}
 	if m = feed(t, newExporter(), player(nil, nil, run)); m.TimeNanos != 0 {
@@ -92,29 +94,29 @@ func TestModels(t *testing.T) {
 	again := run // another context of the first model
 	again.Ctx, again.Prefill, again.Decode = 0x777, 0, 3
 	m := feed(t, newExporter(), player(nil, nil, run, draft, again))
-	if n := len(m.stats[model.ByBlock].Phases); n != 4 {
+	if n := len(m.stats[facts.ByBlock].Phases); n != 4 {
 		t.Fatalf("%d phases", n)
 	}
-	m.agrees(1, func(f *model.PhaseStat) string {
+	m.agrees(1, func(f *summary.Phase) string {
 		return []string{"llama 2 layers 64 wide q4_0", "llama 1 layers 64 wide q4_0"}[*f.Model]
 	})
 
 	m = feed(t, newExporter(), player(nil, nil, draft, run)) // the larger one is the first
-	m.agrees(1, func(f *model.PhaseStat) string {
+	m.agrees(1, func(f *summary.Phase) string {
 		return []string{"llama 2 layers 64 wide q4_0", "llama 1 layers 64 wide q4_0"}[*f.Model]
 	})
 
 	twin := run
 	twin.Model.Base, twin.Ctx = 0x900000, 0xdef
 	m = feed(t, newExporter(), player(nil, nil, run, twin))
-	m.agrees(1, func(f *model.PhaseStat) string {
+	m.agrees(1, func(f *summary.Phase) string {
 		return []string{"llama 2 layers 64 wide q4_0", "llama 2 layers 64 wide q4_0 #2"}[*f.Model]
 	})
 
 	other := run
 	other.PID = 5000
 	m = feed(t, newExporter(), player(nil, nil, run, other))
-	m.agrees(1, func(f *model.PhaseStat) string {
+	m.agrees(1, func(f *summary.Phase) string {
 		return []string{"llama 2 layers 64 wide q4_0 llama-bench [4242]", "llama 2 layers 64 wide q4_0 llama-bench [5000]"}[*f.Model]
 	})
 }
@@ -167,7 +169,7 @@ func TestTime(t *testing.T) {
 	if sum := m.total(0); sum != 1000 {
 		t.Errorf("all take %d, want the step's 1000: %v", sum, got)
 	}
-	f := &m.stats[model.ByBlock].Phases[0]
+	f := &m.stats[facts.ByBlock].Phases[0]
 	if *f.Gap != 350 || *f.BackendDur != 300 {
 		t.Errorf("statistics say %d and %d", *f.Gap, *f.BackendDur)
 	}
@@ -215,7 +217,7 @@ func TestNotSeen(t *testing.T) {
 	m.agrees(0, nil)
 	m.says("decode: 40 steps")
 	m.says("operators of 20 steps (throttled); the steps are left out")
-	if f := &m.stats[model.ByBlock].Phases[1]; f.Traced != 20 || f.TracedDur >= f.Dur {
+	if f := &m.stats[facts.ByBlock].Phases[1]; f.Traced != 20 || f.TracedDur >= f.Dur {
 		t.Errorf("%d steps of %d were recorded", f.Traced, f.Steps)
 	}
 
@@ -274,7 +276,7 @@ func TestOutside(t *testing.T) {
 			}
 		}, nil, run)(s)
 	})
-	out := m.stats[model.ByBlock].Outside
+	out := m.stats[facts.ByBlock].Outside
 	if out == nil {
 		t.Fatal("nothing ran outside")
 	}
@@ -319,7 +321,7 @@ func TestLimits(t *testing.T) {
 	e := newExporter()
 	e.limits.stacks = 10
 	m := feed(t, e, player(nil, nil, run))
-	want := m.stats[model.ByBlock].Phases[0].TracedDur + m.stats[model.ByBlock].Phases[1].TracedDur
+	want := m.stats[facts.ByBlock].Phases[0].TracedDur + m.stats[facts.ByBlock].Phases[1].TracedDur
 	if got := m.total(0); got != want || len(m.Sample) > 10+4 || len(e.stacks) > 10 || m.sum("time", 0, "decode", 1, frameOthers) == 0 {
 		t.Errorf("%d stacks take %d, want %d", len(m.Sample), got, want)
 	}
@@ -350,8 +352,8 @@ func TestLimits(t *testing.T) {
 	}
 	m = feed(t, e, player(nil, nil, many...))
 	var all int64
-	for i := range m.stats[model.ByBlock].Phases {
-		all += m.stats[model.ByBlock].Phases[i].TracedDur
+	for i := range m.stats[facts.ByBlock].Phases {
+		all += m.stats[facts.ByBlock].Phases[i].TracedDur
 	}
 	if got := m.total(0); got != all || len(e.groups) > 6 {
 		t.Errorf("%d groups take %d, want %d", len(e.groups), got, all)

@@ -12,6 +12,8 @@ import (
 	"github.com/google/pprof/profile"
 
 	model "github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
@@ -138,7 +140,7 @@ func (e *exporter) shown() []*shown {
 }
 
 // profile draws all that was seen. stat tells what was not.
-func (e *exporter) profile(h *model.Header, stat *model.Stat) *profile.Profile {
+func (e *exporter) profile(h *model.Header, stat *summary.Stat) *profile.Profile {
 	list := e.shown()
 	d := &drawing{names: map[string]*profile.Location{}, p: &profile.Profile{SampleType: sampleTypes, DefaultSampleType: sampleTypes[0].Type,
 		// All names are told: there is no file to find them in.
@@ -216,7 +218,7 @@ func (s *stack) text() string {
 }
 
 // roots returns a frame for each group that says whose it is; empty where there is but one model and process.
-func (e *exporter) roots(list []*shown, stat *model.Stat) []string {
+func (e *exporter) roots(list []*shown, stat *summary.Stat) []string {
 	type owner struct {
 		model int
 		pid   int32
@@ -251,7 +253,7 @@ func (e *exporter) roots(list []*shown, stat *model.Stat) []string {
 	return roots
 }
 
-func modelText(m *model.Model) string {
+func modelText(m *facts.Model) string {
 	parts := []string{cmp.Or(m.Family, "model")}
 	if m.Layers > 0 {
 		parts = append(parts, fmt.Sprintf("%d layers", m.Layers))
@@ -265,7 +267,7 @@ func modelText(m *model.Model) string {
 	return strings.Join(parts, " ")
 }
 
-func processText(stat *model.Stat, pid int32) string {
+func processText(stat *summary.Stat, pid int32) string {
 	for i := range stat.Run.Processes {
 		if p := &stat.Run.Processes[i]; p.PID == pid && p.Comm != "" {
 			return fmt.Sprintf("%s [%d]", p.Comm, pid)
@@ -275,7 +277,7 @@ func processText(stat *model.Stat, pid int32) string {
 }
 
 // program names the profile as a whole.
-func program(stat *model.Stat) string {
+func program(stat *summary.Stat) string {
 	for i := range stat.Run.Processes {
 		if p := &stat.Run.Processes[i]; p.Comm != "" && (p.Steps > 0 || len(stat.Run.Processes) == 1) {
 			return clean(strings.ReplaceAll(p.Comm, "/", "_")) // never a file for pprof to open
@@ -287,7 +289,7 @@ func program(stat *model.Stat) string {
 func seconds(ns int64) string { return fmt.Sprintf("%.3f s", float64(ns)/1e9) }
 
 // comments say what the profile is of, how its times add up, and what was not seen.
-func (e *exporter) comments(stat *model.Stat, list []*shown, roots []string) []string {
+func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) []string {
 	var out []string
 	say := func(format string, a ...any) { out = append(out, fmt.Sprintf(format, a...)) }
 	most := func(s string) string {

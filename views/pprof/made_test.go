@@ -11,7 +11,10 @@ import (
 	"github.com/google/pprof/profile"
 
 	model "github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // Profiles made from played runs, and how they are asked.
@@ -33,19 +36,19 @@ func (e editing) Op(o *model.Op) error {
 type made struct {
 	*profile.Profile
 	t     *testing.T
-	stats map[model.By]*model.Stat
+	stats map[facts.By]*summary.Stat
 }
 
 // feed makes a profile of what play plays.
 func feed(t *testing.T, e *exporter, play func(model.Sink) (*model.Header, error)) *made {
 	t.Helper()
-	builders := map[model.By]*model.StatBuilder{}
+	builders := map[facts.By]*stat.Builder{}
 	var h *model.Header
 	var b bytes.Buffer
 	err := export(&b, e, func(s model.Sink) (*model.Header, error) {
 		sinks := []model.Sink{s}
-		for _, by := range []model.By{model.ByBlock, model.ByLayer, model.ByWeight} {
-			builders[by] = model.NewStat(model.StatOptions{By: by})
+		for _, by := range []facts.By{facts.ByBlock, facts.ByLayer, facts.ByWeight} {
+			builders[by] = stat.New(stat.Options{By: by})
 			sinks = append(sinks, builders[by])
 		}
 		var err error
@@ -55,7 +58,7 @@ func feed(t *testing.T, e *exporter, play func(model.Sink) (*model.Header, error
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &made{t: t, stats: map[model.By]*model.Stat{}}
+	m := &made{t: t, stats: map[facts.By]*summary.Stat{}}
 	for by, s := range builders {
 		m.stats[by] = s.Finish(h)
 	}
@@ -110,11 +113,11 @@ func (m *made) sum(typ string, depth int, phase string, at int, frame string) (s
 }
 
 // agrees checks the profile against statistics of the same run, whose phases stand at depth.
-func (m *made) agrees(depth int, root func(*model.PhaseStat) string) {
+func (m *made) agrees(depth int, root func(*summary.Phase) string) {
 	t := m.t
 	t.Helper()
 	for by, stat := range m.stats {
-		at := map[model.By]int{model.ByBlock: depth + 2, model.ByLayer: depth + 1, model.ByWeight: depth + 3}[by]
+		at := map[facts.By]int{facts.ByBlock: depth + 2, facts.ByLayer: depth + 1, facts.ByWeight: depth + 3}[by]
 		for i := range stat.Phases {
 			f := &stat.Phases[i]
 			of := m
@@ -135,11 +138,11 @@ func (m *made) agrees(depth int, root func(*model.PhaseStat) string) {
 			for _, r := range f.Rows {
 				name := r.Key
 				switch {
-				case by == model.ByLayer && r.Key == "none":
+				case by == facts.ByLayer && r.Key == "none":
 					name = frameNoLayer
-				case by == model.ByLayer:
+				case by == facts.ByLayer:
 					name = "layer " + r.Key
-				case by == model.ByWeight:
+				case by == facts.ByWeight:
 					typ := ""
 					if r.Weight {
 						typ = r.Type

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	model "github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -29,7 +30,7 @@ func TestTrials(t *testing.T) {
 			}
 			m := feed(t, newExporter(), func(s model.Sink) (*model.Header, error) { return model.Replay(r, s) })
 			var want int64
-			stat := m.stats[model.ByBlock]
+			stat := m.stats[facts.ByBlock]
 			for i := range stat.Phases {
 				want += stat.Phases[i].TracedDur
 			}

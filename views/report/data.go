@@ -15,6 +15,14 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/memory"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // Schema is the version of the page's data. The page and its data come from one build, so it tells
@@ -34,41 +42,41 @@ type Run struct {
 type Replay func(profile.Sink) (*profile.Header, error)
 
 // groupings are the statistics that the page shows, each as `stat --json --by` gives it.
-var groupings = []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByThread}
+var groupings = []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByThread}
 
 // Load computes all that the page shows of one recording. file is its name, for the reader.
 func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	var sinks []profile.Sink
-	stats := make([]*profile.StatBuilder, len(groupings))
+	stats := make([]*stat.Builder, len(groupings))
 	how := newOptions(opts)
 	for i, by := range groupings {
-		stats[i] = profile.NewStat(profile.StatOptions{By: by, Peaks: how.peaks})
+		stats[i] = stat.New(stat.Options{By: by, Peaks: how.peaks})
 		sinks = append(sinks, stats[i])
 	}
-	dags := profile.NewDAGs(profile.DAGOptions{})
+	dags := dag.New(dag.Options{})
 	timeline := newTimeline()
-	series := profile.NewSeries()
+	series := series.New()
 	sinks = append(sinks, dags, timeline, series)
-	slow := profile.NewSlow(profile.SlowOptions{Top: slowListed})
+	slow := slow.New(slow.Options{Top: slowListed})
 	sinks = append(sinks, slow)
 	experts := newExperts(how)
 	sinks = append(sinks, experts)
-	faults := profile.NewFaultSeries()
+	faults := memory.NewSeries()
 	sinks = append(sinks, faults)
-	offload := profile.NewOffload()
+	offload := offload.New()
 	sinks = append(sinks, offload)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{File: filepath.Base(file), sections: map[string][]byte{}}
-	all := map[profile.By]*profile.Stat{}
+	all := map[facts.By]*summary.Stat{}
 	for i, by := range groupings {
 		all[by] = stats[i].Finish(h)
 	}
-	r.Label = label(all[profile.ByWeight])
+	r.Label = label(all[facts.ByWeight])
 	if err := r.addJSON("stat", Stats{
-		Block: all[profile.ByBlock], Layer: all[profile.ByLayer], Op: all[profile.ByOp], Thread: all[profile.ByThread], Weight: all[profile.ByWeight],
+		Block: all[facts.ByBlock], Layer: all[facts.ByLayer], Op: all[facts.ByOp], Thread: all[facts.ByThread], Weight: all[facts.ByWeight],
 	}); err != nil {
 		return nil, err
 	}
@@ -100,7 +108,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 const slowListed = 200
 
 // label names a run by what sets runs apart: model, type of weights, threads.
-func label(s *profile.Stat) string {
+func label(s *summary.Stat) string {
 	text := ""
 	for _, m := range s.Models {
 		if text != "" {

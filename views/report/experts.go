@@ -5,24 +5,24 @@ package report
 import (
 	"fmt"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
 )
 
 // Experts' sections: "experts" is JSON, "experts/0" and on hold what tokens of its phases chose, as package profile describes them. A
 // run without experts has none.
 
 // servedCells is how many numbers of tokens' choices a page that is served keeps of a run.
-const servedCells = 8 * profile.ExpertMapCells
+const servedCells = 8 * experts.ExpertMapCells
 
-func newExperts(o options) *profile.ExpertMapBuilder {
+func newExperts(o options) *experts.MapBuilder {
 	if o.timeLimit < 0 {
-		return profile.NewExpertMap(servedCells)
+		return experts.NewMap(servedCells)
 	}
-	return profile.NewExpertMap(0)
+	return experts.NewMap(0)
 }
 
 // addExperts adds what tokens chose.
-func (r *Run) addExperts(b *profile.ExpertMapBuilder) error {
+func (r *Run) addExperts(b *experts.MapBuilder) error {
 	m := b.Finish()
 	if len(m.Phases) == 0 {
 		return nil

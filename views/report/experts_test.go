@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/profiletest"
 )
 
@@ -60,7 +61,7 @@ func TestExpertSections(t *testing.T) {
 	if got := sections(r); got != "[experts experts/0 experts/1]" {
 		t.Fatalf("sections %s", got)
 	}
-	var m profile.ExpertMap
+	var m experts.Map
 	text := unpacked(r, "experts")
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)

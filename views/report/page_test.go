@@ -16,7 +16,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -133,7 +135,7 @@ func TestPolicy(t *testing.T) {
 
 // The page's statistics are those of stat --json.
 func TestStatSection(t *testing.T) {
-	var got map[profile.By]json.RawMessage
+	var got map[facts.By]json.RawMessage
 	if err := json.Unmarshal(unpack(t, trial(t, "plain", "a.pinf").sections["stat"]), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +149,7 @@ func TestStatSection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := profile.NewStat(profile.StatOptions{By: by})
+		s := stat.New(stat.Options{By: by})
 		h, err := profile.Replay(r, s)
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -23,16 +26,16 @@ func TestPeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peaks, gbps := &profile.Peaks{}, 25.0
+	peaks, gbps := &roof.Peaks{}, 25.0
 	run, err := Load("a.pinf", func(s profile.Sink) (*profile.Header, error) {
 		h, err := profile.Replay(r, s)
-		*peaks = *profile.FixedPeaks("given by hand", &gbps, nil)
+		*peaks = *roof.Fixed("given by hand", &gbps, nil)
 		return h, err
 	}, Peaks(peaks))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got map[profile.By]*profile.Stat
+	var got map[facts.By]*summary.Stat
 	if err := json.Unmarshal(unpack(t, run.sections["stat"]), &got); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/series"
 )
 
 // The roofline has the peaks that the page was given, and a page without counters has nothing of them.
@@ -20,11 +22,11 @@ func TestRooflineSection(t *testing.T) {
 			return nil, err
 		}
 		return p.Header("op"), nil
-	}, Peaks(profile.FixedPeaks("by hand", &gbps, &gflops)))
+	}, Peaks(roof.Fixed("by hand", &gbps, &gflops)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var v profile.Roofline
+	var v series.Roofline
 	if err := json.Unmarshal(section(t, r, "roofline"), &v); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,14 @@ package report
 import (
 	"reflect"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/memory"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/series"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/timeline"
 )
 
 // Section is what a section of the page's data holds as JSON.
@@ -20,25 +27,25 @@ type Section struct {
 func Sections() []Section {
 	return []Section{
 		{Name: "stat", Type: reflect.TypeFor[Stats]()},
-		{Name: "dag", Type: reflect.TypeFor[profile.DAGs]()},
-		{Name: "time", Type: reflect.TypeFor[profile.Timeline]()},
-		{Name: "series", Type: reflect.TypeFor[profile.Series]()},
-		{Name: "roofline", Type: reflect.TypeFor[profile.Roofline]()},
-		{Name: "slow", Type: reflect.TypeFor[profile.Slow]()},
-		{Name: "experts", Type: reflect.TypeFor[profile.ExpertMap]()},
-		{Name: "faults", Type: reflect.TypeFor[profile.FaultSeries](), Null: true},
-		{Name: "faults/marks", Type: reflect.TypeFor[profile.FaultMarks]()},
-		{Name: "offload", Type: reflect.TypeFor[profile.OffloadDetail]()},
+		{Name: "dag", Type: reflect.TypeFor[dag.List]()},
+		{Name: "time", Type: reflect.TypeFor[timeline.Timeline]()},
+		{Name: "series", Type: reflect.TypeFor[series.Series]()},
+		{Name: "roofline", Type: reflect.TypeFor[series.Roofline]()},
+		{Name: "slow", Type: reflect.TypeFor[slow.Slow]()},
+		{Name: "experts", Type: reflect.TypeFor[experts.Map]()},
+		{Name: "faults", Type: reflect.TypeFor[memory.Series](), Null: true},
+		{Name: "faults/marks", Type: reflect.TypeFor[memory.FaultMarks]()},
+		{Name: "offload", Type: reflect.TypeFor[offload.Detail]()},
 	}
 }
 
 // Stats are the statistics in each grouping that the page shows, as `stat --json --by` gives them.
 type Stats struct {
-	Block  *profile.Stat `json:"block"`
-	Layer  *profile.Stat `json:"layer"`
-	Op     *profile.Stat `json:"op"`
-	Thread *profile.Stat `json:"thread"`
-	Weight *profile.Stat `json:"weight"`
+	Block  *summary.Stat `json:"block"`
+	Layer  *summary.Stat `json:"layer"`
+	Op     *summary.Stat `json:"op"`
+	Thread *summary.Stat `json:"thread"`
+	Weight *summary.Stat `json:"weight"`
 }
 
 // IndexType is the type of what the page reads first.

@@ -2,10 +2,14 @@
 
 package report
 
-import "github.com/profinfer/profinfer/profile"
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/series"
+)
 
 // addSeries adds what plots need and the statistics do not have.
-func (r *Run) addSeries(b *profile.SeriesBuilder, h *profile.Header, peaks *profile.Peaks) error {
+func (r *Run) addSeries(b *series.Builder, h *profile.Header, peaks *roof.Peaks) error {
 	if err := r.addJSON("series", b.Finish(h)); err != nil {
 		return err
 	}

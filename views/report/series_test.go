@@ -11,6 +11,7 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/series"
 )
 
 // The page's series go with its statistics: the same phases, and lists where the page expects lists.
@@ -53,7 +54,7 @@ func TestSeriesSection(t *testing.T) {
 
 // A run of which nothing is known has lists too.
 func TestSeriesOfNothing(t *testing.T) {
-	b := profile.NewSeries()
+	b := series.New()
 	if err := b.Step(&profile.Step{ID: 1}); err != nil {
 		t.Fatal(err)
 	}

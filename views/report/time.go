@@ -11,6 +11,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/timeline"
 )
 
 // The timeline's sections: "time" is its index (JSON), "time/steps", "time/graphs", "time/copies", "time/devices" and "time/overview" are columns, "time/0" and on its
@@ -24,11 +26,11 @@ type Option func(*options)
 
 type options struct {
 	timeLimit int // bytes; -1: none
-	peaks     *profile.Peaks
+	peaks     *roof.Peaks
 }
 
 // Peaks are what the recording's machine can do. They are read once the replay has ended, so that it may fill them in.
-func Peaks(p *profile.Peaks) Option { return func(o *options) { o.peaks = p } }
+func Peaks(p *roof.Peaks) Option { return func(o *options) { o.peaks = p } }
 
 // WholeTimeline keeps all of a timeline, as a page that is served can.
 func WholeTimeline() Option { return func(o *options) { o.timeLimit = -1 } }
@@ -44,8 +46,8 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-func newTimeline() *profile.TimelineBuilder {
-	return profile.NewTimeline(profile.TimelineOptions{Pack: packer()})
+func newTimeline() *timeline.Builder {
+	return timeline.New(timeline.Options{Pack: packer()})
 }
 
 // packer returns a function that gzips. It keeps its tables from one call to the next.
@@ -72,7 +74,7 @@ func packer() func([]byte) ([]byte, error) {
 }
 
 // addTime adds the timeline's sections.
-func (r *Run) addTime(b *profile.TimelineBuilder, h *profile.Header, o options) error {
+func (r *Run) addTime(b *timeline.Builder, h *profile.Header, o options) error {
 	t, err := b.Finish(h)
 	if err != nil {
 		return err
@@ -106,7 +108,7 @@ func (r *Run) addPacked(name string, data []byte) {
 
 // keepChunks chooses which chunks stay where they are too large together: those with the slowest and the first step of each
 // phase, then step by step the next slowest, then what comes first.
-func keepChunks(t *profile.Timeline, limit int) {
+func keepChunks(t *timeline.Timeline, limit int) {
 	sum := 0
 	for i := range t.Chunks {
 		sum += len(t.Chunks[i].Data)
@@ -151,8 +153,8 @@ func keepChunks(t *profile.Timeline, limit int) {
 const maxChosen = 256
 
 // chosenSteps returns steps in the order in which they are worth keeping: of each phase the slowest and the first, then the next slowest.
-func chosenSteps(marks []profile.TimelineMark) []profile.TimelineMark {
-	phases := map[profile.Phase][]profile.TimelineMark{}
+func chosenSteps(marks []timeline.Mark) []timeline.Mark {
+	phases := map[profile.Phase][]timeline.Mark{}
 	var order []profile.Phase
 	for _, m := range marks {
 		if phases[m.Phase] == nil {
@@ -160,15 +162,15 @@ func chosenSteps(marks []profile.TimelineMark) []profile.TimelineMark {
 		}
 		phases[m.Phase] = append(phases[m.Phase], m)
 	}
-	var slowest, first, rest []profile.TimelineMark
+	var slowest, first, rest []timeline.Mark
 	for _, p := range order {
 		s := phases[p]
 		first = append(first, s[0])
 		s = slices.Clone(s)
-		slices.SortStableFunc(s, func(a, b profile.TimelineMark) int { return cmp.Compare(b.Dur, a.Dur) })
+		slices.SortStableFunc(s, func(a, b timeline.Mark) int { return cmp.Compare(b.Dur, a.Dur) })
 		slowest = append(slowest, s[0])
 		rest = append(rest, s[1:min(len(s), maxChosen)]...)
 	}
-	slices.SortStableFunc(rest, func(a, b profile.TimelineMark) int { return cmp.Compare(b.Dur, a.Dur) })
+	slices.SortStableFunc(rest, func(a, b timeline.Mark) int { return cmp.Compare(b.Dur, a.Dur) })
 	return slices.Concat(slowest, first, rest)
 }

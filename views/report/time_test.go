@@ -13,6 +13,7 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/timeline"
 )
 
 // slowRun plays a run in which one decode step is slow.
@@ -40,13 +41,13 @@ func section(t *testing.T, r *Run, name string) []byte {
 	return b
 }
 
-func timeline(t *testing.T, replay Replay, opts ...Option) (*Run, *profile.Timeline) {
+func timelineOf(t *testing.T, replay Replay, opts ...Option) (*Run, *timeline.Timeline) {
 	t.Helper()
 	r, err := Load("x.pinf", replay, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tl profile.Timeline
+	var tl timeline.Timeline
 	if err := json.Unmarshal(section(t, r, "time"), &tl); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func timeline(t *testing.T, replay Replay, opts ...Option) (*Run, *profile.Timel
 
 // TestTimelineSections: every chunk is a section, and the index says where it lies.
 func TestTimelineSections(t *testing.T) {
-	r, tl := timeline(t, slowRun(70, 200), WholeTimeline())
+	r, tl := timelineOf(t, slowRun(70, 200), WholeTimeline())
 	if len(tl.Chunks) < 3 {
 		t.Fatalf("%d chunks", len(tl.Chunks))
 	}
@@ -74,8 +75,8 @@ func TestTimelineSections(t *testing.T) {
 // TestTimelineLimit: of a page that would be too large, chunks with the slowest and the first steps are kept, and no more than fit.
 func TestTimelineLimit(t *testing.T) {
 	const slow = 150
-	make := func() (*profile.Timeline, int) {
-		b := profile.NewTimeline(profile.TimelineOptions{ChunkSpans: 1024, Pack: packer()})
+	make := func() (*timeline.Timeline, int) {
+		b := timeline.New(timeline.Options{ChunkSpans: 1024, Pack: packer()})
 		h, err := slowRun(slow, 200)(b)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +109,7 @@ func TestTimelineLimit(t *testing.T) {
 		if tl.Marks[slow].Dur < 5_000_000 {
 			t.Fatalf("step %d is not slow", slow)
 		}
-		for _, m := range []profile.TimelineMark{tl.Marks[slow], tl.Marks[0], tl.Marks[1]} {
+		for _, m := range []timeline.Mark{tl.Marks[slow], tl.Marks[0], tl.Marks[1]} {
 			for i, c := range tl.Chunks {
 				if c.Start < m.Start+m.Dur && c.Start+c.Dur > m.Start && !c.Kept {
 					t.Errorf("limit %d: chunk %d with the %s step at %d was left out", limit, i, m.Phase, m.Start)
@@ -120,10 +121,10 @@ func TestTimelineLimit(t *testing.T) {
 
 // TestFirstStepsAreKept: where little fits, the first step of a phase comes before the next slowest.
 func TestFirstStepsAreKept(t *testing.T) {
-	marks := []profile.TimelineMark{{Phase: "prefill", Start: 0, Dur: 50}, {Phase: "decode", Start: 100, Dur: 10}, {Phase: "decode", Start: 200, Dur: 90}, {Phase: "decode", Start: 300, Dur: 80}}
-	tl := &profile.Timeline{Marks: marks}
+	marks := []timeline.Mark{{Phase: "prefill", Start: 0, Dur: 50}, {Phase: "decode", Start: 100, Dur: 10}, {Phase: "decode", Start: 200, Dur: 90}, {Phase: "decode", Start: 300, Dur: 80}}
+	tl := &timeline.Timeline{Marks: marks}
 	for _, m := range marks {
-		tl.Chunks = append(tl.Chunks, profile.TimelineChunk{Start: m.Start, Dur: m.Dur, Kept: true, Data: bytes.Repeat([]byte{1}, 10)})
+		tl.Chunks = append(tl.Chunks, timeline.Chunk{Start: m.Start, Dur: m.Dur, Kept: true, Data: bytes.Repeat([]byte{1}, 10)})
 	}
 	keepChunks(tl, 35)
 	var kept []bool
@@ -137,7 +138,7 @@ func TestFirstStepsAreKept(t *testing.T) {
 
 // TestTimelineNothingFits: even then there is a page.
 func TestTimelineNothingFits(t *testing.T) {
-	r, tl := timeline(t, slowRun(3, 10), LimitTimeline(0))
+	r, tl := timelineOf(t, slowRun(3, 10), LimitTimeline(0))
 	for i, c := range tl.Chunks {
 		if c.Kept || r.sections[fmt.Sprintf("time/%d", i)] != nil {
 			t.Errorf("chunk %d is there", i)

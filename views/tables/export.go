@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/memory"
+	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -89,12 +92,12 @@ type exporter struct {
 	name    string
 	out     RowWriter
 	meta    func() *trace.Meta
-	derive  profile.Deriver
+	derive  facts.Deriver
 	noSched int // 0: not known yet, 1: scheduling was recorded, 2: it was not
 	shapes  map[*profile.Shape]bool
 
-	requests *profile.SequencesBuilder
-	files    profile.Residency
+	requests *requests.Builder
+	files    memory.Residency
 }
 
 // offCPUKnown says whether the time off the CPU could be seen: without scheduling events it

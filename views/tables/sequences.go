@@ -2,7 +2,10 @@
 
 package tables
 
-import "github.com/profinfer/profinfer/profile"
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/requests"
+)
 
 // SequenceRow is one request on a sequence: a prompt with what followed it.
 type SequenceRow struct {
@@ -47,9 +50,9 @@ type RoundRow struct {
 const mostSequences = 1 << 18
 
 // sequences follows the requests for the tables that have them.
-func (e *exporter) sequences() *profile.SequencesBuilder {
+func (e *exporter) sequences() *requests.Builder {
 	if e.requests == nil && (e.name == "sequences" || e.name == "rounds") {
-		e.requests = profile.NewSequences(mostSequences)
+		e.requests = requests.New(mostSequences)
 		if e.name == "rounds" {
 			e.requests.KeepRounds()
 		}

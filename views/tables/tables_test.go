@@ -107,7 +107,7 @@ func run(t testing.TB, meta func(*trace.Meta)) []byte {
 				{Time: at + 960, Dur: -1, PID: pid, TID: pid, Kind: trace.FaultMinor, Addr: ^uint64(0), Read: -1, Major: uint64(step + 1), Minor: 7}}),
 			w.Drain(at+1000))
 	}
-	errs = append(errs, w.Memory(memory("start", 0)), w.Memory(memory("end", 1)), w.Loss(trace.Loss{Start: 20_590, End: 20_620, Why: "lost", Events: 3, What: "hits", CPU: 1}),
+	errs = append(errs, w.Memory(memoryOf("start", 0)), w.Memory(memoryOf("end", 1)), w.Loss(trace.Loss{Start: 20_590, End: 20_620, Why: "lost", Events: 3, What: "hits", CPU: 1}),
 		w.Loss(trace.Loss{Start: 1000, End: 5000, Why: "throttled", CPU: -1}),
 		w.Close(trace.End{Time: 30_000, Reason: "the command ended"}))
 	if err := errors.Join(errs...); err != nil {
@@ -117,7 +117,7 @@ func run(t testing.TB, meta func(*trace.Meta)) []byte {
 }
 
 // memory is a file of two pages in which a weight lies.
-func memory(when string, resident byte) trace.Memory {
+func memoryOf(when string, resident byte) trace.Memory {
 	return trace.Memory{PID: pid, Time: 5000, When: when, Major: 3, Minor: 4, Read: -1,
 		Maps:  []trace.MemoryMap{{Start: 0x7f00_0000_0000, End: 0x7f00_0000_2000, Perms: "r--s", Path: hostile, Dev: 1, Inode: 2}},
 		Files: []trace.FilePages{{Path: hostile, Dev: 1, Inode: 2, Size: 8192, Page: 4096, Resident: []byte{resident}}}}

@@ -2,10 +2,13 @@
 
 package terminal
 
-import "github.com/profinfer/profinfer/profile"
+import (
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/summary"
+)
 
 // backendTitle names the backend whose graphs are seen without operators; empty if there is none.
-func backendTitle(s *profile.Stat) string {
+func backendTitle(s *summary.Stat) string {
 	title := ""
 	for i := range s.Phases {
 		for _, b := range s.Phases[i].Backends {
@@ -21,8 +24,8 @@ func backendTitle(s *profile.Stat) string {
 }
 
 // backends adds a row for each backend whose graphs are seen without operators.
-func (p *page) backends(s *profile.Stat, f *profile.PhaseStat, t *rowTable) {
-	if s.By == profile.ByThread || s.By == profile.ByStep {
+func (p *page) backends(s *summary.Stat, f *summary.Phase, t *rowTable) {
+	if s.By == facts.ByThread || s.By == facts.ByStep {
 		return
 	}
 	for i := range f.Backends {

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // A step that computed on a backend with a hostile name beside the CPU, and one that did not.
 func TestBackends(t *testing.T) {
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	for i, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
 		id := int64(i + 1)
 		st := &profile.Step{ID: id, PID: 1, Phase: phase, Start: id * 1e9, Dur: 1e8, NTokens: 1, NSeqs: 1}
@@ -55,7 +57,7 @@ func TestBackends(t *testing.T) {
 		}
 	}
 	// two of them share a column
-	s.Phases[0].Backends = append(s.Phases[0].Backends, profile.BackendStat{Backend: "RPC", Graphs: 1, Dur: 1})
+	s.Phases[0].Backends = append(s.Phases[0].Backends, summary.Backend{Backend: "RPC", Graphs: 1, Dur: 1})
 	if got := backendTitle(s); got != "backends" {
 		t.Errorf("two backends stand under %q", got)
 	}

@@ -7,18 +7,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // The table's tokens a second are end to end; the calls' own are named as such, and are not in the table where the end was not seen.
 func TestCalls(t *testing.T) {
 	f := func(v float64) *float64 { return &v }
 	sum := int64(3 * 400_000_000)
-	ps := profile.PhaseStat{Phase: "decode", Steps: 4, Dur: 4 * 10_000_000, TokensPerS: f(2.5), PerToken: f(4e8), Async: 4, Unseen: 1, EndToEnd: &sum,
-		CallTokensPerS: f(100), CallPerToken: f(1e7), Backends: []profile.BackendStat{{Backend: "BLAS"}, {Backend: "Vul\x1bkan"}}}
-	draw := func(ps profile.PhaseStat) string {
+	ps := summary.Phase{Phase: "decode", Steps: 4, Dur: 4 * 10_000_000, TokensPerS: f(2.5), PerToken: f(4e8), Async: 4, Unseen: 1, EndToEnd: &sum,
+		CallTokensPerS: f(100), CallPerToken: f(1e7), Backends: []summary.Backend{{Backend: "BLAS"}, {Backend: "Vul\x1bkan"}}}
+	draw := func(ps summary.Phase) string {
 		var b bytes.Buffer
-		if err := Stat(&b, &profile.Stat{By: profile.ByWeight, Run: profile.StatRun{Level: "graph"}, Phases: []profile.PhaseStat{ps}}, Options{Width: 300, Unicode: true}); err != nil {
+		if err := Stat(&b, &summary.Stat{By: facts.ByWeight, Run: summary.Run{Level: "graph"}, Phases: []summary.Phase{ps}}, Options{Width: 300, Unicode: true}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

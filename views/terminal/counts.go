@@ -7,11 +7,11 @@ import (
 	"math"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // counters draws a phase's counters, a step: below its rows, as they are many.
-func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
+func (p *page) counters(s *summary.Stat, f *summary.Phase) {
 	if len(s.Counters) == 0 || len(f.Rows) == 0 {
 		return
 	}
@@ -73,7 +73,7 @@ func (p *page) counters(s *profile.Stat, f *profile.PhaseStat) {
 }
 
 // counted writes a counter's value: a time with its unit.
-func (p *page) counted(k *profile.StatCounter, v *float64) string {
+func (p *page) counted(k *summary.Counter, v *float64) string {
 	if k.Unit == "ns" {
 		return p.o.durationOf(v)
 	}
@@ -81,7 +81,7 @@ func (p *page) counted(k *profile.StatCounter, v *float64) string {
 }
 
 // none tells that a counter is known and counted nothing in any row.
-func none(rows []profile.StatRow, i int) bool {
+func none(rows []summary.Row, i int) bool {
 	known := false
 	for r := range rows {
 		if i < len(rows[r].Counts) && rows[r].Counts[i].Sum != nil {

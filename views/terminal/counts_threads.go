@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // byThreads draws what counters tell by number of threads, where a phase ran with several.
-func (p *page) byThreads(s *profile.Stat) {
+func (p *page) byThreads(s *summary.Stat) {
 	rows := severalThreads(s)
 	if len(rows) == 0 {
 		return
@@ -29,8 +29,8 @@ func (p *page) byThreads(s *profile.Stat) {
 }
 
 // severalThreads are the rows of phases that several numbers of threads computed.
-func severalThreads(s *profile.Stat) (out []*profile.ThreadsStat) {
-	same := func(a, b *profile.ThreadsStat) bool {
+func severalThreads(s *summary.Stat) (out []*summary.ByThreads) {
+	same := func(a, b *summary.ByThreads) bool {
 		return a.Phase == b.Phase && (a.Model == nil) == (b.Model == nil) && (a.Model == nil || *a.Model == *b.Model)
 	}
 	for i := range s.ByThreads {
@@ -66,11 +66,11 @@ func newThreadsTable(p *page, file string) *threadsTable {
 	return t
 }
 
-func (t *threadsTable) add(p *page, s *profile.Stat, r *profile.ThreadsStat, file string) {
+func (t *threadsTable) add(p *page, s *summary.Stat, r *summary.ByThreads, file string) {
 	if t.file != nil {
 		t.file.add(p.o.clean(file))
 	}
-	t.name.add(phaseName(s, &profile.PhaseStat{Phase: r.Phase, Model: r.Model}))
+	t.name.add(phaseName(s, &summary.Phase{Phase: r.Phase, Model: r.Model}))
 	t.threads.add(count(r.Threads))
 	t.steps.add(count(r.Steps))
 	t.tps.add(rate(r.TokensPerS))
@@ -113,22 +113,22 @@ func two(v *float64) string {
 // Recording is one of several that are compared.
 type Recording struct {
 	File string        `json:"file"`
-	Stat *profile.Stat `json:"-"`
+	Stat *summary.Stat `json:"-"`
 }
 
 // StatThreadsJSON writes what [StatThreads] draws. An error is w's.
 func StatThreadsJSON(w io.Writer, rs []Recording) error {
 	type recording struct {
 		Recording
-		Counters []profile.StatCounter `json:"counters"`
-		By       []profile.ThreadsStat `json:"counts_by_threads"`
+		Counters []summary.Counter   `json:"counters"`
+		By       []summary.ByThreads `json:"counts_by_threads"`
 	}
 	out := struct {
 		SchemaVersion int         `json:"schema_version"`
 		Recordings    []recording `json:"recordings"`
-	}{SchemaVersion: profile.StatSchema, Recordings: []recording{}}
+	}{SchemaVersion: summary.Schema, Recordings: []recording{}}
 	for _, r := range rs {
-		out.Recordings = append(out.Recordings, recording{r, append([]profile.StatCounter{}, r.Stat.Counters...), append([]profile.ThreadsStat{}, r.Stat.ByThreads...)})
+		out.Recordings = append(out.Recordings, recording{r, append([]summary.Counter{}, r.Stat.Counters...), append([]summary.ByThreads{}, r.Stat.ByThreads...)})
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

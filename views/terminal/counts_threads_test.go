@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
-func byThreads() *profile.Stat {
+func byThreads() *summary.Stat {
 	f := func(v float64) *float64 { return &v }
-	row := func(phase string, n int, ipc float64) profile.ThreadsStat {
-		return profile.ThreadsStat{Phase: phase, Threads: n, Steps: 8, TokensPerS: f(20), Counts: []profile.StatCount{},
-			CountRatios: profile.CountRatios{IPC: f(ipc), StallShare: f(0.25), StallOf: "stall_backend\x1b[31m", Misses: f(0.001), MissesOf: "ll_cache_miss_rd"}}
+	row := func(phase string, n int, ipc float64) summary.ByThreads {
+		return summary.ByThreads{Phase: phase, Threads: n, Steps: 8, TokensPerS: f(20), Counts: []summary.Count{},
+			CountRatios: summary.CountRatios{IPC: f(ipc), StallShare: f(0.25), StallOf: "stall_backend\x1b[31m", Misses: f(0.001), MissesOf: "ll_cache_miss_rd"}}
 	}
-	return &profile.Stat{ByThreads: []profile.ThreadsStat{row("prefill", 2, 1.5), row("decode", 1, 1.25), row("decode", 16, 0.625)}}
+	return &summary.Stat{ByThreads: []summary.ByThreads{row("prefill", 2, 1.5), row("decode", 1, 1.25), row("decode", 16, 0.625)}}
 }
 
 func TestByThreads(t *testing.T) {
@@ -50,7 +50,7 @@ misses: ll_cache_miss_rd
 }
 
 func TestStatThreads(t *testing.T) {
-	rs := []Recording{{"a.pinf", byThreads()}, {"b\x1b.pinf", byThreads()}, {"none.pinf", &profile.Stat{}}}
+	rs := []Recording{{"a.pinf", byThreads()}, {"b\x1b.pinf", byThreads()}, {"none.pinf", &summary.Stat{}}}
 	rs[1].Stat.ByThreads = rs[1].Stat.ByThreads[1:2]
 	var b bytes.Buffer
 	if err := StatThreads(&b, rs, Options{Unicode: true}); err != nil {

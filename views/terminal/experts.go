@@ -7,11 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // expertLine says in a sentence what tokens of a phase chose.
-func (p *page) expertLine(s *profile.Stat, f *profile.PhaseStat) {
+func (p *page) expertLine(s *summary.Stat, f *summary.Phase) {
 	e := f.Experts
 	if e == nil || len(f.Rows) == 0 {
 		return
@@ -22,7 +23,7 @@ func (p *page) expertLine(s *profile.Stat, f *profile.PhaseStat) {
 	p.expertGaps(e)
 }
 
-func (p *page) expertFacts(s *profile.Stat, f *profile.PhaseStat) (facts []string) {
+func (p *page) expertFacts(s *summary.Stat, f *summary.Phase) (facts []string) {
 	e := f.Experts
 	used, of := e.Layers[0].Used, e.Layers[0].Experts
 	worst, at := 0.0, -1
@@ -61,7 +62,7 @@ func (p *page) expertFacts(s *profile.Stat, f *profile.PhaseStat) (facts []strin
 	return facts
 }
 
-func (p *page) expertGaps(e *profile.ExpertStat) {
+func (p *page) expertGaps(e *experts.Stat) {
 	if e.Slots > 0 {
 		p.line(fmt.Sprintf("%s in places of the engine's cache of experts, not in experts: left out", plural(e.Slots, "choice")), warn)
 	}
@@ -74,7 +75,7 @@ func (p *page) expertGaps(e *profile.ExpertStat) {
 }
 
 // experts draws what tokens of a phase chose, layer by layer.
-func (p *page) experts(s *profile.Stat, f *profile.PhaseStat) {
+func (p *page) experts(s *summary.Stat, f *summary.Phase) {
 	e := f.Experts
 	p.blank()
 	if e == nil {
@@ -173,7 +174,7 @@ func (o *Options) heat(load []int64, columns int) string {
 }
 
 // expertCache says what a cache of experts would have held.
-func (p *page) expertCache(e *profile.ExpertStat) {
+func (p *page) expertCache(e *experts.Stat) {
 	var facts []string
 	for _, c := range e.Cache {
 		facts = append(facts, fmt.Sprintf("%d %s", c.Experts, percent(&c.Hits)))
@@ -184,7 +185,7 @@ func (p *page) expertCache(e *profile.ExpertStat) {
 }
 
 // expertProducts draws products' times by how many of their experts are new.
-func (p *page) expertProducts(s *profile.Stat, f *profile.PhaseStat) {
+func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 	e := f.Experts
 	most, median, varied := -1, 0.0, false
 	for i := range e.Products {

@@ -8,23 +8,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // expertsOf is what a phase's tokens chose. Names are meant to do harm; the load of expert i in layer l is known without a file.
-func expertsOf() *profile.ExpertStat {
+func expertsOf() *experts.Stat {
 	share := func(v float64) *float64 { return &v }
-	e := &profile.ExpertStat{Bytes: share(446 << 20), BytesAll: share(6.5 * (1 << 30)), Again: share(0.344), ByChance: share(0.0667),
-		Cache:   []profile.ExpertCache{{Experts: 1, Hits: 0.107}, {Experts: 32, Hits: 0.87}, {Experts: 60, Hits: 0.92}},
+	e := &experts.Stat{Bytes: share(446 << 20), BytesAll: share(6.5 * (1 << 30)), Again: share(0.344), ByChance: share(0.0667),
+		Cache:   []experts.Cache{{Experts: 1, Hits: 0.107}, {Experts: 32, Hits: 0.87}, {Experts: 60, Hits: 0.92}},
 		NotSeen: 3, Slots: 1, Dropped: 1200,
-		Products: []profile.ExpertProduct{
-			{Weight: "ffn_up_exps", Type: "q4_0", PerNew: share(2_010_000), New: []profile.ExpertNewCalls{{New: 0, Calls: 40, Median: 514_000}, {New: 4, Calls: 100, Median: 7_650_000}}},
-			{Weight: "ffn_\x1b[31mgate\nexps", Type: "q4_0", PerNew: share(0.4), New: []profile.ExpertNewCalls{{New: 1, Calls: 40, Median: 500_000}, {New: 2, Calls: 40, Median: 500_000}}},
-			{Weight: "ffn_down_exps", Type: "q\u202e4", PerNew: share(-7_000), New: []profile.ExpertNewCalls{{New: 0, Calls: 40, Median: 514_000}, {New: 1, Calls: 100, Median: 507_000}}},
-			{Weight: "other", Type: "f16", New: []profile.ExpertNewCalls{{New: 3, Calls: 1, Median: 90_000}}},
+		Products: []experts.Product{
+			{Weight: "ffn_up_exps", Type: "q4_0", PerNew: share(2_010_000), New: []experts.NewCalls{{New: 0, Calls: 40, Median: 514_000}, {New: 4, Calls: 100, Median: 7_650_000}}},
+			{Weight: "ffn_\x1b[31mgate\nexps", Type: "q4_0", PerNew: share(0.4), New: []experts.NewCalls{{New: 1, Calls: 40, Median: 500_000}, {New: 2, Calls: 40, Median: 500_000}}},
+			{Weight: "ffn_down_exps", Type: "q\u202e4", PerNew: share(-7_000), New: []experts.NewCalls{{New: 0, Calls: 40, Median: 514_000}, {New: 1, Calls: 100, Median: 507_000}}},
+			{Weight: "other", Type: "f16", New: []experts.NewCalls{{New: 3, Calls: 1, Median: 90_000}}},
 		}}
 	for l := range 3 {
-		x := profile.ExpertLayer{Layer: &l, Experts: 60, Used: 4, Batches: 129, Tokens: 129, Distinct: 4, Imbalance: float64(l) * 2.5, Again: share(0.1 * float64(l)), Load: make([]int64, 60)}
+		x := experts.Layer{Layer: &l, Experts: 60, Used: 4, Batches: 129, Tokens: 129, Distinct: 4, Imbalance: float64(l) * 2.5, Again: share(0.1 * float64(l)), Load: make([]int64, 60)}
 		if l == 2 {
 			x.Layer, x.Again = nil, nil
 		}
@@ -40,21 +41,21 @@ func expertsOf() *profile.ExpertStat {
 }
 
 func TestExpertsGolden(t *testing.T) {
-	uneven, none, slots := expertsOf(), &profile.PhaseStat{Phase: "decode"}, &profile.ExpertStat{Slots: 7}
+	uneven, none, slots := expertsOf(), &summary.Phase{Phase: "decode"}, &experts.Stat{Slots: 7}
 	uneven.Layers[1].Used, uneven.Layers[1].Experts, uneven.Layers[1].Load = 8, 128, make([]int64, 128)
 	uneven.Again, uneven.ByChance, uneven.Bytes, uneven.Cache, uneven.Products = nil, nil, nil, nil, nil
 	for _, c := range []struct {
 		name string
-		f    *profile.PhaseStat
+		f    *summary.Phase
 		o    Options
 	}{
-		{"usual", &profile.PhaseStat{Phase: "decode", Experts: expertsOf()}, Options{Width: 120, Unicode: true}},
-		{"40", &profile.PhaseStat{Phase: "decode", Experts: expertsOf()}, Options{Width: 40}},
-		{"uneven", &profile.PhaseStat{Phase: "prefill", Experts: uneven}, Options{Width: 160}},
-		{"slots", &profile.PhaseStat{Phase: "decode", Experts: slots}, Options{Width: 80}},
+		{"usual", &summary.Phase{Phase: "decode", Experts: expertsOf()}, Options{Width: 120, Unicode: true}},
+		{"40", &summary.Phase{Phase: "decode", Experts: expertsOf()}, Options{Width: 40}},
+		{"uneven", &summary.Phase{Phase: "prefill", Experts: uneven}, Options{Width: 160}},
+		{"slots", &summary.Phase{Phase: "decode", Experts: slots}, Options{Width: 80}},
 		{"none", none, Options{Width: 80}},
 	} {
-		s := &profile.Stat{Phases: []profile.PhaseStat{*c.f}}
+		s := &summary.Stat{Phases: []summary.Phase{*c.f}}
 		p := &page{o: c.o}
 		p.experts(s, c.f)
 		var b bytes.Buffer
@@ -67,7 +68,7 @@ func TestExpertsGolden(t *testing.T) {
 // Times by new experts are drawn only where there is something to compare, and a slope of nothing is called so.
 func TestExpertsProducts(t *testing.T) {
 	e := expertsOf()
-	s := &profile.Stat{Phases: []profile.PhaseStat{{Phase: "decode", Experts: e}}}
+	s := &summary.Stat{Phases: []summary.Phase{{Phase: "decode", Experts: e}}}
 	draw := func() string {
 		p := &page{o: Options{Width: 200}}
 		p.expertProducts(s, &s.Phases[0])

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/memory"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 const (
@@ -36,7 +38,7 @@ func className(c profile.MemoryClass) string {
 }
 
 // faults draws page faults: how many, what they hit, which phases waited for them, what is in memory.
-func (p *page) faults(s *profile.Stat) {
+func (p *page) faults(s *summary.Stat) {
 	f := s.Faults
 	if f == nil {
 		return
@@ -53,7 +55,7 @@ func (p *page) faults(s *profile.Stat) {
 	p.files(f)
 }
 
-func (p *page) faultLine(f *profile.FaultStat) string {
+func (p *page) faultLine(f *memory.Stat) string {
 	var b strings.Builder
 	if f.Major != nil {
 		fmt.Fprintf(&b, "page faults: %s major", count(*f.Major))
@@ -84,18 +86,18 @@ func (p *page) faultLine(f *profile.FaultStat) string {
 	return b.String()
 }
 
-func (p *page) faultClasses(f *profile.FaultStat) {
+func (p *page) faultClasses(f *memory.Stat) {
 	if len(f.Classes) == 0 {
 		return
 	}
 	t := &table{}
-	p.sums(t, "page faults hit", f.Classes, func(c *profile.FaultSum) string { return className(c.Class) }, f.Which)
+	p.sums(t, "page faults hit", f.Classes, func(c *memory.FaultSum) string { return className(c.Class) }, f.Which)
 	p.blank()
 	p.table(t)
 }
 
 // sums adds columns of sums to a table.
-func (p *page) sums(t *table, title string, rows []profile.FaultSum, name func(*profile.FaultSum) string, which string) {
+func (p *page) sums(t *table, title string, rows []memory.FaultSum, name func(*memory.FaultSum) string, which string) {
 	first := t.col(column{title: title, left: true, keep: 100, min: 32})
 	major := t.col(column{title: "major", keep: 90})
 	title = "minor (slow)"
@@ -130,7 +132,7 @@ func bytesOrNone(n int64) string {
 	return size(n)
 }
 
-func (p *page) faultPhases(f *profile.FaultStat) {
+func (p *page) faultPhases(f *memory.Stat) {
 	if len(f.Classes) == 0 {
 		return
 	}
@@ -168,7 +170,7 @@ func (p *page) faultPhases(f *profile.FaultStat) {
 	p.table(t)
 }
 
-func (p *page) faultNames(f *profile.FaultStat) {
+func (p *page) faultNames(f *memory.Stat) {
 	rows := f.Names
 	if !p.o.Verbose {
 		rows = rows[:min(len(rows), maxFaultRows)]
@@ -177,7 +179,7 @@ func (p *page) faultNames(f *profile.FaultStat) {
 		return
 	}
 	t := &table{}
-	p.sums(t, "page faults by what they hit", rows, func(r *profile.FaultSum) string {
+	p.sums(t, "page faults by what they hit", rows, func(r *memory.FaultSum) string {
 		n := p.o.clean(r.Name)
 		if n == "" {
 			n = "(" + className(r.Class) + ")"
@@ -194,7 +196,7 @@ func (p *page) faultNames(f *profile.FaultStat) {
 	}
 }
 
-func (p *page) faultSteps(f *profile.FaultStat) {
+func (p *page) faultSteps(f *memory.Stat) {
 	if len(f.Steps) == 0 {
 		return
 	}
@@ -211,7 +213,7 @@ func (p *page) faultSteps(f *profile.FaultStat) {
 }
 
 // files says what of the model is in memory.
-func (p *page) files(f *profile.FaultStat) {
+func (p *page) files(f *memory.Stat) {
 	told := 0
 	for i := range f.Files {
 		m := &f.Files[i]
@@ -229,7 +231,7 @@ func (p *page) files(f *profile.FaultStat) {
 	}
 }
 
-func (p *page) file(m *profile.FileMemory) string {
+func (p *page) file(m *memory.FileMemory) string {
 	text := fmt.Sprintf("%s (%s)", p.o.clean(m.Path), size(m.Bytes))
 	if m.Failed != "" {
 		return text + ": what of it is in memory is not known: " + p.o.clean(m.Failed)

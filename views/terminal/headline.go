@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // maxSaid is how many findings stand in the headline.
 const maxSaid = 3
 
 // headline says first what bounds each phase and how sure that is, then what could give back most time.
-func (p *page) headline(s *profile.Stat) {
+func (p *page) headline(s *summary.Stat) {
 	if len(s.Verdicts) == 0 {
 		return
 	}
@@ -57,7 +57,7 @@ func (p *page) said(text string) string {
 }
 
 // caveats says what makes the figures below doubtful.
-func (p *page) caveats(s *profile.Stat) {
+func (p *page) caveats(s *summary.Stat) {
 	var lines []string
 	l := &s.Lost
 	if l.Torn != "" {
@@ -105,7 +105,7 @@ func (p *page) caveats(s *profile.Stat) {
 }
 
 // lost lists everything that was not seen, and what the recorder said.
-func (p *page) lost(s *profile.Stat) {
+func (p *page) lost(s *summary.Stat) {
 	l := &s.Lost
 	var facts []string
 	for _, w := range l.ByWhy {

@@ -12,7 +12,12 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -36,12 +41,12 @@ func TestNoNameCutInItsMiddle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bys := []profile.By{profile.ByWeight, profile.ByOp, profile.ByLayer, profile.ByBlock, profile.ByThread, profile.ByStep, profile.ByExpert}
-			slow := profile.NewSlow(profile.SlowOptions{})
+			bys := []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep, facts.ByExpert}
+			slow := slow.New(slow.Options{})
 			sinks := []profile.Sink{slow}
-			var builders []*profile.StatBuilder
+			var builders []*stat.Builder
 			for _, by := range bys {
-				builders = append(builders, profile.NewStat(profile.StatOptions{By: by}))
+				builders = append(builders, stat.New(stat.Options{By: by}))
 				sinks = append(sinks, builders[len(builders)-1])
 			}
 			h, err := profile.Replay(r, profile.Tee(sinks...))
@@ -49,7 +54,7 @@ func TestNoNameCutInItsMiddle(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := slow.Finish(h)
-			var stats []*profile.Stat
+			var stats []*summary.Stat
 			for _, b := range builders {
 				stats = append(stats, b.Finish(h))
 			}
@@ -96,21 +101,21 @@ func TestNoNameCutInItsMiddle(t *testing.T) {
 func TestCulpritAt80(t *testing.T) {
 	names := []string{"compile", "kworker/u8:4-ev", "a_name_of_15_by"} // the kernel keeps 15 bytes
 	for _, name := range names {
-		stat := play(t, profile.StatOptions{By: profile.ByThread}, nil, "op", run)
+		stat := play(t, stat.Options{By: facts.ByThread}, nil, "op", run)
 		long := int64(1234)
 		for i := range stat.Threads {
 			h := &stat.Threads[i]
 			h.Comm, h.TID, h.Runnable, h.Preempted = "llama-server-ab", 4_194_303-int32(i), &long, &long
-			h.Instead = []profile.Culprit{{Own: true, Comm: h.Comm, Dur: 5_230_000_000, Count: 9}, {Comm: name, Dur: 629_000_000, Count: 7},
+			h.Instead = []sched.Culprit{{Own: true, Comm: h.Comm, Dur: 5_230_000_000, Count: 9}, {Comm: name, Dur: 629_000_000, Count: 7},
 				{Comm: "git", Dur: 61_000_000, Count: 3}, {Comm: "sh", Dur: 60_000_000, Count: 2}, {Comm: "cc1plus", Dur: 6_000_000, Count: 1}}
-			h.WokenBy = []profile.Culprit{{Own: true, Count: 2}, {Comm: "ksoftirqd/0", Count: 1}}
+			h.WokenBy = []sched.Culprit{{Own: true, Count: 2}, {Comm: "ksoftirqd/0", Count: 1}}
 		}
-		parts := []profile.SlowPart{{Cause: profile.SlowOther, Ns: 700_000_000, Share: 0.9, Who: []profile.SlowWho{{Comm: name, PID: 77, Ns: 600_000_000}, {Comm: "another_of_15_b", Ns: 90_000_000}, {Comm: "git", Ns: 10_000_000}}},
-			{Cause: profile.SlowUnexplained, Ns: 77_000_000, Share: 0.1}, {Cause: profile.SlowImbalance, Ns: -15_000_000, Share: -0.02}}
-		slow := &profile.Slow{Steps: 64, Slow: 1, HasSched: true, HasOps: true, Dur: 5e9, Excess: 777_000_000, Causes: parts,
-			Listed: []profile.SlowStep{{Step: 1234, Phase: "decode", Dur: 1_240_000_000, Baseline: 206_000_000, Excess: 777_000_000, Parts: parts, Ops: []profile.SlowOp{{Name: "attn_output", Dur: 9e6}}}},
-			Interference: profile.Interference{By: []profile.Interferer{{Comm: name, PID: 4_194_303, Ran: 600_000_000, Times: 12_345, CPUs: []int{0, 2, 4, 6, 8, 10, 12, 14}, Cost: 500_000_000,
-				Ops: []profile.PaidBy{{Name: "ffn_down", Ns: 9e6}, {Name: "ffn_up", Ns: 8e6}}, Waited: []profile.PaidBy{{Name: "4242", Ns: 9e6}}}}}}
+		parts := []slow.Part{{Cause: slow.SlowOther, Ns: 700_000_000, Share: 0.9, Who: []slow.Who{{Comm: name, PID: 77, Ns: 600_000_000}, {Comm: "another_of_15_b", Ns: 90_000_000}, {Comm: "git", Ns: 10_000_000}}},
+			{Cause: slow.SlowUnexplained, Ns: 77_000_000, Share: 0.1}, {Cause: slow.SlowImbalance, Ns: -15_000_000, Share: -0.02}}
+		slow := &slow.Slow{Steps: 64, Slow: 1, HasSched: true, HasOps: true, Dur: 5e9, Excess: 777_000_000, Causes: parts,
+			Listed: []slow.Step{{Step: 1234, Phase: "decode", Dur: 1_240_000_000, Baseline: 206_000_000, Excess: 777_000_000, Parts: parts, Ops: []slow.Op{{Name: "attn_output", Dur: 9e6}}}},
+			Interference: slow.Interference{By: []slow.Interferer{{Comm: name, PID: 4_194_303, Ran: 600_000_000, Times: 12_345, CPUs: []int{0, 2, 4, 6, 8, 10, 12, 14}, Cost: 500_000_000,
+				Ops: []slow.PaidBy{{Name: "ffn_down", Ns: 9e6}, {Name: "ffn_up", Ns: 8e6}}, Waited: []slow.PaidBy{{Name: "4242", Ns: 9e6}}}}}}
 		for _, width := range []int{80, 100, 120, 160, 200} {
 			for _, unicode := range []bool{false, true} {
 				o := Options{File: "run.pinf", Width: width, Unicode: unicode}

@@ -6,11 +6,12 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // offload draws how a phase was split over backends: what each computed, what was copied, how long devices took.
-func (p *page) offload(s *profile.Stat) {
+func (p *page) offload(s *summary.Stat) {
 	for i := range s.Offload {
 		x := &s.Offload[i]
 		title := string(x.Phase)
@@ -32,7 +33,7 @@ func (p *page) offload(s *profile.Stat) {
 	}
 }
 
-func spans(xs []profile.Offload) bool {
+func spans(xs []offload.Offload) bool {
 	for i := range xs {
 		for j := range xs[i].Backends {
 			if xs[i].Backends[j].Device != nil {
@@ -43,7 +44,7 @@ func spans(xs []profile.Offload) bool {
 	return false
 }
 
-func (p *page) offloadBackends(title string, x *profile.Offload) {
+func (p *page) offloadBackends(title string, x *offload.Offload) {
 	t := &table{}
 	name := t.col(column{title: title + ", by backend, a step", left: true, keep: 100, min: 12})
 	graphs := t.col(column{title: "graphs", keep: 60})
@@ -99,7 +100,7 @@ func number1(v float64) string {
 	return number(&v)
 }
 
-func (p *page) offloadCopies(x *profile.Offload) {
+func (p *page) offloadCopies(x *offload.Offload) {
 	if len(x.Copies) == 0 {
 		return
 	}
@@ -129,7 +130,7 @@ func (p *page) offloadCopies(x *profile.Offload) {
 }
 
 // submitted writes how often a backend's graphs were handed to a queue in a step, and what the host took for it.
-func submitted(o *Options, b *profile.OffloadBackend) string {
+func submitted(o *Options, b *offload.Backend) string {
 	if b.Submissions == nil {
 		return "-"
 	}
@@ -137,7 +138,7 @@ func submitted(o *Options, b *profile.OffloadBackend) string {
 }
 
 // handedOver says from when devices' times count: from the first submission where those were seen.
-func handedOver(xs []profile.Offload) string {
+func handedOver(xs []offload.Offload) string {
 	queues, others := false, false
 	for i := range xs {
 		for j := range xs[i].Backends {

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/offload"
 )
 
 // offloadOps draws operators by backend: products of each, then what the same operators take on two of them.
-func (p *page) offloadOps(title string, x *profile.Offload) {
+func (p *page) offloadOps(title string, x *offload.Offload) {
 	if len(x.Backends) < 2 {
 		return
 	}
@@ -19,7 +19,7 @@ func (p *page) offloadOps(title string, x *profile.Offload) {
 	p.sameOps(title, x)
 }
 
-func (p *page) offloadProducts(x *profile.Offload) {
+func (p *page) offloadProducts(x *offload.Offload) {
 	if len(x.Products) == 0 {
 		return
 	}
@@ -88,13 +88,13 @@ func (o *Options) sign(unicode, ascii string) string {
 // timedBy says in words how a time is known.
 func timedBy(s string) string {
 	switch s {
-	case profile.TimedOps:
+	case offload.TimedOps:
 		return "operators"
-	case profile.TimedCall:
+	case offload.TimedCall:
 		return "calls of graphs"
-	case profile.TimedSpan:
+	case offload.TimedSpan:
 		return "graphs until waited for"
-	case profile.TimedBusy:
+	case offload.TimedBusy:
 		return "graphs on the device's queue"
 	}
 	return "-"
@@ -106,11 +106,11 @@ type sameRow struct {
 }
 
 // sameOps draws operators whose time is known on two backends, and graphs beside what their operators take elsewhere.
-func (p *page) sameOps(title string, x *profile.Offload) {
+func (p *page) sameOps(title string, x *offload.Offload) {
 	var rows []sameRow
 	for i := range x.Operators {
 		o := &x.Operators[i]
-		var first *profile.OpTime
+		var first *offload.OpTime
 		for k := range o.PerBackend {
 			b := &o.PerBackend[k]
 			if b.Mean == nil {
@@ -177,7 +177,7 @@ func (p *page) sameOps(title string, x *profile.Offload) {
 const maxSameRows = 24
 
 // overTimed tells whether a time is more than the device took, if not the same.
-func overTimed(by string) bool { return by == profile.TimedSpan || by == profile.TimedBusy }
+func overTimed(by string) bool { return by == offload.TimedSpan || by == offload.TimedBusy }
 
 // atMost marks a time that more than the operators is in.
 func (p *page) atMost(timedBy string) string {
@@ -188,7 +188,7 @@ func (p *page) atMost(timedBy string) string {
 }
 
 // graphName says what a graph computes in few words.
-func graphName(x *profile.Offload, g *profile.BackendGraph) string {
+func graphName(x *offload.Offload, g *offload.BackendGraph) string {
 	if g.Nodes <= 3 {
 		var names []string
 		for _, o := range g.Operators {
@@ -208,7 +208,7 @@ func graphName(x *profile.Offload, g *profile.BackendGraph) string {
 }
 
 // dims are a product's m x n x k, or what the result has.
-func dims(o *profile.BackendOp) string {
+func dims(o *offload.BackendOp) string {
 	n := 4
 	for n > 1 && o.Ne[n-1] == 1 {
 		n--

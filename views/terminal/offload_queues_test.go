@@ -7,23 +7,26 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // Backends of which one's queues were seen, one's wait only, and one's neither.
 func TestOffloadQueuesGolden(t *testing.T) {
 	ns := func(v float64) *float64 { return &v }
-	stat := func(queues bool) *profile.Stat {
-		gpu := profile.OffloadBackend{Backend: "GPU\x1b[31m", Graphs: 2, Nodes: 50, Weights: 1 << 20, Host: 2e5, Layers: &profile.LayerSet{First: 2, Last: 9, Count: 8},
-			Ops: []profile.OpCount{{Op: "MUL_MAT", PerStep: 16}}, Spans: 20, Device: ns(9e6), Waited: ns(7e6), Idle: ns(3e7)}
-		npu := profile.OffloadBackend{Backend: "NPU", Graphs: 1, Nodes: 3, Host: 1e5, Spans: 10, Device: ns(4e6), Waited: ns(3e6)}
+	stat := func(queues bool) *summary.Stat {
+		gpu := offload.Backend{Backend: "GPU\x1b[31m", Graphs: 2, Nodes: 50, Weights: 1 << 20, Host: 2e5, Layers: &offload.LayerSet{First: 2, Last: 9, Count: 8},
+			Ops: []offload.OpCount{{Op: "MUL_MAT", PerStep: 16}}, Spans: 20, Device: ns(9e6), Waited: ns(7e6), Idle: ns(3e7)}
+		npu := offload.Backend{Backend: "NPU", Graphs: 1, Nodes: 3, Host: 1e5, Spans: 10, Device: ns(4e6), Waited: ns(3e6)}
 		if queues {
 			gpu.QueueSpans, gpu.Busy, gpu.Submissions, gpu.Submitting = 20, ns(8.5e6), ns(16), ns(4e4)
 		}
-		b := profile.NewStat(profile.StatOptions{})
+		b := stat.New(stat.Options{})
 		s := b.Finish(&profile.Header{Meta: trace.Meta{Command: []string{"llama-bench"}}, End: &trace.End{}})
-		s.Offload = []profile.Offload{{Phase: profile.Decode, Steps: 10, Backends: []profile.OffloadBackend{
-			{Backend: "CPU", Graphs: 1, Nodes: 57, Host: 3e7, Ops: []profile.OpCount{{Op: "MUL_MAT", PerStep: 21}}}, gpu, npu}}}
+		s.Offload = []offload.Offload{{Phase: profile.Decode, Steps: 10, Backends: []offload.Backend{
+			{Backend: "CPU", Graphs: 1, Nodes: 57, Host: 3e7, Ops: []offload.OpCount{{Op: "MUL_MAT", PerStep: 21}}}, gpu, npu}}}
 		return s
 	}
 	for _, c := range []struct {

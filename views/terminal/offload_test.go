@@ -8,6 +8,7 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -38,7 +39,7 @@ func TestOffloadGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := profile.NewStat(profile.StatOptions{Top: 2})
+			s := stat.New(stat.Options{Top: 2})
 			h, err := profile.Replay(r, s)
 			if err != nil {
 				t.Fatal(err)

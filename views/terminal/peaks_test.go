@@ -15,7 +15,7 @@ func rated(best, median float64, kernel string) *peaks.Figure {
 }
 
 // roof is a laptop's: two points, and what a busy machine's measurement says.
-func roof() *peaks.Peaks {
+func madePeaks() *peaks.Peaks {
 	return &peaks.Peaks{SchemaVersion: 1, Tool: "0.1.0", Measured: time.Date(2026, 11, 19, 6, 0, 0, 0, time.UTC), TookNS: 4e9, CPUs: []int{0, 1},
 		Machine: peaks.Machine{Arch: "amd64", Model: "Some CPU @ 3 GHz", CPU: "a", CPUs: 2, Online: "0-1", Memory: 8 << 30, Cache: 12 << 20},
 		Points: []peaks.Point{
@@ -31,11 +31,11 @@ func TestPeaksGolden(t *testing.T) {
 	wide := Options{Width: 160, Unicode: true}
 	verbose := wide
 	verbose.Verbose = true
-	busy := roof()
+	busy := madePeaks()
 	busy.Points[1].Read.Agree = false
 	busy.Points[1].F32.CPU = f(0.6)
 	busy.Warnings = []string{"others took 37 % of these CPUs' time: measure again when the machine is quiet"}
-	board := roof()
+	board := madePeaks()
 	board.Machine = peaks.Machine{Arch: "arm64", Model: "evil\x1b[2Jboard\u202e", CPUs: 8, Kinds: []string{"Cortex-A76", "Cortex-A55"}}
 	board.Points[0].F16, board.Points[0].Int8Matrix = rated(60, 59, "NEON FMLA"), rated(500, 499, "NEON SMMLA")
 	board.Points[0].GHz, board.Points[1].Int8 = nil, nil
@@ -49,10 +49,10 @@ func TestPeaksGolden(t *testing.T) {
 		r    *peaks.Peaks
 		o    Options
 	}{
-		{"usual", roof(), wide},
-		{"verbose", roof(), verbose},
-		{"80", roof(), Options{Width: 80}},
-		{"40", roof(), Options{Width: 40}},
+		{"usual", madePeaks(), wide},
+		{"verbose", madePeaks(), verbose},
+		{"80", madePeaks(), Options{Width: 80}},
+		{"40", madePeaks(), Options{Width: 40}},
 		{"busy", busy, Options{Width: 120, Color: true, Unicode: true}},
 		{"board", board, wide},
 		{"bare", bare, wide},
@@ -67,7 +67,7 @@ func TestPeaksGolden(t *testing.T) {
 		})
 	}
 	var b bytes.Buffer
-	if err := PeaksJSON(&b, roof()); err != nil {
+	if err := PeaksJSON(&b, madePeaks()); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "peaks.json", b.Bytes())

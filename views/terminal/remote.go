@@ -7,10 +7,12 @@ import (
 	"fmt"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // remote draws what other processes on this machine computed for the steps.
-func (p *page) remote(s *profile.Stat) {
+func (p *page) remote(s *summary.Stat) {
 	if len(s.Remote) == 0 {
 		return
 	}
@@ -77,7 +79,7 @@ func sizeOf(v *float64) string {
 }
 
 // calls says what the steps' calls take alone, where they return before their results are there.
-func (p *page) calls(s *profile.Stat) {
+func (p *page) calls(s *summary.Stat) {
 	for i := range s.Phases {
 		f := &s.Phases[i]
 		if !f.Late() {
@@ -107,7 +109,7 @@ func (p *page) calls(s *profile.Stat) {
 }
 
 // resultsOf names who computes a phase's results after its calls; empty: several, or nobody has a name.
-func resultsOf(s *profile.Stat, f *profile.PhaseStat) (name string) {
+func resultsOf(s *summary.Stat, f *summary.Phase) (name string) {
 	phase := profile.Phase(f.Phase)
 	if f.Phase == "unknown" {
 		phase = profile.Unknown
@@ -124,7 +126,7 @@ func resultsOf(s *profile.Stat, f *profile.PhaseStat) (name string) {
 		return name
 	}
 	for _, b := range f.Backends {
-		if !profile.CallComputes(b.Backend) {
+		if !ops.CallComputes(b.Backend) {
 			if name != "" {
 				return ""
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -22,7 +23,7 @@ func TestRemote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	h, err := profile.Replay(r, b)
 	if err != nil {
 		t.Fatal(err)

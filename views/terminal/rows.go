@@ -7,11 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // rows draws a phase's operators.
-func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
+func (p *page) rows(s *summary.Stat, f *summary.Phase) {
 	if l := s.Run.Level; f.Ops == 0 && (l == "step" || l == "graph") {
 		if f == &s.Phases[0] {
 			p.blank()
@@ -40,13 +41,13 @@ func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 	}
 	t := p.rowTable(s, title, f.Rows, f.Rest, f.RestRows, f.Traced)
 	p.backends(s, f, t)
-	if s.By != profile.ByThread && s.By != profile.ByStep && f.TracedDur > 0 {
+	if s.By != facts.ByThread && s.By != facts.ByStep && f.TracedDur > 0 {
 		foot := func(name string, ns *int64, least float64) {
 			if ns != nil && float64(*ns) >= least*float64(f.TracedDur) {
 				t.foot(name, float64(*ns)/float64(f.Traced), float64(*ns)/float64(f.TracedDur))
 			}
 		}
-		if s.By == profile.ByWeight || s.By == profile.ByOp || s.By == profile.ByLayer || s.By == profile.ByBlock {
+		if s.By == facts.ByWeight || s.By == facts.ByOp || s.By == facts.ByLayer || s.By == facts.ByBlock {
 			foot("(probes)", f.Probe, 0.0005)
 		}
 		foot("(between operators)", f.Gap, -1)
@@ -60,7 +61,7 @@ func (p *page) rows(s *profile.Stat, f *profile.PhaseStat) {
 }
 
 // whyUntraced says why operators of some steps were not recorded.
-func whyUntraced(s *profile.Stat) string {
+func whyUntraced(s *summary.Stat) string {
 	if len(s.Lost.Untraced) == 0 {
 		return ""
 	}
@@ -116,7 +117,7 @@ func (t *rowTable) foot(name string, ns, part float64) {
 	t.bar.add("")
 }
 
-func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, rest *profile.StatRow, restRows int, steps int64) *rowTable {
+func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest *summary.Row, restRows int, steps int64) *rowTable {
 	var largest, mostShare, meanMost float64
 	for i := range rows {
 		largest = max(largest, rows[i].DurPerStep)
@@ -128,7 +129,7 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 	t := &rowTable{u: p.o.unitFor(largest)}
 	mu := p.o.unitFor(meanMost)
 	per := t.u.name + "/step"
-	byStep := s.By == profile.ByStep
+	byStep := s.By == facts.ByStep
 	alone := len(s.Threads) == 1
 	if byStep || steps == 0 {
 		per = t.u.name
@@ -150,14 +151,14 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 	wait := t.col(column{title: "wait", keep: 80})
 	off := t.col(column{title: "off-CPU", keep: 60})
 	imb := t.col(column{title: "imbalance", keep: 70})
-	add := func(r *profile.StatRow, name, style string) {
+	add := func(r *summary.Row, name, style string) {
 		t.name.add(name)
 		t.name.style = append(t.name.style, style)
 		typ := p.o.clean(r.Type)
 		switch {
-		case s.By == profile.ByOp || s.By == profile.ByWeight && !r.Weight:
+		case s.By == facts.ByOp || s.By == facts.ByWeight && !r.Weight:
 			typ = ""
-		case s.By == profile.ByThread || s.By == profile.ByStep || s.By == profile.ByLayer || s.By == profile.ByBlock:
+		case s.By == facts.ByThread || s.By == facts.ByStep || s.By == facts.ByLayer || s.By == facts.ByBlock:
 			typ = ""
 		}
 		t.typ.add(typ)
@@ -224,22 +225,22 @@ func (p *page) rowTable(s *profile.Stat, title string, rows []profile.StatRow, r
 }
 
 // rowName is what a row is called in the first column.
-func (p *page) rowName(s *profile.Stat, r *profile.StatRow) string {
+func (p *page) rowName(s *summary.Stat, r *summary.Row) string {
 	switch s.By {
-	case profile.ByThread:
+	case facts.ByThread:
 		for i := range s.Threads {
 			if s.Threads[i].TID == r.TID && s.Threads[i].Comm != "" {
 				return p.o.clean(s.Threads[i].Comm) + " " + r.Key
 			}
 		}
-	case profile.ByLayer:
+	case facts.ByLayer:
 		if r.Key == "none" {
 			return "no layer"
 		}
 		return "layer " + r.Key
-	case profile.ByStep:
+	case facts.ByStep:
 		return "step " + r.Key
-	case profile.ByWeight:
+	case facts.ByWeight:
 		if !r.Weight && r.Op != "" && r.Op != r.Key {
 			return p.o.clean(r.Key) + " " + p.o.clean(r.Op)
 		}

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // mostRequests is how many requests are shown one by one.
 const mostRequests = 12
 
 // sequences draws the requests, where there is more than one, and speculative decoding.
-func (p *page) sequences(s *profile.Stat) {
+func (p *page) sequences(s *summary.Stat) {
 	q := s.Sequences
 	if q == nil {
 		return
@@ -21,7 +22,7 @@ func (p *page) sequences(s *profile.Stat) {
 	for i := range q.Speculation {
 		p.speculation(s, &q.Speculation[i])
 	}
-	var list []*profile.Request
+	var list []*requests.Request
 	warm := 0
 	for i := range q.Requests {
 		if q.Requests[i].Warmup {
@@ -58,7 +59,7 @@ func (p *page) sequences(s *profile.Stat) {
 }
 
 // role is what a model is to speculative decoding, with a space before it; empty: nothing, or both.
-func role(s *profile.Stat, model int) string {
+func role(s *summary.Stat, model int) string {
 	if s.Sequences == nil {
 		return ""
 	}
@@ -77,7 +78,7 @@ func role(s *profile.Stat, model int) string {
 	return " target"
 }
 
-func (p *page) requests(s *profile.Stat, list []*profile.Request) {
+func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 	q := s.Sequences
 	var t table
 	id := t.col(column{title: "requests", left: true, keep: 100})
@@ -141,13 +142,13 @@ func (p *page) requests(s *profile.Stat, list []*profile.Request) {
 	}
 	for _, row := range []struct {
 		name string
-		of   func(*profile.Spread) *float64
-	}{{"mean", func(d *profile.Spread) *float64 { return &d.Mean }}, {"p50", func(d *profile.Spread) *float64 { return &d.P50 }},
-		{"p95", func(d *profile.Spread) *float64 { return &d.P95 }}, {"longest", func(d *profile.Spread) *float64 { return &d.Max }}} {
+		of   func(*requests.Spread) *float64
+	}{{"mean", func(d *requests.Spread) *float64 { return &d.Mean }}, {"p50", func(d *requests.Spread) *float64 { return &d.P50 }},
+		{"p95", func(d *requests.Spread) *float64 { return &d.P95 }}, {"longest", func(d *requests.Spread) *float64 { return &d.Max }}} {
 		if len(list) < 4 && row.name != "mean" {
 			break // they say nothing more
 		}
-		figure := func(d *profile.Spread) string {
+		figure := func(d *requests.Spread) string {
 			if d == nil {
 				return "-"
 			}
@@ -166,7 +167,7 @@ func (p *page) requests(s *profile.Stat, list []*profile.Request) {
 	p.table(&t)
 }
 
-func (p *page) speculation(s *profile.Stat, d *profile.Speculation) {
+func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 	name := func(m *int) string {
 		if m == nil || *m >= len(s.Models) {
 			return ""

@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // slots is a server with two slots whose answers a draft speeds up, and that answers n further requests without one.
-func slots(t *testing.T, n int) *profile.Stat {
+func slots(t *testing.T, n int) *summary.Stat {
 	t.Helper()
-	b := profile.NewStat(profile.StatOptions{})
+	b := stat.New(stat.Options{})
 	id, now := int64(0), int64(1e9)
 	step := func(ctx uint64, ms float64, parts ...trace.StepSeq) {
 		id++

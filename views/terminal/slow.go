@@ -8,31 +8,32 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // slowWords say what a cause is, where there is room, and beside a step.
-var slowWords = map[profile.SlowCause][2]string{
-	profile.SlowOther:       {"a thread had no CPU: another process had one", "another process"},
-	profile.SlowOwn:         {"a thread had no CPU: its process's own threads shared one", "own threads"},
-	profile.SlowNotSeen:     {"a thread had no CPU: who ran there was not seen", "no CPU"},
-	profile.SlowDisk:        {"disk: a thread was blocked, reading", "disk"},
-	profile.SlowSleep:       {"a thread slept: a lock, or woken late", "asleep"},
-	profile.SlowFaults:      {"page faults", "faults"},
-	profile.SlowExperts:     {"experts that the step before did not use", "experts"},
-	profile.SlowImbalance:   {"imbalance: a thread was late on its CPU", "imbalance"},
-	profile.SlowKV:          {"attention reads more of the KV cache", "KV cache"},
-	profile.SlowRebuilt:     {"the graph was made anew", "new graph"},
-	profile.SlowBackend:     {"graphs of other backends", "backend"},
-	profile.SlowCopies:      {"between the graphs of a step: copies", "copies"},
-	profile.SlowRecording:   {"the recording: a new graph was copied", "recording"},
-	profile.SlowSteal:       {"the hypervisor ran something else (estimate)", "steal"},
-	profile.SlowUnexplained: {"unexplained", "unexplained"},
+var slowWords = map[slow.Cause][2]string{
+	slow.SlowOther:       {"a thread had no CPU: another process had one", "another process"},
+	slow.SlowOwn:         {"a thread had no CPU: its process's own threads shared one", "own threads"},
+	slow.SlowNotSeen:     {"a thread had no CPU: who ran there was not seen", "no CPU"},
+	slow.SlowDisk:        {"disk: a thread was blocked, reading", "disk"},
+	slow.SlowSleep:       {"a thread slept: a lock, or woken late", "asleep"},
+	slow.SlowFaults:      {"page faults", "faults"},
+	slow.SlowExperts:     {"experts that the step before did not use", "experts"},
+	slow.SlowImbalance:   {"imbalance: a thread was late on its CPU", "imbalance"},
+	slow.SlowKV:          {"attention reads more of the KV cache", "KV cache"},
+	slow.SlowRebuilt:     {"the graph was made anew", "new graph"},
+	slow.SlowBackend:     {"graphs of other backends", "backend"},
+	slow.SlowCopies:      {"between the graphs of a step: copies", "copies"},
+	slow.SlowRecording:   {"the recording: a new graph was copied", "recording"},
+	slow.SlowSteal:       {"the hypervisor ran something else (estimate)", "steal"},
+	slow.SlowUnexplained: {"unexplained", "unexplained"},
 }
 
 // Slow draws the steps that took longer than their neighbours, what that went to, and who took CPUs. stat tells
 // what was recorded. An error is w's.
-func Slow(w io.Writer, stat *profile.Stat, s *profile.Slow, o Options) error {
+func Slow(w io.Writer, stat *summary.Stat, s *slow.Slow, o Options) error {
 	p := &page{o: o}
 	p.title(stat)
 	p.models(stat)
@@ -52,14 +53,14 @@ func Slow(w io.Writer, stat *profile.Stat, s *profile.Slow, o Options) error {
 }
 
 // SlowJSON writes the same as JSON, unrounded. An error is w's.
-func SlowJSON(w io.Writer, s *profile.Slow) error {
+func SlowJSON(w io.Writer, s *slow.Slow) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(s)
 }
 
-func (p *page) slowLine(s *profile.Slow) string {
+func (p *page) slowLine(s *slow.Slow) string {
 	over := fmt.Sprintf("%.0f %%", s.OverShare*100)
 	if s.Steps == 0 {
 		return "No step could be compared with its neighbours."
@@ -77,7 +78,7 @@ func (p *page) slowLine(s *profile.Slow) string {
 		count(s.Slow), plural(s.Steps, "step"), verb, over, p.o.duration(float64(s.Excess)), percent1(&share))
 }
 
-func (p *page) slowNotes(s *profile.Slow) {
+func (p *page) slowNotes(s *slow.Slow) {
 	var notes []string
 	if s.Alone > 0 {
 		notes = append(notes, plural(s.Alone, "step")+" had fewer than four neighbours of the same kind, and "+isAre(s.Alone)+" not judged.")
@@ -111,7 +112,7 @@ func (p *page) signedDur(ns int64) string {
 	return p.o.duration(float64(ns))
 }
 
-func (p *page) slowCauses(s *profile.Slow) {
+func (p *page) slowCauses(s *slow.Slow) {
 	var t table
 	what := t.col(column{title: "what the excess went to", left: true, keep: 9})
 	ns := t.col(column{title: "time", keep: 8})
@@ -128,7 +129,7 @@ func (p *page) slowCauses(s *profile.Slow) {
 		share.add(percent(&c.Share))
 		bar.add(p.o.bar(c.Share, most, 10))
 		bar.style = append(bar.style, blue)
-		if c.Cause == profile.SlowOwn { // they are its own: the names say nothing
+		if c.Cause == slow.SlowOwn { // they are its own: the names say nothing
 			who.addList(nil)
 			continue
 		}
@@ -138,7 +139,7 @@ func (p *page) slowCauses(s *profile.Slow) {
 }
 
 // slowWho names those behind a part.
-func (p *page) slowWho(c *profile.SlowPart, most int) []string {
+func (p *page) slowWho(c *slow.Part, most int) []string {
 	var out []string
 	var rest int64
 	for _, w := range c.Who {
@@ -154,7 +155,7 @@ func (p *page) slowWho(c *profile.SlowPart, most int) []string {
 	return out
 }
 
-func (p *page) slowSteps(s *profile.Slow) {
+func (p *page) slowSteps(s *slow.Slow) {
 	var t table
 	step := t.col(column{title: "step", keep: 9})
 	phase := t.col(column{title: "phase", left: true, keep: 3})
@@ -206,14 +207,14 @@ func (p *page) slowSteps(s *profile.Slow) {
 }
 
 // slowParts lists a step's parts of a hundredth of the excess and more.
-func (p *page) slowParts(x *profile.SlowStep) []string {
+func (p *page) slowParts(x *slow.Step) []string {
 	var out []string
 	for _, c := range x.Parts {
 		if c.Ns*100 < x.Excess && -c.Ns*100 < x.Excess {
 			continue
 		}
 		name := slowWords[c.Cause][1]
-		if n := len(c.Who); n > 0 && c.Cause == profile.SlowOther && c.Who[0].Comm != "" {
+		if n := len(c.Who); n > 0 && c.Cause == slow.SlowOther && c.Who[0].Comm != "" {
 			name = p.name(c.Who[0].Comm)
 			if n > 1 && c.Who[1].Comm != "" {
 				name += "+" + p.name(c.Who[1].Comm)
@@ -227,7 +228,7 @@ func (p *page) slowParts(x *profile.SlowStep) []string {
 	return out
 }
 
-func (p *page) slowOps(x *profile.SlowStep) []string {
+func (p *page) slowOps(x *slow.Step) []string {
 	var out []string
 	for i, o := range x.Ops {
 		if i == 2 {
@@ -243,7 +244,7 @@ func (p *page) slowOps(x *profile.SlowStep) []string {
 }
 
 // interferers says who took CPUs in the whole run.
-func (p *page) interferers(f *profile.Interference) {
+func (p *page) interferers(f *slow.Interference) {
 	if len(f.By) > 0 {
 		var t table
 		who := t.col(column{title: "who took CPUs, in all steps", left: true, keep: 9, min: 30})
@@ -304,7 +305,7 @@ func (p *page) interferers(f *profile.Interference) {
 	}
 }
 
-func (p *page) paid(list []profile.PaidBy) []string {
+func (p *page) paid(list []slow.PaidBy) []string {
 	var out []string
 	for _, x := range list {
 		out = append(out, p.name(x.Name)+" "+p.o.duration(float64(x.Ns)))

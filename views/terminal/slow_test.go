@@ -9,6 +9,8 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/slow"
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -43,7 +45,7 @@ func TestSlowGolden(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			stat, slow := profile.NewStat(profile.StatOptions{}), profile.NewSlow(profile.SlowOptions{})
+			stat, slow := stat.New(stat.Options{}), slow.New(slow.Options{})
 			p := &profiletest.Player{Sink: profile.Tee(stat, slow)}
 			if err := p.Play(c.run); err != nil {
 				t.Fatal(err)

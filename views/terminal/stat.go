@@ -8,12 +8,13 @@ import (
 	"io"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // Stat draws the statistics: what was recorded, what stands out, the phases, their operators,
 // the threads and what was not seen. An error is w's.
-func Stat(w io.Writer, s *profile.Stat, o Options) error {
+func Stat(w io.Writer, s *summary.Stat, o Options) error {
 	p := &page{o: o}
 	p.title(s)
 	p.models(s)
@@ -26,7 +27,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 		p.phases(s)
 		p.sequences(s)
 		for i := range s.Phases {
-			if s.By == profile.ByExpert {
+			if s.By == facts.ByExpert {
 				p.experts(s, &s.Phases[i])
 				continue
 			}
@@ -48,7 +49,7 @@ func Stat(w io.Writer, s *profile.Stat, o Options) error {
 
 // StatJSON writes the statistics as JSON: every figure of the table, unrounded, null where it
 // is not known. An error is w's.
-func StatJSON(w io.Writer, s *profile.Stat) error {
+func StatJSON(w io.Writer, s *summary.Stat) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
@@ -106,7 +107,7 @@ func (p *page) table(t *table) {
 	}
 }
 
-func (p *page) title(s *profile.Stat) {
+func (p *page) title(s *summary.Stat) {
 	facts := []string{p.path(p.o.File)}
 	list := p.active(s)
 	for i, q := range list {
@@ -153,8 +154,8 @@ func (p *page) title(s *profile.Stat) {
 }
 
 // active returns the processes that computed something, all if none did.
-func (p *page) active(s *profile.Stat) []*profile.StatProcess {
-	var some, all []*profile.StatProcess
+func (p *page) active(s *summary.Stat) []*summary.Process {
+	var some, all []*summary.Process
 	for i := range s.Run.Processes {
 		q := &s.Run.Processes[i]
 		all = append(all, q)
@@ -168,7 +169,7 @@ func (p *page) active(s *profile.Stat) []*profile.StatProcess {
 	return all
 }
 
-func (p *page) models(s *profile.Stat) {
+func (p *page) models(s *summary.Stat) {
 	for i := range s.Models {
 		if i == 4 {
 			p.line(fmt.Sprintf("and %d more models", len(s.Models)-i), plain)
@@ -207,7 +208,7 @@ func (p *page) models(s *profile.Stat) {
 }
 
 // typeMix names the types that hold a notable part of a model: "q4_0", "q4_K 78 % q6_K 22 %".
-func (p *page) typeMix(m *profile.Model) string {
+func (p *page) typeMix(m *facts.Model) string {
 	var names []string
 	more := 0
 	for _, t := range m.Types {
@@ -235,7 +236,7 @@ func (p *page) typeMix(m *profile.Model) string {
 	return strings.Join(names, " ")
 }
 
-func emptyText(s *profile.Stat) string {
+func emptyText(s *summary.Stat) string {
 	switch {
 	case s.Lost.Cut && s.Run.Dur == 0:
 		return "Nothing was recorded before this trace was cut."
@@ -248,14 +249,14 @@ func emptyText(s *profile.Stat) string {
 }
 
 // phaseName is the phase's name, with its model's size where there are several.
-func phaseName(s *profile.Stat, f *profile.PhaseStat) string {
+func phaseName(s *summary.Stat, f *summary.Phase) string {
 	if len(s.Models) < 2 || f.Model == nil || *f.Model < 0 || *f.Model >= len(s.Models) {
 		return f.Phase
 	}
 	return f.Phase + role(s, *f.Model) + " " + parameters(s.Models[*f.Model].Params)
 }
 
-func (p *page) phases(s *profile.Stat) {
+func (p *page) phases(s *summary.Stat) {
 	var t table
 	name := t.col(column{left: true, keep: 100})
 	steps := t.col(column{title: "steps", keep: 60})
@@ -313,7 +314,7 @@ func (p *page) phases(s *profile.Stat) {
 	}
 }
 
-func (p *page) outside(s *profile.Stat) {
+func (p *page) outside(s *summary.Stat) {
 	if s.Outside == nil {
 		return
 	}

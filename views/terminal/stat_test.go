@@ -10,16 +10,19 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // play returns the statistics of made runs.
-func play(t *testing.T, opts profile.StatOptions, change func(*profile.Header), level string, runs ...profiletest.Run) *profile.Stat {
+func play(t *testing.T, opts stat.Options, change func(*profile.Header), level string, runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
-	b := profile.NewStat(opts)
+	b := stat.New(opts)
 	p := &profiletest.Player{Sink: b}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -48,33 +51,33 @@ func TestStatGolden(t *testing.T) {
 	draft.Ctx, draft.Model.Layers, draft.Model.Base, draft.Prefill = 2, 1, 0x900000, 0
 	cases := []struct {
 		name  string
-		opts  profile.StatOptions
+		opts  stat.Options
 		o     Options
 		level string
 		edit  func(*profile.Header)
 		runs  []profiletest.Run
 	}{
-		{"weight", profile.StatOptions{Top: 8}, wide, "op", nil, []profiletest.Run{run}},
-		{"weight-80", profile.StatOptions{Top: 8}, Options{File: "run.pinf", Width: 80}, "op", nil, []profiletest.Run{run}},
-		{"weight-40", profile.StatOptions{Top: 4}, Options{File: "run.pinf", Width: 40}, "op", nil, []profiletest.Run{run}},
-		{"color", profile.StatOptions{Top: 3, Phases: []profile.Phase{profile.Decode}}, Options{File: "run.pinf", Width: 120, Color: true, Unicode: true}, "op", nil, []profiletest.Run{run}},
-		{"op", profile.StatOptions{By: profile.ByOp, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run}},
-		{"layer", profile.StatOptions{By: profile.ByLayer}, wide, "op", nil, []profiletest.Run{run}},
-		{"block", profile.StatOptions{By: profile.ByBlock}, wide, "op", nil, []profiletest.Run{run}},
-		{"thread", profile.StatOptions{By: profile.ByThread}, wide, "op", nil, []profiletest.Run{run}},
-		{"step", profile.StatOptions{By: profile.ByStep, Top: 5, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run}},
-		{"hostile", profile.StatOptions{Top: 5, Phases: []profile.Phase{profile.Decode}}, Options{File: "a\x1b]0;x\x07.pinf", Width: 110, Unicode: true}, "op", func(h *profile.Header) {
+		{"weight", stat.Options{Top: 8}, wide, "op", nil, []profiletest.Run{run}},
+		{"weight-80", stat.Options{Top: 8}, Options{File: "run.pinf", Width: 80}, "op", nil, []profiletest.Run{run}},
+		{"weight-40", stat.Options{Top: 4}, Options{File: "run.pinf", Width: 40}, "op", nil, []profiletest.Run{run}},
+		{"color", stat.Options{Top: 3, Phases: []profile.Phase{profile.Decode}}, Options{File: "run.pinf", Width: 120, Color: true, Unicode: true}, "op", nil, []profiletest.Run{run}},
+		{"op", stat.Options{By: facts.ByOp, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run}},
+		{"layer", stat.Options{By: facts.ByLayer}, wide, "op", nil, []profiletest.Run{run}},
+		{"block", stat.Options{By: facts.ByBlock}, wide, "op", nil, []profiletest.Run{run}},
+		{"thread", stat.Options{By: facts.ByThread}, wide, "op", nil, []profiletest.Run{run}},
+		{"step", stat.Options{By: facts.ByStep, Top: 5, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run}},
+		{"hostile", stat.Options{Top: 5, Phases: []profile.Phase{profile.Decode}}, Options{File: "a\x1b]0;x\x07.pinf", Width: 110, Unicode: true}, "op", func(h *profile.Header) {
 			h.Processes[0].Comm = "evil\x1b[2J\r"
 			h.Processes[0].Warnings = []string{"a warning\nwith lines"}
 		}, []profiletest.Run{hostile}},
-		{"level-step", profile.StatOptions{}, wide, "step", nil, []profiletest.Run{stepOnly}},
-		{"empty", profile.StatOptions{}, wide, "op", nil, nil},
-		{"cut", profile.StatOptions{Top: 3}, wide, "op", func(h *profile.Header) {
+		{"level-step", stat.Options{}, wide, "step", nil, []profiletest.Run{stepOnly}},
+		{"empty", stat.Options{}, wide, "op", nil, nil},
+		{"cut", stat.Options{Top: 3}, wide, "op", func(h *profile.Header) {
 			h.End = nil
 			h.Torn = "the last block is not whole"
 			h.Losses = []trace.Loss{{Start: 1, End: 2_000_001, Why: "lost", What: "hits", Events: 12345}, {Start: 5, End: 9, Why: "throttled", What: "hits"}}
 		}, []profiletest.Run{partial}},
-		{"two-models", profile.StatOptions{Top: 3, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run, draft}},
+		{"two-models", stat.Options{Top: 3, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run, draft}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

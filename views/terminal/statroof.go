@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // roof says which peaks the verdicts compare with, for each number of threads.
-func (p *page) roof(s *profile.Stat) {
+func (p *page) roof(s *summary.Stat) {
 	k := s.Peaks
 	if k == nil || len(s.Phases) == 0 {
 		return
@@ -41,7 +42,7 @@ func (p *page) roof(s *profile.Stat) {
 }
 
 // roofText: "Roof of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8; measured 2026-11-21".
-func roofText(rs []profile.StatRoof, source string) string {
+func roofText(rs []roof.UsedRoof, source string) string {
 	var facts, units []string
 	threads := rs[0].Threads
 	for i := range rs {
@@ -79,25 +80,25 @@ func roofText(rs []profile.StatRoof, source string) string {
 }
 
 // boundWords are what stands in a table's column.
-var boundWords = map[profile.Bound]string{
-	profile.BoundMemory: "mem", profile.BoundCompute: "compute", profile.BoundWait: "wait", profile.BoundDisk: "disk",
-	profile.BoundInterference: "interf", profile.BoundMixed: "mixed",
+var boundWords = map[summary.Bound]string{
+	summary.BoundMemory: "mem", summary.BoundCompute: "compute", summary.BoundWait: "wait", summary.BoundDisk: "disk",
+	summary.BoundInterference: "interf", summary.BoundMixed: "mixed",
 }
 
 // boundWord is a row's verdict, with a ? where it is not at all sure.
-func boundWord(v *profile.RowVerdict) string {
+func boundWord(v *summary.RowVerdict) string {
 	if v == nil || boundWords[v.Bound] == "" {
 		return "-"
 	}
 	word := boundWords[v.Bound]
-	if v.Sure == profile.SureLow {
+	if v.Sure == summary.SureLow {
 		word += "?"
 	}
 	return word
 }
 
 // roofShare is how near a row is to the nearer roof: m for that of the memory, c for that of the cores.
-func roofShare(v *profile.RowVerdict) string {
+func roofShare(v *summary.RowVerdict) string {
 	if v == nil || v.OfPeakGBps == nil && v.OfPeakFlops == nil {
 		return "-"
 	}

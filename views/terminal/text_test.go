@@ -11,7 +11,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/stat"
 )
 
 func TestClean(t *testing.T) {
@@ -192,8 +193,8 @@ func TestNumbers(t *testing.T) {
 
 // However narrow the terminal, no line is wider than it, and what matters most stays.
 func TestAnyWidth(t *testing.T) {
-	for _, by := range []profile.By{profile.ByWeight, profile.ByThread, profile.ByStep} {
-		s := play(t, profile.StatOptions{By: by, Top: 4}, nil, "op", run)
+	for _, by := range []facts.By{facts.ByWeight, facts.ByThread, facts.ByStep} {
+		s := play(t, stat.Options{By: by, Top: 4}, nil, "op", run)
 		for width := 20; width < 200; width += 3 {
 			var b bytes.Buffer
 			if err := Stat(&b, s, Options{File: "some/quite/long/path/run.pinf", Width: width, Unicode: width%2 == 0}); err != nil {
@@ -215,7 +216,7 @@ func TestAnyWidth(t *testing.T) {
 // What a table shows is in its JSON twin.
 func TestStatJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := StatJSON(&b, play(t, profile.StatOptions{Top: 5}, nil, "op", run)); err != nil {
+	if err := StatJSON(&b, play(t, stat.Options{Top: 5}, nil, "op", run)); err != nil {
 		t.Fatal(err)
 	}
 	var v struct {

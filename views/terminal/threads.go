@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // mostThreads is how many threads are shown one by one; a machine can have hundreds, which do
 // the same.
 const mostThreads = 16
 
-func (p *page) threads(s *profile.Stat) {
+func (p *page) threads(s *summary.Stat) {
 	list := s.Threads
 	if len(list) == 0 {
 		return
@@ -112,7 +113,7 @@ func signed(v *float64) string {
 }
 
 // culprits names others, with their time or how often.
-func (p *page) culprits(list []profile.Culprit) []string {
+func (p *page) culprits(list []sched.Culprit) []string {
 	var out []string
 	for _, c := range list {
 		name := p.name(c.Comm)

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // recording is what a trace of profinfer tells: the threads' time by class, and when graphs ran.
 type recording struct {
-	derive profile.Deriver
+	derive facts.Deriver
 	phases map[profile.Phase]*phaseTime
 	graphs []window // in order
 	tids   map[int32]bool
@@ -75,12 +77,12 @@ func (c *recording) Op(o *profile.Op) error {
 }
 
 // classOf is the class that `profinfer stat` sorts an operator into.
-func classOf(d *profile.Derived, op string) class {
+func classOf(d *facts.Derived, op string) class {
 	first, _, _ := strings.Cut(op, "+")
 	product := first == "MUL_MAT" || first == "MUL_MAT_ID" || first == "OUT_PROD"
 	switch {
-	case first == "FLASH_ATTN_EXT", first == "SOFT_MAX" && d.Block == profile.BlockAttention,
-		product && d.Weight == "" && d.Block == profile.BlockAttention:
+	case first == "FLASH_ATTN_EXT", first == "SOFT_MAX" && d.Block == ops.BlockAttention,
+		product && d.Weight == "" && d.Block == ops.BlockAttention:
 		return attention
 	case product:
 		return products

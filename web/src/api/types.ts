@@ -5,14 +5,14 @@
 /** Sections of JSON by name. */
 export interface Sections {
   stat: Stats
-  dag: DAGs
+  dag: DagList
   time: Timeline
   series: Series
-  roofline: Roofline
+  roofline: SeriesRoofline
   slow: Slow
-  experts: ExpertMap
-  faults: FaultSeries | null
-  'faults/marks': FaultMarks
+  experts: ExpertsMap
+  faults: MemorySeries | null
+  'faults/marks': MemoryFaultMarks
   offload: OffloadDetail
 }
 
@@ -21,23 +21,23 @@ export const operatorKinds = ['matmul', 'attention', 'moe', 'norm', 'elementwise
 
 /** Stats are the statistics in each grouping that the page shows, as `stat --json --by` gives them. */
 export interface Stats {
-  block: Stat
-  layer: Stat
-  op: Stat
-  thread: Stat
-  weight: Stat
+  block: SummaryStat
+  layer: SummaryStat
+  op: SummaryStat
+  thread: SummaryStat
+  weight: SummaryStat
 }
 
 /**
- * DAGs are the operator graphs that a run computed. Times are nanoseconds, sizes bytes, shares 0 to 1.
+ * List are the operator graphs that a run computed. Times are nanoseconds, sizes bytes, shares 0 to 1.
  * A nil pointer is a figure that is not known: null in JSON, never 0.
  */
-export interface DAGs {
+export interface DagList {
   schema_version: number
   /** by phase and model, those with most time first */
   dags: DAG[]
   /** what of a phase is in none of its DAGs */
-  rest: DAGRest[]
+  rest: DagRest[]
   /** operators that ran in no step: they are in no DAG */
   outside_operators: number
   /** relative error of every p95 and median */
@@ -46,7 +46,7 @@ export interface DAGs {
   outlier_rule: string
   outlier_min_calls: number
   /** Counters that were read at operators, in the order of DAGRun.Counts; absent if there were none. */
-  counters?: StatCounter[]
+  counters?: SummaryCounter[]
 }
 
 /**
@@ -86,7 +86,7 @@ export interface Timeline {
   copies_left_out?: number
   device_spans_left_out?: number
   /** Counters that were read at operators, by the columns of chunks; absent if there were none. */
-  counters?: StatCounter[]
+  counters?: SummaryCounter[]
   overview: TimelineOverview
 }
 
@@ -98,11 +98,11 @@ export interface Timeline {
 export interface Series {
   schema_version: number
   /** those of Stat, in its order */
-  phases: PhaseSeries[]
+  phases: SeriesPhase[]
   /** TTFT is the distribution of the time to the first token, over requests; nil if there was none. */
-  ttft: Dist | null
+  ttft: RequestsDist | null
   /** Requests goes with Stat.Sequences, which has the requests one by one. */
-  requests: RequestSeries
+  requests: RequestsSeries
   /** relative error of every quantile */
   quantile_max_error: number
 }
@@ -113,14 +113,14 @@ export interface Series {
  * by the number of their threads, as each number has a roof of its own. Times are nanoseconds, sizes bytes.
  * A nil pointer is a figure that is not known.
  */
-export interface Roofline {
+export interface SeriesRoofline {
   schema_version: number
   /** Peaks are the machine's, with a roof for each number of threads and type of weights that the run has. */
-  peaks: StatPeaks
+  peaks: RoofUsed
   /** by phase, model and threads */
-  groups: RooflineGroup[]
+  groups: SeriesRooflineGroup[]
   /** Counters that were read at operators, in the order of Counts; absent if there were none. */
-  counters?: StatCounter[]
+  counters?: SummaryCounter[]
 }
 
 /**
@@ -130,7 +130,7 @@ export interface Roofline {
 export interface Slow {
   schema_version: number
   /** as Stat's, where the caller sets it */
-  run?: StatRun
+  run?: SummaryRun
   /**
    * A step is slow if it took longer than its neighbours by more than this share of their time, and by more than
    * this time.
@@ -159,42 +159,42 @@ export interface Slow {
   has_sched: boolean
   has_operators: boolean
   /** Interference sums up who ran in place of threads that compute, in all steps, slow or not. */
-  interference: Interference
+  interference: SlowInterference
 }
 
 /**
- * ExpertMap is what a drawing of experts needs and [ExpertStat] does not have: what each token chose, reuse by layer, the spread of
+ * Map is what a drawing of experts needs and [Stat] does not have: what each token chose, reuse by layer, the spread of
  * products' times, and bytes step by step. Of the same steps and choices as Stat's; sizes in bytes, times in ns, shares 0 to 1, a nil
  * pointer is not known.
  */
-export interface ExpertMap {
+export interface ExpertsMap {
   schema_version: number
   /** those of Stat that have experts, in its order */
-  phases: ExpertMapPhase[]
+  phases: ExpertsMapPhase[]
   quantile_max_error: number
 }
 
 /**
- * FaultSeries is what pictures of page faults need and a FaultStat does not have. Times are ns, sizes bytes; nil: not known. All
+ * Series is what pictures of page faults need and a FaultStat does not have. Times are ns, sizes bytes; nil: not known. All
  * steps and operators are in it, those that were not wholly seen too.
  */
-export interface FaultSeries {
+export interface MemorySeries {
   schema_version: number
   /** durations are known */
   timed: boolean
-  phases: FaultSteps[]
+  phases: MemoryFaultSteps[]
   /** Names are FaultStat.Names by layer, without its limit: the longest wait first. */
-  names: FaultRow[]
+  names: MemoryFaultRow[]
   names_left_out: number
-  experts: FaultExperts[]
+  experts: MemoryFaultExperts[]
   /** that had faults, the most delayed first */
-  operators: DelayedOperator[]
+  operators: MemoryDelayedOperator[]
   operators_left_out: number
-  files: FileMap[]
+  files: MemoryFileMap[]
 }
 
 /** FaultMarks are faults one by one, as columns: the longest, where there are too many. Times count from the run's start. */
-export interface FaultMarks {
+export interface MemoryFaultMarks {
   left_out: number
   strings: string[]
   /** Of each fault, in order of its begin. */
@@ -224,7 +224,7 @@ export interface FaultMarks {
 }
 
 /**
- * OffloadDetail says how steps are split over backends in more detail than Stat does: of each phase a typical step with its splits,
+ * Detail says how steps are split over backends in more detail than Stat does: of each phase a typical step with its splits,
  * and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is a figure that is not known.
  */
 export interface OffloadDetail {
@@ -245,19 +245,19 @@ export interface Index {
  * Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1.
  * A nil pointer is a figure that is not known: null in JSON, never 0.
  */
-export interface Stat {
+export interface SummaryStat {
   schema_version: number
-  by: By
-  run: StatRun
-  models: Model[]
-  phases: PhaseStat[]
+  by: FactsBy
+  run: SummaryRun
+  models: FactsModel[]
+  phases: SummaryPhase[]
   /** Outside sums up operators that ran in no step; nil if there were none. */
-  outside_steps: OutsideStat | null
-  ttft: TTFT
+  outside_steps: SummaryOutside | null
+  ttft: SummaryTTFT
   /** the requests, sequence by sequence; nil: none was seen */
-  sequences: Sequences | null
-  threads: ThreadStat[]
-  lost: StatLost
+  sequences: RequestsSequences | null
+  threads: SummaryThread[]
+  lost: SummaryLost
   /** scheduling was recorded: off-CPU figures have their evidence */
   has_sched: boolean
   /** false: busy holds the time a thread was descheduled */
@@ -265,25 +265,25 @@ export interface Stat {
   /** relative error of every p95 */
   p95_max_error: number
   /** Counters that were read at operators, in the order of every row's Counts; absent if there were none. */
-  counters?: StatCounter[]
+  counters?: SummaryCounter[]
   /** ByThreads sums counters up by the number of threads that computed; absent where none tells anything beside another. */
-  counts_by_threads?: ThreadsStat[]
+  counts_by_threads?: SummaryByThreads[]
   /** Peaks are what the verdicts compare with; nil where none were asked for. */
-  peaks: StatPeaks | null
+  peaks: RoofUsed | null
   /** Offload says how phases were split over backends; absent where only the CPU computed. */
   offload?: Offload[]
   /** Remote says what other processes on this machine computed for the steps; absent where none was seen to. */
-  remote?: RemoteStat[]
+  remote?: SummaryRemote[]
   /** RunVerdict sums up those of the phases, by their time in steps; nil where there are none. */
-  run_verdict: Verdict | null
+  run_verdict: SummaryVerdict | null
   /** Faults are page faults, where they were recorded. */
-  faults?: FaultStat
+  faults?: MemoryStat
   /**
    * Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
    * could give back most time.
    */
-  verdicts: Verdict[]
-  findings: Finding[]
+  verdicts: SummaryVerdict[]
+  findings: SummaryFinding[]
 }
 
 /**
@@ -301,7 +301,7 @@ export interface DAG {
   rank: number
   /** of steps that were not wholly seen, as there are no others */
   only_partial: boolean
-  /** Traced and TracedDur are those of [PhaseStat]: what shares and figures a step stand for. */
+  /** Traced and TracedDur are those of [summary.Phase]: what shares and figures a step stand for. */
   traced_steps: number
   traced_ns: number
   /** in which it ran */
@@ -316,15 +316,15 @@ export interface DAG {
   share: number | null
   /** Unplaced is the part of OpsDur of operators that are no nodes of its definition: 0, but for damage. */
   unplaced_ns: number
-  parts: DAGPart[]
-  nodes: DAGNode[]
-  edges: DAGEdge[]
+  parts: DagPart[]
+  nodes: DagNode[]
+  edges: DagEdge[]
   /** of layers, by their first layer */
-  kinds: DAGKind[]
+  kinds: DagKind[]
 }
 
-/** DAGRest is the time of structures that were not kept. */
-export interface DAGRest {
+/** Rest is the time of structures that were not kept. */
+export interface DagRest {
   phase: string
   model: number | null
   runs: number
@@ -335,8 +335,8 @@ export interface DAGRest {
   probe_ns: number
 }
 
-/** StatCounter is a counter of the run: a column of every row's Counts. */
-export interface StatCounter {
+/** Counter is a counter of the run: a column of every row's Counts. */
+export interface SummaryCounter {
   /** as perf has it */
   name: string
   /** what it stands for whatever its name: cycles, instructions, ...; empty: not known */
@@ -355,14 +355,14 @@ export interface StatCounter {
   slots: number
 }
 
-/** TimelineProcess is one profiled process. */
+/** Process is one profiled process. */
 export interface TimelineProcess {
   pid: number
   comm: string
   engine: string
 }
 
-/** TimelineThread is one thread of an engine, with what its operators add up to. */
+/** Thread is one thread of an engine, with what its operators add up to. */
 export interface TimelineThread {
   pid: number
   tid: number
@@ -374,7 +374,7 @@ export interface TimelineThread {
   off_cpu_ns: number
 }
 
-/** TimelineRunner is a thread that ran on a CPU. The first one stands for what was not seen. */
+/** Runner is a thread that ran on a CPU. The first one stands for what was not seen. */
 export interface TimelineRunner {
   tid: number
   comm: string
@@ -382,7 +382,7 @@ export interface TimelineRunner {
   thread: number
 }
 
-/** TimelineOp is what operators that run again and again have in common. */
+/** Op is what operators that run again and again have in common. */
 export interface TimelineOp {
   name: string
   op: string
@@ -393,7 +393,7 @@ export interface TimelineOp {
   type: string
   ne: number[]
   layer: number | null
-  block: Block
+  block: OpsBlock
   weight: string
   weight_type: string
   bytes: number | null
@@ -407,7 +407,7 @@ export interface TimelineOp {
   first_op: number
 }
 
-/** TimelineChunk tells of one chunk without its data. */
+/** Chunk tells of one chunk without its data. */
 export interface TimelineChunk {
   kind: string
   /** of its earliest span */
@@ -424,7 +424,7 @@ export interface TimelineChunk {
   kept: boolean
 }
 
-/** TimelineLoss is a span that was not fully seen. */
+/** Loss is a span that was not fully seen. */
 export interface TimelineLoss {
   start_ns: number
   dur_ns: number
@@ -435,50 +435,50 @@ export interface TimelineLoss {
   cpu: number
 }
 
-/** TimelineOverview describes the bins. The block of Timeline is, for each track: its bins as columns, one a channel. */
+/** Overview describes the bins. The block of Timeline is, for each track: its bins as columns, one a channel. */
 export interface TimelineOverview {
   /** width of a bin */
   bin_ns: number
-  tracks: OverviewTrack[] | null
+  tracks: TimelineOverviewTrack[] | null
 }
 
-/** PhaseSeries is one phase of one model, as [PhaseStat]. */
-export interface PhaseSeries {
+/** Phase is one phase of one model, as [summary.Phase]. */
+export interface SeriesPhase {
   phase: string
   model: number | null
   /**
    * Steps that were wholly seen, in the order of time; Partial are the others, which no other figure
    * holds, unless OnlyPartial: then there were no others and Partial is empty.
    */
-  steps: StepPoint[]
-  partial: StepPoint[]
+  steps: SeriesStepPoint[]
+  partial: SeriesStepPoint[]
   only_partial: boolean
   /** one by one, the slowest first */
-  slowest: StepPoint[]
+  slowest: SeriesStepPoint[]
   /** StepsPerPoint is how many steps a point stands for at most. */
   steps_per_point: number
-  weight: RowSeries[]
-  op: RowSeries[]
-  layer: RowSeries[]
-  block: RowSeries[]
+  weight: SeriesRow[]
+  op: SeriesRow[]
+  layer: SeriesRow[]
+  block: SeriesRow[]
   /** RowsDropped counts operators (in each grouping) of rows that were too many. */
   rows_dropped: number
-  threads: ThreadPart[]
-  products: Product[]
+  threads: SeriesThreadPart[]
+  products: SeriesProduct[]
   /** ProductsDropped counts products of kinds that were too many. */
   products_dropped: number
   /**
    * PerToken is the distribution over steps of the time a token of one sequence: TPOT in decode. nil if
    * the batches are not known.
    */
-  per_token: Dist | null
+  per_token: RequestsDist | null
 }
 
 /**
  * Dist is a distribution of durations. Counts[i] values lie in (Lo*Ratio^i, Lo*Ratio^(i+1)]; Zeros
  * are values of 0.
  */
-export interface Dist {
+export interface RequestsDist {
   n: number
   min_ns: number
   max_ns: number
@@ -494,20 +494,20 @@ export interface Dist {
   zeros: number
 }
 
-/** RequestSeries is what plots of requests need and [Sequences] does not have. Times are nanoseconds. */
-export interface RequestSeries {
+/** Series is what plots of requests need and [Sequences] does not have. Times are nanoseconds. */
+export interface RequestsSeries {
   /**
    * TPOT is over the means of the requests that Sequences lists, TokenGap over the tokens of all requests, from one to the
    * next. nil: none has the figure.
    */
-  tpot: Dist | null
-  token_gap: Dist | null
+  tpot: RequestsDist | null
+  token_gap: RequestsDist | null
   /** Speculation goes with Sequences.Speculation: the same contexts in the same order. */
-  speculation: SpeculationSeries[]
+  speculation: RequestsSpeculationSeries[]
 }
 
-/** StatPeaks are the peaks that a Stat compares with. */
-export interface StatPeaks {
+/** Used are the peaks that a Stat compares with. */
+export interface RoofUsed {
   /** empty: there are none */
   source: string
   /** why there are none */
@@ -515,11 +515,11 @@ export interface StatPeaks {
   /** other work disturbed their measurement: the machine may give more */
   doubtful: boolean
   /** by number of threads and type of weights, as they were seen in the run */
-  roofs: StatRoof[]
+  roofs: RoofUsedRoof[]
 }
 
 /** RooflineGroup are the steps of one phase of one model that as many threads computed. */
-export interface RooflineGroup {
+export interface SeriesRooflineGroup {
   phase: string
   model: number | null
   /** Threads of the largest team of the step. */
@@ -532,17 +532,17 @@ export interface RooflineGroup {
   dur_ns: number
   /** of these steps; nil where a batch could not be read */
   tokens: number | null
-  /** Points by weight, as rows of [Stat] by weight; and by operator and type of its weights. */
-  weight: RooflinePoint[]
-  op: RooflinePoint[]
+  /** Points by weight, as rows of [summary.Stat] by weight; and by operator and type of its weights. */
+  weight: SeriesRooflinePoint[]
+  op: SeriesRooflinePoint[]
   /** Dropped counts operators (in each grouping) of points that were too many. */
   dropped: number
   /** Counts over all its operators, one for each of Roofline.Counters. */
-  counts?: StatCount[]
+  counts?: SummaryCount[]
 }
 
-/** StatRun is the recording and what was recorded. */
-export interface StatRun {
+/** Run is the recording and what was recorded. */
+export interface SummaryRun {
   tool: string
   command: string[]
   host: string
@@ -553,7 +553,7 @@ export interface StatRun {
   level: string
   /** when the recording began, since 1970; nil: not known */
   recorded_ns: number | null
-  processes: StatProcess[]
+  processes: SummaryProcess[]
   /** Dur is the time from the first to the last event. */
   dur_ns: number
   steps: number
@@ -568,7 +568,7 @@ export interface StatRun {
   min_tps: string
 }
 
-/** SlowPart is a part of an excess. A part can be negative: then there was less of it than usual. */
+/** Part is a part of an excess. A part can be negative: then there was less of it than usual. */
 export interface SlowPart {
   cause: SlowCause
   ns: number
@@ -580,7 +580,7 @@ export interface SlowPart {
   estimate?: boolean
 }
 
-/** SlowStep is one slow step. Its parts add up to Excess, in nanoseconds. */
+/** Step is one slow step. Its parts add up to Excess, in nanoseconds. */
 export interface SlowStep {
   step: number
   pid: number
@@ -618,9 +618,9 @@ export interface SlowStep {
 }
 
 /** Interference says who ran on CPUs in place of threads that compute. */
-export interface Interference {
+export interface SlowInterference {
   /** by what they cost, the dearest first */
-  by: Interferer[]
+  by: SlowInterferer[]
   /** Cost is what operators and steps lasted longer by all of them. */
   cost_ns: number
   /** while a thread could have run there */
@@ -628,54 +628,54 @@ export interface Interference {
   disk_ns: number
   sleep_ns: number
   migrations: number | null
-  threads: MovedThread[]
-  cpus: CPUState[]
+  threads: SlowMovedThread[]
+  cpus: SlowCPUState[]
 }
 
-/** ExpertMapPhase is one phase of one model. */
-export interface ExpertMapPhase {
+/** MapPhase is one phase of one model. */
+export interface ExpertsMapPhase {
   phase: string
   model: number | null
   /** those of ExpertStat, in its order */
-  layers: ExpertMapLayer[]
+  layers: ExpertsMapLayer[]
   /** Axes are what stands along the tokens of layers: mostly all have the same one. */
-  axes: ExpertAxis[]
+  axes: ExpertsAxis[]
   /**
    * Cache[n-1] is which part of all choices a cache of n experts a layer would have held, the least lately used replaced; it stays
    * at the last one's. Empty where no expert could be chosen twice.
    */
   cache: number[]
   /** with choices, in the order of their ends */
-  steps: ExpertStep[]
+  steps: ExpertsStep[]
   steps_per_point: number
   /** those of ExpertStat, in its order */
-  products: ExpertTimes[]
+  products: ExpertsTimes[]
 }
 
 /** FaultSteps are a phase's steps in order of time. */
-export interface FaultSteps {
+export interface MemoryFaultSteps {
   phase: string
   /** how many steps a point stands for at most */
   steps_per_point: number
-  steps: FaultPoint[]
+  steps: MemoryFaultPoint[]
 }
 
 /** FaultRow sums up faults that hit tensors of one name, by layer. What is in no layer is in the sums only. */
-export interface FaultRow extends FaultSum {
-  layers: FaultCell[]
+export interface MemoryFaultRow extends MemoryFaultSum {
+  layers: MemoryFaultCell[]
 }
 
 /** FaultExperts are the experts of a process's layers: faults on them, and what of their weights was in memory at the end. */
-export interface FaultExperts {
+export interface MemoryFaultExperts {
   pid: number
   /** the most that a layer has */
   experts: number
-  layers: FaultExpertLayer[]
+  layers: MemoryFaultExpertLayer[]
   layers_left_out: number
 }
 
 /** DelayedOperator sums up the operators of one row of a Stat by weight in one phase. */
-export interface DelayedOperator {
+export interface MemoryDelayedOperator {
   phase: string
   in_step: boolean
   key: string
@@ -699,7 +699,7 @@ export interface DelayedOperator {
 }
 
 /** FileMap tells which parts of a file were in memory: in cells of equal size over the file, and by tensor. */
-export interface FileMap {
+export interface MemoryFileMap {
   pid: number
   path: string
   bytes: number
@@ -715,14 +715,14 @@ export interface FileMap {
   graphs_seen: boolean
   cell_bytes: number
   /** Groups follow each other from the file's begin to its end. None: the file is no model's, or its pages are not known. */
-  groups: FileGroup[]
+  groups: MemoryFileGroup[]
   /** in order of offset */
-  tensors: FileTensor[]
+  tensors: MemoryFileTensor[]
   tensors_left_out: number
 }
 
 /**
- * OffloadPhase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it says what the CPU
+ * Phase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it says what the CPU
  * did alone, so that another run can be compared with it.
  */
 export interface OffloadPhase extends Offload {
@@ -733,7 +733,7 @@ export interface OffloadPhase extends Offload {
   /** TensorsLeftOut counts tensors that are not in the list. */
   tensors_left_out: number
   /** nil: none was split */
-  step: SplitStep | null
+  step: OffloadSplitStep | null
 }
 
 export interface IndexRun {
@@ -744,13 +744,13 @@ export interface IndexRun {
 }
 
 /** By is what operators are grouped by. */
-export type By = 'weight' | 'op' | 'layer' | 'block' | 'thread' | 'step' | 'expert'
+export type FactsBy = 'weight' | 'op' | 'layer' | 'block' | 'thread' | 'step' | 'expert'
 
 /**
  * Model is what the weights of the graphs that ran tell. Weights that no graph used are not
  * in it.
  */
-export interface Model {
+export interface FactsModel {
   pid: number
   /** engine contexts that use these weights */
   contexts: number
@@ -768,14 +768,14 @@ export interface Model {
   parameters: number
   bytes: number | null
   /** by bytes, largest first */
-  types: TypeMix[]
+  types: FactsTypeMix[]
 }
 
 /**
- * PhaseStat is what the steps of one phase did. Operators, graphs of backends whose operators
+ * Phase is what the steps of one phase did. Operators, graphs of backends whose operators
  * cannot be seen, and gap make up the time of the steps: OpsDur - Overlap + BackendDur + Gap = TracedDur.
  */
-export interface PhaseStat {
+export interface SummaryPhase {
   /** prefill, decode, encode, unknown */
   phase: string
   /**
@@ -795,7 +795,7 @@ export interface PhaseStat {
   dur_ns: number
   /**
    * The steps' time until their results were there: a step's call can hand graphs to a device, or to another process, and return before these
-   * are done ([Step.HandedOver]). Where it was not seen when, nil.
+   * are done ([profile.Step.HandedOver]). Where it was not seen when, nil.
    * over the time in steps
    */
   tokens_per_s: number | null
@@ -810,7 +810,7 @@ export interface PhaseStat {
    * Who ran meanwhile on CPUs that threads of the slowest step were ready to run on, longest
    * first. Empty without scheduling events.
    */
-  step_max_ran_instead: Culprit[]
+  step_max_ran_instead: SchedCulprit[]
   /**
    * Absent where no step handed anything over. Async counts those that did, Unseen those of them whose results nobody was seen to wait for,
    * which the times above leave out. EndToEnd is the sum of these times; the calls alone have the rest.
@@ -841,7 +841,7 @@ export interface PhaseStat {
    * Backends are its parts, the longest first.
    */
   backends_ns: number | null
-  backends: BackendStat[]
+  backends: SummaryBackend[]
   /**
    * Shares of TracedDur.
    * products with weights
@@ -860,27 +860,27 @@ export interface PhaseStat {
   gb_per_s: number | null
   /** of the products with weights alone */
   matmul_gb_per_s: number | null
-  rows: StatRow[]
+  rows: SummaryRow[]
   /** what Top left out */
-  rest: StatRow | null
+  rest: SummaryRow | null
   /** how many rows that is */
   rest_rows: number
   /** Experts is what tokens chose, absent where that was not recorded or the model has none. */
-  experts?: ExpertStat
+  experts?: ExpertsStat
 }
 
-/** OutsideStat are operators that ran in no step. */
-export interface OutsideStat {
+/** Outside are operators that ran in no step. */
+export interface SummaryOutside {
   operators: number
   operators_ns: number
-  rows: StatRow[]
+  rows: SummaryRow[]
 }
 
 /**
  * TTFT is the time to the first token: from the start of a sequence's first step to the end of
  * the first step that asks for its logits.
  */
-export interface TTFT {
+export interface SummaryTTFT {
   /** whose prompt was seen from its start */
   sequences: number
   /** whose prompt was not */
@@ -901,12 +901,12 @@ export interface TTFT {
  * appears, where its positions fall back, and where a batch has more tokens than logits asked for after
  * the sequence had its first logits. It ends with the last batch before the next request on that sequence.
  */
-export interface Sequences {
+export interface RequestsSequences {
   /**
    * Requests in the order of their begins. Where there are too many each Every-th of a context is
    * listed; Seen counts all but Warmups. Of contexts that only draft there are none.
    */
-  requests: Request[]
+  requests: RequestsRequest[]
   every: number
   seen: number
   warmups: number
@@ -914,19 +914,19 @@ export interface Sequences {
   sequences: number
   at_once: number
   /** Over the requests listed, warm-ups left out; nil where no request has the figure. */
-  ttft: Spread | null
+  ttft: RequestsSpread | null
   /** of the requests' means */
-  tpot: Spread | null
+  tpot: RequestsSpread | null
   /** TokenGap is the time from one token of a request to its next, over the tokens of all requests. */
-  token_gap: Spread | null
+  token_gap: RequestsSpread | null
   /** Speculation has the contexts whose batches verify drafted tokens, the one with most rounds first. */
-  speculation: Speculation[]
+  speculation: RequestsSpeculation[]
   /** relative, of the p95 of tokens; those over requests are exact */
   quantile_max_error: number
 }
 
-/** ThreadStat is one thread over all steps that were wholly seen. */
-export interface ThreadStat {
+/** Thread is one thread over all steps that were wholly seen. */
+export interface SummaryThread {
   pid: number
   tid: number
   comm: string
@@ -953,19 +953,19 @@ export interface ThreadStat {
   /** time it could run, and another ran */
   runnable_ns: number | null
   /** who ran then on the CPU it wanted, longest first */
-  ran_instead: Culprit[]
+  ran_instead: SchedCulprit[]
   /** most often first */
-  woken_by: Culprit[]
+  woken_by: SchedCulprit[]
 }
 
-/** StatLost is what the recording did not see. */
-export interface StatLost {
+/** Lost is what the recording did not see. */
+export interface SummaryLost {
   /** of reason "lost": written by nobody */
   events: number
   throttled_ns: number
   spans: number
-  by_why: LostBy[]
-  untraced_steps: UntracedSteps[]
+  by_why: SummaryLostBy[]
+  untraced_steps: SummaryUntracedSteps[]
   partial_steps: number
   incomplete_operators: number
   /** graph executions without a definition */
@@ -981,8 +981,8 @@ export interface StatLost {
   step_rows_dropped: number
 }
 
-/** ThreadsStat is what the steps of one phase did that were computed by one number of threads, and what their operators counted. */
-export interface ThreadsStat extends CountRatios {
+/** ByThreads is what the steps of one phase did that were computed by one number of threads, and what their operators counted. */
+export interface SummaryByThreads extends SummaryCountRatios {
   phase: string
   /** Model is the index in Stat.Models; nil if it is not known. */
   model: number | null
@@ -992,20 +992,20 @@ export interface ThreadsStat extends CountRatios {
   steps: number
   tokens_per_s: number | null
   /** Counts has one for each of Stat.Counters. */
-  counts: StatCount[]
+  counts: SummaryCount[]
 }
 
 /**
  * Offload says how the steps of one phase were split over backends, where one other than the CPU computed. Figures are
  * means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
  */
-export interface Offload extends BackendWork {
+export interface Offload extends OffloadBackendWork {
   phase: Phase
   steps: number
   /** most time first */
   backends: OffloadBackend[]
   /** most bytes first */
-  copies: OffloadCopy[]
+  copies: OffloadCopied[]
   /**
    * UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of it, TokensPerS its tokens a second, of
    * steps that handed graphs to a device and were seen to wait for them: the step's call can return long before. nil: none was.
@@ -1016,10 +1016,10 @@ export interface Offload extends BackendWork {
 }
 
 /**
- * RemoteStat sums up what the steps of one phase had another process on this machine compute ([Remote]). Times are means of a
+ * Remote sums up what the steps of one phase had another process on this machine compute ([profile.Remote]). Times are means of a
  * graph, ns. Operators and times of the server are counted here and in no other table: they are in no step of its own.
  */
-export interface RemoteStat {
+export interface SummaryRemote {
   /** of the client's steps; empty: not known */
   phase: Phase
   /** that handed the graphs over */
@@ -1067,24 +1067,24 @@ export interface RemoteStat {
   wait_share: number | null
   off_cpu_share: number | null
   /** Rows are the server's operators; share is of its graphs' time, calls_per_step of the client's steps. */
-  rows: StatRow[]
+  rows: SummaryRow[]
 }
 
 /**
  * Verdict says what bounds one phase of one model, with what it rests on. Names in its sentences come from
  * files and processes: escape them.
  */
-export interface Verdict {
+export interface SummaryVerdict {
   /** prefill, decode, encode, unknown */
   phase: string
   /** index in Stat.Models; nil: not known */
   model: number | null
-  bound: Bound
+  bound: SummaryBound
   /**
    * Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could
    * not be told. Empty else.
    */
-  among: Bound[]
+  among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
   sure: string
   /** the verdict as a sentence */
@@ -1093,12 +1093,12 @@ export interface Verdict {
   why: string
   names: string[]
   /** what the steps' time went to, largest first */
-  causes: Cause[]
-  evidence: Evidence[]
+  causes: SummaryCause[]
+  evidence: SummaryEvidence[]
 }
 
-/** FaultStat sums up the page faults of a run. Times are ns, sizes bytes; nil: not known. */
-export interface FaultStat {
+/** Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: not known. */
+export interface MemoryStat {
   /** "major": of minor ones only those that read or took long; "all" */
   which: string
   /** durations are known */
@@ -1125,18 +1125,18 @@ export interface FaultStat {
   read_bytes: number | null
   read_faults_bytes: number
   /** by what they hit, the longest wait first */
-  classes: FaultSum[]
+  classes: MemoryFaultSum[]
   /** by weight over all layers, and other tensors and files; at most maxFaultNames */
-  names: FaultSum[]
+  names: MemoryFaultSum[]
   /** and, with an empty phase, in no step */
-  phases: FaultPhase[]
+  phases: MemoryFaultPhase[]
   /** those in which the disk was waited for longest */
-  steps: FaultStep[]
-  files: FileMemory[]
+  steps: MemoryFaultStep[]
+  files: MemoryFileMemory[]
 }
 
 /** Finding is something worth looking at. Names in its sentence come from files and processes: escape them. */
-export interface Finding {
+export interface SummaryFinding {
   /**
    * Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer, backends, probes;
    * heaviest and slow_class have no loss of their own.
@@ -1153,12 +1153,12 @@ export interface Finding {
   gain_ns_per_step: number | null
   gain_share: number | null
   gain_ns: number | null
-  figures: Evidence[]
-  target: Target
+  figures: SummaryEvidence[]
+  target: SummaryTarget
 }
 
-/** DAGPart is one graph that a backend computes. Without splits a DAG has one. */
-export interface DAGPart {
+/** Part is one graph that a backend computes. Without splits a DAG has one. */
+export interface DagPart {
   backend: string
   /** its nodes' place in DAG.Nodes */
   first: number
@@ -1175,15 +1175,15 @@ export interface DAGPart {
   incomplete: string
 }
 
-/** DAGNode is one tensor. */
-export interface DAGNode {
+/** Node is one tensor. */
+export interface DagNode {
   name: string
   /** of an operator that ran: as it ran, joined by + when fused */
   op: string
-  /** OpKind is what the operator is, coarsely: an index in TimelineKinds. */
+  /** OpKind is what the operator is, coarsely: an index in ops.Kinds. */
   op_kind: number
   type: string
-  kind: NodeKind
+  kind: DagNodeKind
   /** the smallest dimensions that it had */
   ne: number[]
   /** NeMax are the largest; nil if they are the same. A KV cache's view grows. */
@@ -1191,7 +1191,7 @@ export interface DAGNode {
   /** of the tensor itself, when it was largest */
   tensor_bytes: number | null
   layer: number | null
-  block: Block
+  block: OpsBlock
   /**
    * Section is the block that a node is shown with: as Block, and the norms and sums that belong to
    * attention, ffn or moe as they only feed it or only finish it. Empty: none.
@@ -1206,11 +1206,11 @@ export interface DAGNode {
   /** its row's key in a Stat by weight */
   stat_key?: string
   /** nil: it was not executed, or that could not be seen */
-  run: DAGRun | null
+  run: DagRun | null
 }
 
-/** DAGEdge is one dependency. */
-export interface DAGEdge {
+/** Edge is one dependency. */
+export interface DagEdge {
   from: number
   to: number
   kind: string
@@ -1218,23 +1218,23 @@ export interface DAGEdge {
   bytes: number | null
 }
 
-/** DAGKind are layers of one structure: the same operators with the same roles, dimensions and inputs. */
-export interface DAGKind {
+/** Kind are layers of one structure: the same operators with the same roles, dimensions and inputs. */
+export interface DagKind {
   layers: number[]
-  roles: DAGRole[]
+  roles: DagRole[]
   /** Time of each layer's operators in one run, by Layers: means, without probes; nil where none was seen. */
   layer_ns: (number | null)[]
   /** LayerMedian is the same of its operators' medians: without the few calls that something held up. */
   layer_median_ns: (number | null)[]
   /** of LayerMedian */
-  spread: DAGSpread | null
+  spread: DagSpread | null
 }
 
 /** Block is the part of a model that an operator belongs to. */
-export type Block = 'attention' | 'ffn' | 'moe' | 'norm' | 'embedding' | 'output' | 'other' | ''
+export type OpsBlock = 'attention' | 'ffn' | 'moe' | 'norm' | 'embedding' | 'output' | 'other' | ''
 
 /** OverviewTrack are the bins of one track. */
-export interface OverviewTrack {
+export interface TimelineOverviewTrack {
   /** "thread": channels are the kinds of operators, then wait, then off-CPU; "cpu": engine's threads, others, not seen */
   track: string
   /** of Timeline.Threads; the CPU's number */
@@ -1248,7 +1248,7 @@ export interface OverviewTrack {
  * StepPoint is one step, or N in succession. Times are sums over them. Those of operators are of the
  * Traced ones, whose time is TracedDur: MatMul + Attn + Other + Probe - Overlap + Backends + Gap.
  */
-export interface StepPoint {
+export interface SeriesStepPoint {
   /** of the first */
   id: number
   n: number
@@ -1301,24 +1301,24 @@ export interface StepPoint {
   incomplete?: string
 }
 
-/** RowSeries goes with the [StatRow] of the same Key and Type. */
-export interface RowSeries {
+/** Row goes with the [summary.Row] of the same Key and Type. */
+export interface SeriesRow {
   key: string
   weight: boolean
   /** of the weights, of rows that are a weight's; else empty */
   type: string
   /** Time of a call without what its probes took. */
-  time: Dist
+  time: RequestsDist
   /** Layers that the row's operators belong to, rising; of rows by weight and by op. */
-  layers?: LayerPart[]
+  layers?: SeriesLayerPart[]
   /** NoLayer counts operators of no layer, or one beyond those told apart. */
   no_layer?: number
   /** Threads that ran it; of rows by weight and by op. */
-  threads?: ThreadPart[]
+  threads?: SeriesThreadPart[]
 }
 
 /** ThreadPart is one thread's part in a row's operators, or in a phase's. */
-export interface ThreadPart {
+export interface SeriesThreadPart {
   pid: number
   tid: number
   operators: number
@@ -1333,7 +1333,7 @@ export interface ThreadPart {
  * Product is a kind of matrix product: an M x K matrix times K x N. Of a product with chosen experts N is
  * tokens times experts used.
  */
-export interface Product {
+export interface SeriesProduct {
   /** as by weight */
   key: string
   weight: boolean
@@ -1369,28 +1369,28 @@ export interface Product {
 }
 
 /** SpeculationSeries is what became of drafted tokens over time, in one context that verifies them. */
-export interface SpeculationSeries {
+export interface RequestsSpeculationSeries {
   pid: number
   ctx: number
   /** StepsPerPoint is how many steps that verify a point stands for, at most. */
   steps_per_point: number
-  points: SpeculationPoint[]
+  points: RequestsSpeculationPoint[]
 }
 
-/** StatRoof is the roof of one type of weights. */
-export interface StatRoof extends Roof {
+/** UsedRoof is the roof of one type of weights. */
+export interface RoofUsedRoof extends Roof {
   /** as ggml names it; empty: activations */
   weight: string
 }
 
 /** RooflinePoint are operators of one kind. */
-export interface RooflinePoint {
+export interface SeriesRooflinePoint {
   /** as by weight or by op */
   key: string
   weight: boolean
   /** of the weights; empty if there is none */
   type: string
-  block: Block
+  block: OpsBlock
   calls: number
   /** sum, without what the probes took */
   dur_ns: number
@@ -1412,19 +1412,19 @@ export interface RooflinePoint {
    */
   limit: string
   of_roof: number | null
-  counts?: StatCount[]
+  counts?: SummaryCount[]
 }
 
-/** StatCount is what one counter counted over a row's operators. */
-export interface StatCount {
+/** Count is what one counter counted over a row's operators. */
+export interface SummaryCount {
   /** nil: of no operator known */
   sum: number | null
   /** operators that it is the sum of: those of which it is known on all threads */
   calls: number
 }
 
-/** StatProcess is one profiled process. */
-export interface StatProcess {
+/** Process is one profiled process. */
+export interface SummaryProcess {
   pid: number
   comm: string
   engine: string
@@ -1443,7 +1443,7 @@ export interface StatProcess {
 /** Cause is what a part of a slow step's excess went to. */
 export type SlowCause = 'other_process' | 'own_threads' | 'cpu_not_seen' | 'disk' | 'sleep' | 'faults' | 'experts' | 'imbalance' | 'kv_growth' | 'graph_rebuilt' | 'backend' | 'copies' | 'recording' | 'steal' | 'unexplained' | ''
 
-/** SlowWho is what one of those that took a CPU cost. */
+/** Who is what one of those that took a CPU cost. */
 export interface SlowWho {
   /** empty: the rest of them */
   comm: string
@@ -1454,7 +1454,7 @@ export interface SlowWho {
   pid?: number
 }
 
-/** SlowOp is an operator that took longer than it used to. */
+/** Op is an operator that took longer than it used to. */
 export interface SlowOp {
   name: string
   layer: number | null
@@ -1467,7 +1467,7 @@ export interface SlowOp {
 }
 
 /** Interferer is who took CPUs, by name. */
-export interface Interferer {
+export interface SlowInterferer {
   comm: string
   /** of the process that computes */
   own: boolean
@@ -1494,20 +1494,20 @@ export interface Interferer {
    * Ops are the operators that lasted longer, Displaced the threads whose CPU it took, Waited those that waited
    * for them at the operator's end.
    */
-  operators: PaidBy[]
-  displaced: PaidBy[]
-  waited: PaidBy[]
+  operators: SlowPaidBy[]
+  displaced: SlowPaidBy[]
+  waited: SlowPaidBy[]
 }
 
 /** MovedThread is how often a thread went on on another CPU. */
-export interface MovedThread {
+export interface SlowMovedThread {
   tid: number
   migrations: number
   preempted: number
 }
 
 /** CPUState is what the kernel told of a CPU over the recording. */
-export interface CPUState {
+export interface SlowCPUState {
   cpu: number
   /** time that the hypervisor ran something else */
   steal_ns: number | null
@@ -1516,11 +1516,11 @@ export interface CPUState {
 }
 
 /**
- * ExpertMapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes. With TokensPerColumn 1
+ * MapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes. With TokensPerColumn 1
  * they are Used numbers of experts for each token in its order, by rank; else for each column Experts numbers: how many of
  * the column's tokens chose each.
  */
-export interface ExpertMapLayer {
+export interface ExpertsMapLayer {
   /** nil: none is told */
   layer: number | null
   experts: number
@@ -1540,8 +1540,8 @@ export interface ExpertMapLayer {
   cache: number[]
 }
 
-/** ExpertAxis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each run is one column. */
-export interface ExpertAxis {
+/** Axis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each run is one column. */
+export interface ExpertsAxis {
   /** number of the run's (first) step */
   step: number[]
   /** of a column's last token */
@@ -1555,8 +1555,8 @@ export interface ExpertAxis {
   pos?: number[]
 }
 
-/** ExpertStep is one step, or N in succession. Counts and bytes are sums over them. */
-export interface ExpertStep {
+/** Step is one step, or N in succession. Counts and bytes are sums over them. */
+export interface ExpertsStep {
   /** of the first */
   id: number
   n: number
@@ -1572,11 +1572,11 @@ export interface ExpertStep {
   all: number | null
 }
 
-/** ExpertTimes are one weight's products with one token's experts, by how many of these are new. */
-export interface ExpertTimes {
+/** Times are one weight's products with one token's experts, by how many of these are new. */
+export interface ExpertsTimes {
   weight: string
   type: string
-  new: ExpertNewTimes[]
+  new: ExpertsNewTimes[]
   /**
    * Base and PerNew are the line of least squares through the medians, weighted by calls, ns: Base + PerNew * new. nil
    * where the number did not vary.
@@ -1586,7 +1586,7 @@ export interface ExpertTimes {
 }
 
 /** FaultPoint is a step, or some that follow each other: their sums. */
-export interface FaultPoint {
+export interface MemoryFaultPoint {
   /** the first */
   step: number
   n: number
@@ -1605,7 +1605,7 @@ export interface FaultPoint {
 }
 
 /** FaultSum sums up faults that hit one thing. */
-export interface FaultSum {
+export interface MemoryFaultSum {
   class: MemoryClass
   name?: string
   type?: string
@@ -1617,7 +1617,7 @@ export interface FaultSum {
 }
 
 /** FaultCell sums up the faults of a layer. */
-export interface FaultCell {
+export interface MemoryFaultCell {
   layer: number
   major: number
   minor: number
@@ -1626,7 +1626,7 @@ export interface FaultCell {
 }
 
 /** FaultExpertLayer has a value for each expert, by its number; all of its weights together. */
-export interface FaultExpertLayer {
+export interface MemoryFaultExpertLayer {
   /** -1: none is told */
   layer: number
   /** of one expert's weights */
@@ -1640,7 +1640,7 @@ export interface FaultExpertLayer {
 }
 
 /** FileGroup is a part of a file: the tensors of a layer that lie together, one that is in no layer, or a part where none is known to lie. */
-export interface FileGroup {
+export interface MemoryFileGroup {
   layer: number | null
   /** of the tensor that is in no layer; empty with no layer: no tensor */
   name: string
@@ -1653,7 +1653,7 @@ export interface FileGroup {
 }
 
 /** FileTensor is a tensor in a file. */
-export interface FileTensor {
+export interface MemoryFileTensor {
   name: string
   class: MemoryClass
   type: string
@@ -1667,7 +1667,7 @@ export interface FileTensor {
   stayed_bytes: number | null
 }
 
-/** OffloadTensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its layer, is left out. */
+/** Tensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its layer, is left out. */
 export interface OffloadTensor {
   kind: string
   from: string
@@ -1687,7 +1687,7 @@ export interface OffloadTensor {
  * SplitStep is a typical step: of those that were split in the way that most were, the one whose duration is the median. Times are
  * from its start.
  */
-export interface SplitStep {
+export interface OffloadSplitStep {
   step: number
   pid: number
   /** from the run's first event */
@@ -1695,10 +1695,10 @@ export interface SplitStep {
   dur_ns: number
   /** those it was chosen from */
   of_steps: number
-  splits: StepSplit[]
-  copies: StepCopy[]
+  splits: OffloadStepSplit[]
+  copies: OffloadStepCopy[]
   /** Lists are nodes of splits, each once however many splits have the same. */
-  lists: SplitNode[][]
+  lists: OffloadSplitNode[][]
   /** What is beyond the limits. */
   splits_left_out: number
   copies_left_out: number
@@ -1706,7 +1706,7 @@ export interface SplitStep {
 }
 
 /** TypeMix is the part of a model's weights that is stored in one type. */
-export interface TypeMix {
+export interface FactsTypeMix {
   type: string
   tensors: number
   parameters: number
@@ -1714,7 +1714,7 @@ export interface TypeMix {
 }
 
 /** Culprit is another thread's name with what it did. */
-export interface Culprit {
+export interface SchedCulprit {
   comm: string
   /** it is one of the threads that compute */
   own: boolean
@@ -1735,10 +1735,10 @@ export interface Culprit {
 }
 
 /**
- * BackendStat sums up one backend's graphs, of which no operator was seen. The time of a graph is that
+ * Backend sums up one backend's graphs, of which no operator was seen. The time of a graph is that
  * of the call that runs it or hands it over: a device can compute on after it.
  */
-export interface BackendStat {
+export interface SummaryBackend {
   /** "Vulkan", "BLAS", "RPC" */
   backend: string
   graphs: number
@@ -1747,8 +1747,8 @@ export interface BackendStat {
   share: number | null
 }
 
-/** StatRow is a group of operators of one phase. */
-export interface StatRow {
+/** Row is a group of operators of one phase. */
+export interface SummaryRow {
   /** what it is grouped by: "ffn_down", "MUL_MAT", "12", ... */
   key: string
   /** the key is a weight's */
@@ -1758,7 +1758,7 @@ export interface StatRow {
   /** the operators' op; empty if they differ */
   op: string
   /** empty if they differ */
-  block: Block
+  block: OpsBlock
   step?: number
   /** of the step */
   tokens?: number
@@ -1797,19 +1797,19 @@ export interface StatRow {
   /** operators of which not all threads were seen */
   incomplete: number
   /** Bound is what the row's time follows from; nil by thread and by step, and where not all of its operators are known. */
-  bound: RowVerdict | null
+  bound: SummaryRowVerdict | null
   /** Counts has one for each of Stat.Counters; absent where there are none. */
-  counts?: StatCount[]
+  counts?: SummaryCount[]
 }
 
 /**
- * ExpertStat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one
+ * Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one
  * execution of a layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a nil
  * pointer is not known.
  */
-export interface ExpertStat {
+export interface ExpertsStat {
   /** in their order */
-  layers: ExpertLayer[]
+  layers: ExpertsLayer[]
   /**
    * Bytes of the chosen experts' weights that a step must read, each expert counted once a product; BytesAll
    * of all experts'. Means over the steps with choices; nil where a type's size is not known.
@@ -1827,12 +1827,12 @@ export interface ExpertStat {
    * ones: what a reuse distance (the number of other experts chosen since) below Experts says. First choices of an
    * expert count as not held. Empty where no expert could be chosen twice.
    */
-  cache: ExpertCache[]
+  cache: ExpertsCache[]
   /**
    * Products are the times of products with one token's experts by how many of these are new: not chosen by
    * the batch before. By weight.
    */
-  products: ExpertProduct[]
+  products: ExpertsProduct[]
   /**
    * NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of a
    * cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
@@ -1843,7 +1843,7 @@ export interface ExpertStat {
 }
 
 /** Request is a prompt with its answer, on one sequence. */
-export interface Request {
+export interface RequestsRequest {
   /** number in the run in the order of the begins, from 1; 0: a warm-up */
   id: number
   pid: number
@@ -1908,7 +1908,7 @@ export interface Request {
 }
 
 /** Spread is how a figure is spread over requests, in ns. A quantile q of n values is the one at rank ceil(q*n). */
-export interface Spread {
+export interface RequestsSpread {
   n: number
   mean_ns: number
   p50_ns: number
@@ -1928,7 +1928,7 @@ export interface Spread {
  * between its batches, or if some tokens were not accepted: else nothing sets such batches apart from
  * programs that want the logits of a whole text.
  */
-export interface Speculation {
+export interface RequestsSpeculation {
   pid: number
   ctx: number
   model: number | null
@@ -1968,7 +1968,7 @@ export interface Speculation {
 }
 
 /** LostBy sums up losses of one kind. */
-export interface LostBy {
+export interface SummaryLostBy {
   why: string
   what: string
   spans: number
@@ -1977,7 +1977,7 @@ export interface LostBy {
 }
 
 /** UntracedSteps are steps whose operators were not recorded, though the level has them. */
-export interface UntracedSteps {
+export interface SummaryUntracedSteps {
   /** throttled, learning, filtered, unmatched */
   why: string
   steps: number
@@ -1987,7 +1987,7 @@ export interface UntracedSteps {
  * CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see [CounterPair]); nil
  * where one of them is not known or has no values.
  */
-export interface CountRatios {
+export interface SummaryCountRatios {
   /** IPC is instructions a cycle. */
   ipc: number | null
   /**
@@ -2002,13 +2002,13 @@ export interface CountRatios {
 }
 
 /** BackendWork is what is known of operators by backend in the steps of one phase. */
-export interface BackendWork {
+export interface OffloadBackendWork {
   /** most flops first */
-  products_by_backend: BackendProducts[]
+  products_by_backend: OffloadBackendProducts[]
   /** most time first */
-  operators_by_backend: BackendOp[]
+  operators_by_backend: OffloadBackendOp[]
   /** most time first */
-  graphs_by_backend: BackendGraph[]
+  graphs_by_backend: OffloadBackendGraph[]
   /** of too many different ones, calls; graphs too */
   operators_left_out: number
 }
@@ -2016,7 +2016,7 @@ export interface BackendWork {
 /** Phase of a step. */
 export type Phase = 'prefill' | 'decode' | 'encode' | ''
 
-/** OffloadBackend is what one backend did in a step. */
+/** Backend is what one backend did in a step. */
 export interface OffloadBackend {
   /** empty: not known */
   backend: string
@@ -2029,9 +2029,9 @@ export interface OffloadBackend {
   /** time of the calls that compute or submit */
   host_ns_per_step: number
   /** of which it had nodes; nil: of none that has a number */
-  layers: LayerSet | null
+  layers: OffloadLayerSet | null
   /** most often first */
-  ops: OpCount[]
+  ops: OffloadOpCount[]
   /** Device spans: from submission to when the host saw that the device was done. */
   device_spans: number
   /** graphs that nobody waited for by themselves */
@@ -2061,8 +2061,8 @@ export interface OffloadBackend {
   idle_between_ns_per_step: number | null
 }
 
-/** OffloadCopy sums up copies in one direction. */
-export interface OffloadCopy {
+/** Copied sums up copies in one direction. */
+export interface OffloadCopied {
   /** set, get, copy */
   kind: string
   /** a backend, host; empty: not known */
@@ -2078,14 +2078,14 @@ export interface OffloadCopy {
 }
 
 /** Bound is what the time of a phase follows from. docs/verdict.md has the rule. */
-export type Bound = 'memory' | 'compute' | 'wait' | 'disk' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
+export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
 
 /**
  * Cause is a part of a phase's time with what it follows from. Busy time of threads that ran at the
  * same time counts once: it is their mean.
  */
-export interface Cause {
-  bound: Bound
+export interface SummaryCause {
+  bound: SummaryBound
   /** products, attention, other, wait, sleep, disk, interference, outside, backends, probes */
   what: string
   /** of the time of the phase's steps whose operators were recorded */
@@ -2095,7 +2095,7 @@ export interface Cause {
 }
 
 /** Evidence is a figure that a verdict or finding rests on. */
-export interface Evidence {
+export interface SummaryEvidence {
   name: string
   /** nil: not known */
   value: number | null
@@ -2106,7 +2106,7 @@ export interface Evidence {
 }
 
 /** FaultPhase sums up the faults of a phase's steps. */
-export interface FaultPhase {
+export interface MemoryFaultPhase {
   phase: string
   in_step: boolean
   steps: number
@@ -2127,7 +2127,7 @@ export interface FaultPhase {
 }
 
 /** FaultStep is a step that waited for pages. */
-export interface FaultStep {
+export interface MemoryFaultStep {
   step: number
   phase: string
   dur_ns: number
@@ -2138,7 +2138,7 @@ export interface FaultStep {
 }
 
 /** FileMemory tells which part of a file was in memory, whoever brought it there. */
-export interface FileMemory {
+export interface MemoryFileMemory {
   pid: number
   path: string
   bytes: number
@@ -2158,21 +2158,21 @@ export interface FileMemory {
   /** definitions of graphs were seen: Mapped is known */
   graphs_seen: boolean
   /** the largest first; what lies in no tensor comes last */
-  classes: ClassMemory[]
+  classes: MemoryClassMemory[]
 }
 
 /** Target is where a view shows a finding: the view's name and its parameters. */
-export interface Target {
+export interface SummaryTarget {
   /** summary, dag, time, stat */
   view: string
   params: Record<string, string>
 }
 
 /** NodeKind says what a node of a DAG is. */
-export type NodeKind = 'op' | 'view' | 'idle' | 'weight' | 'cache' | 'input'
+export type DagNodeKind = 'op' | 'view' | 'idle' | 'weight' | 'cache' | 'input'
 
-/** DAGRun is what was measured of an operator. But for Dur and Probe, figures are without the probes. */
-export interface DAGRun {
+/** Run is what was measured of an operator. But for Dur and Probe, figures are without the probes. */
+export interface DagRun {
   calls: number
   /** sum over calls */
   dur_ns: number
@@ -2207,21 +2207,21 @@ export interface DAGRun {
   off_cpu_share: number | null
   imbalance: number | null
   /** Counts has one for each of DAGs.Counters; absent where there are none. */
-  counts?: StatCount[]
+  counts?: SummaryCount[]
 }
 
-/** DAGRole is what one node of each layer of a kind is. */
-export interface DAGRole {
+/** Role is what one node of each layer of a kind is. */
+export interface DagRole {
   /** a weight's stem, else the node's name without its layer, else its operator */
   name: string
   /** by DAGKind.Layers; -1: that layer has none */
   nodes: number[]
   /** Spread of the nodes' median times; nil for what does not run. */
-  spread: DAGSpread | null
+  spread: DagSpread | null
 }
 
-/** DAGSpread is how a time differs over layers, ns. But for Mean, figures are of the layers' medians over calls. */
-export interface DAGSpread {
+/** Spread is how a time differs over layers, ns. But for Mean, figures are of the layers' medians over calls. */
+export interface DagSpread {
   /** over all calls: above Max where some were held up */
   mean_ns: number
   median_ns: number
@@ -2231,11 +2231,11 @@ export interface DAGSpread {
   min_layer: number
   max_ns: number
   max_layer: number
-  outliers: DAGOutlier[]
+  outliers: DagOutlier[]
 }
 
 /** LayerPart is a row's part in one layer. */
-export interface LayerPart {
+export interface SeriesLayerPart {
   layer: number
   calls: number
   /** without what the probes took */
@@ -2248,7 +2248,7 @@ export interface LayerPart {
  * SpeculationPoint is one step that verifies drafted tokens, or some that follow each other. Sums over all points are the
  * figures of [Speculation].
  */
-export interface SpeculationPoint {
+export interface RequestsSpeculationPoint {
   /** the first one */
   step: number
   last_step: number
@@ -2291,14 +2291,14 @@ export interface Roof {
 }
 
 /** PaidBy is what something lost. */
-export interface PaidBy {
+export interface SlowPaidBy {
   name: string
   tid?: number
   ns: number
 }
 
-/** ExpertNewTimes are the times of products of which so many experts were new, without what the probes took. */
-export interface ExpertNewTimes {
+/** NewTimes are the times of products of which so many experts were new, without what the probes took. */
+export interface ExpertsNewTimes {
   new: number
   calls: number
   mean_ns: number
@@ -2313,7 +2313,7 @@ export interface ExpertNewTimes {
 export type MemoryClass = 'expert' | 'weight' | 'cache' | 'compute' | 'file' | 'program' | 'stack' | 'other' | ''
 
 /** StepSplit is one graph of a step. */
-export interface StepSplit {
+export interface OffloadStepSplit {
   /** its number in the scheduler's run */
   split: number
   graph: number
@@ -2334,7 +2334,7 @@ export interface StepSplit {
   idle_ns: number | null
   /** that compute */
   nodes: number
-  layers: LayerSet | null
+  layers: OffloadLayerSet | null
   /** bytes of the weights that its products read */
   weights: number
   flops: number
@@ -2345,7 +2345,7 @@ export interface StepSplit {
 }
 
 /** StepCopy is a copy of a step. At is the place of the split that comes next in Splits; their number: none does. */
-export interface StepCopy {
+export interface OffloadStepCopy {
   at: number
   kind: string
   from: string
@@ -2359,14 +2359,14 @@ export interface StepCopy {
 }
 
 /** SplitNode is a node of a split that computes. */
-export interface SplitNode {
+export interface OffloadSplitNode {
   node: number
   name: string
   op: string
   type: string
   ne: number[]
   layer: number | null
-  block: Block
+  block: OpsBlock
   weight: string
   weight_type: string
   flops: number | null
@@ -2378,10 +2378,10 @@ export interface SplitNode {
 }
 
 /** RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, asked of the row alone. */
-export interface RowVerdict {
-  bound: Bound
+export interface SummaryRowVerdict {
+  bound: SummaryBound
   /** Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could not be told. */
-  among: Bound[]
+  among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
   sure: string
   /**
@@ -2394,8 +2394,8 @@ export interface RowVerdict {
   why: string
 }
 
-/** ExpertLayer is one layer's. */
-export interface ExpertLayer {
+/** Layer is one layer's. */
+export interface ExpertsLayer {
   /** nil: none is told */
   layer: number | null
   experts: number
@@ -2413,19 +2413,19 @@ export interface ExpertLayer {
   again_share: number | null
 }
 
-/** ExpertCache is the rate of hits of a cache of so many experts a layer. */
-export interface ExpertCache {
+/** Cache is the rate of hits of a cache of so many experts a layer. */
+export interface ExpertsCache {
   experts: number
   hits: number
 }
 
-/** ExpertProduct is one weight's products with chosen experts. */
-export interface ExpertProduct {
+/** Product is one weight's products with chosen experts. */
+export interface ExpertsProduct {
   /** ffn_down_exps */
   weight: string
   type: string
   /** by how many were new */
-  new: ExpertNewCalls[]
+  new: ExpertsNewCalls[]
   /**
    * PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least squares
    * through the medians, weighted by calls: some products last long for another reason. nil where the number did
@@ -2435,7 +2435,7 @@ export interface ExpertProduct {
 }
 
 /** BackendProducts sums up a backend's matrix products. */
-export interface BackendProducts {
+export interface OffloadBackendProducts {
   backend: string
   products_per_step: number
   /** nil: not all are known, as of Bytes */
@@ -2453,7 +2453,7 @@ export interface BackendProducts {
 }
 
 /** BackendOp is one operator, over all layers, with what is known of its time on each backend that it ran on. */
-export interface BackendOp {
+export interface OffloadBackendOp {
   /** as a row's by weight: "ffn_up", "ROPE" */
   key: string
   /** the key is a weight's */
@@ -2470,20 +2470,20 @@ export interface BackendOp {
   bytes: number | null
   bytes_at_most: boolean
   /** by name, the CPU first */
-  backends: OpTime[]
+  backends: OffloadOpTime[]
 }
 
 /**
  * BackendGraph are graphs of the same operators on a backend whose operators are not seen: the time of all of them together, and
  * what the same operators take elsewhere.
  */
-export interface BackendGraph {
+export interface OffloadBackendGraph {
   backend: string
   /** in order of their first */
-  operators: GraphOp[]
+  operators: OffloadGraphOp[]
   /** operators in all */
   nodes: number
-  layers: LayerSet | null
+  layers: OffloadLayerSet | null
   calls_per_step: number
   timed_calls: number
   /** nil: not known */
@@ -2491,24 +2491,24 @@ export interface BackendGraph {
   timed_by: string
   /** a call */
   flops: number | null
-  others: OtherTime[]
+  others: OffloadOtherTime[]
 }
 
 /** LayerSet is the span of layers' numbers. */
-export interface LayerSet {
+export interface OffloadLayerSet {
   first: number
   last: number
   count: number
 }
 
 /** OpCount is how many operators of a kind a step has. */
-export interface OpCount {
+export interface OffloadOpCount {
   op: string
   per_step: number
 }
 
 /** ClassMemory sums up what of a file's tensors was in memory. */
-export interface ClassMemory {
+export interface MemoryClassMemory {
   /** MemFile: in no tensor that was seen */
   class: MemoryClass
   tensors: number
@@ -2517,8 +2517,8 @@ export interface ClassMemory {
   in_end_bytes: number | null
 }
 
-/** DAGOutlier is a layer that takes longer than the others do. */
-export interface DAGOutlier {
+/** Outlier is a layer that takes longer than the others do. */
+export interface DagOutlier {
   layer: number
   /** that its median is of */
   calls: number
@@ -2528,8 +2528,8 @@ export interface DAGOutlier {
   z: number | null
 }
 
-/** ExpertNewCalls are products of which so many experts were new. */
-export interface ExpertNewCalls {
+/** NewCalls are products of which so many experts were new. */
+export interface ExpertsNewCalls {
   new: number
   calls: number
   /** without what the probes took; so is the median */
@@ -2539,10 +2539,10 @@ export interface ExpertNewCalls {
 }
 
 /** OpTime is an operator on one backend. */
-export interface OpTime {
+export interface OffloadOpTime {
   backend: string
   calls_per_step: number
-  layers: LayerSet | null
+  layers: OffloadLayerSet | null
   timed_calls: number
   /** a call, without probes; nil: not known */
   mean_ns: number | null
@@ -2553,13 +2553,13 @@ export interface OpTime {
 }
 
 /** GraphOp is an operator of a graph: its place in the phase's list of operators, and how often the graph has it. */
-export interface GraphOp {
+export interface OffloadGraphOp {
   operator: number
   count: number
 }
 
 /** OtherTime is what the operators of a graph take on another backend: the sum of their means there. */
-export interface OtherTime {
+export interface OffloadOtherTime {
   backend: string
   ns: number
   /** of which it is the sum: those whose time there is known */

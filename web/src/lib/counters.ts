@@ -2,7 +2,7 @@
 
 // Counters that were read at operators: which of them say something, and what follows from two of them. Nothing here is shown of
 // a counter that a CPU does not count, or that stayed at 0 in every operator.
-import type { StatCount, StatCounter } from '../api/types'
+import type { SummaryCount, SummaryCounter } from '../api/types'
 import { clean, num, share, unknown } from './format'
 
 /** Something that counters tell of a group of operators. */
@@ -45,20 +45,20 @@ const misses: Record<string, string> = {
   'branch-misses': 'branch misses', 'tlb-refill': 'TLB refills', 'tlb-miss': 'TLB misses',
 }
 
-type Counted = { counts?: StatCount[] | null } | null | undefined
+type Counted = { counts?: SummaryCount[] | null } | null | undefined
 
 /** The counters that say something: not void, and more than 0 in some of the rows. */
-export function countersWithValues(counters: StatCounter[] | null | undefined, rows: Counted[]): number[] {
+export function countersWithValues(counters: SummaryCounter[] | null | undefined, rows: Counted[]): number[] {
   return (counters ?? []).flatMap((c, i) => (!c.void && rows.some((r) => (r?.counts?.[i]?.sum ?? 0) > 0) ? [i] : []))
 }
 
 /** A counter of that role that was counted as another one: of user space, or of all. */
-function partner(counters: StatCounter[], has: number[], role: string, like: StatCounter): number {
+function partner(counters: SummaryCounter[], has: number[], role: string, like: SummaryCounter): number {
   return has.find((i) => counters[i].role === role && counters[i].user === like.user) ?? -1
 }
 
 /** What the counters of a run tell: first what follows from them, then each by itself. */
-export function metricsOf(counters: StatCounter[] | null | undefined, rows: Counted[]): Metric[] {
+export function metricsOf(counters: SummaryCounter[] | null | undefined, rows: Counted[]): Metric[] {
   const cs = counters ?? []
   const has = countersWithValues(cs, rows)
   const out: Metric[] = []
@@ -97,13 +97,13 @@ export function metricsOf(counters: StatCounter[] | null | undefined, rows: Coun
 }
 
 /** The mean of a counter a call: over operators of which it is known. null: of none. */
-export function meanCount(counts: StatCount[] | null | undefined, i: number): number | null {
+export function meanCount(counts: SummaryCount[] | null | undefined, i: number): number | null {
   const c = counts?.[i]
   return c?.sum == null || c.calls <= 0 ? null : c.sum / c.calls
 }
 
 /** What of a metric is divided: the first counter's mean a call, with those of the others that are known. */
-function divided(m: Metric, counts: StatCount[] | null | undefined): number | null {
+function divided(m: Metric, counts: SummaryCount[] | null | undefined): number | null {
   const first = meanCount(counts, m.over[0])
   return first == null ? null : m.over.slice(1).reduce((n, i) => n + (meanCount(counts, i) ?? 0), first)
 }
@@ -112,7 +112,7 @@ function divided(m: Metric, counts: StatCount[] | null | undefined): number | nu
  * What a metric is of a row: of a count the mean a call, of others the ratio of means, as one counter can be known of fewer operators
  * than the other (profile.Stat.Ratios).
  */
-export function valueOf(m: Metric, counts: StatCount[] | null | undefined): number | null {
+export function valueOf(m: Metric, counts: SummaryCount[] | null | undefined): number | null {
   const a = divided(m, counts)
   if (m.kind === 'count' || a == null) return a
   const b = meanCount(counts, m.by)
@@ -147,7 +147,7 @@ export function metricText(id: string, v: number | null | undefined): string {
 }
 
 /** What metrics are of several groups together: where both counters are known, each as its mean times the calls. */
-export function metricsOfGroups(metrics: Metric[], rows: { calls: number; counts?: StatCount[] | null }[]): Map<string, number | null> {
+export function metricsOfGroups(metrics: Metric[], rows: { calls: number; counts?: SummaryCount[] | null }[]): Map<string, number | null> {
   const out = new Map<string, number | null>()
   for (const m of metrics) {
     let a = 0

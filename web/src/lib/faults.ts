@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Page faults: what memory was for, and which of their figures a map shows.
-import type { FaultCell, FaultSum } from '../api/types'
+import type { MemoryFaultCell, MemoryFaultSum } from '../api/types'
 
 /** What pages of a class are for. */
 const classes: Record<string, string> = {
@@ -22,4 +22,4 @@ export type FaultFigure = 'major' | 'time' | 'read'
 
 export const values: [FaultFigure, string][] = [['time', 'thread time'], ['major', 'major faults'], ['read', 'read']]
 
-export const faultValue = (c: FaultCell | FaultSum, v: FaultFigure): number | null => (v === 'major' ? c.major : v === 'time' ? c.wait_ns : c.read_bytes)
+export const faultValue = (c: MemoryFaultCell | MemoryFaultSum, v: FaultFigure): number | null => (v === 'major' ? c.major : v === 'time' ? c.wait_ns : c.read_bytes)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Small drawings in SVG: distributions, bars by layer, parts of a whole.
-import type { Dist } from '../api/types'
+import type { RequestsDist } from '../api/types'
 import { clean, count, dur, plural, share } from '../lib/format'
 import { median, outlier } from '../lib/median'
 import { axisFmt, unitOf } from '../lib/units'
@@ -27,7 +27,7 @@ const tick = (ns: number): string => dur(ns).replace(/(\.\d*?)0+(?= )/, '$1').re
 export interface DistSeries {
   name: string
   color: string
-  dist: Dist
+  dist: RequestsDist
 }
 
 /**
@@ -79,7 +79,7 @@ export function Histogram({ series, what, unit: of = 'calls', width = 400, heigh
 }
 
 /** The median and the 95th percentile as lines. Names that would touch stand together. */
-function Marks({ d, X, left, right, y, h }: { d: Dist; X: (v: number) => number; left: number; right: number; y: number; h: number }) {
+function Marks({ d, X, left, right, y, h }: { d: RequestsDist; X: (v: number) => number; left: number; right: number; y: number; h: number }) {
   const [a, b] = [X(d.p50_ns), X(d.p95_ns)]
   const names: [string, number, string][] = b - a < 26 ? [['p50 p95', Math.min(Math.max(a, left), right - 44), 't']] : [['p50', Math.max(a - 10, left), 't'], ['p95', Math.min(b + 10, right), 't end']]
   return (
@@ -97,7 +97,7 @@ function fit(ticks: number[], X: (v: number) => number, least: number): number[]
 }
 
 /** A distribution's buckets as bars of at least 3 pixels: narrower ones are joined. */
-function bins(d: Dist, X: (v: number) => number, left: number, w: number) {
+function bins(d: RequestsDist, X: (v: number) => number, left: number, w: number) {
   const out: { i: number; lo: number; hi: number; x: number; w: number; n: number }[] = []
   if (d.zeros > 0) out.push({ i: -1, lo: 0, hi: 0, x: left, w: 3, n: d.zeros })
   let lo = 0, n = 0, open = false

@@ -2,12 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { StatCounter, StatRow } from '../../src/api/types'
+import type { SummaryCounter, SummaryRow } from '../../src/api/types'
 import { eventCount, formatOf, metricsOf, valueOf } from '../../src/lib/counters'
 import { layoutGraph } from '../../src/views/dag/layout'
 import { filterRows, pairRows } from '../../src/views/stat/rows'
 
-const row = (key: string, more: Partial<StatRow> = {}) => ({ key, weight: false, type: '', op: key, block: '', ...more }) as StatRow
+const row = (key: string, more: Partial<SummaryRow> = {}) => ({ key, weight: false, type: '', op: key, block: '', ...more }) as SummaryRow
 
 test('rows of two runs are matched by what they are grouped by', () => {
   const p = pairRows([row('ffn_up', { weight: true, type: 'q4_0' }), row('ADD')], [row('ffn_up', { weight: true, type: 'q8_0' }), row('MUL')])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operator graphs of a run, with what counters tell of their nodes.
-import type { DAG, DAGs } from '../../api/types'
+import type { DAG, DagList } from '../../api/types'
 import { metricsOf, type Metric } from '../../lib/counters'
 
 export interface CountedDAG extends DAG {
@@ -9,7 +9,7 @@ export interface CountedDAG extends DAG {
   counted?: Metric[]
 }
 
-export interface CountedDAGs extends Omit<DAGs, 'dags'> {
+export interface CountedDAGs extends Omit<DagList, 'dags'> {
   dags: CountedDAG[]
 }
 

@@ -2,7 +2,7 @@
 
 // From the tensors of a DAG to what is drawn: layers that are alike become one, what ran as one is one, views
 // and weights are left out or not, and everything stands in a tree of groups that can be opened.
-import type { DAG, DAGNode, NodeKind } from '../../api/types'
+import type { DAG, DagNode, DagNodeKind } from '../../api/types'
 
 /** What a reader chose to see. */
 export interface Choice {
@@ -17,7 +17,7 @@ export interface Choice {
 export interface Item {
   id: string
   parent: string // '' at the top
-  kind: NodeKind | 'group'
+  kind: DagNodeKind | 'group'
   title: string
   /** The nodes it stands for: of a folded layer, one of each layer; of a group, all inside. */
   ids: number[]
@@ -72,7 +72,7 @@ const blockTitle: Record<string, string> = { attention: 'attention', ffn: 'ffn',
 export function buildGraph(d: DAG, choice: Choice): Drawn {
   const items = new Map<string, Item>()
   const hidden = { views: 0, idle: 0, weights: 0, inputs: 0 }
-  const shown = (n: DAGNode): boolean => {
+  const shown = (n: DagNode): boolean => {
     switch (n.kind) {
       case 'view': return choice.views
       case 'idle': return choice.views

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a node is coloured by: sums over the nodes that an item stands for, and scales.
-import { operatorKinds, type DAGRun } from '../../api/types'
+import { operatorKinds, type DagRun } from '../../api/types'
 import { backendColor } from '../../lib/backend-color'
 import { diverge, ink, kindColors, type Kind as OpKind, type Theme } from '../../lib/color'
 import { kindOfMetric, metricText, metricsOfGroups } from '../../lib/counters'
@@ -48,7 +48,7 @@ export interface ItemSum {
 
 export function sumOf(d: CountedDAG, ids: number[]): ItemSum {
   const s: ItemSum = { ops: 0, timed: 0, calls: 0, net: 0, probe: 0, perStep: null, share: null, bytes: 0, bytesNs: 0, atMost: false, flops: 0, both: 0, bothBytes: 0, busy: 0, wait: 0, off: 0, balanced: 0, unbalanced: 0, counted: new Map() }
-  const runs: DAGRun[] = []
+  const runs: DagRun[] = []
   for (const i of ids) {
     const n = d.nodes[i]
     if (n.kind !== 'op' || n.fused_into >= 0) continue

@@ -2,7 +2,7 @@
 
 // Everything that is known of what was clicked.
 import type { ComponentChildren } from 'preact'
-import type { DAGNode, DAGSpread } from '../../api/types'
+import type { DagNode, DagSpread } from '../../api/types'
 import { scaledHelp } from '../../lib/counters'
 import { bytes, clean, count, dur, flops, gbps, gflops, intensity, plural, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
@@ -69,7 +69,7 @@ export function Panel(p: Props) {
   )
 }
 
-function Facts({ d, x, n }: { d: CountedDAG; x: Item; n: DAGNode }) {
+function Facts({ d, x, n }: { d: CountedDAG; x: Item; n: DagNode }) {
   const w = n.weight >= 0 ? d.nodes[n.weight] : null
   const names = x.ids.length > 1 ? `${clean(n.name)} … ${clean(d.nodes[x.ids[x.ids.length - 1]].name)}` : clean(n.name)
   const layers = x.ids.map((i) => d.nodes[i].layer).filter((l): l is number => l != null)
@@ -88,7 +88,7 @@ function Facts({ d, x, n }: { d: CountedDAG; x: Item; n: DAGNode }) {
   )
 }
 
-function Times({ d, x, s, n, other }: { d: CountedDAG; x: Item; s: ItemSum; n: DAGNode | null; other?: Props['other'] }) {
+function Times({ d, x, s, n, other }: { d: CountedDAG; x: Item; s: ItemSum; n: DagNode | null; other?: Props['other'] }) {
   const r = n?.run && x.ids.length === 1 ? n.run : null
   const all = s.busy + s.wait + s.off
   const o = other?.sum
@@ -120,7 +120,7 @@ function Times({ d, x, s, n, other }: { d: CountedDAG; x: Item; s: ItemSum; n: D
   )
 }
 
-function Bars({ title, layers, values, spread, rule, ruleCalls, picked, all, onLayer }: { title: string; all: boolean; layers: number[]; values: (number | null)[]; spread: DAGSpread; rule: string; ruleCalls: number; picked: number | null; onLayer: (l: number | null) => void }) {
+function Bars({ title, layers, values, spread, rule, ruleCalls, picked, all, onLayer }: { title: string; all: boolean; layers: number[]; values: (number | null)[]; spread: DagSpread; rule: string; ruleCalls: number; picked: number | null; onLayer: (l: number | null) => void }) {
   const w = 296
   const h = 64
   const bw = Math.max(1, Math.min(22, w / layers.length))
@@ -189,8 +189,8 @@ function Ends({ p }: { p: Props }) {
 }
 
 /** Weights and inputs that are not drawn. */
-function hiddenSources({ d, x, g }: Props): DAGNode[] {
-  const out: DAGNode[] = []
+function hiddenSources({ d, x, g }: Props): DagNode[] {
+  const out: DagNode[] = []
   const mine = new Set([x.rep, ...(d.nodes[x.rep].fused ?? [])])
   for (const e of d.edges) {
     const n = d.nodes[e.from]

@@ -3,7 +3,7 @@
 // ProfDAG: the operator graph of a phase.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Run } from '../../api/load'
-import type { DAGOutlier } from '../../api/types'
+import type { DagOutlier } from '../../api/types'
 import { backendColor } from '../../lib/backend-color'
 import { kindColors, type Kind as OpKind } from '../../lib/color'
 import { scaledHelp, type Metric as Counter } from '../../lib/counters'
@@ -340,11 +340,11 @@ function shownFor(s: Side, id: string): string {
 /** Layers and operators that stand out among their kind, with how that is told. */
 function marks(s: Side, layer: number | null): Map<string, string> {
   const out = new Map<string, string>()
-  const tell = (list: DAGOutlier[]): string =>
+  const tell = (list: DagOutlier[]): string =>
     `layer ${list[0].layer} +${(list[0].over * 100).toFixed(0)} % (n ${count(list[0].calls)})` + (list.length > 1 ? `, +${list.length - 1} more` : '')
   s.d.kinds.forEach((k, i) => {
     // Where one layer is looked at, only what is said of it.
-    const of = (list: DAGOutlier[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
+    const of = (list: DagOutlier[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
     const o = of(k.spread?.outliers ?? [])
     if (o.length) out.set(`k${i}`, tell(o))
     for (const x of k.spread?.outliers ?? []) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind (n ${count(x.calls)})`)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What bounds a row's operators, as `stat --json` says it.
-import type { Bound, RowVerdict, StatRow } from '../../api/types'
+import type { SummaryBound, SummaryRowVerdict, SummaryRow } from '../../api/types'
 import { clean, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
 import type { RowPair } from './rows'
 
-const names: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
+const names: Record<SummaryBound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
 const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
 
-function boundText(b: RowVerdict): string {
-  const name = (x: Bound) => (Object.hasOwn(names, x) ? names[x] : clean(x))
+function boundText(b: SummaryRowVerdict): string {
+  const name = (x: SummaryBound) => (Object.hasOwn(names, x) ? names[x] : clean(x))
   const among = (b.among ?? []).filter((x) => x !== 'unknown').map(name)
   if (b.bound === 'unknown' && among.length > 1) return among.join(' or ')
   if (b.bound === 'mixed' && among.length > 0) return among.join(' and ')
@@ -21,9 +21,9 @@ function boundText(b: RowVerdict): string {
 /** The verdict of each row, and how near it is to the machine's peaks; none where no row has one. */
 export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
   const out: Column<RowPair>[] = []
-  for (const [suffix, of] of [['', (p: RowPair) => p.a], ...(two ? [['.b', (p: RowPair) => p.b]] : [])] as [string, (p: RowPair) => StatRow | null][]) {
-    const bound = (p: RowPair): RowVerdict | null => of(p)?.bound ?? null
-    const some = (f: (b: RowVerdict) => number | null) => rows.some((p) => bound(p) != null && f(bound(p)!) != null)
+  for (const [suffix, of] of [['', (p: RowPair) => p.a], ...(two ? [['.b', (p: RowPair) => p.b]] : [])] as [string, (p: RowPair) => SummaryRow | null][]) {
+    const bound = (p: RowPair): SummaryRowVerdict | null => of(p)?.bound ?? null
+    const some = (f: (b: SummaryRowVerdict) => number | null) => rows.some((p) => bound(p) != null && f(bound(p)!) != null)
     if (!rows.some((p) => bound(p)?.bound)) continue
     out.push({
       key: 'bound' + suffix, head: 'bound', text: true, help: 'what its time follows from, and how sure that is',

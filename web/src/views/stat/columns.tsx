@@ -2,7 +2,7 @@
 
 // The columns of the tables. A column's key is the name of the figure in `stat --json`; of the second run it ends in
 // .b, of the difference in .d.
-import type { StatRow } from '../../api/types'
+import type { SummaryRow } from '../../api/types'
 import { clean, num, share, unknown } from '../../lib/format'
 import { inUnit, unitOf } from '../../lib/units'
 import { Meter, Name } from '../../ui/charts'
@@ -14,7 +14,7 @@ import { differenceColumn, type CountersOf } from './difference'
 import type { RowPair } from './rows'
 
 interface Figure {
-  key: keyof StatRow
+  key: keyof SummaryRow
   head: string
   kind: 'time' | 'count' | 'share' | 'rate'
   help: string
@@ -47,7 +47,7 @@ export function columnSetsOf(two: boolean, counted: boolean): Record<string, str
   return counted ? { figures: 'figures', counters: 'counters' } : {}
 }
 
-const get = (r: StatRow | null, k: keyof StatRow): number | null => {
+const get = (r: SummaryRow | null, k: keyof SummaryRow): number | null => {
   const v = r?.[k]
   return typeof v === 'number' ? v : null
 }
@@ -111,7 +111,7 @@ function used(rows: RowPair[], by: string): Figure[] {
   })
 }
 
-function figureColumn(f: Figure, rows: RowPair[], of: (p: RowPair) => StatRow | null, suffix: string, bar: boolean, name?: string): Column<RowPair> {
+function figureColumn(f: Figure, rows: RowPair[], of: (p: RowPair) => SummaryRow | null, suffix: string, bar: boolean, name?: string): Column<RowPair> {
   const values = rows.flatMap((p) => [get(p.a, f.key), get(p.b, f.key)])
   const unit = unitOf(f.kind === 'time' ? 'time' : 'plain', values)
   const fmt = f.kind === 'share' ? share : f.kind === 'count' ? num : inUnit(f.kind === 'rate' ? { ...unit, digits: 1 } : unit)

@@ -2,7 +2,7 @@
 
 // What every tab of ProfStat gets: the recordings, the phase that is looked at, the address.
 import type { Grouping, Report, Run } from '../../api/load'
-import type { PhaseSeries, PhaseStat, RowSeries, Series, Stat, StatRow } from '../../api/types'
+import type { SeriesPhase, SummaryPhase, SeriesRow, Series, SummaryStat, SummaryRow } from '../../api/types'
 import { clean, num } from '../../lib/format'
 import { speculationRole } from '../../lib/speculation'
 import { href } from '../../ui/route'
@@ -25,15 +25,15 @@ export interface TabContext {
 }
 
 /** The phase of that name and model, null if the run has none. */
-export function phaseOf(s: Stat | undefined, ctx: TabContext): PhaseStat | null {
+export function phaseOf(s: SummaryStat | undefined, ctx: TabContext): SummaryPhase | null {
   return s?.phases?.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
 }
 
-export function seriesOf(s: Series | null, ctx: TabContext): PhaseSeries | null {
+export function seriesOf(s: Series | null, ctx: TabContext): SeriesPhase | null {
   return s?.phases.find((p) => p.phase === ctx.phase && p.model === ctx.model) ?? null
 }
 
-export const statBy = (run: Run, by: Grouping): Stat => run.stats[by]
+export const statBy = (run: Run, by: Grouping): SummaryStat => run.stats[by]
 
 /** Short names of the two runs, for heads and legends. */
 export function runNames(ctx: TabContext): [string, string] {
@@ -57,7 +57,7 @@ export function stepLink(ctx: TabContext, run: number, step: number): string {
 export const runParams = (ctx: TabContext) => ({ run: ctx.params.run, with: ctx.params.with })
 
 /** A row's series. */
-export function rowSeries(p: PhaseSeries | null, by: Grouping, r: StatRow | null): RowSeries | null {
+export function rowSeries(p: SeriesPhase | null, by: Grouping, r: SummaryRow | null): SeriesRow | null {
   if (!p || !r || by === 'thread') return null
   return p[by].find((x) => x.key === r.key && x.weight === r.weight && (!r.weight || r.type === '' || x.type === r.type)) ?? null
 }

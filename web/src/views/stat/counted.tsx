@@ -3,7 +3,7 @@
 // Counters by number of threads: IPC, stalled cycles and misses of each phase, over all recordings of the page.
 import { useMemo } from 'preact/hooks'
 import type { Run } from '../../api/load'
-import type { Roofline, RooflineGroup, StatCount } from '../../api/types'
+import type { SeriesRoofline, SeriesRooflineGroup, SummaryCount } from '../../api/types'
 import { formatOf, metricsOf, scaledHelp, countersWithValues, valueOf, type Metric } from '../../lib/counters'
 import { clean, count, num, plural } from '../../lib/format'
 import { seriesColor } from '../../lib/palette'
@@ -26,7 +26,7 @@ interface Item {
   model: string
   threads: number
   steps: number
-  counts: StatCount[] | undefined
+  counts: SummaryCount[] | undefined
   calls: number
   metrics: Metric[]
 }
@@ -74,9 +74,9 @@ export function Counted(ctx: TabContext) {
 }
 
 /** Phases of a run by threads, of all operators or of a key. */
-function itemsOf(run: Run, d: Roofline, of: string): Item[] {
+function itemsOf(run: Run, d: SeriesRoofline, of: string): Item[] {
   const metrics = metricsOf(d.counters, d.groups.flatMap((g) => g.weight))
-  const one = (g: RooflineGroup): { counts: StatCount[] | undefined; calls: number } => {
+  const one = (g: SeriesRooflineGroup): { counts: SummaryCount[] | undefined; calls: number } => {
     if (!of) return { counts: g.counts, calls: g.weight.reduce((n, p) => n + p.calls, 0) }
     const points = g.weight.filter((p) => p.key === of)
     return { counts: added(points.map((p) => p.counts)), calls: points.reduce((n, p) => n + p.calls, 0) }
@@ -91,8 +91,8 @@ function itemsOf(run: Run, d: Roofline, of: string): Item[] {
 }
 
 /** Rows of one key and several types together. */
-function added(list: (StatCount[] | undefined)[]): StatCount[] | undefined {
-  const some = list.filter((c): c is StatCount[] => c != null)
+function added(list: (SummaryCount[] | undefined)[]): SummaryCount[] | undefined {
+  const some = list.filter((c): c is SummaryCount[] => c != null)
   if (some.length < 2) return some[0]
   return some[0].map((_, i) => {
     const known = some.filter((c) => c[i]?.sum != null)

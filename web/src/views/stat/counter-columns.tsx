@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Columns of counters. A counter's key is count.N, N its place in `stat --json`; what follows from two of them has a name.
-import type { StatRow } from '../../api/types'
+import type { SummaryRow } from '../../api/types'
 import { formatOf, metricsOf, scaledHelp, valueOf, type Metric } from '../../lib/counters'
 import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
@@ -9,14 +9,14 @@ import { differenceColumn, type CountersOf } from './difference'
 import type { RowPair } from './rows'
 
 /** A count a step or a call, or what follows from counts. */
-function value(m: Metric, r: StatRow | null, per: CountersOf['per']): number | null {
+function value(m: Metric, r: SummaryRow | null, per: CountersOf['per']): number | null {
   const v = valueOf(m, r?.counts)
   return v == null || m.kind !== 'count' || per === 'call' ? v : v * r!.calls_per_step
 }
 
 const keyOf = (m: Metric): string => (m.kind === 'count' ? `count.${m.over[0]}` : m.id)
 
-function column(m: Metric, of: (p: RowPair) => StatRow | null, per: CountersOf['per'], suffix: string, name?: string): Column<RowPair> {
+function column(m: Metric, of: (p: RowPair) => SummaryRow | null, per: CountersOf['per'], suffix: string, name?: string): Column<RowPair> {
   const each = m.kind === 'count' ? (per === 'call' ? '/call' : '/step') : ''
   const help = m.kind === 'count' ? `${m.help}: mean a call${per === 'step' ? ' times the calls a step' : ''}, over operators of which it is known` : `${m.help}, over operators of which it is known`
   return {

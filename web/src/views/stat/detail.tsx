@@ -2,7 +2,7 @@
 
 // What a row hides: the distribution of its calls, its spread over layers and threads.
 import type { Grouping } from '../../api/load'
-import type { RowSeries, Series, StatRow } from '../../api/types'
+import type { SeriesRow, Series, SummaryRow } from '../../api/types'
 import { clean, count, delta, dur, share } from '../../lib/format'
 import { median, outlier } from '../../lib/median'
 import { runColors, threadColors } from '../../lib/palette'
@@ -16,7 +16,7 @@ import type { RowPair } from './rows'
 export function Detail({ ctx, by, pair }: { ctx: TabContext; by: Grouping; pair: RowPair }) {
   const theme = useTheme()
   const names = runNames(ctx)
-  const of = (s: Series | null, r: StatRow | null) => rowSeries(seriesOf(s, ctx), by, r)
+  const of = (s: Series | null, r: SummaryRow | null) => rowSeries(seriesOf(s, ctx), by, r)
   const ra = of(ctx.sa, pair.a)
   const rb = of(ctx.sb, pair.b)
   const colors = runColors(theme)
@@ -144,7 +144,7 @@ function Outliers({ s }: { s: { name: string; layers: { layer: number; mean: num
   )
 }
 
-function ThreadBars({ ctx, name, row, run }: { ctx: TabContext; name: string; row: RowSeries; run: number }) {
+function ThreadBars({ ctx, name, row, run }: { ctx: TabContext; name: string; row: SeriesRow; run: number }) {
   const theme = useTheme()
   const c = threadColors(theme)
   const threads = row.threads!

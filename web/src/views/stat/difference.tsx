@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The column of a difference, which tables of figures and of counters share.
-import type { StatCounter } from '../../api/types'
+import type { SummaryCounter } from '../../api/types'
 import { diverge, ink } from '../../lib/color'
 import { delta, unknown } from '../../lib/format'
 import { relative } from '../../lib/units'
@@ -11,8 +11,8 @@ import type { RowPair } from './rows'
 
 /** What was counted, of one or both runs. */
 export interface CountersOf {
-  a: StatCounter[] | undefined
-  b: StatCounter[] | undefined
+  a: SummaryCounter[] | undefined
+  b: SummaryCounter[] | undefined
   per: 'step' | 'call'
 }
 

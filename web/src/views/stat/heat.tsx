@@ -2,7 +2,7 @@
 
 // Mean times by weight and layer, as a map: where a layer differs from the others, or two runs from each other.
 import { useState } from 'preact/hooks'
-import type { RowSeries, Series } from '../../api/types'
+import type { SeriesRow, Series } from '../../api/types'
 import { diverge, ink } from '../../lib/color'
 import { clean, delta, dur, named } from '../../lib/format'
 import { median } from '../../lib/median'
@@ -24,7 +24,7 @@ export function HeatMap({ ctx }: { ctx: TabContext }) {
   const h = 17
   const width = left + cell * layers.length + 64
   const every = Math.max(1, Math.ceil(22 / cell))
-  const other = (r: RowSeries) => rb?.find((x) => x.key === r.key && (x.type === r.type || rb.filter((y) => y.key === r.key).length === 1))
+  const other = (r: SeriesRow) => rb?.find((x) => x.key === r.key && (x.type === r.type || rb.filter((y) => y.key === r.key).length === 1))
   return (
     <section>
       <h2>Mean time of a call, by layer</h2>

@@ -2,7 +2,7 @@
 
 // TTFT and TPOT: how they are distributed over sequences and steps.
 import type { Run } from '../../api/load'
-import type { Dist, Series } from '../../api/types'
+import type { RequestsDist, Series } from '../../api/types'
 import { count, dur, plural } from '../../lib/format'
 import { runColors } from '../../lib/palette'
 import { Ecdf, Histogram, type DistSeries } from '../../ui/charts'
@@ -15,7 +15,7 @@ export function Latency(ctx: TabContext) {
   const theme = useTheme()
   const names = runNames(ctx)
   const colors = runColors(theme)
-  const of = (f: (s: Series) => Dist | null | undefined): DistSeries[] =>
+  const of = (f: (s: Series) => RequestsDist | null | undefined): DistSeries[] =>
     [ctx.sa, ctx.sb].flatMap((s, i) => {
       const d = s && f(s)
       return d && d.n > 0 ? [{ name: ctx.b ? names[i] : '', color: colors[i], dist: d }] : []

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the figures of a phase do not stand for.
-import type { PhaseStat } from '../../api/types'
+import type { SummaryPhase } from '../../api/types'
 import { clean, count, plural, share } from '../../lib/format'
 import { runNames, seriesOf, type TabContext } from './context'
 
 /** What the figures do not stand for. */
-export function Missing({ ctx, pa, pb }: { ctx: TabContext; pa: PhaseStat | null; pb: PhaseStat | null }) {
+export function Missing({ ctx, pa, pb }: { ctx: TabContext; pa: SummaryPhase | null; pb: SummaryPhase | null }) {
   const notes: string[] = []
   const names = runNames(ctx)
   for (const [i, p] of [pa, pb].entries()) {

@@ -3,7 +3,7 @@
 // Prefill against decode: the same weights in both phases, side by side.
 import { useMemo } from 'preact/hooks'
 import type { Run } from '../../api/load'
-import type { PhaseStat, StatRow } from '../../api/types'
+import type { SummaryPhase, SummaryRow } from '../../api/types'
 import { num, share } from '../../lib/format'
 import { sortOrder } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
@@ -56,14 +56,14 @@ function OneRun({ ctx, run, name }: { ctx: TabContext; run: Run; name: string })
   )
 }
 
-const tokens = (p: PhaseStat): number | null => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
+const tokens = (p: SummaryPhase): number | null => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
 
-const perToken = (r: StatRow | null, p: PhaseStat | null): number | null => {
+const perToken = (r: SummaryRow | null, p: SummaryPhase | null): number | null => {
   const n = p && tokens(p)
   return r == null || !n ? null : r.dur_per_step_ns / n
 }
 
-function columns(rows: RowPair[], pre: PhaseStat | null, dec: PhaseStat | null): Column<RowPair>[] {
+function columns(rows: RowPair[], pre: SummaryPhase | null, dec: SummaryPhase | null): Column<RowPair>[] {
   const both = [['prefill', (p: RowPair) => p.a, '', pre], ['decode', (p: RowPair) => p.b, '.b', dec]] as const
   const unit = unitOf('time', rows.flatMap((p) => [perToken(p.a, pre), perToken(p.b, dec)]))
   const out: Column<RowPair>[] = [
@@ -71,7 +71,7 @@ function columns(rows: RowPair[], pre: PhaseStat | null, dec: PhaseStat | null):
     { key: 'type', head: 'type', text: true, value: (p) => p.row.type, cell: (p) => <span class="dim">{p.row.weight ? p.row.type : ''}</span> },
   ]
   const top = Math.max(...rows.flatMap((p) => [p.a?.share ?? 0, p.b?.share ?? 0]), 1e-9)
-  const add = (key: keyof StatRow, head: string, help: string, f: (v: number | null | undefined) => string, bar?: boolean) => {
+  const add = (key: keyof SummaryRow, head: string, help: string, f: (v: number | null | undefined) => string, bar?: boolean) => {
     for (const [phase, of, s] of both) {
       out.push({
         key: key + s, help: `${help}, in ${phase}`, head: <>{head}<span class="of">{phase}</span></>,

@@ -2,7 +2,7 @@
 
 // Matrix products: time against work and against bytes, by the type of the weights.
 import { useMemo } from 'preact/hooks'
-import type { Product, Series } from '../../api/types'
+import type { SeriesProduct, Series } from '../../api/types'
 import type { Theme } from '../../lib/color'
 import { bytes, clean, count, dur, gbps, gflops, named, num } from '../../lib/format'
 import { seriesColor } from '../../lib/palette'
@@ -16,7 +16,7 @@ import { Table, type Column } from '../../ui/table'
 import { useTheme } from '../../ui/theme'
 import { runNames, type TabContext } from './context'
 
-interface Item extends Product {
+interface Item extends SeriesProduct {
   id: string
   phase: string
   run: number
@@ -160,7 +160,7 @@ function columnsOf(ps: Item[], names: [string, string] | null): Column<Item>[] {
     const u = unitOf('time', ps.map((p) => p[key]))
     return { key, head: <>{head} <span class="unit">{u.name}</span></>, value: (p) => p[key], cell: (p) => <Fig v={p[key]} f={inUnit(u)} /> }
   }
-  const n = (key: keyof Product, head: string, help: string, f: (v: number | null | undefined) => string): Column<Item> => ({ key, head, help, value: (p) => p[key] as number | null, cell: (p) => <Fig v={p[key] as number | null} f={f} /> })
+  const n = (key: keyof SeriesProduct, head: string, help: string, f: (v: number | null | undefined) => string): Column<Item> => ({ key, head, help, value: (p) => p[key] as number | null, cell: (p) => <Fig v={p[key] as number | null} f={f} /> })
   const cols: Column<Item>[] = [
     { key: 'key', head: 'weight or product', text: true, value: (p) => p.key, cell: (p) => <Name text={p.key} /> },
     { key: 'type', head: 'type', text: true, value: (p) => p.type, cell: (p) => <span class="dim">{clean(p.type)}</span> },

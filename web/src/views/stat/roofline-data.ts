@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The roofs of runs as lines of a plot.
-import type { StatRoof } from '../../api/types'
+import type { RoofUsedRoof } from '../../api/types'
 import { num } from '../../lib/format'
 import type { Layer, Note } from '../../ui/plot'
 
@@ -21,7 +21,7 @@ export interface Edge {
 const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-6 * Math.max(a, b)
 
 /** The edges of all roofs, those that are alike joined. */
-export function edgesOf(runs: StatRoof[][]): Edge[] {
+export function edgesOf(runs: RoofUsedRoof[][]): Edge[] {
   const out: Edge[] = []
   const add = (e: Edge) => {
     const o = out.find((x) => x.slanted === e.slanted && x.threads === e.threads && x.ceiling === e.ceiling && near(x.rate, e.rate) && (e.slanted || x.units === e.units))

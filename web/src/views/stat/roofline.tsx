@@ -2,7 +2,7 @@
 
 // Roofline: operators by intensity and rate, beside what the machine can do.
 import { useMemo } from 'preact/hooks'
-import type { Roofline as Data, RooflinePoint, StatRoof } from '../../api/types'
+import type { SeriesRoofline as Data, SeriesRooflinePoint, RoofUsedRoof } from '../../api/types'
 import type { Theme } from '../../lib/color'
 import { clean, count, dur, gbps, gflops, intensity, named, num, plural, share } from '../../lib/format'
 import { seriesColor } from '../../lib/palette'
@@ -19,7 +19,7 @@ import { useSections } from '../../ui/use-section'
 import { runNames, type TabContext } from './context'
 import { edgesOf, roofLayers, unitName } from './roofline-data'
 
-interface Item extends RooflinePoint {
+interface Item extends SeriesRooflinePoint {
   id: string
   phase: string
   threads: number
@@ -184,7 +184,7 @@ function RoofTable({ data, names }: { data: Data[]; names: [string, string] | nu
   if (rows.length === 0) return null
   const matrix = rows.some((r) => r.matrix_gflop_s != null)
   const stream = rows.some((r) => r.stream_gb_s != null)
-  const ridge = (r: StatRoof) => (r.gb_s && r.gflop_s ? r.gflop_s / r.gb_s : null)
+  const ridge = (r: RoofUsedRoof) => (r.gb_s && r.gflop_s ? r.gflop_s / r.gb_s : null)
   return (
     <div class="table-scroll">
       <table class="plain roofs" aria-label="roofs">

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rows of a table: one run's, or two runs' matched by what they are grouped by.
-import type { StatRow } from '../../api/types'
+import type { SummaryRow } from '../../api/types'
 
 export interface RowPair {
   /** Its key; where several rows share it, with the type. */
   id: string
-  a: StatRow | null
-  b: StatRow | null
+  a: SummaryRow | null
+  b: SummaryRow | null
   /** Of whichever run has it. */
-  row: StatRow
+  row: SummaryRow
 }
 
-const full = (r: StatRow): string => r.key + (r.weight ? ' ' + r.type : '')
+const full = (r: SummaryRow): string => r.key + (r.weight ? ' ' + r.type : '')
 
-export function pairRows(a: StatRow[], b: StatRow[] | null): RowPair[] {
+export function pairRows(a: SummaryRow[], b: SummaryRow[] | null): RowPair[] {
   const keys = new Map<string, Set<string>>()
   for (const r of [...a, ...(b ?? [])]) {
     const s = keys.get(r.key) ?? new Set()
@@ -22,9 +22,9 @@ export function pairRows(a: StatRow[], b: StatRow[] | null): RowPair[] {
   }
   // Weights can have other types in the other run (q4_0 against q8_0): they are one row, unless one run has
   // two of that key.
-  const several = (rows: StatRow[], key: string) => rows.filter((r) => r.key === key).length > 1
+  const several = (rows: SummaryRow[], key: string) => rows.filter((r) => r.key === key).length > 1
   const split = new Set([...keys.keys()].filter((k) => several(a, k) || (b != null && several(b, k))))
-  const id = (r: StatRow) => (split.has(r.key) ? full(r) : r.key)
+  const id = (r: SummaryRow) => (split.has(r.key) ? full(r) : r.key)
   const out = new Map<string, RowPair>()
   for (const r of a) out.set(id(r), { id: id(r), a: r, b: null, row: r })
   for (const r of b ?? []) {

@@ -2,7 +2,7 @@
 
 // Steps one by one: all of a short run, the slowest of a long one.
 import { useMemo } from 'preact/hooks'
-import type { StepPoint } from '../../api/types'
+import type { SeriesStepPoint } from '../../api/types'
 import { clean, count, num, share } from '../../lib/format'
 import { sortOrder } from '../../lib/sort'
 import { inUnit, unitOf } from '../../lib/units'
@@ -10,7 +10,7 @@ import { Fig } from '../../ui/figure'
 import { Table, type Column } from '../../ui/table'
 import { runNames, seriesOf, stepLink, type TabContext } from './context'
 
-interface Row extends StepPoint {
+interface Row extends SeriesStepPoint {
   id_: string
   run: number
 }
@@ -53,7 +53,7 @@ export function StepTable(ctx: TabContext) {
 
 function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Column<Row>[] {
   const has = (f: (r: Row) => unknown) => rows.some((r) => f(r) != null)
-  const time = (key: keyof StepPoint, head: string, help: string): Column<Row> => {
+  const time = (key: keyof SeriesStepPoint, head: string, help: string): Column<Row> => {
     const unit = unitOf('time', rows.map((r) => r[key] as number | null))
     return {
       key, help, head: <>{head} <span class="unit">{unit.name}</span></>,
@@ -92,4 +92,4 @@ function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Colum
   return cols
 }
 
-const rate = (r: StepPoint): number | null => (r.bytes == null || r.bytes_dur_ns <= 0 ? null : r.bytes / r.bytes_dur_ns)
+const rate = (r: SeriesStepPoint): number | null => (r.bytes == null || r.bytes_dur_ns <= 0 ? null : r.bytes / r.bytes_dur_ns)

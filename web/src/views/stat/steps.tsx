@@ -2,7 +2,7 @@
 
 // Step time against position: what a growing KV cache costs, and which steps were slow.
 import { useMemo } from 'preact/hooks'
-import type { PhaseSeries, StepPoint } from '../../api/types'
+import type { SeriesPhase, SeriesStepPoint } from '../../api/types'
 import type { Theme } from '../../lib/color'
 import { count, delta, dur, plural, share } from '../../lib/format'
 import { median } from '../../lib/median'
@@ -23,7 +23,7 @@ const axes: Record<Against, string> = {
   time: 'time since the first step shown (s)',
 }
 
-function place(p: StepPoint, x: Against, first: number): number | null {
+function place(p: SeriesStepPoint, x: Against, first: number): number | null {
   switch (x) {
     case 'pos': return p.pos
     case 'cells': return p.cells
@@ -35,14 +35,14 @@ function place(p: StepPoint, x: Against, first: number): number | null {
 /** A point with its place on the x axis. */
 interface Spot {
   x: number
-  p: StepPoint
+  p: SeriesStepPoint
   partial: boolean
 }
 
 /** Mean time of a point's steps until their results were there; of their calls where that was not seen. */
-const whole = (p: StepPoint): number => (p.dur_ns + (p.late_ns ?? 0)) / p.n
+const whole = (p: SeriesStepPoint): number => (p.dur_ns + (p.late_ns ?? 0)) / p.n
 
-function spotsOf(s: PhaseSeries | null, x: Against, first: number): Spot[] {
+function spotsOf(s: SeriesPhase | null, x: Against, first: number): Spot[] {
   const out: Spot[] = []
   for (const [list, partial] of [[s?.steps ?? [], !!s?.only_partial], [s?.partial ?? [], true]] as const) {
     for (const p of list) {
@@ -66,7 +66,7 @@ export function Steps(ctx: TabContext) {
   const full = ctx.params.range === 'all' || log
   const d = useMemo(() => build(pa, ctx.sb ? pb : null, x, full, log, theme, names), [pa, pb, x, full, log, theme])
   if (both.length === 0 || both.every((p) => p.steps.length + p.partial.length === 0)) return <p class="dim">No step of phase {ctx.phase} was seen: nothing is drawn.</p>
-  const pick = (run: number, p: StepPoint) => (location.hash = stepLink(ctx, run, p.slowest))
+  const pick = (run: number, p: SeriesStepPoint) => (location.hash = stepLink(ctx, run, p.slowest))
   return (
     <>
       <Missing ctx={ctx} pa={phaseOf(statBy(ctx.a, 'weight'), ctx)} pb={ctx.b ? phaseOf(statBy(ctx.b, 'weight'), ctx) : null} />
@@ -107,7 +107,7 @@ export function Steps(ctx: TabContext) {
   )
 }
 
-function several(ps: PhaseSeries[], k: 'pos' | 'cells'): boolean {
+function several(ps: SeriesPhase[], k: 'pos' | 'cells'): boolean {
   return ps.some((p) => new Set(p.steps.map((s) => s[k])).size > 1)
 }
 
@@ -129,7 +129,7 @@ function read(s: Spot | undefined, x: Against, name: string): string {
 const quantile = (v: number[], q: number): number => (v.length === 0 ? 0 : [...v].sort((a, b) => a - b)[Math.min(v.length - 1, Math.floor(q * v.length))])
 
 /** Mean of what lies in each of some slices along x, so that areas do not flicker. */
-function slices(spots: Spot[], n: number, of: ((p: StepPoint) => number | null)[]): { xs: number[]; ys: number[][] } {
+function slices(spots: Spot[], n: number, of: ((p: SeriesStepPoint) => number | null)[]): { xs: number[]; ys: number[][] } {
   const traced = spots.filter((s) => !s.partial && of.every((f) => f(s.p) != null) && s.p.traced > 0)
   const xs: number[] = []
   const ys: number[][] = of.map(() => [])
@@ -155,8 +155,8 @@ function slices(spots: Spot[], n: number, of: ((p: StepPoint) => number | null)[
   return { xs, ys }
 }
 
-function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full: boolean, log: boolean, theme: Theme, names: [string, string]) {
-  const first = (p: PhaseSeries | null) => Math.min(...(p?.steps.length ? p.steps : (p?.partial ?? [])).map((s) => s.start_ns))
+function build(pa: SeriesPhase | null, pb: SeriesPhase | null, x: Against, full: boolean, log: boolean, theme: Theme, names: [string, string]) {
+  const first = (p: SeriesPhase | null) => Math.min(...(p?.steps.length ? p.steps : (p?.partial ?? [])).map((s) => s.start_ns))
   const runs = pb ? [spotsOf(pa, x, first(pa)), spotsOf(pb, x, first(pb))] : [spotsOf(pa, x, first(pa))]
   const all = runs.flat()
   const durs = all.map((s) => whole(s.p))
@@ -177,7 +177,7 @@ function build(pa: PhaseSeries | null, pb: PhaseSeries | null, x: Against, full:
     of.push(run)
   }
   if (!pb && !log) {
-    const parts: [string, string, (p: StepPoint) => number | null][] = [
+    const parts: [string, string, (p: SeriesStepPoint) => number | null][] = [
       ['attention itself', c.attn, (p) => p.attn_ns],
       ['products with weights', c.matmul, (p) => p.matmul_ns],
       ['other operators', c.other, (p) => p.other_ns ?? 0],
@@ -283,7 +283,7 @@ export function line(xs: number[], ys: number[]): { a: number; b: number; r2: nu
 }
 
 /** The slowest steps, as links. */
-function Slow({ ctx, pa, pb, names, pick }: { ctx: TabContext; pa: PhaseSeries | null; pb: PhaseSeries | null; names: [string, string]; pick: (run: number, p: StepPoint) => void }) {
+function Slow({ ctx, pa, pb, names, pick }: { ctx: TabContext; pa: SeriesPhase | null; pb: SeriesPhase | null; names: [string, string]; pick: (run: number, p: SeriesStepPoint) => void }) {
   return (
     <section>
       <h2>Slowest steps</h2>

@@ -3,7 +3,7 @@
 // The tables of `stat`, by weight, operator, layer, block, thread and step, with what a row hides.
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { Grouping } from '../../api/load'
-import type { PhaseStat, StatRow } from '../../api/types'
+import type { SummaryPhase, SummaryRow } from '../../api/types'
 import { countersWithValues } from '../../lib/counters'
 import { clean, count, dur, num, share } from '../../lib/format'
 import { sortOrder } from '../../lib/sort'
@@ -119,13 +119,13 @@ function useNarrow(): boolean {
 }
 
 /** Rows by thread are named by the thread's name. */
-function named<P extends { id: string; row: StatRow }>(p: P, ctx: TabContext): P {
+function named<P extends { id: string; row: SummaryRow }>(p: P, ctx: TabContext): P {
   const t = [...(ctx.a.stats.thread.threads ?? []), ...(ctx.b?.stats.thread.threads ?? [])].find((x) => x.tid === p.row.tid)
   return t ? { ...p, row: { ...p.row, key: `${t.tid} ${t.comm} ${t.role}` } } : p
 }
 
 /** What the phase was, in one line. */
-function Facts({ p, phase }: { p: PhaseStat | null; phase: string }) {
+function Facts({ p, phase }: { p: SummaryPhase | null; phase: string }) {
   if (!p) return <span class="dim">no step of phase {phase}</span>
   return (
     <>
@@ -144,7 +144,7 @@ function Facts({ p, phase }: { p: PhaseStat | null; phase: string }) {
 }
 
 /** Time that is in no row. */
-function Rest({ p, name }: { p: PhaseStat | null; name: string }) {
+function Rest({ p, name }: { p: SummaryPhase | null; name: string }) {
   if (!p || p.operators_ns == null || !p.traced_steps) return null
   const n = p.traced_steps
   return (
@@ -157,7 +157,7 @@ function Rest({ p, name }: { p: PhaseStat | null; name: string }) {
   )
 }
 
-function why(p: PhaseStat | null, ctx: TabContext): string {
+function why(p: SummaryPhase | null, ctx: TabContext): string {
   if (!p) return `No step of phase ${ctx.phase} was seen.`
   const level = ctx.a.stats.weight.run.level
   if (level !== 'op') return `Operators were not recorded: the recording is of level ${clean(level)}.`

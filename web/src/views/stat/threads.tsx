@@ -2,7 +2,7 @@
 
 // Balance: what each thread did, in a phase and in each group of operators.
 import type { Run } from '../../api/load'
-import type { PhaseSeries, StatRow, ThreadPart, ThreadStat } from '../../api/types'
+import type { SeriesPhase, SummaryRow, SeriesThreadPart, SummaryThread } from '../../api/types'
 import { clean, count, dur, share } from '../../lib/format'
 import { threadColors } from '../../lib/palette'
 import { sortOrder } from '../../lib/sort'
@@ -22,7 +22,7 @@ export function Threads(ctx: TabContext) {
   const theme = useTheme()
   const names = runNames(ctx)
   const c = threadColors(theme)
-  const runs: { run: Run; p: PhaseSeries | null; name: string }[] = [{ run: ctx.a, p: seriesOf(ctx.sa, ctx), name: ctx.b ? names[0] : '' }]
+  const runs: { run: Run; p: SeriesPhase | null; name: string }[] = [{ run: ctx.a, p: seriesOf(ctx.sa, ctx), name: ctx.b ? names[0] : '' }]
   if (ctx.b) runs.push({ run: ctx.b, p: seriesOf(ctx.sb, ctx), name: names[1] })
   if (runs.every((r) => !r.p?.threads.length)) {
     return <p class="dim">No thread is drawn: operators were not recorded in phase {ctx.phase} (level {clean(ctx.a.stats.weight.run.level)}), so what its threads did is not known.</p>
@@ -44,7 +44,7 @@ export function Threads(ctx: TabContext) {
   )
 }
 
-const parts = (t: ThreadPart, c: ReturnType<typeof threadColors>, idle: boolean): Part[] => {
+const parts = (t: SeriesThreadPart, c: ReturnType<typeof threadColors>, idle: boolean): Part[] => {
   const out = [{ name: 'busy', value: t.busy_ns, color: c.busy }, { name: 'wait', value: t.wait_ns, color: c.wait }, { name: 'off-CPU', value: t.off_cpu_ns, color: c.off }]
   if (idle) out.push({ name: 'idle', value: Math.max(0, (t.steps_ns ?? 0) - t.busy_ns - t.wait_ns - t.off_cpu_ns), color: c.idle })
   return out
@@ -56,9 +56,9 @@ const nameOf = (run: Run, t: { pid: number; tid: number }): string => {
 }
 
 /** Each thread's time in the steps that it took part in. */
-function PhaseThreads({ run, p, name, ctx }: { run: Run; p: PhaseSeries | null; name: string; ctx: TabContext }) {
+function PhaseThreads({ run, p, name, ctx }: { run: Run; p: SeriesPhase | null; name: string; ctx: TabContext }) {
   const c = threadColors(useTheme())
-  const order = (t: ThreadPart) => (run.stats.thread.threads ?? []).findIndex((x) => x.tid === t.tid && x.pid === t.pid)
+  const order = (t: SeriesThreadPart) => (run.stats.thread.threads ?? []).findIndex((x) => x.tid === t.tid && x.pid === t.pid)
   const threads = [...p!.threads].sort((x, y) => order(x) - order(y))
   return (
     <section class="plot" data-plot="threads" data-points={threads.length}>
@@ -96,7 +96,7 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
   const pb = ctx.b ? phaseOf(statBy(ctx.b, by), ctx) : null
   const rows = filterRows(pairRows(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null), ctx.params.filter ?? '')
   const steps = (i: number) => ((i ? pb : pa)?.traced_steps || 1)
-  const lost = (r: StatRow | null, i: number) => (r ? r.wait_ns / steps(i) : null)
+  const lost = (r: SummaryRow | null, i: number) => (r ? r.wait_ns / steps(i) : null)
   const series = (p: RowPair, i: number) => rowSeries(seriesOf(i ? ctx.sb : ctx.sa, ctx), by, i ? p.b : p.a)
   const used = ctx.b ? [0, 1] : [0]
   const unit = unitOf('time', rows.flatMap((p) => [lost(p.a, 0), lost(p.b, 1)]))
@@ -136,7 +136,7 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
 }
 
 /** One thin bar a thread; of many threads the one with least, the median and the one with most. */
-function Bars({ parts: list, name, c }: { parts: ThreadPart[]; name: string; c: ReturnType<typeof threadColors> }) {
+function Bars({ parts: list, name, c }: { parts: SeriesThreadPart[]; name: string; c: ReturnType<typeof threadColors> }) {
   if (list.length === 0) return <span class="dim">–</span>
   const all = [...list]
   let shown = all
@@ -159,9 +159,9 @@ function Whole({ run, name }: { run: Run; name: string }) {
   const s = run.stats.thread
   const rows = s.threads ?? []
   if (rows.length === 0) return null
-  const list = (v: ThreadStat['ran_instead'], time: boolean) => (v ?? []).slice(0, 2).map((x) => `${x.own ? 'its team' : clean(x.comm)} ${time ? dur(x.dur_ns ?? null) : count(x.count) + '×'}`).join(', ')
-  const of = (t: ThreadStat, v: number) => (t.steps_ns > 0 ? v / t.steps_ns : null)
-  const cols: Column<ThreadStat>[] = [
+  const list = (v: SummaryThread['ran_instead'], time: boolean) => (v ?? []).slice(0, 2).map((x) => `${x.own ? 'its team' : clean(x.comm)} ${time ? dur(x.dur_ns ?? null) : count(x.count) + '×'}`).join(', ')
+  const of = (t: SummaryThread, v: number) => (t.steps_ns > 0 ? v / t.steps_ns : null)
+  const cols: Column<SummaryThread>[] = [
     { key: 'tid', head: 'thread', text: true, value: (t) => t.tid, cell: (t) => <Name text={`${t.comm} ${t.tid} ${t.role}`} /> },
     { key: 'operators', head: 'operators', value: (t) => t.operators, cell: (t) => <Fig v={t.operators} f={count} /> },
     { key: 'busy_ns', head: 'busy', value: (t) => t.busy_ns, cell: (t) => <><Fig v={t.busy_ns} f={dur} /> <span class="dim">{share(t.utilisation)}</span></> },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Where a phase's time goes: one bar of the steps' time, one of the threads' time in operators.
-import type { Stat } from '../../api/types'
+import type { SummaryStat } from '../../api/types'
 import { kindColors } from '../../lib/color'
 import { clean, dur, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
@@ -63,7 +63,7 @@ export function Split({ part }: { part: PhasePart }) {
   )
 }
 
-export function Threads({ part, stat }: { part: PhasePart; stat: Stat }) {
+export function Threads({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
   const { ps, name } = part
   if (ps.wait_share == null) return null
   return (

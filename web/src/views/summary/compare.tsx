@@ -2,7 +2,7 @@
 
 // Two runs: key figures side by side, differences in colour, and a sentence made of figures alone.
 import type { Run } from '../../api/load'
-import type { PhaseStat, Stat } from '../../api/types'
+import type { SummaryPhase, SummaryStat } from '../../api/types'
 import { diverge, ink } from '../../lib/color'
 import { clean, count, delta, dur, gbps, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
@@ -23,15 +23,15 @@ export function Change({ a, b, better = 'less' }: { a: number | null | undefined
   return <span class="change" data-v={d} style={{ background: c, color: ink(c) }} title={(d < 0) === (better === 'less') ? 'better' : 'worse'}>{text}</span>
 }
 
-interface Row { label: string; f: F; better: 'less' | 'more' | 'neither'; field: string; get: (p: PhaseStat, s: Stat) => number | null | undefined }
+interface Row { label: string; f: F; better: 'less' | 'more' | 'neither'; field: string; get: (p: SummaryPhase, s: SummaryStat) => number | null | undefined }
 
 // Prompts differ in length: what is compared is the time a token.
 // Shares are of the steps' calls.
-export const perToken = (share: number | null, p: PhaseStat) => {
+export const perToken = (share: number | null, p: SummaryPhase) => {
   const all = p.call_per_token_ns ?? p.per_token_ns
   return share == null || all == null ? null : share * all
 }
-const perStep = (p: PhaseStat) => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
+const perStep = (p: SummaryPhase) => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
 
 const figures: Row[] = [
   { label: 'tokens/s', f: num, better: 'more', field: 'tokens_per_s', get: (p) => p.tokens_per_s },
@@ -49,7 +49,7 @@ const figures: Row[] = [
 ]
 
 /** Pairs of phases that both runs have, by name; a phase of one run alone stands by itself. */
-export function phasePairs(a: Stat, b: Stat): [PhasePart | null, PhasePart | null][] {
+export function phasePairs(a: SummaryStat, b: SummaryStat): [PhasePart | null, PhasePart | null][] {
   const pa = phaseParts(a)
   const pb = phaseParts(b)
   const out: [PhasePart | null, PhasePart | null][] = pa.map((p) => [p, pb.find((q) => q.name === p.name) ?? null])
@@ -81,10 +81,10 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
 }
 
 /** What two runs tell together that neither tells alone: one machine, the same weights, read at two rates. */
-export function limitText(a: Stat, b: Stat, na: string, nb: string): string {
+export function limitText(a: SummaryStat, b: SummaryStat, na: string, nb: string): string {
   const same = a.run.host !== '' && a.run.host === b.run.host && a.run.cpu === b.run.cpu && a.models?.length === 1 && b.models?.length === 1 && a.models[0].bytes === b.models[0].bytes
-  const of = (s: Stat) => s.phases?.find((p) => p.phase === 'decode')?.matmul_gb_per_s
-  const threads = (s: Stat) => Math.max(0, ...(s.run.processes ?? []).map((p) => p.threads))
+  const of = (s: SummaryStat) => s.phases?.find((p) => p.phase === 'decode')?.matmul_gb_per_s
+  const threads = (s: SummaryStat) => Math.max(0, ...(s.run.processes ?? []).map((p) => p.threads))
   let [x, y, nx, s, o] = [of(a), of(b), na, a, b]
   if (!same || !x || !y) return ''
   if (x > y) [x, y, nx, s, o] = [y, x, nb, b, a]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What is most worth looking at, each a link to where a view shows it.
-import type { Stat } from '../../api/types'
+import type { SummaryStat } from '../../api/types'
 import { dur, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
 import { findingLink, viewTitle } from './model'
 import { Prose } from './say'
 
-export function Findings({ stat, keep }: { stat: Stat; keep: Record<string, string> }) {
+export function Findings({ stat, keep }: { stat: SummaryStat; keep: Record<string, string> }) {
   const list = stat.findings ?? []
   if (list.length === 0) return <p class="dim">Nothing stands out in what was recorded.</p>
   return (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operators that take most of a phase, by weight.
-import type { StatRow } from '../../api/types'
+import type { SummaryRow } from '../../api/types'
 import { clean, dur, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
@@ -12,10 +12,10 @@ import { Name } from './say'
 const rows = 6
 
 /** A row's time a token: the runs' steps can hold different numbers of them. */
-const aToken = (p: PhasePart, r: StatRow) => perToken(r.share, p.ps)
+const aToken = (p: PhasePart, r: SummaryRow) => perToken(r.share, p.ps)
 
 /** What finds a row's operators in their graph: a tied output goes by its weight. */
-const search = (r: StatRow) => /^output \((.+)\)$/.exec(r.key)?.[1] ?? r.key
+const search = (r: SummaryRow) => /^output \((.+)\)$/.exec(r.key)?.[1] ?? r.key
 
 export function Heaviest({ part, other, keep }: { part: PhasePart; other?: PhasePart; keep: Record<string, string> }) {
   const all = [...(part.ps.rows ?? [])].sort((a, b) => b.dur_per_step_ns - a.dur_per_step_ns)
@@ -23,10 +23,10 @@ export function Heaviest({ part, other, keep }: { part: PhasePart; other?: Phase
   const shown = all.slice(0, rows)
   const of = { phase: part.ps.phase, model: part.several ? (part.ps.model ?? 'none') : undefined }
   // Tables call a row by its key, with the type where several have that key.
-  const sel = (r: StatRow) => (all.some((o) => o !== r && o.key === r.key) && r.weight ? `${r.key} ${r.type}` : r.key)
+  const sel = (r: SummaryRow) => (all.some((o) => o !== r && o.key === r.key) && r.weight ? `${r.key} ${r.type}` : r.key)
   const rest = all.slice(rows)
   const most = shown[0].dur_per_step_ns || 1
-  const twin = (r: StatRow) => other?.ps.rows?.find((o) => o.key === r.key && o.weight === r.weight)
+  const twin = (r: SummaryRow) => other?.ps.rows?.find((o) => o.key === r.key && o.weight === r.weight)
   const left = rest.reduce((n, r) => n + r.dur_per_step_ns, 0)
   const leftShare = rest.reduce((n, r) => n + (r.share ?? 0), 0)
   return (

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the recording did not see: plainly where there is something, in three words where there is not.
-import type { Stat } from '../../api/types'
+import type { SummaryStat } from '../../api/types'
 import { clean, count, dur } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 
 /** Sentences on what makes the figures doubtful, and plainer ones on what is merely missing. */
-export function losses(s: Stat): { grave: string[]; facts: string[]; notes: string[] } {
+export function losses(s: SummaryStat): { grave: string[]; facts: string[]; notes: string[] } {
   const l = s.lost
   const grave: string[] = []
   const facts: string[] = []
@@ -35,7 +35,7 @@ export function losses(s: Stat): { grave: string[]; facts: string[]; notes: stri
 }
 
 /** What must be seen at once. */
-export function Warnings({ stat }: { stat: Stat }) {
+export function Warnings({ stat }: { stat: SummaryStat }) {
   const { grave } = losses(stat)
   if (grave.length === 0) return null
   return (
@@ -46,7 +46,7 @@ export function Warnings({ stat }: { stat: Stat }) {
   )
 }
 
-export function Lost({ stat }: { stat: Stat }) {
+export function Lost({ stat }: { stat: SummaryStat }) {
   const { grave, facts, notes } = losses(stat)
   return (
     <div class="lost">

@@ -2,19 +2,19 @@
 
 // What the summary's parts share: phases with their verdicts, in the order in which they are read.
 import type { Run } from '../../api/load'
-import type { Finding, PhaseStat, Stat, Verdict } from '../../api/types'
+import type { SummaryFinding, SummaryPhase, SummaryStat, SummaryVerdict } from '../../api/types'
 import { parameterCount } from '../../lib/format'
 import { speculationRole } from '../../lib/speculation'
 import type { ViewName } from '../../ui/route'
 
 /** A phase of a run, by its place in the statistics. */
 export interface PhasePart {
-  ps: PhaseStat
+  ps: SummaryPhase
   /** The prefix of its figures' names: "decode", or "decode@1" of the second model. */
   name: string
   /** Its title: "Decode", with the model's size where there are several. */
   title: string
-  verdict: Verdict | null
+  verdict: SummaryVerdict | null
   /** Its place in the statistics; -1: none. */
   at: number
   /** The run has several models. */
@@ -23,7 +23,7 @@ export interface PhasePart {
 
 const order = ['decode', 'prefill', 'encode', 'unknown']
 
-export function phaseParts(s: Stat): PhasePart[] {
+export function phaseParts(s: SummaryStat): PhasePart[] {
   const several = (s.models ?? []).length > 1
   const out = (s.phases ?? []).map((ps): PhasePart => {
     const word = ps.phase === 'unknown' ? 'Steps whose batch could not be read' : ps.phase[0].toUpperCase() + ps.phase.slice(1)
@@ -43,7 +43,7 @@ export function phaseParts(s: Stat): PhasePart[] {
 }
 
 /** The link of a finding into the views, with the runs that are looked at. */
-export function findingLink(f: Finding, keep: Record<string, string>): [ViewName, Record<string, string>] {
+export function findingLink(f: SummaryFinding, keep: Record<string, string>): [ViewName, Record<string, string>] {
   const view = (['summary', 'dag', 'time', 'stat'] as const).find((v) => v === f.target.view) ?? 'stat'
   return [view, { ...f.target.params, ...keep }]
 }

@@ -2,12 +2,12 @@
 
 // What ran: engine, model, machine, command.
 import type { Run } from '../../api/load'
-import type { Model, Stat } from '../../api/types'
+import type { FactsModel, SummaryStat } from '../../api/types'
 import { bytes, clean, count, dur, parameterCount, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { losses } from './lost'
 
-function Types({ m }: { m: Model }) {
+function Types({ m }: { m: FactsModel }) {
   const types = m.types ?? []
   return (
     <>
@@ -23,7 +23,7 @@ function Types({ m }: { m: Model }) {
 
 /** What ran, in a line or two. */
 export function RanShort({ run }: { run: Run }) {
-  const s: Stat = run.stats.weight
+  const s: SummaryStat = run.stats.weight
   const all = s.run.processes ?? []
   const p = all.find((q) => q.steps > 0) ?? all[0]
   const models = s.models ?? []
@@ -47,12 +47,12 @@ export function RanShort({ run }: { run: Run }) {
   )
 }
 
-function clear(s: Stat): boolean {
+function clear(s: SummaryStat): boolean {
   const l = losses(s)
   return l.grave.length === 0 && l.facts.length === 0
 }
 
-function ModelLine({ m, i }: { m: Model; i: number }) {
+function ModelLine({ m, i }: { m: FactsModel; i: number }) {
   const facts = [
     <b>{m.family ? clean(m.family) : 'model'}</b>,
     m.layers > 0 && <><Fig v={m.layers} f={count} name={`models.${i}.layers`} /> layer{m.layers === 1 ? '' : 's'}</>,
@@ -83,7 +83,7 @@ function when(ns: number | null): string {
 }
 
 export function Ran({ run }: { run: Run }) {
-  const s: Stat = run.stats.weight
+  const s: SummaryStat = run.stats.weight
   const all = s.run.processes ?? []
   const procs = all.filter((p) => p.steps > 0 || p.threads > 0)
   const shown = (procs.length > 0 ? procs : all).slice(0, 4)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One phase: what bounds it, how sure that is, its figures, where its time goes, and what the verdict rests on.
-import type { Bound, Evidence, Stat, Verdict } from '../../api/types'
+import type { SummaryBound, SummaryEvidence, SummaryStat, SummaryVerdict } from '../../api/types'
 import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { Split, Threads } from './bars'
 import { phaseParts, type PhasePart } from './model'
 import { Prose } from './say'
 
-const words: Record<Bound, string> = {
+const words: Record<SummaryBound, string> = {
   memory: 'memory-bound',
   compute: 'compute-bound',
   wait: 'bound by waiting',
@@ -20,12 +20,12 @@ const words: Record<Bound, string> = {
   '': 'what bounds it is not known',
 }
 
-const short: Record<Bound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
+const short: Record<SummaryBound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
 
 const classes: Record<string, string> = { products: 'products with weights', attention: 'attention itself', other: 'other operators' }
 
 /** The verdict in as few words as it can be said. */
-export function boundWords(v: Verdict | null): string {
+export function boundWords(v: SummaryVerdict | null): string {
   if (!v) return words.unknown
   if (v.bound === 'unknown' && v.among.length > 1) return v.among.map((b) => short[b]).join(' or ') + ', not told apart'
   if (v.bound === 'mixed') {
@@ -42,7 +42,7 @@ export function boundWords(v: Verdict | null): string {
 
 const levels = ['low', 'medium', 'high']
 
-export function Sure({ sure }: { sure: Verdict['sure'] }) {
+export function Sure({ sure }: { sure: SummaryVerdict['sure'] }) {
   const n = levels.indexOf(sure) + 1
   if (n === 0) return null
   return (
@@ -70,7 +70,7 @@ export function Headline({ part }: { part: PhasePart }) {
 }
 
 /** Key figures of a phase. */
-export function Key({ part, stat }: { part: PhasePart; stat: Stat }) {
+export function Key({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
   const { ps, name } = part
   const decode = ps.phase === 'decode'
   const ttft = stat.ttft
@@ -102,7 +102,7 @@ const units: Record<string, (v: number | null | undefined) => string> = {
   share, 'tokens/s': (v) => `${num(v)} tokens/s`, 'GB/s': gbps, 'GFLOP/s': gflops, 'flop/B': intensity, ns: dur, B: bytes,
 }
 
-export const value = (e: Evidence) => units[e.unit] ?? ((v: number | null | undefined) => (v == null ? '–' : `${count(v)} ${clean(e.unit)}`))
+export const value = (e: SummaryEvidence) => units[e.unit] ?? ((v: number | null | undefined) => (v == null ? '–' : `${count(v)} ${clean(e.unit)}`))
 
 export function EvidenceTable({ part }: { part: PhasePart }) {
   const list = part.verdict?.evidence ?? []
@@ -122,7 +122,7 @@ export function EvidenceTable({ part }: { part: PhasePart }) {
 }
 
 /** A phase's panel. */
-export function Phase({ part, stat }: { part: PhasePart; stat: Stat }) {
+export function Phase({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
   return (
     <section class="phase" data-phase={part.name} aria-label={part.title}>
       <Headline part={part} />

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The verdict on the whole run, where it has several phases: their verdicts, each with its phase's time in steps.
-import type { Bound, Stat } from '../../api/types'
+import type { SummaryBound, SummaryStat } from '../../api/types'
 import { clean, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
@@ -19,11 +19,11 @@ const what: Record<string, string> = {
   wait: 'threads wait for each other', sleep: 'threads sleep', disk: 'pages are read from disk', interference: 'others have a thread’s CPU', outside: 'outside operators',
 }
 /** What a cause's time is bound by, where its name does not say so. */
-const by: Partial<Record<Bound, string>> = { memory: 'reading: ', compute: 'computing: ', unknown: 'bound not known: ' }
+const by: Partial<Record<SummaryBound, string>> = { memory: 'reading: ', compute: 'computing: ', unknown: 'bound not known: ' }
 
 const least = 0.002
 
-export function Whole({ stat }: { stat: Stat }) {
+export function Whole({ stat }: { stat: SummaryStat }) {
   const dark = useTheme() === 'dark' ? 1 : 0
   const v = stat.run_verdict
   if (!v || (stat.verdicts ?? []).length < 2) return null

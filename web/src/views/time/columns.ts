@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Blocks of columns of varints (profile/timeline_columns.go).
+// Blocks of columns of varints (profile/timeline/columns.go).
 
 const damaged = () => new Error('this part of the timeline is damaged')
 

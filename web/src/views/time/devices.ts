@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Copies between memories and devices' spans (profile/timeline_devices.go), and the tracks made of them.
+// Copies between memories and devices' spans (profile/timeline/devices.go), and the tracks made of them.
 import { Blocks, sums } from './columns'
 import { spanSet } from './spans'
 import type { Graphs, Group } from './tracks'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Page faults on the threads' rows: a band at the lower edge of the operators, where one looks close enough.
-import type { FaultMarks, TimelineThread } from '../../api/types'
+import type { MemoryFaultMarks, TimelineThread } from '../../api/types'
 import { memoryClassName } from '../../lib/faults'
 import { bytes, clean, count, dur } from '../../lib/format'
 import { moment } from '../../lib/time-scale'
@@ -15,7 +15,7 @@ export const faultBandHeight = 5
 export class FaultTracks {
   readonly byThread = new Map<number, SpanSet>()
 
-  constructor(readonly m: FaultMarks, threads: TimelineThread[]) {
+  constructor(readonly m: MemoryFaultMarks, threads: TimelineThread[]) {
     const index = new Map(threads.map((t, i) => [`${t.pid} ${t.tid}`, i]))
     const lists = new Map<number, number[]>()
     m.start_ns.forEach((_, i) => {

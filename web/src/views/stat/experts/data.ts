@@ -2,23 +2,23 @@
 
 // What tokens chose, unpacked: by column, which is a token or, in long runs, several.
 import type { Run } from '../../../api/load'
-import type { ExpertLayer, ExpertMapLayer, ExpertMapPhase, ExpertStat, PhaseStat } from '../../../api/types'
+import type { ExpertsLayer, ExpertsMapLayer, ExpertsMapPhase, ExpertsStat, SummaryPhase } from '../../../api/types'
 
 /** All that the tab draws of one run in one phase. */
 export interface Chosen {
   run: Run
   index: number
   name: string
-  stat: ExpertStat
+  stat: ExpertsStat
   /** null: the page was made by an older profinfer. */
-  map: ExpertMapPhase | null
+  map: ExpertsMapPhase | null
   data: ArrayBuffer | null
   /** Where its figures stand in `stat --json`. */
   at: string
 }
 
 /** The experts of a run's phase, null where it has none. */
-export async function chosenOf(run: Run, index: number, name: string, p: PhaseStat | null): Promise<Chosen | null> {
+export async function chosenOf(run: Run, index: number, name: string, p: SummaryPhase | null): Promise<Chosen | null> {
   if (!p?.experts) return null
   const at = `${p.phase}${p.model == null ? '' : '@' + p.model}.experts`
   if (!run.has('experts')) return { run, index, name, stat: p.experts, map: null, data: null, at }
@@ -29,7 +29,7 @@ export async function chosenOf(run: Run, index: number, name: string, p: PhaseSt
 }
 
 /** What a layer goes by in addresses and tables: two can have one number where contexts differ in experts. */
-export function layerId(l: ExpertLayer, all: ExpertLayer[]): string {
+export function layerId(l: ExpertsLayer, all: ExpertsLayer[]): string {
   const name = l.layer == null ? 'none' : String(l.layer)
   return all.filter((x) => x.layer === l.layer).length > 1 ? `${name}:${l.experts}:${l.used}` : name
 }
@@ -61,7 +61,7 @@ export class Tokens {
   private first: number[] = [] // column at which each run of the axis begins
   private axis
 
-  constructor(map: ExpertMapPhase, layer: ExpertMapLayer, data: ArrayBuffer) {
+  constructor(map: ExpertsMapPhase, layer: ExpertsMapLayer, data: ArrayBuffer) {
     this.columns = layer.columns
     this.experts = layer.experts
     this.used = layer.used

@@ -2,7 +2,7 @@
 
 // How often tokens chose each expert: layers against experts, the layers as a table, one layer's experts as bars.
 import { useMemo } from 'preact/hooks'
-import type { ExpertLayer } from '../../../api/types'
+import type { ExpertsLayer } from '../../../api/types'
 import { count, num, plural, share } from '../../../lib/format'
 import { runColors } from '../../../lib/palette'
 import { axisFmt } from '../../../lib/units'
@@ -17,12 +17,12 @@ import { Grid, roomFor, useWidth } from './grid'
 
 /** A load as so many times the mean of its layer. */
 export const timesTheMean = (v: number | null | undefined): string => (v == null ? '–' : `${num(v)}×`)
-export const layerName = (l: ExpertLayer): string => (l.layer == null ? 'no layer' : `layer ${l.layer}`)
+export const layerName = (l: ExpertsLayer): string => (l.layer == null ? 'no layer' : `layer ${l.layer}`)
 
 /** The mean number of tokens that choose an expert of a layer. */
-export const meanLoad = (l: ExpertLayer): number => l.load.reduce((n, x) => n + x, 0) / Math.max(1, l.load.length)
+export const meanLoad = (l: ExpertsLayer): number => l.load.reduce((n, x) => n + x, 0) / Math.max(1, l.load.length)
 
-export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertLayer | undefined }) {
+export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertsLayer | undefined }) {
   const [box, width] = useWidth<HTMLDivElement>()
   const layers = c.stat.layers
   const most = Math.max(...layers.map((l) => l.experts))
@@ -67,7 +67,7 @@ export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: 
 export const comparable = (a: Chosen, b: Chosen): boolean => a.stat.layers.length === b.stat.layers.length && a.stat.layers.every((l, i) => l.layer === b.stat.layers[i].layer && l.experts === b.stat.layers[i].experts)
 
 /** The loads of a second run against the first one's, each against the means of its layers. */
-export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx: TabContext; layer: ExpertLayer | undefined }) {
+export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx: TabContext; layer: ExpertsLayer | undefined }) {
   const [box, width] = useWidth<HTMLDivElement>()
   const layers = a.stat.layers
   const most = Math.max(...layers.map((l) => l.experts))
@@ -96,15 +96,15 @@ export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx
 }
 
 interface Row {
-  l: ExpertLayer
+  l: ExpertsLayer
   i: number
   chance: number | null
 }
 
-export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertLayer | undefined }) {
+export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertsLayer | undefined }) {
   const layers = c.stat.layers
   const rows: Row[] = useMemo(() => layers.map((l, i) => ({ l, i, chance: c.map?.layers[i]?.again_by_chance ?? null })), [c])
-  const fig = (key: keyof ExpertLayer, head: string, help: string, f: (v: number | null | undefined) => string): Column<Row> => ({
+  const fig = (key: keyof ExpertsLayer, head: string, help: string, f: (v: number | null | undefined) => string): Column<Row> => ({
     key, head, help, value: (r) => r.l[key] as number | null, cell: (r) => <Fig v={r.l[key] as number | null} f={f} name={`${c.at}.layers.${r.i}.${key}`} />,
   })
   const cols: Column<Row>[] = [
@@ -128,7 +128,7 @@ export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: TabContext; laye
 }
 
 /** The experts of one layer as bars. Two runs stand together: their loads are against their means. */
-export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertLayer }[]; ctx: TabContext }) {
+export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertsLayer }[]; ctx: TabContext }) {
   const theme = useTheme()
   const sorted = ctx.params.order === 'load'
   const { layers, at } = useMemo(() => {

@@ -2,7 +2,7 @@
 
 // Reuse: experts that the batch before used as well, what a cache of experts would hold, what new ones cost, and what a step reads.
 import { useMemo } from 'preact/hooks'
-import type { ExpertLayer, ExpertStep } from '../../../api/types'
+import type { ExpertsLayer, ExpertsStep } from '../../../api/types'
 import { bytes, clean, dur, num, plural, share } from '../../../lib/format'
 import { runColors, seriesColor } from '../../../lib/palette'
 import { axisFmt, unitOf } from '../../../lib/units'
@@ -45,7 +45,7 @@ export function AgainByLayer({ list }: { list: Chosen[] }) {
 }
 
 /** What a cache would have held by how many experts it keeps. */
-export function CacheCurve({ list, layer }: { list: { c: Chosen; l: ExpertLayer | undefined }[]; layer: string }) {
+export function CacheCurve({ list, layer }: { list: { c: Chosen; l: ExpertsLayer | undefined }[]; layer: string }) {
   const theme = useTheme()
   const { layers, at } = useMemo(() => {
     const colors = runColors(theme)
@@ -124,11 +124,11 @@ export function NewCost({ list }: { list: Chosen[] }) {
 /** Step by step: bytes of the experts' weights, and how many are new. */
 export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: TabContext; what: 'bytes' | 'new' }) {
   const theme = useTheme()
-  const value = (p: ExpertStep): number | null => (what === 'bytes' ? (p.bytes == null ? null : p.bytes / p.n) : p.known > 0 ? p.new / p.n : null)
+  const value = (p: ExpertsStep): number | null => (what === 'bytes' ? (p.bytes == null ? null : p.bytes / p.n) : p.known > 0 ? p.new / p.n : null)
   const { layers, at, of: owners, unit } = useMemo(() => {
     const colors = runColors(theme)
     const layers: Layer[] = []
-    const at: ExpertStep[][] = []
+    const at: ExpertsStep[][] = []
     const owners: Chosen[] = []
     const unit = what === 'bytes' ? unitOf('bytes', list.flatMap((c) => (c.map?.steps ?? []).map(value))) : { name: '', div: 1, digits: 0 }
     for (const c of list) {

@@ -2,7 +2,7 @@
 
 // Which experts each token chose in one layer, over the run: by tokens, or by columns of many where there are more than pixels.
 import { useMemo } from 'preact/hooks'
-import type { ExpertLayer } from '../../../api/types'
+import type { ExpertsLayer } from '../../../api/types'
 import { count, plural, share } from '../../../lib/format'
 import { Swatch } from '../../../ui/plot-legend'
 import { useTheme } from '../../../ui/theme'
@@ -23,7 +23,7 @@ function whole(s: string | undefined, most: number): number | null {
 
 const before = 'the token before'
 
-export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertLayer; ctx: TabContext }) {
+export function TokenMap({ c, l, ctx }: { c: Chosen; l: ExpertsLayer; ctx: TabContext }) {
   const theme = useTheme()
   const [box, width] = useWidth<HTMLDivElement>()
   const i = c.stat.layers.indexOf(l)

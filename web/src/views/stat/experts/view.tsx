@@ -3,7 +3,7 @@
 // ProfStat's experts: which experts of a mixture tokens chose, layer by layer and token by token, how often again, and what that costs.
 import './experts.css'
 import type { Report, Run } from '../../../api/load'
-import type { ExpertLayer } from '../../../api/types'
+import type { ExpertsLayer } from '../../../api/types'
 import { bytes, clean, count, num, plural, share } from '../../../lib/format'
 import { Empty, Fig } from '../../../ui/figure'
 import { useLoaded } from '../../../ui/use-section'
@@ -32,7 +32,7 @@ export function Experts(ctx: TabContext) {
 
   const ids = [...new Set(list.flatMap((c) => c.stat.layers.map((l) => layerId(l, c.stat.layers))))]
   const id = ids.includes(ctx.params.layer) ? ctx.params.layer : ids[0]
-  const layerOf = (c: Chosen): ExpertLayer | undefined => c.stat.layers.find((l) => layerId(l, c.stat.layers) === id)
+  const layerOf = (c: Chosen): ExpertsLayer | undefined => c.stat.layers.find((l) => layerId(l, c.stat.layers) === id)
   const ofLayer = list.map((c) => ({ c, l: layerOf(c)! })).filter((x) => x.l)
   const name = layerName(ofLayer[0].l)
   return (

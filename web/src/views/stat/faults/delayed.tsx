@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Operators that lasted longer for page faults of their threads.
-import type { DelayedOperator, FaultSeries } from '../../../api/types'
+import type { MemoryDelayedOperator, MemorySeries } from '../../../api/types'
 import { clean, count, plural, share } from '../../../lib/format'
 import { sortOrder } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
@@ -10,15 +10,15 @@ import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 import type { TabContext } from '../context'
 
-export function Delayed({ ctx, d }: { ctx: TabContext; d: FaultSeries }) {
+export function Delayed({ ctx, d }: { ctx: TabContext; d: MemorySeries }) {
   const rows = d.operators
   if (rows.length === 0) return <p class="dim">No page fault was seen within an operator, before its thread arrived.</p>
   const time = unitOf('time', rows.flatMap((r) => [r.delay_ns, r.wait_ns]))
   const whole = unitOf('time', rows.map((r) => r.dur_ns))
   const size = unitOf('bytes', rows.map((r) => r.read_bytes))
   const most = Math.max(1, ...rows.map((r) => r.delay_ns ?? r.major))
-  const id = (r: DelayedOperator) => `${r.in_step} ${r.phase} ${r.key} ${r.type} ${r.weight}`
-  const cols: Column<DelayedOperator>[] = [
+  const id = (r: MemoryDelayedOperator) => `${r.in_step} ${r.phase} ${r.key} ${r.type} ${r.weight}`
+  const cols: Column<MemoryDelayedOperator>[] = [
     { key: 'op', head: 'operators', text: true, value: (r) => r.key, cell: (r) => <><Name text={r.key} /> {r.type && <span class="dim">{clean(r.type)}</span>}</> },
     { key: 'phase', head: 'phase', text: true, value: (r) => r.phase, cell: (r) => (r.in_step ? r.phase || 'not known' : 'in no step') },
     { key: 'delay_ns', head: <>lost <span class="unit">{time.name}</span></>, help: 'how much earlier their last threads would have arrived without their faults', value: (r) => r.delay_ns ?? (d.timed ? null : r.major), cell: (r) => <><Meter part={(r.delay_ns ?? r.major) / most} /> <Fig v={r.delay_ns} f={inUnit(time)} /></> },

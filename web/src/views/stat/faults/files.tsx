@@ -2,7 +2,7 @@
 
 // What of the model's files was in memory: the file from begin to end, layer below layer, in cells of pages.
 import { useMemo } from 'preact/hooks'
-import type { FaultSeries, FileGroup, FileMap, FileTensor } from '../../../api/types'
+import type { MemorySeries, MemoryFileGroup, MemoryFileMap, MemoryFileTensor } from '../../../api/types'
 import type { Theme } from '../../../lib/color'
 import { memoryClassName } from '../../../lib/faults'
 import { bytes, clean, count, named, share } from '../../../lib/format'
@@ -19,7 +19,7 @@ import { memoryColors } from './colors'
 /** Cells that stand side by side at most. */
 const maxLine = 480
 
-export function Files({ ctx, d, run }: { ctx: TabContext; d: FaultSeries; run: number }) {
+export function Files({ ctx, d, run }: { ctx: TabContext; d: MemorySeries; run: number }) {
   const drawn = d.files.filter((f) => f.groups.length > 0)
   const rest = d.files.filter((f) => f.groups.length === 0)
   const wanted = Number(ctx.params.file)
@@ -46,8 +46,8 @@ const came = (t: { in_end_bytes: number | null; stayed_bytes: number | null }): 
 const went = (t: { in_start_bytes: number | null; stayed_bytes: number | null }): number | null => (t.in_start_bytes == null || t.stayed_bytes == null ? null : t.in_start_bytes - t.stayed_bytes)
 
 /** Other files: how much of them, or why it is not known. */
-function Rest({ files, drawn }: { files: FileMap[]; drawn: boolean }) {
-  const cols: Column<FileMap>[] = [
+function Rest({ files, drawn }: { files: MemoryFileMap[]; drawn: boolean }) {
+  const cols: Column<MemoryFileMap>[] = [
     { key: 'path', head: drawn ? 'other files' : 'file', text: true, value: (f) => f.path, cell: (f) => <Name text={f.path} /> },
     { key: 'pid', head: 'process', value: (f) => f.pid, cell: (f) => f.pid },
     { key: 'bytes', head: 'size', value: (f) => f.bytes, cell: (f) => <Fig v={f.bytes} f={bytes} /> },
@@ -67,8 +67,8 @@ interface Line {
   n: number
 }
 
-function linesOf(f: FileMap, most: number): { lines: Line[]; width: number } {
-  const cellsOf = (g: FileGroup) => (g.end ?? g.start ?? []).length
+function linesOf(f: MemoryFileMap, most: number): { lines: Line[]; width: number } {
+  const cellsOf = (g: MemoryFileGroup) => (g.end ?? g.start ?? []).length
   const layers = f.groups.filter((g) => g.layer != null)
   const width = Math.min(maxLine, most, Math.max(...(layers.length ? layers : f.groups).map(cellsOf), 1))
   const lines: Line[] = []
@@ -78,11 +78,11 @@ function linesOf(f: FileMap, most: number): { lines: Line[]; width: number } {
   return { lines, width }
 }
 
-function groupName(g: FileGroup): string {
+function groupName(g: MemoryFileGroup): string {
   return g.layer != null ? `layer ${g.layer}` : g.name ? clean(g.name.replace(/\.weight$/, '')) : 'in no tensor'
 }
 
-function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: FileMap; n: number; run: number }) {
+function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: MemoryFileMap; n: number; run: number }) {
   const theme = useTheme()
   const both = f.stayed_bytes != null
   const can: Show[] = [...(both ? ['change' as const] : []), ...(f.in_start_bytes != null ? ['start' as const] : []), ...(f.in_end_bytes != null ? ['end' as const] : [])]
@@ -116,7 +116,7 @@ function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: FileMap; n: number; r
     const [from, to] = at(lines[r], i)
     const list = inside(from, to)
     if (list.length === 0) return
-    const overlap = (t: FileTensor) => Math.min(to, t.offset + t.bytes) - Math.max(from, t.offset)
+    const overlap = (t: MemoryFileTensor) => Math.min(to, t.offset + t.bytes) - Math.max(from, t.offset)
     ctx.set({ sel: list.reduce((a, b) => (overlap(b) > overlap(a) ? b : a)).name }, true)
   }
   return (
@@ -179,7 +179,7 @@ function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: FileMap; n: number; r
 const stem = (name: string): string => name.replace(/^(.*\.)?blk\.\d+\./, '$1').replace(/\.weight$/, '')
 
 /** Where tensors begin, and around the one that is selected. */
-function marks(c: CanvasRenderingContext2D, f: FileMap, l: Line, selected: FileTensor | null, X: (col: number) => number, y: number, h: number, theme: Theme): void {
+function marks(c: CanvasRenderingContext2D, f: MemoryFileMap, l: Line, selected: MemoryFileTensor | null, X: (col: number) => number, y: number, h: number, theme: Theme): void {
   const g = f.groups[l.g]
   const col = (offset: number) => (offset - g.offset) / f.cell_bytes - l.from
   c.fillStyle = theme === 'dark' ? '#000c' : '#fffc'
@@ -198,7 +198,7 @@ function marks(c: CanvasRenderingContext2D, f: FileMap, l: Line, selected: FileT
   }
 }
 
-function told(f: FileMap, l: Line, i: number, [from, to]: number[], inside: (from: number, to: number) => FileTensor[]): string {
+function told(f: MemoryFileMap, l: Line, i: number, [from, to]: number[], inside: (from: number, to: number) => MemoryFileTensor[]): string {
   const g = f.groups[l.g]
   const k = l.from + i
   const list = inside(from, to)
@@ -212,12 +212,12 @@ function told(f: FileMap, l: Line, i: number, [from, to]: number[], inside: (fro
   return parts.filter(Boolean).join(' · ') + ' ' + state.join(', ')
 }
 
-function Tensors({ ctx, f, selected }: { ctx: TabContext; f: FileMap; selected: FileTensor | null }) {
+function Tensors({ ctx, f, selected }: { ctx: TabContext; f: MemoryFileMap; selected: MemoryFileTensor | null }) {
   const size = unitOf('bytes', f.tensors.map((t) => t.bytes))
   const fig = inUnit(size)
-  const end = (t: FileTensor) => part(t.in_end_bytes, t.bytes)
-  const start = (t: FileTensor) => part(t.in_start_bytes, t.bytes)
-  const cols: Column<FileTensor>[] = [
+  const end = (t: MemoryFileTensor) => part(t.in_end_bytes, t.bytes)
+  const start = (t: MemoryFileTensor) => part(t.in_start_bytes, t.bytes)
+  const cols: Column<MemoryFileTensor>[] = [
     { key: 'tensor', head: 'tensor', text: true, value: (t) => t.name, cell: (t) => <><Name text={t.name} /> <span class="dim">{clean(t.type)}</span></> },
     { key: 'class', head: 'what', text: true, value: (t) => memoryClassName(t.class), cell: (t) => memoryClassName(t.class) },
     { key: 'offset', head: 'offset', help: 'in the file, bytes', value: (t) => t.offset, cell: (t) => <Fig v={t.offset} f={count} /> },

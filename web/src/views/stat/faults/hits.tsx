@@ -2,7 +2,7 @@
 
 // What page faults hit: kinds of memory, weights over layers, experts.
 import { useMemo } from 'preact/hooks'
-import type { FaultExperts, FaultRow, FaultSeries, FaultStat, FaultSum } from '../../../api/types'
+import type { MemoryFaultExperts, MemoryFaultRow, MemorySeries, MemoryStat, MemoryFaultSum } from '../../../api/types'
 import type { Theme } from '../../../lib/color'
 import { memoryClassName, faultValue, values, type FaultFigure } from '../../../lib/faults'
 import { bytes, clean, count, dur, plural, share } from '../../../lib/format'
@@ -49,11 +49,11 @@ export function Ramp({ theme, most }: { theme: Theme; most: string }) {
 }
 
 /** Columns of sums. path says where they stand in stat --json. */
-function sumColumns(rows: FaultSum[], which: string, name: Column<FaultSum>, path?: (r: FaultSum) => string): Column<FaultSum>[] {
+function sumColumns(rows: MemoryFaultSum[], which: string, name: Column<MemoryFaultSum>, path?: (r: MemoryFaultSum) => string): Column<MemoryFaultSum>[] {
   const time = unitOf('time', rows.map((r) => r.wait_ns))
   const size = unitOf('bytes', rows.map((r) => r.read_bytes))
   const most = Math.max(1, ...rows.map((r) => r.wait_ns ?? r.major))
-  const fig = (r: FaultSum, k: string) => path && `${path(r)}.${k}`
+  const fig = (r: MemoryFaultSum, k: string) => path && `${path(r)}.${k}`
   return [
     name,
     { key: 'major', head: 'major', value: (r) => r.major, cell: (r) => <Fig v={r.major} f={count} name={fig(r, 'major')} /> },
@@ -63,19 +63,19 @@ function sumColumns(rows: FaultSum[], which: string, name: Column<FaultSum>, pat
   ]
 }
 
-export function Classes({ s }: { s: FaultStat }) {
+export function Classes({ s }: { s: MemoryStat }) {
   if (s.classes.length === 0) return <p class="dim">No page fault took time: nothing waited for the disk.</p>
   const cols = sumColumns(s.classes, s.which, { key: 'class', head: 'page faults hit', text: true, value: (r) => memoryClassName(r.class), cell: (r) => memoryClassName(r.class) }, (r) => `faults.classes.${s.classes.indexOf(r)}`)
   return <Table rows={s.classes} columns={cols} id={(r) => r.class} label="what page faults hit" />
 }
 
-const rowName = (r: FaultSum): string => r.name || `(${memoryClassName(r.class)})`
-const rowId = (r: FaultSum): string => `${r.class} ${r.name ?? ''} ${r.type ?? ''}`
+const rowName = (r: MemoryFaultSum): string => r.name || `(${memoryClassName(r.class)})`
+const rowId = (r: MemoryFaultSum): string => `${r.class} ${r.name ?? ''} ${r.type ?? ''}`
 
-export function Names({ d, s }: { d: FaultSeries; s: FaultStat }) {
+export function Names({ d, s }: { d: MemorySeries; s: MemoryStat }) {
   if (d.names.length === 0) return null
   const known = new Map(s.names.map((r, i) => [rowId(r), i]))
-  const path = (r: FaultSum) => {
+  const path = (r: MemoryFaultSum) => {
     const i = known.get(rowId(r))
     return i === undefined ? 'further' : `faults.names.${i}`
   }
@@ -85,20 +85,20 @@ export function Names({ d, s }: { d: FaultSeries; s: FaultStat }) {
   }, path)
   return (
     <>
-      <Table rows={d.names as FaultSum[]} columns={cols} id={rowId} label="page faults by name" limit={12} />
+      <Table rows={d.names as MemoryFaultSum[]} columns={cols} id={rowId} label="page faults by name" limit={12} />
       {d.names_left_out > 0 && <p class="note">{count(d.names_left_out)} further names are left out: there are too many.</p>}
     </>
   )
 }
 
 /** Names over layers. */
-export function LayerMap({ ctx, d, at }: { ctx: TabContext; d: FaultSeries; at: number }) {
+export function LayerMap({ ctx, d, at }: { ctx: TabContext; d: MemorySeries; at: number }) {
   const theme = useTheme()
   const of = valueFor(ctx, d.timed)
   const made = useMemo(() => {
     const list = d.names.filter((r) => r.layers.length > 0)
     const top = Math.max(0, ...list.flatMap((r) => r.layers.map((l) => l.layer)))
-    const rows: { r: FaultRow; by: Map<number, FaultRow['layers'][number]> }[] = list.map((r) => ({ r, by: new Map(r.layers.map((l) => [l.layer, l])) }))
+    const rows: { r: MemoryFaultRow; by: Map<number, MemoryFaultRow['layers'][number]> }[] = list.map((r) => ({ r, by: new Map(r.layers.map((l) => [l.layer, l])) }))
     rows.sort((a, b) => (faultValue(b.r, of) ?? 0) - (faultValue(a.r, of) ?? 0))
     const shown = rows.slice(0, maxRows)
     const most = Math.max(0, ...shown.flatMap((x) => x.r.layers.map((l) => faultValue(l, of) ?? 0)))
@@ -133,23 +133,23 @@ export function LayerMap({ ctx, d, at }: { ctx: TabContext; d: FaultSeries; at: 
   )
 }
 
-const none: FaultSum = { class: '', major: 0, minor: 0, wait_ns: 0, read_bytes: 0 }
+const none: MemoryFaultSum = { class: '', major: 0, minor: 0, wait_ns: 0, read_bytes: 0 }
 
 /** Experts over layers: what faults on them took, or what of them is in memory. */
-export function ExpertMap({ ctx, d, at }: { ctx: TabContext; d: FaultSeries; at: number }) {
+export function ExpertMap({ ctx, d, at }: { ctx: TabContext; d: MemorySeries; at: number }) {
   return <>{d.experts.map((e) => e.experts > 1 && <OneExpertMap key={e.pid} ctx={ctx} e={e} timed={d.timed} at={at} several={d.experts.length > 1} />)}</>
 }
 
-function OneExpertMap({ ctx, e, timed, at, several }: { ctx: TabContext; e: FaultExperts; timed: boolean; at: number; several: boolean }) {
+function OneExpertMap({ ctx, e, timed, at, several }: { ctx: TabContext; e: MemoryFaultExperts; timed: boolean; at: number; several: boolean }) {
   const theme = useTheme()
   const memory = e.layers.some((l) => l.in_end_bytes != null)
   const of: FaultFigure | 'memory' = ctx.params.of === 'memory' && memory ? 'memory' : valueFor(ctx, timed)
-  const get = (l: FaultExperts['layers'][number], i: number): number | null =>
+  const get = (l: MemoryFaultExperts['layers'][number], i: number): number | null =>
     of === 'memory' ? (l.in_end_bytes && l.bytes > 0 ? l.in_end_bytes[i] / l.bytes : null) : of === 'major' ? l.major[i] : of === 'read' ? l.read_bytes[i] : (l.wait_ns?.[i] ?? null)
   const made = useMemo(() => {
     const all = e.layers.flatMap((l) => l.major.map((_, i) => get(l, i)))
     const most = of === 'memory' ? 1 : Math.max(0, ...all.map((v) => v ?? 0))
-    const sum = (l: FaultExperts['layers'][number]) => l.major.reduce((n, _, i) => n + (get(l, i) ?? 0), 0)
+    const sum = (l: MemoryFaultExperts['layers'][number]) => l.major.reduce((n, _, i) => n + (get(l, i) ?? 0), 0)
     const rows: CellRow[] = e.layers.map((l) => ({
       key: String(l.layer), label: l.layer < 0 ? 'in no layer' : `layer ${l.layer}`, n: l.major.length,
       end: of === 'memory' ? (l.in_end_bytes ? share(sum(l) / l.major.length) : 'not known') : text(of === 'time' && !l.wait_ns ? null : sum(l), of),

@@ -3,7 +3,7 @@
 // The longest page faults one by one, as links into ProfTime.
 import { useMemo } from 'preact/hooks'
 import type { Run } from '../../../api/load'
-import type { FaultMarks } from '../../../api/types'
+import type { MemoryFaultMarks } from '../../../api/types'
 import { memoryClassName } from '../../../lib/faults'
 import { bytes, clean, count } from '../../../lib/format'
 import { moment } from '../../../lib/time-scale'
@@ -50,7 +50,7 @@ export function Longest({ ctx, run, at }: { ctx: TabContext; run: Run; at: numbe
 }
 
 /** The link to a fault in ProfTime. */
-function markLink(ctx: TabContext, run: number, m: FaultMarks, i: number): string {
+function markLink(ctx: TabContext, run: number, m: MemoryFaultMarks, i: number): string {
   const d = Math.max(m.dur_ns[i], 20_000)
   const { run: ra, with: wa } = ctx.params
   const where = ctx.b && run === 1 ? { run: ctx.b.index, with: ctx.a.index } : { run: ra, with: wa }

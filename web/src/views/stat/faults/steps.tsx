@@ -2,7 +2,7 @@
 
 // Steps over the run: how long each was, how much of it a thread was in a page fault, what was read meanwhile.
 import { useMemo } from 'preact/hooks'
-import type { FaultPoint, FaultSeries } from '../../../api/types'
+import type { MemoryFaultPoint, MemorySeries } from '../../../api/types'
 import type { Theme } from '../../../lib/color'
 import { bytes, clean, count, dur, plural, share } from '../../../lib/format'
 import { runColors } from '../../../lib/palette'
@@ -16,10 +16,10 @@ type Against = 'step' | 'time'
 
 interface Spot {
   x: number
-  p: FaultPoint
+  p: MemoryFaultPoint
 }
 
-export function FaultSteps({ ctx, data }: { ctx: TabContext; data: (FaultSeries | null)[] }) {
+export function FaultSteps({ ctx, data }: { ctx: TabContext; data: (MemorySeries | null)[] }) {
   const theme = useTheme()
   const names = runNames(ctx)
   const phases = [...new Set(data.flatMap((d) => (d?.phases ?? []).map((p) => p.phase)))]
@@ -67,7 +67,7 @@ function read(s: Spot | undefined, name: string): string {
   return parts.filter(Boolean).join(' · ')
 }
 
-function build(data: (FaultSeries | null)[], phase: string, x: Against, theme: Theme, names: [string, string]) {
+function build(data: (MemorySeries | null)[], phase: string, x: Against, theme: Theme, names: [string, string]) {
   const lists = data.map((d) => d?.phases.find((p) => p.phase === phase))
   const runs: Spot[][] = lists.map((l) => {
     const first = l?.steps[0]?.start_ns ?? 0

@@ -3,7 +3,7 @@
 // Page faults, reads from disk, and what of the model is in memory.
 import './faults.css'
 import type { Run } from '../../../api/load'
-import type { FaultPhase, FaultSeries, FaultStat } from '../../../api/types'
+import type { MemoryFaultPhase, MemorySeries, MemoryStat } from '../../../api/types'
 import { bytes, clean, count, delta, dur, num, plural, share } from '../../../lib/format'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Empty, Fig } from '../../../ui/figure'
@@ -16,7 +16,7 @@ import { Classes, ExpertMap, LayerMap, Names } from './hits'
 import { Longest } from './longest'
 import { FaultSteps } from './steps'
 
-const statOf = (r: Run): FaultStat | null => (r.stats.weight as { faults?: FaultStat | null }).faults ?? null
+const statOf = (r: Run): MemoryStat | null => (r.stats.weight as { faults?: MemoryStat | null }).faults ?? null
 
 /** How faults are recorded, where they were not. */
 const how = 'profinfer record --faults -- COMMAND'
@@ -51,7 +51,7 @@ export function FaultsAndDisk(ctx: TabContext) {
   )
 }
 
-function One({ ctx, d, s, run, at }: { ctx: TabContext; d: FaultSeries; s: FaultStat; run: Run; at: number }) {
+function One({ ctx, d, s, run, at }: { ctx: TabContext; d: MemorySeries; s: MemoryStat; run: Run; at: number }) {
   return (
     <>
       <h2>What they hit</h2>
@@ -72,7 +72,7 @@ function One({ ctx, d, s, run, at }: { ctx: TabContext; d: FaultSeries; s: Fault
   )
 }
 
-function Facts({ s }: { s: FaultStat }) {
+function Facts({ s }: { s: MemoryStat }) {
   return (
     <p class="facts">
       <span><Fig v={s.major} f={count} name="faults.major" /> major faults, <Fig v={s.minor} f={count} name="faults.minor" /> minor</span>
@@ -83,7 +83,7 @@ function Facts({ s }: { s: FaultStat }) {
 }
 
 /** How the faults recorded one by one add up to what the kernel and the process counted. */
-function Account({ s }: { s: FaultStat }) {
+function Account({ s }: { s: MemoryStat }) {
   if (s.major == null || s.major_no_address == null) return <p class="note">What the kernel counted for the threads is not in the recording: the <Fig v={s.major_seen} f={count} name="faults.major_seen" /> major faults below are those that were recorded one by one.</p>
   const fits = s.major_seen + s.major_no_address === s.major
   const whole = s.own_major == null || s.major_before == null ? null : s.own_major - s.major_before - s.major
@@ -103,14 +103,14 @@ function Account({ s }: { s: FaultStat }) {
   )
 }
 
-const phaseName = (p: FaultPhase): string => (p.in_step ? clean(p.phase) || 'phase not known' : 'in no step')
+const phaseName = (p: MemoryFaultPhase): string => (p.in_step ? clean(p.phase) || 'phase not known' : 'in no step')
 
-function PhaseTable({ s }: { s: FaultStat }) {
+function PhaseTable({ s }: { s: MemoryStat }) {
   if (s.phases.length === 0) return null
   const time = unitOf('time', s.phases.flatMap((p) => [p.wait_ns, p.wall_ns]))
   const size = unitOf('bytes', s.phases.map((p) => p.read_bytes))
-  const path = (p: FaultPhase) => `faults.phases.${s.phases.indexOf(p)}`
-  const cols: Column<FaultPhase>[] = [
+  const path = (p: MemoryFaultPhase) => `faults.phases.${s.phases.indexOf(p)}`
+  const cols: Column<MemoryFaultPhase>[] = [
     { key: 'phase', head: 'page faults in', text: true, value: phaseName, cell: phaseName },
     { key: 'steps_with_major', head: 'steps with major', value: (p) => (p.in_step ? p.steps_with_major : null), cell: (p) => p.in_step && <><Fig v={p.steps_with_major} f={count} name={`${path(p)}.steps_with_major`} /> <span class="dim">of {count(p.steps)}</span></> },
     { key: 'major', head: 'major', value: (p) => p.major, cell: (p) => <Fig v={p.major} f={count} name={`${path(p)}.major`} /> },
@@ -132,10 +132,10 @@ interface Line {
 const change = (a: number | null, b: number | null): string => (a && b && b / a >= 10 ? `${num(b / a)} times` : delta(a, b))
 
 /** Two runs beside each other. */
-function Compared({ ctx, data, names }: { ctx: TabContext; data: (FaultSeries | null)[]; names: [string, string] }) {
+function Compared({ ctx, data, names }: { ctx: TabContext; data: (MemorySeries | null)[]; names: [string, string] }) {
   const stats = [ctx.a, ctx.b!].map((r, i) => (data[i] ? statOf(r) : null))
-  const two = (f: (s: FaultStat, d: FaultSeries) => number | null | undefined): [number | null, number | null] => [0, 1].map((i) => (stats[i] ? (f(stats[i]!, data[i]!) ?? null) : null)) as [number | null, number | null]
-  const phase = (name: string) => (s: FaultStat) => s.phases.find((p) => p.in_step && p.phase === name)
+  const two = (f: (s: MemoryStat, d: MemorySeries) => number | null | undefined): [number | null, number | null] => [0, 1].map((i) => (stats[i] ? (f(stats[i]!, data[i]!) ?? null) : null)) as [number | null, number | null]
+  const phase = (name: string) => (s: MemoryStat) => s.phases.find((p) => p.in_step && p.phase === name)
   const lines: Line[] = [
     { what: 'major faults', v: two((s) => s.major), f: count },
     { what: 'minor faults', v: two((s) => s.minor), f: count },
@@ -146,7 +146,7 @@ function Compared({ ctx, data, names }: { ctx: TabContext; data: (FaultSeries | 
   for (const p of ['encode', 'prefill', 'decode']) {
     if (stats.some((s) => s && phase(p)(s))) lines.push({ what: `${p}: a thread in a fault, of its steps`, v: two((s) => phase(p)(s)?.share), f: share })
   }
-  const model = (d: FaultSeries) => d.files.find((f) => f.mapped) ?? d.files.find((f) => f.groups.length > 0)
+  const model = (d: MemorySeries) => d.files.find((f) => f.mapped) ?? d.files.find((f) => f.groups.length > 0)
   lines.push({ what: 'of the model’s file in memory at the end', v: two((_, d) => { const m = model(d); return m && m.in_end_bytes != null && m.bytes > 0 ? m.in_end_bytes / m.bytes : null }), f: share })
   const cols: Column<Line>[] = [
     { key: 'what', head: 'compared', text: true, value: (l) => l.what, cell: (l) => l.what },

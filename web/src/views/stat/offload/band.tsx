@@ -2,7 +2,7 @@
 
 // The drawing of a step's splits: a lane a backend, arrows for copies. By time, or each split as wide as the others.
 import { useRef } from 'preact/hooks'
-import type { SplitStep, StepCopy, StepSplit } from '../../../api/types'
+import type { OffloadSplitStep, OffloadStepCopy, OffloadStepSplit } from '../../../api/types'
 import { backendColor } from '../../../lib/backend-color'
 import { ink } from '../../../lib/color'
 import { bytes, clean, dur, plural } from '../../../lib/format'
@@ -19,13 +19,13 @@ interface Arrow {
   x: number
   from: number
   to: number
-  list: StepCopy[]
+  list: OffloadStepCopy[]
 }
 
 /** About how wide a text is at this size. */
 const wide = (s: string): number => s.length * 6.1
 
-export function Band({ step, width, order, selected, onSelect, label }: { step: SplitStep; width: number; order: boolean; selected: number; onSelect: (i: number) => void; label: string }) {
+export function Band({ step, width, order, selected, onSelect, label }: { step: OffloadSplitStep; width: number; order: boolean; selected: number; onSelect: (i: number) => void; label: string }) {
   const theme = useTheme()
   const svg = useRef<SVGSVGElement>(null)
   const n = step.splits.length
@@ -39,7 +39,7 @@ export function Band({ step, width, order, selected, onSelect, label }: { step: 
   const total = left + inner + 6
   const end = Math.max(step.dur_ns, ...step.splits.map((s) => Math.max(s.start_ns + s.dur_ns, s.done_ns ?? 0)), 1)
   const at = (t: number) => left + (Math.max(0, t) / end) * inner
-  const place = (s: StepSplit, i: number): { x: number; w: number; call: number } => {
+  const place = (s: OffloadStepSplit, i: number): { x: number; w: number; call: number } => {
     const last = s.done_ns ?? s.start_ns + s.dur_ns
     if (order) {
       const w = (inner / n) - 14
@@ -48,7 +48,7 @@ export function Band({ step, width, order, selected, onSelect, label }: { step: 
     const x = at(s.start_ns)
     return { x, w: Math.max(1.5, at(last) - x), call: Math.max(1, at(s.start_ns + s.dur_ns) - x) }
   }
-  const xOf = (c: StepCopy): number => (order ? (c.at < n ? left + (c.at * inner) / n : left + inner) : at(c.start_ns))
+  const xOf = (c: OffloadStepCopy): number => (order ? (c.at < n ? left + (c.at * inner) / n : left + inner) : at(c.start_ns))
   const arrows = group(step.copies.map((c) => ({ c, x: xOf(c), from: laneOf(c.from), to: laneOf(c.to) })), order ? 1 : 3)
   const focus = selected >= 0 ? selected : 0
   const move = (i: number) => svg.current?.querySelector<SVGGElement>(`[data-at="${Math.max(0, Math.min(n - 1, i))}"]`)?.focus()
@@ -137,7 +137,7 @@ function ends(a: Arrow, y: (lane: number) => number): [number, number] {
 }
 
 /** Copies of one direction that lie on each other are one arrow. */
-function group(list: { c: StepCopy; x: number; from: number; to: number }[], near: number): Arrow[] {
+function group(list: { c: OffloadStepCopy; x: number; from: number; to: number }[], near: number): Arrow[] {
   const out: Arrow[] = []
   for (const { c, x, from, to } of list) {
     const a = out.find((o) => o.from === from && o.to === to && Math.abs(o.x - x) <= near)
@@ -169,7 +169,7 @@ function written(arrows: Arrow[], y: (lane: number) => number): { x: number; y: 
 }
 
 /** Between two splits of a backend nothing of this program ran there. */
-function Idle({ s, x0, x1, y, crossed }: { s: StepSplit; x0: number; x1: number; y: number; crossed: number[] }) {
+function Idle({ s, x0, x1, y, crossed }: { s: OffloadStepSplit; x0: number; x1: number; y: number; crossed: number[] }) {
   if (s.idle_ns == null || x1 - x0 < 4) return null
   const text = `idle ${dur(s.idle_ns)}`
   const free = x1 - x0 > wide(text) + 24 && !crossed.some((x) => Math.abs(x - (x0 + x1) / 2) < wide(text) / 2 + 3)

@@ -2,7 +2,7 @@
 
 // Pairs of the same operators on two sides: a side is a backend of a recording. Times are those of package profile; of a graph on one
 // side the operators' times on the other are added up here where the other is another recording.
-import type { BackendGraph, BackendOp, LayerSet, OffloadPhase } from '../../../api/types'
+import type { OffloadBackendGraph, OffloadBackendOp, OffloadLayerSet, OffloadPhase } from '../../../api/types'
 import { dimsText, looseKey, opKey, isUpperBound, timedWords } from './words'
 
 export interface Side {
@@ -16,7 +16,7 @@ export interface Side {
 export interface BackendTime {
   mean: number | null
   by: string
-  layers: LayerSet | null
+  layers: OffloadLayerSet | null
   rate: number | null
   note: string
 }
@@ -50,17 +50,17 @@ export function operatorSides(phases: (OffloadPhase | null)[]): Side[] {
   })
 }
 
-const timeOn = (o: BackendOp, backend: string) => o.backends.find((b) => b.backend === backend) ?? null
+const timeOn = (o: OffloadBackendOp, backend: string) => o.backends.find((b) => b.backend === backend) ?? null
 
-function half(o: BackendOp, backend: string): BackendTime | null {
+function half(o: OffloadBackendOp, backend: string): BackendTime | null {
   const t = timeOn(o, backend)
   return t && { mean: t.mean_ns, by: t.timed_by, layers: t.layers, rate: t.gflop_per_s, note: `${timedWords[t.timed_by]}${t.timed_calls > 0 ? `; ${t.timed_calls} calls` : ''}` }
 }
 
 /** Operators of one side by what they are; where types differ, without them. */
-function index(s: Side): (o: BackendOp) => BackendOp | null {
-  const exact = new Map<string, BackendOp>()
-  const loose = new Map<string, BackendOp | null>()
+function index(s: Side): (o: OffloadBackendOp) => OffloadBackendOp | null {
+  const exact = new Map<string, OffloadBackendOp>()
+  const loose = new Map<string, OffloadBackendOp | null>()
   for (const o of s.phase.operators_by_backend) {
     if (!timeOn(o, s.backend)) continue
     exact.set(opKey(o), o)
@@ -139,7 +139,7 @@ function graphs(g: Side, s: Side, turned: boolean): Row[] {
     .filter((r) => r.known > 0)
 }
 
-function graphName(x: BackendGraph, names: string[]): string {
+function graphName(x: OffloadBackendGraph, names: string[]): string {
   if (x.nodes <= 3) return names.join(' + ')
   const l = x.layers
   return `graph of ${x.nodes} operators${l ? (l.first === l.last ? `, layer ${l.first}` : `, layers ${l.first} to ${l.last}`) : ''}`

@@ -3,7 +3,7 @@
 // A typical step: its splits in order, a lane a backend, with what is copied between them.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Run } from '../../../api/load'
-import type { OffloadPhase, SplitNode, SplitStep, StepCopy } from '../../../api/types'
+import type { OffloadPhase, OffloadSplitNode, OffloadSplitStep, OffloadStepCopy } from '../../../api/types'
 import { bytes, clean, count, dims, dur, flops, plural } from '../../../lib/format'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Name } from '../../../ui/charts'
@@ -14,7 +14,7 @@ import { runParams, stepLink, type TabContext } from '../context'
 import { Band } from './band'
 import { BackendName, layersText } from './words'
 
-export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: SplitStep; ctx: TabContext; index: number; run: Run }) {
+export function Step({ p, step, ctx, index }: { p: OffloadPhase; step: OffloadSplitStep; ctx: TabContext; index: number; run: Run }) {
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)
   const order = ctx.params.scale === 'order'
@@ -57,13 +57,13 @@ function useWidth(box: { current: HTMLDivElement | null }): number {
 }
 
 /** A split's figures, copies and nodes. */
-function Selected({ p, step, at, ctx, close }: { p: OffloadPhase; step: SplitStep; at: number; ctx: TabContext; close: () => void }) {
+function Selected({ p, step, at, ctx, close }: { p: OffloadPhase; step: OffloadSplitStep; at: number; ctx: TabContext; close: () => void }) {
   const s = step.splits[at]
   const nodes = step.lists[s.list] ?? []
   const copies = step.copies.filter((c) => c.at === at)
   const ut = unitOf('time', nodes.map((n) => n.dur_ns))
   const timed = nodes.some((n) => n.dur_ns != null)
-  const cols: Column<SplitNode>[] = [
+  const cols: Column<OffloadSplitNode>[] = [
     { key: 'node', head: 'node', value: (n) => n.node, cell: (n) => <Fig v={n.node} f={count} /> },
     { key: 'op', head: 'operator', text: true, value: (n) => n.op, cell: (n) => clean(n.op) },
     { key: 'name', head: 'tensor', text: true, value: (n) => n.name, cell: (n) => (n.name ? <a href={href('dag', { ...runParams(ctx), phase: p.phase, color: 'backend', q: n.name })}><Name text={n.name} /></a> : '') },
@@ -101,4 +101,4 @@ function Selected({ p, step, at, ctx, close }: { p: OffloadPhase; step: SplitSte
   )
 }
 
-const copyText = (c: StepCopy) => <><Name text={c.tensor || 'a tensor'} /> <Fig v={c.bytes} f={bytes} /></>
+const copyText = (c: OffloadStepCopy) => <><Name text={c.tensor || 'a tensor'} /> <Fig v={c.bytes} f={bytes} /></>

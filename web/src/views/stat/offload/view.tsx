@@ -2,7 +2,7 @@
 
 // Backends: how steps were split, what was copied, and the same operators on several backends.
 import type { Run } from '../../../api/load'
-import type { BackendProducts, OffloadBackend, OffloadCopy, OffloadDetail, OffloadPhase, OffloadTensor } from '../../../api/types'
+import type { OffloadBackendProducts, OffloadBackend, OffloadCopied, OffloadDetail, OffloadPhase, OffloadTensor } from '../../../api/types'
 import { bytes, clean, count, dur, flops, named, num, plural, share } from '../../../lib/format'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Name } from '../../../ui/charts'
@@ -105,7 +105,7 @@ const Side = ({ name }: { name: string }) => (name === 'host' ? <span>host</span
 function CopyTables({ p }: { p: OffloadPhase }) {
   if (p.copies.length === 0) return <p class="dim">No copy between memories was seen in these steps.</p>
   const ut = unitOf('time', [...p.copies, ...p.tensors].map((c) => c.dur_ns_per_step))
-  const cols: Column<OffloadCopy>[] = [
+  const cols: Column<OffloadCopied>[] = [
     { key: 'way', head: 'copies, a step', text: true, value: (c) => c.from + ' ' + c.to, cell: (c) => way(c.from, c.to, c.kind) },
     { key: 'per_step', head: 'calls', value: (c) => c.per_step, cell: (c) => <Fig v={c.per_step} f={wholeNumber} /> },
     { key: 'bytes_per_step', head: 'bytes', value: (c) => c.bytes_per_step, cell: (c) => <Fig v={c.bytes_per_step} f={bytes} /> },
@@ -132,12 +132,12 @@ function CopyTables({ p }: { p: OffloadPhase }) {
   )
 }
 
-function ProductTable({ list, phase }: { list: BackendProducts[]; phase: string }) {
+function ProductTable({ list, phase }: { list: OffloadBackendProducts[]; phase: string }) {
   if (list.length === 0) return null
   const u = unitOf('time', list.map((x) => x.timed_ns_per_step))
-  const least = (x: BackendProducts) => (isUpperBound(x.timed_by) || x.other_operators_per_step > 0 ? '≥ ' : '')
-  const how = (x: BackendProducts) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for', busy: 'graphs on the device’s queue' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${wholeNumber(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
-  const cols: Column<BackendProducts>[] = [
+  const least = (x: OffloadBackendProducts) => (isUpperBound(x.timed_by) || x.other_operators_per_step > 0 ? '≥ ' : '')
+  const how = (x: OffloadBackendProducts) => (x.timed_by === '' ? '' : { operators: 'its operators', call: 'calls of graphs', span: 'graphs until waited for', busy: 'graphs on the device’s queue' }[x.timed_by]) + (x.other_operators_per_step > 0 ? `, with ${wholeNumber(x.other_operators_per_step)} other operators` : '') + (x.timed_share != null && x.timed_share < 1 && x.timed_ns_per_step != null ? `, of ${share(x.timed_share)} of them` : '')
+  const cols: Column<OffloadBackendProducts>[] = [
     { key: 'backend', head: 'matrix products, a step', text: true, value: (x) => x.backend, cell: (x) => <BackendName name={x.backend} /> },
     { key: 'products_per_step', head: 'products', value: (x) => x.products_per_step, cell: (x) => <Fig v={x.products_per_step} f={wholeNumber} /> },
     { key: 'flops_per_step', head: 'work', value: (x) => x.flops_per_step, cell: (x) => <Fig v={x.flops_per_step} f={flops} /> },

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Words and columns that the parts of the tab share.
-import type { BackendOp, LayerSet } from '../../../api/types'
+import type { OffloadBackendOp, OffloadLayerSet } from '../../../api/types'
 import { backendColor } from '../../../lib/backend-color'
 import { ink } from '../../../lib/color'
 import { clean, count, num } from '../../../lib/format'
 import { useTheme } from '../../../ui/theme'
 
 /** "3 to 7", "3", with how many where some between are another's; a dash where there is none. */
-export function layersText(l: LayerSet | null | undefined): string {
+export function layersText(l: OffloadLayerSet | null | undefined): string {
   if (!l) return '–'
   const s = l.first === l.last ? String(l.first) : `${l.first} to ${l.last}`
   return l.count < l.last - l.first + 1 ? `${s} (${l.count})` : s
@@ -44,9 +44,9 @@ export const isUpperBound = (by: string): boolean => by === 'span' || by === 'bu
 export const upperBoundSign = (by: string): string => (isUpperBound(by) ? '≤ ' : '')
 
 /** What an operator is, wherever it runs. */
-export const opKey = (o: BackendOp): string => [o.key, o.op, o.type, ...o.ne, o.k ?? ''].join('\n')
+export const opKey = (o: OffloadBackendOp): string => [o.key, o.op, o.type, ...o.ne, o.k ?? ''].join('\n')
 
 /** The same without its type: what two runs of other types have in common. */
-export const looseKey = (o: BackendOp): string => [o.key, o.op, ...o.ne, o.k ?? ''].join('\n')
+export const looseKey = (o: OffloadBackendOp): string => [o.key, o.op, ...o.ne, o.k ?? ''].join('\n')
 
 export const wholeNumber = (v: number | null | undefined): string => (v != null && Math.abs(v - Math.round(v)) < 1e-9 ? count(v) : num(v))

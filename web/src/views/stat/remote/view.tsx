@@ -2,7 +2,7 @@
 
 // What other processes on the machine computed for the steps: RPC, with client and server in one recording.
 import type { Run } from '../../../api/load'
-import type { RemoteStat, Stat, StatRow } from '../../../api/types'
+import type { SummaryRemote, SummaryStat, SummaryRow } from '../../../api/types'
 import { bytes, clean, count, dur, gbps, gflops, num, plural, share } from '../../../lib/format'
 import { threadColors } from '../../../lib/palette'
 import { inUnit, unitOf } from '../../../lib/units'
@@ -14,7 +14,7 @@ import { useTheme } from '../../../ui/theme'
 import { runNames, statBy, type TabContext } from '../context'
 
 const unknown = (phase: string) => phase || 'unknown'
-const idOf = (r: RemoteStat) => [unknown(r.phase), r.client_pid, r.server_pid, r.backend].join('.')
+const idOf = (r: SummaryRemote) => [unknown(r.phase), r.client_pid, r.server_pid, r.backend].join('.')
 
 export function Remote(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
@@ -49,7 +49,7 @@ function One({ run, ctx }: { run: Run; ctx: TabContext }) {
 }
 
 /** Why there is nothing to draw. */
-function none(run: Run, all: RemoteStat[], phase: string): string {
+function none(run: Run, all: SummaryRemote[], phase: string): string {
   const s = run.stats.weight
   if (s.run.level === 'step') return 'Graphs were not recorded: the recording is of level step. profinfer record --level graph records which process computes what.'
   const others = [...new Set(all.map((r) => unknown(r.phase)))]
@@ -59,10 +59,10 @@ function none(run: Run, all: RemoteStat[], phase: string): string {
   return 'No other process was seen to compute graphs for these steps. Where llama.cpp uses an RPC server on this machine (--rpc), both are recorded by profinfer record -p $(pidof ggml-rpc-server) -- COMMAND.'
 }
 
-const who = (r: RemoteStat) => `${r.server_comm.trim() || 'process'} ${r.server_pid}`
+const who = (r: SummaryRemote) => `${r.server_comm.trim() || 'process'} ${r.server_pid}`
 
 /** Where the time from handing over to the result goes. */
-function Split({ list }: { list: RemoteStat[] }) {
+function Split({ list }: { list: SummaryRemote[] }) {
   const c = threadColors(useTheme())
   const known = list.filter((r) => r.client_ns != null && r.answered_ns != null)
   if (known.length === 0) return <p class="dim">How long the client waited was not seen: only what the server computed is known.</p>
@@ -97,14 +97,14 @@ function Split({ list }: { list: RemoteStat[] }) {
   )
 }
 
-function Sums({ list }: { list: RemoteStat[] }) {
+function Sums({ list }: { list: SummaryRemote[] }) {
   const u = unitOf('time', list.flatMap((r) => [r.client_ns, r.server_ns, r.step_until_done_ns]))
   const small = unitOf('time', list.flatMap((r) => [r.wire_ns, r.sent_ns, r.answered_ns]))
   type Key = 'client_ns' | 'server_ns' | 'operators_ns' | 'wire_ns' | 'sent_ns' | 'queued_ns' | 'answered_ns' | 'step_until_done_ns'
-  const time = (key: Key, head: string, help: string, unit = u): Column<RemoteStat> => ({
+  const time = (key: Key, head: string, help: string, unit = u): Column<SummaryRemote> => ({
     key, help, head: <>{head} <span class="unit">{unit.name}</span></>, value: (r) => r[key], cell: (r) => <Fig v={r[key]} f={inUnit(unit)} name={`remote.${idOf(r)}.${key}`} />,
   })
-  const cols: Column<RemoteStat>[] = [
+  const cols: Column<SummaryRemote>[] = [
     { key: 'server', head: 'computed by', text: true, value: (r) => r.server_comm, cell: (r) => <Name text={who(r)} /> },
     { key: 'client', head: 'for', text: true, value: (r) => r.client_comm, cell: (r) => <Name text={`${r.client_comm.trim() || 'process'} ${r.client_pid}, ${r.backend}`} /> },
     { key: 'graphs', head: 'graphs', value: (r) => r.graphs, cell: (r) => <Fig v={r.graphs} f={count} name={`remote.${idOf(r)}.graphs`} /> },
@@ -125,13 +125,13 @@ function Sums({ list }: { list: RemoteStat[] }) {
 }
 
 /** The server's operators, of its own time. */
-function Rows({ run, r, ctx }: { run: Run; r: RemoteStat; ctx: TabContext }) {
+function Rows({ run, r, ctx }: { run: Run; r: SummaryRemote; ctx: TabContext }) {
   const by = ctx.params.by === 'op' || ctx.params.by === 'layer' || ctx.params.by === 'block' ? ctx.params.by : 'weight'
   const rows = remoteOf(statBy(run, by)).find((x) => idOf(x) === idOf(r))?.rows ?? []
   const filter = (ctx.params.filter ?? '').toLowerCase()
   const shown = rows.filter((x) => `${x.key} ${x.type} ${x.op}`.toLowerCase().includes(filter))
   const u = unitOf('time', rows.map((x) => x.dur_per_step_ns))
-  const cols: Column<StatRow>[] = [
+  const cols: Column<SummaryRow>[] = [
     { key: 'key', head: by, text: true, value: (x) => x.key, cell: (x) => <><Name text={x.key || 'none'} /> <span class="dim">{clean(x.type)}</span></> },
     { key: 'calls', head: 'calls a step', value: (x) => x.calls_per_step, cell: (x) => <Fig v={x.calls_per_step} f={num} /> },
     { key: 'per', head: <>a step <span class="unit">{u.name}</span></>, value: (x) => x.dur_per_step_ns, cell: (x) => <Fig v={x.dur_per_step_ns} f={inUnit(u)} /> },
@@ -160,4 +160,4 @@ function Rows({ run, r, ctx }: { run: Run; r: RemoteStat; ctx: TabContext }) {
 
 
 /** The list, empty where no other process was seen to compute. */
-export const remoteOf = (s: Stat): RemoteStat[] => (s as Stat & { remote?: RemoteStat[] }).remote ?? []
+export const remoteOf = (s: SummaryStat): SummaryRemote[] => (s as SummaryStat & { remote?: SummaryRemote[] }).remote ?? []

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Where requests lie: one lane a sequence, its requests as spans of prompt and answer.
-import type { Request } from '../../../api/types'
+import type { RequestsRequest } from '../../../api/types'
 import { requestKey, type RequestsOfRun } from './side'
 
 /** What a span of time was to its request. unknown: its begin was not seen, so prompt and answer are not told apart. */
@@ -12,7 +12,7 @@ export interface RequestSpan {
   /** ns after the first request's begin. */
   from: number
   to: number
-  r: Request
+  r: RequestsRequest
   key: string
 }
 
@@ -27,7 +27,7 @@ export interface Lane {
 }
 
 /** A request's spans. Until the first token it is a prompt, then an answer. */
-export function spansOf(r: Request, begin: number, key: string): RequestSpan[] {
+export function spansOf(r: RequestsRequest, begin: number, key: string): RequestSpan[] {
   const at = (kind: SpanKind, from: number, to: number): RequestSpan => ({ kind, from: from - begin, to: to - begin, r, key })
   if (r.warmup) return [at('warmup', r.start_ns, r.end_ns)]
   if (r.ttft_ns == null) return [at(r.generated === 0 && r.prompt != null ? 'prompt' : 'unknown', r.start_ns, r.end_ns)]

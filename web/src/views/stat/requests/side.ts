@@ -2,7 +2,7 @@
 
 // One recording's requests, and what tables and lanes call them.
 import type { Run } from '../../../api/load'
-import type { Request, Sequences, Series } from '../../../api/types'
+import type { RequestsRequest, RequestsSequences, Series } from '../../../api/types'
 import { clean, count, dur, parameterCount, plural } from '../../../lib/format'
 
 /** One recording's requests. */
@@ -11,16 +11,16 @@ export interface RequestsOfRun {
   index: number
   /** What the recording is called, where there are two. */
   name: string
-  q: Sequences | null
+  q: RequestsSequences | null
   series: Series
   /** Those that are no warm-ups. */
-  list: Request[]
+  list: RequestsRequest[]
   /** Begin of the first request, ns. */
   begin: number
 }
 
 /** What a request is, in a line. */
-export function describeRequest(r: Request): string {
+export function describeRequest(r: RequestsRequest): string {
   const out: string[] = [`${r.warmup ? 'warm-up' : `request ${count(r.id)}`}, sequence ${count(r.seq)}`]
   if (r.prompt != null) out.push(`prompt of ${plural(r.prompt, 'token')}${r.cached ? ` behind ${count(r.cached)} cached` : ''}`)
   else out.push('its begin was not seen')
@@ -31,7 +31,7 @@ export function describeRequest(r: Request): string {
 }
 
 /** A request's place in the address and in the table. */
-export const requestKey = (s: RequestsOfRun, r: Request): string => (s.name ? s.index + '/' : '') + r.id
+export const requestKey = (s: RequestsOfRun, r: RequestsRequest): string => (s.name ? s.index + '/' : '') + r.id
 
 /** A model in few words: "3.41 M f16"; empty where it is not known. */
 export function shortModel(s: RequestsOfRun, model: number | null): string {

@@ -2,7 +2,7 @@
 
 // Speculative decoding: what was drafted, what of it was accepted, and what both took, in all and over time.
 import { useMemo } from 'preact/hooks'
-import type { Speculation, SpeculationPoint } from '../../../api/types'
+import type { RequestsSpeculation, RequestsSpeculationPoint } from '../../../api/types'
 import { count, dur, num, plural, share } from '../../../lib/format'
 import { runColors, seriesColor } from '../../../lib/palette'
 import { axisFmt, unitOf } from '../../../lib/units'
@@ -18,10 +18,10 @@ import { shortModel, type RequestsOfRun } from './side'
 /** A context that verifies, with its points over time. */
 interface Target {
   side: RequestsOfRun
-  s: Speculation
+  s: RequestsSpeculation
   /** In a legend. */
   name: string
-  points: SpeculationPoint[]
+  points: RequestsSpeculationPoint[]
   per: number
 }
 
@@ -138,7 +138,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
   }, [targets.length, ctx.a, ctx.b, theme])
   const ux = unitOf('time', targets.flatMap((t) => xs(t)))
   const uy = unitOf('time', plots.time.flatMap((l) => [...(l.ys as (number | null)[])]))
-  const at = (list: Layer[], layer: number, i: number): { t: Target; p: SpeculationPoint } => {
+  const at = (list: Layer[], layer: number, i: number): { t: Target; p: RequestsSpeculationPoint } => {
     const t = plots.owner.get(list[layer])!
     return { t, p: t.points[i] }
   }

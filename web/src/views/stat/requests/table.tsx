@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Requests one by one.
-import type { Request } from '../../../api/types'
+import type { RequestsRequest } from '../../../api/types'
 import { count, share } from '../../../lib/format'
 import { sortOrder } from '../../../lib/sort'
 import { inUnit, unitOf } from '../../../lib/units'
@@ -10,7 +10,7 @@ import { Table, type Column } from '../../../ui/table'
 import { stepLink, type TabContext } from '../context'
 import { requestKey, shortModel, type RequestsOfRun } from './side'
 
-interface Row extends Request {
+interface Row extends RequestsRequest {
   key: string
   side: RequestsOfRun
 }
@@ -69,4 +69,4 @@ function columns(rows: Row[], ctx: TabContext): Column<Row>[] {
   return cols
 }
 
-const seen = (r: Request): number => (r.drafted ?? 0) - (r.unseen ?? 0)
+const seen = (r: RequestsRequest): number => (r.drafted ?? 0) - (r.unseen ?? 0)

@@ -2,7 +2,7 @@
 
 // Requests: what each client waited for, sequence by sequence, and what speculative decoding did.
 import './requests.css'
-import type { Dist, Spread } from '../../../api/types'
+import type { RequestsDist, RequestsSpread } from '../../../api/types'
 import { count, dur, plural } from '../../../lib/format'
 import { runColors } from '../../../lib/palette'
 import { Ecdf, Histogram, type DistSeries } from '../../../ui/charts'
@@ -76,7 +76,7 @@ interface SumRow {
   side: RequestsOfRun
   head: string
   help: string
-  v: Spread
+  v: RequestsSpread
 }
 
 /** TTFT, TPOT and the time between tokens, over requests. */
@@ -86,7 +86,7 @@ function Sums({ sides }: { sides: RequestsOfRun[] }) {
     return v ? [{ id: (side.name ? side.index + '/' : '') + key, side, head, help, v }] : []
   }))
   if (rows.length === 0) return null
-  const time = (key: keyof Spread, head: string): Column<SumRow> => ({
+  const time = (key: keyof RequestsSpread, head: string): Column<SumRow> => ({
     key, head, value: (r) => r.v[key], cell: (r) => <Fig v={r.v[key]} f={dur} />,
   })
   const cols: Column<SumRow>[] = [
@@ -100,7 +100,7 @@ function Sums({ sides }: { sides: RequestsOfRun[] }) {
 
 function Distributions({ sides }: { sides: RequestsOfRun[] }) {
   const colors = runColors(useTheme())
-  const of = (f: (s: RequestsOfRun) => Dist | null | undefined): DistSeries[] => sides.flatMap((s) => {
+  const of = (f: (s: RequestsOfRun) => RequestsDist | null | undefined): DistSeries[] => sides.flatMap((s) => {
     const d = f(s)
     return d && d.n > 0 ? [{ name: s.name, color: colors[s.index], dist: d }] : []
   })

@@ -2,7 +2,7 @@
 
 // Interference over a whole run: who took CPUs and who paid, how threads were moved, what the kernel tells of each CPU.
 import type { Run } from '../../../api/load'
-import type { CPUState, Interferer, MovedThread, PaidBy, Slow } from '../../../api/types'
+import type { SlowCPUState, SlowInterferer, SlowMovedThread, SlowPaidBy, Slow } from '../../../api/types'
 import { count, dur, num } from '../../../lib/format'
 import { inUnit, unitOf } from '../../../lib/units'
 import { Meter, Name } from '../../../ui/charts'
@@ -33,12 +33,12 @@ export function Interference({ s, run }: { s: Slow; run: Run }) {
   )
 }
 
-function Takers({ by }: { by: Interferer[] }) {
+function Takers({ by }: { by: SlowInterferer[] }) {
   const u = unitOf('time', by.map((x) => x.ran_ns))
   const ran = Math.max(...by.map((x) => x.ran_ns), 1)
   const cost = Math.max(...by.map((x) => x.cost_ns), 1)
-  const paid = (list: PaidBy[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
-  const cols: Column<Interferer>[] = [
+  const paid = (list: SlowPaidBy[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
+  const cols: Column<SlowInterferer>[] = [
     { key: 'who', head: 'who took CPUs', text: true, value: (x) => x.comm, cell: (x) => <><Name text={x.comm} />{x.own ? <span class="dim"> its own threads</span> : x.kernel ? <span class="dim"> kernel</span> : x.pid ? <span class="dim"> {x.pid}</span> : ''}</> },
     { key: 'ran_ns', head: <>ran <span class="unit">{u.name}</span></>, help: 'while a thread that computes could have run there, or had to share the other CPUs; summed over those', value: (x) => x.ran_ns, cell: (x) => <><Meter part={x.ran_ns / ran} /> <Fig v={x.ran_ns} f={inUnit(u)} /></> },
     { key: 'held_ns', head: <>had CPUs <span class="unit">{u.name}</span></>, help: 'in all, as far as it was seen', value: (x) => x.held_ns, cell: (x) => (x.own ? '' : <Fig v={x.held_ns} f={inUnit(u)} />) },
@@ -57,11 +57,11 @@ function Moved({ s, run }: { s: Slow; run: Run }) {
   const f = s.interference
   const rows = f.threads ?? []
   const most = Math.max(...rows.map((t) => t.migrations), 1)
-  const name = (t: MovedThread) => {
+  const name = (t: SlowMovedThread) => {
     const x = run.stats.thread.threads?.find((x) => x.tid === t.tid)
     return x ? `${x.comm} ${t.tid}${x.role ? ' ' + x.role : ''}` : String(t.tid)
   }
-  const cols: Column<MovedThread>[] = [
+  const cols: Column<SlowMovedThread>[] = [
     { key: 'tid', head: 'thread', text: true, value: (t) => t.tid, cell: (t) => <Name text={name(t)} /> },
     { key: 'migrations', head: 'migrations', help: 'times it went on on another CPU', value: (t) => t.migrations, cell: (t) => <><Meter part={t.migrations / most} /> <Fig v={t.migrations} f={count} /></> },
     { key: 'preempted', head: 'preempted', help: 'times it was taken off its CPU while it could run', value: (t) => t.preempted, cell: (t) => <Fig v={t.preempted} f={count} /> },
@@ -82,13 +82,13 @@ function Moved({ s, run }: { s: Slow; run: Run }) {
 const ghz = (khz: number | null | undefined): string => num(khz == null ? khz : khz / 1e6)
 
 /** What the kernel told of each CPU: time that the hypervisor took, and the lowest and highest frequency. */
-function CPUs({ cpus }: { cpus: CPUState[] }) {
+function CPUs({ cpus }: { cpus: SlowCPUState[] }) {
   const steal = cpus.some((c) => c.steal_ns != null)
   const freq = cpus.some((c) => c.max_khz != null)
   const most = Math.max(...cpus.map((c) => c.steal_ns ?? 0), 1)
   const top = Math.max(...cpus.map((c) => c.max_khz ?? 0), 1)
   const u = unitOf('time', cpus.map((c) => c.steal_ns))
-  const cols: Column<CPUState>[] = [{ key: 'cpu', head: 'CPU', value: (c) => c.cpu, cell: (c) => <Fig v={c.cpu} f={count} /> }]
+  const cols: Column<SlowCPUState>[] = [{ key: 'cpu', head: 'CPU', value: (c) => c.cpu, cell: (c) => <Fig v={c.cpu} f={count} /> }]
   if (steal) cols.push({ key: 'steal_ns', head: <>steal <span class="unit">{u.name}</span></>, help: 'time that the hypervisor ran something else, in steps of 10 ms', value: (c) => c.steal_ns, cell: (c) => <><Meter part={(c.steal_ns ?? 0) / most} /> <Fig v={c.steal_ns} f={inUnit(u)} /></> })
   if (freq) {
     cols.push(

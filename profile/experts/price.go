@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experts
+
+import (
+	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"math"
+)
+
+// Price is what a further new expert adds to a product's work, ns: the slope of the line of least squares through the medians by number
+// of new experts, weighted by calls; 0 where it is not sound.
+func (p *CostByNew) Price() float64 {
+	var w, x, y, xx, xy, yy float64
+	points := 0
+	each := func(f func(n, median, calls float64, h *sketch.Histogram)) {
+		for n, c := range p.new {
+			if c.Calls >= expertCalls {
+				f(float64(n), c.Hist.Quantile(0.5), float64(c.Calls), &c.Hist)
+			}
+		}
+	}
+	each(func(n, median, calls float64, _ *sketch.Histogram) {
+		points++
+		w += calls
+		x += calls * n
+		y += calls * median
+		xx += calls * n * n
+		xy += calls * n * median
+		yy += calls * median * median
+	})
+	if points < 2 {
+		return 0
+	}
+	vx, vy, cxy := xx-x*x/w, yy-y*y/w, xy-x*y/w
+	if vx <= 0 || vy <= 0 || cxy <= 0 {
+		return 0
+	}
+	if points > 2 && cxy*cxy/vx/vy < expertR2 {
+		return 0
+	}
+	slope, mean := cxy/vx, x/w
+	// A median of n values has the variance 1 / (4 n f^2) with the density f there: for normal ones pi/2 s^2/n, and their middle half
+	// lies within 1.349 s. A histogram adds its own error.
+	var variance float64
+	each(func(n, median, calls float64, h *sketch.Histogram) {
+		s := (h.Quantile(0.75) - h.Quantile(0.25)) / 1.349
+		e := math.Pi/2*s*s/calls + median*sketch.HistogramError*median*sketch.HistogramError/3
+		variance += calls * calls * (n - mean) * (n - mean) * e
+	})
+	if slope < expertErrors*math.Sqrt(variance)/vx {
+		return 0
+	}
+	return slope
+}
+
+// A further new expert's price is taken for sound with so many products of each number of new experts that counts,
+// with so much of the medians' variance on the line, and where it is so many times its standard error.
+const expertCalls = 16
+
+const expertR2 = 0.8
+
+const (
+	expertErrors = 3
+)

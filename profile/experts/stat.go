@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package experts says which experts of a mixture of experts the tokens choose, what new ones cost, and how well a cache would serve them.
+package experts
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"github.com/profinfer/profinfer/profile/ops"
+)
+
+// Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one
+// execution of a layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a nil
+// pointer is not known.
+type Stat struct {
+	Layers []Layer `json:"layers"` // in their order
+	// Bytes of the chosen experts' weights that a step must read, each expert counted once a product; BytesAll
+	// of all experts'. Means over the steps with choices; nil where a type's size is not known.
+	Bytes    *float64 `json:"bytes_per_step"`
+	BytesAll *float64 `json:"bytes_of_all_experts"`
+	// Again is which part of the experts that a batch chose, the one before of the same context and phase chose as
+	// well; ByChance what that would be if each token chose at random. nil: fewer than two batches in succession.
+	Again    *float64 `json:"again_share"`
+	ByChance *float64 `json:"again_by_chance"`
+	// Cache is which part of the choices a cache would have held that keeps each layer's Experts most lately used
+	// ones: what a reuse distance (the number of other experts chosen since) below Experts says. First choices of an
+	// expert count as not held. Empty where no expert could be chosen twice.
+	Cache []Cache `json:"cache"`
+	// Products are the times of products with one token's experts by how many of these are new: not chosen by
+	// the batch before. By weight.
+	Products []Product `json:"products"`
+	// NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of a
+	// cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
+	NotSeen int64 `json:"not_seen"`
+	Slots   int64 `json:"slots"`
+	Dropped int64 `json:"dropped"`
+}
+
+// Layer is one layer's.
+type Layer struct {
+	Layer   *int  `json:"layer"` // nil: none is told
+	Experts int   `json:"experts"`
+	Used    int   `json:"used"` // a token
+	Batches int64 `json:"batches"`
+	Tokens  int64 `json:"tokens"`
+	// Load is how many tokens chose each expert.
+	Load []int64 `json:"load"`
+	// Imbalance is the largest load / the mean - 1; Unused counts experts that nobody chose.
+	Imbalance float64 `json:"imbalance"`
+	Unused    int     `json:"unused"`
+	// Distinct is how many different experts a batch chose, on average.
+	Distinct float64  `json:"distinct_per_batch"`
+	Again    *float64 `json:"again_share"`
+}
+
+// Cache is the rate of hits of a cache of so many experts a layer.
+type Cache struct {
+	Experts int     `json:"experts"`
+	Hits    float64 `json:"hits"`
+}
+
+// Product is one weight's products with chosen experts.
+type Product struct {
+	Weight string     `json:"weight"` // ffn_down_exps
+	Type   string     `json:"type"`
+	New    []NewCalls `json:"new"` // by how many were new
+	// PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least squares
+	// through the medians, weighted by calls: some products last long for another reason. nil where the number did
+	// not vary.
+	PerNew *float64 `json:"per_new_ns"`
+}
+
+// NewCalls are products of which so many experts were new.
+type NewCalls struct {
+	New    int     `json:"new"`
+	Calls  int64   `json:"calls"`
+	Mean   float64 `json:"mean_ns"`   // without what the probes took; so is the median
+	Median float64 `json:"median_ns"` // as exact as Stat.MaxError says
+}
+
+const (
+	// maxExpertLayers bounds the layers kept of a phase, maxExperts the experts of a layer: more are dropped.
+	maxExpertLayers = 1024
+	MaxExperts      = 4096
+	// MaxRecent bounds the contexts' layers whose latest choices are kept.
+	MaxRecent = 1 << 14
+	// MaxExpertWeights bounds the weights whose products are told apart.
+	MaxExpertWeights = 64
+)
+
+// RecentKey is a layer of an engine context.
+type RecentKey struct {
+	Pid   int32
+	Ctx   uint64
+	Layer int
+}
+
+// recent are a layer's experts, those chosen last first, over all phases.
+type recent struct {
+	order  []int32
+	spare  []int32
+	before []int32       // what the batch before chose; nil: not known
+	phase  profile.Phase // of that batch
+	step   int64         // and its step
+}
+
+// Sums are the sums of a group.
+type Sums struct {
+	layers                  map[layerKey]*layerLoad
+	order                   []layerKey
+	steps                   int64 // with choices
+	bytes, all              float64
+	noBytes                 bool
+	distinct                int64 // experts of batches
+	chosen, again           int64 // of those whose predecessor is known
+	chance                  float64
+	distances               []int64 // by reuse distance
+	first                   int64   // choices of an expert that was not chosen before
+	products                map[Weight]*CostByNew
+	weights                 []Weight
+	notSeen, slots, dropped int64
+	tokens                  *tokenMaps // what each token chose; nil: nobody asked
+}
+
+type layerKey struct{ layer, experts, used int }
+
+type layerLoad struct {
+	load            []int64
+	batches, tokens int64
+	distinct        int64
+	chosen, again   int64
+	chance          float64
+	distances       []int64 // by reuse distance
+	first           int64
+}
+
+type Weight struct{ Weight, Typ string }
+
+// CostByNew are products by how many of their experts are new.
+type CostByNew struct{ new []*newCalls }
+
+type newCalls struct {
+	Calls, Dur int64
+	Hist       sketch.Histogram
+}
+
+// At returns the sums of products with n new experts.
+func (p *CostByNew) At(n int) *newCalls {
+	for len(p.new) <= n {
+		p.new = append(p.new, &newCalls{})
+	}
+	return p.new[n]
+}
+
+// Collector is what a StatBuilder knows of choices.
+type Collector struct {
+	recent map[RecentKey]*recent
+	mark   [MaxExperts]int32 // by expert, 0 between uses
+}
+
+// Forget drops what is known of a context's latest choices: a step of it was not wholly seen.
+func (e *Collector) Forget(s *profile.Step) {
+	for k := range e.recent {
+		if k.Pid == s.PID && k.Ctx == s.Ctx {
+			delete(e.recent, k)
+		}
+	}
+}
+
+// Fold adds the choices of a step's operators to the sums.
+func (e *Collector) Fold(g *Sums, d *facts.Deriver, s *profile.Step, ops []*profile.Op) {
+	var c *profile.Choice
+	fresh := -1 // experts of c that are new; -1: not known
+	any := false
+	for _, o := range ops {
+		if o.Choice == nil {
+			continue
+		}
+		if o.Choice != c {
+			c = o.Choice
+			fresh = -1
+			if g.takes(c) {
+				fresh = e.batch(g, s, c)
+			}
+		}
+		if c.Slots || !c.Whole() {
+			continue
+		}
+		any = true
+		g.read(o)
+		if fresh >= 0 && c.Tokens == 1 {
+			g.product(d.Derive(o), o, fresh)
+		}
+	}
+	if any {
+		g.steps++
+	}
+}
+
+// takes tells whether a choice counts, and counts it if not.
+func (g *Sums) takes(c *profile.Choice) bool {
+	switch {
+	case c.Slots:
+		g.slots++
+		return false
+	case !c.Whole():
+		g.notSeen++
+		return false
+	case c.Total <= 0 || c.Total > MaxExperts:
+		g.dropped++
+		return false
+	}
+	for _, x := range c.Chosen {
+		if x < 0 || int(x) >= c.Total {
+			g.notSeen++ // no expert has that number: it was overwritten before it was read
+			return false
+		}
+	}
+	return true
+}
+
+// batch takes one choice. It returns how many of its experts are new, -1 if that is not known.
+func (e *Collector) batch(g *Sums, s *profile.Step, c *profile.Choice) int {
+	k := layerKey{c.Layer, c.Total, c.Used}
+	l := g.layers[k]
+	if l == nil {
+		if len(g.layers) >= maxExpertLayers {
+			g.dropped++
+			return -1
+		}
+		if g.layers == nil {
+			g.layers = map[layerKey]*layerLoad{}
+		}
+		l = &layerLoad{load: make([]int64, c.Total)}
+		g.layers[k] = l
+		g.order = append(g.order, k)
+	}
+	for _, x := range c.Chosen {
+		l.load[x]++
+	}
+	set := c.Set()
+	l.batches++
+	l.tokens += int64(c.Tokens)
+	l.distinct += int64(len(set))
+	g.distinct += int64(len(set))
+
+	rk := RecentKey{s.PID, s.Ctx, c.Layer}
+	r := e.recent[rk]
+	if r == nil {
+		if e.recent == nil || len(e.recent) >= MaxRecent {
+			e.recent = map[RecentKey]*recent{}
+		}
+		r = &recent{}
+		e.recent[rk] = r
+	}
+	fresh := -1
+	if r.before != nil && r.phase == s.Phase {
+		n := 0
+		for _, x := range set {
+			if !containsExpert(r.before, x) {
+				n++
+			}
+		}
+		fresh = n
+		l.chosen += int64(len(set))
+		l.again += int64(len(set) - n)
+		g.chosen += int64(len(set))
+		g.again += int64(len(set) - n)
+		// an expert of this batch is in the one before with the part of all that that one chose
+		chance := float64(len(set)) * float64(len(r.before)) / float64(c.Total)
+		g.chance += chance
+		l.chance += chance
+	}
+	g.distance(r, set, l, &e.mark)
+	if g.tokens != nil {
+		g.tokens.add(k, s, c)
+	}
+	r.touch(set, &e.mark)
+	r.before, r.phase, r.step = set, s.Phase, s.ID
+	return fresh
+}
+
+func containsExpert(s []int32, x int32) bool {
+	for _, v := range s {
+		if v == x {
+			return true
+		}
+	}
+	return false
+}
+
+// distance counts how many other experts were used since each of the set.
+func (g *Sums) distance(r *recent, set []int32, l *layerLoad, mark *[MaxExperts]int32) {
+	for i, x := range r.order {
+		mark[x] = int32(i) + 1
+	}
+	for _, x := range set {
+		i := int(mark[x]) - 1
+		if i < 0 {
+			g.first++
+			l.first++
+			continue
+		}
+		g.distances = countAt(g.distances, i)
+		l.distances = countAt(l.distances, i)
+	}
+	for _, x := range r.order {
+		mark[x] = 0
+	}
+}
+
+// countAt counts one more at a place.
+func countAt(counts []int64, i int) []int64 {
+	for len(counts) <= i {
+		counts = append(counts, 0)
+	}
+	counts[i]++
+	return counts
+}
+
+// touch moves the set to the front.
+func (r *recent) touch(set []int32, mark *[MaxExperts]int32) {
+	for _, x := range set {
+		mark[x] = 1
+	}
+	order := append(r.spare[:0], set...)
+	for _, x := range r.order {
+		if mark[x] == 0 {
+			order = append(order, x)
+		}
+	}
+	for _, x := range set {
+		mark[x] = 0
+	}
+	r.order, r.spare = order, r.order
+}
+
+// read adds the bytes of an operator's experts.
+func (g *Sums) read(o *profile.Op) {
+	nodes := o.Shape.Nodes
+	some, ok := facts.ExpertBytes(nodes, o.Node, o.Choice.Distinct())
+	all, known := facts.ExpertBytes(nodes, o.Node, o.Choice.Total)
+	if !ok || !known {
+		g.noBytes = true
+		return
+	}
+	g.bytes += float64(some)
+	g.all += float64(all)
+}
+
+// product adds the time of a product with one token's experts.
+func (g *Sums) product(d *facts.Derived, o *profile.Op, fresh int) {
+	if d.Weight == "" || o.Incomplete {
+		return
+	}
+	k := Weight{ops.WeightStem(d.Weight), d.WeightType}
+	p := g.products[k]
+	if p == nil {
+		if len(g.products) >= MaxExpertWeights {
+			return
+		}
+		if g.products == nil {
+			g.products = map[Weight]*CostByNew{}
+		}
+		p = &CostByNew{}
+		g.products[k] = p
+		g.weights = append(g.weights, k)
+	}
+	c := p.At(fresh)
+	c.Calls++
+	c.Dur += o.Dur - o.Probe
+	c.Hist.Add(o.Dur - o.Probe)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"fmt"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
+	"strconv"
+	"strings"
+)
+
+// By is what operators are grouped by.
+type By string
+
+const (
+	ByWeight By = "weight" // the weight, over all layers; operators without one by their op
+	ByOp     By = "op"
+	ByLayer  By = "layer"
+	ByBlock  By = "block"
+	ByThread By = "thread"
+	ByStep   By = "step"
+	ByExpert By = "expert" // no rows of operators: what tokens chose, PhaseStat.Experts, is drawn layer by layer
+)
+
+// ParseBy returns the grouping of that name.
+func ParseBy(s string) (By, error) {
+	switch b := By(s); b {
+	case ByWeight, ByOp, ByLayer, ByBlock, ByThread, ByStep, ByExpert:
+		return b, nil
+	}
+	return "", fmt.Errorf("cannot group by %q: it is one of weight, op, layer, block, thread, step, expert", s)
+}
+
+// RowKey returns the name of an operator's row, and whether it is a weight's.
+func RowKey(by By, d *Derived, op string) (key string, weight bool) {
+	switch by {
+	case ByOp:
+		return op, false
+	case ByBlock:
+		return string(d.Block), false
+	case ByLayer:
+		if d.Layer == nil {
+			return "none", false
+		}
+		return strconv.Itoa(*d.Layer), false
+	}
+	if d.Weight != "" && ops.ReadsWeight(op, d.Weight) {
+		stem := ops.WeightStem(d.Weight)
+		if d.Block == ops.BlockOutput && !strings.HasPrefix(stem, "output") {
+			return "output (" + stem + ")", true // tied: the embedding's weight is the output's
+		}
+		return stem, true
+	}
+	// A product without a weight is told apart by what it computes: kq, kqv.
+	if base, _ := ops.SplitName(d.Name); ops.IsMatMul(op) && base != "" && !ops.IsDefaultName(base) {
+		return base, false
+	}
+	return op, false
+}
+
+// PhaseKey is a phase of one model; nil: not known which.
+type PhaseKey struct {
+	Phase profile.Phase
+	Model *ModelWeights
+}
+
+// ModelKey is a phase of one model; -1: not known which.
+type ModelKey struct {
+	Phase profile.Phase
+	Model int
+}

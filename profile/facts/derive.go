@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package facts derives from a graph definition what analyses ask of each operator ([Deriver]): layer, block, weight, bytes,
+// flops, the row that it belongs to. It also finds the models whose weights the graphs use ([Models]).
+package facts
+
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Derived is what follows from an operator's definition. It is the same each time the
+// operator of that shape runs.
+type Derived struct {
+	Name  string // the (first) node's own name
+	Layer *int   // nil: belongs to no layer, or none is told
+	Block ops.Block
+	// Weight is the name of the weight among the sources ("blk.0.ffn_down.weight"),
+	// empty if there is none; WeightType its type.
+	Weight     string
+	WeightType string
+	// Bytes is what the operator must read and write at least; nil where the types' sizes or
+	// a source's definition are not known. Flops are floating point operations; nil where
+	// no formula is known. See profile/ops/bytes.go and profile/ops/flops.go for the formulas and their sources.
+	Bytes *int64
+	Flops *int64
+	// BytesAtMost is true where Bytes is an upper estimate: several tokens chose experts, and
+	// how many of them chose the same is not known.
+	BytesAtMost bool
+
+	// ID numbers what one Deriver derived, from 1, for those that keep something of each in a slice; 0: of no known shape.
+	// Another of the same number replaces it where its node is fused differently: compare pointers.
+	ID int
+
+	fused []int32
+}
+
+// Unknown stands for operators whose shape is not known.
+var Unknown = Derived{Block: ops.BlockOther}
+
+// Derive computes what follows from op's definition. Use a [Deriver] for whole runs.
+func Derive(op *profile.Op) Derived {
+	return *new(Deriver).Derive(op)
+}
+
+// Deriver derives and remembers, since an operator of one shape runs once a token. The zero
+// value is ready. It holds one entry for each node that ran; it is not for concurrent use.
+type Deriver struct {
+	shapes map[*profile.Shape]*shapeFacts
+	last   *profile.Shape
+	facts  *shapeFacts
+	n      int // numbers given
+}
+
+// shapeFacts are facts of one shape: those of its nodes, made on demand.
+type shapeFacts struct {
+	names  *ops.ShapeNames
+	nodes  []*Derived
+	chosen map[chosenKey]*Derived
+}
+
+// Derive returns what follows from op's definition and, where tokens choose experts, from how many they
+// chose. The result is shared: do not change it.
+func (d *Deriver) Derive(op *profile.Op) *Derived {
+	if op.Shape == nil || op.Shape.Shape == nil || op.Node < 0 || int(op.Node) >= len(op.Shape.Nodes) {
+		return &Unknown
+	}
+	if op.Shape != d.last {
+		f := d.shapes[op.Shape]
+		if f == nil {
+			if d.shapes == nil {
+				d.shapes = map[*profile.Shape]*shapeFacts{}
+			}
+			f = &shapeFacts{names: ops.NameShape(op.Shape.Nodes), nodes: make([]*Derived, len(op.Shape.Nodes))}
+			d.shapes[op.Shape] = f
+		}
+		d.last, d.facts = op.Shape, f
+	}
+	v := d.facts.nodes[op.Node]
+	if v == nil || !slices.Equal(v.fused, op.Fused) {
+		w := DeriveNode(op.Shape.Nodes, d.facts.names, op.Node, op.Fused)
+		if v != nil {
+			w.ID = v.ID
+		} else {
+			d.n++
+			w.ID = d.n
+		}
+		v = w
+		d.facts.nodes[op.Node] = v
+	}
+	if v.BytesAtMost && op.Choice.Whole() {
+		return d.choose(op, v)
+	}
+	return v
+}
+
+// DeriveNode computes the facts of node n of a shape, run together with the nodes in fused.
+func DeriveNode(nodes []trace.Node, names *ops.ShapeNames, n int32, fused []int32) *Derived {
+	members := []int32{n}
+	for _, f := range fused {
+		if f >= 0 && int(f) < len(nodes) {
+			members = append(members, f)
+		}
+	}
+	v := &Derived{Name: nodes[n].Name, fused: slices.Clone(fused)}
+	if w := ops.WeightOf(nodes, members); w >= 0 {
+		v.Weight, v.WeightType = nodes[w].Name, nodes[w].Type
+	}
+	if l := names.Layer[n]; l >= 0 {
+		v.Layer = &l
+	}
+	v.Block = names.Block[n]
+	// A fused operator is named by its first node; the layer can stand with a later one.
+	for _, m := range members[1:] {
+		if v.Layer == nil && names.Layer[m] >= 0 {
+			l := names.Layer[m]
+			v.Layer = &l
+		}
+		if v.Block == ops.BlockOther {
+			v.Block = names.Block[m]
+		}
+	}
+	v.Bytes = ops.OpBytes(nodes, members)
+	v.BytesAtMost = v.Bytes != nil && ops.BytesAtMost(nodes, &nodes[n])
+	v.Flops = ops.OpFlops(nodes, members)
+	return v
+}

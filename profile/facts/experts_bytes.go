@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"slices"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// chosenKey is an operator of which is known how many different experts its tokens chose.
+type chosenKey struct {
+	node     int32
+	distinct int
+}
+
+// choose returns what follows of an operator from its choice: the bytes of the experts that were chosen, each
+// counted once. v is what its definition tells.
+func (d *Deriver) choose(op *profile.Op, v *Derived) *Derived {
+	f := d.facts
+	k := chosenKey{op.Node, op.Choice.Distinct()}
+	if e := f.chosen[k]; e != nil && slices.Equal(e.fused, v.fused) {
+		return e
+	}
+	nodes := op.Shape.Nodes
+	estimate, ok := ops.ReadOf(nodes, &nodes[op.Node], 0)
+	exact, known := ExpertBytes(nodes, op.Node, k.distinct)
+	if !ok || !known {
+		return v
+	}
+	e := *v
+	bytes := *v.Bytes - estimate + exact
+	e.Bytes, e.BytesAtMost = &bytes, false
+	if old := f.chosen[k]; old != nil {
+		e.ID = old.ID
+	} else {
+		d.n++
+		e.ID = d.n
+	}
+	if f.chosen == nil {
+		f.chosen = map[chosenKey]*Derived{}
+	}
+	f.chosen[k] = &e
+	return &e
+}
+
+// ExpertBytes returns the bytes of n experts of the weights that node m multiplies with.
+func ExpertBytes(nodes []trace.Node, m int32, n int) (int64, bool) {
+	w := ops.Source(nodes, &nodes[m], 0)
+	if w == nil || n < 0 || int64(n) > w.Ne[2] {
+		return 0, false
+	}
+	return ops.FirstPlanes(w, int64(n))
+}

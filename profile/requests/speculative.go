@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"cmp"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"slices"
+)
+
+// Speculation is what speculative decoding did in one context, the target: a draft guesses the next tokens of
+// a sequence, and one batch of the target verifies them. Such a batch has several tokens of a sequence and asks
+// for the logits of each. How many were accepted tells the position of the sequence's next batch:
+//
+//	accepted = next position - position - 1
+//
+// So it is not known of the last round of a request. A context speculates if another one decodes
+// between its batches, or if some tokens were not accepted: else nothing sets such batches apart from
+// programs that want the logits of a whole text.
+type Speculation struct {
+	PID   int32  `json:"pid"`
+	Ctx   uint64 `json:"ctx"`
+	Model *int   `json:"model"`
+	// DraftCtx is the context that drafts; nil: none was seen, the tokens are guessed in another way
+	// (from the text so far).
+	DraftCtx   *uint64 `json:"draft_ctx"`
+	DraftModel *int    `json:"draft_model"`
+
+	// A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that only computed once
+	// more what was accepted, as models do whose state cannot be wound back by a token.
+	Steps  int64 `json:"steps"`
+	Again  int64 `json:"steps_again"`
+	Rounds int64 `json:"rounds"`
+	// Drafted counts all tokens verified. Accepted are those of the Seen rounds, which verified SeenDrafted.
+	Drafted     int64 `json:"drafted"`
+	Seen        int64 `json:"rounds_seen"`
+	SeenDrafted int64 `json:"seen_drafted"`
+	Accepted    int64 `json:"accepted"`
+	// Rate is Accepted / SeenDrafted; TokensPerRound is what a round yields: the accepted ones and the one that the
+	// target samples behind them.
+	Rate           *float64 `json:"accepted_share"`
+	TokensPerRound *float64 `json:"tokens_per_round"`
+	// ByAccepted[k] counts the rounds seen that accepted k tokens; the last element those of so many or more.
+	ByAccepted []int64 `json:"by_accepted"`
+
+	// VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the target's step
+	// before each of them, DraftSteps their number.
+	VerifyDur  int64  `json:"verify_ns"`
+	DraftDur   *int64 `json:"draft_ns"`
+	DraftSteps int64  `json:"draft_steps"`
+}
+
+// Round is one sequence's drafted tokens in one batch of the target.
+type Round struct {
+	Step     int64 // that verifies
+	PID      int32
+	Ctx      uint64
+	DraftCtx uint64 // 0: none was seen
+	Seq      int32
+	Pos      int64 // of the batch's first token
+	Drafted  int64
+	Accepted int64 // -1: not seen
+	Start    int64 // of the step, ns, boottime; where it was computed once more, of that step
+	Dur      int64
+}
+
+const (
+	// maxByAccepted bounds Speculation.ByAccepted.
+	maxByAccepted = 17
+	// maxContexts bounds the contexts followed.
+	maxContexts = 1 << 10
+	// maxContextsOf bounds the contexts of a process in which a draft is looked for.
+	maxContextsOf = 16
+)
+
+// speculation is what is known of a context's rounds so far.
+type speculation struct {
+	Speculation
+	rewinds int64 // rounds of which not all was accepted
+	rounds  []Round
+	dropped int64
+	drafts  map[*contextSum]*draftSum
+	at      []contextAt // the process's contexts at this one's last step
+	over    verifiedSteps
+}
+
+// draftSum is what a context did before steps that verify.
+type draftSum struct{ rounds, steps, dur int64 }
+
+// contextAt is how far a context was.
+type contextAt struct {
+	ctx *contextSum
+	contextSums
+}
+
+// verified counts a batch of the target that verifies drafted tokens.
+func (c *contextSum) verified(s *profile.Step, p *processSum, keep bool) {
+	c.spec.Steps++
+	c.spec.VerifyDur += s.Dur
+	if keep {
+		c.spec.over.add(s)
+	}
+	for _, d := range p.contexts {
+		if d == c || d.decodes == 0 {
+			continue
+		}
+		var before contextSums
+		if i := slices.IndexFunc(c.spec.at, func(a contextAt) bool { return a.ctx == d }); i >= 0 {
+			before = c.spec.at[i].contextSums
+		}
+		if d.decodes == before.decodes {
+			continue
+		}
+		if c.spec.drafts == nil {
+			c.spec.drafts = map[*contextSum]*draftSum{}
+		}
+		e := c.spec.drafts[d]
+		if e == nil {
+			e = &draftSum{}
+			c.spec.drafts[d] = e
+		}
+		e.rounds++
+		e.steps += d.steps - before.steps
+		e.dur += d.dur - before.dur
+		c.spec.over.draft(d, d.dur-before.dur)
+	}
+}
+
+// mark notes how far the other contexts of the process are.
+func (c *contextSum) mark(p *processSum) {
+	c.spec.at = c.spec.at[:0]
+	for _, d := range p.contexts {
+		if d != c {
+			c.spec.at = append(c.spec.at, contextAt{d, d.contextSums})
+		}
+	}
+}
+
+// draft returns the context that drafts for this one: that which decoded before most of the steps that verify,
+// and before at least half of them. nil: none did.
+func (c *contextSum) draft() (*contextSum, *draftSum) {
+	var best *contextSum
+	for d, e := range c.spec.drafts {
+		if 2*e.rounds < c.spec.Steps || d.spec.Steps > 0 && d.spec.rewinds > 0 {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(e.rounds, c.spec.drafts[best].rounds), cmp.Compare(best.number, d.number)) > 0 {
+			best = d
+		}
+	}
+	return best, c.spec.drafts[best]
+}
+
+// speculates tells whether the batches with several logits were drafts.
+func (c *contextSum) speculates() bool {
+	if c.spec.Steps == 0 {
+		return false
+	}
+	d, _ := c.draft()
+	return d != nil || c.spec.rewinds > 0
+}
+
+// round takes a round whose outcome is known; accepted is -1 where it is not.
+func (b *Collector) round(c *contextSum, e *openRequest, accepted int64) {
+	r := e.round
+	e.round = Round{}
+	r.Accepted = accepted
+	c.spec.Rounds++
+	c.spec.Drafted += r.Drafted
+	*e.Rounds++
+	*e.Drafted += r.Drafted
+	if accepted < 0 {
+		*e.Unseen += r.Drafted
+	} else {
+		*e.Accepted += accepted
+		c.spec.Seen++
+		c.spec.SeenDrafted += r.Drafted
+		c.spec.Accepted += accepted
+		if c.spec.ByAccepted == nil {
+			c.spec.ByAccepted = make([]int64, maxByAccepted)
+		}
+		c.spec.ByAccepted[min(accepted, maxByAccepted-1)]++
+		if accepted < r.Drafted {
+			c.spec.rewinds++
+		}
+	}
+	c.spec.over.round(e.at, &r)
+	if !b.keepRounds {
+		return
+	}
+	if len(c.spec.rounds) >= b.Most {
+		c.spec.dropped++
+		return
+	}
+	c.spec.rounds = append(c.spec.rounds, r)
+}
+
+// speculation completes what is known of a context that speculates.
+func (c *contextSum) speculation(models *facts.Models) Speculation {
+	s := c.spec.Speculation
+	s.PID, s.Ctx = c.pid, c.ctx
+	s.Model = models.IndexOf(c.model)
+	if d, sum := c.draft(); d != nil {
+		s.DraftCtx, s.DraftModel = &d.ctx, models.IndexOf(d.model)
+		s.DraftSteps, s.DraftDur = sum.steps, &sum.dur
+	}
+	s.Rate = num.Share(s.Accepted, s.SeenDrafted)
+	s.TokensPerRound = num.Share(s.Accepted+s.Seen, s.Seen)
+	last := 0
+	for k, n := range s.ByAccepted {
+		if n > 0 {
+			last = k + 1
+		}
+	}
+	s.ByAccepted = num.List(s.ByAccepted[:last])
+	return s
+}

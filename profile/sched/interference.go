@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sched follows the scheduler: which threads wait for a CPU, off which they were taken, and who ran there instead.
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// maxNames bounds how many names of other threads are kept for one thread; the rest go by
+// "(others)".
+const maxNames = 256
+
+// Follower finds who ran in place of the threads that compute. A thread that could run
+// (it was taken off its CPU, or was woken) but did not is in the way of whoever ran on that CPU
+// meanwhile, or of those who had the others that it may use. Time a thread slept is no interference, whoever ran.
+type Follower struct {
+	Seats   seats
+	Threads map[int32]*waiter
+	Any     bool
+	// The team that was watched last, or a part of it.
+	watched []int32
+	step    map[CulpritKey]*Culprit // who ran in place of any thread since the last call of since
+}
+
+type CulpritKey struct {
+	Comm string
+	Own  bool
+}
+
+// waiter is one thread that computes, as the scheduler sees it.
+type waiter struct {
+	Preempted int64
+	Slept     int64
+	Runnable  int64
+	Instead   map[CulpritKey]*Culprit
+	WokenBy   map[CulpritKey]*Culprit
+}
+
+func (f *Follower) Init() {
+	f.Threads = map[int32]*waiter{}
+	f.step = map[CulpritKey]*Culprit{}
+	f.Seats.init(func(tid, _ int32) bool { return f.Threads[tid] != nil })
+}
+
+// Watch begins to follow the threads of an operator's team.
+func (f *Follower) Watch(team []profile.OpThread) {
+	for i := range team {
+		tid := team[i].TID
+		if i < len(f.watched) && f.watched[i] == tid {
+			continue
+		}
+		if f.Threads[tid] == nil {
+			f.Threads[tid] = &waiter{Instead: map[CulpritKey]*Culprit{}, WokenBy: map[CulpritKey]*Culprit{}}
+		}
+		f.watched = append(f.watched[:min(i, len(f.watched))], tid)
+	}
+}
+
+// MayUse is how many CPUs the threads of a process that were watched may use together; 0 if that is not known.
+func (f *Follower) MayUse() int {
+	var all cpuMask
+	for tid := range f.Threads {
+		m := f.Seats.allowed[tid]
+		if m == nil {
+			return 0
+		}
+		all = all.with(m)
+	}
+	return all.count()
+}
+
+// Add takes one event; events come in order of time.
+func (f *Follower) Add(s *trace.Sched) {
+	f.Any = true
+	switch s.Kind {
+	case trace.SchedWakeup:
+		if w := f.Threads[s.NextTID]; w != nil {
+			AddCulprit(w.WokenBy, &Culprit{Comm: commOf(s.PrevTID, s.PrevComm), Own: f.Threads[s.PrevTID] != nil, Count: 1})
+		}
+	case trace.SchedSwitch:
+		if w := f.Threads[s.PrevTID]; w != nil {
+			f.unseen(w, s)
+			if s.PrevState == 0 {
+				w.Preempted++
+			} else {
+				w.Slept++
+			}
+		}
+	}
+	if ended, ok := f.Seats.event(s); ok {
+		f.charge(&ended)
+	}
+}
+
+// unseen takes a thread that ran here, though the switch to it was not seen: how long it waited is known only up to the last switch
+// that was.
+func (f *Follower) unseen(w *waiter, s *trace.Sched) {
+	open, c := f.Seats.open[s.PrevTID], f.Seats.cpus[s.CPU]
+	if open == nil || c == nil || !open.placed || open.cpu != s.CPU || c.since <= open.from {
+		return
+	}
+	ended := *open
+	ended.to = c.since
+	f.charge(&ended)
+}
+
+// charge counts a wait for those who are behind it.
+func (f *Follower) charge(ended *seatWait) {
+	w := f.Threads[ended.tid]
+	w.Runnable += max(0, ended.to-ended.from)
+	f.Seats.explain(ended, func(p waitPart) {
+		c := Culprit{Comm: commOf(p.tid, p.comm), Own: f.Threads[p.tid] != nil, PID: max(0, p.pid), Kernel: p.kernel, Dur: p.to - p.from, Count: 1}
+		c.on.Add(p.cpu)
+		if p.elsewhere {
+			c.Elsewhere = c.Dur
+		}
+		if p.free {
+			c.Free = c.Dur
+		}
+		AddCulprit(w.Instead, &c)
+		AddCulprit(f.step, &c)
+	})
+}
+
+// Since returns who ran in place of the threads since it was last called.
+func (f *Follower) Since() []Culprit {
+	if len(f.step) == 0 {
+		return nil
+	}
+	c := TopCulprits(f.step, 5)
+	clear(f.step)
+	return c
+}
+
+// AddCulprit adds x to what is known of the same name.
+func AddCulprit(m map[CulpritKey]*Culprit, x *Culprit) {
+	who := CulpritKey{x.Comm, x.Own}
+	c := m[who]
+	if c == nil {
+		if len(m) >= maxNames {
+			who = CulpritKey{Comm: "(others)"}
+			c = m[who]
+		}
+		if c == nil {
+			c = &Culprit{Comm: who.Comm, Own: who.Own, PID: x.PID, Kernel: x.Kernel}
+			m[who] = c
+		}
+	}
+	if c.PID != x.PID {
+		c.PID = 0
+	}
+	c.Kernel = c.Kernel && x.Kernel
+	c.Dur += x.Dur
+	c.Count += x.Count
+	c.Elsewhere += x.Elsewhere
+	c.Free += x.Free
+	for i, w := range x.on {
+		c.on[i] |= w
+	}
+}
+
+// commOf names a thread; thread 0 is a CPU's idle loop.
+func commOf(tid int32, comm string) string {
+	switch {
+	case tid == 0:
+		return "(idle)"
+	case comm == "":
+		return "(unknown)"
+	}
+	return comm
+}
+
+// TopCulprits returns the first n of m, by time, then by count.
+func TopCulprits(m map[CulpritKey]*Culprit, n int) []Culprit {
+	all := make([]Culprit, 0, len(m))
+	for _, c := range m {
+		x := *c
+		x.CPUs = cpuMask(x.on[:]).list(8)
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b Culprit) int {
+		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Comm, b.Comm), CompareBool(b.Own, a.Own))
+	})
+	return all[:min(n, len(all))]
+}
+
+func CompareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

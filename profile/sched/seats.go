@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sched
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Who has which CPU, and what a thread that can run and has none waits for. The scheduler puts threads that another process has pushed
+// from their CPU onto the others: they then share these, and each waits for one of its own team, while the cause sits where no thread of the
+// team waits. So where a thread waits behind one of its own, the other CPUs that it may use are looked at.
+
+const (
+	maxSeatRuns  = 512  // runs kept of a CPU
+	maxSeatWaits = 1024 // waits kept
+	maxEdges     = 256  // of a time in which a team shares CPUs
+)
+
+// holder is a thread that has a CPU; tid 0 is the idle loop, -1 one that was not seen.
+type holder struct {
+	tid, pid int32
+	comm     string
+	kernel   bool
+}
+
+var notSeen = holder{tid: -1, comm: "(not seen)"}
+
+// seatRun is a time in which a thread had a CPU.
+type seatRun struct {
+	holder
+	from, to int64
+}
+
+type seat struct {
+	holder
+	since int64
+	runs  []seatRun // before, oldest first
+}
+
+// seatWait is a time in which a thread of those that compute could run and had no CPU.
+type seatWait struct {
+	tid, pid int32
+	from, to int64
+	cpu      uint16 // that it was pushed from, or, woken, that it got
+	placed   bool   // cpu is known
+}
+
+// waitPart is a part of a wait, with who had the CPU that it waited for.
+type waitPart struct {
+	holder
+	from, to  int64
+	cpu       uint16
+	elsewhere bool // one of its team had the CPU that it waited for, and the holder another that it may use
+	free      bool // one of its team had it, and another CPU that it may use was idle
+}
+
+// seats follows CPUs and the waits of threads that are own.
+type seats struct {
+	own     func(tid, pid int32) bool
+	ran     func(seatRun) // each run, as it ends; may be nil
+	cpus    map[uint16]*seat
+	allowed map[int32]cpuMask // by thread
+	ofPID   map[int32]cpuMask // of some thread of a process
+	open    map[int32]*seatWait
+	onCPU   map[int32]bool // threads of own that have a CPU
+	closed  []seatWait     // in order of their ends
+	edges   []int64
+	beside  []uint16
+	behind  []seatQueue
+}
+
+// seatQueue is how many threads wait for a CPU that another process has.
+type seatQueue struct {
+	cpu uint16
+	n   int64
+}
+
+func (s *seats) init(own func(tid, pid int32) bool) {
+	*s = seats{own: own, cpus: map[uint16]*seat{}, allowed: map[int32]cpuMask{}, ofPID: map[int32]cpuMask{}, open: map[int32]*seatWait{}, onCPU: map[int32]bool{}}
+}
+
+// Thread takes which CPUs a thread may use.
+func (s *seats) Thread(t *trace.Thread) {
+	m, ok := parseCPUs(t.CPUs)
+	if !ok {
+		return
+	}
+	if len(s.allowed) >= MaxTracked {
+		clear(s.allowed)
+	}
+	if len(s.ofPID) >= MaxTracked {
+		clear(s.ofPID)
+	}
+	s.allowed[t.TID], s.ofPID[t.PID] = m, m
+}
+
+// mask returns the CPUs that a thread may use; nil if that is not known.
+func (s *seats) mask(tid, pid int32) cpuMask {
+	if m := s.allowed[tid]; m != nil {
+		return m
+	}
+	return s.ofPID[pid]
+}
+
+// event takes one scheduling event. It returns the wait that it ends.
+func (s *seats) event(e *trace.Sched) (ended seatWait, ok bool) {
+	switch e.Kind {
+	case trace.SchedWakeup:
+		if s.own(e.NextTID, e.NextPID) && !s.onCPU[e.NextTID] && s.open[e.NextTID] == nil && len(s.open) < MaxTracked {
+			s.open[e.NextTID] = &seatWait{tid: e.NextTID, pid: e.NextPID, from: e.Time}
+		}
+		return ended, false
+	case trace.SchedLook:
+		s.look(e)
+		return ended, false
+	}
+	s.leave(e)
+	if s.own(e.PrevTID, e.PrevPID) {
+		delete(s.onCPU, e.PrevTID)
+		delete(s.open, e.PrevTID)
+		if e.PrevState == 0 && len(s.open) < MaxTracked {
+			s.open[e.PrevTID] = &seatWait{tid: e.PrevTID, pid: e.PrevPID, from: e.Time, cpu: e.CPU, placed: true}
+		}
+	}
+	if !s.own(e.NextTID, e.NextPID) {
+		return ended, false
+	}
+	if len(s.onCPU) >= MaxTracked {
+		clear(s.onCPU)
+	}
+	s.onCPU[e.NextTID] = true
+	w := s.open[e.NextTID]
+	if w == nil {
+		return ended, false
+	}
+	delete(s.open, e.NextTID)
+	w.to = e.Time
+	if !w.placed {
+		w.cpu, w.placed = e.CPU, true
+	}
+	if len(s.closed) >= maxSeatWaits {
+		s.closed = slices.Delete(s.closed, 0, maxSeatWaits/2)
+	}
+	s.closed = append(s.closed, *w)
+	return *w, true
+}
+
+// leave ends who had a CPU, and begins who has it now.
+func (s *seats) leave(e *trace.Sched) {
+	prev := holder{e.PrevTID, e.PrevPID, e.PrevComm, e.PrevKernel}
+	c := s.cpus[e.CPU]
+	if c == nil {
+		c = &seat{since: e.Time}
+		s.cpus[e.CPU] = c
+		if e.Held > 0 {
+			c.since = e.Time - e.Held
+			c.holder = prev
+		}
+	}
+	switch from := max(c.since, e.Time-e.Held); {
+	case c.tid == e.PrevTID:
+		s.put(c, seatRun{prev, c.since, e.Time})
+	case e.Held > 0:
+		s.put(c, seatRun{notSeen, c.since, from})
+		s.put(c, seatRun{prev, from, e.Time})
+	default: // there were others in between
+		s.put(c, seatRun{notSeen, c.since, e.Time})
+	}
+	c.holder, c.since = holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}, e.Time
+}
+
+// look takes who has a CPU. What the CPU's own events told later than it began holds.
+func (s *seats) look(e *trace.Sched) {
+	who, from := holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}, e.Time-e.Held
+	c := s.cpus[e.CPU]
+	switch {
+	case c == nil:
+		s.cpus[e.CPU] = &seat{holder: who, since: from}
+	case from > c.since:
+		s.put(c, seatRun{notSeen, c.since, from})
+		c.holder, c.since = who, from
+	}
+}
+
+func (s *seats) put(c *seat, r seatRun) {
+	if r.to <= r.from {
+		return
+	}
+	if len(c.runs) >= maxSeatRuns {
+		c.runs = slices.Delete(c.runs, 0, maxSeatRuns/2)
+	}
+	c.runs = append(c.runs, r)
+	if s.ran != nil && r.tid > 0 {
+		s.ran(r)
+	}
+}
+
+// each calls f for who had a CPU from a time to another, without holes.
+func (s *seats) each(cpu uint16, from, to int64, f func(r seatRun)) {
+	at := from
+	put := func(h holder, end int64) {
+		if end = min(end, to); end > at {
+			f(seatRun{h, at, end})
+			at = end
+		}
+	}
+	if c := s.cpus[cpu]; c != nil {
+		i, _ := slices.BinarySearchFunc(c.runs, from, func(r seatRun, at int64) int { return cmp.Compare(r.to, at) })
+		for _, r := range c.runs[i:] {
+			if r.from >= to {
+				break
+			}
+			put(notSeen, r.from)
+			put(r.holder, r.to)
+		}
+		put(notSeen, c.since)
+		put(c.holder, to)
+	}
+	put(notSeen, to)
+}
+
+// holds returns who had a CPU at a time.
+func (s *seats) holds(cpu uint16, at int64) (h holder) {
+	h = notSeen
+	s.each(cpu, at, at+1, func(r seatRun) { h = r.holder })
+	return h
+}
+
+// another tells whether a thread is seen and belongs to others.
+func (s *seats) another(h *holder) bool { return h.tid > 0 && !s.own(h.tid, h.pid) }
+
+// explain cuts a wait that has ended by who is behind it. The parts follow each other without holes.
+func (s *seats) explain(w *seatWait, f func(p waitPart)) {
+	var last waitPart
+	put := func(p waitPart) {
+		switch {
+		case p.to <= p.from:
+		case last.to == p.from && last.holder == p.holder && last.cpu == p.cpu && last.elsewhere == p.elsewhere && last.free == p.free && last.to > last.from:
+			last.to = p.to
+		default:
+			if last.to > last.from {
+				f(last)
+			}
+			last = p
+		}
+	}
+	m := s.mask(w.tid, w.pid)
+	s.each(w.cpu, w.from, w.to, func(r seatRun) {
+		p := waitPart{holder: r.holder, from: r.from, to: r.to, cpu: w.cpu}
+		if r.tid <= 0 || m == nil {
+			put(p)
+			return
+		}
+		s.shared(w, m, p, put)
+	})
+	if last.to > last.from {
+		f(last)
+	}
+}
+
+// shared cuts a time in which a thread waited for one that was seen. Of threads that wait for a CPU that others have, these keep one from it. All
+// further ones that wait are short of the CPUs that others have and for which none of the team waits: of k such threads and m such CPUs each has
+// m/k of one. What is left is due to who has the CPU that the thread waits for: one of others, or the team itself, which would have to share
+// although nobody else ran.
+func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
+	s.edges = append(s.edges[:0], p.from, p.to)
+	s.beside = s.beside[:0]
+	var free bool
+	for cpu := range m.each {
+		if cpu == w.cpu || s.cpus[cpu] == nil {
+			continue
+		}
+		taken := false
+		s.each(cpu, p.from, p.to, func(r seatRun) {
+			if s.another(&r.holder) {
+				taken = true
+			}
+			free = free || r.tid == 0
+			if r.from > p.from && len(s.edges) < maxEdges {
+				s.edges = append(s.edges, r.from)
+			}
+		})
+		if taken || free {
+			s.beside = append(s.beside, cpu)
+		}
+	}
+	if len(s.beside) == 0 {
+		put(p)
+		return
+	}
+	i, _ := slices.BinarySearchFunc(s.closed, p.from, func(c seatWait, at int64) int { return cmp.Compare(c.to, at) })
+	others := s.closed[i:]
+	for i := range others {
+		for _, at := range [2]int64{others[i].from, others[i].to} {
+			if at > p.from && at < p.to && len(s.edges) < 2*maxEdges {
+				s.edges = append(s.edges, at)
+			}
+		}
+	}
+	slices.Sort(s.edges)
+	for i := 1; i < len(s.edges); i++ {
+		if from, to := s.edges[i-1], s.edges[i]; to > from {
+			part := p
+			part.from, part.to = from, to
+			s.crowd(w, part, others, put)
+		}
+	}
+}
+
+// crowd cuts a time in which nothing changes.
+func (s *seats) crowd(w *seatWait, p waitPart, others []seatWait, put func(waitPart)) {
+	s.behind = s.behind[:0]
+	k := int64(0)
+	waits := func(o *seatWait) {
+		if o.placed {
+			if h := s.holds(o.cpu, p.from); s.another(&h) {
+				i := slices.IndexFunc(s.behind, func(q seatQueue) bool { return q.cpu == o.cpu })
+				if i < 0 {
+					s.behind = append(s.behind, seatQueue{o.cpu, 1})
+					return
+				}
+				s.behind[i].n++
+			}
+		}
+		k++
+	}
+	waits(w)
+	for i := range others {
+		if o := &others[i]; o.tid != w.tid && o.from <= p.from && o.to > p.from {
+			waits(o)
+		}
+	}
+	for _, o := range s.open {
+		if o.tid != w.tid && o.from <= p.from {
+			waits(o)
+		}
+	}
+	queue := func(cpu uint16) int64 {
+		if i := slices.IndexFunc(s.behind, func(q seatQueue) bool { return q.cpu == cpu }); i >= 0 {
+			return s.behind[i].n
+		}
+		return 0
+	}
+	var m int64
+	free := false
+	for _, cpu := range s.beside {
+		h := s.holds(cpu, p.from)
+		free = free || h.tid == 0
+		if s.another(&h) && queue(cpu) == 0 {
+			m++
+		}
+	}
+	at := p.from
+	if m > 0 && k > 0 {
+		// Of n that wait for the same one of others, n-1 are further ones: the part of each.
+		part := 1.0
+		if n := queue(w.cpu); n > 0 {
+			part = float64(n-1) / float64(n)
+		}
+		part *= min(1, float64(m)/float64(k))
+		end := p.from + int64(part*float64(p.to-p.from)+0.5)
+		for _, cpu := range s.beside {
+			if h := s.holds(cpu, p.from); s.another(&h) && queue(cpu) == 0 {
+				to := at + (end-at)/m
+				m--
+				put(waitPart{holder: h, from: at, to: to, cpu: cpu, elsewhere: true})
+				at = to
+			}
+		}
+	}
+	p.from, p.free = at, free && s.own(p.tid, p.pid)
+	put(p)
+}
+
+// cpuMask are CPUs, a bit each; nil is not known.
+type cpuMask []uint64
+
+const maxCPUNumber = 1 << 14
+
+// parseCPUs reads "0-3,7", in order: what names CPUs again and again would take long to read.
+func parseCPUs(text string) (cpuMask, bool) {
+	if text == "" {
+		return nil, false
+	}
+	var m cpuMask
+	last := -1
+	for part := range strings.SplitSeq(text, ",") {
+		a, b, ok := strings.Cut(part, "-")
+		if !ok {
+			b = a
+		}
+		from, err1 := strconv.Atoi(a)
+		to, err2 := strconv.Atoi(b)
+		if err1 != nil || err2 != nil || from <= last || to < from || to >= maxCPUNumber {
+			return nil, false
+		}
+		last = to
+		for len(m) <= to/64 {
+			m = append(m, 0)
+		}
+		for c := from; c <= to; c++ {
+			m[c/64] |= 1 << (c % 64)
+		}
+	}
+	return m, true
+}
+
+func (m cpuMask) each(yield func(cpu uint16) bool) {
+	for i, w := range m {
+		for ; w != 0; w &= w - 1 {
+			if !yield(uint16(64*i + bits.TrailingZeros64(w))) {
+				return
+			}
+		}
+	}
+}
+
+func (m cpuMask) count() (n int) {
+	for _, w := range m {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// with adds CPUs.
+func (m cpuMask) with(o cpuMask) cpuMask {
+	for len(m) < len(o) {
+		m = append(m, 0)
+	}
+	for i, w := range o {
+		m[i] |= w
+	}
+	return m
+}
+
+// list writes "0-3,7", at most most parts of it.
+func (m cpuMask) list(most int) string {
+	var out []string
+	from, last := -2, -2
+	end := func() {
+		switch {
+		case last < 0:
+		case from == last:
+			out = append(out, strconv.Itoa(from))
+		default:
+			out = append(out, strconv.Itoa(from)+"-"+strconv.Itoa(last))
+		}
+	}
+	for c := range m.each {
+		if int(c) != last+1 {
+			end()
+			from = int(c)
+		}
+		last = int(c)
+	}
+	end()
+	if len(out) > most {
+		out = append(out[:most], "..")
+	}
+	return strings.Join(out, ",")
+}

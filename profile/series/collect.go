@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package series
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// seriesBy are the groupings whose rows have distributions.
+var seriesBy = [...]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock}
+
+// seriesState is what a SeriesBuilder knows so far.
+type seriesState struct {
+	derive   facts.Deriver
+	models   facts.Models
+	whole    map[facts.PhaseKey]*seriesGroup
+	part     map[facts.PhaseKey]*seriesGroup
+	pending  map[*profile.Step]*openPoint
+	at       *openPoint // of the step that the operator before was of
+	kept     int        // operators in pending
+	graphs   map[int64][]stat.BackendGraph
+	awaited  map[*profile.Step]awaitedPoint // whose results are not there yet
+	facts    map[seriesKey]*seriesFacts
+	requests requests.Collector
+	// roofline is what Finish leaves for Roofline.
+	roofline []RooflineGroup
+}
+
+// openPoint is a step under way.
+type openPoint struct {
+	ops   []*profile.Op
+	early *seriesGroup // what was folded before the step ended, as there were too many operators
+	team  int          // of what was folded early
+}
+
+// seriesGroup is a phase under way. Of the group it has the sums of steps, of threads and of backends.
+type seriesGroup struct {
+	stat.Group
+	points pointList
+	slow   slowest
+	cells  int64 // of the KV cache, of the operators folded last
+	// tokenTime is what a token of one sequence took, over steps.
+	tokenTime requests.DistSum
+	rows      [len(seriesBy)]map[string]*seriesRow
+	products  map[productKey]*productSum
+	teams     map[int]*teamSum // by number of threads
+	// operators of rows and products that were too many
+	rowsDropped, productsDropped int64
+}
+
+type seriesRow struct {
+	key, typ string
+	weight   bool
+	time     requests.DistSum
+	layers   []LayerPart // by layer
+	noLayer  int64
+	threads  []ThreadPart
+}
+
+// seriesKey is what operators have in common of which all facts are the same.
+type seriesKey struct {
+	in *seriesGroup
+	d  *facts.Derived
+	op string
+}
+
+type seriesFacts struct {
+	kind    facts.Kind
+	rows    [len(seriesBy)]*seriesRow // nil: dropped
+	layer   int                       // -1: none
+	cells   int64                     // of the KV cache that it read; 0: it is not attention
+	product *productSum
+	// Where its operators stand in the roofline of a number of threads.
+	team   *teamSum
+	points [len(rooflineBy)]*pointSum // nil: dropped
+}
+
+type productKey struct {
+	name, typ    string
+	weight, attn bool
+	m, n, k      int64
+}
+
+type productSum struct {
+	time                    requests.DistSum
+	bytes, bytesDur, bytesN int64 // of those whose bytes are known
+	flops, flopsDur, flopsN int64
+	atMost                  bool
+	threads                 int
+	layers                  map[int]bool
+}
+
+func (b *seriesState) init() {
+	b.whole, b.part = map[facts.PhaseKey]*seriesGroup{}, map[facts.PhaseKey]*seriesGroup{}
+	b.pending = map[*profile.Step]*openPoint{}
+	b.graphs = map[int64][]stat.BackendGraph{}
+	b.facts = map[seriesKey]*seriesFacts{}
+	b.requests.Most = requests.MaxRequests
+	b.requests.KeepSteps = true
+}
+
+// Op takes one operator.
+func (b *seriesState) Op(o *profile.Op) error {
+	if o.Step == nil {
+		b.models.Serves(o.Graph)
+		b.models.See(profile.PidOf(o), 0, o.Shape, facts.OpBackend(o))
+		return nil
+	}
+	b.models.See(o.Step.PID, o.Step.Ctx, o.Shape, facts.OpBackend(o))
+	if b.kept >= limits.Pending {
+		for s, p := range b.pending {
+			p.early = b.group(b.whole, s)
+			b.fold(p.early, s, p.ops)
+			p.team = max(p.team, teamOf(p.ops))
+			p.ops = nil
+		}
+		b.kept = 0
+		if len(b.pending) > limits.Pending { // of steps that never ended
+			clear(b.pending)
+			b.at = nil
+		}
+	}
+	if b.at == nil || len(b.at.ops) == 0 || b.at.ops[0].Step != o.Step {
+		if b.at = b.pending[o.Step]; b.at == nil {
+			b.at = &openPoint{}
+			b.pending[o.Step] = b.at
+		}
+	}
+	b.at.ops = append(b.at.ops, o)
+	b.kept++
+	return nil
+}
+
+// Graph takes one graph execution.
+func (b *seriesState) Graph(g *profile.Graph) error {
+	b.models.Serves(g)
+	if g.Shape != nil {
+		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
+	}
+	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+		if len(b.graphs) >= limits.Pending { // of steps that never ended
+			clear(b.graphs)
+		}
+		if s := b.graphs[g.Step]; len(s) < limits.Pending {
+			b.graphs[g.Step] = append(s, stat.BackendGraph{Backend: g.Backend, Span: profile.Span{From: g.Start, To: g.Start + g.Dur}})
+		}
+	}
+	return nil
+}
+
+// Sched takes one scheduling event.
+func (b *seriesState) Sched(*trace.Sched) error { return nil }
+
+// Step takes one step, whose operators came before.
+func (b *seriesState) Step(s *profile.Step) error {
+	graphs := b.graphs[s.ID]
+	delete(b.graphs, s.ID)
+	open := b.pending[s]
+	if open == nil {
+		open = &openPoint{}
+	}
+	delete(b.pending, s)
+	b.kept -= len(open.ops)
+	b.at = nil
+	in := b.whole
+	if s.Incomplete != "" {
+		in = b.part
+	}
+	g := b.group(in, s)
+	b.requests.AddStep(s, &b.models)
+	g.Step(s, nil)
+	if !s.HandedOver {
+		g.tokenTimes(s)
+	}
+	p := point(s)
+	if s.Untraced == "" {
+		g.Traced++
+		g.TracedDur += s.Dur
+		before := g.Group
+		b.fold(g, s, open.ops)
+		g.FoldGraphs(graphs)
+		if t := g.team(max(open.team, teamOf(open.ops))); t != nil {
+			t.step(s)
+		}
+		// What was folded early is in no step's point: it is not known whether it was all.
+		if open.early == nil {
+			p.taken(&before, &g.Group, g.cells)
+		}
+	}
+	if s.HandedOver {
+		b.await(s, g, p)
+		return nil
+	}
+	g.points.add(p)
+	g.slow.add(p)
+	return nil
+}
+
+// awaitedPoint is a step whose results are not there yet.
+type awaitedPoint struct {
+	g *seriesGroup
+	p StepPoint
+}
+
+func (b *seriesState) await(s *profile.Step, g *seriesGroup, p StepPoint) {
+	if b.awaited == nil || len(b.awaited) >= limits.Pending { // of recordings whose steps have no result
+		b.awaited = map[*profile.Step]awaitedPoint{}
+	}
+	b.awaited[s] = awaitedPoint{g, p}
+}
+
+// Result takes a step that handed graphs over.
+func (b *seriesState) Result(s *profile.Step) error {
+	b.requests.AddResult(&b.models)
+	a, ok := b.awaited[s]
+	if !ok {
+		return nil
+	}
+	delete(b.awaited, s)
+	a.g.Result(s, nil)
+	if e, known := s.WithResults(); known {
+		a.g.tokenTimes(e)
+		late := e.Dur - s.Dur
+		a.p.Late = &late
+	} else {
+		a.p.Late = nil
+	}
+	a.g.points.add(a.p)
+	a.g.slow.add(a.p)
+	return nil
+}
+
+// tokenTimes counts what a step took a token.
+func (g *seriesGroup) tokenTimes(s *profile.Step) {
+	if v, ok := tokenTime(s); ok {
+		g.tokenTime.Add(v)
+	}
+}
+
+// tokenTime returns what a step took for a token of one sequence, as Stat's time per token.
+func tokenTime(s *profile.Step) (int64, bool) {
+	switch {
+	case s.NTokens <= 0 || s.Phase == profile.Decode && s.NSeqs <= 0 && s.NTokens > 1:
+		return 0, false
+	case s.Phase == profile.Decode:
+		return int64(float64(s.Dur) / float64(s.NTokens) * float64(max(1, s.NSeqs))), true
+	}
+	return int64(float64(s.Dur) / float64(s.NTokens)), true
+}
+
+// point returns a step's point, without operators.
+func point(s *profile.Step) StepPoint {
+	p := StepPoint{ID: s.ID, N: 1, Slowest: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur, Min: s.Dur, Max: s.Dur, Late: new(int64),
+		Seqs: s.NSeqs, Untraced: s.Untraced, Incomplete: s.Incomplete}
+	if s.NTokens >= 0 {
+		n := int64(s.NTokens)
+		p.Tokens = &n
+	}
+	far := int64(-1)
+	for i := range s.Seqs {
+		if q := &s.Seqs[i]; q.Pos >= 0 && q.NTokens >= 0 {
+			far = max(far, int64(q.Pos)+int64(q.NTokens))
+		}
+	}
+	if far >= 0 {
+		p.posSum, p.posN = float64(far), 1
+	}
+	return p
+}
+
+// taken sets what the operators folded between two states of a group took.
+func (p *StepPoint) taken(before, after *stat.Group, cells int64) {
+	p.Traced, p.TracedDur, p.Ops = 1, p.Dur, after.Ops-before.Ops
+	backends := after.Elsewhere - before.Elsewhere
+	p.Backends = &backends
+	if p.Ops == 0 {
+		return // the level has none, or another backend computed all
+	}
+	matmul, attn, probe := after.Matmul-before.Matmul, after.Attn-before.Attn, after.Probe-before.Probe
+	dur, covered := after.OpsDur-before.OpsDur, after.Covered-before.Covered
+	other, overlap, gap := dur-probe-matmul-attn, dur-covered, p.Dur-covered-backends
+	busy, wait, off := after.Busy-before.Busy, after.Wait-before.Wait, after.Off-before.Off
+	p.MatMul, p.Attn, p.Probe, p.Other, p.Overlap, p.Gap = &matmul, &attn, &probe, &other, &overlap, &gap
+	p.Busy, p.Wait, p.OffCPU = &busy, &wait, &off
+	if p.BytesDur = after.BytesDur - before.BytesDur; p.BytesDur > 0 {
+		bytes := after.Bytes - before.Bytes
+		p.Bytes = &bytes
+	}
+	if cells > 0 {
+		p.Cells = &cells
+	}
+}
+
+func (b *seriesState) group(in map[facts.PhaseKey]*seriesGroup, s *profile.Step) *seriesGroup {
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	if in[k] == nil && len(in) >= limits.Models {
+		k.Model = nil
+	}
+	g := in[k]
+	if g == nil {
+		g = &seriesGroup{Group: stat.Group{Number: len(in)}}
+		in[k] = g
+	}
+	return g
+}
+
+// fold adds operators of one step.
+func (b *seriesState) fold(g *seriesGroup, s *profile.Step, ops []*profile.Op) {
+	g.Spans, g.cells = g.Spans[:0], 0
+	team := g.team(teamOf(ops))
+	for _, o := range ops {
+		b.op(g, team, o)
+		g.Took(s, o)
+	}
+	g.Covers(s)
+}
+
+// op adds one operator.
+func (b *seriesState) op(g *seriesGroup, team *teamSum, o *profile.Op) {
+	d := b.derive.Derive(o)
+	f := b.factsOf(g, d, o)
+	net := o.Dur - o.Probe
+	g.Ops++
+	g.OpsDur += o.Dur
+	g.Probe += o.Probe
+	g.Busy += o.Busy
+	g.Wait += o.Wait
+	g.Off += o.OffCPU
+	switch f.kind {
+	case facts.MatMul:
+		g.Matmul += net
+	case facts.Attention:
+		g.Attn += net
+		g.cells = max(g.cells, f.cells)
+	}
+	if d.Bytes != nil {
+		g.Bytes += *d.Bytes
+		g.BytesDur += net
+	}
+	for i, r := range f.rows {
+		if r == nil {
+			g.rowsDropped++
+			continue
+		}
+		r.time.Add(net)
+		if by := seriesBy[i]; by == facts.ByWeight || by == facts.ByOp {
+			r.layer(f.layer, net)
+			r.thread(o, profile.PidOf(o))
+		}
+	}
+	if p := f.product; p != nil {
+		p.add(d, o, net, f.layer)
+	} else if ops.IsMatMul(firstOp(o.Op)) {
+		g.productsDropped++
+	}
+	if team != nil {
+		team.place(f, d, o)
+	}
+}
+
+func firstOp(op string) string {
+	first, _, _ := strings.Cut(op, "+")
+	return first
+}
+
+// factsOf returns what is the same of all operators of one definition in a phase.
+func (b *seriesState) factsOf(g *seriesGroup, d *facts.Derived, o *profile.Op) *seriesFacts {
+	k := seriesKey{g, d, o.Op}
+	// What nothing is known of is everybody's.
+	known := d != &facts.Unknown
+	if f := b.facts[k]; f != nil && known {
+		return f
+	}
+	f := &seriesFacts{kind: facts.KindOf(d, o.Op), layer: -1}
+	if d.Layer != nil {
+		f.layer = *d.Layer
+	}
+	for i, by := range seriesBy {
+		key, weight := facts.RowKey(by, d, o.Op)
+		typ := ""
+		if weight {
+			typ = d.WeightType
+		}
+		f.rows[i] = g.seriesRow(i, key, typ, weight)
+	}
+	if known {
+		f.cells = cellsOf(o)
+		f.product = g.product(d, o, f)
+		if len(b.facts) >= limits.Pending { // shapes that are no more
+			clear(b.facts)
+		}
+		b.facts[k] = f
+	}
+	return f
+}
+
+func (g *seriesGroup) seriesRow(by int, key, typ string, weight bool) *seriesRow {
+	rows := g.rows[by]
+	if rows == nil {
+		rows = map[string]*seriesRow{}
+		g.rows[by] = rows
+	}
+	k := key + "\x00" + typ
+	r := rows[k]
+	if r == nil {
+		if len(rows) >= maxSeriesRows {
+			return nil
+		}
+		r = &seriesRow{key: key, typ: typ, weight: weight}
+		rows[k] = r
+	}
+	return r
+}
+
+// cellsOf returns how many cells of the KV cache an operator of attention reads; 0 if it is none.
+// ggml_flash_attn_ext: k is [dk, n_kv, n_head_kv]; where attention is computed one by one the softmax is
+// [n_kv, n_tokens, n_head].
+func cellsOf(o *profile.Op) int64 {
+	n := o.NodeDef()
+	switch firstOp(o.Op) {
+	case "FLASH_ATTN_EXT":
+		if k := ops.Source(o.Shape.Nodes, n, 1); k != nil {
+			return k.Ne[1]
+		}
+	case "SOFT_MAX":
+		return n.Ne[0]
+	}
+	return 0
+}
+
+// product returns the sums of the products like this one; nil if it is none, or there are too many.
+func (g *seriesGroup) product(d *facts.Derived, o *profile.Op, f *seriesFacts) *productSum {
+	first := firstOp(o.Op)
+	if !ops.IsMatMul(first) {
+		return nil
+	}
+	n := o.NodeDef()
+	a := ops.Source(o.Shape.Nodes, n, 0)
+	all, ok := ops.Elements(n)
+	if a == nil || !ok || n.Ne[0] <= 0 {
+		return nil
+	}
+	k := productKey{typ: a.Type, attn: f.kind == facts.Attention, m: n.Ne[0], n: all / n.Ne[0], k: a.Ne[0]}
+	if first == "OUT_PROD" {
+		k.k = a.Ne[1]
+	}
+	k.name, k.weight = facts.RowKey(facts.ByWeight, d, o.Op)
+	p := g.products[k]
+	if p == nil {
+		if len(g.products) >= maxProducts {
+			return nil
+		}
+		if g.products == nil {
+			g.products = map[productKey]*productSum{}
+		}
+		p = &productSum{layers: map[int]bool{}}
+		g.products[k] = p
+	}
+	return p
+}
+
+func (p *productSum) add(d *facts.Derived, o *profile.Op, net int64, layer int) {
+	p.time.Add(net)
+	if d.Bytes != nil {
+		p.bytes += *d.Bytes
+		p.bytesDur += net
+		p.bytesN++
+		p.atMost = p.atMost || d.BytesAtMost
+	}
+	if d.Flops != nil {
+		p.flops += *d.Flops
+		p.flopsDur += net
+		p.flopsN++
+	}
+	p.threads = max(p.threads, len(o.Threads))
+	if layer >= 0 && len(p.layers) < maxLayers {
+		p.layers[layer] = true
+	}
+}
+
+func (r *seriesRow) layer(l int, net int64) {
+	if l < 0 || l >= maxLayers {
+		r.noLayer++
+		return
+	}
+	for len(r.layers) <= l {
+		r.layers = append(r.layers, LayerPart{Layer: len(r.layers)})
+	}
+	e := &r.layers[l]
+	e.Calls++
+	e.Dur += net
+	e.Max = max(e.Max, net)
+}
+
+// thread adds an operator's threads. A team's threads mostly come in one order.
+func (r *seriesRow) thread(o *profile.Op, pid int32) {
+	for i := range o.Threads {
+		t := &o.Threads[i]
+		at := i
+		if at >= len(r.threads) || r.threads[at].TID != t.TID || r.threads[at].PID != pid {
+			at = slices.IndexFunc(r.threads, func(e ThreadPart) bool { return e.TID == t.TID && e.PID == pid })
+			if at < 0 {
+				if len(r.threads) >= maxSeriesThreads {
+					continue
+				}
+				at = len(r.threads)
+				r.threads = append(r.threads, ThreadPart{PID: pid, TID: t.TID})
+			}
+		}
+		e := &r.threads[at]
+		e.Ops++
+		e.Busy += t.Busy
+		e.Wait += t.Wait
+		e.OffCPU += t.OffCPU
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
+	"slices"
+)
+
+// expertUse is what a step's products with one token's experts were, of one weight.
+type expertUse struct {
+	weight int16 // index of expertBook.weights
+	fresh  int32 // experts that the batch before did not use, over the products
+	work   int64 // of the products, ns
+}
+
+// expertBook learns what products take by how many of their experts are new: the batch before of the same context and
+// phase did not use them. Its memory is bounded by layers, weights and experts.
+type expertBook struct {
+	last    map[experts.RecentKey]*lastExperts
+	fresh   map[*profile.Choice]int32 // of the step under way
+	at      map[experts.Weight]int16
+	weights []*experts.CostByNew
+}
+
+type lastExperts struct {
+	set   []int32
+	phase profile.Phase
+}
+
+// step counts the new experts of a step's choices: nil where that is not known of any.
+func (b *expertBook) step(s *profile.Step, ops []*profile.Op, whole bool) (fresh *int64) {
+	clear(b.fresh)
+	if !whole {
+		b.forget(s)
+		return nil
+	}
+	var sum int64
+	for _, o := range ops {
+		c := o.Choice
+		if c == nil {
+			continue
+		}
+		if !c.Whole() || c.Total <= 0 || c.Total > experts.MaxExperts {
+			delete(b.last, experts.RecentKey{Pid: s.PID, Ctx: s.Ctx, Layer: c.Layer})
+			continue
+		}
+		if _, ok := b.fresh[c]; ok {
+			continue
+		}
+		n := b.batch(s, c)
+		if b.fresh == nil {
+			b.fresh = map[*profile.Choice]int32{}
+		}
+		b.fresh[c] = n
+		if n >= 0 {
+			sum += int64(n)
+			fresh = &sum
+		}
+	}
+	return fresh
+}
+
+// batch takes one choice and returns how many of its experts are new, -1 where that is not known.
+func (b *expertBook) batch(s *profile.Step, c *profile.Choice) int32 {
+	k := experts.RecentKey{Pid: s.PID, Ctx: s.Ctx, Layer: c.Layer}
+	l := b.last[k]
+	if l == nil {
+		if b.last == nil || len(b.last) >= experts.MaxRecent {
+			b.last = map[experts.RecentKey]*lastExperts{}
+		}
+		l = &lastExperts{}
+		b.last[k] = l
+	}
+	set := c.Set()
+	n := int32(-1)
+	if l.set != nil && l.phase == s.Phase {
+		n = 0
+		for _, x := range set {
+			if !slices.Contains(l.set, x) {
+				n++
+			}
+		}
+	}
+	l.set, l.phase = set, s.Phase
+	return n
+}
+
+// forget drops a context's latest choices: the next ones have none right before them that are known.
+func (b *expertBook) forget(s *profile.Step) {
+	for k := range b.last {
+		if k.Pid == s.PID && k.Ctx == s.Ctx {
+			delete(b.last, k)
+		}
+	}
+}
+
+// product takes an operator's work.
+func (b *expertBook) product(r *stepRecord, o *profile.Op, d *facts.Derived, work int64) {
+	if o.Choice == nil || o.Choice.Tokens != 1 || o.Incomplete || d.Weight == "" {
+		return
+	}
+	n, ok := b.fresh[o.Choice]
+	if !ok || n < 0 {
+		return
+	}
+	k := experts.Weight{Weight: ops.WeightStem(d.Weight), Typ: d.WeightType}
+	i, ok := b.at[k]
+	if !ok {
+		if len(b.weights) >= experts.MaxExpertWeights {
+			return
+		}
+		if b.at == nil {
+			b.at = map[experts.Weight]int16{}
+		}
+		i = int16(len(b.weights))
+		b.at[k] = i
+		b.weights = append(b.weights, &experts.CostByNew{})
+	}
+	c := b.weights[i].At(int(n))
+	c.Calls++
+	c.Dur += work
+	c.Hist.Add(work)
+	at := slices.IndexFunc(r.experts, func(u expertUse) bool { return u.weight == i })
+	if at < 0 {
+		at = len(r.experts)
+		r.experts = append(r.experts, expertUse{weight: i})
+	}
+	r.experts[at].fresh += n
+	r.experts[at].work += work
+}
+
+// typicalExperts are the mean of a sample's products with experts, by weight.
+type typicalExperts struct{ n, fresh, work float64 }
+
+// explain returns what new experts add to a step beyond its neighbours, ns: of each weight's products the price of a new expert times how many more
+// of them were new, and no more than these products took beyond.
+func (b *expertBook) explain(r *stepRecord, ref *typicalStep) float64 {
+	var sum float64
+	for _, u := range r.experts {
+		t := ref.experts[u.weight]
+		if t == nil || t.n*2 < ref.n {
+			continue
+		}
+		more, took := float64(u.fresh)-t.fresh/t.n, float64(u.work)-t.work/t.n
+		if more == 0 || took == 0 || more > 0 != (took > 0) {
+			continue
+		}
+		cost := b.weights[u.weight].Price() * more
+		if more > 0 {
+			sum += min(cost, took)
+		} else {
+			sum += max(cost, took)
+		}
+	}
+	return sum
+}
+
+// addExperts takes the experts of a typical step.
+func (t *typicalStep) addExperts(r *stepRecord) {
+	for _, u := range r.experts {
+		if t.experts == nil {
+			t.experts = map[int16]*typicalExperts{}
+		}
+		e := t.experts[u.weight]
+		if e == nil {
+			e = &typicalExperts{}
+			t.experts[u.weight] = e
+		}
+		e.n++
+		e.fresh += float64(u.fresh)
+		e.work += float64(u.work)
+	}
+	if r.fresh >= 0 {
+		t.fresh += float64(r.fresh)
+		t.freshN++
+	}
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package slow
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
+)
+
+var _ profile.FaultSink = (*Builder)(nil)
+
+// Fault takes a page fault: where its duration is known, that is a time in which its thread did not compute.
+func (b *Builder) Fault(f *profile.Fault) error {
+	if f.Kind != trace.FaultCounts && f.Dur > 0 {
+		b.FaultSpan(f.PID, f.TID, f.Begin(), f.Time, f.Waits())
+	}
+	return nil
+}
+
+// Memory implements FaultSink.
+func (b *Builder) Memory(*trace.Memory) error { return nil }

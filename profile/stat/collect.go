@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stat computes the statistics of a run while it is replayed: [Builder] fills a [summary.Stat].
+package stat
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/memory"
+	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/verdict"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// statState is what a StatBuilder knows so far.
+type statState struct {
+	opts     Options
+	counters int // of the run; known at the end
+	derive   facts.Deriver
+	factRows []factRow              // by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
+	wanted   map[profile.Phase]bool // nil: all
+	whole    map[facts.PhaseKey]*Group
+	part     map[facts.PhaseKey]*Group
+	outside  Group
+	pending  map[*profile.Step]*stepOps
+	release  func([]*profile.Op)
+	spare    []*profile.Op             // of the step folded last, for the next one
+	at       *stepOps                  // of the step that the operator before was of
+	graphs   map[int64][]BackendGraph  // by number of the step under way
+	awaited  map[*profile.Step]awaited // whose results are not there yet
+	kept     int                       // operators in pending
+	procs    map[int32]*procStat
+	proc0    *procStat // of process pid0, the last asked for
+	pid0     int32
+	requests requests.Collector
+	models   facts.Models
+	sched    sched.Follower
+	offload  offload.Collector
+	remote   remoteSums
+	work     verdict.Collector
+	teams    teamCounts
+	faults   memory.Collector
+	experts  experts.Collector
+	lost     summary.Lost
+
+	first, last int64
+	steps, ops  int64
+	threadHits  int64            // operators, counted once for each thread
+	followed    int64            // of these, seen by one hit
+	why         map[string]int64 // steps without operators, by reason
+	threadTime  int64
+	offCPU      bool
+	filtered    bool // some operators were not asked for
+}
+
+// stepOps are operators of a step under way.
+type stepOps struct {
+	step *profile.Step
+	ops  []*profile.Op
+}
+
+type procStat struct {
+	team    int
+	steps   int64
+	library string // that computed its first graph on a CPU
+}
+
+// Group sums up the steps of one phase that were seen wholly, or of those that were not.
+type Group struct {
+	Number                   int     // in the order they came
+	stepSum                          // by the durations of their calls
+	ends                     *endSum // by when their results were there; nil: no step handed anything over
+	Traced, TracedDur, Probe int64   // steps whose operators were recorded
+	Ops, OpsDur, Covered     int64
+	Busy, Wait, Off          int64
+	Matmul, Attn             int64
+	Bytes, BytesDur          int64
+	mmBytes, mmDur           int64
+	rows                     map[string]*summary.RowSum
+	Threads                  map[int32]*threadSum
+	team                     []teamMember // of the operator before
+	dropped                  int64
+	experts                  experts.Sums
+	Spans                    []profile.Span // of the step being folded
+	backends                 map[string]*backendSum
+	Elsewhere                int64 // covered by graphs of backends and no operator
+}
+
+// factRow is what the operators of one Derived and op have in common in a group.
+type factRow struct {
+	of   *facts.Derived
+	in   *Group
+	op   string
+	kind facts.Kind
+	row  *summary.RowSum // nil by thread and by step
+}
+
+type teamMember struct {
+	tid int32
+	sum *threadSum
+}
+
+// BackendGraph is a graph of which no operator was seen, as other backends than the CPU run them.
+type BackendGraph struct {
+	Backend string
+	profile.Span
+}
+
+type backendSum struct{ graphs, dur int64 }
+
+type threadSum struct {
+	Pid                         int32
+	Ops, Busy, Wait, Off, Steps int64
+	lastStep                    int64
+}
+
+func (b *statState) init(opts Options) {
+	if opts.By == "" {
+		opts.By = facts.ByWeight
+	}
+	b.opts = opts
+	if len(opts.Phases) > 0 {
+		b.wanted = map[profile.Phase]bool{}
+		for _, p := range opts.Phases {
+			b.wanted[p] = true
+		}
+	}
+	b.whole, b.part = map[facts.PhaseKey]*Group{}, map[facts.PhaseKey]*Group{}
+	b.pending = map[*profile.Step]*stepOps{}
+	b.procs = map[int32]*procStat{}
+	b.requests.Most = requests.MaxRequests
+	b.sched.Init()
+	b.work.Derive, b.work.Models = &b.derive, &b.models
+	b.faults.Pid, b.faults.Wanted = opts.PID, b.wanted
+}
+
+func (b *statState) seen(from, dur int64) {
+	if b.first == 0 || from < b.first {
+		b.first = from
+	}
+	b.last = max(b.last, from+dur)
+}
+
+// Op takes one operator.
+func (b *statState) Op(o *profile.Op) error {
+	pid := profile.PidOf(o)
+	if b.opts.PID != 0 && pid != b.opts.PID {
+		return nil
+	}
+	b.seen(o.Start, o.Dur)
+	b.ops++
+	b.threadHits += int64(len(o.Threads))
+	if o.Followed {
+		b.followed += int64(len(o.Threads))
+	}
+	b.threadTime += o.Busy + o.Wait + o.OffCPU
+	if o.OffCPU > 0 {
+		b.offCPU = true
+	}
+	if o.Incomplete {
+		b.lost.IncompleteOps++
+	}
+	p := b.proc(pid)
+	p.team = max(p.team, len(o.Threads))
+	b.models.Serves(o.Graph)
+	b.sched.Watch(o.Threads)
+	var ctx uint64
+	if o.Step != nil {
+		ctx = o.Step.Ctx
+	}
+	b.models.See(pid, ctx, o.Shape, facts.OpBackend(o))
+	if o.Step == nil && o.Graph != nil && o.Graph.Caller != nil {
+		b.remoteOp(o)
+		return nil
+	}
+	if o.Step == nil {
+		if b.wanted == nil {
+			b.outside.op(b, o, 0)
+		}
+		return nil
+	}
+	if b.kept >= limits.Pending {
+		for s, p := range b.pending {
+			b.work.Early(s, p.ops)
+			if b.wanted != nil && !b.wanted[s.Phase] {
+				continue
+			}
+			b.fold(b.group(b.whole, s), s, p.ops)
+		}
+		clear(b.pending)
+		b.kept, b.at = 0, nil
+	}
+	if b.at == nil || b.at.step != o.Step {
+		if b.at = b.pending[o.Step]; b.at == nil {
+			b.at = &stepOps{step: o.Step, ops: b.spare}
+			b.spare = nil
+			b.pending[o.Step] = b.at
+		}
+	}
+	b.at.ops = append(b.at.ops, o)
+	b.kept++
+	return nil
+}
+
+// Graph takes one graph execution.
+func (b *statState) Graph(g *profile.Graph) error {
+	if p := b.proc(g.PID); p.library == "" && g.Backend == "CPU" {
+		p.library = g.Library
+	}
+	if b.opts.PID != 0 && g.PID != b.opts.PID {
+		return nil
+	}
+	b.seen(g.Start, g.Dur)
+	switch {
+	case g.Shape == nil || g.Shape.Shape == nil:
+		b.lost.UnknownShapes++
+	case g.Shape.Incomplete != "":
+		b.lost.PartShapes++
+	}
+	b.models.Serves(g)
+	if g.Shape != nil {
+		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
+	}
+	if g.Aborted {
+		b.lost.Aborted++
+	}
+	b.work.AddGraph(g)
+	b.offload.Graph(g)
+	b.remote.unlinked(g, 1)
+	b.faults.Graph(g)
+	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+		if b.graphs == nil || len(b.graphs) >= limits.Pending { // of steps that never ended
+			b.graphs = map[int64][]BackendGraph{}
+		}
+		if s := b.graphs[g.Step]; len(s) < limits.Pending {
+			b.graphs[g.Step] = append(s, BackendGraph{g.Backend, profile.Span{From: g.Start, To: g.Start + g.Dur}})
+		}
+	}
+	return nil
+}
+
+// Thread takes which CPUs a thread may use.
+func (b *statState) Thread(t *trace.Thread) error {
+	b.sched.Seats.Thread(t)
+	return nil
+}
+
+// Sched takes one scheduling event.
+func (b *statState) Sched(s *trace.Sched) error {
+	b.sched.Add(s)
+	return nil
+}
+
+// Step takes one step, whose operators came before.
+func (b *statState) Step(s *profile.Step) error {
+	if b.opts.PID != 0 && s.PID != b.opts.PID {
+		return nil
+	}
+	b.seen(s.Start, s.Dur)
+	b.steps++
+	b.proc(s.PID).steps++
+	b.requests.AddStep(s, &b.models)
+	b.faults.Step(s)
+	instead := b.sched.Since()
+	ops := b.taken(s)
+	graphs := b.graphs[s.ID]
+	delete(b.graphs, s.ID)
+	b.work.AddStep(s, ops, instead)
+	b.offload.Done(s, b.wanted == nil || b.wanted[s.Phase], ops)
+	if b.wanted != nil && !b.wanted[s.Phase] {
+		return nil
+	}
+	in := b.whole
+	if s.Incomplete != "" || s.Untraced != "" {
+		b.experts.Forget(s)
+	}
+	if s.Incomplete != "" {
+		b.lost.Steps++
+		in = b.part
+	}
+	defer b.reuse(ops)
+	g := b.group(in, s)
+	g.Step(s, instead)
+	b.await(s, g, instead)
+	if s.Untraced != "" {
+		b.untraced(s.Untraced)
+		if b.opts.By == facts.ByStep {
+			g.stepRow(s)
+		}
+		return nil // of a part of its operators nothing is known
+	}
+	g.Traced++
+	g.TracedDur += s.Dur
+	b.fold(g, s, ops)
+	if s.Incomplete == "" {
+		b.teams.step(b, s, ops)
+	}
+	g.FoldGraphs(graphs)
+	if b.opts.By == facts.ByStep {
+		g.stepRow(s)
+	}
+	return nil
+}
+
+// untraced counts a step whose operators were not recorded.
+func (b *statState) untraced(why string) {
+	if b.why == nil {
+		b.why = map[string]int64{}
+	}
+	b.why[why]++
+}
+
+// taken takes a step's operators out of those pending.
+func (b *statState) taken(s *profile.Step) []*profile.Op {
+	p := b.pending[s]
+	if p == nil {
+		return nil
+	}
+	delete(b.pending, s)
+	b.kept -= len(p.ops)
+	b.at = nil
+	return p.ops
+}
+
+// ReleaseTo takes what takes back operators.
+func (b *statState) ReleaseTo(f func([]*profile.Op)) { b.release = f }
+
+func (b *statState) reuse(ops []*profile.Op) {
+	if b.release != nil {
+		b.release(ops)
+	}
+	if cap(ops) > cap(b.spare) {
+		clear(ops)
+		b.spare = ops[:0]
+	}
+}
+
+func (b *statState) proc(pid int32) *procStat {
+	if b.proc0 != nil && b.pid0 == pid {
+		return b.proc0
+	}
+	p := b.procs[pid]
+	if p == nil {
+		p = &procStat{}
+		b.procs[pid] = p
+	}
+	b.proc0, b.pid0 = p, pid
+	return p
+}
+
+func (b *statState) group(in map[facts.PhaseKey]*Group, s *profile.Step) *Group {
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	if in[k] == nil && len(in) >= limits.Models {
+		k.Model = nil
+	}
+	g := in[k]
+	if g == nil {
+		g = &Group{Number: len(in)}
+		in[k] = g
+	}
+	return g
+}
+
+// Options choose what a Stat is made of. The zero value is everything, by weight.
+type Options struct {
+	By     facts.By        // "": ByWeight
+	Phases []profile.Phase // none: all
+	PID    int32           // 0: all processes
+	Top    int             // rows a phase; the others are summed up in Phase.Rest. 0: all
+	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
+	// header is known that says which machine it was.
+	Peaks *roof.Peaks
+}
+
+// Builder computes a Stat while a run is replayed into it. Its memory grows with the
+// number of rows, threads and live sequences, not with the length of the run.
+type Builder struct{ statState }
+
+// New returns an empty builder.
+func New(opts Options) *Builder {
+	b := &Builder{}
+	b.init(opts)
+	return b
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stat
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"testing"
+)
+
+// Graphs of a step are kept until the step ends, and no longer.
+func TestGraphsAreForgotten(t *testing.T) {
+	b := New(Options{})
+	if err := b.Graph(&profile.Graph{PID: 1, Step: 1, Backend: "BLAS", Start: 1300, Dur: 200}); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.graphs) != 1 {
+		t.Fatalf("%d steps with graphs are kept, want 1", len(b.graphs))
+	}
+	if err := b.Step(&profile.Step{ID: 1, PID: 1, Start: 1000, Dur: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.graphs) != 0 {
+		t.Errorf("%d steps are still kept", len(b.graphs))
+	}
+}
+
+// A replay can use operators again where it is all that they are for.
+var _ profile.Releaser = (*Builder)(nil)

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stat
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/profile/summary"
+	"slices"
+	"time"
+)
+
+// stepSum adds up steps with one duration of each.
+type stepSum struct {
+	Steps, tokens, seqTokens, dur int64
+	noTokens, NoPerToken          bool
+	perToken                      sketch.Histogram
+	stepMax, stepMaxID            int64
+	stepMaxInstead                []sched.Culprit
+}
+
+// endSum adds up steps by the time until their results were there, where some handed graphs over.
+type endSum struct {
+	stepSum
+	async, unseen int64 // steps that handed graphs over; of these, whose results nobody was seen to wait for
+}
+
+// add counts a step. instead is who ran in place of its threads.
+func (g *stepSum) add(s *profile.Step, instead []sched.Culprit) {
+	g.Steps++
+	g.dur += s.Dur
+	if s.Dur > g.stepMax || g.Steps == 1 {
+		g.stepMax, g.stepMaxID, g.stepMaxInstead = s.Dur, s.ID, instead
+	}
+	if s.NTokens <= 0 {
+		g.noTokens, g.NoPerToken = true, true
+		return
+	}
+	g.tokens += int64(s.NTokens)
+	perToken := float64(s.Dur) / float64(s.NTokens)
+	if s.Phase == profile.Decode {
+		// One sequence waits for the whole step, however many others share it.
+		if s.NSeqs <= 0 && s.NTokens > 1 {
+			g.NoPerToken = true
+			return
+		}
+		perToken *= float64(max(1, s.NSeqs))
+		g.seqTokens += int64(s.NTokens) / int64(max(1, s.NSeqs))
+	} else {
+		g.seqTokens += int64(s.NTokens)
+	}
+	g.perToken.Add(int64(perToken))
+}
+
+func (g *stepSum) merge(o *stepSum) {
+	g.Steps += o.Steps
+	g.tokens += o.tokens
+	g.seqTokens += o.seqTokens
+	g.dur += o.dur
+	g.noTokens = g.noTokens || o.noTokens
+	g.NoPerToken = g.NoPerToken || o.NoPerToken
+	g.perToken.Merge(&o.perToken)
+	if o.stepMax > g.stepMax || g.stepMaxID == 0 {
+		g.stepMax, g.stepMaxID, g.stepMaxInstead = o.stepMax, o.stepMaxID, o.stepMaxInstead
+	}
+}
+
+// rates returns tokens a second, the time a token and its 95th percentile; nil: not known.
+func (g *stepSum) rates() (tps, per, p95 *float64) {
+	if !g.noTokens {
+		tps = num.Ratio(float64(g.tokens), time.Duration(g.dur).Seconds())
+	}
+	if !g.NoPerToken {
+		per = num.Share(g.dur, g.seqTokens)
+		if g.perToken.N > 1 {
+			v := g.perToken.Quantile(0.95)
+			p95 = &v
+		}
+	}
+	return tps, per, p95
+}
+
+// Step counts a step, without its operators. What it handed over is told later.
+func (g *Group) Step(s *profile.Step, instead []sched.Culprit) {
+	if s.HandedOver && g.ends == nil {
+		g.ends = endsOf(&g.stepSum)
+	}
+	g.stepSum.add(s, instead)
+	switch {
+	case s.HandedOver:
+		g.ends.async++
+	case g.ends != nil:
+		g.ends.add(s, instead)
+	}
+}
+
+// Result takes that a step's results are there, or that it was not seen when.
+func (g *Group) Result(s *profile.Step, instead []sched.Culprit) {
+	if e, ok := s.WithResults(); ok {
+		g.ends.add(e, instead)
+	} else {
+		g.ends.unseen++
+	}
+}
+
+// endsOf begins with steps that handed nothing over: their results were there as their calls returned.
+func endsOf(calls *stepSum) *endSum {
+	e := &endSum{stepSum: *calls}
+	e.perToken.Counts = slices.Clone(calls.perToken.Counts)
+	return e
+}
+
+// mergeSteps adds the steps of another group.
+func (g *Group) mergeSteps(o *Group) {
+	if g.ends != nil || o.ends != nil {
+		if g.ends == nil {
+			g.ends = endsOf(&g.stepSum)
+		}
+		from := o.ends
+		if from == nil {
+			from = endsOf(&o.stepSum)
+		}
+		g.ends.merge(&from.stepSum)
+		g.ends.async += from.async
+		g.ends.unseen += from.unseen
+	}
+	g.stepSum.merge(&o.stepSum)
+}
+
+// awaited is a step of a phase whose results are not there yet.
+type awaited struct {
+	g       *Group
+	instead []sched.Culprit
+	team    *threadsSum // nil: it was not counted
+}
+
+// await keeps where a step that handed graphs over belongs.
+func (b *statState) await(s *profile.Step, g *Group, instead []sched.Culprit) {
+	if !s.HandedOver {
+		return
+	}
+	if b.awaited == nil || len(b.awaited) >= limits.Pending { // of recordings whose steps have no result
+		b.awaited = map[*profile.Step]awaited{}
+	}
+	b.awaited[s] = awaited{g: g, instead: instead}
+}
+
+// Result takes a step that handed graphs over.
+func (b *statState) Result(s *profile.Step) error {
+	if b.opts.PID != 0 && s.PID != b.opts.PID {
+		return nil
+	}
+	b.requests.AddResult(&b.models)
+	b.offload.Result(s)
+	if a, ok := b.awaited[s]; ok {
+		delete(b.awaited, s)
+		a.g.Result(s, a.instead)
+		if d, seen := s.EndToEnd(); seen && a.team != nil {
+			a.team.took(s, d)
+		}
+	}
+	return nil
+}
+
+// fillSteps sets what a phase's steps took: the time until their results were there comes first.
+func fillSteps(ps *summary.Phase, g *Group) {
+	ps.Steps, ps.Dur = g.stepSum.Steps, g.dur
+	if !g.noTokens {
+		ps.Tokens = &g.tokens
+	}
+	ps.TokensPerS, ps.PerToken, ps.PerTokenP95 = g.rates()
+	ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = g.stepMax, g.stepMaxID, num.List(g.stepMaxInstead)
+	e := g.ends
+	if e == nil {
+		return
+	}
+	ps.CallTokensPerS, ps.CallPerToken, ps.CallPerTokenP95 = ps.TokensPerS, ps.PerToken, ps.PerTokenP95
+	ps.TokensPerS, ps.PerToken, ps.PerTokenP95 = e.rates()
+	ps.Async, ps.Unseen = e.async, e.unseen
+	if e.Steps > 0 {
+		ps.EndToEnd = &e.dur
+		ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = e.stepMax, e.stepMaxID, num.List(e.stepMaxInstead)
+	}
+}

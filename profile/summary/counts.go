@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package summary
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/trace"
+)
+
+// Counter is a counter of the run: a column of every row's Counts.
+type Counter struct {
+	Name   string `json:"name"`   // as perf has it
+	Role   string `json:"role"`   // what it stands for whatever its name: cycles, instructions, ...; empty: not known
+	PMU    string `json:"pmu"`    // empty: the kernel counts it for each thread
+	Unit   string `json:"unit"`   // empty: a number
+	User   bool   `json:"user"`   // of user space only
+	Scaled bool   `json:"scaled"` // it shared a hardware counter: values are estimates
+	Void   string `json:"void"`   // why it has no values; empty: it has
+	Slots  int    `json:"slots"`  // of a counter of slots for instructions: how many a cycle has; 0: not told
+}
+
+// Count is what one counter counted over a row's operators.
+type Count struct {
+	Sum   *int64 `json:"sum"`   // nil: of no operator known
+	Calls int64  `json:"calls"` // operators that it is the sum of: those of which it is known on all threads
+}
+
+// countSum is a StatCount under way.
+type countSum struct {
+	sum, calls int64
+}
+
+// Count adds an operator's counters.
+func (r *RowSum) Count(counts []int64) {
+	if len(counts) > len(r.counts) {
+		r.counts = append(r.counts, make([]countSum, len(counts)-len(r.counts))...)
+	}
+	for i, v := range counts {
+		if v != profile.UnknownCount {
+			r.counts[i].sum += v
+			r.counts[i].calls++
+		}
+	}
+}
+
+func (r *RowSum) MergeCounts(o *RowSum) {
+	if len(o.counts) > len(r.counts) {
+		r.counts = append(r.counts, make([]countSum, len(o.counts)-len(r.counts))...)
+	}
+	for i, c := range o.counts {
+		r.counts[i].sum += c.sum
+		r.counts[i].calls += c.calls
+	}
+}
+
+// StatCounts completes a row's counters; nil where the run has none.
+func (r *RowSum) StatCounts(n int) []Count {
+	if n == 0 {
+		return nil
+	}
+	out := make([]Count, n)
+	for i := range out {
+		if i < len(r.counts) && r.counts[i].calls > 0 {
+			sum := r.counts[i].sum
+			out[i] = Count{Sum: &sum, Calls: r.counts[i].calls}
+		}
+	}
+	return out
+}
+
+func CountersOf(cs []trace.Counter) []Counter {
+	var out []Counter
+	for _, c := range cs {
+		out = append(out, Counter{Name: c.Name, Role: c.Role, PMU: c.PMU, Unit: c.Unit, User: c.User, Scaled: c.Scaled, Void: c.Void, Slots: c.Slots})
+	}
+	return out
+}
+
+// IPC returns a row's instructions per cycle; nil without both counters. Where each was counted in two ways, of user space and
+// of all, it is user space's.
+func (s *Stat) IPC(r *Row) *float64 { return s.Ratios(r.Counts).IPC }
+
+func PairOf(cs []Counter, a, b string) (int, int) {
+	return pair(len(cs), func(i int) (string, bool, bool) { return cs[i].Role, cs[i].User, cs[i].Void == "" }, a, b)
+}
+
+// CounterPair finds two counters by their roles that were counted alike and have values: of user space where there are both ways.
+// -1 and -1 where there are none.
+func CounterPair(cs []trace.Counter, a, b string) (int, int) {
+	return pair(len(cs), func(i int) (string, bool, bool) { return cs[i].Role, cs[i].User, cs[i].Void == "" }, a, b)
+}
+
+func pair(n int, of func(int) (role string, user, valid bool), a, b string) (int, int) {
+	for _, wantUser := range []bool{true, false} {
+		find := func(want string) int {
+			for i := range n {
+				if role, user, valid := of(i); role == want && user == wantUser && valid {
+					return i
+				}
+			}
+			return -1
+		}
+		if i, j := find(a), find(b); i >= 0 && j >= 0 {
+			return i, j
+		}
+	}
+	return -1, -1
+}
+
+// Ratios computes what a row's counters tell beside one another. counts are those of a row of Stat. Where one counter of a pair is known
+// of fewer operators than the other, it is a mean of each.
+func (s *Stat) Ratios(counts []Count) CountRatios {
+	var r CountRatios
+	mean := func(i int) *float64 {
+		if i < 0 || i >= len(counts) || counts[i].Sum == nil || counts[i].Calls == 0 {
+			return nil
+		}
+		return num.Ratio(float64(*counts[i].Sum), float64(counts[i].Calls))
+	}
+	of := func(a, b string, times float64) (*float64, string) {
+		i, j := PairOf(s.Counters, a, b)
+		x, y := mean(i), mean(j)
+		if x == nil || y == nil {
+			return nil, ""
+		}
+		return num.Ratio(*x*times, *y), s.Counters[i].Name
+	}
+	// lines from this node's memory and from others' are parts of one figure
+	parts := func(i int, first *float64) *float64 {
+		for j := i + 1; j < len(s.Counters); j++ {
+			if k := &s.Counters[j]; first != nil && k.Role == s.Counters[i].Role && k.User == s.Counters[i].User && k.Void == "" {
+				if v := mean(j); v != nil {
+					sum := *first + *v
+					first = &sum
+				}
+			}
+		}
+		return first
+	}
+	r.IPC, _ = of("instructions", "cycles", 1)
+	for _, k := range stallRoles {
+		if r.StallShare == nil {
+			r.StallShare, r.StallOf = of(k[0], k[1], 1)
+		}
+	}
+	if i, _ := PairOf(s.Counters, "be-bound", "cycles"); r.StallShare == nil && i >= 0 && s.Counters[i].Slots > 0 {
+		r.StallShare, r.StallOf = of("be-bound", "cycles", 1/float64(s.Counters[i].Slots))
+	}
+	for _, role := range missRoles {
+		if r.Misses != nil {
+			break
+		}
+		i, j := PairOf(s.Counters, role, "instructions")
+		x, y := mean(i), mean(j)
+		if x == nil || y == nil {
+			continue
+		}
+		if role == "mem-fill" {
+			x = parts(i, x)
+		}
+		r.Misses, r.MissesOf = num.Ratio(*x*1000, *y), s.Counters[i].Name
+	}
+	return r
+}
+
+// CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see [CounterPair]); nil
+// where one of them is not known or has no values.
+type CountRatios struct {
+	// IPC is instructions a cycle.
+	IPC *float64 `json:"ipc"`
+	// StallShare is the part of the cycles, or of the slots in which an instruction could have been issued, that were lost waiting:
+	// 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as waiting: compare it on one kind of CPU.
+	StallShare *float64 `json:"stall_share"`
+	StallOf    string   `json:"stall_of"`
+	// Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their counter.
+	Misses   *float64 `json:"misses_per_1000"`
+	MissesOf string   `json:"misses_of"`
+}
+
+// missRoles are roles of counters of misses, the outermost cache's first. Fills count lines that came from memory, so they are past the
+// last cache too.
+var missRoles = []string{"llc-miss", "mem-fill", "l3-miss", "l3-refill", "l2-miss", "l2-refill", "l1-refill"}
+
+// stallRoles are roles of counters that say what was lost waiting, with the role of the whole; the one that tells most comes first. They
+// are those of package pmu.
+var stallRoles = [][2]string{{"stall-backend", "cycles"}, {"be-bound", "slots"}, {"stall-memory", "cycles"}, {"stall", "cycles"}}

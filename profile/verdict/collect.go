@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"cmp"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/sched"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxCells bounds the groups of operators that a phase's verdict tells apart; further ones go by
+// "(others)".
+const maxCells = 1 << 16
+
+// Collector collects what verdicts and findings need beside the statistics' rows, of all phases
+// whichever are shown: one phase shows what the machine can do, another what it does.
+type Collector struct {
+	Derive      *facts.Deriver
+	Models      *facts.Models
+	cells       []workCellOf // by Derived.ID
+	whole, part map[facts.PhaseKey]*workGroup
+	graphs      map[int64]int64          // time in graphs, by number of the step under way
+	ends        map[ctxKey]*profile.Step // the last of each context
+}
+
+// workCellOf is the cell that counts operators of one Derived, for the group and the op that asked last.
+type workCellOf struct {
+	of   *facts.Derived
+	in   *workGroup
+	op   string
+	cell *workCell
+}
+
+type ctxKey struct {
+	pid int32
+	ctx uint64
+}
+
+// workGroup sums up the steps of one phase of one model.
+type workGroup struct {
+	number              int
+	traced, tracedDur   int64
+	steps, dur, inGraph int64
+	graphSteps          int64 // steps in which a graph was seen
+	cells               map[cellKey]*workCell
+	ordered             []*workCell // the cells, once all operators came
+	team                int
+	instead             map[sched.CulpritKey]*sched.Culprit
+	between, betweens   int64 // time between a step and the next of its context, and how many
+	growth              num.Growth
+	attn                int64 // of the step being added
+	thOff               int64 // threads' time off their CPU in operators
+	thBlocked           int64 // of it in sleep that cannot be interrupted
+
+	wayList []workKind // once all operators came
+	waySums map[workKind]workCell
+	disk    diskSum
+}
+
+func newWorkGroup() *workGroup {
+	return &workGroup{cells: map[cellKey]*workCell{}, instead: map[sched.CulpritKey]*sched.Culprit{}}
+}
+
+type cellKey struct {
+	name, typ string
+	kind      facts.Kind
+	chosen    bool // of experts, by token: another way to compute than other products
+	layer     int  // -1: none
+	op        string
+	block     ops.Block
+	team      int // threads
+}
+
+// workCell sums up the operators of one name in one layer. dur = work + wait + off + disk.
+type workCell struct {
+	cellKey
+	weight       bool
+	calls        int64
+	dur          int64 // without what the probes took
+	work         int64 // the threads' mean busy time
+	wait         int64 // beyond it, until the last thread arrived
+	off          int64 // beyond that, as a thread had lost its CPU
+	bytes, flops int64
+	bytesDur     int64 // of operators whose bytes are known
+	flopsDur     int64
+	thBusy       int64
+	thWait       int64
+	counts       []cellCount
+	faults       int64 // major page faults, where they were recorded one by one
+	faultDelay   int64 // of dur: how much later its last thread arrived for faults that waited for the disk
+	blocked      int64 // of off: as the last thread slept and could not be interrupted
+	// Once the run has ended, and it is known which counter has them (judge.disk):
+	majors int64 // major faults
+	disk   int64 // of dur: what operators with such faults took beyond those without; else as a thread was blocked
+}
+
+// AddGraph takes one graph's execution.
+func (w *Collector) AddGraph(g *profile.Graph) {
+	if g.Step == 0 {
+		return
+	}
+	if w.graphs == nil || len(w.graphs) >= limits.Pending { // of steps that never ended
+		w.graphs = map[int64]int64{}
+	}
+	w.graphs[g.Step] += g.Dur
+}
+
+// AddStep takes one step with its operators. instead is who ran in place of threads since the step before.
+func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, instead []sched.Culprit) {
+	graphs, seen := w.graphs[s.ID]
+	delete(w.graphs, s.ID)
+	g := w.group(s)
+	g.steps++
+	g.dur += s.Dur
+	g.disk.step(s)
+	if seen {
+		g.graphSteps++
+		g.inGraph += min(graphs, s.Dur)
+	}
+	w.pause(g, s)
+	for i := range instead {
+		sched.AddCulprit(g.instead, &instead[i])
+	}
+	if s.Untraced != "" {
+		return
+	}
+	g.traced++
+	g.tracedDur += s.Dur
+	g.attn = 0
+	w.add(g, ops)
+	if s.Phase == profile.Decode && len(ops) > 0 {
+		pos := int32(-1)
+		for i := range s.Seqs {
+			pos = max(pos, s.Seqs[i].Pos)
+		}
+		if pos >= 0 {
+			g.growth.Add(pos, g.attn)
+		}
+	}
+}
+
+// pause counts the time since the last step of the same context, if that follows close enough to be
+// part of the same answer.
+func (w *Collector) pause(g *workGroup, s *profile.Step) {
+	k := ctxKey{s.PID, s.Ctx}
+	last, ok := w.ends[k]
+	if ok && last.Phase == s.Phase {
+		took, seen := last.EndToEnd()
+		near := s.Dur
+		if last.HandedOver {
+			near = took
+		}
+		if d := s.Start - last.Start - took; seen && d >= 0 && d < near {
+			g.between += d
+			g.betweens++
+		}
+	}
+	if !ok && len(w.ends) >= limits.Models {
+		return
+	}
+	if w.ends == nil {
+		w.ends = map[ctxKey]*profile.Step{}
+	}
+	w.ends[k] = s
+}
+
+func (w *Collector) group(s *profile.Step) *workGroup {
+	if w.whole == nil {
+		w.whole, w.part = map[facts.PhaseKey]*workGroup{}, map[facts.PhaseKey]*workGroup{}
+	}
+	in := w.whole
+	if s.Incomplete != "" {
+		in = w.part
+	}
+	k := facts.PhaseKey{Phase: s.Phase, Model: w.Models.At(s.PID, s.Ctx)}
+	if in[k] == nil && len(in) >= limits.Models {
+		k.Model = nil
+	}
+	g := in[k]
+	if g == nil {
+		g = newWorkGroup()
+		g.number = len(in)
+		in[k] = g
+	}
+	return g
+}
+
+// Early takes operators of a step whose end is not known yet, as too many wait for theirs.
+func (w *Collector) Early(s *profile.Step, ops []*profile.Op) { w.add(w.group(s), ops) }
+
+func (w *Collector) add(g *workGroup, ops []*profile.Op) {
+	for _, o := range ops {
+		d := w.Derive.Derive(o)
+		c := w.cell(g, d, o.Op, len(o.Threads))
+		if c.kind == facts.Attention {
+			g.attn += o.Dur - o.Probe
+		}
+		g.team = max(g.team, len(o.Threads))
+		g.thOff += o.OffCPU
+		for i := range o.Threads {
+			g.thBlocked += o.Threads[i].Blocked
+		}
+		c.add(d, o)
+	}
+}
+
+func (w *Collector) cell(g *workGroup, d *facts.Derived, op string, team int) *workCell {
+	if d.ID >= len(w.cells) {
+		w.cells = append(w.cells, make([]workCellOf, d.ID+1-len(w.cells))...)
+	}
+	last := &w.cells[d.ID]
+	if last.of == d && last.in == g && last.op == op && last.cell.team == team {
+		return last.cell
+	}
+	k := cellKey{typ: d.WeightType, kind: facts.KindOf(d, op), chosen: strings.HasPrefix(op, "MUL_MAT_ID"), layer: -1, op: op, block: d.Block, team: team}
+	var weight bool
+	k.name, weight = facts.RowKey(facts.ByWeight, d, op)
+	if !weight {
+		k.typ = ""
+	}
+	if d.Layer != nil {
+		k.layer = *d.Layer
+	}
+	c := g.cells[k]
+	if c == nil && len(g.cells) >= maxCells {
+		k = cellKey{name: "(others)", layer: -1}
+		c = g.cells[k]
+	}
+	if c == nil {
+		c = &workCell{cellKey: k, weight: weight}
+		g.cells[k] = c
+	}
+	if c.team == team {
+		*last = workCellOf{d, g, op, c}
+	}
+	return c
+}
+
+// add adds one operator. Had its threads kept their CPUs, it would have ended with the last arrival less
+// that thread's time off; had its work been spread evenly, after the mean of their busy times.
+func (c *workCell) add(d *facts.Derived, o *profile.Op) {
+	dur := max(0, o.Dur-o.Probe)
+	work := dur
+	var off, blocked int64
+	if n := int64(len(o.Threads)); n > 0 {
+		work = min(dur, max(0, o.Busy/n-o.Probe))
+		if o.OffCPU > 0 {
+			var last, free int64 // the last arrival had none been off its CPU, and had none been blocked
+			for i := range o.Threads {
+				t := &o.Threads[i]
+				last = max(last, t.Start+t.Busy-o.Start)
+				free = max(free, t.Arrival()-t.Blocked-o.Start)
+			}
+			off = min(max(0, o.Dur-last), dur-work)
+			blocked = min(max(0, o.Dur-free), off)
+		}
+	}
+	c.calls++
+	c.dur += dur
+	c.work += work
+	c.off += off
+	c.blocked += blocked
+	c.wait += dur - work - off
+	c.thBusy += o.Busy
+	c.thWait += o.Wait
+	c.count(o.Counts, dur)
+	c.faults += o.MajorFaults
+	c.faultDelay += min(o.FaultDelay, dur)
+	if d.Bytes != nil {
+		c.bytes += *d.Bytes
+		c.bytesDur += dur
+	}
+	if d.Flops != nil {
+		c.flops += *d.Flops
+		c.flopsDur += dur
+	}
+}
+
+func (c *workCell) merge(o *workCell) {
+	c.weight = c.weight || o.weight
+	c.calls += o.calls
+	c.dur += o.dur
+	c.work += o.work
+	c.wait += o.wait
+	c.off += o.off
+	c.blocked += o.blocked
+	c.bytes += o.bytes
+	c.flops += o.flops
+	c.bytesDur += o.bytesDur
+	c.flopsDur += o.flopsDur
+	c.thBusy += o.thBusy
+	c.thWait += o.thWait
+	c.mergeCounts(o)
+	c.faults += o.faults
+	c.faultDelay += o.faultDelay
+	c.majors += o.majors
+	c.disk += o.disk
+}
+
+func (g *workGroup) merge(o *workGroup) {
+	g.traced += o.traced
+	g.tracedDur += o.tracedDur
+	g.steps += o.steps
+	g.dur += o.dur
+	g.inGraph += o.inGraph
+	g.graphSteps += o.graphSteps
+	g.team = max(g.team, o.team)
+	g.between += o.between
+	g.betweens += o.betweens
+	g.thOff += o.thOff
+	g.thBlocked += o.thBlocked
+	g.disk.merge(&o.disk)
+	g.growth.Merge(&o.growth)
+	for _, c := range o.instead {
+		sched.AddCulprit(g.instead, c)
+	}
+	for k, c := range o.cells {
+		if g.cells[k] == nil {
+			g.cells[k] = &workCell{cellKey: k}
+		}
+		g.cells[k].merge(c)
+	}
+}
+
+// sums joins the cells that pass into one.
+func (g *workGroup) sums(pass func(*workCell) bool) (sum workCell) { return sumOf(g.of(pass)) }
+
+// inOrder lists the cells in an order that is the same each time: sums of fractions depend on it. Only once all operators came.
+func (g *workGroup) inOrder() []*workCell {
+	if len(g.ordered) != len(g.cells) {
+		g.ordered = slices.SortedFunc(maps.Values(g.cells), compareCells)
+	}
+	return g.ordered
+}
+
+// of lists the cells that pass.
+func (g *workGroup) of(pass func(*workCell) bool) (out []*workCell) {
+	for _, c := range g.inOrder() {
+		if pass(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// sumOf is the sum of cells, of no name.
+func sumOf(cells []*workCell) (sum workCell) {
+	for _, c := range cells {
+		sum.merge(c)
+	}
+	return sum
+}
+
+// rows joins cells of a name and type over the layers, the longest first.
+func (g *workGroup) rows(pass func(*workCell) bool) []*workCell {
+	by := map[cellKey]*workCell{}
+	for _, c := range g.of(pass) {
+		k := c.cellKey
+		k.layer, k.op, k.block, k.team = -1, "", "", 0
+		if by[k] == nil {
+			by[k] = &workCell{cellKey: k}
+		}
+		by[k].merge(c)
+	}
+	return slices.SortedFunc(maps.Values(by), compareCells)
+}
+
+func compareCells(a, b *workCell) int {
+	return cmp.Or(cmp.Compare(b.dur, a.dur), cmp.Compare(a.name, b.name), cmp.Compare(a.typ, b.typ), cmp.Compare(a.kind, b.kind), cmp.Compare(a.layer, b.layer),
+		cmp.Compare(a.op, b.op), cmp.Compare(a.block, b.block), cmp.Compare(a.team, b.team))
+}
+
+// joined returns the groups by model, with those of the steps not wholly seen where there are no others.
+func (w *Collector) joined() map[facts.ModelKey]*workGroup {
+	out := map[facts.ModelKey]*workGroup{}
+	for _, groups := range []map[facts.PhaseKey]*workGroup{w.whole, w.part} {
+		now := map[facts.ModelKey]*workGroup{}
+		keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
+		for _, k := range keys {
+			m := facts.ModelKey{Phase: k.Phase, Model: w.Models.Index(k.Model)}
+			if out[m] != nil || groups[k].steps == 0 {
+				continue // seen wholly, or steps that never ended
+			}
+			if now[m] == nil {
+				now[m] = newWorkGroup()
+			}
+			now[m].merge(groups[k])
+		}
+		maps.Copy(out, now)
+	}
+	return out
+}

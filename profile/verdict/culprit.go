@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import "github.com/profinfer/profinfer/profile/sched"
+
+// notableShare is the part of the time that others ran in place of a team, from which on one of another process is
+// named although the team's own threads ran longer: it may be what made them share.
+const notableShare = 0.1
+
+// crowd is what is known of a team and the CPUs that it may use; 0: not known.
+type crowd struct{ threads, cpus, machine int }
+
+func (j *judge) crowdOf(g *workGroup) crowd {
+	return crowd{int(g.team), j.cpus, j.s.Run.Cores}
+}
+
+// more tells whether there are more threads than CPUs for them.
+func (c crowd) more() bool { return c.cpus > 0 && c.threads > c.cpus }
+
+// blamed returns who of those that ran in place of threads is named first: the longest of other processes, where these have a notable
+// part of the time together, else the team itself. nil: nobody is known.
+func blamed(all []sched.Culprit) *sched.Culprit {
+	var sum, others int64
+	var first, own *sched.Culprit
+	for i := range all {
+		c := &all[i]
+		sum += c.Dur
+		switch {
+		case c.Own && own == nil:
+			own = c
+		case !c.Own && !c.Unnamed():
+			if others += c.Dur; first == nil {
+				first = c
+			}
+		}
+	}
+	switch {
+	case sum <= 0:
+		return nil
+	case first != nil && (own == nil || float64(others) >= notableShare*float64(sum)):
+		return first
+	}
+	return own
+}
+
+func (o *opinion) blamed() *sched.Culprit {
+	return blamed(sched.TopCulprits(o.g.instead, len(o.g.instead)))
+}
+
+// saidOf names one of another process, with how it is called in a sentence's names.
+func saidOf(c *sched.Culprit) (text, name string) {
+	name = shortName(c.Comm)
+	switch {
+	case c.Kernel:
+		return "the kernel's " + name, name
+	case c.PID != 0 && c.Elsewhere > 0:
+		return name + " (" + sayID(c.PID) + ")", name
+	}
+	return name, name
+}
+
+// ranFor says where it ran and how long: "sh (77) held CPU 1 for 2.65 s, so that the team had to share CPUs".
+func ranFor(c *sched.Culprit) string {
+	text, _ := saidOf(c)
+	d := sayDur(float64(c.Dur))
+	switch {
+	case c.Direct():
+		return text + " ran there for " + d
+	case c.CPUs == "":
+		return text + " held CPUs that they may use for " + d
+	}
+	return text + " held CPU " + c.CPUs + " for " + d + " while threads were ready, so that the team had to share CPUs"
+}
+
+// ranThere says who ran in place of threads; empty if nobody is known.
+func ranThere(instead map[sched.CulpritKey]*sched.Culprit, c crowd) (text string, names []string) {
+	all := sched.TopCulprits(instead, len(instead))
+	first := blamed(all)
+	if first == nil || first.Dur <= 0 {
+		return "", nil
+	}
+	var own *sched.Culprit
+	var others int64
+	for i := range all {
+		switch x := &all[i]; {
+		case x.Own && own == nil:
+			own = x
+		case !x.Own && x != first && !x.Unnamed():
+			others += x.Dur
+		}
+	}
+	if first.Own {
+		return sharedWhy(own, c), nil
+	}
+	_, n := saidOf(first)
+	if text = ranFor(first); first.Direct() {
+		text += " in all"
+	}
+	if others*2 >= first.Dur {
+		text += ", and other processes for " + sayDur(float64(others))
+	}
+	if own != nil && own.Dur > first.Dur+others {
+		why := ", which had to share CPUs"
+		if c.more() {
+			why = ", " + c.text()
+		}
+		text += ", and threads of the same team for " + sayDur(float64(own.Dur)) + why
+	}
+	return text, []string{n}
+}
+
+// sharedWhy says why a team shared CPUs.
+func sharedWhy(c *sched.Culprit, of crowd) string {
+	switch {
+	case of.more():
+		return "threads of the same team ran there, " + of.text()
+	case c.Free*2 > c.Dur:
+		return "threads of the same team ran there: they shared CPUs although another that they may use was idle"
+	}
+	return "threads of the same team ran there: they share CPUs"
+}
+
+// text: "as there are 4 of them on 2 CPUs".
+func (c crowd) text() string {
+	text := "as there are " + sayCount(int64(c.threads)) + " of them for " + plural(int64(c.cpus), "CPU")
+	if c.machine > c.cpus {
+		text += " (their affinity leaves out the other " + sayCount(int64(c.machine-c.cpus)) + ")"
+	}
+	return text + ": more threads than CPUs"
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"cmp"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/summary"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxFindings = 5
+	minGain     = 0.01 // of the phase's time: less is not worth a look
+	slowerThan  = 0.85 // of the others' rate
+	slowStep    = 1.3  // of the other steps' mean
+	minBytes    = 1 << 16
+)
+
+// findings returns what is most worth looking at: losses by the time they could give back in this run,
+// then what takes the most time.
+func (j *judge) findings() []summary.Finding {
+	var losses, rest []summary.Finding
+	for i := range j.s.Phases {
+		ps := &j.s.Phases[i]
+		g := j.groups[keyOf(ps)]
+		if g == nil {
+			continue
+		}
+		f := &finder{j: j, ps: ps, g: g}
+		f.slowStep()
+		f.between()
+		f.remote()
+		f.faulted()
+		if ps.OpsDur != nil && ps.TracedDur > 0 {
+			f.slowWeight()
+			f.disk()
+			f.wait()
+			f.interference()
+			f.attentionGrowth()
+			if f.elsewhere() {
+				f.heaviestThere()
+			} else {
+				f.gap()
+			}
+			f.layer()
+			f.probes()
+			f.slowClass()
+			if !f.elsewhere() {
+				f.heaviest()
+			}
+		}
+		for _, x := range f.found {
+			if x.GainAll != nil {
+				losses = append(losses, x)
+			} else {
+				rest = append(rest, x)
+			}
+		}
+	}
+	slices.SortStableFunc(losses, func(a, b summary.Finding) int { return cmp.Compare(*b.GainAll, *a.GainAll) })
+	slices.SortStableFunc(rest, func(a, b summary.Finding) int { return cmp.Compare(*b.Figures[0].Value, *a.Figures[0].Value) })
+	all := append(losses, rest...)
+	all = all[:min(len(all), maxFindings)]
+	return append([]summary.Finding{}, all...)
+}
+
+// finder looks through one phase.
+type finder struct {
+	j     *judge
+	ps    *summary.Phase
+	g     *workGroup
+	found []summary.Finding
+}
+
+func (f *finder) name() string { return phaseName(f.j.s, f.ps.Phase, f.ps.Model) }
+
+func (f *finder) params(more ...string) map[string]string {
+	p := map[string]string{}
+	if len(f.j.s.Models) > 1 {
+		p["model"] = "none"
+		if f.ps.Model != nil {
+			p["model"] = strconv.Itoa(*f.ps.Model)
+		}
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		if more[i+1] != "" {
+			p[more[i]] = more[i+1]
+		}
+	}
+	return p
+}
+
+// sel is how the tables call a row: its key, with the type where several have that key.
+func (f *finder) sel(r *workCell) string {
+	for _, c := range f.g.inOrder() {
+		if c.name == r.name && c.typ != r.typ && r.typ != "" {
+			return r.name + " " + r.typ
+		}
+	}
+	return r.name
+}
+
+// search is what finds a row's operators in their graph. A tied output goes by its weight.
+func search(name string) string {
+	if w, ok := strings.CutPrefix(name, "output ("); ok {
+		return strings.TrimSuffix(w, ")")
+	}
+	return name
+}
+
+// loss adds a finding with the time that it could give back, which was lost in of ns of steps.
+func (f *finder) loss(x summary.Finding, lost float64, steps, of int64) {
+	whole := float64(of) * f.ps.Longer()
+	if of <= 0 || steps <= 0 || lost < minGain*whole {
+		return
+	}
+	each, part := lost/float64(steps), lost/whole
+	all := lost / float64(of) * float64(f.ps.Dur)
+	x.Gain, x.GainShare, x.GainAll = &each, &part, &all
+	f.add(x)
+}
+
+func (f *finder) add(x summary.Finding) {
+	x.Phase, x.Model = f.ps.Phase, f.ps.Model
+	if x.Names == nil {
+		x.Names = []string{}
+	}
+	if x.Figures == nil {
+		x.Figures = []summary.Evidence{}
+	}
+	f.found = append(f.found, x)
+}
+
+func fig(name string, v float64, unit, text string) summary.Evidence {
+	return summary.Evidence{Name: name, Value: &v, Unit: unit, Text: text}
+}
+
+// each says a time a step and its share: "1.20 ms a step (3 %)".
+func (f *finder) each(ns float64) string {
+	return sayDur(ns/float64(max(1, f.ps.Traced))) + " a step (" + sayPercent(ns/float64(max(1, f.ps.TracedDur))/f.ps.Longer()) + ")"
+}
+
+// slowWeight finds the products that read, or where computing bounds them compute, slower than those
+// of the same type beside them.
+func (f *finder) slowWeight() {
+	bound := summary.BoundMemory
+	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
+		if c.what == "products" && c.bound == summary.BoundCompute {
+			bound = summary.BoundCompute
+		}
+	}
+	rows := f.g.rows(func(c *workCell) bool {
+		return c.kind == facts.MatMul && c.weight && c.bytesDur > 0 && c.flopsDur > 0 && c.layer >= -1
+	})
+	var worst *workCell
+	var lost, own, others float64
+	for _, r := range rows {
+		var o workCell
+		for _, x := range rows {
+			// Operators that are much smaller or larger have their own costs.
+			near := x.intensity() <= 1.5*r.intensity() && r.intensity() <= 1.5*x.intensity()
+			if x != r && x.typ == r.typ && x.chosen == r.chosen && near && x.perCall() >= r.perCall()/16 {
+				o.merge(x)
+			}
+		}
+		if r.perCall() < minBytes || o.dur < r.dur/2 {
+			continue
+		}
+		v, w := num.SafeRatio(r.bytes, r.bytesDur), num.SafeRatio(o.bytes, o.bytesDur)
+		if bound == summary.BoundCompute {
+			v, w = num.SafeRatio(r.flops, r.flopsDur), num.SafeRatio(o.flops, o.flopsDur)
+		}
+		if w <= 0 || v >= slowerThan*w {
+			continue
+		}
+		if l := float64(r.dur) * (1 - v/w); l > lost {
+			worst, lost, own, others = r, l, v, w
+		}
+	}
+	if worst == nil {
+		return
+	}
+	n, unit, verb := shortName(worst.name), "GB/s", "is read"
+	if bound == summary.BoundCompute {
+		unit, verb = "GFLOP/s", "is multiplied"
+	}
+	f.loss(summary.Finding{Kind: "slow_weight", Names: []string{n},
+		Text: n + " " + verb + " at " + sayNumber(own) + " " + unit + " in " + f.name() + ", the other " + worst.typ + " weights at " + sayNumber(others) +
+			": at their rate it would take " + sayDur(lost/float64(f.ps.Traced)) + " less a step.",
+		Figures: []summary.Evidence{fig("rate", own, unit, "of "+n), fig("others", others, unit, "of the others of its type")},
+		Target:  summary.Target{View: "dag", Params: f.params("phase", f.ps.Phase, "q", search(worst.name), "color", "gbps")}}, lost, f.ps.Traced, f.ps.TracedDur)
+}
+
+func (c *workCell) perCall() float64 { return num.SafeRatio(c.bytes, c.calls) }
+
+func (f *finder) slowStep() {
+	ps := f.ps
+	if ps.Phase != string(profile.Decode) || ps.Steps < fewSteps {
+		return
+	}
+	// The others' mean: the slowest one is not to hide itself.
+	all, n := float64(ps.Dur), ps.Steps
+	if e, seen := ps.EndToEndStep(); seen > 1 {
+		all, n = e*float64(seen), seen
+	}
+	mean := (all - float64(ps.StepMax)) / float64(n-1)
+	over := float64(ps.StepMax) - mean
+	if mean <= 0 || float64(ps.StepMax) <= slowStep*mean {
+		return
+	}
+	x := summary.Finding{Kind: "slow_step", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(ps.StepMaxID, 10))},
+		Text: "Slowest in " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " + sayDur(float64(ps.StepMax)) + ", the others " +
+			sayDur(mean) + " on average",
+		Figures: []summary.Evidence{fig("step_max", float64(ps.StepMax), "ns", "the step's duration"), fig("others_mean", mean, "ns", "of the other steps")}}
+	var kept int64
+	for _, c := range ps.StepMaxInstead {
+		kept += c.Dur
+	}
+	if float64(kept) > 0.25*over {
+		who := "another of the team ran there for " + sayDur(float64(kept))
+		if c := blamed(ps.StepMaxInstead); c == nil {
+			who = "who ran there was not seen"
+		} else if c.Own {
+			who = "another of the team ran there for " + sayDur(float64(c.Dur))
+		} else {
+			_, n := saidOf(c)
+			x.Names = append(x.Names, n)
+			who = ranFor(c)
+		}
+		x.Text += "; its threads had no CPU for " + sayDur(float64(kept)) + " in sum, " + who
+		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns", "its threads were ready and had no CPU, in sum"))
+	}
+	x.Text += "."
+	// One step's loss is seldom a notable part of the run: what counts is that it stands out.
+	each, part := over/float64(n), over/all
+	x.Gain, x.GainShare, x.GainAll = &each, &part, &over
+	f.add(x)
+}
+
+// between finds time between steps that follow each other.
+func (f *finder) between() {
+	g := f.g
+	if f.ps.Phase != string(profile.Decode) || g.betweens < fewSteps || f.ps.Steps <= 0 {
+		return
+	}
+	f.loss(summary.Finding{Kind: "between_steps", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Text:    "Between one step of " + f.name() + " and the next pass " + sayDur(float64(g.between)/float64(g.betweens)) + " on average: sampling, or whatever the program does then.",
+		Figures: []summary.Evidence{fig("between", float64(g.between)/float64(g.betweens), "ns", "mean, beside the steps' own time")}}, float64(g.between), f.ps.Steps, f.ps.Dur)
+}
+
+func (f *finder) wait() {
+	all := f.g.sums(func(*workCell) bool { return true })
+	rows := f.g.rows(func(c *workCell) bool { return c.wait > 0 })
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortStableFunc(rows, func(a, b *workCell) int { return cmp.Compare(b.wait, a.wait) })
+	r := rows[0]
+	n := shortName(r.name)
+	f.loss(summary.Finding{Kind: "wait", Names: []string{n},
+		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) + ", longest in " + n + ": " + sayDur(num.SafeRatio(r.wait, f.ps.Traced)) +
+			", " + sayPercent(num.SafeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
+		Figures: []summary.Evidence{fig("wait", num.SafeRatio(all.wait, f.ps.Traced), "ns", "lost a step"), fig("wait_there", num.SafeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
+		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.wait), f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) disk() {
+	if f.g.disk.wall > 0 {
+		return // faults themselves tell it
+	}
+	all := f.g.sums(func(*workCell) bool { return true })
+	rows := f.g.rows(func(c *workCell) bool { return c.disk > 0 })
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortStableFunc(rows, func(a, b *workCell) int { return cmp.Compare(b.disk, a.disk) })
+	r := rows[0]
+	n := shortName(r.name)
+	if f.j.inferred(all.majors) {
+		f.blocked(&all, r)
+		return
+	}
+	f.loss(summary.Finding{Kind: "disk", Names: []string{n},
+		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) + " longer than without: " + plural(all.majors, "page") + " or more were read from disk, longest in " + n +
+			". More memory, or a smaller model, would keep them.",
+		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost a step"), fig("major_faults", num.SafeRatio(all.majors, f.ps.Traced), "count", "a step")},
+		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.disk), f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) interference() {
+	all := f.g.sums(func(*workCell) bool { return true })
+	var ran int64
+	for _, c := range f.g.instead {
+		ran += c.Dur
+	}
+	x := summary.Finding{Kind: "interference", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) + " longer as a thread had lost its CPU"}
+	if text, names := ranThere(f.g.instead, f.j.crowdOf(f.g)); text != "" && ran*4 >= f.g.thOff-f.g.thBlocked {
+		x.Text += ": " + text
+		x.Names = append(x.Names, names...)
+	} else if f.j.s.HasSched {
+		x.Text += ": it slept, as for a page to be read or a lock"
+	}
+	x.Text += "."
+	x.Figures = []summary.Evidence{fig("interference", num.SafeRatio(all.off, f.ps.Traced), "ns", "lost a step"), fig("off_cpu", num.SafeRatio(f.g.thOff, f.ps.Traced), "ns", "threads off their CPU in operators, a step")}
+	f.loss(x, float64(all.off), f.ps.Traced, f.ps.TracedDur)
+}
+
+// attentionGrowth finds attention whose time rises with the position.
+func (f *finder) attentionGrowth() {
+	g := &f.g.growth
+	at0, slope, r2, ok := g.Fit()
+	if !ok || slope <= 0 || r2 < 0.3 {
+		return
+	}
+	from, to := at0+slope*float64(g.From), at0+slope*float64(g.To)
+	mean := g.Y / g.N
+	if to < 1.2*max(from, 0) {
+		return
+	}
+	f.loss(summary.Finding{Kind: "attention_growth",
+		Text: "Attention grows with the context: from " + sayDur(max(0, from)) + " a step at position " + sayCount(int64(g.From)) + " to " + sayDur(to) + " at " +
+			sayCount(int64(g.To)) + ", " + sayDur(slope) + " a position.",
+		Figures: []summary.Evidence{fig("slope", slope, "ns", "a position, by least squares"), fig("r2", r2, "share", "of the variance is explained by that")},
+		Target:  summary.Target{View: "stat", Params: f.params("tab", "steps", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.N, f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) gap() {
+	if f.ps.Gap == nil {
+		return
+	}
+	text := "Outside operators pass " + f.each(float64(*f.ps.Gap)) + " of " + f.name()
+	g := f.g
+	figures := []summary.Evidence{fig("gap", num.SafeRatio(*f.ps.Gap, f.ps.Traced), "ns", "a step")}
+	if g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > g.inGraph {
+		none := min(num.SafeRatio(g.dur-g.inGraph, g.steps), num.SafeRatio(*f.ps.Gap, f.ps.Traced))
+		text += ", of it " + sayDur(none) + " in no graph (one is made, its inputs are set)"
+		figures = append(figures, fig("in_no_graph", none, "ns", "of it in no graph"))
+	}
+	f.loss(summary.Finding{Kind: "gap", Text: text + ".", Figures: figures,
+		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))}}, float64(*f.ps.Gap), f.ps.Traced, f.ps.TracedDur)
+}
+
+// layer finds the layer whose operators take longest beyond the same operators of the other layers.
+func (f *finder) layer() {
+	by := map[cellKey][]*workCell{}
+	for _, c := range f.g.inOrder() {
+		if c.layer >= 0 && c.calls > 0 {
+			k := c.cellKey
+			k.layer = -1
+			by[k] = append(by[k], c)
+		}
+	}
+	over, of, names := map[int]float64{}, map[int]float64{}, map[int]string{}
+	most := map[int]float64{}
+	// in one order: sums of floats depend on it
+	groups := slices.Collect(maps.Values(by))
+	for _, cells := range groups {
+		slices.SortFunc(cells, compareCells)
+	}
+	slices.SortFunc(groups, func(a, b []*workCell) int { return compareCells(a[0], b[0]) })
+	for _, cells := range groups {
+		if len(cells) < 4 {
+			continue
+		}
+		times := make([]float64, len(cells))
+		for i, c := range cells {
+			times[i] = num.SafeRatio(c.dur, c.calls)
+		}
+		slices.Sort(times)
+		median := times[len(times)/2]
+		for _, c := range cells {
+			// What moves other bytes is another operator.
+			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) && ref.kind == facts.MatMul {
+				continue
+			}
+			of[c.layer] += median * float64(c.calls)
+			x := float64(c.dur) - median*float64(c.calls)
+			over[c.layer] += x
+			if x > most[c.layer] {
+				most[c.layer], names[c.layer] = x, c.name
+			}
+		}
+	}
+	worst := -1
+	for l, x := range over {
+		if of[l] > 0 && x > 0.15*of[l] && (worst < 0 || x > over[worst] || x == over[worst] && l < worst) {
+			worst = l
+		}
+	}
+	if worst < 0 {
+		return
+	}
+	n := shortName(names[worst])
+	f.loss(summary.Finding{Kind: "layer", Names: []string{n},
+		Text: "Layer " + strconv.Itoa(worst) + " takes " + sayPercent(over[worst]/of[worst]) + " longer in " + f.name() + " than the same operators of the other layers: " +
+			sayDur(over[worst]/float64(f.ps.Traced)) + " a step, most in " + n + ".",
+		Figures: []summary.Evidence{fig("over", over[worst]/float64(f.ps.Traced), "ns", "a step, beyond the layers' median"), fig("median", of[worst]/float64(f.ps.Traced), "ns", "a step, the layers' median")},
+		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "layer", "phase", f.ps.Phase, "sel", strconv.Itoa(worst))}}, over[worst], f.ps.Traced, f.ps.TracedDur)
+}
+
+func (f *finder) probes() {
+	if p := f.ps.ProbeShare; p != nil && *p >= 0.05 {
+		f.add(summary.Finding{Kind: "probes",
+			Text: "The recording's own probes took " + sayPercent(*p) + " of " + f.name() +
+				": figures of operators are without it, time outside them and of steps is not.",
+			Figures: []summary.Evidence{fig("probes", float64(*f.ps.Probe), "ns", "in all, an estimate")},
+			Target:  summary.Target{View: "summary", Params: map[string]string{}}})
+	}
+}
+
+// slowClass finds attention that neither reads nor computes near the rates that products with weights reach.
+func (f *finder) slowClass() {
+	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
+		if c.what != "attention" || !c.neither || c.mem == nil || c.arith == nil {
+			continue
+		}
+		f.loss(summary.Finding{Kind: "slow_class",
+			Text: "Attention itself reads at " + sayNumber(c.sum.gbps()) + " GB/s and computes at " + sayNumber(c.sum.gflops()) + " GFLOP/s in " + f.name() +
+				"; " + c.memRef.where + " reach " + sayNumber(c.memRef.rate) + " and " + sayNumber(c.arithRef.rate) + " in this run.",
+			Figures: []summary.Evidence{fig("gb_per_s", c.sum.gbps(), "GB/s", "of attention"), fig("gflop_per_s", c.sum.gflops(), "GFLOP/s", "of attention")},
+			Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "block", "phase", f.ps.Phase, "sel", string(ops.BlockAttention))}},
+			float64(c.sum.onCPU())*(1-max(*c.mem, *c.arith)), f.ps.Traced, f.ps.TracedDur)
+	}
+}
+
+// heaviest names the operators that take most of a phase, which is no loss.
+func (f *finder) heaviest() {
+	rows := f.g.rows(func(c *workCell) bool { return c.dur > 0 })
+	for i, r := range rows[:min(2, len(rows))] {
+		n := shortName(r.name)
+		typ := ""
+		if r.typ != "" {
+			typ = " (" + r.typ + ")"
+		}
+		text := n + typ + " takes most of " + f.name() + ": "
+		if i > 0 {
+			text = n + typ + " comes next in " + f.name() + ": "
+		}
+		text += f.each(float64(r.dur))
+		if r.bytesDur > 0 && r.flopsDur > 0 {
+			text += ", at " + sayNumber(r.gbps()) + " GB/s and " + sayNumber(r.gflops()) + " GFLOP/s"
+		}
+		f.add(summary.Finding{Kind: "heaviest", Names: []string{n}, Text: text + ".",
+			Figures: []summary.Evidence{fig("dur", float64(r.dur), "ns", "in all")},
+			Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}})
+	}
+}

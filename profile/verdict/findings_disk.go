@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/summary"
+	"strconv"
+)
+
+// diskSum is what the steps of a phase of one model waited for the disk.
+type diskSum struct{ wall, majors, read, steps int64 }
+
+func (d *diskSum) step(s *profile.Step) {
+	d.wall += s.FaultWall
+	d.majors += s.MajorFaults
+	d.read += s.DiskRead
+	if s.MajorFaults > 0 || s.DiskRead > 0 {
+		d.steps++
+	}
+}
+
+func (d *diskSum) merge(o *diskSum) {
+	d.wall += o.wall
+	d.majors += o.majors
+	d.read += o.read
+	d.steps += o.steps
+}
+
+// faulted finds time in which threads waited for pages that were read from disk: measured, where page faults were recorded.
+func (f *finder) faulted() {
+	d := &f.g.disk
+	if d.wall <= 0 || f.ps.Steps <= 0 {
+		return
+	}
+	text := "In " + f.name() + " at least one thread waits for the disk " + sayDur(num.SafeRatio(d.wall, f.ps.Steps)) + " a step (" +
+		sayPercent(num.SafeRatio(d.wall, f.ps.Dur)) + "): " + plural(d.majors, "major page fault") + " in " + sayCount(d.steps) + " of " + plural(f.ps.Steps, "step") +
+		", " + sayBytes(float64(d.read)) + " read"
+	x := summary.Finding{Kind: "disk", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Figures: []summary.Evidence{fig("disk", num.SafeRatio(d.wall, f.ps.Steps), "ns", "a step, with at least one thread in a fault that waits for the disk"),
+			fig("major_faults", float64(d.majors), "count", "in steps of the phase"), fig("read", float64(d.read), "B", "by faults, read ahead included")}}
+	if s := f.j.s.Faults; s != nil && len(s.Names) > 0 && s.Names[0].Name != "" {
+		n := shortName(s.Names[0].Name)
+		x.Names = append(x.Names, n)
+		text += "; most time in all goes to " + n
+	}
+	x.Text = text + "."
+	f.loss(x, float64(d.wall), f.ps.Steps, f.ps.Dur)
+}
+
+// faulted gives each cell the time by which recorded page faults delayed its operators.
+func (j *judge) faulted() {
+	for _, k := range j.keys {
+		for _, c := range j.groups[k].inOrder() {
+			if c.faultDelay > 0 {
+				c.majors = c.faults
+				c.takeDisk(c.faultDelay)
+			}
+		}
+	}
+}
+
+// blocked gives each cell the time by which its operators were late as a thread slept and could not be interrupted: what it does mostly then is
+// reading. How many faults that were may be known.
+func (j *judge) blocked() {
+	j.byState = true
+	for _, k := range j.keys {
+		for _, c := range j.groups[k].inOrder() {
+			c.majors = c.faults
+			c.takeDisk(c.blocked)
+		}
+	}
+}
+
+// inferred tells that time is said to be the disk's as threads were blocked, and for no other reason.
+func (j *judge) inferred(majors int64) bool { return j.byState && majors == 0 }
+
+const notWhatFor = "That threads were blocked is seen, not what for: reading from disk, mostly. Page faults tell (record --faults)."
+
+// diskWords say what is lost to the disk, behind a share.
+func (j *judge) diskWords() string {
+	if j.byState {
+		return "is lost while a thread is blocked, mostly reading from disk"
+	}
+	return "is lost reading pages from disk"
+}
+
+// blocked finds time in which threads were blocked.
+func (f *finder) blocked(all *workCell, longest *workCell) {
+	n := shortName(longest.name)
+	f.loss(summary.Finding{Kind: "disk", Names: []string{n},
+		Text: "Operators of " + f.name() + " last " + f.each(float64(all.disk)) + " longer as a thread was blocked, which is reading from disk, mostly; longest in " + n +
+			". Page faults tell what is read (record --faults); more memory, or a smaller model, would keep it.",
+		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost a step as a thread slept and could not be interrupted")},
+		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(longest))}}, float64(all.disk), f.ps.Traced, f.ps.TracedDur)
+}
+
+// takeDisk takes time that went to the disk out of the time off the CPU, then of waiting, then of work.
+func (c *workCell) takeDisk(ns int64) {
+	left := min(ns, c.dur)
+	c.disk = left
+	for _, from := range []*int64{&c.off, &c.wait, &c.work} {
+		x := min(left, *from)
+		*from -= x
+		left -= x
+	}
+	c.disk -= left
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/summary"
+	"strconv"
+)
+
+// What another process computes is in no step's time: the call that hands a graph over returns before. So such a phase is judged by the time until its
+// results are there.
+
+// remoteOf returns what another process did most for a phase, nil if none did or its client was not seen to wait.
+func (j *judge) remoteOf(ps *summary.Phase) *summary.Remote {
+	for i := range j.s.Remote {
+		r := &j.s.Remote[i]
+		if r.Phase != keyOf(ps).Phase || r.Client == nil || r.StepDur == nil || *r.StepDur <= 0 || *r.Client <= 0 {
+			continue
+		}
+		if len(j.s.Models) > 1 && (ps.Model == nil || j.s.Models[*ps.Model].PID != r.ClientPID) {
+			continue
+		}
+		return r
+	}
+	return nil
+}
+
+// elsewhere tells that most of the time until a phase's results another process computes.
+func (j *judge) elsewhere(ps *summary.Phase) bool {
+	r := j.remoteOf(ps)
+	return r != nil && r.PerStep() >= mostShare**r.StepDur
+}
+
+func (f *finder) elsewhere() bool { return f.j.elsewhere(f.ps) }
+
+// remote replaces a verdict on the steps' calls where most of the time until their results another process computes.
+func (o *opinion) remote() {
+	r := o.j.remoteOf(o.ps)
+	if !o.j.elsewhere(o.ps) {
+		return
+	}
+	n := whoComputes(r)
+	o.v.Bound, o.v.Among, o.sure, o.reasons = summary.BoundOutside, []summary.Bound{}, 3, nil
+	o.v.Names = []string{n}
+	o.v.Text = capital(o.name()) + " is bound by " + n + ", another process: it computes " + sayDur(r.PerStep()) + " of the " + sayDur(*r.StepDur) +
+		" from a step's begin to its result (" + sayPercent(r.PerStep() / *r.StepDur) + "). The step's own call hands graphs over and returns before."
+	o.v.Evidence = nil
+	o.figure("server", r.PerStep(), "ns", "a step, computed by "+n)
+	o.figure("until_done", *r.StepDur, "ns", "from a step's begin to when its results were there, mean")
+	if r.TokensPerS != nil {
+		o.figure("tokens_per_s", *r.TokensPerS, "tokens/s", "with that wait")
+	}
+	if r.Wire != nil {
+		o.figure("wire", *r.Wire, "ns", "a graph: written down, sent, read, answered")
+	}
+	if ps := o.ps; ps.Steps > 0 {
+		o.figure("call", float64(ps.Dur)/float64(ps.Steps), "ns", "a step's own call, mean")
+	}
+}
+
+// remote says what the way to the other process and back takes.
+func (f *finder) remote() {
+	r := f.j.remoteOf(f.ps)
+	if r == nil || r.Wire == nil {
+		return
+	}
+	n := whoComputes(r)
+	each := *r.Wire * float64(r.Graphs) / float64(max(1, r.Steps))
+	x := summary.Finding{Kind: "remote", Names: []string{n},
+		Text: "Of the " + sayDur(*r.Client) + " from handing a graph of " + f.name() + " to " + n + " until its result is known, the way there and back takes " + sayDur(*r.Wire) +
+			" (" + sayPercent(*r.Wire / *r.Client) + "): writing down, sending, waking up.",
+		Figures: []summary.Evidence{fig("wire", *r.Wire, "ns", "a graph"), fig("client", *r.Client, "ns", "a graph, from handing over to its result"), fig("server", r.Computed, "ns", "a graph, computed by "+n)},
+		Target:  summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}}
+	part, all := each / *r.StepDur, each*float64(r.Steps)
+	x.Gain, x.GainShare, x.GainAll = &each, &part, &all
+	f.add(x)
+}
+
+// heaviestThere names the operators that take most of what the other process computes, which is no loss.
+func (f *finder) heaviestThere() {
+	r := f.j.remoteOf(f.ps)
+	for i := range min(2, len(r.Rows)) {
+		x := &r.Rows[i]
+		if f.j.by != facts.ByWeight || x.Share == nil {
+			return
+		}
+		n, typ := shortName(x.Key), ""
+		if x.Type != "" {
+			typ = " (" + x.Type + ")"
+		}
+		text := " takes most of what " + whoComputes(r) + " computes for " + f.name() + ": "
+		if i > 0 {
+			text = " comes next: "
+		}
+		text = n + typ + text + sayDur(x.DurPerStep) + " a step (" + sayPercent(*x.Share) + ")"
+		if x.GBps != nil && x.GFlops != nil {
+			text += ", at " + sayNumber(*x.GBps) + " GB/s and " + sayNumber(*x.GFlops) + " GFLOP/s"
+		}
+		f.add(summary.Finding{Kind: "heaviest", Names: []string{n, whoComputes(r)}, Text: text + ".", Figures: []summary.Evidence{fig("dur", float64(x.Dur), "ns", "in all")},
+			Target: summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}})
+	}
+}
+
+// whoComputes names the server.
+func whoComputes(r *summary.Remote) string {
+	if r.ServerComm == "" {
+		return "process " + strconv.Itoa(int(r.ServerPID))
+	}
+	return shortName(r.ServerComm)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"cmp"
+	"github.com/profinfer/profinfer/profile/summary"
+	"slices"
+	"strings"
+)
+
+// run sums up the verdicts of all phases: each cause counts with its phase's time in steps. nil where no phase has causes.
+func (j *judge) run() *summary.Verdict {
+	v := &summary.Verdict{Phase: "run", Among: []summary.Bound{}, Names: []string{}, Causes: []summary.Cause{}, Evidence: []summary.Evidence{}}
+	var all, known, steps int64
+	var ps []boundShare
+	surest := map[summary.Bound]float64{} // the share of the phase whose judgement stands for a bound
+	sure := map[summary.Bound]string{}
+	for i := range j.s.Phases {
+		f := &j.s.Phases[i]
+		all += f.Dur
+		at := slices.IndexFunc(j.s.Verdicts, func(v summary.Verdict) bool { return v.Phase == f.Phase && sameModel(v.Model, f.Model) })
+		if at < 0 || len(j.s.Verdicts[at].Causes) == 0 {
+			continue
+		}
+		known += f.Dur
+		steps += f.Steps
+		x := &j.s.Verdicts[at]
+		for _, c := range x.Causes {
+			ns := c.Share * float64(f.Dur)
+			to := slices.IndexFunc(v.Causes, func(o summary.Cause) bool { return o.Bound == c.Bound && o.What == c.What })
+			if to < 0 {
+				to = len(v.Causes)
+				v.Causes = append(v.Causes, summary.Cause{Bound: c.Bound, What: c.What})
+			}
+			v.Causes[to].Share += ns // divided below
+			if ns > surest[c.Bound] && (x.Bound == c.Bound || x.Bound == summary.BoundMixed) {
+				surest[c.Bound], sure[c.Bound] = ns, x.Sure
+			}
+		}
+	}
+	if known <= 0 {
+		return nil
+	}
+	for i := range v.Causes {
+		c := &v.Causes[i]
+		c.PerStep = c.Share / float64(max(1, steps))
+		c.Share /= float64(known)
+		if c.Bound == "" {
+			continue
+		}
+		at := slices.IndexFunc(ps, func(p boundShare) bool { return p.bound == c.Bound })
+		if at < 0 {
+			at = len(ps)
+			ps = append(ps, boundShare{bound: c.Bound})
+		}
+		ps[at].share += c.Share
+	}
+	slices.SortStableFunc(v.Causes, func(a, b summary.Cause) int { return cmp.Compare(b.Share, a.Share) })
+	slices.SortStableFunc(ps, func(a, b boundShare) int { return cmp.Compare(b.share, a.share) })
+	var among []summary.Bound
+	if v.Bound, among = mostTime(ps); among != nil {
+		v.Among = among
+	}
+	v.Sure = sure[v.Bound]
+	if v.Bound == summary.BoundMixed {
+		v.Sure = summary.SureMedium
+		for _, b := range v.Among {
+			if sure[b] == summary.SureLow {
+				v.Sure = summary.SureLow
+			}
+		}
+	}
+	if v.Bound != summary.BoundUnknown && v.Sure == "" {
+		v.Sure = summary.SureLow
+	}
+	var said []string
+	for _, p := range ps {
+		words := runWords[p.bound]
+		if p.bound == summary.BoundDisk {
+			words = j.diskWords()
+		}
+		if words != "" && (p.share >= 0.1 || len(said) == 0) {
+			said = append(said, sayPercent(p.share)+" "+words)
+		}
+	}
+	v.Text = "Of the time of all steps " + andList(said) + "."
+	for i := range j.s.Phases {
+		if j.elsewhere(&j.s.Phases[i]) {
+			v.Text += " What other processes computed for them is not in it."
+			break
+		}
+	}
+	for i := range j.s.Phases {
+		if j.onDevice(&j.s.Phases[i]) {
+			v.Text += " What devices computed after the steps' calls is not in it."
+			break
+		}
+	}
+	if v.Sure != summary.SureHigh && v.Bound != summary.BoundUnknown {
+		v.Why = "It is as sure as what it sums up, the verdicts on the phases."
+	}
+	if known*10 < all*9 {
+		v.Why += " Of " + sayPercent(1-float64(known)/float64(all)) + " of the steps' time nothing is known of operators."
+		v.Why = strings.TrimSpace(v.Why)
+	}
+	return v
+}
+
+func sameModel(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// runWords follow "Of the time of all steps 60 %".
+var runWords = map[summary.Bound]string{
+	summary.BoundMemory: "goes into reading", summary.BoundCompute: "goes into computing", summary.BoundWait: "is lost waiting for other threads",
+	summary.BoundInterference: "is lost while others had a thread's CPU", summary.BoundOutside: "is outside operators",
+	summary.BoundUnknown: "has no bound that is known",
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict
+
+import (
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/summary"
+)
+
+const (
+	scales   = 0.85 // of the threads' ratio: what grows so with the threads is each core's own
+	noGrowth = 1.15 // what grows by no more although twice the threads or more worked is common to all
+)
+
+// scaling asks products that teams of several sizes computed in one phase, of the same type: a rate that grows with the threads is each
+// core's own limit (compute), one that does not grow is that of what they share (memory). Empty: there are no such teams, or the
+// rate tells neither. fewer and more are the numbers of threads.
+func (j *judge) scaling(g *workGroup, c *workClass) (b summary.Bound, fewer, more int) {
+	if c.what != "products" {
+		return "", 0, 0
+	}
+	var longest int64
+	for _, x := range g.ways() {
+		for _, y := range g.ways() {
+			if x.typ != y.typ || x.chosen != y.chosen || x.team <= 0 || y.team < 2*x.team {
+				continue
+			}
+			p, q := g.products(x), g.products(y)
+			if min(p.work, q.work) <= max(minRefDur, longest) || p.bytes <= 0 || q.bytes <= 0 || !similar(p.intensity(), q.intensity()) {
+				continue
+			}
+			longest = min(p.work, q.work)
+			b, fewer, more = "", x.team, y.team
+			switch grown := num.SafeRatio(q.bytes, q.work) / num.SafeRatio(p.bytes, p.work); {
+			case grown >= scales*float64(y.team)/float64(x.team):
+				b = summary.BoundCompute
+			case grown <= noGrowth:
+				b = summary.BoundMemory
+			}
+		}
+	}
+	return b, fewer, more
+}
+
+func similar(a, b float64) bool { return a <= sameRate*b && b <= sameRate*a }
+
+// byScaling decides by teams of several sizes what rates left open.
+func (j *judge) byScaling(g *workGroup, c *workClass) {
+	if c.bound != summary.BoundUnknown || c.short {
+		return
+	}
+	b, fewer, more := j.scaling(g, c)
+	text := plural(int64(fewer), "thread") + " and " + plural(int64(more), "thread") + " computed them: "
+	switch {
+	case b == summary.BoundMemory:
+		c.is(b, 2)
+		c.reasons = append(c.reasons, text+"more read no faster, so they share the limit.")
+	case b == summary.BoundCompute && (c.memPeak == nil || *c.memPeak <= ruledOut):
+		c.is(b, 1)
+		c.reasons = append(c.reasons, text+"the rate grew with them, so it is each core's own limit, its work or how it reads.")
+	default:
+		return
+	}
+	c.neither = false
+}
