@@ -62,8 +62,10 @@ func TestFollow(t *testing.T) {
 			if len(changes) == 0 || changes[0].Ops != trace.WatchArrivals {
 				t.Fatalf("no graph was followed: %+v", changes)
 			}
-			if got := watches(t, both); len(got) != 0 {
-				t.Errorf("with --two-hits: %+v", got)
+			for _, w := range watches(t, both) {
+				if w.Ops != trace.WatchBoth || w.Why != "two hits" {
+					t.Errorf("with --two-hits: %+v", w)
+				}
 			}
 			r, o := load(t, path), load(t, both)
 			r.lossless(t)

@@ -25,7 +25,7 @@ test('a search wants all of its words', () => {
 })
 
 test('what follows from two counters', () => {
-  const counter = (name: string, role: string): StatCounter => ({ name, role, pmu: 'cpu', unit: '', user: true, scaled: false, void: '', slots: 0 })
+  const counter = (name: string, role: string): SummaryCounter => ({ name, role, pmu: 'cpu', unit: '', user: true, scaled: false, void: '', slots: 0 })
   const counters = [counter('instructions', 'instructions'), counter('cycles', 'cycles')]
   const rows = [{ counts: [{ sum: 3e6, calls: 2 }, { sum: 2e6, calls: 2 }] }]
   const [ipc, ...rest] = metricsOf(counters, rows)
