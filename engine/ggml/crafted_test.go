@@ -192,7 +192,9 @@ func TestProcessBudget(t *testing.T) {
 			break
 		}
 		if g.Dull(os.Getpid(), target.Mapping{Inode: 1}) {
-			t.Fatal("a file that nobody knows is dull")
+			if _, err := g.Plan(os.Getpid()); len(target.LimitErrors(err)) == 0 { // else that look spent just all there is
+				t.Fatal("a file that nobody knows is dull")
+			}
 		}
 	}
 	if n < 10 || n == 10_000 {

@@ -198,7 +198,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"serve", "-i", file, "--listen", busy.Addr().String()}, 1, "in use"},
 		{[]string{"serve", "-i", file + ".no"}, 1, "no such file"},
 		{[]string{"report", "-i", file, "-o", file}, 2, "the recording itself"},
-		{[]string{"report", "-i", "/dev/null", "-o", filepath.Join(t.TempDir(), "x.html")}, 1, "empty"},
+		{[]string{"report", "-i", "/dev/null", "-o", filepath.Join(t.TempDir(), "x.html")}, 1, "is a device"},
 	} {
 		var errs bytes.Buffer
 		cmd := exec.Command(profinfer(t), c.args...)
