@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/profinfer/profinfer/trace"
 )
 
 // ignoring starts profinfer as nohup does, and as a shell without job control starts what stands before &: with these signals ignored.
@@ -68,7 +70,21 @@ func signals(t *testing.T, cmd *exec.Cmd) {
 func TestRecordIgnoresWhatWasIgnored(t *testing.T) {
 	pid := strconv.Itoa(busy(t))
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	hits := func() bool { st, err := os.Stat(path); return err == nil && st.Size() > 0 }
+	hits := func() bool { // the file itself is there before them
+		r, err := trace.Open(path)
+		if err != nil {
+			return false
+		}
+		defer r.Close()
+		for {
+			switch b, err := r.Next(); {
+			case err != nil:
+				return false
+			case b.Watch != nil: // its operators are followed
+				return true
+			}
+		}
+	}
 	cmd, out := ignoring(t, "HUP INT", "record", "-p", pid, "--duration", "4s", "-o", path)
 	within(t, 20*time.Second, "recording", hits)
 	signals(t, cmd)

@@ -122,9 +122,9 @@ func TestLossesAreCounted(t *testing.T) {
 	if len(all.steps) != steps {
 		t.Fatalf("%d steps", len(all.steps))
 	}
-	few := load(t, record(t, []string{"--ring-size", "128", "--two-hits"}, command...))
+	few := load(t, record(t, []string{"--ring-size", "16", "--two-hits"}, command...))
 	if few.header.End.Lost == 0 {
-		t.Fatal("nothing was lost in rings of 128 KiB")
+		t.Fatal("nothing was lost in rings of 16 KiB")
 	}
 	if got, want := few.header.End.Hits+few.header.End.Lost, all.header.End.Hits; got != want {
 		t.Errorf("recorded %d + lost %d = %d, executed %d", few.header.End.Hits, few.header.End.Lost, got, want)
