@@ -16,8 +16,9 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// untilSignal returns a context that ends with the first of the signals that are heeded; the second one ends this process at once, whatever it waits for: the
-// kernel then lets threads that are held go on. Where a terminal stops this process (ctrl-Z), they go on before.
+// untilSignal returns a context that ends with the first of the signals that are heeded. The second one ends this process at
+// once, whatever it waits for: the kernel then lets threads that are held go on. Where a terminal stops this process (ctrl-Z),
+// they go on before.
 func untilSignal(ends ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan os.Signal, 1)

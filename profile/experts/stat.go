@@ -153,7 +153,7 @@ func (p *CostByNew) At(n int) *newCalls {
 	return p.new[n]
 }
 
-// Collector is what a StatBuilder knows of choices.
+// Collector is what statistics know of choices.
 type Collector struct {
 	recent map[RecentKey]*recent
 	mark   [MaxExperts]int32 // by expert, 0 between uses

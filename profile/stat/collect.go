@@ -18,7 +18,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// statState is what a StatBuilder knows so far.
+// statState is what a Builder knows so far.
 type statState struct {
 	opts     Options
 	counters int // of the run; known at the end

@@ -116,7 +116,7 @@ type Op struct {
 	Name        string    `json:"name"`
 	Op          string    `json:"op"`
 	Label       string    `json:"label"` // the key of its row in a Stat by weight
-	Kind        int       `json:"kind"`  // index in TimelineKinds
+	Kind        int       `json:"kind"`  // index in ops.Kinds
 	Type        string    `json:"type"`
 	Ne          [4]int64  `json:"ne"`
 	Layer       *int      `json:"layer"`

@@ -388,7 +388,7 @@ export interface TimelineOp {
   op: string
   /** the key of its row in a Stat by weight */
   label: string
-  /** index in TimelineKinds */
+  /** index in ops.Kinds */
   kind: number
   type: string
   ne: number[]
