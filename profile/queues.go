@@ -120,7 +120,8 @@ func (h *handed) busy() (sum int64) {
 // waiting is a call under way that waits for work of queues.
 type waiting struct {
 	since                int64
-	entry, covers        string
+	entry                string
+	covers               trace.Covers
 	queue, token, device uint64
 	n                    int32
 }
@@ -148,7 +149,7 @@ func (p *replayer) queueMark(q *Proc, t *thread, m *trace.Mark) error {
 	return nil
 }
 
-func coversOf(q *Proc, site uint32) string {
+func coversOf(q *Proc, site uint32) trace.Covers {
 	if q.info == nil || int(site) >= len(q.info.Sites) {
 		return ""
 	}
@@ -287,12 +288,12 @@ func (p *replayer) handSubmission(s *Submission) error {
 // waited takes the return of a call that waited, from since on.
 func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 	switch w.covers {
-	case "token":
+	case trace.CoversToken:
 		if w.n > 1 { // which of them, if not all, is not told
 			return nil
 		}
 		return p.tokenDone(q, t, w.token, w.device, now, w.entry, w.since)
-	case "queue":
+	case trace.CoversQueue:
 		if w.n == 0 { // it did not wait
 			return nil
 		}
@@ -301,7 +302,7 @@ func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 				return p.doneUntil(q, t, u, before(u, w.since), now, w.entry, w.since)
 			}
 		}
-	case "device":
+	case trace.CoversDevice:
 		if w.device == 0 && !q.oneBackend() {
 			return nil // whose device is not told
 		}

@@ -5,7 +5,6 @@ package profile
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/ops"
@@ -248,13 +247,8 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 
 // otherPhase tells whether the operators of a phase were not asked for.
 func (p *replayer) otherPhase(phase Phase) bool {
-	_, list, ok := strings.Cut(p.h.Meta.Extra["filter"], "phase=")
-	if !ok {
-		return false
-	}
-	list, _, _ = strings.Cut(list, " ")
-	name := cmp.Or(string(phase), "unknown")
-	return !slices.Contains(strings.Split(list, ","), name)
+	of := p.filter.Phases
+	return len(of) > 0 && !slices.Contains(of, cmp.Or(string(phase), "unknown"))
 }
 
 // attachedIn tells whether probes of a process were set between two times: of a library that
@@ -364,7 +358,7 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 }
 
 // computes tells whether operators of a backend's graphs can be seen: those that the CPU's loop runs.
-func (q *Proc) computes(backend string) bool { return backend == "CPU" || backend == "" }
+func (q *Proc) computes(backend string) bool { return !trace.Elsewhere(backend) }
 
 func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 	if len(t.execs) == 0 {

@@ -248,7 +248,7 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 				return err
 			}
 		case probe.MarkGraphBegin:
-			if p.info.Sites[site].Backend != "CPU" && p.objects.fresh(m.Ctx) {
+			if p.info.Sites[site].Backend != trace.BackendCPU && p.objects.fresh(m.Ctx) {
 				delete(p.scheds, p.objects.sched) // another one at the same address
 				if err := r.backends(p, p.objects.sched); err != nil {
 					return err

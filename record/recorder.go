@@ -217,9 +217,7 @@ func (r *recorder) begin() error {
 	if !r.opt.Sched || r.session.SchedError != nil {
 		r.meta.Extra["sched"] = "off"
 	}
-	if f := r.opt.filters(); f != "" {
-		r.meta.Extra["filter"] = f
-	}
+	r.meta.SetFilter(trace.Filter{Ops: r.opt.Ops, Phases: r.opt.Phases, TIDs: r.opt.TIDs})
 	if r.opt.Budget > 0 {
 		r.meta.Extra["budget"] = fmt.Sprintf("%g", r.opt.Budget)
 	}

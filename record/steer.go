@@ -32,7 +32,7 @@ func (r *recorder) observe(p *process, m *probe.Mark, e *probe.Events) bool {
 	case end:
 		return p.gov.end(m)
 	case probe.MarkGraphBegin, probe.MarkGraphEnd:
-		if r.opt.Level < engine.LevelOp || p.att.Sites[m.Site].Backend != "CPU" {
+		if r.opt.Level < engine.LevelOp || p.att.Sites[m.Site].Backend != trace.BackendCPU {
 			break
 		}
 		if !p.stuck { // nobody would take them

@@ -215,11 +215,11 @@ type Site struct {
 	Where   string `json:"where"`
 	Insn    string `json:"insn"`
 	Class   string `json:"class"`
-	Role    string `json:"role"`
+	Role    Role   `json:"role"`
 	Return  bool   `json:"return,omitempty"`
 	Entry   string `json:"entry,omitempty"`
 	Phase   string `json:"phase,omitempty"`
-	Covers  string `json:"covers,omitempty"` // what is done once a wait has returned 0: token, queue, device
+	Covers  Covers `json:"covers,omitempty"`
 	Backend string `json:"backend,omitempty"`
 	Warning string `json:"warning,omitempty"`
 }

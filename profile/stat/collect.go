@@ -210,7 +210,7 @@ func (b *statState) Op(o *profile.Op) error {
 
 // Graph takes one graph execution.
 func (b *statState) Graph(g *profile.Graph) error {
-	if p := b.proc(g.PID); p.library == "" && g.Backend == "CPU" {
+	if p := b.proc(g.PID); p.library == "" && g.Backend == trace.BackendCPU {
 		p.library = g.Library
 	}
 	if b.opts.PID != 0 && g.PID != b.opts.PID {
@@ -234,7 +234,7 @@ func (b *statState) Graph(g *profile.Graph) error {
 	b.offload.Graph(g)
 	b.remote.unlinked(g, 1)
 	b.faults.Graph(g)
-	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+	if g.Step != 0 && g.Ops == 0 && trace.Elsewhere(g.Backend) {
 		if b.graphs == nil || len(b.graphs) >= limits.Pending { // of steps that never ended
 			b.graphs = map[int64][]BackendGraph{}
 		}
