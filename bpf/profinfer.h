@@ -13,8 +13,14 @@ typedef unsigned long long u64;
 typedef int s32;
 typedef long long s64;
 
+/* what the reader has to know too: package probe has these, all enums and structs here as they are generated from them */
+enum limit {
+	MAX_PROCS = 256,	/* at a time; each has a layout */
+	BUFFER_HEAD = 4096,	/* bytes of struct buffer before its slots: a page */
+	MAX_USED = 128,	/* numbers of a row of a choice */
+};
+
 #define MAX_SITES   32768
-#define MAX_PROCS   256	/* at a time; each has a layout */
 #define MAX_CPUS    1024
 #define TENSOR_MAX  384	/* bytes copied of a tensor, a multiple of 4 */
 #define TENSOR_WORDS (TENSOR_MAX / 4)
@@ -23,7 +29,7 @@ typedef long long s64;
 #define MAX_BATCH   (1 << 18)	/* tokens of a batch that are looked at */
 #define ABSENT      0xffff
 
-/* kinds of hits and marks; trace.HitKind and trace.MarkKind have the same numbers */
+/* kinds of hits and marks, as the trace has them */
 enum hit_kind {
 	HIT_OP_BEGIN = 1, HIT_OP_FUSED = 2, HIT_FUSED_WITH = 3, HIT_OP_END = 4,
 	HIT_OFF = 5, HIT_ON = 6,	/* a thread leaves its CPU, gets one: for counters */
@@ -99,7 +105,6 @@ struct slot {
  * The hits of one CPU, mapped by the reader. One line of the cache says how full it is; slots
  * follow after a page.
  */
-#define BUFFER_HEAD 4096
 struct buffer {
 	u64 head;	/* slots reserved so far */
 	u64 tail;	/* slots the reader has cleared */
@@ -120,7 +125,7 @@ struct sched_event {
 	u64 held;	/* how long prev has had the CPU (a switch), next has it (a look): 0 if the record before tells it */
 };
 
-/* SCHED_LOOK: next runs on the CPU, seen from another one. trace.SchedKind has the same numbers */
+/* SCHED_LOOK: next runs on the CPU, seen from another one */
 enum sched_kind { SCHED_SWITCH = 1, SCHED_WAKEUP = 2, SCHED_LOOK = 3 };
 enum sched_flag { SCHED_PREV_KERNEL = 1 << 8, SCHED_NEXT_KERNEL = 1 << 9 };	/* a thread of the kernel */
 
@@ -134,7 +139,7 @@ struct filter {
 	u32 pad;
 };
 
-/* a page fault of a profiled thread; trace.FaultKind has the same numbers: bpf/faults.h */
+/* a page fault of a profiled thread: bpf/faults.h */
 enum fault_kind { FAULT_MAJOR = 1, FAULT_MINOR = 2, FAULT_COUNTS = 3 /* of a thread that ends: counts only */ };
 
 struct fault {
@@ -202,7 +207,6 @@ struct shape_end {
  * A part of a choice: what rows of a matrix of numbers held while the operator that reads them
  * ran. See experts.h.
  */
-#define MAX_USED   128	/* numbers of a row */
 #define MAX_CHOSEN 1024	/* numbers of a record */
 #define CHOSEN_HEAD 56
 struct chosen {

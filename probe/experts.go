@@ -10,26 +10,15 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Choices: operators of which each token uses a part of the weights only, those that a source of theirs
 // names (bpf/experts.h). What it names is copied while the operator runs, by the graph's main thread.
 
-// Choice is a part of what was chosen: rows of a matrix of numbers, one row a token.
-type Choice struct {
-	Time     int64 // of the operator's begin or, where only arrivals are probed, of its arrival
-	PID, TID int32
-	Node     uint64 // address of the operator's tensor
-	Source   uint64 // address of the matrix's tensor
-	Used     int32  // numbers of a row
-	Tokens   int32  // rows in all
-	First    int32  // row that the numbers begin with
-	Numbers  []int32
-}
-
-// MaxChosen is how many numbers a row has at most; larger ones are counted as reads that failed. MAX_USED in
-// bpf/profinfer.h.
-const MaxChosen = 128
+// MaxChosen is how many numbers a row has at most; larger ones are counted as reads that failed.
+const MaxChosen = int32(kernelLimitMAX_USED)
 
 const (
 	chosenHead  = int(unsafe.Offsetof(kernelChosen{}.Expert))
@@ -70,8 +59,8 @@ func (e *Events) chosen(rec []byte) {
 	e.picked = slices.Grow(e.picked, n)
 	from := len(e.picked)
 	e.picked = append(e.picked, unsafe.Slice(&c.Expert[0], n)...)
-	e.Choices = append(e.Choices, Choice{Time: int64(c.Ts), PID: int32(c.Tgid), TID: int32(c.Tid), Node: c.Node, Source: c.Source,
-		Used: int32(c.Used), Tokens: int32(c.Tokens), First: int32(c.First), Numbers: e.picked[from:len(e.picked):len(e.picked)]})
+	e.Choices = append(e.Choices, trace.Experts{Time: int64(c.Ts), PID: int32(c.Tgid), TID: int32(c.Tid), Node: c.Node, Source: c.Source,
+		Used: int32(c.Used), Tokens: int32(c.Tokens), First: int32(c.First), Chosen: e.picked[from:len(e.picked):len(e.picked)]})
 }
 
 // Chooser is an operator that chooses, in graphs of one kin: which node it is, and how many operators end

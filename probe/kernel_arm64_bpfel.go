@@ -13,6 +13,26 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type kernelArgKind uint32
+
+const (
+	kernelArgKindARG_NONE       kernelArgKind = 0
+	kernelArgKindARG_REG        kernelArgKind = 1
+	kernelArgKindARG_STACK_ADDR kernelArgKind = 2
+	kernelArgKindARG_AT         kernelArgKind = 3
+	kernelArgKindARG_STACK_AT   kernelArgKind = 4
+	kernelArgKindARG_CONST      kernelArgKind = 5
+)
+
+type kernelBatchKind uint32
+
+const (
+	kernelBatchKindBATCH_NONE     kernelBatchKind = 0
+	kernelBatchKindBATCH_BY_VALUE kernelBatchKind = 1
+	kernelBatchKindBATCH_POINTER  kernelBatchKind = 2
+	kernelBatchKindBATCH_VECTOR   kernelBatchKind = 3
+)
+
 type kernelChosen struct {
 	_      structs.HostLayout
 	Ts     uint64
@@ -72,12 +92,39 @@ type kernelFaultBegin struct {
 	EndedRead uint64
 }
 
+type kernelFaultKind uint32
+
+const (
+	kernelFaultKindFAULT_MAJOR  kernelFaultKind = 1
+	kernelFaultKindFAULT_MINOR  kernelFaultKind = 2
+	kernelFaultKindFAULT_COUNTS kernelFaultKind = 3
+)
+
 type kernelFilter struct {
 	_      structs.HostLayout
 	Ops    [4]uint64
 	Phases uint32
 	Pad    uint32
 }
+
+type kernelFilterWhat uint32
+
+const (
+	kernelFilterWhatFILTER_OPS    kernelFilterWhat = 1
+	kernelFilterWhatFILTER_PHASES kernelFilterWhat = 2
+	kernelFilterWhatFILTER_TIDS   kernelFilterWhat = 4
+)
+
+type kernelHitKind uint32
+
+const (
+	kernelHitKindHIT_OP_BEGIN   kernelHitKind = 1
+	kernelHitKindHIT_OP_FUSED   kernelHitKind = 2
+	kernelHitKindHIT_FUSED_WITH kernelHitKind = 3
+	kernelHitKindHIT_OP_END     kernelHitKind = 4
+	kernelHitKindHIT_OFF        kernelHitKind = 5
+	kernelHitKindHIT_ON         kernelHitKind = 6
+)
 
 type kernelKin struct {
 	_   structs.HostLayout
@@ -133,6 +180,29 @@ type kernelLayout struct {
 	Own            [2]uint64
 }
 
+type kernelLimit uint32
+
+const (
+	kernelLimitMAX_PROCS   kernelLimit = 256
+	kernelLimitBUFFER_HEAD kernelLimit = 4096
+	kernelLimitMAX_USED    kernelLimit = 128
+)
+
+type kernelLostKind uint32
+
+const (
+	kernelLostKindLOST_HITS     kernelLostKind = 0
+	kernelLostKindLOST_MARKS    kernelLostKind = 1
+	kernelLostKindLOST_DEFS     kernelLostKind = 2
+	kernelLostKindLOST_SCHED    kernelLostKind = 3
+	kernelLostKindLOST_READS    kernelLostKind = 4
+	kernelLostKindLOST_FILTERED kernelLostKind = 5
+	kernelLostKindLOST_FAULTS   kernelLostKind = 6
+	kernelLostKindLOST_CHOSEN   kernelLostKind = 7
+	kernelLostKindLOST_OTHERS   kernelLostKind = 8
+	kernelLostKindNUM_LOST      kernelLostKind = 9
+)
+
 type kernelMark struct {
 	_        structs.HostLayout
 	Type     uint32
@@ -153,6 +223,26 @@ type kernelMark struct {
 	Pad      int32
 }
 
+type kernelMarkKind uint32
+
+const (
+	kernelMarkKindMARK_STEP_BEGIN   kernelMarkKind = 1
+	kernelMarkKindMARK_STEP_END     kernelMarkKind = 2
+	kernelMarkKindMARK_SCHED_BEGIN  kernelMarkKind = 3
+	kernelMarkKindMARK_SCHED_END    kernelMarkKind = 4
+	kernelMarkKindMARK_GRAPH_BEGIN  kernelMarkKind = 5
+	kernelMarkKindMARK_GRAPH_END    kernelMarkKind = 6
+	kernelMarkKindMARK_COPY_BEGIN   kernelMarkKind = 7
+	kernelMarkKindMARK_COPY_END     kernelMarkKind = 8
+	kernelMarkKindMARK_SYNC_BEGIN   kernelMarkKind = 9
+	kernelMarkKindMARK_SYNC_END     kernelMarkKind = 10
+	kernelMarkKindMARK_SUBMIT_BEGIN kernelMarkKind = 11
+	kernelMarkKindMARK_SUBMIT_END   kernelMarkKind = 12
+	kernelMarkKindMARK_WAIT_BEGIN   kernelMarkKind = 13
+	kernelMarkKindMARK_WAIT_END     kernelMarkKind = 14
+	kernelMarkKindMARK_DONE         kernelMarkKind = 15
+)
+
 type kernelOpenSteps struct {
 	_     structs.HostLayout
 	Tid   [8]uint64
@@ -160,6 +250,25 @@ type kernelOpenSteps struct {
 	Last  uint32
 	More  uint32
 }
+
+type kernelPhaseBit uint32
+
+const (
+	kernelPhaseBitPHASE_PREFILL kernelPhaseBit = 1
+	kernelPhaseBitPHASE_DECODE  kernelPhaseBit = 2
+	kernelPhaseBitPHASE_ENCODE  kernelPhaseBit = 4
+	kernelPhaseBitPHASE_UNKNOWN kernelPhaseBit = 8
+)
+
+type kernelRecordType uint32
+
+const (
+	kernelRecordTypeREC_MARK      kernelRecordType = 1
+	kernelRecordTypeREC_SEQ       kernelRecordType = 2
+	kernelRecordTypeREC_NODE      kernelRecordType = 3
+	kernelRecordTypeREC_LEAF      kernelRecordType = 4
+	kernelRecordTypeREC_SHAPE_END kernelRecordType = 5
+)
 
 type kernelRunner struct {
 	_        structs.HostLayout
@@ -189,6 +298,21 @@ type kernelSchedEvent struct {
 	NextComm  [16]int8
 	Held      uint64
 }
+
+type kernelSchedFlag uint32
+
+const (
+	kernelSchedFlagSCHED_PREV_KERNEL kernelSchedFlag = 256
+	kernelSchedFlagSCHED_NEXT_KERNEL kernelSchedFlag = 512
+)
+
+type kernelSchedKind uint32
+
+const (
+	kernelSchedKindSCHED_SWITCH kernelSchedKind = 1
+	kernelSchedKindSCHED_WAKEUP kernelSchedKind = 2
+	kernelSchedKindSCHED_LOOK   kernelSchedKind = 3
+)
 
 type kernelSeat struct {
 	_      structs.HostLayout
@@ -365,15 +489,27 @@ const (
 	kernelVarSlack            = "slack"
 	kernelVarSlotMask         = "slot_mask"
 	kernelVarTaskFields       = "task_fields"
+	kernelVarUnusedArgKind    = "unused_arg_kind"
+	kernelVarUnusedBatchKind  = "unused_batch_kind"
 	kernelVarUnusedChosen     = "unused_chosen"
 	kernelVarUnusedDef        = "unused_def"
 	kernelVarUnusedFault      = "unused_fault"
+	kernelVarUnusedFaultKind  = "unused_fault_kind"
 	kernelVarUnusedFilter     = "unused_filter"
+	kernelVarUnusedFilterWhat = "unused_filter_what"
+	kernelVarUnusedHitKind    = "unused_hit_kind"
 	kernelVarUnusedKin        = "unused_kin"
 	kernelVarUnusedKinKey     = "unused_kin_key"
+	kernelVarUnusedLimit      = "unused_limit"
+	kernelVarUnusedLostKind   = "unused_lost_kind"
 	kernelVarUnusedMark       = "unused_mark"
+	kernelVarUnusedMarkKind   = "unused_mark_kind"
 	kernelVarUnusedOpenSteps  = "unused_open_steps"
+	kernelVarUnusedPhaseBit   = "unused_phase_bit"
+	kernelVarUnusedRecordType = "unused_record_type"
 	kernelVarUnusedSchedEvent = "unused_sched_event"
+	kernelVarUnusedSchedFlag  = "unused_sched_flag"
+	kernelVarUnusedSchedKind  = "unused_sched_kind"
 	kernelVarUnusedSeq        = "unused_seq"
 	kernelVarUnusedShapeEnd   = "unused_shape_end"
 	kernelVarUnusedShapeKey   = "unused_shape_key"
@@ -492,15 +628,27 @@ type kernelVariableSpecs struct {
 	Slack            *ebpf.VariableSpec `ebpf:"slack"`
 	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
 	TaskFields       *ebpf.VariableSpec `ebpf:"task_fields"`
+	UnusedArgKind    *ebpf.VariableSpec `ebpf:"unused_arg_kind"`
+	UnusedBatchKind  *ebpf.VariableSpec `ebpf:"unused_batch_kind"`
 	UnusedChosen     *ebpf.VariableSpec `ebpf:"unused_chosen"`
 	UnusedDef        *ebpf.VariableSpec `ebpf:"unused_def"`
 	UnusedFault      *ebpf.VariableSpec `ebpf:"unused_fault"`
+	UnusedFaultKind  *ebpf.VariableSpec `ebpf:"unused_fault_kind"`
 	UnusedFilter     *ebpf.VariableSpec `ebpf:"unused_filter"`
+	UnusedFilterWhat *ebpf.VariableSpec `ebpf:"unused_filter_what"`
+	UnusedHitKind    *ebpf.VariableSpec `ebpf:"unused_hit_kind"`
 	UnusedKin        *ebpf.VariableSpec `ebpf:"unused_kin"`
 	UnusedKinKey     *ebpf.VariableSpec `ebpf:"unused_kin_key"`
+	UnusedLimit      *ebpf.VariableSpec `ebpf:"unused_limit"`
+	UnusedLostKind   *ebpf.VariableSpec `ebpf:"unused_lost_kind"`
 	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
+	UnusedMarkKind   *ebpf.VariableSpec `ebpf:"unused_mark_kind"`
 	UnusedOpenSteps  *ebpf.VariableSpec `ebpf:"unused_open_steps"`
+	UnusedPhaseBit   *ebpf.VariableSpec `ebpf:"unused_phase_bit"`
+	UnusedRecordType *ebpf.VariableSpec `ebpf:"unused_record_type"`
 	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
+	UnusedSchedFlag  *ebpf.VariableSpec `ebpf:"unused_sched_flag"`
+	UnusedSchedKind  *ebpf.VariableSpec `ebpf:"unused_sched_kind"`
 	UnusedSeq        *ebpf.VariableSpec `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.VariableSpec `ebpf:"unused_shape_end"`
 	UnusedShapeKey   *ebpf.VariableSpec `ebpf:"unused_shape_key"`
@@ -604,15 +752,27 @@ type kernelVariables struct {
 	Slack            *ebpf.Variable `ebpf:"slack"`
 	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`
 	TaskFields       *ebpf.Variable `ebpf:"task_fields"`
+	UnusedArgKind    *ebpf.Variable `ebpf:"unused_arg_kind"`
+	UnusedBatchKind  *ebpf.Variable `ebpf:"unused_batch_kind"`
 	UnusedChosen     *ebpf.Variable `ebpf:"unused_chosen"`
 	UnusedDef        *ebpf.Variable `ebpf:"unused_def"`
 	UnusedFault      *ebpf.Variable `ebpf:"unused_fault"`
+	UnusedFaultKind  *ebpf.Variable `ebpf:"unused_fault_kind"`
 	UnusedFilter     *ebpf.Variable `ebpf:"unused_filter"`
+	UnusedFilterWhat *ebpf.Variable `ebpf:"unused_filter_what"`
+	UnusedHitKind    *ebpf.Variable `ebpf:"unused_hit_kind"`
 	UnusedKin        *ebpf.Variable `ebpf:"unused_kin"`
 	UnusedKinKey     *ebpf.Variable `ebpf:"unused_kin_key"`
+	UnusedLimit      *ebpf.Variable `ebpf:"unused_limit"`
+	UnusedLostKind   *ebpf.Variable `ebpf:"unused_lost_kind"`
 	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
+	UnusedMarkKind   *ebpf.Variable `ebpf:"unused_mark_kind"`
 	UnusedOpenSteps  *ebpf.Variable `ebpf:"unused_open_steps"`
+	UnusedPhaseBit   *ebpf.Variable `ebpf:"unused_phase_bit"`
+	UnusedRecordType *ebpf.Variable `ebpf:"unused_record_type"`
 	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
+	UnusedSchedFlag  *ebpf.Variable `ebpf:"unused_sched_flag"`
+	UnusedSchedKind  *ebpf.Variable `ebpf:"unused_sched_kind"`
 	UnusedSeq        *ebpf.Variable `ebpf:"unused_seq"`
 	UnusedShapeEnd   *ebpf.Variable `ebpf:"unused_shape_end"`
 	UnusedShapeKey   *ebpf.Variable `ebpf:"unused_shape_key"`

@@ -12,8 +12,8 @@ import (
 // Numbers of processes and of sites are few, as records carry them, and are used again: once no probe of their owner
 // stands (closing its links waits until no program of them runs) and all that was written until then was read.
 
-// maxProcesses at a time: a hit's record has eight bits for the process. MAX_PROCS in bpf/profinfer.h.
-const maxProcesses = 256
+// maxProcesses at a time: a hit's record has eight bits for the process.
+const maxProcesses = uint32(kernelLimitMAX_PROCS)
 
 // ErrFull says that a process cannot be recorded, or not wholly, until others have ended.
 var ErrFull = errors.New("it has to wait until others have ended")

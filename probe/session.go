@@ -324,8 +324,8 @@ func (a *Attachment) Redefine(shape uint64) {
 func (s *Session) Lost() Lost {
 	var now Lost
 	for _, b := range s.hits {
-		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered, &now.Faults, &now.Choices, &now.Others} {
-			*to += atomic.LoadUint64(&b.lost[i])
+		for k := range kernelLostKindNUM_LOST {
+			*now.of(k) += atomic.LoadUint64(&b.lost[k])
 		}
 	}
 	d := now.sub(s.lost)

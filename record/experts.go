@@ -137,17 +137,3 @@ func choosersOf(s *trace.Shape, plan *engine.Plan) (at []probe.Chooser) {
 	}
 	return at
 }
-
-// writeExperts writes what was chosen. It stands in the trace as it was copied, in parts.
-func (r *recorder) writeExperts(e *probe.Events) error {
-	r.experts = r.experts[:0]
-	for i := range e.Choices {
-		c := &e.Choices[i]
-		if r.stop != 0 && c.Time > r.stop {
-			continue
-		}
-		r.experts = append(r.experts, trace.Experts{Time: c.Time, PID: c.PID, TID: c.TID, Node: c.Node, Source: c.Source,
-			Used: c.Used, Tokens: c.Tokens, First: c.First, Chosen: c.Numbers})
-	}
-	return r.w.Experts(r.experts)
-}

@@ -59,13 +59,6 @@ type recorder struct {
 	spared  func() // takes back that the kernel ends the recorder first where memory runs out
 
 	events    probe.Events
-	hits      []trace.Hit
-	marks     []trace.Mark
-	sched     []trace.Sched
-	seqs      []trace.StepSeq
-	samples   []trace.Sample
-	faults    []trace.Fault
-	experts   []trace.Experts
 	lastDrain int64
 	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
