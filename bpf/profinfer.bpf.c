@@ -263,6 +263,22 @@ int op_end_counted(struct regs *ctx)
 #include "step.h"
 #include "queue.h"
 
+/* Fills in what all marks have; 0: the site is not this process's. */
+static __always_inline struct site *new_mark(struct regs *ctx, struct mark *m)
+{
+	struct site *s;
+
+	m->ts = bpf_ktime_get_boot_ns();
+	s = site_of(ctx, &m->site);
+	if (!s)
+		return 0;
+	m->tgid = s->tgid;
+	m->tid = (u32)bpf_get_current_pid_tgid();
+	m->kind = s->kind;
+	m->cpu = bpf_get_smp_processor_id();
+	return s;
+}
+
 SEC("uprobe.multi")
 int mark_begin(struct regs *ctx)
 {
@@ -272,17 +288,12 @@ int mark_begin(struct regs *ctx)
 	u64 a, b, c;
 	u32 most;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
 	l = bpf_map_lookup_elem(&layouts, &s->layout);
 	if (!l)
 		return 0;
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
 	a = get_arg(ctx, &s->a);
 	b = get_arg(ctx, &s->b);
 	c = get_arg(ctx, &s->c);
@@ -296,7 +307,7 @@ int mark_begin(struct regs *ctx)
 			set_phase(s, &m, most);
 		break;
 	case MARK_SCHED_BEGIN:
-		m.ctx = a;
+		m.scheduler = a;
 		m.graph = b;
 		/* of all its splits: what runs in no graph that is seen shows */
 		if (b)
@@ -304,7 +315,7 @@ int mark_begin(struct regs *ctx)
 		break;
 	case MARK_GRAPH_BEGIN:
 		m.graph = a;
-		m.ctx = c;
+		m.backend = c;
 		if (b && l->plan_threads != ABSENT)
 			bpf_probe_read_user(&m.threads, 4, (void *)(b + l->plan_threads));
 		identify(&m, l, s->owner);
@@ -312,12 +323,12 @@ int mark_begin(struct regs *ctx)
 			run_graph(&m, l, s->owner);
 		break;
 	case MARK_COPY_BEGIN:
-		m.graph = a;
-		m.uid = s->b.kind == ARG_NONE ? (u64)-1 : b;
-		m.ctx = c;
+		m.copied = a;
+		m.copied_bytes = s->b.kind == ARG_NONE ? (u64)-1 : b;
+		m.copied_from = c;
 		break;
 	case MARK_SYNC_BEGIN:
-		m.ctx = c;
+		m.backend = c;
 		break;
 	}
 	put_mark(&m);
@@ -331,14 +342,9 @@ int queue_begin(struct regs *ctx)
 	struct mark m = { .type = REC_MARK, .n_tokens = -1, .arg = -1 };
 	struct site *s;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
 	queue_mark(ctx, s, &m);
 	return 0;
 }
@@ -350,15 +356,10 @@ int queue_end(struct regs *ctx)
 	struct mark m = { .type = REC_MARK, .n_tokens = -1 };
 	struct site *s;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
-	m.arg = (s32)RET(ctx);
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
+	m.returned = (s32)RET(ctx);
 	put_mark(&m);
 	return 0;
 }
@@ -370,14 +371,9 @@ int mark_end(struct regs *ctx)
 	struct mark m = { .type = REC_MARK, .n_tokens = -1, .arg = -1 };
 	struct site *s;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
 	if (choosing && m.kind == MARK_GRAPH_END)
 		ran_graph(m.tid);
 	if (filtering && m.kind == MARK_STEP_END)

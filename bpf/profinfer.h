@@ -160,9 +160,15 @@ struct mark {
 	u64 ts;
 	u32 tid, tgid;
 	u16 kind, cpu;
-	s32 n_nodes;
-	u64 ctx, graph, shape, uid;
-	s32 threads, n_tokens, arg, pad;
+	union { s32 n_nodes, batches; };	/* of a wait: how many fences */
+	/* by kind; trace.Mark has methods of these names */
+	union { u64 ctx, scheduler, backend, copied_from, queue; };
+	union { u64 graph, copied, fence; };
+	u64 shape;
+	union { u64 uid, copied_bytes, device; };
+	s32 threads, n_tokens;
+	union { s32 arg, returned; };
+	s32 pad;
 };
 
 /* one run of tokens of one sequence in the batch of the step that began at ts */

@@ -217,7 +217,7 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 		}
 		m.Site = p.index[m.Site] // as the trace numbers them
 		if m.Kind == trace.MarkSyncBegin {
-			m.Ctx = p.objects.outer(m.Ctx)
+			m.Ctx = p.objects.outer(m.Backend())
 		}
 		r.thread(m.PID, m.TID)
 		if !p.computes {
@@ -238,12 +238,12 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			if !p.entries() { // each run of the scheduler is a step
 				r.prog.Steps++
 			}
-			p.objects.sched = m.Ctx
-			if err := r.backends(p, m.Ctx); err != nil {
+			p.objects.sched = m.Scheduler()
+			if err := r.backends(p, m.Scheduler()); err != nil {
 				return err
 			}
 		case trace.MarkGraphBegin:
-			if p.info.Sites[m.Site].Backend != trace.BackendCPU && p.objects.fresh(m.Ctx) {
+			if p.info.Sites[m.Site].Backend != trace.BackendCPU && p.objects.fresh(m.Backend()) {
 				delete(p.scheds, p.objects.sched) // another one at the same address
 				if err := r.backends(p, p.objects.sched); err != nil {
 					return err

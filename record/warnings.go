@@ -68,14 +68,14 @@ func (v *evidence) mark(m *trace.Mark) (news bool, unseen string) {
 	switch m.Kind {
 	case trace.MarkGraphBegin:
 		if run != nil {
-			run.graph += int64(m.NNodes)
+			run.graph += int64(m.GraphNodes())
 		}
 		return news, ""
 	case trace.MarkSchedBegin:
 		if v.runs == nil || len(v.runs) >= maxRuns {
 			v.runs = map[int32]*schedRun{}
 		}
-		v.runs[m.TID] = &schedRun{sched: m.Ctx, begin: m.Time, nodes: int64(m.NNodes)}
+		v.runs[m.TID] = &schedRun{sched: m.Scheduler(), begin: m.Time, nodes: int64(m.GraphNodes())}
 	case trace.MarkSchedEnd:
 		delete(v.runs, m.TID)
 	default:
