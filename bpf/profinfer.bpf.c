@@ -202,8 +202,8 @@ static __always_inline int begin(struct regs *ctx, u32 kind, int counted)
 	tensor = get_arg(ctx, &s->b);
 	if (filtering && !wanted(s, tensor))
 		return 0;
-	if (choosing)
-		begins_choice(ts, s, tensor);
+	if (routing_wanted)
+		operator_begins(ts, s, tensor);
 	put_begin(ts, team(s, get_arg(ctx, &s->a), kind), tensor, kind == HIT_OP_FUSED ? get_arg(ctx, &s->c) : 0, counted);
 	return 0;
 }
@@ -217,8 +217,8 @@ static __always_inline int end(struct regs *ctx, int counted)
 	/* the pool tells which of several graphs under way it is; 0 where the site does not give it */
 	if (s && (!filtering || begun(s)))
 		put_end(ts, proc_of(s) << 24 | HIT_OP_END << 21 | ((u32)(get_arg(ctx, &s->a) >> 6) & 0x1fffff), counted);
-	if (s && choosing)
-		arrives_choice(ts, s);
+	if (s && routing_wanted)
+		operator_arrives(ts, s);
 	return 0;
 }
 
@@ -319,8 +319,8 @@ int mark_begin(struct regs *ctx)
 		if (b && l->plan_threads != ABSENT)
 			bpf_probe_read_user(&m.threads, 4, (void *)(b + l->plan_threads));
 		identify(&m, l, s->owner);
-		if (choosing)
-			run_graph(&m, l, s->owner);
+		if (routing_wanted)
+			graph_begins(&m, l, s->owner);
 		break;
 	case MARK_COPY_BEGIN:
 		m.copied = a;
@@ -374,8 +374,8 @@ int mark_end(struct regs *ctx)
 	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
-	if (choosing && m.kind == MARK_GRAPH_END)
-		ran_graph(m.tid);
+	if (routing_wanted && m.kind == MARK_GRAPH_END)
+		graph_ends(m.tid);
 	if (filtering && m.kind == MARK_STEP_END)
 		end_phase(s, m.tid);
 	put_mark(&m);
@@ -396,9 +396,9 @@ const struct seq *unused_seq __attribute__((unused));
 const struct def *unused_def __attribute__((unused));
 const struct shape_key *unused_shape_key __attribute__((unused));
 const struct shape_end *unused_shape_end __attribute__((unused));
-const struct chosen *unused_chosen __attribute__((unused));
-const struct kin *unused_kin __attribute__((unused));
-const struct kin_key *unused_kin_key __attribute__((unused));
+const struct routing *unused_routing __attribute__((unused));
+const struct routing_places *unused_routing_places __attribute__((unused));
+const struct op_sequence_key *unused_op_sequence_key __attribute__((unused));
 const enum hit_kind *unused_hit_kind __attribute__((unused));
 const enum mark_kind *unused_mark_kind __attribute__((unused));
 const enum arg_kind *unused_arg_kind __attribute__((unused));

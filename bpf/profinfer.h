@@ -17,7 +17,6 @@ typedef long long s64;
 enum limit {
 	MAX_PROCS = 256,	/* at a time; each has a layout */
 	BUFFER_HEAD = 4096,	/* bytes of struct buffer before its slots: a page */
-	MAX_USED = 128,	/* numbers of a row of a choice */
 };
 
 #define MAX_SITES   32768
@@ -25,7 +24,7 @@ enum limit {
 #define TENSOR_MAX  384	/* bytes copied of a tensor, a multiple of 4 */
 #define TENSOR_WORDS (TENSOR_MAX / 4)
 #define MAX_NODES   65536	/* nodes of a graph that are walked */
-#define MAX_TOKENS  8192	/* rows of a choice that are looked at */
+#define MAX_TOKENS  8192	/* of a routing that are looked at */
 #define MAX_BATCH   (1 << 18)	/* tokens of a batch that are looked at */
 #define ABSENT      0xffff
 
@@ -48,7 +47,7 @@ enum mark_kind {
 enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR, ARG_AT, ARG_STACK_AT, ARG_CONST };
 enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
 enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, LOST_FAULTS,
-	LOST_CHOSEN, LOST_OTHERS, NUM_LOST };
+	LOST_ROUTING, LOST_OTHERS, NUM_LOST };
 
 struct arg {
 	u8 kind;
@@ -82,7 +81,7 @@ struct layout {
 	u16 tensor_op;
 	u16 tensor_ne, tensor_nb, tensor_data;	/* 4 u64 each, a pointer */
 	u16 tensor_flags;	/* u32 */
-	u16 choose_op, choose_src;	/* experts.h */
+	u16 routing_op, routing_src;	/* experts.h */
 	u16 pad[3];
 	/* which 4-byte words of a tensor make a graph's identity: of every tensor, and of those
 	 * that are no view */
@@ -179,7 +178,7 @@ struct seq {
 	s32 seq, n_tokens, pos, outputs;
 };
 
-/* what is known of a shape: that it was sent, which tensors of it were copied, its kin */
+/* what is known of a shape: that it was sent, which tensors of it were copied, its sequence of operators */
 struct shape_key {
 	u64 shape;
 	u64 addr;	/* 0: the shape itself is known; else the tensor was copied for it */
@@ -206,33 +205,34 @@ struct shape_end {
 	u32 n_nodes, n_defs;
 	u32 failed;	/* reads that failed */
 	u32 claimed;	/* nodes the graph claims to have */
-	u64 kin;	/* the same of graphs with the same operators; 0: not asked for */
+	u64 op_sequence;	/* a hash of the operators in their order; 0: not asked for */
 };
 
 /*
- * A part of a choice: what rows of a matrix of numbers held while the operator that reads them
+ * Which experts some tokens are routed to: rows of the matrix that says so, as it was while the operator that reads it
  * ran. See experts.h.
  */
-#define MAX_CHOSEN 1024	/* numbers of a record */
-#define CHOSEN_HEAD 56
-struct chosen {
+#define MAX_USED    128	/* experts of a token; where there are more it counts as a read that failed */
+#define MAX_NUMBERS 1024	/* of a record */
+#define ROUTING_HEAD 56
+struct routing {
 	u64 ts;
 	u64 node, source;	/* addresses of the tensors: of the operator, of the matrix */
 	u32 tgid, tid;
-	u32 used, tokens;	/* its size */
+	u32 used, tokens;	/* experts of a token, tokens: the matrix's size */
 	u32 first, rows;	/* rows that are here */
 	u32 n, pad;		/* numbers that are here */
-	s32 expert[MAX_CHOSEN];
+	s32 expert[MAX_NUMBERS];
 };
 
-/* where graphs of one kin choose: after how many arrivals of a thread, at which node */
-#define MAX_KIN 1024
-struct kin_at {
+/* where graphs with the same sequence of operators have routing operators: after how many arrivals of a thread, at which node */
+#define MAX_PLACES 1024
+struct routing_place {
 	u32 arrival, node;
 };
-struct kin {
+struct routing_places {
 	u32 n, pad;
-	struct kin_at at[MAX_KIN];
+	struct routing_place at[MAX_PLACES];
 };
 
 #endif

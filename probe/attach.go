@@ -21,19 +21,19 @@ import (
 
 // Attachment is one process with its probes. Sites can be added while it runs.
 type Attachment struct {
-	s        *Session
-	pid      int
-	proc     int
-	owner    uint32 // proc, and which of those that had the number
-	layout   uint32
-	numbers  []uint32 // of sites
-	links    []link.Link
-	ops      []*opGroup
-	mode     Mode
-	kins     []uint64 // see SetChoosers
-	stopped  bool
-	left     *positions // when its probes had been taken away
-	released bool
+	s         *Session
+	pid       int
+	proc      int
+	owner     uint32 // proc, and which of those that had the number
+	layout    uint32
+	numbers   []uint32 // of sites
+	links     []link.Link
+	ops       []*opGroup
+	mode      Mode
+	sequences []uint64 // see SetRoutingPlaces
+	stopped   bool
+	left      *positions // when its probes had been taken away
+	released  bool
 	// Ready is when the latest probe stood that a step's parts are seen by: of a step that began
 	// later all is seen.
 	Ready int64

@@ -24,14 +24,14 @@ type Def struct {
 
 // ShapeEnd says that all definitions of a shape were sent.
 type ShapeEnd struct {
-	PID     int32
-	Shape   uint64
-	Time    int64
-	NNodes  int
-	NDefs   int
-	Failed  int // reads that failed
-	Claimed int
-	Kin     uint64 // the same of graphs with the same operators, for Attachment.SetChoosers; 0: not asked for
+	PID        int32
+	Shape      uint64
+	Time       int64
+	NNodes     int
+	NDefs      int
+	Failed     int // reads that failed
+	Claimed    int
+	OpSequence uint64 // a hash of the operators in their order, for Attachment.SetRoutingPlaces; 0: not asked for
 }
 
 // Lost counts records that found no room, or reads of the process's memory that failed.
@@ -39,18 +39,18 @@ type Lost struct {
 	Hits, Marks, Defs, Sched, Reads uint64
 	Filtered                        uint64 // hits that were not asked for: no loss
 	Faults                          uint64
-	Choices                         uint64 // parts of choices
+	Experts                         uint64 // records of which experts tokens are routed to
 	Others                          uint64 // switches of others beyond what a CPU may have while threads wait: no loss
 }
 
 // Total returns the number of lost records.
-func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Faults + l.Choices }
+func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Faults + l.Experts }
 
 // of returns the count of one kind.
 func (l *Lost) of(k kernelLostKind) *uint64 {
 	return [...]*uint64{kernelLostKindLOST_HITS: &l.Hits, kernelLostKindLOST_MARKS: &l.Marks, kernelLostKindLOST_DEFS: &l.Defs,
 		kernelLostKindLOST_SCHED: &l.Sched, kernelLostKindLOST_READS: &l.Reads, kernelLostKindLOST_FILTERED: &l.Filtered,
-		kernelLostKindLOST_FAULTS: &l.Faults, kernelLostKindLOST_CHOSEN: &l.Choices, kernelLostKindLOST_OTHERS: &l.Others}[k]
+		kernelLostKindLOST_FAULTS: &l.Faults, kernelLostKindLOST_ROUTING: &l.Experts, kernelLostKindLOST_OTHERS: &l.Others}[k]
 }
 
 func (l Lost) sub(o Lost) Lost {
@@ -70,22 +70,22 @@ type Events struct {
 	ShapeEnds []ShapeEnd
 	Samples   []trace.Sample // their values are reused too
 	Faults    []trace.Fault
-	Choices   []trace.Experts // theirs as well
+	Experts   []trace.Experts // theirs as well
 	// Complete: no ring held a record that was reserved but not submitted.
 	Complete bool
 	// Fill is how full the fullest ring of a CPU was, 0 to 1.
 	Fill float64
 
-	comms  map[[16]int8]string
-	values []uint64
-	picked []int32
+	comms   map[[16]int8]string
+	values  []uint64
+	numbers []int32
 }
 
 func (e *Events) reset() {
 	e.Hits, e.Marks, e.Seqs, e.Sched = e.Hits[:0], e.Marks[:0], e.Seqs[:0], e.Sched[:0]
 	e.Defs, e.ShapeEnds = e.Defs[:0], e.ShapeEnds[:0]
 	e.Samples, e.values = e.Samples[:0], e.values[:0]
-	e.Choices, e.picked = e.Choices[:0], e.picked[:0]
+	e.Experts, e.numbers = e.Experts[:0], e.numbers[:0]
 	e.Complete, e.Fill = true, 0
 	if e.comms == nil || len(e.comms) > 4096 {
 		e.comms = make(map[[16]int8]string)
@@ -146,6 +146,6 @@ func (e *Events) shared(rec []byte) {
 	case typ == kernelRecordTypeREC_SHAPE_END && len(rec) >= int(unsafe.Sizeof(kernelShapeEnd{})):
 		s := (*kernelShapeEnd)(unsafe.Pointer(&rec[0]))
 		e.ShapeEnds = append(e.ShapeEnds, ShapeEnd{PID: int32(s.Tgid), Shape: s.Shape, Time: int64(s.Ts),
-			NNodes: int(s.N_nodes), NDefs: int(s.N_defs), Failed: int(s.Failed), Claimed: int(int32(s.Claimed)), Kin: s.Kin})
+			NNodes: int(s.N_nodes), NDefs: int(s.N_defs), Failed: int(s.Failed), Claimed: int(int32(s.Claimed)), OpSequence: s.OpSequence})
 	}
 }

@@ -23,7 +23,7 @@ func FuzzRecords(f *testing.F) {
 	add(kernelRecordTypeREC_SHAPE_END, unsafe.Sizeof(kernelShapeEnd{}))
 	add(1, unsafe.Sizeof(kernelSchedEvent{}))
 	add(1, unsafe.Sizeof(kernelFault{}))
-	add(1, unsafe.Sizeof(kernelChosen{}))
+	add(1, unsafe.Sizeof(kernelRouting{}))
 	f.Add(bytes.Repeat([]byte{0xff}, int(unsafe.Sizeof(kernelDef{}))))
 	f.Fuzz(func(t *testing.T, rec []byte) {
 		words := make([]uint64, (len(rec)+7)/8+1) // a ring's records are aligned
@@ -34,7 +34,7 @@ func FuzzRecords(f *testing.F) {
 			e.shared(aligned)
 			e.scheduling(aligned)
 			e.fault(aligned)
-			e.chosen(aligned)
+			e.routing(aligned)
 			if n := len(e.Marks) + len(e.Seqs) + len(e.Defs) + len(e.ShapeEnds); n > 1 {
 				t.Fatalf("%d events of one record", n)
 			}
@@ -43,7 +43,7 @@ func FuzzRecords(f *testing.F) {
 					t.Fatalf("%d bytes of a record of %d", len(d.Raw), len(rec))
 				}
 			}
-			for _, c := range e.Choices {
+			for _, c := range e.Experts {
 				if 4*len(c.Chosen) > len(rec) {
 					t.Fatalf("%d numbers of a record of %d bytes", len(c.Chosen), len(rec))
 				}

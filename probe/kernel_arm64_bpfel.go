@@ -33,29 +33,6 @@ const (
 	kernelBatchKindBATCH_VECTOR   kernelBatchKind = 3
 )
 
-type kernelChosen struct {
-	_      structs.HostLayout
-	Ts     uint64
-	Node   uint64
-	Source uint64
-	Tgid   uint32
-	Tid    uint32
-	Used   uint32
-	Tokens uint32
-	First  uint32
-	Rows   uint32
-	N      uint32
-	Pad    uint32
-	Expert [1024]int32
-}
-
-type kernelChosenRoom struct {
-	_     structs.HostLayout
-	C     kernelChosen
-	Spill [128]int32
-	Taken uint64
-}
-
 type kernelDef struct {
 	_     structs.HostLayout
 	Type  uint32
@@ -115,6 +92,19 @@ const (
 	kernelFilterWhatFILTER_TIDS   kernelFilterWhat = 4
 )
 
+type kernelGraphThread struct {
+	_          structs.HostLayout
+	Tid        uint32
+	Arrivals   uint32
+	Next       uint32
+	Place      uint32
+	Generation uint32
+	Pad        uint32
+	OpSequence uint64
+	Nodes      uint64
+	Source     uint64
+}
+
 type kernelHitKind uint32
 
 const (
@@ -125,24 +115,6 @@ const (
 	kernelHitKindHIT_OFF        kernelHitKind = 5
 	kernelHitKindHIT_ON         kernelHitKind = 6
 )
-
-type kernelKin struct {
-	_   structs.HostLayout
-	N   uint32
-	Pad uint32
-	At  [1024]struct {
-		_       structs.HostLayout
-		Arrival uint32
-		Node    uint32
-	}
-}
-
-type kernelKinKey struct {
-	_     structs.HostLayout
-	Kin   uint64
-	Owner uint32
-	Pad   uint32
-}
 
 type kernelLayout struct {
 	_              structs.HostLayout
@@ -173,8 +145,8 @@ type kernelLayout struct {
 	TensorNb       uint16
 	TensorData     uint16
 	TensorFlags    uint16
-	ChooseOp       uint16
-	ChooseSrc      uint16
+	RoutingOp      uint16
+	RoutingSrc     uint16
 	Pad            [3]uint16
 	Always         [2]uint64
 	Own            [2]uint64
@@ -185,7 +157,6 @@ type kernelLimit uint32
 const (
 	kernelLimitMAX_PROCS   kernelLimit = 256
 	kernelLimitBUFFER_HEAD kernelLimit = 4096
-	kernelLimitMAX_USED    kernelLimit = 128
 )
 
 type kernelLostKind uint32
@@ -198,7 +169,7 @@ const (
 	kernelLostKindLOST_READS    kernelLostKind = 4
 	kernelLostKindLOST_FILTERED kernelLostKind = 5
 	kernelLostKindLOST_FAULTS   kernelLostKind = 6
-	kernelLostKindLOST_CHOSEN   kernelLostKind = 7
+	kernelLostKindLOST_ROUTING  kernelLostKind = 7
 	kernelLostKindLOST_OTHERS   kernelLostKind = 8
 	kernelLostKindNUM_LOST      kernelLostKind = 9
 )
@@ -243,6 +214,13 @@ const (
 	kernelMarkKindMARK_DONE         kernelMarkKind = 15
 )
 
+type kernelOpSequenceKey struct {
+	_          structs.HostLayout
+	OpSequence uint64
+	Owner      uint32
+	Pad        uint32
+}
+
 type kernelOpenSteps struct {
 	_     structs.HostLayout
 	Tid   [8]uint64
@@ -270,17 +248,38 @@ const (
 	kernelRecordTypeREC_SHAPE_END kernelRecordType = 5
 )
 
-type kernelRunner struct {
-	_        structs.HostLayout
-	Tid      uint32
-	Arrivals uint32
-	Next     uint32
-	At       uint32
-	Told     uint32
-	Pad      uint32
-	Kin      uint64
-	Nodes    uint64
-	Source   uint64
+type kernelRouting struct {
+	_      structs.HostLayout
+	Ts     uint64
+	Node   uint64
+	Source uint64
+	Tgid   uint32
+	Tid    uint32
+	Used   uint32
+	Tokens uint32
+	First  uint32
+	Rows   uint32
+	N      uint32
+	Pad    uint32
+	Expert [1024]int32
+}
+
+type kernelRoutingPlaces struct {
+	_   structs.HostLayout
+	N   uint32
+	Pad uint32
+	At  [1024]struct {
+		_       structs.HostLayout
+		Arrival uint32
+		Node    uint32
+	}
+}
+
+type kernelRoutingRoom struct {
+	_         structs.HostLayout
+	R         kernelRouting
+	RowBehind [128]int32
+	Taken     uint64
 }
 
 type kernelSchedEvent struct {
@@ -343,16 +342,16 @@ type kernelSeq struct {
 }
 
 type kernelShapeEnd struct {
-	_       structs.HostLayout
-	Type    uint32
-	Tgid    uint32
-	Shape   uint64
-	Ts      uint64
-	N_nodes uint32
-	N_defs  uint32
-	Failed  uint32
-	Claimed uint32
-	Kin     uint64
+	_          structs.HostLayout
+	Type       uint32
+	Tgid       uint32
+	Shape      uint64
+	Ts         uint64
+	N_nodes    uint32
+	N_defs     uint32
+	Failed     uint32
+	Claimed    uint32
+	OpSequence uint64
 }
 
 type kernelShapeKey struct {
@@ -431,89 +430,89 @@ type kernelWords struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	kernelMapBegins           = "begins"
-	kernelMapBuffers          = "buffers"
-	kernelMapChoices          = "choices"
-	kernelMapChosenRooms      = "chosen_rooms"
-	kernelMapCopied           = "copied"
-	kernelMapCounters         = "counters"
-	kernelMapDefs             = "defs"
-	kernelMapFaultBegins      = "fault_begins"
-	kernelMapFaults           = "faults"
-	kernelMapFilters          = "filters"
-	kernelMapKinChanges       = "kin_changes"
-	kernelMapKinOf            = "kin_of"
-	kernelMapKins             = "kins"
-	kernelMapKnown            = "known"
-	kernelMapLayouts          = "layouts"
-	kernelMapMarks            = "marks"
-	kernelMapPhases           = "phases"
-	kernelMapRings            = "rings"
-	kernelMapRunners          = "runners"
-	kernelMapScratch          = "scratch"
-	kernelMapSeats            = "seats"
-	kernelMapSites            = "sites"
-	kernelMapTargets          = "targets"
-	kernelMapTids             = "tids"
-	kernelMapUids             = "uids"
-	kernelMapWaiters          = "waiters"
-	kernelMapWaiting          = "waiting"
-	kernelProgFaultEnter      = "fault_enter"
-	kernelProgFaultExit       = "fault_exit"
-	kernelProgFaultKernel     = "fault_kernel"
-	kernelProgFaultMajor      = "fault_major"
-	kernelProgFaultMinor      = "fault_minor"
-	kernelProgFaultUser       = "fault_user"
-	kernelProgMarkBegin       = "mark_begin"
-	kernelProgMarkEnd         = "mark_end"
-	kernelProgOpBegin         = "op_begin"
-	kernelProgOpBeginCounted  = "op_begin_counted"
-	kernelProgOpEnd           = "op_end"
-	kernelProgOpEndCounted    = "op_end_counted"
-	kernelProgOpFused         = "op_fused"
-	kernelProgOpFusedCounted  = "op_fused_counted"
-	kernelProgQueueBegin      = "queue_begin"
-	kernelProgQueueEnd        = "queue_end"
-	kernelProgSchedSwitch     = "sched_switch"
-	kernelProgSchedWakeup     = "sched_wakeup"
-	kernelProgSchedWakeupNew  = "sched_wakeup_new"
-	kernelVarChoosing         = "choosing"
-	kernelVarEvents           = "events"
-	kernelVarEventsScaled     = "events_scaled"
-	kernelVarFaultMask        = "fault_mask"
-	kernelVarFaultsAll        = "faults_all"
-	kernelVarFaultsBegun      = "faults_begun"
-	kernelVarFiltering        = "filtering"
-	kernelVarPossibleCpus     = "possible_cpus"
-	kernelVarRunnerMask       = "runner_mask"
-	kernelVarSlack            = "slack"
-	kernelVarSlotMask         = "slot_mask"
-	kernelVarTaskFields       = "task_fields"
-	kernelVarUnusedArgKind    = "unused_arg_kind"
-	kernelVarUnusedBatchKind  = "unused_batch_kind"
-	kernelVarUnusedChosen     = "unused_chosen"
-	kernelVarUnusedDef        = "unused_def"
-	kernelVarUnusedFault      = "unused_fault"
-	kernelVarUnusedFaultKind  = "unused_fault_kind"
-	kernelVarUnusedFilter     = "unused_filter"
-	kernelVarUnusedFilterWhat = "unused_filter_what"
-	kernelVarUnusedHitKind    = "unused_hit_kind"
-	kernelVarUnusedKin        = "unused_kin"
-	kernelVarUnusedKinKey     = "unused_kin_key"
-	kernelVarUnusedLimit      = "unused_limit"
-	kernelVarUnusedLostKind   = "unused_lost_kind"
-	kernelVarUnusedMark       = "unused_mark"
-	kernelVarUnusedMarkKind   = "unused_mark_kind"
-	kernelVarUnusedOpenSteps  = "unused_open_steps"
-	kernelVarUnusedPhaseBit   = "unused_phase_bit"
-	kernelVarUnusedRecordType = "unused_record_type"
-	kernelVarUnusedSchedEvent = "unused_sched_event"
-	kernelVarUnusedSchedFlag  = "unused_sched_flag"
-	kernelVarUnusedSchedKind  = "unused_sched_kind"
-	kernelVarUnusedSeq        = "unused_seq"
-	kernelVarUnusedShapeEnd   = "unused_shape_end"
-	kernelVarUnusedShapeKey   = "unused_shape_key"
-	kernelVarUnusedSlot       = "unused_slot"
+	kernelMapBegins              = "begins"
+	kernelMapBuffers             = "buffers"
+	kernelMapCopied              = "copied"
+	kernelMapCounters            = "counters"
+	kernelMapDefs                = "defs"
+	kernelMapFaultBegins         = "fault_begins"
+	kernelMapFaults              = "faults"
+	kernelMapFilters             = "filters"
+	kernelMapGraphThreads        = "graph_threads"
+	kernelMapKnown               = "known"
+	kernelMapLayouts             = "layouts"
+	kernelMapMarks               = "marks"
+	kernelMapOpSequenceOf        = "op_sequence_of"
+	kernelMapPhases              = "phases"
+	kernelMapPlacesChanged       = "places_changed"
+	kernelMapPlacesOf            = "places_of"
+	kernelMapRings               = "rings"
+	kernelMapRoutingRooms        = "routing_rooms"
+	kernelMapRoutings            = "routings"
+	kernelMapScratch             = "scratch"
+	kernelMapSeats               = "seats"
+	kernelMapSites               = "sites"
+	kernelMapTargets             = "targets"
+	kernelMapTids                = "tids"
+	kernelMapUids                = "uids"
+	kernelMapWaiters             = "waiters"
+	kernelMapWaiting             = "waiting"
+	kernelProgFaultEnter         = "fault_enter"
+	kernelProgFaultExit          = "fault_exit"
+	kernelProgFaultKernel        = "fault_kernel"
+	kernelProgFaultMajor         = "fault_major"
+	kernelProgFaultMinor         = "fault_minor"
+	kernelProgFaultUser          = "fault_user"
+	kernelProgMarkBegin          = "mark_begin"
+	kernelProgMarkEnd            = "mark_end"
+	kernelProgOpBegin            = "op_begin"
+	kernelProgOpBeginCounted     = "op_begin_counted"
+	kernelProgOpEnd              = "op_end"
+	kernelProgOpEndCounted       = "op_end_counted"
+	kernelProgOpFused            = "op_fused"
+	kernelProgOpFusedCounted     = "op_fused_counted"
+	kernelProgQueueBegin         = "queue_begin"
+	kernelProgQueueEnd           = "queue_end"
+	kernelProgSchedSwitch        = "sched_switch"
+	kernelProgSchedWakeup        = "sched_wakeup"
+	kernelProgSchedWakeupNew     = "sched_wakeup_new"
+	kernelVarEvents              = "events"
+	kernelVarEventsScaled        = "events_scaled"
+	kernelVarFaultMask           = "fault_mask"
+	kernelVarFaultsAll           = "faults_all"
+	kernelVarFaultsBegun         = "faults_begun"
+	kernelVarFiltering           = "filtering"
+	kernelVarGraphThreadMask     = "graph_thread_mask"
+	kernelVarPossibleCpus        = "possible_cpus"
+	kernelVarRoutingWanted       = "routing_wanted"
+	kernelVarSlack               = "slack"
+	kernelVarSlotMask            = "slot_mask"
+	kernelVarTaskFields          = "task_fields"
+	kernelVarUnusedArgKind       = "unused_arg_kind"
+	kernelVarUnusedBatchKind     = "unused_batch_kind"
+	kernelVarUnusedDef           = "unused_def"
+	kernelVarUnusedFault         = "unused_fault"
+	kernelVarUnusedFaultKind     = "unused_fault_kind"
+	kernelVarUnusedFilter        = "unused_filter"
+	kernelVarUnusedFilterWhat    = "unused_filter_what"
+	kernelVarUnusedHitKind       = "unused_hit_kind"
+	kernelVarUnusedLimit         = "unused_limit"
+	kernelVarUnusedLostKind      = "unused_lost_kind"
+	kernelVarUnusedMark          = "unused_mark"
+	kernelVarUnusedMarkKind      = "unused_mark_kind"
+	kernelVarUnusedOpSequenceKey = "unused_op_sequence_key"
+	kernelVarUnusedOpenSteps     = "unused_open_steps"
+	kernelVarUnusedPhaseBit      = "unused_phase_bit"
+	kernelVarUnusedRecordType    = "unused_record_type"
+	kernelVarUnusedRouting       = "unused_routing"
+	kernelVarUnusedRoutingPlaces = "unused_routing_places"
+	kernelVarUnusedSchedEvent    = "unused_sched_event"
+	kernelVarUnusedSchedFlag     = "unused_sched_flag"
+	kernelVarUnusedSchedKind     = "unused_sched_kind"
+	kernelVarUnusedSeq           = "unused_seq"
+	kernelVarUnusedShapeEnd      = "unused_shape_end"
+	kernelVarUnusedShapeKey      = "unused_shape_key"
+	kernelVarUnusedSlot          = "unused_slot"
 )
 
 // loadKernel returns the embedded CollectionSpec for kernel.
@@ -583,76 +582,76 @@ type kernelProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
-	Begins      *ebpf.MapSpec `ebpf:"begins"`
-	Buffers     *ebpf.MapSpec `ebpf:"buffers"`
-	Choices     *ebpf.MapSpec `ebpf:"choices"`
-	ChosenRooms *ebpf.MapSpec `ebpf:"chosen_rooms"`
-	Copied      *ebpf.MapSpec `ebpf:"copied"`
-	Counters    *ebpf.MapSpec `ebpf:"counters"`
-	Defs        *ebpf.MapSpec `ebpf:"defs"`
-	FaultBegins *ebpf.MapSpec `ebpf:"fault_begins"`
-	Faults      *ebpf.MapSpec `ebpf:"faults"`
-	Filters     *ebpf.MapSpec `ebpf:"filters"`
-	KinChanges  *ebpf.MapSpec `ebpf:"kin_changes"`
-	KinOf       *ebpf.MapSpec `ebpf:"kin_of"`
-	Kins        *ebpf.MapSpec `ebpf:"kins"`
-	Known       *ebpf.MapSpec `ebpf:"known"`
-	Layouts     *ebpf.MapSpec `ebpf:"layouts"`
-	Marks       *ebpf.MapSpec `ebpf:"marks"`
-	Phases      *ebpf.MapSpec `ebpf:"phases"`
-	Rings       *ebpf.MapSpec `ebpf:"rings"`
-	Runners     *ebpf.MapSpec `ebpf:"runners"`
-	Scratch     *ebpf.MapSpec `ebpf:"scratch"`
-	Seats       *ebpf.MapSpec `ebpf:"seats"`
-	Sites       *ebpf.MapSpec `ebpf:"sites"`
-	Targets     *ebpf.MapSpec `ebpf:"targets"`
-	Tids        *ebpf.MapSpec `ebpf:"tids"`
-	Uids        *ebpf.MapSpec `ebpf:"uids"`
-	Waiters     *ebpf.MapSpec `ebpf:"waiters"`
-	Waiting     *ebpf.MapSpec `ebpf:"waiting"`
+	Begins        *ebpf.MapSpec `ebpf:"begins"`
+	Buffers       *ebpf.MapSpec `ebpf:"buffers"`
+	Copied        *ebpf.MapSpec `ebpf:"copied"`
+	Counters      *ebpf.MapSpec `ebpf:"counters"`
+	Defs          *ebpf.MapSpec `ebpf:"defs"`
+	FaultBegins   *ebpf.MapSpec `ebpf:"fault_begins"`
+	Faults        *ebpf.MapSpec `ebpf:"faults"`
+	Filters       *ebpf.MapSpec `ebpf:"filters"`
+	GraphThreads  *ebpf.MapSpec `ebpf:"graph_threads"`
+	Known         *ebpf.MapSpec `ebpf:"known"`
+	Layouts       *ebpf.MapSpec `ebpf:"layouts"`
+	Marks         *ebpf.MapSpec `ebpf:"marks"`
+	OpSequenceOf  *ebpf.MapSpec `ebpf:"op_sequence_of"`
+	Phases        *ebpf.MapSpec `ebpf:"phases"`
+	PlacesChanged *ebpf.MapSpec `ebpf:"places_changed"`
+	PlacesOf      *ebpf.MapSpec `ebpf:"places_of"`
+	Rings         *ebpf.MapSpec `ebpf:"rings"`
+	RoutingRooms  *ebpf.MapSpec `ebpf:"routing_rooms"`
+	Routings      *ebpf.MapSpec `ebpf:"routings"`
+	Scratch       *ebpf.MapSpec `ebpf:"scratch"`
+	Seats         *ebpf.MapSpec `ebpf:"seats"`
+	Sites         *ebpf.MapSpec `ebpf:"sites"`
+	Targets       *ebpf.MapSpec `ebpf:"targets"`
+	Tids          *ebpf.MapSpec `ebpf:"tids"`
+	Uids          *ebpf.MapSpec `ebpf:"uids"`
+	Waiters       *ebpf.MapSpec `ebpf:"waiters"`
+	Waiting       *ebpf.MapSpec `ebpf:"waiting"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelVariableSpecs struct {
-	Choosing         *ebpf.VariableSpec `ebpf:"choosing"`
-	Events           *ebpf.VariableSpec `ebpf:"events"`
-	EventsScaled     *ebpf.VariableSpec `ebpf:"events_scaled"`
-	FaultMask        *ebpf.VariableSpec `ebpf:"fault_mask"`
-	FaultsAll        *ebpf.VariableSpec `ebpf:"faults_all"`
-	FaultsBegun      *ebpf.VariableSpec `ebpf:"faults_begun"`
-	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
-	PossibleCpus     *ebpf.VariableSpec `ebpf:"possible_cpus"`
-	RunnerMask       *ebpf.VariableSpec `ebpf:"runner_mask"`
-	Slack            *ebpf.VariableSpec `ebpf:"slack"`
-	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
-	TaskFields       *ebpf.VariableSpec `ebpf:"task_fields"`
-	UnusedArgKind    *ebpf.VariableSpec `ebpf:"unused_arg_kind"`
-	UnusedBatchKind  *ebpf.VariableSpec `ebpf:"unused_batch_kind"`
-	UnusedChosen     *ebpf.VariableSpec `ebpf:"unused_chosen"`
-	UnusedDef        *ebpf.VariableSpec `ebpf:"unused_def"`
-	UnusedFault      *ebpf.VariableSpec `ebpf:"unused_fault"`
-	UnusedFaultKind  *ebpf.VariableSpec `ebpf:"unused_fault_kind"`
-	UnusedFilter     *ebpf.VariableSpec `ebpf:"unused_filter"`
-	UnusedFilterWhat *ebpf.VariableSpec `ebpf:"unused_filter_what"`
-	UnusedHitKind    *ebpf.VariableSpec `ebpf:"unused_hit_kind"`
-	UnusedKin        *ebpf.VariableSpec `ebpf:"unused_kin"`
-	UnusedKinKey     *ebpf.VariableSpec `ebpf:"unused_kin_key"`
-	UnusedLimit      *ebpf.VariableSpec `ebpf:"unused_limit"`
-	UnusedLostKind   *ebpf.VariableSpec `ebpf:"unused_lost_kind"`
-	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
-	UnusedMarkKind   *ebpf.VariableSpec `ebpf:"unused_mark_kind"`
-	UnusedOpenSteps  *ebpf.VariableSpec `ebpf:"unused_open_steps"`
-	UnusedPhaseBit   *ebpf.VariableSpec `ebpf:"unused_phase_bit"`
-	UnusedRecordType *ebpf.VariableSpec `ebpf:"unused_record_type"`
-	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
-	UnusedSchedFlag  *ebpf.VariableSpec `ebpf:"unused_sched_flag"`
-	UnusedSchedKind  *ebpf.VariableSpec `ebpf:"unused_sched_kind"`
-	UnusedSeq        *ebpf.VariableSpec `ebpf:"unused_seq"`
-	UnusedShapeEnd   *ebpf.VariableSpec `ebpf:"unused_shape_end"`
-	UnusedShapeKey   *ebpf.VariableSpec `ebpf:"unused_shape_key"`
-	UnusedSlot       *ebpf.VariableSpec `ebpf:"unused_slot"`
+	Events              *ebpf.VariableSpec `ebpf:"events"`
+	EventsScaled        *ebpf.VariableSpec `ebpf:"events_scaled"`
+	FaultMask           *ebpf.VariableSpec `ebpf:"fault_mask"`
+	FaultsAll           *ebpf.VariableSpec `ebpf:"faults_all"`
+	FaultsBegun         *ebpf.VariableSpec `ebpf:"faults_begun"`
+	Filtering           *ebpf.VariableSpec `ebpf:"filtering"`
+	GraphThreadMask     *ebpf.VariableSpec `ebpf:"graph_thread_mask"`
+	PossibleCpus        *ebpf.VariableSpec `ebpf:"possible_cpus"`
+	RoutingWanted       *ebpf.VariableSpec `ebpf:"routing_wanted"`
+	Slack               *ebpf.VariableSpec `ebpf:"slack"`
+	SlotMask            *ebpf.VariableSpec `ebpf:"slot_mask"`
+	TaskFields          *ebpf.VariableSpec `ebpf:"task_fields"`
+	UnusedArgKind       *ebpf.VariableSpec `ebpf:"unused_arg_kind"`
+	UnusedBatchKind     *ebpf.VariableSpec `ebpf:"unused_batch_kind"`
+	UnusedDef           *ebpf.VariableSpec `ebpf:"unused_def"`
+	UnusedFault         *ebpf.VariableSpec `ebpf:"unused_fault"`
+	UnusedFaultKind     *ebpf.VariableSpec `ebpf:"unused_fault_kind"`
+	UnusedFilter        *ebpf.VariableSpec `ebpf:"unused_filter"`
+	UnusedFilterWhat    *ebpf.VariableSpec `ebpf:"unused_filter_what"`
+	UnusedHitKind       *ebpf.VariableSpec `ebpf:"unused_hit_kind"`
+	UnusedLimit         *ebpf.VariableSpec `ebpf:"unused_limit"`
+	UnusedLostKind      *ebpf.VariableSpec `ebpf:"unused_lost_kind"`
+	UnusedMark          *ebpf.VariableSpec `ebpf:"unused_mark"`
+	UnusedMarkKind      *ebpf.VariableSpec `ebpf:"unused_mark_kind"`
+	UnusedOpSequenceKey *ebpf.VariableSpec `ebpf:"unused_op_sequence_key"`
+	UnusedOpenSteps     *ebpf.VariableSpec `ebpf:"unused_open_steps"`
+	UnusedPhaseBit      *ebpf.VariableSpec `ebpf:"unused_phase_bit"`
+	UnusedRecordType    *ebpf.VariableSpec `ebpf:"unused_record_type"`
+	UnusedRouting       *ebpf.VariableSpec `ebpf:"unused_routing"`
+	UnusedRoutingPlaces *ebpf.VariableSpec `ebpf:"unused_routing_places"`
+	UnusedSchedEvent    *ebpf.VariableSpec `ebpf:"unused_sched_event"`
+	UnusedSchedFlag     *ebpf.VariableSpec `ebpf:"unused_sched_flag"`
+	UnusedSchedKind     *ebpf.VariableSpec `ebpf:"unused_sched_kind"`
+	UnusedSeq           *ebpf.VariableSpec `ebpf:"unused_seq"`
+	UnusedShapeEnd      *ebpf.VariableSpec `ebpf:"unused_shape_end"`
+	UnusedShapeKey      *ebpf.VariableSpec `ebpf:"unused_shape_key"`
+	UnusedSlot          *ebpf.VariableSpec `ebpf:"unused_slot"`
 }
 
 // kernelObjects contains all objects after they have been loaded into the kernel.
@@ -675,56 +674,56 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
-	Begins      *ebpf.Map `ebpf:"begins"`
-	Buffers     *ebpf.Map `ebpf:"buffers"`
-	Choices     *ebpf.Map `ebpf:"choices"`
-	ChosenRooms *ebpf.Map `ebpf:"chosen_rooms"`
-	Copied      *ebpf.Map `ebpf:"copied"`
-	Counters    *ebpf.Map `ebpf:"counters"`
-	Defs        *ebpf.Map `ebpf:"defs"`
-	FaultBegins *ebpf.Map `ebpf:"fault_begins"`
-	Faults      *ebpf.Map `ebpf:"faults"`
-	Filters     *ebpf.Map `ebpf:"filters"`
-	KinChanges  *ebpf.Map `ebpf:"kin_changes"`
-	KinOf       *ebpf.Map `ebpf:"kin_of"`
-	Kins        *ebpf.Map `ebpf:"kins"`
-	Known       *ebpf.Map `ebpf:"known"`
-	Layouts     *ebpf.Map `ebpf:"layouts"`
-	Marks       *ebpf.Map `ebpf:"marks"`
-	Phases      *ebpf.Map `ebpf:"phases"`
-	Rings       *ebpf.Map `ebpf:"rings"`
-	Runners     *ebpf.Map `ebpf:"runners"`
-	Scratch     *ebpf.Map `ebpf:"scratch"`
-	Seats       *ebpf.Map `ebpf:"seats"`
-	Sites       *ebpf.Map `ebpf:"sites"`
-	Targets     *ebpf.Map `ebpf:"targets"`
-	Tids        *ebpf.Map `ebpf:"tids"`
-	Uids        *ebpf.Map `ebpf:"uids"`
-	Waiters     *ebpf.Map `ebpf:"waiters"`
-	Waiting     *ebpf.Map `ebpf:"waiting"`
+	Begins        *ebpf.Map `ebpf:"begins"`
+	Buffers       *ebpf.Map `ebpf:"buffers"`
+	Copied        *ebpf.Map `ebpf:"copied"`
+	Counters      *ebpf.Map `ebpf:"counters"`
+	Defs          *ebpf.Map `ebpf:"defs"`
+	FaultBegins   *ebpf.Map `ebpf:"fault_begins"`
+	Faults        *ebpf.Map `ebpf:"faults"`
+	Filters       *ebpf.Map `ebpf:"filters"`
+	GraphThreads  *ebpf.Map `ebpf:"graph_threads"`
+	Known         *ebpf.Map `ebpf:"known"`
+	Layouts       *ebpf.Map `ebpf:"layouts"`
+	Marks         *ebpf.Map `ebpf:"marks"`
+	OpSequenceOf  *ebpf.Map `ebpf:"op_sequence_of"`
+	Phases        *ebpf.Map `ebpf:"phases"`
+	PlacesChanged *ebpf.Map `ebpf:"places_changed"`
+	PlacesOf      *ebpf.Map `ebpf:"places_of"`
+	Rings         *ebpf.Map `ebpf:"rings"`
+	RoutingRooms  *ebpf.Map `ebpf:"routing_rooms"`
+	Routings      *ebpf.Map `ebpf:"routings"`
+	Scratch       *ebpf.Map `ebpf:"scratch"`
+	Seats         *ebpf.Map `ebpf:"seats"`
+	Sites         *ebpf.Map `ebpf:"sites"`
+	Targets       *ebpf.Map `ebpf:"targets"`
+	Tids          *ebpf.Map `ebpf:"tids"`
+	Uids          *ebpf.Map `ebpf:"uids"`
+	Waiters       *ebpf.Map `ebpf:"waiters"`
+	Waiting       *ebpf.Map `ebpf:"waiting"`
 }
 
 func (m *kernelMaps) Close() error {
 	return _KernelClose(
 		m.Begins,
 		m.Buffers,
-		m.Choices,
-		m.ChosenRooms,
 		m.Copied,
 		m.Counters,
 		m.Defs,
 		m.FaultBegins,
 		m.Faults,
 		m.Filters,
-		m.KinChanges,
-		m.KinOf,
-		m.Kins,
+		m.GraphThreads,
 		m.Known,
 		m.Layouts,
 		m.Marks,
+		m.OpSequenceOf,
 		m.Phases,
+		m.PlacesChanged,
+		m.PlacesOf,
 		m.Rings,
-		m.Runners,
+		m.RoutingRooms,
+		m.Routings,
 		m.Scratch,
 		m.Seats,
 		m.Sites,
@@ -740,43 +739,43 @@ func (m *kernelMaps) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelVariables struct {
-	Choosing         *ebpf.Variable `ebpf:"choosing"`
-	Events           *ebpf.Variable `ebpf:"events"`
-	EventsScaled     *ebpf.Variable `ebpf:"events_scaled"`
-	FaultMask        *ebpf.Variable `ebpf:"fault_mask"`
-	FaultsAll        *ebpf.Variable `ebpf:"faults_all"`
-	FaultsBegun      *ebpf.Variable `ebpf:"faults_begun"`
-	Filtering        *ebpf.Variable `ebpf:"filtering"`
-	PossibleCpus     *ebpf.Variable `ebpf:"possible_cpus"`
-	RunnerMask       *ebpf.Variable `ebpf:"runner_mask"`
-	Slack            *ebpf.Variable `ebpf:"slack"`
-	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`
-	TaskFields       *ebpf.Variable `ebpf:"task_fields"`
-	UnusedArgKind    *ebpf.Variable `ebpf:"unused_arg_kind"`
-	UnusedBatchKind  *ebpf.Variable `ebpf:"unused_batch_kind"`
-	UnusedChosen     *ebpf.Variable `ebpf:"unused_chosen"`
-	UnusedDef        *ebpf.Variable `ebpf:"unused_def"`
-	UnusedFault      *ebpf.Variable `ebpf:"unused_fault"`
-	UnusedFaultKind  *ebpf.Variable `ebpf:"unused_fault_kind"`
-	UnusedFilter     *ebpf.Variable `ebpf:"unused_filter"`
-	UnusedFilterWhat *ebpf.Variable `ebpf:"unused_filter_what"`
-	UnusedHitKind    *ebpf.Variable `ebpf:"unused_hit_kind"`
-	UnusedKin        *ebpf.Variable `ebpf:"unused_kin"`
-	UnusedKinKey     *ebpf.Variable `ebpf:"unused_kin_key"`
-	UnusedLimit      *ebpf.Variable `ebpf:"unused_limit"`
-	UnusedLostKind   *ebpf.Variable `ebpf:"unused_lost_kind"`
-	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
-	UnusedMarkKind   *ebpf.Variable `ebpf:"unused_mark_kind"`
-	UnusedOpenSteps  *ebpf.Variable `ebpf:"unused_open_steps"`
-	UnusedPhaseBit   *ebpf.Variable `ebpf:"unused_phase_bit"`
-	UnusedRecordType *ebpf.Variable `ebpf:"unused_record_type"`
-	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
-	UnusedSchedFlag  *ebpf.Variable `ebpf:"unused_sched_flag"`
-	UnusedSchedKind  *ebpf.Variable `ebpf:"unused_sched_kind"`
-	UnusedSeq        *ebpf.Variable `ebpf:"unused_seq"`
-	UnusedShapeEnd   *ebpf.Variable `ebpf:"unused_shape_end"`
-	UnusedShapeKey   *ebpf.Variable `ebpf:"unused_shape_key"`
-	UnusedSlot       *ebpf.Variable `ebpf:"unused_slot"`
+	Events              *ebpf.Variable `ebpf:"events"`
+	EventsScaled        *ebpf.Variable `ebpf:"events_scaled"`
+	FaultMask           *ebpf.Variable `ebpf:"fault_mask"`
+	FaultsAll           *ebpf.Variable `ebpf:"faults_all"`
+	FaultsBegun         *ebpf.Variable `ebpf:"faults_begun"`
+	Filtering           *ebpf.Variable `ebpf:"filtering"`
+	GraphThreadMask     *ebpf.Variable `ebpf:"graph_thread_mask"`
+	PossibleCpus        *ebpf.Variable `ebpf:"possible_cpus"`
+	RoutingWanted       *ebpf.Variable `ebpf:"routing_wanted"`
+	Slack               *ebpf.Variable `ebpf:"slack"`
+	SlotMask            *ebpf.Variable `ebpf:"slot_mask"`
+	TaskFields          *ebpf.Variable `ebpf:"task_fields"`
+	UnusedArgKind       *ebpf.Variable `ebpf:"unused_arg_kind"`
+	UnusedBatchKind     *ebpf.Variable `ebpf:"unused_batch_kind"`
+	UnusedDef           *ebpf.Variable `ebpf:"unused_def"`
+	UnusedFault         *ebpf.Variable `ebpf:"unused_fault"`
+	UnusedFaultKind     *ebpf.Variable `ebpf:"unused_fault_kind"`
+	UnusedFilter        *ebpf.Variable `ebpf:"unused_filter"`
+	UnusedFilterWhat    *ebpf.Variable `ebpf:"unused_filter_what"`
+	UnusedHitKind       *ebpf.Variable `ebpf:"unused_hit_kind"`
+	UnusedLimit         *ebpf.Variable `ebpf:"unused_limit"`
+	UnusedLostKind      *ebpf.Variable `ebpf:"unused_lost_kind"`
+	UnusedMark          *ebpf.Variable `ebpf:"unused_mark"`
+	UnusedMarkKind      *ebpf.Variable `ebpf:"unused_mark_kind"`
+	UnusedOpSequenceKey *ebpf.Variable `ebpf:"unused_op_sequence_key"`
+	UnusedOpenSteps     *ebpf.Variable `ebpf:"unused_open_steps"`
+	UnusedPhaseBit      *ebpf.Variable `ebpf:"unused_phase_bit"`
+	UnusedRecordType    *ebpf.Variable `ebpf:"unused_record_type"`
+	UnusedRouting       *ebpf.Variable `ebpf:"unused_routing"`
+	UnusedRoutingPlaces *ebpf.Variable `ebpf:"unused_routing_places"`
+	UnusedSchedEvent    *ebpf.Variable `ebpf:"unused_sched_event"`
+	UnusedSchedFlag     *ebpf.Variable `ebpf:"unused_sched_flag"`
+	UnusedSchedKind     *ebpf.Variable `ebpf:"unused_sched_kind"`
+	UnusedSeq           *ebpf.Variable `ebpf:"unused_seq"`
+	UnusedShapeEnd      *ebpf.Variable `ebpf:"unused_shape_end"`
+	UnusedShapeKey      *ebpf.Variable `ebpf:"unused_shape_key"`
+	UnusedSlot          *ebpf.Variable `ebpf:"unused_slot"`
 }
 
 // kernelPrograms contains all programs after they have been loaded into the kernel.

@@ -30,7 +30,7 @@ func (r *recorder) drain() error {
 		shape := r.shapes.end(end, p.decoder)
 		if r.opt.Level >= engine.LevelOp && p.learn != nil {
 			p.learn.shape(shape)
-			r.choosers(p, shape, end.Kin)
+			r.routing(p, shape, end.OpSequence)
 		}
 		if err := r.writeShape(p, shape); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (r *recorder) drain() error {
 	if err := r.writeFaults(e); err != nil {
 		return err
 	}
-	if err := r.w.Experts(until(r.stop, e.Choices, func(x *trace.Experts) int64 { return x.Time })); err != nil {
+	if err := r.w.Experts(until(r.stop, e.Experts, func(x *trace.Experts) int64 { return x.Time })); err != nil {
 		return err
 	}
 	if err := r.losses(now); err != nil {
@@ -339,7 +339,7 @@ func (r *recorder) losses(now int64) error {
 	for _, k := range []struct {
 		what string
 		n    uint64
-	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}, {"experts", l.Choices}} {
+	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}, {"experts", l.Experts}} {
 		if k.n == 0 {
 			continue
 		}

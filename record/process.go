@@ -60,7 +60,7 @@ type process struct {
 	leaving      bool       // its probes are being taken away
 	detached     bool       // they are gone
 	mem          memory
-	choose       choosing
+	routing      routing
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.

@@ -113,7 +113,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		return res, err
 	}
 	defer r.counters.close()
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults, Choices: opt.choices()}); err != nil {
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults, Experts: opt.experts()}); err != nil {
 		return res, err
 	}
 	defer func() {

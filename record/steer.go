@@ -86,7 +86,7 @@ func (r *recorder) steer(now int64) error {
 			if err := r.writeShape(p, s); err != nil {
 				return err
 			}
-			r.choosers(p, s, p.choose.kins[s.ID])
+			r.routing(p, s, p.routing.sequences[s.ID])
 		}
 		for _, id := range p.learn.again {
 			p.att.Redefine(id)
@@ -153,7 +153,7 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 // tell their thread pool (an inlined barrier) can be of any graph under way, graphs of few operators are mostly first ones, whose
 // begin arrivals do not tell, and where there are more threads than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || p.choose.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.few() ||
+	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.few() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 
