@@ -148,7 +148,7 @@ func (r *recorder) writeShape(p *process, s *trace.Shape) error {
 	}
 	// It cannot be told later either which operators its arrivals end: their begins are needed.
 	if p.learn != nil {
-		p.learn.drop(s.ID)
+		p.learn.Drop(s.ID)
 	}
 	p.oversize = true
 	if err := r.trouble(p, "definitions", len(s.Nodes), err); err != nil {
