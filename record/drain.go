@@ -341,21 +341,21 @@ func (r *recorder) losses(now int64) error {
 	for _, k := range []struct {
 		what string
 		n    uint64
-	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}, {"experts", l.Experts}} {
+	}{{trace.LostHits, l.Hits}, {trace.LostMarks, l.Marks}, {trace.LostDefinitions, l.Defs}, {trace.LostSched, l.Sched}, {trace.LostReads, l.Reads}, {trace.LostFaults, l.Faults}, {trace.LostExperts, l.Experts}} {
 		if k.n == 0 {
 			continue
 		}
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "lost", What: k.what, Events: k.n, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyLost, What: k.what, Events: k.n, CPU: -1}); err != nil {
 			return err
 		}
 	}
 	if l.Filtered > 0 {
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "filtered", What: "hits", Events: l.Filtered, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered, What: trace.LostHits, Events: l.Filtered, CPU: -1}); err != nil {
 			return err
 		}
 	}
 	if l.Others > 0 { // who else ran, oftener than is asked for
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "filtered", What: "others", Events: l.Others, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered, What: trace.LostOthers, Events: l.Others, CPU: -1}); err != nil {
 			return err
 		}
 	}

@@ -188,7 +188,7 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 			continue
 		}
 		if err != nil {
-			if err := r.trouble(p, "probes", len(group), err); err != nil {
+			if err := r.trouble(p, trace.LostProbes, len(group), err); err != nil {
 				return err
 			}
 		}
@@ -384,7 +384,7 @@ func (r *recorder) filter(p *process, plan *engine.Plan) error {
 			return err
 		}
 		if p.plan == nil {
-			if err := r.trouble(p, "operators", len(lacks), err); err != nil {
+			if err := r.trouble(p, trace.LostOperators, len(lacks), err); err != nil {
 				return err
 			}
 		}

@@ -141,9 +141,9 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	case r.twoHits(p):
 		return probe.ModeBoth, twoHits
 	case !p.learn.Follows(t) && p.learn.Alarmed():
-		return probe.ModeBoth, "unmatched"
+		return probe.ModeBoth, trace.WhyUnmatched
 	case !p.learn.Follows(t):
-		return probe.ModeBoth, "learning"
+		return probe.ModeBoth, trace.WhyLearning
 	}
 	return probe.ModeArrivals, "following"
 }
