@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -314,7 +313,7 @@ func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	backend, _, _ := backendOf(q, m.Site)
 	s := t.step()
-	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.NNodes}
+	g := &Graph{ofEngine: q.ofEngine, PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.NNodes}
 	g.Library = libraryOf(q, m.Site)
 	x := &exec{g: g, uid: m.UID, device: m.Ctx, last: -1}
 	if s != nil {
@@ -355,7 +354,7 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	t.execs = append(t.execs, x)
 	q.open = append(q.open, x)
 	switch {
-	case ops.HandsOver(backend):
+	case q.Vocabulary().HandsOver(backend):
 		p.remote.call(q, x)
 	case s == nil && len(p.remote.queues) > 0:
 		return p.serve(q, g)

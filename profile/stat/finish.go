@@ -200,7 +200,7 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	ps.Experts = g.experts.Finish()
 	ps.Backends = []summary.Backend{}
 	for name, e := range g.backends {
-		ps.Backends = append(ps.Backends, summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur)})
+		ps.Backends = append(ps.Backends, summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur), Submits: e.submits})
 	}
 	slices.SortFunc(ps.Backends, func(a, b summary.Backend) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Backend, b.Backend))
@@ -211,10 +211,14 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	if g.Ops > 0 {
 		overlap, gap := g.OpsDur-g.Covered, g.TracedDur-g.Covered-g.Elsewhere
 		ps.OpsDur, ps.Overlap, ps.Probe = &g.OpsDur, &overlap, &g.Probe
-		ps.MatMul, ps.Attn = num.Share(g.Matmul, g.TracedDur), num.Share(g.Attn, g.TracedDur)
+		if g.Unsorted == 0 {
+			ps.MatMul, ps.Attn = num.Share(g.Matmul, g.TracedDur), num.Share(g.Attn, g.TracedDur)
+		}
 		if !b.filtered { // else what is missing is no time outside operators
 			ps.Gap = &gap
-			ps.Other = num.Share(g.OpsDur-g.Probe-g.Matmul-g.Attn, g.TracedDur)
+			if g.Unsorted == 0 {
+				ps.Other = num.Share(g.OpsDur-g.Probe-g.Matmul-g.Attn, g.TracedDur)
+			}
 			ps.GapShare = num.Share(gap, g.TracedDur)
 			ps.ProbeShare = num.Share(g.Probe, g.TracedDur)
 		}

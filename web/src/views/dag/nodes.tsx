@@ -188,7 +188,7 @@ function linesOf(p: PaneProps, x: Item, s: ItemSum, val: number | null): Line[] 
       { y: x.kind === 'cache' ? 39 : 29, left: fitText(`${clean(left)} ${dimsOf(n)}`, w - 84, false), right: bytes(n.tensor_bytes) },
     ]
   }
-  const wt = n.weight >= 0 && !n.op.startsWith('ROPE') ? d.nodes[n.weight] : null // whose factors serve every layer
+  const wt = n.own_weight ? d.nodes[n.weight] : null
   const op = fitText(clean(n.op), 104, false)
   const partly = x.times > 1 && x.ids.length < x.times ? (x.ids.length === 1 ? `layer ${n.layer} only` : `${x.ids.length} of ${x.times} layers`) : ''
   const time = s.perStep == null ? (n.run ? '' : 'no time') : dur(s.perStep)
