@@ -11,7 +11,6 @@ import (
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,9 +112,9 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 		q := summary.Process{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
 			GGMLVersion: p.GGMLVersion, Command: num.List(p.Cmdline), Warnings: num.List(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
-			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, cpuVariant(st.library)
+			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, profile.VocabularyOf(p.Engine).Variant(st.library)
 			if st.library == "" && len(p.Files) == 1 {
-				q.CPUVariant = cpuVariant(p.Files[0].Path)
+				q.CPUVariant = profile.VocabularyOf(p.Engine).Variant(p.Files[0].Path)
 			}
 		}
 		s.Run.Processes = append(s.Run.Processes, q)
@@ -150,16 +149,6 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 		e.Events += x.Events
 		e.Dur += d
 	}
-}
-
-// cpuVariant returns "sapphirerapids" of ".../libggml-cpu-sapphirerapids.so".
-func cpuVariant(library string) string {
-	v, ok := strings.CutPrefix(path.Base(library), "libggml-cpu-")
-	if !ok {
-		return ""
-	}
-	v, _, _ = strings.Cut(v, ".so")
-	return v
 }
 
 // probeShare estimates the part of the threads' time in operators that their probes took: each
