@@ -322,7 +322,7 @@ func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 		attrs = " shape=cylinder fillcolor=\"#ffffff\""
 	} else {
 		what := clean(n.Op) + " " + dims(n)
-		if n.Weight >= 0 && int(n.Weight) < len(g.d.Nodes) && !strings.HasPrefix(n.Op, "ROPE") {
+		if n.OwnWeight && int(n.Weight) < len(g.d.Nodes) {
 			wt := &g.d.Nodes[n.Weight]
 			what += "\n" + clean(wt.Type) + " " + size(wt.Bytes)
 		}

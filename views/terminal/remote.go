@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -126,7 +125,7 @@ func resultsOf(s *summary.Stat, f *summary.Phase) (name string) {
 		return name
 	}
 	for _, b := range f.Backends {
-		if !ops.CallComputes(b.Backend) {
+		if b.Submits {
 			if name != "" {
 				return ""
 			}
