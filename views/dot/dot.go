@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/dag"
 )
@@ -241,8 +242,8 @@ func (g *drawing) write(w *bufio.Writer) {
 			k := &d.Kinds[x.kind]
 			id, label = fmt.Sprintf("kind%d", x.kind), fmt.Sprintf("layers %s, × %d", ranges(k.Layers), len(k.Layers))
 			if k.Spread != nil {
-				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)", duration(k.Spread.Median), duration(k.Spread.Min), k.Spread.MinLayer,
-					duration(k.Spread.Max), k.Spread.MaxLayer)
+				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)", format.Label.Duration(k.Spread.Median), format.Label.Duration(k.Spread.Min), k.Spread.MinLayer,
+					format.Label.Duration(k.Spread.Max), k.Spread.MaxLayer)
 				for _, o := range k.Spread.Outliers {
 					label += fmt.Sprintf("\nlayer %d takes %.0f %% longer (median of %d calls)", o.Layer, o.Over*100, o.Calls)
 				}
@@ -287,7 +288,7 @@ func (g *drawing) title() string {
 	d := g.d
 	t := fmt.Sprintf("%s: %d steps", d.Phase, d.Steps)
 	if d.Ops > 0 && d.Traced > 0 {
-		t += fmt.Sprintf(", %s of operators a step", duration(float64(d.OpsDur-d.Probe)/float64(d.Traced)))
+		t += fmt.Sprintf(", %s of operators a step", format.Label.Duration(float64(d.OpsDur-d.Probe)/float64(d.Traced)))
 	} else {
 		t += ", no operator was seen: no times"
 	}
@@ -331,7 +332,7 @@ func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 			lines = append(lines, clean(g.d.Parts[n.Part].Backend))
 		}
 		if x.sum.timed && g.d.Traced > 0 {
-			line := duration(float64(x.sum.net)/float64(g.d.Traced)) + fmt.Sprintf("  %.1f %%", x.sum.share*100)
+			line := format.Label.Duration(float64(x.sum.net)/float64(g.d.Traced)) + fmt.Sprintf("  %.1f %%", x.sum.share*100)
 			if x.sum.bytesNs > 0 {
 				most := ""
 				if x.sum.atMost {

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/dag"
 	"github.com/profinfer/profinfer/profile/facts"
@@ -124,11 +124,7 @@ func label(s *summary.Stat) string {
 		if text != "" {
 			text += ", "
 		}
-		if n := s.Run.Processes[0].Threads; n == 1 {
-			text += "1 thread"
-		} else {
-			text += fmt.Sprintf("%d threads", n)
-		}
+		text += format.Plural(s.Run.Processes[0].Threads, "thread")
 	}
 	return text
 }

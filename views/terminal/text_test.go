@@ -173,17 +173,10 @@ func TestNumbers(t *testing.T) {
 	u.Unicode = true
 	v := func(f float64) *float64 { return &f }
 	for got, want := range map[string]string{
-		count(int64(1234567)): "1,234,567", count(int64(-1234)): "-1,234", count(int64(999)): "999",
 		u.duration(0): "0 ns", u.duration(999.4): "999 ns", u.duration(1500): "1.50 µs", a.duration(1500): "1.50 us",
 		u.duration(49.7e6): "49.7 ms", u.duration(999.7e6): "1.00 s", u.duration(5.9e9): "5.90 s", u.duration(123e9): "2 min 3 s",
-		percent(v(0.934)): "93 %", percent1(v(0.248)): "24.8 %", percent(nil): "-", percent1(nil): "-", number(nil): "-", rate(nil): "-",
-		number(v(0)): "0.0", number(v(0.01)): "<0.1", number(v(14.62)): "14.6", number(v(1234)): "1234", number(v(123456)): "123,456",
-		rate(v(20.13)): "20.1", rate(v(12345.6)): "12,346", rate(v(0.0123)): "0.012",
-		size(663 << 20): "663 MiB", size(999): "999 B", size(1 << 50): "1024 TiB",
-		parameters(1235814400): "1.24 B", parameters(494e6): "494 M", parameters(12): "12", parameters(999999): "1.00 M",
 		u.bar(1, 1, 7): "███████", u.bar(0.5, 1, 7): "███▌", u.bar(1e-9, 1, 7): "▏", u.bar(0, 1, 7): "", a.bar(0.5, 1, 7): "####", a.bar(1e-9, 1, 7): "#",
-		signed(v(-0.001)): "+0 %", signed(v(0.05)): "+5 %", signed(v(-0.05)): "-5 %", perStep(16): "16", perStep(1.5): "1.5",
-		unit{"ms", 1e6}.in(12_310_000): "12.31", unit{"ms", 1e6}.in(100): "<0.01", unit{"ms", 1e6}.in(0): "0.00",
+		signed(v(-0.001)): "+0 %", signed(v(0.05)): "+5 %", signed(v(-0.05)): "-5 %",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
