@@ -15,8 +15,8 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/demo/gguf"
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/internal/format"
-	"github.com/profinfer/profinfer/views/terminal"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -105,7 +105,7 @@ func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(terminal.Message(path))
+	fmt.Println(clean.Message(path))
 	return nil
 }
 

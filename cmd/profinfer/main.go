@@ -10,12 +10,11 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/spf13/cobra"
-
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
-	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
 )
 
 // Exit statuses that scripts rely on.
@@ -77,7 +76,7 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	status := statusOf(err)
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(errs, terminal.Message("profinfer: "+msg))
+		fmt.Fprintln(errs, clean.Message("profinfer: "+msg))
 	}
 	return status
 }

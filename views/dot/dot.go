@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/dag"
@@ -297,7 +298,7 @@ func (g *drawing) title() string {
 	}
 	for i := range d.Parts {
 		if d.Parts[i].Incomplete != "" {
-			t += "\ndefinition with holes: " + clean(d.Parts[i].Incomplete)
+			t += "\ndefinition with holes: " + clean.Terminal(d.Parts[i].Incomplete, false)
 			break
 		}
 	}
@@ -316,20 +317,20 @@ func (g *drawing) title() string {
 func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 	x := &g.items[i]
 	n := &g.d.Nodes[x.nodes[0]]
-	lines := []string{clean(x.name)}
+	lines := []string{clean.Terminal(x.name, false)}
 	attrs := ""
 	if n.Kind == dag.NodeCache {
-		lines = append(lines, clean(n.Type)+" "+dims(n)+" "+size(n.Bytes))
+		lines = append(lines, clean.Terminal(n.Type, false)+" "+dims(n)+" "+size(n.Bytes))
 		attrs = " shape=cylinder fillcolor=\"#ffffff\""
 	} else {
-		what := clean(n.Op) + " " + dims(n)
+		what := clean.Terminal(n.Op, false) + " " + dims(n)
 		if n.Weight >= 0 && int(n.Weight) < len(g.d.Nodes) && !strings.HasPrefix(n.Op, "ROPE") {
 			wt := &g.d.Nodes[n.Weight]
-			what += "\n" + clean(wt.Type) + " " + size(wt.Bytes)
+			what += "\n" + clean.Terminal(wt.Type, false) + " " + size(wt.Bytes)
 		}
 		lines = append(lines, what)
 		if len(g.d.Parts) > 1 && n.Part < len(g.d.Parts) {
-			lines = append(lines, clean(g.d.Parts[n.Part].Backend))
+			lines = append(lines, clean.Terminal(g.d.Parts[n.Part].Backend, false))
 		}
 		if x.sum.timed && g.d.Traced > 0 {
 			line := format.Label.Duration(float64(x.sum.net)/float64(g.d.Traced)) + fmt.Sprintf("  %.1f %%", x.sum.share*100)

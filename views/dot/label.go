@@ -11,7 +11,6 @@ import (
 
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/dag"
-	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // width is a line's for a tensor of that size.
@@ -88,9 +87,6 @@ func ranges(v []int) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// clean makes a name from a file or process safe to show.
-func clean(s string) string { return terminal.Clean(s, false) }
 
 // quote writes a DOT string. What names hold can neither end the string nor be taken for Graphviz's escapes (\N,
 // \G, \l) or for an entity of HTML (&lt;), which Graphviz replaces in every label.

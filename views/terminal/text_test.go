@@ -11,62 +11,16 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 )
-
-func TestClean(t *testing.T) {
-	for _, c := range []struct {
-		in, unicode, ascii string
-	}{
-		{"blk.0.attn_q.weight", "blk.0.attn_q.weight", "blk.0.attn_q.weight"},
-		{"\x1b[2J", `\x1b[2J`, `\x1b[2J`},
-		{"a\nb\tc\r", `a\x0ab\x09c\x0d`, `a\x0ab\x09c\x0d`},
-		{"\x00\x7f\u0085", `\x00\x7f\u0085`, `\x00\x7f\u0085`},
-		{"\xff\xfe", `\xff\xfe`, `\xff\xfe`},
-		{"a\u202eb\u200b\u2066", `a\u202eb\u200b\u2066`, `a\u202eb\u200b\u2066`},
-		{`\x1b`, `\\x1b`, `\\x1b`}, // not to be taken for an escape
-		{"Größe 模型", "Größe 模型", `Gr\u00f6\u00dfe \u6a21\u578b`},
-		{"a\ufe0f", `a\ufe0f`, `a\ufe0f`},
-		{"", "", ""},
-	} {
-		if got := Clean(c.in, false); got != c.unicode {
-			t.Errorf("Clean(%q) = %q, want %q", c.in, got, c.unicode)
-		}
-		if got := Clean(c.in, true); got != c.ascii {
-			t.Errorf("Clean(%q) in ASCII = %q, want %q", c.in, got, c.ascii)
-		}
-	}
-}
-
-func TestMessage(t *testing.T) {
-	in := "cannot open \"a\\x1b\":\n  \x1b]0;x\x07\r\t\u009b31m\u202e\x7f \xff é …"
-	want := `cannot open "a\x1b":` + "\n" + `  \x1b]0;x\x07\x0d\x09\u009b31m\u202e\x7f \xff é …`
-	if got := Message(in); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := Message(want); got != want { // a recorder's message that overhead passes on
-		t.Errorf("%q, want it as it was", got)
-	}
-	for at := range len(in) {
-		var b strings.Builder
-		w := Writer(&b)
-		for _, part := range []string{in[:at], in[at:]} {
-			if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
-				t.Fatal(n, err)
-			}
-		}
-		if b.String() != want {
-			t.Errorf("cut at %d: %q", at, b.String())
-		}
-	}
-}
 
 func FuzzClean(f *testing.F) {
 	f.Add("a\x1b[0m\xffб")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, ascii := range []bool{false, true} {
-			got := Clean(s, ascii)
+			got := clean.Terminal(s, ascii)
 			if !utf8.ValidString(got) {
 				t.Errorf("%q became %q", s, got)
 			}
