@@ -226,7 +226,7 @@ func (f *finder) slowStep() {
 		kept += c.Dur
 	}
 	if float64(kept) > 0.25*over {
-		who := "another of the team ran there for " + format.Sentence.Duration(float64(kept))
+		var who string
 		if c := blamed(ps.StepMaxInstead); c == nil {
 			who = "who ran there was not seen"
 		} else if c.Own {
