@@ -86,7 +86,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	if err := r.addTime(timeline, h, how); err != nil {
 		return nil, err
 	}
-	if err := r.addSeries(series, h, how.peaks); err != nil {
+	if err := r.addSeries(series, h, how.peaks(h)); err != nil {
 		return nil, err
 	}
 	if err := r.addJSON("slow", slow.Finish(h)); err != nil {
