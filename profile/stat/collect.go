@@ -379,9 +379,8 @@ type Options struct {
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
 	Top    int             // rows a phase; the others are summed up in Phase.Rest. 0: all
-	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
-	// header is known that says which machine it was.
-	Peaks *roof.Peaks
+	// Peaks returns what the recording's machine can do, once all was read; nil: not measured.
+	Peaks func(*profile.Header) *roof.Peaks
 }
 
 // Builder computes a Stat while a run is replayed into it. Its memory grows with the

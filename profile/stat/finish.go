@@ -4,16 +4,18 @@ package stat
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
-	"maps"
-	"slices"
-	"strconv"
 )
 
 // Finish computes the statistics. Header is what Replay returned; the builder takes no more.
@@ -74,7 +76,11 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 		s.TTFT.P95 = &p95
 	}
 	s.ByThreads = b.teams.finish(&b.statState, s)
-	b.work.Judge(s, b.opts.Peaks, b.sched.MayUse())
+	var peaks *roof.Peaks
+	if b.opts.Peaks != nil {
+		peaks = b.opts.Peaks(h)
+	}
+	b.work.Judge(s, peaks, b.sched.MayUse())
 	return s
 }
 
