@@ -172,7 +172,8 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 		return w
 	}
 	w := &shapeWork{ops: map[string]int64{}}
-	names := ops.NameShape(s.Nodes)
+	words := s.Vocabulary()
+	names := words.NameShape(s.Nodes)
 	seen := map[int32]bool{}
 	layers := map[int]bool{}
 	for i := range min(s.NNodes, len(s.Nodes)) {
@@ -182,14 +183,14 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 		}
 		w.nodes++
 		w.ops[n.Op]++
-		d := facts.DeriveNode(s.Nodes, names, int32(i), nil)
+		d := facts.DeriveNode(s, names, int32(i), nil)
 		if d.Flops != nil {
 			w.flops += float64(*d.Flops)
 		}
 		if d.Layer != nil {
 			layers[*d.Layer] = true
 		}
-		if k := ops.WeightOf(s.Nodes, []int32{int32(i)}); k >= 0 && ops.IsMatMul(n.Op) && !seen[k] {
+		if k := words.WeightOf(s.Nodes, []int32{int32(i)}); k >= 0 && words.IsProduct(n.Op) && !seen[k] {
 			seen[k] = true
 			if b, ok := ops.Touched(&s.Nodes[k]); ok {
 				w.weights += float64(b)

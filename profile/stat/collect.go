@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
@@ -80,6 +81,7 @@ type Group struct {
 	Ops, OpsDur, Covered     int64
 	Busy, Wait, Off          int64
 	Matmul, Attn             int64
+	Unsorted                 int64 // operators of ClassUnknown
 	Bytes, BytesDur          int64
 	mmBytes, mmDur           int64
 	rows                     map[string]*summary.RowSum
@@ -97,7 +99,7 @@ type factRow struct {
 	of   *facts.Derived
 	in   *Group
 	op   string
-	kind facts.Kind
+	kind ops.Class
 	row  *summary.RowSum // nil by thread and by step
 }
 
@@ -110,9 +112,13 @@ type teamMember struct {
 type BackendGraph struct {
 	Backend string
 	profile.Span
+	Submits bool // its call can return before it is done
 }
 
-type backendSum struct{ graphs, dur int64 }
+type backendSum struct {
+	graphs, dur int64
+	submits     bool
+}
 
 type threadSum struct {
 	Pid                         int32
@@ -239,7 +245,7 @@ func (b *statState) Graph(g *profile.Graph) error {
 			b.graphs = map[int64][]BackendGraph{}
 		}
 		if s := b.graphs[g.Step]; len(s) < limits.Pending {
-			b.graphs[g.Step] = append(s, BackendGraph{g.Backend, profile.Span{From: g.Start, To: g.Start + g.Dur}})
+			b.graphs[g.Step] = append(s, BackendGraph{g.Backend, profile.Span{From: g.Start, To: g.Start + g.Dur}, !g.Vocabulary().CallComputes(g.Backend)})
 		}
 	}
 	return nil
@@ -373,9 +379,8 @@ type Options struct {
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
 	Top    int             // rows a phase; the others are summed up in Phase.Rest. 0: all
-	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
-	// header is known that says which machine it was.
-	Peaks *roof.Peaks
+	// Peaks returns what the recording's machine can do, once all was read; nil: not measured.
+	Peaks func(*profile.Header) *roof.Peaks
 }
 
 // Builder computes a Stat while a run is replayed into it. Its memory grows with the
