@@ -252,7 +252,7 @@ func (p *offPlayer) step(i, n int64) error {
 // compute advances the time by what a split takes, and tells the CPU's operators.
 func (p *offPlayer) compute(s *profile.Step, g *profile.Graph, x offSplit) error {
 	p.now += 1_000
-	if x.backend != "CPU" {
+	if x.backend != trace.BackendCPU {
 		p.now += x.times[0] - 1_000
 		return nil
 	}
