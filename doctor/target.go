@@ -260,7 +260,7 @@ func plural(n int, one, more string) string {
 // take takes over a plan.
 func (t *Target) take(p *engine.Plan) {
 	t.Engine, t.EngineVersion = p.Engine, p.EngineVersion
-	t.GGMLVersion, t.GGMLCommit, t.Arch = p.GGMLVersion, p.GGMLCommit, string(p.Arch)
+	t.GGMLVersion, t.GGMLCommit, t.Arch = p.LibraryVersion, p.LibraryCommit, string(p.Arch)
 	t.Findings = append(t.Findings, p.Findings...)
 	warn := func(text string) {
 		if !slices.Contains(t.Warnings, text) {

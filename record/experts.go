@@ -34,7 +34,7 @@ const maxKinds = 1 << 16
 
 // choosers tells the kernel side where graphs of the kin of a shape choose, once their order is known.
 func (r *recorder) choosers(p *process, s *trace.Shape, kin uint64) {
-	if !r.opt.choices() || kin == 0 || s.Incomplete != "" || p.choose.begins {
+	if !r.opt.choices() || !p.plan.Features.Routing || kin == 0 || s.Incomplete != "" || p.choose.begins {
 		return
 	}
 	c := &p.choose
@@ -117,7 +117,7 @@ func (p *process) unfit(shape uint64) {
 
 // choice returns the number of the source by which a node chooses, -1 if it does not.
 func choice(n *trace.Node, plan *engine.Plan) int32 {
-	if op, ok := plan.Operators[n.Op]; !ok || op != int(plan.Layout.ChooseOp) || len(n.Src) <= int(plan.Layout.ChooseSrc) {
+	if op, ok := plan.Operators[n.Op]; !ok || !plan.Features.Routing || op != int(plan.Layout.ChooseOp) || len(n.Src) <= int(plan.Layout.ChooseSrc) {
 		return -1
 	}
 	return n.Src[plan.Layout.ChooseSrc]

@@ -198,7 +198,7 @@ func checkPlan(t *testing.T, p *engine.Plan, files []OpenedFile) {
 // show is a plan in lines for a person.
 func show(p *engine.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %q ggml %q %q %s\n", p.Engine, p.EngineVersion, p.GGMLVersion, p.GGMLCommit, p.Arch)
+	fmt.Fprintf(&b, "%s %q ggml %q %q %s\n", p.Engine, p.EngineVersion, p.LibraryVersion, p.LibraryCommit, p.Arch)
 	for _, s := range p.Sites {
 		fmt.Fprintf(&b, "  %-20s %-9s ret=%-5v A%v B%v C%v %-48s %s\n", s.Role, s.Class, s.Return, s.A, s.B, s.C, s.Where, s.Insn)
 	}

@@ -259,8 +259,8 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 	if own := []engine.Region{{Off: 92, Len: 16}, {Off: 264, Len: 8}}; !slices.Equal(l.OwnData, own) {
 		t.Errorf("own regions %v, want %v", l.OwnData, own)
 	}
-	if p.GGMLVersion != "9.8.7" {
-		t.Errorf("version %q", p.GGMLVersion)
+	if p.LibraryVersion != "9.8.7" {
+		t.Errorf("version %q", p.LibraryVersion)
 	}
 	d := p.Decode.(*Decoder)
 	if want := (BackendLayout{SchedNBackends: 8, SchedBackends: 16, GetName: 16, GraphCompute: 112, Device: unknown, Synchronize: unknown}); d.Backend != want {

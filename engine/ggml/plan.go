@@ -93,7 +93,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	}
 	p.Arch = files[base].ELF.Arch
 	p.Layout = baseLayout(b)
-	p.GGMLVersion, p.GGMLCommit = b.version, b.commit
+	p.Library, p.LibraryVersion, p.LibraryCommit = "ggml", b.version, b.commit
 	var cpus []*cpuFacts
 	var batch *batchLayout
 	var unread []error // schedulers
@@ -157,6 +157,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	if op, ok := p.Operators["MUL_MAT_ID"]; ok {
 		p.Layout.ChooseOp, p.Layout.ChooseSrc = uint16(op), 2 // ggml_mul_mat_id(as, b, ids)
 	}
+	p.Features = featuresOf(p)
 	p.Warnings = append(p.Warnings, missing(p, files, cpus, unread)...)
 	p.LeftOut = errors.Join(left...)
 	for _, err := range left {
@@ -164,6 +165,25 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 		p.Warnings = append(p.Warnings, engine.Warning{Text: "a file is left out: " + err.Error(), Elsewhere: whole(p)})
 	}
 	return p, nil
+}
+
+// featuresOf says what a plan can do. An inlined barrier does not tell its thread pool.
+func featuresOf(p *engine.Plan) engine.Features {
+	f := engine.Features{Definitions: true, Routing: p.Layout.ChooseOp != engine.Absent}
+	poolless := false
+	for i := range p.Sites {
+		switch s := &p.Sites[i]; s.Role {
+		case engine.RoleOpEnd:
+			f.Lockstep = true
+			poolless = poolless || s.A.Kind == engine.ArgNone
+		case engine.RoleStepBegin:
+			f.Batches = f.Batches || s.Batch != engine.BatchNone
+		case engine.RoleSchedBegin:
+			f.Schedulers = true
+		}
+	}
+	f.Lockstep = f.Lockstep && !poolless
+	return f
 }
 
 // planBase finds the base library and reads it.
