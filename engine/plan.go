@@ -244,12 +244,12 @@ type Plan struct {
 	Library, LibraryVersion, LibraryCommit string
 	Features                               Features
 	Arch                                   target.Arch
-	Files         []File
-	Sites         []Site
-	Copies        []Site // of copies: probed where there is another backend than the CPU
-	Layout        Layout
-	Findings      []Finding
-	Warnings      []Warning
+	Files                                  []File
+	Sites                                  []Site
+	Copies                                 []Site // of copies: probed where there is another backend than the CPU
+	Layout                                 Layout
+	Findings                               []Finding
+	Warnings                               []Warning
 	// LeftOut says which files were not looked at to the end, as that would cost too much; nil: none. Warnings has it too.
 	LeftOut error
 	// Inner are objects to which a backend passes a call on, with the backend object: what a RoleSyncBegin site may yield.

@@ -246,7 +246,7 @@ func (s *backendScan) name(obj uint64, lib *backendLib, fn uint64) string {
 			if m, ok := target.FindMapping(s.maps, p); ok && m.Inode == lib.file.Inode && m.Dev == lib.file.Dev {
 				if addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(p)); ok {
 					mach := lib.l.newMachine()
-					if ret, err := mach.run(addr, mach.newObject("backend").addr); err == nil {
+					if ret, err := mach.Run(addr, mach.NewObject("backend").Addr); err == nil {
 						if n, ok := lib.l.str(ret, 64); ok && n != "" {
 							return n
 						}
