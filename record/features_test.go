@@ -54,10 +54,10 @@ func TestFeatures(t *testing.T) {
 			if got := !r.twoHits(p); got != c.follows {
 				t.Errorf("followed: %v", got)
 			}
-			if got := choice(&trace.Node{Op: "MUL_MAT_ID", Src: []int32{3, 4, 5}}, p.plan) == 5; got != c.chooses {
+			if got := routingSource(&trace.Node{Op: "MUL_MAT_ID", Src: []int32{3, 4, 5}}, p.plan) == 5; got != c.chooses {
 				t.Errorf("choices: %v", got)
 			}
-			r.observe(p, &probe.Mark{Kind: probe.MarkStepBegin, Time: 5, TID: 9, NTokens: 4}, &probe.Events{Seqs: []probe.Seq{{Time: 5, TID: 9, NTokens: 4}}})
+			r.observe(p, &trace.Mark{Kind: trace.MarkStepBegin, Time: 5, TID: 9, NTokens: 4}, &probe.Events{Seqs: []trace.StepSeq{{Time: 5, TID: 9, NTokens: 4}}})
 			if got := !p.gov.steps[9].decode; got != c.phases {
 				t.Errorf("four tokens of a sequence are told from one: %v", got)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // The same operator on several backends: what is known of its time on each. The CPU's operators are timed one by one. Of other
@@ -380,7 +381,7 @@ func (w *backendWork) step(s *profile.Step, ops []*profile.Op, graphs []*profile
 		}
 	}
 	for _, g := range graphs {
-		if g.Ops == 0 && !(g.Backend == "CPU" && g.Untraced != "") {
+		if g.Ops == 0 && !(g.Backend == trace.BackendCPU && g.Untraced != "") {
 			w.graph(g)
 		}
 	}

@@ -146,7 +146,7 @@ func (b *seriesState) Graph(g *profile.Graph) error {
 	if g.Shape != nil {
 		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
 	}
-	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+	if g.Step != 0 && g.Ops == 0 && trace.Elsewhere(g.Backend) {
 		if len(b.graphs) >= limits.Pending { // of steps that never ended
 			clear(b.graphs)
 		}

@@ -17,7 +17,6 @@ type slowRun struct {
 	step  int64
 	graph int64
 	pos   int32
-	shape profile.Shape
 	// Of the next step alone.
 	change func(k int, o *profile.Op)              // an operator, before it is handed on
 	before func(s *profile.Step, g *profile.Graph) // its step and graph

@@ -8,6 +8,7 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/trace"
 	"slices"
 )
 
@@ -328,7 +329,7 @@ func (x *splitter) where(to int64) (part int, until int64) {
 			behind = true
 			until = min(until, g.From)
 		default:
-			if g.ops == 0 && g.backend != "" && g.backend != "CPU" {
+			if g.ops == 0 && trace.Elsewhere(g.backend) {
 				return partBackend, min(until, g.To)
 			}
 			return partGraph, min(until, g.To)

@@ -216,7 +216,7 @@ func (b *statState) Op(o *profile.Op) error {
 
 // Graph takes one graph execution.
 func (b *statState) Graph(g *profile.Graph) error {
-	if p := b.proc(g.PID); p.library == "" && g.Backend == "CPU" {
+	if p := b.proc(g.PID); p.library == "" && g.Backend == trace.BackendCPU {
 		p.library = g.Library
 	}
 	if b.opts.PID != 0 && g.PID != b.opts.PID {
@@ -240,7 +240,7 @@ func (b *statState) Graph(g *profile.Graph) error {
 	b.offload.Graph(g)
 	b.remote.unlinked(g, 1)
 	b.faults.Graph(g)
-	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+	if g.Step != 0 && g.Ops == 0 && trace.Elsewhere(g.Backend) {
 		if b.graphs == nil || len(b.graphs) >= limits.Pending { // of steps that never ended
 			b.graphs = map[int64][]BackendGraph{}
 		}
@@ -379,9 +379,8 @@ type Options struct {
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
 	Top    int             // rows a phase; the others are summed up in Phase.Rest. 0: all
-	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
-	// header is known that says which machine it was.
-	Peaks *roof.Peaks
+	// Peaks returns what the recording's machine can do, once all was read; nil: not measured.
+	Peaks func(*profile.Header) *roof.Peaks
 }
 
 // Builder computes a Stat while a run is replayed into it. Its memory grows with the

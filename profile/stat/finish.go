@@ -4,16 +4,18 @@ package stat
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Finish computes the statistics. Header is what Replay returned; the builder takes no more.
@@ -23,11 +25,11 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 		Models: b.models.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
 	s.Counters = summary.CountersOf(h.Meta.Counters)
 	b.counters = len(s.Counters)
-	f := h.Meta.Extra["filter"]
-	b.filtered = strings.Contains(f, "op=") || strings.Contains(f, "tid=")
+	f := h.Meta.Filter()
+	b.filtered = f.PartOfSteps()
 	b.finishRun(s, h)
 	s.Faults = b.faults.Finish(h)
-	s.Run.Filter = f
+	s.Run.Filter = h.Meta.FilterText()
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
@@ -74,7 +76,11 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 		s.TTFT.P95 = &p95
 	}
 	s.ByThreads = b.teams.finish(&b.statState, s)
-	b.work.Judge(s, b.opts.Peaks, b.sched.MayUse())
+	var peaks *roof.Peaks
+	if b.opts.Peaks != nil {
+		peaks = b.opts.Peaks(h)
+	}
+	b.work.Judge(s, peaks, b.sched.MayUse())
 	return s
 }
 
@@ -158,7 +164,7 @@ func (b *Builder) probeShare(h *profile.Header) *float64 {
 		return nil
 	}
 	var cost float64
-	for _, role := range []string{"operator begin", "operator end"} {
+	for _, role := range []trace.Role{trace.RoleOpBegin, trace.RoleOpEnd} {
 		var dearest int64
 		for i := range h.Processes {
 			for j := range h.Processes[i].Sites {
@@ -171,7 +177,7 @@ func (b *Builder) probeShare(h *profile.Header) *float64 {
 			return nil
 		}
 		hits := b.threadHits
-		if role == "operator begin" {
+		if role == trace.RoleOpBegin {
 			hits -= b.followed
 		}
 		cost += float64(dearest) * float64(hits)
