@@ -51,6 +51,7 @@ Exit status: 0 where it can record, 4 where something needed is missing.`,
 
 func doDoctor(opt doctor.Options, json, log bool) error {
 	defer record.LimitMemory()()
+	opt.Engine = newEngine()
 	r, err := doctor.Run(opt)
 	if err != nil {
 		return err

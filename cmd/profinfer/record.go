@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/record"
@@ -161,7 +160,7 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	if p, err := peaks.Load(); err == nil && p != nil { // what is wrong with them is told by who reads the recording
 		opt.Peaks, _ = p.Compact()
 	}
-	res, err := record.Run(ctx, ggml.New(), opt)
+	res, err := record.Run(ctx, newEngine(), opt)
 	line.clear()
 	if err != nil {
 		if res.Status >= 0 {
