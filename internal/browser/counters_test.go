@@ -72,7 +72,7 @@ func twoTeams(ipc float64) report.Replay {
 }
 
 // counterPeaks are roofs between which the made-up operators lie.
-func counterPeaks() *roof.Peaks {
+func counterPeaks(*profile.Header) *roof.Peaks {
 	rate := func(v float64) *float64 { return &v }
 	return &roof.Peaks{Source: "made up", At: func(threads int, weight string) roof.Roof {
 		r := roof.Roof{Threads: threads, GBps: rate(4 * float64(threads)), StreamGBps: rate(3 * float64(threads)), GFlops: rate(20 * float64(threads)), Units: "f32"}
@@ -103,10 +103,10 @@ func TestCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Finish(h)
-	stat, line := s.Finish(h), b.Roofline(h, counterPeaks())
+	stat, line := s.Finish(h), b.Roofline(h, counterPeaks(h))
 
-	one := counterRun(t, hostileCounter+".pinf", 1.5, report.Peaks(counterPeaks()))
-	two := counterRun(t, "b.pinf", 0.75, report.Peaks(&roof.Peaks{Missing: "not measured"}))
+	one := counterRun(t, hostileCounter+".pinf", 1.5, report.Peaks(counterPeaks))
+	two := counterRun(t, "b.pinf", 0.75, report.Peaks(func(*profile.Header) *roof.Peaks { return &roof.Peaks{Missing: "not measured"} }))
 	without := load(t, "plain.pinf", recorded(t, "plain"))
 	looks := [][3]int{smdrk, {560, 800, 0}}
 	got := suite(t, "counters", plan{Pages: []page{

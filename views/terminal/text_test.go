@@ -151,7 +151,7 @@ func TestAnyWidth(t *testing.T) {
 			if !strings.Contains(b.String(), "t/s") {
 				t.Errorf("at %d columns t/s is gone", width)
 			}
-			for _, l := range strings.Split(b.String(), "\n") {
+			for l := range strings.SplitSeq(b.String(), "\n") {
 				if strings.HasSuffix(l, " ") {
 					t.Fatalf("a line ends in spaces: %q", l)
 				}
