@@ -3,9 +3,9 @@
 package main
 
 import (
-	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/spf13/cobra"
@@ -146,7 +146,7 @@ func roofAt(p *peaks.Peaks, threads int, weight string) roof.Roof {
 		return v
 	}
 	switch {
-	case ggml.Quantised(weight):
+	case ops.IsQuantised(weight):
 		out.Units, out.GFlops, out.MatrixGFlops = "int8", most(peaks.Int8), most(peaks.Int8Matrix)
 		if out.GFlops == nil { // older CPUs widen to 16 bits or to floats
 			out.Units, out.GFlops = "f32", most(peaks.F32)

@@ -72,7 +72,7 @@ func twoTeams(ipc float64) report.Replay {
 }
 
 // counterPeaks are roofs between which the made-up operators lie.
-func counterPeaks(*profile.Header) *roof.Peaks {
+func counterPeaks() *roof.Peaks {
 	rate := func(v float64) *float64 { return &v }
 	return &roof.Peaks{Source: "made up", At: func(threads int, weight string) roof.Roof {
 		r := roof.Roof{Threads: threads, GBps: rate(4 * float64(threads)), StreamGBps: rate(3 * float64(threads)), GFlops: rate(20 * float64(threads)), Units: "f32"}
@@ -92,6 +92,10 @@ func counterRun(t *testing.T, file string, ipc float64, opts ...report.Option) *
 	return run
 }
 
+func peaksOf(p *roof.Peaks) report.Option {
+	return report.Peaks(func(*profile.Header) *roof.Peaks { return p })
+}
+
 // Counters and roofline in every view: figures are those of the statistics and of the roofline, and the views stand hostile names,
 // two runs, little room and no roof.
 func TestCounters(t *testing.T) {
@@ -103,10 +107,10 @@ func TestCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Finish(h)
-	stat, line := s.Finish(h), b.Roofline(h, counterPeaks(h))
+	stat, line := s.Finish(h), b.Roofline(h, counterPeaks())
 
-	one := counterRun(t, hostileCounter+".pinf", 1.5, report.Peaks(counterPeaks))
-	two := counterRun(t, "b.pinf", 0.75, report.Peaks(func(*profile.Header) *roof.Peaks { return &roof.Peaks{Missing: "not measured"} }))
+	one := counterRun(t, hostileCounter+".pinf", 1.5, peaksOf(counterPeaks()))
+	two := counterRun(t, "b.pinf", 0.75, peaksOf(&roof.Peaks{Missing: "not measured"}))
 	without := load(t, "plain.pinf", recorded(t, "plain"))
 	looks := [][3]int{smdrk, {560, 800, 0}}
 	got := suite(t, "counters", plan{Pages: []page{

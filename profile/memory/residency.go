@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -57,6 +58,7 @@ type Residency struct {
 }
 
 type residentProc struct {
+	words  ops.Vocabulary // nil: it has no graph
 	where  profile.Whereabouts
 	q      profile.Proc // holds the shapes
 	files  map[profile.FileID]*residentFile
@@ -75,6 +77,7 @@ func (r *Residency) Graph(g *profile.Graph) {
 		return
 	}
 	if p := r.procs[g.PID]; p != nil && len(p.q.Shapes) < maxResidentShapes {
+		p.words = g.Vocabulary()
 		p.q.Shapes[g.Shape.ID] = g.Shape
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/trace"
 	"maps"
 	"slices"
 )
@@ -171,7 +172,8 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 		return w
 	}
 	w := &shapeWork{ops: map[string]int64{}}
-	names := ops.NameShape(s.Nodes)
+	words := s.Vocabulary()
+	names := words.NameShape(s.Nodes)
 	seen := map[int32]bool{}
 	layers := map[int]bool{}
 	for i := range min(s.NNodes, len(s.Nodes)) {
@@ -181,14 +183,14 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 		}
 		w.nodes++
 		w.ops[n.Op]++
-		d := facts.DeriveNode(s.Nodes, names, int32(i), nil)
+		d := facts.DeriveNode(s, names, int32(i), nil)
 		if d.Flops != nil {
 			w.flops += float64(*d.Flops)
 		}
 		if d.Layer != nil {
 			layers[*d.Layer] = true
 		}
-		if k := ops.WeightOf(s.Nodes, []int32{int32(i)}); k >= 0 && ops.IsMatMul(n.Op) && !seen[k] {
+		if k := words.WeightOf(s.Nodes, []int32{int32(i)}); k >= 0 && words.IsProduct(n.Op) && !seen[k] {
 			seen[k] = true
 			if b, ok := ops.Touched(&s.Nodes[k]); ok {
 				w.weights += float64(b)
@@ -261,7 +263,7 @@ func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offlo
 		}
 		b.graphs++
 		b.host += g.Dur
-		if g.Backend != "CPU" {
+		if g.Backend != trace.BackendCPU {
 			if o.pending == nil || len(o.pending) >= limits.Pending {
 				o.pending = map[int64]offloadGraph{}
 			}
@@ -298,7 +300,7 @@ func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offlo
 }
 
 // elsewhere tells whether a graph ran on another backend than the CPU.
-func elsewhere(g *profile.Graph) bool { return g.Backend != "CPU" && g.Backend != "" }
+func elsewhere(g *profile.Graph) bool { return trace.Elsewhere(g.Backend) }
 
 func (t *copySum) add(c *profile.Copy) {
 	t.n++

@@ -9,7 +9,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -122,19 +121,15 @@ type sameOp struct {
 	k            int64 // -1: no product
 }
 
-func sameOpOf(nodes []trace.Node, d *facts.Derived, n int32, op string) sameOp {
+func sameOpOf(sh *profile.Shape, d *facts.Derived, n int32, op string) sameOp {
+	nodes, words := sh.Nodes, sh.Vocabulary()
 	id := sameOp{op: op, typ: d.WeightType, ne: nodes[n].Ne, k: -1}
 	id.key, id.weight = facts.RowKey(facts.ByWeight, d, op)
 	if id.typ == "" {
 		id.typ = nodes[n].Type
 	}
-	if ops.IsMatMul(op) {
-		if w := ops.Source(nodes, &nodes[n], 0); w != nil {
-			id.k = w.Ne[0]
-			if op == "OUT_PROD" {
-				id.k = w.Ne[1]
-			}
-		}
+	if x, ok := words.Product(nodes, &nodes[n]); ok && words.IsProduct(op) {
+		id.k = x.K
 	}
 	return id
 }
@@ -240,7 +235,7 @@ func (w *backendWork) op(o *profile.Op) {
 	k := opSeen{d, o.Op, o.Graph.Backend}
 	c, ok := w.seen[k]
 	if !ok {
-		if r := w.row(sameOpOf(o.Shape.Nodes, d, o.Node, o.Op)); r != nil {
+		if r := w.row(sameOpOf(o.Shape, d, o.Node, o.Op)); r != nil {
 			c = r.backend(o.Graph.Backend)
 			c.by = TimedOps
 			if d.Layer != nil {
@@ -289,7 +284,7 @@ func (w *backendWork) graph(g *profile.Graph) {
 		return
 	}
 	x.calls++
-	if ops.CallComputes(g.Backend) {
+	if g.Vocabulary().CallComputes(g.Backend) {
 		x.timed++
 		x.dur += g.Dur
 		x.by = TimedCall
@@ -304,12 +299,12 @@ func (w *backendWork) graph(g *profile.Graph) {
 // alike returns the graphs with the same operators as g; nil: there are too many different ones.
 func (w *backendWork) alike(g *profile.Graph) *graphWork {
 	nodes := g.Shape.Nodes
-	names := ops.NameShape(nodes)
+	names := g.Shape.Vocabulary().NameShape(nodes)
 	var b strings.Builder
 	var layers []int // -1: none
 	executing(g.Shape, func(i int32) {
-		d := facts.DeriveNode(nodes, names, i, nil)
-		id := sameOpOf(nodes, d, i, nodes[i].Op)
+		d := facts.DeriveNode(g.Shape, names, i, nil)
+		id := sameOpOf(g.Shape, d, i, nodes[i].Op)
 		b.WriteString(id.key + "\x00" + id.op + "\x00" + id.typ)
 		for _, v := range append(id.ne[:], id.k) {
 			for ; v != 0; v = int64(uint64(v) >> 8) {
@@ -386,7 +381,7 @@ func (w *backendWork) step(s *profile.Step, ops []*profile.Op, graphs []*profile
 		}
 	}
 	for _, g := range graphs {
-		if g.Ops == 0 && !(g.Backend == "CPU" && g.Untraced != "") {
+		if g.Ops == 0 && !(g.Backend == trace.BackendCPU && g.Untraced != "") {
 			w.graph(g)
 		}
 	}
@@ -404,7 +399,7 @@ type fused struct {
 // what another runs as several.
 func (w *backendWork) operators(s *profile.Shape) (out []fused) {
 	nodes := s.Nodes
-	names := ops.NameShape(nodes)
+	names := s.Vocabulary().NameShape(nodes)
 	taken := map[int32]bool{}
 	place := map[int32]int{}
 	executing(s, func(i int32) { place[i] = len(place) })
@@ -432,7 +427,7 @@ func (w *backendWork) operators(s *profile.Shape) (out []fused) {
 			taken[n] = true
 			at = append(at, place[n])
 		}
-		out = append(out, fused{i, facts.DeriveNode(nodes, names, i, with), op, at})
+		out = append(out, fused{i, facts.DeriveNode(s, names, i, with), op, at})
 	})
 	return out
 }

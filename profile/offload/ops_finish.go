@@ -5,14 +5,15 @@ package offload
 import (
 	"cmp"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/trace"
 	"maps"
 	"slices"
 )
 
 // byBackend orders backends by name, the CPU first.
 func byBackend(a, b string) int {
-	if (a == "CPU") != (b == "CPU") {
-		if a == "CPU" {
+	if (a == trace.BackendCPU) != (b == trace.BackendCPU) {
+		if a == trace.BackendCPU {
 			return -1
 		}
 		return 1
@@ -84,7 +85,7 @@ func (w *backendWork) expand(steps float64) (out []graphOps) {
 		x.ops = w.operators(x.shape)
 		x.joined = len(x.ops) > 1
 		for _, f := range x.ops {
-			id := sameOpOf(x.shape.Nodes, f.d, f.node, f.op)
+			id := sameOpOf(x.shape, f.d, f.node, f.op)
 			x.ids = append(x.ids, id)
 			if f.d.Flops != nil {
 				x.flops += float64(*f.d.Flops)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/ops"
 	"slices"
 	"strings"
 )
@@ -131,16 +130,16 @@ type lists struct {
 
 // add returns the number of a graph's list, -1 if there is no room for it.
 func (l *lists) add(g *profile.Graph, times []opTime) int {
-	alone := ops.CallComputes(g.Backend) && len(times) == 0
+	alone := g.Vocabulary().CallComputes(g.Backend) && len(times) == 0
 	if i, ok := l.of[g.Shape]; ok && len(times) == 0 && !alone {
 		return i
 	}
 	nodes := g.Shape.Nodes
 	var list []SplitNode
-	names := ops.NameShape(nodes)
+	names := g.Shape.Vocabulary().NameShape(nodes)
 	executing(g.Shape, func(i int32) {
 		n := &nodes[i]
-		d := facts.DeriveNode(nodes, names, i, nil)
+		d := facts.DeriveNode(g.Shape, names, i, nil)
 		list = append(list, SplitNode{Node: i, Name: n.Name, Op: n.Op, Type: n.Type, Ne: n.Ne, Layer: d.Layer, Block: d.Block, Weight: d.Weight, WeightType: d.WeightType,
 			Flops: d.Flops, Bytes: d.Bytes, Into: -1})
 	})

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/trace"
 	"slices"
 )
 
@@ -78,7 +80,7 @@ func (x *splitter) op(o *profile.Op, nth int32) {
 		r.doubt = true
 	}
 	x.b.experts.product(r, o, d, work)
-	if facts.KindOf(d, o.Op) == facts.Attention {
+	if d.Class == ops.ClassAttention {
 		parts[partAttn] += work
 	} else {
 		parts[partWork] += work
@@ -327,7 +329,7 @@ func (x *splitter) where(to int64) (part int, until int64) {
 			behind = true
 			until = min(until, g.From)
 		default:
-			if g.ops == 0 && g.backend != "" && g.backend != "CPU" {
+			if g.ops == 0 && trace.Elsewhere(g.backend) {
 				return partBackend, min(until, g.To)
 			}
 			return partGraph, min(until, g.To)

@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
@@ -80,6 +81,7 @@ type Group struct {
 	Ops, OpsDur, Covered     int64
 	Busy, Wait, Off          int64
 	Matmul, Attn             int64
+	Unsorted                 int64 // operators of ClassUnknown
 	Bytes, BytesDur          int64
 	mmBytes, mmDur           int64
 	rows                     map[string]*summary.RowSum
@@ -97,7 +99,7 @@ type factRow struct {
 	of   *facts.Derived
 	in   *Group
 	op   string
-	kind facts.Kind
+	kind ops.Class
 	row  *summary.RowSum // nil by thread and by step
 }
 
@@ -110,9 +112,13 @@ type teamMember struct {
 type BackendGraph struct {
 	Backend string
 	profile.Span
+	Submits bool // its call can return before it is done
 }
 
-type backendSum struct{ graphs, dur int64 }
+type backendSum struct {
+	graphs, dur int64
+	submits     bool
+}
 
 type threadSum struct {
 	Pid                         int32
@@ -210,7 +216,7 @@ func (b *statState) Op(o *profile.Op) error {
 
 // Graph takes one graph execution.
 func (b *statState) Graph(g *profile.Graph) error {
-	if p := b.proc(g.PID); p.library == "" && g.Backend == "CPU" {
+	if p := b.proc(g.PID); p.library == "" && g.Backend == trace.BackendCPU {
 		p.library = g.Library
 	}
 	if b.opts.PID != 0 && g.PID != b.opts.PID {
@@ -234,12 +240,12 @@ func (b *statState) Graph(g *profile.Graph) error {
 	b.offload.Graph(g)
 	b.remote.unlinked(g, 1)
 	b.faults.Graph(g)
-	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+	if g.Step != 0 && g.Ops == 0 && trace.Elsewhere(g.Backend) {
 		if b.graphs == nil || len(b.graphs) >= limits.Pending { // of steps that never ended
 			b.graphs = map[int64][]BackendGraph{}
 		}
 		if s := b.graphs[g.Step]; len(s) < limits.Pending {
-			b.graphs[g.Step] = append(s, BackendGraph{g.Backend, profile.Span{From: g.Start, To: g.Start + g.Dur}})
+			b.graphs[g.Step] = append(s, BackendGraph{g.Backend, profile.Span{From: g.Start, To: g.Start + g.Dur}, !g.Vocabulary().CallComputes(g.Backend)})
 		}
 	}
 	return nil

@@ -5,10 +5,8 @@ package stat
 import (
 	"cmp"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
@@ -17,6 +15,7 @@ import (
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Finish computes the statistics. Header is what Replay returned; the builder takes no more.
@@ -26,11 +25,11 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 		Models: b.models.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
 	s.Counters = summary.CountersOf(h.Meta.Counters)
 	b.counters = len(s.Counters)
-	f := h.Meta.Extra["filter"]
-	b.filtered = strings.Contains(f, "op=") || strings.Contains(f, "tid=")
+	f := h.Meta.Filter()
+	b.filtered = f.PartOfSteps()
 	b.finishRun(s, h)
 	s.Faults = b.faults.Finish(h)
-	s.Run.Filter = f
+	s.Run.Filter = h.Meta.FilterText()
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
@@ -119,9 +118,9 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 		q := summary.Process{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
 			GGMLVersion: p.GGMLVersion, Command: num.List(p.Cmdline), Warnings: num.List(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
-			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, cpuVariant(st.library)
+			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, profile.VocabularyOf(p.Engine).Variant(st.library)
 			if st.library == "" && len(p.Files) == 1 {
-				q.CPUVariant = cpuVariant(p.Files[0].Path)
+				q.CPUVariant = profile.VocabularyOf(p.Engine).Variant(p.Files[0].Path)
 			}
 		}
 		s.Run.Processes = append(s.Run.Processes, q)
@@ -158,16 +157,6 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 	}
 }
 
-// cpuVariant returns "sapphirerapids" of ".../libggml-cpu-sapphirerapids.so".
-func cpuVariant(library string) string {
-	v, ok := strings.CutPrefix(path.Base(library), "libggml-cpu-")
-	if !ok {
-		return ""
-	}
-	v, _, _ = strings.Cut(v, ".so")
-	return v
-}
-
 // probeShare estimates the part of the threads' time in operators that their probes took: each
 // operator and thread hits a begin and an end, at the cost measured when the recording started.
 func (b *Builder) probeShare(h *profile.Header) *float64 {
@@ -175,7 +164,7 @@ func (b *Builder) probeShare(h *profile.Header) *float64 {
 		return nil
 	}
 	var cost float64
-	for _, role := range []string{"operator begin", "operator end"} {
+	for _, role := range []trace.Role{trace.RoleOpBegin, trace.RoleOpEnd} {
 		var dearest int64
 		for i := range h.Processes {
 			for j := range h.Processes[i].Sites {
@@ -188,7 +177,7 @@ func (b *Builder) probeShare(h *profile.Header) *float64 {
 			return nil
 		}
 		hits := b.threadHits
-		if role == "operator begin" {
+		if role == trace.RoleOpBegin {
 			hits -= b.followed
 		}
 		cost += float64(dearest) * float64(hits)
@@ -206,7 +195,7 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	ps.Experts = g.experts.Finish()
 	ps.Backends = []summary.Backend{}
 	for name, e := range g.backends {
-		ps.Backends = append(ps.Backends, summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur)})
+		ps.Backends = append(ps.Backends, summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur), Submits: e.submits})
 	}
 	slices.SortFunc(ps.Backends, func(a, b summary.Backend) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Backend, b.Backend))
@@ -217,10 +206,14 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	if g.Ops > 0 {
 		overlap, gap := g.OpsDur-g.Covered, g.TracedDur-g.Covered-g.Elsewhere
 		ps.OpsDur, ps.Overlap, ps.Probe = &g.OpsDur, &overlap, &g.Probe
-		ps.MatMul, ps.Attn = num.Share(g.Matmul, g.TracedDur), num.Share(g.Attn, g.TracedDur)
+		if g.Unsorted == 0 {
+			ps.MatMul, ps.Attn = num.Share(g.Matmul, g.TracedDur), num.Share(g.Attn, g.TracedDur)
+		}
 		if !b.filtered { // else what is missing is no time outside operators
 			ps.Gap = &gap
-			ps.Other = num.Share(g.OpsDur-g.Probe-g.Matmul-g.Attn, g.TracedDur)
+			if g.Unsorted == 0 {
+				ps.Other = num.Share(g.OpsDur-g.Probe-g.Matmul-g.Attn, g.TracedDur)
+			}
 			ps.GapShare = num.Share(gap, g.TracedDur)
 			ps.ProbeShare = num.Share(g.Probe, g.TracedDur)
 		}

@@ -5,6 +5,7 @@ package stat
 import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 	"strconv"
 )
@@ -89,6 +90,7 @@ func (g *Group) FoldGraphs(graphs []BackendGraph) {
 			g.backends[x.Backend] = e
 		}
 		e.graphs++
+		e.submits = x.Submits
 		e.dur += x.To - x.From
 		g.Spans = append(g.Spans, x.Span)
 	}
@@ -120,14 +122,16 @@ func (g *Group) op(b *statState, o *profile.Op, step int64) {
 	g.Off += o.OffCPU
 	f := g.facts(b, d, o.Op)
 	switch f.kind {
-	case facts.MatMul:
+	case ops.ClassProduct:
 		g.Matmul += o.Dur - o.Probe
 		if d.Bytes != nil && d.Weight != "" {
 			g.mmBytes += *d.Bytes
 			g.mmDur += o.Dur - o.Probe
 		}
-	case facts.Attention:
+	case ops.ClassAttention:
 		g.Attn += o.Dur - o.Probe
+	case ops.ClassUnknown:
+		g.Unsorted++
 	}
 	if d.Bytes != nil {
 		g.Bytes += *d.Bytes
@@ -164,7 +168,7 @@ func (g *Group) facts(b *statState, d *facts.Derived, op string) *factRow {
 		return f
 	}
 	by := b.opts.By
-	*f = factRow{of: d, in: g, op: op, kind: facts.KindOf(d, op)}
+	*f = factRow{of: d, in: g, op: op, kind: d.Class}
 	if by != facts.ByThread && by != facts.ByStep {
 		key, isWeight := facts.RowKey(by, d, op)
 		typ := ""
@@ -217,6 +221,7 @@ func (g *Group) Merge(o *Group) {
 	g.Off += o.Off
 	g.Matmul += o.Matmul
 	g.Attn += o.Attn
+	g.Unsorted += o.Unsorted
 	g.Bytes += o.Bytes
 	g.BytesDur += o.BytesDur
 	g.mmBytes += o.mmBytes
@@ -234,6 +239,7 @@ func (g *Group) Merge(o *Group) {
 			g.backends[name] = to
 		}
 		to.graphs += e.graphs
+		to.submits = e.submits
 		to.dur += e.dur
 	}
 	for key, r := range o.rows {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/internal/format"
-	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -313,7 +313,7 @@ func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 
 // stepBytes is what the operators of a step read and write, those of weights and attention.
 func (g *workGroup) stepBytes() float64 {
-	sum := g.sums(func(c *workCell) bool { return c.kind != facts.Other })
+	sum := g.sums(func(c *workCell) bool { return c.kind != ops.ClassOther })
 	return num.SafeRatio(sum.bytes, g.traced)
 }
 

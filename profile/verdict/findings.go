@@ -11,7 +11,6 @@ import (
 
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -159,7 +158,7 @@ func (f *finder) slowWeight() {
 		}
 	}
 	rows := f.g.rows(func(c *workCell) bool {
-		return c.kind == facts.MatMul && c.weight && c.bytesDur > 0 && c.flopsDur > 0 && c.layer >= -1
+		return c.kind == ops.ClassProduct && c.weight && c.bytesDur > 0 && c.flopsDur > 0 && c.layer >= -1
 	})
 	var worst *workCell
 	var lost, own, others float64
@@ -380,7 +379,7 @@ func (f *finder) layer() {
 		median := times[len(times)/2]
 		for _, c := range cells {
 			// What moves other bytes is another operator.
-			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) && ref.kind == facts.MatMul {
+			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) && ref.kind == ops.ClassProduct {
 				continue
 			}
 			of[c.layer] += median * float64(c.calls)

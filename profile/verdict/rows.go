@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -79,9 +80,9 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell, ca
 	var products, attention int64
 	for _, x := range cells {
 		switch {
-		case x.kind == facts.MatMul && x.weight:
+		case x.kind == ops.ClassProduct && x.weight:
 			products += x.dur
-		case x.kind == facts.Attention:
+		case x.kind == ops.ClassAttention:
 			attention += x.dur
 		}
 	}

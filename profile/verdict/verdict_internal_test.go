@@ -11,6 +11,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -20,7 +21,7 @@ func groupOf(team int, rows ...workCell) *workGroup {
 	g.team, g.traced, g.steps = team, 1, 1
 	for i := range rows {
 		c := rows[i]
-		c.kind, c.weight, c.calls, c.layer, c.team = facts.MatMul, true, 1, -1, team
+		c.kind, c.weight, c.calls, c.layer, c.team = ops.ClassProduct, true, 1, -1, team
 		c.work, c.bytesDur, c.flopsDur = c.dur, c.dur, c.dur
 		g.cells[c.cellKey] = &c
 		g.tracedDur += c.dur

@@ -324,7 +324,7 @@ func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 		attrs = " shape=cylinder fillcolor=\"#ffffff\""
 	} else {
 		what := clean.Terminal(n.Op, false) + " " + dims(n)
-		if n.Weight >= 0 && int(n.Weight) < len(g.d.Nodes) && !strings.HasPrefix(n.Op, "ROPE") {
+		if n.OwnWeight && int(n.Weight) < len(g.d.Nodes) {
 			wt := &g.d.Nodes[n.Weight]
 			what += "\n" + clean.Terminal(wt.Type, false) + " " + size(wt.Bytes)
 		}

@@ -12,14 +12,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -208,8 +206,8 @@ func (e *exporter) Op(o *profile.Op) error {
 		s.counts = e.counts.sum(s.counts, o.Counts)
 	}
 	name := o.Op
-	if d.Weight != "" && !strings.HasPrefix(o.Op, "ROPE") {
-		name = ops.WeightStem(d.Weight)
+	if d.Stem != "" {
+		name = d.Stem
 	}
 	for i := range o.Threads {
 		th := &o.Threads[i]

@@ -8,7 +8,6 @@ import (
 
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -127,7 +126,7 @@ func resultsOf(s *summary.Stat, f *summary.Phase) (name string) {
 		return name
 	}
 	for _, b := range f.Backends {
-		if !ops.CallComputes(b.Backend) {
+		if b.Submits {
 			if name != "" {
 				return ""
 			}
