@@ -61,7 +61,7 @@ func TestOverheadGolden(t *testing.T) {
 		})
 	}
 	var b bytes.Buffer
-	if err := OverheadJSON(&b, measured()); err != nil {
+	if err := JSON(&b, measured()); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "overhead.json", b.Bytes())

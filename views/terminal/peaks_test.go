@@ -67,7 +67,7 @@ func TestPeaksGolden(t *testing.T) {
 		})
 	}
 	var b bytes.Buffer
-	if err := PeaksJSON(&b, madePeaks()); err != nil {
+	if err := JSON(&b, madePeaks()); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "peaks.json", b.Bytes())
