@@ -5,13 +5,11 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/profinfer/profinfer/doctor"
 	"github.com/profinfer/profinfer/record"
-	"github.com/profinfer/profinfer/views/terminal"
-
 	doctorview "github.com/profinfer/profinfer/views/doctor"
+	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
 )
 
 func doctorCommand() *cobra.Command {
@@ -61,7 +59,7 @@ func doDoctor(opt doctor.Options, json, log bool) error {
 	}
 	w := results(os.Stdout, json)
 	if json {
-		err = doctorview.JSON(w, r)
+		err = terminal.JSON(w, r)
 	} else {
 		o := terminal.Detect(os.Stdout)
 		o.Verbose = log

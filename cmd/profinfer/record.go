@@ -13,14 +13,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // verbs are the program's commands, in the order of its help.
@@ -185,9 +184,9 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 
 // progressLine keeps a line on the terminal up to date in recordings of over two seconds.
 type progressLine struct {
-	on    bool
-	shown bool
-	last  time.Time
+	inPlace
+	on   bool
+	last time.Time
 }
 
 func (l *progressLine) show(p record.Progress) {
@@ -201,13 +200,6 @@ func (l *progressLine) show(p record.Progress) {
 	}
 	sayInPlace("recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps, float64(p.Bytes)/1e6, lost)
 	l.shown = true
-}
-
-func (l *progressLine) clear() {
-	if l.shown {
-		sayInPlace("")
-		l.shown = false
-	}
 }
 
 // serverBudget is what the recording of a server may cost it if nothing else is said and no end is set.
