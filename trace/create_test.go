@@ -5,11 +5,9 @@ package trace
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/profinfer/profinfer/internal/safeopen"
@@ -214,35 +212,6 @@ func olderStays(t *testing.T) {
 type noRoom struct{}
 
 func (noRoom) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
-// Where no file can be made beside it, the older one is emptied at once. To root every folder is open.
-func TestOlderInClosedFolder(t *testing.T) {
-	if path := os.Getenv("PROFINFER_TEST_CLOSED"); path != "" {
-		w, err := Create(path)
-		all(t, err)
-		isOlder(t, path, false)
-		all(t, w.Close(End{}))
-		return
-	}
-	path, holds := older(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestOlderInClosedFolder$")
-	if os.Getuid() == 0 {
-		all(t, os.Chown(path, 65534, 65534))
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		exe := filepath.Join(t.TempDir(), "trace.test") // go test's own lies where nobody else may look
-		b, err := os.ReadFile(os.Args[0])
-		all(t, err, os.WriteFile(exe, b, 0o755))
-		all(t, os.Chmod(filepath.Dir(filepath.Dir(exe)), 0o755)) // both are below it
-		cmd.Path, cmd.Dir = exe, filepath.Dir(exe)
-	}
-	all(t, os.Chmod(filepath.Dir(path), 0o555))
-	cmd.Env = append(os.Environ(), "PROFINFER_TEST_CLOSED="+path)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	holds("run.pinf")
-	isOlder(t, path, false)
-}
 
 // A link stays a link.
 func TestOlderLink(t *testing.T) { bothNamed(t, olderLink) }
