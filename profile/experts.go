@@ -150,6 +150,12 @@ func newChoice(x *exec, n, ids int32, e *trace.Experts) *Choice {
 	return c
 }
 
+// ChoosesExperts tells whether node n multiplies with some of its weights' experts, as its tokens choose.
+func (sh *Shape) ChoosesExperts(n int32) bool {
+	_, ids := sh.expertSources(n)
+	return ids >= 0
+}
+
 // expertSources returns the tensors that hold the weights of node n's experts, and that say which it uses; -1: it has none.
 func (sh *Shape) expertSources(n int32) (weights, ids int32) {
 	return sh.Vocabulary().ExpertSources(sh.Nodes, &sh.Nodes[n])

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/record/internal/budget"
 	"github.com/profinfer/profinfer/record/internal/order"
 	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
@@ -50,7 +49,7 @@ func TestFeatures(t *testing.T) {
 			p.plan = &engine.Plan{Features: all, Operators: map[string]int{"MUL_MAT_ID": 30}, Layout: engine.Layout{ChooseOp: 30, ChooseSrc: 2},
 				Sites: []engine.Site{{Role: engine.RoleStepBegin}, {Role: engine.RoleSchedBegin}, {Role: engine.RoleOpEnd, A: engine.Arg{Kind: engine.ArgReg}}}}
 			c.take(&p.plan.Features)
-			p.learn, p.gov = order.New(), budget.New(0, 0, 0)
+			p.learn = order.New()
 			r.procs[1] = p
 			if got := !r.twoHits(p); got != c.follows {
 				t.Errorf("followed: %v", got)
@@ -58,8 +57,7 @@ func TestFeatures(t *testing.T) {
 			if got := routingSource(&trace.Node{Op: "MUL_MAT_ID", Src: []int32{3, 4, 5}}, p.plan) == 5; got != c.chooses {
 				t.Errorf("choices: %v", got)
 			}
-			four := trace.Mark{Kind: trace.MarkStepBegin, Time: 5, TID: 9, NTokens: 4}
-			if got := !isDecode(p, &four, []trace.StepSeq{{Time: 5, TID: 9, NTokens: 4}}); got != c.phases {
+			if got := !p.decodes(&trace.Mark{Kind: trace.MarkStepBegin, Time: 5, TID: 9, NTokens: 4}, []trace.StepSeq{{Time: 5, TID: 9, NTokens: 4}}); got != c.phases {
 				t.Errorf("four tokens of a sequence are told from one: %v", got)
 			}
 			if err := r.backends(p, 0x100); err != nil {

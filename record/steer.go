@@ -28,7 +28,7 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	}
 	switch m.Kind {
 	case begin:
-		p.gov.Begin(m, isDecode(p, m, e.Seqs))
+		p.gov.Begin(m, p.decodes(m, e.Seqs))
 	case end:
 		return p.gov.End(m)
 	case trace.MarkGraphBegin, trace.MarkGraphEnd:
@@ -51,8 +51,8 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	return false
 }
 
-// isDecode tells whether a step has one token a sequence. Where batches cannot be read every step is taken for one.
-func isDecode(p *process, m *trace.Mark, seqs []trace.StepSeq) bool {
+// decodes tells whether a step has one token a sequence, where batches can be read; else it may.
+func (p *process) decodes(m *trace.Mark, seqs []trace.StepSeq) bool {
 	if !p.plan.Features.Batches {
 		return true
 	}

@@ -70,7 +70,7 @@ func (s *stateSink) Op(o *profile.Op) error {
 	if s.at >= 0 && s.at < len(o.Counts) && o.Counts[s.at] != profile.UnknownCount {
 		s.counted++
 	}
-	if o.Shape != nil && o.Node >= 0 && int(o.Node) < len(o.Shape.Nodes) && o.Shape.Nodes[o.Node].Op == "MUL_MAT_ID" {
+	if o.Shape != nil && o.Node >= 0 && int(o.Node) < len(o.Shape.Nodes) && o.Shape.ChoosesExperts(o.Node) {
 		s.choose++
 		if o.Choice.Whole() {
 			s.chosen++

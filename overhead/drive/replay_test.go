@@ -148,7 +148,7 @@ func TestExamineHolds(t *testing.T) {
 		t.Errorf("%+v %v", s, err)
 	}
 
-	shape := &profile.Shape{Shape: &trace.Shape{Nodes: []trace.Node{{Op: "MUL_MAT_ID"}, {Op: "MUL_MAT"}}}}
+	shape := &profile.Shape{Shape: &trace.Shape{Nodes: []trace.Node{{Op: "MUL_MAT_ID", Src: []int32{1, 1, 1}}, {Op: "MUL_MAT"}}}}
 	s := &stateSink{at: -1}
 	for _, o := range []*profile.Op{
 		{Shape: shape, Choice: &profile.Choice{Tokens: 2, Seen: 2}},
