@@ -34,20 +34,6 @@ type Copy struct {
 // Host is memory that belongs to no backend, as [Copy] names it.
 const Host = "host"
 
-// CopySink is a Sink that also receives copies, when their step is complete or, of those outside of steps, at once.
-type CopySink interface {
-	Copy(c *Copy) error
-}
-
-func (t tee) Copy(c *Copy) error {
-	return each(t, func(s Sink) error {
-		if x, ok := s.(CopySink); ok {
-			return x.Copy(c)
-		}
-		return nil
-	})
-}
-
 // openCopy is a copy under way: what it calls in turn is a part of it.
 type openCopy struct {
 	Copy
@@ -141,10 +127,7 @@ func (c *openCopy) take(x *openCopy) {
 }
 
 func (p *replayer) handOn(c *openCopy) error {
-	if x, ok := p.sink.(CopySink); ok {
-		return x.Copy(&c.Copy)
-	}
-	return nil
+	return p.sink.Copy(&c.Copy)
 }
 
 // copiesDone names the tensors of a step's copies by its graphs, and hands them on.

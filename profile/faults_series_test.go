@@ -137,7 +137,7 @@ func TestFaultSeriesUntimed(t *testing.T) {
 }
 
 func untimed(r *profiletest.Recorder) {
-	r.Meta = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major", "fault_times": "off"} }
+	r.Head = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major", "fault_times": "off"} }
 	faults := r.Faults
 	r.Faults = func(o *profile.Op) []trace.Fault {
 		fs := faults(o)
@@ -150,7 +150,7 @@ func untimed(r *profiletest.Recorder) {
 
 // A recording without faults has no series.
 func TestNoFaultSeries(t *testing.T) {
-	if s, _ := seriesOfFaults(t, func(r *profiletest.Recorder) { r.Meta, r.Faults, r.Memory = nil, nil, nil }); s != nil {
+	if s, _ := seriesOfFaults(t, func(r *profiletest.Recorder) { r.Head, r.Faults, r.Mapped = nil, nil, nil }); s != nil {
 		t.Errorf("%+v", s)
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 // checker holds what a replay hands on against what the model says of it.
 type checker struct {
+	profile.BaseSink
 	t             *testing.T
 	ops, steps    int
 	graphs        int
@@ -66,8 +67,6 @@ func (c *checker) Step(s *profile.Step) error {
 	c.stepIDs[s.ID] = true
 	return nil
 }
-
-func (c *checker) Sched(*trace.Sched) error { return nil }
 
 // FuzzReplay replays recordings of all that one can have with anything in them changed, and computes something from them: it ends,
 // within a bound of memory, and the result can be written as JSON, which knows neither infinite numbers nor those that are none.

@@ -204,17 +204,11 @@ func benchmark(b *testing.B, arrivals bool, sink func() profile.Sink) {
 	b.ReportMetric(float64(len(p))/n, "B/event")
 }
 
-// ignore is a sink that takes no notice.
-type ignore struct{}
-
-func (ignore) Op(*profile.Op) error       { return nil }
-func (ignore) Graph(*profile.Graph) error { return nil }
-func (ignore) Step(*profile.Step) error   { return nil }
-func (ignore) Sched(*trace.Sched) error   { return nil }
-
-func BenchmarkReplay(b *testing.B) { benchmark(b, false, func() profile.Sink { return ignore{} }) }
+func BenchmarkReplay(b *testing.B) {
+	benchmark(b, false, func() profile.Sink { return profile.BaseSink{} })
+}
 func BenchmarkReplayArrivals(b *testing.B) {
-	benchmark(b, true, func() profile.Sink { return ignore{} })
+	benchmark(b, true, func() profile.Sink { return profile.BaseSink{} })
 }
 func BenchmarkStat(b *testing.B) {
 	benchmark(b, false, func() profile.Sink { return stat.New(stat.Options{}) })

@@ -25,6 +25,7 @@ const (
 
 // dagState is what a DAGBuilder knows so far.
 type dagState struct {
+	profile.BaseSink
 	opts    Options
 	derive  facts.Deriver
 	models  facts.Models
@@ -186,9 +187,6 @@ func (b *dagState) Graph(g *profile.Graph) error {
 	}
 	return nil
 }
-
-// Sched takes one scheduling event.
-func (b *dagState) Sched(*trace.Sched) error { return nil }
 
 // Step takes one step, whose operators came before.
 func (b *dagState) Step(s *profile.Step) error {

@@ -6,7 +6,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // ExpertMapSchema is the version of ExpertMap's JSON form. Fields may be added without raising it.
@@ -110,6 +109,7 @@ type NewTimes struct {
 
 // MapBuilder is a [profile.Sink] that makes an [Map].
 type MapBuilder struct {
+	profile.BaseSink
 	steps  Steps
 	models facts.ModelFinder
 	whole  map[expertPhase]*expertGroup
@@ -152,9 +152,6 @@ func (b *MapBuilder) Graph(g *profile.Graph) error {
 	b.models.Graph(g)
 	return nil
 }
-
-// Sched takes one scheduling event.
-func (b *MapBuilder) Sched(*trace.Sched) error { return nil }
 
 // Step takes one step, whose operators came before.
 func (b *MapBuilder) Step(s *profile.Step) error {

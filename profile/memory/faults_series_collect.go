@@ -12,6 +12,7 @@ import (
 
 // SeriesBuilder collects a FaultSeries while a run is replayed into it. Its memory is bounded by the limits of faults_series.go.
 type SeriesBuilder struct {
+	profile.BaseSink
 	on     bool // faults were recorded
 	derive facts.Deriver
 	phases map[profile.Phase]*FaultSteps
@@ -62,24 +63,19 @@ type delaySum struct {
 // maxExpertsOfLayer bounds what a layer's definition may claim.
 const maxExpertsOfLayer = 1 << 12
 
-var (
-	_ profile.FaultSink = (*SeriesBuilder)(nil)
-	_ profile.MetaSink  = (*SeriesBuilder)(nil)
-)
-
 // NewSeries returns an empty builder.
 func NewSeries() *SeriesBuilder {
 	return &SeriesBuilder{phases: map[profile.Phase]*FaultSteps{}, names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
 		lost: map[faultLayer]bool{}, ops: map[delayKey]*delaySum{}, rows: map[delayRow]*delaySum{}}
 }
 
-// Meta implements MetaSink.
+// Needs implements Sink.
+func (b *SeriesBuilder) Needs() profile.Needs { return profile.NeedFaults }
+
+// Meta implements Sink.
 func (b *SeriesBuilder) Meta(m *trace.Meta) { b.on = b.on || m.Extra["faults"] != "" }
 
-// Sched implements Sink.
-func (b *SeriesBuilder) Sched(*trace.Sched) error { return nil }
-
-// Memory implements FaultSink.
+// Memory implements Sink.
 func (b *SeriesBuilder) Memory(m *trace.Memory) error {
 	b.on = true
 	b.files.Memory(m)

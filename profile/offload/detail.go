@@ -10,7 +10,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/ops"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // OffloadSchema is the version of an OffloadDetail's JSON form. Fields may be added without raising it.
@@ -128,6 +127,7 @@ const (
 
 // Builder computes an OffloadDetail while a run is replayed into it. Its memory does not grow with the run's length.
 type Builder struct {
+	profile.BaseSink
 	split, alone Collector
 	ops          map[*profile.Step][]*profile.Op
 	pending      int
@@ -187,9 +187,6 @@ func (b *Builder) Graph(g *profile.Graph) error {
 	b.split.Graph(g)
 	return nil
 }
-
-// Sched takes one scheduling event.
-func (b *Builder) Sched(*trace.Sched) error { return nil }
 
 // Copy takes a copy.
 func (b *Builder) Copy(c *profile.Copy) error {

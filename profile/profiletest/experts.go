@@ -75,13 +75,13 @@ func (p *Player) choice(r *Run, o *profile.Op, pos int64, under map[int32]*profi
 func (p *Player) choose(r *Run, o *profile.Op, pos int64, under map[int32]*profile.Choice) error {
 	before := len(under)
 	o.Choice = p.choice(r, o, pos, under)
-	if s, ok := p.Sink.(profile.ChoiceSink); ok && len(under) > before {
-		return s.Choice(o.Choice)
+	if len(under) > before {
+		return p.Sink.Choice(o.Choice)
 	}
 	return nil
 }
 
-// Choice implements profile.ChoiceSink: what was chosen as it is copied, of many tokens in parts.
+// Choice implements profile.Sink: what was chosen as it is copied, of many tokens in parts.
 func (r *Recorder) Choice(c *profile.Choice) error {
 	if r.level() != "op" || r.NoExperts {
 		return nil

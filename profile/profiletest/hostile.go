@@ -222,7 +222,7 @@ func processes(w io.Writer) error {
 // tensor is, so that nothing is known of the model.
 func harm(r *Recorder, all bool) {
 	r.Comm = func(tid int32) string { return hostile(int(tid)) }
-	r.Meta = func(m *trace.Meta) {
+	r.Head = func(m *trace.Meta) {
 		m.Command = append([]string{"llama-bench"}, HostileNames...)
 		m.Host, m.CPU, m.Kernel, m.Tool = hostile(0), hostile(1), hostile(2), hostile(5)
 		m.Notes = slices.Clone(HostileNames)

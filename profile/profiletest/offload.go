@@ -135,7 +135,7 @@ func offSplits(pid int32, id uint64, n int64) (out []offSplit) {
 // Offload writes a recording of a prefill step of 8 tokens and so many decode steps that are split. change can alter the recorder.
 func Offload(w io.Writer, steps int, change func(*Recorder)) error {
 	return Record(w, func(r *Recorder) {
-		r.Meta = func(m *trace.Meta) { m.ProbeCost = nil }
+		r.Head = func(m *trace.Meta) { m.ProbeCost = nil }
 		if change != nil {
 			change(r)
 		}

@@ -24,6 +24,7 @@ const pool = 0x9000
 // Recorder is a sink that writes what is played into it as a recording: the hits and marks that
 // probes would have seen. The zero value but for W is ready; the functions change what is written.
 type Recorder struct {
+	profile.BaseSink
 	W     *trace.Writer
 	Level string // "": op
 	// NoShapes: definitions are missing.
@@ -37,16 +38,16 @@ type Recorder struct {
 	// Hold: no watermarks for now, so that a loss can still be told.
 	Hold bool
 
-	Meta    func(*trace.Meta)
+	Head    func(*trace.Meta)
 	Process func(*trace.Process)
 	Shape   func(*trace.Shape)
 	Mark    func(*trace.Mark)
 	Experts func(*trace.Experts)
 	Comm    func(tid int32) string
 	Allowed string // CPUs that threads may use, as they are told; "": not known
-	// Faults returns page faults of an operator's threads; Memory what is mapped, told before the first event.
+	// Faults returns page faults of an operator's threads; Mapped what is mapped, told before the first event.
 	Faults func(*profile.Op) []trace.Fault
-	Memory func() []trace.Memory
+	Mapped func() []trace.Memory
 
 	begun   bool
 	shapes  map[*profile.Shape]bool
@@ -87,8 +88,8 @@ func (r *Recorder) begin(start int64) error {
 	r.shapes, r.procs, r.threads = map[*profile.Shape]bool{}, map[int32]bool{}, map[int32]bool{}
 	m := trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "-m", "m.gguf"}, Start: start, Host: "host",
 		Kernel: "6.18.5", Arch: "amd64", CPU: "a CPU", Cores: 2, Level: r.level(), ProbeCost: map[string]int64{"emulated": 200}}
-	if r.Meta != nil {
-		r.Meta(&m)
+	if r.Head != nil {
+		r.Head(&m)
 	}
 	return r.W.Meta(m)
 }
@@ -105,10 +106,10 @@ func (r *Recorder) process(pid int32, at int64) error {
 	if r.Process != nil {
 		r.Process(&p)
 	}
-	if err := r.W.Process(p); err != nil || r.Memory == nil {
+	if err := r.W.Process(p); err != nil || r.Mapped == nil {
 		return err
 	}
-	for _, m := range r.Memory() {
+	for _, m := range r.Mapped() {
 		if err := r.W.Memory(m); err != nil {
 			return err
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // Collector is what a SequencesBuilder knows so far.
 type Collector struct {
+	profile.BaseSink
 	Most       int // requests kept
 	kept       int
 	every      int64 // of which each so many-th is kept
@@ -134,9 +134,6 @@ func (b *Collector) Graph(g *profile.Graph) error {
 	}
 	return nil
 }
-
-// Sched takes a scheduling event, which tells nothing here.
-func (b *Collector) Sched(*trace.Sched) error { return nil }
 
 // Step takes one step.
 func (b *Collector) Step(s *profile.Step) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/stat"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // seriesBy are the groupings whose rows have distributions.
@@ -20,6 +19,7 @@ var seriesBy = [...]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.By
 
 // seriesState is what a SeriesBuilder knows so far.
 type seriesState struct {
+	profile.BaseSink
 	derive   facts.Deriver
 	models   facts.Models
 	whole    map[facts.PhaseKey]*seriesGroup
@@ -156,9 +156,6 @@ func (b *seriesState) Graph(g *profile.Graph) error {
 	}
 	return nil
 }
-
-// Sched takes one scheduling event.
-func (b *seriesState) Sched(*trace.Sched) error { return nil }
 
 // Step takes one step, whose operators came before.
 func (b *seriesState) Step(s *profile.Step) error {

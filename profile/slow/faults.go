@@ -7,7 +7,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-var _ profile.FaultSink = (*Builder)(nil)
+// Needs implements Sink.
+func (b *slowState) Needs() profile.Needs { return profile.NeedFaults }
 
 // Fault takes a page fault: where its duration is known, that is a time in which its thread did not compute.
 func (b *Builder) Fault(f *profile.Fault) error {
@@ -16,6 +17,3 @@ func (b *Builder) Fault(f *profile.Fault) error {
 	}
 	return nil
 }
-
-// Memory implements FaultSink.
-func (b *Builder) Memory(*trace.Memory) error { return nil }

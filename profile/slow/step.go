@@ -80,6 +80,7 @@ type kindKey struct {
 }
 
 type slowState struct {
+	profile.BaseSink
 	opts     Options
 	wanted   map[profile.Phase]bool
 	track    sched.Tracker
@@ -95,7 +96,6 @@ type slowState struct {
 	records  []stepRecord
 	experts  expertBook
 	calls    slowCalls
-	release  func([]*profile.Op)
 	spare    []*profile.Op
 	takers   interferenceSum
 	sum      Slow
@@ -181,8 +181,6 @@ func (b *slowState) init(opts Options) {
 	b.usual = map[usualKey]*usualTime{}
 	b.takers.init()
 }
-
-func (b *slowState) ReleaseTo(f func([]*profile.Op)) { b.release = f }
 
 // Op takes one operator.
 func (b *slowState) Op(o *profile.Op) error {
@@ -306,9 +304,6 @@ func (b *slowState) after(s *profile.Step, ops []*profile.Op) {
 	}
 	b.track.Forget(s.PID, before)
 	b.calls.forget(s, before)
-	if b.release != nil {
-		b.release(ops)
-	}
 	if cap(ops) > cap(b.spare) {
 		clear(ops)
 		b.spare = ops[:0]

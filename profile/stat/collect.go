@@ -20,6 +20,7 @@ import (
 
 // statState is what a Builder knows so far.
 type statState struct {
+	profile.BaseSink
 	opts     Options
 	counters int // of the run; known at the end
 	derive   facts.Deriver
@@ -29,7 +30,6 @@ type statState struct {
 	part     map[facts.PhaseKey]*Group
 	outside  Group
 	pending  map[*profile.Step]*stepOps
-	release  func([]*profile.Op)
 	spare    []*profile.Op             // of the step folded last, for the next one
 	at       *stepOps                  // of the step that the operator before was of
 	graphs   map[int64][]BackendGraph  // by number of the step under way
@@ -328,13 +328,8 @@ func (b *statState) taken(s *profile.Step) []*profile.Op {
 	return p.ops
 }
 
-// ReleaseTo takes what takes back operators.
-func (b *statState) ReleaseTo(f func([]*profile.Op)) { b.release = f }
-
 func (b *statState) reuse(ops []*profile.Op) {
-	if b.release != nil {
-		b.release(ops)
-	}
+	b.opts.Pool.Release(ops)
 	if cap(ops) > cap(b.spare) {
 		clear(ops)
 		b.spare = ops[:0]
@@ -376,6 +371,8 @@ type Options struct {
 	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
 	// header is known that says which machine it was.
 	Peaks *roof.Peaks
+	// Pool takes the operators back that the statistics need no more, for [profile.ReplayReusing]; nil: others need them too.
+	Pool *profile.OpPool
 }
 
 // Builder computes a Stat while a run is replayed into it. Its memory grows with the

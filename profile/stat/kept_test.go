@@ -23,6 +23,3 @@ func TestGraphsAreForgotten(t *testing.T) {
 		t.Errorf("%d steps are still kept", len(b.graphs))
 	}
 }
-
-// A replay can use operators again where it is all that they are for.
-var _ profile.Releaser = (*Builder)(nil)

@@ -165,6 +165,7 @@ type Loss struct {
 // Builder collects a Timeline while a run is replayed into it. Its memory grows with what is in the run, packed: some
 // bytes a span.
 type Builder struct {
+	profile.BaseSink
 	opts   Options
 	derive facts.Deriver
 	t      Timeline

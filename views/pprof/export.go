@@ -18,7 +18,6 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/stat"
-	"github.com/profinfer/profinfer/trace"
 )
 
 const (
@@ -115,6 +114,7 @@ type group struct {
 
 // exporter is a profile.Sink.
 type exporter struct {
+	profile.BaseSink
 	derive  facts.Deriver
 	models  facts.ModelFinder
 	stacks  map[stack]*stack
@@ -240,9 +240,6 @@ func (e *exporter) Graph(g *profile.Graph) error {
 	p.graphs = append(p.graphs, graph{g.Backend, g.Backend == "" || g.Backend == "CPU", g.Start, g.Start + g.Dur})
 	return nil
 }
-
-// Sched takes a scheduling event.
-func (e *exporter) Sched(*trace.Sched) error { return nil }
 
 // Step takes a step that has ended: its time is shared out.
 func (e *exporter) Step(s *profile.Step) error {
