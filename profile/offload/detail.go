@@ -9,6 +9,7 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/ops"
 )
 
@@ -129,8 +130,7 @@ const (
 type Builder struct {
 	profile.BaseSink
 	split, alone Collector
-	ops          map[*profile.Step][]*profile.Op
-	pending      int
+	open         steps.Collector
 	kept         map[profile.Phase]*keptSteps
 	graphs       map[int64]bool // of steps that are kept
 	spans        map[int64]*profile.DeviceSpan
@@ -162,7 +162,7 @@ type opTime struct {
 
 // New returns an empty builder.
 func New() *Builder {
-	b := &Builder{ops: map[*profile.Step][]*profile.Op{}, kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{}, spans: map[int64]*profile.DeviceSpan{},
+	b := &Builder{kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{}, spans: map[int64]*profile.DeviceSpan{},
 		tensors: map[profile.Phase]map[tensorWay]*copySum{}}
 	b.alone.all = true
 	return b
@@ -170,15 +170,9 @@ func New() *Builder {
 
 // Op takes one operator.
 func (b *Builder) Op(o *profile.Op) error {
-	if o.Step == nil {
-		return nil
+	if o.Step != nil {
+		b.open.Op(o)
 	}
-	if b.pending >= maxKeptTimes { // of steps that never ended
-		clear(b.ops)
-		b.pending = 0
-	}
-	b.ops[o.Step] = append(b.ops[o.Step], o)
-	b.pending++
 	return nil
 }
 
@@ -211,12 +205,8 @@ func (b *Builder) Result(s *profile.Step) error {
 
 // Step takes a step, whose operators and graphs came before.
 func (b *Builder) Step(s *profile.Step) error {
-	ops := b.ops[s]
-	delete(b.ops, s)
-	b.pending = max(0, b.pending-len(ops))
-	if len(b.ops) == 0 {
-		b.pending = 0
-	}
+	ops, _, _ := b.open.Take(s)
+	defer b.open.Done(ops)
 	x := b.split.steps[s.ID]
 	if x != nil && !slices.ContainsFunc(x.graphs, elsewhere) {
 		delete(b.split.steps, s.ID)

@@ -15,7 +15,7 @@ import (
 
 // counter counts what a replay hands over.
 type counter struct {
-	profile.Sink        // the statistics
+	profile.Sink              // the statistics
 	ops, spans, steps, graphs int
 	untraced, incomplete      int
 	nodes                     int

@@ -9,6 +9,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/stat"
@@ -24,22 +25,13 @@ type seriesState struct {
 	models   facts.Models
 	whole    map[facts.PhaseKey]*seriesGroup
 	part     map[facts.PhaseKey]*seriesGroup
-	pending  map[*profile.Step]*openPoint
-	at       *openPoint // of the step that the operator before was of
-	kept     int        // operators in pending
-	graphs   map[int64][]stat.BackendGraph
+	open     steps.Collector
+	teams    map[*profile.Step]int          // threads of operators that were folded before their step ended, as there were too many
 	awaited  map[*profile.Step]awaitedPoint // whose results are not there yet
 	facts    map[seriesKey]*seriesFacts
 	requests requests.Collector
 	// roofline is what Finish leaves for Roofline.
 	roofline []RooflineGroup
-}
-
-// openPoint is a step under way.
-type openPoint struct {
-	ops   []*profile.Op
-	early *seriesGroup // what was folded before the step ended, as there were too many operators
-	team  int          // of what was folded early
 }
 
 // seriesGroup is a phase under way. Of the group it has the sums of steps, of threads and of backends.
@@ -101,8 +93,8 @@ type productSum struct {
 
 func (b *seriesState) init() {
 	b.whole, b.part = map[facts.PhaseKey]*seriesGroup{}, map[facts.PhaseKey]*seriesGroup{}
-	b.pending = map[*profile.Step]*openPoint{}
-	b.graphs = map[int64][]stat.BackendGraph{}
+	b.open.Early = b.early
+	b.teams = map[*profile.Step]int{}
 	b.facts = map[seriesKey]*seriesFacts{}
 	b.requests.Most = requests.MaxRequests
 	b.requests.KeepSteps = true
@@ -116,28 +108,17 @@ func (b *seriesState) Op(o *profile.Op) error {
 		return nil
 	}
 	b.models.See(o.Step.PID, o.Step.Ctx, o.Shape, facts.OpBackend(o))
-	if b.kept >= limits.Pending {
-		for s, p := range b.pending {
-			p.early = b.group(b.whole, s)
-			b.fold(p.early, s, p.ops)
-			p.team = max(p.team, teamOf(p.ops))
-			p.ops = nil
-		}
-		b.kept = 0
-		if len(b.pending) > limits.Pending { // of steps that never ended
-			clear(b.pending)
-			b.at = nil
-		}
-	}
-	if b.at == nil || len(b.at.ops) == 0 || b.at.ops[0].Step != o.Step {
-		if b.at = b.pending[o.Step]; b.at == nil {
-			b.at = &openPoint{}
-			b.pending[o.Step] = b.at
-		}
-	}
-	b.at.ops = append(b.at.ops, o)
-	b.kept++
+	b.open.Op(o)
 	return nil
+}
+
+// early folds operators of a step whose end is not known yet.
+func (b *seriesState) early(s *profile.Step, ops []*profile.Op) {
+	b.fold(b.group(b.whole, s), s, ops)
+	if len(b.teams) >= limits.Pending { // of steps that never ended
+		clear(b.teams)
+	}
+	b.teams[s] = max(b.teams[s], teamOf(ops))
 }
 
 // Graph takes one graph execution.
@@ -146,28 +127,16 @@ func (b *seriesState) Graph(g *profile.Graph) error {
 	if g.Shape != nil {
 		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
 	}
-	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
-		if len(b.graphs) >= limits.Pending { // of steps that never ended
-			clear(b.graphs)
-		}
-		if s := b.graphs[g.Step]; len(s) < limits.Pending {
-			b.graphs[g.Step] = append(s, stat.BackendGraph{Backend: g.Backend, Span: profile.Span{From: g.Start, To: g.Start + g.Dur}})
-		}
-	}
+	b.open.Graph(g)
 	return nil
 }
 
 // Step takes one step, whose operators came before.
 func (b *seriesState) Step(s *profile.Step) error {
-	graphs := b.graphs[s.ID]
-	delete(b.graphs, s.ID)
-	open := b.pending[s]
-	if open == nil {
-		open = &openPoint{}
-	}
-	delete(b.pending, s)
-	b.kept -= len(open.ops)
-	b.at = nil
+	ops, graphs, cut := b.open.Take(s)
+	defer b.open.Done(ops)
+	team := max(b.teams[s], teamOf(ops))
+	delete(b.teams, s)
 	in := b.whole
 	if s.Incomplete != "" {
 		in = b.part
@@ -183,13 +152,13 @@ func (b *seriesState) Step(s *profile.Step) error {
 		g.Traced++
 		g.TracedDur += s.Dur
 		before := g.Group
-		b.fold(g, s, open.ops)
+		b.fold(g, s, ops)
 		g.FoldGraphs(graphs)
-		if t := g.team(max(open.team, teamOf(open.ops))); t != nil {
+		if t := g.team(team); t != nil {
 			t.step(s)
 		}
 		// What was folded early is in no step's point: it is not known whether it was all.
-		if open.early == nil {
+		if !cut {
 			p.taken(&before, &g.Group, g.cells)
 		}
 	}

@@ -15,7 +15,7 @@ type splitter struct {
 	b      *slowState
 	r      *stepRecord
 	main   *sched.TrackedThread
-	graphs []slowGraph
+	graphs []*profile.Graph
 	end    int64
 	at     int64 // what is before it is cut already
 	costs  []whoCost
@@ -318,19 +318,19 @@ func (x *splitter) gap(to int64) {
 func (x *splitter) where(to int64) (part int, until int64) {
 	until = to
 	before, behind := false, false
-	for i := range x.graphs {
-		g := &x.graphs[i]
+	for _, g := range x.graphs {
+		end := g.Start + g.Dur
 		switch {
-		case g.To <= x.at:
+		case end <= x.at:
 			before = true
-		case g.From > x.at:
+		case g.Start > x.at:
 			behind = true
-			until = min(until, g.From)
+			until = min(until, g.Start)
 		default:
-			if g.ops == 0 && g.backend != "" && g.backend != "CPU" {
-				return partBackend, min(until, g.To)
+			if g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+				return partBackend, min(until, end)
 			}
-			return partGraph, min(until, g.To)
+			return partGraph, min(until, end)
 		}
 		if behind {
 			break

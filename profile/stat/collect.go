@@ -8,6 +8,7 @@ import (
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/profile/offload"
 	"github.com/profinfer/profinfer/profile/requests"
@@ -29,12 +30,8 @@ type statState struct {
 	whole    map[facts.PhaseKey]*Group
 	part     map[facts.PhaseKey]*Group
 	outside  Group
-	pending  map[*profile.Step]*stepOps
-	spare    []*profile.Op             // of the step folded last, for the next one
-	at       *stepOps                  // of the step that the operator before was of
-	graphs   map[int64][]BackendGraph  // by number of the step under way
+	open     steps.Collector
 	awaited  map[*profile.Step]awaited // whose results are not there yet
-	kept     int                       // operators in pending
 	procs    map[int32]*procStat
 	proc0    *procStat // of process pid0, the last asked for
 	pid0     int32
@@ -57,12 +54,6 @@ type statState struct {
 	threadTime  int64
 	offCPU      bool
 	filtered    bool // some operators were not asked for
-}
-
-// stepOps are operators of a step under way.
-type stepOps struct {
-	step *profile.Step
-	ops  []*profile.Op
 }
 
 type procStat struct {
@@ -106,12 +97,6 @@ type teamMember struct {
 	sum *threadSum
 }
 
-// BackendGraph is a graph of which no operator was seen, as other backends than the CPU run them.
-type BackendGraph struct {
-	Backend string
-	profile.Span
-}
-
 type backendSum struct{ graphs, dur int64 }
 
 type threadSum struct {
@@ -132,7 +117,7 @@ func (b *statState) init(opts Options) {
 		}
 	}
 	b.whole, b.part = map[facts.PhaseKey]*Group{}, map[facts.PhaseKey]*Group{}
-	b.pending = map[*profile.Step]*stepOps{}
+	b.open.Early = b.early
 	b.procs = map[int32]*procStat{}
 	b.requests.Most = requests.MaxRequests
 	b.sched.Init()
@@ -185,27 +170,16 @@ func (b *statState) Op(o *profile.Op) error {
 		}
 		return nil
 	}
-	if b.kept >= limits.Pending {
-		for s, p := range b.pending {
-			b.work.Early(s, p.ops)
-			if b.wanted != nil && !b.wanted[s.Phase] {
-				continue
-			}
-			b.fold(b.group(b.whole, s), s, p.ops)
-		}
-		clear(b.pending)
-		b.kept, b.at = 0, nil
-	}
-	if b.at == nil || b.at.step != o.Step {
-		if b.at = b.pending[o.Step]; b.at == nil {
-			b.at = &stepOps{step: o.Step, ops: b.spare}
-			b.spare = nil
-			b.pending[o.Step] = b.at
-		}
-	}
-	b.at.ops = append(b.at.ops, o)
-	b.kept++
+	b.open.Op(o)
 	return nil
+}
+
+// early takes operators of a step whose end is not known yet, as too many wait for theirs: they count as if it were seen wholly.
+func (b *statState) early(s *profile.Step, ops []*profile.Op) {
+	b.work.Early(s, ops)
+	if b.wanted == nil || b.wanted[s.Phase] {
+		b.fold(b.group(b.whole, s), s, ops)
+	}
 }
 
 // Graph takes one graph execution.
@@ -230,18 +204,10 @@ func (b *statState) Graph(g *profile.Graph) error {
 	if g.Aborted {
 		b.lost.Aborted++
 	}
-	b.work.AddGraph(g)
+	b.open.Graph(g)
 	b.offload.Graph(g)
 	b.remote.unlinked(g, 1)
 	b.faults.Graph(g)
-	if g.Step != 0 && g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
-		if b.graphs == nil || len(b.graphs) >= limits.Pending { // of steps that never ended
-			b.graphs = map[int64][]BackendGraph{}
-		}
-		if s := b.graphs[g.Step]; len(s) < limits.Pending {
-			b.graphs[g.Step] = append(s, BackendGraph{g.Backend, profile.Span{From: g.Start, To: g.Start + g.Dur}})
-		}
-	}
 	return nil
 }
 
@@ -268,10 +234,9 @@ func (b *statState) Step(s *profile.Step) error {
 	b.requests.AddStep(s, &b.models)
 	b.faults.Step(s)
 	instead := b.sched.Since()
-	ops := b.taken(s)
-	graphs := b.graphs[s.ID]
-	delete(b.graphs, s.ID)
-	b.work.AddStep(s, ops, instead)
+	ops, graphs, _ := b.open.Take(s)
+	defer b.reuse(ops)
+	b.work.AddStep(s, ops, graphs, instead)
 	b.offload.Done(s, b.wanted == nil || b.wanted[s.Phase], ops)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
@@ -284,7 +249,6 @@ func (b *statState) Step(s *profile.Step) error {
 		b.lost.Steps++
 		in = b.part
 	}
-	defer b.reuse(ops)
 	g := b.group(in, s)
 	g.Step(s, instead)
 	b.await(s, g, instead)
@@ -316,24 +280,9 @@ func (b *statState) untraced(why string) {
 	b.why[why]++
 }
 
-// taken takes a step's operators out of those pending.
-func (b *statState) taken(s *profile.Step) []*profile.Op {
-	p := b.pending[s]
-	if p == nil {
-		return nil
-	}
-	delete(b.pending, s)
-	b.kept -= len(p.ops)
-	b.at = nil
-	return p.ops
-}
-
 func (b *statState) reuse(ops []*profile.Op) {
 	b.opts.Pool.Release(ops)
-	if cap(ops) > cap(b.spare) {
-		clear(ops)
-		b.spare = ops[:0]
-	}
+	b.open.Done(ops)
 }
 
 func (b *statState) proc(pid int32) *procStat {

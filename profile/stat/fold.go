@@ -72,14 +72,17 @@ func (g *Group) thread(i int, tid, pid int32) *threadSum {
 	return e
 }
 
-// FoldGraphs adds the graphs of a step whose operators, folded before, left their spans. One
-// graph can run within another (a backend made of backends): no time counts twice.
-func (g *Group) FoldGraphs(graphs []BackendGraph) {
-	if len(graphs) == 0 {
-		return
-	}
-	ops := profile.Union(g.Spans)
+// FoldGraphs adds the graphs of a step of which no operator was seen, as other backends than the CPU run them. The step's operators,
+// folded before, left their spans. One graph can run within another (a backend made of backends): no time counts twice.
+func (g *Group) FoldGraphs(graphs []*profile.Graph) {
+	ops := int64(-1)
 	for _, x := range graphs {
+		if x.Ops != 0 || x.Backend == "" || x.Backend == "CPU" {
+			continue
+		}
+		if ops < 0 {
+			ops = profile.Union(g.Spans)
+		}
 		if g.backends == nil {
 			g.backends = map[string]*backendSum{}
 		}
@@ -89,10 +92,12 @@ func (g *Group) FoldGraphs(graphs []BackendGraph) {
 			g.backends[x.Backend] = e
 		}
 		e.graphs++
-		e.dur += x.To - x.From
-		g.Spans = append(g.Spans, x.Span)
+		e.dur += x.Dur
+		g.Spans = append(g.Spans, profile.Span{From: x.Start, To: x.Start + x.Dur})
 	}
-	g.Elsewhere += profile.Union(g.Spans) - ops
+	if ops >= 0 {
+		g.Elsewhere += profile.Union(g.Spans) - ops
+	}
 }
 
 // cover adds from..to to the spans of a step in which an operator ran. Operators come in the

@@ -26,7 +26,6 @@ type Collector struct {
 	Models      *facts.Models
 	cells       []workCellOf // by Derived.ID
 	whole, part map[facts.PhaseKey]*workGroup
-	graphs      map[int64]int64          // time in graphs, by number of the step under way
 	ends        map[ctxKey]*profile.Step // the last of each context
 }
 
@@ -101,28 +100,19 @@ type workCell struct {
 	disk   int64 // of dur: what operators with such faults took beyond those without; else as a thread was blocked
 }
 
-// AddGraph takes one graph's execution.
-func (w *Collector) AddGraph(g *profile.Graph) {
-	if g.Step == 0 {
-		return
-	}
-	if w.graphs == nil || len(w.graphs) >= limits.Pending { // of steps that never ended
-		w.graphs = map[int64]int64{}
-	}
-	w.graphs[g.Step] += g.Dur
-}
-
-// AddStep takes one step with its operators. instead is who ran in place of threads since the step before.
-func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, instead []sched.Culprit) {
-	graphs, seen := w.graphs[s.ID]
-	delete(w.graphs, s.ID)
+// AddStep takes one step with its operators and graphs. instead is who ran in place of threads since the step before.
+func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profile.Graph, instead []sched.Culprit) {
 	g := w.group(s)
 	g.steps++
 	g.dur += s.Dur
 	g.disk.step(s)
-	if seen {
+	if len(graphs) > 0 {
+		var in int64
+		for _, x := range graphs {
+			in += x.Dur
+		}
 		g.graphSteps++
-		g.inGraph += min(graphs, s.Dur)
+		g.inGraph += min(in, s.Dur)
 	}
 	w.pause(g, s)
 	for i := range instead {
