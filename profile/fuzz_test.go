@@ -111,19 +111,19 @@ func replayInto(t *testing.T, file []byte, view int) {
 		b := dag.New(dag.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 1:
-		b := series.New()
+		b := series.New(nil)
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 2:
 		b := slow.New(slow.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 3:
-		b := offload.New()
+		b := offload.New(nil)
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 4:
-		b := memory.NewSeries()
+		b := memory.NewSeries(nil)
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 5:
-		b := experts.NewMap(0)
+		b := experts.NewMap(0, nil)
 		sink, finish = b, func(*profile.Header) (any, error) { return b.Finish(), nil }
 	case 6:
 		b := requests.New(0)

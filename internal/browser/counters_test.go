@@ -96,7 +96,7 @@ func counterRun(t *testing.T, file string, ipc float64, opts ...report.Option) *
 // two runs, little room and no roof.
 func TestCounters(t *testing.T) {
 	tools(t)
-	s, b, tl := stat.New(stat.Options{}), series.New(), timeline.New(timeline.Options{})
+	s, b, tl := stat.New(stat.Options{}), series.New(nil), timeline.New(timeline.Options{})
 	var ops []*profile.Op
 	h, err := twoTeams(1.5)(profile.Tee(s, b, tl, keep{ops: &ops}))
 	if err != nil {

@@ -28,8 +28,7 @@ const (
 type dagState struct {
 	profile.BaseSink
 	opts    Options
-	derive  facts.Deriver
-	models  facts.Models
+	book    *facts.Book
 	wanted  map[profile.Phase]bool // nil: all
 	whole   map[facts.PhaseKey]*dagGroup
 	part    map[facts.PhaseKey]*dagGroup
@@ -102,7 +101,7 @@ func (b *dagState) init(opts Options) {
 	if opts.Most <= 0 {
 		opts.Most = 8
 	}
-	b.opts = opts
+	b.opts, b.book = opts, facts.BookOf(opts.Book)
 	if len(opts.Phases) > 0 {
 		b.wanted = map[profile.Phase]bool{}
 		for _, p := range opts.Phases {
@@ -124,12 +123,7 @@ func (b *dagState) Op(o *profile.Op) error {
 	if o.OffCPU > 0 {
 		b.offCPU = true
 	}
-	var ctx uint64
-	if o.Step != nil {
-		ctx = o.Step.Ctx
-	}
-	b.models.Serves(o.Graph)
-	b.models.See(pid, ctx, o.Shape, facts.OpBackend(o))
+	b.book.Op(o)
 	if o.Step == nil {
 		b.outside++
 		return nil
@@ -150,10 +144,7 @@ func (b *dagState) Graph(g *profile.Graph) error {
 	if b.opts.PID != 0 && g.PID != b.opts.PID {
 		return nil
 	}
-	b.models.Serves(g)
-	if g.Shape != nil {
-		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
-	}
+	b.book.Graph(g)
 	if g.Shape != nil && g.Shape.Shape != nil {
 		b.open.Graph(g)
 	}
@@ -186,7 +177,7 @@ func (b *dagState) Step(s *profile.Step) error {
 }
 
 func (b *dagState) group(in map[facts.PhaseKey]*dagGroup, s *profile.Step) *dagGroup {
-	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -345,7 +336,7 @@ func (p *partSum) op(b *dagState, o *profile.Op) bool {
 		return false
 	}
 	p.seen = true
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	r := p.sums[o.Node]
 	net := o.Dur - o.Probe
 	if r == nil {

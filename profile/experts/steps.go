@@ -11,15 +11,19 @@ import (
 // Steps tells of each step what its tokens chose, against the steps before. For sinks: it gets their operators and steps.
 // The zero value is ready.
 type Steps struct {
-	state  Collector
-	derive facts.Deriver
-	open   steps.Collector
-	sums   Sums
+	Book *facts.Book // nil: its own
+
+	state Collector
+	open  steps.Collector
+	sums  Sums
 }
 
 // Op takes an operator. Only products with chosen experts are kept until their step ends.
 func (e *Steps) Op(o *profile.Op) {
 	if o.Choice != nil && o.Step != nil {
+		if e.Book == nil {
+			e.Book = &facts.Book{}
+		}
 		e.open.Op(o)
 	}
 }
@@ -43,7 +47,7 @@ func (e *Steps) fold(g *Sums, s *profile.Step) (Step, bool) {
 	}
 	was := *g
 	g.noBytes = false
-	e.state.Fold(g, &e.derive, s, ops)
+	e.state.Fold(g, &e.Book.Deriver, s, ops)
 	p := Step{ID: s.ID, N: 1, Tokens: int64(s.NTokens), Experts: g.distinct - was.distinct,
 		New: (g.chosen - g.again) - (was.chosen - was.again), Known: g.chosen - was.chosen}
 	if !g.noBytes {

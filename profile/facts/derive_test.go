@@ -357,7 +357,7 @@ func TestNamelessGraph(t *testing.T) {
 			t.Errorf("%s %s: block %s, want %s", nodes[i].Name, nodes[i].Op, n.Block[i], want)
 		}
 	}
-	d := DeriveNode(nodes, n, out, nil)
+	d := deriveNode(nodes, n, out, nil)
 	if k := KindOf(d, "MUL_MAT"); k != MatMul {
 		t.Errorf("a product with a nameless weight is of kind %d", k)
 	}

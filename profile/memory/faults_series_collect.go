@@ -14,7 +14,7 @@ import (
 type SeriesBuilder struct {
 	profile.BaseSink
 	on     bool // faults were recorded
-	derive facts.Deriver
+	book   *facts.Book
 	phases map[profile.Phase]*FaultSteps
 	order  []profile.Phase
 	names  map[FaultSum]*faultRow
@@ -63,9 +63,9 @@ type delaySum struct {
 // maxExpertsOfLayer bounds what a layer's definition may claim.
 const maxExpertsOfLayer = 1 << 12
 
-// NewSeries returns an empty builder.
-func NewSeries() *SeriesBuilder {
-	return &SeriesBuilder{phases: map[profile.Phase]*FaultSteps{}, names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
+// NewSeries returns an empty builder. Other sinks of the replay share the book; nil: none do.
+func NewSeries(book *facts.Book) *SeriesBuilder {
+	return &SeriesBuilder{book: facts.BookOf(book), phases: map[profile.Phase]*FaultSteps{}, names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
 		lost: map[faultLayer]bool{}, ops: map[delayKey]*delaySum{}, rows: map[delayRow]*delaySum{}}
 }
 
@@ -276,7 +276,7 @@ func (b *SeriesBuilder) Op(o *profile.Op) error {
 
 // sum returns what an operator is summed up in; nil: there are too many.
 func (b *SeriesBuilder) sum(o *profile.Op) *delaySum {
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	k := delayKey{d: d, op: o.Op, in: o.Step != nil}
 	if k.in {
 		k.phase = o.Step.Phase

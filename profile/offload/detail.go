@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/ops"
@@ -129,6 +130,7 @@ const (
 // Builder computes an OffloadDetail while a run is replayed into it. Its memory does not grow with the run's length.
 type Builder struct {
 	profile.BaseSink
+	book         *facts.Book
 	split, alone Collector
 	open         steps.Collector
 	kept         map[profile.Phase]*keptSteps
@@ -160,11 +162,11 @@ type opTime struct {
 	dur   int64
 }
 
-// New returns an empty builder.
-func New() *Builder {
-	b := &Builder{kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{}, spans: map[int64]*profile.DeviceSpan{},
+// New returns an empty builder. Other sinks of the replay share the book; nil: none do.
+func New(book *facts.Book) *Builder {
+	book = facts.BookOf(book)
+	b := &Builder{book: book, split: Collector{Book: book}, alone: Collector{Book: book, all: true}, kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{}, spans: map[int64]*profile.DeviceSpan{},
 		tensors: map[profile.Phase]map[tensorWay]*copySum{}}
-	b.alone.all = true
 	return b
 }
 

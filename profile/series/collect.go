@@ -21,8 +21,7 @@ var seriesBy = [...]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.By
 // seriesState is what a SeriesBuilder knows so far.
 type seriesState struct {
 	profile.BaseSink
-	derive   facts.Deriver
-	models   facts.Models
+	book     *facts.Book
 	whole    map[facts.PhaseKey]*seriesGroup
 	part     map[facts.PhaseKey]*seriesGroup
 	open     steps.Collector
@@ -91,7 +90,8 @@ type productSum struct {
 	layers                  map[int]bool
 }
 
-func (b *seriesState) init() {
+func (b *seriesState) init(book *facts.Book) {
+	b.book = facts.BookOf(book)
 	b.whole, b.part = map[facts.PhaseKey]*seriesGroup{}, map[facts.PhaseKey]*seriesGroup{}
 	b.open.Early = b.early
 	b.teams = map[*profile.Step]int{}
@@ -102,13 +102,10 @@ func (b *seriesState) init() {
 
 // Op takes one operator.
 func (b *seriesState) Op(o *profile.Op) error {
-	if o.Step == nil {
-		b.models.Serves(o.Graph)
-		b.models.See(profile.PidOf(o), 0, o.Shape, facts.OpBackend(o))
-		return nil
+	b.book.Op(o)
+	if o.Step != nil {
+		b.open.Op(o)
 	}
-	b.models.See(o.Step.PID, o.Step.Ctx, o.Shape, facts.OpBackend(o))
-	b.open.Op(o)
 	return nil
 }
 
@@ -123,10 +120,7 @@ func (b *seriesState) early(s *profile.Step, ops []*profile.Op) {
 
 // Graph takes one graph execution.
 func (b *seriesState) Graph(g *profile.Graph) error {
-	b.models.Serves(g)
-	if g.Shape != nil {
-		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
-	}
+	b.book.Graph(g)
 	b.open.Graph(g)
 	return nil
 }
@@ -142,7 +136,7 @@ func (b *seriesState) Step(s *profile.Step) error {
 		in = b.part
 	}
 	g := b.group(in, s)
-	b.requests.AddStep(s, &b.models)
+	b.requests.AddStep(s, b.book)
 	g.Step(s, nil)
 	if !s.HandedOver {
 		g.tokenTimes(s)
@@ -186,7 +180,7 @@ func (b *seriesState) await(s *profile.Step, g *seriesGroup, p StepPoint) {
 
 // Result takes a step that handed graphs over.
 func (b *seriesState) Result(s *profile.Step) error {
-	b.requests.AddResult(&b.models)
+	b.requests.AddResult(b.book)
 	a, ok := b.awaited[s]
 	if !ok {
 		return nil
@@ -267,7 +261,7 @@ func (p *StepPoint) taken(before, after *stat.Group, cells int64) {
 }
 
 func (b *seriesState) group(in map[facts.PhaseKey]*seriesGroup, s *profile.Step) *seriesGroup {
-	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -292,7 +286,7 @@ func (b *seriesState) fold(g *seriesGroup, s *profile.Step, ops []*profile.Op) {
 
 // op adds one operator.
 func (b *seriesState) op(g *seriesGroup, team *teamSum, o *profile.Op) {
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	f := b.factsOf(g, d, o)
 	net := o.Dur - o.Probe
 	g.Ops++

@@ -5,6 +5,7 @@ package slow
 
 import (
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -53,6 +54,7 @@ type Options struct {
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
 	Top    int             // steps listed; 0: ten
+	Book   *facts.Book     // shared with other sinks of the replay; nil: none
 	// keep bounds the steps that are kept; 0: maxSlowSteps.
 	keep int
 }

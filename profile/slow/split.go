@@ -49,7 +49,7 @@ func (x *splitter) op(o *profile.Op, nth int32) {
 	dur := to - from
 	probe := min(o.Probe, dur)
 	net := dur - probe
-	d := x.b.derive.Derive(o)
+	d := x.b.book.Derive(o)
 	u := x.b.usualOf(r.kind, o.Node, nth)
 	l := x.losses(o, from)
 	least := min(max(0, l.last-l.without), net)

@@ -85,7 +85,7 @@ type slowState struct {
 	opts     Options
 	wanted   map[profile.Phase]bool
 	track    sched.Tracker
-	derive   facts.Deriver
+	book     *facts.Book
 	open     steps.Collector
 	firsts   map[*profile.Graph]bool // of steps under way: their shapes ran first in them
 	newest   int64                   // highest number of a shape that ran
@@ -151,7 +151,7 @@ func (b *slowState) init(opts Options) {
 	if opts.keep <= 0 {
 		opts.keep = maxSlowSteps
 	}
-	b.opts = opts
+	b.opts, b.book = opts, facts.BookOf(opts.Book)
 	if len(opts.Phases) > 0 {
 		b.wanted = map[profile.Phase]bool{}
 		for _, p := range opts.Phases {

@@ -24,7 +24,7 @@ type statState struct {
 	profile.BaseSink
 	opts     Options
 	counters int // of the run; known at the end
-	derive   facts.Deriver
+	book     *facts.Book
 	factRows []factRow              // by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
 	wanted   map[profile.Phase]bool // nil: all
 	whole    map[facts.PhaseKey]*Group
@@ -36,7 +36,6 @@ type statState struct {
 	proc0    *procStat // of process pid0, the last asked for
 	pid0     int32
 	requests requests.Collector
-	models   facts.Models
 	sched    sched.Follower
 	offload  offload.Collector
 	remote   remoteSums
@@ -121,7 +120,8 @@ func (b *statState) init(opts Options) {
 	b.procs = map[int32]*procStat{}
 	b.requests.Most = requests.MaxRequests
 	b.sched.Init()
-	b.work.Derive, b.work.Models = &b.derive, &b.models
+	b.book = facts.BookOf(opts.Book)
+	b.work.Book, b.offload.Book = b.book, b.book
 	b.faults.Pid, b.faults.Wanted = opts.PID, b.wanted
 }
 
@@ -153,13 +153,8 @@ func (b *statState) Op(o *profile.Op) error {
 	}
 	p := b.proc(pid)
 	p.team = max(p.team, len(o.Threads))
-	b.models.Serves(o.Graph)
+	b.book.Op(o)
 	b.sched.Watch(o.Threads)
-	var ctx uint64
-	if o.Step != nil {
-		ctx = o.Step.Ctx
-	}
-	b.models.See(pid, ctx, o.Shape, facts.OpBackend(o))
 	if o.Step == nil && o.Graph != nil && o.Graph.Caller != nil {
 		b.remoteOp(o)
 		return nil
@@ -197,10 +192,7 @@ func (b *statState) Graph(g *profile.Graph) error {
 	case g.Shape.Incomplete != "":
 		b.lost.PartShapes++
 	}
-	b.models.Serves(g)
-	if g.Shape != nil {
-		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
-	}
+	b.book.Graph(g)
 	if g.Aborted {
 		b.lost.Aborted++
 	}
@@ -231,7 +223,7 @@ func (b *statState) Step(s *profile.Step) error {
 	b.seen(s.Start, s.Dur)
 	b.steps++
 	b.proc(s.PID).steps++
-	b.requests.AddStep(s, &b.models)
+	b.requests.AddStep(s, b.book)
 	b.faults.Step(s)
 	instead := b.sched.Since()
 	ops, graphs, _ := b.open.Take(s)
@@ -299,7 +291,7 @@ func (b *statState) proc(pid int32) *procStat {
 }
 
 func (b *statState) group(in map[facts.PhaseKey]*Group, s *profile.Step) *Group {
-	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -322,6 +314,7 @@ type Options struct {
 	Peaks *roof.Peaks
 	// Pool takes the operators back that the statistics need no more, for [profile.ReplayReusing]; nil: others need them too.
 	Pool *profile.OpPool
+	Book *facts.Book // shared with other sinks of the replay; nil: none
 }
 
 // Builder computes a Stat while a run is replayed into it. Its memory grows with the

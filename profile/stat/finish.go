@@ -21,7 +21,7 @@ import (
 func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 	s := &summary.Stat{SchemaVersion: summary.Schema, By: b.opts.By, MaxError: sketch.HistogramError,
 		HasSched: b.sched.Any, HasOffCPU: b.sched.Any || b.offCPU,
-		Models: b.models.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
+		Models: b.book.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
 	s.Counters = summary.CountersOf(h.Meta.Counters)
 	b.counters = len(s.Counters)
 	f := h.Meta.Extra["filter"]
@@ -32,7 +32,7 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
-		for m := -1; m < len(b.models.Models); m++ {
+		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}
 			g, only := whole[k], false
 			if g == nil || g.Steps == 0 {
@@ -62,7 +62,7 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 		o.Rows, _, _ = b.rows(&b.outside)
 		s.Outside = o
 	}
-	q := b.requests.Summary(h, &b.models)
+	q := b.requests.Summary(h, b.book)
 	if q.Seen > 0 || q.Warmups > 0 {
 		s.Sequences = q
 	}
@@ -85,7 +85,7 @@ func (b *Builder) byModel(groups map[facts.PhaseKey]*Group) map[facts.ModelKey]*
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].Number, groups[b].Number) })
 	for _, k := range keys {
 		g := groups[k]
-		m := facts.ModelKey{Phase: k.Phase, Model: b.models.Index(k.Model)}
+		m := facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}
 		if out[m] == nil {
 			out[m] = &Group{}
 		}

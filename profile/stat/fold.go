@@ -17,7 +17,7 @@ const maxStepRows = 4096
 // fold adds the operators of one step.
 func (b *statState) fold(g *Group, s *profile.Step, ops []*profile.Op) {
 	g.Spans = g.Spans[:0]
-	b.experts.Fold(&g.experts, &b.derive, s, ops)
+	b.experts.Fold(&g.experts, &b.book.Deriver, s, ops)
 	for _, o := range ops {
 		g.op(b, o, s.ID)
 		g.Took(s, o)
@@ -116,7 +116,7 @@ func (g *Group) cover(from, to int64) {
 
 // op adds one operator to the sums and to its row.
 func (g *Group) op(b *statState, o *profile.Op, step int64) {
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	g.Ops++
 	g.OpsDur += o.Dur
 	g.Probe += o.Probe

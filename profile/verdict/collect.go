@@ -22,8 +22,7 @@ const maxCells = 1 << 16
 // Collector collects what verdicts and findings need beside the statistics' rows, of all phases
 // whichever are shown: one phase shows what the machine can do, another what it does.
 type Collector struct {
-	Derive      *facts.Deriver
-	Models      *facts.Models
+	Book        *facts.Book
 	cells       []workCellOf // by Derived.ID
 	whole, part map[facts.PhaseKey]*workGroup
 	ends        map[ctxKey]*profile.Step // the last of each context
@@ -169,7 +168,7 @@ func (w *Collector) group(s *profile.Step) *workGroup {
 	if s.Incomplete != "" {
 		in = w.part
 	}
-	k := facts.PhaseKey{Phase: s.Phase, Model: w.Models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: w.Book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -187,7 +186,7 @@ func (w *Collector) Early(s *profile.Step, ops []*profile.Op) { w.add(w.group(s)
 
 func (w *Collector) add(g *workGroup, ops []*profile.Op) {
 	for _, o := range ops {
-		d := w.Derive.Derive(o)
+		d := w.Book.Derive(o)
 		c := w.cell(g, d, o.Op, len(o.Threads))
 		if c.kind == facts.Attention {
 			g.attn += o.Dur - o.Probe
@@ -374,7 +373,7 @@ func (w *Collector) joined() map[facts.ModelKey]*workGroup {
 		now := map[facts.ModelKey]*workGroup{}
 		keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
 		for _, k := range keys {
-			m := facts.ModelKey{Phase: k.Phase, Model: w.Models.Index(k.Model)}
+			m := facts.ModelKey{Phase: k.Phase, Model: w.Book.Index(k.Model)}
 			if out[m] != nil || groups[k].steps == 0 {
 				continue // seen wholly, or steps that never ended
 			}

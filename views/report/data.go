@@ -49,21 +49,22 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	var sinks []profile.Sink
 	stats := make([]*stat.Builder, len(groupings))
 	how := newOptions(opts)
+	book := &facts.Book{}
 	for i, by := range groupings {
-		stats[i] = stat.New(stat.Options{By: by, Peaks: how.peaks})
+		stats[i] = stat.New(stat.Options{By: by, Peaks: how.peaks, Book: book})
 		sinks = append(sinks, stats[i])
 	}
-	dags := dag.New(dag.Options{})
-	timeline := newTimeline()
-	series := series.New()
+	dags := dag.New(dag.Options{Book: book})
+	timeline := newTimeline(book)
+	series := series.New(book)
 	sinks = append(sinks, dags, timeline, series)
-	slow := slow.New(slow.Options{Top: slowListed})
+	slow := slow.New(slow.Options{Top: slowListed, Book: book})
 	sinks = append(sinks, slow)
-	experts := newExperts(how)
+	experts := newExperts(how, book)
 	sinks = append(sinks, experts)
-	faults := memory.NewSeries()
+	faults := memory.NewSeries(book)
 	sinks = append(sinks, faults)
-	offload := offload.New()
+	offload := offload.New(book)
 	sinks = append(sinks, offload)
 	h, err := replay(profile.Tee(sinks...))
 	if err != nil {
