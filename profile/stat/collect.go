@@ -4,6 +4,7 @@
 package stat
 
 import (
+	"cmp"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"
@@ -23,7 +24,8 @@ import (
 type statState struct {
 	profile.BaseSink
 	opts     Options
-	counters int // of the run; known at the end
+	by       []facts.By // the groupings
+	counters int        // of the run; known at the end
 	book     *facts.Book
 	factRows []factRow              // by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
 	wanted   map[profile.Phase]bool // nil: all
@@ -72,7 +74,7 @@ type Group struct {
 	Matmul, Attn             int64
 	Bytes, BytesDur          int64
 	mmBytes, mmDur           int64
-	rows                     map[string]*summary.RowSum
+	rows                     []map[string]*summary.RowSum // by grouping
 	Threads                  map[int32]*threadSum
 	team                     []teamMember // of the operator before
 	dropped                  int64
@@ -88,7 +90,7 @@ type factRow struct {
 	in   *Group
 	op   string
 	kind facts.Kind
-	row  *summary.RowSum // nil by thread and by step
+	rows []*summary.RowSum // by grouping; nil by thread and by step
 }
 
 type teamMember struct {
@@ -105,10 +107,7 @@ type threadSum struct {
 }
 
 func (b *statState) init(opts Options) {
-	if opts.By == "" {
-		opts.By = facts.ByWeight
-	}
-	b.opts = opts
+	b.opts, b.by = opts, append([]facts.By{cmp.Or(opts.By, facts.ByWeight)}, opts.Further...)
 	if len(opts.Phases) > 0 {
 		b.wanted = map[profile.Phase]bool{}
 		for _, p := range opts.Phases {
@@ -246,9 +245,7 @@ func (b *statState) Step(s *profile.Step) error {
 	b.await(s, g, instead)
 	if s.Untraced != "" {
 		b.untraced(s.Untraced)
-		if b.opts.By == facts.ByStep {
-			g.stepRow(s)
-		}
+		b.stepRow(g, s)
 		return nil // of a part of its operators nothing is known
 	}
 	g.Traced++
@@ -258,9 +255,7 @@ func (b *statState) Step(s *profile.Step) error {
 		b.teams.step(b, s, ops)
 	}
 	g.FoldGraphs(graphs)
-	if b.opts.By == facts.ByStep {
-		g.stepRow(s)
-	}
+	b.stepRow(g, s)
 	return nil
 }
 
@@ -308,7 +303,9 @@ type Options struct {
 	By     facts.By        // "": ByWeight
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
-	Top    int             // rows a phase; the others are summed up in Phase.Rest. 0: all
+	// Further groupings, each with a Stat of its own ([Builder.FinishEach]).
+	Further []facts.By
+	Top     int // rows a phase; the others are summed up in Phase.Rest. 0: all
 	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
 	// header is known that says which machine it was.
 	Peaks *roof.Peaks

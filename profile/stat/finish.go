@@ -17,9 +17,46 @@ import (
 	"strings"
 )
 
-// Finish computes the statistics. Header is what Replay returned; the builder takes no more.
-func (b *Builder) Finish(h *profile.Header) *summary.Stat {
-	s := &summary.Stat{SchemaVersion: summary.Schema, By: b.opts.By, MaxError: sketch.HistogramError,
+// Finish computes the statistics by Options.By. Header is what Replay returned; the builder takes no more.
+func (b *Builder) Finish(h *profile.Header) *summary.Stat { return b.FinishEach(h)[0] }
+
+// FinishEach computes the statistics of each grouping: by Options.By, then by Options.Further. They share what is the same of all.
+func (b *Builder) FinishEach(h *profile.Header) []*summary.Stat {
+	s, groups := b.finish(h)
+	out := make([]*summary.Stat, len(b.by))
+	for at, by := range b.by {
+		v := *s
+		v.By, v.Phases, v.Remote = by, slices.Clone(s.Phases), slices.Clone(s.Remote)
+		for i := range v.Phases {
+			ps := &v.Phases[i]
+			if ps.Rows = []summary.Row{}; by != facts.ByExpert {
+				ps.Rows, ps.Rest, ps.RestRows = b.rows(groups.phases[i], at)
+			}
+			if by == facts.ByStep {
+				v.Lost.StepRows += groups.phases[i].dropped
+			}
+		}
+		for i := range v.Remote {
+			if v.Remote[i].Rows = []summary.Row{}; by != facts.ByExpert {
+				v.Remote[i].Rows, _, _ = b.rows(groups.remote[i], at)
+			}
+		}
+		if b.outside.Ops > 0 {
+			v.Outside = &summary.Outside{Ops: b.outside.Ops, OpsDur: b.outside.OpsDur}
+			v.Outside.Rows, _, _ = b.rows(&b.outside, at)
+		}
+		out[at] = &v
+	}
+	b.work.Judge(out, b.opts.Peaks, b.sched.MayUse())
+	return out
+}
+
+// finished are the groups whose rows stand in a Stat, in its order.
+type finished struct{ phases, remote []*Group }
+
+// finish computes what does not depend on the grouping.
+func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
+	s = &summary.Stat{SchemaVersion: summary.Schema, MaxError: sketch.HistogramError,
 		HasSched: b.sched.Any, HasOffCPU: b.sched.Any || b.offCPU,
 		Models: b.book.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
 	s.Counters = summary.CountersOf(h.Meta.Counters)
@@ -49,19 +86,14 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 			if o := part[k]; o != nil {
 				ps.Partial = o.Steps
 			}
-			s.Lost.StepRows += g.dropped
 			s.Phases = append(s.Phases, ps)
+			groups.phases = append(groups.phases, g)
 			b.addThreads(s, h, g)
 		}
 	}
 	s.Offload = b.offload.Finish()
-	s.Remote = b.finishRemote(s)
+	s.Remote, groups.remote = b.finishRemote(s)
 	b.finishThreads(s)
-	if b.outside.Ops > 0 {
-		o := &summary.Outside{Ops: b.outside.Ops, OpsDur: b.outside.OpsDur}
-		o.Rows, _, _ = b.rows(&b.outside)
-		s.Outside = o
-	}
 	q := b.requests.Summary(h, b.book)
 	if q.Seen > 0 || q.Warmups > 0 {
 		s.Sequences = q
@@ -75,8 +107,7 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 		s.TTFT.P95 = &p95
 	}
 	s.ByThreads = b.teams.finish(&b.statState, s)
-	b.work.Judge(s, b.opts.Peaks, b.sched.MayUse())
-	return s
+	return s, groups
 }
 
 // byModel joins groups whose models turned out to be one.
@@ -226,18 +257,13 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 		ps.GBps = num.PerSecond(g.Bytes, g.BytesDur)
 		ps.MatMulGBps = num.PerSecond(g.mmBytes, g.mmDur)
 	}
-	if ps.Rows = []summary.Row{}; b.opts.By != facts.ByExpert {
-		ps.Rows, ps.Rest, ps.RestRows = b.rows(g)
-	}
 	return ps
 }
 
-// rows returns a group's rows in the order they are read: by time; layers and steps by number.
-func (b *Builder) rows(g *Group) (rows []summary.Row, rest *summary.Row, left int) {
-	all := make([]*summary.RowSum, 0, len(g.rows))
-	for _, r := range g.rows {
-		all = append(all, r)
-	}
+// rows returns a group's rows of a grouping in the order they are read: by time; layers and steps by number.
+func (b *Builder) rows(g *Group, at int) (rows []summary.Row, rest *summary.Row, left int) {
+	by := b.by[at]
+	all := slices.Collect(maps.Values(g.rowsBy(at)))
 	slices.SortFunc(all, func(a, b *summary.RowSum) int {
 		return cmp.Or(cmp.Compare(b.Row.Dur, a.Row.Dur), cmp.Compare(a.Row.Key, b.Row.Key), cmp.Compare(a.Row.Type, b.Row.Type))
 	})
@@ -248,11 +274,11 @@ func (b *Builder) rows(g *Group) (rows []summary.Row, rest *summary.Row, left in
 		}
 		left = len(all) - b.opts.Top
 		all = all[:b.opts.Top]
-		v := b.row(&r, g)
+		v := b.row(&r, g, by)
 		v.Key = "other"
 		rest = &v
 	}
-	if b.opts.By == facts.ByLayer || b.opts.By == facts.ByStep {
+	if by == facts.ByLayer || by == facts.ByStep {
 		slices.SortFunc(all, func(a, b *summary.RowSum) int {
 			x, errX := strconv.ParseInt(a.Row.Key, 10, 64)
 			y, errY := strconv.ParseInt(b.Row.Key, 10, 64)
@@ -264,12 +290,12 @@ func (b *Builder) rows(g *Group) (rows []summary.Row, rest *summary.Row, left in
 	}
 	rows = make([]summary.Row, len(all))
 	for i, r := range all {
-		rows[i] = b.row(r, g)
+		rows[i] = b.row(r, g, by)
 	}
 	return rows, rest, left
 }
 
-func (b *Builder) row(r *summary.RowSum, g *Group) summary.Row {
+func (b *Builder) row(r *summary.RowSum, g *Group, by facts.By) summary.Row {
 	v := r.Row
 	net := v.Dur - v.Probe
 	if g.Traced > 0 {
@@ -277,7 +303,7 @@ func (b *Builder) row(r *summary.RowSum, g *Group) summary.Row {
 		v.DurPerStep = float64(net) / float64(g.Traced)
 	}
 	v.Share = num.Share(net, g.TracedDur)
-	if b.opts.By == facts.ByStep {
+	if by == facts.ByStep {
 		v.Share = num.Share(net, g.dur)
 	}
 	if v.Calls > 0 {

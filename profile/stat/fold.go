@@ -6,6 +6,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
+	"slices"
 	"strconv"
 )
 
@@ -138,25 +139,26 @@ func (g *Group) op(b *statState, o *profile.Op, step int64) {
 		g.Bytes += *d.Bytes
 		g.BytesDur += o.Dur - o.Probe
 	}
-	switch b.opts.By {
-	case facts.ByThread:
-		for i := range o.Threads {
-			t := &o.Threads[i]
-			r := g.row("t" + strconv.Itoa(int(t.TID)))
-			r.Row.TID, r.Row.Key = t.TID, strconv.Itoa(int(t.TID))
-			r.Call(d, o, t.Busy+t.Wait+t.OffCPU, t.Busy, t.Wait, t.OffCPU)
-			if t.Counts != nil {
-				r.Count(t.Counts)
+	for at, by := range b.by {
+		switch by {
+		case facts.ByThread:
+			for i := range o.Threads {
+				t := &o.Threads[i]
+				r := g.row(at, "t"+strconv.Itoa(int(t.TID)))
+				r.Row.TID, r.Row.Key = t.TID, strconv.Itoa(int(t.TID))
+				r.Call(d, o, t.Busy+t.Wait+t.OffCPU, t.Busy, t.Wait, t.OffCPU)
+				if t.Counts != nil {
+					r.Count(t.Counts)
+				}
 			}
+		case facts.ByStep:
+			r := g.row(at, strconv.FormatInt(step, 10))
+			r.Row.Key, r.Row.Step = strconv.FormatInt(step, 10), step
+			r.Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
+		default:
+			f.rows[at].Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
 		}
-		return
-	case facts.ByStep:
-		r := g.row(strconv.FormatInt(step, 10))
-		r.Row.Key, r.Row.Step = strconv.FormatInt(step, 10), step
-		r.Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
-		return
 	}
-	f.row.Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
 }
 
 // facts returns what is the same of all operators with d and op.
@@ -168,43 +170,57 @@ func (g *Group) facts(b *statState, d *facts.Derived, op string) *factRow {
 	if f.of == d && f.in == g && f.op == op {
 		return f
 	}
-	by := b.opts.By
-	*f = factRow{of: d, in: g, op: op, kind: facts.KindOf(d, op)}
-	if by != facts.ByThread && by != facts.ByStep {
-		key, isWeight := facts.RowKey(by, d, op)
-		typ := ""
-		if isWeight {
-			typ = d.WeightType
+	*f = factRow{of: d, in: g, op: op, kind: facts.KindOf(d, op), rows: f.rows[:0]}
+	for at, by := range b.by {
+		var r *summary.RowSum
+		if by != facts.ByThread && by != facts.ByStep {
+			key, isWeight := facts.RowKey(by, d, op)
+			typ := ""
+			if isWeight {
+				typ = d.WeightType
+			}
+			r = g.row(at, key+"\x00"+typ)
+			r.Row.Key, r.Row.Weight = key, isWeight
 		}
-		f.row = g.row(key + "\x00" + typ)
-		f.row.Row.Key, f.row.Row.Weight = key, isWeight
+		f.rows = append(f.rows, r)
 	}
 	return f
 }
 
-func (g *Group) row(key string) *summary.RowSum {
-	r := g.rows[key]
+// row returns a row of a grouping.
+func (g *Group) row(by int, key string) *summary.RowSum {
+	rows := g.rowsBy(by)
+	r := rows[key]
 	if r == nil {
-		if g.rows == nil {
-			g.rows = map[string]*summary.RowSum{}
-		}
 		r = &summary.RowSum{}
-		g.rows[key] = r
+		rows[key] = r
 	}
 	return r
 }
 
+// rowsBy are the rows of a grouping.
+func (g *Group) rowsBy(by int) map[string]*summary.RowSum {
+	for len(g.rows) <= by {
+		g.rows = append(g.rows, map[string]*summary.RowSum{})
+	}
+	return g.rows[by]
+}
+
 // stepRow completes the row of a step: its time is the step's own.
-func (g *Group) stepRow(s *profile.Step) {
+func (b *statState) stepRow(g *Group, s *profile.Step) {
+	by := slices.Index(b.by, facts.ByStep)
+	if by < 0 {
+		return
+	}
 	key := strconv.FormatInt(s.ID, 10)
-	r := g.row(key)
+	r := g.row(by, key)
 	r.Row.Key, r.Row.Step, r.Row.Dur = key, s.ID, s.Dur
 	if s.NTokens >= 0 {
 		n := int64(s.NTokens)
 		r.Row.Tokens = &n
 	}
-	if len(g.rows) >= 2*maxStepRows {
-		g.dropped += dropShortest(g.rows, maxStepRows)
+	if rows := g.rows[by]; len(rows) >= 2*maxStepRows {
+		g.dropped += dropShortest(rows, maxStepRows)
 	}
 }
 
@@ -241,14 +257,16 @@ func (g *Group) Merge(o *Group) {
 		to.graphs += e.graphs
 		to.dur += e.dur
 	}
-	for key, r := range o.rows {
-		to := g.row(key)
-		if to.Row.Calls == 0 && to.Row.Dur == 0 {
-			*to = *r
-			continue
+	for by, rows := range o.rows {
+		for key, r := range rows {
+			to := g.row(by, key)
+			if to.Row.Calls == 0 && to.Row.Dur == 0 {
+				*to = *r
+				continue
+			}
+			to.Same(r.Row.Type, r.Row.Op, r.Row.Block)
+			to.Merge(r)
 		}
-		to.Same(r.Row.Type, r.Row.Op, r.Row.Block)
-		to.Merge(r)
 	}
 	for tid, t := range o.Threads {
 		to := g.Threads[tid]
