@@ -198,7 +198,7 @@ func TestSlowExpertsUnknown(t *testing.T) {
 	huge := choice(7, 8)
 	huge.Choice.Total = experts.MaxExperts + 1
 	is("more experts than are kept", b.step(decode, []*profile.Op{huge}, true), -1)
-	if len(b.last) != 1 {
-		t.Errorf("%d layers are kept", len(b.last))
+	if b.batches.Kept() != 1 {
+		t.Errorf("%d layers are kept", b.batches.Kept())
 	}
 }
