@@ -50,7 +50,7 @@ struct walk {
 	struct words *room;
 	u64 nodes;
 	u64 shape;
-	u64 kin;
+	u64 op_sequence;	/* so far: experts.h */
 	u32 tgid;
 	u32 n;	/* in the upper half of 8 bytes: see below */
 	u32 n_defs;
@@ -111,8 +111,8 @@ static long hash_node(u32 i, struct walk *w)
 	for (k = 0; k < TENSOR_WORDS - 64; k++)
 		h = mix(h, t->w[64 + k] & -((m1 >> k) & 1));
 	w->shape = h;
-	if (choosing)
-		w->kin = mix(mix(w->kin, word_at(t, l->tensor_op)), word_at(t, l->tensor_flags));
+	if (routing_wanted)
+		w->op_sequence = mix(mix(w->op_sequence, word_at(t, l->tensor_op)), word_at(t, l->tensor_flags));
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static __always_inline int define(struct mark *m, struct walk *w)
 			e->n_defs = w->n_defs;
 			e->failed = w->failed;
 			e->claimed = m->n_nodes;
-			e->kin = w->kin;
+			e->op_sequence = w->op_sequence;
 			bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 			bpf_map_update_elem(&known, &key, &one, BPF_ANY);
 			return 0;
@@ -260,8 +260,8 @@ static __always_inline void identify(struct mark *m, struct layout *l, u32 owner
 	if (m->uid)
 		bpf_map_update_elem(&uids, &uk, &w.shape, BPF_ANY);
 	sk.shape = w.shape;
-	if (choosing)
-		bpf_map_update_elem(&kin_of, &sk, &w.kin, BPF_ANY);
+	if (routing_wanted)
+		bpf_map_update_elem(&op_sequence_of, &sk, &w.op_sequence, BPF_ANY);
 	if (!bpf_map_lookup_elem(&known, &sk))
 		define(m, &w);
 }

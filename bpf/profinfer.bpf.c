@@ -202,8 +202,8 @@ static __always_inline int begin(struct regs *ctx, u32 kind, int counted)
 	tensor = get_arg(ctx, &s->b);
 	if (filtering && !wanted(s, tensor))
 		return 0;
-	if (choosing)
-		begins_choice(ts, s, tensor);
+	if (routing_wanted)
+		operator_begins(ts, s, tensor);
 	put_begin(ts, team(s, get_arg(ctx, &s->a), kind), tensor, kind == HIT_OP_FUSED ? get_arg(ctx, &s->c) : 0, counted);
 	return 0;
 }
@@ -217,8 +217,8 @@ static __always_inline int end(struct regs *ctx, int counted)
 	/* the pool tells which of several graphs under way it is; 0 where the site does not give it */
 	if (s && (!filtering || begun(s)))
 		put_end(ts, proc_of(s) << 24 | HIT_OP_END << 21 | ((u32)(get_arg(ctx, &s->a) >> 6) & 0x1fffff), counted);
-	if (s && choosing)
-		arrives_choice(ts, s);
+	if (s && routing_wanted)
+		operator_arrives(ts, s);
 	return 0;
 }
 
@@ -263,6 +263,22 @@ int op_end_counted(struct regs *ctx)
 #include "step.h"
 #include "queue.h"
 
+/* Fills in what all marks have; 0: the site is not this process's. */
+static __always_inline struct site *new_mark(struct regs *ctx, struct mark *m)
+{
+	struct site *s;
+
+	m->ts = bpf_ktime_get_boot_ns();
+	s = site_of(ctx, &m->site);
+	if (!s)
+		return 0;
+	m->tgid = s->tgid;
+	m->tid = (u32)bpf_get_current_pid_tgid();
+	m->kind = s->kind;
+	m->cpu = bpf_get_smp_processor_id();
+	return s;
+}
+
 SEC("uprobe.multi")
 int mark_begin(struct regs *ctx)
 {
@@ -272,17 +288,12 @@ int mark_begin(struct regs *ctx)
 	u64 a, b, c;
 	u32 most;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
 	l = bpf_map_lookup_elem(&layouts, &s->layout);
 	if (!l)
 		return 0;
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
 	a = get_arg(ctx, &s->a);
 	b = get_arg(ctx, &s->b);
 	c = get_arg(ctx, &s->c);
@@ -296,7 +307,7 @@ int mark_begin(struct regs *ctx)
 			set_phase(s, &m, most);
 		break;
 	case MARK_SCHED_BEGIN:
-		m.ctx = a;
+		m.scheduler = a;
 		m.graph = b;
 		/* of all its splits: what runs in no graph that is seen shows */
 		if (b)
@@ -304,20 +315,20 @@ int mark_begin(struct regs *ctx)
 		break;
 	case MARK_GRAPH_BEGIN:
 		m.graph = a;
-		m.ctx = c;
+		m.backend = c;
 		if (b && l->plan_threads != ABSENT)
 			bpf_probe_read_user(&m.threads, 4, (void *)(b + l->plan_threads));
 		identify(&m, l, s->owner);
-		if (choosing)
-			run_graph(&m, l, s->owner);
+		if (routing_wanted)
+			graph_begins(&m, l, s->owner);
 		break;
 	case MARK_COPY_BEGIN:
-		m.graph = a;
-		m.uid = s->b.kind == ARG_NONE ? (u64)-1 : b;
-		m.ctx = c;
+		m.copied = a;
+		m.copied_bytes = s->b.kind == ARG_NONE ? (u64)-1 : b;
+		m.copied_from = c;
 		break;
 	case MARK_SYNC_BEGIN:
-		m.ctx = c;
+		m.backend = c;
 		break;
 	}
 	put_mark(&m);
@@ -331,14 +342,9 @@ int queue_begin(struct regs *ctx)
 	struct mark m = { .type = REC_MARK, .n_tokens = -1, .arg = -1 };
 	struct site *s;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
 	queue_mark(ctx, s, &m);
 	return 0;
 }
@@ -350,15 +356,10 @@ int queue_end(struct regs *ctx)
 	struct mark m = { .type = REC_MARK, .n_tokens = -1 };
 	struct site *s;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
-	m.arg = (s32)RET(ctx);
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
+	m.returned = (s32)RET(ctx);
 	put_mark(&m);
 	return 0;
 }
@@ -370,16 +371,11 @@ int mark_end(struct regs *ctx)
 	struct mark m = { .type = REC_MARK, .n_tokens = -1, .arg = -1 };
 	struct site *s;
 
-	m.ts = bpf_ktime_get_boot_ns();
-	s = site_of(ctx, &m.site);
+	s = new_mark(ctx, &m);
 	if (!s)
 		return 0;
-	m.tgid = s->tgid;
-	m.tid = (u32)bpf_get_current_pid_tgid();
-	m.kind = s->kind;
-	m.cpu = bpf_get_smp_processor_id();
-	if (choosing && m.kind == MARK_GRAPH_END)
-		ran_graph(m.tid);
+	if (routing_wanted && m.kind == MARK_GRAPH_END)
+		graph_ends(m.tid);
 	if (filtering && m.kind == MARK_STEP_END)
 		end_phase(s, m.tid);
 	put_mark(&m);
@@ -400,6 +396,18 @@ const struct seq *unused_seq __attribute__((unused));
 const struct def *unused_def __attribute__((unused));
 const struct shape_key *unused_shape_key __attribute__((unused));
 const struct shape_end *unused_shape_end __attribute__((unused));
-const struct chosen *unused_chosen __attribute__((unused));
-const struct kin *unused_kin __attribute__((unused));
-const struct kin_key *unused_kin_key __attribute__((unused));
+const struct routing *unused_routing __attribute__((unused));
+const struct routing_places *unused_routing_places __attribute__((unused));
+const struct op_sequence_key *unused_op_sequence_key __attribute__((unused));
+const enum hit_kind *unused_hit_kind __attribute__((unused));
+const enum mark_kind *unused_mark_kind __attribute__((unused));
+const enum arg_kind *unused_arg_kind __attribute__((unused));
+const enum batch_kind *unused_batch_kind __attribute__((unused));
+const enum lost_kind *unused_lost_kind __attribute__((unused));
+const enum sched_kind *unused_sched_kind __attribute__((unused));
+const enum sched_flag *unused_sched_flag __attribute__((unused));
+const enum filter_what *unused_filter_what __attribute__((unused));
+const enum phase_bit *unused_phase_bit __attribute__((unused));
+const enum fault_kind *unused_fault_kind __attribute__((unused));
+const enum record_type *unused_record_type __attribute__((unused));
+const enum limit *unused_limit __attribute__((unused));

@@ -13,17 +13,22 @@ typedef unsigned long long u64;
 typedef int s32;
 typedef long long s64;
 
+/* what the reader has to know too: package probe has these, all enums and structs here as they are generated from them */
+enum limit {
+	MAX_PROCS = 256,	/* at a time; each has a layout */
+	BUFFER_HEAD = 4096,	/* bytes of struct buffer before its slots: a page */
+};
+
 #define MAX_SITES   32768
-#define MAX_PROCS   256	/* at a time; each has a layout */
 #define MAX_CPUS    1024
 #define TENSOR_MAX  384	/* bytes copied of a tensor, a multiple of 4 */
 #define TENSOR_WORDS (TENSOR_MAX / 4)
 #define MAX_NODES   65536	/* nodes of a graph that are walked */
-#define MAX_TOKENS  8192	/* rows of a choice that are looked at */
+#define MAX_TOKENS  8192	/* of a routing that are looked at */
 #define MAX_BATCH   (1 << 18)	/* tokens of a batch that are looked at */
 #define ABSENT      0xffff
 
-/* kinds of hits and marks; trace.HitKind and trace.MarkKind have the same numbers */
+/* kinds of hits and marks, as the trace has them */
 enum hit_kind {
 	HIT_OP_BEGIN = 1, HIT_OP_FUSED = 2, HIT_FUSED_WITH = 3, HIT_OP_END = 4,
 	HIT_OFF = 5, HIT_ON = 6,	/* a thread leaves its CPU, gets one: for counters */
@@ -42,7 +47,7 @@ enum mark_kind {
 enum arg_kind { ARG_NONE, ARG_REG, ARG_STACK_ADDR, ARG_AT, ARG_STACK_AT, ARG_CONST };
 enum batch_kind { BATCH_NONE, BATCH_BY_VALUE, BATCH_POINTER, BATCH_VECTOR };
 enum lost_kind { LOST_HITS, LOST_MARKS, LOST_DEFS, LOST_SCHED, LOST_READS, LOST_FILTERED, LOST_FAULTS,
-	LOST_CHOSEN, LOST_OTHERS, NUM_LOST };
+	LOST_ROUTING, LOST_OTHERS, NUM_LOST };
 
 struct arg {
 	u8 kind;
@@ -76,7 +81,7 @@ struct layout {
 	u16 tensor_op;
 	u16 tensor_ne, tensor_nb, tensor_data;	/* 4 u64 each, a pointer */
 	u16 tensor_flags;	/* u32 */
-	u16 choose_op, choose_src;	/* experts.h */
+	u16 routing_op, routing_src;	/* experts.h */
 	u16 pad[3];
 	/* which 4-byte words of a tensor make a graph's identity: of every tensor, and of those
 	 * that are no view */
@@ -99,7 +104,6 @@ struct slot {
  * The hits of one CPU, mapped by the reader. One line of the cache says how full it is; slots
  * follow after a page.
  */
-#define BUFFER_HEAD 4096
 struct buffer {
 	u64 head;	/* slots reserved so far */
 	u64 tail;	/* slots the reader has cleared */
@@ -120,7 +124,7 @@ struct sched_event {
 	u64 held;	/* how long prev has had the CPU (a switch), next has it (a look): 0 if the record before tells it */
 };
 
-/* SCHED_LOOK: next runs on the CPU, seen from another one. trace.SchedKind has the same numbers */
+/* SCHED_LOOK: next runs on the CPU, seen from another one */
 enum sched_kind { SCHED_SWITCH = 1, SCHED_WAKEUP = 2, SCHED_LOOK = 3 };
 enum sched_flag { SCHED_PREV_KERNEL = 1 << 8, SCHED_NEXT_KERNEL = 1 << 9 };	/* a thread of the kernel */
 
@@ -134,7 +138,7 @@ struct filter {
 	u32 pad;
 };
 
-/* a page fault of a profiled thread; trace.FaultKind has the same numbers: bpf/faults.h */
+/* a page fault of a profiled thread: bpf/faults.h */
 enum fault_kind { FAULT_MAJOR = 1, FAULT_MINOR = 2, FAULT_COUNTS = 3 /* of a thread that ends: counts only */ };
 
 struct fault {
@@ -155,9 +159,15 @@ struct mark {
 	u64 ts;
 	u32 tid, tgid;
 	u16 kind, cpu;
-	s32 n_nodes;
-	u64 ctx, graph, shape, uid;
-	s32 threads, n_tokens, arg, pad;
+	union { s32 n_nodes, batches; };	/* of a wait: how many fences */
+	/* by kind; trace.Mark has methods of these names */
+	union { u64 ctx, scheduler, backend, copied_from, queue; };
+	union { u64 graph, copied, fence; };
+	u64 shape;
+	union { u64 uid, copied_bytes, device; };
+	s32 threads, n_tokens;
+	union { s32 arg, returned; };
+	s32 pad;
 };
 
 /* one run of tokens of one sequence in the batch of the step that began at ts */
@@ -168,7 +178,7 @@ struct seq {
 	s32 seq, n_tokens, pos, outputs;
 };
 
-/* what is known of a shape: that it was sent, which tensors of it were copied, its kin */
+/* what is known of a shape: that it was sent, which tensors of it were copied, its sequence of operators */
 struct shape_key {
 	u64 shape;
 	u64 addr;	/* 0: the shape itself is known; else the tensor was copied for it */
@@ -195,34 +205,34 @@ struct shape_end {
 	u32 n_nodes, n_defs;
 	u32 failed;	/* reads that failed */
 	u32 claimed;	/* nodes the graph claims to have */
-	u64 kin;	/* the same of graphs with the same operators; 0: not asked for */
+	u64 op_sequence;	/* a hash of the operators in their order; 0: not asked for */
 };
 
 /*
- * A part of a choice: what rows of a matrix of numbers held while the operator that reads them
+ * Which experts some tokens are routed to: rows of the matrix that says so, as it was while the operator that reads it
  * ran. See experts.h.
  */
-#define MAX_USED   128	/* numbers of a row */
-#define MAX_CHOSEN 1024	/* numbers of a record */
-#define CHOSEN_HEAD 56
-struct chosen {
+#define MAX_USED    128	/* experts of a token; where there are more it counts as a read that failed */
+#define MAX_NUMBERS 1024	/* of a record */
+#define ROUTING_HEAD 56
+struct routing {
 	u64 ts;
 	u64 node, source;	/* addresses of the tensors: of the operator, of the matrix */
 	u32 tgid, tid;
-	u32 used, tokens;	/* its size */
+	u32 used, tokens;	/* experts of a token, tokens: the matrix's size */
 	u32 first, rows;	/* rows that are here */
 	u32 n, pad;		/* numbers that are here */
-	s32 expert[MAX_CHOSEN];
+	s32 expert[MAX_NUMBERS];
 };
 
-/* where graphs of one kin choose: after how many arrivals of a thread, at which node */
-#define MAX_KIN 1024
-struct kin_at {
+/* where graphs with the same sequence of operators have routing operators: after how many arrivals of a thread, at which node */
+#define MAX_PLACES 1024
+struct routing_place {
 	u32 arrival, node;
 };
-struct kin {
+struct routing_places {
 	u32 n, pad;
-	struct kin_at at[MAX_KIN];
+	struct routing_place at[MAX_PLACES];
 };
 
 #endif

@@ -33,27 +33,27 @@ static __always_inline u64 value_of(struct args *r, struct arg *a)
 	return v;
 }
 
-/* ctx: the queue; graph: the handle that tells when it is done; uid: the device; n_nodes: how many, -1: not told */
+/* batches: of a wait or of what is done, how many fences; -1: not told */
 static __always_inline void queue_mark(struct regs *ctx, struct site *s, struct mark *m)
 {
 	struct args r = { .reg = { ARG0(ctx), ARG1(ctx), ARG2(ctx), ARG3(ctx), ARG4(ctx), ARG5(ctx) }, .sp = ctx->sp };
 	u64 array;
 	int i;
 
-	m->ctx = value_of(&r, &s->a);
-	m->uid = value_of(&r, &s->c);
-	m->n_nodes = s->d.kind == ARG_NONE ? -1 : (s32)value_of(&r, &s->d);
+	m->queue = value_of(&r, &s->a);
+	m->device = value_of(&r, &s->c);
+	m->batches = s->d.kind == ARG_NONE ? -1 : (s32)value_of(&r, &s->d);
 	if (s->kind != MARK_DONE) {
-		m->graph = value_of(&r, &s->b);
+		m->fence = value_of(&r, &s->b);
 		put_mark(m);
 		return;
 	}
 	/* an array of handles: a mark each */
 	array = value_of(&r, &s->b);
 	for (i = 0; i < MAX_DONE; i++) {
-		if (i >= m->n_nodes)
+		if (i >= m->batches)
 			break;
-		if (bpf_probe_read_user(&m->graph, 8, (void *)(array + (u64)i * 8))) {
+		if (bpf_probe_read_user(&m->fence, 8, (void *)(array + (u64)i * 8))) {
 			count_lost(LOST_READS);
 			break;
 		}

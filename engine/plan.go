@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Role says what a hit at a site means.
@@ -39,16 +40,20 @@ const (
 	numRoles
 )
 
-var roleNames = [...]string{"none", "step begin", "step end", "scheduler begin", "scheduler end",
-	"graph begin", "graph end", "operator begin", "fused operator begin", "operator end", "copy begin", "copy end", "sync begin", "sync end",
-	"submit begin", "submit end", "wait begin", "wait end", "done"}
+// roleNames are what a recording calls them.
+var roleNames = [numRoles]trace.Role{"none", trace.RoleStepBegin, trace.RoleStepEnd, trace.RoleSchedBegin, trace.RoleSchedEnd,
+	trace.RoleGraphBegin, trace.RoleGraphEnd, trace.RoleOpBegin, trace.RoleOpFused, trace.RoleOpEnd, trace.RoleCopyBegin, trace.RoleCopyEnd,
+	trace.RoleSyncBegin, trace.RoleSyncEnd, trace.RoleSubmitBegin, trace.RoleSubmitEnd, trace.RoleWaitBegin, trace.RoleWaitEnd, trace.RoleDone}
 
-func (r Role) String() string {
+// Recorded is the role as a recording has it.
+func (r Role) Recorded() trace.Role {
 	if r < numRoles {
 		return roleNames[r]
 	}
 	return "unknown role"
 }
+
+func (r Role) String() string { return string(r.Recorded()) }
 
 // Level is how much is recorded. Each level contains those before it.
 type Level uint8
@@ -132,15 +137,14 @@ type Site struct {
 	//                D = submit: how many batches of work, 0 for none; wait: see Covers; each or none
 	//   done:        B = address of an array of handles, C = device, D = how many
 	A, B, C, D Arg
-	// Covers says what is done when a wait has returned 0: "token" (what was submitted with handle B, and what was
-	// submitted to its queue before; D: how many handles, of more than one nothing is known), "queue" (all of it; D: 0 if the
-	// call does not wait), "device" (all of it); empty: it cannot be told.
-	Covers  string
+	// Covers says what is done when a wait has returned 0. By a token (handle B) D is how many handles there are: of more than one
+	// nothing is known. By a queue D is 0 if the call does not wait.
+	Covers  trace.Covers
 	Batch   Batch  // step begin only
 	Entry   string // step, sched, copy and queues: name of the entry point ("llama_decode")
 	Phase   string // step begin: "encode" where the function is an encoder, else empty
 	Warning string // why this site is dearer than wanted, empty if it is not
-	Backend string // graph begin and end: the backend, where the site itself tells ("CPU")
+	Backend string // graph begin and end: the backend, where the site itself tells
 }
 
 // Dear says in words that a site is dearer than wanted, where it has a Warning.

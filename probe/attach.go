@@ -21,19 +21,19 @@ import (
 
 // Attachment is one process with its probes. Sites can be added while it runs.
 type Attachment struct {
-	s        *Session
-	pid      int
-	proc     int
-	owner    uint32 // proc, and which of those that had the number
-	layout   uint32
-	numbers  []uint32 // of sites
-	links    []link.Link
-	ops      []*opGroup
-	mode     Mode
-	kins     []uint64 // see SetChoosers
-	stopped  bool
-	left     *positions // when its probes had been taken away
-	released bool
+	s         *Session
+	pid       int
+	proc      int
+	owner     uint32 // proc, and which of those that had the number
+	layout    uint32
+	numbers   []uint32 // of sites
+	links     []link.Link
+	ops       []*opGroup
+	mode      Mode
+	sequences []uint64 // see SetRoutingPlaces
+	stopped   bool
+	left      *positions // when its probes had been taken away
+	released  bool
 	// Ready is when the latest probe stood that a step's parts are seen by: of a step that began
 	// later all is seen.
 	Ready int64
@@ -72,28 +72,6 @@ func (a *Attachment) SetLayout(l *engine.Layout) error {
 	return nil
 }
 
-// attachOrder: what completes an observation stands before what begins it, so that a step
-// whose begin is seen is seen whole.
-func attachOrder(r engine.Role) int {
-	switch r {
-	case engine.RoleOpEnd:
-		return 0
-	case engine.RoleOpBegin, engine.RoleOpFused:
-		return 1
-	case engine.RoleGraphEnd:
-		return 2
-	case engine.RoleGraphBegin:
-		return 3
-	case engine.RoleCopyEnd, engine.RoleSyncEnd, engine.RoleSchedEnd, engine.RoleSubmitEnd, engine.RoleWaitEnd, engine.RoleDone:
-		return 4
-	case engine.RoleCopyBegin, engine.RoleSyncBegin, engine.RoleSchedBegin, engine.RoleSubmitBegin, engine.RoleWaitBegin:
-		return 5
-	case engine.RoleStepEnd:
-		return 6
-	}
-	return 7
-}
-
 // batchKey: sites of one file, program and role are attached by one link.
 type batchKey struct {
 	order  int
@@ -112,7 +90,7 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 		if site.File < 0 || site.File >= len(files) {
 			return fmt.Errorf("process %d: site %s lies in file %d of %d", a.pid, site.Where, site.File, len(files))
 		}
-		k := batchKey{attachOrder(site.Role), site.File, site.Role, site.Return, files[site.File].Open}
+		k := batchKey{handlingOf[site.Role].order, site.File, site.Role, site.Return, files[site.File].Open}
 		if groups[k] == nil {
 			order = append(order, k)
 		}
@@ -143,35 +121,6 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 		}
 	}
 	return nil
-}
-
-func (a *Attachment) program(r engine.Role) *ebpf.Program {
-	o := &a.s.objs
-	if a.s.counters.Any() {
-		switch r {
-		case engine.RoleOpBegin:
-			return o.OpBeginCounted
-		case engine.RoleOpFused:
-			return o.OpFusedCounted
-		case engine.RoleOpEnd:
-			return o.OpEndCounted
-		}
-	}
-	switch r {
-	case engine.RoleOpBegin:
-		return o.OpBegin
-	case engine.RoleOpFused:
-		return o.OpFused
-	case engine.RoleOpEnd:
-		return o.OpEnd
-	case engine.RoleStepEnd, engine.RoleSchedEnd, engine.RoleGraphEnd, engine.RoleCopyEnd, engine.RoleSyncEnd:
-		return o.MarkEnd
-	case engine.RoleSubmitBegin, engine.RoleWaitBegin, engine.RoleDone:
-		return o.QueueBegin
-	case engine.RoleSubmitEnd, engine.RoleWaitEnd:
-		return o.QueueEnd
-	}
-	return o.MarkBegin
 }
 
 func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site) error {
@@ -236,7 +185,7 @@ func (a *Attachment) open(g *opGroup) error {
 	if err != nil {
 		return a.openError(g.file, err)
 	}
-	prog := a.program(g.key.role)
+	prog := a.s.program(g.key.role)
 	if a.s.multi {
 		attach := ex.UprobeMulti
 		if g.key.ret {
@@ -286,41 +235,9 @@ func (a *Attachment) attachError(f engine.File, site engine.Site, err error) err
 }
 
 func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
-	k := &kernelSite{Tgid: uint32(a.pid), Owner: a.owner, Layout: a.layout, Batch: uint8(s.Batch)}
+	k := &kernelSite{Tgid: uint32(a.pid), Owner: a.owner, Layout: a.layout, Kind: uint16(handlingOf[s.Role].kind), Batch: uint8(s.Batch)}
 	if s.Phase == "encode" {
 		k.Encodes = 1
-	}
-	switch s.Role {
-	case engine.RoleStepBegin:
-		k.Kind = MarkStepBegin
-	case engine.RoleStepEnd:
-		k.Kind = MarkStepEnd
-	case engine.RoleSchedBegin:
-		k.Kind = MarkSchedBegin
-	case engine.RoleSchedEnd:
-		k.Kind = MarkSchedEnd
-	case engine.RoleGraphBegin:
-		k.Kind = MarkGraphBegin
-	case engine.RoleGraphEnd:
-		k.Kind = MarkGraphEnd
-	case engine.RoleCopyBegin:
-		k.Kind = MarkCopyBegin
-	case engine.RoleCopyEnd:
-		k.Kind = MarkCopyEnd
-	case engine.RoleSyncBegin:
-		k.Kind = MarkSyncBegin
-	case engine.RoleSyncEnd:
-		k.Kind = MarkSyncEnd
-	case engine.RoleSubmitBegin:
-		k.Kind = MarkSubmitBegin
-	case engine.RoleSubmitEnd:
-		k.Kind = MarkSubmitEnd
-	case engine.RoleWaitBegin:
-		k.Kind = MarkWaitBegin
-	case engine.RoleWaitEnd:
-		k.Kind = MarkWaitEnd
-	case engine.RoleDone:
-		k.Kind = MarkDone
 	}
 	k.A.Kind, k.A.Reg, k.A.Stack = uint8(s.A.Kind), s.A.Reg, s.A.Stack
 	k.B.Kind, k.B.Reg, k.B.Stack = uint8(s.B.Kind), s.B.Reg, s.B.Stack

@@ -9,14 +9,21 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Layout of the hits' buffers, see bpf/profinfer.h.
 const (
-	bufferHead = 4096
-	numLost    = 9
+	bufferHead = int(kernelLimitBUFFER_HEAD)
 	slotBytes  = int(unsafe.Sizeof(kernelSlot{}))
 	minSlots   = 256 // twice the slack and more
+)
+
+// Kinds of hits that are handed on as samples.
+const (
+	hitOff = trace.HitKind(kernelHitKindHIT_OFF)
+	hitOn  = trace.HitKind(kernelHitKindHIT_ON)
 )
 
 // buffer holds the hits of one CPU. The kernel side reserves slots by an atomic addition and
@@ -41,7 +48,7 @@ func mapBuffers(m *ebpf.Map, cpus, slots int) ([]*buffer, []byte, error) {
 		bs[cpu] = &buffer{
 			head:  (*uint64)(unsafe.Pointer(&at[0])),
 			tail:  (*uint64)(unsafe.Pointer(&at[8])),
-			lost:  unsafe.Slice((*uint64)(unsafe.Pointer(&at[16])), numLost),
+			lost:  unsafe.Slice((*uint64)(unsafe.Pointer(&at[16])), int(kernelLostKindNUM_LOST)),
 			slots: unsafe.Slice((*kernelSlot)(unsafe.Pointer(&at[bufferHead])), slots),
 		}
 	}
@@ -64,11 +71,11 @@ func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, c *Counters, e *Ev
 			complete = false
 			break
 		}
-		h := Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>24], Kind: uint8(s.Meta >> 21 & 7)}
+		h := trace.Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>24], Kind: trace.HitKind(s.Meta >> 21 & 7)}
 		s.Ts = 0
 		b.next++
 		switch h.Kind {
-		case HitOpEnd:
+		case trace.HitOpEnd:
 			h.Arg = uint64(s.Meta & (1<<21 - 1))
 			e.Hits = append(e.Hits, h)
 			if c.Any() {
@@ -88,8 +95,8 @@ func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, c *Counters, e *Ev
 		if c.Any() {
 			b.sample(&h, c, e)
 		}
-		if h.Kind == HitOpFused {
-			h.Kind, h.Arg = HitFusedWith, uint64(s.Meta)<<32|uint64(s.Tid)
+		if h.Kind == trace.HitOpFused {
+			h.Kind, h.Arg = trace.HitFusedWith, uint64(s.Meta)<<32|uint64(s.Tid)
 			e.Hits = append(e.Hits, h)
 		}
 	}

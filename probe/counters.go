@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Counters to read at operators' hits. The zero value reads none.
@@ -123,29 +125,6 @@ func (c *Counters) events(m *ebpf.Map, fds map[int]int, cpus int) error {
 	return nil
 }
 
-// SampleKind says where a sample was taken.
-type SampleKind uint8
-
-const (
-	SampleBegin SampleKind = 1 // at an operator's begin
-	SampleEnd   SampleKind = 2 // at its arrival
-	SampleOff   SampleKind = 3 // the thread left its CPU: values of events only
-	SampleOn    SampleKind = 4 // it got one: values of events only
-)
-
-// Sample is what the counters were for a thread.
-type Sample struct {
-	Time     int64 // of the hit it belongs to, or of the switch
-	PID, TID int32
-	CPU      uint16
-	Kind     SampleKind
-	// Torn: the thread lost its CPU while the values were read, so they may hold another's.
-	Torn bool
-	// Values: for each event its value (and the times it was enabled and counted, ns, where scaled), then the
-	// thread's own fields. NoValue where one could not be read.
-	Values []uint64
-}
-
 // take reads n values behind a hit.
 func (b *buffer) take(n int, to []uint64) []uint64 {
 	mask := uint64(len(b.slots) - 1)
@@ -167,20 +146,20 @@ func (b *buffer) take(n int, to []uint64) []uint64 {
 }
 
 // sample takes what stands behind a hit whose own slots were taken.
-func (b *buffer) sample(h *Hit, c *Counters, e *Events) {
-	s := Sample{Time: h.Time, PID: h.PID, TID: h.TID, CPU: h.CPU}
+func (b *buffer) sample(h *trace.Hit, c *Counters, e *Events) {
+	s := trace.Sample{Time: h.Time, PID: h.PID, TID: h.TID, CPU: h.CPU}
 	words := c.words() + 1
 	switch h.Kind {
 	case hitOff, hitOn:
 		words = c.eventWords()
-		s.Kind = SampleOff
+		s.Kind = trace.SampleOff
 		if h.Kind == hitOn {
-			s.Kind = SampleOn
+			s.Kind = trace.SampleOn
 		}
-	case HitOpEnd:
-		s.Kind = SampleEnd
+	case trace.HitOpEnd:
+		s.Kind = trace.SampleEnd
 	default:
-		s.Kind = SampleBegin
+		s.Kind = trace.SampleBegin
 	}
 	e.values = slices.Grow(e.values, words)
 	from := len(e.values)

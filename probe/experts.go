@@ -10,46 +10,32 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Choices: operators of which each token uses a part of the weights only, those that a source of theirs
 // names (bpf/experts.h). What it names is copied while the operator runs, by the graph's main thread.
 
-// Choice is a part of what was chosen: rows of a matrix of numbers, one row a token.
-type Choice struct {
-	Time     int64 // of the operator's begin or, where only arrivals are probed, of its arrival
-	PID, TID int32
-	Node     uint64 // address of the operator's tensor
-	Source   uint64 // address of the matrix's tensor
-	Used     int32  // numbers of a row
-	Tokens   int32  // rows in all
-	First    int32  // row that the numbers begin with
-	Numbers  []int32
-}
-
-// MaxChosen is how many numbers a row has at most; larger ones are counted as reads that failed. MAX_USED in
-// bpf/profinfer.h.
-const MaxChosen = 128
-
 const (
-	chosenHead  = int(unsafe.Offsetof(kernelChosen{}.Expert))
-	choiceBytes = 4 << 20 // of the ring: the prefill of 512 tokens by 60 layers of 8 experts takes 1 MiB
-	runnerSlots = 1 << 14
-	maxKins     = 64 // of all processes
+	routingHead  = int(unsafe.Offsetof(kernelRouting{}.Expert))
+	routingBytes = 4 << 20 // of the ring: the prefill of 512 tokens by 60 layers of 8 experts takes 1 MiB
+	graphThreads = 1 << 14
+	maxSequences = 64 // of all processes
 )
 
-// setChoices prepares the object before it is loaded.
-func setChoices(spec *ebpf.CollectionSpec, on bool, cpus int) error {
+// setRouting prepares the object before it is loaded.
+func setRouting(spec *ebpf.CollectionSpec, on bool, cpus int) error {
 	if !on {
-		spec.Maps["kins"].MaxEntries = 1
-		spec.Maps["kin_of"].MaxEntries = 64
+		spec.Maps["places_of"].MaxEntries = 1
+		spec.Maps["op_sequence_of"].MaxEntries = 64
 		return nil
 	}
-	spec.Maps["choices"].MaxEntries = choiceBytes
-	spec.Maps["chosen_rooms"].MaxEntries = uint32(cpus)
-	spec.Maps["runners"].MaxEntries = runnerSlots
-	spec.Maps["kins"].MaxEntries = maxKins
-	for name, v := range map[string]uint32{"choosing": 1, "runner_mask": runnerSlots - 1} {
+	spec.Maps["routings"].MaxEntries = routingBytes
+	spec.Maps["routing_rooms"].MaxEntries = uint32(cpus)
+	spec.Maps["graph_threads"].MaxEntries = graphThreads
+	spec.Maps["places_of"].MaxEntries = maxSequences
+	for name, v := range map[string]uint32{"routing_wanted": 1, "graph_thread_mask": graphThreads - 1} {
 		if err := spec.Variables[name].Set(v); err != nil {
 			return fmt.Errorf("setting up the recording of experts: %w", err)
 		}
@@ -57,62 +43,62 @@ func setChoices(spec *ebpf.CollectionSpec, on bool, cpus int) error {
 	return nil
 }
 
-// chosen takes a record of the ring of choices.
-func (e *Events) chosen(rec []byte) {
-	if len(rec) < chosenHead {
+// routing takes a record of the ring of routings.
+func (e *Events) routing(rec []byte) {
+	if len(rec) < routingHead {
 		return
 	}
-	c := (*kernelChosen)(unsafe.Pointer(&rec[0]))
+	c := (*kernelRouting)(unsafe.Pointer(&rec[0]))
 	n := int(c.N)
-	if n > (len(rec)-chosenHead)/4 {
+	if n > (len(rec)-routingHead)/4 {
 		return
 	}
-	e.picked = slices.Grow(e.picked, n)
-	from := len(e.picked)
-	e.picked = append(e.picked, unsafe.Slice(&c.Expert[0], n)...)
-	e.Choices = append(e.Choices, Choice{Time: int64(c.Ts), PID: int32(c.Tgid), TID: int32(c.Tid), Node: c.Node, Source: c.Source,
-		Used: int32(c.Used), Tokens: int32(c.Tokens), First: int32(c.First), Numbers: e.picked[from:len(e.picked):len(e.picked)]})
+	e.numbers = slices.Grow(e.numbers, n)
+	from := len(e.numbers)
+	e.numbers = append(e.numbers, unsafe.Slice(&c.Expert[0], n)...)
+	e.Experts = append(e.Experts, trace.Experts{Time: int64(c.Ts), PID: int32(c.Tgid), TID: int32(c.Tid), Node: c.Node, Source: c.Source,
+		Used: int32(c.Used), Tokens: int32(c.Tokens), First: int32(c.First), Chosen: e.numbers[from:len(e.numbers):len(e.numbers)]})
 }
 
-// Chooser is an operator that chooses, in graphs of one kin: which node it is, and how many operators end
-// before it.
-type Chooser struct{ Arrival, Node uint32 }
+// RoutingPlace is an operator that routes tokens to experts, in graphs with the same sequence of operators: which node it is, and how
+// many operators end before it.
+type RoutingPlace struct{ Arrival, Node uint32 }
 
 // dropAll forgets all of a process.
 func (a *Attachment) dropAll() {
-	for len(a.kins) > 0 {
-		a.DropChoosers(a.kins[0])
+	for len(a.sequences) > 0 {
+		a.DropRoutingPlaces(a.sequences[0])
 	}
 }
 
-// SetChoosers says where graphs of a kin choose, in the order of their arrivals, for as long as only those are
-// probed. It returns false where there are more of them, or more kins, than the kernel side has room for: then
+// SetRoutingPlaces says where graphs with a sequence of operators route tokens, in the order of their arrivals, for as long as only
+// those are probed. It returns false where there are more of them, or more sequences, than the kernel side has room for: then
 // begins have to be probed.
-func (a *Attachment) SetChoosers(kin uint64, at []Chooser) (bool, error) {
-	k := kernelKin{N: uint32(len(at))}
+func (a *Attachment) SetRoutingPlaces(opSequence uint64, at []RoutingPlace) (bool, error) {
+	k := kernelRoutingPlaces{N: uint32(len(at))}
 	if len(at) >= len(k.At) {
 		return false, nil
 	}
-	for i, c := range at {
-		k.At[i].Arrival, k.At[i].Node = c.Arrival, c.Node
+	for i, p := range at {
+		k.At[i].Arrival, k.At[i].Node = p.Arrival, p.Node
 	}
-	err := a.s.objs.Kins.Put(kernelKinKey{Kin: kin, Owner: a.owner}, &k)
+	err := a.s.objs.PlacesOf.Put(kernelOpSequenceKey{OpSequence: opSequence, Owner: a.owner}, &k)
 	switch {
 	case err == nil:
-		a.kins = append(a.kins, kin)
-		a.s.kinChanges++
-		if err := a.s.objs.KinChanges.Put(uint32(0), a.s.kinChanges); err != nil {
-			return false, fmt.Errorf("process %d: telling that it is known where its graphs choose: %w", a.pid, err)
+		a.sequences = append(a.sequences, opSequence)
+		a.s.placesChanged++
+		if err := a.s.objs.PlacesChanged.Put(uint32(0), a.s.placesChanged); err != nil {
+			return false, fmt.Errorf("process %d: telling that it is known where its graphs choose experts: %w", a.pid, err)
 		}
 		return true, nil
 	case errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOMEM):
 		return false, nil
 	}
-	return false, fmt.Errorf("process %d: setting where its graphs choose: %w", a.pid, err)
+	return false, fmt.Errorf("process %d: setting where its graphs choose experts: %w", a.pid, err)
 }
 
-// DropChoosers forgets where graphs of a kin choose.
-func (a *Attachment) DropChoosers(kin uint64) {
-	_ = a.s.objs.Kins.Delete(kernelKinKey{Kin: kin, Owner: a.owner}) // it may be unknown already
-	a.kins = slices.DeleteFunc(a.kins, func(k uint64) bool { return k == kin })
+// DropRoutingPlaces forgets where graphs with a sequence of operators route tokens.
+func (a *Attachment) DropRoutingPlaces(opSequence uint64) {
+	_ = a.s.objs.PlacesOf.Delete(kernelOpSequenceKey{OpSequence: opSequence, Owner: a.owner}) // it may be unknown already
+	a.sequences = slices.DeleteFunc(a.sequences, func(s uint64) bool { return s == opSequence })
 }

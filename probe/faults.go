@@ -11,6 +11,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Faults says which page faults of attached processes are recorded.
@@ -21,28 +23,6 @@ const (
 	FaultsMajor        // those that had to wait for a page, and others that read ahead or took long
 	FaultsAll          // all
 )
-
-// FaultKind as in bpf/profinfer.h.
-type FaultKind uint8
-
-const (
-	FaultMajor  FaultKind = 1
-	FaultMinor  FaultKind = 2
-	FaultCounts FaultKind = 3 // no fault: what a thread that ends has counted
-)
-
-// Fault is a page fault of a thread, or what a thread counted.
-type Fault struct {
-	Time     int64 // when it was done
-	PID, TID int32
-	CPU      uint16
-	Kind     FaultKind
-	Addr     uint64
-	Dur      int64 // ns; -1: not seen
-	// Read are the bytes that it had read from disk, read-ahead included; of FaultCounts all the thread's. -1: not known.
-	Read         int64
-	Major, Minor uint64 // the thread's counts so far, this one included
-}
 
 const (
 	faultRing  = 1 << 22
@@ -225,7 +205,7 @@ func (e *Events) fault(rec []byte) {
 		return
 	}
 	k := (*kernelFault)(unsafe.Pointer(&rec[0]))
-	f := Fault{Time: int64(k.Ts), PID: int32(k.Tgid), TID: int32(k.Tid), CPU: uint16(k.Cpu), Kind: FaultKind(k.Kind),
+	f := trace.Fault{Time: int64(k.Ts), PID: int32(k.Tgid), TID: int32(k.Tid), CPU: uint16(k.Cpu), Kind: trace.FaultKind(k.Kind),
 		Addr: k.Addr, Dur: -1, Read: int64(k.Read), Major: k.Major, Minor: k.Minor}
 	if k.Dur != 0 {
 		f.Dur = int64(k.Dur)

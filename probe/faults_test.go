@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // A page of a file that lies on disk only is read by a major fault; the page of memory that was never touched needs a
@@ -65,7 +66,7 @@ func TestFaults(t *testing.T) {
 	after := Now()
 	var e Events
 	s.Drain(&e)
-	inFile, inMemory := (*Fault)(nil), (*Fault)(nil)
+	inFile, inMemory := (*trace.Fault)(nil), (*trace.Fault)(nil)
 	for i := range e.Faults {
 		k := &e.Faults[i]
 		if k.TID != int32(unix.Gettid()) || k.Time < before || k.Time > after {
@@ -84,14 +85,14 @@ func TestFaults(t *testing.T) {
 	if l := s.Lost(); l != (Lost{}) {
 		t.Errorf("lost %+v", l)
 	}
-	if inMemory.Kind != FaultMinor || inMemory.Minor <= inFile.Minor-1 || (inMemory.Dur >= 0) != s.FaultsTimed() || inMemory.Read > 0 {
+	if inMemory.Kind != trace.FaultMinor || inMemory.Minor <= inFile.Minor-1 || (inMemory.Dur >= 0) != s.FaultsTimed() || inMemory.Read > 0 {
 		t.Errorf("%+v after %+v", *inMemory, *inFile)
 	}
 	if !disk {
 		t.Skipf("the file stays in memory here, as its file system has no disk; the rest: %+v, timed: %t", *inMemory, s.FaultsTimed())
 	}
 	// The runtime's signals can end the fault early; then it is done again, and counted as minor.
-	if inFile.Kind == FaultMajor && (inFile.Major == 0 || inMemory.Major != inFile.Major) {
+	if inFile.Kind == trace.FaultMajor && (inFile.Major == 0 || inMemory.Major != inFile.Major) {
 		t.Errorf("counts %d and %d", inFile.Major, inMemory.Major)
 	}
 	if s.FaultsTimed() && (inFile.Dur <= inMemory.Dur || inFile.Dur > after-before) {

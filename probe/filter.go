@@ -13,10 +13,10 @@ import (
 
 // Phases for a filter, as bits.
 const (
-	PhasePrefill = 1
-	PhaseDecode  = 2
-	PhaseEncode  = 4
-	PhaseUnknown = 8
+	PhasePrefill = uint32(kernelPhaseBitPHASE_PREFILL)
+	PhaseDecode  = uint32(kernelPhaseBitPHASE_DECODE)
+	PhaseEncode  = uint32(kernelPhaseBitPHASE_ENCODE)
+	PhaseUnknown = uint32(kernelPhaseBitPHASE_UNKNOWN)
 )
 
 // Filter says which operators are kept. The zero value keeps all.
@@ -26,24 +26,18 @@ type Filter struct {
 	TIDs   []int32 // of these threads; none: all
 }
 
-const (
-	filterOps = 1 << iota
-	filterPhases
-	filterTIDs
-)
-
 // Any tells whether anything is left out.
 func (f *Filter) Any() bool { return f.what() != 0 }
 
-func (f *Filter) what() (w uint32) {
+func (f *Filter) what() (w kernelFilterWhat) {
 	if f.Ops {
-		w |= filterOps
+		w |= kernelFilterWhatFILTER_OPS
 	}
 	if f.Phases != 0 {
-		w |= filterPhases
+		w |= kernelFilterWhatFILTER_PHASES
 	}
 	if len(f.TIDs) > 0 {
-		w |= filterTIDs
+		w |= kernelFilterWhatFILTER_TIDS
 	}
 	return w
 }
@@ -55,7 +49,7 @@ func (f *Filter) set(spec *ebpf.CollectionSpec) error {
 	if f.Ops {
 		spec.Maps["begins"].MaxEntries = threadNumbers()
 	}
-	if err := spec.Variables["filtering"].Set(f.what()); err != nil {
+	if err := spec.Variables["filtering"].Set(uint32(f.what())); err != nil {
 		return fmt.Errorf("setting the filters: %w", err)
 	}
 	return nil

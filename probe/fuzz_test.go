@@ -10,20 +10,20 @@ import (
 
 // FuzzRecords reads records of the kernel side's rings, whatever their length.
 func FuzzRecords(f *testing.F) {
-	add := func(typ uint32, size uintptr) {
+	add := func(typ kernelRecordType, size uintptr) {
 		b := make([]byte, size)
-		*(*uint32)(unsafe.Pointer(&b[0])) = typ
+		*(*kernelRecordType)(unsafe.Pointer(&b[0])) = typ
 		f.Add(b)
 		f.Add(b[:size-1])
 	}
-	add(recMark, unsafe.Sizeof(kernelMark{}))
-	add(recSeq, unsafe.Sizeof(kernelSeq{}))
-	add(recNode, unsafe.Sizeof(kernelDef{}))
-	add(recLeaf, unsafe.Sizeof(kernelDef{}))
-	add(recShapeEnd, unsafe.Sizeof(kernelShapeEnd{}))
+	add(kernelRecordTypeREC_MARK, unsafe.Sizeof(kernelMark{}))
+	add(kernelRecordTypeREC_SEQ, unsafe.Sizeof(kernelSeq{}))
+	add(kernelRecordTypeREC_NODE, unsafe.Sizeof(kernelDef{}))
+	add(kernelRecordTypeREC_LEAF, unsafe.Sizeof(kernelDef{}))
+	add(kernelRecordTypeREC_SHAPE_END, unsafe.Sizeof(kernelShapeEnd{}))
 	add(1, unsafe.Sizeof(kernelSchedEvent{}))
 	add(1, unsafe.Sizeof(kernelFault{}))
-	add(1, unsafe.Sizeof(kernelChosen{}))
+	add(1, unsafe.Sizeof(kernelRouting{}))
 	f.Add(bytes.Repeat([]byte{0xff}, int(unsafe.Sizeof(kernelDef{}))))
 	f.Fuzz(func(t *testing.T, rec []byte) {
 		words := make([]uint64, (len(rec)+7)/8+1) // a ring's records are aligned
@@ -34,7 +34,7 @@ func FuzzRecords(f *testing.F) {
 			e.shared(aligned)
 			e.scheduling(aligned)
 			e.fault(aligned)
-			e.chosen(aligned)
+			e.routing(aligned)
 			if n := len(e.Marks) + len(e.Seqs) + len(e.Defs) + len(e.ShapeEnds); n > 1 {
 				t.Fatalf("%d events of one record", n)
 			}
@@ -43,9 +43,9 @@ func FuzzRecords(f *testing.F) {
 					t.Fatalf("%d bytes of a record of %d", len(d.Raw), len(rec))
 				}
 			}
-			for _, c := range e.Choices {
-				if 4*len(c.Numbers) > len(rec) {
-					t.Fatalf("%d numbers of a record of %d bytes", len(c.Numbers), len(rec))
+			for _, c := range e.Experts {
+				if 4*len(c.Chosen) > len(rec) {
+					t.Fatalf("%d numbers of a record of %d bytes", len(c.Chosen), len(rec))
 				}
 			}
 			for _, s := range e.Sched {
@@ -65,7 +65,7 @@ func FuzzBuffer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, counters uint8) {
 		const slots = minSlots
 		var head, tail uint64
-		buf := &buffer{head: &head, tail: &tail, lost: make([]uint64, numLost), slots: make([]kernelSlot, slots), next: uint64(at)}
+		buf := &buffer{head: &head, tail: &tail, lost: make([]uint64, kernelLostKindNUM_LOST), slots: make([]kernelSlot, slots), next: uint64(at)}
 		tail = uint64(at)
 		n := min(len(b)/slotBytes, slots/2)
 		for i := range n {

@@ -13,28 +13,25 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type kernelChosen struct {
-	_      structs.HostLayout
-	Ts     uint64
-	Node   uint64
-	Source uint64
-	Tgid   uint32
-	Tid    uint32
-	Used   uint32
-	Tokens uint32
-	First  uint32
-	Rows   uint32
-	N      uint32
-	Pad    uint32
-	Expert [1024]int32
-}
+type kernelArgKind uint32
 
-type kernelChosenRoom struct {
-	_     structs.HostLayout
-	C     kernelChosen
-	Spill [128]int32
-	Taken uint64
-}
+const (
+	kernelArgKindARG_NONE       kernelArgKind = 0
+	kernelArgKindARG_REG        kernelArgKind = 1
+	kernelArgKindARG_STACK_ADDR kernelArgKind = 2
+	kernelArgKindARG_AT         kernelArgKind = 3
+	kernelArgKindARG_STACK_AT   kernelArgKind = 4
+	kernelArgKindARG_CONST      kernelArgKind = 5
+)
+
+type kernelBatchKind uint32
+
+const (
+	kernelBatchKindBATCH_NONE     kernelBatchKind = 0
+	kernelBatchKindBATCH_BY_VALUE kernelBatchKind = 1
+	kernelBatchKindBATCH_POINTER  kernelBatchKind = 2
+	kernelBatchKindBATCH_VECTOR   kernelBatchKind = 3
+)
 
 type kernelDef struct {
 	_     structs.HostLayout
@@ -72,6 +69,14 @@ type kernelFaultBegin struct {
 	EndedRead uint64
 }
 
+type kernelFaultKind uint32
+
+const (
+	kernelFaultKindFAULT_MAJOR  kernelFaultKind = 1
+	kernelFaultKindFAULT_MINOR  kernelFaultKind = 2
+	kernelFaultKindFAULT_COUNTS kernelFaultKind = 3
+)
+
 type kernelFilter struct {
 	_      structs.HostLayout
 	Ops    [4]uint64
@@ -79,23 +84,37 @@ type kernelFilter struct {
 	Pad    uint32
 }
 
-type kernelKin struct {
-	_   structs.HostLayout
-	N   uint32
-	Pad uint32
-	At  [1024]struct {
-		_       structs.HostLayout
-		Arrival uint32
-		Node    uint32
-	}
+type kernelFilterWhat uint32
+
+const (
+	kernelFilterWhatFILTER_OPS    kernelFilterWhat = 1
+	kernelFilterWhatFILTER_PHASES kernelFilterWhat = 2
+	kernelFilterWhatFILTER_TIDS   kernelFilterWhat = 4
+)
+
+type kernelGraphThread struct {
+	_          structs.HostLayout
+	Tid        uint32
+	Arrivals   uint32
+	Next       uint32
+	Place      uint32
+	Generation uint32
+	Pad        uint32
+	OpSequence uint64
+	Nodes      uint64
+	Source     uint64
 }
 
-type kernelKinKey struct {
-	_     structs.HostLayout
-	Kin   uint64
-	Owner uint32
-	Pad   uint32
-}
+type kernelHitKind uint32
+
+const (
+	kernelHitKindHIT_OP_BEGIN   kernelHitKind = 1
+	kernelHitKindHIT_OP_FUSED   kernelHitKind = 2
+	kernelHitKindHIT_FUSED_WITH kernelHitKind = 3
+	kernelHitKindHIT_OP_END     kernelHitKind = 4
+	kernelHitKindHIT_OFF        kernelHitKind = 5
+	kernelHitKindHIT_ON         kernelHitKind = 6
+)
 
 type kernelLayout struct {
 	_              structs.HostLayout
@@ -126,12 +145,34 @@ type kernelLayout struct {
 	TensorNb       uint16
 	TensorData     uint16
 	TensorFlags    uint16
-	ChooseOp       uint16
-	ChooseSrc      uint16
+	RoutingOp      uint16
+	RoutingSrc     uint16
 	Pad            [3]uint16
 	Always         [2]uint64
 	Own            [2]uint64
 }
+
+type kernelLimit uint32
+
+const (
+	kernelLimitMAX_PROCS   kernelLimit = 256
+	kernelLimitBUFFER_HEAD kernelLimit = 4096
+)
+
+type kernelLostKind uint32
+
+const (
+	kernelLostKindLOST_HITS     kernelLostKind = 0
+	kernelLostKindLOST_MARKS    kernelLostKind = 1
+	kernelLostKindLOST_DEFS     kernelLostKind = 2
+	kernelLostKindLOST_SCHED    kernelLostKind = 3
+	kernelLostKindLOST_READS    kernelLostKind = 4
+	kernelLostKindLOST_FILTERED kernelLostKind = 5
+	kernelLostKindLOST_FAULTS   kernelLostKind = 6
+	kernelLostKindLOST_ROUTING  kernelLostKind = 7
+	kernelLostKindLOST_OTHERS   kernelLostKind = 8
+	kernelLostKindNUM_LOST      kernelLostKind = 9
+)
 
 type kernelMark struct {
 	_        structs.HostLayout
@@ -153,6 +194,33 @@ type kernelMark struct {
 	Pad      int32
 }
 
+type kernelMarkKind uint32
+
+const (
+	kernelMarkKindMARK_STEP_BEGIN   kernelMarkKind = 1
+	kernelMarkKindMARK_STEP_END     kernelMarkKind = 2
+	kernelMarkKindMARK_SCHED_BEGIN  kernelMarkKind = 3
+	kernelMarkKindMARK_SCHED_END    kernelMarkKind = 4
+	kernelMarkKindMARK_GRAPH_BEGIN  kernelMarkKind = 5
+	kernelMarkKindMARK_GRAPH_END    kernelMarkKind = 6
+	kernelMarkKindMARK_COPY_BEGIN   kernelMarkKind = 7
+	kernelMarkKindMARK_COPY_END     kernelMarkKind = 8
+	kernelMarkKindMARK_SYNC_BEGIN   kernelMarkKind = 9
+	kernelMarkKindMARK_SYNC_END     kernelMarkKind = 10
+	kernelMarkKindMARK_SUBMIT_BEGIN kernelMarkKind = 11
+	kernelMarkKindMARK_SUBMIT_END   kernelMarkKind = 12
+	kernelMarkKindMARK_WAIT_BEGIN   kernelMarkKind = 13
+	kernelMarkKindMARK_WAIT_END     kernelMarkKind = 14
+	kernelMarkKindMARK_DONE         kernelMarkKind = 15
+)
+
+type kernelOpSequenceKey struct {
+	_          structs.HostLayout
+	OpSequence uint64
+	Owner      uint32
+	Pad        uint32
+}
+
 type kernelOpenSteps struct {
 	_     structs.HostLayout
 	Tid   [8]uint64
@@ -161,17 +229,57 @@ type kernelOpenSteps struct {
 	More  uint32
 }
 
-type kernelRunner struct {
-	_        structs.HostLayout
-	Tid      uint32
-	Arrivals uint32
-	Next     uint32
-	At       uint32
-	Told     uint32
-	Pad      uint32
-	Kin      uint64
-	Nodes    uint64
-	Source   uint64
+type kernelPhaseBit uint32
+
+const (
+	kernelPhaseBitPHASE_PREFILL kernelPhaseBit = 1
+	kernelPhaseBitPHASE_DECODE  kernelPhaseBit = 2
+	kernelPhaseBitPHASE_ENCODE  kernelPhaseBit = 4
+	kernelPhaseBitPHASE_UNKNOWN kernelPhaseBit = 8
+)
+
+type kernelRecordType uint32
+
+const (
+	kernelRecordTypeREC_MARK      kernelRecordType = 1
+	kernelRecordTypeREC_SEQ       kernelRecordType = 2
+	kernelRecordTypeREC_NODE      kernelRecordType = 3
+	kernelRecordTypeREC_LEAF      kernelRecordType = 4
+	kernelRecordTypeREC_SHAPE_END kernelRecordType = 5
+)
+
+type kernelRouting struct {
+	_      structs.HostLayout
+	Ts     uint64
+	Node   uint64
+	Source uint64
+	Tgid   uint32
+	Tid    uint32
+	Used   uint32
+	Tokens uint32
+	First  uint32
+	Rows   uint32
+	N      uint32
+	Pad    uint32
+	Expert [1024]int32
+}
+
+type kernelRoutingPlaces struct {
+	_   structs.HostLayout
+	N   uint32
+	Pad uint32
+	At  [1024]struct {
+		_       structs.HostLayout
+		Arrival uint32
+		Node    uint32
+	}
+}
+
+type kernelRoutingRoom struct {
+	_         structs.HostLayout
+	R         kernelRouting
+	RowBehind [128]int32
+	Taken     uint64
 }
 
 type kernelSchedEvent struct {
@@ -189,6 +297,21 @@ type kernelSchedEvent struct {
 	NextComm  [16]int8
 	Held      uint64
 }
+
+type kernelSchedFlag uint32
+
+const (
+	kernelSchedFlagSCHED_PREV_KERNEL kernelSchedFlag = 256
+	kernelSchedFlagSCHED_NEXT_KERNEL kernelSchedFlag = 512
+)
+
+type kernelSchedKind uint32
+
+const (
+	kernelSchedKindSCHED_SWITCH kernelSchedKind = 1
+	kernelSchedKindSCHED_WAKEUP kernelSchedKind = 2
+	kernelSchedKindSCHED_LOOK   kernelSchedKind = 3
+)
 
 type kernelSeat struct {
 	_      structs.HostLayout
@@ -219,16 +342,16 @@ type kernelSeq struct {
 }
 
 type kernelShapeEnd struct {
-	_       structs.HostLayout
-	Type    uint32
-	Tgid    uint32
-	Shape   uint64
-	Ts      uint64
-	N_nodes uint32
-	N_defs  uint32
-	Failed  uint32
-	Claimed uint32
-	Kin     uint64
+	_          structs.HostLayout
+	Type       uint32
+	Tgid       uint32
+	Shape      uint64
+	Ts         uint64
+	N_nodes    uint32
+	N_defs     uint32
+	Failed     uint32
+	Claimed    uint32
+	OpSequence uint64
 }
 
 type kernelShapeKey struct {
@@ -307,77 +430,89 @@ type kernelWords struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	kernelMapBegins           = "begins"
-	kernelMapBuffers          = "buffers"
-	kernelMapChoices          = "choices"
-	kernelMapChosenRooms      = "chosen_rooms"
-	kernelMapCopied           = "copied"
-	kernelMapCounters         = "counters"
-	kernelMapDefs             = "defs"
-	kernelMapFaultBegins      = "fault_begins"
-	kernelMapFaults           = "faults"
-	kernelMapFilters          = "filters"
-	kernelMapKinChanges       = "kin_changes"
-	kernelMapKinOf            = "kin_of"
-	kernelMapKins             = "kins"
-	kernelMapKnown            = "known"
-	kernelMapLayouts          = "layouts"
-	kernelMapMarks            = "marks"
-	kernelMapPhases           = "phases"
-	kernelMapRings            = "rings"
-	kernelMapRunners          = "runners"
-	kernelMapScratch          = "scratch"
-	kernelMapSeats            = "seats"
-	kernelMapSites            = "sites"
-	kernelMapTargets          = "targets"
-	kernelMapTids             = "tids"
-	kernelMapUids             = "uids"
-	kernelMapWaiters          = "waiters"
-	kernelMapWaiting          = "waiting"
-	kernelProgFaultEnter      = "fault_enter"
-	kernelProgFaultExit       = "fault_exit"
-	kernelProgFaultKernel     = "fault_kernel"
-	kernelProgFaultMajor      = "fault_major"
-	kernelProgFaultMinor      = "fault_minor"
-	kernelProgFaultUser       = "fault_user"
-	kernelProgMarkBegin       = "mark_begin"
-	kernelProgMarkEnd         = "mark_end"
-	kernelProgOpBegin         = "op_begin"
-	kernelProgOpBeginCounted  = "op_begin_counted"
-	kernelProgOpEnd           = "op_end"
-	kernelProgOpEndCounted    = "op_end_counted"
-	kernelProgOpFused         = "op_fused"
-	kernelProgOpFusedCounted  = "op_fused_counted"
-	kernelProgQueueBegin      = "queue_begin"
-	kernelProgQueueEnd        = "queue_end"
-	kernelProgSchedSwitch     = "sched_switch"
-	kernelProgSchedWakeup     = "sched_wakeup"
-	kernelProgSchedWakeupNew  = "sched_wakeup_new"
-	kernelVarChoosing         = "choosing"
-	kernelVarEvents           = "events"
-	kernelVarEventsScaled     = "events_scaled"
-	kernelVarFaultMask        = "fault_mask"
-	kernelVarFaultsAll        = "faults_all"
-	kernelVarFaultsBegun      = "faults_begun"
-	kernelVarFiltering        = "filtering"
-	kernelVarPossibleCpus     = "possible_cpus"
-	kernelVarRunnerMask       = "runner_mask"
-	kernelVarSlack            = "slack"
-	kernelVarSlotMask         = "slot_mask"
-	kernelVarTaskFields       = "task_fields"
-	kernelVarUnusedChosen     = "unused_chosen"
-	kernelVarUnusedDef        = "unused_def"
-	kernelVarUnusedFault      = "unused_fault"
-	kernelVarUnusedFilter     = "unused_filter"
-	kernelVarUnusedKin        = "unused_kin"
-	kernelVarUnusedKinKey     = "unused_kin_key"
-	kernelVarUnusedMark       = "unused_mark"
-	kernelVarUnusedOpenSteps  = "unused_open_steps"
-	kernelVarUnusedSchedEvent = "unused_sched_event"
-	kernelVarUnusedSeq        = "unused_seq"
-	kernelVarUnusedShapeEnd   = "unused_shape_end"
-	kernelVarUnusedShapeKey   = "unused_shape_key"
-	kernelVarUnusedSlot       = "unused_slot"
+	kernelMapBegins              = "begins"
+	kernelMapBuffers             = "buffers"
+	kernelMapCopied              = "copied"
+	kernelMapCounters            = "counters"
+	kernelMapDefs                = "defs"
+	kernelMapFaultBegins         = "fault_begins"
+	kernelMapFaults              = "faults"
+	kernelMapFilters             = "filters"
+	kernelMapGraphThreads        = "graph_threads"
+	kernelMapKnown               = "known"
+	kernelMapLayouts             = "layouts"
+	kernelMapMarks               = "marks"
+	kernelMapOpSequenceOf        = "op_sequence_of"
+	kernelMapPhases              = "phases"
+	kernelMapPlacesChanged       = "places_changed"
+	kernelMapPlacesOf            = "places_of"
+	kernelMapRings               = "rings"
+	kernelMapRoutingRooms        = "routing_rooms"
+	kernelMapRoutings            = "routings"
+	kernelMapScratch             = "scratch"
+	kernelMapSeats               = "seats"
+	kernelMapSites               = "sites"
+	kernelMapTargets             = "targets"
+	kernelMapTids                = "tids"
+	kernelMapUids                = "uids"
+	kernelMapWaiters             = "waiters"
+	kernelMapWaiting             = "waiting"
+	kernelProgFaultEnter         = "fault_enter"
+	kernelProgFaultExit          = "fault_exit"
+	kernelProgFaultKernel        = "fault_kernel"
+	kernelProgFaultMajor         = "fault_major"
+	kernelProgFaultMinor         = "fault_minor"
+	kernelProgFaultUser          = "fault_user"
+	kernelProgMarkBegin          = "mark_begin"
+	kernelProgMarkEnd            = "mark_end"
+	kernelProgOpBegin            = "op_begin"
+	kernelProgOpBeginCounted     = "op_begin_counted"
+	kernelProgOpEnd              = "op_end"
+	kernelProgOpEndCounted       = "op_end_counted"
+	kernelProgOpFused            = "op_fused"
+	kernelProgOpFusedCounted     = "op_fused_counted"
+	kernelProgQueueBegin         = "queue_begin"
+	kernelProgQueueEnd           = "queue_end"
+	kernelProgSchedSwitch        = "sched_switch"
+	kernelProgSchedWakeup        = "sched_wakeup"
+	kernelProgSchedWakeupNew     = "sched_wakeup_new"
+	kernelVarEvents              = "events"
+	kernelVarEventsScaled        = "events_scaled"
+	kernelVarFaultMask           = "fault_mask"
+	kernelVarFaultsAll           = "faults_all"
+	kernelVarFaultsBegun         = "faults_begun"
+	kernelVarFiltering           = "filtering"
+	kernelVarGraphThreadMask     = "graph_thread_mask"
+	kernelVarPossibleCpus        = "possible_cpus"
+	kernelVarRoutingWanted       = "routing_wanted"
+	kernelVarSlack               = "slack"
+	kernelVarSlotMask            = "slot_mask"
+	kernelVarTaskFields          = "task_fields"
+	kernelVarUnusedArgKind       = "unused_arg_kind"
+	kernelVarUnusedBatchKind     = "unused_batch_kind"
+	kernelVarUnusedDef           = "unused_def"
+	kernelVarUnusedFault         = "unused_fault"
+	kernelVarUnusedFaultKind     = "unused_fault_kind"
+	kernelVarUnusedFilter        = "unused_filter"
+	kernelVarUnusedFilterWhat    = "unused_filter_what"
+	kernelVarUnusedHitKind       = "unused_hit_kind"
+	kernelVarUnusedLimit         = "unused_limit"
+	kernelVarUnusedLostKind      = "unused_lost_kind"
+	kernelVarUnusedMark          = "unused_mark"
+	kernelVarUnusedMarkKind      = "unused_mark_kind"
+	kernelVarUnusedOpSequenceKey = "unused_op_sequence_key"
+	kernelVarUnusedOpenSteps     = "unused_open_steps"
+	kernelVarUnusedPhaseBit      = "unused_phase_bit"
+	kernelVarUnusedRecordType    = "unused_record_type"
+	kernelVarUnusedRouting       = "unused_routing"
+	kernelVarUnusedRoutingPlaces = "unused_routing_places"
+	kernelVarUnusedSchedEvent    = "unused_sched_event"
+	kernelVarUnusedSchedFlag     = "unused_sched_flag"
+	kernelVarUnusedSchedKind     = "unused_sched_kind"
+	kernelVarUnusedSeq           = "unused_seq"
+	kernelVarUnusedShapeEnd      = "unused_shape_end"
+	kernelVarUnusedShapeKey      = "unused_shape_key"
+	kernelVarUnusedSlot          = "unused_slot"
 )
 
 // loadKernel returns the embedded CollectionSpec for kernel.
@@ -447,64 +582,76 @@ type kernelProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelMapSpecs struct {
-	Begins      *ebpf.MapSpec `ebpf:"begins"`
-	Buffers     *ebpf.MapSpec `ebpf:"buffers"`
-	Choices     *ebpf.MapSpec `ebpf:"choices"`
-	ChosenRooms *ebpf.MapSpec `ebpf:"chosen_rooms"`
-	Copied      *ebpf.MapSpec `ebpf:"copied"`
-	Counters    *ebpf.MapSpec `ebpf:"counters"`
-	Defs        *ebpf.MapSpec `ebpf:"defs"`
-	FaultBegins *ebpf.MapSpec `ebpf:"fault_begins"`
-	Faults      *ebpf.MapSpec `ebpf:"faults"`
-	Filters     *ebpf.MapSpec `ebpf:"filters"`
-	KinChanges  *ebpf.MapSpec `ebpf:"kin_changes"`
-	KinOf       *ebpf.MapSpec `ebpf:"kin_of"`
-	Kins        *ebpf.MapSpec `ebpf:"kins"`
-	Known       *ebpf.MapSpec `ebpf:"known"`
-	Layouts     *ebpf.MapSpec `ebpf:"layouts"`
-	Marks       *ebpf.MapSpec `ebpf:"marks"`
-	Phases      *ebpf.MapSpec `ebpf:"phases"`
-	Rings       *ebpf.MapSpec `ebpf:"rings"`
-	Runners     *ebpf.MapSpec `ebpf:"runners"`
-	Scratch     *ebpf.MapSpec `ebpf:"scratch"`
-	Seats       *ebpf.MapSpec `ebpf:"seats"`
-	Sites       *ebpf.MapSpec `ebpf:"sites"`
-	Targets     *ebpf.MapSpec `ebpf:"targets"`
-	Tids        *ebpf.MapSpec `ebpf:"tids"`
-	Uids        *ebpf.MapSpec `ebpf:"uids"`
-	Waiters     *ebpf.MapSpec `ebpf:"waiters"`
-	Waiting     *ebpf.MapSpec `ebpf:"waiting"`
+	Begins        *ebpf.MapSpec `ebpf:"begins"`
+	Buffers       *ebpf.MapSpec `ebpf:"buffers"`
+	Copied        *ebpf.MapSpec `ebpf:"copied"`
+	Counters      *ebpf.MapSpec `ebpf:"counters"`
+	Defs          *ebpf.MapSpec `ebpf:"defs"`
+	FaultBegins   *ebpf.MapSpec `ebpf:"fault_begins"`
+	Faults        *ebpf.MapSpec `ebpf:"faults"`
+	Filters       *ebpf.MapSpec `ebpf:"filters"`
+	GraphThreads  *ebpf.MapSpec `ebpf:"graph_threads"`
+	Known         *ebpf.MapSpec `ebpf:"known"`
+	Layouts       *ebpf.MapSpec `ebpf:"layouts"`
+	Marks         *ebpf.MapSpec `ebpf:"marks"`
+	OpSequenceOf  *ebpf.MapSpec `ebpf:"op_sequence_of"`
+	Phases        *ebpf.MapSpec `ebpf:"phases"`
+	PlacesChanged *ebpf.MapSpec `ebpf:"places_changed"`
+	PlacesOf      *ebpf.MapSpec `ebpf:"places_of"`
+	Rings         *ebpf.MapSpec `ebpf:"rings"`
+	RoutingRooms  *ebpf.MapSpec `ebpf:"routing_rooms"`
+	Routings      *ebpf.MapSpec `ebpf:"routings"`
+	Scratch       *ebpf.MapSpec `ebpf:"scratch"`
+	Seats         *ebpf.MapSpec `ebpf:"seats"`
+	Sites         *ebpf.MapSpec `ebpf:"sites"`
+	Targets       *ebpf.MapSpec `ebpf:"targets"`
+	Tids          *ebpf.MapSpec `ebpf:"tids"`
+	Uids          *ebpf.MapSpec `ebpf:"uids"`
+	Waiters       *ebpf.MapSpec `ebpf:"waiters"`
+	Waiting       *ebpf.MapSpec `ebpf:"waiting"`
 }
 
 // kernelVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelVariableSpecs struct {
-	Choosing         *ebpf.VariableSpec `ebpf:"choosing"`
-	Events           *ebpf.VariableSpec `ebpf:"events"`
-	EventsScaled     *ebpf.VariableSpec `ebpf:"events_scaled"`
-	FaultMask        *ebpf.VariableSpec `ebpf:"fault_mask"`
-	FaultsAll        *ebpf.VariableSpec `ebpf:"faults_all"`
-	FaultsBegun      *ebpf.VariableSpec `ebpf:"faults_begun"`
-	Filtering        *ebpf.VariableSpec `ebpf:"filtering"`
-	PossibleCpus     *ebpf.VariableSpec `ebpf:"possible_cpus"`
-	RunnerMask       *ebpf.VariableSpec `ebpf:"runner_mask"`
-	Slack            *ebpf.VariableSpec `ebpf:"slack"`
-	SlotMask         *ebpf.VariableSpec `ebpf:"slot_mask"`
-	TaskFields       *ebpf.VariableSpec `ebpf:"task_fields"`
-	UnusedChosen     *ebpf.VariableSpec `ebpf:"unused_chosen"`
-	UnusedDef        *ebpf.VariableSpec `ebpf:"unused_def"`
-	UnusedFault      *ebpf.VariableSpec `ebpf:"unused_fault"`
-	UnusedFilter     *ebpf.VariableSpec `ebpf:"unused_filter"`
-	UnusedKin        *ebpf.VariableSpec `ebpf:"unused_kin"`
-	UnusedKinKey     *ebpf.VariableSpec `ebpf:"unused_kin_key"`
-	UnusedMark       *ebpf.VariableSpec `ebpf:"unused_mark"`
-	UnusedOpenSteps  *ebpf.VariableSpec `ebpf:"unused_open_steps"`
-	UnusedSchedEvent *ebpf.VariableSpec `ebpf:"unused_sched_event"`
-	UnusedSeq        *ebpf.VariableSpec `ebpf:"unused_seq"`
-	UnusedShapeEnd   *ebpf.VariableSpec `ebpf:"unused_shape_end"`
-	UnusedShapeKey   *ebpf.VariableSpec `ebpf:"unused_shape_key"`
-	UnusedSlot       *ebpf.VariableSpec `ebpf:"unused_slot"`
+	Events              *ebpf.VariableSpec `ebpf:"events"`
+	EventsScaled        *ebpf.VariableSpec `ebpf:"events_scaled"`
+	FaultMask           *ebpf.VariableSpec `ebpf:"fault_mask"`
+	FaultsAll           *ebpf.VariableSpec `ebpf:"faults_all"`
+	FaultsBegun         *ebpf.VariableSpec `ebpf:"faults_begun"`
+	Filtering           *ebpf.VariableSpec `ebpf:"filtering"`
+	GraphThreadMask     *ebpf.VariableSpec `ebpf:"graph_thread_mask"`
+	PossibleCpus        *ebpf.VariableSpec `ebpf:"possible_cpus"`
+	RoutingWanted       *ebpf.VariableSpec `ebpf:"routing_wanted"`
+	Slack               *ebpf.VariableSpec `ebpf:"slack"`
+	SlotMask            *ebpf.VariableSpec `ebpf:"slot_mask"`
+	TaskFields          *ebpf.VariableSpec `ebpf:"task_fields"`
+	UnusedArgKind       *ebpf.VariableSpec `ebpf:"unused_arg_kind"`
+	UnusedBatchKind     *ebpf.VariableSpec `ebpf:"unused_batch_kind"`
+	UnusedDef           *ebpf.VariableSpec `ebpf:"unused_def"`
+	UnusedFault         *ebpf.VariableSpec `ebpf:"unused_fault"`
+	UnusedFaultKind     *ebpf.VariableSpec `ebpf:"unused_fault_kind"`
+	UnusedFilter        *ebpf.VariableSpec `ebpf:"unused_filter"`
+	UnusedFilterWhat    *ebpf.VariableSpec `ebpf:"unused_filter_what"`
+	UnusedHitKind       *ebpf.VariableSpec `ebpf:"unused_hit_kind"`
+	UnusedLimit         *ebpf.VariableSpec `ebpf:"unused_limit"`
+	UnusedLostKind      *ebpf.VariableSpec `ebpf:"unused_lost_kind"`
+	UnusedMark          *ebpf.VariableSpec `ebpf:"unused_mark"`
+	UnusedMarkKind      *ebpf.VariableSpec `ebpf:"unused_mark_kind"`
+	UnusedOpSequenceKey *ebpf.VariableSpec `ebpf:"unused_op_sequence_key"`
+	UnusedOpenSteps     *ebpf.VariableSpec `ebpf:"unused_open_steps"`
+	UnusedPhaseBit      *ebpf.VariableSpec `ebpf:"unused_phase_bit"`
+	UnusedRecordType    *ebpf.VariableSpec `ebpf:"unused_record_type"`
+	UnusedRouting       *ebpf.VariableSpec `ebpf:"unused_routing"`
+	UnusedRoutingPlaces *ebpf.VariableSpec `ebpf:"unused_routing_places"`
+	UnusedSchedEvent    *ebpf.VariableSpec `ebpf:"unused_sched_event"`
+	UnusedSchedFlag     *ebpf.VariableSpec `ebpf:"unused_sched_flag"`
+	UnusedSchedKind     *ebpf.VariableSpec `ebpf:"unused_sched_kind"`
+	UnusedSeq           *ebpf.VariableSpec `ebpf:"unused_seq"`
+	UnusedShapeEnd      *ebpf.VariableSpec `ebpf:"unused_shape_end"`
+	UnusedShapeKey      *ebpf.VariableSpec `ebpf:"unused_shape_key"`
+	UnusedSlot          *ebpf.VariableSpec `ebpf:"unused_slot"`
 }
 
 // kernelObjects contains all objects after they have been loaded into the kernel.
@@ -527,56 +674,56 @@ func (o *kernelObjects) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelMaps struct {
-	Begins      *ebpf.Map `ebpf:"begins"`
-	Buffers     *ebpf.Map `ebpf:"buffers"`
-	Choices     *ebpf.Map `ebpf:"choices"`
-	ChosenRooms *ebpf.Map `ebpf:"chosen_rooms"`
-	Copied      *ebpf.Map `ebpf:"copied"`
-	Counters    *ebpf.Map `ebpf:"counters"`
-	Defs        *ebpf.Map `ebpf:"defs"`
-	FaultBegins *ebpf.Map `ebpf:"fault_begins"`
-	Faults      *ebpf.Map `ebpf:"faults"`
-	Filters     *ebpf.Map `ebpf:"filters"`
-	KinChanges  *ebpf.Map `ebpf:"kin_changes"`
-	KinOf       *ebpf.Map `ebpf:"kin_of"`
-	Kins        *ebpf.Map `ebpf:"kins"`
-	Known       *ebpf.Map `ebpf:"known"`
-	Layouts     *ebpf.Map `ebpf:"layouts"`
-	Marks       *ebpf.Map `ebpf:"marks"`
-	Phases      *ebpf.Map `ebpf:"phases"`
-	Rings       *ebpf.Map `ebpf:"rings"`
-	Runners     *ebpf.Map `ebpf:"runners"`
-	Scratch     *ebpf.Map `ebpf:"scratch"`
-	Seats       *ebpf.Map `ebpf:"seats"`
-	Sites       *ebpf.Map `ebpf:"sites"`
-	Targets     *ebpf.Map `ebpf:"targets"`
-	Tids        *ebpf.Map `ebpf:"tids"`
-	Uids        *ebpf.Map `ebpf:"uids"`
-	Waiters     *ebpf.Map `ebpf:"waiters"`
-	Waiting     *ebpf.Map `ebpf:"waiting"`
+	Begins        *ebpf.Map `ebpf:"begins"`
+	Buffers       *ebpf.Map `ebpf:"buffers"`
+	Copied        *ebpf.Map `ebpf:"copied"`
+	Counters      *ebpf.Map `ebpf:"counters"`
+	Defs          *ebpf.Map `ebpf:"defs"`
+	FaultBegins   *ebpf.Map `ebpf:"fault_begins"`
+	Faults        *ebpf.Map `ebpf:"faults"`
+	Filters       *ebpf.Map `ebpf:"filters"`
+	GraphThreads  *ebpf.Map `ebpf:"graph_threads"`
+	Known         *ebpf.Map `ebpf:"known"`
+	Layouts       *ebpf.Map `ebpf:"layouts"`
+	Marks         *ebpf.Map `ebpf:"marks"`
+	OpSequenceOf  *ebpf.Map `ebpf:"op_sequence_of"`
+	Phases        *ebpf.Map `ebpf:"phases"`
+	PlacesChanged *ebpf.Map `ebpf:"places_changed"`
+	PlacesOf      *ebpf.Map `ebpf:"places_of"`
+	Rings         *ebpf.Map `ebpf:"rings"`
+	RoutingRooms  *ebpf.Map `ebpf:"routing_rooms"`
+	Routings      *ebpf.Map `ebpf:"routings"`
+	Scratch       *ebpf.Map `ebpf:"scratch"`
+	Seats         *ebpf.Map `ebpf:"seats"`
+	Sites         *ebpf.Map `ebpf:"sites"`
+	Targets       *ebpf.Map `ebpf:"targets"`
+	Tids          *ebpf.Map `ebpf:"tids"`
+	Uids          *ebpf.Map `ebpf:"uids"`
+	Waiters       *ebpf.Map `ebpf:"waiters"`
+	Waiting       *ebpf.Map `ebpf:"waiting"`
 }
 
 func (m *kernelMaps) Close() error {
 	return _KernelClose(
 		m.Begins,
 		m.Buffers,
-		m.Choices,
-		m.ChosenRooms,
 		m.Copied,
 		m.Counters,
 		m.Defs,
 		m.FaultBegins,
 		m.Faults,
 		m.Filters,
-		m.KinChanges,
-		m.KinOf,
-		m.Kins,
+		m.GraphThreads,
 		m.Known,
 		m.Layouts,
 		m.Marks,
+		m.OpSequenceOf,
 		m.Phases,
+		m.PlacesChanged,
+		m.PlacesOf,
 		m.Rings,
-		m.Runners,
+		m.RoutingRooms,
+		m.Routings,
 		m.Scratch,
 		m.Seats,
 		m.Sites,
@@ -592,31 +739,43 @@ func (m *kernelMaps) Close() error {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelVariables struct {
-	Choosing         *ebpf.Variable `ebpf:"choosing"`
-	Events           *ebpf.Variable `ebpf:"events"`
-	EventsScaled     *ebpf.Variable `ebpf:"events_scaled"`
-	FaultMask        *ebpf.Variable `ebpf:"fault_mask"`
-	FaultsAll        *ebpf.Variable `ebpf:"faults_all"`
-	FaultsBegun      *ebpf.Variable `ebpf:"faults_begun"`
-	Filtering        *ebpf.Variable `ebpf:"filtering"`
-	PossibleCpus     *ebpf.Variable `ebpf:"possible_cpus"`
-	RunnerMask       *ebpf.Variable `ebpf:"runner_mask"`
-	Slack            *ebpf.Variable `ebpf:"slack"`
-	SlotMask         *ebpf.Variable `ebpf:"slot_mask"`
-	TaskFields       *ebpf.Variable `ebpf:"task_fields"`
-	UnusedChosen     *ebpf.Variable `ebpf:"unused_chosen"`
-	UnusedDef        *ebpf.Variable `ebpf:"unused_def"`
-	UnusedFault      *ebpf.Variable `ebpf:"unused_fault"`
-	UnusedFilter     *ebpf.Variable `ebpf:"unused_filter"`
-	UnusedKin        *ebpf.Variable `ebpf:"unused_kin"`
-	UnusedKinKey     *ebpf.Variable `ebpf:"unused_kin_key"`
-	UnusedMark       *ebpf.Variable `ebpf:"unused_mark"`
-	UnusedOpenSteps  *ebpf.Variable `ebpf:"unused_open_steps"`
-	UnusedSchedEvent *ebpf.Variable `ebpf:"unused_sched_event"`
-	UnusedSeq        *ebpf.Variable `ebpf:"unused_seq"`
-	UnusedShapeEnd   *ebpf.Variable `ebpf:"unused_shape_end"`
-	UnusedShapeKey   *ebpf.Variable `ebpf:"unused_shape_key"`
-	UnusedSlot       *ebpf.Variable `ebpf:"unused_slot"`
+	Events              *ebpf.Variable `ebpf:"events"`
+	EventsScaled        *ebpf.Variable `ebpf:"events_scaled"`
+	FaultMask           *ebpf.Variable `ebpf:"fault_mask"`
+	FaultsAll           *ebpf.Variable `ebpf:"faults_all"`
+	FaultsBegun         *ebpf.Variable `ebpf:"faults_begun"`
+	Filtering           *ebpf.Variable `ebpf:"filtering"`
+	GraphThreadMask     *ebpf.Variable `ebpf:"graph_thread_mask"`
+	PossibleCpus        *ebpf.Variable `ebpf:"possible_cpus"`
+	RoutingWanted       *ebpf.Variable `ebpf:"routing_wanted"`
+	Slack               *ebpf.Variable `ebpf:"slack"`
+	SlotMask            *ebpf.Variable `ebpf:"slot_mask"`
+	TaskFields          *ebpf.Variable `ebpf:"task_fields"`
+	UnusedArgKind       *ebpf.Variable `ebpf:"unused_arg_kind"`
+	UnusedBatchKind     *ebpf.Variable `ebpf:"unused_batch_kind"`
+	UnusedDef           *ebpf.Variable `ebpf:"unused_def"`
+	UnusedFault         *ebpf.Variable `ebpf:"unused_fault"`
+	UnusedFaultKind     *ebpf.Variable `ebpf:"unused_fault_kind"`
+	UnusedFilter        *ebpf.Variable `ebpf:"unused_filter"`
+	UnusedFilterWhat    *ebpf.Variable `ebpf:"unused_filter_what"`
+	UnusedHitKind       *ebpf.Variable `ebpf:"unused_hit_kind"`
+	UnusedLimit         *ebpf.Variable `ebpf:"unused_limit"`
+	UnusedLostKind      *ebpf.Variable `ebpf:"unused_lost_kind"`
+	UnusedMark          *ebpf.Variable `ebpf:"unused_mark"`
+	UnusedMarkKind      *ebpf.Variable `ebpf:"unused_mark_kind"`
+	UnusedOpSequenceKey *ebpf.Variable `ebpf:"unused_op_sequence_key"`
+	UnusedOpenSteps     *ebpf.Variable `ebpf:"unused_open_steps"`
+	UnusedPhaseBit      *ebpf.Variable `ebpf:"unused_phase_bit"`
+	UnusedRecordType    *ebpf.Variable `ebpf:"unused_record_type"`
+	UnusedRouting       *ebpf.Variable `ebpf:"unused_routing"`
+	UnusedRoutingPlaces *ebpf.Variable `ebpf:"unused_routing_places"`
+	UnusedSchedEvent    *ebpf.Variable `ebpf:"unused_sched_event"`
+	UnusedSchedFlag     *ebpf.Variable `ebpf:"unused_sched_flag"`
+	UnusedSchedKind     *ebpf.Variable `ebpf:"unused_sched_kind"`
+	UnusedSeq           *ebpf.Variable `ebpf:"unused_seq"`
+	UnusedShapeEnd      *ebpf.Variable `ebpf:"unused_shape_end"`
+	UnusedShapeKey      *ebpf.Variable `ebpf:"unused_shape_key"`
+	UnusedSlot          *ebpf.Variable `ebpf:"unused_slot"`
 }
 
 // kernelPrograms contains all programs after they have been loaded into the kernel.

@@ -12,8 +12,8 @@ import (
 // Numbers of processes and of sites are few, as records carry them, and are used again: once no probe of their owner
 // stands (closing its links waits until no program of them runs) and all that was written until then was read.
 
-// maxProcesses at a time: a hit's record has eight bits for the process. MAX_PROCS in bpf/profinfer.h.
-const maxProcesses = 256
+// maxProcesses at a time: a hit's record has eight bits for the process.
+const maxProcesses = uint32(kernelLimitMAX_PROCS)
 
 // ErrFull says that a process cannot be recorded, or not wholly, until others have ended.
 var ErrFull = errors.New("it has to wait until others have ended")
@@ -61,8 +61,8 @@ func (n *numbers) site() uint32 {
 
 // positions are how far the kernel side had written at a time.
 type positions struct {
-	hits                 []uint64 // of each CPU
-	marks, defs, choices uint64
+	hits                  []uint64 // of each CPU
+	marks, defs, routings uint64
 }
 
 // position returns how far the kernel side has written.
@@ -71,8 +71,8 @@ func (s *Session) position() positions {
 	for _, b := range s.hits {
 		p.hits = append(p.hits, atomic.LoadUint64(b.head))
 	}
-	if s.choices != nil {
-		p.choices = s.choices.written()
+	if s.routings != nil {
+		p.routings = s.routings.written()
 	}
 	return p
 }
@@ -84,7 +84,7 @@ func (s *Session) past(p positions) bool {
 			return false
 		}
 	}
-	return s.marks.taken() >= p.marks && s.defs.taken() >= p.defs && (s.choices == nil || s.choices.taken() >= p.choices)
+	return s.marks.taken() >= p.marks && s.defs.taken() >= p.defs && (s.routings == nil || s.routings.taken() >= p.routings)
 }
 
 // Drained tells whether all events of a process whose probes were taken away were handed on by Drain. A ring is read up to

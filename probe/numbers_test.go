@@ -13,6 +13,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // sleeper is a process that can be probed where it calls clock_nanosleep(0, 0, {seconds, nanoseconds}, 0).
@@ -116,7 +117,7 @@ func TestNumbersHeldBack(t *testing.T) {
 	}
 	b := s.hits[0]
 	*b.head += 2 // a thread was preempted in a probe: its slot is reserved; behind it lies a hit of this process
-	b.slots[b.next+1].Meta = uint32(a.proc)<<24 | HitOpEnd<<21
+	b.slots[b.next+1].Meta = uint32(a.proc)<<24 | uint32(trace.HitOpEnd)<<21
 	b.slots[b.next+1].Ts = 7
 	if err := a.Detach(); err != nil {
 		t.Fatal(err)
@@ -126,7 +127,7 @@ func TestNumbersHeldBack(t *testing.T) {
 	if e.Complete || a.Drained() {
 		t.Fatal("a record that is not whole holds nothing back")
 	}
-	b.slots[b.next].Meta = uint32(a.proc)<<24 | HitOpEnd<<21
+	b.slots[b.next].Meta = uint32(a.proc)<<24 | uint32(trace.HitOpEnd)<<21
 	b.slots[b.next].Ts = 6
 	s.Drain(&e)
 	if !a.Drained() || len(e.Hits) != 2 || e.Hits[1].PID != int32(os.Getpid()) {
@@ -152,13 +153,13 @@ func TestNumbersFull(t *testing.T) {
 	defer s.Close()
 	var all []*Attachment
 	for i := range maxProcesses {
-		a, err := s.Process(1<<21+i, &engine.Layout{})
+		a, err := s.Process(1<<21+int(i), &engine.Layout{})
 		if err != nil {
 			t.Fatalf("process %d: %v", i, err)
 		}
 		all = append(all, a)
 	}
-	if _, err := s.Process(1<<21+maxProcesses, &engine.Layout{}); !errors.Is(err, ErrFull) {
+	if _, err := s.Process(1<<21+int(maxProcesses), &engine.Layout{}); !errors.Is(err, ErrFull) {
 		t.Errorf("one too many: %v", err)
 	}
 	if all[200].proc != 200 {
@@ -235,9 +236,9 @@ func TestOperatorArguments(t *testing.T) {
 	var pools []uint64
 	for _, h := range e.Hits {
 		switch h.Kind {
-		case HitOpBegin:
+		case trace.HitOpBegin:
 			tensor = h.Arg
-		case HitOpEnd:
+		case trace.HitOpEnd:
 			pools = append(pools, h.Arg)
 		}
 	}
@@ -253,7 +254,7 @@ func TestOperatorArguments(t *testing.T) {
 		t.Errorf("pools %#x, want none and %#x", pools, want)
 	}
 	for _, h := range e.Hits {
-		if h.Kind == HitOpFused && h.Arg != 0 || h.Kind == HitFusedWith && h.Arg != tensor {
+		if h.Kind == trace.HitOpFused && h.Arg != 0 || h.Kind == trace.HitFusedWith && h.Arg != tensor {
 			t.Errorf("fused: %+v, want the tensors 0 and %#x", h, tensor)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // libc returns the C library that a command is linked with.
@@ -89,7 +90,7 @@ func TestQueueMarks(t *testing.T) {
 	if waitErr != nil {
 		t.Fatal(waitErr)
 	}
-	by := map[uint8][]Mark{}
+	by := map[trace.MarkKind][]trace.Mark{}
 	for _, m := range e.Marks {
 		if int(m.PID) != c.Process.Pid || m.Time == 0 {
 			t.Errorf("%+v", m)
@@ -98,16 +99,16 @@ func TestQueueMarks(t *testing.T) {
 	}
 	// newer coreutils round up, by a nanosecond at least
 	ns := func(v uint64) bool { return v == 250_000_000 || v == 250_000_001 }
-	if m := by[MarkSubmitBegin]; len(m) != 1 || !ns(m[0].Ctx) || m[0].Graph != 2 || m[0].NNodes != -5 || m[0].UID != 0 {
+	if m := by[trace.MarkSubmitBegin]; len(m) != 1 || !ns(m[0].Ctx) || m[0].Graph != 2 || m[0].NNodes != -5 || m[0].UID != 0 {
 		t.Errorf("begin %+v", m)
 	}
-	if m := by[MarkSubmitEnd]; len(m) != 1 || m[0].Type != 0 || m[0].Time-by[MarkSubmitBegin][0].Time < 2e9 {
+	if m := by[trace.MarkSubmitEnd]; len(m) != 1 || m[0].Type != 0 || m[0].Time-by[trace.MarkSubmitBegin][0].Time < 2e9 {
 		t.Errorf("end %+v", m)
 	}
-	if m := by[MarkWaitBegin]; len(m) != 1 || m[0].NNodes != -1 || runtime.GOARCH == "amd64" && m[0].Ctx == 0 || m[0].UID != 0 || m[0].Graph != 0 {
+	if m := by[trace.MarkWaitBegin]; len(m) != 1 || m[0].NNodes != -1 || runtime.GOARCH == "amd64" && m[0].Ctx == 0 || m[0].UID != 0 || m[0].Graph != 0 {
 		t.Errorf("wait %+v", m)
 	}
-	if m := by[MarkDone]; len(m) != 2 || m[0].Graph != 2 || !ns(m[1].Graph) {
+	if m := by[trace.MarkDone]; len(m) != 2 || m[0].Graph != 2 || !ns(m[1].Graph) {
 		t.Errorf("done %+v", m)
 	}
 	if l := s.Lost(); l != (Lost{}) {

@@ -34,26 +34,26 @@ type Config struct {
 	Counters Counters
 	// Faults records page faults of attached processes.
 	Faults Faults
-	// Choices copies which parts of their weights operators use, where tokens choose them: see experts.go.
-	Choices bool
+	// Experts copies which experts tokens are routed to: see experts.go.
+	Experts bool
 
 	single bool // one link a site, as on kernels without uprobe_multi
 }
 
 // Session is the loaded kernel side with its rings.
 type Session struct {
-	objs    kernelObjects
-	multi   bool      // uprobe_multi links (Linux 6.6), else one perf event a site
-	hits    []*buffer // of each CPU
-	mapping []byte    // all of them
-	perCPU  []*ring   // scheduling
-	inner   []*ebpf.Map
-	marks   *ring
-	defs    *ring
-	choices *ring // nil: not asked for
-	// how often Attachment.SetChoosers told something new: graphs under way look it up
-	kinChanges uint32
-	sched      []link.Link
+	objs     kernelObjects
+	multi    bool      // uprobe_multi links (Linux 6.6), else one perf event a site
+	hits     []*buffer // of each CPU
+	mapping  []byte    // all of them
+	perCPU   []*ring   // scheduling
+	inner    []*ebpf.Map
+	marks    *ring
+	defs     *ring
+	routings *ring // nil: not asked for
+	// how often Attachment.SetRoutingPlaces told something new: graphs under way look it up
+	placesChanged uint32
+	sched         []link.Link
 	numbers
 	lost Lost
 	// SchedError says why there are no scheduling events, nil if there are.
@@ -115,7 +115,7 @@ func Open(cfg Config) (*Session, error) {
 		return nil, err
 	}
 	s.numbers.max = spec.Maps["sites"].MaxEntries
-	if err := setChoices(spec, cfg.Choices, cpus); err != nil {
+	if err := setRouting(spec, cfg.Experts, cpus); err != nil {
 		return nil, err
 	}
 
@@ -160,8 +160,8 @@ func Open(cfg Config) (*Session, error) {
 	if s.marks, err = mapRing(s.objs.Marks); err == nil {
 		s.defs, err = mapRing(s.objs.Defs)
 	}
-	if err == nil && cfg.Choices {
-		s.choices, err = mapRing(s.objs.Choices)
+	if err == nil && cfg.Experts {
+		s.routings, err = mapRing(s.objs.Routings)
 	}
 	if err != nil {
 		s.Close()
@@ -271,8 +271,8 @@ func (s *Session) Close() error {
 	if s.defs != nil {
 		s.defs.close()
 	}
-	if s.choices != nil {
-		s.choices.close()
+	if s.routings != nil {
+		s.routings.close()
 	}
 	for _, m := range s.inner {
 		m.Close()
@@ -300,9 +300,9 @@ func (s *Session) Drain(e *Events) {
 	if !s.faults.drain(e) {
 		e.Complete = false
 	}
-	if s.choices != nil {
-		e.Fill = max(e.Fill, s.choices.fill())
-		if !s.choices.drain(e.chosen) {
+	if s.routings != nil {
+		e.Fill = max(e.Fill, s.routings.fill())
+		if !s.routings.drain(e.routing) {
 			e.Complete = false
 		}
 	}
@@ -324,8 +324,8 @@ func (a *Attachment) Redefine(shape uint64) {
 func (s *Session) Lost() Lost {
 	var now Lost
 	for _, b := range s.hits {
-		for i, to := range []*uint64{&now.Hits, &now.Marks, &now.Defs, &now.Sched, &now.Reads, &now.Filtered, &now.Faults, &now.Choices, &now.Others} {
-			*to += atomic.LoadUint64(&b.lost[i])
+		for k := range kernelLostKindNUM_LOST {
+			*now.of(k) += atomic.LoadUint64(&b.lost[k])
 		}
 	}
 	d := now.sub(s.lost)
@@ -351,7 +351,7 @@ func kernelLayoutOf(l *engine.Layout) kernelLayout {
 		VecSeqVal: l.VecSeqVal, VecPos: l.VecPos, VecOutput: l.VecOutput,
 	}
 	k.TensorOp, k.TensorFlags = l.TensorOp, l.TensorFlags
-	k.TensorNe, k.TensorNb, k.TensorData, k.ChooseOp, k.ChooseSrc = l.TensorNe, l.TensorNb, l.TensorData, l.ChooseOp, l.ChooseSrc
+	k.TensorNe, k.TensorNb, k.TensorData, k.RoutingOp, k.RoutingSrc = l.TensorNe, l.TensorNb, l.TensorData, l.ChooseOp, l.ChooseSrc
 	if l.VecPosIndirect {
 		k.VecPosIndirect = 1
 	}

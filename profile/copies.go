@@ -51,16 +51,13 @@ func (p *replayer) copyBegin(q *Proc, t *thread, m *trace.Mark) error {
 		}
 		return nil
 	}
-	c := &openCopy{entry: entry, dst: m.Graph, src: m.Ctx, Copy: Copy{PID: m.PID, TID: m.TID, Start: m.Time, Dur: -1, Bytes: -1, Split: -1,
+	c := &openCopy{entry: entry, dst: m.Copied(), src: m.CopiedFrom(), Copy: Copy{PID: m.PID, TID: m.TID, Start: m.Time, Dur: -1, Bytes: m.CopiedBytes(), Split: -1,
 		Kind: "copy", Async: strings.HasSuffix(entry, "_async")}}
 	switch {
 	case strings.Contains(entry, "_set"):
 		c.Kind = "set"
 	case strings.Contains(entry, "_get"):
 		c.Kind = "get"
-	}
-	if m.UID != trace.NoValue && m.UID <= 1<<62 {
-		c.Bytes = int64(m.UID)
 	}
 	if !q.ending[entry] {
 		return p.copied(q, t, c)

@@ -39,7 +39,7 @@ func longTrace(t testing.TB, steps int, arrivals bool) []byte {
 		}
 	}
 	check(w.Meta(trace.Meta{Level: "op"}))
-	check(w.Process(trace.Process{PID: profile.Pid, Sites: []trace.Site{{Role: "step begin", Entry: "llama_decode"}, {Role: "graph begin", Backend: "CPU"}, {Role: "operator end"}}}))
+	check(w.Process(trace.Process{PID: profile.Pid, Sites: []trace.Site{{Role: trace.RoleStepBegin, Entry: "llama_decode"}, {Role: trace.RoleGraphBegin, Backend: "CPU"}, {Role: trace.RoleOpEnd}}}))
 	check(w.Shape(sh))
 	if arrivals {
 		check(w.Watch(trace.Watch{PID: profile.Pid, Time: 1, Ops: trace.WatchArrivals, Why: "following"}))

@@ -43,8 +43,8 @@ func TestReplayParts(t *testing.T) {
 	check(err)
 	check(w.Meta(trace.Meta{Start: 1, BootID: "b", Level: "op"}))
 	check(w.Process(trace.Process{PID: pid, Attached: 2, Sites: []trace.Site{
-		{Role: "step begin", Entry: "llama_decode"}, {Role: "step end", Entry: "llama_decode", Return: true},
-		{Role: "graph begin", Backend: "CPU"}, {Role: "graph end", Backend: "CPU"}, {Role: "operator begin"}, {Role: "operator end"}}}))
+		{Role: trace.RoleStepBegin, Entry: "llama_decode"}, {Role: trace.RoleStepEnd, Entry: "llama_decode", Return: true},
+		{Role: trace.RoleGraphBegin, Backend: "CPU"}, {Role: trace.RoleGraphEnd, Backend: "CPU"}, {Role: trace.RoleOpBegin}, {Role: trace.RoleOpEnd}}}))
 	check(w.Shape(&trace.Shape{PID: pid, ID: 9, NNodes: 2, Nodes: []trace.Node{
 		{Op: "MUL_MAT", Type: "f32", Addr: 0x100, ViewSrc: -1, Executes: true}, {Op: "ADD", Type: "f32", Addr: 0x200, ViewSrc: -1, Executes: true}}}))
 	at := 1000 * ms

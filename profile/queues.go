@@ -106,7 +106,8 @@ func (h *handed) busy() (sum int64) {
 // waiting is a call under way that waits for work of queues.
 type waiting struct {
 	since                int64
-	entry, covers        string
+	entry                string
+	covers               trace.Covers
 	queue, token, device uint64
 	n                    int32
 }
@@ -120,21 +121,21 @@ func (p *replayer) queueMark(q *Proc, t *thread, m *trace.Mark) error {
 	case trace.MarkSubmitEnd:
 		p.submitEnd(q, t, m)
 	case trace.MarkWaitBegin:
-		t.wait = waiting{m.Time, entry, coversOf(q, m.Site), m.Ctx, m.Graph, m.UID, m.NNodes}
+		t.wait = waiting{m.Time, entry, coversOf(q, m.Site), m.Queue(), m.Fence(), m.Device(), m.Fences()}
 	case trace.MarkWaitEnd:
 		w := t.wait
 		t.wait = waiting{}
-		if w.since == 0 || w.entry != entry || m.Type != 0 {
+		if w.since == 0 || w.entry != entry || m.Failed() {
 			return nil // it began before the recording, or it says that it is not done
 		}
 		return p.waited(q, t, &w, m.Time)
 	case trace.MarkDone:
-		return p.tokenDone(q, t, m.Graph, m.UID, m.Time, entry, 0)
+		return p.tokenDone(q, t, m.Fence(), m.Device(), m.Time, entry, 0)
 	}
 	return nil
 }
 
-func coversOf(q *Proc, site uint32) string {
+func coversOf(q *Proc, site uint32) trace.Covers {
 	if q.info == nil || int(site) >= len(q.info.Sites) {
 		return ""
 	}
@@ -170,7 +171,7 @@ func (q *Proc) queueOf(handle, device uint64) *queue {
 
 func (p *replayer) submitBegin(q *Proc, t *thread, m *trace.Mark, entry string) error {
 	t.submitting = nil
-	u := q.queueOf(m.Ctx, m.UID)
+	u := q.queueOf(m.Queue(), m.Device())
 	if u == nil {
 		return nil
 	}
@@ -186,8 +187,8 @@ func (p *replayer) submitBegin(q *Proc, t *thread, m *trace.Mark, entry string) 
 			}
 		}
 	}
-	s := &Submission{Queue: &u.Queue, TID: m.TID, Entry: entry, Start: m.Time, Call: -1, Work: m.NNodes}
-	o := openSubmission{Submission: s, token: m.Graph}
+	s := &Submission{Queue: &u.Queue, TID: m.TID, Entry: entry, Start: m.Time, Call: -1, Work: m.Batches()}
+	o := openSubmission{Submission: s, token: m.Fence()}
 	if st := t.step(); st != nil {
 		s.Step = st.ID
 	}
@@ -236,7 +237,7 @@ func (p *replayer) submitEnd(q *Proc, t *thread, m *trace.Mark) {
 		if h != nil {
 			h.call += s.Call
 		}
-		if m.Type != 0 {
+		if m.Failed() {
 			u.open = slices.Delete(u.open, i, i+1)
 			q.opens--
 			if h != nil {
@@ -266,12 +267,12 @@ func (p *replayer) giveUp(q *Proc, u *queue) error {
 // waited takes the return of a call that waited, from since on.
 func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 	switch w.covers {
-	case "token":
+	case trace.CoversToken:
 		if w.n > 1 { // which of them, if not all, is not told
 			return nil
 		}
 		return p.tokenDone(q, t, w.token, w.device, now, w.entry, w.since)
-	case "queue":
+	case trace.CoversQueue:
 		if w.n == 0 { // it did not wait
 			return nil
 		}
@@ -280,7 +281,7 @@ func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 				return p.doneUntil(q, t, u, before(u, w.since), now, w.entry, w.since)
 			}
 		}
-	case "device":
+	case trace.CoversDevice:
 		if w.device == 0 && !q.oneBackend() {
 			return nil // whose device is not told
 		}

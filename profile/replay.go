@@ -68,8 +68,9 @@ type replayer struct {
 	count  counting
 	faults *faultJoin // nil: nobody takes them
 
-	hitCost int64      // of the dearest operator probe, ns
-	spare   *following // to be used again
+	filter  trace.Filter // of operators
+	hitCost int64        // of the dearest operator probe, ns
+	spare   *following   // to be used again
 
 	cutHits, cutMarks    cut // before the first whole step or graph, or after the last
 	unmatched, undefined cut
@@ -252,7 +253,7 @@ func (q *Proc) thread(tid int32) *thread {
 func (p *replayer) block(b trace.Block) error {
 	switch {
 	case b.Meta != nil:
-		p.h.Meta = *b.Meta
+		p.h.Meta, p.filter = *b.Meta, b.Meta.Filter()
 		p.count.set(b.Meta.Counters)
 		p.sink.Meta(&p.h.Meta)
 	case b.Process != nil:
@@ -301,24 +302,24 @@ func (p *replayer) process(i *trace.Process) {
 	q := p.proc(i.PID)
 	info := *i
 	for k := range info.Sites {
-		if s := &info.Sites[k]; s.Role == "graph begin" && s.Backend != "CPU" && (q.info == nil || k >= len(q.info.Sites)) {
+		if s := &info.Sites[k]; s.Role == trace.RoleGraphBegin && s.Backend != trace.BackendCPU && (q.info == nil || k >= len(q.info.Sites)) {
 			q.backends = i.Attached
 		}
 	}
 	q.info = &info
 	for k := range info.Sites {
-		if r := info.Sites[k].Role; r == "operator begin" || r == "operator end" {
+		if r := info.Sites[k].Role; r == trace.RoleOpBegin || r == trace.RoleOpEnd {
 			p.hitCost = max(p.hitCost, p.h.Meta.ProbeCost[info.Sites[k].Class])
 		}
-		q.entries = q.entries || info.Sites[k].Role == "step begin"
-		q.copies = q.copies || info.Sites[k].Role == "copy begin"
-		if info.Sites[k].Role == "copy end" {
+		q.entries = q.entries || info.Sites[k].Role == trace.RoleStepBegin
+		q.copies = q.copies || info.Sites[k].Role == trace.RoleCopyBegin
+		if info.Sites[k].Role == trace.RoleCopyEnd {
 			if q.ending == nil {
 				q.ending = map[string]bool{}
 			}
 			q.ending[info.Sites[k].Entry] = true
 		}
-		q.ends = q.ends || info.Sites[k].Role == "operator end"
+		q.ends = q.ends || info.Sites[k].Role == trace.RoleOpEnd
 	}
 	if n := len(q.attached); i.Attached != 0 && (n == 0 || q.attached[n-1] != i.Attached) {
 		q.attached = append(q.attached, i.Attached)

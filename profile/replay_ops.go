@@ -4,7 +4,6 @@ package profile
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/profinfer/profinfer/trace"
 )
@@ -183,14 +182,11 @@ func (p *replayer) opDone(q *Proc, x *exec, now int64) error {
 			o.addCounts(o.Threads[i].Counts, n)
 		}
 	}
-	if o.Team > len(o.Threads) && !p.someThreads() {
+	if o.Team > len(o.Threads) && len(p.filter.TIDs) == 0 {
 		o.Incomplete = true
 	}
 	return p.opSeen(x, o)
 }
-
-// someThreads: only those of some threads were asked for.
-func (p *replayer) someThreads() bool { return strings.Contains(p.h.Meta.Extra["filter"], "tid=") }
 
 // opSeen hands an operator on.
 func (p *replayer) opSeen(x *exec, o *Op) error {

@@ -41,11 +41,11 @@ func NewScene(t *testing.T) *scene {
 	c := &collected{}
 	s := &scene{t: t, p: newReplayer(c), c: c}
 	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: []trace.Site{
-		{Role: "step begin", Entry: "llama_process"},
-		{Role: "step begin", Entry: "llama_decode"},
-		{Role: "scheduler begin", Entry: "ggml_backend_sched_graph_compute_async"},
-		{Role: "graph begin", Backend: "CPU"},
-		{Role: "operator end"},
+		{Role: trace.RoleStepBegin, Entry: "llama_process"},
+		{Role: trace.RoleStepBegin, Entry: "llama_decode"},
+		{Role: trace.RoleSchedBegin, Entry: "ggml_backend_sched_graph_compute_async"},
+		{Role: trace.RoleGraphBegin, Backend: "CPU"},
+		{Role: trace.RoleOpEnd},
 	}}})
 	shape := &trace.Shape{PID: Pid, ID: 7, NNodes: 5}
 	for i, op := range []string{"RMS_NORM", "MUL", "VIEW", "MUL_MAT", "ADD"} {
@@ -437,10 +437,10 @@ func TestBackendsWatchedLate(t *testing.T) {
 	s.Decode(1000)
 	s.Decode(3000)
 	sites := append([]trace.Site(nil), s.p.procs[Pid].info.Sites...)
-	sites = append(sites, trace.Site{Role: "graph end", Backend: "Vulkan"}, trace.Site{Role: "graph begin", Backend: "Vulkan"})
+	sites = append(sites, trace.Site{Role: trace.RoleGraphEnd, Backend: "Vulkan"}, trace.Site{Role: trace.RoleGraphBegin, Backend: "Vulkan"})
 	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: sites, Attached: 2000}})
 	// one more library of the CPU's: of backends, nothing is watched later for that
-	sites = append(sites, trace.Site{Role: "operator begin"}, trace.Site{Role: "graph begin", Backend: "CPU"})
+	sites = append(sites, trace.Site{Role: trace.RoleOpBegin}, trace.Site{Role: trace.RoleGraphBegin, Backend: "CPU"})
 	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: sites, Attached: 9000}})
 	s.Done()
 	if len(s.c.steps) != 2 {

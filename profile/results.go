@@ -75,7 +75,7 @@ func (q *Proc) handsOut(x *exec) {
 // handsOver tells whether a process has backends whose calls can return before their graphs are done.
 func (q *Proc) handsOver() bool {
 	return q.info != nil && slices.ContainsFunc(q.info.Sites, func(s trace.Site) bool {
-		return s.Role == "graph begin" && !q.computes(s.Backend) && !ops.CallComputes(s.Backend)
+		return s.Role == trace.RoleGraphBegin && trace.Elsewhere(s.Backend) && !ops.CallComputes(s.Backend)
 	})
 }
 

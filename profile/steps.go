@@ -5,7 +5,6 @@ package profile
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/ops"
@@ -29,7 +28,7 @@ func (p *replayer) Mark(m *trace.Mark, seqs []trace.StepSeq) error {
 		return p.copyEnd(q, t, m)
 	case trace.MarkSyncBegin:
 		backend, _, _ := backendOf(q, m.Site)
-		t.sync = syncing{q.waitedFor(backend, m.Ctx), m.Time}
+		t.sync = syncing{q.waitedFor(backend, m.Backend()), m.Time}
 	case trace.MarkSyncEnd:
 		return p.syncEnd(q, t, m)
 	case trace.MarkSubmitBegin, trace.MarkSubmitEnd, trace.MarkWaitBegin, trace.MarkWaitEnd, trace.MarkDone:
@@ -89,11 +88,11 @@ func (p *replayer) stepBegin(q *Proc, t *thread, m *trace.Mark, seqs []trace.Ste
 		return nil
 	}
 	t.ranStep = true
-	s := &Step{PID: m.PID, TID: m.TID, Ctx: m.Ctx, Entry: entry, Start: m.Time,
+	s := &Step{PID: m.PID, TID: m.TID, Ctx: m.Context(), Entry: entry, Start: m.Time,
 		NTokens: m.NTokens, NSeqs: -1, Outputs: -1, Seqs: seqs}
 	q.stepBegins(s.Ctx, m.Time)
 	s.NSeqs, s.Outputs = batchOf(seqs)
-	s.Phase = phaseOf(s, phase, m.Type)
+	s.Phase = phaseOf(s, phase, m.Entered())
 	p.nextStep++
 	s.ID = p.nextStep
 	t.steps = append(t.steps, &openStep{Step: s, entry: entry})
@@ -248,13 +247,8 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 
 // otherPhase tells whether the operators of a phase were not asked for.
 func (p *replayer) otherPhase(phase Phase) bool {
-	_, list, ok := strings.Cut(p.h.Meta.Extra["filter"], "phase=")
-	if !ok {
-		return false
-	}
-	list, _, _ = strings.Cut(list, " ")
-	name := cmp.Or(string(phase), "unknown")
-	return !slices.Contains(strings.Split(list, ","), name)
+	of := p.filter.Phases
+	return len(of) > 0 && !slices.Contains(of, cmp.Or(string(phase), "unknown"))
 }
 
 // attachedIn tells whether probes of a process were set between two times: of a library that
@@ -289,7 +283,7 @@ func (p *replayer) lostIn(from, to int64) bool {
 // schedBegin starts a run of the graph scheduler. Outside of any known entry point it is a
 // step of its own (whisper.cpp, other programs on ggml).
 func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
-	t.run = &schedRun{ctx: m.Ctx}
+	t.run = &schedRun{ctx: m.Scheduler()}
 	s := t.step()
 	if s != nil && s.implicit {
 		t.steps = t.steps[:len(t.steps)-1]
@@ -304,9 +298,9 @@ func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 		_, entry, _ := backendOf(q, m.Site)
 		t.ranStep = true
 		p.nextStep++
-		q.stepBegins(m.Ctx, m.Time)
+		q.stepBegins(m.Scheduler(), m.Time)
 		t.steps = append(t.steps, &openStep{implicit: true, entry: entry, Step: &Step{ID: p.nextStep,
-			PID: m.PID, TID: m.TID, Ctx: m.Ctx, Entry: entry, Start: m.Time, NTokens: -1, NSeqs: -1, Outputs: -1}})
+			PID: m.PID, TID: m.TID, Ctx: m.Scheduler(), Entry: entry, Start: m.Time, NTokens: -1, NSeqs: -1, Outputs: -1}})
 	}
 	return nil
 }
@@ -314,9 +308,9 @@ func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	backend, _, _ := backendOf(q, m.Site)
 	s := t.step()
-	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.NNodes}
+	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.GraphNodes()}
 	g.Library = libraryOf(q, m.Site)
-	x := &exec{g: g, uid: m.UID, device: m.Ctx, last: -1}
+	x := &exec{g: g, uid: m.GraphUID(), device: m.Backend(), last: -1}
 	if s != nil {
 		x.step, g.Step, g.Ctx = s, s.ID, s.Ctx
 		s.Graphs++
@@ -336,13 +330,13 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	if t.last == nil {
 		t.last = make(map[lastKey]lastGraph)
 	}
-	prev, now := t.last[key], lastGraph{m.Shape, m.UID}
+	prev, now := t.last[key], lastGraph{m.Shape, m.GraphUID()}
 	g.Reused = m.Shape != 0 && prev == now
 	t.last[key] = now
 
 	p.nextGraph++
 	g.ID = p.nextGraph
-	if sh := q.Shapes[m.Shape]; sh != nil && (m.NNodes <= 0 || int(m.NNodes) == sh.NNodes) {
+	if sh := q.Shapes[m.Shape]; sh != nil && (g.NNodes <= 0 || int(g.NNodes) == sh.NNodes) {
 		x.shape, g.Shape = sh, sh
 	}
 	x.watch, x.threads = q.watchAt(m.Time), int(m.Threads)
@@ -364,7 +358,7 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 }
 
 // computes tells whether operators of a backend's graphs can be seen: those that the CPU's loop runs.
-func (q *Proc) computes(backend string) bool { return backend == "CPU" || backend == "" }
+func (q *Proc) computes(backend string) bool { return !trace.Elsewhere(backend) }
 
 func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 	if len(t.execs) == 0 {

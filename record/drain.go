@@ -30,7 +30,7 @@ func (r *recorder) drain() error {
 		shape := r.shapes.end(end, p.decoder)
 		if r.opt.Level >= engine.LevelOp && p.learn != nil {
 			p.learn.shape(shape)
-			r.choosers(p, shape, end.Kin)
+			r.routing(p, shape, end.OpSequence)
 		}
 		if err := r.writeShape(p, shape); err != nil {
 			return err
@@ -42,24 +42,16 @@ func (r *recorder) drain() error {
 	if err := r.writeHits(e); err != nil {
 		return err
 	}
-	r.sched = r.sched[:0]
-	for i := range e.Sched {
-		s := &e.Sched[i]
-		r.sched = append(r.sched, trace.Sched{Time: s.Time, CPU: s.CPU, Kind: trace.SchedKind(s.Kind), PrevState: s.PrevState,
-			PrevTID: s.PrevTID, PrevPID: s.PrevPID, PrevComm: s.PrevComm, PrevPrio: s.PrevPrio,
-			NextTID: s.NextTID, NextPID: s.NextPID, NextComm: s.NextComm, NextPrio: s.NextPrio,
-			Held: s.Held, PrevKernel: s.PrevKernel, NextKernel: s.NextKernel})
-	}
-	if err := r.w.Sched(r.sched); err != nil {
+	if err := r.w.Sched(e.Sched); err != nil {
 		return err
 	}
-	if err := r.writeSamples(e); err != nil {
+	if err := r.w.Samples(until(r.stop, e.Samples, func(s *trace.Sample) int64 { return s.Time })); err != nil {
 		return err
 	}
 	if err := r.writeFaults(e); err != nil {
 		return err
 	}
-	if err := r.writeExperts(e); err != nil {
+	if err := r.w.Experts(until(r.stop, e.Experts, func(x *trace.Experts) int64 { return x.Time })); err != nil {
 		return err
 	}
 	if err := r.losses(now); err != nil {
@@ -100,6 +92,14 @@ func (r *recorder) drain() error {
 		r.opt.Progress(r.prog)
 	}
 	return nil
+}
+
+// until leaves out what came after the recording's end; end 0: it goes on.
+func until[T any](end int64, events []T, time func(*T) int64) []T {
+	if end == 0 {
+		return events
+	}
+	return slices.DeleteFunc(events, func(e T) bool { return time(&e) > end })
 }
 
 // rotate begins a new file where the present one is full.
@@ -202,11 +202,9 @@ func (r *recorder) owner(pid int, site uint32) *process {
 	return p
 }
 
+// writeMarks writes boundaries, and has what steers the recording look at them. They stay in e as the trace has them.
 func (r *recorder) writeMarks(e *probe.Events) error {
-	r.marks, r.seqs = r.marks[:0], r.seqs[:0]
-	for i := range e.Seqs {
-		r.seqs = append(r.seqs, trace.StepSeq(e.Seqs[i]))
-	}
+	marks := e.Marks[:0] // those that are written
 	for i := range e.Marks {
 		m := &e.Marks[i]
 		if r.stop != 0 && m.Time > r.stop {
@@ -217,13 +215,10 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			r.strays++ // of the program it ran before exec
 			continue
 		}
-		site := p.index[m.Site]
-		if m.Kind == probe.MarkSyncBegin {
-			m.Ctx = p.objects.outer(m.Ctx)
+		m.Site = p.index[m.Site] // as the trace numbers them
+		if m.Kind == trace.MarkSyncBegin {
+			m.Ctx = p.objects.outer(m.Backend())
 		}
-		r.marks = append(r.marks, trace.Mark{Time: m.Time, PID: m.PID, TID: m.TID, CPU: m.CPU, Kind: trace.MarkKind(m.Kind),
-			Site: site, Ctx: m.Ctx, Graph: m.Graph, Shape: m.Shape, UID: m.UID, NNodes: m.NNodes,
-			Threads: m.Threads, NTokens: m.NTokens, Type: m.Type})
 		r.thread(m.PID, m.TID)
 		if !p.computes {
 			// only now: before, its libraries may still have been about to be loaded
@@ -237,47 +232,46 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 			}
 		}
 		switch m.Kind {
-		case probe.MarkStepBegin:
+		case trace.MarkStepBegin:
 			r.prog.Steps++
-		case probe.MarkSchedBegin:
+		case trace.MarkSchedBegin:
 			if !p.entries() { // each run of the scheduler is a step
 				r.prog.Steps++
 			}
-			p.objects.sched = m.Ctx
-			if err := r.backends(p, m.Ctx); err != nil {
+			p.objects.sched = m.Scheduler()
+			if err := r.backends(p, m.Scheduler()); err != nil {
 				return err
 			}
-		case probe.MarkGraphBegin:
-			if p.info.Sites[site].Backend != "CPU" && p.objects.fresh(m.Ctx) {
+		case trace.MarkGraphBegin:
+			if p.info.Sites[m.Site].Backend != trace.BackendCPU && p.objects.fresh(m.Backend()) {
 				delete(p.scheds, p.objects.sched) // another one at the same address
 				if err := r.backends(p, p.objects.sched); err != nil {
 					return err
 				}
 			}
 		}
-		if news, unseen := p.matters.mark(m, site); news || unseen != "" {
+		if news, unseen := p.matters.mark(m); news || unseen != "" {
 			p.lack(unseen)
 			if err := r.warnings(p); err != nil {
 				return err
 			}
 		}
+		marks = append(marks, *m)
 	}
-	if err := r.w.StepSeqs(r.seqs); err != nil {
+	e.Marks = marks
+	if err := r.w.StepSeqs(e.Seqs); err != nil {
 		return err
 	}
-	return r.w.Marks(r.marks)
+	return r.w.Marks(e.Marks)
 }
 
 func (r *recorder) writeHits(e *probe.Events) error {
-	r.hits = r.hits[:0]
+	e.Hits = until(r.stop, e.Hits, func(h *trace.Hit) int64 { return h.Time })
 	var tid int32 // of the hit before
 	var main *mainThread
 	var gov *governor
 	for i := range e.Hits {
 		h := &e.Hits[i]
-		if r.stop != 0 && h.Time > r.stop {
-			continue
-		}
 		if h.TID != tid {
 			tid, main, gov = h.TID, nil, nil
 			if p := r.procs[int(h.PID)]; p != nil && p.gov != nil {
@@ -293,29 +287,14 @@ func (r *recorder) writeHits(e *probe.Events) error {
 		if gov != nil {
 			gov.now.hits++
 		}
-		r.hits = append(r.hits, trace.Hit{Time: h.Time, Arg: h.Arg, PID: h.PID, TID: h.TID, CPU: h.CPU,
-			Ith: h.Ith, Nth: h.Nth, Kind: trace.HitKind(h.Kind)})
 		if h.TID != r.lastTID {
 			r.lastTID = h.TID
 			r.thread(h.PID, h.TID)
 		}
 	}
-	r.prog.Hits += uint64(len(r.hits))
-	r.wrote = r.wrote || len(r.hits) > 0 || len(r.marks) > 0
-	return r.w.Hits(r.hits)
-}
-
-func (r *recorder) writeSamples(e *probe.Events) error {
-	r.samples = r.samples[:0]
-	for i := range e.Samples {
-		s := &e.Samples[i]
-		if r.stop != 0 && s.Time > r.stop {
-			continue
-		}
-		r.samples = append(r.samples, trace.Sample{Time: s.Time, PID: s.PID, TID: s.TID, CPU: s.CPU,
-			Kind: trace.SampleKind(s.Kind), Torn: s.Torn, Values: s.Values})
-	}
-	return r.w.Samples(r.samples)
+	r.prog.Hits += uint64(len(e.Hits))
+	r.wrote = r.wrote || len(e.Hits) > 0 || len(e.Marks) > 0
+	return r.w.Hits(e.Hits)
 }
 
 // maxThreads are remembered as written down.
@@ -360,7 +339,7 @@ func (r *recorder) losses(now int64) error {
 	for _, k := range []struct {
 		what string
 		n    uint64
-	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}, {"experts", l.Choices}} {
+	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}, {"experts", l.Experts}} {
 		if k.n == 0 {
 			continue
 		}

@@ -58,25 +58,19 @@ func (r *recorder) writeFaults(e *probe.Events) error {
 	if r.opt.Faults == probe.FaultsOff {
 		return nil
 	}
-	r.faults = r.faults[:0]
 	var p *process
-	for i := range e.Faults {
-		f := &e.Faults[i]
-		if r.stop != 0 && f.Time > r.stop {
-			continue
-		}
+	faults := slices.DeleteFunc(until(r.stop, e.Faults, func(f *trace.Fault) int64 { return f.Time }), func(f trace.Fault) bool {
 		if p == nil || p.pid != int(f.PID) {
 			if p = r.find(int(f.PID)); p == nil {
-				continue
+				return true
 			}
 		}
-		if f.Kind != probe.FaultCounts && !p.mem.covers(f.Addr) {
+		if f.Kind != trace.FaultCounts && !p.mem.covers(f.Addr) {
 			p.mem.whole = false
 		}
-		r.faults = append(r.faults, trace.Fault{Time: f.Time, PID: f.PID, TID: f.TID, CPU: f.CPU, Kind: trace.FaultKind(f.Kind),
-			Addr: f.Addr, Dur: f.Dur, Read: f.Read, Major: f.Major, Minor: f.Minor})
-	}
-	if err := r.w.Faults(r.faults); err != nil {
+		return false
+	})
+	if err := r.w.Faults(faults); err != nil {
 		return err
 	}
 	for _, p := range r.procs {
@@ -229,13 +223,13 @@ func (r *recorder) threadCounts(p *process) error {
 		return nil // it has ended: its threads told
 	}
 	now := probe.Now()
-	r.faults = r.faults[:0]
+	var faults []trace.Fault
 	for tid, a := range accounts {
-		r.faults = append(r.faults, trace.Fault{Time: now, PID: int32(p.pid), TID: int32(tid), Kind: trace.FaultCounts,
+		faults = append(faults, trace.Fault{Time: now, PID: int32(p.pid), TID: int32(tid), Kind: trace.FaultCounts,
 			Dur: -1, Read: a.Read, Major: uint64(a.Major), Minor: uint64(a.Minor)})
 	}
-	slices.SortFunc(r.faults, func(a, b trace.Fault) int { return int(a.TID - b.TID) })
-	return r.w.Faults(r.faults)
+	slices.SortFunc(faults, func(a, b trace.Fault) int { return int(a.TID - b.TID) })
+	return r.w.Faults(faults)
 }
 
 // read reads the mappings; false if they cannot be had, and what was known stays.

@@ -42,18 +42,3 @@ func (o *Options) filter() (f probe.Filter) {
 	}
 	return f
 }
-
-// filters describes the filters in the form of the flags, for the trace.
-func (o *Options) filters() string {
-	var parts []string
-	if len(o.Ops) > 0 {
-		parts = append(parts, "op="+strings.Join(o.Ops, ","))
-	}
-	if len(o.Phases) > 0 {
-		parts = append(parts, "phase="+strings.Join(o.Phases, ","))
-	}
-	if len(o.TIDs) > 0 {
-		parts = append(parts, "tid="+strings.Trim(strings.ReplaceAll(fmt.Sprint(o.TIDs), " ", ","), "[]"))
-	}
-	return strings.Join(parts, " ")
-}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/trace"
 )
 
 const (
@@ -65,7 +65,7 @@ func newGovernor(budget, minTPS, cost float64) *governor {
 }
 
 // begin and end take the boundaries of steps.
-func (g *governor) begin(m *probe.Mark, decode bool) {
+func (g *governor) begin(m *trace.Mark, decode bool) {
 	if _, inside := g.steps[m.TID]; inside && m.Time-g.steps[m.TID].start < int64(time.Minute) {
 		return // an entry point that is called by another
 	}
@@ -76,7 +76,7 @@ func (g *governor) begin(m *probe.Mark, decode bool) {
 }
 
 // end returns whether a step ended.
-func (g *governor) end(m *probe.Mark) bool {
+func (g *governor) end(m *trace.Mark) bool {
 	s, ok := g.steps[m.TID]
 	if !ok || m.Time <= s.start {
 		return false

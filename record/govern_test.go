@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // engine plays decode steps to a governor and follows what it decides.
@@ -32,8 +32,8 @@ func (e *engineSim) run(steps int, step func() int64, hits int, cost float64) {
 			e.g.now.hits += uint64(2 * hits) // two threads
 			e.onTime += d
 		}
-		e.g.begin(&probe.Mark{Time: e.now, TID: 1}, true)
-		e.g.end(&probe.Mark{Time: e.now + d, TID: 1})
+		e.g.begin(&trace.Mark{Time: e.now, TID: 1}, true)
+		e.g.end(&trace.Mark{Time: e.now + d, TID: 1})
 		e.now += d
 		e.total += d
 		if on, _ := e.g.decide(e.now, 2); on != e.on {
@@ -113,7 +113,7 @@ func TestMinTPS(t *testing.T) {
 	}
 	// a single step that never ends
 	g := newGovernor(0, 10, 2000)
-	g.begin(&probe.Mark{Time: 1, TID: 1}, true)
+	g.begin(&trace.Mark{Time: 1, TID: 1}, true)
 	if on, _ := g.decide(3e9, 2); on {
 		t.Error("on in a decode step of three seconds")
 	}

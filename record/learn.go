@@ -80,8 +80,8 @@ type knownShape struct {
 
 // mainThread is a thread that graphs were begun on.
 type mainThread struct {
-	hits  []probe.Hit
-	marks []probe.Mark
+	hits  []trace.Hit
+	marks []trace.Mark
 	open  []*graphRun
 	round round
 }
@@ -246,7 +246,7 @@ func (l *learner) forget() {
 }
 
 // mark takes a graph's begin or end on the CPU, and those of runs of the scheduler and of steps.
-func (l *learner) mark(m *probe.Mark) {
+func (l *learner) mark(m *trace.Mark) {
 	t := l.mains[m.TID]
 	if t == nil {
 		if len(l.mains) >= 256 { // threads that came and went
@@ -262,11 +262,11 @@ func (l *learner) mark(m *probe.Mark) {
 // one has all arrived. It returns the shapes whose order became known.
 func (l *learner) advance(limit int64, mode probe.Mode, since int64) (learned []*trace.Shape) {
 	for _, t := range l.mains {
-		byTime := func(a, b probe.Hit) int { return cmp.Compare(a.Time, b.Time) }
+		byTime := func(a, b trace.Hit) int { return cmp.Compare(a.Time, b.Time) }
 		if !slices.IsSortedFunc(t.hits, byTime) {
 			slices.SortStableFunc(t.hits, byTime)
 		}
-		slices.SortStableFunc(t.marks, func(a, b probe.Mark) int { return cmp.Compare(a.Time, b.Time) })
+		slices.SortStableFunc(t.marks, func(a, b trace.Mark) int { return cmp.Compare(a.Time, b.Time) })
 		h, k := 0, 0
 		for k < len(t.marks) && t.marks[k].Time < limit {
 			m := &t.marks[k]
@@ -276,12 +276,12 @@ func (l *learner) advance(limit int64, mode probe.Mode, since int64) (learned []
 			}
 			k++
 			switch m.Kind {
-			case probe.MarkGraphBegin:
+			case trace.MarkGraphBegin:
 				if len(t.open) > 8 {
 					t.open = nil // ends were lost
 				}
 				t.open = append(t.open, &graphRun{shape: m.Shape, begin: m.Time, valid: true})
-			case probe.MarkGraphEnd:
+			case trace.MarkGraphEnd:
 				n := len(t.open)
 				if n == 0 {
 					break
@@ -308,12 +308,12 @@ func (l *learner) advance(limit int64, mode probe.Mode, since int64) (learned []
 	return learned
 }
 
-func (l *learner) hit(t *mainThread, h *probe.Hit) {
+func (l *learner) hit(t *mainThread, h *trace.Hit) {
 	if len(t.open) == 0 {
 		return
 	}
 	g := t.open[len(t.open)-1]
-	if h.Kind == probe.HitOpEnd {
+	if h.Kind == trace.HitOpEnd {
 		g.n++
 	}
 	k := l.shapes[g.shape]
@@ -321,7 +321,7 @@ func (l *learner) hit(t *mainThread, h *probe.Hit) {
 		return
 	}
 	switch h.Kind {
-	case probe.HitOpBegin, probe.HitOpFused:
+	case trace.HitOpBegin, trace.HitOpFused:
 		n, ok := k.byAddr[h.Arg]
 		g.valid = ok
 		g.cur = nil
@@ -331,11 +331,11 @@ func (l *learner) hit(t *mainThread, h *probe.Hit) {
 		if g.first == 0 {
 			g.first = h.Time
 		}
-	case probe.HitFusedWith:
+	case trace.HitFusedWith:
 		n, ok := k.byAddr[h.Arg]
 		g.valid = ok && g.cur != nil
 		g.cur = append(g.cur, n)
-	case probe.HitOpEnd:
+	case trace.HitOpEnd:
 		if g.ended == 0 {
 			g.ended = h.Time
 		}

@@ -23,23 +23,23 @@ func testShape(id uint64, base uint64, n int64) *trace.Shape {
 
 // play runs a graph on the main thread, with begins or without, arrivals short of those that fit by miss.
 func play(l *learner, shape, base uint64, at int64, begins bool, miss int) {
-	l.mark(&probe.Mark{Time: at, TID: 9, Kind: probe.MarkGraphBegin, Shape: shape})
+	l.mark(&trace.Mark{Time: at, TID: 9, Kind: trace.MarkGraphBegin, Shape: shape})
 	m := l.mains[9]
-	hit := func(t int64, kind uint8, node int) {
-		if begins || kind == probe.HitOpEnd {
-			m.hits = append(m.hits, probe.Hit{Time: at + t, TID: 9, Kind: kind, Arg: base + uint64(node)*16})
+	hit := func(t int64, kind trace.HitKind, node int) {
+		if begins || kind == trace.HitOpEnd {
+			m.hits = append(m.hits, trace.Hit{Time: at + t, TID: 9, Kind: kind, Arg: base + uint64(node)*16})
 		}
 	}
-	hit(5, probe.HitOpFused, 0)
-	hit(5, probe.HitFusedWith, 1)
-	hit(20, probe.HitOpEnd, 0)
-	hit(21, probe.HitOpBegin, 3)
-	hit(30, probe.HitOpEnd, 0)
-	hit(31, probe.HitOpBegin, 4)
+	hit(5, trace.HitOpFused, 0)
+	hit(5, trace.HitFusedWith, 1)
+	hit(20, trace.HitOpEnd, 0)
+	hit(21, trace.HitOpBegin, 3)
+	hit(30, trace.HitOpEnd, 0)
+	hit(31, trace.HitOpBegin, 4)
 	if miss == 0 {
-		hit(40, probe.HitOpEnd, 0)
+		hit(40, trace.HitOpEnd, 0)
 	}
-	l.mark(&probe.Mark{Time: at + 50, TID: 9, Kind: probe.MarkGraphEnd})
+	l.mark(&trace.Mark{Time: at + 50, TID: 9, Kind: trace.MarkGraphEnd})
 }
 
 func TestLearn(t *testing.T) {
@@ -161,20 +161,20 @@ func single(l *learner, id uint64, op string, n int64) *trace.Shape {
 }
 
 func playNode(l *learner, id uint64, at, lasts int64, begins bool) {
-	l.mark(&probe.Mark{Time: at, TID: 9, Kind: probe.MarkGraphBegin, Shape: id})
+	l.mark(&trace.Mark{Time: at, TID: 9, Kind: trace.MarkGraphBegin, Shape: id})
 	m := l.mains[9]
 	if begins {
-		m.hits = append(m.hits, probe.Hit{Time: at + 1, TID: 9, Kind: probe.HitOpBegin, Arg: id * 16})
+		m.hits = append(m.hits, trace.Hit{Time: at + 1, TID: 9, Kind: trace.HitOpBegin, Arg: id * 16})
 	}
-	m.hits = append(m.hits, probe.Hit{Time: at + 1 + lasts, TID: 9, Kind: probe.HitOpEnd})
-	l.mark(&probe.Mark{Time: at + 2 + lasts, TID: 9, Kind: probe.MarkGraphEnd})
+	m.hits = append(m.hits, trace.Hit{Time: at + 1 + lasts, TID: 9, Kind: trace.HitOpEnd})
+	l.mark(&trace.Mark{Time: at + 2 + lasts, TID: 9, Kind: trace.MarkGraphEnd})
 }
 
 // round plays graphs of a run of the scheduler, after what came before it.
 func playRound(l *learner, at int64, graphs func()) {
-	l.mark(&probe.Mark{Time: at, TID: 9, Kind: probe.MarkSchedBegin})
+	l.mark(&trace.Mark{Time: at, TID: 9, Kind: trace.MarkSchedBegin})
 	graphs()
-	l.mark(&probe.Mark{Time: at + 1000, TID: 9, Kind: probe.MarkSchedEnd})
+	l.mark(&trace.Mark{Time: at + 1000, TID: 9, Kind: trace.MarkSchedEnd})
 }
 
 // Graphs are followed once a whole run of the scheduler held none whose order is not known, not as soon as one order was learned: the

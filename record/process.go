@@ -60,7 +60,7 @@ type process struct {
 	leaving      bool       // its probes are being taken away
 	detached     bool       // they are gone
 	mem          memory
-	choose       choosing
+	routing      routing
 }
 
 // siteKey tells whether a site is probed already, whatever number its file has in a plan.
@@ -247,7 +247,7 @@ func (r *recorder) describe(p *process, files []engine.File) error {
 			p.matters.dear = append(p.matters.dear, dearSite{p.index[id], s.Role, s.Dear()})
 		}
 		in.Sites = append(in.Sites, trace.Site{File: fileOf(s.File), Offset: s.Offset, Where: s.Where, Insn: s.Insn,
-			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Entry: s.Entry, Phase: s.Phase,
+			Class: s.Class.String(), Role: s.Role.Recorded(), Return: s.Return, Entry: s.Entry, Phase: s.Phase,
 			Covers: s.Covers, Backend: s.Backend, Warning: s.Warning})
 	}
 	in.Attached = p.att.Ready

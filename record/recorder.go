@@ -59,13 +59,6 @@ type recorder struct {
 	spared  func() // takes back that the kernel ends the recorder first where memory runs out
 
 	events    probe.Events
-	hits      []trace.Hit
-	marks     []trace.Mark
-	sched     []trace.Sched
-	seqs      []trace.StepSeq
-	samples   []trace.Sample
-	faults    []trace.Fault
-	experts   []trace.Experts
 	lastDrain int64
 	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
 	lastTID   int32
@@ -120,7 +113,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		return res, err
 	}
 	defer r.counters.close()
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults, Choices: opt.choices()}); err != nil {
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults, Experts: opt.experts()}); err != nil {
 		return res, err
 	}
 	defer func() {
@@ -217,9 +210,7 @@ func (r *recorder) begin() error {
 	if !r.opt.Sched || r.session.SchedError != nil {
 		r.meta.Extra["sched"] = "off"
 	}
-	if f := r.opt.filters(); f != "" {
-		r.meta.Extra["filter"] = f
-	}
+	r.meta.SetFilter(trace.Filter{Ops: r.opt.Ops, Phases: r.opt.Phases, TIDs: r.opt.TIDs})
 	if r.opt.Budget > 0 {
 		r.meta.Extra["budget"] = fmt.Sprintf("%g", r.opt.Budget)
 	}

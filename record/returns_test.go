@@ -78,7 +78,7 @@ func TestWithoutReturns(t *testing.T) {
 			t.Errorf("the recording does not say so: %q", p.Warnings)
 		}
 		for _, s := range p.Sites {
-			if s.Return || strings.HasPrefix(s.Role, "submit") || strings.HasPrefix(s.Role, "wait") {
+			if s.Return || strings.HasPrefix(string(s.Role), "submit") || strings.HasPrefix(string(s.Role), "wait") {
 				t.Errorf("%s at %s, return %v", s.Role, s.Where, s.Return)
 			}
 		}

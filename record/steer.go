@@ -15,30 +15,30 @@ import (
 )
 
 // observe takes a boundary for what steers the operators' probes. It returns whether a step ended.
-func (r *recorder) observe(p *process, m *probe.Mark, e *probe.Events) bool {
+func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	if r.opt.Level >= engine.LevelOp && !p.stuck {
 		switch m.Kind {
-		case probe.MarkStepBegin, probe.MarkStepEnd, probe.MarkSchedBegin, probe.MarkSchedEnd:
+		case trace.MarkStepBegin, trace.MarkStepEnd, trace.MarkSchedBegin, trace.MarkSchedEnd:
 			p.learn.mark(m)
 		}
 	}
-	begin, end := uint8(probe.MarkStepBegin), uint8(probe.MarkStepEnd)
+	begin, end := trace.MarkStepBegin, trace.MarkStepEnd
 	if !p.entries() { // each run of the scheduler is a step
-		begin, end = probe.MarkSchedBegin, probe.MarkSchedEnd
+		begin, end = trace.MarkSchedBegin, trace.MarkSchedEnd
 	}
 	switch m.Kind {
 	case begin:
-		p.gov.begin(m, begin == probe.MarkSchedBegin || decodes(m, e.Seqs))
+		p.gov.begin(m, begin == trace.MarkSchedBegin || decodes(m, e.Seqs))
 	case end:
 		return p.gov.end(m)
-	case probe.MarkGraphBegin, probe.MarkGraphEnd:
-		if r.opt.Level < engine.LevelOp || p.att.Sites[m.Site].Backend != "CPU" {
+	case trace.MarkGraphBegin, trace.MarkGraphEnd:
+		if r.opt.Level < engine.LevelOp || p.info.Sites[m.Site].Backend != trace.BackendCPU {
 			break
 		}
 		if !p.stuck { // nobody would take them
 			p.learn.mark(m)
 		}
-		if m.Kind == probe.MarkGraphBegin && m.Threads > 0 {
+		if m.Kind == trace.MarkGraphBegin && m.Threads > 0 {
 			p.threads = int(m.Threads)
 			if p.threads > p.cpus {
 				p.cpus = cpusOf(p.pid) // it may have been changed
@@ -52,7 +52,7 @@ func (r *recorder) observe(p *process, m *probe.Mark, e *probe.Events) bool {
 }
 
 // decodes tells whether a step has one token a sequence.
-func decodes(m *probe.Mark, seqs []probe.Seq) bool {
+func decodes(m *trace.Mark, seqs []trace.StepSeq) bool {
 	for i := range seqs {
 		if s := &seqs[i]; s.Time == m.Time && s.TID == m.TID && s.NTokens > 1 {
 			return false
@@ -86,7 +86,7 @@ func (r *recorder) steer(now int64) error {
 			if err := r.writeShape(p, s); err != nil {
 				return err
 			}
-			r.choosers(p, s, p.choose.kins[s.ID])
+			r.routing(p, s, p.routing.sequences[s.ID])
 		}
 		for _, id := range p.learn.again {
 			p.att.Redefine(id)
@@ -153,7 +153,7 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 // tell their thread pool (an inlined barrier) can be of any graph under way, graphs of few operators are mostly first ones, whose
 // begin arrivals do not tell, and where there are more threads than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || p.choose.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.few() ||
+	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.few() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 

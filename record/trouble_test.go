@@ -262,15 +262,15 @@ func TestStuckLearnsNothing(t *testing.T) {
 	p := newProcess(7)
 	p.gov = newGovernor(0, 0, 1000)
 	p.plan = &engine.Plan{}
-	p.att = &probe.Attachment{Sites: map[uint32]engine.Site{3: {Role: engine.RoleGraphBegin, Backend: "CPU"}}}
-	p.index[3] = 0
+	p.att = &probe.Attachment{}
+	p.info.Sites = []trace.Site{{Role: trace.RoleGraphBegin, Backend: trace.BackendCPU}}
 	p.cpus = 1 << 16
 	r.procs[7] = p
 	graphs := func(n int) {
 		for i := range n {
 			at := int64(10 * i)
-			r.observe(p, &probe.Mark{Time: at, PID: 7, TID: 7, Kind: probe.MarkGraphBegin, Site: 3}, &probe.Events{})
-			if err := r.writeHits(&probe.Events{Hits: []probe.Hit{{Time: at + 1, PID: 7, TID: 7, Kind: probe.HitOpEnd}}}); err != nil {
+			r.observe(p, &trace.Mark{Time: at, PID: 7, TID: 7, Kind: trace.MarkGraphBegin}, &probe.Events{})
+			if err := r.writeHits(&probe.Events{Hits: []trace.Hit{{Time: at + 1, PID: 7, TID: 7, Kind: trace.HitOpEnd}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -315,25 +315,25 @@ func TestStrayMarks(t *testing.T) {
 	r.ended = []*process{old}
 	r.procs[7] = newProcess(7) // it has executed something that is not probed yet
 	r.threads[threadKey{7, 7}] = true
-	e := &probe.Events{Marks: []probe.Mark{{Time: 1, PID: 7, TID: 7, Kind: probe.MarkGraphBegin, Site: 3}}}
-	if err := r.writeMarks(e); err != nil {
-		t.Fatal(err)
+	var e *probe.Events
+	write := func() {
+		e = &probe.Events{Marks: []trace.Mark{{Time: 1, PID: 7, TID: 7, Kind: trace.MarkGraphBegin, Site: 3}}}
+		if err := r.writeMarks(e); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if r.strays != 0 || len(r.marks) != 1 {
-		t.Errorf("%d marks written, %d strays: it is the program before's alone", len(r.marks), r.strays)
+	write()
+	if r.strays != 0 || len(e.Marks) != 1 {
+		t.Errorf("%d marks written, %d strays: it is the program before's alone", len(e.Marks), r.strays)
 	}
 	r.procs[7].att = &probe.Attachment{}
-	if err := r.writeMarks(e); err != nil {
-		t.Fatal(err)
-	}
-	if r.strays != 1 || len(r.marks) != 0 {
-		t.Errorf("%d marks written, %d strays: sites are the new program's now", len(r.marks), r.strays)
+	write()
+	if r.strays != 1 || len(e.Marks) != 0 {
+		t.Errorf("%d marks written, %d strays: sites are the new program's now", len(e.Marks), r.strays)
 	}
 	delete(r.procs, 7)
 	r.ended = nil
-	if err := r.writeMarks(e); err != nil {
-		t.Fatal(err)
-	}
+	write()
 	if r.strays != 2 {
 		t.Errorf("%d strays: nobody knows this process", r.strays)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // evidence is what tells whether a warning matters to a process's run: which probed calls it made, and whether a scheduler
@@ -56,27 +56,27 @@ func (v *evidence) fail(sched uint64, why string) {
 	v.watch(sched, watching{v.scheds[sched].from, why})
 }
 
-// mark takes a mark and says whether it is evidence that was not there. unseen says of operators that ran in no graph that is
+// mark takes a mark, as the trace has it, and says whether it is evidence that was not there. unseen says of operators that ran in no graph that is
 // seen why that is; empty where the reason stands in the plan.
-func (v *evidence) mark(m *probe.Mark, site uint32) (news bool, unseen string) {
-	if int(site) >= len(v.called) {
-		v.called = append(v.called, make([]bool, int(site)+1-len(v.called))...)
+func (v *evidence) mark(m *trace.Mark) (news bool, unseen string) {
+	if n := int(m.Site) + 1; n > len(v.called) {
+		v.called = append(v.called, make([]bool, n-len(v.called))...)
 	}
-	news = !v.called[site]
-	v.called[site] = true
+	news = !v.called[m.Site]
+	v.called[m.Site] = true
 	run := v.runs[m.TID]
 	switch m.Kind {
-	case probe.MarkGraphBegin:
+	case trace.MarkGraphBegin:
 		if run != nil {
-			run.graph += int64(m.NNodes)
+			run.graph += int64(m.GraphNodes())
 		}
 		return news, ""
-	case probe.MarkSchedBegin:
+	case trace.MarkSchedBegin:
 		if v.runs == nil || len(v.runs) >= maxRuns {
 			v.runs = map[int32]*schedRun{}
 		}
-		v.runs[m.TID] = &schedRun{sched: m.Ctx, begin: m.Time, nodes: int64(m.NNodes)}
-	case probe.MarkSchedEnd:
+		v.runs[m.TID] = &schedRun{sched: m.Scheduler(), begin: m.Time, nodes: int64(m.GraphNodes())}
+	case trace.MarkSchedEnd:
 		delete(v.runs, m.TID)
 	default:
 		return news, ""

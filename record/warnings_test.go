@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -15,45 +14,45 @@ import (
 // could not be, watched.
 func TestUnseenOperators(t *testing.T) {
 	const sched = 0x100
-	begin := func(at int64, nodes int32) probe.Mark {
-		return probe.Mark{Kind: probe.MarkSchedBegin, Time: at, TID: 7, Ctx: sched, NNodes: nodes}
+	begin := func(at int64, nodes int32) trace.Mark {
+		return trace.Mark{Kind: trace.MarkSchedBegin, Time: at, TID: 7, Ctx: sched, NNodes: nodes}
 	}
-	graph := func(nodes int32) probe.Mark { return probe.Mark{Kind: probe.MarkGraphBegin, TID: 7, NNodes: nodes} }
-	end := probe.Mark{Kind: probe.MarkSchedEnd, TID: 7}
+	graph := func(nodes int32) trace.Mark { return trace.Mark{Kind: trace.MarkGraphBegin, TID: 7, NNodes: nodes} }
+	end := trace.Mark{Kind: trace.MarkSchedEnd, TID: 7}
 	fail := func(v *evidence) { v.fail(sched, "no such process") }
 	watched := func(v *evidence) { v.watch(sched, watching{from: 1000}) }
 	partly := func(v *evidence) { v.watch(sched, watching{1000, "backend 1"}) }
 	for _, c := range []struct {
 		name      string
 		before    func(*evidence)
-		marks     []probe.Mark
+		marks     []trace.Mark
 		elsewhere bool
 		why       string
 	}{
-		{"all on the CPU, backends not looked up", fail, []probe.Mark{begin(1, 10), graph(10), end}, false, ""},
-		{"in two graphs", fail, []probe.Mark{begin(1, 10), graph(4), graph(6), end}, false, ""},
-		{"some elsewhere", fail, []probe.Mark{begin(1, 10), graph(4), end}, true, "no such process"},
-		{"all elsewhere", fail, []probe.Mark{begin(1, 10), end}, true, "no such process"},
-		{"the end is not probed", fail, []probe.Mark{begin(1, 10), graph(4), begin(2, 10)}, true, "no such process"},
-		{"cut off", fail, []probe.Mark{begin(1, 10), graph(4)}, false, ""},
-		{"how many is not known", fail, []probe.Mark{begin(1, 0), end}, false, ""},
-		{"another thread's", fail, []probe.Mark{begin(1, 10), {Kind: probe.MarkGraphBegin, TID: 8, NNodes: 10}, end}, true, "no such process"},
-		{"before backends were watched", watched, []probe.Mark{begin(999, 10), graph(4), end}, false, ""},
-		{"in a file that was left out", watched, []probe.Mark{begin(1001, 10), graph(4), end}, true, ""},
-		{"before some were watched", partly, []probe.Mark{begin(999, 10), graph(4), end}, false, ""},
-		{"a backend that cannot be watched", partly, []probe.Mark{begin(1001, 10), graph(4), end}, true, "backend 1"},
-		{"a backend that could not, and computes nothing", partly, []probe.Mark{begin(1001, 10), graph(10), end}, false, ""},
-		{"looked up at last", func(v *evidence) { fail(v); watched(v) }, []probe.Mark{begin(999, 10), graph(4), end}, false, ""},
-		{"looked up again, and in vain", func(v *evidence) { watched(v); fail(v) }, []probe.Mark{begin(999, 10), graph(4), end}, false, ""},
-		{"looked up again, in vain, and then some", func(v *evidence) { watched(v); fail(v) }, []probe.Mark{begin(1001, 10), graph(4), end}, true, "no such process"},
-		{"not looked up, at this level", func(*evidence) {}, []probe.Mark{begin(1, 10), end}, false, ""},
+		{"all on the CPU, backends not looked up", fail, []trace.Mark{begin(1, 10), graph(10), end}, false, ""},
+		{"in two graphs", fail, []trace.Mark{begin(1, 10), graph(4), graph(6), end}, false, ""},
+		{"some elsewhere", fail, []trace.Mark{begin(1, 10), graph(4), end}, true, "no such process"},
+		{"all elsewhere", fail, []trace.Mark{begin(1, 10), end}, true, "no such process"},
+		{"the end is not probed", fail, []trace.Mark{begin(1, 10), graph(4), begin(2, 10)}, true, "no such process"},
+		{"cut off", fail, []trace.Mark{begin(1, 10), graph(4)}, false, ""},
+		{"how many is not known", fail, []trace.Mark{begin(1, 0), end}, false, ""},
+		{"another thread's", fail, []trace.Mark{begin(1, 10), {Kind: trace.MarkGraphBegin, TID: 8, NNodes: 10}, end}, true, "no such process"},
+		{"before backends were watched", watched, []trace.Mark{begin(999, 10), graph(4), end}, false, ""},
+		{"in a file that was left out", watched, []trace.Mark{begin(1001, 10), graph(4), end}, true, ""},
+		{"before some were watched", partly, []trace.Mark{begin(999, 10), graph(4), end}, false, ""},
+		{"a backend that cannot be watched", partly, []trace.Mark{begin(1001, 10), graph(4), end}, true, "backend 1"},
+		{"a backend that could not, and computes nothing", partly, []trace.Mark{begin(1001, 10), graph(10), end}, false, ""},
+		{"looked up at last", func(v *evidence) { fail(v); watched(v) }, []trace.Mark{begin(999, 10), graph(4), end}, false, ""},
+		{"looked up again, and in vain", func(v *evidence) { watched(v); fail(v) }, []trace.Mark{begin(999, 10), graph(4), end}, false, ""},
+		{"looked up again, in vain, and then some", func(v *evidence) { watched(v); fail(v) }, []trace.Mark{begin(1001, 10), graph(4), end}, true, "no such process"},
+		{"not looked up, at this level", func(*evidence) {}, []trace.Mark{begin(1, 10), end}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var v evidence
 			c.before(&v)
 			why := ""
 			for i := range c.marks {
-				if _, w := v.mark(&c.marks[i], 0); w != "" {
+				if _, w := v.mark(&c.marks[i]); w != "" {
 					why = w
 				}
 			}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Formatting, vet for every system that is built for, types and imports of the page, license lines, scripts.
+# Formatting (gofmt, prettier), vet for every system that is built for, types and imports of the page, license lines, scripts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
@@ -55,7 +55,7 @@ if [ -n "$hosts" ]; then
 fi
 if command -v npm >/dev/null; then
   if make --no-print-directory -s web/node_modules; then
-    (cd web && node check.mjs && npx --no-install tsc -p test) || bad=1
+    (cd web && npx --no-install prettier --log-level warn --check . && node check.mjs && npx --no-install tsc -p test) || bad=1
   else
     bad=1
   fi

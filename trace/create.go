@@ -14,7 +14,8 @@ import (
 
 // held is an older recording that has the name of the new one until that has something to tell.
 type held struct {
-	tmp   string      // where the new one is written; empty: under its name already
+	f     *os.File    // the new one; nil: it has its name already
+	tmp   string      // what it is called until then; empty: nothing
 	was   fs.FileInfo // the older one
 	parts []part      // the older one's other files, to be removed
 }
@@ -36,9 +37,9 @@ type Option func(*Writer)
 func Force() Option { return func(w *Writer) { w.force = true } }
 
 // Create begins a recording in the file path. An older recording of that name stays as it is until the first hit or mark was written, or
-// the recording is closed: so a recording that comes to nothing costs none ([Writer.Discard]). Until then the new one is written beside it, as
-// path.new0 (or the next number that is free); a recorder that is killed in that time leaves it there. Where no file can be made beside it, the older one is
-// emptied at once. An empty file is replaced at once. A symbolic link is followed, by root not if it is another user's.
+// the recording is closed: so a recording that comes to nothing costs none ([Writer.Discard]). Until then the new one has no name; where the
+// file system has no such files it lies beside the older one, hidden, and a recorder that is killed in that time leaves it there. Where no
+// file can be made beside it, the older one is emptied at once. An empty file is replaced at once. A symbolic link is followed, by root not if it is another user's.
 //
 // A file is its owner's alone (0600, or stricter where an older one was); see package safeopen for who that is. Nothing but a regular file
 // is replaced, and none that holds something and is no trace ([Force]).
@@ -103,21 +104,20 @@ func (w *Writer) open() (*os.File, error) {
 	}
 	w.mode = safeopen.Stricter(st)
 	h := &held{was: st}
-	f, tmp := w.beside()
-	if f == nil {
+	f, tmp, err := at.Temporary(w.mode)
+	if err != nil {
 		if f, err = at.Empty(at.Name, w.mode); err != nil {
 			return nil, cannotCreate(path, err)
 		}
 		return f, nil
 	}
-	h.tmp = tmp
+	h.f, h.tmp = f, tmp
 	if st.Size() > 0 {
 		w.held = h
 		return f, nil
 	}
-	if err := w.rename(f, h); err != nil {
+	if err := w.rename(h); err != nil {
 		f.Close()
-		at.Remove(tmp)
 		return nil, cannotCreate(path, err)
 	}
 	return f, nil
@@ -130,21 +130,6 @@ func cannotCreate(path string, err error) error {
 	return fmt.Errorf("cannot create the trace: %w; name another file with -o", err)
 }
 
-// beside makes a file beside an older one. nil: none can be made.
-func (w *Writer) beside() (*os.File, string) {
-	for i := range 100 {
-		tmp := fmt.Sprintf("%s.new%d", w.at.Name, i)
-		f, err := w.at.Create(tmp, w.mode)
-		if err == nil {
-			return f, tmp
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			break
-		}
-	}
-	return nil, ""
-}
-
 // publish gives the recording its name. The writer is locked.
 func (w *Writer) publish() error {
 	h := w.held
@@ -152,9 +137,8 @@ func (w *Writer) publish() error {
 		return nil
 	}
 	w.held = nil
-	if h.tmp != "" {
-		if err := w.rename(w.f, h); err != nil {
-			w.at.Remove(h.tmp)
+	if h.f != nil {
+		if err := w.rename(h); err != nil {
 			w.kept = noTime
 			return w.fail(0, err)
 		}
@@ -167,9 +151,17 @@ func (w *Writer) publish() error {
 	return nil
 }
 
-// rename puts the new file in the older one's place, if both are what they were.
-func (w *Writer) rename(f *os.File, h *held) error {
-	is, err := f.Stat()
+// rename puts the new file in the older one's place, if both are what they were. It has no name where it could not.
+func (w *Writer) rename(h *held) (err error) {
+	if h.tmp, err = w.at.Named(h.f, h.tmp); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			w.at.Remove(h.tmp)
+		}
+	}()
+	is, err := h.f.Stat()
 	if err != nil {
 		return err
 	}
@@ -209,11 +201,11 @@ func (w *Writer) Discard() error {
 	w.closed = true
 	if w.at != nil {
 		name := w.at.Name
-		if w.held != nil && w.held.tmp != "" {
+		if w.held != nil && w.held.f != nil {
 			name = w.held.tmp
 		}
 		is, err := w.f.Stat()
-		if at, e := w.at.Lstat(name); err == nil && e == nil && os.SameFile(at, is) {
+		if at, e := w.at.Lstat(name); name != "" && err == nil && e == nil && os.SameFile(at, is) {
 			w.at.Remove(name)
 		}
 		w.at.Close()

@@ -4,15 +4,32 @@ package trace
 
 import (
 	"errors"
-	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
-const olderText = "an older recording"
+const (
+	olderText = "an older recording"
+	theNew    = "(the new one)" // beside it, where it needs a name
+)
+
+// bothNamed runs a test as on file systems that have files without a name and on those that have not.
+func bothNamed(t *testing.T, test func(t *testing.T)) {
+	for _, all := range []bool{safeopen.AllNamed, true} {
+		t.Run(map[bool]string{true: "named", false: "unnamed"}[all], func(t *testing.T) {
+			defer func(was bool) { safeopen.AllNamed = was }(safeopen.AllNamed)
+			safeopen.AllNamed = all
+			test(t)
+		})
+	}
+}
 
 // older writes a file as an older recording, and returns its path and a function that tells what the folder holds.
 func older(t *testing.T, names ...string) (path string, holds func(want ...string)) {
@@ -31,8 +48,16 @@ func older(t *testing.T, names ...string) (path string, holds func(want ...strin
 		}
 		var got []string
 		for _, e := range es {
-			got = append(got, e.Name())
+			if strings.HasPrefix(e.Name(), ".run.pinf.") {
+				got = append(got, theNew)
+			} else {
+				got = append(got, e.Name())
+			}
 		}
+		if !safeopen.AllNamed {
+			want = slices.DeleteFunc(want, func(s string) bool { return s == theNew })
+		}
+		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("the folder holds %v, want %v", got, want)
@@ -61,14 +86,16 @@ func all(t *testing.T, errs ...error) {
 }
 
 // An older recording stays until the new one has a hit or a mark; then it is replaced at once, permissions and all.
-func TestOlderIsReplaced(t *testing.T) {
+func TestOlderIsReplaced(t *testing.T) { bothNamed(t, olderIsReplaced) }
+
+func olderIsReplaced(t *testing.T) {
 	for _, first := range []string{"hits", "marks"} {
 		path, holds := older(t)
 		w, err := Create(path)
 		all(t, err)
 		all(t, w.Meta(Meta{Tool: "new"}), w.Sched([]Sched{{Time: 5}}), w.Drain(10), w.Flush())
 		isOlder(t, path, true)
-		holds("run.pinf", "run.pinf.new0")
+		holds("run.pinf", theNew)
 		if first == "hits" {
 			all(t, w.Hits([]Hit{{Time: 20, TID: 1}}))
 		} else {
@@ -90,7 +117,9 @@ func TestOlderIsReplaced(t *testing.T) {
 }
 
 // The ends of a recording that came to nothing: whoever calls says which.
-func TestOlderStays(t *testing.T) {
+func TestOlderStays(t *testing.T) { bothNamed(t, olderStays) }
+
+func olderStays(t *testing.T) {
 	t.Run("discarded", func(t *testing.T) {
 		path, holds := older(t)
 		w, err := Create(path)
@@ -165,10 +194,14 @@ func TestOlderStays(t *testing.T) {
 		isOlder(t, path, false)
 	})
 	t.Run("the new one was removed meanwhile", func(t *testing.T) {
+		if !safeopen.AllNamed {
+			t.Skip("it has no name that could be taken")
+		}
 		path, holds := older(t)
 		w, err := Create(path)
 		all(t, err)
-		all(t, os.Remove(path+".new0"), os.WriteFile(path+".new0", nil, 0o644), w.Hits([]Hit{{Time: 20, TID: 1}}))
+		names, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".run.pinf.*"))
+		all(t, os.Remove(names[0]), os.WriteFile(names[0], nil, 0o644), w.Hits([]Hit{{Time: 20, TID: 1}}))
 		if err := w.Flush(); err == nil {
 			t.Error("another file was given its name")
 		}
@@ -182,35 +215,45 @@ type noRoom struct{}
 
 func (noRoom) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// Names beside it that are taken are left alone; where all are, the older one is emptied at once.
-func TestOlderBeside(t *testing.T) {
-	path, holds := older(t, "run.pinf.new0")
-	w, err := Create(path)
-	all(t, err)
-	holds("run.pinf", "run.pinf.new0", "run.pinf.new1")
-	all(t, w.Hits([]Hit{{Time: 20, TID: 1}}), w.Close(End{}))
-	holds("run.pinf", "run.pinf.new0")
-	isOlder(t, path+".new0", true)
-
-	var names []string
-	for i := range 100 {
-		names = append(names, fmt.Sprintf("run.pinf.new%d", i))
+// Where no file can be made beside it, the older one is emptied at once. To root every folder is open.
+func TestOlderInClosedFolder(t *testing.T) {
+	if path := os.Getenv("PROFINFER_TEST_CLOSED"); path != "" {
+		w, err := Create(path)
+		all(t, err)
+		isOlder(t, path, false)
+		all(t, w.Close(End{}))
+		return
 	}
-	path, _ = older(t, names...)
-	w, err = Create(path)
-	all(t, err)
+	path, holds := older(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestOlderInClosedFolder$")
+	if os.Getuid() == 0 {
+		all(t, os.Chown(path, 65534, 65534))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		exe := filepath.Join(t.TempDir(), "trace.test") // go test's own lies where nobody else may look
+		b, err := os.ReadFile(os.Args[0])
+		all(t, err, os.WriteFile(exe, b, 0o755))
+		all(t, os.Chmod(filepath.Dir(filepath.Dir(exe)), 0o755)) // both are below it
+		cmd.Path, cmd.Dir = exe, filepath.Dir(exe)
+	}
+	all(t, os.Chmod(filepath.Dir(path), 0o555))
+	cmd.Env = append(os.Environ(), "PROFINFER_TEST_CLOSED="+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	holds("run.pinf")
 	isOlder(t, path, false)
-	all(t, w.Close(End{}))
 }
 
 // A link stays a link.
-func TestOlderLink(t *testing.T) {
+func TestOlderLink(t *testing.T) { bothNamed(t, olderLink) }
+
+func olderLink(t *testing.T) {
 	path, holds := older(t)
 	link := filepath.Join(filepath.Dir(path), "link.pinf")
 	all(t, os.Symlink("run.pinf", link))
 	w, err := Create(link)
 	all(t, err)
-	holds("run.pinf", "run.pinf.new0", "link.pinf")
+	holds("run.pinf", theNew, "link.pinf")
 	all(t, w.Hits([]Hit{{Time: 20, TID: 1}}), w.Close(End{}))
 	holds("run.pinf", "link.pinf")
 	isOlder(t, path, false)
@@ -226,12 +269,14 @@ func TestOlderLink(t *testing.T) {
 }
 
 // The older recording's other files go when it goes, and no file is ended before.
-func TestOlderParts(t *testing.T) {
+func TestOlderParts(t *testing.T) { bothNamed(t, olderParts) }
+
+func olderParts(t *testing.T) {
 	path, holds := older(t, "run.pinf.1", "run.pinf.2")
 	w, err := CreateParts(path)
 	all(t, err)
 	all(t, w.Sched([]Sched{{Time: 5}}), w.Drain(10), w.Flush(), w.Rotate(2))
-	holds("run.pinf", "run.pinf.1", "run.pinf.2", "run.pinf.new0")
+	holds("run.pinf", "run.pinf.1", "run.pinf.2", theNew)
 	all(t, w.Discard())
 	holds("run.pinf", "run.pinf.1", "run.pinf.2")
 

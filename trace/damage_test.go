@@ -64,11 +64,6 @@ func TestTornAtEveryByte(t *testing.T) {
 		if (r.Torn() != "") != (end < n) {
 			t.Fatalf("%d bytes, whole to %d, jumping: torn %q", n, end, r.Torn())
 		}
-		es, err := r.Index()
-		must(t, err)
-		if len(es) != whole {
-			t.Fatalf("%d bytes: index of %d blocks, want %d", n, len(es), whole)
-		}
 	}
 }
 
@@ -112,7 +107,6 @@ func TestEveryFlippedBitIsReported(t *testing.T) {
 			if i < offs[0] && lost != 0 || lost > 1 {
 				t.Fatalf("bit %d of byte %d: %d blocks lost: %v", bit, i, lost, r.Problems())
 			}
-			r.Index()
 		}
 	}
 }
@@ -304,7 +298,6 @@ func TestHostileBlocks(t *testing.T) {
 	var one [blockHeaderSize]byte
 	h.put(one[:])
 	r := openBytes(t, append(bytes.Clone(head), bytes.Repeat(one[:], (maxRaw+1<<22)/blockHeaderSize)...))
-	r.Index()
 	if c := collect(t, r); c.Blocks != 0 || len(r.Problems()) > maxProblems+1 {
 		t.Errorf("%d blocks", c.Blocks)
 	}

@@ -50,6 +50,7 @@ const (
 	TypeDrain    Type = 11
 	TypeEnd      Type = 12
 
+	// Where blocks stand: written by earlier versions at the end of a trace, passed over.
 	typeIndex   Type = 13
 	typeTrailer Type = 14
 
@@ -93,7 +94,6 @@ var (
 	ErrNotTrace = errors.New("not a profinfer trace")
 	ErrEmpty    = errors.New("empty trace")
 	ErrNewer    = errors.New("trace of a newer version")
-	ErrSeek     = errors.New("the trace cannot be read out of order: it is not a file")
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

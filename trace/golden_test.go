@@ -40,12 +40,4 @@ func TestGolden(t *testing.T) {
 	if string(b) != string(got) {
 		t.Errorf("%s reads otherwise than %s says: the format changed", path, want)
 	}
-	es, err := r.Index()
-	must(t, err)
-	if len(es) != 79 {
-		t.Errorf("%d blocks in its index", len(es))
-	}
-	if _, ok := r.footer(); !ok {
-		t.Error("its index cannot be read")
-	}
 }

@@ -103,7 +103,7 @@ func sampleMeta() Meta {
 func sampleProcess(pid int32) Process {
 	return Process{PID: pid, StartTime: 4711, Comm: "llama-bench", Cmdline: []string{"llama-bench", "-p", "8"}, Engine: "llama.cpp",
 		EngineVersion: "0.7.0", GGMLVersion: "0.27.0", Files: []File{{Path: "/usr/lib/libggml-base.so.0", BuildID: "00ff", Role: "base"}},
-		Sites:    []Site{{Offset: 0x1234, Where: "llama_process+0x4", Insn: "call", Class: "emulated", Role: "step begin", Entry: "llama_process"}},
+		Sites:    []Site{{Offset: 0x1234, Where: "llama_process+0x4", Insn: "call", Class: "emulated", Role: RoleStepBegin, Entry: "llama_process"}},
 		Findings: []Finding{{What: "tensor.ne", Value: "16", How: "ggml_nelements"}}, Attached: 100*second + 5}
 }
 

@@ -414,32 +414,3 @@ func (r *Reader) unpack(h *blockHeader, stored []byte) ([]byte, error) {
 	}
 	return p, nil
 }
-
-// SeekOffset goes to the block at an offset that [Reader.Index] or [Block.Offset] told. What was
-// delivered before may be delivered again. It fails with ErrSeek if the input is no file.
-func (r *Reader) SeekOffset(offset int64) error {
-	if err := r.in.seek(max(offset, fileHeaderSize)); err != nil {
-		return fmt.Errorf("%s: %w", r.name, err)
-	}
-	r.seqKnown = offset <= fileHeaderSize
-	r.nextSeq = 0
-	r.torn, r.segment = "", false
-	clear(r.seen)
-	return nil
-}
-
-// SeekTime goes to the last segment that begins at or before time t (ns), or to the
-// beginning of the trace.
-func (r *Reader) SeekTime(t int64) error {
-	es, err := r.Index()
-	if err != nil {
-		return err
-	}
-	off := int64(fileHeaderSize)
-	for i := range es {
-		if es[i].Segment && es[i].First <= t {
-			off = es[i].Offset
-		}
-	}
-	return r.SeekOffset(off)
-}

@@ -462,8 +462,8 @@ type growth struct {
 func (w *Writer) Full(limit int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Encoded records and the index are smaller once they are packed.
-	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.samples.size()+w.faults.size()+w.experts.size()+w.index.size()) + endBytes
+	// Encoded records are smaller once they are packed.
+	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.samples.size()+w.faults.size()+w.experts.size()) + endBytes
 	g := &w.growth
 	if w.part == g.part {
 		g.most = max(size-g.last, g.most-g.most/64)
@@ -472,6 +472,5 @@ func (w *Writer) Full(limit int64) bool {
 	return size+2*g.most > limit
 }
 
-// endBytes is more than what ends a file: four more blocks of records, a watermark, an end, the
-// index's and the trailer's headers.
+// endBytes is more than what ends a file: four more blocks of records, a watermark, an end.
 const endBytes = 16 << 10

@@ -183,9 +183,6 @@ func TestFromAPipe(t *testing.T) {
 	if c := collect(t, r); len(c.Hits) != 144 {
 		t.Errorf("%d hits", len(c.Hits))
 	}
-	if _, err := r.Index(); err == nil {
-		t.Error("the index of a pipe")
-	}
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {

@@ -58,38 +58,6 @@ const (
 	MarkDone        MarkKind = 15 // what a handle stands for is known to be done
 )
 
-// Mark is a step, scheduler or graph boundary.
-type Mark struct {
-	Time int64
-	PID  int32
-	TID  int32
-	CPU  uint16
-	Kind MarkKind
-	Site uint32 // index into Process.Sites of the process's latest Process record
-
-	// Ctx is the engine context (step), the scheduler (sched) or the backend object
-	// (graph, sync; 0 if not known), or the queue (submit, wait; 0 where the call names none).
-	Ctx uint64
-	// Graph is the graph's address (sched and graph begin), or the tensor's that is copied (copy begin: Ctx is that
-	// it is copied from, 0 the host's memory; UID its bytes, NoValue if not told), or the handle that tells when
-	// a submission is done (submit, wait, done; 0: none).
-	Graph uint64
-	// Shape identifies the graph's shape within the process (graph begin): Shape.ID. 0: unknown.
-	Shape uint64
-	// UID is the engine's own identity of the graph; 0: none. Of queues: the device.
-	UID uint64
-	// NNodes of the graph (graph begin); how many batches of work (submit begin), handles (wait begin; 0 where the call does not
-	// wait): -1 if not told.
-	NNodes int32
-	// Threads of the computation as planned (graph begin); 0: unknown.
-	Threads int32
-	// NTokens of the batch (step begin); -1: unknown.
-	NTokens int32
-	// Type argument of the entry point, where it has one (llama_process: 0 encode, 1 decode); -1: none. Of the end of a
-	// submission or a wait: what the call returned, 0 for success.
-	Type int32
-}
-
 // StepSeq is one sequence's part of a step's batch. It belongs to the step begin mark with
 // the same Time and TID.
 type StepSeq struct {
@@ -215,11 +183,11 @@ type Site struct {
 	Where   string `json:"where"`
 	Insn    string `json:"insn"`
 	Class   string `json:"class"`
-	Role    string `json:"role"`
+	Role    Role   `json:"role"`
 	Return  bool   `json:"return,omitempty"`
 	Entry   string `json:"entry,omitempty"`
 	Phase   string `json:"phase,omitempty"`
-	Covers  string `json:"covers,omitempty"` // what is done once a wait has returned 0: token, queue, device
+	Covers  Covers `json:"covers,omitempty"`
 	Backend string `json:"backend,omitempty"`
 	Warning string `json:"warning,omitempty"`
 }

@@ -11,16 +11,15 @@ import (
 )
 
 func TestBeginInTheMiddle(t *testing.T) {
-	r := openBytes(t, sampleTrace(t))
-	es, err := r.Index()
-	must(t, err)
+	full := sampleTrace(t)
+	hs, offs := blocksOf(t, full)
 	segments := 0
-	for _, e := range es {
-		if !e.Segment {
+	for i, e := range hs {
+		if e.Flags&flagSegment == 0 {
 			continue
 		}
 		segments++
-		must(t, r.SeekOffset(e.Offset))
+		r := from(t, full, offs[i])
 		var c content
 		for {
 			b, err := r.Next()
@@ -33,28 +32,23 @@ func TestBeginInTheMiddle(t *testing.T) {
 					t.Errorf("mark at %d in a segment from %d on", m.Time, e.First)
 				}
 				if m.Shape != 0 && (len(c.Shapes) == 0 || len(c.Metas) == 0 || len(c.Procs) == 0) {
-					t.Errorf("segment at %d: a mark before its definitions", e.Offset)
+					t.Errorf("segment at %d: a mark before its definitions", offs[i])
 				}
 			}
 		}
 		if len(c.Metas) != 1 || len(c.Procs) != 1 || len(c.Threads) != 2 || len(c.Shapes) != 1 || len(c.Ends) != 1 {
-			t.Errorf("segment at %d: %d metas, %d processes, %d threads, %d shapes, %d ends", e.Offset,
+			t.Errorf("segment at %d: %d metas, %d processes, %d threads, %d shapes, %d ends", offs[i],
 				len(c.Metas), len(c.Procs), len(c.Threads), len(c.Shapes), len(c.Ends))
 		}
 	}
 	if segments != 3 {
 		t.Errorf("%d segments", segments)
 	}
-	// By time.
-	must(t, r.SeekTime(107*second))
-	c := collect(t, r)
-	if c.Segments != 2 || len(c.Marks) == 0 || c.Marks[0].Time > 107*second || c.Marks[0].Time < 104*second {
-		t.Errorf("from 107 s: %d segments, first mark %v", c.Segments, c.Marks[0])
-	}
-	must(t, r.SeekTime(0))
-	if c := collect(t, r); c.Segments != 3 {
-		t.Errorf("from the start: %d segments", c.Segments)
-	}
+}
+
+// from reads a trace as if its blocks before an offset were not there.
+func from(t *testing.T, b []byte, off int) *Reader {
+	return openBytes(t, append(bytes.Clone(b[:fileHeaderSize]), b[off:]...))
 }
 
 func TestRepeatedDefinitionsComeOnce(t *testing.T) {
@@ -68,57 +62,6 @@ func TestRepeatedDefinitionsComeOnce(t *testing.T) {
 	r.Repeats = true
 	if c := collect(t, r); len(c.Metas) != 3 || len(c.Procs) != 3 || len(c.Shapes) != 3 {
 		t.Errorf("with repeats: %d metas, %d processes, %d shapes", len(c.Metas), len(c.Procs), len(c.Shapes))
-	}
-}
-
-func TestIndexIsWhatAScanFinds(t *testing.T) {
-	full := sampleTrace(t)
-	r := openBytes(t, full)
-	footer, ok := r.footer()
-	if !ok {
-		t.Fatal("no footer")
-	}
-	must(t, r.SeekOffset(0))
-	if scan := r.scan(); !reflect.DeepEqual(footer, scan) {
-		t.Errorf("footer %v\nscan %v", footer, scan)
-	}
-	// Asking for the index does not move the reader.
-	r = openBytes(t, full)
-	for i := range 5 {
-		b, err := r.Next()
-		must(t, err)
-		if b.Offset != footer[i].Offset || b.Type != footer[i].Type {
-			t.Fatalf("block %d: %v at %d", i, b.Type, b.Offset)
-		}
-		es, err := r.Index()
-		must(t, err)
-		if len(es) != len(footer) {
-			t.Fatalf("%d entries", len(es))
-		}
-	}
-}
-
-func TestIndexInParts(t *testing.T) {
-	var buf bytes.Buffer
-	w := NewWriter(&buf)
-	const n = cutCount + 1000
-	for i := range n {
-		must(t, w.Loss(Loss{Start: int64(i), End: int64(i + 1)}))
-	}
-	must(t, w.Close(End{Time: n}))
-	r := openBytes(t, buf.Bytes())
-	es, ok := r.footer()
-	if !ok || len(es) != n+1 {
-		t.Fatalf("%v, %d entries", ok, len(es))
-	}
-	for i, e := range es[:n] {
-		if e.First != int64(i) || e.Type != TypeLoss {
-			t.Fatalf("entry %d: %+v", i, e)
-		}
-	}
-	must(t, r.SeekOffset(0))
-	if scan := r.scan(); !reflect.DeepEqual(scan, es) {
-		t.Error("a scan finds other blocks")
 	}
 }
 
@@ -186,12 +129,15 @@ func TestShapesBeyondTheCacheAreReadBack(t *testing.T) {
 		must(t, w.Marks([]Mark{{Time: 111 * second, PID: 1, Kind: MarkGraphBegin, Shape: i + 1}}))
 	}
 	must(t, w.Close(End{}))
-	r, err := Open(path)
+	b, err := os.ReadFile(path)
 	must(t, err)
-	defer r.Close()
-	must(t, r.SeekTime(110*second))
-	if c := collect(t, r); len(c.Shapes) != 10 || r.Problems() != nil {
-		t.Errorf("%d shapes, %v", len(c.Shapes), r.Problems())
+	hs, offs := blocksOf(t, b)
+	last := len(hs) - 1
+	for hs[last].Flags&flagSegment == 0 {
+		last--
+	}
+	if c := collect(t, from(t, b, offs[last])); hs[last].First != 110*second || len(c.Shapes) != 10 {
+		t.Errorf("%d shapes from %d on", len(c.Shapes), hs[last].First)
 	}
 	if err := w.Flush(); err == nil {
 		t.Error("written after Close")

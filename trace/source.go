@@ -99,11 +99,8 @@ func (s *source) skip(n int64) int64 {
 	return done
 }
 
-// seek goes to an offset of the input.
+// seek goes to an offset of the input, which can jump.
 func (s *source) seek(off int64) error {
-	if s.s == nil {
-		return ErrSeek
-	}
 	if _, err := s.s.Seek(off, io.SeekStart); err != nil {
 		return err
 	}

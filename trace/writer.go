@@ -95,11 +95,10 @@ type file struct {
 	segFlag bool // the next block begins a segment
 	events  bool // it holds records
 	told    totals
-	index   indexEncoder
 }
 
 func newFile(w io.Writer, name string) file {
-	return file{w: w, name: name, place: &place{}, segFlag: true, index: indexEncoder{columns: newColumns(indexColumns)}}
+	return file{w: w, name: name, place: &place{}, segFlag: true}
 }
 
 const noTime = math.MinInt64
@@ -364,13 +363,7 @@ func (w *Writer) Close(e End) error {
 
 // finish writes what ends a file.
 func (w *Writer) finish(e End) error {
-	if err := w.json(TypeEnd, e, 1, e.Time, e.Time); err != nil {
-		return err
-	}
-	if err := w.writeIndex(); err != nil {
-		return err
-	}
-	return w.writeTrailer()
+	return w.json(TypeEnd, e, 1, e.Time, e.Time)
 }
 
 // Size returns the bytes written so far, of the current file.

@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// How blocks are packed and written, and that each is counted in the file's index.
+// How blocks are packed and written.
 
 // packDefinition compresses w.raw, a definition, if a reader will take it.
 func (w *Writer) packDefinition(h *blockHeader) error {
@@ -55,7 +55,7 @@ func (w *Writer) emit(h *blockHeader) error {
 	}
 	h.Seq = w.seq
 	h.Flags &^= flagSegment
-	if w.segFlag && h.Type != typeIndex && h.Type != typeTrailer {
+	if w.segFlag {
 		h.Flags |= flagSegment
 	}
 	h.put(w.out)
@@ -66,15 +66,9 @@ func (w *Writer) emit(h *blockHeader) error {
 	if err != nil {
 		return w.fail(n, err)
 	}
-	if h.Type != typeIndex && h.Type != typeTrailer {
-		w.segFlag = false
-		w.index.add(h, w.pos)
-	}
+	w.segFlag = false
 	w.pos += int64(n)
 	w.seq++
-	if w.index.count >= cutCount {
-		return w.writeIndex()
-	}
 	return nil
 }
 

@@ -26,13 +26,19 @@ const { metafile } = await build({
 })
 
 // The licences of what was bundled ask for their text to come along.
-const bundled = new Set(Object.keys(metafile.inputs).map((f) => f.match(/^node_modules\/((?:@[^/]+\/)?[^/]+)\//)?.[1]).filter(Boolean))
+const bundled = new Set(
+  Object.keys(metafile.inputs)
+    .map((f) => f.match(/^node_modules\/((?:@[^/]+\/)?[^/]+)\//)?.[1])
+    .filter(Boolean),
+)
 let text = ''
 for (const name of [...bundled].sort()) {
   const dir = `${here}node_modules/${name}/`
   const { version, license } = JSON.parse(readFileSync(dir + 'package.json', 'utf8'))
   const file = readdirSync(dir).find((f) => /^licen[cs]e(\.|$)/i.test(f))
   if (!file) throw new Error(`${name} has no licence file: nothing can be bundled without one`)
-  text += `${name} ${version} (${license})\n\n${readFileSync(dir + file, 'utf8').replaceAll('\r\n', '\n').trim()}\n\n\n`
+  text += `${name} ${version} (${license})\n\n${readFileSync(dir + file, 'utf8')
+    .replaceAll('\r\n', '\n')
+    .trim()}\n\n\n`
 }
 writeFileSync(outdir + '/LICENSES.txt', text.trimEnd() + '\n')

@@ -14,7 +14,10 @@ export const layers = ['api', 'lib', 'ui', 'views', 'app']
 /** Packages of components: nothing of them in the layers below ui. */
 const components = ['preact', 'uplot']
 
-/** Reads who imports whom from what `tsc --explainFiles` printed: of each file below src/ what it imports, packages by their name. */
+/**
+ * Reads who imports whom from what `tsc --explainFiles` printed: of each file below src/ what it imports,
+ * packages by their name.
+ */
 export function importsOf(text) {
   const graph = new Map()
   const add = (from, to) => graph.set(from, (graph.get(from) ?? new Set()).add(to))
@@ -43,10 +46,15 @@ function room(file) {
 function wrong(from, to) {
   const [a, b] = [room(from), room(to)]
   if (!layers.includes(a.layer)) return `${from} lies in no layer: ${layers.join(', ')}`
-  if (!to.startsWith('src/')) return components.includes(to) && layers.indexOf(a.layer) < layers.indexOf('ui') ? `${from} imports ${to}: ${a.layer} knows no components` : null
-  if (layers.indexOf(b.layer) > layers.indexOf(a.layer)) return `${from} imports ${to}: ${a.layer} lies below ${b.layer}`
+  if (!to.startsWith('src/'))
+    return components.includes(to) && layers.indexOf(a.layer) < layers.indexOf('ui')
+      ? `${from} imports ${to}: ${a.layer} knows no components`
+      : null
+  if (layers.indexOf(b.layer) > layers.indexOf(a.layer))
+    return `${from} imports ${to}: ${a.layer} lies below ${b.layer}`
   if (a.layer !== 'views') return null
-  if (a.view !== b.view && b.layer === 'views') return `${from} imports ${to}: views know nothing of each other`
+  if (a.view !== b.view && b.layer === 'views')
+    return `${from} imports ${to}: views know nothing of each other`
   if (a.tab && b.tab && a.tab !== b.tab) return `${from} imports ${to}: tabs know nothing of each other`
   return null
 }

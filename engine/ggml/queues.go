@@ -8,6 +8,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // A device's own interface: libraries by which backends hand work to queues and wait for it. Their exported functions
@@ -17,7 +18,7 @@ import (
 type queueCall struct {
 	name       string
 	begin, end engine.Role
-	covers     string
+	covers     trace.Covers
 	a, b, c, d engine.Arg
 	args       []int // integer arguments that must be intact where it is probed
 	often      bool  // called for each operator: only where that is cheap
@@ -30,7 +31,7 @@ func submits(name string, queue engine.Arg, args ...int) queueCall {
 	return queueCall{name: name, begin: engine.RoleSubmitBegin, end: engine.RoleSubmitEnd, a: queue, args: args}
 }
 
-func waits(name, covers string, args ...int) queueCall {
+func waits(name string, covers trace.Covers, args ...int) queueCall {
 	return queueCall{name: name, begin: engine.RoleWaitBegin, end: engine.RoleWaitEnd, covers: covers, args: args}
 }
 
@@ -57,11 +58,11 @@ func vulkanCalls(bool) []queueCall {
 		c.b, c.c, c.d = reg(3), at(0, 0), reg(1)
 		out = append(out, c)
 	}
-	fences := waits("vkWaitForFences", "token", 0, 1, 2) // (device, count, fences, all, timeout)
+	fences := waits("vkWaitForFences", trace.CoversToken, 0, 1, 2) // (device, count, fences, all, timeout)
 	fences.b, fences.c, fences.d = at(2, 0), at(0, 0), reg(1)
-	queue := waits("vkQueueWaitIdle", "queue", 0)
+	queue := waits("vkQueueWaitIdle", trace.CoversQueue, 0)
 	queue.a, queue.c = reg(0), at(0, 0)
-	device := waits("vkDeviceWaitIdle", "device", 0)
+	device := waits("vkDeviceWaitIdle", trace.CoversDevice, 0)
 	device.c = at(0, 0)
 	out = append(out, fences, queue, device)
 	for _, n := range []string{"vkWaitSemaphores", "vkWaitSemaphoresKHR"} { // which submission signals them is not read
@@ -96,13 +97,13 @@ func cudaCalls(arm bool) []queueCall {
 	event := submits("cuEventRecord", reg(1), 0, 1)
 	event.b, event.d = reg(0), number(0)
 	add(event, true)
-	stop := waits("cuStreamSynchronize", "queue", 0)
+	stop := waits("cuStreamSynchronize", trace.CoversQueue, 0)
 	stop.a = reg(0)
 	add(stop, false)
-	until := waits("cuEventSynchronize", "token", 0)
+	until := waits("cuEventSynchronize", trace.CoversToken, 0)
 	until.b, until.d = reg(0), number(1)
 	add(until, false)
-	return append(out, waits("cuCtxSynchronize", "device"))
+	return append(out, waits("cuCtxSynchronize", trace.CoversDevice))
 }
 
 // openCLCalls are the loader's (OpenCL 3.0). Events are not read: what clWaitForEvents waits for is not known, but by the
@@ -110,11 +111,11 @@ func cudaCalls(arm bool) []queueCall {
 func openCLCalls(bool) []queueCall {
 	kernel := submits("clEnqueueNDRangeKernel", reg(0), 0)
 	kernel.often = true
-	finish := waits("clFinish", "queue", 0)
+	finish := waits("clFinish", trace.CoversQueue, 0)
 	finish.a = reg(0)
 	out := []queueCall{kernel, finish, waits("clWaitForEvents", "")}
 	for _, n := range []string{"clEnqueueReadBuffer", "clEnqueueWriteBuffer"} { // (queue, buffer, blocking, ...)
-		c := waits(n, "queue", 0, 2)
+		c := waits(n, trace.CoversQueue, 0, 2)
 		c.a, c.d = reg(0), reg(2)
 		out = append(out, c)
 	}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,11 +158,17 @@ func TestCulpritPinned(t *testing.T) {
 		done := make(chan bool)
 		go func() {
 			defer close(done)
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 			used = spin(t, "culprit", cpu, 2*time.Second)
 		}()
 		threads := min(runtime.NumCPU(), 8)
-		path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "1000", "-r", "1")...)
+		engine := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "100000", "-r", "1")...)
+		path := filepath.Join(t.TempDir(), "run.pinf")
+		if r := profinfer(t, "record", "-o", path, "-p", fmt.Sprint(engine.Process.Pid), "--duration", "5s"); r.status != 0 {
+			t.Fatalf("record: status %d\n%s", r.status, r.stderr)
+		}
+		syscall.Kill(-engine.Process.Pid, syscall.SIGKILL)
+		engine.Wait()
 		<-done
 		rd, err := trace.Open(path)
 		if err != nil {

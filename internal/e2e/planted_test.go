@@ -257,8 +257,6 @@ func TestPlantedRecordings(t *testing.T) {
 	t.Run("beside", func(t *testing.T) { // names that the recorder gives its files itself
 		e := newEstate(t)
 		e.file("run.pinf", sample.Recording, 0o666)
-		e.link("run.pinf.new0", "shadow")
-		e.link("run.pinf.new1", "none")
 		if r := e.as(0, 0, e.home, record("run.pinf")...); r.status != 0 {
 			t.Errorf("status %d: %s", r.status, r.stderr)
 		}

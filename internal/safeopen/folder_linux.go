@@ -263,6 +263,32 @@ func (p *Place) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
+// Unnamed makes a file without a name (O_TMPFILE), which the kernel takes away with whoever is killed before [Place.LinkFile] gave it one. Not every
+// file system can.
+func (p *Place) Unnamed(mode fs.FileMode) (*os.File, error) {
+	if AllNamed {
+		return nil, errors.ErrUnsupported
+	}
+	fd, err := unix.Openat(p.fd, ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, uint32(mode.Perm()))
+	if err != nil {
+		return nil, p.wrap("open", ".", err)
+	}
+	f := os.NewFile(uintptr(fd), p.Path)
+	if _, err := os.Stat(inSelf(f)); err != nil { // there would be no way to name it
+		f.Close()
+		return nil, err
+	}
+	p.hand(f, mode)
+	return f, nil
+}
+
+// LinkFile gives a file without one a name, never one that is there.
+func (p *Place) LinkFile(f *os.File, name string) error {
+	return p.wrap("link", name, unix.Linkat(unix.AT_FDCWD, inSelf(f), p.fd, name, unix.AT_SYMLINK_FOLLOW))
+}
+
+func inSelf(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+
 // hand gives a new file to who called sudo. Where that is not possible (some network file systems) it stays root's.
 func (p *Place) hand(f *os.File, mode fs.FileMode) {
 	uid, gid, ok := caller()

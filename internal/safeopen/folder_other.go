@@ -58,6 +58,14 @@ func (p *Place) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(p.at(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 }
 
+func init() { AllNamed = true }
+
+// Unnamed makes no file here: they all have names.
+func (p *Place) Unnamed(fs.FileMode) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+// LinkFile names no file here.
+func (p *Place) LinkFile(*os.File, string) error { return errors.ErrUnsupported }
+
 // Empty opens an older file to write it anew where it is.
 func (p *Place) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(p.at(name), os.O_RDWR, 0)

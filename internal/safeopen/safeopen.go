@@ -118,15 +118,42 @@ type ForeignError struct{ Path, Why string }
 
 func (e *ForeignError) Error() string { return e.Path + ": " + e.Why }
 
-// Temporary makes a file beside the place's, which is to get its name once it is complete.
+// AllNamed is set by tests: as on file systems on which every file has a name.
+var AllNamed bool
+
+// Temporary makes a file beside the place's, which is to get its name once it is complete ([Place.Named]). Its own name is empty where
+// it needs none until then.
 func (p *Place) Temporary(mode fs.FileMode) (f *os.File, name string, err error) {
+	if f, err = p.Unnamed(mode); err == nil {
+		return f, "", nil
+	}
+	name, err = p.free(func(name string) error {
+		f, err = p.Create(name, mode)
+		return err
+	})
+	return f, name, err
+}
+
+// Named gives a temporary file a name of its own, if it has none yet: one that can be renamed over another.
+func (p *Place) Named(f *os.File, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	return p.free(func(name string) error { return p.LinkFile(f, name) })
+}
+
+// free calls take with hidden names until one was not taken.
+func (p *Place) free(take func(name string) error) (name string, err error) {
 	for range 100 {
 		name = fmt.Sprintf(".%s.%08x", p.Name, rand.Uint32())
-		if f, err = p.Create(name, mode); !errors.Is(err, fs.ErrExist) {
-			return f, name, err
+		if err = take(name); !errors.Is(err, fs.ErrExist) {
+			break
 		}
 	}
-	return nil, "", err
+	if err != nil {
+		return "", err
+	}
+	return name, nil
 }
 
 // Write writes a file whole or not at all: what stood there stays until the new one is complete.
@@ -186,11 +213,18 @@ func write(path string, asked bool, ours func([]byte) bool, fn func(io.Writer) e
 	if err != nil {
 		return err
 	}
-	defer p.Remove(tmp) // it has another name if all went well
-	err = buffered(f, fn)
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	defer f.Close()
+	if err := buffered(f, fn); err != nil {
+		if tmp != "" {
+			p.Remove(tmp)
+		}
+		return err
 	}
+	if tmp, err = p.Named(f, tmp); err != nil {
+		return err
+	}
+	defer p.Remove(tmp) // it has another name if all went well
+	err = f.Close()
 	if err == nil {
 		err = p.Rename(tmp, p.Name)
 	}

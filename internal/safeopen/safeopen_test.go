@@ -55,6 +55,14 @@ func is(t *testing.T, path, want string, mode fs.FileMode) {
 }
 
 func TestWrite(t *testing.T) {
+	was := AllNamed
+	defer func() { AllNamed = was }()
+	for _, AllNamed = range []bool{was, true} {
+		testWrite(t)
+	}
+}
+
+func testWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
 	ours := func(b []byte) bool { return strings.HasPrefix(string(b), "ours") }
@@ -96,6 +104,8 @@ func TestWrite(t *testing.T) {
 func TestWriteReplacedMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	home, victim := filepath.Join(dir, "home"), filepath.Join(dir, "shadow")
+	defer func(was bool) { AllNamed = was }(AllNamed)
+	AllNamed = true // without a name there is nothing to replace
 	must(t, os.Mkdir(home, 0o755), os.WriteFile(victim, []byte("secret"), 0o600))
 	_ = Write(filepath.Join(home, "run.html"), true, nil, func(w io.Writer) error {
 		es, err := os.ReadDir(home)

@@ -32,7 +32,7 @@ func writtenAs(t *testing.T, n int, extra map[string]string, memory *trace.Memor
 		t.Fatal(err)
 	}
 	p := trace.Process{PID: 7, StartTime: 1, Comm: "engine", Attached: 900e6,
-		Sites: []trace.Site{{Role: "step begin", Entry: "llama_decode"}, {Role: "step end", Entry: "llama_decode"}}}
+		Sites: []trace.Site{{Role: trace.RoleStepBegin, Entry: "llama_decode"}, {Role: trace.RoleStepEnd, Entry: "llama_decode"}}}
 	end := trace.End{Time: int64(1e9) + int64(n)*50e6, Reason: timeOver}
 	if change != nil {
 		change(&end, &p)

@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/trace"
 	"maps"
 	"slices"
 )
@@ -261,7 +262,7 @@ func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offlo
 		}
 		b.graphs++
 		b.host += g.Dur
-		if g.Backend != "CPU" {
+		if g.Backend != trace.BackendCPU {
 			if o.pending == nil || len(o.pending) >= limits.Pending {
 				o.pending = map[int64]offloadGraph{}
 			}
@@ -298,7 +299,7 @@ func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offlo
 }
 
 // elsewhere tells whether a graph ran on another backend than the CPU.
-func elsewhere(g *profile.Graph) bool { return g.Backend != "CPU" && g.Backend != "" }
+func elsewhere(g *profile.Graph) bool { return trace.Elsewhere(g.Backend) }
 
 func (t *copySum) add(c *profile.Copy) {
 	t.n++

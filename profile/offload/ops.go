@@ -393,7 +393,7 @@ func (w *backendWork) step(s *profile.Step, ops []*profile.Op, graphs []*profile
 		}
 	}
 	for _, g := range graphs {
-		if g.Ops == 0 && !(g.Backend == "CPU" && g.Untraced != "") {
+		if g.Ops == 0 && !(g.Backend == trace.BackendCPU && g.Untraced != "") {
 			w.graph(g)
 		}
 	}

@@ -5,14 +5,15 @@ package offload
 import (
 	"cmp"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/trace"
 	"maps"
 	"slices"
 )
 
 // byBackend orders backends by name, the CPU first.
 func byBackend(a, b string) int {
-	if (a == "CPU") != (b == "CPU") {
-		if a == "CPU" {
+	if (a == trace.BackendCPU) != (b == trace.BackendCPU) {
+		if a == trace.BackendCPU {
 			return -1
 		}
 		return 1

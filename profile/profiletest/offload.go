@@ -162,10 +162,10 @@ func Offload(w io.Writer, steps int, change func(*Recorder)) error {
 }
 
 func offSites(p *trace.Process) {
-	p.Sites = append(p.Sites[:siteEnd+1:siteEnd+1], trace.Site{Role: "graph begin", Backend: "BLAS"}, trace.Site{Role: "graph begin", Backend: "GPU"},
-		trace.Site{Role: "copy begin", Entry: "ggml_backend_tensor_copy"}, trace.Site{Role: "copy end", Entry: "ggml_backend_tensor_copy"},
-		trace.Site{Role: "copy begin", Entry: "ggml_backend_tensor_set"}, trace.Site{Role: "copy begin", Entry: "ggml_backend_tensor_get"},
-		trace.Site{Role: "sync begin", Entry: "synchronize"})
+	p.Sites = append(p.Sites[:siteEnd+1:siteEnd+1], trace.Site{Role: trace.RoleGraphBegin, Backend: "BLAS"}, trace.Site{Role: trace.RoleGraphBegin, Backend: "GPU"},
+		trace.Site{Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_copy"}, trace.Site{Role: trace.RoleCopyEnd, Entry: "ggml_backend_tensor_copy"},
+		trace.Site{Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_set"}, trace.Site{Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_get"},
+		trace.Site{Role: trace.RoleSyncBegin, Entry: "synchronize"})
 }
 
 type offPlayer struct {

@@ -101,8 +101,8 @@ func (r *Recorder) process(pid int32, at int64) error {
 	}
 	r.procs[pid] = true
 	p := process(pid)
-	p.Sites = []trace.Site{siteStep: {Role: "step begin", Entry: "llama_decode"}, siteGraph: {Role: "graph begin", Backend: "CPU"},
-		siteBegin: {Role: "operator begin", Class: "emulated"}, siteEnd: {Role: "operator end", Class: "emulated"}}
+	p.Sites = []trace.Site{siteStep: {Role: trace.RoleStepBegin, Entry: "llama_decode"}, siteGraph: {Role: trace.RoleGraphBegin, Backend: "CPU"},
+		siteBegin: {Role: trace.RoleOpBegin, Class: "emulated"}, siteEnd: {Role: trace.RoleOpEnd, Class: "emulated"}}
 	if r.Process != nil {
 		r.Process(&p)
 	}

@@ -94,13 +94,13 @@ func (r Remote) Record(out io.Writer) error {
 	errs := []error{w.Meta(trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "--rpc", "127.0.0.1:50052"}, Start: 1, Host: "host", Kernel: "6.18.5",
 		Arch: "amd64", CPU: "a CPU", Cores: 2, Level: level, ProbeCost: map[string]int64{"emulated": 200}})}
 	sites := []trace.Site{
-		remoteStepBegin: {Role: "step begin", Entry: "llama_decode"}, remoteStepEnd: {Role: "step end", Entry: "llama_decode"},
-		remoteCPUBegin: {Role: "graph begin", Backend: "CPU"}, remoteCPUEnd: {Role: "graph end", Backend: "CPU"},
-		remoteRPCBegin: {Role: "graph begin", Backend: "RPC"}, remoteRPCEnd: {Role: "graph end", Backend: "RPC"},
-		remoteSet: {Role: "copy begin", Entry: "ggml_backend_tensor_set"}, remoteSetEnd: {Role: "copy end", Entry: "ggml_backend_tensor_set"},
-		remoteGet: {Role: "copy begin", Entry: "ggml_backend_tensor_get_async"}, remoteGetEnd: {Role: "copy end", Entry: "ggml_backend_tensor_get_async"},
-		remoteSync: {Role: "sync begin", Entry: "synchronize", Backend: "RPC"}, remoteSyncEnd: {Role: "sync end", Entry: "synchronize", Backend: "RPC"},
-		remoteOpBegin: {Role: "operator begin", Class: "emulated"}, remoteOpEnd: {Role: "operator end", Class: "emulated"}}
+		remoteStepBegin: {Role: trace.RoleStepBegin, Entry: "llama_decode"}, remoteStepEnd: {Role: trace.RoleStepEnd, Entry: "llama_decode"},
+		remoteCPUBegin: {Role: trace.RoleGraphBegin, Backend: "CPU"}, remoteCPUEnd: {Role: trace.RoleGraphEnd, Backend: "CPU"},
+		remoteRPCBegin: {Role: trace.RoleGraphBegin, Backend: "RPC"}, remoteRPCEnd: {Role: trace.RoleGraphEnd, Backend: "RPC"},
+		remoteSet: {Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_set"}, remoteSetEnd: {Role: trace.RoleCopyEnd, Entry: "ggml_backend_tensor_set"},
+		remoteGet: {Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_get_async"}, remoteGetEnd: {Role: trace.RoleCopyEnd, Entry: "ggml_backend_tensor_get_async"},
+		remoteSync: {Role: trace.RoleSyncBegin, Entry: "synchronize", Backend: "RPC"}, remoteSyncEnd: {Role: trace.RoleSyncEnd, Entry: "synchronize", Backend: "RPC"},
+		remoteOpBegin: {Role: trace.RoleOpBegin, Class: "emulated"}, remoteOpEnd: {Role: trace.RoleOpEnd, Class: "emulated"}}
 	for _, p := range []trace.Process{
 		{PID: RemoteClient, Comm: "llama-bench", Cmdline: []string{"llama-bench"}, Engine: "llama.cpp", EngineVersion: "0.7.0", GGMLVersion: "0.27.0", Sites: sites},
 		{PID: RemoteServer, Comm: "ggml-rpc-server", Cmdline: []string{"ggml-rpc-server"}, Engine: "ggml", GGMLVersion: "0.27.0", Sites: slices.Clone(sites)}} {

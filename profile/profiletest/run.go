@@ -106,7 +106,7 @@ func process(pid int32) trace.Process {
 	return trace.Process{PID: pid, Comm: "llama-bench", Cmdline: []string{"llama-bench", "-m", "m.gguf"},
 		Engine: "llama.cpp", EngineVersion: "0.7.0", GGMLVersion: "0.27.0",
 		Files: []trace.File{{Path: "/usr/lib/ggml/libggml-cpu-haswell.so", Role: "cpu"}},
-		Sites: []trace.Site{{Role: "operator begin", Class: "emulated"}, {Role: "operator end", Class: "emulated"}}}
+		Sites: []trace.Site{{Role: trace.RoleOpBegin, Class: "emulated"}, {Role: trace.RoleOpEnd, Class: "emulated"}}}
 }
 
 func (p *Player) playStep(r Run, tokens int, pos int32, n int) error {

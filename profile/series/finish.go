@@ -12,7 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Finish computes the series. Header is what Replay returned; the builder takes no more.
@@ -20,8 +19,8 @@ func (b *Builder) Finish(h *profile.Header) *Series {
 	s := &Series{SchemaVersion: Schema, Phases: []Phase{}, MaxError: sketch.HistogramError}
 	b.book.List() // puts them in order
 	// Where operators were not asked for, what is missing is no time outside operators.
-	f := h.Meta.Extra["filter"]
-	filtered := strings.Contains(f, "op=") || strings.Contains(f, "tid=")
+	f := h.Meta.Filter()
+	filtered := f.PartOfSteps()
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		for m := -1; m < b.book.Count(); m++ {

@@ -7,6 +7,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/trace"
 	"slices"
 )
 
@@ -327,7 +328,7 @@ func (x *splitter) where(to int64) (part int, until int64) {
 			behind = true
 			until = min(until, g.Start)
 		default:
-			if g.Ops == 0 && g.Backend != "" && g.Backend != "CPU" {
+			if g.Ops == 0 && trace.Elsewhere(g.Backend) {
 				return partBackend, min(until, end)
 			}
 			return partGraph, min(until, end)

@@ -178,7 +178,7 @@ func (b *statState) early(s *profile.Step, ops []*profile.Op) {
 
 // Graph takes one graph execution.
 func (b *statState) Graph(g *profile.Graph) error {
-	if p := b.proc(g.PID); p.library == "" && g.Backend == "CPU" {
+	if p := b.proc(g.PID); p.library == "" && g.Backend == trace.BackendCPU {
 		p.library = g.Library
 	}
 	if b.opts.PID != 0 && g.PID != b.opts.PID {

@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/trace"
 	"maps"
 	"path"
 	"slices"
@@ -61,11 +62,11 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 		Models: b.book.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
 	s.Counters = summary.CountersOf(h.Meta.Counters)
 	b.counters = len(s.Counters)
-	f := h.Meta.Extra["filter"]
-	b.filtered = strings.Contains(f, "op=") || strings.Contains(f, "tid=")
+	f := h.Meta.Filter()
+	b.filtered = f.PartOfSteps()
 	b.finishRun(s, h)
 	s.Faults = b.faults.Finish(h)
-	s.Run.Filter = f
+	s.Run.Filter = h.Meta.FilterText()
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
@@ -200,7 +201,7 @@ func (b *Builder) probeShare(h *profile.Header) *float64 {
 		return nil
 	}
 	var cost float64
-	for _, role := range []string{"operator begin", "operator end"} {
+	for _, role := range []trace.Role{trace.RoleOpBegin, trace.RoleOpEnd} {
 		var dearest int64
 		for i := range h.Processes {
 			for j := range h.Processes[i].Sites {
@@ -213,7 +214,7 @@ func (b *Builder) probeShare(h *profile.Header) *float64 {
 			return nil
 		}
 		hits := b.threadHits
-		if role == "operator begin" {
+		if role == trace.RoleOpBegin {
 			hits -= b.followed
 		}
 		cost += float64(dearest) * float64(hits)

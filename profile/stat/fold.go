@@ -6,6 +6,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/trace"
 	"slices"
 	"strconv"
 )
@@ -78,7 +79,7 @@ func (g *Group) thread(i int, tid, pid int32) *threadSum {
 func (g *Group) FoldGraphs(graphs []*profile.Graph) {
 	ops := int64(-1)
 	for _, x := range graphs {
-		if x.Ops != 0 || x.Backend == "" || x.Backend == "CPU" {
+		if x.Ops != 0 || !trace.Elsewhere(x.Backend) {
 			continue
 		}
 		if ops < 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Graphs on a device have a track of their own below their process: the queue's, where the device's interface was seen, else one
@@ -39,7 +40,7 @@ func flowBack(graph int64) uint64 { return 1<<63 | uint64(graph) }
 
 // toDevice adds the arrow from the host's call to the device's slice; one that nothing ends is not drawn.
 func (e *exporter) toDevice(g *profile.Graph, n *notes) *notes {
-	if g.Backend == "CPU" || g.Backend == "" {
+	if !trace.Elsewhere(g.Backend) {
 		return n
 	}
 	if n == nil {

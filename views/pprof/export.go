@@ -18,6 +18,7 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/trace"
 )
 
 const (
@@ -236,7 +237,7 @@ func (e *exporter) Graph(g *profile.Graph) error {
 		return nil
 	}
 	p := e.of(g.Step)
-	p.graphs = append(p.graphs, graph{g.Backend, g.Backend == "" || g.Backend == "CPU", g.Start, g.Start + g.Dur})
+	p.graphs = append(p.graphs, graph{g.Backend, !trace.Elsewhere(g.Backend), g.Start, g.Start + g.Dur})
 	return nil
 }
 

@@ -151,7 +151,8 @@ func (e *exporter) profile(h *model.Header, stat *summary.Stat) *profile.Profile
 	if m := &h.Meta; m.Realtime > 0 && m.Start > 0 && h.First > 0 {
 		d.p.TimeNanos = m.Realtime + h.First - m.Start
 	}
-	filtered := strings.Contains(stat.Run.Filter, "op=") || strings.Contains(stat.Run.Filter, "tid=")
+	f := h.Meta.Filter()
+	filtered := f.PartOfSteps()
 	roots := e.roots(list, stat)
 	for i, s := range list {
 		g, _ := s.drawn()

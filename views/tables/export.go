@@ -419,7 +419,7 @@ func probeCost(h *profile.Header) *int64 {
 		for _, s := range h.Processes[i].Sites {
 			c := h.Meta.ProbeCost[s.Class]
 			most = max(most, c)
-			if strings.Contains(s.Role, "operator") {
+			if s.Role.OfOperators() {
 				ops = max(ops, c)
 			}
 		}

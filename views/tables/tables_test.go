@@ -52,14 +52,14 @@ func run(t testing.TB, meta func(*trace.Meta)) []byte {
 	shape.Nodes[5].Type, shape.Nodes[5].Ne = "q4_0", [4]int64{4, 4, 1, 1}
 	shape.Nodes[6].Data = 0
 	errs := []error{w.Meta(m), w.Process(trace.Process{PID: pid, Comm: "llama", Cmdline: []string{"llama-cli", "-p", "it's a\nprompt", ""}, Engine: "llama.cpp", EngineVersion: "0.7.0",
-		Sites: []trace.Site{{Role: "step begin", Class: "stepped", Entry: "llama_decode"}, {Role: "step end", Class: "stepped", Entry: "llama_decode"},
-			{Role: "graph begin", Class: "emulated", Backend: "CPU"}, {Role: "graph end", Class: "emulated", Backend: "CPU"},
-			{Role: "operator begin", Class: "nop5"}, {Role: "operator end", Class: "emulated"},
-			{Role: "graph begin", Class: "emulated", Backend: "Vulkan"}, {Role: "graph end", Class: "emulated", Backend: "Vulkan"},
-			{Role: "copy begin", Class: "emulated", Entry: "ggml_backend_tensor_set"}, {Role: "copy end", Class: "emulated", Entry: "ggml_backend_tensor_set"},
-			{Role: "sync begin", Class: "emulated"}, {Role: "sync end", Class: "emulated"},
-			{Role: "submit begin", Entry: "vkQueueSubmit"}, {Role: "submit end", Entry: "vkQueueSubmit"},
-			{Role: "wait begin", Entry: "vkWaitForFences", Covers: "token"}, {Role: "wait end", Entry: "vkWaitForFences", Covers: "token"}}}),
+		Sites: []trace.Site{{Role: trace.RoleStepBegin, Class: "stepped", Entry: "llama_decode"}, {Role: trace.RoleStepEnd, Class: "stepped", Entry: "llama_decode"},
+			{Role: trace.RoleGraphBegin, Class: "emulated", Backend: "CPU"}, {Role: trace.RoleGraphEnd, Class: "emulated", Backend: "CPU"},
+			{Role: trace.RoleOpBegin, Class: "nop5"}, {Role: trace.RoleOpEnd, Class: "emulated"},
+			{Role: trace.RoleGraphBegin, Class: "emulated", Backend: "Vulkan"}, {Role: trace.RoleGraphEnd, Class: "emulated", Backend: "Vulkan"},
+			{Role: trace.RoleCopyBegin, Class: "emulated", Entry: "ggml_backend_tensor_set"}, {Role: trace.RoleCopyEnd, Class: "emulated", Entry: "ggml_backend_tensor_set"},
+			{Role: trace.RoleSyncBegin, Class: "emulated"}, {Role: trace.RoleSyncEnd, Class: "emulated"},
+			{Role: trace.RoleSubmitBegin, Entry: "vkQueueSubmit"}, {Role: trace.RoleSubmitEnd, Entry: "vkQueueSubmit"},
+			{Role: trace.RoleWaitBegin, Entry: "vkWaitForFences", Covers: trace.CoversToken}, {Role: trace.RoleWaitEnd, Entry: "vkWaitForFences", Covers: trace.CoversToken}}}),
 		w.Threads([]trace.Thread{{PID: pid, TID: pid, Comm: "llama"}, {PID: pid, TID: worker, Comm: "llama"}}), w.Shape(shape)}
 	for step := range int64(2) {
 		at := 10_000 + step*10_000

@@ -6,14 +6,24 @@ import { createServer } from 'node:http'
 import { chromium } from 'playwright-core'
 
 /** The browser's path, undefined if there is none. */
-export const browserPath = [process.env.PROFINFER_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((p) => p && existsSync(p))
+export const browserPath = [
+  process.env.PROFINFER_CHROMIUM,
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find((p) => p && existsSync(p))
 
 /** Starts the browser. proxy: all that it asks for beyond this machine goes there. */
 export async function launch(proxy) {
-  if (!browserPath) throw new Error('no Chromium: apt-get install chromium, or name one in PROFINFER_CHROMIUM')
+  if (!browserPath)
+    throw new Error('no Chromium: apt-get install chromium, or name one in PROFINFER_CHROMIUM')
   // Root may not use Chromium's sandbox; what is opened here are pages of our own.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  return chromium.launch({ executablePath: browserPath, args, ...(proxy && { proxy: { server: proxy, bypass: '127.0.0.1,localhost' } }) })
+  return chromium.launch({
+    executablePath: browserPath,
+    args,
+    ...(proxy && { proxy: { server: proxy, bypass: '127.0.0.1,localhost' } }),
+  })
 }
 
 /** A proxy that answers nothing and keeps what it was asked for. */
@@ -31,9 +41,14 @@ export async function listener() {
   return { asked, url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() }
 }
 
-/** Runs in the page before its own code: tells what its policy refused, keeps what is drawn as text on canvases. */
+/**
+ * Runs in the page before its own code: tells what its policy refused, keeps what is drawn as text on
+ * canvases.
+ */
 function watch() {
-  addEventListener('securitypolicyviolation', (e) => console.error(`policy: ${e.violatedDirective} refused ${e.blockedURI || e.sourceFile}`))
+  addEventListener('securitypolicyviolation', (e) =>
+    console.error(`policy: ${e.violatedDirective} refused ${e.blockedURI || e.sourceFile}`),
+  )
   const drawn = (window.__drawn = new Set())
   for (const name of ['fillText', 'strokeText']) {
     const draw = CanvasRenderingContext2D.prototype[name]
@@ -49,17 +64,29 @@ function watch() {
  * but the page itself (a served page: its server).
  */
 export async function open(browser, url, { width = 1440, height = 900, dark = false, ...more } = {}) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', ...more })
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: dark ? 'dark' : 'light',
+    ...more,
+  })
   await context.addInitScript(watch)
   const page = await context.newPage()
   const wrong = []
   const served = !url.startsWith('file:')
   const own = served ? new URL(url).origin + '/' : url.split('#')[0]
-  page.on('console', (m) => ['error', 'warning'].includes(m.type()) && wrong.push(`console ${m.type()}: ${m.text()}`))
+  page.on(
+    'console',
+    (m) => ['error', 'warning'].includes(m.type()) && wrong.push(`console ${m.type()}: ${m.text()}`),
+  )
   page.on('pageerror', (e) => wrong.push(`exception: ${e.message}`))
   page.on('request', (r) => {
     const u = r.url()
-    if (!(served ? u.startsWith(own) : u.split('#')[0] === own) && !u.startsWith('blob:') && !u.startsWith('data:')) wrong.push(`request: ${u}`)
+    if (
+      !(served ? u.startsWith(own) : u.split('#')[0] === own) &&
+      !u.startsWith('blob:') &&
+      !u.startsWith('data:')
+    )
+      wrong.push(`request: ${u}`)
   })
   page.on('dialog', (d) => (wrong.push(`dialog: ${d.message()}`), d.dismiss()))
   context.on('page', () => wrong.push('a window was opened'))
@@ -69,7 +96,14 @@ export async function open(browser, url, { width = 1440, height = 900, dark = fa
 
 /** Waits until a view has drawn: it marks its root with data-ready. */
 export async function ready(page, view, timeout = 20000) {
-  await page.waitForSelector(`#view[data-view="${view}"] [data-ready], #view[data-view="${view}"] > .empty:has-text("This view failed")`, { timeout, state: 'attached' }).catch(async () => {
-    throw new Error(`${view} did not get ready; the page is at ${decodeURIComponent(await page.evaluate(() => location.hash.slice(0, 200)))}, shows ${await page.getAttribute('#view', 'data-view')}`)
-  })
+  await page
+    .waitForSelector(
+      `#view[data-view="${view}"] [data-ready], #view[data-view="${view}"] > .empty:has-text("This view failed")`,
+      { timeout, state: 'attached' },
+    )
+    .catch(async () => {
+      throw new Error(
+        `${view} did not get ready; the page is at ${decodeURIComponent(await page.evaluate(() => location.hash.slice(0, 200)))}, shows ${await page.getAttribute('#view', 'data-view')}`,
+      )
+    })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Experts in the page: that it stands every look; its figures and the colours of its maps, for internal/browser to compare; keys and links.
+// Experts in the page: that it stands every look; its figures and the colours of its maps, for
+// internal/browser to compare; keys and links.
 import { open, ready } from './browser.mjs'
 import { check } from './checks.mjs'
 import { settled } from './views.test.mjs'
@@ -8,12 +9,20 @@ import { settled } from './views.test.mjs'
 async function go(page, hash) {
   await page.evaluate((h) => (location.hash = h), hash)
   await ready(page, hash.slice(1).split('?')[0])
-  await page.waitForFunction(() => !/unpacking/.test(document.querySelector('#view .page')?.innerText.slice(0, 60) ?? ''))
+  await page.waitForFunction(
+    () => !/unpacking/.test(document.querySelector('#view .page')?.innerText.slice(0, 60) ?? ''),
+  )
   await settled(page)
 }
 
-const places = ['#stat?tab=experts', '#stat?tab=experts&phase=prefill&layer=1&order=load', '#stat?tab=experts&layer=2&tok=3&from=2&to=12', '#stat?tab=experts&layer=nothing&tok=9999&from=-1&to=x', '#stat?tab=experts&phase=prefill&tok=0',
-  `#stat?tab=experts&layer=${encodeURIComponent('<img src=x onerror=alert(1)>')}&tok=1e999&from=5&to=2&order=__proto__`]
+const places = [
+  '#stat?tab=experts',
+  '#stat?tab=experts&phase=prefill&layer=1&order=load',
+  '#stat?tab=experts&layer=2&tok=3&from=2&to=12',
+  '#stat?tab=experts&layer=nothing&tok=9999&from=-1&to=x',
+  '#stat?tab=experts&phase=prefill&tok=0',
+  `#stat?tab=experts&layer=${encodeURIComponent('<img src=x onerror=alert(1)>')}&tok=1e999&from=5&to=2&order=__proto__`,
+]
 
 export function tests({ pages }) {
   const all = []
@@ -28,7 +37,12 @@ export function tests({ pages }) {
             const before = wrong.length
             await go(page, h).catch((e) => wrong.push(e.message.split('\n')[0]))
             wrong.push(...(await check(page)))
-            if (await page.evaluate(() => !!document.querySelector('#view > .empty')?.innerText.includes('This view failed'))) wrong.push('the view failed')
+            if (
+              await page.evaluate(
+                () => !!document.querySelector('#view > .empty')?.innerText.includes('This view failed'),
+              )
+            )
+              wrong.push('the view failed')
             for (let i = before; i < wrong.length; i++) wrong[i] = `${h}: ${wrong[i]}`
           }
           await context.close()
@@ -36,9 +50,14 @@ export function tests({ pages }) {
         },
       })
     }
-    if (p.name === 'compared') all.push({ name: 'compared/difference', run: (browser) => difference(browser, p) })
+    if (p.name === 'compared')
+      all.push({ name: 'compared/difference', run: (browser) => difference(browser, p) })
     if (p.brief) all.push({ name: `${p.name}/empty`, run: (browser) => empty(browser, p) })
-    if (p.tables) all.push({ name: `${p.name}/figures`, run: (browser) => figures(browser, p) }, { name: `${p.name}/keys`, run: (browser) => keys(browser, p) })
+    if (p.tables)
+      all.push(
+        { name: `${p.name}/figures`, run: (browser) => figures(browser, p) },
+        { name: `${p.name}/keys`, run: (browser) => keys(browser, p) },
+      )
   }
   return all
 }
@@ -48,10 +67,12 @@ async function empty(browser, p) {
   const { page, context, wrong } = await open(browser, p.url)
   await ready(page, 'summary')
   await go(page, '#stat')
-  if (await page.locator('#view nav.sub a', { hasText: 'Experts' }).count()) wrong.push('there is a tab for experts')
+  if (await page.locator('#view nav.sub a', { hasText: 'Experts' }).count())
+    wrong.push('there is a tab for experts')
   await go(page, '#stat?tab=experts')
   const text = await page.locator('#view .page').innerText()
-  if (!/No choice of experts was recorded|No step was seen/.test(text)) wrong.push(`it says ${text.slice(0, 200)}`)
+  if (!/No choice of experts was recorded|No step was seen/.test(text))
+    wrong.push(`it says ${text.slice(0, 200)}`)
   wrong.push(...(await check(page)))
   await context.close()
   return { wrong }
@@ -90,19 +111,37 @@ async function figures(browser, p) {
     await go(page, at)
     const more = page.locator('#view table.grid + button.more')
     if (await more.count()) await more.first().click()
-    data.figures.push(...(await page.evaluate(() => [...document.querySelectorAll('#view [data-fig]')].map((e) => ({ name: e.dataset.fig, v: e.dataset.v, text: e.innerText })))))
+    data.figures.push(
+      ...(await page.evaluate(() =>
+        [...document.querySelectorAll('#view [data-fig]')].map((e) => ({
+          name: e.dataset.fig,
+          v: e.dataset.v,
+          text: e.innerText,
+        })),
+      )),
+    )
     data.rows[phase] = await page.$$eval('#view table.grid tbody tr', (l) => l.map((r) => r.dataset.id))
     data.load[phase] = await pixels(page, 'experts-load-0')
     data.tokens[phase] = {}
     data.picked[phase] = []
     for (const layer of data.rows[phase]) {
       await go(page, `${at}&layer=${layer}`)
-      if ((await page.getAttribute('#view .experts', 'data-layer')) !== layer) wrong.push(`${phase}: layer ${layer} is not shown`)
+      if ((await page.getAttribute('#view .experts', 'data-layer')) !== layer)
+        wrong.push(`${phase}: layer ${layer} is not shown`)
       data.tokens[phase][layer] = await pixels(page, 'experts-tokens-0')
       for (const tok of [0, 1, 7]) {
         await go(page, `${at}&layer=${layer}&tok=${tok}`)
         const picked = page.locator('#view [data-token]')
-        if (await picked.count()) data.picked[phase].push({ layer, tok, ...(await picked.evaluate((e) => ({ step: e.dataset.step, token: e.dataset.index, chosen: e.dataset.chosen }))) })
+        if (await picked.count())
+          data.picked[phase].push({
+            layer,
+            tok,
+            ...(await picked.evaluate((e) => ({
+              step: e.dataset.step,
+              token: e.dataset.index,
+              chosen: e.dataset.chosen,
+            }))),
+          })
       }
     }
   }
@@ -115,10 +154,14 @@ async function difference(browser, p) {
   const { page, context, wrong } = await open(browser, p.url)
   await ready(page, 'summary')
   await go(page, '#stat?tab=experts&phase=decode')
-  const data = { difference: await pixels(page, 'experts-load-difference'), own: [await pixels(page, 'experts-load-0'), await pixels(page, 'experts-load-1')] }
+  const data = {
+    difference: await pixels(page, 'experts-load-difference'),
+    own: [await pixels(page, 'experts-load-0'), await pixels(page, 'experts-load-1')],
+  }
   await go(page, '#stat?tab=experts&phase=decode&tok=1&tokb=2')
   const links = await page.$$eval('#view [data-token] a', (l) => l.map((a) => a.getAttribute('href')))
-  if (links.length !== 2 || /[?&]run=1/.test(links[0]) || !/[?&]run=1/.test(links[1])) wrong.push(`links to steps: ${links}`)
+  if (links.length !== 2 || /[?&]run=1/.test(links[0]) || !/[?&]run=1/.test(links[1]))
+    wrong.push(`links to steps: ${links}`)
   await context.close()
   return { wrong, data }
 }
@@ -127,7 +170,8 @@ async function difference(browser, p) {
 async function keys(browser, p) {
   const { page, context, wrong } = await open(browser, p.url)
   await ready(page, 'summary')
-  const is = (what, got, want) => got !== want && wrong.push(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`)
+  const is = (what, got, want) =>
+    got !== want && wrong.push(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`)
   const hash = () => page.evaluate(() => decodeURIComponent(location.hash))
   const press = async (...list) => {
     for (const k of list) await page.keyboard.press(k)
@@ -141,19 +185,36 @@ async function keys(browser, p) {
   for (const k of ['ArrowRight', 'ArrowDown', 'ArrowRight']) {
     await press(k)
     const f = map.locator('.readout [data-fig]')
-    reads.push({ name: await f.getAttribute('data-fig'), v: await f.getAttribute('data-v'), text: await f.innerText() })
+    reads.push({
+      name: await f.getAttribute('data-fig'),
+      v: await f.getAttribute('data-v'),
+      text: await f.innerText(),
+    })
   }
   is('a cell that is read', reads[2]?.name.split('.').slice(-3).join('.'), '1.load.2')
   await press('Enter')
-  is('Enter takes the layer', await page.getAttribute('#view .experts', 'data-layer'), await page.$$eval('#view table.grid tbody tr', (l) => l[1].dataset.id))
+  is(
+    'Enter takes the layer',
+    await page.getAttribute('#view .experts', 'data-layer'),
+    await page.$$eval('#view table.grid tbody tr', (l) => l[1].dataset.id),
+  )
   const tokens = page.locator('[data-plot="experts-tokens-0"]')
   await tokens.locator('.cells').focus()
   await press('ArrowRight', 'ArrowRight', 'ArrowRight', 'Enter')
   is('Enter takes a token', /[?&]tok=2(&|$)/.test(await hash()), true)
   await press('+')
-  is('+ shows fewer', Number(await tokens.locator('.cells').getAttribute('data-cols')) < Number(await page.getAttribute('[data-tokens]', 'data-tokens')), true)
+  is(
+    '+ shows fewer',
+    Number(await tokens.locator('.cells').getAttribute('data-cols')) <
+      Number(await page.getAttribute('[data-tokens]', 'data-tokens')),
+    true,
+  )
   await press('Escape')
-  is('Escape shows all', await tokens.locator('.cells').getAttribute('data-cols'), await page.getAttribute('[data-tokens]', 'data-tokens'))
+  is(
+    'Escape shows all',
+    await tokens.locator('.cells').getAttribute('data-cols'),
+    await page.getAttribute('[data-tokens]', 'data-tokens'),
+  )
   const box = await tokens.locator('canvas').boundingBox()
   await page.mouse.move(box.x + 100, box.y + 20)
   await page.mouse.down()
@@ -164,7 +225,11 @@ async function keys(browser, p) {
   is('a drag is no click', /[?&]tok=2(&|$)/.test(await hash()), true)
   wrong.push(...(await check(page)))
   const picked = page.locator('#view [data-token]')
-  is('the link goes to the step', /[?&]step=(\d+)/.exec(await picked.locator('a').getAttribute('href'))?.[1], await picked.getAttribute('data-step'))
+  is(
+    'the link goes to the step',
+    /[?&]step=(\d+)/.exec(await picked.locator('a').getAttribute('href'))?.[1],
+    await picked.getAttribute('data-step'),
+  )
   await picked.locator('a').click()
   await ready(page, 'time')
   is('the link leads to', await page.getAttribute('#view', 'data-view'), 'time')

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Page faults in the page: every state of the tab stands every look, its figures go to internal/browser for comparison, maps are read by
-// keyboard, and a fault is found in ProfTime.
+// Page faults in the page: every state of the tab stands every look, its figures go to internal/browser for
+// comparison, maps are read by keyboard, and a fault is found in ProfTime.
 import { open, ready } from './browser.mjs'
 import { check } from './checks.mjs'
 import { settled } from './views.test.mjs'
@@ -11,7 +11,9 @@ const tab = '#stat?tab=faults'
 async function go(page, hash) {
   await page.evaluate((h) => (location.hash = h), hash)
   await ready(page, hash.slice(1).split('?')[0])
-  await page.waitForFunction(() => !/^unpacking/.test(document.querySelector('#view .page .empty, #view .empty')?.innerText ?? ''))
+  await page.waitForFunction(
+    () => !/^unpacking/.test(document.querySelector('#view .page .empty, #view .empty')?.innerText ?? ''),
+  )
   if (hash.startsWith('#time')) await page.waitForSelector('.time[data-idle]')
   await settled(page)
 }
@@ -24,8 +26,22 @@ async function whole(page) {
 
 /** States of the tab, and addresses that nobody made. */
 const places = [
-  tab, `${tab}&phase=prefill`, `${tab}&x=time`, `${tab}&of=major`, `${tab}&of=read`, `${tab}&of=memory`, `${tab}&show=start`, `${tab}&show=end`, `${tab}&sort=up:op`, `${tab}&order=tensor`,
-  `${tab}&sel=blk.0.ffn_up_exps.weight`, `${tab}&file=1`, `${tab}&file=-1&show=x&of=%3Cimg%3E&sel=__proto__&phase=%00&order=up:&sort=constructor`, '#time?fault=3', '#time?fault=99999999', '#time?fault=-1',
+  tab,
+  `${tab}&phase=prefill`,
+  `${tab}&x=time`,
+  `${tab}&of=major`,
+  `${tab}&of=read`,
+  `${tab}&of=memory`,
+  `${tab}&show=start`,
+  `${tab}&show=end`,
+  `${tab}&sort=up:op`,
+  `${tab}&order=tensor`,
+  `${tab}&sel=blk.0.ffn_up_exps.weight`,
+  `${tab}&file=1`,
+  `${tab}&file=-1&show=x&of=%3Cimg%3E&sel=__proto__&phase=%00&order=up:&sort=constructor`,
+  '#time?fault=3',
+  '#time?fault=99999999',
+  '#time?fault=-1',
 ]
 
 export function tests({ pages }) {
@@ -41,7 +57,14 @@ export function tests({ pages }) {
             const before = wrong.length
             await go(page, h).catch((e) => wrong.push(e.message.split('\n')[0]))
             wrong.push(...(await check(page)))
-            if (h === tab && p.brief && !(await page.evaluate(() => /record --faults/.test(document.querySelector('#view .empty')?.innerText ?? '')))) wrong.push('it does not say how faults are recorded')
+            if (
+              h === tab &&
+              p.brief &&
+              !(await page.evaluate(() =>
+                /record --faults/.test(document.querySelector('#view .empty')?.innerText ?? ''),
+              ))
+            )
+              wrong.push('it does not say how faults are recorded')
             for (let i = before; i < wrong.length; i++) wrong[i] = `${h}: ${wrong[i]}`
           }
           await context.close()
@@ -50,7 +73,11 @@ export function tests({ pages }) {
       })
     }
     if (p.brief) continue
-    all.push({ name: `${p.name}/figures`, run: (browser) => figures(browser, p) }, { name: `${p.name}/keys`, run: (browser) => keys(browser, p) }, { name: `${p.name}/time`, run: (browser) => time(browser, p) })
+    all.push(
+      { name: `${p.name}/figures`, run: (browser) => figures(browser, p) },
+      { name: `${p.name}/keys`, run: (browser) => keys(browser, p) },
+      { name: `${p.name}/time`, run: (browser) => time(browser, p) },
+    )
   }
   return all
 }
@@ -61,12 +88,29 @@ async function figures(browser, p) {
   await whole(page)
   await settled(page)
   const data = await page.evaluate(() => ({
-    figures: [...document.querySelectorAll('#view [data-fig]')].map((e) => ({ name: e.dataset.fig, v: e.dataset.v })),
-    tables: Object.fromEntries([...document.querySelectorAll('#view table.grid')].map((t) => [t.getAttribute('aria-label'), [...t.querySelectorAll('tbody tr')].map((r) => ({
-      id: r.dataset.id,
-      cells: Object.fromEntries([...r.querySelectorAll('td[data-col]')].filter((d) => d.querySelector('.fig')).map((d) => [d.dataset.col, d.querySelector('.fig').dataset.v])),
-    }))])),
-    maps: Object.fromEntries([...document.querySelectorAll('#view [data-cells] canvas')].map((c) => [c.closest('[data-cells]').dataset.cells, Number(c.dataset.rows)])),
+    figures: [...document.querySelectorAll('#view [data-fig]')].map((e) => ({
+      name: e.dataset.fig,
+      v: e.dataset.v,
+    })),
+    tables: Object.fromEntries(
+      [...document.querySelectorAll('#view table.grid')].map((t) => [
+        t.getAttribute('aria-label'),
+        [...t.querySelectorAll('tbody tr')].map((r) => ({
+          id: r.dataset.id,
+          cells: Object.fromEntries(
+            [...r.querySelectorAll('td[data-col]')]
+              .filter((d) => d.querySelector('.fig'))
+              .map((d) => [d.dataset.col, d.querySelector('.fig').dataset.v]),
+          ),
+        })),
+      ]),
+    ),
+    maps: Object.fromEntries(
+      [...document.querySelectorAll('#view [data-cells] canvas')].map((c) => [
+        c.closest('[data-cells]').dataset.cells,
+        Number(c.dataset.rows),
+      ]),
+    ),
     points: [...document.querySelectorAll('#view figure.plot')].map((f) => Number(f.dataset.points)),
   }))
   await context.close()
@@ -103,14 +147,16 @@ async function keys(browser, p) {
   await ready(page, 'stat')
   await page.waitForSelector('#view table[aria-label="tensors in the file"]')
   await whole(page)
-  if ((await page.locator('#view table[aria-label="tensors in the file"] tr.selected').count()) !== 1) wrong.push('the tensor is not selected when its address is opened anew')
+  if ((await page.locator('#view table[aria-label="tensors in the file"] tr.selected').count()) !== 1)
+    wrong.push('the tensor is not selected when its address is opened anew')
   // A step leads into ProfTime.
   await page.locator('#view [data-plot="fault-steps"] .plot-box').focus()
   await page.keyboard.press('ArrowRight')
   await page.keyboard.press('Enter')
   await ready(page, 'time')
   await settled(page)
-  if (!(await page.locator('[data-selected="step"]').count())) wrong.push('a point of the plot does not lead to its step')
+  if (!(await page.locator('[data-selected="step"]').count()))
+    wrong.push('a point of the plot does not lead to its step')
   await context.close()
   return { wrong }
 }
@@ -127,7 +173,8 @@ async function time(browser, p) {
   await page.waitForSelector('.time[data-idle]')
   const of = await page.getAttribute('[data-selected="fault"]', 'data-fault')
   const text = await page.locator('.time-panel').innerText()
-  if (!/page fault/.test(text) || !/address 0x/.test(text) || !/read from disk/.test(text)) wrong.push(`the panel says ${JSON.stringify(text.slice(0, 200))}`)
+  if (!/page fault/.test(text) || !/address 0x/.test(text) || !/read from disk/.test(text))
+    wrong.push(`the panel says ${JSON.stringify(text.slice(0, 200))}`)
   const params = () => page.evaluate(() => new URLSearchParams(location.hash.split('?')[1]).get('fault'))
   if ((await params()) !== of) wrong.push('the address has another fault than the panel')
   await page.keyboard.press('f')

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Measures frames of ProfTime: node test/frames.mjs PAGE[#time?...] [SECONDS] [WIDTHxHEIGHT]
-// Pans and zooms through the run and prints how long frames took: the time from one to the next, and the drawing alone. Ends with 1 if the
-// page had errors or the 95th percentile is above 33 ms.
+// Measures frames of ProfTime: node test/frames.mjs PAGE[#time?...] [SECONDS] [WIDTHxHEIGHT] Pans and zooms
+// through the run and prints how long frames took: the time from one to the next, and the drawing alone. Ends
+// with 1 if the page had errors or the 95th percentile is above 33 ms.
 import { pathToFileURL } from 'node:url'
 import { launch, open, ready } from './browser.mjs'
 
@@ -24,7 +24,9 @@ const got = await page.evaluate(
     const canvas = [...document.querySelectorAll('.time-stage canvas')].at(-1)
     const gaps = []
     const draws = []
-    const watch = new PerformanceObserver((l) => l.getEntries().forEach((e) => e.name === 'profinfer-frame' && draws.push(e.duration)))
+    const watch = new PerformanceObserver((l) =>
+      l.getEntries().forEach((e) => e.name === 'profinfer-frame' && draws.push(e.duration)),
+    )
     watch.observe({ entryTypes: ['measure'] })
     const start = performance.now()
     let last = start
@@ -38,8 +40,25 @@ const got = await page.evaluate(
         const part = ((now - start) / ms) * 4
         const x = box.x + box.width * (0.5 + 0.4 * Math.sin(now / 700))
         const y = box.y + box.height * 0.4
-        canvas.dispatchEvent(new WheelEvent('wheel', { deltaY: Math.floor(part) % 2 === 0 ? -60 : 60, clientX: x, clientY: y, bubbles: true, cancelable: true }))
-        canvas.dispatchEvent(new WheelEvent('wheel', { deltaX: 25 * Math.sin(now / 300), deltaY: 0, clientX: x, clientY: y, bubbles: true, cancelable: true }))
+        canvas.dispatchEvent(
+          new WheelEvent('wheel', {
+            deltaY: Math.floor(part) % 2 === 0 ? -60 : 60,
+            clientX: x,
+            clientY: y,
+            bubbles: true,
+            cancelable: true,
+          }),
+        )
+        canvas.dispatchEvent(
+          new WheelEvent('wheel', {
+            deltaX: 25 * Math.sin(now / 300),
+            deltaY: 0,
+            clientX: x,
+            clientY: y,
+            bubbles: true,
+            cancelable: true,
+          }),
+        )
         canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: x, clientY: y, bubbles: true }))
         n++
         requestAnimationFrame(frame)
@@ -54,7 +73,10 @@ const got = await page.evaluate(
 )
 await browser.close()
 const at = (v, p) => [...v].sort((a, b) => a - b)[Math.min(v.length - 1, Math.floor(v.length * p))] ?? NaN
-const line = (name, v) => console.log(`${name.padEnd(18)} n ${String(v.length).padStart(5)}   p50 ${at(v, 0.5).toFixed(1)} ms   p95 ${at(v, 0.95).toFixed(1)} ms   max ${at(v, 1).toFixed(1)} ms`)
+const line = (name, v) =>
+  console.log(
+    `${name.padEnd(18)} n ${String(v.length).padStart(5)}   p50 ${at(v, 0.5).toFixed(1)} ms   p95 ${at(v, 0.95).toFixed(1)} ms   max ${at(v, 1).toFixed(1)} ms`,
+  )
 line('frame to frame', got.gaps)
 line('drawing', got.draws)
 console.log(`spans loaded at the end: ${got.spans}`)

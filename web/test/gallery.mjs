@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Takes all pictures of the documents: node test/gallery.mjs DIR OUT [NAME...]. DIR holds what scripts/gallery.sh made: reports, and
-// tables of what has to be found in them; the README's pictures are of the sample's page. Ends with 1 if a page had errors, asked for
-// anything, or drew nothing.
+// Takes all pictures of the documents: node test/gallery.mjs DIR OUT [NAME...]. DIR holds what
+// scripts/gallery.sh made: reports, and tables of what has to be found in them; the README's pictures are of
+// the sample's page. Ends with 1 if a page had errors, asked for anything, or drew nothing.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -15,7 +15,12 @@ if (!dir || !out) {
   process.exit(2)
 }
 
-const table = (name) => readFileSync(join(dir, `${name}.ndjson`), 'utf8').trim().split('\n').filter(Boolean).map((l) => JSON.parse(l))
+const table = (name) =>
+  readFileSync(join(dir, `${name}.ndjson`), 'utf8')
+    .trim()
+    .split('\n')
+    .filter(Boolean)
+    .map((l) => JSON.parse(l))
 
 /** When the timeline's time 0 was, on the clock of the tables. */
 function zero(report) {
@@ -30,9 +35,16 @@ const span = (z, from, to) => ({ t0: Math.round(from - z), t1: Math.round(to - z
 
 /** The operators of the decode step whose duration is the median: one as most are. */
 function typicalStep(name) {
-  const steps = table(`${name}-steps`).filter((s) => s.phase === 'decode').sort((a, b) => a.dur_ns - b.dur_ns)
+  const steps = table(`${name}-steps`)
+    .filter((s) => s.phase === 'decode')
+    .sort((a, b) => a.dur_ns - b.dur_ns)
   const step = steps[steps.length >> 1]
-  return { step, ops: table(`${name}-ops`).filter((o) => o.step === step.step).sort((a, b) => a.start_ns - b.start_ns) }
+  return {
+    step,
+    ops: table(`${name}-ops`)
+      .filter((o) => o.step === step.step)
+      .sort((a, b) => a.start_ns - b.start_ns),
+  }
 }
 
 const end = (o) => o.start_ns + o.dur_ns
@@ -47,8 +59,13 @@ function layerLink() {
 
 /** A norm, which one thread computes while the others wait, between products that all share. */
 function normLink() {
-  const o = typicalStep('llama').ops.find((x) => x.layer === 5 && x.block === 'norm' && x.weight?.includes('ffn_norm'))
-  return link('time', { ...span(zero('llama'), o.start_ns - 4 * o.dur_ns, end(o) + 5 * o.dur_ns), sel: o.op_id })
+  const o = typicalStep('llama').ops.find(
+    (x) => x.layer === 5 && x.block === 'norm' && x.weight?.includes('ffn_norm'),
+  )
+  return link('time', {
+    ...span(zero('llama'), o.start_ns - 4 * o.dur_ns, end(o) + 5 * o.dur_ns),
+    sel: o.op_id,
+  })
 }
 
 /** From shortly before the other process came until it went. */
@@ -66,14 +83,18 @@ function intruderLink() {
 /** Where it takes the core from a step, and gives it back. */
 function takenLink() {
   const [from, to] = intruder()
-  const steps = table('interference-steps').filter((s) => s.start_ns < to && s.start_ns + s.dur_ns > from).sort((a, b) => b.dur_ns - a.dur_ns)
+  const steps = table('interference-steps')
+    .filter((s) => s.start_ns < to && s.start_ns + s.dur_ns > from)
+    .sort((a, b) => b.dur_ns - a.dur_ns)
   if (steps.length === 0) throw new Error('yes ran in no step of interference.pinf')
   return link('time', { step: steps[0].step })
 }
 
 /** A decode step that is split over two backends, and the one after it. */
 function splitLink() {
-  const steps = table('vulkan-steps').filter((s) => s.phase === 'decode').sort((a, b) => a.dur_ns - b.dur_ns)
+  const steps = table('vulkan-steps')
+    .filter((s) => s.phase === 'decode')
+    .sort((a, b) => a.dur_ns - b.dur_ns)
   const s = steps[steps.length >> 1]
   return link('time', span(zero('vulkan'), s.start_ns - 0.05 * s.dur_ns, end(s) + 0.6 * s.dur_ns))
 }
@@ -83,26 +104,99 @@ const dag = (block, color) => link('dag', { phase: 'decode', color, open: `k0,k0
 const sample = fileURLToPath(new URL('../../docs/sample/llama-1b.html', import.meta.url))
 
 const shots = [
-  { file: 'report-summary.png', name: 'report-summary', page: sample, to: () => 'summary', size: [1200, 860] },
-  { file: 'report-dag.png', name: 'report-dag', page: sample, to: () => link('dag', { phase: 'decode', open: 'k0,k0.ffn' }), size: [1200, 860] },
-  { file: 'report-time.png', name: 'report-time', page: sample, to: () => link('time', { step: 4 }), size: [1200, 860] },
-  { file: 'report-stat.png', name: 'report-stat', page: sample, to: () => link('stat', { tab: 'tables', by: 'weight', phase: 'decode' }), size: [1200, 860] },
+  {
+    file: 'report-summary.png',
+    name: 'report-summary',
+    page: sample,
+    to: () => 'summary',
+    size: [1200, 860],
+  },
+  {
+    file: 'report-dag.png',
+    name: 'report-dag',
+    page: sample,
+    to: () => link('dag', { phase: 'decode', open: 'k0,k0.ffn' }),
+    size: [1200, 860],
+  },
+  {
+    file: 'report-time.png',
+    name: 'report-time',
+    page: sample,
+    to: () => link('time', { step: 4 }),
+    size: [1200, 860],
+  },
+  {
+    file: 'report-stat.png',
+    name: 'report-stat',
+    page: sample,
+    to: () => link('stat', { tab: 'tables', by: 'weight', phase: 'decode' }),
+    size: [1200, 860],
+  },
   { name: '3-ffn', report: 'llama', to: () => dag('ffn', 'bandwidth'), size: [1000, 1000] },
-  ...['llama', 'qwen', 'gemma'].map((m) => ({ name: `4-attention-${m}`, report: m, to: () => dag('attention', 'kind'), size: [720, 1200] })),
-  { name: '4-side-by-side', report: 'attention', to: () => `${dag('attention', 'kind')}&run=0&with=2`, size: [1440, 1100] },
+  ...['llama', 'qwen', 'gemma'].map((m) => ({
+    name: `4-attention-${m}`,
+    report: m,
+    to: () => dag('attention', 'kind'),
+    size: [720, 1200],
+  })),
+  {
+    name: '4-side-by-side',
+    report: 'attention',
+    to: () => `${dag('attention', 'kind')}&run=0&with=2`,
+    size: [1440, 1100],
+  },
   { name: '5-sequence', report: 'llama', to: layerLink, size: [1440, 560] },
-  { name: '6-threads', report: 'llama', to: () => link('stat', { tab: 'threads', phase: 'decode' }), size: [1440, 800] },
+  {
+    name: '6-threads',
+    report: 'llama',
+    to: () => link('stat', { tab: 'threads', phase: 'decode' }),
+    size: [1440, 800],
+  },
   { name: '6-norm', report: 'llama', to: normLink, size: [1440, 840] },
   { name: '8-interference', report: 'interference', to: intruderLink, size: [1440, 560] },
   { name: '8-taken', report: 'interference', to: takenLink, size: [1440, 680] },
-  { name: '9-growth', report: 'long', to: () => link('stat', { tab: 'steps', phase: 'decode', x: 'pos' }), size: [1440, 880] },
+  {
+    name: '9-growth',
+    report: 'long',
+    to: () => link('stat', { tab: 'steps', phase: 'decode', x: 'pos' }),
+    size: [1440, 880],
+  },
   { name: '10-products', report: 'types', to: () => link('stat', { tab: 'products' }), size: [1440, 620] },
-  { name: '13-experts', report: 'experts', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1440, 900] },
-  { name: '13-load', report: 'experts-warm', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1200, 900], large: true, part: '.experts .pair' },
-  { name: '13-new', report: 'experts-short', to: () => link('stat', { tab: 'experts', phase: 'decode' }), size: [1000, 900], large: true, part: '[data-plot=experts-new]' },
-  { name: '12-operators', report: 'backends', to: () => link('stat', { tab: 'backends', phase: 'prefill' }), size: [1440, 1160] },
+  {
+    name: '13-experts',
+    report: 'experts',
+    to: () => link('stat', { tab: 'experts', phase: 'decode' }),
+    size: [1440, 900],
+  },
+  {
+    name: '13-load',
+    report: 'experts-warm',
+    to: () => link('stat', { tab: 'experts', phase: 'decode' }),
+    size: [1200, 900],
+    large: true,
+    part: '.experts .pair',
+  },
+  {
+    name: '13-new',
+    report: 'experts-short',
+    to: () => link('stat', { tab: 'experts', phase: 'decode' }),
+    size: [1000, 900],
+    large: true,
+    part: '[data-plot=experts-new]',
+  },
+  {
+    name: '12-operators',
+    report: 'backends',
+    to: () => link('stat', { tab: 'backends', phase: 'prefill' }),
+    size: [1440, 1160],
+  },
   { name: 'roofline', report: 'llama', to: () => link('stat', { tab: 'roofline' }), size: [1440, 900] },
-  { name: 'backends-step', report: 'vulkan', to: () => link('stat', { tab: 'backends', phase: 'decode' }), size: [1440, 900] },
+  {
+    name: 'backends-step',
+    report: 'vulkan',
+    to: () => link('stat', { tab: 'backends', phase: 'decode' }),
+    size: [1440, 900],
+  },
   { name: 'backends-time', report: 'vulkan', to: splitLink, size: [1440, 640] },
 ]
 
@@ -120,12 +214,19 @@ for (const s of shots) {
   let wrong
   try {
     const [width, height] = s.size ?? [1440, 900]
-    const opened = await open(browser, `${pathToFileURL(file).href}#${s.to()}`, { width, height, deviceScaleFactor: 1 })
+    const opened = await open(browser, `${pathToFileURL(file).href}#${s.to()}`, {
+      width,
+      height,
+      deviceScaleFactor: 1,
+    })
     wrong = opened.wrong
     await opened.page.waitForSelector('#view [data-ready]', { timeout: 20000 })
     await opened.page.waitForTimeout(300) // what is drawn on canvases follows
-    for (const e of await opened.page.locator('#view .empty').allTextContents()) wrong.push(`nothing is drawn: ${e}`)
-    await (s.part ? opened.page.locator(s.part).first() : opened.page).screenshot({ path: join(out, s.file ?? `gallery-${s.name}.png`) })
+    for (const e of await opened.page.locator('#view .empty').allTextContents())
+      wrong.push(`nothing is drawn: ${e}`)
+    await (s.part ? opened.page.locator(s.part).first() : opened.page).screenshot({
+      path: join(out, s.file ?? `gallery-${s.name}.png`),
+    })
     await opened.context.close()
   } catch (e) {
     wrong = [...(wrong ?? []), e.message]

@@ -16,15 +16,26 @@ const state = (page) =>
     return JSON.stringify({
       view: v.dataset.view,
       text: v.innerText,
-      chosen: [...v.querySelectorAll('select, input')].map((e) => (e.type === 'checkbox' ? e.checked : e.value)),
-      pressed: [...v.querySelectorAll('[aria-pressed="true"], [aria-selected="true"], [aria-expanded="true"]')].map((e) => e.textContent.slice(0, 40)),
+      chosen: [...v.querySelectorAll('select, input')].map((e) =>
+        e.type === 'checkbox' ? e.checked : e.value,
+      ),
+      pressed: [
+        ...v.querySelectorAll('[aria-pressed="true"], [aria-selected="true"], [aria-expanded="true"]'),
+      ].map((e) => e.textContent.slice(0, 40)),
     })
   })
 
 /** The parameters of a view's addresses, as its source names them. */
 function paramsOf(view) {
   const dirs = view === 'stat' ? [view, 'stat/experts'] : [view]
-  const text = dirs.map((d) => new URL(`../src/views/${d}/`, import.meta.url)).flatMap((dir) => readdirSync(dir).filter((f) => /\.tsx?$/.test(f)).map((f) => readFileSync(new URL(f, dir), 'utf8'))).join('')
+  const text = dirs
+    .map((d) => new URL(`../src/views/${d}/`, import.meta.url))
+    .flatMap((dir) =>
+      readdirSync(dir)
+        .filter((f) => /\.tsx?$/.test(f))
+        .map((f) => readFileSync(new URL(f, dir), 'utf8')),
+    )
+    .join('')
   return new Set([...text.matchAll(/\bparams\.([a-z]\w*)/gi)].map((m) => m[1]))
 }
 
@@ -36,7 +47,9 @@ export function tests({ pages }) {
       run: async (browser) => {
         const { page, context, wrong } = await open(browser, p.url, { width: 1000, height: 700 })
         await ready(page, 'summary')
-        const is = (what, got, want) => got !== want && wrong.push(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`.slice(0, 500))
+        const is = (what, got, want) =>
+          got !== want &&
+          wrong.push(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`.slice(0, 500))
         const data = await f(page, is, wrong, browser)
         await context.close()
         return { wrong, data }
@@ -49,7 +62,11 @@ export function tests({ pages }) {
         await page.keyboard.press(String(i + 1))
         await ready(page, v)
         is(`key ${i + 1}`, await shown(page), v)
-        is('the tab that is marked', await page.locator('.bar nav [aria-current="page"]').textContent(), await page.locator('.bar nav a').nth(i).textContent())
+        is(
+          'the tab that is marked',
+          await page.locator('.bar nav [aria-current="page"]').textContent(),
+          await page.locator('.bar nav a').nth(i).textContent(),
+        )
       }
       await page.keyboard.press('5')
       await page.keyboard.press('Control+2')
@@ -74,7 +91,12 @@ export function tests({ pages }) {
         await settled(page)
         await page.evaluate(() => document.activeElement?.blur())
         const want = await page.evaluate(
-          () => [...document.querySelectorAll('#view a[href], #view button:not([disabled]), #view select, #view input, #view [tabindex="0"]')].filter((e) => e.checkVisibility()).length,
+          () =>
+            [
+              ...document.querySelectorAll(
+                '#view a[href], #view button:not([disabled]), #view select, #view input, #view [tabindex="0"]',
+              ),
+            ].filter((e) => e.checkVisibility()).length,
         )
         let inside = 0
         let outside = 0
@@ -84,7 +106,16 @@ export function tests({ pages }) {
           const at = await page.evaluate(() => {
             const e = document.activeElement
             const s = getComputedStyle(e)
-            return { body: e === document.body, tab: e.closest('.bar nav') ? e.textContent : '', inside: !!e.closest('#view'), outline: s.outlineStyle !== 'none' || s.boxShadow !== 'none' || [...e.children].some((c) => parseFloat(getComputedStyle(c).strokeWidth) >= 2), what: e.tagName + '.' + e.className }
+            return {
+              body: e === document.body,
+              tab: e.closest('.bar nav') ? e.textContent : '',
+              inside: !!e.closest('#view'),
+              outline:
+                s.outlineStyle !== 'none' ||
+                s.boxShadow !== 'none' ||
+                [...e.children].some((c) => parseFloat(getComputedStyle(c).strokeWidth) >= 2),
+              what: e.tagName + '.' + e.className,
+            }
           })
           if (at.body && ++outside > 1) break // once: the view had the focus, and it goes through the browser's own
           if (at.body) continue
@@ -109,7 +140,11 @@ export function tests({ pages }) {
       await page.keyboard.press('Enter')
       const first = await h.getAttribute('aria-sort')
       await page.keyboard.press('Enter')
-      is('a head turns around by Enter', new Set([first, await h.getAttribute('aria-sort')]).size === 2 && first !== 'none', true)
+      is(
+        'a head turns around by Enter',
+        new Set([first, await h.getAttribute('aria-sort')]).size === 2 && first !== 'none',
+        true,
+      )
       const rows = page.locator('#view tr.can')
       if (!(await rows.count())) return { rows: 0 }
       const before = await state(page)
@@ -123,7 +158,9 @@ export function tests({ pages }) {
       for (const v of views) {
         await page.evaluate((v) => (location.hash = '#' + v), v)
         await ready(page, v)
-        const field = page.locator('#view input[type="search"], #view input[type="text"], #view input:not([type])').first()
+        const field = page
+          .locator('#view input[type="search"], #view input[type="text"], #view input:not([type])')
+          .first()
         if (!(await field.count())) continue
         await field.fill('')
         await field.focus()
@@ -183,7 +220,9 @@ export function tests({ pages }) {
         const selects = await page.locator('#view select').count()
         for (let i = 0; i < Math.min(selects, 5); i++) {
           const s = page.locator('#view select').nth(i)
-          const values = await s.evaluate((e) => [...e.options].filter((o) => !o.disabled).map((o) => o.value)).catch(() => [])
+          const values = await s
+            .evaluate((e) => [...e.options].filter((o) => !o.disabled).map((o) => o.value))
+            .catch(() => [])
           for (const o of values.slice(-2)) {
             await s.selectOption(o, { timeout: 2000 }).catch(() => {})
             await note()
@@ -192,14 +231,22 @@ export function tests({ pages }) {
         for (const rows of ['#view tr.can', '#view a[href^="#"]']) {
           const n = await page.locator(rows).count()
           for (let i = 0; i < Math.min(n, 3); i++) {
-            await page.locator(rows).nth(i).click({ timeout: 2000, position: { x: 4, y: 4 } }).catch(() => {})
+            await page
+              .locator(rows)
+              .nth(i)
+              .click({ timeout: 2000, position: { x: 4, y: 4 } })
+              .catch(() => {})
             await note()
           }
         }
         await page.evaluate((v) => (location.hash = '#' + v), v)
         await ready(page, v)
         for (const kind of ['canvas', 'svg']) {
-          const box = await page.locator(`#view ${kind}`).first().boundingBox({ timeout: 500 }).catch(() => null)
+          const box = await page
+            .locator(`#view ${kind}`)
+            .first()
+            .boundingBox({ timeout: 500 })
+            .catch(() => null)
           if (!box || box.width < 50) continue
           await page.mouse.click(box.x + box.width / 2, Math.min(box.y + box.height / 2, 650))
           await note()
@@ -224,22 +271,39 @@ export function tests({ pages }) {
           if (a !== b) {
             let i = 0
             while (a[i] === b[i]) i++
-            wrong.push(`${link} opened anew shows something else: ${JSON.stringify(a.slice(Math.max(0, i - 40), i + 80))}, then ${JSON.stringify(b.slice(Math.max(0, i - 40), i + 80))}`)
+            wrong.push(
+              `${link} opened anew shows something else: ${JSON.stringify(a.slice(Math.max(0, i - 40), i + 80))}, then ${JSON.stringify(b.slice(Math.max(0, i - 40), i + 80))}`,
+            )
           }
         }
         // Addresses come from anywhere: each parameter with what it cannot be.
         if (p.brief) return { links: links.size }
         for (const k of paramsOf(v)) params.add(`${v} ${k}`)
-        const bad = ['', '-1', 'NaN', '1e999', '__proto__', '<img src=x onerror=alert(1)>', '%', 'x'.repeat(3000), '1,2;3:4', '\u202e\u0000']
+        const bad = [
+          '',
+          '-1',
+          'NaN',
+          '1e999',
+          '__proto__',
+          '<img src=x onerror=alert(1)>',
+          '%',
+          'x'.repeat(3000),
+          '1,2;3:4',
+          '\u202e\u0000',
+        ]
         for (const k of params) {
           const [view, key] = k.split(' ')
           for (const value of bad) {
-            await page.evaluate(([view, key, value]) => (location.hash = `#${view}?${key}=${encodeURIComponent(value)}`), [view, key, value])
+            await page.evaluate(
+              ([view, key, value]) => (location.hash = `#${view}?${key}=${encodeURIComponent(value)}`),
+              [view, key, value],
+            )
             const n = wrong.length
             await ready(page, view, 5000).catch(() => wrong.push('it did not get ready'))
             await settled(page)
             if (value.length > 5) wrong.push(...(await check(page)))
-            for (let i = n; i < wrong.length; i++) wrong[i] = `#${view}?${key}=${value.slice(0, 30)}: ${wrong[i]}`
+            for (let i = n; i < wrong.length; i++)
+              wrong[i] = `#${view}?${key}=${value.slice(0, 30)}: ${wrong[i]}`
             if (wrong.length > 12) return
           }
         }
@@ -248,7 +312,20 @@ export function tests({ pages }) {
     }
 
     test(p, 'addresses', async (page, is, wrong) => {
-      for (const h of ['#', '#nothing', '#/stat', '#stat?', '#stat?%', '#stat?run=99&with=-7', '#time?run=x', '#summary?run=1&with=1', '#dag?__proto__=1&constructor=2', '#%%%', '#stat?a=1?b=2', '#<img src=x onerror=alert(1)>']) {
+      for (const h of [
+        '#',
+        '#nothing',
+        '#/stat',
+        '#stat?',
+        '#stat?%',
+        '#stat?run=99&with=-7',
+        '#time?run=x',
+        '#summary?run=1&with=1',
+        '#dag?__proto__=1&constructor=2',
+        '#%%%',
+        '#stat?a=1?b=2',
+        '#<img src=x onerror=alert(1)>',
+      ]) {
         await page.evaluate((h) => (location.hash = h), h)
         const name = h.replace(/^#\/?/, '').split('?')[0]
         const view = views.includes(name) ? name : 'summary'

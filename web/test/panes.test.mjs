@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ProfTime of two runs: search, step numbers and slowest steps go by the run that was chosen, or that the last selection is of.
+// ProfTime of two runs: search, step numbers and slowest steps go by the run that was chosen, or that the
+// last selection is of.
 import { open, ready } from './browser.mjs'
 import { settled } from './views.test.mjs'
 
@@ -14,9 +15,15 @@ export function tests({ pages }) {
       await ready(page, 'time')
       await settled(page)
       const params = async (name) => {
-        await page.waitForFunction((n) => new URLSearchParams(location.hash.split('?')[1] ?? '').has(n), name, { timeout: 5000 }).catch(() => wrong.push(`no ${name} in the address`))
+        await page
+          .waitForFunction((n) => new URLSearchParams(location.hash.split('?')[1] ?? '').has(n), name, {
+            timeout: 5000,
+          })
+          .catch(() => wrong.push(`no ${name} in the address`))
         await settled(page)
-        return Object.fromEntries(new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1] ?? ''))
+        return Object.fromEntries(
+          new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1] ?? ''),
+        )
       }
       const of = page.locator('#view [data-of]')
       const slowest = page.getByRole('button', { name: 'slowest', exact: true })
@@ -29,7 +36,13 @@ export function tests({ pages }) {
       await slowest.click()
       data.second = (await params('atb')).atb
       await next.click()
-      await page.waitForFunction((v) => new URLSearchParams(location.hash.split('?')[1]).get('atb') !== v, data.second, { timeout: 5000 }).catch(() => {})
+      await page
+        .waitForFunction(
+          (v) => new URLSearchParams(location.hash.split('?')[1]).get('atb') !== v,
+          data.second,
+          { timeout: 5000 },
+        )
+        .catch(() => {})
       data.next = (await params('atb')).atb
       await search.fill('ffn_down')
       data.found = await page.locator('#view .time-search .dim').innerText()

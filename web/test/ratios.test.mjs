@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What follows from counters, of each weight: internal/browser compares it with what package profile computes of the same counts.
+// What follows from counters, of each weight: internal/browser compares it with what package profile computes
+// of the same counts.
 import { open, ready } from './browser.mjs'
 import { settled } from './views.test.mjs'
 
@@ -15,10 +16,16 @@ export function tests({ pages }) {
         await page.evaluate((h) => (location.hash = h), `#stat?cols=counters&phase=${phase}`)
         await ready(page, 'stat')
         await settled(page)
-        data[phase] = await page.evaluate(() => [...document.querySelectorAll('#view table.grid tbody tr')].map((r) => ({
-          id: r.dataset.id,
-          cells: Object.fromEntries([...r.querySelectorAll('td[data-col]')].filter((d) => d.querySelector('.fig')).map((d) => [d.dataset.col, d.querySelector('.fig').dataset.v])),
-        })))
+        data[phase] = await page.evaluate(() =>
+          [...document.querySelectorAll('#view table.grid tbody tr')].map((r) => ({
+            id: r.dataset.id,
+            cells: Object.fromEntries(
+              [...r.querySelectorAll('td[data-col]')]
+                .filter((d) => d.querySelector('.fig'))
+                .map((d) => [d.dataset.col, d.querySelector('.fig').dataset.v]),
+            ),
+          })),
+        )
       }
       await context.close()
       return { wrong, data }

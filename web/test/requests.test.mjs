@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests and slow steps: figures for internal/browser to compare with `stat --json` and `stat --slow --json`, and what clicks and keys do.
+// Requests and slow steps: figures for internal/browser to compare with `stat --json` and `stat --slow
+// --json`, and what clicks and keys do.
 import { open, ready } from './browser.mjs'
 import { settled } from './views.test.mjs'
 
@@ -9,7 +10,8 @@ const go = async (page, hash) => {
   await ready(page, hash.slice(1).split('?')[0])
   await settled(page)
 }
-const params = async (page) => Object.fromEntries(new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1] ?? ''))
+const params = async (page) =>
+  Object.fromEntries(new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1] ?? ''))
 
 /** All tables of the view: figures of cells by column, of each row. */
 async function tables(page) {
@@ -19,35 +21,52 @@ async function tables(page) {
     await more.first().click()
   }
   return page.evaluate(() =>
-    Object.fromEntries([...document.querySelectorAll('#view table.grid')].map((t) => [
-      t.getAttribute('aria-label'),
-      [...t.querySelectorAll('tbody tr')].map((r) => ({
-        id: r.dataset.id,
-        cells: Object.fromEntries([...r.querySelectorAll('td[data-col]')].filter((d) => d.querySelector('.fig')).map((d) => [d.dataset.col, d.querySelector('.fig').dataset.v])),
-      })),
-    ])),
+    Object.fromEntries(
+      [...document.querySelectorAll('#view table.grid')].map((t) => [
+        t.getAttribute('aria-label'),
+        [...t.querySelectorAll('tbody tr')].map((r) => ({
+          id: r.dataset.id,
+          cells: Object.fromEntries(
+            [...r.querySelectorAll('td[data-col]')]
+              .filter((d) => d.querySelector('.fig'))
+              .map((d) => [d.dataset.col, d.querySelector('.fig').dataset.v]),
+          ),
+        })),
+      ]),
+    ),
   )
 }
 
-const named = (page) => page.evaluate(() => [...document.querySelectorAll('#view [data-fig]')].map((e) => ({ name: e.dataset.fig, v: e.dataset.v, text: e.innerText })))
+const named = (page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll('#view [data-fig]')].map((e) => ({
+      name: e.dataset.fig,
+      v: e.dataset.v,
+      text: e.innerText,
+    })),
+  )
 
-/** The bars of slow steps: what their parts stand for, and where their ends are drawn, in parts of the width. */
+/**
+ * The bars of slow steps: what their parts stand for, and where their ends are drawn, in parts of the width.
+ */
 const bars = (page) =>
-  page.evaluate(() => [...document.querySelectorAll('#view .excess')].map((e) => {
-    const b = e.getBoundingClientRect()
-    const at = (x) => (x - b.left) / b.width
-    const parts = [...e.querySelectorAll('.part')]
-    const less = e.querySelector('.less')
-    return {
-      step: e.closest('tr').dataset.id,
-      excess: e.dataset.v,
-      parts: parts.map((p) => ({ cause: p.dataset.cause, v: p.dataset.v })),
-      less: less?.dataset.v ?? '',
-      reach: parts.length ? at(parts.at(-1).getBoundingClientRect().right) : 0,
-      end: at(e.querySelector('.end').getBoundingClientRect().right),
-      lessFrom: less ? at(less.getBoundingClientRect().left) : null,
-    }
-  }))
+  page.evaluate(() =>
+    [...document.querySelectorAll('#view .excess')].map((e) => {
+      const b = e.getBoundingClientRect()
+      const at = (x) => (x - b.left) / b.width
+      const parts = [...e.querySelectorAll('.part')]
+      const less = e.querySelector('.less')
+      return {
+        step: e.closest('tr').dataset.id,
+        excess: e.dataset.v,
+        parts: parts.map((p) => ({ cause: p.dataset.cause, v: p.dataset.v })),
+        less: less?.dataset.v ?? '',
+        reach: parts.length ? at(parts.at(-1).getBoundingClientRect().right) : 0,
+        end: at(e.querySelector('.end').getBoundingClientRect().right),
+        lessFrom: less ? at(less.getBoundingClientRect().left) : null,
+      }
+    }),
+  )
 
 async function lanes(page, is, data) {
   const box = page.locator('#view .lane-box').first()
@@ -62,7 +81,8 @@ async function lanes(page, is, data) {
   await page.keyboard.press('ArrowDown')
   const request = async (keys) => {
     for (const k of keys) await page.keyboard.press(k)
-    for (let i = 0; i < 5 && (await read()).startsWith('warm-up'); i++) await page.keyboard.press('ArrowRight')
+    for (let i = 0; i < 5 && (await read()).startsWith('warm-up'); i++)
+      await page.keyboard.press('ArrowRight')
     return read()
   }
   const below = await request([])
@@ -70,8 +90,16 @@ async function lanes(page, is, data) {
   await page.keyboard.press(' ')
   await settled(page)
   const sel = (await params(page)).sel
-  is('the request is in the address', !!sel && below.startsWith(`request ${Number(sel.split('/').pop()).toLocaleString('en-US')},`), true)
-  is('its row is marked', await page.locator(`#view table[aria-label="requests"] tr.selected`).getAttribute('data-id'), sel)
+  is(
+    'the request is in the address',
+    !!sel && below.startsWith(`request ${Number(sel.split('/').pop()).toLocaleString('en-US')},`),
+    true,
+  )
+  is(
+    'its row is marked',
+    await page.locator(`#view table[aria-label="requests"] tr.selected`).getAttribute('data-id'),
+    sel,
+  )
   is('its bars are marked', (await page.locator('#view .lane-box rect.marked').count()) > 0, true)
   await box.focus()
   await page.keyboard.press(' ')
@@ -88,14 +116,25 @@ async function lanes(page, is, data) {
   await page.mouse.down()
   await page.mouse.move(b.x + b.width * 0.6, y, { steps: 4 })
   await page.mouse.up()
-  await page.waitForFunction(() => /shown/.test(document.querySelector('#view .lane-box').getAttribute('aria-label')), null, { timeout: 5000 }).catch(() => {})
+  await page
+    .waitForFunction(
+      () => /shown/.test(document.querySelector('#view .lane-box').getAttribute('aria-label')),
+      null,
+      { timeout: 5000 },
+    )
+    .catch(() => {})
   const zoomed = await page.locator('#view .lane-box').first().getAttribute('aria-label')
   is('dragging zooms', zoomed !== before && /shown/.test(zoomed), true)
-  is('it stays in the view', (await page.getAttribute('#view', 'data-view')), 'stat')
+  is('it stays in the view', await page.getAttribute('#view', 'data-view'), 'stat')
   await box.focus()
   await page.keyboard.press('Escape')
   await settled(page)
-  is('Escape shows all again', (await page.locator('#view .lane-box').first().getAttribute('aria-label')) === before && (await bars()) === n, true)
+  is(
+    'Escape shows all again',
+    (await page.locator('#view .lane-box').first().getAttribute('aria-label')) === before &&
+      (await bars()) === n,
+    true,
+  )
   // Enter goes to ProfTime at the request's time, a click to where it was.
   await box.focus()
   data.entered = await request(['ArrowUp', 'ArrowUp', 'ArrowUp', 'Home'])
@@ -119,13 +158,28 @@ export function tests({ pages }) {
     name: p.name,
     run: async (browser) => {
       const { page, context, wrong } = await open(browser, p.url, { width: 1440, height: 900 })
-      const is = (what, got, want) => got !== want && wrong.push(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`.slice(0, 400))
+      const is = (what, got, want) =>
+        got !== want &&
+        wrong.push(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`.slice(0, 400))
       const data = {}
       await ready(page, 'summary')
       await go(page, '#stat?tab=requests')
-      data.requests = { named: await named(page), tables: await tables(page), text: (await page.innerText('#view')).slice(0, 2000) }
-      data.lanes = await page.evaluate(() => [...document.querySelectorAll('#view [data-lane]')].map((g) => Number(g.dataset.lane)))
-      data.plots = await page.evaluate(() => Object.fromEntries([...document.querySelectorAll('#view [data-plot]')].map((e) => [e.dataset.plot, Number(e.dataset.points)])))
+      data.requests = {
+        named: await named(page),
+        tables: await tables(page),
+        text: (await page.innerText('#view')).slice(0, 2000),
+      }
+      data.lanes = await page.evaluate(() =>
+        [...document.querySelectorAll('#view [data-lane]')].map((g) => Number(g.dataset.lane)),
+      )
+      data.plots = await page.evaluate(() =>
+        Object.fromEntries(
+          [...document.querySelectorAll('#view [data-plot]')].map((e) => [
+            e.dataset.plot,
+            Number(e.dataset.points),
+          ]),
+        ),
+      )
       if (data.lanes.length > 0) await lanes(page, is, data)
       await go(page, '#stat?tab=requests')
       const plot = page.locator('#view [data-plot="acceptance"] .plot-box')
@@ -138,7 +192,11 @@ export function tests({ pages }) {
         data.picked = await params(page)
       }
       await go(page, '#stat?tab=slow')
-      data.slow = { named: await named(page), tables: await tables(page), text: (await page.innerText('#view')).slice(0, 2000) }
+      data.slow = {
+        named: await named(page),
+        tables: await tables(page),
+        text: (await page.innerText('#view')).slice(0, 2000),
+      }
       data.bars = await bars(page)
       await context.close()
       return { wrong, data }

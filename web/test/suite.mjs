@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs one suite of tests on pages: node test/suite.mjs SUITE < PLAN. The plan is JSON, {"pages": [{"name", "url", ...}], ...}; a line of
-// JSON is printed for each test: {"test": NAME, "wrong": [TEXT...], "data": ...}. internal/browser makes the pages and reads the lines.
+// Runs one suite of tests on pages: node test/suite.mjs SUITE < PLAN. The plan is JSON, {"pages": [{"name",
+// "url", ...}], ...}; a line of JSON is printed for each test: {"test": NAME, "wrong": [TEXT...], "data":
+// ...}. internal/browser makes the pages and reads the lines.
 import { readFileSync } from 'node:fs'
 import { launch, listener } from './browser.mjs'
 
@@ -14,7 +15,7 @@ const report = (test, wrong, data) => console.log(JSON.stringify({ test, wrong, 
 
 const todo = tests(plan, net)
 async function work() {
-  for (let t; (t = todo.shift()); ) {
+  for (let t; (t = todo.shift());) {
     try {
       const { wrong, data } = await t.run(browser)
       report(t.name, wrong, data)
@@ -26,5 +27,11 @@ async function work() {
 await Promise.all(Array.from({ length: plan.parallel ?? 3 }, work))
 await browser.close()
 net.close()
-// Nothing may leave the machine, whoever in a page asks. Chromium itself asks its makers for updates, in vain.
-report('network', net.asked.filter((a) => !/^\S+ (https?:\/\/)?[\w.-]+\.google(apis)?\.com[:/]/.test(a)).map((a) => `the browser asked for ${a}`))
+// Nothing may leave the machine, whoever in a page asks. Chromium itself asks its makers for updates, in
+// vain.
+report(
+  'network',
+  net.asked
+    .filter((a) => !/^\S+ (https?:\/\/)?[\w.-]+\.google(apis)?\.com[:/]/.test(a))
+    .map((a) => `the browser asked for ${a}`),
+)

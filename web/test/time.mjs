@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Uses ProfTime as a person does: node test/time.mjs PAGE
-// The page is a report of one run with two phases and operators. Ends with 1 where something is not as it should be.
+// Uses ProfTime as a person does: node test/time.mjs PAGE The page is a report of one run with two phases and
+// operators. Ends with 1 where something is not as it should be.
 import assert from 'node:assert/strict'
 import { pathToFileURL } from 'node:url'
 import { launch, open, ready } from './browser.mjs'
@@ -21,10 +21,14 @@ try {
   const box = await canvas.boundingBox()
   const params = async () => {
     await page.waitForTimeout(450)
-    return Object.fromEntries(new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1] ?? ''))
+    return Object.fromEntries(
+      new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1] ?? ''),
+    )
   }
   const values = (sel) => page.$$eval(sel, (all) => all.map((e) => Number(e.dataset.v)))
-  const idle = await page.$$eval('table[aria-label="threads over the whole run"] tbody tr', (rows) => rows.map((r) => [r.dataset.id, ...[...r.querySelectorAll('.fig')].map((f) => Number(f.dataset.v))]))
+  const idle = await page.$$eval('table[aria-label="threads over the whole run"] tbody tr', (rows) =>
+    rows.map((r) => [r.dataset.id, ...[...r.querySelectorAll('.fig')].map((f) => Number(f.dataset.v))]),
+  )
   assert.ok(idle.length > 0, 'threads are told')
 
   // A range over all of the run has what its threads have.
@@ -36,8 +40,14 @@ try {
   await page.mouse.up()
   await page.keyboard.up('Shift')
   await page.waitForSelector('[data-range="ready"]')
-  const inRange = await page.$$eval('table[aria-label="range by thread"] tbody tr', (rows) => rows.map((r) => [r.dataset.id, ...[...r.querySelectorAll('.fig')].map((f) => Number(f.dataset.v))]))
-  assert.deepEqual(new Map(inRange.map((r) => [r[0], r])), new Map(idle.map((r) => [r[0], r])), 'a range over everything has the threads’ sums')
+  const inRange = await page.$$eval('table[aria-label="range by thread"] tbody tr', (rows) =>
+    rows.map((r) => [r.dataset.id, ...[...r.querySelectorAll('.fig')].map((f) => Number(f.dataset.v))]),
+  )
+  assert.deepEqual(
+    new Map(inRange.map((r) => [r[0], r])),
+    new Map(idle.map((r) => [r[0], r])),
+    'a range over everything has the threads’ sums',
+  )
   assert.match((await params()).range ?? '', /^-?\d+-\d+$/)
   await page.keyboard.press('Escape')
   assert.equal((await params()).range, undefined)
@@ -51,7 +61,9 @@ try {
   const at = await params()
   assert.ok(at.at, 'the step is in the address')
   await page.waitForSelector('.time[data-idle]')
-  const rows = await page.$$eval('.time-label.thread', (l) => l.map((e) => e.offsetTop + e.offsetHeight / 2 - 4))
+  const rows = await page.$$eval('.time-label.thread', (l) =>
+    l.map((e) => e.offsetTop + e.offsetHeight / 2 - 4),
+  )
   await page.mouse.click(box.x + box.width * 0.9, box.y + rows[0])
   await page.waitForSelector('[data-selected="op"]')
   const op = await page.getAttribute('[data-selected="op"]', 'data-op')

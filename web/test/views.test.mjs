@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every view of every page: it gets ready, nothing is wrong in the console, nothing is asked for, nothing overlaps.
+// Every view of every page: it gets ready, nothing is wrong in the console, nothing is asked for, nothing
+// overlaps.
 import { open, ready } from './browser.mjs'
 import { check } from './checks.mjs'
 
@@ -11,7 +12,9 @@ export const tabs = ['requests', 'slow', 'experts', 'faults', 'backends', 'remot
 
 /** Waits until what was started has been drawn. */
 export async function settled(page) {
-  await page.evaluate(() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r, 60)))))
+  await page.evaluate(
+    () => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r, 60)))),
+  )
 }
 
 export function tests({ pages }) {
@@ -38,7 +41,9 @@ export function tests({ pages }) {
             data[v] = Date.now() - began
             const first = await check(page)
             wrong.push(...first)
-            data.texts[v] = (await page.evaluate(() => document.getElementById('view')?.innerText ?? '')).slice(0, 200_000)
+            data.texts[v] = (
+              await page.evaluate(() => document.getElementById('view')?.innerText ?? '')
+            ).slice(0, 200_000)
             wrong.push(...(await poke(page, v, p.thorough, first)))
             for (let i = before; i < wrong.length; i++) wrong[i] = at(wrong[i])
           }
@@ -51,7 +56,10 @@ export function tests({ pages }) {
             const used = p.thorough && look === p.looks[0] ? await poke(page, 'stat', false, told) : []
             wrong.push(...[...told, ...used].map((w) => `${t}: ${w}`))
           }
-          if (p.shows) for (const s of p.shows) if (!Object.values(data.texts).some((t) => t.includes(s))) wrong.push(`no view shows ${JSON.stringify(s)}`)
+          if (p.shows)
+            for (const s of p.shows)
+              if (!Object.values(data.texts).some((t) => t.includes(s)))
+                wrong.push(`no view shows ${JSON.stringify(s)}`)
           delete data.texts
           await context.close()
           return { wrong, data }
@@ -62,7 +70,10 @@ export function tests({ pages }) {
   return all
 }
 
-/** Uses a view as somebody who tries everything: points at it all over, takes every choice, opens rows. Comes back to the view. */
+/**
+ * Uses a view as somebody who tries everything: points at it all over, takes every choice, opens rows. Comes
+ * back to the view.
+ */
 async function poke(page, view, thorough, told) {
   const wrong = []
   // Once is enough: what else is the same, at another place.
@@ -70,15 +81,20 @@ async function poke(page, view, thorough, told) {
   const seen = new Set(told.map(same))
   const look = async (what) => {
     await settled(page)
-    for (const w of await check(page)) if (!seen.has(same(w))) seen.add(same(w)), wrong.push(`after ${what}: ${w}`)
+    for (const w of await check(page))
+      if (!seen.has(same(w))) (seen.add(same(w)), wrong.push(`after ${what}: ${w}`))
   }
   const box = await page.locator('#view').boundingBox()
-  for (let y = 1; y < 4; y++) for (let x = 1; x < 4; x++) await page.mouse.move(box.x + (box.width * x) / 4, box.y + (box.height * y) / 4)
+  for (let y = 1; y < 4; y++)
+    for (let x = 1; x < 4; x++)
+      await page.mouse.move(box.x + (box.width * x) / 4, box.y + (box.height * y) / 4)
   await look('pointing')
   const selects = await page.locator('#view select').count()
   for (let i = 0; i < Math.min(selects, 6); i++) {
     const s = page.locator('#view select').nth(i)
-    const values = await s.evaluate((e) => [...e.options].filter((o) => !o.disabled).map((o) => o.value)).catch(() => [])
+    const values = await s
+      .evaluate((e) => [...e.options].filter((o) => !o.disabled).map((o) => o.value))
+      .catch(() => [])
     for (const v of values.slice(0, thorough ? 12 : 3)) {
       await s.selectOption(v, { timeout: 2000 }).catch(() => {})
       await look(`choosing ${JSON.stringify(v.slice(0, 30))}`)
@@ -87,7 +103,11 @@ async function poke(page, view, thorough, told) {
   }
   const rows = await page.locator('#view tr.can').count()
   for (let i = 0; i < Math.min(rows, thorough ? 4 : 2); i++) {
-    await page.locator('#view tr.can').nth(i).click({ timeout: 2000, position: { x: 4, y: 4 } }).catch(() => {})
+    await page
+      .locator('#view tr.can')
+      .nth(i)
+      .click({ timeout: 2000, position: { x: 4, y: 4 } })
+      .catch(() => {})
     await look(`opening row ${i}`)
     if ((await page.getAttribute('#view', 'data-view')) !== view) {
       await page.evaluate((v) => (location.hash = '#' + v), view)
@@ -100,7 +120,11 @@ async function poke(page, view, thorough, told) {
     if (!(await c.count())) continue
     const b = await c.boundingBox().catch(() => null)
     if (!b || b.width < 50 || b.height < 50) continue
-    for (const [fx, fy] of [[0.5, 0.5], [0.3, 0.25], [0.6, 0.12]]) {
+    for (const [fx, fy] of [
+      [0.5, 0.5],
+      [0.3, 0.25],
+      [0.6, 0.12],
+    ]) {
       const x = b.x + b.width * fx
       const y = Math.min(b.y + b.height * fy, box.y + box.height - 5)
       await page.mouse.click(x, y)

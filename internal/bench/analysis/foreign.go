@@ -93,9 +93,19 @@ func cut(from, to string, n int) error {
 		return err
 	}
 	defer r.Close()
-	es, err := r.Index()
-	if err != nil {
-		return err
+	var blocks []trace.Block
+	all, sum, end := 0, 0, int64(0)
+	for {
+		b, err := r.Next()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		blocks = append(blocks, trace.Block{Type: b.Type, Offset: b.Offset, Count: b.Count})
+		if b.Type == trace.TypeHits {
+			all += b.Count
+		}
 	}
 	in, err := os.Open(from)
 	if err != nil {
@@ -107,17 +117,13 @@ func cut(from, to string, n int) error {
 		return err
 	}
 	defer out.Close()
-	all, sum, end := 0, 0, int64(0)
-	for _, e := range es {
-		if e.Type == trace.TypeHits {
-			all += e.Count
+	for _, b := range blocks {
+		if end = b.Offset; sum >= all/n {
+			break
 		}
-	}
-	for i := 0; i < len(es) && sum < all/n; i++ {
-		if es[i].Type == trace.TypeHits {
-			sum += es[i].Count
+		if b.Type == trace.TypeHits {
+			sum += b.Count
 		}
-		end = es[i].Offset + es[i].Size
 	}
 	_, err = io.CopyN(out, in, end)
 	return err

@@ -25,7 +25,9 @@ export class Run {
     private served: boolean,
   ) {}
 
-  /** Statistics by weight, op, layer, block and thread, each as `stat --json` gives it; unpacked at the start. */
+  /**
+   * Statistics by weight, op, layer, block and thread, each as `stat --json` gives it; unpacked at the start.
+   */
   stats!: Stats
 
   has(name: string): boolean {
@@ -66,7 +68,8 @@ async function fetched(run: number, name: string): Promise<ArrayBuffer> {
   const res = await fetch(`data/${run}/${name}`).catch(() => {
     throw new Error('profinfer serve does not answer any more')
   })
-  if (res.status === 403) throw new Error('profinfer serve was started again: open the address that it printed')
+  if (res.status === 403)
+    throw new Error('profinfer serve was started again: open the address that it printed')
   if (!res.ok) throw new Error(`profinfer serve has no section ${name}: ${res.status}`)
   return res.arrayBuffer()
 }

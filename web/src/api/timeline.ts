@@ -13,4 +13,10 @@ export const threadChannels = operatorKinds.length + 2
 export const cpuChannels = 3
 
 /** What a thread does that is on no CPU (profile.StatePreempted and following). */
-export const states = ['', 'preempted: it could run', 'woken, waits for a CPU', 'sleeps', 'blocked (disk, mostly)'] as const
+export const states = [
+  '',
+  'preempted: it could run',
+  'woken, waits for a CPU',
+  'sleeps',
+  'blocked (disk, mostly)',
+] as const

@@ -12,7 +12,12 @@ import { Statistics } from '../views/stat/view'
 import { Summary } from '../views/summary/view'
 import { Time } from '../views/time/view'
 
-const titles: Record<ViewName, string> = { summary: 'Summary', dag: 'ProfDAG', time: 'ProfTime', stat: 'ProfStat' }
+const titles: Record<ViewName, string> = {
+  summary: 'Summary',
+  dag: 'ProfDAG',
+  time: 'ProfTime',
+  stat: 'ProfStat',
+}
 const drawn = { summary: Summary, dag: Dag, time: Time, stat: Statistics }
 
 export function Shell({ report }: { report: Report }) {
@@ -51,10 +56,18 @@ export function Shell({ report }: { report: Report }) {
   return (
     <>
       <header class="bar">
-        <a class="brand" href={href('summary', keep)}>profinfer</a>
+        <a class="brand" href={href('summary', keep)}>
+          profinfer
+        </a>
         <nav aria-label="views">
           {views.map((v, i) => (
-            <a key={v} href={href(v, keep)} class={v === route.view ? 'on' : ''} aria-current={v === route.view ? 'page' : undefined} title={`key ${i + 1}`}>
+            <a
+              key={v}
+              href={href(v, keep)}
+              class={v === route.view ? 'on' : ''}
+              aria-current={v === route.view ? 'page' : undefined}
+              title={`key ${i + 1}`}
+            >
               {titles[v]}
             </a>
           ))}
@@ -62,21 +75,56 @@ export function Shell({ report }: { report: Report }) {
         <div class="runs">
           {several ? (
             <>
-              <RunPicker label="run" report={report} value={ia} onPick={(n) => (location.hash = href(route.view, { ...keep, run: n, with: n === ib ? ia : keep.with }))} />
+              <RunPicker
+                label="run"
+                report={report}
+                value={ia}
+                onPick={(n) =>
+                  (location.hash = href(route.view, { ...keep, run: n, with: n === ib ? ia : keep.with }))
+                }
+              />
               <span class="dim">against</span>
-              <RunPicker label="compared with" none report={report} value={ib} onPick={(n) => (location.hash = href(route.view, { ...keep, with: n < 0 ? 'none' : n }))} />
+              <RunPicker
+                label="compared with"
+                none
+                report={report}
+                value={ib}
+                onPick={(n) => (location.hash = href(route.view, { ...keep, with: n < 0 ? 'none' : n }))}
+              />
             </>
           ) : (
-            <span class="dim clip" title={clean(a.file)}>{clean(a.file)}</span>
+            <span class="dim clip" title={clean(a.file)}>
+              {clean(a.file)}
+            </span>
           )}
         </div>
-        <button class="icon" onClick={toggleTheme} title={theme === 'dark' ? 'light' : 'dark'} aria-label="light or dark">{theme === 'dark' ? '☀' : '☾'}</button>
-        <button class="icon" onClick={() => setHelp(!help)} aria-expanded={help} title="keys (?)" aria-label="keys">?</button>
+        <button
+          class="icon"
+          onClick={toggleTheme}
+          title={theme === 'dark' ? 'light' : 'dark'}
+          aria-label="light or dark"
+        >
+          {theme === 'dark' ? '☀' : '☾'}
+        </button>
+        <button
+          class="icon"
+          onClick={() => setHelp(!help)}
+          aria-expanded={help}
+          title="keys (?)"
+          aria-label="keys"
+        >
+          ?
+        </button>
       </header>
       {help && <Help />}
       <main id="view" data-view={route.view}>
         <Guard key={route.view + ia + ',' + ib} at={route}>
-          <View report={report} a={a} b={b} route={{ ...route, params: { ...route.params, ...clear(keep) } }} />
+          <View
+            report={report}
+            a={a}
+            b={b}
+            route={{ ...route, params: { ...route.params, ...clear(keep) } }}
+          />
         </Guard>
       </main>
     </>
@@ -85,15 +133,34 @@ export function Shell({ report }: { report: Report }) {
 
 /** The run parameters as they are in links: without those that say nothing. */
 function clear(keep: Record<string, string | number | undefined>): Record<string, string> {
-  return Object.fromEntries(Object.entries(keep).filter(([, v]) => v !== undefined).map(([k, v]) => [k, String(v)]))
+  return Object.fromEntries(
+    Object.entries(keep)
+      .filter(([, v]) => v !== undefined)
+      .map(([k, v]) => [k, String(v)]),
+  )
 }
 
-function RunPicker({ label, report, value, none, onPick }: { label: string; report: Report; value: number; none?: boolean; onPick: (n: number) => void }) {
+function RunPicker({
+  label,
+  report,
+  value,
+  none,
+  onPick,
+}: {
+  label: string
+  report: Report
+  value: number
+  none?: boolean
+  onPick: (n: number) => void
+}) {
   return (
     <select aria-label={label} value={value} onChange={(e) => onPick(Number(e.currentTarget.value))}>
       {none && <option value={-1}>nothing</option>}
       {report.runs.map((r) => (
-        <option key={r.index} value={r.index}>{clean(r.file)}{r.label ? ` — ${clean(r.label)}` : ''}</option>
+        <option key={r.index} value={r.index}>
+          {clean(r.file)}
+          {r.label ? ` — ${clean(r.label)}` : ''}
+        </option>
       ))}
     </select>
   )
@@ -103,14 +170,24 @@ function Help() {
   return (
     <aside class="help">
       <dl>
-        <dt>1 2 3 4</dt><dd>Summary, ProfDAG, ProfTime, ProfStat</dd>
-        <dt>?</dt><dd>these keys</dd>
-        <dt>Tab, Enter</dt><dd>go through what can be opened, open it</dd>
-        <dt>ProfTime: w s a d</dt><dd>zoom in, zoom out, left, right; wheel and drag do the same; shift and drag selects a range; f goes to the selection</dd>
-        <dt>ProfDAG: drag, wheel, /</dt><dd>move, zoom, search</dd>
+        <dt>1 2 3 4</dt>
+        <dd>Summary, ProfDAG, ProfTime, ProfStat</dd>
+        <dt>?</dt>
+        <dd>these keys</dd>
+        <dt>Tab, Enter</dt>
+        <dd>go through what can be opened, open it</dd>
+        <dt>ProfTime: w s a d</dt>
+        <dd>
+          zoom in, zoom out, left, right; wheel and drag do the same; shift and drag selects a range; f goes
+          to the selection
+        </dd>
+        <dt>ProfDAG: drag, wheel, /</dt>
+        <dd>move, zoom, search</dd>
       </dl>
       <Licenses />
-      <p class="dim">The address always holds view and selection: it can be kept and passed on with the file.</p>
+      <p class="dim">
+        The address always holds view and selection: it can be kept and passed on with the file.
+      </p>
     </aside>
   )
 }
@@ -134,10 +211,16 @@ class Guard extends Component<{ children: ComponentChildren; at: Route }, { erro
     this.setState({ error })
   }
   componentDidUpdate(before: { at: Route }) {
-    if (this.state.error && before.at !== this.props.at) this.setState({ error: undefined }) // another selection may do
+    // another selection may do
+    if (this.state.error && before.at !== this.props.at) this.setState({ error: undefined })
   }
   render() {
-    if (this.state.error) return <div class="empty">This view failed: {this.state.error.message}. The other views are not concerned.</div>
+    if (this.state.error)
+      return (
+        <div class="empty">
+          This view failed: {this.state.error.message}. The other views are not concerned.
+        </div>
+      )
     return this.props.children
   }
 }

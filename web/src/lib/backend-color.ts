@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A colour for each backend, the same in every view. Beside it its name stands, or a pattern: no meaning rests on colour alone.
+// A colour for each backend, the same in every view. Beside it its name stands, or a pattern: no meaning
+// rests on colour alone.
 import type { Theme } from './color'
 
 const cpu: [string, string] = ['#7d8794', '#98a2af']
@@ -11,9 +12,19 @@ const known: Record<string, [string, string]> = {
   RPC: ['#b0578d', '#dd8fbc'],
   CUDA: ['#009e73', '#35c79b'],
 }
-const rest: [string, string][] = [['#d55e00', '#f08a3c'], ['#009e73', '#35c79b'], ['#3f7f93', '#8fc4dd'], ['#b0578d', '#dd8fbc'], ['#8c6d00', '#e6c34a'], ['#0072b2', '#4ba3db']]
+const rest: [string, string][] = [
+  ['#d55e00', '#f08a3c'],
+  ['#009e73', '#35c79b'],
+  ['#3f7f93', '#8fc4dd'],
+  ['#b0578d', '#dd8fbc'],
+  ['#8c6d00', '#e6c34a'],
+  ['#0072b2', '#4ba3db'],
+]
 
-/** The colour of a backend. Those that are not known by name go by it, so that both runs of a page have the same. */
+/**
+ * The colour of a backend. Those that are not known by name go by it, so that both runs of a page have the
+ * same.
+ */
 export function backendColor(name: string, theme: Theme): string {
   let pair = Object.hasOwn(known, name) ? known[name] : undefined
   if (!pair) {

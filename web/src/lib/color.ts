@@ -20,8 +20,21 @@ export const kindColors: Record<Kind, [string, string]> = {
 
 type RGB = [number, number, number]
 // cividis-like: even steps of lightness, the same order for every kind of colour vision
-const ramp: RGB[] = [[0, 32, 76], [53, 69, 108], [102, 105, 112], [148, 142, 119], [199, 181, 101], [255, 222, 72]]
-const diverging: RGB[] = [[33, 102, 172], [146, 197, 222], [235, 235, 235], [244, 165, 130], [178, 24, 43]]
+const ramp: RGB[] = [
+  [0, 32, 76],
+  [53, 69, 108],
+  [102, 105, 112],
+  [148, 142, 119],
+  [199, 181, 101],
+  [255, 222, 72],
+]
+const diverging: RGB[] = [
+  [33, 102, 172],
+  [146, 197, 222],
+  [235, 235, 235],
+  [244, 165, 130],
+  [178, 24, 43],
+]
 
 function at(colors: RGB[], v: number): RGB {
   const x = Math.min(1, Math.max(0, Number.isFinite(v) ? v : 0)) * (colors.length - 1)
@@ -46,6 +59,5 @@ export function ink(color: string): string {
   const [r, g, b] = rgb.map((c) => ((c /= 255), c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.22 ? '#000' : '#fff'
 }
-
 
 export type Theme = 'light' | 'dark'

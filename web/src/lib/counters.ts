@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Counters that were read at operators: which of them say something, and what follows from two of them. Nothing here is shown of
-// a counter that a CPU does not count, or that stayed at 0 in every operator.
+// Counters that were read at operators: which of them say something, and what follows from two of them.
+// Nothing here is shown of a counter that a CPU does not count, or that stayed at 0 in every operator.
 import type { SummaryCount, SummaryCounter } from '../api/types'
 import { clean, num, share, unknown } from './format'
 
@@ -13,7 +13,10 @@ export interface Metric {
   unit: string
   help: string
   kind: 'count' | 'ratio' | 'share' | 'mpki'
-  /** Of a count: its place among the counters. Of others: those that are divided, added up, over that which divides, times a constant. */
+  /**
+   * Of a count: its place among the counters. Of others: those that are divided, added up, over that which
+   * divides, times a constant.
+   */
   over: number[]
   by: number
   times: number
@@ -41,15 +44,25 @@ const slots: Record<string, [string, string]> = {
   'bad-spec': ['bad speculation', 'whose work was thrown away'],
 }
 const misses: Record<string, string> = {
-  'l1-refill': 'L1 refills', 'l2-refill': 'L2 refills', 'l2-miss': 'L2 misses', 'l3-refill': 'L3 refills', 'l3-miss': 'L3 misses', 'llc-miss': 'LLC misses', 'mem-fill': 'fills from memory',
-  'branch-misses': 'branch misses', 'tlb-refill': 'TLB refills', 'tlb-miss': 'TLB misses',
+  'l1-refill': 'L1 refills',
+  'l2-refill': 'L2 refills',
+  'l2-miss': 'L2 misses',
+  'l3-refill': 'L3 refills',
+  'l3-miss': 'L3 misses',
+  'llc-miss': 'LLC misses',
+  'mem-fill': 'fills from memory',
+  'branch-misses': 'branch misses',
+  'tlb-refill': 'TLB refills',
+  'tlb-miss': 'TLB misses',
 }
 
 type Counted = { counts?: SummaryCount[] | null } | null | undefined
 
 /** The counters that say something: not void, and more than 0 in some of the rows. */
 export function countersWithValues(counters: SummaryCounter[] | null | undefined, rows: Counted[]): number[] {
-  return (counters ?? []).flatMap((c, i) => (!c.void && rows.some((r) => (r?.counts?.[i]?.sum ?? 0) > 0) ? [i] : []))
+  return (counters ?? []).flatMap((c, i) =>
+    !c.void && rows.some((r) => (r?.counts?.[i]?.sum ?? 0) > 0) ? [i] : [],
+  )
 }
 
 /** A counter of that role that was counted as another one: of user space, or of all. */
@@ -73,25 +86,93 @@ export function metricsOf(counters: SummaryCounter[] | null | undefined, rows: C
     const instructions = partner(cs, has, 'instructions', c)
     const scaled = (j: number) => c.scaled || cs[j].scaled
     if (c.role === 'instructions' && cycles >= 0 && once('ipc')) {
-      out.push({ id: 'ipc', head: 'IPC', unit: '', kind: 'ratio', help: 'instructions / cycles', over: [i], by: cycles, times: 1, scaled: scaled(cycles), good: true })
+      out.push({
+        id: 'ipc',
+        head: 'IPC',
+        unit: '',
+        kind: 'ratio',
+        help: 'instructions / cycles',
+        over: [i],
+        by: cycles,
+        times: 1,
+        scaled: scaled(cycles),
+        good: true,
+      })
     } else if (Object.hasOwn(stalls, c.role) && cycles >= 0 && once(c.role)) {
       const [head, what] = stalls[c.role]
-      out.push({ id: c.role, head, unit: 'of cycles', kind: 'share', help: `${name} / cycles: share of the cycles ${what}`, over: [i], by: cycles, times: 1, scaled: scaled(cycles) })
+      out.push({
+        id: c.role,
+        head,
+        unit: 'of cycles',
+        kind: 'share',
+        help: `${name} / cycles: share of the cycles ${what}`,
+        over: [i],
+        by: cycles,
+        times: 1,
+        scaled: scaled(cycles),
+      })
     } else if (Object.hasOwn(slots, c.role) && all >= 0 && once(c.role)) {
       const [head, what] = slots[c.role]
-      out.push({ id: c.role, head, unit: 'of slots', kind: 'share', help: `${name} / slots: share of the slots ${what}`, over: [i], by: all, times: 1, scaled: scaled(all), good: c.role === 'retiring' })
+      out.push({
+        id: c.role,
+        head,
+        unit: 'of slots',
+        kind: 'share',
+        help: `${name} / slots: share of the slots ${what}`,
+        over: [i],
+        by: all,
+        times: 1,
+        scaled: scaled(all),
+        good: c.role === 'retiring',
+      })
     } else if (Object.hasOwn(slots, c.role) && cycles >= 0 && (c.slots ?? 0) > 0 && once(c.role)) {
       const [head, what] = slots[c.role]
-      out.push({ id: c.role, head, unit: 'of slots', kind: 'share', help: `${name} / (cycles × ${c.slots}): share of the slots ${what}; this CPU has ${c.slots} a cycle`, over: [i], by: cycles, times: c.slots!, scaled: scaled(cycles), good: c.role === 'retiring' })
+      out.push({
+        id: c.role,
+        head,
+        unit: 'of slots',
+        kind: 'share',
+        help: `${name} / (cycles × ${c.slots}): share of the slots ${what}; this CPU has ${c.slots} a cycle`,
+        over: [i],
+        by: cycles,
+        times: c.slots!,
+        scaled: scaled(cycles),
+        good: c.role === 'retiring',
+      })
     } else if (Object.hasOwn(misses, c.role) && instructions >= 0 && once(c.role)) {
       // Lines from this node's memory and from others' are parts of one figure.
-      const over = c.role === 'mem-fill' ? has.filter((j) => cs[j].role === c.role && cs[j].user === c.user) : [i]
-      out.push({ id: c.role, head: misses[c.role], unit: 'per 1000 instr.', kind: 'mpki', help: `${over.map((j) => clean(cs[j].name)).join(' + ')} for each 1000 instructions`, over, by: instructions, times: 1, scaled: scaled(instructions) || over.some((j) => cs[j].scaled) })
+      const over =
+        c.role === 'mem-fill' ? has.filter((j) => cs[j].role === c.role && cs[j].user === c.user) : [i]
+      out.push({
+        id: c.role,
+        head: misses[c.role],
+        unit: 'per 1000 instr.',
+        kind: 'mpki',
+        help: `${over.map((j) => clean(cs[j].name)).join(' + ')} for each 1000 instructions`,
+        over,
+        by: instructions,
+        times: 1,
+        scaled: scaled(instructions) || over.some((j) => cs[j].scaled),
+      })
     }
   }
-  out.sort((a, b) => Number(b.id === 'ipc') - Number(a.id === 'ipc') || (a.kind === b.kind ? 0 : a.kind === 'share' ? -1 : 1))
+  out.sort(
+    (a, b) =>
+      Number(b.id === 'ipc') - Number(a.id === 'ipc') ||
+      (a.kind === b.kind ? 0 : a.kind === 'share' ? -1 : 1),
+  )
   for (const i of has) {
-    out.push({ id: `counter:${cs[i].name}${cs[i].user && has.some((j) => j !== i && cs[j].name === cs[i].name) ? ':u' : ''}`, head: clean(cs[i].name), unit: cs[i].unit ? clean(cs[i].unit) : '', kind: 'count', help: `counted in these operators${cs[i].user ? ', of user space alone' : ''}`, over: [i], by: -1, times: 1, scaled: cs[i].scaled })
+    out.push({
+      id: `counter:${cs[i].name}${cs[i].user && has.some((j) => j !== i && cs[j].name === cs[i].name) ? ':u' : ''}`,
+      head: clean(cs[i].name),
+      unit: cs[i].unit ? clean(cs[i].unit) : '',
+      kind: 'count',
+      help: `counted in these operators${cs[i].user ? ', of user space alone' : ''}`,
+      over: [i],
+      by: -1,
+      times: 1,
+      scaled: cs[i].scaled,
+    })
   }
   return out
 }
@@ -122,14 +203,26 @@ export function valueOf(m: Metric, counts: SummaryCount[] | null | undefined): n
 /** A number of events, with a power of 1000: 5.70 M. */
 export function eventCount(v: number | null | undefined): string {
   if (v == null || !Number.isFinite(v)) return unknown
-  for (const [u, name] of [[1e12, ' T'], [1e9, ' G'], [1e6, ' M'], [1e3, ' k']] as const) if (Math.abs(v) >= u * 0.9995) return num(v / u) + name
+  for (const [u, name] of [
+    [1e12, ' T'],
+    [1e9, ' G'],
+    [1e6, ' M'],
+    [1e3, ' k'],
+  ] as const)
+    if (Math.abs(v) >= u * 0.9995) return num(v / u) + name
   return num(v)
 }
 
 /** Two decimals, as IPC is written everywhere. */
-export const twoDecimals = (v: number | null | undefined): string => (v == null || !Number.isFinite(v) ? unknown : v.toFixed(2))
+export const twoDecimals = (v: number | null | undefined): string =>
+  v == null || !Number.isFinite(v) ? unknown : v.toFixed(2)
 
-const formats: Record<Metric['kind'], (v: number | null | undefined) => string> = { ratio: twoDecimals, share, mpki: num, count: eventCount }
+const formats: Record<Metric['kind'], (v: number | null | undefined) => string> = {
+  ratio: twoDecimals,
+  share,
+  mpki: num,
+  count: eventCount,
+}
 
 export const formatOf = (m: Metric): ((v: number | null | undefined) => string) => formats[m.kind]
 
@@ -137,7 +230,11 @@ export const formatOf = (m: Metric): ((v: number | null | undefined) => string) 
 export function kindOfMetric(id: string): Metric['kind'] | null {
   if (id === 'ipc') return 'ratio'
   if (id.startsWith('counter:')) return 'count'
-  return Object.hasOwn(stalls, id) || Object.hasOwn(slots, id) ? 'share' : Object.hasOwn(misses, id) ? 'mpki' : null
+  return Object.hasOwn(stalls, id) || Object.hasOwn(slots, id)
+    ? 'share'
+    : Object.hasOwn(misses, id)
+      ? 'mpki'
+      : null
 }
 
 /** A value of a metric that is known by its id, with its unit. */
@@ -146,8 +243,14 @@ export function metricText(id: string, v: number | null | undefined): string {
   return k == null ? '' : formats[k](v) + (k === 'mpki' && v != null ? ' / 1000 instr.' : '')
 }
 
-/** What metrics are of several groups together: where both counters are known, each as its mean times the calls. */
-export function metricsOfGroups(metrics: Metric[], rows: { calls: number; counts?: SummaryCount[] | null }[]): Map<string, number | null> {
+/**
+ * What metrics are of several groups together: where both counters are known, each as its mean times the
+ * calls.
+ */
+export function metricsOfGroups(
+  metrics: Metric[],
+  rows: { calls: number; counts?: SummaryCount[] | null }[],
+): Map<string, number | null> {
   const out = new Map<string, number | null>()
   for (const m of metrics) {
     let a = 0
@@ -161,7 +264,16 @@ export function metricsOfGroups(metrics: Metric[], rows: { calls: number; counts
       a += x * r.calls
       b += y * r.calls
     }
-    out.set(m.id, !known ? null : m.kind === 'count' ? a : b > 0 ? (a / (b * m.times)) * (m.kind === 'mpki' ? 1000 : 1) : null)
+    out.set(
+      m.id,
+      !known
+        ? null
+        : m.kind === 'count'
+          ? a
+          : b > 0
+            ? (a / (b * m.times)) * (m.kind === 'mpki' ? 1000 : 1)
+            : null,
+    )
   }
   return out
 }

@@ -20,6 +20,11 @@ export const memoryClassName = (c: string): string => (Object.hasOwn(classes, c)
 /** What can be shown of faults in a map. */
 export type FaultFigure = 'major' | 'time' | 'read'
 
-export const values: [FaultFigure, string][] = [['time', 'thread time'], ['major', 'major faults'], ['read', 'read']]
+export const values: [FaultFigure, string][] = [
+  ['time', 'thread time'],
+  ['major', 'major faults'],
+  ['read', 'read'],
+]
 
-export const faultValue = (c: MemoryFaultCell | MemoryFaultSum, v: FaultFigure): number | null => (v === 'major' ? c.major : v === 'time' ? c.wait_ns : c.read_bytes)
+export const faultValue = (c: MemoryFaultCell | MemoryFaultSum, v: FaultFigure): number | null =>
+  v === 'major' ? c.major : v === 'time' ? c.wait_ns : c.read_bytes

@@ -34,14 +34,24 @@ export function dur(ns: N): string {
     const s = Math.round(Math.abs(ns) / 1e9)
     return `${ns < 0 ? '-' : ''}${Math.floor(s / 60)} min ${s % 60} s`
   }
-  return scaled(ns, [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']])
+  return scaled(ns, [
+    [1e9, 's'],
+    [1e6, 'ms'],
+    [1e3, 'µs'],
+    [1, 'ns'],
+  ])
 }
 
 /** Bytes, in powers of 1024. */
 export function bytes(v: N): string {
   if (v == null || !Number.isFinite(v)) return unknown
   if (Math.abs(v) < 1023.5) return `${Math.round(v)} B`
-  return scaled(v, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [1024, 'KiB']])
+  return scaled(v, [
+    [2 ** 40, 'TiB'],
+    [2 ** 30, 'GiB'],
+    [2 ** 20, 'MiB'],
+    [1024, 'KiB'],
+  ])
 }
 
 /** A share of 0 to 1. */
@@ -55,7 +65,15 @@ export function share(v: N): string {
 export const gbps = (v: N): string => (v == null ? unknown : `${num(v)} GB/s`)
 export const gflops = (v: N): string => (v == null ? unknown : `${num(v)} GFLOP/s`)
 export const flops = (v: N): string =>
-  v == null ? unknown : scaled(v, [[1e12, 'TFLOP'], [1e9, 'GFLOP'], [1e6, 'MFLOP'], [1e3, 'kFLOP'], [1, 'FLOP']])
+  v == null
+    ? unknown
+    : scaled(v, [
+        [1e12, 'TFLOP'],
+        [1e9, 'GFLOP'],
+        [1e6, 'MFLOP'],
+        [1e3, 'kFLOP'],
+        [1, 'FLOP'],
+      ])
 export const intensity = (v: N): string => (v == null ? unknown : `${num(v)} FLOP/B`)
 
 /** How much b differs from a, in parts of a: "+4.2 %". */
@@ -79,23 +97,34 @@ export function dims(ne: number[]): string {
  * it is set as text.
  */
 export function clean(s: string): string {
-  const shown = s.replace(/[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0f]/gu, (c) => `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`)
+  const shown = s.replace(
+    /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0f]/gu,
+    (c) => `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`,
+  )
   return rightToLeft.test(shown) ? `\u2066${shown}\u2069` : shown
 }
 const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
 
 /** 1 step, 2 steps. */
-export const plural = (n: number, one: string, many = one + 's'): string => `${count(n)} ${n === 1 ? one : many}`
+export const plural = (n: number, one: string, many = one + 's'): string =>
+  `${count(n)} ${n === 1 ? one : many}`
 
-/** A name inside a sentence: cut, and kept from turning its neighbours around (Unicode's first-strong isolate). */
+/**
+ * A name inside a sentence: cut, and kept from turning its neighbours around (Unicode's first-strong
+ * isolate).
+ */
 export function named(s: string, most = 32): string {
   const t = clean(s)
   return `\u2068${t.length > most ? t.slice(0, most - 1) + '…' : t}\u2069`
 }
 
-
 export const parameterCount = (n: number): string => {
-  for (const [u, s] of [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as [number, string][])
+  for (const [u, s] of [
+    [1e12, 'T'],
+    [1e9, 'B'],
+    [1e6, 'M'],
+    [1e3, 'K'],
+  ] as [number, string][])
     if (n >= u * 0.9995) return `${(n / u).toPrecision(3)} ${s}`
   return String(n)
 }

@@ -6,7 +6,10 @@ import { kindColors, type Theme } from './color'
 const of = (theme: Theme, pair: [string, string]): string => pair[theme === 'dark' ? 1 : 0]
 
 /** The two runs. */
-export const runColors = (t: Theme): [string, string] => [of(t, ['#0072b2', '#4ba3db']), of(t, ['#d55e00', '#f08a3c'])]
+export const runColors = (t: Theme): [string, string] => [
+  of(t, ['#0072b2', '#4ba3db']),
+  of(t, ['#d55e00', '#f08a3c']),
+]
 
 /** What a thread does. */
 export const threadColors = (t: Theme) => ({
@@ -28,10 +31,22 @@ export const partColors = (t: Theme) => ({
 
 /** Series by number. */
 export function seriesColor(t: Theme, i: number): string {
-  const all: [string, string][] = [['#0072b2', '#4ba3db'], ['#d55e00', '#f08a3c'], ['#009e73', '#35c79b'], ['#b0578d', '#dd8fbc'], ['#8c6d00', '#e6c34a'], ['#3f7f93', '#8fc4dd'], ['#6f6f6f', '#b5bac2']]
+  const all: [string, string][] = [
+    ['#0072b2', '#4ba3db'],
+    ['#d55e00', '#f08a3c'],
+    ['#009e73', '#35c79b'],
+    ['#b0578d', '#dd8fbc'],
+    ['#8c6d00', '#e6c34a'],
+    ['#3f7f93', '#8fc4dd'],
+    ['#6f6f6f', '#b5bac2'],
+  ]
   return of(t, all[i % all.length])
 }
 
-
 /** Colours of phases, by number, as [light, dark]. */
-export const phaseColors: [string, string][] = [['#9aa0a8', '#6f7680'], ['#d9a441', '#b07f24'], ['#7fb2d9', '#3f76a3'], ['#6fbf9f', '#2f8265']]
+export const phaseColors: [string, string][] = [
+  ['#9aa0a8', '#6f7680'],
+  ['#d9a441', '#b07f24'],
+  ['#7fb2d9', '#3f76a3'],
+  ['#6fbf9f', '#2f8265'],
+]

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The ruler: ticks at round times, written as a base and what is added to it, so that microseconds can be read far into a run.
+// The ruler: ticks at round times, written as a base and what is added to it, so that microseconds can be
+// read far into a run.
 
-const units: [number, string][] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']]
+const units: [number, string][] = [
+  [1e9, 's'],
+  [1e6, 'ms'],
+  [1e3, 'µs'],
+  [1, 'ns'],
+]
 
 /** Made once: a frame writes a dozen of them. */
-const formats = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits }))
+const formats = [0, 1, 2, 3].map(
+  (digits) =>
+    new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits }),
+)
 
 /** Distance of ticks in ns: 1, 2 or 5 times a power of ten, at least min. */
 export function tickStep(min: number): number {
@@ -27,7 +36,8 @@ export function ruler(t0: number, t1: number, width: number): Ruler {
   const ticks: number[] = []
   for (let t = Math.ceil(t0 / step) * step; t <= t1 && ticks.length < 500; t += step) ticks.push(t)
   const far = Math.max(Math.abs(t0), Math.abs(t1))
-  // Seconds with up to three digits are read easily; finer, ticks count from a round moment that stands in the corner.
+  // Seconds with up to three digits are read easily; finer, ticks count from a round moment that stands in
+  // the corner.
   let [unit, name]: [number, string] = far >= 2e9 || step >= 1e9 ? [1e9, 's'] : [1e6, 'ms']
   let base = 0
   if (step < unit / 1000) {
@@ -45,6 +55,8 @@ export function moment(ns: number): string {
   const neg = ns < 0 ? '−' : ''
   const v = Math.round(Math.abs(ns))
   const s = Math.floor(v / 1e9)
-  const rest = String(v % 1e9).padStart(9, '0').replace(/(\d{3})(?=\d)/g, '$1 ')
+  const rest = String(v % 1e9)
+    .padStart(9, '0')
+    .replace(/(\d{3})(?=\d)/g, '$1 ')
   return `${neg}${s.toLocaleString('en-US')}.${rest} s`
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A column's figures stand in one unit and with the same number of decimals, so that they can be compared by eye.
+// A column's figures stand in one unit and with the same number of decimals, so that they can be compared by
+// eye.
 import { unknown } from './format'
 
 export interface Unit {
@@ -10,8 +11,19 @@ export interface Unit {
 }
 
 const scales: Record<'time' | 'bytes' | 'plain', [number, string][]> = {
-  time: [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']],
-  bytes: [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [1024, 'KiB'], [1, 'B']],
+  time: [
+    [1e9, 's'],
+    [1e6, 'ms'],
+    [1e3, 'µs'],
+    [1, 'ns'],
+  ],
+  bytes: [
+    [2 ** 40, 'TiB'],
+    [2 ** 30, 'GiB'],
+    [2 ** 20, 'MiB'],
+    [1024, 'KiB'],
+    [1, 'B'],
+  ],
   plain: [[1, '']],
 }
 
@@ -20,7 +32,8 @@ export function unitOf(kind: keyof typeof scales, values: (number | null | undef
   let top = 0
   for (const v of values) if (v != null && Number.isFinite(v)) top = Math.max(top, Math.abs(v))
   const steps = scales[kind]
-  const [div, name] = steps.find(([d]) => top >= d) ?? steps[top === 0 && kind === 'time' ? 1 : steps.length - 1]
+  const [div, name] =
+    steps.find(([d]) => top >= d) ?? steps[top === 0 && kind === 'time' ? 1 : steps.length - 1]
   const x = top / div
   return { name, div, digits: top === 0 || x >= 1000 ? 1 : x >= 100 ? 2 : 3 }
 }
@@ -32,7 +45,10 @@ export function inUnit(u: Unit, sign = false): (v: number | null | undefined) =>
     const x = v / u.div
     const least = 10 ** -u.digits
     if (x !== 0 && Math.abs(x) < least / 2) return (x < 0 ? '>−' : '<') + least.toFixed(u.digits)
-    const text = Math.abs(x).toLocaleString('en-US', { minimumFractionDigits: u.digits, maximumFractionDigits: u.digits })
+    const text = Math.abs(x).toLocaleString('en-US', {
+      minimumFractionDigits: u.digits,
+      maximumFractionDigits: u.digits,
+    })
     return (x < 0 ? '−' : sign ? '+' : '') + text
   }
 }
@@ -41,7 +57,11 @@ export function inUnit(u: Unit, sign = false): (v: number | null | undefined) =>
 export function axisFmt(u: Unit): (v: number) => string {
   return (v) => {
     const x = v / u.div
-    return x === 0 ? '0' : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(0).replace('e+', 'e') : String(Number(x.toPrecision(4)))
+    return x === 0
+      ? '0'
+      : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3
+        ? x.toExponential(0).replace('e+', 'e')
+        : String(Number(x.toPrecision(4)))
   }
 }
 

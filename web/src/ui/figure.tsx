@@ -15,7 +15,12 @@ interface Props {
 
 export function Fig({ v, f, class: c, name }: Props) {
   return (
-    <span class={'fig ' + (c ?? '')} data-v={v ?? ''} data-fig={name} title={v == null ? 'not known' : undefined}>
+    <span
+      class={'fig ' + (c ?? '')}
+      data-v={v ?? ''}
+      data-fig={name}
+      title={v == null ? 'not known' : undefined}
+    >
       {f(v)}
     </span>
   )

@@ -2,7 +2,15 @@
 
 // Marks of plots, as a legend draws them.
 
-export type Shape = 'circle' | 'square' | 'triangle' | 'diamond' | 'open-circle' | 'open-square' | 'open-triangle' | 'open-diamond'
+export type Shape =
+  | 'circle'
+  | 'square'
+  | 'triangle'
+  | 'diamond'
+  | 'open-circle'
+  | 'open-square'
+  | 'open-triangle'
+  | 'open-diamond'
 
 const paths: Record<string, string> = {
   circle: 'M6 2a4 4 0 1 1 0 8a4 4 0 1 1 0-8z',
@@ -13,12 +21,25 @@ const paths: Record<string, string> = {
   area: 'M0 1h12v10h-12z',
 }
 
-export function Swatch({ color, shape, name }: { color: string; shape: Shape | 'line' | 'area'; name: string }) {
+export function Swatch({
+  color,
+  shape,
+  name,
+}: {
+  color: string
+  shape: Shape | 'line' | 'area'
+  name: string
+}) {
   const open = shape.startsWith('open-')
   return (
     <span class="swatch">
       <svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">
-        <path d={paths[shape.replace('open-', '')]} fill={open ? 'none' : color} stroke={open ? color : 'none'} stroke-width="1.4" />
+        <path
+          d={paths[shape.replace('open-', '')]}
+          fill={open ? 'none' : color}
+          stroke={open ? color : 'none'}
+          stroke-width="1.4"
+        />
       </svg>
       {name}
     </span>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// An x/y plot: uPlot has scales, axes, cursor and zoom, the layers are drawn here. What lies under the pointer or was reached
-// with the arrow keys is read out in a line above the plot.
+// An x/y plot: uPlot has scales, axes, cursor and zoom, the layers are drawn here. What lies under the
+// pointer or was reached with the arrow keys is read out in a line above the plot.
 import 'uplot/dist/uPlot.min.css'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
@@ -93,13 +93,16 @@ function logTicks(lo: number, hi: number, binary: boolean): Map<number, boolean>
   if (binary) {
     const span = Math.log2(hi / lo)
     const every = span > 24 ? 6 : span > 12 ? 4 : 2
-    for (let e = Math.ceil(Math.log2(lo)); e <= Math.log2(hi); e++) if (e % 2 === 0 || every === 2) out.set(2 ** e, e % every === 0)
+    for (let e = Math.ceil(Math.log2(lo)); e <= Math.log2(hi); e++)
+      if (e % 2 === 0 || every === 2) out.set(2 ** e, e % every === 0)
     return out
   }
   const span = Math.log10(hi / lo)
   const written = span > 2.2 ? [1] : span > 1.2 ? [1, 3] : [1, 2, 3, 5, 7]
   for (let d = 10 ** Math.floor(Math.log10(lo)); d <= hi; d *= 10) {
-    for (let m = 1; m < 10; m++) if (d * m >= lo && d * m <= hi) out.set(d * m, written.includes(m) && !(span > 8 && Math.round(Math.log10(d)) % 2))
+    for (let m = 1; m < 10; m++)
+      if (d * m >= lo && d * m <= hi)
+        out.set(d * m, written.includes(m) && !(span > 8 && Math.round(Math.log10(d)) % 2))
   }
   return out
 }
@@ -126,7 +129,11 @@ export function Plot(props: Props) {
       setText(s ? now.current.props.readout(s.layer, s.i) : '')
       ring(plot.current, s)
     }
-    const u = new uPlot(options(el, height, x, y, data, () => now.current.props), data.table, el)
+    const u = new uPlot(
+      options(el, height, x, y, data, () => now.current.props),
+      data.table,
+      el,
+    )
     plot.current = u
     const pointer = (e: PointerEvent) => show(nearest(u, now.current.spots, e.offsetX, e.offsetY))
     let down: { x: number; y: number } | null = null
@@ -140,7 +147,10 @@ export function Plot(props: Props) {
     })
     const key = (e: KeyboardEvent) => {
       const n = now.current
-      if (e.key === 'ArrowRight' || e.key === 'ArrowLeft') show(Math.max(0, Math.min(n.spots.length - 1, n.at < 0 ? 0 : n.at + (e.key === 'ArrowRight' ? 1 : -1))))
+      if (e.key === 'ArrowRight' || e.key === 'ArrowLeft')
+        show(
+          Math.max(0, Math.min(n.spots.length - 1, n.at < 0 ? 0 : n.at + (e.key === 'ArrowRight' ? 1 : -1))),
+        )
       else if (e.key === 'Home') show(0)
       else if (e.key === 'End') show(n.spots.length - 1)
       else if (e.key === 'Enter' && n.spots[n.at]) n.props.onPick?.(n.spots[n.at].layer, n.spots[n.at].i)
@@ -162,19 +172,49 @@ export function Plot(props: Props) {
     }
   }, [layers, theme, height, x.label, x.log, x.max, y.label, y.log, y.max])
 
-  useEffect(() => plot.current?.redraw(false), [props.marked?.i, props.marked?.layer, props.guides, props.notes])
+  useEffect(
+    () => plot.current?.redraw(false),
+    [props.marked?.i, props.marked?.layer, props.guides, props.notes],
+  )
 
   return (
-    <figure class="plot" data-plot={id} data-points={layers.reduce((n, l) => n + (l.hover ? l.xs.length : 0), 0)}>
+    <figure
+      class="plot"
+      data-plot={id}
+      data-points={layers.reduce((n, l) => n + (l.hover ? l.xs.length : 0), 0)}
+    >
       <figcaption>
         <h3>{title}</h3>
         <p class="dim">{about}</p>
       </figcaption>
       <div class="legend">
-        {layers.map((l) => l.legend !== false && <Swatch key={l.name} color={l.color} shape={l.kind === 'points' ? (l.shape ?? 'circle') : l.kind === 'line' ? 'line' : 'area'} name={l.name} />)}
-        <span class="readout" aria-live="polite">{text || <span class="dim">{props.onPick ? `click or Enter: ${props.pick}; ` : ''}arrow keys read points; drag zooms, double click or Esc resets</span>}</span>
+        {layers.map(
+          (l) =>
+            l.legend !== false && (
+              <Swatch
+                key={l.name}
+                color={l.color}
+                shape={l.kind === 'points' ? (l.shape ?? 'circle') : l.kind === 'line' ? 'line' : 'area'}
+                name={l.name}
+              />
+            ),
+        )}
+        <span class="readout" aria-live="polite">
+          {text || (
+            <span class="dim">
+              {props.onPick ? `click or Enter: ${props.pick}; ` : ''}arrow keys read points; drag zooms,
+              double click or Esc resets
+            </span>
+          )}
+        </span>
       </div>
-      <div class="plot-box" ref={box} tabIndex={0} role="img" aria-label={`${title}. ${typeof about === 'string' ? about : ''}`} />
+      <div
+        class="plot-box"
+        ref={box}
+        tabIndex={0}
+        role="img"
+        aria-label={`${title}. ${typeof about === 'string' ? about : ''}`}
+      />
     </figure>
   )
 }
@@ -182,12 +222,22 @@ export function Plot(props: Props) {
 /** All points that can be read out, by x, and the range of everything. */
 function prepare(layers: Layer[], x: PlotAxis, y: PlotAxis) {
   const spots: Spot[] = []
-  let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity
+  let x0 = Infinity,
+    x1 = -Infinity,
+    y0 = Infinity,
+    y1 = -Infinity
   layers.forEach((l, layer) => {
     for (let i = 0; i < l.xs.length; i++) {
       const px = l.xs[i]
       const py = l.ys[i]
-      if (py == null || !Number.isFinite(px) || !Number.isFinite(py) || (x.log && px <= 0) || (y.log && py <= 0)) continue
+      if (
+        py == null ||
+        !Number.isFinite(px) ||
+        !Number.isFinite(py) ||
+        (x.log && px <= 0) ||
+        (y.log && py <= 0)
+      )
+        continue
       x0 = Math.min(x0, px)
       x1 = Math.max(x1, px)
       y0 = Math.min(y0, py)
@@ -211,19 +261,37 @@ function prepare(layers: Layer[], x: PlotAxis, y: PlotAxis) {
   return { spots, data: { x: xr, y: yr, table: [xr, yr] as uPlot.AlignedData } }
 }
 
-function options(el: HTMLElement, height: number, x: PlotAxis, y: PlotAxis, data: { x: [number, number]; y: [number, number] }, props: () => Props): uPlot.Options {
+function options(
+  el: HTMLElement,
+  height: number,
+  x: PlotAxis,
+  y: PlotAxis,
+  data: { x: [number, number]; y: [number, number] },
+  props: () => Props,
+): uPlot.Options {
   const fg = cssVar('--dim')
   const grid = { stroke: cssVar('--grid'), width: 1 }
   const ticks = { stroke: cssVar('--line'), width: 1, size: 4 }
   const font = '11px ' + cssVar('--sans')
   const axis = (a: PlotAxis, side: 2 | 3): uPlot.Axis => {
     const one: uPlot.Axis = {
-      side, label: a.label, labelFont: font, font, stroke: fg, grid, ticks, labelGap: 2, labelSize: 18,
+      side,
+      label: a.label,
+      labelFont: font,
+      font,
+      stroke: fg,
+      grid,
+      ticks,
+      labelGap: 2,
+      labelSize: 18,
       size: side === 3 ? 48 : 26,
       space: side === 3 ? 34 : 60,
       values: (_u, splits) => splits.map((v) => (v == null ? '' : a.fmt(v))),
     }
-    if (a.whole) one.incrs = [1, 2, 5].flatMap((m) => [m, m * 10, m * 100, m * 1e3, m * 1e4, m * 1e5, m * 1e6, m * 1e7, m * 1e8]).sort((p, q) => p - q)
+    if (a.whole)
+      one.incrs = [1, 2, 5]
+        .flatMap((m) => [m, m * 10, m * 100, m * 1e3, m * 1e4, m * 1e5, m * 1e6, m * 1e7, m * 1e8])
+        .sort((p, q) => p - q)
     if (a.log) {
       one.splits = (_u, _i, lo, hi) => [...logTicks(lo, hi, !!a.binary).keys()]
       one.filter = (_u, splits) => splits
@@ -236,7 +304,10 @@ function options(el: HTMLElement, height: number, x: PlotAxis, y: PlotAxis, data
     return one
   }
   return {
-    width: Math.max(200, el.clientWidth), height, legend: { show: false }, padding: [8, 16, 0, 0],
+    width: Math.max(200, el.clientWidth),
+    height,
+    legend: { show: false },
+    padding: [8, 16, 0, 0],
     cursor: { points: { show: false }, y: false, drag: { x: true, y: false, setScale: true } },
     scales: {
       x: { time: false, distr: x.log ? 3 : 1, range: (_u, min, max) => [min, max] },
@@ -274,10 +345,12 @@ function draw(u: uPlot, p: Props): void {
         ctx.lineTo(X(l.xs[i]), Y(y))
         ctx.stroke()
       }
-    } else for (let i = 0; i < l.xs.length; i++) {
-      const y = l.ys[i]
-      if (y != null && l.xs[i] >= u.scales.x.min! && l.xs[i] <= u.scales.x.max!) drawMark(ctx, l.shape ?? 'circle', X(l.xs[i]), Y(y), radius(l, i) * px, px)
-    }
+    } else
+      for (let i = 0; i < l.xs.length; i++) {
+        const y = l.ys[i]
+        if (y != null && l.xs[i] >= u.scales.x.min! && l.xs[i] <= u.scales.x.max!)
+          drawMark(ctx, l.shape ?? 'circle', X(l.xs[i]), Y(y), radius(l, i) * px, px)
+      }
   }
   ctx.globalAlpha = 1
   if (p.notes) drawNotes(u, p.notes, px, labels, spots(p.layers, X, Y, px))
@@ -345,7 +418,10 @@ const radius = (l: Layer, i: number): number => l.sizes?.[i] ?? l.size ?? 3
 
 type Box = [left: number, top: number, right: number, bottom: number]
 
-/** From so many points on, names keep more room around them: fewer are written, the others are told by pointing. */
+/**
+ * From so many points on, names keep more room around them: fewer are written, the others are told by
+ * pointing.
+ */
 const crowd = 30
 
 /** Where the points are that have names. */
@@ -360,14 +436,25 @@ function spots(layers: Layer[], X: (v: number) => number, Y: (v: number) => numb
   return out
 }
 
-/** Writes names beside points, in the order of the layers, as far as none lies on another name, a point or a guide's label. */
-function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: number) => number, px: number, labels: Box[]): void {
+/**
+ * Writes names beside points, in the order of the layers, as far as none lies on another name, a point or a
+ * guide's label.
+ */
+function names(
+  u: uPlot,
+  layers: Layer[],
+  X: (v: number) => number,
+  Y: (v: number) => number,
+  px: number,
+  labels: Box[],
+): void {
   const { ctx, bbox } = u
   ctx.textAlign = 'left'
   ctx.textBaseline = 'alphabetic'
   const taken: Box[] = [...labels, ...spots(layers, X, Y, px)]
   const room = layers.reduce((n, l) => n + (l.names ? l.xs.length : 0), 0) > crowd ? 12 * px : 2 * px
-  const free = (a: number, b: number, c: number, d: number) => taken.every(([e, f, g, h]) => c < e || a > g || d < f || b > h)
+  const free = (a: number, b: number, c: number, d: number) =>
+    taken.every(([e, f, g, h]) => c < e || a > g || d < f || b > h)
   ctx.font = `${10.5 * px}px ${cssVar('--sans')}`
   ctx.fillStyle = cssVar('--fg')
   for (const l of layers) {
@@ -379,8 +466,20 @@ function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: numbe
       const y = Y(l.ys[i]!)
       const h = 11 * px
       const gap = (l.sizes ? radius(l, i) + 3 : 7) * px
-      for (const [a, b] of [[x + gap, y + h / 2 - px], [x - gap - w, y + h / 2 - px], [x - w / 2, y - gap], [x - w / 2, y + gap + h]]) {
-        if (a < bbox.left || a + w > bbox.left + bbox.width || b - h < bbox.top || b > bbox.top + bbox.height || !free(a, b - h, a + w, b)) continue
+      for (const [a, b] of [
+        [x + gap, y + h / 2 - px],
+        [x - gap - w, y + h / 2 - px],
+        [x - w / 2, y - gap],
+        [x - w / 2, y + gap + h],
+      ]) {
+        if (
+          a < bbox.left ||
+          a + w > bbox.left + bbox.width ||
+          b - h < bbox.top ||
+          b > bbox.top + bbox.height ||
+          !free(a, b - h, a + w, b)
+        )
+          continue
         taken.push([a - room, b - h - room / 2, a + w + room, b + room / 2])
         ctx.fillText(text, a, b - px)
         break
@@ -389,7 +488,14 @@ function names(u: uPlot, layers: Layer[], X: (v: number) => number, Y: (v: numbe
   }
 }
 
-export function drawMark(ctx: CanvasRenderingContext2D, shape: Shape, x: number, y: number, r: number, px: number): void {
+export function drawMark(
+  ctx: CanvasRenderingContext2D,
+  shape: Shape,
+  x: number,
+  y: number,
+  r: number,
+  px: number,
+): void {
   ctx.beginPath()
   switch (shape) {
     case 'square':
@@ -438,7 +544,8 @@ function guide(u: uPlot, g: Guide, px: number, labels: Box[]): void {
     const b = u.valToPos(g.f(x), 'y', true)
     if (i === 0) ctx.moveTo(a, b)
     else ctx.lineTo(a, b)
-    if (b > bbox.top + 12 * px && b < bbox.top + bbox.height - 14 * px && a < bbox.left + bbox.width - 4 * px) end = [a, b]
+    if (b > bbox.top + 12 * px && b < bbox.top + bbox.height - 14 * px && a < bbox.left + bbox.width - 4 * px)
+      end = [a, b]
   }
   ctx.stroke()
   ctx.setLineDash([])

@@ -29,7 +29,11 @@ export function href(view: ViewName, params: Record<string, string | number | un
 const listeners = new Set<() => void>()
 
 /** Goes to a view. replace keeps the browser's history as it is: for selections that follow the pointer. */
-export function go(view: ViewName, params: Record<string, string | number | undefined>, replace = false): void {
+export function go(
+  view: ViewName,
+  params: Record<string, string | number | undefined>,
+  replace = false,
+): void {
   const to = href(view, params)
   if (to === location.hash) return
   // A view that was left while something of it was under way must not bring the page back.

@@ -31,7 +31,18 @@ interface Props<R> {
   label: string
 }
 
-export function Table<R>({ rows, columns, id, sort, up, onSort, selected, onSelect, limit = 100, label }: Props<R>) {
+export function Table<R>({
+  rows,
+  columns,
+  id,
+  sort,
+  up,
+  onSort,
+  selected,
+  onSelect,
+  limit = 100,
+  label,
+}: Props<R>) {
   const [by, setBy] = useState({ key: sort ?? '', up: up ?? false })
   const [all, setAll] = useState(false)
   const col = columns.find((c) => c.key === by.key)
@@ -41,7 +52,8 @@ export function Table<R>({ rows, columns, id, sort, up, onSort, selected, onSele
       const a = col.value(x)
       const b = col.value(y)
       if (a == null || b == null) return a == null ? (b == null ? 0 : 1) : -1
-      const d = typeof a === 'string' ? a.localeCompare(String(b), 'en', { numeric: true }) : a - (b as number)
+      const d =
+        typeof a === 'string' ? a.localeCompare(String(b), 'en', { numeric: true }) : a - (b as number)
       return by.up ? d : -d
     })
   }, [rows, col, by])

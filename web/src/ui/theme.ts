@@ -49,4 +49,5 @@ export function useTheme(): Theme {
 }
 
 /** The value of a CSS variable ("--fg") under the present theme, for canvases. */
-export const cssVar = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+export const cssVar = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim()

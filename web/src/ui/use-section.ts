@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loading sections of the data for a component: what comes late, for another run or after the component is gone, is dropped.
+// Loading sections of the data for a component: what comes late, for another run or after the component is
+// gone, is dropped.
 import { useEffect, useState } from 'preact/hooks'
 import type { Run } from '../api/load'
 import type { Sections } from '../api/types'
@@ -29,8 +30,12 @@ export function useLoaded<T>(key: string, load: () => Promise<T>): Loaded<T> {
 const keyOf = (name: string, runs: Run[]): string => [name, ...runs.map((r) => r.index)].join()
 
 /** A section of each run. */
-export const useSections = <K extends keyof Sections>(name: K, runs: Run[]): Loaded<Sections[K][]> => useLoaded(keyOf(name, runs), () => Promise.all(runs.map((r) => r.json(name))))
+export const useSections = <K extends keyof Sections>(name: K, runs: Run[]): Loaded<Sections[K][]> =>
+  useLoaded(keyOf(name, runs), () => Promise.all(runs.map((r) => r.json(name))))
 
 /** A section of each run, null where a run has none. */
-export const useSectionsIfAny = <K extends keyof Sections>(name: K, runs: Run[]): Loaded<(Sections[K] | null)[]> =>
+export const useSectionsIfAny = <K extends keyof Sections>(
+  name: K,
+  runs: Run[],
+): Loaded<(Sections[K] | null)[]> =>
   useLoaded(keyOf(name, runs), () => Promise.all(runs.map((r) => (r.has(name) ? r.json(name) : null))))

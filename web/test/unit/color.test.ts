@@ -6,7 +6,11 @@ import { operatorKinds } from '../../src/api/types'
 import { backendColor } from '../../src/lib/backend-color'
 import { diverge, ink, kindColors, sequential } from '../../src/lib/color'
 
-const light = (css: string) => css.match(/\d+/g)!.map(Number).reduce((a, b, i) => a + b * [0.2126, 0.7152, 0.0722][i], 0)
+const light = (css: string) =>
+  css
+    .match(/\d+/g)!
+    .map(Number)
+    .reduce((a, b, i) => a + b * [0.2126, 0.7152, 0.0722][i], 0)
 
 test('scales rise in lightness and end at their ends', () => {
   const steps = Array.from({ length: 11 }, (_, i) => light(sequential(i / 10)))

@@ -16,7 +16,10 @@ export interface CountedDAGs extends Omit<DagList, 'dags'> {
 /** Adds what counters tell to the graphs of a run. */
 export function withCounters(all: CountedDAGs): CountedDAGs {
   if (!all.counters?.length) return all
-  const metrics = metricsOf(all.counters, all.dags.flatMap((d) => d.nodes.map((n) => n.run)))
+  const metrics = metricsOf(
+    all.counters,
+    all.dags.flatMap((d) => d.nodes.map((n) => n.run)),
+  )
   for (const d of all.dags) d.counted = metrics
   return all
 }

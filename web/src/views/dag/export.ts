@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The drawn graph as a file of its own: an SVG with its styles inside. It is written as text, since the page's policy
-// lets no style attribute in.
+// The drawn graph as a file of its own: an SVG with its styles inside. It is written as text, since the
+// page's policy lets no style attribute in.
 
 /** What a style sheet says and an attribute can. */
-const kept = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'font-family', 'font-size', 'font-weight', 'text-anchor', 'opacity', 'paint-order', 'visibility']
-const first: Record<string, string> = { 'fill-opacity': '1', stroke: 'none', 'stroke-width': '1px', 'stroke-dasharray': 'none', 'text-anchor': 'start', opacity: '1', 'paint-order': 'normal', visibility: 'visible' }
-const places = /^(x|y|x1|x2|y1|y2|rx|ry|d|width|height|transform|viewBox|refX|refY|markerWidth|markerHeight|markerUnits|orient|id|marker-end)$/
+const kept = [
+  'fill',
+  'fill-opacity',
+  'stroke',
+  'stroke-width',
+  'stroke-dasharray',
+  'font-family',
+  'font-size',
+  'font-weight',
+  'text-anchor',
+  'opacity',
+  'paint-order',
+  'visibility',
+]
+const first: Record<string, string> = {
+  'fill-opacity': '1',
+  stroke: 'none',
+  'stroke-width': '1px',
+  'stroke-dasharray': 'none',
+  'text-anchor': 'start',
+  opacity: '1',
+  'paint-order': 'normal',
+  visibility: 'visible',
+}
+const places =
+  /^(x|y|x1|x2|y1|y2|rx|ry|d|width|height|transform|viewBox|refX|refY|markerWidth|markerHeight|markerUnits|orient|id|marker-end)$/
 
 const escape = (s: string): string => s.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`)
 
@@ -14,7 +37,8 @@ function write(el: Element, out: string[], top: boolean): void {
   const tag = el.tagName
   out.push('<', tag)
   for (const a of el.attributes) {
-    if (places.test(a.name) && !(top && a.name === 'transform')) out.push(' ', a.name, '="', escape(a.value), '"')
+    if (places.test(a.name) && !(top && a.name === 'transform'))
+      out.push(' ', a.name, '="', escape(a.value), '"')
   }
   if (/^(path|rect|text|line)$/.test(tag)) {
     const cs = getComputedStyle(el)
@@ -40,9 +64,13 @@ export function svgText(el: SVGSVGElement): string {
   el.classList.remove('far')
   const box = world.getBBox()
   const m = 12
-  const [x, y, w, h] = [box.x - m, box.y - m, box.width + 2 * m, box.height + 2 * m].map((v) => Math.round(v * 10) / 10)
-  const out = [`<svg xmlns="http://www.w3.org/2000/svg" viewBox="${x} ${y} ${w} ${h}" width="${Math.ceil(w)}" height="${Math.ceil(h)}">`,
-    `<rect x="${x}" y="${y}" width="${w}" height="${h}" fill="${escape(getComputedStyle(document.body).backgroundColor)}"/>`]
+  const [x, y, w, h] = [box.x - m, box.y - m, box.width + 2 * m, box.height + 2 * m].map(
+    (v) => Math.round(v * 10) / 10,
+  )
+  const out = [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${x} ${y} ${w} ${h}" width="${Math.ceil(w)}" height="${Math.ceil(h)}">`,
+    `<rect x="${x}" y="${y}" width="${w}" height="${h}" fill="${escape(getComputedStyle(document.body).backgroundColor)}"/>`,
+  ]
   const defs = el.querySelector('defs')
   if (defs) write(defs, out, false)
   write(world, out, true)

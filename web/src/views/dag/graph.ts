@@ -56,9 +56,10 @@ export const maxChildren = 120
 /** 0–3, 5 of 0 1 2 3 5; 0, 2 … 24 of every second; of many how many there are beyond the first. */
 export function ranges(v: number[]): string {
   const by = v[1] - v[0]
-  if (v.length > 3 && by > 1 && v.every((x, i) => x === v[0] + i * by)) return `${v[0]}, ${v[1]} … ${v[v.length - 1]}`
+  if (v.length > 3 && by > 1 && v.every((x, i) => x === v[0] + i * by))
+    return `${v[0]}, ${v[1]} … ${v[v.length - 1]}`
   const out: string[] = []
-  for (let i = 0; i < v.length; ) {
+  for (let i = 0; i < v.length;) {
     let k = i
     while (k + 1 < v.length && v[k + 1] === v[k] + 1) k++
     out.push(k === i ? `${v[i]}` : `${v[i]}–${v[k]}`)
@@ -74,16 +75,21 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
   const hidden = { views: 0, idle: 0, weights: 0, inputs: 0 }
   const shown = (n: DagNode): boolean => {
     switch (n.kind) {
-      case 'view': return choice.views
-      case 'idle': return choice.views
-      case 'weight': return choice.weights
-      case 'input': return choice.inputs
+      case 'view':
+        return choice.views
+      case 'idle':
+        return choice.views
+      case 'weight':
+        return choice.weights
+      case 'input':
+        return choice.inputs
     }
     return true
   }
   // The node that stands for it: what ran as one is one.
   const head = (i: number): number => {
-    for (let n = 0; n < 8 && d.nodes[i].fused_into >= 0 && d.nodes[i].fused_into !== i; n++) i = d.nodes[i].fused_into
+    for (let n = 0; n < 8 && d.nodes[i].fused_into >= 0 && d.nodes[i].fused_into !== i; n++)
+      i = d.nodes[i].fused_into
     return i
   }
   // Which layer's kind and role each node is.
@@ -94,14 +100,35 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
     k.roles.forEach((r, ri) => r.nodes.forEach((n) => n >= 0 && roleOf.set(n, [ki, ri])))
   })
   const folded = (ki: number) => !choice.all && d.kinds[ki].layers.length > 1
-  const pickedIn = (ki: number): number => (choice.layer == null ? -1 : d.kinds[ki].layers.indexOf(choice.layer))
+  const pickedIn = (ki: number): number =>
+    choice.layer == null ? -1 : d.kinds[ki].layers.indexOf(choice.layer)
 
   /** The id of what stands for a node in the drawing; '' if nothing does. */
   const idOf: string[] = new Array(d.nodes.length).fill('')
-  const group = (id: string, parent: string, title: string, g: Item['group'], kindAt = -1, times = 1): Item => {
+  const group = (
+    id: string,
+    parent: string,
+    title: string,
+    g: Item['group'],
+    kindAt = -1,
+    times = 1,
+  ): Item => {
     let x = items.get(id)
     if (!x) {
-      x = { id, parent, kind: 'group', title, ids: [], rep: -1, order: Infinity, children: [], times, kindAt, role: -1, group: g }
+      x = {
+        id,
+        parent,
+        kind: 'group',
+        title,
+        ids: [],
+        rep: -1,
+        order: Infinity,
+        children: [],
+        times,
+        kindAt,
+        role: -1,
+        group: g,
+      }
       items.set(id, x)
     }
     return x
@@ -109,7 +136,9 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
   d.nodes.forEach((n, i) => {
     if (head(i) !== i) return
     if (!shown(n)) {
-      hidden[n.kind === 'view' ? 'views' : n.kind === 'idle' ? 'idle' : n.kind === 'weight' ? 'weights' : 'inputs']++
+      hidden[
+        n.kind === 'view' ? 'views' : n.kind === 'idle' ? 'idle' : n.kind === 'weight' ? 'weights' : 'inputs'
+      ]++
       return
     }
     const role = roleOf.get(i)
@@ -129,7 +158,14 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
           return
         }
         times = at >= 0 ? 1 : k.layers.length
-        layer = group(`k${ki}`, '', at >= 0 ? `layer ${choice.layer} of ${ranges(k.layers)}` : `layers ${ranges(k.layers)}`, 'layer', ki, times)
+        layer = group(
+          `k${ki}`,
+          '',
+          at >= 0 ? `layer ${choice.layer} of ${ranges(k.layers)}` : `layers ${ranges(k.layers)}`,
+          'layer',
+          ki,
+          times,
+        )
         id = `k${ki}r${role[1]}`
         title = k.roles[role[1]].name + (n.kind === 'weight' && n.name.endsWith('.weight') ? '.weight' : '')
       } else {
@@ -137,7 +173,15 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
         if (role && n.kind === 'op') title = d.kinds[role[0]].roles[role[1]].name
       }
       parent = layer.id
-      if (n.section) parent = group(`${layer.id}.${n.section}`, layer.id, blockTitle[n.section] ?? n.section, 'block', layer.kindAt, layer.times).id
+      if (n.section)
+        parent = group(
+          `${layer.id}.${n.section}`,
+          layer.id,
+          blockTitle[n.section] ?? n.section,
+          'block',
+          layer.kindAt,
+          layer.times,
+        ).id
     }
     idOf[i] = id
     const x = items.get(id)
@@ -145,7 +189,19 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
       x.ids.push(i)
       return
     }
-    items.set(id, { id, parent, kind: n.kind, title, ids: [i], rep: i, order: i, children: [], times, kindAt: role?.[0] ?? -1, role: role?.[1] ?? -1 })
+    items.set(id, {
+      id,
+      parent,
+      kind: n.kind,
+      title,
+      ids: [i],
+      rep: i,
+      order: i,
+      children: [],
+      times,
+      kindAt: role?.[0] ?? -1,
+      role: role?.[1] ?? -1,
+    })
   })
   // Edges of a layer whose figures are not shown may name roles that the shown one lacks.
   for (let i = 0; i < idOf.length; i++) if (idOf[i] && !items.has(idOf[i])) idOf[i] = ''
@@ -155,8 +211,12 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
   const leaf = (x: Item | undefined) => x && (x.kind === 'cache' || x.kind === 'weight' || x.kind === 'input')
   const first = new Map<string, number>()
   for (const l of links) {
-    for (const [a, b] of [[l.from, l.to], [l.to, l.from]]) {
-      if (leaf(items.get(a)) && !leaf(items.get(b))) first.set(a, Math.min(first.get(a) ?? Infinity, items.get(b)!.order))
+    for (const [a, b] of [
+      [l.from, l.to],
+      [l.to, l.from],
+    ]) {
+      if (leaf(items.get(a)) && !leaf(items.get(b)))
+        first.set(a, Math.min(first.get(a) ?? Infinity, items.get(b)!.order))
     }
   }
   for (const [id, at] of first) items.get(id)!.order = at - 0.5
@@ -173,7 +233,13 @@ function titleOf(d: DAG, i: number): string {
   return n.name || n.op
 }
 
-function linksOf(d: DAG, head: (i: number) => number, idOf: string[], kindOfLayer: Map<number, number>, folded: (k: number) => boolean): Link[] {
+function linksOf(
+  d: DAG,
+  head: (i: number) => number,
+  idOf: string[],
+  kindOfLayer: Map<number, number>,
+  folded: (k: number) => boolean,
+): Link[] {
   const into: number[][] = d.nodes.map(() => [])
   d.edges.forEach((e, i) => into[e.to]?.push(i))
   const out = new Map<string, Link>()
@@ -218,7 +284,14 @@ function linksOf(d: DAG, head: (i: number) => number, idOf: string[], kindOfLaye
           if (from.kind === 'cache') add(h, s, 'write', null)
           return
         }
-        const kind = from.kind === 'weight' || from.kind === 'cache' || from.kind === 'input' ? from.kind : n.kind === 'view' ? 'view' : e.kind === 'copy' ? 'copy' : 'data'
+        const kind =
+          from.kind === 'weight' || from.kind === 'cache' || from.kind === 'input'
+            ? from.kind
+            : n.kind === 'view'
+              ? 'view'
+              : e.kind === 'copy'
+                ? 'copy'
+                : 'data'
         add(s, h, kind, e.bytes ?? from.tensor_bytes)
       })
     }
@@ -247,7 +320,20 @@ function tree(items: Map<string, Item>): string[] {
       for (let i = 0; i < children.length; i += size) {
         const inside = children.slice(i, i + size)
         const id = `${parent || 'g'}c${level}_${i / size}`
-        const x: Item = { id, parent, kind: 'group', title: '', ids: [], rep: -1, order: items.get(inside[0])!.order, children: inside, times: 1, kindAt: -1, role: -1, group: 'chunk' }
+        const x: Item = {
+          id,
+          parent,
+          kind: 'group',
+          title: '',
+          ids: [],
+          rep: -1,
+          order: items.get(inside[0])!.order,
+          children: inside,
+          times: 1,
+          kindAt: -1,
+          role: -1,
+          group: 'chunk',
+        }
         let last = x.order
         for (const c of inside) {
           const child = items.get(c)!

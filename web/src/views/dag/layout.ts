@@ -92,9 +92,25 @@ export function layoutGraph(ask: LayoutRequest): GraphLayout {
     let k = 0
     while (k < a.length - 1 && k < b.length - 1 && a[k] === b[k]) k++
     // Out of the boxes around from, across, and into those around to.
-    for (let i = a.length - 1; i > k; i--) add(a[i - 1], { a: a[i], b: `out:${l.from}`, from: l.from, link, start: i === a.length - 1, end: false })
-    add(k > 0 ? a[k - 1] : '', { a: a[k], b: b[k], from: l.from, link, start: k === a.length - 1, end: k === b.length - 1 })
-    for (let i = k + 1; i < b.length; i++) add(b[i - 1], { a: `in:${l.from}`, b: b[i], from: l.from, link, start: false, end: i === b.length - 1 })
+    for (let i = a.length - 1; i > k; i--)
+      add(a[i - 1], {
+        a: a[i],
+        b: `out:${l.from}`,
+        from: l.from,
+        link,
+        start: i === a.length - 1,
+        end: false,
+      })
+    add(k > 0 ? a[k - 1] : '', {
+      a: a[k],
+      b: b[k],
+      from: l.from,
+      link,
+      start: k === a.length - 1,
+      end: k === b.length - 1,
+    })
+    for (let i = k + 1; i < b.length; i++)
+      add(b[i - 1], { a: `in:${l.from}`, b: b[i], from: l.from, link, start: false, end: i === b.length - 1 })
   })
 
   const out: GraphLayout = { nodes: {}, frames: {}, segments: [], w: 0, h: 0, ms: 0, omitted: 0 }
@@ -123,7 +139,13 @@ export function layoutGraph(ask: LayoutRequest): GraphLayout {
       set(inner, f.x, f.y)
     }
     for (const s of b.segs) {
-      out.segments.push({ link: s.l.link, from: s.l.from, start: s.l.start, end: s.l.end, points: s.points.map(([px, py]) => [x + px, y + py]) })
+      out.segments.push({
+        link: s.l.link,
+        from: s.l.from,
+        start: s.l.start,
+        end: s.l.end,
+        points: s.points.map(([px, py]) => [x + px, y + py]),
+      })
     }
   }
   set(root, 0, 0)
@@ -139,7 +161,13 @@ const isPort = (id: string) => id.startsWith('in:') || id.startsWith('out:')
 function arrange(b: Box, size: Map<string, [number, number]>, boxes: Map<string, Box>): number {
   const g = new Graph({ multigraph: true })
   const few = b.children.length + b.links.length < 60
-  g.setGraph({ rankdir: 'TB', nodesep: 22, edgesep: 12, ranksep: few ? 34 : 28, ranker: few ? 'network-simplex' : 'tight-tree' })
+  g.setGraph({
+    rankdir: 'TB',
+    nodesep: 22,
+    edgesep: 12,
+    ranksep: few ? 34 : 28,
+    ranker: few ? 'network-simplex' : 'tight-tree',
+  })
   g.setDefaultEdgeLabel(() => ({}))
   for (const c of b.children) {
     const [width, height] = size.get(c)!
@@ -166,11 +194,18 @@ function arrange(b: Box, size: Map<string, [number, number]>, boxes: Map<string,
   for (const l of links) if (l.a !== l.b) g.setEdge(l.a, l.b, { minlen: 1 }, l.from)
   // What nothing leads to still begins at the top.
   dagre(g)
-  let x0 = Infinity, y0 = Infinity, x1 = -Infinity, y1 = -Infinity
+  let x0 = Infinity,
+    y0 = Infinity,
+    x1 = -Infinity,
+    y1 = -Infinity
   const grow = (x: number, y: number, w = 0, h = 0) => {
-    x0 = Math.min(x0, x - w / 2), x1 = Math.max(x1, x + w / 2), y0 = Math.min(y0, y - h / 2), y1 = Math.max(y1, y + h / 2)
+    ;((x0 = Math.min(x0, x - w / 2)),
+      (x1 = Math.max(x1, x + w / 2)),
+      (y0 = Math.min(y0, y - h / 2)),
+      (y1 = Math.max(y1, y + h / 2)))
   }
-  let top = Infinity, bottom = -Infinity // of children, without ports
+  let top = Infinity,
+    bottom = -Infinity // of children, without ports
   for (const c of b.children) {
     const n = g.node(c) as { x: number; y: number; width: number; height: number }
     grow(n.x, n.y, n.width, n.height)
@@ -248,7 +283,10 @@ function arrange(b: Box, size: Map<string, [number, number]>, boxes: Map<string,
       const [w, h] = size.get(l.b)!
       const gap = Math.min(28, (w - 24) / list.length)
       const i = list.findIndex((q) => q.l === l)
-      to = inner(l.b, `in:${l.from}`) ?? [pb[0] + (i - (list.length - 1) / 2) * gap, pb[1] - ((down ? 1 : -1) * h) / 2]
+      to = inner(l.b, `in:${l.from}`) ?? [
+        pb[0] + (i - (list.length - 1) / 2) * gap,
+        pb[1] - ((down ? 1 : -1) * h) / 2,
+      ]
     }
     b.segs.push({ l, points: [from, ...mid, to] })
   }

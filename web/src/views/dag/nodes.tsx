@@ -31,9 +31,12 @@ export interface PaneProps {
 
 export function sizeOf(x: Item, marked: boolean): [number, number] {
   switch (x.kind) {
-    case 'group': return [230, marked ? 84 : 66]
-    case 'op': return [214, marked ? 75 : 58]
-    case 'cache': return [190, 46]
+    case 'group':
+      return [230, marked ? 84 : 66]
+    case 'op':
+      return [214, marked ? 75 : 58]
+    case 'cache':
+      return [190, 46]
   }
   return [190, 36]
 }
@@ -55,7 +58,13 @@ export function Edge({ s, l, hot, size }: { s: Segment; l: Link; hot: boolean; s
         <title>{`${l.kind === 'data' ? '' : l.kind + ' '}${bytes(l.bytes)}`}</title>
       </path>
       {size && (
-        <text x={p[0][0] + (p[1][0] > p[0][0] + 1 ? -5 : 5)} y={p[0][1] + (p[1][1] < p[0][1] ? -5 : 12)} class={`dag-size${p[1][0] > p[0][0] + 1 ? ' dag-right' : ''}`}>{bytes(l.bytes)}</text>
+        <text
+          x={p[0][0] + (p[1][0] > p[0][0] + 1 ? -5 : 5)}
+          y={p[0][1] + (p[1][1] < p[0][1] ? -5 : 12)}
+          class={`dag-size${p[1][0] > p[0][0] + 1 ? ' dag-right' : ''}`}
+        >
+          {bytes(l.bytes)}
+        </text>
       )}
     </g>
   )
@@ -73,8 +82,16 @@ type FrameAt = { x: number; y: number; w: number; h: number }
 export function Frame({ p, x, at, drag }: Drawing & { at?: FrameAt }) {
   if (!at) return null
   return (
-    <g class={`dag-frame ${x.group}${p.selected === x.id ? ' selected' : ''}`} transform={`translate(${at.x},${at.y})`}>
-      <rect width={at.w} height={at.h} rx={5} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && p.onSelect(x.id))} />
+    <g
+      class={`dag-frame ${x.group}${p.selected === x.id ? ' selected' : ''}`}
+      transform={`translate(${at.x},${at.y})`}
+    >
+      <rect
+        width={at.w}
+        height={at.h}
+        rx={5}
+        onClick={(e) => (e.stopPropagation(), !drag.current?.moved && p.onSelect(x.id))}
+      />
     </g>
   )
 }
@@ -87,15 +104,34 @@ export function Head({ p, x, at, toggle, drag }: Drawing & { at?: FrameAt }) {
   const right = s.perStep == null ? '' : `${dur(s.perStep)}  ${share(s.share)}`
   return (
     <g data-group={x.id} data-open="1" transform={`translate(${at.x},${at.y})`}>
-      <g class="dag-head" tabindex={0} role="button" aria-label={`close ${clean(label)}`} onClick={(e) => (e.stopPropagation(), !drag.current?.moved && toggle(x.id))} onKeyDown={(e) => act(e, () => toggle(x.id))}>
+      <g
+        class="dag-head"
+        tabindex={0}
+        role="button"
+        aria-label={`close ${clean(label)}`}
+        onClick={(e) => (e.stopPropagation(), !drag.current?.moved && toggle(x.id))}
+        onKeyDown={(e) => act(e, () => toggle(x.id))}
+      >
         <rect class="dag-grip" width={at.w} height={22} rx={5} />
-        <text x={9} y={15} class="dag-name">− {fitText(clean(label), at.w - 140, true)}</text>
-        <text x={at.w - 9} y={15} class="dag-right">{right}</text>
+        <text x={9} y={15} class="dag-name">
+          − {fitText(clean(label), at.w - 140, true)}
+        </text>
+        <text x={at.w - 9} y={15} class="dag-right">
+          {right}
+        </text>
         <title>{`close ${clean(label)}`}</title>
       </g>
       {mark && (
-        <g class="dag-info" tabindex={0} role="button" onClick={(e) => (e.stopPropagation(), p.onSelect(x.id))} onKeyDown={(e) => act(e, () => p.onSelect(x.id))}>
-          <text x={9} y={at.h - 5} class="dag-mark">{fitText('▲ ' + mark, at.w - 16, true)}</text>
+        <g
+          class="dag-info"
+          tabindex={0}
+          role="button"
+          onClick={(e) => (e.stopPropagation(), p.onSelect(x.id))}
+          onKeyDown={(e) => act(e, () => p.onSelect(x.id))}
+        >
+          <text x={9} y={at.h - 5} class="dag-mark">
+            {fitText('▲ ' + mark, at.w - 16, true)}
+          </text>
         </g>
       )}
     </g>
@@ -117,7 +153,13 @@ export function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, numbe
   const c = paintItem(p.d, x, p.scale, val)
   const group = x.kind === 'group'
   const hit = p.matches.has(x.id)
-  const cls = ['dag-node', x.kind, c || p.metric === 'kind' ? '' : 'none', p.selected === x.id ? 'selected' : '', hit ? 'hit' : p.matches.size ? 'miss' : ''].join(' ')
+  const cls = [
+    'dag-node',
+    x.kind,
+    c || p.metric === 'kind' ? '' : 'none',
+    p.selected === x.id ? 'selected' : '',
+    hit ? 'hit' : p.matches.size ? 'miss' : '',
+  ].join(' ')
   const style = c ? { fill: c.fill } : undefined
   const tone = c ? { fill: c.ink } : undefined
   const lines = linesOf(p, x, s, val)
@@ -139,23 +181,39 @@ export function Node({ p, x, at, toggle, drag }: Drawing & { at?: [number, numbe
       }}
       onKeyDown={(e) => act(e, () => (group ? toggle(x.id) : p.onSelect(x.id)))}
     >
-      {group && x.times > 1 && <path class="dag-stack" d={`M5,-3 H${w + 3} V${h - 5} M9,-6 H${w + 6} V${h - 9}`} />}
+      {group && x.times > 1 && (
+        <path class="dag-stack" d={`M5,-3 H${w + 3} V${h - 5} M9,-6 H${w + 6} V${h - 9}`} />
+      )}
       {x.kind === 'cache' ? (
-        <path class="dag-body" style={style} d={`M0,6 A${w / 2},6 0 0 1 ${w},6 V${h - 6} A${w / 2},6 0 0 1 0,${h - 6} z M0,6 A${w / 2},6 0 0 0 ${w},6`} />
+        <path
+          class="dag-body"
+          style={style}
+          d={`M0,6 A${w / 2},6 0 0 1 ${w},6 V${h - 6} A${w / 2},6 0 0 1 0,${h - 6} z M0,6 A${w / 2},6 0 0 0 ${w},6`}
+        />
       ) : x.kind === 'weight' || x.kind === 'input' ? (
         <path class="dag-body" style={style} d={`M8,0 H${w} L${w - 8},${h} H0 z`} />
       ) : (
         <rect class="dag-body" style={style} width={w} height={h} rx={group ? 5 : 3} />
       )}
       <svg width={w} height={h} class="dag-clip">
-      {lines.map((l, i) => (
-        <g key={i} class={`dag-line${i ? '' : ' dag-name'}`} style={tone}>
-          <text x={10} y={l.y} style={tone}>{l.left}</text>
-          {l.right && <text x={w - 10} y={l.y} class="dag-right" style={tone}>{l.right}</text>}
-        </g>
-      ))}
+        {lines.map((l, i) => (
+          <g key={i} class={`dag-line${i ? '' : ' dag-name'}`} style={tone}>
+            <text x={10} y={l.y} style={tone}>
+              {l.left}
+            </text>
+            {l.right && (
+              <text x={w - 10} y={l.y} class="dag-right" style={tone}>
+                {l.right}
+              </text>
+            )}
+          </g>
+        ))}
       </svg>
-      {p.marked.has(x.id) && <text x={10} y={h - 8} class={c ? 'dag-strong' : 'dag-mark'} style={tone}>{fitText('▲ ' + p.marked.get(x.id), w - 20, true)}</text>}
+      {p.marked.has(x.id) && (
+        <text x={10} y={h - 8} class={c ? 'dag-strong' : 'dag-mark'} style={tone}>
+          {fitText('▲ ' + p.marked.get(x.id), w - 20, true)}
+        </text>
+      )}
       <title>{clean(x.title)}</title>
     </g>
   )
@@ -171,13 +229,32 @@ function linesOf(p: PaneProps, x: Item, s: ItemSum, val: number | null): Line[] 
   const { d } = p
   const [w] = sizeOf(x, false)
   // Time and share stand always; the third place is that of what colours.
-  const other = p.metric === 'time' || p.metric === 'share' || p.metric === 'kind' || p.metric === 'backend' ? text('bandwidth', value(s, 'bandwidth'), s.atMost) : text(p.metric, val, s.atMost)
+  const other =
+    p.metric === 'time' || p.metric === 'share' || p.metric === 'kind' || p.metric === 'backend'
+      ? text('bandwidth', value(s, 'bandwidth'), s.atMost)
+      : text(p.metric, val, s.atMost)
   if (x.kind === 'group') {
     const title = `+ ${x.title}`
     return [
-      { y: 17, left: fitText(clean(title), w - 20 - (x.times > 1 ? 40 : 0), true), right: x.times > 1 ? `× ${x.times}` : undefined },
-      { y: 36, left: s.perStep == null ? `${count(s.ops)} operators` : `${dur(s.perStep)}   ${share(s.share)}`, right: other === '–' ? '' : other },
-      { y: 54, left: s.perStep == null ? (s.ops ? 'no times' : '') : `${count(s.ops)} operators${x.times > 1 ? ` in ${x.times} layers` : ''}` },
+      {
+        y: 17,
+        left: fitText(clean(title), w - 20 - (x.times > 1 ? 40 : 0), true),
+        right: x.times > 1 ? `× ${x.times}` : undefined,
+      },
+      {
+        y: 36,
+        left: s.perStep == null ? `${count(s.ops)} operators` : `${dur(s.perStep)}   ${share(s.share)}`,
+        right: other === '–' ? '' : other,
+      },
+      {
+        y: 54,
+        left:
+          s.perStep == null
+            ? s.ops
+              ? 'no times'
+              : ''
+            : `${count(s.ops)} operators${x.times > 1 ? ` in ${x.times} layers` : ''}`,
+      },
     ]
   }
   const n = d.nodes[x.rep]
@@ -185,17 +262,35 @@ function linesOf(p: PaneProps, x: Item, s: ItemSum, val: number | null): Line[] 
     const left = x.kind === 'view' || x.kind === 'idle' ? n.op.toLowerCase() : n.type
     return [
       { y: x.kind === 'cache' ? 25 : 15, left: fitText(clean(x.title), w - 24, true) },
-      { y: x.kind === 'cache' ? 39 : 29, left: fitText(`${clean(left)} ${dimsOf(n)}`, w - 84, false), right: bytes(n.tensor_bytes) },
+      {
+        y: x.kind === 'cache' ? 39 : 29,
+        left: fitText(`${clean(left)} ${dimsOf(n)}`, w - 84, false),
+        right: bytes(n.tensor_bytes),
+      },
     ]
   }
-  const wt = n.weight >= 0 && !n.op.startsWith('ROPE') ? d.nodes[n.weight] : null // whose factors serve every layer
+  // whose factors serve every layer
+  const wt = n.weight >= 0 && !n.op.startsWith('ROPE') ? d.nodes[n.weight] : null
   const op = fitText(clean(n.op), 104, false)
-  const partly = x.times > 1 && x.ids.length < x.times ? (x.ids.length === 1 ? `layer ${n.layer} only` : `${x.ids.length} of ${x.times} layers`) : ''
+  const partly =
+    x.times > 1 && x.ids.length < x.times
+      ? x.ids.length === 1
+        ? `layer ${n.layer} only`
+        : `${x.ids.length} of ${x.times} layers`
+      : ''
   const time = s.perStep == null ? (n.run ? '' : 'no time') : dur(s.perStep)
   const backend = d.parts.length > 1 ? clean(d.parts[n.part]?.backend ?? '') + ' ' : ''
   return [
     { y: 16, left: fitText(clean(x.title), w - 80, true), right: s.share == null ? '' : share(s.share) },
-    { y: 33, left: op, right: fitText(partly || backend + (wt ? `${clean(wt.type)} ${bytes(wt.tensor_bytes)}` : dimsOf(n)), 96, false) },
+    {
+      y: 33,
+      left: op,
+      right: fitText(
+        partly || backend + (wt ? `${clean(wt.type)} ${bytes(wt.tensor_bytes)}` : dimsOf(n)),
+        96,
+        false,
+      ),
+    },
     { y: 50, left: time, right: other === '–' ? '' : other },
   ]
 }
@@ -207,5 +302,8 @@ export function dimsOf(n: { ne: number[]; ne_max?: number[] }): string {
   const b = n.ne_max
   let len = 4
   while (len > 1 && a[len - 1] === 1 && b[len - 1] === 1) len--
-  return a.slice(0, len).map((v, i) => (v === b[i] ? `${v}` : `${v}–${b[i]}`)).join(' × ')
+  return a
+    .slice(0, len)
+    .map((v, i) => (v === b[i] ? `${v}` : `${v}–${b[i]}`))
+    .join(' × ')
 }

@@ -10,7 +10,18 @@ import type { CountedDAG } from './data'
 import type { Item } from './graph'
 
 /** Counters go by their metric's id: ipc, counter:NAME. */
-export type Metric = 'time' | 'share' | 'bandwidth' | 'intensity' | 'wait' | 'imbalance' | 'kind' | 'diff' | 'ipc' | `counter:${string}` | (string & {})
+export type Metric =
+  | 'time'
+  | 'share'
+  | 'bandwidth'
+  | 'intensity'
+  | 'wait'
+  | 'imbalance'
+  | 'kind'
+  | 'diff'
+  | 'ipc'
+  | `counter:${string}`
+  | (string & {})
 
 export const metrics: { id: Metric; name: string; unit: string }[] = [
   { id: 'time', name: 'time a step', unit: 'of a step, without probes' },
@@ -47,7 +58,27 @@ export interface ItemSum {
 }
 
 export function sumOf(d: CountedDAG, ids: number[]): ItemSum {
-  const s: ItemSum = { ops: 0, timed: 0, calls: 0, net: 0, probe: 0, perStep: null, share: null, bytes: 0, bytesNs: 0, atMost: false, flops: 0, both: 0, bothBytes: 0, busy: 0, wait: 0, off: 0, balanced: 0, unbalanced: 0, counted: new Map() }
+  const s: ItemSum = {
+    ops: 0,
+    timed: 0,
+    calls: 0,
+    net: 0,
+    probe: 0,
+    perStep: null,
+    share: null,
+    bytes: 0,
+    bytesNs: 0,
+    atMost: false,
+    flops: 0,
+    both: 0,
+    bothBytes: 0,
+    busy: 0,
+    wait: 0,
+    off: 0,
+    balanced: 0,
+    unbalanced: 0,
+    counted: new Map(),
+  }
   const runs: DagRun[] = []
   for (const i of ids) {
     const n = d.nodes[i]
@@ -82,7 +113,12 @@ export function sumOf(d: CountedDAG, ids: number[]): ItemSum {
   }
   if (d.counted?.length) {
     s.counted = metricsOfGroups(d.counted, runs)
-    for (const m of d.counted) if (m.kind === 'count') s.counted.set(m.id, s.counted.get(m.id) != null && d.traced_steps > 0 ? s.counted.get(m.id)! / d.traced_steps : null)
+    for (const m of d.counted)
+      if (m.kind === 'count')
+        s.counted.set(
+          m.id,
+          s.counted.get(m.id) != null && d.traced_steps > 0 ? s.counted.get(m.id)! / d.traced_steps : null,
+        )
   }
   if (s.timed) {
     if (d.traced_steps > 0) s.perStep = s.net / d.traced_steps
@@ -94,25 +130,36 @@ export function sumOf(d: CountedDAG, ids: number[]): ItemSum {
 export function value(s: ItemSum, m: Metric): number | null {
   if (!s.timed) return null
   switch (m) {
-    case 'time': return s.perStep
-    case 'share': return s.share
-    case 'bandwidth': return s.bytesNs > 0 ? s.bytes / s.bytesNs : null
-    case 'intensity': return s.bothBytes > 0 ? s.both / s.bothBytes : null
-    case 'wait': return s.busy + s.wait + s.off > 0 ? s.wait / (s.busy + s.wait + s.off) : null
-    case 'imbalance': return s.balanced > 0 ? s.unbalanced / s.balanced : null
+    case 'time':
+      return s.perStep
+    case 'share':
+      return s.share
+    case 'bandwidth':
+      return s.bytesNs > 0 ? s.bytes / s.bytesNs : null
+    case 'intensity':
+      return s.bothBytes > 0 ? s.both / s.bothBytes : null
+    case 'wait':
+      return s.busy + s.wait + s.off > 0 ? s.wait / (s.busy + s.wait + s.off) : null
+    case 'imbalance':
+      return s.balanced > 0 ? s.unbalanced / s.balanced : null
   }
   return s.counted.get(m) ?? null
 }
 
 export function text(m: Metric, v: number | null, atMost = false): string {
   switch (m) {
-    case 'time': return dur(v)
-    case 'bandwidth': return v == null ? unknown : (atMost ? '≤ ' : '') + gbps(v)
-    case 'intensity': return intensity(v)
-    case 'diff': return v == null ? unknown : `${v >= 0 ? '+' : '−'}${Math.abs(v * 100).toFixed(1)} %`
+    case 'time':
+      return dur(v)
+    case 'bandwidth':
+      return v == null ? unknown : (atMost ? '≤ ' : '') + gbps(v)
+    case 'intensity':
+      return intensity(v)
+    case 'diff':
+      return v == null ? unknown : `${v >= 0 ? '+' : '−'}${Math.abs(v * 100).toFixed(1)} %`
     case 'share':
     case 'wait':
-    case 'imbalance': return share(v)
+    case 'imbalance':
+      return share(v)
   }
   return metricText(m, v) + (kindOfMetric(m) === 'count' && v != null ? ' a step' : '')
 }
@@ -121,12 +168,36 @@ type RGB = [number, number, number]
 // One hue from the ground upwards: what costs most stands out most. Costs are orange, rates blue.
 const ramps: Record<'cost' | 'rate', Record<Theme, RGB[]>> = {
   cost: {
-    light: [[250, 250, 251], [254, 232, 200], [253, 190, 133], [240, 128, 48], [176, 64, 4]],
-    dark: [[34, 39, 46], [74, 48, 24], [130, 72, 20], [205, 112, 24], [255, 190, 110]],
+    light: [
+      [250, 250, 251],
+      [254, 232, 200],
+      [253, 190, 133],
+      [240, 128, 48],
+      [176, 64, 4],
+    ],
+    dark: [
+      [34, 39, 46],
+      [74, 48, 24],
+      [130, 72, 20],
+      [205, 112, 24],
+      [255, 190, 110],
+    ],
   },
   rate: {
-    light: [[250, 250, 251], [216, 230, 245], [152, 196, 228], [66, 142, 200], [8, 72, 140]],
-    dark: [[34, 39, 46], [24, 52, 84], [26, 86, 140], [56, 140, 206], [170, 216, 250]],
+    light: [
+      [250, 250, 251],
+      [216, 230, 245],
+      [152, 196, 228],
+      [66, 142, 200],
+      [8, 72, 140],
+    ],
+    dark: [
+      [34, 39, 46],
+      [24, 52, 84],
+      [26, 86, 140],
+      [56, 140, 206],
+      [170, 216, 250],
+    ],
   },
 }
 
@@ -153,7 +224,10 @@ export function scaleOf(metric: Metric, values: (number | null)[], theme: Theme)
   let max = some.length ? some.reduce((a, b) => Math.max(a, b), -Infinity) : 0
   let min = log && some.length ? some.reduce((a, b) => Math.min(a, b), Infinity) : 0
   if (metric === 'diff') {
-    max = Math.max(0.05, known.reduce((a, b) => Math.max(a, Math.abs(b)), 0))
+    max = Math.max(
+      0.05,
+      known.reduce((a, b) => Math.max(a, Math.abs(b)), 0),
+    )
     max = Math.min(max, 2)
     min = -max
   }
@@ -168,7 +242,12 @@ export function at(s: Scale, v: number): number {
 
 export function colorAt(s: Scale, x: number): string {
   if (s.metric === 'diff') return diverge(x)
-  return mix(ramps[s.metric === 'bandwidth' || s.metric === 'intensity' || s.metric === 'ipc' ? 'rate' : 'cost'][s.theme], x)
+  return mix(
+    ramps[s.metric === 'bandwidth' || s.metric === 'intensity' || s.metric === 'ipc' ? 'rate' : 'cost'][
+      s.theme
+    ],
+    x,
+  )
 }
 
 export interface Paint {

@@ -29,7 +29,11 @@ export function Pane(props: PaneProps) {
       const [w, h] = sizeOf(x, props.marked.has(x.id))
       return { id: x.id, parent: x.parent, w, h }
     })
-    work(layoutTask, { nodes, frames: want.frames.map((f) => ({ id: f.id, parent: f.parent })), links: want.links.map((l) => ({ from: l.from, to: l.to })) }).then(
+    work(layoutTask, {
+      nodes,
+      frames: want.frames.map((f) => ({ id: f.id, parent: f.parent })),
+      links: want.links.map((l) => ({ from: l.from, to: l.to })),
+    }).then(
       (r) => {
         if (gone) return
         setLaid({ places: r, props })
@@ -63,7 +67,12 @@ export function Pane(props: PaneProps) {
     const el = svg.current
     if (!el || !places) return
     const k = Math.min(1.15, el.clientWidth / (places.w + 24), el.clientHeight / (places.h + 24))
-    view.current = { x: (el.clientWidth - places.w * k) / 2, y: (el.clientHeight - places.h * k) / 2, k, touched: false }
+    view.current = {
+      x: (el.clientWidth - places.w * k) / 2,
+      y: (el.clientHeight - places.h * k) / 2,
+      k,
+      touched: false,
+    }
     apply()
   }
   /** At first: all of it if it can be read, else its width from the top. */
@@ -110,14 +119,19 @@ export function Pane(props: PaneProps) {
   }, [places])
   useEffect(() => {
     const el = svg.current
-    const at = places && p.goto ? places.nodes[p.goto] ?? center(places, p.goto) : null
+    const at = places && p.goto ? (places.nodes[p.goto] ?? center(places, p.goto)) : null
     if (!el || !at) return
     const { x, y, k } = view.current
     const sx = at[0] * k + x
     const sy = at[1] * k + y
     if (sx < 40 || sy < 40 || sx > el.clientWidth - 40 || sy > el.clientHeight - 40) {
       const z = Math.max(k, 0.7)
-      view.current = { x: el.clientWidth / 2 - at[0] * z, y: el.clientHeight / 2 - at[1] * z, k: z, touched: true }
+      view.current = {
+        x: el.clientWidth / 2 - at[0] * z,
+        y: el.clientHeight / 2 - at[1] * z,
+        k: z,
+        touched: true,
+      }
       apply()
     }
   }, [p.goto, places])
@@ -144,7 +158,14 @@ export function Pane(props: PaneProps) {
     const at = places && topOf(places, id)
     if (at) {
       const { x, y, k } = view.current
-      anchor.current = { id, x: at[0] * k + x, y: at[1] * k + y, focus: !!svg.current?.querySelector(`[data-group="${CSS.escape(id)}"]`)?.contains(document.activeElement) }
+      anchor.current = {
+        id,
+        x: at[0] * k + x,
+        y: at[1] * k + y,
+        focus: !!svg.current
+          ?.querySelector(`[data-group="${CSS.escape(id)}"]`)
+          ?.contains(document.activeElement),
+      }
       view.current.touched = true
     }
     props.onToggle(id)
@@ -153,14 +174,28 @@ export function Pane(props: PaneProps) {
     const el = svg.current!
     const step = 60
     switch (e.key) {
-      case 'ArrowLeft': view.current.x += step; break
-      case 'ArrowRight': view.current.x -= step; break
-      case 'ArrowUp': view.current.y += step; break
-      case 'ArrowDown': view.current.y -= step; break
-      case '+': case '=': return zoom(1.25, el.clientWidth / 2, el.clientHeight / 2)
-      case '-': return zoom(0.8, el.clientWidth / 2, el.clientHeight / 2)
-      case 'f': case '0': return fitAll()
-      default: return
+      case 'ArrowLeft':
+        view.current.x += step
+        break
+      case 'ArrowRight':
+        view.current.x -= step
+        break
+      case 'ArrowUp':
+        view.current.y += step
+        break
+      case 'ArrowDown':
+        view.current.y -= step
+        break
+      case '+':
+      case '=':
+        return zoom(1.25, el.clientWidth / 2, el.clientHeight / 2)
+      case '-':
+        return zoom(0.8, el.clientWidth / 2, el.clientHeight / 2)
+      case 'f':
+      case '0':
+        return fitAll()
+      default:
+        return
     }
     e.preventDefault()
     view.current.touched = true
@@ -219,7 +254,16 @@ export function Pane(props: PaneProps) {
         }}
       >
         <defs>
-          <marker id="dag-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">
+          <marker
+            id="dag-arrow"
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerWidth="7"
+            markerHeight="7"
+            markerUnits="userSpaceOnUse"
+            orient="auto"
+          >
             <path d="M0 0.5 L7.5 4 L0 7.5 z" class="dag-arrow" />
           </marker>
         </defs>
@@ -230,7 +274,16 @@ export function Pane(props: PaneProps) {
                 <Frame key={f.id} p={p} x={f} at={places.frames[f.id]} toggle={toggle} drag={drag} />
               ))}
               {places.segments.map((s, i) => (
-                <Edge key={i} s={s} l={v.links[s.link]} size={sized.has(i)} hot={near.has(`${v.links[s.link].from}>${v.links[s.link].to}`) || (p.selected !== '' && s.from === p.selected)} />
+                <Edge
+                  key={i}
+                  s={s}
+                  l={v.links[s.link]}
+                  size={sized.has(i)}
+                  hot={
+                    near.has(`${v.links[s.link].from}>${v.links[s.link].to}`) ||
+                    (p.selected !== '' && s.from === p.selected)
+                  }
+                />
               ))}
               {v.frames.map((f) => (
                 <Head key={f.id} p={p} x={f} at={places.frames[f.id]} toggle={toggle} drag={drag} />
@@ -245,13 +298,31 @@ export function Pane(props: PaneProps) {
       {error && <div class="empty">The graph could not be laid out: {error}</div>}
       {places && (
         <div class="dag-zoom">
-          <button onClick={fitAll} title="show all of it (f)">fit</button>
-          <button onClick={() => zoom(1.25, svg.current!.clientWidth / 2, svg.current!.clientHeight / 2)} aria-label="zoom in" title="zoom in (+)">+</button>
-          <button onClick={() => zoom(0.8, svg.current!.clientWidth / 2, svg.current!.clientHeight / 2)} aria-label="zoom out" title="zoom out (−)">−</button>
+          <button onClick={fitAll} title="show all of it (f)">
+            fit
+          </button>
+          <button
+            onClick={() => zoom(1.25, svg.current!.clientWidth / 2, svg.current!.clientHeight / 2)}
+            aria-label="zoom in"
+            title="zoom in (+)"
+          >
+            +
+          </button>
+          <button
+            onClick={() => zoom(0.8, svg.current!.clientWidth / 2, svg.current!.clientHeight / 2)}
+            aria-label="zoom out"
+            title="zoom out (−)"
+          >
+            −
+          </button>
         </div>
       )}
       {places && (places.h > 900 || places.w > 1600) && (
-        <svg class="dag-mini" viewBox={`0 0 ${places.w} ${places.h}`} preserveAspectRatio="xMidYMid meet" aria-hidden="true"
+        <svg
+          class="dag-mini"
+          viewBox={`0 0 ${places.w} ${places.h}`}
+          preserveAspectRatio="xMidYMid meet"
+          aria-hidden="true"
           onPointerDown={(e) => {
             const el = svg.current!
             const m = (e.currentTarget as SVGSVGElement).getScreenCTM()!
@@ -260,12 +331,25 @@ export function Pane(props: PaneProps) {
             const { k } = view.current
             view.current = { x: el.clientWidth / 2 - x * k, y: el.clientHeight / 2 - y * k, k, touched: true }
             apply()
-          }}>
+          }}
+        >
           {v.nodes.map((x) => {
             const at = places.nodes[x.id]
             const [w, h] = sizeOf(x, p.marked.has(x.id))
             const c = paintItem(d, x, p.scale, p.values.get(x.id) ?? null)
-            return at && <rect key={x.id} x={at[0] - w / 2} y={at[1] - h / 2} width={w} height={h} class="dag-none" style={c ? { fill: c.fill } : undefined} />
+            return (
+              at && (
+                <rect
+                  key={x.id}
+                  x={at[0] - w / 2}
+                  y={at[1] - h / 2}
+                  width={w}
+                  height={h}
+                  class="dag-none"
+                  style={c ? { fill: c.fill } : undefined}
+                />
+              )
+            )
           })}
           <rect ref={mini} class="dag-mini-view" />
         </svg>

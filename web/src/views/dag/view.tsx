@@ -37,12 +37,24 @@ const phaseNames = ['prefill', 'decode', 'encode', 'unknown']
 
 export function Dag({ a, b, route }: ViewProps) {
   const runs = b ? [a, b] : [a]
-  const { data, error } = useLoaded(runs.map((r) => r.index).join(), () => Promise.all(runs.map((r) => (r.has('dag') ? r.json('dag').then(withCounters) : null))))
-  if (error) return <div data-ready><Empty>The operator graphs cannot be read: {error}</Empty></div>
+  const { data, error } = useLoaded(runs.map((r) => r.index).join(), () =>
+    Promise.all(runs.map((r) => (r.has('dag') ? r.json('dag').then(withCounters) : null))),
+  )
+  if (error)
+    return (
+      <div data-ready>
+        <Empty>The operator graphs cannot be read: {error}</Empty>
+      </div>
+    )
   if (!data) return <div class="empty">reading the operator graphs…</div>
   const [da, db = null] = data
   const some = (da?.dags.length ?? 0) + (db?.dags.length ?? 0)
-  if (!some) return <div data-ready><Nothing run={a} d={da} /></div>
+  if (!some)
+    return (
+      <div data-ready>
+        <Nothing run={a} d={da} />
+      </div>
+    )
   return <Graphs key={a.index + ',' + (b?.index ?? '')} a={a} b={b} da={da} db={db} params={route.params} />
 }
 
@@ -51,7 +63,11 @@ function Nothing({ run, d }: { run: Run; d: CountedDAGs | null }) {
   return (
     <Empty>
       No graph was seen in any step of this recording.{' '}
-      {s.run.level === 'step' ? 'It was made at --level step, which records no graphs.' : s.lost.unknown_shapes > 0 ? `${count(s.lost.unknown_shapes)} graphs ran whose definitions were not recorded.` : ''}
+      {s.run.level === 'step'
+        ? 'It was made at --level step, which records no graphs.'
+        : s.lost.unknown_shapes > 0
+          ? `${count(s.lost.unknown_shapes)} graphs ran whose definitions were not recorded.`
+          : ''}
       {d && d.outside_operators > 0 ? ` ${count(d.outside_operators)} operators ran outside of steps.` : ''}
     </Empty>
   )
@@ -74,7 +90,13 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const pickA = pick(of(da), params.graph)
   const pickB = pick(of(db), params.graphb)
   const choice = useMemo(
-    () => ({ all: params.all === '1', layer: /^\d+$/.test(params.layer ?? '') ? Number(params.layer) : null, views: /v/.test(params.show ?? ''), weights: /w/.test(params.show ?? ''), inputs: /i/.test(params.show ?? '') }),
+    () => ({
+      all: params.all === '1',
+      layer: /^\d+$/.test(params.layer ?? '') ? Number(params.layer) : null,
+      views: /v/.test(params.show ?? ''),
+      weights: /w/.test(params.show ?? ''),
+      inputs: /i/.test(params.show ?? ''),
+    }),
     [params.all, params.layer, params.show],
   )
   const sideA = useSide(a, da, pickA, choice, params.open, params.sel ?? '')
@@ -82,14 +104,25 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const sides = [sideA, sideB].filter((s): s is Side => s != null)
   const two = b != null
   let metric = (alias[params.color] ?? params.color ?? 'share') as Metric
-  const counters = useMemo(() => sides.flatMap((s) => s.d.counted ?? []).filter((m, i, l) => l.findIndex((o) => o.id === m.id) === i), [sideA, sideB])
+  const counters = useMemo(
+    () =>
+      sides.flatMap((s) => s.d.counted ?? []).filter((m, i, l) => l.findIndex((o) => o.id === m.id) === i),
+    [sideA, sideB],
+  )
   if (![...metrics, ...counters].some((m) => m.id === metric) && !(metric === 'diff' && two)) metric = 'share'
 
-  const values = useMemo(() => sides.map((s) => valuesOf(s, metric, sides.find((o) => o !== s) ?? null, s === sideA)), [sideA, sideB, metric])
+  const values = useMemo(
+    () => sides.map((s) => valuesOf(s, metric, sides.find((o) => o !== s) ?? null, s === sideA)),
+    [sideA, sideB, metric],
+  )
   const scale = useMemo(() => {
     // One layer's figures are small beside what all layers share: its own operators make the scale then.
-    const inLayer = (s: Side, id: string) => neighbours(s.g, id).some((g) => s.g.items.get(g)?.times === 1 && s.g.items.get(g)?.id.startsWith('k'))
-    const all = (only: boolean) => values.flatMap((v, i) => sides[i].v.nodes.filter((x) => !only || inLayer(sides[i], x.id)).map((x) => v.get(x.id) ?? null))
+    const inLayer = (s: Side, id: string) =>
+      neighbours(s.g, id).some((g) => s.g.items.get(g)?.times === 1 && s.g.items.get(g)?.id.startsWith('k'))
+    const all = (only: boolean) =>
+      values.flatMap((v, i) =>
+        sides[i].v.nodes.filter((x) => !only || inLayer(sides[i], x.id)).map((x) => v.get(x.id) ?? null),
+      )
     const some = choice.layer != null ? all(true) : []
     return scaleOf(metric, some.some((v) => v != null) ? some : all(false), theme)
   }, [values, theme, metric])
@@ -99,10 +132,12 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   const tell = (i: number) => (ms: number, omitted: number) => {
     drawn.current[i] = [ms, omitted]
     const got = sides.map((_, k) => drawn.current[k]).filter(Boolean)
-    if (got.length === sides.length) setReady({ ms: got.map((g) => g[0]), omitted: got.reduce((n, g) => n + g[1], 0) })
+    if (got.length === sides.length)
+      setReady({ ms: got.map((g) => g[0]), omitted: got.reduce((n, g) => n + g[1], 0) })
   }
 
-  const set = (change: Record<string, string | number | undefined>, replace = true) => go('dag', { ...params, ...change }, replace)
+  const set = (change: Record<string, string | number | undefined>, replace = true) =>
+    go('dag', { ...params, ...change }, replace)
   const openNow = sideA?.open ?? sideB?.open ?? new Set<string>()
   const toggle = (id: string) => {
     const next = new Set(openNow)
@@ -147,44 +182,130 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
   })
   const svgs = useRef<(SVGSVGElement | null)[]>([])
 
-  if (!sides.length) return <div data-ready><Empty>No operator graph of {phase} in these recordings.</Empty></div>
+  if (!sides.length)
+    return (
+      <div data-ready>
+        <Empty>No operator graph of {phase} in these recordings.</Empty>
+      </div>
+    )
   const chosen = sides.find((s) => s.g.items.has(sel))
   const other = chosen && sides.find((s) => s !== chosen)
   const refused = [...new Set(sides.flatMap((s) => s.v.refused))]
   const isReady = ready.ms.length > 0
   return (
-    <div class="dag-view" {...(isReady ? { 'data-ready': '', 'data-layout-ms': Math.max(...ready.ms).toFixed(1) } : {})}>
+    <div
+      class="dag-view"
+      {...(isReady ? { 'data-ready': '', 'data-layout-ms': Math.max(...ready.ms).toFixed(1) } : {})}
+    >
       <div class="dag-tools">
         <span class="seg" role="group" aria-label="phase">
           {phases.map((p) => (
-            <button key={p} aria-pressed={p === phase} data-phase={p} onClick={() => set({ phase: p, sel: undefined, layer: undefined, graph: undefined, graphb: undefined }, false)}>{p}</button>
+            <button
+              key={p}
+              aria-pressed={p === phase}
+              data-phase={p}
+              onClick={() =>
+                set(
+                  { phase: p, sel: undefined, layer: undefined, graph: undefined, graphb: undefined },
+                  false,
+                )
+              }
+            >
+              {p}
+            </button>
           ))}
         </span>
-        <Pick label="graph" list={of(da)} at={of(da).indexOf(pickA!)} onPick={(n) => set({ graph: n || undefined, sel: undefined })} run={a} />
-        {two && <Pick label="graph compared with" list={of(db)} at={of(db).indexOf(pickB!)} onPick={(n) => set({ graphb: n || undefined, sel: undefined })} run={b!} />}
+        <Pick
+          label="graph"
+          list={of(da)}
+          at={of(da).indexOf(pickA!)}
+          onPick={(n) => set({ graph: n || undefined, sel: undefined })}
+          run={a}
+        />
+        {two && (
+          <Pick
+            label="graph compared with"
+            list={of(db)}
+            at={of(db).indexOf(pickB!)}
+            onPick={(n) => set({ graphb: n || undefined, sel: undefined })}
+            run={b!}
+          />
+        )}
         <label>
           <span class="dim">colour</span>{' '}
           <select value={metric} data-color onChange={(e) => set({ color: e.currentTarget.value })}>
-            {metrics.map((m) => <option key={m.id} value={m.id}>{m.name}</option>)}
+            {metrics.map((m) => (
+              <option key={m.id} value={m.id}>
+                {m.name}
+              </option>
+            ))}
             {two && <option value="diff">difference in time</option>}
-            {counters.map((m) => <option key={m.id} value={m.id}>{m.kind === 'count' ? `counter: ${m.head}` : m.head}{m.scaled ? ' (scaled)' : ''}</option>)}
+            {counters.map((m) => (
+              <option key={m.id} value={m.id}>
+                {m.kind === 'count' ? `counter: ${m.head}` : m.head}
+                {m.scaled ? ' (scaled)' : ''}
+              </option>
+            ))}
           </select>
         </label>
-        <Check on={choice.all} name="all layers" title="every layer by itself, in place of layers that are alike as one" set={(on) => set({ all: on ? 1 : undefined, open: undefined, sel: undefined, layer: undefined })} />
-        <Check on={choice.weights} name="weights" title="weights as nodes" set={() => set({ show: flip(params.show, 'w') })} />
-        <Check on={choice.views} name="views" title="views (no time) and what was not run" set={() => set({ show: flip(params.show, 'v') })} />
-        <Check on={choice.inputs} name="inputs" title="what the engine sets before a graph runs: positions, masks, token numbers" set={() => set({ show: flip(params.show, 'i') })} />
+        <Check
+          on={choice.all}
+          name="all layers"
+          title="every layer by itself, in place of layers that are alike as one"
+          set={(on) => set({ all: on ? 1 : undefined, open: undefined, sel: undefined, layer: undefined })}
+        />
+        <Check
+          on={choice.weights}
+          name="weights"
+          title="weights as nodes"
+          set={() => set({ show: flip(params.show, 'w') })}
+        />
+        <Check
+          on={choice.views}
+          name="views"
+          title="views (no time) and what was not run"
+          set={() => set({ show: flip(params.show, 'v') })}
+        />
+        <Check
+          on={choice.inputs}
+          name="inputs"
+          title="what the engine sets before a graph runs: positions, masks, token numbers"
+          set={() => set({ show: flip(params.show, 'i') })}
+        />
         <span class="dag-search">
-          <input ref={box} type="search" value={query} placeholder="search  /" aria-label="search" data-search
+          <input
+            ref={box}
+            type="search"
+            value={query}
+            placeholder="search  /"
+            aria-label="search"
+            data-search
             onInput={(e) => set({ q: e.currentTarget.value || undefined })}
             onKeyDown={(e) => {
               if (e.key === 'Enter') (e.preventDefault(), next())
               if (e.key === 'Escape') (set({ q: undefined }), e.currentTarget.blur())
-            }} />
-          {query && <span class="dim" data-hits={hits.length}>{hits.length ? `${hits.indexOf(sel) + 1 || '–'} of ${hits.length}` : 'none'}</span>}
+            }}
+          />
+          {query && (
+            <span class="dim" data-hits={hits.length}>
+              {hits.length ? `${hits.indexOf(sel) + 1 || '–'} of ${hits.length}` : 'none'}
+            </span>
+          )}
         </span>
         <span class="grow" />
-        <button data-save onClick={() => svgs.current.forEach((el, i) => el && download(`${sides[i] ? fileName(sides[i].run.file) : 'graph'}-${phase}.svg`, svgText(el)))} title="the graph as drawn; for Graphviz: profinfer export --format dot">save SVG</button>
+        <button
+          data-save
+          onClick={() =>
+            svgs.current.forEach(
+              (el, i) =>
+                el &&
+                download(`${sides[i] ? fileName(sides[i].run.file) : 'graph'}-${phase}.svg`, svgText(el)),
+            )
+          }
+          title="the graph as drawn; for Graphviz: profinfer export --format dot"
+        >
+          save SVG
+        </button>
       </div>
       <div class="dag-main">
         <div class="dag-panes">
@@ -209,7 +330,13 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
               svgRef={(el) => (svgs.current[i] = el)}
             />
           ))}
-          {two && sides.length < 2 && <div class="dag-pane"><Empty>{clean((sideA ? b! : a).file)} has no graph of {phase}.</Empty></div>}
+          {two && sides.length < 2 && (
+            <div class="dag-pane">
+              <Empty>
+                {clean((sideA ? b! : a).file)} has no graph of {phase}.
+              </Empty>
+            </div>
+          )}
         </div>
         {chosen && (
           <Panel
@@ -217,10 +344,18 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
             g={chosen.g}
             x={chosen.g.items.get(sel)!}
             keep={keepOf(params)}
-            layer={choice.all ? chosen.d.nodes[chosen.g.items.get(sel)!.rep]?.layer ?? null : choice.layer}
+            layer={choice.all ? (chosen.d.nodes[chosen.g.items.get(sel)!.rep]?.layer ?? null) : choice.layer}
             rule={chosen.all.outlier_rule}
             ruleCalls={chosen.all.outlier_min_calls}
-            other={other ? { name: clean(other.run.file), sum: other.sums.get(sel) ?? null, mine: clean(chosen.run.file) } : undefined}
+            other={
+              other
+                ? {
+                    name: clean(other.run.file),
+                    sum: other.sums.get(sel) ?? null,
+                    mine: clean(chosen.run.file),
+                  }
+                : undefined
+            }
             onSelect={select}
             onLayer={(l) => {
               if (!choice.all) return set({ layer: l ?? undefined })
@@ -234,10 +369,26 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
         )}
       </div>
       <div class="dag-foot">
-        <Legend scale={scale} metric={metric} counters={counters} backends={[...new Set(sides.flatMap((s) => s.d.parts.map((p) => p.backend)))]} />
+        <Legend
+          scale={scale}
+          metric={metric}
+          counters={counters}
+          backends={[...new Set(sides.flatMap((s) => s.d.parts.map((p) => p.backend)))]}
+        />
         <span class="clip dim">{sides.map((s) => facts(s, two)).join('   |   ')}</span>
-        {refused.length > 0 && <span class="warn">Too much to draw at once: {refused.length === 1 ? 'a group stays' : `${refused.length} groups stay`} closed. Close others first.</span>}
-        {ready.omitted > 0 && <span class="warn">{count(ready.omitted)} edges that reach far are not drawn; the panel of a node lists all of its own.</span>}
+        {refused.length > 0 && (
+          <span class="warn">
+            Too much to draw at once:{' '}
+            {refused.length === 1 ? 'a group stays' : `${refused.length} groups stay`} closed. Close others
+            first.
+          </span>
+        )}
+        {ready.omitted > 0 && (
+          <span class="warn">
+            {count(ready.omitted)} edges that reach far are not drawn; the panel of a node lists all of its
+            own.
+          </span>
+        )}
       </div>
     </div>
   )
@@ -255,7 +406,14 @@ function pick(list: CountedDAG[], at: string | undefined): CountedDAG | null {
   return list[Number.isInteger(n) && n >= 0 && n < list.length ? n : 0] ?? null
 }
 
-function useSide(run: Run | null, all: CountedDAGs | null, d: CountedDAG | null, choice: Parameters<typeof buildGraph>[1], opened: string | undefined, sel: string): Side | null {
+function useSide(
+  run: Run | null,
+  all: CountedDAGs | null,
+  d: CountedDAG | null,
+  choice: Parameters<typeof buildGraph>[1],
+  opened: string | undefined,
+  sel: string,
+): Side | null {
   const g = useMemo(() => (d ? buildGraph(d, choice) : null), [d, choice])
   return useMemo(() => {
     if (!run || !all || !d || !g) return null
@@ -274,7 +432,8 @@ function openOf(g: Drawn, opened: string | undefined, sel: string): Set<string> 
   if (opened !== undefined) return new Set(opened.split(',').filter((id) => g.items.has(id)))
   const out = new Set<string>(sel ? neighbours(g, sel) : []) // a link can name what lies inside
   for (const x of g.items.values()) if (x.group === 'layer' && x.id.startsWith('k')) out.add(x.id)
-  if (out.size === 0) for (const x of g.items.values()) if (x.group === 'layer' && g.top.length < 4) out.add(x.id)
+  if (out.size === 0)
+    for (const x of g.items.values()) if (x.group === 'layer' && g.top.length < 4) out.add(x.id)
   return out
 }
 
@@ -314,7 +473,9 @@ function valuesOf(s: Side, m: Metric, other: Side | null, first: boolean): Map<s
 /** All names of a node and of what ran with it, in lower case. */
 function namesOf(s: Side, i: number): string {
   const n = s.d.nodes[i]
-  return [n.name, s.d.nodes[n.weight]?.name ?? '', ...(n.fused ?? []).map((f) => s.d.nodes[f]?.name ?? '')].join('\n').toLowerCase()
+  return [n.name, s.d.nodes[n.weight]?.name ?? '', ...(n.fused ?? []).map((f) => s.d.nodes[f]?.name ?? '')]
+    .join('\n')
+    .toLowerCase()
 }
 
 /** Items whose name, operator, type, block or weight has the text. */
@@ -325,7 +486,8 @@ function search(s: Side, q: string): string[] {
     if (x.kind === 'group') continue
     const n = s.d.nodes[x.rep]
     const all = [x.title, n.op, n.type, n.block, n.stat_key ?? '', s.d.nodes[n.weight]?.type ?? '']
-    if (all.some((v) => v.toLowerCase().includes(t)) || x.ids.some((i) => namesOf(s, i).includes(t))) out.push(x.id)
+    if (all.some((v) => v.toLowerCase().includes(t)) || x.ids.some((i) => namesOf(s, i).includes(t)))
+      out.push(x.id)
     if (out.length >= 2000) break
   }
   return out.sort((x, y) => s.g.items.get(x)!.order - s.g.items.get(y)!.order)
@@ -341,17 +503,24 @@ function shownFor(s: Side, id: string): string {
 function marks(s: Side, layer: number | null): Map<string, string> {
   const out = new Map<string, string>()
   const tell = (list: DagOutlier[]): string =>
-    `layer ${list[0].layer} +${(list[0].over * 100).toFixed(0)} % (n ${count(list[0].calls)})` + (list.length > 1 ? `, +${list.length - 1} more` : '')
+    `layer ${list[0].layer} +${(list[0].over * 100).toFixed(0)} % (n ${count(list[0].calls)})` +
+    (list.length > 1 ? `, +${list.length - 1} more` : '')
   s.d.kinds.forEach((k, i) => {
     // Where one layer is looked at, only what is said of it.
-    const of = (list: DagOutlier[]) => (layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list)
+    const of = (list: DagOutlier[]) =>
+      layer != null && k.layers.includes(layer) ? list.filter((x) => x.layer === layer) : list
     const o = of(k.spread?.outliers ?? [])
     if (o.length) out.set(`k${i}`, tell(o))
-    for (const x of k.spread?.outliers ?? []) out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind (n ${count(x.calls)})`)
+    for (const x of k.spread?.outliers ?? [])
+      out.set(`L${x.layer}`, `+${(x.over * 100).toFixed(0)} % above its kind (n ${count(x.calls)})`)
     k.roles.forEach((r, ri) => {
       const ro = of(r.spread?.outliers ?? [])
       if (ro.length) out.set(`k${i}r${ri}`, tell(ro))
-      for (const x of r.spread?.outliers ?? []) out.set(`n${r.nodes[k.layers.indexOf(x.layer)]}`, `+${(x.over * 100).toFixed(0)} % above other layers (n ${count(x.calls)})`)
+      for (const x of r.spread?.outliers ?? [])
+        out.set(
+          `n${r.nodes[k.layers.indexOf(x.layer)]}`,
+          `+${(x.over * 100).toFixed(0)} % above other layers (n ${count(x.calls)})`,
+        )
     })
   })
   return out
@@ -362,7 +531,9 @@ function facts(s: Side, short: boolean): string {
   const rest = s.all.rest.filter((r) => r.phase === d.phase && r.model === d.model)
   const parts = [
     `${count(d.nodes.filter((n) => n.kind === 'op' && n.fused_into < 0).length)} operators of ${count(d.nodes.length)} tensors`,
-    d.operators ? `${count(d.steps)} steps, ${dur(d.traced_steps ? (d.operators_ns - d.probe_ns) / d.traced_steps : null)} of operators a step (${share(d.share)} of the time)` : 'no operator was seen: no times',
+    d.operators
+      ? `${count(d.steps)} steps, ${dur(d.traced_steps ? (d.operators_ns - d.probe_ns) / d.traced_steps : null)} of operators a step (${share(d.share)} of the time)`
+      : 'no operator was seen: no times',
   ]
   if (!short) {
     if (d.only_partial) parts.push('of steps that were not wholly seen')
@@ -370,7 +541,8 @@ function facts(s: Side, short: boolean): string {
     if (shapes > 1) parts.push(`${shapes} sizes: dimensions grew`)
     const inc = d.parts.find((p) => p.incomplete)
     if (inc) parts.push('definition with holes: ' + clean(inc.incomplete))
-    if (d.parts.length > 1) parts.push(`${d.parts.length} parts: ${[...new Set(d.parts.map((p) => clean(p.backend)))].join(', ')}`)
+    if (d.parts.length > 1)
+      parts.push(`${d.parts.length} parts: ${[...new Set(d.parts.map((p) => clean(p.backend)))].join(', ')}`)
     for (const r of rest) parts.push(`${count(r.runs)} runs of other graphs are not shown`)
     if (s.g.hidden.idle) parts.push(`${s.g.hidden.idle} defined, not run`)
   }
@@ -378,7 +550,10 @@ function facts(s: Side, short: boolean): string {
 }
 
 function fileName(f: string): string {
-  return f.replace(/\.pinf$/, '').replace(/[^\w.-]+/g, '_').slice(0, 60)
+  return f
+    .replace(/\.pinf$/, '')
+    .replace(/[^\w.-]+/g, '_')
+    .slice(0, 60)
 }
 
 function flip(show: string | undefined, f: string): string | undefined {
@@ -386,29 +561,78 @@ function flip(show: string | undefined, f: string): string | undefined {
   return (s.includes(f) ? s.replaceAll(f, '') : s + f) || undefined
 }
 
-function Check({ on, name, title, set }: { on: boolean; name: string; title: string; set: (on: boolean) => void }) {
-  return <button aria-pressed={on} title={title} data-toggle={name} onClick={() => set(!on)}>{name}</button>
+function Check({
+  on,
+  name,
+  title,
+  set,
+}: {
+  on: boolean
+  name: string
+  title: string
+  set: (on: boolean) => void
+}) {
+  return (
+    <button aria-pressed={on} title={title} data-toggle={name} onClick={() => set(!on)}>
+      {name}
+    </button>
+  )
 }
 
-function Pick({ label, list, at, onPick, run }: { label: string; list: CountedDAG[]; at: number; onPick: (n: number) => void; run: Run }) {
+function Pick({
+  label,
+  list,
+  at,
+  onPick,
+  run,
+}: {
+  label: string
+  list: CountedDAG[]
+  at: number
+  onPick: (n: number) => void
+  run: Run
+}) {
   if (list.length < 2) return null
   const models = run.stats.weight.models ?? []
   return (
     <select aria-label={label} value={at} onChange={(e) => onPick(Number(e.currentTarget.value))}>
       {list.map((d, i) => {
         const m = d.model != null ? models[d.model] : null
-        return <option key={i} value={i}>{`graph ${i + 1}${m && models.length > 1 ? ` ${clean(m.family)} ${m.layers} layers` : ''}: ${share(d.share)}, ${d.nodes.length} tensors`}</option>
+        return (
+          <option
+            key={i}
+            value={i}
+          >{`graph ${i + 1}${m && models.length > 1 ? ` ${clean(m.family)} ${m.layers} layers` : ''}: ${share(d.share)}, ${d.nodes.length} tensors`}</option>
+        )
       })}
     </select>
   )
 }
 
-function Legend({ scale, metric, counters, backends }: { scale: Scale; metric: Metric; counters: Counter[]; backends: string[] }) {
+function Legend({
+  scale,
+  metric,
+  counters,
+  backends,
+}: {
+  scale: Scale
+  metric: Metric
+  counters: Counter[]
+  backends: string[]
+}) {
   if (metric === 'backend') {
     return (
       <span class="dag-legend" data-legend="backend">
-        {backends.slice(0, 8).map((b) => <span key={b}><i style={{ background: backendColor(b, scale.theme) }} />{named(b || 'not known', 20)}</span>)}
-        <span><i class="none" />several</span>
+        {backends.slice(0, 8).map((b) => (
+          <span key={b}>
+            <i style={{ background: backendColor(b, scale.theme) }} />
+            {named(b || 'not known', 20)}
+          </span>
+        ))}
+        <span>
+          <i class="none" />
+          several
+        </span>
       </span>
     )
   }
@@ -417,23 +641,44 @@ function Legend({ scale, metric, counters, backends }: { scale: Scale; metric: M
     return (
       <span class="dag-legend">
         {(Object.keys(kindColors) as OpKind[]).map((k) => (
-          <span key={k}><i style={{ background: kindColors[k][i] }} />{k}</span>
+          <span key={k}>
+            <i style={{ background: kindColors[k][i] }} />
+            {k}
+          </span>
         ))}
       </span>
     )
   }
-  if (scale.max <= 0) return <span class="dag-legend dim" data-legend={metric}>no figures of this kind</span>
+  if (scale.max <= 0)
+    return (
+      <span class="dag-legend dim" data-legend={metric}>
+        no figures of this kind
+      </span>
+    )
   const c = counters.find((x) => x.id === metric)
-  const m = c ? { name: (c.kind === 'count' ? 'counter: ' : '') + c.head, unit: c.scaled ? scaledHelp : c.help } : metrics.find((x) => x.id === metric)
+  const m = c
+    ? { name: (c.kind === 'count' ? 'counter: ' : '') + c.head, unit: c.scaled ? scaledHelp : c.help }
+    : metrics.find((x) => x.id === metric)
   const steps = [...Array(24).keys()].map((i) => (metric === 'diff' ? (i / 23) * 2 - 1 : i / 23))
   return (
     <span class="dag-legend" data-legend={metric} data-min={scale.min} data-max={scale.max}>
       <span class="dim">{metric === 'diff' ? 'time, second against first' : m?.name}</span>
       <span>{metric === 'diff' || scale.log ? text(metric, scale.min) : '0'}</span>
-      <span class="ramp">{steps.map((x, i) => <i key={i} style={{ background: colorAt(scale, x) }} />)}</span>
+      <span class="ramp">
+        {steps.map((x, i) => (
+          <i key={i} style={{ background: colorAt(scale, x) }} />
+        ))}
+      </span>
       <span>{text(metric, scale.max)}</span>
-      {metric !== 'diff' && <span class="dim unit">{scale.log ? 'log scale' : ''} {m?.unit}</span>}
-      <span><i class="none" />not known</span>
+      {metric !== 'diff' && (
+        <span class="dim unit">
+          {scale.log ? 'log scale' : ''} {m?.unit}
+        </span>
+      )}
+      <span>
+        <i class="none" />
+        not known
+      </span>
     </span>
   )
 }

@@ -7,7 +7,17 @@ import { Fig } from '../../ui/figure'
 import type { Column } from '../../ui/table'
 import type { RowPair } from './rows'
 
-const names: Record<SummaryBound, string> = { memory: 'memory', compute: 'compute', wait: 'waiting', disk: 'disk', interference: 'interference', outside: 'outside operators', mixed: 'several', unknown: 'not known', '': '' }
+const names: Record<SummaryBound, string> = {
+  memory: 'memory',
+  compute: 'compute',
+  wait: 'waiting',
+  disk: 'disk',
+  interference: 'interference',
+  outside: 'outside operators',
+  mixed: 'several',
+  unknown: 'not known',
+  '': '',
+}
 const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
 
 function boundText(b: SummaryRowVerdict): string {
@@ -21,20 +31,48 @@ function boundText(b: SummaryRowVerdict): string {
 /** The verdict of each row, and how near it is to the machine's peaks; none where no row has one. */
 export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
   const out: Column<RowPair>[] = []
-  for (const [suffix, of] of [['', (p: RowPair) => p.a], ...(two ? [['.b', (p: RowPair) => p.b]] : [])] as [string, (p: RowPair) => SummaryRow | null][]) {
+  for (const [suffix, of] of [['', (p: RowPair) => p.a], ...(two ? [['.b', (p: RowPair) => p.b]] : [])] as [
+    string,
+    (p: RowPair) => SummaryRow | null,
+  ][]) {
     const bound = (p: RowPair): SummaryRowVerdict | null => of(p)?.bound ?? null
-    const some = (f: (b: SummaryRowVerdict) => number | null) => rows.some((p) => bound(p) != null && f(bound(p)!) != null)
+    const some = (f: (b: SummaryRowVerdict) => number | null) =>
+      rows.some((p) => bound(p) != null && f(bound(p)!) != null)
     if (!rows.some((p) => bound(p)?.bound)) continue
     out.push({
-      key: 'bound' + suffix, head: 'bound', text: true, help: 'what its time follows from, and how sure that is',
+      key: 'bound' + suffix,
+      head: 'bound',
+      text: true,
+      help: 'what its time follows from, and how sure that is',
       value: (p) => bound(p)?.bound,
       cell: (p) => {
         const b = bound(p)
-        return b ? <span title={clean([b.sure && `how sure: ${b.sure}`, b.why].filter(Boolean).join('. '))}>{boundText(b)} <span class="dim" aria-hidden="true">{levels[b.sure] ?? ''}</span></span> : null
+        return b ? (
+          <span title={clean([b.sure && `how sure: ${b.sure}`, b.why].filter(Boolean).join('. '))}>
+            {boundText(b)}{' '}
+            <span class="dim" aria-hidden="true">
+              {levels[b.sure] ?? ''}
+            </span>
+          </span>
+        ) : null
       },
     })
-    if (some((b) => b.of_peak_gbps)) out.push({ key: 'of_peak_gbps' + suffix, head: 'of peak GB/s', help: 'GB/s as a part of what the machine’s memory gives', value: (p) => bound(p)?.of_peak_gbps, cell: (p) => <Fig v={bound(p)?.of_peak_gbps} f={share} /> })
-    if (some((b) => b.of_peak_flops)) out.push({ key: 'of_peak_flops' + suffix, head: 'of peak FLOP/s', help: 'GFLOP/s as a part of what the machine’s CPUs compute', value: (p) => bound(p)?.of_peak_flops, cell: (p) => <Fig v={bound(p)?.of_peak_flops} f={share} /> })
+    if (some((b) => b.of_peak_gbps))
+      out.push({
+        key: 'of_peak_gbps' + suffix,
+        head: 'of peak GB/s',
+        help: 'GB/s as a part of what the machine’s memory gives',
+        value: (p) => bound(p)?.of_peak_gbps,
+        cell: (p) => <Fig v={bound(p)?.of_peak_gbps} f={share} />,
+      })
+    if (some((b) => b.of_peak_flops))
+      out.push({
+        key: 'of_peak_flops' + suffix,
+        head: 'of peak FLOP/s',
+        help: 'GFLOP/s as a part of what the machine’s CPUs compute',
+        value: (p) => bound(p)?.of_peak_flops,
+        cell: (p) => <Fig v={bound(p)?.of_peak_flops} f={share} />,
+      })
   }
   return out
 }

@@ -45,13 +45,18 @@ export function runNames(ctx: TabContext): [string, string] {
 export function modelName(r: Run, m: number | null): string {
   const x = m == null ? null : r.stats.weight.models?.[m]
   if (!x) return m == null ? 'model not known' : `model ${m + 1}`
-  return clean(`${x.family || 'model'} ${num(x.parameters / (x.parameters >= 1e9 ? 1e9 : 1e6))} ${x.parameters >= 1e9 ? 'B' : 'M'} parameters${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}${speculationRole(r.stats.weight, m) && `, ${speculationRole(r.stats.weight, m)}`}`)
+  return clean(
+    `${x.family || 'model'} ${num(x.parameters / (x.parameters >= 1e9 ? 1e9 : 1e6))} ${x.parameters >= 1e9 ? 'B' : 'M'} parameters${x.types[0] ? ' ' + x.types[0].type : ''}, process ${x.pid}${speculationRole(r.stats.weight, m) && `, ${speculationRole(r.stats.weight, m)}`}`,
+  )
 }
 
 /** The link to a step in ProfTime, of the run it belongs to. */
 export function stepLink(ctx: TabContext, run: number, step: number): string {
   const { run: ra, with: wa } = ctx.params
-  return href('time', ctx.b && run === 1 ? { run: ctx.b.index, with: ctx.a.index, step } : { run: ra, with: wa, step })
+  return href(
+    'time',
+    ctx.b && run === 1 ? { run: ctx.b.index, with: ctx.a.index, step } : { run: ra, with: wa, step },
+  )
 }
 
 export const runParams = (ctx: TabContext) => ({ run: ctx.params.run, with: ctx.params.with })
@@ -59,5 +64,9 @@ export const runParams = (ctx: TabContext) => ({ run: ctx.params.run, with: ctx.
 /** A row's series. */
 export function rowSeries(p: SeriesPhase | null, by: Grouping, r: SummaryRow | null): SeriesRow | null {
   if (!p || !r || by === 'thread') return null
-  return p[by].find((x) => x.key === r.key && x.weight === r.weight && (!r.weight || r.type === '' || x.type === r.type)) ?? null
+  return (
+    p[by].find(
+      (x) => x.key === r.key && x.weight === r.weight && (!r.weight || r.type === '' || x.type === r.type),
+    ) ?? null
+  )
 }

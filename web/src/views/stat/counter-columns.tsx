@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Columns of counters. A counter's key is count.N, N its place in `stat --json`; what follows from two of them has a name.
+// Columns of counters. A counter's key is count.N, N its place in `stat --json`; what follows from two of
+// them has a name.
 import type { SummaryRow } from '../../api/types'
 import { formatOf, metricsOf, scaledHelp, valueOf, type Metric } from '../../lib/counters'
 import { Fig } from '../../ui/figure'
@@ -16,12 +17,36 @@ function value(m: Metric, r: SummaryRow | null, per: CountersOf['per']): number 
 
 const keyOf = (m: Metric): string => (m.kind === 'count' ? `count.${m.over[0]}` : m.id)
 
-function column(m: Metric, of: (p: RowPair) => SummaryRow | null, per: CountersOf['per'], suffix: string, name?: string): Column<RowPair> {
+function column(
+  m: Metric,
+  of: (p: RowPair) => SummaryRow | null,
+  per: CountersOf['per'],
+  suffix: string,
+  name?: string,
+): Column<RowPair> {
   const each = m.kind === 'count' ? (per === 'call' ? '/call' : '/step') : ''
-  const help = m.kind === 'count' ? `${m.help}: mean a call${per === 'step' ? ' times the calls a step' : ''}, over operators of which it is known` : `${m.help}, over operators of which it is known`
+  const help =
+    m.kind === 'count'
+      ? `${m.help}: mean a call${per === 'step' ? ' times the calls a step' : ''}, over operators of which it is known`
+      : `${m.help}, over operators of which it is known`
   return {
     key: keyOf(m) + suffix,
-    head: <>{m.head}<span class="unit"> {m.unit}{each}</span>{m.scaled && <span class="of" title={scaledHelp}>scaled</span>}{name && <span class="of">{name}</span>}</>,
+    head: (
+      <>
+        {m.head}
+        <span class="unit">
+          {' '}
+          {m.unit}
+          {each}
+        </span>
+        {m.scaled && (
+          <span class="of" title={scaledHelp}>
+            scaled
+          </span>
+        )}
+        {name && <span class="of">{name}</span>}
+      </>
+    ),
     help: help + (m.scaled ? '. ' + scaledHelp : ''),
     value: (p) => value(m, of(p), per),
     cell: (p) => <Fig v={value(m, of(p), per)} f={formatOf(m)} />,
@@ -31,7 +56,11 @@ function column(m: Metric, of: (p: RowPair) => SummaryRow | null, per: CountersO
 const rowsOf = (rows: RowPair[], i: number) => rows.map((p) => (i ? p.b : p.a))
 
 /** All counters; of two runs each with the difference. */
-export function counterColumns(rows: RowPair[], c: CountersOf, names: [string, string] | null): Column<RowPair>[] {
+export function counterColumns(
+  rows: RowPair[],
+  c: CountersOf,
+  names: [string, string] | null,
+): Column<RowPair>[] {
   const a = metricsOf(c.a, rowsOf(rows, 0))
   if (!names) return a.map((m) => column(m, (p) => p.a, c.per, ''))
   const b = metricsOf(c.b, rowsOf(rows, 1))
@@ -41,12 +70,26 @@ export function counterColumns(rows: RowPair[], c: CountersOf, names: [string, s
     const out: Column<RowPair>[] = []
     if (x) out.push(column(x, (p) => p.a, c.per, '', names[0]))
     if (y) out.push(column(y, (p) => p.b, c.per, '.b', names[1]))
-    if (x && y) out.push(differenceColumn({ key: keyOf(x), head: x.head, points: x.kind === 'share', good: x.good, of: (p) => [value(x, p.a, c.per), value(y, p.b, c.per)] }, names))
+    if (x && y)
+      out.push(
+        differenceColumn(
+          {
+            key: keyOf(x),
+            head: x.head,
+            points: x.kind === 'share',
+            good: x.good,
+            of: (p) => [value(x, p.a, c.per), value(y, p.b, c.per)],
+          },
+          names,
+        ),
+      )
     return out
   })
 }
 
 /** IPC alone, for the table of all figures. */
 export function ipcColumns(rows: RowPair[], c: CountersOf): Column<RowPair>[] {
-  return metricsOf(c.a, rowsOf(rows, 0)).filter((m) => m.id === 'ipc').map((m) => column(m, (p) => p.a, c.per, ''))
+  return metricsOf(c.a, rowsOf(rows, 0))
+    .filter((m) => m.id === 'ipc')
+    .map((m) => column(m, (p) => p.a, c.per, ''))
 }

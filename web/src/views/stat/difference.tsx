@@ -32,7 +32,11 @@ export function differenceColumn(f: Difference, names: [string, string]): Column
   }
   return {
     key: f.key + '.d',
-    head: <>Δ<span class="of">{f.points ? 'points' : '%'}</span></>,
+    head: (
+      <>
+        Δ<span class="of">{f.points ? 'points' : '%'}</span>
+      </>
+    ),
     help: `${f.head}: ${names[1]} against ${names[0]}${f.points ? ', difference in percentage points' : ', in percent of the first'}`,
     value: d,
     cell: (p) => {
@@ -41,8 +45,16 @@ export function differenceColumn(f: Difference, names: [string, string]): Column
       // Full colour at a quarter more or less; of shares at five points.
       const c = diverge(Math.max(-1, Math.min(1, (f.good ? -v : v) / (f.points ? 0.05 : 0.25))))
       return (
-        <span class="diff" style={Math.abs(v) < (f.points ? 0.002 : 0.01) ? undefined : { background: c, color: ink(c) }}>
-          <Fig v={v} f={(x) => (f.points ? `${x! >= 0 ? '+' : '−'}${Math.abs(x! * 100).toFixed(1)}` : delta(1, 1 + x!))} />
+        <span
+          class="diff"
+          style={Math.abs(v) < (f.points ? 0.002 : 0.01) ? undefined : { background: c, color: ink(c) }}
+        >
+          <Fig
+            v={v}
+            f={(x) =>
+              f.points ? `${x! >= 0 ? '+' : '−'}${Math.abs(x! * 100).toFixed(1)}` : delta(1, 1 + x!)
+            }
+          />
         </span>
       )
     },

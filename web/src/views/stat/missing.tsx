@@ -6,26 +6,56 @@ import { clean, count, plural, share } from '../../lib/format'
 import { runNames, seriesOf, type TabContext } from './context'
 
 /** What the figures do not stand for. */
-export function Missing({ ctx, pa, pb }: { ctx: TabContext; pa: SummaryPhase | null; pb: SummaryPhase | null }) {
+export function Missing({
+  ctx,
+  pa,
+  pb,
+}: {
+  ctx: TabContext
+  pa: SummaryPhase | null
+  pb: SummaryPhase | null
+}) {
   const notes: string[] = []
   const names = runNames(ctx)
   for (const [i, p] of [pa, pb].entries()) {
     const who = ctx.b ? names[i] + ': ' : ''
     if (!p) continue
     if (p.only_partial) notes.push(`${who}No step of this phase was wholly seen: figures can be too low.`)
-    else if (p.partial_steps > 0) notes.push(`${who}${plural(p.partial_steps, 'step was', 'steps were')} not wholly seen and ${p.partial_steps === 1 ? 'is' : 'are'} left out.`)
-    if (p.traced_steps < p.steps) notes.push(`${who}Operators of ${count(p.traced_steps)} of ${plural(p.steps, 'step')} were recorded: shares and figures a step are of these.`)
+    else if (p.partial_steps > 0)
+      notes.push(
+        `${who}${plural(p.partial_steps, 'step was', 'steps were')} not wholly seen and ${p.partial_steps === 1 ? 'is' : 'are'} left out.`,
+      )
+    if (p.traced_steps < p.steps)
+      notes.push(
+        `${who}Operators of ${count(p.traced_steps)} of ${plural(p.steps, 'step')} were recorded: shares and figures a step are of these.`,
+      )
   }
   for (const [i, r] of (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).entries()) {
     const s = r.stats.weight
     const who = ctx.b ? names[i] + ': ' : ''
     if (s.lost.events > 0) notes.push(`${who}${plural(s.lost.events, 'event was', 'events were')} lost.`)
-    if (s.run.filter) notes.push(`${who}Only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
-    if ((s.run.probe_share ?? 0) > 0.1) notes.push(`${who}The probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`)
+    if (s.run.filter)
+      notes.push(`${who}Only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
+    if ((s.run.probe_share ?? 0) > 0.1)
+      notes.push(
+        `${who}The probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`,
+      )
   }
-  const far = [ctx.sa, ctx.sb].map((s) => Math.max(0, ...(seriesOf(s, ctx)?.steps ?? []).map((p) => p.pos ?? 0)))
+  const far = [ctx.sa, ctx.sb].map((s) =>
+    Math.max(0, ...(seriesOf(s, ctx)?.steps ?? []).map((p) => p.pos ?? 0)),
+  )
   if (ctx.b && pa && pb && far[0] > 0 && far[1] > 0 && Math.max(...far) > 1.25 * Math.min(...far)) {
-    notes.push(`The runs are of different lengths (positions up to ${count(far[0])} and ${count(far[1])}): attention grows with the position, so its times do not compare as they stand.`)
+    notes.push(
+      `The runs are of different lengths (positions up to ${count(far[0])} and ${count(far[1])}): attention grows with the position, so its times do not compare as they stand.`,
+    )
   }
-  return <>{notes.map((n) => <p key={n} class="note">{n}</p>)}</>
+  return (
+    <>
+      {notes.map((n) => (
+        <p key={n} class="note">
+          {n}
+        </p>
+      ))}
+    </>
+  )
 }

@@ -30,18 +30,39 @@ export function Products(ctx: TabContext) {
   const scope = ctx.params.scope === 'phase' ? 'phase' : 'all'
   const items = useMemo(() => {
     const out: Item[] = []
-    const take = (s: Series | null, run: number) => s?.phases.forEach((p) => {
-      if (p.model !== ctx.model || (scope === 'phase' && p.phase !== ctx.phase)) return
-      p.products.forEach((x) => out.push({ ...x, phase: p.phase, run, id: `${run ? 'b ' : ''}${p.phase} ${x.key} ${x.type} ${x.m}x${x.n}x${x.k}` }))
-    })
+    const take = (s: Series | null, run: number) =>
+      s?.phases.forEach((p) => {
+        if (p.model !== ctx.model || (scope === 'phase' && p.phase !== ctx.phase)) return
+        p.products.forEach((x) =>
+          out.push({
+            ...x,
+            phase: p.phase,
+            run,
+            id: `${run ? 'b ' : ''}${p.phase} ${x.key} ${x.type} ${x.m}x${x.n}x${x.k}`,
+          }),
+        )
+      })
     take(ctx.sa, 0)
     take(ctx.sb, 1)
     return out
   }, [ctx.sa, ctx.sb, ctx.model, ctx.phase, scope])
-  const shown = items.filter((p) => !ctx.params.filter || `${p.key} ${p.type} ${p.phase}`.toLowerCase().includes(ctx.params.filter.toLowerCase()))
-  const dropped = [ctx.sa, ctx.sb].reduce((n, s) => n + (s?.phases.reduce((m, p) => m + p.products_dropped, 0) ?? 0), 0)
-  const work = useMemo(() => layersOf(shown, (p) => p.work, theme, !!ctx.b, names), [items, ctx.params.filter, theme])
-  const mem = useMemo(() => layersOf(shown, (p) => p.bytes, theme, !!ctx.b, names), [items, ctx.params.filter, theme])
+  const shown = items.filter(
+    (p) =>
+      !ctx.params.filter ||
+      `${p.key} ${p.type} ${p.phase}`.toLowerCase().includes(ctx.params.filter.toLowerCase()),
+  )
+  const dropped = [ctx.sa, ctx.sb].reduce(
+    (n, s) => n + (s?.phases.reduce((m, p) => m + p.products_dropped, 0) ?? 0),
+    0,
+  )
+  const work = useMemo(
+    () => layersOf(shown, (p) => p.work, theme, !!ctx.b, names),
+    [items, ctx.params.filter, theme],
+  )
+  const mem = useMemo(
+    () => layersOf(shown, (p) => p.bytes, theme, !!ctx.b, names),
+    [items, ctx.params.filter, theme],
+  )
   const marked = (l: { of: Item[][] }) => {
     for (let layer = 0; layer < l.of.length; layer++) {
       const i = l.of[layer].findIndex((p) => p.id === ctx.params.sel)
@@ -51,9 +72,17 @@ export function Products(ctx: TabContext) {
   }
   const cols = useMemo(() => columnsOf(shown, ctx.b ? names : null), [items, ctx.params.filter])
   if (items.length === 0) {
-    return <p class="dim">No matrix product was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not recorded, or run on a backend whose operators cannot be seen.</p>
+    return (
+      <p class="dim">
+        No matrix product was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not
+        recorded, or run on a backend whose operators cannot be seen.
+      </p>
+    )
   }
-  const tu = unitOf('time', shown.map((p) => p.mean_ns))
+  const tu = unitOf(
+    'time',
+    shown.map((p) => p.mean_ns),
+  )
   const y = { label: `mean time of a product (${tu.name})`, fmt: axisFmt(tu), log: true }
   const pick = (of: Item[][]) => (l: number, i: number) => ctx.set({ sel: of[l]?.[i]?.id }, true)
   const sort = sortOrder(ctx.params.sort) ?? { key: 'sum_ns', up: false }
@@ -61,24 +90,77 @@ export function Products(ctx: TabContext) {
     <>
       <div class="tools">
         <span class="choice" role="group" aria-label="phases drawn">
-          <button aria-pressed={scope === 'all'} onClick={() => ctx.set({ scope: undefined }, true)}>all phases</button>
-          <button aria-pressed={scope === 'phase'} onClick={() => ctx.set({ scope: 'phase' }, true)}>{ctx.phase} only</button>
+          <button aria-pressed={scope === 'all'} onClick={() => ctx.set({ scope: undefined }, true)}>
+            all phases
+          </button>
+          <button aria-pressed={scope === 'phase'} onClick={() => ctx.set({ scope: 'phase' }, true)}>
+            {ctx.phase} only
+          </button>
         </span>
-        <input type="search" placeholder="filter products" aria-label="filter products" value={ctx.params.filter ?? ''} onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)} />
+        <input
+          type="search"
+          placeholder="filter products"
+          aria-label="filter products"
+          value={ctx.params.filter ?? ''}
+          onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
+        />
       </div>
-      {dropped > 0 && <p class="note">{count(dropped)} products are of kinds beyond the 4,096 that are told apart, and are not shown.</p>}
+      {dropped > 0 && (
+        <p class="note">
+          {count(dropped)} products are of kinds beyond the 4,096 that are told apart, and are not shown.
+        </p>
+      )}
       <div class="pair">
-        <Plot id="work" title="Time of a matrix product against its work" about={`m · n · k multiplications and additions. A point is a product of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
-          x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }} y={y} layers={work.layers} guides={flopGuides(shown)} height={360}
-          readout={(l, i) => say(work.of[l]?.[i])} pick="select" onPick={pick(work.of)} marked={marked(work)} />
-        <Plot id="bytes" title="Time of a matrix product against its bytes" about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
-          x={{ label: 'bytes read and written at least', fmt: (v) => bytes(v).replace('.00', '').replace('.0 ', ' '), log: true, binary: true }} y={y} layers={mem.layers} guides={byteGuides(shown)} height={360}
-          readout={(l, i) => say(mem.of[l]?.[i])} pick="select" onPick={pick(mem.of)} marked={marked(mem)} />
+        <Plot
+          id="work"
+          title="Time of a matrix product against its work"
+          about={`m · n · k multiplications and additions. A point is a product of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
+          x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }}
+          y={y}
+          layers={work.layers}
+          guides={flopGuides(shown)}
+          height={360}
+          readout={(l, i) => say(work.of[l]?.[i])}
+          pick="select"
+          onPick={pick(work.of)}
+          marked={marked(work)}
+        />
+        <Plot
+          id="bytes"
+          title="Time of a matrix product against its bytes"
+          about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
+          x={{
+            label: 'bytes read and written at least',
+            fmt: (v) => bytes(v).replace('.00', '').replace('.0 ', ' '),
+            log: true,
+            binary: true,
+          }}
+          y={y}
+          layers={mem.layers}
+          guides={byteGuides(shown)}
+          height={360}
+          readout={(l, i) => say(mem.of[l]?.[i])}
+          pick="select"
+          onPick={pick(mem.of)}
+          marked={marked(mem)}
+        />
       </div>
-      {shown.length > 0 && <Table rows={shown} columns={cols} id={(p) => p.id} label="matrix products" sort={sort.key} up={sort.up} selected={ctx.params.sel}
-        onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
-        onSelect={(p) => ctx.set({ sel: p.id === ctx.params.sel ? undefined : p.id }, true)} />}
-      {shown.length === 0 && <p class="dim">No product has “{clean(ctx.params.filter ?? '')}” in its name, type or phase.</p>}
+      {shown.length > 0 && (
+        <Table
+          rows={shown}
+          columns={cols}
+          id={(p) => p.id}
+          label="matrix products"
+          sort={sort.key}
+          up={sort.up}
+          selected={ctx.params.sel}
+          onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
+          onSelect={(p) => ctx.set({ sel: p.id === ctx.params.sel ? undefined : p.id }, true)}
+        />
+      )}
+      {shown.length === 0 && (
+        <p class="dim">No product has “{clean(ctx.params.filter ?? '')}” in its name, type or phase.</p>
+      )}
     </>
   )
 }
@@ -107,8 +189,17 @@ function rates(ps: Item[], k: 'gflop_per_s' | 'gb_per_s'): string {
   return `From ${f(lo[k])} (${named(lo.key)}, ${lo.phase}) to ${f(best[0][k])} (${named(best[0].key)}, ${best[0].phase}).`
 }
 
-/** One layer by type of weights, phase and run: the type has the colour and shape, decode is filled, prefill open. */
-function layersOf(ps: Item[], x: (p: Item) => number | null, theme: Theme, two: boolean, names: [string, string]): { layers: Layer[]; of: Item[][] } {
+/**
+ * One layer by type of weights, phase and run: the type has the colour and shape, decode is filled, prefill
+ * open.
+ */
+function layersOf(
+  ps: Item[],
+  x: (p: Item) => number | null,
+  theme: Theme,
+  two: boolean,
+  names: [string, string],
+): { layers: Layer[]; of: Item[][] } {
   const types = [...new Set(ps.map((p) => p.type))].sort()
   const groups = new Map<string, Item[]>()
   for (const p of ps) {
@@ -125,11 +216,27 @@ function layersOf(ps: Item[], x: (p: Item) => number | null, theme: Theme, two: 
     const base = closed[i % closed.length]
     const color = seriesColor(theme, i)
     list.sort((a, b) => x(a)! - x(b)!)
-    layers.push({ name: 'p5 to p95', legend: false, color, kind: 'bars', xs: list.map((q) => x(q)!), ys: list.map((q) => Math.max(q.p95_ns, 1)), base: list.map((q) => Math.max(q.p5_ns, 1)), alpha: 0.55 })
+    layers.push({
+      name: 'p5 to p95',
+      legend: false,
+      color,
+      kind: 'bars',
+      xs: list.map((q) => x(q)!),
+      ys: list.map((q) => Math.max(q.p95_ns, 1)),
+      base: list.map((q) => Math.max(q.p5_ns, 1)),
+      alpha: 0.55,
+    })
     of.push([])
     layers.push({
       name: `${clean(p.type)}${list.every((q) => !q.weight) ? ' (no weight)' : ''}, ${p.phase === 'decode' ? 'decode' : list.some((q) => q.phase !== p.phase) ? 'other phases' : p.phase}${two ? ', ' + names[p.run] : ''}`,
-      color, kind: 'points', shape: p.phase === 'decode' ? base : (`open-${base}` as Shape), size: 4.5, xs: list.map((q) => x(q)!), ys: list.map((q) => q.mean_ns), names: list.map((q) => clean(q.key)), hover: true,
+      color,
+      kind: 'points',
+      shape: p.phase === 'decode' ? base : (`open-${base}` as Shape),
+      size: 4.5,
+      xs: list.map((q) => x(q)!),
+      ys: list.map((q) => q.mean_ns),
+      names: list.map((q) => clean(q.key)),
+      hover: true,
     })
     of.push(list)
   }
@@ -148,28 +255,81 @@ function levels(v: number[]): number[] {
   const hi = Math.max(...v) * 1.5
   const out: number[] = []
   const wide = hi / lo > 60 ? [1] : hi / lo > 10 ? [1, 3] : [1, 2, 5]
-  for (let d = 10 ** Math.floor(Math.log10(lo)); d <= hi; d *= 10) for (const m of wide) if (d * m >= lo && d * m <= hi) out.push(d * m)
+  for (let d = 10 ** Math.floor(Math.log10(lo)); d <= hi; d *= 10)
+    for (const m of wide) if (d * m >= lo && d * m <= hi) out.push(d * m)
   return out.slice(0, 8)
 }
 
-const flopGuides = (ps: Item[]): Guide[] => levels(ps.flatMap((p) => (p.gflop_per_s ? [p.gflop_per_s] : []))).map((r) => ({ label: `${num(r).replace(/\.0+$/, '')} GFLOP/s`, f: (x) => (2 * x) / r }))
-const byteGuides = (ps: Item[]): Guide[] => levels(ps.flatMap((p) => (p.gb_per_s ? [p.gb_per_s] : []))).map((r) => ({ label: `${num(r).replace(/\.0+$/, '')} GB/s`, f: (x) => x / r }))
+const flopGuides = (ps: Item[]): Guide[] =>
+  levels(ps.flatMap((p) => (p.gflop_per_s ? [p.gflop_per_s] : []))).map((r) => ({
+    label: `${num(r).replace(/\.0+$/, '')} GFLOP/s`,
+    f: (x) => (2 * x) / r,
+  }))
+const byteGuides = (ps: Item[]): Guide[] =>
+  levels(ps.flatMap((p) => (p.gb_per_s ? [p.gb_per_s] : []))).map((r) => ({
+    label: `${num(r).replace(/\.0+$/, '')} GB/s`,
+    f: (x) => x / r,
+  }))
 
 function columnsOf(ps: Item[], names: [string, string] | null): Column<Item>[] {
   const time = (key: 'sum_ns' | 'mean_ns' | 'p5_ns' | 'p95_ns', head: string): Column<Item> => {
-    const u = unitOf('time', ps.map((p) => p[key]))
-    return { key, head: <>{head} <span class="unit">{u.name}</span></>, value: (p) => p[key], cell: (p) => <Fig v={p[key]} f={inUnit(u)} /> }
+    const u = unitOf(
+      'time',
+      ps.map((p) => p[key]),
+    )
+    return {
+      key,
+      head: (
+        <>
+          {head} <span class="unit">{u.name}</span>
+        </>
+      ),
+      value: (p) => p[key],
+      cell: (p) => <Fig v={p[key]} f={inUnit(u)} />,
+    }
   }
-  const n = (key: keyof SeriesProduct, head: string, help: string, f: (v: number | null | undefined) => string): Column<Item> => ({ key, head, help, value: (p) => p[key] as number | null, cell: (p) => <Fig v={p[key] as number | null} f={f} /> })
+  const n = (
+    key: keyof SeriesProduct,
+    head: string,
+    help: string,
+    f: (v: number | null | undefined) => string,
+  ): Column<Item> => ({
+    key,
+    head,
+    help,
+    value: (p) => p[key] as number | null,
+    cell: (p) => <Fig v={p[key] as number | null} f={f} />,
+  })
   const cols: Column<Item>[] = [
-    { key: 'key', head: 'weight or product', text: true, value: (p) => p.key, cell: (p) => <Name text={p.key} /> },
-    { key: 'type', head: 'type', text: true, value: (p) => p.type, cell: (p) => <span class="dim">{clean(p.type)}</span> },
+    {
+      key: 'key',
+      head: 'weight or product',
+      text: true,
+      value: (p) => p.key,
+      cell: (p) => <Name text={p.key} />,
+    },
+    {
+      key: 'type',
+      head: 'type',
+      text: true,
+      value: (p) => p.type,
+      cell: (p) => <span class="dim">{clean(p.type)}</span>,
+    },
     { key: 'phase', head: 'phase', text: true, value: (p) => p.phase, cell: (p) => p.phase },
-    n('m', 'm', 'rows of the weight', count), n('n', 'n', 'tokens; with chosen experts tokens times experts', count), n('k', 'k', 'columns of the weight', count),
-    n('calls', 'calls', 'products of this kind', count), time('sum_ns', 'all'), time('mean_ns', 'mean'), time('p5_ns', 'p5'), time('p95_ns', 'p95'),
+    n('m', 'm', 'rows of the weight', count),
+    n('n', 'n', 'tokens; with chosen experts tokens times experts', count),
+    n('k', 'k', 'columns of the weight', count),
+    n('calls', 'calls', 'products of this kind', count),
+    time('sum_ns', 'all'),
+    time('mean_ns', 'mean'),
+    time('p5_ns', 'p5'),
+    time('p95_ns', 'p95'),
     n('work', 'm·n·k', 'multiply-adds', (v) => (v == null ? '–' : scientific(v))),
-    n('bytes', 'bytes', 'read and written at least, a call', bytes), n('gb_per_s', 'GB/s', 'bytes / time', num), n('gflop_per_s', 'GFLOP/s', 'floating point operations / time', num),
+    n('bytes', 'bytes', 'read and written at least, a call', bytes),
+    n('gb_per_s', 'GB/s', 'bytes / time', num),
+    n('gflop_per_s', 'GFLOP/s', 'floating point operations / time', num),
   ]
-  if (names) cols.unshift({ key: 'run', head: 'run', text: true, value: (p) => p.run, cell: (p) => names[p.run] })
+  if (names)
+    cols.unshift({ key: 'run', head: 'run', text: true, value: (p) => p.run, cell: (p) => names[p.run] })
   return cols
 }

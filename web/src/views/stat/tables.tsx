@@ -18,7 +18,14 @@ import { Missing } from './missing'
 import { filterRows, pairRows } from './rows'
 import { StepTable } from './step-table'
 
-const groupings = [['weight', 'weight'], ['op', 'operator'], ['layer', 'layer'], ['block', 'block'], ['thread', 'thread'], ['step', 'step']] as const
+const groupings = [
+  ['weight', 'weight'],
+  ['op', 'operator'],
+  ['layer', 'layer'],
+  ['block', 'block'],
+  ['thread', 'thread'],
+  ['step', 'step'],
+] as const
 
 export function Tables(ctx: TabContext) {
   const by = groupings.some(([k]) => k === ctx.params.by) ? ctx.params.by : 'weight'
@@ -27,10 +34,22 @@ export function Tables(ctx: TabContext) {
       <div class="tools">
         <span class="choice" role="group" aria-label="rows">
           {groupings.map(([k, name]) => (
-            <button key={k} aria-pressed={k === by} onClick={() => ctx.set({ by: k, sel: undefined, sort: undefined })}>by {name}</button>
+            <button
+              key={k}
+              aria-pressed={k === by}
+              onClick={() => ctx.set({ by: k, sel: undefined, sort: undefined })}
+            >
+              by {name}
+            </button>
           ))}
         </span>
-        <input type="search" placeholder="filter rows" aria-label="filter rows" value={ctx.params.filter ?? ''} onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)} />
+        <input
+          type="search"
+          placeholder="filter rows"
+          aria-label="filter rows"
+          value={ctx.params.filter ?? ''}
+          onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
+        />
         {by !== 'step' && <Sets ctx={ctx} by={by as Grouping} />}
       </div>
       {by === 'step' ? <StepTable {...ctx} /> : <ByTable ctx={ctx} by={by as Grouping} />}
@@ -40,7 +59,14 @@ export function Tables(ctx: TabContext) {
 
 /** Whether a run has counters that say something. */
 function counted(ctx: TabContext, by: Grouping): boolean {
-  return [ctx.a, ctx.b].some((r) => r != null && countersWithValues(statBy(r, by).counters, (statBy(r, by).phases ?? []).flatMap((p) => p.rows ?? [])).length > 0)
+  return [ctx.a, ctx.b].some(
+    (r) =>
+      r != null &&
+      countersWithValues(
+        statBy(r, by).counters,
+        (statBy(r, by).phases ?? []).flatMap((p) => p.rows ?? []),
+      ).length > 0,
+  )
 }
 
 const setOf = (ctx: TabContext, by: Grouping): string => {
@@ -55,12 +81,24 @@ function Sets({ ctx, by }: { ctx: TabContext; by: Grouping }) {
     <>
       {list.length > 0 && (
         <span class="choice" role="group" aria-label={ctx.b ? 'figures compared' : 'columns'}>
-          {list.map(([k, name]) => <button key={k} aria-pressed={k === now} onClick={() => ctx.set({ cols: k }, true)}>{name}</button>)}
+          {list.map(([k, name]) => (
+            <button key={k} aria-pressed={k === now} onClick={() => ctx.set({ cols: k }, true)}>
+              {name}
+            </button>
+          ))}
         </span>
       )}
       {now === 'counters' && (
         <span class="choice" role="group" aria-label="counters">
-          {(['step', 'call'] as const).map((k) => <button key={k} aria-pressed={k === (ctx.params.per === 'call' ? 'call' : 'step')} onClick={() => ctx.set({ per: k === 'call' ? k : undefined }, true)}>a {k}</button>)}
+          {(['step', 'call'] as const).map((k) => (
+            <button
+              key={k}
+              aria-pressed={k === (ctx.params.per === 'call' ? 'call' : 'step')}
+              onClick={() => ctx.set({ per: k === 'call' ? k : undefined }, true)}
+            >
+              a {k}
+            </button>
+          ))}
         </span>
       )}
     </>
@@ -72,12 +110,27 @@ function ByTable({ ctx, by }: { ctx: TabContext; by: Grouping }) {
   const narrow = useNarrow()
   const pa = phaseOf(statBy(ctx.a, by), ctx)
   const pb = ctx.b ? phaseOf(statBy(ctx.b, by), ctx) : null
-  const all = useMemo(() => pairRows(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) => (by === 'thread' ? named(p, ctx) : p)), [pa, pb, ctx.b, by])
+  const all = useMemo(
+    () =>
+      pairRows(pa?.rows ?? [], ctx.b ? (pb?.rows ?? []) : null).map((p) =>
+        by === 'thread' ? named(p, ctx) : p,
+      ),
+    [pa, pb, ctx.b, by],
+  )
   const rows = filterRows(all, ctx.params.filter ?? '')
-  const counters: CountersOf = { a: statBy(ctx.a, by).counters, b: ctx.b ? statBy(ctx.b, by).counters : undefined, per: ctx.params.per === 'call' ? 'call' : 'step' }
+  const counters: CountersOf = {
+    a: statBy(ctx.a, by).counters,
+    b: ctx.b ? statBy(ctx.b, by).counters : undefined,
+    per: ctx.params.per === 'call' ? 'call' : 'step',
+  }
   const set = setOf(ctx, by)
-  const cols = useMemo(() => (ctx.b ? comparedColumns(all, by, set, names, counters) : columns(all, by, narrow, set, counters)), [all, by, ctx.b, set, counters.per, narrow])
-  const sort = sortOrder(ctx.params.sort) ?? (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })
+  const cols = useMemo(
+    () => (ctx.b ? comparedColumns(all, by, set, names, counters) : columns(all, by, narrow, set, counters)),
+    [all, by, ctx.b, set, counters.per, narrow],
+  )
+  const sort =
+    sortOrder(ctx.params.sort) ??
+    (by === 'layer' ? { key: 'key', up: true } : { key: 'dur_per_step_ns', up: false })
   const selected = rows.find((p) => p.id === ctx.params.sel)
   return (
     <div class={ctx.b ? '' : 'one'}>
@@ -85,18 +138,34 @@ function ByTable({ ctx, by }: { ctx: TabContext; by: Grouping }) {
         {ctx.b && <span class="of">{names[0]}</span>}
         <Facts p={pa} phase={ctx.phase} />
       </div>
-      {ctx.b && <div class="facts"><span class="of">{names[1]}</span><Facts p={pb} phase={ctx.phase} /></div>}
+      {ctx.b && (
+        <div class="facts">
+          <span class="of">{names[1]}</span>
+          <Facts p={pb} phase={ctx.phase} />
+        </div>
+      )}
       <Missing ctx={ctx} pa={pa} pb={pb} />
       {rows.length > 0 && (
         <Table
           key={by + ctx.phase + (ctx.params.cols ?? '')}
-          rows={rows} columns={cols} id={(p) => p.id} label={`${ctx.phase} by ${by}`}
-          sort={sort.key} up={sort.up} selected={selected?.id}
+          rows={rows}
+          columns={cols}
+          id={(p) => p.id}
+          label={`${ctx.phase} by ${by}`}
+          sort={sort.key}
+          up={sort.up}
+          selected={selected?.id}
           onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
           onSelect={(p) => ctx.set({ sel: p.id === ctx.params.sel ? undefined : p.id }, true)}
         />
       )}
-      {rows.length === 0 && <p class="dim">{all.length > 0 ? `No row has “${clean(ctx.params.filter)}” in its name, type or block.` : why(pa ?? pb, ctx)}</p>}
+      {rows.length === 0 && (
+        <p class="dim">
+          {all.length > 0
+            ? `No row has “${clean(ctx.params.filter)}” in its name, type or block.`
+            : why(pa ?? pb, ctx)}
+        </p>
+      )}
       <Rest p={pa} name={ctx.b ? names[0] : ''} />
       {pb && <Rest p={pb} name={names[1]} />}
       {(by === 'layer' || by === 'weight') && <HeatMap ctx={ctx} />}
@@ -120,7 +189,9 @@ function useNarrow(): boolean {
 
 /** Rows by thread are named by the thread's name. */
 function named<P extends { id: string; row: SummaryRow }>(p: P, ctx: TabContext): P {
-  const t = [...(ctx.a.stats.thread.threads ?? []), ...(ctx.b?.stats.thread.threads ?? [])].find((x) => x.tid === p.row.tid)
+  const t = [...(ctx.a.stats.thread.threads ?? []), ...(ctx.b?.stats.thread.threads ?? [])].find(
+    (x) => x.tid === p.row.tid,
+  )
   return t ? { ...p, row: { ...p.row, key: `${t.tid} ${t.comm} ${t.role}` } } : p
 }
 
@@ -129,15 +200,40 @@ function Facts({ p, phase }: { p: SummaryPhase | null; phase: string }) {
   if (!p) return <span class="dim">no step of phase {phase}</span>
   return (
     <>
-      <span><Fig v={p.steps} f={count} /> {p.steps === 1 ? 'step' : 'steps'}</span>
-      <span><Fig v={p.tokens} f={count} /> tokens</span>
-      <span><Fig v={p.tokens_per_s} f={num} /> t/s</span>
-      <span><Fig v={p.per_token_ns} f={dur} /> per token</span>
-      {p.per_token_p95_ns != null && <span>p95 <Fig v={p.per_token_p95_ns} f={dur} /></span>}
-      {(p.async_steps ?? 0) > 0 && <span class="dim">submit only <Fig v={p.call_tokens_per_s} f={num} /> t/s, <Fig v={p.steps > 0 ? p.dur_ns / p.steps : null} f={dur} /> a step: shares and rows are of these calls</span>}
+      <span>
+        <Fig v={p.steps} f={count} /> {p.steps === 1 ? 'step' : 'steps'}
+      </span>
+      <span>
+        <Fig v={p.tokens} f={count} /> tokens
+      </span>
+      <span>
+        <Fig v={p.tokens_per_s} f={num} /> t/s
+      </span>
+      <span>
+        <Fig v={p.per_token_ns} f={dur} /> per token
+      </span>
+      {p.per_token_p95_ns != null && (
+        <span>
+          p95 <Fig v={p.per_token_p95_ns} f={dur} />
+        </span>
+      )}
+      {(p.async_steps ?? 0) > 0 && (
+        <span class="dim">
+          submit only <Fig v={p.call_tokens_per_s} f={num} /> t/s,{' '}
+          <Fig v={p.steps > 0 ? p.dur_ns / p.steps : null} f={dur} /> a step: shares and rows are of these
+          calls
+        </span>
+      )}
       <span class="dim">
-        matmul <Fig v={p.matmul_share} f={share} /> · attention <Fig v={p.attn_share} f={share} /> · other <Fig v={p.other_share} f={share} />
-        {p.backends_share != null && <> · other backends <Fig v={p.backends_share} f={share} /></>} · gaps <Fig v={p.gap_share} f={share} />
+        matmul <Fig v={p.matmul_share} f={share} /> · attention <Fig v={p.attn_share} f={share} /> · other{' '}
+        <Fig v={p.other_share} f={share} />
+        {p.backends_share != null && (
+          <>
+            {' '}
+            · other backends <Fig v={p.backends_share} f={share} />
+          </>
+        )}{' '}
+        · gaps <Fig v={p.gap_share} f={share} />
       </span>
     </>
   )
@@ -149,10 +245,21 @@ function Rest({ p, name }: { p: SummaryPhase | null; name: string }) {
   const n = p.traced_steps
   return (
     <p class="dim rest">
-      {name && <span class="of">{name}</span>} Not in the rows, a step: between operators <Fig v={p.gap_ns == null ? null : p.gap_ns / n} f={dur} /> (<Fig v={p.gap_share} f={share} />),
-      probes <Fig v={p.probe_ns == null ? null : p.probe_ns / n} f={dur} /> (<Fig v={p.probe_share} f={share} />, an estimate)
-      {(p.backends ?? []).map((b) => <>, graphs on {clean(b.backend)} <Fig v={b.dur_ns / n} f={dur} /> (<Fig v={b.share} f={share} />)</>)}
-      {(p.overlap_ns ?? 0) > 0 && <>; operators overlapped for <Fig v={p.overlap_ns! / n} f={dur} /></>}.
+      {name && <span class="of">{name}</span>} Not in the rows, a step: between operators{' '}
+      <Fig v={p.gap_ns == null ? null : p.gap_ns / n} f={dur} /> (<Fig v={p.gap_share} f={share} />
+      ), probes <Fig v={p.probe_ns == null ? null : p.probe_ns / n} f={dur} /> (
+      <Fig v={p.probe_share} f={share} />, an estimate)
+      {(p.backends ?? []).map((b) => (
+        <>
+          , graphs on {clean(b.backend)} <Fig v={b.dur_ns / n} f={dur} /> (<Fig v={b.share} f={share} />)
+        </>
+      ))}
+      {(p.overlap_ns ?? 0) > 0 && (
+        <>
+          ; operators overlapped for <Fig v={p.overlap_ns! / n} f={dur} />
+        </>
+      )}
+      .
     </p>
   )
 }

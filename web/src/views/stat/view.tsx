@@ -40,8 +40,20 @@ const tabs = [
   ['remote', 'Other processes'],
 ] as const
 const sections = {
-  tables: Tables, steps: Steps, products: Products, roofline: Roofline, threads: Threads, counters: Counted, latency: Latency, requests: Requests, phases: Phases, slow: SlowSteps, experts: Experts,
-  faults: FaultsAndDisk, backends: Backends, remote: Remote,
+  tables: Tables,
+  steps: Steps,
+  products: Products,
+  roofline: Roofline,
+  threads: Threads,
+  counters: Counted,
+  latency: Latency,
+  requests: Requests,
+  phases: Phases,
+  slow: SlowSteps,
+  experts: Experts,
+  faults: FaultsAndDisk,
+  backends: Backends,
+  remote: Remote,
 }
 
 /** Views of all phases and models. */
@@ -49,52 +61,100 @@ const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
 
 export function Statistics({ report, a, b, route }: ViewProps) {
   const { data: series, error } = useSections('series', b ? [a, b] : [a])
-  if (error) return <div data-ready><Empty>The statistics of this recording cannot be shown: {error}.</Empty></div>
+  if (error)
+    return (
+      <div data-ready>
+        <Empty>The statistics of this recording cannot be shown: {error}.</Empty>
+      </div>
+    )
   if (!series) return <Empty>unpacking …</Empty>
 
   const choices: { phase: string; model: number | null }[] = []
   for (const r of b ? [a, b] : [a]) {
     for (const p of r.stats.weight.phases ?? []) {
-      if (!choices.some((c) => c.phase === p.phase && c.model === p.model)) choices.push({ phase: p.phase, model: p.model })
+      if (!choices.some((c) => c.phase === p.phase && c.model === p.model))
+        choices.push({ phase: p.phase, model: p.model })
     }
   }
   const params = route.params
   const models = [...new Set(choices.map((c) => c.model))]
-  const wanted = params.model === undefined ? undefined : params.model === 'none' ? null : Number(params.model)
+  const wanted =
+    params.model === undefined ? undefined : params.model === 'none' ? null : Number(params.model)
   const ofModel = choices.filter((c) => wanted === undefined || c.model === wanted)
-  const chosen = ofModel.find((c) => c.phase === params.phase) ?? ofModel.find((c) => c.phase === 'decode') ?? ofModel[0] ?? choices[0]
+  const chosen =
+    ofModel.find((c) => c.phase === params.phase) ??
+    ofModel.find((c) => c.phase === 'decode') ??
+    ofModel[0] ??
+    choices[0]
   const link = (p: Params) => href('stat', { ...params, ...p })
   const ctx: TabContext = {
-    report, a, b, sa: series[0], sb: b ? series[1] : null, params, link,
+    report,
+    a,
+    b,
+    sa: series[0],
+    sb: b ? series[1] : null,
+    params,
+    link,
     set: (p, replace) => go('stat', { ...params, ...p }, replace),
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,
   }
   const counted = report.runs.some(hasCounters)
   const experts = withExperts(report)
-  const tab = Object.hasOwn(sections, params.tab ?? '') && (counted || params.tab !== 'counters') ? (params.tab as keyof typeof sections) : 'tables'
+  const tab =
+    Object.hasOwn(sections, params.tab ?? '') && (counted || params.tab !== 'counters')
+      ? (params.tab as keyof typeof sections)
+      : 'tables'
   const Section = sections[tab]
   return (
     <div class="stat" data-ready>
       <nav class="sub" aria-label="statistics">
-        {tabs.map(([key, name]) => (key !== 'counters' || counted) && (key !== 'experts' || experts) && (
-          <a key={key} href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })} class={key === tab ? 'on' : ''} aria-current={key === tab ? 'page' : undefined}>{name}</a>
-        ))}
+        {tabs.map(
+          ([key, name]) =>
+            (key !== 'counters' || counted) &&
+            (key !== 'experts' || experts) && (
+              <a
+                key={key}
+                href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })}
+                class={key === tab ? 'on' : ''}
+                aria-current={key === tab ? 'page' : undefined}
+              >
+                {name}
+              </a>
+            ),
+        )}
         {!phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
-              <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>{p}</button>
+              <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>
+                {p}
+              </button>
             ))}
           </span>
         )}
         {models.length > 1 && !phaseless.has(tab) && (
-          <select aria-label="model" value={String(ctx.model ?? 'none')} onChange={(e) => ctx.set({ model: e.currentTarget.value })}>
-            {models.map((m) => <option key={m} value={String(m ?? 'none')}>{modelName(a, m)}</option>)}
+          <select
+            aria-label="model"
+            value={String(ctx.model ?? 'none')}
+            onChange={(e) => ctx.set({ model: e.currentTarget.value })}
+          >
+            {models.map((m) => (
+              <option key={m} value={String(m ?? 'none')}>
+                {modelName(a, m)}
+              </option>
+            ))}
           </select>
         )}
       </nav>
       <div class="page">
-        {choices.length === 0 && tab !== 'faults' ? <Empty>No step was seen in {clean(a.file)}{b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}</Empty> : <Section {...ctx} />}
+        {choices.length === 0 && tab !== 'faults' ? (
+          <Empty>
+            No step was seen in {clean(a.file)}
+            {b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}
+          </Empty>
+        ) : (
+          <Section {...ctx} />
+        )}
       </div>
     </div>
   )

@@ -17,23 +17,49 @@ interface Piece {
   empty?: boolean
 }
 
-function Bar({ pieces, name, of, label }: { pieces: Piece[]; name: string; of: number | null; label: string }) {
+function Bar({
+  pieces,
+  name,
+  of,
+  label,
+}: {
+  pieces: Piece[]
+  name: string
+  of: number | null
+  label: string
+}) {
   const dark = useTheme() === 'dark' ? 1 : 0
   const seen = pieces.filter((p) => p.share != null && p.share > 0.0005)
-  const sum = Math.max(1, seen.reduce((n, p) => n + (p.share ?? 0), 0))
-  const look = (p: Piece) => (p.empty ? `repeating-linear-gradient(135deg, ${p.color[dark]} 0 2px, transparent 2px 5px)` : p.color[dark])
+  const sum = Math.max(
+    1,
+    seen.reduce((n, p) => n + (p.share ?? 0), 0),
+  )
+  const look = (p: Piece) =>
+    p.empty ? `repeating-linear-gradient(135deg, ${p.color[dark]} 0 2px, transparent 2px 5px)` : p.color[dark]
   return (
     <div class="split">
       <div class="track" role="img" aria-label={label}>
-        {seen.map((p) => <span key={p.field} style={{ width: `${((p.share ?? 0) / sum) * 100}%`, background: look(p) }} title={`${p.label}: ${share(p.share)}`} />)}
+        {seen.map((p) => (
+          <span
+            key={p.field}
+            style={{ width: `${((p.share ?? 0) / sum) * 100}%`, background: look(p) }}
+            title={`${p.label}: ${share(p.share)}`}
+          />
+        ))}
       </div>
       <div class="legend">
-        {pieces.filter((p) => p.share != null && (p.share > 0.0005 || p.field.startsWith('matmul'))).map((p) => (
-          <span key={p.field} class="entry">
-            <i style={{ background: look(p) }} />{p.label} <b><Fig v={p.share} f={share} name={p.field === 'busy' ? undefined : `${name}.${p.field}`} /></b>
-            {of != null && <span class="dim"> {dur((p.share ?? 0) * of)}</span>}
-          </span>
-        ))}
+        {pieces
+          .filter((p) => p.share != null && (p.share > 0.0005 || p.field.startsWith('matmul')))
+          .map((p) => (
+            <span key={p.field} class="entry">
+              <i style={{ background: look(p) }} />
+              {p.label}{' '}
+              <b>
+                <Fig v={p.share} f={share} name={p.field === 'busy' ? undefined : `${name}.${p.field}`} />
+              </b>
+              {of != null && <span class="dim"> {dur((p.share ?? 0) * of)}</span>}
+            </span>
+          ))}
       </div>
     </div>
   )
@@ -46,19 +72,42 @@ export function Split({ part }: { part: PhasePart }) {
   if (ps.matmul_share == null && ps.backends_share == null)
     return <p class="dim">No operators were recorded of these steps: where their time goes is not known.</p>
   const step = ps.traced_steps > 0 ? ps.traced_ns / ps.traced_steps : null
-  const on = ps.backends?.length === 1 ? `graphs on ${clean(ps.backends[0].backend)}` : 'graphs on other backends'
+  const on =
+    ps.backends?.length === 1 ? `graphs on ${clean(ps.backends[0].backend)}` : 'graphs on other backends'
   return (
     <>
-      <div class="barhead">{(ps.async_steps ?? 0) > 0 ? "a step's call (submit only)" : "a step's time"}{step != null && <span class="dim">, {dur(step)} on average</span>}</div>
-      <Bar name={name} of={step} label={`where the time of ${ps.phase} goes`} pieces={[
-        { label: 'products with weights', share: ps.matmul_share, field: 'matmul_share', color: kindColors.matmul },
-        { label: 'attention itself', share: ps.attn_share, field: 'attn_share', color: kindColors.attention },
-        { label: 'other operators', share: ps.other_share, field: 'other_share', color: kindColors.norm },
-        { label: on, share: ps.backends_share, field: 'backends_share', color: kindColors.moe },
-        { label: 'outside operators', share: ps.gap_share, field: 'gap_share', color: grey, empty: true },
-        { label: 'probes of this recording', share: ps.probe_share, field: 'probe_share', color: grey },
-      ]} />
-      {ps.traced_steps < ps.steps && <p class="dim">Of {ps.traced_steps} of {ps.steps} steps; operators of the others were not recorded.</p>}
+      <div class="barhead">
+        {(ps.async_steps ?? 0) > 0 ? "a step's call (submit only)" : "a step's time"}
+        {step != null && <span class="dim">, {dur(step)} on average</span>}
+      </div>
+      <Bar
+        name={name}
+        of={step}
+        label={`where the time of ${ps.phase} goes`}
+        pieces={[
+          {
+            label: 'products with weights',
+            share: ps.matmul_share,
+            field: 'matmul_share',
+            color: kindColors.matmul,
+          },
+          {
+            label: 'attention itself',
+            share: ps.attn_share,
+            field: 'attn_share',
+            color: kindColors.attention,
+          },
+          { label: 'other operators', share: ps.other_share, field: 'other_share', color: kindColors.norm },
+          { label: on, share: ps.backends_share, field: 'backends_share', color: kindColors.moe },
+          { label: 'outside operators', share: ps.gap_share, field: 'gap_share', color: grey, empty: true },
+          { label: 'probes of this recording', share: ps.probe_share, field: 'probe_share', color: grey },
+        ]}
+      />
+      {ps.traced_steps < ps.steps && (
+        <p class="dim">
+          Of {ps.traced_steps} of {ps.steps} steps; operators of the others were not recorded.
+        </p>
+      )}
     </>
   )
 }
@@ -69,11 +118,32 @@ export function Threads({ part, stat }: { part: PhasePart; stat: SummaryStat }) 
   return (
     <>
       <div class="barhead">its threads' time in operators</div>
-      <Bar name={name} of={null} label={`how the threads of ${ps.phase} spend their time in operators`} pieces={[
-        { label: stat.has_off_cpu ? 'busy' : 'busy, or off their CPU (not recorded)', share: Math.max(0, 1 - ps.wait_share - (ps.off_cpu_share ?? 0)), field: 'busy', color: ['#4b5563', '#aab2bd'] },
-        { label: 'wait for each other', share: ps.wait_share, field: 'wait_share', color: ['#5c6570', '#9aa4b0'], empty: true },
-        { label: 'off their CPU', share: ps.off_cpu_share, field: 'off_cpu_share', color: kindColors.elementwise },
-      ]} />
+      <Bar
+        name={name}
+        of={null}
+        label={`how the threads of ${ps.phase} spend their time in operators`}
+        pieces={[
+          {
+            label: stat.has_off_cpu ? 'busy' : 'busy, or off their CPU (not recorded)',
+            share: Math.max(0, 1 - ps.wait_share - (ps.off_cpu_share ?? 0)),
+            field: 'busy',
+            color: ['#4b5563', '#aab2bd'],
+          },
+          {
+            label: 'wait for each other',
+            share: ps.wait_share,
+            field: 'wait_share',
+            color: ['#5c6570', '#9aa4b0'],
+            empty: true,
+          },
+          {
+            label: 'off their CPU',
+            share: ps.off_cpu_share,
+            field: 'off_cpu_share',
+            color: kindColors.elementwise,
+          },
+        ]}
+      />
     </>
   )
 }

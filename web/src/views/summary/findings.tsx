@@ -21,12 +21,21 @@ export function Findings({ stat, keep }: { stat: SummaryStat; keep: Record<strin
               <span class="gain">
                 {f.gain_ns != null ? (
                   <>
-                    <b><Fig v={f.gain_ns} f={dur} name={`findings.${i}.gain_ns`} /></b>
-                    <span class="dim"><Fig v={f.gain_share} f={share} name={`findings.${i}.gain_share`} /> of {f.phase === 'unknown' ? 'it' : f.phase}</span>
+                    <b>
+                      <Fig v={f.gain_ns} f={dur} name={`findings.${i}.gain_ns`} />
+                    </b>
+                    <span class="dim">
+                      <Fig v={f.gain_share} f={share} name={`findings.${i}.gain_share`} /> of{' '}
+                      {f.phase === 'unknown' ? 'it' : f.phase}
+                    </span>
                   </>
-                ) : <span class="dim">no loss by itself</span>}
+                ) : (
+                  <span class="dim">no loss by itself</span>
+                )}
               </span>
-              <span class="sentence"><Prose text={f.text} names={f.names} /></span>
+              <span class="sentence">
+                <Prose text={f.text} names={f.names} />
+              </span>
               {view !== 'summary' && <span class="to">{viewTitle[view]}&nbsp;›</span>}
             </a>
           </li>

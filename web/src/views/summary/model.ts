@@ -26,13 +26,19 @@ const order = ['decode', 'prefill', 'encode', 'unknown']
 export function phaseParts(s: SummaryStat): PhasePart[] {
   const several = (s.models ?? []).length > 1
   const out = (s.phases ?? []).map((ps): PhasePart => {
-    const word = ps.phase === 'unknown' ? 'Steps whose batch could not be read' : ps.phase[0].toUpperCase() + ps.phase.slice(1)
+    const word =
+      ps.phase === 'unknown'
+        ? 'Steps whose batch could not be read'
+        : ps.phase[0].toUpperCase() + ps.phase.slice(1)
     const n = (s.verdicts ?? []).findIndex((v) => v.phase === ps.phase && v.model === ps.model)
     const m = ps.model != null ? s.models?.[ps.model] : undefined
     return {
       ps,
       name: ps.phase + (ps.model ? '@' + ps.model : ''),
-      title: several && m ? `${word}, ${[speculationRole(s, ps.model), 'model'].filter(Boolean).join(' ')} of ${parameterCount(m.parameters)} parameters` : word,
+      title:
+        several && m
+          ? `${word}, ${[speculationRole(s, ps.model), 'model'].filter(Boolean).join(' ')} of ${parameterCount(m.parameters)} parameters`
+          : word,
       verdict: s.verdicts?.[n] ?? null,
       at: n,
       several,
@@ -43,12 +49,21 @@ export function phaseParts(s: SummaryStat): PhasePart[] {
 }
 
 /** The link of a finding into the views, with the runs that are looked at. */
-export function findingLink(f: SummaryFinding, keep: Record<string, string>): [ViewName, Record<string, string>] {
+export function findingLink(
+  f: SummaryFinding,
+  keep: Record<string, string>,
+): [ViewName, Record<string, string>] {
   const view = (['summary', 'dag', 'time', 'stat'] as const).find((v) => v === f.target.view) ?? 'stat'
   return [view, { ...f.target.params, ...keep }]
 }
 
 /** Parameters that choose this run alone: a finding is of one recording. */
-export const runAlone = (run: Run, several: boolean): Record<string, string> => (several ? { run: String(run.index), with: 'none' } : {})
+export const runAlone = (run: Run, several: boolean): Record<string, string> =>
+  several ? { run: String(run.index), with: 'none' } : {}
 
-export const viewTitle: Record<string, string> = { summary: 'Summary', dag: 'ProfDAG', time: 'ProfTime', stat: 'ProfStat' }
+export const viewTitle: Record<string, string> = {
+  summary: 'Summary',
+  dag: 'ProfDAG',
+  time: 'ProfTime',
+  stat: 'ProfStat',
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sentences of package profile: text with names of nobody knows whom in it. Names are set apart, so that one in letters
-// of the other direction does not turn the sentence around.
+// Sentences of package profile: text with names of nobody knows whom in it. Names are set apart, so that one
+// in letters of the other direction does not turn the sentence around.
 import { clean } from '../../lib/format'
 
 export function Prose({ text, names }: { text: string; names: string[] | null }) {
@@ -11,10 +11,29 @@ export function Prose({ text, names }: { text: string; names: string[] | null })
     parts = parts.flatMap((p) => {
       if (p.name) return [p]
       const cut = p.t.split(n)
-      return cut.flatMap((t, i) => (i === 0 ? [{ t, name: false }] : [{ t: n, name: true }, { t, name: false }]))
+      return cut.flatMap((t, i) =>
+        i === 0
+          ? [{ t, name: false }]
+          : [
+              { t: n, name: true },
+              { t, name: false },
+            ],
+      )
     })
   }
-  return <>{parts.map((p, i) => (p.name ? <bdi key={i} class="name">{p.t}</bdi> : p.t))}</>
+  return (
+    <>
+      {parts.map((p, i) =>
+        p.name ? (
+          <bdi key={i} class="name">
+            {p.t}
+          </bdi>
+        ) : (
+          p.t
+        ),
+      )}
+    </>
+  )
 }
 
 /** A name by itself. */

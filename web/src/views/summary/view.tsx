@@ -15,13 +15,18 @@ import { Whole } from './whole'
 
 export function Summary({ report, a, b }: ViewProps) {
   const several = report.runs.length > 1
-  return <div class="page summary" data-ready>{b ? <Two a={a} b={b} /> : <One run={a} several={several} />}</div>
+  return (
+    <div class="page summary" data-ready>
+      {b ? <Two a={a} b={b} /> : <One run={a} several={several} />}
+    </div>
+  )
 }
 
 function nothing(run: Run): string {
   const s = run.stats.weight
   if (s.lost.cut && s.run.dur_ns === 0) return 'Nothing was recorded before this trace was cut.'
-  if (s.outside_steps) return 'No step was seen: operators ran outside any call that computes a batch. ProfStat lists them.'
+  if (s.outside_steps)
+    return 'No step was seen: operators ran outside any call that computes a batch. ProfStat lists them.'
   return 'No step was seen: the engine computed nothing while it was recorded. Record while it answers a request.'
 }
 
@@ -34,18 +39,31 @@ function One({ run, several }: { run: Run; several: boolean }) {
       <RanShort run={run} />
       <Warnings stat={s} />
       <Whole stat={s} />
-      {list.length === 0 ? <p class="sentence big">{nothing(run)}</p> : <div class="phases">{list.map((p) => <Phase key={p.name} part={p} stat={s} />)}</div>}
+      {list.length === 0 ? (
+        <p class="sentence big">{nothing(run)}</p>
+      ) : (
+        <div class="phases">
+          {list.map((p) => (
+            <Phase key={p.name} part={p} stat={s} />
+          ))}
+        </div>
+      )}
       <section>
-        <h2>Most worth looking at <span class="dim sub">with the time that each could give back in this run, at most</span></h2>
+        <h2>
+          Most worth looking at{' '}
+          <span class="dim sub">with the time that each could give back in this run, at most</span>
+        </h2>
         <Findings stat={s} keep={keep} />
       </section>
       <section class="heavy phases">
-        {list.filter((p) => (p.ps.rows ?? []).length > 0).map((p) => (
-          <div key={p.name}>
-            <h2>Heaviest in {p.title.toLowerCase()}</h2>
-            <Heaviest part={p} keep={keep} />
-          </div>
-        ))}
+        {list
+          .filter((p) => (p.ps.rows ?? []).length > 0)
+          .map((p) => (
+            <div key={p.name}>
+              <h2>Heaviest in {p.title.toLowerCase()}</h2>
+              <Heaviest part={p} keep={keep} />
+            </div>
+          ))}
       </section>
       <Rests list={list} />
       <div class="phases">
@@ -81,27 +99,74 @@ function Rests({ list }: { list: PhasePart[] }) {
 function Two({ a, b }: { a: Run; b: Run }) {
   const [sa, sb] = [a.stats.weight, b.stats.weight]
   const names = runLabels(a, b)
-  const sides = [{ run: a, s: sa, name: names[0], mark: 'a' }, { run: b, s: sb, name: names[1], mark: 'b' }]
+  const sides = [
+    { run: a, s: sa, name: names[0], mark: 'a' },
+    { run: b, s: sb, name: names[1], mark: 'b' },
+  ]
   const all = phasePairs(sa, sb)
   const side = (f: (x: (typeof sides)[number], i: number) => preact.ComponentChildren) => (
-    <div class="two">{sides.map((x, i) => <div key={x.mark} data-run={x.mark} class="side"><div class="runname clip" title={x.name}>{x.name}</div>{f(x, i)}</div>)}</div>
+    <div class="two">
+      {sides.map((x, i) => (
+        <div key={x.mark} data-run={x.mark} class="side">
+          <div class="runname clip" title={x.name}>
+            {x.name}
+          </div>
+          {f(x, i)}
+        </div>
+      ))}
+    </div>
   )
   return (
     <>
-      {side((x) => <><RanShort run={x.run} /><Warnings stat={x.s} /></>)}
-      <Compare a={a} b={b} />
-      {sides.some((x) => x.s.run_verdict && (x.s.verdicts ?? []).length > 1) && side((x) => <Whole stat={x.s} />)}
-      {all.map((pair, n) => (
-        <div key={n}>{side((x, i) => (pair[i] ? <Phase part={pair[i]!} stat={x.s} /> : <p class="dim">This run has no {(pair[0] ?? pair[1])!.title.toLowerCase()}.</p>))}</div>
+      {side((x) => (
+        <>
+          <RanShort run={x.run} />
+          <Warnings stat={x.s} />
+        </>
       ))}
-      <h2>Most worth looking at <span class="dim sub">with the time that each could give back in its run, at most</span></h2>
-      {side((x) => <Findings stat={x.s} keep={runAlone(x.run, true)} />)}
+      <Compare a={a} b={b} />
+      {sides.some((x) => x.s.run_verdict && (x.s.verdicts ?? []).length > 1) &&
+        side((x) => <Whole stat={x.s} />)}
+      {all.map((pair, n) => (
+        <div key={n}>
+          {side((x, i) =>
+            pair[i] ? (
+              <Phase part={pair[i]!} stat={x.s} />
+            ) : (
+              <p class="dim">This run has no {(pair[0] ?? pair[1])!.title.toLowerCase()}.</p>
+            ),
+          )}
+        </div>
+      ))}
+      <h2>
+        Most worth looking at{' '}
+        <span class="dim sub">with the time that each could give back in its run, at most</span>
+      </h2>
+      {side((x) => (
+        <Findings stat={x.s} keep={runAlone(x.run, true)} />
+      ))}
       <h2>Heaviest operators</h2>
-      {side((x, i) => all.map((pair, n) => pair[i] && <Heaviest key={n} part={pair[i]!} other={pair[1 - i] ?? undefined} keep={runAlone(x.run, true)} />))}
+      {side((x, i) =>
+        all.map(
+          (pair, n) =>
+            pair[i] && (
+              <Heaviest
+                key={n}
+                part={pair[i]!}
+                other={pair[1 - i] ?? undefined}
+                keep={runAlone(x.run, true)}
+              />
+            ),
+        ),
+      )}
       <h2>What was recorded</h2>
-      {side((x) => <Ran run={x.run} />)}
+      {side((x) => (
+        <Ran run={x.run} />
+      ))}
       <h2>What was not seen</h2>
-      {side((x) => <Lost stat={x.s} />)}
+      {side((x) => (
+        <Lost stat={x.s} />
+      ))}
     </>
   )
 }

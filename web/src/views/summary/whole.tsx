@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The verdict on the whole run, where it has several phases: their verdicts, each with its phase's time in steps.
+// The verdict on the whole run, where it has several phases: their verdicts, each with its phase's time in
+// steps.
 import type { SummaryBound, SummaryStat } from '../../api/types'
 import { clean, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
@@ -9,17 +10,33 @@ import { Prose } from './say'
 import { boundWords, Sure } from './verdict'
 
 const colors: Record<string, [string, string]> = {
-  memory: ['#0072b2', '#4ba3db'], compute: ['#d55e00', '#f08a3c'], wait: ['#e6a817', '#e6c34a'], disk: ['#8c5a2b', '#c99a6b'],
-  interference: ['#b3261e', '#ff7d72'], outside: ['#8a8f98', '#8a8f98'],
+  memory: ['#0072b2', '#4ba3db'],
+  compute: ['#d55e00', '#f08a3c'],
+  wait: ['#e6a817', '#e6c34a'],
+  disk: ['#8c5a2b', '#c99a6b'],
+  interference: ['#b3261e', '#ff7d72'],
+  outside: ['#8a8f98', '#8a8f98'],
 }
 const grey: [string, string] = ['#b9bfc7', '#59626e']
 
 const what: Record<string, string> = {
-  products: 'products with weights', attention: 'attention itself', other: 'other operators', backends: 'graphs on other backends', probes: 'probes of this recording',
-  wait: 'threads wait for each other', sleep: 'threads sleep', disk: 'pages are read from disk', interference: 'others have a thread’s CPU', outside: 'outside operators',
+  products: 'products with weights',
+  attention: 'attention itself',
+  other: 'other operators',
+  backends: 'graphs on other backends',
+  probes: 'probes of this recording',
+  wait: 'threads wait for each other',
+  sleep: 'threads sleep',
+  disk: 'pages are read from disk',
+  interference: 'others have a thread’s CPU',
+  outside: 'outside operators',
 }
 /** What a cause's time is bound by, where its name does not say so. */
-const by: Partial<Record<SummaryBound, string>> = { memory: 'reading: ', compute: 'computing: ', unknown: 'bound not known: ' }
+const by: Partial<Record<SummaryBound, string>> = {
+  memory: 'reading: ',
+  compute: 'computing: ',
+  unknown: 'bound not known: ',
+}
 
 const least = 0.002
 
@@ -27,20 +44,57 @@ export function Whole({ stat }: { stat: SummaryStat }) {
   const dark = useTheme() === 'dark' ? 1 : 0
   const v = stat.run_verdict
   if (!v || (stat.verdicts ?? []).length < 2) return null
-  const pieces = v.causes.map((c, i) => ({ ...c, i, color: (colors[c.bound] ?? grey)[dark], label: (by[c.bound] ?? '') + (what[c.what] ?? clean(c.what)) })).filter((c) => c.share >= least)
+  const pieces = v.causes
+    .map((c, i) => ({
+      ...c,
+      i,
+      color: (colors[c.bound] ?? grey)[dark],
+      label: (by[c.bound] ?? '') + (what[c.what] ?? clean(c.what)),
+    }))
+    .filter((c) => c.share >= least)
   return (
     <section class="phase whole" aria-label="the whole run" data-whole>
       <div class="verdict" data-bound={v.bound}>
         <div class="what">The whole run</div>
-        <p class="sentence"><b>{boundWords(v)[0].toUpperCase() + boundWords(v).slice(1)}.</b> <Prose text={v.text} names={v.names} /></p>
-        {(v.sure || v.why) && <p class="why dim">{v.sure && <>How sure: <Sure sure={v.sure} />. </>}<Prose text={v.why} names={v.names} /></p>}
+        <p class="sentence">
+          <b>{boundWords(v)[0].toUpperCase() + boundWords(v).slice(1)}.</b>{' '}
+          <Prose text={v.text} names={v.names} />
+        </p>
+        {(v.sure || v.why) && (
+          <p class="why dim">
+            {v.sure && (
+              <>
+                How sure: <Sure sure={v.sure} />.{' '}
+              </>
+            )}
+            <Prose text={v.why} names={v.names} />
+          </p>
+        )}
       </div>
       <div class="split">
-        <div class="track" role="img" aria-label={`where the time of all steps goes: ${pieces.map((p) => `${p.label} ${share(p.share)}`).join(', ')}`}>
-          {pieces.map((p) => <span key={p.i} style={{ width: `${p.share * 100}%`, background: p.color }} title={`${p.label}: ${share(p.share)}`} />)}
+        <div
+          class="track"
+          role="img"
+          aria-label={`where the time of all steps goes: ${pieces.map((p) => `${p.label} ${share(p.share)}`).join(', ')}`}
+        >
+          {pieces.map((p) => (
+            <span
+              key={p.i}
+              style={{ width: `${p.share * 100}%`, background: p.color }}
+              title={`${p.label}: ${share(p.share)}`}
+            />
+          ))}
         </div>
         <div class="legend">
-          {pieces.map((p) => <span key={p.i} class="entry"><i style={{ background: p.color }} />{p.label} <b><Fig v={p.share} f={share} name={`run_verdict.causes.${p.i}.share`} /></b></span>)}
+          {pieces.map((p) => (
+            <span key={p.i} class="entry">
+              <i style={{ background: p.color }} />
+              {p.label}{' '}
+              <b>
+                <Fig v={p.share} f={share} name={`run_verdict.causes.${p.i}.share`} />
+              </b>
+            </span>
+          ))}
         </div>
       </div>
     </section>

@@ -26,7 +26,9 @@ export class Blocks {
     return this.at < this.b.length
   }
 
-  /** The next block: its columns, all of the same length. Of -1 columns: as many as it has, if not too many. */
+  /**
+   * The next block: its columns, all of the same length. Of -1 columns: as many as it has, if not too many.
+   */
   block(columns: number): Float64Array[] {
     const rows = this.uint()
     const n = this.uint()

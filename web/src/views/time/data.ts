@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One run's timeline: what is always there (steps, graphs, overview), and chunks that come when they are looked at and go when others
-// need their place.
+// One run's timeline: what is always there (steps, graphs, overview), and chunks that come when they are
+// looked at and go when others need their place.
 import type { Run } from '../../api/load'
 import { cpuChannels, phases, threadChannels } from '../../api/timeline'
 import type { Timeline as TimeIndex, TimelineChunk, TimelineOp } from '../../api/types'
@@ -61,7 +61,16 @@ export interface OpInfo {
   step: number // index in Steps, -1: none
   followed: boolean
   incomplete: boolean
-  spans: { thread: number; ith: number; cpu: number; start: number; busy: number; off: number; wait: number; counts: number[] }[]
+  spans: {
+    thread: number
+    ith: number
+    cpu: number
+    start: number
+    busy: number
+    off: number
+    wait: number
+    counts: number[]
+  }[]
 }
 
 export class TimeData {
@@ -94,10 +103,21 @@ export class TimeData {
   /** Called when a chunk has come. */
   onChunk: () => void = () => {}
 
-  private constructor(readonly run: Run, readonly index: TimeIndex, steps: ArrayBuffer, graphs: ArrayBuffer, overview: ArrayBuffer, copies: ArrayBuffer | null, devices: ArrayBuffer | null) {
+  private constructor(
+    readonly run: Run,
+    readonly index: TimeIndex,
+    steps: ArrayBuffer,
+    graphs: ArrayBuffer,
+    overview: ArrayBuffer,
+    copies: ArrayBuffer | null,
+    devices: ArrayBuffer | null,
+  ) {
     this.chunks = index.chunks ?? []
     this.defs = index.ops ?? []
-    this.metrics = metricsOf(index.counters, (run.stats.weight.phases ?? []).flatMap((p) => p.rows ?? []))
+    this.metrics = metricsOf(
+      index.counters,
+      (run.stats.weight.phases ?? []).flatMap((p) => p.rows ?? []),
+    )
     this.left = this.chunks.filter((c) => !c.kept).length
     this.kinds = Uint8Array.from(this.defs, (d) => d.kind)
     this.runners = Uint8Array.from(index.runners ?? [], (r, i) => (i === 0 ? 2 : r.thread >= 0 ? 0 : 1))
@@ -106,11 +126,28 @@ export class TimeData {
     const text = (i: number) => index.strings?.[i] ?? ''
     const threads = index.threads ?? []
     const s = this.steps
-    this.stepRows = rows(s.n, (i) => [threads[s.thread[i]]?.pid ?? 0, text(s.ctx[i])], s.start, s.dur, s.phase, phases.length, s.late)
+    this.stepRows = rows(
+      s.n,
+      (i) => [threads[s.thread[i]]?.pid ?? 0, text(s.ctx[i])],
+      s.start,
+      s.dur,
+      s.phase,
+      phases.length,
+      s.late,
+    )
     const g = this.graphs
     this.waits = readDevices(devices, g)
-    this.graphRows = rows(g.n, (i) => [threads[g.thread[i]]?.pid ?? 0, text(g.backend[i])], g.start, g.dur, new Float64Array(g.n), 1).map((r) =>
-      r.name === 'CPU' || r.name === '' ? r : deviceGroup(r.pid, r.name, Array.from(r.set.ref), g, this.waits),
+    this.graphRows = rows(
+      g.n,
+      (i) => [threads[g.thread[i]]?.pid ?? 0, text(g.backend[i])],
+      g.start,
+      g.dur,
+      new Float64Array(g.n),
+      1,
+    ).map((r) =>
+      r.name === 'CPU' || r.name === ''
+        ? r
+        : deviceGroup(r.pid, r.name, Array.from(r.set.ref), g, this.waits),
     )
     this.copies = readCopies(copies)
     this.copyRows = copyGroups(this.copies, (t) => threads[t]?.pid ?? 0)
@@ -127,7 +164,14 @@ export class TimeData {
 
   static async load(run: Run): Promise<TimeData> {
     const some = (name: string) => (run.has(name) ? run.bytes(name) : null)
-    const [index, steps, graphs, overview, copies, devices] = await Promise.all([run.json('time'), run.bytes('time/steps'), run.bytes('time/graphs'), run.bytes('time/overview'), some('time/copies'), some('time/devices')])
+    const [index, steps, graphs, overview, copies, devices] = await Promise.all([
+      run.json('time'),
+      run.bytes('time/steps'),
+      run.bytes('time/graphs'),
+      run.bytes('time/overview'),
+      some('time/copies'),
+      some('time/devices'),
+    ])
     const d = new TimeData(run, index, steps, graphs, overview, copies, devices)
     // Without them the timeline is as good as it was.
     const marks = run.has('faults/marks') ? await run.json('faults/marks').catch(() => null) : null
@@ -135,13 +179,23 @@ export class TimeData {
     return d
   }
 
-  /** The highest that a metric is of any row of the statistics: what its colours end with. A count is one for each µs on a CPU. */
+  /**
+   * The highest that a metric is of any row of the statistics: what its colours end with. A count is one for
+   * each µs on a CPU.
+   */
   topOf(m: Metric): number {
     let top = 0
     for (const p of this.run.stats.weight.phases ?? []) {
       for (const r of p.rows ?? []) {
         const v = valueOf(m, r.counts)
-        top = Math.max(top, m.kind === 'count' ? (v != null && r.busy_ns > 0 ? (v * r.calls * 1000) / r.busy_ns : 0) : (v ?? 0) / (m.kind === 'mpki' ? 1000 : 1))
+        top = Math.max(
+          top,
+          m.kind === 'count'
+            ? v != null && r.busy_ns > 0
+              ? (v * r.calls * 1000) / r.busy_ns
+              : 0
+            : (v ?? 0) / (m.kind === 'mpki' ? 1000 : 1),
+        )
       }
     }
     return top
@@ -181,7 +235,9 @@ export class TimeData {
 
   /** Says which chunks the picture needs, the most wanted first. */
   want(list: number[]): void {
-    this.wanted = list.filter((i) => this.chunks[i].kept && !this.cache.has(i) && !this.loading.has(i) && !this.failed.has(i))
+    this.wanted = list.filter(
+      (i) => this.chunks[i].kept && !this.cache.has(i) && !this.loading.has(i) && !this.failed.has(i),
+    )
     this.pump()
   }
 
@@ -228,7 +284,8 @@ export class TimeData {
     if (!c.kept) throw new Error('this part of the run is not in this file')
     const bytes = await this.run.bytes(`time/${i}`)
     const threads = this.index.threads?.length ?? 0
-    if (c.kind === 'ops') return work(opsTask, { bytes, base: c.base_ns, kinds: this.kinds, threads, level: this.level }, [bytes])
+    if (c.kind === 'ops')
+      return work(opsTask, { bytes, base: c.base_ns, kinds: this.kinds, threads, level: this.level }, [bytes])
     return work(schedTask, { bytes, base: c.base_ns, runners: this.runners, threads }, [bytes])
   }
 
@@ -259,18 +316,54 @@ export class TimeData {
     const step = graph >= 0 ? (this.steps.byId.get(this.graphs.step[graph]) ?? -1) : -1
     const spans = []
     for (let s = c.first[k]; s < c.first[k + 1]; s++) {
-      spans.push({ thread: c.thread[s], ith: c.ith[s], cpu: c.cpu[s], start: c.at[s], busy: c.busy[s], off: c.off[s], wait: c.wait[s], counts: c.counts.map((v) => v[s]) })
+      spans.push({
+        thread: c.thread[s],
+        ith: c.ith[s],
+        cpu: c.cpu[s],
+        start: c.at[s],
+        busy: c.busy[s],
+        off: c.off[s],
+        wait: c.wait[s],
+        counts: c.counts.map((v) => v[s]),
+      })
     }
     return {
-      id: c.id[k], chunk, def: this.defs[c.def[k]], start: c.start[k], dur: c.dur[k], probe: c.probe[k], graph, step,
-      followed: (c.flags[k] & 1) > 0, incomplete: (c.flags[k] & 2) > 0, spans,
+      id: c.id[k],
+      chunk,
+      def: this.defs[c.def[k]],
+      start: c.start[k],
+      dur: c.dur[k],
+      probe: c.probe[k],
+      graph,
+      step,
+      followed: (c.flags[k] & 1) > 0,
+      incomplete: (c.flags[k] & 2) > 0,
+      spans,
     }
   }
 }
 
 function readSteps(b: ArrayBuffer): Steps {
   const c = new Blocks(new Uint8Array(b)).block(17)
-  const [id, start, dur, phase, thread, tokens, seqs, outputs, pos, ctx, graphs, ops, opsDur, incomplete, untraced, entry, late] = c
+  const [
+    id,
+    start,
+    dur,
+    phase,
+    thread,
+    tokens,
+    seqs,
+    outputs,
+    pos,
+    ctx,
+    graphs,
+    ops,
+    opsDur,
+    incomplete,
+    untraced,
+    entry,
+    late,
+  ] = c
   sums(id)
   starts(start, dur)
   const n = id.length
@@ -279,20 +372,67 @@ function readSteps(b: ArrayBuffer): Steps {
   const order = Int32Array.from({ length: n }, (_, i) => i).sort((x, y) => start[x] - start[y] || x - y)
   const place = new Int32Array(n)
   order.forEach((i, at) => (place[i] = at))
-  return { n, id, start, dur, phase, thread, tokens, seqs, outputs, pos, ctx, graphs, ops, opsDur, incomplete, untraced, entry, late, byId, order, place }
+  return {
+    n,
+    id,
+    start,
+    dur,
+    phase,
+    thread,
+    tokens,
+    seqs,
+    outputs,
+    pos,
+    ctx,
+    graphs,
+    ops,
+    opsDur,
+    incomplete,
+    untraced,
+    entry,
+    late,
+    byId,
+    order,
+    place,
+  }
 }
 
 function readGraphs(b: ArrayBuffer): Graphs {
-  const [id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced, caller] = new Blocks(new Uint8Array(b)).block(13)
+  const [id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced, caller] =
+    new Blocks(new Uint8Array(b)).block(13)
   sums(id)
   starts(start, dur)
   const byId = new Map<number, number>()
   for (let i = 0; i < id.length; i++) byId.set(id[i], i)
-  return { n: id.length, id, step, start, dur, thread, split, backend, nodes, ops, shape, flags, untraced, caller, byId }
+  return {
+    n: id.length,
+    id,
+    step,
+    start,
+    dur,
+    thread,
+    split,
+    backend,
+    nodes,
+    ops,
+    shape,
+    flags,
+    untraced,
+    caller,
+    byId,
+  }
 }
 
 /** Parts steps or graphs into tracks; late is what comes after their calls. */
-function rows(n: number, key: (i: number) => [number, string], start: Float64Array, dur: Float64Array, kind: Float64Array, chans: number, late?: Float64Array): Group[] {
+function rows(
+  n: number,
+  key: (i: number) => [number, string],
+  start: Float64Array,
+  dur: Float64Array,
+  kind: Float64Array,
+  chans: number,
+  late?: Float64Array,
+): Group[] {
   const by = new Map<string, { pid: number; name: string; at: number[] }>()
   for (let i = 0; i < n; i++) {
     const [pid, name] = key(i)
@@ -305,7 +445,18 @@ function rows(n: number, key: (i: number) => [number, string], start: Float64Arr
     const mid = Float64Array.from(g.at, (i) => start[i] + dur[i])
     const end = late ? Float64Array.from(g.at, (i) => start[i] + dur[i] + Math.max(0, late[i])) : mid.slice()
     const kinds = Uint8Array.from(g.at, (i) => Math.min(127, Math.max(0, kind[i])))
-    return { pid: g.pid, name: g.name, set: spanSet(Float64Array.from(g.at, (i) => start[i]), mid, end, kinds, Int32Array.from(g.at), late ? { chans: chans + 1, wait: chans } : { chans }) }
+    return {
+      pid: g.pid,
+      name: g.name,
+      set: spanSet(
+        Float64Array.from(g.at, (i) => start[i]),
+        mid,
+        end,
+        kinds,
+        Int32Array.from(g.at),
+        late ? { chans: chans + 1, wait: chans } : { chans },
+      ),
+    }
   })
 }
 

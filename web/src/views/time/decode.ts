@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The worker's part of the timeline: chunks into arrays that can be drawn (profile/timeline_ops.go and _sched.go have the columns).
+// The worker's part of the timeline: chunks into arrays that can be drawn (profile/timeline_ops.go and
+// _sched.go have the columns).
 import { chanOff, chanWait, cpuChannels, threadChannels } from '../../api/timeline'
 import { Blocks, starts, sums } from './columns'
 import { buffers, sizeOf, spanSet, type SpanSet } from './spans'
@@ -57,7 +58,10 @@ export interface OpsArg {
   level?: Level
 }
 
-/** counts[over], added up, / (counts[by] × times), or with by -1 for each µs on a CPU: from 0 to top in as many levels as there are kinds, less one for what is not known. */
+/**
+ * counts[over], added up, / (counts[by] × times), or with by -1 for each µs on a CPU: from 0 to top in as
+ * many levels as there are kinds, less one for what is not known.
+ */
 export interface Level {
   over: number[]
   by: number
@@ -141,16 +145,63 @@ export function timeOps(arg: OpsArg): { result: OpChunk; transfer: ArrayBuffer[]
       mid[j] = arrived ? Math.min(end, at[k] + busy[k] + off[k]) : end
       to[j] = end
       offs[j] = off[k]
-      kind[j] = (arg.level ? levelOf(arg.level, (c) => counts[c]?.[k] ?? -1, busy[k]) : arg.kinds[def[i]]) | (arrived ? 0 : 128)
+      kind[j] =
+        (arg.level ? levelOf(arg.level, (c) => counts[c]?.[k] ?? -1, busy[k]) : arg.kinds[def[i]]) |
+        (arrived ? 0 : 128)
       ref[j++] = k
     }
-    lanes.push({ index: t, set: spanSet(from, mid, to, kind, ref, { chans: threadChannels, wait: chanWait, off: chanOff, offTime: offs }) })
+    lanes.push({
+      index: t,
+      set: spanSet(from, mid, to, kind, ref, {
+        chans: threadChannels,
+        wait: chanWait,
+        off: chanOff,
+        offTime: offs,
+      }),
+    })
   }
   const result: OpChunk = {
-    kind: 'ops', n, id, def: Int32Array.from(def), graph, start, dur, probe, flags: Uint8Array.from(flags), first, op,
-    thread: Int32Array.from(thread), ith: Int32Array.from(ith), at, busy, off, wait, cpu: Int32Array.from(cpu), counts, lanes, bytes: 0,
+    kind: 'ops',
+    n,
+    id,
+    def: Int32Array.from(def),
+    graph,
+    start,
+    dur,
+    probe,
+    flags: Uint8Array.from(flags),
+    first,
+    op,
+    thread: Int32Array.from(thread),
+    ith: Int32Array.from(ith),
+    at,
+    busy,
+    off,
+    wait,
+    cpu: Int32Array.from(cpu),
+    counts,
+    lanes,
+    bytes: 0,
   }
-  const own = [id, graph, start, dur, probe, first, op, at, busy, off, wait, result.def, result.flags, result.thread, result.ith, result.cpu, ...counts].map((a) => a.buffer as ArrayBuffer)
+  const own = [
+    id,
+    graph,
+    start,
+    dur,
+    probe,
+    first,
+    op,
+    at,
+    busy,
+    off,
+    wait,
+    result.def,
+    result.flags,
+    result.thread,
+    result.ith,
+    result.cpu,
+    ...counts,
+  ].map((a) => a.buffer as ArrayBuffer)
   result.bytes = own.reduce((v, x) => v + x.byteLength, 0) + lanes.reduce((v, l) => v + sizeOf(l.set), 0)
   return { result, transfer: [...own, ...lanes.flatMap((l) => buffers(l.set))] }
 }
@@ -161,23 +212,46 @@ export function timeSched(arg: SchedArg): { result: SchedChunk; transfer: ArrayB
   const [thread, sStart, sDur, what, where] = b.block(6)
   starts(rStart, rDur, arg.base)
   starts(sStart, sDur, arg.base)
-  for (let i = 0; i < runner.length; i++) if (!(runner[i] >= 0 && runner[i] < arg.runners.length)) throw damaged()
+  for (let i = 0; i < runner.length; i++)
+    if (!(runner[i] >= 0 && runner[i] < arg.runners.length)) throw damaged()
   const cpus = laned(cpu, rStart, rDur, (i) => arg.runners[runner[i]], runner, cpuChannels)
   const states = laned(thread, sStart, sDur, (i) => what[i] & 7, where, 8)
   const all = [...cpus, ...states]
-  return { result: { kind: 'sched', cpus, states, bytes: all.reduce((v, l) => v + sizeOf(l.set), 0) }, transfer: all.flatMap((l) => buffers(l.set)) }
+  return {
+    result: { kind: 'sched', cpus, states, bytes: all.reduce((v, l) => v + sizeOf(l.set), 0) },
+    transfer: all.flatMap((l) => buffers(l.set)),
+  }
 }
 
 /** Parts spans into lanes. */
-function laned(lane: Float64Array, start: Float64Array, dur: Float64Array, kind: (i: number) => number, ref: Float64Array, chans: number): Lane[] {
+function laned(
+  lane: Float64Array,
+  start: Float64Array,
+  dur: Float64Array,
+  kind: (i: number) => number,
+  ref: Float64Array,
+  chans: number,
+): Lane[] {
   const by = new Map<number, number[]>()
   for (let i = 0; i < lane.length; i++) {
     const l = by.get(lane[i])
     if (l) l.push(i)
     else by.set(lane[i], [i])
   }
-  return [...by].sort((x, y) => x[0] - y[0]).map(([index, at]) => {
-    const end = Float64Array.from(at, (i) => start[i] + dur[i])
-    return { index, set: spanSet(Float64Array.from(at, (i) => start[i]), end.slice(), end, Uint8Array.from(at, kind), Int32Array.from(at, (i) => ref[i]), { chans }) }
-  })
+  return [...by]
+    .sort((x, y) => x[0] - y[0])
+    .map(([index, at]) => {
+      const end = Float64Array.from(at, (i) => start[i] + dur[i])
+      return {
+        index,
+        set: spanSet(
+          Float64Array.from(at, (i) => start[i]),
+          end.slice(),
+          end,
+          Uint8Array.from(at, kind),
+          Int32Array.from(at, (i) => ref[i]),
+          { chans },
+        ),
+      }
+    })
 }

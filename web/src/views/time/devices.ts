@@ -28,13 +28,18 @@ export interface Span {
   waited: number
   before: number
   thread: number
-  /** By the device's queue: when it could begin, from the graph's begin, and how long it had work of it; -1: not seen. */
+  /**
+   * By the device's queue: when it could begin, from the graph's begin, and how long it had work of it; -1:
+   * not seen.
+   */
   begin: number
   busy: number
 }
 
 export function readCopies(b: ArrayBuffer | null): Copies {
-  const cols = b ? new Blocks(new Uint8Array(b)).block(12) : Array.from({ length: 12 }, () => new Float64Array())
+  const cols = b
+    ? new Blocks(new Uint8Array(b)).block(12)
+    : Array.from({ length: 12 }, () => new Float64Array())
   const [start, dur, thread, step, split, kind, tensor, type, from, to, bytes, flags] = cols
   sums(start)
   return { n: start.length, start, dur, thread, step, split, kind, tensor, type, from, to, bytes, flags }
@@ -49,17 +54,42 @@ export function readDevices(b: ArrayBuffer | null, g: Graphs): Map<number, Span>
   for (let i = 0; i < graph.length; i++) {
     const at = g.byId.get(graph[i])
     if (at === undefined || (out.get(at)?.tail ?? -1) > tail[i]) continue
-    out.set(at, { tail: tail[i], waited: waited[i], before: before[i], thread: thread[i], begin: begin[i], busy: busy[i] })
+    out.set(at, {
+      tail: tail[i],
+      waited: waited[i],
+      before: before[i],
+      thread: thread[i],
+      begin: begin[i],
+      busy: busy[i],
+    })
   }
   return out
 }
 
 /** Graphs of one backend other than the CPU: the call, then until the host had waited. */
-export function deviceGroup(pid: number, name: string, at: number[], g: Graphs, spans: Map<number, Span>): Group {
+export function deviceGroup(
+  pid: number,
+  name: string,
+  at: number[],
+  g: Graphs,
+  spans: Map<number, Span>,
+): Group {
   const f = (v: (i: number) => number) => Float64Array.from(at, v)
   const mid = f((i) => g.start[i] + g.dur[i])
   const end = f((i) => g.start[i] + g.dur[i] + Math.max(0, spans.get(i)?.tail ?? 0))
-  return { pid, name, device: true, set: spanSet(f((i) => g.start[i]), mid, end, new Uint8Array(at.length), Int32Array.from(at), { chans: 2, wait: 1 }) }
+  return {
+    pid,
+    name,
+    device: true,
+    set: spanSet(
+      f((i) => g.start[i]),
+      mid,
+      end,
+      new Uint8Array(at.length),
+      Int32Array.from(at),
+      { chans: 2, wait: 1 },
+    ),
+  }
 }
 
 /** Copies of each process, as spans; those whose end is not known are as short as can be. */
@@ -73,7 +103,18 @@ export function copyGroups(c: Copies, pidOf: (thread: number) => number): Group[
   }
   return [...by].map(([pid, at]) => {
     const end = Float64Array.from(at, (i) => c.start[i] + Math.max(1, c.dur[i]))
-    return { pid, name: '', set: spanSet(Float64Array.from(at, (i) => c.start[i]), end.slice(), end, new Uint8Array(at.length), Int32Array.from(at), { chans: 1 }) }
+    return {
+      pid,
+      name: '',
+      set: spanSet(
+        Float64Array.from(at, (i) => c.start[i]),
+        end.slice(),
+        end,
+        new Uint8Array(at.length),
+        Int32Array.from(at),
+        { chans: 1 },
+      ),
+    }
   })
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Draws the tracks: spans as pixels (raster.ts), then labels. What is too dense for spans is drawn as stacked shares of each
-// pixel's time.
+// Draws the tracks: spans as pixels (raster.ts), then labels. What is too dense for spans is drawn as stacked
+// shares of each pixel's time.
 import { clean, dur, num } from '../../lib/format'
 import type { Chunk, TimeData } from './data'
 import { drawFaults } from './faults'
@@ -12,7 +12,10 @@ import type { Row } from './rows'
 import { lengthClass, spansWithin, type Bins, type SpanSet } from './spans'
 import { maxRate, rateOf, runnerName, stepLabel } from './steps'
 
-/** What is looked at: time at the left edge and device pixels a nanosecond, in the first run's time. shift is what is added to a run's time to get it. */
+/**
+ * What is looked at: time at the left edge and device pixels a nanosecond, in the first run's time. shift is
+ * what is added to a run's time to get it.
+ */
 export interface View {
   t0: number
   scale: number
@@ -35,7 +38,15 @@ export class Painter {
   constructor(readonly raster: Raster) {}
 
   /** Draws everything between scrollTop and the raster's end. */
-  frame(ctx: CanvasRenderingContext2D, rows: Row[], datas: TimeData[], view: View, p: Palette, scrollTop: number, ticks: number[]): void {
+  frame(
+    ctx: CanvasRenderingContext2D,
+    rows: Row[],
+    datas: TimeData[],
+    view: View,
+    p: Palette,
+    scrollTop: number,
+    ticks: number[],
+  ): void {
     const r = this.raster
     const u = r.unit
     this.view = view
@@ -56,12 +67,15 @@ export class Painter {
       if (row.kind === 'group' || row.kind === 'run') {
         r.rect(0, y, r.w, y + h, p.panel)
         r.rect(0, y + h - 1, r.w, y + h, p.line)
-        if (row.kind === 'run') this.labels.push({ x: 0, w: r.w, y: y + h / 2, text: row.title, color: p.text })
+        if (row.kind === 'run')
+          this.labels.push({ x: 0, w: r.w, y: y + h / 2, text: row.title, color: p.text })
         continue
       }
       this.row(row, d, visible[row.run], p, y, h)
     }
-    const end = rows.length ? Math.round((rows[rows.length - 1].y + rows[rows.length - 1].h - scrollTop) * u) : 0
+    const end = rows.length
+      ? Math.round((rows[rows.length - 1].y + rows[rows.length - 1].h - scrollTop) * u)
+      : 0
     r.rect(0, end, r.w, r.h, p.bg)
     datas.forEach((d, run) => this.losses(d, run, rows, p, scrollTop))
     r.put(ctx)
@@ -109,7 +123,8 @@ export class Painter {
           label: (i) => stepLabel(d, row.group!.set.ref[i]),
           after: (i, x0, x1) => {
             const s = row.group!.set.ref[i]
-            if (d.steps.incomplete[s] || d.steps.untraced[s]) this.raster.pattern(x0, top, x1, bottom, p.warn, Pattern.Diagonal, 6)
+            if (d.steps.incomplete[s] || d.steps.untraced[s])
+              this.raster.pattern(x0, top, x1, bottom, p.warn, Pattern.Diagonal, 6)
           },
           edge: p.bg,
         })
@@ -118,7 +133,8 @@ export class Painter {
           fill: () => p.graph,
           stack: [p.graph],
           ink: () => p.text,
-          label: (i) => (d.graphs.nodes[row.group!.set.ref[i]] > 0 ? `${d.graphs.nodes[row.group!.set.ref[i]]} nodes` : ''),
+          label: (i) =>
+            d.graphs.nodes[row.group!.set.ref[i]] > 0 ? `${d.graphs.nodes[row.group!.set.ref[i]]} nodes` : '',
           edge: p.bg,
         })
       case 'device': {
@@ -136,23 +152,33 @@ export class Painter {
         })
       }
       case 'copies':
-        return this.lane(row.group!.set, top, bottom, { fill: () => p.copy, stack: [p.copy], ink: () => css(p.bg), label: (i, s) => copyLabel(d, s.ref[i]), edge: p.bg })
+        return this.lane(row.group!.set, top, bottom, {
+          fill: () => p.copy,
+          stack: [p.copy],
+          ink: () => css(p.bg),
+          label: (i, s) => copyLabel(d, s.ref[i]),
+          edge: p.bg,
+        })
       case 'rate':
         return this.rate(row, d, p, y, h)
       case 'cpu': {
         const o: Look = {
-          fill: (k, i, s) => (k === 0 ? p.own[d.index.runners![s.ref[i]].thread & 3] : k === 1 ? p.other : p.bg),
+          fill: (k, i, s) =>
+            k === 0 ? p.own[d.index.runners![s.ref[i]].thread & 3] : k === 1 ? p.other : p.bg,
           stack: [p.own[0], p.other, p.lost],
           stackPattern: [null, Pattern.Bars, Pattern.Dots],
           patternInk: [0, p.bg, p.bg],
-          ink: (k, i, s) => (k === 0 ? p.ownInk[d.index.runners![s.ref[i]].thread & 3] : k === 1 ? p.otherInk : p.text),
+          ink: (k, i, s) =>
+            k === 0 ? p.ownInk[d.index.runners![s.ref[i]].thread & 3] : k === 1 ? p.otherInk : p.text,
           label: (i, s) => runnerName(d, s.ref[i]),
           after: (i, x0, x1, s) => {
             if (s.kind[i] === 2) this.raster.pattern(x0, top, x1, bottom, p.lost, Pattern.Dots)
           },
           edge: p.bg,
         }
-        const sets = chunks.flatMap((c) => (c.kind === 'sched' ? c.cpus.filter((l) => l.index === row.index).map((l) => l.set) : []))
+        const sets = chunks.flatMap((c) =>
+          c.kind === 'sched' ? c.cpus.filter((l) => l.index === row.index).map((l) => l.set) : [],
+        )
         this.gaps(d.cpuBins.get(row.index), sets, top, bottom, o)
         for (const s of sets) this.lane(s, top, bottom, o, p.bg)
         return
@@ -168,7 +194,14 @@ export class Painter {
     const top = y + 2 * u
     const bottom = y + h - 8 * u
     let names = this.names.get(d)
-    if (!names) this.names.set(d, (names = { text: d.defs.map((o) => clean(o.label) + (o.layer != null ? ` · ${o.layer}` : '')), shade: shades(d) }))
+    if (!names)
+      this.names.set(
+        d,
+        (names = {
+          text: d.defs.map((o) => clean(o.label) + (o.layer != null ? ` · ${o.layer}` : '')),
+          shade: shades(d),
+        }),
+      )
     const { text, shade } = names
     const o: Look = {
       fill: (k) => p.kind[k] ?? p.kind[p.kind.length - 1],
@@ -181,17 +214,32 @@ export class Painter {
       edges: p.kindEdge,
       edge: p.bg,
     }
-    const lanes = chunks.flatMap((c) => (c.kind === 'ops' ? c.lanes.filter((l) => l.index === row.index).map((l) => ({ c, s: l.set })) : []))
+    const lanes = chunks.flatMap((c) =>
+      c.kind === 'ops' ? c.lanes.filter((l) => l.index === row.index).map((l) => ({ c, s: l.set })) : [],
+    )
     // The overview knows kinds of operators only.
-    this.gaps(d.threadBins.get(row.index), lanes.map((l) => l.s), top, bottom, p.leveled ? { ...o, stack: [...p.kind.map(() => p.graph), p.wait, p.off] } : o)
+    this.gaps(
+      d.threadBins.get(row.index),
+      lanes.map((l) => l.s),
+      top,
+      bottom,
+      p.leveled ? { ...o, stack: [...p.kind.map(() => p.graph), p.wait, p.off] } : o,
+    )
     for (const { c, s } of lanes) {
-      const color = (k: number, span: number) => p.shades[k]?.[shade[c.def[c.op[span]]]] ?? p.kind[p.kind.length - 1]
-      this.lane(s, top, bottom, {
-        ...o,
-        fill: (k, i, s) => color(k, s.ref[i]),
-        label: (i, s) => text[c.def[c.op[s.ref[i]]]],
-        ground: (i, s) => (c.off[s.ref[i]] > 0 ? css(color(s.kind[i] & 127, s.ref[i])) : undefined),
-      }, p.bg)
+      const color = (k: number, span: number) =>
+        p.shades[k]?.[shade[c.def[c.op[span]]]] ?? p.kind[p.kind.length - 1]
+      this.lane(
+        s,
+        top,
+        bottom,
+        {
+          ...o,
+          fill: (k, i, s) => color(k, s.ref[i]),
+          label: (i, s) => text[c.def[c.op[s.ref[i]]]],
+          ground: (i, s) => (c.off[s.ref[i]] > 0 ? css(color(s.kind[i] & 127, s.ref[i])) : undefined),
+        },
+        p.bg,
+      )
     }
     // Why it was on no CPU: a strip below, and crossed out where it was within an operator.
     for (const c of chunks) {
@@ -229,7 +277,10 @@ export class Painter {
     this.density(b, x, this.raster.w, y0, y1, o)
   }
 
-  /** Spans of one lane, as spans where they are few enough and as shares where not. ground clears what the overview drew there. */
+  /**
+   * Spans of one lane, as spans where they are few enough and as shares where not. ground clears what the
+   * overview drew there.
+   */
   private lane(s: SpanSet, y0: number, y1: number, o: Look, ground?: number): void {
     const r = this.raster
     const { scale } = this.view
@@ -241,7 +292,8 @@ export class Painter {
     const x0 = Math.max(0, this.x(s.start[lo]))
     const x1 = Math.min(r.w, Math.max(x0 + 1, this.x(s.end[hi - 1])))
     if (hi - lo <= (x1 - x0) * 0.8 + 4) {
-      // One line of pixels, repeated downwards; then what is not the same on each line. A row's top can lie above the picture.
+      // One line of pixels, repeated downwards; then what is not the same on each line. A row's top can lie
+      // above the picture.
       const line = Math.max(0, y0)
       if (line >= y1) return
       if (ground !== undefined) r.rect(x0, line, x1, line + 1, ground)
@@ -297,7 +349,15 @@ export class Painter {
     if (x1 > xm && o.waitInk !== undefined) r.pattern(xm, y0, x1, y1, o.waitInk, Pattern.Diagonal)
     o.after?.(i, Math.max(0, x0), x1, s)
     const w = Math.min(xm, r.w) - Math.max(0, x0)
-    if (o.label && w >= 26 * r.unit) this.labels.push({ x: Math.max(0, x0), w, y: (y0 + y1) / 2, text: o.label(i, s), color: o.ink(k & 127, i, s), ground: o.ground?.(i, s) })
+    if (o.label && w >= 26 * r.unit)
+      this.labels.push({
+        x: Math.max(0, x0),
+        w,
+        y: (y0 + y1) / 2,
+        text: o.label(i, s),
+        color: o.ink(k & 127, i, s),
+        ground: o.ground?.(i, s),
+      })
   }
 
   /** Shares of each pixel's time, stacked. */
@@ -342,7 +402,8 @@ export class Painter {
         const up = y1 - Math.round(h * Math.min(1, acc / per))
         if (up < y) {
           const pat = o.stackPattern?.[k]
-          if (pat != null) r.patternColumn(x, Math.max(0, up), Math.min(low, y), o.stack[k], o.patternInk![k], pat)
+          if (pat != null)
+            r.patternColumn(x, Math.max(0, up), Math.min(low, y), o.stack[k], o.patternInk![k], pat)
           else r.column(x, Math.max(0, up), Math.min(low, y), o.stack[k] ?? o.stack[0])
           y = up
         }
@@ -373,7 +434,8 @@ export class Painter {
       const b = bottom - Math.round((full * least) / max)
       r.rect(px, a, Math.max(px + 1, x1), Math.max(a + u, b), p.phase[2])
       if (x1 - px > 1) r.rect(px, a + u, x1, bottom, p.grid)
-      if (x1 - px > 44 * u && a + 14 * u < bottom) this.labels.push({ x: px, w: Math.min(x1, r.w) - px, y: a + 9 * u, text: num(most), color: p.dim })
+      if (x1 - px > 44 * u && a + 14 * u < bottom)
+        this.labels.push({ x: px, w: Math.min(x1, r.w) - px, y: a + 9 * u, text: num(most), color: p.dim })
     }
     let until = -1
     for (let i = lo; i < hi; i++) {
@@ -416,7 +478,13 @@ export class Painter {
       const line = own.find((o) => o.kind === 'group')
       if (line) {
         const left = Math.max(0, x0)
-        this.labels.push({ x: left, w: Math.min(r.w, x1) - left, y: Math.round((line.y + line.h / 2 - scrollTop) * u), text: clean(l.why), color: p.text })
+        this.labels.push({
+          x: left,
+          w: Math.min(r.w, x1) - left,
+          y: Math.round((line.y + line.h / 2 - scrollTop) * u),
+          text: clean(l.why),
+          color: p.text,
+        })
       }
     }
   }

@@ -10,7 +10,15 @@ import { describeFault } from './faults'
 import { opById } from './find'
 import type { Picked } from './pick'
 
-export function FaultDetails({ d, p, actions }: { d: TimeData; p: Picked & { what: 'fault' }; actions: Actions }) {
+export function FaultDetails({
+  d,
+  p,
+  actions,
+}: {
+  d: TimeData
+  p: Picked & { what: 'fault' }
+  actions: Actions
+}) {
   const m = d.faults!.m
   const op = m.op[p.fault]
   const { data: delayed } = useLoaded(`${d.run.index} ${op}`, async () => (op ? opById(d, op) : null))
@@ -18,18 +26,30 @@ export function FaultDetails({ d, p, actions }: { d: TimeData; p: Picked & { wha
   return (
     <div class="time-cols">
       <div>
-        <h3 data-selected="fault" data-fault={p.fault}>{head}</h3>
-        {rest.map((t) => <div key={t}>{t}</div>)}
+        <h3 data-selected="fault" data-fault={p.fault}>
+          {head}
+        </h3>
+        {rest.map((t) => (
+          <div key={t}>{t}</div>
+        ))}
         <div class="time-buttons">
-          <button onClick={actions.fit} title="f">zoom to it</button>
-          {delayed && <button onClick={() => actions.goOp(p.run, delayed)}>the operator that it delayed</button>}
+          <button onClick={actions.fit} title="f">
+            zoom to it
+          </button>
+          {delayed && (
+            <button onClick={() => actions.goOp(p.run, delayed)}>the operator that it delayed</button>
+          )}
         </div>
       </div>
       {delayed && (
         <div>
           <h3>it delayed</h3>
-          <div>{clean(delayed.def.op)} <span class="mono">{clean(delayed.def.name)}</span></div>
-          <div>which lasted <Fig v={delayed.dur} f={dur} /></div>
+          <div>
+            {clean(delayed.def.op)} <span class="mono">{clean(delayed.def.name)}</span>
+          </div>
+          <div>
+            which lasted <Fig v={delayed.dur} f={dur} />
+          </div>
           <OpFaults d={d} op={delayed} />
         </div>
       )}
@@ -46,7 +66,13 @@ export function OpFaults({ d, op }: { d: TimeData; op: OpInfo }) {
   const known = all.every((i) => m.dur_ns[i] >= 0)
   return (
     <div data-op-faults={all.length}>
-      page faults in it: {plural(major, 'major', 'major')}, {all.length - major} minor{known && <>, thread time <Fig v={all.reduce((n, i) => n + m.dur_ns[i], 0)} f={dur} /></>}, <Fig v={all.reduce((n, i) => n + m.read_bytes[i], 0)} f={bytes} /> read
+      page faults in it: {plural(major, 'major', 'major')}, {all.length - major} minor
+      {known && (
+        <>
+          , thread time <Fig v={all.reduce((n, i) => n + m.dur_ns[i], 0)} f={dur} />
+        </>
+      )}
+      , <Fig v={all.reduce((n, i) => n + m.read_bytes[i], 0)} f={bytes} /> read
     </div>
   )
 }

@@ -15,7 +15,10 @@ export const faultBandHeight = 5
 export class FaultTracks {
   readonly byThread = new Map<number, SpanSet>()
 
-  constructor(readonly m: MemoryFaultMarks, threads: TimelineThread[]) {
+  constructor(
+    readonly m: MemoryFaultMarks,
+    threads: TimelineThread[],
+  ) {
     const index = new Map(threads.map((t, i) => [`${t.pid} ${t.tid}`, i]))
     const lists = new Map<number, number[]>()
     m.start_ns.forEach((_, i) => {
@@ -27,7 +30,17 @@ export class FaultTracks {
     })
     for (const [t, at] of lists) {
       const end = Float64Array.from(at, (i) => m.start_ns[i] + Math.max(0, m.dur_ns[i]))
-      this.byThread.set(t, spanSet(Float64Array.from(at, (i) => m.start_ns[i]), end.slice(), end, Uint8Array.from(at, (i) => m.major[i] & 1), Int32Array.from(at), { chans: 2 }))
+      this.byThread.set(
+        t,
+        spanSet(
+          Float64Array.from(at, (i) => m.start_ns[i]),
+          end.slice(),
+          end,
+          Uint8Array.from(at, (i) => m.major[i] & 1),
+          Int32Array.from(at),
+          { chans: 2 },
+        ),
+      )
     }
   }
 
@@ -47,7 +60,15 @@ export class FaultTracks {
 }
 
 /** Draws a thread's faults: those of two pixels and more, and all of them where there are few in sight. */
-export function drawFaults(r: Raster, s: SpanSet, off: number, scale: number, bottom: number, color: number, ground: number): void {
+export function drawFaults(
+  r: Raster,
+  s: SpanSet,
+  off: number,
+  scale: number,
+  bottom: number,
+  color: number,
+  ground: number,
+): void {
   const from = -off
   const [lo, hi] = spansWithin(s, from, from + r.w / scale)
   const u = r.unit
@@ -72,9 +93,14 @@ export function describeFault(f: FaultTracks, i: number): string[] {
   const hit = [text(m.tensor[i]), text(m.type[i])].filter(Boolean).join(' ')
   const what = memoryClassName(m.strings[m.class[i]] ?? '')
   out.push(hit ? `hit ${hit}${m.expert[i] >= 0 ? `, expert ${m.expert[i]}` : ''} (${what})` : `hit ${what}`)
-  out.push(`${m.dur_ns[i] < 0 ? 'how long it took is not known' : dur(m.dur_ns[i])} \u00b7 ${bytes(m.read_bytes[i])} read from disk`)
+  out.push(
+    `${m.dur_ns[i] < 0 ? 'how long it took is not known' : dur(m.dur_ns[i])} \u00b7 ${bytes(m.read_bytes[i])} read from disk`,
+  )
   out.push(`address ${clean(m.address[i])}${text(m.file[i]) ? ` of ${text(m.file[i])}` : ''}`)
-  if (m.step[i]) out.push(`in step ${count(m.step[i])}${m.op[i] ? `, operator ${count(m.op[i])}` : ', in no operator before its thread\u2019s arrival: it delayed nobody'}`)
+  if (m.step[i])
+    out.push(
+      `in step ${count(m.step[i])}${m.op[i] ? `, operator ${count(m.op[i])}` : ', in no operator before its thread\u2019s arrival: it delayed nobody'}`,
+    )
   out.push(`${m.dur_ns[i] < 0 ? 'done' : 'starts'} at ${moment(m.start_ns[i])}`)
   return out
 }

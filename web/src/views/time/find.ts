@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Finds operators: by number, by name, the same node in another step. Chunks are loaded as far as they are needed.
+// Finds operators: by number, by name, the same node in another step. Chunks are loaded as far as they are
+// needed.
 import type { TimelineOp } from '../../api/types'
 import type { OpInfo, TimeData } from './data'
 import type { OpChunk } from './decode'
@@ -24,7 +25,11 @@ export async function opById(d: TimeData, id: number): Promise<OpInfo | null> {
 }
 
 /** The operator of a step that fits, null if there is none in this file. */
-export async function opOfStep(d: TimeData, step: number, fits: (def: TimelineOp, split: number) => boolean): Promise<OpInfo | null> {
+export async function opOfStep(
+  d: TimeData,
+  step: number,
+  fits: (def: TimelineOp, split: number) => boolean,
+): Promise<OpInfo | null> {
   const from = d.steps.start[step]
   const to = from + d.steps.dur[step]
   for (const i of d.chunksIn(from, to)) {
@@ -33,7 +38,12 @@ export async function opOfStep(d: TimeData, step: number, fits: (def: TimelineOp
     for (let k = 0; k < c.n; k++) {
       if (c.start[k] + c.dur[k] < from || c.start[k] > to) continue
       const g = d.graphs.byId.get(c.graph[k])
-      if (g === undefined || d.graphs.step[g] !== d.steps.id[step] || !fits(d.defs[c.def[k]], d.graphs.split[g])) continue
+      if (
+        g === undefined ||
+        d.graphs.step[g] !== d.steps.id[step] ||
+        !fits(d.defs[c.def[k]], d.graphs.split[g])
+      )
+        continue
       return d.op(i, c, k)
     }
   }
@@ -43,7 +53,8 @@ export async function opOfStep(d: TimeData, step: number, fits: (def: TimelineOp
 /** What runs the same node: its place in the graph, and what it is. */
 export const sameAs = (d: TimeData, op: OpInfo) => {
   const split = op.graph >= 0 ? d.graphs.split[op.graph] : 0
-  return (def: TimelineOp, s: number) => s === split && def.node === op.def.node && def.op === op.def.op && def.name === op.def.name
+  return (def: TimelineOp, s: number) =>
+    s === split && def.node === op.def.node && def.op === op.def.op && def.name === op.def.name
 }
 
 /** The same node in a step before or after, in the same context. */
@@ -79,7 +90,13 @@ export function occurrences(d: TimeData, query: string): number {
 }
 
 /** The next operator that fits, from time on (dir -1: back). after is the number of the one to go on from. */
-export async function nextOp(d: TimeData, query: string, time: number, dir: 1 | -1, after = -1): Promise<OpInfo | null> {
+export async function nextOp(
+  d: TimeData,
+  query: string,
+  time: number,
+  dir: 1 | -1,
+  after = -1,
+): Promise<OpInfo | null> {
   const fits = matcher(d, query)
   if (!d.defs.some((_, i) => fits(i))) return null
   const order = d.chunks.map((_, i) => i).filter((i) => d.chunks[i].kind === 'ops' && d.chunks[i].kept)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes labels on the tracks, cut to the room they have. Measuring text is dear, so each character is measured once.
+// Writes labels on the tracks, cut to the room they have. Measuring text is dear, so each character is
+// measured once.
 import { sans } from '../../ui/font'
 
 export interface Label {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Over the tracks: the cursor, what is pointed at, what is selected and how it hangs together, a range. Drawn by itself, so that
-// moving the pointer does not draw the tracks anew.
+// Over the tracks: the cursor, what is pointed at, what is selected and how it hangs together, a range. Drawn
+// by itself, so that moving the pointer does not draw the tracks anew.
 import { moment } from '../../lib/time-scale'
 import { sans } from '../../ui/font'
 import type { TimeData } from './data'
@@ -50,8 +50,22 @@ export class Overlay {
       ctx.fillRect(b, 0, 1, h)
     }
     const rect = (row: Row, a: number, b: number, part: 'body' | 'strip' | 'all' | 'band') => {
-      const y = row.y - s.scrollTop + (part === 'strip' ? row.h - stateStripHeight : part === 'band' ? row.h - stateStripHeight - faultBandHeight - 2 : 1)
-      const hh = part === 'band' ? faultBandHeight + 2 : part === 'strip' ? stateStripHeight - 1 : part === 'body' ? row.h - stateStripHeight - 1 : row.h - 2
+      const y =
+        row.y -
+        s.scrollTop +
+        (part === 'strip'
+          ? row.h - stateStripHeight
+          : part === 'band'
+            ? row.h - stateStripHeight - faultBandHeight - 2
+            : 1)
+      const hh =
+        part === 'band'
+          ? faultBandHeight + 2
+          : part === 'strip'
+            ? stateStripHeight - 1
+            : part === 'body'
+              ? row.h - stateStripHeight - 1
+              : row.h - 2
       const x0 = Math.max(-4, a)
       const x1 = Math.min(w + 4, Math.max(a + 2, b))
       if (x1 > x0) ctx.strokeRect(x0 + 0.5, y + 0.5, Math.max(1, x1 - x0 - 1), hh)

@@ -57,7 +57,11 @@ const noValue = ['#e3b8d3', '#6b4259']
 
 /** Levels of a metric from little to much, then what is not known: in place of operatorKinds. */
 export function levelColors(t: 0 | 1): string[] {
-  return operatorKinds.map((_, i) => (i < operatorKinds.length - 1 ? sequential((i + (t ? 0.9 : 0.5)) / (operatorKinds.length - (t ? 0.6 : 1))) : noValue[t]))
+  return operatorKinds.map((_, i) =>
+    i < operatorKinds.length - 1
+      ? sequential((i + (t ? 0.9 : 0.5)) / (operatorKinds.length - (t ? 0.6 : 1)))
+      : noValue[t],
+  )
 }
 
 /** Operators in the overview, where spans are coloured by levels: it knows their operatorKinds only. */
@@ -73,16 +77,34 @@ export function palette(leveled = false): Palette {
   const kind = levels.map(pixel)
   const own = [0, 0.3, 0.55, 0.15].map((f) => mix(pixel(marks.own[t]), bg, f))
   return {
-    bg, fg, panel: pixel(cssVar('--panel')), line: pixel(cssVar('--line')), grid: pixel(cssVar('--grid')),
-    dim: cssVar('--dim'), text: cssVar('--fg'), accent: cssVar('--accent'), warn: pixel(cssVar('--warn')),
-    kind, shades: kind.map((k) => [0, 0.16, 0.3].map((f) => mix(k, bg, leveled ? 0 : f))), kindEdge: kind.map((k) => mix(k, bg, 0.45)), kindInk: levels.map(ink), leveled,
-    wait: pixel(marks.wait[t]), waitInk: mix(pixel(marks.wait[t]), fg, 0.4),
-    off: pixel(marks.off[t]), offInk: mix(pixel(marks.off[t]), fg, 0.6),
-    phase: phaseColors.map((p) => pixel(p[t])), phaseInk: phaseColors.map((p) => ink(p[t])),
+    bg,
+    fg,
+    panel: pixel(cssVar('--panel')),
+    line: pixel(cssVar('--line')),
+    grid: pixel(cssVar('--grid')),
+    dim: cssVar('--dim'),
+    text: cssVar('--fg'),
+    accent: cssVar('--accent'),
+    warn: pixel(cssVar('--warn')),
+    kind,
+    shades: kind.map((k) => [0, 0.16, 0.3].map((f) => mix(k, bg, leveled ? 0 : f))),
+    kindEdge: kind.map((k) => mix(k, bg, 0.45)),
+    kindInk: levels.map(ink),
+    leveled,
+    wait: pixel(marks.wait[t]),
+    waitInk: mix(pixel(marks.wait[t]), fg, 0.4),
+    off: pixel(marks.off[t]),
+    offInk: mix(pixel(marks.off[t]), fg, 0.6),
+    phase: phaseColors.map((p) => pixel(p[t])),
+    phaseInk: phaseColors.map((p) => ink(p[t])),
     graph: overviewPixel(),
-    own, ownInk: own.map((o) => ink(css(o))),
-    other: pixel(marks.other[t]), otherInk: ink(marks.other[t]), lost: mix(bg, fg, 0.35),
-    copy: fg, backend: memo((name) => {
+    own,
+    ownInk: own.map((o) => ink(css(o))),
+    other: pixel(marks.other[t]),
+    otherInk: ink(marks.other[t]),
+    lost: mix(bg, fg, 0.35),
+    copy: fg,
+    backend: memo((name) => {
       const c = backendColor(name, t ? 'dark' : 'light')
       return { fill: pixel(c), rest: mix(pixel(c), bg, 0.72), ink: ink(c) }
     }),

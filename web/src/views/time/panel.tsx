@@ -7,7 +7,21 @@ import { operatorKinds } from '../../api/types'
 import { backendColor } from '../../lib/backend-color'
 import { kindColors } from '../../lib/color'
 import { formatOf, eventCount, scaledHelp } from '../../lib/counters'
-import { bytes, clean, count, delta, dims, dur, flops, gbps, gflops, intensity, named, num, share } from '../../lib/format'
+import {
+  bytes,
+  clean,
+  count,
+  delta,
+  dims,
+  dur,
+  flops,
+  gbps,
+  gflops,
+  intensity,
+  named,
+  num,
+  share,
+} from '../../lib/format'
 import { moment } from '../../lib/time-scale'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
@@ -25,37 +39,116 @@ import type { Timeline } from './timeline'
 
 const flag = () => (theme() === 'dark' ? 1 : 0)
 
-export function Swatch({ color, pattern }: { color: string; pattern?: 'diagonal' | 'cross' | 'bars' | 'dots' }) {
+export function Swatch({
+  color,
+  pattern,
+}: {
+  color: string
+  pattern?: 'diagonal' | 'cross' | 'bars' | 'dots'
+}) {
   const ink = theme() === 'dark' ? '#cfd5dc99' : '#30363d99'
   const image =
-    pattern === 'diagonal' ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px)`
-    : pattern === 'cross' ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px), repeating-linear-gradient(45deg, ${ink} 0 1px, transparent 1px 4px)`
-    : pattern === 'bars' ? `repeating-linear-gradient(90deg, ${ink} 0 2px, transparent 2px 5px)`
-    : pattern === 'dots' ? `radial-gradient(${ink} 1px, transparent 1.2px)`
-    : 'none'
-  return <span class="time-swatch" style={{ backgroundColor: color, backgroundImage: image, backgroundSize: pattern === 'dots' ? '4px 4px' : undefined }} />
+    pattern === 'diagonal'
+      ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px)`
+      : pattern === 'cross'
+        ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px), repeating-linear-gradient(45deg, ${ink} 0 1px, transparent 1px 4px)`
+        : pattern === 'bars'
+          ? `repeating-linear-gradient(90deg, ${ink} 0 2px, transparent 2px 5px)`
+          : pattern === 'dots'
+            ? `radial-gradient(${ink} 1px, transparent 1.2px)`
+            : 'none'
+  return (
+    <span
+      class="time-swatch"
+      style={{
+        backgroundColor: color,
+        backgroundImage: image,
+        backgroundSize: pattern === 'dots' ? '4px 4px' : undefined,
+      }}
+    />
+  )
 }
 
-export function Legend({ sched, level, faults, backends }: { sched: boolean; level: Timeline['level']; faults: boolean; backends: string[] }) {
+export function Legend({
+  sched,
+  level,
+  faults,
+  backends,
+}: {
+  sched: boolean
+  level: Timeline['level']
+  faults: boolean
+  backends: string[]
+}) {
   const f = flag()
   return (
     <div class="time-legend">
-      {level ? <Levels level={level} /> : operatorKinds.map((k) => <span key={k}><Swatch color={kindColors[k][f]} />{k}</span>)}
-      <span><Swatch color={marks.wait[f]} pattern="diagonal" />wait for the others</span>
-      <span><Swatch color={marks.off[f]} pattern="cross" />off-CPU</span>
-      {sched && <>
-        <span><Swatch color={marks.other[f]} pattern="diagonal" />ready, no CPU</span>
-        <span><Swatch color={marks.sleep[f]} pattern="dots" />sleeps</span>
-        <span><Swatch color={marks.blocked[f]} pattern="bars" />blocked</span>
-        <span><Swatch color={marks.own[f]} />CPU: engine</span>
-        <span><Swatch color={marks.other[f]} />CPU: another</span>
-      </>}
-      {faults && <>
-        <span title="a band at the lower edge of the thread’s operators, drawn where one looks close enough"><Swatch color={marks.blocked[f]} />major page fault</span>
-        <span><Swatch color={marks.blocked[f]} pattern="diagonal" />minor one that read or took long</span>
-      </>}
-      {backends.slice(0, 6).map((b) => <span key={b}><Swatch color={backendColor(b, theme())} />{named(b, 20)}: call</span>)}
-      {backends.length > 0 && <span><Swatch color="transparent" pattern="diagonal" />until waited for</span>}
+      {level ? (
+        <Levels level={level} />
+      ) : (
+        operatorKinds.map((k) => (
+          <span key={k}>
+            <Swatch color={kindColors[k][f]} />
+            {k}
+          </span>
+        ))
+      )}
+      <span>
+        <Swatch color={marks.wait[f]} pattern="diagonal" />
+        wait for the others
+      </span>
+      <span>
+        <Swatch color={marks.off[f]} pattern="cross" />
+        off-CPU
+      </span>
+      {sched && (
+        <>
+          <span>
+            <Swatch color={marks.other[f]} pattern="diagonal" />
+            ready, no CPU
+          </span>
+          <span>
+            <Swatch color={marks.sleep[f]} pattern="dots" />
+            sleeps
+          </span>
+          <span>
+            <Swatch color={marks.blocked[f]} pattern="bars" />
+            blocked
+          </span>
+          <span>
+            <Swatch color={marks.own[f]} />
+            CPU: engine
+          </span>
+          <span>
+            <Swatch color={marks.other[f]} />
+            CPU: another
+          </span>
+        </>
+      )}
+      {faults && (
+        <>
+          <span title="a band at the lower edge of the thread’s operators, drawn where one looks close enough">
+            <Swatch color={marks.blocked[f]} />
+            major page fault
+          </span>
+          <span>
+            <Swatch color={marks.blocked[f]} pattern="diagonal" />
+            minor one that read or took long
+          </span>
+        </>
+      )}
+      {backends.slice(0, 6).map((b) => (
+        <span key={b}>
+          <Swatch color={backendColor(b, theme())} />
+          {named(b, 20)}: call
+        </span>
+      ))}
+      {backends.length > 0 && (
+        <span>
+          <Swatch color="transparent" pattern="diagonal" />
+          until waited for
+        </span>
+      )}
     </div>
   )
 }
@@ -65,19 +158,38 @@ function Levels({ level }: { level: NonNullable<Timeline['level']> }) {
   const { metric: m, top } = level
   const colors = levelColors(flag())
   const n = colors.length - 1
-  const value = (v: number) => (m.kind === 'count' ? eventCount(v) : formatOf(m)(m.kind === 'mpki' ? v * 1000 : v))
+  const value = (v: number) =>
+    m.kind === 'count' ? eventCount(v) : formatOf(m)(m.kind === 'mpki' ? v * 1000 : v)
   return (
     <span data-levels={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}>
-      {m.head}{m.kind === 'count' ? ' for each µs on a CPU' : m.unit ? ` ${m.unit}` : ''}{m.scaled && <span class="dim"> (scaled)</span>}:{' '}
-      {colors.slice(0, n).map((c, i) => <span key={i}><Swatch color={c} />{i === n - 1 ? `from ${value((top * i) / n)}` : `to ${value((top * (i + 1)) / n)}`}{' '}</span>)}
-      <span><Swatch color={colors[n]} />not known</span>{' '}
-      <span title="From afar the timeline knows kinds of operators and not their counts: those are read where one looks closer."><Swatch color={overviewColor()} />seen from afar: zoom in</span>
+      {m.head}
+      {m.kind === 'count' ? ' for each µs on a CPU' : m.unit ? ` ${m.unit}` : ''}
+      {m.scaled && <span class="dim"> (scaled)</span>}:{' '}
+      {colors.slice(0, n).map((c, i) => (
+        <span key={i}>
+          <Swatch color={c} />
+          {i === n - 1 ? `from ${value((top * i) / n)}` : `to ${value((top * (i + 1)) / n)}`}{' '}
+        </span>
+      ))}
+      <span>
+        <Swatch color={colors[n]} />
+        not known
+      </span>{' '}
+      <span title="From afar the timeline knows kinds of operators and not their counts: those are read where one looks closer.">
+        <Swatch color={overviewColor()} />
+        seen from afar: zoom in
+      </span>
     </span>
   )
 }
 
 function Row({ k, children }: { k: string; children: preact.ComponentChildren }) {
-  return <><dt>{k}</dt><dd>{children}</dd></>
+  return (
+    <>
+      <dt>{k}</dt>
+      <dd>{children}</dd>
+    </>
+  )
 }
 
 interface Props {
@@ -106,11 +218,29 @@ export function Details(p: Props) {
         <div class="time-cols">
           <div>
             <h3 data-selected={p.picked.what}>{head}</h3>
-            {rest.map((t) => <div key={t}>{t}</div>)}
-            {p.picked.what === 'graph' && <dl class="time-dl"><ForWhom d={d} graph={p.picked.graph} run={p.picked.run} actions={p.actions} both /></dl>}
-            <div class="time-buttons"><button onClick={p.actions.fit} title="f">zoom to it</button></div>
+            {rest.map((t) => (
+              <div key={t}>{t}</div>
+            ))}
+            {p.picked.what === 'graph' && (
+              <dl class="time-dl">
+                <ForWhom d={d} graph={p.picked.graph} run={p.picked.run} actions={p.actions} both />
+              </dl>
+            )}
+            <div class="time-buttons">
+              <button onClick={p.actions.fit} title="f">
+                zoom to it
+              </button>
+            </div>
           </div>
-          {p.picked.what === 'state' && p.picked.state <= 2 && <Instead d={d} thread={p.picked.thread} cpu={p.picked.cpu} from={p.picked.start} to={p.picked.end} />}
+          {p.picked.what === 'state' && p.picked.state <= 2 && (
+            <Instead
+              d={d}
+              thread={p.picked.thread}
+              cpu={p.picked.cpu}
+              from={p.picked.start}
+              to={p.picked.end}
+            />
+          )}
         </div>
       )
     }
@@ -118,7 +248,18 @@ export function Details(p: Props) {
 }
 
 /** Who ran on a CPU in a span in which a thread waited for it. */
-function Instead({ d, cpu, from, to }: { d: TimeData; thread: number; cpu: number; from: number; to: number }) {
+function Instead({
+  d,
+  cpu,
+  from,
+  to,
+}: {
+  d: TimeData
+  thread: number
+  cpu: number
+  from: number
+  to: number
+}) {
   const sum = new Map<string, number>()
   for (const i of d.chunksIn(from, to)) {
     const c = d.chunks[i].kind === 'sched' ? d.peek(i) : undefined
@@ -134,7 +275,14 @@ function Instead({ d, cpu, from, to }: { d: TimeData; thread: number; cpu: numbe
       <h3>ran there meanwhile</h3>
       {sum.size === 0 && <div class="dim">nobody that was seen</div>}
       <dl class="time-dl">
-        {[...sum].sort((a, b) => b[1] - a[1]).slice(0, 8).map(([n, t]) => <Row key={n} k={n}><Fig v={t} f={dur} /> <span class="dim">{share(t / (to - from))}</span></Row>)}
+        {[...sum]
+          .sort((a, b) => b[1] - a[1])
+          .slice(0, 8)
+          .map(([n, t]) => (
+            <Row key={n} k={n}>
+              <Fig v={t} f={dur} /> <span class="dim">{share(t / (to - from))}</span>
+            </Row>
+          ))}
       </dl>
     </div>
   )
@@ -149,33 +297,81 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
   return (
     <div class="time-cols">
       <div>
-        <h3 data-selected="step" data-step={s.id[step]}>{stepLabel(d, step)}</h3>
+        <h3 data-selected="step" data-step={s.id[step]}>
+          {stepLabel(d, step)}
+        </h3>
         <dl class="time-dl">
-          <Row k={s.late[step] > 0 ? 'end to end' : 'duration'}><Fig v={took} f={dur} class="time-dur" />{endToEnd(d, step) == null && <span class="warn"> of its call: when its results were there was not seen</span>}</Row>
-          {s.late[step] > 0 && <Row k="submit only"><Fig v={s.dur[step]} f={dur} /> <span class="dim">its call, which returns before its results are there</span></Row>}
-          <Row k="against the mean"><span>{delta(mean, took)}</span> <span class="dim">of {dur(mean)} over {count(same.length)} steps of its phase; {rank === 1 ? 'the slowest' : `number ${count(rank)} by duration`}</span></Row>
-          <Row k="tokens"><Fig v={s.tokens[step] < 0 ? null : s.tokens[step]} f={count} /></Row>
-          <Row k="tokens/s"><Fig v={rateOf(d, step)} f={num} /></Row>
-          <Row k="from position"><Fig v={s.pos[step] < 0 ? null : s.pos[step]} f={count} /></Row>
-          <Row k="starts at"><Fig v={s.start[step]} f={(v) => moment(v ?? 0)} /></Row>
+          <Row k={s.late[step] > 0 ? 'end to end' : 'duration'}>
+            <Fig v={took} f={dur} class="time-dur" />
+            {endToEnd(d, step) == null && (
+              <span class="warn"> of its call: when its results were there was not seen</span>
+            )}
+          </Row>
+          {s.late[step] > 0 && (
+            <Row k="submit only">
+              <Fig v={s.dur[step]} f={dur} />{' '}
+              <span class="dim">its call, which returns before its results are there</span>
+            </Row>
+          )}
+          <Row k="against the mean">
+            <span>{delta(mean, took)}</span>{' '}
+            <span class="dim">
+              of {dur(mean)} over {count(same.length)} steps of its phase;{' '}
+              {rank === 1 ? 'the slowest' : `number ${count(rank)} by duration`}
+            </span>
+          </Row>
+          <Row k="tokens">
+            <Fig v={s.tokens[step] < 0 ? null : s.tokens[step]} f={count} />
+          </Row>
+          <Row k="tokens/s">
+            <Fig v={rateOf(d, step)} f={num} />
+          </Row>
+          <Row k="from position">
+            <Fig v={s.pos[step] < 0 ? null : s.pos[step]} f={count} />
+          </Row>
+          <Row k="starts at">
+            <Fig v={s.start[step]} f={(v) => moment(v ?? 0)} />
+          </Row>
         </dl>
       </div>
       <div>
         <h3>in it</h3>
         <dl class="time-dl">
-          <Row k="operators"><Fig v={s.ops[step]} f={count} /></Row>
-          <Row k="their durations"><Fig v={s.opsDur[step]} f={dur} /></Row>
-          <Row k="graphs"><Fig v={s.graphs[step]} f={count} /></Row>
+          <Row k="operators">
+            <Fig v={s.ops[step]} f={count} />
+          </Row>
+          <Row k="their durations">
+            <Fig v={s.opsDur[step]} f={dur} />
+          </Row>
+          <Row k="graphs">
+            <Fig v={s.graphs[step]} f={count} />
+          </Row>
           <Row k="entry">{clean(d.text(s.entry[step])) || 'not known'}</Row>
           <Row k="context">{clean(d.text(s.ctx[step]))}</Row>
-          {d.text(s.incomplete[step]) && <Row k="not wholly seen"><span class="warn">{clean(d.text(s.incomplete[step]))}</span></Row>}
-          {d.text(s.untraced[step]) && <Row k="operators not recorded"><span class="warn">{clean(d.text(s.untraced[step]))}</span></Row>}
+          {d.text(s.incomplete[step]) && (
+            <Row k="not wholly seen">
+              <span class="warn">{clean(d.text(s.incomplete[step]))}</span>
+            </Row>
+          )}
+          {d.text(s.untraced[step]) && (
+            <Row k="operators not recorded">
+              <span class="warn">{clean(d.text(s.untraced[step]))}</span>
+            </Row>
+          )}
         </dl>
         <div class="time-buttons">
-          <button onClick={() => actions.step(run, -1)} title="[">← step before</button>
-          <button onClick={() => actions.step(run, 1)} title="]">step after →</button>
-          <button onClick={actions.fit} title="f">zoom to it</button>
-          <button onClick={() => actions.rangeOf(run, s.start[step], s.start[step] + s.dur[step])}>statistics of it</button>
+          <button onClick={() => actions.step(run, -1)} title="[">
+            ← step before
+          </button>
+          <button onClick={() => actions.step(run, 1)} title="]">
+            step after →
+          </button>
+          <button onClick={actions.fit} title="f">
+            zoom to it
+          </button>
+          <button onClick={() => actions.rangeOf(run, s.start[step], s.start[step] + s.dur[step])}>
+            statistics of it
+          </button>
         </div>
       </div>
     </div>
@@ -192,60 +388,181 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
   return (
     <div class="time-cols">
       <div>
-        <h3 data-selected="op" data-op={op.id}><span class="clip">{clean(def.label)}</span> <span class="dim">{clean(def.op)}</span></h3>
+        <h3 data-selected="op" data-op={op.id}>
+          <span class="clip">{clean(def.label)}</span> <span class="dim">{clean(def.op)}</span>
+        </h3>
         <dl class="time-dl">
           <Row k="duration">
             <Fig v={op.dur} f={dur} class="time-dur" />
-            {op.probe > 0 && op.dur > 0 && op.probe / op.dur > 0.02 && <span class="dim"> of this the probes about {share(op.probe / op.dur)}</span>}
+            {op.probe > 0 && op.dur > 0 && op.probe / op.dur > 0.02 && (
+              <span class="dim"> of this the probes about {share(op.probe / op.dur)}</span>
+            )}
           </Row>
-          <Row k="tensor"><span class="mono">{clean(def.name) || 'no name'}</span></Row>
+          <Row k="tensor">
+            <span class="mono">{clean(def.name) || 'no name'}</span>
+          </Row>
           <Row k="result">{def.type ? `${clean(def.type)} ${dims(def.ne)}` : 'not known'}</Row>
-          {def.weight && <Row k="weight"><span class="mono">{clean(def.weight)}</span> {clean(def.weight_type)}</Row>}
-          <Row k="layer, block">{def.layer ?? '–'}, {def.block}</Row>
-          <Row k="starts at"><Fig v={op.start} f={(v) => moment(v ?? 0)} /></Row>
-          <Row k="operator"><Fig v={op.id} f={count} />{op.followed && <span class="dim"> followed by its arrivals</span>}</Row>
-          {op.incomplete && <Row k="not wholly seen"><span class="warn">not all of its team’s threads were seen</span></Row>}
+          {def.weight && (
+            <Row k="weight">
+              <span class="mono">{clean(def.weight)}</span> {clean(def.weight_type)}
+            </Row>
+          )}
+          <Row k="layer, block">
+            {def.layer ?? '–'}, {def.block}
+          </Row>
+          <Row k="starts at">
+            <Fig v={op.start} f={(v) => moment(v ?? 0)} />
+          </Row>
+          <Row k="operator">
+            <Fig v={op.id} f={count} />
+            {op.followed && <span class="dim"> followed by its arrivals</span>}
+          </Row>
+          {op.incomplete && (
+            <Row k="not wholly seen">
+              <span class="warn">not all of its team’s threads were seen</span>
+            </Row>
+          )}
         </dl>
       </div>
       <div>
         <dl class="time-dl">
-          <Row k="bytes">{def.bytes_at_most && '≤ '}<Fig v={def.bytes} f={bytes} /></Row>
-          <Row k="bandwidth">{def.bytes_at_most && b != null && '≤ '}<Fig v={b} f={gbps} class="time-gbps" /></Row>
-          <Row k="work"><Fig v={def.flops} f={flops} /></Row>
-          <Row k="rate"><Fig v={flopsPerNs(op)} f={gflops} /></Row>
-          <Row k="intensity"><Fig v={def.bytes && def.flops != null ? def.flops / def.bytes : null} f={intensity} /></Row>
-          <Row k="imbalance"><Fig v={imbalance(op)} f={share} class="time-imbalance" /></Row>
+          <Row k="bytes">
+            {def.bytes_at_most && '≤ '}
+            <Fig v={def.bytes} f={bytes} />
+          </Row>
+          <Row k="bandwidth">
+            {def.bytes_at_most && b != null && '≤ '}
+            <Fig v={b} f={gbps} class="time-gbps" />
+          </Row>
+          <Row k="work">
+            <Fig v={def.flops} f={flops} />
+          </Row>
+          <Row k="rate">
+            <Fig v={flopsPerNs(op)} f={gflops} />
+          </Row>
+          <Row k="intensity">
+            <Fig v={def.bytes && def.flops != null ? def.flops / def.bytes : null} f={intensity} />
+          </Row>
+          <Row k="imbalance">
+            <Fig v={imbalance(op)} f={share} class="time-imbalance" />
+          </Row>
           {countersOf(d, op).map(({ m, v }) => (
-            <Row key={m.id} k={m.head}><span data-metric={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}><Fig v={v} f={formatOf(m)} class="time-count" /></span>{m.unit && <span class="dim"> {m.unit}</span>}{m.scaled && <span class="dim"> scaled</span>}</Row>
+            <Row key={m.id} k={m.head}>
+              <span data-metric={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}>
+                <Fig v={v} f={formatOf(m)} class="time-count" />
+              </span>
+              {m.unit && <span class="dim"> {m.unit}</span>}
+              {m.scaled && <span class="dim"> scaled</span>}
+            </Row>
           ))}
           <ForWhom d={d} graph={op.graph} run={run} actions={actions} />
-          <Row k="step">{op.step >= 0 ? <a href="#" onClick={(e) => { e.preventDefault(); actions.goStep(run, op.step) }}>{stepLabel(d, op.step)}</a> : 'none'}</Row>
-          <Row k="graph">{op.graph >= 0 ? `${d.graphs.id[op.graph]} ${clean(d.text(d.graphs.backend[op.graph]))}, node ${def.node}` : 'not known'}</Row>
+          <Row k="step">
+            {op.step >= 0 ? (
+              <a
+                href="#"
+                onClick={(e) => {
+                  e.preventDefault()
+                  actions.goStep(run, op.step)
+                }}
+              >
+                {stepLabel(d, op.step)}
+              </a>
+            ) : (
+              'none'
+            )}
+          </Row>
+          <Row k="graph">
+            {op.graph >= 0
+              ? `${d.graphs.id[op.graph]} ${clean(d.text(d.graphs.backend[op.graph]))}, node ${def.node}`
+              : 'not known'}
+          </Row>
         </dl>
         <OpFaults d={d} op={op} />
         <div class="time-buttons">
-          <button onClick={() => actions.step(run, -1)} title="the same operator in the step before ([)">← step before</button>
-          <button onClick={() => actions.step(run, 1)} title="the same operator in the step after (])">step after →</button>
-          <button onClick={actions.fit} title="f">zoom to it</button>
-          {node && <a class="button" href={href('dag', { ...keep, phase: op.step >= 0 ? phases[d.steps.phase[op.step]] : undefined, q: def.name })}>ProfDAG</a>}
+          <button onClick={() => actions.step(run, -1)} title="the same operator in the step before ([)">
+            ← step before
+          </button>
+          <button onClick={() => actions.step(run, 1)} title="the same operator in the step after (])">
+            step after →
+          </button>
+          <button onClick={actions.fit} title="f">
+            zoom to it
+          </button>
+          {node && (
+            <a
+              class="button"
+              href={href('dag', {
+                ...keep,
+                phase: op.step >= 0 ? phases[d.steps.phase[op.step]] : undefined,
+                q: def.name,
+              })}
+            >
+              ProfDAG
+            </a>
+          )}
         </div>
       </div>
       <div>
         <table class="grid time-threads" aria-label="its threads">
-          <thead><tr><th class="text">thread</th><th>CPU</th><th>begins</th><th>busy</th><th>wait</th><th>off-CPU</th>{ipc && <th title={ipc.help}>IPC</th>}<th class="text">busy, off-CPU, wait</th></tr></thead>
+          <thead>
+            <tr>
+              <th class="text">thread</th>
+              <th>CPU</th>
+              <th>begins</th>
+              <th>busy</th>
+              <th>wait</th>
+              <th>off-CPU</th>
+              {ipc && <th title={ipc.help}>IPC</th>}
+              <th class="text">busy, off-CPU, wait</th>
+            </tr>
+          </thead>
           <tbody>
             {op.spans.slice(0, 128).map((s) => (
               <tr key={s.thread} data-thread={d.index.threads?.[s.thread]?.tid}>
-                <td class="text">{threadName(d, s.thread)}{s.ith >= 0 && <span class="dim"> #{s.ith}</span>}</td>
+                <td class="text">
+                  {threadName(d, s.thread)}
+                  {s.ith >= 0 && <span class="dim"> #{s.ith}</span>}
+                </td>
                 <td>{s.cpu}</td>
-                <td><Fig v={s.start - op.start} f={(v) => '+' + dur(v)} /></td>
-                {s.busy + s.off + s.wait === 0 ? <td colSpan={ipc ? 5 : 4} class="text warn">was not seen to arrive</td> : <>
-                  <td><Fig v={s.busy} f={dur} class="time-busy" /></td>
-                  <td><Fig v={s.wait} f={dur} class="time-wait" /></td>
-                  <td><Fig v={s.off} f={dur} class="time-off" /></td>
-                  {ipc && <td><Fig v={countersOf(d, op, s).find((c) => c.m.id === 'ipc')?.v} f={formatOf(ipc)} class="time-ipc" /></td>}
-                  <td class="text"><Bar parts={[[s.busy, kindColors[operatorKinds[def.kind] ?? 'other'][flag()]], [s.off, marks.off[flag()]], [s.wait, marks.wait[flag()]]]} of={longest} /></td>
-                </>}
+                <td>
+                  <Fig v={s.start - op.start} f={(v) => '+' + dur(v)} />
+                </td>
+                {s.busy + s.off + s.wait === 0 ? (
+                  <td colSpan={ipc ? 5 : 4} class="text warn">
+                    was not seen to arrive
+                  </td>
+                ) : (
+                  <>
+                    <td>
+                      <Fig v={s.busy} f={dur} class="time-busy" />
+                    </td>
+                    <td>
+                      <Fig v={s.wait} f={dur} class="time-wait" />
+                    </td>
+                    <td>
+                      <Fig v={s.off} f={dur} class="time-off" />
+                    </td>
+                    {ipc && (
+                      <td>
+                        <Fig
+                          v={countersOf(d, op, s).find((c) => c.m.id === 'ipc')?.v}
+                          f={formatOf(ipc)}
+                          class="time-ipc"
+                        />
+                      </td>
+                    )}
+                    <td class="text">
+                      <Bar
+                        parts={[
+                          [s.busy, kindColors[operatorKinds[def.kind] ?? 'other'][flag()]],
+                          [s.off, marks.off[flag()]],
+                          [s.wait, marks.wait[flag()]],
+                        ]}
+                        of={longest}
+                      />
+                    </td>
+                  </>
+                )}
               </tr>
             ))}
           </tbody>
@@ -253,12 +570,25 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
         {twin && (
           <div class="time-twin">
             <h3>the same in {clean(datas[1 - run].run.label || datas[1 - run].run.file)}</h3>
-            {twin === 'none' ? <div class="dim">not found at this place of the other run</div> : (
+            {twin === 'none' ? (
+              <div class="dim">not found at this place of the other run</div>
+            ) : (
               <dl class="time-dl">
-                <Row k="duration"><Fig v={twin.dur} f={dur} /> {delta(op.dur, twin.dur)}</Row>
-                <Row k="bandwidth"><Fig v={bandwidth(twin)} f={gbps} /> {delta(b, bandwidth(twin))}</Row>
-                <Row k="imbalance"><Fig v={imbalance(twin)} f={share} /></Row>
-                {countersOf(datas[1 - run], twin).map(({ m, v }) => <Row key={m.id} k={m.head}><Fig v={v} f={formatOf(m)} /> {delta(countersOf(d, op).find((c) => c.m.id === m.id)?.v, v)}</Row>)}
+                <Row k="duration">
+                  <Fig v={twin.dur} f={dur} /> {delta(op.dur, twin.dur)}
+                </Row>
+                <Row k="bandwidth">
+                  <Fig v={bandwidth(twin)} f={gbps} /> {delta(b, bandwidth(twin))}
+                </Row>
+                <Row k="imbalance">
+                  <Fig v={imbalance(twin)} f={share} />
+                </Row>
+                {countersOf(datas[1 - run], twin).map(({ m, v }) => (
+                  <Row key={m.id} k={m.head}>
+                    <Fig v={v} f={formatOf(m)} />{' '}
+                    {delta(countersOf(d, op).find((c) => c.m.id === m.id)?.v, v)}
+                  </Row>
+                ))}
               </dl>
             )}
           </div>
@@ -271,7 +601,16 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
 function Bar({ parts, of }: { parts: [number, string][]; of: number }) {
   return (
     <span class="time-bar">
-      {parts.map(([v, c], i) => v > 0 && <span key={i} class={i === 2 ? 'wait' : i === 1 ? 'off' : ''} style={{ width: `${(100 * v) / of}%`, backgroundColor: c }} />)}
+      {parts.map(
+        ([v, c], i) =>
+          v > 0 && (
+            <span
+              key={i}
+              class={i === 2 ? 'wait' : i === 1 ? 'off' : ''}
+              style={{ width: `${(100 * v) / of}%`, backgroundColor: c }}
+            />
+          ),
+      )}
     </span>
   )
 }

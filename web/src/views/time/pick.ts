@@ -14,7 +14,16 @@ export type Picked =
   | { what: 'cpu'; run: number; cpu: number; runner: number; start: number; end: number; row: string }
   | { what: 'loss'; run: number; loss: number; row: string }
   | { what: 'fault'; run: number; fault: number; start: number; end: number; row: string }
-  | { what: 'state'; run: number; thread: number; state: number; cpu: number; start: number; end: number; row: string }
+  | {
+      what: 'state'
+      run: number
+      thread: number
+      state: number
+      cpu: number
+      start: number
+      end: number
+      row: string
+    }
 
 /** Height of a thread's strip of states with its margin, in CSS pixels. */
 export const stateStripHeight = 8
@@ -35,7 +44,9 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
     return i < 0 ? null : { what: 'graph', graph: row.group!.set.ref[i], ...base }
   }
   if (row.kind === 'group') {
-    const i = (d.index.losses ?? []).findIndex((l) => t >= l.start_ns - slack && t <= l.start_ns + l.dur_ns + slack)
+    const i = (d.index.losses ?? []).findIndex(
+      (l) => t >= l.start_ns - slack && t <= l.start_ns + l.dur_ns + slack,
+    )
     return i < 0 ? null : { what: 'loss', loss: i, ...base }
   }
   if (row.kind !== 'thread' && row.kind !== 'cpu') return null
@@ -59,7 +70,16 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
     if (far >= dist) continue
     dist = far
     if (c.kind === 'ops') best = { what: 'op', op: d.op(n, c, c.op[s.ref[i]]), ...base }
-    else if (inStrip) best = { what: 'state', thread: row.index, state: s.kind[i], cpu: s.ref[i], start: s.start[i], end: s.end[i], ...base }
+    else if (inStrip)
+      best = {
+        what: 'state',
+        thread: row.index,
+        state: s.kind[i],
+        cpu: s.ref[i],
+        start: s.start[i],
+        end: s.end[i],
+        ...base,
+      }
     else best = { what: 'cpu', cpu: row.index, runner: s.ref[i], start: s.start[i], end: s.end[i], ...base }
   }
   return best
@@ -68,7 +88,13 @@ export function pick(d: TimeData, row: Row, t: number, y: number, slack: number)
 /** A fault as something that is picked. */
 export function faultOf(d: TimeData, fault: number, base: { run: number; row: string }): Picked {
   const m = d.faults!.m
-  return { what: 'fault', fault, start: m.start_ns[fault], end: m.start_ns[fault] + Math.max(0, m.dur_ns[fault]), ...base }
+  return {
+    what: 'fault',
+    fault,
+    start: m.start_ns[fault],
+    end: m.start_ns[fault] + Math.max(0, m.dur_ns[fault]),
+    ...base,
+  }
 }
 
 /** Where it lies in its run's time. */
@@ -79,7 +105,10 @@ export function spanOf(d: TimeData, p: Picked): [number, number] {
     case 'step':
       return [d.steps.start[p.step], d.steps.start[p.step] + stepDuration(d, p.step)]
     case 'graph':
-      return [d.graphs.start[p.graph], d.graphs.start[p.graph] + d.graphs.dur[p.graph] + Math.max(0, d.waits.get(p.graph)?.tail ?? 0)]
+      return [
+        d.graphs.start[p.graph],
+        d.graphs.start[p.graph] + d.graphs.dur[p.graph] + Math.max(0, d.waits.get(p.graph)?.tail ?? 0),
+      ]
     case 'copy':
       return [d.copies.start[p.copy], d.copies.start[p.copy] + Math.max(1, d.copies.dur[p.copy])]
     case 'loss': {

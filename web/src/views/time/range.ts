@@ -41,11 +41,27 @@ export interface RangeStats {
 }
 
 /** Computes the statistics; stop() is asked now and then. */
-export async function rangeStats(d: TimeData, from: number, to: number, stop: () => boolean): Promise<RangeStats | null> {
+export async function rangeStats(
+  d: TimeData,
+  from: number,
+  to: number,
+  stop: () => boolean,
+): Promise<RangeStats | null> {
   const byDef = new Map<number, { count: number; time: number; whole: number }>()
   const threads = new Map<number, RangeThread>()
   const instead = new Map<string, { name: string; time: number; count: number }>()
-  const out: RangeStats = { from, to, ops: [], kinds: [], threads: [], instead: [], runnable: 0, steps: [], parts: 0, missing: 0 }
+  const out: RangeStats = {
+    from,
+    to,
+    ops: [],
+    kinds: [],
+    threads: [],
+    instead: [],
+    runnable: 0,
+    steps: [],
+    parts: 0,
+    missing: 0,
+  }
   const clip = (a: number, b: number) => Math.max(0, Math.min(b, to) - Math.max(a, from))
   for (const i of d.chunksIn(from, to)) {
     if (stop()) return null
@@ -99,7 +115,12 @@ export async function rangeStats(d: TimeData, from: number, to: number, stop: ()
           const time = Math.min(b, cpu.end[lo]) - Math.max(a, cpu.start[lo])
           if (time <= 0) continue
           const r = d.index.runners![cpu.ref[lo]]
-          const name = r.thread >= 0 ? `${runnerName(d, cpu.ref[lo])} (the engine’s)` : cpu.ref[lo] === 0 ? 'not seen' : clean(r.comm)
+          const name =
+            r.thread >= 0
+              ? `${runnerName(d, cpu.ref[lo])} (the engine’s)`
+              : cpu.ref[lo] === 0
+                ? 'not seen'
+                : clean(r.comm)
           const e = instead.get(name)
           if (e) {
             e.time += time
@@ -113,7 +134,10 @@ export async function rangeStats(d: TimeData, from: number, to: number, stop: ()
   const byKind = new Map<string, RangeRow>()
   for (const [def, e] of byDef) {
     const o = d.defs[def]
-    for (const [m, key] of [[names, clean(o.label)], [byKind, operatorKinds[o.kind] ?? 'other']] as const) {
+    for (const [m, key] of [
+      [names, clean(o.label)],
+      [byKind, operatorKinds[o.kind] ?? 'other'],
+    ] as const) {
       const r = m.get(key)
       if (r) {
         r.count += e.count
@@ -128,7 +152,8 @@ export async function rangeStats(d: TimeData, from: number, to: number, stop: ()
   out.instead = [...instead.values()].sort((a, b) => b.time - a.time)
   const steps = new Map<number, number>()
   for (let s = 0; s < d.steps.n; s++) {
-    if (d.steps.start[s] >= from && d.steps.start[s] < to) steps.set(d.steps.phase[s], (steps.get(d.steps.phase[s]) ?? 0) + 1)
+    if (d.steps.start[s] >= from && d.steps.start[s] < to)
+      steps.set(d.steps.phase[s], (steps.get(d.steps.phase[s]) ?? 0) + 1)
   }
   out.steps = [...steps].map(([phase, count]) => ({ phase, count }))
   return stop() ? null : out

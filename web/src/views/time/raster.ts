@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A picture in memory. Spans are written as pixels, not drawn as shapes: a frame costs its pixels, however many spans stand behind them.
+// A picture in memory. Spans are written as pixels, not drawn as shapes: a frame costs its pixels, however
+// many spans stand behind them.
 
 /** Patterns, so that no meaning rests on colour alone. */
 export const enum Pattern {
@@ -43,7 +44,8 @@ export class Raster {
     if (y1 > this.h) y1 = this.h
     if (x1 <= x0) return
     if (x1 - x0 < 12) {
-      for (let y = y0, at = y0 * this.w; y < y1; y++, at += this.w) for (let x = x0; x < x1; x++) this.px[at + x] = c
+      for (let y = y0, at = y0 * this.w; y < y1; y++, at += this.w)
+        for (let x = x0; x < x1; x++) this.px[at + x] = c
       return
     }
     for (let y = y0, at = y0 * this.w; y < y1; y++, at += this.w) this.px.fill(c, at + x0, at + x1)
@@ -81,7 +83,8 @@ export class Raster {
   /** A pixel column of a pattern over a ground. */
   patternColumn(x: number, y0: number, y1: number, bg: number, fg: number, p: Pattern): void {
     const u = this.unit
-    for (let y = y0, at = y0 * this.w + x; y < y1; y++, at += this.w) this.px[at] = inked(p, x, y, 5 * u, u) ? fg : bg
+    for (let y = y0, at = y0 * this.w + x; y < y1; y++, at += this.w)
+      this.px[at] = inked(p, x, y, 5 * u, u) ? fg : bg
   }
 }
 

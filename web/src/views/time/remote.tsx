@@ -13,7 +13,8 @@ function processName(d: TimeData, graph: number): string {
 }
 
 /** The graph that had this one computed, -1 if there is none. */
-export const callerOf = (d: TimeData, graph: number): number => (graph >= 0 ? (d.graphs.byId.get(d.graphs.caller[graph]) ?? -1) : -1)
+export const callerOf = (d: TimeData, graph: number): number =>
+  graph >= 0 ? (d.graphs.byId.get(d.graphs.caller[graph]) ?? -1) : -1
 
 /** The graph that was computed for this one, -1 if none is known. */
 export function servedFor(d: TimeData, graph: number): number {
@@ -27,11 +28,28 @@ export function forWhom(d: TimeData, graph: number): string[] {
   const c = callerOf(d, graph)
   if (c < 0) return []
   const step = d.steps.byId.get(d.graphs.step[c])
-  return [`computed for ${processName(d, c)}: ${step === undefined ? `its graph ${d.graphs.id[c]}` : `its ${stepLabel(d, step)}`}`]
+  return [
+    `computed for ${processName(d, c)}: ${step === undefined ? `its graph ${d.graphs.id[c]}` : `its ${stepLabel(d, step)}`}`,
+  ]
 }
 
-/** The same in the panel, with a way there. both: also from the graph that was handed over to the other process's. */
-export function ForWhom({ d, graph, run, actions, both }: { d: TimeData; graph: number; run: number; actions: Actions; both?: boolean }) {
+/**
+ * The same in the panel, with a way there. both: also from the graph that was handed over to the other
+ * process's.
+ */
+export function ForWhom({
+  d,
+  graph,
+  run,
+  actions,
+  both,
+}: {
+  d: TimeData
+  graph: number
+  run: number
+  actions: Actions
+  both?: boolean
+}) {
   const c = callerOf(d, graph)
   const s = both && c < 0 ? servedFor(d, graph) : -1
   const other = c >= 0 ? c : s
@@ -45,8 +63,18 @@ export function ForWhom({ d, graph, run, actions, both }: { d: TimeData; graph: 
     <>
       <dt>{c >= 0 ? 'computed for' : 'computed by'}</dt>
       <dd data-other={d.graphs.id[other]}>
-        {processName(d, other)}: <a href="#" onClick={go(() => actions.goGraph(run, other))}>graph {d.graphs.id[other]}</a>
-        {step !== undefined && <>, <a href="#" onClick={go(() => actions.goStep(run, step))}>{stepLabel(d, step)}</a></>}
+        {processName(d, other)}:{' '}
+        <a href="#" onClick={go(() => actions.goGraph(run, other))}>
+          graph {d.graphs.id[other]}
+        </a>
+        {step !== undefined && (
+          <>
+            ,{' '}
+            <a href="#" onClick={go(() => actions.goStep(run, step))}>
+              {stepLabel(d, step)}
+            </a>
+          </>
+        )}
       </dd>
     </>
   )

@@ -22,9 +22,29 @@ export interface Row {
   folded?: boolean
 }
 
-const heights: Record<Row['kind'], number> = { run: 24, group: 22, steps: 22, rate: 36, graphs: 16, device: 24, copies: 14, thread: 30, cpu: 18 }
+const heights: Record<Row['kind'], number> = {
+  run: 24,
+  group: 22,
+  steps: 22,
+  rate: 36,
+  graphs: 16,
+  device: 24,
+  copies: 14,
+  thread: 30,
+  cpu: 18,
+}
 /** What they grow to where there is room. */
-const most: Record<Row['kind'], number> = { run: 24, group: 22, steps: 26, rate: 56, graphs: 20, device: 44, copies: 18, thread: 76, cpu: 34 }
+const most: Record<Row['kind'], number> = {
+  run: 24,
+  group: 22,
+  steps: 26,
+  rate: 56,
+  graphs: 20,
+  device: 44,
+  copies: 18,
+  thread: 76,
+  cpu: 34,
+}
 
 /** Lays out tracks. folded holds keys of groups that are closed; room is how high the view is. */
 export function layout(datas: TimeData[], folded: Set<string>, room: number): Row[] {
@@ -37,39 +57,118 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
   }
   datas.forEach((d, run) => {
     const x = d.index
-    if (datas.length > 1) add({ key: `r${run}`, kind: 'run', run, label: run === 0 ? 'first run' : 'second run', title: [clean(d.run.file), clean(d.run.label)].filter(Boolean).join(' · '), index: -1 })
+    if (datas.length > 1)
+      add({
+        key: `r${run}`,
+        kind: 'run',
+        run,
+        label: run === 0 ? 'first run' : 'second run',
+        title: [clean(d.run.file), clean(d.run.label)].filter(Boolean).join(' · '),
+        index: -1,
+      })
     const threads = (x.threads ?? []).map((t, index) => ({ t, index }))
     const pids = [...new Set([...threads.map((e) => e.t.pid), ...(x.processes ?? []).map((p) => p.pid)])]
     for (const pid of pids) {
-      const own = threads.filter((e) => e.t.pid === pid && (e.t.operators > 0 || e.t.role !== 'other')).sort((a, b) => rank(a.t.role) - rank(b.t.role) || a.t.tid - b.t.tid)
+      const own = threads
+        .filter((e) => e.t.pid === pid && (e.t.operators > 0 || e.t.role !== 'other'))
+        .sort((a, b) => rank(a.t.role) - rank(b.t.role) || a.t.tid - b.t.tid)
       const steps = d.stepRows.filter((g) => g.pid === pid)
       const graphs = d.graphRows.filter((g) => g.pid === pid)
       if (!own.length && !steps.length && !graphs.length) continue
       const comm = clean(x.processes?.find((p) => p.pid === pid)?.comm || own[0]?.t.comm || 'process')
       const key = `${run}p${pid}`
       const closed = folded.has(key)
-      add({ key, kind: 'group', run, label: `${comm} ${pid}`, title: `process ${pid}`, index: pid, folded: closed })
+      add({
+        key,
+        kind: 'group',
+        run,
+        label: `${comm} ${pid}`,
+        title: `process ${pid}`,
+        index: pid,
+        folded: closed,
+      })
       if (closed) continue
       for (const [n, g] of steps.entries()) {
-        const name = steps.length > 1 ? `, ${contextRole(d.run.stats.weight, pid, g.name) || `context ${n + 1}`}` : ''
-        add({ key: `${key}s${g.name}`, kind: 'steps', run, label: `steps${name}`, title: `calls of the engine that compute a batch, then, hatched, until their results were there; context ${clean(g.name)}`, group: g, index: -1 })
-        if (g.set.kind.includes(2)) add({ key: `${key}t${g.name}`, kind: 'rate', run, label: `tokens/s 0–${num(maxRate(d, g.set))}`, title: `tokens of a decode step over the time until its results were there${name}`, group: g, index: -1 })
+        const name =
+          steps.length > 1 ? `, ${contextRole(d.run.stats.weight, pid, g.name) || `context ${n + 1}`}` : ''
+        add({
+          key: `${key}s${g.name}`,
+          kind: 'steps',
+          run,
+          label: `steps${name}`,
+          title: `calls of the engine that compute a batch, then, hatched, until their results were there; context ${clean(g.name)}`,
+          group: g,
+          index: -1,
+        })
+        if (g.set.kind.includes(2))
+          add({
+            key: `${key}t${g.name}`,
+            kind: 'rate',
+            run,
+            label: `tokens/s 0–${num(maxRate(d, g.set))}`,
+            title: `tokens of a decode step over the time until its results were there${name}`,
+            group: g,
+            index: -1,
+          })
       }
       for (const g of graphs) {
-        const title = g.device ? `graphs on ${clean(g.name)}: the call that computes or submits each, then, hatched, until the host had waited for it` : 'computation graphs by backend'
-        add({ key: `${key}g${g.name}`, kind: g.device ? 'device' : 'graphs', run, label: g.device ? clean(g.name) : `graphs ${clean(g.name)}`, title, group: g, index: -1 })
+        const title = g.device
+          ? `graphs on ${clean(g.name)}: the call that computes or submits each, then, hatched, until the host had waited for it`
+          : 'computation graphs by backend'
+        add({
+          key: `${key}g${g.name}`,
+          kind: g.device ? 'device' : 'graphs',
+          run,
+          label: g.device ? clean(g.name) : `graphs ${clean(g.name)}`,
+          title,
+          group: g,
+          index: -1,
+        })
       }
-      for (const g of d.copyRows.filter((g) => g.pid === pid)) add({ key: `${key}y`, kind: 'copies', run, label: 'copies', title: 'calls that move a tensor’s data between memories', group: g, index: -1 })
+      for (const g of d.copyRows.filter((g) => g.pid === pid))
+        add({
+          key: `${key}y`,
+          kind: 'copies',
+          run,
+          label: 'copies',
+          title: 'calls that move a tensor’s data between memories',
+          group: g,
+          index: -1,
+        })
       for (const { t, index } of own) {
-        add({ key: `${key}h${t.tid}`, kind: 'thread', run, label: `${t.role === 'other' ? 'thread' : t.role} ${t.tid}`, title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them, why it was on no CPU`, index })
+        add({
+          key: `${key}h${t.tid}`,
+          kind: 'thread',
+          run,
+          label: `${t.role === 'other' ? 'thread' : t.role} ${t.tid}`,
+          title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them, why it was on no CPU`,
+          index,
+        })
       }
     }
     const cpus = x.cpus ?? []
     if (cpus.length) {
       const key = `${run}c`
       const closed = folded.has(key)
-      add({ key, kind: 'group', run, label: `CPUs (${cpus.length})`, title: 'what ran on each CPU whose switches were recorded', index: -1, folded: closed })
-      if (!closed) for (const c of cpus) add({ key: `${key}${c}`, kind: 'cpu', run, label: `CPU ${c}`, title: 'the engine’s threads in the colour of their row, others by name', index: c })
+      add({
+        key,
+        kind: 'group',
+        run,
+        label: `CPUs (${cpus.length})`,
+        title: 'what ran on each CPU whose switches were recorded',
+        index: -1,
+        folded: closed,
+      })
+      if (!closed)
+        for (const c of cpus)
+          add({
+            key: `${key}${c}`,
+            kind: 'cpu',
+            run,
+            label: `CPU ${c}`,
+            title: 'the engine’s threads in the colour of their row, others by name',
+            index: c,
+          })
     }
   })
   grow(out, room - y)

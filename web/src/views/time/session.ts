@@ -21,14 +21,20 @@ export class Session implements Actions {
   private chosen = 0
   private before: Picked | null = null
 
-  constructor(readonly t: Timeline, readonly datas: TimeData[]) {
+  constructor(
+    readonly t: Timeline,
+    readonly datas: TimeData[],
+  ) {
     const phase = datas[0].steps.phase
     this.phase = phase.includes(2) ? 2 : (phase[0] ?? 0)
     this.setAlign('decode', false)
     t.home(false)
   }
 
-  /** The run that search, numbers and slowest steps go by: that of the last selection, or the one that was chosen since. */
+  /**
+   * The run that search, numbers and slowest steps go by: that of the last selection, or the one that was
+   * chosen since.
+   */
   get run(): number {
     const p = this.t.selection
     if (p && p !== this.before) this.use(p.run)
@@ -49,8 +55,18 @@ export class Session implements Actions {
 
   private rowOf(run: number, kind: 'steps' | 'thread', index: number): string {
     const d = this.datas[run]
-    if (kind === 'thread') return this.t.rows.find((r) => r.run === run && r.kind === 'thread' && r.index === index)?.key ?? ''
-    return this.t.rows.find((r) => r.run === run && r.kind === 'steps' && r.group && d.text(d.steps.ctx[index]) === r.group.name && r.group.pid === (d.index.threads?.[d.steps.thread[index]]?.pid ?? 0))?.key ?? ''
+    if (kind === 'thread')
+      return this.t.rows.find((r) => r.run === run && r.kind === 'thread' && r.index === index)?.key ?? ''
+    return (
+      this.t.rows.find(
+        (r) =>
+          r.run === run &&
+          r.kind === 'steps' &&
+          r.group &&
+          d.text(d.steps.ctx[index]) === r.group.name &&
+          r.group.pid === (d.index.threads?.[d.steps.thread[index]]?.pid ?? 0),
+      )?.key ?? ''
+    )
   }
 
   /** Selects an operator and brings it into view. */
@@ -72,7 +88,11 @@ export class Session implements Actions {
 
   goGraph = (run: number, graph: number): void => {
     const d = this.datas[run]
-    const row = this.t.rows.find((r) => r.run === run && (r.kind === 'graphs' || r.kind === 'device') && r.group?.set.ref.includes(graph))?.key ?? ''
+    const row =
+      this.t.rows.find(
+        (r) =>
+          r.run === run && (r.kind === 'graphs' || r.kind === 'device') && r.group?.set.ref.includes(graph),
+      )?.key ?? ''
     this.t.range = null
     this.t.select({ what: 'graph', run, graph, row })
     const from = d.graphs.start[graph] + this.t.shift[run]
@@ -98,7 +118,9 @@ export class Session implements Actions {
   bySlowness(): number[] {
     const d = this.datas[this.run]
     const s = d.steps
-    return Array.from(s.order).filter((i) => s.phase[i] === this.phase).sort((x, y) => stepDuration(d, y) - stepDuration(d, x))
+    return Array.from(s.order)
+      .filter((i) => s.phase[i] === this.phase)
+      .sort((x, y) => stepDuration(d, y) - stepDuration(d, x))
   }
 
   /** 0: the slowest step of the phase, 1: the next. */
@@ -197,7 +219,10 @@ export class Session implements Actions {
   /** The view and what is selected, as parameters of a link. */
   params(): Record<string, string | undefined> {
     const t = this.t
-    const out: Record<string, string | undefined> = { t0: String(Math.round(t.t0)), t1: String(Math.round(t.t1)) }
+    const out: Record<string, string | undefined> = {
+      t0: String(Math.round(t.t0)),
+      t1: String(Math.round(t.t1)),
+    }
     const p = t.selection
     if (p?.what === 'op') out[p.run ? 'selb' : 'sel'] = String(p.op.id)
     else if (p?.what === 'step') out[p.run ? 'atb' : 'at'] = String(this.datas[p.run].steps.id[p.step])
@@ -209,7 +234,10 @@ export class Session implements Actions {
     return out
   }
 
-  /** Does what a link says: what is seen and selected, then which run is gone by, if that is not the selection's. */
+  /**
+   * Does what a link says: what is seen and selected, then which run is gone by, if that is not the
+   * selection's.
+   */
   async open(p: Record<string, string>): Promise<void> {
     await this.follow(p)
     if (p.of === '0' || p.of === '1') this.use(Number(p.of))
@@ -256,14 +284,21 @@ export class Session implements Actions {
       if (!o) return this.say(`operator ${id} is not in this file`)
       if (!seen) return this.take(run, o, 3)
       this.t.range = null
-      return this.t.select({ what: 'op', run, op: o, row: this.rowOf(run, 'thread', o.spans[0]?.thread ?? -1) })
+      return this.t.select({
+        what: 'op',
+        run,
+        op: o,
+        row: this.rowOf(run, 'thread', o.spans[0]?.thread ?? -1),
+      })
     }
     for (const run of [0, 1]) {
       const i = num(run ? p.faultb : p.fault)
       const m = this.datas[run]?.faults?.m
       if (i === null || !m) continue
       if (!(i >= 0 && i < m.start_ns.length)) return this.say(`there is no page fault ${i}`)
-      const thread = (this.datas[run].index.threads ?? []).findIndex((t) => t.pid === m.pid[i] && t.tid === m.tid[i])
+      const thread = (this.datas[run].index.threads ?? []).findIndex(
+        (t) => t.pid === m.pid[i] && t.tid === m.tid[i],
+      )
       this.t.range = null
       this.t.select(faultOf(this.datas[run], i, { run, row: this.rowOf(run, 'thread', thread) }))
       if (!seen) this.fit()
@@ -290,24 +325,61 @@ export class Session implements Actions {
   key(key: string): boolean {
     const t = this.t
     switch (key) {
-      case 'w': t.zoom(0.75); break
-      case 's': t.zoom(1 / 0.75); break
-      case 'a': case 'ArrowLeft': t.pan(-0.12); break
-      case 'd': case 'ArrowRight': t.pan(0.12); break
-      case 'ArrowUp': t.scroll.scrollTop -= 40; break
-      case 'ArrowDown': t.scroll.scrollTop += 40; break
-      case 'PageUp': t.pan(-0.9); break
-      case 'PageDown': t.pan(0.9); break
-      case 'Home': t.home(); break
-      case 'f': this.fit(); break
-      case '[': this.step(t.selection?.run ?? 0, -1); break
-      case ']': this.step(t.selection?.run ?? 0, 1); break
-      case '/': this.onSearch(); break
-      case 'g': this.onGo(); break
-      case 'n': void this.search(1); break
-      case 'N': void this.search(-1); break
-      case 'Escape': this.clear(); return false
-      default: return false
+      case 'w':
+        t.zoom(0.75)
+        break
+      case 's':
+        t.zoom(1 / 0.75)
+        break
+      case 'a':
+      case 'ArrowLeft':
+        t.pan(-0.12)
+        break
+      case 'd':
+      case 'ArrowRight':
+        t.pan(0.12)
+        break
+      case 'ArrowUp':
+        t.scroll.scrollTop -= 40
+        break
+      case 'ArrowDown':
+        t.scroll.scrollTop += 40
+        break
+      case 'PageUp':
+        t.pan(-0.9)
+        break
+      case 'PageDown':
+        t.pan(0.9)
+        break
+      case 'Home':
+        t.home()
+        break
+      case 'f':
+        this.fit()
+        break
+      case '[':
+        this.step(t.selection?.run ?? 0, -1)
+        break
+      case ']':
+        this.step(t.selection?.run ?? 0, 1)
+        break
+      case '/':
+        this.onSearch()
+        break
+      case 'g':
+        this.onGo()
+        break
+      case 'n':
+        void this.search(1)
+        break
+      case 'N':
+        void this.search(-1)
+        break
+      case 'Escape':
+        this.clear()
+        return false
+      default:
+        return false
     }
     return true
   }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Spans of one track in order of time, made so that a picture costs pixels and not spans: those of a length are found
-// by themselves, and bins say how the time was used where spans are narrower than a pixel.
+// Spans of one track in order of time, made so that a picture costs pixels and not spans: those of a length
+// are found by themselves, and bins say how the time was used where spans are narrower than a pixel.
 
-/** Bins of equal width from start on; levels[0] is the finest, each further one twice as wide. A cell is time in ns, chans of them a bin. */
+/**
+ * Bins of equal width from start on; levels[0] is the finest, each further one twice as wide. A cell is time
+ * in ns, chans of them a bin.
+ */
 export interface Bins {
   start: number
   width: number
@@ -22,7 +25,9 @@ export interface SpanSet {
   kind: Uint8Array
   /** What it is a span of: an index of whoever made the set. */
   ref: Int32Array
-  /** Spans by length: byLength[lengthAt[k]..lengthAt[k+1]] are those of 2^k to 2^(k+1) ns, in order of time. */
+  /**
+   * Spans by length: byLength[lengthAt[k]..lengthAt[k+1]] are those of 2^k to 2^(k+1) ns, in order of time.
+   */
   byLength: Int32Array
   lengthAt: Int32Array
   bins: Bins
@@ -46,7 +51,14 @@ export interface Amounts {
 }
 
 /** Makes a set; start, mid, end, kind, ref and amounts are put in order of start where they are not. */
-export function spanSet(start: Float64Array, mid: Float64Array, end: Float64Array, kind: Uint8Array, ref: Int32Array, a: Amounts): SpanSet {
+export function spanSet(
+  start: Float64Array,
+  mid: Float64Array,
+  end: Float64Array,
+  kind: Uint8Array,
+  ref: Int32Array,
+  a: Amounts,
+): SpanSet {
   const n = start.length
   let sorted = true
   for (let i = 1; i < n && sorted; i++) sorted = start[i] >= start[i - 1]
@@ -69,7 +81,13 @@ export function spanSet(start: Float64Array, mid: Float64Array, end: Float64Arra
   return { n, start, mid, end, kind, ref, byLength, lengthAt, bins: makeBins(start, mid, end, kind, a) }
 }
 
-function makeBins(start: Float64Array, mid: Float64Array, end: Float64Array, kind: Uint8Array, a: Amounts): Bins {
+function makeBins(
+  start: Float64Array,
+  mid: Float64Array,
+  end: Float64Array,
+  kind: Uint8Array,
+  a: Amounts,
+): Bins {
   const n = start.length
   const first = n ? start[0] : 0
   let last = first + 1
@@ -104,10 +122,11 @@ export function withLevels(start: number, width: number, chans: number, cells: F
   const any = new Uint8Array(chans)
   for (let i = 0, k = 0; i < cells.length; i++, k = k + 1 === chans ? 0 : k + 1) if (cells[i] > 0) any[k] = 1
   const levels = [cells]
-  for (let l = cells; l.length > 4 * chans; ) {
+  for (let l = cells; l.length > 4 * chans;) {
     const n = Math.ceil(l.length / chans / 2)
     const up = new Float32Array(n * chans)
-    for (let b = 0, i = 0; i < l.length; b++) for (let k = 0, at = (b >> 1) * chans; k < chans; k++, i++) up[at + k] += l[i]
+    for (let b = 0, i = 0; i < l.length; b++)
+      for (let k = 0, at = (b >> 1) * chans; k < chans; k++, i++) up[at + k] += l[i]
     levels.push((l = up))
   }
   return { start, width, chans, levels, used: Uint8Array.from([...any.keys()].filter((k) => any[k])) }
@@ -115,7 +134,9 @@ export function withLevels(start: number, width: number, chans: number, cells: F
 
 /** Buffers to hand over to another thread. */
 export function buffers(s: SpanSet): ArrayBuffer[] {
-  return [s.start, s.mid, s.end, s.kind, s.ref, s.byLength, s.lengthAt, s.bins.used, ...s.bins.levels].map((a) => a.buffer as ArrayBuffer)
+  return [s.start, s.mid, s.end, s.kind, s.ref, s.byLength, s.lengthAt, s.bins.used, ...s.bins.levels].map(
+    (a) => a.buffer as ArrayBuffer,
+  )
 }
 
 export const sizeOf = (s: SpanSet): number => buffers(s).reduce((n, b) => n + b.byteLength, 0)
@@ -132,7 +153,10 @@ export function firstAfter(start: Float64Array, t: number): number {
   return lo
 }
 
-/** Spans that reach into from..to, as indexes [first, last). Spans of a track do not overlap, but for the one before. */
+/**
+ * Spans that reach into from..to, as indexes [first, last). Spans of a track do not overlap, but for the one
+ * before.
+ */
 export function spansWithin(s: SpanSet, from: number, to: number): [number, number] {
   let first = firstAfter(s.start, from)
   while (first > 0 && s.end[first - 1] > from) first--

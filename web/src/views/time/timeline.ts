@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The canvas part of ProfTime: what is looked at, drawing when something changed, pointer, wheel and keys. The page around it (view.tsx)
-// is told of changes and asks for moves.
+// The canvas part of ProfTime: what is looked at, drawing when something changed, pointer, wheel and keys.
+// The page around it (view.tsx) is told of changes and asks for moves.
 import type { Metric } from '../../lib/counters'
 import { ruler } from '../../lib/time-scale'
 import type { Range } from './actions'
@@ -52,7 +52,10 @@ export class Timeline {
   /** What spans are coloured by, and the value at which its colours end; null: by kinds of operators. */
   level: { metric: Metric; top: number } | null = null
 
-  constructor(readonly datas: TimeData[], readonly scroll: HTMLElement) {
+  constructor(
+    readonly datas: TimeData[],
+    readonly scroll: HTMLElement,
+  ) {
     this.shift = datas.map(() => 0)
     this.overlay = new Overlay(this.over)
     this.top = new Top(this.head)
@@ -105,7 +108,10 @@ export class Timeline {
     this.relayout()
   }
 
-  /** Colours spans by a metric's levels; null: by kinds of operators. Nothing of it happens where no run has it. */
+  /**
+   * Colours spans by a metric's levels; null: by kinds of operators. Nothing of it happens where no run has
+   * it.
+   */
   colour(id: string | null): void {
     const has = this.datas.map((d) => d.metrics.find((m) => m.id === id) ?? null)
     const found = has.find((m) => m != null) ?? null
@@ -157,12 +163,16 @@ export class Timeline {
     this.show(this.t0 + d, this.t1 + d)
   }
 
-  /** Brings a span (in the first run's time) into view: as it is if it can be seen, else in the middle with what is around it. */
+  /**
+   * Brings a span (in the first run's time) into view: as it is if it can be seen, else in the middle with
+   * what is around it.
+   */
   reveal(from: number, to: number, around = 0): void {
     const span = this.t1 - this.t0
     const len = to - from
     if (!around && from >= this.t0 && to <= this.t1 && len * 200 > span) return
-    if (!around && len < span && len * 200 > span) return this.show((from + to) / 2 - span / 2, (from + to) / 2 + span / 2)
+    if (!around && len < span && len * 200 > span)
+      return this.show((from + to) / 2 - span / 2, (from + to) / 2 + span / 2)
     const pad = Math.max(len * (around || 1.5), shortest)
     this.show(from - pad, to + pad)
   }
@@ -228,13 +238,22 @@ export class Timeline {
     this.paintOverlay()
     this.drawn = true
     performance.measure('profinfer-frame', { start, end: performance.now() })
-    if (++this.frames % 1000 === 0) performance.clearMeasures('profinfer-frame') // they would be kept for ever
+    // they would be kept for ever
+    if (++this.frames % 1000 === 0) performance.clearMeasures('profinfer-frame')
   }
 
   private paintOverlay(): void {
     this.overlay.draw({
-      rows: this.rows, datas: this.datas, view: { t0: this.t0, scale: this.scale, shift: this.shift }, unit: this.unit, scrollTop: this.scroll.scrollTop,
-      colors: this.colors, selection: this.selection, hover: this.hover, range: this.range, cursor: this.cursor,
+      rows: this.rows,
+      datas: this.datas,
+      view: { t0: this.t0, scale: this.scale, shift: this.shift },
+      unit: this.unit,
+      scrollTop: this.scroll.scrollTop,
+      colors: this.colors,
+      selection: this.selection,
+      hover: this.hover,
+      range: this.range,
+      cursor: this.cursor,
     })
   }
 

@@ -39,7 +39,15 @@ export class Top {
     this.picture = null
   }
 
-  draw(datas: TimeData[], view: View, all: Range, t1: number, r: Ruler, p: Palette, range: Range | null): void {
+  draw(
+    datas: TimeData[],
+    view: View,
+    all: Range,
+    t1: number,
+    r: Ruler,
+    p: Palette,
+    range: Range | null,
+  ): void {
     const ctx = this.c.getContext('2d')
     if (!ctx) return
     const u = this.unit
@@ -70,7 +78,15 @@ export class Top {
     this.rulerPart(ctx, datas, view, t1, r, p, range)
   }
 
-  private rulerPart(ctx: CanvasRenderingContext2D, datas: TimeData[], view: View, t1: number, r: Ruler, p: Palette, range: Range | null): void {
+  private rulerPart(
+    ctx: CanvasRenderingContext2D,
+    datas: TimeData[],
+    view: View,
+    t1: number,
+    r: Ruler,
+    p: Palette,
+    range: Range | null,
+  ): void {
     const per = this.w / (t1 - view.t0)
     const y = stripHeight
     ctx.fillStyle = css(p.line)
@@ -79,7 +95,12 @@ export class Top {
     if (range) {
       ctx.fillStyle = p.accent
       ctx.globalAlpha = 0.3
-      ctx.fillRect((range.from - view.t0) * per, y + 1, Math.max(1, (range.to - range.from) * per), rulerHeight - 2)
+      ctx.fillRect(
+        (range.from - view.t0) * per,
+        y + 1,
+        Math.max(1, (range.to - range.from) * per),
+        rulerHeight - 2,
+      )
       ctx.globalAlpha = 1
     }
     ctx.font = `11px ${sans}`
@@ -164,7 +185,10 @@ export class Top {
     })
   }
 
-  /** Dragging in the strip moves the view; a press outside of it brings it there. In the ruler it selects a range. */
+  /**
+   * Dragging in the strip moves the view; a press outside of it brings it there. In the ruler it selects a
+   * range.
+   */
   listen(t: Viewport): void {
     let grip: number | null = null
     let anchor: number | null = null

@@ -25,12 +25,31 @@ import { Top } from './top'
 export function Time({ a, b, route }: ViewProps) {
   const runs = b ? [a, b] : [a]
   const missing = runs.find((r) => !r.has('time'))
-  const { data: datas, error } = useLoaded(runs.map((r) => r.index).join(), () => Promise.all(missing ? [] : runs.map((r) => TimeData.load(r))))
-  if (missing) return <div data-ready><Empty>{clean(missing.file)} has no timeline in this page.</Empty></div>
-  if (error) return <div data-ready><Empty>The timeline cannot be read: {error}.</Empty></div>
+  const { data: datas, error } = useLoaded(runs.map((r) => r.index).join(), () =>
+    Promise.all(missing ? [] : runs.map((r) => TimeData.load(r))),
+  )
+  if (missing)
+    return (
+      <div data-ready>
+        <Empty>{clean(missing.file)} has no timeline in this page.</Empty>
+      </div>
+    )
+  if (error)
+    return (
+      <div data-ready>
+        <Empty>The timeline cannot be read: {error}.</Empty>
+      </div>
+    )
   if (!datas) return <Empty>Reading the timeline …</Empty>
   if (datas.every((d) => !d.steps.n && !d.index.spans && !d.index.cpus?.length && !d.graphs.n)) {
-    return <div data-ready><Empty>Nothing ran in this recording: no step, no graph and no operator was seen.{datas.some((d) => d.index.losses?.length) && ' What was lost or left out is told in Summary.'}</Empty></div>
+    return (
+      <div data-ready>
+        <Empty>
+          Nothing ran in this recording: no step, no graph and no operator was seen.
+          {datas.some((d) => d.index.losses?.length) && ' What was lost or left out is told in Summary.'}
+        </Empty>
+      </div>
+    )
   }
   return <Loaded key={datas.map((d) => d.run.index).join()} datas={datas} params={route.params} />
 }
@@ -53,7 +72,10 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
     head.current!.append(line.head)
     line.over.tabIndex = 0
     line.over.setAttribute('role', 'application')
-    line.over.setAttribute('aria-label', 'Timeline. w and s zoom, a and d move, up and down scroll, bracket keys go to the same operator in the step before and after, f zooms to the selection.')
+    line.over.setAttribute(
+      'aria-label',
+      'Timeline. w and s zoom, a and d move, up and down scroll, bracket keys go to the same operator in the step before and after, f zooms to the selection.',
+    )
     line.onRows = () => tick((n) => n + 1)
     setTimeline(line)
     line.over.focus({ preventScroll: true })
@@ -76,7 +98,14 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
         go('time', p, true)
       }, 300)
     }
-    t.onHover = (p, x, y) => showTip(tip.current!, p && describe(datas[p.run], p, t.rows.find((r) => r.key === p.row)?.index), x, y, t.width)
+    t.onHover = (p, x, y) =>
+      showTip(
+        tip.current!,
+        p && describe(datas[p.run], p, t.rows.find((r) => r.key === p.row)?.index),
+        x,
+        y,
+        t.width,
+      )
     return () => {
       clearTimeout(asked)
       clearTimeout(later)
@@ -106,30 +135,61 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
   const sel = t?.selection
   const seen = sel ? describe(datas[sel.run], sel).join('; ') : ''
   return (
-    <div class="time" data-ready={ready ? '' : undefined} data-spans={spans} data-idle={idle ? '' : undefined}>
-      {session ? <Tools session={session} datas={datas} tick={() => tick((n) => n + 1)} /> : <div class="time-tools" />}
+    <div
+      class="time"
+      data-ready={ready ? '' : undefined}
+      data-spans={spans}
+      data-idle={idle ? '' : undefined}
+    >
+      {session ? (
+        <Tools session={session} datas={datas} tick={() => tick((n) => n + 1)} />
+      ) : (
+        <div class="time-tools" />
+      )}
       <Notes datas={datas} />
       <div class="time-head">
         <div class="time-corner dim" ref={corner} />
         <div ref={head} />
       </div>
       <div class="time-scroll" ref={scroll}>
-        <div class="time-inner" style={{ height: `${t?.rows.length ? t.rows[t.rows.length - 1].y + t.rows[t.rows.length - 1].h : 0}px` }}>
-          <div class="time-labels">{t?.rows.map((row) => <Label key={row.key} row={row} onFold={() => t.fold(row.key)} />)}</div>
+        <div
+          class="time-inner"
+          style={{
+            height: `${t?.rows.length ? t.rows[t.rows.length - 1].y + t.rows[t.rows.length - 1].h : 0}px`,
+          }}
+        >
+          <div class="time-labels">
+            {t?.rows.map((row) => (
+              <Label key={row.key} row={row} onFold={() => t.fold(row.key)} />
+            ))}
+          </div>
           <div class="time-stage" ref={stage} />
         </div>
         <div class="time-tip" ref={tip} hidden />
       </div>
       <div class="time-panel">
-        {t && session && (sel ? (
-          <Details picked={sel} datas={datas} actions={session} keep={keep} />
-        ) : t.range ? (
-          datas.map((d, run) => <RangePanel key={run} d={d} from={t.range!.from - t.shift[run]} to={t.range!.to - t.shift[run]} actions={session} head={datas.length > 1 ? clean(d.run.label || d.run.file) : 'range'} />)
-        ) : (
-          <Idle datas={datas} total={total} session={session} />
-        ))}
+        {t &&
+          session &&
+          (sel ? (
+            <Details picked={sel} datas={datas} actions={session} keep={keep} />
+          ) : t.range ? (
+            datas.map((d, run) => (
+              <RangePanel
+                key={run}
+                d={d}
+                from={t.range!.from - t.shift[run]}
+                to={t.range!.to - t.shift[run]}
+                actions={session}
+                head={datas.length > 1 ? clean(d.run.label || d.run.file) : 'range'}
+              />
+            ))
+          ) : (
+            <Idle datas={datas} total={total} session={session} />
+          ))}
       </div>
-      <div class="hidden-text" aria-live="polite">{seen}</div>
+      <div class="hidden-text" aria-live="polite">
+        {seen}
+      </div>
     </div>
   )
 }
@@ -137,9 +197,23 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
 function Label({ row, onFold }: { row: Row; onFold: () => void }) {
   const style = { top: `${row.y}px`, height: `${row.h}px` }
   if (row.kind === 'group') {
-    return <button class="time-label group" style={style} title={row.title} aria-expanded={!row.folded} onClick={onFold}>{row.folded ? '▸' : '▾'} {row.label}</button>
+    return (
+      <button
+        class="time-label group"
+        style={style}
+        title={row.title}
+        aria-expanded={!row.folded}
+        onClick={onFold}
+      >
+        {row.folded ? '▸' : '▾'} {row.label}
+      </button>
+    )
   }
-  return <div class={`time-label ${row.kind}`} style={style} title={row.title}>{row.label}</div>
+  return (
+    <div class={`time-label ${row.kind}`} style={style} title={row.title}>
+      {row.label}
+    </div>
+  )
 }
 
 /** What stands below while nothing is selected: the legend, threads over the whole run, the slowest steps. */
@@ -147,11 +221,18 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
   const sched = datas.some((d) => d.index.has_sched)
   return (
     <>
-      <Legend sched={sched} level={session.t.level} faults={datas.some((d) => (d.faults?.byThread.size ?? 0) > 0)} backends={[...new Set(datas.flatMap((d) => d.graphRows.filter((g) => g.device).map((g) => g.name)))]} />
+      <Legend
+        sched={sched}
+        level={session.t.level}
+        faults={datas.some((d) => (d.faults?.byThread.size ?? 0) > 0)}
+        backends={[...new Set(datas.flatMap((d) => d.graphRows.filter((g) => g.device).map((g) => g.name)))]}
+      />
       <p class="dim">
-        Drag or a d: move. Wheel or w s: zoom. Shift and drag, or drag in the ruler: statistics of a range. Click: figures of an operator; [ ] the same in the step before and after. Double click: zoom to it.
+        Drag or a d: move. Wheel or w s: zoom. Shift and drag, or drag in the ruler: statistics of a range.
+        Click: figures of an operator; [ ] the same in the step before and after. Double click: zoom to it.
         Home: whole run. /: search. Where spans are narrower than a pixel, heights are shares of its time.
-        {!sched && ' Scheduling was not recorded: there are no CPU tracks, and why a thread was off its CPU is not known.'}
+        {!sched &&
+          ' Scheduling was not recorded: there are no CPU tracks, and why a thread was off its CPU is not known.'}
       </p>
       <div class="time-cols">
         {datas.map((d, run) => (
@@ -162,7 +243,10 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
           </div>
         ))}
         <div>
-          <h3>slowest {phases[session.phase] || ''} steps{datas.length > 1 ? ` of the ${session.run ? 'second' : 'first'} run` : ''}</h3>
+          <h3>
+            slowest {phases[session.phase] || ''} steps
+            {datas.length > 1 ? ` of the ${session.run ? 'second' : 'first'} run` : ''}
+          </h3>
           <Slowest key={session.run} d={datas[session.run]} run={session.run} session={session} />
         </div>
       </div>
@@ -173,13 +257,26 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
 function Totals({ d }: { d: TimeData }) {
   const rows = (d.index.threads ?? []).map((t, i) => ({ t, i })).filter((r) => r.t.operators > 0)
   if (!rows.length) return <div class="dim">no operators were recorded</div>
-  const part = (r: (typeof rows)[number], v: number) => <><Fig v={v} f={dur} /> <span class="dim">{share(v / Math.max(1, r.t.busy_ns + r.t.wait_ns + r.t.off_cpu_ns))}</span></>
+  const part = (r: (typeof rows)[number], v: number) => (
+    <>
+      <Fig v={v} f={dur} />{' '}
+      <span class="dim">{share(v / Math.max(1, r.t.busy_ns + r.t.wait_ns + r.t.off_cpu_ns))}</span>
+    </>
+  )
   return (
     <Table
-      label="threads over the whole run" rows={rows} id={(r) => String(r.t.tid)} limit={16}
+      label="threads over the whole run"
+      rows={rows}
+      id={(r) => String(r.t.tid)}
+      limit={16}
       columns={[
         { key: 'thread', head: 'thread', text: true, value: (r) => r.i, cell: (r) => threadName(d, r.i) },
-        { key: 'ops', head: 'operators', value: (r) => r.t.operators, cell: (r) => <Fig v={r.t.operators} f={count} /> },
+        {
+          key: 'ops',
+          head: 'operators',
+          value: (r) => r.t.operators,
+          cell: (r) => <Fig v={r.t.operators} f={count} />,
+        },
         { key: 'busy', head: 'busy', value: (r) => r.t.busy_ns, cell: (r) => part(r, r.t.busy_ns) },
         { key: 'wait', head: 'wait', value: (r) => r.t.wait_ns, cell: (r) => part(r, r.t.wait_ns) },
         { key: 'off', head: 'off-CPU', value: (r) => r.t.off_cpu_ns, cell: (r) => part(r, r.t.off_cpu_ns) },
@@ -193,11 +290,24 @@ function Slowest({ d, run, session }: { d: TimeData; run: number; session: Sessi
   if (!steps.length) return <div class="dim">there are none</div>
   return (
     <Table
-      label="slowest steps" rows={steps} id={(i) => String(d.steps.id[i])} onSelect={(i) => session.goStep(run, i)}
+      label="slowest steps"
+      rows={steps}
+      id={(i) => String(d.steps.id[i])}
+      onSelect={(i) => session.goStep(run, i)}
       columns={[
         { key: 'step', head: 'step', text: true, value: (i) => d.steps.id[i], cell: (i) => stepLabel(d, i) },
-        { key: 'dur', head: 'duration', value: (i) => stepDuration(d, i), cell: (i) => <Fig v={stepDuration(d, i)} f={dur} /> },
-        { key: 'start', head: 'starts at', value: (i) => d.steps.start[i], cell: (i) => <Fig v={d.steps.start[i]} f={(v) => moment(v ?? 0)} /> },
+        {
+          key: 'dur',
+          head: 'duration',
+          value: (i) => stepDuration(d, i),
+          cell: (i) => <Fig v={stepDuration(d, i)} f={dur} />,
+        },
+        {
+          key: 'start',
+          head: 'starts at',
+          value: (i) => d.steps.start[i],
+          cell: (i) => <Fig v={d.steps.start[i]} f={(v) => moment(v ?? 0)} />,
+        },
       ]}
     />
   )
@@ -211,16 +321,57 @@ function Notes({ datas }: { datas: TimeData[] }) {
     const of = datas.length > 1 ? `${clean(d.run.file)}: ` : ''
     if (d.left) {
       const left = d.chunks.reduce((n, c) => n + (c.kept ? 0 : c.spans), 0)
-      out.push(<>{of}{count(left)} of {count(d.chunks.reduce((n, c) => n + c.spans, 0))} spans are left out of this file, which holds the slowest and the first steps of each phase; elsewhere the overview is drawn. All of them: <code>profinfer serve -i {clean(d.run.file)}</code></>)
+      out.push(
+        <>
+          {of}
+          {count(left)} of {count(d.chunks.reduce((n, c) => n + c.spans, 0))} spans are left out of this file,
+          which holds the slowest and the first steps of each phase; elsewhere the overview is drawn. All of
+          them: <code>profinfer serve -i {clean(d.run.file)}</code>
+        </>,
+      )
     }
-    if (x.spans_left_out) out.push(<>{of}{count(x.spans_left_out)} operators on further threads are not drawn: there are too many threads.</>)
-    if (d.faults?.m.left_out) out.push(<>{of}{count(d.faults.m.left_out)} page faults are not drawn: there are too many, the longest are.</>)
-    if (x.copies_left_out || x.device_spans_left_out) out.push(<>{of}{count((x.copies_left_out ?? 0) + (x.device_spans_left_out ?? 0))} copies and waits for devices at the end are not drawn: there are too many.</>)
-    if (x.sched_left_out) out.push(<>{of}{count(x.sched_left_out)} scheduling events at the end are not drawn: there are too many.</>)
+    if (x.spans_left_out)
+      out.push(
+        <>
+          {of}
+          {count(x.spans_left_out)} operators on further threads are not drawn: there are too many threads.
+        </>,
+      )
+    if (d.faults?.m.left_out)
+      out.push(
+        <>
+          {of}
+          {count(d.faults.m.left_out)} page faults are not drawn: there are too many, the longest are.
+        </>,
+      )
+    if (x.copies_left_out || x.device_spans_left_out)
+      out.push(
+        <>
+          {of}
+          {count((x.copies_left_out ?? 0) + (x.device_spans_left_out ?? 0))} copies and waits for devices at
+          the end are not drawn: there are too many.
+        </>,
+      )
+    if (x.sched_left_out)
+      out.push(
+        <>
+          {of}
+          {count(x.sched_left_out)} scheduling events at the end are not drawn: there are too many.
+        </>,
+      )
     if (!x.spans && x.level === 'step') out.push(<>{of}recorded with --level step: operators were not.</>)
-    else if (!x.spans && x.level === 'graph') out.push(<>{of}recorded with --level graph: operators were not.</>)
+    else if (!x.spans && x.level === 'graph')
+      out.push(<>{of}recorded with --level graph: operators were not.</>)
   }
-  return <>{out.map((n, i) => <p key={i} class="note time-note">{n}</p>)}</>
+  return (
+    <>
+      {out.map((n, i) => (
+        <p key={i} class="note time-note">
+          {n}
+        </p>
+      ))}
+    </>
+  )
 }
 
 function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; tick: () => void }) {
@@ -242,41 +393,114 @@ function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; 
   }
   return (
     <div class="time-tools" role="toolbar" aria-label="go to">
-      <button onClick={() => session.t.home()} title="Home">whole run</button>
+      <button onClick={() => session.t.home()} title="Home">
+        whole run
+      </button>
       {datas.length > 1 && (
-        <label title="the run that the search, step numbers and slowest steps go by; a click on the other's row changes it">in <select data-of value={session.run} onChange={(e) => { session.use(Number(e.currentTarget.value)); session.t.onChange(); tick() }}>
-          <option value={0}>first run</option>
-          <option value={1}>second run</option>
-        </select></label>
-      )}
-      {d.steps.n > 0 && <>
-        <label>step <input ref={step} class="time-step" type="text" inputMode="numeric" aria-label="number of the step to go to" placeholder="no." onKeyDown={(e) => e.key === 'Enter' && session.goNumber(Number(e.currentTarget.value))} /></label>
-        <button onClick={() => session.first(2)} disabled={!have.includes(2)}>first decode</button>
-        <button onClick={() => session.slowest(0)} title="the longest step of the phase">slowest</button>
-        <button onClick={() => session.slowest(1)} title="the next longest">next slowest</button>
-        {have.length > 1 && (
-          <select aria-label="phase" value={session.phase} onChange={(e) => { session.phase = Number(e.currentTarget.value); tick() }}>
-            {have.map((i) => <option key={i} value={i}>{phases[i] || 'unknown phase'}</option>)}
+        <label title="the run that the search, step numbers and slowest steps go by; a click on the other's row changes it">
+          in{' '}
+          <select
+            data-of
+            value={session.run}
+            onChange={(e) => {
+              session.use(Number(e.currentTarget.value))
+              session.t.onChange()
+              tick()
+            }}
+          >
+            <option value={0}>first run</option>
+            <option value={1}>second run</option>
           </select>
-        )}
-      </>}
+        </label>
+      )}
+      {d.steps.n > 0 && (
+        <>
+          <label>
+            step{' '}
+            <input
+              ref={step}
+              class="time-step"
+              type="text"
+              inputMode="numeric"
+              aria-label="number of the step to go to"
+              placeholder="no."
+              onKeyDown={(e) => e.key === 'Enter' && session.goNumber(Number(e.currentTarget.value))}
+            />
+          </label>
+          <button onClick={() => session.first(2)} disabled={!have.includes(2)}>
+            first decode
+          </button>
+          <button onClick={() => session.slowest(0)} title="the longest step of the phase">
+            slowest
+          </button>
+          <button onClick={() => session.slowest(1)} title="the next longest">
+            next slowest
+          </button>
+          {have.length > 1 && (
+            <select
+              aria-label="phase"
+              value={session.phase}
+              onChange={(e) => {
+                session.phase = Number(e.currentTarget.value)
+                tick()
+              }}
+            >
+              {have.map((i) => (
+                <option key={i} value={i}>
+                  {phases[i] || 'unknown phase'}
+                </option>
+              ))}
+            </select>
+          )}
+        </>
+      )}
       {datas.length > 1 && (
-        <label title="which steps of the two runs stand one below the other">aligned at <select value={session.align} onChange={(e) => { session.setAlign(e.currentTarget.value); tick() }}>
-          <option value="decode">first decode step</option>
-          <option value="step">first step</option>
-          <option value="start">start of recording</option>
-          {/^\d+$/.test(session.align) && <option value={session.align}>step {session.align}</option>}
-        </select></label>
+        <label title="which steps of the two runs stand one below the other">
+          aligned at{' '}
+          <select
+            value={session.align}
+            onChange={(e) => {
+              session.setAlign(e.currentTarget.value)
+              tick()
+            }}
+          >
+            <option value="decode">first decode step</option>
+            <option value="step">first step</option>
+            <option value="start">start of recording</option>
+            {/^\d+$/.test(session.align) && <option value={session.align}>step {session.align}</option>}
+          </select>
+        </label>
       )}
       <Colours session={session} datas={datas} tick={tick} />
       <span class="time-search">
-        <input ref={input} type="search" placeholder="operator (/)" aria-label="search an operator by name" value={query} onInput={(e) => setQuery(e.currentTarget.value)}
-          onKeyDown={(e) => { if (e.key === 'Enter') search(e.shiftKey ? -1 : 1); if (e.key === 'Escape') session.t.over.focus() }} />
-        <button onClick={() => search(-1)} disabled={found <= 0} aria-label="occurrence before" title="shift Enter">‹</button>
-        <button onClick={() => search(1)} disabled={found <= 0} aria-label="next occurrence" title="Enter">›</button>
+        <input
+          ref={input}
+          type="search"
+          placeholder="operator (/)"
+          aria-label="search an operator by name"
+          value={query}
+          onInput={(e) => setQuery(e.currentTarget.value)}
+          onKeyDown={(e) => {
+            if (e.key === 'Enter') search(e.shiftKey ? -1 : 1)
+            if (e.key === 'Escape') session.t.over.focus()
+          }}
+        />
+        <button
+          onClick={() => search(-1)}
+          disabled={found <= 0}
+          aria-label="occurrence before"
+          title="shift Enter"
+        >
+          ‹
+        </button>
+        <button onClick={() => search(1)} disabled={found <= 0} aria-label="next occurrence" title="Enter">
+          ›
+        </button>
         <span class="dim">{found >= 0 ? `${count(found)} times` : ''}</span>
       </span>
-      <span class="dim time-status" role="status">{session.status}</span>
+      <span class="dim time-status" role="status">
+        {session.status}
+      </span>
     </div>
   )
 }
@@ -286,10 +510,25 @@ function Colours({ session, datas, tick }: { session: Session; datas: TimeData[]
   const all = datas.flatMap((d) => d.metrics).filter((m, i, l) => l.findIndex((o) => o.id === m.id) === i)
   if (!all.length) return null
   return (
-    <label>colour <select data-color value={session.t.level?.metric.id ?? ''} onChange={(e) => { session.t.colour(e.currentTarget.value || null); tick() }}>
-      <option value="">kind of operator</option>
-      {all.map((m) => <option key={m.id} value={m.id}>{m.kind === 'count' ? `counter: ${m.head}` : m.head}{m.scaled ? ' (scaled)' : ''}</option>)}
-    </select></label>
+    <label>
+      colour{' '}
+      <select
+        data-color
+        value={session.t.level?.metric.id ?? ''}
+        onChange={(e) => {
+          session.t.colour(e.currentTarget.value || null)
+          tick()
+        }}
+      >
+        <option value="">kind of operator</option>
+        {all.map((m) => (
+          <option key={m.id} value={m.id}>
+            {m.kind === 'count' ? `counter: ${m.head}` : m.head}
+            {m.scaled ? ' (scaled)' : ''}
+          </option>
+        ))}
+      </select>
+    </label>
   )
 }
 

@@ -2,7 +2,13 @@
 
 // What tokens chose, unpacked: by column, which is a token or, in long runs, several.
 import type { Run } from '../../../api/load'
-import type { ExpertsLayer, ExpertsMapLayer, ExpertsMapPhase, ExpertsStat, SummaryPhase } from '../../../api/types'
+import type {
+  ExpertsLayer,
+  ExpertsMapLayer,
+  ExpertsMapPhase,
+  ExpertsStat,
+  SummaryPhase,
+} from '../../../api/types'
 
 /** All that the tab draws of one run in one phase. */
 export interface Chosen {
@@ -18,7 +24,12 @@ export interface Chosen {
 }
 
 /** The experts of a run's phase, null where it has none. */
-export async function chosenOf(run: Run, index: number, name: string, p: SummaryPhase | null): Promise<Chosen | null> {
+export async function chosenOf(
+  run: Run,
+  index: number,
+  name: string,
+  p: SummaryPhase | null,
+): Promise<Chosen | null> {
   if (!p?.experts) return null
   const at = `${p.phase}${p.model == null ? '' : '@' + p.model}.experts`
   if (!run.has('experts')) return { run, index, name, stat: p.experts, map: null, data: null, at }
@@ -68,7 +79,12 @@ export class Tokens {
     this.wide = layer.tokens_per_column
     const n = layer.columns * (this.wide > 1 ? layer.experts : layer.used)
     const part = data.slice(layer.offset, layer.offset + n * layer.width) // slice: numbers have to be aligned
-    this.numbers = layer.width === 1 ? new Uint8Array(part) : layer.width === 2 ? new Uint16Array(part) : new Uint32Array(part)
+    this.numbers =
+      layer.width === 1
+        ? new Uint8Array(part)
+        : layer.width === 2
+          ? new Uint16Array(part)
+          : new Uint32Array(part)
     this.axis = map.axes[layer.axis]
     let at = 0
     for (const k of this.axis.n) {
@@ -87,7 +103,15 @@ export class Tokens {
       else hi = mid - 1
     }
     const a = this.axis
-    if (this.wide > 1) return { step: a.step[lo], last: a.last?.[lo] ?? a.step[lo], tokens: a.n[lo], token: 0, of: a.n[lo], pos: null }
+    if (this.wide > 1)
+      return {
+        step: a.step[lo],
+        last: a.last?.[lo] ?? a.step[lo],
+        tokens: a.n[lo],
+        token: 0,
+        of: a.n[lo],
+        pos: null,
+      }
     // A step can be more than one run: where positions do not go on.
     let from = lo
     while (from > 0 && a.step[from - 1] === a.step[lo]) from--
@@ -95,10 +119,20 @@ export class Tokens {
     while (to + 1 < a.step.length && a.step[to + 1] === a.step[lo]) to++
     const k = col - this.first[lo]
     const pos = a.pos?.[lo] ?? -1
-    return { step: a.step[lo], last: a.step[lo], tokens: 1, token: col - this.first[from], of: this.first[to] + a.n[to] - this.first[from], pos: pos < 0 ? null : pos + k }
+    return {
+      step: a.step[lo],
+      last: a.step[lo],
+      tokens: 1,
+      token: col - this.first[from],
+      of: this.first[to] + a.n[to] - this.first[from],
+      pos: pos < 0 ? null : pos + k,
+    }
   }
 
-  /** Columns at which steps of several tokens begin, without the first; empty where columns are several tokens or the steps are many. */
+  /**
+   * Columns at which steps of several tokens begin, without the first; empty where columns are several tokens
+   * or the steps are many.
+   */
   starts(most: number): number[] {
     const a = this.axis
     if (this.wide > 1) return []

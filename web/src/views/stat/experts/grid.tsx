@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A map of coloured cells on a canvas. What lies under the pointer, or was reached with the arrow keys, is read out above it; a drag
-// over columns takes a part of them, where that is offered.
+// A map of coloured cells on a canvas. What lies under the pointer, or was reached with the arrow keys, is
+// read out above it; a drag over columns takes a part of them, where that is offered.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { cssVar, useTheme } from '../../../ui/theme'
@@ -19,7 +19,9 @@ interface Props {
   label: string
   cols: number
   rows: number
-  /** A cell's colour as 0xAABBGGRR, 0: nothing is there. It is asked for cells in order when `paint` changes. */
+  /**
+   * A cell's colour as 0xAABBGGRR, 0: nothing is there. It is asked for cells in order when `paint` changes.
+   */
   color: (col: number, row: number) => number
   paint: unknown
   colName: string
@@ -99,7 +101,8 @@ export function Grid(p: Props) {
     small.height = p.rows
     const img = new ImageData(p.cols, p.rows)
     const out = new Uint32Array(img.data.buffer)
-    for (let col = 0; col < p.cols; col++) for (let row = 0; row < p.rows; row++) out[row * p.cols + col] = p.color(col, row)
+    for (let col = 0; col < p.cols; col++)
+      for (let row = 0; row < p.rows; row++) out[row * p.cols + col] = p.color(col, row)
     small.getContext('2d')!.putImageData(img, 0, 0)
     ctx.scale(px, px)
     ctx.imageSmoothingEnabled = false
@@ -117,10 +120,14 @@ export function Grid(p: Props) {
     ctx.fillStyle = cssVar('--dim')
     ctx.textBaseline = 'middle'
     ctx.textAlign = 'right'
-    for (let r = 0, k = every(p.rows, ch, 13); r < p.rows; r += k) ctx.fillText(p.rowLabel(r), left - 5, Math.max(6, (r + 0.5) * ch))
+    for (let r = 0, k = every(p.rows, ch, 13); r < p.rows; r += k)
+      ctx.fillText(p.rowLabel(r), left - 5, Math.max(6, (r + 0.5) * ch))
     ctx.textAlign = 'center'
     ctx.textBaseline = 'top'
-    const longest = Math.max(ctx.measureText(p.colLabel(p.cols - 1)).width, ctx.measureText(p.colLabel(0)).width)
+    const longest = Math.max(
+      ctx.measureText(p.colLabel(p.cols - 1)).width,
+      ctx.measureText(p.colLabel(0)).width,
+    )
     for (let x = 0, k = every(p.cols, cw, longest + 14); x < p.cols; x += k) {
       const text = p.colLabel(x)
       const half = ctx.measureText(text).width / 2
@@ -144,7 +151,8 @@ export function Grid(p: Props) {
   }
   const move = (e: PointerEvent) => {
     const d = down.current
-    if (d && p.onRange && Math.abs(e.clientX - d.x) > 3) setDrag({ from: Math.min(d.col, colAt(e)), to: Math.max(d.col, colAt(e)) })
+    if (d && p.onRange && Math.abs(e.clientX - d.x) > 3)
+      setDrag({ from: Math.min(d.col, colAt(e)), to: Math.max(d.col, colAt(e)) })
     setAt(cellAt(e))
   }
   const up = (e: PointerEvent) => {
@@ -163,7 +171,15 @@ export function Grid(p: Props) {
     const at = now.current
     const start = at ?? { col: Math.max(0, p.marked?.col ?? 0), row: Math.max(0, p.marked?.row ?? 0) }
     const step = e.shiftKey ? 10 : 1
-    const to = (dc: number, dr: number) => setAt(at === null ? start : { col: Math.max(0, Math.min(p.cols - 1, start.col + dc * step)), row: Math.max(0, Math.min(p.rows - 1, start.row + dr * step)) })
+    const to = (dc: number, dr: number) =>
+      setAt(
+        at === null
+          ? start
+          : {
+              col: Math.max(0, Math.min(p.cols - 1, start.col + dc * step)),
+              row: Math.max(0, Math.min(p.rows - 1, start.row + dr * step)),
+            },
+      )
     if (e.key === 'ArrowRight') to(1, 0)
     else if (e.key === 'ArrowLeft') to(-1, 0)
     else if (e.key === 'ArrowDown') to(0, 1)
@@ -176,7 +192,15 @@ export function Grid(p: Props) {
     e.stopPropagation()
   }
   const box = (from: number, to: number, row0: number, row1: number, kind: string) => (
-    <div class={'cell ' + kind} style={{ left: `${left + from * cw}px`, top: `${row0 * ch}px`, width: `${(to - from + 1) * cw}px`, height: `${(row1 - row0 + 1) * ch}px` }} />
+    <div
+      class={'cell ' + kind}
+      style={{
+        left: `${left + from * cw}px`,
+        top: `${row0 * ch}px`,
+        width: `${(to - from + 1) * cw}px`,
+        height: `${(row1 - row0 + 1) * ch}px`,
+      }}
+    />
   )
   return (
     <figure class="plot" data-plot={p.id} data-points={p.cols * p.rows}>
@@ -186,17 +210,43 @@ export function Grid(p: Props) {
       </figcaption>
       <div class="legend">
         {p.legend}
-        <span class="readout" aria-live="polite">{at ? p.read(at) : <span class="dim">{p.hint}</span>}</span>
+        <span class="readout" aria-live="polite">
+          {at ? p.read(at) : <span class="dim">{p.hint}</span>}
+        </span>
       </div>
       <div
-        class="cells" tabIndex={0} role="img" aria-label={p.label} data-cols={p.cols} data-rows={p.rows} data-left={left} data-cell={`${cw} ${ch}`}
-        onPointerDown={(e) => { if (e.button === 0) down.current = { x: e.clientX, col: colAt(e) } }}
-        onPointerMove={move} onPointerUp={up} onPointerLeave={() => { down.current = null; setDrag(null); setAt(null) }} onKeyDown={key} onBlur={() => setAt(null)}
+        class="cells"
+        tabIndex={0}
+        role="img"
+        aria-label={p.label}
+        data-cols={p.cols}
+        data-rows={p.rows}
+        data-left={left}
+        data-cell={`${cw} ${ch}`}
+        onPointerDown={(e) => {
+          if (e.button === 0) down.current = { x: e.clientX, col: colAt(e) }
+        }}
+        onPointerMove={move}
+        onPointerUp={up}
+        onPointerLeave={() => {
+          down.current = null
+          setDrag(null)
+          setAt(null)
+        }}
+        onKeyDown={key}
+        onBlur={() => setAt(null)}
         style={{ width: `${left + wide + 8}px`, height: `${p.height + bottom}px` }}
       >
-        <canvas ref={canvas} style={{ width: `${Math.ceil(left + wide + 8)}px`, height: `${p.height + bottom}px` }} />
-        {p.marked?.row !== undefined && p.marked.row >= 0 && box(0, p.cols - 1, p.marked.row, p.marked.row, 'marked')}
-        {p.marked?.col !== undefined && p.marked.col >= 0 && box(p.marked.col, p.marked.col, 0, p.rows - 1, 'marked')}
+        <canvas
+          ref={canvas}
+          style={{ width: `${Math.ceil(left + wide + 8)}px`, height: `${p.height + bottom}px` }}
+        />
+        {p.marked?.row !== undefined &&
+          p.marked.row >= 0 &&
+          box(0, p.cols - 1, p.marked.row, p.marked.row, 'marked')}
+        {p.marked?.col !== undefined &&
+          p.marked.col >= 0 &&
+          box(p.marked.col, p.marked.col, 0, p.rows - 1, 'marked')}
         {drag && box(drag.from, drag.to, 0, p.rows - 1, 'drag')}
         {at && !drag && box(at.col, at.col, at.row, at.row, 'at')}
       </div>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How often tokens chose each expert: layers against experts, the layers as a table, one layer's experts as bars.
+// How often tokens chose each expert: layers against experts, the layers as a table, one layer's experts as
+// bars.
 import { useMemo } from 'preact/hooks'
 import type { ExpertsLayer } from '../../../api/types'
 import { count, num, plural, share } from '../../../lib/format'
@@ -20,7 +21,8 @@ export const timesTheMean = (v: number | null | undefined): string => (v == null
 export const layerName = (l: ExpertsLayer): string => (l.layer == null ? 'no layer' : `layer ${l.layer}`)
 
 /** The mean number of tokens that choose an expert of a layer. */
-export const meanLoad = (l: ExpertsLayer): number => l.load.reduce((n, x) => n + x, 0) / Math.max(1, l.load.length)
+export const meanLoad = (l: ExpertsLayer): number =>
+  l.load.reduce((n, x) => n + x, 0) / Math.max(1, l.load.length)
 
 export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertsLayer | undefined }) {
   const [box, width] = useWidth<HTMLDivElement>()
@@ -37,24 +39,42 @@ export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: 
     for (let e = col * per; e < Math.min(l.experts, (col + 1) * per); e++) top = Math.max(top, l.load[e])
     return means[row] > 0 ? top / means[row] : 0
   }
-  const expert = (col: number) => (per === 1 ? `expert ${col}` : `experts ${col * per} to ${Math.min(most, (col + 1) * per) - 1}, the busiest of them`)
+  const expert = (col: number) =>
+    per === 1
+      ? `expert ${col}`
+      : `experts ${col * per} to ${Math.min(most, (col + 1) * per) - 1}, the busiest of them`
   return (
     <div ref={box}>
       {width > 0 && (
         <Grid
-          id={`experts-load-${c.index}`} title={`Load by layer and expert${c.name && ', ' + c.name}`}
+          id={`experts-load-${c.index}`}
+          title={`Load by layer and expert${c.name && ', ' + c.name}`}
           about={`How many tokens chose each expert, against the mean of its layer.${per > 1 ? ` A cell is the busiest of ${per} experts.` : ''}`}
           label={`load of ${most} experts in ${plural(layers.length, 'layer')}; the table below has each layer`}
-          cols={cols} rows={layers.length} width={width} height={height} paint={paint}
+          cols={cols}
+          rows={layers.length}
+          width={width}
+          height={height}
+          paint={paint}
           color={(col, row) => (col * per >= layers[row].experts ? 0 : loadPixel(factor(col, row)))}
-          colName="expert" rowName="layer" colLabel={(x) => String(x * per)} rowLabel={(y) => (layers[y].layer == null ? 'none' : String(layers[y].layer))}
-          legend={<LoadLegend />} hint="click or Enter: this layer below; arrow keys read cells"
+          colName="expert"
+          rowName="layer"
+          colLabel={(x) => String(x * per)}
+          rowLabel={(y) => (layers[y].layer == null ? 'none' : String(layers[y].layer))}
+          legend={<LoadLegend />}
+          hint="click or Enter: this layer below; arrow keys read cells"
           marked={{ row: layer ? layers.indexOf(layer) : -1 }}
           read={({ col, row }) => {
             const l = layers[row]
             if (col * per >= l.experts) return `${layerName(l)} has no expert ${col * per}`
             const v = per === 1 ? l.load[col] : factor(col, row) * means[row]
-            return <>{layerName(l)}, {expert(col)}: <Fig v={v} f={count} name={per === 1 ? `${c.at}.layers.${row}.load.${col}` : undefined} /> of {count(l.tokens)} tokens, {timesTheMean(factor(col, row))} the mean</>
+            return (
+              <>
+                {layerName(l)}, {expert(col)}:{' '}
+                <Fig v={v} f={count} name={per === 1 ? `${c.at}.layers.${row}.load.${col}` : undefined} /> of{' '}
+                {count(l.tokens)} tokens, {timesTheMean(factor(col, row))} the mean
+              </>
+            )
           }}
           onPick={({ row }) => ctx.set({ layer: layerId(layers[row], layers) }, true)}
         />
@@ -64,15 +84,30 @@ export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: 
 }
 
 /** Whether two runs have the same layers with as many experts. */
-export const comparable = (a: Chosen, b: Chosen): boolean => a.stat.layers.length === b.stat.layers.length && a.stat.layers.every((l, i) => l.layer === b.stat.layers[i].layer && l.experts === b.stat.layers[i].experts)
+export const comparable = (a: Chosen, b: Chosen): boolean =>
+  a.stat.layers.length === b.stat.layers.length &&
+  a.stat.layers.every((l, i) => l.layer === b.stat.layers[i].layer && l.experts === b.stat.layers[i].experts)
 
 /** The loads of a second run against the first one's, each against the means of its layers. */
-export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx: TabContext; layer: ExpertsLayer | undefined }) {
+export function LoadDifference({
+  a,
+  b,
+  ctx,
+  layer,
+}: {
+  a: Chosen
+  b: Chosen
+  ctx: TabContext
+  layer: ExpertsLayer | undefined
+}) {
   const [box, width] = useWidth<HTMLDivElement>()
   const layers = a.stat.layers
   const most = Math.max(...layers.map((l) => l.experts))
   const paint = useMemo(() => ({}), [a, b])
-  const factors = useMemo(() => [a, b].map((c) => c.stat.layers.map((l) => l.load.map((n) => n / (meanLoad(l) || 1)))), [a, b])
+  const factors = useMemo(
+    () => [a, b].map((c) => c.stat.layers.map((l) => l.load.map((n) => n / (meanLoad(l) || 1)))),
+    [a, b],
+  )
   if (most > 1000) return null
   const ratio = (col: number, row: number): number => {
     const [x, y] = factors.map((f) => f[row][col] ?? 0)
@@ -82,12 +117,28 @@ export function LoadDifference({ a, b, ctx, layer }: { a: Chosen; b: Chosen; ctx
     <div ref={box}>
       {width > 0 && (
         <Grid
-          id="experts-load-difference" title={`Load, ${b.name} against ${a.name}`} about="How many times as often an expert was chosen, both against the mean of its layer."
-          label={`loads of ${b.name} against ${a.name}; the tables below have each layer`} cols={most} rows={layers.length} width={width}
-          height={layers.length * Math.max(1, Math.min(18, Math.floor(360 / layers.length)))} paint={paint} color={(col, row) => loadPixel(ratio(col, row))}
-          colName="expert" rowName="layer" colLabel={String} rowLabel={(y) => (layers[y].layer == null ? 'none' : String(layers[y].layer))}
-          legend={<LoadLegend of="as often" />} hint="click or Enter: this layer below; arrow keys read cells" marked={{ row: layer ? layers.indexOf(layer) : -1 }}
-          read={({ col, row }) => (col >= layers[row].experts ? `${layerName(layers[row])} has no expert ${col}` : `${layerName(layers[row])}, expert ${col}: ${timesTheMean(factors[0][row][col])} the mean, then ${timesTheMean(factors[1][row][col])}`)}
+          id="experts-load-difference"
+          title={`Load, ${b.name} against ${a.name}`}
+          about="How many times as often an expert was chosen, both against the mean of its layer."
+          label={`loads of ${b.name} against ${a.name}; the tables below have each layer`}
+          cols={most}
+          rows={layers.length}
+          width={width}
+          height={layers.length * Math.max(1, Math.min(18, Math.floor(360 / layers.length)))}
+          paint={paint}
+          color={(col, row) => loadPixel(ratio(col, row))}
+          colName="expert"
+          rowName="layer"
+          colLabel={String}
+          rowLabel={(y) => (layers[y].layer == null ? 'none' : String(layers[y].layer))}
+          legend={<LoadLegend of="as often" />}
+          hint="click or Enter: this layer below; arrow keys read cells"
+          marked={{ row: layer ? layers.indexOf(layer) : -1 }}
+          read={({ col, row }) =>
+            col >= layers[row].experts
+              ? `${layerName(layers[row])} has no expert ${col}`
+              : `${layerName(layers[row])}, expert ${col}: ${timesTheMean(factors[0][row][col])} the mean, then ${timesTheMean(factors[1][row][col])}`
+          }
           onPick={({ row }) => ctx.set({ layer: layerId(layers[row], layers) }, true)}
         />
       )}
@@ -101,28 +152,69 @@ interface Row {
   chance: number | null
 }
 
-export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: ExpertsLayer | undefined }) {
+export function LayerTable({
+  c,
+  ctx,
+  layer,
+}: {
+  c: Chosen
+  ctx: TabContext
+  layer: ExpertsLayer | undefined
+}) {
   const layers = c.stat.layers
-  const rows: Row[] = useMemo(() => layers.map((l, i) => ({ l, i, chance: c.map?.layers[i]?.again_by_chance ?? null })), [c])
-  const fig = (key: keyof ExpertsLayer, head: string, help: string, f: (v: number | null | undefined) => string): Column<Row> => ({
-    key, head, help, value: (r) => r.l[key] as number | null, cell: (r) => <Fig v={r.l[key] as number | null} f={f} name={`${c.at}.layers.${r.i}.${key}`} />,
+  const rows: Row[] = useMemo(
+    () => layers.map((l, i) => ({ l, i, chance: c.map?.layers[i]?.again_by_chance ?? null })),
+    [c],
+  )
+  const fig = (
+    key: keyof ExpertsLayer,
+    head: string,
+    help: string,
+    f: (v: number | null | undefined) => string,
+  ): Column<Row> => ({
+    key,
+    head,
+    help,
+    value: (r) => r.l[key] as number | null,
+    cell: (r) => <Fig v={r.l[key] as number | null} f={f} name={`${c.at}.layers.${r.i}.${key}`} />,
   })
   const cols: Column<Row>[] = [
-    { key: 'layer', head: c.name || 'layer', text: true, value: (r) => r.l.layer ?? Infinity, cell: (r) => layerName(r.l) },
+    {
+      key: 'layer',
+      head: c.name || 'layer',
+      text: true,
+      value: (r) => r.l.layer ?? Infinity,
+      cell: (r) => layerName(r.l),
+    },
     fig('experts', 'experts', 'experts of the layer', count),
     fig('used', 'used', 'experts that a token uses', count),
     fig('batches', 'batches', 'executions of the layer: steps in decode; in prefill parts of them', count),
     fig('tokens', 'tokens', 'that came to the layer', count),
     fig('distinct_per_batch', 'a batch', 'different experts that a batch chose, on average', num),
     fig('again_share', 'again', 'of them, those that the batch before used as well', share),
-    { key: 'chance', head: 'by chance', help: 'what that were if tokens chose at random', value: (r) => r.chance, cell: (r) => <Fig v={r.chance} f={share} /> },
-    fig('imbalance', 'busiest', 'load of the expert that most tokens chose / mean load', (v) => timesTheMean(v == null ? v : v + 1)),
+    {
+      key: 'chance',
+      head: 'by chance',
+      help: 'what that were if tokens chose at random',
+      value: (r) => r.chance,
+      cell: (r) => <Fig v={r.chance} f={share} />,
+    },
+    fig('imbalance', 'busiest', 'load of the expert that most tokens chose / mean load', (v) =>
+      timesTheMean(v == null ? v : v + 1),
+    ),
     fig('unused', 'unused', 'experts that no token chose', count),
   ]
   return (
     <Table
-      rows={rows} columns={cols} id={(r) => layerId(r.l, layers)} label={`${ctx.phase} experts by layer${c.name && ', ' + c.name}`} sort="layer" up limit={16}
-      selected={layer ? layerId(layer, layers) : undefined} onSelect={(r) => ctx.set({ layer: layerId(r.l, layers) }, true)}
+      rows={rows}
+      columns={cols}
+      id={(r) => layerId(r.l, layers)}
+      label={`${ctx.phase} experts by layer${c.name && ', ' + c.name}`}
+      sort="layer"
+      up
+      limit={16}
+      selected={layer ? layerId(layer, layers) : undefined}
+      onSelect={(r) => ctx.set({ layer: layerId(r.l, layers) }, true)}
     />
   )
 }
@@ -131,46 +223,91 @@ export function LayerTable({ c, ctx, layer }: { c: Chosen; ctx: TabContext; laye
 export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertsLayer }[]; ctx: TabContext }) {
   const theme = useTheme()
   const sorted = ctx.params.order === 'load'
-  const { layers, at } = useMemo(() => {
-    const color = runColors(theme)
-    const layers: Layer[] = []
-    const at: { expert: number; k: number }[][] = []
-    let most = 0
-    list.forEach(({ c, l }, k) => {
-      const mean = meanLoad(l)
-      const order = l.load.map((_, e) => e)
-      if (sorted) order.sort((x, y) => l.load[y] - l.load[x] || x - y)
-      most = Math.max(most, l.experts)
-      layers.push({
-        name: c.name || 'load', color: color[c.index], kind: k === 0 ? 'bars' : 'points', shape: 'triangle', size: 3, width: Math.max(1, Math.min(18, 700 / l.experts)),
-        xs: order.map((_, i) => i), ys: order.map((e) => (mean > 0 ? l.load[e] / mean : 0)), hover: true,
+  const { layers, at } = useMemo(
+    () => {
+      const color = runColors(theme)
+      const layers: Layer[] = []
+      const at: { expert: number; k: number }[][] = []
+      let most = 0
+      list.forEach(({ c, l }, k) => {
+        const mean = meanLoad(l)
+        const order = l.load.map((_, e) => e)
+        if (sorted) order.sort((x, y) => l.load[y] - l.load[x] || x - y)
+        most = Math.max(most, l.experts)
+        layers.push({
+          name: c.name || 'load',
+          color: color[c.index],
+          kind: k === 0 ? 'bars' : 'points',
+          shape: 'triangle',
+          size: 3,
+          width: Math.max(1, Math.min(18, 700 / l.experts)),
+          xs: order.map((_, i) => i),
+          ys: order.map((e) => (mean > 0 ? l.load[e] / mean : 0)),
+          hover: true,
+        })
+        at.push(order.map((expert) => ({ expert, k })))
       })
-      at.push(order.map((expert) => ({ expert, k })))
-    })
-    layers.push({ name: 'the mean', color: theme === 'dark' ? '#e4e7eb' : '#1b1f24', kind: 'line', dash: [5, 4], width: 1, xs: [-0.5, most - 0.5], ys: [1, 1] })
-    at.push([])
-    return { layers, at }
-  }, [list.map((x) => x.l), sorted, theme].flat())
+      layers.push({
+        name: 'the mean',
+        color: theme === 'dark' ? '#e4e7eb' : '#1b1f24',
+        kind: 'line',
+        dash: [5, 4],
+        width: 1,
+        xs: [-0.5, most - 0.5],
+        ys: [1, 1],
+      })
+      at.push([])
+      return { layers, at }
+    },
+    [list.map((x) => x.l), sorted, theme].flat(),
+  )
   const first = list[0]
   return (
     <>
       <div class="tools">
         <span class="choice" role="group" aria-label="order of the bars">
-          {(['number', 'load'] as const).map((k) => <button key={k} aria-pressed={sorted === (k === 'load')} onClick={() => ctx.set({ order: k === 'load' ? k : undefined }, true)}>by {k}</button>)}
+          {(['number', 'load'] as const).map((k) => (
+            <button
+              key={k}
+              aria-pressed={sorted === (k === 'load')}
+              onClick={() => ctx.set({ order: k === 'load' ? k : undefined }, true)}
+            >
+              by {k}
+            </button>
+          ))}
         </span>
         {list.map(({ c, l }) => (
           <span key={c.index} class="facts">
             {c.name && <span class="of">{c.name}</span>}
-            <span>busiest <Fig v={l.imbalance} f={(v) => timesTheMean(v == null ? v : v + 1)} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.imbalance`} /> the mean</span>
-            <span><Fig v={l.unused} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.unused`} /> of <Fig v={l.experts} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.experts`} /> unused</span>
+            <span>
+              busiest{' '}
+              <Fig
+                v={l.imbalance}
+                f={(v) => timesTheMean(v == null ? v : v + 1)}
+                name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.imbalance`}
+              />{' '}
+              the mean
+            </span>
+            <span>
+              <Fig v={l.unused} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.unused`} /> of{' '}
+              <Fig v={l.experts} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.experts`} />{' '}
+              unused
+            </span>
           </span>
         ))}
       </div>
       <Plot
-        id="experts-bars" title={`Load of each expert, ${layerName(first.l)}`} about={sorted ? 'Experts by their load, the busiest first.' : 'Experts by their number.'}
-        x={{ label: sorted ? 'experts, the busiest first' : 'expert', fmt: axisFmt({ name: '', div: 1, digits: 0 }), whole: true }}
+        id="experts-bars"
+        title={`Load of each expert, ${layerName(first.l)}`}
+        about={sorted ? 'Experts by their load, the busiest first.' : 'Experts by their number.'}
+        x={{
+          label: sorted ? 'experts, the busiest first' : 'expert',
+          fmt: axisFmt({ name: '', div: 1, digits: 0 }),
+          whole: true,
+        }}
         y={{ label: 'load (times the mean)', fmt: axisFmt({ name: '', div: 1, digits: 1 }), zero: true }}
-        layers={layers} height={200}
+        layers={layers}
+        height={200}
         readout={(k, i) => {
           const s = at[k]?.[i]
           if (!s) return ''

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A map of cells: rows with names, columns, a colour for each cell. What is pointed at, or was reached with the arrow keys, is read out in a
-// line above it.
+// A map of cells: rows with names, columns, a colour for each cell. What is pointed at, or was reached with
+// the arrow keys, is read out in a line above it.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { cssVar, useTheme } from '../../../ui/theme'
@@ -18,7 +18,15 @@ export interface CellRow {
 }
 
 /** Draws a cell into a rectangle of device pixels. */
-export type Paint = (ctx: CanvasRenderingContext2D, row: number, col: number, x: number, y: number, w: number, h: number) => void
+export type Paint = (
+  ctx: CanvasRenderingContext2D,
+  row: number,
+  col: number,
+  x: number,
+  y: number,
+  w: number,
+  h: number,
+) => void
 
 interface Props {
   id: string
@@ -33,7 +41,13 @@ interface Props {
   gap?: number
   paint: Paint
   /** Over the cells of a row, when these are drawn. */
-  over?: (ctx: CanvasRenderingContext2D, row: number, x: (col: number) => number, y: number, h: number) => void
+  over?: (
+    ctx: CanvasRenderingContext2D,
+    row: number,
+    x: (col: number) => number,
+    y: number,
+    h: number,
+  ) => void
   readout: (row: number, col: number) => string
   onPick?: (row: number, col: number) => void
   pick?: string
@@ -49,7 +63,8 @@ interface Props {
 const headHeight = 15
 
 /** Pixels that a map's cells have beside its labels. */
-export const room = (): number => Math.max(300, Math.min(1000, (document.getElementById('view')?.clientWidth ?? 1300) - 310))
+export const room = (): number =>
+  Math.max(300, Math.min(1000, (document.getElementById('view')?.clientWidth ?? 1300) - 310))
 
 export function Cells(p: Props) {
   const { rows, cols, cell, height = 17, gap = 1 } = p
@@ -85,10 +100,18 @@ export function Cells(p: Props) {
       const x0 = X(at[1])
       const x1 = X(at[1] + 1) - space
       // Dark and light, so that it stands out of every colour.
-      for (const [color, wide] of [['--bg', 4], ['--fg', 2]] as const) {
+      for (const [color, wide] of [
+        ['--bg', 4],
+        ['--fg', 2],
+      ] as const) {
         ctx.strokeStyle = cssVar(color)
         ctx.lineWidth = wide * px
-        ctx.strokeRect(x0 - px, Math.round(tops[at[0]] * px) - px, x1 - x0 + 2 * px, Math.round((height - gap) * px) + 2 * px)
+        ctx.strokeRect(
+          x0 - px,
+          Math.round(tops[at[0]] * px) - px,
+          x1 - x0 + 2 * px,
+          Math.round((height - gap) * px) + 2 * px,
+        )
       }
     }
   }, [rows, cols, cell, height, theme, p.state, at?.[0], at?.[1]])
@@ -122,31 +145,91 @@ export function Cells(p: Props) {
   const text = at && rows[at[0]] && at[1] < rows[at[0]].n ? p.readout(at[0], at[1]) : ''
   return (
     <div class="cells" data-cells={p.id}>
-      <div class="readout" aria-live="polite" title={text}>{text || <span class="dim">{p.onPick ? `click or Enter: ${p.pick}; ` : ''}point at a cell, or go with the arrow keys</span>}</div>
+      <div class="readout" aria-live="polite" title={text}>
+        {text || (
+          <span class="dim">
+            {p.onPick ? `click or Enter: ${p.pick}; ` : ''}point at a cell, or go with the arrow keys
+          </span>
+        )}
+      </div>
       <div class="table-scroll wide">
         <div class="cells-grid" style={{ height: `${total + (p.foot ? 18 : 2)}px` }}>
           <div class="cells-labels" style={{ height: `${total}px` }}>
-            {rows.map((row, r) => row.label && <bdi key={row.key} class="clip" style={{ top: `${tops[r]}px`, height: `${height}px`, lineHeight: `${height}px` }} title={row.title ?? row.label}>{row.label}</bdi>)}
-            {p.foot && <span class="dim" style={{ top: `${total + 1}px` }}>{p.foot.what}</span>}
+            {rows.map(
+              (row, r) =>
+                row.label && (
+                  <bdi
+                    key={row.key}
+                    class="clip"
+                    style={{ top: `${tops[r]}px`, height: `${height}px`, lineHeight: `${height}px` }}
+                    title={row.title ?? row.label}
+                  >
+                    {row.label}
+                  </bdi>
+                ),
+            )}
+            {p.foot && (
+              <span class="dim" style={{ top: `${total + 1}px` }}>
+                {p.foot.what}
+              </span>
+            )}
           </div>
           <div class="cells-body" style={{ width: `${width}px` }}>
-            {p.heads?.map((h, i) => (h.to - h.from) * cell >= 34 && (
-              <span key={i} class="cells-head clip" style={{ left: `${h.from * cell + 1}px`, width: `${(h.to - h.from) * cell - 4}px`, top: `${tops[h.row] - headHeight}px` }} title={h.text}>{h.text}</span>
-            ))}
+            {p.heads?.map(
+              (h, i) =>
+                (h.to - h.from) * cell >= 34 && (
+                  <span
+                    key={i}
+                    class="cells-head clip"
+                    style={{
+                      left: `${h.from * cell + 1}px`,
+                      width: `${(h.to - h.from) * cell - 4}px`,
+                      top: `${tops[h.row] - headHeight}px`,
+                    }}
+                    title={h.text}
+                  >
+                    {h.text}
+                  </span>
+                ),
+            )}
             <canvas
-              ref={canvas} style={{ width: `${width}px`, height: `${total}px` }} tabIndex={0} role="img" aria-label={p.label} data-rows={rows.length}
-              onPointerMove={(e) => setAt(place(e))} onPointerLeave={() => setAt(null)} onKeyDown={key}
+              ref={canvas}
+              style={{ width: `${width}px`, height: `${total}px` }}
+              tabIndex={0}
+              role="img"
+              aria-label={p.label}
+              data-rows={rows.length}
+              onPointerMove={(e) => setAt(place(e))}
+              onPointerLeave={() => setAt(null)}
+              onKeyDown={key}
               onClick={(e) => {
                 const got = place(e)
                 if (got) p.onPick?.(got[0], got[1])
               }}
             />
-            {p.foot && Array.from({ length: Math.ceil(cols / every) }, (_, i) => i * every).map((c) => (
-              <span key={c} class="cells-foot dim" style={{ left: `${(c + 0.5) * cell - 20}px`, top: `${total + 1}px` }}>{p.foot!.text(c)}</span>
-            ))}
+            {p.foot &&
+              Array.from({ length: Math.ceil(cols / every) }, (_, i) => i * every).map((c) => (
+                <span
+                  key={c}
+                  class="cells-foot dim"
+                  style={{ left: `${(c + 0.5) * cell - 20}px`, top: `${total + 1}px` }}
+                >
+                  {p.foot!.text(c)}
+                </span>
+              ))}
           </div>
           <div class="cells-ends">
-            {rows.map((row, r) => row.end && <span key={row.key} style={{ top: `${tops[r]}px`, height: `${height}px`, lineHeight: `${height}px` }}>{row.end}</span>)}
+            {rows.map(
+              (row, r) =>
+                row.end && (
+                  <span
+                    key={row.key}
+                    style={{ top: `${tops[r]}px`, height: `${height}px`, lineHeight: `${height}px` }}
+                  >
+                    {row.end}
+                  </span>
+                ),
+            )}
           </div>
         </div>
       </div>
@@ -156,7 +239,14 @@ export function Cells(p: Props) {
 }
 
 /** Fills a cell. */
-export function fill(ctx: CanvasRenderingContext2D, color: string, x: number, y: number, w: number, h: number): void {
+export function fill(
+  ctx: CanvasRenderingContext2D,
+  color: string,
+  x: number,
+  y: number,
+  w: number,
+  h: number,
+): void {
   ctx.fillStyle = color
   ctx.fillRect(x, y, Math.max(1, w), h)
 }

@@ -20,4 +20,5 @@ export const memoryColors = (t: Theme) => ({
 })
 
 /** A colour for v of 0 (least, near the page's ground) to 1 (most). */
-export const strength = (t: Theme, v: number): string => sequential(t === 'dark' ? 0.12 + 0.88 * v : 0.95 - 0.95 * v)
+export const strength = (t: Theme, v: number): string =>
+  sequential(t === 'dark' ? 0.12 + 0.88 * v : 0.95 - 0.95 * v)

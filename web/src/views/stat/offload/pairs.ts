@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Pairs of the same operators on two sides: a side is a backend of a recording. Times are those of package profile; of a graph on one
-// side the operators' times on the other are added up here where the other is another recording.
+// Pairs of the same operators on two sides: a side is a backend of a recording. Times are those of package
+// profile; of a graph on one side the operators' times on the other are added up here where the other is
+// another recording.
 import type { OffloadBackendGraph, OffloadBackendOp, OffloadLayerSet, OffloadPhase } from '../../../api/types'
 import { dimsText, looseKey, opKey, isUpperBound, timedWords } from './words'
 
@@ -46,7 +47,9 @@ export function operatorSides(phases: (OffloadPhase | null)[]): Side[] {
   return phases.flatMap((phase, run) => {
     if (!phase) return []
     const names = new Set(phase.operators_by_backend.flatMap((o) => o.backends.map((b) => b.backend)))
-    return [...names].sort((x, y) => Number(y === 'CPU') - Number(x === 'CPU') || (x < y ? -1 : 1)).map((backend) => ({ id: `${run}${backend}`, run, backend, phase }))
+    return [...names]
+      .sort((x, y) => Number(y === 'CPU') - Number(x === 'CPU') || (x < y ? -1 : 1))
+      .map((backend) => ({ id: `${run}${backend}`, run, backend, phase }))
   })
 }
 
@@ -54,7 +57,15 @@ const timeOn = (o: OffloadBackendOp, backend: string) => o.backends.find((b) => 
 
 function half(o: OffloadBackendOp, backend: string): BackendTime | null {
   const t = timeOn(o, backend)
-  return t && { mean: t.mean_ns, by: t.timed_by, layers: t.layers, rate: t.gflop_per_s, note: `${timedWords[t.timed_by]}${t.timed_calls > 0 ? `; ${t.timed_calls} calls` : ''}` }
+  return (
+    t && {
+      mean: t.mean_ns,
+      by: t.timed_by,
+      layers: t.layers,
+      rate: t.gflop_per_s,
+      note: `${timedWords[t.timed_by]}${t.timed_calls > 0 ? `; ${t.timed_calls} calls` : ''}`,
+    }
+  )
 }
 
 /** Operators of one side by what they are; where types differ, without them. */
@@ -80,23 +91,45 @@ export function compareOperators(a: Side, b: Side): Row[] {
     const [x, y] = [half(o, a.backend)!, half(p, b.backend)!]
     const ratio = x.mean != null && x.mean > 0 && y.mean != null ? y.mean / x.mean : null
     rows.push({
-      id: opKey(o), name: o.key, op: o.op, type: o.type === p.type ? o.type : `${o.type}, ${p.type}`, dims: dimsText(o), a: x, b: y, ratio, sign: sign(x.by, y.by), ratioNote: ratioNote(x.by, y.by),
-      graph: false, known: 1, of: 1, work: null, flops: o.flops, bytes: o.bytes, all: o.key,
+      id: opKey(o),
+      name: o.key,
+      op: o.op,
+      type: o.type === p.type ? o.type : `${o.type}, ${p.type}`,
+      dims: dimsText(o),
+      a: x,
+      b: y,
+      ratio,
+      sign: sign(x.by, y.by),
+      ratioNote: ratioNote(x.by, y.by),
+      graph: false,
+      known: 1,
+      of: 1,
+      work: null,
+      flops: o.flops,
+      bytes: o.bytes,
+      all: o.key,
     })
   }
   rows.push(...graphs(a, b, false), ...graphs(b, a, true))
   const rank = (r: Row) => (r.ratio != null ? 2 : r.graph ? 1 : 0)
   const cost = (r: Row) => Math.max(r.a?.mean ?? 0, r.b?.mean ?? 0)
-  return rows.map((r, i) => ({ r, i })).sort((p, q) => rank(q.r) - rank(p.r) || cost(q.r) - cost(p.r) || p.i - q.i).map((x) => x.r)
+  return rows
+    .map((r, i) => ({ r, i }))
+    .sort((p, q) => rank(q.r) - rank(p.r) || cost(q.r) - cost(p.r) || p.i - q.i)
+    .map((x) => x.r)
 }
 
-/** The sign of the other's time over the one's: at most where the other's, at least where the one's is more than the truth. */
+/**
+ * The sign of the other's time over the one's: at most where the other's, at least where the one's is more
+ * than the truth.
+ */
 function sign(a: string, b: string): string {
   if (isUpperBound(a) && isUpperBound(b)) return '~ '
   return isUpperBound(b) ? '≤ ' : isUpperBound(a) ? '≥ ' : ''
 }
 
-const ratioNote = (a: string, b: string): string => (isUpperBound(a) || isUpperBound(b) ? 'a device’s time is known as at least what it took' : '')
+const ratioNote = (a: string, b: string): string =>
+  isUpperBound(a) || isUpperBound(b) ? 'a device’s time is known as at least what it took' : ''
 
 /** Graphs of several operators on side g, beside what these take on side s. turned: g is the other side. */
 function graphs(g: Side, s: Side, turned: boolean): Row[] {
@@ -124,16 +157,46 @@ function graphs(g: Side, s: Side, turned: boolean): Row[] {
       // within one recording the figure is Go's
       const same = g.run === s.run ? x.others.find((o) => o.backend === s.backend) : undefined
       if (same) [sum, known] = [same.ns, same.operators]
-      const mine: BackendTime = { mean: x.mean_ns, by: x.timed_by, layers: x.layers, rate: x.flops != null && x.mean_ns ? x.flops / x.mean_ns : null, note: `${timedWords[x.timed_by]}; ${x.timed_calls} graphs` }
-      const theirs: BackendTime | null = known > 0 ? { mean: sum, by: 'operators', layers: null, rate: null, note: `the sum of the means of ${known} of its ${x.nodes} operators` } : null
+      const mine: BackendTime = {
+        mean: x.mean_ns,
+        by: x.timed_by,
+        layers: x.layers,
+        rate: x.flops != null && x.mean_ns ? x.flops / x.mean_ns : null,
+        note: `${timedWords[x.timed_by]}; ${x.timed_calls} graphs`,
+      }
+      const theirs: BackendTime | null =
+        known > 0
+          ? {
+              mean: sum,
+              by: 'operators',
+              layers: null,
+              rate: null,
+              note: `the sum of the means of ${known} of its ${x.nodes} operators`,
+            }
+          : null
       const whole = known === x.nodes
       const most = all > 0 && work / all >= 0.5
       let ratio = theirs && sum > 0 && (whole || most) ? x.mean_ns! / sum : null
       if (ratio != null && turned === false) ratio = 1 / ratio
       const bound = !whole || isUpperBound(x.timed_by)
       return {
-        id: `graph ${turned} ${i}`, name: graphName(x, names), op: '', type: '', dims: '', a: turned ? theirs : mine, b: turned ? mine : theirs, ratio, sign: bound ? (turned ? '≤ ' : '≥ ') : '',
-        ratioNote: whole ? '' : 'not all of its operators are known on the other side', graph: true, known, of: x.nodes, work: all > 0 ? work / all : null, flops: x.flops, bytes: null, all: names.join(' + '),
+        id: `graph ${turned} ${i}`,
+        name: graphName(x, names),
+        op: '',
+        type: '',
+        dims: '',
+        a: turned ? theirs : mine,
+        b: turned ? mine : theirs,
+        ratio,
+        sign: bound ? (turned ? '≤ ' : '≥ ') : '',
+        ratioNote: whole ? '' : 'not all of its operators are known on the other side',
+        graph: true,
+        known,
+        of: x.nodes,
+        work: all > 0 ? work / all : null,
+        flops: x.flops,
+        bytes: null,
+        all: names.join(' + '),
       }
     })
     .filter((r) => r.known > 0)

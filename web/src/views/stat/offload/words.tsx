@@ -18,7 +18,11 @@ export function layersText(l: OffloadLayerSet | null | undefined): string {
 export function BackendName({ name }: { name: string }) {
   const color = backendColor(name, useTheme())
   const text = clean(name) || 'not known'
-  return <bdi class="offload-backend clip" style={{ background: color, color: ink(color) }} title={text}>{text}</bdi>
+  return (
+    <bdi class="offload-backend clip" style={{ background: color, color: ink(color) }} title={text}>
+      {text}
+    </bdi>
+  )
 }
 
 /** Of a product m × n × k, else the result's. */
@@ -49,4 +53,5 @@ export const opKey = (o: OffloadBackendOp): string => [o.key, o.op, o.type, ...o
 /** The same without its type: what two runs of other types have in common. */
 export const looseKey = (o: OffloadBackendOp): string => [o.key, o.op, ...o.ne, o.k ?? ''].join('\n')
 
-export const wholeNumber = (v: number | null | undefined): string => (v != null && Math.abs(v - Math.round(v)) < 1e-9 ? count(v) : num(v))
+export const wholeNumber = (v: number | null | undefined): string =>
+  v != null && Math.abs(v - Math.round(v)) < 1e-9 ? count(v) : num(v)

@@ -42,8 +42,14 @@ function One({ run, ctx }: { run: Run; ctx: TabContext }) {
       <Split list={list} />
       <h3>Means of a graph</h3>
       <Sums list={list} />
-      {left > 0 && <p class="note">{plural(left, 'graph')} handed over, in all phases, that no recorded process was seen to compute.</p>}
-      {list.map((r) => <Rows key={idOf(r)} run={run} r={r} ctx={ctx} />)}
+      {left > 0 && (
+        <p class="note">
+          {plural(left, 'graph')} handed over, in all phases, that no recorded process was seen to compute.
+        </p>
+      )}
+      {list.map((r) => (
+        <Rows key={idOf(r)} run={run} r={r} ctx={ctx} />
+      ))}
     </>
   )
 }
@@ -51,11 +57,14 @@ function One({ run, ctx }: { run: Run; ctx: TabContext }) {
 /** Why there is nothing to draw. */
 function none(run: Run, all: SummaryRemote[], phase: string): string {
   const s = run.stats.weight
-  if (s.run.level === 'step') return 'Graphs were not recorded: the recording is of level step. profinfer record --level graph records which process computes what.'
+  if (s.run.level === 'step')
+    return 'Graphs were not recorded: the recording is of level step. profinfer record --level graph records which process computes what.'
   const others = [...new Set(all.map((r) => unknown(r.phase)))]
-  if (others.length) return `No other process computed a graph of ${phase}. Phases in which one did: ${others.join(', ')}.`
+  if (others.length)
+    return `No other process computed a graph of ${phase}. Phases in which one did: ${others.join(', ')}.`
   const rpc = (s.phases ?? []).some((p) => (p.backends ?? []).some((b) => b.backend === 'RPC'))
-  if (rpc) return 'Graphs were handed over to another process, which was not recorded, or runs on another machine. On this machine: profinfer record -p $(pidof ggml-rpc-server) -- COMMAND.'
+  if (rpc)
+    return 'Graphs were handed over to another process, which was not recorded, or runs on another machine. On this machine: profinfer record -p $(pidof ggml-rpc-server) -- COMMAND.'
   return 'No other process was seen to compute graphs for these steps. Where llama.cpp uses an RPC server on this machine (--rpc), both are recorded by profinfer record -p $(pidof ggml-rpc-server) -- COMMAND.'
 }
 
@@ -65,7 +74,8 @@ const who = (r: SummaryRemote) => `${r.server_comm.trim() || 'process'} ${r.serv
 function Split({ list }: { list: SummaryRemote[] }) {
   const c = threadColors(useTheme())
   const known = list.filter((r) => r.client_ns != null && r.answered_ns != null)
-  if (known.length === 0) return <p class="dim">How long the client waited was not seen: only what the server computed is known.</p>
+  if (known.length === 0)
+    return <p class="dim">How long the client waited was not seen: only what the server computed is known.</p>
   const most = Math.max(...known.map((r) => r.client_ns!))
   return (
     <section class="plot" data-plot="remote" data-points={known.length}>
@@ -80,15 +90,28 @@ function Split({ list }: { list: SummaryRemote[] }) {
         <tbody>
           {known.map((r) => (
             <tr key={idOf(r)} data-id={idOf(r)}>
-              <td class="text"><Name text={who(r)} /></td>
-              <td class="wide">
-                <StackBar of={most} label={who(r)} parts={[
-                  { name: 'sent', value: Math.max(0, r.client_ns! - r.server_ns - r.queued_ns - r.answered_ns!), color: c.idle },
-                  { name: 'queued', value: r.queued_ns, color: c.off }, { name: 'the server computes', value: r.server_ns, color: c.busy },
-                  { name: 'answered', value: r.answered_ns!, color: c.wait },
-                ]} />
+              <td class="text">
+                <Name text={who(r)} />
               </td>
-              <td><Fig v={r.client_ns} f={dur} /></td>
+              <td class="wide">
+                <StackBar
+                  of={most}
+                  label={who(r)}
+                  parts={[
+                    {
+                      name: 'sent',
+                      value: Math.max(0, r.client_ns! - r.server_ns - r.queued_ns - r.answered_ns!),
+                      color: c.idle,
+                    },
+                    { name: 'queued', value: r.queued_ns, color: c.off },
+                    { name: 'the server computes', value: r.server_ns, color: c.busy },
+                    { name: 'answered', value: r.answered_ns!, color: c.wait },
+                  ]}
+                />
+              </td>
+              <td>
+                <Fig v={r.client_ns} f={dur} />
+              </td>
             </tr>
           ))}
         </tbody>
@@ -98,66 +121,224 @@ function Split({ list }: { list: SummaryRemote[] }) {
 }
 
 function Sums({ list }: { list: SummaryRemote[] }) {
-  const u = unitOf('time', list.flatMap((r) => [r.client_ns, r.server_ns, r.step_until_done_ns]))
-  const small = unitOf('time', list.flatMap((r) => [r.wire_ns, r.sent_ns, r.answered_ns]))
-  type Key = 'client_ns' | 'server_ns' | 'operators_ns' | 'wire_ns' | 'sent_ns' | 'queued_ns' | 'answered_ns' | 'step_until_done_ns'
+  const u = unitOf(
+    'time',
+    list.flatMap((r) => [r.client_ns, r.server_ns, r.step_until_done_ns]),
+  )
+  const small = unitOf(
+    'time',
+    list.flatMap((r) => [r.wire_ns, r.sent_ns, r.answered_ns]),
+  )
+  type Key =
+    | 'client_ns'
+    | 'server_ns'
+    | 'operators_ns'
+    | 'wire_ns'
+    | 'sent_ns'
+    | 'queued_ns'
+    | 'answered_ns'
+    | 'step_until_done_ns'
   const time = (key: Key, head: string, help: string, unit = u): Column<SummaryRemote> => ({
-    key, help, head: <>{head} <span class="unit">{unit.name}</span></>, value: (r) => r[key], cell: (r) => <Fig v={r[key]} f={inUnit(unit)} name={`remote.${idOf(r)}.${key}`} />,
+    key,
+    help,
+    head: (
+      <>
+        {head} <span class="unit">{unit.name}</span>
+      </>
+    ),
+    value: (r) => r[key],
+    cell: (r) => <Fig v={r[key]} f={inUnit(unit)} name={`remote.${idOf(r)}.${key}`} />,
   })
   const cols: Column<SummaryRemote>[] = [
-    { key: 'server', head: 'computed by', text: true, value: (r) => r.server_comm, cell: (r) => <Name text={who(r)} /> },
-    { key: 'client', head: 'for', text: true, value: (r) => r.client_comm, cell: (r) => <Name text={`${r.client_comm.trim() || 'process'} ${r.client_pid}, ${r.backend}`} /> },
-    { key: 'graphs', head: 'graphs', value: (r) => r.graphs, cell: (r) => <Fig v={r.graphs} f={count} name={`remote.${idOf(r)}.graphs`} /> },
-    time('client_ns', 'client', 'from when handing a graph over began to when a thread of the client had waited for it'),
+    {
+      key: 'server',
+      head: 'computed by',
+      text: true,
+      value: (r) => r.server_comm,
+      cell: (r) => <Name text={who(r)} />,
+    },
+    {
+      key: 'client',
+      head: 'for',
+      text: true,
+      value: (r) => r.client_comm,
+      cell: (r) => <Name text={`${r.client_comm.trim() || 'process'} ${r.client_pid}, ${r.backend}`} />,
+    },
+    {
+      key: 'graphs',
+      head: 'graphs',
+      value: (r) => r.graphs,
+      cell: (r) => <Fig v={r.graphs} f={count} name={`remote.${idOf(r)}.graphs`} />,
+    },
+    time(
+      'client_ns',
+      'client',
+      'from when handing a graph over began to when a thread of the client had waited for it',
+    ),
     time('server_ns', 'server', 'the server’s graph'),
     time('operators_ns', 'operators', 'of it in operators'),
     time('wire_ns', 'wire', 'client without server and queued', small),
-    { key: 'part', head: 'of client', help: 'the wire’s share', value: (r) => (r.client_ns ? (r.wire_ns ?? 0) / r.client_ns : null), cell: (r) => <Fig v={r.client_ns && r.wire_ns != null ? r.wire_ns / r.client_ns : null} f={share} /> },
+    {
+      key: 'part',
+      head: 'of client',
+      help: 'the wire’s share',
+      value: (r) => (r.client_ns ? (r.wire_ns ?? 0) / r.client_ns : null),
+      cell: (r) => <Fig v={r.client_ns && r.wire_ns != null ? r.wire_ns / r.client_ns : null} f={share} />,
+    },
     time('sent_ns', 'sent', 'from the begin of handing over to the server’s begin, queued included', small),
     time('queued_ns', 'queued', 'of it, while the server still computed the graph before', small),
     time('answered_ns', 'answered', 'from the server’s end to when the client knew', small),
-    { key: 'to', head: 'to server', help: 'bytes of tensors a step', value: (r) => r.to_server_bytes_per_step, cell: (r) => <Fig v={r.to_server_bytes_per_step} f={bytes} /> },
-    { key: 'from', head: 'from it', help: 'bytes of tensors a step', value: (r) => r.from_server_bytes_per_step, cell: (r) => <Fig v={r.from_server_bytes_per_step} f={bytes} /> },
-    time('step_until_done_ns', 'step', 'from a step’s begin to when its results were there; its own call returns before'),
-    { key: 'tps', head: 'tokens/s', help: 'of the steps with that wait', value: (r) => r.tokens_per_s, cell: (r) => <Fig v={r.tokens_per_s} f={num} name={`remote.${idOf(r)}.tokens_per_s`} /> },
+    {
+      key: 'to',
+      head: 'to server',
+      help: 'bytes of tensors a step',
+      value: (r) => r.to_server_bytes_per_step,
+      cell: (r) => <Fig v={r.to_server_bytes_per_step} f={bytes} />,
+    },
+    {
+      key: 'from',
+      head: 'from it',
+      help: 'bytes of tensors a step',
+      value: (r) => r.from_server_bytes_per_step,
+      cell: (r) => <Fig v={r.from_server_bytes_per_step} f={bytes} />,
+    },
+    time(
+      'step_until_done_ns',
+      'step',
+      'from a step’s begin to when its results were there; its own call returns before',
+    ),
+    {
+      key: 'tps',
+      head: 'tokens/s',
+      help: 'of the steps with that wait',
+      value: (r) => r.tokens_per_s,
+      cell: (r) => <Fig v={r.tokens_per_s} f={num} name={`remote.${idOf(r)}.tokens_per_s`} />,
+    },
   ]
   return <Table rows={list} columns={cols} id={idOf} label="computed by other processes" />
 }
 
 /** The server's operators, of its own time. */
 function Rows({ run, r, ctx }: { run: Run; r: SummaryRemote; ctx: TabContext }) {
-  const by = ctx.params.by === 'op' || ctx.params.by === 'layer' || ctx.params.by === 'block' ? ctx.params.by : 'weight'
+  const by =
+    ctx.params.by === 'op' || ctx.params.by === 'layer' || ctx.params.by === 'block'
+      ? ctx.params.by
+      : 'weight'
   const rows = remoteOf(statBy(run, by)).find((x) => idOf(x) === idOf(r))?.rows ?? []
   const filter = (ctx.params.filter ?? '').toLowerCase()
   const shown = rows.filter((x) => `${x.key} ${x.type} ${x.op}`.toLowerCase().includes(filter))
-  const u = unitOf('time', rows.map((x) => x.dur_per_step_ns))
+  const u = unitOf(
+    'time',
+    rows.map((x) => x.dur_per_step_ns),
+  )
   const cols: Column<SummaryRow>[] = [
-    { key: 'key', head: by, text: true, value: (x) => x.key, cell: (x) => <><Name text={x.key || 'none'} /> <span class="dim">{clean(x.type)}</span></> },
-    { key: 'calls', head: 'calls a step', value: (x) => x.calls_per_step, cell: (x) => <Fig v={x.calls_per_step} f={num} /> },
-    { key: 'per', head: <>a step <span class="unit">{u.name}</span></>, value: (x) => x.dur_per_step_ns, cell: (x) => <Fig v={x.dur_per_step_ns} f={inUnit(u)} /> },
-    { key: 'share', head: 'share', help: 'of the server’s graphs for this phase', value: (x) => x.share, cell: (x) => <Fig v={x.share} f={share} /> },
+    {
+      key: 'key',
+      head: by,
+      text: true,
+      value: (x) => x.key,
+      cell: (x) => (
+        <>
+          <Name text={x.key || 'none'} /> <span class="dim">{clean(x.type)}</span>
+        </>
+      ),
+    },
+    {
+      key: 'calls',
+      head: 'calls a step',
+      value: (x) => x.calls_per_step,
+      cell: (x) => <Fig v={x.calls_per_step} f={num} />,
+    },
+    {
+      key: 'per',
+      head: (
+        <>
+          a step <span class="unit">{u.name}</span>
+        </>
+      ),
+      value: (x) => x.dur_per_step_ns,
+      cell: (x) => <Fig v={x.dur_per_step_ns} f={inUnit(u)} />,
+    },
+    {
+      key: 'share',
+      head: 'share',
+      help: 'of the server’s graphs for this phase',
+      value: (x) => x.share,
+      cell: (x) => <Fig v={x.share} f={share} />,
+    },
     { key: 'mean', head: 'mean', value: (x) => x.mean_ns, cell: (x) => <Fig v={x.mean_ns} f={dur} /> },
     { key: 'p95', head: 'p95', value: (x) => x.p95_ns, cell: (x) => <Fig v={x.p95_ns} f={dur} /> },
-    { key: 'gbps', head: 'bandwidth', value: (x) => x.gb_per_s, cell: (x) => <>{x.bytes_at_most && x.gb_per_s != null && '≤ '}<Fig v={x.gb_per_s} f={gbps} /></> },
-    { key: 'gflops', head: 'rate', value: (x) => x.gflop_per_s, cell: (x) => <Fig v={x.gflop_per_s} f={gflops} /> },
-    { key: 'wait', head: 'wait', value: (x) => x.wait_share, cell: (x) => <Fig v={x.wait_share} f={share} /> },
-    { key: 'off', head: 'off-CPU', value: (x) => x.off_cpu_share, cell: (x) => <Fig v={x.off_cpu_share} f={share} /> },
+    {
+      key: 'gbps',
+      head: 'bandwidth',
+      value: (x) => x.gb_per_s,
+      cell: (x) => (
+        <>
+          {x.bytes_at_most && x.gb_per_s != null && '≤ '}
+          <Fig v={x.gb_per_s} f={gbps} />
+        </>
+      ),
+    },
+    {
+      key: 'gflops',
+      head: 'rate',
+      value: (x) => x.gflop_per_s,
+      cell: (x) => <Fig v={x.gflop_per_s} f={gflops} />,
+    },
+    {
+      key: 'wait',
+      head: 'wait',
+      value: (x) => x.wait_share,
+      cell: (x) => <Fig v={x.wait_share} f={share} />,
+    },
+    {
+      key: 'off',
+      head: 'off-CPU',
+      value: (x) => x.off_cpu_share,
+      cell: (x) => <Fig v={x.off_cpu_share} f={share} />,
+    },
   ]
   return (
     <section>
-      <h3><span class="clip">{clean(who(r))}</span>: its operators for {ctx.phase}</h3>
+      <h3>
+        <span class="clip">{clean(who(r))}</span>: its operators for {ctx.phase}
+      </h3>
       <div class="tools">
         <span class="choice" role="group" aria-label="rows">
-          {(['weight', 'op', 'layer', 'block'] as const).map((k) => <button key={k} aria-pressed={k === by} onClick={() => ctx.set({ by: k })}>by {k === 'op' ? 'operator' : k}</button>)}
+          {(['weight', 'op', 'layer', 'block'] as const).map((k) => (
+            <button key={k} aria-pressed={k === by} onClick={() => ctx.set({ by: k })}>
+              by {k === 'op' ? 'operator' : k}
+            </button>
+          ))}
         </span>
-        <input type="search" placeholder="filter rows" aria-label="filter rows" value={ctx.params.filter ?? ''} onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)} />
+        <input
+          type="search"
+          placeholder="filter rows"
+          aria-label="filter rows"
+          value={ctx.params.filter ?? ''}
+          onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
+        />
       </div>
-      {shown.length > 0 ? <Table key={by} rows={shown} columns={cols} id={(x) => `${x.key} ${x.type}`} label={`operators of ${r.server_pid}`} limit={40} />
-        : <p class="dim">{rows.length > 0 ? 'No row.' : `Operators of the server were not recorded (level ${clean(run.stats.weight.run.level)}).`}</p>}
+      {shown.length > 0 ? (
+        <Table
+          key={by}
+          rows={shown}
+          columns={cols}
+          id={(x) => `${x.key} ${x.type}`}
+          label={`operators of ${r.server_pid}`}
+          limit={40}
+        />
+      ) : (
+        <p class="dim">
+          {rows.length > 0
+            ? 'No row.'
+            : `Operators of the server were not recorded (level ${clean(run.stats.weight.run.level)}).`}
+        </p>
+      )}
     </section>
   )
 }
 
-
 /** The list, empty where no other process was seen to compute. */
-export const remoteOf = (s: SummaryStat): SummaryRemote[] => (s as SummaryStat & { remote?: SummaryRemote[] }).remote ?? []
+export const remoteOf = (s: SummaryStat): SummaryRemote[] =>
+  (s as SummaryStat & { remote?: SummaryRemote[] }).remote ?? []

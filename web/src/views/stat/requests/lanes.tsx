@@ -26,7 +26,12 @@ export function Lanes({ sides, ctx }: { sides: RequestsOfRun[]; ctx: TabContext 
   const { lanes, start, end } = useMemo(() => drawnLanes(sides), [ctx.a, ctx.b])
   const [range, setRange] = useState<[number, number] | null>(null)
   const colors = useMemo((): Record<SpanKind, string> => {
-    return { prompt: phaseColors[1][t], answer: phaseColors[2][t], unknown: partColors(t ? 'dark' : 'light').rest, warmup: seriesColor(t ? 'dark' : 'light', 6) }
+    return {
+      prompt: phaseColors[1][t],
+      answer: phaseColors[2][t],
+      unknown: partColors(t ? 'dark' : 'light').rest,
+      warmup: seriesColor(t ? 'dark' : 'light', 6),
+    }
   }, [t])
   const has = (k: SpanKind) => lanes.some((l) => l.some((x) => x.spans.some((s) => s.kind === k)))
   return (
@@ -34,12 +39,24 @@ export function Lanes({ sides, ctx }: { sides: RequestsOfRun[]; ctx: TabContext 
       <h2>Requests over time</h2>
       <div class="legend">
         {has('prompt') && <Swatch shape="area" color={colors.prompt} name="prompt: to the first token" />}
-        {has('answer') && <Swatch shape="area" color={colors.answer} name="answer: to the end of its last step" />}
+        {has('answer') && (
+          <Swatch shape="area" color={colors.answer} name="answer: to the end of its last step" />
+        )}
         {has('unknown') && <Swatch shape="area" color={colors.unknown} name="begin not seen" />}
         {has('warmup') && <Swatch shape="line" color={colors.warmup} name="warm-up" />}
       </div>
       {sides.map((s, i) => (
-        <Chart key={s.index} side={s} lanes={lanes[i]} ctx={ctx} colors={colors} lo={range?.[0] ?? start} hi={range?.[1] ?? end} zoomed={range != null} onZoom={setRange} />
+        <Chart
+          key={s.index}
+          side={s}
+          lanes={lanes[i]}
+          ctx={ctx}
+          colors={colors}
+          lo={range?.[0] ?? start}
+          hi={range?.[1] ?? end}
+          zoomed={range != null}
+          onZoom={setRange}
+        />
       ))}
     </section>
   )
@@ -92,7 +109,10 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
 
   /** ProfTime at a place, or at the request's first step where the recording's timeline has no origin. */
   const open = (s: RequestSpan, t: number) => {
-    const runs = ctx.b && side.index === 1 ? { run: ctx.b.index, with: ctx.a.index } : { run: ctx.params.run, with: ctx.params.with }
+    const runs =
+      ctx.b && side.index === 1
+        ? { run: ctx.b.index, with: ctx.a.index }
+        : { run: ctx.params.run, with: ctx.params.with }
     if (origin == null) return go('time', { ...runs, step: s.r.step })
     const shift = side.begin - origin
     const [t0, t1] = timelineRange(s, t)
@@ -110,8 +130,9 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     let least = reach
     shown[lane].spans.forEach((s, i) => {
       const d = t < s.from ? s.from - t : t > s.to ? t - s.to : 0
-      if (d === 0 && (best < 0 || least > 0 || s.from > shown[lane].spans[best].from)) (best = i), (least = 0)
-      else if (d < least) (best = i), (least = d)
+      if (d === 0 && (best < 0 || least > 0 || s.from > shown[lane].spans[best].from))
+        ((best = i), (least = 0))
+      else if (d < least) ((best = i), (least = d))
     })
     return best < 0 ? null : [lane, best]
   }
@@ -137,7 +158,8 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     else if (e.key === 'Home') setAt([at?.[0] ?? 0, 0])
     else if (e.key === 'End') setAt([at?.[0] ?? 0, shown[at?.[0] ?? 0].spans.length - 1])
     else if (e.key === 'Enter' && span) open(span, (span.from + span.to) / 2)
-    else if (e.key === ' ' && span && !span.r.warmup) ctx.set({ sel: selected === span.key ? undefined : span.key }, true)
+    else if (e.key === ' ' && span && !span.r.warmup)
+      ctx.set({ sel: selected === span.key ? undefined : span.key }, true)
     else if (e.key === 'Escape') onZoom(null)
     else return
     e.preventDefault()
@@ -150,7 +172,8 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
     const x0 = e.clientX - b.left
     el.setPointerCapture(e.pointerId)
     const place = (m: PointerEvent) => Math.max(left, Math.min(left + plain, m.clientX - b.left))
-    const move = (m: PointerEvent) => Math.abs(m.clientX - b.left - x0) > 3 && setDrag([Math.max(left, x0), place(m)])
+    const move = (m: PointerEvent) =>
+      Math.abs(m.clientX - b.left - x0) > 3 && setDrag([Math.max(left, x0), place(m)])
     const up = (m: PointerEvent) => {
       el.removeEventListener('pointermove', move)
       el.removeEventListener('pointerup', up)
@@ -171,60 +194,164 @@ function Chart({ side, lanes, ctx, colors, lo, hi, zoomed, onZoom }: ChartProps)
   }
   const ticks = ticksOf(lo, hi, Math.max(2, Math.floor(plain / 90)))
   // All but what follows the pointer: a long run has thousands of bars.
-  const bars = useMemo(() => (
-    <>
-      {ticks.map((v) => <line key={v} x1={X(v)} x2={X(v)} y1={0} y2={height} class="grid" />)}
-      {shown.map((l, i) => (
-        <g key={l.key} data-lane={l.seq}>
-          {l.context != null && <text x={2} y={places[i] - 6} class="head">{modelName(side.run, l.model)}</text>}
-          <text x={left - 8} y={places[i] + 14} class="t end">{l.seq < 1e6 ? `sequence ${count(l.seq)}` : `seq ${l.seq}`}</text>
-          <line x1={left} x2={left + plain} y1={places[i] + row - 1} y2={places[i] + row - 1} class="grid" />
-          {visibleSpans(l.spans, lo, hi, plain).map(({ s, x0, x1 }, k) => (
-            <Bar key={k} s={s} x={left + x0} w={x1 - x0} y={places[i]} color={colors[s.kind]} marked={selected !== undefined && s.key === selected} />
-          ))}
-        </g>
-      ))}
-    </>
-  ), [shown, lo, hi, plain, colors, selected])
-  const text = span ? `${describeRequest(span.r)}; ${span.kind === 'unknown' ? '' : span.kind + ' '}from ${dur(span.from)}, ${dur(span.to - span.from)}` : ''
+  const bars = useMemo(
+    () => (
+      <>
+        {ticks.map((v) => (
+          <line key={v} x1={X(v)} x2={X(v)} y1={0} y2={height} class="grid" />
+        ))}
+        {shown.map((l, i) => (
+          <g key={l.key} data-lane={l.seq}>
+            {l.context != null && (
+              <text x={2} y={places[i] - 6} class="head">
+                {modelName(side.run, l.model)}
+              </text>
+            )}
+            <text x={left - 8} y={places[i] + 14} class="t end">
+              {l.seq < 1e6 ? `sequence ${count(l.seq)}` : `seq ${l.seq}`}
+            </text>
+            <line
+              x1={left}
+              x2={left + plain}
+              y1={places[i] + row - 1}
+              y2={places[i] + row - 1}
+              class="grid"
+            />
+            {visibleSpans(l.spans, lo, hi, plain).map(({ s, x0, x1 }, k) => (
+              <Bar
+                key={k}
+                s={s}
+                x={left + x0}
+                w={x1 - x0}
+                y={places[i]}
+                color={colors[s.kind]}
+                marked={selected !== undefined && s.key === selected}
+              />
+            ))}
+          </g>
+        ))}
+      </>
+    ),
+    [shown, lo, hi, plain, colors, selected],
+  )
+  const text = span
+    ? `${describeRequest(span.r)}; ${span.kind === 'unknown' ? '' : span.kind + ' '}from ${dur(span.from)}, ${dur(span.to - span.from)}`
+    : ''
   return (
     <figure class="plot lanes" data-plot="lanes" data-points={lanes.reduce((n, l) => n + l.spans.length, 0)}>
-      {side.name && <figcaption><h3>{side.name}</h3></figcaption>}
+      {side.name && (
+        <figcaption>
+          <h3>{side.name}</h3>
+        </figcaption>
+      )}
       <div class="legend">
-        <span class="readout" aria-live="polite">{text || <span class="dim">click or Enter: ProfTime at that time; arrow keys read requests, the space bar marks one in the table; drag zooms, double click or Esc resets</span>}</span>
+        <span class="readout" aria-live="polite">
+          {text || (
+            <span class="dim">
+              click or Enter: ProfTime at that time; arrow keys read requests, the space bar marks one in the
+              table; drag zooms, double click or Esc resets
+            </span>
+          )}
+        </span>
       </div>
-      <div class="lane-box" ref={box} tabIndex={0} role="img" onKeyDown={key} onPointerDown={down} onDblClick={() => onZoom(null)}
-        onPointerMove={(e) => !drag && setAt(find(e))} onPointerLeave={() => setAt(null)}
-        aria-label={`requests over time: ${plural(side.list.length, 'request')} on ${plural(lanes.length, 'sequence')}, ${dur(hi - lo)}${zoomed ? ' of them shown' : ''}`}>
+      <div
+        class="lane-box"
+        ref={box}
+        tabIndex={0}
+        role="img"
+        onKeyDown={key}
+        onPointerDown={down}
+        onDblClick={() => onZoom(null)}
+        onPointerMove={(e) => !drag && setAt(find(e))}
+        onPointerLeave={() => setAt(null)}
+        aria-label={`requests over time: ${plural(side.list.length, 'request')} on ${plural(lanes.length, 'sequence')}, ${dur(hi - lo)}${zoomed ? ' of them shown' : ''}`}
+      >
         <svg class="chart" width={width} height={height + 38}>
           {bars}
-          {span && at && span.to >= lo && span.from <= hi && <Bar s={span} x={Math.max(left, X(span.from))} w={Math.max(1.5, Math.min(left + plain, X(span.to)) - Math.max(left, X(span.from)))} y={places[at[0]]} color="none" at />}
+          {span && at && span.to >= lo && span.from <= hi && (
+            <Bar
+              s={span}
+              x={Math.max(left, X(span.from))}
+              w={Math.max(1.5, Math.min(left + plain, X(span.to)) - Math.max(left, X(span.from)))}
+              y={places[at[0]]}
+              color="none"
+              at
+            />
+          )}
           <line x1={left} x2={left + plain} y1={height} y2={height} class="ax" />
           {ticks.map((v) => (
             <g key={v}>
               <line x1={X(v)} x2={X(v)} y1={height} y2={height + 4} class="ax" />
-              <text x={X(v)} y={height + 16} class="t mid">{fmt(v)}</text>
+              <text x={X(v)} y={height + 16} class="t mid">
+                {fmt(v)}
+              </text>
             </g>
           ))}
-          <text x={left + plain / 2} y={height + 31} class="t mid">{u.name} after the first request’s begin</text>
-          {drag && <rect class="drag" x={Math.min(...drag)} y={0} width={Math.abs(drag[1] - drag[0])} height={height} />}
+          <text x={left + plain / 2} y={height + 31} class="t mid">
+            {u.name} after the first request’s begin
+          </text>
+          {drag && (
+            <rect
+              class="drag"
+              x={Math.min(...drag)}
+              y={0}
+              width={Math.abs(drag[1] - drag[0])}
+              height={height}
+            />
+          )}
         </svg>
       </div>
-      {lanes.length > shown.length && <button class="more" onClick={() => setAll(true)}>show all {count(lanes.length)} sequences</button>}
-      {zoomed && <button class="more" onClick={() => onZoom(null)}>show all of the time</button>}
+      {lanes.length > shown.length && (
+        <button class="more" onClick={() => setAll(true)}>
+          show all {count(lanes.length)} sequences
+        </button>
+      )}
+      {zoomed && (
+        <button class="more" onClick={() => onZoom(null)}>
+          show all of the time
+        </button>
+      )}
     </figure>
   )
 }
 
 /** One span. A prompt's bar is higher than an answer's, so that they are told apart without colours. */
-function Bar({ s, x, y, w, color, marked, at }: { s: RequestSpan; x: number; y: number; w: number; color: string; marked?: boolean; at?: boolean }) {
+function Bar({
+  s,
+  x,
+  y,
+  w,
+  color,
+  marked,
+  at,
+}: {
+  s: RequestSpan
+  x: number
+  y: number
+  w: number
+  color: string
+  marked?: boolean
+  at?: boolean
+}) {
   const small = s.kind === 'warmup'
   const [top, h] = small ? [y + 8, 4] : s.kind === 'prompt' ? [y + 2, row - 5] : [y + 4, row - 9]
   const name = s.kind !== 'prompt' && !small && !at ? String(s.r.id) : ''
   return (
     <g>
-      <rect x={x} y={top} width={w} height={h} fill={color} class={marked ? 'marked' : at ? 'at' : ''} stroke-dasharray={s.kind === 'unknown' && !at ? '3 2' : undefined} />
-      {name && w > 8 + name.length * 7 && <text x={x + 4} y={y + 14} class="id" style={{ fill: ink(color) }}>{name}</text>}
+      <rect
+        x={x}
+        y={top}
+        width={w}
+        height={h}
+        fill={color}
+        class={marked ? 'marked' : at ? 'at' : ''}
+        stroke-dasharray={s.kind === 'unknown' && !at ? '3 2' : undefined}
+      />
+      {name && w > 8 + name.length * 7 && (
+        <text x={x + 4} y={y + 14} class="id" style={{ fill: ink(color) }}>
+          {name}
+        </text>
+      )}
     </g>
   )
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Interference over a whole run: who took CPUs and who paid, how threads were moved, what the kernel tells of each CPU.
+// Interference over a whole run: who took CPUs and who paid, how threads were moved, what the kernel tells of
+// each CPU.
 import type { Run } from '../../../api/load'
 import type { SlowCPUState, SlowInterferer, SlowMovedThread, SlowPaidBy, Slow } from '../../../api/types'
 import { count, dur, num } from '../../../lib/format'
@@ -17,14 +18,34 @@ export function Interference({ s, run }: { s: Slow; run: Run }) {
       {f.by.length > 0 ? (
         <>
           <p class="facts">
-            <span>others ran for <Fig v={f.ran_ns} f={dur} name="interference.ran_ns" /> where a thread that computes could have run</span>
-            <span>steps lasted <Fig v={f.cost_ns} f={dur} name="interference.cost_ns" /> longer by it</span>
-            {f.disk_ns > 0 && <span>and <Fig v={f.disk_ns} f={dur} name="interference.disk_ns" /> as threads were blocked, reading mostly</span>}
-            {f.sleep_ns > 0 && <span>and <Fig v={f.sleep_ns} f={dur} name="interference.sleep_ns" /> as they slept</span>}
+            <span>
+              others ran for <Fig v={f.ran_ns} f={dur} name="interference.ran_ns" /> where a thread that
+              computes could have run
+            </span>
+            <span>
+              steps lasted <Fig v={f.cost_ns} f={dur} name="interference.cost_ns" /> longer by it
+            </span>
+            {f.disk_ns > 0 && (
+              <span>
+                and <Fig v={f.disk_ns} f={dur} name="interference.disk_ns" /> as threads were blocked, reading
+                mostly
+              </span>
+            )}
+            {f.sleep_ns > 0 && (
+              <span>
+                and <Fig v={f.sleep_ns} f={dur} name="interference.sleep_ns" /> as they slept
+              </span>
+            )}
           </p>
           <Takers by={f.by} />
         </>
-      ) : <p class="dim">{s.has_sched ? 'Nobody was seen to run in place of a thread that computes.' : 'Not known: scheduling was not recorded (record without --no-sched, as root).'}</p>}
+      ) : (
+        <p class="dim">
+          {s.has_sched
+            ? 'Nobody was seen to run in place of a thread that computes.'
+            : 'Not known: scheduling was not recorded (record without --no-sched, as root).'}
+        </p>
+      )}
       <div class="columns">
         <Moved s={s} run={run} />
         <CPUs cpus={f.cpus} />
@@ -34,22 +55,113 @@ export function Interference({ s, run }: { s: Slow; run: Run }) {
 }
 
 function Takers({ by }: { by: SlowInterferer[] }) {
-  const u = unitOf('time', by.map((x) => x.ran_ns))
+  const u = unitOf(
+    'time',
+    by.map((x) => x.ran_ns),
+  )
   const ran = Math.max(...by.map((x) => x.ran_ns), 1)
   const cost = Math.max(...by.map((x) => x.cost_ns), 1)
-  const paid = (list: SlowPaidBy[], most: number) => list.slice(0, most).map((p, i) => <div key={i}><Name text={p.name} /> <Fig v={p.ns} f={dur} /></div>)
+  const paid = (list: SlowPaidBy[], most: number) =>
+    list.slice(0, most).map((p, i) => (
+      <div key={i}>
+        <Name text={p.name} /> <Fig v={p.ns} f={dur} />
+      </div>
+    ))
   const cols: Column<SlowInterferer>[] = [
-    { key: 'who', head: 'who took CPUs', text: true, value: (x) => x.comm, cell: (x) => <><Name text={x.comm} />{x.own ? <span class="dim"> its own threads</span> : x.kernel ? <span class="dim"> kernel</span> : x.pid ? <span class="dim"> {x.pid}</span> : ''}</> },
-    { key: 'ran_ns', head: <>ran <span class="unit">{u.name}</span></>, help: 'while a thread that computes could have run there, or had to share the other CPUs; summed over those', value: (x) => x.ran_ns, cell: (x) => <><Meter part={x.ran_ns / ran} /> <Fig v={x.ran_ns} f={inUnit(u)} /></> },
-    { key: 'held_ns', head: <>had CPUs <span class="unit">{u.name}</span></>, help: 'in all, as far as it was seen', value: (x) => x.held_ns, cell: (x) => (x.own ? '' : <Fig v={x.held_ns} f={inUnit(u)} />) },
+    {
+      key: 'who',
+      head: 'who took CPUs',
+      text: true,
+      value: (x) => x.comm,
+      cell: (x) => (
+        <>
+          <Name text={x.comm} />
+          {x.own ? (
+            <span class="dim"> its own threads</span>
+          ) : x.kernel ? (
+            <span class="dim"> kernel</span>
+          ) : x.pid ? (
+            <span class="dim"> {x.pid}</span>
+          ) : (
+            ''
+          )}
+        </>
+      ),
+    },
+    {
+      key: 'ran_ns',
+      head: (
+        <>
+          ran <span class="unit">{u.name}</span>
+        </>
+      ),
+      help: 'while a thread that computes could have run there, or had to share the other CPUs; summed over those',
+      value: (x) => x.ran_ns,
+      cell: (x) => (
+        <>
+          <Meter part={x.ran_ns / ran} /> <Fig v={x.ran_ns} f={inUnit(u)} />
+        </>
+      ),
+    },
+    {
+      key: 'held_ns',
+      head: (
+        <>
+          had CPUs <span class="unit">{u.name}</span>
+        </>
+      ),
+      help: 'in all, as far as it was seen',
+      value: (x) => x.held_ns,
+      cell: (x) => (x.own ? '' : <Fig v={x.held_ns} f={inUnit(u)} />),
+    },
     { key: 'times', head: 'times', value: (x) => x.times, cell: (x) => <Fig v={x.times} f={count} /> },
     { key: 'cpus', head: 'CPUs', text: true, value: (x) => x.cpus[0], cell: (x) => cpuList(x.cpus) },
-    { key: 'cost_ns', head: <>cost <span class="unit">{u.name}</span></>, help: 'what steps lasted longer by it', value: (x) => x.cost_ns, cell: (x) => <><Meter part={x.cost_ns / cost} /> <Fig v={x.cost_ns} f={inUnit(u)} /></> },
-    { key: 'ops', head: 'operators that paid', text: true, value: (x) => x.operators[0]?.name, cell: (x) => paid(x.operators, 3) },
-    { key: 'displaced', head: 'threads that had no CPU', text: true, value: (x) => x.displaced[0]?.name, cell: (x) => paid(x.displaced, 2) },
-    { key: 'waited', head: 'threads that waited for them', text: true, value: (x) => x.waited[0]?.name, cell: (x) => paid(x.waited, 2) },
+    {
+      key: 'cost_ns',
+      head: (
+        <>
+          cost <span class="unit">{u.name}</span>
+        </>
+      ),
+      help: 'what steps lasted longer by it',
+      value: (x) => x.cost_ns,
+      cell: (x) => (
+        <>
+          <Meter part={x.cost_ns / cost} /> <Fig v={x.cost_ns} f={inUnit(u)} />
+        </>
+      ),
+    },
+    {
+      key: 'ops',
+      head: 'operators that paid',
+      text: true,
+      value: (x) => x.operators[0]?.name,
+      cell: (x) => paid(x.operators, 3),
+    },
+    {
+      key: 'displaced',
+      head: 'threads that had no CPU',
+      text: true,
+      value: (x) => x.displaced[0]?.name,
+      cell: (x) => paid(x.displaced, 2),
+    },
+    {
+      key: 'waited',
+      head: 'threads that waited for them',
+      text: true,
+      value: (x) => x.waited[0]?.name,
+      cell: (x) => paid(x.waited, 2),
+    },
   ]
-  return <Table rows={by} columns={cols} id={(x) => `${x.own ? 'own' : 'other'} ${x.comm}`} label="who took CPUs" limit={8} />
+  return (
+    <Table
+      rows={by}
+      columns={cols}
+      id={(x) => `${x.own ? 'own' : 'other'} ${x.comm}`}
+      label="who took CPUs"
+      limit={8}
+    />
+  )
 }
 
 /** Threads that went on on another CPU. */
@@ -63,15 +175,39 @@ function Moved({ s, run }: { s: Slow; run: Run }) {
   }
   const cols: Column<SlowMovedThread>[] = [
     { key: 'tid', head: 'thread', text: true, value: (t) => t.tid, cell: (t) => <Name text={name(t)} /> },
-    { key: 'migrations', head: 'migrations', help: 'times it went on on another CPU', value: (t) => t.migrations, cell: (t) => <><Meter part={t.migrations / most} /> <Fig v={t.migrations} f={count} /></> },
-    { key: 'preempted', head: 'preempted', help: 'times it was taken off its CPU while it could run', value: (t) => t.preempted, cell: (t) => <Fig v={t.preempted} f={count} /> },
+    {
+      key: 'migrations',
+      head: 'migrations',
+      help: 'times it went on on another CPU',
+      value: (t) => t.migrations,
+      cell: (t) => (
+        <>
+          <Meter part={t.migrations / most} /> <Fig v={t.migrations} f={count} />
+        </>
+      ),
+    },
+    {
+      key: 'preempted',
+      head: 'preempted',
+      help: 'times it was taken off its CPU while it could run',
+      value: (t) => t.preempted,
+      cell: (t) => <Fig v={t.preempted} f={count} />,
+    },
   ]
   return (
     <section>
       <h4>Migrations</h4>
-      {f.migrations == null ? <p class="dim">Not known: scheduling was not recorded.</p> : rows.length === 0 ? <p class="dim">No thread that computes was moved or taken off its CPU.</p> : (
+      {f.migrations == null ? (
+        <p class="dim">Not known: scheduling was not recorded.</p>
+      ) : rows.length === 0 ? (
+        <p class="dim">No thread that computes was moved or taken off its CPU.</p>
+      ) : (
         <>
-          <p class="facts"><span><Fig v={f.migrations} f={count} name="interference.migrations" /> of its threads to another CPU</span></p>
+          <p class="facts">
+            <span>
+              <Fig v={f.migrations} f={count} name="interference.migrations" /> of its threads to another CPU
+            </span>
+          </p>
           <Table rows={rows} columns={cols} id={(t) => String(t.tid)} label="migrations" limit={20} />
         </>
       )}
@@ -87,26 +223,88 @@ function CPUs({ cpus }: { cpus: SlowCPUState[] }) {
   const freq = cpus.some((c) => c.max_khz != null)
   const most = Math.max(...cpus.map((c) => c.steal_ns ?? 0), 1)
   const top = Math.max(...cpus.map((c) => c.max_khz ?? 0), 1)
-  const u = unitOf('time', cpus.map((c) => c.steal_ns))
-  const cols: Column<SlowCPUState>[] = [{ key: 'cpu', head: 'CPU', value: (c) => c.cpu, cell: (c) => <Fig v={c.cpu} f={count} /> }]
-  if (steal) cols.push({ key: 'steal_ns', head: <>steal <span class="unit">{u.name}</span></>, help: 'time that the hypervisor ran something else, in steps of 10 ms', value: (c) => c.steal_ns, cell: (c) => <><Meter part={(c.steal_ns ?? 0) / most} /> <Fig v={c.steal_ns} f={inUnit(u)} /></> })
+  const u = unitOf(
+    'time',
+    cpus.map((c) => c.steal_ns),
+  )
+  const cols: Column<SlowCPUState>[] = [
+    { key: 'cpu', head: 'CPU', value: (c) => c.cpu, cell: (c) => <Fig v={c.cpu} f={count} /> },
+  ]
+  if (steal)
+    cols.push({
+      key: 'steal_ns',
+      head: (
+        <>
+          steal <span class="unit">{u.name}</span>
+        </>
+      ),
+      help: 'time that the hypervisor ran something else, in steps of 10 ms',
+      value: (c) => c.steal_ns,
+      cell: (c) => (
+        <>
+          <Meter part={(c.steal_ns ?? 0) / most} /> <Fig v={c.steal_ns} f={inUnit(u)} />
+        </>
+      ),
+    })
   if (freq) {
     cols.push(
       {
-        key: 'range', head: 'frequency from 0', text: true, help: 'the lowest and the highest that were seen', value: (c) => c.max_khz,
-        cell: (c) => c.max_khz != null && (
-          <span class="freq" aria-hidden="true"><span style={{ left: `min(${((c.min_khz ?? c.max_khz) / top) * 100}%, 100% - 2px)`, width: `${((c.max_khz - (c.min_khz ?? c.max_khz)) / top) * 100}%` }} /></span>
-        ),
+        key: 'range',
+        head: 'frequency from 0',
+        text: true,
+        help: 'the lowest and the highest that were seen',
+        value: (c) => c.max_khz,
+        cell: (c) =>
+          c.max_khz != null && (
+            <span class="freq" aria-hidden="true">
+              <span
+                style={{
+                  left: `min(${((c.min_khz ?? c.max_khz) / top) * 100}%, 100% - 2px)`,
+                  width: `${((c.max_khz - (c.min_khz ?? c.max_khz)) / top) * 100}%`,
+                }}
+              />
+            </span>
+          ),
       },
-      { key: 'min_khz', head: <>lowest <span class="unit">GHz</span></>, value: (c) => c.min_khz, cell: (c) => <Fig v={c.min_khz} f={ghz} /> },
-      { key: 'max_khz', head: <>highest <span class="unit">GHz</span></>, value: (c) => c.max_khz, cell: (c) => <Fig v={c.max_khz} f={ghz} /> },
+      {
+        key: 'min_khz',
+        head: (
+          <>
+            lowest <span class="unit">GHz</span>
+          </>
+        ),
+        value: (c) => c.min_khz,
+        cell: (c) => <Fig v={c.min_khz} f={ghz} />,
+      },
+      {
+        key: 'max_khz',
+        head: (
+          <>
+            highest <span class="unit">GHz</span>
+          </>
+        ),
+        value: (c) => c.max_khz,
+        cell: (c) => <Fig v={c.max_khz} f={ghz} />,
+      },
     )
   }
   return (
     <section>
       <h4>CPUs</h4>
-      {steal || freq ? <Table rows={cpus} columns={cols} id={(c) => String(c.cpu)} label="CPUs" limit={32} /> : <p class="dim">Steal time and frequencies are not known: the kernel told neither while this was recorded.</p>}
-      {steal !== freq && <p class="dim">{steal ? 'The kernel told no frequencies, as in most virtual machines.' : 'The kernel told no steal time.'}</p>}
+      {steal || freq ? (
+        <Table rows={cpus} columns={cols} id={(c) => String(c.cpu)} label="CPUs" limit={32} />
+      ) : (
+        <p class="dim">
+          Steal time and frequencies are not known: the kernel told neither while this was recorded.
+        </p>
+      )}
+      {steal !== freq && (
+        <p class="dim">
+          {steal
+            ? 'The kernel told no frequencies, as in most virtual machines.'
+            : 'The kernel told no steal time.'}
+        </p>
+      )}
     </section>
   )
 }
@@ -115,7 +313,7 @@ function CPUs({ cpus }: { cpus: SlowCPUState[] }) {
 function cpuList(cpus: number[]): string {
   const out: string[] = []
   for (let i = 0, j; i < cpus.length; i = j + 1) {
-    for (j = i; j + 1 < cpus.length && cpus[j + 1] === cpus[j] + 1; ) j++
+    for (j = i; j + 1 < cpus.length && cpus[j + 1] === cpus[j] + 1;) j++
     out.push(j === i ? String(cpus[i]) : `${cpus[i]}–${cpus[j]}`)
   }
   return out.join(', ')

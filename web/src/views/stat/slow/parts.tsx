@@ -36,8 +36,12 @@ export type Colors = (cause: string) => { color: string; rest: boolean }
 
 export function colorsOf(theme: Theme, slow: (Slow | null)[]): Colors {
   const sums = new Map<string, number>()
-  for (const s of slow) for (const c of s?.causes ?? []) sums.set(c.cause, (sums.get(c.cause) ?? 0) + Math.max(0, c.ns))
-  const order = [...sums].filter(([c, ns]) => c !== 'unexplained' && ns > 0).sort((a, b) => b[1] - a[1]).map(([c]) => c)
+  for (const s of slow)
+    for (const c of s?.causes ?? []) sums.set(c.cause, (sums.get(c.cause) ?? 0) + Math.max(0, c.ns))
+  const order = [...sums]
+    .filter(([c, ns]) => c !== 'unexplained' && ns > 0)
+    .sort((a, b) => b[1] - a[1])
+    .map(([c]) => c)
   const grey = seriesColor(theme, 6)
   const rest = theme === 'dark' ? '#59626e' : '#b9bfc7'
   return (cause) => {
@@ -55,10 +59,22 @@ export function CauseLegend({ s, of }: { s: Slow; of: Colors }) {
   useTheme()
   return (
     <div class="legend">
-      {own.map((c) => <Swatch key={c} shape="area" color={of(c).color} name={causeShortName(c)} />)}
-      {more.length > 0 && <Swatch shape="area" color={of(more[0]).color} name={more.map(causeShortName).join(', ')} />}
-      {s.listed.some((x) => x.parts.some((p) => p.ns < 0)) && <span class="swatch"><i class="excess-less" />less than usual: taken off again</span>}
-      <span class="swatch"><i class="excess-end" />the excess</span>
+      {own.map((c) => (
+        <Swatch key={c} shape="area" color={of(c).color} name={causeShortName(c)} />
+      ))}
+      {more.length > 0 && (
+        <Swatch shape="area" color={of(more[0]).color} name={more.map(causeShortName).join(', ')} />
+      )}
+      {s.listed.some((x) => x.parts.some((p) => p.ns < 0)) && (
+        <span class="swatch">
+          <i class="excess-less" />
+          less than usual: taken off again
+        </span>
+      )}
+      <span class="swatch">
+        <i class="excess-end" />
+        the excess
+      </span>
     </div>
   )
 }
@@ -66,16 +82,39 @@ export function CauseLegend({ s, of }: { s: Slow; of: Colors }) {
 /** The most that the parts of a step add up to before what is negative is taken off. */
 export const reach = (x: SlowStep): number => x.parts.reduce((n, p) => n + Math.max(0, p.ns), 0)
 
-/** A step's parts in a row; what it had less of than usual is taken off at the end, and where that ends is the excess. of is the full width. */
+/**
+ * A step's parts in a row; what it had less of than usual is taken off at the end, and where that ends is the
+ * excess. of is the full width.
+ */
 export function Excess({ x, of, colors }: { x: SlowStep; of: number; colors: Colors }) {
   const pct = (ns: number) => `${of > 0 ? Math.max(0, Math.min(100, (ns / of) * 100)) : 0}%`
   const more = x.parts.filter((p) => p.ns > 0)
   const all = reach(x)
   const text = [...x.parts].map((p) => `${causeName(p.cause)} ${dur(p.ns)} (${share(p.share)})`)
   return (
-    <div class="excess" role="img" aria-label={`step ${x.step}: ${text.join(', ')}`} title={`step ${x.step}: ${dur(x.excess_ns)} beyond its neighbours\n${text.join('\n')}`} data-v={x.excess_ns}>
-      {more.map((p) => <span key={p.cause} class="part" data-cause={p.cause} data-v={p.ns} style={{ width: pct(p.ns), background: colors(p.cause).color }} />)}
-      {all > x.excess_ns && <span class="less" data-v={x.excess_ns - all} style={{ left: pct(x.excess_ns), width: pct(all - x.excess_ns) }} />}
+    <div
+      class="excess"
+      role="img"
+      aria-label={`step ${x.step}: ${text.join(', ')}`}
+      title={`step ${x.step}: ${dur(x.excess_ns)} beyond its neighbours\n${text.join('\n')}`}
+      data-v={x.excess_ns}
+    >
+      {more.map((p) => (
+        <span
+          key={p.cause}
+          class="part"
+          data-cause={p.cause}
+          data-v={p.ns}
+          style={{ width: pct(p.ns), background: colors(p.cause).color }}
+        />
+      ))}
+      {all > x.excess_ns && (
+        <span
+          class="less"
+          data-v={x.excess_ns - all}
+          style={{ left: pct(x.excess_ns), width: pct(all - x.excess_ns) }}
+        />
+      )}
       <span class="end" style={{ left: pct(x.excess_ns) }} />
     </div>
   )

@@ -27,38 +27,83 @@ export function SlowSteps(ctx: TabContext) {
   return (
     <>
       <p class="dim">
-        A step is compared with those of its kind within 10 s before and after: the mean of the quarter of them that lies around the median is its baseline. What it took beyond is its excess; the parts add up to that.
+        A step is compared with those of its kind within 10 s before and after: the mean of the quarter of
+        them that lies around the median is its baseline. What it took beyond is its excess; the parts add up
+        to that.
       </p>
       {data.map((s, i) => (
         <section key={i} data-slow={i}>
           {ctx.b && <h2>{names[i]}</h2>}
-          {s ? <One s={s} run={runs[i]} index={i} ctx={ctx} colors={colors} /> : <p class="dim">This recording’s page has no slow steps: it was made by an older profinfer.</p>}
+          {s ? (
+            <One s={s} run={runs[i]} index={i} ctx={ctx} colors={colors} />
+          ) : (
+            <p class="dim">This recording’s page has no slow steps: it was made by an older profinfer.</p>
+          )}
         </section>
       ))}
     </>
   )
 }
 
-function One({ s, run, index, ctx, colors }: { s: Slow; run: Run; index: number; ctx: TabContext; colors: Colors }) {
+function One({
+  s,
+  run,
+  index,
+  ctx,
+  colors,
+}: {
+  s: Slow
+  run: Run
+  index: number
+  ctx: TabContext
+  colors: Colors
+}) {
   return (
     <>
       <p class="facts">
         {s.slow_steps > 0 ? (
           <>
-            <span><Fig v={s.slow_steps} f={count} name="slow_steps" /> of {plural(s.steps, 'step')} took over {num(s.over_share * 100)} % longer than the neighbours:</span>
-            <span><Fig v={s.excess_ns} f={dur} name="excess_ns" /> in all, <Fig v={s.dur_ns > 0 ? s.excess_ns / s.dur_ns : null} f={share} /> of the time of all steps</span>
+            <span>
+              <Fig v={s.slow_steps} f={count} name="slow_steps" /> of {plural(s.steps, 'step')} took over{' '}
+              {num(s.over_share * 100)} % longer than the neighbours:
+            </span>
+            <span>
+              <Fig v={s.excess_ns} f={dur} name="excess_ns" /> in all,{' '}
+              <Fig v={s.dur_ns > 0 ? s.excess_ns / s.dur_ns : null} f={share} /> of the time of all steps
+            </span>
           </>
         ) : (
           <span>
-            {s.steps > 0 ? `No step is slower than its neighbours by more than ${num(s.over_share * 100)} %` : 'No step could be compared with its neighbours'}
-            {s.next_share != null && s.next_share > 0 && <>: the slowest by <Fig v={s.next_share} f={share} /></>}.
+            {s.steps > 0
+              ? `No step is slower than its neighbours by more than ${num(s.over_share * 100)} %`
+              : 'No step could be compared with its neighbours'}
+            {s.next_share != null && s.next_share > 0 && (
+              <>
+                : the slowest by <Fig v={s.next_share} f={share} />
+              </>
+            )}
+            .
           </span>
         )}
       </p>
-      {s.steps_without_neighbours > 0 && <p class="note">{plural(s.steps_without_neighbours, 'step')} had fewer than four neighbours of the same kind and {s.steps_without_neighbours === 1 ? 'is' : 'are'} not judged.</p>}
-      {s.partial_steps > 0 && <p class="note">{plural(s.partial_steps, 'step')} not wholly seen, not judged.</p>}
-      {s.steps > 0 && !s.has_sched && <p class="note">Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told from having none.</p>}
-      {s.steps > 0 && !s.has_operators && <p class="note">Operators were not recorded: little of a step can be explained.</p>}
+      {s.steps_without_neighbours > 0 && (
+        <p class="note">
+          {plural(s.steps_without_neighbours, 'step')} had fewer than four neighbours of the same kind and{' '}
+          {s.steps_without_neighbours === 1 ? 'is' : 'are'} not judged.
+        </p>
+      )}
+      {s.partial_steps > 0 && (
+        <p class="note">{plural(s.partial_steps, 'step')} not wholly seen, not judged.</p>
+      )}
+      {s.steps > 0 && !s.has_sched && (
+        <p class="note">
+          Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told
+          from having none.
+        </p>
+      )}
+      {s.steps > 0 && !s.has_operators && (
+        <p class="note">Operators were not recorded: little of a step can be explained.</p>
+      )}
       {s.slow_steps > 0 && <Causes s={s} />}
       {s.listed.length > 0 && <Steps s={s} index={index} ctx={ctx} colors={colors} />}
       <Interference s={s} run={run} />
@@ -68,12 +113,50 @@ function One({ s, run, index, ctx, colors }: { s: Slow; run: Run; index: number;
 
 function Causes({ s }: { s: Slow }) {
   const most = Math.max(...s.causes.map((c) => c.share), 0)
-  const u = unitOf('time', s.causes.map((c) => c.ns))
+  const u = unitOf(
+    'time',
+    s.causes.map((c) => c.ns),
+  )
   const cols: Column<SlowPart>[] = [
-    { key: 'cause', head: 'what the excess went to', text: true, value: (c) => causeName(c.cause), cell: (c) => <span title={causeName(c.cause)}>{causeName(c.cause)}{c.estimate && <span class="dim"> (an estimate)</span>}</span> },
-    { key: 'ns', head: <>time <span class="unit">{u.name}</span></>, value: (c) => c.ns, cell: (c) => <Fig v={c.ns} f={inUnit(u)} name={`cause.${c.cause}`} /> },
-    { key: 'share', head: 'share', value: (c) => c.share, cell: (c) => <><Meter part={most > 0 ? c.share / most : 0} /> <Fig v={c.share} f={share} /></> },
-    { key: 'who', head: 'who', text: true, value: (c) => c.who?.[0]?.comm, cell: (c) => <span title={whoText(c)}>{whoText(c)}</span> },
+    {
+      key: 'cause',
+      head: 'what the excess went to',
+      text: true,
+      value: (c) => causeName(c.cause),
+      cell: (c) => (
+        <span title={causeName(c.cause)}>
+          {causeName(c.cause)}
+          {c.estimate && <span class="dim"> (an estimate)</span>}
+        </span>
+      ),
+    },
+    {
+      key: 'ns',
+      head: (
+        <>
+          time <span class="unit">{u.name}</span>
+        </>
+      ),
+      value: (c) => c.ns,
+      cell: (c) => <Fig v={c.ns} f={inUnit(u)} name={`cause.${c.cause}`} />,
+    },
+    {
+      key: 'share',
+      head: 'share',
+      value: (c) => c.share,
+      cell: (c) => (
+        <>
+          <Meter part={most > 0 ? c.share / most : 0} /> <Fig v={c.share} f={share} />
+        </>
+      ),
+    },
+    {
+      key: 'who',
+      head: 'who',
+      text: true,
+      value: (c) => c.who?.[0]?.comm,
+      cell: (c) => <span title={whoText(c)}>{whoText(c)}</span>,
+    },
   ]
   return <Table rows={s.causes} columns={cols} id={(c) => c.cause} label="causes of slow steps" />
 }
@@ -89,40 +172,93 @@ function whoText(c: SlowPart): string {
 }
 
 function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabContext; colors: Colors }) {
-  const u = unitOf('time', s.listed.map((x) => x.dur_ns))
+  const u = unitOf(
+    'time',
+    s.listed.map((x) => x.dur_ns),
+  )
   const most = Math.max(...s.listed.map(reach))
-  const time = (key: 'dur_ns' | 'baseline_ns' | 'excess_ns', head: string, help: string): Column<SlowStep> => ({
-    key, help, head: <>{head} <span class="unit">{u.name}</span></>, value: (x) => x[key], cell: (x) => <Fig v={x[key]} f={inUnit(u)} />,
+  const time = (
+    key: 'dur_ns' | 'baseline_ns' | 'excess_ns',
+    head: string,
+    help: string,
+  ): Column<SlowStep> => ({
+    key,
+    help,
+    head: (
+      <>
+        {head} <span class="unit">{u.name}</span>
+      </>
+    ),
+    value: (x) => x[key],
+    cell: (x) => <Fig v={x[key]} f={inUnit(u)} />,
   })
   const cols: Column<SlowStep>[] = [
-    { key: 'step', head: 'step', value: (x) => x.step, cell: (x) => <a href={stepLink(ctx, index, x.step)}>{count(x.step)}</a> },
+    {
+      key: 'step',
+      head: 'step',
+      value: (x) => x.step,
+      cell: (x) => <a href={stepLink(ctx, index, x.step)}>{count(x.step)}</a>,
+    },
     { key: 'phase', head: 'phase', text: true, value: (x) => x.phase, cell: (x) => clean(x.phase) },
-    { key: 'position', head: 'position', help: 'behind its last token', value: (x) => x.position, cell: (x) => <Fig v={x.position} f={count} /> },
+    {
+      key: 'position',
+      head: 'position',
+      help: 'behind its last token',
+      value: (x) => x.position,
+      cell: (x) => <Fig v={x.position} f={count} />,
+    },
     time('dur_ns', 'took', 'the step’s duration'),
     time('baseline_ns', 'neighbours', 'mean of the neighbours nearest to their median'),
     time('excess_ns', 'excess', 'what it took beyond'),
     {
-      key: 'parts', head: 'of it', text: true, value: (x) => x.parts[0]?.cause,
+      key: 'parts',
+      head: 'of it',
+      text: true,
+      value: (x) => x.parts[0]?.cause,
       cell: (x) => (
         <>
           <Excess x={x} of={most} colors={colors} />
           <span title={partsText(x)}>{partsText(x)}</span>
-          {x.doubts.length > 0 && <div class="dim" title={clean(x.doubts.join(' '))}>not all of it is known</div>}
+          {x.doubts.length > 0 && (
+            <div class="dim" title={clean(x.doubts.join(' '))}>
+              not all of it is known
+            </div>
+          )}
         </>
       ),
     },
     {
-      key: 'ops', head: 'longest beyond the usual', text: true, value: (x) => x.operators[0]?.name,
-      cell: (x) => x.operators.slice(0, 3).map((o, i) => <div key={i}><Name text={o.name + (o.layer == null ? '' : ' ' + o.layer)} /> +<Fig v={o.dur_ns - o.usual_ns} f={dur} /></div>),
+      key: 'ops',
+      head: 'longest beyond the usual',
+      text: true,
+      value: (x) => x.operators[0]?.name,
+      cell: (x) =>
+        x.operators.slice(0, 3).map((o, i) => (
+          <div key={i}>
+            <Name text={o.name + (o.layer == null ? '' : ' ' + o.layer)} /> +
+            <Fig v={o.dur_ns - o.usual_ns} f={dur} />
+          </div>
+        )),
     },
   ]
   const sort = sortOrder(ctx.params.sort) ?? { key: 'excess_ns', up: false }
   return (
     <>
       <h3>Slow steps</h3>
-      {s.slow_steps > s.listed.length && <p class="note">The {count(s.listed.length)} that lost most are listed.</p>}
+      {s.slow_steps > s.listed.length && (
+        <p class="note">The {count(s.listed.length)} that lost most are listed.</p>
+      )}
       <CauseLegend s={s} of={colors} />
-      <Table rows={s.listed} columns={cols} id={(x) => String(x.step)} label="slow steps" sort={sort.key} up={sort.up} limit={30} onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)} />
+      <Table
+        rows={s.listed}
+        columns={cols}
+        id={(x) => String(x.step)}
+        label="slow steps"
+        sort={sort.key}
+        up={sort.up}
+        limit={30}
+        onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
+      />
     </>
   )
 }
@@ -133,7 +269,13 @@ function partsText(x: SlowStep): string {
     .filter((p) => Math.abs(p.ns) * 100 >= x.excess_ns)
     .map((p) => {
       const who = p.cause === 'other_process' ? (p.who ?? []).filter((w) => w.comm !== '') : []
-      const name = who.length > 0 ? who.slice(0, 2).map((w) => named(w.comm, 16)).join(' + ') + (who.length > 2 ? ` + ${who.length - 2}` : '') : causeShortName(p.cause)
+      const name =
+        who.length > 0
+          ? who
+              .slice(0, 2)
+              .map((w) => named(w.comm, 16))
+              .join(' + ') + (who.length > 2 ? ` + ${who.length - 2}` : '')
+          : causeShortName(p.cause)
       return `${name} ${share(p.share)}`
     })
     .join(', ')

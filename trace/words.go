@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Words that stand in the file and that readers decide by. Each is declared here and nowhere else.
+
+// Role says what a hit at a site means.
+type Role string
+
+const (
+	RoleStepBegin   Role = "step begin"           // a call that computes a batch begins
+	RoleStepEnd     Role = "step end"             // that call returns
+	RoleSchedBegin  Role = "scheduler begin"      // the graph scheduler begins to run a graph (all of its splits)
+	RoleSchedEnd    Role = "scheduler end"        // the scheduler is done
+	RoleGraphBegin  Role = "graph begin"          // one backend begins to run one graph
+	RoleGraphEnd    Role = "graph end"            // that graph is done
+	RoleOpBegin     Role = "operator begin"       // a thread begins an operator
+	RoleOpFused     Role = "fused operator begin" // a thread begins a fused operator: two nodes at once
+	RoleOpEnd       Role = "operator end"         // a thread arrives at the barrier that ends an operator
+	RoleCopyBegin   Role = "copy begin"           // data begin to be copied into, out of or between backends' memory
+	RoleCopyEnd     Role = "copy end"             // that call returns: an asynchronous copy may still be under way
+	RoleSyncBegin   Role = "sync begin"           // a thread begins to wait for a backend to be done with all it was given
+	RoleSyncEnd     Role = "sync end"             // it is done
+	RoleSubmitBegin Role = "submit begin"         // work begins to be handed to a queue of a device
+	RoleSubmitEnd   Role = "submit end"           // that call returns
+	RoleWaitBegin   Role = "wait begin"           // a thread begins to wait for work of a queue
+	RoleWaitEnd     Role = "wait end"             // that call returns
+	RoleDone        Role = "done"                 // handles of submissions are known to be done
+)
+
+// OfOperators tells whether it is of operators, not of steps, graphs or devices.
+func (r Role) OfOperators() bool { return r == RoleOpBegin || r == RoleOpFused || r == RoleOpEnd }
+
+// BackendCPU is the name of the backend whose operators are seen: threads of the process compute them. Others have the
+// names that the engine gives them.
+const BackendCPU = "CPU"
+
+// Elsewhere tells whether a backend is known to be another than the CPU. Empty: it is not known which.
+func Elsewhere(backend string) bool { return backend != BackendCPU && backend != "" }
+
+// Covers says what is done once a wait has returned 0; empty: it cannot be told.
+type Covers string
+
+const (
+	CoversToken  Covers = "token"  // what was submitted with the handle, and what was submitted to its queue before
+	CoversQueue  Covers = "queue"  // all of a queue
+	CoversDevice Covers = "device" // all of a device
+)
+
+// Filter is what was asked for of operators. The zero value: all.
+type Filter struct {
+	Ops    []string // of these names
+	Phases []string // of steps of these phases: prefill, decode, encode, unknown
+	TIDs   []int    // of these threads
+}
+
+const extraFilter = "filter" // of Meta.Extra
+
+// String has the form of record's flags: "op=MUL_MAT,ADD phase=decode tid=42".
+func (f Filter) String() string {
+	var parts []string
+	if len(f.Ops) > 0 {
+		parts = append(parts, "op="+strings.Join(f.Ops, ","))
+	}
+	if len(f.Phases) > 0 {
+		parts = append(parts, "phase="+strings.Join(f.Phases, ","))
+	}
+	if len(f.TIDs) > 0 {
+		parts = append(parts, "tid="+strings.Trim(strings.ReplaceAll(fmt.Sprint(f.TIDs), " ", ","), "[]"))
+	}
+	return strings.Join(parts, " ")
+}
+
+// ParseFilter reads what String returns, and passes over what it does not know.
+func ParseFilter(s string) (f Filter) {
+	for part := range strings.SplitSeq(s, " ") {
+		name, list, _ := strings.Cut(part, "=")
+		switch name {
+		case "op":
+			f.Ops = strings.Split(list, ",")
+		case "phase":
+			f.Phases = strings.Split(list, ",")
+		case "tid":
+			for tid := range strings.SplitSeq(list, ",") {
+				if n, err := strconv.Atoi(tid); err == nil {
+					f.TIDs = append(f.TIDs, n)
+				}
+			}
+		}
+	}
+	return f
+}
+
+// PartOfSteps tells whether of a step's operators only some were asked for.
+func (f *Filter) PartOfSteps() bool { return len(f.Ops) > 0 || len(f.TIDs) > 0 }
+
+// Filter returns what was asked for of operators.
+func (m *Meta) Filter() Filter { return ParseFilter(m.FilterText()) }
+
+// FilterText is how the file has it.
+func (m *Meta) FilterText() string { return m.Extra[extraFilter] }
+
+// SetFilter tells it. Extra is not nil.
+func (m *Meta) SetFilter(f Filter) {
+	if s := f.String(); s != "" {
+		m.Extra[extraFilter] = s
+	}
+}
