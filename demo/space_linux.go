@@ -5,6 +5,8 @@ package demo
 import (
 	"fmt"
 	"syscall"
+
+	"github.com/profinfer/profinfer/internal/format"
 )
 
 // needSpace fails if the file system of dir has not room for size bytes and a little more.
@@ -17,7 +19,7 @@ func needSpace(dir string, size int64) error {
 	free := int64(st.Bavail) * int64(st.Bsize)
 	if free < size+spare {
 		return fmt.Errorf("needs %s in %s, where only %s are free: free some space or choose another folder or a smaller model",
-			human(size+spare), dir, human(free))
+			format.Bytes(size+spare), dir, format.Bytes(free))
 	}
 	return nil
 }

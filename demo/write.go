@@ -136,12 +136,3 @@ func (p *progressWriter) Write(b []byte) (int, error) {
 	p.progress.report(p.what, p.done, p.total)
 	return n, err
 }
-
-// human writes a number of bytes for a person.
-func human(n int64) string {
-	const mib = 1 << 20
-	if n < 10*mib {
-		return fmt.Sprintf("%.1f MiB", float64(n)/mib)
-	}
-	return fmt.Sprintf("%d MiB", n/mib)
-}

@@ -139,7 +139,7 @@ func anchors(text string) map[string]bool {
 			return
 		}
 		title = strings.ToLower(strings.TrimSpace(title))
-		title = regexp.MustCompile("[^\\p{L}\\p{N} _-]").ReplaceAllString(title, "")
+		title = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(title, "")
 		out[strings.ReplaceAll(title, " ", "-")] = true
 	})
 	return out

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/probe"
-	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/target/watch"
 )
 
 // Kernel versions, of mainline: distributions take features into older ones.
@@ -160,7 +160,7 @@ func (r *Report) cost(s *probe.Session) {
 // others checks what a recording uses besides programs.
 func (r *Report) others(v probe.Version) {
 	c := Check{Name: "process watch", State: OK, Found: "the kernel tells of new processes and libraries as they come"}
-	if w, err := target.NewWatcher(); err != nil {
+	if w, err := watch.New(); err != nil {
 		c.State, c.Found = Degraded, err.Error()
 		c.Means = "/proc is looked at ten times a second instead: what happens between two looks is missed, so the first steps of a short run"
 		c.Remedy = "attach with -p once the engine has loaded its libraries"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/engine/ggml"
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
 )
@@ -239,7 +240,7 @@ func (t *Target) fail(err error) {
 		t.Remedy = "an engine that is loaded later is found by record -p; one that is linked statically and stripped cannot be profiled"
 		t.Looked, t.Signs = none.Looked, ggml.Signs()
 	case errors.As(err, &none):
-		t.Problem = "no llama.cpp, whisper.cpp or other program on ggml is in " + plural(len(t.Given), "this file", "these files")
+		t.Problem = "no llama.cpp, whisper.cpp or other program on ggml is in " + format.Agree(len(t.Given), "this file", "these files")
 		t.Remedy = "give the libraries as well where it loads them; one that is linked statically and stripped cannot be profiled"
 		t.Looked, t.Signs = none.Looked, ggml.Signs()
 	case errors.Is(err, ggml.ErrIncomplete) && t.PID == 0:
@@ -248,13 +249,6 @@ func (t *Target) fail(err error) {
 	default:
 		t.Problem = err.Error()
 	}
-}
-
-func plural(n int, one, more string) string {
-	if n == 1 {
-		return one
-	}
-	return more
 }
 
 // take takes over a plan.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/profinfer/profinfer/internal/format"
 )
 
 // watch sees what others do on some CPUs.
@@ -124,7 +126,7 @@ func (m *measurement) warn() {
 				continue
 			}
 			all++
-			name := string(w) + " with " + plural(pt.Threads)
+			name := string(w) + " with " + format.Plural(pt.Threads, "thread")
 			if !f.Agree {
 				apart = append(apart, name)
 			}

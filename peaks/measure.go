@@ -3,6 +3,7 @@
 package peaks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/profinfer/profinfer/internal/format"
 )
 
 // Options of a measurement. The zero value is what peaks of a machine are measured with.
@@ -175,7 +178,7 @@ func (m *measurement) computers(w What) (out []computer) {
 
 func (m *measurement) progress(what string, threads int) {
 	if m.opt.Progress != nil {
-		m.opt.Progress(float64(m.done)/float64(m.steps), what+" with "+plural(threads))
+		m.opt.Progress(float64(m.done)/float64(m.steps), what+" with "+format.Plural(threads, "thread"))
 	}
 	m.done++
 }
@@ -275,9 +278,9 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 	long := m.opt.Trial
 	spin := m.kernels.spin
 	if what == Read || what == Stream {
-		long, spin = cmpOr(long, readTrial), nil
+		long, spin = cmp.Or(long, readTrial), nil
 	} else {
-		long = cmpOr(long, computeTrial)
+		long = cmp.Or(long, computeTrial)
 	}
 	least := m.opt.Trials
 	if least <= 0 {
@@ -335,20 +338,6 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 	f, ghz := m.summarise(trials[best])
 	f.Kernel = all[best].name
 	return f, ghz, nil
-}
-
-func plural(threads int) string {
-	if threads == 1 {
-		return "1 thread"
-	}
-	return fmt.Sprintf("%d threads", threads)
-}
-
-func cmpOr(a, b time.Duration) time.Duration {
-	if a > 0 {
-		return a
-	}
-	return b
 }
 
 // top is the best trial.

@@ -33,9 +33,9 @@ func place(units []cpuUnit) []cpuUnit {
 		kind[k.Name] = i
 	}
 	type key struct {
-		rank, kind  int
-		cache       string
-		node, count int
+		rank, kind int
+		cache      string
+		node       int
 	}
 	turn := map[key]int{}
 	nth := make(map[int]int, len(units)) // of its rank, kind, node and cache

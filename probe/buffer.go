@@ -36,6 +36,7 @@ type buffer struct {
 	next       uint64 // as the tail, which nobody else writes
 }
 
+// mapBuffers maps the rings itself: ebpf.Memory hands out copies, and a hit is to be read where it lies.
 func mapBuffers(m *ebpf.Map, cpus, slots int) ([]*buffer, []byte, error) {
 	each := bufferHead + slots*slotBytes
 	mem, err := unix.Mmap(m.FD(), 0, cpus*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

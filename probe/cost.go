@@ -46,7 +46,7 @@ func cold(evict []byte) time.Duration {
 			evict[k]++
 		}
 		t := time.Now()
-		measure(1)
+		_ = measure(1)
 		best[i] = time.Since(t)
 	}
 	slices.Sort(best[:])
@@ -96,7 +96,7 @@ func (s *Session) Cost() (c Cost, err error) {
 		best := time.Duration(1 << 62)
 		for range 3 {
 			t := time.Now()
-			measure(n)
+			_ = measure(n)
 			best = min(best, time.Since(t))
 		}
 		return best

@@ -54,7 +54,7 @@ func TestCost(t *testing.T) {
 	}
 	t.Log("a hit costs", d)
 	var e Events
-	measure(100)
+	_ = measure(100)
 	s.Drain(&e)
 	if len(e.Hits) != 0 {
 		t.Errorf("%d hits after detaching", len(e.Hits))

@@ -13,6 +13,7 @@ import (
 
 // Copy is one call that moves a tensor's data between memories: the host's to a backend's, back, or from backend to backend.
 type Copy struct {
+	ofEngine
 	Step *Step // nil: in no step
 	PID  int32
 	TID  int32
@@ -51,7 +52,7 @@ func (p *replayer) copyBegin(q *Proc, t *thread, m *trace.Mark) error {
 		}
 		return nil
 	}
-	c := &openCopy{entry: entry, dst: m.Copied(), src: m.CopiedFrom(), Copy: Copy{PID: m.PID, TID: m.TID, Start: m.Time, Dur: -1, Bytes: m.CopiedBytes(), Split: -1,
+	c := &openCopy{entry: entry, dst: m.Copied(), src: m.CopiedFrom(), Copy: Copy{ofEngine: q.ofEngine, PID: m.PID, TID: m.TID, Start: m.Time, Dur: -1, Bytes: m.CopiedBytes(), Split: -1,
 		Kind: "copy", Async: strings.HasSuffix(entry, "_async")}}
 	switch {
 	case strings.Contains(entry, "_set"):

@@ -5,7 +5,6 @@ package profile
 import (
 	"slices"
 
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -91,7 +90,7 @@ func (p *replayer) Choose(e *trace.Experts) {
 		p.unchosen.add(e.Time)
 		return
 	}
-	ids := idsOf(x.shape.Nodes, n)
+	_, ids := x.shape.expertSources(n)
 	c := x.choice(ids)
 	if c == nil || ids < 0 {
 		c = newChoice(x, n, ids, e)
@@ -131,51 +130,23 @@ func newChoice(x *exec, n, ids int32, e *trace.Experts) *Choice {
 	if x.step != nil {
 		c.Step = x.step.Step
 	}
-	if w := ops.Source(nodes, &nodes[n], 0); w != nil && w.Ne[2] > 0 && w.Ne[2] <= maxChosen {
-		c.Total = int(w.Ne[2])
-		if l := ops.WeightLayer(w.Name); l >= 0 {
+	words := x.shape.Vocabulary()
+	if w, _ := x.shape.expertSources(n); w >= 0 && nodes[w].Ne[2] > 0 && nodes[w].Ne[2] <= maxChosen {
+		c.Total = int(nodes[w].Ne[2])
+		if l := words.WeightLayer(nodes[w].Name); l >= 0 {
 			c.Layer = l
 		}
 	}
-	if _, l := ops.SplitName(nodes[n].Name); c.Layer < 0 && l >= 0 {
+	if _, l := words.SplitName(nodes[n].Name); c.Layer < 0 && l >= 0 {
 		c.Layer = l
 	}
-	c.Slots = !expertNumbers(nodes, ids)
+	c.Slots = !words.AreExperts(nodes, ids)
 	return c
 }
 
-// idsOf returns the number of the tensor by which node n chooses, -1 if it does not.
-func idsOf(nodes []trace.Node, n int32) int32 {
-	// ggml_mul_mat_id(as, b, ids)
-	if nodes[n].Op != "MUL_MAT_ID" || len(nodes[n].Src) < 3 {
-		return -1
-	}
-	if i := nodes[n].Src[2]; i >= 0 && int(i) < len(nodes) {
-		return i
-	}
-	return -1
-}
-
-// expertNumbers tells whether a choice holds numbers of experts. llama.cpp names it ffn_moe_topk, and where it
-// keeps experts in a cache (--moe-cache-mib) ffn_moe_slots, which holds places in that cache. Whatever its
-// name, the result of a sort (ARGSORT, TOP_K) of as many numbers as there are experts is one.
-func expertNumbers(nodes []trace.Node, ids int32) bool {
-	for range 8 {
-		if ids < 0 || int(ids) >= len(nodes) {
-			return false
-		}
-		n := &nodes[ids]
-		switch base, _ := ops.SplitName(n.Name); {
-		case base == "ffn_moe_slots":
-			return false
-		case base == "ffn_moe_topk" || n.Op == "ARGSORT" || n.Op == "TOP_K":
-			return true
-		case n.ViewSrc < 0:
-			return false
-		}
-		ids = n.ViewSrc
-	}
-	return false
+// expertSources returns the tensors that hold the weights of node n's experts, and that say which it uses; -1: it has none.
+func (sh *Shape) expertSources(n int32) (weights, ids int32) {
+	return sh.Vocabulary().ExpertSources(sh.Nodes, &sh.Nodes[n])
 }
 
 // choice returns the choice that stood in a tensor of the graph.
@@ -193,7 +164,7 @@ func (p *replayer) chosen(x *exec, o *Op) error {
 	if len(x.choices) == 0 {
 		return nil
 	}
-	ids := idsOf(x.shape.Nodes, o.Node)
+	_, ids := x.shape.expertSources(o.Node)
 	if ids < 0 {
 		return nil
 	}

@@ -25,6 +25,7 @@ const (
 
 // Fault is one page fault with what it hit and what it delayed.
 type Fault struct {
+	ofEngine
 	trace.Fault
 	Step *Step // in which it was done; nil: in none
 	Op   *Op   // that its thread was in; nil: in none. Valid until its step was handed on
@@ -102,7 +103,11 @@ func (p *replayer) Faulted(f *trace.Fault) error {
 		}
 		q.waiting = slices.Delete(q.waiting, 0, maxFaults/2)
 	}
-	q.waiting = append(q.waiting, &Fault{Fault: *f})
+	x := &Fault{Fault: *f}
+	if r := p.procs[f.PID]; r != nil {
+		x.ofEngine = r.ofEngine
+	}
+	q.waiting = append(q.waiting, x)
 	return nil
 }
 

@@ -59,7 +59,7 @@ func spanOf(n *trace.Node) (t tensorSpan, ok bool) {
 }
 
 // leafSpan is where a leaf lies, and what it is for.
-func leafSpan(n *trace.Node, chosen bool) (tensorSpan, bool) {
+func leafSpan(words ops.Vocabulary, n *trace.Node, chosen bool) (tensorSpan, bool) {
 	t, ok := spanOf(n)
 	if !ok {
 		return t, false
@@ -68,9 +68,9 @@ func leafSpan(n *trace.Node, chosen bool) (tensorSpan, bool) {
 	switch {
 	case chosen:
 		t.Place.Class, t.Plane, t.Experts = MemExpert, n.Nb[2], n.Ne[2]
-	case ops.IsWeightName(n.Name):
+	case words.IsWeight(n.Name):
 		t.Place.Class = MemWeight
-	case ops.IsCacheName(n.Name):
+	case words.IsCache(n.Name):
 		t.Place.Class = MemCache
 	default:
 		t.Place.Class = MemCompute
@@ -79,13 +79,12 @@ func leafSpan(n *trace.Node, chosen bool) (tensorSpan, bool) {
 }
 
 // chosenLeaves are the weights of which products use some experts only.
-func chosenLeaves(nodes []trace.Node) map[int32]bool {
+func chosenLeaves(sh *Shape) map[int32]bool {
 	out := map[int32]bool{}
-	for i := range nodes {
-		if nodes[i].Op == "MUL_MAT_ID" && len(nodes[i].Src) > 0 {
-			if l := ops.LeafOf(nodes, nodes[i].Src[0]); l >= 0 {
-				out[l] = true
-			}
+	for i := range sh.Nodes {
+		w, _ := sh.expertSources(int32(i))
+		if l := ops.LeafOf(sh.Nodes, w); l >= 0 {
+			out[l] = true
 		}
 	}
 	return out
@@ -96,17 +95,18 @@ func opPlace(o *Op, addr uint64) (p FaultPlace) {
 	if o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(o.Shape.Nodes) {
 		return p
 	}
-	nodes := o.Shape.Nodes
+	nodes, words := o.Shape.Nodes, o.Shape.Vocabulary()
 	for _, m := range append([]int32{o.Node}, o.Fused...) {
 		if m < 0 || int(m) >= len(nodes) {
 			continue
 		}
-		for k, src := range nodes[m].Src {
+		experts, _ := o.Shape.expertSources(m)
+		for _, src := range nodes[m].Src {
 			l := ops.LeafOf(nodes, src)
 			if l < 0 {
 				continue
 			}
-			t, ok := leafSpan(&nodes[l], nodes[m].Op == "MUL_MAT_ID" && k == 0)
+			t, ok := leafSpan(words, &nodes[l], src == experts)
 			if ok && addr >= t.From && addr < t.To {
 				return t.at(addr)
 			}
@@ -125,7 +125,7 @@ func opPlace(o *Op, addr uint64) (p FaultPlace) {
 				continue
 			}
 			p = FaultPlace{Class: MemCompute, Tensor: nodes[n].Name, Type: nodes[n].Type, Expert: -1}
-			if ops.IsCacheName(p.Tensor) {
+			if words.IsCache(p.Tensor) {
 				p.Class = MemCache
 			}
 			return p
@@ -169,7 +169,7 @@ func (w *Whereabouts) Learn(q *Proc) {
 		}
 		w.shapes[sh] = true
 		w.sorted = false
-		chosen := chosenLeaves(sh.Nodes)
+		chosen := chosenLeaves(sh)
 		for i := range sh.Nodes {
 			n := &sh.Nodes[i]
 			if !n.Leaf {
@@ -178,7 +178,7 @@ func (w *Whereabouts) Learn(q *Proc) {
 				}
 				continue
 			}
-			t, ok := leafSpan(n, chosen[int32(i)])
+			t, ok := leafSpan(sh.Vocabulary(), n, chosen[int32(i)])
 			k := leafKey{t.From, t.To, n.Name}
 			if !ok || w.seen[k] || len(w.Leaves) >= maxSpans {
 				continue

@@ -56,6 +56,7 @@ type Step struct {
 
 // Graph is one execution of a graph on one backend.
 type Graph struct {
+	ofEngine
 	ID      int64
 	Step    int64  // 0: in no step
 	Ctx     uint64 // the engine context of its step; 0: in no step
@@ -81,6 +82,7 @@ type Graph struct {
 
 // Shape is a graph's definition with what follows from it.
 type Shape struct {
+	ofEngine
 	Index int64 // number in the run, from 1
 	*trace.Shape
 	ByAddr map[uint64]int32 // tensor address to node number

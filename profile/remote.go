@@ -5,7 +5,6 @@ package profile
 import (
 	"encoding/binary"
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/profile/ops"
 	"hash/fnv"
 	"slices"
 )
@@ -304,4 +303,4 @@ func (p *replayer) remoteRest() error {
 }
 
 // HandedOver tells whether another process computes the graph: its backend only passes it on.
-func (g *Graph) HandedOver() bool { return ops.HandsOver(g.Backend) }
+func (g *Graph) HandedOver() bool { return g.Vocabulary().HandsOver(g.Backend) }

@@ -94,6 +94,7 @@ func (c *cut) add(t int64) {
 
 // Proc is one process during replay.
 type Proc struct {
+	ofEngine
 	pid     int32
 	info    *trace.Process
 	Shapes  map[uint64]*Shape
@@ -307,6 +308,10 @@ func (p *replayer) process(i *trace.Process) {
 		}
 	}
 	q.info = &info
+	q.ofEngine = ofEngine{VocabularyOf(info.Engine)}
+	for _, sh := range q.Shapes {
+		sh.ofEngine = q.ofEngine
+	}
 	for k := range info.Sites {
 		if r := info.Sites[k].Role; r == trace.RoleOpBegin || r == trace.RoleOpEnd {
 			p.hitCost = max(p.hitCost, p.h.Meta.ProbeCost[info.Sites[k].Class])

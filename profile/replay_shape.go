@@ -20,7 +20,7 @@ func (p *replayer) shape(s *trace.Shape) {
 	}
 	p.nextShape++
 	c := *s
-	sh := &Shape{Index: p.nextShape, Shape: &c, ByAddr: make(map[uint64]int32, len(c.Nodes)),
+	sh := &Shape{ofEngine: q.ofEngine, Index: p.nextShape, Shape: &c, ByAddr: make(map[uint64]int32, len(c.Nodes)),
 		Executed: make([]bool, len(c.Nodes)), FusedInto: make([]int32, len(c.Nodes)),
 		after: make([]int32, len(c.Nodes)), fusions: make([]fusion, len(c.Nodes))}
 	for i := range c.Nodes {

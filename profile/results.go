@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -57,7 +56,7 @@ type awaitedGraph struct {
 
 // handsOut notes a graph whose call can return before it is done.
 func (q *Proc) handsOut(x *exec) {
-	if x.step == nil || q.computes(x.g.Backend) || ops.CallComputes(x.g.Backend) {
+	if x.step == nil || q.computes(x.g.Backend) || q.Vocabulary().CallComputes(x.g.Backend) {
 		return
 	}
 	s := x.step.Step
@@ -75,7 +74,7 @@ func (q *Proc) handsOut(x *exec) {
 // handsOver tells whether a process has backends whose calls can return before their graphs are done.
 func (q *Proc) handsOver() bool {
 	return q.info != nil && slices.ContainsFunc(q.info.Sites, func(s trace.Site) bool {
-		return s.Role == trace.RoleGraphBegin && trace.Elsewhere(s.Backend) && !ops.CallComputes(s.Backend)
+		return s.Role == trace.RoleGraphBegin && trace.Elsewhere(s.Backend) && !q.Vocabulary().CallComputes(s.Backend)
 	})
 }
 

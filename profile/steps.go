@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -308,7 +307,7 @@ func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	backend, _, _ := backendOf(q, m.Site)
 	s := t.step()
-	g := &Graph{PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.GraphNodes()}
+	g := &Graph{ofEngine: q.ofEngine, PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.GraphNodes()}
 	g.Library = libraryOf(q, m.Site)
 	x := &exec{g: g, uid: m.GraphUID(), device: m.Backend(), last: -1}
 	if s != nil {
@@ -349,7 +348,7 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	t.execs = append(t.execs, x)
 	q.open = append(q.open, x)
 	switch {
-	case ops.HandsOver(backend):
+	case q.Vocabulary().HandsOver(backend):
 		p.remote.call(q, x)
 	case s == nil && len(p.remote.queues) > 0:
 		return p.serve(q, g)

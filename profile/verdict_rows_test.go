@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/stat"
@@ -28,7 +29,7 @@ func phaseOf(t *testing.T, s *summary.Stat, name string) *summary.Phase {
 // Every row has its own verdict, whatever the rows are, and the same figures as its phase where it is all of it.
 func TestRowVerdicts(t *testing.T) {
 	gbps, flops := 22.0, 800.0
-	opt := stat.Options{Peaks: roof.Fixed("given", &gbps, &flops)}
+	opt := stat.Options{Peaks: fixed(&gbps, &flops)}
 	for _, by := range []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock} {
 		opt.By = by
 		s := statOf(t, opt, nil, "op", made())
@@ -132,7 +133,7 @@ func TestRowVerdictTeams(t *testing.T) {
 	one, two := made(), made()
 	one.Threads = 1
 	two.Pos = 200
-	s := statOf(t, stat.Options{Peaks: peaks}, nil, "op", one, two)
+	s := statOf(t, stat.Options{Peaks: func(*profile.Header) *roof.Peaks { return peaks }}, nil, "op", one, two)
 	for _, r := range phaseOf(t, s, "decode").Rows {
 		if r.Key == "ffn_down" && (r.Bound.Bound != summary.BoundMemory || math.Abs(*r.Bound.OfPeakGBps-10/11.0) > 0.01) {
 			t.Errorf("%+v, %g of the roof", r.Bound, *r.Bound.OfPeakGBps)

@@ -220,7 +220,7 @@ func TestVerdictPeaks(t *testing.T) {
 		{nil, f(800), summary.BoundMemory, summary.SureMedium, "of prefill the arithmetic would take 14 %"},
 		{f(0), f(-1), summary.BoundMemory, summary.SureMedium, "prefill"},
 	} {
-		s := statOf(t, stat.Options{Peaks: roof.Fixed("given", c.gbps, c.flops)}, nil, "op", made())
+		s := statOf(t, stat.Options{Peaks: fixed(c.gbps, c.flops)}, nil, "op", made())
 		v := verdictOf(t, s, "decode")
 		is(t, v, c.bound, c.sure)
 		if !strings.Contains(v.Text, c.text) {
@@ -421,4 +421,9 @@ func TestVerdictJSON(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
+}
+
+// fixed are peaks as stat asks for them; nil: not known.
+func fixed(gbps, flops *float64) func(*profile.Header) *roof.Peaks {
+	return func(*profile.Header) *roof.Peaks { return roof.Fixed("given", gbps, flops) }
 }

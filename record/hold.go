@@ -9,6 +9,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/target/watch"
 )
 
 // How long a thread is held at most, whatever its library takes to be looked at: an engine that serves is to feel little of it, one that
@@ -20,7 +21,7 @@ const (
 
 // watched is an event of a process, whose thread may be held until the event was handled.
 type watched struct {
-	target.Event
+	watch.Event
 	held  *target.Held  // nil: it runs on
 	limit time.Duration // of that
 }
@@ -45,11 +46,11 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 		for ev := range r.watch.Events() {
 			w := watched{Event: ev}
 			switch ev.Kind {
-			case target.EventFork:
+			case watch.EventFork:
 				own[ev.PID] = own[ev.PPID]
-			case target.EventExit:
+			case watch.EventExit:
 				delete(own, ev.PID)
-			case target.EventMmap:
+			case watch.EventMmap:
 				if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) {
 					break
 				}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,9 +16,7 @@ import (
 // library before the engine uses it, and later to empty the rings before they are full. Threads that Go makes meanwhile have to inherit it (so
 // SCHED_RESET_ON_FORK is no use); a command must not, so it is started before, and another one after all was given back.
 const (
-	nice       = -15
-	schedOther = 0
-	schedRR    = 2
+	nice = -15
 	// realTimeFor is how long real-time priority lasts after a thread was held.
 	realTimeFor = 2 * time.Second
 )
@@ -27,9 +24,7 @@ const (
 // scheduling is how this process was scheduled before a recording began.
 type scheduling struct {
 	mu       sync.Mutex
-	policy   int
-	param    int32
-	nice     int
+	before   unix.SchedAttr
 	procs    int
 	raised   bool // its threads have a nice value of the recorder's
 	realTime bool
@@ -42,13 +37,11 @@ type scheduling struct {
 func newScheduling() *scheduling {
 	s := &scheduling{procs: runtime.GOMAXPROCS(0)}
 	pid := os.Getpid()
-	policy, _, e := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(pid), 0, 0)
-	if e == 0 {
-		s.policy = int(policy)
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_GETPARAM, uintptr(pid), uintptr(unsafe.Pointer(&s.param)), 0)
+	if a, err := unix.SchedGetAttr(pid, 0); err == nil {
+		s.before = unix.SchedAttr{Policy: a.Policy, Flags: a.Flags, Priority: a.Priority}
 	}
 	if n, err := unix.Getpriority(unix.PRIO_PROCESS, pid); err == nil {
-		s.nice = 20 - n // the system call returns 1 to 40
+		s.before.Nice = int32(20 - n) // the system call returns 1 to 40
 	}
 	return s
 }
@@ -80,7 +73,7 @@ func (s *scheduling) hurry() {
 		return
 	}
 	s.realTime = true
-	allThreads(schedRR, 1, nice)
+	allThreads(unix.SchedAttr{Policy: unix.SCHED_RR, Priority: 1, Nice: nice})
 	if s.timer == nil {
 		s.timer = time.AfterFunc(realTimeFor, s.calm)
 	}
@@ -98,7 +91,7 @@ func (s *scheduling) calm() {
 func (s *scheduling) lower() {
 	s.realTime = false
 	if permitted() {
-		allThreads(schedOther, 0, nice)
+		allThreads(unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: nice})
 	}
 }
 
@@ -139,7 +132,7 @@ func (s *scheduling) restore() {
 		s.timer.Stop()
 	}
 	if s.raised && permitted() {
-		allThreads(s.policy, s.param, s.nice)
+		allThreads(s.before)
 	}
 	s.raised, s.realTime = false, false
 	runtime.GOMAXPROCS(s.procs)
@@ -153,7 +146,7 @@ func permitted() bool {
 }
 
 // allThreads schedules all threads of this process alike, also those that one of them makes meanwhile.
-func allThreads(policy int, priority int32, nice int) {
+func allThreads(a unix.SchedAttr) {
 	done := map[int]bool{}
 	for range 8 {
 		tasks, err := os.ReadDir("/proc/self/task")
@@ -167,8 +160,8 @@ func allThreads(policy int, priority int32, nice int) {
 				continue
 			}
 			done[tid], fresh = true, true
-			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(policy), uintptr(unsafe.Pointer(&priority)))
-			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, nice)
+			_ = unix.SchedSetAttr(tid, &a, 0)
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, int(a.Nice)) // of a real-time thread the other leaves it alone
 		}
 		if !fresh {
 			return

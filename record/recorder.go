@@ -14,6 +14,7 @@ import (
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/target/watch"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -39,7 +40,7 @@ type recorder struct {
 	engine   Engine
 	session  *probe.Session
 	counters *counters
-	watch    *target.Watcher
+	watch    *watch.Watcher
 	w        *trace.Writer
 	meta     trace.Meta
 
@@ -123,8 +124,8 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	if len(r.counters.probe.Events) > 0 && r.session.SchedError != nil {
 		return res, fmt.Errorf("counters cannot be told from those of other threads: %w", r.session.SchedError)
 	}
-	if r.watch, err = target.NewWatcher(); err != nil {
-		r.watch = target.NewPollWatcher(err.Error())
+	if r.watch, err = watch.New(); err != nil {
+		r.watch = watch.NewPolling(err.Error())
 	}
 	defer r.watch.Close()
 	create := trace.Create
@@ -425,13 +426,13 @@ func (r *recorder) happened(ev watched) error {
 	}
 	p := r.procs[ev.PID]
 	switch ev.Kind {
-	case target.EventFork:
+	case watch.EventFork:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
 		delete(r.threads, threadKey{int32(ev.PID), int32(ev.PID)})
 		r.dirty[ev.PID] = true
-	case target.EventExec:
+	case watch.EventExec:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		} else if p.looked < ev.Time {
@@ -444,15 +445,15 @@ func (r *recorder) happened(ev watched) error {
 			r.procs[ev.PID].info.Comm = ev.Comm
 		}
 		return r.renamed(ev.PID, ev.PID, ev.Comm)
-	case target.EventComm:
+	case watch.EventComm:
 		return r.renamed(ev.PID, ev.TID, ev.Comm)
-	case target.EventThreadExit:
+	case watch.EventThreadExit:
 		if p != nil && p.att != nil && ev.TID == ev.PID && !p.att.OutlivesMain() {
 			p.orphan = ev.Time
 		}
-	case target.EventThread: // the number may have been another's
+	case watch.EventThread: // the number may have been another's
 		delete(r.threads, threadKey{int32(ev.PID), int32(ev.TID)})
-	case target.EventMmap:
+	case watch.EventMmap:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
@@ -472,7 +473,7 @@ func (r *recorder) happened(ev watched) error {
 			return r.updateDirty()
 		}
 		p.unheld = true // or it is held for an earlier event
-	case target.EventExit:
+	case watch.EventExit:
 		if p != nil {
 			r.forget(p)
 			delete(r.procs, ev.PID)
@@ -491,7 +492,7 @@ func (r *recorder) happened(ev watched) error {
 				r.w.Exit(trace.Exit{PID: int32(ev.PID), Time: ev.Time})
 			}
 		}
-	case target.EventLost:
+	case watch.EventLost:
 		for pid := range r.procs {
 			r.dirty[pid] = true
 		}

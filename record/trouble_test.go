@@ -15,7 +15,7 @@ import (
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/target/watch"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -231,20 +231,20 @@ func TestThreadNames(t *testing.T) {
 	pid := os.Getpid()
 	r.procs[pid] = newProcess(pid)
 	r.thread(int32(pid), 77) // ended already: it has no name
-	event := func(k target.EventKind, tid int, comm string) {
+	event := func(k watch.EventKind, tid int, comm string) {
 		t.Helper()
-		if err := r.happened(watched{Event: target.Event{Kind: k, PID: pid, TID: tid, Comm: comm}}); err != nil {
+		if err := r.happened(watched{Event: watch.Event{Kind: k, PID: pid, TID: tid, Comm: comm}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	event(target.EventComm, 77, "worker")
-	event(target.EventComm, 78, "not seen yet")
-	event(target.EventThread, 77, "")
+	event(watch.EventComm, 77, "worker")
+	event(watch.EventComm, 78, "not seen yet")
+	event(watch.EventThread, 77, "")
 	if len(r.threads) != 0 {
 		t.Error("the name of a thread's former owner is kept")
 	}
 	r.thread(int32(pid), 77)
-	event(target.EventExec, pid, "program")
+	event(watch.EventExec, pid, "program")
 	var names []string
 	for _, b := range end() {
 		for _, x := range b.Threads {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Formatting (gofmt, prettier), vet for every system that is built for, types and imports of the page, license lines, scripts.
+# Formatting (gofmt, prettier), vet for every system that is built for, staticcheck, types and imports of the page, license lines, scripts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
@@ -15,6 +15,7 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./... || bad=1
 GOARCH=arm64 go vet ./... || bad=1
+go tool staticcheck ./... || bad=1
 # traces are read and drawn on any system
 portable=(./trace/... ./profile/... ./peaks ./overhead ./demo/...)
 for d in views/*/; do

@@ -227,3 +227,10 @@ func (s elfSpec) build() []byte {
 	l.put(0, h)
 	return l.b
 }
+
+func u32s(vs ...uint32) (b []byte) {
+	for _, v := range vs {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return b
+}

@@ -10,14 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // The test executable is also the program that tests look at: with PROFINFER_TEST_HELPER
@@ -41,56 +35,11 @@ func TestMain(m *testing.M) {
 
 var secret = [16]byte{'a', ' ', 's', 'e', 'c', 'r', 'e', 't', ' ', 'o', 'f', ' ', '1', '6', '!', 0}
 
-// helper says "ready", then does what the lines on its standard input say, until they end.
+// helper says "ready", then waits until its standard input ends.
 func helper(mode string) error {
 	fmt.Printf("ready %s %x\n", mode, uintptr(unsafe.Pointer(&secret)))
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() {
-		word, arg, _ := strings.Cut(in.Text(), " ")
-		switch word {
-		case "map": // code of a file
-			f, err := os.Open(arg)
-			if err != nil {
-				return err
-			}
-			mem, err := unix.Mmap(int(f.Fd()), 4096, 8192, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
-			if err != nil {
-				return err
-			}
-			fmt.Printf("mapped %x\n", uintptr(unsafe.Pointer(&mem[0])))
-		case "thread": // one that stays
-			old, err := Threads(os.Getpid())
-			if err != nil {
-				return err
-			}
-			tid := make(chan int)
-			for id := 0; id == 0 || slices.Contains(old, id); id = <-tid {
-				go func() { // the runtime may give it a thread that there is already
-					runtime.LockOSThread()
-					tid <- unix.Gettid()
-					select {}
-				}()
-			}
-			fmt.Println("thread")
-		case "exec": // from a thread that is not the main one
-			shell, err := exec.LookPath("sh")
-			if err != nil {
-				return err
-			}
-			got := make(chan error)
-			go func() { got <- syscall.Exec(shell, []string{"sh", "-c", arg}, os.Environ()) }()
-			return <-got
-		case "mainexit": // the main thread ends, the process a while later
-			go func() {
-				time.Sleep(300 * time.Millisecond)
-				os.Exit(0)
-			}()
-			_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
-		case "exit":
-			return nil
-		}
-	}
-	return nil
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // running is a helper that has said it is ready.
@@ -143,13 +92,6 @@ func (h *running) line(t *testing.T) string {
 		t.Fatal("the helper ended")
 	}
 	return h.out.Text()
-}
-
-func (h *running) say(t *testing.T, line string) {
-	t.Helper()
-	if _, err := io.WriteString(h.in, line+"\n"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (h *running) stop() {

@@ -17,12 +17,6 @@ import (
 // toStop is how long a thread is waited for that does not stop at once: one that waits for a disk, or for a CPU.
 const toStop = 200 * time.Millisecond
 
-// Of sched_setscheduler(2): round robin; what is made by such a thread is not.
-const (
-	schedRR     = 2
-	resetOnFork = 0x40000000
-)
-
 // Held is a thread that is stopped: the one that has just loaded a library, while its probes are set.
 type Held struct {
 	let   chan struct{} // closed: it is to go on
@@ -67,8 +61,7 @@ func Hold(pid, tid int, born int64, limit time.Duration) (*Held, error) {
 		defer close(h.ended)
 		runtime.LockOSThread()
 		// Where it is permitted, and for this thread alone, which ends with the hold: on a busy machine it is not to come late.
-		rr := int32(1)
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, schedRR|resetOnFork, uintptr(unsafe.Pointer(&rr)))
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0)
 		err := h.stop(pid, tid, born, min(limit, toStop))
 		stopped <- err
 		if err == nil {

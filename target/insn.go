@@ -2,8 +2,7 @@
 
 // Package target knows processes and ELF files: what a process has mapped, the
 // functions, symbols and call sites of an ELF file, the length and kind of a
-// machine instruction (x86-64 and arm64), how to start a command and how to
-// notice processes and libraries that appear later. It knows no engine and no eBPF.
+// machine instruction (x86-64 and arm64), and how to start and hold a command. It knows no engine and no eBPF.
 package target
 
 import (

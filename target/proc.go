@@ -17,9 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/profinfer/profinfer/internal/safeopen"
+	"golang.org/x/sys/unix"
 )
 
 // Process ids are those of profinfer's own pid namespace everywhere: what /proc shows.
@@ -330,12 +329,6 @@ func parseStat(s string) (Stat, error) {
 
 // Ended says whether the whole process has ended, waited for or not.
 func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
-
-// ParentPID is a process's parent.
-func ParentPID(pid int) (int, error) {
-	s, err := ReadStat(pid)
-	return s.Parent, err
-}
 
 // StartTime is when a process started, since boot, to 10 ms: with the pid it identifies
 // a process for good.

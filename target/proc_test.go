@@ -83,7 +83,6 @@ func FuzzProcText(f *testing.F) {
 	const stat = "42 (a) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 123456 1 2 3"
 	f.Add("1000-2000 r--s 00000000 00:01 7 /memfd:a (deleted)\n7f00-7f01 r-xp 0 08:02 0 [vdso]\n")
 	f.Add(stat)
-	f.Add("0-3,8")
 	f.Add("1 (x) S 1 1 1 0 -1 1 -1 0 -9 0 0 0 0 0 0 0 -3 0 9223372036854775807")
 	f.Add("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n")
 	f.Add("rchar: 1\nread_bytes: 4096\nwrite_bytes: -1\n")
@@ -118,9 +117,6 @@ func FuzzProcText(f *testing.F) {
 		if len(words) > maxWords || len(words) < maxWords && len(s) < maxCmdline && strings.Join(words, "\x00") != strings.TrimSuffix(s, "\x00") {
 			t.Fatalf("%q", words)
 		}
-		if cpus, err := parseCPUs(s); err == nil && (len(cpus) > 1<<16 || !slices.IsSorted(cpus)) {
-			t.Fatalf("%d CPUs", len(cpus))
-		}
 	})
 }
 
@@ -139,14 +135,14 @@ func TestHugeCmdline(t *testing.T) {
 }
 
 func TestProcess(t *testing.T) {
-	before := boottime()
+	before := boottime(t)
 	h := startHelper(t, "")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := ParentPID(h.pid); err != nil || p != os.Getpid() {
-		t.Errorf("parent %d, %v; want %d", p, err, os.Getpid())
+	if st, err := ReadStat(h.pid); err != nil || st.Parent != os.Getpid() {
+		t.Errorf("parent %d, %v; want %d", st.Parent, err, os.Getpid())
 	}
 	if c, err := Comm(h.pid); err != nil || c != filepath.Base(self)[:min(15, len(filepath.Base(self)))] {
 		t.Errorf("comm %q, %v", c, err)
@@ -167,8 +163,8 @@ func TestProcess(t *testing.T) {
 		t.Errorf("the helper is not among the processes (%v)", err)
 	}
 	st, err := StartTime(h.pid)
-	if err != nil || int64(st) < before-int64(20*time.Millisecond) || int64(st) > boottime() {
-		t.Errorf("started at %v, %v; between %d and %d", st, err, before, boottime())
+	if err != nil || int64(st) < before-int64(20*time.Millisecond) || int64(st) > boottime(t) {
+		t.Errorf("started at %v, %v; between %d and %d", st, err, before, boottime(t))
 	}
 }
 
@@ -428,4 +424,12 @@ func TestOpenMappedNamespace(t *testing.T) {
 	if ino, path := openMapped(t, h.pid, m); ino != m.Inode || !strings.Contains(path, "/root/") {
 		t.Errorf("inode %d through %s, want %d", ino, path, m.Inode)
 	}
+}
+
+func boottime(t *testing.T) int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano()
 }

@@ -13,12 +13,12 @@ import (
 	"syscall"
 	"text/tabwriter"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/demo/gguf"
-	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/profinfer/profinfer/internal/clean"
+	"github.com/profinfer/profinfer/internal/format"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func demoCommand() *cobra.Command {
@@ -105,16 +105,8 @@ func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(terminal.Message(path))
+	fmt.Println(clean.Message(path))
 	return nil
-}
-
-// big writes a number in thousands of millions, or in millions if it is smaller.
-func big(n int64, unit, small string) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%.0f %s", float64(n)/1e6, small)
-	}
-	return fmt.Sprintf("%.2f %s", float64(n)/1e9, unit)
 }
 
 // demoList writes a table of the models that there are.
@@ -138,13 +130,13 @@ func demoList(w io.Writer) error {
 		if s.Experts > 0 {
 			ff = fmt.Sprintf("%d of %d x %d", s.Used, s.Experts, s.ExpertFF)
 		}
-		row := fmt.Sprintf("%s\t%d\t%d\t%d/%d of %d\t%s\t%d\t%s\t", name(s.Name), s.Layers, s.Embd, s.Heads, s.KV, s.Head, ff, s.Tokens, big(params, "B", "M"))
+		row := fmt.Sprintf("%s\t%d\t%d\t%d/%d of %d\t%s\t%d\t%s\t", name(s.Name), s.Layers, s.Embd, s.Heads, s.KV, s.Head, ff, s.Tokens, format.Billions(params, "B", "M"))
 		for _, s.Type = range demoTypes {
 			size, err := s.Size()
 			if err != nil {
 				return err
 			}
-			row += big(size, "GB", "MB") + "\t"
+			row += format.Billions(size, "GB", "MB") + "\t"
 		}
 		fmt.Fprintln(t, row)
 	}

@@ -15,13 +15,13 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/docs/sample"
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/trace"
-	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // demoModels are recorded one after the other.
@@ -258,13 +258,13 @@ func (d *demoRun) next(traces ...string) {
 		{program + " doctor", "what this machine can record"},
 		{base + ".pftrace.gz", "opens in https://ui.perfetto.dev"},
 	} {
-		fmt.Fprintf(t, "  %s\t%s\n", terminal.Message(row[0]), row[1])
+		fmt.Fprintf(t, "  %s\t%s\n", clean.Message(row[0]), row[1])
 	}
 	for _, trace := range traces[1:] {
-		fmt.Fprintf(t, "  %s.html\t%s\n", terminal.Message(strings.TrimSuffix(trace, ".pinf")), "the other model's report")
+		fmt.Fprintf(t, "  %s.html\t%s\n", clean.Message(strings.TrimSuffix(trace, ".pinf")), "the other model's report")
 	}
 	_ = t.Flush()
-	fmt.Printf("Open this page in a browser: %s\n", terminal.Message(page))
+	fmt.Printf("Open this page in a browser: %s\n", clean.Message(page))
 }
 
 // stage tells how far a download or a model has come.

@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/spf13/cobra"
-
-	"github.com/profinfer/profinfer/views/terminal"
 )
 
 const defaultTrace = "run.pinf"
@@ -63,7 +62,7 @@ func otherwise(command string) string {
 	slices.SortStableFunc(here, func(a, b found) int { return cmp.Compare(b.info.ModTime().UnixNano(), a.info.ModTime().UnixNano()) })
 	var names []string
 	for _, f := range here[:min(len(here), maxListed)] {
-		names = append(names, terminal.Clean(f.name, false))
+		names = append(names, clean.Terminal(f.name, false))
 	}
 	list := strings.Join(names, ", ")
 	if n := len(here) - len(names); n > 0 {

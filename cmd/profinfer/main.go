@@ -10,12 +10,11 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/spf13/cobra"
-
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
-	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
 )
 
 // Exit statuses that scripts rely on.
@@ -66,6 +65,9 @@ func run(args []string, out, errs io.Writer) int {
 	for _, verb := range verbs {
 		root.AddCommand(verb())
 	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	typeArgErrors(root)
 	args = separatePIDs(root, args)
 	root.SetArgs(args)
 	err := helpOfNone(root, args)
@@ -77,7 +79,7 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	status := statusOf(err)
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(errs, terminal.Message("profinfer: "+msg))
+		fmt.Fprintln(errs, clean.Message("profinfer: "+msg))
 	}
 	return status
 }
@@ -101,20 +103,22 @@ func statusOf(err error) int {
 	if errors.As(err, &launch) {
 		return launch.Status
 	}
-	if usageText(err) {
-		return statusUsage
-	}
 	return statusFailed
 }
 
-// usageText recognises cobra's own complaints, which have no type.
-func usageText(err error) bool {
-	for _, p := range []string{"unknown command", "accepts ", "requires ", "required flag", "unknown flag", "unknown shorthand"} {
-		if s := err.Error(); len(s) >= len(p) && s[:len(p)] == p {
-			return true
+// typeArgErrors makes cobra's complaints about a command's arguments, which have no type, mistakes in usage.
+func typeArgErrors(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usage("%w", err)
+			}
+			return nil
 		}
 	}
-	return false
+	for _, sub := range c.Commands() {
+		typeArgErrors(sub)
+	}
 }
 
 func usage(format string, args ...any) error {

@@ -104,8 +104,6 @@ func helpOfNone(root *cobra.Command, args []string) error {
 	if at < 0 || slices.Contains(args[:at], "--") {
 		return nil
 	}
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd(args...)
 	word := args[at]
 	if word == cobra.ShellCompRequestCmd || word == cobra.ShellCompNoDescRequestCmd || slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word }) {
 		return nil

@@ -9,12 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
-	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // pids is the value of -p: processes, in the order given, each once.
@@ -87,7 +86,7 @@ func (p pids) recordable() error {
 			comm, _ := target.Comm(pid)
 			return usage(`-p 1 is the first process of this machine (%s): all others are its children, and would be recorded with it
   an engine: -p $(pidof llama-server)
-  the first process of a container, by its number out here: -p $(docker inspect -f '{{.State.Pid}}' NAME)`, terminal.Clean(comm, false))
+  the first process of a container, by its number out here: -p $(docker inspect -f '{{.State.Pid}}' NAME)`, clean.Terminal(comm, false))
 		}
 	}
 	return nil

@@ -16,12 +16,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
+	"github.com/spf13/cobra"
 )
 
 func reportCommand() *cobra.Command {
@@ -130,15 +128,13 @@ func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.R
 			return nil, err
 		}
 		var torn string
-		limits := &roof.Peaks{}
 		run, err := report.Load(name, func(s profile.Sink) (*profile.Header, error) {
 			h, err := profile.Replay(r, s)
 			if h != nil {
 				torn = h.Torn
 			}
-			top.fill(limits, h)
 			return h, err
-		}, append(slices.Clone(opts), report.Peaks(limits))...)
+		}, append(slices.Clone(opts), report.Peaks(top.peaks))...)
 		r.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

@@ -3,13 +3,12 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
-
-	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/trace"
+	"github.com/spf13/cobra"
 )
 
 // roofFlags choose what recordings are compared with.
@@ -81,12 +80,8 @@ func (r *roofFlags) roof() (*machineRoof, error) {
 	return out, nil
 }
 
-// fill completes peaks that the analysis of a recording was given before it was read.
-func (r *machineRoof) fill(p *roof.Peaks, h *profile.Header) {
-	if h != nil {
-		*p = *r.of(&h.Meta)
-	}
-}
+// peaks are those of the machine of a recording that was read.
+func (r *machineRoof) peaks(h *profile.Header) *roof.Peaks { return r.of(&h.Meta) }
 
 // recordedPeaks returns the peaks that the recording has of its own machine; nil where there are none, or where they are of
 // another one.
@@ -151,7 +146,7 @@ func roofAt(p *peaks.Peaks, threads int, weight string) roof.Roof {
 		return v
 	}
 	switch {
-	case ggml.Quantised(weight):
+	case ops.IsQuantised(weight):
 		out.Units, out.GFlops, out.MatrixGFlops = "int8", most(peaks.Int8), most(peaks.Int8Matrix)
 		if out.GFlops == nil { // older CPUs widen to 16 bits or to floats
 			out.Units, out.GFlops = "f32", most(peaks.F32)

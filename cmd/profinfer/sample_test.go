@@ -17,7 +17,6 @@ import (
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
@@ -36,13 +35,12 @@ func sampleStat(t *testing.T, opt stat.Options) (string, *profile.Header) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	opt.Peaks = &roof.Peaks{}
+	opt.Peaks = (&machineRoof{why: "not measured"}).peaks
 	b := stat.New(opt)
 	h, err := profile.Replay(r, b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&machineRoof{why: "not measured"}).fill(opt.Peaks, h)
 	var out bytes.Buffer
 	if err := terminal.Stat(&out, b.Finish(h), terminal.Options{File: sample.Name + ".pinf", Width: 100, Unicode: true}); err != nil {
 		t.Fatal(err)

@@ -5,14 +5,12 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
 )
 
 func statCommand() *cobra.Command {
@@ -97,14 +95,13 @@ func doStat(in string, opt stat.Options, top *machineRoof, json, verbose bool) e
 		return err
 	}
 	defer r.Close()
-	opt.Peaks = &roof.Peaks{}
+	opt.Peaks = top.peaks
 	opt.Pool = &profile.OpPool{}
 	b := stat.New(opt)
 	h, err := profile.ReplayReusing(r, b, opt.Pool)
 	if err != nil {
 		return err
 	}
-	top.fill(opt.Peaks, h)
 	s := b.Finish(h)
 	w := results(os.Stdout, json)
 	if json {

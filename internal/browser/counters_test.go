@@ -92,6 +92,10 @@ func counterRun(t *testing.T, file string, ipc float64, opts ...report.Option) *
 	return run
 }
 
+func peaksOf(p *roof.Peaks) report.Option {
+	return report.Peaks(func(*profile.Header) *roof.Peaks { return p })
+}
+
 // Counters and roofline in every view: figures are those of the statistics and of the roofline, and the views stand hostile names,
 // two runs, little room and no roof.
 func TestCounters(t *testing.T) {
@@ -105,8 +109,8 @@ func TestCounters(t *testing.T) {
 	b.Finish(h)
 	stat, line := s.Finish(h), b.Roofline(h, counterPeaks())
 
-	one := counterRun(t, hostileCounter+".pinf", 1.5, report.Peaks(counterPeaks()))
-	two := counterRun(t, "b.pinf", 0.75, report.Peaks(&roof.Peaks{Missing: "not measured"}))
+	one := counterRun(t, hostileCounter+".pinf", 1.5, peaksOf(counterPeaks()))
+	two := counterRun(t, "b.pinf", 0.75, peaksOf(&roof.Peaks{Missing: "not measured"}))
 	without := load(t, "plain.pinf", recorded(t, "plain"))
 	looks := [][3]int{smdrk, {560, 800, 0}}
 	got := suite(t, "counters", plan{Pages: []page{

@@ -98,12 +98,6 @@ func Eval(ctx context.Context, e demo.Engine, model string, args ...string) (Gra
 	return Graph{}, fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
 }
 
-// Nodes returns the nodes of [Eval]'s graph.
-func Nodes(ctx context.Context, e demo.Engine, model string, args ...string) ([]Node, error) {
-	g, err := Eval(ctx, e, model, args...)
-	return g.Nodes, err
-}
-
 // Executed returns the nodes that threads compute, in order: without views, without
 // those that are not marked for computation, and without those that have no elements.
 func Executed(nodes []Node) []Node {

@@ -7,10 +7,8 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"maps"
+	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -49,16 +47,21 @@ func (s *sources) of(t reflect.Type) *source {
 	if err != nil {
 		return p // without documentation then
 	}
-	found, err := parser.ParseDir(token.NewFileSet(), dir.Dir, func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, parser.ParseComments)
+	files, err := filepath.Glob(filepath.Join(dir.Dir, "*.go"))
 	if err != nil {
 		return p
 	}
-	for _, pkg := range found {
-		for _, name := range slices.Sorted(maps.Keys(pkg.Files)) {
-			for _, d := range pkg.Files[name].Decls {
-				if g, ok := d.(*ast.GenDecl); ok {
-					p.read(g)
-				}
+	for _, name := range files { // in order of their names
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return p
+		}
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok {
+				p.read(g)
 			}
 		}
 	}

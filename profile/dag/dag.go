@@ -92,7 +92,8 @@ const (
 // Node is one tensor.
 type Node struct {
 	Name string `json:"name"`
-	Op   string `json:"op"` // of an operator that ran: as it ran, joined by + when fused
+	Base string `json:"base,omitempty"` // of a cache: its name without its layer
+	Op   string `json:"op"`             // of an operator that ran: as it ran, joined by + when fused
 	// OpKind is what the operator is, coarsely: an index in ops.Kinds.
 	OpKind int      `json:"op_kind"`
 	Type   string   `json:"type"`
@@ -111,9 +112,11 @@ type Node struct {
 	Fused     []int32 `json:"fused,omitempty"`
 	FusedInto int32   `json:"fused_into"`
 	// Weight is the node number of the weight that the operator uses, -1 if none.
-	Weight int32  `json:"weight"`
-	Key    string `json:"stat_key,omitempty"` // its row's key in a Stat by weight
-	Run    *Run   `json:"run"`                // nil: it was not executed, or that could not be seen
+	Weight int32 `json:"weight"`
+	// OwnWeight: that weight says what the operator is for (not so the factors of a position encoding, which serve every layer).
+	OwnWeight bool   `json:"own_weight"`
+	Key       string `json:"stat_key,omitempty"` // its row's key in a Stat by weight
+	Run       *Run   `json:"run"`                // nil: it was not executed, or that could not be seen
 }
 
 // Run is what was measured of an operator. But for Dur and Probe, figures are without the probes.

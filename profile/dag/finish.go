@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
@@ -128,9 +127,10 @@ func (b *Builder) dag(d *dagSum, g *dagGroup) DAG {
 func (b *Builder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerNode {
 	base := int32(len(v.Nodes))
 	defs := p.largest()
-	names := ops.NameShape(defs)
+	words := p.last.Vocabulary()
+	names := words.NameShape(defs)
 	sections := sectionsOf(defs, names)
-	written := destinations(defs)
+	written := destinations(words, defs)
 	for i := range defs {
 		def := &defs[i]
 		n := Node{Name: def.Name, Op: def.Op, Type: def.Type, Ne: p.low[i], Block: names.Block[i], Section: string(sections[i]), Part: part, FusedInto: -1, Weight: -1}
@@ -144,10 +144,13 @@ func (b *Builder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerNode
 			n.Layer = &l
 		}
 		switch r := p.sums[i]; {
-		case def.Leaf && ops.IsWeightName(def.Name):
+		case def.Leaf && words.IsWeight(def.Name):
 			n.Kind = NodeWeight
-		case def.Leaf && (written[i] || ops.IsCacheName(def.Name)):
+		case def.Leaf && (written[i] || words.IsCache(def.Name)):
 			n.Kind = NodeCache
+			if words.IsCache(n.Name) {
+				n.Base, _ = words.SplitName(n.Name)
+			}
 		case def.Leaf:
 			n.Kind = NodeInput
 		case r != nil:
@@ -170,17 +173,17 @@ func (b *Builder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerNode
 					}
 				}
 			}
-			if w := ops.WeightOf(defs, members); w >= 0 {
-				n.Weight = base + w
+			if w := words.WeightOf(defs, members); w >= 0 {
+				n.Weight, n.OwnWeight = base+w, words.ReadsWeight(def.Op, defs[w].Name)
 			}
 		}
-		n.OpKind = ops.KindOf(n.Op, n.Block, n.Weight >= 0)
+		n.OpKind = words.Kind(n.Op, n.Block, n.Weight >= 0)
 		v.Nodes = append(v.Nodes, n)
 		for j, src := range def.Src {
 			if src < 0 || int(src) >= len(defs) {
 				continue
 			}
-			e := Edge{From: base + src, To: base + int32(i), Kind: edgeKind(defs, written, def, j)}
+			e := Edge{From: base + src, To: base + int32(i), Kind: edgeKind(words, defs, written, def, j)}
 			if n, ok := ops.Touched(&defs[src]); ok {
 				e.Bytes = &n
 			}
@@ -195,7 +198,7 @@ func (b *Builder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerNode
 			}
 		}
 	}
-	return layerNodes(defs, names, base)
+	return layerNodes(words, defs, names, base)
 }
 
 // largest returns the part's definitions with the largest dimensions they had.
@@ -219,7 +222,7 @@ func (p *partSum) largest() []trace.Node {
 }
 
 // destinations tells which leaves operators write into.
-func destinations(nodes []trace.Node) []bool {
+func destinations(words ops.Vocabulary, nodes []trace.Node) []bool {
 	out := make([]bool, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
@@ -227,10 +230,10 @@ func destinations(nodes []trace.Node) []bool {
 			continue
 		}
 		for j := range n.Src {
-			if !writesInto(nodes, n, j) {
+			if !words.Writes(n, j) {
 				continue
 			}
-			if l := ops.LeafOf(nodes, n.Src[j]); l >= 0 && !ops.IsWeightName(nodes[l].Name) {
+			if l := ops.LeafOf(nodes, n.Src[j]); l >= 0 && !words.IsWeight(nodes[l].Name) {
 				out[l] = true
 			}
 		}
@@ -238,20 +241,15 @@ func destinations(nodes []trace.Node) []bool {
 	return out
 }
 
-// writesInto is true where source j of n is its destination: the result is a view of it.
-func writesInto(nodes []trace.Node, n *trace.Node, j int) bool {
-	return (n.Op == "CPY" || n.Op == "SET_ROWS") && !ops.ReadsSource(nodes, n, j)
-}
-
-func edgeKind(nodes []trace.Node, written []bool, n *trace.Node, j int) string {
+func edgeKind(words ops.Vocabulary, nodes []trace.Node, written []bool, n *trace.Node, j int) string {
 	src := n.Src[j]
 	s := &nodes[src]
 	switch {
-	case writesInto(nodes, n, j):
+	case words.Writes(n, j):
 		return EdgeWrite
-	case s.Leaf && ops.IsWeightName(s.Name):
+	case s.Leaf && words.IsWeight(s.Name):
 		return EdgeWeight
-	case s.Leaf && (written[src] || ops.IsCacheName(s.Name)):
+	case s.Leaf && (written[src] || words.IsCache(s.Name)):
 		return EdgeCache
 	case s.Leaf:
 		return EdgeInput
@@ -275,10 +273,7 @@ func copies(v *DAG, parts []*partSum) (out []Edge) {
 			if !defs[k].Leaf {
 				continue
 			}
-			name := defs[k].Name
-			if s := strings.SplitN(name, "#", 4); len(s) == 3 {
-				name = s[1]
-			}
+			name := sum.last.Vocabulary().CopyOf(defs[k].Name)
 			from, ok := byAddr[defs[k].Addr]
 			if !ok || defs[k].Addr == 0 {
 				if from, ok = byName[name]; !ok || name == defs[k].Name {

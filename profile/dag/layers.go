@@ -66,15 +66,9 @@ type layerNode struct {
 	sign  string // what must be equal in layers of one kind; empty: it does not matter
 }
 
-// rowsByOutput is true for a node that only takes the rows whose output is asked for.
-func rowsByOutput(nodes []trace.Node, n *trace.Node) bool {
-	ids := ops.Source(nodes, n, 1)
-	return n.Op == "GET_ROWS" && ids != nil && ops.Source(nodes, n, 0) != nil && ids.Leaf && strings.HasSuffix(ids.Name, "out_ids")
-}
-
 // layerNodes returns the nodes that belong to a layer with their roles. base is the number of the first
 // node in the DAG.
-func layerNodes(defs []trace.Node, names *ops.ShapeNames, base int32) (out []layerNode) {
+func layerNodes(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames, base int32) (out []layerNode) {
 	type place struct {
 		layer int
 		role  string
@@ -87,16 +81,16 @@ func layerNodes(defs []trace.Node, names *ops.ShapeNames, base int32) (out []lay
 			continue
 		}
 		n := &defs[i]
-		name, _ := ops.SplitName(n.Name)
-		if n.Leaf && ops.IsWeightName(n.Name) {
-			name = ops.WeightStem(n.Name)
+		name, _ := words.SplitName(n.Name)
+		if n.Leaf && words.IsWeight(n.Name) {
+			name = words.WeightStem(n.Name)
 		}
-		if ops.IsDefaultName(name) {
+		if words.IsDefaultName(name) {
 			name = ""
 		}
 		role := n.Op + " " + name
-		if rowsByOutput(defs, n) { // told apart by what it takes the rows of
-			of, _ := ops.SplitName(defs[n.Src[0]].Name)
+		if words.RowsOfOutputs(defs, n) { // told apart by what it takes the rows of
+			of, _ := words.SplitName(defs[n.Src[0]].Name)
 			role += "rows of " + of
 		}
 		k := place{layer, role}
@@ -107,8 +101,8 @@ func layerNodes(defs []trace.Node, names *ops.ShapeNames, base int32) (out []lay
 		roles[i] = role
 		label := cmp.Or(name, n.Op)
 		if !n.Leaf {
-			if w := ops.WeightOf(defs, []int32{int32(i)}); w >= 0 && ops.ReadsWeight(n.Op, defs[w].Name) {
-				label = ops.WeightStem(defs[w].Name)
+			if w := words.WeightOf(defs, []int32{int32(i)}); w >= 0 && words.ReadsWeight(n.Op, defs[w].Name) {
+				label = words.WeightStem(defs[w].Name)
 			}
 		}
 		out = append(out, layerNode{id: base + int32(i), layer: layer, role: role, label: label})
@@ -117,17 +111,16 @@ func layerNodes(defs []trace.Node, names *ops.ShapeNames, base int32) (out []lay
 	for k := range out {
 		i := out[k].id - base
 		n := &defs[i]
-		if n.Leaf || !n.Executes || rowsByOutput(defs, n) {
+		if n.Leaf || !n.Executes || words.RowsOfOutputs(defs, n) {
 			continue
 		}
 		var s strings.Builder
 		fmt.Fprint(&s, roles[i], n.Type, n.Ne)
-		switch n.Op {
-		case "ROPE", "FLASH_ATTN_EXT", "SOFT_MAX", "SCALE", "GLU", "UNARY":
+		if words.HasSettings(n.Op) {
 			fmt.Fprint(&s, n.Params) // windows, softcaps, bases of the position encoding
 		}
 		for _, src := range n.Src {
-			s.WriteString("|" + sourceSign(defs, names, roles, inputs, src, names.Layer[i]))
+			s.WriteString("|" + sourceSign(words, defs, names, roles, inputs, src, names.Layer[i]))
 		}
 		out[k].sign = s.String()
 	}
@@ -153,21 +146,21 @@ func layersOf(defs []trace.Node, names *ops.ShapeNames) map[int32]int {
 }
 
 // sourceSign describes a source as seen from a layer.
-func sourceSign(defs []trace.Node, names *ops.ShapeNames, roles []string, inputs map[int32]int, src int32, layer int) string {
+func sourceSign(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames, roles []string, inputs map[int32]int, src int32, layer int) string {
 	for range 8 {
 		if src < 0 || int(src) >= len(defs) {
 			return "?"
 		}
 		n := &defs[src]
 		switch {
-		case n.Leaf && ops.IsWeightName(n.Name):
-			return ops.WeightStem(n.Name) // its type can differ from layer to layer
+		case n.Leaf && words.IsWeight(n.Name):
+			return words.WeightStem(n.Name) // its type can differ from layer to layer
 		case n.Leaf && names.Layer[src] < 0:
 			if inputs[src] > 1 { // two masks can have one name
 				return fmt.Sprint(n.Name, n.Ne, src)
 			}
 			return fmt.Sprint(n.Name, n.Ne)
-		case !n.Leaf && rowsByOutput(defs, n):
+		case !n.Leaf && words.RowsOfOutputs(defs, n):
 			src = n.Src[0]
 		case names.Layer[src] != layer:
 			return "before"

@@ -7,7 +7,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
-	"github.com/profinfer/profinfer/profile/ops"
 )
 
 // Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one
@@ -307,9 +306,8 @@ func (r *recent) touch(set []int32, mark *[MaxExperts]int32) {
 
 // read adds the bytes of an operator's experts.
 func (g *Sums) read(o *profile.Op) {
-	nodes := o.Shape.Nodes
-	some, ok := facts.ExpertBytes(nodes, o.Node, o.Choice.Distinct())
-	all, known := facts.ExpertBytes(nodes, o.Node, o.Choice.Total)
+	some, ok := facts.ExpertBytes(o.Shape, o.Node, o.Choice.Distinct())
+	all, known := facts.ExpertBytes(o.Shape, o.Node, o.Choice.Total)
 	if !ok || !known {
 		g.noBytes = true
 		return
@@ -323,7 +321,7 @@ func (g *Sums) product(d *facts.Derived, o *profile.Op, fresh int) {
 	if d.Weight == "" || o.Incomplete {
 		return
 	}
-	k := Weight{ops.WeightStem(d.Weight), d.WeightType}
+	k := Weight{d.Stem, d.WeightType}
 	p := g.products[k]
 	if p == nil {
 		if len(g.products) >= MaxExpertWeights {

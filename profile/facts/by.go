@@ -5,9 +5,7 @@ package facts
 import (
 	"fmt"
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/ops"
 	"strconv"
-	"strings"
 )
 
 // By is what operators are grouped by.
@@ -45,16 +43,8 @@ func RowKey(by By, d *Derived, op string) (key string, weight bool) {
 		}
 		return strconv.Itoa(*d.Layer), false
 	}
-	if d.Weight != "" && ops.ReadsWeight(op, d.Weight) {
-		stem := ops.WeightStem(d.Weight)
-		if d.Block == ops.BlockOutput && !strings.HasPrefix(stem, "output") {
-			return "output (" + stem + ")", true // tied: the embedding's weight is the output's
-		}
-		return stem, true
-	}
-	// A product without a weight is told apart by what it computes: kq, kqv.
-	if base, _ := ops.SplitName(d.Name); ops.IsMatMul(op) && base != "" && !ops.IsDefaultName(base) {
-		return base, false
+	if d.row != "" {
+		return d.row, d.Stem != ""
 	}
 	return op, false
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/ops"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // Derived is what follows from an operator's definition. It is the same each time the
@@ -24,7 +23,7 @@ type Derived struct {
 	WeightType string
 	// Bytes is what the operator must read and write at least; nil where the types' sizes or
 	// a source's definition are not known. Flops are floating point operations; nil where
-	// no formula is known. See profile/ops/bytes.go and profile/ops/flops.go for the formulas and their sources.
+	// no formula is known. See profile/ops/ggml/bytes.go and profile/ops/ggml/flops.go for the formulas and their sources.
 	Bytes *int64
 	Flops *int64
 	// BytesAtMost is true where Bytes is an upper estimate: several tokens chose experts, and
@@ -35,7 +34,14 @@ type Derived struct {
 	// Another of the same number replaces it where its node is fused differently: compare pointers.
 	ID int
 
+	// Stem is the weight's name without its layer; empty without a weight that says what the operator is for.
+	Stem string
+	// Class is what its time is summed up as. ChoosesExperts: each token uses some of its weights only.
+	Class          ops.Class
+	ChoosesExperts bool
+
 	fused []int32
+	row   string // as RowKey tells it by weight; empty: as its op
 }
 
 // Unknown stands for operators whose shape is not known.
@@ -73,7 +79,7 @@ func (d *Deriver) Derive(op *profile.Op) *Derived {
 	}
 	v := d.facts.nodes[op.Node]
 	if v == nil || !slices.Equal(v.fused, op.Fused) {
-		v = d.keep(d.facts, op.Node, deriveNode(op.Shape.Nodes, d.facts.names, op.Node, op.Fused))
+		v = d.keep(d.facts, op.Node, deriveNode(op.Shape, d.facts.names, op.Node, op.Fused))
 	}
 	if v.BytesAtMost && op.Choice.Whole() {
 		return d.choose(op, v)
@@ -89,7 +95,7 @@ func (d *Deriver) Node(sh *profile.Shape, n int32, fused ...int32) *Derived {
 	if v != nil && slices.Equal(v.fused, fused) {
 		return v
 	}
-	w := deriveNode(sh.Nodes, f.names, n, fused)
+	w := deriveNode(sh, f.names, n, fused)
 	if v == nil {
 		d.keep(f, n, w)
 	}
@@ -103,7 +109,7 @@ func (d *Deriver) of(sh *profile.Shape) *shapeFacts {
 		if d.shapes == nil {
 			d.shapes = map[*profile.Shape]*shapeFacts{}
 		}
-		f = &shapeFacts{names: ops.NameShape(sh.Nodes), nodes: make([]*Derived, len(sh.Nodes))}
+		f = &shapeFacts{names: sh.Vocabulary().NameShape(sh.Nodes), nodes: make([]*Derived, len(sh.Nodes))}
 		d.shapes[sh] = f
 	}
 	return f
@@ -122,7 +128,8 @@ func (d *Deriver) keep(f *shapeFacts, n int32, v *Derived) *Derived {
 }
 
 // deriveNode computes the facts of node n of a shape, run together with the nodes in fused.
-func deriveNode(nodes []trace.Node, names *ops.ShapeNames, n int32, fused []int32) *Derived {
+func deriveNode(sh *profile.Shape, names *ops.ShapeNames, n int32, fused []int32) *Derived {
+	nodes, words := sh.Nodes, sh.Vocabulary()
 	members := []int32{n}
 	for _, f := range fused {
 		if f >= 0 && int(f) < len(nodes) {
@@ -130,7 +137,8 @@ func deriveNode(nodes []trace.Node, names *ops.ShapeNames, n int32, fused []int3
 		}
 	}
 	v := &Derived{Name: nodes[n].Name, fused: slices.Clone(fused)}
-	if w := ops.WeightOf(nodes, members); w >= 0 {
+	w := words.WeightOf(nodes, members)
+	if w >= 0 {
 		v.Weight, v.WeightType = nodes[w].Name, nodes[w].Type
 	}
 	if l := names.Layer[n]; l >= 0 {
@@ -147,8 +155,16 @@ func deriveNode(nodes []trace.Node, names *ops.ShapeNames, n int32, fused []int3
 			v.Block = names.Block[m]
 		}
 	}
-	v.Bytes = ops.OpBytes(nodes, members)
-	v.BytesAtMost = v.Bytes != nil && ops.BytesAtMost(nodes, &nodes[n])
-	v.Flops = ops.OpFlops(nodes, members)
+	v.Bytes, v.BytesAtMost = words.Bytes(nodes, members)
+	v.Flops = words.Flops(nodes, members)
+	op := nodes[n].Op
+	v.Class = words.Class(op, v.Block, w >= 0)
+	experts, _ := words.ExpertSources(nodes, &nodes[n])
+	v.ChoosesExperts = experts >= 0
+	if w >= 0 && words.ReadsWeight(op, v.Weight) {
+		v.Stem, v.row = words.WeightStem(v.Weight), words.WeightRow(v.Weight, v.Block)
+	} else if base, _ := words.SplitName(v.Name); len(members) == 1 && words.IsProduct(op) && !words.IsDefaultName(base) {
+		v.row = base // a product without a weight is told apart by what it computes: kq, kqv
+	}
 	return v
 }

@@ -318,19 +318,19 @@ func TestKinds(t *testing.T) {
 	w := Tensor("blk.0.attn_q.weight", "", "q4_0", 32, 32)
 	for _, c := range []struct {
 		nodes []trace.Node
-		want  Kind
+		want  ops.Class
 	}{
-		{Of(Tensor("Qcur-0", "MUL_MAT", "f32", 32), w, x), MatMul},
-		{Of(Tensor("kq-0", "MUL_MAT", "f32", 32), x, x), Attention},
-		{Of(Tensor("kq_soft_max-0", "SOFT_MAX", "f32", 32), x), Attention},
-		{Of(Tensor("ffn_moe_probs-0", "SOFT_MAX", "f32", 32), x), Other},
-		{Of(Tensor("node_1", "FLASH_ATTN_EXT", "f32", 32), x), Attention},
-		{Of(Tensor("lora-1", "MUL_MAT", "f32", 32), x, x), MatMul},
-		{Of(Tensor("Qcur-0", "ROPE", "f32", 32), x), Other},
+		{Of(Tensor("Qcur-0", "MUL_MAT", "f32", 32), w, x), ops.ClassProduct},
+		{Of(Tensor("kq-0", "MUL_MAT", "f32", 32), x, x), ops.ClassAttention},
+		{Of(Tensor("kq_soft_max-0", "SOFT_MAX", "f32", 32), x), ops.ClassAttention},
+		{Of(Tensor("ffn_moe_probs-0", "SOFT_MAX", "f32", 32), x), ops.ClassOther},
+		{Of(Tensor("node_1", "FLASH_ATTN_EXT", "f32", 32), x), ops.ClassAttention},
+		{Of(Tensor("lora-1", "MUL_MAT", "f32", 32), x, x), ops.ClassProduct},
+		{Of(Tensor("Qcur-0", "ROPE", "f32", 32), x), ops.ClassOther},
 	} {
 		o := &profile.Op{Shape: ShapeOf(c.nodes), Op: c.nodes[0].Op}
 		d := Derive(o)
-		if got := KindOf(&d, o.Op); got != c.want {
+		if got := d.Class; got != c.want {
 			t.Errorf("%s %s is of kind %d, want %d", o.Op, c.nodes[0].Name, got, c.want)
 		}
 	}
@@ -351,14 +351,14 @@ func TestNamelessGraph(t *testing.T) {
 	fa := add("node_2", "FLASH_ATTN_EXT", false, q, q, q)
 	out := add("node_3", "MUL_MAT", false, w, fa)
 	gelu := add("node_4", "GELU", false, out)
-	n := ops.NameShape(nodes)
+	n := profile.VocabularyOf("whisper.cpp").NameShape(nodes)
 	for i, want := range map[int32]ops.Block{norm: ops.BlockNorm, q: ops.BlockOther, fa: ops.BlockAttention, out: ops.BlockOther, gelu: ops.BlockOther} {
 		if n.Block[i] != want {
 			t.Errorf("%s %s: block %s, want %s", nodes[i].Name, nodes[i].Op, n.Block[i], want)
 		}
 	}
-	d := deriveNode(nodes, n, out, nil)
-	if k := KindOf(d, "MUL_MAT"); k != MatMul {
+	d := deriveNode(ShapeOf(nodes), n, out, nil)
+	if k := d.Class; k != ops.ClassProduct {
 		t.Errorf("a product with a nameless weight is of kind %d", k)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/ops"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // chosenKey is an operator of which is known how many different experts its tokens chose.
@@ -25,8 +24,8 @@ func (d *Deriver) choose(op *profile.Op, v *Derived) *Derived {
 		return e
 	}
 	nodes := op.Shape.Nodes
-	estimate, ok := ops.ReadOf(nodes, &nodes[op.Node], 0)
-	exact, known := ExpertBytes(nodes, op.Node, k.distinct)
+	estimate, ok := op.Shape.Vocabulary().ExpertBytes(nodes, &nodes[op.Node])
+	exact, known := ExpertBytes(op.Shape, op.Node, k.distinct)
 	if !ok || !known {
 		return v
 	}
@@ -47,10 +46,10 @@ func (d *Deriver) choose(op *profile.Op, v *Derived) *Derived {
 }
 
 // ExpertBytes returns the bytes of n experts of the weights that node m multiplies with.
-func ExpertBytes(nodes []trace.Node, m int32, n int) (int64, bool) {
-	w := ops.Source(nodes, &nodes[m], 0)
-	if w == nil || n < 0 || int64(n) > w.Ne[2] {
+func ExpertBytes(sh *profile.Shape, m int32, n int) (int64, bool) {
+	w, _ := sh.Vocabulary().ExpertSources(sh.Nodes, &sh.Nodes[m])
+	if w < 0 || n < 0 || int64(n) > sh.Nodes[w].Ne[2] {
 		return 0, false
 	}
-	return ops.FirstPlanes(w, int64(n))
+	return ops.FirstPlanes(&sh.Nodes[w], int64(n))
 }

@@ -5,11 +5,9 @@ package facts
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/ops"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // Models finds the models of a run: sets of weights that one engine context uses, or that
@@ -29,13 +27,13 @@ type bookKey struct {
 
 // ModelWeights is one model under way.
 type ModelWeights struct {
-	pid                           int32
-	ctxs                          map[uint64]bool   // that compute it at present
-	ever                          map[uint64]bool   // that ever did
-	joined                        *ModelWeights     // what it turned out to be a part of
-	weights                       map[string]weight // by name
-	heads, headsKV, headDim, used int64
-	vocab                         int64
+	pid     int32
+	ctxs    map[uint64]bool   // that compute it at present
+	ever    map[uint64]bool   // that ever did
+	joined  *ModelWeights     // what it turned out to be a part of
+	weights map[string]weight // by name
+	dims    ops.Dimensions
+	words   ops.Vocabulary
 }
 
 // weight is what tells one tensor from another of the same name.
@@ -64,9 +62,10 @@ func (b *Models) see(pid int32, ctx uint64, sh *profile.Shape, backend string) {
 	}
 	b.known[k] = nil
 	found := map[string]weight{}
+	words := sh.Vocabulary()
 	for i := range sh.Nodes {
 		n := &sh.Nodes[i]
-		if !n.Leaf || !ops.IsWeightName(n.Name) {
+		if !n.Leaf || !words.IsWeight(n.Name) {
 			continue
 		}
 		w := weight{backend: backend, data: n.Data, typ: n.Type, ne: n.Ne, bytes: -1}
@@ -86,7 +85,8 @@ func (b *Models) see(pid int32, ctx uint64, sh *profile.Shape, backend string) {
 			m.weights[name] = w
 		}
 	}
-	m.look(sh.Nodes)
+	m.words = words
+	m.dims.Max(words.Dimensions(sh.Nodes))
 }
 
 // find returns the model that the weights belong to, a new one if it is none seen so far. Two
@@ -112,8 +112,7 @@ func (b *Models) find(pid int32, ctx uint64, found map[string]weight) *ModelWeig
 		for name, w := range o.weights {
 			m.weights[name] = w
 		}
-		m.heads, m.headsKV = max(m.heads, o.heads), max(m.headsKV, o.headsKV)
-		m.headDim, m.used, m.vocab = max(m.headDim, o.headDim), max(m.used, o.used), max(m.vocab, o.vocab)
+		m.dims.Max(o.dims)
 		b.models = slices.Delete(b.models, i, i+1)
 		i--
 	}
@@ -137,36 +136,6 @@ func (m *ModelWeights) holds(ctx uint64, found map[string]weight) bool {
 		}
 	}
 	return shared || ctx != 0 && m.ctxs[ctx]
-}
-
-// look takes what operators tell of a model's shape.
-func (m *ModelWeights) look(nodes []trace.Node) {
-	for i := range nodes {
-		n := &nodes[i]
-		switch n.Op {
-		case "FLASH_ATTN_EXT":
-			// q [dk, n_tokens, n_head], k [dk, n_kv, n_head_kv]
-			if q, k := ops.Source(nodes, n, 0), ops.Source(nodes, n, 1); q != nil && k != nil {
-				m.heads, m.headsKV, m.headDim = max(m.heads, q.Ne[2]), max(m.headsKV, k.Ne[2]), max(m.headDim, q.Ne[0])
-			}
-		case "MUL_MAT":
-			// Attention scores kq = k [d, n_kv, n_head_kv] * q [d, n_tokens, n_head].
-			// The engine names the result or leaves it unnamed, but k is a view of the cache.
-			base, _ := ops.SplitName(n.Name)
-			if k, q := ops.Source(nodes, n, 0), ops.Source(nodes, n, 1); k != nil && q != nil {
-				if of, _ := ops.SplitName(k.Name); base == "kq" || of == "cache_k" {
-					m.heads, m.headsKV, m.headDim = max(m.heads, q.Ne[2]), max(m.headsKV, k.Ne[2]), max(m.headDim, q.Ne[0])
-				}
-			}
-		case "MUL_MAT_ID":
-			if ids := ops.Source(nodes, n, 2); ids != nil {
-				m.used = max(m.used, ids.Ne[0])
-			}
-		}
-		if n.Name == "result_output" {
-			m.vocab = max(m.vocab, n.Ne[0])
-		}
-	}
 }
 
 // List returns the models found, the one with most parameters first.
@@ -255,24 +224,24 @@ func (m *ModelWeights) params() (sum int64) {
 }
 
 func (m *ModelWeights) model() Model {
-	v := Model{PID: m.pid, Contexts: len(m.ever), Family: m.family(), Types: []TypeMix{}}
 	known := func(n int64) *int64 {
 		if n <= 0 {
 			return nil
 		}
 		return &n
 	}
-	v.Heads, v.HeadsKV, v.HeadDim = known(m.heads), known(m.headsKV), known(m.headDim)
-	v.Used, v.Vocab = known(m.used), known(m.vocab)
+	ne := make(map[string][4]int64, len(m.weights))
+	for name, w := range m.weights {
+		ne[name] = w.ne
+	}
+	names, d := m.words.Model(ne), &m.dims
+	v := Model{PID: m.pid, Contexts: len(m.ever), Family: names.Family, Layers: names.Layers, Width: known(names.Width), Vocab: known(d.Vocab),
+		Heads: known(d.Heads), HeadsKV: known(d.HeadsKV), HeadDim: known(d.HeadDim), Experts: known(names.Experts), Used: known(d.ExpertsUsed),
+		Types: []TypeMix{}}
 	types := map[string]*TypeMix{}
-	layers := map[int]bool{}
 	var bytes int64
 	allBytes := true
-	for name, w := range m.weights {
-		layer, rest := ops.SplitWeight(name)
-		if layer >= 0 {
-			layers[layer] = true
-		}
+	for _, w := range m.weights {
 		n, ok := ops.Product(w.ne[:]...)
 		if !ok {
 			continue // nonsense: no tensor has so many elements
@@ -293,16 +262,7 @@ func (m *ModelWeights) model() Model {
 				*t.Bytes += w.bytes
 			}
 		}
-		switch {
-		case rest == "token_embd.weight":
-			v.Width = known(w.ne[0])
-		case rest == "output_norm.weight" && v.Width == nil:
-			v.Width = known(w.ne[0])
-		case strings.HasSuffix(rest, "_exps.weight"):
-			v.Experts = known(w.ne[2])
-		}
 	}
-	v.Layers = len(layers)
 	if allBytes {
 		v.Bytes = &bytes
 	}
@@ -319,58 +279,6 @@ func (m *ModelWeights) model() Model {
 		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.Type, b.Type))
 	})
 	return v
-}
-
-// family guesses the kind of model by which weights it has; the names are those of
-// gguf-py/gguf/constants.py. Architectures that differ in nothing but numbers (llama, mistral)
-// go by the first of them. Empty if the names tell nothing.
-func (m *ModelWeights) family() string {
-	has := map[string]bool{}
-	for name := range m.weights {
-		_, rest := ops.SplitWeight(name)
-		has[rest] = true
-	}
-	any := func(prefix string) bool {
-		for k := range has {
-			if strings.HasPrefix(k, prefix) {
-				return true
-			}
-		}
-		return false
-	}
-	moe := ""
-	if has["ffn_gate_inp.weight"] || has["ffn_up_exps.weight"] || has["ffn_gate_up_exps.weight"] {
-		moe = " moe"
-	}
-	switch {
-	case any("time_mix_"):
-		return "rwkv"
-	case any("ssm_") && any("attn_q"):
-		return "hybrid ssm" + moe
-	case any("ssm_"):
-		return "mamba" + moe
-	case has["attn_kv_a_mqa.weight"]:
-		return "deepseek2" + moe
-	case has["token_types.weight"] || any("attn_output_norm"):
-		return "bert" + moe
-	case has["post_ffw_norm.weight"] && has["attn_q_norm.weight"]:
-		return "gemma3" + moe
-	case has["post_ffw_norm.weight"]:
-		return "gemma2" + moe
-	case has["attn_sinks.weight"]:
-		return "gpt-oss" + moe
-	case has["attn_q_norm.weight"] && has["ffn_norm.weight"]:
-		return "qwen3" + moe
-	case has["attn_q.bias"] && (has["ffn_gate.weight"] || moe != ""):
-		return "qwen2" + moe
-	case has["position_embd.weight"]:
-		return "gpt2" + moe
-	case has["attn_qkv.weight"] && has["ffn_up.weight"] && !has["ffn_gate.weight"]:
-		return "phi3" + moe
-	case any("attn_q") && (has["ffn_gate.weight"] || moe != ""):
-		return "llama" + moe
-	}
-	return strings.TrimSpace(moe)
 }
 
 // Model is what the weights of the graphs that ran tell. Weights that no graph used are not

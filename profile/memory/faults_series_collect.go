@@ -6,7 +6,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -147,12 +146,12 @@ func rowOfFault(f *profile.Fault) (k FaultSum, layer int) {
 		return k, -1
 	}
 	k.Name, k.Type = f.Tensor, f.Type
+	words := f.Vocabulary()
 	if f.Class == profile.MemWeight || f.Class == profile.MemExpert {
-		layer, _ = ops.SplitWeight(f.Tensor)
-		k.Name = ops.WeightStem(f.Tensor)
-		return k, layer
+		k.Name = words.WeightStem(f.Tensor)
+		return k, words.WeightLayer(f.Tensor)
 	}
-	base, layer := ops.SplitName(f.Tensor)
+	base, layer := words.SplitName(f.Tensor)
 	if base != "" {
 		k.Name = base
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
-	"github.com/profinfer/profinfer/profile/ops"
 	"slices"
 )
 
@@ -75,8 +74,7 @@ func (b *SeriesBuilder) finishExperts(s *Series) {
 				continue
 			}
 			seen[name] = true
-			layer, _ := ops.SplitWeight(name)
-			l := b.experts(faultLayer{pid, layer}, int(t.Experts))
+			l := b.experts(faultLayer{pid, p.words.WeightLayer(name)}, int(t.Experts))
 			if l == nil {
 				continue
 			}

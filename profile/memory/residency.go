@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -56,6 +57,7 @@ type Residency struct {
 }
 
 type residentProc struct {
+	words  ops.Vocabulary // nil: it has no graph
 	where  profile.Whereabouts
 	q      profile.Proc // holds the shapes
 	files  map[profile.FileID]*residentFile
@@ -74,6 +76,7 @@ func (r *Residency) Graph(g *profile.Graph) {
 		return
 	}
 	if p := r.procs[g.PID]; p != nil && len(p.q.Shapes) < maxResidentShapes {
+		p.words = g.Vocabulary()
 		p.q.Shapes[g.Shape.ID] = g.Shape
 	}
 }

@@ -27,7 +27,7 @@ func (r *Residency) Maps() []FileMap {
 		p.where.Learn(&p.q)
 		for _, k := range p.order {
 			m := p.file(pid, k)
-			f := fileMap(&m, p.files[k])
+			f := fileMap(&m, p.files[k], p.words)
 			if left := len(f.Tensors) - max(0, maxFileTensors-tensors); left > 0 {
 				f.TensorsLeft = left
 				f.Tensors = f.Tensors[:len(f.Tensors)-left]
@@ -39,14 +39,14 @@ func (r *Residency) Maps() []FileMap {
 	return out
 }
 
-func fileMap(m *FileMemory, x *residentFile) FileMap {
+func fileMap(m *FileMemory, x *residentFile, words ops.Vocabulary) FileMap {
 	f := FileMap{PID: m.PID, Path: m.Path, Bytes: m.Bytes, Page: x.first.Page, InStart: m.InStart, InEnd: m.InEnd, Failed: m.Failed,
 		Mapped: m.Mapped, Graphs: m.Graphs, Groups: []FileGroup{}, Tensors: []FileTensor{}}
 	if !m.Mapped && !strings.HasSuffix(m.Path, ".gguf") || m.Bytes <= 0 || x.first.Page <= 0 || x.first.Page > maxPage || m.InStart == nil && m.InEnd == nil {
 		return f
 	}
 	f.Stayed = stayedIn(x, 0, m.Bytes)
-	f.Groups = fileGroups(m)
+	f.Groups = fileGroups(m, words)
 	cell := max(1, (m.Bytes+maxFileCells-1)/maxFileCells)
 	f.Cell = (cell + f.Page - 1) / f.Page * f.Page
 	group := 0
@@ -58,17 +58,17 @@ func fileMap(m *FileMemory, x *residentFile) FileMap {
 		for group+1 < len(f.Groups) && f.Groups[group+1].Offset <= t.Offset {
 			group++
 		}
-		f.Tensors = append(f.Tensors, FileTensor{Name: t.Tensor, Class: t.Class, Type: t.Type, Layer: layerOfLeaf(t.Tensor), Group: group, Offset: t.Offset, Bytes: t.Bytes,
+		f.Tensors = append(f.Tensors, FileTensor{Name: t.Tensor, Class: t.Class, Type: t.Type, Layer: layerOfLeaf(words, t.Tensor), Group: group, Offset: t.Offset, Bytes: t.Bytes,
 			InStart: t.InStart, InEnd: t.InEnd, Stayed: stayedIn(x, t.Offset, t.Bytes)})
 	}
 	return f
 }
 
 // layerOfLeaf is the layer that a tensor's name tells; nil: none.
-func layerOfLeaf(name string) *int {
-	l := ops.WeightLayer(name)
+func layerOfLeaf(words ops.Vocabulary, name string) *int {
+	l := words.WeightLayer(name)
 	if l < 0 {
-		_, l = ops.SplitName(name)
+		_, l = words.SplitName(name)
 	}
 	if l < 0 {
 		return nil
@@ -78,7 +78,7 @@ func layerOfLeaf(name string) *int {
 
 // fileGroups parts a file into what lies together. A gap between tensors that is larger than a page's is a group; a smaller one is what a
 // file's alignment left, and belongs to the tensor before.
-func fileGroups(m *FileMemory) []FileGroup {
+func fileGroups(m *FileMemory, words ops.Vocabulary) []FileGroup {
 	const gap = 4096
 	var out []FileGroup
 	var end int64
@@ -87,7 +87,7 @@ func fileGroups(m *FileMemory) []FileGroup {
 		if i == 0 && t.Offset > 0 || t.Offset-end > gap {
 			out = append(out, FileGroup{Offset: end})
 		}
-		layer := layerOfLeaf(t.Tensor)
+		layer := layerOfLeaf(words, t.Tensor)
 		if n := len(out); n > 0 && layer != nil && out[n-1].Layer != nil && *out[n-1].Layer == *layer {
 			end = t.Offset + t.Bytes
 			continue

@@ -173,6 +173,7 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 		return w
 	}
 	w := &shapeWork{ops: map[string]int64{}}
+	words := s.Vocabulary()
 	seen := map[int32]bool{}
 	layers := map[int]bool{}
 	for i := range min(s.NNodes, len(s.Nodes)) {
@@ -189,7 +190,7 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 		if d.Layer != nil {
 			layers[*d.Layer] = true
 		}
-		if k := ops.WeightOf(s.Nodes, []int32{int32(i)}); k >= 0 && ops.IsMatMul(n.Op) && !seen[k] {
+		if k := words.WeightOf(s.Nodes, []int32{int32(i)}); k >= 0 && words.IsProduct(n.Op) && !seen[k] {
 			seen[k] = true
 			if b, ok := ops.Touched(&s.Nodes[k]); ok {
 				w.weights += float64(b)

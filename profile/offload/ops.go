@@ -9,7 +9,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -122,19 +121,15 @@ type sameOp struct {
 	k            int64 // -1: no product
 }
 
-func sameOpOf(nodes []trace.Node, d *facts.Derived, n int32, op string) sameOp {
+func sameOpOf(sh *profile.Shape, d *facts.Derived, n int32, op string) sameOp {
+	nodes, words := sh.Nodes, sh.Vocabulary()
 	id := sameOp{op: op, typ: d.WeightType, ne: nodes[n].Ne, k: -1}
 	id.key, id.weight = facts.RowKey(facts.ByWeight, d, op)
 	if id.typ == "" {
 		id.typ = nodes[n].Type
 	}
-	if ops.IsMatMul(op) {
-		if w := ops.Source(nodes, &nodes[n], 0); w != nil {
-			id.k = w.Ne[0]
-			if op == "OUT_PROD" {
-				id.k = w.Ne[1]
-			}
-		}
+	if x, ok := words.Product(nodes, &nodes[n]); ok && words.IsProduct(op) {
+		id.k = x.K
 	}
 	return id
 }
@@ -248,7 +243,7 @@ func (w *backendWork) op(o *profile.Op) {
 	k := opSeen{d, o.Op, o.Graph.Backend}
 	c, ok := w.seen[k]
 	if !ok {
-		if r := w.row(sameOpOf(o.Shape.Nodes, d, o.Node, o.Op)); r != nil {
+		if r := w.row(sameOpOf(o.Shape, d, o.Node, o.Op)); r != nil {
 			c = r.backend(o.Graph.Backend)
 			c.by = TimedOps
 			if d.Layer != nil {
@@ -297,7 +292,7 @@ func (w *backendWork) graph(g *profile.Graph) {
 		return
 	}
 	x.calls++
-	if ops.CallComputes(g.Backend) {
+	if g.Vocabulary().CallComputes(g.Backend) {
 		x.timed++
 		x.dur += g.Dur
 		x.by = TimedCall
@@ -316,7 +311,7 @@ func (w *backendWork) alike(g *profile.Graph) *graphWork {
 	var layers []int // -1: none
 	executing(g.Shape, func(i int32) {
 		d := w.book.Node(g.Shape, i)
-		id := sameOpOf(nodes, d, i, nodes[i].Op)
+		id := sameOpOf(g.Shape, d, i, nodes[i].Op)
 		b.WriteString(id.key + "\x00" + id.op + "\x00" + id.typ)
 		for _, v := range append(id.ne[:], id.k) {
 			for ; v != 0; v = int64(uint64(v) >> 8) {

@@ -85,7 +85,7 @@ func (w *backendWork) expand(steps float64) (out []graphOps) {
 		x.ops = w.operators(x.shape)
 		x.joined = len(x.ops) > 1
 		for _, f := range x.ops {
-			id := sameOpOf(x.shape.Nodes, f.d, f.node, f.op)
+			id := sameOpOf(x.shape, f.d, f.node, f.op)
 			x.ids = append(x.ids, id)
 			if f.d.Flops != nil {
 				x.flops += float64(*f.d.Flops)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/ops"
 	"slices"
 	"strings"
 )
@@ -132,7 +131,7 @@ type lists struct {
 
 // add returns the number of a graph's list, -1 if there is no room for it.
 func (l *lists) add(g *profile.Graph, times []opTime) int {
-	alone := ops.CallComputes(g.Backend) && len(times) == 0
+	alone := g.Vocabulary().CallComputes(g.Backend) && len(times) == 0
 	if i, ok := l.of[g.Shape]; ok && len(times) == 0 && !alone {
 		return i
 	}

@@ -113,6 +113,9 @@ func Trials() []Trial {
 		{Name: "requests-many", What: "more requests than are listed, no operators", Write: requestsMany},
 		{Name: "names", What: "hostile names within a model's structure, everywhere a name can stand", Write: played(plain(), func(r *Recorder) { harm(r, false) })},
 		{Name: "names-only", What: "nothing but hostile names", Write: played(with(func(r *Run) { r.Decode = 4 }), func(r *Recorder) { harm(r, true) })},
+		{Name: "engine-unknown", What: "an engine whose names mean nothing here", Write: played(with(func(r *Run) { r.Decode = 4 }), func(r *Recorder) {
+			r.Process = func(p *trace.Process) { p.Engine = "unheard-of" }
+		})},
 		{Name: "offload", What: "steps that are split over the CPU, BLAS and a device", Write: func(w io.Writer) error { return Offload(w, 24, nil) }},
 		{Name: "offload-names", What: "the same with hostile names, of backends too", Write: func(w io.Writer) error { return Offload(w, 3, harmOffload) }},
 		{Name: "experts", What: "a mixture of experts in three layers, unequally chosen", Write: played(with(mixture), nil)},
@@ -230,7 +233,10 @@ func harm(r *Recorder, all bool) {
 	}
 	r.Process = func(p *trace.Process) {
 		p.Cmdline = append([]string{strings.Repeat("/very/long/path", 200)}, HostileNames...)
-		p.Comm, p.Engine, p.EngineVersion, p.GGMLVersion = hostile(2), hostile(0), hostile(1), hostile(7)
+		p.Comm, p.EngineVersion, p.GGMLVersion = hostile(2), hostile(1), hostile(7)
+		if all { // of an engine that is not known nothing is known of its operators either
+			p.Engine = hostile(0)
+		}
 		p.Warnings = slices.Clone(HostileNames)
 		p.Files = []trace.File{{Path: "/usr/lib/libggml-cpu-" + hostile(0) + ".so", Role: "cpu"}}
 		p.Sites[siteStep].Entry = hostile(1)

@@ -85,6 +85,22 @@ func TestTrials(t *testing.T) {
 				steps = 7
 			case "names-only":
 				steps = 5
+			case "engine-unknown":
+				steps = 5
+				if len(s.Models) != 0 {
+					t.Errorf("models %+v", s.Models)
+				}
+				for i := range s.Phases {
+					p := &s.Phases[i]
+					for _, r := range p.Rows {
+						if r.Bytes != nil || r.Flops != nil || r.Weight || r.Type != "" || r.Key != r.Op || r.Block != "other" {
+							t.Errorf("something follows from names: %+v", r)
+						}
+					}
+					if len(p.Rows) < 4 || p.MatMul != nil || p.Attn != nil || p.Other != nil || p.GapShare == nil {
+						t.Errorf("%d rows, shares %v and %v", len(p.Rows), p.MatMul, p.Attn)
+					}
+				}
 			case "speculative":
 				// One layer of the draft less: 17 operators.
 				q := s.Sequences

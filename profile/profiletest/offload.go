@@ -171,7 +171,7 @@ func offSites(p *trace.Process) {
 type offPlayer struct {
 	r             *Recorder
 	now           int64
-	graph, op     int64
+	graph         int64
 	shapes        map[int64][]offSplit
 	tokensStarted int32
 }

@@ -4,7 +4,6 @@ package series
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
@@ -65,11 +64,12 @@ type seriesKey struct {
 }
 
 type seriesFacts struct {
-	kind    facts.Kind
-	rows    [len(seriesBy)]*seriesRow // nil: dropped
-	layer   int                       // -1: none
-	cells   int64                     // of the KV cache that it read; 0: it is not attention
-	product *productSum
+	isProduct bool // of matrices
+	kind      ops.Class
+	rows      [len(seriesBy)]*seriesRow // nil: dropped
+	layer     int                       // -1: none
+	cells     int64                     // of the KV cache that it read; 0: it is not attention
+	product   *productSum
 	// Where its operators stand in the roofline of a number of threads.
 	team   *teamSum
 	points [len(rooflineBy)]*pointSum // nil: dropped
@@ -249,7 +249,10 @@ func (p *StepPoint) taken(before, after *stat.Group, cells int64) {
 	dur, covered := after.OpsDur-before.OpsDur, after.Covered-before.Covered
 	other, overlap, gap := dur-probe-matmul-attn, dur-covered, p.Dur-covered-backends
 	busy, wait, off := after.Busy-before.Busy, after.Wait-before.Wait, after.Off-before.Off
-	p.MatMul, p.Attn, p.Probe, p.Other, p.Overlap, p.Gap = &matmul, &attn, &probe, &other, &overlap, &gap
+	p.Probe, p.Overlap, p.Gap = &probe, &overlap, &gap
+	if after.Unsorted == before.Unsorted {
+		p.MatMul, p.Attn, p.Other = &matmul, &attn, &other
+	}
 	p.Busy, p.Wait, p.OffCPU = &busy, &wait, &off
 	if p.BytesDur = after.BytesDur - before.BytesDur; p.BytesDur > 0 {
 		bytes := after.Bytes - before.Bytes
@@ -296,11 +299,13 @@ func (b *seriesState) op(g *seriesGroup, team *teamSum, o *profile.Op) {
 	g.Wait += o.Wait
 	g.Off += o.OffCPU
 	switch f.kind {
-	case facts.MatMul:
+	case ops.ClassProduct:
 		g.Matmul += net
-	case facts.Attention:
+	case ops.ClassAttention:
 		g.Attn += net
 		g.cells = max(g.cells, f.cells)
+	case ops.ClassUnknown:
+		g.Unsorted++
 	}
 	if d.Bytes != nil {
 		g.Bytes += *d.Bytes
@@ -319,17 +324,12 @@ func (b *seriesState) op(g *seriesGroup, team *teamSum, o *profile.Op) {
 	}
 	if p := f.product; p != nil {
 		p.add(d, o, net, f.layer)
-	} else if ops.IsMatMul(firstOp(o.Op)) {
+	} else if f.isProduct {
 		g.productsDropped++
 	}
 	if team != nil {
 		team.place(f, d, o)
 	}
-}
-
-func firstOp(op string) string {
-	first, _, _ := strings.Cut(op, "+")
-	return first
 }
 
 // factsOf returns what is the same of all operators of one definition in a phase.
@@ -340,7 +340,7 @@ func (b *seriesState) factsOf(g *seriesGroup, d *facts.Derived, o *profile.Op) *
 	if f := b.facts[k]; f != nil && known {
 		return f
 	}
-	f := &seriesFacts{kind: facts.KindOf(d, o.Op), layer: -1}
+	f := &seriesFacts{kind: d.Class, layer: -1}
 	if d.Layer != nil {
 		f.layer = *d.Layer
 	}
@@ -353,7 +353,8 @@ func (b *seriesState) factsOf(g *seriesGroup, d *facts.Derived, o *profile.Op) *
 		f.rows[i] = g.seriesRow(i, key, typ, weight)
 	}
 	if known {
-		f.cells = cellsOf(o)
+		f.cells = o.Shape.Vocabulary().Cells(o.Shape.Nodes, o.NodeDef())
+		f.isProduct = o.Shape.Vocabulary().IsProduct(o.NodeDef().Op)
 		f.product = g.product(d, o, f)
 		if len(b.facts) >= limits.Pending { // shapes that are no more
 			clear(b.facts)
@@ -381,38 +382,13 @@ func (g *seriesGroup) seriesRow(by int, key, typ string, weight bool) *seriesRow
 	return r
 }
 
-// cellsOf returns how many cells of the KV cache an operator of attention reads; 0 if it is none.
-// ggml_flash_attn_ext: k is [dk, n_kv, n_head_kv]; where attention is computed one by one the softmax is
-// [n_kv, n_tokens, n_head].
-func cellsOf(o *profile.Op) int64 {
-	n := o.NodeDef()
-	switch firstOp(o.Op) {
-	case "FLASH_ATTN_EXT":
-		if k := ops.Source(o.Shape.Nodes, n, 1); k != nil {
-			return k.Ne[1]
-		}
-	case "SOFT_MAX":
-		return n.Ne[0]
-	}
-	return 0
-}
-
 // product returns the sums of the products like this one; nil if it is none, or there are too many.
 func (g *seriesGroup) product(d *facts.Derived, o *profile.Op, f *seriesFacts) *productSum {
-	first := firstOp(o.Op)
-	if !ops.IsMatMul(first) {
+	x, ok := o.Shape.Vocabulary().Product(o.Shape.Nodes, o.NodeDef())
+	if !ok {
 		return nil
 	}
-	n := o.NodeDef()
-	a := ops.Source(o.Shape.Nodes, n, 0)
-	all, ok := ops.Elements(n)
-	if a == nil || !ok || n.Ne[0] <= 0 {
-		return nil
-	}
-	k := productKey{typ: a.Type, attn: f.kind == facts.Attention, m: n.Ne[0], n: all / n.Ne[0], k: a.Ne[0]}
-	if first == "OUT_PROD" {
-		k.k = a.Ne[1]
-	}
+	k := productKey{typ: x.Type, attn: f.kind == ops.ClassAttention, m: x.M, n: x.N, k: x.K}
 	k.name, k.weight = facts.RowKey(facts.ByWeight, d, o.Op)
 	p := g.products[k]
 	if p == nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/ops"
 	"slices"
 )
 
@@ -68,7 +67,7 @@ func (b *expertBook) product(r *stepRecord, o *profile.Op, d *facts.Derived, wor
 	if !ok || n < 0 {
 		return
 	}
-	k := experts.Weight{Weight: ops.WeightStem(d.Weight), Typ: d.WeightType}
+	k := experts.Weight{Weight: d.Stem, Typ: d.WeightType}
 	i, ok := b.at[k]
 	if !ok {
 		if len(b.weights) >= experts.MaxExpertWeights {

@@ -17,7 +17,6 @@ type slowRun struct {
 	step  int64
 	graph int64
 	pos   int32
-	shape profile.Shape
 	// Of the next step alone.
 	change func(k int, o *profile.Op)              // an operator, before it is handed on
 	before func(s *profile.Step, g *profile.Graph) // its step and graph
@@ -94,13 +93,12 @@ func (r *slowRun) play(n int) {
 			r.before(s, g)
 		}
 		for k := range 10 {
-			o := &profile.Op{ID: r.step*100 + int64(k), Step: s, Graph: g, Node: int32(k), Op: "MUL_MAT", Start: r.now}
+			o := &profile.Op{ID: r.step*100 + int64(k), Step: s, Graph: g, Node: int32(k), Start: r.now}
 			for i := range int32(2) {
 				o.Threads = append(o.Threads, profile.OpThread{TID: 30 + i, Ith: uint16(i), CPU: uint16(i), Start: r.now, Busy: slowOp10})
 			}
-			if k == 9 {
-				o.Op = "FLASH_ATTN_EXT"
-			}
+			o.Shape = slowShape
+			o.Op = slowShape.Nodes[k].Op
 			r.settle(o)
 			if r.change != nil {
 				r.change(k, o)
@@ -119,6 +117,16 @@ func (r *slowRun) play(n int) {
 	}
 	r.change, r.before, r.lead = nil, nil, 0
 }
+
+// slowShape is nine products and attention, of no size.
+var slowShape = func() *profile.Shape {
+	nodes := make([]trace.Node, 10)
+	for i := range nodes {
+		nodes[i] = trace.Node{Op: "MUL_MAT", ViewSrc: -1, Executes: true}
+	}
+	nodes[9].Op = "FLASH_ATTN_EXT"
+	return &profile.Shape{Shape: &trace.Shape{PID: 30, NNodes: len(nodes), Nodes: nodes}}
+}()
 
 func (r *slowRun) finish(t *testing.T, losses ...trace.Loss) *Slow {
 	t.Helper()

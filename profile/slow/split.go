@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/trace"
 	"slices"
@@ -79,7 +80,7 @@ func (x *splitter) op(o *profile.Op, nth int32) {
 		r.doubt = true
 	}
 	x.b.experts.product(r, o, d, work)
-	if facts.KindOf(d, o.Op) == facts.Attention {
+	if d.Class == ops.ClassAttention {
 		parts[partAttn] += work
 	} else {
 		parts[partWork] += work

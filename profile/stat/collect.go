@@ -12,6 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/profile/offload"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
@@ -72,6 +73,7 @@ type Group struct {
 	Ops, OpsDur, Covered     int64
 	Busy, Wait, Off          int64
 	Matmul, Attn             int64
+	Unsorted                 int64 // operators of ClassUnknown
 	Bytes, BytesDur          int64
 	mmBytes, mmDur           int64
 	rows                     []map[string]*summary.RowSum // by grouping
@@ -89,7 +91,7 @@ type factRow struct {
 	of   *facts.Derived
 	in   *Group
 	op   string
-	kind facts.Kind
+	kind ops.Class
 	rows []*summary.RowSum // by grouping; nil by thread and by step
 }
 
@@ -98,7 +100,10 @@ type teamMember struct {
 	sum *threadSum
 }
 
-type backendSum struct{ graphs, dur int64 }
+type backendSum struct {
+	graphs, dur int64
+	submits     bool
+}
 
 type threadSum struct {
 	Pid                         int32
@@ -306,9 +311,8 @@ type Options struct {
 	// Further groupings, each with a Stat of its own ([Builder.FinishEach]).
 	Further []facts.By
 	Top     int // rows a phase; the others are summed up in Phase.Rest. 0: all
-	// Peaks are what the machine can do; nil: not measured. They are read by Finish, so they may be filled in once the
-	// header is known that says which machine it was.
-	Peaks *roof.Peaks
+	// Peaks returns what the recording's machine can do, once all was read; nil: not measured.
+	Peaks func(*profile.Header) *roof.Peaks
 	// Pool takes the operators back that the statistics need no more, for [profile.ReplayReusing]; nil: others need them too.
 	Pool *profile.OpPool
 	Book *facts.Book // shared with other sinks of the replay; nil: none

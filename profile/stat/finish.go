@@ -4,18 +4,18 @@ package stat
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
-	"maps"
-	"path"
-	"slices"
-	"strconv"
-	"strings"
 )
 
 // Finish computes the statistics by Options.By. Header is what Replay returned; the builder takes no more.
@@ -48,7 +48,11 @@ func (b *Builder) FinishEach(h *profile.Header) []*summary.Stat {
 		}
 		out[at] = &v
 	}
-	b.work.Judge(out, b.opts.Peaks, b.sched.MayUse())
+	var peaks *roof.Peaks
+	if b.opts.Peaks != nil {
+		peaks = b.opts.Peaks(h)
+	}
+	b.work.Judge(out, peaks, b.sched.MayUse())
 	return out
 }
 
@@ -145,9 +149,9 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 		q := summary.Process{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
 			GGMLVersion: p.GGMLVersion, Command: num.List(p.Cmdline), Warnings: num.List(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
-			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, cpuVariant(st.library)
+			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, profile.VocabularyOf(p.Engine).Variant(st.library)
 			if st.library == "" && len(p.Files) == 1 {
-				q.CPUVariant = cpuVariant(p.Files[0].Path)
+				q.CPUVariant = profile.VocabularyOf(p.Engine).Variant(p.Files[0].Path)
 			}
 		}
 		s.Run.Processes = append(s.Run.Processes, q)
@@ -182,16 +186,6 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 		e.Events += x.Events
 		e.Dur += d
 	}
-}
-
-// cpuVariant returns "sapphirerapids" of ".../libggml-cpu-sapphirerapids.so".
-func cpuVariant(library string) string {
-	v, ok := strings.CutPrefix(path.Base(library), "libggml-cpu-")
-	if !ok {
-		return ""
-	}
-	v, _, _ = strings.Cut(v, ".so")
-	return v
 }
 
 // probeShare estimates the part of the threads' time in operators that their probes took: each
@@ -232,7 +226,7 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	ps.Experts = g.experts.Finish()
 	ps.Backends = []summary.Backend{}
 	for name, e := range g.backends {
-		ps.Backends = append(ps.Backends, summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur)})
+		ps.Backends = append(ps.Backends, summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur), Submits: e.submits})
 	}
 	slices.SortFunc(ps.Backends, func(a, b summary.Backend) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Backend, b.Backend))
@@ -243,10 +237,14 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	if g.Ops > 0 {
 		overlap, gap := g.OpsDur-g.Covered, g.TracedDur-g.Covered-g.Elsewhere
 		ps.OpsDur, ps.Overlap, ps.Probe = &g.OpsDur, &overlap, &g.Probe
-		ps.MatMul, ps.Attn = num.Share(g.Matmul, g.TracedDur), num.Share(g.Attn, g.TracedDur)
+		if g.Unsorted == 0 {
+			ps.MatMul, ps.Attn = num.Share(g.Matmul, g.TracedDur), num.Share(g.Attn, g.TracedDur)
+		}
 		if !b.filtered { // else what is missing is no time outside operators
 			ps.Gap = &gap
-			ps.Other = num.Share(g.OpsDur-g.Probe-g.Matmul-g.Attn, g.TracedDur)
+			if g.Unsorted == 0 {
+				ps.Other = num.Share(g.OpsDur-g.Probe-g.Matmul-g.Attn, g.TracedDur)
+			}
 			ps.GapShare = num.Share(gap, g.TracedDur)
 			ps.ProbeShare = num.Share(g.Probe, g.TracedDur)
 		}

@@ -5,6 +5,7 @@ package stat
 import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 	"slices"
@@ -94,6 +95,7 @@ func (g *Group) FoldGraphs(graphs []*profile.Graph) {
 			g.backends[x.Backend] = e
 		}
 		e.graphs++
+		e.submits = !x.Vocabulary().CallComputes(x.Backend)
 		e.dur += x.Dur
 		g.Spans = append(g.Spans, profile.Span{From: x.Start, To: x.Start + x.Dur})
 	}
@@ -127,14 +129,16 @@ func (g *Group) op(b *statState, o *profile.Op, step int64) {
 	g.Off += o.OffCPU
 	f := g.facts(b, d, o.Op)
 	switch f.kind {
-	case facts.MatMul:
+	case ops.ClassProduct:
 		g.Matmul += o.Dur - o.Probe
 		if d.Bytes != nil && d.Weight != "" {
 			g.mmBytes += *d.Bytes
 			g.mmDur += o.Dur - o.Probe
 		}
-	case facts.Attention:
+	case ops.ClassAttention:
 		g.Attn += o.Dur - o.Probe
+	case ops.ClassUnknown:
+		g.Unsorted++
 	}
 	if d.Bytes != nil {
 		g.Bytes += *d.Bytes
@@ -171,7 +175,7 @@ func (g *Group) facts(b *statState, d *facts.Derived, op string) *factRow {
 	if f.of == d && f.in == g && f.op == op {
 		return f
 	}
-	*f = factRow{of: d, in: g, op: op, kind: facts.KindOf(d, op), rows: f.rows[:0]}
+	*f = factRow{of: d, in: g, op: op, kind: d.Class, rows: f.rows[:0]}
 	for at, by := range b.by {
 		var r *summary.RowSum
 		if by != facts.ByThread && by != facts.ByStep {
@@ -239,6 +243,7 @@ func (g *Group) Merge(o *Group) {
 	g.Off += o.Off
 	g.Matmul += o.Matmul
 	g.Attn += o.Attn
+	g.Unsorted += o.Unsorted
 	g.Bytes += o.Bytes
 	g.BytesDur += o.BytesDur
 	g.mmBytes += o.mmBytes
@@ -256,6 +261,7 @@ func (g *Group) Merge(o *Group) {
 			g.backends[name] = to
 		}
 		to.graphs += e.graphs
+		to.submits = e.submits
 		to.dur += e.dur
 	}
 	for by, rows := range o.rows {

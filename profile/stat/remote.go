@@ -7,7 +7,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 	"slices"
 )
@@ -136,7 +135,7 @@ func (s *remoteSum) stepOver() {
 
 // unlinked counts graphs that were handed over and of which no server is known.
 func (m *remoteSums) unlinked(g *profile.Graph, n int64) {
-	if !ops.HandsOver(g.Backend) {
+	if !g.HandedOver() {
 		return
 	}
 	if m.handed == nil {
@@ -149,7 +148,8 @@ func (m *remoteSums) unlinked(g *profile.Graph, n int64) {
 
 // remoteCopied takes a copy of a step.
 func (b *statState) remoteCopied(c *profile.Copy) {
-	to, from := ops.HandsOver(c.To), ops.HandsOver(c.From)
+	words := c.Vocabulary()
+	to, from := words.HandsOver(c.To), words.HandsOver(c.From)
 	if c.Step == nil || c.Step.Incomplete != "" || to == from {
 		return
 	}

@@ -166,6 +166,7 @@ type Backend struct {
 	Graphs  int64    `json:"graphs"`
 	Dur     int64    `json:"dur_ns"`
 	Share   *float64 `json:"share"` // of the phase's time in steps
+	Submits bool     `json:"-"`     // its calls can return before a graph is done
 }
 
 // Outside are operators that ran in no step.

@@ -208,8 +208,10 @@ func (b *Builder) def(o *profile.Op) int32 {
 
 func (b *Builder) newDef(o *profile.Op, d *facts.Derived) int32 {
 	c := opContent{name: d.Name, op: o.Op, weight: d.Weight, weightType: d.WeightType, layer: -1, block: d.Block, bytes: -1, flops: -1, atMost: d.BytesAtMost, node: -1}
+	words := profile.VocabularyOf("")
 	if d != &facts.Unknown {
 		n := o.NodeDef()
+		words = o.Shape.Vocabulary()
 		c.typ, c.ne, c.node = n.Type, n.Ne, o.Node
 	}
 	if d.Layer != nil {
@@ -225,14 +227,14 @@ func (b *Builder) newDef(o *profile.Op, d *facts.Derived) int32 {
 		return i
 	}
 	label, _ := facts.RowKey(facts.ByWeight, d, o.Op)
-	v := Op{Name: c.name, Op: c.op, Label: label, Kind: ops.KindOf(c.op, c.block, c.weight != ""), Type: c.typ, Ne: c.ne, Layer: d.Layer, Block: c.block,
+	v := Op{Name: c.name, Op: c.op, Label: label, Kind: words.Kind(c.op, c.block, c.weight != ""), Type: c.typ, Ne: c.ne, Layer: d.Layer, Block: c.block,
 		Weight: c.weight, WeightType: c.weightType, Bytes: d.Bytes, BytesAtMost: c.atMost, Flops: d.Flops, Node: c.node}
 	if len(b.t.Ops) >= limits.OpDefs-1 {
 		c = opContent{name: "(more operators than are told apart)", node: -1}
 		if i, ok := b.same[c]; ok {
 			return i
 		}
-		v = Op{Name: c.name, Label: c.name, Kind: ops.TlOther, Node: -1}
+		v = Op{Name: c.name, Label: c.name, Kind: ops.KindOther, Node: -1}
 	}
 	i := int32(len(b.t.Ops))
 	b.same[c] = i

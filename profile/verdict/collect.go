@@ -12,7 +12,6 @@ import (
 	"github.com/profinfer/profinfer/profile/sched"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // maxCells bounds the groups of operators that a phase's verdict tells apart; further ones go by
@@ -68,7 +67,7 @@ func newWorkGroup() *workGroup {
 
 type cellKey struct {
 	name, typ string
-	kind      facts.Kind
+	kind      ops.Class
 	chosen    bool // of experts, by token: another way to compute than other products
 	layer     int  // -1: none
 	op        string
@@ -184,11 +183,11 @@ func (w *Collector) group(s *profile.Step) *workGroup {
 // Early takes operators of a step whose end is not known yet, as too many wait for theirs.
 func (w *Collector) Early(s *profile.Step, ops []*profile.Op) { w.add(w.group(s), ops) }
 
-func (w *Collector) add(g *workGroup, ops []*profile.Op) {
-	for _, o := range ops {
+func (w *Collector) add(g *workGroup, in []*profile.Op) {
+	for _, o := range in {
 		d := w.Book.Derive(o)
 		c := w.cell(g, d, o.Op, len(o.Threads))
-		if c.kind == facts.Attention {
+		if c.kind == ops.ClassAttention {
 			g.attn += o.Dur - o.Probe
 		}
 		g.team = max(g.team, len(o.Threads))
@@ -208,7 +207,7 @@ func (w *Collector) cell(g *workGroup, d *facts.Derived, op string, team int) *w
 	if last.of == d && last.in == g && last.op == op && last.cell.team == team {
 		return last.cell
 	}
-	k := cellKey{typ: d.WeightType, kind: facts.KindOf(d, op), chosen: strings.HasPrefix(op, "MUL_MAT_ID"), layer: -1, op: op, block: d.Block, team: team}
+	k := cellKey{typ: d.WeightType, kind: d.Class, chosen: d.ChoosesExperts, layer: -1, op: op, block: d.Block, team: team}
 	var weight bool
 	k.name, weight = facts.RowKey(facts.ByWeight, d, op)
 	if !weight {

@@ -4,6 +4,8 @@ package verdict
 
 import (
 	"fmt"
+
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -241,16 +243,16 @@ func (k *counted) share(bytes int64) *float64 {
 func (k *counted) text(bytes int64) string {
 	var facts []string
 	if k.memory != nil {
-		facts = append(facts, "the cores wait for memory in "+sayPercent(*k.memory)+" of their cycles")
+		facts = append(facts, "the cores wait for memory in "+format.Share(*k.memory)+" of their cycles")
 	} else if k.backend != nil {
-		facts = append(facts, "the cores can issue nothing in "+sayPercent(*k.backend)+" of their cycles")
+		facts = append(facts, "the cores can issue nothing in "+format.Share(*k.backend)+" of their cycles")
 	}
 	if v := k.share(bytes); v != nil {
 		less := ""
 		if !k.all {
 			less = ", without what prefetchers fetch"
 		}
-		facts = append(facts, sayPercent(*v)+" of the bytes come from memory by the misses counted"+less)
+		facts = append(facts, format.Share(*v)+" of the bytes come from memory by the misses counted"+less)
 	}
 	if k.ipc != nil {
 		facts = append(facts, fmt.Sprintf("%.2f instructions a cycle", *k.ipc))

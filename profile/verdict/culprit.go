@@ -2,7 +2,12 @@
 
 package verdict
 
-import "github.com/profinfer/profinfer/profile/sched"
+import (
+	"strconv"
+
+	"github.com/profinfer/profinfer/internal/format"
+	"github.com/profinfer/profinfer/profile/sched"
+)
 
 // notableShare is the part of the time that others ran in place of a team, from which on one of another process is
 // named although the team's own threads ran longer: it may be what made them share.
@@ -55,7 +60,7 @@ func saidOf(c *sched.Culprit) (text, name string) {
 	case c.Kernel:
 		return "the kernel's " + name, name
 	case c.PID != 0 && c.Elsewhere > 0:
-		return name + " (" + sayID(c.PID) + ")", name
+		return name + " (" + strconv.Itoa(int(c.PID)) + ")", name
 	}
 	return name, name
 }
@@ -63,7 +68,7 @@ func saidOf(c *sched.Culprit) (text, name string) {
 // ranFor says where it ran and how long: "sh (77) held CPU 1 for 2.65 s, so that the team had to share CPUs".
 func ranFor(c *sched.Culprit) string {
 	text, _ := saidOf(c)
-	d := sayDur(float64(c.Dur))
+	d := format.Sentence.Duration(float64(c.Dur))
 	switch {
 	case c.Direct():
 		return text + " ran there for " + d
@@ -98,14 +103,14 @@ func ranThere(instead map[sched.CulpritKey]*sched.Culprit, c crowd) (text string
 		text += " in all"
 	}
 	if others*2 >= first.Dur {
-		text += ", and other processes for " + sayDur(float64(others))
+		text += ", and other processes for " + format.Sentence.Duration(float64(others))
 	}
 	if own != nil && own.Dur > first.Dur+others {
 		why := ", which had to share CPUs"
 		if c.more() {
 			why = ", " + c.text()
 		}
-		text += ", and threads of the same team for " + sayDur(float64(own.Dur)) + why
+		text += ", and threads of the same team for " + format.Sentence.Duration(float64(own.Dur)) + why
 	}
 	return text, []string{n}
 }
@@ -123,9 +128,9 @@ func sharedWhy(c *sched.Culprit, of crowd) string {
 
 // text: "as there are 4 of them on 2 CPUs".
 func (c crowd) text() string {
-	text := "as there are " + sayCount(int64(c.threads)) + " of them for " + plural(int64(c.cpus), "CPU")
+	text := "as there are " + format.Count(int64(c.threads)) + " of them for " + format.Plural(int64(c.cpus), "CPU")
 	if c.machine > c.cpus {
-		text += " (their affinity leaves out the other " + sayCount(int64(c.machine-c.cpus)) + ")"
+		text += " (their affinity leaves out the other " + format.Count(int64(c.machine-c.cpus)) + ")"
 	}
 	return text + ": more threads than CPUs"
 }

@@ -3,11 +3,13 @@
 package verdict
 
 import (
-	"github.com/profinfer/profinfer/profile/facts"
+	"slices"
+
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/summary"
-	"slices"
 )
 
 // peaks compares a class with the machine's roof: each cell's bytes and flops with that of its type of weights and number
@@ -224,9 +226,9 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	switch {
 	case c.neither:
 		if c.memPeak != nil {
-			text := "At the machine's roof reading would take " + sayPercent(*c.memPeak) + " of their working time"
+			text := "At the machine's roof reading would take " + format.Share(*c.memPeak) + " of their working time"
 			if c.arithPeak != nil {
-				text += ", computing " + sayPercent(*c.arithPeak)
+				text += ", computing " + format.Share(*c.arithPeak)
 			}
 			add(text + ": they wait for single reads or for each other's results, or unpack weights. A run with another number of threads tells, or counters.")
 		} else if !c.counted.any() {
@@ -234,7 +236,7 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 		}
 		return
 	case c.short:
-		add(capital(classNames[c.what]) + " last " + sayDur(num.SafeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
+		add(capital(classNames[c.what]) + " last " + format.Sentence.Duration(num.SafeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
 		return
 	}
 	if text := j.cacheDoubt(g, c); text != "" && c.memPeak != nil && c.bound == summary.BoundMemory {
@@ -257,11 +259,11 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	memory := c.bound == summary.BoundMemory || slices.Contains(c.among, summary.BoundMemory)
 	switch {
 	case c.cached:
-		add("They read " + sayNumber(c.sum.gbps()) + " GB/s, which is more than memory gives (" + sayNumber(c.roofGBps) + "): they read from a cache.")
+		add("They read " + format.Sentence.Number(c.sum.gbps()) + " GB/s, which is more than memory gives (" + format.Sentence.Number(c.roofGBps) + "): they read from a cache.")
 		return
 	case c.memPeak != nil && c.bound == summary.BoundMemory:
 		if *c.memPeak < atPeak {
-			add("Reading alone would take " + sayPercent(*c.memPeak) + " of their working time at the memory's roof; the rest is how they read, or unpacking.")
+			add("Reading alone would take " + format.Share(*c.memPeak) + " of their working time at the memory's roof; the rest is how they read, or unpacking.")
 		}
 		return
 	case c.memPeak != nil:
@@ -275,9 +277,9 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	}
 	if memory && !all {
 		if g.team == 1 {
-			add("One thread computed, of " + plural(int64(cores), "CPU") + ": one core can be at its own limit before the memory is at its.")
+			add("One thread computed, of " + format.Plural(int64(cores), "CPU") + ": one core can be at its own limit before the memory is at its.")
 		} else {
-			add(plural(int64(g.team), "thread") + " computed, of " + plural(int64(cores), "CPU") + ": whether more would read faster cannot be seen.")
+			add(format.Plural(int64(g.team), "thread") + " computed, of " + format.Plural(int64(cores), "CPU") + ": whether more would read faster cannot be seen.")
 		}
 	}
 	if memory && c.what == "products" && c.mem == nil && !c.counted.any() {
@@ -299,19 +301,19 @@ func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 	size := j.machine.Cache()
 	if c.what == "other" {
 		if b := num.SafeRatio(c.sum.bytes, c.sum.calls); b > 0 && b < size {
-			return "The " + sayBytes(b) + " that one of them moves was mostly just written, and can lie in a cache."
+			return "The " + format.Sentence.Bytes(b) + " that one of them moves was mostly just written, and can lie in a cache."
 		}
 		return ""
 	}
 	if b := g.stepBytes(); b > 0 && b < size {
-		return "The " + sayBytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's."
+		return "The " + format.Sentence.Bytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's."
 	}
 	return ""
 }
 
 // stepBytes is what the operators of a step read and write, those of weights and attention.
 func (g *workGroup) stepBytes() float64 {
-	sum := g.sums(func(c *workCell) bool { return c.kind != facts.Other })
+	sum := g.sums(func(c *workCell) bool { return c.kind != ops.ClassOther })
 	return num.SafeRatio(sum.bytes, g.traced)
 }
 

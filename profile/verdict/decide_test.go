@@ -5,6 +5,7 @@ package verdict
 import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/summary"
 	"math"
@@ -146,7 +147,7 @@ func TestDoubtfulPeaks(t *testing.T) {
 func TestCacheDoubt(t *testing.T) {
 	const mb, ms = 1_000_000, 1_000_000
 	gbps, flops := 22.0, 800.0
-	judge := func(cache int64, c workCell, k facts.Kind) workClass {
+	judge := func(cache int64, c workCell, k ops.Class) workClass {
 		g := groupOf(2, c)
 		for _, x := range g.cells {
 			x.kind = k
@@ -159,14 +160,14 @@ func TestCacheDoubt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cache int64
-		kind  facts.Kind
+		kind  ops.Class
 		sure  int
 	}{
-		{"weights, more than the cache", 90 * mb, facts.MatMul, 3},
-		{"weights that fit", 110 * mb, facts.MatMul, 2},
-		{"weights, a cache of unknown size", 0, facts.MatMul, 2},
-		{"activations that fit", 110 * mb, facts.Other, 1},
-		{"activations, more than the cache", 90 * mb, facts.Other, 3},
+		{"weights, more than the cache", 90 * mb, ops.ClassProduct, 3},
+		{"weights that fit", 110 * mb, ops.ClassProduct, 2},
+		{"weights, a cache of unknown size", 0, ops.ClassProduct, 2},
+		{"activations that fit", 110 * mb, ops.ClassOther, 1},
+		{"activations, more than the cache", 90 * mb, ops.ClassOther, 3},
 	} {
 		if x := judge(c.cache, row("q4_0", 100*mb, 350*mb, 5*ms), c.kind); x.bound != summary.BoundMemory || x.sure != c.sure {
 			t.Errorf("%s: %s, %d; want memory, %d", c.name, x.bound, x.sure, c.sure)

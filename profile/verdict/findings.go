@@ -4,15 +4,16 @@ package verdict
 
 import (
 	"cmp"
-	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/internal/num"
-	"github.com/profinfer/profinfer/profile/ops"
-	"github.com/profinfer/profinfer/profile/summary"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/profinfer/profinfer/internal/format"
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 const (
@@ -144,7 +145,7 @@ func fig(name string, v float64, unit, text string) summary.Evidence {
 
 // each says a time a step and its share: "1.20 ms a step (3 %)".
 func (f *finder) each(ns float64) string {
-	return sayDur(ns/float64(max(1, f.ps.Traced))) + " a step (" + sayPercent(ns/float64(max(1, f.ps.TracedDur))/f.ps.Longer()) + ")"
+	return format.Sentence.Duration(ns/float64(max(1, f.ps.Traced))) + " a step (" + format.Share(ns/float64(max(1, f.ps.TracedDur))/f.ps.Longer()) + ")"
 }
 
 // slowWeight finds the products that read, or where computing bounds them compute, slower than those
@@ -157,7 +158,7 @@ func (f *finder) slowWeight() {
 		}
 	}
 	rows := f.g.rows(func(c *workCell) bool {
-		return c.kind == facts.MatMul && c.weight && c.bytesDur > 0 && c.flopsDur > 0 && c.layer >= -1
+		return c.kind == ops.ClassProduct && c.weight && c.bytesDur > 0 && c.flopsDur > 0 && c.layer >= -1
 	})
 	var worst *workCell
 	var lost, own, others float64
@@ -192,8 +193,8 @@ func (f *finder) slowWeight() {
 		unit, verb = "GFLOP/s", "is multiplied"
 	}
 	f.loss(summary.Finding{Kind: "slow_weight", Names: []string{n},
-		Text: n + " " + verb + " at " + sayNumber(own) + " " + unit + " in " + f.name() + ", the other " + worst.typ + " weights at " + sayNumber(others) +
-			": at their rate it would take " + sayDur(lost/float64(f.ps.Traced)) + " less a step.",
+		Text: n + " " + verb + " at " + format.Sentence.Number(own) + " " + unit + " in " + f.name() + ", the other " + worst.typ + " weights at " + format.Sentence.Number(others) +
+			": at their rate it would take " + format.Sentence.Duration(lost/float64(f.ps.Traced)) + " less a step.",
 		Figures: []summary.Evidence{fig("rate", own, unit, "of "+n), fig("others", others, unit, "of the others of its type")},
 		Target:  summary.Target{View: "dag", Params: f.params("phase", f.ps.Phase, "q", search(worst.name), "color", "gbps")}}, lost, f.ps.Traced, f.ps.TracedDur)
 }
@@ -216,25 +217,25 @@ func (f *finder) slowStep() {
 		return
 	}
 	x := summary.Finding{Kind: "slow_step", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(ps.StepMaxID, 10))},
-		Text: "Slowest in " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " + sayDur(float64(ps.StepMax)) + ", the others " +
-			sayDur(mean) + " on average",
+		Text: "Slowest in " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " + format.Sentence.Duration(float64(ps.StepMax)) + ", the others " +
+			format.Sentence.Duration(mean) + " on average",
 		Figures: []summary.Evidence{fig("step_max", float64(ps.StepMax), "ns", "the step's duration"), fig("others_mean", mean, "ns", "of the other steps")}}
 	var kept int64
 	for _, c := range ps.StepMaxInstead {
 		kept += c.Dur
 	}
 	if float64(kept) > 0.25*over {
-		who := "another of the team ran there for " + sayDur(float64(kept))
+		var who string
 		if c := blamed(ps.StepMaxInstead); c == nil {
 			who = "who ran there was not seen"
 		} else if c.Own {
-			who = "another of the team ran there for " + sayDur(float64(c.Dur))
+			who = "another of the team ran there for " + format.Sentence.Duration(float64(c.Dur))
 		} else {
 			_, n := saidOf(c)
 			x.Names = append(x.Names, n)
 			who = ranFor(c)
 		}
-		x.Text += "; its threads had no CPU for " + sayDur(float64(kept)) + " in sum, " + who
+		x.Text += "; its threads had no CPU for " + format.Sentence.Duration(float64(kept)) + " in sum, " + who
 		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns", "its threads were ready and had no CPU, in sum"))
 	}
 	x.Text += "."
@@ -251,7 +252,7 @@ func (f *finder) between() {
 		return
 	}
 	f.loss(summary.Finding{Kind: "between_steps", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
-		Text:    "Between one step of " + f.name() + " and the next pass " + sayDur(float64(g.between)/float64(g.betweens)) + " on average: sampling, or whatever the program does then.",
+		Text:    "Between one step of " + f.name() + " and the next pass " + format.Sentence.Duration(float64(g.between)/float64(g.betweens)) + " on average: sampling, or whatever the program does then.",
 		Figures: []summary.Evidence{fig("between", float64(g.between)/float64(g.betweens), "ns", "mean, beside the steps' own time")}}, float64(g.between), f.ps.Steps, f.ps.Dur)
 }
 
@@ -265,8 +266,8 @@ func (f *finder) wait() {
 	r := rows[0]
 	n := shortName(r.name)
 	f.loss(summary.Finding{Kind: "wait", Names: []string{n},
-		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) + ", longest in " + n + ": " + sayDur(num.SafeRatio(r.wait, f.ps.Traced)) +
-			", " + sayPercent(num.SafeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
+		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) + ", longest in " + n + ": " + format.Sentence.Duration(num.SafeRatio(r.wait, f.ps.Traced)) +
+			", " + format.Share(num.SafeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
 		Figures: []summary.Evidence{fig("wait", num.SafeRatio(all.wait, f.ps.Traced), "ns", "lost a step"), fig("wait_there", num.SafeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
 		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.wait), f.ps.Traced, f.ps.TracedDur)
 }
@@ -288,7 +289,7 @@ func (f *finder) disk() {
 		return
 	}
 	f.loss(summary.Finding{Kind: "disk", Names: []string{n},
-		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) + " longer than without: " + plural(all.majors, "page") + " or more were read from disk, longest in " + n +
+		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) + " longer than without: " + format.Plural(all.majors, "page") + " or more were read from disk, longest in " + n +
 			". More memory, or a smaller model, would keep them.",
 		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost a step"), fig("major_faults", num.SafeRatio(all.majors, f.ps.Traced), "count", "a step")},
 		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.disk), f.ps.Traced, f.ps.TracedDur)
@@ -326,8 +327,8 @@ func (f *finder) attentionGrowth() {
 		return
 	}
 	f.loss(summary.Finding{Kind: "attention_growth",
-		Text: "Attention grows with the context: from " + sayDur(max(0, from)) + " a step at position " + sayCount(int64(g.From)) + " to " + sayDur(to) + " at " +
-			sayCount(int64(g.To)) + ", " + sayDur(slope) + " a position.",
+		Text: "Attention grows with the context: from " + format.Sentence.Duration(max(0, from)) + " a step at position " + format.Count(int64(g.From)) + " to " + format.Sentence.Duration(to) + " at " +
+			format.Count(int64(g.To)) + ", " + format.Sentence.Duration(slope) + " a position.",
 		Figures: []summary.Evidence{fig("slope", slope, "ns", "a position, by least squares"), fig("r2", r2, "share", "of the variance is explained by that")},
 		Target:  summary.Target{View: "stat", Params: f.params("tab", "steps", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.Weight(), f.ps.Traced, f.ps.TracedDur)
 }
@@ -341,7 +342,7 @@ func (f *finder) gap() {
 	figures := []summary.Evidence{fig("gap", num.SafeRatio(*f.ps.Gap, f.ps.Traced), "ns", "a step")}
 	if g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > g.inGraph {
 		none := min(num.SafeRatio(g.dur-g.inGraph, g.steps), num.SafeRatio(*f.ps.Gap, f.ps.Traced))
-		text += ", of it " + sayDur(none) + " in no graph (one is made, its inputs are set)"
+		text += ", of it " + format.Sentence.Duration(none) + " in no graph (one is made, its inputs are set)"
 		figures = append(figures, fig("in_no_graph", none, "ns", "of it in no graph"))
 	}
 	f.loss(summary.Finding{Kind: "gap", Text: text + ".", Figures: figures,
@@ -378,7 +379,7 @@ func (f *finder) layer() {
 		median := times[len(times)/2]
 		for _, c := range cells {
 			// What moves other bytes is another operator.
-			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) && ref.kind == facts.MatMul {
+			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) && ref.kind == ops.ClassProduct {
 				continue
 			}
 			of[c.layer] += median * float64(c.calls)
@@ -400,8 +401,8 @@ func (f *finder) layer() {
 	}
 	n := shortName(names[worst])
 	f.loss(summary.Finding{Kind: "layer", Names: []string{n},
-		Text: "Layer " + strconv.Itoa(worst) + " takes " + sayPercent(over[worst]/of[worst]) + " longer in " + f.name() + " than the same operators of the other layers: " +
-			sayDur(over[worst]/float64(f.ps.Traced)) + " a step, most in " + n + ".",
+		Text: "Layer " + strconv.Itoa(worst) + " takes " + format.Share(over[worst]/of[worst]) + " longer in " + f.name() + " than the same operators of the other layers: " +
+			format.Sentence.Duration(over[worst]/float64(f.ps.Traced)) + " a step, most in " + n + ".",
 		Figures: []summary.Evidence{fig("over", over[worst]/float64(f.ps.Traced), "ns", "a step, beyond the layers' median"), fig("median", of[worst]/float64(f.ps.Traced), "ns", "a step, the layers' median")},
 		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "layer", "phase", f.ps.Phase, "sel", strconv.Itoa(worst))}}, over[worst], f.ps.Traced, f.ps.TracedDur)
 }
@@ -409,7 +410,7 @@ func (f *finder) layer() {
 func (f *finder) probes() {
 	if p := f.ps.ProbeShare; p != nil && *p >= 0.05 {
 		f.add(summary.Finding{Kind: "probes",
-			Text: "The recording's own probes took " + sayPercent(*p) + " of " + f.name() +
+			Text: "The recording's own probes took " + format.Share(*p) + " of " + f.name() +
 				": figures of operators are without it, time outside them and of steps is not.",
 			Figures: []summary.Evidence{fig("probes", float64(*f.ps.Probe), "ns", "in all, an estimate")},
 			Target:  summary.Target{View: "summary", Params: map[string]string{}}})
@@ -423,8 +424,8 @@ func (f *finder) slowClass() {
 			continue
 		}
 		f.loss(summary.Finding{Kind: "slow_class",
-			Text: "Attention itself reads at " + sayNumber(c.sum.gbps()) + " GB/s and computes at " + sayNumber(c.sum.gflops()) + " GFLOP/s in " + f.name() +
-				"; " + c.memRef.where + " reach " + sayNumber(c.memRef.rate) + " and " + sayNumber(c.arithRef.rate) + " in this run.",
+			Text: "Attention itself reads at " + format.Sentence.Number(c.sum.gbps()) + " GB/s and computes at " + format.Sentence.Number(c.sum.gflops()) + " GFLOP/s in " + f.name() +
+				"; " + c.memRef.where + " reach " + format.Sentence.Number(c.memRef.rate) + " and " + format.Sentence.Number(c.arithRef.rate) + " in this run.",
 			Figures: []summary.Evidence{fig("gb_per_s", c.sum.gbps(), "GB/s", "of attention"), fig("gflop_per_s", c.sum.gflops(), "GFLOP/s", "of attention")},
 			Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "block", "phase", f.ps.Phase, "sel", string(ops.BlockAttention))}},
 			float64(c.sum.onCPU())*(1-max(*c.mem, *c.arith)), f.ps.Traced, f.ps.TracedDur)
@@ -446,7 +447,7 @@ func (f *finder) heaviest() {
 		}
 		text += f.each(float64(r.dur))
 		if r.bytesDur > 0 && r.flopsDur > 0 {
-			text += ", at " + sayNumber(r.gbps()) + " GB/s and " + sayNumber(r.gflops()) + " GFLOP/s"
+			text += ", at " + format.Sentence.Number(r.gbps()) + " GB/s and " + format.Sentence.Number(r.gflops()) + " GFLOP/s"
 		}
 		f.add(summary.Finding{Kind: "heaviest", Names: []string{n}, Text: text + ".",
 			Figures: []summary.Evidence{fig("dur", float64(r.dur), "ns", "in all")},

@@ -3,10 +3,12 @@
 package verdict
 
 import (
+	"strconv"
+
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/summary"
-	"strconv"
 )
 
 // diskSum is what the steps of a phase of one model waited for the disk.
@@ -34,9 +36,9 @@ func (f *finder) faulted() {
 	if d.wall <= 0 || f.ps.Steps <= 0 {
 		return
 	}
-	text := "In " + f.name() + " at least one thread waits for the disk " + sayDur(num.SafeRatio(d.wall, f.ps.Steps)) + " a step (" +
-		sayPercent(num.SafeRatio(d.wall, f.ps.Dur)) + "): " + plural(d.majors, "major page fault") + " in " + sayCount(d.steps) + " of " + plural(f.ps.Steps, "step") +
-		", " + sayBytes(float64(d.read)) + " read"
+	text := "In " + f.name() + " at least one thread waits for the disk " + format.Sentence.Duration(num.SafeRatio(d.wall, f.ps.Steps)) + " a step (" +
+		format.Share(num.SafeRatio(d.wall, f.ps.Dur)) + "): " + format.Plural(d.majors, "major page fault") + " in " + format.Count(d.steps) + " of " + format.Plural(f.ps.Steps, "step") +
+		", " + format.Sentence.Bytes(float64(d.read)) + " read"
 	x := summary.Finding{Kind: "disk", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Figures: []summary.Evidence{fig("disk", num.SafeRatio(d.wall, f.ps.Steps), "ns", "a step, with at least one thread in a fault that waits for the disk"),
 			fig("major_faults", float64(d.majors), "count", "in steps of the phase"), fig("read", float64(d.read), "B", "by faults, read ahead included")}}

@@ -3,6 +3,7 @@
 package verdict
 
 import (
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/offload"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -47,8 +48,8 @@ func (o *opinion) device() {
 	o.v.Bound, o.v.Among, o.sure = summary.BoundOutside, []summary.Bound{}, 2
 	o.reasons = []string{"What a device does within its graphs is not seen."}
 	o.v.Names = []string{n}
-	o.v.Text = capital(o.name()) + " is bound by " + n + ": it has work for " + sayDur(b.Has()) + " of the " + sayDur(*x.UntilDone) +
-		" from a step's begin to its result (" + sayPercent(b.Has() / *x.UntilDone) + "). The step's own call hands graphs over and returns before."
+	o.v.Text = capital(o.name()) + " is bound by " + n + ": it has work for " + format.Sentence.Duration(b.Has()) + " of the " + format.Sentence.Duration(*x.UntilDone) +
+		" from a step's begin to its result (" + format.Share(b.Has() / *x.UntilDone) + "). The step's own call hands graphs over and returns before."
 	o.v.Evidence = nil
 	o.figure("device", b.Has(), "ns", "a step, in which "+n+" had work")
 	o.figure("until_done", *x.UntilDone, "ns", "from a step's begin to when its results were there, mean")

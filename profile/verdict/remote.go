@@ -3,9 +3,11 @@
 package verdict
 
 import (
+	"strconv"
+
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
-	"strconv"
 )
 
 // What another process computes is in no step's time: the call that hands a graph over returns before. So such a phase is judged by the time until its
@@ -43,8 +45,8 @@ func (o *opinion) remote() {
 	n := whoComputes(r)
 	o.v.Bound, o.v.Among, o.sure, o.reasons = summary.BoundOutside, []summary.Bound{}, 3, nil
 	o.v.Names = []string{n}
-	o.v.Text = capital(o.name()) + " is bound by " + n + ", another process: it computes " + sayDur(r.PerStep()) + " of the " + sayDur(*r.StepDur) +
-		" from a step's begin to its result (" + sayPercent(r.PerStep() / *r.StepDur) + "). The step's own call hands graphs over and returns before."
+	o.v.Text = capital(o.name()) + " is bound by " + n + ", another process: it computes " + format.Sentence.Duration(r.PerStep()) + " of the " + format.Sentence.Duration(*r.StepDur) +
+		" from a step's begin to its result (" + format.Share(r.PerStep() / *r.StepDur) + "). The step's own call hands graphs over and returns before."
 	o.v.Evidence = nil
 	o.figure("server", r.PerStep(), "ns", "a step, computed by "+n)
 	o.figure("until_done", *r.StepDur, "ns", "from a step's begin to when its results were there, mean")
@@ -68,8 +70,8 @@ func (f *finder) remote() {
 	n := whoComputes(r)
 	each := *r.Wire * float64(r.Graphs) / float64(max(1, r.Steps))
 	x := summary.Finding{Kind: "remote", Names: []string{n},
-		Text: "Of the " + sayDur(*r.Client) + " from handing a graph of " + f.name() + " to " + n + " until its result is known, the way there and back takes " + sayDur(*r.Wire) +
-			" (" + sayPercent(*r.Wire / *r.Client) + "): writing down, sending, waking up.",
+		Text: "Of the " + format.Sentence.Duration(*r.Client) + " from handing a graph of " + f.name() + " to " + n + " until its result is known, the way there and back takes " + format.Sentence.Duration(*r.Wire) +
+			" (" + format.Share(*r.Wire / *r.Client) + "): writing down, sending, waking up.",
 		Figures: []summary.Evidence{fig("wire", *r.Wire, "ns", "a graph"), fig("client", *r.Client, "ns", "a graph, from handing over to its result"), fig("server", r.Computed, "ns", "a graph, computed by "+n)},
 		Target:  summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}}
 	part, all := each / *r.StepDur, each*float64(r.Steps)
@@ -93,9 +95,9 @@ func (f *finder) heaviestThere() {
 		if i > 0 {
 			text = " comes next: "
 		}
-		text = n + typ + text + sayDur(x.DurPerStep) + " a step (" + sayPercent(*x.Share) + ")"
+		text = n + typ + text + format.Sentence.Duration(x.DurPerStep) + " a step (" + format.Share(*x.Share) + ")"
 		if x.GBps != nil && x.GFlops != nil {
-			text += ", at " + sayNumber(*x.GBps) + " GB/s and " + sayNumber(*x.GFlops) + " GFLOP/s"
+			text += ", at " + format.Sentence.Number(*x.GBps) + " GB/s and " + format.Sentence.Number(*x.GFlops) + " GFLOP/s"
 		}
 		f.add(summary.Finding{Kind: "heaviest", Names: []string{n, whoComputes(r)}, Text: text + ".", Figures: []summary.Evidence{fig("dur", float64(x.Dur), "ns", "in all")},
 			Target: summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}})

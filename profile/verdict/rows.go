@@ -4,11 +4,14 @@ package verdict
 
 import (
 	"cmp"
-	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/internal/num"
-	"github.com/profinfer/profinfer/profile/summary"
 	"slices"
 	"strconv"
+
+	"github.com/profinfer/profinfer/internal/format"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // rowVerdicts judges the rows of every phase.
@@ -77,9 +80,9 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell, ca
 	var products, attention int64
 	for _, x := range cells {
 		switch {
-		case x.kind == facts.MatMul && x.weight:
+		case x.kind == ops.ClassProduct && x.weight:
 			products += x.dur
-		case x.kind == facts.Attention:
+		case x.kind == ops.ClassAttention:
 			attention += x.dur
 		}
 	}
@@ -147,13 +150,13 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell, ca
 			why = append(why, c.roofText()...)
 		case p.share < partShare:
 		case p.bound == summary.BoundWait:
-			why = append(why, "For "+sayPercent(p.share)+" of their time threads wait for each other, or sleep.")
+			why = append(why, "For "+format.Share(p.share)+" of their time threads wait for each other, or sleep.")
 		case p.bound == summary.BoundDisk && j.inferred(c.sum.majors):
-			why = append(why, "For "+sayPercent(p.share)+" of their time a thread was blocked: mostly, it reads from disk.")
+			why = append(why, "For "+format.Share(p.share)+" of their time a thread was blocked: mostly, it reads from disk.")
 		case p.bound == summary.BoundDisk:
-			why = append(why, "For "+sayPercent(p.share)+" of their time pages are read from disk: "+plural(c.sum.majors, "major fault")+".")
+			why = append(why, "For "+format.Share(p.share)+" of their time pages are read from disk: "+format.Plural(c.sum.majors, "major fault")+".")
 		case p.bound == summary.BoundInterference:
-			why = append(why, "For "+sayPercent(p.share)+" of their time a thread had lost its CPU.")
+			why = append(why, "For "+format.Share(p.share)+" of their time a thread had lost its CPU.")
 		}
 	}
 	if b := out.Bound; b == summary.BoundMemory || b == summary.BoundCompute || b == summary.BoundUnknown || slices.Contains(out.Among, c.bound) {
@@ -171,9 +174,9 @@ func (c *workClass) roofText() []string {
 	if c.memPeak == nil || c.neither {
 		return nil
 	}
-	text := "At the machine's roof reading would take " + sayPercent(*c.memPeak) + " of their working time"
+	text := "At the machine's roof reading would take " + format.Share(*c.memPeak) + " of their working time"
 	if c.arithPeak != nil {
-		text += ", computing " + sayPercent(*c.arithPeak)
+		text += ", computing " + format.Share(*c.arithPeak)
 		if c.units != "" {
 			text += " (" + c.units + ")"
 		}

@@ -5,13 +5,15 @@ package verdict
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/summary"
-	"maps"
-	"slices"
 )
 
 // judge computes verdicts and findings of a Stat.
@@ -159,7 +161,7 @@ func (o *opinion) withoutOperators() {
 	o.figure("outside_graphs", out, "share", "of the steps' time in no graph")
 	if out >= mostShare {
 		o.v.Bound, o.sure = summary.BoundOutside, 3
-		o.v.Text = capital(o.name()) + " is bound outside its operators: for " + sayPercent(out) + " of its time no graph ran."
+		o.v.Text = capital(o.name()) + " is bound outside its operators: for " + format.Share(out) + " of its time no graph ran."
 	}
 }
 
@@ -170,7 +172,7 @@ func (o *opinion) backendText(part float64) string {
 		on = shortName(o.ps.Backends[0].Backend)
 		o.v.Names = append(o.v.Names, on)
 	}
-	return "for " + sayPercent(part) + " of its time graphs ran on " + on + ", whose operators no probe sees"
+	return "for " + format.Share(part) + " of its time graphs ran on " + on + ", whose operators no probe sees"
 }
 
 // causes sums up what the steps' time went to.
@@ -294,7 +296,7 @@ func (o *opinion) choose() {
 		}
 	}
 	if o.v.Bound != summary.BoundUnknown && o.v.Bound != summary.BoundMixed && parts[0].share < mostShare {
-		o.less("It has less than half of the time: " + sayPercent(parts[0].share) + ".")
+		o.less("It has less than half of the time: " + format.Share(parts[0].share) + ".")
 	}
 }
 
@@ -317,26 +319,26 @@ func (o *opinion) less(why string) {
 func (o *opinion) caution() {
 	ps, s := o.ps, o.j.s
 	if ps.ProbeShare != nil && *ps.ProbeShare >= muchProbe {
-		o.less("The probes took " + sayPercent(*ps.ProbeShare) + " of the time, and time outside operators has a part of them too.")
+		o.less("The probes took " + format.Share(*ps.ProbeShare) + " of the time, and time outside operators has a part of them too.")
 	}
 	if ps.OnlyPartial {
 		o.sure = min(o.sure, 1)
 		o.reasons = append(o.reasons, "No step was wholly seen.")
 	} else if ps.Partial*10 > ps.Steps {
-		o.less(capital(plural(ps.Partial, "step")) + " beside these were not wholly seen.")
+		o.less(capital(format.Plural(ps.Partial, "step")) + " beside these were not wholly seen.")
 	}
 	if ps.Phase == string(profile.Decode) && ps.Traced < fewSteps {
-		o.less("Only " + plural(ps.Traced, "step") + " with operators.")
+		o.less("Only " + format.Plural(ps.Traced, "step") + " with operators.")
 	}
 	if mean, n := ps.EndToEndStep(); ps.Late() {
-		text := "It is of the steps' calls, which hand work over and return before it is done: " + sayDur(num.SafeRatio(ps.Dur, ps.Steps)) + " each"
+		text := "It is of the steps' calls, which hand work over and return before it is done: " + format.Sentence.Duration(num.SafeRatio(ps.Dur, ps.Steps)) + " each"
 		if n > 0 {
-			text += ", of " + sayDur(mean) + " until their results are there"
+			text += ", of " + format.Sentence.Duration(mean) + " until their results are there"
 		}
 		o.reasons = append(o.reasons, text+".")
 	}
 	if ps.Traced < ps.Steps {
-		o.reasons = append(o.reasons, "Operators of "+sayCount(ps.Traced)+" of "+sayCount(ps.Steps)+" steps were recorded.")
+		o.reasons = append(o.reasons, "Operators of "+format.Count(ps.Traced)+" of "+format.Count(ps.Steps)+" steps were recorded.")
 	}
 	if !s.HasSched && o.v.Bound != summary.BoundOutside && o.v.Bound != summary.BoundUnknown {
 		o.less("Scheduling was not recorded: who else ran cannot be seen.")

@@ -4,9 +4,11 @@ package verdict
 
 import (
 	"cmp"
-	"github.com/profinfer/profinfer/profile/summary"
 	"slices"
 	"strings"
+
+	"github.com/profinfer/profinfer/internal/format"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // run sums up the verdicts of all phases: each cause counts with its phase's time in steps. nil where no phase has causes.
@@ -81,7 +83,7 @@ func (j *judge) run() *summary.Verdict {
 			words = j.diskWords()
 		}
 		if words != "" && (p.share >= 0.1 || len(said) == 0) {
-			said = append(said, sayPercent(p.share)+" "+words)
+			said = append(said, format.Share(p.share)+" "+words)
 		}
 	}
 	v.Text = "Of the time of all steps " + andList(said) + "."
@@ -101,7 +103,7 @@ func (j *judge) run() *summary.Verdict {
 		v.Why = "It is as sure as what it sums up, the verdicts on the phases."
 	}
 	if known*10 < all*9 {
-		v.Why += " Of " + sayPercent(1-float64(known)/float64(all)) + " of the steps' time nothing is known of operators."
+		v.Why += " Of " + format.Share(1-float64(known)/float64(all)) + " of the steps' time nothing is known of operators."
 		v.Why = strings.TrimSpace(v.Why)
 	}
 	return v

@@ -4,9 +4,11 @@ package verdict
 
 import (
 	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/summary"
-	"slices"
 )
 
 // say writes the verdict's sentence and lists its figures.
@@ -74,13 +76,13 @@ var classWords = map[string]string{
 
 // classText: "94 % of its time is in products with weights, at 24.4 GB/s and 84 GFLOP/s".
 func (o *opinion) classText(c *workClass) string {
-	text := sayPercent(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
+	text := format.Share(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
 	var rates []string
 	if c.sum.bytesDur > 0 {
-		rates = append(rates, sayNumber(num.SafeRatio(c.sum.bytes, c.sum.bytesDur))+" GB/s")
+		rates = append(rates, format.Sentence.Number(num.SafeRatio(c.sum.bytes, c.sum.bytesDur))+" GB/s")
 	}
 	if c.sum.flopsDur > 0 {
-		rates = append(rates, sayNumber(num.SafeRatio(c.sum.flops, c.sum.flopsDur))+" GFLOP/s")
+		rates = append(rates, format.Sentence.Number(num.SafeRatio(c.sum.flops, c.sum.flopsDur))+" GFLOP/s")
 	}
 	if len(rates) > 0 {
 		text += ", at " + andList(rates)
@@ -90,9 +92,9 @@ func (o *opinion) classText(c *workClass) string {
 
 // workText says what takes the time, and how little of the other resource it needs.
 func (o *opinion) workText(c *workClass) string {
-	text := sayPercent(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
-	read := sayNumber(num.SafeRatio(c.sum.bytes, c.sum.bytesDur)) + " GB/s"
-	computed := sayNumber(num.SafeRatio(c.sum.flops, c.sum.flopsDur)) + " GFLOP/s"
+	text := format.Share(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
+	read := format.Sentence.Number(num.SafeRatio(c.sum.bytes, c.sum.bytesDur)) + " GB/s"
+	computed := format.Sentence.Number(num.SafeRatio(c.sum.flops, c.sum.flopsDur)) + " GFLOP/s"
 	switch {
 	case c.bound == summary.BoundMemory:
 		verb := ", read at "
@@ -101,22 +103,22 @@ func (o *opinion) workText(c *workClass) string {
 		}
 		text += verb + read
 		if c.memPeak != nil {
-			text += c.whileWorking(c.sum.gbps(), *c.memPeak*c.roofGBps) + " of this machine's " + sayNumber(c.roofGBps)
+			text += c.whileWorking(c.sum.gbps(), *c.memPeak*c.roofGBps) + " of this machine's " + format.Sentence.Number(c.roofGBps)
 		} else if c.arith != nil {
-			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " + sayPercent(*c.arith) + " of that time"
+			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " + format.Share(*c.arith) + " of that time"
 		}
 	case c.bound == summary.BoundCompute:
 		text += ", at " + computed
 		if c.arithPeak != nil {
-			text += c.whileWorking(c.sum.gflops(), *c.arithPeak*c.roofFlops) + " of this machine's " + sayNumber(c.roofFlops)
+			text += c.whileWorking(c.sum.gflops(), *c.arithPeak*c.roofFlops) + " of this machine's " + format.Sentence.Number(c.roofFlops)
 			if c.units != "" {
 				text += " in " + c.units
 			}
 		}
 		if c.memPeak != nil {
-			text += "; at its " + sayNumber(c.roofGBps) + " GB/s reading would take " + sayPercent(*c.memPeak) + " of the working time"
+			text += "; at its " + format.Sentence.Number(c.roofGBps) + " GB/s reading would take " + format.Share(*c.memPeak) + " of the working time"
 		} else if c.mem != nil {
-			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + sayPercent(*c.mem) + " of that time"
+			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + format.Share(*c.mem) + " of that time"
 		}
 	default:
 		text += ", at " + read + " and " + computed
@@ -129,26 +131,26 @@ func (c *workClass) whileWorking(rate, working float64) string {
 	if working < 1.1*rate {
 		return ""
 	}
-	return ", while working " + sayNumber(working)
+	return ", while working " + format.Sentence.Number(working)
 }
 
 // atRate: "at the 340 GFLOP/s of prefill".
 func atRate(r reference, unit string) string {
-	return "at the " + sayNumber(r.rate) + " " + unit + " of " + r.where
+	return "at the " + format.Sentence.Number(r.rate) + " " + unit + " of " + r.where
 }
 
 func (o *opinion) betterText(c *workClass) string {
 	if c.memPeak != nil {
-		text := "this machine can do (" + sayNumber(c.roofGBps) + " GB/s"
+		text := "this machine can do (" + format.Sentence.Number(c.roofGBps) + " GB/s"
 		if c.arithPeak != nil {
-			text += ", " + sayNumber(c.roofFlops) + " GFLOP/s"
+			text += ", " + format.Sentence.Number(c.roofFlops) + " GFLOP/s"
 			if c.units != "" {
 				text += " in " + c.units
 			}
 		}
 		return text + ")"
 	}
-	return c.memRef.where + " reached in this run (" + sayNumber(c.memRef.rate) + " GB/s, " + sayNumber(c.arithRef.rate) + " GFLOP/s)"
+	return c.memRef.where + " reached in this run (" + format.Sentence.Number(c.memRef.rate) + " GB/s, " + format.Sentence.Number(c.arithRef.rate) + " GFLOP/s)"
 }
 
 func (o *opinion) majors() (n int64) {
@@ -160,27 +162,27 @@ func (o *opinion) majors() (n int64) {
 
 func (o *opinion) diskText() string {
 	if o.j.byState {
-		text := "for " + sayPercent(o.cause("disk")) + " of its time operators last longer as a thread is blocked, as it is while it reads from disk"
+		text := "for " + format.Share(o.cause("disk")) + " of its time operators last longer as a thread is blocked, as it is while it reads from disk"
 		if n := o.majors(); n > 0 {
-			text += "; there were " + plural(n, "major fault")
+			text += "; there were " + format.Plural(n, "major fault")
 		}
 		return text
 	}
-	return "for " + sayPercent(o.cause("disk")) + " of its time operators last longer than without a major fault, of which there were " + sayCount(o.majors()) +
+	return "for " + format.Share(o.cause("disk")) + " of its time operators last longer than without a major fault, of which there were " + format.Count(o.majors()) +
 		": pages of the model were read from disk"
 }
 
 func (o *opinion) waitText() string {
 	wait, sleep := o.cause("wait"), o.cause("sleep")
 	if sleep > wait {
-		return "for " + sayPercent(sleep) + " of its time a thread slept within an operator, as for a page to be read or a lock"
+		return "for " + format.Share(sleep) + " of its time a thread slept within an operator, as for a page to be read or a lock"
 	}
-	text := "for " + sayPercent(wait) + " of its time threads wait for each other"
+	text := "for " + format.Share(wait) + " of its time threads wait for each other"
 	if r := o.g.rows(func(c *workCell) bool { return c.wait > 0 }); len(r) > 0 {
 		slices.SortStableFunc(r, func(a, b *workCell) int { return cmp.Compare(b.wait, a.wait) })
 		n := shortName(r[0].name)
 		o.v.Names = append(o.v.Names, n)
-		text += ", longest in " + n + " (" + sayPercent(num.SafeRatio(r[0].wait, o.ps.TracedDur)) + ")"
+		text += ", longest in " + n + " (" + format.Share(num.SafeRatio(r[0].wait, o.ps.TracedDur)) + ")"
 	}
 	return text
 }
@@ -193,7 +195,7 @@ func (o *opinion) culprit() string {
 }
 
 func (o *opinion) interferenceText() string {
-	text := "for " + sayPercent(o.cause("interference")) + " of its time operators last longer as a thread had lost its CPU"
+	text := "for " + format.Share(o.cause("interference")) + " of its time operators last longer as a thread had lost its CPU"
 	if who := o.culprit(); who != "" {
 		text += "; " + who
 	}
@@ -201,15 +203,15 @@ func (o *opinion) interferenceText() string {
 }
 
 func (o *opinion) outsideText() string {
-	text := "for " + sayPercent(o.cause("outside")) + " of its time none ran"
+	text := "for " + format.Share(o.cause("outside")) + " of its time none ran"
 	if g := o.g; g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > 0 {
-		text += ", " + sayPercent(1-float64(g.inGraph)/float64(g.dur)) + " in no graph at all"
+		text += ", " + format.Share(1-float64(g.inGraph)/float64(g.dur)) + " in no graph at all"
 	}
 	return text
 }
 
 func (o *opinion) partText(p boundShare) string {
-	s := sayPercent(p.share) + " "
+	s := format.Share(p.share) + " "
 	switch p.bound {
 	case summary.BoundMemory:
 		return s + "goes into reading"
@@ -247,15 +249,15 @@ func (o *opinion) besides() string {
 		}
 		switch p.bound {
 		case summary.BoundDisk:
-			return "; " + sayPercent(p.share) + " " + o.j.diskWords()
+			return "; " + format.Share(p.share) + " " + o.j.diskWords()
 		case summary.BoundWait:
-			return "; " + sayPercent(p.share) + " is lost as threads wait for each other"
+			return "; " + format.Share(p.share) + " is lost as threads wait for each other"
 		case summary.BoundInterference:
 			top := o.blamed()
-			text := "; " + sayPercent(p.share) + " is lost to others on its CPUs"
+			text := "; " + format.Share(p.share) + " is lost to others on its CPUs"
 			switch {
 			case top != nil && top.Own:
-				return "; " + sayPercent(p.share) + " is lost as its threads share CPUs"
+				return "; " + format.Share(p.share) + " is lost as its threads share CPUs"
 			case top != nil:
 				n := shortName(top.Comm)
 				o.v.Names = append(o.v.Names, n)
@@ -263,7 +265,7 @@ func (o *opinion) besides() string {
 			}
 			return text
 		case summary.BoundOutside:
-			return "; " + sayPercent(p.share) + " is outside operators"
+			return "; " + format.Share(p.share) + " is outside operators"
 		}
 	}
 	return ""
@@ -287,14 +289,14 @@ func (o *opinion) figures(c *workClass) {
 			o.figure("bytes_per_step", num.SafeRatio(c.sum.bytes, ps.Traced), "B", "a step, by them")
 		}
 		if c.memPeak != nil {
-			o.figure("of_peak_gb_per_s", *c.memPeak, "share", "of their work at this machine's "+sayNumber(c.roofGBps)+" GB/s would be enough for their reading")
+			o.figure("of_peak_gb_per_s", *c.memPeak, "share", "of their work at this machine's "+format.Sentence.Number(c.roofGBps)+" GB/s would be enough for their reading")
 		}
 		if c.arithPeak != nil {
 			units := " GFLOP/s"
 			if c.units == "int8" {
 				units = " GOP/s of 8-bit dot products"
 			}
-			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share", "of their work at this machine's "+sayNumber(c.roofFlops)+units+" would be enough for their arithmetic")
+			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share", "of their work at this machine's "+format.Sentence.Number(c.roofFlops)+units+" would be enough for their arithmetic")
 		}
 		if c.ridge > 0 {
 			o.figure("ridge", c.ridge, "flop/B", "this machine computes for a byte that it reads: fewer are bound by memory at the roof")
@@ -346,7 +348,7 @@ func (o *opinion) figures(c *workClass) {
 	if t := o.g.team; t > 0 {
 		text := "computed"
 		if n := o.j.s.Run.Cores; n > 0 {
-			text += ", on a machine with " + plural(int64(n), "CPU")
+			text += ", on a machine with " + format.Plural(int64(n), "CPU")
 		}
 		o.figure("threads", float64(t), "threads", text)
 	}

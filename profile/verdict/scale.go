@@ -3,6 +3,7 @@
 package verdict
 
 import (
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -50,7 +51,7 @@ func (j *judge) byScaling(g *workGroup, c *workClass) {
 		return
 	}
 	b, fewer, more := j.scaling(g, c)
-	text := plural(int64(fewer), "thread") + " and " + plural(int64(more), "thread") + " computed them: "
+	text := format.Plural(int64(fewer), "thread") + " and " + format.Plural(int64(more), "thread") + " computed them: "
 	switch {
 	case b == summary.BoundMemory:
 		c.is(b, 2)

@@ -3,14 +3,16 @@
 package verdict
 
 import (
-	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/internal/num"
-	"github.com/profinfer/profinfer/profile/summary"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 // groupOf makes a phase of products with weights, each {type, bytes, flops, ns}.
@@ -19,7 +21,7 @@ func groupOf(team int, rows ...workCell) *workGroup {
 	g.team, g.traced, g.steps = team, 1, 1
 	for i := range rows {
 		c := rows[i]
-		c.kind, c.weight, c.calls, c.layer, c.team = facts.MatMul, true, 1, -1, team
+		c.kind, c.weight, c.calls, c.layer, c.team = ops.ClassProduct, true, 1, -1, team
 		c.work, c.bytesDur, c.flopsDur = c.dur, c.dur, c.dur
 		g.cells[c.cellKey] = &c
 		g.tracedDur += c.dur
@@ -160,11 +162,7 @@ func TestShortName(t *testing.T) {
 
 func TestSay(t *testing.T) {
 	for got, want := range map[string]string{
-		sayNumber(24.44): "24.4", sayNumber(339.2): "339", sayNumber(0.5): "0.50", sayNumber(0.012): "0.012", sayNumber(12345): "12,345", sayNumber(0): "0",
-		sayPercent(0.944): "94 %", sayPercent(0.004): "0.4 %", sayPercent(0): "0 %", sayCount(-1234567): "-1,234,567", sayCount(999): "999",
-		sayDur(500): "500 ns", sayDur(30_300_000): "30.3 ms", sayDur(8250): "8.25 µs", sayDur(5e9): "5.00 s",
-		sayBytes(663 << 20): "663 MiB", sayBytes(12): "12 B", sayBytes(1 << 40): "1.00 TiB", sayParams(1_235_814_400): "1.24 B", sayParams(12): "12",
-		plural(1, "CPU"): "1 CPU", plural(2000, "CPU"): "2,000 CPUs", andList([]string{"a", "b", "c"}): "a, b and c", capital("decode"): "Decode",
+		andList([]string{"a", "b", "c"}): "a, b and c", capital("decode"): "Decode",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -7,6 +7,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -89,7 +90,7 @@ func (g *workGroup) byWay() {
 	}
 	g.waySums = map[workKind]workCell{}
 	for _, x := range g.inOrder() {
-		if w := x.way(); x.kind == facts.MatMul && x.weight {
+		if w := x.way(); x.kind == ops.ClassProduct && x.weight {
 			sum, known := g.waySums[w]
 			if !known {
 				g.wayList = append(g.wayList, w)
@@ -112,7 +113,7 @@ func (j *judge) needs(k facts.ModelKey, g *workGroup, c *workClass, cells []*wor
 	var memLongest, arithLongest int64
 	c.arithFar = true
 	for _, w := range g.ways() {
-		own := sumOf(slices.DeleteFunc(slices.Clone(cells), func(x *workCell) bool { return x.kind != facts.MatMul || !x.weight || x.way() != w }))
+		own := sumOf(slices.DeleteFunc(slices.Clone(cells), func(x *workCell) bool { return x.kind != ops.ClassProduct || !x.weight || x.way() != w }))
 		if own.calls == 0 {
 			continue
 		}
@@ -236,7 +237,7 @@ func (j *judge) classes(k facts.ModelKey, g *workGroup) []workClass {
 		return done
 	}
 	out := []workClass{{what: "products"}, {what: "attention"}, {what: "other"}}
-	kinds := []facts.Kind{facts.MatMul, facts.Attention, facts.Other}
+	kinds := []ops.Class{ops.ClassProduct, ops.ClassAttention, ops.ClassOther}
 	for i := range out {
 		c := &out[i]
 		cells := g.of(func(c *workCell) bool { return c.kind == kinds[i] })

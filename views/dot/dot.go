@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/clean"
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/dag"
 )
@@ -241,8 +243,8 @@ func (g *drawing) write(w *bufio.Writer) {
 			k := &d.Kinds[x.kind]
 			id, label = fmt.Sprintf("kind%d", x.kind), fmt.Sprintf("layers %s, × %d", ranges(k.Layers), len(k.Layers))
 			if k.Spread != nil {
-				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)", duration(k.Spread.Median), duration(k.Spread.Min), k.Spread.MinLayer,
-					duration(k.Spread.Max), k.Spread.MaxLayer)
+				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)", format.Label.Duration(k.Spread.Median), format.Label.Duration(k.Spread.Min), k.Spread.MinLayer,
+					format.Label.Duration(k.Spread.Max), k.Spread.MaxLayer)
 				for _, o := range k.Spread.Outliers {
 					label += fmt.Sprintf("\nlayer %d takes %.0f %% longer (median of %d calls)", o.Layer, o.Over*100, o.Calls)
 				}
@@ -287,7 +289,7 @@ func (g *drawing) title() string {
 	d := g.d
 	t := fmt.Sprintf("%s: %d steps", d.Phase, d.Steps)
 	if d.Ops > 0 && d.Traced > 0 {
-		t += fmt.Sprintf(", %s of operators a step", duration(float64(d.OpsDur-d.Probe)/float64(d.Traced)))
+		t += fmt.Sprintf(", %s of operators a step", format.Label.Duration(float64(d.OpsDur-d.Probe)/float64(d.Traced)))
 	} else {
 		t += ", no operator was seen: no times"
 	}
@@ -296,7 +298,7 @@ func (g *drawing) title() string {
 	}
 	for i := range d.Parts {
 		if d.Parts[i].Incomplete != "" {
-			t += "\ndefinition with holes: " + clean(d.Parts[i].Incomplete)
+			t += "\ndefinition with holes: " + clean.Terminal(d.Parts[i].Incomplete, false)
 			break
 		}
 	}
@@ -315,23 +317,23 @@ func (g *drawing) title() string {
 func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 	x := &g.items[i]
 	n := &g.d.Nodes[x.nodes[0]]
-	lines := []string{clean(x.name)}
+	lines := []string{clean.Terminal(x.name, false)}
 	attrs := ""
 	if n.Kind == dag.NodeCache {
-		lines = append(lines, clean(n.Type)+" "+dims(n)+" "+size(n.Bytes))
+		lines = append(lines, clean.Terminal(n.Type, false)+" "+dims(n)+" "+size(n.Bytes))
 		attrs = " shape=cylinder fillcolor=\"#ffffff\""
 	} else {
-		what := clean(n.Op) + " " + dims(n)
-		if n.Weight >= 0 && int(n.Weight) < len(g.d.Nodes) && !strings.HasPrefix(n.Op, "ROPE") {
+		what := clean.Terminal(n.Op, false) + " " + dims(n)
+		if n.OwnWeight && int(n.Weight) < len(g.d.Nodes) {
 			wt := &g.d.Nodes[n.Weight]
-			what += "\n" + clean(wt.Type) + " " + size(wt.Bytes)
+			what += "\n" + clean.Terminal(wt.Type, false) + " " + size(wt.Bytes)
 		}
 		lines = append(lines, what)
 		if len(g.d.Parts) > 1 && n.Part < len(g.d.Parts) {
-			lines = append(lines, clean(g.d.Parts[n.Part].Backend))
+			lines = append(lines, clean.Terminal(g.d.Parts[n.Part].Backend, false))
 		}
 		if x.sum.timed && g.d.Traced > 0 {
-			line := duration(float64(x.sum.net)/float64(g.d.Traced)) + fmt.Sprintf("  %.1f %%", x.sum.share*100)
+			line := format.Label.Duration(float64(x.sum.net)/float64(g.d.Traced)) + fmt.Sprintf("  %.1f %%", x.sum.share*100)
 			if x.sum.bytesNs > 0 {
 				most := ""
 				if x.sum.atMost {

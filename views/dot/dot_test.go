@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/profile/stat"
@@ -166,7 +167,7 @@ func TestFigures(t *testing.T) {
 			continue
 		}
 		rows++
-		want := fmt.Sprintf("%s  %.1f %%  %.1f GB/s", duration(r.DurPerStep), *r.Share*100, *r.GBps)
+		want := fmt.Sprintf("%s  %.1f %%  %.1f GB/s", format.Label.Duration(r.DurPerStep), *r.Share*100, *r.GBps)
 		if !strings.Contains(text, r.Key+`\nMUL_MAT`) || !strings.Contains(text, want) {
 			t.Errorf("%s: no %q", r.Key, want)
 		}

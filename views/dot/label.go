@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/dag"
-	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // width is a line's for a tensor of that size.
@@ -64,14 +64,7 @@ func size(bytes *int64) string {
 	if bytes == nil {
 		return "?"
 	}
-	v := float64(*bytes)
-	for _, u := range []string{"B", "KiB", "MiB", "GiB"} {
-		if v < 1024 || u == "GiB" {
-			return three(v) + " " + u
-		}
-		v /= 1024
-	}
-	return ""
+	return format.Label.Bytes(float64(*bytes))
 }
 
 // ranges writes 0–3, 5 of 0 1 2 3 5, and of many how many there are beyond the first.
@@ -94,33 +87,6 @@ func ranges(v []int) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// duration writes nanoseconds.
-func duration(ns float64) string {
-	switch {
-	case ns >= 1e9:
-		return three(ns/1e9) + " s"
-	case ns >= 1e6:
-		return three(ns/1e6) + " ms"
-	case ns >= 1e3:
-		return three(ns/1e3) + " µs"
-	}
-	return three(ns) + " ns"
-}
-
-// three writes three significant digits.
-func three(v float64) string {
-	switch {
-	case v >= 99.95 || v == math.Trunc(v):
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 9.995:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
-
-// clean makes a name from a file or process safe to show.
-func clean(s string) string { return terminal.Clean(s, false) }
 
 // quote writes a DOT string. What names hold can neither end the string nor be taken for Graphviz's escapes (\N,
 // \G, \l) or for an entity of HTML (&lt;), which Graphviz replaces in every label.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
@@ -134,7 +135,7 @@ func (r *countRow) set(t *tracks, key threadKey, i int, name, unit string, at in
 		return
 	}
 	if k.track == nil {
-		k.track = t.threadCounter(key.pid, key.tid, clean(name), unit)
+		k.track = t.threadCounter(key.pid, key.tid, clean.Perfetto(name), unit)
 	}
 	t.value(k.track, at, v)
 	k.v = v

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -95,7 +96,7 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 		if backFlow(d) {
 			n.m = n.m.fixed(eventFlowEnd, flowBack(d.Graph.ID))
 		}
-		e.t.begin(k, d.Done-d.Waited, d, "wait", "wait for "+cmp.Or(clean(d.Graph.Backend), "a device"), n)
+		e.t.begin(k, d.Done-d.Waited, d, "wait", "wait for "+cmp.Or(clean.Perfetto(d.Graph.Backend), "a device"), n)
 		e.t.end(k, d.Done, nil)
 	}
 	return e.p.err
@@ -103,10 +104,10 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 
 func (e *exporter) deviceTrack(d *profile.DeviceSpan) *track {
 	key := deviceTrack{pid: d.Graph.PID, backend: d.Graph.Backend}
-	name := cmp.Or(clean(d.Graph.Backend), "device") + ": handed over until waited for"
+	name := cmp.Or(clean.Perfetto(d.Graph.Backend), "device") + ": handed over until waited for"
 	if d.Queue != nil {
 		key.queue, key.backend = d.Queue.ID, ""
-		name = fmt.Sprintf("%s queue %d", cmp.Or(clean(d.Queue.Backend), "device"), d.Queue.ID)
+		name = fmt.Sprintf("%s queue %d", cmp.Or(clean.Perfetto(d.Queue.Backend), "device"), d.Queue.ID)
 	}
 	k := e.devices.tracks[key]
 	if k == nil && len(e.devices.tracks) < maxDevices {
@@ -172,7 +173,7 @@ func (e *exporter) Copy(c *profile.Copy) error {
 	}
 	name := c.Kind
 	if c.From != "" && c.To != "" {
-		name = clean(c.From) + " to " + clean(c.To)
+		name = clean.Perfetto(c.From) + " to " + clean.Perfetto(c.To)
 	}
 	e.t.begin(k, c.Start, c, "copy", name, n)
 	e.t.end(k, end, nil)

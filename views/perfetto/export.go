@@ -11,14 +11,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/klauspost/compress/gzip"
-
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -208,8 +206,8 @@ func (e *exporter) Op(o *profile.Op) error {
 		s.counts = e.counts.sum(s.counts, o.Counts)
 	}
 	name := o.Op
-	if d.Weight != "" && !strings.HasPrefix(o.Op, "ROPE") {
-		name = ops.WeightStem(d.Weight)
+	if d.Stem != "" {
+		name = d.Stem
 	}
 	for i := range o.Threads {
 		th := &o.Threads[i]
@@ -427,7 +425,7 @@ func (e *exporter) losses(h *profile.Header) {
 	})
 	for i := range spans {
 		l := &spans[i]
-		k := e.t.global("not seen: " + clean(l.Why))
+		k := e.t.global("not seen: " + clean.Perfetto(l.Why))
 		n := e.t.notes()
 		n.text("what", l.What)
 		n.text("why", l.Why)
@@ -462,7 +460,7 @@ func (e *exporter) names(h *profile.Header, threads []threadKey) {
 		p := &h.Processes[i]
 		m := message(nil).int(1, int64(p.PID))
 		for _, a := range p.Cmdline {
-			m = m.str(3, clean(a))
+			m = m.str(3, clean.Perfetto(a))
 		}
 		tree = tree.sub(treeProcess, m)
 		if k := e.t.processes[p.PID]; k != nil {
@@ -481,13 +479,13 @@ func (e *exporter) names(h *profile.Header, threads []threadKey) {
 	slices.Sort(tids)
 	for _, tid := range tids {
 		t := e.sched.tasks[tid]
-		tree = tree.sub(treeThread, message(nil).int(1, int64(tid)).str(2, clean(t.comm)).int(3, int64(t.pid)))
+		tree = tree.sub(treeThread, message(nil).int(1, int64(tid)).str(2, clean.Perfetto(t.comm)).int(3, int64(t.pid)))
 	}
 	first := uint64(max(0, h.First))
 	if len(tree) > 0 {
 		e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).sub(packetProcessTree, tree))
 	}
-	uts := message(nil).str(1, "Linux").str(2, "").str(3, clean(h.Meta.Kernel)).str(4, machine(h.Meta.Arch))
+	uts := message(nil).str(1, "Linux").str(2, "").str(3, clean.Perfetto(h.Meta.Kernel)).str(4, machine(h.Meta.Arch))
 	e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).
 		sub(packetSystemInfo, message(nil).sub(infoUtsname, uts)))
 }
@@ -500,5 +498,5 @@ func machine(arch string) string {
 	case "arm64":
 		return "aarch64"
 	}
-	return clean(arch)
+	return clean.Perfetto(arch)
 }

@@ -5,9 +5,8 @@ package perfetto
 import (
 	"io"
 	"math"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -56,7 +55,7 @@ func (p *packets) intern(table protowire.Number, s string) uint64 {
 	id := uint64(len(t) + 1)
 	t[s] = id
 	p.n++
-	p.fresh = p.fresh.sub(table, message(nil).uint(entryIID, id).str(entryName, clean(s)))
+	p.fresh = p.fresh.sub(table, message(nil).uint(entryIID, id).str(entryName, clean.Perfetto(s)))
 	return id
 }
 
@@ -98,29 +97,6 @@ func (p *packets) event(t int64, field protowire.Number, body message) {
 // descriptor writes a track's descriptor. It holds no interned strings and no time.
 func (p *packets) descriptor(body message) {
 	p.write(message(nil).uint(packetSequence, eventSequence).sub(packetDescriptor, body))
-}
-
-// clean returns valid UTF-8 without control characters: names come from files and processes,
-// and a parser drops a packet whose strings it cannot read.
-func clean(s string) string {
-	ok := utf8.ValidString(s)
-	if ok {
-		for i := range len(s) {
-			if s[i] < 0x20 || s[i] == 0x7f {
-				ok = false
-				break
-			}
-		}
-	}
-	if ok {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
 }
 
 // notes are the debug annotations of an event under construction.

@@ -2,6 +2,10 @@
 
 package perfetto
 
+import (
+	"github.com/profinfer/profinfer/internal/clean"
+)
+
 import "cmp"
 
 // track is a row of slices or a counter.
@@ -64,7 +68,7 @@ func (t *tracks) process(pid int32) *track {
 func (t *tracks) describeProcess(k *track, pid int32, name string) {
 	m := message(nil).int(procPID, int64(pid))
 	if name != "" {
-		m = m.str(procName, clean(name))
+		m = m.str(procName, clean.Perfetto(name))
 	}
 	t.p.descriptor(message(nil).uint(descUUID, k.uuid).sub(descProcess, m))
 }
@@ -83,7 +87,7 @@ func (t *tracks) thread(pid, tid int32) *track {
 func (t *tracks) describeThread(k *track, pid, tid int32, name string) {
 	m := message(nil).int(threadPID, int64(pid)).int(threadTID, int64(tid))
 	if name != "" {
-		m = m.str(threadName, clean(name))
+		m = m.str(threadName, clean.Perfetto(name))
 	}
 	t.p.descriptor(message(nil).uint(descUUID, k.uuid).sub(descThread, m))
 }

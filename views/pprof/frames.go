@@ -10,11 +10,10 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
-
+	"github.com/profinfer/profinfer/internal/clean"
 	model "github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
-	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // sampleTypes are what a stack's values are, the default one first.
@@ -40,6 +39,9 @@ const (
 	frameFor     = ", for another process" // after a phase
 )
 
+// maxName is how many bytes of a name are shown.
+const maxName = 200
+
 // drawing is a profile under construction.
 type drawing struct {
 	p     *profile.Profile
@@ -48,7 +50,7 @@ type drawing struct {
 
 // frame returns the location of a name. Each name is one function, whose place is unknown.
 func (d *drawing) frame(name string) *profile.Location {
-	name = clean(name)
+	name = clean.Short(name, maxName)
 	l := d.names[name]
 	if l == nil {
 		id := uint64(len(d.p.Function) + 1)
@@ -73,16 +75,6 @@ func (d *drawing) sample(v *values, names ...string) {
 		}
 	}
 	d.p.Sample = append(d.p.Sample, s)
-}
-
-// clean makes a name of the trace safe to show and of bounded length.
-func clean(s string) string {
-	const most = 200
-	s = terminal.Clean(s, false)
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
 }
 
 // shown is a group that is drawn: a phase of one model.
@@ -281,7 +273,7 @@ func processText(stat *summary.Stat, pid int32) string {
 func program(stat *summary.Stat) string {
 	for i := range stat.Run.Processes {
 		if p := &stat.Run.Processes[i]; p.Comm != "" && (p.Steps > 0 || len(stat.Run.Processes) == 1) {
-			return clean(strings.ReplaceAll(p.Comm, "/", "_")) // never a file for pprof to open
+			return clean.Short(strings.ReplaceAll(p.Comm, "/", "_"), maxName) // never a file for pprof to open
 		}
 	}
 	return "profinfer"
@@ -293,12 +285,7 @@ func seconds(ns int64) string { return fmt.Sprintf("%.3f s", float64(ns)/1e9) }
 func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) []string {
 	var out []string
 	say := func(format string, a ...any) { out = append(out, fmt.Sprintf(format, a...)) }
-	most := func(s string) string {
-		if s = terminal.Clean(s, false); len(s) > 1000 {
-			s = strings.ToValidUTF8(s[:1000], "") + "..."
-		}
-		return s
-	}
+	most := func(s string) string { return clean.Short(s, 1000) }
 	run := &stat.Run
 	if len(run.Command) > 0 {
 		say("command: %s", most(strings.Join(run.Command, " ")))
@@ -324,7 +311,7 @@ func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) [
 			continue
 		}
 		g, partial := s.drawn()
-		name := strings.TrimSpace(clean(roots[i]) + " " + cmp.Or(string(s.phase), "unknown"))
+		name := strings.TrimSpace(clean.Short(roots[i], maxName) + " " + cmp.Or(string(s.phase), "unknown"))
 		say("%s: %d steps, %s; %d of them are in this profile, %s", name, g.steps, seconds(g.dur), g.traced, seconds(g.tracedDur))
 		if partial {
 			say("not seen: none of these %s steps was wholly seen: figures can be too low", name)

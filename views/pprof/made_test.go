@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
-
+	"github.com/profinfer/profinfer/internal/clean"
 	model "github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/profiletest"
@@ -157,7 +157,7 @@ func (m *made) agrees(depth int, root func(*summary.Phase) string) {
 					want["flops"] = *r.Flops
 				}
 				for typ, v := range want {
-					if got := of.sum(typ, depth, f.Phase, at, clean(name)); got != v {
+					if got := of.sum(typ, depth, f.Phase, at, clean.Short(name, maxName)); got != v {
 						t.Errorf("%s, %s: %s is %d, want %d", f.Phase, name, typ, got, v)
 					}
 				}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/dag"
 	"github.com/profinfer/profinfer/profile/facts"
@@ -77,7 +77,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	if err := r.addTime(timeline, h, how); err != nil {
 		return nil, err
 	}
-	if err := r.addSeries(series, h, how.peaks); err != nil {
+	if err := r.addSeries(series, h, how.peaks(h)); err != nil {
 		return nil, err
 	}
 	if err := r.addJSON("slow", slow.Finish(h)); err != nil {
@@ -115,11 +115,7 @@ func label(s *summary.Stat) string {
 		if text != "" {
 			text += ", "
 		}
-		if n := s.Run.Processes[0].Threads; n == 1 {
-			text += "1 thread"
-		} else {
-			text += fmt.Sprintf("%d threads", n)
-		}
+		text += format.Plural(s.Run.Processes[0].Threads, "thread")
 	}
 	return text
 }

@@ -17,9 +17,9 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/profinfer/profinfer/internal/clean"
 )
 
 //go:embed bundle
@@ -174,23 +174,9 @@ func write(w io.Writer, tool string, runs []*Run, served bool) error {
 func title(runs []*Run) string {
 	var names []string
 	for _, r := range runs {
-		names = append(names, clean(r.File))
+		names = append(names, clean.Title(r.File))
 	}
 	return strings.Join(names, " · ") + " · profinfer"
-}
-
-// clean shows characters that nobody sees, or that turn the direction of text around, as what they are:
-// as the page does with every name (format.ts).
-func clean(s string) string {
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
-		if r == ' ' || unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
 }
 
 // Handler serves the page at / and its data below /data/.

@@ -26,12 +26,10 @@ func TestPeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peaks, gbps := &roof.Peaks{}, 25.0
+	gbps := 25.0
 	run, err := Load("a.pinf", func(s profile.Sink) (*profile.Header, error) {
-		h, err := profile.Replay(r, s)
-		*peaks = *roof.Fixed("given by hand", &gbps, nil)
-		return h, err
-	}, Peaks(peaks))
+		return profile.Replay(r, s)
+	}, Peaks(func(*profile.Header) *roof.Peaks { return roof.Fixed("given by hand", &gbps, nil) }))
 	if err != nil {
 		t.Fatal(err)
 	}

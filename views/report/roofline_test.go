@@ -22,7 +22,7 @@ func TestRooflineSection(t *testing.T) {
 			return nil, err
 		}
 		return p.Header("op"), nil
-	}, Peaks(roof.Fixed("by hand", &gbps, &gflops)))
+	}, Peaks(func(*profile.Header) *roof.Peaks { return roof.Fixed("by hand", &gbps, &gflops) }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/roof"
@@ -27,20 +26,17 @@ type Option func(*options)
 
 type options struct {
 	timeLimit int // bytes; -1: none
-	peaks     *roof.Peaks
+	peaks     func(*profile.Header) *roof.Peaks
 }
 
-// Peaks are what the recording's machine can do. They are read once the replay has ended, so that it may fill them in.
-func Peaks(p *roof.Peaks) Option { return func(o *options) { o.peaks = p } }
+// Peaks returns what the recording's machine can do, once all was read.
+func Peaks(of func(*profile.Header) *roof.Peaks) Option { return func(o *options) { o.peaks = of } }
 
 // WholeTimeline keeps all of a timeline, as a page that is served can.
 func WholeTimeline() Option { return func(o *options) { o.timeLimit = -1 } }
 
-// LimitTimeline keeps at most so many bytes of a timeline's chunks.
-func LimitTimeline(bytes int) Option { return func(o *options) { o.timeLimit = max(0, bytes) } }
-
 func newOptions(opts []Option) options {
-	o := options{timeLimit: TimeLimit}
+	o := options{timeLimit: TimeLimit, peaks: func(*profile.Header) *roof.Peaks { return nil }}
 	for _, f := range opts {
 		f(&o)
 	}

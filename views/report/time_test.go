@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/profile/timeline"
@@ -138,7 +137,7 @@ func TestFirstStepsAreKept(t *testing.T) {
 
 // TestTimelineNothingFits: even then there is a page.
 func TestTimelineNothingFits(t *testing.T) {
-	r, tl := timelineOf(t, slowRun(3, 10), LimitTimeline(0))
+	r, tl := timelineOf(t, slowRun(3, 10), func(o *options) { o.timeLimit = 0 })
 	for i, c := range tl.Chunks {
 		if c.Kept || r.sections[fmt.Sprintf("time/%d", i)] != nil {
 			t.Errorf("chunk %d is there", i)

@@ -15,7 +15,7 @@ import (
 // countedParquet writes tables with columns that are known only when the recording was read: those of
 // its counters. The library takes a row's type at run time too; it costs time, so the others do without.
 type countedParquet struct {
-	w        *parquet.Writer
+	w        *parquet.GenericWriter[any]
 	t        *table
 	row      reflect.Type // the table's, without Counts, and the counters
 	columns  int          // of the table
@@ -35,7 +35,7 @@ func newCountedParquet(w io.Writer, t *table, counters []string) RowWriter {
 			Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s,optional"`, name))})
 	}
 	p.row = reflect.StructOf(fields)
-	p.w = parquet.NewWriter(w, parquet.SchemaOf(reflect.New(p.row).Interface()), parquet.Compression(zstdCodec),
+	p.w = parquet.NewGenericWriter[any](w, parquet.SchemaOf(reflect.New(p.row).Interface()), parquet.Compression(zstdCodec),
 		parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("profinfer", "", ""), parquet.KeyValueMetadata("profinfer.table", t.name))
 	return p
 }
@@ -69,7 +69,7 @@ func (p *countedParquet) Write(row any) error {
 			out.Elem().Field(p.columns + i).Set(reflect.ValueOf(&n))
 		}
 	}
-	p.err = p.w.Write(out.Interface())
+	_, p.err = p.w.Write([]any{out.Interface()})
 	return p.err
 }
 

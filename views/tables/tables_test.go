@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
-
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -160,7 +160,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s: got\n%s", path, all.Bytes())
 		}
 		for _, r := range all.String() {
-			if r != '\n' && escaped(r) {
+			if r != '\n' && clean.Hidden(r) {
 				t.Errorf("%s has %U", format, r)
 			}
 		}

@@ -7,8 +7,9 @@ import (
 	"math"
 	"reflect"
 	"strconv"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/profinfer/profinfer/internal/clean"
 )
 
 // textFlush is how much is collected before it is written.
@@ -166,12 +167,6 @@ func (x *text) Close() error {
 	return x.err
 }
 
-// escaped says whether a rune is not shown as it is: control characters of both sets, line
-// separators, and format characters that change the direction of text or are invisible.
-func escaped(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-}
-
 // appendEscapes appends s; the quote character is doubled in CSV and escaped in JSON. Bytes
 // that are no UTF-8 become U+FFFD.
 func appendEscapes(b []byte, s string, csv bool) []byte {
@@ -190,7 +185,7 @@ func appendEscapes(b []byte, s string, csv bool) []byte {
 			b = append(b, `\t`...)
 		case r < 0x80 && r >= 0x20 && r != 0x7f:
 			b = append(b, byte(r))
-		case !escaped(r):
+		case !clean.Hidden(r):
 			b = utf8.AppendRune(b, r)
 		case r > 0xffff:
 			r -= 0x10000 // as JSON does

@@ -16,7 +16,7 @@ func TestCalls(t *testing.T) {
 	f := func(v float64) *float64 { return &v }
 	sum := int64(3 * 400_000_000)
 	ps := summary.Phase{Phase: "decode", Steps: 4, Dur: 4 * 10_000_000, TokensPerS: f(2.5), PerToken: f(4e8), Async: 4, Unseen: 1, EndToEnd: &sum,
-		CallTokensPerS: f(100), CallPerToken: f(1e7), Backends: []summary.Backend{{Backend: "BLAS"}, {Backend: "Vul\x1bkan"}}}
+		CallTokensPerS: f(100), CallPerToken: f(1e7), Backends: []summary.Backend{{Backend: "BLAS"}, {Backend: "Vul\x1bkan", Submits: true}}}
 	draw := func(ps summary.Phase) string {
 		var b bytes.Buffer
 		if err := Stat(&b, &summary.Stat{By: facts.ByWeight, Run: summary.Run{Level: "graph"}, Phases: []summary.Phase{ps}}, Options{Width: 300, Unicode: true}); err != nil {

@@ -3,10 +3,9 @@
 package terminal
 
 import (
-	"fmt"
-	"math"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -58,9 +57,9 @@ func (p *page) counters(s *summary.Stat, f *summary.Phase) {
 		}
 		if ipc != nil {
 			r := s.Ratios(row.Counts)
-			ipc.add(two(r.IPC))
-			stalled.add(percent1(r.StallShare))
-			misses.add(two(r.Misses))
+			ipc.add(format.Ratio(r.IPC))
+			stalled.add(format.Percent1(r.StallShare))
+			misses.add(format.Ratio(r.Misses))
 		}
 	}
 	p.blank()
@@ -77,7 +76,7 @@ func (p *page) counted(k *summary.Counter, v *float64) string {
 	if k.Unit == "ns" {
 		return p.o.durationOf(v)
 	}
-	return many(v)
+	return format.Thousands(v)
 }
 
 // none tells that a counter is known and counted nothing in any row.
@@ -92,22 +91,4 @@ func none(rows []summary.Row, i int) bool {
 		}
 	}
 	return known
-}
-
-// many writes a number of things with three digits and a power of 1000.
-func many(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	x := *v
-	for _, u := range []struct {
-		of   float64
-		name string
-	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if math.Abs(x) >= u.of*0.9995 {
-			y := x / u.of
-			return fmt.Sprintf("%.*f%s", max(0, 2-int(math.Log10(math.Abs(y)))), y, u.name)
-		}
-	}
-	return number(v)
 }

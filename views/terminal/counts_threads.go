@@ -4,12 +4,12 @@ package terminal
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -71,12 +71,12 @@ func (t *threadsTable) add(p *page, s *summary.Stat, r *summary.ByThreads, file 
 		t.file.add(p.o.clean(file))
 	}
 	t.name.add(phaseName(s, &summary.Phase{Phase: r.Phase, Model: r.Model}))
-	t.threads.add(count(r.Threads))
-	t.steps.add(count(r.Steps))
-	t.tps.add(rate(r.TokensPerS))
-	t.ipc.add(two(r.IPC))
-	t.stall.add(percent1(r.StallShare))
-	t.misses.add(two(r.Misses))
+	t.threads.add(format.Count(r.Threads))
+	t.steps.add(format.Count(r.Steps))
+	t.tps.add(format.Rate(r.TokensPerS))
+	t.ipc.add(format.Ratio(r.IPC))
+	t.stall.add(format.Percent1(r.StallShare))
+	t.misses.add(format.Ratio(r.Misses))
 	if r.StallShare != nil {
 		t.stallOf[p.o.clean(r.StallOf)] = true
 	}
@@ -95,19 +95,6 @@ func (t *threadsTable) say(p *page) {
 			p.line(of.what+strings.Join(slices.Sorted(maps.Keys(of.names)), ", "), dim)
 		}
 	}
-}
-
-// two writes a ratio with two decimals, small ones with three.
-func two(v *float64) string {
-	switch {
-	case v == nil:
-		return "-"
-	case *v >= 9999.5:
-		return number(v)
-	case *v > 0 && *v < 0.0095:
-		return "<0.01"
-	}
-	return fmt.Sprintf("%.2f", *v)
 }
 
 // Recording is one of several that are compared.

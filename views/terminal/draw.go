@@ -2,7 +2,7 @@
 
 package terminal
 
-// What other views draw with. Text that is given to these is safe already (see [Clean]).
+// What other views draw with. Text that is given to these is safe already (see [Options.Clean]).
 
 // Bold, Dim, Warn and Bad style text where there is colour.
 func (o *Options) Bold(s string) string { return o.style(s, bold) }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -39,38 +40,38 @@ func (p *page) expertFacts(s *summary.Stat, f *summary.Phase) (facts []string) {
 		distinct += l.Distinct / float64(len(e.Layers))
 	}
 	if used > 0 {
-		facts = append(facts, fmt.Sprintf("%s: a token uses %d of %d experts in each of %s", phaseName(s, f), used, of, plural(int64(len(e.Layers)), "layer")))
+		facts = append(facts, fmt.Sprintf("%s: a token uses %d of %d experts in each of %s", phaseName(s, f), used, of, format.Plural(int64(len(e.Layers)), "layer")))
 	} else {
-		facts = append(facts, fmt.Sprintf("%s: experts in %s", phaseName(s, f), plural(int64(len(e.Layers)), "layer")))
+		facts = append(facts, fmt.Sprintf("%s: experts in %s", phaseName(s, f), format.Plural(int64(len(e.Layers)), "layer")))
 	}
 	if used > 0 && distinct > float64(used)+0.05 {
-		facts = append(facts, fmt.Sprintf("a batch %s of them", three(distinct)))
+		facts = append(facts, fmt.Sprintf("a batch %s of them", format.Table.Number(distinct)))
 	}
 	if e.Again != nil {
-		facts = append(facts, fmt.Sprintf("%s were used by the step before too (by chance %s)", percent(e.Again), percent(e.ByChance)))
+		facts = append(facts, fmt.Sprintf("%s were used by the step before too (by chance %s)", format.Percent(e.Again), format.Percent(e.ByChance)))
 	}
 	if e.Bytes != nil && e.BytesAll != nil {
-		facts = append(facts, fmt.Sprintf("%s of their weights' %s a step", size(int64(*e.Bytes)), size(int64(*e.BytesAll))))
+		facts = append(facts, fmt.Sprintf("%s of their weights' %s a step", format.Bytes(int64(*e.Bytes)), format.Bytes(int64(*e.BytesAll))))
 	}
 	if at >= 0 {
 		where := ""
 		if n := e.Layers[at].Layer; n != nil {
 			where = fmt.Sprintf(" (layer %d)", *n)
 		}
-		facts = append(facts, fmt.Sprintf("the busiest has %s times the mean%s", three(worst+1), where))
+		facts = append(facts, fmt.Sprintf("the busiest has %s times the mean%s", format.Table.Number(worst+1), where))
 	}
 	return facts
 }
 
 func (p *page) expertGaps(e *experts.Stat) {
 	if e.Slots > 0 {
-		p.line(fmt.Sprintf("%s in places of the engine's cache of experts, not in experts: left out", plural(e.Slots, "choice")), warn)
+		p.line(fmt.Sprintf("%s in places of the engine's cache of experts, not in experts: left out", format.Plural(e.Slots, "choice")), warn)
 	}
 	if e.NotSeen > 0 {
-		p.line(fmt.Sprintf("%s not wholly seen and left out", plural(e.NotSeen, "choice")), warn)
+		p.line(fmt.Sprintf("%s not wholly seen and left out", format.Plural(e.NotSeen, "choice")), warn)
 	}
 	if e.Dropped > 0 {
-		p.line(fmt.Sprintf("%s of more layers or experts than are kept", plural(e.Dropped, "choice")), warn)
+		p.line(fmt.Sprintf("%s of more layers or experts than are kept", format.Plural(e.Dropped, "choice")), warn)
 	}
 }
 
@@ -114,10 +115,10 @@ func (p *page) experts(s *summary.Stat, f *summary.Phase) {
 		}
 		experts.add(strconv.Itoa(l.Experts))
 		used.add(strconv.Itoa(l.Used))
-		tokens.add(count(l.Tokens))
-		distinct.add(three(l.Distinct))
-		again.add(percent(l.Again))
-		busiest.add(three(l.Imbalance+1) + "x")
+		tokens.add(format.Count(l.Tokens))
+		distinct.add(format.Table.Number(l.Distinct))
+		again.add(format.Percent(l.Again))
+		busiest.add(format.Table.Number(l.Imbalance+1) + "x")
 		unused.add(strconv.Itoa(l.Unused))
 		heat.add(p.o.heat(l.Load, limit))
 	}
@@ -177,7 +178,7 @@ func (o *Options) heat(load []int64, columns int) string {
 func (p *page) expertCache(e *experts.Stat) {
 	var facts []string
 	for _, c := range e.Cache {
-		facts = append(facts, fmt.Sprintf("%d %s", c.Experts, percent(&c.Hits)))
+		facts = append(facts, fmt.Sprintf("%d %s", c.Experts, format.Percent(&c.Hits)))
 	}
 	if len(facts) > 0 {
 		p.line("a cache of so many experts a layer, the least lately used replaced, would have held of the choices: "+strings.Join(facts, ", "), plain)
@@ -201,7 +202,7 @@ func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 	most = min(most, 16)
 	u := p.o.unitFor(median)
 	t := &table{}
-	title := phaseName(s, f) + ", median " + u.name + " of a product by its new experts"
+	title := phaseName(s, f) + ", median " + u.Name + " of a product by its new experts"
 	above := p.o.Width > 0 && p.o.Width < 100 // no room for figures beside a long title
 	if above {
 		p.blank()
@@ -222,7 +223,7 @@ func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 		row := make([]string, most+1)
 		for _, n := range w.New {
 			if n.New <= most {
-				row[n.New] = u.in(n.Median)
+				row[n.New] = u.Of(n.Median)
 			}
 		}
 		for k := range cols {

@@ -4,7 +4,6 @@ package terminal
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -92,6 +91,6 @@ func TestExpertsProducts(t *testing.T) {
 	}
 	e.Products = nil
 	if out := draw(); out != "" {
-		t.Error(fmt.Sprintf("%q is drawn of no products", out))
+		t.Errorf("%q is drawn of no products", out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -46,7 +47,7 @@ func (p *page) faults(s *summary.Stat) {
 	p.blank()
 	p.line(p.faultLine(f), bold)
 	if f.Own != nil && f.Before != nil && f.Major != nil && *f.Own != *f.Before+*f.Major {
-		p.line(fmt.Sprintf("/proc says %s major faults of the whole process; %s of them were before the recording.", count(*f.Own), count(*f.Before)), dim)
+		p.line(fmt.Sprintf("/proc says %s major faults of the whole process; %s of them were before the recording.", format.Count(*f.Own), format.Count(*f.Before)), dim)
 	}
 	p.faultClasses(f)
 	p.faultPhases(f)
@@ -58,12 +59,12 @@ func (p *page) faults(s *summary.Stat) {
 func (p *page) faultLine(f *memory.Stat) string {
 	var b strings.Builder
 	if f.Major != nil {
-		fmt.Fprintf(&b, "page faults: %s major", count(*f.Major))
+		fmt.Fprintf(&b, "page faults: %s major", format.Count(*f.Major))
 	} else {
-		fmt.Fprintf(&b, "page faults: %s major seen", count(f.Seen))
+		fmt.Fprintf(&b, "page faults: %s major seen", format.Count(f.Seen))
 	}
 	if f.Minor != nil {
-		fmt.Fprintf(&b, ", %s minor", count(*f.Minor))
+		fmt.Fprintf(&b, ", %s minor", format.Count(*f.Minor))
 	}
 	switch {
 	case len(f.Classes) == 0: // nothing took any time
@@ -73,15 +74,15 @@ func (p *page) faultLine(f *memory.Stat) string {
 		b.WriteString("; how long they took is not told by this kernel")
 	}
 	if f.Read != nil {
-		fmt.Fprintf(&b, "; %s read from disk", size(*f.Read))
+		fmt.Fprintf(&b, "; %s read from disk", format.Bytes(*f.Read))
 		if *f.Read > f.ReadFaults {
-			fmt.Fprintf(&b, ", %s of it by faults", size(f.ReadFaults))
+			fmt.Fprintf(&b, ", %s of it by faults", format.Bytes(f.ReadFaults))
 		}
 	} else if f.ReadFaults > 0 {
-		fmt.Fprintf(&b, "; faults read %s from disk", size(f.ReadFaults))
+		fmt.Fprintf(&b, "; faults read %s from disk", format.Bytes(f.ReadFaults))
 	}
 	if f.NoAddress != nil && *f.NoAddress > 0 {
-		fmt.Fprintf(&b, "; %s major have no address, as the kernel took them for a system call", count(*f.NoAddress))
+		fmt.Fprintf(&b, "; %s major have no address, as the kernel took them for a system call", format.Count(*f.NoAddress))
 	}
 	return b.String()
 }
@@ -110,8 +111,8 @@ func (p *page) sums(t *table, title string, rows []memory.FaultSum, name func(*m
 	for i := range rows {
 		r := &rows[i]
 		first.add(name(r))
-		major.add(count(r.Major))
-		minor.add(count(r.Minor))
+		major.add(format.Count(r.Major))
+		minor.add(format.Count(r.Minor))
 		wait.add(p.o.durationOf(float(r.Wait)))
 		read.add(bytesOrNone(r.Read))
 	}
@@ -129,7 +130,7 @@ func bytesOrNone(n int64) string {
 	if n == 0 {
 		return "-"
 	}
-	return size(n)
+	return format.Bytes(n)
 }
 
 func (p *page) faultPhases(f *memory.Stat) {
@@ -157,13 +158,13 @@ func (p *page) faultPhases(f *memory.Stat) {
 				title = "steps of no known phase"
 			}
 			name.add(title)
-			steps.add(count(r.Steps))
-			with.add(count(r.Faulted))
+			steps.add(format.Count(r.Steps))
+			with.add(format.Count(r.Faulted))
 		}
-		major.add(count(r.Major))
+		major.add(format.Count(r.Major))
 		wait.add(p.o.durationOf(float(r.Wait)))
 		wall.add(p.o.durationOf(float(r.Wall)))
-		part.add(percent1(r.Share))
+		part.add(format.Percent1(r.Share))
 		read.add(bytesOrNone(r.Read))
 	}
 	p.blank()
@@ -232,7 +233,7 @@ func (p *page) files(f *memory.Stat) {
 }
 
 func (p *page) file(m *memory.FileMemory) string {
-	text := fmt.Sprintf("%s (%s)", p.o.clean(m.Path), size(m.Bytes))
+	text := fmt.Sprintf("%s (%s)", p.o.clean(m.Path), format.Bytes(m.Bytes))
 	if m.Failed != "" {
 		return text + ": what of it is in memory is not known: " + p.o.clean(m.Failed)
 	}
@@ -240,7 +241,7 @@ func (p *page) file(m *memory.FileMemory) string {
 	var parts []string
 	for i := range m.Classes {
 		c := &m.Classes[i]
-		parts = append(parts, fmt.Sprintf("%s %s of %s", className(c.Class), part(c.InEnd, c.Bytes), size(c.Bytes)))
+		parts = append(parts, fmt.Sprintf("%s %s of %s", className(c.Class), part(c.InEnd, c.Bytes), format.Bytes(c.Bytes)))
 	}
 	switch {
 	case !m.Graphs:

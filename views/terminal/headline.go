@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -70,13 +71,13 @@ func (p *page) caveats(s *summary.Stat) {
 		if w.Why == "lost" && w.Events > 0 {
 			what := w.What
 			if what == "processes" {
-				lines = append(lines, "Processes with an engine that were not recorded, or not from their begin: "+count(w.Events)+". The recording names them.")
+				lines = append(lines, "Processes with an engine that were not recorded, or not from their begin: "+format.Count(w.Events)+". The recording names them.")
 				continue
 			}
 			if what == "" {
 				what = "events"
 			}
-			lines = append(lines, fmt.Sprintf("%s %s were lost: the steps concerned are left out where they could be told.", count(w.Events), p.o.clean(what)))
+			lines = append(lines, fmt.Sprintf("%s %s were lost: the steps concerned are left out where they could be told.", format.Count(w.Events), p.o.clean(what)))
 		}
 	}
 	for i := range s.Phases {
@@ -87,13 +88,13 @@ func (p *page) caveats(s *summary.Stat) {
 		case f.Partial > 0:
 			n := "1 step that was"
 			if f.Partial > 1 {
-				n = count(f.Partial) + " steps that were"
+				n = format.Count(f.Partial) + " steps that were"
 			}
 			lines = append(lines, fmt.Sprintf("%s: %s not seen wholly, left out.", phaseName(s, f), n))
 		}
 	}
 	if v := s.Run.ProbeShare; v != nil && *v > 0.05 {
-		lines = append(lines, fmt.Sprintf("The probes themselves took about %s of the threads' time in operators: figures of operators are without it, by an estimate.", percent(v)))
+		lines = append(lines, fmt.Sprintf("The probes themselves took about %s of the threads' time in operators: figures of operators are without it, by an estimate.", format.Percent(v)))
 	}
 	if len(lines) == 0 {
 		return
@@ -113,9 +114,9 @@ func (p *page) lost(s *summary.Stat) {
 		if w.What != "" {
 			text += " " + p.o.clean(w.What)
 		}
-		text += ": " + plural(int64(w.Spans), "span")
+		text += ": " + format.Plural(int64(w.Spans), "span")
 		if w.Events > 0 {
-			text += ", " + count(w.Events) + " events"
+			text += ", " + format.Count(w.Events) + " events"
 		}
 		if w.Dur > 0 {
 			text += ", " + p.o.duration(float64(w.Dur))
@@ -124,7 +125,7 @@ func (p *page) lost(s *summary.Stat) {
 	}
 	add := func(n int64, text string) {
 		if n > 0 {
-			facts = append(facts, text+": "+count(n))
+			facts = append(facts, text+": "+format.Count(n))
 		}
 	}
 	add(l.IncompleteOps, "operators not seen on all threads")
@@ -154,7 +155,7 @@ func (p *page) lost(s *summary.Stat) {
 	}
 	for i, n := range notes {
 		if i == 5 && !p.o.Verbose {
-			p.line("and "+plural(int64(len(notes)-i), "more note"), dim)
+			p.line("and "+format.Plural(int64(len(notes)-i), "more note"), dim)
 			break
 		}
 		p.line("Note: "+p.o.clean(n), plain)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/offload"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -60,8 +61,8 @@ func (p *page) offloadBackends(title string, x *offload.Offload) {
 	for i := range x.Backends {
 		b := &x.Backends[i]
 		name.add(cmp.Or(p.o.clean(b.Backend), "(unknown)"))
-		graphs.add(number(&b.Graphs))
-		nodes.add(number(&b.Nodes))
+		graphs.add(format.Decimal(&b.Graphs))
+		nodes.add(format.Decimal(&b.Nodes))
 		span := "-"
 		if l := b.Layers; l != nil {
 			span = fmt.Sprint(l.First)
@@ -73,7 +74,7 @@ func (p *page) offloadBackends(title string, x *offload.Offload) {
 			}
 		}
 		layers.add(span)
-		weights.add(size(int64(b.Weights)))
+		weights.add(format.Bytes(int64(b.Weights)))
 		call.add(p.o.duration(b.Host))
 		if b.Busy != nil && b.QueueSpans == b.Spans {
 			device.add(p.o.durationOf(b.Busy))
@@ -95,9 +96,9 @@ func (p *page) offloadBackends(title string, x *offload.Offload) {
 // number1 writes a count that is whole in most cases.
 func number1(v float64) string {
 	if v == float64(int64(v)) {
-		return count(int64(v))
+		return format.Count(int64(v))
 	}
-	return number(&v)
+	return format.Decimal(&v)
 }
 
 func (p *page) offloadCopies(x *offload.Offload) {
@@ -117,10 +118,10 @@ func (p *page) offloadCopies(x *offload.Offload) {
 			from = "inputs, weights" // that no graph of the step computed
 		}
 		way.add(fmt.Sprintf("%s to %s", cmp.Or(p.o.clean(c.From), from), cmp.Or(p.o.clean(c.To), "(unknown)")))
-		n.add(number(&c.PerStep))
+		n.add(format.Decimal(&c.PerStep))
 		b := "-"
 		if c.Bytes != nil {
-			b = size(int64(*c.Bytes))
+			b = format.Bytes(int64(*c.Bytes))
 		}
 		bytes.add(b)
 		dur.add(p.o.durationOf(c.Dur))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/offload"
 )
 
@@ -35,7 +36,7 @@ func (p *page) offloadProducts(x *offload.Offload) {
 		b := &x.Products[i]
 		name.add(p.o.clean(b.Backend))
 		n.add(number1(b.Products))
-		flop.add(work(b.Flops))
+		flop.add(format.Flops(b.Flops))
 		took.add(p.o.durationOf(b.Dur))
 		least := ""
 		if overTimed(b.TimedBy) || b.Others > 0 { // more than the products is in that time
@@ -48,26 +49,11 @@ func (p *page) offloadProducts(x *offload.Offload) {
 			s += fmt.Sprintf(", with %s other operators", number1(b.Others))
 		}
 		if b.Part != nil && *b.Part < 1 && b.Dur != nil {
-			s += fmt.Sprintf(", of %s of them", percent(b.Part))
+			s += fmt.Sprintf(", of %s of them", format.Percent(b.Part))
 		}
 		how.add(s)
 	}
 	p.table(t)
-}
-
-// work writes floating point operations: 206 kFLOP.
-func work(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	f := *v
-	for _, u := range []string{"", "k", "M", "G", "T"} {
-		if f < 999.5 {
-			return three(f) + " " + u + "FLOP"
-		}
-		f /= 1000
-	}
-	return three(f) + " PFLOP"
 }
 
 // figure writes a figure with three digits behind its sign.
@@ -75,7 +61,7 @@ func figure(sign string, v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return sign + three(*v)
+	return sign + format.Table.Number(*v)
 }
 
 func (o *Options) sign(unicode, ascii string) string {

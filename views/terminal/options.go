@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"golang.org/x/term"
 )
 
@@ -77,7 +78,7 @@ func (o *Options) atLeast() string {
 	return ">="
 }
 
-func (o *Options) clean(s string) string { return Clean(s, !o.Unicode) }
+func (o *Options) clean(s string) string { return clean.Terminal(s, !o.Unicode) }
 
 // Styles, as SGR parameters: the 16 colours that every theme defines.
 const (

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/overhead"
 	"github.com/profinfer/profinfer/profile"
 )
@@ -47,12 +48,12 @@ func (p *page) overheadTitle(r *overhead.Report) {
 	if r.StepNS != nil {
 		facts = append(facts, fmt.Sprintf("%s of %s", stepsOf(r.Phase), p.o.duration(*r.StepNS)))
 	}
-	facts = append(facts, fmt.Sprintf("%s of %s", plural(int64(r.Rounds), "round"), p.o.duration(float64(r.SpanNS))), plural(int64(r.Steps), "step"))
+	facts = append(facts, fmt.Sprintf("%s of %s", format.Plural(int64(r.Rounds), "round"), p.o.duration(float64(r.SpanNS))), format.Plural(int64(r.Steps), "step"))
 	if r.Noise != nil {
-		facts = append(facts, "noise "+percent1(r.Noise))
+		facts = append(facts, "noise "+format.Percent1(r.Noise))
 	}
 	if r.Cores > 0 {
-		facts = append(facts, strings.TrimSuffix(fmt.Sprintf("%s, %s", plural(int64(r.Cores), "core"), p.o.clean(r.CPU)), ", "))
+		facts = append(facts, strings.TrimSuffix(fmt.Sprintf("%s, %s", format.Plural(int64(r.Cores), "core"), p.o.clean(r.CPU)), ", "))
 	}
 	p.parts(facts)
 }
@@ -132,7 +133,7 @@ func (p *page) overheadTable(r *overhead.Report) {
 	state := t.col(column{title: "attached", left: true, min: 12})
 	cost := t.col(column{title: "cost", keep: 90})
 	ival := t.col(column{title: "95 % interval", keep: 85})
-	added := t.col(column{title: u.name + "/step", keep: 60})
+	added := t.col(column{title: u.Name + "/step", keep: 60})
 	verdict := t.col(column{title: "verdict", left: true, keep: 80})
 	spans := t.col(column{title: "spans", keep: 40})
 	steps := t.col(column{title: "steps", keep: 30})
@@ -149,7 +150,7 @@ func (p *page) overheadTable(r *overhead.Report) {
 		ival.add(bounds(s, small))
 		a := "-"
 		if s.AddedNS != nil {
-			v := *s.AddedNS / u.ns
+			v := *s.AddedNS / u.NS
 			a = difference(v, math.Abs(v) < 9.95)
 			if math.Abs(v) >= 99.5 {
 				a = fmt.Sprintf("%+.0f", v)
@@ -169,20 +170,20 @@ func (p *page) overheadTable(r *overhead.Report) {
 			n += fmt.Sprintf(" of %d", s.Tried)
 		}
 		spans.add(n)
-		steps.add(count(s.Steps))
-		traced.add(percent(s.Traced))
+		steps.add(format.Count(s.Steps))
+		traced.add(format.Percent(s.Traced))
 		if s.Ops > 0 {
-			ops.add(count(s.Ops))
+			ops.add(format.Count(s.Ops))
 		} else {
 			ops.add("-")
 		}
-		perStep.add(number(s.OpsStep))
+		perStep.add(format.Decimal(s.OpsStep))
 		if s.Traced == nil {
 			lost.add("-")
 		} else {
-			lost.add(count(s.Lost))
+			lost.add(format.Count(s.Lost))
 		}
-		cpu.add(percent1(s.ReaderCPU))
+		cpu.add(format.Percent1(s.ReaderCPU))
 	}
 	p.table(&t)
 }
@@ -194,7 +195,7 @@ func (p *page) overheadNotes(r *overhead.Report) {
 		say("Ended in round %d: %s.", r.Rounds, p.o.clean(r.Ended))
 	}
 	if r.Basis == overhead.Durations && r.GapShare != nil {
-		say("%s of the time lies between the steps (waiting for requests, or other work): the steps' own durations are compared, so a cost between them is not in the figures.", percent(r.GapShare))
+		say("%s of the time lies between the steps (waiting for requests, or other work): the steps' own durations are compared, so a cost between them is not in the figures.", format.Percent(r.GapShare))
 	}
 	short, noisy := false, false
 	most := 0
@@ -213,7 +214,7 @@ func (p *page) overheadNotes(r *overhead.Report) {
 	}
 	for i := range r.States {
 		if s := &r.States[i]; s.Lost > 0 && s.Traced != nil && *s.Traced < 0.95 {
-			say("%s: events were lost, only %s of the steps are whole in its recordings: what it costs without losses is not known.", p.o.clean(s.Name), percent(s.Traced))
+			say("%s: events were lost, only %s of the steps are whole in its recordings: what it costs without losses is not known.", p.o.clean(s.Name), format.Percent(s.Traced))
 		}
 	}
 	if short {
@@ -237,7 +238,7 @@ func (p *page) shortNote(r *overhead.Report, most int, say func(string, ...any))
 	switch {
 	case most > 0:
 		need := time.Duration(float64(r.SpanNS) * 1.5 * overhead.MinSteps / float64(most)).Round(time.Second)
-		say("Too short: at most %s of one kind in a span, %d are needed: --span %v.", plural(int64(most), "step"), overhead.MinSteps, max(need, time.Second))
+		say("Too short: at most %s of one kind in a span, %d are needed: --span %v.", format.Plural(int64(most), "step"), overhead.MinSteps, max(need, time.Second))
 	case r.Steps == 0:
 		say("Too short: no step was seen.")
 	case r.Rounds >= overhead.MinSpans && r.Ended == "":

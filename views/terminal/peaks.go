@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/peaks"
 )
 
@@ -54,12 +55,12 @@ func (p *page) peaksTitle(r *peaks.Peaks, now time.Time) {
 	if m.Model != "" {
 		facts = append(facts, p.o.clean(m.Model))
 	}
-	facts = append(facts, plural(int64(m.CPUs), "CPU"))
+	facts = append(facts, format.Plural(int64(m.CPUs), "CPU"))
 	if m.Memory > 0 {
-		facts = append(facts, size(m.Memory)+" memory")
+		facts = append(facts, format.Bytes(m.Memory)+" memory")
 	}
 	if m.Cache > 0 {
-		facts = append(facts, size(m.Cache)+" last-level cache")
+		facts = append(facts, format.Bytes(m.Cache)+" last-level cache")
 	}
 	facts = append(facts, "measured "+r.Measured.UTC().Format("2006-01-02 15:04 MST")+age(now.Sub(r.Measured)))
 	p.parts(facts)
@@ -71,9 +72,9 @@ func age(d time.Duration) string {
 	case d < time.Hour:
 		return ""
 	case d < 48*time.Hour:
-		return fmt.Sprintf(" (%s ago)", plural(int64(d/time.Hour), "hour"))
+		return fmt.Sprintf(" (%s ago)", format.Plural(int64(d/time.Hour), "hour"))
 	}
-	return fmt.Sprintf(" (%s ago)", plural(int64(d/(24*time.Hour)), "day"))
+	return fmt.Sprintf(" (%s ago)", format.Plural(int64(d/(24*time.Hour)), "day"))
 }
 
 func (p *page) peaksFindings(r *peaks.Peaks) {
@@ -82,9 +83,9 @@ func (p *page) peaksFindings(r *peaks.Peaks) {
 	}
 	last := &r.Points[len(r.Points)-1]
 	var parts []string
-	add := func(f *peaks.Figure, format string) {
+	add := func(f *peaks.Figure, text string) {
 		if f != nil {
-			parts = append(parts, fmt.Sprintf(format, number(&f.Best)))
+			parts = append(parts, fmt.Sprintf(text, format.Decimal(&f.Best)))
 		}
 	}
 	add(last.Read, "reads %s GB/s")
@@ -95,11 +96,11 @@ func (p *page) peaksFindings(r *peaks.Peaks) {
 		if n := len(parts); n > 1 {
 			text = strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
 		}
-		p.line(fmt.Sprintf("With %s this machine %s, at most.", plural(int64(last.Threads), "thread"), text), bold)
+		p.line(fmt.Sprintf("With %s this machine %s, at most.", format.Plural(int64(last.Threads), "thread"), text), bold)
 	}
 	if last.Read != nil && last.F32 != nil {
 		ridge := last.F32.Best / last.Read.Best
-		p.line(fmt.Sprintf("Work of fewer than %s operations a byte is bound by memory, if it computes in f32%s.", number(&ridge), ridgeInt8(last)), plain)
+		p.line(fmt.Sprintf("Work of fewer than %s operations a byte is bound by memory, if it computes in f32%s.", format.Decimal(&ridge), ridgeInt8(last)), plain)
 	}
 }
 
@@ -108,7 +109,7 @@ func ridgeInt8(pt *peaks.Point) string {
 		return ""
 	}
 	ridge := pt.Int8.Best / pt.Read.Best
-	return fmt.Sprintf("; of fewer than %s, if in 8-bit dot products", number(&ridge))
+	return fmt.Sprintf("; of fewer than %s, if in 8-bit dot products", format.Decimal(&ridge))
 }
 
 func list(ids []int) string {
@@ -159,7 +160,7 @@ func (p *page) peaksTable(first string, points []peaks.Point) {
 				value.style, spread.style = append(value.style, plain), append(spread.style, plain)
 				continue
 			}
-			value.add(number(&v.Best))
+			value.add(format.Decimal(&v.Best))
 			style := plain
 			if v.Doubtful() {
 				style = warn
@@ -180,7 +181,7 @@ func (p *page) peaksTable(first string, points []peaks.Point) {
 		}
 		clock.add(fmt.Sprintf("%.2f", *pt.GHz))
 		per := pt.F32.Best / *pt.GHz / float64(pt.Threads)
-		cycle.add(number(&per))
+		cycle.add(format.Decimal(&per))
 	}
 	p.table(&t)
 }
@@ -200,7 +201,7 @@ func (p *page) kernels(r *peaks.Peaks) {
 	for _, k := range r.Kernels {
 		what.add(p.o.clean(string(k.What)))
 		kernel.add(p.o.clean(k.Kernel))
-		value.add(number(&k.Rate))
+		value.add(format.Decimal(&k.Rate))
 		switch k.What {
 		case peaks.Read, peaks.Stream:
 			unit.add("GB/s")

@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -35,13 +35,13 @@ func (p *page) remote(s *summary.Stat) {
 	for i := range s.Remote {
 		r := &s.Remote[i]
 		name.add(fmt.Sprintf("%s: %s by %s [%d]", cmp.Or(string(r.Phase), "unknown phase"), p.o.clean(r.Backend), cmp.Or(p.o.clean(r.ServerComm), "process"), r.ServerPID))
-		graphs.add(count(r.Graphs))
+		graphs.add(format.Count(r.Graphs))
 		client.add(p.o.durationOf(r.Client))
 		server.add(p.o.duration(r.Computed))
 		w := p.o.durationOf(r.Wire)
 		if r.Wire != nil && r.Client != nil && *r.Client > 0 {
 			part := *r.Wire / *r.Client
-			w += " (" + percent(&part) + ")"
+			w += " (" + format.Percent(&part) + ")"
 		}
 		wire.add(w)
 		sent.add(p.o.duration(r.Sent - r.Queued))
@@ -50,7 +50,7 @@ func (p *page) remote(s *summary.Stat) {
 		to.add(sizeOf(r.ToServer))
 		from.add(sizeOf(r.FromServer))
 		step.add(p.o.durationOf(r.StepDur))
-		tps.add(number(r.TokensPerS))
+		tps.add(format.Decimal(r.TokensPerS))
 		if k := fmt.Sprint(r.ClientPID, r.Backend); !seen[k] {
 			seen[k] = true
 			unlinked += r.Unlinked
@@ -59,7 +59,7 @@ func (p *page) remote(s *summary.Stat) {
 	p.table(t)
 	p.line("client: from when a graph is handed over to when its result is known, of it the server computes and the wire takes the rest; to and from the server, step and t/s are a step's, with its wait", dim)
 	if unlinked > 0 {
-		p.line(fmt.Sprintf("%s handed over that no recorded process was seen to compute", plural(unlinked, "graph")), dim)
+		p.line(fmt.Sprintf("%s handed over that no recorded process was seen to compute", format.Plural(unlinked, "graph")), dim)
 	}
 	for i := range s.Remote {
 		if r := &s.Remote[i]; len(r.Rows) > 0 {
@@ -75,7 +75,7 @@ func sizeOf(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return size(int64(*v))
+	return format.Bytes(int64(*v))
 }
 
 // calls says what the steps' calls take alone, where they return before their results are there.
@@ -92,7 +92,7 @@ func (p *page) calls(s *summary.Stat) {
 		call := float64(f.Dur) / float64(max(1, f.Steps))
 		alone := fmt.Sprintf("%s a step", p.o.duration(call))
 		if f.CallTokensPerS != nil {
-			alone += ", " + number(f.CallTokensPerS) + " t/s"
+			alone += ", " + format.Decimal(f.CallTokensPerS) + " t/s"
 		}
 		mean, n := f.EndToEndStep()
 		if n == 0 {
@@ -102,7 +102,7 @@ func (p *page) calls(s *summary.Stat) {
 		text := fmt.Sprintf("%s: end to end %s a step, until %s are there; submit only, its calls take %s: shares and operators below are of these",
 			name, p.o.duration(mean), results, alone)
 		if f.Unseen > 0 {
-			text += fmt.Sprintf("; of %s nobody was seen to wait for the results: left out of t/s", plural(f.Unseen, "step"))
+			text += fmt.Sprintf("; of %s nobody was seen to wait for the results: left out of t/s", format.Plural(f.Unseen, "step"))
 		}
 		p.line(text, dim)
 	}
@@ -126,7 +126,7 @@ func resultsOf(s *summary.Stat, f *summary.Phase) (name string) {
 		return name
 	}
 	for _, b := range f.Backends {
-		if !ops.CallComputes(b.Backend) {
+		if b.Submits {
 			if name != "" {
 				return ""
 			}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -36,8 +37,8 @@ func (p *page) rows(s *summary.Stat, f *summary.Phase) {
 		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 && s.Lost.Untraced[0].Why != "throttled" {
 			stands = "what follows is of these" // the others were slower, or of other graphs
 		}
-		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: %s", count(f.Traced), count(f.Steps),
-			phaseName(s, f), percent(&part), whyUntraced(s), stands), bold)
+		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: %s", format.Count(f.Traced), format.Count(f.Steps),
+			phaseName(s, f), format.Percent(&part), whyUntraced(s), stands), bold)
 	}
 	t := p.rowTable(s, title, f.Rows, f.Rest, f.RestRows, f.Traced)
 	p.backends(s, f, t)
@@ -55,7 +56,7 @@ func (p *page) rows(s *summary.Stat, f *summary.Phase) {
 	p.table(&t.table)
 	if f.Overlap != nil && f.TracedDur > 0 && float64(*f.Overlap) > 0.005*float64(f.TracedDur) {
 		part := float64(*f.Overlap) / float64(f.TracedDur)
-		p.line(fmt.Sprintf("operators ran at the same time for %s of the steps' time: shares add up to more than 100 %%", percent(&part)), dim)
+		p.line(fmt.Sprintf("operators ran at the same time for %s of the steps' time: shares add up to more than 100 %%", format.Percent(&part)), dim)
 	}
 	p.counters(s, f)
 }
@@ -92,7 +93,7 @@ func whyUntraced(s *summary.Stat) string {
 type rowTable struct {
 	table
 	name, typ, calls, per, share, bar *column
-	u                                 unit
+	u                                 format.Unit
 }
 
 // foot adds a row that is no operator.
@@ -112,8 +113,8 @@ func (t *rowTable) foot(name string, ns, part float64) {
 	t.name.style = append(t.name.style, dim)
 	t.typ.add("")
 	t.calls.add("")
-	t.per.add(t.u.in(ns))
-	t.share.add(percent1(&part))
+	t.per.add(t.u.Of(ns))
+	t.share.add(format.Percent1(&part))
 	t.bar.add("")
 }
 
@@ -128,11 +129,11 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 	}
 	t := &rowTable{u: p.o.unitFor(largest)}
 	mu := p.o.unitFor(meanMost)
-	per := t.u.name + "/step"
+	per := t.u.Name + "/step"
 	byStep := s.By == facts.ByStep
 	alone := len(s.Threads) == 1
 	if byStep || steps == 0 {
-		per = t.u.name
+		per = t.u.Name
 	}
 	t.name = t.col(column{title: title, left: true, keep: 100, min: 20})
 	t.typ = t.col(column{left: true, keep: 45})
@@ -141,8 +142,8 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 	t.per = t.col(column{title: per, keep: 95})
 	t.share = t.col(column{title: "share", keep: 90})
 	t.bar = t.col(column{left: true, keep: 40, tight: true})
-	mean := t.col(column{title: "mean " + mu.name, keep: 35})
-	p95 := t.col(column{title: "p95 " + mu.name, keep: 34})
+	mean := t.col(column{title: "mean " + mu.Name, keep: 35})
+	p95 := t.col(column{title: "p95 " + mu.Name, keep: 34})
 	gbps := t.col(column{title: "GB/s", keep: 85})
 	inten := t.col(column{title: "flop/B", keep: 55})
 	gflops := t.col(column{title: "GFLOP/s", keep: 30})
@@ -163,19 +164,19 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 		}
 		t.typ.add(typ)
 		if r.Tokens != nil {
-			tokens.add(count(*r.Tokens))
+			tokens.add(format.Count(*r.Tokens))
 		} else {
 			tokens.add("")
 		}
 		switch {
 		case byStep || steps == 0:
-			t.calls.add(count(r.Calls))
-			t.per.add(t.u.in(float64(r.Dur)))
+			t.calls.add(format.Count(r.Calls))
+			t.per.add(t.u.Of(float64(r.Dur)))
 		default:
-			t.calls.add(perStep(r.CallsPerStep))
-			t.per.add(t.u.in(r.DurPerStep))
+			t.calls.add(format.Calls(r.CallsPerStep))
+			t.per.add(t.u.Of(r.DurPerStep))
 		}
-		t.share.add(percent1(r.Share))
+		t.share.add(format.Percent1(r.Share))
 		if r.Share != nil {
 			t.bar.add(p.o.bar(*r.Share, mostShare, 7))
 		} else {
@@ -186,25 +187,25 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 			mean.add("")
 			p95.add("")
 		} else {
-			mean.add(mu.in(r.Mean))
-			p95.add(mu.in(r.P95))
+			mean.add(mu.Of(r.Mean))
+			p95.add(mu.Of(r.P95))
 		}
 		if r.BytesAtMost && r.GBps != nil {
-			gbps.add(p.o.atMost() + number(r.GBps))
+			gbps.add(p.o.atMost() + format.Decimal(r.GBps))
 		} else {
-			gbps.add(number(r.GBps))
+			gbps.add(format.Decimal(r.GBps))
 		}
-		inten.add(number(r.Intensity))
-		gflops.add(number(r.GFlops))
+		inten.add(format.Decimal(r.Intensity))
+		gflops.add(format.Decimal(r.GFlops))
 		bound.add(boundWord(r.Bound))
 		ofPeak.add(roofShare(r.Bound))
-		off.add(percent(r.OffShare))
+		off.add(format.Percent(r.OffShare))
 		if alone { // one thread waits for nobody
 			wait.add("")
 			imb.add("")
 		} else {
-			wait.add(percent(r.WaitShare))
-			imb.add(percent(r.Imbalance))
+			wait.add(format.Percent(r.WaitShare))
+			imb.add(format.Percent(r.Imbalance))
 		}
 	}
 	if byStep {
@@ -213,13 +214,13 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 			largest = max(largest, float64(rows[i].Dur))
 		}
 		t.u = p.o.unitFor(largest)
-		t.per.title = t.u.name
+		t.per.title = t.u.Name
 	}
 	for i := range rows {
 		add(&rows[i], p.rowName(s, &rows[i]), plain)
 	}
 	if rest != nil {
-		add(rest, fmt.Sprintf("other (%s)", plural(int64(restRows), "row")), dim)
+		add(rest, fmt.Sprintf("other (%s)", format.Plural(int64(restRows), "row")), dim)
 	}
 	return t
 }
@@ -246,12 +247,4 @@ func (p *page) rowName(s *summary.Stat, r *summary.Row) string {
 		}
 	}
 	return p.o.clean(r.Key)
-}
-
-// perStep writes calls a step: whole ones without decimals.
-func perStep(v float64) string {
-	if d := v - float64(int64(v)); d < 0.005 || d > 0.995 {
-		return count(int64(v + 0.5))
-	}
-	return fmt.Sprintf("%.1f", v)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -38,16 +39,16 @@ func (p *page) sequences(s *summary.Stat) {
 	p.requests(s, list)
 	var facts []string
 	if q.Every > 1 {
-		facts = append(facts, fmt.Sprintf("of %s requests one in %d was kept", count(q.Seen), q.Every))
+		facts = append(facts, fmt.Sprintf("of %s requests one in %d was kept", format.Count(q.Seen), q.Every))
 	}
 	if n := len(list) - mostRequests; n > 0 && !p.o.Verbose {
-		facts = append(facts, fmt.Sprintf("%s of %s requests shown: -v shows all, so does the table sequences", count(mostRequests), count(len(list))))
+		facts = append(facts, fmt.Sprintf("%s of %s requests shown: -v shows all, so does the table sequences", format.Count(mostRequests), format.Count(len(list))))
 	}
 	if q.AtOnce > 1 {
-		facts = append(facts, fmt.Sprintf("%s, up to %d in a batch", plural(int64(q.Sequences), "sequence"), q.AtOnce))
+		facts = append(facts, fmt.Sprintf("%s, up to %d in a batch", format.Plural(int64(q.Sequences), "sequence"), q.AtOnce))
 	}
 	if warm > 0 {
-		facts = append(facts, plural(int64(warm), "warm-up")+" left out")
+		facts = append(facts, format.Plural(int64(warm), "warm-up")+" left out")
 	}
 	if q.Sequences > 1 {
 		facts = append(facts, "time in a queue is not seen")
@@ -103,10 +104,10 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 		if i == mostRequests && !p.o.Verbose {
 			break
 		}
-		id.add(count(r.ID))
+		id.add(format.Count(r.ID))
 		name := ""
 		if len(models) > 1 && r.Model != nil && *r.Model < len(s.Models) {
-			name = parameters(s.Models[*r.Model].Params)
+			name = format.Table.Parameters(s.Models[*r.Model].Params)
 		}
 		model.add(name)
 		seq.add(fmt.Sprint(r.Seq))
@@ -117,7 +118,7 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 		}
 		prompt.add(countOf(r.Prompt))
 		if r.Cached != nil && *r.Cached > 0 {
-			cached.add(count(*r.Cached))
+			cached.add(format.Count(*r.Cached))
 		} else {
 			cached.add("")
 		}
@@ -133,7 +134,7 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 		}
 		tpot.add(p.o.durationOf(r.TPOT))
 		p95.add(p.o.durationOf(r.P95))
-		in.add(percent(r.InShare))
+		in.add(format.Percent(r.InShare))
 		if r.Rounds != nil {
 			accepted.add(fmt.Sprintf("%d of %d", *r.Accepted, *r.Drafted-*r.Unseen))
 		} else {
@@ -172,7 +173,7 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		if m == nil || *m >= len(s.Models) {
 			return ""
 		}
-		return parameters(s.Models[*m].Params)
+		return format.Table.Parameters(s.Models[*m].Params)
 	}
 	text := "Speculative decoding"
 	if d.DraftCtx != nil {
@@ -184,7 +185,7 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		text += " (no context drafts: the tokens come from elsewhere)"
 	}
 	if d.Rate != nil {
-		text += fmt.Sprintf(": %s of %s drafted tokens accepted (%s), %s tokens a round", count(d.Accepted), count(d.SeenDrafted), percent(d.Rate), number(d.TokensPerRound))
+		text += fmt.Sprintf(": %s of %s drafted tokens accepted (%s), %s tokens a round", format.Count(d.Accepted), format.Count(d.SeenDrafted), format.Percent(d.Rate), format.Decimal(d.TokensPerRound))
 	}
 	p.blank()
 	p.line(text+".", plain)
@@ -203,16 +204,16 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		var by []string
 		for k, n := range d.ByAccepted {
 			if n > 0 {
-				by = append(by, fmt.Sprintf("%d in %s", k, count(n)))
+				by = append(by, fmt.Sprintf("%d in %s", k, format.Count(n)))
 			}
 		}
 		facts = append(facts, "accepted "+strings.Join(by, ", ")+" rounds")
 	}
 	if d.Again > 0 {
-		facts = append(facts, plural(d.Again, "step")+" computed once more what was accepted: the state could not be wound back")
+		facts = append(facts, format.Plural(d.Again, "step")+" computed once more what was accepted: the state could not be wound back")
 	}
 	if n := d.Rounds - d.Seen; n > 0 {
-		facts = append(facts, fmt.Sprintf("of %s the outcome was not seen, as no batch followed", plural(n, "round")))
+		facts = append(facts, fmt.Sprintf("of %s the outcome was not seen, as no batch followed", format.Plural(n, "round")))
 	}
 	facts = append(facts, "steps that verify count as prefill: they have several tokens of a sequence")
 	p.line(strings.Join(facts, "; "), dim)

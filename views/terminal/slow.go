@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -68,23 +69,23 @@ func (p *page) slowLine(s *slow.Slow) string {
 	if s.Slow == 0 {
 		text := "No step is slower than its neighbours by more than " + over
 		if s.NextShare != nil && *s.NextShare > 0 && *s.NextShare <= s.OverShare {
-			text += ": the slowest by " + percent(s.NextShare)
+			text += ": the slowest by " + format.Percent(s.NextShare)
 		}
 		return text + "."
 	}
 	share := float64(s.Excess) / float64(max(1, s.Dur))
 	verb := "took"
 	return fmt.Sprintf("%s of %s %s over %s longer than the neighbours: %s in all, %s of the time of all steps.",
-		count(s.Slow), plural(s.Steps, "step"), verb, over, p.o.duration(float64(s.Excess)), percent1(&share))
+		format.Count(s.Slow), format.Plural(s.Steps, "step"), verb, over, p.o.duration(float64(s.Excess)), format.Percent1(&share))
 }
 
 func (p *page) slowNotes(s *slow.Slow) {
 	var notes []string
 	if s.Alone > 0 {
-		notes = append(notes, plural(s.Alone, "step")+" had fewer than four neighbours of the same kind, and "+isAre(s.Alone)+" not judged.")
+		notes = append(notes, format.Plural(s.Alone, "step")+" had fewer than four neighbours of the same kind, and "+format.Agree(s.Alone, "is", "are")+" not judged.")
 	}
 	if s.Partial > 0 {
-		notes = append(notes, plural(s.Partial, "step")+" not wholly seen, not judged.")
+		notes = append(notes, format.Plural(s.Partial, "step")+" not wholly seen, not judged.")
 	}
 	if s.Steps > 0 && !s.HasSched {
 		notes = append(notes, "Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told from having none.")
@@ -95,13 +96,6 @@ func (p *page) slowNotes(s *slow.Slow) {
 	for _, n := range notes {
 		p.line(n, warn)
 	}
-}
-
-func isAre(n int64) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // signedDur writes a time that can be negative.
@@ -126,7 +120,7 @@ func (p *page) slowCauses(s *slow.Slow) {
 	for _, c := range s.Causes {
 		what.addOr(slowWords[c.Cause][0], slowWords[c.Cause][1])
 		ns.add(p.signedDur(c.Ns))
-		share.add(percent(&c.Share))
+		share.add(format.Percent(&c.Share))
 		bar.add(p.o.bar(c.Share, most, 10))
 		bar.style = append(bar.style, blue)
 		if c.Cause == slow.SlowOwn { // they are its own: the names say nothing
@@ -167,7 +161,7 @@ func (p *page) slowSteps(s *slow.Slow) {
 	where := t.col(column{title: "longest beyond the usual", left: true, keep: 2})
 	for i := range s.Listed {
 		x := &s.Listed[i]
-		step.add(count(x.Step))
+		step.add(format.Count(x.Step))
 		phase.add(x.Phase)
 		pos.add(countOf(x.Position))
 		dur.add(p.o.duration(float64(x.Dur)))
@@ -178,19 +172,19 @@ func (p *page) slowSteps(s *slow.Slow) {
 	}
 	p.table(&t)
 	if n := s.Slow - int64(len(s.Listed)); n > 0 {
-		p.line("and "+plural(n, "more slow step")+"; --top lists more", dim)
+		p.line("and "+format.Plural(n, "more slow step")+"; --top lists more", dim)
 	}
 	if p.o.Verbose {
 		for i := range s.Listed {
 			x := &s.Listed[i]
 			if x.NewExperts != nil && x.UsualNewExperts != nil {
-				p.line(fmt.Sprintf("step %s: %s not used by the step before, %.1f of the neighbours' usually", count(x.Step), plural(*x.NewExperts, "expert"), *x.UsualNewExperts), dim)
+				p.line(fmt.Sprintf("step %s: %s not used by the step before, %.1f of the neighbours' usually", format.Count(x.Step), format.Plural(*x.NewExperts, "expert"), *x.UsualNewExperts), dim)
 			}
 			if x.KHz != nil && x.UsualKHz != nil {
-				p.line(fmt.Sprintf("step %s: its CPUs ran at %.2f GHz, usually at %.2f", count(x.Step), *x.KHz/1e6, *x.UsualKHz/1e6), dim)
+				p.line(fmt.Sprintf("step %s: its CPUs ran at %.2f GHz, usually at %.2f", format.Count(x.Step), *x.KHz/1e6, *x.UsualKHz/1e6), dim)
 			}
 			for _, d := range x.Doubts {
-				p.line("step "+count(x.Step)+": "+p.o.clean(d), dim)
+				p.line("step "+format.Count(x.Step)+": "+p.o.clean(d), dim)
 			}
 		}
 		return
@@ -202,7 +196,7 @@ func (p *page) slowSteps(s *slow.Slow) {
 		}
 	}
 	if n > 0 && s.HasSched && s.HasOps {
-		p.line("of "+plural(n, "step")+" listed not all is known; -v says what", dim)
+		p.line("of "+format.Plural(n, "step")+" listed not all is known; -v says what", dim)
 	}
 }
 
@@ -223,7 +217,7 @@ func (p *page) slowParts(x *slow.Step) []string {
 				name += "+" + strconv.Itoa(n-2)
 			}
 		}
-		out = append(out, fmt.Sprintf("%s %s", name, percent(&c.Share)))
+		out = append(out, fmt.Sprintf("%s %s", name, format.Percent(&c.Share)))
 	}
 	return out
 }
@@ -275,7 +269,7 @@ func (p *page) interferers(f *slow.Interference) {
 			} else {
 				held.add("")
 			}
-			times.add(count(x.Times))
+			times.add(format.Count(x.Times))
 			cpus.addList(cpuList(x.CPUs))
 			cost.add(p.o.duration(float64(x.Cost)))
 			ops.addList(p.paid(x.Ops))
@@ -289,7 +283,7 @@ func (p *page) interferers(f *slow.Interference) {
 		facts = append(facts, "blocked, reading mostly: "+p.o.duration(float64(f.Disk)))
 	}
 	if f.Migrations != nil {
-		facts = append(facts, plural(*f.Migrations, "migration")+" of its threads to another CPU")
+		facts = append(facts, format.Plural(*f.Migrations, "migration")+" of its threads to another CPU")
 	}
 	for _, c := range f.CPUs {
 		if c.Steal != nil && *c.Steal > 0 {

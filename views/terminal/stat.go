@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -133,7 +134,7 @@ func (p *page) title(s *summary.Stat) {
 			in = append(in, "cpu "+p.o.clean(q.CPUVariant))
 		}
 		if q.Threads > 0 {
-			in = append(in, plural(int64(q.Threads), "thread"))
+			in = append(in, format.Plural(int64(q.Threads), "thread"))
 		}
 		if len(in) > 0 {
 			name += " (" + strings.Join(in, ", ") + ")"
@@ -141,11 +142,11 @@ func (p *page) title(s *summary.Stat) {
 		facts = append(facts, name)
 	}
 	if s.Run.Dur > 0 {
-		facts = append(facts, fmt.Sprintf("%s in %s", plural(s.Run.Steps, "step"), p.o.duration(float64(s.Run.Dur))))
+		facts = append(facts, fmt.Sprintf("%s in %s", format.Plural(s.Run.Steps, "step"), p.o.duration(float64(s.Run.Dur))))
 	}
-	facts = append(facts, "lost "+count(s.Lost.Events))
+	facts = append(facts, "lost "+format.Count(s.Lost.Events))
 	if s.Run.ProbeShare != nil {
-		facts = append(facts, "probes "+percent1(s.Run.ProbeShare))
+		facts = append(facts, "probes "+format.Percent1(s.Run.ProbeShare))
 	}
 	if s.Run.Filter != "" {
 		facts = append(facts, "only "+p.o.clean(s.Run.Filter))
@@ -181,7 +182,7 @@ func (p *page) models(s *summary.Stat) {
 			facts[0] = "model"
 		}
 		if m.Layers > 0 {
-			facts = append(facts, plural(int64(m.Layers), "layer"))
+			facts = append(facts, format.Plural(int64(m.Layers), "layer"))
 		}
 		if m.Width != nil {
 			facts = append(facts, fmt.Sprintf("%d wide", *m.Width))
@@ -197,11 +198,11 @@ func (p *page) models(s *summary.Stat) {
 			facts = append(facts, e)
 		}
 		if m.Vocab != nil {
-			facts = append(facts, fmt.Sprintf("%s tokens", count(*m.Vocab)))
+			facts = append(facts, fmt.Sprintf("%s tokens", format.Count(*m.Vocab)))
 		}
-		facts = append(facts, p.typeMix(m), parameters(m.Params)+" parameters")
+		facts = append(facts, p.typeMix(m), format.Table.Parameters(m.Params)+" parameters")
 		if m.Bytes != nil {
-			facts = append(facts, size(*m.Bytes))
+			facts = append(facts, format.Bytes(*m.Bytes))
 		}
 		p.parts(facts)
 	}
@@ -225,7 +226,7 @@ func (p *page) typeMix(m *facts.Model) string {
 		case part > 0.985:
 			return p.o.clean(t.Type)
 		case part >= 0.015 && len(names) < 4:
-			names = append(names, p.o.clean(t.Type)+" "+percent(&part))
+			names = append(names, p.o.clean(t.Type)+" "+format.Percent(&part))
 		case part >= 0.015:
 			more++
 		}
@@ -253,7 +254,7 @@ func phaseName(s *summary.Stat, f *summary.Phase) string {
 	if len(s.Models) < 2 || f.Model == nil || *f.Model < 0 || *f.Model >= len(s.Models) {
 		return f.Phase
 	}
-	return f.Phase + role(s, *f.Model) + " " + parameters(s.Models[*f.Model].Params)
+	return f.Phase + role(s, *f.Model) + " " + format.Table.Parameters(s.Models[*f.Model].Params)
 }
 
 func (p *page) phases(s *summary.Stat) {
@@ -274,26 +275,26 @@ func (p *page) phases(s *summary.Stat) {
 	for i := range s.Phases {
 		f := &s.Phases[i]
 		name.add(phaseName(s, f))
-		steps.add(count(f.Steps))
+		steps.add(format.Count(f.Steps))
 		if f.Tokens != nil {
-			tokens.add(count(*f.Tokens))
+			tokens.add(format.Count(*f.Tokens))
 		} else {
 			tokens.add("-")
 		}
-		tps.add(rate(f.TokensPerS))
+		tps.add(format.Rate(f.TokensPerS))
 		per.add(p.o.durationOf(f.PerToken))
 		p95.add(p.o.durationOf(f.PerTokenP95))
-		matmul.add(percent(f.MatMul))
-		attn.add(percent(f.Attn))
-		other.add(percent(f.Other))
+		matmul.add(format.Percent(f.MatMul))
+		attn.add(format.Percent(f.Attn))
+		other.add(format.Percent(f.Other))
 		if len(f.Backends) > 0 {
-			elsewhere.add(percent(f.Backend))
+			elsewhere.add(format.Percent(f.Backend))
 		} else {
 			elsewhere.add("")
 		}
-		gap.add(percent(f.GapShare))
-		wait.add(percent(f.Wait))
-		off.add(percent(f.OffCPU))
+		gap.add(format.Percent(f.GapShare))
+		wait.add(format.Percent(f.Wait))
+		off.add(format.Percent(f.OffCPU))
 	}
 	p.blank()
 	p.table(&t)
@@ -305,7 +306,7 @@ func (p *page) phases(s *summary.Stat) {
 		text := "first token after " + p.o.durationOf(q.Mean)
 		if q.Sequences > 1 {
 			text = fmt.Sprintf("first token after %s on average, p95 %s, at most %s (%s)",
-				p.o.durationOf(q.Mean), p.o.durationOf(q.P95), p.o.duration(float64(*q.Max)), plural(q.Sequences, "request"))
+				p.o.durationOf(q.Mean), p.o.durationOf(q.P95), p.o.duration(float64(*q.Max)), format.Plural(q.Sequences, "request"))
 		}
 		if q.Unknown > 0 {
 			text += fmt.Sprintf("; unknown for %d whose prompt was not seen from its start", q.Unknown)
@@ -321,11 +322,4 @@ func (p *page) outside(s *summary.Stat) {
 	p.blank()
 	t := p.rowTable(s, "outside steps, by "+string(s.By), s.Outside.Rows, nil, 0, 0)
 	p.table(&t.table)
-}
-
-func plural(n int64, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return count(n) + " " + one + "s"
 }

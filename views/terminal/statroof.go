@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -51,19 +52,19 @@ func roofText(rs []roof.UsedRoof, source string) string {
 			break
 		}
 		if i == 0 && r.GBps != nil {
-			read := number(r.GBps) + " GB/s"
+			read := format.Decimal(r.GBps) + " GB/s"
 			if r.StreamGBps != nil {
-				read += " (" + number(r.StreamGBps) + " in one stream a thread)"
+				read += " (" + format.Decimal(r.StreamGBps) + " in one stream a thread)"
 			}
 			facts = append(facts, read)
 		}
 		if r.GFlops == nil {
 			continue
 		}
-		said := number(r.GFlops) + " GFLOP/s"
+		said := format.Decimal(r.GFlops) + " GFLOP/s"
 		switch r.Units {
 		case "int8":
-			said = number(r.GFlops) + " GOP/s int8"
+			said = format.Decimal(r.GFlops) + " GOP/s int8"
 		case "":
 		default:
 			said += " " + r.Units
@@ -76,7 +77,7 @@ func roofText(rs []roof.UsedRoof, source string) string {
 			units = append(units, said)
 		}
 	}
-	return fmt.Sprintf("Roof of %s: %s; %s.", plural(int64(threads), "thread"), strings.Join(append(facts, units...), ", "), source)
+	return fmt.Sprintf("Roof of %s: %s; %s.", format.Plural(int64(threads), "thread"), strings.Join(append(facts, units...), ", "), source)
 }
 
 // boundWords are what stands in a table's column.
@@ -103,7 +104,7 @@ func roofShare(v *summary.RowVerdict) string {
 		return "-"
 	}
 	if v.OfPeakGBps == nil || v.OfPeakFlops != nil && *v.OfPeakFlops > *v.OfPeakGBps {
-		return "c " + percent(v.OfPeakFlops)
+		return "c " + format.Percent(v.OfPeakFlops)
 	}
-	return "m " + percent(v.OfPeakGBps)
+	return "m " + format.Percent(v.OfPeakGBps)
 }

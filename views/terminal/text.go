@@ -3,102 +3,10 @@
 package terminal
 
 import (
-	"fmt"
-	"io"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
 )
-
-// Clean makes text from a file or a process safe to print: control characters, escapes,
-// invalid UTF-8 and characters that reorder or hide others are written out (\x1b, \u202e). In
-// ASCII mode every other character beyond ASCII is written out too.
-func Clean(s string, ascii bool) string { return escape(s, ascii, false) }
-
-// Message makes a text of several lines safe that names were put into: an error, a warning. Newlines stay, and backslashes, as what is
-// in quotes (%q) is escaped already.
-func Message(s string) string { return escape(s, false, true) }
-
-func escape(s string, ascii, lines bool) string {
-	plain := func(c byte) bool { return c >= 0x20 && c < 0x7f && (c != '\\' || lines) || c == '\n' && lines }
-	safe := true
-	for i := range len(s) {
-		if !plain(s[i]) {
-			safe = false
-			break
-		}
-	}
-	if safe {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case n == 1 && plain(s[i]):
-			b.WriteByte(s[i])
-		case r == '\\':
-			b.WriteString(`\\`) // or a name could pretend to be escaped
-		case r < 0x20 || r == 0x7f:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case ascii || !unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Variation_Selector, r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-		i += n
-	}
-	return b.String()
-}
-
-// Writer lets text through to w as [Message] does, for data in a format of its own (CSV, JSON) that goes to a terminal after all.
-func Writer(w io.Writer) io.Writer { return &writer{w: w} }
-
-type writer struct {
-	w    io.Writer
-	part []byte // of a character whose rest was not written yet
-}
-
-func (e *writer) Write(b []byte) (int, error) {
-	all := append(e.part, b...)
-	end := len(all)
-	for n := 1; n < utf8.UTFMax && n <= end; n++ {
-		if c := all[end-n]; utf8.RuneStart(c) {
-			if !utf8.FullRune(all[end-n:]) {
-				end -= n
-			}
-			break
-		}
-	}
-	_, err := io.WriteString(e.w, Message(string(all[:end])))
-	e.part = append(e.part[:0:0], all[end:]...)
-	if err != nil {
-		return 0, err
-	}
-	return len(b), nil
-}
-
-// wide are characters that take two columns (Unicode East Asian Width W and F, in coarse
-// ranges: a table's alignment depends on it, nothing else).
-var wide = &unicode.RangeTable{
-	R16: []unicode.Range16{{0x1100, 0x115f, 1}, {0x2e80, 0x303e, 1}, {0x3041, 0xa4cf, 1}, {0xac00, 0xd7a3, 1},
-		{0xf900, 0xfaff, 1}, {0xfe30, 0xfe6f, 1}, {0xff01, 0xff60, 1}, {0xffe0, 0xffe6, 1}},
-	R32: []unicode.Range32{{0x1f300, 0x1f64f, 1}, {0x1f900, 0x1f9ff, 1}, {0x20000, 0x3fffd, 1}},
-}
-
-func runeWidth(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return 0
-	case unicode.Is(wide, r):
-		return 2
-	}
-	return 1
-}
 
 // textWidth returns the columns that s takes; s holds no control characters.
 func textWidth(s string) int {
@@ -108,6 +16,11 @@ func textWidth(s string) int {
 	}
 	return n
 }
+
+// widths are the same for everybody, whatever the locale says of characters of ambiguous width.
+var widths = runewidth.Condition{StrictEmojiNeutral: true}
+
+func runeWidth(r rune) int { return widths.RuneWidth(r) }
 
 // cutEnd shortens a name to width columns at its end.
 func cutEnd(s string, width int, mark string) string {

@@ -11,62 +11,16 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 )
-
-func TestClean(t *testing.T) {
-	for _, c := range []struct {
-		in, unicode, ascii string
-	}{
-		{"blk.0.attn_q.weight", "blk.0.attn_q.weight", "blk.0.attn_q.weight"},
-		{"\x1b[2J", `\x1b[2J`, `\x1b[2J`},
-		{"a\nb\tc\r", `a\x0ab\x09c\x0d`, `a\x0ab\x09c\x0d`},
-		{"\x00\x7f\u0085", `\x00\x7f\u0085`, `\x00\x7f\u0085`},
-		{"\xff\xfe", `\xff\xfe`, `\xff\xfe`},
-		{"a\u202eb\u200b\u2066", `a\u202eb\u200b\u2066`, `a\u202eb\u200b\u2066`},
-		{`\x1b`, `\\x1b`, `\\x1b`}, // not to be taken for an escape
-		{"Größe 模型", "Größe 模型", `Gr\u00f6\u00dfe \u6a21\u578b`},
-		{"a\ufe0f", `a\ufe0f`, `a\ufe0f`},
-		{"", "", ""},
-	} {
-		if got := Clean(c.in, false); got != c.unicode {
-			t.Errorf("Clean(%q) = %q, want %q", c.in, got, c.unicode)
-		}
-		if got := Clean(c.in, true); got != c.ascii {
-			t.Errorf("Clean(%q) in ASCII = %q, want %q", c.in, got, c.ascii)
-		}
-	}
-}
-
-func TestMessage(t *testing.T) {
-	in := "cannot open \"a\\x1b\":\n  \x1b]0;x\x07\r\t\u009b31m\u202e\x7f \xff é …"
-	want := `cannot open "a\x1b":` + "\n" + `  \x1b]0;x\x07\x0d\x09\u009b31m\u202e\x7f \xff é …`
-	if got := Message(in); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := Message(want); got != want { // a recorder's message that overhead passes on
-		t.Errorf("%q, want it as it was", got)
-	}
-	for at := range len(in) {
-		var b strings.Builder
-		w := Writer(&b)
-		for _, part := range []string{in[:at], in[at:]} {
-			if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
-				t.Fatal(n, err)
-			}
-		}
-		if b.String() != want {
-			t.Errorf("cut at %d: %q", at, b.String())
-		}
-	}
-}
 
 func FuzzClean(f *testing.F) {
 	f.Add("a\x1b[0m\xffб")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, ascii := range []bool{false, true} {
-			got := Clean(s, ascii)
+			got := clean.Terminal(s, ascii)
 			if !utf8.ValidString(got) {
 				t.Errorf("%q became %q", s, got)
 			}
@@ -173,17 +127,10 @@ func TestNumbers(t *testing.T) {
 	u.Unicode = true
 	v := func(f float64) *float64 { return &f }
 	for got, want := range map[string]string{
-		count(int64(1234567)): "1,234,567", count(int64(-1234)): "-1,234", count(int64(999)): "999",
 		u.duration(0): "0 ns", u.duration(999.4): "999 ns", u.duration(1500): "1.50 µs", a.duration(1500): "1.50 us",
 		u.duration(49.7e6): "49.7 ms", u.duration(999.7e6): "1.00 s", u.duration(5.9e9): "5.90 s", u.duration(123e9): "2 min 3 s",
-		percent(v(0.934)): "93 %", percent1(v(0.248)): "24.8 %", percent(nil): "-", percent1(nil): "-", number(nil): "-", rate(nil): "-",
-		number(v(0)): "0.0", number(v(0.01)): "<0.1", number(v(14.62)): "14.6", number(v(1234)): "1234", number(v(123456)): "123,456",
-		rate(v(20.13)): "20.1", rate(v(12345.6)): "12,346", rate(v(0.0123)): "0.012",
-		size(663 << 20): "663 MiB", size(999): "999 B", size(1 << 50): "1024 TiB",
-		parameters(1235814400): "1.24 B", parameters(494e6): "494 M", parameters(12): "12", parameters(999999): "1.00 M",
 		u.bar(1, 1, 7): "███████", u.bar(0.5, 1, 7): "███▌", u.bar(1e-9, 1, 7): "▏", u.bar(0, 1, 7): "", a.bar(0.5, 1, 7): "####", a.bar(1e-9, 1, 7): "#",
-		signed(v(-0.001)): "+0 %", signed(v(0.05)): "+5 %", signed(v(-0.05)): "-5 %", perStep(16): "16", perStep(1.5): "1.5",
-		unit{"ms", 1e6}.in(12_310_000): "12.31", unit{"ms", 1e6}.in(100): "<0.01", unit{"ms", 1e6}.in(0): "0.00",
+		signed(v(-0.001)): "+0 %", signed(v(0.05)): "+5 %", signed(v(-0.05)): "-5 %",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

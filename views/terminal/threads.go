@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -54,13 +55,13 @@ func (p *page) threads(s *summary.Stat) {
 		} else {
 			pid.add("")
 		}
-		ops.add(count(h.Ops))
+		ops.add(format.Count(h.Ops))
 		part := func(ns int64) string {
 			if h.Steps <= 0 {
 				return "-"
 			}
 			v := float64(ns) / float64(h.Steps)
-			return percent(&v)
+			return format.Percent(&v)
 		}
 		busy.add(part(h.Busy))
 		if h.Steps > 0 {
@@ -93,7 +94,7 @@ func (p *page) threads(s *summary.Stat) {
 	p.blank()
 	p.table(&t)
 	if n := len(list) - len(shown); n > 0 {
-		p.line("and "+plural(int64(n), "more thread"), dim)
+		p.line("and "+format.Plural(int64(n), "more thread"), dim)
 	}
 }
 
@@ -101,7 +102,7 @@ func countOf(n *int64) string {
 	if n == nil {
 		return "-"
 	}
-	return count(*n)
+	return format.Count(*n)
 }
 
 // signed writes a deviation: +2 %.
@@ -123,7 +124,7 @@ func (p *page) culprits(list []sched.Culprit) []string {
 		if c.Dur > 0 {
 			out = append(out, name+" "+p.o.duration(float64(c.Dur)))
 		} else {
-			out = append(out, fmt.Sprintf("%s %sx", name, count(c.Count)))
+			out = append(out, fmt.Sprintf("%s %sx", name, format.Count(c.Count)))
 		}
 	}
 	return out

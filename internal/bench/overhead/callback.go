@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/profinfer/profinfer/demo"
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -53,7 +54,7 @@ func (l *lab) callback(ctx context.Context, dir string, n int) error {
 	}
 	clearLine()
 	fmt.Printf("llama-eval-callback, %s: %.0f ms for a step of one token, %.1f ms without (median of %d runs each): factor %.0f\n\n",
-		threadsOf(n), middle(a)/1e6, middle(b)/1e6, len(a), middle(a)/middle(b))
+		format.Plural(n, "thread"), middle(a)/1e6, middle(b)/1e6, len(a), middle(a)/middle(b))
 	return nil
 }
 

@@ -35,12 +35,12 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/profinfer/profinfer/demo"
+	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/overhead/drive"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/views/terminal"
+	"golang.org/x/term"
 )
 
 var (
@@ -171,7 +171,7 @@ func (l *lab) states(ctx context.Context, chosen []drive.State, n int) error {
 		return err
 	}
 	work := []string{"-p", "0", "-n", "256"}
-	what := threadsOf(n)
+	what := format.Plural(n, "thread")
 	if *prompt > 0 {
 		work = []string{"-p", strconv.Itoa(*prompt), "-n", "0", "-b", strconv.Itoa(*prompt), "-ub", strconv.Itoa(*prompt)}
 		what += fmt.Sprintf(", prompts of %d tokens", *prompt)
@@ -193,7 +193,7 @@ func (l *lab) states(ctx context.Context, chosen []drive.State, n int) error {
 	rep, err := drive.Run(ctx, drive.Options{Program: *program, PID: cmd.Process.Pid, States: chosen, Rounds: *rounds, Span: *span,
 		Progress: func(p drive.Progress) {
 			if p.Waiting == "" && tty() {
-				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: round %d of %d, %v left", threadsOf(n), p.Round, p.Rounds, p.Left.Round(time.Second))
+				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: round %d of %d, %v left", format.Plural(n, "thread"), p.Round, p.Rounds, p.Left.Round(time.Second))
 			}
 		},
 		Warn: func(s string) { clearLine(); fmt.Fprintln(os.Stderr, "warning:", s) },
@@ -223,13 +223,6 @@ func clearLine() {
 	if tty() {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 	}
-}
-
-func threadsOf(n int) string {
-	if n == 1 {
-		return "1 thread"
-	}
-	return fmt.Sprintf("%d threads", n)
 }
 
 // ready waits until a llama-bench has loaded its CPU backend.

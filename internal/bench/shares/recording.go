@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
@@ -64,8 +63,8 @@ func (c *recording) Op(o *profile.Op) error {
 		c.open[o.Step] = t
 	}
 	d := c.derive.Derive(o)
-	k := classOf(d, o.Op)
-	if k == attention && strings.HasPrefix(o.Op, "MUL_MAT") {
+	k := classOf[d.Class]
+	if k == attention && o.Shape != nil && o.Shape.Vocabulary().IsProduct(o.NodeDef().Op) {
 		c.kv = true
 	}
 	t.ops++
@@ -77,19 +76,8 @@ func (c *recording) Op(o *profile.Op) error {
 	return nil
 }
 
-// classOf is the class that `profinfer stat` sorts an operator into.
-func classOf(d *facts.Derived, op string) class {
-	first, _, _ := strings.Cut(op, "+")
-	product := first == "MUL_MAT" || first == "MUL_MAT_ID" || first == "OUT_PROD"
-	switch {
-	case first == "FLASH_ATTN_EXT", first == "SOFT_MAX" && d.Block == ops.BlockAttention,
-		product && d.Weight == "" && d.Block == ops.BlockAttention:
-		return attention
-	case product:
-		return products
-	}
-	return rest
-}
+// classOf are the classes that `profinfer stat` sorts operators into.
+var classOf = map[ops.Class]class{ops.ClassProduct: products, ops.ClassAttention: attention, ops.ClassOther: rest}
 
 // Graph takes one graph.
 func (c *recording) Graph(g *profile.Graph) error {

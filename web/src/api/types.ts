@@ -1178,6 +1178,8 @@ export interface DagPart {
 /** Node is one tensor. */
 export interface DagNode {
   name: string
+  /** of a cache: its name without its layer */
+  base?: string
   /** of an operator that ran: as it ran, joined by + when fused */
   op: string
   /** OpKind is what the operator is, coarsely: an index in ops.Kinds. */
@@ -1203,6 +1205,8 @@ export interface DagNode {
   fused_into: number
   /** Weight is the node number of the weight that the operator uses, -1 if none. */
   weight: number
+  /** OwnWeight: that weight says what the operator is for (not so the factors of a position encoding, which serve every layer). */
+  own_weight: boolean
   /** its row's key in a Stat by weight */
   stat_key?: string
   /** nil: it was not executed, or that could not be seen */

@@ -2,7 +2,7 @@
 
 // From the tensors of a DAG to what is drawn: layers that are alike become one, what ran as one is one, views
 // and weights are left out or not, and everything stands in a tree of groups that can be opened.
-import type { DAG, DagNode, DagNodeKind } from '../../api/types'
+import { operatorKinds, type DAG, type DagNode, type DagNodeKind } from '../../api/types'
 
 /** What a reader chose to see. */
 export interface Choice {
@@ -228,8 +228,8 @@ export function buildGraph(d: DAG, choice: Choice): Drawn {
 function titleOf(d: DAG, i: number): string {
   const n = d.nodes[i]
   if (n.kind === 'weight') return n.name
-  if (n.kind === 'op' && n.weight >= 0 && n.stat_key && !n.op.startsWith('GET_ROWS')) return n.stat_key
-  if (n.kind === 'cache') return n.name.replace(/_l\d+$/, '')
+  if (n.kind === 'op' && n.weight >= 0 && n.stat_key && operatorKinds[n.op_kind] !== 'copy') return n.stat_key
+  if (n.kind === 'cache') return n.base || n.name
   return n.name || n.op
 }
 

@@ -269,8 +269,7 @@ function linesOf(p: PaneProps, x: Item, s: ItemSum, val: number | null): Line[] 
       },
     ]
   }
-  // whose factors serve every layer
-  const wt = n.weight >= 0 && !n.op.startsWith('ROPE') ? d.nodes[n.weight] : null
+  const wt = n.own_weight ? d.nodes[n.weight] : null
   const op = fitText(clean(n.op), 104, false)
   const partly =
     x.times > 1 && x.ids.length < x.times

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ops
+package ggml
 
 import (
 	"testing"
@@ -24,12 +24,12 @@ func TestNormsLayer(t *testing.T) {
 		{Name: "output_norm.weight", Op: "NONE", Leaf: true},
 	}
 	for i, want := range []int{3, 3, 3, 3, -1, -1} {
-		if got := NameShape(nodes).Layer[i]; got != want {
+		if got := words.NameShape(nodes).Layer[i]; got != want {
 			t.Errorf("node %d, %s, is of layer %d, want %d", i, nodes[i].Name, got, want)
 		}
 	}
 	nodes[2].Src[0] = 99 // a source that is not there
-	if got := NameShape(nodes).Layer[1]; got != -1 {
+	if got := words.NameShape(nodes).Layer[1]; got != -1 {
 		t.Errorf("a norm that nothing scales is of layer %d", got)
 	}
 }

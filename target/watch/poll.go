@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package target
+package watch
 
 import (
 	"slices"
 	"time"
+
+	"github.com/profinfer/profinfer/target"
 )
 
 // How often /proc is looked at: often while something is going on, else rarely.
@@ -33,10 +35,10 @@ type polled struct {
 
 type mapKey struct{ dev, inode, start uint64 }
 
-// NewPollWatcher starts a watcher that needs no privilege: it looks at /proc, ten times a
+// NewPolling starts a watcher that needs no privilege: it looks at /proc, ten times a
 // second while something happens. What comes and goes between two looks is not seen, and
 // times are those of the look. why says why the kernel is not asked to tell.
-func NewPollWatcher(why string) *Watcher {
+func NewPolling(why string) *Watcher {
 	w := newWatcher()
 	w.Polling = why
 	if why == "" {
@@ -84,7 +86,7 @@ func (s *pollSource) look() []Event {
 	now := boottime()
 	var out []Event
 	for _, pid := range s.pids() {
-		st, err := ReadStat(pid)
+		st, err := target.ReadStat(pid)
 		if err != nil || st.Ended() {
 			delete(w.tracked, pid)
 			delete(s.known, pid)
@@ -96,7 +98,7 @@ func (s *pollSource) look() []Event {
 	var added []int
 	w.adopt(s.skip, &added)
 	for _, pid := range added {
-		st, err := ReadStat(pid)
+		st, err := target.ReadStat(pid)
 		if err != nil {
 			delete(w.tracked, pid)
 			continue
@@ -118,7 +120,7 @@ func (s *pollSource) pids() []int {
 
 // compare reports what is new about a process. The first look only learns, except for
 // what is mapped: that is reported, as a child may have mapped it before it was seen.
-func (s *pollSource) compare(pid int, st Stat, now int64, out []Event) []Event {
+func (s *pollSource) compare(pid int, st target.Stat, now int64, out []Event) []Event {
 	old := s.known[pid]
 	if old != nil && old.start != st.StartTime { // the number was used again
 		out = append(out, Event{Time: now, Kind: EventExit, PID: pid, TID: pid})
@@ -126,10 +128,10 @@ func (s *pollSource) compare(pid int, st Stat, now int64, out []Event) []Event {
 		delete(s.known, pid)
 		return out
 	}
-	exe, _ := Exe(pid) // none for another user's process: then execs are not seen
+	exe, _ := target.Exe(pid) // none for another user's process: then execs are not seen
 	cur := &polled{start: st.StartTime, exe: exe, comm: st.Comm, files: map[mapKey]bool{}}
-	cur.threads, _ = Threads(pid)
-	maps, err := Maps(pid)
+	cur.threads, _ = target.Threads(pid)
+	maps, err := target.Maps(pid)
 	if err != nil {
 		maps = nil
 		if old != nil {

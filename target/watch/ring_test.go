@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package target
+package watch
 
 import (
 	"encoding/binary"
@@ -55,7 +55,8 @@ func TestRing(t *testing.T) {
 		mmap = binary.LittleEndian.AppendUint64(mmap, v)
 	}
 	mmap = append(mmap, u32s(8, 1, 77, 0, 0, 0, 5, 2)...)
-	mmap = append(mmap, "/lib/x.so (deleted)\x00"...)
+	lib := "/" + strings.Repeat("long/", 40) + "x.so"
+	mmap = append(mmap, lib+" (deleted)\x00"...)
 	recs := [][]byte{
 		record(unix.PERF_RECORD_MMAP2, 0, now+4, mmap),
 		record(unix.PERF_RECORD_COMM, commExec, now+3, append(u32s(p12, p12), "prog\x00"...)),
@@ -75,7 +76,7 @@ func TestRing(t *testing.T) {
 		for _, ev := range out {
 			got = append(got, fmt.Sprint(ev.Kind, " ", ev.PID&0xff, " ", ev.Comm, ev.Path))
 		}
-		want := "fork 12 |exec 12 prog|mmap 10 /lib/x.so|lost 0 |thread exit 12 |exit 10 |exit 12 "
+		want := "fork 12 |exec 12 prog|mmap 10 " + lib + "|lost 0 |thread exit 12 |exit 10 |exit 12 "
 		// The loss makes the watcher look: it finds that the processes are gone.
 		if g := strings.Join(got, "|"); g != want {
 			t.Errorf("ring at %d: %q, want %q", at, g, want)
@@ -127,4 +128,13 @@ func TestParseCPUs(t *testing.T) {
 			t.Errorf("%q was read as %v", bad, got)
 		}
 	}
+}
+
+func FuzzCPUList(f *testing.F) {
+	f.Add("0-3,8")
+	f.Fuzz(func(t *testing.T, s string) {
+		if cpus, err := parseCPUs(s); err == nil && (len(cpus) > 1<<16 || !slices.IsSorted(cpus)) {
+			t.Fatalf("%d CPUs", len(cpus))
+		}
+	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package target
+package watch
 
 import (
 	"errors"
@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/profinfer/profinfer/target"
 	"golang.org/x/sys/unix"
 )
 
 // watchers are the two kinds that there are, of which one needs a privilege.
 func watchers(t *testing.T, test func(t *testing.T, w *Watcher)) {
 	t.Run("perf", func(t *testing.T) {
-		w, err := NewWatcher()
+		w, err := New()
 		if err != nil {
 			needsRoot(t, "%v", err)
 		}
@@ -26,7 +27,7 @@ func watchers(t *testing.T, test func(t *testing.T, w *Watcher)) {
 		test(t, w)
 	})
 	t.Run("poll", func(t *testing.T) {
-		w := NewPollWatcher("a test")
+		w := NewPolling("a test")
 		defer w.Close()
 		test(t, w)
 	})
@@ -107,8 +108,10 @@ func TestWatchTree(t *testing.T) {
 		} else if len(parents) < 2 || execs[h.pid] == "" {
 			t.Errorf("forks %v, executed %v", parents, execs)
 		}
-		if got := w.Tracked(); len(got) != 0 {
-			t.Errorf("still tracked: %v", got)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.tracked) != 0 {
+			t.Errorf("still tracked: %v", w.tracked)
 		}
 	})
 }
@@ -145,7 +148,7 @@ func TestWatchMmap(t *testing.T) {
 			t.Errorf("%+v; want pid %d, address %#x, inode %d, device %#x", ev, h.pid, addr, st.Ino, st.Dev)
 		}
 		// What the event says is enough to open the file.
-		f, _, err := OpenMapped(ev.PID, Mapping{Start: ev.Start, End: ev.Start + ev.Len, Offset: ev.Offset, Dev: ev.Dev, Inode: ev.Inode, Path: ev.Path})
+		f, _, err := target.OpenMapped(ev.PID, target.Mapping{Start: ev.Start, End: ev.Start + ev.Len, Offset: ev.Offset, Dev: ev.Dev, Inode: ev.Inode, Path: ev.Path})
 		if err != nil {
 			t.Error(err)
 		} else {
@@ -181,7 +184,7 @@ func TestWatchThreads(t *testing.T) {
 // TestWatchExecByThread: a thread that executes a program takes the main thread's place, whose
 // end is not the end of the process.
 func TestWatchExecByThread(t *testing.T) {
-	w, err := NewWatcher()
+	w, err := New()
 	if err != nil {
 		needsRoot(t, "%v", err)
 	}
@@ -210,7 +213,7 @@ func TestWatchExecByThread(t *testing.T) {
 
 // TestWatchMainThreadEnds: a process lives on without its main thread.
 func TestWatchMainThreadEnds(t *testing.T) {
-	w, err := NewWatcher()
+	w, err := New()
 	if err != nil {
 		needsRoot(t, "%v", err)
 	}
@@ -231,7 +234,7 @@ func TestWatchMainThreadEnds(t *testing.T) {
 // TestTrackFindsOrphans: a descendant whose parent ended before Track is found by the fork that
 // was seen.
 func TestTrackFindsOrphans(t *testing.T) {
-	w, err := NewWatcher()
+	w, err := New()
 	if err != nil {
 		needsRoot(t, "%v", err)
 	}
@@ -240,9 +243,9 @@ func TestTrackFindsOrphans(t *testing.T) {
 	h := startHelper(t, "sh", func(c *exec.Cmd) {
 		c.Args = []string{"sh", "-c", "(sleep 2 >&- & echo ready orphan $(printf %x $!)); exec sleep 2"}
 	})
-	orphan := int(h.secret)
+	orphan := int(h.number)
 	for range 100 { // its parent, the subshell, is gone soon
-		if p, err := ParentPID(orphan); err != nil || p == 1 || p == os.Getpid() {
+		if st, err := target.ReadStat(orphan); err != nil || st.Parent == 1 || st.Parent == os.Getpid() {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -289,12 +292,12 @@ func TestPollLook(t *testing.T) {
 }
 
 func TestTrackErrors(t *testing.T) {
-	w := NewPollWatcher("")
+	w := NewPolling("")
 	defer w.Close()
 	if w.Polling == "" {
 		t.Error("a polling watcher that does not say so")
 	}
-	if _, err := w.Track(1 << 30); !errors.Is(err, ErrNoProcess) {
+	if _, err := w.Track(1 << 30); !errors.Is(err, target.ErrNoProcess) {
 		t.Errorf("tracking no process: %v", err)
 	}
 	cmd := exec.Command("true")
@@ -302,7 +305,7 @@ func TestTrackErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond) // it is a zombie now
-	if _, err := w.Track(cmd.Process.Pid); !errors.Is(err, ErrNoProcess) {
+	if _, err := w.Track(cmd.Process.Pid); !errors.Is(err, target.ErrNoProcess) {
 		t.Errorf("tracking a process that has ended: %v", err)
 	}
 	_ = cmd.Wait()

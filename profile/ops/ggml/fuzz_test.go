@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ops
+package ggml
 
 import "testing"
 
@@ -10,10 +10,10 @@ func FuzzNames(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if base, layer := SplitName(s); layer < -1 || len(base) > len(s) {
+		if base, layer := words.SplitName(s); layer < -1 || len(base) > len(s) {
 			t.Fatalf("%q is %q of layer %d", s, base, layer)
 		}
-		if layer, rest := SplitWeight(s); layer < -1 || len(rest) > len(s) {
+		if layer, rest := splitWeight(s); layer < -1 || len(rest) > len(s) {
 			t.Fatalf("%q is %q of layer %d", s, rest, layer)
 		}
 	})

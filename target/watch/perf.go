@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package target
+package watch
 
 import (
 	"bytes"
@@ -60,10 +60,10 @@ type rawRecord struct {
 	data []byte
 }
 
-// NewWatcher starts a watcher that the kernel tells of events as they happen. It needs
+// New starts a watcher that the kernel tells of events as they happen. It needs
 // CAP_PERFMON (or root, or kernel.perf_event_paranoid of 0 or less); refused, the error
-// says what is missing, and [NewPollWatcher] serves without.
-func NewWatcher() (*Watcher, error) {
+// says what is missing, and [NewPolling] serves without.
+func New() (*Watcher, error) {
 	s := &perfSource{rings: map[int]*perfRing{}, epoll: -1, wake: -1}
 	if err := s.open(); err != nil {
 		s.close()
@@ -407,12 +407,12 @@ func (s *perfSource) decode(rec rawRecord) (Event, bool) {
 		ev.Start, ev.Len, ev.Offset = le.Uint64(body[8:]), le.Uint64(body[16:]), le.Uint64(body[24:])
 		ev.Dev = unix.Mkdev(le.Uint32(body[32:]), le.Uint32(body[36:]))
 		ev.Inode = le.Uint64(body[40:])
-		ev.Path, ev.Deleted = cleanPath(cString(body, 64))
+		ev.Path, ev.Deleted = strings.CutSuffix(cString(body[64:]), " (deleted)") // the mark of a file without a name
 	case unix.PERF_RECORD_COMM:
 		if len(body) < 8 || s.w.tracked[u32(0)] == nil {
 			return ev, false
 		}
-		ev.Kind, ev.PID, ev.TID, ev.Comm = EventComm, u32(0), u32(4), cString(body, 8)
+		ev.Kind, ev.PID, ev.TID, ev.Comm = EventComm, u32(0), u32(4), cString(body[8:])
 		if le.Uint16(d[4:])&commExec != 0 {
 			ev.Kind = EventExec
 		}
@@ -439,4 +439,10 @@ func (s *perfSource) decode(rec rawRecord) (Event, bool) {
 	}
 	// A process outside this pid namespace has no number here.
 	return ev, ev.Kind == EventLost || ev.PID > 0
+}
+
+// cString is what of b stands before the 0 that ends it.
+func cString(b []byte) string {
+	s, _, _ := bytes.Cut(b, []byte{0})
+	return string(s)
 }

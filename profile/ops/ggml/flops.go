@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ops
+package ggml
 
-import "github.com/profinfer/profinfer/trace"
+import (
+	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/trace"
+)
 
 // Flops are counted as one for each addition, multiplication, division, comparison, square root,
 // exponential and logarithm of the operator's definition. What unpacking quantised weights
@@ -46,9 +49,9 @@ var flopsPerElement = map[string]int64{
 	"L2_NORM":  3, // the same
 }
 
-// OpFlops returns the floating point operations of the operator made of the members; nil where
+// Flops returns the floating point operations of the operator made of the members; nil where
 // no formula is known.
-func OpFlops(nodes []trace.Node, members []int32) *int64 {
+func (Vocabulary) Flops(nodes []trace.Node, members []int32) *int64 {
 	var sum int64
 	for _, m := range members {
 		f, ok := nodeFlops(nodes, &nodes[m])
@@ -61,8 +64,8 @@ func OpFlops(nodes []trace.Node, members []int32) *int64 {
 }
 
 func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
-	n0, n1, n2 := Source(nodes, n, 0), Source(nodes, n, 1), Source(nodes, n, 2)
-	dst, known := Elements(n)
+	n0, n1, n2 := ops.Source(nodes, n, 0), ops.Source(nodes, n, 1), ops.Source(nodes, n, 2)
+	dst, known := ops.Elements(n)
 	if !known {
 		return 0, false
 	}
@@ -73,13 +76,13 @@ func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
 		if n0 == nil {
 			return 0, false
 		}
-		return Product(2, n0.Ne[0], dst)
+		return ops.Product(2, n0.Ne[0], dst)
 	case "OUT_PROD":
 		// Sums over the second dimension (ggml_out_prod: a is [n, k], b is [p, k]).
 		if n0 == nil {
 			return 0, false
 		}
-		return Product(2, n0.Ne[1], dst)
+		return ops.Product(2, n0.Ne[1], dst)
 	case "FLASH_ATTN_EXT":
 		// Two products, K*q and V*softmax: for each token and head 2*n_kv*(dk + dv), so 4*n_kv*d
 		// where both are d wide (ggml_flash_attn_ext: q [dk, n_tokens, n_head, n_seq],
@@ -88,18 +91,18 @@ func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
 		if n0 == nil || n1 == nil || n2 == nil {
 			return 0, false
 		}
-		return Product(2, n0.Ne[1], n0.Ne[2], n0.Ne[3], n1.Ne[1], n1.Ne[0]+n2.Ne[0])
+		return ops.Product(2, n0.Ne[1], n0.Ne[2], n0.Ne[3], n1.Ne[1], n1.Ne[0]+n2.Ne[0])
 	case "SOFT_MAX":
 		// Scale, maximum, subtraction, exponential, sum, division: 6; the mask one more
 		// (ggml_compute_forward_soft_max_f32).
 		if n1 != nil {
-			return Product(7, dst)
+			return ops.Product(7, dst)
 		}
-		return Product(6, dst)
+		return ops.Product(6, dst)
 	case "SCALE":
 		// s*x + b; b is the second parameter (ggml_scale_bias), a float whose bits are 0 if unused.
 		if len(n.Params) > 1 && n.Params[1] != 0 {
-			return Product(2, dst)
+			return ops.Product(2, dst)
 		}
 		return dst, true
 	case "ROPE", "ROPE_BACK":
@@ -109,51 +112,51 @@ func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
 		if len(n.Params) > 1 && n.Params[1] > 0 {
 			dims = min(dims, int64(n.Params[1]))
 		}
-		return Product(3, dims, n.Ne[1], n.Ne[2], n.Ne[3])
+		return ops.Product(3, dims, n.Ne[1], n.Ne[2], n.Ne[3])
 	case "GROUP_NORM": // as NORM
-		return Product(5, dst)
+		return ops.Product(5, dst)
 	case "SUM", "SUM_ROWS", "MEAN", "CUMSUM", "ARGMAX":
 		if n0 == nil {
 			return 0, false
 		}
-		return Elements(n0)
+		return ops.Elements(n0)
 	case "SSM_CONV":
 		// Each element of the result sums d_conv products (ggml_ssm_conv: c is [d_conv, d_inner]).
 		if n1 == nil {
 			return 0, false
 		}
-		return Product(2, n1.Ne[0], dst)
+		return ops.Product(2, n1.Ne[0], dst)
 	case "SSM_SCAN":
 		// For each token and element of the state: h = h*dA + B*x*dt, y += h*C: 5 (ggml_ssm_scan:
 		// s is [d_state, head_dim, n_head, n_rs], x is [head_dim, n_head, n_tokens, n_seqs]).
 		if n0 == nil || n1 == nil {
 			return 0, false
 		}
-		x, ok := Elements(n1)
+		x, ok := ops.Elements(n1)
 		if !ok {
 			return 0, false
 		}
-		return Product(5, n0.Ne[0], x)
+		return ops.Product(5, n0.Ne[0], x)
 	case "CONV_2D":
 		// ggml_conv_2d_direct: a is [KW, KH, IC, OC], the result [OW, OH, OC, N].
 		if n0 == nil {
 			return 0, false
 		}
-		return Product(2, n0.Ne[0], n0.Ne[1], n0.Ne[2], dst)
+		return ops.Product(2, n0.Ne[0], n0.Ne[1], n0.Ne[2], dst)
 	case "CONV_2D_DW":
 		if n0 == nil {
 			return 0, false
 		}
-		return Product(2, n0.Ne[0], n0.Ne[1], dst)
+		return ops.Product(2, n0.Ne[0], n0.Ne[1], dst)
 	case "CONV_TRANSPOSE_1D":
 		// ggml_conv_transpose_1d: a is [K, OC, IC], b is [L, IC].
 		if n0 == nil || n1 == nil {
 			return 0, false
 		}
-		return Product(2, n0.Ne[0], n0.Ne[1], n0.Ne[2], n1.Ne[0])
+		return ops.Product(2, n0.Ne[0], n0.Ne[1], n0.Ne[2], n1.Ne[0])
 	}
 	if per, ok := flopsPerElement[n.Op]; ok {
-		return Product(per, dst)
+		return ops.Product(per, dst)
 	}
 	return 0, false
 }

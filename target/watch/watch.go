@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package target
+// Package watch notices processes that start and end, programs that they execute and code that they map, through perf's side-band
+// events, or by looking at /proc where those are not permitted.
+package watch
 
 import (
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/profinfer/profinfer/target"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,8 +56,8 @@ type Event struct {
 }
 
 // Mapping is what an mmap event mapped.
-func (e Event) Mapping() Mapping {
-	return Mapping{Start: e.Start, End: e.Start + e.Len, Offset: e.Offset, Dev: e.Dev, Inode: e.Inode, Path: e.Path, Perms: "r-xp", Deleted: e.Deleted}
+func (e Event) Mapping() target.Mapping {
+	return target.Mapping{Start: e.Start, End: e.Start + e.Len, Offset: e.Offset, Dev: e.Dev, Inode: e.Inode, Path: e.Path, Perms: "r-xp", Deleted: e.Deleted}
 }
 
 // Watcher notices what tracked processes and their descendants do: programs executed,
@@ -119,12 +122,12 @@ func boottime() int64 {
 // Track begins to report a process and all its descendants, those of now and those to
 // come. It returns the ids of the processes that are newly tracked by this, pid among them.
 func (w *Watcher) Track(pid int) ([]int, error) {
-	st, err := ReadStat(pid)
+	st, err := target.ReadStat(pid)
 	if err != nil {
 		return nil, err
 	}
 	if st.Ended() {
-		return nil, fmt.Errorf("process %d: it has ended already: %w", pid, ErrNoProcess)
+		return nil, fmt.Errorf("process %d: it has ended already: %w", pid, target.ErrNoProcess)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,18 +135,6 @@ func (w *Watcher) Track(pid int) ([]int, error) {
 	w.add(pid, boottime(), &added)
 	w.adopt(nil, &added)
 	return added, nil
-}
-
-// Tracked lists the processes that are reported now.
-func (w *Watcher) Tracked() []int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	out := make([]int, 0, len(w.tracked))
-	for pid := range w.tracked {
-		out = append(out, pid)
-	}
-	slices.Sort(out)
-	return out
 }
 
 func (w *Watcher) add(pid int, now int64, added *[]int) {
@@ -163,7 +154,7 @@ func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 	for _, f := range w.recent {
 		parent[f.pid] = f.parent
 	}
-	pids, err := Processes()
+	pids, err := target.Processes()
 	if err != nil {
 		pids = nil
 	}
@@ -172,7 +163,7 @@ func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 		if skip[pid] {
 			continue
 		}
-		if st, err := ReadStat(pid); err == nil && !st.Ended() {
+		if st, err := target.ReadStat(pid); err == nil && !st.Ended() {
 			live[pid] = true
 			if _, ok := parent[pid]; !ok {
 				parent[pid] = st.Parent
@@ -223,14 +214,14 @@ func (w *Watcher) handle(ev Event, out []Event) []Event {
 	case EventLost:
 		out = append(out, ev)
 		for pid, t := range w.tracked { // their end may be among what was lost
-			if st, err := ReadStat(pid); err != nil || st.Ended() {
+			if st, err := target.ReadStat(pid); err != nil || st.Ended() {
 				t.leaderGone, t.leaderTime = true, ev.Time
 			}
 		}
 		var added []int
 		w.adopt(nil, &added)
 		for _, pid := range added {
-			st, err := ReadStat(pid)
+			st, err := target.ReadStat(pid)
 			if err == nil {
 				out = append(out, Event{Time: ev.Time, Kind: EventFork, PID: pid, TID: pid, PPID: st.Parent})
 			}
@@ -266,7 +257,7 @@ func (w *Watcher) reap(out []Event) ([]Event, bool) {
 		if !t.leaderGone {
 			continue
 		}
-		st, err := ReadStat(pid)
+		st, err := target.ReadStat(pid)
 		if err == nil && !st.Ended() {
 			again = true
 			continue
