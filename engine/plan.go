@@ -64,7 +64,7 @@ const (
 	LevelOp                 // and operators on every thread
 )
 
-func (l Level) String() string { return [...]string{"step", "graph", "op"}[min(l, 2)] }
+func (l Level) String() string { return [...]string{trace.LevelStep, trace.LevelGraph, trace.LevelOp}[min(l, 2)] }
 
 // Needs returns the lowest level at which sites of this role are probed.
 func (r Role) Needs() Level {

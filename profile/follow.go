@@ -251,7 +251,7 @@ func (p *replayer) watch(w *trace.Watch) {
 		q.throttled[k-1].End = w.Time
 	}
 	if w.Ops == trace.WatchOff {
-		q.throttled = append(q.throttled, trace.Loss{Start: w.Time, Why: "throttled", What: "graphs", CPU: -1})
+		q.throttled = append(q.throttled, trace.Loss{Start: w.Time, Why: trace.WhyThrottled, What: trace.LostGraphs, CPU: -1})
 	}
 	q.watches = append(q.watches, *w)
 	if n >= 64 { // graphs under way began later
@@ -273,9 +273,9 @@ func (q *Proc) skipped(begin, end int64) {
 func unseen(x *exec, now trace.Watch) string {
 	switch {
 	case now.Ops == trace.WatchOff:
-		return "throttled"
+		return trace.WhyThrottled
 	case now.Ops == trace.WatchArrivals && x.shape != nil && x.shape.Order == nil && x.shape.runs > 0:
-		return "learning"
+		return trace.WhyLearning
 	}
 	return ""
 }
@@ -283,22 +283,22 @@ func unseen(x *exec, now trace.Watch) string {
 // follows tells whether arrivals are all that is needed of a graph whose order is known. Where begins are seen too, those of a
 // graph with one operator tell more of it.
 func follows(w trace.Watch, sh *Shape) bool {
-	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth && (w.Why == "" || w.Why == "learning") && sh.runs > 1
+	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth && (w.Why == "" || w.Why == trace.WhyLearning) && sh.runs > 1
 }
 
 // unseenSince says the same of a graph that ends now: what is seen changed while it ran.
 func (q *Proc) unseenSince(x *exec, now int64) string {
 	if x.watch.Ops == trace.WatchOff {
-		return "throttled"
+		return trace.WhyThrottled
 	}
 	why := "" // where its arrivals were all seen
 	for i := len(q.watches) - 1; i >= 0 && q.watches[i].Time > x.watch.Time; i-- {
 		switch w := &q.watches[i]; {
 		case w.Time > now:
 		case w.Ops == trace.WatchOff:
-			return "throttled"
+			return trace.WhyThrottled
 		case x.f == nil && w.Ops == trace.WatchArrivals && (x.shape == nil || x.shape.runs > 0):
-			why = "learning"
+			why = trace.WhyLearning
 		}
 	}
 	return why

@@ -5,6 +5,7 @@ package profile
 import (
 	"encoding/binary"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/trace"
 	"hash/fnv"
 	"slices"
 )
@@ -193,7 +194,7 @@ func (p *replayer) outdated(e *remoteQueue, q *Proc, now int64) {
 		since = q.attached[0]
 	}
 	for i := range p.h.Losses {
-		if x := &p.h.Losses[i]; x.Why == "lost" && (x.What == "marks" || x.What == "all") && x.Start <= now {
+		if x := &p.h.Losses[i]; x.Lost(trace.LostMarks) && x.Start <= now {
 			since = max(since, x.End)
 		}
 	}

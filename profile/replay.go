@@ -474,12 +474,12 @@ func (p *replayer) finish() error {
 			return err
 		}
 	}
-	p.loss("cut", "hits", p.cutHits)
-	p.loss("cut", "marks", p.cutMarks)
-	p.loss("learning", "hits", p.undefined)
-	p.loss("unmatched", "hits", p.unmatched)
-	p.loss("learning", "graphs", p.learning)
-	p.loss("unmatched", "experts", p.unchosen)
+	p.loss(trace.WhyCut, trace.LostHits, p.cutHits)
+	p.loss(trace.WhyCut, trace.LostMarks, p.cutMarks)
+	p.loss(trace.WhyLearning, trace.LostHits, p.undefined)
+	p.loss(trace.WhyUnmatched, trace.LostHits, p.unmatched)
+	p.loss(trace.WhyLearning, trace.LostGraphs, p.learning)
+	p.loss(trace.WhyUnmatched, trace.LostExperts, p.unchosen)
 	sortThreads(p.h.Threads)
 	return nil
 }

@@ -226,11 +226,11 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 		s.Incomplete = "its probes were still being set"
 	case s.Start < q.backends:
 		s.Incomplete = "graphs of other backends than the CPU were not watched yet"
-	case s.Graphs == 0 && p.h.Meta.Level != "step":
+	case s.Graphs == 0 && p.h.Meta.Level != trace.LevelStep:
 		s.Incomplete = "none of its graphs was seen"
 	}
 	if p.otherPhase(s.Phase) && s.Untraced == "" {
-		s.Untraced = "filtered"
+		s.Untraced = trace.WhyFiltered
 	}
 	if err := p.copiesDone(s); err != nil {
 		return err
@@ -272,7 +272,7 @@ func (p *replayer) lostIn(from, to int64) bool {
 		if l.End < from {
 			return false // they come in time order
 		}
-		if l.Why == "lost" && (l.What == "hits" || l.What == "marks" || l.What == "all") && l.Start <= to && l.End >= from {
+		if l.Lost(trace.LostHits, trace.LostMarks) && l.Start <= to && l.End >= from {
 			return true
 		}
 	}
@@ -339,7 +339,7 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 		x.shape, g.Shape = sh, sh
 	}
 	x.watch, x.threads = q.watchAt(m.Time), int(m.Threads)
-	if p.h.Meta.Level == "op" && q.computes(backend) {
+	if p.h.Meta.Level == trace.LevelOp && q.computes(backend) {
 		g.Untraced = unseen(x, x.watch)
 		if g.Untraced == "" && x.shape != nil && x.shape.Order != nil && follows(x.watch, x.shape) {
 			p.follow(q, x)
@@ -371,7 +371,7 @@ func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 	}
 	t.execs = t.execs[:len(t.execs)-1]
 	x.closed = true
-	if p.h.Meta.Level == "op" && x.g.Untraced == "" && q.computes(x.g.Backend) {
+	if p.h.Meta.Level == trace.LevelOp && x.g.Untraced == "" && q.computes(x.g.Backend) {
 		x.g.Untraced = q.unseenSince(x, m.Time)
 	}
 	if x.f != nil {
@@ -383,9 +383,9 @@ func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 	}
 	p.unused(x)
 	switch x.g.Untraced {
-	case "throttled":
+	case trace.WhyThrottled:
 		q.skipped(x.g.Start, m.Time)
-	case "learning":
+	case trace.WhyLearning:
 		p.learning.add(x.g.Start)
 	}
 	if x.step != nil && x.step.Untraced == "" {

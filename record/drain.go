@@ -10,6 +10,8 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/record/internal/budget"
+	"github.com/profinfer/profinfer/record/internal/order"
 	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -29,7 +31,7 @@ func (r *recorder) drain() error {
 		}
 		shape := r.shapes.end(end, p.decoder)
 		if r.opt.Level >= engine.LevelOp && p.learn != nil {
-			p.learn.shape(shape)
+			p.learn.Define(shape)
 			r.routing(p, shape, end.OpSequence)
 		}
 		if err := r.writeShape(p, shape); err != nil {
@@ -129,7 +131,7 @@ func (r *recorder) rotate() error {
 	for _, f := range r.w.Forgotten() { // what defined them is gone with the oldest file
 		if p := r.procs[int(f.PID)]; p != nil && p.att != nil {
 			p.att.Redefine(f.ID)
-			p.learn.drop(f.ID)
+			p.learn.Drop(f.ID)
 		}
 	}
 	return nil
@@ -268,8 +270,8 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 func (r *recorder) writeHits(e *probe.Events) error {
 	e.Hits = until(r.stop, e.Hits, func(h *trace.Hit) int64 { return h.Time })
 	var tid int32 // of the hit before
-	var main *mainThread
-	var gov *governor
+	var main *order.Thread
+	var gov *budget.Governor
 	for i := range e.Hits {
 		h := &e.Hits[i]
 		if h.TID != tid {
@@ -277,15 +279,15 @@ func (r *recorder) writeHits(e *probe.Events) error {
 			if p := r.procs[int(h.PID)]; p != nil && p.gov != nil {
 				gov = p.gov
 				if !p.stuck {
-					main = p.learn.mains[tid]
+					main = p.learn.Thread(tid)
 				}
 			}
 		}
 		if main != nil {
-			main.hits = append(main.hits, *h)
+			main.Hit(h)
 		}
 		if gov != nil {
-			gov.now.hits++
+			gov.Hit()
 		}
 		if h.TID != r.lastTID {
 			r.lastTID = h.TID
@@ -329,7 +331,7 @@ func (r *recorder) losses(now int64) error {
 	l := r.session.Lost()
 	if l.Hits+l.Marks > 0 {
 		for _, p := range r.procs {
-			p.learn.forget()
+			p.learn.Forget()
 		}
 	}
 	l.Marks += r.strays
@@ -339,21 +341,21 @@ func (r *recorder) losses(now int64) error {
 	for _, k := range []struct {
 		what string
 		n    uint64
-	}{{"hits", l.Hits}, {"marks", l.Marks}, {"definitions", l.Defs}, {"sched", l.Sched}, {"reads", l.Reads}, {"faults", l.Faults}, {"experts", l.Experts}} {
+	}{{trace.LostHits, l.Hits}, {trace.LostMarks, l.Marks}, {trace.LostDefinitions, l.Defs}, {trace.LostSched, l.Sched}, {trace.LostReads, l.Reads}, {trace.LostFaults, l.Faults}, {trace.LostExperts, l.Experts}} {
 		if k.n == 0 {
 			continue
 		}
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "lost", What: k.what, Events: k.n, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyLost, What: k.what, Events: k.n, CPU: -1}); err != nil {
 			return err
 		}
 	}
 	if l.Filtered > 0 {
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "filtered", What: "hits", Events: l.Filtered, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered, What: trace.LostHits, Events: l.Filtered, CPU: -1}); err != nil {
 			return err
 		}
 	}
 	if l.Others > 0 { // who else ran, oftener than is asked for
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: "filtered", What: "others", Events: l.Others, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered, What: trace.LostOthers, Events: l.Others, CPU: -1}); err != nil {
 			return err
 		}
 	}

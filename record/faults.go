@@ -173,7 +173,7 @@ func (r *recorder) endMemory(p *process) error {
 // writeMemory writes what a process has mapped, and then what of files is in memory.
 func (r *recorder) writeMemory(p *process, m trace.Memory, files []*dataFile, last bool) error {
 	if err := r.w.Memory(m); err != nil {
-		if err := r.trouble(p, "mappings", len(m.Maps), err); err != nil {
+		if err := r.trouble(p, trace.LostMappings, len(m.Maps), err); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,7 @@ func (r *recorder) tellMissed() error {
 				continue
 			}
 			n++
-			if err := r.w.Loss(trace.Loss{Start: m.at, End: m.at, Why: "lost", What: "processes", Events: 1, CPU: -1,
+			if err := r.w.Loss(trace.Loss{Start: m.at, End: m.at, Why: trace.WhyLost, What: trace.LostProcesses, Events: 1, CPU: -1,
 				Of: m.name + ": it ended before it could be looked at"}); err != nil {
 				return err
 			}
@@ -125,6 +125,6 @@ func (r *recorder) unseen(p *process) error {
 	}
 	r.prog.Missed++
 	now := probe.Now()
-	return r.w.Loss(trace.Loss{Start: min(p.looked, now), End: now, Why: "lost", What: "processes", Events: 1, CPU: -1,
+	return r.w.Loss(trace.Loss{Start: min(p.looked, now), End: now, Why: trace.WhyLost, What: trace.LostProcesses, Events: 1, CPU: -1,
 		Of: p.name() + ": it was probed late, and was not seen to compute"})
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/record/internal/budget"
+	"github.com/profinfer/profinfer/record/internal/order"
 	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -38,8 +40,8 @@ type process struct {
 	found    time.Time        // when it got its first plan
 	lacks    []engine.Warning // of those backends, which a new plan does not know
 
-	learn    *learner
-	gov      *governor
+	learn    *order.Learner
+	gov      *budget.Governor
 	twoHits  bool  // the recording was told that their begins count
 	since    int64 // when the present mode of its operators' probes began
 	threads  int   // of its latest graph
@@ -74,7 +76,7 @@ type fileKey struct{ dev, inode uint64 }
 
 func newProcess(pid int) *process {
 	return &process{pid: pid, attached: make(map[siteKey]bool), index: make(map[uint32]uint32),
-		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool), learn: newLearner()}
+		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool), learn: order.New()}
 }
 
 // entries tells whether calls of the engine that compute a batch are probed.
@@ -136,7 +138,7 @@ func (r *recorder) takeUp(p *process, plan *engine.Plan) (err error) {
 	}
 	if p.plan == nil {
 		p.found = time.Now()
-		p.gov = newGovernor(r.opt.Budget, r.opt.MinTPS, r.hitCost)
+		p.gov = budget.New(r.opt.Budget, r.opt.MinTPS, r.hitCost)
 	}
 	changed := p.plan != nil && !slices.Equal(p.plan.Warnings, plan.Warnings)
 	p.plan, p.decoder, p.mapped = plan, plan.Decode, nil
@@ -186,7 +188,7 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 			continue
 		}
 		if err != nil {
-			if err := r.trouble(p, "probes", len(group), err); err != nil {
+			if err := r.trouble(p, trace.LostProbes, len(group), err); err != nil {
 				return err
 			}
 		}
@@ -382,7 +384,7 @@ func (r *recorder) filter(p *process, plan *engine.Plan) error {
 			return err
 		}
 		if p.plan == nil {
-			if err := r.trouble(p, "operators", len(lacks), err); err != nil {
+			if err := r.trouble(p, trace.LostOperators, len(lacks), err); err != nil {
 				return err
 			}
 		}

@@ -19,7 +19,7 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	if r.opt.Level >= engine.LevelOp && !p.stuck {
 		switch m.Kind {
 		case trace.MarkStepBegin, trace.MarkStepEnd, trace.MarkSchedBegin, trace.MarkSchedEnd:
-			p.learn.mark(m)
+			p.learn.Mark(m)
 		}
 	}
 	begin, end := trace.MarkStepBegin, trace.MarkStepEnd
@@ -28,15 +28,15 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	}
 	switch m.Kind {
 	case begin:
-		p.gov.begin(m, begin == trace.MarkSchedBegin || decodes(m, e.Seqs))
+		p.gov.Begin(m, begin == trace.MarkSchedBegin || decodes(m, e.Seqs))
 	case end:
-		return p.gov.end(m)
+		return p.gov.End(m)
 	case trace.MarkGraphBegin, trace.MarkGraphEnd:
 		if r.opt.Level < engine.LevelOp || p.info.Sites[m.Site].Backend != trace.BackendCPU {
 			break
 		}
 		if !p.stuck { // nobody would take them
-			p.learn.mark(m)
+			p.learn.Mark(m)
 		}
 		if m.Kind == trace.MarkGraphBegin && m.Threads > 0 {
 			p.threads = int(m.Threads)
@@ -81,18 +81,17 @@ func (r *recorder) steer(now int64) error {
 			continue
 		}
 		mode := p.att.Mode()
-		p.learn.idle = r.twoHits(p)
-		for _, s := range p.learn.advance(r.lastDrain, mode, p.since) {
+		p.learn.Idle = r.twoHits(p)
+		for _, s := range p.learn.Advance(r.lastDrain, mode, p.since) {
 			if err := r.writeShape(p, s); err != nil {
 				return err
 			}
 			r.routing(p, s, p.routing.sequences[s.ID])
 		}
-		for _, id := range p.learn.again {
+		for _, id := range p.learn.Redefine() {
 			p.att.Redefine(id)
 			p.unfit(id)
 		}
-		p.learn.again = p.learn.again[:0]
 		want, why := r.mode(p, now)
 		if want == mode {
 			if want == probe.ModeBoth && (why == twoHits) != p.twoHits { // its begins count from now on, or not any more
@@ -108,7 +107,7 @@ func (r *recorder) steer(now int64) error {
 		if err != nil {
 			// it may be ending; its other probes stand
 			p.stuck = true
-			p.learn.forget()
+			p.learn.Forget()
 			want, why = p.att.Mode(), "its probes could not be changed"
 			if !errors.Is(err, probe.ErrGone) {
 				r.note(fmt.Sprintf("%s (%d): %v", p.info.Comm, p.pid, err))
@@ -116,7 +115,7 @@ func (r *recorder) steer(now int64) error {
 		}
 		p.since = since
 		if (want == probe.ModeOff) != (mode == probe.ModeOff) {
-			p.gov.changed(since)
+			p.gov.Changed(since)
 		}
 		if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: since, Ops: want.String(), Why: why}); err != nil {
 			return err
@@ -130,21 +129,21 @@ const twoHits = "two hits"
 
 // mode is which of the operators' sites are to be probed now.
 func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
-	p.gov.reader = 0
+	p.gov.Reader = 0
 	if p.threads >= p.cpus {
-		p.gov.reader = r.load.part // no core is free: the reader's time is a worker's
+		p.gov.Reader = r.load.part // no core is free: the reader's time is a worker's
 	}
-	if on, why := p.gov.decide(now, p.threads); !on {
+	if on, why := p.gov.Decide(now, p.threads); !on {
 		return probe.ModeOff, why
 	}
 	t := time.Now()
 	switch {
 	case r.twoHits(p):
 		return probe.ModeBoth, twoHits
-	case !p.learn.follows(t) && p.learn.alarmed:
-		return probe.ModeBoth, "unmatched"
-	case !p.learn.follows(t):
-		return probe.ModeBoth, "learning"
+	case !p.learn.Follows(t) && p.learn.Alarmed():
+		return probe.ModeBoth, trace.WhyUnmatched
+	case !p.learn.Follows(t):
+		return probe.ModeBoth, trace.WhyLearning
 	}
 	return probe.ModeArrivals, "following"
 }
@@ -153,7 +152,7 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 // tell their thread pool (an inlined barrier) can be of any graph under way, graphs of few operators are mostly first ones, whose
 // begin arrivals do not tell, and where there are more threads than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.few() ||
+	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.Few() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 

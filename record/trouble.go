@@ -48,7 +48,7 @@ func (r *recorder) trouble(p *process, what string, n int, err error) error {
 	text := p.name() + ": " + strings.TrimPrefix(err.Error(), fmt.Sprintf("process %d: ", p.pid))
 	r.told(text)
 	now := probe.Now()
-	return r.w.Loss(trace.Loss{Start: now, End: now, Why: "lost", What: what, Events: uint64(n), CPU: -1, Of: text})
+	return r.w.Loss(trace.Loss{Start: now, End: now, Why: trace.WhyLost, What: what, Events: uint64(n), CPU: -1, Of: text})
 }
 
 // told says at the terminal what went wrong with a process, of the first of them.
@@ -64,7 +64,7 @@ func (r *recorder) told(text string) {
 
 // leaveOut gives a process up that cannot be recorded.
 func (r *recorder) leaveOut(p *process, err error) error {
-	if err := r.trouble(p, "processes", 1, fmt.Errorf("it is not recorded: %w", err)); err != nil {
+	if err := r.trouble(p, trace.LostProcesses, 1, fmt.Errorf("it is not recorded: %w", err)); err != nil {
 		return err
 	}
 	r.prog.Missed++
@@ -105,7 +105,7 @@ func (r *recorder) waited(p *process) error {
 	since := p.waits
 	p.waits = 0
 	r.prog.Missed++
-	return r.w.Loss(trace.Loss{Start: since, End: probe.Now(), Why: "lost", What: "processes", Events: 1, CPU: -1,
+	return r.w.Loss(trace.Loss{Start: since, End: probe.Now(), Why: trace.WhyLost, What: trace.LostProcesses, Events: 1, CPU: -1,
 		Of: p.name() + ": too many processes were recorded at once"})
 }
 
@@ -133,7 +133,7 @@ func (r *recorder) orphans(now int64) error {
 			continue
 		}
 		p.orphan = 0
-		if err := r.trouble(p, "probes", len(p.attached), errors.New("its main thread has ended, and on this kernel its probes with it: nothing more of it is seen (Linux 6.6 keeps them)")); err != nil {
+		if err := r.trouble(p, trace.LostProbes, len(p.attached), errors.New("its main thread has ended, and on this kernel its probes with it: nothing more of it is seen (Linux 6.6 keeps them)")); err != nil {
 			return err
 		}
 	}
@@ -148,10 +148,10 @@ func (r *recorder) writeShape(p *process, s *trace.Shape) error {
 	}
 	// It cannot be told later either which operators its arrivals end: their begins are needed.
 	if p.learn != nil {
-		p.learn.drop(s.ID)
+		p.learn.Drop(s.ID)
 	}
 	p.oversize = true
-	if err := r.trouble(p, "definitions", len(s.Nodes), err); err != nil {
+	if err := r.trouble(p, trace.LostDefinitions, len(s.Nodes), err); err != nil {
 		return err
 	}
 	return r.w.Shape(&trace.Shape{PID: s.PID, ID: s.ID, Incomplete: fmt.Sprintf("its %d tensors: %v", len(s.Nodes), err)})

@@ -15,6 +15,7 @@ import (
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/record/internal/budget"
 	"github.com/profinfer/profinfer/target/watch"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -82,11 +83,11 @@ func TestShapeTooLarge(t *testing.T) {
 	for i := range s.Nodes {
 		s.Nodes[i] = trace.Node{Op: "ADD", Type: "f32", ViewSrc: -1, Addr: uint64(i) + 1, Executes: true}
 	}
-	p.learn.shape(s)
+	p.learn.Define(s)
 	if err := r.writeShape(p, s); err != nil {
 		t.Fatalf("the recording ends: %v", err)
 	}
-	if len(p.learn.shapes) != 0 || !p.oversize {
+	if _, shapes := p.learn.Waiting(); shapes != 0 || !p.oversize {
 		t.Error("its order is to be learned, and cannot be told")
 	}
 	if err := r.w.Marks([]trace.Mark{{Time: 10, PID: 7, TID: 7, Kind: trace.MarkGraphBegin, Shape: 5, NNodes: 140_000},
@@ -260,7 +261,7 @@ func TestThreadNames(t *testing.T) {
 func TestStuckLearnsNothing(t *testing.T) {
 	r, _, end := written(t)
 	p := newProcess(7)
-	p.gov = newGovernor(0, 0, 1000)
+	p.gov = budget.New(0, 0, 1000)
 	p.plan = &engine.Plan{}
 	p.att = &probe.Attachment{}
 	p.info.Sites = []trace.Site{{Role: trace.RoleGraphBegin, Backend: trace.BackendCPU}}
@@ -277,14 +278,14 @@ func TestStuckLearnsNothing(t *testing.T) {
 	}
 	r.threads[threadKey{7, 7}] = true
 	graphs(1)
-	if m := p.learn.mains[7]; m == nil || len(m.marks) != 1 || len(m.hits) != 1 {
-		t.Fatalf("nothing is learned of a process: %+v", m)
+	if n, _ := p.learn.Waiting(); n != 2 {
+		t.Fatalf("of a mark and a hit of a process %d are kept to learn from", n)
 	}
 	p.stuck = true
-	p.learn.forget()
+	p.learn.Forget()
 	graphs(1000)
-	if m := p.learn.mains[7]; len(m.marks)+len(m.hits) != 0 {
-		t.Errorf("%d marks and %d hits are kept", len(m.marks), len(m.hits))
+	if n, _ := p.learn.Waiting(); n != 0 {
+		t.Errorf("%d marks and hits are kept", n)
 	}
 	end()
 }

@@ -455,7 +455,7 @@ func (w *Writer) Loss(l Loss) error {
 	if err := w.json(TypeLoss, l, 1, l.Start, l.End); err != nil {
 		return err
 	}
-	if l.What == "hits" && l.Why == "lost" {
+	if l.Why == WhyLost && l.What == LostHits {
 		w.told.lost += l.Events
 	}
 	return nil

@@ -70,7 +70,7 @@ func (w *Writer) epilogue(e End) {
 	if from == noTime {
 		from = e.Time
 	}
-	if w.json(TypeLoss, Loss{Start: min(from, e.Time), End: e.Time, Why: "lost", What: "all", CPU: -1}, 1, from, e.Time) == nil {
+	if w.json(TypeLoss, Loss{Start: min(from, e.Time), End: e.Time, Why: WhyLost, What: LostAll, CPU: -1}, 1, from, e.Time) == nil {
 		w.json(TypeEnd, e, 1, e.Time, e.Time)
 	}
 	w.err = failed

@@ -281,7 +281,7 @@ type Watch struct {
 	PID  int32  `json:"pid"`
 	Time int64  `json:"time_ns"`
 	Ops  string `json:"ops"` // WatchBoth, WatchArrivals, WatchOff
-	// Why it changed: "learning", "following", "unmatched" (arrivals did not fit), "two hits" (begins are needed),
+	// Why it changed: WhyLearning, "following", "unmatched" (arrivals did not fit), "two hits" (begins are needed),
 	// "budget", "speed" (the floor for service).
 	Why string `json:"why,omitempty"`
 }
@@ -290,16 +290,13 @@ type Watch struct {
 type Loss struct {
 	Start  int64  `json:"start_ns"`
 	End    int64  `json:"end_ns"`
-	Why    string `json:"why"` // lost, throttled, learning, filtered
+	Why    string `json:"why"` // WhyLost, ...
 	Events uint64 `json:"events"`
-	What   string `json:"what,omitempty"` // "hits", "marks", "definitions", "sched", "processes", "probes", ...
+	What   string `json:"what,omitempty"` // LostHits, ...
 	CPU    int    `json:"cpu"`            // -1: not of one CPU
 	// Of names what it is of, where that is one process: which, and what went wrong.
 	Of string `json:"of,omitempty"`
 }
-
-// OfOthers tells a loss of switches of other processes, of which only so many are kept: nothing of the engine is missing.
-func (l *Loss) OfOthers() bool { return l.Why == "filtered" && l.What == "others" }
 
 // Exit is the end of a profiled process.
 type Exit struct {

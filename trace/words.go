@@ -4,6 +4,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -112,3 +113,46 @@ func (m *Meta) SetFilter(f Filter) {
 		m.Extra[extraFilter] = s
 	}
 }
+
+// Levels of a recording: what was probed.
+const (
+	LevelStep  = "step"
+	LevelGraph = "graph"
+	LevelOp    = "op"
+)
+
+// Reasons of losses, and of operators that were not recorded.
+const (
+	WhyLost      = "lost"      // records found no room, or something failed
+	WhyThrottled = "throttled" // to keep a budget
+	WhyLearning  = "learning"
+	WhyFiltered  = "filtered"  // it was not asked for, or is more than is kept
+	WhyCut       = "cut"       // its begin or its end is not in the recording
+	WhyUnmatched = "unmatched" // it fits nothing that is known
+)
+
+// What was lost.
+const (
+	LostHits        = "hits"
+	LostMarks       = "marks"
+	LostDefinitions = "definitions"
+	LostSched       = "sched"
+	LostReads       = "reads" // of the process's memory
+	LostFaults      = "faults"
+	LostExperts     = "experts"
+	LostGraphs      = "graphs"
+	LostProcesses   = "processes"
+	LostProbes      = "probes"
+	LostOperators   = "operators"
+	LostMappings    = "mappings"
+	LostOthers      = "others" // switches of other processes
+	LostAll         = "all"
+)
+
+// Lost tells whether it is a loss, and of one of these or of all there is.
+func (l *Loss) Lost(what ...string) bool {
+	return l.Why == WhyLost && (l.What == LostAll || slices.Contains(what, l.What))
+}
+
+// OfOthers tells a loss of switches of other processes, of which only so many are kept: nothing of the engine is missing.
+func (l *Loss) OfOthers() bool { return l.Why == WhyFiltered && l.What == LostOthers }

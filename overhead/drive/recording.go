@@ -26,7 +26,7 @@ func FromRecording(path string) (*overhead.Report, error) {
 	}
 	var off []trace.Loss
 	for _, l := range h.Losses {
-		if l.Why == "throttled" && l.End-l.Start > 2*leaving {
+		if l.Why == trace.WhyThrottled && l.End-l.Start > 2*leaving {
 			off = append(off, l)
 		}
 	}

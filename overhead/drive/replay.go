@@ -148,9 +148,9 @@ func examine(path string, of *State, settle, d int64) (overhead.Span, error) {
 	for _, l := range h.Losses {
 		switch {
 		case l.End < s.From || l.Start > s.To:
-		case l.Why == "lost":
+		case l.Why == trace.WhyLost:
 			s.Lost += l.Events
-		case l.Why == "throttled":
+		case l.Why == trace.WhyThrottled:
 			s.Rested = true
 		}
 	}

@@ -160,7 +160,7 @@ func losses(w io.Writer) error {
 		if err := p.Play(run); err != nil {
 			return err
 		}
-		if err := r.W.Loss(trace.Loss{Start: from, End: p.now - 1, Why: "lost", What: "hits", Events: 412, CPU: 1}); err != nil {
+		if err := r.W.Loss(trace.Loss{Start: from, End: p.now - 1, Why: trace.WhyLost, What: trace.LostHits, Events: 412, CPU: 1}); err != nil {
 			return err
 		}
 		// Probes are off for five.

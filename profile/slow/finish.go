@@ -34,7 +34,7 @@ func (b *Builder) Finish(h *profile.Header) *Slow {
 	var losses []trace.Loss
 	if h != nil {
 		for _, l := range h.Losses {
-			if l.Why == "lost" && (l.What == "sched" || l.What == "all") {
+			if l.Lost(trace.LostSched) {
 				losses = append(losses, l)
 			}
 		}

@@ -169,11 +169,11 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 	l.Torn, l.Cut, l.Spans, l.ByWhy = h.Torn, h.End == nil, len(h.Losses), []summary.LostBy{}
 	for i := range h.Losses {
 		x := &h.Losses[i]
-		if x.Why == "lost" {
+		if x.Why == trace.WhyLost {
 			l.Events += x.Events
 		}
 		d := max(0, x.End-x.Start)
-		if x.Why == "throttled" {
+		if x.Why == trace.WhyThrottled {
 			l.ThrottledNs += d
 		}
 		at := slices.IndexFunc(l.ByWhy, func(e summary.LostBy) bool { return e.Why == x.Why && e.What == x.What })

@@ -396,10 +396,10 @@ func runRow(h *profile.Header) *RunRow {
 	uncounted := false
 	for _, l := range h.Losses {
 		switch l.Why {
-		case "lost":
+		case trace.WhyLost:
 			lost += int64(l.Events)
 			uncounted = uncounted || l.Events == 0
-		case "throttled":
+		case trace.WhyThrottled:
 			throttled += l.End - l.Start
 		}
 	}

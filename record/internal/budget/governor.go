@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+// Package budget decides when operators are probed, so that a recording keeps its overhead budget and the floor for service.
+package budget
 
 import (
 	"math"
@@ -18,10 +19,10 @@ const (
 	maxHold   = int64(time.Minute)
 )
 
-// governor decides when a process's operators are probed: it keeps an overhead budget by spreading
+// Governor decides when a process's operators are probed: it keeps an overhead budget by spreading
 // spans with operators over the run, and takes the probes away while decode is slower than asked
 // for. Steps and graphs stay on. It counts time in steps only: an idle server costs nothing.
-type governor struct {
+type Governor struct {
 	budget float64 // part of the time in steps; 0: no limit
 	minTPS float64 // tokens a second of one sequence; 0: no limit
 	cost   float64 // of a hit where it is, ns
@@ -35,7 +36,7 @@ type governor struct {
 	n       float64 // comparisons of spans with those beside them
 	mean    float64
 	m2      float64
-	reader  float64 // CPU time of the recorder, parts of one core, while operators are recorded
+	Reader  float64 // CPU time of the recorder, parts of one core, while operators are recorded
 	recent  []decoded
 	slow    bool
 	slowAt  int64 // when it became so
@@ -60,12 +61,13 @@ type spanSum struct {
 	began   int64
 }
 
-func newGovernor(budget, minTPS, cost float64) *governor {
-	return &governor{budget: budget, minTPS: minTPS, cost: cost, on: true, steps: make(map[int32]openStep)}
+// New returns a governor of one process. cost is that of a hit, ns.
+func New(budget, minTPS, cost float64) *Governor {
+	return &Governor{budget: budget, minTPS: minTPS, cost: cost, on: true, steps: make(map[int32]openStep)}
 }
 
-// begin and end take the boundaries of steps.
-func (g *governor) begin(m *trace.Mark, decode bool) {
+// Begin takes the begin of a step; decode: it has one token a sequence.
+func (g *Governor) Begin(m *trace.Mark, decode bool) {
 	if _, inside := g.steps[m.TID]; inside && m.Time-g.steps[m.TID].start < int64(time.Minute) {
 		return // an entry point that is called by another
 	}
@@ -75,8 +77,8 @@ func (g *governor) begin(m *trace.Mark, decode bool) {
 	g.steps[m.TID] = openStep{m.Time, decode}
 }
 
-// end returns whether a step ended.
-func (g *governor) end(m *trace.Mark) bool {
+// End returns whether a step ended.
+func (g *Governor) End(m *trace.Mark) bool {
 	s, ok := g.steps[m.TID]
 	if !ok || m.Time <= s.start {
 		return false
@@ -102,10 +104,13 @@ func (g *governor) end(m *trace.Mark) bool {
 	return true
 }
 
+// Hit counts a hit of the process.
+func (g *Governor) Hit() { g.now.hits++ }
+
 // estimate is the overhead of recording operators all the time: hits times cost, corrected by what
 // steps with and without operators took, as far as that can be told from noise.
-func (g *governor) estimate() float64 {
-	f := g.model + g.reader
+func (g *Governor) estimate() float64 {
+	f := g.model + g.Reader
 	if g.n < 3 || f == 0 {
 		return f
 	}
@@ -115,9 +120,9 @@ func (g *governor) estimate() float64 {
 	return min(max(x, f/2), 4*f)
 }
 
-// decide is called after each drain, threads being those that compute. It returns whether operators
+// Decide is called after each drain, threads being those that compute. It returns whether operators
 // are to be probed from now on, and the reason why not.
-func (g *governor) decide(now int64, threads int) (on bool, why string) {
+func (g *Governor) Decide(now int64, threads int) (on bool, why string) {
 	g.speed(now)
 	if g.budget > 0 {
 		g.spend(now, threads)
@@ -131,12 +136,12 @@ func (g *governor) decide(now int64, threads int) (on bool, why string) {
 	return true, ""
 }
 
-// changed begins a new span: the probes were set or taken away.
-func (g *governor) changed(now int64) {
+// Changed begins a new span: the probes were set or taken away.
+func (g *Governor) Changed(now int64) {
 	g.before, g.now = g.now, spanSum{began: now}
 }
 
-func (g *governor) spend(now int64, threads int) {
+func (g *Governor) spend(now int64, threads int) {
 	s := &g.now
 	if g.on {
 		if s.busy > 0 {
@@ -159,7 +164,7 @@ func (g *governor) spend(now int64, threads int) {
 }
 
 // compare takes the decode steps of neighbouring spans, with operators and without.
-func (g *governor) compare(on, off *spanSum) {
+func (g *Governor) compare(on, off *spanSum) {
 	if on.decodes < spanSteps || off.decodes < spanSteps {
 		return
 	}
@@ -174,7 +179,7 @@ func (g *governor) compare(on, off *spanSum) {
 }
 
 // speed judges decode over the last two seconds of it.
-func (g *governor) speed(now int64) {
+func (g *Governor) speed(now int64) {
 	if g.minTPS <= 0 {
 		return
 	}
@@ -213,4 +218,4 @@ func (g *governor) speed(now int64) {
 }
 
 // target leaves room for what is not in the estimate: setting and taking away the probes.
-func (g *governor) target() float64 { return 0.9 * g.budget }
+func (g *Governor) target() float64 { return 0.9 * g.budget }

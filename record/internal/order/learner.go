@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+// Package order learns in which order the operators of graphs end, so that they can be followed by arrivals alone.
+package order
 
 import (
 	"cmp"
@@ -31,7 +32,7 @@ const (
 	fewGraphs = 256
 )
 
-// learner finds out in which order the operators of a process's graphs end, from graphs that
+// Learner finds out in which order the operators of a process's graphs end, from graphs that
 // were watched with begins and arrivals, so that they can then be followed by arrivals alone. Graphs
 // of one structure (operators, types, sources, which dimensions are one) have one order, whatever
 // their dimensions: with a growing KV cache nothing is learned anew. A graph that differs from a known one
@@ -43,11 +44,11 @@ const (
 // time that what is followed then brings something new, twice as many such rounds are asked for. And they are not enough of
 // graphs of few operators, such as those of a program that looks at every node: when the first operator of a
 // graph began is only presumed.
-type learner struct {
+type Learner struct {
 	structures map[uint64]*structure
 	kin        map[uint64]*structure // by structure without dimensions: the first whose order was known
 	shapes     map[uint64]*knownShape
-	mains      map[int32]*mainThread
+	mains      map[int32]*Thread
 	seed       maphash.Seed
 	unlearned  time.Time // when a graph whose order is not learned any more was last seen
 	runs       int       // graphs watched with both sites
@@ -56,7 +57,7 @@ type learner struct {
 	ops        int       // operators of the graphs lately
 	graphs     int       // how many these were
 	defs       int       // shapes that wait for their order
-	idle       bool      // nothing is to be learned: begins are needed anyway
+	Idle       bool      // nothing is to be learned: begins are needed anyway
 	alarmed    bool      // an order did not fit: those told are not to be relied on while begins are seen
 	again      []uint64  // shapes to be defined again
 }
@@ -78,8 +79,8 @@ type knownShape struct {
 	byAddr map[uint64]int32
 }
 
-// mainThread is a thread that graphs were begun on.
-type mainThread struct {
+// Thread is a thread that graphs were begun on: their main thread.
+type Thread struct {
 	hits  []trace.Hit
 	marks []trace.Mark
 	open  []*graphRun
@@ -105,13 +106,14 @@ type graphRun struct {
 	valid bool
 }
 
-func newLearner() *learner {
-	return &learner{structures: make(map[uint64]*structure), kin: make(map[uint64]*structure), shapes: make(map[uint64]*knownShape),
-		mains: make(map[int32]*mainThread), seed: maphash.MakeSeed(), wanted: 1}
+// New returns a learner of one process that knows nothing yet.
+func New() *Learner {
+	return &Learner{structures: make(map[uint64]*structure), kin: make(map[uint64]*structure), shapes: make(map[uint64]*knownShape),
+		mains: make(map[int32]*Thread), seed: maphash.MakeSeed(), wanted: 1}
 }
 
-// shape takes a new definition and completes it with its order, where that is known. One of which nothing is to run has none.
-func (l *learner) shape(s *trace.Shape) {
+// Define takes a new definition and completes it with its order, where that is known. One of which nothing is to run has none.
+func (l *Learner) Define(s *trace.Shape) {
 	ops := operators(s)
 	if s.Incomplete != "" || ops == 0 {
 		return
@@ -132,13 +134,13 @@ func (l *learner) shape(s *trace.Shape) {
 		st.take(o)
 	}
 	k := &knownShape{structure: st}
-	l.drop(s.ID)
+	l.Drop(s.ID)
 	l.shapes[s.ID] = k
 	if st.order != nil {
 		s.Order, s.First = st.order, st.least
 		return
 	}
-	if l.idle || l.defs >= maxUnlearned {
+	if l.Idle || l.defs >= maxUnlearned {
 		return // it is asked for again
 	}
 	l.defs++
@@ -149,8 +151,8 @@ func (l *learner) shape(s *trace.Shape) {
 	}
 }
 
-// drop forgets a shape.
-func (l *learner) drop(id uint64) {
+// Drop forgets a shape.
+func (l *Learner) Drop(id uint64) {
 	if k := l.shapes[id]; k != nil && k.def != nil {
 		l.defs--
 	}
@@ -178,7 +180,7 @@ func operators(s *trace.Shape) (n int) {
 
 // structureOf hashes what decides which of a graph's operators run, and which of them as one: with what
 // matters of the dimensions, and without. Of a single operator all of them matter, as they tell how long it lasts.
-func (l *learner) structureOf(s *trace.Shape, ops int) (key, kin uint64) {
+func (l *Learner) structureOf(s *trace.Shape, ops int) (key, kin uint64) {
 	var h, dims maphash.Hash
 	h.SetSeed(l.seed)
 	dims.SetSeed(l.seed)
@@ -238,29 +240,29 @@ func flag(b bool) byte {
 	return 0
 }
 
-// forget drops the main thread's events: some were lost, so that counts say nothing.
-func (l *learner) forget() {
+// Forget drops the main thread's events: some were lost, so that counts say nothing.
+func (l *Learner) Forget() {
 	for _, m := range l.mains {
 		m.hits, m.marks, m.open = m.hits[:0], m.marks[:0], nil
 	}
 }
 
-// mark takes a graph's begin or end on the CPU, and those of runs of the scheduler and of steps.
-func (l *learner) mark(m *trace.Mark) {
+// Mark takes a graph's begin or end on the CPU, and those of runs of the scheduler and of steps.
+func (l *Learner) Mark(m *trace.Mark) {
 	t := l.mains[m.TID]
 	if t == nil {
 		if len(l.mains) >= 256 { // threads that came and went
 			clear(l.mains)
 		}
-		t = &mainThread{}
+		t = &Thread{}
 		l.mains[m.TID] = t
 	}
 	t.marks = append(t.marks, *m)
 }
 
-// advance takes what the main threads did before limit: what is older than the drain before this
+// Advance takes what the main threads did before limit: what is older than the drain before this
 // one has all arrived. It returns the shapes whose order became known.
-func (l *learner) advance(limit int64, mode probe.Mode, since int64) (learned []*trace.Shape) {
+func (l *Learner) Advance(limit int64, mode probe.Mode, since int64) (learned []*trace.Shape) {
 	for _, t := range l.mains {
 		byTime := func(a, b trace.Hit) int { return cmp.Compare(a.Time, b.Time) }
 		if !slices.IsSortedFunc(t.hits, byTime) {
@@ -308,7 +310,7 @@ func (l *learner) advance(limit int64, mode probe.Mode, since int64) (learned []
 	return learned
 }
 
-func (l *learner) hit(t *mainThread, h *trace.Hit) {
+func (l *Learner) hit(t *Thread, h *trace.Hit) {
 	if len(t.open) == 0 {
 		return
 	}
@@ -345,7 +347,7 @@ func (l *learner) hit(t *mainThread, h *trace.Hit) {
 }
 
 // done takes a graph that has ended. since is when the present mode began.
-func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*trace.Shape) {
+func (l *Learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*trace.Shape) {
 	k := l.shapes[g.shape]
 	if k == nil || g.begin < since || mode == probe.ModeOff {
 		return nil
@@ -360,7 +362,7 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 		l.unlearned = time.Now()
 		return nil
 	}
-	if l.idle {
+	if l.Idle {
 		return nil
 	}
 	if k.def == nil && l.defs < maxUnlearned { // there was no room for it, or no use
@@ -404,7 +406,7 @@ func (l *learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 }
 
 // ran counts a graph that has ended to its round.
-func (l *learner) ran(t *mainThread, g *graphRun, mode probe.Mode, since int64) {
+func (l *Learner) ran(t *Thread, g *graphRun, mode probe.Mode, since int64) {
 	k := l.shapes[g.shape]
 	if k == nil {
 		return
@@ -424,7 +426,7 @@ func (l *learner) ran(t *mainThread, g *graphRun, mode probe.Mode, since int64) 
 }
 
 // ended takes the end of a thread's round.
-func (l *learner) ended(t *mainThread) {
+func (l *Learner) ended(t *Thread) {
 	r := t.round
 	if r.graphs == 0 {
 		return
@@ -439,12 +441,12 @@ func (l *learner) ended(t *mainThread) {
 	}
 }
 
-// few tells whether graphs have so few operators that begins are needed to tell how long they last.
-func (l *learner) few() bool { return l.ops < fewOps*l.graphs }
+// Few tells whether graphs have so few operators that begins are needed to tell how long they last.
+func (l *Learner) Few() bool { return l.ops < fewOps*l.graphs }
 
 // alarm gives up an order that did not fit. Its shapes are to be defined again, as their definitions are
 // needed to learn it anew.
-func (l *learner) alarm(st *structure) {
+func (l *Learner) alarm(st *structure) {
 	st.order, st.own = nil, true
 	st.alarms++
 	l.alarmed, l.clean = true, 0
@@ -478,7 +480,31 @@ func plausible(s *trace.Shape, order [][]int32) bool {
 	return true
 }
 
-// follows tells whether arrivals are enough at the moment.
-func (l *learner) follows(now time.Time) bool {
+// Follows tells whether arrivals are enough at the moment.
+func (l *Learner) Follows(now time.Time) bool {
 	return l.clean >= l.wanted && now.Sub(l.unlearned) > awaitFor
+}
+
+// Alarmed tells whether an order did not fit: those told are not to be relied on while begins are seen.
+func (l *Learner) Alarmed() bool { return l.alarmed }
+
+// Redefine returns the shapes that are to be defined again, each time those since the last call.
+func (l *Learner) Redefine() []uint64 {
+	ids := l.again
+	l.again = nil
+	return ids
+}
+
+// Thread returns the main thread of that number, nil if no graph was begun on it.
+func (l *Learner) Thread(tid int32) *Thread { return l.mains[tid] }
+
+// Hit takes one of the thread's.
+func (t *Thread) Hit(h *trace.Hit) { t.hits = append(t.hits, *h) }
+
+// Waiting is how many events of main threads, and how many shapes, are kept.
+func (l *Learner) Waiting() (events, shapes int) {
+	for _, t := range l.mains {
+		events += len(t.hits) + len(t.marks)
+	}
+	return events, len(l.shapes)
 }

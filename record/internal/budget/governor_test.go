@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package record
+package budget
 
 import (
 	"math/rand/v2"
@@ -11,9 +11,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// engine plays decode steps to a governor and follows what it decides.
+// engine plays decode steps to a Governor and follows what it decides.
 type engineSim struct {
-	g      *governor
+	g      *Governor
 	now    int64
 	on     bool
 	onTime int64
@@ -32,14 +32,14 @@ func (e *engineSim) run(steps int, step func() int64, hits int, cost float64) {
 			e.g.now.hits += uint64(2 * hits) // two threads
 			e.onTime += d
 		}
-		e.g.begin(&trace.Mark{Time: e.now, TID: 1}, true)
-		e.g.end(&trace.Mark{Time: e.now + d, TID: 1})
+		e.g.Begin(&trace.Mark{Time: e.now, TID: 1}, true)
+		e.g.End(&trace.Mark{Time: e.now + d, TID: 1})
 		e.now += d
 		e.total += d
-		if on, _ := e.g.decide(e.now, 2); on != e.on {
+		if on, _ := e.g.Decide(e.now, 2); on != e.on {
 			e.on = on
 			e.flips++
-			e.g.changed(e.now)
+			e.g.Changed(e.now)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestBudget(t *testing.T) {
 	const budget = 0.005
 	rng := seeded(t)
 	for _, real := range []float64{2000, 1000, 8000} {
-		e := &engineSim{g: newGovernor(budget, 0, 2000), on: true, now: 1}
+		e := &engineSim{g: New(budget, 0, 2000), on: true, now: 1}
 		e.run(20000, func() int64 { return 45e6 + rng.Int64N(5e6) }, 325, real)
 		got := float64(e.lost) / float64(e.total-e.lost)
 		t.Logf("a hit of %.0f ns: %.2f %% lost, operators recorded %.0f %% of the time, %d changes", real, 100*got, 100*float64(e.onTime)/float64(e.total), e.flips)
@@ -78,7 +78,7 @@ func TestBudget(t *testing.T) {
 
 // An engine that costs less than the budget is recorded all the time.
 func TestBudgetUnused(t *testing.T) {
-	e := &engineSim{g: newGovernor(0.02, 0, 1000), on: true, now: 1}
+	e := &engineSim{g: New(0.02, 0, 1000), on: true, now: 1}
 	e.run(5000, func() int64 { return 50e6 }, 325, 1000)
 	if e.flips != 0 {
 		t.Errorf("%d changes", e.flips)
@@ -86,7 +86,7 @@ func TestBudgetUnused(t *testing.T) {
 }
 
 func TestMinTPS(t *testing.T) {
-	e := &engineSim{g: newGovernor(0, 10, 2000), on: true, now: 1}
+	e := &engineSim{g: New(0, 10, 2000), on: true, now: 1}
 	fast, slow := func() int64 { return 50e6 }, func() int64 { return 200e6 }
 	e.run(100, fast, 325, 2000)
 	if !e.on {
@@ -96,7 +96,7 @@ func TestMinTPS(t *testing.T) {
 	if e.on {
 		t.Fatal("on at 5 tokens a second")
 	}
-	if _, why := e.g.decide(e.now, 2); why != "speed" {
+	if _, why := e.g.Decide(e.now, 2); why != "speed" {
 		t.Errorf("the reason is %q", why)
 	}
 	e.run(100, fast, 325, 2000)
@@ -112,9 +112,9 @@ func TestMinTPS(t *testing.T) {
 		t.Errorf("%d changes", e.flips)
 	}
 	// a single step that never ends
-	g := newGovernor(0, 10, 2000)
-	g.begin(&trace.Mark{Time: 1, TID: 1}, true)
-	if on, _ := g.decide(3e9, 2); on {
+	g := New(0, 10, 2000)
+	g.Begin(&trace.Mark{Time: 1, TID: 1}, true)
+	if on, _ := g.Decide(3e9, 2); on {
 		t.Error("on in a decode step of three seconds")
 	}
 }
