@@ -32,8 +32,8 @@ type Copy struct {
 	From, To string
 }
 
-// Host is memory that belongs to no backend, as [Copy] names it.
-const Host = "host"
+// host is memory that belongs to no backend, as [Copy] names it.
+const host = "host"
 
 // openCopy is a copy under way: what it calls in turn is a part of it.
 type openCopy struct {
@@ -163,9 +163,9 @@ func (c *openCopy) resolve(graphs []*Graph) {
 		if n == nil {
 			n, c.From = before(c.dst, false)
 		}
-		c.To = Host
+		c.To = host
 	case "set":
-		c.From = Host
+		c.From = host
 		n, c.To = later(c.dst)
 	default:
 		n, c.To = later(c.dst)

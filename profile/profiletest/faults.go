@@ -17,7 +17,7 @@ const faultPage = 4096
 func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	path, failed := "/models/made.gguf", ""
 	if hostile {
-		path, failed = HostileNames[0]+"/"+HostileNames[5]+".gguf", HostileNames[1]
+		path, failed = hostileNames[0]+"/"+hostileNames[5]+".gguf", hostileNames[1]
 	}
 	// The model's own leaves lie far apart; in a file they lie side by side, behind a page of header.
 	const from = 0x7f00_0000_0000

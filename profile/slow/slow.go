@@ -219,8 +219,8 @@ func New(opts Options) *Builder {
 	return b
 }
 
-// FaultSpan tells that a thread was in a page fault from one time to another; reads: something was read from disk for it. It
+// faultSpan tells that a thread was in a page fault from one time to another; reads: something was read from disk for it. It
 // has to come before the step ends in which that was.
-func (b *Builder) FaultSpan(pid, tid int32, from, to int64, reads bool) {
+func (b *Builder) faultSpan(pid, tid int32, from, to int64, reads bool) {
 	b.track.Fault(pid, tid, from, to, reads)
 }

@@ -48,8 +48,8 @@ func (l *Line) Add(x, y, weight float64) {
 	l.yy += weight * y * y
 }
 
-// Merge adds the points of another line.
-func (l *Line) Merge(o *Line) {
+// merge adds the points of another line.
+func (l *Line) merge(o *Line) {
 	l.w += o.w
 	l.x += o.x
 	l.y += o.y
@@ -106,7 +106,7 @@ func (g *Growth) Merge(o *Growth) {
 		return
 	}
 	g.From, g.To = min(g.From, o.From), max(g.To, o.To)
-	g.Line.Merge(&o.Line)
+	g.Line.merge(&o.Line)
 }
 
 // Fit returns ns at position 0, ns a position, and how much of the variance that explains; ok is
