@@ -147,16 +147,16 @@ func anchors(text string) map[string]bool {
 
 // Pictures that nothing shows are not kept.
 func TestPictures(t *testing.T) {
-	all := ""
+	var all strings.Builder
 	for _, text := range documents(t) {
-		all += text
+		all.WriteString(text)
 	}
 	pictures, err := filepath.Glob("img/*")
 	if err != nil || len(pictures) == 0 {
 		t.Fatalf("%v: no pictures", err)
 	}
 	for _, p := range pictures {
-		if !strings.Contains(all, p) {
+		if !strings.Contains(all.String(), p) {
 			t.Errorf("%s is in no document", p)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
 )
 
@@ -72,8 +73,19 @@ type Report struct {
 	sched bool // scheduling events can be had
 }
 
+// Engine finds the engines that can be recorded.
+type Engine interface {
+	// Plan and PlanFiles find an engine in what a process has mapped, and in files. An error is *[engine.NotFound], *[engine.Incomplete], or
+	// one of reading.
+	Plan(pid int) (*engine.Plan, error)
+	PlanFiles(files []engine.OpenedFile) (*engine.Plan, error)
+	// Owns tells by a library's name whether it is likely an engine's.
+	Owns(soname string) bool
+}
+
 // Options say what to look at besides the machine: at most one of PID and Files.
 type Options struct {
+	Engine  Engine
 	Version string // of profinfer
 	PID     int
 	Files   []string

@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
@@ -96,14 +95,14 @@ func (t *Target) foreign() bool { return t.Arch != "" && t.Arch != runtime.GOARC
 func look(opt Options) (*Target, error) {
 	switch {
 	case opt.PID != 0:
-		return lookPID(opt.PID)
+		return lookPID(opt.Engine, opt.PID)
 	case len(opt.Files) > 0:
-		return lookFiles(opt.Files)
+		return lookFiles(opt.Engine, opt.Files)
 	}
 	return nil, nil
 }
 
-func lookPID(pid int) (*Target, error) {
+func lookPID(in Engine, pid int) (*Target, error) {
 	st, err := target.ReadStat(pid)
 	if err != nil {
 		return nil, err
@@ -114,7 +113,7 @@ func lookPID(pid int) (*Target, error) {
 	t := newTarget()
 	t.PID, t.Comm = pid, st.Comm
 	t.Command, _ = target.Cmdline(pid)
-	plan, err := ggml.New().Plan(pid)
+	plan, err := in.Plan(pid)
 	if errors.Is(err, target.ErrNoProcess) {
 		return nil, err
 	}
@@ -132,10 +131,10 @@ func lookPID(pid int) (*Target, error) {
 	return t, nil
 }
 
-func lookFiles(paths []string) (*Target, error) {
+func lookFiles(in Engine, paths []string) (*Target, error) {
 	t := newTarget()
 	t.Given = paths
-	var opened []ggml.OpenedFile
+	var opened []engine.OpenedFile
 	all := target.NewBudget("all files", target.FileLimits.Times(uint64(min(len(paths), 8))), nil)
 	type id struct{ dev, inode uint64 }
 	seen := map[id]bool{}
@@ -168,7 +167,7 @@ func lookFiles(paths []string) (*Target, error) {
 			}
 			builds[b] = true
 		}
-		of := ggml.OpenedFile{ELF: e, File: engine.File{Path: path, BuildID: e.BuildID(), Open: path}}
+		of := engine.OpenedFile{ELF: e, File: engine.File{Path: path, BuildID: e.BuildID(), Open: path}}
 		if s, ok := st.Sys().(*syscall.Stat_t); ok {
 			of.Dev, of.Inode = uint64(s.Dev), s.Ino
 			of.ID, _ = target.Identify(f)
@@ -180,10 +179,10 @@ func lookFiles(paths []string) (*Target, error) {
 		needed, has = append(needed, e.Needed()...), append(has, e.Soname(), filepath.Base(path))
 		opened = append(opened, of)
 	}
-	plan, err := ggml.Plan(opened, ggml.Options{})
+	plan, err := in.PlanFiles(opened)
 	if err != nil {
 		t.fail(err)
-		t.besides(needed, has)
+		t.besides(in, needed, has)
 		return t, nil
 	}
 	t.take(plan)
@@ -192,11 +191,10 @@ func lookFiles(paths []string) (*Target, error) {
 }
 
 // besides names libraries of an engine that the files need and that were not given.
-func (t *Target) besides(needed, has []string) {
+func (t *Target) besides(in Engine, needed, has []string) {
 	var more []string
 	for _, n := range needed {
-		if (strings.Contains(n, "ggml") || strings.Contains(n, "llama") || strings.Contains(n, "whisper")) &&
-			!slices.Contains(has, n) && !slices.Contains(more, n) {
+		if in.Owns(n) && !slices.Contains(has, n) && !slices.Contains(more, n) {
 			more = append(more, n)
 		}
 	}
@@ -215,7 +213,8 @@ func reason(err error) error {
 
 // fail says in words why there is no plan.
 func (t *Target) fail(err error) {
-	var none *ggml.NotFound
+	var none *engine.NotFound
+	var part *engine.Incomplete
 	for _, l := range target.LimitErrors(err) {
 		t.Warnings = append(t.Warnings, "a file is left out: "+l.Error())
 	}
@@ -234,18 +233,17 @@ func (t *Target) fail(err error) {
 	case errors.As(err, &none) && len(none.LeftOut) > 0:
 		t.Problem = "no engine was found; a file is left out: " + none.LeftOut[0].Error()
 		t.Remedy = "a file that asks for so much is damaged or made up: if it is an engine's, report it"
-		t.Looked, t.Signs = none.Looked, ggml.Signs()
+		t.Looked, t.Signs = none.Looked, none.Signs
 	case errors.As(err, &none) && t.PID != 0:
-		t.Problem = fmt.Sprintf("no llama.cpp, whisper.cpp or other program on ggml is in process %d", t.PID)
+		t.Problem = fmt.Sprintf("no %s is in process %d", none.Engines, t.PID)
 		t.Remedy = "an engine that is loaded later is found by record -p; one that is linked statically and stripped cannot be profiled"
-		t.Looked, t.Signs = none.Looked, ggml.Signs()
+		t.Looked, t.Signs = none.Looked, none.Signs
 	case errors.As(err, &none):
-		t.Problem = "no llama.cpp, whisper.cpp or other program on ggml is in " + format.Agree(len(t.Given), "this file", "these files")
+		t.Problem = "no " + none.Engines + " is in " + format.Agree(len(t.Given), "this file", "these files")
 		t.Remedy = "give the libraries as well where it loads them; one that is linked statically and stripped cannot be profiled"
-		t.Looked, t.Signs = none.Looked, ggml.Signs()
-	case errors.Is(err, ggml.ErrIncomplete) && t.PID == 0:
-		t.Problem = "ggml's base library (the one with ggml_op_name) is not among the files"
-		t.Remedy = "give all files of the engine at once: libggml-base, libggml-cpu, libllama"
+		t.Looked, t.Signs = none.Looked, none.Signs
+	case errors.As(err, &part) && t.PID == 0:
+		t.Problem, t.Remedy = part.Files, part.Remedy
 	default:
 		t.Problem = err.Error()
 	}
@@ -254,7 +252,7 @@ func (t *Target) fail(err error) {
 // take takes over a plan.
 func (t *Target) take(p *engine.Plan) {
 	t.Engine, t.EngineVersion = p.Engine, p.EngineVersion
-	t.GGMLVersion, t.GGMLCommit, t.Arch = p.GGMLVersion, p.GGMLCommit, string(p.Arch)
+	t.GGMLVersion, t.GGMLCommit, t.Arch = p.LibraryVersion, p.LibraryCommit, string(p.Arch)
 	t.Findings = append(t.Findings, p.Findings...)
 	warn := func(text string) {
 		if !slices.Contains(t.Warnings, text) {

@@ -225,19 +225,35 @@ type Warning struct {
 	Entry     string // this entry point was called: the Entry of a site
 }
 
+// Features says what can be done with the sites of a plan besides timing them. Who records asks these, and not which engine it is.
+type Features struct {
+	// Lockstep: each thread of a team arrives once at the end of each operator, and its arrival tells the team. So the order in which a
+	// graph's operators end can be learned, and then begins need not be probed.
+	Lockstep bool
+	// Definitions: a graph lies in memory as Layout says when it begins. Without it nothing is known of an operator but its time.
+	Definitions bool
+	// Batches: a step's begin hands over what it computes: tokens and sequences. Without it nothing tells prefill from decode.
+	Batches bool
+	// Routing: some operators use a part of their weights for each token, and a source of theirs says which: Layout.ChooseOp, ChooseSrc.
+	Routing bool
+	// Schedulers: a scheduler's run shows backends whose functions no symbol names. Backends of the engine finds them.
+	Schedulers bool
+}
+
 // Plan is all that has to be known to observe one process.
 type Plan struct {
 	Engine        string // "llama.cpp", "whisper.cpp", "ggml"
 	EngineVersion string // "0.7.0", empty if unknown
-	GGMLVersion   string
-	GGMLCommit    string
-	Arch          target.Arch
-	Files         []File
-	Sites         []Site
-	Copies        []Site // of copies: probed where there is another backend than the CPU
-	Layout        Layout
-	Findings      []Finding
-	Warnings      []Warning
+	// Library is what runs the operators, where that is not the engine itself: "ggml".
+	Library, LibraryVersion, LibraryCommit string
+	Features                               Features
+	Arch                                   target.Arch
+	Files                                  []File
+	Sites                                  []Site
+	Copies                                 []Site // of copies: probed where there is another backend than the CPU
+	Layout                                 Layout
+	Findings                               []Finding
+	Warnings                               []Warning
 	// LeftOut says which files were not looked at to the end, as that would cost too much; nil: none. Warnings has it too.
 	LeftOut error
 	// Inner are objects to which a backend passes a call on, with the backend object: what a RoleSyncBegin site may yield.

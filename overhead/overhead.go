@@ -245,16 +245,16 @@ func (r *Report) finish(list []comparison, names []string) {
 		base, noise = append(base, l.base...), append(noise, l.noise...)
 		if l.OpsStep != nil {
 			if n := *l.OpsStep; n > 0 && l.Ops > 0 {
-				l.OpsStep = ptr(float64(l.Ops) / n)
+				l.OpsStep = new(float64(l.Ops) / n)
 			} else {
 				l.OpsStep = nil
 			}
 		}
 		if l.inSpan > 0 {
-			l.Traced = ptr(float64(l.traced) / float64(l.inSpan))
+			l.Traced = new(float64(l.traced) / float64(l.inSpan))
 		}
 		if l.cpuOf > 0 {
-			l.ReaderCPU = ptr(float64(l.cpu) / float64(l.cpuOf))
+			l.ReaderCPU = new(float64(l.cpu) / float64(l.cpuOf))
 		}
 		switch {
 		case l.Spans < MinSpans && l.Failures > 0 && l.Failures*2 >= l.Tried:
@@ -263,14 +263,14 @@ func (r *Report) finish(list []comparison, names []string) {
 			l.Verdict = Short
 		default:
 			lo, hi := interval(l.ratios)
-			l.Cost, l.Low, l.High = ptr(median(l.ratios)), &lo, &hi
-			l.AddedNS = ptr(median(l.added))
+			l.Cost, l.Low, l.High = new(median(l.ratios)), &lo, &hi
+			l.AddedNS = new(median(l.added))
 			l.Verdict = judge(lo, hi)
 		}
 		r.States = append(r.States, l.State)
 	}
 	if len(base) > 0 {
-		r.StepNS, r.Noise = ptr(median(base)), ptr(median(noise))
+		r.StepNS, r.Noise = new(median(base)), new(median(noise))
 	}
 }
 
@@ -284,5 +284,3 @@ func judge(lo, hi float64) Verdict {
 	}
 	return Zero
 }
-
-func ptr[T any](v T) *T { return &v }

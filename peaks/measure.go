@@ -342,15 +342,7 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 
 // top is the best trial.
 func top(ts []trial) trial {
-	return slices.MaxFunc(ts, func(a, b trial) int {
-		switch {
-		case a.rate < b.rate:
-			return -1
-		case a.rate > b.rate:
-			return 1
-		}
-		return 0
-	})
+	return slices.MaxFunc(ts, func(a, b trial) int { return cmp.Compare(a.rate, b.rate) })
 }
 
 // rates are those of trials, the best first.

@@ -39,18 +39,14 @@ func pin(id int) error {
 }
 
 // threadCPU is the CPU time of the calling thread; below 0: not known.
-func threadCPU() time.Duration {
-	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
-		return -1
-	}
-	return time.Duration(ts.Nano())
-}
+func threadCPU() time.Duration { return cpuTime(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 // processCPU is the CPU time of this process; below 0: not known.
-func processCPU() time.Duration {
+func processCPU() time.Duration { return cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
+func cpuTime(id int32) time.Duration {
 	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts) != nil {
+	if unix.ClockGettime(id, &ts) != nil {
 		return -1
 	}
 	return time.Duration(ts.Nano())

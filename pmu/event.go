@@ -101,16 +101,6 @@ type Counter struct {
 // Software says that the kernel counts it, not the CPU.
 func (c *Counter) Software() bool { return len(c.Events) > 0 && c.Events[0].PMU == nil }
 
-// On is the event by which the counter is counted on a CPU; nil if it is not.
-func (c *Counter) On(cpu CPU) *Event {
-	for _, e := range c.Events {
-		if e.PMU == nil || e.PMU == cpu.PMU {
-			return e
-		}
-	}
-	return nil
-}
-
 // Doubtful says why a total of 0 over a whole recording is no count; "" where 0 is to be believed. Of what the
 // kernel counts, 0 is an answer. A CPU that ran an engine and neither missed a cache nor waited once
 // does not count such events, whatever it lists: emulated ones list stalls and read 0.

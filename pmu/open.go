@@ -3,6 +3,7 @@
 package pmu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,20 +54,6 @@ type Handle struct {
 type handle struct {
 	Handle
 	leader bool
-}
-
-// Open finds and opens what a request asks for on this machine. Errors that a person can do something about are a
-// Missing; what is merely not there is in the set's Missing.
-func Open(r Request, o Options) (*Set, error) {
-	m, err := ReadMachine()
-	if err != nil {
-		return nil, err
-	}
-	p, err := NewPlan(m, r)
-	if err != nil {
-		return nil, err
-	}
-	return p.Open(o)
 }
 
 // Open opens a plan's events. With nothing to open the set is empty, and no error.
@@ -376,12 +363,7 @@ func (s *Set) drop() {
 	}
 	s.Counters = kept
 	if len(s.Turns) > 0 {
-		low := slices.MinFunc(s.Turns, func(a, b Turn) int {
-			if a.Share < b.Share {
-				return -1
-			}
-			return 1
-		})
+		low := slices.MinFunc(s.Turns, func(a, b Turn) int { return cmp.Compare(a.Share, b.Share) })
 		s.Notes = append(s.Notes, fmt.Sprintf("%d counters take turns on %s, as it has fewer (%s: %.0f %% of the time): their counts are scaled, and marked so", len(s.Turns), low.On, low.Counter, 100*low.Share))
 	}
 }

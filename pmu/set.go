@@ -67,9 +67,6 @@ func (s *Set) Handles() []Handle {
 // Enable lets all counters count.
 func (s *Set) Enable() error { return s.control(true, func(handle) bool { return true }) }
 
-// Disable stops them. Their counts stay.
-func (s *Set) Disable() error { return s.control(false, func(handle) bool { return true }) }
-
 // control switches groups by their leaders.
 func (s *Set) control(on bool, which func(handle) bool) error {
 	for _, h := range s.handles {
@@ -81,23 +78,6 @@ func (s *Set) control(on bool, which func(handle) bool) error {
 		}
 	}
 	return nil
-}
-
-// Read reads a counter on a CPU (-1 where a thread is counted). Where the thread can run on several
-// kinds of CPU it is the sum of their counts, over the time that it ran on any. ok is false where it
-// is not counted there.
-func (s *Set) Read(counter, cpu int) (r Reading, ok bool, err error) {
-	for _, h := range s.handles {
-		if h.Counter != counter || h.CPU != cpu {
-			continue
-		}
-		one, err := s.kernel.read(h.FD)
-		if err != nil {
-			return Reading{}, false, fmt.Errorf("counter %s: %w", s.Counters[counter].Name, err)
-		}
-		r, ok = r.Add(one), true
-	}
-	return r, ok, nil
 }
 
 // Total sums a counter over all CPUs.

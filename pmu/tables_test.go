@@ -5,6 +5,7 @@ package pmu
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -74,9 +75,7 @@ func number(t testing.TB, s string) uint64 {
 func TestArmEvents(t *testing.T) {
 	s := readSource(t, "arm64.txt")
 	lists := s.codes(archs + "arm64/common-and-microarch.json")
-	for n, c := range s.codes(archs + "arm64/recommended.json") {
-		lists[n] = c
-	}
+	maps.Copy(lists, s.codes(archs+"arm64/recommended.json"))
 	header := s.codes("include/linux/perf/arm_pmuv3.h")
 	both := 0
 	for n, c := range armEvents {

@@ -34,7 +34,7 @@ const maxSequences = 1 << 16
 
 // routing tells the kernel side where graphs with a shape's sequence of operators route tokens, once their order is known.
 func (r *recorder) routing(p *process, s *trace.Shape, sequence uint64) {
-	if !r.opt.experts() || sequence == 0 || s.Incomplete != "" || p.routing.begins {
+	if !r.opt.experts() || !p.plan.Features.Routing || sequence == 0 || s.Incomplete != "" || p.routing.begins {
 		return
 	}
 	c := &p.routing
@@ -117,7 +117,7 @@ func (p *process) unfit(shape uint64) {
 
 // routingSource returns the number of the source that says which experts a node uses, -1 if there is none.
 func routingSource(n *trace.Node, plan *engine.Plan) int32 {
-	if op, ok := plan.Operators[n.Op]; !ok || op != int(plan.Layout.ChooseOp) || len(n.Src) <= int(plan.Layout.ChooseSrc) {
+	if op, ok := plan.Operators[n.Op]; !ok || !plan.Features.Routing || op != int(plan.Layout.ChooseOp) || len(n.Src) <= int(plan.Layout.ChooseSrc) {
 		return -1
 	}
 	return n.Src[plan.Layout.ChooseSrc]

@@ -14,7 +14,7 @@ import (
 // Operators that share a choice are told once, in the order of arrivals; of no tokens one only passes its
 // barrier, and what two shapes with the same operators tell is joined.
 func TestRoutingPlaces(t *testing.T) {
-	plan := &engine.Plan{Operators: map[string]int{"MUL_MAT_ID": 30, "MUL_MAT": 29}, Layout: engine.Layout{ChooseOp: 30, ChooseSrc: 2}}
+	plan := &engine.Plan{Operators: map[string]int{"MUL_MAT_ID": 30, "MUL_MAT": 29}, Layout: engine.Layout{ChooseOp: 30, ChooseSrc: 2}, Features: engine.Features{Routing: true}}
 	product := func(ids int32) trace.Node {
 		return trace.Node{Op: "MUL_MAT_ID", Src: []int32{9, 8, ids}, Executes: true}
 	}

@@ -3,6 +3,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -223,7 +224,7 @@ func (r *recorder) describe(p *process, files []engine.File) error {
 	}
 	plan := p.plan
 	in.Engine, in.EngineVersion = plan.Engine, plan.EngineVersion
-	in.GGMLVersion, in.GGMLCommit = plan.GGMLVersion, plan.GGMLCommit
+	in.GGMLVersion, in.GGMLCommit = plan.LibraryVersion, plan.LibraryCommit
 	in.Findings = in.Findings[:0:0]
 	for _, f := range plan.Findings {
 		in.Findings = append(in.Findings, trace.Finding(f))
@@ -273,7 +274,7 @@ func (r *recorder) backends(p *process, sched uint64) error {
 	if q := r.procs[p.pid]; q != nil && q != p {
 		return nil // it has executed another program
 	}
-	if sched == 0 || p.scheds[sched] || r.opt.Level < engine.LevelGraph {
+	if sched == 0 || p.scheds[sched] || r.opt.Level < engine.LevelGraph || !p.plan.Features.Schedulers {
 		return nil
 	}
 	if len(p.scheds) >= maxScheds {
@@ -379,7 +380,7 @@ func (r *recorder) filter(p *process, plan *engine.Plan) error {
 		}
 	}
 	if len(lacks) > 0 {
-		err := fmt.Errorf("its ggml has no operator %s; it has %s", strings.Join(lacks, ", "), strings.Join(slices.Sorted(maps.Keys(plan.Operators)), " "))
+		err := fmt.Errorf("its %s has no operator %s; it has %s", cmp.Or(plan.Library, plan.Engine), strings.Join(lacks, ", "), strings.Join(slices.Sorted(maps.Keys(plan.Operators)), " "))
 		if len(ops) == 0 {
 			return err
 		}

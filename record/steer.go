@@ -28,7 +28,7 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	}
 	switch m.Kind {
 	case begin:
-		p.gov.Begin(m, begin == trace.MarkSchedBegin || decodes(m, e.Seqs))
+		p.gov.Begin(m, isDecode(p, m, e.Seqs))
 	case end:
 		return p.gov.End(m)
 	case trace.MarkGraphBegin, trace.MarkGraphEnd:
@@ -51,8 +51,11 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	return false
 }
 
-// decodes tells whether a step has one token a sequence.
-func decodes(m *trace.Mark, seqs []trace.StepSeq) bool {
+// isDecode tells whether a step has one token a sequence. Where batches cannot be read every step is taken for one.
+func isDecode(p *process, m *trace.Mark, seqs []trace.StepSeq) bool {
+	if !p.plan.Features.Batches {
+		return true
+	}
 	for i := range seqs {
 		if s := &seqs[i]; s.Time == m.Time && s.TID == m.TID && s.NTokens > 1 {
 			return false
@@ -152,23 +155,12 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 // tell their thread pool (an inlined barrier) can be of any graph under way, graphs of few operators are mostly first ones, whose
 // begin arrivals do not tell, and where there are more threads than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.arrives() || p.learn.Few() ||
+	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.follows() || p.learn.Few() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 
-// arrives tells whether arrivals at the operators' barrier are probed, and tell their thread pools.
-func (p *process) arrives() bool {
-	ends := false
-	for i := range p.plan.Sites {
-		if s := &p.plan.Sites[i]; s.Role == engine.RoleOpEnd {
-			if s.A.Kind == engine.ArgNone {
-				return false
-			}
-			ends = true
-		}
-	}
-	return ends
-}
+// follows tells whether graphs can be followed by arrivals alone, once their order is learned.
+func (p *process) follows() bool { return p.plan.Features.Lockstep && p.plan.Features.Definitions }
 
 // load is the recorder's own CPU time.
 type load struct {

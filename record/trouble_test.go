@@ -290,22 +290,6 @@ func TestStuckLearnsNothing(t *testing.T) {
 	end()
 }
 
-// Arrivals that do not tell their thread pool, as where the barrier is inlined, do not tell graphs apart: begins are needed.
-func TestInlinedBarrier(t *testing.T) {
-	r, _, end := written(t)
-	r.counters = &counters{}
-	p := newProcess(7)
-	p.plan = &engine.Plan{Sites: []engine.Site{{Role: engine.RoleOpBegin}, {Role: engine.RoleOpEnd, A: engine.Arg{Kind: engine.ArgReg}}}}
-	if r.twoHits(p) {
-		t.Error("begins are probed although arrivals tell their pool")
-	}
-	p.plan.Sites = append(p.plan.Sites, engine.Site{Role: engine.RoleOpEnd})
-	if !r.twoHits(p) {
-		t.Error("graphs are followed by arrivals that do not tell their pool")
-	}
-	end()
-}
-
 // Marks of the program that a process ran before are counted where they would be taken for the new one's, and written where not.
 func TestStrayMarks(t *testing.T) {
 	r, _, end := written(t)

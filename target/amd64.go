@@ -7,7 +7,7 @@ import "encoding/binary"
 // The length of an x86-64 instruction follows from its prefixes, its opcode map, and
 // for each opcode from whether a ModRM byte and which immediate follow (Intel SDM
 // volume 2, chapter 2 and appendix A; AMD APM volume 3 for XOP; APX specification for
-// REX2 and map 4).
+// REX2 and map 4). x86asm, which writes them for people, knows neither VEX nor EVEX nor APX.
 
 const maxInsnAMD64 = 15
 
@@ -125,10 +125,7 @@ func (c *cutter) next() uint8 {
 
 // shapeAMD64 finds an instruction's length and parts.
 func shapeAMD64(code []byte) (x x86, err error) {
-	limit := len(code)
-	if limit > maxInsnAMD64 {
-		limit = maxInsnAMD64
-	}
+	limit := min(len(code), maxInsnAMD64)
 	c := cutter{b: code[:limit]}
 	short := ErrCut // running out means cut, unless 15 bytes were there
 	if limit == maxInsnAMD64 {

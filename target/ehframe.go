@@ -9,7 +9,7 @@ import (
 
 // Unwind information: .eh_frame is a list of records, each a length (4 bytes), an id (4
 // bytes; 0: a CIE, else an FDE: the distance back to its CIE), and a body. Linux Standard
-// Base, "Exception Frames"; pointer encodings DW_EH_PE_*.
+// Base, "Exception Frames"; pointer encodings DW_EH_PE_*. The standard library reads none of it.
 
 // unwindSteps is what a record costs.
 const unwindSteps = 8

@@ -21,6 +21,9 @@ var ErrNotELF = errors.New("not an ELF file")
 // ELF is an executable or shared library for 64-bit x86 or Arm. Opening reads headers
 // only; the rest is read when it is asked for and kept. All addresses are in the file's own
 // numbering (those of its symbols). An ELF must not be used by two goroutines at once.
+//
+// debug/elf names the constants and does not read: it knows no limit to what a file may cost in bytes and steps, finds
+// dynamic symbols through section headers alone, and has no functions, calls or relocated pointers.
 type ELF struct {
 	Name string // what errors call it
 	Arch Arch

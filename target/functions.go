@@ -65,7 +65,7 @@ func (e *ELF) findCode() ([]codeRange, error) {
 			}
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].start < out[j].start })
+	slices.SortFunc(out, func(a, b codeRange) int { return cmp.Compare(a.start, b.start) })
 	return out, nil
 }
 

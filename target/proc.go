@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -409,7 +410,7 @@ func numbersIn(pid int, dir string) ([]int, error) {
 			out = append(out, v)
 		}
 	}
-	sort.Ints(out)
+	slices.Sort(out)
 	return out, nil
 }
 

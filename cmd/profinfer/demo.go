@@ -101,7 +101,7 @@ func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 	spec.Skew = skew
 	bar := &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}
 	path, err := demo.Ensure(ctx, out, spec, bar.show)
-	bar.end()
+	bar.clear()
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (d *demoRun) run(ctx context.Context) error {
 	}
 	d.say("The engine")
 	e, err := demo.Provide(ctx, d.cache, d.bar.show)
-	d.bar.end()
+	d.bar.clear()
 	switch {
 	case ctx.Err() != nil:
 		return interrupted()
@@ -149,7 +149,7 @@ func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *m
 	}
 	d.say("%s: %s", name, spec.About)
 	path, err := demo.Ensure(ctx, e.ModelDir(filepath.Join(d.cache, "models")), spec, d.bar.show)
-	d.bar.end()
+	d.bar.clear()
 	if err != nil {
 		return "", err
 	}
@@ -269,16 +269,16 @@ func (d *demoRun) next(traces ...string) {
 
 // stage tells how far a download or a model has come.
 type stage struct {
+	inPlace
 	tty   bool
 	what  string
 	last  time.Time
 	began time.Time
-	shown bool
 }
 
 func (s *stage) show(what string, done, total int64) {
 	if what != s.what {
-		s.end()
+		s.clear()
 		s.what, s.began = what, time.Now()
 		if !s.tty {
 			say("%s", what)
@@ -292,12 +292,5 @@ func (s *stage) show(what string, done, total int64) {
 		sayInPlace("%s  %d %% of %d MB", what, 100*done/total, total/1e6)
 	} else {
 		sayInPlace("%s", what)
-	}
-}
-
-func (s *stage) end() {
-	if s.shown {
-		sayInPlace("")
-		s.shown = false
 	}
 }

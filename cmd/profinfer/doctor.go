@@ -5,13 +5,11 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/profinfer/profinfer/doctor"
 	"github.com/profinfer/profinfer/record"
-	"github.com/profinfer/profinfer/views/terminal"
-
 	doctorview "github.com/profinfer/profinfer/views/doctor"
+	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
 )
 
 func doctorCommand() *cobra.Command {
@@ -51,6 +49,7 @@ Exit status: 0 where it can record, 4 where something needed is missing.`,
 
 func doDoctor(opt doctor.Options, json, log bool) error {
 	defer record.LimitMemory()()
+	opt.Engine = newEngine()
 	r, err := doctor.Run(opt)
 	if err != nil {
 		return err
@@ -60,7 +59,7 @@ func doDoctor(opt doctor.Options, json, log bool) error {
 	}
 	w := results(os.Stdout, json)
 	if json {
-		err = doctorview.JSON(w, r)
+		err = terminal.JSON(w, r)
 	} else {
 		o := terminal.Detect(os.Stdout)
 		o.Verbose = log

@@ -11,13 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/profinfer/profinfer/overhead"
 	"github.com/profinfer/profinfer/overhead/drive"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func overheadCommand() *cobra.Command {
@@ -142,7 +141,7 @@ func showOverhead(out *os.File, rep *overhead.Report, json bool) error {
 	w := results(out, json)
 	show := func() error { return terminal.Overhead(w, rep, terminal.Detect(out)) }
 	if json {
-		show = func() error { return terminal.OverheadJSON(w, rep) }
+		show = func() error { return terminal.JSON(w, rep) }
 	}
 	if err := show(); err != nil {
 		return err
@@ -153,8 +152,8 @@ func showOverhead(out *os.File, rep *overhead.Report, json bool) error {
 // overheadLine shows how far a measurement has come. Beside the output of a command it is no line that stays in
 // its place; where there is no terminal, it only tells what is waited for if that lasts.
 type overheadLine struct {
+	inPlace
 	tty, command bool
-	shown        bool
 	what         string // that was said last, or is waited for
 	since        time.Time
 	said         bool
@@ -183,12 +182,5 @@ func (l *overheadLine) show(p drive.Progress) {
 	if !l.said && (p.Waiting == "" || time.Since(l.since) > 3*time.Second) {
 		l.said = true
 		say("profinfer: %s", text)
-	}
-}
-
-func (l *overheadLine) clear() {
-	if l.shown {
-		sayInPlace("")
-		l.shown = false
 	}
 }

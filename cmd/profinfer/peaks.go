@@ -9,11 +9,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/views/terminal"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func peaksCommand() *cobra.Command {
@@ -74,7 +73,7 @@ func doPeaks(opt peaks.Options, how peaksHow) error {
 	}
 	w := results(os.Stdout, how.json)
 	if how.json {
-		err = terminal.PeaksJSON(w, p)
+		err = terminal.JSON(w, p)
 	} else {
 		o := terminal.Detect(os.Stdout)
 		o.Verbose = how.verbose

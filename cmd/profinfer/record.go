@@ -13,15 +13,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/profinfer/profinfer/engine"
-	"github.com/profinfer/profinfer/engine/ggml"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // verbs are the program's commands, in the order of its help.
@@ -161,7 +159,7 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	if p, err := peaks.Load(); err == nil && p != nil { // what is wrong with them is told by who reads the recording
 		opt.Peaks, _ = p.Compact()
 	}
-	res, err := record.Run(ctx, ggml.New(), opt)
+	res, err := record.Run(ctx, newEngine(), opt)
 	line.clear()
 	if err != nil {
 		if res.Status >= 0 {
@@ -186,9 +184,9 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 
 // progressLine keeps a line on the terminal up to date in recordings of over two seconds.
 type progressLine struct {
-	on    bool
-	shown bool
-	last  time.Time
+	inPlace
+	on   bool
+	last time.Time
 }
 
 func (l *progressLine) show(p record.Progress) {
@@ -202,13 +200,6 @@ func (l *progressLine) show(p record.Progress) {
 	}
 	sayInPlace("recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps, float64(p.Bytes)/1e6, lost)
 	l.shown = true
-}
-
-func (l *progressLine) clear() {
-	if l.shown {
-		sayInPlace("")
-		l.shown = false
-	}
 }
 
 // serverBudget is what the recording of a server may cost it if nothing else is said and no end is set.

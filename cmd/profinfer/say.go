@@ -26,6 +26,16 @@ func sayInPlace(format string, a ...any) {
 	fmt.Fprint(os.Stderr, "\r\x1b[K", clean.Message(fmt.Sprintf(format, a...)))
 }
 
+// inPlace is whether a line stands there that the next one replaces.
+type inPlace struct{ shown bool }
+
+func (l *inPlace) clear() {
+	if l.shown {
+		sayInPlace("")
+		l.shown = false
+	}
+}
+
 // results writes to out, which is standard output. Data in a format of its own is left as it is for files and programs, and made safe for a
 // terminal; what is drawn for a terminal is safe already.
 func results(out *os.File, data bool) *bufio.Writer {

@@ -31,7 +31,7 @@ func doSlow(in string, opt stat.Options, json, verbose bool) error {
 	w := results(os.Stdout, json)
 	if json {
 		x.Run = &s.Run
-		err = terminal.SlowJSON(w, x)
+		err = terminal.JSON(w, x)
 	} else {
 		o := terminal.Detect(os.Stdout)
 		o.File, o.Verbose = in, verbose

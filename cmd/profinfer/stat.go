@@ -105,7 +105,7 @@ func doStat(in string, opt stat.Options, top *machineRoof, json, verbose bool) e
 	s := b.Finish(h)
 	w := results(os.Stdout, json)
 	if json {
-		err = terminal.StatJSON(w, s)
+		err = terminal.JSON(w, s)
 	} else {
 		o := terminal.Detect(os.Stdout)
 		o.File, o.Verbose = in, verbose

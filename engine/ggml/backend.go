@@ -54,7 +54,7 @@ func (g *Engine) backends(p *engine.Plan, pid int, sched uint64) (*Backends, err
 			_ = c()
 		}
 	}()
-	s.open = func(m target.Mapping) (OpenedFile, error) {
+	s.open = func(m target.Mapping) (file, error) {
 		o, err := g.open(pid, m, &s.closers)
 		if known, ok := g.known(o.ID); ok && known.why != nil {
 			err = known.why // it was too dear before
@@ -73,7 +73,7 @@ type backendScan struct {
 	lay     BackendLayout
 	maps    []target.Mapping
 	read    func(addr uint64, b []byte) error
-	open    func(target.Mapping) (OpenedFile, error)
+	open    func(target.Mapping) (file, error)
 	out     *Backends
 	libs    map[[2]uint64]*backendLib
 	closers []func() error
@@ -82,7 +82,7 @@ type backendScan struct {
 // backendLib is one file that holds backends.
 type backendLib struct {
 	l       *lib
-	file    OpenedFile
+	file    file
 	index   int // in Plan.Files, counted on for new ones; -1: not among them yet
 	seen    map[uint64]bool
 	backend string // the name of a backend in it other than the CPU's
@@ -246,7 +246,7 @@ func (s *backendScan) name(obj uint64, lib *backendLib, fn uint64) string {
 			if m, ok := target.FindMapping(s.maps, p); ok && m.Inode == lib.file.Inode && m.Dev == lib.file.Dev {
 				if addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(p)); ok {
 					mach := lib.l.newMachine()
-					if ret, err := mach.run(addr, mach.newObject("backend").addr); err == nil {
+					if ret, err := mach.Run(addr, mach.NewObject("backend").Addr); err == nil {
 						if n, ok := lib.l.str(ret, 64); ok && n != "" {
 							return n
 						}

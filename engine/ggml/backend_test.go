@@ -32,9 +32,9 @@ func (p *fakeProcess) read(addr uint64, b []byte) error {
 
 func TestBackends(t *testing.T) {
 	f := fakeEngine(t, target.AMD64, nil)
-	file := f.open(t)
-	file.Inode, file.Dev = 7, 1
-	p, err := Plan([]OpenedFile{file}, Options{NoCache: true})
+	opened := f.open(t)
+	opened.Inode, opened.Dev = 7, 1
+	p, err := New().PlanFiles([]engine.OpenedFile{opened})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +55,10 @@ func TestBackends(t *testing.T) {
 	}
 	scan := func() *backendScan {
 		return &backendScan{plan: p, lay: p.Decode.(*Decoder).Backend, maps: proc.maps, out: &Backends{}, libs: map[[2]uint64]*backendLib{},
-			read: proc.read, open: func(m target.Mapping) (OpenedFile, error) {
+			read: proc.read, open: func(m target.Mapping) (file, error) {
 				o := f.open(t)
 				o.Path, o.Inode, o.Dev = m.Path, m.Inode, m.Dev
-				return o, nil
+				return file{OpenedFile: o}, nil
 			}}
 	}
 	s := scan()
@@ -144,7 +144,7 @@ func FuzzBackends(f *testing.F) {
 				copy(b, mem[addr:])
 				return nil
 			},
-			open: func(m target.Mapping) (OpenedFile, error) { return fk.open(t), nil }}
+			open: func(m target.Mapping) (file, error) { return file{OpenedFile: fk.open(t)}, nil }}
 		_ = s.run(uint64(binary.LittleEndian.Uint16(append(mem, 0, 0))))
 		if len(s.out.Backends) > maxBackends || len(s.out.Files) > maxBackends || reads > 1<<16 {
 			t.Fatalf("%d backends in %d files, %d reads", len(s.out.Backends), len(s.out.Files), reads)

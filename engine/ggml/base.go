@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -168,13 +169,13 @@ func (l *lib) drawsNumber(addr uint64) bool {
 		return false
 	}
 	m := l.newMachine()
-	ret, err := m.run(code)
-	if err != nil || len(m.log) > 8 {
+	ret, err := m.Run(code)
+	if err != nil || len(m.Log) > 8 {
 		return false
 	}
-	for _, a := range m.log {
-		if a.write && a.obj == nil && a.size == 8 {
-			return a.val == ret+1 || a.val == ret
+	for _, a := range m.Log {
+		if a.Write && a.Obj == nil && a.Size == 8 {
+			return a.Val == ret+1 || a.Val == ret
 		}
 	}
 	return false
@@ -195,8 +196,8 @@ func storesResult(in target.Insn) (int, bool) {
 			return 0, false
 		}
 		w := binary.LittleEndian.Uint32(b)
-		if w&0xffc0001f == 0xf9000000 && armField(w, 5, 5) != 31 { // str x0, [xn, #imm]
-			return int(armField(w, 10, 12)) * 8, true
+		if w&0xffc0001f == 0xf9000000 && emulator.Field(w, 5, 5) != 31 { // str x0, [xn, #imm]
+			return int(emulator.Field(w, 10, 12)) * 8, true
 		}
 		return 0, false
 	}
@@ -238,8 +239,8 @@ func (b *baseFacts) readBackend(l *lib) {
 		{"ggml_backend_name", "backend.get_name", &b.backend.GetName},
 		{"ggml_backend_graph_compute_async", "backend.graph_compute", &b.backend.GraphCompute},
 	} {
-		if m, o, _, err := l.probeTensor(c.fn, nil); err == nil && m.tail != nil && m.tail.obj == o {
-			note(c.to, c.what, m.tail.off, c.fn+" jumps through it")
+		if m, o, _, err := l.probeTensor(c.fn, nil); err == nil && m.Tail != nil && m.Tail.Obj == o {
+			note(c.to, c.what, m.Tail.Off, c.fn+" jumps through it")
 		}
 	}
 	if m, o, _, err := l.probeTensor("ggml_backend_synchronize", nil); err == nil {
@@ -262,9 +263,9 @@ func (b *baseFacts) readBackend(l *lib) {
 		if err != nil {
 			return
 		}
-		o := m.newObject("sched")
-		o.put32(n, 16)
-		if _, err := m.run(addr, o.addr, 1); err == nil {
+		o := m.NewObject("sched")
+		o.Put32(n, 16)
+		if _, err := m.Run(addr, o.Addr, 1); err == nil {
 			if off := onlyLoad(m, o, 8); off >= 8 {
 				note(&b.backend.SchedBackends, "sched.backends", uint64(off-8), "ggml_backend_sched_get_backend(1) loads the second")
 			}
@@ -280,9 +281,9 @@ func (b *baseFacts) readDesc(l *lib) {
 		if n < 0 || len(inner) < 2 {
 			return false
 		}
-		_, _, ret, err := l.probeTensor("ggml_op_desc", func(o *object) {
-			o.put32(b.tensor.op, uint32(n))
-			o.put32(b.tensor.params, 1)
+		_, _, ret, err := l.probeTensor("ggml_op_desc", func(o *emulator.Object) {
+			o.Put32(b.tensor.op, uint32(n))
+			o.Put32(b.tensor.params, 1)
 		})
 		if err != nil {
 			return false

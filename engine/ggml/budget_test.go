@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -34,11 +35,11 @@ func TestBudgetOfEngines(t *testing.T) {
 	}
 	for _, in := range installs(t) {
 		for _, cpu := range in.cpus {
-			files := []OpenedFile{openFile(t, in.base), openFile(t, in.llama[0])}
+			files := []engine.OpenedFile{openFile(t, in.base), openFile(t, in.llama[0])}
 			if cpu != in.base {
 				files = append(files, openFile(t, cpu))
 			}
-			if _, err := Plan(files, Options{NoCache: true}); err != nil {
+			if _, err := New().PlanFiles(files); err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range files {

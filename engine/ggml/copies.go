@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -131,14 +132,14 @@ func (s *backendScan) waitsBy(obj uint64, lib *backendLib) (uint64, bool) {
 	}
 	var inner uint64
 	mach := lib.l.newMachine()
-	mach.live = s.read
-	mach.hook = func(m *machine, _ string, _ uint64) (uint64, hookResult) {
-		if m.pc == jump.Addr {
-			inner = m.arg(0)
+	mach.Live = s.read
+	mach.Hook = func(m *emulator.Machine, _ string, _ uint64) (uint64, emulator.HookResult) {
+		if m.PC == jump.Addr {
+			inner = m.Arg(0)
 		}
-		return 0, hookStop
+		return 0, emulator.Stop
 	}
-	if _, err := mach.run(addr, obj); err != nil {
+	if _, err := mach.Run(addr, obj); err != nil {
 		return 0, false
 	}
 	return inner, inner != 0 && inner != obj

@@ -20,7 +20,7 @@ import (
 )
 
 // fakeBaseOnly is a base library, for files that are looked at only beside one.
-func fakeBaseOnly(t *testing.T) OpenedFile {
+func fakeBaseOnly(t *testing.T) engine.OpenedFile {
 	return fakeEngine(t, target.AMD64, map[string]string{graphCompute: "", hookName: ""}).open(t)
 }
 
@@ -39,12 +39,12 @@ func TestCrafted(t *testing.T) {
 			path := "/x/" + f.Name + ".so"
 			e, err := target.OpenELF(f, path)
 			if err == nil {
-				files := []OpenedFile{{File: engine.File{Path: path}, ELF: e}}
+				files := []engine.OpenedFile{{File: engine.File{Path: path}, ELF: e}}
 				if f.Base {
-					files = append([]OpenedFile{fakeBaseOnly(t)}, files...)
+					files = append([]engine.OpenedFile{fakeBaseOnly(t)}, files...)
 				}
 				var p *engine.Plan
-				if p, err = Plan(files, Options{NoCache: true}); err == nil {
+				if p, err = New().PlanFiles(files); err == nil {
 					err = errors.New(strings.Join(texts(p.Warnings), "\n"))
 				}
 				_, _ = e.Functions() // and what a backend's library is asked for
@@ -115,7 +115,7 @@ func TestLeftOutIsRemembered(t *testing.T) {
 	}
 	defer mapped(t, path, 4096)()
 	g := New()
-	var none *NotFound
+	var none *engine.NotFound
 	for i := range 3 {
 		_, err := g.Plan(os.Getpid())
 		if !errors.As(err, &none) || len(target.LimitErrors(err)) != 1 || target.LimitErrors(err)[0].File != path {
@@ -322,12 +322,13 @@ func TestReadErrorIsNotRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g := New()
 	plan := func(from int64) error {
 		e, err := target.OpenELF(&failing{fd, from}, path)
 		if err != nil {
 			return err
 		}
-		_, err = Plan([]OpenedFile{{File: engine.File{Path: path}, ELF: e, ID: id}}, Options{})
+		_, err = g.PlanFiles([]engine.OpenedFile{{File: engine.File{Path: path, ID: id}, ELF: e}})
 		return err
 	}
 	for _, from := range []int64{64, 0x1000, 0x2000, 0x4000, 0x8000} {

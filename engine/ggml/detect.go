@@ -8,8 +8,6 @@
 package ggml
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,13 +16,9 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// OpenedFile is a file that a process has mapped, opened.
-type OpenedFile struct {
-	engine.File // Role is ignored and found anew
-	ELF         *target.ELF
-	// ID keeps what is found for all processes that map the file; the zero value: it is read anew each time.
-	ID target.FileID
-
+// file is one of a process, or one that was given.
+type file struct {
+	engine.OpenedFile
 	parts Part // 0: not looked at yet
 }
 
@@ -86,9 +80,6 @@ func Parts(e *target.ELF) Part {
 	return p
 }
 
-// Interesting says whether a newly mapped file has something of ggml. It looks at exported names first.
-func Interesting(e *target.ELF) bool { return Parts(e) != 0 }
-
 // role names the parts of a file for people: "base", "base+cpu", "backend:vulkan".
 func (p Part) role(path string) string {
 	var words []string
@@ -128,69 +119,39 @@ func backendOfFile(path string) string {
 	return word
 }
 
-// NotFound says that a process has no engine that is known here.
-type NotFound struct {
-	Looked  []string // files looked at, as the process names them
-	Refused []error  // of these, why they could not be opened for want of a privilege
-	LeftOut []error  // and why they were not looked at to the end: *target.LimitError
-}
-
-// Unwrap gives errors.Is the refusals.
-func (e *NotFound) Unwrap() []error { return slices.Concat(e.Refused, e.LeftOut) }
-
-func (e *NotFound) Error() string {
-	if n := len(e.LeftOut); n > 0 && len(e.Refused) == 0 {
-		more := ""
-		if n > 1 {
-			more = fmt.Sprintf(" (and %d more)", n-1)
-		}
-		return fmt.Sprintf("no engine was found in this process, but not all files that it has mapped were looked at to the end: %v%s", e.LeftOut[0], more)
-	}
-	if n := len(e.Refused); n > 0 {
-		of := "the files"
-		if n < len(e.Looked) {
-			of = fmt.Sprintf("%d of the %d files", n, len(e.Looked))
-		}
-		return fmt.Sprintf("no engine was found in this process, but %s that it has mapped could not be opened: %v", of, e.Refused[0])
-	}
-	where := "no file that can be executed was found in it"
-	if n := len(e.Looked); n > 0 {
-		shown := e.Looked[:min(n, 12)]
-		where = fmt.Sprintf("looked in %d files: %s", n, strings.Join(shown, ", "))
-		if len(shown) < n {
-			where += ", ..."
-		}
-	}
-	return "no llama.cpp, whisper.cpp or other program on ggml in this process: none of the functions " +
-		strings.Join(Signs(), ", ") + " is in its files (" + where + "). " +
-		"If the engine loads its libraries later, wait for it; if it is linked statically and stripped, it cannot be profiled"
-}
-
-// Signs are the functions by which ggml and the engines on it are recognised.
-func Signs() []string {
-	var funcs []string
+// notFound says that no file has anything of ggml.
+func notFound(looked []string, refused, left []error) *engine.NotFound {
+	var signs []string
 	for _, p := range partNames[:4] {
-		funcs = append(funcs, p.funcs...)
+		signs = append(signs, p.funcs...)
 	}
-	return funcs
+	return &engine.NotFound{Text: "no llama.cpp, whisper.cpp or other program on ggml in this process",
+		Engines: "llama.cpp, whisper.cpp or other program on ggml", Signs: signs, Looked: looked, Refused: refused, LeftOut: left}
 }
 
-// ErrIncomplete says that parts of ggml are mapped, but not yet its base library,
-// without which nothing can be planned.
-var ErrIncomplete = errors.New("ggml's base library (ggml_op_name) is not loaded yet")
+// errIncomplete says that parts of ggml are there, but not yet its base library.
+var errIncomplete = &engine.Incomplete{Text: "ggml's base library (ggml_op_name) is not loaded yet",
+	Files:  "ggml's base library (the one with ggml_op_name) is not among the files",
+	Remedy: "give all files of the engine at once: libggml-base, libggml-cpu, libllama"}
 
-// Detect says which of a process's files are parts of an engine, in the order given, with
-// their roles filled in. An error is *NotFound. What cannot be looked at to the end is left out.
-func Detect(files []OpenedFile) ([]OpenedFile, error) {
-	var out []OpenedFile
-	var none NotFound
+// Owns tells by a library's name whether it is likely one of an engine on ggml.
+func (g *Engine) Owns(soname string) bool {
+	return slices.ContainsFunc([]string{"ggml", "llama", "whisper"}, func(s string) bool { return strings.Contains(soname, s) })
+}
+
+// detect says which of a process's files are parts of an engine, in the order given, with
+// their roles filled in. An error is *engine.NotFound. What cannot be looked at to the end is left out.
+func detect(files []file) ([]file, error) {
+	var out []file
+	var looked []string
+	var left []error
 	for _, f := range files {
-		none.Looked = append(none.Looked, f.Path)
+		looked = append(looked, f.Path)
 		if f.parts == 0 {
 			f.parts = Parts(f.ELF)
 		}
 		if err := f.ELF.Trouble(); err != nil {
-			none.LeftOut = append(none.LeftOut, err)
+			left = append(left, err)
 		}
 		if f.parts != 0 {
 			f.Role = f.parts.role(f.Path)
@@ -198,7 +159,7 @@ func Detect(files []OpenedFile) ([]OpenedFile, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, &none
+		return nil, notFound(looked, nil, left)
 	}
 	return out, nil
 }

@@ -19,7 +19,8 @@ import (
 type Engine struct {
 	mu sync.Mutex
 	// files that were looked at before: a process's maps are looked at again for every library it loads
-	seen map[target.FileID]look
+	seen  map[target.FileID]look
+	facts map[factsKey]*fileFacts
 	// what may be spent on files that were not, and on looking again, in all
 	all, again *target.Budget
 	procs      map[int]spender
@@ -55,20 +56,20 @@ const (
 
 // New returns an Engine for one recording.
 func New() *Engine {
-	return &Engine{seen: make(map[target.FileID]look), procs: make(map[int]spender),
+	return &Engine{seen: make(map[target.FileID]look), facts: make(map[factsKey]*fileFacts), procs: make(map[int]spender),
 		all:   target.NewBudget("a recording", target.FileLimits.Times(recordingFiles), nil),
 		again: target.NewBudget("a recording", target.FileLimits.Times(recordingAgain), nil)}
 }
 
-// Plan makes the plan for what a process has mapped now. An error is a *NotFound, ErrIncomplete, or one
-// of reading the process.
+// Plan makes the plan for what a process has mapped now. An error is an *[engine.NotFound], an *[engine.Incomplete],
+// or one of reading the process.
 func (g *Engine) Plan(pid int) (*engine.Plan, error) {
 	f, err := g.files(pid)
 	if err != nil {
 		return nil, err
 	}
 	defer f.close()
-	p, err := Plan(f.files, Options{LeftOut: f.missing()})
+	p, err := g.plan(f.files, f.missing())
 	if err != nil {
 		return nil, errors.Join(append([]error{err}, f.missing()...)...)
 	}
@@ -85,9 +86,9 @@ func whole(p *engine.Plan) bool {
 
 // found is what was found in a process's files.
 type found struct {
-	files   []OpenedFile // that have something of ggml
-	refused []error      // of opening, for want of a privilege
-	left    []error      // that cost more than they may
+	files   []file  // that have something of ggml
+	refused []error // of opening, for want of a privilege
+	left    []error // that cost more than they may
 	closers []func() error
 }
 
@@ -116,7 +117,7 @@ func (f *found) close() {
 func (g *Engine) files(pid int) (*found, error) {
 	budget, name := g.spender(pid).again, fmt.Sprintf("what process %d has mapped", pid)
 	if err := budget.Spend(name, target.Limits{Steps: mappingSteps}); err != nil {
-		return nil, &NotFound{LeftOut: []error{err}}
+		return nil, notFound(nil, nil, []error{err})
 	}
 	maps, err := target.Maps(pid)
 	if err != nil {
@@ -164,13 +165,13 @@ func (g *Engine) files(pid int) (*found, error) {
 	}
 	if len(f.files) == 0 {
 		f.close()
-		return nil, &NotFound{Looked: looked, Refused: f.refused, LeftOut: f.left}
+		return nil, notFound(looked, f.refused, f.left)
 	}
 	return f, nil
 }
 
 // open opens the file of a mapping. One that could be opened has an ID also where it could not be read.
-func (g *Engine) open(pid int, m target.Mapping, closers *[]func() error) (o OpenedFile, err error) {
+func (g *Engine) open(pid int, m target.Mapping, closers *[]func() error) (o file, err error) {
 	fd, path, err := target.OpenMapped(pid, m)
 	if err != nil {
 		return o, &openError{err}
@@ -186,7 +187,7 @@ func (g *Engine) open(pid int, m target.Mapping, closers *[]func() error) (o Ope
 	if o.ELF, err = target.OpenELFWithin(fd, m.Path, budget); err != nil {
 		return o, err
 	}
-	o.File = engine.File{Path: m.Path, BuildID: o.ELF.BuildID(), Inode: m.Inode, Dev: m.Dev, Open: path, ID: o.ID}
+	o.Path, o.BuildID, o.Inode, o.Dev, o.Open = m.Path, o.ELF.BuildID(), m.Inode, m.Dev, path
 	return o, nil
 }
 

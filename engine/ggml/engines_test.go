@@ -89,7 +89,7 @@ func installs(t *testing.T) []install {
 	return out
 }
 
-func openFile(t *testing.T, p string) OpenedFile {
+func openFile(t *testing.T, p string) engine.OpenedFile {
 	t.Helper()
 	fd, err := os.Open(p)
 	if err != nil {
@@ -100,7 +100,7 @@ func openFile(t *testing.T, p string) OpenedFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return OpenedFile{File: engine.File{Path: p, BuildID: e.BuildID()}, ELF: e}
+	return engine.OpenedFile{File: engine.File{Path: p, BuildID: e.BuildID()}, ELF: e}
 }
 
 // TestEngines makes a plan for every CPU library of every real build at hand: all roles are
@@ -114,13 +114,13 @@ func TestEngines(t *testing.T) {
 				name = v + "/" + filepath.Base(cpu)
 			}
 			t.Run(name, func(t *testing.T) {
-				var files []OpenedFile
+				var files []engine.OpenedFile
 				for _, p := range slices.Compact([]string{in.base, in.llama[0], cpu}) {
-					if !slices.ContainsFunc(files, func(f OpenedFile) bool { return f.Path == p }) {
+					if !slices.ContainsFunc(files, func(f engine.OpenedFile) bool { return f.Path == p }) {
 						files = append(files, openFile(t, p))
 					}
 				}
-				p, err := Plan(files, Options{NoCache: true})
+				p, err := New().PlanFiles(files)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +133,7 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-func checkPlan(t *testing.T, p *engine.Plan, files []OpenedFile) {
+func checkPlan(t *testing.T, p *engine.Plan, files []engine.OpenedFile) {
 	t.Helper()
 	count := map[engine.Role]int{}
 	for _, s := range p.Sites {
@@ -176,7 +176,7 @@ func checkPlan(t *testing.T, p *engine.Plan, files []OpenedFile) {
 	if l.GraphUID != engine.Absent && l.GraphUID != histGraphUID {
 		t.Errorf("uid at %d", l.GraphUID)
 	}
-	process := slices.ContainsFunc(files, func(f OpenedFile) bool { return f.ELF.Exports("llama_process") })
+	process := slices.ContainsFunc(files, func(f engine.OpenedFile) bool { return f.ELF.Exports("llama_process") })
 	type ext struct{ begin, end, stride, seq, val, pos, out uint16 }
 	none := uint16(engine.Absent)
 	want := ext{none, none, none, none, none, none, none}
@@ -198,7 +198,7 @@ func checkPlan(t *testing.T, p *engine.Plan, files []OpenedFile) {
 // show is a plan in lines for a person.
 func show(p *engine.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %q ggml %q %q %s\n", p.Engine, p.EngineVersion, p.GGMLVersion, p.GGMLCommit, p.Arch)
+	fmt.Fprintf(&b, "%s %q ggml %q %q %s\n", p.Engine, p.EngineVersion, p.LibraryVersion, p.LibraryCommit, p.Arch)
 	for _, s := range p.Sites {
 		fmt.Fprintf(&b, "  %-20s %-9s ret=%-5v A%v B%v C%v %-48s %s\n", s.Role, s.Class, s.Return, s.A, s.B, s.C, s.Where, s.Insn)
 	}

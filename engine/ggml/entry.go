@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/arch/x86/x86asm"
 
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -73,11 +74,7 @@ type effect struct {
 
 func (e effect) writesAny(arm bool, args []int) bool {
 	for _, a := range args {
-		r := a
-		if !arm {
-			r = x86Args[a]
-		}
-		if e.writes>>r&1 != 0 {
+		if e.writes>>emulator.ArgReg(a, arm)&1 != 0 {
 			return true
 		}
 	}
@@ -108,7 +105,7 @@ func effectsX86(b []byte) effect {
 		return e
 	case x86asm.XCHG, x86asm.XADD, x86asm.CMPXCHG:
 		if r, ok := in.Args[1].(x86asm.Reg); ok {
-			if n, _, _, ok := x86Reg(r); ok {
+			if n, _, _, ok := emulator.X86Reg(r); ok {
 				e.writes |= 1 << n
 			}
 		}
@@ -132,7 +129,7 @@ func effectsX86(b []byte) effect {
 	if !ok {
 		return e
 	}
-	n, _, _, ok := x86Reg(r)
+	n, _, _, ok := emulator.X86Reg(r)
 	if !ok {
 		return e // a vector register
 	}
@@ -160,7 +157,7 @@ func isStringOp(in x86asm.Inst) bool {
 }
 
 func effectsARM(w uint32) effect {
-	rd, rn := armField(w, 0, 5), armField(w, 5, 5)
+	rd, rn := emulator.Field(w, 0, 5), emulator.Field(w, 5, 5)
 	e := effect{known: true}
 	write := func(n uint32) {
 		if n != 31 {
@@ -170,10 +167,10 @@ func effectsARM(w uint32) effect {
 	}
 	switch {
 	case w&0xfffff01f == 0xd503201f:
-		op := armField(w, 5, 7)
+		op := emulator.Field(w, 5, 7)
 		e.signs = op == 25 || op == 27 || op == 24 || op == 26 // paciasp, pacibsp, paciaz, pacibz
 	case w&0x7f800000 == 0x51000000 && rd == 31 && rn == 31: // sub sp, sp, #n
-		e.down = int32(armField(w, 10, 12)) << (12 * armField(w, 22, 1))
+		e.down = int32(emulator.Field(w, 10, 12)) << (12 * emulator.Field(w, 22, 1))
 	case w&0x7f800000 == 0x11000000 && rd == 31: // add sp, ...
 		e.known = false
 	case w&0x0a000000 == 0x08000000: // loads and stores
@@ -208,7 +205,7 @@ func effectsARMMemory(w, rt, rn uint32) effect {
 	}
 	regs := []uint32{rt}
 	if pair {
-		regs = append(regs, armField(w, 10, 5))
+		regs = append(regs, emulator.Field(w, 10, 5))
 	}
 	if !vec {
 		for _, r := range regs {
@@ -227,9 +224,9 @@ func effectsARMMemory(w, rt, rn uint32) effect {
 		if !vec {
 			scale = 4 << (w >> 31)
 		}
-		imm, back = int32(armSigned(w, 15, 7))*scale, true
+		imm, back = int32(emulator.SignedField(w, 15, 7))*scale, true
 	case single && w>>24&1 == 0 && w>>21&1 == 0 && w>>10&1 != 0:
-		imm, back = int32(armSigned(w, 12, 9)), true
+		imm, back = int32(emulator.SignedField(w, 12, 9)), true
 	}
 	if back {
 		if rn == 31 {
@@ -246,20 +243,20 @@ func effectsARMMemory(w, rt, rn uint32) effect {
 // arguments: it is run on made-up ones.
 func (l *lib) passesOn(fn uint64) (target.Insn, bool) {
 	m := l.newMachine()
-	ctx, batch := m.newObject("context"), m.newObject("batch")
+	ctx, batch := m.NewObject("context"), m.NewObject("batch")
 	const size = 56 // of struct llama_batch
 	for off := 0; off < size; off += 8 {
-		batch.put64(off, 0x1000+uint64(off))
+		batch.Put64(off, 0x1000+uint64(off))
 	}
 	var at uint64
-	m.hook = func(m *machine, _ string, _ uint64) (uint64, hookResult) {
-		o, off := m.object(m.arg(1))
-		if o != nil && m.arg(0) == ctx.addr && off+size <= objectSize && bytes.Equal(o.data[off:off+size], batch.data[:size]) {
-			at = m.pc
+	m.Hook = func(m *emulator.Machine, _ string, _ uint64) (uint64, emulator.HookResult) {
+		o, off := m.ObjectAt(m.Arg(1))
+		if o != nil && m.Arg(0) == ctx.Addr && off+size <= emulator.ObjectSize && bytes.Equal(o.Data[off:off+size], batch.Data[:size]) {
+			at = m.PC
 		}
-		return 0, hookStop
+		return 0, emulator.Stop
 	}
-	if _, err := m.run(fn, ctx.addr, batch.addr); err != nil || at == 0 {
+	if _, err := m.Run(fn, ctx.Addr, batch.Addr); err != nil || at == 0 {
 		return target.Insn{}, false
 	}
 	in, err := l.e.Insn(at)

@@ -71,13 +71,13 @@ func TestNoReturnProbes(t *testing.T) {
 		check(string(arch), fakeEngine(t, arch, nil).plan(t))
 	}
 	for _, in := range installs(t) {
-		var files []OpenedFile
+		var files []engine.OpenedFile
 		for _, p := range []string{in.base, in.llama[0], in.cpus[0]} {
-			if !slices.ContainsFunc(files, func(f OpenedFile) bool { return f.Path == p }) {
+			if !slices.ContainsFunc(files, func(f engine.OpenedFile) bool { return f.Path == p }) {
 				files = append(files, openFile(t, p))
 			}
 		}
-		p, err := Plan(files, Options{NoCache: true})
+		p, err := New().PlanFiles(files)
 		if err != nil {
 			t.Fatal(err)
 		}

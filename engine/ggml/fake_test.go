@@ -119,18 +119,18 @@ func fakeEngine(t testing.TB, arch target.Arch, rename map[string]string) *fake 
 	return out
 }
 
-func (f *fake) open(t testing.TB) OpenedFile {
+func (f *fake) open(t testing.TB) engine.OpenedFile {
 	t.Helper()
 	e, err := target.OpenELF(bytes.NewReader(f.file), "fake")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return OpenedFile{File: engine.File{Path: "/opt/fake"}, ELF: e}
+	return engine.OpenedFile{File: engine.File{Path: "/opt/fake"}, ELF: e}
 }
 
 func (f *fake) plan(t testing.TB) *engine.Plan {
 	t.Helper()
-	p, err := Plan([]OpenedFile{f.open(t)}, Options{NoCache: true})
+	p, err := New().PlanFiles([]engine.OpenedFile{f.open(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +259,8 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 	if own := []engine.Region{{Off: 92, Len: 16}, {Off: 264, Len: 8}}; !slices.Equal(l.OwnData, own) {
 		t.Errorf("own regions %v, want %v", l.OwnData, own)
 	}
-	if p.GGMLVersion != "9.8.7" {
-		t.Errorf("version %q", p.GGMLVersion)
+	if p.LibraryVersion != "9.8.7" {
+		t.Errorf("version %q", p.LibraryVersion)
 	}
 	d := p.Decode.(*Decoder)
 	if want := (BackendLayout{SchedNBackends: 8, SchedBackends: 16, GetName: 16, GraphCompute: 112, Device: unknown, Synchronize: unknown}); d.Backend != want {
@@ -359,12 +359,12 @@ func TestParts(t *testing.T) {
 
 // TestIncomplete plans before everything is loaded, and where nothing is.
 func TestIncomplete(t *testing.T) {
-	var nf *NotFound
+	var nf *engine.NotFound
 	f := fakeEngine(t, target.AMD64, map[string]string{"ggml_op_name": "", "ggml_get_data": ""})
-	if _, err := Plan([]OpenedFile{f.open(t)}, Options{}); !errors.Is(err, ErrIncomplete) {
+	if _, err := New().PlanFiles([]engine.OpenedFile{f.open(t)}); !errors.Is(err, errIncomplete) {
 		t.Errorf("without a base library: %v", err)
 	}
-	if _, err := Plan(nil, Options{}); !errors.As(err, &nf) {
+	if _, err := New().PlanFiles(nil); !errors.As(err, &nf) {
 		t.Errorf("without files: %v", err)
 	}
 	names := map[string]string{}
@@ -372,12 +372,12 @@ func TestIncomplete(t *testing.T) {
 		names[n] = ""
 	}
 	f = fakeEngine(t, target.AMD64, names)
-	_, err := Plan([]OpenedFile{f.open(t)}, Options{})
+	_, err := New().PlanFiles([]engine.OpenedFile{f.open(t)})
 	if !errors.As(err, &nf) || !strings.Contains(err.Error(), "/opt/fake") || !strings.Contains(err.Error(), "ggml_graph_compute") {
 		t.Errorf("an engine without names: %v", err)
 	}
-	if Interesting(f.open(t).ELF) {
-		t.Error("a file without names is interesting")
+	if Parts(f.open(t).ELF) != 0 {
+		t.Error("a file without names is a part of an engine")
 	}
 	late := fakeEngine(t, target.AMD64, map[string]string{"ggml_graph_compute": "", hookName: ""})
 	p := late.plan(t)
@@ -395,7 +395,7 @@ func TestStripped(t *testing.T) {
 		all := fakeEngine(t, arch, nil)
 		for name := range all.label {
 			f := fakeEngine(t, arch, map[string]string{name: ""})
-			p, err := Plan([]OpenedFile{f.open(t)}, Options{NoCache: true})
+			p, err := New().PlanFiles([]engine.OpenedFile{f.open(t)})
 			if err != nil {
 				if name != "ggml_op_name" {
 					t.Errorf("%s without %s: %v", arch, name, err)
@@ -428,7 +428,7 @@ func FuzzPlan(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, err := Plan([]OpenedFile{{ELF: e}}, Options{NoCache: true})
+		p, err := New().PlanFiles([]engine.OpenedFile{{ELF: e}})
 		if s := e.Spent(); s.Bytes > target.FileLimits.Bytes || s.Steps > target.FileLimits.Steps+1<<20 {
 			t.Fatalf("spent %+v", s)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -277,10 +278,10 @@ func (t *flagTest) tests(in target.Insn) bool {
 	if in.Arch == target.ARM64 {
 		x := binary.LittleEndian.Uint32(b)
 		switch {
-		case x&0xffc00000 == 0xb9400000 && int(armField(x, 10, 12))*4 == t.off, // ldr w
-			x&0xffc00000 == 0x39400000 && int(armField(x, 10, 12)) == t.off: // ldrb
+		case x&0xffc00000 == 0xb9400000 && int(emulator.Field(x, 10, 12))*4 == t.off, // ldr w
+			x&0xffc00000 == 0x39400000 && int(emulator.Field(x, 10, 12)) == t.off: // ldrb
 			t.loaded = 8
-		case t.loaded > 0 && x&0x7e000000 == 0x36000000 && x>>31 == 0 && armField(x, 19, 5) == 4: // tbz, tbnz #4
+		case t.loaded > 0 && x&0x7e000000 == 0x36000000 && x>>31 == 0 && emulator.Field(x, 19, 5) == 4: // tbz, tbnz #4
 			return true
 		}
 		t.loaded--

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -36,36 +37,37 @@ func FuzzMachine(f *testing.F) {
 			t.Fatal(err)
 		}
 		l := newLib(e)
-		var first machine
+		var first emulator.Machine
 		for again := range 2 {
 			m := l.newMachine()
-			o := m.newObject("x")
-			for i := range objectSize / 8 {
-				o.put64(8*i, o.addr+uint64(i)*40%objectSize) // pointers to itself
+			o := m.NewObject("x")
+			for i := range emulator.ObjectSize / 8 {
+				o.Put64(8*i, o.Addr+uint64(i)*40%emulator.ObjectSize) // pointers to itself
 			}
 			calls := 0
-			m.hook = func(*machine, string, uint64) (uint64, hookResult) {
+			m.Hook = func(*emulator.Machine, string, uint64) (uint64, emulator.HookResult) {
 				calls++
-				return a, hookResult(calls % 3 % 2) // follow, or a result
+				return a, emulator.HookResult(calls % 3 % 2) // follow, or a result
 			}
-			r, err := m.run(fakeBase+uint64(at), o.addr, a, b, o.addr+64)
-			if m.steps > maxSteps+1 || len(m.objs) > maxObjects || m.depth > maxDepth+1 || len(m.log) > 64*maxSteps || len(m.static) > 64*maxSteps {
-				t.Fatalf("%d steps, %d objects, %d deep, %d accesses (%v)", m.steps, len(m.objs), m.depth, len(m.log), err)
+			r, err := m.Run(fakeBase+uint64(at), o.Addr, a, b, o.Addr+64)
+			steps, depth, objects, static := m.Used()
+			if steps > emulator.MaxSteps+1 || objects > emulator.MaxObjects || depth > emulator.MaxDepth+1 || len(m.Log) > 64*emulator.MaxSteps || static > 64*emulator.MaxSteps {
+				t.Fatalf("%d steps, %d objects, %d deep, %d accesses (%v)", steps, objects, depth, len(m.Log), err)
 			}
-			for _, x := range m.log {
-				if x.size <= 0 || x.size > 8 || x.obj != nil && x.off+uint64(x.size) > uint64(len(x.obj.data)) {
+			for _, x := range m.Log {
+				if x.Size <= 0 || x.Size > 8 || x.Obj != nil && x.Off+uint64(x.Size) > uint64(len(x.Obj.Data)) {
 					t.Fatalf("access %+v", x)
 				}
 			}
-			if m.tail != nil && (m.tail.obj == nil || m.tail.off >= objectStep) {
-				t.Fatalf("tail jump %+v", m.tail)
+			if m.Tail != nil && (m.Tail.Obj == nil || m.Tail.Off >= emulator.ObjectStep) {
+				t.Fatalf("tail jump %+v", m.Tail)
 			}
-			m.loads(o)
-			m.stores(o)
+			m.Loads(o)
+			m.Stores(o)
 			if again == 0 {
 				first = *m
-			} else if m.steps != first.steps || m.pc != first.pc || m.reg != first.reg || len(m.log) != len(first.log) {
-				t.Fatalf("the same code: %d steps to %#x, then %d to %#x (%d, %v)", first.steps, first.pc, m.steps, m.pc, r, err)
+			} else if before, _, _, _ := first.Used(); steps != before || m.PC != first.PC || m.Reg != first.Reg || len(m.Log) != len(first.Log) {
+				t.Fatalf("the same code: %d steps to %#x, then %d to %#x (%d, %v)", before, first.PC, steps, m.PC, r, err)
 			}
 		}
 		if s := e.Spent(); s.Steps > target.FileLimits.Steps/4 {

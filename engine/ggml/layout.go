@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 )
 
 const unknown = -1
@@ -61,38 +62,38 @@ func (f findings) get(what string) *engine.Finding {
 }
 
 // probeTensor runs an accessor on a made-up tensor. fill is called before the run.
-func (l *lib) probeTensor(fn string, fill func(*object)) (*machine, *object, uint64, error) {
+func (l *lib) probeTensor(fn string, fill func(*emulator.Object)) (*emulator.Machine, *emulator.Object, uint64, error) {
 	m, addr, err := l.machine(fn)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	t := m.newObject("tensor")
+	t := m.NewObject("tensor")
 	if fill != nil {
 		fill(t)
 	}
-	ret, err := m.run(addr, t.addr)
+	ret, err := m.Run(addr, t.Addr)
 	return m, t, ret, err
 }
 
 // onlyLoad is the place of the single load of size bytes from o, unknown if there
 // is none or more than one.
-func onlyLoad(m *machine, o *object, size int) int {
-	l := slices.DeleteFunc(m.loads(o), func(a access) bool { return a.size != size })
+func onlyLoad(m *emulator.Machine, o *emulator.Object, size int) int {
+	l := slices.DeleteFunc(m.Loads(o), func(a emulator.Access) bool { return a.Size != size })
 	if len(l) != 1 {
 		return unknown
 	}
-	return int(l[0].off)
+	return int(l[0].Off)
 }
 
 // run4 is the start of four consecutive 8-byte loads among those of a run, unknown if
 // there is no such run of loads. from is the lowest start.
-func run4(loads []access, from uint64) int {
+func run4(loads []emulator.Access, from uint64) int {
 	at := map[uint64]bool{}
 	var offs []uint64
 	for _, a := range loads {
-		if a.size == 8 {
-			at[a.off] = true
-			offs = append(offs, a.off)
+		if a.Size == 8 {
+			at[a.Off] = true
+			offs = append(offs, a.Off)
 		}
 	}
 	slices.Sort(offs)
@@ -113,29 +114,29 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 			f.add(what, v, how)
 		}
 	}
-	ones := func(o *object) { // dimensions and strides that every accessor can walk
+	ones := func(o *emulator.Object) { // dimensions and strides that every accessor can walk
 		for i := 8; i < 2048; i += 8 {
-			o.put64(i, 2)
+			o.Put64(i, 2)
 		}
 	}
 	if m, o, _, err := l.probeTensor("ggml_get_data", nil); err == nil {
 		note(&t.data, "tensor.data", onlyLoad(m, o, 8), "ggml_get_data loads it")
 	}
-	if _, o, ret, err := l.probeTensor("ggml_get_name", nil); err == nil && ret > o.addr {
-		note(&t.name, "tensor.name", int(ret-o.addr), "ggml_get_name returns its address")
+	if _, o, ret, err := l.probeTensor("ggml_get_name", nil); err == nil && ret > o.Addr {
+		note(&t.name, "tensor.name", int(ret-o.Addr), "ggml_get_name returns its address")
 	}
 	if m, o, _, err := l.probeTensor("ggml_is_view", nil); err == nil {
 		note(&t.viewSrc, "tensor.view_src", onlyLoad(m, o, 8), "ggml_is_view loads it")
 	}
 	if m, o, _, err := l.probeTensor("ggml_nelements", ones); err == nil {
-		note(&t.ne, "tensor.ne", run4(m.loads(o), 0), "ggml_nelements multiplies it")
+		note(&t.ne, "tensor.ne", run4(m.Loads(o), 0), "ggml_nelements multiplies it")
 	}
 	for _, fn := range []string{"ggml_nbytes", "ggml_is_permuted"} {
 		for _, typ := range []uint32{2, 0} { // q4_0, f32: a type with blocks and one without take different ways
-			m, o, _, _ := l.probeTensor(fn, func(o *object) { ones(o); o.put32(0, typ) })
+			m, o, _, _ := l.probeTensor(fn, func(o *emulator.Object) { ones(o); o.Put32(0, typ) })
 			if m != nil && t.ne >= 0 {
 				// The run may end in an instruction the machine does not know: what it loaded before counts.
-				note(&t.nb, "tensor.nb", run4(m.loads(o), uint64(t.ne)+32), fn+" computes with it")
+				note(&t.nb, "tensor.nb", run4(m.Loads(o), uint64(t.ne)+32), fn+" computes with it")
 			}
 		}
 	}
@@ -144,26 +145,26 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 	}
 	l.readOp(&t, ops, note)
 	if m, o, _, err := l.probeTensor("ggml_set_output", nil); err == nil {
-		for _, s := range m.stores(o) {
-			if s.val == 2 { // GGML_TENSOR_FLAG_OUTPUT, unchanged since it exists
-				note(&t.flags, "tensor.flags", int(s.off), "ggml_set_output sets a bit in it")
+		for _, s := range m.Stores(o) {
+			if s.Val == 2 { // GGML_TENSOR_FLAG_OUTPUT, unchanged since it exists
+				note(&t.flags, "tensor.flags", int(s.Off), "ggml_set_output sets a bit in it")
 			}
 		}
 	}
 	l.readSrc(&t, ops, note)
 	if m, addr, err := l.machine("ggml_tensor_overhead"); err == nil {
-		if v, err := m.run(addr); err == nil && v > objectHeader && v < 4096 {
+		if v, err := m.Run(addr); err == nil && v > objectHeader && v < 4096 {
 			note(&t.size, "tensor size", int(v)-objectHeader, fmt.Sprintf("ggml_tensor_overhead returns %d, less %d of its header", v, objectHeader))
 		}
 	}
 	if t.viewSrc == unknown && t.data >= 0 {
 		// Until 2025 there was no accessor. ggml_view_tensor asks a view for what it is a view of.
 		if m, addr, err := l.machine("ggml_view_tensor"); err == nil {
-			ctx, src := m.newObject("context"), m.newObject("tensor")
-			_, _ = m.run(addr, ctx.addr, src.addr)
-			for _, a := range m.loads(src) {
-				if a.size == 8 && int(a.off) == t.data-16 {
-					note(&t.viewSrc, "tensor.view_src", int(a.off), "ggml_view_tensor loads it, 16 before the data")
+			ctx, src := m.NewObject("context"), m.NewObject("tensor")
+			_, _ = m.Run(addr, ctx.Addr, src.Addr)
+			for _, a := range m.Loads(src) {
+				if a.Size == 8 && int(a.Off) == t.data-16 {
+					note(&t.viewSrc, "tensor.view_src", int(a.Off), "ggml_view_tensor loads it, 16 before the data")
 				}
 			}
 		}
@@ -179,17 +180,17 @@ func (l *lib) readOp(t *tensorLayout, ops []string, note func(*int, string, int,
 	if n < 0 {
 		return
 	}
-	m, o, ret, err := l.probeTensor("ggml_get_unary_op", func(o *object) {
+	m, o, ret, err := l.probeTensor("ggml_get_unary_op", func(o *emulator.Object) {
 		for i := 0; i < 1024; i += 4 {
-			o.put32(i, uint32(n))
+			o.Put32(i, uint32(n))
 		}
 	})
 	if err != nil || ret&0xffffffff != uint64(n) {
 		return
 	}
-	if lo := m.loads(o); len(lo) == 2 && lo[0].size == 4 && lo[1].size == 4 {
-		note(&t.op, "tensor.op", int(lo[0].off), "ggml_get_unary_op compares it with UNARY's number")
-		note(&t.params, "tensor.op_params", int(lo[1].off), "ggml_get_unary_op returns the first")
+	if lo := m.Loads(o); len(lo) == 2 && lo[0].Size == 4 && lo[1].Size == 4 {
+		note(&t.op, "tensor.op", int(lo[0].Off), "ggml_get_unary_op compares it with UNARY's number")
+		note(&t.params, "tensor.op_params", int(lo[1].Off), "ggml_get_unary_op returns the first")
 	}
 }
 
@@ -205,25 +206,25 @@ func (l *lib) readSrc(t *tensorLayout, ops []string, note func(*int, string, int
 		if err != nil || n < 0 {
 			continue
 		}
-		ctx, a, result := m.newObject("context"), m.newObject("source"), m.newObject("result")
+		ctx, a, result := m.NewObject("context"), m.NewObject("source"), m.NewObject("result")
 		for i := range 8 {
-			a.put64(16+8*i, 1)
+			a.Put64(16+8*i, 1)
 		}
-		m.hook = func(_ *machine, name string, _ uint64) (uint64, hookResult) {
+		m.Hook = func(_ *emulator.Machine, name string, _ uint64) (uint64, emulator.HookResult) {
 			if len(name) > 14 && name[:14] == "ggml_new_tenso" || name == "ggml_dup_tensor" || name == "ggml_view_tensor" {
-				return result.addr, hookReturn
+				return result.Addr, emulator.Return
 			}
-			return 0, hookFollow
+			return 0, emulator.Follow
 		}
-		if _, err := m.run(addr, ctx.addr, a.addr); err != nil {
+		if _, err := m.Run(addr, ctx.Addr, a.Addr); err != nil {
 			continue
 		}
-		for _, s := range m.stores(result) {
-			if s.size == 8 && s.val == a.addr {
-				note(&t.src, "tensor.src", int(s.off), c.fn+" stores its source there")
+		for _, s := range m.Stores(result) {
+			if s.Size == 8 && s.Val == a.Addr {
+				note(&t.src, "tensor.src", int(s.Off), c.fn+" stores its source there")
 			}
-			if s.size == 4 && s.val == uint64(n) {
-				note(&t.op, "tensor.op", int(s.off), c.fn+" stores "+c.op+"'s number there")
+			if s.Size == 4 && s.Val == uint64(n) {
+				note(&t.op, "tensor.op", int(s.Off), c.fn+" stores "+c.op+"'s number there")
 			}
 		}
 		if t.src != unknown {

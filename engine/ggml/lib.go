@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -40,9 +41,11 @@ const (
 	stepCost    = 8   // an instruction that it runs
 )
 
-func (l *lib) newMachine() *machine {
+func (l *lib) newMachine() *emulator.Machine {
 	l.e.Spend(machineCost)
-	return newMachine(l, l.arm())
+	m := emulator.New(l, l.arm())
+	m.Aborts = isAbort
+	return m
 }
 
 func (l *lib) Load(addr uint64, buf []byte) bool {
@@ -107,7 +110,7 @@ func (l *lib) has(names ...string) bool {
 }
 
 // machine makes a machine for the accessor of this name.
-func (l *lib) machine(name string) (*machine, uint64, error) {
+func (l *lib) machine(name string) (*emulator.Machine, uint64, error) {
 	addr, ok := l.fn(name)
 	if !ok {
 		return nil, 0, fmt.Errorf("%s does not define %s", l.e.Name, name)
@@ -138,9 +141,18 @@ func (l *lib) constant(name string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	p, err := m.run(addr)
+	p, err := m.Run(addr)
 	if err != nil {
 		return "", false
 	}
 	return l.str(p, 128)
+}
+
+// isAbort tells functions that end the process.
+func isAbort(name string) bool {
+	switch name {
+	case "ggml_abort", "abort", "__stack_chk_fail", "__assert_fail", "_Unwind_Resume", "_ZSt9terminatev":
+		return true
+	}
+	return false
 }

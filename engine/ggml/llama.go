@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 )
 
 // llamaFacts is what one libllama (or libwhisper) tells.
@@ -80,27 +81,27 @@ func (f *llamaFacts) readBatch(l *lib) {
 		return
 	}
 	const n = 3
-	out := m.newObject("batch")
+	out := m.NewObject("batch")
 	sizes := map[uint64]uint64{} // of allocations, by address
-	m.hook = func(m *machine, name string, _ uint64) (uint64, hookResult) {
+	m.Hook = func(m *emulator.Machine, name string, _ uint64) (uint64, emulator.HookResult) {
 		if name != "malloc" {
-			return 0, hookFollow
+			return 0, emulator.Follow
 		}
-		o := m.newObject("memory")
-		sizes[o.addr] = m.arg(0)
-		return o.addr, hookReturn
+		o := m.NewObject("memory")
+		sizes[o.Addr] = m.Arg(0)
+		return o.Addr, emulator.Return
 	}
-	args := []uint64{out.addr, n, 0, 2} // rdi: where the result goes
-	if m.arm {
+	args := []uint64{out.Addr, n, 0, 2} // rdi: where the result goes
+	if l.arm() {
 		args = args[1:]
-		m.reg[8] = out.addr
+		m.Reg[8] = out.Addr
 	}
-	if _, err := m.run(addr, args...); err != nil {
+	if _, err := m.Run(addr, args...); err != nil {
 		return
 	}
 	var ints, lists, bools []uint16
 	for off := 8; off < 128; off += 8 {
-		switch sizes[out.get64(off)] {
+		switch sizes[out.Get64(off)] {
 		case 4 * n:
 			ints = append(ints, uint16(off))
 		case 8 * (n + 1):
@@ -130,57 +131,57 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 		return
 	}
 	const setOutput, setPos, addSeq = "_ZN15llama_batch_ext10set_outputEib", "_ZN15llama_batch_ext13set_token_posEiPKi", "_ZN15llama_batch_ext7add_seqEii"
-	run := func(fn string, index uint64, arg func(*machine) uint64) (*machine, *object, *object, bool) {
+	run := func(fn string, index uint64, arg func(*emulator.Machine) uint64) (*emulator.Machine, *emulator.Object, *emulator.Object, bool) {
 		m, addr, err := l.machine(fn)
 		if err != nil {
 			return nil, nil, nil, false
 		}
-		batch, tokens := m.newObject("batch"), m.newObject("tokens")
+		batch, tokens := m.NewObject("batch"), m.NewObject("tokens")
 		// Any pair of pointers in it may be the vector: offer the same one everywhere, the end
 		// after the begin at each pair of words.
 		first := b.vecBegin
 		for off := uint16(0); off < 512; off += 8 {
 			if first == engine.Absent || off == first {
-				batch.put64(int(off), tokens.addr)
+				batch.Put64(int(off), tokens.Addr)
 			} else if off == first+8 {
-				batch.put64(int(off), tokens.addr+16*max(uint64(b.stride), 1))
+				batch.Put64(int(off), tokens.Addr+16*max(uint64(b.stride), 1))
 			}
 		}
-		_, err = m.run(addr, batch.addr, index, arg(m))
+		_, err = m.Run(addr, batch.Addr, index, arg(m))
 		return m, batch, tokens, err == nil
 	}
 	// The first run finds an empty vector, for all words are equal: what it compares is the vector.
-	one := func(*machine) uint64 { return 1 }
+	one := func(*emulator.Machine) uint64 { return 1 }
 	m, batch, _, _ := run(setOutput, 0, one)
 	if m == nil {
 		f.warnings = append(f.warnings, engine.Warning{Text: "how llama_batch_ext holds its tokens is not known: the number of tokens of a step will be missing", Entry: "llama_process"})
 		return
 	}
-	loads := m.loads(batch)
-	if len(loads) < 2 || loads[0].size != 8 || loads[1].size != 8 {
+	loads := m.Loads(batch)
+	if len(loads) < 2 || loads[0].Size != 8 || loads[1].Size != 8 {
 		return
 	}
-	b.vecBegin, b.vecEnd = uint16(min(loads[0].off, loads[1].off)), uint16(max(loads[0].off, loads[1].off))
+	b.vecBegin, b.vecEnd = uint16(min(loads[0].Off, loads[1].Off)), uint16(max(loads[0].Off, loads[1].Off))
 	f.find.add("batch_ext.tokens", fmt.Sprintf("begin %d, end %d", b.vecBegin, b.vecEnd), "llama_batch_ext::set_output loads them")
 	f.extStride(l, run, setOutput, one)
 	if b.stride == engine.Absent {
 		return
 	}
-	set := func(what, how string, to *uint16, m *machine, o *object, want uint64, size int) {
-		for _, s := range m.stores(o) {
-			if s.size == size && s.val == want {
-				*to = uint16(s.off)
-				f.find.add(what, s.off, how)
+	set := func(what, how string, to *uint16, m *emulator.Machine, o *emulator.Object, want uint64, size int) {
+		for _, s := range m.Stores(o) {
+			if s.Size == size && s.Val == want {
+				*to = uint16(s.Off)
+				f.find.add(what, s.Off, how)
 			}
 		}
 	}
 	if m, _, t, ok := run(setOutput, 0, one); ok {
 		set("batch_ext.token.output", "llama_batch_ext::set_output stores it", &b.vOutput, m, t, 1, 1)
 	}
-	if m, _, t, ok := run(setPos, 0, func(m *machine) uint64 {
-		p := m.newObject("position")
-		p.put32(0, 4711)
-		return p.addr
+	if m, _, t, ok := run(setPos, 0, func(m *emulator.Machine) uint64 {
+		p := m.NewObject("position")
+		p.Put32(0, 4711)
+		return p.Addr
 	}); ok {
 		set("batch_ext.token.pos", "llama_batch_ext::set_token_pos stores it", &b.vPos, m, t, 4711, 4)
 	}
@@ -190,21 +191,21 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 	// (libstdc++'s _Hashtable: buckets, count, then the list).
 	m, addr, err := l.machine(addSeq)
 	if err == nil {
-		batch, tokens := m.newObject("batch"), m.newObject("tokens")
+		batch, tokens := m.NewObject("batch"), m.NewObject("tokens")
 		for off := 0; off < int(b.vecBegin); off += 4 {
-			batch.put32(off, 64) // the number of sequences that there can be
+			batch.Put32(off, 64) // the number of sequences that there can be
 		}
-		batch.put64(int(b.vecBegin), tokens.addr)
-		batch.put64(int(b.vecEnd), tokens.addr+uint64(b.stride))
-		m.hook = func(m *machine, name string, _ uint64) (uint64, hookResult) {
-			if o, off := m.object(m.arg(0)); o == tokens {
+		batch.Put64(int(b.vecBegin), tokens.Addr)
+		batch.Put64(int(b.vecEnd), tokens.Addr+uint64(b.stride))
+		m.Hook = func(m *emulator.Machine, name string, _ uint64) (uint64, emulator.HookResult) {
+			if o, off := m.ObjectAt(m.Arg(0)); o == tokens {
 				b.seqHead = uint16(off) + 16
 				how = "llama_batch_ext::add_seq passes the set's address on"
-				return 0, hookStop
+				return 0, emulator.Stop
 			}
-			return 0, hookFollow
+			return 0, emulator.Follow
 		}
-		_, _ = m.run(addr, batch.addr, 0, 5)
+		_, _ = m.Run(addr, batch.Addr, 0, 5)
 	}
 	f.find.add("batch_ext.token.seq_ids", b.seqHead, how)
 }
@@ -212,7 +213,7 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 // extStride finds the size of a token: set_output(1, true) stores that much further on than
 // set_output(0, true). The number of tokens is computed from the vector's size by a
 // multiplication with an inverse, so the size must be a multiple of the stride: try those there are.
-func (f *llamaFacts) extStride(l *lib, run func(string, uint64, func(*machine) uint64) (*machine, *object, *object, bool), fn string, one func(*machine) uint64) {
+func (f *llamaFacts) extStride(l *lib, run func(string, uint64, func(*emulator.Machine) uint64) (*emulator.Machine, *emulator.Object, *emulator.Object, bool), fn string, one func(*emulator.Machine) uint64) {
 	b := &f.batch
 	for stride := uint16(16); stride <= 512; stride += 8 {
 		b.stride = stride
@@ -224,12 +225,12 @@ func (f *llamaFacts) extStride(l *lib, run func(string, uint64, func(*machine) u
 				ok = false
 				break
 			}
-			st := m.stores(t)
+			st := m.Stores(t)
 			if len(st) != 1 {
 				ok = false
 				break
 			}
-			at[i] = st[0].off
+			at[i] = st[0].Off
 		}
 		if ok && at[1]-at[0] == uint64(stride) {
 			f.find.add("batch_ext.token size", stride, "llama_batch_ext::set_output of two tokens")

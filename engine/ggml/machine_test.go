@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"testing"
 
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -60,7 +61,7 @@ func TestMachine(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := m.run(addr, a, b)
+				got, err := m.Run(addr, a, b)
 				if err != nil {
 					t.Fatalf("%s: %v", c.arch, err)
 				}
@@ -73,43 +74,23 @@ func TestMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.run(addr); !errors.Is(err, errSteps) {
+		if _, err := m.Run(addr); !errors.Is(err, emulator.ErrSteps) {
 			t.Errorf("%s: a loop without an end: %v", c.arch, err)
 		}
 		if m, addr, err = l.machine("ggml_get_data"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.run(addr, 0x1234); err == nil {
+		if _, err := m.Run(addr, 0x1234); err == nil {
 			t.Errorf("%s: a load from nowhere gives no error", c.arch)
 		}
-		if _, err := m.run(addr, m.newObject("x").addr+objectSize-100); err == nil {
+		if _, err := m.Run(addr, m.NewObject("x").Addr+emulator.ObjectSize-100); err == nil {
 			t.Errorf("%s: a load beyond an object gives no error", c.arch)
 		}
 		if m, addr, err = l.machine("ggml_get_unary_op"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.run(addr, m.newObject("x").addr); !errors.Is(err, errAbort) {
+		if _, err := m.Run(addr, m.NewObject("x").Addr); !errors.Is(err, emulator.ErrAbort) {
 			t.Errorf("%s: an assertion: %v", c.arch, err)
-		}
-	}
-}
-
-func TestBitmask(t *testing.T) {
-	// Immediates of logical instructions and their encoding (N, immr, imms), as an assembler has them.
-	for _, c := range []struct {
-		n, immr, imms uint32
-		want          uint64
-	}{
-		{1, 0, 0, 1}, {1, 0, 7, 0xff}, {1, 60, 3, 0xf0}, {0, 0, 0x3c, 0x5555555555555555},
-		{0, 0, 0x27, 0x00ff00ff00ff00ff}, {1, 1, 62, 0xbfffffffffffffff}, {0, 0, 0xf, 0x0000ffff0000ffff}, {1, 63, 61, 0x7ffffffffffffffe},
-	} {
-		if got, ok := armBitmask(c.n, c.immr, c.imms, true); !ok || got != c.want {
-			t.Errorf("%d %d %#x: %#x, want %#x", c.n, c.immr, c.imms, got, c.want)
-		}
-	}
-	for _, c := range [][3]uint32{{1, 0, 63}, {0, 0, 63}, {0, 0, 0x3e}} {
-		if got, ok := armBitmask(c[0], c[1], c[2], true); ok {
-			t.Errorf("%v is %#x, want none", c, got)
 		}
 	}
 }

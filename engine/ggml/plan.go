@@ -6,19 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/target"
 )
-
-// Options of a plan. The zero value is the usual plan.
-type Options struct {
-	// NoCache reads every file anew.
-	NoCache bool
-	// LeftOut says why other files of the process are not among those given.
-	LeftOut []error
-}
 
 // fileFacts is what was read from one file. It is kept for all processes that map it.
 type fileFacts struct {
@@ -41,23 +32,18 @@ type factsKey struct {
 	flags int // where the base library has a tensor's flags
 }
 
-// cache holds facts of files. It is emptied when it grows past all reason.
-var cache struct {
-	sync.Mutex
-	facts map[factsKey]*fileFacts
-}
+// maxFacts bounds the files of which it is remembered what was read.
+const maxFacts = 256
 
-const maxCached = 256
-
-// cached returns what was read from a file before, or reads it. What could not be read to the end is kept only where
+// factsOf returns what was read from a file before, or reads it. What could not be read to the end is kept only where
 // that is the file's own fault.
-func cached(f *OpenedFile, flags int, opt Options, read func() *fileFacts) *fileFacts {
+func (g *Engine) factsOf(f *file, flags int, read func() *fileFacts) *fileFacts {
 	key := factsKey{f.ID, f.Path, flags}
-	keep := !opt.NoCache && f.ID != (target.FileID{})
+	keep := f.ID != (target.FileID{})
 	if keep {
-		cache.Lock()
-		known := cache.facts[key]
-		cache.Unlock()
+		g.mu.Lock()
+		known := g.facts[key]
+		g.mu.Unlock()
 		if known != nil {
 			return known
 		}
@@ -68,43 +54,52 @@ func cached(f *OpenedFile, flags int, opt Options, read func() *fileFacts) *file
 	if !keep || facts.left != nil && (!errors.As(facts.left, &l) || l.Shared) {
 		return facts
 	}
-	cache.Lock()
-	defer cache.Unlock()
-	if cache.facts == nil || len(cache.facts) >= maxCached {
-		cache.facts = map[factsKey]*fileFacts{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.facts) >= maxFacts {
+		clear(g.facts)
 	}
-	cache.facts[key] = facts
+	g.facts[key] = facts
 	return facts
 }
 
-// Plan makes the plan for a process from the files it has mapped (see [Files]). It can be
+// PlanFiles makes the plan for a process that has just these files mapped. It can be
 // made before all of them are there, the CPU library for one is loaded late: what is missing
-// stands in Warnings, and a new plan is made when files come. An error is *NotFound or
-// ErrIncomplete, or says which file could not be understood.
-func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
-	files, err := Detect(files)
+// stands in Warnings, and a new plan is made when files come. An error is *[engine.NotFound] or
+// *[engine.Incomplete], or says which file could not be understood.
+func (g *Engine) PlanFiles(files []engine.OpenedFile) (*engine.Plan, error) {
+	in := make([]file, len(files))
+	for i := range files {
+		in[i].OpenedFile = files[i]
+	}
+	return g.plan(in, nil)
+}
+
+// plan makes a plan; left says why other files of the process are not among those given.
+func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
+	files, err := detect(files)
 	if err != nil {
 		return nil, err
 	}
 	p := &engine.Plan{Engine: "ggml"}
-	b, base, err := planBase(p, files, opt)
+	b, base, err := g.planBase(p, files)
 	if err != nil {
 		return nil, err
 	}
 	p.Arch = files[base].ELF.Arch
 	p.Layout = baseLayout(b)
-	p.GGMLVersion, p.GGMLCommit = b.version, b.commit
+	p.Library, p.LibraryVersion, p.LibraryCommit = "ggml", b.version, b.commit
 	var cpus []*cpuFacts
 	var batch *batchLayout
 	var unread []error // schedulers
-	left := slices.Clone(opt.LeftOut)
+	left = slices.Clone(left)
 	for i := range files {
 		f := &files[i]
 		if f.ELF.Arch != p.Arch {
 			p.Warnings = append(p.Warnings, engine.Warning{Text: fmt.Sprintf("%s is of another architecture (%s) and left out", f.Path, f.ELF.Arch)})
 			continue
 		}
-		facts := cached(f, b.tensor.flags, opt, func() *fileFacts { return readFile(f.ELF, f.parts, b.tensor.flags) })
+		facts := g.factsOf(f, b.tensor.flags, func() *fileFacts { return readFile(f.ELF, f.parts, b.tensor.flags) })
 		if facts.left != nil {
 			left = leave(left, facts.left)
 			continue
@@ -157,6 +152,7 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	if op, ok := p.Operators["MUL_MAT_ID"]; ok {
 		p.Layout.ChooseOp, p.Layout.ChooseSrc = uint16(op), 2 // ggml_mul_mat_id(as, b, ids)
 	}
+	p.Features = featuresOf(p)
 	p.Warnings = append(p.Warnings, missing(p, files, cpus, unread)...)
 	p.LeftOut = errors.Join(left...)
 	for _, err := range left {
@@ -166,8 +162,27 @@ func Plan(files []OpenedFile, opt Options) (*engine.Plan, error) {
 	return p, nil
 }
 
+// featuresOf says what a plan can do. An inlined barrier does not tell its thread pool.
+func featuresOf(p *engine.Plan) engine.Features {
+	f := engine.Features{Definitions: true, Routing: p.Layout.ChooseOp != engine.Absent}
+	poolless := false
+	for i := range p.Sites {
+		switch s := &p.Sites[i]; s.Role {
+		case engine.RoleOpEnd:
+			f.Lockstep = true
+			poolless = poolless || s.A.Kind == engine.ArgNone
+		case engine.RoleStepBegin:
+			f.Batches = f.Batches || s.Batch != engine.BatchNone
+		case engine.RoleSchedBegin:
+			f.Schedulers = true
+		}
+	}
+	f.Lockstep = f.Lockstep && !poolless
+	return f
+}
+
 // planBase finds the base library and reads it.
-func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int, error) {
+func (g *Engine) planBase(p *engine.Plan, files []file) (*baseFacts, int, error) {
 	var b *baseFacts
 	var bad, left error // of the first that cannot be read
 	at := -1
@@ -180,7 +195,7 @@ func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int,
 			p.Warnings = append(p.Warnings, engine.Warning{Text: fmt.Sprintf("two base libraries of ggml are loaded, %s and %s: layouts are those of the first", files[at].Path, f.Path)})
 			continue
 		}
-		facts := cached(f, unknown-1, opt, func() *fileFacts {
+		facts := g.factsOf(f, unknown-1, func() *fileFacts {
 			x := &fileFacts{}
 			x.base, x.baseErr = readBase(newLib(f.ELF))
 			return x
@@ -195,7 +210,7 @@ func planBase(p *engine.Plan, files []OpenedFile, opt Options) (*baseFacts, int,
 		}
 	}
 	if b == nil {
-		return nil, 0, first(bad, left, ErrIncomplete)
+		return nil, 0, first(bad, left, errIncomplete)
 	}
 	if bad != nil {
 		p.Warnings = append(p.Warnings, engine.Warning{Text: bad.Error()})
@@ -302,13 +317,13 @@ func batchInto(l *engine.Layout, b *batchLayout) {
 }
 
 // missing says in words what the files at hand do not give. unread says why schedulers could not be read.
-func missing(p *engine.Plan, files []OpenedFile, cpus []*cpuFacts, unread []error) []engine.Warning {
+func missing(p *engine.Plan, files []file, cpus []*cpuFacts, unread []error) []engine.Warning {
 	var out []engine.Warning
 	has := map[engine.Role]bool{}
 	for _, s := range p.Sites {
 		has[s.Role] = true
 	}
-	if len(cpus) == 0 && !slices.ContainsFunc(files, func(f OpenedFile) bool { return f.parts&PartCPU != 0 }) {
+	if len(cpus) == 0 && !slices.ContainsFunc(files, func(f file) bool { return f.parts&PartCPU != 0 }) {
 		out = append(out, engine.Warning{Text: "no CPU backend of ggml is loaded (yet): operators on CPUs cannot be seen", Level: engine.LevelGraph})
 	}
 	if p.Engine == "llama.cpp" && !has[engine.RoleStepBegin] || p.Engine == "ggml" && !has[engine.RoleSchedBegin] {
@@ -324,8 +339,8 @@ func missing(p *engine.Plan, files []OpenedFile, cpus []*cpuFacts, unread []erro
 }
 
 // others says whether there can be other backends than the CPU's: a library of one, or a file with all in it, which does not tell.
-func others(files []OpenedFile) bool {
-	return slices.ContainsFunc(files, func(f OpenedFile) bool {
+func others(files []file) bool {
+	return slices.ContainsFunc(files, func(f file) bool {
 		return f.parts&PartBackend != 0 || f.parts&(PartBase|PartCPU) == PartBase|PartCPU
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/engine"
+	"github.com/profinfer/profinfer/engine/internal/emulator"
 	"github.com/profinfer/profinfer/target"
 )
 
@@ -259,22 +260,22 @@ func (c *cpuFacts) readParams(l *lib) {
 		if err != nil {
 			continue
 		}
-		p, t := m.newObject("params"), m.newObject("tensor")
+		p, t := m.NewObject("params"), m.NewObject("tensor")
 		for i := 0; i < 256; i += 4 {
-			p.put32(i, uint32(1000+i))
+			p.Put32(i, uint32(1000+i))
 		}
 		for i := 0; i < 1024; i += 4 {
-			t.put32(i, uint32(5000+i))
+			t.Put32(i, uint32(5000+i))
 		}
-		if _, err := m.run(addr, p.addr, t.addr); err != nil || m.tail == nil {
+		if _, err := m.Run(addr, p.Addr, t.Addr); err != nil || m.Tail == nil {
 			continue
 		}
-		for _, a := range m.loads(p) {
-			if a.size == 4 && a.val == m.arg(x.ith)&0xffffffff {
-				c.ith = int(a.off)
+		for _, a := range m.Loads(p) {
+			if a.Size == 4 && a.Val == m.Arg(x.ith)&0xffffffff {
+				c.ith = int(a.Off)
 			}
-			if a.size == 4 && a.val == m.arg(x.nth)&0xffffffff {
-				c.nth = int(a.off)
+			if a.Size == 4 && a.Val == m.Arg(x.nth)&0xffffffff {
+				c.nth = int(a.Off)
 			}
 		}
 		if c.ith >= 0 && c.nth >= 0 {
@@ -290,18 +291,18 @@ func (c *cpuFacts) readParams(l *lib) {
 		c.find.add("params.nth", c.nth, "history 2024-06-26")
 	}
 	if m, addr, err := l.machine(graphCompute); err == nil {
-		g, p := m.newObject("graph"), m.newObject("cplan")
-		m.hook = func(_ *machine, name string, _ uint64) (uint64, hookResult) {
+		g, p := m.NewObject("graph"), m.NewObject("cplan")
+		m.Hook = func(_ *emulator.Machine, name string, _ uint64) (uint64, emulator.HookResult) {
 			if strings.HasPrefix(name, "ggml_cpu_init") {
-				return 0, hookReturn
+				return 0, emulator.Return
 			}
-			return 0, hookFollow
+			return 0, emulator.Follow
 		}
-		_, _ = m.run(addr, g.addr, p.addr) // ends at the assertion that there are threads
-		for _, a := range m.loads(p) {
-			if a.size == 4 {
-				c.planThreads = int(a.off)
-				c.find.add("cplan.n_threads", a.off, graphCompute+" asks for it first")
+		_, _ = m.Run(addr, g.Addr, p.Addr) // ends at the assertion that there are threads
+		for _, a := range m.Loads(p) {
+			if a.Size == 4 {
+				c.planThreads = int(a.Off)
+				c.find.add("cplan.n_threads", a.Off, graphCompute+" asks for it first")
 				break
 			}
 		}

@@ -30,15 +30,15 @@ func (l *lib) nameTable(fn string, limit int, isName func(string) bool) (names [
 		limit = maxNames
 	}
 	for i := range limit {
-		p, err := m.run(addr, uint64(i))
+		p, err := m.Run(addr, uint64(i))
 		if err != nil {
 			if i == 0 {
 				return nil, 0, fmt.Errorf("%s: %w", fn, err)
 			}
 			break // a bound was asserted
 		}
-		if i == 0 && len(m.log) > 0 {
-			table = m.log[len(m.log)-1].off
+		if i == 0 && len(m.Log) > 0 {
+			table = m.Log[len(m.Log)-1].Off
 		}
 		s, ok := l.str(p, 64)
 		if !ok || !isName(s) {
@@ -122,12 +122,12 @@ func (l *lib) readTypes(f *findings) []typeTraits {
 	last, stride := 0, uint64(0)
 	var prev uint64
 	for i := range maxTypes {
-		p, err := name.run(a, uint64(i))
+		p, err := name.Run(a, uint64(i))
 		if err != nil {
 			break
 		}
-		if len(name.log) > 0 {
-			at := name.log[len(name.log)-1].off
+		if len(name.Log) > 0 {
+			at := name.Log[len(name.Log)-1].Off
 			if i == 1 {
 				stride = at - prev
 			}
@@ -144,12 +144,12 @@ func (l *lib) readTypes(f *findings) []typeTraits {
 			t.name, ok = l.str(p, 64)
 		}
 		if berr == nil {
-			if v, err := blck.run(b, uint64(i)); err == nil {
+			if v, err := blck.Run(b, uint64(i)); err == nil {
 				t.block = int64(v)
 			}
 		}
 		if serr == nil {
-			if v, err := size.run(s, uint64(i)); err == nil {
+			if v, err := size.Run(s, uint64(i)); err == nil {
 				t.size = int64(v)
 			}
 		}

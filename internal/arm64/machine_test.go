@@ -179,15 +179,16 @@ func (m *machine) run(t testing.TB) error {
 	if err := build(); err != nil {
 		return err
 	}
-	lines := prelude
+	var lines strings.Builder
+	lines.WriteString(prelude)
 	for _, s := range m.steps {
-		lines += fmt.Sprintf("step %s '%s'\n", s.name, s.line)
+		lines.WriteString(fmt.Sprintf("step %s '%s'\n", s.name, s.line))
 	}
 	files, err := filepath.Glob(guestFile("*"))
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(script, append(append([]string{"run"}, files...), "--", lines)...)
+	cmd := exec.Command(script, append(append([]string{"run"}, files...), "--", lines.String())...)
 	cmd.Env = append(os.Environ(), "OUT="+m.dir, "KERNEL="+m.kernel, "PMU="+m.pmu, "IPC_SHIFT="+strconv.Itoa(m.shift), "SMP=", "CPU=", "LIMIT=900")
 	console, err := os.Create(m.dir + ".log") // while it runs, this tells how far it is
 	if err != nil {

@@ -208,8 +208,7 @@ func probesLeft(t testing.TB) string {
 func TestKill(t *testing.T) {
 	needBPF(t)
 	s := startServer(t, "llama-tiny-vocab", "-t", "1")
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
+	ctx := t.Context()
 	go func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			s.complete(ctx, i, 100)

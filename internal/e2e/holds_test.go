@@ -15,11 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/hungfs"
 	"github.com/profinfer/profinfer/target"
+	"golang.org/x/sys/unix"
 )
 
 // serving is an engine that computes until it is told to map a file.
@@ -164,12 +163,13 @@ func TestHoldHung(t *testing.T) {
 	if !strings.Contains(holds, "1 of them late") {
 		t.Errorf("the recording tells of holds: %q", holds)
 	}
-	notes := strings.Join(run.header.Meta.Notes, "\n")
+	var notes strings.Builder
+	notes.WriteString(strings.Join(run.header.Meta.Notes, "\n"))
 	for _, p := range run.header.Processes {
-		notes += "\n" + strings.Join(p.Warnings, "\n")
+		notes.WriteString("\n" + strings.Join(p.Warnings, "\n"))
 	}
-	if !strings.Contains(notes, "was let go after") {
-		t.Errorf("notes %q", notes)
+	if !strings.Contains(notes.String(), "was let go after") {
+		t.Errorf("notes %q", notes.String())
 	}
 	t.Logf("held for %v; %s", held, holds)
 }

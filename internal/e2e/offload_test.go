@@ -29,7 +29,7 @@ var (
 
 // splitsSaid returns the splits of every graph that a run printed, in order.
 func splitsSaid(text string) (graphs [][]said) {
-	for _, l := range strings.Split(text, "\n") {
+	for l := range strings.SplitSeq(text, "\n") {
 		if m := splitLine.FindStringSubmatch(l); m != nil {
 			if m[1] == "0" {
 				graphs = append(graphs, nil)

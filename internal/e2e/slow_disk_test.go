@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/profile/summary"
+	"golang.org/x/sys/unix"
 )
 
 // memoryLimit makes a control group with so many bytes of memory. It returns the file that takes processes, and what lifts the limit.
@@ -40,7 +39,7 @@ func memoryLimit(t *testing.T, bytes int64) (procs string, lift func()) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(fmt.Sprint(bytes)), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, bytes), 0); err != nil {
 		t.Skipf("no memory can be limited here: %v", err)
 	}
 	return filepath.Join(dir, "cgroup.procs"), func() {

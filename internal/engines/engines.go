@@ -85,31 +85,26 @@ func Debian(t testing.TB) demo.Engine {
 // installed, every run loads it.
 func Offload(t testing.TB) demo.Engine {
 	t.Helper()
-	Root(t)
-	dir, err := Dir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := filepath.Join(dir, OffloadFolder)
-	e, ok := demo.DebianInstalled(root, demo.Offload)
-	if !ok {
-		need(t, "Debian's llama.cpp with its Vulkan and RPC backends is not in %s"+install, root)
-	}
-	return e
+	return installed(t, OffloadFolder, demo.Offload, "its Vulkan and RPC backends")
 }
 
 // BLAS returns Debian's llama.cpp with a BLAS backend, in a root of its own.
 func BLAS(t testing.TB) demo.Engine {
+	t.Helper()
+	return installed(t, BLASFolder, demo.BLAS, "a BLAS backend")
+}
+
+func installed(t testing.TB, folder string, with []string, what string) demo.Engine {
 	t.Helper()
 	Root(t)
 	dir, err := Dir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(dir, BLASFolder)
-	e, ok := demo.DebianInstalled(root, demo.BLAS)
+	root := filepath.Join(dir, folder)
+	e, ok := demo.DebianInstalled(root, with)
 	if !ok {
-		need(t, "Debian's llama.cpp with a BLAS backend is not in %s"+install, root)
+		need(t, "Debian's llama.cpp with "+what+" is not in %s"+install, root)
 	}
 	return e
 }

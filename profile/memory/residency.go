@@ -4,6 +4,7 @@ package memory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
@@ -117,11 +118,7 @@ func (r *Residency) Memory(m *trace.Memory) {
 
 // Files returns what was found, in the order of the files' first sight. Call it at the end.
 func (r *Residency) Files() (out []FileMemory) {
-	pids := make([]int32, 0, len(r.procs))
-	for pid := range r.procs {
-		pids = append(pids, pid)
-	}
-	slices.Sort(pids)
+	pids := slices.Sorted(maps.Keys(r.procs))
 	for _, pid := range pids {
 		p := r.procs[pid]
 		p.where.Learn(&p.q)

@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,11 +17,7 @@ const maxPage = 1 << 31
 // Maps returns the files with their cells and tensors, in the order of [Residency.Files]. Call it at the end.
 func (r *Residency) Maps() []FileMap {
 	out := []FileMap{}
-	pids := make([]int32, 0, len(r.procs))
-	for pid := range r.procs {
-		pids = append(pids, pid)
-	}
-	slices.Sort(pids)
+	pids := slices.Sorted(maps.Keys(r.procs))
 	tensors := 0
 	for _, pid := range pids {
 		p := r.procs[pid]

@@ -4,10 +4,12 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -36,7 +38,7 @@ const (
 var ErrNotPermitted = errors.New("not permitted")
 
 // perfSource reads the kernel's side-band events of all processes: one dummy software
-// event and one ring a CPU.
+// event and one ring a CPU. Packages for perf events either are no longer kept or read only what BPF programs write.
 type perfSource struct {
 	w     *Watcher
 	epoll int
@@ -320,7 +322,7 @@ func (s *perfSource) round() (out []Event, again bool) {
 	for _, r := range s.rings {
 		s.drain(r)
 	}
-	sort.SliceStable(s.held, func(i, j int) bool { return s.held[i].time < s.held[j].time })
+	slices.SortStableFunc(s.held, func(a, b rawRecord) int { return cmp.Compare(a.time, b.time) })
 	ready := sort.Search(len(s.held), func(i int) bool { return s.held[i].time > now-int64(settle) })
 	s.w.mu.Lock()
 	for _, rec := range s.held[:ready] {

@@ -3,6 +3,7 @@
 package watch
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -110,12 +111,7 @@ func (s *pollSource) look() []Event {
 }
 
 func (s *pollSource) pids() []int {
-	out := make([]int, 0, len(s.w.tracked))
-	for pid := range s.w.tracked {
-		out = append(out, pid)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(s.w.tracked))
 }
 
 // compare reports what is new about a process. The first look only learns, except for

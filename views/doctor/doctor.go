@@ -4,7 +4,6 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,14 +12,6 @@ import (
 	"github.com/profinfer/profinfer/doctor"
 	"github.com/profinfer/profinfer/views/terminal"
 )
-
-// JSON writes the report for a machine.
-func JSON(w io.Writer, r *doctor.Report) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
-}
 
 // Text writes the report for a person: the verdict, the checks, the engine, the verdict again.
 func Text(w io.Writer, r *doctor.Report, o terminal.Options) error {

@@ -92,7 +92,7 @@ func TestTextMissing(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := JSON(&b, report()); err != nil {
+	if err := terminal.JSON(&b, report()); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"testing"
 	"unicode/utf8"
@@ -342,9 +343,7 @@ func (c *checked) event(at int64, b []byte) {
 		begun := k.open[len(k.open)-1]
 		k.open = k.open[:len(k.open)-1]
 		begun.dur = at - begun.start
-		for n, v := range s.notes {
-			begun.notes[n] = v
-		}
+		maps.Copy(begun.notes, s.notes)
 		c.slices = append(c.slices, begun)
 	case typeCounter:
 		if math.IsNaN(value) {

@@ -6,6 +6,7 @@
 package perfetto
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -377,7 +378,7 @@ func (e *exporter) rate(s *profile.Step, until int64, name, unit string, v float
 
 // finish closes what is open and tells the names.
 func (e *exporter) finish(h *profile.Header) error {
-	for _, id := range sortedKeys(e.waiting) { // graphs of steps that never ended
+	for _, id := range slices.Sorted(maps.Keys(e.waiting)) { // graphs of steps that never ended
 		for _, g := range e.waiting[id] {
 			e.drawGraph(g)
 		}
@@ -402,27 +403,10 @@ func (e *exporter) finish(h *profile.Header) error {
 	return e.p.err
 }
 
-func sortedKeys[V any](m map[int64]V) []int64 {
-	keys := make([]int64, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // losses draws the spans that were not fully seen on a track of their own.
 func (e *exporter) losses(h *profile.Header) {
 	spans := slices.Clone(h.Losses)
-	slices.SortStableFunc(spans, func(a, b trace.Loss) int {
-		switch {
-		case a.Start < b.Start:
-			return -1
-		case a.Start > b.Start:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(spans, func(a, b trace.Loss) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range spans {
 		l := &spans[i]
 		k := e.t.global("not seen: " + clean.Perfetto(l.Why))
@@ -472,11 +456,7 @@ func (e *exporter) names(h *profile.Header, threads []threadKey) {
 			e.t.describeThread(e.t.threads[k], k.pid, k.tid, name)
 		}
 	}
-	tids := make([]int32, 0, len(e.sched.tasks))
-	for tid := range e.sched.tasks {
-		tids = append(tids, tid)
-	}
-	slices.Sort(tids)
+	tids := slices.Sorted(maps.Keys(e.sched.tasks))
 	for _, tid := range tids {
 		t := e.sched.tasks[tid]
 		tree = tree.sub(treeThread, message(nil).int(1, int64(tid)).str(2, clean.Perfetto(t.comm)).int(3, int64(t.pid)))

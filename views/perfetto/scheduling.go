@@ -3,6 +3,8 @@
 package perfetto
 
 import (
+	"cmp"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -70,15 +72,7 @@ func (s *scheduling) flush(cpu uint16, b *bundle) {
 	if len(b.events) == 0 {
 		return
 	}
-	slices.SortStableFunc(b.events, func(x, y trace.Sched) int {
-		switch {
-		case x.Time < y.Time:
-			return -1
-		case x.Time > y.Time:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(b.events, func(x, y trace.Sched) int { return cmp.Compare(x.Time, y.Time) })
 	m := message(nil).uint(bundleCPU, uint64(cpu))
 	for i := range b.events {
 		e := &b.events[i]
@@ -107,11 +101,7 @@ func between(last, now *trace.Sched) *trace.Sched {
 }
 
 func (s *scheduling) flushAll() {
-	cpus := make([]uint16, 0, len(s.cpus))
-	for c := range s.cpus {
-		cpus = append(cpus, c)
-	}
-	slices.Sort(cpus)
+	cpus := slices.Sorted(maps.Keys(s.cpus))
 	for _, c := range cpus {
 		s.flush(c, s.cpus[c])
 	}

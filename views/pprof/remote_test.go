@@ -4,6 +4,7 @@ package pprof
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	model "github.com/profinfer/profinfer/profile"
@@ -26,11 +27,11 @@ func TestRemote(t *testing.T) {
 	})
 	sum := map[string]int64{}
 	for _, s := range m.Sample {
-		path := ""
+		var path strings.Builder
 		for i := len(s.Location) - 1; i >= max(0, len(s.Location)-2); i-- {
-			path += "/" + s.Location[i].Line[0].Function.Name
+			path.WriteString("/" + s.Location[i].Line[0].Function.Name)
 		}
-		sum[path] += s.Value[0]
+		sum[path.String()] += s.Value[0]
 	}
 	if got := sum["/ggml-rpc-server [900]/decode, for another process"]; got != 4*395_000 {
 		t.Errorf("the server's time for decode: %d, of %v", got, sum)

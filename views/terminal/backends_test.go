@@ -45,7 +45,7 @@ func TestBackends(t *testing.T) {
 	if strings.Contains(text, "\x1b") {
 		t.Errorf("a backend's name steers the terminal:\n%q", text)
 	}
-	for _, l := range strings.Split(text, "\n") {
+	for l := range strings.SplitSeq(text, "\n") {
 		f := strings.Fields(l)
 		switch {
 		case len(f) > 2 && f[0] == "prefill" && f[1] == "1":

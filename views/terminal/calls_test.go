@@ -37,7 +37,7 @@ func TestCalls(t *testing.T) {
 	ps.Unseen, ps.EndToEnd, ps.TokensPerS, ps.PerToken = 4, nil, nil, nil
 	text := draw(ps)
 	has(text, "decode: t/s is not known, as nobody was seen to wait for the results of Vul\\x1bkan; submit only, its calls take 10.0 ms a step, 100.0 t/s")
-	for _, l := range strings.Split(text, "\n") {
+	for l := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(l, "decode  ") && strings.Contains(l, "100") {
 			t.Errorf("the table has the calls' rate: %s", l)
 		}

@@ -3,7 +3,6 @@
 package terminal
 
 import (
-	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -117,10 +116,7 @@ func StatThreadsJSON(w io.Writer, rs []Recording) error {
 	for _, r := range rs {
 		out.Recordings = append(out.Recordings, recording{r, append([]summary.Counter{}, r.Stat.Counters...), append([]summary.ByThreads{}, r.Stat.ByThreads...)})
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(out)
+	return JSON(w, out)
 }
 
 // StatThreads draws what counters tell by number of threads, over several recordings. An error is w's.

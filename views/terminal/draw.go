@@ -2,6 +2,11 @@
 
 package terminal
 
+import (
+	"encoding/json"
+	"io"
+)
+
 // What other views draw with. Text that is given to these is safe already (see [Options.Clean]).
 
 // Bold, Dim, Warn and Bad style text where there is colour.
@@ -24,3 +29,11 @@ func Columns(s string) int { return textWidth(s) }
 
 // Wrap breaks text at spaces into lines of at most width columns (0: no limit); later lines are indented.
 func Wrap(text string, width, indent int) []string { return wrap(text, width, indent) }
+
+// JSON writes a document for programs: figures unrounded, null where something is not known. An error is w's.
+func JSON(w io.Writer, document any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(document)
+}

@@ -135,15 +135,8 @@ var (
 	heatBelow   = []float64{0, 0.5, 1, 2} // of the mean: nothing, less than half, ...
 )
 
-func (o *Options) heatChars() []string {
-	if o.Unicode {
-		return heatUnicode
-	}
-	return heatASCII
-}
-
 func (o *Options) heatKey() string {
-	c := o.heatChars()
+	c := either(o, heatUnicode, heatASCII)
 	return fmt.Sprintf("blank none, %s below half, %s below it, %s up to twice, %s more", c[1], c[2], c[3], c[4])
 }
 
@@ -153,7 +146,7 @@ func (o *Options) heat(load []int64, columns int) string {
 	for _, n := range load {
 		sum += n
 	}
-	chars := o.heatChars()
+	chars := either(o, heatUnicode, heatASCII)
 	each := max(1, (len(load)+columns-1)/max(1, columns))
 	var b strings.Builder
 	for i := 0; i < len(load); i += each {

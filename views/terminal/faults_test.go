@@ -11,7 +11,8 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-func num(v int64) *int64 { return &v }
+//go:fix inline
+func num(v int64) *int64 { return new(v) }
 
 // faultsOf is a stat with page faults and nothing else. Names are meant to do harm.
 func faultsOf() *summary.Stat {

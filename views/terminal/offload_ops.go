@@ -40,7 +40,7 @@ func (p *page) offloadProducts(x *offload.Offload) {
 		took.add(p.o.durationOf(b.Dur))
 		least := ""
 		if overTimed(b.TimedBy) || b.Others > 0 { // more than the products is in that time
-			least = p.o.sign("≥ ", ">= ")
+			least = either(&p.o, "≥ ", ">= ")
 		}
 		rate.add(figure(least, b.GFlops))
 		gbps.add(figure(least, b.GBps))
@@ -62,13 +62,6 @@ func figure(sign string, v *float64) string {
 		return "-"
 	}
 	return sign + format.Table.Number(*v)
-}
-
-func (o *Options) sign(unicode, ascii string) string {
-	if o.Unicode {
-		return unicode
-	}
-	return ascii
 }
 
 // timedBy says in words how a time is known.
@@ -124,7 +117,7 @@ func (p *page) sameOps(title string, x *offload.Offload) {
 			ratio := "-"
 			if o.Ratio != nil && (o.Known == g.Nodes || o.Flops != nil && *o.Flops >= 0.5) {
 				if o.Known < g.Nodes {
-					sign = p.o.sign("≤ ", "<= ")
+					sign = either(&p.o, "≤ ", "<= ")
 				}
 				ratio = figure(sign, o.Ratio)
 			}
@@ -168,7 +161,7 @@ func overTimed(by string) bool { return by == offload.TimedSpan || by == offload
 // atMost marks a time that more than the operators is in.
 func (p *page) atMost(timedBy string) string {
 	if overTimed(timedBy) {
-		return p.o.sign("≤ ", "<= ")
+		return either(&p.o, "≤ ", "<= ")
 	}
 	return ""
 }

@@ -57,25 +57,16 @@ func utf8Locale(getenv func(string) string) bool {
 	return false
 }
 
-func (o *Options) ellipsis() string {
-	if o.Unicode {
-		return "…"
-	}
-	return ".."
-}
+func (o *Options) ellipsis() string { return either(o, "…", "..") }
+func (o *Options) atMost() string   { return either(o, "≤", "<=") }
+func (o *Options) atLeast() string  { return either(o, "≥", ">=") }
 
-func (o *Options) atMost() string {
+// either returns what this terminal can show of two.
+func either[T any](o *Options, unicode, ascii T) T {
 	if o.Unicode {
-		return "≤"
+		return unicode
 	}
-	return "<="
-}
-
-func (o *Options) atLeast() string {
-	if o.Unicode {
-		return "≥"
-	}
-	return ">="
+	return ascii
 }
 
 func (o *Options) clean(s string) string { return clean.Terminal(s, !o.Unicode) }

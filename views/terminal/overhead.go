@@ -3,7 +3,6 @@
 package terminal
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -26,14 +25,6 @@ func Overhead(w io.Writer, r *overhead.Report, o Options) error {
 	p.overheadNotes(r)
 	_, err := io.WriteString(w, p.b.String())
 	return err
-}
-
-// OverheadJSON writes the same as JSON: times in ns, shares of 1, null where something is not known.
-func OverheadJSON(w io.Writer, r *overhead.Report) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
 }
 
 func (p *page) overheadTitle(r *overhead.Report) {

@@ -3,7 +3,6 @@
 package terminal
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -39,14 +38,6 @@ func Peaks(w io.Writer, r *peaks.Peaks, now time.Time, o Options) error {
 	}
 	_, err := io.WriteString(w, p.b.String())
 	return err
-}
-
-// PeaksJSON writes the same as JSON: GB/s, GFLOP/s, GOP/s, null where something is not known.
-func PeaksJSON(w io.Writer, r *peaks.Peaks) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
 }
 
 func (p *page) peaksTitle(r *peaks.Peaks, now time.Time) {

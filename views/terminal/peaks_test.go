@@ -19,11 +19,11 @@ func madePeaks() *peaks.Peaks {
 	return &peaks.Peaks{SchemaVersion: 1, Tool: "0.1.0", Measured: time.Date(2026, 11, 19, 6, 0, 0, 0, time.UTC), TookNS: 4e9, CPUs: []int{0, 1},
 		Machine: peaks.Machine{Arch: "amd64", Model: "Some CPU @ 3 GHz", CPU: "a", CPUs: 2, Online: "0-1", Memory: 8 << 30, Cache: 12 << 20},
 		Points: []peaks.Point{
-			{Threads: 1, Read: rated(20, 19.8, "AVX2, four streams"), Stream: rated(15.1, 15, "AVX2"), F32: rated(94.4, 94, "AVX2 FMA"), Int8: rated(376.4, 376, "AVX-VNNI"), GHz: f(2.95)},
-			{Threads: 2, Read: rated(37.2, 33, "AVX2, four streams"), Stream: rated(29.5, 29.4, "AVX2"), F32: rated(188, 187.9, "AVX2 FMA"), Int8: rated(752, 751, "AVX-VNNI"), GHz: f(2.95)},
+			{Threads: 1, Read: rated(20, 19.8, "AVX2, four streams"), Stream: rated(15.1, 15, "AVX2"), F32: rated(94.4, 94, "AVX2 FMA"), Int8: rated(376.4, 376, "AVX-VNNI"), GHz: new(2.95)},
+			{Threads: 2, Read: rated(37.2, 33, "AVX2, four streams"), Stream: rated(29.5, 29.4, "AVX2"), F32: rated(188, 187.9, "AVX2 FMA"), Int8: rated(752, 751, "AVX-VNNI"), GHz: new(2.95)},
 		},
 		Kernels: []peaks.KernelRate{{What: peaks.Read, Kernel: "AVX2", Rate: 15.1}, {What: peaks.F32, Kernel: "AVX2 FMA", Rate: 94.4}, {What: peaks.Int8, Kernel: "AVX-VNNI", Rate: 376.4}},
-		Others:  f(0.01), Load: f(0.2)}
+		Others:  new(0.01), Load: new(0.2)}
 }
 
 func TestPeaksGolden(t *testing.T) {
@@ -33,7 +33,7 @@ func TestPeaksGolden(t *testing.T) {
 	verbose.Verbose = true
 	busy := madePeaks()
 	busy.Points[1].Read.Agree = false
-	busy.Points[1].F32.CPU = f(0.6)
+	busy.Points[1].F32.CPU = new(0.6)
 	busy.Warnings = []string{"others took 37 % of these CPUs' time: measure again when the machine is quiet"}
 	board := madePeaks()
 	board.Machine = peaks.Machine{Arch: "arm64", Model: "evil\x1b[2Jboard\u202e", CPUs: 8, Kinds: []string{"Cortex-A76", "Cortex-A55"}}
@@ -67,7 +67,7 @@ func TestPeaksGolden(t *testing.T) {
 		})
 	}
 	var b bytes.Buffer
-	if err := PeaksJSON(&b, madePeaks()); err != nil {
+	if err := JSON(&b, madePeaks()); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "peaks.json", b.Bytes())

@@ -3,7 +3,6 @@
 package terminal
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,14 +50,6 @@ func Slow(w io.Writer, stat *summary.Stat, s *slow.Slow, o Options) error {
 	p.lost(stat)
 	_, err := io.WriteString(w, p.b.String())
 	return err
-}
-
-// SlowJSON writes the same as JSON, unrounded. An error is w's.
-func SlowJSON(w io.Writer, s *slow.Slow) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(s)
 }
 
 func (p *page) slowLine(s *slow.Slow) string {

@@ -62,7 +62,7 @@ func TestSlowGolden(t *testing.T) {
 			golden(t, c.name+".txt", b.Bytes())
 			checkPrintable(t, b.String(), c.o)
 			b.Reset()
-			if err := SlowJSON(&b, s); err != nil || !json.Valid(b.Bytes()) {
+			if err := JSON(&b, s); err != nil || !json.Valid(b.Bytes()) {
 				t.Errorf("its JSON: %v", err)
 			}
 		})

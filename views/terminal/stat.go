@@ -3,7 +3,6 @@
 package terminal
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -46,15 +45,6 @@ func Stat(w io.Writer, s *summary.Stat, o Options) error {
 	p.lost(s)
 	_, err := io.WriteString(w, p.b.String())
 	return err
-}
-
-// StatJSON writes the statistics as JSON: every figure of the table, unrounded, null where it
-// is not known. An error is w's.
-func StatJSON(w io.Writer, s *summary.Stat) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(s)
 }
 
 // page collects lines.

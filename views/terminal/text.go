@@ -114,7 +114,7 @@ func wrap(text string, width, indent int) []string {
 // words splits text at its spaces, but leaves a number with its unit.
 func words(text string) []string {
 	var out []string
-	for _, w := range strings.Split(text, " ") {
+	for w := range strings.SplitSeq(text, " ") {
 		switch strings.TrimRight(w, ".,;:)") {
 		case "%", "s", "ms", "us", "µs", "ns", "GB/s":
 			if len(out) > 0 {

@@ -151,7 +151,7 @@ func TestAnyWidth(t *testing.T) {
 			if !strings.Contains(b.String(), "t/s") {
 				t.Errorf("at %d columns t/s is gone", width)
 			}
-			for _, l := range strings.Split(b.String(), "\n") {
+			for l := range strings.SplitSeq(b.String(), "\n") {
 				if strings.HasSuffix(l, " ") {
 					t.Fatalf("a line ends in spaces: %q", l)
 				}
@@ -163,7 +163,7 @@ func TestAnyWidth(t *testing.T) {
 // What a table shows is in its JSON twin.
 func TestStatJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := StatJSON(&b, play(t, stat.Options{Top: 5}, nil, "op", run)); err != nil {
+	if err := JSON(&b, play(t, stat.Options{Top: 5}, nil, "op", run)); err != nil {
 		t.Fatal(err)
 	}
 	var v struct {

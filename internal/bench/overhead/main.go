@@ -72,7 +72,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	var teams []int
-	for _, t := range strings.Split(*threads, ",") {
+	for t := range strings.SplitSeq(*threads, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(t))
 		if err != nil || n < 1 || n > 1024 {
 			return fmt.Errorf("-threads is a list of numbers from 1 to 1024, not %q", *threads)
@@ -242,7 +242,7 @@ func ready(ctx context.Context, pid int) error {
 
 func choose(list string) ([]drive.State, error) {
 	var out []drive.State
-	for _, n := range strings.Split(list, ",") {
+	for n := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(table, func(s named) bool { return s.key == strings.TrimSpace(n) })
 		if i < 0 {
 			return nil, fmt.Errorf("there is no state %q: choose of %s", n, stateNames())

@@ -19,7 +19,7 @@ func TestStates(t *testing.T) {
 		}
 		of[s.key] = s.State
 	}
-	for _, k := range strings.Split(usual, ",") {
+	for k := range strings.SplitSeq(usual, ",") {
 		if of[k].Name == "" {
 			t.Errorf("there is no state %q", k)
 		}

@@ -105,7 +105,7 @@ func chainOf(s string) (chain []frame) {
 	if s == "" {
 		return nil
 	}
-	for _, f := range strings.Split(s, " < ") {
+	for f := range strings.SplitSeq(s, " < ") {
 		var fr frame
 		f, fr.kernel = strings.CutPrefix(f, "k:")
 		fr.symbol, fr.file, _ = strings.Cut(f, "@")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ggml
+package emulator
 
 import (
 	"fmt"
@@ -36,7 +36,7 @@ var vecOps = map[x86asm.Op]byte{
 }
 
 // x86Vector runs an instruction on vector registers; done is false if it has none.
-func (m *machine) x86Vector(in *x86Insn) (done bool, err error) {
+func (m *Machine) x86Vector(in *x86Insn) (done bool, err error) {
 	d, dsize, dvec := isVec(in.Args[0])
 	s, ssize, svec := isVec(in.Args[1])
 	if in.Op == x86asm.VZEROUPPER {
@@ -128,7 +128,7 @@ func (m *machine) x86Vector(in *x86Insn) (done bool, err error) {
 }
 
 // x86VecScalar moves 4 or 8 bytes between a vector register and a general one or memory.
-func (m *machine) x86VecScalar(in *x86Insn, d, s int, dvec, svec bool) error {
+func (m *Machine) x86VecScalar(in *x86Insn, d, s int, dvec, svec bool) error {
 	size := 8
 	if vecOps[in.Op] == 'd' && in.DataSize != 64 {
 		size = 4
@@ -148,7 +148,7 @@ func (m *machine) x86VecScalar(in *x86Insn, d, s int, dvec, svec bool) error {
 }
 
 // x86VecMove moves a whole vector register to or from memory.
-func (m *machine) x86VecMove(in *x86Insn, arg x86asm.Arg, n, size int, load bool) error {
+func (m *Machine) x86VecMove(in *x86Insn, arg x86asm.Arg, n, size int, load bool) error {
 	mem, ok := arg.(x86asm.Mem)
 	if !ok {
 		return fmt.Errorf("unknown instruction %v", in.Op)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ggml
+package emulator
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// x86Reg splits a register into its number, its size in bytes and the bit where it begins.
-func x86Reg(r x86asm.Reg) (num, size int, shift uint, ok bool) {
+// X86Reg splits a register into its number, its size in bytes and the bit where it begins.
+func X86Reg(r x86asm.Reg) (num, size int, shift uint, ok bool) {
 	switch {
 	case r >= x86asm.AL && r <= x86asm.BL:
 		return int(r - x86asm.AL), 1, 0, true
@@ -33,23 +33,23 @@ type x86Insn struct {
 	next uint64
 }
 
-func (m *machine) x86Addr(in *x86Insn, mem x86asm.Mem) (uint64, error) {
+func (m *Machine) x86Addr(in *x86Insn, mem x86asm.Mem) (uint64, error) {
 	addr := uint64(mem.Disp)
 	if mem.Base == x86asm.RIP {
 		addr += in.next
 	} else if mem.Base != 0 {
-		n, size, _, ok := x86Reg(mem.Base)
+		n, size, _, ok := X86Reg(mem.Base)
 		if !ok || size != 8 {
 			return 0, fmt.Errorf("unknown address in %v", in)
 		}
-		addr += m.reg[n]
+		addr += m.Reg[n]
 	}
 	if mem.Index != 0 {
-		n, size, _, ok := x86Reg(mem.Index)
+		n, size, _, ok := X86Reg(mem.Index)
 		if !ok || size != 8 {
 			return 0, fmt.Errorf("unknown address in %v", in)
 		}
-		addr += m.reg[n] * uint64(mem.Scale)
+		addr += m.Reg[n] * uint64(mem.Scale)
 	}
 	return addr, nil
 }
@@ -57,7 +57,7 @@ func (m *machine) x86Addr(in *x86Insn, mem x86asm.Mem) (uint64, error) {
 // x86Size is the size in bytes of the operation on arg.
 func (in *x86Insn) size(arg x86asm.Arg) int {
 	if r, ok := arg.(x86asm.Reg); ok {
-		if _, size, _, ok := x86Reg(r); ok {
+		if _, size, _, ok := X86Reg(r); ok {
 			return size
 		}
 	}
@@ -67,14 +67,14 @@ func (in *x86Insn) size(arg x86asm.Arg) int {
 	return max(in.DataSize/8, 1)
 }
 
-func (m *machine) x86Get(in *x86Insn, arg x86asm.Arg, size int) (uint64, error) {
+func (m *Machine) x86Get(in *x86Insn, arg x86asm.Arg, size int) (uint64, error) {
 	switch a := arg.(type) {
 	case x86asm.Reg:
-		n, size, shift, ok := x86Reg(a)
+		n, size, shift, ok := X86Reg(a)
 		if !ok {
 			return 0, fmt.Errorf("register %v", a)
 		}
-		return m.reg[n] >> shift & sizeMask(size), nil
+		return m.Reg[n] >> shift & sizeMask(size), nil
 	case x86asm.Imm:
 		return uint64(a) & sizeMask(size), nil
 	case x86asm.Mem:
@@ -90,18 +90,18 @@ func (m *machine) x86Get(in *x86Insn, arg x86asm.Arg, size int) (uint64, error) 
 	return 0, fmt.Errorf("operand %v", arg)
 }
 
-func (m *machine) x86Set(in *x86Insn, arg x86asm.Arg, size int, v uint64) error {
+func (m *Machine) x86Set(in *x86Insn, arg x86asm.Arg, size int, v uint64) error {
 	switch a := arg.(type) {
 	case x86asm.Reg:
-		n, size, shift, ok := x86Reg(a)
+		n, size, shift, ok := X86Reg(a)
 		if !ok {
 			return fmt.Errorf("register %v", a)
 		}
 		v &= sizeMask(size)
 		if size >= 4 {
-			m.reg[n] = v
+			m.Reg[n] = v
 		} else {
-			m.reg[n] = m.reg[n]&^(sizeMask(size)<<shift) | v<<shift
+			m.Reg[n] = m.Reg[n]&^(sizeMask(size)<<shift) | v<<shift
 		}
 		return nil
 	case x86asm.Mem:
@@ -115,7 +115,7 @@ func (m *machine) x86Set(in *x86Insn, arg x86asm.Arg, size int, v uint64) error 
 }
 
 // flags of a subtraction a - b.
-func (m *machine) subFlags(a, b uint64, size int) {
+func (m *Machine) subFlags(a, b uint64, size int) {
 	a, b = a&sizeMask(size), b&sizeMask(size)
 	r := (a - b) & sizeMask(size)
 	top := uint64(1) << (8*size - 1)
@@ -123,7 +123,7 @@ func (m *machine) subFlags(a, b uint64, size int) {
 	m.v = (a^b)&(a^r)&top != 0
 }
 
-func (m *machine) logicFlags(r uint64, size int) {
+func (m *Machine) logicFlags(r uint64, size int) {
 	r &= sizeMask(size)
 	m.z, m.n, m.c, m.v = r == 0, r>>(8*size-1) != 0, false, false
 }
@@ -148,7 +148,7 @@ func init() {
 	}
 }
 
-func (m *machine) x86Cond(code uint8) bool {
+func (m *Machine) x86Cond(code uint8) bool {
 	var r bool
 	switch code >> 1 {
 	case 0:
@@ -169,16 +169,16 @@ func (m *machine) x86Cond(code uint8) bool {
 	return r != (code&1 != 0)
 }
 
-func (m *machine) stepX86(code []byte) error {
+func (m *Machine) stepX86(code []byte) error {
 	if len(code) >= 4 && [4]byte(code) == [4]byte{0xf3, 0x0f, 0x1e, 0xfa} { // endbr64
-		m.pc += 4
+		m.PC += 4
 		return nil
 	}
 	dec, err := x86asm.Decode(code[:min(len(code), 15)], 64)
 	if err != nil || dec.Len == 0 {
 		return fmt.Errorf("unknown instruction % x", code[:min(len(code), 6)])
 	}
-	in := &x86Insn{dec, m.pc + uint64(dec.Len)}
+	in := &x86Insn{dec, m.PC + uint64(dec.Len)}
 	a0, a1 := in.Args[0], in.Args[1]
 	next := in.next
 	switch in.Op {
@@ -188,28 +188,28 @@ func (m *machine) stepX86(code []byte) error {
 	case x86asm.RET:
 		return m.ret()
 	case x86asm.LEAVE:
-		m.reg[4] = m.reg[5]
-		v, err := m.load(m.reg[4], 8)
+		m.Reg[4] = m.Reg[5]
+		v, err := m.load(m.Reg[4], 8)
 		if err != nil {
 			return err
 		}
-		m.reg[5] = v
-		m.reg[4] += 8
+		m.Reg[5] = v
+		m.Reg[4] += 8
 	case x86asm.PUSH:
 		v, err := m.x86Get(in, a0, 8)
 		if err != nil {
 			return err
 		}
-		m.reg[4] -= 8
-		if err := m.store(m.reg[4], 8, v); err != nil {
+		m.Reg[4] -= 8
+		if err := m.store(m.Reg[4], 8, v); err != nil {
 			return err
 		}
 	case x86asm.POP:
-		v, err := m.load(m.reg[4], 8)
+		v, err := m.load(m.Reg[4], 8)
 		if err != nil {
 			return err
 		}
-		m.reg[4] += 8
+		m.Reg[4] += 8
 		if err := m.x86Set(in, a0, 8, v); err != nil {
 			return err
 		}
@@ -226,11 +226,11 @@ func (m *machine) stepX86(code []byte) error {
 			return err
 		}
 	case x86asm.CDQ:
-		m.reg[2] = uint64(uint32(int32(m.reg[0]) >> 31))
+		m.Reg[2] = uint64(uint32(int32(m.Reg[0]) >> 31))
 	case x86asm.CQO:
-		m.reg[2] = uint64(int64(m.reg[0]) >> 63)
+		m.Reg[2] = uint64(int64(m.Reg[0]) >> 63)
 	case x86asm.CDQE:
-		m.reg[0] = signExtend(m.reg[0], 4)
+		m.Reg[0] = signExtend(m.Reg[0], 4)
 	default:
 		if code, ok := x86Conds[in.Op]; ok {
 			jumped, err := m.x86Conditional(in, code)
@@ -247,11 +247,11 @@ func (m *machine) stepX86(code []byte) error {
 			return err
 		}
 	}
-	m.pc = next
+	m.PC = next
 	return nil
 }
 
-func (m *machine) x86Branch(in *x86Insn) error {
+func (m *Machine) x86Branch(in *x86Insn) error {
 	ret := uint64(0)
 	if in.Op == x86asm.CALL {
 		ret = in.next
@@ -280,17 +280,17 @@ func (m *machine) x86Branch(in *x86Insn) error {
 }
 
 // indirectValue is indirect for a pointer that was loaded before it was jumped to.
-func (m *machine) indirectValue(v uint64) error {
-	for i := len(m.log) - 1; i >= 0; i-- {
-		if a := m.log[i]; !a.write && a.size == 8 && a.val == v && a.obj != nil {
-			m.tail = &tailJump{a.obj, a.off}
+func (m *Machine) indirectValue(v uint64) error {
+	for i := len(m.Log) - 1; i >= 0; i-- {
+		if a := m.Log[i]; !a.Write && a.Size == 8 && a.Val == v && a.Obj != nil {
+			m.Tail = &TailJump{a.Obj, a.Off}
 			return errStopped
 		}
 	}
 	return fmt.Errorf("indirect jump to %#x", v)
 }
 
-func (m *machine) x86Conditional(in *x86Insn, code uint8) (jumped bool, err error) {
+func (m *Machine) x86Conditional(in *x86Insn, code uint8) (jumped bool, err error) {
 	yes := m.x86Cond(code)
 	if rel, ok := in.Args[0].(x86asm.Rel); ok {
 		if yes {
@@ -318,7 +318,7 @@ func (m *machine) x86Conditional(in *x86Insn, code uint8) (jumped bool, err erro
 	return false, m.x86Set(in, in.Args[0], size, v) // also clears the upper half
 }
 
-func (m *machine) x86Arith(in *x86Insn) error {
+func (m *Machine) x86Arith(in *x86Insn) error {
 	dst := in.Args[0]
 	size := in.size(dst)
 	var a, b uint64
@@ -422,7 +422,7 @@ func shift(op x86asm.Op, a, b uint64, size int) uint64 {
 	return uint64(int64(signExtend(a, size)) >> b)
 }
 
-func (m *machine) x86Imul(in *x86Insn, a, b uint64, size int) error {
+func (m *Machine) x86Imul(in *x86Insn, a, b uint64, size int) error {
 	switch {
 	case in.Args[1] == nil:
 		return fmt.Errorf("unknown form of imul")
@@ -436,10 +436,10 @@ func (m *machine) x86Imul(in *x86Insn, a, b uint64, size int) error {
 	return m.x86Set(in, in.Args[0], size, a*b)
 }
 
-func (m *machine) x86Div(by uint64, size int) error {
-	if size != 8 || by == 0 || m.reg[2] >= by {
+func (m *Machine) x86Div(by uint64, size int) error {
+	if size != 8 || by == 0 || m.Reg[2] >= by {
 		return fmt.Errorf("unknown form of div")
 	}
-	m.reg[0], m.reg[2] = bits.Div64(m.reg[2], m.reg[0], by)
+	m.Reg[0], m.Reg[2] = bits.Div64(m.Reg[2], m.Reg[0], by)
 	return nil
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ggml
+package emulator
 
 import "fmt"
 
 // armMemory runs a load or store: single registers in all addressing modes, pairs,
 // literals, exclusive and atomic ones as if nobody else were there.
-func (m *machine) armMemory(w uint32, next uint64) error {
-	m2 := armMem{m: m, w: w, rt: armField(w, 0, 5), rn: armField(w, 5, 5), vec: w>>26&1 != 0}
+func (m *Machine) armMemory(w uint32, next uint64) error {
+	m2 := armMem{m: m, w: w, rt: Field(w, 0, 5), rn: Field(w, 5, 5), vec: w>>26&1 != 0}
 	var err error
 	switch {
 	case w&0x3a000000 == 0x28000000:
@@ -22,13 +22,13 @@ func (m *machine) armMemory(w uint32, next uint64) error {
 		err = m2.unknown()
 	}
 	if err == nil {
-		m.pc = next
+		m.PC = next
 	}
 	return err
 }
 
 type armMem struct {
-	m      *machine
+	m      *Machine
 	w      uint32
 	rt, rn uint32
 	vec    bool
@@ -97,13 +97,13 @@ func (a *armMem) single() error {
 	} else if opc == 3 {
 		sign = 4
 	}
-	base := m.reg[a.rn]
+	base := m.Reg[a.rn]
 	if w>>24&1 != 0 { // unsigned immediate
-		return a.move(a.rt, base+uint64(armField(w, 10, 12))*uint64(size), size, load, sign)
+		return a.move(a.rt, base+uint64(Field(w, 10, 12))*uint64(size), size, load, sign)
 	}
 	if w>>21&1 != 0 {
 		if w>>10&3 == 2 { // register offset
-			off := armExtend(m.armReg(armField(w, 16, 5)), armField(w, 13, 3))
+			off := armExtend(m.armReg(Field(w, 16, 5)), Field(w, 13, 3))
 			if w>>12&1 != 0 {
 				off *= uint64(size)
 			}
@@ -114,16 +114,16 @@ func (a *armMem) single() error {
 		}
 		return a.unknown()
 	}
-	imm := armSigned(w, 12, 9)
+	imm := SignedField(w, 12, 9)
 	switch w >> 10 & 3 {
 	case 0: // unscaled
 		return a.move(a.rt, base+imm, size, load, sign)
 	case 1: // post-index
 		err := a.move(a.rt, base, size, load, sign)
-		m.reg[a.rn] = base + imm
+		m.Reg[a.rn] = base + imm
 		return err
 	case 3: // pre-index
-		m.reg[a.rn] = base + imm
+		m.Reg[a.rn] = base + imm
 		return a.move(a.rt, base+imm, size, load, sign)
 	}
 	return a.unknown()
@@ -134,12 +134,12 @@ func (a *armMem) atomic(size int) error {
 	if a.w>>12&15 != 0 {
 		return a.unknown()
 	}
-	addr := a.m.reg[a.rn]
+	addr := a.m.Reg[a.rn]
 	v, err := a.m.load(addr, size)
 	if err != nil {
 		return err
 	}
-	if err := a.m.store(addr, size, v+a.m.armReg(armField(a.w, 16, 5))); err != nil {
+	if err := a.m.store(addr, size, v+a.m.armReg(Field(a.w, 16, 5))); err != nil {
 		return err
 	}
 	a.m.armSet(a.rt, true, v)
@@ -161,12 +161,12 @@ func (a *armMem) pair() error {
 	if opc == 3 {
 		return a.unknown()
 	}
-	addr, imm := m.reg[a.rn], armSigned(w, 15, 7)*uint64(size)
+	addr, imm := m.Reg[a.rn], SignedField(w, 15, 7)*uint64(size)
 	mode := w >> 23 & 3
 	if mode != 1 {
 		addr += imm
 	}
-	rt2 := armField(w, 10, 5)
+	rt2 := Field(w, 10, 5)
 	if err := a.move(a.rt, addr, size, load, sign); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (a *armMem) pair() error {
 		return err
 	}
 	if mode == 1 || mode == 3 {
-		m.reg[a.rn] += imm
+		m.Reg[a.rn] += imm
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (a *armMem) literal() error {
 	case 2:
 		sign = 8
 	}
-	return a.move(a.rt, a.m.pc+armSigned(a.w, 5, 19)*4, size, true, sign)
+	return a.move(a.rt, a.m.PC+SignedField(a.w, 5, 19)*4, size, true, sign)
 }
 
 // exclusive is ldxr, stxr, ldar, stlr and their like; a store always succeeds.
@@ -200,11 +200,11 @@ func (a *armMem) exclusive() error {
 	if a.w>>21&1 != 0 {
 		return a.unknown() // pairs, compare and swap
 	}
-	if err := a.move(a.rt, a.m.reg[a.rn], size, load, 0); err != nil {
+	if err := a.move(a.rt, a.m.Reg[a.rn], size, load, 0); err != nil {
 		return err
 	}
 	if !load && !ordered {
-		a.m.armSet(armField(a.w, 16, 5), false, 0)
+		a.m.armSet(Field(a.w, 16, 5), false, 0)
 	}
 	return nil
 }

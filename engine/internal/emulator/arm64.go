@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ggml
+package emulator
 
 import (
 	"encoding/binary"
@@ -12,35 +12,37 @@ import (
 // Architecture Reference Manual, chapter C4. Register 31 is the stack pointer in some
 // places, zero in the others.
 
-func (m *machine) armReg(n uint32) uint64 {
+func (m *Machine) armReg(n uint32) uint64 {
 	if n == 31 {
 		return 0
 	}
-	return m.reg[n]
+	return m.Reg[n]
 }
 
 // armSet writes register n, of 4 or 8 bytes; 31 is nowhere.
-func (m *machine) armSet(n uint32, wide bool, v uint64) {
+func (m *Machine) armSet(n uint32, wide bool, v uint64) {
 	if n == 31 {
 		return
 	}
 	m.armSetSP(n, wide, v)
 }
 
-func (m *machine) armSetSP(n uint32, wide bool, v uint64) {
+func (m *Machine) armSetSP(n uint32, wide bool, v uint64) {
 	if !wide {
 		v = uint64(uint32(v))
 	}
-	m.reg[n] = v
+	m.Reg[n] = v
 }
 
-func armField(w uint32, at, n uint) uint32 { return w >> at & (1<<n - 1) }
+// Field is n bits of an instruction, from bit at on.
+func Field(w uint32, at, n uint) uint32 { return w >> at & (1<<n - 1) }
 
-func armSigned(w uint32, at, n uint) uint64 {
+// SignedField is the same with its sign extended.
+func SignedField(w uint32, at, n uint) uint64 {
 	return uint64(int64(int32(w<<(32-at-n))) >> (32 - n))
 }
 
-func (m *machine) armCond(cond uint32) bool {
+func (m *Machine) armCond(cond uint32) bool {
 	var r bool
 	switch cond >> 1 {
 	case 0:
@@ -64,7 +66,7 @@ func (m *machine) armCond(cond uint32) bool {
 }
 
 // armAddFlags sets the flags of a + b + carry and returns the sum.
-func (m *machine) armAddFlags(a, b uint64, carry uint64, wide bool) uint64 {
+func (m *Machine) armAddFlags(a, b uint64, carry uint64, wide bool) uint64 {
 	size := 4
 	if wide {
 		size = 8
@@ -82,25 +84,25 @@ func (m *machine) armAddFlags(a, b uint64, carry uint64, wide bool) uint64 {
 	return r
 }
 
-func (m *machine) stepARM(code []byte) error {
+func (m *Machine) stepARM(code []byte) error {
 	if len(code) < 4 {
 		return fmt.Errorf("code ends")
 	}
 	w := binary.LittleEndian.Uint32(code)
-	next := m.pc + 4
-	rd, rn := armField(w, 0, 5), armField(w, 5, 5)
+	next := m.PC + 4
+	rd, rn := Field(w, 0, 5), Field(w, 5, 5)
 	wide := w>>31 != 0
 	switch {
 	case w&0xfffff01f == 0xd503201f: // hints: nop, bti, paciasp ...
 	case w&0x7c000000 == 0x14000000: // b, bl
-		target := m.pc + armSigned(w, 0, 26)*4
+		target := m.PC + SignedField(w, 0, 26)*4
 		if w>>31 == 0 {
 			return m.jump(target)
 		}
 		return m.call(target, next)
 	case w&0xff000010 == 0x54000000: // b.cond
 		if m.armCond(w & 15) {
-			next = m.pc + armSigned(w, 5, 19)*4
+			next = m.PC + SignedField(w, 5, 19)*4
 		}
 	case w&0x7e000000 == 0x34000000: // cbz, cbnz
 		v := m.armReg(rd)
@@ -108,12 +110,12 @@ func (m *machine) stepARM(code []byte) error {
 			v = uint64(uint32(v))
 		}
 		if (v == 0) == (w>>24&1 == 0) {
-			next = m.pc + armSigned(w, 5, 19)*4
+			next = m.PC + SignedField(w, 5, 19)*4
 		}
 	case w&0x7e000000 == 0x36000000: // tbz, tbnz
-		bit := w>>31<<5 | armField(w, 19, 5)
+		bit := w>>31<<5 | Field(w, 19, 5)
 		if (m.armReg(rd)>>bit&1 == 0) == (w>>24&1 == 0) {
-			next = m.pc + armSigned(w, 5, 14)*4
+			next = m.PC + SignedField(w, 5, 14)*4
 		}
 	case w == 0xd65f03c0: // ret
 		return m.ret()
@@ -122,14 +124,14 @@ func (m *machine) stepARM(code []byte) error {
 	case w&0xfffffc1f == 0xd63f0000: // blr
 		return m.indirectValue(m.armReg(rn))
 	case w&0x9f000000 == 0x10000000: // adr
-		m.armSet(rd, true, m.pc+(armSigned(w, 5, 19)<<2|uint64(armField(w, 29, 2))))
+		m.armSet(rd, true, m.PC+(SignedField(w, 5, 19)<<2|uint64(Field(w, 29, 2))))
 	case w&0x9f000000 == 0x90000000: // adrp
-		m.armSet(rd, true, m.pc&^0xfff+(armSigned(w, 5, 19)<<2|uint64(armField(w, 29, 2)))<<12)
+		m.armSet(rd, true, m.PC&^0xfff+(SignedField(w, 5, 19)<<2|uint64(Field(w, 29, 2)))<<12)
 	case w&0x1f800000 == 0x11000000: // add, sub immediate
-		imm := uint64(armField(w, 10, 12)) << (12 * armField(w, 22, 1))
-		m.armAddSub(w, rd, m.reg[rn], imm, wide, true)
+		imm := uint64(Field(w, 10, 12)) << (12 * Field(w, 22, 1))
+		m.armAddSub(w, rd, m.Reg[rn], imm, wide, true)
 	case w&0x1f800000 == 0x12000000: // logical immediate
-		imm, ok := armBitmask(armField(w, 22, 1), armField(w, 16, 6), armField(w, 10, 6), wide)
+		imm, ok := armBitmask(Field(w, 22, 1), Field(w, 16, 6), Field(w, 10, 6), wide)
 		if !ok {
 			return fmt.Errorf("unknown instruction %08x", w)
 		}
@@ -139,7 +141,7 @@ func (m *machine) stepARM(code []byte) error {
 	case w&0x1f800000 == 0x13000000: // bitfield
 		return m.armBitfield(w, rd, rn, wide, next)
 	case w&0x1f200000 == 0x0b000000, w&0x1f000000 == 0x0a000000: // shifted register
-		b := armShift(m.armReg(armField(w, 16, 5)), armField(w, 22, 2), armField(w, 10, 6), wide)
+		b := armShift(m.armReg(Field(w, 16, 5)), Field(w, 22, 2), Field(w, 10, 6), wide)
 		if w>>24&1 != 0 {
 			m.armAddSub(w, rd, m.armReg(rn), b, wide, false)
 		} else {
@@ -149,8 +151,8 @@ func (m *machine) stepARM(code []byte) error {
 			m.armLogic(w>>29&3, rd, m.armReg(rn), b, wide, false)
 		}
 	case w&0x1fe00000 == 0x0b200000: // extended register
-		b := armExtend(m.armReg(armField(w, 16, 5)), armField(w, 13, 3)) << armField(w, 10, 3)
-		m.armAddSub(w, rd, m.reg[rn], b, wide, true)
+		b := armExtend(m.armReg(Field(w, 16, 5)), Field(w, 13, 3)) << Field(w, 10, 3)
+		m.armAddSub(w, rd, m.Reg[rn], b, wide, true)
 	case w&0x1fe00000 == 0x1a400000: // ccmp, ccmn
 		m.armCondCompare(w, rn, wide)
 	case w&0x1fe00000 == 0x1a800000: // csel, csinc, csinv, csneg
@@ -160,12 +162,12 @@ func (m *machine) stepARM(code []byte) error {
 	case w&0x7fe0f800 == 0x1ac00800: // udiv, sdiv and shifts by register
 		return m.armDiv(w, rd, rn, wide, next)
 	case w&0x7fe0f000 == 0x1ac02000:
-		v := armShift(m.armReg(rn), armField(w, 10, 2), uint32(m.armReg(armField(w, 16, 5)))&(31|w>>26&32), wide)
+		v := armShift(m.armReg(rn), Field(w, 10, 2), uint32(m.armReg(Field(w, 16, 5)))&(31|w>>26&32), wide)
 		m.armSet(rd, wide, v)
 	case w&0x0a000000 == 0x08000000: // loads and stores
 		return m.armMemory(w, next)
-	case w&0xbf000000 == 0x0f000000 && armField(w, 19, 5) == 0, w == 0x6f00e400|w&31: // movi vd, #0
-		if armField(w, 5, 5) != 0 || armField(w, 16, 3) != 0 {
+	case w&0xbf000000 == 0x0f000000 && Field(w, 19, 5) == 0, w == 0x6f00e400|w&31: // movi vd, #0
+		if Field(w, 5, 5) != 0 || Field(w, 16, 3) != 0 {
 			return fmt.Errorf("unknown instruction %08x", w)
 		}
 		m.vec[rd] = [4]uint64{}
@@ -174,11 +176,11 @@ func (m *machine) stepARM(code []byte) error {
 	default:
 		return fmt.Errorf("unknown instruction %08x", w)
 	}
-	m.pc = next
+	m.PC = next
 	return nil
 }
 
-func (m *machine) armAddSub(w, rd uint32, a, b uint64, wide, sp bool) {
+func (m *Machine) armAddSub(w, rd uint32, a, b uint64, wide, sp bool) {
 	carry := uint64(0)
 	if w>>30&1 != 0 {
 		b, carry = ^b, 1
@@ -194,7 +196,7 @@ func (m *machine) armAddSub(w, rd uint32, a, b uint64, wide, sp bool) {
 	m.armSet(rd, wide, a+b+carry)
 }
 
-func (m *machine) armLogic(opc, rd uint32, a, b uint64, wide, sp bool) {
+func (m *Machine) armLogic(opc, rd uint32, a, b uint64, wide, sp bool) {
 	var r uint64
 	switch opc {
 	case 0, 3:
@@ -245,9 +247,9 @@ func armBitmask(n, immr, imms uint32, wide bool) (uint64, bool) {
 	return v, true
 }
 
-func (m *machine) armMovWide(w, rd uint32, wide bool) {
-	shift := 16 * armField(w, 21, 2)
-	imm := uint64(armField(w, 5, 16)) << shift
+func (m *Machine) armMovWide(w, rd uint32, wide bool) {
+	shift := 16 * Field(w, 21, 2)
+	imm := uint64(Field(w, 5, 16)) << shift
 	switch w >> 29 & 3 {
 	case 0:
 		m.armSet(rd, wide, ^imm)
@@ -259,8 +261,8 @@ func (m *machine) armMovWide(w, rd uint32, wide bool) {
 }
 
 // armBitfield is sbfm and ubfm: shifts and extensions.
-func (m *machine) armBitfield(w, rd, rn uint32, wide bool, next uint64) error {
-	opc, immr, imms := w>>29&3, armField(w, 16, 6), armField(w, 10, 6)
+func (m *Machine) armBitfield(w, rd, rn uint32, wide bool, next uint64) error {
+	opc, immr, imms := w>>29&3, Field(w, 16, 6), Field(w, 10, 6)
 	size := uint32(32)
 	if wide {
 		size = 64
@@ -288,7 +290,7 @@ func (m *machine) armBitfield(w, rd, rn uint32, wide bool, next uint64) error {
 		r <<= size - immr
 	}
 	m.armSet(rd, wide, r)
-	m.pc = next
+	m.PC = next
 	return nil
 }
 
@@ -321,14 +323,14 @@ func armExtend(v uint64, kind uint32) uint64 {
 	return v & sizeMask(size)
 }
 
-func (m *machine) armCondCompare(w, rn uint32, wide bool) {
-	if !m.armCond(armField(w, 12, 4)) {
+func (m *Machine) armCondCompare(w, rn uint32, wide bool) {
+	if !m.armCond(Field(w, 12, 4)) {
 		m.n, m.z, m.c, m.v = w>>3&1 != 0, w>>2&1 != 0, w>>1&1 != 0, w&1 != 0
 		return
 	}
-	b := uint64(armField(w, 16, 5))
+	b := uint64(Field(w, 16, 5))
 	if w>>11&1 == 0 {
-		b = m.armReg(armField(w, 16, 5))
+		b = m.armReg(Field(w, 16, 5))
 	}
 	if w>>30&1 != 0 {
 		m.armAddFlags(m.armReg(rn), ^b, 1, wide)
@@ -337,12 +339,12 @@ func (m *machine) armCondCompare(w, rn uint32, wide bool) {
 	}
 }
 
-func (m *machine) armSelect(w, rd, rn uint32, wide bool) {
-	if m.armCond(armField(w, 12, 4)) {
+func (m *Machine) armSelect(w, rd, rn uint32, wide bool) {
+	if m.armCond(Field(w, 12, 4)) {
 		m.armSet(rd, wide, m.armReg(rn))
 		return
 	}
-	v := m.armReg(armField(w, 16, 5))
+	v := m.armReg(Field(w, 16, 5))
 	if w>>30&1 != 0 {
 		v = ^v
 	}
@@ -352,9 +354,9 @@ func (m *machine) armSelect(w, rd, rn uint32, wide bool) {
 	m.armSet(rd, wide, v)
 }
 
-func (m *machine) armMul(w, rd, rn uint32, wide bool, next uint64) error {
-	a, b := m.armReg(rn), m.armReg(armField(w, 16, 5))
-	c := m.armReg(armField(w, 10, 5))
+func (m *Machine) armMul(w, rd, rn uint32, wide bool, next uint64) error {
+	a, b := m.armReg(rn), m.armReg(Field(w, 16, 5))
+	c := m.armReg(Field(w, 10, 5))
 	switch op := w >> 21 & 7; op {
 	case 0:
 	case 1, 5:
@@ -366,7 +368,7 @@ func (m *machine) armMul(w, rd, rn uint32, wide bool, next uint64) error {
 	case 6: // umulh
 		hi, _ := bits.Mul64(a, b)
 		m.armSet(rd, true, hi)
-		m.pc = next
+		m.PC = next
 		return nil
 	default:
 		return fmt.Errorf("unknown instruction %08x", w)
@@ -376,16 +378,16 @@ func (m *machine) armMul(w, rd, rn uint32, wide bool, next uint64) error {
 		r = -r
 	}
 	m.armSet(rd, wide, c+r)
-	m.pc = next
+	m.PC = next
 	return nil
 }
 
-func (m *machine) armDiv(w, rd, rn uint32, wide bool, next uint64) error {
+func (m *Machine) armDiv(w, rd, rn uint32, wide bool, next uint64) error {
 	size := 4
 	if wide {
 		size = 8
 	}
-	a, b := m.armReg(rn)&sizeMask(size), m.armReg(armField(w, 16, 5))&sizeMask(size)
+	a, b := m.armReg(rn)&sizeMask(size), m.armReg(Field(w, 16, 5))&sizeMask(size)
 	var r uint64
 	switch {
 	case b == 0:
@@ -400,6 +402,6 @@ func (m *machine) armDiv(w, rd, rn uint32, wide bool, next uint64) error {
 		}
 	}
 	m.armSet(rd, wide, r)
-	m.pc = next
+	m.PC = next
 	return nil
 }
