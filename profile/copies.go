@@ -32,22 +32,8 @@ type Copy struct {
 	From, To string
 }
 
-// Host is memory that belongs to no backend, as [Copy] names it.
-const Host = "host"
-
-// CopySink is a Sink that also receives copies, when their step is complete or, of those outside of steps, at once.
-type CopySink interface {
-	Copy(c *Copy) error
-}
-
-func (t tee) Copy(c *Copy) error {
-	return each(t, func(s Sink) error {
-		if x, ok := s.(CopySink); ok {
-			return x.Copy(c)
-		}
-		return nil
-	})
-}
+// host is memory that belongs to no backend, as [Copy] names it.
+const host = "host"
 
 // openCopy is a copy under way: what it calls in turn is a part of it.
 type openCopy struct {
@@ -139,10 +125,7 @@ func (c *openCopy) take(x *openCopy) {
 }
 
 func (p *replayer) handOn(c *openCopy) error {
-	if x, ok := p.sink.(CopySink); ok {
-		return x.Copy(&c.Copy)
-	}
-	return nil
+	return p.sink.Copy(&c.Copy)
 }
 
 // copiesDone names the tensors of a step's copies by its graphs, and hands them on.
@@ -180,9 +163,9 @@ func (c *openCopy) resolve(graphs []*Graph) {
 		if n == nil {
 			n, c.From = before(c.dst, false)
 		}
-		c.To = Host
+		c.To = host
 	case "set":
-		c.From = Host
+		c.From = host
 		n, c.To = later(c.dst)
 	default:
 		n, c.To = later(c.dst)

@@ -110,12 +110,11 @@ func offloaded(t *testing.T, steps int, change func([]trace.Mark) []trace.Mark) 
 }
 
 // seen writes down copies and spans of devices.
-type seen struct{ copies, spans []string }
+type seen struct {
+	profile.BaseSink
+	copies, spans []string
+}
 
-func (s *seen) Op(*profile.Op) error       { return nil }
-func (s *seen) Graph(*profile.Graph) error { return nil }
-func (s *seen) Step(*profile.Step) error   { return nil }
-func (s *seen) Sched(*trace.Sched) error   { return nil }
 func (s *seen) Copy(c *profile.Copy) error {
 	step := int64(0)
 	if c.Step != nil {

@@ -22,7 +22,7 @@ func crowdOf(t *testing.T, c *profiletest.Crowd, allowed string) (*summary.Stat,
 	var buf bytes.Buffer
 	err := profiletest.Record(&buf, func(r *profiletest.Recorder) {
 		r.Allowed = allowed
-		r.Meta = func(m *trace.Meta) { m.Cores = c.CPUs }
+		r.Head = func(m *trace.Meta) { m.Cores = c.CPUs }
 	}, func(r *profiletest.Recorder, _ *profiletest.Player) error { return c.Play(r) })
 	if err != nil {
 		t.Fatal(err)

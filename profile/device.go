@@ -32,20 +32,6 @@ type DeviceSpan struct {
 // Dur is the span's duration in ns.
 func (d *DeviceSpan) Dur() int64 { return d.Done - d.Graph.Start }
 
-// DeviceSink is a Sink that also receives the spans of devices, when they end: often after the graph's step.
-type DeviceSink interface {
-	Device(d *DeviceSpan) error
-}
-
-func (t tee) Device(d *DeviceSpan) error {
-	return each(t, func(s Sink) error {
-		if x, ok := s.(DeviceSink); ok {
-			return x.Device(d)
-		}
-		return nil
-	})
-}
-
 // maxDevices bounds the backends of a process.
 const maxDevices = 64
 
@@ -108,10 +94,7 @@ func (p *replayer) syncEnd(q *Proc, t *thread, m *trace.Mark) error {
 	if d.h != nil {
 		d.h.told = true
 	}
-	if x, ok := p.sink.(DeviceSink); ok {
-		return x.Device(&DeviceSpan{Graph: d.g, TID: m.TID, Done: m.Time, Waited: m.Time - s.since, Before: d.before, By: bySync})
-	}
-	return nil
+	return p.sink.Device(&DeviceSpan{Graph: d.g, TID: m.TID, Done: m.Time, Waited: m.Time - s.since, Before: d.before, By: bySync})
 }
 
 // deviceObjects are the objects by which a backend's functions are called.

@@ -64,12 +64,6 @@ func (c *Choice) Set() []int32 {
 	return set
 }
 
-// ChoiceSink is a [Sink] that takes choices too: each before the first operator that used it, after those
-// before that one. Pointers stay valid after the call.
-type ChoiceSink interface {
-	Choice(*Choice) error
-}
-
 // maxChosen bounds a choice: numbers of tokens times experts come from a process's memory.
 const maxChosen = 1 << 20
 
@@ -192,8 +186,8 @@ func (p *replayer) chosen(x *exec, o *Op) error {
 		o.Choice = c.same
 		return nil
 	}
-	if s, ok := p.sink.(ChoiceSink); ok && first {
-		return s.Choice(c)
+	if first {
+		return p.sink.Choice(c)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // mapped plays runs into an ExpertMap and the statistics.
 func mapped(t *testing.T, cells int, change func(*profile.Op), runs ...profiletest.Run) (*experts.Map, *summary.Stat) {
 	t.Helper()
-	b, s := experts.NewMap(cells), stat.New(stat.Options{})
+	b, s := experts.NewMap(cells, nil), stat.New(stat.Options{})
 	if change == nil {
 		change = func(*profile.Op) {}
 	}

@@ -19,6 +19,7 @@ import (
 
 // chosenRun is all that a replay hands over of choices.
 type chosenRun struct {
+	profile.BaseSink
 	choices []*profile.Choice
 	ops     []*profile.Op
 	graphs  int
@@ -26,8 +27,6 @@ type chosenRun struct {
 
 func (r *chosenRun) Op(o *profile.Op) error         { r.ops = append(r.ops, o); return nil }
 func (r *chosenRun) Graph(*profile.Graph) error     { r.graphs++; return nil }
-func (r *chosenRun) Step(*profile.Step) error       { return nil }
-func (r *chosenRun) Sched(*trace.Sched) error       { return nil }
 func (r *chosenRun) Choice(c *profile.Choice) error { r.choices = append(r.choices, c); return nil }
 
 // moe is a prompt of 200 tokens and 20 more, of two layers of 16 experts of which a token uses 4.

@@ -50,22 +50,12 @@ func (f *Fault) Waits() bool {
 // Begin is when the fault began; where that was not seen, when it was done.
 func (f *Fault) Begin() int64 { return f.Time - max(f.Dur, 0) }
 
-// FaultSink is a sink that takes page faults too. A step's faults come before the step, those in no step before a
-// later one.
-type FaultSink interface {
-	Sink
-	// Fault takes a fault; records that are none (FaultCounts) are handed on as well, in order of time.
-	Fault(*Fault) error
-	// Memory takes what a process has mapped, as it stands in the trace.
-	Memory(*trace.Memory) error
-}
-
 // maxFaults bounds the faults that wait for their step.
 const maxFaults = 1 << 18
 
 // faultJoin puts faults together with the operators and steps in which they were done, before these are handed on.
 type faultJoin struct {
-	to     FaultSink
+	to     Sink
 	procs  map[int32]*faultProc
 	replay *replayer
 }
@@ -77,10 +67,10 @@ type faultProc struct {
 	where   Whereabouts
 }
 
-// joinFaults lets a replayer's sink have faults, if it takes them.
+// joinFaults lets a replayer's sink have faults, if it needs them.
 func (p *replayer) joinFaults() {
-	if to, ok := p.sink.(FaultSink); ok {
-		p.faults = &faultJoin{to: to, procs: map[int32]*faultProc{}, replay: p}
+	if p.sink.Needs()&NeedFaults != 0 {
+		p.faults = &faultJoin{to: p.sink, procs: map[int32]*faultProc{}, replay: p}
 	}
 }
 
@@ -265,25 +255,3 @@ func (j *faultJoin) rest() error {
 	}
 	return nil
 }
-
-// Fault hands a fault to those of the sinks that take faults.
-func (t tee) Fault(f *Fault) error {
-	return each(t, func(s Sink) error {
-		if k, ok := s.(FaultSink); ok {
-			return k.Fault(f)
-		}
-		return nil
-	})
-}
-
-// Memory hands a process's mappings to those of the sinks that take faults.
-func (t tee) Memory(m *trace.Memory) error {
-	return each(t, func(s Sink) error {
-		if k, ok := s.(FaultSink); ok {
-			return k.Memory(m)
-		}
-		return nil
-	})
-}
-
-var _ FaultSink = tee(nil)

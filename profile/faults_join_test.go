@@ -9,14 +9,13 @@ import (
 )
 
 // keptFaults keeps the faults that it gets.
-type keptFaults struct{ got []*Fault }
+type keptFaults struct {
+	BaseSink
+	got []*Fault
+}
 
-func (k *keptFaults) Op(*Op) error               { return nil }
-func (k *keptFaults) Graph(*Graph) error         { return nil }
-func (k *keptFaults) Step(*Step) error           { return nil }
-func (k *keptFaults) Sched(*trace.Sched) error   { return nil }
-func (k *keptFaults) Fault(f *Fault) error       { k.got = append(k.got, f); return nil }
-func (k *keptFaults) Memory(*trace.Memory) error { return nil }
+func (k *keptFaults) Needs() Needs         { return NeedFaults }
+func (k *keptFaults) Fault(f *Fault) error { k.got = append(k.got, f); return nil }
 
 // A step within a longer one of another thread: a fault before it waits for the longer one to end, one before both is
 // in none, and what belongs to an operator of the longer one is its.

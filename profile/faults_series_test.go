@@ -16,7 +16,7 @@ import (
 
 func seriesOfFaults(t testing.TB, change func(*profiletest.Recorder), pages ...trace.FilePages) (*memory.Series, *memory.Stat) {
 	t.Helper()
-	b, st := memory.NewSeries(), stat.New(stat.Options{})
+	b, st := memory.NewSeries(nil), stat.New(stat.Options{})
 	h := replayFaults(t, faultRun(t, change, pages...), profile.Tee(b, st))
 	return b.Finish(h), st.Finish(h).Faults
 }
@@ -137,7 +137,7 @@ func TestFaultSeriesUntimed(t *testing.T) {
 }
 
 func untimed(r *profiletest.Recorder) {
-	r.Meta = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major", "fault_times": "off"} }
+	r.Head = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major", "fault_times": "off"} }
 	faults := r.Faults
 	r.Faults = func(o *profile.Op) []trace.Fault {
 		fs := faults(o)
@@ -150,14 +150,14 @@ func untimed(r *profiletest.Recorder) {
 
 // A recording without faults has no series.
 func TestNoFaultSeries(t *testing.T) {
-	if s, _ := seriesOfFaults(t, func(r *profiletest.Recorder) { r.Meta, r.Faults, r.Memory = nil, nil, nil }); s != nil {
+	if s, _ := seriesOfFaults(t, func(r *profiletest.Recorder) { r.Head, r.Faults, r.Mapped = nil, nil, nil }); s != nil {
 		t.Errorf("%+v", s)
 	}
 }
 
 // However long a run is, its points are few, and their sums those of its steps.
 func TestFaultSeriesOfLongRuns(t *testing.T) {
-	b := memory.NewSeries()
+	b := memory.NewSeries(nil)
 	b.Meta(&trace.Meta{Extra: map[string]string{"faults": "major"}})
 	const n = 10_000
 	for i := range int64(n) {
@@ -195,7 +195,7 @@ func TestFaultSeriesOfLongRuns(t *testing.T) {
 
 // Of too many faults the longest are kept, and the others counted.
 func TestFaultMarksAreBounded(t *testing.T) {
-	b := memory.NewSeries()
+	b := memory.NewSeries(nil)
 	const most = 1 << 15
 	for i := range int64(3*most + 5) {
 		f := &profile.Fault{Fault: trace.Fault{Time: 1000 * i, Dur: 10 + i%3, Kind: trace.FaultMinor, TID: 1}, FaultPlace: profile.FaultPlace{Class: profile.MemOther, Expert: -1}}
@@ -216,7 +216,7 @@ func TestFaultMarksAreBounded(t *testing.T) {
 
 // Faults on experts: by layer and expert, all weights of one together.
 func TestFaultSeriesExperts(t *testing.T) {
-	b := memory.NewSeries()
+	b := memory.NewSeries(nil)
 	hit := func(layer string, expert int32, kind trace.FaultKind, dur, read int64) {
 		p := profile.FaultPlace{Class: profile.MemExpert, Tensor: "blk." + layer + ".ffn_up_exps.weight", Type: "q4_0", Expert: expert}
 		if err := b.Fault(&profile.Fault{Fault: trace.Fault{PID: 7, Time: 100, Dur: dur, Read: read, Kind: kind}, FaultPlace: p}); err != nil {

@@ -45,8 +45,8 @@ func faultRun(t testing.TB, change func(*profiletest.Recorder), pages ...trace.F
 	run := profiletest.Run{Model: profiletest.Small, PID: faultPID, Ctx: 5, Threads: 2, Decode: 4, Pos: 1, Start: 1_000 * ms, Gap: 300,
 		Cost: func(*facts.Derived) float64 { return 2 * 0.5 * ms }, Part: func(t int) float64 { return float64(1 + t) }}
 	err := profiletest.Record(&buf, func(r *profiletest.Recorder) {
-		r.Meta = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major"} }
-		r.Memory = func() []trace.Memory {
+		r.Head = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major"} }
+		r.Mapped = func() []trace.Memory {
 			m := trace.Memory{PID: faultPID, Time: 900 * ms, When: "start", Major: 25, Minor: 7, Read: 1 << 20, Files: pages,
 				Maps: []trace.MemoryMap{{Start: 0x1000, End: 0x2000, Perms: "r-xp", Path: "/bin/x", Dev: 1, Inode: 1},
 					{Start: 0x2000, End: 0x3000, Perms: "rw-p", Path: "/bin/x", Dev: 1, Inode: 1},
@@ -100,6 +100,7 @@ func faultRun(t testing.TB, change func(*profiletest.Recorder), pages ...trace.F
 
 // seenFaults is a sink that keeps what it gets.
 type seenFaults struct {
+	profile.BaseSink
 	faults []*profile.Fault
 	steps  []*profile.Step
 	ops    map[int64]*profile.Op
@@ -113,12 +114,11 @@ func (s *seenFaults) Op(o *profile.Op) error {
 	s.ops[o.ID] = o
 	return nil
 }
-func (s *seenFaults) Graph(*profile.Graph) error { return nil }
 func (s *seenFaults) Step(st *profile.Step) error {
 	s.steps = append(s.steps, st)
 	return nil
 }
-func (s *seenFaults) Sched(*trace.Sched) error { return nil }
+func (*seenFaults) Needs() profile.Needs { return profile.NeedFaults }
 func (s *seenFaults) Fault(f *profile.Fault) error {
 	s.faults = append(s.faults, f)
 	for _, st := range s.steps {
@@ -126,7 +126,6 @@ func (s *seenFaults) Fault(f *profile.Fault) error {
 	}
 	return nil
 }
-func (s *seenFaults) Memory(*trace.Memory) error { return nil }
 
 func replayFaults(t testing.TB, b []byte, s profile.Sink) *profile.Header {
 	t.Helper()
@@ -145,7 +144,7 @@ func replayFaults(t testing.TB, b []byte, s profile.Sink) *profile.Header {
 func TestFaultPlaces(t *testing.T) {
 	b := faultRun(t, nil)
 	s := &seenFaults{}
-	replayFaults(t, b, profile.Tee(s, &noSink{}))
+	replayFaults(t, b, profile.Tee(s, profile.BaseSink{}))
 	if s.late {
 		t.Error("a fault came after its step")
 	}
@@ -207,14 +206,6 @@ func TestFaultPlaces(t *testing.T) {
 	}
 }
 
-// noSink takes no faults.
-type noSink struct{}
-
-func (*noSink) Op(*profile.Op) error       { return nil }
-func (*noSink) Graph(*profile.Graph) error { return nil }
-func (*noSink) Step(*profile.Step) error   { return nil }
-func (*noSink) Sched(*trace.Sched) error   { return nil }
-
 func value(p *int64) int64 {
 	if p == nil {
 		return -1
@@ -270,7 +261,7 @@ func TestFaultStat(t *testing.T) {
 // What the kernel does not tell is not known, not 0.
 func TestFaultsUntimed(t *testing.T) {
 	b := faultRun(t, func(r *profiletest.Recorder) {
-		r.Meta = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major", "fault_times": "off"} }
+		r.Head = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major", "fault_times": "off"} }
 		faults := r.Faults
 		r.Faults = func(o *profile.Op) []trace.Fault {
 			fs := faults(o)
@@ -312,7 +303,7 @@ func TestFaultsCut(t *testing.T) {
 
 // Recordings without faults say nothing of them.
 func TestNoFaults(t *testing.T) {
-	b := faultRun(t, func(r *profiletest.Recorder) { r.Meta, r.Faults, r.Memory = nil, nil, nil })
+	b := faultRun(t, func(r *profiletest.Recorder) { r.Head, r.Faults, r.Mapped = nil, nil, nil })
 	st := stat.New(stat.Options{})
 	if s := st.Finish(replayFaults(t, b, st)); s.Faults != nil {
 		t.Errorf("%+v", s.Faults)

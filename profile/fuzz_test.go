@@ -25,6 +25,7 @@ import (
 
 // checker holds what a replay hands on against what the model says of it.
 type checker struct {
+	profile.BaseSink
 	t             *testing.T
 	ops, steps    int
 	graphs        int
@@ -66,8 +67,6 @@ func (c *checker) Step(s *profile.Step) error {
 	c.stepIDs[s.ID] = true
 	return nil
 }
-
-func (c *checker) Sched(*trace.Sched) error { return nil }
 
 // FuzzReplay replays recordings of all that one can have with anything in them changed, and computes something from them: it ends,
 // within a bound of memory, and the result can be written as JSON, which knows neither infinite numbers nor those that are none.
@@ -112,19 +111,19 @@ func replayInto(t *testing.T, file []byte, view int) {
 		b := dag.New(dag.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 1:
-		b := series.New()
+		b := series.New(nil)
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 2:
 		b := slow.New(slow.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 3:
-		b := offload.New()
+		b := offload.New(nil)
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 4:
-		b := memory.NewSeries()
+		b := memory.NewSeries(nil)
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h), nil }
 	case 5:
-		b := experts.NewMap(0)
+		b := experts.NewMap(0, nil)
 		sink, finish = b, func(*profile.Header) (any, error) { return b.Finish(), nil }
 	case 6:
 		b := requests.New(0)

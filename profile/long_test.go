@@ -154,14 +154,14 @@ func (k *keeper) Op(o *profile.Op) error {
 func TestKeepingChangesNothing(t *testing.T) {
 	for _, arrivals := range []bool{false, true} {
 		b := longTrace(t, 200, arrivals)
-		stat := func(wrap func(profile.Sink) profile.Sink) []byte {
+		stat := func(pool *profile.OpPool, wrap func(profile.Sink) profile.Sink) []byte {
 			r, err := trace.NewReader(bytes.NewReader(b))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			s := stat.New(stat.Options{})
-			h, err := profile.Replay(r, wrap(s))
+			s := stat.New(stat.Options{Pool: pool})
+			h, err := profile.ReplayReusing(r, wrap(s), pool)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,8 +172,8 @@ func TestKeepingChangesNothing(t *testing.T) {
 			return j
 		}
 		k := &keeper{}
-		alone := stat(func(s profile.Sink) profile.Sink { return s })
-		kept := stat(func(s profile.Sink) profile.Sink { k.Sink = s; return k })
+		alone := stat(&profile.OpPool{}, func(s profile.Sink) profile.Sink { return s })
+		kept := stat(nil, func(s profile.Sink) profile.Sink { k.Sink = s; return k })
 		if !bytes.Equal(alone, kept) {
 			t.Errorf("arrivals %v: statistics differ:\n%s\n%s", arrivals, alone, kept)
 		}
@@ -185,7 +185,7 @@ func TestKeepingChangesNothing(t *testing.T) {
 	}
 }
 
-func benchmark(b *testing.B, arrivals bool, sink func() profile.Sink) {
+func benchmark(b *testing.B, arrivals bool, sink func(*profile.OpPool) profile.Sink) {
 	const steps = 2000
 	p := longTrace(b, steps, arrivals)
 	b.ReportAllocs()
@@ -194,7 +194,8 @@ func benchmark(b *testing.B, arrivals bool, sink func() profile.Sink) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := profile.Replay(r, sink()); err != nil {
+		pool := &profile.OpPool{}
+		if _, err := profile.ReplayReusing(r, sink(pool), pool); err != nil {
 			b.Fatal(err)
 		}
 		r.Close()
@@ -204,21 +205,15 @@ func benchmark(b *testing.B, arrivals bool, sink func() profile.Sink) {
 	b.ReportMetric(float64(len(p))/n, "B/event")
 }
 
-// ignore is a sink that takes no notice.
-type ignore struct{}
-
-func (ignore) Op(*profile.Op) error       { return nil }
-func (ignore) Graph(*profile.Graph) error { return nil }
-func (ignore) Step(*profile.Step) error   { return nil }
-func (ignore) Sched(*trace.Sched) error   { return nil }
-
-func BenchmarkReplay(b *testing.B) { benchmark(b, false, func() profile.Sink { return ignore{} }) }
+func BenchmarkReplay(b *testing.B) {
+	benchmark(b, false, func(*profile.OpPool) profile.Sink { return profile.BaseSink{} })
+}
 func BenchmarkReplayArrivals(b *testing.B) {
-	benchmark(b, true, func() profile.Sink { return ignore{} })
+	benchmark(b, true, func(*profile.OpPool) profile.Sink { return profile.BaseSink{} })
 }
 func BenchmarkStat(b *testing.B) {
-	benchmark(b, false, func() profile.Sink { return stat.New(stat.Options{}) })
+	benchmark(b, false, func(pool *profile.OpPool) profile.Sink { return stat.New(stat.Options{Pool: pool}) })
 }
 func BenchmarkStatArrivals(b *testing.B) {
-	benchmark(b, true, func() profile.Sink { return stat.New(stat.Options{}) })
+	benchmark(b, true, func(pool *profile.OpPool) profile.Sink { return stat.New(stat.Options{Pool: pool}) })
 }

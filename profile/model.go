@@ -48,7 +48,7 @@ type Step struct {
 	MajorFaults, FaultDur, FaultWall, DiskRead int64
 	// HandedOver: a graph of it ran on a backend whose call can return before it is done. Done is when a thread of the process knew that all of
 	// them were, ns, at least the call's end; 0: nobody was seen to wait. Where only a later step waited it is the call's end: what was left is
-	// in that step's time. Complete when ResultSink.Result gets it.
+	// in that step's time. Complete when Sink.Result gets it.
 	HandedOver bool
 	Done       int64
 	Told       bool // Result got it
@@ -199,23 +199,6 @@ type Header struct {
 	Problems  []string   // damage that was left out
 	First     int64      // time of the first and last event
 	Last      int64
-}
-
-// Sink receives a run as it is replayed, in order of completion: operators of a graph
-// before the graph, graphs before their step. Pointers stay valid after the call.
-// An operator's step is complete only once Sink.Step got it.
-type Sink interface {
-	Op(*Op) error
-	Graph(*Graph) error
-	Step(*Step) error
-	Sched(*trace.Sched) error
-}
-
-// MetaSink is a Sink that has to know what is recorded before the first operator, such as which counters its Counts are of. It is told
-// what the trace says at its head, and again where that changes.
-type MetaSink interface {
-	Sink
-	Meta(*trace.Meta)
 }
 
 // ParsePhase returns the phase of that name, as a person writes it.

@@ -178,7 +178,7 @@ func TestOperatorsUnderWay(t *testing.T) {
 // What the probes took is left out of operators' times.
 func TestOperatorsWithoutProbes(t *testing.T) {
 	cost := func(r *profiletest.Recorder) {
-		r.Meta = func(m *trace.Meta) { m.ProbeCost = map[string]int64{"emulated": 200} }
+		r.Head = func(m *trace.Meta) { m.ProbeCost = map[string]int64{"emulated": 200} }
 	}
 	for _, o := range offloadOf(t, 2, cost)[profile.Decode].Operators {
 		if o.Key == "ffn_down" {

@@ -19,7 +19,7 @@ import (
 
 func detailOf(t testing.TB, r *trace.Reader) (*offload.Detail, *summary.Stat) {
 	t.Helper()
-	b, s := offload.New(), stat.New(stat.Options{})
+	b, s := offload.New(nil), stat.New(stat.Options{})
 	h, err := profile.Replay(r, profile.Tee(b, s))
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestTypicalStep(t *testing.T) {
 
 // A run on the CPU alone has its operators, to be compared with those of another run, and no splits.
 func TestOffloadAlone(t *testing.T) {
-	b := offload.New()
+	b := offload.New(nil)
 	p := &profiletest.Player{Sink: b}
 	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 7, Ctx: 1, Threads: 2, Prefill: 8, Decode: 4, Start: 1000}); err != nil {
 		t.Fatal(err)

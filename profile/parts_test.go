@@ -10,6 +10,7 @@ import (
 )
 
 type countSink struct {
+	BaseSink
 	steps, whole, ops int
 	starts            []int64
 }
@@ -22,9 +23,7 @@ func (c *countSink) Step(s *Step) error {
 	c.starts = append(c.starts, s.Start)
 	return nil
 }
-func (c *countSink) Graph(*Graph) error       { return nil }
-func (c *countSink) Op(*Op) error             { c.ops++; return nil }
-func (c *countSink) Sched(*trace.Sched) error { return nil }
+func (c *countSink) Op(*Op) error { c.ops++; return nil }
 
 // Each file of a recording that was cut into several replays by itself: what was under way
 // at a cut is counted as cut, all else is whole and in one file only.

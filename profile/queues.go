@@ -34,20 +34,6 @@ type Submission struct {
 	By string
 }
 
-// SubmissionSink is a Sink that also receives submissions, when they are done, or when the trace ends.
-type SubmissionSink interface {
-	Submission(s *Submission) error
-}
-
-func (t tee) Submission(s *Submission) error {
-	return each(t, func(k Sink) error {
-		if x, ok := k.(SubmissionSink); ok {
-			return x.Submission(s)
-		}
-		return nil
-	})
-}
-
 const (
 	maxQueues    = 1024
 	maxOpen      = 1 << 14 // submissions of a queue that nobody waited for
@@ -270,18 +256,11 @@ func (p *replayer) giveUp(q *Proc, u *queue) error {
 		if o.x != nil {
 			o.x.torn = true
 		}
-		if err := p.handSubmission(o.Submission); err != nil {
+		if err := p.sink.Submission(o.Submission); err != nil {
 			return err
 		}
 	}
 	u.open = u.open[:0]
-	return nil
-}
-
-func (p *replayer) handSubmission(s *Submission) error {
-	if x, ok := p.sink.(SubmissionSink); ok {
-		return x.Submission(s)
-	}
 	return nil
 }
 
@@ -383,7 +362,7 @@ func (p *replayer) doneUntil(q *Proc, t *thread, u *queue, n int, now int64, by 
 				h.add(o.Begin, now)
 			}
 		}
-		if err := p.handSubmission(o.Submission); err != nil {
+		if err := p.sink.Submission(o.Submission); err != nil {
 			return err
 		}
 	}
@@ -428,10 +407,8 @@ func (p *replayer) handOver(q *Proc, graphs []*handed) error {
 			last.before--
 			q.devices[h.object] = last
 		}
-		if x, ok := p.sink.(DeviceSink); ok {
-			if err := x.Device(d); err != nil {
-				return err
-			}
+		if err := p.sink.Device(d); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -29,21 +29,6 @@ func (r *Remote) Answered() (int64, bool) {
 	return r.Done - r.Server.Start - r.Server.Dur, r.Done != 0
 }
 
-// RemoteSink is a Sink that also receives remote graphs, when both have ended and the client has waited, or is known not to
-// have been seen to: often after the client's step.
-type RemoteSink interface {
-	Remote(r *Remote) error
-}
-
-func (t tee) Remote(r *Remote) error {
-	return each(t, func(s Sink) error {
-		if x, ok := s.(RemoteSink); ok {
-			return x.Remote(r)
-		}
-		return nil
-	})
-}
-
 const (
 	// maxCalls bounds the graphs of one backend that wait for their server's: of a server elsewhere, none ever comes.
 	maxCalls = 1 << 10
@@ -301,10 +286,7 @@ func (p *replayer) handOnRemote(c *remoteCall) error {
 		return nil
 	}
 	r.Done, r.Waited = c.done, c.waited
-	if x, ok := p.sink.(RemoteSink); ok {
-		return x.Remote(r)
-	}
-	return nil
+	return p.sink.Remote(r)
 }
 
 // remoteRest hands on what nobody was seen to wait for.

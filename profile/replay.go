@@ -19,15 +19,18 @@ import (
 // What was only partly seen is not handed on as if it were whole: a step that had begun
 // before the recording, or did not end in it, is left out and counted in Header.Losses
 // ("cut").
-func Replay(r *trace.Reader, sink Sink) (*Header, error) {
+func Replay(r *trace.Reader, sink Sink) (*Header, error) { return ReplayReusing(r, sink, nil) }
+
+// ReplayReusing is [Replay] for a run whose only sink hands operators that it needs no more to the pool: they are used again.
+func ReplayReusing(r *trace.Reader, sink Sink, pool *OpPool) (*Header, error) {
 	p := newReplayer(sink)
+	if pool != nil {
+		p.ops = pool
+	}
 	p.joinFaults()
 	in := r.Ahead()
 	defer in.Close()
 	p.merge.Runs.Free = in.Reuse
-	if s, ok := sink.(Releaser); ok {
-		s.ReleaseTo(p.ops.reuse)
-	}
 	for {
 		b, err := in.Next()
 		if err == io.EOF {
@@ -51,14 +54,13 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) {
 // alone.
 type replayer struct {
 	sink  Sink
-	top   Sink // as Replay got it
 	merge merge.Merger
 	h     Header
 	procs map[int32]*Proc
 	comms map[int32]string
 
 	recent [64]recentThread // the last seen, by the low bits of their numbers
-	ops    opPool
+	ops    *OpPool
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
@@ -228,7 +230,7 @@ func (p *replayer) thread(pid, tid int32) (*Proc, *thread) {
 }
 
 func newReplayer(sink Sink) *replayer {
-	return &replayer{sink: sink, top: sink, procs: make(map[int32]*Proc), comms: make(map[int32]string)}
+	return &replayer{sink: sink, procs: make(map[int32]*Proc), comms: make(map[int32]string), ops: &OpPool{}}
 }
 
 func (p *replayer) proc(pid int32) *Proc {
@@ -254,9 +256,7 @@ func (p *replayer) block(b trace.Block) error {
 	case b.Meta != nil:
 		p.h.Meta, p.filter = *b.Meta, b.Meta.Filter()
 		p.count.set(b.Meta.Counters)
-		if s, ok := p.sink.(MetaSink); ok {
-			s.Meta(&p.h.Meta)
-		}
+		p.sink.Meta(&p.h.Meta)
 	case b.Process != nil:
 		p.process(b.Process)
 	case b.Shape != nil:
@@ -264,10 +264,8 @@ func (p *replayer) block(b trace.Block) error {
 	case b.Loss != nil:
 		p.h.Losses = append(p.h.Losses, *b.Loss)
 	case b.CPU != nil:
-		if to, ok := p.top.(CPUSink); ok {
-			if err := to.CPU(b.CPU); err != nil {
-				return err
-			}
+		if err := p.sink.CPU(b.CPU); err != nil {
+			return err
 		}
 	case b.Memory != nil:
 		if err := p.memory(b.Memory); err != nil {
@@ -285,10 +283,8 @@ func (p *replayer) block(b trace.Block) error {
 			p.comms[t.TID] = t.Comm
 		}
 		p.proc(t.PID).thread(t.TID)
-		if to, ok := p.top.(ThreadSink); ok {
-			if err := to.Thread(&t); err != nil {
-				return err
-			}
+		if err := p.sink.Thread(&t); err != nil {
+			return err
 		}
 	}
 	p.merge.Add(&b)

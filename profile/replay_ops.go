@@ -206,14 +206,9 @@ func (p *replayer) opSeen(x *exec, o *Op) error {
 	return p.sink.Op(o)
 }
 
-// Releaser is a sink that says which operators it needs no more: where it is the only one, the replay uses them again.
-type Releaser interface {
-	ReleaseTo(func([]*Op))
-}
-
-// opPool makes operators. A run has millions of them, so they are allocated in groups; a group is freed
-// once none of it is in use.
-type opPool struct {
+// OpPool makes a replay's operators. A run has millions of them, so they are allocated in groups; a group is freed
+// once none of it is in use. The zero value is ready.
+type OpPool struct {
 	spare []*Op
 	ops   []Op
 	teams []OpThread
@@ -224,12 +219,16 @@ const poolGroup = 48
 // maxSpare bounds the operators kept for reuse.
 const maxSpare = 1 << 13
 
-func (p *opPool) reuse(ops []*Op) {
+// Release takes operators that nobody uses any more. A nil pool leaves them to their users.
+func (p *OpPool) Release(ops []*Op) {
+	if p == nil {
+		return
+	}
 	p.spare = append(p.spare, ops[:min(len(ops), maxSpare-len(p.spare))]...)
 }
 
 // take returns a zero operator, with room for the threads of a team.
-func (p *opPool) take(team int) *Op {
+func (p *OpPool) take(team int) *Op {
 	var o *Op
 	if n := len(p.spare) - 1; n >= 0 {
 		o, p.spare = p.spare[n], p.spare[:n]
@@ -247,7 +246,7 @@ func (p *opPool) take(team int) *Op {
 }
 
 // team returns room for n threads.
-func (p *opPool) team(n int) []OpThread {
+func (p *OpPool) team(n int) []OpThread {
 	if n >= poolGroup {
 		return make([]OpThread, 0, n)
 	}

@@ -12,15 +12,15 @@ import (
 
 // collected is a sink that keeps everything.
 type collected struct {
+	BaseSink
 	ops    []*Op
 	graphs []*Graph
 	steps  []*Step
 }
 
-func (c *collected) Op(o *Op) error             { c.ops = append(c.ops, o); return nil }
-func (c *collected) Graph(g *Graph) error       { c.graphs = append(c.graphs, g); return nil }
-func (c *collected) Step(s *Step) error         { c.steps = append(c.steps, s); return nil }
-func (c *collected) Sched(s *trace.Sched) error { return nil }
+func (c *collected) Op(o *Op) error       { c.ops = append(c.ops, o); return nil }
+func (c *collected) Graph(g *Graph) error { c.graphs = append(c.graphs, g); return nil }
+func (c *collected) Step(s *Step) error   { c.steps = append(c.steps, s); return nil }
 
 const (
 	Pid     = 100

@@ -12,7 +12,7 @@ import (
 // both plays steps into the series and into what Stat has of requests.
 func both(t *testing.T, play func(*batches)) (*series.Series, *requests.Sequences) {
 	t.Helper()
-	s, q := series.New(), requests.New(0)
+	s, q := series.New(nil), requests.New(0)
 	play(&batches{t: t, sink: s, now: 1000})
 	play(&batches{t: t, sink: q, now: 1000})
 	return s.Finish(launched), q.Finish(launched)

@@ -217,7 +217,7 @@ func TestFileMapClaims(t *testing.T) {
 
 // Experts of which nothing was read are told too, with what of them is in memory: in moeShape the first and the third of four.
 func TestFaultSeriesExpertsInMemory(t *testing.T) {
-	b := memory.NewSeries()
+	b := memory.NewSeries(nil)
 	m := &trace.Memory{PID: 7, When: "start", Maps: []trace.MemoryMap{{Start: 0x10000, End: 0x10000 + 7*4096, Offset: 4096, Perms: "r--s", Path: "m", Dev: 1, Inode: 2}},
 		Files: []trace.FilePages{{Path: "m", Dev: 1, Inode: 2, Size: 7*4096 + 100, Page: 4096, Resident: []byte{0}}}}
 	_ = b.Memory(m)

@@ -11,23 +11,8 @@ import (
 
 // When the results of steps were there: a step's call can hand graphs to a device and return long before that is done.
 
-// ResultSink is a Sink that also receives each step that handed graphs over ([Step.HandedOver]) once it is known when they were done, or
-// that nobody was seen to wait for them: right after Sink.Step, or later.
-type ResultSink interface {
-	Result(s *Step) error
-}
-
-func (t tee) Result(s *Step) error {
-	return each(t, func(k Sink) error {
-		if x, ok := k.(ResultSink); ok {
-			return x.Result(s)
-		}
-		return nil
-	})
-}
-
 // EndToEnd is the time from the step's begin to when its results were there, ns; false: that was not seen. Of a step that handed graphs over
-// it is known once ResultSink.Result got it.
+// it is known once Sink.Result got it.
 func (s *Step) EndToEnd() (int64, bool) {
 	switch {
 	case !s.HandedOver:
@@ -131,10 +116,7 @@ func (p *replayer) resulted(q *Proc, a *awaitedStep, giveUp bool) error {
 
 func (p *replayer) tellResult(s *Step) error {
 	s.Told = true
-	if x, ok := p.sink.(ResultSink); ok {
-		return x.Result(s)
-	}
-	return nil
+	return p.sink.Result(s)
 }
 
 // stepBegins notes that a context goes on to its next step.

@@ -19,7 +19,7 @@ import (
 
 func replayed(t *testing.T, r *trace.Reader) (*summary.Stat, *series.Series) {
 	t.Helper()
-	b, c := stat.New(stat.Options{}), series.New()
+	b, c := stat.New(stat.Options{}), series.New(nil)
 	h, err := profile.Replay(r, profile.Tee(b, c))
 	if err != nil {
 		t.Fatal(err)

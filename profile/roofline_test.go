@@ -51,7 +51,7 @@ func (s rooflineCounted) Op(o *profile.Op) error {
 // rooflined plays runs in which every operator takes 10 µs of work, shared out evenly.
 func rooflined(t *testing.T, peaks *roof.Peaks, runs ...profiletest.Run) (*series.Roofline, *summary.Stat, *summary.Stat) {
 	t.Helper()
-	b, byWeight, byOp := series.New(), stat.New(stat.Options{}), stat.New(stat.Options{By: facts.ByOp})
+	b, byWeight, byOp := series.New(nil), stat.New(stat.Options{}), stat.New(stat.Options{By: facts.ByOp})
 	p := &profiletest.Player{Sink: rooflineCounted{profile.Tee(b, byWeight, byOp)}}
 	for _, r := range runs {
 		r.Model, r.Start = profiletest.Small, 1
@@ -196,7 +196,7 @@ func TestRooflineOfOneShape(t *testing.T) {
 		}
 	}
 	node := int32(slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Name == "ffn_up-0" }))
-	b := series.New()
+	b := series.New(nil)
 	for i, x := range []struct {
 		shape   *profile.Shape
 		threads int
@@ -239,7 +239,7 @@ func TestRooflineOfPartialSteps(t *testing.T) {
 
 // A run without operators has lists and no counters.
 func TestRooflineOfNothing(t *testing.T) {
-	b := series.New()
+	b := series.New(nil)
 	p := &profiletest.Player{Sink: b}
 	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 1, Threads: 2, Decode: 3, NoOps: true, Start: 1}); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestRooflineOfNothing(t *testing.T) {
 
 // More kinds of operators than are told apart are counted.
 func TestRooflineIsBounded(t *testing.T) {
-	b := series.New()
+	b := series.New(nil)
 	s := &profile.Step{ID: 1, PID: 1, Phase: profile.Decode, Start: 1, Dur: 1_000_000, NTokens: 1, NSeqs: 1}
 	const n = 5000
 	for i := range n {

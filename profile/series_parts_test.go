@@ -28,7 +28,7 @@ func TestSeriesParts(t *testing.T) {
 		}
 		return int32(i)
 	}
-	st, b := stat.New(stat.Options{By: facts.ByWeight}), series.New()
+	st, b := stat.New(stat.Options{By: facts.ByWeight}), series.New(nil)
 	sink := profile.Tee(st, b)
 	check := func(err error) {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestSeriesParts(t *testing.T) {
 	}
 
 	h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"}
-	b = series.New()
+	b = series.New(nil)
 	s := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Start: 1, Dur: 5000, NTokens: 1, NSeqs: 1}
 	check(b.Op(&profile.Op{Step: s, Shape: shape, Node: node("Kcur-0"), Op: "MUL_MAT", Start: 1, Dur: 100}))
 	check(b.Step(s))
@@ -123,7 +123,7 @@ func TestSeriesParts(t *testing.T) {
 func TestSeriesCells(t *testing.T) {
 	shape := &profile.Shape{Index: 1, Shape: &trace.Shape{PID: 1, ID: 1, NNodes: 1, Nodes: []trace.Node{
 		{Name: "kq_soft_max-3", Op: "SOFT_MAX", Type: "f32", Ne: [4]int64{512, 1, 32, 1}, ViewSrc: -1}}}}
-	b := series.New()
+	b := series.New(nil)
 	s := &profile.Step{ID: 1, PID: 1, Phase: profile.Decode, Start: 1, Dur: 5000, NTokens: 1, NSeqs: 1}
 	if err := b.Op(&profile.Op{Step: s, Shape: shape, Op: "SOFT_MAX", Start: 1, Dur: 100}); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestSeriesCells(t *testing.T) {
 func TestSeriesLongStep(t *testing.T) {
 	shape := profiletest.Small.Shape(7, 1, 1, 256)
 	n := int32(slices.IndexFunc(shape.Nodes, func(n trace.Node) bool { return n.Op == "MUL_MAT" }))
-	st, b := stat.New(stat.Options{}), series.New()
+	st, b := stat.New(stat.Options{}), series.New(nil)
 	sink := profile.Tee(st, b)
 	s := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Start: 1, Dur: 10_000_000, NTokens: 1, NSeqs: 1}
 	const ops = 70_000
@@ -183,7 +183,7 @@ func wide(id uint64, weights ...string) *profile.Shape {
 func TestSeriesJoinsModels(t *testing.T) {
 	const x, y = "blk.0.ffn_up.weight", "blk.11.ffn_up.weight"
 	sinks := map[facts.By]*stat.Builder{}
-	b := series.New()
+	b := series.New(nil)
 	all := []profile.Sink{b}
 	for _, by := range []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByStep} {
 		sinks[by] = stat.New(stat.Options{By: by})

@@ -30,7 +30,7 @@ func runSeries(t *testing.T, level string, runs ...profiletest.Run) (*series.Ser
 		stats[i] = stat.New(stat.Options{By: by[i]})
 		sinks = append(sinks, stats[i])
 	}
-	b := series.New()
+	b := series.New(nil)
 	p := &profiletest.Player{Sink: profile.Tee(append(sinks, b)...)}
 	for _, r := range runs {
 		if err := p.Play(r); err != nil {
@@ -352,7 +352,7 @@ func sumDur(p []series.StepPoint) (n int64) {
 
 // A long run is thinned: sums stay, extremes stay, and the slowest steps stay one by one.
 func TestSeriesThins(t *testing.T) {
-	b := series.New()
+	b := series.New(nil)
 	const n = 4096*3 + 5
 	var sum, tokens int64
 	for i := range int64(n) {
@@ -403,7 +403,7 @@ func TestSeriesThins(t *testing.T) {
 
 // Steps whose operators were not recorded say so, and are in no sum of operators.
 func TestSeriesUntraced(t *testing.T) {
-	b := series.New()
+	b := series.New(nil)
 	for i := range int64(3) {
 		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000, NTokens: 1, NSeqs: 1}
 		if i == 1 {
@@ -422,7 +422,7 @@ func TestSeriesUntraced(t *testing.T) {
 // Many sequences are thinned evenly.
 func TestSeriesSequences(t *testing.T) {
 	b := requests.New(0)
-	series := series.New()
+	series := series.New(nil)
 	const n = 10_000
 	for i := range int64(n) {
 		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i, NTokens: 1, NSeqs: 1,
@@ -444,7 +444,7 @@ func TestSeriesSequences(t *testing.T) {
 
 // A distribution's buckets hold what they say.
 func TestSeriesDist(t *testing.T) {
-	b := series.New()
+	b := series.New(nil)
 	for i, d := range []int64{0, 1, 1000, 1000, 1_000_000, 1_000_000_000_000} {
 		if err := b.Step(&profile.Step{ID: int64(i) + 1, Phase: profile.Prefill, Start: int64(i), Dur: d, NTokens: 1, NSeqs: 1}); err != nil {
 			t.Fatal(err)

@@ -424,3 +424,27 @@ func TestStatJSON(t *testing.T) {
 		}
 	}
 }
+
+// One pass gives what a pass for each grouping gives.
+func TestFurtherGroupings(t *testing.T) {
+	all := []facts.By{facts.ByOp, facts.ByWeight, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep, facts.ByExpert}
+	once := stat.New(stat.Options{By: all[0], Further: all[1:], Top: 4})
+	sinks, alone := []profile.Sink{once}, []*stat.Builder{}
+	for _, by := range all {
+		alone = append(alone, stat.New(stat.Options{By: by, Top: 4}))
+		sinks = append(sinks, alone[len(alone)-1])
+	}
+	h, err := profile.Replay(offloaded(t, 40, nil), profile.Tee(sinks...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range once.FinishEach(h) {
+		want := alone[i].Finish(h)
+		if g, w := asJSON(t, got), asJSON(t, want); g != w {
+			t.Errorf("by %s: %s\nwant %s", all[i], g, w)
+		}
+		if len(want.Phases) == 0 {
+			t.Error("no phases")
+		}
+	}
+}

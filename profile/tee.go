@@ -10,68 +10,39 @@ func Tee(sinks ...Sink) Sink { return tee(sinks) }
 
 type tee []Sink
 
-func (t tee) Op(o *Op) error             { return each(t, func(s Sink) error { return s.Op(o) }) }
-func (t tee) Graph(g *Graph) error       { return each(t, func(s Sink) error { return s.Graph(g) }) }
-func (t tee) Step(st *Step) error        { return each(t, func(s Sink) error { return s.Step(st) }) }
-func (t tee) Sched(e *trace.Sched) error { return each(t, func(s Sink) error { return s.Sched(e) }) }
+// Needs is what any of the sinks needs.
+func (t tee) Needs() (all Needs) {
+	for _, s := range t {
+		all |= s.Needs()
+	}
+	return all
+}
 
 func (t tee) Meta(m *trace.Meta) {
 	for _, s := range t {
-		if s, ok := s.(MetaSink); ok {
-			s.Meta(m)
-		}
+		s.Meta(m)
 	}
 }
 
-// Choice hands a choice of experts to those that take them.
-func (t tee) Choice(c *Choice) error {
-	return each(t, func(s Sink) error {
-		if s, ok := s.(ChoiceSink); ok {
-			return s.Choice(c)
-		}
-		return nil
-	})
-}
+func (t tee) Op(o *Op) error                 { return each(t, Sink.Op, o) }
+func (t tee) Graph(g *Graph) error           { return each(t, Sink.Graph, g) }
+func (t tee) Step(s *Step) error             { return each(t, Sink.Step, s) }
+func (t tee) Result(s *Step) error           { return each(t, Sink.Result, s) }
+func (t tee) Choice(c *Choice) error         { return each(t, Sink.Choice, c) }
+func (t tee) Copy(c *Copy) error             { return each(t, Sink.Copy, c) }
+func (t tee) Device(d *DeviceSpan) error     { return each(t, Sink.Device, d) }
+func (t tee) Submission(s *Submission) error { return each(t, Sink.Submission, s) }
+func (t tee) Remote(r *Remote) error         { return each(t, Sink.Remote, r) }
+func (t tee) Fault(f *Fault) error           { return each(t, Sink.Fault, f) }
+func (t tee) Memory(m *trace.Memory) error   { return each(t, Sink.Memory, m) }
+func (t tee) Sched(s *trace.Sched) error     { return each(t, Sink.Sched, s) }
+func (t tee) CPU(c *trace.CPUState) error    { return each(t, Sink.CPU, c) }
+func (t tee) Thread(x *trace.Thread) error   { return each(t, Sink.Thread, x) }
 
-func each(t tee, f func(Sink) error) error {
+func each[T any](t tee, take func(Sink, T) error, x T) error {
 	for _, s := range t {
-		if err := f(s); err != nil {
+		if err := take(s, x); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// Thread hands it to those of the sinks that take it.
-func (t tee) Thread(x *trace.Thread) error {
-	return each(t, func(s Sink) error {
-		if k, ok := s.(ThreadSink); ok {
-			return k.Thread(x)
-		}
-		return nil
-	})
-}
-
-// ThreadSink is a sink that takes what is told of threads too, as it stands in the trace: within a second or so of the events of its time.
-type ThreadSink interface {
-	Sink
-	Thread(*trace.Thread) error
-}
-
-// CPUSink is a sink that takes what the kernel told of the machine's CPUs too. It comes as it stands in the trace: within a second or so
-// of the steps of its time, before or after them.
-type CPUSink interface {
-	Sink
-	CPU(*trace.CPUState) error
-}
-
-// CPU hands it to those of the sinks that take it.
-func (t tee) CPU(c *trace.CPUState) error {
-	for _, s := range t {
-		if k, ok := s.(CPUSink); ok {
-			if err := k.CPU(c); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -149,12 +149,12 @@ func record(t *testing.T, opts timeline.Options, runs ...profiletest.Run) (*time
 	return v, st.Finish(h), list.ops
 }
 
-type opList struct{ ops []opSeen }
+type opList struct {
+	profile.BaseSink
+	ops []opSeen
+}
 
-func (l *opList) Op(o *profile.Op) error     { l.ops = append(l.ops, want(o)); return nil }
-func (l *opList) Graph(*profile.Graph) error { return nil }
-func (l *opList) Step(*profile.Step) error   { return nil }
-func (l *opList) Sched(*trace.Sched) error   { return nil }
+func (l *opList) Op(o *profile.Op) error { l.ops = append(l.ops, want(o)); return nil }
 
 func compare(t *testing.T, got, want []opSeen) {
 	t.Helper()

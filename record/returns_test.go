@@ -18,12 +18,12 @@ import (
 )
 
 type counts struct {
+	profile.BaseSink
 	whole, graphs, ops int
 	backends           map[string]int
 }
 
-func (c *counts) Op(*profile.Op) error     { c.ops++; return nil }
-func (c *counts) Sched(*trace.Sched) error { return nil }
+func (c *counts) Op(*profile.Op) error { c.ops++; return nil }
 func (c *counts) Graph(g *profile.Graph) error {
 	c.graphs++
 	c.backends[g.Backend]++

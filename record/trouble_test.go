@@ -38,7 +38,7 @@ func written(t *testing.T) (*recorder, *[]string, func() []trace.Block) {
 			t.Fatal(err)
 		}
 		data := buf.Bytes()
-		if _, err := profile.Replay(reader(t, data), sink{}); err != nil {
+		if _, err := profile.Replay(reader(t, data), profile.BaseSink{}); err != nil {
 			t.Errorf("the recording cannot be replayed: %v", err)
 		}
 		rd := reader(t, data)
@@ -63,13 +63,6 @@ func reader(t *testing.T, data []byte) *trace.Reader {
 	}
 	return rd
 }
-
-type sink struct{}
-
-func (sink) Op(*profile.Op) error       { return nil }
-func (sink) Graph(*profile.Graph) error { return nil }
-func (sink) Step(*profile.Step) error   { return nil }
-func (sink) Sched(*trace.Sched) error   { return nil }
 
 func losses(blocks []trace.Block) (out []trace.Loss) {
 	for _, b := range blocks {

@@ -163,7 +163,7 @@ func TestRoofByType(t *testing.T) {
 func TestRoofOfRecording(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.pinf")
 	meta := func(r *profiletest.Recorder) {
-		r.Meta = func(m *trace.Meta) { m.Arch, m.CPU, m.MemBytes = "amd64", "A CPU", 8<<30 }
+		r.Head = func(m *trace.Meta) { m.Arch, m.CPU, m.MemBytes = "amd64", "A CPU", 8<<30 }
 	}
 	f, err := os.Create(file)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
@@ -19,8 +20,9 @@ func doSlow(in string, opt stat.Options, json, verbose bool) error {
 		return err
 	}
 	defer r.Close()
+	opt.Book = &facts.Book{}
 	stat := stat.New(opt)
-	slow := slow.New(slow.Options{Phases: opt.Phases, PID: opt.PID, Top: opt.Top})
+	slow := slow.New(slow.Options{Phases: opt.Phases, PID: opt.PID, Top: opt.Top, Book: opt.Book})
 	h, err := profile.Replay(r, profile.Tee(stat, slow))
 	if err != nil {
 		return err

@@ -96,8 +96,9 @@ func doStat(in string, opt stat.Options, top *machineRoof, json, verbose bool) e
 	}
 	defer r.Close()
 	opt.Peaks = top.peaks
+	opt.Pool = &profile.OpPool{}
 	b := stat.New(opt)
-	h, err := profile.Replay(r, b)
+	h, err := profile.ReplayReusing(r, b, opt.Pool)
 	if err != nil {
 		return err
 	}

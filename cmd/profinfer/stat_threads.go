@@ -47,8 +47,9 @@ func statOf(name string, opt stat.Options) (*summary.Stat, error) {
 		return nil, err
 	}
 	defer r.Close()
+	opt.Pool = &profile.OpPool{}
 	b := stat.New(opt)
-	h, err := profile.Replay(r, b)
+	h, err := profile.ReplayReusing(r, b, opt.Pool)
 	if err != nil {
 		return nil, err
 	}

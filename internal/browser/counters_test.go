@@ -100,9 +100,9 @@ func peaksOf(p *roof.Peaks) report.Option {
 // two runs, little room and no roof.
 func TestCounters(t *testing.T) {
 	tools(t)
-	s, b, tl := stat.New(stat.Options{}), series.New(), timeline.New(timeline.Options{})
+	s, b, tl := stat.New(stat.Options{}), series.New(nil), timeline.New(timeline.Options{})
 	var ops []*profile.Op
-	h, err := twoTeams(1.5)(profile.Tee(s, b, tl, keep{&ops}))
+	h, err := twoTeams(1.5)(profile.Tee(s, b, tl, keep{ops: &ops}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,9 +228,9 @@ func TestCounters(t *testing.T) {
 }
 
 // keep is a sink that keeps operators.
-type keep struct{ ops *[]*profile.Op }
+type keep struct {
+	profile.BaseSink
+	ops *[]*profile.Op
+}
 
-func (k keep) Op(o *profile.Op) error     { *k.ops = append(*k.ops, o); return nil }
-func (k keep) Graph(*profile.Graph) error { return nil }
-func (k keep) Step(*profile.Step) error   { return nil }
-func (k keep) Sched(e *trace.Sched) error { return nil }
+func (k keep) Op(o *profile.Op) error { *k.ops = append(*k.ops, o); return nil }

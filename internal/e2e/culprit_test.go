@@ -40,6 +40,7 @@ func cpuTime(pid int) time.Duration {
 // seatings computes from a recording's scheduling events, by counting alone, for how long another process had a CPU in steps
 // while a thread of the engine could run and had none.
 type seatings struct {
+	profile.BaseSink
 	comm    string
 	events  []trace.Sched
 	steps   [][2]int64
@@ -54,7 +55,6 @@ func (s *seatings) Op(o *profile.Op) error {
 	}
 	return nil
 }
-func (s *seatings) Graph(*profile.Graph) error { return nil }
 func (s *seatings) Step(st *profile.Step) error {
 	s.steps, s.pid = append(s.steps, [2]int64{st.Start, st.Start + st.Dur}), st.PID
 	return nil

@@ -85,6 +85,7 @@ func record(t testing.TB, flags []string, command ...string) string {
 
 // run is everything a trace holds.
 type run struct {
+	profile.BaseSink
 	ops     []*profile.Op
 	graphs  []*profile.Graph
 	steps   []*profile.Step

@@ -15,6 +15,7 @@ import (
 
 // Run is all that a recording holds.
 type Run struct {
+	profile.BaseSink
 	Header *profile.Header
 	Ops    []*profile.Op
 	Graphs []*profile.Graph

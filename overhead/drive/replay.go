@@ -14,11 +14,11 @@ import (
 )
 
 // clockSink takes the steps of the clock's recording.
-type clockSink struct{ steps []overhead.Step }
+type clockSink struct {
+	profile.BaseSink
+	steps []overhead.Step
+}
 
-func (*clockSink) Op(*profile.Op) error       { return nil }
-func (*clockSink) Graph(*profile.Graph) error { return nil }
-func (*clockSink) Sched(*trace.Sched) error   { return nil }
 func (c *clockSink) Step(s *profile.Step) error {
 	c.steps = append(c.steps, overhead.Step{PID: s.PID, TID: s.TID, Ctx: s.Ctx, Phase: s.Phase, NTokens: s.NTokens, Start: s.Start, Dur: s.Dur})
 	return nil
@@ -42,6 +42,7 @@ func replay(path string, sink profile.Sink) (*profile.Header, error) {
 
 // stateSink keeps the steps of a state's recording.
 type stateSink struct {
+	profile.BaseSink
 	level engine.Level
 	steps []seen
 
@@ -79,16 +80,13 @@ func (s *stateSink) Op(o *profile.Op) error {
 	return nil
 }
 
-// Fault and Memory implement profile.FaultSink.
-func (*stateSink) Fault(*profile.Fault) error { return nil }
+// Needs implements profile.Sink: Memory tells what processes counted of their faults.
+func (*stateSink) Needs() profile.Needs { return profile.NeedFaults }
 
 func (s *stateSink) Memory(*trace.Memory) error {
 	s.memory = true
 	return nil
 }
-
-func (*stateSink) Graph(*profile.Graph) error { return nil }
-func (*stateSink) Sched(*trace.Sched) error   { return nil }
 
 func (s *stateSink) Step(p *profile.Step) error {
 	s.steps = append(s.steps, seen{p.Start, p.Start + p.Dur, p.Ops, p.Incomplete == "" &&

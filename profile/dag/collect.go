@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -25,17 +26,13 @@ const (
 
 // dagState is what a DAGBuilder knows so far.
 type dagState struct {
+	profile.BaseSink
 	opts    Options
-	derive  facts.Deriver
-	models  facts.Models
+	book    *facts.Book
 	wanted  map[profile.Phase]bool // nil: all
 	whole   map[facts.PhaseKey]*dagGroup
 	part    map[facts.PhaseKey]*dagGroup
-	pending map[*profile.Step][]*profile.Op
-	at      *profile.Step // the step that ops are of
-	ops     []*profile.Op // under way
-	kept    int           // operators in pending and ops
-	graphs  map[int64][]*profile.Graph
+	open    steps.Collector
 	nodes   int // of all structures followed
 	outside int64
 
@@ -104,7 +101,7 @@ func (b *dagState) init(opts Options) {
 	if opts.Most <= 0 {
 		opts.Most = 8
 	}
-	b.opts = opts
+	b.opts, b.book = opts, facts.BookOf(opts.Book)
 	if len(opts.Phases) > 0 {
 		b.wanted = map[profile.Phase]bool{}
 		for _, p := range opts.Phases {
@@ -112,7 +109,7 @@ func (b *dagState) init(opts Options) {
 		}
 	}
 	b.whole, b.part = map[facts.PhaseKey]*dagGroup{}, map[facts.PhaseKey]*dagGroup{}
-	b.pending, b.graphs = map[*profile.Step][]*profile.Op{}, map[int64][]*profile.Graph{}
+	b.open.Early = b.early
 	b.seed = maphash.MakeSeed()
 	b.known, b.structs = map[*profile.Shape]*structure{}, map[uint64][]*structure{}
 }
@@ -126,43 +123,19 @@ func (b *dagState) Op(o *profile.Op) error {
 	if o.OffCPU > 0 {
 		b.offCPU = true
 	}
-	var ctx uint64
-	if o.Step != nil {
-		ctx = o.Step.Ctx
-	}
-	b.models.Serves(o.Graph)
-	b.models.See(pid, ctx, o.Shape, facts.OpBackend(o))
+	b.book.Op(o)
 	if o.Step == nil {
 		b.outside++
 		return nil
 	}
-	if b.kept >= limits.Pending { // as Stat does, so that both count the same
-		b.set(nil)
-		for s, ops := range b.pending {
-			if b.wanted == nil || b.wanted[s.Phase] {
-				b.fold(b.group(b.whole, s), s, ops, nil)
-			}
-		}
-		clear(b.pending)
-		b.kept = 0
-	}
-	if b.at != o.Step {
-		b.set(o.Step)
-	}
-	b.ops = append(b.ops, o)
-	b.kept++
+	b.open.Op(o)
 	return nil
 }
 
-// set makes ops those of step s, and keeps those of the step before.
-func (b *dagState) set(s *profile.Step) {
-	if b.at != nil {
-		b.pending[b.at] = b.ops
-	}
-	b.at, b.ops = s, nil
-	if s != nil {
-		b.ops = b.pending[s]
-		delete(b.pending, s)
+// early takes operators of a step whose end is not known yet.
+func (b *dagState) early(s *profile.Step, ops []*profile.Op) {
+	if b.wanted == nil || b.wanted[s.Phase] {
+		b.fold(b.group(b.whole, s), s, ops, nil)
 	}
 }
 
@@ -171,38 +144,20 @@ func (b *dagState) Graph(g *profile.Graph) error {
 	if b.opts.PID != 0 && g.PID != b.opts.PID {
 		return nil
 	}
-	b.models.Serves(g)
-	if g.Shape != nil {
-		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
-	}
-	if g.Step == 0 || g.Shape == nil || g.Shape.Shape == nil {
-		return nil
-	}
-	if len(b.graphs) >= limits.Pending { // of steps that never ended
-		clear(b.graphs)
-	}
-	if s := b.graphs[g.Step]; len(s) < limits.Pending {
-		b.graphs[g.Step] = append(s, g)
+	b.book.Graph(g)
+	if g.Shape != nil && g.Shape.Shape != nil {
+		b.open.Graph(g)
 	}
 	return nil
 }
-
-// Sched takes one scheduling event.
-func (b *dagState) Sched(*trace.Sched) error { return nil }
 
 // Step takes one step, whose operators came before.
 func (b *dagState) Step(s *profile.Step) error {
 	if b.opts.PID != 0 && s.PID != b.opts.PID {
 		return nil
 	}
-	if b.at != s {
-		b.set(s)
-	}
-	ops := b.ops
-	graphs := b.graphs[s.ID]
-	b.kept -= len(ops)
-	b.at, b.ops = nil, nil
-	delete(b.graphs, s.ID)
+	ops, graphs, _ := b.open.Take(s)
+	defer b.open.Done(ops)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}
@@ -222,7 +177,7 @@ func (b *dagState) Step(s *profile.Step) error {
 }
 
 func (b *dagState) group(in map[facts.PhaseKey]*dagGroup, s *profile.Step) *dagGroup {
-	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -381,7 +336,7 @@ func (p *partSum) op(b *dagState, o *profile.Op) bool {
 		return false
 	}
 	p.seen = true
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	r := p.sums[o.Node]
 	net := o.Dur - o.Probe
 	if r == nil {

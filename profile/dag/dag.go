@@ -5,6 +5,7 @@ package dag
 
 import (
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -17,6 +18,7 @@ type Options struct {
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
 	Most   int             // structures kept of one phase and model, those with most time; 0: 8
+	Book   *facts.Book     // shared with other sinks of the replay; nil: none
 }
 
 // List are the operator graphs that a run computed. Times are nanoseconds, sizes bytes, shares 0 to 1.

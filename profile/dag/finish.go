@@ -19,7 +19,7 @@ import (
 
 // Finish computes the graphs. The builder takes no more.
 func (b *Builder) Finish(h *profile.Header) *List {
-	b.models.List() // sorts them, as Stat does
+	b.book.List() // sorts them, as Stat does
 	out := &List{SchemaVersion: DAGSchema, DAGs: []DAG{}, Rest: []Rest{}, Outside: b.outside, MaxError: sketch.HistogramError,
 		Outlier: outlierRule, OutlierCalls: outlierCalls}
 	if h != nil {
@@ -28,7 +28,7 @@ func (b *Builder) Finish(h *profile.Header) *List {
 	}
 	whole, part := b.merged(b.whole), b.merged(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
-		for m := -1; m < len(b.models.Models); m++ {
+		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}
 			g, only := whole[k], false
 			if g == nil || g.steps == 0 {
@@ -47,7 +47,7 @@ func (b *Builder) merged(groups map[facts.PhaseKey]*dagGroup) map[facts.ModelKey
 	out := map[facts.ModelKey]*dagGroup{}
 	keys := slices.SortedFunc(maps.Keys(groups), func(x, y facts.PhaseKey) int { return cmp.Compare(groups[x].number, groups[y].number) })
 	for _, k := range keys {
-		m := facts.ModelKey{Phase: k.Phase, Model: b.models.Index(k.Model)}
+		m := facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}
 		if out[m] == nil {
 			out[m] = groups[k]
 		} else {

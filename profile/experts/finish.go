@@ -83,24 +83,16 @@ func (g *Sums) cache(most int) []Cache {
 
 func (p *CostByNew) finish(k Weight) Product {
 	e := Product{Weight: k.Weight, Type: k.Typ, New: []NewCalls{}}
-	var w, x, y, xx, xy float64
+	var line num.Line
 	for n, c := range p.new {
 		if c.Calls == 0 {
 			continue
 		}
 		median := c.Hist.Quantile(0.5)
 		e.New = append(e.New, NewCalls{n, c.Calls, float64(c.Dur) / float64(c.Calls), median})
-		k, v := float64(c.Calls), float64(n)
-		w += k
-		x += k * v
-		y += k * median
-		xx += k * v * v
-		xy += k * v * median
+		line.Add(float64(n), median, float64(c.Calls))
 	}
-	if d := w*xx - x*x; d > 0 {
-		v := (w*xy - x*y) / d
-		e.PerNew = &v
-	}
+	e.PerNew = line.Slope()
 	return e
 }
 

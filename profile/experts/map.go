@@ -6,7 +6,6 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // ExpertMapSchema is the version of ExpertMap's JSON form. Fields may be added without raising it.
@@ -110,25 +109,27 @@ type NewTimes struct {
 
 // MapBuilder is a [profile.Sink] that makes an [Map].
 type MapBuilder struct {
-	steps  Steps
-	models facts.ModelFinder
-	whole  map[expertPhase]*expertGroup
-	part   map[expertPhase]*expertGroup
-	cells  cellBudget
+	profile.BaseSink
+	steps Steps
+	book  *facts.Book
+	whole map[expertPhase]*expertGroup
+	part  map[expertPhase]*expertGroup
+	cells cellBudget
 }
 
-// NewMap returns a builder that keeps so many numbers of tokens' choices; 0: ExpertMapCells. Where there are more, the largest
+// NewMap returns a builder, with which other sinks of the replay share the book (nil: none do), that keeps so many numbers of tokens' choices; 0: ExpertMapCells. Where there are more, the largest
 // phase's tokens are put together: 2, 4, 8 ... to a column, with counts.
-func NewMap(cells int) *MapBuilder {
+func NewMap(cells int, book *facts.Book) *MapBuilder {
 	if cells <= 0 {
 		cells = ExpertMapCells
 	}
-	return &MapBuilder{whole: map[expertPhase]*expertGroup{}, part: map[expertPhase]*expertGroup{}, cells: cellBudget{most: cells}}
+	book = facts.BookOf(book)
+	return &MapBuilder{book: book, steps: Steps{Book: book}, whole: map[expertPhase]*expertGroup{}, part: map[expertPhase]*expertGroup{}, cells: cellBudget{most: cells}}
 }
 
 type expertPhase struct {
 	phase profile.Phase
-	model facts.ModelRef
+	model *facts.ModelWeights
 }
 
 // expertGroup is a phase under way.
@@ -142,19 +143,16 @@ type expertGroup struct {
 
 // Op takes one operator.
 func (b *MapBuilder) Op(o *profile.Op) error {
-	b.models.Op(o)
+	b.book.Op(o)
 	b.steps.Op(o)
 	return nil
 }
 
 // Graph takes one graph execution.
 func (b *MapBuilder) Graph(g *profile.Graph) error {
-	b.models.Graph(g)
+	b.book.Graph(g)
 	return nil
 }
-
-// Sched takes one scheduling event.
-func (b *MapBuilder) Sched(*trace.Sched) error { return nil }
 
 // Step takes one step, whose operators came before.
 func (b *MapBuilder) Step(s *profile.Step) error {
@@ -162,9 +160,9 @@ func (b *MapBuilder) Step(s *profile.Step) error {
 	if s.Incomplete != "" {
 		in = b.part
 	}
-	k := expertPhase{s.Phase, b.models.Of(s)}
+	k := expertPhase{s.Phase, b.book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
-		k.model = facts.ModelRef{}
+		k.model = nil
 	}
 	g := in[k]
 	if g == nil {

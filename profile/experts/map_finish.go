@@ -16,7 +16,7 @@ import (
 // Finish makes the map; the builder takes no more.
 func (b *MapBuilder) Finish() *Map {
 	m := &Map{SchemaVersion: ExpertMapSchema, Phases: []MapPhase{}, MaxError: sketch.HistogramError}
-	models := b.models.Models() // puts them in order
+	models := b.book.List() // puts them in order
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		for i := -1; i < len(models); i++ {
@@ -44,7 +44,7 @@ func (b *MapBuilder) byModel(groups map[expertPhase]*expertGroup) map[facts.Mode
 	out := map[facts.ModelKey]*expertGroup{}
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b expertPhase) int { return cmp.Compare(groups[a].number, groups[b].number) })
 	for _, k := range keys {
-		m := facts.ModelKey{Phase: k.phase, Model: b.models.Index(k.model)}
+		m := facts.ModelKey{Phase: k.phase, Model: b.book.Index(k.model)}
 		if out[m] == nil {
 			out[m] = groups[k]
 		} else {

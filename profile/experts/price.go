@@ -3,6 +3,7 @@
 package experts
 
 import (
+	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 	"math"
 )
@@ -10,7 +11,7 @@ import (
 // Price is what a further new expert adds to a product's work, ns: the slope of the line of least squares through the medians by number
 // of new experts, weighted by calls; 0 where it is not sound.
 func (p *CostByNew) Price() float64 {
-	var w, x, y, xx, xy, yy float64
+	var line num.Line
 	points := 0
 	each := func(f func(n, median, calls float64, h *sketch.Histogram)) {
 		for n, c := range p.new {
@@ -21,24 +22,20 @@ func (p *CostByNew) Price() float64 {
 	}
 	each(func(n, median, calls float64, _ *sketch.Histogram) {
 		points++
-		w += calls
-		x += calls * n
-		y += calls * median
-		xx += calls * n * n
-		xy += calls * n * median
-		yy += calls * median * median
+		line.Add(n, median, calls)
 	})
 	if points < 2 {
 		return 0
 	}
-	vx, vy, cxy := xx-x*x/w, yy-y*y/w, xy-x*y/w
+	vx, vy, cxy := line.Variances()
 	if vx <= 0 || vy <= 0 || cxy <= 0 {
 		return 0
 	}
 	if points > 2 && cxy*cxy/vx/vy < expertR2 {
 		return 0
 	}
-	slope, mean := cxy/vx, x/w
+	slope := cxy / vx
+	mean, _ := line.Mean()
 	// A median of n values has the variance 1 / (4 n f^2) with the density f there: for normal ones pi/2 s^2/n, and their middle half
 	// lies within 1.349 s. A histogram adds its own error.
 	var variance float64

@@ -82,26 +82,14 @@ const (
 	// maxExpertLayers bounds the layers kept of a phase, maxExperts the experts of a layer: more are dropped.
 	maxExpertLayers = 1024
 	MaxExperts      = 4096
-	// MaxRecent bounds the contexts' layers whose latest choices are kept.
-	MaxRecent = 1 << 14
 	// MaxExpertWeights bounds the weights whose products are told apart.
 	MaxExpertWeights = 64
 )
 
-// RecentKey is a layer of an engine context.
-type RecentKey struct {
-	Pid   int32
-	Ctx   uint64
-	Layer int
-}
-
 // recent are a layer's experts, those chosen last first, over all phases.
 type recent struct {
-	order  []int32
-	spare  []int32
-	before []int32       // what the batch before chose; nil: not known
-	phase  profile.Phase // of that batch
-	step   int64         // and its step
+	order []int32
+	spare []int32
 }
 
 // Sums are the sums of a group.
@@ -154,17 +142,15 @@ func (p *CostByNew) At(n int) *newCalls {
 
 // Collector is what statistics know of choices.
 type Collector struct {
-	recent map[RecentKey]*recent
-	mark   [MaxExperts]int32 // by expert, 0 between uses
+	batches Batches
+	recent  map[layerOf]*recent
+	mark    [MaxExperts]int32 // by expert, 0 between uses
 }
 
 // Forget drops what is known of a context's latest choices: a step of it was not wholly seen.
 func (e *Collector) Forget(s *profile.Step) {
-	for k := range e.recent {
-		if k.Pid == s.PID && k.Ctx == s.Ctx {
-			delete(e.recent, k)
-		}
-	}
+	e.batches.Forget(s)
+	forgetContext(e.recent, s)
 }
 
 // Fold adds the choices of a step's operators to the sums.
@@ -244,30 +230,23 @@ func (e *Collector) batch(g *Sums, s *profile.Step, c *profile.Choice) int {
 	l.distinct += int64(len(set))
 	g.distinct += int64(len(set))
 
-	rk := RecentKey{s.PID, s.Ctx, c.Layer}
+	rk := layerOf{s.PID, s.Ctx, c.Layer}
 	r := e.recent[rk]
 	if r == nil {
-		if e.recent == nil || len(e.recent) >= MaxRecent {
-			e.recent = map[RecentKey]*recent{}
+		if e.recent == nil || len(e.recent) >= maxRecent {
+			e.recent = map[layerOf]*recent{}
 		}
 		r = &recent{}
 		e.recent[rk] = r
 	}
-	fresh := -1
-	if r.before != nil && r.phase == s.Phase {
-		n := 0
-		for _, x := range set {
-			if !containsExpert(r.before, x) {
-				n++
-			}
-		}
-		fresh = n
+	fresh, before := e.batches.New(s, c.Layer, set)
+	if fresh >= 0 {
 		l.chosen += int64(len(set))
-		l.again += int64(len(set) - n)
+		l.again += int64(len(set) - fresh)
 		g.chosen += int64(len(set))
-		g.again += int64(len(set) - n)
+		g.again += int64(len(set) - fresh)
 		// an expert of this batch is in the one before with the part of all that that one chose
-		chance := float64(len(set)) * float64(len(r.before)) / float64(c.Total)
+		chance := float64(len(set)) * float64(before) / float64(c.Total)
 		g.chance += chance
 		l.chance += chance
 	}
@@ -276,17 +255,7 @@ func (e *Collector) batch(g *Sums, s *profile.Step, c *profile.Choice) int {
 		g.tokens.add(k, s, c)
 	}
 	r.touch(set, &e.mark)
-	r.before, r.phase, r.step = set, s.Phase, s.ID
 	return fresh
-}
-
-func containsExpert(s []int32, x int32) bool {
-	for _, v := range s {
-		if v == x {
-			return true
-		}
-	}
-	return false
 }
 
 // distance counts how many other experts were used since each of the set.

@@ -5,29 +5,27 @@ package experts
 import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 )
 
 // Steps tells of each step what its tokens chose, against the steps before. For sinks: it gets their operators and steps.
 // The zero value is ready.
 type Steps struct {
-	state   Collector
-	derive  facts.Deriver
-	pending map[*profile.Step][]*profile.Op
-	kept    int
-	sums    Sums
+	Book *facts.Book // nil: its own
+
+	state Collector
+	open  steps.Collector
+	sums  Sums
 }
 
 // Op takes an operator. Only products with chosen experts are kept until their step ends.
 func (e *Steps) Op(o *profile.Op) {
-	if o.Choice == nil || o.Step == nil {
-		return
+	if o.Choice != nil && o.Step != nil {
+		if e.Book == nil {
+			e.Book = &facts.Book{}
+		}
+		e.open.Op(o)
 	}
-	if e.pending == nil || e.kept >= limits.Pending { // of steps that never ended
-		e.pending, e.kept = map[*profile.Step][]*profile.Op{}, 0
-	}
-	e.pending[o.Step] = append(e.pending[o.Step], o)
-	e.kept++
 }
 
 // Step takes a step, whose operators came before. It is false where nothing is known of its choices: there are none, or the step or one of its
@@ -39,9 +37,8 @@ func (e *Steps) Step(s *profile.Step) (Step, bool) {
 
 // fold adds a step's choices to the sums.
 func (e *Steps) fold(g *Sums, s *profile.Step) (Step, bool) {
-	ops := e.pending[s]
-	delete(e.pending, s)
-	e.kept -= len(ops)
+	ops, _, _ := e.open.Take(s)
+	defer e.open.Done(ops)
 	if s.Incomplete != "" || s.Untraced != "" {
 		e.state.Forget(s)
 	}
@@ -50,7 +47,7 @@ func (e *Steps) fold(g *Sums, s *profile.Step) (Step, bool) {
 	}
 	was := *g
 	g.noBytes = false
-	e.state.Fold(g, &e.derive, s, ops)
+	e.state.Fold(g, &e.Book.Deriver, s, ops)
 	p := Step{ID: s.ID, N: 1, Tokens: int64(s.NTokens), Experts: g.distinct - was.distinct,
 		New: (g.chosen - g.again) - (was.chosen - was.again), Known: g.chosen - was.chosen}
 	if !g.noBytes {

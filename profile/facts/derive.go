@@ -75,27 +75,11 @@ func (d *Deriver) Derive(op *profile.Op) *Derived {
 		return &Unknown
 	}
 	if op.Shape != d.last {
-		f := d.shapes[op.Shape]
-		if f == nil {
-			if d.shapes == nil {
-				d.shapes = map[*profile.Shape]*shapeFacts{}
-			}
-			f = &shapeFacts{names: op.Shape.Vocabulary().NameShape(op.Shape.Nodes), nodes: make([]*Derived, len(op.Shape.Nodes))}
-			d.shapes[op.Shape] = f
-		}
-		d.last, d.facts = op.Shape, f
+		d.last, d.facts = op.Shape, d.of(op.Shape)
 	}
 	v := d.facts.nodes[op.Node]
 	if v == nil || !slices.Equal(v.fused, op.Fused) {
-		w := DeriveNode(op.Shape, d.facts.names, op.Node, op.Fused)
-		if v != nil {
-			w.ID = v.ID
-		} else {
-			d.n++
-			w.ID = d.n
-		}
-		v = w
-		d.facts.nodes[op.Node] = v
+		v = d.keep(d.facts, op.Node, deriveNode(op.Shape, d.facts.names, op.Node, op.Fused))
 	}
 	if v.BytesAtMost && op.Choice.Whole() {
 		return d.choose(op, v)
@@ -103,8 +87,48 @@ func (d *Deriver) Derive(op *profile.Op) *Derived {
 	return v
 }
 
-// DeriveNode computes the facts of node n of a shape, run together with the nodes in fused.
-func DeriveNode(sh *profile.Shape, names *ops.ShapeNames, n int32, fused []int32) *Derived {
+// Node returns what follows from the definition of node n of a shape, run together with the nodes in fused, whatever it
+// was seen to run with. The result is shared: do not change it.
+func (d *Deriver) Node(sh *profile.Shape, n int32, fused ...int32) *Derived {
+	f := d.of(sh)
+	v := f.nodes[n]
+	if v != nil && slices.Equal(v.fused, fused) {
+		return v
+	}
+	w := deriveNode(sh, f.names, n, fused)
+	if v == nil {
+		d.keep(f, n, w)
+	}
+	return w
+}
+
+// of returns what is known of a shape.
+func (d *Deriver) of(sh *profile.Shape) *shapeFacts {
+	f := d.shapes[sh]
+	if f == nil {
+		if d.shapes == nil {
+			d.shapes = map[*profile.Shape]*shapeFacts{}
+		}
+		f = &shapeFacts{names: sh.Vocabulary().NameShape(sh.Nodes), nodes: make([]*Derived, len(sh.Nodes))}
+		d.shapes[sh] = f
+	}
+	return f
+}
+
+// keep numbers what was derived of a node and remembers it.
+func (d *Deriver) keep(f *shapeFacts, n int32, v *Derived) *Derived {
+	if old := f.nodes[n]; old != nil {
+		v.ID = old.ID
+	} else {
+		d.n++
+		v.ID = d.n
+	}
+	f.nodes[n] = v
+	return v
+}
+
+// deriveNode computes the facts of node n of a shape, run together with the nodes in fused.
+func deriveNode(sh *profile.Shape, names *ops.ShapeNames, n int32, fused []int32) *Derived {
 	nodes, words := sh.Nodes, sh.Vocabulary()
 	members := []int32{n}
 	for _, f := range fused {

@@ -357,7 +357,7 @@ func TestNamelessGraph(t *testing.T) {
 			t.Errorf("%s %s: block %s, want %s", nodes[i].Name, nodes[i].Op, n.Block[i], want)
 		}
 	}
-	d := DeriveNode(ShapeOf(nodes), n, out, nil)
+	d := deriveNode(ShapeOf(nodes), n, out, nil)
 	if k := d.Class; k != ops.ClassProduct {
 		t.Errorf("a product with a nameless weight is of kind %d", k)
 	}

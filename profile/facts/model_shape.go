@@ -13,7 +13,7 @@ import (
 // Models finds the models of a run: sets of weights that one engine context uses, or that
 // several contexts share.
 type Models struct {
-	Models []*ModelWeights
+	models []*ModelWeights
 	known  map[bookKey]*ModelWeights
 	last   bookKey
 	served map[int32]bool // processes that compute for others
@@ -46,8 +46,8 @@ type weight struct {
 	bytes   int64 // -1: unknown
 }
 
-// See takes the weights of a shape that ran on a backend in ctx (0: not known in which).
-func (b *Models) See(pid int32, ctx uint64, sh *profile.Shape, backend string) {
+// see takes the weights of a shape that ran on a backend in ctx (0: not known in which).
+func (b *Models) see(pid int32, ctx uint64, sh *profile.Shape, backend string) {
 	k := bookKey{sh, ctx, pid}
 	if sh == nil || sh.Shape == nil || k == b.last || ctx == 0 && b.served[pid] {
 		return
@@ -93,8 +93,8 @@ func (b *Models) See(pid int32, ctx uint64, sh *profile.Shape, backend string) {
 // models that the weights connect become one.
 func (b *Models) find(pid int32, ctx uint64, found map[string]weight) *ModelWeights {
 	var m *ModelWeights
-	for i := 0; i < len(b.Models); i++ {
-		o := b.Models[i]
+	for i := 0; i < len(b.models); i++ {
+		o := b.models[i]
 		if o.pid != pid || !o.holds(ctx, found) {
 			continue
 		}
@@ -113,12 +113,12 @@ func (b *Models) find(pid int32, ctx uint64, found map[string]weight) *ModelWeig
 			m.weights[name] = w
 		}
 		m.dims.Max(o.dims)
-		b.Models = slices.Delete(b.Models, i, i+1)
+		b.models = slices.Delete(b.models, i, i+1)
 		i--
 	}
 	if m == nil {
 		m = &ModelWeights{pid: pid, ctxs: map[uint64]bool{}, ever: map[uint64]bool{}, weights: map[string]weight{}}
-		b.Models = append(b.Models, m)
+		b.models = append(b.models, m)
 	}
 	return m
 }
@@ -140,19 +140,22 @@ func (m *ModelWeights) holds(ctx uint64, found map[string]weight) bool {
 
 // List returns the models found, the one with most parameters first.
 func (b *Models) List() []Model {
-	slices.SortStableFunc(b.Models, func(a, b *ModelWeights) int {
+	slices.SortStableFunc(b.models, func(a, b *ModelWeights) int {
 		return cmp.Or(cmp.Compare(b.params(), a.params()), cmp.Compare(a.pid, b.pid))
 	})
-	out := make([]Model, 0, len(b.Models))
-	for _, m := range b.Models {
+	out := make([]Model, 0, len(b.models))
+	for _, m := range b.models {
 		out = append(out, m.model())
 	}
 	return out
 }
 
+// Count is how many models were found.
+func (b *Models) Count() int { return len(b.models) }
+
 // At returns the model that a context computes at present, nil if it is not known.
 func (b *Models) At(pid int32, ctx uint64) *ModelWeights {
-	for _, m := range b.Models {
+	for _, m := range b.models {
 		if m.pid == pid && m.ctxs[ctx] {
 			return m
 		}
@@ -163,22 +166,22 @@ func (b *Models) At(pid int32, ctx uint64) *ModelWeights {
 // Index returns a model's place in list's order, -1 if it is not known. What is not known is
 // taken to be of the one model, where there is but one.
 func (b *Models) Index(m *ModelWeights) int {
-	if m == nil && len(b.Models) == 1 {
+	if m == nil && len(b.models) == 1 {
 		return 0
 	}
-	return slices.Index(b.Models, m.whole())
+	return slices.Index(b.models, m.whole())
 }
 
-// OpBackend returns the backend that computes an operator, empty if it is not known.
-func OpBackend(o *profile.Op) string {
+// opBackend returns the backend that computes an operator, empty if it is not known.
+func opBackend(o *profile.Op) string {
 	if o.Graph == nil {
 		return ""
 	}
 	return o.Graph.Backend
 }
 
-// Serves takes that a process computes a graph for another, whose model its weights are a part of.
-func (b *Models) Serves(g *profile.Graph) {
+// serves takes that a process computes a graph for another, whose model its weights are a part of.
+func (b *Models) serves(g *profile.Graph) {
 	if g == nil || g.Caller == nil || b.served[g.PID] {
 		return
 	}
@@ -186,7 +189,7 @@ func (b *Models) Serves(g *profile.Graph) {
 		b.served = map[int32]bool{}
 	}
 	b.served[g.PID] = true
-	b.Models = slices.DeleteFunc(b.Models, func(m *ModelWeights) bool { return m.pid == g.PID && len(m.ever) == 0 })
+	b.models = slices.DeleteFunc(b.models, func(m *ModelWeights) bool { return m.pid == g.PID && len(m.ever) == 0 })
 	b.last = bookKey{}
 }
 
@@ -203,7 +206,7 @@ func (b *Models) use(m *ModelWeights, pid int32, ctx uint64) {
 	if ctx == 0 || m == nil || m.ctxs[ctx] {
 		return
 	}
-	for _, o := range b.Models {
+	for _, o := range b.models {
 		if o.pid == pid {
 			delete(o.ctxs, ctx)
 		}

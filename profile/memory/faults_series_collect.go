@@ -11,8 +11,9 @@ import (
 
 // SeriesBuilder collects a FaultSeries while a run is replayed into it. Its memory is bounded by the limits of faults_series.go.
 type SeriesBuilder struct {
+	profile.BaseSink
 	on     bool // faults were recorded
-	derive facts.Deriver
+	book   *facts.Book
 	phases map[profile.Phase]*FaultSteps
 	order  []profile.Phase
 	names  map[FaultSum]*faultRow
@@ -61,24 +62,19 @@ type delaySum struct {
 // maxExpertsOfLayer bounds what a layer's definition may claim.
 const maxExpertsOfLayer = 1 << 12
 
-var (
-	_ profile.FaultSink = (*SeriesBuilder)(nil)
-	_ profile.MetaSink  = (*SeriesBuilder)(nil)
-)
-
-// NewSeries returns an empty builder.
-func NewSeries() *SeriesBuilder {
-	return &SeriesBuilder{phases: map[profile.Phase]*FaultSteps{}, names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
+// NewSeries returns an empty builder. Other sinks of the replay share the book; nil: none do.
+func NewSeries(book *facts.Book) *SeriesBuilder {
+	return &SeriesBuilder{book: facts.BookOf(book), phases: map[profile.Phase]*FaultSteps{}, names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
 		lost: map[faultLayer]bool{}, ops: map[delayKey]*delaySum{}, rows: map[delayRow]*delaySum{}}
 }
 
-// Meta implements MetaSink.
+// Needs implements Sink.
+func (b *SeriesBuilder) Needs() profile.Needs { return profile.NeedFaults }
+
+// Meta implements Sink.
 func (b *SeriesBuilder) Meta(m *trace.Meta) { b.on = b.on || m.Extra["faults"] != "" }
 
-// Sched implements Sink.
-func (b *SeriesBuilder) Sched(*trace.Sched) error { return nil }
-
-// Memory implements FaultSink.
+// Memory implements Sink.
 func (b *SeriesBuilder) Memory(m *trace.Memory) error {
 	b.on = true
 	b.files.Memory(m)
@@ -279,7 +275,7 @@ func (b *SeriesBuilder) Op(o *profile.Op) error {
 
 // sum returns what an operator is summed up in; nil: there are too many.
 func (b *SeriesBuilder) sum(o *profile.Op) *delaySum {
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	k := delayKey{d: d, op: o.Op, in: o.Step != nil}
 	if k.in {
 		k.phase = o.Step.Phase

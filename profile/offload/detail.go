@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/ops"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // OffloadSchema is the version of an OffloadDetail's JSON form. Fields may be added without raising it.
@@ -128,9 +129,10 @@ const (
 
 // Builder computes an OffloadDetail while a run is replayed into it. Its memory does not grow with the run's length.
 type Builder struct {
+	profile.BaseSink
+	book         *facts.Book
 	split, alone Collector
-	ops          map[*profile.Step][]*profile.Op
-	pending      int
+	open         steps.Collector
 	kept         map[profile.Phase]*keptSteps
 	graphs       map[int64]bool // of steps that are kept
 	spans        map[int64]*profile.DeviceSpan
@@ -160,25 +162,19 @@ type opTime struct {
 	dur   int64
 }
 
-// New returns an empty builder.
-func New() *Builder {
-	b := &Builder{ops: map[*profile.Step][]*profile.Op{}, kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{}, spans: map[int64]*profile.DeviceSpan{},
+// New returns an empty builder. Other sinks of the replay share the book; nil: none do.
+func New(book *facts.Book) *Builder {
+	book = facts.BookOf(book)
+	b := &Builder{book: book, split: Collector{Book: book}, alone: Collector{Book: book, all: true}, kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{}, spans: map[int64]*profile.DeviceSpan{},
 		tensors: map[profile.Phase]map[tensorWay]*copySum{}}
-	b.alone.all = true
 	return b
 }
 
 // Op takes one operator.
 func (b *Builder) Op(o *profile.Op) error {
-	if o.Step == nil {
-		return nil
+	if o.Step != nil {
+		b.open.Op(o)
 	}
-	if b.pending >= maxKeptTimes { // of steps that never ended
-		clear(b.ops)
-		b.pending = 0
-	}
-	b.ops[o.Step] = append(b.ops[o.Step], o)
-	b.pending++
 	return nil
 }
 
@@ -187,9 +183,6 @@ func (b *Builder) Graph(g *profile.Graph) error {
 	b.split.Graph(g)
 	return nil
 }
-
-// Sched takes one scheduling event.
-func (b *Builder) Sched(*trace.Sched) error { return nil }
 
 // Copy takes a copy.
 func (b *Builder) Copy(c *profile.Copy) error {
@@ -214,12 +207,8 @@ func (b *Builder) Result(s *profile.Step) error {
 
 // Step takes a step, whose operators and graphs came before.
 func (b *Builder) Step(s *profile.Step) error {
-	ops := b.ops[s]
-	delete(b.ops, s)
-	b.pending = max(0, b.pending-len(ops))
-	if len(b.ops) == 0 {
-		b.pending = 0
-	}
+	ops, _, _ := b.open.Take(s)
+	defer b.open.Done(ops)
 	x := b.split.steps[s.ID]
 	if x != nil && !slices.ContainsFunc(x.graphs, elsewhere) {
 		delete(b.split.steps, s.ID)

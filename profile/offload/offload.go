@@ -85,6 +85,7 @@ type Copied struct {
 
 // Collector collects what Offload is made of.
 type Collector struct {
+	Book    *facts.Book
 	steps   map[int64]*offloadStep // under way
 	phases  map[profile.Phase]*offloadSum
 	shapes  map[*profile.Shape]*shapeWork
@@ -173,7 +174,6 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 	}
 	w := &shapeWork{ops: map[string]int64{}}
 	words := s.Vocabulary()
-	names := words.NameShape(s.Nodes)
 	seen := map[int32]bool{}
 	layers := map[int]bool{}
 	for i := range min(s.NNodes, len(s.Nodes)) {
@@ -183,7 +183,7 @@ func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 		}
 		w.nodes++
 		w.ops[n.Op]++
-		d := facts.DeriveNode(s, names, int32(i), nil)
+		d := o.Book.Node(s, int32(i))
 		if d.Flops != nil {
 			w.flops += float64(*d.Flops)
 		}
@@ -244,7 +244,7 @@ func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offlo
 	}
 	sum := o.phases[s.Phase]
 	if sum == nil {
-		sum = &offloadSum{backends: map[string]*splitSum{}, copies: map[[3]string]*copySum{}}
+		sum = &offloadSum{work: backendWork{book: o.Book}, backends: map[string]*splitSum{}, copies: map[[3]string]*copySum{}}
 		o.phases[s.Phase] = sum
 	}
 	sum.steps++

@@ -136,7 +136,7 @@ func sameOpOf(sh *profile.Shape, d *facts.Derived, n int32, op string) sameOp {
 
 // backendWork collects a BackendWork.
 type backendWork struct {
-	derive  facts.Deriver
+	book    *facts.Book
 	traced  int64 // steps whose operators were recorded
 	rows    map[sameOp]*workRow
 	seen    map[opSeen]*opWork
@@ -189,6 +189,14 @@ type graphWork struct {
 	at           []map[int]bool // layers of each node that computes, in order
 }
 
+// layerOf is an operator's layer, -1 if it has none.
+func layerOf(d *facts.Derived) int {
+	if d.Layer == nil {
+		return -1
+	}
+	return *d.Layer
+}
+
 func (w *backendWork) row(id sameOp) *workRow {
 	r := w.rows[id]
 	if r == nil {
@@ -231,7 +239,7 @@ func (w *backendWork) op(o *profile.Op) {
 	if o.Graph == nil || o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(o.Shape.Nodes) {
 		return
 	}
-	d := w.derive.Derive(o)
+	d := w.book.Derive(o)
 	k := opSeen{d, o.Op, o.Graph.Backend}
 	c, ok := w.seen[k]
 	if !ok {
@@ -299,11 +307,10 @@ func (w *backendWork) graph(g *profile.Graph) {
 // alike returns the graphs with the same operators as g; nil: there are too many different ones.
 func (w *backendWork) alike(g *profile.Graph) *graphWork {
 	nodes := g.Shape.Nodes
-	names := g.Shape.Vocabulary().NameShape(nodes)
 	var b strings.Builder
 	var layers []int // -1: none
 	executing(g.Shape, func(i int32) {
-		d := facts.DeriveNode(g.Shape, names, i, nil)
+		d := w.book.Node(g.Shape, i)
 		id := sameOpOf(g.Shape, d, i, nodes[i].Op)
 		b.WriteString(id.key + "\x00" + id.op + "\x00" + id.typ)
 		for _, v := range append(id.ne[:], id.k) {
@@ -312,7 +319,7 @@ func (w *backendWork) alike(g *profile.Graph) *graphWork {
 			}
 			b.WriteByte(0)
 		}
-		layers = append(layers, names.Layer[i])
+		layers = append(layers, layerOf(d))
 	})
 	id := graphID{g.Backend, b.String()}
 	x := w.graphs[id]
@@ -399,7 +406,6 @@ type fused struct {
 // what another runs as several.
 func (w *backendWork) operators(s *profile.Shape) (out []fused) {
 	nodes := s.Nodes
-	names := s.Vocabulary().NameShape(nodes)
 	taken := map[int32]bool{}
 	place := map[int32]int{}
 	executing(s, func(i int32) { place[i] = len(place) })
@@ -427,7 +433,7 @@ func (w *backendWork) operators(s *profile.Shape) (out []fused) {
 			taken[n] = true
 			at = append(at, place[n])
 		}
-		out = append(out, fused{i, facts.DeriveNode(s, names, i, with), op, at})
+		out = append(out, fused{i, w.book.Node(s, i, with...), op, at})
 	})
 	return out
 }

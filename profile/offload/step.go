@@ -58,7 +58,7 @@ func (b *Builder) describe(x *keptStep, first int64) *SplitStep {
 	for _, t := range x.times {
 		times[t.graph] = append(times[t.graph], t)
 	}
-	l := lists{of: map[*profile.Shape]int{}, out: out}
+	l := lists{book: b.book, of: map[*profile.Shape]int{}, out: out}
 	ends := map[string]int64{}
 	for _, g := range graphs {
 		y := StepSplit{Split: g.Split, Graph: g.ID, Backend: g.Backend, Start: g.Start - s.Start, Dur: g.Dur, List: -1}
@@ -123,6 +123,7 @@ func fromTo(layers []int) *LayerSet {
 
 // lists are the nodes of splits.
 type lists struct {
+	book  *facts.Book
 	of    map[*profile.Shape]int // of graphs whose operators have no times
 	nodes int
 	out   *SplitStep
@@ -136,10 +137,9 @@ func (l *lists) add(g *profile.Graph, times []opTime) int {
 	}
 	nodes := g.Shape.Nodes
 	var list []SplitNode
-	names := g.Shape.Vocabulary().NameShape(nodes)
 	executing(g.Shape, func(i int32) {
 		n := &nodes[i]
-		d := facts.DeriveNode(g.Shape, names, i, nil)
+		d := l.book.Node(g.Shape, i)
 		list = append(list, SplitNode{Node: i, Name: n.Name, Op: n.Op, Type: n.Type, Ne: n.Ne, Layer: d.Layer, Block: d.Block, Weight: d.Weight, WeightType: d.WeightType,
 			Flops: d.Flops, Bytes: d.Bytes, Into: -1})
 	})

@@ -38,9 +38,9 @@ func (m Model) experts(g *graph, i, tokens int64, n int32, blk func(i int64, nam
 	return g.node(named("ffn_moe_out"), "MUL", "f32", dims(m.Width, tokens), h, weights)
 }
 
-// Chosen is the expert that a token chooses where a run does not say: from token to token the last is given
+// chosen is the expert that a token chooses where a run does not say: from token to token the last is given
 // up and one is new, so that all but one of a step's experts were the last step's.
-func Chosen(m *Model, layer, pos, rank int64) int32 { return int32((layer + pos + rank) % m.Experts) }
+func chosen(m *Model, layer, pos, rank int64) int32 { return int32((layer + pos + rank) % m.Experts) }
 
 // choice returns what the tokens of a graph chose at an operator, nil where they do not choose.
 func (p *Player) choice(r *Run, o *profile.Op, pos int64, under map[int32]*profile.Choice) *profile.Choice {
@@ -63,7 +63,7 @@ func (p *Player) choice(r *Run, o *profile.Op, pos int64, under map[int32]*profi
 			if r.Choose != nil {
 				c.Chosen = append(c.Chosen, r.Choose(int64(layer), pos+t, k))
 			} else {
-				c.Chosen = append(c.Chosen, Chosen(&r.Model, int64(layer), pos+t, k))
+				c.Chosen = append(c.Chosen, chosen(&r.Model, int64(layer), pos+t, k))
 			}
 		}
 	}
@@ -75,13 +75,13 @@ func (p *Player) choice(r *Run, o *profile.Op, pos int64, under map[int32]*profi
 func (p *Player) choose(r *Run, o *profile.Op, pos int64, under map[int32]*profile.Choice) error {
 	before := len(under)
 	o.Choice = p.choice(r, o, pos, under)
-	if s, ok := p.Sink.(profile.ChoiceSink); ok && len(under) > before {
-		return s.Choice(o.Choice)
+	if len(under) > before {
+		return p.Sink.Choice(o.Choice)
 	}
 	return nil
 }
 
-// Choice implements profile.ChoiceSink: what was chosen as it is copied, of many tokens in parts.
+// Choice implements profile.Sink: what was chosen as it is copied, of many tokens in parts.
 func (r *Recorder) Choice(c *profile.Choice) error {
 	if r.level() != "op" || r.NoExperts {
 		return nil
@@ -95,7 +95,7 @@ func (r *Recorder) Choice(c *profile.Choice) error {
 		if r.Experts != nil {
 			r.Experts(&x)
 		}
-		if err := r.W.Experts([]trace.Experts{x}); err != nil {
+		if err := r.w.Experts([]trace.Experts{x}); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ const faultPage = 4096
 func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	path, failed := "/models/made.gguf", ""
 	if hostile {
-		path, failed = HostileNames[0]+"/"+HostileNames[5]+".gguf", HostileNames[1]
+		path, failed = hostileNames[0]+"/"+hostileNames[5]+".gguf", hostileNames[1]
 	}
 	// The model's own leaves lie far apart; in a file they lie side by side, behind a page of header.
 	const from = 0x7f00_0000_0000
@@ -57,8 +57,8 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	}
 	maps := []trace.MemoryMap{{Start: 0x1000, End: 0x2000, Perms: "r-xp", Path: "/bin/made", Dev: 1, Inode: 1},
 		{Start: from, End: to, Offset: faultPage, Perms: "r--s", Path: path, Dev: 1, Inode: 2}}
-	meta := r.Meta
-	r.Meta = func(t *trace.Meta) {
+	meta := r.Head
+	r.Head = func(t *trace.Meta) {
 		if meta != nil {
 			meta(t)
 		}
@@ -67,7 +67,7 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 		}
 		t.Extra["faults"] = "major"
 	}
-	r.Memory = func() []trace.Memory {
+	r.Mapped = func() []trace.Memory {
 		return []trace.Memory{
 			{PID: pid, Time: 1, When: "start", Major: 3, Minor: 50, Read: 1 << 16, Maps: maps, Files: []trace.FilePages{pages(func(p int64) bool { return p < size/faultPage/2 }), other}},
 			{PID: pid, Time: 1 << 40, When: "end", Major: -1, Minor: -1, Read: -1, Maps: maps, Files: []trace.FilePages{pages(func(p int64) bool { return p%3 != 0 }), other}},
@@ -128,8 +128,8 @@ func faulty(names bool) Trial {
 		if !names {
 			return
 		}
-		meta, faults := r.Meta, r.Faults
-		r.Meta = func(m *trace.Meta) {
+		meta, faults := r.Head, r.Faults
+		r.Head = func(m *trace.Meta) {
 			meta(m)
 			m.Extra["fault_times"] = "off"
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// HostileNames are names that nobody means well with. Whoever shows one shows it as text.
-var HostileNames = []string{
+// hostileNames are names that nobody means well with. Whoever shows one shows it as text.
+var hostileNames = []string{
 	`<img src=x onerror=alert(1)>`,
 	`</script><script>alert(2)</script>`,
 	`"><svg onload=alert(3)>`,
@@ -45,7 +45,7 @@ var HostileNames = []string{
 const manyLayers = 430
 
 // hostile returns a name for a number.
-func hostile(i int) string { return HostileNames[i%len(HostileNames)] }
+func hostile(i int) string { return hostileNames[i%len(hostileNames)] }
 
 // Trial is a recording that every reader and view has to stand.
 type Trial struct {
@@ -97,8 +97,8 @@ func Trials() []Trial {
 		{Name: "one-prefill", What: "one prefill step", Write: played(with(func(r *Run) { r.Decode, r.Preempt = 0, 0 }), nil)},
 		{Name: "one-thread", What: "one thread, scheduling not recorded", Write: played(with(func(r *Run) { r.Threads, r.Sched, r.Preempt = 1, false, 0 }), nil)},
 		{Name: "threads-64", What: "64 threads", Write: played(with(func(r *Run) { r.Threads, r.Decode = 64, 6 }), nil)},
-		{Name: "no-definitions", What: "no graph is defined", Write: played(plain(), func(r *Recorder) { r.NoShapes = true })},
-		{Name: "no-steps", What: "graphs outside of steps", Write: played(plain(), func(r *Recorder) { r.NoSteps = true })},
+		{Name: "no-definitions", What: "no graph is defined", Write: played(plain(), func(r *Recorder) { r.noShapes = true })},
+		{Name: "no-steps", What: "graphs outside of steps", Write: played(plain(), func(r *Recorder) { r.noSteps = true })},
 		{Name: "unknown-phase", What: "batches that could not be read", Write: played(plain(), func(r *Recorder) {
 			r.Mark = func(m *trace.Mark) {
 				if m.Kind == trace.MarkStepBegin {
@@ -154,26 +154,26 @@ func losses(w io.Writer) error {
 		}
 		run.Prefill, run.Preempt = 0, 0
 		// Hits of three steps found no room.
-		r.Lose, r.Hold = true, true
+		r.lose, r.hold = true, true
 		from := p.now
 		run.Pos, run.Decode = 40, 3
 		if err := p.Play(run); err != nil {
 			return err
 		}
-		if err := r.W.Loss(trace.Loss{Start: from, End: p.now - 1, Why: trace.WhyLost, What: trace.LostHits, Events: 412, CPU: 1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: from, End: p.now - 1, Why: trace.WhyLost, What: trace.LostHits, Events: 412, CPU: 1}); err != nil {
 			return err
 		}
 		// Probes are off for five.
-		r.Hold = false
-		if err := r.W.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchOff, Why: "budget"}); err != nil {
+		r.hold = false
+		if err := r.w.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchOff, Why: "budget"}); err != nil {
 			return err
 		}
 		run.Pos, run.Decode = 43, 5
 		if err := p.Play(run); err != nil {
 			return err
 		}
-		r.Lose = false
-		if err := r.W.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchBoth, Why: "budget"}); err != nil {
+		r.lose = false
+		if err := r.w.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchBoth, Why: "budget"}); err != nil {
 			return err
 		}
 		run.Pos, run.Decode = 48, 24
@@ -192,7 +192,7 @@ func torn(w io.Writer) error {
 			if err := p.Play(run); err != nil {
 				return err
 			}
-			if err := r.W.Flush(); err != nil {
+			if err := r.w.Flush(); err != nil {
 				return err
 			}
 		}
@@ -224,20 +224,20 @@ func processes(w io.Writer) error {
 // harm puts hostile names wherever a recording has one. all: also where the name tells what a
 // tensor is, so that nothing is known of the model.
 func harm(r *Recorder, all bool) {
-	r.Comm = func(tid int32) string { return hostile(int(tid)) }
-	r.Meta = func(m *trace.Meta) {
-		m.Command = append([]string{"llama-bench"}, HostileNames...)
+	r.comm = func(tid int32) string { return hostile(int(tid)) }
+	r.Head = func(m *trace.Meta) {
+		m.Command = append([]string{"llama-bench"}, hostileNames...)
 		m.Host, m.CPU, m.Kernel, m.Tool = hostile(0), hostile(1), hostile(2), hostile(5)
-		m.Notes = slices.Clone(HostileNames)
+		m.Notes = slices.Clone(hostileNames)
 		m.Extra = map[string]string{"filter": hostile(0), "budget": hostile(1), "min_tps": hostile(2), "__proto__": hostile(3)}
 	}
 	r.Process = func(p *trace.Process) {
-		p.Cmdline = append([]string{strings.Repeat("/very/long/path", 200)}, HostileNames...)
+		p.Cmdline = append([]string{strings.Repeat("/very/long/path", 200)}, hostileNames...)
 		p.Comm, p.EngineVersion, p.GGMLVersion = hostile(2), hostile(1), hostile(7)
 		if all { // of an engine that is not known nothing is known of its operators either
 			p.Engine = hostile(0)
 		}
-		p.Warnings = slices.Clone(HostileNames)
+		p.Warnings = slices.Clone(hostileNames)
 		p.Files = []trace.File{{Path: "/usr/lib/libggml-cpu-" + hostile(0) + ".so", Role: "cpu"}}
 		p.Sites[siteStep].Entry = hostile(1)
 		p.Sites[siteGraph].Warning = hostile(0)

@@ -15,16 +15,16 @@ import (
 
 // counter counts what a replay hands over.
 type counter struct {
+	profile.Sink              // the statistics
 	ops, spans, steps, graphs int
 	untraced, incomplete      int
 	nodes                     int
-	stat                      *stat.Builder
 }
 
 func (c *counter) Op(o *profile.Op) error {
 	c.ops++
 	c.spans += len(o.Threads)
-	return c.stat.Op(o)
+	return c.Sink.Op(o)
 }
 
 func (c *counter) Graph(g *profile.Graph) error {
@@ -32,7 +32,7 @@ func (c *counter) Graph(g *profile.Graph) error {
 	if g.Shape != nil {
 		c.nodes = max(c.nodes, g.Shape.NNodes)
 	}
-	return c.stat.Graph(g)
+	return c.Sink.Graph(g)
 }
 
 func (c *counter) Step(s *profile.Step) error {
@@ -43,14 +43,8 @@ func (c *counter) Step(s *profile.Step) error {
 	if s.Incomplete != "" {
 		c.incomplete++
 	}
-	return c.stat.Step(s)
+	return c.Sink.Step(s)
 }
-
-func (c *counter) Sched(s *trace.Sched) error { return c.stat.Sched(s) }
-
-func (c *counter) Fault(f *profile.Fault) error { return c.stat.Fault(f) }
-
-func (c *counter) Memory(m *trace.Memory) error { return c.stat.Memory(m) }
 
 // Each trial is what it says it is.
 func TestTrials(t *testing.T) {
@@ -69,12 +63,13 @@ func TestTrials(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &counter{stat: stat.New(stat.Options{})}
+			st := stat.New(stat.Options{})
+			c := &counter{Sink: st}
 			h, err := profile.Replay(r, c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := c.stat.Finish(h)
+			s := st.Finish(h)
 			if (h.Torn != "") != (trial.Name == "torn") || len(h.Problems) > 0 != (trial.Name == "torn") {
 				t.Errorf("torn %q, problems %q", h.Torn, h.Problems)
 			}

@@ -28,15 +28,15 @@ const gpuDevice = 0x77
 // Times of a split run in ns, by what runs: operators of the CPU, which are on one thread; graphs of BLAS; of the GPU the call that
 // submits, and from its begin to the end of the wait.
 const (
-	OffGetRows, OffGate, OffUp, OffSwiGLU, OffDown, OffAdd = 2_000, 30_000, 40_000, 5_000, 50_000, 3_000
+	offGetRows, offGate, offUp, offSwiGLU, OffDown, offAdd = 2_000, 30_000, 40_000, 5_000, 50_000, 3_000
 
-	OffBLASPair, OffBLASDown = 60_000, 25_000
-	OffSubmit, OffSpan       = 10_000, 100_000
+	offBLASPair, offBLASDown = 60_000, 25_000
+	offSubmit, OffSpan       = 10_000, 100_000
 )
 
 // Widths of a split run's model.
 const (
-	OffWidth, OffFF, OffVocab = 64, 192, 1024
+	offWidth, offFF, offVocab = 64, 192, 1024
 )
 
 // offShape is one split: its last node is out.
@@ -68,20 +68,20 @@ func (g *offShape) weight(name string, ne ...int64) int32 {
 func (g *offShape) name(base string) string { return fmt.Sprintf("%s-%d", base, g.layer) }
 
 func (g *offShape) pair(in int32, n int64) (gate, up int32) {
-	gate = g.node(g.name("ffn_gate"), "MUL_MAT", "f32", dims(OffFF, n), g.weight("ffn_gate", OffWidth, OffFF), in)
-	return gate, g.node(g.name("ffn_up"), "MUL_MAT", "f32", dims(OffFF, n), g.weight("ffn_up", OffWidth, OffFF), in)
+	gate = g.node(g.name("ffn_gate"), "MUL_MAT", "f32", dims(offFF, n), g.weight("ffn_gate", offWidth, offFF), in)
+	return gate, g.node(g.name("ffn_up"), "MUL_MAT", "f32", dims(offFF, n), g.weight("ffn_up", offWidth, offFF), in)
 }
 
 func (g *offShape) glu(gate, up int32, n int64) int32 {
-	return g.node(g.name("ffn_swiglu"), "SWIGLU", "f32", dims(OffFF, n), gate, up)
+	return g.node(g.name("ffn_swiglu"), "SWIGLU", "f32", dims(offFF, n), gate, up)
 }
 
 func (g *offShape) down(in int32, n int64) int32 {
-	return g.node(g.name("ffn_out"), "MUL_MAT", "f32", dims(OffWidth, n), g.weight("ffn_down", OffFF, OffWidth), in)
+	return g.node(g.name("ffn_out"), "MUL_MAT", "f32", dims(offWidth, n), g.weight("ffn_down", offFF, offWidth), in)
 }
 
 func (g *offShape) add(a, b int32, n int64) int32 {
-	return g.node(g.name("l_out"), "ADD", "f32", dims(OffWidth, n), a, b)
+	return g.node(g.name("l_out"), "ADD", "f32", dims(offWidth, n), a, b)
 }
 
 // offSplit is a split with what it takes.
@@ -98,44 +98,44 @@ func offSplits(pid int32, id uint64, n int64) (out []offSplit) {
 		out = append(out, offSplit{backend, g.graph.shape(pid, next), times})
 		next++
 	}
-	wide := dims(OffWidth, n)
+	wide := dims(offWidth, n)
 	base := func() uint64 { return 0x100000 * next }
 	g := newOffShape(base())
-	embd := g.whole("token_embd", OffWidth, OffVocab)
+	embd := g.whole("token_embd", offWidth, offVocab)
 	x := g.node("embd", "GET_ROWS", "f32", wide, embd, g.leaf("inp_tokens", "i32", dims(n)))
 	if n > 1 {
-		done(g, "CPU", OffGetRows)
+		done(g, "CPU", offGetRows)
 		g = newOffShape(base())
 		g.pair(g.leaf("BLAS#embd#0", "f32", wide), n)
-		done(g, "BLAS", OffBLASPair)
+		done(g, "BLAS", offBLASPair)
 		g = newOffShape(base())
-		g.glu(g.leaf("ffn_gate-0", "f32", dims(OffFF, n)), g.leaf("ffn_up-0", "f32", dims(OffFF, n)), n)
-		done(g, "CPU", OffSwiGLU)
+		g.glu(g.leaf("ffn_gate-0", "f32", dims(offFF, n)), g.leaf("ffn_up-0", "f32", dims(offFF, n)), n)
+		done(g, "CPU", offSwiGLU)
 		g = newOffShape(base())
-		g.down(g.leaf("ffn_swiglu-0", "f32", dims(OffFF, n)), n)
-		done(g, "BLAS", OffBLASDown)
+		g.down(g.leaf("ffn_swiglu-0", "f32", dims(offFF, n)), n)
+		done(g, "BLAS", offBLASDown)
 		g = newOffShape(base())
 		g.add(g.leaf("ffn_out-0", "f32", wide), g.leaf("embd", "f32", wide), n)
-		done(g, "CPU", OffAdd)
+		done(g, "CPU", offAdd)
 	} else {
 		gate, up := g.pair(x, n)
 		g.add(g.down(g.glu(gate, up, n), n), x, n)
-		done(g, "CPU", OffGetRows, OffGate, OffUp, OffSwiGLU, OffDown, OffAdd)
+		done(g, "CPU", offGetRows, offGate, offUp, offSwiGLU, OffDown, offAdd)
 	}
 	g = newOffShape(base())
 	g.layer = 1
 	in := g.leaf("GPU0#l_out-0#0", "f32", wide)
 	gate, up := g.pair(in, n)
 	x = g.add(g.down(g.glu(gate, up, n), n), in, n)
-	g.node("result_output", "MUL_MAT", "f32", dims(OffVocab, n), g.whole("output", OffWidth, OffVocab), x)
-	done(g, "GPU", OffSubmit)
+	g.node("result_output", "MUL_MAT", "f32", dims(offVocab, n), g.whole("output", offWidth, offVocab), x)
+	done(g, "GPU", offSubmit)
 	return out
 }
 
 // Offload writes a recording of a prefill step of 8 tokens and so many decode steps that are split. change can alter the recorder.
 func Offload(w io.Writer, steps int, change func(*Recorder)) error {
 	return Record(w, func(r *Recorder) {
-		r.Meta = func(m *trace.Meta) { m.ProbeCost = nil }
+		r.Head = func(m *trace.Meta) { m.ProbeCost = nil }
 		if change != nil {
 			change(r)
 		}
@@ -236,8 +236,8 @@ func (p *offPlayer) step(i, n int64) error {
 		ms = append(ms, mark(g.Start, trace.MarkGraphBegin, site, trace.Mark{Ctx: device, NNodes: g.NNodes, Shape: x.shape.Shape.ID}),
 			mark(p.now, trace.MarkGraphEnd, site, trace.Mark{}))
 		if x.backend == "GPU" {
-			ms = append(ms, mark(g.Start+2*OffSubmit, trace.MarkSyncBegin, siteSync, trace.Mark{Ctx: device}), mark(g.Start+OffSpan, trace.MarkSyncEnd, siteSync, trace.Mark{}),
-				mark(g.Start+OffSpan+1_000, trace.MarkCopyBegin, siteGet, trace.Mark{Graph: last(k), UID: uint64(4 * OffVocab)}))
+			ms = append(ms, mark(g.Start+2*offSubmit, trace.MarkSyncBegin, siteSync, trace.Mark{Ctx: device}), mark(g.Start+OffSpan, trace.MarkSyncEnd, siteSync, trace.Mark{}),
+				mark(g.Start+OffSpan+1_000, trace.MarkCopyBegin, siteGet, trace.Mark{Graph: last(k), UID: uint64(4 * offVocab)}))
 			p.now = g.Start + OffSpan + 3_000
 		}
 	}

@@ -24,29 +24,30 @@ const pool = 0x9000
 // Recorder is a sink that writes what is played into it as a recording: the hits and marks that
 // probes would have seen. The zero value but for W is ready; the functions change what is written.
 type Recorder struct {
-	W     *trace.Writer
+	profile.BaseSink
+	w     *trace.Writer
 	Level string // "": op
 	// NoShapes: definitions are missing.
-	NoShapes bool
+	noShapes bool
 	// Lose: hits are dropped, as if there was no room for them.
-	Lose bool
+	lose bool
 	// NoSteps: boundaries of steps are dropped.
-	NoSteps bool
+	noSteps bool
 	// NoExperts: choices of experts were not recorded.
 	NoExperts bool
 	// Hold: no watermarks for now, so that a loss can still be told.
-	Hold bool
+	hold bool
 
-	Meta    func(*trace.Meta)
+	Head    func(*trace.Meta)
 	Process func(*trace.Process)
 	Shape   func(*trace.Shape)
 	Mark    func(*trace.Mark)
 	Experts func(*trace.Experts)
-	Comm    func(tid int32) string
+	comm    func(tid int32) string
 	Allowed string // CPUs that threads may use, as they are told; "": not known
-	// Faults returns page faults of an operator's threads; Memory what is mapped, told before the first event.
+	// Faults returns page faults of an operator's threads; Mapped what is mapped, told before the first event.
 	Faults func(*profile.Op) []trace.Fault
-	Memory func() []trace.Memory
+	Mapped func() []trace.Memory
 
 	begun   bool
 	shapes  map[*profile.Shape]bool
@@ -58,7 +59,7 @@ type Recorder struct {
 
 // Record plays a run into a recording and returns the writer's first error.
 func Record(w io.Writer, change func(*Recorder), play func(*Recorder, *Player) error) error {
-	r := &Recorder{W: trace.NewWriter(w)}
+	r := &Recorder{w: trace.NewWriter(w)}
 	if change != nil {
 		change(r)
 	}
@@ -68,7 +69,7 @@ func Record(w io.Writer, change func(*Recorder), play func(*Recorder, *Player) e
 	if err := r.begin(0); err != nil {
 		return err
 	}
-	return r.W.Close(trace.End{Time: r.last, Reason: "the command ended"})
+	return r.w.Close(trace.End{Time: r.last, Reason: "the command ended"})
 }
 
 func (r *Recorder) level() string {
@@ -87,10 +88,10 @@ func (r *Recorder) begin(start int64) error {
 	r.shapes, r.procs, r.threads = map[*profile.Shape]bool{}, map[int32]bool{}, map[int32]bool{}
 	m := trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "-m", "m.gguf"}, Start: start, Host: "host",
 		Kernel: "6.18.5", Arch: "amd64", CPU: "a CPU", Cores: 2, Level: r.level(), ProbeCost: map[string]int64{"emulated": 200}}
-	if r.Meta != nil {
-		r.Meta(&m)
+	if r.Head != nil {
+		r.Head(&m)
 	}
-	return r.W.Meta(m)
+	return r.w.Meta(m)
 }
 
 // process tells a process before its first event.
@@ -105,11 +106,11 @@ func (r *Recorder) process(pid int32, at int64) error {
 	if r.Process != nil {
 		r.Process(&p)
 	}
-	if err := r.W.Process(p); err != nil || r.Memory == nil {
+	if err := r.w.Process(p); err != nil || r.Mapped == nil {
 		return err
 	}
-	for _, m := range r.Memory() {
-		if err := r.W.Memory(m); err != nil {
+	for _, m := range r.Mapped() {
+		if err := r.w.Memory(m); err != nil {
 			return err
 		}
 	}
@@ -122,10 +123,10 @@ func (r *Recorder) thread(pid, tid int32) error {
 	}
 	r.threads[tid] = true
 	comm := "llama-bench"
-	if r.Comm != nil {
-		comm = r.Comm(tid)
+	if r.comm != nil {
+		comm = r.comm(tid)
 	}
-	return r.W.Threads([]trace.Thread{{PID: pid, TID: tid, Comm: comm, CPUs: r.Allowed}})
+	return r.w.Threads([]trace.Thread{{PID: pid, TID: tid, Comm: comm, CPUs: r.Allowed}})
 }
 
 func (r *Recorder) shape(s *profile.Shape) error {
@@ -133,7 +134,7 @@ func (r *Recorder) shape(s *profile.Shape) error {
 		return nil
 	}
 	r.shapes[s] = true
-	if r.NoShapes {
+	if r.noShapes {
 		return nil
 	}
 	told := *s.Shape
@@ -141,7 +142,7 @@ func (r *Recorder) shape(s *profile.Shape) error {
 		told.Nodes = slices.Clone(told.Nodes) // the player goes on with its own
 		r.Shape(&told)
 	}
-	return r.W.Shape(&told)
+	return r.w.Shape(&told)
 }
 
 // Op implements profile.Sink.
@@ -173,14 +174,14 @@ func (r *Recorder) Op(o *profile.Op) error {
 		r.hits = append(r.hits, trace.Hit{Time: t.Start + t.Busy + t.OffCPU, PID: pid, TID: t.TID, CPU: t.CPU, Kind: trace.HitOpEnd, Arg: pool})
 	}
 	if r.Faults != nil {
-		if err := r.W.Faults(r.Faults(o)); err != nil {
+		if err := r.w.Faults(r.Faults(o)); err != nil {
 			return err
 		}
 	}
-	if r.Lose || r.level() != "op" {
+	if r.lose || r.level() != "op" {
 		return nil
 	}
-	return r.W.Hits(r.hits)
+	return r.w.Hits(r.hits)
 }
 
 // Graph implements profile.Sink.
@@ -208,8 +209,8 @@ func (r *Recorder) Step(s *profile.Step) error {
 		return err
 	}
 	r.last = s.Start + s.Dur
-	if !r.NoSteps {
-		if err := r.W.StepSeqs(s.Seqs); err != nil {
+	if !r.noSteps {
+		if err := r.w.StepSeqs(s.Seqs); err != nil {
 			return err
 		}
 		if err := r.marks(trace.Mark{Time: s.Start, PID: s.PID, TID: s.TID, Kind: trace.MarkStepBegin, Site: siteStep, Ctx: s.Ctx, NTokens: s.NTokens, Type: -1},
@@ -217,10 +218,10 @@ func (r *Recorder) Step(s *profile.Step) error {
 			return err
 		}
 	}
-	if r.Hold {
+	if r.hold {
 		return nil
 	}
-	return r.W.Drain(r.last + 1)
+	return r.w.Drain(r.last + 1)
 }
 
 func (r *Recorder) marks(ms ...trace.Mark) error {
@@ -229,7 +230,7 @@ func (r *Recorder) marks(ms ...trace.Mark) error {
 			r.Mark(&ms[i])
 		}
 	}
-	return r.W.Marks(ms)
+	return r.w.Marks(ms)
 }
 
 // Sched implements profile.Sink.
@@ -238,8 +239,8 @@ func (r *Recorder) Sched(s *trace.Sched) error {
 		return err
 	}
 	e := *s
-	if r.Comm != nil {
-		e.PrevComm, e.NextComm = r.Comm(e.PrevTID), r.Comm(e.NextTID)
+	if r.comm != nil {
+		e.PrevComm, e.NextComm = r.comm(e.PrevTID), r.comm(e.NextTID)
 	}
-	return r.W.Sched([]trace.Sched{e})
+	return r.w.Sched([]trace.Sched{e})
 }

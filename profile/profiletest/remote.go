@@ -41,14 +41,14 @@ type Remote struct {
 	Steps int
 	// Marks changes the marks of a step, whose times are from the step's begin; Hits its hits.
 	Marks func(step int, ms []trace.Mark) []trace.Mark
-	Hits  func(step int, hs []trace.Hit) []trace.Hit
+	hits  func(step int, hs []trace.Hit) []trace.Hit
 	// Process, Shape change what is told of them.
 	Process func(*trace.Process)
 	Shape   func(*trace.Shape)
 	// Losses are told before the first step's events.
 	Losses []trace.Loss
-	Level  string // "": op
-	Prefix string // of all names
+	level  string // "": op
+	prefix string // of all names
 }
 
 func remoteNode(addr uint64, name, op, typ string, ne [4]int64, src ...int32) trace.Node {
@@ -64,8 +64,8 @@ func remoteNode(addr uint64, name, op, typ string, ne [4]int64, src ...int32) tr
 	return n
 }
 
-// RemoteShapes are the definitions: the client's own graph, the one that it hands over, and that as the server has it, at other addresses.
-func RemoteShapes() (own, handed, served trace.Shape) {
+// remoteShapes are the definitions: the client's own graph, the one that it hands over, and that as the server has it, at other addresses.
+func remoteShapes() (own, handed, served trace.Shape) {
 	vec := [4]int64{64, 1, 1, 1}
 	graph := func(pid int32, id, at uint64) trace.Shape {
 		return trace.Shape{PID: pid, ID: id, NNodes: 3, Nodes: []trace.Node{
@@ -87,7 +87,7 @@ func RemoteShapes() (own, handed, served trace.Shape) {
 // Record writes the recording and returns the writer's first error.
 func (r Remote) Record(out io.Writer) error {
 	w := trace.NewWriter(out)
-	level := r.Level
+	level := r.level
 	if level == "" {
 		level = "op"
 	}
@@ -109,10 +109,10 @@ func (r Remote) Record(out io.Writer) error {
 		}
 		errs = append(errs, w.Process(p), w.Threads([]trace.Thread{{PID: p.PID, TID: p.PID, Comm: p.Comm}}))
 	}
-	own, handed, served := RemoteShapes()
+	own, handed, served := remoteShapes()
 	for _, s := range []*trace.Shape{&own, &handed, &served} {
 		for i := range s.Nodes {
-			s.Nodes[i].Name = r.Prefix + s.Nodes[i].Name
+			s.Nodes[i].Name = r.prefix + s.Nodes[i].Name
 		}
 		if r.Shape != nil {
 			r.Shape(s)
@@ -150,8 +150,8 @@ func (r Remote) Record(out io.Writer) error {
 		op(s, served.Nodes[0].Addr, 51_000, 151_000)
 		op(s, served.Nodes[1].Addr, 152_000, 352_000)
 		op(s, served.Nodes[2].Addr, 353_000, 448_000)
-		if r.Hits != nil {
-			hs = r.Hits(step, hs)
+		if r.hits != nil {
+			hs = r.hits(step, hs)
 		}
 		at := int64(step+1) * RemoteStep
 		for i := range ms {

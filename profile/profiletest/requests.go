@@ -8,9 +8,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Batch plays one step that computes these tokens: of each sequence their number, the position of the first, and for how
+// batch plays one step that computes these tokens: of each sequence their number, the position of the first, and for how
 // many logits are asked.
-func (p *Player) Batch(r Run, seqs ...trace.StepSeq) error {
+func (p *Player) batch(r Run, seqs ...trace.StepSeq) error {
 	r.batch = seqs
 	n := 0
 	for _, s := range seqs {
@@ -42,7 +42,7 @@ func speculative(w io.Writer) error {
 		var err error
 		play := func(r Run, seqs ...trace.StepSeq) {
 			if err == nil {
-				err = p.Batch(r, seqs...)
+				err = p.batch(r, seqs...)
 			}
 		}
 		play(target, seq(0, 2, 0, 1)) // warm-ups
@@ -65,7 +65,7 @@ func speculative(w io.Writer) error {
 			// What the kernel tells of two CPUs: of the second no steal time.
 			steal, slow, fast := int64(request)*1_500_000, 1_200_000+int64(request)*900_000, int64(3_400_000)
 			if err == nil {
-				err = rec.W.CPU(trace.CPUState{Time: p.now, CPUs: []trace.CPUTime{{CPU: 0, Steal: &steal, KHz: &slow}, {CPU: 1, KHz: &fast}}})
+				err = rec.w.CPU(trace.CPUState{Time: p.now, CPUs: []trace.CPUTime{{CPU: 0, Steal: &steal, KHz: &slow}, {CPU: 1, KHz: &fast}}})
 			}
 		}
 		return err
@@ -81,10 +81,10 @@ func requestsMany(w io.Writer) error {
 		r := plain()
 		r.NoOps = true
 		for i := range int32(ManyRequests) {
-			if err := p.Batch(r, seq(i%ManySequences, 3+i%5, 0, 1)); err != nil {
+			if err := p.batch(r, seq(i%ManySequences, 3+i%5, 0, 1)); err != nil {
 				return err
 			}
-			if err := p.Batch(r, seq(i%ManySequences, 1, 3+i%5, 1)); err != nil {
+			if err := p.batch(r, seq(i%ManySequences, 1, 3+i%5, 1)); err != nil {
 				return err
 			}
 		}

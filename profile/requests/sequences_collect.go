@@ -10,17 +10,17 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // Collector is what a SequencesBuilder knows so far.
 type Collector struct {
+	profile.BaseSink
 	Most       int // requests kept
 	kept       int
 	every      int64 // of which each so many-th is kept
 	keepRounds bool
 	KeepSteps  bool // that verify, as points over time
-	models     facts.Models
+	book       facts.Book
 	procs      map[int32]*processSum
 	nContexts  int
 	nSeqs      int
@@ -117,41 +117,30 @@ type openRequest struct {
 
 // Op takes an operator, of which the model is told.
 func (b *Collector) Op(o *profile.Op) error {
-	var ctx uint64
-	if o.Step != nil {
-		ctx = o.Step.Ctx
-	}
-	b.models.Serves(o.Graph)
-	b.models.See(profile.PidOf(o), ctx, o.Shape, facts.OpBackend(o))
+	b.book.Op(o)
 	return nil
 }
 
 // Graph takes a graph execution, of which the model is told.
 func (b *Collector) Graph(g *profile.Graph) error {
-	b.models.Serves(g)
-	if g.Shape != nil {
-		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
-	}
+	b.book.Graph(g)
 	return nil
 }
 
-// Sched takes a scheduling event, which tells nothing here.
-func (b *Collector) Sched(*trace.Sched) error { return nil }
-
 // Step takes one step.
 func (b *Collector) Step(s *profile.Step) error {
-	b.AddStep(s, &b.models)
+	b.AddStep(s, &b.book)
 	return nil
 }
 
 // Result takes a step that handed graphs over.
 func (b *Collector) Result(*profile.Step) error {
-	b.AddResult(&b.models)
+	b.AddResult(&b.book)
 	return nil
 }
 
 // AddStep takes a step, whose results may come later: requests are followed in the steps' order.
-func (b *Collector) AddStep(s *profile.Step, models *facts.Models) {
+func (b *Collector) AddStep(s *profile.Step, models *facts.Book) {
 	if b.waiting = append(b.waiting, s); len(b.waiting) > limits.Pending {
 		b.rest(models) // a recording whose steps have no result
 	}
@@ -159,7 +148,7 @@ func (b *Collector) AddStep(s *profile.Step, models *facts.Models) {
 }
 
 // AddResult follows the steps up to the first one whose results are not there.
-func (b *Collector) AddResult(models *facts.Models) {
+func (b *Collector) AddResult(models *facts.Book) {
 	n := 0
 	for _, s := range b.waiting {
 		if s.HandedOver && !s.Told {
@@ -172,7 +161,7 @@ func (b *Collector) AddResult(models *facts.Models) {
 }
 
 // rest follows all steps that are left.
-func (b *Collector) rest(models *facts.Models) {
+func (b *Collector) rest(models *facts.Book) {
 	for _, s := range b.waiting {
 		b.follow(s, models)
 	}
@@ -243,7 +232,7 @@ func (b *Collector) joined(s *profile.Step) []seqRun {
 }
 
 // follow follows the sequences of one step. It lasts until its results are there, where that was not seen, as long as its call.
-func (b *Collector) follow(s *profile.Step, models *facts.Models) {
+func (b *Collector) follow(s *profile.Step, models *facts.Book) {
 	if s.Phase == profile.Encode || len(s.Seqs) == 0 || s.Graphs == 0 && s.Incomplete != "" {
 		return // the last: a call that failed computes nothing and is made again
 	}

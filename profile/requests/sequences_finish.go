@@ -14,8 +14,8 @@ import (
 
 // Finish computes the sequences. Header is what Replay returned; the builder takes no more.
 func (b *Builder) Finish(h *profile.Header) *Sequences {
-	b.models.List() // puts them in order
-	return b.Summary(h, &b.models)
+	b.book.List() // puts them in order
+	return b.Summary(h, &b.book)
 }
 
 // Rounds returns the rounds of speculative decoding in the order of their steps, and how many were not kept
@@ -50,7 +50,7 @@ func (b *Collector) contexts() []*contextSum {
 	return all
 }
 
-func (b *Collector) Summary(h *profile.Header, models *facts.Models) *Sequences {
+func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 	b.rest(models)
 	s := &Sequences{Requests: []Request{}, Every: max(1, b.every), AtOnce: b.atOnce, Speculation: []Speculation{}, MaxError: sketch.HistogramError}
 	all := b.contexts()

@@ -198,7 +198,7 @@ func (b *Collector) round(c *contextSum, e *openRequest, accepted int64) {
 }
 
 // speculation completes what is known of a context that speculates.
-func (c *contextSum) speculation(models *facts.Models) Speculation {
+func (c *contextSum) speculation(models *facts.Book) Speculation {
 	s := c.spec.Speculation
 	s.PID, s.Ctx = c.pid, c.ctx
 	s.Model = models.IndexOf(c.model)

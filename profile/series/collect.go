@@ -8,10 +8,10 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/stat"
-	"github.com/profinfer/profinfer/trace"
 )
 
 // seriesBy are the groupings whose rows have distributions.
@@ -19,26 +19,17 @@ var seriesBy = [...]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.By
 
 // seriesState is what a SeriesBuilder knows so far.
 type seriesState struct {
-	derive   facts.Deriver
-	models   facts.Models
+	profile.BaseSink
+	book     *facts.Book
 	whole    map[facts.PhaseKey]*seriesGroup
 	part     map[facts.PhaseKey]*seriesGroup
-	pending  map[*profile.Step]*openPoint
-	at       *openPoint // of the step that the operator before was of
-	kept     int        // operators in pending
-	graphs   map[int64][]stat.BackendGraph
+	open     steps.Collector
+	teams    map[*profile.Step]int          // threads of operators that were folded before their step ended, as there were too many
 	awaited  map[*profile.Step]awaitedPoint // whose results are not there yet
 	facts    map[seriesKey]*seriesFacts
 	requests requests.Collector
 	// roofline is what Finish leaves for Roofline.
 	roofline []RooflineGroup
-}
-
-// openPoint is a step under way.
-type openPoint struct {
-	ops   []*profile.Op
-	early *seriesGroup // what was folded before the step ended, as there were too many operators
-	team  int          // of what was folded early
 }
 
 // seriesGroup is a phase under way. Of the group it has the sums of steps, of threads and of backends.
@@ -99,10 +90,11 @@ type productSum struct {
 	layers                  map[int]bool
 }
 
-func (b *seriesState) init() {
+func (b *seriesState) init(book *facts.Book) {
+	b.book = facts.BookOf(book)
 	b.whole, b.part = map[facts.PhaseKey]*seriesGroup{}, map[facts.PhaseKey]*seriesGroup{}
-	b.pending = map[*profile.Step]*openPoint{}
-	b.graphs = map[int64][]stat.BackendGraph{}
+	b.open.Early = b.early
+	b.teams = map[*profile.Step]int{}
 	b.facts = map[seriesKey]*seriesFacts{}
 	b.requests.Most = requests.MaxRequests
 	b.requests.KeepSteps = true
@@ -110,73 +102,41 @@ func (b *seriesState) init() {
 
 // Op takes one operator.
 func (b *seriesState) Op(o *profile.Op) error {
-	if o.Step == nil {
-		b.models.Serves(o.Graph)
-		b.models.See(profile.PidOf(o), 0, o.Shape, facts.OpBackend(o))
-		return nil
+	b.book.Op(o)
+	if o.Step != nil {
+		b.open.Op(o)
 	}
-	b.models.See(o.Step.PID, o.Step.Ctx, o.Shape, facts.OpBackend(o))
-	if b.kept >= limits.Pending {
-		for s, p := range b.pending {
-			p.early = b.group(b.whole, s)
-			b.fold(p.early, s, p.ops)
-			p.team = max(p.team, teamOf(p.ops))
-			p.ops = nil
-		}
-		b.kept = 0
-		if len(b.pending) > limits.Pending { // of steps that never ended
-			clear(b.pending)
-			b.at = nil
-		}
-	}
-	if b.at == nil || len(b.at.ops) == 0 || b.at.ops[0].Step != o.Step {
-		if b.at = b.pending[o.Step]; b.at == nil {
-			b.at = &openPoint{}
-			b.pending[o.Step] = b.at
-		}
-	}
-	b.at.ops = append(b.at.ops, o)
-	b.kept++
 	return nil
+}
+
+// early folds operators of a step whose end is not known yet.
+func (b *seriesState) early(s *profile.Step, ops []*profile.Op) {
+	b.fold(b.group(b.whole, s), s, ops)
+	if len(b.teams) >= limits.Pending { // of steps that never ended
+		clear(b.teams)
+	}
+	b.teams[s] = max(b.teams[s], teamOf(ops))
 }
 
 // Graph takes one graph execution.
 func (b *seriesState) Graph(g *profile.Graph) error {
-	b.models.Serves(g)
-	if g.Shape != nil {
-		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
-	}
-	if g.Step != 0 && g.Ops == 0 && trace.Elsewhere(g.Backend) {
-		if len(b.graphs) >= limits.Pending { // of steps that never ended
-			clear(b.graphs)
-		}
-		if s := b.graphs[g.Step]; len(s) < limits.Pending {
-			b.graphs[g.Step] = append(s, stat.BackendGraph{Backend: g.Backend, Span: profile.Span{From: g.Start, To: g.Start + g.Dur}})
-		}
-	}
+	b.book.Graph(g)
+	b.open.Graph(g)
 	return nil
 }
 
-// Sched takes one scheduling event.
-func (b *seriesState) Sched(*trace.Sched) error { return nil }
-
 // Step takes one step, whose operators came before.
 func (b *seriesState) Step(s *profile.Step) error {
-	graphs := b.graphs[s.ID]
-	delete(b.graphs, s.ID)
-	open := b.pending[s]
-	if open == nil {
-		open = &openPoint{}
-	}
-	delete(b.pending, s)
-	b.kept -= len(open.ops)
-	b.at = nil
+	ops, graphs, cut := b.open.Take(s)
+	defer b.open.Done(ops)
+	team := max(b.teams[s], teamOf(ops))
+	delete(b.teams, s)
 	in := b.whole
 	if s.Incomplete != "" {
 		in = b.part
 	}
 	g := b.group(in, s)
-	b.requests.AddStep(s, &b.models)
+	b.requests.AddStep(s, b.book)
 	g.Step(s, nil)
 	if !s.HandedOver {
 		g.tokenTimes(s)
@@ -186,13 +146,13 @@ func (b *seriesState) Step(s *profile.Step) error {
 		g.Traced++
 		g.TracedDur += s.Dur
 		before := g.Group
-		b.fold(g, s, open.ops)
+		b.fold(g, s, ops)
 		g.FoldGraphs(graphs)
-		if t := g.team(max(open.team, teamOf(open.ops))); t != nil {
+		if t := g.team(team); t != nil {
 			t.step(s)
 		}
 		// What was folded early is in no step's point: it is not known whether it was all.
-		if open.early == nil {
+		if !cut {
 			p.taken(&before, &g.Group, g.cells)
 		}
 	}
@@ -220,7 +180,7 @@ func (b *seriesState) await(s *profile.Step, g *seriesGroup, p StepPoint) {
 
 // Result takes a step that handed graphs over.
 func (b *seriesState) Result(s *profile.Step) error {
-	b.requests.AddResult(&b.models)
+	b.requests.AddResult(b.book)
 	a, ok := b.awaited[s]
 	if !ok {
 		return nil
@@ -304,7 +264,7 @@ func (p *StepPoint) taken(before, after *stat.Group, cells int64) {
 }
 
 func (b *seriesState) group(in map[facts.PhaseKey]*seriesGroup, s *profile.Step) *seriesGroup {
-	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -329,7 +289,7 @@ func (b *seriesState) fold(g *seriesGroup, s *profile.Step, ops []*profile.Op) {
 
 // op adds one operator.
 func (b *seriesState) op(g *seriesGroup, team *teamSum, o *profile.Op) {
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	f := b.factsOf(g, d, o)
 	net := o.Dur - o.Probe
 	g.Ops++

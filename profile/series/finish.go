@@ -17,13 +17,13 @@ import (
 // Finish computes the series. Header is what Replay returned; the builder takes no more.
 func (b *Builder) Finish(h *profile.Header) *Series {
 	s := &Series{SchemaVersion: Schema, Phases: []Phase{}, MaxError: sketch.HistogramError}
-	b.models.List() // puts them in order
+	b.book.List() // puts them in order
 	// Where operators were not asked for, what is missing is no time outside operators.
 	f := h.Meta.Filter()
 	filtered := f.PartOfSteps()
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
-		for m := -1; m < len(b.models.Models); m++ {
+		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}
 			g, rest, only := whole[k], part[k], false
 			if g == nil || g.Steps == 0 {
@@ -44,7 +44,7 @@ func (b *Builder) Finish(h *profile.Header) *Series {
 			s.Phases = append(s.Phases, ps)
 		}
 	}
-	q := b.requests.Summary(h, &b.models)
+	q := b.requests.Summary(h, b.book)
 	if t := &b.requests.First.Ttft; t.Hist.N > 0 {
 		d := t.Dist()
 		s.TTFT = &d
@@ -58,7 +58,7 @@ func (b *seriesState) byModel(groups map[facts.PhaseKey]*seriesGroup) map[facts.
 	out := map[facts.ModelKey]*seriesGroup{}
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].Number, groups[b].Number) })
 	for _, k := range keys {
-		m := facts.ModelKey{Phase: k.Phase, Model: b.models.Index(k.Model)}
+		m := facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}
 		if out[m] == nil {
 			out[m] = &seriesGroup{}
 		}

@@ -4,7 +4,10 @@
 // threads, the roofline.
 package series
 
-import "github.com/profinfer/profinfer/profile/requests"
+import (
+	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/requests"
+)
 
 // Schema is the version of Series' JSON form. Fields may be added without raising it.
 const Schema = 1
@@ -173,9 +176,9 @@ type Product struct {
 // of the run.
 type Builder struct{ seriesState }
 
-// New returns an empty builder.
-func New() *Builder {
+// New returns an empty builder. Other sinks of the replay share the book; nil: none do.
+func New(book *facts.Book) *Builder {
 	b := &Builder{}
-	b.init()
+	b.init(book)
 	return b
 }

@@ -19,22 +19,17 @@ type expertUse struct {
 // expertBook learns what products take by how many of their experts are new: the batch before of the same context and
 // phase did not use them. Its memory is bounded by layers, weights and experts.
 type expertBook struct {
-	last    map[experts.RecentKey]*lastExperts
+	batches experts.Batches
 	fresh   map[*profile.Choice]int32 // of the step under way
 	at      map[experts.Weight]int16
 	weights []*experts.CostByNew
-}
-
-type lastExperts struct {
-	set   []int32
-	phase profile.Phase
 }
 
 // step counts the new experts of a step's choices: nil where that is not known of any.
 func (b *expertBook) step(s *profile.Step, ops []*profile.Op, whole bool) (fresh *int64) {
 	clear(b.fresh)
 	if !whole {
-		b.forget(s)
+		b.batches.Forget(s)
 		return nil
 	}
 	var sum int64
@@ -44,57 +39,23 @@ func (b *expertBook) step(s *profile.Step, ops []*profile.Op, whole bool) (fresh
 			continue
 		}
 		if !c.Whole() || c.Total <= 0 || c.Total > experts.MaxExperts {
-			delete(b.last, experts.RecentKey{Pid: s.PID, Ctx: s.Ctx, Layer: c.Layer})
+			b.batches.ForgetLayer(s, c.Layer)
 			continue
 		}
 		if _, ok := b.fresh[c]; ok {
 			continue
 		}
-		n := b.batch(s, c)
+		n, _ := b.batches.New(s, c.Layer, c.Set())
 		if b.fresh == nil {
 			b.fresh = map[*profile.Choice]int32{}
 		}
-		b.fresh[c] = n
+		b.fresh[c] = int32(n)
 		if n >= 0 {
 			sum += int64(n)
 			fresh = &sum
 		}
 	}
 	return fresh
-}
-
-// batch takes one choice and returns how many of its experts are new, -1 where that is not known.
-func (b *expertBook) batch(s *profile.Step, c *profile.Choice) int32 {
-	k := experts.RecentKey{Pid: s.PID, Ctx: s.Ctx, Layer: c.Layer}
-	l := b.last[k]
-	if l == nil {
-		if b.last == nil || len(b.last) >= experts.MaxRecent {
-			b.last = map[experts.RecentKey]*lastExperts{}
-		}
-		l = &lastExperts{}
-		b.last[k] = l
-	}
-	set := c.Set()
-	n := int32(-1)
-	if l.set != nil && l.phase == s.Phase {
-		n = 0
-		for _, x := range set {
-			if !slices.Contains(l.set, x) {
-				n++
-			}
-		}
-	}
-	l.set, l.phase = set, s.Phase
-	return n
-}
-
-// forget drops a context's latest choices: the next ones have none right before them that are known.
-func (b *expertBook) forget(s *profile.Step) {
-	for k := range b.last {
-		if k.Pid == s.PID && k.Ctx == s.Ctx {
-			delete(b.last, k)
-		}
-	}
 }
 
 // product takes an operator's work.

@@ -90,8 +90,8 @@ func TestSlowExperts(t *testing.T) {
 		{"fewer new ones", newCosts, newCosts, 0, longer(1e6), 0, 1e6 - 1.5*newCosts, SlowUnexplained},
 		{"new ones that cost nothing", 0, newCosts, 8, nil, 0, 8 * newCosts, SlowUnexplained},
 		{"new ones that are read from disk", newCosts, newCosts, 8, func(r *slowRun, o *profile.Op) {
-			r.b.FaultSpan(30, 30, o.Start, o.Start+45e4, true)
-			r.b.FaultSpan(30, 31, o.Start, o.Start+45e4, true)
+			r.b.faultSpan(30, 30, o.Start, o.Start+45e4, true)
+			r.b.faultSpan(30, 31, o.Start, o.Start+45e4, true)
 		}, 0, 45e4, SlowDisk},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestSlowExpertsUnknown(t *testing.T) {
 	huge := choice(7, 8)
 	huge.Choice.Total = experts.MaxExperts + 1
 	is("more experts than are kept", b.step(decode, []*profile.Op{huge}, true), -1)
-	if len(b.last) != 1 {
-		t.Errorf("%d layers are kept", len(b.last))
+	if b.batches.Kept() != 1 {
+		t.Errorf("%d layers are kept", b.batches.Kept())
 	}
 }

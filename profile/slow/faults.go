@@ -7,15 +7,13 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-var _ profile.FaultSink = (*Builder)(nil)
+// Needs implements Sink.
+func (b *slowState) Needs() profile.Needs { return profile.NeedFaults }
 
 // Fault takes a page fault: where its duration is known, that is a time in which its thread did not compute.
 func (b *Builder) Fault(f *profile.Fault) error {
 	if f.Kind != trace.FaultCounts && f.Dur > 0 {
-		b.FaultSpan(f.PID, f.TID, f.Begin(), f.Time, f.Waits())
+		b.faultSpan(f.PID, f.TID, f.Begin(), f.Time, f.Waits())
 	}
 	return nil
 }
-
-// Memory implements FaultSink.
-func (b *Builder) Memory(*trace.Memory) error { return nil }

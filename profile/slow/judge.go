@@ -191,7 +191,8 @@ func (b *slowState) typical(sample []int32) typicalStep {
 
 // slope fits attention's work to the position by least squares; 0 where it does not follow it.
 func (b *slowState) slope(sample []int32) float64 {
-	var g num.Growth
+	var line num.Line
+	n := 0
 	first := true
 	var at0 int64
 	for _, i := range sample {
@@ -202,14 +203,15 @@ func (b *slowState) slope(sample []int32) float64 {
 		if first {
 			at0, first = r.pos, false
 		}
-		g.Add(int32(min(max(r.pos-at0, math.MinInt32), math.MaxInt32)), r.parts[partAttn]) // small numbers: sums of squares stay exact
+		line.Add(float64(min(max(r.pos-at0, math.MinInt32), math.MaxInt32)), float64(r.parts[partAttn]), 1) // small numbers: sums of squares stay exact
+		n++
 	}
-	vx, vy, cxy := g.Xx-g.X*g.X/max(1, g.N), g.Yy-g.Y*g.Y/max(1, g.N), g.Xy-g.X*g.Y/max(1, g.N)
-	if g.N < slowFewest || vx <= 0 || vy <= 0 || cxy <= 0 {
+	vx, vy, cxy := line.Variances()
+	if n < slowFewest || vx <= 0 || vy <= 0 || cxy <= 0 {
 		return 0
 	}
 	r2 := cxy * cxy / vx / vy
-	if g.N < 16 && r2 < 0.8 || r2 < 0.3 {
+	if n < 16 && r2 < 0.8 || r2 < 0.3 {
 		return 0
 	}
 	return cxy / vx

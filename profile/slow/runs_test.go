@@ -260,6 +260,3 @@ func TestSlowFaults(t *testing.T) {
 	s := r.finish(t)
 	wantParts(t, s.Listed[0].Parts, map[Cause]int64{SlowDisk: 1e6, SlowFaults: 5e5, SlowImbalance: 75e4, SlowUnexplained: 75e4})
 }
-
-// A replay can use operators again where it is all that they are for.
-var _ profile.Releaser = (*Builder)(nil)

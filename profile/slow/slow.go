@@ -5,6 +5,7 @@ package slow
 
 import (
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -53,6 +54,7 @@ type Options struct {
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
 	Top    int             // steps listed; 0: ten
+	Book   *facts.Book     // shared with other sinks of the replay; nil: none
 	// keep bounds the steps that are kept; 0: maxSlowSteps.
 	keep int
 }
@@ -217,8 +219,8 @@ func New(opts Options) *Builder {
 	return b
 }
 
-// FaultSpan tells that a thread was in a page fault from one time to another; reads: something was read from disk for it. It
+// faultSpan tells that a thread was in a page fault from one time to another; reads: something was read from disk for it. It
 // has to come before the step ends in which that was.
-func (b *Builder) FaultSpan(pid, tid int32, from, to int64, reads bool) {
+func (b *Builder) faultSpan(pid, tid int32, from, to int64, reads bool) {
 	b.track.Fault(pid, tid, from, to, reads)
 }

@@ -302,8 +302,8 @@ func TestSlowCauses(t *testing.T) {
 					r.off(o, 0, 5e5, 1e6, 0, 2)
 					o.Threads[0].Busy += 1e6
 					r.settle(o)
-					r.b.FaultSpan(30, 30, o.Start+4e5, o.Start+2e6, true)
-					r.b.FaultSpan(30, 30, o.Start, o.Start+4e5, true)
+					r.b.faultSpan(30, 30, o.Start+4e5, o.Start+2e6, true)
+					r.b.faultSpan(30, 30, o.Start, o.Start+4e5, true)
 				}
 			}
 		}, map[Cause]int64{SlowDisk: 2e6}, ""},
@@ -313,7 +313,7 @@ func TestSlowCauses(t *testing.T) {
 					o.Threads[0].Busy += 2e6
 					o.Threads[1].Busy += 1e6
 					r.settle(o)
-					r.b.FaultSpan(30, 30, o.Start, o.Start+2e6, true)
+					r.b.faultSpan(30, 30, o.Start, o.Start+2e6, true)
 				}
 			}
 		}, map[Cause]int64{SlowDisk: 1e6, SlowImbalance: 5e5, SlowUnexplained: 5e5}, ""},
@@ -332,7 +332,7 @@ func TestSlowCauses(t *testing.T) {
 				if k == 5 {
 					o.Threads[0].Busy += 1e6
 					r.settle(o)
-					r.b.FaultSpan(30, 30, o.Start, o.Start+1e6, false)
+					r.b.faultSpan(30, 30, o.Start, o.Start+1e6, false)
 				}
 			}
 		}, map[Cause]int64{SlowFaults: 1e6}, ""},
@@ -341,13 +341,13 @@ func TestSlowCauses(t *testing.T) {
 				if k == 5 {
 					o.Threads[0].Busy += 1e6
 					r.off(o, 0, 1e5, 3e6, 6, 0)
-					r.b.FaultSpan(30, 30, o.Start, o.Start+4e6, true)
+					r.b.faultSpan(30, 30, o.Start, o.Start+4e6, true)
 				}
 			}
 		}, map[Cause]int64{SlowOther: 3e6, SlowDisk: 1e6}, "apt"},
 		{"a fault outside operators", func(r *slowRun) {
 			r.lead = 8e5
-			r.b.FaultSpan(30, 30, r.now+slowEdges/2, r.now+slowEdges/2+8e5, true)
+			r.b.faultSpan(30, 30, r.now+slowEdges/2, r.now+slowEdges/2+8e5, true)
 		}, map[Cause]int64{SlowDisk: 8e5}, ""},
 	}
 	for _, c := range cases {

@@ -17,7 +17,7 @@ type splitter struct {
 	b      *slowState
 	r      *stepRecord
 	main   *sched.TrackedThread
-	graphs []slowGraph
+	graphs []*profile.Graph
 	end    int64
 	at     int64 // what is before it is cut already
 	costs  []whoCost
@@ -51,7 +51,7 @@ func (x *splitter) op(o *profile.Op, nth int32) {
 	dur := to - from
 	probe := min(o.Probe, dur)
 	net := dur - probe
-	d := x.b.derive.Derive(o)
+	d := x.b.book.Derive(o)
 	u := x.b.usualOf(r.kind, o.Node, nth)
 	l := x.losses(o, from)
 	least := min(max(0, l.last-l.without), net)
@@ -320,19 +320,19 @@ func (x *splitter) gap(to int64) {
 func (x *splitter) where(to int64) (part int, until int64) {
 	until = to
 	before, behind := false, false
-	for i := range x.graphs {
-		g := &x.graphs[i]
+	for _, g := range x.graphs {
+		end := g.Start + g.Dur
 		switch {
-		case g.To <= x.at:
+		case end <= x.at:
 			before = true
-		case g.From > x.at:
+		case g.Start > x.at:
 			behind = true
-			until = min(until, g.From)
+			until = min(until, g.Start)
 		default:
-			if g.ops == 0 && trace.Elsewhere(g.backend) {
-				return partBackend, min(until, g.To)
+			if g.Ops == 0 && trace.Elsewhere(g.Backend) {
+				return partBackend, min(until, end)
 			}
-			return partGraph, min(until, g.To)
+			return partGraph, min(until, end)
 		}
 		if behind {
 			break

@@ -9,6 +9,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -80,41 +81,24 @@ type kindKey struct {
 }
 
 type slowState struct {
+	profile.BaseSink
 	opts     Options
 	wanted   map[profile.Phase]bool
 	track    sched.Tracker
-	derive   facts.Deriver
-	pending  map[*profile.Step]*slowOpen
-	at       *slowOpen
-	kept     int
-	graphs   map[int64][]slowGraph // by number of the step under way
-	newest   int64                 // highest number of a shape that ran
+	book     *facts.Book
+	open     steps.Collector
+	firsts   map[*profile.Graph]bool // of steps under way: their shapes ran first in them
+	newest   int64                   // highest number of a shape that ran
 	kinds    map[kindKey]int32
 	nextKind int32
 	usual    map[usualKey]*usualTime
 	records  []stepRecord
 	experts  expertBook
 	calls    slowCalls
-	release  func([]*profile.Op)
-	spare    []*profile.Op
 	takers   interferenceSum
 	sum      Slow
 	doneBy   slowTotals
 	cpus     cpuBook
-}
-
-type slowOpen struct {
-	step *profile.Step
-	ops  []*profile.Op
-	part bool // some of its operators were dropped
-}
-
-type slowGraph struct {
-	profile.Span
-	ops     int
-	backend string
-	reused  bool
-	first   bool
 }
 
 // usualTime is a running estimate of the median of an operator's time while all its threads had their CPUs: it steps towards each new value
@@ -167,7 +151,7 @@ func (b *slowState) init(opts Options) {
 	if opts.keep <= 0 {
 		opts.keep = maxSlowSteps
 	}
-	b.opts = opts
+	b.opts, b.book = opts, facts.BookOf(opts.Book)
 	if len(opts.Phases) > 0 {
 		b.wanted = map[profile.Phase]bool{}
 		for _, p := range opts.Phases {
@@ -175,14 +159,11 @@ func (b *slowState) init(opts Options) {
 		}
 	}
 	b.track.Init()
-	b.pending = map[*profile.Step]*slowOpen{}
-	b.graphs = map[int64][]slowGraph{}
+	b.firsts = map[*profile.Graph]bool{}
 	b.kinds = map[kindKey]int32{}
 	b.usual = map[usualKey]*usualTime{}
 	b.takers.init()
 }
-
-func (b *slowState) ReleaseTo(f func([]*profile.Op)) { b.release = f }
 
 // Op takes one operator.
 func (b *slowState) Op(o *profile.Op) error {
@@ -191,44 +172,27 @@ func (b *slowState) Op(o *profile.Op) error {
 	if o.Step == nil || b.opts.PID != 0 && pid != b.opts.PID {
 		return nil
 	}
-	if b.kept >= limits.Pending {
-		for _, p := range b.pending {
-			p.ops, p.part = nil, true
-		}
-		b.kept = 0
-		if len(b.pending) > limits.Pending { // of steps that never ended
-			clear(b.pending)
-			b.at = nil
-		}
-	}
-	if b.at == nil || b.at.step != o.Step {
-		if b.at = b.pending[o.Step]; b.at == nil {
-			b.at = &slowOpen{step: o.Step, ops: b.spare}
-			b.spare = nil
-			b.pending[o.Step] = b.at
-		}
-	}
-	b.at.ops = append(b.at.ops, o)
-	b.kept++
+	b.open.Op(o)
 	return nil
 }
 
 // Graph takes one graph execution.
 func (b *slowState) Graph(g *profile.Graph) error {
 	b.track.Process(g.PID)
-	first := false
-	if g.Shape != nil && g.Shape.Index > b.newest {
-		first, b.newest = true, g.Shape.Index
+	first := g.Shape != nil && g.Shape.Index > b.newest
+	if first {
+		b.newest = g.Shape.Index
 	}
 	if g.Step == 0 || b.opts.PID != 0 && g.PID != b.opts.PID {
 		return nil
 	}
-	if len(b.graphs) >= limits.Pending { // of steps that never ended
-		clear(b.graphs)
+	if first {
+		if len(b.firsts) >= limits.Pending { // of steps that never ended
+			clear(b.firsts)
+		}
+		b.firsts[g] = true
 	}
-	if s := b.graphs[g.Step]; len(s) < limits.Pending {
-		b.graphs[g.Step] = append(s, slowGraph{profile.Span{From: g.Start, To: g.Start + g.Dur}, g.Ops, g.Backend, g.Reused, first})
-	}
+	b.open.Graph(g)
 	return nil
 }
 
@@ -247,48 +211,45 @@ func (b *slowState) Sched(s *trace.Sched) error {
 // Step takes one step, whose operators came before.
 func (b *slowState) Step(s *profile.Step) error {
 	b.track.Process(s.PID)
-	open := b.pending[s]
-	if open == nil {
-		open = &slowOpen{}
+	ops, graphs, cut := b.open.Take(s)
+	defer b.open.Done(ops)
+	first := false
+	for _, g := range graphs {
+		first = first || b.firsts[g]
+		delete(b.firsts, g)
 	}
-	graphs := b.graphs[s.ID]
-	delete(b.graphs, s.ID)
-	delete(b.pending, s)
-	b.kept -= len(open.ops)
-	b.at = nil
 	if b.opts.PID != 0 && s.PID != b.opts.PID {
 		return nil
 	}
-	defer b.after(s, open.ops)
-	slices.SortStableFunc(open.ops, func(x, y *profile.Op) int { return cmp.Compare(x.Start, y.Start) })
-	fresh := b.experts.step(s, open.ops, s.Incomplete == "" && s.Untraced == "" && !open.part)
+	defer b.after(s)
+	slices.SortStableFunc(ops, func(x, y *profile.Op) int { return cmp.Compare(x.Start, y.Start) })
+	fresh := b.experts.step(s, ops, s.Incomplete == "" && s.Untraced == "" && !cut)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}
-	if s.Incomplete != "" || open.part {
+	if s.Incomplete != "" || cut {
 		b.sum.Partial++
 		return nil
 	}
 	if s.Untraced != "" {
-		open.ops = open.ops[:0]
+		ops = nil
 	}
 	r := stepRecord{id: s.ID, start: s.Start, dur: s.Dur, pos: -1, fresh: -1, tokens: int64(s.NTokens), phase: s.Phase, pid: s.PID,
-		untraced: s.Untraced, hasOps: len(open.ops) > 0}
+		untraced: s.Untraced, first: first, hasOps: len(ops) > 0}
 	for i := range s.Seqs {
 		if q := &s.Seqs[i]; q.Pos >= 0 && q.NTokens >= 0 {
 			r.pos = max(r.pos, int64(q.Pos)+int64(q.NTokens))
 		}
 	}
 	for i := range graphs {
-		r.rebuilt = r.rebuilt || !graphs[i].reused
-		r.first = r.first || graphs[i].first
+		r.rebuilt = r.rebuilt || !graphs[i].Reused
 	}
 	if fresh != nil {
 		r.fresh = *fresh
 	}
-	r.kind = b.kind(s, open.ops)
+	r.kind = b.kind(s, ops)
 	b.sum.HasOps = b.sum.HasOps || r.hasOps
-	b.split(&r, s, open.ops, graphs)
+	b.split(&r, s, ops, graphs)
 	if len(b.records) >= b.opts.keep {
 		b.judgeSome()
 	}
@@ -297,22 +258,10 @@ func (b *slowState) Step(s *profile.Step) error {
 }
 
 // after tidies up behind a step.
-func (b *slowState) after(s *profile.Step, ops []*profile.Op) {
-	before := s.Start
-	for p := range b.pending {
-		if p.PID == s.PID {
-			before = min(before, p.Start)
-		}
-	}
+func (b *slowState) after(s *profile.Step) {
+	before := b.open.Oldest(s.PID, s.Start)
 	b.track.Forget(s.PID, before)
 	b.calls.forget(s, before)
-	if b.release != nil {
-		b.release(ops)
-	}
-	if cap(ops) > cap(b.spare) {
-		clear(ops)
-		b.spare = ops[:0]
-	}
 }
 
 func (b *slowState) kind(s *profile.Step, ops []*profile.Op) int32 {
@@ -333,10 +282,10 @@ func (b *slowState) kind(s *profile.Step, ops []*profile.Op) int32 {
 }
 
 // split cuts a step's time.
-func (b *slowState) split(r *stepRecord, s *profile.Step, ops []*profile.Op, graphs []slowGraph) {
+func (b *slowState) split(r *stepRecord, s *profile.Step, ops []*profile.Op, graphs []*profile.Graph) {
 	x := &splitter{b: b, r: r, main: b.track.Threads[s.TID], graphs: graphs, end: s.Start + s.Dur, at: s.Start}
 	x.copies, x.waits = b.calls.take(s)
-	slices.SortFunc(x.graphs, func(a, b slowGraph) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(x.graphs, func(a, b *profile.Graph) int { return cmp.Compare(a.Start, b.Start) })
 	for i, o := range ops {
 		x.op(o, int32(i))
 	}

@@ -4,10 +4,12 @@
 package stat
 
 import (
+	"cmp"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/memory"
 	"github.com/profinfer/profinfer/profile/offload"
 	"github.com/profinfer/profinfer/profile/ops"
@@ -21,26 +23,22 @@ import (
 
 // statState is what a Builder knows so far.
 type statState struct {
+	profile.BaseSink
 	opts     Options
-	counters int // of the run; known at the end
-	derive   facts.Deriver
+	by       []facts.By // the groupings
+	counters int        // of the run; known at the end
+	book     *facts.Book
 	factRows []factRow              // by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
 	wanted   map[profile.Phase]bool // nil: all
 	whole    map[facts.PhaseKey]*Group
 	part     map[facts.PhaseKey]*Group
 	outside  Group
-	pending  map[*profile.Step]*stepOps
-	release  func([]*profile.Op)
-	spare    []*profile.Op             // of the step folded last, for the next one
-	at       *stepOps                  // of the step that the operator before was of
-	graphs   map[int64][]BackendGraph  // by number of the step under way
+	open     steps.Collector
 	awaited  map[*profile.Step]awaited // whose results are not there yet
-	kept     int                       // operators in pending
 	procs    map[int32]*procStat
 	proc0    *procStat // of process pid0, the last asked for
 	pid0     int32
 	requests requests.Collector
-	models   facts.Models
 	sched    sched.Follower
 	offload  offload.Collector
 	remote   remoteSums
@@ -58,12 +56,6 @@ type statState struct {
 	threadTime  int64
 	offCPU      bool
 	filtered    bool // some operators were not asked for
-}
-
-// stepOps are operators of a step under way.
-type stepOps struct {
-	step *profile.Step
-	ops  []*profile.Op
 }
 
 type procStat struct {
@@ -84,7 +76,7 @@ type Group struct {
 	Unsorted                 int64 // operators of ClassUnknown
 	Bytes, BytesDur          int64
 	mmBytes, mmDur           int64
-	rows                     map[string]*summary.RowSum
+	rows                     []map[string]*summary.RowSum // by grouping
 	Threads                  map[int32]*threadSum
 	team                     []teamMember // of the operator before
 	dropped                  int64
@@ -100,19 +92,12 @@ type factRow struct {
 	in   *Group
 	op   string
 	kind ops.Class
-	row  *summary.RowSum // nil by thread and by step
+	rows []*summary.RowSum // by grouping; nil by thread and by step
 }
 
 type teamMember struct {
 	tid int32
 	sum *threadSum
-}
-
-// BackendGraph is a graph of which no operator was seen, as other backends than the CPU run them.
-type BackendGraph struct {
-	Backend string
-	profile.Span
-	Submits bool // its call can return before it is done
 }
 
 type backendSum struct {
@@ -127,10 +112,7 @@ type threadSum struct {
 }
 
 func (b *statState) init(opts Options) {
-	if opts.By == "" {
-		opts.By = facts.ByWeight
-	}
-	b.opts = opts
+	b.opts, b.by = opts, append([]facts.By{cmp.Or(opts.By, facts.ByWeight)}, opts.Further...)
 	if len(opts.Phases) > 0 {
 		b.wanted = map[profile.Phase]bool{}
 		for _, p := range opts.Phases {
@@ -138,11 +120,12 @@ func (b *statState) init(opts Options) {
 		}
 	}
 	b.whole, b.part = map[facts.PhaseKey]*Group{}, map[facts.PhaseKey]*Group{}
-	b.pending = map[*profile.Step]*stepOps{}
+	b.open.Early = b.early
 	b.procs = map[int32]*procStat{}
 	b.requests.Most = requests.MaxRequests
 	b.sched.Init()
-	b.work.Derive, b.work.Models = &b.derive, &b.models
+	b.book = facts.BookOf(opts.Book)
+	b.work.Book, b.offload.Book = b.book, b.book
 	b.faults.Pid, b.faults.Wanted = opts.PID, b.wanted
 }
 
@@ -174,13 +157,8 @@ func (b *statState) Op(o *profile.Op) error {
 	}
 	p := b.proc(pid)
 	p.team = max(p.team, len(o.Threads))
-	b.models.Serves(o.Graph)
+	b.book.Op(o)
 	b.sched.Watch(o.Threads)
-	var ctx uint64
-	if o.Step != nil {
-		ctx = o.Step.Ctx
-	}
-	b.models.See(pid, ctx, o.Shape, facts.OpBackend(o))
 	if o.Step == nil && o.Graph != nil && o.Graph.Caller != nil {
 		b.remoteOp(o)
 		return nil
@@ -191,27 +169,16 @@ func (b *statState) Op(o *profile.Op) error {
 		}
 		return nil
 	}
-	if b.kept >= limits.Pending {
-		for s, p := range b.pending {
-			b.work.Early(s, p.ops)
-			if b.wanted != nil && !b.wanted[s.Phase] {
-				continue
-			}
-			b.fold(b.group(b.whole, s), s, p.ops)
-		}
-		clear(b.pending)
-		b.kept, b.at = 0, nil
-	}
-	if b.at == nil || b.at.step != o.Step {
-		if b.at = b.pending[o.Step]; b.at == nil {
-			b.at = &stepOps{step: o.Step, ops: b.spare}
-			b.spare = nil
-			b.pending[o.Step] = b.at
-		}
-	}
-	b.at.ops = append(b.at.ops, o)
-	b.kept++
+	b.open.Op(o)
 	return nil
+}
+
+// early takes operators of a step whose end is not known yet, as too many wait for theirs: they count as if it were seen wholly.
+func (b *statState) early(s *profile.Step, ops []*profile.Op) {
+	b.work.Early(s, ops)
+	if b.wanted == nil || b.wanted[s.Phase] {
+		b.fold(b.group(b.whole, s), s, ops)
+	}
 }
 
 // Graph takes one graph execution.
@@ -229,25 +196,14 @@ func (b *statState) Graph(g *profile.Graph) error {
 	case g.Shape.Incomplete != "":
 		b.lost.PartShapes++
 	}
-	b.models.Serves(g)
-	if g.Shape != nil {
-		b.models.See(g.PID, g.Ctx, g.Shape, g.Backend)
-	}
+	b.book.Graph(g)
 	if g.Aborted {
 		b.lost.Aborted++
 	}
-	b.work.AddGraph(g)
+	b.open.Graph(g)
 	b.offload.Graph(g)
 	b.remote.unlinked(g, 1)
 	b.faults.Graph(g)
-	if g.Step != 0 && g.Ops == 0 && trace.Elsewhere(g.Backend) {
-		if b.graphs == nil || len(b.graphs) >= limits.Pending { // of steps that never ended
-			b.graphs = map[int64][]BackendGraph{}
-		}
-		if s := b.graphs[g.Step]; len(s) < limits.Pending {
-			b.graphs[g.Step] = append(s, BackendGraph{g.Backend, profile.Span{From: g.Start, To: g.Start + g.Dur}, !g.Vocabulary().CallComputes(g.Backend)})
-		}
-	}
 	return nil
 }
 
@@ -271,13 +227,12 @@ func (b *statState) Step(s *profile.Step) error {
 	b.seen(s.Start, s.Dur)
 	b.steps++
 	b.proc(s.PID).steps++
-	b.requests.AddStep(s, &b.models)
+	b.requests.AddStep(s, b.book)
 	b.faults.Step(s)
 	instead := b.sched.Since()
-	ops := b.taken(s)
-	graphs := b.graphs[s.ID]
-	delete(b.graphs, s.ID)
-	b.work.AddStep(s, ops, instead)
+	ops, graphs, _ := b.open.Take(s)
+	defer b.reuse(ops)
+	b.work.AddStep(s, ops, graphs, instead)
 	b.offload.Done(s, b.wanted == nil || b.wanted[s.Phase], ops)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
@@ -290,15 +245,12 @@ func (b *statState) Step(s *profile.Step) error {
 		b.lost.Steps++
 		in = b.part
 	}
-	defer b.reuse(ops)
 	g := b.group(in, s)
 	g.Step(s, instead)
 	b.await(s, g, instead)
 	if s.Untraced != "" {
 		b.untraced(s.Untraced)
-		if b.opts.By == facts.ByStep {
-			g.stepRow(s)
-		}
+		b.stepRow(g, s)
 		return nil // of a part of its operators nothing is known
 	}
 	g.Traced++
@@ -308,9 +260,7 @@ func (b *statState) Step(s *profile.Step) error {
 		b.teams.step(b, s, ops)
 	}
 	g.FoldGraphs(graphs)
-	if b.opts.By == facts.ByStep {
-		g.stepRow(s)
-	}
+	b.stepRow(g, s)
 	return nil
 }
 
@@ -322,29 +272,9 @@ func (b *statState) untraced(why string) {
 	b.why[why]++
 }
 
-// taken takes a step's operators out of those pending.
-func (b *statState) taken(s *profile.Step) []*profile.Op {
-	p := b.pending[s]
-	if p == nil {
-		return nil
-	}
-	delete(b.pending, s)
-	b.kept -= len(p.ops)
-	b.at = nil
-	return p.ops
-}
-
-// ReleaseTo takes what takes back operators.
-func (b *statState) ReleaseTo(f func([]*profile.Op)) { b.release = f }
-
 func (b *statState) reuse(ops []*profile.Op) {
-	if b.release != nil {
-		b.release(ops)
-	}
-	if cap(ops) > cap(b.spare) {
-		clear(ops)
-		b.spare = ops[:0]
-	}
+	b.opts.Pool.Release(ops)
+	b.open.Done(ops)
 }
 
 func (b *statState) proc(pid int32) *procStat {
@@ -361,7 +291,7 @@ func (b *statState) proc(pid int32) *procStat {
 }
 
 func (b *statState) group(in map[facts.PhaseKey]*Group, s *profile.Step) *Group {
-	k := facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: b.book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -378,9 +308,14 @@ type Options struct {
 	By     facts.By        // "": ByWeight
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
-	Top    int             // rows a phase; the others are summed up in Phase.Rest. 0: all
+	// Further groupings, each with a Stat of its own ([Builder.FinishEach]).
+	Further []facts.By
+	Top     int // rows a phase; the others are summed up in Phase.Rest. 0: all
 	// Peaks returns what the recording's machine can do, once all was read; nil: not measured.
 	Peaks func(*profile.Header) *roof.Peaks
+	// Pool takes the operators back that the statistics need no more, for [profile.ReplayReusing]; nil: others need them too.
+	Pool *profile.OpPool
+	Book *facts.Book // shared with other sinks of the replay; nil: none
 }
 
 // Builder computes a Stat while a run is replayed into it. Its memory grows with the

@@ -40,7 +40,7 @@ func (t *teamCounts) step(b *statState, s *profile.Step, ops []*profile.Op) {
 	if !counted {
 		return
 	}
-	k := teamKey{facts.PhaseKey{Phase: s.Phase, Model: b.models.At(s.PID, s.Ctx)}, threads}
+	k := teamKey{facts.PhaseKey{Phase: s.Phase, Model: b.book.At(s.PID, s.Ctx)}, threads}
 	e := t.teams[k]
 	if e == nil {
 		if len(t.teams) >= maxThreadCounts {
@@ -81,7 +81,7 @@ func (t *teamCounts) finish(b *statState, s *summary.Stat) []summary.ByThreads {
 	}
 	joined := map[key]*threadsSum{}
 	for k, e := range t.teams { // contexts whose models turned out to be one
-		to := key{facts.ModelKey{Phase: k.Phase, Model: b.models.Index(k.Model)}, k.threads}
+		to := key{facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}, k.threads}
 		if j := joined[to]; j != nil {
 			j.counts.MergeCounts(&e.counts)
 			j.steps, j.tokens, j.dur, j.noTokens = j.steps+e.steps, j.tokens+e.tokens, j.dur+e.dur, j.noTokens || e.noTokens

@@ -18,11 +18,52 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Finish computes the statistics. Header is what Replay returned; the builder takes no more.
-func (b *Builder) Finish(h *profile.Header) *summary.Stat {
-	s := &summary.Stat{SchemaVersion: summary.Schema, By: b.opts.By, MaxError: sketch.HistogramError,
+// Finish computes the statistics by Options.By. Header is what Replay returned; the builder takes no more.
+func (b *Builder) Finish(h *profile.Header) *summary.Stat { return b.FinishEach(h)[0] }
+
+// FinishEach computes the statistics of each grouping: by Options.By, then by Options.Further. They share what is the same of all.
+func (b *Builder) FinishEach(h *profile.Header) []*summary.Stat {
+	s, groups := b.finish(h)
+	out := make([]*summary.Stat, len(b.by))
+	for at, by := range b.by {
+		v := *s
+		v.By, v.Phases, v.Remote = by, slices.Clone(s.Phases), slices.Clone(s.Remote)
+		for i := range v.Phases {
+			ps := &v.Phases[i]
+			if ps.Rows = []summary.Row{}; by != facts.ByExpert {
+				ps.Rows, ps.Rest, ps.RestRows = b.rows(groups.phases[i], at)
+			}
+			if by == facts.ByStep {
+				v.Lost.StepRows += groups.phases[i].dropped
+			}
+		}
+		for i := range v.Remote {
+			if v.Remote[i].Rows = []summary.Row{}; by != facts.ByExpert {
+				v.Remote[i].Rows, _, _ = b.rows(groups.remote[i], at)
+			}
+		}
+		if b.outside.Ops > 0 {
+			v.Outside = &summary.Outside{Ops: b.outside.Ops, OpsDur: b.outside.OpsDur}
+			v.Outside.Rows, _, _ = b.rows(&b.outside, at)
+		}
+		out[at] = &v
+	}
+	var peaks *roof.Peaks
+	if b.opts.Peaks != nil {
+		peaks = b.opts.Peaks(h)
+	}
+	b.work.Judge(out, peaks, b.sched.MayUse())
+	return out
+}
+
+// finished are the groups whose rows stand in a Stat, in its order.
+type finished struct{ phases, remote []*Group }
+
+// finish computes what does not depend on the grouping.
+func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
+	s = &summary.Stat{SchemaVersion: summary.Schema, MaxError: sketch.HistogramError,
 		HasSched: b.sched.Any, HasOffCPU: b.sched.Any || b.offCPU,
-		Models: b.models.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
+		Models: b.book.List(), Phases: []summary.Phase{}, Threads: []summary.Thread{}}
 	s.Counters = summary.CountersOf(h.Meta.Counters)
 	b.counters = len(s.Counters)
 	f := h.Meta.Filter()
@@ -33,7 +74,7 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
-		for m := -1; m < len(b.models.Models); m++ {
+		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}
 			g, only := whole[k], false
 			if g == nil || g.Steps == 0 {
@@ -50,20 +91,15 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 			if o := part[k]; o != nil {
 				ps.Partial = o.Steps
 			}
-			s.Lost.StepRows += g.dropped
 			s.Phases = append(s.Phases, ps)
+			groups.phases = append(groups.phases, g)
 			b.addThreads(s, h, g)
 		}
 	}
 	s.Offload = b.offload.Finish()
-	s.Remote = b.finishRemote(s)
+	s.Remote, groups.remote = b.finishRemote(s)
 	b.finishThreads(s)
-	if b.outside.Ops > 0 {
-		o := &summary.Outside{Ops: b.outside.Ops, OpsDur: b.outside.OpsDur}
-		o.Rows, _, _ = b.rows(&b.outside)
-		s.Outside = o
-	}
-	q := b.requests.Summary(h, &b.models)
+	q := b.requests.Summary(h, b.book)
 	if q.Seen > 0 || q.Warmups > 0 {
 		s.Sequences = q
 	}
@@ -76,12 +112,7 @@ func (b *Builder) Finish(h *profile.Header) *summary.Stat {
 		s.TTFT.P95 = &p95
 	}
 	s.ByThreads = b.teams.finish(&b.statState, s)
-	var peaks *roof.Peaks
-	if b.opts.Peaks != nil {
-		peaks = b.opts.Peaks(h)
-	}
-	b.work.Judge(s, peaks, b.sched.MayUse())
-	return s
+	return s, groups
 }
 
 // byModel joins groups whose models turned out to be one.
@@ -90,7 +121,7 @@ func (b *Builder) byModel(groups map[facts.PhaseKey]*Group) map[facts.ModelKey]*
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].Number, groups[b].Number) })
 	for _, k := range keys {
 		g := groups[k]
-		m := facts.ModelKey{Phase: k.Phase, Model: b.models.Index(k.Model)}
+		m := facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}
 		if out[m] == nil {
 			out[m] = &Group{}
 		}
@@ -225,18 +256,13 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 		ps.GBps = num.PerSecond(g.Bytes, g.BytesDur)
 		ps.MatMulGBps = num.PerSecond(g.mmBytes, g.mmDur)
 	}
-	if ps.Rows = []summary.Row{}; b.opts.By != facts.ByExpert {
-		ps.Rows, ps.Rest, ps.RestRows = b.rows(g)
-	}
 	return ps
 }
 
-// rows returns a group's rows in the order they are read: by time; layers and steps by number.
-func (b *Builder) rows(g *Group) (rows []summary.Row, rest *summary.Row, left int) {
-	all := make([]*summary.RowSum, 0, len(g.rows))
-	for _, r := range g.rows {
-		all = append(all, r)
-	}
+// rows returns a group's rows of a grouping in the order they are read: by time; layers and steps by number.
+func (b *Builder) rows(g *Group, at int) (rows []summary.Row, rest *summary.Row, left int) {
+	by := b.by[at]
+	all := slices.Collect(maps.Values(g.rowsBy(at)))
 	slices.SortFunc(all, func(a, b *summary.RowSum) int {
 		return cmp.Or(cmp.Compare(b.Row.Dur, a.Row.Dur), cmp.Compare(a.Row.Key, b.Row.Key), cmp.Compare(a.Row.Type, b.Row.Type))
 	})
@@ -247,11 +273,11 @@ func (b *Builder) rows(g *Group) (rows []summary.Row, rest *summary.Row, left in
 		}
 		left = len(all) - b.opts.Top
 		all = all[:b.opts.Top]
-		v := b.row(&r, g)
+		v := b.row(&r, g, by)
 		v.Key = "other"
 		rest = &v
 	}
-	if b.opts.By == facts.ByLayer || b.opts.By == facts.ByStep {
+	if by == facts.ByLayer || by == facts.ByStep {
 		slices.SortFunc(all, func(a, b *summary.RowSum) int {
 			x, errX := strconv.ParseInt(a.Row.Key, 10, 64)
 			y, errY := strconv.ParseInt(b.Row.Key, 10, 64)
@@ -263,12 +289,12 @@ func (b *Builder) rows(g *Group) (rows []summary.Row, rest *summary.Row, left in
 	}
 	rows = make([]summary.Row, len(all))
 	for i, r := range all {
-		rows[i] = b.row(r, g)
+		rows[i] = b.row(r, g, by)
 	}
 	return rows, rest, left
 }
 
-func (b *Builder) row(r *summary.RowSum, g *Group) summary.Row {
+func (b *Builder) row(r *summary.RowSum, g *Group, by facts.By) summary.Row {
 	v := r.Row
 	net := v.Dur - v.Probe
 	if g.Traced > 0 {
@@ -276,7 +302,7 @@ func (b *Builder) row(r *summary.RowSum, g *Group) summary.Row {
 		v.DurPerStep = float64(net) / float64(g.Traced)
 	}
 	v.Share = num.Share(net, g.TracedDur)
-	if b.opts.By == facts.ByStep {
+	if by == facts.ByStep {
 		v.Share = num.Share(net, g.dur)
 	}
 	if v.Calls > 0 {

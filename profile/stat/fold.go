@@ -7,6 +7,8 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/trace"
+	"slices"
 	"strconv"
 )
 
@@ -18,7 +20,7 @@ const maxStepRows = 4096
 // fold adds the operators of one step.
 func (b *statState) fold(g *Group, s *profile.Step, ops []*profile.Op) {
 	g.Spans = g.Spans[:0]
-	b.experts.Fold(&g.experts, &b.derive, s, ops)
+	b.experts.Fold(&g.experts, &b.book.Deriver, s, ops)
 	for _, o := range ops {
 		g.op(b, o, s.ID)
 		g.Took(s, o)
@@ -73,14 +75,17 @@ func (g *Group) thread(i int, tid, pid int32) *threadSum {
 	return e
 }
 
-// FoldGraphs adds the graphs of a step whose operators, folded before, left their spans. One
-// graph can run within another (a backend made of backends): no time counts twice.
-func (g *Group) FoldGraphs(graphs []BackendGraph) {
-	if len(graphs) == 0 {
-		return
-	}
-	ops := profile.Union(g.Spans)
+// FoldGraphs adds the graphs of a step of which no operator was seen, as other backends than the CPU run them. The step's operators,
+// folded before, left their spans. One graph can run within another (a backend made of backends): no time counts twice.
+func (g *Group) FoldGraphs(graphs []*profile.Graph) {
+	ops := int64(-1)
 	for _, x := range graphs {
+		if x.Ops != 0 || !trace.Elsewhere(x.Backend) {
+			continue
+		}
+		if ops < 0 {
+			ops = profile.Union(g.Spans)
+		}
 		if g.backends == nil {
 			g.backends = map[string]*backendSum{}
 		}
@@ -90,11 +95,13 @@ func (g *Group) FoldGraphs(graphs []BackendGraph) {
 			g.backends[x.Backend] = e
 		}
 		e.graphs++
-		e.submits = x.Submits
-		e.dur += x.To - x.From
-		g.Spans = append(g.Spans, x.Span)
+		e.submits = !x.Vocabulary().CallComputes(x.Backend)
+		e.dur += x.Dur
+		g.Spans = append(g.Spans, profile.Span{From: x.Start, To: x.Start + x.Dur})
 	}
-	g.Elsewhere += profile.Union(g.Spans) - ops
+	if ops >= 0 {
+		g.Elsewhere += profile.Union(g.Spans) - ops
+	}
 }
 
 // cover adds from..to to the spans of a step in which an operator ran. Operators come in the
@@ -113,7 +120,7 @@ func (g *Group) cover(from, to int64) {
 
 // op adds one operator to the sums and to its row.
 func (g *Group) op(b *statState, o *profile.Op, step int64) {
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	g.Ops++
 	g.OpsDur += o.Dur
 	g.Probe += o.Probe
@@ -137,25 +144,26 @@ func (g *Group) op(b *statState, o *profile.Op, step int64) {
 		g.Bytes += *d.Bytes
 		g.BytesDur += o.Dur - o.Probe
 	}
-	switch b.opts.By {
-	case facts.ByThread:
-		for i := range o.Threads {
-			t := &o.Threads[i]
-			r := g.row("t" + strconv.Itoa(int(t.TID)))
-			r.Row.TID, r.Row.Key = t.TID, strconv.Itoa(int(t.TID))
-			r.Call(d, o, t.Busy+t.Wait+t.OffCPU, t.Busy, t.Wait, t.OffCPU)
-			if t.Counts != nil {
-				r.Count(t.Counts)
+	for at, by := range b.by {
+		switch by {
+		case facts.ByThread:
+			for i := range o.Threads {
+				t := &o.Threads[i]
+				r := g.row(at, "t"+strconv.Itoa(int(t.TID)))
+				r.Row.TID, r.Row.Key = t.TID, strconv.Itoa(int(t.TID))
+				r.Call(d, o, t.Busy+t.Wait+t.OffCPU, t.Busy, t.Wait, t.OffCPU)
+				if t.Counts != nil {
+					r.Count(t.Counts)
+				}
 			}
+		case facts.ByStep:
+			r := g.row(at, strconv.FormatInt(step, 10))
+			r.Row.Key, r.Row.Step = strconv.FormatInt(step, 10), step
+			r.Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
+		default:
+			f.rows[at].Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
 		}
-		return
-	case facts.ByStep:
-		r := g.row(strconv.FormatInt(step, 10))
-		r.Row.Key, r.Row.Step = strconv.FormatInt(step, 10), step
-		r.Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
-		return
 	}
-	f.row.Add(d, o, o.Dur, o.Busy, o.Wait, o.OffCPU)
 }
 
 // facts returns what is the same of all operators with d and op.
@@ -167,43 +175,57 @@ func (g *Group) facts(b *statState, d *facts.Derived, op string) *factRow {
 	if f.of == d && f.in == g && f.op == op {
 		return f
 	}
-	by := b.opts.By
-	*f = factRow{of: d, in: g, op: op, kind: d.Class}
-	if by != facts.ByThread && by != facts.ByStep {
-		key, isWeight := facts.RowKey(by, d, op)
-		typ := ""
-		if isWeight {
-			typ = d.WeightType
+	*f = factRow{of: d, in: g, op: op, kind: d.Class, rows: f.rows[:0]}
+	for at, by := range b.by {
+		var r *summary.RowSum
+		if by != facts.ByThread && by != facts.ByStep {
+			key, isWeight := facts.RowKey(by, d, op)
+			typ := ""
+			if isWeight {
+				typ = d.WeightType
+			}
+			r = g.row(at, key+"\x00"+typ)
+			r.Row.Key, r.Row.Weight = key, isWeight
 		}
-		f.row = g.row(key + "\x00" + typ)
-		f.row.Row.Key, f.row.Row.Weight = key, isWeight
+		f.rows = append(f.rows, r)
 	}
 	return f
 }
 
-func (g *Group) row(key string) *summary.RowSum {
-	r := g.rows[key]
+// row returns a row of a grouping.
+func (g *Group) row(by int, key string) *summary.RowSum {
+	rows := g.rowsBy(by)
+	r := rows[key]
 	if r == nil {
-		if g.rows == nil {
-			g.rows = map[string]*summary.RowSum{}
-		}
 		r = &summary.RowSum{}
-		g.rows[key] = r
+		rows[key] = r
 	}
 	return r
 }
 
+// rowsBy are the rows of a grouping.
+func (g *Group) rowsBy(by int) map[string]*summary.RowSum {
+	for len(g.rows) <= by {
+		g.rows = append(g.rows, map[string]*summary.RowSum{})
+	}
+	return g.rows[by]
+}
+
 // stepRow completes the row of a step: its time is the step's own.
-func (g *Group) stepRow(s *profile.Step) {
+func (b *statState) stepRow(g *Group, s *profile.Step) {
+	by := slices.Index(b.by, facts.ByStep)
+	if by < 0 {
+		return
+	}
 	key := strconv.FormatInt(s.ID, 10)
-	r := g.row(key)
+	r := g.row(by, key)
 	r.Row.Key, r.Row.Step, r.Row.Dur = key, s.ID, s.Dur
 	if s.NTokens >= 0 {
 		n := int64(s.NTokens)
 		r.Row.Tokens = &n
 	}
-	if len(g.rows) >= 2*maxStepRows {
-		g.dropped += dropShortest(g.rows, maxStepRows)
+	if rows := g.rows[by]; len(rows) >= 2*maxStepRows {
+		g.dropped += dropShortest(rows, maxStepRows)
 	}
 }
 
@@ -242,14 +264,16 @@ func (g *Group) Merge(o *Group) {
 		to.submits = e.submits
 		to.dur += e.dur
 	}
-	for key, r := range o.rows {
-		to := g.row(key)
-		if to.Row.Calls == 0 && to.Row.Dur == 0 {
-			*to = *r
-			continue
+	for by, rows := range o.rows {
+		for key, r := range rows {
+			to := g.row(by, key)
+			if to.Row.Calls == 0 && to.Row.Dur == 0 {
+				*to = *r
+				continue
+			}
+			to.Same(r.Row.Type, r.Row.Op, r.Row.Block)
+			to.Merge(r)
 		}
-		to.Same(r.Row.Type, r.Row.Op, r.Row.Block)
-		to.Merge(r)
 	}
 	for tid, t := range o.Threads {
 		to := g.Threads[tid]

@@ -5,7 +5,6 @@ package stat
 import (
 	"cmp"
 	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -183,8 +182,13 @@ func (b *statState) remoteCopied(c *profile.Copy) {
 	}
 }
 
-// finishRemote computes the statistics of what was handed over, most computed first.
-func (b *Builder) finishRemote(s *summary.Stat) (out []summary.Remote) {
+// finishRemote computes the statistics of what was handed over, most computed first, with the groups that have their rows.
+func (b *Builder) finishRemote(s *summary.Stat) (out []summary.Remote, groups []*Group) {
+	type computed struct {
+		summary.Remote
+		g *Group
+	}
+	var all []computed
 	comm := func(pid int32) string {
 		for i := range s.Run.Processes {
 			if s.Run.Processes[i].PID == pid {
@@ -225,14 +229,14 @@ func (b *Builder) finishRemote(s *summary.Stat) (out []summary.Remote) {
 			}
 		}
 		g.Traced, g.TracedDur, g.dur = x.steps, x.computed, x.computed
-		if r.Rows = []summary.Row{}; b.opts.By != facts.ByExpert {
-			r.Rows, _, _ = b.rows(g)
-		}
-		out = append(out, r)
+		all = append(all, computed{r, g})
 	}
-	slices.SortFunc(out, func(x, y summary.Remote) int {
+	slices.SortFunc(all, func(x, y computed) int {
 		return cmp.Or(cmp.Compare(y.Computed*float64(y.Graphs), x.Computed*float64(x.Graphs)), cmp.Compare(x.Phase, y.Phase), cmp.Compare(x.ClientPID, y.ClientPID),
 			cmp.Compare(x.ServerPID, y.ServerPID), cmp.Compare(x.Backend, y.Backend))
 	})
-	return out
+	for _, x := range all {
+		out, groups = append(out, x.Remote), append(groups, x.g)
+	}
+	return out, groups
 }

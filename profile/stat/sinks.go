@@ -24,13 +24,16 @@ func (b *statState) Device(d *profile.DeviceSpan) error {
 	return nil
 }
 
-// Fault implements FaultSink.
+// Needs implements Sink.
+func (b *statState) Needs() profile.Needs { return profile.NeedFaults }
+
+// Fault implements Sink.
 func (b *statState) Fault(f *profile.Fault) error {
 	b.faults.Fault(f)
 	return nil
 }
 
-// Memory implements FaultSink.
+// Memory implements Sink.
 func (b *statState) Memory(m *trace.Memory) error {
 	b.faults.Memory(m)
 	return nil

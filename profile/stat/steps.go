@@ -153,7 +153,7 @@ func (b *statState) Result(s *profile.Step) error {
 	if b.opts.PID != 0 && s.PID != b.opts.PID {
 		return nil
 	}
-	b.requests.AddResult(&b.models)
+	b.requests.AddResult(b.book)
 	b.offload.Result(s)
 	if a, ok := b.awaited[s]; ok {
 		delete(b.awaited, s)

@@ -188,7 +188,7 @@ func (c *opChunk) count(counts []int64) {
 
 // def returns the index of what o has in common with others.
 func (b *Builder) def(o *profile.Op) int32 {
-	d := b.derive.Derive(o)
+	d := b.book.Derive(o)
 	k := opKey{d, o.Shape, o.Op}
 	i, ok := b.defs[k]
 	if !ok {

@@ -35,6 +35,7 @@ type Options struct {
 	ChunkSpans int
 	// Pack makes a finished chunk smaller as it comes, so that memory holds no unpacked ones; nil: they stay as they are.
 	Pack func([]byte) ([]byte, error)
+	Book *facts.Book // shared with other sinks of the replay; nil: none
 }
 
 // Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. What there are many of (spans of
@@ -165,9 +166,10 @@ type Loss struct {
 // Builder collects a Timeline while a run is replayed into it. Its memory grows with what is in the run, packed: some
 // bytes a span.
 type Builder struct {
-	opts   Options
-	derive facts.Deriver
-	t      Timeline
+	profile.BaseSink
+	opts Options
+	book *facts.Book
+	t    Timeline
 
 	threads map[threadID]int
 	defs    map[opKey]int32 // by what they are derived from
@@ -213,7 +215,7 @@ func New(opts Options) *Builder {
 	if opts.ChunkSpans <= 0 {
 		opts.ChunkSpans = chunkSpans
 	}
-	b := &Builder{opts: opts, threads: map[threadID]int{}, defs: map[opKey]int32{}, same: map[opContent]int32{}, strings: map[string]int64{}, awaited: map[*profile.Step]int{}}
+	b := &Builder{opts: opts, book: facts.BookOf(opts.Book), threads: map[threadID]int{}, defs: map[opKey]int32{}, same: map[opContent]int32{}, strings: map[string]int64{}, awaited: map[*profile.Step]int{}}
 	b.steps.init(stepColumns)
 	b.graphs.init(graphColumns)
 	b.ops.init()

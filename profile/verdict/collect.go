@@ -21,11 +21,9 @@ const maxCells = 1 << 16
 // Collector collects what verdicts and findings need beside the statistics' rows, of all phases
 // whichever are shown: one phase shows what the machine can do, another what it does.
 type Collector struct {
-	Derive      *facts.Deriver
-	Models      *facts.Models
+	Book        *facts.Book
 	cells       []workCellOf // by Derived.ID
 	whole, part map[facts.PhaseKey]*workGroup
-	graphs      map[int64]int64          // time in graphs, by number of the step under way
 	ends        map[ctxKey]*profile.Step // the last of each context
 }
 
@@ -100,28 +98,19 @@ type workCell struct {
 	disk   int64 // of dur: what operators with such faults took beyond those without; else as a thread was blocked
 }
 
-// AddGraph takes one graph's execution.
-func (w *Collector) AddGraph(g *profile.Graph) {
-	if g.Step == 0 {
-		return
-	}
-	if w.graphs == nil || len(w.graphs) >= limits.Pending { // of steps that never ended
-		w.graphs = map[int64]int64{}
-	}
-	w.graphs[g.Step] += g.Dur
-}
-
-// AddStep takes one step with its operators. instead is who ran in place of threads since the step before.
-func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, instead []sched.Culprit) {
-	graphs, seen := w.graphs[s.ID]
-	delete(w.graphs, s.ID)
+// AddStep takes one step with its operators and graphs. instead is who ran in place of threads since the step before.
+func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profile.Graph, instead []sched.Culprit) {
 	g := w.group(s)
 	g.steps++
 	g.dur += s.Dur
 	g.disk.step(s)
-	if seen {
+	if len(graphs) > 0 {
+		var in int64
+		for _, x := range graphs {
+			in += x.Dur
+		}
 		g.graphSteps++
-		g.inGraph += min(graphs, s.Dur)
+		g.inGraph += min(in, s.Dur)
 	}
 	w.pause(g, s)
 	for i := range instead {
@@ -178,7 +167,7 @@ func (w *Collector) group(s *profile.Step) *workGroup {
 	if s.Incomplete != "" {
 		in = w.part
 	}
-	k := facts.PhaseKey{Phase: s.Phase, Model: w.Models.At(s.PID, s.Ctx)}
+	k := facts.PhaseKey{Phase: s.Phase, Model: w.Book.At(s.PID, s.Ctx)}
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -196,7 +185,7 @@ func (w *Collector) Early(s *profile.Step, ops []*profile.Op) { w.add(w.group(s)
 
 func (w *Collector) add(g *workGroup, in []*profile.Op) {
 	for _, o := range in {
-		d := w.Derive.Derive(o)
+		d := w.Book.Derive(o)
 		c := w.cell(g, d, o.Op, len(o.Threads))
 		if c.kind == ops.ClassAttention {
 			g.attn += o.Dur - o.Probe
@@ -383,7 +372,7 @@ func (w *Collector) joined() map[facts.ModelKey]*workGroup {
 		now := map[facts.ModelKey]*workGroup{}
 		keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
 		for _, k := range keys {
-			m := facts.ModelKey{Phase: k.Phase, Model: w.Models.Index(k.Model)}
+			m := facts.ModelKey{Phase: k.Phase, Model: w.Book.Index(k.Model)}
 			if out[m] != nil || groups[k].steps == 0 {
 				continue // seen wholly, or steps that never ended
 			}

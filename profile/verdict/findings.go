@@ -322,7 +322,7 @@ func (f *finder) attentionGrowth() {
 		return
 	}
 	from, to := at0+slope*float64(g.From), at0+slope*float64(g.To)
-	mean := g.Y / g.N
+	_, mean := g.Mean()
 	if to < 1.2*max(from, 0) {
 		return
 	}
@@ -330,7 +330,7 @@ func (f *finder) attentionGrowth() {
 		Text: "Attention grows with the context: from " + format.Sentence.Duration(max(0, from)) + " a step at position " + format.Count(int64(g.From)) + " to " + format.Sentence.Duration(to) + " at " +
 			format.Count(int64(g.To)) + ", " + format.Sentence.Duration(slope) + " a position.",
 		Figures: []summary.Evidence{fig("slope", slope, "ns", "a position, by least squares"), fig("r2", r2, "share", "of the variance is explained by that")},
-		Target:  summary.Target{View: "stat", Params: f.params("tab", "steps", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.N, f.ps.Traced, f.ps.TracedDur)
+		Target:  summary.Target{View: "stat", Params: f.params("tab", "steps", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.Weight(), f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) gap() {

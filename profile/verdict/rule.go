@@ -31,15 +31,16 @@ type judge struct {
 	byState bool
 }
 
-// Judge adds verdicts and findings to s. peaks are those of the machine, nil where none were asked for; cpus how many
+// Judge adds verdicts and findings to the statistics of a run, which differ in their grouping alone. peaks are those of the machine, nil where none were asked for; cpus how many
 // the threads that computed may use together, 0 where that is not known.
-func (w *Collector) Judge(s *summary.Stat, peaks *roof.Peaks, cpus int) {
-	j := &judge{machine: peaks, by: s.By, cpus: cpus, s: s, groups: w.joined()}
+func (w *Collector) Judge(all []*summary.Stat, peaks *roof.Peaks, cpus int) {
+	s := all[0]
+	j := &judge{machine: peaks, cpus: cpus, s: s, groups: w.joined()}
 	j.keys = slices.SortedFunc(maps.Keys(j.groups), func(a, b facts.ModelKey) int {
 		return cmp.Or(cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Model, b.Model))
 	})
 	j.disk()
-	s.Verdicts, s.Findings = []summary.Verdict{}, []summary.Finding{}
+	s.Verdicts = []summary.Verdict{}
 	for _, p := range []string{string(profile.Decode), string(profile.Prefill), string(profile.Encode), "unknown"} {
 		for i := range s.Phases {
 			if s.Phases[i].Phase == p {
@@ -48,9 +49,17 @@ func (w *Collector) Judge(s *summary.Stat, peaks *roof.Peaks, cpus int) {
 		}
 	}
 	s.RunVerdict = j.run()
-	s.Findings = j.findings()
-	s.Peaks = j.statPeaks()
-	j.rowVerdicts()
+	for _, x := range all {
+		j.s, j.by = x, x.By
+		x.Verdicts, x.RunVerdict = s.Verdicts, s.RunVerdict
+		x.Findings = j.findings()
+	}
+	peak := j.statPeaks()
+	for _, x := range all {
+		j.s, j.by = x, x.By
+		x.Peaks = peak
+		j.rowVerdicts()
+	}
 }
 
 func keyOf(ps *summary.Phase) facts.ModelKey {

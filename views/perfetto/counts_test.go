@@ -60,7 +60,7 @@ func exportCounted(t *testing.T) ([]byte, []*profile.Op) {
 	r.Decode, r.Preempt = 3, 0
 	err := Export(&b, func(s profile.Sink) (*profile.Header, error) {
 		c.Sink = s
-		s.(profile.MetaSink).Meta(&trace.Meta{Counters: counted})
+		s.Meta(&trace.Meta{Counters: counted})
 		p := &profiletest.Player{Sink: c}
 		if err := p.Play(r); err != nil {
 			return nil, err

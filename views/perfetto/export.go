@@ -45,6 +45,7 @@ func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) err
 
 // exporter is a profile.Sink.
 type exporter struct {
+	profile.BaseSink
 	p      *packets
 	t      *tracks
 	sched  *scheduling

@@ -45,8 +45,8 @@ func (e *exporter) Fault(f *profile.Fault) error {
 	return e.p.err
 }
 
-// Memory implements profile.FaultSink.
-func (e *exporter) Memory(*trace.Memory) error { return e.p.err }
+// Needs implements profile.Sink.
+func (e *exporter) Needs() profile.Needs { return profile.NeedFaults }
 
 // below returns a track under a thread's.
 func (t *tracks) below(pid, tid int32, name string) *track {

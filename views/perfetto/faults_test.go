@@ -14,7 +14,7 @@ import (
 func TestFaults(t *testing.T) {
 	var b bytes.Buffer
 	err := Export(&b, func(s profile.Sink) (*profile.Header, error) {
-		to := s.(profile.FaultSink)
+		to := s
 		for _, f := range []profile.Fault{
 			{Fault: trace.Fault{Time: 5_000_000, Dur: 1_000_000, PID: 7, TID: 8, Kind: trace.FaultMajor, Addr: 0x10, Read: 4096},
 				OpID: 3, FaultPlace: profile.FaultPlace{Class: profile.MemExpert, Tensor: "blk.0.up\x1b", Expert: 5, File: "m"}},

@@ -37,7 +37,7 @@ func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) err
 }
 
 func export(w io.Writer, e *exporter, replay func(profile.Sink) (*profile.Header, error)) error {
-	stat := stat.New(stat.Options{By: facts.ByBlock}) // counts what was lost
+	stat := stat.New(stat.Options{By: facts.ByBlock, Book: &e.book}) // counts what was lost
 	h, err := replay(profile.Tee(e, stat))
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ type pending struct {
 type key struct {
 	phase   profile.Phase
 	pid     int32
-	model   facts.ModelRef
+	model   *facts.ModelWeights
 	partial bool
 	outside bool // in no step; with a phase: for a step of another process
 }
@@ -115,8 +115,8 @@ type group struct {
 
 // exporter is a profile.Sink.
 type exporter struct {
-	derive  facts.Deriver
-	models  facts.ModelFinder
+	profile.BaseSink
+	book    facts.Book
 	stacks  map[stack]*stack
 	known   map[opKey]*stack
 	pending map[int64]*pending // by number of the step
@@ -171,8 +171,8 @@ func (e *exporter) stackOf(d *facts.Derived, op string) *stack {
 
 // Op takes an operator.
 func (e *exporter) Op(o *profile.Op) error {
-	e.models.Op(o)
-	d := e.derive.Derive(o)
+	e.book.Op(o)
+	d := e.book.Derive(o)
 	c := call{stack: e.stackOf(d, o.Op), start: o.Start, probe: o.Probe,
 		v: values{time: o.Dur, busy: o.Busy, wait: o.Wait, off: o.OffCPU, calls: 1}}
 	if d.Bytes != nil {
@@ -232,7 +232,7 @@ func (e *exporter) of(step int64) *pending {
 
 // Graph takes a graph that has ended.
 func (e *exporter) Graph(g *profile.Graph) error {
-	e.models.Graph(g)
+	e.book.Graph(g)
 	if g.Step == 0 || g.Ops > 0 {
 		return nil
 	}
@@ -241,14 +241,11 @@ func (e *exporter) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Sched takes a scheduling event.
-func (e *exporter) Sched(*trace.Sched) error { return nil }
-
 // Step takes a step that has ended: its time is shared out.
 func (e *exporter) Step(s *profile.Step) error {
 	p := e.pending[s.ID]
 	delete(e.pending, s.ID)
-	g := e.group(key{phase: s.Phase, pid: s.PID, model: e.models.Of(s), partial: s.Incomplete != ""})
+	g := e.group(key{phase: s.Phase, pid: s.PID, model: e.book.At(s.PID, s.Ctx), partial: s.Incomplete != ""})
 	g.steps++
 	g.dur += s.Dur
 	if s.Untraced != "" {
@@ -340,7 +337,7 @@ func (e *exporter) group(k key) *group {
 	g := e.groups[k]
 	if g == nil {
 		if len(e.groups) >= e.limits.groups {
-			k.pid, k.model = 0, facts.ModelRef{}
+			k.pid, k.model = 0, nil
 			if g = e.groups[k]; g != nil {
 				return g
 			}

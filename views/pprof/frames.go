@@ -97,13 +97,13 @@ func (s *shown) drawn() (g *group, partial bool) {
 
 // shown joins groups whose models turned out to be one, in the order they are drawn in.
 func (e *exporter) shown() []*shown {
-	e.models.Models() // settles their order
+	e.book.List() // settles their order
 	keys := slices.SortedFunc(maps.Keys(e.groups), func(a, b key) int { return cmp.Compare(e.groups[a].number, e.groups[b].number) })
 	var list []*shown
 	for _, k := range keys {
 		m := -1
 		if !k.outside {
-			m = e.models.Index(k.model)
+			m = e.book.Index(k.model)
 		}
 		at := slices.IndexFunc(list, func(s *shown) bool {
 			return s.phase == k.phase && s.outside == k.outside && s.model == m && (m >= 0 || s.pid == k.pid)

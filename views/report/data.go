@@ -46,33 +46,24 @@ var groupings = []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBl
 
 // Load computes all that the page shows of one recording. file is its name, for the reader.
 func Load(file string, replay Replay, opts ...Option) (*Run, error) {
-	var sinks []profile.Sink
-	stats := make([]*stat.Builder, len(groupings))
 	how := newOptions(opts)
-	for i, by := range groupings {
-		stats[i] = stat.New(stat.Options{By: by, Peaks: how.peaks})
-		sinks = append(sinks, stats[i])
-	}
-	dags := dag.New(dag.Options{})
-	timeline := newTimeline()
-	series := series.New()
-	sinks = append(sinks, dags, timeline, series)
-	slow := slow.New(slow.Options{Top: slowListed})
-	sinks = append(sinks, slow)
-	experts := newExperts(how)
-	sinks = append(sinks, experts)
-	faults := memory.NewSeries()
-	sinks = append(sinks, faults)
-	offload := offload.New()
-	sinks = append(sinks, offload)
-	h, err := replay(profile.Tee(sinks...))
+	book := &facts.Book{}
+	stats := stat.New(stat.Options{By: groupings[0], Further: groupings[1:], Peaks: how.peaks, Book: book})
+	dags := dag.New(dag.Options{Book: book})
+	timeline := newTimeline(book)
+	series := series.New(book)
+	slow := slow.New(slow.Options{Top: slowListed, Book: book})
+	experts := newExperts(how, book)
+	faults := memory.NewSeries(book)
+	offload := offload.New(book)
+	h, err := replay(profile.Tee(stats, dags, timeline, series, slow, experts, faults, offload))
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{File: filepath.Base(file), sections: map[string][]byte{}}
 	all := map[facts.By]*summary.Stat{}
-	for i, by := range groupings {
-		all[by] = stats[i].Finish(h)
+	for _, s := range stats.FinishEach(h) {
+		all[s.By] = s
 	}
 	r.Label = label(all[facts.ByWeight])
 	if err := r.addJSON("stat", Stats{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/profinfer/profinfer/profile/experts"
+	"github.com/profinfer/profinfer/profile/facts"
 )
 
 // Experts' sections: "experts" is JSON, "experts/0" and on hold what tokens of its phases chose, as package profile describes them. A
@@ -14,11 +15,11 @@ import (
 // servedCells is how many numbers of tokens' choices a page that is served keeps of a run.
 const servedCells = 8 * experts.ExpertMapCells
 
-func newExperts(o options) *experts.MapBuilder {
+func newExperts(o options, book *facts.Book) *experts.MapBuilder {
 	if o.timeLimit < 0 {
-		return experts.NewMap(servedCells)
+		return experts.NewMap(servedCells, book)
 	}
-	return experts.NewMap(0)
+	return experts.NewMap(0, book)
 }
 
 // addExperts adds what tokens chose.

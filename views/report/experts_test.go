@@ -81,7 +81,7 @@ func TestExpertSections(t *testing.T) {
 		opts []Option
 		wide bool
 	}{{nil, true}, {[]Option{WholeTimeline()}, false}} {
-		b := newExperts(newOptions(c.opts))
+		b := newExperts(newOptions(c.opts), nil)
 		if err := (&profiletest.Player{Sink: b}).Play(profiletest.Run{Model: deep, PID: 1, Ctx: 2, Threads: 1, Prefill: 1400, Start: 1}); err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func TestSeriesSection(t *testing.T) {
 
 // A run of which nothing is known has lists too.
 func TestSeriesOfNothing(t *testing.T) {
-	b := series.New()
+	b := series.New(nil)
 	if err := b.Step(&profile.Step{ID: 1}); err != nil {
 		t.Fatal(err)
 	}

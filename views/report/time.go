@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/timeline"
 )
@@ -42,8 +43,8 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-func newTimeline() *timeline.Builder {
-	return timeline.New(timeline.Options{Pack: packer()})
+func newTimeline(book *facts.Book) *timeline.Builder {
+	return timeline.New(timeline.Options{Pack: packer(), Book: book})
 }
 
 // packer returns a function that gzips. It keeps its tables from one call to the next.

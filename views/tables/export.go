@@ -89,6 +89,7 @@ func (l *late) Close() error {
 
 // exporter turns what a replay hands over into the rows of one table.
 type exporter struct {
+	profile.BaseSink
 	name    string
 	out     RowWriter
 	meta    func() *trace.Meta

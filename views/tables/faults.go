@@ -26,7 +26,15 @@ type FaultRow struct {
 	File      *string `parquet:"file,optional" doc:"mapped there"`
 }
 
-// Fault implements profile.FaultSink.
+// Needs implements profile.Sink.
+func (e *exporter) Needs() profile.Needs {
+	if e.name == "faults" || e.name == "residency" {
+		return profile.NeedFaults
+	}
+	return 0
+}
+
+// Fault implements profile.Sink.
 func (e *exporter) Fault(f *profile.Fault) error {
 	if e.name != "faults" || f.Kind != trace.FaultMajor && f.Kind != trace.FaultMinor {
 		return nil
@@ -43,7 +51,7 @@ func (e *exporter) Fault(f *profile.Fault) error {
 	return e.out.Write(r)
 }
 
-// Memory implements profile.FaultSink.
+// Memory implements profile.Sink.
 func (e *exporter) Memory(m *trace.Memory) error {
 	if e.name == "residency" {
 		e.files.Memory(m)

@@ -262,14 +262,13 @@ func (c *counter) more(path string) {
 
 // totals are what a recording holds.
 type totals struct {
+	profile.BaseSink
 	ops, events, steps int
 	lost               uint64
 }
 
 func (t *totals) Op(o *profile.Op) error   { t.ops++; t.events += len(o.Threads); return nil }
-func (*totals) Graph(*profile.Graph) error { return nil }
 func (t *totals) Step(*profile.Step) error { t.steps++; return nil }
-func (*totals) Sched(*trace.Sched) error   { return nil }
 
 func count(path string) (t totals, err error) {
 	r, err := trace.Open(path)

@@ -81,11 +81,11 @@ func (l *lab) firstStep(ctx context.Context, dir string, argv []string) (float64
 	return float64(s.ns), nil
 }
 
-type first struct{ ns int64 }
+type first struct {
+	profile.BaseSink
+	ns int64
+}
 
-func (*first) Op(*profile.Op) error       { return nil }
-func (*first) Graph(*profile.Graph) error { return nil }
-func (*first) Sched(*trace.Sched) error   { return nil }
 func (f *first) Step(s *profile.Step) error {
 	if f.ns == 0 && s.NTokens == 1 {
 		f.ns = s.Dur

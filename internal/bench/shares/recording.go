@@ -14,6 +14,7 @@ import (
 
 // recording is what a trace of profinfer tells: the threads' time by class, and when graphs ran.
 type recording struct {
+	profile.BaseSink
 	derive facts.Deriver
 	phases map[profile.Phase]*phaseTime
 	graphs []window // in order
@@ -111,9 +112,6 @@ func (c *recording) Step(s *profile.Step) error {
 	}
 	return nil
 }
-
-// Sched takes one scheduling event: nothing to do.
-func (*recording) Sched(*trace.Sched) error { return nil }
 
 // at returns the graph that ran at a time.
 func (c *recording) at(t int64) (window, bool) {

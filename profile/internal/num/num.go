@@ -35,50 +35,87 @@ func SafeRatio(a, b int64) float64 {
 
 func Hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }
 
-// Growth fits the time of attention to the position by least squares.
+// Line is a line of least squares through weighted points. The zero value has none.
+type Line struct{ w, x, y, xx, xy, yy float64 }
+
+// Add adds a point.
+func (l *Line) Add(x, y, weight float64) {
+	l.w += weight
+	l.x += weight * x
+	l.y += weight * y
+	l.xx += weight * x * x
+	l.xy += weight * x * y
+	l.yy += weight * y * y
+}
+
+// merge adds the points of another line.
+func (l *Line) merge(o *Line) {
+	l.w += o.w
+	l.x += o.x
+	l.y += o.y
+	l.xx += o.xx
+	l.xy += o.xy
+	l.yy += o.yy
+}
+
+// Weight is the points' weight in all.
+func (l *Line) Weight() float64 { return l.w }
+
+// Mean is the mean of the points, through which the line goes.
+func (l *Line) Mean() (x, y float64) { return l.x / l.w, l.y / l.w }
+
+// Variances are those of x and of y, and their covariance, times the weight. The slope is cxy / vx, and cxy * cxy / vx / vy
+// the part of y's variance that the line explains. 0 without points.
+func (l *Line) Variances() (vx, vy, cxy float64) {
+	if l.w == 0 {
+		return 0, 0, 0
+	}
+	return l.xx - l.x*l.x/l.w, l.yy - l.y*l.y/l.w, l.xy - l.x*l.y/l.w
+}
+
+// Slope is exact where the sums are; nil where x does not vary.
+func (l *Line) Slope() *float64 {
+	d := l.w*l.xx - l.x*l.x
+	if d <= 0 {
+		return nil
+	}
+	v := (l.w*l.xy - l.x*l.y) / d
+	return &v
+}
+
+// Growth fits the time of attention to the position.
 type Growth struct {
-	N, X, Y, Xx, Xy, Yy float64
-	From, To            int32
+	Line
+	From, To int32
 }
 
 func (g *Growth) Add(pos int32, ns int64) {
-	if g.N == 0 {
+	if g.w == 0 {
 		g.From, g.To = pos, pos
 	}
 	g.From, g.To = min(g.From, pos), max(g.To, pos)
-	x, y := float64(pos), float64(ns)
-	g.N++
-	g.X += x
-	g.Y += y
-	g.Xx += x * x
-	g.Xy += x * y
-	g.Yy += y * y
+	g.Line.Add(float64(pos), float64(ns), 1)
 }
 
 func (g *Growth) Merge(o *Growth) {
-	if o.N == 0 {
+	switch {
+	case o.w == 0:
 		return
-	}
-	if g.N == 0 {
+	case g.w == 0:
 		*g = *o
 		return
 	}
 	g.From, g.To = min(g.From, o.From), max(g.To, o.To)
-	g.N += o.N
-	g.X += o.X
-	g.Y += o.Y
-	g.Xx += o.Xx
-	g.Xy += o.Xy
-	g.Yy += o.Yy
+	g.Line.merge(&o.Line)
 }
 
 // Fit returns ns at position 0, ns a position, and how much of the variance that explains; ok is
 // false where there is nothing to fit.
 func (g *Growth) Fit() (at0, slope, r2 float64, ok bool) {
-	vx, vy, cxy := g.Xx-g.X*g.X/g.N, g.Yy-g.Y*g.Y/g.N, g.Xy-g.X*g.Y/g.N
-	if g.N < 16 || vx <= 0 || vy <= 0 {
+	vx, vy, cxy := g.Variances()
+	if g.w < 16 || vx <= 0 || vy <= 0 {
 		return 0, 0, 0, false
 	}
 	slope = cxy / vx
-	return (g.Y - slope*g.X) / g.N, slope, cxy * cxy / vx / vy, true
+	return (g.y - slope*g.x) / g.w, slope, cxy * cxy / vx / vy, true
 }
