@@ -24,15 +24,17 @@ import (
 // DebianFolder is the usual name of the folder that [Debian] fills.
 const DebianFolder = "debian-sid"
 
-// Tools are Debian's packages with the programs for users (llama-bench, llama-server);
-// Tests has in addition those that profinfer's own tests need, Offload a backend for GPUs with a device that computes on the CPU, and one
-// for other machines with the server that computes there; BLAS the backend that multiplies matrices of many tokens.
+// Tools are Debian's packages with the programs for users (llama-bench, llama-server); Tests has in addition
+// those that profinfer's own tests need, Offload a backend for GPUs with a device that computes on the CPU,
+// and one for other machines with the server that computes there; BLAS the backend that multiplies matrices
+// of many tokens.
 var (
 	Tools = []string{"llama.cpp-tools"}
 	Tests = []string{"llama.cpp-tools", "llama.cpp-examples", "llama.cpp-tests"}
 
 	BLAS    = []string{"llama.cpp-tools", "libggml0-backend-blas"}
-	Offload = []string{"llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers", "libggml0-backend-rpc", "llama.cpp-tools-extra"}
+	Offload = []string{"llama.cpp-tools", "libggml0-backend-vulkan", "mesa-vulkan-drivers",
+		"libggml0-backend-rpc", "llama.cpp-tools-extra"}
 )
 
 // A complete root holds this file, which lists the packages asked for.
@@ -155,7 +157,8 @@ func (e Engine) install(ctx context.Context, packages []string, progress Progres
 	return dropSetID(e.Root)
 }
 
-// dropSetID takes the bits from programs that would give whoever starts them their owner's privileges: nobody keeps these up to date.
+// dropSetID takes the bits from programs that would give whoever starts them their owner's privileges: nobody
+// keeps these up to date.
 func dropSetID(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -197,7 +200,8 @@ func newApt(ctx context.Context, dir string, progress Progress) (apt, error) {
 	if err != nil {
 		return a, err
 	}
-	source := fmt.Sprintf("deb [arch=%s signed-by=%s] %s sid main\n", strings.TrimSpace(arch), keyring, mirror)
+	source := fmt.Sprintf("deb [arch=%s signed-by=%s] %s sid main\n", strings.TrimSpace(arch), keyring,
+		mirror)
 	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(source), 0o644); err != nil {
 		return a, err
 	}
@@ -207,9 +211,10 @@ func newApt(ctx context.Context, dir string, progress Progress) (apt, error) {
 	if err != nil {
 		return a, err
 	}
-	// A mirror that is not updated daily has a list of sid past its Valid-Until, which is a week: a month is taken
-	// (apt.conf(5)), so that nobody between can serve an older one. apt's own user for downloads cannot be had: where
-	// this lies, below root's home or a folder of root's alone, it may not go, and in a user namespace there may be none.
+	// A mirror that is not updated daily has a list of sid past its Valid-Until, which is a week: a month is
+	// taken (apt.conf(5)), so that nobody between can serve an older one. apt's own user for downloads cannot
+	// be had: where this lies, below root's home or a folder of root's alone, it may not go, and in a user
+	// namespace there may be none.
 	conf := acquire + fmt.Sprintf(`
 APT::Architecture "%[1]s"; #clear APT::Architectures; APT::Architectures { "%[1]s"; };
 APT::Install-Recommends "false"; APT::Sandbox::User "root";
@@ -240,7 +245,8 @@ func keyring(ctx context.Context, dir string, progress Progress) (string, error)
 // mirror returns the address of the Debian mirror that this system uses, or else the
 // one that debootstrap would take (on Ubuntu).
 func mirror(ctx context.Context, dir string, progress Progress) (string, error) {
-	targets, err := run(ctx, nil, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+	targets, err := run(ctx, nil, "apt-get", "indextargets", "--format", "$(REPO_URI)",
+		"Created-By: Packages")
 	if err != nil {
 		return "", err
 	}
@@ -283,7 +289,8 @@ func systemFile(ctx context.Context, dir, pkg, file string, progress Progress) (
 			return "", err
 		}
 	}
-	apt := []string{"apt-get", "-q", "-oDir::State::Lists=" + own + "/lists", "-oDir::Cache=" + own + "/cache", "-oAPT::Sandbox::User=root"}
+	apt := []string{"apt-get", "-q", "-oDir::State::Lists=" + own + "/lists",
+		"-oDir::Cache=" + own + "/cache", "-oAPT::Sandbox::User=root"}
 	if _, err := run(ctx, nil, append(apt, "update")...); err != nil {
 		return "", err
 	}
@@ -327,7 +334,8 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 			case <-done:
 				return
 			case <-tick.C:
-				progress.report("downloading Debian's llama.cpp", min(folderSize(archives)-before, total), total)
+				progress.report("downloading Debian's llama.cpp", min(folderSize(archives)-before, total),
+					total)
 			}
 		}
 	}()
@@ -338,7 +346,8 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 		return nil, err
 	}
 	// exactly the set that apt chose, not what an older one has left in the folder
-	sim, err := run(ctx, a.env(), append(args, "--print-uris", "-oAcquire::ForceHash=SHA256", "-oDir::Cache::archives="+filepath.Join(a.dir, "none"))...)
+	sim, err := run(ctx, a.env(), append(args, "--print-uris", "-oAcquire::ForceHash=SHA256",
+		"-oDir::Cache::archives="+filepath.Join(a.dir, "none"))...)
 	if err != nil {
 		return nil, err
 	}
@@ -357,8 +366,9 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	return debs, nil
 }
 
-// sameSum checks a file against the sum that the signed lists have for it, as apt-get --print-uris writes it. apt itself looks at what it
-// downloads; a file that an interrupted run has left it takes by its size. One that is not the same is removed.
+// sameSum checks a file against the sum that the signed lists have for it, as apt-get --print-uris writes it.
+// apt itself looks at what it downloads; a file that an interrupted run has left it takes by its size. One
+// that is not the same is removed.
 func sameSum(path, want string) error {
 	algorithm, sum, _ := strings.Cut(want, ":")
 	if algorithm != "SHA256" {
@@ -380,11 +390,12 @@ func sameSum(path, want string) error {
 	return nil
 }
 
-// packageFile is a file of a package, with its sum as the signed lists have it (ALGORITHM:HEX; empty: none is told).
+// packageFile is a file of a package, with its sum as the signed lists have it (ALGORITHM:HEX; empty: none is
+// told).
 type packageFile struct{ name, sum string }
 
-// parseURIs reads what apt-get --print-uris says of packages that are not here yet, lines of 'URI' FILE SIZE SUM: the files, and
-// how many bytes they are together.
+// parseURIs reads what apt-get --print-uris says of packages that are not here yet, lines of 'URI' FILE SIZE
+// SUM: the files, and how many bytes they are together.
 func parseURIs(list string) (files []packageFile, total int64) {
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)

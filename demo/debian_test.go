@@ -95,13 +95,15 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// apt's settings hold a proxy's password, and are for nobody else to read, also where an older one had let them.
+// apt's settings hold a proxy's password, and are for nobody else to read, also where an older one had let
+// them.
 func TestAptSettings(t *testing.T) {
 	if _, err := exec.LookPath("apt-config"); err != nil {
 		t.Skip("no apt here: ", err)
 	}
 	system := filepath.Join(t.TempDir(), "system.conf")
-	if err := os.WriteFile(system, []byte("Acquire::http::Proxy \"http://me:secret@127.0.0.1:9\";\n"), 0o600); err != nil {
+	if err := os.WriteFile(system, []byte("Acquire::http::Proxy \"http://me:secret@127.0.0.1:9\";\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("APT_CONFIG", system)

@@ -68,12 +68,17 @@ func TestParams(t *testing.T) {
 // What sets the architectures' metadata apart.
 func TestMetadata(t *testing.T) {
 	for name, want := range map[string]map[string]any{
-		"llama-1b":     {"llama.rope.freq_base": float32(500000), "llama.attention.sliding_window": nil},
-		"qwen2.5-1.5b": {"qwen2.rope.freq_base": float32(1e6), "qwen2.attention.head_count_kv": uint32(2), "qwen2.attention.key_length": uint32(128)},
-		"qwen1.5-moe-a2.7b": {"qwen2moe.rope.freq_base": float32(1e6), "qwen2moe.expert_count": uint32(60), "qwen2moe.expert_used_count": uint32(4),
-			"qwen2moe.expert_feed_forward_length": uint32(1408), "qwen2moe.expert_shared_feed_forward_length": uint32(5632)},
-		"gemma2-2b": {"gemma2.rope.freq_base": float32(10000), "gemma2.attention.sliding_window": uint32(4096), "gemma2.attention.key_length": uint32(256),
-			"gemma2.attn_logit_softcapping": float32(50), "gemma2.final_logit_softcapping": float32(30), "gemma2.feed_forward_length": uint32(9216)},
+		"llama-1b": {"llama.rope.freq_base": float32(500000), "llama.attention.sliding_window": nil},
+		"qwen2.5-1.5b": {"qwen2.rope.freq_base": float32(1e6), "qwen2.attention.head_count_kv": uint32(2),
+			"qwen2.attention.key_length": uint32(128)},
+		"qwen1.5-moe-a2.7b": {"qwen2moe.rope.freq_base": float32(1e6), "qwen2moe.expert_count": uint32(60),
+			"qwen2moe.expert_used_count":                 uint32(4),
+			"qwen2moe.expert_feed_forward_length":        uint32(1408),
+			"qwen2moe.expert_shared_feed_forward_length": uint32(5632)},
+		"gemma2-2b": {"gemma2.rope.freq_base": float32(10000),
+			"gemma2.attention.sliding_window": uint32(4096), "gemma2.attention.key_length": uint32(256),
+			"gemma2.attn_logit_softcapping": float32(50), "gemma2.final_logit_softcapping": float32(30),
+			"gemma2.feed_forward_length": uint32(9216)},
 	} {
 		s, _ := Model(name)
 		f, err := s.file()
@@ -93,10 +98,12 @@ func TestMetadata(t *testing.T) {
 		for _, x := range f.Tensors {
 			tensors[x.Name] = x.Dims
 		}
-		if (tensors["blk.25.post_ffw_norm.weight"] != nil) != (s.Arch == "gemma2") || (tensors["blk.25.post_attention_norm.weight"] != nil) != (s.Arch == "gemma2") {
+		if (tensors["blk.25.post_ffw_norm.weight"] != nil) != (s.Arch == "gemma2") ||
+			(tensors["blk.25.post_attention_norm.weight"] != nil) != (s.Arch == "gemma2") {
 			t.Errorf("%s: norms behind the blocks", name)
 		}
-		if (tensors["blk.1.attn_v.bias"] != nil) != (s.Arch == "qwen2" || s.Arch == "qwen2moe") || (tensors["output.weight"] == nil) != s.Tied {
+		if (tensors["blk.1.attn_v.bias"] != nil) != (s.Arch == "qwen2" || s.Arch == "qwen2moe") ||
+			(tensors["output.weight"] == nil) != s.Tied {
 			t.Errorf("%s: biases, or an output matrix of its own", name)
 		}
 	}
@@ -113,7 +120,8 @@ func TestMixed(t *testing.T) {
 	for _, x := range f.Tensors {
 		types[x.Name] = x.Type
 	}
-	for name, want := range map[string]gguf.Type{"blk.0.ffn_up.weight": gguf.F16, "blk.1.attn_q.weight": gguf.Q8_0, "blk.14.ffn_down.weight": gguf.Q4_0,
+	for name, want := range map[string]gguf.Type{"blk.0.ffn_up.weight": gguf.F16,
+		"blk.1.attn_q.weight": gguf.Q8_0, "blk.14.ffn_down.weight": gguf.Q4_0,
 		"blk.15.attn_v.weight": gguf.F16, "blk.1.attn_norm.weight": gguf.F32, "token_embd.weight": gguf.Q8_0} {
 		if types[name] != want {
 			t.Errorf("%s is %v, want %v", name, types[name], want)
@@ -161,13 +169,15 @@ func TestSkew(t *testing.T) {
 
 func TestImpossibleModels(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
-		"layers":            func(s *Spec) { s.Layers = 0 },
-		"cannot share":      func(s *Spec) { s.KV = 3 },
-		"not known here":    func(s *Spec) { s.Arch = "gpt9" },
-		"has experts":       func(s *Spec) { s.Arch = "qwen3moe" },
-		"are impossible":    func(s *Spec) { s.Experts, s.Used, s.ExpertFF = 4, 5, 32 },
-		"gemma2 has one":    func(s *Spec) { s.Window = 8 },
-		"gemma2 is dense":   func(s *Spec) { s.Arch, s.Window, s.Tied, s.Experts, s.Used, s.ExpertFF = "gemma2", 8, true, 4, 2, 32 },
+		"layers":         func(s *Spec) { s.Layers = 0 },
+		"cannot share":   func(s *Spec) { s.KV = 3 },
+		"not known here": func(s *Spec) { s.Arch = "gpt9" },
+		"has experts":    func(s *Spec) { s.Arch = "qwen3moe" },
+		"are impossible": func(s *Spec) { s.Experts, s.Used, s.ExpertFF = 4, 5, 32 },
+		"gemma2 has one": func(s *Spec) { s.Window = 8 },
+		"gemma2 is dense": func(s *Spec) {
+			s.Arch, s.Window, s.Tied, s.Experts, s.Used, s.ExpertFF = "gemma2", 8, true, 4, 2, 32
+		},
 		"token embedding":   func(s *Spec) { s.Arch, s.Window = "gemma2", 8 },
 		"qwen2 is dense":    func(s *Spec) { s.Arch, s.Experts, s.Used, s.ExpertFF = "qwen2", 4, 2, 32 },
 		"shared expert":     func(s *Spec) { s.Arch, s.Experts, s.Used, s.ExpertFF = "qwen2moe", 4, 2, 32 },
@@ -215,8 +225,10 @@ func TestVocabulary(t *testing.T) {
 			}
 		}
 		// as GPT-2's own table has them
-		if tokens['a'] != "a" || tokens[' '] != "Ġ" || tokens['\n'] != "Ċ" || tokens[0xad] != "Ń" || tokens[0xff] != "ÿ" {
-			t.Errorf("bytes are %q %q %q %q %q", tokens['a'], tokens[' '], tokens['\n'], tokens[0xad], tokens[0xff])
+		if tokens['a'] != "a" || tokens[' '] != "Ġ" || tokens['\n'] != "Ċ" || tokens[0xad] != "Ń" ||
+			tokens[0xff] != "ÿ" {
+			t.Errorf("bytes are %q %q %q %q %q", tokens['a'], tokens[' '], tokens['\n'], tokens[0xad],
+				tokens[0xff])
 		}
 	}
 	if !seen["<|endoftext|>"] {
@@ -295,7 +307,8 @@ func TestEngineFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"llama-bench": "/usr/bin/llama-bench", "test-llama-archs": "/usr/libexec/x/llama.cpp-tests/test-llama-archs", "other": "other"} {
 		argv := e.Command(name, "-m", "x")
-		if len(argv) != 5 || filepath.Base(argv[0]) != "chroot" || argv[1] != root || argv[2] != want || argv[4] != "x" {
+		if len(argv) != 5 || filepath.Base(argv[0]) != "chroot" || argv[1] != root || argv[2] != want ||
+			argv[4] != "x" {
 			t.Errorf("%s: %q", name, argv)
 		}
 	}
@@ -306,7 +319,8 @@ func TestEngineFiles(t *testing.T) {
 		t.Errorf("a file outside of the root is known inside as %q", in)
 	}
 	own := Engine{}
-	if in, _ := own.Inside("/elsewhere/a.gguf"); in != "/elsewhere/a.gguf" || own.ModelDir("/x") != "/x" || len(own.Command("a", "b")) != 2 {
+	if in, _ := own.Inside("/elsewhere/a.gguf"); in != "/elsewhere/a.gguf" || own.ModelDir("/x") != "/x" ||
+		len(own.Command("a", "b")) != 2 {
 		t.Error("an engine without a root sees all files")
 	}
 }
@@ -316,7 +330,8 @@ func TestDebianInstalled(t *testing.T) {
 	if _, ok := DebianInstalled(root, Tools); ok {
 		t.Error("an empty folder is an engine")
 	}
-	if err := os.WriteFile(filepath.Join(root, completeFile), []byte("llama.cpp-tools\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, completeFile), []byte("llama.cpp-tools\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := DebianInstalled(root, Tools); !ok {

@@ -55,8 +55,8 @@ func Cache() (string, error) {
 	return filepath.Join(base, "profinfer"), nil
 }
 
-// closed makes a folder, or one that is there and root's, open to nobody else: programs lie in it that nobody keeps up to date, and a tmp
-// that everybody could write to.
+// closed makes a folder, or one that is there and root's, open to nobody else: programs lie in it that nobody
+// keeps up to date, and a tmp that everybody could write to.
 func closed(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err == nil || !os.IsExist(err) {
 		return err
@@ -82,7 +82,8 @@ func (e Engine) Command(name string, args ...string) []string {
 		chroot = "/usr/sbin/chroot" // not on everybody's PATH
 	}
 	program := name
-	for _, pattern := range []string{"/usr/bin/", "/usr/libexec/*/llama.cpp-tests/", "/usr/libexec/*/llama/bin/"} {
+	for _, pattern := range []string{"/usr/bin/", "/usr/libexec/*/llama.cpp-tests/",
+		"/usr/libexec/*/llama/bin/"} {
 		if found, _ := filepath.Glob(filepath.Join(e.Root, pattern, name)); len(found) > 0 {
 			program = strings.TrimPrefix(found[0], filepath.Clean(e.Root))
 		}
@@ -111,7 +112,8 @@ func (e Engine) Inside(path string) (string, error) {
 	}
 	rel, err := filepath.Rel(e.Root, abs)
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%s is outside of %s, where the engine runs: copy it to %s", path, e.Root, e.ModelDir(""))
+		return "", fmt.Errorf("%s is outside of %s, where the engine runs: copy it to %s", path, e.Root,
+			e.ModelDir(""))
 	}
 	return "/" + rel, nil
 }

@@ -37,8 +37,9 @@ type Spec struct {
 	Used     int // experts that a token uses
 	ExpertFF int // width of one expert
 	SharedFF int // width of the expert that every token uses (qwen2moe)
-	// Skew makes tokens prefer some of a layer's experts: the router's rows differ in length, by a factor of e to a normal
-	// number of this standard deviation. 0: nearly every expert is chosen as often as any other, which no trained router does.
+	// Skew makes tokens prefer some of a layer's experts: the router's rows differ in length, by a factor of
+	// e to a normal number of this standard deviation. 0: nearly every expert is chosen as often as any
+	// other, which no trained router does.
 	Skew float64
 
 	Type gguf.Type // of the matrices
@@ -67,8 +68,9 @@ func Models() []Spec {
 	moe := Spec{Name: "moe-small", About: "mixture of experts like Qwen3-MoE, 32 experts of which 4 are used",
 		Arch: "qwen3moe", Layers: 4, Embd: 1024, Heads: 16, KV: 4, Head: 64, Tokens: 16384,
 		Experts: 32, Used: 4, ExpertFF: 384, Type: gguf.Q4_0, Context: 32768}
-	moeTiny := Spec{Name: "moe-tiny", About: "mixture of experts like OLMoE, 16 experts of which 4 are used, for tests",
-		Arch: "olmoe", Layers: 3, Embd: 256, Heads: 4, KV: 4, Head: 64, Tokens: 512,
+	moeTiny := Spec{Name: "moe-tiny",
+		About: "mixture of experts like OLMoE, 16 experts of which 4 are used, for tests",
+		Arch:  "olmoe", Layers: 3, Embd: 256, Heads: 4, KV: 4, Head: 64, Tokens: 512,
 		Experts: 16, Used: 4, ExpertFF: 128, Type: gguf.Q4_0, Context: 8192}
 	// The numbers are those of the published config.json.
 	qwen := Spec{Name: "qwen2.5-1.5b", About: "the shape of Qwen2.5-1.5B",
@@ -77,8 +79,9 @@ func Models() []Spec {
 	gemma := Spec{Name: "gemma2-2b", About: "the shape of Gemma 2 2B",
 		Arch: "gemma2", Layers: 26, Embd: 2304, Heads: 8, KV: 4, Head: 256, FF: 9216, Tokens: 256000,
 		Tied: true, RopeBase: 10000, Window: 4096, Type: gguf.Q4_0, Context: 8192}
-	qwenMoE := Spec{Name: "qwen1.5-moe-a2.7b", About: "the shape of Qwen1.5-MoE-A2.7B, 60 experts of which 4 are used",
-		Arch: "qwen2moe", Layers: 24, Embd: 2048, Heads: 16, KV: 16, Head: 128, FF: 5632, Tokens: 151936,
+	qwenMoE := Spec{Name: "qwen1.5-moe-a2.7b",
+		About: "the shape of Qwen1.5-MoE-A2.7B, 60 experts of which 4 are used",
+		Arch:  "qwen2moe", Layers: 24, Embd: 2048, Heads: 16, KV: 16, Head: 128, FF: 5632, Tokens: 151936,
 		Experts: 60, Used: 4, ExpertFF: 1408, SharedFF: 5632, RopeBase: 1e6, Type: gguf.Q4_0, Context: 8192}
 	all := []Spec{large, qwen, gemma, qwenMoE, small, moe, tiny, moeTiny}
 	for _, s := range slices.Clone(all) {
@@ -182,7 +185,8 @@ func (s Spec) check() error {
 	}
 	if s.Experts != 0 && (s.Experts < 1 || s.Experts > 4096 || s.Used < 1 || s.Used > s.Experts ||
 		s.ExpertFF < 1 || s.ExpertFF > 1<<24 || s.SharedFF < 0 || s.SharedFF > 1<<24) {
-		return bad("%d experts of width %d of which %d are used (shared %d) are impossible", s.Experts, s.ExpertFF, s.Used, s.SharedFF)
+		return bad("%d experts of width %d of which %d are used (shared %d) are impossible", s.Experts,
+			s.ExpertFF, s.Used, s.SharedFF)
 	}
 	if s.Skew != 0 && (s.Experts == 0 || !(s.Skew > 0 && s.Skew <= MaxSkew)) {
 		return bad("a skew of %g: it is for models with experts, above 0 and at most %g", s.Skew, MaxSkew)
@@ -213,7 +217,8 @@ func (s Spec) check() error {
 			return bad("a shared expert is qwen2moe's, which always has one")
 		}
 	default:
-		return bad("architecture %q is not known here: llama, qwen2, qwen2moe, qwen3moe, olmoe, gemma2", s.Arch)
+		return bad("architecture %q is not known here: llama, qwen2, qwen2moe, qwen3moe, olmoe, gemma2",
+			s.Arch)
 	}
 	return nil
 }
@@ -271,7 +276,8 @@ func (s Spec) file() (*gguf.File, error) {
 		f.Tensors = append(f.Tensors, t)
 	}
 	vector := func(name string, value float32, n int) {
-		f.Tensors = append(f.Tensors, gguf.Tensor{Name: name, Type: gguf.F32, Dims: []uint64{uint64(n)}, Const: value})
+		f.Tensors = append(f.Tensors, gguf.Tensor{Name: name, Type: gguf.F32, Dims: []uint64{uint64(n)},
+			Const: value})
 	}
 	matrix("token_embd", s.Type, s.Embd, s.Tokens)
 	// large beside what the blocks add, so that the next token (and what experts it

@@ -65,7 +65,8 @@ func WriteProgress(ctx context.Context, path string, spec Spec, progress Progres
 			at.Remove(part)
 		}
 	}()
-	w := &progressWriter{ctx: ctx, w: out, what: "writing " + filepath.Base(path), total: size, progress: progress}
+	w := &progressWriter{ctx: ctx, w: out, what: "writing " + filepath.Base(path), total: size,
+		progress: progress}
 	if err := f.Write(w); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}

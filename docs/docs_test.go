@@ -70,7 +70,8 @@ func leftovers(text string) []string {
 			}
 		}
 		if strings.HasPrefix(line, "#") && strings.TrimSpace(before) != "" {
-			out = append(out, fmt.Sprintf("line %d: the heading %q follows a text without an empty line", n, line))
+			out = append(out, fmt.Sprintf("line %d: the heading %q follows a text without an empty line", n,
+				line))
 		}
 		before = line
 	})
@@ -165,7 +166,8 @@ func TestPictures(t *testing.T) {
 // The gallery follows the order of the paper's figures.
 func TestGalleryInOrder(t *testing.T) {
 	last := 0
-	for _, m := range regexp.MustCompile(`(?m)^## (\d+)\.`).FindAllStringSubmatch(documents(t)["gallery.md"], -1) {
+	for _, m := range regexp.MustCompile(`(?m)^## (\d+)\.`).FindAllStringSubmatch(documents(t)["gallery.md"],
+		-1) {
 		var n int
 		if _, err := fmt.Sscan(m[1], &n); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,8 @@ func TestTroubleshooting(t *testing.T) {
 		case ".go", ".ts", ".tsx":
 			var b []byte
 			if b, err = os.ReadFile(path); err == nil {
-				sources = append(sources, inserted.ReplaceAllString(verbs.ReplaceAllString(string(b), "..."), "..."))
+				sources = append(sources, inserted.ReplaceAllString(verbs.ReplaceAllString(string(b), "..."),
+					"..."))
 			}
 		}
 		return err
@@ -50,13 +51,16 @@ func TestTroubleshooting(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(string(doc)) {
 		cells := strings.Split(line, "|")
-		if len(cells) < 4 || strings.HasPrefix(strings.TrimSpace(cells[1]), "-") || strings.HasPrefix(cells[1], " message") {
+		if len(cells) < 4 || strings.HasPrefix(strings.TrimSpace(cells[1]), "-") ||
+			strings.HasPrefix(cells[1], " message") {
 			continue
 		}
 		for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
 			n++
 			for _, part := range joints.Split(" "+m[1], -1) {
-				if part = strings.TrimSpace(part); !slices.ContainsFunc(sources, func(s string) bool { return strings.Contains(s, part) }) {
+				if part = strings.TrimSpace(part); !slices.ContainsFunc(sources, func(s string) bool {
+					return strings.Contains(s, part)
+				}) {
 					t.Errorf("no source has %q of the message %q", part, m[1])
 				}
 			}

@@ -75,8 +75,8 @@ type Report struct {
 
 // Engine finds the engines that can be recorded.
 type Engine interface {
-	// Plan and PlanFiles find an engine in what a process has mapped, and in files. An error is *[engine.NotFound], *[engine.Incomplete], or
-	// one of reading.
+	// Plan and PlanFiles find an engine in what a process has mapped, and in files. An error is
+	// *[engine.NotFound], *[engine.Incomplete], or one of reading.
 	Plan(pid int) (*engine.Plan, error)
 	PlanFiles(files []engine.OpenedFile) (*engine.Plan, error)
 	// Owns tells by a library's name whether it is likely an engine's.
@@ -115,7 +115,8 @@ func (r *Report) machine() {
 	r.Machine = Machine{Kernel: release, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), UID: os.Geteuid()}
 	p, err := probe.ReadPrivileges()
 	if err != nil {
-		r.add(Check{Name: "privileges", State: Degraded, Found: err.Error(), Means: "what is permitted is seen only by trying"})
+		r.add(Check{Name: "privileges", State: Degraded, Found: err.Error(),
+			Means: "what is permitted is seen only by trying"})
 	}
 	r.add(architecture())
 	r.add(namespaces(p))
@@ -140,7 +141,8 @@ func architecture() Check {
 
 // verdict sums up. Where several things are missing, the first is the one to begin with.
 func (r *Report) verdict() Verdict {
-	v := Verdict{OK: true, Records: []string{"steps", "graphs", "operators"}, Missing: []string{}, Degraded: []string{}}
+	v := Verdict{OK: true, Records: []string{"steps", "graphs", "operators"}, Missing: []string{},
+		Degraded: []string{}}
 	t := r.Target
 	foreign := t != nil && t.foreign()
 	if t != nil { // what concerns it comes first

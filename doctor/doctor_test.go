@@ -21,8 +21,10 @@ import (
 )
 
 func TestVerdict(t *testing.T) {
-	whole := &Target{Given: []string{"a.so"}, Arch: runtime.GOARCH, Records: []string{"steps", "graphs", "operators"}}
-	part := &Target{PID: 7, Comm: "x", Arch: runtime.GOARCH, Records: []string{"graphs"}, Degraded: []string{"of it"}}
+	whole := &Target{Given: []string{"a.so"}, Arch: runtime.GOARCH,
+		Records: []string{"steps", "graphs", "operators"}}
+	part := &Target{PID: 7, Comm: "x", Arch: runtime.GOARCH, Records: []string{"graphs"},
+		Degraded: []string{"of it"}}
 	none := &Target{PID: 7, Comm: "x", Problem: "no engine", Remedy: "load one"}
 	foreign := &Target{Given: []string{"a.so", "b.so"}, Arch: "riscv64", Records: []string{"steps"}}
 	bad := Check{Name: "kernel", State: Missing, Found: "4.18", Means: "too old", Remedy: "update"}
@@ -35,9 +37,12 @@ func TestVerdict(t *testing.T) {
 	}{
 		{Report{sched: true}, true, "profinfer can record here: steps, graphs, operators, scheduling", ""},
 		{Report{Checks: []Check{dull}}, true, "here: steps, graphs, operators; but not scheduling", ""},
-		{Report{sched: true, Checks: []Check{dull, bad}}, false, "profinfer cannot record here: too old", "update"},
-		{Report{sched: true, Target: whole}, true, "record a.so here: steps, graphs, operators, scheduling", ""},
-		{Report{sched: true, Target: part, Checks: []Check{dull}}, true, "x (7) here: graphs, scheduling; but not steps, operators", ""},
+		{Report{sched: true, Checks: []Check{dull, bad}}, false, "profinfer cannot record here: too old",
+			"update"},
+		{Report{sched: true, Target: whole}, true, "record a.so here: steps, graphs, operators, scheduling",
+			""},
+		{Report{sched: true, Target: part, Checks: []Check{dull}}, true,
+			"x (7) here: graphs, scheduling; but not steps, operators", ""},
 		{Report{sched: true, Target: none}, false, "cannot record x (7) here: no engine", "load one"},
 		{Report{Target: none, Checks: []Check{bad}}, false, "too old", "update"},
 		{Report{Target: foreign, Checks: []Check{bad}}, true, "these 2 files, on an riscv64 machine", ""},
@@ -95,14 +100,16 @@ func TestPrivilegeChecks(t *testing.T) {
 		{root, "setcap", "", ""},
 		{root, "others' processes", OK, ""},
 		{root, "replaced files", OK, ""},
-		{probe.Privileges{UID: 1000, Bounding: all, Seccomp: true, NoNewPrivs: true}, "sandbox", Note, "seccomp filter"},
+		{probe.Privileges{UID: 1000, Bounding: all, Seccomp: true, NoNewPrivs: true}, "sandbox", Note,
+			"seccomp filter"},
 	} {
 		got := find(c.p, c.name)
 		if got.State != c.state || !strings.Contains(got.Found+got.Means+got.Remedy, c.text) {
 			t.Errorf("%s: %+v, want %s %q", c.name, got, c.state, c.text)
 		}
 	}
-	for mode, want := range map[string]State{"": Note, "none": OK, "integrity": OK, "confidentiality": Degraded} {
+	for mode, want := range map[string]State{"": Note, "none": OK, "integrity": OK,
+		"confidentiality": Degraded} {
 		if c := lockdown(probe.Privileges{Lockdown: mode}); c.State != want {
 			t.Errorf("lockdown %q: %+v", mode, c)
 		}
@@ -133,8 +140,10 @@ func TestClassHere(t *testing.T) {
 // Where sources disagree, or a kernel steps a site, the report says so.
 func TestJudge(t *testing.T) {
 	tg := newTarget()
-	tg.take(&engine.Plan{Engine: "llama.cpp", Arch: target.Arch(runtime.GOARCH), Files: []engine.File{{Path: "/l.so"}},
-		Sites: []engine.Site{{Role: engine.RoleStepBegin, Insn: "nopl 0x0(%rax)", Class: target.ClassNop5, Batch: engine.BatchByValue},
+	tg.take(&engine.Plan{Engine: "llama.cpp", Arch: target.Arch(runtime.GOARCH),
+		Files: []engine.File{{Path: "/l.so"}},
+		Sites: []engine.Site{{Role: engine.RoleStepBegin, Insn: "nopl 0x0(%rax)", Class: target.ClassNop5,
+			Batch: engine.BatchByValue},
 			{Role: engine.RoleGraphBegin, Backend: "CPU"}, {Role: engine.RoleOpEnd}},
 		Findings: []engine.Finding{{What: "tensor.ne", Value: "16", How: "a", Differ: "b says 24"}},
 		Warnings: []engine.Warning{{Text: "w"}, {Text: "w"}}})
@@ -169,7 +178,8 @@ func TestYields(t *testing.T) {
 }
 
 func TestCounterError(t *testing.T) {
-	for err, want := range map[error]string{unix.ENOENT: "no hardware counters", unix.EACCES: "not permitted", unix.ENOSYS: "no perf events", unix.EINVAL: "invalid argument"} {
+	for err, want := range map[error]string{unix.ENOENT: "no hardware counters", unix.EACCES: "not permitted",
+		unix.ENOSYS: "no perf events", unix.EINVAL: "invalid argument"} {
 		if got := counterError(err); !strings.Contains(got, want) {
 			t.Errorf("%v: %s", err, got)
 		}
@@ -182,8 +192,10 @@ func TestFiles(t *testing.T) {
 	if err := os.WriteFile(text, []byte("no ELF"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{dir: "is a directory", text: "not an ELF file", filepath.Join(dir, "none"): "no such file", "/dev/null": "not a regular file"} {
-		if _, err := look(Options{Engine: ggml.New(), Files: []string{path}}); err == nil || !strings.Contains(err.Error(), want) {
+	for path, want := range map[string]string{dir: "is a directory", text: "not an ELF file",
+		filepath.Join(dir, "none"): "no such file", "/dev/null": "not a regular file"} {
+		if _, err := look(Options{Engine: ggml.New(), Files: []string{path}}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -192,7 +204,8 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	tg, err := look(Options{Engine: ggml.New(), Files: []string{self, self}})
-	if err != nil || tg.Problem == "" || !slices.Contains(tg.Signs, "ggml_op_name") || !slices.Equal(tg.Looked, []string{self}) {
+	if err != nil || tg.Problem == "" || !slices.Contains(tg.Signs, "ggml_op_name") ||
+		!slices.Equal(tg.Looked, []string{self}) {
 		t.Errorf("a program without an engine: %+v, %v", tg, err)
 	}
 }

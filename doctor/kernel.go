@@ -49,8 +49,10 @@ func (r *Report) kernel(release string, v probe.Version) {
 	r.add(links(f, unused, v))
 	r.add(cheap(v))
 	if probe.ReturnsKill() {
-		r.add(Check{Name: "return probes", State: Note, Found: "this kernel's end a process that runs under a seccomp filter (fixed in Linux 6.12.14, 6.13.3 and 6.14)",
-			Means: "of engines under such a filter, most containers' for one, a GPU's queues are not seen", Remedy: "a newer kernel"})
+		r.add(Check{Name: "return probes", State: Note,
+			Found:  "this kernel's end a process that runs under a seccomp filter (fixed in Linux 6.12.14, 6.13.3 and 6.14)",
+			Means:  "of engines under such a filter, most containers' for one, a GPU's queues are not seen",
+			Remedy: "a newer kernel"})
 	}
 	r.add(btfCheck())
 	r.programs()
@@ -61,14 +63,16 @@ func links(f probe.Feature, unused string, v probe.Version) Check {
 	c := Check{Name: "probe links", State: OK, Found: "uprobe_multi: all sites of a kind at once"}
 	switch {
 	case unused != "":
-		c.State, c.Found = Degraded, unused+" (mainline fixed it in 6.6.35, 6.9.5 and 6.10): not used, each site gets a link of its own"
+		c.State, c.Found = Degraded, unused+
+			" (mainline fixed it in 6.6.35, 6.9.5 and 6.10): not used, each site gets a link of its own"
 	case f.Absent(v):
 		c.State, c.Found = Degraded, "no uprobe_multi (Linux 6.6): each site gets a link of its own"
 	case f.Err != nil:
 		c.State, c.Found = Note, "uprobe_multi (by the kernel's version: trying it is not permitted)"
 	}
 	if c.State == Degraded {
-		c.Means, c.Remedy = "the same is recorded; beginning and ending take up to 40 ms for every site", "a kernel of 6.10 or newer"
+		c.Means, c.Remedy = "the same is recorded; beginning and ending take up to 40 ms for every site",
+			"a kernel of 6.10 or newer"
 	}
 	return c
 }
@@ -159,7 +163,8 @@ func (r *Report) cost(s *probe.Session) {
 
 // others checks what a recording uses besides programs.
 func (r *Report) others(v probe.Version) {
-	c := Check{Name: "process watch", State: OK, Found: "the kernel tells of new processes and libraries as they come"}
+	c := Check{Name: "process watch", State: OK,
+		Found: "the kernel tells of new processes and libraries as they come"}
 	if w, err := watch.New(); err != nil {
 		c.State, c.Found = Degraded, err.Error()
 		c.Means = "/proc is looked at ten times a second instead: what happens between two looks is missed, so the first steps of a short run"
@@ -174,7 +179,8 @@ func (r *Report) others(v probe.Version) {
 		tracefs.Found = "mounted; not needed"
 	}
 	r.add(tracefs)
-	lock := Check{Name: "RLIMIT_MEMLOCK", State: Note, Found: "does not matter: since Linux 5.11 the memory of eBPF counts for the cgroup"}
+	lock := Check{Name: "RLIMIT_MEMLOCK", State: Note,
+		Found: "does not matter: since Linux 5.11 the memory of eBPF counts for the cgroup"}
 	if v.Less(unlocked) {
 		lock.Found = "matters before Linux 5.11"
 	}

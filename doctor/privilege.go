@@ -47,7 +47,8 @@ func (r *Report) privileges(p probe.Privileges) {
 	}
 	r.add(c)
 	r.add(grade(p, "others' processes", "processes of every user can be recorded",
-		"processes of other users than "+strconv.Itoa(p.UID)+" may be refused, and their GPU backends are not seen", probe.NeedOthers))
+		"processes of other users than "+strconv.Itoa(p.UID)+
+			" may be refused, and their GPU backends are not seen", probe.NeedOthers))
 	replaced := "a library that was replaced or removed since a process loaded it (an update) cannot be probed in it"
 	if p.Has(probe.CapCheckpointRestore) {
 		replaced += ", where the process is another user's"
@@ -57,13 +58,15 @@ func (r *Report) privileges(p probe.Privileges) {
 		"with all CPUs busy, profinfer may look at a new library after its first use, or empty a ring too late", []probe.Capability{probe.CapSysNice}))
 	all := slices.Concat(least, probe.NeedOthers, probe.NeedReplaced, []probe.Capability{probe.CapSysNice})
 	if cmd := p.Setcap(all...); cmd != "" && len(p.Lacks(all...)) > 0 {
-		r.add(Check{Name: "setcap", State: Note, Found: "all of these capabilities for this program, whoever runs it: " + cmd})
+		r.add(Check{Name: "setcap", State: Note,
+			Found: "all of these capabilities for this program, whoever runs it: " + cmd})
 	}
 	r.add(sandbox(p))
 	r.add(lockdown(p))
 	r.add(ptraceScope(p))
-	r.add(Check{Name: "sysctl", State: Note, Found: fmt.Sprintf("kernel.unprivileged_bpf_disabled %s, kernel.perf_event_paranoid %s: no matter with the capabilities above",
-		sysctl("unprivileged_bpf_disabled"), sysctl("perf_event_paranoid"))})
+	r.add(Check{Name: "sysctl", State: Note,
+		Found: fmt.Sprintf("kernel.unprivileged_bpf_disabled %s, kernel.perf_event_paranoid %s: no matter with the capabilities above",
+			sysctl("unprivileged_bpf_disabled"), sysctl("perf_event_paranoid"))})
 }
 
 // held are the capabilities in force among those that matter.

@@ -73,7 +73,8 @@ type Site struct {
 
 // newTarget has empty lists where JSON would show null.
 func newTarget() *Target {
-	return &Target{Parts: []Part{}, Sites: []Site{}, Findings: []engine.Finding{}, Warnings: []string{}, Notes: []string{},
+	return &Target{Parts: []Part{}, Sites: []Site{}, Findings: []engine.Finding{}, Warnings: []string{},
+		Notes:   []string{},
 		Records: []string{}, Degraded: []string{}}
 }
 
@@ -199,7 +200,8 @@ func (t *Target) besides(in Engine, needed, has []string) {
 		}
 	}
 	if len(more) > 0 {
-		t.Remedy = "the files need these: give them as well (ldd tells where they are): " + strings.Join(more, " ")
+		t.Remedy = "the files need these: give them as well (ldd tells where they are): " +
+			strings.Join(more, " ")
 	}
 }
 
@@ -271,7 +273,8 @@ func (t *Target) take(p *engine.Plan) {
 		if s.Warning != "" {
 			warn(s.Dear())
 		}
-		t.Sites = append(t.Sites, Site{File: p.Files[s.File].Path, Offset: s.Offset, Where: s.Where, Insn: s.Insn,
+		t.Sites = append(t.Sites, Site{File: p.Files[s.File].Path, Offset: s.Offset, Where: s.Where,
+			Insn:  s.Insn,
 			Class: s.Class.String(), Role: s.Role.String(), Return: s.Return, Level: s.Role.Needs().String(),
 			Yields: yields(&s, &p.Layout), Warning: s.Warning})
 	}
@@ -337,7 +340,8 @@ func stepYields(s *engine.Site, l *engine.Layout) string {
 	for _, x := range []struct {
 		name string
 		off  uint16
-	}{{"tokens", l.BatchNTokens}, {"sequences", l.BatchSeqID}, {"positions", l.BatchPos}, {"outputs", l.BatchLogits}} {
+	}{{"tokens", l.BatchNTokens}, {"sequences", l.BatchSeqID}, {"positions", l.BatchPos}, {"outputs",
+		l.BatchLogits}} {
 		if known(x.off) {
 			text += ", " + x.name
 		}
@@ -354,12 +358,15 @@ func (t *Target) judge(v probe.Version) {
 		}
 		if c := classHere(s.Class, s.Insn, t.Arch, v); c != s.Class {
 			s.Here = c
-			t.Warnings = append(t.Warnings, fmt.Sprintf("%s at %s: this kernel steps %q, which newer ones emulate: each hit is dear", s.Role, s.Where, s.Insn))
+			t.Warnings = append(t.Warnings,
+				fmt.Sprintf("%s at %s: this kernel steps %q, which newer ones emulate: each hit is dear",
+					s.Role, s.Where, s.Insn))
 		}
 	}
 	for _, f := range t.Findings {
 		if f.Differ != "" {
-			t.Degraded = append(t.Degraded, fmt.Sprintf("%s is %s by %s, but %s", f.What, f.Value, f.How, f.Differ))
+			t.Degraded = append(t.Degraded,
+				fmt.Sprintf("%s is %s by %s, but %s", f.What, f.Value, f.How, f.Differ))
 		}
 	}
 	t.Degraded = append(t.Degraded, t.Warnings...)

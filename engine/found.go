@@ -52,11 +52,13 @@ func (e *NotFound) Error() string {
 			where += ", ..."
 		}
 	}
-	return e.Text + ": none of the functions " + strings.Join(e.Signs, ", ") + " is in its files (" + where + "). " +
+	return e.Text + ": none of the functions " + strings.Join(e.Signs, ", ") + " is in its files (" + where +
+		"). " +
 		"If the engine loads its libraries later, wait for it; if it is linked statically and stripped, it cannot be profiled"
 }
 
-// Incomplete says that parts of an engine are there, but not yet the one without which nothing can be planned.
+// Incomplete says that parts of an engine are there, but not yet the one without which nothing can be
+// planned.
 type Incomplete struct {
 	Text   string // of a process: "ggml's base library is not loaded yet"
 	Files  string // of files: "ggml's base library is not among the files"

@@ -41,9 +41,12 @@ const (
 )
 
 // roleNames are what a recording calls them.
-var roleNames = [numRoles]trace.Role{"none", trace.RoleStepBegin, trace.RoleStepEnd, trace.RoleSchedBegin, trace.RoleSchedEnd,
-	trace.RoleGraphBegin, trace.RoleGraphEnd, trace.RoleOpBegin, trace.RoleOpFused, trace.RoleOpEnd, trace.RoleCopyBegin, trace.RoleCopyEnd,
-	trace.RoleSyncBegin, trace.RoleSyncEnd, trace.RoleSubmitBegin, trace.RoleSubmitEnd, trace.RoleWaitBegin, trace.RoleWaitEnd, trace.RoleDone}
+var roleNames = [numRoles]trace.Role{"none", trace.RoleStepBegin, trace.RoleStepEnd, trace.RoleSchedBegin,
+	trace.RoleSchedEnd,
+	trace.RoleGraphBegin, trace.RoleGraphEnd, trace.RoleOpBegin, trace.RoleOpFused, trace.RoleOpEnd,
+	trace.RoleCopyBegin, trace.RoleCopyEnd,
+	trace.RoleSyncBegin, trace.RoleSyncEnd, trace.RoleSubmitBegin, trace.RoleSubmitEnd, trace.RoleWaitBegin,
+	trace.RoleWaitEnd, trace.RoleDone}
 
 // Recorded is the role as a recording has it.
 func (r Role) Recorded() trace.Role {
@@ -64,7 +67,10 @@ const (
 	LevelOp                 // and operators on every thread
 )
 
-func (l Level) String() string { return [...]string{trace.LevelStep, trace.LevelGraph, trace.LevelOp}[min(l, 2)] }
+func (l Level) String() string {
+	return [...]string{trace.LevelStep, trace.LevelGraph,
+		trace.LevelOp}[min(l, 2)]
+}
 
 // Needs returns the lowest level at which sites of this role are probed.
 func (r Role) Needs() Level {
@@ -94,8 +100,8 @@ type Arg struct {
 	// Reg is the number of the integer argument, 0 to 5 (ABI order: rdi, rsi, rdx,
 	// rcx, r8, r9; x0 to x5), for ArgReg and ArgAt.
 	Reg uint8
-	// Stack is the distance in bytes from the stack pointer at the site, for ArgStackAddr
-	// (the value is the address itself) and ArgStackAt; for ArgAt that from the register; for ArgConst the value.
+	// Stack is the distance in bytes from the stack pointer at the site, for ArgStackAddr (the value is the
+	// address itself) and ArgStackAt; for ArgAt that from the register; for ArgConst the value.
 	Stack int32
 }
 
@@ -137,8 +143,8 @@ type Site struct {
 	//                D = submit: how many batches of work, 0 for none; wait: see Covers; each or none
 	//   done:        B = address of an array of handles, C = device, D = how many
 	A, B, C, D Arg
-	// Covers says what is done when a wait has returned 0. By a token (handle B) D is how many handles there are: of more than one
-	// nothing is known. By a queue D is 0 if the call does not wait.
+	// Covers says what is done when a wait has returned 0. By a token (handle B) D is how many handles there
+	// are: of more than one nothing is known. By a queue D is 0 if the call does not wait.
 	Covers  trace.Covers
 	Batch   Batch  // step begin only
 	Entry   string // step, sched, copy and queues: name of the entry point ("llama_decode")
@@ -164,7 +170,8 @@ type File struct {
 	Dev     uint64
 	Role    string // "base", "cpu", "llama", "whisper", "backend:vulkan", ...
 	Open    string // a path through which this process can open the very inode (/proc/PID/map_files/...)
-	// ID is that of the file that was analysed: what Open leads to by then can be another one. Zero: not known.
+	// ID is that of the file that was analysed: what Open leads to by then can be another one. Zero: not
+	// known.
 	ID target.FileID
 }
 
@@ -215,7 +222,8 @@ type Finding struct {
 	Differ string `json:"differ,omitempty"` // what another source said, where it disagrees
 }
 
-// Warning says in words for a person what a recording will lack, and when that matters to it. That a site is dear, the site says.
+// Warning says in words for a person what a recording will lack, and when that matters to it. That a site is
+// dear, the site says.
 type Warning struct {
 	Text  string
 	Level Level // the least level of a recording to which it matters
@@ -225,18 +233,23 @@ type Warning struct {
 	Entry     string // this entry point was called: the Entry of a site
 }
 
-// Features says what can be done with the sites of a plan besides timing them. Who records asks these, and not which engine it is.
+// Features says what can be done with the sites of a plan besides timing them. Who records asks these, and
+// not which engine it is.
 type Features struct {
-	// Lockstep: each thread of a team arrives once at the end of each operator, and its arrival tells the team. So the order in which a
-	// graph's operators end can be learned, and then begins need not be probed.
+	// Lockstep: each thread of a team arrives once at the end of each operator, and its arrival tells the
+	// team. So the order in which a graph's operators end can be learned, and then begins need not be probed.
 	Lockstep bool
-	// Definitions: a graph lies in memory as Layout says when it begins. Without it nothing is known of an operator but its time.
+	// Definitions: a graph lies in memory as Layout says when it begins. Without it nothing is known of an
+	// operator but its time.
 	Definitions bool
-	// Batches: a step's begin hands over what it computes: tokens and sequences. Without it nothing tells prefill from decode.
+	// Batches: a step's begin hands over what it computes: tokens and sequences. Without it nothing tells
+	// prefill from decode.
 	Batches bool
-	// Routing: some operators use a part of their weights for each token, and a source of theirs says which: Layout.ChooseOp, ChooseSrc.
+	// Routing: some operators use a part of their weights for each token, and a source of theirs says which:
+	// Layout.ChooseOp, ChooseSrc.
 	Routing bool
-	// Schedulers: a scheduler's run shows backends whose functions no symbol names. Backends of the engine finds them.
+	// Schedulers: a scheduler's run shows backends whose functions no symbol names. Backends of the engine
+	// finds them.
 	Schedulers bool
 }
 
@@ -250,13 +263,16 @@ type Plan struct {
 	Arch                                   target.Arch
 	Files                                  []File
 	Sites                                  []Site
-	Copies                                 []Site // of copies: probed where there is another backend than the CPU
-	Layout                                 Layout
-	Findings                               []Finding
-	Warnings                               []Warning
-	// LeftOut says which files were not looked at to the end, as that would cost too much; nil: none. Warnings has it too.
+	// of copies: probed where there is another backend than the CPU
+	Copies   []Site
+	Layout   Layout
+	Findings []Finding
+	Warnings []Warning
+	// LeftOut says which files were not looked at to the end, as that would cost too much; nil: none.
+	// Warnings has it too.
 	LeftOut error
-	// Inner are objects to which a backend passes a call on, with the backend object: what a RoleSyncBegin site may yield.
+	// Inner are objects to which a backend passes a call on, with the backend object: what a RoleSyncBegin
+	// site may yield.
 	Inner map[uint64]uint64
 	// Operators numbers the operators by their names as the engine describes them; members of a
 	// family (SILU of UNARY) have the family's number.

@@ -51,7 +51,9 @@ func newClock(steps []Step) *clock {
 // within returns the steps that begin in a span.
 func (c *clock) within(s Span) []tick {
 	find := func(t int64) int {
-		i, _ := slices.BinarySearchFunc(c.ticks, t, func(k tick, t int64) int { return cmp.Compare(k.start, t) })
+		i, _ := slices.BinarySearchFunc(c.ticks, t, func(k tick, t int64) int {
+			return cmp.Compare(k.start, t)
+		})
 		return i
 	}
 	a, b := find(s.From), find(s.To)
@@ -110,9 +112,9 @@ func (c *clock) sums(s Span) map[kind]total {
 	return m
 }
 
-// perStep is the time a step, ns, in a span and in the two beside it, of the kind of steps that takes
-// most of the span's time among those that all three have enough of. n is the number of steps in the span, or,
-// if there is no such kind, the fewest of the fullest kind: less than MinSteps.
+// perStep is the time a step, ns, in a span and in the two beside it, of the kind of steps that takes most of
+// the span's time among those that all three have enough of. n is the number of steps in the span, or, if
+// there is no such kind, the fewest of the fullest kind: less than MinSteps.
 func (c *clock) perStep(s, before, after Span) (n int, x, b, a float64) {
 	xs, bs, as := c.sums(s), c.sums(before), c.sums(after)
 	var most int64

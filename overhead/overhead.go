@@ -32,7 +32,8 @@ const (
 	idleGap = 0.05
 )
 
-// Step is a step as the clock saw it: a recording of steps alone, there in all spans. Times are ns of CLOCK_BOOTTIME.
+// Step is a step as the clock saw it: a recording of steps alone, there in all spans. Times are ns of
+// CLOCK_BOOTTIME.
 type Step struct {
 	PID, TID   int32
 	Ctx        uint64
@@ -53,8 +54,8 @@ type Span struct {
 	Lost   uint64 // events that its recording lost
 	Rested bool   // its recording left operators out on purpose, to keep a budget
 	CPU    int64  // ns of CPU time of the recorder; -1: not known
-	// Failed says why the span does not count: its recorder died, or its recording holds nothing. A recorder that
-	// died is very fast.
+	// Failed says why the span does not count: its recorder died, or its recording holds nothing. A recorder
+	// that died is very fast.
 	Failed string
 }
 

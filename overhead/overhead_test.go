@@ -106,7 +106,8 @@ func TestKnownCostIsFound(t *testing.T) {
 		if g.Verdict == Zero {
 			zero++
 		}
-		if o.Spans != 12 || o.Steps < 12*50 || *o.Traced != 1 || math.Abs(*o.OpsStep-100) > 1e-9 || math.Abs(*o.ReaderCPU-0.02) > 1e-9 {
+		if o.Spans != 12 || o.Steps < 12*50 || *o.Traced != 1 || math.Abs(*o.OpsStep-100) > 1e-9 ||
+			math.Abs(*o.ReaderCPU-0.02) > 1e-9 {
 			t.Fatalf("seed %d: %+v traced %v ops %v cpu %v", seed, o, *o.Traced, *o.OpsStep, *o.ReaderCPU)
 		}
 		if math.Abs(*r.StepNS/50e6-1) > 0.01 || r.Basis != Elapsed || r.Phase != profile.Decode {
@@ -158,7 +159,8 @@ func TestTooShort(t *testing.T) {
 	long.step = 400e6 // 7 in a span
 	none := usual(1)
 	none.step = 40e9
-	for name, m := range map[string]made{"four spans": few, "seven steps a span": long, "no step a span": none} {
+	for name, m := range map[string]made{"four spans": few, "seven steps a span": long,
+		"no step a span": none} {
 		for _, s := range m.report().States {
 			if s.Verdict != Short || s.Cost != nil || s.Low != nil || s.Answers() {
 				t.Errorf("%s: %s", name, show(s))
@@ -168,7 +170,8 @@ func TestTooShort(t *testing.T) {
 	if s := long.report().States[0]; s.ShortSteps < 6 || s.ShortSteps > 8 {
 		t.Errorf("%d steps in the fullest span", s.ShortSteps)
 	}
-	if r := Analyse(nil, nil, []string{"op"}); r.States[0].Verdict != Short || r.StepNS != nil || r.GapShare != nil {
+	if r := Analyse(nil, nil, []string{"op"}); r.States[0].Verdict != Short || r.StepNS != nil ||
+		r.GapShare != nil {
 		t.Errorf("nothing: %+v", r)
 	}
 }
@@ -197,7 +200,8 @@ func TestPhasesAreNotMixed(t *testing.T) {
 	m.prompt, m.span = 37, 6*second
 	r := m.report()
 	o := r.States[1]
-	if r.Phase != profile.Decode || o.Verdict != Told || math.Abs(*o.Cost-0.02) > 0.01 || math.Abs(*r.StepNS/50e6-1) > 0.01 {
+	if r.Phase != profile.Decode || o.Verdict != Told || math.Abs(*o.Cost-0.02) > 0.01 ||
+		math.Abs(*r.StepNS/50e6-1) > 0.01 {
 		t.Errorf("%v %v %s", r.Phase, *r.StepNS, show(o))
 	}
 	steps, spans := m.play()
@@ -209,8 +213,8 @@ func TestPhasesAreNotMixed(t *testing.T) {
 	}
 }
 
-// Two sequences in a batch take longer than one, and a server's load changes between spans: what is compared is
-// steps of one size.
+// Two sequences in a batch take longer than one, and a server's load changes between spans: what is compared
+// is steps of one size.
 func TestBatchesOfOneSizeAreCompared(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	var steps []Step
@@ -224,7 +228,8 @@ func TestBatchesOfOneSizeAreCompared(t *testing.T) {
 		}
 		load := 0.3 + 0.4*r.Float64()
 		for at < s.To {
-			p := Step{PID: 7, TID: 7, Phase: profile.Decode, NTokens: 1, Start: at, Dur: int64(50e6 * slow * (1 + 0.005*r.NormFloat64()))}
+			p := Step{PID: 7, TID: 7, Phase: profile.Decode, NTokens: 1, Start: at,
+				Dur: int64(50e6 * slow * (1 + 0.005*r.NormFloat64()))}
 			if r.Float64() < load {
 				p.NTokens, p.Dur = 2, p.Dur*3/2
 			}
@@ -233,7 +238,8 @@ func TestBatchesOfOneSizeAreCompared(t *testing.T) {
 		}
 		spans = append(spans, s)
 	}
-	if o := Analyse(steps, spans, []string{"op"}).States[0]; o.Verdict != Told || math.Abs(*o.Cost-0.02) > 0.003 {
+	if o := Analyse(steps, spans, []string{"op"}).States[0]; o.Verdict != Told ||
+		math.Abs(*o.Cost-0.02) > 0.003 {
 		t.Error(show(o))
 	}
 }
@@ -269,11 +275,13 @@ func TestTwoEnginesAtOnce(t *testing.T) {
 	for i := range n {
 		s := steps[i]
 		for k := range int64(2) { // two short steps of another context in each
-			steps = append(steps, Step{PID: 7, TID: 8, Ctx: 2, Phase: profile.Encode, NTokens: 1, Start: s.Start + k*s.Dur/2 + 1, Dur: s.Dur / 2})
+			steps = append(steps, Step{PID: 7, TID: 8, Ctx: 2, Phase: profile.Encode, NTokens: 1,
+				Start: s.Start + k*s.Dur/2 + 1, Dur: s.Dur / 2})
 		}
 	}
 	r := Analyse(steps, spans, m.states)
-	if o := r.States[1]; r.Basis != Elapsed || math.Abs(*r.StepNS/50e6-1) > 0.01 || o.Verdict != Told || math.Abs(*o.Cost-0.02) > 0.01 {
+	if o := r.States[1]; r.Basis != Elapsed || math.Abs(*r.StepNS/50e6-1) > 0.01 || o.Verdict != Told ||
+		math.Abs(*o.Cost-0.02) > 0.01 {
 		t.Errorf("%v %v %s", r.Basis, *r.StepNS, show(o))
 	}
 }
@@ -292,7 +300,8 @@ func TestDriftCancels(t *testing.T) {
 	}
 	var spans []Span
 	for f := range int64(13) {
-		spans = append(spans, Span{State: []string{"", "op"}[f%2], From: second + f*3*second, To: second + (f+1)*3*second, Traced: -1, CPU: -1})
+		spans = append(spans, Span{State: []string{"", "op"}[f%2], From: second + f*3*second,
+			To: second + (f+1)*3*second, Traced: -1, CPU: -1})
 	}
 	if o := Analyse(steps, spans, []string{"op"}).States[0]; o.Cost == nil || math.Abs(*o.Cost) > 0.0005 {
 		t.Error(show(o))
@@ -313,7 +322,8 @@ func TestNeighboursWithFewSteps(t *testing.T) {
 	}
 }
 
-// The interval of a sample's median: of 100 values in order the 40th to the 61st, by the binomial distribution.
+// The interval of a sample's median: of 100 values in order the 40th to the 61st, by the binomial
+// distribution.
 func TestInterval(t *testing.T) {
 	var x []float64
 	for i := range 100 {
@@ -400,7 +410,8 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		lo, hi float64
 		want   Verdict
-	}{{0.001, 0.2, Told}, {-0.001, 0.02, Zero}, {-0.01, 0.021, Noisy}, {-0.01, -0.001, Zero}, {-0.09, -0.01, Noisy}, {0, 0, Zero}} {
+	}{{0.001, 0.2, Told}, {-0.001, 0.02, Zero}, {-0.01, 0.021, Noisy}, {-0.01, -0.001, Zero}, {-0.09, -0.01,
+		Noisy}, {0, 0, Zero}} {
 		if v := judge(c.lo, c.hi); v != c.want {
 			t.Errorf("%v to %v: %s, not %s", c.lo, c.hi, v, c.want)
 		}
@@ -415,7 +426,8 @@ func FuzzAnalyse(f *testing.F) {
 		var spans []Span
 		for i := range int64(n) {
 			steps = append(steps, Step{Start: a + i*b, Dur: c, TID: int32(i % 2), Phase: profile.Decode})
-			spans = append(spans, Span{State: []string{"", "op"}[i%2], From: a + i*d, To: b + i*c, CPU: d, Traced: int(i) - 2})
+			spans = append(spans, Span{State: []string{"", "op"}[i%2], From: a + i*d, To: b + i*c, CPU: d,
+				Traced: int(i) - 2})
 		}
 		r := Analyse(steps, spans, []string{"op"})
 		for _, s := range r.States {
@@ -428,7 +440,9 @@ func FuzzAnalyse(f *testing.F) {
 
 func show(s State) string {
 	if s.Cost == nil {
-		return fmt.Sprintf("%s %s, %d of %d spans, fullest %d steps", s.Name, s.Verdict, s.Spans, s.Tried, s.ShortSteps)
+		return fmt.Sprintf("%s %s, %d of %d spans, fullest %d steps", s.Name, s.Verdict, s.Spans, s.Tried,
+			s.ShortSteps)
 	}
-	return fmt.Sprintf("%s %s %.4f (%.4f to %.4f) of %d spans", s.Name, s.Verdict, *s.Cost, *s.Low, *s.High, s.Spans)
+	return fmt.Sprintf("%s %s %.4f (%.4f to %.4f) of %d spans", s.Name, s.Verdict, *s.Cost, *s.Low, *s.High,
+		s.Spans)
 }

@@ -48,8 +48,8 @@ func (w *watch) others() *float64 {
 	return &share
 }
 
-// busyTime is the time that these CPUs were not idle, steal included, from /proc/stat (Documentation/filesystems/proc.rst, 1.7);
-// below 0: not known.
+// busyTime is the time that these CPUs were not idle, steal included, from /proc/stat
+// (Documentation/filesystems/proc.rst, 1.7); below 0: not known.
 func busyTime(stat string, cpus map[string]bool) time.Duration {
 	total, found := time.Duration(0), false
 	for line := range strings.Lines(stat) {
@@ -73,8 +73,8 @@ func busyTime(stat string, cpus map[string]bool) time.Duration {
 	return total
 }
 
-// available is the memory that can be taken without pushing others out, bytes: what the kernel says of the machine, and of this
-// process's cgroups and those above them. 0: not known.
+// available is the memory that can be taken without pushing others out, bytes: what the kernel says of the
+// machine, and of this process's cgroups and those above them. 0: not known.
 func available(root fs.FS) int64 {
 	free := int64(0)
 	for line := range strings.Lines(readText(root, "proc/meminfo")) {
@@ -142,14 +142,18 @@ func (m *measurement) warn() {
 		m.say("other work interrupted even the best trial: %s", some(interrupted, all))
 	}
 	if m.high > 0 && m.low < m.high*0.9 {
-		m.say("the CPUs' clock went from %.2f to %.2f GHz meanwhile: it scales (governor, power or heat)", m.low, m.high)
+		m.say("the CPUs' clock went from %.2f to %.2f GHz meanwhile: it scales (governor, power or heat)",
+			m.low, m.high)
 	}
-	if gov := readText(m.root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", p.CPUs[0])); gov == "powersave" {
-		if driver := readText(m.root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_driver", p.CPUs[0])); driver != "intel_pstate" && driver != "amd-pstate-epp" {
+	if gov := readText(m.root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor",
+		p.CPUs[0])); gov == "powersave" {
+		if driver := readText(m.root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_driver",
+			p.CPUs[0])); driver != "intel_pstate" && driver != "amd-pstate-epp" {
 			m.say("the governor is powersave, which keeps the clock low")
 		}
 	}
-	if thp := readText(m.root, "sys/kernel/mm/transparent_hugepage/enabled"); strings.Contains(thp, "[never]") {
+	if thp := readText(m.root, "sys/kernel/mm/transparent_hugepage/enabled"); strings.Contains(thp,
+		"[never]") {
 		m.say("huge pages are off (transparent_hugepage=never): reading waits for page tables as well")
 	}
 }

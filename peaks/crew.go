@@ -80,8 +80,8 @@ func (c *crew) each(n int, f func(*worker)) {
 	wg.Wait()
 }
 
-// hold gives the first n threads size bytes each, touched by the thread that will read them: a page lies at the node of the
-// CPU that touches it first.
+// hold gives the first n threads size bytes each, touched by the thread that will read them: a page lies at
+// the node of the CPU that touches it first.
 func (c *crew) hold(ctx context.Context, n int, size int64) error {
 	c.free()
 	for _, w := range c.workers[:n] {
@@ -118,8 +118,8 @@ func fill(b []byte) {
 
 const chunkSum = (chunk / 8) * (chunk/8 - 1) / 2
 
-// fill sets bytes from 0x30 to 0x3f: of any type's numbers normal ones, whose sums stay finite for as long as a kernel runs, and
-// which differ, as a CPU that multiplies equal numbers needs less power than it would.
+// fill sets bytes from 0x30 to 0x3f: of any type's numbers normal ones, whose sums stay finite for as long as
+// a kernel runs, and which differ, as a CPU that multiplies equal numbers needs less power than it would.
 func (o *operands) fill() {
 	for i := range o.a {
 		o.a[i], o.b[i] = byte(0x30+i*7&15), byte(0x30+(i*11+3)&15)
@@ -136,9 +136,9 @@ type trial struct {
 // task is a call of a kernel on a thread and what it is worth: bytes, operations.
 type task func(w *worker) (worth int64, err error)
 
-// try runs a task on the first n threads for a while, over and over. They begin when all are there, and each looks at the clock after every call. The
-// rate is what all did by the time from the first one's begin to the last one's end, so that a thread that came late or
-// was interrupted makes it lower, never higher.
+// try runs a task on the first n threads for a while, over and over. They begin when all are there, and each
+// looks at the clock after every call. The rate is what all did by the time from the first one's begin to the
+// last one's end, so that a thread that came late or was interrupted makes it lower, never higher.
 func (c *crew) try(ctx context.Context, n int, long time.Duration, spin spinner, do task) (trial, error) {
 	type part struct {
 		worth      int64
@@ -245,7 +245,8 @@ func computeTask(c computer, n int) task {
 	}
 }
 
-// turns is how many iterations of a kernel take some 0.1 ms: long beside the time that setting up tiles takes.
+// turns is how many iterations of a kernel take some 0.1 ms: long beside the time that setting up tiles
+// takes.
 func turns(c computer, in *operands, out *results) int {
 	n := 64
 	for n < 1<<24 {

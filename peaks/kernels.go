@@ -7,21 +7,21 @@ import (
 	"math"
 )
 
-// chunk is what a read kernel is handed at a time, bytes: long enough that a call costs nothing beside it, short enough that
-// a thread looks at the clock often.
+// chunk is what a read kernel is handed at a time, bytes: long enough that a call costs nothing beside it,
+// short enough that a thread looks at the clock often.
 const chunk = 1 << 20
 
-// A reader reads n bytes from p, once each, and returns the sum of their 64-bit words: whoever knows the sum knows that
-// they were read. p is aligned to 64 bytes, n is a multiple of 4096.
+// A reader reads n bytes from p, once each, and returns the sum of their 64-bit words: whoever knows the sum
+// knows that they were read. p is aligned to 64 bytes, n is a multiple of 4096.
 type reader struct {
 	name string
 	what What // Read, or Stream where it reads one place after the other
 	run  func(p *byte, n int) uint64
 }
 
-// operands are what a compute kernel multiplies. float32 kernels take the first bytes of a and b, as wide as their vectors; so do int8
-// kernels; kernels on tiles take all of it. a's bytes lie within 0 and 127 for int8, where some instructions
-// take them as unsigned.
+// operands are what a compute kernel multiplies. float32 kernels take the first bytes of a and b, as wide as
+// their vectors; so do int8 kernels; kernels on tiles take all of it. a's bytes lie within 0 and 127 for
+// int8, where some instructions take them as unsigned.
 type operands struct {
 	a, b [1024]byte
 }
@@ -29,8 +29,9 @@ type operands struct {
 // results are a compute kernel's accumulators, as they lay in registers, from the begin on.
 type results [4096]byte
 
-// A computer adds a*b to all its accumulators, n times over, starting with 0. Accumulators do not depend on each other, and are as many as it
-// takes to keep the units busy: at least an instruction's latency times the number of instructions begun per cycle.
+// A computer adds a*b to all its accumulators, n times over, starting with 0. Accumulators do not depend on
+// each other, and are as many as it takes to keep the units busy: at least an instruction's latency times the
+// number of instructions begun per cycle.
 type computer struct {
 	name string
 	what What
@@ -46,16 +47,17 @@ type What string
 
 const (
 	Read What = "read" // bytes from memory, in the way that gives most
-	// Stream is reading in order from begin to end, one place a thread, as a loop over the rows of a matrix does. A thread
-	// that reads several places at once can get more, as there is a prefetcher for each.
+	// Stream is reading in order from begin to end, one place a thread, as a loop over the rows of a matrix
+	// does. A thread that reads several places at once can get more, as there is a prefetcher for each.
 	Stream What = "stream"
 
 	F32  What = "f32"  // multiply-adds of float32 vectors
 	F16  What = "f16"  // multiply-adds of float16 vectors
 	BF16 What = "bf16" // dot products of bfloat16 vectors, added up in float32
 	Int8 What = "int8" // dot products of vectors of 8-bit integers, added up in 32 bits
-	// Int8Matrix and BF16Matrix are products of small matrices, where the CPU has instructions for them (AMX's tiles,
-	// Arm's i8mm). Their rates are many times higher, and out of reach of code that takes vectors.
+	// Int8Matrix and BF16Matrix are products of small matrices, where the CPU has instructions for them
+	// (AMX's tiles, Arm's i8mm). Their rates are many times higher, and out of reach of code that takes
+	// vectors.
 	Int8Matrix What = "int8_matrix"
 	BF16Matrix What = "bf16_matrix"
 )
@@ -66,7 +68,8 @@ var (
 	figures  = append([]What{Read, Stream}, computed...)
 )
 
-// spinner runs n additions each of which needs the one before: one cycle each on every CPU that is known here, so n by their time is the clock's rate.
+// spinner runs n additions each of which needs the one before: one cycle each on every CPU that is known
+// here, so n by their time is the clock's rate.
 type spinner func(n int) uint64
 
 // kernels are what this CPU can run.
@@ -98,8 +101,8 @@ const (
 	goAccumulators = 8 * 4
 )
 
-// computeGo is the float32 kernel for CPUs without one in assembly: eight lanes, each with operands of its own, so that no
-// product can stand for another.
+// computeGo is the float32 kernel for CPUs without one in assembly: eight lanes, each with operands of its
+// own, so that no product can stand for another.
 func computeGo(n int, in *operands, out *results) {
 	var a, b, s [8]float32
 	for i := range a {

@@ -53,7 +53,8 @@ func tilesInt8(n int, in *operands, out *results)
 //go:noescape
 func tilesBF16(n int, in *operands, out *results)
 
-// hasKernels are this CPU's, the dearest last. x/sys/cpu reports AVX and AVX-512 only where the system saves their registers.
+// hasKernels are this CPU's, the dearest last. x/sys/cpu reports AVX and AVX-512 only where the system saves
+// their registers.
 func hasKernels() kernels {
 	k := kernels{spin: spinAdd}
 	x := &cpu.X86
@@ -61,7 +62,8 @@ func hasKernels() kernels {
 		k.readers = append(k.readers, reader{name, what, run})
 	}
 	compute := func(what What, name string, ops, accumulators int, run func(int, *operands, *results)) {
-		k.computers = append(k.computers, computer{name: name, what: what, ops: ops, accumulators: accumulators, run: run})
+		k.computers = append(k.computers,
+			computer{name: name, what: what, ops: ops, accumulators: accumulators, run: run})
 	}
 	read(Stream, "SSE2", readSSE2)
 	compute(F32, "SSE2 mul+add", 8*4*2, 8*16, fmaSSE2)

@@ -26,8 +26,8 @@ func dotNEON(n int, in *operands, out *results)
 //go:noescape
 func matrixNEON(n int, in *operands, out *results)
 
-// hasKernels are this CPU's. A flag is set where all CPUs of the machine have the instruction, as the kernel tells
-// (Documentation/arch/arm64/elf_hwcaps.rst).
+// hasKernels are this CPU's. A flag is set where all CPUs of the machine have the instruction, as the kernel
+// tells (Documentation/arch/arm64/elf_hwcaps.rst).
 func hasKernels() kernels {
 	k := kernels{
 		spin:    spinAdd,
@@ -38,13 +38,17 @@ func hasKernels() kernels {
 	}
 	a := &cpu.ARM64
 	if a.HasASIMDHP {
-		k.computers = append(k.computers, computer{name: "NEON FMLA", what: F16, ops: 24 * 8 * 2, accumulators: 24 * 16, run: fmaHalf})
+		k.computers = append(k.computers,
+			computer{name: "NEON FMLA", what: F16, ops: 24 * 8 * 2, accumulators: 24 * 16, run: fmaHalf})
 	}
 	if a.HasASIMDDP {
-		k.computers = append(k.computers, computer{name: "NEON SDOT", what: Int8, ops: 24 * 16 * 2, accumulators: 24 * 16, run: dotNEON})
+		k.computers = append(k.computers,
+			computer{name: "NEON SDOT", what: Int8, ops: 24 * 16 * 2, accumulators: 24 * 16, run: dotNEON})
 	}
 	if a.HasI8MM {
-		k.computers = append(k.computers, computer{name: "NEON SMMLA", what: Int8Matrix, ops: 24 * 4 * 8 * 2, accumulators: 24 * 16, run: matrixNEON})
+		k.computers = append(k.computers,
+			computer{name: "NEON SMMLA", what: Int8Matrix, ops: 24 * 4 * 8 * 2, accumulators: 24 * 16,
+				run: matrixNEON})
 	}
 	return k
 }

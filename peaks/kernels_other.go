@@ -6,13 +6,14 @@ package peaks
 
 import "unsafe"
 
-// hasKernels are those in Go, for CPUs without any in assembly: what a compiler without vectors gives, which is less than
-// the CPU can do.
+// hasKernels are those in Go, for CPUs without any in assembly: what a compiler without vectors gives, which
+// is less than the CPU can do.
 func hasKernels() kernels {
 	return kernels{
 		readers: []reader{{"Go", Stream, func(p *byte, n int) uint64 {
 			return readGo(unsafe.Slice((*uint64)(unsafe.Pointer(p)), n/8))
 		}}},
-		computers: []computer{{name: "Go mul+add", what: F32, ops: goOps, accumulators: goAccumulators, run: computeGo}},
+		computers: []computer{{name: "Go mul+add", what: F32, ops: goOps, accumulators: goAccumulators,
+			run: computeGo}},
 	}
 }

@@ -72,11 +72,12 @@ func putF16(b []byte, i int, v float32) {
 	binary.LittleEndian.PutUint16(b[2*i:], h)
 }
 
-// TestComputers: every accumulator is what arithmetic says. Operands differ from lane to lane, so that a wrong
-// register, order or sign shows.
+// TestComputers: every accumulator is what arithmetic says. Operands differ from lane to lane, so that a
+// wrong register, order or sign shows.
 func TestComputers(t *testing.T) {
 	k := hasKernels()
-	all := append(k.computers, computer{name: "Go mul+add", what: F32, ops: goOps, accumulators: goAccumulators, run: computeGo})
+	all := append(k.computers, computer{name: "Go mul+add", what: F32, ops: goOps,
+		accumulators: goAccumulators, run: computeGo})
 	for _, c := range all {
 		t.Run(string(c.what)+" "+c.name, func(t *testing.T) {
 			in, out := new(operands), new(results)
@@ -122,7 +123,8 @@ func at(w What, out *results, i int) float64 {
 		if h&0x7fff == 0 {
 			return 0
 		}
-		return float64(math.Float32frombits(uint32(h&0x8000)<<16 | (uint32(h>>10&0x1f)-15+127)<<23 | uint32(h&0x3ff)<<13))
+		return float64(math.Float32frombits(uint32(h&0x8000)<<16 | (uint32(h>>10&0x1f)-15+
+			127)<<23 | uint32(h&0x3ff)<<13))
 	}
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(out[4*i:])))
 }

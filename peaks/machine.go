@@ -15,9 +15,10 @@ import (
 
 // Machine is what peaks belong to. Empty, 0: not known.
 type Machine struct {
-	Arch   string   `json:"arch"`
-	Model  string   `json:"model"`           // the CPU's name, or the board's
-	CPU    string   `json:"cpu,omitempty"`   // vendor, family, model, stepping; implementer and part, each kind
+	Arch  string `json:"arch"`
+	Model string `json:"model"` // the CPU's name, or the board's
+	// vendor, family, model, stepping; implementer and part, each kind
+	CPU    string   `json:"cpu,omitempty"`
 	CPUs   int      `json:"cpus"`            // online
 	Online string   `json:"online"`          // the kernel's list of them: 0-7
 	Memory int64    `json:"memory_bytes"`    // as the kernel tells (MemTotal)
@@ -25,7 +26,8 @@ type Machine struct {
 	Kinds  []string `json:"kinds,omitempty"` // where CPUs differ
 }
 
-// key names the machine in a file's name. Memory is not part of it: what the kernel keeps for itself changes with its version.
+// key names the machine in a file's name. Memory is not part of it: what the kernel keeps for itself changes
+// with its version.
 func (m *Machine) key() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %d %q", m.Arch, m.Model, m.CPU, m.Online, m.Cache, m.Kinds)
@@ -201,17 +203,23 @@ func partName(f map[string]string) string {
 	if f["vendor_id"] == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s family %s model %s stepping %s", f["vendor_id"], f["cpu family"], f["model"], f["stepping"])
+	return fmt.Sprintf("%s family %s model %s stepping %s", f["vendor_id"], f["cpu family"], f["model"],
+		f["stepping"])
 }
 
 // armParts names Arm's own CPUs: implementer 0x41 and the part's number in MIDR_EL1, as in the kernel's
 // arch/arm64/include/asm/cputype.h.
 var armParts = map[string]string{
-	"0x410xd03": "Cortex-A53", "0x410xd04": "Cortex-A35", "0x410xd05": "Cortex-A55", "0x410xd07": "Cortex-A57", "0x410xd08": "Cortex-A72",
-	"0x410xd09": "Cortex-A73", "0x410xd0a": "Cortex-A75", "0x410xd0b": "Cortex-A76", "0x410xd0c": "Neoverse-N1", "0x410xd0d": "Cortex-A77",
-	"0x410xd40": "Neoverse-V1", "0x410xd41": "Cortex-A78", "0x410xd44": "Cortex-X1", "0x410xd46": "Cortex-A510", "0x410xd47": "Cortex-A710",
-	"0x410xd48": "Cortex-X2", "0x410xd49": "Neoverse-N2", "0x410xd4b": "Cortex-A78C", "0x410xd4d": "Cortex-A715", "0x410xd4e": "Cortex-X3", "0x410xd4f": "Neoverse-V2",
-	"0x410xd80": "Cortex-A520", "0x410xd81": "Cortex-A720", "0x410xd82": "Cortex-X4", "0x410xd84": "Neoverse-V3", "0x410xd85": "Cortex-X925",
+	"0x410xd03": "Cortex-A53", "0x410xd04": "Cortex-A35", "0x410xd05": "Cortex-A55",
+	"0x410xd07": "Cortex-A57", "0x410xd08": "Cortex-A72",
+	"0x410xd09": "Cortex-A73", "0x410xd0a": "Cortex-A75", "0x410xd0b": "Cortex-A76",
+	"0x410xd0c": "Neoverse-N1", "0x410xd0d": "Cortex-A77",
+	"0x410xd40": "Neoverse-V1", "0x410xd41": "Cortex-A78", "0x410xd44": "Cortex-X1",
+	"0x410xd46": "Cortex-A510", "0x410xd47": "Cortex-A710",
+	"0x410xd48": "Cortex-X2", "0x410xd49": "Neoverse-N2", "0x410xd4b": "Cortex-A78C",
+	"0x410xd4d": "Cortex-A715", "0x410xd4e": "Cortex-X3", "0x410xd4f": "Neoverse-V2",
+	"0x410xd80": "Cortex-A520", "0x410xd81": "Cortex-A720", "0x410xd82": "Cortex-X4",
+	"0x410xd84": "Neoverse-V3", "0x410xd85": "Cortex-X925",
 	"0x410xd87": "Cortex-A725", "0x410xd8e": "Neoverse-N3",
 }
 
@@ -227,7 +235,8 @@ func hybrid(root fs.FS) (fast, slow map[int]bool) {
 	return set("sys/devices/cpu_core/cpus"), set("sys/devices/cpu_atom/cpus")
 }
 
-// readUnit reads a CPU's speed, place and last-level cache from sysfs (Documentation/ABI/testing/sysfs-devices-system-cpu).
+// readUnit reads a CPU's speed, place and last-level cache from sysfs
+// (Documentation/ABI/testing/sysfs-devices-system-cpu).
 func readUnit(root fs.FS, id int) cpuUnit {
 	dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", id)
 	u := cpuUnit{id: id}

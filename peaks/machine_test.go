@@ -67,7 +67,8 @@ func hybridPC() machineFS {
 		fmt.Fprintf(&info, "processor\t: %d\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 151\nmodel name\t: A Core\nstepping\t: 2\n\n", i)
 		m.cpu(i, "topology/thread_siblings_list", []string{"0-1", "0-1", "2-3", "2-3", "4", "5"}[i])
 		m.cache(i, 3, 3, "Unified", "12M", "0-5")
-		m.cpu(i, "cpufreq/cpuinfo_max_freq", []string{"5000000", "5000000", "5200000", "5200000", "3900000", "3900000"}[i])
+		m.cpu(i, "cpufreq/cpuinfo_max_freq",
+			[]string{"5000000", "5000000", "5200000", "5200000", "3900000", "3900000"}[i])
 	}
 	m.put("proc/cpuinfo", info.String())
 	m.put("sys/devices/system/cpu/online", "0-5")
@@ -76,7 +77,8 @@ func hybridPC() machineFS {
 	return m
 }
 
-// server has two sockets of four cores with two threads, CPUs as Linux numbers them: 0-3 and 8-11 are socket 0.
+// server has two sockets of four cores with two threads, CPUs as Linux numbers them: 0-3 and 8-11 are socket
+// 0.
 func server() machineFS {
 	m := newMachine()
 	var info strings.Builder
@@ -113,19 +115,23 @@ func TestMachines(t *testing.T) {
 		share1, most int64 // MiB, of one thread and of all together, where the least is 1 MiB
 	}{
 		{"board", "arm64", rk3588(), "Radxa ROCK 5B", "Cortex-A55; Cortex-A76", 3 << 20,
-			[]Kind{{Name: "Cortex-A76, capacity 1024", CPUs: []int{4, 5, 6, 7}}, {Name: "Cortex-A55, capacity 530", CPUs: []int{0, 1, 2, 3}}},
+			[]Kind{{Name: "Cortex-A76, capacity 1024", CPUs: []int{4, 5, 6, 7}},
+				{Name: "Cortex-A55, capacity 530", CPUs: []int{0, 1, 2, 3}}},
 			[]int{4, 5, 6, 7, 0, 1, 2, 3}, []int{1, 2, 3, 4, 8}, 12, 16},
 		{"hybrid", "amd64", hybridPC(), "A Core", "GenuineIntel family 6 model 151 stepping 2", 12 << 20,
-			[]Kind{{Name: "performance core", CPUs: []int{0, 1, 2, 3}}, {Name: "efficient core", CPUs: []int{4, 5}}},
+			[]Kind{{Name: "performance core", CPUs: []int{0, 1, 2, 3}},
+				{Name: "efficient core", CPUs: []int{4, 5}}},
 			[]int{0, 2, 4, 5, 1, 3}, []int{1, 2, 3, 4, 6}, 48, 48},
 		{"server", "amd64", server(), "An EPYC", "AuthenticAMD family 25 model 1 stepping 1", 64 << 20,
-			[]Kind{{Name: "AuthenticAMD family 25 model 1 stepping 1", CPUs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}},
+			[]Kind{{Name: "AuthenticAMD family 25 model 1 stepping 1",
+				CPUs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}},
 			[]int{0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15}, []int{1, 2, 3, 4, 8, 16}, 128, 256},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			goarch = c.arch
 			m, units := readMachine(c.fs)
-			if m.Model != c.model || m.CPU != c.cpu || m.Cache != c.cache || m.CPUs != len(units) || m.Arch != c.arch {
+			if m.Model != c.model || m.CPU != c.cpu || m.Cache != c.cache || m.CPUs != len(units) ||
+				m.Arch != c.arch {
 				t.Errorf("%+v", m)
 			}
 			if k := kindsOf(units); !reflect.DeepEqual(k, c.kinds) {
@@ -151,10 +157,12 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestShareUneven: where one thread has a cache to itself and another shares his, the lonely one reads four times his as well.
+// TestShareUneven: where one thread has a cache to itself and another shares his, the lonely one reads four
+// times his as well.
 func TestShareUneven(t *testing.T) {
 	a, b := "3:0-2", "3:3"
-	units := []cpuUnit{{cache: a, size: 12 << 20}, {cache: a, size: 12 << 20}, {cache: a, size: 12 << 20}, {cache: b, size: 12 << 20}}
+	units := []cpuUnit{{cache: a, size: 12 << 20}, {cache: a, size: 12 << 20}, {cache: a, size: 12 << 20},
+		{cache: b, size: 12 << 20}}
 	if got := share(units, 1); got != 48<<20 {
 		t.Errorf("%d bytes each", got)
 	}
@@ -176,7 +184,8 @@ func TestCounts(t *testing.T) {
 // TestNothingKnown: a system without /proc and /sys, or with nonsense in them, is a machine all the same.
 func TestNothingKnown(t *testing.T) {
 	bad := newMachine()
-	bad.put("proc/cpuinfo", "processor: 99999999999999999999\nprocessor : -4\nmodel name : \x1b[31m\xff\xfe"+strings.Repeat("x", 5000)+"\nCPU implementer: 1\n:\n::\n")
+	bad.put("proc/cpuinfo", "processor: 99999999999999999999\nprocessor : -4\nmodel name : \x1b[31m\xff\xfe"+
+		strings.Repeat("x", 5000)+"\nCPU implementer: 1\n:\n::\n")
 	bad.put("proc/meminfo", "MemTotal: -5 kB\nMemTotal: 99999999999999999999 kB\nMemAvailable: x")
 	bad.put("sys/devices/system/cpu/online", "0-3,7-5")
 	bad.cpu(0, "cpu_capacity", "-1x")
@@ -197,7 +206,8 @@ func TestNothingKnown(t *testing.T) {
 }
 
 func TestParseList(t *testing.T) {
-	for s, want := range map[string][]int{"0": {0}, "0-2,5": {0, 1, 2, 5}, "": nil, "3-1": nil, "x": nil, "-1": nil, "0-99999999": nil, "0-9223372036854775807": nil, "1,": nil,
+	for s, want := range map[string][]int{"0": {0}, "0-2,5": {0, 1, 2, 5}, "": nil, "3-1": nil, "x": nil,
+		"-1": nil, "0-99999999": nil, "0-9223372036854775807": nil, "1,": nil,
 		"0-8000,0-8000": nil, " 1 , 3 ": {1, 3}} {
 		if got := parseList(s); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, not %v", s, got, want)
@@ -209,8 +219,12 @@ func TestParseList(t *testing.T) {
 func TestSame(t *testing.T) {
 	m, _ := readMachine(server())
 	for i, change := range []func(*Machine){
-		func(m *Machine) { m.Model = "B" }, func(m *Machine) { m.CPU = "" }, func(m *Machine) { m.Online = "0-7" },
-		func(m *Machine) { m.Cache *= 2 }, func(m *Machine) { m.Arch = "s390x" }, func(m *Machine) { m.Kinds = []string{"a", "b"} },
+		func(m *Machine) { m.Model = "B" }, func(m *Machine) {
+			m.CPU = ""
+		}, func(m *Machine) { m.Online = "0-7" },
+		func(m *Machine) { m.Cache *= 2 }, func(m *Machine) {
+			m.Arch = "s390x"
+		}, func(m *Machine) { m.Kinds = []string{"a", "b"} },
 		func(m *Machine) { m.Memory = 20 << 30 },
 	} {
 		m.Memory = 16 << 30

@@ -21,8 +21,9 @@ type Options struct {
 	Threads []int
 	// Trial is how long a trial lasts; 0: 60 ms for reading, 20 ms for computing.
 	Trial time.Duration
-	// Trials is the least number of trials of a figure; 0: 5. Where the best three do not agree then, or other work interrupted the best, trials of 3 ms follow, which fit
-	// between interruptions by other work: up to 160.
+	// Trials is the least number of trials of a figure; 0: 5. Where the best three do not agree then, or
+	// other work interrupted the best, trials of 3 ms follow, which fit between interruptions by other work:
+	// up to 160.
 	Trials int
 	// Tool is the version that is kept with the peaks.
 	Tool string
@@ -36,10 +37,12 @@ const (
 	leastTrials  = 5
 	shortTrial   = 3 * time.Millisecond // the time that a scheduler leaves to a task among others, about
 	shortTrials  = 160
-	// uninterrupted is the share of its CPU that a thread has at least if nothing else ran there, but for interrupts.
+	// uninterrupted is the share of its CPU that a thread has at least if nothing else ran there, but for
+	// interrupts.
 	uninterrupted = 0.97
 	agreement     = 0.03 // how far the third best may lie below the best
-	// contender: a loop that reaches less than this share of the best one on one thread is not tried on several.
+	// contender: a loop that reaches less than this share of the best one on one thread is not tried on
+	// several.
 	contender = 0.8
 	// room is the share of the memory that may be taken.
 	room = 2
@@ -63,15 +66,16 @@ type measurement struct {
 // clockRange is how far the clock's rate went while a figure was measured, most over all figures.
 type clockRange struct{ low, high float64 }
 
-// Measure finds the peaks of this machine. It takes all CPUs that the process may run on, some hundreds of MB of memory, and seconds; other
-// work on them makes it see less, which Warnings tell.
+// Measure finds the peaks of this machine. It takes all CPUs that the process may run on, some hundreds of MB
+// of memory, and seconds; other work on them makes it see less, which Warnings tell.
 func Measure(ctx context.Context, opt Options) (*Peaks, error) {
 	return newMeasurement(opt).run(ctx)
 }
 
 func newMeasurement(opt Options) *measurement {
 	out := &Peaks{SchemaVersion: SchemaVersion, Tool: opt.Tool, Kernels: []KernelRate{}}
-	return &measurement{opt: opt, kernels: hasKernels(), root: root, out: out, least: leastSet, dull: map[string]bool{}}
+	return &measurement{opt: opt, kernels: hasKernels(), root: root, out: out, least: leastSet,
+		dull: map[string]bool{}}
 }
 
 func (m *measurement) run(ctx context.Context) (*Peaks, error) {
@@ -141,7 +145,8 @@ func (m *measurement) threads(placed []cpuUnit) ([]int, error) {
 	slices.Sort(out)
 	out = slices.Compact(out)
 	if out[0] < 1 || out[len(out)-1] > len(placed) {
-		return nil, fmt.Errorf("threads: %d to %d were asked for, this process can use 1 to %d CPUs", out[0], out[len(out)-1], len(placed))
+		return nil, fmt.Errorf("threads: %d to %d were asked for, this process can use 1 to %d CPUs", out[0],
+			out[len(out)-1], len(placed))
 	}
 	return out, nil
 }
@@ -209,7 +214,8 @@ func (m *measurement) points(ctx context.Context, placed []cpuUnit, threads []in
 			m.progress(string(w), n)
 			var all []contestant
 			for _, k := range ks {
-				all = append(all, contestant{k.name, computeTask(k, turns(k, c.workers[0].in, c.workers[0].out))})
+				all = append(all, contestant{k.name,
+					computeTask(k, turns(k, c.workers[0].in, c.workers[0].out))})
 			}
 			f, ghz, err := m.figure(ctx, c, n, w, all)
 			if err != nil {
@@ -272,9 +278,10 @@ type contestant struct {
 	do   task
 }
 
-// figure tries kernels on the crew's first n threads, and goes on with the fastest; and where its best trials do not
-// agree or were interrupted, with short ones of all.
-func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all []contestant) (*Figure, *float64, error) {
+// figure tries kernels on the crew's first n threads, and goes on with the fastest; and where its best trials
+// do not agree or were interrupted, with short ones of all.
+func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all []contestant) (*Figure,
+	*float64, error) {
 	long := m.opt.Trial
 	spin := m.kernels.spin
 	if what == Read || what == Stream {
@@ -364,14 +371,15 @@ func agree(ts []trial) bool {
 	return r[2] >= r[0]*(1-agreement)
 }
 
-// settled says that other work left the best trials alone. Agreement is not enough: what interrupts regularly makes long
-// trials agree.
+// settled says that other work left the best trials alone. Agreement is not enough: what interrupts regularly
+// makes long trials agree.
 func settled(ts []trial) bool {
 	best := top(ts)
 	return agree(ts) && (best.cpu < 0 || best.cpu >= uninterrupted)
 }
 
-// decided says that the best kernel's trials are settled, and that no other one's were all interrupted, which may be better.
+// decided says that the best kernel's trials are settled, and that no other one's were all interrupted, which
+// may be better.
 func decided(trials [][]trial, best int) bool {
 	for _, ts := range trials {
 		if len(ts) > 0 && top(ts).cpu >= 0 && top(ts).cpu < uninterrupted {
@@ -384,7 +392,8 @@ func decided(trials [][]trial, best int) bool {
 func (m *measurement) summarise(ts []trial) (*Figure, *float64) {
 	r := rates(ts)
 	best := top(ts)
-	f := &Figure{Best: r[0], Worst: r[len(r)-1], Median: (r[(len(r)-1)/2] + r[len(r)/2]) / 2, Trials: len(ts), Agree: agree(ts)}
+	f := &Figure{Best: r[0], Worst: r[len(r)-1], Median: (r[(len(r)-1)/2] + r[len(r)/2]) / 2, Trials: len(ts),
+		Agree: agree(ts)}
 	if best.cpu >= 0 {
 		f.CPU = &best.cpu
 	}

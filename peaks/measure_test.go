@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// quick is a measurement of little memory and short trials: its figures mean nothing, its ways are those of a real one.
+// quick is a measurement of little memory and short trials: its figures mean nothing, its ways are those of a
+// real one.
 func quick() *measurement {
 	m := newMeasurement(Options{Trial: 2 * time.Millisecond, Trials: 3, Tool: "test"})
 	m.least = 4 << 20
@@ -28,7 +29,8 @@ func quick() *measurement {
 // ownRoot is the machine's own /proc and /sys without its caches, so that little memory is enough.
 func ownRoot() machineFS {
 	f := newMachine()
-	for _, name := range []string{"proc/cpuinfo", "proc/meminfo", "proc/stat", "proc/loadavg", "sys/devices/system/cpu/online"} {
+	for _, name := range []string{"proc/cpuinfo", "proc/meminfo", "proc/stat", "proc/loadavg",
+		"sys/devices/system/cpu/online"} {
 		if b, err := os.ReadFile("/" + name); err == nil {
 			f.put(name, strings.TrimSpace(string(b)))
 		}
@@ -65,7 +67,8 @@ func TestMeasure(t *testing.T) {
 			}
 		}
 		if pt.Read.Best < pt.Stream.Best {
-			t.Errorf("%d threads: a stream of %v is more than the most, %v", pt.Threads, pt.Stream.Best, pt.Read.Best)
+			t.Errorf("%d threads: a stream of %v is more than the most, %v", pt.Threads, pt.Stream.Best,
+				pt.Read.Best)
 		}
 		if (pt.GHz == nil) != (m.kernels.spin == nil) {
 			t.Errorf("clock %v", pt.GHz)
@@ -112,7 +115,8 @@ func TestMeasureInterrupted(t *testing.T) {
 	}
 }
 
-// TestLittleMemory: a working set is cut to half of what is free, and the measurement says what that does to the figures.
+// TestLittleMemory: a working set is cut to half of what is free, and the measurement says what that does to
+// the figures.
 func TestLittleMemory(t *testing.T) {
 	m := quick()
 	m.opt.Threads = []int{1}
@@ -123,7 +127,9 @@ func TestLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.WorkingSet != 3<<20 || !slices.ContainsFunc(p.Warnings, func(s string) bool { return strings.Contains(s, "not enough memory") }) {
+	if p.WorkingSet != 3<<20 || !slices.ContainsFunc(p.Warnings, func(s string) bool {
+		return strings.Contains(s, "not enough memory")
+	}) {
 		t.Errorf("%d bytes, %q", p.WorkingSet, p.Warnings)
 	}
 }
@@ -193,7 +199,9 @@ func TestTry(t *testing.T) {
 	if tr.cpu > 0.5 {
 		t.Errorf("sleeping took %v of the CPUs", tr.cpu)
 	}
-	if _, err := c.try(context.Background(), 1, time.Millisecond, nil, func(*worker) (int64, error) { return 0, errors.New("no") }); err == nil {
+	if _, err := c.try(context.Background(), 1, time.Millisecond, nil, func(*worker) (int64, error) {
+		return 0, errors.New("no")
+	}); err == nil {
 		t.Error("a task's error is lost")
 	}
 }
@@ -224,7 +232,8 @@ func TestReadsAreReal(t *testing.T) {
 	}
 }
 
-// TestFigure: the fastest kernel is taken, its best trial is the figure, and a slow one is not tried again on several threads.
+// TestFigure: the fastest kernel is taken, its best trial is the figure, and a slow one is not tried again on
+// several threads.
 func TestFigure(t *testing.T) {
 	m := quick()
 	m.out.CPUs = someCPUs(t, 1)
@@ -244,7 +253,8 @@ func TestFigure(t *testing.T) {
 	}
 	all := []contestant{kernel("slow", 1e6), kernel("fast", 4e6), kernel("middling", 1e6)}
 	f, _, err := m.figure(context.Background(), c, 1, F32, all)
-	if err != nil || f.Kernel != "fast" || f.Trials < 3 || f.Best < f.Median || f.Median < f.Worst || f.Best > 4 {
+	if err != nil || f.Kernel != "fast" || f.Trials < 3 || f.Best < f.Median || f.Median < f.Worst ||
+		f.Best > 4 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if len(m.out.Kernels) != 3 || m.out.Kernels[1].Rate != f.Best {
@@ -260,7 +270,8 @@ func TestFigure(t *testing.T) {
 	}
 }
 
-// TestShortTrials: where long trials do not agree, shorter ones that fit between the interruptions do, and of all kernels.
+// TestShortTrials: where long trials do not agree, shorter ones that fit between the interruptions do, and of
+// all kernels.
 func TestShortTrials(t *testing.T) {
 	m := quick()
 	m.out.CPUs = someCPUs(t, 1)
@@ -285,7 +296,8 @@ func TestShortTrials(t *testing.T) {
 		}}
 	}
 	f, _, err := m.figure(context.Background(), c, 1, F32, []contestant{kernel("a", 1e6), kernel("b", 2e6)})
-	if err != nil || f.Kernel != "b" || !f.Agree || f.Best < 1.8 || f.Best > 2.05 || f.Trials > leastTrials+shortTrials {
+	if err != nil || f.Kernel != "b" || !f.Agree || f.Best < 1.8 || f.Best > 2.05 ||
+		f.Trials > leastTrials+shortTrials {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
@@ -294,7 +306,8 @@ func TestSummary(t *testing.T) {
 	m := quick()
 	ts := []trial{{rate: 96, cpu: 0.5}, {rate: 100, cpu: 0.9, ghz: 3}, {rate: 50, cpu: 1}, {rate: 98, cpu: 1}}
 	f, ghz := m.summarise(ts)
-	if f.Best != 100 || f.Median != 97 || f.Worst != 50 || f.Trials != 4 || f.Agree || *f.CPU != 0.9 || *ghz != 3 {
+	if f.Best != 100 || f.Median != 97 || f.Worst != 50 || f.Trials != 4 || f.Agree || *f.CPU != 0.9 ||
+		*ghz != 3 {
 		t.Errorf("%+v %v", f, ghz)
 	}
 	ts = append(ts, trial{rate: 97.5, cpu: -1})
@@ -315,8 +328,10 @@ func TestSummary(t *testing.T) {
 	if settled([]trial{{rate: 10, cpu: 1}, {rate: 9, cpu: 1}, {rate: 9, cpu: 1}}) {
 		t.Error("a single best trial settles it")
 	}
-	if lucky := []trial{{rate: 10, cpu: 1}, {rate: 10, cpu: 1}, {rate: 10, cpu: 1}}; !decided([][]trial{nil, lucky}, 1) ||
-		decided([][]trial{lucky, {{rate: 9, cpu: 0.3}}}, 0) || !decided([][]trial{lucky, {{rate: 9, cpu: -1}}}, 0) {
+	if lucky := []trial{{rate: 10, cpu: 1}, {rate: 10, cpu: 1},
+		{rate: 10, cpu: 1}}; !decided([][]trial{nil, lucky}, 1) ||
+		decided([][]trial{lucky, {{rate: 9, cpu: 0.3}}}, 0) ||
+		!decided([][]trial{lucky, {{rate: 9, cpu: -1}}}, 0) {
 		t.Error("decided or not")
 	}
 	if agree(ts[:2]) {
@@ -344,12 +359,14 @@ func TestBusy(t *testing.T) {
 	for _, c := range []struct {
 		cpus map[string]bool
 		want time.Duration
-	}{{map[string]bool{"cpu0": true}, 250 * time.Millisecond}, {map[string]bool{"cpu0": true, "cpu1": true}, 450 * time.Millisecond}, {map[string]bool{"cpu7": true}, -1}} {
+	}{{map[string]bool{"cpu0": true}, 250 * time.Millisecond}, {map[string]bool{"cpu0": true, "cpu1": true},
+		450 * time.Millisecond}, {map[string]bool{"cpu7": true}, -1}} {
 		if got := busyTime(stat, c.cpus); got != c.want {
 			t.Errorf("%v: %v", c.cpus, got)
 		}
 	}
-	for _, bad := range []string{"", "cpu0 1 2 3\n", "cpu0 a b c d e f g h\n", "cpu0 -1 0 0 0 0 0 0 0\n", "cpu0 99999999999999999999 0 0 0 0 0 0 0\n"} {
+	for _, bad := range []string{"", "cpu0 1 2 3\n", "cpu0 a b c d e f g h\n", "cpu0 -1 0 0 0 0 0 0 0\n",
+		"cpu0 99999999999999999999 0 0 0 0 0 0 0\n"} {
 		if got := busyTime(bad, map[string]bool{"cpu0": true}); got >= 0 {
 			t.Errorf("%q: %v", bad, got)
 		}
@@ -391,7 +408,8 @@ func TestWarnings(t *testing.T) {
 	f.cpu(0, "cpufreq/scaling_driver", "acpi-cpufreq")
 	f.put("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]")
 	m.warn()
-	want := []string{"others took 25 %", "agree within 3 %: read with 1 thread", "best trial: f32 with 2 threads", "from 2.00 to 3.00 GHz", "powersave", "huge pages"}
+	want := []string{"others took 25 %", "agree within 3 %: read with 1 thread",
+		"best trial: f32 with 2 threads", "from 2.00 to 3.00 GHz", "powersave", "huge pages"}
 	if len(m.out.Warnings) != len(want) {
 		t.Fatalf("%q", m.out.Warnings)
 	}

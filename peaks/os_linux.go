@@ -52,8 +52,8 @@ func cpuTime(id int32) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// allocate maps memory that nothing has touched, in huge pages where the system has them: with small ones, many loads wait for the
-// page tables, which is a figure of its own.
+// allocate maps memory that nothing has touched, in huge pages where the system has them: with small ones,
+// many loads wait for the page tables, which is a figure of its own.
 func allocate(n int64) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

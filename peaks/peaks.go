@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peaks is the machine's roof: how many bytes a second its memory gives, and how many operations a second its CPUs compute,
-// at most, by number of threads. Measure finds out in seconds, Save and Load keep it for this machine, and
-// ParseBandwidth and ParseFlops read what a person gives by hand.
+// Package peaks is the machine's roof: how many bytes a second its memory gives, and how many operations a
+// second its CPUs compute, at most, by number of threads. Measure finds out in seconds, Save and Load keep it
+// for this machine, and ParseBandwidth and ParseFlops read what a person gives by hand.
 //
-// A roof is what well-made code reaches, not what a data sheet says: memory is read by the CPU's widest loads in order, operands of
-// multiply-adds are in registers.
+// A roof is what well-made code reaches, not what a data sheet says: memory is read by the CPU's widest loads
+// in order, operands of multiply-adds are in registers.
 package peaks
 
 import (
@@ -16,8 +16,9 @@ import (
 // SchemaVersion of Peaks as JSON.
 const SchemaVersion = 1
 
-// Peaks is what was measured on a machine. Rates are GB/s (10^9 bytes a second), GFLOP/s and GOP/s (10^9 operations; a
-// multiply-add counts as two); nil is not known: not measured, or the CPU has no such instructions.
+// Peaks is what was measured on a machine. Rates are GB/s (10^9 bytes a second), GFLOP/s and GOP/s (10^9
+// operations; a multiply-add counts as two); nil is not known: not measured, or the CPU has no such
+// instructions.
 type Peaks struct {
 	SchemaVersion int       `json:"schema_version"`
 	Tool          string    `json:"tool,omitempty"` // version of profinfer
@@ -27,17 +28,19 @@ type Peaks struct {
 
 	// CPUs are those that threads were pinned to, in this order: a point of k threads is the first k of them.
 	CPUs []int `json:"cpus"`
-	// Points are those of the whole machine, by number of threads. On CPUs of several kinds, the fast ones come first.
+	// Points are those of the whole machine, by number of threads. On CPUs of several kinds, the fast ones
+	// come first.
 	Points []Point `json:"points"`
 	// Kinds are the points of each kind of CPU by itself, where there are several.
 	Kinds []Kind `json:"kinds,omitempty"`
 	// Kernels are the rates of every loop that was tried, one thread on the first of the CPUs.
 	Kernels []KernelRate `json:"kernels"`
 
-	// WorkingSet is the memory that all threads of a point read, bytes, the least of all points; Cache the last-level caches of all CPUs together, 0: not known.
+	// WorkingSet is the memory that all threads of a point read, bytes, the least of all points; Cache the
+	// last-level caches of all CPUs together, 0: not known.
 	WorkingSet int64 `json:"working_set_bytes"`
-	// Others is the time that others took from these CPUs while measuring, a share of it: other processes, interrupts, and the
-	// hypervisor where it tells. nil: not known.
+	// Others is the time that others took from these CPUs while measuring, a share of it: other processes,
+	// interrupts, and the hypervisor where it tells. nil: not known.
 	Others   *float64 `json:"others"`
 	Load     *float64 `json:"load_before"` // load average of the minute before
 	Warnings []string `json:"warnings,omitempty"`
@@ -58,13 +61,14 @@ type Point struct {
 	BF16Matrix *Figure `json:"bf16_matrix_gflop_s"`
 	Int8       *Figure `json:"int8_gop_s"`
 	Int8Matrix *Figure `json:"int8_matrix_gop_s"`
-	// GHz is the clock's rate right after the best trial of F32, mean of the threads: additions that need each other, one a cycle.
+	// GHz is the clock's rate right after the best trial of F32, mean of the threads: additions that need
+	// each other, one a cycle.
 	GHz *float64 `json:"ghz"`
 }
 
-// Figure is a rate: the best of several trials, and how far they lie apart. What disturbs a trial makes it slower, nothing makes
-// it faster than the machine: so the best is the estimate, as STREAM takes it (J. D. McCalpin, STREAM: Sustainable Memory
-// Bandwidth in High Performance Computers).
+// Figure is a rate: the best of several trials, and how far they lie apart. What disturbs a trial makes it
+// slower, nothing makes it faster than the machine: so the best is the estimate, as STREAM takes it (J. D.
+// McCalpin, STREAM: Sustainable Memory Bandwidth in High Performance Computers).
 type Figure struct {
 	Best   float64 `json:"best"`
 	Median float64 `json:"median"`
@@ -72,7 +76,8 @@ type Figure struct {
 	Trials int     `json:"trials"`
 	// Agree says that the best is no single one: the best three trials lie within 3 %.
 	Agree bool `json:"agree"`
-	// CPU is the CPU time of the threads in the best trial / (its time * threads): below 1, other work took the rest. nil: not known.
+	// CPU is the CPU time of the threads in the best trial / (its time * threads): below 1, other work took
+	// the rest. nil: not known.
 	CPU    *float64 `json:"cpu"`
 	Kernel string   `json:"kernel"`
 }
@@ -108,8 +113,8 @@ func (f *Figure) Doubtful() bool { return !f.Agree || f.interrupted() }
 
 func (f *Figure) interrupted() bool { return f.CPU != nil && *f.CPU < uninterrupted }
 
-// Replaces says whether p is worth being kept in the place of old, and if not, why: other work disturbed it, and old was measured
-// without; or it is of fewer threads.
+// Replaces says whether p is worth being kept in the place of old, and if not, why: other work disturbed it,
+// and old was measured without; or it is of fewer threads.
 func (p *Peaks) Replaces(old *Peaks) (ok bool, why string) {
 	switch {
 	case old == nil:
@@ -157,10 +162,11 @@ func (p *Point) slot(w What) **Figure {
 // Figure is the point's figure of w; nil: not known.
 func (p *Point) Figure(w What) *Figure { return *p.slot(w) }
 
-// At is the roof for a number of threads: bytes read (GB/s), float32 operations (GFLOP/s), operations of 8-bit dot products (GOP/s);
-// nil where not known. Between two points it lies on the line between them, below the first point and above the last it
-// is theirs: more threads than were measured are more than the machine has CPUs. Peaks given by hand come first, and
-// hold for any number of threads; a compute peak given by hand stands for all types, so that the third is nil. p may be nil.
+// At is the roof for a number of threads: bytes read (GB/s), float32 operations (GFLOP/s), operations of
+// 8-bit dot products (GOP/s); nil where not known. Between two points it lies on the line between them, below
+// the first point and above the last it is theirs: more threads than were measured are more than the machine
+// has CPUs. Peaks given by hand come first, and hold for any number of threads; a compute peak given by hand
+// stands for all types, so that the third is nil. p may be nil.
 func (p *Peaks) At(threads int) (gbps, gflops, gint8ops *float64) {
 	if p == nil || threads <= 0 {
 		return nil, nil, nil
@@ -211,7 +217,8 @@ func between(points []Point, threads int, w What) *float64 {
 	return &v
 }
 
-// With returns peaks with what was given by hand in place of what was measured, nil: not given. p may be nil, and is not changed.
+// With returns peaks with what was given by hand in place of what was measured, nil: not given. p may be nil,
+// and is not changed.
 func (p *Peaks) With(gbps, gflops *float64) *Peaks {
 	if gbps == nil && gflops == nil {
 		return p
@@ -224,8 +231,9 @@ func (p *Peaks) With(gbps, gflops *float64) *Peaks {
 	return &q
 }
 
-// MadeOn says whether these are the peaks of a machine that a recording names so (trace.Meta): arch as Go names it, the CPU's name, the memory in
-// bytes, to an eighth; empty and 0 match anything. Peaks given by hand alone are of any machine.
+// MadeOn says whether these are the peaks of a machine that a recording names so (trace.Meta): arch as Go
+// names it, the CPU's name, the memory in bytes, to an eighth; empty and 0 match anything. Peaks given by
+// hand alone are of any machine.
 func (p *Peaks) MadeOn(arch, cpu string, memory int64) bool {
 	if p == nil {
 		return false

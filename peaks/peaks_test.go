@@ -14,7 +14,8 @@ func fig(v float64) *Figure {
 // some peaks of a machine with four CPUs
 func sample() *Peaks {
 	m, _ := readMachine(server())
-	return &Peaks{SchemaVersion: SchemaVersion, Machine: m, Measured: time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC), TookNS: 4e9, CPUs: []int{0, 1, 2, 3},
+	return &Peaks{SchemaVersion: SchemaVersion, Machine: m,
+		Measured: time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC), TookNS: 4e9, CPUs: []int{0, 1, 2, 3},
 		Kernels: []KernelRate{{What: Read, Kernel: "k", Rate: 20}},
 		Points: []Point{
 			{Threads: 1, Read: fig(20), F32: fig(100), Int8: fig(400)},
@@ -90,8 +91,10 @@ func TestMadeOn(t *testing.T) {
 		memory    int64
 		want      bool
 	}{
-		{p.Machine.Arch, "An EPYC", 16 << 30, true}, {"", "", 0, true}, {p.Machine.Arch, "An EPYC", 17 << 30, true},
-		{p.Machine.Arch, "An EPYC", 32 << 30, false}, {p.Machine.Arch, "Another", 16 << 30, false}, {"s390x", "An EPYC", 16 << 30, false},
+		{p.Machine.Arch, "An EPYC", 16 << 30, true}, {"", "", 0, true}, {p.Machine.Arch, "An EPYC", 17 << 30,
+			true},
+		{p.Machine.Arch, "An EPYC", 32 << 30, false}, {p.Machine.Arch, "Another", 16 << 30, false}, {"s390x",
+			"An EPYC", 16 << 30, false},
 	} {
 		if got := p.MadeOn(c.arch, c.cpu, c.memory); got != c.want {
 			t.Errorf("%+v: %v", c, got)
@@ -118,7 +121,9 @@ func TestReplaces(t *testing.T) {
 	for i, c := range []struct {
 		p, old *Peaks
 		want   bool
-	}{{few, sound, false}, {few, apart, false}, {sound, few, true}, {apart, few, false}, {few, few, true}, {few, &Peaks{}, true}, {&Peaks{}, few, false}, {apart, nil, true}, {sound, sound, true}, {sound, apart, true}, {apart, cut, true}, {cut, sound, false}, {apart, sound, false}} {
+	}{{few, sound, false}, {few, apart, false}, {sound, few, true}, {apart, few, false}, {few, few,
+		true}, {few, &Peaks{}, true}, {&Peaks{}, few, false}, {apart, nil, true}, {sound, sound, true},
+		{sound, apart, true}, {apart, cut, true}, {cut, sound, false}, {apart, sound, false}} {
 		if ok, why := c.p.Replaces(c.old); ok != c.want || ok != (why == "") {
 			t.Errorf("case %d: %v, %q", i, ok, why)
 		}
@@ -126,15 +131,18 @@ func TestReplaces(t *testing.T) {
 }
 
 func TestGiven(t *testing.T) {
-	for s, want := range map[string]float64{"51.2": 51.2, "51.2GB/s": 51.2, " 51.2 gb/s ": 51.2, "900 MB/s": 0.9, "1.2TB/s": 1200, "1GiB/s": 1.073741824,
-		"8g": 8, "2e1": -1, "1000000B/s": 0.001, "20GBps": 20, "0": -1, "-3": -1, "": -1, "GB/s": -1, "1e400": -1, "nan": -1, "inf": -1, "5 GFLOP/s": -1,
+	for s, want := range map[string]float64{"51.2": 51.2, "51.2GB/s": 51.2, " 51.2 gb/s ": 51.2,
+		"900 MB/s": 0.9, "1.2TB/s": 1200, "1GiB/s": 1.073741824,
+		"8g": 8, "2e1": -1, "1000000B/s": 0.001, "20GBps": 20, "0": -1, "-3": -1, "": -1, "GB/s": -1,
+		"1e400": -1, "nan": -1, "inf": -1, "5 GFLOP/s": -1,
 		"5 GB/h": -1, "5 XB/s": -1, "1.2.3": -1, "1000000PB/s": -1, "0x10": -1, "5ib": -1} {
 		got, err := ParseBandwidth(s)
 		if (err != nil) != (want < 0) || err == nil && abs(got-want) > 1e-12 {
 			t.Errorf("bandwidth %q: %v, %v", s, got, err)
 		}
 	}
-	for s, want := range map[string]float64{"250": 250, "250GFLOP/s": 250, "1.2T": 1200, "1.2TFLOPS": 1200, "3 gflops": 3, "500MFLOPs/s": 0.5, "7GB/s": -1, "1GiFLOP/s": -1, "": -1,
+	for s, want := range map[string]float64{"250": 250, "250GFLOP/s": 250, "1.2T": 1200, "1.2TFLOPS": 1200,
+		"3 gflops": 3, "500MFLOPs/s": 0.5, "7GB/s": -1, "1GiFLOP/s": -1, "": -1,
 		"flop": -1, "4Tflop": 4000} {
 		got, err := ParseFlops(s)
 		if (err != nil) != (want < 0) || err == nil && abs(got-want) > 1e-12 {

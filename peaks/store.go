@@ -18,7 +18,8 @@ import (
 // maxFile bounds the file: a few KB are usual.
 const maxFile = 1 << 20
 
-// folders are where peaks may be kept, the one that is written first: the user's cache folder, and one for all users, which is root's.
+// folders are where peaks may be kept, the one that is written first: the user's cache folder, and one for
+// all users, which is root's.
 func folders() []string {
 	const all = "/var/cache/profinfer/peaks"
 	user, err := os.UserCacheDir()
@@ -62,7 +63,8 @@ func load(dirs []string, m *Machine) (*Peaks, error) {
 	return found, nil
 }
 
-// Compact returns the peaks as JSON that [Parse] reads, without the loops that were tried: what a recording keeps of its machine.
+// Compact returns the peaks as JSON that [Parse] reads, without the loops that were tried: what a recording
+// keeps of its machine.
 func (p *Peaks) Compact() ([]byte, error) {
 	q := *p
 	q.Kernels, q.Warnings = nil, nil
@@ -153,7 +155,8 @@ func Parse(b []byte) (*Peaks, error) {
 
 // check bounds what others draw and compute with.
 func (p *Peaks) check() error {
-	if len(p.CPUs) > maxCPUs || len(p.Kinds) > 64 || len(p.Kernels) > 256 || len(p.Warnings) > 256 || len(p.Machine.Kinds) > 64 {
+	if len(p.CPUs) > maxCPUs || len(p.Kinds) > 64 || len(p.Kernels) > 256 || len(p.Warnings) > 256 ||
+		len(p.Machine.Kinds) > 64 {
 		return errors.New("more of something than a machine has")
 	}
 	if len(p.Points) == 0 {
@@ -207,7 +210,8 @@ func checkPoints(points []Point) error {
 			if f == nil {
 				continue
 			}
-			if !sane(&f.Best) || !sane(&f.Median) || !sane(&f.Worst) || f.Median > f.Best || f.Worst > f.Median || f.Trials < 1 {
+			if !sane(&f.Best) || !sane(&f.Median) || !sane(&f.Worst) || f.Median > f.Best ||
+				f.Worst > f.Median || f.Trials < 1 {
 				return fmt.Errorf("%d threads: %s is no figure", pt.Threads, w)
 			}
 			if f.CPU != nil && !(*f.CPU >= 0 && *f.CPU <= 1) {

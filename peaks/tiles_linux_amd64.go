@@ -4,8 +4,9 @@ package peaks
 
 import "golang.org/x/sys/unix"
 
-// allowTiles asks the kernel to let this process use AMX's tiles; without, the first use of one ends it by SIGILL. It is refused
-// by kernels before 5.16. (Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA.)
+// allowTiles asks the kernel to let this process use AMX's tiles; without, the first use of one ends it by
+// SIGILL. It is refused by kernels before 5.16. (Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM,
+// XFEATURE_XTILE_DATA.)
 func allowTiles() bool {
 	const archReqXcompPerm, xtileData = 0x1023, 18
 	_, _, errno := unix.RawSyscall(unix.SYS_ARCH_PRCTL, archReqXcompPerm, xtileData, 0)

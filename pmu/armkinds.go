@@ -18,8 +18,8 @@ var armGroups = map[Question]string{
 	TLB:    "cycles instructions l1d_tlb l1d_tlb_refill l2d_tlb_refill dtlb_walk",
 }
 
-// armStallMem is for CPUs that also tell which stalls are memory's: Cortex-A78, A710, X1, X2, Neoverse V1, N2, V2
-// and later ones.
+// armStallMem is for CPUs that also tell which stalls are memory's: Cortex-A78, A710, X1, X2, Neoverse V1,
+// N2, V2 and later ones.
 var armStallMem = map[Question]string{
 	Auto:   "cycles instructions stall_backend stall_backend_mem stall_frontend l2d_cache_refill ll_cache_miss_rd",
 	Memory: "cycles instructions mem_access bus_access l2d_cache_refill ll_cache_miss_rd stall_backend_mem",
@@ -95,7 +95,8 @@ var (
 
 var armKinds = []Kind{
 	{Name: "Cortex-A53", part: 0xd03, dir: "arm64/arm/cortex-a53", codes: codesA53, groups: armGroups},
-	{Name: "Cortex-A55", part: 0xd05, dir: "arm64/arm/cortex-a55", codes: codesA55, groups: armInOrder, extra: armInOrderEvents},
+	{Name: "Cortex-A55", part: 0xd05, dir: "arm64/arm/cortex-a55", codes: codesA55, groups: armInOrder,
+		extra: armInOrderEvents},
 	{Name: "Cortex-A57", part: 0xd07, dir: "arm64/arm/cortex-a57-a72", codes: codesA57A72, groups: armGroups},
 	{Name: "Cortex-A72", part: 0xd08, dir: "arm64/arm/cortex-a57-a72", codes: codesA57A72, groups: armGroups},
 	{Name: "Cortex-A73", part: 0xd09, dir: "arm64/arm/cortex-a73", codes: codesA73, groups: armGroups},
@@ -110,11 +111,14 @@ var armKinds = []Kind{
 	{Name: "Cortex-X1", part: 0xd44, dir: "arm64/arm/cortex-x1", codes: codesX1, groups: armStallMem},
 	{Name: "Cortex-X1C", part: 0xd4c, dir: "arm64/arm/cortex-x1", codes: codesX1, groups: armStallMem},
 	{Name: "Cortex-X2", part: 0xd48, dir: "arm64/arm/cortex-x2", codes: codesX2, groups: armStallMem},
-	{Name: "Cortex-A510", part: 0xd46, dir: "arm64/arm/cortex-a510", codes: codesA510, groups: armInOrder, extra: armInOrderEvents},
+	{Name: "Cortex-A510", part: 0xd46, dir: "arm64/arm/cortex-a510", codes: codesA510, groups: armInOrder,
+		extra: armInOrderEvents},
 	{Name: "Cortex-A710", part: 0xd47, dir: "arm64/arm/cortex-a710", codes: codesA710, groups: armStallMem},
 	{Name: "Neoverse-V1", part: 0xd40, dir: "arm64/arm/neoverse-v1", codes: codesV1, groups: armStallMem},
-	{Name: "Neoverse-N2", part: 0xd49, dir: "arm64/arm/neoverse-n2-v2", codes: codesN2V2, groups: armStallMem},
-	{Name: "Neoverse-V2", part: 0xd4f, dir: "arm64/arm/neoverse-n2-v2", codes: codesN2V2, groups: armStallMem},
+	{Name: "Neoverse-N2", part: 0xd49, dir: "arm64/arm/neoverse-n2-v2", codes: codesN2V2,
+		groups: armStallMem},
+	{Name: "Neoverse-V2", part: 0xd4f, dir: "arm64/arm/neoverse-n2-v2", codes: codesN2V2,
+		groups: armStallMem},
 	{Name: "Cortex-A520", part: 0xd80, groups: armStallMem},
 	{Name: "Cortex-A715", part: 0xd4d, groups: armStallMem},
 	{Name: "Cortex-A720", part: 0xd81, groups: armStallMem},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pmu knows counters: which events the CPUs of a machine have, which of them answer a question, how they
-// are opened, who has to take turns, and what is missing and why. It reads /sys and /proc and opens perf
+// Package pmu knows counters: which events the CPUs of a machine have, which of them answer a question, how
+// they are opened, who has to take turns, and what is missing and why. It reads /sys and /proc and opens perf
 // events; it knows no probes, no recordings and no engine.
 //
 // # The way of a counter, from its name to a number
@@ -41,27 +41,28 @@
 // On all CPUs (Options.CPUs), a descriptor for each event and CPU: what a probe reads is the counter of the
 // CPU on which it runs, with the right kind's event behind it. bpf_perf_event_read_value reads only the
 // current CPU's, and no inherited counts, so nothing is inherited. The counter runs on while other threads
-// run: a span that was interrupted must be cut at the switches, and one whose end is on another CPU has
-// no difference of two readings. Or one thread (Options.Thread), wherever it runs: its counts are its own, but
+// run: a span that was interrupted must be cut at the switches, and one whose end is on another CPU has no
+// difference of two readings. Or one thread (Options.Thread), wherever it runs: its counts are its own, but
 // only the thread itself can read them in a probe, and each needs a descriptor of its own.
 //
-// Counted on a CPU, the kernel's own events are the CPU's as well: task-clock is elapsed time, a context switch
-// is counted after the scheduler's tracepoint, a migration when its thread arrives. What belongs to a thread the
-// kernel also keeps with the thread (task_struct: min_flt, maj_flt, nvcsw, nivcsw, se.nr_migrations,
-// se.sum_exec_runtime).
+// Counted on a CPU, the kernel's own events are the CPU's as well: task-clock is elapsed time, a context
+// switch is counted after the scheduler's tracepoint, a migration when its thread arrives. What belongs to a
+// thread the kernel also keeps with the thread (task_struct: min_flt, maj_flt, nvcsw, nivcsw,
+// se.nr_migrations, se.sum_exec_runtime).
 //
 // # Turns
 //
-// Events asked for one by one take turns one by one, those in braces and those of a question together. More groups
-// than fit take turns of PMU.Interval (4 ms). Auto leaves out what does not fit, so that nothing is
+// Events asked for one by one take turns one by one, those in braces and those of a question together. More
+// groups than fit take turns of PMU.Interval (4 ms). Auto leaves out what does not fit, so that nothing is
 // scaled. How many counters there are nobody tells a program portably: it is tried. On x86 the NMI watchdog
 // holds one of each CPU, which the kernel does not take into account when it accepts a group.
 //
 // # Tables
 //
-// armkinds.go, armevents.go, x86kinds.go, zen.go. The names and codes are facts of the CPUs, as Linux 6.12.117 states
-// them; testdata/sources has the lines with their files, and tests compare every name, code, part and model with
-// them, and with sysfs on the machine that runs the tests. testdata/machines has trees of /sys and /proc: those of
-// emulators and virtual machines are recorded, the others are composed from the kernel's sources, as each says at its head. No
-// real CPU's counters have been read with these tables so far: what an event means is its vendor's word.
+// armkinds.go, armevents.go, x86kinds.go, zen.go. The names and codes are facts of the CPUs, as Linux
+// 6.12.117 states them; testdata/sources has the lines with their files, and tests compare every name, code,
+// part and model with them, and with sysfs on the machine that runs the tests. testdata/machines has trees of
+// /sys and /proc: those of emulators and virtual machines are recorded, the others are composed from the
+// kernel's sources, as each says at its head. No real CPU's counters have been read with these tables so far:
+// what an event means is its vendor's word.
 package pmu

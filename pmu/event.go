@@ -49,8 +49,8 @@ func (e *Event) on() string {
 	return e.PMU.String()
 }
 
-// Code says for a person, or for a recording, what is opened: armv8_cortex_a76/config=0x2a/, which -e takes too; the
-// kernel's own events by their type and number.
+// Code says for a person, or for a recording, what is opened: armv8_cortex_a76/config=0x2a/, which -e takes
+// too; the kernel's own events by their type and number.
 func (e *Event) Code() string {
 	if e.PMU == nil || e.Type != e.PMU.Type {
 		return fmt.Sprintf("type %d, config %#x", e.Type, e.Config)
@@ -101,9 +101,9 @@ type Counter struct {
 // Software says that the kernel counts it, not the CPU.
 func (c *Counter) Software() bool { return len(c.Events) > 0 && c.Events[0].PMU == nil }
 
-// Doubtful says why a total of 0 over a whole recording is no count; "" where 0 is to be believed. Of what the
-// kernel counts, 0 is an answer. A CPU that ran an engine and neither missed a cache nor waited once
-// does not count such events, whatever it lists: emulated ones list stalls and read 0.
+// Doubtful says why a total of 0 over a whole recording is no count; "" where 0 is to be believed. Of what
+// the kernel counts, 0 is an answer. A CPU that ran an engine and neither missed a cache nor waited once does
+// not count such events, whatever it lists: emulated ones list stalls and read 0.
 func (c *Counter) Doubtful() string {
 	if c.Software() || len(c.Events) == 0 {
 		return ""

@@ -135,10 +135,12 @@ func (p *PMU) encodeTerms(ts []Term) (code, error) {
 				words[2] = t.Value
 				continue
 			}
-			return code{}, fmt.Errorf("%s knows no %s: it knows %s", p.Name, t.Name, join(sortedKeys(p.Format)))
+			return code{}, fmt.Errorf("%s knows no %s: it knows %s", p.Name, t.Name,
+				join(sortedKeys(p.Format)))
 		}
 		if !f.put(&words[f.Word], t.Value) {
-			return code{}, fmt.Errorf("%s=%#x has more than the %d bits that %s has for it", t.Name, t.Value, f.bits(), p.Name)
+			return code{}, fmt.Errorf("%s=%#x has more than the %d bits that %s has for it", t.Name, t.Value,
+				f.bits(), p.Name)
 		}
 	}
 	return code{words[0], words[1], words[2]}, nil

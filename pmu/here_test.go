@@ -81,7 +81,8 @@ func spin(n int) {
 func touch(t *testing.T, pages int) {
 	t.Helper()
 	size := os.Getpagesize()
-	b, err := unix.Mmap(-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	b, err := unix.Mmap(-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,8 +198,8 @@ func TestHereNone(t *testing.T) {
 	}
 }
 
-// once counts two events over some work. What opening them has counted, to see whether they count, is left out: the CPU
-// idled meanwhile, which takes cycles and no instructions.
+// once counts two events over some work. What opening them has counted, to see whether they count, is left
+// out: the CPU idled meanwhile, which takes cycles and no instructions.
 func once(t *testing.T, list string, o Options) (first, second Reading) {
 	t.Helper()
 	s := here(t, Request{Events: list}, o)
@@ -237,7 +238,8 @@ func TestHereIPC(t *testing.T) {
 			for range 5 {
 				cycles, instructions := once(t, list, o)
 				t.Logf("%s, %s: cycles %v, instructions %v", list, name, cycles, instructions)
-				if instructions.Value >= 3_000_000 && cycles.Value == instructions.Value<<shift && cycles.Count().State == Exact {
+				if instructions.Value >= 3_000_000 && cycles.Value == instructions.Value<<shift &&
+					cycles.Count().State == Exact {
 					right = true
 					break
 				}
@@ -325,7 +327,8 @@ func TestHereRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []string{"r0017", "l3d_cache_refill", "r0050", "rdead", "cache-misses", "armv8_pmuv3/event=0x13/"} {
+	for _, e := range []string{"r0017", "l3d_cache_refill", "r0050", "rdead", "cache-misses",
+		"armv8_pmuv3/event=0x13/"} {
 		p := plan(t, m, Request{Events: e})
 		if r := p.Refused(); len(r) != 1 || len(p.Counters) != 0 {
 			t.Errorf("%s: refused %v", e, r)
@@ -402,7 +405,8 @@ func TestHereProbe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range []struct{ a, b, c uint64 }{{before.Value, got.Value, after.Value}, {before.Enabled, got.Enabled, after.Enabled}, {before.Running, got.Running, after.Running}} {
+		for _, x := range []struct{ a, b, c uint64 }{{before.Value, got.Value, after.Value},
+			{before.Enabled, got.Enabled, after.Enabled}, {before.Running, got.Running, after.Running}} {
 			if x.a > x.b || x.b > x.c || got.Enabled == 0 {
 				t.Errorf("%s: %v before, %v in the probe, %v after", c.Name, before, got, after)
 			}
@@ -421,7 +425,8 @@ func offset(t *testing.T, pc uintptr) uint64 {
 	for line := range strings.Lines(string(b)) {
 		var first, last, at uint64
 		var perm string
-		if n, _ := fmt.Sscanf(line, "%x-%x %s %x", &first, &last, &perm, &at); n == 4 && uint64(pc) >= first && uint64(pc) < last {
+		if n, _ := fmt.Sscanf(line, "%x-%x %s %x", &first, &last, &perm, &at); n == 4 &&
+			uint64(pc) >= first && uint64(pc) < last {
 			return uint64(pc) - first + at
 		}
 	}
@@ -429,17 +434,19 @@ func offset(t *testing.T, pc uintptr) uint64 {
 	return 0
 }
 
-// reader probes the function probed with a program that reads a counter on its CPU; what it returns gives the last
-// reading.
+// reader probes the function probed with a program that reads a counter on its CPU; what it returns gives the
+// last reading.
 func reader(t *testing.T, s *Set, counter int) func() (Reading, error) {
 	t.Helper()
 	skip := func(err error) {
-		if os.Getenv("PROFINFER_REQUIRE_BPF") == "" && (errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported)) {
+		if os.Getenv("PROFINFER_REQUIRE_BPF") == "" &&
+			(errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported)) {
 			t.Skipf("no eBPF: %v", err)
 		}
 		t.Fatal(err)
 	}
-	events, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerfEventArray, MaxEntries: uint32(len(s.Machine.CPUs))})
+	events, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerfEventArray,
+		MaxEntries: uint32(len(s.Machine.CPUs))})
 	if err != nil {
 		skip(err)
 	}
@@ -455,23 +462,25 @@ func reader(t *testing.T, s *Set, counter int) func() (Reading, error) {
 		}
 	}
 	const value, code, key = -32, -8, -36
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL", Instructions: asm.Instructions{
-		asm.Mov.Imm(asm.R6, 0),
-		asm.StoreMem(asm.RFP, value, asm.R6, asm.DWord), asm.StoreMem(asm.RFP, value+8, asm.R6, asm.DWord), asm.StoreMem(asm.RFP, value+16, asm.R6, asm.DWord),
-		asm.LoadMapPtr(asm.R1, events.FD()),
-		asm.LoadImm(asm.R2, 0xffffffff, asm.DWord), // BPF_F_CURRENT_CPU
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, value),
-		asm.Mov.Imm(asm.R4, 24),
-		asm.FnPerfEventReadValue.Call(),
-		asm.StoreMem(asm.RFP, code, asm.R0, asm.DWord),
-		asm.StoreMem(asm.RFP, key, asm.R6, asm.Word),
-		asm.LoadMapPtr(asm.R1, out.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
-		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, value),
-		asm.Mov.Imm(asm.R4, 0),
-		asm.FnMapUpdateElem.Call(),
-		asm.Mov.Imm(asm.R0, 0), asm.Return(),
-	}})
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL",
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R6, 0),
+			asm.StoreMem(asm.RFP, value, asm.R6, asm.DWord), asm.StoreMem(asm.RFP, value+8, asm.R6,
+				asm.DWord), asm.StoreMem(asm.RFP, value+16, asm.R6, asm.DWord),
+			asm.LoadMapPtr(asm.R1, events.FD()),
+			asm.LoadImm(asm.R2, 0xffffffff, asm.DWord), // BPF_F_CURRENT_CPU
+			asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, value),
+			asm.Mov.Imm(asm.R4, 24),
+			asm.FnPerfEventReadValue.Call(),
+			asm.StoreMem(asm.RFP, code, asm.R0, asm.DWord),
+			asm.StoreMem(asm.RFP, key, asm.R6, asm.Word),
+			asm.LoadMapPtr(asm.R1, out.FD()),
+			asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
+			asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, value),
+			asm.Mov.Imm(asm.R4, 0),
+			asm.FnMapUpdateElem.Call(),
+			asm.Mov.Imm(asm.R0, 0), asm.Return(),
+		}})
 	if err != nil {
 		skip(err)
 	}
@@ -479,7 +488,8 @@ func reader(t *testing.T, s *Set, counter int) func() (Reading, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := exe.Uprobe("probed", prog, &link.UprobeOptions{Address: offset(t, reflect.ValueOf(probed).Pointer())})
+	l, err := exe.Uprobe("probed", prog,
+		&link.UprobeOptions{Address: offset(t, reflect.ValueOf(probed).Pointer())})
 	if err != nil {
 		skip(err)
 	}

@@ -68,7 +68,9 @@ func armPart(part uint16) *Kind {
 
 // has says whether the kind's list has an Arm event.
 func (k *Kind) has(code uint64) bool {
-	return slices.ContainsFunc(k.codes, func(r [2]uint16) bool { return code >= uint64(r[0]) && code <= uint64(r[1]) })
+	return slices.ContainsFunc(k.codes, func(r [2]uint16) bool {
+		return code >= uint64(r[0]) && code <= uint64(r[1])
+	})
 }
 
 // line finds an x86 event by name.

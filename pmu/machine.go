@@ -141,7 +141,9 @@ func ReadMachineFS(root fs.FS) (*Machine, error) {
 	}
 	for _, n := range online {
 		id := info.ids[n]
-		if s, ok, err := readFile(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/regs/identification/midr_el1", n), maxFile); err != nil {
+		if s, ok, err := readFile(root,
+			fmt.Sprintf("sys/devices/system/cpu/cpu%d/regs/identification/midr_el1",
+				n), maxFile); err != nil {
 			return nil, err
 		} else if v, err := strconv.ParseUint(s, 0, 64); ok && err == nil {
 			id.MIDR = v
@@ -213,7 +215,8 @@ func (m *Machine) readPMU(root fs.FS, name string) (*PMU, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/type: %w", dir, err)
 	}
-	p := &PMU{Name: name, Type: uint32(typ), Format: map[string]Field{}, Events: map[string]string{}, Genuine: true, Interval: 4}
+	p := &PMU{Name: name, Type: uint32(typ), Format: map[string]Field{}, Events: map[string]string{},
+		Genuine: true, Interval: 4}
 	for _, c := range m.CPUs {
 		if cpus == nil || slices.Contains(cpus, c.N) {
 			p.CPUs = append(p.CPUs, c.N)
@@ -239,7 +242,8 @@ func (m *Machine) readPMU(root fs.FS, name string) (*PMU, error) {
 	}
 	err = eachFile(root, path.Join(dir, "events"), func(k, v string) {
 		// mem-loads.unit, topdown-slots.scale: about an event, not one
-		if !strings.HasSuffix(k, ".scale") && !strings.HasSuffix(k, ".unit") && !strings.HasSuffix(k, ".snapshot") && !strings.HasSuffix(k, ".per-pkg") {
+		if !strings.HasSuffix(k, ".scale") && !strings.HasSuffix(k, ".unit") &&
+			!strings.HasSuffix(k, ".snapshot") && !strings.HasSuffix(k, ".per-pkg") {
 			p.Events[k] = v
 		}
 	})

@@ -22,20 +22,24 @@ func TestMachines(t *testing.T) {
 		genuine bool
 	}
 	for name, want := range map[string][]unit{
-		"rk3588":           {{"armv8_cortex_a55", 8, 0, 4, "Cortex-A55", true}, {"armv8_cortex_a76", 9, 4, 4, "Cortex-A76", true}},
-		"phone-x1-a78-a55": {{"armv8_cortex_a55", 8, 0, 4, "Cortex-A55", true}, {"armv8_cortex_a78", 9, 4, 2, "Cortex-A78", true}, {"armv8_cortex_x1", 10, 6, 2, "Cortex-X1", true}},
-		"a78ae":            {{"armv8_cortex_a78", 8, 0, 12, "Cortex-A78AE", true}},
-		"neoverse-n1":      {{"armv8_pmuv3_0", 8, 0, 4, "Neoverse-N1", true}},
-		"neoverse-v2":      {{"armv8_neoverse_v2", 8, 0, 4, "Neoverse-V2", true}},
-		"qemu-n1":          {{"armv8_pmuv3", 10, 0, 1, "Neoverse-N1", false}},
-		"qemu-off":         nil,
-		"vm-no-pmu":        nil,
-		"alderlake":        {{"cpu_core", 4, 0, 16, "Alder Lake P", true}, {"cpu_atom", 10, 16, 8, "Alder Lake E", true}},
-		"skylake":          {{"cpu", 4, 0, 4, "Skylake", true}},
-		"sapphirerapids":   {{"cpu", 4, 0, 4, "Sapphire Rapids", true}},
-		"icelakex-guest":   {{"cpu", 4, 0, 2, "Ice Lake-X", true}},
-		"zen3":             {{"cpu", 4, 0, 4, "Zen 3", true}},
-		"zen4":             {{"cpu", 4, 0, 4, "Zen 4", true}},
+		"rk3588": {{"armv8_cortex_a55", 8, 0, 4, "Cortex-A55", true},
+			{"armv8_cortex_a76", 9, 4, 4, "Cortex-A76", true}},
+		"phone-x1-a78-a55": {{"armv8_cortex_a55", 8, 0, 4, "Cortex-A55", true},
+			{"armv8_cortex_a78", 9, 4, 2, "Cortex-A78", true}, {"armv8_cortex_x1", 10, 6, 2, "Cortex-X1",
+				true}},
+		"a78ae":       {{"armv8_cortex_a78", 8, 0, 12, "Cortex-A78AE", true}},
+		"neoverse-n1": {{"armv8_pmuv3_0", 8, 0, 4, "Neoverse-N1", true}},
+		"neoverse-v2": {{"armv8_neoverse_v2", 8, 0, 4, "Neoverse-V2", true}},
+		"qemu-n1":     {{"armv8_pmuv3", 10, 0, 1, "Neoverse-N1", false}},
+		"qemu-off":    nil,
+		"vm-no-pmu":   nil,
+		"alderlake": {{"cpu_core", 4, 0, 16, "Alder Lake P", true},
+			{"cpu_atom", 10, 16, 8, "Alder Lake E", true}},
+		"skylake":        {{"cpu", 4, 0, 4, "Skylake", true}},
+		"sapphirerapids": {{"cpu", 4, 0, 4, "Sapphire Rapids", true}},
+		"icelakex-guest": {{"cpu", 4, 0, 2, "Ice Lake-X", true}},
+		"zen3":           {{"cpu", 4, 0, 4, "Zen 3", true}},
+		"zen4":           {{"cpu", 4, 0, 4, "Zen 4", true}},
 	} {
 		m := machine(t, name)
 		var got []unit
@@ -59,7 +63,8 @@ func TestMachines(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	for name, want := range map[string]string{
-		"rk3588": "Cortex-A55 (armv8_cortex_a55), CPUs 0-3", "qemu-n1": "Neoverse-N1 by name only (armv8_pmuv3), CPUs 0", "zen3": "Zen 3 (cpu), CPUs 0-3",
+		"rk3588":  "Cortex-A55 (armv8_cortex_a55), CPUs 0-3",
+		"qemu-n1": "Neoverse-N1 by name only (armv8_pmuv3), CPUs 0", "zen3": "Zen 3 (cpu), CPUs 0-3",
 	} {
 		if got := machine(t, name).PMUs[0].Describe(); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -82,7 +87,8 @@ func TestMachineFacts(t *testing.T) {
 	if q := machine(t, "qemu-n1"); *q.Paranoid != -1 || !q.NMIWatchdog || q.CPUs[0].ID.MIDR != 0x414fd0c1 {
 		t.Errorf("qemu: %+v", q)
 	}
-	if adl := machine(t, "alderlake"); adl.CPUs[20].ID != (CPUID{Vendor: "GenuineIntel", Family: 6, Model: 0x97, Stepping: 2}) {
+	if adl := machine(t, "alderlake"); adl.CPUs[20].ID != (CPUID{Vendor: "GenuineIntel", Family: 6,
+		Model: 0x97, Stepping: 2}) {
 		t.Errorf("CPU 20: %+v", adl.CPUs[20].ID)
 	}
 	if _, ok := machine(t, "skylake").PMUs[0].Events["topdown-total-slots.scale"]; ok {
@@ -142,7 +148,8 @@ func TestHidden(t *testing.T) {
 	if err != nil || !m.Hidden || len(m.CPUs) != 8 {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if p := plan(t, m, Request{Question: Auto}); len(p.Missing) != 1 || !strings.Contains(p.Missing[0].Why, "may not look") {
+	if p := plan(t, m, Request{Question: Auto}); len(p.Missing) != 1 ||
+		!strings.Contains(p.Missing[0].Why, "may not look") {
 		t.Errorf("%v", p.Missing)
 	}
 }
@@ -172,7 +179,8 @@ func TestCPULists(t *testing.T) {
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
-		if again, err := parseCPUs(formatCPUs(got)); err != nil || !slices.Equal(again, got) || len(formatCPUs(got)) > len(s) {
+		if again, err := parseCPUs(formatCPUs(got)); err != nil || !slices.Equal(again, got) ||
+			len(formatCPUs(got)) > len(s) {
 			t.Errorf("%q is written %q", s, formatCPUs(got))
 		}
 	}
@@ -194,10 +202,12 @@ func TestFields(t *testing.T) {
 	if !f.put(&w, 0x42) || w != 0xff42 {
 		t.Errorf("a field overwrites others: %#x", w)
 	}
-	if f, err = parseField("config1:0-63"); err != nil || f.Word != 1 || !f.put(&w, ^uint64(0)) || w != ^uint64(0) {
+	if f, err = parseField("config1:0-63"); err != nil || f.Word != 1 || !f.put(&w, ^uint64(0)) ||
+		w != ^uint64(0) {
 		t.Errorf("64 bits: %+v %#x %v", f, w, err)
 	}
-	for _, s := range []string{"", "config", "config9:1", "config:5-1", "config:64", "config:0-63,0-63", "config:x", "config:0-7,"} {
+	for _, s := range []string{"", "config", "config9:1", "config:5-1", "config:64", "config:0-63,0-63",
+		"config:x", "config:0-7,"} {
 		if f, err := parseField(s); err == nil {
 			t.Errorf("%q is read as %+v", s, f)
 		}

@@ -19,16 +19,19 @@ type generic struct {
 // branches __armv8_pmuv3_map_event_id there. On Arm they are opened under their own code, so that
 // sysfs can be asked whether the CPU has them, and for the right one of several units.
 var genericEvents = map[string]generic{
-	"cycles":                  {unix.PERF_COUNT_HW_CPU_CYCLES, Cycles, []string{"cpu_cycles"}},
-	"instructions":            {unix.PERF_COUNT_HW_INSTRUCTIONS, Instructions, []string{"inst_retired"}},
-	"cache-references":        {unix.PERF_COUNT_HW_CACHE_REFERENCES, "", []string{"l1d_cache"}},
-	"cache-misses":            {unix.PERF_COUNT_HW_CACHE_MISSES, "", []string{"l1d_cache_refill"}},
-	"branches":                {unix.PERF_COUNT_HW_BRANCH_INSTRUCTIONS, Branches, []string{"br_retired", "pc_write_retired"}},
-	"branch-misses":           {unix.PERF_COUNT_HW_BRANCH_MISSES, BranchMisses, []string{"br_mis_pred"}},
-	"bus-cycles":              {unix.PERF_COUNT_HW_BUS_CYCLES, "", []string{"bus_cycles"}},
-	"stalled-cycles-frontend": {unix.PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, StallFrontend, []string{"stall_frontend"}},
-	"stalled-cycles-backend":  {unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND, StallBackend, []string{"stall_backend"}},
-	"ref-cycles":              {unix.PERF_COUNT_HW_REF_CPU_CYCLES, RefCycles, nil},
+	"cycles":           {unix.PERF_COUNT_HW_CPU_CYCLES, Cycles, []string{"cpu_cycles"}},
+	"instructions":     {unix.PERF_COUNT_HW_INSTRUCTIONS, Instructions, []string{"inst_retired"}},
+	"cache-references": {unix.PERF_COUNT_HW_CACHE_REFERENCES, "", []string{"l1d_cache"}},
+	"cache-misses":     {unix.PERF_COUNT_HW_CACHE_MISSES, "", []string{"l1d_cache_refill"}},
+	"branches": {unix.PERF_COUNT_HW_BRANCH_INSTRUCTIONS, Branches,
+		[]string{"br_retired", "pc_write_retired"}},
+	"branch-misses": {unix.PERF_COUNT_HW_BRANCH_MISSES, BranchMisses, []string{"br_mis_pred"}},
+	"bus-cycles":    {unix.PERF_COUNT_HW_BUS_CYCLES, "", []string{"bus_cycles"}},
+	"stalled-cycles-frontend": {unix.PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, StallFrontend,
+		[]string{"stall_frontend"}},
+	"stalled-cycles-backend": {unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND, StallBackend,
+		[]string{"stall_backend"}},
+	"ref-cycles": {unix.PERF_COUNT_HW_REF_CPU_CYCLES, RefCycles, nil},
 }
 
 // alias are perf's second names.
@@ -61,9 +64,11 @@ var softwareEvents = map[string]struct {
 // The three parts of a cache event's name, as perf writes them: L1-dcache-load-misses.
 var (
 	caches = map[string]uint64{
-		"l1-dcache": unix.PERF_COUNT_HW_CACHE_L1D, "l1-icache": unix.PERF_COUNT_HW_CACHE_L1I, "llc": unix.PERF_COUNT_HW_CACHE_LL,
-		"dtlb": unix.PERF_COUNT_HW_CACHE_DTLB, "itlb": unix.PERF_COUNT_HW_CACHE_ITLB, "branch": unix.PERF_COUNT_HW_CACHE_BPU,
-		"node": unix.PERF_COUNT_HW_CACHE_NODE,
+		"l1-dcache": unix.PERF_COUNT_HW_CACHE_L1D, "l1-icache": unix.PERF_COUNT_HW_CACHE_L1I,
+		"llc":  unix.PERF_COUNT_HW_CACHE_LL,
+		"dtlb": unix.PERF_COUNT_HW_CACHE_DTLB, "itlb": unix.PERF_COUNT_HW_CACHE_ITLB,
+		"branch": unix.PERF_COUNT_HW_CACHE_BPU,
+		"node":   unix.PERF_COUNT_HW_CACHE_NODE,
 	}
 	cacheOps = map[string]uint64{
 		"loads":      unix.PERF_COUNT_HW_CACHE_OP_READ | unix.PERF_COUNT_HW_CACHE_RESULT_ACCESS<<8,
@@ -88,8 +93,9 @@ var armCaches = map[string]string{
 
 // cacheRoles names those that the questions ask for.
 var cacheRoles = map[string]Role{
-	"l1-dcache-loads": L1Access, "l1-dcache-load-misses": L1Refill, "llc-loads": L3Access, "llc-load-misses": LLCMiss,
-	"dtlb-loads": TLBAccess, "dtlb-load-misses": TLBRefill,
+	"l1-dcache-loads": L1Access, "l1-dcache-load-misses": L1Refill, "llc-loads": L3Access,
+	"llc-load-misses": LLCMiss,
+	"dtlb-loads":      TLBAccess, "dtlb-load-misses": TLBRefill,
 }
 
 // cacheEvent reads a name as L1-dcache-load-misses into the number of a PERF_TYPE_HW_CACHE event.

@@ -60,7 +60,8 @@ type handle struct {
 func (p *Plan) Open(o Options) (*Set, error) { return p.open(o, linux{}) }
 
 func (p *Plan) open(o Options, k kernel) (_ *Set, err error) {
-	s := &Set{Machine: p.Machine, Counters: slices.Clone(p.Counters), Missing: slices.Clone(p.Missing), Notes: slices.Clone(p.Notes), kernel: k}
+	s := &Set{Machine: p.Machine, Counters: slices.Clone(p.Counters), Missing: slices.Clone(p.Missing),
+		Notes: slices.Clone(p.Notes), kernel: k}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -75,7 +76,9 @@ func (p *Plan) open(o Options, k kernel) (_ *Set, err error) {
 		if o.Thread == 0 {
 			cpus = wanted
 			if u != nil {
-				cpus = slices.DeleteFunc(slices.Clone(wanted), func(c int) bool { return !slices.Contains(u.CPUs, c) })
+				cpus = slices.DeleteFunc(slices.Clone(wanted), func(c int) bool {
+					return !slices.Contains(u.CPUs, c)
+				})
 			}
 		}
 		if len(cpus) == 0 {
@@ -153,7 +156,8 @@ func (s *Set) openUnit(u *PMU, cpus []int, o Options) error {
 		for _, g := range layout {
 			if _, err := s.openGroup(g, target{0, cpu}); err != nil {
 				if errors.Is(err, unix.ENODEV) {
-					s.Missing = append(s.Missing, Missing{On: fmt.Sprintf("CPU %d", cpu), Why: "it went offline"})
+					s.Missing = append(s.Missing, Missing{On: fmt.Sprintf("CPU %d", cpu),
+						Why: "it went offline"})
 					break
 				}
 				return refused(err, s.Machine, s.Counters[g[0].counter].Name, o)
@@ -225,8 +229,9 @@ func (s *Set) missing(sl slot, m Missing) {
 
 func (s *Set) leaveOut(sl slot, n int, u *PMU) {
 	s.missing(sl, Missing{
-		Why: fmt.Sprintf("%s counts %d of these events at once; this one would have to take turns with them", u, n),
-		Do:  "ask for it with -e, or with a question of its own: --counters",
+		Why: fmt.Sprintf("%s counts %d of these events at once; this one would have to take turns with them",
+			u, n),
+		Do: "ask for it with -e, or with a question of its own: --counters",
 	})
 }
 
@@ -301,7 +306,8 @@ func (s *Set) trial(u *PMU, layout [][]slot, cpu int) ([][]slot, error) {
 		s.closeUnit(u)
 		switch last := g[len(g)-1]; {
 		case len(g) == 1:
-			s.missing(last, Missing{Why: fmt.Sprintf("no counter of %s was free for it: %s", u, s.holder(u)), Do: "end other profilers (perf), and see sysctl kernel.nmi_watchdog"})
+			s.missing(last, Missing{Why: fmt.Sprintf("no counter of %s was free for it: %s", u, s.holder(u)),
+				Do: "end other profilers (perf), and see sysctl kernel.nmi_watchdog"})
 			layout = slices.Delete(slices.Clone(layout), stuck, stuck+1)
 		case last.event.spare:
 			s.leaveOut(last, len(g)-1, u)

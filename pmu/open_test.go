@@ -156,7 +156,8 @@ func TestOpen(t *testing.T) {
 	seen := map[[2]int]bool{}
 	for _, h := range s.Handles() {
 		e := k.events[h.FD]
-		if e.cpu != h.CPU || e.pid != -1 || e.attr.Config != h.Event.Config || s.Counters[h.Counter].On(m.CPUs[h.CPU]) != h.Event {
+		if e.cpu != h.CPU || e.pid != -1 || e.attr.Config != h.Event.Config ||
+			s.Counters[h.Counter].On(m.CPUs[h.CPU]) != h.Event {
 			t.Errorf("%+v is %+v", h, e)
 		}
 		seen[[2]int{h.Counter, h.CPU}] = true
@@ -169,7 +170,8 @@ func TestOpen(t *testing.T) {
 		t.Errorf("a group of %d", len(g))
 	}
 	for _, h := range s.handles {
-		if n := len(k.members(k.events[h.FD].leader)); h.Event.PMU != nil && n != 7 || h.Event.PMU == nil && n != 1 {
+		if n := len(k.members(k.events[h.FD].leader)); h.Event.PMU != nil && n != 7 || h.Event.PMU == nil &&
+			n != 1 {
 			t.Errorf("%s is in a group of %d", s.Counters[h.Counter].Name, n)
 		}
 	}
@@ -228,7 +230,8 @@ func TestNineOnSeven(t *testing.T) {
 	s.Close()
 	// in braces: together, in as many groups as it takes
 	k = &fake{counters: 7}
-	s = opened(t, machine(t, "neoverse-n1"), Request{Events: "{" + list + "}"}, Options{CPUs: []int{1, 0, 1}}, k)
+	s = opened(t, machine(t, "neoverse-n1"), Request{Events: "{" + list + "}"}, Options{CPUs: []int{1, 0, 1}},
+		k)
 	sizes := map[int]int{}
 	for fd, e := range k.events {
 		if e.leader == fd {
@@ -244,7 +247,8 @@ func TestNineOnSeven(t *testing.T) {
 func TestAutoFits(t *testing.T) {
 	k := &fake{counters: 5}
 	s := opened(t, machine(t, "neoverse-n1"), Request{Question: Auto}, Options{}, k)
-	if len(s.Counters) != 5 || len(s.Turns) != 0 || len(s.Missing) != 2 || !strings.Contains(s.Missing[0].Why, "counts 5 of these") {
+	if len(s.Counters) != 5 || len(s.Turns) != 0 || len(s.Missing) != 2 ||
+		!strings.Contains(s.Missing[0].Why, "counts 5 of these") {
 		t.Errorf("%v, turns %v, missing %v", s.names(), s.Turns, s.Missing)
 	}
 	if s.Counters[0].Name != "cycles" || s.Counters[1].Name != "instructions" {
@@ -275,7 +279,8 @@ func TestCounterTaken(t *testing.T) {
 	// all of them taken
 	k = &fake{counters: 6, held: 6}
 	s = opened(t, m, Request{Events: "cycles"}, Options{}, k)
-	if len(s.Counters) != 0 || len(s.Missing) != 1 || !strings.Contains(s.Missing[0].Why, "watchdog") || len(k.events) != 0 {
+	if len(s.Counters) != 0 || len(s.Missing) != 1 || !strings.Contains(s.Missing[0].Why, "watchdog") ||
+		len(k.events) != 0 {
 		t.Errorf("%v, missing %v, %d open", s.names(), s.Missing, len(k.events))
 	}
 }
@@ -320,7 +325,8 @@ func TestBigLittleOpen(t *testing.T) {
 func TestEventGone(t *testing.T) {
 	k := &fake{counters: 7, absent: map[string]bool{"3/0x10002": true}}
 	s := opened(t, machine(t, "zen4"), Request{Events: "LLC-load-misses,cycles"}, Options{}, k)
-	if len(s.Counters) != 1 || s.handles[0].Counter != 0 || len(s.Missing) != 1 || s.Missing[0].Event != "LLC-load-misses" || !strings.Contains(s.Missing[0].Why, "ENOENT") {
+	if len(s.Counters) != 1 || s.handles[0].Counter != 0 || len(s.Missing) != 1 ||
+		s.Missing[0].Event != "LLC-load-misses" || !strings.Contains(s.Missing[0].Why, "ENOENT") {
 		t.Errorf("%v, missing %v", s.names(), s.Missing)
 	}
 	// a CPU that goes offline meanwhile is no reason to stop
@@ -368,10 +374,12 @@ func TestRefusals(t *testing.T) {
 	}
 	// what was open before is closed
 	k := &fake{counters: 6, limit: 5}
-	if _, err := plan(t, m, Request{Events: "cycles,instructions"}).open(Options{}, k); !errors.Is(err, unix.EMFILE) || len(k.events) != 0 {
+	if _, err := plan(t, m, Request{Events: "cycles,instructions"}).open(Options{}, k); !errors.Is(err,
+		unix.EMFILE) || len(k.events) != 0 {
 		t.Errorf("%v, %d events are left open", err, len(k.events))
 	}
-	if _, err := plan(t, m, Request{Events: "cycles"}).open(Options{CPUs: []int{9}}, k); err == nil || !strings.Contains(err.Error(), "no CPU 9") {
+	if _, err := plan(t, m, Request{Events: "cycles"}).open(Options{CPUs: []int{9}}, k); err == nil ||
+		!strings.Contains(err.Error(), "no CPU 9") {
 		t.Errorf("a CPU that is not there: %v", err)
 	}
 }

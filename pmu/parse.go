@@ -150,7 +150,8 @@ func (p *parser) event(group int) error {
 		}
 		p.rest = after
 		s.PMU = name
-		if inner = strings.TrimSpace(inner); isName(inner) && !slices.Contains([]string{"config", "config1", "config2"}, inner) {
+		if inner = strings.TrimSpace(inner); isName(inner) &&
+			!slices.Contains([]string{"config", "config1", "config2"}, inner) {
 			s.Name = inner
 		} else {
 			ts, err := parseTerms(inner)
@@ -208,7 +209,8 @@ func rawCode(s string) (uint64, bool) {
 }
 
 func isNameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' ||
+		c == '.'
 }
 
 func isName(s string) bool {

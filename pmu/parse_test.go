@@ -107,7 +107,8 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("%s: %v, %v", q, got, err)
 		}
 	}
-	if _, err := ParseQuestion("everything"); err == nil || !strings.Contains(err.Error(), "auto, memory, stall") {
+	if _, err := ParseQuestion("everything"); err == nil ||
+		!strings.Contains(err.Error(), "auto, memory, stall") {
 		t.Errorf("an unknown question: %v", err)
 	}
 	if _, err := ParseQuestion(""); err == nil {
@@ -118,7 +119,8 @@ func TestQuestions(t *testing.T) {
 func TestColumn(t *testing.T) {
 	for in, want := range map[string]string{
 		"cycles": "cycles", "L1-dcache-load-misses": "l1_dcache_load_misses", "cycles:u": "cycles_u",
-		"cpu/event=0x3c,umask=1/": "cpu_event_0x3c_umask_1", "mem_load_retired.l3_miss": "mem_load_retired_l3_miss",
+		"cpu/event=0x3c,umask=1/":  "cpu_event_0x3c_umask_1",
+		"mem_load_retired.l3_miss": "mem_load_retired_l3_miss",
 	} {
 		if got := Column(in); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
@@ -127,7 +129,8 @@ func TestColumn(t *testing.T) {
 }
 
 func FuzzParseEvents(f *testing.F) {
-	for _, s := range []string{"cycles,instructions:u", "{cycles,r003c}:k,cpu/event=0x3c,umask=0x1/u", "armv8_cortex_a76/mem_access/", "L1-dcache-load-misses", "{a", "x/=/", "cpu/event=0xffffffffffffffff/"} {
+	for _, s := range []string{"cycles,instructions:u", "{cycles,r003c}:k,cpu/event=0x3c,umask=0x1/u",
+		"armv8_cortex_a76/mem_access/", "L1-dcache-load-misses", "{a", "x/=/", "cpu/event=0xffffffffffffffff/"} {
 		f.Add(s)
 	}
 	var all []*Machine
@@ -154,7 +157,8 @@ func FuzzParseEvents(f *testing.F) {
 			}
 			// an event's own text reads as that event
 			again, err := ParseEvents(e.Text)
-			if err != nil || len(again) != 1 || again[0].Text != e.Text || again[0].User != e.User || again[0].Kernel != e.Kernel {
+			if err != nil || len(again) != 1 || again[0].Text != e.Text || again[0].User != e.User ||
+				again[0].Kernel != e.Kernel {
 				t.Fatalf("%q reads as %+v (%v)", e.Text, again, err)
 			}
 		}

@@ -31,8 +31,8 @@ type Plan struct {
 	Notes []string
 }
 
-// NewPlan finds events for a request. An error is one of writing: a list that cannot be read. What the machine does not
-// have is in Missing (see Refused).
+// NewPlan finds events for a request. An error is one of writing: a list that cannot be read. What the
+// machine does not have is in Missing (see Refused).
 func NewPlan(m *Machine, r Request) (*Plan, error) {
 	p := &Plan{Machine: m}
 	if r.Question == Off {
@@ -53,7 +53,8 @@ func NewPlan(m *Machine, r Request) (*Plan, error) {
 	b.question(&hardware)
 	if len(m.PMUs) == 0 && len(hardware) > 0 {
 		why, do := m.noCounters()
-		b.Missing = append(b.Missing, Missing{Event: strings.Join(hardware, ", "), Why: why, Do: do, Asked: true})
+		b.Missing = append(b.Missing, Missing{Event: strings.Join(hardware, ", "), Why: why, Do: do,
+			Asked: true})
 	}
 	b.columns()
 	b.notes()
@@ -277,7 +278,8 @@ func (m *Machine) noCounters() (why, do string) {
 		return why + ": it is a virtual machine, and its host does not pass them on",
 			"ask its provider for a type with hardware counters (a virtual PMU; bare metal has them), or record on the host"
 	}
-	return why + " (/" + sources + " lists none): a virtual machine whose host does not pass them on, or a kernel or device tree without a driver for them",
+	return why + " (/" + sources +
+			" lists none): a virtual machine whose host does not pass them on, or a kernel or device tree without a driver for them",
 		"in a virtual machine give it a PMU; else see dmesg | grep -i -e pmu -e perf"
 }
 

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every question has an answer on every machine that counts: all its events are found there, but for those named
-// here.
+// Every question has an answer on every machine that counts: all its events are found there, but for those
+// named here.
 func TestQuestionsOnMachines(t *testing.T) {
 	leaves := map[string]string{
 		// hosts rarely pass on the register of Intel's top-down events
@@ -62,10 +62,12 @@ func TestQuestionsOnMachines(t *testing.T) {
 // What a unit lacks of a question is said in one sentence.
 func TestLacking(t *testing.T) {
 	p := plan(t, machine(t, "qemu-n1"), Request{Question: Auto})
-	if len(p.Missing) != 1 || p.Missing[0].Event != "l2d_cache_refill, ll_cache_miss_rd, bus_access" || !strings.Contains(p.Missing[0].Why, "an emulator's") {
+	if len(p.Missing) != 1 || p.Missing[0].Event != "l2d_cache_refill, ll_cache_miss_rd, bus_access" ||
+		!strings.Contains(p.Missing[0].Why, "an emulator's") {
 		t.Errorf("%v", p.Missing)
 	}
-	if !slices.Equal(names(p), []string{"cycles", "instructions", "stall_backend", "stall_frontend"}) || len(p.Refused()) != 0 {
+	if !slices.Equal(names(p), []string{"cycles", "instructions", "stall_backend", "stall_frontend"}) ||
+		len(p.Refused()) != 0 {
 		t.Errorf("%v, refused %v", names(p), p.Refused())
 	}
 }
@@ -88,7 +90,8 @@ func TestBigLittle(t *testing.T) {
 	}
 	// what only one kind tells is no count on the other
 	ld := p.counter(t, "stall_backend_ld")
-	if ld.On(m.CPUs[0]) == nil || ld.On(m.CPUs[4]) != nil || ld.Events[0].Config != 0xe7 || ld.Events[0].Proof != ByTable || ld.Role != StallMemory {
+	if ld.On(m.CPUs[0]) == nil || ld.On(m.CPUs[4]) != nil || ld.Events[0].Config != 0xe7 ||
+		ld.Events[0].Proof != ByTable || ld.Role != StallMemory {
 		t.Errorf("stall_backend_ld: %+v", ld)
 	}
 	// each kind has groups of its own
@@ -97,7 +100,8 @@ func TestBigLittle(t *testing.T) {
 	}
 	// a name of one kind's unit counts there alone
 	p = plan(t, m, Request{Events: "armv8_cortex_a76/mem_access/,armv8_cortex_a55/event=0x13/"})
-	if c := p.Counters[0]; len(c.Events) != 1 || c.On(m.CPUs[0]) != nil || c.On(m.CPUs[5]).Config != 0x13 || c.Role != MemAccess {
+	if c := p.Counters[0]; len(c.Events) != 1 || c.On(m.CPUs[0]) != nil || c.On(m.CPUs[5]).Config != 0x13 ||
+		c.Role != MemAccess {
 		t.Errorf("%+v", c)
 	}
 	if c := p.Counters[1]; c.On(m.CPUs[0]) == nil || c.Events[0].Is != "mem_access" {
@@ -121,7 +125,8 @@ func TestHybrid(t *testing.T) {
 	}{
 		// the unit's type stands above bit 32 (PERF_PMU_TYPE_SHIFT)
 		{"cycles", 0, unix.PERF_TYPE_HARDWARE, 4 << 32}, {"cycles", 23, unix.PERF_TYPE_HARDWARE, 10 << 32},
-		{"LLC-load-misses", 0, unix.PERF_TYPE_HW_CACHE, 4<<32 | 0x10002}, {"LLC-load-misses", 16, unix.PERF_TYPE_HW_CACHE, 10<<32 | 0x10002},
+		{"LLC-load-misses", 0, unix.PERF_TYPE_HW_CACHE, 4<<32 | 0x10002}, {"LLC-load-misses", 16,
+			unix.PERF_TYPE_HW_CACHE, 10<<32 | 0x10002},
 		{"r01c2", 0, 4, 0x1c2}, {"r01c2", 16, 10, 0x1c2},
 		{"topdown-be-bound", 0, 4, 0x8300}, {"topdown-be-bound", 16, 10, 0x74},
 	} {
@@ -138,7 +143,8 @@ func TestHybrid(t *testing.T) {
 	if a := p.Counters[1].Events[0].attr(true); a.Config != 0x2a || a.Ext1 != 0x10003c0001 || a.Ext2 != 0 {
 		t.Errorf("%+v", a)
 	}
-	if e := plan(t, machine(t, "skylake"), Request{Events: "cycles"}).Counters[0].Events[0]; e.Config != 0 || e.Type != unix.PERF_TYPE_HARDWARE {
+	if e := plan(t, machine(t, "skylake"), Request{Events: "cycles"}).Counters[0].Events[0]; e.Config != 0 ||
+		e.Type != unix.PERF_TYPE_HARDWARE {
 		t.Errorf("with one kind of CPU: %+v", e)
 	}
 }
@@ -151,7 +157,8 @@ func TestArmRule(t *testing.T) {
 		says           string // else
 	}{
 		{"neoverse-n1", "r0017", BySysfs, ""},
-		{"neoverse-n1", "r0050", ByTable, ""},                       // l2d_cache_rd: beyond sysfs, in the kind's list
+		// l2d_cache_rd: beyond sysfs, in the kind's list
+		{"neoverse-n1", "r0050", ByTable, ""},
 		{"neoverse-n1", "l2d_cache_rd", ByTable, ""},                //
 		{"neoverse-n1", "r003d", 0, "(stall_slot_backend)"},         // common, and not listed
 		{"neoverse-n1", "r0072", 0, "a Neoverse-N1 does not have"},  // ldst_spec: the A76 has it
@@ -177,7 +184,8 @@ func TestArmRule(t *testing.T) {
 			if len(p.Counters) != 1 || p.Counters[0].Events[0].Proof != c.proof {
 				t.Errorf("%s: %s: %v, missing %v", c.machine, c.event, p.Counters, p.Missing)
 			}
-			if hasNote := strings.Contains(strings.Join(p.Notes, "\n"), "a total of 0 is taken for not known"); hasNote != (c.proof == Unproved) {
+			if hasNote := strings.Contains(strings.Join(p.Notes, "\n"),
+				"a total of 0 is taken for not known"); hasNote != (c.proof == Unproved) {
 				t.Errorf("%s: %s: notes %q", c.machine, c.event, p.Notes)
 			}
 			continue
@@ -206,11 +214,14 @@ func TestSuggestions(t *testing.T) {
 			t.Errorf("%s: %s: %v, want %q", c.machine, c.event, r, c.want)
 		}
 	}
-	if got := near("l3d_cache_refill", []string{"l1i_cache_refill", "l2d_cache_refill"}); got[0] != "l2d_cache_refill" {
+	if got := near("l3d_cache_refill",
+		[]string{"l1i_cache_refill", "l2d_cache_refill"}); got[0] != "l2d_cache_refill" {
 		t.Errorf("%v", got)
 	}
 	// the nearest comes first
-	if got := near("l3d_cache_refill", []string{"inst_retired", "l1i_cache", "l2d_cache_refill", "l1d_cache_refill_rd", "l2d_cache"}); got[0] != "l2d_cache_refill" {
+	if got := near("l3d_cache_refill",
+		[]string{"inst_retired", "l1i_cache", "l2d_cache_refill", "l1d_cache_refill_rd",
+			"l2d_cache"}); got[0] != "l2d_cache_refill" {
 		t.Errorf("%v", got)
 	}
 }
@@ -218,7 +229,8 @@ func TestSuggestions(t *testing.T) {
 func TestNoCounters(t *testing.T) {
 	m := machine(t, "vm-no-pmu")
 	p := plan(t, m, Request{Question: Memory})
-	if len(p.Missing) != 1 || !strings.Contains(p.Missing[0].Why, "virtual machine") || p.Missing[0].Do == "" || len(p.Refused()) != 0 {
+	if len(p.Missing) != 1 || !strings.Contains(p.Missing[0].Why, "virtual machine") ||
+		p.Missing[0].Do == "" || len(p.Refused()) != 0 {
 		t.Errorf("a question is answered by what the kernel counts, and that is said once: %v", p.Missing)
 	}
 	p = plan(t, m, Request{Events: "cycles,instructions:u,page-faults"})
@@ -229,10 +241,12 @@ func TestNoCounters(t *testing.T) {
 		t.Errorf("%v", names(p))
 	}
 	// both: refused, and the reason is not said again
-	if p = plan(t, m, Request{Events: "cycles", Question: Auto}); len(p.Missing) != 1 || len(p.Counters) != len(softwareSet) {
+	if p = plan(t, m, Request{Events: "cycles", Question: Auto}); len(p.Missing) != 1 ||
+		len(p.Counters) != len(softwareSet) {
 		t.Errorf("%v %v", p.Missing, names(p))
 	}
-	if p = plan(t, machine(t, "qemu-off"), Request{Question: Auto}); len(p.Missing) != 1 || !strings.Contains(p.Missing[0].Why, "lists none") {
+	if p = plan(t, machine(t, "qemu-off"), Request{Question: Auto}); len(p.Missing) != 1 ||
+		!strings.Contains(p.Missing[0].Why, "lists none") {
 		t.Errorf("%v", p.Missing)
 	}
 	if _, err := NewPlan(m, Request{Question: Off, Events: "cycles"}); err == nil {
@@ -244,7 +258,8 @@ func TestModifiers(t *testing.T) {
 	m := machine(t, "neoverse-n1")
 	p := plan(t, m, Request{Events: "cycles:u,cycles:k,cycles:uk,cycles,page-faults:u"})
 	for i, want := range []uint64{
-		unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv, unix.PerfBitExcludeUser | unix.PerfBitExcludeHv, 0, 0, unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+		unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv, unix.PerfBitExcludeUser | unix.PerfBitExcludeHv, 0,
+		0, unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
 	} {
 		c := p.Counters[i]
 		if got := c.Events[0].attr(false).Bits; got != want {
@@ -256,13 +271,15 @@ func TestModifiers(t *testing.T) {
 		t.Errorf("what is asked for by name is counted as it is written: %+v %+v", a, b)
 	}
 	// never inherited: such a count cannot be read from a probe
-	if a := p.Counters[0].Events[0].attr(true); a.Bits&unix.PerfBitInherit != 0 || a.Bits&unix.PerfBitDisabled == 0 ||
+	if a := p.Counters[0].Events[0].attr(true); a.Bits&unix.PerfBitInherit != 0 ||
+		a.Bits&unix.PerfBitDisabled == 0 ||
 		a.Read_format != unix.PERF_FORMAT_TOTAL_TIME_ENABLED|unix.PERF_FORMAT_TOTAL_TIME_RUNNING {
 		t.Errorf("%+v", a)
 	}
 }
 
-// A question counts user space, whatever is asked for by name beside it; and that is counted as it is written.
+// A question counts user space, whatever is asked for by name beside it; and that is counted as it is
+// written.
 func TestOnlyUser(t *testing.T) {
 	const question = "cycles instructions stall_backend stall_frontend l2d_cache_refill ll_cache_miss_rd bus_access"
 	for events, want := range map[string]string{
@@ -275,7 +292,8 @@ func TestOnlyUser(t *testing.T) {
 		"cycles:uk":             "cycles:uk+k " + question,
 	} {
 		var got []string
-		p := plan(t, machine(t, "neoverse-n1"), Request{Events: events, Question: Auto, Software: true, OnlyUser: true})
+		p := plan(t, machine(t, "neoverse-n1"),
+			Request{Events: events, Question: Auto, Software: true, OnlyUser: true})
 		for _, c := range p.Counters {
 			if c.Software() {
 				if c.Events[0].OnlyUser || c.Asked {
@@ -301,7 +319,8 @@ func TestOnlyUser(t *testing.T) {
 		t.Errorf("without OnlyUser: %v", names(p))
 	}
 	// on each kind of CPU
-	p = plan(t, machine(t, "rk3588"), Request{Events: "armv8_cortex_a76/cycles/,cycles", Question: Auto, OnlyUser: true})
+	p = plan(t, machine(t, "rk3588"),
+		Request{Events: "armv8_cortex_a76/cycles/,cycles", Question: Auto, OnlyUser: true})
 	if c := p.counter(t, "cycles:u"); len(c.Events) != 2 || !c.onlyUser() {
 		t.Errorf("%v, %v", names(p), c)
 	}
@@ -319,7 +338,8 @@ func TestTwice(t *testing.T) {
 	}
 	// a person's group is not a question's
 	p = plan(t, m, Request{Events: "{l1d_tlb,l1d_tlb_refill}", Question: Branch})
-	if a, b := p.counter(t, "l1d_tlb").Events[0].Group, p.counter(t, "cycles").Events[0].Group; a == b || a == 0 || b == 0 {
+	if a, b := p.counter(t, "l1d_tlb").Events[0].Group, p.counter(t, "cycles").Events[0].Group; a == b ||
+		a == 0 || b == 0 {
 		t.Errorf("groups %d and %d", a, b)
 	}
 	p = plan(t, m, Request{Events: "l1d-cache,l1d_cache,L1D_CACHE"})
@@ -333,7 +353,8 @@ func TestTwice(t *testing.T) {
 }
 
 func TestWatchdogNote(t *testing.T) {
-	for name, want := range map[string]bool{"skylake": true, "zen4": true, "icelakex-guest": false, "qemu-n1": false, "vm-no-pmu": false} {
+	for name, want := range map[string]bool{"skylake": true, "zen4": true, "icelakex-guest": false,
+		"qemu-n1": false, "vm-no-pmu": false} {
 		p := plan(t, machine(t, name), Request{Question: Auto})
 		if got := strings.Contains(strings.Join(p.Notes, "\n"), "NMI watchdog"); got != want {
 			t.Errorf("%s: notes %q", name, p.Notes)
@@ -353,7 +374,8 @@ func TestDoubtful(t *testing.T) {
 // An event's code, given to -e, is that event again.
 func TestCode(t *testing.T) {
 	for name, list := range map[string]string{
-		"rk3588": "l3d_cache_refill:u,armv8_cortex_a55/stall_backend_ld/", "zen4": "de_no_dispatch_per_slot.backend_stalls:k,cpu/config=1,config1=2,config2=3/",
+		"rk3588":    "l3d_cache_refill:u,armv8_cortex_a55/stall_backend_ld/",
+		"zen4":      "de_no_dispatch_per_slot.backend_stalls:k,cpu/config=1,config1=2,config2=3/",
 		"alderlake": "mem_load_retired.l3_miss,topdown-be-bound",
 	} {
 		m := machine(t, name)
@@ -370,7 +392,8 @@ func TestCode(t *testing.T) {
 			}
 		}
 	}
-	if got := plan(t, machine(t, "zen4"), Request{Events: "cycles"}).Counters[0].Events[0].Code(); got != "type 0, config 0x0" {
+	if got := plan(t, machine(t, "zen4"),
+		Request{Events: "cycles"}).Counters[0].Events[0].Code(); got != "type 0, config 0x0" {
 		t.Error(got)
 	}
 }
@@ -397,7 +420,8 @@ func TestUnknownCPU(t *testing.T) {
 	if m, err = ReadMachineFS(tr); err != nil || m.PMUs[0].Kind != nil {
 		t.Fatal(m.PMUs[0].Kind, err)
 	}
-	if p = plan(t, m, Request{Question: Memory}); !slices.Equal(names(p), strings.Fields(genericGroups[Memory])) {
+	if p = plan(t, m, Request{Question: Memory}); !slices.Equal(names(p),
+		strings.Fields(genericGroups[Memory])) {
 		t.Errorf("%v, missing %v", names(p), p.Missing)
 	}
 }
@@ -412,7 +436,8 @@ func TestSource(t *testing.T) {
 		{"zen4", "r00ff", "nothing"},
 		{"zen4", "major-faults", "the kernel"},
 	} {
-		if got := plan(t, machine(t, c.machine), Request{Events: c.event}).Counters[0].Events[0].Source(); !strings.Contains(got, c.want) {
+		if got := plan(t, machine(t, c.machine),
+			Request{Events: c.event}).Counters[0].Events[0].Source(); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.event, got, c.want)
 		}
 	}

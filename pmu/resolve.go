@@ -98,7 +98,8 @@ func (p *PMU) look(s Spec) (*found, *Missing) {
 
 // raw is an event of the unit's own codes.
 func (p *PMU) raw(c code, proof Proof, role Role) *found {
-	return &found{Event{Type: p.Type, Config: c.config, Config1: c.config1, Config2: c.config2, Proof: proof}, role}
+	return &found{Event{Type: p.Type, Config: c.config, Config1: c.config1, Config2: c.config2, Proof: proof},
+		role}
 }
 
 // armCode is the number of one of Arm's names, or one of the kind's own.
@@ -118,7 +119,8 @@ func (p *PMU) role(name string) Role {
 		return armRoles[name]
 	}
 	if r, ok := map[string]Role{
-		"slots": Slots, "topdown-retiring": Retiring, "topdown-bad-spec": BadSpec, "topdown-fe-bound": FrontendBound,
+		"slots": Slots, "topdown-retiring": Retiring, "topdown-bad-spec": BadSpec,
+		"topdown-fe-bound": FrontendBound,
 		"topdown-be-bound": BackendBound, "topdown-mem-bound": MemBound,
 	}[name]; ok {
 		return r
@@ -172,8 +174,9 @@ func (p *PMU) armCoded(c code) (*found, *Missing) {
 	switch {
 	case armCovered(c.config):
 		return nil, &Missing{
-			Why: fmt.Sprintf("this CPU (%s) does not have %s: /%s/%s/events lists what it has.%s", p, name, sources, p.Name, opens),
-			Do:  "take one of " + join(p.some()),
+			Why: fmt.Sprintf("this CPU (%s) does not have %s: /%s/%s/events lists what it has.%s", p, name,
+				sources, p.Name, opens),
+			Do: "take one of " + join(p.some()),
 		}
 	case p.Kind == nil || p.Kind.codes == nil:
 		return p.raw(c, Unproved, ""), nil
@@ -184,8 +187,9 @@ func (p *PMU) armCoded(c code) (*found, *Missing) {
 		}
 	case !p.Kind.has(c.config):
 		return nil, &Missing{
-			Why: fmt.Sprintf("a %s does not have %s, by the kernel's list (tools/perf/pmu-events/arch/%s).%s", p, name, p.Kind.dir, opens),
-			Do:  "take one of " + join(p.some()),
+			Why: fmt.Sprintf("a %s does not have %s, by the kernel's list (tools/perf/pmu-events/arch/%s).%s",
+				p, name, p.Kind.dir, opens),
+			Do: "take one of " + join(p.some()),
 		}
 	}
 	return p.raw(c, ByTable, ""), nil
@@ -210,8 +214,9 @@ func (p *PMU) generic(name string, g generic) (*found, *Missing) {
 			return nil, &Missing{Why: fmt.Sprintf("Arm's CPUs have nothing that %s stands for", name)}
 		}
 		return nil, &Missing{
-			Why: fmt.Sprintf("this CPU (%s) has no %s, which %s stands for on Arm", p, strings.Join(g.arm, " and no "), name),
-			Do:  "take one of " + join(p.some()),
+			Why: fmt.Sprintf("this CPU (%s) has no %s, which %s stands for on Arm", p,
+				strings.Join(g.arm, " and no "), name),
+			Do: "take one of " + join(p.some()),
 		}
 	}
 	role := g.role
@@ -228,7 +233,8 @@ func (p *PMU) generic(name string, g generic) (*found, *Missing) {
 // cache is one of perf's cache events on this unit.
 func (p *PMU) cache(name string, id uint64) (*found, *Missing) {
 	if !p.Arm() {
-		return &found{Event{Type: unix.PERF_TYPE_HW_CACHE, Config: p.extended(id), Proof: ByKernel}, cacheRoles[name]}, nil
+		return &found{Event{Type: unix.PERF_TYPE_HW_CACHE, Config: p.extended(id), Proof: ByKernel},
+			cacheRoles[name]}, nil
 	}
 	arm, ok := armCaches[name]
 	if !ok {
@@ -251,9 +257,11 @@ func (p *PMU) lacks(name string) (why, do string) {
 	why = fmt.Sprintf("this CPU (%s) has no event %s", p, clip(name))
 	near := near(name, p.known())
 	if len(near) > 0 {
-		return why + ", it has " + strings.Join(near, ", "), "take one of these, or a code from the CPU's document: r003c"
+		return why + ", it has " + strings.Join(near, ", "),
+			"take one of these, or a code from the CPU's document: r003c"
 	}
-	return why, fmt.Sprintf("see /%s/%s/events, or take a code from the CPU's document: r003c", sources, p.Name)
+	return why, fmt.Sprintf("see /%s/%s/events, or take a code from the CPU's document: r003c", sources,
+		p.Name)
 }
 
 // known is all names that find something on this unit.
@@ -297,7 +305,9 @@ func (p *PMU) some() []string {
 func near(name string, names []string) []string {
 	const most = 3
 	split := func(s string) []string {
-		return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
+		return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+			return r == '_' || r == '-' || r == '.'
+		})
 	}
 	want := split(clip(name))
 	type scored struct {

@@ -4,8 +4,8 @@ package pmu
 
 import "fmt"
 
-// Open finds and opens what a request asks for on this machine. Errors that a person can do something about are a
-// Missing; what is merely not there is in the set's Missing.
+// Open finds and opens what a request asks for on this machine. Errors that a person can do something about
+// are a Missing; what is merely not there is in the set's Missing.
 func Open(r Request, o Options) (*Set, error) {
 	m, err := ReadMachine()
 	if err != nil {

@@ -142,7 +142,8 @@ func TestArmKinds(t *testing.T) {
 		if k.dir != dirs[k.part] {
 			t.Errorf("%s: list %q, the kernel's map says %q", k.Name, k.dir, dirs[k.part])
 		}
-		if got := kindOf(CPUID{MIDR: 0x41<<24 | 0x1<<20 | 0xf<<16 | uint64(k.part)<<4 | 1}, "armv8_pmuv3_0"); got != k {
+		if got := kindOf(CPUID{MIDR: 0x41<<24 | 0x1<<20 | 0xf<<16 | uint64(k.part)<<4 | 1},
+			"armv8_pmuv3_0"); got != k {
 			t.Errorf("%s is not found by its part", k.Name)
 		}
 		if k.dir == "" {
@@ -240,7 +241,8 @@ var armLacks = map[string]bool{}
 
 func init() {
 	for _, k := range []string{"Cortex-A57", "Cortex-A72", "Cortex-A73"} {
-		for _, n := range []string{"stall_backend", "stall_frontend", "ll_cache_miss_rd", "l3d_cache", "l3d_cache_refill", "br_retired",
+		for _, n := range []string{"stall_backend", "stall_frontend", "ll_cache_miss_rd", "l3d_cache",
+			"l3d_cache_refill", "br_retired",
 			"br_mis_pred_retired", "l1d_tlb", "l2d_tlb_refill", "dtlb_walk"} {
 			armLacks[k+" "+n] = true
 		}
@@ -258,11 +260,14 @@ func TestArmGeneric(t *testing.T) {
 	}
 	hw := map[string]uint64{
 		"CPU_CYCLES": unix.PERF_COUNT_HW_CPU_CYCLES, "INSTRUCTIONS": unix.PERF_COUNT_HW_INSTRUCTIONS,
-		"CACHE_REFERENCES": unix.PERF_COUNT_HW_CACHE_REFERENCES, "CACHE_MISSES": unix.PERF_COUNT_HW_CACHE_MISSES,
-		"BRANCH_MISSES": unix.PERF_COUNT_HW_BRANCH_MISSES, "BUS_CYCLES": unix.PERF_COUNT_HW_BUS_CYCLES,
-		"STALLED_CYCLES_FRONTEND": unix.PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, "STALLED_CYCLES_BACKEND": unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
+		"CACHE_REFERENCES": unix.PERF_COUNT_HW_CACHE_REFERENCES,
+		"CACHE_MISSES":     unix.PERF_COUNT_HW_CACHE_MISSES,
+		"BRANCH_MISSES":    unix.PERF_COUNT_HW_BRANCH_MISSES, "BUS_CYCLES": unix.PERF_COUNT_HW_BUS_CYCLES,
+		"STALLED_CYCLES_FRONTEND": unix.PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+		"STALLED_CYCLES_BACKEND":  unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND,
 	}
-	cacheNames := map[string]string{"L1D": "l1-dcache", "L1I": "l1-icache", "LL": "llc", "DTLB": "dtlb", "ITLB": "itlb", "BPU": "branch"}
+	cacheNames := map[string]string{"L1D": "l1-dcache", "L1I": "l1-icache", "LL": "llc", "DTLB": "dtlb",
+		"ITLB": "itlb", "BPU": "branch"}
 	n := 0
 	for _, w := range s["drivers/perf/arm_pmuv3.c"] {
 		switch w[0] {
@@ -372,8 +377,8 @@ func TestX86Groups(t *testing.T) {
 	}
 }
 
-// Which model is which, by the kernel's map of lists. Its patterns are tried for each model that the table has and each that it
-// does not.
+// Which model is which, by the kernel's map of lists. Its patterns are tried for each model that the table
+// has and each that it does not.
 func TestX86Models(t *testing.T) {
 	s := readSource(t, "x86.txt")
 	type rule struct {
@@ -392,7 +397,8 @@ func TestX86Models(t *testing.T) {
 	check := func(vendor string, family, model, step int) {
 		dir := ""
 		// perf takes the first that fits
-		for _, id := range []string{fmt.Sprintf("%s-%d-%X", vendor, family, model), fmt.Sprintf("%s-%d-%X-%X", vendor, family, model, step)} {
+		for _, id := range []string{fmt.Sprintf("%s-%d-%X", vendor, family, model),
+			fmt.Sprintf("%s-%d-%X-%X", vendor, family, model, step)} {
 			for _, r := range rules {
 				if dir == "" && r.re.MatchString(id) {
 					dir = r.dir
@@ -404,12 +410,14 @@ func TestX86Models(t *testing.T) {
 		}
 		got := ""
 		for _, pmu := range []string{"cpu", "cpu_core", "cpu_atom"} {
-			if k := x86Kind(CPUID{Vendor: vendor, Family: family, Model: model, Stepping: step}, pmu); k != nil {
+			if k := x86Kind(CPUID{Vendor: vendor, Family: family, Model: model, Stepping: step},
+				pmu); k != nil {
 				got = k.dir
 			}
 		}
 		if got != dir {
-			t.Errorf("%s family %d model %#x stepping %d: %q, the kernel's map says %q", vendor, family, model, step, got, dir)
+			t.Errorf("%s family %d model %#x stepping %d: %q, the kernel's map says %q", vendor, family,
+				model, step, got, dir)
 		}
 	}
 	for model := range 256 {
@@ -427,7 +435,8 @@ func TestX86Generic(t *testing.T) {
 	s := readSource(t, "x86.txt")
 	formats := map[string]map[string]Field{}
 	maps := map[string]map[string]uint64{}
-	for vendor, file := range map[string]string{"intel": "arch/x86/events/intel/core.c", "amd": "arch/x86/events/amd/core.c"} {
+	for vendor, file := range map[string]string{"intel": "arch/x86/events/intel/core.c",
+		"amd": "arch/x86/events/amd/core.c"} {
 		formats[vendor] = map[string]Field{}
 		for _, w := range s[file] {
 			switch {
@@ -446,11 +455,13 @@ func TestX86Generic(t *testing.T) {
 			}
 		}
 	}
-	for name, m := range map[string]string{"skylake": "intel", "sapphirerapids": "intel", "alderlake": "intel", "zen3": "amd-zen2", "zen4": "amd-zen4"} {
+	for name, m := range map[string]string{"skylake": "intel", "sapphirerapids": "intel",
+		"alderlake": "intel", "zen3": "amd-zen2", "zen4": "amd-zen4"} {
 		vendor, _, _ := strings.Cut(m, "-")
 		for _, p := range machine(t, name).PMUs {
 			for n, f := range p.Format {
-				if want, ok := formats[vendor][n]; !ok || f.Word != want.Word || !slices.Equal(f.Ranges, want.Ranges) {
+				if want, ok := formats[vendor][n]; !ok || f.Word != want.Word ||
+					!slices.Equal(f.Ranges, want.Ranges) {
 					t.Errorf("%s: field %s is %+v, the kernel says %+v", name, n, f, want)
 				}
 			}

@@ -4,10 +4,10 @@ package pmu
 
 import "slices"
 
-// x86's CPUs. Which model is which: Linux 6.12.117, tools/perf/pmu-events/arch/x86/mapfile.csv. Events: the JSON
-// files in the folders that stand beside each kind. The lines are in testdata/sources/x86.txt, and a test
-// compares each. What has no line in a table below is one of perf's own names, which the kernel
-// maps (arch/x86/events/intel/core.c, amd/core.c), or one that it lists itself (slots, topdown-...).
+// x86's CPUs. Which model is which: Linux 6.12.117, tools/perf/pmu-events/arch/x86/mapfile.csv. Events: the
+// JSON files in the folders that stand beside each kind. The lines are in testdata/sources/x86.txt, and a
+// test compares each. What has no line in a table below is one of perf's own names, which the kernel maps
+// (arch/x86/events/intel/core.c, amd/core.c), or one that it lists itself (slots, topdown-...).
 
 // x86Kinds has a list of CPUs for each table.
 var x86Kinds = []struct {
@@ -18,25 +18,45 @@ var x86Kinds = []struct {
 	steps  [2]int // first and last stepping; 0, 0: any
 	kind   *Kind
 }{
-	{intel, 6, []int{0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6}, "", [2]int{}, &Kind{Name: "Skylake", dir: "x86/skylake", lines: skylake, groups: skylakeGroups}},
-	{intel, 6, []int{0x55}, "", [2]int{0, 4}, &Kind{Name: "Skylake-X", dir: "x86/skylakex", lines: skylake, groups: skylakeGroups}},
-	{intel, 6, []int{0x55}, "", [2]int{5, 15}, &Kind{Name: "Cascade Lake-X", dir: "x86/cascadelakex", lines: skylake, groups: skylakeGroups}},
-	{intel, 6, []int{0x7d, 0x7e}, "", [2]int{}, &Kind{Name: "Ice Lake", dir: "x86/icelake", lines: skylake, groups: iceLakeGroups}},
-	{intel, 6, []int{0x6a, 0x6c}, "", [2]int{}, &Kind{Name: "Ice Lake-X", dir: "x86/icelakex", lines: skylake, groups: iceLakeGroups}},
-	{intel, 6, []int{0x8c, 0x8d}, "", [2]int{}, &Kind{Name: "Tiger Lake", dir: "x86/tigerlake", lines: skylake, groups: iceLakeGroups}},
-	{intel, 6, []int{0xa7}, "", [2]int{}, &Kind{Name: "Rocket Lake", dir: "x86/rocketlake", lines: skylake, groups: iceLakeGroups}},
-	{intel, 6, []int{0x8f}, "", [2]int{}, &Kind{Name: "Sapphire Rapids", dir: "x86/sapphirerapids", lines: goldenCove, groups: goldenCoveGroups}},
-	{intel, 6, []int{0xcf}, "", [2]int{}, &Kind{Name: "Emerald Rapids", dir: "x86/emeraldrapids", lines: goldenCove, groups: goldenCoveGroups}},
-	{intel, 6, []int{0xad, 0xae}, "", [2]int{}, &Kind{Name: "Granite Rapids", dir: "x86/graniterapids", lines: goldenCove, groups: goldenCoveGroups}},
-	{intel, 6, []int{0x97, 0x9a, 0xb7, 0xba, 0xbf}, "cpu_core", [2]int{}, &Kind{Name: "Alder Lake P", dir: "x86/alderlake", lines: goldenCove, groups: goldenCoveGroups}},
-	{intel, 6, []int{0x97, 0x9a, 0xb7, 0xba, 0xbf}, "cpu_atom", [2]int{}, &Kind{Name: "Alder Lake E", dir: "x86/alderlake", lines: gracemont, groups: gracemontGroups}},
-	{intel, 6, []int{0xaa, 0xac}, "cpu_core", [2]int{}, &Kind{Name: "Meteor Lake P", dir: "x86/meteorlake", lines: goldenCove, groups: goldenCoveGroups}},
-	{intel, 6, []int{0xaa, 0xac}, "cpu_atom", [2]int{}, &Kind{Name: "Meteor Lake E", dir: "x86/meteorlake", lines: crestmont, groups: crestmontGroups}},
-	{amd, 23, span(0x00, 0x2f), "", [2]int{}, &Kind{Name: "Zen", dir: "x86/amdzen1", lines: zen1, groups: zen1Groups}},
-	{amd, 23, span(0x30, 0xff), "", [2]int{}, &Kind{Name: "Zen 2", dir: "x86/amdzen2", lines: zen2, groups: zen2Groups}},
-	{amd, 25, slices.Concat(span(0x00, 0x0f), span(0x20, 0x2f), span(0x40, 0x5f)), "", [2]int{}, &Kind{Name: "Zen 3", dir: "x86/amdzen3", lines: zen3, groups: zen3Groups}},
-	{amd, 25, slices.Concat(span(0x10, 0x1f), span(0x30, 0x3f), span(0x60, 0xff)), "", [2]int{}, &Kind{Name: "Zen 4", dir: "x86/amdzen4", lines: zen4, groups: zen4Groups, Slots: 6}},
-	{amd, 26, span(0x00, 0xff), "", [2]int{}, &Kind{Name: "Zen 5", dir: "x86/amdzen5", lines: zen5, groups: zen4Groups, Slots: 8}},
+	{intel, 6, []int{0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6}, "", [2]int{},
+		&Kind{Name: "Skylake", dir: "x86/skylake", lines: skylake, groups: skylakeGroups}},
+	{intel, 6, []int{0x55}, "", [2]int{0, 4},
+		&Kind{Name: "Skylake-X", dir: "x86/skylakex", lines: skylake, groups: skylakeGroups}},
+	{intel, 6, []int{0x55}, "", [2]int{5, 15},
+		&Kind{Name: "Cascade Lake-X", dir: "x86/cascadelakex", lines: skylake, groups: skylakeGroups}},
+	{intel, 6, []int{0x7d, 0x7e}, "", [2]int{},
+		&Kind{Name: "Ice Lake", dir: "x86/icelake", lines: skylake, groups: iceLakeGroups}},
+	{intel, 6, []int{0x6a, 0x6c}, "", [2]int{},
+		&Kind{Name: "Ice Lake-X", dir: "x86/icelakex", lines: skylake, groups: iceLakeGroups}},
+	{intel, 6, []int{0x8c, 0x8d}, "", [2]int{},
+		&Kind{Name: "Tiger Lake", dir: "x86/tigerlake", lines: skylake, groups: iceLakeGroups}},
+	{intel, 6, []int{0xa7}, "", [2]int{},
+		&Kind{Name: "Rocket Lake", dir: "x86/rocketlake", lines: skylake, groups: iceLakeGroups}},
+	{intel, 6, []int{0x8f}, "", [2]int{},
+		&Kind{Name: "Sapphire Rapids", dir: "x86/sapphirerapids", lines: goldenCove,
+			groups: goldenCoveGroups}},
+	{intel, 6, []int{0xcf}, "", [2]int{},
+		&Kind{Name: "Emerald Rapids", dir: "x86/emeraldrapids", lines: goldenCove, groups: goldenCoveGroups}},
+	{intel, 6, []int{0xad, 0xae}, "", [2]int{},
+		&Kind{Name: "Granite Rapids", dir: "x86/graniterapids", lines: goldenCove, groups: goldenCoveGroups}},
+	{intel, 6, []int{0x97, 0x9a, 0xb7, 0xba, 0xbf}, "cpu_core", [2]int{},
+		&Kind{Name: "Alder Lake P", dir: "x86/alderlake", lines: goldenCove, groups: goldenCoveGroups}},
+	{intel, 6, []int{0x97, 0x9a, 0xb7, 0xba, 0xbf}, "cpu_atom", [2]int{},
+		&Kind{Name: "Alder Lake E", dir: "x86/alderlake", lines: gracemont, groups: gracemontGroups}},
+	{intel, 6, []int{0xaa, 0xac}, "cpu_core", [2]int{},
+		&Kind{Name: "Meteor Lake P", dir: "x86/meteorlake", lines: goldenCove, groups: goldenCoveGroups}},
+	{intel, 6, []int{0xaa, 0xac}, "cpu_atom", [2]int{},
+		&Kind{Name: "Meteor Lake E", dir: "x86/meteorlake", lines: crestmont, groups: crestmontGroups}},
+	{amd, 23, span(0x00, 0x2f), "", [2]int{},
+		&Kind{Name: "Zen", dir: "x86/amdzen1", lines: zen1, groups: zen1Groups}},
+	{amd, 23, span(0x30, 0xff), "", [2]int{},
+		&Kind{Name: "Zen 2", dir: "x86/amdzen2", lines: zen2, groups: zen2Groups}},
+	{amd, 25, slices.Concat(span(0x00, 0x0f), span(0x20, 0x2f), span(0x40, 0x5f)), "", [2]int{},
+		&Kind{Name: "Zen 3", dir: "x86/amdzen3", lines: zen3, groups: zen3Groups}},
+	{amd, 25, slices.Concat(span(0x10, 0x1f), span(0x30, 0x3f), span(0x60, 0xff)), "", [2]int{},
+		&Kind{Name: "Zen 4", dir: "x86/amdzen4", lines: zen4, groups: zen4Groups, Slots: 6}},
+	{amd, 26, span(0x00, 0xff), "", [2]int{},
+		&Kind{Name: "Zen 5", dir: "x86/amdzen5", lines: zen5, groups: zen4Groups, Slots: 8}},
 }
 
 const (
@@ -46,7 +66,8 @@ const (
 
 func x86Kind(id CPUID, pmu string) *Kind {
 	for _, k := range x86Kinds {
-		if k.vendor == id.Vendor && k.family == id.Family && slices.Contains(k.models, id.Model) && (k.pmu == "" || k.pmu == pmu) &&
+		if k.vendor == id.Vendor && k.family == id.Family && slices.Contains(k.models, id.Model) &&
+			(k.pmu == "" || k.pmu == pmu) &&
 			(k.steps == [2]int{} || id.Stepping >= k.steps[0] && id.Stepping <= k.steps[1]) {
 			return k.kind
 		}

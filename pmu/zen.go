@@ -63,7 +63,9 @@ var zen4 = []line{
 }
 
 // zen5 is the same, but that its list does not sum up the second level's prefetches under this name.
-var zen5 = slices.Concat(slices.DeleteFunc(slices.Clone(zen4), func(l line) bool { return l.name == "l2_pf_miss_l2_l3.all" }), []line{
+var zen5 = slices.Concat(slices.DeleteFunc(slices.Clone(zen4), func(l line) bool {
+	return l.name == "l2_pf_miss_l2_l3.all"
+}), []line{
 	{"l2_pf_miss_l2_l3.l1_dc_l2_hwpf", "event=0x72,umask=0xff", LLCPrefetches},
 })
 

@@ -48,7 +48,8 @@ func (s *Session) Process(pid int, l *engine.Layout) (*Attachment, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Attachment{s: s, pid: pid, proc: proc, owner: owner, layout: uint32(proc), Sites: make(map[uint32]engine.Site)}
+	a := &Attachment{s: s, pid: pid, proc: proc, owner: owner, layout: uint32(proc),
+		Sites: make(map[uint32]engine.Site)}
 	if err = a.SetLayout(l); err == nil {
 		err = a.resetFilter()
 	}
@@ -88,7 +89,8 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 	var order []batchKey
 	for _, site := range sites {
 		if site.File < 0 || site.File >= len(files) {
-			return fmt.Errorf("process %d: site %s lies in file %d of %d", a.pid, site.Where, site.File, len(files))
+			return fmt.Errorf("process %d: site %s lies in file %d of %d", a.pid, site.Where, site.File,
+				len(files))
 		}
 		k := batchKey{handlingOf[site.Role].order, site.File, site.Role, site.Return, files[site.File].Open}
 		if groups[k] == nil {
@@ -111,7 +113,8 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 				g.held.Close()
 			}
 			a.links, a.ops = a.links[:links], a.ops[:ops]
-			for _, id := range a.numbers[first:] { // marks can have named them: they are not used again before the others
+			// marks can have named them: they are not used again before the others
+			for _, id := range a.numbers[first:] {
 				delete(a.Sites, id)
 			}
 			return err
@@ -156,8 +159,8 @@ func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site)
 	return nil
 }
 
-// openAnalysed opens the file in which the sites were found. By its name another can be there by now, a pipe too: in that the sites'
-// offsets mean nothing.
+// openAnalysed opens the file in which the sites were found. By its name another can be there by now, a pipe
+// too: in that the sites' offsets mean nothing.
 func openAnalysed(f engine.File) (*os.File, error) {
 	file, err := safeopen.Regular(f.Open, nil)
 	var special *safeopen.SpecialError
@@ -169,7 +172,8 @@ func openAnalysed(f engine.File) (*os.File, error) {
 	}
 	id, err := target.Identify(file)
 	was := f.ID
-	if err == nil && was != (target.FileID{}) && (id.Dev != was.Dev || id.Inode != was.Inode || id.Size != was.Size || id.Mtime != was.Mtime) {
+	if err == nil && was != (target.FileID{}) &&
+		(id.Dev != was.Dev || id.Inode != was.Inode || id.Size != was.Size || id.Mtime != was.Mtime) {
 		err = fmt.Errorf("another file has its name: %w", fs.ErrNotExist)
 	}
 	if err != nil {
@@ -191,7 +195,8 @@ func (a *Attachment) open(g *opGroup) error {
 		if g.key.ret {
 			attach = ex.UretprobeMulti
 		}
-		l, err := attach(nil, prog, &link.UprobeMultiOptions{Addresses: g.addrs, Cookies: g.cookies, PID: uint32(a.pid)})
+		l, err := attach(nil, prog, &link.UprobeMultiOptions{Addresses: g.addrs, Cookies: g.cookies,
+			PID: uint32(a.pid)})
 		if err != nil {
 			return a.attachError(g.file, g.sites[0], err)
 		}
@@ -235,7 +240,8 @@ func (a *Attachment) attachError(f engine.File, site engine.Site, err error) err
 }
 
 func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
-	k := &kernelSite{Tgid: uint32(a.pid), Owner: a.owner, Layout: a.layout, Kind: uint16(handlingOf[s.Role].kind), Batch: uint8(s.Batch)}
+	k := &kernelSite{Tgid: uint32(a.pid), Owner: a.owner, Layout: a.layout,
+		Kind: uint16(handlingOf[s.Role].kind), Batch: uint8(s.Batch)}
 	if s.Phase == "encode" {
 		k.Encodes = 1
 	}
@@ -246,8 +252,8 @@ func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
 	return k
 }
 
-// Stop ends the recording of the process's scheduling, at once, and silences its probes: a program that it executes can map
-// the same files, and is probed anew.
+// Stop ends the recording of the process's scheduling, at once, and silences its probes: a program that it
+// executes can map the same files, and is probed anew.
 func (a *Attachment) Stop() error {
 	if a.stopped {
 		return nil

@@ -15,8 +15,9 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Where a file can be opened by its name only, another can have the name when the probes are set: a pipe does not make the
-// recorder wait, and no other file gets probes at offsets that were found in the one that was analysed.
+// Where a file can be opened by its name only, another can have the name when the probes are set: a pipe does
+// not make the recorder wait, and no other file gets probes at offsets that were found in the one that was
+// analysed.
 func TestAttachAnotherFile(t *testing.T) {
 	at := newSleeper(t)
 	s, err := Open(Config{})

@@ -72,7 +72,8 @@ func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, c *Counters, e *Ev
 			complete = false
 			break
 		}
-		h := trace.Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>24], Kind: trace.HitKind(s.Meta >> 21 & 7)}
+		h := trace.Hit{Time: int64(ts), TID: int32(s.Tid), CPU: cpu, PID: pids[s.Meta>>24],
+			Kind: trace.HitKind(s.Meta >> 21 & 7)}
 		s.Ts = 0
 		b.next++
 		switch h.Kind {

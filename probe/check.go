@@ -45,7 +45,8 @@ func Check() error {
 	}
 	for _, f := range Needed() {
 		if errors.Is(f.Err, ebpf.ErrNotSupported) {
-			return &Missing{What: "the kernel is too old: " + f.Name + " is missing", Remedy: "Linux 5.17 or newer is needed, 6.6 or newer is best", Err: f.Err}
+			return &Missing{What: "the kernel is too old: " + f.Name + " is missing",
+				Remedy: "Linux 5.17 or newer is needed, 6.6 or newer is best", Err: f.Err}
 		}
 		if f.Err != nil {
 			return privilege("loading eBPF programs", f.Err)
@@ -88,14 +89,16 @@ func (p Privileges) refused(what string) (text, remedy string) {
 	lacks := p.Lacks(least...)
 	switch {
 	case p.OwnUserNS:
-		return text + ": the capabilities of a user namespace (a rootless container) do not count", p.Grant(least...)
+		return text + ": the capabilities of a user namespace (a rootless container) do not count",
+			p.Grant(least...)
 	case len(lacks) > 0:
 		return text + ": there is no " + strings.ReplaceAll(Names(lacks), ",", " and no "), p.Grant(least...)
 	case p.Seccomp:
 		return text + ", although the capabilities are there: a seccomp filter (of a container or service) refuses bpf or perf_event_open",
 			"run it outside, or start the container with --security-opt seccomp=unconfined"
 	case p.Lockdown == "confidentiality":
-		return text + ": the kernel is locked down (confidentiality)", "boot with lockdown=integrity, or without"
+		return text + ": the kernel is locked down (confidentiality)",
+			"boot with lockdown=integrity, or without"
 	}
 	return text + ", although the capabilities are there: a security module (SELinux, AppArmor, BPF LSM) refuses it",
 		"see the kernel's log (dmesg, ausearch -m avc), and allow bpf and perf_event for this program"

@@ -104,7 +104,8 @@ func (s *Session) Cost() (c Cost, err error) {
 	evict := make([]byte, evictBytes)
 	without, coldWithout := run(), cold(evict)
 	err = a.Attach([]engine.File{{Path: m.Path, Open: "/proc/self/exe"}},
-		[]engine.Site{{Offset: m.FileOffset(site), Role: engine.RoleOpEnd, A: engine.Arg{Kind: engine.ArgReg}, Where: "profinfer's own call"}})
+		[]engine.Site{{Offset: m.FileOffset(site), Role: engine.RoleOpEnd, A: engine.Arg{Kind: engine.ArgReg},
+			Where: "profinfer's own call"}})
 	if err != nil {
 		return c, err
 	}

@@ -98,7 +98,8 @@ func (c *Counters) set(spec *ebpf.CollectionSpec) error {
 // emptied when what filled it is closed.
 func (c *Counters) fill(outer *ebpf.Map, cpus int) (keep []*ebpf.Map, err error) {
 	for i, fds := range c.Events {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "event", Type: ebpf.PerfEventArray, KeySize: 4, ValueSize: 4, MaxEntries: uint32(cpus)})
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "event", Type: ebpf.PerfEventArray, KeySize: 4,
+			ValueSize: 4, MaxEntries: uint32(cpus)})
 		if err != nil {
 			return keep, fmt.Errorf("counter %d: %w", i, err)
 		}

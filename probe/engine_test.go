@@ -30,7 +30,8 @@ func newMadeUp(t *testing.T) *madeUp {
 	t.Helper()
 	needBPF(t)
 	path := filepath.Join(t.TempDir(), "engine")
-	if out, err := exec.Command("cc", "-O1", "-pthread", "-o", path, "testdata/engine.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", "-O1", "-pthread", "-o", path,
+		"testdata/engine.c").CombinedOutput(); err != nil {
 		t.Skipf("no C compiler: %v\n%s", err, out)
 	}
 	f, err := os.Open(path)
@@ -69,13 +70,15 @@ func (m *madeUp) site(name string, role engine.Role) engine.Site {
 	if !ok || !in {
 		m.t.Fatalf("no function %s", name)
 	}
-	return engine.Site{Offset: off, Addr: sym.Addr, Where: name, Role: role, A: engine.Arg{Kind: engine.ArgReg}, B: engine.Arg{Kind: engine.ArgReg, Reg: 1}}
+	return engine.Site{Offset: off, Addr: sym.Addr, Where: name, Role: role,
+		A: engine.Arg{Kind: engine.ArgReg}, B: engine.Arg{Kind: engine.ArgReg, Reg: 1}}
 }
 
 // none is a layout without anything in it.
 func none() engine.Layout {
 	const x = engine.Absent
-	return engine.Layout{GraphUID: x, PlanThreads: x, BatchNTokens: x, BatchPos: x, BatchSeqID: x, BatchLogits: x, VecBegin: x, VecEnd: x,
+	return engine.Layout{GraphUID: x, PlanThreads: x, BatchNTokens: x, BatchPos: x, BatchSeqID: x,
+		BatchLogits: x, VecBegin: x, VecEnd: x,
 		VecSeqHead: x, VecSeqVal: x, VecPos: x, VecOutput: x, TensorOp: x, ChooseOp: x}
 }
 
@@ -96,7 +99,8 @@ func TestPhasesAtOnce(t *testing.T) {
 	defer a.Detach()
 	begin := m.site("step_begin", engine.RoleStepBegin)
 	begin.Batch = engine.BatchPointer
-	if err := a.Attach(m.file, []engine.Site{begin, m.site("step_end", engine.RoleStepEnd), m.site("op_begin", engine.RoleOpBegin)}); err != nil {
+	if err := a.Attach(m.file, []engine.Site{begin, m.site("step_end", engine.RoleStepEnd),
+		m.site("op_begin", engine.RoleOpBegin)}); err != nil {
 		t.Fatal(err)
 	}
 	var e Events
@@ -104,7 +108,8 @@ func TestPhasesAtOnce(t *testing.T) {
 		m.do("phases")
 		s.Drain(&e)
 		if len(e.Hits) != 2 || e.Hits[1].Arg <= e.Hits[0].Arg {
-			t.Errorf("operators %+v; wanted are the one beside a step of many tokens and the one after it", e.Hits)
+			t.Errorf("operators %+v; wanted are the one beside a step of many tokens and the one after it",
+				e.Hits)
 		}
 		if l := s.Lost(); l != (Lost{Filtered: 2}) {
 			t.Errorf("lost %+v", l)
@@ -152,7 +157,8 @@ func TestGraphNumbersOfAnotherProgram(t *testing.T) {
 	run()
 	m.do("change")
 	run()
-	if len(shapes) != 4 || shapes[0] == 0 || shapes[0] != shapes[1] || shapes[2] != shapes[3] || shapes[1] == shapes[2] {
+	if len(shapes) != 4 || shapes[0] == 0 || shapes[0] != shapes[1] || shapes[2] != shapes[3] ||
+		shapes[1] == shapes[2] {
 		t.Errorf("shapes %#x: the third graph is another, with the number of the first", shapes)
 	}
 	if ends != 2 {
@@ -170,7 +176,8 @@ func TestLargeBatch(t *testing.T) {
 	defer s.Close()
 	l := none()
 	l.BatchNTokens = 0 // the seconds
-	at.site.Role, at.site.Batch, at.site.B = engine.RoleStepBegin, engine.BatchPointer, engine.Arg{Kind: engine.ArgReg, Reg: 2}
+	at.site.Role, at.site.Batch, at.site.B = engine.RoleStepBegin, engine.BatchPointer,
+		engine.Arg{Kind: engine.ArgReg, Reg: 2}
 	for n, want := range map[int]int32{20_000: 20_000, 300_000: 1 << 18} {
 		c, next := at.start(t, fmt.Sprintf("exec sleep %d", n))
 		a, err := s.Process(c.Process.Pid, &l)
@@ -198,7 +205,8 @@ func TestLargeBatch(t *testing.T) {
 		}
 		lost := s.Lost().Reads
 		if int(e.Marks[0].NTokens) != n || read != want || (lost != 0) != (read != int32(n)) {
-			t.Errorf("a batch of %d: %d tokens, of sequences %d, want %d; %d reads lost", n, e.Marks[0].NTokens, read, want, lost)
+			t.Errorf("a batch of %d: %d tokens, of sequences %d, want %d; %d reads lost", n,
+				e.Marks[0].NTokens, read, want, lost)
 		}
 		a.Detach()
 	}
@@ -215,8 +223,8 @@ func TestThreadNumbers(t *testing.T) {
 	}
 }
 
-// Probes of single links belong to the main thread: the kernel takes them away where it ends before the others. Of
-// uprobe_multi links they stay.
+// Probes of single links belong to the main thread: the kernel takes them away where it ends before the
+// others. Of uprobe_multi links they stay.
 func TestMainThreadEnds(t *testing.T) {
 	f, unused := Multi()
 	for _, single := range []bool{true, false} {
@@ -246,7 +254,9 @@ func TestMainThreadEnds(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		m.do("phases")
 		s.Drain(&e)
-		if t.Logf("single links: %v: %d hits before the main thread ended, %d after", single, before, len(e.Hits)); before != 4 || !single && len(e.Hits) != 4 || single && a.OutlivesMain() != (len(e.Hits) == 4) {
+		if t.Logf("single links: %v: %d hits before the main thread ended, %d after", single, before,
+			len(e.Hits)); before != 4 || !single && len(e.Hits) != 4 || single &&
+			a.OutlivesMain() != (len(e.Hits) == 4) {
 			t.Errorf("that is not what is told")
 		}
 	}

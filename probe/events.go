@@ -9,8 +9,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// The records of the kernel side, as this package hands them on: those that a recording has in the trace's types, and what
-// shapes are made of. Times are nanoseconds of CLOCK_BOOTTIME. See bpf/profinfer.h, from which the kernel* types are generated.
+// The records of the kernel side, as this package hands them on: those that a recording has in the trace's
+// types, and what shapes are made of. Times are nanoseconds of CLOCK_BOOTTIME. See bpf/profinfer.h, from
+// which the kernel* types are generated.
 
 // Def is a tensor as it lay in the process when its graph began.
 type Def struct {
@@ -24,14 +25,15 @@ type Def struct {
 
 // ShapeEnd says that all definitions of a shape were sent.
 type ShapeEnd struct {
-	PID        int32
-	Shape      uint64
-	Time       int64
-	NNodes     int
-	NDefs      int
-	Failed     int // reads that failed
-	Claimed    int
-	OpSequence uint64 // a hash of the operators in their order, for Attachment.SetRoutingPlaces; 0: not asked for
+	PID     int32
+	Shape   uint64
+	Time    int64
+	NNodes  int
+	NDefs   int
+	Failed  int // reads that failed
+	Claimed int
+	// a hash of the operators in their order, for Attachment.SetRoutingPlaces; 0: not asked for
+	OpSequence uint64
 }
 
 // Lost counts records that found no room, or reads of the process's memory that failed.
@@ -40,7 +42,8 @@ type Lost struct {
 	Filtered                        uint64 // hits that were not asked for: no loss
 	Faults                          uint64
 	Experts                         uint64 // records of which experts tokens are routed to
-	Others                          uint64 // switches of others beyond what a CPU may have while threads wait: no loss
+	// switches of others beyond what a CPU may have while threads wait: no loss
+	Others uint64
 }
 
 // Total returns the number of lost records.
@@ -48,9 +51,12 @@ func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Fa
 
 // of returns the count of one kind.
 func (l *Lost) of(k kernelLostKind) *uint64 {
-	return [...]*uint64{kernelLostKindLOST_HITS: &l.Hits, kernelLostKindLOST_MARKS: &l.Marks, kernelLostKindLOST_DEFS: &l.Defs,
-		kernelLostKindLOST_SCHED: &l.Sched, kernelLostKindLOST_READS: &l.Reads, kernelLostKindLOST_FILTERED: &l.Filtered,
-		kernelLostKindLOST_FAULTS: &l.Faults, kernelLostKindLOST_ROUTING: &l.Experts, kernelLostKindLOST_OTHERS: &l.Others}[k]
+	return [...]*uint64{kernelLostKindLOST_HITS: &l.Hits, kernelLostKindLOST_MARKS: &l.Marks,
+		kernelLostKindLOST_DEFS:  &l.Defs,
+		kernelLostKindLOST_SCHED: &l.Sched, kernelLostKindLOST_READS: &l.Reads,
+		kernelLostKindLOST_FILTERED: &l.Filtered,
+		kernelLostKindLOST_FAULTS:   &l.Faults, kernelLostKindLOST_ROUTING: &l.Experts,
+		kernelLostKindLOST_OTHERS: &l.Others}[k]
 }
 
 func (l Lost) sub(o Lost) Lost {
@@ -62,7 +68,8 @@ func (l Lost) sub(o Lost) Lost {
 
 // Events is what one drain found. Its slices are reused by the next one.
 type Events struct {
-	Hits      []trace.Hit  // of an end Arg is 21 bits of the thread pool's address, from bit 6 on; 0 where the site does not tell
+	// of an end Arg is 21 bits of the thread pool's address, from bit 6 on; 0 where the site does not tell
+	Hits      []trace.Hit
 	Marks     []trace.Mark // Site is a key of Attachment.Sites
 	Seqs      []trace.StepSeq
 	Sched     []trace.Sched
@@ -117,7 +124,8 @@ func (e *Events) scheduling(rec []byte) {
 		PrevTID:   int32(s.PrevTid), PrevPID: int32(s.PrevTgid), PrevPrio: s.PrevPrio,
 		NextTID: int32(s.NextTid), NextPID: int32(s.NextTgid), NextPrio: s.NextPrio,
 		PrevComm: e.comm(s.PrevComm), NextComm: e.comm(s.NextComm),
-		Held: int64(s.Held), PrevKernel: s.Kind&uint32(kernelSchedFlagSCHED_PREV_KERNEL) != 0, NextKernel: s.Kind&uint32(kernelSchedFlagSCHED_NEXT_KERNEL) != 0,
+		Held: int64(s.Held), PrevKernel: s.Kind&uint32(kernelSchedFlagSCHED_PREV_KERNEL) != 0,
+		NextKernel: s.Kind&uint32(kernelSchedFlagSCHED_NEXT_KERNEL) != 0,
 	})
 }
 
@@ -130,7 +138,8 @@ func (e *Events) shared(rec []byte) {
 	case typ == kernelRecordTypeREC_MARK && len(rec) >= int(unsafe.Sizeof(kernelMark{})):
 		m := (*kernelMark)(unsafe.Pointer(&rec[0]))
 		e.Marks = append(e.Marks, trace.Mark{
-			Time: int64(m.Ts), PID: int32(m.Tgid), TID: int32(m.Tid), CPU: m.Cpu, Kind: trace.MarkKind(m.Kind), Site: m.Site,
+			Time: int64(m.Ts), PID: int32(m.Tgid), TID: int32(m.Tid), CPU: m.Cpu,
+			Kind: trace.MarkKind(m.Kind), Site: m.Site,
 			Ctx: m.Ctx, Graph: m.Graph, Shape: m.Shape, UID: m.Uid,
 			NNodes: m.N_nodes, Threads: m.Threads, NTokens: m.N_tokens, Type: m.Arg,
 		})
@@ -138,7 +147,8 @@ func (e *Events) shared(rec []byte) {
 		s := (*kernelSeq)(unsafe.Pointer(&rec[0]))
 		e.Seqs = append(e.Seqs, trace.StepSeq{Time: int64(s.Ts), TID: int32(s.Tid), Seq: s.Seq,
 			NTokens: s.N_tokens, Pos: s.Pos, Outputs: s.Outputs})
-	case (typ == kernelRecordTypeREC_NODE || typ == kernelRecordTypeREC_LEAF) && len(rec) >= int(unsafe.Sizeof(kernelDef{})):
+	case (typ == kernelRecordTypeREC_NODE || typ == kernelRecordTypeREC_LEAF) &&
+		len(rec) >= int(unsafe.Sizeof(kernelDef{})):
 		d := (*kernelDef)(unsafe.Pointer(&rec[0]))
 		n := min(d.Size, uint32(len(d.Raw)))
 		e.Defs = append(e.Defs, Def{PID: int32(d.Tgid), Shape: d.Shape, Addr: d.Addr, Index: d.Index,
@@ -146,6 +156,7 @@ func (e *Events) shared(rec []byte) {
 	case typ == kernelRecordTypeREC_SHAPE_END && len(rec) >= int(unsafe.Sizeof(kernelShapeEnd{})):
 		s := (*kernelShapeEnd)(unsafe.Pointer(&rec[0]))
 		e.ShapeEnds = append(e.ShapeEnds, ShapeEnd{PID: int32(s.Tgid), Shape: s.Shape, Time: int64(s.Ts),
-			NNodes: int(s.N_nodes), NDefs: int(s.N_defs), Failed: int(s.Failed), Claimed: int(int32(s.Claimed)), OpSequence: s.OpSequence})
+			NNodes: int(s.N_nodes), NDefs: int(s.N_defs), Failed: int(s.Failed),
+			Claimed: int(int32(s.Claimed)), OpSequence: s.OpSequence})
 	}
 }

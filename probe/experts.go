@@ -56,12 +56,14 @@ func (e *Events) routing(rec []byte) {
 	e.numbers = slices.Grow(e.numbers, n)
 	from := len(e.numbers)
 	e.numbers = append(e.numbers, unsafe.Slice(&c.Expert[0], n)...)
-	e.Experts = append(e.Experts, trace.Experts{Time: int64(c.Ts), PID: int32(c.Tgid), TID: int32(c.Tid), Node: c.Node, Source: c.Source,
-		Used: int32(c.Used), Tokens: int32(c.Tokens), First: int32(c.First), Chosen: e.numbers[from:len(e.numbers):len(e.numbers)]})
+	e.Experts = append(e.Experts, trace.Experts{Time: int64(c.Ts), PID: int32(c.Tgid), TID: int32(c.Tid),
+		Node: c.Node, Source: c.Source,
+		Used: int32(c.Used), Tokens: int32(c.Tokens), First: int32(c.First),
+		Chosen: e.numbers[from:len(e.numbers):len(e.numbers)]})
 }
 
-// RoutingPlace is an operator that routes tokens to experts, in graphs with the same sequence of operators: which node it is, and how
-// many operators end before it.
+// RoutingPlace is an operator that routes tokens to experts, in graphs with the same sequence of operators:
+// which node it is, and how many operators end before it.
 type RoutingPlace struct{ Arrival, Node uint32 }
 
 // dropAll forgets all of a process.
@@ -71,9 +73,9 @@ func (a *Attachment) dropAll() {
 	}
 }
 
-// SetRoutingPlaces says where graphs with a sequence of operators route tokens, in the order of their arrivals, for as long as only
-// those are probed. It returns false where there are more of them, or more sequences, than the kernel side has room for: then
-// begins have to be probed.
+// SetRoutingPlaces says where graphs with a sequence of operators route tokens, in the order of their
+// arrivals, for as long as only those are probed. It returns false where there are more of them, or more
+// sequences, than the kernel side has room for: then begins have to be probed.
 func (a *Attachment) SetRoutingPlaces(opSequence uint64, at []RoutingPlace) (bool, error) {
 	k := kernelRoutingPlaces{N: uint32(len(at))}
 	if len(at) >= len(k.At) {
@@ -99,6 +101,7 @@ func (a *Attachment) SetRoutingPlaces(opSequence uint64, at []RoutingPlace) (boo
 
 // DropRoutingPlaces forgets where graphs with a sequence of operators route tokens.
 func (a *Attachment) DropRoutingPlaces(opSequence uint64) {
-	_ = a.s.objs.PlacesOf.Delete(kernelOpSequenceKey{OpSequence: opSequence, Owner: a.owner}) // it may be unknown already
+	// it may be unknown already
+	_ = a.s.objs.PlacesOf.Delete(kernelOpSequenceKey{OpSequence: opSequence, Owner: a.owner})
 	a.sequences = slices.DeleteFunc(a.sequences, func(s uint64) bool { return s == opSequence })
 }

@@ -138,7 +138,8 @@ func (f *faultSource) attach(o *kernelObjects, cpus int) (err error) {
 	for _, e := range []struct {
 		config  uint64
 		program *ebpf.Program
-	}{{unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ, o.FaultMajor}, {unix.PERF_COUNT_SW_PAGE_FAULTS_MIN, o.FaultMinor}} {
+	}{{unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ, o.FaultMajor}, {unix.PERF_COUNT_SW_PAGE_FAULTS_MIN,
+		o.FaultMinor}} {
 		for cpu := range cpus {
 			fd, err := openFaults(e.config, cpu, e.program)
 			if errors.Is(err, unix.ENODEV) {
@@ -205,7 +206,8 @@ func (e *Events) fault(rec []byte) {
 		return
 	}
 	k := (*kernelFault)(unsafe.Pointer(&rec[0]))
-	f := trace.Fault{Time: int64(k.Ts), PID: int32(k.Tgid), TID: int32(k.Tid), CPU: uint16(k.Cpu), Kind: trace.FaultKind(k.Kind),
+	f := trace.Fault{Time: int64(k.Ts), PID: int32(k.Tgid), TID: int32(k.Tid), CPU: uint16(k.Cpu),
+		Kind: trace.FaultKind(k.Kind),
 		Addr: k.Addr, Dur: -1, Read: int64(k.Read), Major: k.Major, Minor: k.Minor}
 	if k.Dur != 0 {
 		f.Dur = int64(k.Dur)

@@ -14,8 +14,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A page of a file that lies on disk only is read by a major fault; the page of memory that was never touched needs a
-// minor one.
+// A page of a file that lies on disk only is read by a major fault; the page of memory that was never touched
+// needs a minor one.
 func TestFaults(t *testing.T) {
 	needBPF(t)
 	s, err := Open(Config{Faults: FaultsAll})
@@ -54,7 +54,8 @@ func TestFaults(t *testing.T) {
 	}
 	defer unix.Munmap(anon)
 	var resident [64]byte
-	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&file[0])), uintptr(len(file)), uintptr(unsafe.Pointer(&resident[0]))); e != 0 {
+	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&file[0])), uintptr(len(file)),
+		uintptr(unsafe.Pointer(&resident[0]))); e != 0 {
 		t.Fatal(e)
 	}
 	disk := resident[3]&1 == 0 // else the file system has none
@@ -85,11 +86,13 @@ func TestFaults(t *testing.T) {
 	if l := s.Lost(); l != (Lost{}) {
 		t.Errorf("lost %+v", l)
 	}
-	if inMemory.Kind != trace.FaultMinor || inMemory.Minor <= inFile.Minor-1 || (inMemory.Dur >= 0) != s.FaultsTimed() || inMemory.Read > 0 {
+	if inMemory.Kind != trace.FaultMinor || inMemory.Minor <= inFile.Minor-1 ||
+		(inMemory.Dur >= 0) != s.FaultsTimed() || inMemory.Read > 0 {
 		t.Errorf("%+v after %+v", *inMemory, *inFile)
 	}
 	if !disk {
-		t.Skipf("the file stays in memory here, as its file system has no disk; the rest: %+v, timed: %t", *inMemory, s.FaultsTimed())
+		t.Skipf("the file stays in memory here, as its file system has no disk; the rest: %+v, timed: %t",
+			*inMemory, s.FaultsTimed())
 	}
 	// The runtime's signals can end the fault early; then it is done again, and counted as minor.
 	if inFile.Kind == trace.FaultMajor && (inFile.Major == 0 || inMemory.Major != inFile.Major) {

@@ -31,7 +31,8 @@ func Needed() []Feature {
 	ready()
 	return []Feature{
 		{"ring buffer", Version{5, 8, 0}, features.HaveMapType(ebpf.RingBuf)},
-		{"cookies of uprobe links", Version{5, 15, 0}, features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie)},
+		{"cookies of uprobe links", Version{5, 15, 0},
+			features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie)},
 		{"bpf_loop", Version{5, 17, 0}, features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop)},
 	}
 }
@@ -54,8 +55,9 @@ func multiMissesThreads(v Version) bool {
 		!v.Less(Version{6, 7, 0}) && v.Less(Version{6, 9, 5})
 }
 
-// SkipsHits tells the kernels that leave a uprobe's program out, without counting it, while another eBPF program runs on the
-// CPU: they call it as they call those of kprobes (trace_call_bpf). Since 6.0 it is called in a way of its own.
+// SkipsHits tells the kernels that leave a uprobe's program out, without counting it, while another eBPF
+// program runs on the CPU: they call it as they call those of kprobes (trace_call_bpf). Since 6.0 it is
+// called in a way of its own.
 func SkipsHits(v Version) bool { return v != (Version{}) && v.Less(Version{6, 0, 0}) }
 
 // ready lets the eBPF library find out the kernel's version, once: it reads /proc/self/mem, which a

@@ -27,7 +27,8 @@ func FuzzRecords(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, int(unsafe.Sizeof(kernelDef{}))))
 	f.Fuzz(func(t *testing.T, rec []byte) {
 		words := make([]uint64, (len(rec)+7)/8+1) // a ring's records are aligned
-		aligned := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))[:copy(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words)), rec):len(rec)]
+		aligned := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])),
+			8*len(words))[:copy(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words)), rec):len(rec)]
 		var e Events
 		for range 2 { // a drain uses the slices of the one before again
 			e.reset()
@@ -65,11 +66,13 @@ func FuzzBuffer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, counters uint8) {
 		const slots = minSlots
 		var head, tail uint64
-		buf := &buffer{head: &head, tail: &tail, lost: make([]uint64, kernelLostKindNUM_LOST), slots: make([]kernelSlot, slots), next: uint64(at)}
+		buf := &buffer{head: &head, tail: &tail, lost: make([]uint64, kernelLostKindNUM_LOST),
+			slots: make([]kernelSlot, slots), next: uint64(at)}
 		tail = uint64(at)
 		n := min(len(b)/slotBytes, slots/2)
 		for i := range n {
-			*(*kernelSlot)(unsafe.Pointer(&buf.slots[(int(at)+i)%slots])) = *(*kernelSlot)(unsafe.Pointer(&b[i*slotBytes]))
+			*(*kernelSlot)(unsafe.Pointer(&buf.slots[(int(at)+
+				i)%slots])) = *(*kernelSlot)(unsafe.Pointer(&b[i*slotBytes]))
 		}
 		head = uint64(at) + uint64(n)
 		c := &Counters{Task: counters&1 != 0}
@@ -77,7 +80,8 @@ func FuzzBuffer(f *testing.F) {
 		e.reset()
 		var pids [maxProcesses]int32
 		complete := buf.drain(3, &pids, c, &e)
-		if tail != buf.next || tail < uint64(at) || complete && tail < head || len(e.Hits) > 2*n || len(e.Samples) > n {
+		if tail != buf.next || tail < uint64(at) || complete && tail < head || len(e.Hits) > 2*n ||
+			len(e.Samples) > n {
 			t.Fatalf("%d of %d slots, %d hits, %d samples", tail-uint64(at), n, len(e.Hits), len(e.Samples))
 		}
 		for i := uint64(at); i < tail && i < head; i++ {

@@ -12,7 +12,8 @@ import (
 // programName is how long the kernel's name of a program is at most (BPF_OBJ_NAME_LEN).
 const programName = 15
 
-// uprobePrograms returns the names of all programs that sites are attached to: whole, as the kernel tells them with BTF, and cut.
+// uprobePrograms returns the names of all programs that sites are attached to: whole, as the kernel tells
+// them with BTF, and cut.
 func uprobePrograms() (map[string]bool, error) {
 	spec, err := loadKernel()
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// Numbers of processes and of sites are few, as records carry them, and are used again: once no probe of their owner
-// stands (closing its links waits until no program of them runs) and all that was written until then was read.
+// Numbers of processes and of sites are few, as records carry them, and are used again: once no probe of
+// their owner stands (closing its links waits until no program of them runs) and all that was written until
+// then was read.
 
 // maxProcesses at a time: a hit's record has eight bits for the process.
 const maxProcesses = uint32(kernelLimitMAX_PROCS)
@@ -30,7 +31,8 @@ type numbers struct {
 // process gives a process a number, and the same with what tells it from others that had the number before.
 func (n *numbers) process(pid int) (proc int, owner uint32, err error) {
 	if proc = slices.Index(n.pids[:], 0); proc < 0 {
-		return 0, 0, fmt.Errorf("process %d: more than %d processes at a time cannot be recorded: %w", pid, maxProcesses, ErrFull)
+		return 0, 0, fmt.Errorf("process %d: more than %d processes at a time cannot be recorded: %w", pid,
+			maxProcesses, ErrFull)
 	}
 	n.pids[proc] = int32(pid)
 	n.serial++
@@ -43,7 +45,8 @@ func (n *numbers) Room() bool { return slices.Contains(n.pids[:], 0) }
 // room tells whether there are numbers for so many sites.
 func (n *numbers) room(pid, sites int) error {
 	if len(n.free)+int(n.max-n.next) < sites {
-		return fmt.Errorf("process %d: more than %d probe sites at a time cannot be had: %w", pid, n.max, ErrFull)
+		return fmt.Errorf("process %d: more than %d probe sites at a time cannot be had: %w", pid, n.max,
+			ErrFull)
 	}
 	return nil
 }
@@ -84,11 +87,12 @@ func (s *Session) past(p positions) bool {
 			return false
 		}
 	}
-	return s.marks.taken() >= p.marks && s.defs.taken() >= p.defs && (s.routings == nil || s.routings.taken() >= p.routings)
+	return s.marks.taken() >= p.marks && s.defs.taken() >= p.defs &&
+		(s.routings == nil || s.routings.taken() >= p.routings)
 }
 
-// Drained tells whether all events of a process whose probes were taken away were handed on by Drain. A ring is read up to
-// the first record that is not whole yet, so this can take several drains.
+// Drained tells whether all events of a process whose probes were taken away were handed on by Drain. A ring
+// is read up to the first record that is not whole yet, so this can take several drains.
 func (a *Attachment) Drained() bool { return a.left != nil && a.s.past(*a.left) }
 
 // Release gives the process's numbers back. Its events must have been drained.

@@ -116,7 +116,8 @@ func TestNumbersHeldBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := s.hits[0]
-	*b.head += 2 // a thread was preempted in a probe: its slot is reserved; behind it lies a hit of this process
+	// a thread was preempted in a probe: its slot is reserved; behind it lies a hit of this process
+	*b.head += 2
 	b.slots[b.next+1].Meta = uint32(a.proc)<<24 | uint32(trace.HitOpEnd)<<21
 	b.slots[b.next+1].Ts = 7
 	if err := a.Detach(); err != nil {
@@ -282,7 +283,8 @@ func TestLinksKnowEveryProgram(t *testing.T) {
 	}
 	defer a.Detach()
 	var sites []engine.Site
-	for _, r := range []engine.Role{engine.RoleOpBegin, engine.RoleOpFused, engine.RoleOpEnd, engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSubmitBegin, engine.RoleSubmitEnd} {
+	for _, r := range []engine.Role{engine.RoleOpBegin, engine.RoleOpFused, engine.RoleOpEnd,
+		engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSubmitBegin, engine.RoleSubmitEnd} {
 		x := at.site
 		x.Role = r
 		sites = append(sites, x)
@@ -295,12 +297,14 @@ func TestLinksKnowEveryProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(after)-len(before) != len(sites) {
-		t.Errorf("%d links of %d are known: %s", len(after)-len(before), len(sites), strings.Join(after, ", "))
+		t.Errorf("%d links of %d are known: %s", len(after)-len(before), len(sites),
+			strings.Join(after, ", "))
 	}
 }
 
 func TestSkipsHits(t *testing.T) {
-	for v, want := range map[Version]bool{{5, 17, 0}: true, {5, 19, 17}: true, {6, 0, 0}: false, {6, 18, 0}: false, {}: false} {
+	for v, want := range map[Version]bool{{5, 17, 0}: true, {5, 19, 17}: true, {6, 0, 0}: false,
+		{6, 18, 0}: false, {}: false} {
 		if SkipsHits(v) != want {
 			t.Errorf("%v: %v", v, !want)
 		}

@@ -216,7 +216,8 @@ func (p Privileges) Grant(caps ...Capability) string {
 	case p.OwnUserNS:
 		return "run it outside of the container's user namespace: as root of the host, or in a container with --privileged --pid=host --userns=host"
 	case len(unreachable) > 0:
-		return "this process cannot be given " + Names(unreachable) + " (bounding set): run it outside of the container or service, or start that with --cap-add or CapabilityBoundingSet for " + Names(unreachable)
+		return "this process cannot be given " + Names(unreachable) +
+			" (bounding set): run it outside of the container or service, or start that with --cap-add or CapabilityBoundingSet for " + Names(unreachable)
 	case p.UID == 0:
 		return "root was deprived of them: run it as full root (sudo), or setpriv without a reduced set"
 	case p.NoNewPrivs:

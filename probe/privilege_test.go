@@ -23,10 +23,12 @@ func TestParsePrivileges(t *testing.T) {
 	if err != nil || !p.NoNewPrivs || !p.Seccomp {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if got := p.Lacks(Capabilities()...); slices.Contains(got, CapBPF) || slices.Contains(got, CapPerfmon) || slices.Contains(got, CapSysPtrace) || len(got) != 5 {
+	if got := p.Lacks(Capabilities()...); slices.Contains(got, CapBPF) || slices.Contains(got, CapPerfmon) ||
+		slices.Contains(got, CapSysPtrace) || len(got) != 5 {
 		t.Errorf("bpf, perfmon and sys_ptrace are there; lacks %v", Names(got))
 	}
-	for _, bad := range []string{"", "CapEff:\t12\n", "CapEff:\tx\nCapBnd:\t0\n", "CapEff:\t0\nCapBnd:\t10000000000000000\n"} {
+	for _, bad := range []string{"", "CapEff:\t12\n", "CapEff:\tx\nCapBnd:\t0\n",
+		"CapEff:\t0\nCapBnd:\t10000000000000000\n"} {
 		if _, err := parsePrivileges(bad); err == nil {
 			t.Errorf("no error for %q", bad)
 		}
@@ -61,14 +63,19 @@ func TestRefused(t *testing.T) {
 		p            Privileges
 		text, remedy string
 	}{
-		{"nobody", Privileges{UID: 1, Bounding: all}, "no cap_bpf and no cap_perfmon", "setcap cap_bpf,cap_perfmon+ep /"},
-		{"one missing", Privileges{UID: 1, Bounding: all, Effective: 1<<CapBPF | 1<<CapSysNice}, "no cap_perfmon", "setcap cap_bpf,cap_perfmon,cap_sys_nice+ep /"},
+		{"nobody", Privileges{UID: 1, Bounding: all}, "no cap_bpf and no cap_perfmon",
+			"setcap cap_bpf,cap_perfmon+ep /"},
+		{"one missing", Privileges{UID: 1, Bounding: all, Effective: 1<<CapBPF | 1<<CapSysNice},
+			"no cap_perfmon", "setcap cap_bpf,cap_perfmon,cap_sys_nice+ep /"},
 		{"no_new_privs", Privileges{UID: 1, Bounding: all, NoNewPrivs: true}, "no cap_bpf", "no effect"},
 		{"container", Privileges{Bounding: all &^ own}, "no cap_bpf", "--cap-add"},
 		{"reduced root", Privileges{Bounding: all}, "no cap_bpf", "full root"},
-		{"rootless", Privileges{Bounding: all, Effective: all, OwnUserNS: true}, "user namespace", "root of the host"},
-		{"seccomp", Privileges{Bounding: all, Effective: all, Seccomp: true}, "seccomp", "seccomp=unconfined"},
-		{"locked down", Privileges{Bounding: all, Effective: all, Lockdown: "confidentiality"}, "locked down", "lockdown=integrity"},
+		{"rootless", Privileges{Bounding: all, Effective: all, OwnUserNS: true}, "user namespace",
+			"root of the host"},
+		{"seccomp", Privileges{Bounding: all, Effective: all, Seccomp: true}, "seccomp",
+			"seccomp=unconfined"},
+		{"locked down", Privileges{Bounding: all, Effective: all, Lockdown: "confidentiality"}, "locked down",
+			"lockdown=integrity"},
 		{"security module", Privileges{Bounding: all, Effective: all}, "security module", "dmesg"},
 	} {
 		text, remedy := c.p.refused("loading")
@@ -88,7 +95,8 @@ func TestNeed(t *testing.T) {
 }
 
 func TestLockdown(t *testing.T) {
-	for in, want := range map[string]string{"none [integrity] confidentiality\n": "integrity", "[none] integrity": "none", "": "", "none": "", "[": ""} {
+	for in, want := range map[string]string{"none [integrity] confidentiality\n": "integrity",
+		"[none] integrity": "none", "": "", "none": "", "[": ""} {
 		if got := parseLockdown(in); got != want {
 			t.Errorf("%q: %q", in, got)
 		}
@@ -97,8 +105,10 @@ func TestLockdown(t *testing.T) {
 
 func TestParseVersion(t *testing.T) {
 	for in, want := range map[string]Version{
-		"6.8.0-45-generic": {6, 8, 0}, "6.18.44-fc-v669": {6, 18, 44}, "5.15.167.4-microsoft-standard-WSL2": {5, 15, 167},
-		"6.18-rc1": {6, 18, 0}, "6.1.0-18-amd64": {6, 1, 0}, "6.6.35": {6, 6, 35}, "7.2": {7, 2, 0}, "4.18.0-553.el8_10.x86_64": {4, 18, 0},
+		"6.8.0-45-generic": {6, 8, 0}, "6.18.44-fc-v669": {6, 18,
+			44}, "5.15.167.4-microsoft-standard-WSL2": {5, 15, 167},
+		"6.18-rc1": {6, 18, 0}, "6.1.0-18-amd64": {6, 1, 0}, "6.6.35": {6, 6, 35}, "7.2": {7, 2,
+			0}, "4.18.0-553.el8_10.x86_64": {4, 18, 0},
 	} {
 		if got, err := ParseVersion(in); got != want || err != nil {
 			t.Errorf("%s: %v, %v", in, got, err)
@@ -113,7 +123,8 @@ func TestParseVersion(t *testing.T) {
 
 func TestMultiMissesThreads(t *testing.T) {
 	for v, want := range map[Version]bool{
-		{6, 5, 13}: false, {6, 6, 0}: true, {6, 6, 34}: true, {6, 6, 35}: false, {6, 7, 0}: true, {6, 8, 12}: true,
+		{6, 5, 13}: false, {6, 6, 0}: true, {6, 6, 34}: true, {6, 6, 35}: false, {6, 7, 0}: true, {6, 8,
+			12}: true,
 		{6, 9, 4}: true, {6, 9, 5}: false, {6, 10, 0}: false, {6, 18, 44}: false,
 	} {
 		if got := multiMissesThreads(v); got != want {

@@ -28,8 +28,8 @@ func libc(t *testing.T) string {
 	return ""
 }
 
-// What the kernel side reads where work is handed to a queue, tried on a call whose arguments are known: sleep's
-// clock_nanosleep(clock, flags, {seconds, nanoseconds}, rest), flags 0.
+// What the kernel side reads where work is handed to a queue, tried on a call whose arguments are known:
+// sleep's clock_nanosleep(clock, flags, {seconds, nanoseconds}, rest), flags 0.
 func TestQueueMarks(t *testing.T) {
 	needBPF(t)
 	path := libc(t)
@@ -72,12 +72,15 @@ func TestQueueMarks(t *testing.T) {
 	}
 	site := engine.Site{Offset: off, Addr: sym.Addr, Where: "clock_nanosleep"}
 	begin, end, wait, done := site, site, site, site
-	begin.Role, begin.A, begin.B, begin.D = engine.RoleSubmitBegin, arg(engine.ArgAt, 2, 8), arg(engine.ArgAt, 2, 0), arg(engine.ArgConst, 0, -5)
+	begin.Role, begin.A, begin.B, begin.D = engine.RoleSubmitBegin, arg(engine.ArgAt, 2, 8),
+		arg(engine.ArgAt, 2, 0), arg(engine.ArgConst, 0, -5)
 	begin.C = arg(engine.ArgReg, 1, 0)
 	end.Role, end.Return = engine.RoleSubmitEnd, true
-	wait.Role, wait.A, wait.C = engine.RoleWaitBegin, arg(engine.ArgStackAt, 0, 0), arg(engine.ArgAt, 1, 0) // C: at a null pointer
+	// C: at a null pointer
+	wait.Role, wait.A, wait.C = engine.RoleWaitBegin, arg(engine.ArgStackAt, 0, 0), arg(engine.ArgAt, 1, 0)
 	done.Role, done.B, done.D = engine.RoleDone, arg(engine.ArgReg, 2, 0), arg(engine.ArgConst, 0, 2)
-	if err := a.Attach([]engine.File{{Path: path, Open: path}}, []engine.Site{begin, end, wait, done}); err != nil {
+	if err := a.Attach([]engine.File{{Path: path, Open: path}},
+		[]engine.Site{begin, end, wait, done}); err != nil {
 		t.Fatal(err)
 	}
 	in.Write([]byte("go\n"))
@@ -99,13 +102,16 @@ func TestQueueMarks(t *testing.T) {
 	}
 	// newer coreutils round up, by a nanosecond at least
 	ns := func(v uint64) bool { return v == 250_000_000 || v == 250_000_001 }
-	if m := by[trace.MarkSubmitBegin]; len(m) != 1 || !ns(m[0].Ctx) || m[0].Graph != 2 || m[0].NNodes != -5 || m[0].UID != 0 {
+	if m := by[trace.MarkSubmitBegin]; len(m) != 1 || !ns(m[0].Ctx) || m[0].Graph != 2 || m[0].NNodes != -5 ||
+		m[0].UID != 0 {
 		t.Errorf("begin %+v", m)
 	}
-	if m := by[trace.MarkSubmitEnd]; len(m) != 1 || m[0].Type != 0 || m[0].Time-by[trace.MarkSubmitBegin][0].Time < 2e9 {
+	if m := by[trace.MarkSubmitEnd]; len(m) != 1 || m[0].Type != 0 ||
+		m[0].Time-by[trace.MarkSubmitBegin][0].Time < 2e9 {
 		t.Errorf("end %+v", m)
 	}
-	if m := by[trace.MarkWaitBegin]; len(m) != 1 || m[0].NNodes != -1 || runtime.GOARCH == "amd64" && m[0].Ctx == 0 || m[0].UID != 0 || m[0].Graph != 0 {
+	if m := by[trace.MarkWaitBegin]; len(m) != 1 || m[0].NNodes != -1 || runtime.GOARCH == "amd64" &&
+		m[0].Ctx == 0 || m[0].UID != 0 || m[0].Graph != 0 {
 		t.Errorf("wait %+v", m)
 	}
 	if m := by[trace.MarkDone]; len(m) != 2 || m[0].Graph != 2 || !ns(m[1].Graph) {

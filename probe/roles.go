@@ -11,8 +11,8 @@ import (
 // handling is what the kernel side does where a site of one role is hit.
 type handling struct {
 	kind kernelMarkKind // of the marks it writes; 0: it writes hits
-	// order in which sites are attached: what completes an observation stands before what begins it, so that a step whose
-	// begin is seen is seen whole.
+	// order in which sites are attached: what completes an observation stands before what begins it, so that
+	// a step whose begin is seen is seen whole.
 	order            int
 	program, counted func(*kernelObjects) *ebpf.Program // counted: where counters are recorded; nil: the same
 }

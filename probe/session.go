@@ -139,7 +139,8 @@ func Open(cfg Config) (*Session, error) {
 	}
 	if s.hits, s.mapping, err = mapBuffers(s.objs.Buffers, cpus, slots); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("rings of %d KiB for %d CPUs: %w (a smaller --ring-size may help)", total>>10, cpus, err)
+		return nil, fmt.Errorf("rings of %d KiB for %d CPUs: %w (a smaller --ring-size may help)", total>>10,
+			cpus, err)
 	}
 	for cpu := range cpus {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ring", Type: ebpf.RingBuf, MaxEntries: uint32(size)})
@@ -153,7 +154,8 @@ func Open(cfg Config) (*Session, error) {
 		}
 		if err != nil {
 			s.Close()
-			return nil, fmt.Errorf("a ring of %d KiB for CPU %d: %w (a smaller --ring-size may help)", size>>10, cpu, err)
+			return nil, fmt.Errorf("a ring of %d KiB for CPU %d: %w (a smaller --ring-size may help)",
+				size>>10, cpu, err)
 		}
 		s.perCPU = append(s.perCPU, r)
 	}
@@ -195,7 +197,8 @@ func (s *Session) load(spec *ebpf.CollectionSpec, sched bool) (noSched, err erro
 	full := spec.Copy()
 	if sched {
 		if _, err := btf.LoadKernelSpec(); err != nil {
-			noSched = fmt.Errorf("no scheduling events: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", err)
+			noSched = fmt.Errorf("no scheduling events: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w",
+				err)
 			sched = false
 		}
 	}
@@ -234,15 +237,16 @@ func (s *Session) attachSched() error {
 				l.Close()
 			}
 			s.sched = nil
-			return fmt.Errorf("no scheduling events: attaching to the kernel's scheduler tracepoints: %w", err)
+			return fmt.Errorf("no scheduling events: attaching to the kernel's scheduler tracepoints: %w",
+				err)
 		}
 		s.sched = append(s.sched, l)
 	}
 	return nil
 }
 
-// OutlivesMain tells whether a process's probes stay where its main thread ends before others. Of single links the kernel
-// takes them away: they are events of that thread.
+// OutlivesMain tells whether a process's probes stay where its main thread ends before others. Of single
+// links the kernel takes them away: they are events of that thread.
 func (a *Attachment) OutlivesMain() bool { return a.s.multi }
 
 // Multi tells whether the kernel has uprobe_multi links.
@@ -346,12 +350,14 @@ func kernelLayoutOf(l *engine.Layout) kernelLayout {
 		TensorSize: min(l.TensorSize, uint16(len(kernelDef{}.Raw))), TensorSrc: l.TensorSrc,
 		MaxSrc: l.MaxSrc, TensorViewSrc: l.TensorViewSrc,
 		ParamsIth: l.ParamsIth, ParamsNth: l.ParamsNth, PlanThreads: l.PlanThreads,
-		BatchN_tokens: l.BatchNTokens, BatchPos: l.BatchPos, BatchSeqId: l.BatchSeqID, BatchLogits: l.BatchLogits,
-		VecBegin: l.VecBegin, VecEnd: l.VecEnd, VecStride: l.VecStride, VecSeqHead: l.VecSeqHead,
+		BatchN_tokens: l.BatchNTokens, BatchPos: l.BatchPos, BatchSeqId: l.BatchSeqID,
+		BatchLogits: l.BatchLogits,
+		VecBegin:    l.VecBegin, VecEnd: l.VecEnd, VecStride: l.VecStride, VecSeqHead: l.VecSeqHead,
 		VecSeqVal: l.VecSeqVal, VecPos: l.VecPos, VecOutput: l.VecOutput,
 	}
 	k.TensorOp, k.TensorFlags = l.TensorOp, l.TensorFlags
-	k.TensorNe, k.TensorNb, k.TensorData, k.RoutingOp, k.RoutingSrc = l.TensorNe, l.TensorNb, l.TensorData, l.ChooseOp, l.ChooseSrc
+	k.TensorNe, k.TensorNb, k.TensorData, k.RoutingOp, k.RoutingSrc = l.TensorNe, l.TensorNb, l.TensorData,
+		l.ChooseOp, l.ChooseSrc
 	if l.VecPosIndirect {
 		k.VecPosIndirect = 1
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Copy is one call that moves a tensor's data between memories: the host's to a backend's, back, or from backend to backend.
+// Copy is one call that moves a tensor's data between memories: the host's to a backend's, back, or from
+// backend to backend.
 type Copy struct {
 	ofEngine
 	Step *Step // nil: in no step
@@ -25,7 +26,8 @@ type Copy struct {
 	Kind string
 	// Async: the call returns before the data are there, where the backend can do so.
 	Async bool
-	// Tensor is the name of the one that is written (get: that is read), Type its type; empty: it is in no graph of the step.
+	// Tensor is the name of the one that is written (get: that is read), Type its type; empty: it is in no
+	// graph of the step.
 	Tensor, Type string
 	Bytes        int64 // -1: not known
 	// From and To are backends' names, or "host"; empty: not known.
@@ -52,8 +54,10 @@ func (p *replayer) copyBegin(q *Proc, t *thread, m *trace.Mark) error {
 		}
 		return nil
 	}
-	c := &openCopy{entry: entry, dst: m.Copied(), src: m.CopiedFrom(), Copy: Copy{ofEngine: q.ofEngine, PID: m.PID, TID: m.TID, Start: m.Time, Dur: -1, Bytes: m.CopiedBytes(), Split: -1,
-		Kind: "copy", Async: strings.HasSuffix(entry, "_async")}}
+	c := &openCopy{entry: entry, dst: m.Copied(), src: m.CopiedFrom(),
+		Copy: Copy{ofEngine: q.ofEngine, PID: m.PID, TID: m.TID, Start: m.Time, Dur: -1,
+			Bytes: m.CopiedBytes(), Split: -1,
+			Kind: "copy", Async: strings.HasSuffix(entry, "_async")}}
 	switch {
 	case strings.Contains(entry, "_set"):
 		c.Kind = "set"
@@ -106,10 +110,12 @@ func (p *replayer) copied(q *Proc, t *thread, c *openCopy) error {
 	return p.handOn(c)
 }
 
-// before says that x is how c was done: a copy from tensor to tensor that a backend refuses is made by another call, and one from
-// the host's memory is a call that sets the tensor. graph is when the latest graph ended.
+// before says that x is how c was done: a copy from tensor to tensor that a backend refuses is made by
+// another call, and one from the host's memory is a call that sets the tensor. graph is when the latest graph
+// ended.
 func (c *openCopy) before(x *openCopy, graph int64) bool {
-	return c.Kind == "copy" && c.TID == x.TID && c.Start >= graph && (x.dst == c.dst || x.Kind == "get" && x.dst == c.src)
+	return c.Kind == "copy" && c.TID == x.TID && c.Start >= graph &&
+		(x.dst == c.dst || x.Kind == "get" && x.dst == c.src)
 }
 
 // take makes x a part of c.
@@ -141,8 +147,8 @@ func (p *replayer) copiesDone(s *openStep) error {
 	return nil
 }
 
-// resolve finds a copy's tensors in the graphs of its step, which are in order of time: what is written is read by a graph that
-// comes later, what is read was computed by one before.
+// resolve finds a copy's tensors in the graphs of its step, which are in order of time: what is written is
+// read by a graph that comes later, what is read was computed by one before.
 func (c *openCopy) resolve(graphs []*Graph) {
 	after := slices.IndexFunc(graphs, func(g *Graph) bool { return g.Start >= c.Start })
 	if after >= 0 {
@@ -185,7 +191,8 @@ func (c *openCopy) resolve(graphs []*Graph) {
 	}
 }
 
-// tensorIn finds a tensor and the backend of the first graph that has it; computed: as a node, not as what it reads.
+// tensorIn finds a tensor and the backend of the first graph that has it; computed: as a node, not as what it
+// reads.
 func tensorIn(graphs []*Graph, addr uint64, computed bool) (*trace.Node, string) {
 	for _, g := range graphs {
 		if g.Shape == nil || g.Shape.Shape == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// UnknownCount is a counter's value that is not known: it could not be read, was read while another thread ran,
-// or did not count while the operator ran.
+// UnknownCount is a counter's value that is not known: it could not be read, was read while another thread
+// ran, or did not count while the operator ran.
 const UnknownCount = -1
 
 // counting turns samples into counts of operators. A counter of a CPU counts whatever runs there, so a

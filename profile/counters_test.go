@@ -23,14 +23,21 @@ func TestMeter(t *testing.T) {
 		samples []sample
 		want    []int64
 	}{
-		{"undisturbed", []sample{{begin, 0, []uint64{100, 7}, false}, {end, 0, []uint64{150, 9}, false}}, []int64{50, 2}},
-		{"switched out", []sample{{begin, 0, []uint64{100, 7}, false}, {off, 0, []uint64{120}, false}, {on, 0, []uint64{900}, false}, {end, 0, []uint64{930, 8}, false}}, []int64{50, 1}},
-		{"moved", []sample{{begin, 0, []uint64{100, 7}, false}, {off, 0, []uint64{120}, false}, {on, 1, []uint64{5000}, false}, {end, 1, []uint64{5005, 7}, false}}, []int64{25, 0}},
-		{"moved unseen", []sample{{begin, 0, []uint64{100, 7}, false}, {end, 1, []uint64{5005, 7}, false}}, nil},
-		{"left unseen", []sample{{begin, 0, []uint64{100, 7}, false}, {on, 0, []uint64{900}, false}, {end, 0, []uint64{930, 8}, false}}, nil},
+		{"undisturbed", []sample{{begin, 0, []uint64{100, 7}, false}, {end, 0, []uint64{150, 9}, false}},
+			[]int64{50, 2}},
+		{"switched out", []sample{{begin, 0, []uint64{100, 7}, false}, {off, 0, []uint64{120}, false},
+			{on, 0, []uint64{900}, false}, {end, 0, []uint64{930, 8}, false}}, []int64{50, 1}},
+		{"moved", []sample{{begin, 0, []uint64{100, 7}, false}, {off, 0, []uint64{120}, false},
+			{on, 1, []uint64{5000}, false}, {end, 1, []uint64{5005, 7}, false}}, []int64{25, 0}},
+		{"moved unseen", []sample{{begin, 0, []uint64{100, 7}, false}, {end, 1, []uint64{5005, 7}, false}},
+			nil},
+		{"left unseen", []sample{{begin, 0, []uint64{100, 7}, false}, {on, 0, []uint64{900}, false},
+			{end, 0, []uint64{930, 8}, false}}, nil},
 		{"torn begin", []sample{{begin, 0, []uint64{100, 7}, true}, {end, 0, []uint64{150, 9}, false}}, nil},
 		{"torn end", []sample{{begin, 0, []uint64{100, 7}, false}, {end, 0, []uint64{150, 9}, true}}, nil},
-		{"not readable at a switch", []sample{{begin, 0, []uint64{100, 7}, false}, {off, 0, []uint64{trace.NoValue}, false}, {on, 0, []uint64{900}, false}, {end, 0, []uint64{930, 8}, false}}, []int64{-1, 1}},
+		{"not readable at a switch", []sample{{begin, 0, []uint64{100, 7}, false},
+			{off, 0, []uint64{trace.NoValue}, false}, {on, 0, []uint64{900}, false}, {end, 0,
+				[]uint64{930, 8}, false}}, []int64{-1, 1}},
 		{"too few values", []sample{{begin, 0, nil, false}, {end, 0, []uint64{150, 9}, false}}, nil},
 	} {
 		n := counting{}
@@ -58,7 +65,8 @@ func TestMeter(t *testing.T) {
 
 func TestMeterScaled(t *testing.T) {
 	n := counting{}
-	n.set([]trace.Counter{{Name: "a", PMU: "cpu", Scaled: true}, {Name: "b", PMU: "cpu", Scaled: true}, {Name: "c", PMU: "cpu", Scaled: true, Void: "reads 0"}})
+	n.set([]trace.Counter{{Name: "a", PMU: "cpu", Scaled: true}, {Name: "b", PMU: "cpu", Scaled: true},
+		{Name: "c", PMU: "cpu", Scaled: true, Void: "reads 0"}})
 	var m meter
 	m.begin(&n, &trace.Sample{Values: []uint64{10, 1000, 500, 0, 1000, 1000, 0, 0, 0}})
 	// a counted half of the time, b all of it
@@ -67,7 +75,8 @@ func TestMeterScaled(t *testing.T) {
 		t.Errorf("%v scaled %v, want 60 (twice 30), 70 and unknown, scaled", got, scaled)
 	}
 	m.begin(&n, &trace.Sample{Values: []uint64{10, 1000, 500, 0, 1000, 1000, 0, 0, 0}})
-	if got, _ = m.end(&n, &trace.Sample{Values: []uint64{10, 2000, 500, 70, 2000, 2000, 0, 0, 0}}); got[0] != UnknownCount {
+	if got, _ = m.end(&n, &trace.Sample{Values: []uint64{10, 2000, 500, 70, 2000, 2000, 0, 0,
+		0}}); got[0] != UnknownCount {
 		t.Errorf("a counter that did not count has %d, want unknown", got[0])
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// byThreadsSink gives every operator counts: values of the counters, by its number of threads. UnknownCount stands for not known.
+// byThreadsSink gives every operator counts: values of the counters, by its number of threads. UnknownCount
+// stands for not known.
 type byThreadsSink struct {
 	profile.Sink
 	values func(o *profile.Op) []int64
@@ -26,7 +27,8 @@ func (c *byThreadsSink) Op(o *profile.Op) error {
 	return c.Sink.Op(o)
 }
 
-func counted(t *testing.T, counters []trace.Counter, values func(*profile.Op) []int64, runs ...profiletest.Run) *summary.Stat {
+func counted(t *testing.T, counters []trace.Counter, values func(*profile.Op) []int64,
+	runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
 	b := stat.New(stat.Options{})
 	p := &profiletest.Player{Sink: &byThreadsSink{b, values}}
@@ -40,8 +42,10 @@ func counted(t *testing.T, counters []trace.Counter, values func(*profile.Op) []
 	return b.Finish(h)
 }
 
-var cpuCounters = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu"}, {Name: "instructions", Role: "instructions", PMU: "cpu"},
-	{Name: "stall_backend", Role: "stall-backend", PMU: "cpu"}, {Name: "l2d_cache_refill", Role: "l2-refill", PMU: "cpu"},
+var cpuCounters = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu"},
+	{Name: "instructions", Role: "instructions", PMU: "cpu"},
+	{Name: "stall_backend", Role: "stall-backend", PMU: "cpu"}, {Name: "l2d_cache_refill", Role: "l2-refill",
+		PMU: "cpu"},
 	{Name: "ll_cache_miss_rd", Role: "llc-miss", PMU: "cpu"}}
 
 func team(threads int) profiletest.Run {
@@ -50,8 +54,9 @@ func team(threads int) profiletest.Run {
 	return r
 }
 
-// llama-bench -t 1,2,4: one process and model, a context for each number of threads. An operator of n threads takes 1000 cycles,
-// 2000/n instructions, and stalls for n tenths of its cycles; one line in 100 instructions misses the last cache. Of ROPE nothing is known.
+// llama-bench -t 1,2,4: one process and model, a context for each number of threads. An operator of n threads
+// takes 1000 cycles, 2000/n instructions, and stalls for n tenths of its cycles; one line in 100 instructions
+// misses the last cache. Of ROPE nothing is known.
 func TestCountsByThreads(t *testing.T) {
 	values := func(o *profile.Op) []int64 {
 		if o.Op == "ROPE" {
@@ -73,12 +78,15 @@ func TestCountsByThreads(t *testing.T) {
 			if phase == "decode" {
 				steps, tokens = 8, 8
 			}
-			if r.Phase != phase || r.Threads != n || r.Steps != steps || r.Model == nil || *r.Model != 0 || r.TokensPerS == nil {
+			if r.Phase != phase || r.Threads != n || r.Steps != steps || r.Model == nil || *r.Model != 0 ||
+				r.TokensPerS == nil {
 				t.Fatalf("row %d is %+v, want %s by %d threads", i, r, phase, n)
 			}
 			f := float64(n)
-			if !near(r.IPC, 2/f) || !near(r.StallShare, f/10) || !near(r.Misses, 10) || r.StallOf != "stall_backend" || r.MissesOf != "ll_cache_miss_rd" {
-				t.Errorf("%s by %d: IPC %v, stalls %v of %s, misses %v of %s", phase, n, *r.IPC, *r.StallShare, r.StallOf, *r.Misses, r.MissesOf)
+			if !near(r.IPC, 2/f) || !near(r.StallShare, f/10) || !near(r.Misses, 10) ||
+				r.StallOf != "stall_backend" || r.MissesOf != "ll_cache_miss_rd" {
+				t.Errorf("%s by %d: IPC %v, stalls %v of %s, misses %v of %s", phase, n, *r.IPC,
+					*r.StallShare, r.StallOf, *r.Misses, r.MissesOf)
 			}
 			// 2 layers with 2 ROPE each
 			if c := r.Counts[0]; c.Calls != steps*(opsPerStep-4) || *c.Sum != 1000*c.Calls {
@@ -116,16 +124,36 @@ func TestCountsByThreadsAbsent(t *testing.T) {
 		stallOf, missesOf  string
 	}{
 		{"all", cpuCounters, 0.5, 0, 40, "stall_backend", "ll_cache_miss_rd"},
-		{"void stalls", change(func(c []trace.Counter) { c[2].Void = "it reads 0" }), 0.5, -1, 40, "", "ll_cache_miss_rd"},
-		{"void misses", change(func(c []trace.Counter) { c[4].Void = "it reads 0" }), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
-		{"void cycles", change(func(c []trace.Counter) { c[0].Void = "it reads 0" }), -1, -1, 40, "", "ll_cache_miss_rd"},
-		{"cycles of user space", change(func(c []trace.Counter) { c[0].User = true }), -1, -1, 40, "", "ll_cache_miss_rd"},
-		{"slots", change(func(c []trace.Counter) { c[0].Role, c[2].Role = "slots", "be-bound" }), -1, 0, 40, "stall_backend", "ll_cache_miss_rd"},
-		{"slots of a cycle", change(func(c []trace.Counter) { c[4].Role, c[4].Slots, c[2].Role = "be-bound", 4, "" }), 0.5, 0.005, 14, "ll_cache_miss_rd", "l2d_cache_refill"},
-		{"fills in two parts", change(func(c []trace.Counter) { c[3].Role, c[4].Role = "mem-fill", "mem-fill" }), 0.5, 0, 54, "stall_backend", "l2d_cache_refill"},
-		{"one fill void", change(func(c []trace.Counter) { c[3].Role, c[4].Role, c[4].Void = "mem-fill", "mem-fill", "it reads 0" }), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
-		{"the same twice", change(func(c []trace.Counter) { c[3].Role, c[4].Role = "llc-miss", "llc-miss" }), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
-		{"slots not told", change(func(c []trace.Counter) { c[2].Role = "be-bound" }), 0.5, -1, 40, "", "ll_cache_miss_rd"},
+		{"void stalls", change(func(c []trace.Counter) {
+			c[2].Void = "it reads 0"
+		}), 0.5, -1, 40, "", "ll_cache_miss_rd"},
+		{"void misses", change(func(c []trace.Counter) {
+			c[4].Void = "it reads 0"
+		}), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
+		{"void cycles", change(func(c []trace.Counter) {
+			c[0].Void = "it reads 0"
+		}), -1, -1, 40, "", "ll_cache_miss_rd"},
+		{"cycles of user space", change(func(c []trace.Counter) {
+			c[0].User = true
+		}), -1, -1, 40, "", "ll_cache_miss_rd"},
+		{"slots", change(func(c []trace.Counter) {
+			c[0].Role, c[2].Role = "slots", "be-bound"
+		}), -1, 0, 40, "stall_backend", "ll_cache_miss_rd"},
+		{"slots of a cycle", change(func(c []trace.Counter) {
+			c[4].Role, c[4].Slots, c[2].Role = "be-bound", 4, ""
+		}), 0.5, 0.005, 14, "ll_cache_miss_rd", "l2d_cache_refill"},
+		{"fills in two parts", change(func(c []trace.Counter) {
+			c[3].Role, c[4].Role = "mem-fill", "mem-fill"
+		}), 0.5, 0, 54, "stall_backend", "l2d_cache_refill"},
+		{"one fill void", change(func(c []trace.Counter) {
+			c[3].Role, c[4].Role, c[4].Void = "mem-fill", "mem-fill", "it reads 0"
+		}), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
+		{"the same twice", change(func(c []trace.Counter) {
+			c[3].Role, c[4].Role = "llc-miss", "llc-miss"
+		}), 0.5, 0, 14, "stall_backend", "l2d_cache_refill"},
+		{"slots not told", change(func(c []trace.Counter) {
+			c[2].Role = "be-bound"
+		}), 0.5, -1, 40, "", "ll_cache_miss_rd"},
 	} {
 		s := counted(t, c.counters, all, team(2))
 		if len(s.ByThreads) != 2 {
@@ -155,8 +183,11 @@ func TestCountsByThreadsAbsent(t *testing.T) {
 	} else if b, _ := json.Marshal(s); strings.Contains(string(b), "counts_by_threads") {
 		t.Error("JSON has counts_by_threads without counters")
 	}
-	software := []trace.Counter{{Name: "task-clock", Role: "task-clock", PMU: "kernel", Unit: "ns"}, {Name: "major-faults", Role: "major-faults"}}
-	if s := counted(t, software, func(*profile.Op) []int64 { return []int64{1, 0} }, team(1), team(2)); len(s.ByThreads) != 0 {
+	software := []trace.Counter{{Name: "task-clock", Role: "task-clock", PMU: "kernel", Unit: "ns"},
+		{Name: "major-faults", Role: "major-faults"}}
+	if s := counted(t, software, func(*profile.Op) []int64 {
+		return []int64{1, 0}
+	}, team(1), team(2)); len(s.ByThreads) != 0 {
 		t.Errorf("of the kernel's counters: %+v", s.ByThreads)
 	}
 	// steps that were not wholly seen are left out

@@ -61,8 +61,8 @@ func sharing(seats []profiletest.Seat, tick, threads int, cpus ...int) {
 	}
 }
 
-// Who has the CPUs that threads may use is named, with the time that it took from them; that threads share CPUs is said only where nobody
-// else is the cause.
+// Who has the CPUs that threads may use is named, with the time that it took from them; that threads share
+// CPUs is said only where nobody else is the cause.
 func TestWhoTookCPUs(t *testing.T) {
 	sh, yes := other(77, "sh"), other(78, "yes")
 	nice := &profiletest.Other{TID: 79, Comm: "updatedb", Prio: 139}
@@ -88,19 +88,23 @@ func TestWhoTookCPUs(t *testing.T) {
 		not     string   // stands in no verdict or finding
 		own     bool     // the team's own threads are a cause too
 	}{
-		{what: "one on CPU 1", crowd: profiletest.Crowd{Seats: on(sh, 1)}, allowed: "0-1", comms: []string{"sh"}, text: "sh (77) held CPU 1 for ", not: "same team"},
-		{what: "one on CPU 0", crowd: profiletest.Crowd{Seats: on(sh, 0)}, allowed: "0-1", comms: []string{"sh"}, text: "sh (77) held CPU 0 for ", not: "same team"},
+		{what: "one on CPU 1", crowd: profiletest.Crowd{Seats: on(sh, 1)}, allowed: "0-1",
+			comms: []string{"sh"}, text: "sh (77) held CPU 1 for ", not: "same team"},
+		{what: "one on CPU 0", crowd: profiletest.Crowd{Seats: on(sh, 0)}, allowed: "0-1",
+			comms: []string{"sh"}, text: "sh (77) held CPU 0 for ", not: "same team"},
 		{what: "one that migrates", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
 			return on(sh, tick/50%2)(tick)
 		}}, allowed: "0-1", comms: []string{"sh"}, text: "sh (77) held CPU 0-1 for ", not: "same team"},
-		{what: "two at once", crowd: profiletest.Crowd{Threads: 4, CPUs: 4, Seats: func(tick int) []profiletest.Seat {
-			s := apart(4)
-			if within(tick) {
-				s[2], s[3] = profiletest.Seat{Other: sh}, profiletest.Seat{Other: yes}
-				sharing(s, tick, 4, 0, 1)
-			}
-			return s
-		}}, allowed: "0-3", comms: []string{"sh", "yes"}, text: "and other processes for ", not: "same team"},
+		{what: "two at once", crowd: profiletest.Crowd{Threads: 4, CPUs: 4,
+			Seats: func(tick int) []profiletest.Seat {
+				s := apart(4)
+				if within(tick) {
+					s[2], s[3] = profiletest.Seat{Other: sh}, profiletest.Seat{Other: yes}
+					sharing(s, tick, 4, 0, 1)
+				}
+				return s
+			}}, allowed: "0-3", comms: []string{"sh", "yes"}, text: "and other processes for ",
+			not: "same team"},
 		{what: "two at once, on all CPUs", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
 			s := apart(2)
 			if within(tick) { // a turn of the team's in five on one CPU: both wait for that
@@ -111,10 +115,13 @@ func TestWhoTookCPUs(t *testing.T) {
 			}
 			return s
 		}}, allowed: "0-1", comms: []string{"sh", "yes"}, text: " for ", not: "same team"},
-		{what: "nice 19", crowd: profiletest.Crowd{Seats: on(nice, 1)}, allowed: "0-1", comms: []string{"updatedb"}, text: "updatedb (79) held CPU 1 for ", not: "same team"},
-		{what: "softirqs in their thread", crowd: profiletest.Crowd{Seats: on(softirq, 1)}, allowed: "0-1", comms: []string{"ksoftirqd/1"},
-			text: "the kernel's ksoftirqd/1 held CPU 1 for ", not: "same team"},
-		{what: "one that was there before", crowd: profiletest.Crowd{Untold: true, Seats: on(sh, 1)}, allowed: "0-1", comms: []string{"sh"},
+		{what: "nice 19", crowd: profiletest.Crowd{Seats: on(nice, 1)}, allowed: "0-1",
+			comms: []string{"updatedb"}, text: "updatedb (79) held CPU 1 for ", not: "same team"},
+		{what: "softirqs in their thread", crowd: profiletest.Crowd{Seats: on(softirq, 1)}, allowed: "0-1",
+			comms: []string{"ksoftirqd/1"},
+			text:  "the kernel's ksoftirqd/1 held CPU 1 for ", not: "same team"},
+		{what: "one that was there before", crowd: profiletest.Crowd{Untold: true, Seats: on(sh, 1)},
+			allowed: "0-1", comms: []string{"sh"},
 			text: "sh (77) held CPU 1 for ", not: "same team"},
 		{what: "an affinity of one CPU", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
 			s := make([]profiletest.Seat, 2)
@@ -125,19 +132,23 @@ func TestWhoTookCPUs(t *testing.T) {
 			return s
 		}}, allowed: "0", own: true,
 			text: "there are 2 of them for 1 CPU (their affinity leaves out the other 1): more threads than CPUs", not: "sh ("},
-		{what: "more threads than CPUs", crowd: profiletest.Crowd{Threads: 4, Seats: func(tick int) []profiletest.Seat {
-			s := make([]profiletest.Seat, 2)
-			sharing(s, tick, 4, 0, 1)
-			return s
-		}}, allowed: "0-1", own: true, text: "there are 4 of them for 2 CPUs: more threads than CPUs", not: "held"},
-		{what: "more threads than CPUs, and another", crowd: profiletest.Crowd{Threads: 4, Seats: func(tick int) []profiletest.Seat {
-			s := make([]profiletest.Seat, 2)
-			sharing(s, tick, 4, 0, 1)
-			if within(tick) {
-				s[1] = profiletest.Seat{Other: sh}
-			}
-			return s
-		}}, allowed: "0-1", comms: []string{"sh"}, own: true, text: "there are 4 of them for 2 CPUs: more threads than CPUs"},
+		{what: "more threads than CPUs",
+			crowd: profiletest.Crowd{Threads: 4, Seats: func(tick int) []profiletest.Seat {
+				s := make([]profiletest.Seat, 2)
+				sharing(s, tick, 4, 0, 1)
+				return s
+			}}, allowed: "0-1", own: true, text: "there are 4 of them for 2 CPUs: more threads than CPUs",
+			not: "held"},
+		{what: "more threads than CPUs, and another",
+			crowd: profiletest.Crowd{Threads: 4, Seats: func(tick int) []profiletest.Seat {
+				s := make([]profiletest.Seat, 2)
+				sharing(s, tick, 4, 0, 1)
+				if within(tick) {
+					s[1] = profiletest.Seat{Other: sh}
+				}
+				return s
+			}}, allowed: "0-1", comms: []string{"sh"}, own: true,
+			text: "there are 4 of them for 2 CPUs: more threads than CPUs"},
 		{what: "one beside an idle CPU", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
 			s := apart(2)
 			if within(tick) {
@@ -146,9 +157,12 @@ func TestWhoTookCPUs(t *testing.T) {
 			}
 			return s
 		}}, allowed: "0-1", own: true, text: "although another that they may use was idle", not: "held"},
-		{what: "nobody", crowd: profiletest.Crowd{Seats: func(int) []profiletest.Seat { return apart(2) }}, allowed: "0-1", not: "CPU"},
+		{what: "nobody", crowd: profiletest.Crowd{Seats: func(int) []profiletest.Seat {
+			return apart(2)
+		}}, allowed: "0-1", not: "CPU"},
 		// Older recordings do not tell which CPUs threads may use.
-		{what: "one on CPU 1, an older recording", crowd: profiletest.Crowd{Seats: on(sh, 1)}, own: true, text: "threads of the same team ran there: they share CPUs", not: "held"},
+		{what: "one on CPU 1, an older recording", crowd: profiletest.Crowd{Seats: on(sh, 1)}, own: true,
+			text: "threads of the same team ran there: they share CPUs", not: "held"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			x := c.crowd
@@ -159,11 +173,14 @@ func TestWhoTookCPUs(t *testing.T) {
 			for i := range stat.Verdicts {
 				said = append(said, stat.Verdicts[i].Text)
 			}
-			finding := slices.IndexFunc(stat.Findings, func(f summary.Finding) bool { return f.Kind == "interference" })
+			finding := slices.IndexFunc(stat.Findings, func(f summary.Finding) bool {
+				return f.Kind == "interference"
+			})
 			for _, f := range stat.Findings {
 				said = append(said, f.Text)
 			}
-			if (finding >= 0) != (c.text != "") || finding >= 0 && !strings.Contains(stat.Findings[finding].Text, c.text) {
+			if (finding >= 0) != (c.text != "") || finding >= 0 &&
+				!strings.Contains(stat.Findings[finding].Text, c.text) {
 				t.Errorf("%q is not said:\n%s", c.text, strings.Join(said, "\n"))
 			}
 			if c.not != "" && strings.Contains(strings.Join(said, "\n"), c.not) {
@@ -178,21 +195,25 @@ func TestWhoTookCPUs(t *testing.T) {
 						}
 					}
 				}
-				i := slices.IndexFunc(slowSteps.Interference.By, func(y slow.Interferer) bool { return y.Comm == comm })
+				i := slices.IndexFunc(slowSteps.Interference.By, func(y slow.Interferer) bool {
+					return y.Comm == comm
+				})
 				if i < 0 {
 					t.Errorf("%s is not named: %+v", comm, slowSteps.Interference.By)
 					continue
 				}
 				by, took := slowSteps.Interference.By[i], x.Taken[comm]
 				if took == 0 || by.Ran*10 < took*8 || by.Ran > took*3 || there*10 < took*8 || by.Cost <= 0 {
-					t.Errorf("%s took %d ms: threads say %d ms, --slow %d ms, cost %d ms", comm, took/1e6, there/1e6, by.Ran/1e6, by.Cost/1e6)
+					t.Errorf("%s took %d ms: threads say %d ms, --slow %d ms, cost %d ms", comm, took/1e6,
+						there/1e6, by.Ran/1e6, by.Cost/1e6)
 				}
 				if by.Kernel != (comm == "ksoftirqd/1") || by.Held == nil || *by.Held*10 < took*8 {
 					t.Errorf("%+v", by)
 				}
 			}
 			own := slices.IndexFunc(slowSteps.Interference.By, func(y slow.Interferer) bool { return y.Own })
-			if has := own >= 0 && slowSteps.Interference.By[own].Ran > slowSteps.Interference.Ran/10; has != c.own {
+			by := slowSteps.Interference
+			if has := own >= 0 && by.By[own].Ran > by.Ran/10; has != c.own {
 				t.Errorf("the team's own threads: %v, want %v: %+v", has, c.own, slowSteps.Interference.By)
 			}
 			if c.what == "nobody" && (len(slowSteps.Interference.By) > 0 || slowSteps.Slow > 0) {

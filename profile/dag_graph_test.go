@@ -19,7 +19,8 @@ import (
 func graphOf(id int64, n int, op string) *profile.Shape {
 	s := &profile.Shape{Index: id, Shape: &trace.Shape{ID: uint64(id), NNodes: n}}
 	for i := range n {
-		node := trace.Node{Name: fmt.Sprintf("n%d", i), Op: op, Type: "f32", Ne: [4]int64{8, 1, 1, 1}, Nb: [4]uint64{4, 32, 32, 32},
+		node := trace.Node{Name: fmt.Sprintf("n%d", i), Op: op, Type: "f32", Ne: [4]int64{8, 1, 1, 1},
+			Nb:        [4]uint64{4, 32, 32, 32},
 			BlockSize: 1, TypeSize: 4, ViewSrc: -1, Addr: uint64(id)<<20 + uint64(i), Executes: true}
 		if i > 0 {
 			node.Src = []int32{int32(i - 1)}
@@ -32,7 +33,8 @@ func graphOf(id int64, n int, op string) *profile.Shape {
 // feed plays one step of these graphs; those on a CPU have operators.
 func feed(t *testing.T, sink profile.Sink, id int64, graphs ...*profile.Graph) {
 	t.Helper()
-	s := &profile.Step{ID: id, PID: 7, Ctx: 1, Phase: profile.Decode, Start: id * 1e6, Dur: 1e6, NTokens: 1, NSeqs: 1}
+	s := &profile.Step{ID: id, PID: 7, Ctx: 1, Phase: profile.Decode, Start: id * 1e6, Dur: 1e6, NTokens: 1,
+		NSeqs: 1}
 	must := func(err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +47,8 @@ func feed(t *testing.T, sink profile.Sink, id int64, graphs ...*profile.Graph) {
 			if g.Backend != "CPU" {
 				break
 			}
-			must(sink.Op(&profile.Op{Step: s, Graph: g, Shape: g.Shape, Node: int32(n), Op: g.Shape.Nodes[n].Op, Start: at, Dur: 100, Busy: 100,
+			must(sink.Op(&profile.Op{Step: s, Graph: g, Shape: g.Shape, Node: int32(n),
+				Op: g.Shape.Nodes[n].Op, Start: at, Dur: 100, Busy: 100,
 				Threads: []profile.OpThread{{TID: 7, Start: at, Busy: 100}}}))
 			at += 100
 			g.Ops++
@@ -61,7 +64,8 @@ func TestDAGSplits(t *testing.T) {
 	b, st := dag.New(dag.Options{}), stat.New(stat.Options{})
 	first, second, third := graphOf(1, 3, "MUL"), graphOf(2, 2, "ADD"), graphOf(3, 2, "SUB")
 	leaf := func(s *profile.Shape, name string, addr uint64) {
-		s.Nodes = append(s.Nodes, trace.Node{Name: name, Op: "NONE", Type: "f32", Ne: [4]int64{8, 1, 1, 1}, BlockSize: 1, TypeSize: 4,
+		s.Nodes = append(s.Nodes, trace.Node{Name: name, Op: "NONE", Type: "f32", Ne: [4]int64{8, 1, 1, 1},
+			BlockSize: 1, TypeSize: 4,
 			Nb: [4]uint64{4, 32, 32, 32}, Leaf: true, ViewSrc: -1, Addr: addr})
 		s.Nodes[0].Src = []int32{int32(len(s.Nodes) - 1)}
 	}
@@ -71,7 +75,8 @@ func TestDAGSplits(t *testing.T) {
 	for id := int64(1); id <= 3; id++ {
 		var graphs []*profile.Graph
 		for range 2 {
-			graphs = append(graphs, &profile.Graph{Split: 0, Backend: "CPU", Shape: first}, &profile.Graph{Split: 1, Backend: "Vulkan0", Shape: second},
+			graphs = append(graphs, &profile.Graph{Split: 0, Backend: "CPU", Shape: first},
+				&profile.Graph{Split: 1, Backend: "Vulkan0", Shape: second},
 				&profile.Graph{Split: 2, Backend: "CPU", Shape: third})
 		}
 		feed(t, sink, id, graphs...)
@@ -84,9 +89,11 @@ func TestDAGSplits(t *testing.T) {
 	}
 	g := &d.DAGs[0]
 	if g.Steps != 3 || g.Runs != 6 || g.Ops != 30 || len(g.Parts) != 3 || len(g.Nodes) != 9 {
-		t.Fatalf("%d steps, %d runs, %d operators, %d nodes in %+v", g.Steps, g.Runs, g.Ops, len(g.Nodes), g.Parts)
+		t.Fatalf("%d steps, %d runs, %d operators, %d nodes in %+v", g.Steps, g.Runs, g.Ops, len(g.Nodes),
+			g.Parts)
 	}
-	if p := g.Parts[1]; p.Backend != "Vulkan0" || p.Seen || p.First != 3 || p.Count != 3 || p.Graphs != 6 || p.Dur != 60 {
+	if p := g.Parts[1]; p.Backend != "Vulkan0" || p.Seen || p.First != 3 || p.Count != 3 || p.Graphs != 6 ||
+		p.Dur != 60 {
 		t.Errorf("part %+v", p)
 	}
 	if n := &g.Nodes[3]; n.Kind != dag.NodeOp || n.Run != nil || n.Part != 1 {
@@ -127,15 +134,18 @@ func TestDAGHostile(t *testing.T) {
 	loop.Nodes[0].Src = []int32{5, 5, -3, 1 << 30, 0}
 	loop.Nodes[1].ViewSrc, loop.Nodes[2].ViewSrc = 2, 1
 	loop.Nodes[3].Ne = [4]int64{math.MaxInt64, math.MaxInt64, -1, 0}
-	loop.Nodes[4] = trace.Node{Name: "x-99999", Op: "GET_ROWS", Src: []int32{-1, 77}, Leaf: false, ViewSrc: 99}
+	loop.Nodes[4] = trace.Node{Name: "x-99999", Op: "GET_ROWS", Src: []int32{-1, 77}, Leaf: false,
+		ViewSrc: 99}
 	loop.Nodes[5].Name, loop.Nodes[5].Executes = "cache_k_l3 (view)", false
 	empty := &profile.Shape{Index: 3, Shape: &trace.Shape{ID: 3, NNodes: 50}}
 	b := dag.New(dag.Options{})
 	step := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Dur: 1000, NTokens: 1}
 	for i, s := range []*profile.Shape{big, loop, empty} {
-		g := &profile.Graph{ID: int64(i + 1), Step: 1, PID: 7, Backend: "CPU", Shape: s, NNodes: int32(s.NNodes)}
+		g := &profile.Graph{ID: int64(i + 1), Step: 1, PID: 7, Backend: "CPU", Shape: s,
+			NNodes: int32(s.NNodes)}
 		for _, n := range []int32{0, 3, 5, int32(len(s.Nodes)), -1, 1 << 30} {
-			if err := b.Op(&profile.Op{Step: step, Graph: g, Shape: s, Node: n, Op: "SET_ROWS", Dur: 10, Fused: []int32{n, -5, 1 << 29, 2}}); err != nil {
+			if err := b.Op(&profile.Op{Step: step, Graph: g, Shape: s, Node: n, Op: "SET_ROWS", Dur: 10,
+				Fused: []int32{n, -5, 1 << 29, 2}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -143,7 +153,8 @@ func TestDAGHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, o := range []*profile.Op{{Step: step, Dur: 5}, {Step: step, Graph: &profile.Graph{}, Dur: 5}, {Dur: 5}} {
+	for _, o := range []*profile.Op{{Step: step, Dur: 5}, {Step: step, Graph: &profile.Graph{}, Dur: 5},
+		{Dur: 5}} {
 		if err := b.Op(o); err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +210,13 @@ func TestDAGStructures(t *testing.T) {
 	// An operator of another definition than its graph's.
 	other := sized(5, "MUL", 8)
 	step := &profile.Step{ID: 5, PID: 7, Ctx: 1, Phase: profile.Decode, Start: 1, Dur: 1000, NTokens: 1}
-	if err := b.Op(&profile.Op{Step: step, Graph: other, Shape: graphOf(6, 3, "DIV"), Op: "DIV", Dur: 70}); err != nil {
+	if err := b.Op(&profile.Op{Step: step, Graph: other, Shape: graphOf(6, 3, "DIV"), Op: "DIV",
+		Dur: 70}); err != nil {
 		t.Fatal(err)
 	}
 	// And one that leaves two of its nodes out.
-	if err := b.Op(&profile.Op{Step: step, Graph: other, Shape: other.Shape, Op: "MUL", Dur: 80}); err != nil {
+	if err := b.Op(&profile.Op{Step: step, Graph: other, Shape: other.Shape, Op: "MUL",
+		Dur: 80}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Step(step); err != nil {
@@ -214,7 +227,8 @@ func TestDAGStructures(t *testing.T) {
 		t.Fatalf("%d DAGs", len(d.DAGs))
 	}
 	g := &d.DAGs[0]
-	if g.Nodes[0].Op != "MUL" || g.Nodes[0].Ne[0] != 4 || g.Nodes[0].NeMax == nil || g.Nodes[0].NeMax[0] != 16 || *g.Nodes[0].Bytes != 64 || g.Parts[0].Shapes != 4 {
+	if g.Nodes[0].Op != "MUL" || g.Nodes[0].Ne[0] != 4 || g.Nodes[0].NeMax == nil ||
+		g.Nodes[0].NeMax[0] != 16 || *g.Nodes[0].Bytes != 64 || g.Parts[0].Shapes != 4 {
 		t.Errorf("node %+v of %+v", g.Nodes[0], g.Parts[0])
 	}
 	if g.Unplaced != 70 || g.OpsDur != 900+70+80 {
@@ -228,7 +242,8 @@ func TestDAGIdle(t *testing.T) {
 	s := graphOf(1, 3, "MUL")
 	g := &profile.Graph{Step: 1, PID: 7, Backend: "CPU", Shape: s}
 	step := &profile.Step{ID: 1, PID: 7, Phase: profile.Decode, Dur: 1000, NTokens: 1}
-	for _, err := range []error{b.Op(&profile.Op{Step: step, Graph: g, Shape: s, Node: 1, Op: "MUL", Dur: 5}), b.Graph(g), b.Step(step)} {
+	for _, err := range []error{b.Op(&profile.Op{Step: step, Graph: g, Shape: s, Node: 1, Op: "MUL", Dur: 5}),
+		b.Graph(g), b.Step(step)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +264,10 @@ func TestDAGJoined(t *testing.T) {
 	with := func(id int64, weights ...string) *profile.Shape {
 		s := graphOf(id, 3, "MUL")
 		for i, w := range weights {
-			s.Nodes = append(s.Nodes, trace.Node{Name: w + ".weight", Op: "NONE", Type: "f32", Ne: [4]int64{8, 1, 1, 1}, Nb: [4]uint64{4, 32, 32, 32},
-				BlockSize: 1, TypeSize: 4, Leaf: true, ViewSrc: -1, Addr: uint64(100 + w[0]), Data: uint64(w[0])})
+			s.Nodes = append(s.Nodes, trace.Node{Name: w + ".weight", Op: "NONE", Type: "f32",
+				Ne: [4]int64{8, 1, 1, 1}, Nb: [4]uint64{4, 32, 32, 32},
+				BlockSize: 1, TypeSize: 4, Leaf: true, ViewSrc: -1, Addr: uint64(100 +
+					w[0]), Data: uint64(w[0])})
 			s.Nodes[i].Src = append(s.Nodes[i].Src, int32(3+i))
 		}
 		return s
@@ -258,7 +275,8 @@ func TestDAGJoined(t *testing.T) {
 	for i, ws := range [][]string{{"a"}, {"b"}, {"a", "b"}, {"b"}} {
 		ctx := []uint64{1, 2, 1, 2}[i]
 		tap := &ctxSink{Sink: sink, ctx: ctx}
-		feed(t, tap, int64(i+1), &profile.Graph{Backend: "CPU", Shape: with(int64(len(ws)*10+int(ws[0][0])), ws...)})
+		feed(t, tap, int64(i+1), &profile.Graph{Backend: "CPU",
+			Shape: with(int64(len(ws)*10+int(ws[0][0])), ws...)})
 		feed(t, tap, int64(i+10), &profile.Graph{Backend: "CPU", Shape: graphOf(99, 2, "ADD")})
 	}
 	h := &profile.Header{End: &trace.End{}}

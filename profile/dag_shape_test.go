@@ -46,7 +46,8 @@ func edge(t *testing.T, g *dag.DAG, from, to int32, kind string, bytes int64) {
 				if e.Bytes != nil {
 					b = *e.Bytes
 				}
-				t.Errorf("%s to %s: %s of %d bytes, want %s of %d", g.Nodes[from].Name, g.Nodes[to].Name, e.Kind, b, kind, bytes)
+				t.Errorf("%s to %s: %s of %d bytes, want %s of %d", g.Nodes[from].Name, g.Nodes[to].Name,
+					e.Kind, b, kind, bytes)
 			}
 			return
 		}
@@ -61,12 +62,14 @@ func TestDAGNodes(t *testing.T) {
 	if g.Steps != 64 || g.Runs != 64 || g.Ops != 64*opsPerStep || len(g.Parts) != 1 || !g.Parts[0].Seen {
 		t.Errorf("%d steps, %d runs, %d operators, parts %+v", g.Steps, g.Runs, g.Ops, g.Parts)
 	}
-	gate, up, glu := find(t, g, "ffn_gate-1", "MUL_MAT"), find(t, g, "ffn_up-1", "MUL_MAT"), find(t, g, "ffn_swiglu-1", "SWIGLU")
+	gate, up, glu := find(t, g, "ffn_gate-1", "MUL_MAT"), find(t, g, "ffn_up-1", "MUL_MAT"),
+		find(t, g, "ffn_swiglu-1", "SWIGLU")
 	w := find(t, g, "blk.1.ffn_gate.weight", "NONE")
 	edge(t, g, gate, glu, dag.EdgeData, 192*4)
 	edge(t, g, up, glu, dag.EdgeData, 192*4)
 	edge(t, g, w, gate, dag.EdgeWeight, 64*192/32*18)
-	if n := &g.Nodes[gate]; n.Weight != w || n.Key != "ffn_gate" || n.Kind != dag.NodeOp || n.Layer == nil || *n.Layer != 1 || n.Section != "ffn" {
+	if n := &g.Nodes[gate]; n.Weight != w || n.Key != "ffn_gate" || n.Kind != dag.NodeOp || n.Layer == nil ||
+		*n.Layer != 1 || n.Section != "ffn" {
 		t.Errorf("ffn_gate-1: %+v", n)
 	}
 	if n := &g.Nodes[w]; n.Kind != dag.NodeWeight || n.Bytes == nil || *n.Bytes != 6912 {
@@ -80,19 +83,22 @@ func TestDAGNodes(t *testing.T) {
 	edge(t, g, cache, view, dag.EdgeCache, 2*16*4096*2)
 	edge(t, g, view, fa, dag.EdgeData, 16*256*2*2)
 	edge(t, g, find(t, g, "inp_kq_mask", "NONE"), fa, dag.EdgeInput, 256*2)
-	if g.Nodes[cache].Kind != dag.NodeCache || g.Nodes[view].Kind != dag.NodeView || g.Nodes[view].Run != nil {
+	if g.Nodes[cache].Kind != dag.NodeCache || g.Nodes[view].Kind != dag.NodeView ||
+		g.Nodes[view].Run != nil {
 		t.Errorf("cache is %s, its view %s", g.Nodes[cache].Kind, g.Nodes[view].Kind)
 	}
 	// What ran as one.
 	norm, mul := find(t, g, "norm-0", "RMS_NORM+MUL"), find(t, g, "attn_norm-0", "MUL")
-	if n := &g.Nodes[norm]; !slices.Equal(n.Fused, []int32{mul}) || n.Weight != find(t, g, "blk.0.attn_norm.weight", "NONE") || n.Key != "attn_norm" {
+	if n := &g.Nodes[norm]; !slices.Equal(n.Fused, []int32{mul}) ||
+		n.Weight != find(t, g, "blk.0.attn_norm.weight", "NONE") || n.Key != "attn_norm" {
 		t.Errorf("norm-0: %+v", n)
 	}
 	if n := &g.Nodes[mul]; n.FusedInto != norm || n.Run != nil || n.Kind != dag.NodeOp {
 		t.Errorf("attn_norm-0: %+v", n)
 	}
-	for name, section := range map[string]string{"attn_norm-1": "attention", "Qcur-1": "attention", "attn_out-1": "attention",
-		"ffn_inp-1": "", "ffn_norm-1": "ffn", "ffn_out-1": "ffn", "l_out-1": "", "result_norm": "", "embd": ""} {
+	for name, section := range map[string]string{"attn_norm-1": "attention", "Qcur-1": "attention",
+		"attn_out-1": "attention",
+		"ffn_inp-1":  "", "ffn_norm-1": "ffn", "ffn_out-1": "ffn", "l_out-1": "", "result_norm": "", "embd": ""} {
 		for i := range g.Nodes {
 			if g.Nodes[i].Name == name && g.Nodes[i].Section != section {
 				t.Errorf("%s %s is shown with %q, want %q", name, g.Nodes[i].Op, g.Nodes[i].Section, section)
@@ -138,7 +144,8 @@ func TestDAGRun(t *testing.T) {
 			t.Errorf("%s is %v, want %g", name, got, want)
 		}
 	}
-	if r.Calls != 64 || float64(r.Dur-r.Probe) != sum || r.Probe != 64*500 || float64(r.Min) != nets[0] || float64(r.Max) != nets[63] {
+	if r.Calls != 64 || float64(r.Dur-r.Probe) != sum || r.Probe != 64*500 || float64(r.Min) != nets[0] ||
+		float64(r.Max) != nets[63] {
 		t.Errorf("%+v; want %g in 64 calls, %g to %g", r, sum, nets[0], nets[63])
 	}
 	near("mean", &r.Mean, mean)
@@ -187,13 +194,15 @@ func TestDAGGrows(t *testing.T) {
 	}
 	g := dagOf(t, d, "decode")
 	mask := &g.Nodes[find(t, g, "inp_kq_mask", "NONE")]
-	if mask.Ne != [4]int64{256, 1, 1, 1} || mask.NeMax == nil || *mask.NeMax != [4]int64{512, 1, 1, 1} || *mask.Bytes != 1024 {
+	if mask.Ne != [4]int64{256, 1, 1, 1} || mask.NeMax == nil || *mask.NeMax != [4]int64{512, 1, 1, 1} ||
+		*mask.Bytes != 1024 {
 		t.Errorf("mask: %v to %v", mask.Ne, mask.NeMax)
 	}
 	if n := &g.Nodes[find(t, g, "ffn_gate-0", "MUL_MAT")]; n.NeMax != nil {
 		t.Errorf("ffn_gate grew to %v", n.NeMax)
 	}
-	if p := dagOf(t, d, "prefill"); p.Nodes[find(t, p, "ffn_gate-0", "MUL_MAT")].Ne[1] != 32 || p.Parts[0].Shapes != 1 {
+	if p := dagOf(t, d, "prefill"); p.Nodes[find(t, p, "ffn_gate-0", "MUL_MAT")].Ne[1] != 32 ||
+		p.Parts[0].Shapes != 1 {
 		t.Errorf("prefill: %+v", p.Parts)
 	}
 }
@@ -244,7 +253,8 @@ func TestDAGLayers(t *testing.T) {
 	if math.Abs(sum-*k.LayerNs[0]) > 1 {
 		t.Errorf("roles sum up to %g, a layer to %g", sum, *k.LayerNs[0])
 	}
-	for _, want := range []string{"attn_norm", "attn_q", "ffn_down", "ffn_inp", "FLASH_ATTN_EXT", "ffn_norm"} {
+	for _, want := range []string{"attn_norm", "attn_q", "ffn_down", "ffn_inp", "FLASH_ATTN_EXT",
+		"ffn_norm"} {
 		if names[want] == 0 {
 			t.Errorf("no role %s: %v", want, names)
 		}
@@ -283,7 +293,8 @@ func TestDAGOutlier(t *testing.T) {
 	if got := outliers(g, "ffn_down"); !slices.Equal(got, []int{3}) {
 		t.Errorf("ffn_down of layers %v is marked, want 3", got)
 	}
-	if s := g.Kinds[0].Spread; len(s.Outliers) != 1 || s.Outliers[0].Layer != 3 || s.MaxLayer != 3 || s.Outliers[0].Over < 0.05 {
+	if s := g.Kinds[0].Spread; len(s.Outliers) != 1 || s.Outliers[0].Layer != 3 || s.MaxLayer != 3 ||
+		s.Outliers[0].Over < 0.05 {
 		t.Errorf("layers: %+v", s)
 	}
 	if got := outliers(g, "ffn_up"); len(got) != 0 {
@@ -306,8 +317,8 @@ func TestDAGOutlier(t *testing.T) {
 	}
 }
 
-// TestDAGOutlierCalls makes calls of one layer's ffn_down slow: one of 17 by 30 times, as one that is preempted, tells
-// nothing of the layer; all of them do, if they are enough to tell.
+// TestDAGOutlierCalls makes calls of one layer's ffn_down slow: one of 17 by 30 times, as one that is
+// preempted, tells nothing of the layer; all of them do, if they are enough to tell.
 func TestDAGOutlierCalls(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -363,7 +374,8 @@ func TestDAGOutlierCalls(t *testing.T) {
 				}
 				return
 			}
-			if len(s.Outliers) != 1 || s.Outliers[0].Layer != 3 || s.Outliers[0].Calls != int64(c.decode) || math.Abs(s.Outliers[0].Over/c.want-1) > 0.1 {
+			if len(s.Outliers) != 1 || s.Outliers[0].Layer != 3 || s.Outliers[0].Calls != int64(c.decode) ||
+				math.Abs(s.Outliers[0].Over/c.want-1) > 0.1 {
 				t.Errorf("marked: %+v, want layer 3 by %g", s.Outliers, c.want)
 			}
 			if s.MaxLayer != 3 || math.Abs(s.Max/s.Median-1-c.want) > 0.1*c.want+0.02 {
@@ -373,7 +385,8 @@ func TestDAGOutlierCalls(t *testing.T) {
 	}
 }
 
-// TestDAGKinds makes layers of two kinds: every second one looks at another mask, of another name or the same.
+// TestDAGKinds makes layers of two kinds: every second one looks at another mask, of another name or the
+// same.
 func TestDAGKinds(t *testing.T) {
 	for _, name := range []string{"inp_kq_mask_swa", "inp_kq_mask"} {
 		done := map[*trace.Shape]bool{}
@@ -398,7 +411,8 @@ func TestDAGKinds(t *testing.T) {
 			}
 			o.Shape.Nodes = nodes
 		}), "decode")
-		if len(g.Kinds) != 2 || !slices.Equal(g.Kinds[0].Layers, []int{0, 2, 4}) || !slices.Equal(g.Kinds[1].Layers, []int{1, 3, 5}) {
+		if len(g.Kinds) != 2 || !slices.Equal(g.Kinds[0].Layers, []int{0, 2, 4}) ||
+			!slices.Equal(g.Kinds[1].Layers, []int{1, 3, 5}) {
 			for _, k := range g.Kinds {
 				t.Errorf("second mask %s: kind of layers %v", name, k.Layers)
 			}

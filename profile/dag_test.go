@@ -51,7 +51,8 @@ func agree(t *testing.T, d *dag.List, s *summary.Stat) {
 			}
 			seen++
 			if g.Traced != f.Traced || g.TracedDur != f.TracedDur {
-				t.Errorf("%s: %d traced steps in %d ns, Stat has %d in %d", f.Phase, g.Traced, g.TracedDur, f.Traced, f.TracedDur)
+				t.Errorf("%s: %d traced steps in %d ns, Stat has %d in %d", f.Phase, g.Traced, g.TracedDur,
+					f.Traced, f.TracedDur)
 			}
 			var net int64
 			for k := range g.Nodes {
@@ -75,7 +76,8 @@ func agree(t *testing.T, d *dag.List, s *summary.Stat) {
 			}
 		}
 		if got.net != want.net || got.ops != want.ops {
-			t.Errorf("%s: nodes sum up to %d ns in %d operators, Stat has %d in %d", f.Phase, got.net, got.ops, want.net, want.ops)
+			t.Errorf("%s: nodes sum up to %d ns in %d operators, Stat has %d in %d", f.Phase, got.net,
+				got.ops, want.net, want.ops)
 		}
 		if len(d.Rest) == 0 && (got.busy != want.busy || got.wait != want.wait || got.off != want.off) {
 			t.Errorf("%s: busy, wait, off-CPU %v, Stat has %v", f.Phase, got, want)
@@ -92,7 +94,9 @@ func TestDAGSumsAreStat(t *testing.T) {
 	only := run
 	only.Prefill, only.Decode, only.Partial = 0, 1, 1
 	other := run
-	other.PID, other.Ctx, other.Model = 99, 0xdef, profiletest.Model{Layers: 3, Width: 32, FF: 64, Vocab: 64, Heads: 2, HeadsKV: 1, HeadDim: 16, Base: 0x9000000}
+	other.PID, other.Ctx, other.Model = 99, 0xdef,
+		profiletest.Model{Layers: 3, Width: 32, FF: 64, Vocab: 64, Heads: 2, HeadsKV: 1, HeadDim: 16,
+			Base: 0x9000000}
 	again := run // a second context of the same weights
 	again.Ctx, again.Decode = 0x123, 5
 	noOps := run

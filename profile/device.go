@@ -4,13 +4,14 @@ package profile
 
 import "github.com/profinfer/profinfer/trace"
 
-// DeviceSpan is the time from when a graph was handed to a backend to when a thread of the host had seen it done: an upper
-// bound of the device's own time, as the host may have waited for it late.
+// DeviceSpan is the time from when a graph was handed to a backend to when a thread of the host had seen it
+// done: an upper bound of the device's own time, as the host may have waited for it late.
 type DeviceSpan struct {
 	Graph *Graph // Start is when its submission began, Dur how long the call took
 	TID   int32  // of the thread that waited
-	// Done is when the host knew that it was done, ns: by a wait for the device's queue where those were seen (Queue), else by the
-	// return of the backend's synchronize. Waited is how long a thread waited at the end of it, ns.
+	// Done is when the host knew that it was done, ns: by a wait for the device's queue where those were seen
+	// (Queue), else by the return of the backend's synchronize. Waited is how long a thread waited at the end
+	// of it, ns.
 	Done, Waited int64
 	// Graphs of this backend were handed over before this one and never waited for by themselves.
 	Before int
@@ -19,8 +20,9 @@ type DeviceSpan struct {
 	Queue       *Queue // of the latest submission
 	Submissions int
 	Submit      int64 // time of the host in the calls that submit, ns
-	// Begin is when the device could begin: the first submission, or the end of what was before it on its queue. Busy is the
-	// time from then to Done without the gaps in which nothing of the graph was submitted, ns; it may have been done earlier.
+	// Begin is when the device could begin: the first submission, or the end of what was before it on its
+	// queue. Busy is the time from then to Done without the gaps in which nothing of the graph was submitted,
+	// ns; it may have been done earlier.
 	Begin, Busy int64
 	// Added is the part of Busy that no span before has of the same device: sums of it count nothing twice.
 	Added int64
@@ -94,7 +96,8 @@ func (p *replayer) syncEnd(q *Proc, t *thread, m *trace.Mark) error {
 	if d.h != nil {
 		d.h.told = true
 	}
-	return p.sink.Device(&DeviceSpan{Graph: d.g, TID: m.TID, Done: m.Time, Waited: m.Time - s.since, Before: d.before, By: bySync})
+	return p.sink.Device(&DeviceSpan{Graph: d.g, TID: m.TID, Done: m.Time, Waited: m.Time - s.since,
+		Before: d.before, By: bySync})
 }
 
 // deviceObjects are the objects by which a backend's functions are called.
@@ -114,8 +117,9 @@ func (q *Proc) object(backend string) deviceObjects {
 	return o
 }
 
-// waitedFor returns the device that a call waits for. Where a backend passes that on to an object of its own before it can be
-// probed (RPC does), it is the only device of that backend, if there is one alone and one such object.
+// waitedFor returns the device that a call waits for. Where a backend passes that on to an object of its own
+// before it can be probed (RPC does), it is the only device of that backend, if there is one alone and one
+// such object.
 func (q *Proc) waitedFor(backend string, ctx uint64) uint64 {
 	o := q.object(backend)
 	if len(o.waits) < maxDevices {

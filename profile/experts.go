@@ -81,7 +81,8 @@ func (p *replayer) Choose(e *trace.Experts) {
 		return
 	}
 	x := t.execs[len(t.execs)-1]
-	if x.shape == nil || e.Used <= 0 || e.Tokens <= 0 || e.First < 0 || int64(e.Used)*int64(e.Tokens) > maxChosen {
+	if x.shape == nil || e.Used <= 0 || e.Tokens <= 0 || e.First < 0 ||
+		int64(e.Used)*int64(e.Tokens) > maxChosen {
 		p.unchosen.add(e.Time)
 		return
 	}
@@ -110,7 +111,8 @@ func (p *replayer) Choose(e *trace.Experts) {
 	}
 }
 
-// may tells whether a row can be a choice: a number that no expert has stands in memory that held something else.
+// may tells whether a row can be a choice: a number that no expert has stands in memory that held something
+// else.
 func (c *Choice) may(row []int32) bool {
 	for _, n := range row {
 		if n < 0 || !c.Slots && c.Total > 0 && int(n) >= c.Total {
@@ -122,7 +124,8 @@ func (c *Choice) may(row []int32) bool {
 
 func newChoice(x *exec, n, ids int32, e *trace.Experts) *Choice {
 	nodes := x.shape.Nodes
-	c := &Choice{Graph: x.g, Shape: x.shape, Node: n, IDs: ids, Time: e.Time, Layer: -1, Tokens: int(e.Tokens), Used: int(e.Used),
+	c := &Choice{Graph: x.g, Shape: x.shape, Node: n, IDs: ids, Time: e.Time, Layer: -1,
+		Tokens: int(e.Tokens), Used: int(e.Used),
 		Chosen: make([]int32, int(e.Used)*int(e.Tokens)), rows: make([]bool, e.Tokens)}
 	for i := range c.Chosen {
 		c.Chosen[i] = UnknownExpert
@@ -150,7 +153,8 @@ func (sh *Shape) ChoosesExperts(n int32) bool {
 	return ids >= 0
 }
 
-// expertSources returns the tensors that hold the weights of node n's experts, and that say which it uses; -1: it has none.
+// expertSources returns the tensors that hold the weights of node n's experts, and that say which it uses;
+// -1: it has none.
 func (sh *Shape) expertSources(n int32) (weights, ids int32) {
 	return sh.Vocabulary().ExpertSources(sh.Nodes, &sh.Nodes[n])
 }
@@ -198,8 +202,9 @@ type sharing struct {
 	by []uint64
 }
 
-// share tells whether a graph's choice is one of an earlier graph of the step: of a graph that was cut between the products that share
-// it. An operator that uses the same tensor once more has another choice, whatever it holds: of the tokens that came next.
+// share tells whether a graph's choice is one of an earlier graph of the step: of a graph that was cut
+// between the products that share it. An operator that uses the same tensor once more has another choice,
+// whatever it holds: of the tokens that came next.
 func (s *openStep) share(x *exec, c *Choice, node int32) {
 	ids, user := x.shape.Nodes[c.IDs].Addr, x.shape.Nodes[node].Addr
 	last := s.chosen[ids]
@@ -219,12 +224,13 @@ func (s *openStep) share(x *exec, c *Choice, node int32) {
 
 // equals tells whether two choices hold the same.
 func (c *Choice) equals(o *Choice) bool {
-	return c.Layer == o.Layer && c.Total == o.Total && c.Used == o.Used && c.Tokens == o.Tokens && c.Slots == o.Slots &&
+	return c.Layer == o.Layer && c.Total == o.Total && c.Used == o.Used && c.Tokens == o.Tokens &&
+		c.Slots == o.Slots &&
 		slices.Equal(c.Chosen, o.Chosen)
 }
 
-// unused counts choices of a graph that no operator was seen to use; where none of its operators were, that is
-// told of the graph.
+// unused counts choices of a graph that no operator was seen to use; where none of its operators were, that
+// is told of the graph.
 func (p *replayer) unused(x *exec) {
 	for _, c := range x.choices {
 		if !c.handed && x.g.Untraced == "" {

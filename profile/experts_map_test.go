@@ -16,7 +16,8 @@ import (
 )
 
 // mapped plays runs into an ExpertMap and the statistics.
-func mapped(t *testing.T, cells int, change func(*profile.Op), runs ...profiletest.Run) (*experts.Map, *summary.Stat) {
+func mapped(t *testing.T, cells int, change func(*profile.Op), runs ...profiletest.Run) (*experts.Map,
+	*summary.Stat) {
 	t.Helper()
 	b, s := experts.NewMap(cells, nil), stat.New(stat.Options{})
 	if change == nil {
@@ -64,7 +65,8 @@ func loadsOf(p *experts.MapPhase, l *experts.MapLayer) []int64 {
 	return load
 }
 
-// mapAgrees compares a map with the statistics of the same run: layers in their order, sums of tokens' choices, caches, bytes, times.
+// mapAgrees compares a map with the statistics of the same run: layers in their order, sums of tokens'
+// choices, caches, bytes, times.
 func mapAgrees(t *testing.T, m *experts.Map, s *summary.Stat) {
 	t.Helper()
 	i := 0
@@ -78,12 +80,15 @@ func mapAgrees(t *testing.T, m *experts.Map, s *summary.Stat) {
 		}
 		p, e := &m.Phases[i], f.Experts
 		i++
-		if p.Phase != f.Phase || (p.Model == nil) != (f.Model == nil) || p.Model != nil && *p.Model != *f.Model || len(p.Layers) != len(e.Layers) || len(p.Products) != len(e.Products) {
-			t.Fatalf("phase %s: %d layers, %d products; the statistics have %s, %d, %d", p.Phase, len(p.Layers), len(p.Products), f.Phase, len(e.Layers), len(e.Products))
+		if p.Phase != f.Phase || (p.Model == nil) != (f.Model == nil) || p.Model != nil &&
+			*p.Model != *f.Model || len(p.Layers) != len(e.Layers) || len(p.Products) != len(e.Products) {
+			t.Fatalf("phase %s: %d layers, %d products; the statistics have %s, %d, %d", p.Phase,
+				len(p.Layers), len(p.Products), f.Phase, len(e.Layers), len(e.Products))
 		}
 		for j := range p.Layers {
 			l, want := &p.Layers[j], &e.Layers[j]
-			if *l.Layer != *want.Layer || l.Experts != want.Experts || l.Used != want.Used || !slices.Equal(loadsOf(p, l), want.Load) {
+			if *l.Layer != *want.Layer || l.Experts != want.Experts || l.Used != want.Used ||
+				!slices.Equal(loadsOf(p, l), want.Load) {
 				t.Errorf("%s, layer %d: load %v, want %v", p.Phase, *l.Layer, loadsOf(p, l), want.Load)
 			}
 			tokens := int64(0)
@@ -91,7 +96,8 @@ func mapAgrees(t *testing.T, m *experts.Map, s *summary.Stat) {
 				tokens += int64(n)
 			}
 			if tokens != want.Tokens {
-				t.Errorf("%s, layer %d: %d tokens along the axis, want %d", p.Phase, *l.Layer, tokens, want.Tokens)
+				t.Errorf("%s, layer %d: %d tokens along the axis, want %d", p.Phase, *l.Layer, tokens,
+					want.Tokens)
 			}
 		}
 		for _, c := range e.Cache {
@@ -106,13 +112,17 @@ func mapAgrees(t *testing.T, m *experts.Map, s *summary.Stat) {
 				bytes += *x.Bytes
 				all += *x.All
 			}
-			if math.Abs(bytes/float64(n)-*e.Bytes) > 1e-6**e.Bytes || math.Abs(all/float64(n)-*e.BytesAll) > 1e-6**e.BytesAll {
-				t.Errorf("%s: %g of %g bytes a step, want %g of %g", p.Phase, bytes/float64(n), all/float64(n), *e.Bytes, *e.BytesAll)
+			if math.Abs(bytes/float64(n)-*e.Bytes) > 1e-6**e.Bytes ||
+				math.Abs(all/float64(n)-*e.BytesAll) > 1e-6**e.BytesAll {
+				t.Errorf("%s: %g of %g bytes a step, want %g of %g", p.Phase, bytes/float64(n),
+					all/float64(n), *e.Bytes, *e.BytesAll)
 			}
 		}
 		for j, x := range p.Products {
 			for k, n := range x.New {
-				if want := e.Products[j].New[k]; x.Weight != e.Products[j].Weight || n.New != want.New || n.Calls != want.Calls || n.P50 != want.Median || n.P5 > n.P25 || n.P25 > n.P50 || n.P50 > n.P75 || n.P75 > n.P95 {
+				if want := e.Products[j].New[k]; x.Weight != e.Products[j].Weight || n.New != want.New ||
+					n.Calls != want.Calls || n.P50 != want.Median || n.P5 > n.P25 || n.P25 > n.P50 ||
+					n.P50 > n.P75 || n.P75 > n.P95 {
 					t.Errorf("%s: %+v, want %+v", x.Weight, n, want)
 				}
 			}
@@ -137,7 +147,8 @@ func TestExpertMap(t *testing.T) {
 		}
 		for j := range p.Layers {
 			l := &p.Layers[j]
-			if l.TokensPerColumn != 1 || l.Columns != tokens || l.Width != 1 || l.Axis != 0 || len(p.Axes) != 1 {
+			if l.TokensPerColumn != 1 || l.Columns != tokens || l.Width != 1 || l.Axis != 0 ||
+				len(p.Axes) != 1 {
 				t.Fatalf("%+v", l)
 			}
 			for k, x := range numbers(&p, l) {
@@ -148,7 +159,8 @@ func TestExpertMap(t *testing.T) {
 		}
 	}
 	a, b := m.Phases[0].Axes[0], m.Phases[1].Axes[0]
-	if !slices.Equal(a.Step, []int64{1}) || !slices.Equal(a.N, []int32{200}) || !slices.Equal(a.Pos, []int32{0}) || a.Last != nil {
+	if !slices.Equal(a.Step, []int64{1}) || !slices.Equal(a.N, []int32{200}) ||
+		!slices.Equal(a.Pos, []int32{0}) || a.Last != nil {
 		t.Errorf("prefill's axis: %+v", a)
 	}
 	for k := range 20 {
@@ -159,7 +171,8 @@ func TestExpertMap(t *testing.T) {
 	d := m.Phases[1]
 	const plane = 64 * 192 / 32 * 18 // bytes of an expert
 	for k, x := range d.Steps {
-		// three of four are the step before's, in each of two layers; of the first the step before is another phase's
+		// three of four are the step before's, in each of two layers; of the first the step before is another
+		// phase's
 		want := experts.Step{ID: int64(k + 2), N: 1, Tokens: 1, Experts: 8, New: 2, Known: 8}
 		if k == 0 {
 			want.New, want.Known = 0, 0
@@ -175,8 +188,8 @@ func TestExpertMap(t *testing.T) {
 		if l.ByChance == nil || *l.ByChance != 0.25 {
 			t.Errorf("layer %d by chance: %v", *l.Layer, l.ByChance)
 		}
-		// Of the four of a step three are found among the four used last; the new one is the one that was used longest ago, or, of
-		// the first steps, where the prompt left it.
+		// Of the four of a step three are found among the four used last; the new one is the one that was
+		// used longest ago, or, of the first steps, where the prompt left it.
 		if c := l.Cache; len(c) != 16 || c[0] != 0 || math.Abs(c[3]-0.75) > 0.05 || c[15] != 1 {
 			t.Errorf("layer %d: caches hold %v", *l.Layer, c)
 		}
@@ -203,9 +216,11 @@ func TestExpertMapWide(t *testing.T) {
 				}
 				kept += l.Columns * l.Experts
 				a := p.Axes[l.Axis]
-				want := (int(s.Phases[i].Experts.Layers[j].Tokens) + l.TokensPerColumn - 1) / l.TokensPerColumn
+				want := (int(s.Phases[i].Experts.Layers[j].Tokens) +
+					l.TokensPerColumn - 1) / l.TokensPerColumn
 				if l.Columns != want || len(a.Step) != want || len(a.Last) != want {
-					t.Fatalf("%d cells: %d columns of %d tokens, want %d", cells, l.Columns, l.TokensPerColumn, want)
+					t.Fatalf("%d cells: %d columns of %d tokens, want %d", cells, l.Columns,
+						l.TokensPerColumn, want)
 				}
 				// each column's numbers are those of its tokens
 				got, all := numbers(&p, &l), numbers(&exact.Phases[i], &exact.Phases[i].Layers[j])
@@ -217,7 +232,8 @@ func TestExpertMapWide(t *testing.T) {
 					if !slices.Equal(got[k*16:(k+1)*16], load) {
 						t.Fatalf("%d cells: column %d is %v, want %v", cells, k, got[k*16:(k+1)*16], load)
 					}
-					if first := int64(k*l.TokensPerColumn) + 2; i == 1 && (a.Step[k] != first || a.Last[k] != min(1001, first+int64(l.TokensPerColumn)-1)) {
+					if first := int64(k*l.TokensPerColumn) + 2; i == 1 &&
+						(a.Step[k] != first || a.Last[k] != min(1001, first+int64(l.TokensPerColumn)-1)) {
 						t.Fatalf("%d cells: column %d is of steps %d to %d", cells, k, a.Step[k], a.Last[k])
 					}
 				}
@@ -271,7 +287,8 @@ func TestExpertMapPartial(t *testing.T) {
 	if len(m.Phases) != 1 || m.Phases[0].Layers[0].Columns != 1 || len(m.Phases[0].Steps) != 1 {
 		t.Errorf("%+v", m.Phases)
 	}
-	m, _ = mapped(t, 0, nil, profiletest.Run{Model: profiletest.Small, PID: 1, Threads: 1, Prefill: 4, Decode: 2, Start: 1})
+	m, _ = mapped(t, 0, nil, profiletest.Run{Model: profiletest.Small, PID: 1, Threads: 1, Prefill: 4,
+		Decode: 2, Start: 1})
 	if len(m.Phases) != 0 {
 		t.Errorf("experts without experts: %+v", m.Phases)
 	}
@@ -318,7 +335,8 @@ func TestExpertMapTimes(t *testing.T) {
 	}, run)
 	mapAgrees(t, m, s)
 	for _, p := range m.Phases[0].Products {
-		if len(p.New) != 2 || p.New[1].New != 4 || p.Base == nil || math.Abs(*p.Base-1e6) > 0.02e6 || math.Abs(*p.PerNew-0.5e6) > 0.01e6 {
+		if len(p.New) != 2 || p.New[1].New != 4 || p.Base == nil || math.Abs(*p.Base-1e6) > 0.02e6 ||
+			math.Abs(*p.PerNew-0.5e6) > 0.01e6 {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -30,12 +30,16 @@ func (r *chosenRun) Graph(*profile.Graph) error     { r.graphs++; return nil }
 func (r *chosenRun) Choice(c *profile.Choice) error { r.choices = append(r.choices, c); return nil }
 
 // moe is a prompt of 200 tokens and 20 more, of two layers of 16 experts of which a token uses 4.
-var moe = profiletest.Run{Model: profiletest.MoE, PID: 10, Ctx: 1, Threads: 2, Prefill: 200, Decode: 20, Start: 1000, Gap: 500}
+var moe = profiletest.Run{Model: profiletest.MoE, PID: 10, Ctx: 1, Threads: 2, Prefill: 200, Decode: 20,
+	Start: 1000, Gap: 500}
 
-func replayChosen(t *testing.T, change func(*profiletest.Recorder), run profiletest.Run) (*chosenRun, *summary.Stat, *profile.Header) {
+func replayChosen(t *testing.T, change func(*profiletest.Recorder), run profiletest.Run) (*chosenRun,
+	*summary.Stat, *profile.Header) {
 	t.Helper()
 	var buf bytes.Buffer
-	err := profiletest.Record(&buf, change, func(_ *profiletest.Recorder, p *profiletest.Player) error { return p.Play(run) })
+	err := profiletest.Record(&buf, change, func(_ *profiletest.Recorder, p *profiletest.Player) error {
+		return p.Play(run)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +90,10 @@ func TestChoicesReplayed(t *testing.T) {
 		if i < 2 {
 			tokens = 200
 		}
-		if c.Layer != layer || c.Tokens != tokens || c.Used != 4 || c.Total != 16 || !c.Whole() || c.Slots || users[c] != 3 || c.Step == nil ||
-			c.Shape.Nodes[c.Node].Op != "MUL_MAT_ID" || c.Shape.Nodes[c.IDs].Name != []string{"ffn_moe_topk-0", "ffn_moe_topk-1"}[layer] {
+		if c.Layer != layer || c.Tokens != tokens || c.Used != 4 || c.Total != 16 || !c.Whole() || c.Slots ||
+			users[c] != 3 || c.Step == nil ||
+			c.Shape.Nodes[c.Node].Op != "MUL_MAT_ID" ||
+			c.Shape.Nodes[c.IDs].Name != []string{"ffn_moe_topk-0", "ffn_moe_topk-1"}[layer] {
 			t.Fatalf("choice %d: %+v, %d users", i, c, users[c])
 		}
 		for k, e := range c.Chosen {
@@ -131,7 +137,8 @@ func TestExpertStat(t *testing.T) {
 			}
 		}
 		most := slices.Max(load)
-		if l.Layer == nil || *l.Layer != i || l.Experts != 16 || l.Used != 4 || l.Batches != 20 || l.Tokens != 20 || !slices.Equal(l.Load, load) || l.Unused != 0 {
+		if l.Layer == nil || *l.Layer != i || l.Experts != 16 || l.Used != 4 || l.Batches != 20 ||
+			l.Tokens != 20 || !slices.Equal(l.Load, load) || l.Unused != 0 {
 			t.Errorf("layer %d: %+v, want load %v", i, l, load)
 		}
 		if want := float64(most)*16/80 - 1; math.Abs(l.Imbalance-want) > 1e-12 || l.Distinct != 4 {
@@ -140,8 +147,8 @@ func TestExpertStat(t *testing.T) {
 		near("again", l.Again, 0.75)
 	}
 	// Each step takes three of the four used last, and the one that was used longest ago: of the 16 it is the
-	// last. A cache of three holds nothing that order tells (the three are ranks 0 to 2 of the last step's set:
-	// places 1 to 3), one of four three quarters.
+	// last. A cache of three holds nothing that order tells (the three are ranks 0 to 2 of the last step's
+	// set: places 1 to 3), one of four three quarters.
 	want := map[int]float64{1: 0, 2: 0.25, 4: 0.75, 8: 0.75, 16: 1}
 	// the first decode step comes after a prefill of all experts, whose order is that of their first use
 	for _, c := range d.Cache {
@@ -163,7 +170,8 @@ func TestExpertStat(t *testing.T) {
 	}
 	pre := expertPhase(t, s, "prefill").Experts
 	near("prefill's bytes: every expert once", pre.Bytes, 2*3*16*plane)
-	if pre.Again != nil || len(pre.Products) != 0 || pre.Layers[0].Tokens != 200 || pre.Layers[0].Distinct != 16 {
+	if pre.Again != nil || len(pre.Products) != 0 || pre.Layers[0].Tokens != 200 ||
+		pre.Layers[0].Distinct != 16 {
 		t.Errorf("prefill: %+v", pre)
 	}
 }
@@ -203,10 +211,12 @@ func TestNewExpertsCost(t *testing.T) {
 	}
 	for _, w := range d.Products {
 		// 59 of 60 steps have one before; 19 of them begin a new group
-		if len(w.New) != 2 || w.New[0].New != 0 || w.New[0].Calls != 40*2 || w.New[1].New != 4 || w.New[1].Calls != 19*2 {
+		if len(w.New) != 2 || w.New[0].New != 0 || w.New[0].Calls != 40*2 || w.New[1].New != 4 ||
+			w.New[1].Calls != 19*2 {
 			t.Fatalf("%s: %+v", w.Weight, w.New)
 		}
-		if w.New[0].Mean != 1e6 || w.New[1].Mean != 2e6 || w.PerNew == nil || math.Abs(*w.PerNew-250_000) > 0.02*250_000 {
+		if w.New[0].Mean != 1e6 || w.New[1].Mean != 2e6 || w.PerNew == nil ||
+			math.Abs(*w.PerNew-250_000) > 0.02*250_000 {
 			t.Errorf("%s: %+v, %v a new one", w.Weight, w.New, *w.PerNew)
 		}
 	}
@@ -231,21 +241,25 @@ func TestChosenBytes(t *testing.T) {
 		r, _, _ := replayChosen(t, func(r *profiletest.Recorder) { r.NoExperts = !recorded }, run)
 		n := 0
 		for _, o := range r.ops {
-			if o.Op != "MUL_MAT_ID" || o.NodeDef().Name == "ffn_moe_down-0" || o.NodeDef().Name == "ffn_moe_down-1" {
+			if o.Op != "MUL_MAT_ID" || o.NodeDef().Name == "ffn_moe_down-0" ||
+				o.NodeDef().Name == "ffn_moe_down-1" {
 				continue
 			}
 			n++
-			// two tokens choose 4 each, five different ones: 0 to 3 and 1 to 4; not known it is taken for eight.
+			// two tokens choose 4 each, five different ones: 0 to 3 and 1 to 4; not known it is taken for
+			// eight.
 			experts := int64(5)
 			if !recorded {
 				experts = 8
 			}
 			d := facts.Derive(o)
 			const plane = 64 * 192 / 32 * 18
-			// weights, the activations (64 f32 by 2), the numbers (a view of rows of 16 by 2 that shows 4), the output
+			// weights, the activations (64 f32 by 2), the numbers (a view of rows of 16 by 2 that shows 4),
+			// the output
 			want := experts*plane + 64*4*2 + 4*4*2 + 192*4*4*2
 			if d.Bytes == nil || *d.Bytes != want || d.BytesAtMost == recorded {
-				t.Errorf("recorded %v: %s has %v bytes (at most %v), want %d", recorded, o.NodeDef().Name, *d.Bytes, d.BytesAtMost, want)
+				t.Errorf("recorded %v: %s has %v bytes (at most %v), want %d", recorded, o.NodeDef().Name,
+					*d.Bytes, d.BytesAtMost, want)
 			}
 		}
 		if n != 4 {
@@ -302,7 +316,8 @@ func TestChoicesNotWhole(t *testing.T) {
 		run := moe
 		run.Prefill, run.Decode = 3, 0
 		r, _, h := replayChosen(t, func(r *profiletest.Recorder) { r.Experts = change }, run)
-		if len(r.choices) != 0 || len(h.Losses) != 1 || h.Losses[0].What != "experts" || h.Losses[0].Events != 2 {
+		if len(r.choices) != 0 || len(h.Losses) != 1 || h.Losses[0].What != "experts" ||
+			h.Losses[0].Events != 2 {
 			t.Errorf("%s: %d choices, %+v", name, len(r.choices), h.Losses)
 		}
 	}

@@ -53,7 +53,8 @@ func (f *Fault) Begin() int64 { return f.Time - max(f.Dur, 0) }
 // maxFaults bounds the faults that wait for their step.
 const maxFaults = 1 << 18
 
-// faultJoin puts faults together with the operators and steps in which they were done, before these are handed on.
+// faultJoin puts faults together with the operators and steps in which they were done, before these are
+// handed on.
 type faultJoin struct {
 	to     Sink
 	procs  map[int32]*faultProc

@@ -17,17 +17,19 @@ type keptFaults struct {
 func (k *keptFaults) Needs() Needs         { return NeedFaults }
 func (k *keptFaults) Fault(f *Fault) error { k.got = append(k.got, f); return nil }
 
-// A step within a longer one of another thread: a fault before it waits for the longer one to end, one before both is
-// in none, and what belongs to an operator of the longer one is its.
+// A step within a longer one of another thread: a fault before it waits for the longer one to end, one before
+// both is in none, and what belongs to an operator of the longer one is its.
 func TestFaultsOfStepsThatOverlap(t *testing.T) {
 	sink := &keptFaults{}
 	p := newReplayer(sink)
 	p.joinFaults()
-	long, short := &Step{ID: 1, PID: 7, TID: 8, Start: 100, Dur: 300}, &Step{ID: 2, PID: 7, TID: 9, Start: 200, Dur: 50}
+	long, short := &Step{ID: 1, PID: 7, TID: 8, Start: 100, Dur: 300},
+		&Step{ID: 2, PID: 7, TID: 9, Start: 200, Dur: 50}
 	th := p.proc(7).thread(8)
 	th.steps = []*openStep{{Step: long}}
 	for _, at := range []int64{50, 150, 210, 220, 300} {
-		if err := p.Faulted(&trace.Fault{Time: at, Dur: 5, PID: 7, TID: int32(at), Kind: trace.FaultMajor}); err != nil {
+		if err := p.Faulted(&trace.Fault{Time: at, Dur: 5, PID: 7, TID: int32(at),
+			Kind: trace.FaultMajor}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-func seriesOfFaults(t testing.TB, change func(*profiletest.Recorder), pages ...trace.FilePages) (*memory.Series, *memory.Stat) {
+func seriesOfFaults(t testing.TB, change func(*profiletest.Recorder),
+	pages ...trace.FilePages) (*memory.Series, *memory.Stat) {
 	t.Helper()
 	b, st := memory.NewSeries(nil), stat.New(stat.Options{})
 	h := replayFaults(t, faultRun(t, change, pages...), profile.Tee(b, st))
@@ -24,24 +25,29 @@ func seriesOfFaults(t testing.TB, change func(*profiletest.Recorder), pages ...t
 // faultRun's figures by step, by layer and by operator.
 func TestFaultSeries(t *testing.T) {
 	s, st := seriesOfFaults(t, nil)
-	if s == nil || !s.Timed || len(s.Phases) != 1 || s.Phases[0].Phase != "decode" || s.Phases[0].Every != 1 || len(s.Phases[0].Steps) != 4 {
+	if s == nil || !s.Timed || len(s.Phases) != 1 || s.Phases[0].Phase != "decode" ||
+		s.Phases[0].Every != 1 || len(s.Phases[0].Steps) != 4 {
 		t.Fatalf("%+v", s)
 	}
 	for i, p := range s.Phases[0].Steps {
-		if p.Step != int64(i+1) || p.Worst != p.Step || p.N != 1 || p.Major != 2 || value(p.Wait) != 750_000 || value(p.Wall) != 650_000 || p.Read != 65536+131072 || p.Dur <= 0 {
+		if p.Step != int64(i+1) || p.Worst != p.Step || p.N != 1 || p.Major != 2 ||
+			value(p.Wait) != 750_000 || value(p.Wall) != 650_000 || p.Read != 65536+131072 || p.Dur <= 0 {
 			t.Errorf("%+v", p)
 		}
 	}
-	// In each step thread 1 reads for 0.6 ms in ffn_gate of layer 0, thread 0 has a slow one of 0.1 ms in ffn_up on the same weight.
+	// In each step thread 1 reads for 0.6 ms in ffn_gate of layer 0, thread 0 has a slow one of 0.1 ms in
+	// ffn_up on the same weight.
 	rows := map[string]memory.FaultRow{}
 	for _, r := range s.Names {
 		rows[string(r.Class)+" "+r.Name] = r
 	}
 	gate := rows["weight ffn_gate"]
-	if gate.Type != "q4_0" || gate.Major != 4 || gate.Minor != 4 || value(gate.Wait) != 4*700_000 || gate.Read != 4*65536 || len(gate.Layers) != 1 {
+	if gate.Type != "q4_0" || gate.Major != 4 || gate.Minor != 4 || value(gate.Wait) != 4*700_000 ||
+		gate.Read != 4*65536 || len(gate.Layers) != 1 {
 		t.Fatalf("%+v", gate)
 	}
-	if c := gate.Layers[0]; c.Layer != 0 || c.Major != 4 || c.Minor != 4 || value(c.Wait) != 4*700_000 || c.Read != 4*65536 {
+	if c := gate.Layers[0]; c.Layer != 0 || c.Major != 4 || c.Minor != 4 || value(c.Wait) != 4*700_000 ||
+		c.Read != 4*65536 {
 		t.Errorf("%+v", c)
 	}
 	if r := rows["weight token_embd"]; r.Minor != 8 || len(r.Layers) != 0 || r.Read != 4*131072 {
@@ -69,11 +75,14 @@ func TestFaultSeries(t *testing.T) {
 		t.Fatalf("%+v", s.Operators)
 	}
 	g, o := s.Operators[0], s.Operators[1]
-	if g.Key != "ffn_gate" || g.Type != "q4_0" || g.Phase != "decode" || !g.InStep || g.Calls != 8 || g.Faulted != 4 || g.Major != 8 || value(g.Wait) != 4*700_000 ||
-		value(g.Delay) != 4*600_000 || g.Dur != 8*1_000_100 || g.Share == nil || *g.Share != 4*600_000./(8*1_000_100) || g.Read != 4*65536 {
+	if g.Key != "ffn_gate" || g.Type != "q4_0" || g.Phase != "decode" || !g.InStep || g.Calls != 8 ||
+		g.Faulted != 4 || g.Major != 8 || value(g.Wait) != 4*700_000 ||
+		value(g.Delay) != 4*600_000 || g.Dur != 8*1_000_100 || g.Share == nil ||
+		*g.Share != 4*600_000./(8*1_000_100) || g.Read != 4*65536 {
 		t.Errorf("%+v: %d of %d", g, value(g.Delay), g.Dur)
 	}
-	if o.Key != "output (token_embd)" || o.Calls != 4 || o.Faulted != 4 || value(o.Delay) != 4*50_000 || o.Read != 4*131072 {
+	if o.Key != "output (token_embd)" || o.Calls != 4 || o.Faulted != 4 || value(o.Delay) != 4*50_000 ||
+		o.Read != 4*131072 {
 		t.Errorf("%+v: %d", o, value(o.Delay))
 	}
 }
@@ -83,7 +92,8 @@ func TestFaultMarks(t *testing.T) {
 	s, _ := seriesOfFaults(t, nil)
 	m := s.Marks
 	n := len(m.Start)
-	for _, l := range []int{len(m.Dur), len(m.PID), len(m.TID), len(m.Major), len(m.Addr), len(m.Class), len(m.Tensor), len(m.Type), len(m.File), len(m.Expert), len(m.Read), len(m.Step), len(m.Op)} {
+	for _, l := range []int{len(m.Dur), len(m.PID), len(m.TID), len(m.Major), len(m.Addr), len(m.Class),
+		len(m.Tensor), len(m.Type), len(m.File), len(m.Expert), len(m.Read), len(m.Step), len(m.Op)} {
 		if l != n {
 			t.Fatalf("columns of %d and %d", n, l)
 		}
@@ -101,12 +111,16 @@ func TestFaultMarks(t *testing.T) {
 		}
 		seen++
 		// 0.1 ms into its operator, of the second step; time 0 is that of the first record, 899 ms
-		if s.Phases[0].Steps[1].Start-m.Start[i] < 899*ms-ms*100 || s.Phases[0].Steps[1].Start-m.Start[i] > 899*ms {
+		if s.Phases[0].Steps[1].Start-m.Start[i] < 899*ms-ms*100 ||
+			s.Phases[0].Steps[1].Start-m.Start[i] > 899*ms {
 			t.Errorf("fault %d begins at %d, its step at %d", i, m.Start[i], s.Phases[0].Steps[1].Start)
 		}
-		if m.Dur[i] != 600_000 || m.Strings[m.Tensor[i]] != "blk.0.ffn_gate.weight" || m.Strings[m.Class[i]] != "weight" || m.Strings[m.Type[i]] != "q4_0" || m.Strings[m.File[i]] != "/m.gguf" ||
+		if m.Dur[i] != 600_000 || m.Strings[m.Tensor[i]] != "blk.0.ffn_gate.weight" ||
+			m.Strings[m.Class[i]] != "weight" || m.Strings[m.Type[i]] != "q4_0" ||
+			m.Strings[m.File[i]] != "/m.gguf" ||
 			m.Read[i] != 65536 || m.Op[i] == 0 || m.Expert[i] != -1 || !strings.HasPrefix(m.Addr[i], "0x") {
-			t.Errorf("fault %d: %d ns, %s, read %d, operator %d", i, m.Dur[i], m.Strings[m.Tensor[i]], m.Read[i], m.Op[i])
+			t.Errorf("fault %d: %d ns, %s, read %d, operator %d", i, m.Dur[i], m.Strings[m.Tensor[i]],
+				m.Read[i], m.Op[i])
 		}
 	}
 	if seen != 1 {
@@ -122,7 +136,8 @@ func TestFaultSeriesUntimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"wait_ns", "wall_ns", "delay_ns", "share"} {
-		if n, all := strings.Count(string(b), `"`+key+`":null`), strings.Count(string(b), `"`+key+`":`); n != all || n == 0 {
+		if n, all := strings.Count(string(b), `"`+key+`":null`),
+			strings.Count(string(b), `"`+key+`":`); n != all || n == 0 {
 			t.Errorf("%s: %d of %d are null", key, n, all)
 		}
 	}
@@ -150,7 +165,9 @@ func untimed(r *profiletest.Recorder) {
 
 // A recording without faults has no series.
 func TestNoFaultSeries(t *testing.T) {
-	if s, _ := seriesOfFaults(t, func(r *profiletest.Recorder) { r.Head, r.Faults, r.Mapped = nil, nil, nil }); s != nil {
+	if s, _ := seriesOfFaults(t, func(r *profiletest.Recorder) {
+		r.Head, r.Faults, r.Mapped = nil, nil, nil
+	}); s != nil {
 		t.Errorf("%+v", s)
 	}
 }
@@ -161,7 +178,8 @@ func TestFaultSeriesOfLongRuns(t *testing.T) {
 	b.Meta(&trace.Meta{Extra: map[string]string{"faults": "major"}})
 	const n = 10_000
 	for i := range int64(n) {
-		s := &profile.Step{ID: i + 1, Phase: profile.Decode, Start: i * 100, Dur: 90, MajorFaults: 1, FaultDur: 20, FaultWall: 10, DiskRead: 4096}
+		s := &profile.Step{ID: i + 1, Phase: profile.Decode, Start: i * 100, Dur: 90, MajorFaults: 1,
+			FaultDur: 20, FaultWall: 10, DiskRead: 4096}
 		if i == 7777 {
 			s.FaultWall = 80
 		}
@@ -188,8 +206,10 @@ func TestFaultSeriesOfLongRuns(t *testing.T) {
 			worst++
 		}
 	}
-	if len(l.Steps) > 2048 || len(l.Steps) < 1000 || steps != n || dur != n*90 || wall != (n-2)*10+80+50 || major != n || read != n*4096 || worst != 1 {
-		t.Errorf("%d points of %d steps: %d, %d, %d, %d; the worst is told %d times", len(l.Steps), steps, dur, wall, major, read, worst)
+	if len(l.Steps) > 2048 || len(l.Steps) < 1000 || steps != n || dur != n*90 || wall != (n-2)*10+80+50 ||
+		major != n || read != n*4096 || worst != 1 {
+		t.Errorf("%d points of %d steps: %d, %d, %d, %d; the worst is told %d times", len(l.Steps), steps,
+			dur, wall, major, read, worst)
 	}
 }
 
@@ -198,7 +218,8 @@ func TestFaultMarksAreBounded(t *testing.T) {
 	b := memory.NewSeries(nil)
 	const most = 1 << 15
 	for i := range int64(3*most + 5) {
-		f := &profile.Fault{Fault: trace.Fault{Time: 1000 * i, Dur: 10 + i%3, Kind: trace.FaultMinor, TID: 1}, FaultPlace: profile.FaultPlace{Class: profile.MemOther, Expert: -1}}
+		f := &profile.Fault{Fault: trace.Fault{Time: 1000 * i, Dur: 10 + i%3, Kind: trace.FaultMinor, TID: 1},
+			FaultPlace: profile.FaultPlace{Class: profile.MemOther, Expert: -1}}
 		if err := b.Fault(f); err != nil {
 			t.Fatal(err)
 		}
@@ -218,8 +239,10 @@ func TestFaultMarksAreBounded(t *testing.T) {
 func TestFaultSeriesExperts(t *testing.T) {
 	b := memory.NewSeries(nil)
 	hit := func(layer string, expert int32, kind trace.FaultKind, dur, read int64) {
-		p := profile.FaultPlace{Class: profile.MemExpert, Tensor: "blk." + layer + ".ffn_up_exps.weight", Type: "q4_0", Expert: expert}
-		if err := b.Fault(&profile.Fault{Fault: trace.Fault{PID: 7, Time: 100, Dur: dur, Read: read, Kind: kind}, FaultPlace: p}); err != nil {
+		p := profile.FaultPlace{Class: profile.MemExpert, Tensor: "blk." + layer + ".ffn_up_exps.weight",
+			Type: "q4_0", Expert: expert}
+		if err := b.Fault(&profile.Fault{Fault: trace.Fault{PID: 7, Time: 100, Dur: dur, Read: read,
+			Kind: kind}, FaultPlace: p}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -228,11 +251,13 @@ func TestFaultSeriesExperts(t *testing.T) {
 	hit("1", 0, trace.FaultMajor, 1, 64)
 	hit("1", 5000, trace.FaultMajor, 1, 64) // as no layer has
 	s := b.Finish(&profile.Header{})
-	if len(s.Experts) != 1 || s.Experts[0].PID != 7 || s.Experts[0].Experts != 3 || len(s.Experts[0].Layers) != 2 {
+	if len(s.Experts) != 1 || s.Experts[0].PID != 7 || s.Experts[0].Experts != 3 ||
+		len(s.Experts[0].Layers) != 2 {
 		t.Fatalf("%+v", s.Experts)
 	}
 	l := s.Experts[0].Layers
-	if l[0].Layer != 1 || l[0].Major[0] != 1 || l[0].Read[0] != 64 || l[1].Layer != 3 || l[1].Major[2] != 1 || l[1].Wait[2] != 7 || l[1].Read[2] != 4096 || l[1].Major[0] != 0 {
+	if l[0].Layer != 1 || l[0].Major[0] != 1 || l[0].Read[0] != 64 || l[1].Layer != 3 || l[1].Major[2] != 1 ||
+		l[1].Wait[2] != 7 || l[1].Read[2] != 4096 || l[1].Major[0] != 0 {
 		t.Errorf("%+v", l)
 	}
 }

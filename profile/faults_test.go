@@ -33,22 +33,28 @@ func weightAt(t testing.TB, name string) (addr uint64) {
 }
 
 // faultRun is four decode steps of two threads: 0 works 0.5 ms an operator, 1 works 1 ms. In each ffn_gate of
-// layer 0 thread 1 has a major fault from 0.1 to 0.7 ms that reads 64 KiB, thread 0 one from 0.2 to 0.3 ms; in ffn_up thread 0 has a slow one
-// while it waits. In the last operator of a step thread 1 reads 128 KiB ahead in a minor fault of 0.05 ms, and has a slow one that reads
-// nothing. Counts: each thread had 10 major faults before; the kernel took 5 more for thread 1 in a system call.
+// layer 0 thread 1 has a major fault from 0.1 to 0.7 ms that reads 64 KiB, thread 0 one from 0.2 to 0.3 ms;
+// in ffn_up thread 0 has a slow one while it waits. In the last operator of a step thread 1 reads 128 KiB
+// ahead in a minor fault of 0.05 ms, and has a slow one that reads nothing. Counts: each thread had 10 major
+// faults before; the kernel took 5 more for thread 1 in a system call.
 func faultRun(t testing.TB, change func(*profiletest.Recorder), pages ...trace.FilePages) []byte {
 	t.Helper()
 	gate, out := weightAt(t, "blk.0.ffn_gate.weight"), weightAt(t, "token_embd.weight")
 	lo, hi := out&^0xfff, weightAt(t, "output_norm.weight")+1<<20
 	var buf bytes.Buffer
 	var major [2]uint64
-	run := profiletest.Run{Model: profiletest.Small, PID: faultPID, Ctx: 5, Threads: 2, Decode: 4, Pos: 1, Start: 1_000 * ms, Gap: 300,
-		Cost: func(*facts.Derived) float64 { return 2 * 0.5 * ms }, Part: func(t int) float64 { return float64(1 + t) }}
+	run := profiletest.Run{Model: profiletest.Small, PID: faultPID, Ctx: 5, Threads: 2, Decode: 4, Pos: 1,
+		Start: 1_000 * ms, Gap: 300,
+		Cost: func(*facts.Derived) float64 {
+			return 2 * 0.5 * ms
+		}, Part: func(t int) float64 { return float64(1 + t) }}
 	err := profiletest.Record(&buf, func(r *profiletest.Recorder) {
 		r.Head = func(m *trace.Meta) { m.Extra = map[string]string{"faults": "major"} }
 		r.Mapped = func() []trace.Memory {
-			m := trace.Memory{PID: faultPID, Time: 900 * ms, When: "start", Major: 25, Minor: 7, Read: 1 << 20, Files: pages,
-				Maps: []trace.MemoryMap{{Start: 0x1000, End: 0x2000, Perms: "r-xp", Path: "/bin/x", Dev: 1, Inode: 1},
+			m := trace.Memory{PID: faultPID, Time: 900 * ms, When: "start", Major: 25, Minor: 7,
+				Read: 1 << 20, Files: pages,
+				Maps: []trace.MemoryMap{{Start: 0x1000, End: 0x2000, Perms: "r-xp", Path: "/bin/x", Dev: 1,
+					Inode: 1},
 					{Start: 0x2000, End: 0x3000, Perms: "rw-p", Path: "/bin/x", Dev: 1, Inode: 1},
 					{Start: lo, End: hi, Offset: 1 << 20, Perms: "r--s", Path: "/m.gguf", Dev: 1, Inode: 2},
 					{Start: 1 << 46, End: 1<<46 + 4096, Perms: "rw-p", Path: "[stack]"}}}
@@ -59,12 +65,14 @@ func faultRun(t testing.TB, change func(*profiletest.Recorder), pages ...trace.F
 				if kind == trace.FaultMajor {
 					major[th]++
 				}
-				fs = append(fs, trace.Fault{Time: o.Threads[th].Start + to, Dur: to - from, PID: faultPID, TID: faultPID + int32(th), Kind: kind, Addr: addr,
+				fs = append(fs, trace.Fault{Time: o.Threads[th].Start + to, Dur: to - from, PID: faultPID,
+					TID: faultPID + int32(th), Kind: kind, Addr: addr,
 					Read: read, Major: 10 + major[th] + 5*uint64(th), Minor: 100})
 			}
 			if o.ID == 1 {
 				for th := range 2 {
-					fs = append(fs, trace.Fault{Time: 899 * ms, PID: faultPID, TID: faultPID + int32(th), Kind: trace.FaultCounts, Dur: -1, Major: 10, Minor: 100, Read: 1 << 19})
+					fs = append(fs, trace.Fault{Time: 899 * ms, PID: faultPID, TID: faultPID + int32(th),
+						Kind: trace.FaultCounts, Dur: -1, Major: 10, Minor: 100, Read: 1 << 19})
 				}
 				f(0, trace.FaultMajor, -30*ms, -20*ms, 0x1234, 4096)    // before the first step
 				f(0, trace.FaultMajor, -12*ms, -11*ms, 1<<46+5, 0)      // likewise, on the stack
@@ -77,13 +85,18 @@ func faultRun(t testing.TB, change func(*profiletest.Recorder), pages ...trace.F
 				f(1, trace.FaultMajor, ms/10, 7*ms/10, gate+7, 65536)
 				f(0, trace.FaultMajor, 2*ms/10, 3*ms/10, o.NodeDef().Data+4, 0)
 			case "ffn_up-0":
-				f(0, trace.FaultMinor, 8*ms/10, 9*ms/10, gate, 0) // while it waits for thread 1: delays nobody
+				// while it waits for thread 1: delays nobody
+				f(0, trace.FaultMinor, 8*ms/10, 9*ms/10, gate, 0)
 			case "result_output":
 				f(1, trace.FaultMinor, ms/2, ms/2+50_000, out, 131072)
 				f(1, trace.FaultMinor, 6*ms/10, 8*ms/10, out+4096, 0)
 				if o.Step.ID == 4 {
-					fs = append(fs, trace.Fault{Time: o.Start + o.Dur, PID: faultPID, TID: faultPID + 1, Kind: trace.FaultCounts, Dur: -1, Major: 10 + major[1] + 5, Minor: 190, Read: 1<<20 + 1<<19},
-						trace.Fault{Time: o.Start + o.Dur, PID: faultPID, TID: faultPID, Kind: trace.FaultCounts, Dur: -1, Major: 10 + major[0], Minor: 110, Read: 1 << 19})
+					fs = append(fs, trace.Fault{Time: o.Start + o.Dur, PID: faultPID, TID: faultPID + 1,
+						Kind: trace.FaultCounts, Dur: -1, Major: 10 + major[1] + 5, Minor: 190, Read: 1<<20 +
+							1<<19},
+						trace.Fault{Time: o.Start + o.Dur, PID: faultPID, TID: faultPID,
+							Kind: trace.FaultCounts, Dur: -1, Major: 10 +
+								major[0], Minor: 110, Read: 1 << 19})
 				}
 			}
 			return fs
@@ -164,16 +177,19 @@ func TestFaultPlaces(t *testing.T) {
 			if o == nil || o.NodeDef().Name != "ffn_gate-0" || o.Step != f.Step {
 				t.Fatalf("%+v is in %+v", f, o)
 			}
-			want := profile.FaultPlace{Class: profile.MemWeight, Tensor: "blk.0.ffn_gate.weight", Type: "q4_0", Expert: -1, File: "/m.gguf"}
+			want := profile.FaultPlace{Class: profile.MemWeight, Tensor: "blk.0.ffn_gate.weight",
+				Type: "q4_0", Expert: -1, File: "/m.gguf"}
 			if f.TID == faultPID {
-				want = profile.FaultPlace{Class: profile.MemCompute, Tensor: "ffn_gate-0", Type: "f32", Expert: -1}
+				want = profile.FaultPlace{Class: profile.MemCompute, Tensor: "ffn_gate-0", Type: "f32",
+					Expert: -1}
 			}
 			if f.FaultPlace != want {
 				t.Errorf("%+v, want %+v", f.FaultPlace, want)
 			}
 			// thread 1 would have arrived after 0.4 ms, thread 0 after 0.4: operators last 1.0001 ms
 			if o.MajorFaults != 2 || o.FaultDur != 7*ms/10 || o.FaultDelay != 1_000_100-400_100 {
-				t.Errorf("the operator has %d major faults, %d ns, delayed by %d", o.MajorFaults, o.FaultDur, o.FaultDelay)
+				t.Errorf("the operator has %d major faults, %d ns, delayed by %d", o.MajorFaults, o.FaultDur,
+					o.FaultDelay)
 			}
 		case f.Read > 0:
 			ahead++
@@ -183,7 +199,8 @@ func TestFaultPlaces(t *testing.T) {
 			slow++
 		}
 	}
-	want := []profile.MemoryClass{profile.MemProgram, profile.MemStack, profile.MemProgram, profile.MemFile, profile.MemOther}
+	want := []profile.MemoryClass{profile.MemProgram, profile.MemStack, profile.MemProgram, profile.MemFile,
+		profile.MemOther}
 	if len(outside) != len(want) {
 		t.Fatalf("outside of steps: %v", outside)
 	}
@@ -197,8 +214,10 @@ func TestFaultPlaces(t *testing.T) {
 	}
 	for _, st := range s.steps {
 		// thread 0's fault lies within thread 1's; that which reads ahead waits too
-		if st.MajorFaults != 2 || st.FaultDur != 750_000 || st.FaultWall != 650_000 || st.DiskRead != 65536+131072 {
-			t.Errorf("step %d: %d major, %d and %d ns, %d bytes", st.ID, st.MajorFaults, st.FaultDur, st.FaultWall, st.DiskRead)
+		if st.MajorFaults != 2 || st.FaultDur != 750_000 || st.FaultWall != 650_000 ||
+			st.DiskRead != 65536+131072 {
+			t.Errorf("step %d: %d major, %d and %d ns, %d bytes", st.ID, st.MajorFaults, st.FaultDur,
+				st.FaultWall, st.DiskRead)
 		}
 	}
 	if len(s.steps) != 4 {
@@ -222,8 +241,10 @@ func TestFaultStat(t *testing.T) {
 		t.Fatal("none")
 	}
 	// 5 outside and 2 in each of 4 steps; 5 that nobody saw
-	if s.Seen != 13 || value(s.Major) != 18 || value(s.NoAddress) != 5 || value(s.Before) != 25 || value(s.Minor) != 100 || s.Own != nil {
-		t.Errorf("%d seen of %d, %d without an address, %d before, %d minor", s.Seen, value(s.Major), value(s.NoAddress), value(s.Before), value(s.Minor))
+	if s.Seen != 13 || value(s.Major) != 18 || value(s.NoAddress) != 5 || value(s.Before) != 25 ||
+		value(s.Minor) != 100 || s.Own != nil {
+		t.Errorf("%d seen of %d, %d without an address, %d before, %d minor", s.Seen, value(s.Major),
+			value(s.NoAddress), value(s.Before), value(s.Minor))
 	}
 	if value(s.Read) != 1<<20 || s.ReadFaults != 4096+4*(65536+131072) {
 		t.Errorf("%d bytes read, %d by faults", value(s.Read), s.ReadFaults)
@@ -237,7 +258,8 @@ func TestFaultStat(t *testing.T) {
 	if sum != s.Seen {
 		t.Errorf("classes have %d major faults of %d", sum, s.Seen)
 	}
-	if c := byClass[profile.MemWeight]; c.Major != 4 || c.Minor != 12 || value(c.Wait) != 4*(600_000+50_000+200_000+100_000) {
+	if c := byClass[profile.MemWeight]; c.Major != 4 || c.Minor != 12 ||
+		value(c.Wait) != 4*(600_000+50_000+200_000+100_000) {
 		t.Errorf("weights: %+v, %d ns", c, value(c.Wait))
 	}
 	if c := byClass[profile.MemProgram]; c.Major != 2 || value(c.Wait) != 11*ms {
@@ -247,7 +269,8 @@ func TestFaultStat(t *testing.T) {
 		t.Fatalf("%+v", s.Phases)
 	}
 	p := s.Phases[0]
-	if p.Steps != 4 || p.Faulted != 4 || p.Major != 8 || value(p.Wall) != 4*650_000 || p.Share == nil || *p.Share != float64(4*650_000)/float64(p.Dur) {
+	if p.Steps != 4 || p.Faulted != 4 || p.Major != 8 || value(p.Wall) != 4*650_000 || p.Share == nil ||
+		*p.Share != float64(4*650_000)/float64(p.Dur) {
 		t.Errorf("decode: %+v", p)
 	}
 	if q := s.Phases[1]; q.Major != 5 || q.Wall != nil || q.Share != nil {
@@ -273,7 +296,8 @@ func TestFaultsUntimed(t *testing.T) {
 	})
 	st := stat.New(stat.Options{})
 	s := st.Finish(replayFaults(t, b, st)).Faults
-	if s.Wait != nil || s.Classes[0].Wait != nil || s.Phases[0].Wall != nil || s.Phases[0].Share != nil || s.Steps[0].Wall != nil || s.Seen != 13 {
+	if s.Wait != nil || s.Classes[0].Wait != nil || s.Phases[0].Wall != nil || s.Phases[0].Share != nil ||
+		s.Steps[0].Wall != nil || s.Seen != 13 {
 		t.Errorf("%+v", s)
 	}
 	if c := s.Classes[0]; c.Major == 0 {
@@ -325,8 +349,8 @@ func TestFindingDisk(t *testing.T) {
 	t.Errorf("%+v", s.Findings)
 }
 
-// Where faults were recorded, the verdict's share of the disk is what they delayed operators by: in each of 4 steps 0.6 ms of
-// ffn_gate (TestFaultPlaces), and 0.05 of the last operator, whose thread 1 reads ahead.
+// Where faults were recorded, the verdict's share of the disk is what they delayed operators by: in each of 4
+// steps 0.6 ms of ffn_gate (TestFaultPlaces), and 0.05 of the last operator, whose thread 1 reads ahead.
 func TestFaultVerdict(t *testing.T) {
 	st := stat.New(stat.Options{})
 	s := st.Finish(replayFaults(t, faultRun(t, nil), st))

@@ -31,11 +31,13 @@ func TestFindingsOfASteadyRun(t *testing.T) {
 		if f.Gain == nil && f.Kind != "heaviest" || f.Gain != nil && f.Kind == "heaviest" {
 			t.Errorf("%+v", f)
 		}
-		if i > 0 && f.GainAll != nil && (s.Findings[i-1].GainAll == nil || *s.Findings[i-1].GainAll < *f.GainAll) {
+		if i > 0 && f.GainAll != nil &&
+			(s.Findings[i-1].GainAll == nil || *s.Findings[i-1].GainAll < *f.GainAll) {
 			t.Errorf("finding %d gives back more than the one before", i)
 		}
 	}
-	for _, kind := range []string{"slow_step", "slow_weight", "interference", "wait", "layer", "gap", "between_steps"} {
+	for _, kind := range []string{"slow_step", "slow_weight", "interference", "wait", "layer", "gap",
+		"between_steps"} {
 		for _, phase := range []string{"prefill", "decode"} {
 			if f := finding(s, kind, phase); f != nil {
 				t.Errorf("found what is not there: %s", f.Text)
@@ -44,7 +46,8 @@ func TestFindingsOfASteadyRun(t *testing.T) {
 	}
 	// The output's weight is the largest.
 	f := finding(s, "heaviest", "decode")
-	if f == nil || f.Names[0] != "output (token_embd)" || f.Target.Params["sel"] != "output (token_embd)" || f.Target.Params["phase"] != "decode" {
+	if f == nil || f.Names[0] != "output (token_embd)" || f.Target.Params["sel"] != "output (token_embd)" ||
+		f.Target.Params["phase"] != "decode" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -64,7 +67,8 @@ func TestFindingSlowWeight(t *testing.T) {
 	}
 	// Two layers of 2048*8192*18/32 bytes take 0.1 ns a byte, where half of that would do.
 	want := 2 * 2048 * 8192 * 18.0 / 32 * 0.05
-	if math.Abs(*f.Gain-want) > 0.02*want || f.Names[0] != "ffn_down" || f.Target.View != "dag" || f.Target.Params["q"] != "ffn_down" || f.Target.Params["color"] != "gbps" {
+	if math.Abs(*f.Gain-want) > 0.02*want || f.Names[0] != "ffn_down" || f.Target.View != "dag" ||
+		f.Target.Params["q"] != "ffn_down" || f.Target.Params["color"] != "gbps" {
 		t.Errorf("%+v gives back %g, want %g", f, *f.Gain, want)
 	}
 	if !strings.Contains(f.Text, "10.0 GB/s") || !strings.Contains(f.Text, "20.0") {
@@ -91,7 +95,8 @@ func TestFindingTargets(t *testing.T) {
 	a.Model.Vocab, b.Model.Vocab = 16384, 16384
 	s := statOf(t, stat.Options{}, nil, "op", a, b)
 	for _, f := range s.Findings {
-		if p := f.Target.Params; f.Target.View != "time" && p["phase"] != f.Phase || p["model"] != strconv.Itoa(*f.Model) {
+		if p := f.Target.Params; f.Target.View != "time" && p["phase"] != f.Phase ||
+			p["model"] != strconv.Itoa(*f.Model) {
 			t.Errorf("%s of %s of model %d leads to %+v", f.Kind, f.Phase, *f.Model, f.Target)
 		}
 	}
@@ -134,7 +139,8 @@ func TestFindingLayer(t *testing.T) {
 		return roofline(d)
 	}
 	f := finding(statOf(t, stat.Options{}, nil, "op", r), "layer", "decode")
-	if f == nil || f.Target.Params["sel"] != "5" || !strings.HasPrefix(f.Text, "Layer 5 takes 50 % longer") && !strings.HasPrefix(f.Text, "Layer 5 takes 49 % longer") {
+	if f == nil || f.Target.Params["sel"] != "5" || !strings.HasPrefix(f.Text, "Layer 5 takes 50 % longer") &&
+		!strings.HasPrefix(f.Text, "Layer 5 takes 49 % longer") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -167,7 +173,8 @@ func TestFindingSlowStep(t *testing.T) {
 		t.Fatalf("not found: %+v", s.Findings)
 	}
 	// Step 1 is the prompt's.
-	if f.Target.View != "time" || f.Target.Params["step"] != "21" || math.Abs(*f.GainAll-5e6) > 1e3 || !strings.Contains(f.Text, "apt-get ran there for 5.00 ms") {
+	if f.Target.View != "time" || f.Target.Params["step"] != "21" || math.Abs(*f.GainAll-5e6) > 1e3 ||
+		!strings.Contains(f.Text, "apt-get ran there for 5.00 ms") {
 		t.Errorf("%+v, %g", f, *f.GainAll)
 	}
 }
@@ -176,7 +183,8 @@ func TestFindingGaps(t *testing.T) {
 	r := made()
 	r.Gap = 20_000
 	f := finding(statOf(t, stat.Options{}, nil, "op", r), "gap", "decode")
-	if want := 37*20_000.0 + 30_000; f == nil || math.Abs(*f.Gain-want) > 1 || !strings.Contains(f.Text, "30.0 µs in no graph") {
+	if want := 37*20_000.0 + 30_000; f == nil || math.Abs(*f.Gain-want) > 1 ||
+		!strings.Contains(f.Text, "30.0 µs in no graph") {
 		t.Errorf("%+v", f)
 	}
 	// Steps of 0.3 ms follow each other after 50 µs.

@@ -10,12 +10,12 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A graph whose order of operators is known is followed by one hit an operator and thread: its
-// arrival at the barrier that ends the operator. An operator then starts when the last thread
-// has arrived at the barrier before; the first one before its first arrival, by the time it was
-// learned to take, or with its graph where that is not known. Nothing is guessed: what the n-th arrival ends was learned from begins
-// (Shape.Order), the graph's identity was taken at its start, and a graph in which the arrivals
-// of any thread do not fit in number is left out and counted.
+// A graph whose order of operators is known is followed by one hit an operator and thread: its arrival at the
+// barrier that ends the operator. An operator then starts when the last thread has arrived at the barrier
+// before; the first one before its first arrival, by the time it was learned to take, or with its graph where
+// that is not known. Nothing is guessed: what the n-th arrival ends was learned from begins (Shape.Order),
+// the graph's identity was taken at its start, and a graph in which the arrivals of any thread do not fit in
+// number is left out and counted.
 
 // following is a graph under way that is followed.
 type following struct {
@@ -205,8 +205,10 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 	f, nodes := x.f, x.shape.Order[i]
 	p.nextOp++
 	o := p.ops.take(len(f.threads))
-	*o = Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: nodes[0], Fused: nodes[1:], Op: x.shape.orderOps[i],
-		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Followed: true, Threads: o.Threads[:len(f.threads)]}
+	*o = Op{ID: p.nextOp, Graph: x.g, Shape: x.shape, Node: nodes[0], Fused: nodes[1:],
+		Op:    x.shape.orderOps[i],
+		Start: start, Dur: last - start, Incomplete: x.threads > len(f.threads), Followed: true,
+		Threads: o.Threads[:len(f.threads)]}
 	if x.step != nil {
 		o.Step = x.step.Step
 	}
@@ -251,7 +253,8 @@ func (p *replayer) watch(w *trace.Watch) {
 		q.throttled[k-1].End = w.Time
 	}
 	if w.Ops == trace.WatchOff {
-		q.throttled = append(q.throttled, trace.Loss{Start: w.Time, Why: trace.WhyThrottled, What: trace.LostGraphs, CPU: -1})
+		q.throttled = append(q.throttled,
+			trace.Loss{Start: w.Time, Why: trace.WhyThrottled, What: trace.LostGraphs, CPU: -1})
 	}
 	q.watches = append(q.watches, *w)
 	if n >= 64 { // graphs under way began later
@@ -280,10 +283,11 @@ func unseen(x *exec, now trace.Watch) string {
 	return ""
 }
 
-// follows tells whether arrivals are all that is needed of a graph whose order is known. Where begins are seen too, those of a
-// graph with one operator tell more of it.
+// follows tells whether arrivals are all that is needed of a graph whose order is known. Where begins are
+// seen too, those of a graph with one operator tell more of it.
 func follows(w trace.Watch, sh *Shape) bool {
-	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth && (w.Why == "" || w.Why == trace.WhyLearning) && sh.runs > 1
+	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth &&
+		(w.Why == "" || w.Why == trace.WhyLearning) && sh.runs > 1
 }
 
 // unseenSince says the same of a graph that ends now: what is seen changed while it ran.

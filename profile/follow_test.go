@@ -42,20 +42,24 @@ func TestFollow(t *testing.T) {
 	s.Watch(900, trace.WatchArrivals, "following")
 	s.Arrivals(1000)
 	h := s.Done()
-	if len(s.c.steps) != 1 || len(s.c.ops) != 3 || s.c.steps[0].Ops != 3 || s.c.steps[0].Untraced != "" || s.c.steps[0].Incomplete != "" {
+	if len(s.c.steps) != 1 || len(s.c.ops) != 3 || s.c.steps[0].Ops != 3 || s.c.steps[0].Untraced != "" ||
+		s.c.steps[0].Incomplete != "" {
 		t.Fatalf("%d steps, %d operators, losses %v: %+v", len(s.c.steps), len(s.c.ops), h.Losses, s.c.steps)
 	}
 	norm, mm, add := s.c.ops[0], s.c.ops[1], s.c.ops[2]
 	// from the first arrival (1040) less what it was learned to take to the last arrival; a thread that
 	// was started late was not busy before
-	if norm.Op != "RMS_NORM+MUL" || norm.Start != 1025 || norm.Dur != 25 || norm.Busy != 15+15 || norm.Wait != 10 || norm.Threads[1].Start != 1035 {
+	if norm.Op != "RMS_NORM+MUL" || norm.Start != 1025 || norm.Dur != 25 || norm.Busy != 15+15 ||
+		norm.Wait != 10 || norm.Threads[1].Start != 1035 {
 		t.Errorf("fused: %+v", norm)
 	}
 	// from the last arrival before (1050)
-	if mm.Op != "MUL_MAT" || mm.Start != 1050 || mm.Dur != 150 || mm.Busy != 110+120 || mm.OffCPU != 30 || mm.Wait != 40 {
+	if mm.Op != "MUL_MAT" || mm.Start != 1050 || mm.Dur != 150 || mm.Busy != 110+120 || mm.OffCPU != 30 ||
+		mm.Wait != 40 {
 		t.Errorf("matrix product: %+v", mm)
 	}
-	if th := mm.Threads[1]; th.TID != worker1 || th.Busy != 120 || th.OffCPU != 30 || th.Wait != 0 || th.Ith != UnknownIth {
+	if th := mm.Threads[1]; th.TID != worker1 || th.Busy != 120 || th.OffCPU != 30 || th.Wait != 0 ||
+		th.Ith != UnknownIth {
 		t.Errorf("late thread: %+v", th)
 	}
 	if add.Node != 4 || add.Start != 1200 || add.Dur != 21 {
@@ -213,7 +217,8 @@ func TestImbalanceWithoutProbes(t *testing.T) {
 		a, b, probe int64
 		want        float64
 	}{
-		{1000, 1000, 0, 0}, {1500, 500, 0, 0.5}, {1100, 1000, 200, 0}, {1500, 500, 100, 500.0 / 900}, {150, 50, 100, 0}, {90, 60, 100, 0},
+		{1000, 1000, 0, 0}, {1500, 500, 0, 0.5}, {1100, 1000, 200, 0}, {1500, 500, 100, 500.0 / 900}, {150,
+			50, 100, 0}, {90, 60, 100, 0},
 	} {
 		o := Op{Probe: c.probe, Busy: c.a + c.b, Threads: []OpThread{{Busy: c.a}, {Busy: c.b}}}
 		if got := o.Imbalance(); got < c.want-1e-9 || got > c.want+1e-9 {
@@ -222,8 +227,9 @@ func TestImbalanceWithoutProbes(t *testing.T) {
 	}
 }
 
-// A graph of one operator: where begins are seen they tell when it began; where arrivals alone are, the time that it was learned to
-// take does, or its graph's begin. One of which nothing is to run has nothing that could be missed.
+// A graph of one operator: where begins are seen they tell when it began; where arrivals alone are, the time
+// that it was learned to take does, or its graph's begin. One of which nothing is to run has nothing that
+// could be missed.
 func TestFollowSingle(t *testing.T) {
 	for what, c := range map[string]struct {
 		watch        string
@@ -235,16 +241,20 @@ func TestFollowSingle(t *testing.T) {
 		followed     bool
 		beginsProbed bool
 	}{
-		"begins":            {order: true, runs: true, first: 15, beginsProbed: true, start: 1030, begin: 1035},
-		"arrivals":          {watch: trace.WatchArrivals, order: true, runs: true, first: 15, start: 1085, begin: 1105, followed: true},
-		"never timed":       {watch: trace.WatchArrivals, order: true, runs: true, start: 1010, begin: 1010, followed: true},
+		"begins": {order: true, runs: true, first: 15, beginsProbed: true, start: 1030,
+			begin: 1035},
+		"arrivals": {watch: trace.WatchArrivals, order: true, runs: true, first: 15, start: 1085,
+			begin: 1105, followed: true},
+		"never timed": {watch: trace.WatchArrivals, order: true, runs: true, start: 1010, begin: 1010,
+			followed: true},
 		"order not known":   {watch: trace.WatchArrivals, runs: true, untraced: "learning"},
 		"nothing is to run": {watch: trace.WatchArrivals},
 	} {
 		s := NewScene(t)
 		OpLevel(s)
 		sh := &trace.Shape{PID: Pid, ID: 8, NNodes: 2, First: c.first, Nodes: []trace.Node{
-			{Op: "VIEW", Addr: Addr(20), ViewSrc: -1}, {Name: "one", Op: "MUL_MAT", Addr: Addr(21), Executes: c.runs, ViewSrc: -1}}}
+			{Op: "VIEW", Addr: Addr(20), ViewSrc: -1}, {Name: "one", Op: "MUL_MAT", Addr: Addr(21),
+				Executes: c.runs, ViewSrc: -1}}}
 		if c.order {
 			sh.Order = [][]int32{{1}}
 		}
@@ -265,7 +275,8 @@ func TestFollowSingle(t *testing.T) {
 		s.mark(1140, trace.MarkStepEnd, 0)
 		s.Done()
 		if got := s.c.graphs[0].Untraced; got != c.untraced || s.c.steps[0].Untraced != c.untraced {
-			t.Errorf("%s: the graph is untraced for %q, the step for %q, want %q", what, got, s.c.steps[0].Untraced, c.untraced)
+			t.Errorf("%s: the graph is untraced for %q, the step for %q, want %q", what, got,
+				s.c.steps[0].Untraced, c.untraced)
 		}
 		if c.start == 0 {
 			if len(s.c.ops) != 0 {
@@ -278,7 +289,8 @@ func TestFollowSingle(t *testing.T) {
 			continue
 		}
 		o := s.c.ops[0]
-		if o.Start != c.start || o.Start+o.Dur != 1120 || o.Followed != c.followed || len(o.Threads) != 2 || o.Threads[1].Start != c.begin {
+		if o.Start != c.start || o.Start+o.Dur != 1120 || o.Followed != c.followed || len(o.Threads) != 2 ||
+			o.Threads[1].Start != c.begin {
 			t.Errorf("%s: %+v", what, o)
 		}
 	}

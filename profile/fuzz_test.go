@@ -35,7 +35,8 @@ type checker struct {
 
 func (c *checker) Op(o *profile.Op) error {
 	c.ops++
-	if o.Dur < 0 || o.Busy < 0 || o.Wait < 0 || o.OffCPU < 0 || o.Probe < 0 || o.Graph == nil || c.open[o.Graph] || c.opID[o.ID] {
+	if o.Dur < 0 || o.Busy < 0 || o.Wait < 0 || o.OffCPU < 0 || o.Probe < 0 || o.Graph == nil ||
+		c.open[o.Graph] || c.opID[o.ID] {
 		c.t.Errorf("operator %+v", o)
 	}
 	c.opID[o.ID] = true
@@ -68,8 +69,9 @@ func (c *checker) Step(s *profile.Step) error {
 	return nil
 }
 
-// FuzzReplay replays recordings of all that one can have with anything in them changed, and computes something from them: it ends,
-// within a bound of memory, and the result can be written as JSON, which knows neither infinite numbers nor those that are none.
+// FuzzReplay replays recordings of all that one can have with anything in them changed, and computes
+// something from them: it ends, within a bound of memory, and the result can be written as JSON, which knows
+// neither infinite numbers nor those that are none.
 func FuzzReplay(f *testing.F) {
 	files, err := recording.Small()
 	if err != nil {
@@ -77,7 +79,8 @@ func FuzzReplay(f *testing.F) {
 	}
 	for i := range files {
 		for view := range views {
-			f.Add(uint8(i), uint8(view), []byte{byte(view), byte(view), 0, 1, 40, 0, 0, 2, 13, 7, byte(i), 0, 7, 50, 2, 0, 1, 17, 5, 11, 0, 0, 99, 1, 0, 3, 16})
+			f.Add(uint8(i), uint8(view), []byte{byte(view), byte(view), 0, 1, 40, 0, 0, 2, 13, 7, byte(i), 0,
+				7, 50, 2, 0, 1, 17, 5, 11, 0, 0, 99, 1, 0, 3, 16})
 		}
 	}
 	f.Fuzz(func(t *testing.T, which, view uint8, edits []byte) {
@@ -132,7 +135,8 @@ func replayInto(t *testing.T, file []byte, view int) {
 		b := timeline.New(timeline.Options{})
 		sink, finish = b, func(h *profile.Header) (any, error) { return b.Finish(h) }
 	default:
-		sink, finish = stat([]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep, facts.ByExpert}[view%views-8])
+		sink, finish = stat([]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock,
+			facts.ByThread, facts.ByStep, facts.ByExpert}[view%views-8])
 	}
 	r, err := trace.NewReader(bytes.NewReader(file))
 	if err != nil {

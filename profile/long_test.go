@@ -32,14 +32,18 @@ func longTrace(t testing.TB, steps int, arrivals bool) []byte {
 	}
 	sh := &trace.Shape{PID: profile.Pid, ID: 7, NNodes: longOps}
 	for i := range longOps {
-		sh.Nodes = append(sh.Nodes, trace.Node{Name: fmt.Sprintf("ffn_out-%d", i/10), Op: []string{"MUL_MAT", "ADD", "RMS_NORM", "MUL"}[i%4], Type: "f32",
-			Ne: [4]int64{64, 1, 1, 1}, Nb: [4]uint64{4, 256, 256, 256}, BlockSize: 1, TypeSize: 4, Addr: profile.Addr(i), ViewSrc: -1, Executes: true})
+		sh.Nodes = append(sh.Nodes, trace.Node{Name: fmt.Sprintf("ffn_out-%d", i/10),
+			Op: []string{"MUL_MAT", "ADD", "RMS_NORM", "MUL"}[i%4], Type: "f32",
+			Ne: [4]int64{64, 1, 1, 1}, Nb: [4]uint64{4, 256, 256,
+				256}, BlockSize: 1, TypeSize: 4, Addr: profile.Addr(i), ViewSrc: -1, Executes: true})
 		if arrivals {
 			sh.Order = append(sh.Order, []int32{int32(i)})
 		}
 	}
 	check(w.Meta(trace.Meta{Level: "op"}))
-	check(w.Process(trace.Process{PID: profile.Pid, Sites: []trace.Site{{Role: trace.RoleStepBegin, Entry: "llama_decode"}, {Role: trace.RoleGraphBegin, Backend: "CPU"}, {Role: trace.RoleOpEnd}}}))
+	check(w.Process(trace.Process{PID: profile.Pid,
+		Sites: []trace.Site{{Role: trace.RoleStepBegin, Entry: "llama_decode"},
+			{Role: trace.RoleGraphBegin, Backend: "CPU"}, {Role: trace.RoleOpEnd}}}))
 	check(w.Shape(sh))
 	if arrivals {
 		check(w.Watch(trace.Watch{PID: profile.Pid, Time: 1, Ops: trace.WatchArrivals, Why: "following"}))
@@ -49,7 +53,8 @@ func longTrace(t testing.TB, steps int, arrivals bool) []byte {
 	var marks []trace.Mark
 	for step := range steps {
 		mark := func(k trace.MarkKind, site uint32) {
-			m := trace.Mark{Time: now, PID: profile.Pid, TID: profile.Main0, Kind: k, Site: site, NTokens: 1, Type: -1}
+			m := trace.Mark{Time: now, PID: profile.Pid, TID: profile.Main0, Kind: k, Site: site, NTokens: 1,
+				Type: -1}
 			if k == trace.MarkGraphBegin {
 				m.Shape, m.NNodes, m.UID, m.Threads = 7, longOps, 1, 2
 			}
@@ -60,7 +65,8 @@ func longTrace(t testing.TB, steps int, arrivals bool) []byte {
 		mark(trace.MarkGraphBegin, 1)
 		for op := range longOps {
 			for th := range int64(2) {
-				h := trace.Hit{Time: now + 70*th, PID: profile.Pid, TID: profile.Main0 + int32(th), CPU: uint16(th)}
+				h := trace.Hit{Time: now + 70*th, PID: profile.Pid, TID: profile.Main0 + int32(th),
+					CPU: uint16(th)}
 				if !arrivals {
 					h.Kind, h.Arg, h.Ith, h.Nth = trace.HitOpBegin, profile.Addr(op), uint16(th), 2
 					hits[th] = append(hits[th], h)

@@ -42,13 +42,14 @@ type Step struct {
 	// Untraced says why its operators were not recorded although those of other steps were
 	// ("throttled", "learning", "filtered"); empty if they were, or the level has none.
 	Untraced string
-	// Of page faults in it, where they were recorded (faults.go): major ones; thread time in these and in others that
-	// read from disk; the time in which at least one thread was in one; bytes that they read. Times are 0 where this
-	// kernel does not tell them. Complete when Sink.Step gets it.
+	// Of page faults in it, where they were recorded (faults.go): major ones; thread time in these and in
+	// others that read from disk; the time in which at least one thread was in one; bytes that they read.
+	// Times are 0 where this kernel does not tell them. Complete when Sink.Step gets it.
 	MajorFaults, FaultDur, FaultWall, DiskRead int64
-	// HandedOver: a graph of it ran on a backend whose call can return before it is done. Done is when a thread of the process knew that all of
-	// them were, ns, at least the call's end; 0: nobody was seen to wait. Where only a later step waited it is the call's end: what was left is
-	// in that step's time. Complete when Sink.Result gets it.
+	// HandedOver: a graph of it ran on a backend whose call can return before it is done. Done is when a
+	// thread of the process knew that all of them were, ns, at least the call's end; 0: nobody was seen to
+	// wait. Where only a later step waited it is the call's end: what was left is in that step's time.
+	// Complete when Sink.Result gets it.
 	HandedOver bool
 	Done       int64
 	Told       bool // Result got it
@@ -74,8 +75,8 @@ type Graph struct {
 	Aborted bool // ended before its last operator
 	// Untraced says why its operators were not recorded, as [Step.Untraced].
 	Untraced string
-	// Caller is the graph of another process that was handed over to be computed as this one ([Remote]); nil: none, or it
-	// was not seen. CallerStep is its step, complete only once Sink.Step got it.
+	// Caller is the graph of another process that was handed over to be computed as this one ([Remote]); nil:
+	// none, or it was not seen. CallerStep is its step, complete only once Sink.Step got it.
 	Caller     *Graph
 	CallerStep *Step
 }
@@ -130,8 +131,9 @@ type Op struct {
 	Counts []int64
 	// Scaled: one of its counters counted for a part of the time only; its value is an estimate.
 	Scaled bool
-	// Of page faults of its threads before their arrival: major ones; thread time in these and in others that read from
-	// disk; how much later its last thread arrived for them. Times are 0 where this kernel does not tell them.
+	// Of page faults of its threads before their arrival: major ones; thread time in these and in others that
+	// read from disk; how much later its last thread arrived for them. Times are 0 where this kernel does not
+	// tell them.
 	MajorFaults, FaultDur, FaultDelay int64
 	// Choice is which experts its tokens use, nil where that was not recorded or it has none.
 	Choice *Choice
@@ -172,7 +174,8 @@ type OpThread struct {
 	Start  int64
 	Busy   int64 // on a CPU between begin and arrival
 	OffCPU int64 // descheduled between begin and arrival
-	// Blocked is the part of OffCPU in which it slept and could not be interrupted: reading from disk, mostly.
+	// Blocked is the part of OffCPU in which it slept and could not be interrupted: reading from disk,
+	// mostly.
 	Blocked int64
 	Wait    int64 // from its arrival to the last thread's
 	// Counts are what the counters counted from its begin to its arrival while it was on a CPU, as Op.Counts.

@@ -31,7 +31,8 @@ func offloadRun(t testing.TB, steps int, change func(*profiletest.Recorder)) *tr
 	return r
 }
 
-func offloadOf(t testing.TB, steps int, change func(*profiletest.Recorder)) map[profile.Phase]*offload.Offload {
+func offloadOf(t testing.TB, steps int,
+	change func(*profiletest.Recorder)) map[profile.Phase]*offload.Offload {
 	t.Helper()
 	b := stat.New(stat.Options{})
 	h, err := profile.Replay(offloadRun(t, steps, change), b)
@@ -71,7 +72,8 @@ func opLine(o *offload.BackendOp) string {
 	return s
 }
 
-// The same operators on the CPU and on a GPU, and on BLAS: times of operators, of graphs, and what of one graph others take.
+// The same operators on the CPU and on a GPU, and on BLAS: times of operators, of graphs, and what of one
+// graph others take.
 func TestOperatorsByBackend(t *testing.T) {
 	all := offloadOf(t, 3, nil)
 	check := func(x *offload.Offload, ops, graphs []string) {
@@ -85,12 +87,14 @@ func TestOperatorsByBackend(t *testing.T) {
 		}
 		got = nil
 		for _, g := range x.Graphs {
-			s := fmt.Sprintf("%s %d %s %g x %s %s", g.Backend, g.Nodes, layers(g.Layers), g.Calls, text(g.Mean), g.TimedBy)
+			s := fmt.Sprintf("%s %d %s %g x %s %s", g.Backend, g.Nodes, layers(g.Layers), g.Calls,
+				text(g.Mean), g.TimedBy)
 			for _, o := range g.Operators {
 				s += fmt.Sprintf(" %dx%s", o.Count, x.Operators[o.Op].Key)
 			}
 			for _, o := range g.Others {
-				s += fmt.Sprintf(" | %s %g of %d: %s, flops %s", o.Backend, o.Dur, o.Known, text(o.Ratio), text(o.Flops))
+				s += fmt.Sprintf(" | %s %g of %d: %s, flops %s", o.Backend, o.Dur, o.Known, text(o.Ratio),
+					text(o.Flops))
 			}
 			got = append(got, s)
 		}
@@ -98,8 +102,9 @@ func TestOperatorsByBackend(t *testing.T) {
 			t.Errorf("%s: graphs\n%s\nwant\n%s", x.Phase, g, w)
 		}
 	}
-	// Layer 0 on the CPU, layer 1 and the output in one graph of the GPU, of 100 µs: its ffn takes 30+40+5+50+3 µs on the CPU. Of its
-	// flops 2*64*1024 = 131072 are the output's, 3*2*64*192 = 73728 its products', 5*192 = 960 SWIGLU's and 64 ADD's.
+	// Layer 0 on the CPU, layer 1 and the output in one graph of the GPU, of 100 µs: its ffn takes
+	// 30+40+5+50+3 µs on the CPU. Of its flops 2*64*1024 = 131072 are the output's, 3*2*64*192 = 73728 its
+	// products', 5*192 = 960 SWIGLU's and 64 ADD's.
 	check(all[profile.Decode], []string{
 		"ffn_down MUL_MAT [64 1] k192 | CPU 1 x 50000 operators 0-0/1 | GPU 1 x ?  1-1/1",
 		"ffn_up MUL_MAT [192 1] k64 | CPU 1 x 40000 operators 0-0/1 | GPU 1 x ?  1-1/1",
@@ -131,18 +136,23 @@ func TestOperatorsByBackend(t *testing.T) {
 		t.Fatalf("products: %+v", d)
 	}
 	gpu, cpu := d[0], d[1]
-	if *cpu.Flops != 73728 || *cpu.Dur != 120_000 || math.Abs(*cpu.GFlops-73728.0/120_000) > 1e-12 || cpu.TimedBy != "operators" || *cpu.Part != 1 || cpu.Others != 0 || cpu.Products != 3 {
+	if *cpu.Flops != 73728 || *cpu.Dur != 120_000 || math.Abs(*cpu.GFlops-73728.0/120_000) > 1e-12 ||
+		cpu.TimedBy != "operators" || *cpu.Part != 1 || cpu.Others != 0 || cpu.Products != 3 {
 		t.Errorf("CPU: %+v", cpu)
 	}
-	// weights of 64 x 192 in Q4_0 are 64*192/32*18 = 6912 B; inputs and results 4 B each: gate and up (64+192)*4, down the same
-	if want := float64(3*6912 + 3*(64+192)*4); *cpu.Bytes != want || math.Abs(*cpu.GBps-want/120_000) > 1e-12 {
+	// weights of 64 x 192 in Q4_0 are 64*192/32*18 = 6912 B; inputs and results 4 B each: gate and up
+	// (64+192)*4, down the same
+	if want := float64(3*6912 + 3*(64+192)*4); *cpu.Bytes != want ||
+		math.Abs(*cpu.GBps-want/120_000) > 1e-12 {
 		t.Errorf("CPU: %g bytes, want %g", *cpu.Bytes, want)
 	}
-	if gpu.Products != 4 || *gpu.Flops != 73728+131072 || *gpu.Dur != 100_000 || gpu.TimedBy != "span" || gpu.Others != 2 || math.Abs(*gpu.GFlops-2.048) > 1e-9 {
+	if gpu.Products != 4 || *gpu.Flops != 73728+131072 || *gpu.Dur != 100_000 || gpu.TimedBy != "span" ||
+		gpu.Others != 2 || math.Abs(*gpu.GFlops-2.048) > 1e-9 {
 		t.Errorf("GPU: %+v", gpu)
 	}
 	p := all[profile.Prefill].Products
-	if len(p) != 2 || p[1].Backend != "BLAS" || p[1].Products != 3 || *p[1].Dur != 85_000 || p[1].Others != 0 || p[1].TimedBy != "call" || math.Abs(*p[1].GFlops-8*73728.0/85_000) > 1e-9 {
+	if len(p) != 2 || p[1].Backend != "BLAS" || p[1].Products != 3 || *p[1].Dur != 85_000 ||
+		p[1].Others != 0 || p[1].TimedBy != "call" || math.Abs(*p[1].GFlops-8*73728.0/85_000) > 1e-9 {
 		t.Errorf("prefill's products: %+v", p)
 	}
 }
@@ -150,8 +160,11 @@ func TestOperatorsByBackend(t *testing.T) {
 // Two graphs handed over and waited for once: the span is of neither alone.
 func TestOperatorsUnderWay(t *testing.T) {
 	again := func(ms []trace.Mark) []trace.Mark {
-		out := slices.DeleteFunc(slices.Clone(ms), func(m trace.Mark) bool { return m.Time >= 161 && m.Time <= 165 })
-		out = append(out, trace.Mark{Time: 162, Kind: trace.MarkGraphBegin, Site: offGPUBegin, Ctx: 9, Shape: 2, NNodes: 1}, trace.Mark{Time: 164, Kind: trace.MarkGraphEnd, Site: offGPUEnd})
+		out := slices.DeleteFunc(slices.Clone(ms), func(m trace.Mark) bool {
+			return m.Time >= 161 && m.Time <= 165
+		})
+		out = append(out, trace.Mark{Time: 162, Kind: trace.MarkGraphBegin, Site: offGPUBegin, Ctx: 9,
+			Shape: 2, NNodes: 1}, trace.Mark{Time: 164, Kind: trace.MarkGraphEnd, Site: offGPUEnd})
 		slices.SortStableFunc(out, func(a, b trace.Mark) int { return int(a.Time - b.Time) })
 		return out
 	}

@@ -41,7 +41,8 @@ func TestQueueStat(t *testing.T) {
 		}
 	}
 	// two submissions, the first done before the second was handed over
-	x := queueStat(t, submission(151, 152, 0x60, 0x70, 1), fence(153, 154, 0x70, 0), submission(157, 159, 0x60, 0x70, 1), fence(195, 300, 0x70, 0))
+	x := queueStat(t, submission(151, 152, 0x60, 0x70, 1), fence(153, 154, 0x70, 0),
+		submission(157, 159, 0x60, 0x70, 1), fence(195, 300, 0x70, 0))
 	if x.Spans != 3 || x.QueueSpans != 3 || x.Unwaited != 0 {
 		t.Errorf("%+v", x)
 	}
@@ -56,7 +57,8 @@ func TestQueueStat(t *testing.T) {
 		t.Errorf("no step had two graphs: %v", *x.IdleStep)
 	}
 	// a second graph in each step; what both are under way counts once
-	x = queueStat(t, submission(151, 152, 0x60, 0, 1), graph(161, 167), submission(162, 163, 0x60, 0x70, 1), fence(200, 350, 0x70, 0))
+	x = queueStat(t, submission(151, 152, 0x60, 0, 1), graph(161, 167), submission(162, 163, 0x60, 0x70, 1),
+		fence(200, 350, 0x70, 0))
 	if x.Spans != 6 || x.QueueSpans != 6 || x.Unwaited != 3 {
 		t.Errorf("%+v", x)
 	}
@@ -65,12 +67,14 @@ func TestQueueStat(t *testing.T) {
 	is("waited", x.Waited, 350-190)
 	is("idle between", x.IdleBetween, 1151-350)
 	// one after the other
-	x = queueStat(t, submission(151, 152, 0x60, 0x70, 1), fence(153, 155, 0x70, 0), graph(161, 167), submission(162, 163, 0x60, 0x70, 1), fence(200, 350, 0x70, 0))
+	x = queueStat(t, submission(151, 152, 0x60, 0x70, 1), fence(153, 155, 0x70, 0), graph(161, 167),
+		submission(162, 163, 0x60, 0x70, 1), fence(200, 350, 0x70, 0))
 	is("busy", x.Busy, 4+350-162)
 	is("idle in a step", x.IdleStep, 162-155)
 	is("idle between", x.IdleBetween, 1151-350)
 	// nothing seen of queues
-	if x = queueStat(t); x.Spans != 3 || x.QueueSpans != 0 || x.Busy != nil || x.Submissions != nil || x.Submitting != nil || x.IdleInside != nil || x.IdleBetween != nil {
+	if x = queueStat(t); x.Spans != 3 || x.QueueSpans != 0 || x.Busy != nil || x.Submissions != nil ||
+		x.Submitting != nil || x.IdleInside != nil || x.IdleBetween != nil {
 		t.Errorf("%+v", x)
 	}
 	is("device", x.Device, 250)

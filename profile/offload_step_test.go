@@ -36,7 +36,8 @@ func asJSON(t testing.TB, v any) string {
 	return string(b)
 }
 
-// The splits of a typical step, in order, with the device's time, what is copied between them, and their nodes.
+// The splits of a typical step, in order, with the device's time, what is copied between them, and their
+// nodes.
 func TestSplitStep(t *testing.T) {
 	d, s := detailOf(t, offloadRun(t, 200, nil))
 	if len(d.Phases) != 2 {
@@ -72,7 +73,8 @@ func TestSplitStep(t *testing.T) {
 			got = append(got, line)
 		}
 		for _, c := range x.Copies {
-			got = append(got, fmt.Sprintf("%d %s %s %s>%s %d B +%d", c.At, c.Kind, c.Tensor, c.From, c.To, *c.Bytes, c.Start))
+			got = append(got, fmt.Sprintf("%d %s %s %s>%s %d B +%d", c.At, c.Kind, c.Tensor, c.From, c.To,
+				*c.Bytes, c.Start))
 		}
 		if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
 			t.Errorf("splits\n%s\nwant\n%s", g, w)
@@ -104,7 +106,8 @@ func TestSplitStep(t *testing.T) {
 	for _, x := range d.Phases[1].Tensors {
 		names = append(names, fmt.Sprintf("%s>%s %s %g B %g", x.From, x.To, x.Tensor, *x.Bytes, x.PerStep))
 	}
-	if want := []string{"GPU>host result_output 4096 B 1", "CPU>GPU GPU0#l_out-N#0 256 B 1", "host>CPU inp_tokens 4 B 1"}; !slices.Equal(names, want) {
+	if want := []string{"GPU>host result_output 4096 B 1", "CPU>GPU GPU0#l_out-N#0 256 B 1",
+		"host>CPU inp_tokens 4 B 1"}; !slices.Equal(names, want) {
 		t.Errorf("tensors %q, want %q", names, want)
 	}
 }
@@ -131,21 +134,25 @@ func TestTypicalStep(t *testing.T) {
 func TestOffloadAlone(t *testing.T) {
 	b := offload.New(nil)
 	p := &profiletest.Player{Sink: b}
-	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 7, Ctx: 1, Threads: 2, Prefill: 8, Decode: 4, Start: 1000}); err != nil {
+	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 7, Ctx: 1, Threads: 2, Prefill: 8,
+		Decode: 4, Start: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	d := b.Finish(p.Header("op"))
 	if len(d.Phases) != 2 || d.Phases[0].Split || d.Phases[0].Step != nil || d.Phases[1].Steps != 4 {
 		t.Fatalf("%+v", d.Phases)
 	}
-	i := slices.IndexFunc(d.Phases[1].Operators, func(o offload.BackendOp) bool { return o.Key == "ffn_down" })
+	i := slices.IndexFunc(d.Phases[1].Operators, func(o offload.BackendOp) bool {
+		return o.Key == "ffn_down"
+	})
 	if i < 0 {
 		t.Fatalf("no ffn_down")
 	}
 	o := d.Phases[1].Operators[i]
 	// 0.1 ns a byte and thread: 2000 + bytes * 0.1 / 2; thread 1 begins 100 ns later and has 5 % more work
 	work := 2000 + int64(*o.Bytes*0.1/2)
-	if want := float64(100 + work + work/20); len(o.PerBackend) != 1 || o.PerBackend[0].Calls != 2 || *o.PerBackend[0].Mean != want || o.PerBackend[0].Layers.Count != 2 {
+	if want := float64(100 + work + work/20); len(o.PerBackend) != 1 || o.PerBackend[0].Calls != 2 ||
+		*o.PerBackend[0].Mean != want || o.PerBackend[0].Layers.Count != 2 {
 		t.Errorf("%+v, want a mean of %g", o.PerBackend, want)
 	}
 }

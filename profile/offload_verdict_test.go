@@ -27,10 +27,12 @@ func TestUntilDone(t *testing.T) {
 	// the call takes 180, all is done 400 after its begin, a token a step
 	x := s.Offload[0]
 	if x.UntilDone == nil || *x.UntilDone != 400 || *x.Call != 180 || *x.TokensPerS != 2.5e6 || !x.Late() {
-		t.Fatalf("until done: %s of %s, %s tokens a second", text(x.UntilDone), text(x.Call), text(x.TokensPerS))
+		t.Fatalf("until done: %s of %s, %s tokens a second", text(x.UntilDone), text(x.Call),
+			text(x.TokensPerS))
 	}
 	v := s.Verdicts[0]
-	if v.Bound != summary.BoundOutside || !slices.Equal(v.Names, []string{"GPU"}) || !strings.HasPrefix(v.Text, "Decode is bound by GPU: it has work for 250 ns of the 400 ns from a step's begin to its result (62 %).") {
+	if v.Bound != summary.BoundOutside || !slices.Equal(v.Names, []string{"GPU"}) ||
+		!strings.HasPrefix(v.Text, "Decode is bound by GPU: it has work for 250 ns of the 400 ns from a step's begin to its result (62 %).") {
 		t.Errorf("%s, %q: %s", v.Bound, v.Names, v.Text)
 	}
 	for _, f := range s.Findings {
@@ -49,15 +51,19 @@ func TestUntilDone(t *testing.T) {
 		slices.SortStableFunc(ms, func(a, b trace.Mark) int { return int(a.Time - b.Time) })
 		return ms
 	})
-	if x := within.Offload[0]; *x.UntilDone != 405 || *x.Call != 405 || x.Late() || strings.Contains(within.Verdicts[0].Text, "bound by GPU") {
+	if x := within.Offload[0]; *x.UntilDone != 405 || *x.Call != 405 || x.Late() ||
+		strings.Contains(within.Verdicts[0].Text, "bound by GPU") {
 		t.Errorf("until done: %s; %s", text(x.UntilDone), within.Verdicts[0].Text)
 	}
 
 	// nobody was seen to wait
 	never := offloadStat(func(ms []trace.Mark) []trace.Mark {
-		return slices.DeleteFunc(ms, func(m trace.Mark) bool { return m.Kind == trace.MarkSyncBegin || m.Kind == trace.MarkSyncEnd })
+		return slices.DeleteFunc(ms, func(m trace.Mark) bool {
+			return m.Kind == trace.MarkSyncBegin || m.Kind == trace.MarkSyncEnd
+		})
 	})
-	if x := never.Offload[0]; x.UntilDone != nil || x.TokensPerS != nil || x.Late() || strings.Contains(never.Verdicts[0].Text, "bound by GPU") {
+	if x := never.Offload[0]; x.UntilDone != nil || x.TokensPerS != nil || x.Late() ||
+		strings.Contains(never.Verdicts[0].Text, "bound by GPU") {
 		t.Errorf("until done: %s; %s", text(x.UntilDone), never.Verdicts[0].Text)
 	}
 }

@@ -43,25 +43,31 @@ func TestReplayParts(t *testing.T) {
 	check(err)
 	check(w.Meta(trace.Meta{Start: 1, BootID: "b", Level: "op"}))
 	check(w.Process(trace.Process{PID: pid, Attached: 2, Sites: []trace.Site{
-		{Role: trace.RoleStepBegin, Entry: "llama_decode"}, {Role: trace.RoleStepEnd, Entry: "llama_decode", Return: true},
-		{Role: trace.RoleGraphBegin, Backend: "CPU"}, {Role: trace.RoleGraphEnd, Backend: "CPU"}, {Role: trace.RoleOpBegin}, {Role: trace.RoleOpEnd}}}))
+		{Role: trace.RoleStepBegin, Entry: "llama_decode"}, {Role: trace.RoleStepEnd, Entry: "llama_decode",
+			Return: true},
+		{Role: trace.RoleGraphBegin, Backend: "CPU"}, {Role: trace.RoleGraphEnd,
+			Backend: "CPU"}, {Role: trace.RoleOpBegin}, {Role: trace.RoleOpEnd}}}))
 	check(w.Shape(&trace.Shape{PID: pid, ID: 9, NNodes: 2, Nodes: []trace.Node{
-		{Op: "MUL_MAT", Type: "f32", Addr: 0x100, ViewSrc: -1, Executes: true}, {Op: "ADD", Type: "f32", Addr: 0x200, ViewSrc: -1, Executes: true}}}))
+		{Op: "MUL_MAT", Type: "f32", Addr: 0x100, ViewSrc: -1, Executes: true}, {Op: "ADD", Type: "f32",
+			Addr: 0x200, ViewSrc: -1, Executes: true}}}))
 	at := 1000 * ms
 	step := func(cut bool) {
 		b := at
 		hit := func(k trace.HitKind, d int64, arg uint64) trace.Hit {
 			return trace.Hit{Time: b + d, PID: pid, TID: 1, Nth: 1, Kind: k, Arg: arg}
 		}
-		check(w.Marks([]trace.Mark{{Time: b, PID: pid, TID: 1, Kind: trace.MarkStepBegin, Site: 0, NTokens: 1, Type: -1},
-			{Time: b + 1, PID: pid, TID: 1, Kind: trace.MarkGraphBegin, Site: 2, Shape: 9, NNodes: 2, Threads: 1}}))
+		check(w.Marks([]trace.Mark{{Time: b, PID: pid, TID: 1, Kind: trace.MarkStepBegin, Site: 0, NTokens: 1,
+			Type: -1},
+			{Time: b + 1, PID: pid, TID: 1, Kind: trace.MarkGraphBegin, Site: 2, Shape: 9, NNodes: 2,
+				Threads: 1}}))
 		check(w.Hits([]trace.Hit{hit(trace.HitOpBegin, 10, 0x100), hit(trace.HitOpEnd, 20, 0)}))
 		if cut {
 			check(w.Drain(b + 25))
 			check(w.Rotate(0))
 		}
 		check(w.Hits([]trace.Hit{hit(trace.HitOpBegin, 30, 0x200), hit(trace.HitOpEnd, 40, 0)}))
-		check(w.Marks([]trace.Mark{{Time: b + 50, PID: pid, TID: 1, Kind: trace.MarkGraphEnd, Site: 3}, {Time: b + 60, PID: pid, TID: 1, Kind: trace.MarkStepEnd, Site: 1}}))
+		check(w.Marks([]trace.Mark{{Time: b + 50, PID: pid, TID: 1, Kind: trace.MarkGraphEnd, Site: 3},
+			{Time: b + 60, PID: pid, TID: 1, Kind: trace.MarkStepEnd, Site: 1}}))
 		at += 100 * ms
 		check(w.Drain(at))
 	}

@@ -27,8 +27,8 @@ type Submission struct {
 	Start int64  // of the call, ns
 	Call  int64  // how long it took, ns; -1: its return was not seen
 	Work  int32  // batches of work; 0: none, it is there to be waited for; -1: not told
-	// Begin is when the device could begin: Start, or when what was before it on its queue was seen done. Done is when the host
-	// knew that it was done, ns: an upper bound. 0: not seen.
+	// Begin is when the device could begin: Start, or when what was before it on its queue was seen done.
+	// Done is when the host knew that it was done, ns: an upper bound. 0: not seen.
 	Begin, Done int64
 	// By is the function that told, "synchronize" where it was the backend's own.
 	By string
@@ -46,8 +46,8 @@ const (
 // queueKey tells queues apart.
 type queueKey struct{ handle, device uint64 }
 
-// queue is a queue with what is under way on it, in order of submission: a queue does one thing after the other, so what is
-// done implies all before it.
+// queue is a queue with what is under way on it, in order of submission: a queue does one thing after the
+// other, so what is done implies all before it.
 type queue struct {
 	Queue
 	device uint64 // its handle
@@ -321,8 +321,10 @@ func before(u *queue, t int64) int {
 	return n
 }
 
-// tokenDone takes it that the latest submission with a handle is done. since is when a thread began to wait for it, 0: it did not.
-func (p *replayer) tokenDone(q *Proc, t *thread, token, device uint64, now int64, by string, since int64) error {
+// tokenDone takes it that the latest submission with a handle is done. since is when a thread began to wait
+// for it, 0: it did not.
+func (p *replayer) tokenDone(q *Proc, t *thread, token, device uint64, now int64, by string,
+	since int64) error {
 	if token == 0 {
 		return nil
 	}
@@ -372,8 +374,8 @@ func (p *replayer) doneUntil(q *Proc, t *thread, u *queue, n int, now int64, by 
 	return p.handOver(q, graphs)
 }
 
-// wait adds what a thread waited for a graph from since (0: it did not) until now, without what it waited for work that was done
-// before, at done.
+// wait adds what a thread waited for a graph from since (0: it did not) until now, without what it waited for
+// work that was done before, at done.
 func (h *handed) wait(t *thread, since, done, now int64) {
 	if t.sync.since != 0 && t.sync.device == h.object { // the backend's own wait, this call is a part of it
 		since = t.sync.since
@@ -441,7 +443,8 @@ func (h *handed) span(p *replayer) *DeviceSpan {
 	return d
 }
 
-// synced completes what a backend's synchronize covers: what was handed over for its graphs, and all that is before that on the same queues.
+// synced completes what a backend's synchronize covers: what was handed over for its graphs, and all that is
+// before that on the same queues.
 func (p *replayer) synced(q *Proc, t *thread, object uint64, since, now int64) error {
 	for _, u := range q.order {
 		n := 0

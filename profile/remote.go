@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// Remote is a graph that one process handed to another one on this machine (ggml's RPC backend), with the graph that the
-// other computed for it. Both are timed by one clock.
+// Remote is a graph that one process handed to another one on this machine (ggml's RPC backend), with the
+// graph that the other computed for it. Both are timed by one clock.
 type Remote struct {
 	Client, Server *Graph
 	// Done is when a thread of the client had waited for it, ns; 0: not seen. Waited is how long it did.
@@ -20,8 +20,8 @@ type Remote struct {
 	Queued int64
 }
 
-// Sent is the time from when the client began to hand the graph over to when the server began to compute it: written down,
-// sent, read, made a graph of; and waiting for the graph before (Queued).
+// Sent is the time from when the client began to hand the graph over to when the server began to compute it:
+// written down, sent, read, made a graph of; and waiting for the graph before (Queued).
 func (r *Remote) Sent() int64 { return r.Server.Start - r.Client.Start }
 
 // Answered is the time from the server's end to when the client knew; false: that was not seen.
@@ -30,7 +30,8 @@ func (r *Remote) Answered() (int64, bool) {
 }
 
 const (
-	// maxCalls bounds the graphs of one backend that wait for their server's: of a server elsewhere, none ever comes.
+	// maxCalls bounds the graphs of one backend that wait for their server's: of a server elsewhere, none
+	// ever comes.
 	maxCalls = 1 << 10
 	// maxRemoteOpen bounds those whose client was not seen to wait.
 	maxRemoteOpen = 1 << 8
@@ -38,9 +39,10 @@ const (
 	maxRemoteQueues = 1 << 8
 )
 
-// remoteLinks joins graphs that were handed over with those that other processes computed for them. What one backend
-// object hands over is computed in that order, so the next graph of another process that has the same operators, types and
-// dimensions is the oldest one's that still waits. Addresses differ; tensors' names travel and decide between several.
+// remoteLinks joins graphs that were handed over with those that other processes computed for them. What one
+// backend object hands over is computed in that order, so the next graph of another process that has the same
+// operators, types and dimensions is the oldest one's that still waits. Addresses differ; tensors' names
+// travel and decide between several.
 type remoteLinks struct {
 	queues []*remoteQueue
 	kinds  map[*Shape]remoteKind
@@ -102,8 +104,8 @@ func (l *remoteLinks) kind(s *Shape) remoteKind {
 	return k
 }
 
-// fits says whether g can be what was handed over with x, and whether names say so too. Of a graph without a definition only the number of nodes is
-// known.
+// fits says whether g can be what was handed over with x, and whether names say so too. Of a graph without a
+// definition only the number of nodes is known.
 func (l *remoteLinks) fits(x *exec, g *Graph) (fits, named bool) {
 	if x.shape == nil || g.Shape == nil {
 		return x.g.NNodes > 0 && x.g.NNodes == g.NNodes, false
@@ -114,7 +116,9 @@ func (l *remoteLinks) fits(x *exec, g *Graph) (fits, named bool) {
 
 // call notes a graph that is being handed over.
 func (l *remoteLinks) call(q *Proc, x *exec) {
-	i := slices.IndexFunc(l.queues, func(e *remoteQueue) bool { return e.pid == q.pid && e.device == x.device })
+	i := slices.IndexFunc(l.queues, func(e *remoteQueue) bool {
+		return e.pid == q.pid && e.device == x.device
+	})
 	if i < 0 {
 		if len(l.queues) >= maxRemoteQueues {
 			l.queues = slices.Delete(l.queues, 0, 1)
@@ -143,7 +147,8 @@ func (p *replayer) serve(q *Proc, g *Graph) error {
 		p.outdated(e, q, g.Start)
 		for i, c := range e.calls {
 			fits, named := l.fits(c.x, g)
-			if fits && (i == 0 || named) { // one further on only if all says so: those before it were not seen
+			// one further on only if all says so: those before it were not seen
+			if fits && (i == 0 || named) {
 				r := 0
 				if named {
 					r += 2
@@ -186,8 +191,9 @@ func (p *replayer) serve(q *Proc, g *Graph) error {
 	return nil
 }
 
-// outdated drops what cannot be what process q begins at a time: what its client has waited for already, what was handed over
-// before q was watched, what lies before a loss of marks, after which their order tells nothing.
+// outdated drops what cannot be what process q begins at a time: what its client has waited for already, what
+// was handed over before q was watched, what lies before a loss of marks, after which their order tells
+// nothing.
 func (p *replayer) outdated(e *remoteQueue, q *Proc, now int64) {
 	var since int64
 	if len(q.attached) > 0 {
@@ -198,7 +204,9 @@ func (p *replayer) outdated(e *remoteQueue, q *Proc, now int64) {
 			since = max(since, x.End)
 		}
 	}
-	e.calls = slices.DeleteFunc(e.calls, func(c *remoteCall) bool { return c.done != 0 || c.x.g.Start < since })
+	e.calls = slices.DeleteFunc(e.calls, func(c *remoteCall) bool {
+		return c.done != 0 || c.x.g.Start < since
+	})
 }
 
 // remoteEnd takes the end of a graph that was handed over, or computed for another process.
@@ -232,7 +240,9 @@ func (p *replayer) settle(c *remoteCall) error {
 	r := c.remote
 	if end := r.Client.Start + r.Client.Dur; end >= r.Server.Start+r.Server.Dur && c.done == 0 {
 		c.done = end // the call itself waits
-		if err := p.came(p.proc(r.Client.PID), end, func(a awaitedGraph) bool { return a.g == r.Client }); err != nil {
+		if err := p.came(p.proc(r.Client.PID), end, func(a awaitedGraph) bool {
+			return a.g == r.Client
+		}); err != nil {
 			return err
 		}
 	}
@@ -242,8 +252,9 @@ func (p *replayer) settle(c *remoteCall) error {
 	return p.handOnRemote(c)
 }
 
-// remoteSynced takes that a thread of process q has waited for a backend from a time on, until now: everything that was
-// handed over before is done. What was handed over last is known to have been done only now.
+// remoteSynced takes that a thread of process q has waited for a backend from a time on, until now:
+// everything that was handed over before is done. What was handed over last is known to have been done only
+// now.
 func (p *replayer) remoteSynced(q *Proc, device uint64, since, now int64) error {
 	for _, e := range p.remote.queues {
 		if e.pid != q.pid || e.device != device {

@@ -31,7 +31,8 @@ func (l *links) Remote(r *profile.Remote) error {
 	if a, ok := r.Answered(); ok {
 		answered = fmt.Sprint(a)
 	}
-	l.found = append(l.found, fmt.Sprintf("%d>%d sent %d queued %d server %d answered %s", remoteAt(r.Client.Start), remoteAt(r.Server.Start), r.Sent(), r.Queued, r.Server.Dur, answered))
+	l.found = append(l.found, fmt.Sprintf("%d>%d sent %d queued %d server %d answered %s",
+		remoteAt(r.Client.Start), remoteAt(r.Server.Start), r.Sent(), r.Queued, r.Server.Dur, answered))
 	return nil
 }
 
@@ -44,7 +45,8 @@ func (l *links) Op(o *profile.Op) error {
 		step = s.ID
 	}
 	if o.Step != nil || o.Graph.Caller != nil != (step >= 0) {
-		return fmt.Errorf("an operator of the server: step %v, caller %v in step %d", o.Step, o.Graph.Caller, step)
+		return fmt.Errorf("an operator of the server: step %v, caller %v in step %d", o.Step, o.Graph.Caller,
+			step)
 	}
 	l.ops = append(l.ops, fmt.Sprintf("%s %d", o.NodeDef().Name, step))
 	return nil
@@ -96,15 +98,21 @@ func TestRemoteLinks(t *testing.T) {
 		want []string
 	}{
 		{"each graph with its own", profiletest.Remote{}, all},
-		{"the server's graph was not seen, the client's wait was", profiletest.Remote{Marks: without(1, server)}, []string{all[0], all[2], all[3]}},
-		{"the client's graph was not seen", profiletest.Remote{Marks: without(1, handing)}, []string{all[0], all[2], all[3]}},
-		{"the client's first was not seen", profiletest.Remote{Marks: without(0, handing)}, []string{all[1], all[2], all[3]}},
-		{"nobody is seen to wait", profiletest.Remote{Marks: without(-1, waits)}, []string{unseen(0), unseen(1), unseen(2), unseen(3)}},
-		{"marks were lost with the server's graph", profiletest.Remote{Losses: []trace.Loss{{Start: 2_000_000 + 45_000, End: 2_000_000 + 460_000, Why: "lost", What: "marks", Events: 2}},
-			Marks: func(s int, ms []trace.Mark) []trace.Mark {
-				ms = slices.DeleteFunc(ms, waits)
-				return without(1, server)(s, ms)
-			}}, []string{unseen(0), unseen(2), unseen(3)}},
+		{"the server's graph was not seen, the client's wait was",
+			profiletest.Remote{Marks: without(1, server)}, []string{all[0], all[2], all[3]}},
+		{"the client's graph was not seen", profiletest.Remote{Marks: without(1, handing)},
+			[]string{all[0], all[2], all[3]}},
+		{"the client's first was not seen", profiletest.Remote{Marks: without(0, handing)},
+			[]string{all[1], all[2], all[3]}},
+		{"nobody is seen to wait", profiletest.Remote{Marks: without(-1, waits)},
+			[]string{unseen(0), unseen(1), unseen(2), unseen(3)}},
+		{"marks were lost with the server's graph",
+			profiletest.Remote{Losses: []trace.Loss{{Start: 2_000_000 + 45_000, End: 2_000_000 + 460_000,
+				Why: "lost", What: "marks", Events: 2}},
+				Marks: func(s int, ms []trace.Mark) []trace.Mark {
+					ms = slices.DeleteFunc(ms, waits)
+					return without(1, server)(s, ms)
+				}}, []string{unseen(0), unseen(2), unseen(3)}},
 		{"the server was watched only later", profiletest.Remote{Process: func(p *trace.Process) {
 			if p.PID == profiletest.RemoteServer {
 				p.Attached = 2_000_000 + 40_000
@@ -131,14 +139,15 @@ func TestRemoteLinks(t *testing.T) {
 				s.Nodes[1].Name = "node_1"
 			}
 		}}, all},
-		{"the server begins before it is asked", profiletest.Remote{Marks: func(_ int, ms []trace.Mark) []trace.Mark {
-			for i := range ms {
-				if server(ms[i]) && ms[i].Kind == trace.MarkGraphBegin {
-					ms[i].Time = 29_000
+		{"the server begins before it is asked",
+			profiletest.Remote{Marks: func(_ int, ms []trace.Mark) []trace.Mark {
+				for i := range ms {
+					if server(ms[i]) && ms[i].Kind == trace.MarkGraphBegin {
+						ms[i].Time = 29_000
+					}
 				}
-			}
-			return ms
-		}}, nil},
+				return ms
+			}}, nil},
 		{"a call that waits itself", profiletest.Remote{Marks: func(s int, ms []trace.Mark) []trace.Mark {
 			ms = slices.DeleteFunc(ms, waits)
 			for i := range ms {
@@ -147,16 +156,19 @@ func TestRemoteLinks(t *testing.T) {
 				}
 			}
 			return ms
-		}}, []string{"0>0 sent 20000 queued 0 server 400000 answered 30000", "1>1 sent 20000 queued 0 server 400000 answered 30000",
-			"2>2 sent 20000 queued 0 server 400000 answered 30000", "3>3 sent 20000 queued 0 server 400000 answered 30000"}},
-		{"the client knows before the server has computed", profiletest.Remote{Marks: func(_ int, ms []trace.Mark) []trace.Mark {
-			for i := range ms {
-				if ms[i].Kind == trace.MarkSyncEnd {
-					ms[i].Time = 440_000
+		}}, []string{"0>0 sent 20000 queued 0 server 400000 answered 30000",
+			"1>1 sent 20000 queued 0 server 400000 answered 30000",
+			"2>2 sent 20000 queued 0 server 400000 answered 30000",
+			"3>3 sent 20000 queued 0 server 400000 answered 30000"}},
+		{"the client knows before the server has computed",
+			profiletest.Remote{Marks: func(_ int, ms []trace.Mark) []trace.Mark {
+				for i := range ms {
+					if ms[i].Kind == trace.MarkSyncEnd {
+						ms[i].Time = 440_000
+					}
 				}
-			}
-			return ms
-		}}, nil},
+				return ms
+			}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.run.Steps = 4
@@ -201,7 +213,8 @@ func TestRemotePipelined(t *testing.T) {
 func TestRemoteOperators(t *testing.T) {
 	var l links
 	replayRemote(t, profiletest.Remote{Steps: 2}, &l)
-	want := []string{"Qcur-0 1", "ffn_out-0 1", "result_output 1", "Qcur-0 2", "ffn_out-0 2", "result_output 2"}
+	want := []string{"Qcur-0 1", "ffn_out-0 1", "result_output 1", "Qcur-0 2", "ffn_out-0 2",
+		"result_output 2"}
 	if !slices.Equal(l.ops, want) {
 		t.Errorf("operators %q, want %q", l.ops, want)
 	}
@@ -210,7 +223,9 @@ func TestRemoteOperators(t *testing.T) {
 // Figures computed on paper, from the times that profiletest.Remote names.
 func TestRemoteStat(t *testing.T) {
 	b := stat.New(stat.Options{})
-	h := replayRemote(t, profiletest.Remote{Steps: 4, Marks: without(1, func(m trace.Mark) bool { return m.PID == profiletest.RemoteServer })}, b)
+	h := replayRemote(t, profiletest.Remote{Steps: 4, Marks: without(1, func(m trace.Mark) bool {
+		return m.PID == profiletest.RemoteServer
+	})}, b)
 	s := b.Finish(h)
 	if len(s.Remote) != 1 {
 		t.Fatalf("remote: %+v", s.Remote)
@@ -222,8 +237,10 @@ func TestRemoteStat(t *testing.T) {
 			t.Errorf("%s: %v, want %g", what, str(got), want)
 		}
 	}
-	if r.Phase != profile.Decode || r.ClientPID != profiletest.RemoteClient || r.ServerPID != profiletest.RemoteServer || r.ClientComm != "llama-bench" ||
-		r.ServerComm != "ggml-rpc-server" || r.Backend != "RPC" || r.Steps != 3 || r.Graphs != 3 || r.Unlinked != 1 || r.Waited != 3 {
+	if r.Phase != profile.Decode || r.ClientPID != profiletest.RemoteClient ||
+		r.ServerPID != profiletest.RemoteServer || r.ClientComm != "llama-bench" ||
+		r.ServerComm != "ggml-rpc-server" || r.Backend != "RPC" || r.Steps != 3 || r.Graphs != 3 ||
+		r.Unlinked != 1 || r.Waited != 3 {
 		t.Errorf("%+v", r)
 	}
 	if r.Sent != 20_000 || r.Queued != 0 || r.Computed != 400_000 {
@@ -248,7 +265,8 @@ func TestRemoteStat(t *testing.T) {
 	if s.Outside != nil || len(s.Models) != 1 || s.Models[0].PID != profiletest.RemoteClient {
 		t.Errorf("outside %+v, models %+v", s.Outside, s.Models)
 	}
-	if len(s.Offload) != 1 || s.Offload[0].Backends[1].Backend != "RPC" || s.Offload[0].Backends[1].Device == nil || *s.Offload[0].Backends[1].Device != 470_000 {
+	if len(s.Offload) != 1 || s.Offload[0].Backends[1].Backend != "RPC" ||
+		s.Offload[0].Backends[1].Device == nil || *s.Offload[0].Backends[1].Device != 470_000 {
 		t.Errorf("offload: %+v", s.Offload)
 	}
 
@@ -278,7 +296,8 @@ func TestRemoteVerdict(t *testing.T) {
 	}
 	v := s.Verdicts[0]
 	want := "Decode is bound by ggml-rpc-server, another process: it computes 400 µs of the 500 µs from a step's begin to its result (80 %). The step's own call hands graphs over and returns before."
-	if v.Text != want || v.Bound != summary.BoundOutside || v.Sure != summary.SureHigh || !slices.Equal(v.Names, []string{"ggml-rpc-server"}) {
+	if v.Text != want || v.Bound != summary.BoundOutside || v.Sure != summary.SureHigh ||
+		!slices.Equal(v.Names, []string{"ggml-rpc-server"}) {
 		t.Errorf("%s, %s: %s", v.Bound, v.Sure, v.Text)
 	}
 	kinds := map[string]string{}
@@ -290,7 +309,8 @@ func TestRemoteVerdict(t *testing.T) {
 	if got := kinds["remote"]; got != "Of the 470 µs from handing a graph of decode to ggml-rpc-server until its result is known, the way there and back takes 70.0 µs (15 %): writing down, sending, waking up." {
 		t.Errorf("finding: %s", got)
 	}
-	if !strings.HasPrefix(kinds["heaviest"], "ffn_down (q4_0) takes most of what ggml-rpc-server computes for decode: 200 µs a step (50 %)") {
+	if !strings.HasPrefix(kinds["heaviest"],
+		"ffn_down (q4_0) takes most of what ggml-rpc-server computes for decode: 200 µs a step (50 %)") {
 		t.Errorf("heaviest: %s", kinds["heaviest"])
 	}
 	for _, k := range []string{"gap", "between_steps"} {
@@ -304,7 +324,9 @@ func TestRemoteVerdict(t *testing.T) {
 
 	// without the wait, or with a short one, the call itself is judged
 	b = stat.New(stat.Options{})
-	s = b.Finish(replayRemote(t, profiletest.Remote{Steps: 8, Marks: without(-1, func(m trace.Mark) bool { return m.Kind == trace.MarkSyncBegin })}, b))
+	s = b.Finish(replayRemote(t, profiletest.Remote{Steps: 8, Marks: without(-1, func(m trace.Mark) bool {
+		return m.Kind == trace.MarkSyncBegin
+	})}, b))
 	if strings.Contains(s.Verdicts[0].Text, "another process") {
 		t.Errorf("nobody was seen to wait: %s", s.Verdicts[0].Text)
 	}

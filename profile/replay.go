@@ -21,7 +21,8 @@ import (
 // ("cut").
 func Replay(r *trace.Reader, sink Sink) (*Header, error) { return ReplayReusing(r, sink, nil) }
 
-// ReplayReusing is [Replay] for a run whose only sink hands operators that it needs no more to the pool: they are used again.
+// ReplayReusing is [Replay] for a run whose only sink hands operators that it needs no more to the pool: they
+// are used again.
 func ReplayReusing(r *trace.Reader, sink Sink, pool *OpPool) (*Header, error) {
 	p := newReplayer(sink)
 	if pool != nil {
@@ -303,7 +304,8 @@ func (p *replayer) process(i *trace.Process) {
 	q := p.proc(i.PID)
 	info := *i
 	for k := range info.Sites {
-		if s := &info.Sites[k]; s.Role == trace.RoleGraphBegin && s.Backend != trace.BackendCPU && (q.info == nil || k >= len(q.info.Sites)) {
+		if s := &info.Sites[k]; s.Role == trace.RoleGraphBegin && s.Backend != trace.BackendCPU &&
+			(q.info == nil || k >= len(q.info.Sites)) {
 			q.backends = i.Attached
 		}
 	}
@@ -458,7 +460,8 @@ func (p *replayer) finish() error {
 			} else if t.ranOp {
 				role = "worker"
 			}
-			p.h.Threads = append(p.h.Threads, Thread{PID: q.pid, TID: t.tid, Comm: p.comms[t.tid], Role: role})
+			p.h.Threads = append(p.h.Threads,
+				Thread{PID: q.pid, TID: t.tid, Comm: p.comms[t.tid], Role: role})
 		}
 	}
 	if err := p.remoteRest(); err != nil {
@@ -486,7 +489,8 @@ func (p *replayer) finish() error {
 
 func (p *replayer) loss(why, what string, c cut) {
 	if c.n != 0 {
-		p.h.Losses = append(p.h.Losses, trace.Loss{Start: c.first, End: c.last, Why: why, What: what, Events: c.n, CPU: -1})
+		p.h.Losses = append(p.h.Losses,
+			trace.Loss{Start: c.first, End: c.last, Why: why, What: what, Events: c.n, CPU: -1})
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A thread that cannot be interrupted is blocked until it is woken, or has a CPU again if that was not seen; both where its begin was
-// probed and where its graph is followed.
+// A thread that cannot be interrupted is blocked until it is woken, or has a CPU again if that was not seen;
+// both where its begin was probed and where its graph is followed.
 func TestBlocked(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -37,7 +37,8 @@ func TestBlocked(t *testing.T) {
 			at := slices.IndexFunc(s.B.Sched, func(x trace.Sched) bool { return x.Time == 1100 })
 			s.B.Sched[at].PrevState = c.state
 			if c.woken != 0 {
-				s.B.Sched = slices.Insert(s.B.Sched, at+1, trace.Sched{Time: c.woken, Kind: trace.SchedWakeup, NextTID: worker1, NextPID: Pid})
+				s.B.Sched = slices.Insert(s.B.Sched, at+1,
+					trace.Sched{Time: c.woken, Kind: trace.SchedWakeup, NextTID: worker1, NextPID: Pid})
 			}
 			s.Done()
 			var off, blocked int64
@@ -48,14 +49,16 @@ func TestBlocked(t *testing.T) {
 				}
 			}
 			if off != 30 || blocked != c.want {
-				t.Errorf("%s, followed %v: off its CPU for %d, blocked for %d, want 30 and %d", c.name, followed, off, blocked, c.want)
+				t.Errorf("%s, followed %v: off its CPU for %d, blocked for %d, want 30 and %d", c.name,
+					followed, off, blocked, c.want)
 			}
 		}
 	}
 	// A wake-up of a thread that nobody has seen makes none.
 	s := NewScene(t)
 	s.Decode(1000)
-	s.B.Sched = append(s.B.Sched, trace.Sched{Time: 1305, Kind: trace.SchedWakeup, NextTID: 555, NextPID: Pid})
+	s.B.Sched = append(s.B.Sched, trace.Sched{Time: 1305, Kind: trace.SchedWakeup, NextTID: 555,
+		NextPID: Pid})
 	if h := s.Done(); len(h.Threads) != 2 {
 		t.Errorf("threads: %+v", h.Threads)
 	}

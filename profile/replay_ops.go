@@ -72,15 +72,16 @@ func (p *replayer) opBegin(q *Proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	o.Threads = append(o.Threads, OpThread{TID: h.TID, Ith: h.Ith, CPU: h.CPU, Start: h.Time})
 	x.ends = append(x.ends, 0)
 	o.Team = max(o.Team, int(h.Nth))
-	t.exec, t.begun, t.slot, t.offAt, t.blockedAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off, t.blocked.sum, true, true
+	t.exec, t.begun, t.slot, t.offAt, t.blockedAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off,
+		t.blocked.sum, true, true
 	if p.count.counters != nil {
 		t.meter.begin(&p.count, p.count.take(h))
 	}
 	return nil
 }
 
-// team is how many threads there should be room for in the operator that a hit begins: those that it tells of, but not more than the
-// process was seen to have.
+// team is how many threads there should be room for in the operator that a hit begins: those that it tells
+// of, but not more than the process was seen to have.
 func (q *Proc) team(h *trace.Hit) int { return min(int(h.Nth), len(q.threads)) }
 
 func (o *Op) has(tid int32) bool {
@@ -110,7 +111,8 @@ func (p *replayer) fusedWith(q *Proc, t *thread, h *trace.Hit) {
 	}
 	f := &x.shape.fusions[n]
 	if k := len(f.nodes) - 1; k < 0 || f.before != o.Op || !slices.Equal(f.nodes[:k], o.Fused) {
-		*f = fusion{before: o.Op, op: o.Op + "+" + x.shape.Nodes[n].Op, nodes: append(slices.Clip(o.Fused), n)}
+		*f = fusion{before: o.Op, op: o.Op + "+" + x.shape.Nodes[n].Op,
+			nodes: append(slices.Clip(o.Fused), n)}
 	}
 	o.Op, o.Fused = f.op, slices.Clip(f.nodes)
 	x.shape.Executed[n] = true
@@ -206,8 +208,8 @@ func (p *replayer) opSeen(x *exec, o *Op) error {
 	return p.sink.Op(o)
 }
 
-// OpPool makes a replay's operators. A run has millions of them, so they are allocated in groups; a group is freed
-// once none of it is in use. The zero value is ready.
+// OpPool makes a replay's operators. A run has millions of them, so they are allocated in groups; a group is
+// freed once none of it is in use. The zero value is ready.
 type OpPool struct {
 	spare []*Op
 	ops   []Op

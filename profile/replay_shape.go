@@ -11,8 +11,10 @@ import (
 // shape takes a graph's definition.
 func (p *replayer) shape(s *trace.Shape) {
 	q := p.proc(s.PID)
-	if sh := q.Shapes[s.ID]; sh != nil { // told again: for readers that begin in the middle, or since its order is known
-		if s.Order != nil && s.NNodes == sh.NNodes && !slices.EqualFunc(s.Order, sh.Order, slices.Equal[[]int32]) {
+	// told again: for readers that begin in the middle, or since its order is known
+	if sh := q.Shapes[s.ID]; sh != nil {
+		if s.Order != nil && s.NNodes == sh.NNodes &&
+			!slices.EqualFunc(s.Order, sh.Order, slices.Equal[[]int32]) {
 			sh.Order, sh.First = s.Order, s.First
 			sh.order()
 		}
@@ -20,7 +22,8 @@ func (p *replayer) shape(s *trace.Shape) {
 	}
 	p.nextShape++
 	c := *s
-	sh := &Shape{ofEngine: q.ofEngine, Index: p.nextShape, Shape: &c, ByAddr: make(map[uint64]int32, len(c.Nodes)),
+	sh := &Shape{ofEngine: q.ofEngine, Index: p.nextShape, Shape: &c,
+		ByAddr:   make(map[uint64]int32, len(c.Nodes)),
 		Executed: make([]bool, len(c.Nodes)), FusedInto: make([]int32, len(c.Nodes)),
 		after: make([]int32, len(c.Nodes)), fusions: make([]fusion, len(c.Nodes))}
 	for i := range c.Nodes {

@@ -49,7 +49,8 @@ func NewScene(t *testing.T) *scene {
 	}}})
 	shape := &trace.Shape{PID: Pid, ID: 7, NNodes: 5}
 	for i, op := range []string{"RMS_NORM", "MUL", "VIEW", "MUL_MAT", "ADD"} {
-		shape.Nodes = append(shape.Nodes, trace.Node{Name: fmt.Sprintf("n%d", i), Op: op, Addr: Addr(i), Executes: op != "VIEW"})
+		shape.Nodes = append(shape.Nodes,
+			trace.Node{Name: fmt.Sprintf("n%d", i), Op: op, Addr: Addr(i), Executes: op != "VIEW"})
 	}
 	shape.Nodes = append(shape.Nodes, trace.Node{Name: "blk.0.attn_q.weight", Leaf: true, Addr: 0x77})
 	s.feed(trace.Block{Shape: shape})
@@ -72,7 +73,8 @@ func (s *scene) feed(b trace.Block) {
 }
 
 func (s *scene) begin(t int64, tid int32, node int) {
-	s.B.Hits = append(s.B.Hits, trace.Hit{Time: t, PID: Pid, TID: tid, Ith: uint16(tid - Main0), Nth: 2, Kind: trace.HitOpBegin, Arg: Addr(node)})
+	s.B.Hits = append(s.B.Hits, trace.Hit{Time: t, PID: Pid, TID: tid, Ith: uint16(tid - Main0), Nth: 2,
+		Kind: trace.HitOpBegin, Arg: Addr(node)})
 }
 
 func (s *scene) fused(t int64, tid int32, a, b int) {
@@ -105,7 +107,8 @@ func (s *scene) switched(t int64, prev, next int32) {
 		}
 		return 0
 	}
-	s.B.Sched = append(s.B.Sched, trace.Sched{Time: t, Kind: trace.SchedSwitch, PrevTID: prev, PrevPID: of(prev), NextTID: next, NextPID: of(next)})
+	s.B.Sched = append(s.B.Sched, trace.Sched{Time: t, Kind: trace.SchedSwitch, PrevTID: prev,
+		PrevPID: of(prev), NextTID: next, NextPID: of(next)})
 }
 
 func (s *scene) Done() *Header {
@@ -121,7 +124,8 @@ func (s *scene) Done() *Header {
 // CPU for 30), ADD, then the closing barrier.
 func (s *scene) Decode(t int64) {
 	s.mark(t, trace.MarkStepBegin, 0).NTokens = 1
-	s.B.StepSeqs = append(s.B.StepSeqs, trace.StepSeq{Time: t, TID: Main0, Seq: 0, NTokens: 1, Pos: 5, Outputs: 1})
+	s.B.StepSeqs = append(s.B.StepSeqs,
+		trace.StepSeq{Time: t, TID: Main0, Seq: 0, NTokens: 1, Pos: 5, Outputs: 1})
 	s.mark(t+5, trace.MarkSchedBegin, 2).Ctx = 0x5
 	s.mark(t+10, trace.MarkGraphBegin, 3)
 	s.fused(t+20, Main0, 0, 1)
@@ -151,7 +155,8 @@ func TestStep(t *testing.T) {
 		t.Fatalf("%d steps, %d graphs, %d operators", len(s.c.steps), len(s.c.graphs), len(s.c.ops))
 	}
 	st := s.c.steps[0]
-	if st.Phase != Decode || st.Dur != 310 || st.Ops != 3 || st.NSeqs != 1 || st.Outputs != 1 || st.Incomplete != "" || st.Entry != "llama_process" {
+	if st.Phase != Decode || st.Dur != 310 || st.Ops != 3 || st.NSeqs != 1 || st.Outputs != 1 ||
+		st.Incomplete != "" || st.Entry != "llama_process" {
 		t.Errorf("step: %+v", st)
 	}
 	g := s.c.graphs[0]
@@ -159,16 +164,19 @@ func TestStep(t *testing.T) {
 		t.Errorf("graph: %+v", g)
 	}
 	norm, mm, add := s.c.ops[0], s.c.ops[1], s.c.ops[2]
-	if norm.Op != "RMS_NORM+MUL" || norm.Node != 0 || len(norm.Fused) != 1 || norm.Fused[0] != 1 || norm.Shape.FusedInto[1] != 0 {
+	if norm.Op != "RMS_NORM+MUL" || norm.Node != 0 || len(norm.Fused) != 1 || norm.Fused[0] != 1 ||
+		norm.Shape.FusedInto[1] != 0 {
 		t.Errorf("fused: %+v", norm)
 	}
 	if norm.Start != 1020 || norm.Dur != 30 || norm.Busy != 20+25 || norm.Wait != 10 {
 		t.Errorf("fused times: start %d dur %d busy %d wait %d", norm.Start, norm.Dur, norm.Busy, norm.Wait)
 	}
-	if mm.Op != "MUL_MAT" || mm.Dur != 140 || mm.Busy != 100+109 || mm.OffCPU != 30 || mm.Wait != 40 || len(mm.Threads) != 2 {
+	if mm.Op != "MUL_MAT" || mm.Dur != 140 || mm.Busy != 100+109 || mm.OffCPU != 30 || mm.Wait != 40 ||
+		len(mm.Threads) != 2 {
 		t.Errorf("matrix product: %+v", mm)
 	}
-	if th := mm.Threads[1]; th.TID != worker1 || th.Ith != 1 || th.Busy != 109 || th.OffCPU != 30 || th.Wait != 0 {
+	if th := mm.Threads[1]; th.TID != worker1 || th.Ith != 1 || th.Busy != 109 || th.OffCPU != 30 ||
+		th.Wait != 0 {
 		t.Errorf("late thread: %+v", th)
 	}
 	if got := mm.Imbalance(); got < 0.043 || got > 0.0431 { // 109 / 104.5 - 1
@@ -191,7 +199,8 @@ func TestNestedEntriesAreOneStep(t *testing.T) {
 	s.Decode(1000)
 	s.mark(1400, trace.MarkStepEnd, 1)
 	s.Done()
-	if len(s.c.steps) != 1 || s.c.steps[0].Dur != 410 || s.c.steps[0].Entry != "llama_decode" || s.c.steps[0].Ops != 3 {
+	if len(s.c.steps) != 1 || s.c.steps[0].Dur != 410 || s.c.steps[0].Entry != "llama_decode" ||
+		s.c.steps[0].Ops != 3 {
 		t.Fatalf("steps: %+v", s.c.steps)
 	}
 }
@@ -310,7 +319,8 @@ func TestUnknownTensorIsAnAlarm(t *testing.T) {
 	s := NewScene(t)
 	s.mark(1000, trace.MarkStepBegin, 0).NTokens = 1
 	s.mark(1010, trace.MarkGraphBegin, 3)
-	s.B.Hits = append(s.B.Hits, trace.Hit{Time: 1020, PID: Pid, TID: Main0, Nth: 1, Kind: trace.HitOpBegin, Arg: 0xdead})
+	s.B.Hits = append(s.B.Hits, trace.Hit{Time: 1020, PID: Pid, TID: Main0, Nth: 1, Kind: trace.HitOpBegin,
+		Arg: 0xdead})
 	s.mark(1040, trace.MarkGraphEnd, 3)
 	s.mark(1050, trace.MarkStepEnd, 0)
 	h := s.Done()
@@ -348,7 +358,8 @@ func TestLostEnd(t *testing.T) {
 	s.Decode(2000)
 	s.Decode(3000)
 	h := s.Done()
-	if len(s.c.steps) != 2 || s.c.steps[0].Start != 2000 || s.c.steps[1].Start != 3000 || s.c.steps[1].Ops != 3 || s.c.steps[0].Ops != 3 {
+	if len(s.c.steps) != 2 || s.c.steps[0].Start != 2000 || s.c.steps[1].Start != 3000 ||
+		s.c.steps[1].Ops != 3 || s.c.steps[0].Ops != 3 {
 		t.Fatalf("%d steps", len(s.c.steps))
 	}
 	if len(s.c.graphs) != 2 || len(h.Losses) == 0 {
@@ -401,7 +412,8 @@ func TestSchedulerStep(t *testing.T) {
 	s.mark(2010, trace.MarkGraphBegin, 3)
 	s.mark(2040, trace.MarkGraphEnd, 3)
 	s.Done()
-	if len(s.c.steps) != 2 || s.c.steps[0].Dur != 40 || s.c.steps[1].Dur != 40 || s.c.steps[0].Phase != Unknown {
+	if len(s.c.steps) != 2 || s.c.steps[0].Dur != 40 || s.c.steps[1].Dur != 40 ||
+		s.c.steps[0].Phase != Unknown {
 		t.Fatalf("steps: %+v", s.c.steps)
 	}
 }
@@ -437,10 +449,12 @@ func TestBackendsWatchedLate(t *testing.T) {
 	s.Decode(1000)
 	s.Decode(3000)
 	sites := append([]trace.Site(nil), s.p.procs[Pid].info.Sites...)
-	sites = append(sites, trace.Site{Role: trace.RoleGraphEnd, Backend: "Vulkan"}, trace.Site{Role: trace.RoleGraphBegin, Backend: "Vulkan"})
+	sites = append(sites, trace.Site{Role: trace.RoleGraphEnd, Backend: "Vulkan"},
+		trace.Site{Role: trace.RoleGraphBegin, Backend: "Vulkan"})
 	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: sites, Attached: 2000}})
 	// one more library of the CPU's: of backends, nothing is watched later for that
-	sites = append(sites, trace.Site{Role: trace.RoleOpBegin}, trace.Site{Role: trace.RoleGraphBegin, Backend: "CPU"})
+	sites = append(sites, trace.Site{Role: trace.RoleOpBegin},
+		trace.Site{Role: trace.RoleGraphBegin, Backend: "CPU"})
 	s.feed(trace.Block{Process: &trace.Process{PID: Pid, Sites: sites, Attached: 9000}})
 	s.Done()
 	if len(s.c.steps) != 2 {

@@ -32,12 +32,16 @@ func TestRequestSeriesOfSpeculation(t *testing.T) {
 	if x.Ctx != 1 || x.PID != 7 || x.StepsPerPoint != 1 || len(x.Points) != 5 {
 		t.Fatalf("%+v", x)
 	}
-	// As on paper: the first draft has its prompt's step before it, 20 and three of 10; others 5 for what the target computed.
-	want := [][5]float64{{3, 3, 1, 4, 50}, {0, 3, 0, 1, 35}, {2, 3, 2. / 3, 3, 35}, {3, 3, 1, 4, 35}, {0, 0, -1, -1, 35}}
+	// As on paper: the first draft has its prompt's step before it, 20 and three of 10; others 5 for what the
+	// target computed.
+	want := [][5]float64{{3, 3, 1, 4, 50}, {0, 3, 0, 1, 35}, {2, 3, 2. / 3, 3, 35}, {3, 3, 1, 4, 35},
+		{0, 0, -1, -1, 35}}
 	for i, w := range want {
 		p := x.Points[i]
-		got := [5]float64{float64(p.Accepted), float64(p.SeenDrafted), told(p.Rate), told(p.TokensPerRound), told(p.Draft)}
-		if got != w || p.Steps != 1 || p.Rounds != 1 || p.Verify != 50 || p.Step != p.LastStep || p.End != p.Start+50 {
+		got := [5]float64{float64(p.Accepted), float64(p.SeenDrafted), told(p.Rate), told(p.TokensPerRound),
+			told(p.Draft)}
+		if got != w || p.Steps != 1 || p.Rounds != 1 || p.Verify != 50 || p.Step != p.LastStep ||
+			p.End != p.Start+50 {
 			t.Errorf("point %d: %+v is %v, want %v", i, p, got, w)
 		}
 	}
@@ -48,11 +52,13 @@ func TestRequestSeriesOfSpeculation(t *testing.T) {
 		}
 	}
 	sumsUp(t, &x, &all.Speculation[0])
-	// The one request's mean, and its tokens' gaps: three rounds of 85 ns gave 1, 3 and 4 tokens, the first 3 with the prompt's.
+	// The one request's mean, and its tokens' gaps: three rounds of 85 ns gave 1, 3 and 4 tokens, the first 3
+	// with the prompt's.
 	if d := s.Requests.TPOT; d == nil || d.N != 1 || d.Min != 3*85/11 {
 		t.Errorf("TPOT: %+v", d)
 	}
-	if d := s.Requests.TokenGap; d == nil || d.N != 8 || d.Min != 85/4 || d.Max != 85 || d.N != all.TokenGap.N || d.Max != int64(all.TokenGap.Max) {
+	if d := s.Requests.TokenGap; d == nil || d.N != 8 || d.Min != 85/4 || d.Max != 85 ||
+		d.N != all.TokenGap.N || d.Max != int64(all.TokenGap.Max) {
 		t.Errorf("token gaps: %+v, %+v", d, all.TokenGap)
 	}
 }
@@ -74,10 +80,12 @@ func sumsUp(t *testing.T, x *requests.SpeculationSeries, c *requests.Speculation
 			draft += *p.Draft
 		}
 		if i > 0 && p.Step <= x.Points[i-1].LastStep {
-			t.Errorf("point %d begins with step %d, the one before ends with %d", i, p.Step, x.Points[i-1].LastStep)
+			t.Errorf("point %d begins with step %d, the one before ends with %d", i, p.Step,
+				x.Points[i-1].LastStep)
 		}
 	}
-	if s.Steps != c.Steps || s.Rounds != c.Rounds || s.Seen != c.Seen || s.SeenDrafted != c.SeenDrafted || s.Accepted != c.Accepted || s.Verify != c.VerifyDur {
+	if s.Steps != c.Steps || s.Rounds != c.Rounds || s.Seen != c.Seen || s.SeenDrafted != c.SeenDrafted ||
+		s.Accepted != c.Accepted || s.Verify != c.VerifyDur {
 		t.Errorf("the points sum up to %+v, the context has %+v", s, c)
 	}
 	if c.DraftDur != nil && draft != *c.DraftDur || c.DraftDur == nil && draft != 0 {
@@ -85,8 +93,8 @@ func sumsUp(t *testing.T, x *requests.SpeculationSeries, c *requests.Speculation
 	}
 }
 
-// Long runs are thinned, and nothing of them is lost; rounds whose outcome comes later go to the point of their step, in
-// batches of several sequences too, and what is computed again belongs to the step before it.
+// Long runs are thinned, and nothing of them is lost; rounds whose outcome comes later go to the point of
+// their step, in batches of several sequences too, and what is computed again belongs to the step before it.
 func TestRequestSeriesThinned(t *testing.T) {
 	const rounds = 3000
 	s, all := both(t, func(p *batches) {
@@ -116,13 +124,15 @@ func TestRequestSeriesThinned(t *testing.T) {
 		t.Fatalf("%d points of %d steps", len(x.Points), x.StepsPerPoint)
 	}
 	for i, p := range x.Points[:len(x.Points)-1] {
-		if p.Steps != x.StepsPerPoint || 2*p.Rounds != 3*p.Steps || p.Seen != p.Rounds || *p.Draft != 10*p.Steps {
+		if p.Steps != x.StepsPerPoint || 2*p.Rounds != 3*p.Steps || p.Seen != p.Rounds ||
+			*p.Draft != 10*p.Steps {
 			t.Fatalf("point %d: %+v", i, p)
 		}
 	}
 	c := all.Speculation[0]
 	// The first point: 0, 1, 2 accepted in turn, but 1 in the fourth step; of the second sequence 0 and 1.
-	if p := x.Points[0]; p.Accepted != 0+1+2+1+1+2+0+1+0+1+0+1 || p.SeenDrafted != 8*2+4 || p.Verify != 8*40+5 {
+	if p := x.Points[0]; p.Accepted != 0+1+2+1+1+2+0+1+0+1+0+1 || p.SeenDrafted != 8*2+4 ||
+		p.Verify != 8*40+5 {
 		t.Errorf("%+v", p)
 	}
 	if c.Steps != rounds || c.Again == 0 || c.DraftDur == nil {
@@ -131,8 +141,8 @@ func TestRequestSeriesThinned(t *testing.T) {
 	sumsUp(t, &x, &c)
 }
 
-// Without a draft its time is not known, and without speculation there is nothing; the tokens of several requests are in one
-// distribution, those of a text's logits in none.
+// Without a draft its time is not known, and without speculation there is nothing; the tokens of several
+// requests are in one distribution, those of a text's logits in none.
 func TestRequestSeriesWithoutDraft(t *testing.T) {
 	s, all := both(t, func(p *batches) {
 		p.step(1, 0, 100, q{0, 7, 0, 1})
@@ -141,7 +151,8 @@ func TestRequestSeriesWithoutDraft(t *testing.T) {
 		p.step(1, 0, 50, q{0, 1, 13, 1})
 	})
 	x := s.Requests.Speculation[0]
-	if len(x.Points) != 2 || x.Points[0].Draft != nil || x.Points[0].Accepted != 1 || x.Points[1].Accepted != 3 {
+	if len(x.Points) != 2 || x.Points[0].Draft != nil || x.Points[0].Accepted != 1 ||
+		x.Points[1].Accepted != 3 {
 		t.Errorf("%+v", x)
 	}
 	sumsUp(t, &x, &all.Speculation[0])
@@ -162,7 +173,8 @@ func TestRequestSeriesWithoutDraft(t *testing.T) {
 		p.step(3, 0, 7, q{0, 1, 10, 1})
 		p.step(1, 3, 30, q{0, 1, 11, 1})
 	})
-	if d := s.Requests.TokenGap; d.N != 4 || d.Min != 7 || d.Max != 540 || d.Mean != (30+30+7+540)/4. || d.N != all.TokenGap.N || d.Mean != all.TokenGap.Mean {
+	if d := s.Requests.TokenGap; d.N != 4 || d.Min != 7 || d.Max != 540 || d.Mean != (30+30+7+540)/4. ||
+		d.N != all.TokenGap.N || d.Mean != all.TokenGap.Mean {
 		t.Errorf("token gaps: %+v, %+v", d, all.TokenGap)
 	}
 	// A third and 570 / 2 by two requests, 7 by the third.

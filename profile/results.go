@@ -9,10 +9,11 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// When the results of steps were there: a step's call can hand graphs to a device and return long before that is done.
+// When the results of steps were there: a step's call can hand graphs to a device and return long before that
+// is done.
 
-// EndToEnd is the time from the step's begin to when its results were there, ns; false: that was not seen. Of a step that handed graphs over
-// it is known once Sink.Result got it.
+// EndToEnd is the time from the step's begin to when its results were there, ns; false: that was not seen. Of
+// a step that handed graphs over it is known once Sink.Result got it.
 func (s *Step) EndToEnd() (int64, bool) {
 	switch {
 	case !s.HandedOver:
@@ -74,7 +75,8 @@ func (q *Proc) handsOut(x *exec) {
 // handsOver tells whether a process has backends whose calls can return before their graphs are done.
 func (q *Proc) handsOver() bool {
 	return q.info != nil && slices.ContainsFunc(q.info.Sites, func(s trace.Site) bool {
-		return s.Role == trace.RoleGraphBegin && trace.Elsewhere(s.Backend) && !q.Vocabulary().CallComputes(s.Backend)
+		return s.Role == trace.RoleGraphBegin && trace.Elsewhere(s.Backend) &&
+			!q.Vocabulary().CallComputes(s.Backend)
 	})
 }
 

@@ -21,12 +21,15 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// rooflineCounted makes up probes of 100 ns an operator, and counters: each thread counts a cycle a nanosecond that it is busy,
-// half as many instructions, and one miss an operator. Of ROPE, instructions are not known; stalls are of none.
+// rooflineCounted makes up probes of 100 ns an operator, and counters: each thread counts a cycle a
+// nanosecond that it is busy, half as many instructions, and one miss an operator. Of ROPE, instructions are
+// not known; stalls are of none.
 type rooflineCounted struct{ profile.Sink }
 
-var rooflineCounters = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu"}, {Name: "instructions", Role: "instructions", PMU: "cpu"},
-	{Name: "misses", Role: "llc-miss", PMU: "cpu", Scaled: true}, {Name: "stalls", Role: "stall-backend", PMU: "cpu", Void: "reads 0"}}
+var rooflineCounters = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu"},
+	{Name: "instructions", Role: "instructions", PMU: "cpu"},
+	{Name: "misses", Role: "llc-miss", PMU: "cpu", Scaled: true}, {Name: "stalls", Role: "stall-backend",
+		PMU: "cpu", Void: "reads 0"}}
 
 func (s rooflineCounted) Op(o *profile.Op) error {
 	o.Probe = 100
@@ -49,7 +52,8 @@ func (s rooflineCounted) Op(o *profile.Op) error {
 }
 
 // rooflined plays runs in which every operator takes 10 µs of work, shared out evenly.
-func rooflined(t *testing.T, peaks *roof.Peaks, runs ...profiletest.Run) (*series.Roofline, *summary.Stat, *summary.Stat) {
+func rooflined(t *testing.T, peaks *roof.Peaks, runs ...profiletest.Run) (*series.Roofline, *summary.Stat,
+	*summary.Stat) {
 	t.Helper()
 	b, byWeight, byOp := series.New(nil), stat.New(stat.Options{}), stat.New(stat.Options{By: facts.ByOp})
 	p := &profiletest.Player{Sink: rooflineCounted{profile.Tee(b, byWeight, byOp)}}
@@ -77,18 +81,20 @@ func pointOf(t *testing.T, ps []series.RooflinePoint, key string) series.Rooflin
 }
 
 // twoTeams are two contexts of one model: four steps on one thread, three on two.
-var twoTeams = []profiletest.Run{{PID: 1, Ctx: 1, Threads: 1, Decode: 4}, {PID: 1, Ctx: 2, Threads: 2, Decode: 3}}
+var twoTeams = []profiletest.Run{{PID: 1, Ctx: 1, Threads: 1, Decode: 4},
+	{PID: 1, Ctx: 2, Threads: 2, Decode: 3}}
 
-// One decode step's ffn_up multiplies a 192 x 64 matrix, in blocks of 32 elements in 18 bytes, by 64 numbers: 2*192*64 = 24576 flop;
-// 192*64/32*18 + 64*4 + 192*4 = 7936 bytes. One thread takes 10 µs; two 5 µs each, the second 100 ns
-// later; 100 ns are the probes'.
+// One decode step's ffn_up multiplies a 192 x 64 matrix, in blocks of 32 elements in 18 bytes, by 64 numbers:
+// 2*192*64 = 24576 flop; 192*64/32*18 + 64*4 + 192*4 = 7936 bytes. One thread takes 10 µs; two 5 µs each, the
+// second 100 ns later; 100 ns are the probes'.
 func TestRooflineOnPaper(t *testing.T) {
 	rate := func(v float64) *float64 { return &v }
 	peaks := &roof.Peaks{Source: "made up", Doubtful: true, At: func(threads int, weight string) roof.Roof {
 		if weight != "q4_0" {
 			return roof.Roof{Threads: threads}
 		}
-		return roof.Roof{Threads: threads, GBps: rate(1), GFlops: rate([]float64{0, 2, 10}[threads]), Units: "int8"}
+		return roof.Roof{Threads: threads, GBps: rate(1), GFlops: rate([]float64{0, 2, 10}[threads]),
+			Units: "int8"}
 	}}
 	got, byWeight, byOp := rooflined(t, peaks, twoTeams...)
 	if len(got.Groups) != 2 {
@@ -101,22 +107,28 @@ func TestRooflineOnPaper(t *testing.T) {
 		roof, cycles float64
 	}{{1, 4, 9_900, "compute", 2, 10_000}, {2, 3, 5_000, "memory", 24576. / 7936, 10_000}} {
 		g := got.Groups[i]
-		if g.Threads != want.threads || g.Steps != want.steps || *g.Tokens != want.steps || g.Phase != "decode" || g.OnlyPartial {
+		if g.Threads != want.threads || g.Steps != want.steps || *g.Tokens != want.steps ||
+			g.Phase != "decode" || g.OnlyPartial {
 			t.Errorf("group %+v", g)
 		}
 		p := pointOf(t, g.ByWeight, "ffn_up")
 		n := want.steps * 2 // two layers
-		if p.Calls != n || p.Dur != n*want.ns || *p.Flops != n*24576 || *p.Bytes != n*7936 || p.Type != "q4_0" || !p.Weight || p.Block != ops.BlockFFN {
+		if p.Calls != n || p.Dur != n*want.ns || *p.Flops != n*24576 || *p.Bytes != n*7936 ||
+			p.Type != "q4_0" || !p.Weight || p.Block != ops.BlockFFN {
 			t.Errorf("%d threads: %+v", want.threads, p)
 		}
 		gflops := 24576. / float64(want.ns)
-		if !near(p.Intensity, 24576./7936) || !near(p.GFlops, gflops) || !near(p.GBps, 7936/float64(want.ns)) || !near(p.Share, float64(p.Dur)/float64(g.Dur)) {
-			t.Errorf("%d threads: lies at %v flop/B, %v GFLOP/s, %v GB/s", want.threads, *p.Intensity, *p.GFlops, *p.GBps)
+		if !near(p.Intensity, 24576./7936) || !near(p.GFlops, gflops) ||
+			!near(p.GBps, 7936/float64(want.ns)) || !near(p.Share, float64(p.Dur)/float64(g.Dur)) {
+			t.Errorf("%d threads: lies at %v flop/B, %v GFLOP/s, %v GB/s", want.threads, *p.Intensity,
+				*p.GFlops, *p.GBps)
 		}
 		if p.Limit != want.limit || !near(p.OfRoof, gflops/want.roof) {
 			t.Errorf("%d threads: limit %q, %v of it", want.threads, p.Limit, p.OfRoof)
 		}
-		if *p.Counts[0].Sum != n*int64(want.cycles) || p.Counts[0].Calls != n || *p.Counts[1].Sum != n*int64(want.cycles)/2 || *p.Counts[2].Sum != n*int64(want.threads) || p.Counts[3].Sum != nil {
+		if *p.Counts[0].Sum != n*int64(want.cycles) || p.Counts[0].Calls != n ||
+			*p.Counts[1].Sum != n*int64(want.cycles)/2 || *p.Counts[2].Sum != n*int64(want.threads) ||
+			p.Counts[3].Sum != nil {
 			t.Errorf("%d threads: counts %+v", want.threads, p.Counts)
 		}
 		// What has no roof has no place below one, and instructions that are not known count nowhere.
@@ -124,11 +136,13 @@ func TestRooflineOnPaper(t *testing.T) {
 		if rope.Limit != "" || rope.OfRoof != nil || rope.Counts[1].Sum != nil || rope.Counts[1].Calls != 0 {
 			t.Errorf("ROPE %+v", rope)
 		}
-		if all := g.Counts; all[0].Calls-all[1].Calls != rope.Calls || *all[0].Sum != 2**all[1].Sum+*rope.Counts[0].Sum {
+		if all := g.Counts; all[0].Calls-all[1].Calls != rope.Calls ||
+			*all[0].Sum != 2**all[1].Sum+*rope.Counts[0].Sum {
 			t.Errorf("all: %+v", all)
 		}
 		// Copies compute nothing: they have a rate, and no intensity.
-		if c := pointOf(t, g.ByWeight, "SET_ROWS"); c.Bytes == nil || c.GBps == nil || c.Intensity != nil && *c.Intensity > 0 {
+		if c := pointOf(t, g.ByWeight, "SET_ROWS"); c.Bytes == nil || c.GBps == nil || c.Intensity != nil &&
+			*c.Intensity > 0 {
 			t.Errorf("SET_ROWS %+v", c)
 		}
 		if m := pointOf(t, g.ByOp, "MUL_MAT"); m.Type != "q4_0" || m.Weight || m.Calls != want.steps*15 {
@@ -139,7 +153,9 @@ func TestRooflineOnPaper(t *testing.T) {
 	for _, x := range []struct {
 		s  *summary.Stat
 		of func(series.RooflineGroup) []series.RooflinePoint
-	}{{byWeight, func(g series.RooflineGroup) []series.RooflinePoint { return g.ByWeight }}, {byOp, func(g series.RooflineGroup) []series.RooflinePoint { return g.ByOp }}} {
+	}{{byWeight, func(g series.RooflineGroup) []series.RooflinePoint {
+		return g.ByWeight
+	}}, {byOp, func(g series.RooflineGroup) []series.RooflinePoint { return g.ByOp }}} {
 		for _, r := range x.s.Phases[0].Rows {
 			var calls, dur, cycles int64
 			for _, g := range got.Groups {
@@ -150,11 +166,13 @@ func TestRooflineOnPaper(t *testing.T) {
 				}
 			}
 			if calls != r.Calls || dur != r.Dur-r.Probe || cycles != *r.Counts[0].Sum {
-				t.Errorf("%s: %d calls, %d ns, %d cycles; the statistics have %d, %d, %d", r.Key, calls, dur, cycles, r.Calls, r.Dur-r.Probe, *r.Counts[0].Sum)
+				t.Errorf("%s: %d calls, %d ns, %d cycles; the statistics have %d, %d, %d", r.Key, calls, dur,
+					cycles, r.Calls, r.Dur-r.Probe, *r.Counts[0].Sum)
 			}
 		}
 	}
-	if got.Peaks.Source != "made up" || !got.Peaks.Doubtful || len(got.Peaks.Roofs) != 2 || got.Peaks.Roofs[0].Threads != 1 || got.Peaks.Roofs[1].Weight != "q4_0" {
+	if got.Peaks.Source != "made up" || !got.Peaks.Doubtful || len(got.Peaks.Roofs) != 2 ||
+		got.Peaks.Roofs[0].Threads != 1 || got.Peaks.Roofs[1].Weight != "q4_0" {
 		t.Errorf("peaks %+v", got.Peaks)
 	}
 	if r := got.Peaks.Roofs[1].Ridge(); !near(r, 10) {
@@ -164,19 +182,25 @@ func TestRooflineOnPaper(t *testing.T) {
 
 // A recording whose steps were computed by one number of threads has the statistics' figures, exactly.
 func TestRooflineIsStat(t *testing.T) {
-	got, byWeight, _ := rooflined(t, nil, profiletest.Run{PID: 1, Ctx: 1, Threads: 2, Prefill: 32, Decode: 5, Partial: 2})
-	if len(got.Groups) != 2 || got.Groups[0].Phase != "prefill" || got.Groups[1].Steps != 4 || len(got.Peaks.Roofs) != 0 || got.Peaks.Roofs == nil {
+	got, byWeight, _ := rooflined(t, nil,
+		profiletest.Run{PID: 1, Ctx: 1, Threads: 2, Prefill: 32, Decode: 5, Partial: 2})
+	if len(got.Groups) != 2 || got.Groups[0].Phase != "prefill" || got.Groups[1].Steps != 4 ||
+		len(got.Peaks.Roofs) != 0 || got.Peaks.Roofs == nil {
 		t.Fatalf("%+v", got)
 	}
 	for i, f := range byWeight.Phases {
 		g := got.Groups[i]
 		if g.Dur != f.TracedDur || g.Steps != f.Traced || len(g.ByWeight) != len(f.Rows) {
-			t.Errorf("%s: %d ns of %d steps, %d points; the statistics have %d, %d, %d", f.Phase, g.Dur, g.Steps, len(g.ByWeight), f.TracedDur, f.Traced, len(f.Rows))
+			t.Errorf("%s: %d ns of %d steps, %d points; the statistics have %d, %d, %d", f.Phase, g.Dur,
+				g.Steps, len(g.ByWeight), f.TracedDur, f.Traced, len(f.Rows))
 		}
 		for _, r := range f.Rows {
 			p := pointOf(t, g.ByWeight, r.Key)
-			same := func(a, b *float64) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
-			if !same(p.GBps, r.GBps) || !same(p.Intensity, r.Intensity) || !same(p.Share, r.Share) || r.Bytes != nil && !same(p.GFlops, r.GFlops) {
+			same := func(a, b *float64) bool {
+				return a == nil && b == nil || a != nil && b != nil && *a == *b
+			}
+			if !same(p.GBps, r.GBps) || !same(p.Intensity, r.Intensity) || !same(p.Share, r.Share) ||
+				r.Bytes != nil && !same(p.GFlops, r.GFlops) {
 				t.Errorf("%s %s: %+v, not %+v", f.Phase, r.Key, p, r)
 			}
 			if p.Limit != "" || p.OfRoof != nil {
@@ -186,8 +210,8 @@ func TestRooflineIsStat(t *testing.T) {
 	}
 }
 
-// One definition that is computed by several numbers of threads, and an operator whose bytes are not known: it counts in the flops, and
-// not where the point lies.
+// One definition that is computed by several numbers of threads, and an operator whose bytes are not known:
+// it counts in the flops, and not where the point lies.
 func TestRooflineOfOneShape(t *testing.T) {
 	shape, blind := profiletest.Small.Shape(7, 1, 1, 256), profiletest.Small.Shape(7, 2, 1, 256)
 	for i := range blind.Nodes {
@@ -202,8 +226,10 @@ func TestRooflineOfOneShape(t *testing.T) {
 		threads int
 		dur     int64
 	}{{shape, 1, 10_000}, {shape, 2, 5_000}, {shape, 1, 10_000}, {blind, 1, 90_000}} {
-		s := &profile.Step{ID: int64(i + 1), PID: 7, Ctx: 9, Phase: profile.Decode, Start: int64(i+1) * 1_000_000, Dur: 100_000, NTokens: 1, NSeqs: 1}
-		o := &profile.Op{Step: s, Shape: x.shape, Node: node, Op: "MUL_MAT", Start: s.Start, Dur: x.dur, Threads: make([]profile.OpThread, x.threads)}
+		s := &profile.Step{ID: int64(i + 1), PID: 7, Ctx: 9, Phase: profile.Decode,
+			Start: int64(i+1) * 1_000_000, Dur: 100_000, NTokens: 1, NSeqs: 1}
+		o := &profile.Op{Step: s, Shape: x.shape, Node: node, Op: "MUL_MAT", Start: s.Start, Dur: x.dur,
+			Threads: make([]profile.OpThread, x.threads)}
 		if d := facts.Derive(o); d.Flops == nil || (d.Bytes == nil) != (x.shape == blind) {
 			t.Fatalf("the test tests nothing: %+v", d)
 		}
@@ -221,7 +247,8 @@ func TestRooflineOfOneShape(t *testing.T) {
 		t.Fatalf("%d groups", len(r.Groups))
 	}
 	one, two := pointOf(t, r.Groups[0].ByWeight, "ffn_up"), pointOf(t, r.Groups[1].ByWeight, "ffn_up")
-	if one.Calls != 3 || one.Dur != 110_000 || *one.Flops != 3*24576 || *one.Bytes != 2*7936 || !near(one.GFlops, 2.4576) || !near(one.GBps, .7936) || !near(one.Intensity, 24576./7936) {
+	if one.Calls != 3 || one.Dur != 110_000 || *one.Flops != 3*24576 || *one.Bytes != 2*7936 ||
+		!near(one.GFlops, 2.4576) || !near(one.GBps, .7936) || !near(one.Intensity, 24576./7936) {
 		t.Errorf("one thread: %+v", one)
 	}
 	if two.Calls != 1 || two.Dur != 5_000 || !near(two.GFlops, 4.9152) {
@@ -241,7 +268,8 @@ func TestRooflineOfPartialSteps(t *testing.T) {
 func TestRooflineOfNothing(t *testing.T) {
 	b := series.New(nil)
 	p := &profiletest.Player{Sink: b}
-	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 1, Threads: 2, Decode: 3, NoOps: true, Start: 1}); err != nil {
+	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 1, Threads: 2, Decode: 3,
+		NoOps: true, Start: 1}); err != nil {
 		t.Fatal(err)
 	}
 	h := p.Header("step")
@@ -250,7 +278,8 @@ func TestRooflineOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(j); !strings.Contains(s, `"groups":[]`) || !strings.Contains(s, `"roofs":[]`) || strings.Contains(s, "counters") {
+	if s := string(j); !strings.Contains(s, `"groups":[]`) || !strings.Contains(s, `"roofs":[]`) ||
+		strings.Contains(s, "counters") {
 		t.Errorf("%s", s)
 	}
 }
@@ -262,7 +291,8 @@ func TestRooflineIsBounded(t *testing.T) {
 	const n = 5000
 	for i := range n {
 		name := "op" + strings.Repeat("x", i%100) + strings.Repeat("y", i/100)
-		if err := b.Op(&profile.Op{Step: s, Op: name, Start: 1, Dur: 1, Threads: []profile.OpThread{{TID: 1, Busy: 1}}}); err != nil {
+		if err := b.Op(&profile.Op{Step: s, Op: name, Start: 1, Dur: 1,
+			Threads: []profile.OpThread{{TID: 1, Busy: 1}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -277,9 +307,11 @@ func TestRooflineIsBounded(t *testing.T) {
 	}
 }
 
-// The operator graph's nodes and the timeline's spans have the counters of the operators that they are made of.
+// The operator graph's nodes and the timeline's spans have the counters of the operators that they are made
+// of.
 func TestCountersInViews(t *testing.T) {
-	b, tl, s := dag.New(dag.Options{}), timeline.New(timeline.Options{ChunkSpans: 64}), stat.New(stat.Options{})
+	b, tl, s := dag.New(dag.Options{}), timeline.New(timeline.Options{ChunkSpans: 64}),
+		stat.New(stat.Options{})
 	p := &profiletest.Player{Sink: rooflineCounted{profile.Tee(b, tl, s)}}
 	for i := range twoTeams {
 		r := twoTeams[i]
@@ -338,7 +370,8 @@ func TestCountersInViews(t *testing.T) {
 		r := &blocks{t, c.Data}
 		ops, spans, counts := r.block(8), r.block(7), r.block(len(rooflineCounters))
 		if len(r.b) != 0 || len(counts[0]) != len(spans[0]) {
-			t.Fatalf("%d bytes behind a chunk, %d counts of %d spans", len(r.b), len(counts[0]), len(spans[0]))
+			t.Fatalf("%d bytes behind a chunk, %d counts of %d spans", len(r.b), len(counts[0]),
+				len(spans[0]))
 		}
 		var def int64
 		k := 0
@@ -365,7 +398,8 @@ func TestTimelineLateCounters(t *testing.T) {
 	tl := timeline.New(timeline.Options{})
 	op := func(id int64, counts []int64) {
 		t.Helper()
-		if err := tl.Op(&profile.Op{ID: id, Op: "ADD", Start: id * 100, Dur: 10, Threads: []profile.OpThread{{TID: 1, Busy: 10, Start: id * 100, Counts: counts}}}); err != nil {
+		if err := tl.Op(&profile.Op{ID: id, Op: "ADD", Start: id * 100, Dur: 10,
+			Threads: []profile.OpThread{{TID: 1, Busy: 10, Start: id * 100, Counts: counts}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -381,7 +415,8 @@ func TestTimelineLateCounters(t *testing.T) {
 	r.block(8)
 	r.block(7)
 	counts := r.block(64)
-	if !slices.Equal(counts[0], []int64{-1, 0, 7, -1}) || !slices.Equal(counts[1], []int64{-1, 0, -1, -1}) || !slices.Equal(counts[63], []int64{-1, 0, -1, -1}) {
+	if !slices.Equal(counts[0], []int64{-1, 0, 7, -1}) || !slices.Equal(counts[1], []int64{-1, 0, -1, -1}) ||
+		!slices.Equal(counts[63], []int64{-1, 0, -1, -1}) {
 		t.Errorf("%v %v %v", counts[0], counts[1], counts[63])
 	}
 }

@@ -29,7 +29,8 @@ func (b *batches) step(ctx uint64, pause, dur int64, parts ...q) *profile.Step {
 	b.t.Helper()
 	b.now += pause
 	b.id++
-	s := &profile.Step{ID: b.id, PID: 7, TID: 7, Ctx: ctx, Phase: profile.Decode, Start: b.now, Dur: dur, Graphs: 1, NSeqs: int32(len(parts))}
+	s := &profile.Step{ID: b.id, PID: 7, TID: 7, Ctx: ctx, Phase: profile.Decode, Start: b.now, Dur: dur,
+		Graphs: 1, NSeqs: int32(len(parts))}
 	for _, p := range parts {
 		s.NTokens += p.n
 		if p.n > 1 {
@@ -59,7 +60,8 @@ func told[T int64 | float64](p *T) float64 {
 }
 
 // wantRequest compares a request: prompt, cached, generated, TTFT, TPOT and p95; -1: not known.
-func wantRequest(t *testing.T, r *requests.Request, seq int32, prompt, cached, generated, ttft, tpot, p95 float64) {
+func wantRequest(t *testing.T, r *requests.Request, seq int32, prompt, cached, generated, ttft, tpot,
+	p95 float64) {
 	t.Helper()
 	got := [...]float64{told(r.Prompt), told(r.Cached), told(r.Generated), told(r.TTFT), told(r.TPOT)}
 	exp := [...]float64{prompt, cached, generated, ttft, tpot}
@@ -71,8 +73,8 @@ func wantRequest(t *testing.T, r *requests.Request, seq int32, prompt, cached, g
 	}
 }
 
-// A server with slots: one prompt alone, two that join while the first is decoded, and the first slot's next request
-// with a prompt of which a part is cached.
+// A server with slots: one prompt alone, two that join while the first is decoded, and the first slot's next
+// request with a prompt of which a part is cached.
 func TestSequencesOfServer(t *testing.T) {
 	p, b := newBatches(t)
 	p.step(1, 0, 50, q{0, 2, 0, 1}) // warm-up
@@ -84,7 +86,8 @@ func TestSequencesOfServer(t *testing.T) {
 	p.step(1, 100, 60, q{0, 3, 8, 1})
 	p.step(1, 10, 30, q{0, 1, 11, 1})
 	s := b.Finish(launched)
-	if s.Seen != 4 || s.Warmups != 1 || len(s.Requests) != 5 || s.Sequences != 3 || s.AtOnce != 3 || len(s.Speculation) != 0 {
+	if s.Seen != 4 || s.Warmups != 1 || len(s.Requests) != 5 || s.Sequences != 3 || s.AtOnce != 3 ||
+		len(s.Speculation) != 0 {
 		t.Fatalf("%+v", s)
 	}
 	r := s.Requests
@@ -97,7 +100,8 @@ func TestSequencesOfServer(t *testing.T) {
 	wantRequest(t, &r[2], 1, 24, 0, 3, 300, 50, 50)
 	wantRequest(t, &r[3], 2, 5, 0, 4, 200, 200./3, 100)
 	wantRequest(t, &r[4], 0, 3, 8, 2, 60, 40, 40)
-	if r[1].ID != 1 || r[4].ID != 4 || r[1].Step != 2 || r[1].LastStep != 5 || r[1].Steps != 4 || r[1].InSteps != 200+90+40 || r[1].Tokens != 3 {
+	if r[1].ID != 1 || r[4].ID != 4 || r[1].Step != 2 || r[1].LastStep != 5 || r[1].Steps != 4 ||
+		r[1].InSteps != 200+90+40 || r[1].Tokens != 3 {
 		t.Errorf("%+v", r[1])
 	}
 	if d := s.TTFT; d.N != 4 || d.Mean != 165 || d.P50 != 100 || d.P95 != 300 || d.Max != 300 {
@@ -116,8 +120,8 @@ func TestSequencesOfServer(t *testing.T) {
 	}
 }
 
-// What a recording that began later can say of the begins: nothing of what was under way, all of what came while
-// a batch was seen that had room.
+// What a recording that began later can say of the begins: nothing of what was under way, all of what came
+// while a batch was seen that had room.
 func TestSequencesAttached(t *testing.T) {
 	play := func(h *profile.Header) []requests.Request {
 		p, b := newBatches(t)
@@ -148,7 +152,8 @@ func TestSequencesAttached(t *testing.T) {
 	p.step(1, 0, 100, q{0, 2, 0, 1})
 	p.step(1, 0, 100, q{0, 9, 0, 1})
 	p.step(1, 0, 100, q{0, 2, 0, 1}) // no warm-up: another request came before
-	if s := b.Finish(&profile.Header{}); s.Seen != 3 || s.Warmups != 0 || s.Requests[0].ID != 1 || s.TTFT.N != 3 {
+	if s := b.Finish(&profile.Header{}); s.Seen != 3 || s.Warmups != 0 || s.Requests[0].ID != 1 ||
+		s.TTFT.N != 3 {
 		t.Errorf("%+v", s)
 	}
 	p, b = newBatches(t)
@@ -179,15 +184,17 @@ func TestSequencesGaps(t *testing.T) {
 	p, b = newBatches(t)
 	p.now, p.id = 0, 0
 	for _, n := range []int32{512, 256} { // the engine finds no room, and asks for less
-		st := &profile.Step{ID: 1, PID: 7, Ctx: 1, Phase: profile.Prefill, Dur: 1, NTokens: n, Incomplete: "none of its graphs was seen",
-			Seqs: []trace.StepSeq{{NTokens: n, Outputs: 1}}}
+		st := &profile.Step{ID: 1, PID: 7, Ctx: 1, Phase: profile.Prefill, Dur: 1, NTokens: n,
+			Incomplete: "none of its graphs was seen",
+			Seqs:       []trace.StepSeq{{NTokens: n, Outputs: 1}}}
 		if err := b.Step(st); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.step(1, 0, 100, q{0, 128, 0, 0})
 	p.step(1, 0, 100, q{0, 128, 128, 1})
-	if s := b.Finish(launched); len(s.Requests) != 1 || told(s.Requests[0].Prompt) != 256 || told(s.Requests[0].TTFT) != 200 {
+	if s := b.Finish(launched); len(s.Requests) != 1 || told(s.Requests[0].Prompt) != 256 ||
+		told(s.Requests[0].TTFT) != 200 {
 		t.Errorf("%+v", s.Requests)
 	}
 
@@ -243,7 +250,8 @@ func TestSequencesApart(t *testing.T) {
 	p, b := newBatches(t)
 	p.step(1, 0, 100, q{0, 3, 4, 0}, q{1, 1, 0, 0}, q{0, 4, 0, 0}, q{1, 1, 1, 1}, q{0, 1, 7, 1})
 	for i := range int32(12) { // more than a few
-		p.step(1, 0, 10, q{0, 1, 8 + 2*i, 0}, q{2, 1, i, 1}, q{3, 1, i, 1}, q{4, 1, i, 1}, q{5, 1, i, 1}, q{6, 1, i, 1}, q{7, 1, i, 1}, q{1, 1, 2 + i, 1}, q{0, 1, 9 + 2*i, 1})
+		p.step(1, 0, 10, q{0, 1, 8 + 2*i, 0}, q{2, 1, i, 1}, q{3, 1, i, 1}, q{4, 1, i, 1}, q{5, 1, i, 1},
+			q{6, 1, i, 1}, q{7, 1, i, 1}, q{1, 1, 2 + i, 1}, q{0, 1, 9 + 2*i, 1})
 	}
 	s := b.Finish(launched)
 	r := s.Requests
@@ -280,14 +288,16 @@ func TestSequencesTTFT(t *testing.T) {
 	}{{launched, 3, 1, 1, 5}, {&profile.Header{}, 3, 2, 1, 6}} {
 		b := stat.New(stat.Options{})
 		p := &batches{t: t, sink: b}
-		p.step(1, 0, 100, q{0, 2, 0, 1})                  // a warm-up, if the process began here
-		p.step(1, 0, 100, q{1, 8, 64, 1}, q{2, 1, 30, 1}) // the middle of a prompt, or its begin; what is under way
+		p.step(1, 0, 100, q{0, 2, 0, 1}) // a warm-up, if the process began here
+		// the middle of a prompt, or its begin; what is under way
+		p.step(1, 0, 100, q{1, 8, 64, 1}, q{2, 1, 30, 1})
 		p.step(1, 0, 300, q{0, 8, 0, 1})
 		p.step(1, 0, 200, q{3, 8, 0, 1})
 		p.step(1, 0, 200, q{4, 8, 0, 0})
 		s := b.Finish(c.h)
 		f := s.TTFT
-		if f.Sequences != c.known || f.Unknown != c.unknown || f.Pending != c.pending || s.Sequences.Seen != c.n || *f.Max != 300 || !near(f.Mean, 200) {
+		if f.Sequences != c.known || f.Unknown != c.unknown || f.Pending != c.pending ||
+			s.Sequences.Seen != c.n || *f.Max != 300 || !near(f.Mean, 200) {
 			t.Errorf("%+v, of %d requests; want %+v", f, s.Sequences.Seen, c)
 		}
 	}
@@ -320,7 +330,8 @@ func TestSequencesRandom(t *testing.T) {
 			var parts []q
 			for range 1 + r.IntN(4) {
 				n := int32(1 + r.IntN(5))
-				parts = append(parts, q{int32(r.IntN(4)) - 1, n, int32(r.IntN(24)) - 1, int32(r.IntN(int(n) + 1))})
+				parts = append(parts, q{int32(r.IntN(4)) - 1, n, int32(r.IntN(24)) - 1,
+					int32(r.IntN(int(n) + 1))})
 				if r.IntN(2) == 0 {
 					parts[len(parts)-1].out = n
 				}
@@ -352,7 +363,8 @@ func TestSequencesRandom(t *testing.T) {
 					n++
 				}
 			}
-			if c.Accepted > c.SeenDrafted || c.SeenDrafted > c.Drafted || c.Seen > c.Rounds || by != c.Seen || n > c.Rounds {
+			if c.Accepted > c.SeenDrafted || c.SeenDrafted > c.Drafted || c.Seen > c.Rounds || by != c.Seen ||
+				n > c.Rounds {
 				t.Fatalf("seed %d: %+v, %d rounds", seed, c, n)
 			}
 		}

@@ -21,7 +21,8 @@ import (
 )
 
 // series plays runs into statistics by weight, op, layer, block and step, and into series.
-func runSeries(t *testing.T, level string, runs ...profiletest.Run) (*series.Series, map[facts.By]*summary.Stat) {
+func runSeries(t *testing.T, level string, runs ...profiletest.Run) (*series.Series,
+	map[facts.By]*summary.Stat) {
 	t.Helper()
 	by := []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByStep, facts.ByThread}
 	sinks := []profile.Sink{}
@@ -74,7 +75,8 @@ func agrees(t *testing.T, s *series.Series, all map[facts.By]*summary.Stat) {
 			t.Errorf("%s: model %v, Stat says %v", f.Phase, p.Model, f.Model)
 		}
 		is("only partial", p.OnlyPartial, f.OnlyPartial)
-		var n, dur, traced, tracedDur, ops, tokens, matmul, attn, other, probe, overlap, gap, backends, longest, partial int64
+		var n, dur, traced, tracedDur, ops, tokens, matmul, attn, other int64
+		var probe, overlap, gap, backends, longest, partial int64
 		slowest := int64(0)
 		for _, x := range p.Steps {
 			n += x.N
@@ -91,7 +93,8 @@ func agrees(t *testing.T, s *series.Series, all map[facts.By]*summary.Stat) {
 				overlap += at(x.Overlap)
 				gap += at(x.Gap)
 				backends += at(x.Backends)
-				if sum := *x.MatMul + *x.Attn + *x.Other + *x.Probe - *x.Overlap + *x.Backends + *x.Gap; sum != x.TracedDur {
+				if sum := *x.MatMul + *x.Attn + *x.Other + *x.Probe - *x.Overlap + *x.Backends +
+					*x.Gap; sum != x.TracedDur {
 					t.Errorf("%s: the parts of step %d make %d of %d", f.Phase, x.ID, sum, x.TracedDur)
 				}
 			}
@@ -124,9 +127,11 @@ func agrees(t *testing.T, s *series.Series, all map[facts.By]*summary.Stat) {
 			is("overlap", overlap, *f.Overlap)
 			is("gap", gap, *f.Gap)
 			is("backends", backends, at2(f.BackendDur))
-			for what, v := range map[string][2]float64{"matmul": {float64(matmul), *f.MatMul}, "attention": {float64(attn), *f.Attn}, "other": {float64(other), *f.Other}} {
+			for what, v := range map[string][2]float64{"matmul": {float64(matmul), *f.MatMul},
+				"attention": {float64(attn), *f.Attn}, "other": {float64(other), *f.Other}} {
 				if math.Abs(v[0]/float64(f.TracedDur)-v[1]) > 1e-12 {
-					t.Errorf("%s: share of %s is %v, Stat says %v", f.Phase, what, v[0]/float64(f.TracedDur), v[1])
+					t.Errorf("%s: share of %s is %v, Stat says %v", f.Phase, what, v[0]/float64(f.TracedDur),
+						v[1])
 				}
 			}
 		}
@@ -136,7 +141,8 @@ func agrees(t *testing.T, s *series.Series, all map[facts.By]*summary.Stat) {
 		for _, g := range []struct {
 			by   facts.By
 			rows []series.Row
-		}{{facts.ByWeight, p.ByWeight}, {facts.ByOp, p.ByOp}, {facts.ByLayer, p.ByLayer}, {facts.ByBlock, p.ByBlock}} {
+		}{{facts.ByWeight, p.ByWeight}, {facts.ByOp, p.ByOp}, {facts.ByLayer, p.ByLayer}, {facts.ByBlock,
+			p.ByBlock}} {
 			rowsAgree(t, f.Phase+" by "+string(g.by), g.by, g.rows, all[g.by].Phases[i].Rows)
 		}
 		if !p.OnlyPartial && n == int64(len(p.Steps)) {
@@ -151,22 +157,26 @@ func agrees(t *testing.T, s *series.Series, all map[facts.By]*summary.Stat) {
 		is("products", sum, matmul)
 		for _, x := range p.Threads {
 			e := threads[x.TID]
-			threads[x.TID] = series.ThreadPart{Ops: e.Ops + x.Ops, Busy: e.Busy + x.Busy, Wait: e.Wait + x.Wait, OffCPU: e.OffCPU + x.OffCPU, Steps: e.Steps + x.Steps}
+			threads[x.TID] = series.ThreadPart{Ops: e.Ops + x.Ops, Busy: e.Busy + x.Busy,
+				Wait: e.Wait + x.Wait, OffCPU: e.OffCPU + x.OffCPU, Steps: e.Steps + x.Steps}
 		}
 	}
 	for _, x := range w.Threads {
-		if e := threads[x.TID]; e.Ops != x.Ops || e.Busy != x.Busy || e.Wait != x.Wait || e.OffCPU != x.OffCPU || e.Steps != x.Steps {
+		if e := threads[x.TID]; e.Ops != x.Ops || e.Busy != x.Busy || e.Wait != x.Wait ||
+			e.OffCPU != x.OffCPU || e.Steps != x.Steps {
 			t.Errorf("thread %d: %+v, Stat says %+v", x.TID, e, x)
 		}
 	}
 	if w.TTFT.Sequences > 0 {
-		if s.TTFT == nil || s.TTFT.N != w.TTFT.Sequences || s.TTFT.Mean != *w.TTFT.Mean || s.TTFT.Max != *w.TTFT.Max {
+		if s.TTFT == nil || s.TTFT.N != w.TTFT.Sequences || s.TTFT.Mean != *w.TTFT.Mean ||
+			s.TTFT.Max != *w.TTFT.Max {
 			t.Errorf("TTFT %+v, Stat says %+v", s.TTFT, w.TTFT)
 		}
 	} else if s.TTFT != nil {
 		t.Errorf("TTFT %+v of no sequence", s.TTFT)
 	}
-	if q := w.Sequences; (s.Requests.TPOT == nil) != (q == nil || q.TPOT == nil) || s.Requests.TPOT != nil && (s.Requests.TPOT.N != q.TPOT.N || s.Requests.TPOT.Max != int64(q.TPOT.Max)) {
+	if q := w.Sequences; (s.Requests.TPOT == nil) != (q == nil || q.TPOT == nil) || s.Requests.TPOT != nil &&
+		(s.Requests.TPOT.N != q.TPOT.N || s.Requests.TPOT.Max != int64(q.TPOT.Max)) {
 		t.Errorf("%+v; Stat says %+v", s.Requests, q)
 	}
 }
@@ -194,8 +204,10 @@ func rowsAgree(t *testing.T, what string, by facts.By, got []series.Row, want []
 			continue
 		}
 		x := &want[j]
-		if r.Time.N != x.Calls || r.Time.P95 != x.P95 || math.Abs(r.Time.Mean-x.Mean) > 1e-9*math.Abs(x.Mean) {
-			t.Errorf("%s: %s: %+v, Stat says %d calls, mean %v, p95 %v", what, r.Key, r.Time, x.Calls, x.Mean, x.P95)
+		if r.Time.N != x.Calls || r.Time.P95 != x.P95 ||
+			math.Abs(r.Time.Mean-x.Mean) > 1e-9*math.Abs(x.Mean) {
+			t.Errorf("%s: %s: %+v, Stat says %d calls, mean %v, p95 %v", what, r.Key, r.Time, x.Calls, x.Mean,
+				x.P95)
 		}
 		n := r.Time.Zeros
 		for _, c := range r.Time.Counts {
@@ -205,8 +217,10 @@ func rowsAgree(t *testing.T, what string, by facts.By, got []series.Row, want []
 			t.Errorf("%s: %s: %d of %d in %d buckets", what, r.Key, n, r.Time.N, len(r.Time.Counts))
 		}
 		d := &r.Time
-		if last := d.Lo * math.Pow(d.Ratio, float64(len(d.Counts))); d.Zeros == 0 && (d.Lo > float64(d.Min)*1.000001 || last < float64(d.Max)*0.999999) {
-			t.Errorf("%s: %s: buckets from %v to %v, values from %d to %d", what, r.Key, d.Lo, last, d.Min, d.Max)
+		if last := d.Lo * math.Pow(d.Ratio, float64(len(d.Counts))); d.Zeros == 0 &&
+			(d.Lo > float64(d.Min)*1.000001 || last < float64(d.Max)*0.999999) {
+			t.Errorf("%s: %s: buckets from %v to %v, values from %d to %d", what, r.Key, d.Lo, last, d.Min,
+				d.Max)
 		}
 		if by != facts.ByWeight && by != facts.ByOp {
 			continue
@@ -220,7 +234,8 @@ func rowsAgree(t *testing.T, what string, by facts.By, got []series.Row, want []
 			}
 		}
 		if calls != x.Calls || r.NoLayer == 0 && dur != x.Dur-x.Probe {
-			t.Errorf("%s: %s: layers have %d calls and %d ns, Stat says %d and %d", what, r.Key, calls, dur, x.Calls, x.Dur-x.Probe)
+			t.Errorf("%s: %s: layers have %d calls and %d ns, Stat says %d and %d", what, r.Key, calls, dur,
+				x.Calls, x.Dur-x.Probe)
 		}
 		var th series.ThreadPart
 		for _, e := range r.Threads {
@@ -229,7 +244,8 @@ func rowsAgree(t *testing.T, what string, by facts.By, got []series.Row, want []
 			th.OffCPU += e.OffCPU
 		}
 		if th.Busy != x.Busy || th.Wait != x.Wait || th.OffCPU != x.OffCPU {
-			t.Errorf("%s: %s: threads have %+v, Stat says busy %d, wait %d, off %d", what, r.Key, th, x.Busy, x.Wait, x.OffCPU)
+			t.Errorf("%s: %s: threads have %+v, Stat says busy %d, wait %d, off %d", what, r.Key, th, x.Busy,
+				x.Wait, x.OffCPU)
 		}
 	}
 }
@@ -244,7 +260,9 @@ func stepsAgree(t *testing.T, got []series.StepPoint, want []summary.Row) {
 			continue
 		}
 		r := &want[j]
-		if x.Dur != r.Dur || x.Ops != r.Calls || x.Ops > 0 && (at(x.Busy) != r.Busy || at(x.Wait) != r.Wait || at(x.OffCPU) != r.OffCPU || at(x.Bytes) != *r.Bytes) {
+		if x.Dur != r.Dur || x.Ops != r.Calls || x.Ops > 0 &&
+			(at(x.Busy) != r.Busy || at(x.Wait) != r.Wait || at(x.OffCPU) != r.OffCPU ||
+				at(x.Bytes) != *r.Bytes) {
 			t.Errorf("step %d: %+v, Stat says %+v", x.ID, x, r)
 		}
 	}
@@ -252,7 +270,8 @@ func stepsAgree(t *testing.T, got []series.StepPoint, want []summary.Row) {
 
 func TestSeriesAgreesWithStat(t *testing.T) {
 	other := run
-	other.Model = profiletest.Model{Layers: 3, Width: 128, FF: 256, Vocab: 512, Heads: 4, HeadsKV: 4, HeadDim: 32, Base: 0x9000000}
+	other.Model = profiletest.Model{Layers: 3, Width: 128, FF: 256, Vocab: 512, Heads: 4, HeadsKV: 4,
+		HeadDim: 32, Base: 0x9000000}
 	other.Ctx, other.Prefill, other.Decode, other.Preempt = 0xdef, 16, 40, 0
 	partial := run
 	partial.Partial = 7
@@ -267,8 +286,10 @@ func TestSeriesAgreesWithStat(t *testing.T) {
 	for name, c := range map[string]struct {
 		level string
 		runs  []profiletest.Run
-	}{"one": {"op", []profiletest.Run{run}}, "partial": {"op", []profiletest.Run{partial}}, "two models": {"op", []profiletest.Run{run, other}},
-		"one thread": {"op", []profiletest.Run{single}}, "two processes": {"op", []profiletest.Run{run, two}}, "level step": {"step", []profiletest.Run{noops}},
+	}{"one": {"op", []profiletest.Run{run}}, "partial": {"op",
+		[]profiletest.Run{partial}}, "two models": {"op", []profiletest.Run{run, other}},
+		"one thread": {"op", []profiletest.Run{single}}, "two processes": {"op",
+			[]profiletest.Run{run, two}}, "level step": {"step", []profiletest.Run{noops}},
 		"two contexts": {"op", []profiletest.Run{run, again, run}}, "nothing": {"op", nil}} {
 		t.Run(name, func(t *testing.T) {
 			s, all := runSeries(t, c.level, c.runs...)
@@ -287,7 +308,8 @@ func TestSeriesOfSmallModel(t *testing.T) {
 	if len(pre.Steps) != 1 || len(dec.Steps) != 64 || dec.StepsPerPoint != 1 {
 		t.Fatalf("%d and %d points", len(pre.Steps), len(dec.Steps))
 	}
-	// 32 tokens of prompt, then one a step; the cache's view grows in steps of 256, made anew every 32 tokens.
+	// 32 tokens of prompt, then one a step; the cache's view grows in steps of 256, made anew every 32
+	// tokens.
 	for i, want := range map[int]float64{0: 33, 63: 96} {
 		if p := &dec.Steps[i]; at(p.Pos) != want || at(p.Cells) != 256 || at(p.Tokens) != 1 || p.Seqs != 1 {
 			t.Errorf("step %d: %+v, want position %v of 256 cells", i, p, want)
@@ -307,14 +329,17 @@ func TestSeriesOfSmallModel(t *testing.T) {
 	}
 	p := dec.Products[i]
 	const bytes = 192*64/32*18 + 192*4 + 64*4
-	if p.M != 64 || p.N != 1 || p.K != 192 || p.Calls != 2*64 || p.Type != "q4_0" || !p.Weight || p.Attn || p.Layers != 2 || p.Threads != 2 ||
+	if p.M != 64 || p.N != 1 || p.K != 192 || p.Calls != 2*64 || p.Type != "q4_0" || !p.Weight || p.Attn ||
+		p.Layers != 2 || p.Threads != 2 ||
 		at(p.Work) != 64*192 || at(p.Flops) != 2*64*192 || at(p.Bytes) != bytes {
 		t.Errorf("ffn_down: %+v, want %d bytes", p, bytes)
 	}
-	// Busy is 2000 ns and 0.1 ns a byte for each of two threads; the second begins 100 ns later and takes 5 % more.
+	// Busy is 2000 ns and 0.1 ns a byte for each of two threads; the second begins 100 ns later and takes 5 %
+	// more.
 	nsOf := bytes * profiletest.NsPerByte / 2
 	work := int64(2000) + int64(math.Floor(nsOf))
-	if want := 100 + work + work/20; p.Sum != want*p.Calls || p.Mean != float64(want) || math.Abs(p.P5-p.Mean) > p.Mean/100 || math.Abs(p.P95-p.Mean) > p.Mean/100 {
+	if want := 100 + work + work/20; p.Sum != want*p.Calls || p.Mean != float64(want) ||
+		math.Abs(p.P5-p.Mean) > p.Mean/100 || math.Abs(p.P95-p.Mean) > p.Mean/100 {
 		t.Errorf("ffn_down: %+v, want %d ns", p, want)
 	}
 	if want := float64(bytes) / p.Mean; math.Abs(at(p.GBps)-want) > 1e-9 {
@@ -331,7 +356,8 @@ func TestSeriesOfSmallModel(t *testing.T) {
 	q := requests[0]
 	last := dec.Steps[len(dec.Steps)-1]
 	span := float64(last.Start + last.Dur - pre.Steps[0].Start - pre.Steps[0].Dur)
-	if at(q.Prompt) != 32 || at(q.TTFT) != pre.Steps[0].Dur || q.Tokens != 64 || q.InSteps != sumDur(dec.Steps) || at(q.TPOT) != span/64 || q.Step != 1 {
+	if at(q.Prompt) != 32 || at(q.TTFT) != pre.Steps[0].Dur || q.Tokens != 64 ||
+		q.InSteps != sumDur(dec.Steps) || at(q.TPOT) != span/64 || q.Step != 1 {
 		t.Errorf("%+v", q)
 	}
 }
@@ -356,7 +382,8 @@ func TestSeriesThins(t *testing.T) {
 	const n = 4096*3 + 5
 	var sum, tokens int64
 	for i := range int64(n) {
-		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i%97, NTokens: 1, NSeqs: 1,
+		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i%97,
+			NTokens: 1, NSeqs: 1,
 			Seqs: []trace.StepSeq{{Seq: 0, NTokens: 1, Pos: int32(i), Outputs: 1}}}
 		if i == 7002 {
 			s.Dur = 9000
@@ -390,8 +417,10 @@ func TestSeriesThins(t *testing.T) {
 		last = at(x.Pos)
 	}
 	// The first point is of steps 1 to 4, at positions 1 to 4.
-	if at(p.Steps[0].Pos) != 2.5 || steps != n || dur != sum || tok != tokens || longest != 9000 || id != 7003 {
-		t.Errorf("first at %v; %d steps, %d ns, %d tokens, longest %d of step %d", at(p.Steps[0].Pos), steps, dur, tok, longest, id)
+	if at(p.Steps[0].Pos) != 2.5 || steps != n || dur != sum || tok != tokens || longest != 9000 ||
+		id != 7003 {
+		t.Errorf("first at %v; %d steps, %d ns, %d tokens, longest %d of step %d", at(p.Steps[0].Pos), steps,
+			dur, tok, longest, id)
 	}
 	if len(p.Slowest) != 100 || p.Slowest[0].ID != 7003 || p.Slowest[1].Dur != 1096 || p.Slowest[0].N != 1 {
 		t.Errorf("slowest %+v", p.Slowest[:2])
@@ -405,7 +434,8 @@ func TestSeriesThins(t *testing.T) {
 func TestSeriesUntraced(t *testing.T) {
 	b := series.New(nil)
 	for i := range int64(3) {
-		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000, NTokens: 1, NSeqs: 1}
+		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000, NTokens: 1,
+			NSeqs: 1}
 		if i == 1 {
 			s.Untraced = "throttled"
 		}
@@ -414,7 +444,8 @@ func TestSeriesUntraced(t *testing.T) {
 		}
 	}
 	p := b.Finish(&profile.Header{}).Phases[0].Steps
-	if p[1].Traced != 0 || p[1].Untraced != "throttled" || p[0].Traced != 1 || p[0].MatMul != nil || p[0].Pos != nil || p[0].Cells != nil {
+	if p[1].Traced != 0 || p[1].Untraced != "throttled" || p[0].Traced != 1 || p[0].MatMul != nil ||
+		p[0].Pos != nil || p[0].Cells != nil {
 		t.Errorf("%+v", p)
 	}
 }
@@ -425,14 +456,16 @@ func TestSeriesSequences(t *testing.T) {
 	series := series.New(nil)
 	const n = 10_000
 	for i := range int64(n) {
-		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i, NTokens: 1, NSeqs: 1,
+		s := &profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 10_000, Dur: 1000 + i,
+			NTokens: 1, NSeqs: 1,
 			Seqs: []trace.StepSeq{{Seq: 0, NTokens: 1, Pos: 0, Outputs: 1}}}
 		if err := profile.Tee(b, series).Step(s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := b.Finish(&profile.Header{})
-	if d := series.Finish(&profile.Header{}).TTFT; s.Seen != n || s.Every != 4 || len(s.Requests) != n/4 || d.N != n || d.Max != 1000+n-1 {
+	if d := series.Finish(&profile.Header{}).TTFT; s.Seen != n || s.Every != 4 || len(s.Requests) != n/4 ||
+		d.N != n || d.Max != 1000+n-1 {
 		t.Fatalf("%d requests, each %d-th of %d; %+v", len(s.Requests), s.Every, s.Seen, d)
 	}
 	for i, q := range s.Requests {
@@ -446,7 +479,8 @@ func TestSeriesSequences(t *testing.T) {
 func TestSeriesDist(t *testing.T) {
 	b := series.New(nil)
 	for i, d := range []int64{0, 1, 1000, 1000, 1_000_000, 1_000_000_000_000} {
-		if err := b.Step(&profile.Step{ID: int64(i) + 1, Phase: profile.Prefill, Start: int64(i), Dur: d, NTokens: 1, NSeqs: 1}); err != nil {
+		if err := b.Step(&profile.Step{ID: int64(i) + 1, Phase: profile.Prefill, Start: int64(i), Dur: d,
+			NTokens: 1, NSeqs: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,13 +34,16 @@ func (s handed) Thread(*trace.Thread) error           { return s.note("Thread") 
 // wrapper is a sink around another, as anybody may write one.
 type wrapper struct{ profile.Sink }
 
-// Whoever wraps a sink, and whoever joins several, hands on all that a replay tells, whatever a Sink comes to have.
+// Whoever wraps a sink, and whoever joins several, hands on all that a replay tells, whatever a Sink comes to
+// have.
 func TestSinksLoseNothing(t *testing.T) {
 	of := reflect.TypeFor[profile.Sink]()
 	for name, wrap := range map[string]func(profile.Sink) profile.Sink{
 		"embedded": func(s profile.Sink) profile.Sink { return wrapper{s} },
 		"tee":      func(s profile.Sink) profile.Sink { return profile.Tee(profile.BaseSink{}, s) },
-		"both":     func(s profile.Sink) profile.Sink { return wrapper{profile.Tee(wrapper{s}, profile.BaseSink{})} },
+		"both": func(s profile.Sink) profile.Sink {
+			return wrapper{profile.Tee(wrapper{s}, profile.BaseSink{})}
+		},
 	} {
 		got := handed{}
 		s := reflect.ValueOf(wrap(got))

@@ -39,7 +39,8 @@ func TestStatOfSpans(t *testing.T) {
 			t.Errorf("row %+v", r)
 		}
 	}
-	if len(st.Lost.Untraced) != 1 || st.Lost.Untraced[0] != (summary.UntracedSteps{Why: "throttled", Steps: 2}) {
+	if len(st.Lost.Untraced) != 1 ||
+		st.Lost.Untraced[0] != (summary.UntracedSteps{Why: "throttled", Steps: 2}) {
 		t.Errorf("untraced %+v", st.Lost.Untraced)
 	}
 }

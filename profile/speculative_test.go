@@ -9,8 +9,8 @@ import (
 	"github.com/profinfer/profinfer/profile/requests"
 )
 
-// What llama-speculative-simple does: the prompt without its last token in both contexts, then rounds of three
-// drafted tokens, after each of which the draft's context takes what the target computed.
+// What llama-speculative-simple does: the prompt without its last token in both contexts, then rounds of
+// three drafted tokens, after each of which the draft's context takes what the target computed.
 func speculative(p *batches, target, draft uint64, accepted ...int32) {
 	p.step(target, 0, 100, q{0, 9, 0, 0})
 	p.step(draft, 0, 20, q{0, 9, 0, 1})
@@ -36,18 +36,21 @@ func TestSpeculative(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	c := s.Speculation[0]
-	if c.Ctx != 1 || c.DraftCtx == nil || *c.DraftCtx != 2 || c.Steps != 5 || c.Rounds != 5 || c.Drafted != 15 || c.Seen != 4 || c.SeenDrafted != 12 || c.Accepted != 8 {
+	if c.Ctx != 1 || c.DraftCtx == nil || *c.DraftCtx != 2 || c.Steps != 5 || c.Rounds != 5 ||
+		c.Drafted != 15 || c.Seen != 4 || c.SeenDrafted != 12 || c.Accepted != 8 {
 		t.Errorf("%+v", c)
 	}
 	// The first draft has the prompt's step before it, each other one what the target computed.
-	if c.VerifyDur != 250 || *c.DraftDur != 50+4*35 || c.DraftSteps != 4*5 || !near(c.Rate, 8/12.) || !near(c.TokensPerRound, 3) || !slices.Equal(c.ByAccepted, []int64{1, 0, 1, 2}) {
+	if c.VerifyDur != 250 || *c.DraftDur != 50+4*35 || c.DraftSteps != 4*5 || !near(c.Rate, 8/12.) ||
+		!near(c.TokensPerRound, 3) || !slices.Equal(c.ByAccepted, []int64{1, 0, 1, 2}) {
 		t.Errorf("%+v", c)
 	}
 	r := &s.Requests[1]
-	// Ten tokens of prompt, the last with the first drafted ones. Then 1+3 tokens, and 1, 3, 4 with 85 ns a round; of
-	// the last round one is sure.
+	// Ten tokens of prompt, the last with the first drafted ones. Then 1+3 tokens, and 1, 3, 4 with 85 ns a
+	// round; of the last round one is sure.
 	wantRequest(t, r, 0, 10, 0, 4+1+3+4+1, 100+20+30+50, 3*85/11., 85)
-	if !r.AtLeast || *r.Rounds != 5 || *r.Drafted != 15 || *r.Accepted != 8 || *r.Unseen != 3 || r.Tokens != 11 || r.InSteps != 150 {
+	if !r.AtLeast || *r.Rounds != 5 || *r.Drafted != 15 || *r.Accepted != 8 || *r.Unseen != 3 ||
+		r.Tokens != 11 || r.InSteps != 150 {
 		t.Errorf("%+v", r)
 	}
 	rounds, dropped := b.Rounds()
@@ -55,7 +58,8 @@ func TestSpeculative(t *testing.T) {
 		t.Fatalf("%+v", rounds)
 	}
 	for i, want := range []int64{3, 0, 2, 3, -1} {
-		if x := rounds[i]; x.Accepted != want || x.Drafted != 3 || x.Ctx != 1 || x.DraftCtx != 2 || x.Dur != 50 {
+		if x := rounds[i]; x.Accepted != want || x.Drafted != 3 || x.Ctx != 1 || x.DraftCtx != 2 ||
+			x.Dur != 50 {
 			t.Errorf("round %d: %+v, want %d accepted", i, x, want)
 		}
 	}
@@ -80,7 +84,8 @@ func TestSpeculativeSlots(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	c := s.Speculation[0]
-	if c.Steps != 2 || c.Rounds != 4 || c.Seen != 4 || c.Drafted != 5 || c.Accepted != 2 || !slices.Equal(c.ByAccepted, []int64{2, 2}) || *c.DraftDur != 30+20 {
+	if c.Steps != 2 || c.Rounds != 4 || c.Seen != 4 || c.Drafted != 5 || c.Accepted != 2 ||
+		!slices.Equal(c.ByAccepted, []int64{2, 2}) || *c.DraftDur != 30+20 {
 		t.Errorf("%+v", c)
 	}
 	wantRequest(t, &s.Requests[0], 0, 8, 0, 5, 100, 170/4., 70)
@@ -93,8 +98,8 @@ func TestSpeculativeSlots(t *testing.T) {
 	}
 }
 
-// Without a context that drafts, what was not accepted tells that there were drafts; a program that wants all logits
-// of a text does not speculate.
+// Without a context that drafts, what was not accepted tells that there were drafts; a program that wants all
+// logits of a text does not speculate.
 func TestSpeculativeWithoutDraft(t *testing.T) {
 	p, b := newBatches(t)
 	p.step(1, 0, 100, q{0, 7, 0, 1})
@@ -103,7 +108,8 @@ func TestSpeculativeWithoutDraft(t *testing.T) {
 	p.step(1, 0, 50, q{0, 4, 10, 4})
 	p.step(1, 0, 50, q{0, 1, 14, 1})
 	s := b.Finish(launched)
-	if len(s.Speculation) != 1 || s.Speculation[0].DraftCtx != nil || s.Speculation[0].DraftDur != nil || s.Speculation[0].Accepted != 1+3 {
+	if len(s.Speculation) != 1 || s.Speculation[0].DraftCtx != nil || s.Speculation[0].DraftDur != nil ||
+		s.Speculation[0].Accepted != 1+3 {
 		t.Fatalf("%+v", s)
 	}
 	wantRequest(t, &s.Requests[0], 0, 7, 0, 1+1+2+4+1, 100, 200/8., 50)
@@ -145,8 +151,8 @@ func TestSpeculativeWithoutDraft(t *testing.T) {
 	}
 }
 
-// Models whose state cannot be wound back compute once more what was accepted; a batch that was not seen leaves
-// the outcome open.
+// Models whose state cannot be wound back compute once more what was accepted; a batch that was not seen
+// leaves the outcome open.
 func TestSpeculativeAgain(t *testing.T) {
 	p, b := newBatches(t)
 	p.step(1, 0, 100, q{0, 8, 0, 1})
@@ -157,7 +163,8 @@ func TestSpeculativeAgain(t *testing.T) {
 	p.step(1, 0, 50, q{0, 1, 20, 1})
 	s := b.Finish(launched)
 	c := s.Speculation[0]
-	if c.Rounds != 3 || c.Seen != 2 || c.Drafted != 9 || c.Accepted != 1+1 || c.Steps != 3 || c.Again != 1 || c.VerifyDur != 200 {
+	if c.Rounds != 3 || c.Seen != 2 || c.Drafted != 9 || c.Accepted != 1+1 || c.Steps != 3 || c.Again != 1 ||
+		c.VerifyDur != 200 {
 		t.Errorf("%+v", c)
 	}
 	r := &s.Requests[0]
@@ -181,7 +188,8 @@ func TestSpeculativeAgainWithDraft(t *testing.T) {
 	p.step(1, 0, 20, q{0, 1, 12, 1})
 	s := b.Finish(launched)
 	c := s.Speculation[0]
-	if c.Steps != 2 || c.Again != 2 || c.VerifyDur != 160 || *c.DraftDur != 10+7+5+10 || c.Accepted != 2 || c.Drafted != 6 {
+	if c.Steps != 2 || c.Again != 2 || c.VerifyDur != 160 || *c.DraftDur != 10+7+5+10 || c.Accepted != 2 ||
+		c.Drafted != 6 {
 		t.Errorf("%+v, draft %d", c, *c.DraftDur)
 	}
 	// 97 and 102 ns for two tokens each, to the end of what was computed again, and 25 for one.

@@ -18,8 +18,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 2, Prefill: 32, Decode: 64,
-	Start: 1_000_000_000, Preempt: 41, Sched: true, Gap: 300}
+var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 2, Prefill: 32,
+	Decode: 64,
+	Start:  1_000_000_000, Preempt: 41, Sched: true, Gap: 300}
 
 // opsPerStep of the small model: see profiletest.
 const opsPerStep = 2*17 + 3
@@ -47,7 +48,8 @@ func consistent(t *testing.T, s *summary.Stat) {
 			continue
 		}
 		if *f.OpsDur-*f.Overlap+*f.Gap != f.Dur {
-			t.Errorf("%s: operators %d - overlap %d + gap %d is not the steps' %d", f.Phase, *f.OpsDur, *f.Overlap, *f.Gap, f.Dur)
+			t.Errorf("%s: operators %d - overlap %d + gap %d is not the steps' %d", f.Phase, *f.OpsDur,
+				*f.Overlap, *f.Gap, f.Dur)
 		}
 		if sum := *f.MatMul + *f.Attn + *f.Other; math.Abs(sum-float64(*f.OpsDur)/float64(f.Dur)) > 1e-9 {
 			t.Errorf("%s: shares add up to %f", f.Phase, sum)
@@ -100,9 +102,11 @@ func TestStatPhases(t *testing.T) {
 		t.Errorf("decode: %v a token, %v tokens/s", d.PerToken, d.TokensPerS)
 	}
 	if d.StepMaxID != 42 || d.StepMax < 5_000_000 {
-		t.Errorf("the slowest step is %d, %d ns; want 42, where a thread was preempted for 5 ms", d.StepMaxID, d.StepMax)
+		t.Errorf("the slowest step is %d, %d ns; want 42, where a thread was preempted for 5 ms", d.StepMaxID,
+			d.StepMax)
 	}
-	if len(d.StepMaxInstead) != 1 || d.StepMaxInstead[0].Comm != "apt-get" || d.StepMaxInstead[0].Dur != 5_000_000 || d.StepMaxInstead[0].Own {
+	if len(d.StepMaxInstead) != 1 || d.StepMaxInstead[0].Comm != "apt-get" ||
+		d.StepMaxInstead[0].Dur != 5_000_000 || d.StepMaxInstead[0].Own {
 		t.Errorf("in its place ran %+v", d.StepMaxInstead)
 	}
 	// 10 us before the first operator, 20 us after the last, 300 ns after each operator.
@@ -115,13 +119,15 @@ func TestStatPhases(t *testing.T) {
 	if s.Run.ProbeShare == nil {
 		t.Error("the probes' share is not known")
 	}
-	if len(s.Run.Processes) != 1 || s.Run.Processes[0].CPUVariant != "haswell" || s.Run.Processes[0].Threads != 2 {
+	if len(s.Run.Processes) != 1 || s.Run.Processes[0].CPUVariant != "haswell" ||
+		s.Run.Processes[0].Threads != 2 {
 		t.Errorf("processes are %+v", s.Run.Processes)
 	}
 }
 
 func TestStatRows(t *testing.T) {
-	for _, by := range []facts.By{facts.ByOp, facts.ByWeight, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep} {
+	for _, by := range []facts.By{facts.ByOp, facts.ByWeight, facts.ByLayer, facts.ByBlock, facts.ByThread,
+		facts.ByStep} {
 		for _, top := range []int{0, 3} {
 			s := runStat(t, stat.Options{By: by, Top: top}, run)
 			consistent(t, s)
@@ -144,10 +150,12 @@ func TestStatRows(t *testing.T) {
 	r := row(s, "ffn_down")
 	// 192x64 in q4_0: 6912 bytes, 192 and 64 floats; two layers, 64 steps.
 	bytes, flops := int64(6912+768+256), int64(2*192*64)
-	if r.Calls != 128 || r.CallsPerStep != 2 || *r.Bytes != 128*bytes || *r.Flops != 128*flops || r.Type != "q4_0" || r.Op != "MUL_MAT" || !r.Weight {
+	if r.Calls != 128 || r.CallsPerStep != 2 || *r.Bytes != 128*bytes || *r.Flops != 128*flops ||
+		r.Type != "q4_0" || r.Op != "MUL_MAT" || !r.Weight {
 		t.Errorf("ffn_down is %+v", r)
 	}
-	if !near(r.GBps, float64(*r.Bytes)/float64(r.Dur)) || !near(r.Intensity, float64(flops)/float64(bytes)) || !near(r.GFlops, float64(*r.Flops)/float64(r.Dur)) {
+	if !near(r.GBps, float64(*r.Bytes)/float64(r.Dur)) || !near(r.Intensity, float64(flops)/float64(bytes)) ||
+		!near(r.GFlops, float64(*r.Flops)/float64(r.Dur)) {
 		t.Errorf("ffn_down: %v GB/s, %v flop/B, %v GFLOP/s", r.GBps, r.Intensity, r.GFlops)
 	}
 	// The second thread is busy 5 % longer than the first: max 1.05 / mean 1.025.
@@ -185,8 +193,10 @@ func TestStatFilters(t *testing.T) {
 	other.PID, other.Ctx, other.Prefill, other.Decode, other.Model.Base = 999, 7, 0, 5, 0x5000000
 	s := runStat(t, stat.Options{PID: 999, Phases: []profile.Phase{profile.Decode}}, run, other)
 	consistent(t, s)
-	if len(s.Phases) != 1 || s.Phases[0].Steps != 5 || len(s.Run.Processes) != 1 || len(s.Models) != 1 || len(s.Threads) != 2 {
-		t.Errorf("of process 999: %d phases, %+v, %d models, %d threads", len(s.Phases), s.Phases[0].Steps, len(s.Models), len(s.Threads))
+	if len(s.Phases) != 1 || s.Phases[0].Steps != 5 || len(s.Run.Processes) != 1 || len(s.Models) != 1 ||
+		len(s.Threads) != 2 {
+		t.Errorf("of process 999: %d phases, %+v, %d models, %d threads", len(s.Phases), s.Phases[0].Steps,
+			len(s.Models), len(s.Threads))
 	}
 	s = runStat(t, stat.Options{Phases: []profile.Phase{profile.Prefill}}, run)
 	if len(s.Phases) != 1 || s.Phases[0].Phase != "prefill" {
@@ -205,10 +215,12 @@ func TestStatModels(t *testing.T) {
 	again.Ctx, again.Prefill = 3, 0
 	s := runStat(t, stat.Options{Top: 2}, run, draft, again)
 	consistent(t, s)
-	if len(s.Models) != 2 || s.Models[0].Layers != 2 || s.Models[0].Contexts != 2 || s.Models[1].Layers != 1 || s.Models[1].Contexts != 1 {
+	if len(s.Models) != 2 || s.Models[0].Layers != 2 || s.Models[0].Contexts != 2 ||
+		s.Models[1].Layers != 1 || s.Models[1].Contexts != 1 {
 		t.Fatalf("models are %+v", s.Models)
 	}
-	if len(s.Phases) != 3 || *s.Phases[1].Model != 0 || s.Phases[1].Steps != 128 || *s.Phases[2].Model != 1 || s.Phases[2].Steps != 64 {
+	if len(s.Phases) != 3 || *s.Phases[1].Model != 0 || s.Phases[1].Steps != 128 || *s.Phases[2].Model != 1 ||
+		s.Phases[2].Steps != 64 {
 		t.Errorf("phases are %+v", s.Phases)
 	}
 	// A new model where the first one's context was: llama-bench with two models.
@@ -223,10 +235,12 @@ func TestStatModels(t *testing.T) {
 	if want := int64(64*1024 + 2*(2*64*64+2*64*32+3*64*192+2*64) + 64); m.Params != want {
 		t.Errorf("%d parameters, want %d", m.Params, want)
 	}
-	if m.Family != "llama" || *m.Width != 64 || *m.Vocab != 1024 || *m.Heads != 4 || *m.HeadsKV != 2 || *m.HeadDim != 16 || m.Experts != nil {
+	if m.Family != "llama" || *m.Width != 64 || *m.Vocab != 1024 || *m.Heads != 4 || *m.HeadsKV != 2 ||
+		*m.HeadDim != 16 || m.Experts != nil {
 		t.Errorf("the model is %+v", m)
 	}
-	if len(m.Types) != 2 || m.Types[0].Type != "q4_0" || *m.Types[0].Bytes != (m.Params-5*64)/32*18 || m.Types[1].Tensors != 5 {
+	if len(m.Types) != 2 || m.Types[0].Type != "q4_0" || *m.Types[0].Bytes != (m.Params-5*64)/32*18 ||
+		m.Types[1].Tensors != 5 {
 		t.Errorf("types are %+v", m.Types)
 	}
 	if want := *m.Types[0].Bytes + *m.Types[1].Bytes; *m.Bytes != want {
@@ -250,7 +264,8 @@ func TestTTFT(t *testing.T) {
 	// A prompt in two steps, of which the second asks for logits.
 	b := stat.New(stat.Options{})
 	step := func(id, start, dur int64, pos, n, outputs int32) {
-		if err := b.Step(&profile.Step{ID: id, PID: 1, Ctx: 5, Phase: profile.Prefill, Start: start, Dur: dur, NTokens: n, NSeqs: 1, Outputs: outputs,
+		if err := b.Step(&profile.Step{ID: id, PID: 1, Ctx: 5, Phase: profile.Prefill, Start: start, Dur: dur,
+			NTokens: n, NSeqs: 1, Outputs: outputs,
 			Seqs: []trace.StepSeq{{Seq: 3, NTokens: n, Pos: pos, Outputs: outputs}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +276,8 @@ func TestTTFT(t *testing.T) {
 	step(4, 2000, 50, 0, 10, 1) // the same sequence number, anew
 	step(5, 3000, 50, 0, 10, 0) // never asked
 	st := b.Finish(&profile.Header{}).TTFT
-	if st.Sequences != 2 || *st.Max != 300 || !near(st.Mean, (300+50)/2.) || st.Pending != 1 || st.Unknown != 0 {
+	if st.Sequences != 2 || *st.Max != 300 || !near(st.Mean, (300+50)/2.) || st.Pending != 1 ||
+		st.Unknown != 0 {
 		t.Errorf("TTFT is %+v, want 300 and 50 ns and one pending", st)
 	}
 }
@@ -270,7 +286,8 @@ func TestTTFT(t *testing.T) {
 func TestTPOT(t *testing.T) {
 	b := stat.New(stat.Options{})
 	for i := range int64(10) {
-		if err := b.Step(&profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 1000, Dur: 800, NTokens: 4, NSeqs: 4}); err != nil {
+		if err := b.Step(&profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 1000, Dur: 800,
+			NTokens: 4, NSeqs: 4}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -283,7 +300,8 @@ func TestTPOT(t *testing.T) {
 	}
 	b = stat.New(stat.Options{})
 	_ = b.Step(&profile.Step{ID: 1, Phase: profile.Unknown, Dur: 5, NTokens: -1, NSeqs: -1})
-	if f := b.Finish(&profile.Header{}).Phases[0]; f.Phase != "unknown" || f.Tokens != nil || f.PerToken != nil || f.TokensPerS != nil {
+	if f := b.Finish(&profile.Header{}).Phases[0]; f.Phase != "unknown" || f.Tokens != nil ||
+		f.PerToken != nil || f.TokensPerS != nil {
 		t.Errorf("a batch that could not be read gives %+v", f)
 	}
 }
@@ -293,7 +311,8 @@ func TestStatPartialSteps(t *testing.T) {
 	r.Partial = 41 // the one that was preempted
 	s := runStat(t, stat.Options{}, r)
 	consistent(t, s)
-	if d := s.Phases[1]; d.Steps != 63 || d.Partial != 1 || d.OnlyPartial || d.Ops != 63*opsPerStep || d.StepMax > 1_000_000 {
+	if d := s.Phases[1]; d.Steps != 63 || d.Partial != 1 || d.OnlyPartial || d.Ops != 63*opsPerStep ||
+		d.StepMax > 1_000_000 {
 		t.Errorf("decode is %+v", d)
 	}
 	if s.Lost.Steps != 1 {
@@ -346,7 +365,8 @@ func (c cutter) Step(s *profile.Step) error {
 // Operators that run at the same time are told, and the gap stays right.
 func TestStatOverlap(t *testing.T) {
 	b := stat.New(stat.Options{})
-	s := &profile.Step{ID: 1, PID: 1, TID: 1, Phase: profile.Decode, Start: 1000, Dur: 100, NTokens: 1, NSeqs: 1}
+	s := &profile.Step{ID: 1, PID: 1, TID: 1, Phase: profile.Decode, Start: 1000, Dur: 100, NTokens: 1,
+		NSeqs: 1}
 	for _, o := range [][2]int64{{1010, 10}, {1025, 5}, {1005, 30}, {1040, 10}, {1045, 25}, {1090, 40}} {
 		if err := b.Op(&profile.Op{Step: s, Op: "ADD", Start: o[0], Dur: o[1]}); err != nil {
 			t.Fatal(err)
@@ -363,7 +383,8 @@ func TestStatOverlap(t *testing.T) {
 
 func TestStatThreads(t *testing.T) {
 	s := runStat(t, stat.Options{}, run)
-	if len(s.Threads) != 2 || s.Threads[0].Role != "main" || s.Threads[0].TID != 4242 || s.Threads[1].Comm != "llama-bench" {
+	if len(s.Threads) != 2 || s.Threads[0].Role != "main" || s.Threads[0].TID != 4242 ||
+		s.Threads[1].Comm != "llama-bench" {
 		t.Fatalf("threads are %+v", s.Threads)
 	}
 	var steps int64
@@ -372,33 +393,39 @@ func TestStatThreads(t *testing.T) {
 	}
 	for _, h := range s.Threads {
 		if h.Busy+h.Wait+h.OffCPU+h.Idle != h.Steps || h.Steps != steps {
-			t.Errorf("thread %d: %d + %d + %d + %d, steps %d", h.TID, h.Busy, h.Wait, h.OffCPU, h.Idle, h.Steps)
+			t.Errorf("thread %d: %d + %d + %d + %d, steps %d", h.TID, h.Busy, h.Wait, h.OffCPU, h.Idle,
+				h.Steps)
 		}
 		if h.Ops != 65*opsPerStep || !near(h.Util, float64(h.Busy)/float64(steps)) {
 			t.Errorf("thread %d: %d operators, utilisation %v", h.TID, h.Ops, *h.Util)
 		}
 	}
 	w := s.Threads[1]
-	if *w.Preempted != 1 || *w.Runnable != 5_000_000 || len(w.Instead) != 1 || w.Instead[0].Comm != "apt-get" {
+	if *w.Preempted != 1 || *w.Runnable != 5_000_000 || len(w.Instead) != 1 ||
+		w.Instead[0].Comm != "apt-get" {
 		t.Errorf("the worker was preempted %d times for %d by %+v", *w.Preempted, *w.Runnable, w.Instead)
 	}
 	r := run
 	r.Sched, r.Preempt = false, 0
 	s = runStat(t, stat.Options{}, r)
-	if w := s.Threads[1]; w.Preempted != nil || w.Runnable != nil || s.HasOffCPU || s.Phases[0].OffCPU != nil {
+	if w := s.Threads[1]; w.Preempted != nil || w.Runnable != nil || s.HasOffCPU ||
+		s.Phases[0].OffCPU != nil {
 		t.Errorf("without scheduling: %+v", w)
 	}
 }
 
 func TestStatLosses(t *testing.T) {
 	b := stat.New(stat.Options{})
-	h := &profile.Header{Torn: "bad", Losses: []trace.Loss{{Start: 10, End: 30, Why: "lost", What: "hits", Events: 5},
-		{Start: 40, End: 45, Why: "lost", What: "hits", Events: 2}, {Start: 50, End: 90, Why: "throttled", Events: 3}, {Start: 9, End: 1, Why: "learning"}}}
+	h := &profile.Header{Torn: "bad",
+		Losses: []trace.Loss{{Start: 10, End: 30, Why: "lost", What: "hits", Events: 5},
+			{Start: 40, End: 45, Why: "lost", What: "hits", Events: 2}, {Start: 50, End: 90, Why: "throttled",
+				Events: 3}, {Start: 9, End: 1, Why: "learning"}}}
 	l := b.Finish(h).Lost
 	if l.Events != 7 || l.ThrottledNs != 40 || l.Spans != 4 || !l.Cut || l.Torn != "bad" {
 		t.Errorf("losses are %+v", l)
 	}
-	want := []summary.LostBy{{Why: "lost", What: "hits", Spans: 2, Events: 7, Dur: 25}, {Why: "throttled", Spans: 1, Events: 3, Dur: 40}, {Why: "learning", Spans: 1}}
+	want := []summary.LostBy{{Why: "lost", What: "hits", Spans: 2, Events: 7, Dur: 25},
+		{Why: "throttled", Spans: 1, Events: 3, Dur: 40}, {Why: "learning", Spans: 1}}
 	if !slices.Equal(l.ByWhy, want) {
 		t.Errorf("by reason: %+v", l.ByWhy)
 	}
@@ -418,7 +445,8 @@ func TestStatJSON(t *testing.T) {
 		t.Errorf("schema_version is %v", v["schema_version"])
 	}
 	empty, _ := json.Marshal(stat.New(stat.Options{}).Finish(&profile.Header{}))
-	for _, want := range []string{`"phases":[]`, `"models":[]`, `"threads":[]`, `"by_why":[]`, `"processes":[]`, `"notes":[]`, `"command":[]`, `"mean_ns":null`, `"probe_share":null`} {
+	for _, want := range []string{`"phases":[]`, `"models":[]`, `"threads":[]`, `"by_why":[]`,
+		`"processes":[]`, `"notes":[]`, `"command":[]`, `"mean_ns":null`, `"probe_share":null`} {
 		if !strings.Contains(string(empty), want) {
 			t.Errorf("%s is not in %s", want, empty)
 		}
@@ -427,7 +455,8 @@ func TestStatJSON(t *testing.T) {
 
 // One pass gives what a pass for each grouping gives.
 func TestFurtherGroupings(t *testing.T) {
-	all := []facts.By{facts.ByOp, facts.ByWeight, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep, facts.ByExpert}
+	all := []facts.By{facts.ByOp, facts.ByWeight, facts.ByLayer, facts.ByBlock, facts.ByThread, facts.ByStep,
+		facts.ByExpert}
 	once := stat.New(stat.Options{By: all[0], Further: all[1:], Top: 4})
 	sinks, alone := []profile.Sink{once}, []*stat.Builder{}
 	for _, by := range all {

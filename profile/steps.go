@@ -299,7 +299,8 @@ func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 		p.nextStep++
 		q.stepBegins(m.Scheduler(), m.Time)
 		t.steps = append(t.steps, &openStep{implicit: true, entry: entry, Step: &Step{ID: p.nextStep,
-			PID: m.PID, TID: m.TID, Ctx: m.Scheduler(), Entry: entry, Start: m.Time, NTokens: -1, NSeqs: -1, Outputs: -1}})
+			PID: m.PID, TID: m.TID, Ctx: m.Scheduler(), Entry: entry, Start: m.Time, NTokens: -1, NSeqs: -1,
+			Outputs: -1}})
 	}
 	return nil
 }
@@ -307,7 +308,8 @@ func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	backend, _, _ := backendOf(q, m.Site)
 	s := t.step()
-	g := &Graph{ofEngine: q.ofEngine, PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time, NNodes: m.GraphNodes()}
+	g := &Graph{ofEngine: q.ofEngine, PID: m.PID, TID: m.TID, Backend: backend, Start: m.Time,
+		NNodes: m.GraphNodes()}
 	g.Library = libraryOf(q, m.Site)
 	x := &exec{g: g, uid: m.GraphUID(), device: m.Backend(), last: -1}
 	if s != nil {
@@ -365,7 +367,8 @@ func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 		return nil
 	}
 	x := t.execs[len(t.execs)-1]
-	if backend, _, _ := backendOf(q, m.Site); backend != x.g.Backend { // of one that had begun before it was probed
+	// of one that had begun before it was probed
+	if backend, _, _ := backendOf(q, m.Site); backend != x.g.Backend {
 		p.cutMarks.add(m.Time)
 		return nil
 	}
@@ -436,6 +439,7 @@ func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 func sortThreads(ts []Thread) {
 	rank := map[string]int{"main": 0, "worker": 1, "other": 2}
 	slices.SortFunc(ts, func(a, b Thread) int {
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(rank[a.Role], rank[b.Role]), cmp.Compare(a.TID, b.TID))
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(rank[a.Role], rank[b.Role]),
+			cmp.Compare(a.TID, b.TID))
 	})
 }

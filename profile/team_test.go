@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Hits that tell of 65,535 threads each do not reserve room for them: a trace of a few bytes an operator would ask for gigabytes.
+// Hits that tell of 65,535 threads each do not reserve room for them: a trace of a few bytes an operator
+// would ask for gigabytes.
 func TestTeamIsNotBelieved(t *testing.T) {
 	s := NewScene(t)
 	for i := range 200 {

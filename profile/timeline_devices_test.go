@@ -28,7 +28,8 @@ func TestTimelineDevices(t *testing.T) {
 	var start int64
 	for i := range c[0] {
 		start += c[0][i]
-		got = append(got, fmt.Sprintf("%d: %d+%d step %d split %d kind %d %s %s %s>%s %d B %d", tl.Threads[c[2][i]].TID, start, c[1][i], c[3][i], c[4][i], c[5][i],
+		got = append(got, fmt.Sprintf("%d: %d+%d step %d split %d kind %d %s %s %s>%s %d B %d",
+			tl.Threads[c[2][i]].TID, start, c[1][i], c[3][i], c[4][i], c[5][i],
 			text(c[6][i]), text(c[7][i]), text(c[8][i]), text(c[9][i]), c[10][i], c[11][i]))
 	}
 	// The prefill step takes 255 µs, then 5 µs pass; a decode step 246.
@@ -48,12 +49,14 @@ func TestTimelineDevices(t *testing.T) {
 	var graph int64
 	for i := range d[0] {
 		graph += d[0][i]
-		got = append(got, fmt.Sprintf("graph %d: %d after its call, waited %d, %d before, thread %d", graph, d[1][i], d[2][i], d[3][i], tl.Threads[d[4][i]].TID))
+		got = append(got, fmt.Sprintf("graph %d: %d after its call, waited %d, %d before, thread %d", graph,
+			d[1][i], d[2][i], d[3][i], tl.Threads[d[4][i]].TID))
 		if d[5][i] != -1 || d[6][i] != -1 {
 			t.Errorf("no queue was seen: %d, %d", d[5][i], d[6][i])
 		}
 	}
-	if want := []string{"graph 6: 90000 after its call, waited 80000, 0 before, thread 500", "graph 8: 90000 after its call, waited 80000, 0 before, thread 500",
+	if want := []string{"graph 6: 90000 after its call, waited 80000, 0 before, thread 500",
+		"graph 8: 90000 after its call, waited 80000, 0 before, thread 500",
 		"graph 10: 90000 after its call, waited 80000, 0 before, thread 500"}; !slices.Equal(got, want) {
 		t.Errorf("devices\n%q\nwant\n%q", got, want)
 	}

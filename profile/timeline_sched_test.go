@@ -35,7 +35,8 @@ func schedOf(t *testing.T, tl *timeline.Timeline) (runs []cpuSpan, states []stat
 		}
 		end = c.Base
 		for i := range b[0] {
-			states = append(states, stateSpan{int64(tl.Threads[b[0][i]].TID), end + b[1][i], b[2][i], b[3][i], b[4][i]})
+			states = append(states, stateSpan{int64(tl.Threads[b[0][i]].TID), end + b[1][i], b[2][i], b[3][i],
+				b[4][i]})
 			end += b[1][i] + b[2][i]
 		}
 	}
@@ -48,7 +49,8 @@ func feedSched(t *testing.T, size int, events ...trace.Sched) (*timeline.Timelin
 	b, st := timeline.New(timeline.Options{ChunkSpans: size}), stat.New(stat.Options{})
 	sink := profile.Tee(b, st)
 	step := &profile.Step{ID: 1, PID: 10, TID: 10, Phase: profile.Decode, Start: 1000, Dur: 1000, NTokens: 1}
-	op := &profile.Op{ID: 1, Step: step, Op: "ADD", Start: 1000, Dur: 10, Threads: []profile.OpThread{{TID: 10, Start: 1000, Busy: 10}, {TID: 11, Start: 1000, Busy: 10}}}
+	op := &profile.Op{ID: 1, Step: step, Op: "ADD", Start: 1000, Dur: 10,
+		Threads: []profile.OpThread{{TID: 10, Start: 1000, Busy: 10}, {TID: 11, Start: 1000, Busy: 10}}}
 	for _, err := range []error{sink.Op(op), sink.Step(step)} {
 		if err != nil {
 			t.Fatal(err)
@@ -67,14 +69,16 @@ func feedSched(t *testing.T, size int, events ...trace.Sched) (*timeline.Timelin
 	return tl, st.Finish(h)
 }
 
-func sw(at int64, cpu uint16, state uint32, prev int32, prevComm string, next int32, nextComm string) trace.Sched {
+func sw(at int64, cpu uint16, state uint32, prev int32, prevComm string, next int32,
+	nextComm string) trace.Sched {
 	pid := func(tid int32) int32 {
 		if tid == 11 {
 			return 10
 		}
 		return tid
 	}
-	return trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevState: state, PrevTID: prev, PrevPID: pid(prev), PrevComm: prevComm, NextTID: next, NextPID: pid(next), NextComm: nextComm}
+	return trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevState: state, PrevTID: prev,
+		PrevPID: pid(prev), PrevComm: prevComm, NextTID: next, NextPID: pid(next), NextComm: nextComm}
 }
 
 // TestTimelineSched: what ran on each CPU, and why a thread did not.
@@ -85,7 +89,8 @@ func TestTimelineSched(t *testing.T) {
 		sw(1500, 1, 0, 11, "llama", 77, "apt-get"), // taken off
 		sw(1900, 1, 1, 77, "apt-get", 11, "llama"),
 		sw(2000, 0, 1, 10, "llama", 0, "swapper/0"), // sleeps
-		{Time: 2300, CPU: 1, Kind: trace.SchedWakeup, PrevTID: 11, PrevPID: 10, PrevComm: "llama", NextTID: 10, NextPID: 10, NextComm: "llama"},
+		{Time: 2300, CPU: 1, Kind: trace.SchedWakeup, PrevTID: 11, PrevPID: 10, PrevComm: "llama",
+			NextTID: 10, NextPID: 10, NextComm: "llama"},
 		sw(2350, 0, 0, 0, "swapper/0", 10, "llama"),
 		sw(2600, 0, 0x402, 10, "llama", 88, "cc1"), // waits for the disk
 		sw(3000, 0, 1, 99, "make", 10, "llama"),    // how 99 came there was not seen
@@ -99,11 +104,13 @@ func TestTimelineSched(t *testing.T) {
 		slices.SortFunc(runs, func(a, b cpuSpan) int { return int(a.start - b.start + 10000*(a.cpu-b.cpu)) })
 		slices.SortFunc(states, func(a, b stateSpan) int { return int(a.start - b.start) })
 		wantRuns := []cpuSpan{
-			{0, 0, 1000, "llama"}, {0, 1350, 250, "llama"}, {0, 1600, 400, "(not seen)"}, {0, 2000, 2000, "llama"},
+			{0, 0, 1000, "llama"}, {0, 1350, 250, "llama"}, {0, 1600, 400, "(not seen)"}, {0, 2000, 2000,
+				"llama"},
 			{1, 0, 500, "llama"}, {1, 500, 400, "apt-get"}, {1, 900, 3100, "llama"},
 		}
 		wantStates := []stateSpan{
-			{11, 500, 400, timeline.StatePreempted, 1}, {10, 1000, 300, timeline.StateSleeps, 0}, {10, 1300, 50, timeline.StateWoken, 1}, {10, 1600, 400, timeline.StateBlocked, 0},
+			{11, 500, 400, timeline.StatePreempted, 1}, {10, 1000, 300, timeline.StateSleeps, 0}, {10, 1300,
+				50, timeline.StateWoken, 1}, {10, 1600, 400, timeline.StateBlocked, 0},
 		}
 		if !slices.Equal(runs, wantRuns) {
 			t.Errorf("chunks of %d: runs\n%v, want\n%v", size, runs, wantRuns)
@@ -149,7 +156,9 @@ func TestTimelineSched(t *testing.T) {
 
 func joinRuns(in []cpuSpan) (out []cpuSpan) {
 	for _, r := range in {
-		i := slices.IndexFunc(out, func(o cpuSpan) bool { return o.cpu == r.cpu && o.who == r.who && o.start+o.dur == r.start })
+		i := slices.IndexFunc(out, func(o cpuSpan) bool {
+			return o.cpu == r.cpu && o.who == r.who && o.start+o.dur == r.start
+		})
 		if i >= 0 {
 			out[i].dur += r.dur
 			continue
@@ -161,7 +170,9 @@ func joinRuns(in []cpuSpan) (out []cpuSpan) {
 
 func joinStates(in []stateSpan) (out []stateSpan) {
 	for _, s := range in {
-		i := slices.IndexFunc(out, func(o stateSpan) bool { return o.tid == s.tid && o.what == s.what && o.start+o.dur == s.start })
+		i := slices.IndexFunc(out, func(o stateSpan) bool {
+			return o.tid == s.tid && o.what == s.what && o.start+o.dur == s.start
+		})
 		if i >= 0 {
 			out[i].dur += s.dur
 			continue
@@ -171,7 +182,8 @@ func joinStates(in []stateSpan) (out []stateSpan) {
 	return out
 }
 
-// TestTimelineSwitchNotSeen: a thread that ran again, though nobody saw it come, was off its CPU only as far as that is known.
+// TestTimelineSwitchNotSeen: a thread that ran again, though nobody saw it come, was off its CPU only as far
+// as that is known.
 func TestTimelineSwitchNotSeen(t *testing.T) {
 	tl, st := feedSched(t, 0,
 		sw(1000, 0, 0, 0, "swapper/0", 10, "llama"),
@@ -180,7 +192,8 @@ func TestTimelineSwitchNotSeen(t *testing.T) {
 		sw(4000, 0, 0, 10, "llama", 79, "make"),
 		sw(4100, 0, 1, 79, "make", 10, "llama"))
 	_, states := schedOf(t, tl)
-	want := []stateSpan{{10, 200, 100, timeline.StatePreempted, 0}, {10, 3000, 100, timeline.StatePreempted, 0}}
+	want := []stateSpan{{10, 200, 100, timeline.StatePreempted, 0},
+		{10, 3000, 100, timeline.StatePreempted, 0}}
 	if !slices.Equal(states, want) {
 		t.Errorf("%v, want %v", states, want)
 	}

@@ -95,7 +95,8 @@ func opsOf(t *testing.T, tl *timeline.Timeline) []opSeen {
 		for i := range o[0] {
 			id, def, graph, probe = id+o[0][i], def+o[1][i], graph+o[2][i], probe+o[5][i]
 			d := tl.Ops[def]
-			e := opSeen{ID: id, Graph: graph, Start: end + o[3][i], Dur: o[4][i], Probe: probe, Followed: o[6][i]&1 > 0, Incomplete: o[6][i]&2 > 0, Name: d.Name, Op: d.Op, Node: d.Node}
+			e := opSeen{ID: id, Graph: graph, Start: end + o[3][i], Dur: o[4][i], Probe: probe,
+				Followed: o[6][i]&1 > 0, Incomplete: o[6][i]&2 > 0, Name: d.Name, Op: d.Op, Node: d.Node}
 			end = e.Start + e.Dur
 			if id < c.FirstOp || id > c.LastOp || e.Start-tl.Start < c.Start || end-tl.Start > c.Start+c.Dur {
 				t.Fatalf("operator %d lies outside of what its chunk tells: %+v", id, c)
@@ -108,7 +109,8 @@ func opsOf(t *testing.T, tl *timeline.Timeline) []opSeen {
 				if v := s[1][k] + n; v >= 0 {
 					ith = uint16(v)
 				}
-				th := profile.OpThread{TID: tl.Threads[thread].TID, Ith: ith, CPU: uint16(cpu[thread]), Start: e.Start + s[2][k], OffCPU: s[3][k], Wait: s[4][k]}
+				th := profile.OpThread{TID: tl.Threads[thread].TID, Ith: ith, CPU: uint16(cpu[thread]),
+					Start: e.Start + s[2][k], OffCPU: s[3][k], Wait: s[4][k]}
 				th.Busy = s[5][k] + end - th.Start - th.OffCPU - th.Wait
 				e.Threads = append(e.Threads, th)
 				thread++
@@ -121,7 +123,8 @@ func opsOf(t *testing.T, tl *timeline.Timeline) []opSeen {
 }
 
 func want(o *profile.Op) opSeen {
-	e := opSeen{ID: o.ID, Start: o.Start, Dur: o.Dur, Probe: o.Probe, Followed: o.Followed, Incomplete: o.Incomplete, Op: o.Op, Node: -1, Threads: slices.Clone(o.Threads)}
+	e := opSeen{ID: o.ID, Start: o.Start, Dur: o.Dur, Probe: o.Probe, Followed: o.Followed,
+		Incomplete: o.Incomplete, Op: o.Op, Node: -1, Threads: slices.Clone(o.Threads)}
 	if o.Graph != nil {
 		e.Graph = o.Graph.ID
 	}
@@ -132,7 +135,8 @@ func want(o *profile.Op) opSeen {
 }
 
 // record plays runs into a timeline, statistics and a list of operators.
-func record(t *testing.T, opts timeline.Options, runs ...profiletest.Run) (*timeline.Timeline, *summary.Stat, []opSeen) {
+func record(t *testing.T, opts timeline.Options, runs ...profiletest.Run) (*timeline.Timeline, *summary.Stat,
+	[]opSeen) {
 	t.Helper()
 	tl, st, list := timeline.New(opts), stat.New(stat.Options{}), &opList{}
 	p := profiletest.Player{Sink: profile.Tee(tl, st, list)}
@@ -169,7 +173,8 @@ func compare(t *testing.T, got, want []opSeen) {
 }
 
 var mixed = []profiletest.Run{
-	{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 3, Prefill: 5, Decode: 40, Preempt: 7, Sched: true, Start: 5_000_000_000_000},
+	{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 3, Prefill: 5, Decode: 40, Preempt: 7, Sched: true,
+		Start: 5_000_000_000_000},
 	{Model: profiletest.Small, PID: 300, Ctx: 2, Threads: 2, Decode: 3, Pos: 9, Sched: true, Gap: 1500},
 }
 
@@ -192,7 +197,9 @@ func TestTimelineIsWhole(t *testing.T) {
 		calls := int64(0)
 		for _, d := range tl.Ops {
 			calls += d.Calls
-			i := slices.IndexFunc(ops, func(o opSeen) bool { return o.Name == d.Name && o.Op == d.Op && o.Node == d.Node && o.ID >= d.FirstID })
+			i := slices.IndexFunc(ops, func(o opSeen) bool {
+				return o.Name == d.Name && o.Op == d.Op && o.Node == d.Node && o.ID >= d.FirstID
+			})
 			if i < 0 || ops[i].ID != d.FirstID || ops[i].Start-tl.Start != d.First {
 				t.Errorf("first of %s: %d at %d", d.Name, d.FirstID, d.First)
 			}
@@ -205,10 +212,13 @@ func TestTimelineIsWhole(t *testing.T) {
 
 // TestTimelineChunksEndWithSteps: a chunk is cut at a step's end where one comes in time.
 func TestTimelineChunksEndWithSteps(t *testing.T) {
-	tl, _, _ := record(t, timeline.Options{ChunkSpans: 400}, profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 2, Decode: 30, Start: 1000})
+	tl, _, _ := record(t, timeline.Options{ChunkSpans: 400},
+		profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 2, Decode: 30, Start: 1000})
 	for _, c := range tl.Chunks[:len(tl.Chunks)-1] {
 		end := c.Start + c.Dur
-		if !slices.ContainsFunc(tl.Marks, func(m timeline.Mark) bool { return m.Start+m.Dur >= end && m.Start+m.Dur < end+30_000 }) {
+		if !slices.ContainsFunc(tl.Marks, func(m timeline.Mark) bool {
+			return m.Start+m.Dur >= end && m.Start+m.Dur < end+30_000
+		}) {
 			t.Errorf("a chunk ends at %d, within a step", end)
 		}
 	}
@@ -218,12 +228,15 @@ func TestTimelineChunksEndWithSteps(t *testing.T) {
 func TestTimelineSums(t *testing.T) {
 	tl, st, operators := record(t, timeline.Options{}, mixed...)
 	for _, s := range st.Threads {
-		i := slices.IndexFunc(tl.Threads, func(v timeline.Thread) bool { return v.TID == s.TID && v.PID == s.PID })
+		i := slices.IndexFunc(tl.Threads, func(v timeline.Thread) bool {
+			return v.TID == s.TID && v.PID == s.PID
+		})
 		if i < 0 {
 			t.Errorf("no thread %d", s.TID)
 			continue
 		}
-		if v := tl.Threads[i]; v.Ops != s.Ops || v.Busy != s.Busy || v.Wait != s.Wait || v.OffCPU != s.OffCPU || v.Comm != s.Comm || v.Role != s.Role {
+		if v := tl.Threads[i]; v.Ops != s.Ops || v.Busy != s.Busy || v.Wait != s.Wait ||
+			v.OffCPU != s.OffCPU || v.Comm != s.Comm || v.Role != s.Role {
 			t.Errorf("thread %d: %+v, want %+v", s.TID, v, s)
 		}
 	}
@@ -324,20 +337,28 @@ func TestTimelineHostile(t *testing.T) {
 	list := &opList{}
 	sink := profile.Tee(b, list)
 	for i := range 3000 {
-		o := &profile.Op{ID: any64(), Op: fmt.Sprint(rnd.Intn(5)), Start: any64(), Dur: any64(), Probe: any64(), Incomplete: rnd.Intn(2) == 0}
+		o := &profile.Op{ID: any64(), Op: fmt.Sprint(rnd.Intn(5)), Start: any64(), Dur: any64(),
+			Probe: any64(), Incomplete: rnd.Intn(2) == 0}
 		for t := range rnd.Intn(4) {
-			o.Threads = append(o.Threads, profile.OpThread{TID: int32(t), Ith: uint16(rnd.Intn(70000)), CPU: uint16(rnd.Intn(70000)), Start: any64(), Busy: any64(), OffCPU: any64(), Wait: any64()})
+			o.Threads = append(o.Threads, profile.OpThread{TID: int32(t), Ith: uint16(rnd.Intn(70000)),
+				CPU: uint16(rnd.Intn(70000)), Start: any64(), Busy: any64(), OffCPU: any64(), Wait: any64()})
 		}
-		g := &profile.Graph{ID: any64(), Step: any64(), Start: any64(), Dur: any64(), NNodes: int32(rnd.Uint32()), Backend: fmt.Sprint(i), TID: 1}
-		s := &profile.Step{ID: any64(), Start: any64(), Dur: any64(), NTokens: -1, Phase: profile.Phase(fmt.Sprint(rnd.Intn(3))), Incomplete: fmt.Sprint("why ", i), Ctx: rnd.Uint64()}
-		e := &trace.Sched{Time: any64(), CPU: uint16(rnd.Intn(70000)), Kind: trace.SchedKind(rnd.Intn(4)), PrevState: rnd.Uint32(), PrevTID: int32(rnd.Intn(4)), NextTID: int32(rnd.Intn(4)), NextComm: fmt.Sprint(i)}
+		g := &profile.Graph{ID: any64(), Step: any64(), Start: any64(), Dur: any64(),
+			NNodes: int32(rnd.Uint32()), Backend: fmt.Sprint(i), TID: 1}
+		s := &profile.Step{ID: any64(), Start: any64(), Dur: any64(), NTokens: -1,
+			Phase: profile.Phase(fmt.Sprint(rnd.Intn(3))), Incomplete: fmt.Sprint("why ",
+				i), Ctx: rnd.Uint64()}
+		e := &trace.Sched{Time: any64(), CPU: uint16(rnd.Intn(70000)), Kind: trace.SchedKind(rnd.Intn(4)),
+			PrevState: rnd.Uint32(), PrevTID: int32(rnd.Intn(4)), NextTID: int32(rnd.Intn(4)),
+			NextComm: fmt.Sprint(i)}
 		for _, err := range []error{sink.Op(o), sink.Graph(g), sink.Step(s), sink.Sched(e)} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	tl, err := b.Finish(&profile.Header{First: any64(), Last: any64(), Losses: []trace.Loss{{Start: any64(), End: any64(), Why: "<b>"}}})
+	tl, err := b.Finish(&profile.Header{First: any64(), Last: any64(),
+		Losses: []trace.Loss{{Start: any64(), End: any64(), Why: "<b>"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +385,8 @@ func TestTimelineHostile(t *testing.T) {
 func TestTimelineLimits(t *testing.T) {
 	b := timeline.New(timeline.Options{})
 	for i := range 1500 {
-		o := &profile.Op{ID: int64(i + 1), Op: "ADD", Start: int64(1000 + i), Dur: 1, Threads: []profile.OpThread{{TID: int32(i + 1), Start: int64(1000 + i), Busy: 1}}}
+		o := &profile.Op{ID: int64(i + 1), Op: "ADD", Start: int64(1000 + i), Dur: 1,
+			Threads: []profile.OpThread{{TID: int32(i + 1), Start: int64(1000 + i), Busy: 1}}}
 		if err := b.Op(o); err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +396,8 @@ func TestTimelineLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(tl.Threads) != 1024 || tl.SpansLeftOut != 1500-1024 || tl.Spans != 1024 || tl.Operator != 1500 {
-		t.Errorf("%d threads, %d spans, %d left out, %d operators", len(tl.Threads), tl.Spans, tl.SpansLeftOut, tl.Operator)
+		t.Errorf("%d threads, %d spans, %d left out, %d operators", len(tl.Threads), tl.Spans,
+			tl.SpansLeftOut, tl.Operator)
 	}
 }
 
@@ -452,7 +475,8 @@ func TestKindsOfGraph(t *testing.T) {
 			}
 			seen[kind] = true
 			if n.OpKind != kind {
-				t.Errorf("%s, %s: %s in the graph, %s in the timeline", n.Name, n.Op, ops.Kinds[n.OpKind], ops.Kinds[kind])
+				t.Errorf("%s, %s: %s in the graph, %s in the timeline", n.Name, n.Op, ops.Kinds[n.OpKind],
+					ops.Kinds[kind])
 			}
 		}
 	}

@@ -41,8 +41,8 @@ func blockedStat(t *testing.T, part float64, r profiletest.Run, change func(*pro
 	return b.Finish(h)
 }
 
-// In each of 8 decode steps ffn_gate of layer 0 takes 5 ms more, in which a thread cannot be interrupted: that is the disk, not whoever ran there.
-// What it sleeps otherwise is not.
+// In each of 8 decode steps ffn_gate of layer 0 takes 5 ms more, in which a thread cannot be interrupted:
+// that is the disk, not whoever ran there. What it sleeps otherwise is not.
 func TestVerdictBlocked(t *testing.T) {
 	r := made()
 	r.Model.Vocab, r.Model.FF = 1024, 1024
@@ -58,13 +58,16 @@ func TestVerdictBlocked(t *testing.T) {
 	s := blockedStat(t, 1, r, nil)
 	v := verdictOf(t, s, "decode")
 	is(t, v, summary.BoundDisk, summary.SureMedium)
-	if x := causeOf(v, "disk"); math.Abs(x-40e6/dur(s)) > 0.001 || causeOf(v, "interference") != 0 || evidenceOf(v, "disk") != x {
-		t.Errorf("the disk takes %g (evidence %g), interference %g; want %g and none", x, evidenceOf(v, "disk"), causeOf(v, "interference"), 40e6/dur(s))
+	if x := causeOf(v, "disk"); math.Abs(x-40e6/dur(s)) > 0.001 || causeOf(v, "interference") != 0 ||
+		evidenceOf(v, "disk") != x {
+		t.Errorf("the disk takes %g (evidence %g), interference %g; want %g and none", x,
+			evidenceOf(v, "disk"), causeOf(v, "interference"), 40e6/dur(s))
 	}
 	if !strings.Contains(v.Text, "a thread is blocked") || !strings.Contains(v.Why, "record --faults") {
 		t.Errorf("%q, %q", v.Text, v.Why)
 	}
-	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 || !strings.Contains(f.Text, "blocked") || f.Target.Params["sel"] != "ffn_gate" {
+	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 ||
+		!strings.Contains(f.Text, "blocked") || f.Target.Params["sel"] != "ffn_gate" {
 		t.Errorf("the first finding is %+v", f)
 	}
 	for _, p := range s.Phases {
@@ -72,7 +75,8 @@ func TestVerdictBlocked(t *testing.T) {
 			is := row.Bound.Bound == summary.BoundDisk
 			if is != (p.Phase == "decode" && row.Key == "ffn_gate") {
 				t.Errorf("%s in %s: %+v", row.Key, p.Phase, row.Bound)
-			} else if is && (row.Bound.Sure != summary.SureMedium || !strings.Contains(row.Bound.Why, "blocked")) {
+			} else if is && (row.Bound.Sure != summary.SureMedium ||
+				!strings.Contains(row.Bound.Why, "blocked")) {
 				t.Errorf("%+v", row.Bound)
 			}
 		}
@@ -84,7 +88,8 @@ func TestVerdictBlocked(t *testing.T) {
 	// Half of the time it was woken, and another ran: each has its half, and neither more than the other.
 	s = blockedStat(t, 0.5, r, nil)
 	v = verdictOf(t, s, "decode")
-	if a, b := causeOf(v, "disk"), causeOf(v, "interference"); math.Abs(a-20e6/dur(s)) > 0.001 || math.Abs(b-20e6/dur(s)) > 0.001 {
+	if a, b := causeOf(v, "disk"), causeOf(v, "interference"); math.Abs(a-20e6/dur(s)) > 0.001 ||
+		math.Abs(b-20e6/dur(s)) > 0.001 {
 		t.Errorf("the disk takes %g, interference %g, want %g each", a, b, 20e6/dur(s))
 	}
 

@@ -28,7 +28,8 @@ func (c *countingOps) Op(o *profile.Op) error {
 	return c.Builder.Op(o)
 }
 
-func countedStat(t *testing.T, opts stat.Options, r profiletest.Run, counters []trace.Counter, count func(o *profile.Op, bytes float64) []int64) *summary.Stat {
+func countedStat(t *testing.T, opts stat.Options, r profiletest.Run, counters []trace.Counter,
+	count func(o *profile.Op, bytes float64) []int64) *summary.Stat {
 	t.Helper()
 	c := &countingOps{Builder: stat.New(opts), count: count}
 	p := &profiletest.Player{Sink: c}
@@ -48,8 +49,9 @@ func of(roles ...string) (out []trace.Counter) {
 	return out
 }
 
-// Decode of one thread of two CPUs, without a roof: rates leave open what bounds it, counters tell. Each operator has 2.5 cycles a ns of its
-// threads; the other counters are parts of them, or of the lines that its bytes fill.
+// Decode of one thread of two CPUs, without a roof: rates leave open what bounds it, counters tell. Each
+// operator has 2.5 cycles a ns of its threads; the other counters are parts of them, or of the lines that its
+// bytes fill.
 func TestVerdictCounters(t *testing.T) {
 	one := made()
 	one.Threads = 1
@@ -63,7 +65,8 @@ func TestVerdictCounters(t *testing.T) {
 			return out
 		}
 	}
-	lines := func(of float64, shares ...float64) func(*profile.Op, float64) []int64 { // and lines from memory, last
+	// and lines from memory, last
+	lines := func(of float64, shares ...float64) func(*profile.Op, float64) []int64 {
 		f := part(shares...)
 		return func(o *profile.Op, bytes float64) []int64 { return append(f(o, bytes), int64(of*bytes/64)) }
 	}
@@ -85,29 +88,44 @@ func TestVerdictCounters(t *testing.T) {
 		among    []summary.Bound
 		text     string
 	}{
-		{"nothing counted", nil, func(*profile.Op, float64) []int64 { return nil }, summary.BoundUnknown, "", both, "One thread computed"},
-		{"waiting for memory", of("cycles", "stall-memory"), part(0.6), summary.BoundMemory, summary.SureMedium, nil, "wait for memory in 60 % of their cycles"},
-		{"and it came from there", of("cycles", "stall-memory", "mem-fill"), lines(0.9, 0.6), summary.BoundMemory, summary.SureHigh, nil, ""},
-		{"it came from a cache", of("cycles", "stall-memory", "mem-fill"), lines(0.1, 0.6), summary.BoundUnknown, "", both, "10 % of the bytes come from memory"},
-		{"misses without prefetching", of("cycles", "stall-memory", "llc-miss"), lines(0.1, 0.6), summary.BoundMemory, summary.SureMedium, nil, "without what prefetchers fetch"},
+		{"nothing counted", nil, func(*profile.Op, float64) []int64 {
+			return nil
+		}, summary.BoundUnknown, "", both, "One thread computed"},
+		{"waiting for memory", of("cycles", "stall-memory"), part(0.6), summary.BoundMemory,
+			summary.SureMedium, nil, "wait for memory in 60 % of their cycles"},
+		{"and it came from there", of("cycles", "stall-memory", "mem-fill"), lines(0.9, 0.6),
+			summary.BoundMemory, summary.SureHigh, nil, ""},
+		{"it came from a cache", of("cycles", "stall-memory", "mem-fill"), lines(0.1, 0.6),
+			summary.BoundUnknown, "", both, "10 % of the bytes come from memory"},
+		{"misses without prefetching", of("cycles", "stall-memory", "llc-miss"), lines(0.1, 0.6),
+			summary.BoundMemory, summary.SureMedium, nil, "without what prefetchers fetch"},
 		{"estimates", scaled, lines(0.9, 0.6), summary.BoundMemory, summary.SureMedium, nil, "Counters: "},
-		{"stalls, from memory", of("cycles", "stall-backend", "mem-fill"), lines(0.9, 0.6), summary.BoundMemory, summary.SureMedium, nil, "can issue nothing in 60 %"},
+		{"stalls, from memory", of("cycles", "stall-backend", "mem-fill"), lines(0.9, 0.6),
+			summary.BoundMemory, summary.SureMedium, nil, "can issue nothing in 60 %"},
 		{"stalls for anything", of("cycles", "stall-backend"), part(0.6), summary.BoundUnknown, "", both, ""},
-		{"few stalls", of("cycles", "stall-backend"), part(0.1), summary.BoundCompute, summary.SureMedium, nil, "can issue nothing in 10 %"},
-		{"stalls for its units", of("cycles", "stall-memory", "stall-backend"), part(0.05, 0.5), summary.BoundCompute, summary.SureMedium, nil, "wait for memory in 5 %"},
-		{"top-down: memory", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 1.2, 4.2, 3.6), summary.BoundMemory, summary.SureMedium, nil, "60 %"},
-		{"top-down: useful", of("cycles", "slots", "retiring", "be-bound", "mem-bound"), part(6, 3.6, 1.8, 0.6), summary.BoundCompute, summary.SureMedium, nil, "10 %"},
-		{"top-down: memory, six slots a cycle", zen, part(3.6), summary.BoundMemory, summary.SureMedium, nil, "60 %"},
+		{"few stalls", of("cycles", "stall-backend"), part(0.1), summary.BoundCompute, summary.SureMedium,
+			nil, "can issue nothing in 10 %"},
+		{"stalls for its units", of("cycles", "stall-memory", "stall-backend"), part(0.05, 0.5),
+			summary.BoundCompute, summary.SureMedium, nil, "wait for memory in 5 %"},
+		{"top-down: memory", of("cycles", "slots", "retiring", "be-bound", "mem-bound"),
+			part(6, 1.2, 4.2, 3.6), summary.BoundMemory, summary.SureMedium, nil, "60 %"},
+		{"top-down: useful", of("cycles", "slots", "retiring", "be-bound", "mem-bound"),
+			part(6, 3.6, 1.8, 0.6), summary.BoundCompute, summary.SureMedium, nil, "10 %"},
+		{"top-down: memory, six slots a cycle", zen, part(3.6), summary.BoundMemory, summary.SureMedium, nil,
+			"60 %"},
 		{"not counted alike", alike, part(0.6), summary.BoundUnknown, "", both, ""},
 		{"void", void, part(0.6), summary.BoundUnknown, "", both, ""},
-		{"reads 0, as emulated ones do", of("cycles", "stall-backend"), part(0), summary.BoundUnknown, "", both, ""},
+		{"reads 0, as emulated ones do", of("cycles", "stall-backend"), part(0), summary.BoundUnknown, "",
+			both, ""},
 		{"known of some operators", of("cycles", "stall-memory"), func(o *profile.Op, _ float64) []int64 {
 			if o.ID%2 == 0 {
 				return []int64{2500, profile.UnknownCount}
 			}
 			return []int64{2500, 1500}
 		}, summary.BoundUnknown, "", both, ""},
-		{"fewer values than counters", of("cycles", "stall-memory"), func(*profile.Op, float64) []int64 { return []int64{5} }, summary.BoundUnknown, "", both, ""},
+		{"fewer values than counters", of("cycles", "stall-memory"), func(*profile.Op, float64) []int64 {
+			return []int64{5}
+		}, summary.BoundUnknown, "", both, ""},
 	} {
 		s := countedStat(t, stat.Options{}, one, c.counters, c.count)
 		v := verdictOf(t, s, "decode")
@@ -138,10 +156,13 @@ func TestVerdictCounters(t *testing.T) {
 		}
 	}
 	// The figures themselves: 0.6 of the cycles, half of the bytes, 1.5 instructions a cycle.
-	s := countedStat(t, stat.Options{}, one, of("cycles", "instructions", "stall-memory", "llc-miss", "llc-prefetch-miss"), func(o *profile.Op, bytes float64) []int64 {
-		cycles := 1000 * o.Busy
-		return []int64{cycles, cycles * 3 / 2, cycles * 6 / 10, int64(bytes / 640), int64(bytes * 0.4 / 64)}
-	})
+	s := countedStat(t, stat.Options{}, one,
+		of("cycles", "instructions", "stall-memory", "llc-miss", "llc-prefetch-miss"), func(o *profile.Op,
+			bytes float64) []int64 {
+			cycles := 1000 * o.Busy
+			return []int64{cycles, cycles * 3 / 2, cycles * 6 / 10, int64(bytes / 640),
+				int64(bytes * 0.4 / 64)}
+		})
 	v := verdictOf(t, s, "decode")
 	for name, want := range map[string]float64{"stalled_for_memory": 0.6, "ipc": 1.5, "from_memory": 0.5} {
 		if got := evidenceOf(v, name); math.Abs(got-want) > 0.001 {
@@ -150,13 +171,14 @@ func TestVerdictCounters(t *testing.T) {
 	}
 }
 
-// Major faults make an operator wait for the disk. In each of 8 decode steps ffn_gate of layer 0 takes 5 ms more, with 7 faults; that of
-// layer 1 never does, so its time is the usual one.
+// Major faults make an operator wait for the disk. In each of 8 decode steps ffn_gate of layer 0 takes 5 ms
+// more, with 7 faults; that of layer 1 never does, so its time is the usual one.
 func TestVerdictDisk(t *testing.T) {
 	r := made()
 	r.Model.Vocab, r.Model.FF = 1024, 1024
 	r.Preempts = true
-	counters := []trace.Counter{{Name: "minor-faults", Role: "minor-faults"}, {Name: "major-faults", Role: "major-faults"}}
+	counters := []trace.Counter{{Name: "minor-faults", Role: "minor-faults"},
+		{Name: "major-faults", Role: "major-faults"}}
 	faults := func(o *profile.Op, _ float64) []int64 {
 		if o.OffCPU > 0 {
 			return []int64{1, 7}
@@ -173,19 +195,23 @@ func TestVerdictDisk(t *testing.T) {
 		}
 	}
 	if x := causeOf(v, "disk"); math.Abs(x-40e6/float64(dur)) > 0.001 || causeOf(v, "interference") != 0 {
-		t.Errorf("the disk takes %g, interference %g; want %g and none", x, causeOf(v, "interference"), 40e6/float64(dur))
+		t.Errorf("the disk takes %g, interference %g; want %g and none", x, causeOf(v, "interference"),
+			40e6/float64(dur))
 	}
 	if evidenceOf(v, "major_faults") != 56 || !strings.Contains(v.Text, "of which there were 56") {
 		t.Errorf("%g major faults: %q", evidenceOf(v, "major_faults"), v.Text)
 	}
-	for _, row := range s.Phases[slices.IndexFunc(s.Phases, func(p summary.Phase) bool { return p.Phase == "decode" })].Rows {
+	for _, row := range s.Phases[slices.IndexFunc(s.Phases, func(p summary.Phase) bool {
+		return p.Phase == "decode"
+	})].Rows {
 		if is := row.Bound.Bound == summary.BoundDisk; is != (row.Key == "ffn_gate") {
 			t.Errorf("%s: %+v", row.Key, row.Bound)
 		} else if is && !strings.Contains(row.Bound.Why, "56 major faults") {
 			t.Errorf("%q", row.Bound.Why)
 		}
 	}
-	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 || !strings.Contains(f.Text, "56 pages or more") || f.Target.Params["sel"] != "ffn_gate" {
+	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 ||
+		!strings.Contains(f.Text, "56 pages or more") || f.Target.Params["sel"] != "ffn_gate" {
 		t.Errorf("the first finding is %+v", f)
 	}
 	// Steps without, too: the same operator's own usual time counts.
@@ -202,7 +228,9 @@ func TestVerdictDisk(t *testing.T) {
 	// A counter that is void, or faults of no operator, are no evidence.
 	void := slices.Clone(counters)
 	void[1].Void = "no values"
-	is(t, verdictOf(t, countedStat(t, stat.Options{}, r, void, faults), "decode"), summary.BoundInterference, summary.SureHigh)
+	is(t, verdictOf(t, countedStat(t, stat.Options{}, r, void, faults), "decode"), summary.BoundInterference,
+		summary.SureHigh)
 	none := func(*profile.Op, float64) []int64 { return []int64{1, 0} }
-	is(t, verdictOf(t, countedStat(t, stat.Options{}, r, counters, none), "decode"), summary.BoundInterference, summary.SureHigh)
+	is(t, verdictOf(t, countedStat(t, stat.Options{}, r, counters, none), "decode"),
+		summary.BoundInterference, summary.SureHigh)
 }

@@ -26,7 +26,8 @@ func phaseOf(t *testing.T, s *summary.Stat, name string) *summary.Phase {
 	return nil
 }
 
-// Every row has its own verdict, whatever the rows are, and the same figures as its phase where it is all of it.
+// Every row has its own verdict, whatever the rows are, and the same figures as its phase where it is all of
+// it.
 func TestRowVerdicts(t *testing.T) {
 	gbps, flops := 22.0, 800.0
 	opt := stat.Options{Peaks: fixed(&gbps, &flops)}
@@ -51,7 +52,8 @@ func TestRowVerdicts(t *testing.T) {
 			arith float64
 		}{
 			{facts.ByWeight, "ffn_down", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
-			{facts.ByWeight, "ffn_down", "prefill", summary.BoundCompute, "high", 500 / 22.0 / 262.0, 500 / 800.0},
+			{facts.ByWeight, "ffn_down", "prefill", summary.BoundCompute, "high", 500 / 22.0 / 262.0,
+				500 / 800.0},
 			{facts.ByOp, "MUL_MAT", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
 			{facts.ByBlock, "ffn", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
 			{facts.ByLayer, "0", "decode", summary.BoundMemory, "high", 20 / 22.0, 3.54 * 20 / 800},
@@ -65,8 +67,10 @@ func TestRowVerdicts(t *testing.T) {
 					continue
 				}
 				found = true
-				if b := r.Bound; b.Bound != x.bound || b.Sure != x.sure || math.Abs(*b.OfPeakGBps-x.mem) > 0.02 || math.Abs(*b.OfPeakFlops-x.arith) > 0.02 {
-					t.Errorf("%s %s: %s, %s, %g, %g of the roofs; want %+v\n%s", x.phase, x.key, b.Bound, b.Sure, *b.OfPeakGBps, *b.OfPeakFlops, x, b.Why)
+				if b := r.Bound; b.Bound != x.bound || b.Sure != x.sure ||
+					math.Abs(*b.OfPeakGBps-x.mem) > 0.02 || math.Abs(*b.OfPeakFlops-x.arith) > 0.02 {
+					t.Errorf("%s %s: %s, %s, %g, %g of the roofs; want %+v\n%s", x.phase, x.key, b.Bound,
+						b.Sure, *b.OfPeakGBps, *b.OfPeakFlops, x, b.Why)
 				}
 				if !strings.HasPrefix(r.Bound.Why, "At the machine's roof reading would take ") {
 					t.Errorf("%q", r.Bound.Why)
@@ -79,7 +83,8 @@ func TestRowVerdicts(t *testing.T) {
 	}
 	// Rows left out are judged together; threads and steps are not judged.
 	opt.By, opt.Top = facts.ByWeight, 1
-	if d := phaseOf(t, statOf(t, opt, nil, "op", made()), "decode"); d.Rest == nil || d.Rest.Bound == nil || d.Rest.Bound.Bound != summary.BoundMemory {
+	if d := phaseOf(t, statOf(t, opt, nil, "op", made()), "decode"); d.Rest == nil || d.Rest.Bound == nil ||
+		d.Rest.Bound.Bound != summary.BoundMemory {
 		t.Errorf("rest %+v", d.Rest)
 	}
 	for _, by := range []facts.By{facts.ByThread, facts.ByStep} {
@@ -92,7 +97,8 @@ func TestRowVerdicts(t *testing.T) {
 	// Without a roof nothing is said of it.
 	d := phaseOf(t, statOf(t, stat.Options{}, nil, "op", made()), "decode")
 	b, err := json.Marshal(d.Rows[0].Bound)
-	if err != nil || !strings.Contains(string(b), `"bound":"memory","among":[],"sure":"medium","of_peak_gbps":null,"of_peak_flops":null,"why":"`) {
+	if err != nil || !strings.Contains(string(b),
+		`"bound":"memory","among":[],"sure":"medium","of_peak_gbps":null,"of_peak_flops":null,"why":"`) {
 		t.Errorf("%s, %v", b, err)
 	}
 }
@@ -103,7 +109,8 @@ func TestRowVerdictLosses(t *testing.T) {
 	r.Threads = 4
 	r.Part = func(t int) float64 { return 3.7 - 3.6*float64(min(t, 1)) }
 	for _, row := range phaseOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode").Rows {
-		if row.Bound.Bound != summary.BoundWait || row.Bound.Sure != "high" || !strings.Contains(row.Bound.Why, "threads wait for each other") {
+		if row.Bound.Bound != summary.BoundWait || row.Bound.Sure != "high" ||
+			!strings.Contains(row.Bound.Why, "threads wait for each other") {
 			t.Errorf("%s: %+v", row.Key, row.Bound)
 		}
 	}
@@ -118,7 +125,9 @@ func TestRowVerdictLosses(t *testing.T) {
 	r = made()
 	r.Part = func(t int) float64 { return 1.6 - 1.2*float64(t) } // 1.6 where 1 is the mean: 37.5 % waiting
 	for _, row := range phaseOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode").Rows {
-		if row.Key == "ffn_down" && (row.Bound.Bound != summary.BoundMemory || !strings.Contains(row.Bound.Why, "For 37 % of their time threads wait") && !strings.Contains(row.Bound.Why, "For 38 %")) {
+		if row.Key == "ffn_down" && (row.Bound.Bound != summary.BoundMemory ||
+			!strings.Contains(row.Bound.Why, "For 37 % of their time threads wait") &&
+				!strings.Contains(row.Bound.Why, "For 38 %")) {
 			t.Errorf("%+v", row.Bound)
 		}
 	}
@@ -133,14 +142,18 @@ func TestRowVerdictTeams(t *testing.T) {
 	one, two := made(), made()
 	one.Threads = 1
 	two.Pos = 200
-	s := statOf(t, stat.Options{Peaks: func(*profile.Header) *roof.Peaks { return peaks }}, nil, "op", one, two)
+	s := statOf(t, stat.Options{Peaks: func(*profile.Header) *roof.Peaks {
+		return peaks
+	}}, nil, "op", one, two)
 	for _, r := range phaseOf(t, s, "decode").Rows {
-		if r.Key == "ffn_down" && (r.Bound.Bound != summary.BoundMemory || math.Abs(*r.Bound.OfPeakGBps-10/11.0) > 0.01) {
+		if r.Key == "ffn_down" && (r.Bound.Bound != summary.BoundMemory ||
+			math.Abs(*r.Bound.OfPeakGBps-10/11.0) > 0.01) {
 			t.Errorf("%+v, %g of the roof", r.Bound, *r.Bound.OfPeakGBps)
 		}
 	}
 	// Each number of threads and type once, whatever the phases.
-	if n := len(s.Peaks.Roofs); n != 4 || s.Peaks.Roofs[0].Threads != 1 || s.Peaks.Roofs[3].Weight != "q4_0" || *s.Peaks.Roofs[3].GBps != 22 {
+	if n := len(s.Peaks.Roofs); n != 4 || s.Peaks.Roofs[0].Threads != 1 ||
+		s.Peaks.Roofs[3].Weight != "q4_0" || *s.Peaks.Roofs[3].GBps != 22 {
 		t.Errorf("%d roofs: %+v", n, s.Peaks.Roofs)
 	}
 }
@@ -159,7 +172,8 @@ func TestRunVerdict(t *testing.T) {
 		return ns
 	}
 	for _, b := range []summary.Bound{summary.BoundMemory, summary.BoundCompute, summary.BoundOutside} {
-		want := (of(d, verdictOf(t, s, "decode"), b) + of(p, verdictOf(t, s, "prefill"), b)) / float64(d.Dur+p.Dur)
+		want := (of(d, verdictOf(t, s, "decode"), b) + of(p, verdictOf(t, s, "prefill"), b)) / float64(d.Dur+
+			p.Dur)
 		var got float64
 		for _, c := range v.Causes {
 			if c.Bound == b {

@@ -20,7 +20,8 @@ import (
 )
 
 // large reads 138 MiB of weights a step: more than stays in a cache, as the rule has it.
-var large = profiletest.Model{Layers: 2, Width: 2048, FF: 8192, Vocab: 65536, Heads: 32, HeadsKV: 8, HeadDim: 64, Base: 0x10000}
+var large = profiletest.Model{Layers: 2, Width: 2048, FF: 8192, Vocab: 65536, Heads: 32, HeadsKV: 8,
+	HeadDim: 64, Base: 0x10000}
 
 // The cost of the made machine, ns of one thread: 10 GB/s and 250 GFLOP/s a thread.
 const (
@@ -49,10 +50,12 @@ func even(int) float64 { return 1 }
 
 // made is a run on that machine.
 func made() profiletest.Run {
-	return profiletest.Run{Model: large, PID: 4242, Ctx: 1, Threads: 2, Prefill: 128, Decode: 8, Start: 1e9, Sched: true, Cost: roofline, Part: even}
+	return profiletest.Run{Model: large, PID: 4242, Ctx: 1, Threads: 2, Prefill: 128, Decode: 8, Start: 1e9,
+		Sched: true, Cost: roofline, Part: even}
 }
 
-func statOf(t *testing.T, opts stat.Options, change func(*profile.Header), level string, runs ...profiletest.Run) *summary.Stat {
+func statOf(t *testing.T, opts stat.Options, change func(*profile.Header), level string,
+	runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
 	b := stat.New(opts)
 	p := &profiletest.Player{Sink: b}
@@ -83,12 +86,14 @@ func verdictOf(t *testing.T, s *summary.Stat, phase string) *summary.Verdict {
 func is(t *testing.T, v *summary.Verdict, bound summary.Bound, sure string, among ...summary.Bound) {
 	t.Helper()
 	if v.Bound != bound || v.Sure != sure || !slices.Equal(v.Among, among) && len(v.Among)+len(among) > 0 {
-		t.Errorf("%s: bound %q of %v, sure %q; want %q of %v, %q\n%s %s\n%+v", v.Phase, v.Bound, v.Among, v.Sure, bound, among, sure, v.Text, v.Why, v.Causes)
+		t.Errorf("%s: bound %q of %v, sure %q; want %q of %v, %q\n%s %s\n%+v", v.Phase, v.Bound, v.Among,
+			v.Sure, bound, among, sure, v.Text, v.Why, v.Causes)
 	}
 	if sure != "high" && v.Why == "" && bound != summary.BoundUnknown {
 		t.Errorf("%s: it is not told why the verdict is no surer", v.Phase)
 	}
-	if !strings.HasSuffix(v.Text, ".") || strings.Contains(v.Text, "..") || strings.Contains(v.Text, "NaN") || strings.Contains(v.Text, "Inf") {
+	if !strings.HasSuffix(v.Text, ".") || strings.Contains(v.Text, "..") || strings.Contains(v.Text, "NaN") ||
+		strings.Contains(v.Text, "Inf") {
 		t.Errorf("this is no sentence: %q", v.Text)
 	}
 	var sum float64
@@ -126,7 +131,8 @@ func TestVerdictMemory(t *testing.T) {
 	if s.Verdicts[0].Phase != "decode" {
 		t.Error("the verdict on decode does not come first")
 	}
-	// Decode reads at 20 GB/s; prefill computes at 500 GFLOP/s, but for the output, which is asked for one token.
+	// Decode reads at 20 GB/s; prefill computes at 500 GFLOP/s, but for the output, which is asked for one
+	// token.
 	if v := evidenceOf(d, "gb_per_s"); math.Abs(v-20) > 0.1 {
 		t.Errorf("decode reads at %g GB/s, want 20", v)
 	}
@@ -137,14 +143,16 @@ func TestVerdictMemory(t *testing.T) {
 	if v := evidenceOf(d, "arithmetic_need"); math.Abs(v-3.54*20/500) > 0.01 {
 		t.Errorf("decode's arithmetic would take %g of its time, want 0.142", v)
 	}
-	if !strings.Contains(d.Text, "most likely memory-bound") || !strings.Contains(d.Text, "20.0 GB/s") || !strings.Contains(d.Text, "14 %") {
+	if !strings.Contains(d.Text, "most likely memory-bound") || !strings.Contains(d.Text, "20.0 GB/s") ||
+		!strings.Contains(d.Text, "14 %") {
 		t.Errorf("decode: %q", d.Text)
 	}
 	if !strings.Contains(d.Why, "peaks are not measured") || !strings.Contains(d.Why, "unpacking") {
 		t.Errorf("why it is no surer: %q", d.Why)
 	}
 	// What is shown does not change what is known.
-	for _, o := range []stat.Options{{Phases: []profile.Phase{profile.Decode}}, {By: facts.ByOp}, {By: facts.ByStep, Top: 2}, {By: facts.ByThread}} {
+	for _, o := range []stat.Options{{Phases: []profile.Phase{profile.Decode}}, {By: facts.ByOp},
+		{By: facts.ByStep, Top: 2}, {By: facts.ByThread}} {
 		if v := verdictOf(t, statOf(t, o, nil, "op", made()), "decode"); !reflect.DeepEqual(v, d) {
 			t.Errorf("with %+v it is %+v", o, v)
 		}
@@ -166,17 +174,21 @@ func TestVerdictUndecided(t *testing.T) {
 	r.Cost = func(d *facts.Derived) float64 { // decode at 67 % of prefill's rate
 		return max(1, num(d.Flops)*nsFlop, num(d.Bytes)*nsFlop*3.54*1.5)
 	}
-	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundUnknown, "", summary.BoundMemory, summary.BoundCompute)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundUnknown, "",
+		summary.BoundMemory, summary.BoundCompute)
 	// One thread of two CPUs: the core's limit and the memory's look alike.
 	r = made()
 	r.Threads = 1
 	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode")
 	is(t, v, summary.BoundUnknown, "", summary.BoundMemory, summary.BoundCompute)
-	if !strings.Contains(v.Text, "cannot be told apart here") || !strings.Contains(v.Why, "One thread computed, of 2 CPUs") {
+	if !strings.Contains(v.Text, "cannot be told apart here") ||
+		!strings.Contains(v.Why, "One thread computed, of 2 CPUs") {
 		t.Errorf("%q %q", v.Text, v.Why)
 	}
 	// Two of four: less sure.
-	v = verdictOf(t, statOf(t, stat.Options{}, func(h *profile.Header) { h.Meta.Cores = 4 }, "op", made()), "decode")
+	v = verdictOf(t, statOf(t, stat.Options{}, func(h *profile.Header) {
+		h.Meta.Cores = 4
+	}, "op", made()), "decode")
 	is(t, v, summary.BoundMemory, summary.SureLow)
 	// Weights that stay in a cache: less sure.
 	r = made()
@@ -197,10 +209,12 @@ func TestVerdictOnePhase(t *testing.T) {
 		t.Errorf("%q", v.Why)
 	}
 	r.Threads = 1
-	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundUnknown, "", summary.BoundMemory, summary.BoundCompute)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundUnknown, "",
+		summary.BoundMemory, summary.BoundCompute)
 	r = made()
 	r.Decode = 0
-	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "prefill"), summary.BoundCompute, summary.SureLow)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "prefill"), summary.BoundCompute,
+		summary.SureLow)
 }
 
 func TestVerdictPeaks(t *testing.T) {
@@ -245,7 +259,9 @@ func TestVerdictWait(t *testing.T) {
 	if x := causeOf(v, "wait"); math.Abs(x-2.7/3.7) > 0.01 {
 		t.Errorf("waiting takes %g of the time, want 0.73", x)
 	}
-	i := slices.IndexFunc(s.Findings, func(f summary.Finding) bool { return f.Kind == "wait" && f.Phase == "decode" })
+	i := slices.IndexFunc(s.Findings, func(f summary.Finding) bool {
+		return f.Kind == "wait" && f.Phase == "decode"
+	})
 	if i < 0 || *s.Findings[i].GainShare < 0.72 || s.Findings[i].Target.View != "stat" {
 		t.Errorf("findings: %+v", s.Findings)
 	}
@@ -272,7 +288,8 @@ func TestVerdictInterference(t *testing.T) {
 		t.Errorf("interference takes %g, want %g", x, 40e6/float64(dur))
 	}
 	f := s.Findings[0]
-	if f.Kind != "interference" || math.Abs(*f.Gain-5e6) > 1e3 || f.Target.View != "time" || f.Target.Params["step"] == "" {
+	if f.Kind != "interference" || math.Abs(*f.Gain-5e6) > 1e3 || f.Target.View != "time" ||
+		f.Target.Params["step"] == "" {
 		t.Errorf("the first finding is %+v", f)
 	}
 	// The other is not seen: nobody is accused, and the verdict is less sure.
@@ -310,7 +327,9 @@ func TestVerdictWithoutOperators(t *testing.T) {
 		t.Errorf("outside graphs %g", x)
 	}
 	// A filter leaves operators out: what is missing is no gap.
-	v = verdictOf(t, statOf(t, stat.Options{}, func(h *profile.Header) { h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"} }, "op", made()), "decode")
+	v = verdictOf(t, statOf(t, stat.Options{}, func(h *profile.Header) {
+		h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"}
+	}, "op", made()), "decode")
 	is(t, v, summary.BoundUnknown, "")
 	// Nothing at all.
 	s = stat.New(stat.Options{}).Finish(&profile.Header{})
@@ -334,7 +353,8 @@ func TestVerdictCaution(t *testing.T) {
 	}
 	r = made()
 	r.Sched = false
-	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundMemory, summary.SureLow)
+	is(t, verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode"), summary.BoundMemory,
+		summary.SureLow)
 }
 
 // Operators of a few microseconds tell nothing of memory and compute.
@@ -342,7 +362,8 @@ func TestVerdictShortOperators(t *testing.T) {
 	r := made()
 	r.Model = profiletest.Small
 	v := verdictOf(t, statOf(t, stat.Options{}, nil, "op", r), "prefill")
-	if slices.Contains([]summary.Bound{summary.BoundMemory, summary.BoundCompute}, v.Bound) || !strings.Contains(v.Text+v.Why, " on average: beginning and ending one") {
+	if slices.Contains([]summary.Bound{summary.BoundMemory, summary.BoundCompute}, v.Bound) ||
+		!strings.Contains(v.Text+v.Why, " on average: beginning and ending one") {
 		t.Errorf("%s: %q %q", v.Bound, v.Text, v.Why)
 	}
 }
@@ -375,7 +396,8 @@ func TestVerdictHostileNames(t *testing.T) {
 			if !strings.Contains(text, n) {
 				t.Errorf("%q is not in %q", n, text)
 			}
-			if len(n) > 48 || !utf8.ValidString(strings.TrimSuffix(strings.ReplaceAll(n, "\xff", ""), "\xff")) {
+			if len(n) > 48 || !utf8.ValidString(strings.TrimSuffix(strings.ReplaceAll(n, "\xff", ""),
+				"\xff")) {
 				t.Errorf("a name of %d bytes: %q", len(n), n)
 			}
 		}

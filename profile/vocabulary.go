@@ -7,8 +7,9 @@ import (
 	"github.com/profinfer/profinfer/profile/ops/ggml"
 )
 
-// VocabularyOf returns what the names of an engine mean, by [trace.Process.Engine]; of an engine that is not known nothing follows from
-// them. Where a recording does not say whose a definition is ("": its process's block is damaged), it is taken for ggml's.
+// VocabularyOf returns what the names of an engine mean, by [trace.Process.Engine]; of an engine that is not
+// known nothing follows from them. Where a recording does not say whose a definition is ("": its process's
+// block is damaged), it is taken for ggml's.
 func VocabularyOf(engine string) ops.Vocabulary {
 	switch engine {
 	case "llama.cpp", "whisper.cpp", "ggml", "":

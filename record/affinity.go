@@ -79,8 +79,8 @@ func (a *allowedBook) changed(now int64) []trace.Thread {
 	return out
 }
 
-// allowedCPUs lists the CPUs that a thread may use: its affinity within its cpuset, as the kernel keeps them in one. An error is the
-// kernel's; it does not tell of more than 1024 CPUs.
+// allowedCPUs lists the CPUs that a thread may use: its affinity within its cpuset, as the kernel keeps them
+// in one. An error is the kernel's; it does not tell of more than 1024 CPUs.
 func allowedCPUs(tid int) (string, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(tid, &set); err != nil {

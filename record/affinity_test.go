@@ -60,7 +60,8 @@ func TestAllowedChanged(t *testing.T) {
 	if got := a.changed(int64(allowedEvery) + 1); len(got) != 0 {
 		t.Errorf("looked again at once: %v", got)
 	}
-	if got := a.changed(2 * int64(allowedEvery)); len(got) != 1 || got[0].CPUs != cpuList(&one) || got[0].TID != tid {
+	if got := a.changed(2 * int64(allowedEvery)); len(got) != 1 || got[0].CPUs != cpuList(&one) ||
+		got[0].TID != tid {
 		t.Errorf("changed: %v, want %q", got, cpuList(&one))
 	}
 	// A thread that ended before it was looked at may use what its process may.

@@ -44,7 +44,8 @@ func openCounters(opt *Options) (*counters, error) {
 		return nil, err
 	}
 	// Questions count user space: what the probes themselves do in the kernel is no operator's.
-	plan, err := pmu.NewPlan(m, pmu.Request{Events: opt.Events, Question: opt.Question, Software: true, OnlyUser: true})
+	plan, err := pmu.NewPlan(m, pmu.Request{Events: opt.Events, Question: opt.Question, Software: true,
+		OnlyUser: true})
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +104,9 @@ func openCounters(opt *Options) (*counters, error) {
 		}
 		c.probe.Events = append(c.probe.Events, fds)
 		c.of = append(c.of, i)
-		c.columns = append(c.columns, trace.Counter{Name: k.Name, Role: string(k.Role), PMU: unit, Scaled: c.probe.Scaled,
-			Code: strings.Join(codes, ", "), User: user, Unit: of, Slots: slots})
+		c.columns = append(c.columns, trace.Counter{Name: k.Name, Role: string(k.Role), PMU: unit,
+			Scaled: c.probe.Scaled,
+			Code:   strings.Join(codes, ", "), User: user, Unit: of, Slots: slots})
 	}
 	if c.probe.Task {
 		for _, name := range probe.TaskFields {
@@ -114,7 +116,8 @@ func openCounters(opt *Options) (*counters, error) {
 	return c, c.set.Enable()
 }
 
-// width is how many slots a cycle has on the CPUs of an event that counts slots; 0: not known, or it counts something else.
+// width is how many slots a cycle has on the CPUs of an event that counts slots; 0: not known, or it counts
+// something else.
 func width(r pmu.Role, e *pmu.Event) int {
 	if e.PMU == nil || e.PMU.Kind == nil || !slices.Contains(ofSlots, r) {
 		return 0
@@ -123,9 +126,11 @@ func width(r pmu.Role, e *pmu.Event) int {
 }
 
 // ofSlots are roles of counters that count slots, not cycles.
-var ofSlots = []pmu.Role{pmu.Slots, pmu.Retiring, pmu.BadSpec, pmu.FrontendBound, pmu.BackendBound, pmu.MemBound}
+var ofSlots = []pmu.Role{pmu.Slots, pmu.Retiring, pmu.BadSpec, pmu.FrontendBound, pmu.BackendBound,
+	pmu.MemBound}
 
-// ofTask tells counters that the kernel keeps with each thread and that are read there: exact, and nothing to open.
+// ofTask tells counters that the kernel keeps with each thread and that are read there: exact, and nothing to
+// open.
 func ofTask(k *pmu.Counter) bool {
 	e := k.Events[0]
 	return k.Software() && slices.Contains(probe.TaskFields, string(k.Role)) && !e.OnlyUser && !e.OnlyKernel

@@ -43,8 +43,8 @@ func (c *cpuWatch) sample(now int64, w *trace.Writer) error {
 	return w.CPU(trace.CPUState{Time: now, CPUs: cpus})
 }
 
-// look reads them; none where the kernel tells neither. Only a virtual machine has steal time: where it was 0 since the start, it is read but not told
-// until it is not.
+// look reads them; none where the kernel tells neither. Only a virtual machine has steal time: where it was 0
+// since the start, it is read but not told until it is not.
 func (c *cpuWatch) look() []trace.CPUTime {
 	first := !c.first
 	c.first = true
@@ -70,9 +70,11 @@ func (c *cpuWatch) look() []trace.CPUTime {
 	return out
 }
 
-// khz reads a CPU's frequency: what it had over the last moments where the kernel measures it, else what it was set to.
+// khz reads a CPU's frequency: what it had over the last moments where the kernel measures it, else what it
+// was set to.
 func (c *cpuWatch) khz(cpu int) *int64 {
-	b, err := os.ReadFile(fmt.Sprintf("%s/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", c.root, cpu))
+	b, err := os.ReadFile(fmt.Sprintf("%s/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", c.root,
+		cpu))
 	if err != nil {
 		return nil
 	}
@@ -100,7 +102,8 @@ func parseStat(b []byte) []trace.CPUTime {
 		}
 		x := trace.CPUTime{CPU: cpu}
 		if len(f) > 8 {
-			if v, err := strconv.ParseInt(string(f[8]), 10, 64); err == nil && v >= 0 && v < int64(^uint64(0)>>1)/tick {
+			if v, err := strconv.ParseInt(string(f[8]), 10, 64); err == nil && v >= 0 &&
+				v < int64(^uint64(0)>>1)/tick {
 				v *= tick
 				x.Steal = &v
 			}

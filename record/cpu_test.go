@@ -33,7 +33,8 @@ func TestCPUs(t *testing.T) {
 	// A guest. An offline CPU has no line.
 	write("proc/stat", "cpu  1 2 3 4 5 6 7 25 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\ncpu2 1 2 3 4 5 6 7 25 0 0\nintr 1\ncpu3 1 1 1 1 1 1 1 1\n")
 	got := c.look()
-	if len(got) != 2 || got[0].CPU != 0 || *got[0].Steal != 0 || got[1].CPU != 2 || *got[1].Steal != 250e6 || got[1].KHz != nil {
+	if len(got) != 2 || got[0].CPU != 0 || *got[0].Steal != 0 || got[1].CPU != 2 || *got[1].Steal != 250e6 ||
+		got[1].KHz != nil {
 		t.Errorf("a guest: %+v", got)
 	}
 	// Frequencies, one of them unreadable.
@@ -45,7 +46,8 @@ func TestCPUs(t *testing.T) {
 		t.Errorf("frequencies: %+v", got)
 	}
 	// Kernels before 2.6.11 have no steal time, and what is no number is none.
-	for _, text := range []string{"cpu0 1 2 3 4 5 6 7\n", "cpu0 1 2 3 4 5 6 7 x\n", "cpu0 1 2 3 4 5 6 7 9223372036854775807\n", "cpu0 1 2 3 4 5 6 7 -1\n"} {
+	for _, text := range []string{"cpu0 1 2 3 4 5 6 7\n", "cpu0 1 2 3 4 5 6 7 x\n",
+		"cpu0 1 2 3 4 5 6 7 9223372036854775807\n", "cpu0 1 2 3 4 5 6 7 -1\n"} {
 		if got := parseStat([]byte(text)); len(got) != 1 || got[0].Steal != nil {
 			t.Errorf("%q: %+v", text, got)
 		}

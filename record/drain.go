@@ -47,13 +47,17 @@ func (r *recorder) drain() error {
 	if err := r.w.Sched(e.Sched); err != nil {
 		return err
 	}
-	if err := r.w.Samples(until(r.stop, e.Samples, func(s *trace.Sample) int64 { return s.Time })); err != nil {
+	if err := r.w.Samples(until(r.stop, e.Samples, func(s *trace.Sample) int64 {
+		return s.Time
+	})); err != nil {
 		return err
 	}
 	if err := r.writeFaults(e); err != nil {
 		return err
 	}
-	if err := r.w.Experts(until(r.stop, e.Experts, func(x *trace.Experts) int64 { return x.Time })); err != nil {
+	if err := r.w.Experts(until(r.stop, e.Experts, func(x *trace.Experts) int64 {
+		return x.Time
+	})); err != nil {
 		return err
 	}
 	if err := r.losses(now); err != nil {
@@ -137,7 +141,8 @@ func (r *recorder) rotate() error {
 	return nil
 }
 
-// maxDetach bounds the processes whose probes are taken away at a time: each probe takes a thread of profinfer.
+// maxDetach bounds the processes whose probes are taken away at a time: each probe takes a thread of
+// profinfer.
 const maxDetach = 8
 
 // letGo takes the probes of ended processes away, beside everything else: it takes long enough
@@ -191,8 +196,8 @@ func (r *recorder) find(pid int) *process {
 	return nil
 }
 
-// owner returns the process that a site belongs to; nil where its marks cannot be written any more, as they would be taken for
-// those of what the process became.
+// owner returns the process that a site belongs to; nil where its marks cannot be written any more, as they
+// would be taken for those of what the process became.
 func (r *recorder) owner(pid int, site uint32) *process {
 	p := r.find(pid)
 	if p == nil {
@@ -204,7 +209,8 @@ func (r *recorder) owner(pid int, site uint32) *process {
 	return p
 }
 
-// writeMarks writes boundaries, and has what steers the recording look at them. They stay in e as the trace has them.
+// writeMarks writes boundaries, and has what steers the recording look at them. They stay in e as the trace
+// has them.
 func (r *recorder) writeMarks(e *probe.Events) error {
 	marks := e.Marks[:0] // those that are written
 	for i := range e.Marks {
@@ -341,21 +347,25 @@ func (r *recorder) losses(now int64) error {
 	for _, k := range []struct {
 		what string
 		n    uint64
-	}{{trace.LostHits, l.Hits}, {trace.LostMarks, l.Marks}, {trace.LostDefinitions, l.Defs}, {trace.LostSched, l.Sched}, {trace.LostReads, l.Reads}, {trace.LostFaults, l.Faults}, {trace.LostExperts, l.Experts}} {
+	}{{trace.LostHits, l.Hits}, {trace.LostMarks, l.Marks}, {trace.LostDefinitions, l.Defs}, {trace.LostSched,
+		l.Sched}, {trace.LostReads, l.Reads}, {trace.LostFaults, l.Faults}, {trace.LostExperts, l.Experts}} {
 		if k.n == 0 {
 			continue
 		}
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyLost, What: k.what, Events: k.n, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyLost, What: k.what,
+			Events: k.n, CPU: -1}); err != nil {
 			return err
 		}
 	}
 	if l.Filtered > 0 {
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered, What: trace.LostHits, Events: l.Filtered, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered,
+			What: trace.LostHits, Events: l.Filtered, CPU: -1}); err != nil {
 			return err
 		}
 	}
 	if l.Others > 0 { // who else ran, oftener than is asked for
-		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered, What: trace.LostOthers, Events: l.Others, CPU: -1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered,
+			What: trace.LostOthers, Events: l.Others, CPU: -1}); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,8 @@ func (r *recorder) end(res *Result) error {
 	}
 	errs = append(errs, r.tellMissed())
 	if r.holds.Number > 0 { // milliseconds
-		r.meta.Extra["holds"] = fmt.Sprintf("%d, %d of them late, the longest %.1f ms", r.holds.Number, r.holds.Late, float64(r.holds.Longest)/1e6)
+		r.meta.Extra["holds"] = fmt.Sprintf("%d, %d of them late, the longest %.1f ms", r.holds.Number,
+			r.holds.Late, float64(r.holds.Longest)/1e6)
 		errs = append(errs, r.w.Meta(r.meta))
 	}
 	// twice: a program that was under way at the first time has written by the second

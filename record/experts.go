@@ -15,8 +15,8 @@ import (
 // experts tells whether it is to be copied which experts tokens are routed to.
 func (o *Options) experts() bool { return o.Experts && o.Level >= engine.LevelOp }
 
-// routing is what is known of where a process's graphs route tokens to experts. While begins are probed the kernel side sees that
-// by itself; of graphs that are followed it is told, by their sequence of operators.
+// routing is what is known of where a process's graphs route tokens to experts. While begins are probed the
+// kernel side sees that by itself; of graphs that are followed it is told, by their sequence of operators.
 type routing struct {
 	sequences map[uint64]uint64        // of shapes: a hash of their operators
 	told      map[uint64]routingPlaces // by sequence, as the kernel side was told
@@ -32,9 +32,11 @@ type routingPlaces struct {
 // maxSequences bounds the shapes whose sequence of operators is remembered.
 const maxSequences = 1 << 16
 
-// routing tells the kernel side where graphs with a shape's sequence of operators route tokens, once their order is known.
+// routing tells the kernel side where graphs with a shape's sequence of operators route tokens, once their
+// order is known.
 func (r *recorder) routing(p *process, s *trace.Shape, sequence uint64) {
-	if !r.opt.experts() || !p.plan.Features.Routing || sequence == 0 || s.Incomplete != "" || p.routing.begins {
+	if !r.opt.experts() || !p.plan.Features.Routing || sequence == 0 || s.Incomplete != "" ||
+		p.routing.begins {
 		return
 	}
 	c := &p.routing
@@ -82,12 +84,13 @@ func (r *recorder) routeByBegins(p *process, why string) {
 	r.note(fmt.Sprintf("%s (%d): which experts are chosen is seen at operators' begins, which costs a hit more: %s", p.info.Comm, p.pid, why))
 }
 
-// with joins what two shapes with the same operators tell. An operator can be missing in one of them: of no tokens it only
-// passes its barrier. It returns false where another ends there instead.
+// with joins what two shapes with the same operators tell. An operator can be missing in one of them: of no
+// tokens it only passes its barrier. It returns false where another ends there instead.
 func (c routingPlaces) with(o routingPlaces) (routingPlaces, bool) {
 	in := func(c, other routingPlaces) bool {
 		for _, x := range c.at {
-			if !slices.Contains(other.at, x) && (int(x.Arrival) >= len(other.order) || len(other.order[x.Arrival]) > 0) {
+			if !slices.Contains(other.at, x) &&
+				(int(x.Arrival) >= len(other.order) || len(other.order[x.Arrival]) > 0) {
 				return false
 			}
 		}
@@ -117,7 +120,8 @@ func (p *process) unfit(shape uint64) {
 
 // routingSource returns the number of the source that says which experts a node uses, -1 if there is none.
 func routingSource(n *trace.Node, plan *engine.Plan) int32 {
-	if op, ok := plan.Operators[n.Op]; !ok || !plan.Features.Routing || op != int(plan.Layout.ChooseOp) || len(n.Src) <= int(plan.Layout.ChooseSrc) {
+	if op, ok := plan.Operators[n.Op]; !ok || !plan.Features.Routing || op != int(plan.Layout.ChooseOp) ||
+		len(n.Src) <= int(plan.Layout.ChooseSrc) {
 		return -1
 	}
 	return n.Src[plan.Layout.ChooseSrc]

@@ -59,7 +59,9 @@ func (r *recorder) writeFaults(e *probe.Events) error {
 		return nil
 	}
 	var p *process
-	faults := slices.DeleteFunc(until(r.stop, e.Faults, func(f *trace.Fault) int64 { return f.Time }), func(f trace.Fault) bool {
+	faults := slices.DeleteFunc(until(r.stop, e.Faults, func(f *trace.Fault) int64 {
+		return f.Time
+	}), func(f trace.Fault) bool {
 		if p == nil || p.pid != int(f.PID) {
 			if p = r.find(int(f.PID)); p == nil {
 				return true
@@ -103,7 +105,8 @@ func (r *recorder) faultsMeta() {
 	}
 	if !r.session.FaultsTimed() {
 		r.meta.Extra["fault_times"] = "off"
-		r.meta.Notes = append(r.meta.Notes, "page faults: this kernel does not tell their begins, so their durations are not known")
+		r.meta.Notes = append(r.meta.Notes,
+			"page faults: this kernel does not tell their begins, so their durations are not known")
 	}
 }
 
@@ -129,7 +132,8 @@ func (r *recorder) beginMemory(p *process) error {
 	return r.writeMemory(p, m, files, false)
 }
 
-// lookMemory reads the process's mappings again and writes them if they hold a new file, or if that is asked for.
+// lookMemory reads the process's mappings again and writes them if they hold a new file, or if that is asked
+// for.
 func (r *recorder) lookMemory(p *process, tell bool) error {
 	p.mem.looked = time.Now()
 	if !p.mem.read(p.pid) {
@@ -193,7 +197,8 @@ func (r *recorder) retellMemory() error {
 	return nil
 }
 
-// lastAccount takes what the command had counted when it ended: /proc does not have it any more. Of processes that it started nobody knows.
+// lastAccount takes what the command had counted when it ended: /proc does not have it any more. Of processes
+// that it started nobody knows.
 func (r *recorder) lastAccount(p *process, m *trace.Memory) {
 	if r.command == nil || r.command.PID != p.pid {
 		return
@@ -225,8 +230,9 @@ func (r *recorder) threadCounts(p *process) error {
 	now := probe.Now()
 	var faults []trace.Fault
 	for tid, a := range accounts {
-		faults = append(faults, trace.Fault{Time: now, PID: int32(p.pid), TID: int32(tid), Kind: trace.FaultCounts,
-			Dur: -1, Read: a.Read, Major: uint64(a.Major), Minor: uint64(a.Minor)})
+		faults = append(faults, trace.Fault{Time: now, PID: int32(p.pid), TID: int32(tid),
+			Kind: trace.FaultCounts,
+			Dur:  -1, Read: a.Read, Major: uint64(a.Major), Minor: uint64(a.Minor)})
 	}
 	slices.SortFunc(faults, func(a, b trace.Fault) int { return int(a.TID - b.TID) })
 	return r.w.Faults(faults)
@@ -245,7 +251,8 @@ func (m *memory) read(pid int) bool {
 func (m *memory) told() (out []trace.MemoryMap) {
 	for i := range m.maps[:min(len(m.maps), maxMaps)] {
 		k := &m.maps[i]
-		out = append(out, trace.MemoryMap{Start: k.Start, End: k.End, Offset: k.Offset, Perms: k.Perms, Path: k.Path, Dev: k.Dev, Inode: k.Inode})
+		out = append(out, trace.MemoryMap{Start: k.Start, End: k.End, Offset: k.Offset, Perms: k.Perms,
+			Path: k.Path, Dev: k.Dev, Inode: k.Inode})
 	}
 	return out
 }
@@ -280,7 +287,8 @@ func (m *memory) mapped(pid int) (fresh []*dataFile) {
 	return fresh
 }
 
-// refuse remembers what is not looked at again each time that mappings are: a GPU's engine maps its devices hundreds of times.
+// refuse remembers what is not looked at again each time that mappings are: a GPU's engine maps its devices
+// hundreds of times.
 func (m *memory) refuse(k fileKey) {
 	if m.refused == nil || len(m.refused) >= maxRefused {
 		m.refused = make(map[fileKey]bool)
@@ -311,7 +319,8 @@ func (m *memory) named(pid int) (fresh []*dataFile) {
 				continue
 			}
 			if root, err := os.Readlink(procPath(pid, "root")); err == nil && root != "/" {
-				if rel, err := filepath.Rel(root, cwd); err == nil { // a chroot: cwd is told as its parent sees it
+				// a chroot: cwd is told as its parent sees it
+				if rel, err := filepath.Rel(root, cwd); err == nil {
 					cwd = "/" + rel
 				}
 			}

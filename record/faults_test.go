@@ -73,7 +73,8 @@ func device(t *testing.T, path string) string {
 	return path
 }
 
-// What a command line names is opened only if it is a regular file, large enough for a model, and inside of the process's root.
+// What a command line names is opened only if it is a regular file, large enough for a model, and inside of
+// the process's root.
 func TestNamedFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -112,7 +113,8 @@ func TestNamedFiles(t *testing.T) {
 	}
 	dev := device(t, filepath.Join(dir, "device"))
 	events := opened(t, pipe, small, model, dev)
-	if got, want := named(pipe, "--log-file", dev, "small", "-m", "link", "/proc/kmsg", "/proc/kcore", "../../none"), []string{link}; !slices.Equal(got, want) {
+	if got, want := named(pipe, "--log-file", dev, "small", "-m", "link", "/proc/kmsg", "/proc/kcore",
+		"../../none"), []string{link}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 	if got, want := events(), []string{"model"}; !slices.Equal(got, want) {
@@ -128,7 +130,8 @@ func TestNamedInRoot(t *testing.T) {
 	out, root := t.TempDir(), t.TempDir()
 	secret := bigFile(t, filepath.Join(out, "secret"))
 	inside := filepath.Join(root, out)
-	for _, err := range []error{os.MkdirAll(inside, 0o755), os.Symlink(secret, filepath.Join(root, "link")), os.Symlink("/proc/self/root"+secret, filepath.Join(root, "magic"))} {
+	for _, err := range []error{os.MkdirAll(inside, 0o755), os.Symlink(secret, filepath.Join(root, "link")),
+		os.Symlink("/proc/self/root"+secret, filepath.Join(root, "magic"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +154,8 @@ func TestNamedInRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/waits", "-test.run=TestWaits", "--", "/../../../.."+secret, secret, "/link", "/magic", "/own")
+	cmd := exec.Command("/waits", "-test.run=TestWaits", "--", "/../../../.."+secret, secret, "/link",
+		"/magic", "/own")
 	cmd.Env = []string{"PROFINFER_TEST_WAITS=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	cmd.Dir = "/"
@@ -195,7 +199,8 @@ func TestWaits(t *testing.T) {
 // A device that is mapped is not opened for that, and what was refused is not looked at again.
 func TestMappedFiles(t *testing.T) {
 	dir := t.TempDir()
-	dev, model, small := device(t, filepath.Join(dir, "device")), bigFile(t, filepath.Join(dir, "model")), filepath.Join(dir, "small")
+	dev, model, small := device(t, filepath.Join(dir, "device")), bigFile(t, filepath.Join(dir, "model")),
+		filepath.Join(dir, "small")
 	if err := os.WriteFile(small, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func TestFeatures(t *testing.T) {
 	for _, c := range []struct {
 		lacks string
 		take  func(*engine.Features)
-		// what is done then: graphs are followed by arrivals, choices are looked for, prefill is told from decode, backends are asked for
+		// what is done then: graphs are followed by arrivals, choices are looked for, prefill is told from
+		// decode, backends are asked for
 		follows, chooses, phases bool
 		backends                 int
 	}{
@@ -42,22 +43,27 @@ func TestFeatures(t *testing.T) {
 	} {
 		t.Run(c.lacks, func(t *testing.T) {
 			n := 0
-			r := &recorder{engine: asked{&n}, counters: &counters{}, ctx: context.Background(), later: make(chan func() error), closed: make(chan struct{}), schedules: newScheduling(),
+			r := &recorder{engine: asked{&n}, counters: &counters{}, ctx: context.Background(),
+				later: make(chan func() error), closed: make(chan struct{}), schedules: newScheduling(),
 				procs: map[int]*process{}, dirty: map[int]bool{}, opt: Options{Level: engine.LevelOp}}
 			defer close(r.closed)
 			p := newProcess(1)
-			p.plan = &engine.Plan{Features: all, Operators: map[string]int{"MUL_MAT_ID": 30}, Layout: engine.Layout{ChooseOp: 30, ChooseSrc: 2},
-				Sites: []engine.Site{{Role: engine.RoleStepBegin}, {Role: engine.RoleSchedBegin}, {Role: engine.RoleOpEnd, A: engine.Arg{Kind: engine.ArgReg}}}}
+			p.plan = &engine.Plan{Features: all, Operators: map[string]int{"MUL_MAT_ID": 30},
+				Layout: engine.Layout{ChooseOp: 30, ChooseSrc: 2},
+				Sites: []engine.Site{{Role: engine.RoleStepBegin}, {Role: engine.RoleSchedBegin},
+					{Role: engine.RoleOpEnd, A: engine.Arg{Kind: engine.ArgReg}}}}
 			c.take(&p.plan.Features)
 			p.learn = order.New()
 			r.procs[1] = p
 			if got := !r.twoHits(p); got != c.follows {
 				t.Errorf("followed: %v", got)
 			}
-			if got := routingSource(&trace.Node{Op: "MUL_MAT_ID", Src: []int32{3, 4, 5}}, p.plan) == 5; got != c.chooses {
+			if got := routingSource(&trace.Node{Op: "MUL_MAT_ID", Src: []int32{3, 4, 5}},
+				p.plan) == 5; got != c.chooses {
 				t.Errorf("choices: %v", got)
 			}
-			if got := !p.decodes(&trace.Mark{Kind: trace.MarkStepBegin, Time: 5, TID: 9, NTokens: 4}, []trace.StepSeq{{Time: 5, TID: 9, NTokens: 4}}); got != c.phases {
+			if got := !p.decodes(&trace.Mark{Kind: trace.MarkStepBegin, Time: 5, TID: 9, NTokens: 4},
+				[]trace.StepSeq{{Time: 5, TID: 9, NTokens: 4}}); got != c.phases {
 				t.Errorf("four tokens of a sequence are told from one: %v", got)
 			}
 			if err := r.backends(p, 0x100); err != nil {

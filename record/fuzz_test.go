@@ -40,10 +40,12 @@ func (words) Tensor(raw engine.RawTensor) (engine.Tensor, error) {
 	if len(raw.Data) < 3 {
 		return engine.Tensor{}, errors.New("cut")
 	}
-	return engine.Tensor{Addr: raw.Addr, Src: []uint64{uint64(raw.Data[0]), uint64(raw.Data[1])}, ViewSrc: uint64(raw.Data[2])}, nil
+	return engine.Tensor{Addr: raw.Addr, Src: []uint64{uint64(raw.Data[0]), uint64(raw.Data[1])},
+		ViewSrc: uint64(raw.Data[2])}, nil
 }
 
-// FuzzShapes puts shapes together from definitions in any order, repeated, of nodes that there are not, and of several processes.
+// FuzzShapes puts shapes together from definitions in any order, repeated, of nodes that there are not, and
+// of several processes.
 func FuzzShapes(f *testing.F) {
 	f.Add([]byte{0, 0, 16, 1, 2, 3, 1, 1, 17, 16, 16, 0, 2, 0, 18, 9, 9, 9}, uint8(2), uint8(2))
 	f.Add([]byte{0, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, uint8(1), uint8(0))
@@ -51,7 +53,8 @@ func FuzzShapes(f *testing.F) {
 		var a assembler
 		total := 0
 		for ; len(b) >= 6; b = b[6:] {
-			d := probe.Def{PID: int32(b[0] >> 4 & 1), Shape: uint64(b[0] >> 5 & 1), Leaf: b[0]&1 != 0, Index: uint32(b[1]), Addr: uint64(b[2]), Raw: b[3:6:6]}
+			d := probe.Def{PID: int32(b[0] >> 4 & 1), Shape: uint64(b[0] >> 5 & 1), Leaf: b[0]&1 != 0,
+				Index: uint32(b[1]), Addr: uint64(b[2]), Raw: b[3:6:6]}
 			if b[0]&2 != 0 {
 				d.Index = binary.LittleEndian.Uint32(b[1:5])
 			}
@@ -71,7 +74,8 @@ func FuzzShapes(f *testing.F) {
 			}
 			for i, n := range s.Nodes {
 				bad := func(k int32) bool { return k < 0 || int(k) >= len(s.Nodes) }
-				if n.Leaf != (i >= int(nodes)) || slices.ContainsFunc(n.Src, bad) || n.ViewSrc != -1 && bad(n.ViewSrc) {
+				if n.Leaf != (i >= int(nodes)) || slices.ContainsFunc(n.Src, bad) || n.ViewSrc != -1 &&
+					bad(n.ViewSrc) {
 					t.Fatalf("node %d: %+v", i, n)
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/target/watch"
 )
 
-// How long a thread is held at most, whatever its library takes to be looked at: an engine that serves is to feel little of it, one that
-// profinfer started itself can wait.
+// How long a thread is held at most, whatever its library takes to be looked at: an engine that serves is to
+// feel little of it, one that profinfer started itself can wait.
 const (
 	holdServing = 200 * time.Millisecond
 	holdOwn     = 2 * time.Second

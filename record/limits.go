@@ -13,8 +13,8 @@ import (
 // of growing. The rings are not in it.
 const memoryLimit = 128 << 20
 
-// LimitMemory bounds profinfer's own memory while it looks at processes and their files. A limit that the environment sets
-// (GOMEMLIMIT) stays.
+// LimitMemory bounds profinfer's own memory while it looks at processes and their files. A limit that the
+// environment sets (GOMEMLIMIT) stays.
 func LimitMemory() (restore func()) {
 	before := debug.SetMemoryLimit(-1)
 	if before == math.MaxInt64 {
@@ -28,8 +28,8 @@ const (
 	oomPrefers = "1000" // whatever else uses memory
 )
 
-// expendable has the kernel end profinfer first where memory runs out, not the engine, which is larger. It is called
-// after the command was started, which would inherit it; where it is not permitted, nothing changes.
+// expendable has the kernel end profinfer first where memory runs out, not the engine, which is larger. It is
+// called after the command was started, which would inherit it; where it is not permitted, nothing changes.
 func expendable() (restore func()) {
 	before, err := os.ReadFile(oomScore)
 	if err == nil {

@@ -20,7 +20,8 @@ const SchemaVersion = 1
 
 // machine describes where the recording is made.
 func machine() trace.Meta {
-	m := trace.Meta{SchemaVersion: SchemaVersion, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), CPU: cpuModel()}
+	m := trace.Meta{SchemaVersion: SchemaVersion, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),
+		CPU: cpuModel()}
 	m.Start = probe.Now()
 	m.Realtime = time.Now().UnixNano()
 	m.Host, _ = os.Hostname()

@@ -10,8 +10,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Processes that were over before they were looked at. Whether an engine was in them tell the files that they mapped: those of
-// engines that were found, before or since. Files that have nothing of an engine are not remembered here.
+// Processes that were over before they were looked at. Whether an engine was in them tell the files that they
+// mapped: those of engines that were found, before or since. Files that have nothing of an engine are not
+// remembered here.
 
 const (
 	maxMapped  = 32   // files of a process that are remembered
@@ -40,8 +41,8 @@ const (
 	behind     = 50 * time.Millisecond
 )
 
-// account takes the events that wait when the recording ends, for what they tell of processes that were missed: nothing more
-// is probed. Where many processes start at once they come faster than probes can be set.
+// account takes the events that wait when the recording ends, for what they tell of processes that were
+// missed: nothing more is probed. Where many processes start at once they come faster than probes can be set.
 func (r *recorder) account(events <-chan watched) {
 	r.closing = true
 	end, gap := time.After(accountFor), accountGap
@@ -106,7 +107,8 @@ func (r *recorder) tellMissed() error {
 				continue
 			}
 			n++
-			if err := r.w.Loss(trace.Loss{Start: m.at, End: m.at, Why: trace.WhyLost, What: trace.LostProcesses, Events: 1, CPU: -1,
+			if err := r.w.Loss(trace.Loss{Start: m.at, End: m.at, Why: trace.WhyLost,
+				What: trace.LostProcesses, Events: 1, CPU: -1,
 				Of: m.name + ": it ended before it could be looked at"}); err != nil {
 				return err
 			}
@@ -125,6 +127,7 @@ func (r *recorder) unseen(p *process) error {
 	}
 	r.prog.Missed++
 	now := probe.Now()
-	return r.w.Loss(trace.Loss{Start: min(p.looked, now), End: now, Why: trace.WhyLost, What: trace.LostProcesses, Events: 1, CPU: -1,
+	return r.w.Loss(trace.Loss{Start: min(p.looked, now), End: now, Why: trace.WhyLost,
+		What: trace.LostProcesses, Events: 1, CPU: -1,
 		Of: p.name() + ": it was probed late, and was not seen to compute"})
 }

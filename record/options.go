@@ -65,12 +65,13 @@ type Options struct {
 	// Faults records page faults of the engine's threads, and what of its files is in memory.
 	Faults probe.Faults
 	Tool   string // profinfer's version, for the trace
-	// Peaks of this machine, as package peaks writes them, are kept in the trace: whoever reads it elsewhere compares
-	// with them. Empty: none are known.
+	// Peaks of this machine, as package peaks writes them, are kept in the trace: whoever reads it elsewhere
+	// compares with them. Empty: none are known.
 	Peaks []byte
 	// Experts records which experts tokens choose: see docs/experts.md.
 	Experts bool
-	// KeepSecrets writes command lines down as they are: else the values of keys, tokens and passwords are left out.
+	// KeepSecrets writes command lines down as they are: else the values of keys, tokens and passwords are
+	// left out.
 	KeepSecrets bool
 	// Progress is called after each drain, if set.
 	Progress func(Progress)
@@ -78,8 +79,8 @@ type Options struct {
 	Warn func(string)
 }
 
-// Defaults are the options of a recording of which nothing else is said: every caller begins with them, so that all
-// recordings hold the same.
+// Defaults are the options of a recording of which nothing else is said: every caller begins with them, so
+// that all recordings hold the same.
 func Defaults() Options {
 	return Options{Output: "run.pinf", Level: engine.LevelOp, Sched: true, Experts: true}
 }

@@ -18,10 +18,13 @@ func TestPace(t *testing.T) {
 		want  time.Duration
 	}{
 		{"no engine yet", engine.LevelOp, process{}, drainEvery},
-		{"an engine that has not computed", engine.LevelOp, process{plan: plan, found: time.Now()}, drainFirst},
+		{"an engine that has not computed", engine.LevelOp, process{plan: plan, found: time.Now()},
+			drainFirst},
 		{"steps only", engine.LevelStep, process{plan: plan, found: time.Now()}, drainEvery},
-		{"one that computes", engine.LevelOp, process{plan: plan, found: time.Now(), computes: true}, drainEvery},
-		{"one that has been idle for long", engine.LevelOp, process{plan: plan, found: time.Now().Add(-2 * firstFor)}, drainEvery},
+		{"one that computes", engine.LevelOp, process{plan: plan, found: time.Now(), computes: true},
+			drainEvery},
+		{"one that has been idle for long", engine.LevelOp,
+			process{plan: plan, found: time.Now().Add(-2 * firstFor)}, drainEvery},
 	} {
 		r := &recorder{opt: Options{Level: c.level}, procs: map[int]*process{1: &c.p}}
 		if got := r.pace(); got != c.want {

@@ -14,12 +14,13 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Reading what is another's can take as long as that one likes: a library on a file system that does not answer, a page of memory
-// whose server is gone. So it is done aside, and the recording waits for it only so long.
+// Reading what is another's can take as long as that one likes: a library on a file system that does not
+// answer, a page of memory whose server is gone. So it is done aside, and the recording waits for it only so
+// long.
 
 const (
-	// patience is how long the recording waits for a process to be looked at before it goes on without, where no thread is held; what is
-	// found later is taken then.
+	// patience is how long the recording waits for a process to be looked at before it goes on without, where
+	// no thread is held; what is found later is taken then.
 	patience = 500 * time.Millisecond
 	// patienceFirst is the same for processes to attach to, before anything is recorded.
 	patienceFirst = 10 * time.Second
@@ -33,8 +34,8 @@ const (
 
 var errHangs = errors.New("reading its files or memory takes too long: they lie where nobody answers, or it is under heavy load")
 
-// aside does work where it can hang, and then, on the recorder's own goroutine, what follows from it: now, if the work is done soon, else
-// when it is. False: there is too much under way already.
+// aside does work where it can hang, and then, on the recorder's own goroutine, what follows from it: now, if
+// the work is done soon, else when it is. False: there is too much under way already.
 func (r *recorder) aside(soon time.Duration, work func(), then func() error) (bool, error) {
 	if r.waiting >= maxAside {
 		return false, nil
@@ -80,7 +81,8 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 	}
 	ok, aerr := r.aside(cmp.Or(r.soon, patience), func() { plan, err = r.engine.Plan(pid) }, func() error {
 		if r.procs[pid] != p || p.looking != &begun {
-			if err == nil { // it has ended, or is another program: what others like it are missed with is known now
+			// it has ended, or is another program: what others like it are missed with is known now
+			if err == nil {
 				r.engineFiles(plan.Files)
 				err = plan.LeftOut
 			}
@@ -144,7 +146,8 @@ func (r *recorder) hanging() {
 }
 
 // lookBackends looks up what else is to be probed of a scheduler's backends, and what of them cannot be.
-func (r *recorder) lookBackends(p *process, sched uint64, then func(files []engine.File, sites []engine.Site, warnings []engine.Warning, err error) error) error {
+func (r *recorder) lookBackends(p *process, sched uint64,
+	then func(files []engine.File, sites []engine.Site, warnings []engine.Warning, err error) error) error {
 	// The plan is the recorder's: what is learned is taken over where it is safe.
 	plan := *p.plan
 	plan.Warnings, plan.Inner = slices.Clone(plan.Warnings), maps.Clone(plan.Inner)
@@ -153,7 +156,9 @@ func (r *recorder) lookBackends(p *process, sched uint64, then func(files []engi
 	var sites []engine.Site
 	var err error
 	pid := p.pid
-	ok, aerr := r.aside(patience, func() { files, sites, err = r.engine.Backends(pid, &plan, sched) }, func() error {
+	ok, aerr := r.aside(patience, func() {
+		files, sites, err = r.engine.Backends(pid, &plan, sched)
+	}, func() error {
 		switch q := r.procs[pid]; {
 		case q != nil && q != p, p.failed != nil, p.att == nil:
 			return nil // it is another program, or nothing more of it is probed
@@ -174,7 +179,8 @@ func (r *recorder) lookBackends(p *process, sched uint64, then func(files []engi
 	return aerr
 }
 
-// cmdline is a process's command line. Reading it reads the process's memory: of one that did not answer once it is not asked for again.
+// cmdline is a process's command line. Reading it reads the process's memory: of one that did not answer once
+// it is not asked for again.
 func cmdline(pid int, mute *bool) ([]string, error) {
 	if *mute {
 		return nil, errHangs

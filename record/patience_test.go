@@ -22,8 +22,9 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// A page of a process's arguments whose server never answers: reading its memory waits for ever, so it is done aside; of its command line the kernel gives
-// what is there (what is mapped from a file it does not read since 4.17, and it does not wait for userfaultfd), and should one wait, it is left after a while.
+// A page of a process's arguments whose server never answers: reading its memory waits for ever, so it is
+// done aside; of its command line the kernel gives what is there (what is mapped from a file it does not read
+// since 4.17, and it does not wait for userfaultfd), and should one wait, it is left after a while.
 func TestLostPage(t *testing.T) {
 	if os.Getenv("PROFINFER_TEST_HUNG") != "" {
 		if page, err := loseArguments(); err != nil {
@@ -86,7 +87,8 @@ func loseArguments() (page uintptr, err error) {
 	if _, _, e := unix.Syscall(unix.SYS_IOCTL, fd, uffdioAPI, uintptr(unsafe.Pointer(&api))); e != 0 {
 		return 0, e
 	}
-	if _, _, e := unix.Syscall(unix.SYS_IOCTL, fd, uffdioRegister, uintptr(unsafe.Pointer(&register))); e != 0 {
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, fd, uffdioRegister,
+		uintptr(unsafe.Pointer(&register))); e != 0 {
 		return 0, e
 	}
 	if _, _, e := unix.Syscall(unix.SYS_MADVISE, page, 4096, unix.MADV_DONTNEED); e != 0 {
@@ -110,7 +112,8 @@ func (h hanging) Backends(int, *engine.Plan, uint64) ([]engine.File, []engine.Si
 // What takes long is taken up when it is done; of what never is, a bounded number is waited for.
 func TestAside(t *testing.T) {
 	h := hanging{make(chan bool)}
-	r := &recorder{engine: h, ctx: context.Background(), later: make(chan func() error), closed: make(chan struct{}), schedules: newScheduling(),
+	r := &recorder{engine: h, ctx: context.Background(), later: make(chan func() error),
+		closed: make(chan struct{}), schedules: newScheduling(),
 		procs: map[int]*process{}, dirty: map[int]bool{}, soon: time.Millisecond}
 	defer close(r.closed)
 	taken := 0
@@ -140,7 +143,8 @@ func TestAside(t *testing.T) {
 	if taken != maxAside-3 || r.waiting != 0 {
 		t.Errorf("%d are done, %d waited for", taken, r.waiting)
 	}
-	if !r.dirty[2] || len(r.dirty) != 11 || r.dirty[3] || !r.dirty[maxAside+1] { // and those for which there were too many
+	// and those for which there were too many
+	if !r.dirty[2] || len(r.dirty) != 11 || r.dirty[3] || !r.dirty[maxAside+1] {
 		t.Errorf("%v are to be looked at again", r.dirty)
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The recorder's own scheduling. On a machine whose cores are all taken it has to look at a new
-// library before the engine uses it, and later to empty the rings before they are full. Threads that Go makes meanwhile have to inherit it (so
-// SCHED_RESET_ON_FORK is no use); a command must not, so it is started before, and another one after all was given back.
+// The recorder's own scheduling. On a machine whose cores are all taken it has to look at a new library
+// before the engine uses it, and later to empty the rings before they are full. Threads that Go makes
+// meanwhile have to inherit it (so SCHED_RESET_ON_FORK is no use); a command must not, so it is started
+// before, and another one after all was given back.
 const (
 	nice = -15
 	// realTimeFor is how long real-time priority lasts after a thread was held.
@@ -46,7 +47,8 @@ func newScheduling() *scheduling {
 	return s
 }
 
-// raise gives profinfer's threads a nice value that lets them come before the engine's. Where it is not permitted, nothing changes.
+// raise gives profinfer's threads a nice value that lets them come before the engine's. Where it is not
+// permitted, nothing changes.
 func (s *scheduling) raise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +59,8 @@ func (s *scheduling) raise() {
 	s.lower()
 }
 
-// hurry makes them real-time ones for a while: a thread is held until they have done their work. Something that takes longer is not
-// worth that the machine waits for it.
+// hurry makes them real-time ones for a while: a thread is held until they have done their work. Something
+// that takes longer is not worth that the machine waits for it.
 func (s *scheduling) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +106,8 @@ func (s *scheduling) quiet() {
 	s.cores()
 }
 
-// busy says that a process begins to be looked at (1), or that this is done (-1). A core more is used meanwhile: what lets held threads go on is
-// not to wait for it.
+// busy says that a process begins to be looked at (1), or that this is done (-1). A core more is used
+// meanwhile: what lets held threads go on is not to wait for it.
 func (s *scheduling) busy(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +163,8 @@ func allThreads(a unix.SchedAttr) {
 			}
 			done[tid], fresh = true, true
 			_ = unix.SchedSetAttr(tid, &a, 0)
-			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, int(a.Nice)) // of a real-time thread the other leaves it alone
+			// of a real-time thread the other leaves it alone
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, int(a.Nice))
 		}
 		if !fresh {
 			return

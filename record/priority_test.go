@@ -27,7 +27,8 @@ func scheduledAs(t *testing.T, path string) (nice, policy int) {
 	if err != nil {
 		return 99, 99 // it has ended
 	}
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:])) // from field 3 on, see proc_pid_stat(5)
+	// from field 3 on, see proc_pid_stat(5)
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	nice, err1 := strconv.Atoi(f[19-3])
 	policy, err2 := strconv.Atoi(f[41-3])
 	if err1 != nil || err2 != nil {
@@ -53,7 +54,8 @@ func ownThreads(t *testing.T) map[string]int {
 	return out
 }
 
-// Real-time priority ends by itself, everything is given back at the end, and what is started afterwards inherits nothing.
+// Real-time priority ends by itself, everything is given back at the end, and what is started afterwards
+// inherits nothing.
 func TestPriority(t *testing.T) {
 	if !permitted() {
 		t.Skip("needs CAP_SYS_NICE")
@@ -70,8 +72,11 @@ func TestPriority(t *testing.T) {
 		}
 		defer c.Wait()
 		defer c.Process.Kill()
-		if nice, policy := scheduledAs(t, fmt.Sprintf("/proc/%d/stat", c.Process.Pid)); before[fmt.Sprintf("nice %d, policy %d", nice, policy)] == 0 {
-			t.Errorf("what was started %s has nice %d, policy %d; this process %v", when, nice, policy, before)
+		if nice, policy := scheduledAs(t,
+			fmt.Sprintf("/proc/%d/stat", c.Process.Pid)); before[fmt.Sprintf("nice %d, policy %d", nice,
+			policy)] == 0 {
+			t.Errorf("what was started %s has nice %d, policy %d; this process %v", when, nice, policy,
+				before)
 		}
 	}
 	s := newScheduling()
@@ -120,7 +125,8 @@ func first(m map[string]int) string {
 	return ""
 }
 
-// A command that is launched has nothing of the recorder's priority, nor has a second one in the same process.
+// A command that is launched has nothing of the recorder's priority, nor has a second one in the same
+// process.
 func TestCommandPriority(t *testing.T) {
 	if err := probe.Check(); err != nil {
 		t.Skip(err)
@@ -128,8 +134,9 @@ func TestCommandPriority(t *testing.T) {
 	before := ownThreads(t)
 	for i := range 2 {
 		out := filepath.Join(t.TempDir(), "stat")
-		_, err := Run(context.Background(), ggml.New(), Options{Output: filepath.Join(t.TempDir(), "run.pinf"), Level: engine.LevelOp,
-			Command: []string{"sh", "-c", "sleep 0.3; cat /proc/self/stat > " + out}})
+		_, err := Run(context.Background(), ggml.New(),
+			Options{Output: filepath.Join(t.TempDir(), "run.pinf"), Level: engine.LevelOp,
+				Command: []string{"sh", "-c", "sleep 0.3; cat /proc/self/stat > " + out}})
 		var none *NoEngine
 		if !errors.As(err, &none) {
 			t.Fatal(err)

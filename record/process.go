@@ -77,12 +77,15 @@ type fileKey struct{ dev, inode uint64 }
 
 func newProcess(pid int) *process {
 	return &process{pid: pid, attached: make(map[siteKey]bool), index: make(map[uint32]uint32),
-		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool), learn: order.New()}
+		files: make(map[fileKey]int), scheds: make(map[uint64]bool), warned: make(map[string]bool),
+		learn: order.New()}
 }
 
 // entries tells whether calls of the engine that compute a batch are probed.
 func (p *process) entries() bool {
-	return p.plan != nil && slices.ContainsFunc(p.plan.Sites, func(s engine.Site) bool { return s.Role == engine.RoleStepBegin })
+	return p.plan != nil && slices.ContainsFunc(p.plan.Sites, func(s engine.Site) bool {
+		return s.Role == engine.RoleStepBegin
+	})
 }
 
 // update looks at what the process has mapped now and probes what is new.
@@ -249,8 +252,10 @@ func (r *recorder) describe(p *process, files []engine.File) error {
 		if s.Warning != "" {
 			p.matters.dear = append(p.matters.dear, dearSite{p.index[id], s.Role, s.Dear()})
 		}
-		in.Sites = append(in.Sites, trace.Site{File: fileOf(s.File), Offset: s.Offset, Where: s.Where, Insn: s.Insn,
-			Class: s.Class.String(), Role: s.Role.Recorded(), Return: s.Return, Entry: s.Entry, Phase: s.Phase,
+		in.Sites = append(in.Sites, trace.Site{File: fileOf(s.File), Offset: s.Offset, Where: s.Where,
+			Insn:  s.Insn,
+			Class: s.Class.String(), Role: s.Role.Recorded(), Return: s.Return, Entry: s.Entry,
+			Phase:  s.Phase,
 			Covers: s.Covers, Backend: s.Backend, Warning: s.Warning})
 	}
 	in.Attached = p.att.Ready
@@ -281,7 +286,8 @@ func (r *recorder) backends(p *process, sched uint64) error {
 		clear(p.scheds)
 	}
 	p.scheds[sched] = true
-	return r.lookBackends(p, sched, func(files []engine.File, sites []engine.Site, warnings []engine.Warning, err error) error {
+	return r.lookBackends(p, sched, func(files []engine.File, sites []engine.Site, warnings []engine.Warning,
+		err error) error {
 		if err != nil {
 			// The process ended meanwhile, or freed the scheduler: most had no other backend anyway.
 			p.matters.fail(sched, fmt.Sprintf("graphs of backends other than the CPU are not seen: %v", err))
@@ -305,8 +311,8 @@ func (r *recorder) backends(p *process, sched uint64) error {
 	})
 }
 
-// reset forgets the program a process ran before exec: its probes went with its memory. What it did is written before:
-// its marks name sites of what is known of the process now.
+// reset forgets the program a process ran before exec: its probes went with its memory. What it did is
+// written before: its marks name sites of what is known of the process now.
 func (r *recorder) reset(p *process) error {
 	if p.att != nil {
 		if err := r.drain(); err != nil {
@@ -323,8 +329,8 @@ func (r *recorder) reset(p *process) error {
 	return nil
 }
 
-// leftOut tells which files were not looked at to the end, each once: whoever maps it next is not told of. It does not wait
-// for the process to compute, as other warnings do.
+// leftOut tells which files were not looked at to the end, each once: whoever maps it next is not told of. It
+// does not wait for the process to compute, as other warnings do.
 func (r *recorder) leftOut(p *process, err error) {
 	for _, l := range target.LimitErrors(err) {
 		w := "a file is left out: " + l.Error()
@@ -349,7 +355,9 @@ func (r *recorder) leftOut(p *process, err error) {
 // begin is seen is to be seen whole.
 func byFile(sites []engine.Site) (groups [][]engine.Site) {
 	entries := func(g []engine.Site) int {
-		return len(g) - len(slices.DeleteFunc(slices.Clone(g), func(s engine.Site) bool { return s.Role == engine.RoleStepBegin }))
+		return len(g) - len(slices.DeleteFunc(slices.Clone(g), func(s engine.Site) bool {
+			return s.Role == engine.RoleStepBegin
+		}))
 	}
 	sites = slices.Clone(sites)
 	slices.SortStableFunc(sites, func(a, b engine.Site) int { return a.File - b.File })
@@ -380,7 +388,8 @@ func (r *recorder) filter(p *process, plan *engine.Plan) error {
 		}
 	}
 	if len(lacks) > 0 {
-		err := fmt.Errorf("its %s has no operator %s; it has %s", cmp.Or(plan.Library, plan.Engine), strings.Join(lacks, ", "), strings.Join(slices.Sorted(maps.Keys(plan.Operators)), " "))
+		err := fmt.Errorf("its %s has no operator %s; it has %s", cmp.Or(plan.Library, plan.Engine),
+			strings.Join(lacks, ", "), strings.Join(slices.Sorted(maps.Keys(plan.Operators)), " "))
 		if len(ops) == 0 {
 			return err
 		}

@@ -100,8 +100,9 @@ type recorder struct {
 // *trace.WriteError.
 func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	r := &recorder{opt: opt, engine: eng, procs: make(map[int]*process), looked: make(map[int]Looked),
-		dirty: make(map[int]bool), left: make(map[string]bool), threads: make(map[threadKey]bool), began: time.Now(),
-		gone: make(chan *process, 4096), detach: make(chan struct{}, maxDetach),
+		dirty: make(map[int]bool), left: make(map[string]bool), threads: make(map[threadKey]bool),
+		began: time.Now(),
+		gone:  make(chan *process, 4096), detach: make(chan struct{}, maxDetach),
 		ctx: ctx, later: make(chan func() error), closed: make(chan struct{}), schedules: newScheduling()}
 	defer r.schedules.restore()
 	defer close(r.closed)
@@ -114,7 +115,9 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		return res, err
 	}
 	defer r.counters.close()
-	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched, Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults, Experts: opt.experts()}); err != nil {
+	if r.session, err = probe.Open(probe.Config{RingBytes: opt.RingBytes, Sched: opt.Sched,
+		Filter: opt.filter(), Counters: r.counters.probe, Faults: opt.Faults,
+		Experts: opt.experts()}); err != nil {
 		return res, err
 	}
 	defer func() {
@@ -122,7 +125,8 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		r.session.Close()
 	}()
 	if len(r.counters.probe.Events) > 0 && r.session.SchedError != nil {
-		return res, fmt.Errorf("counters cannot be told from those of other threads: %w", r.session.SchedError)
+		return res, fmt.Errorf("counters cannot be told from those of other threads: %w",
+			r.session.SchedError)
 	}
 	if r.watch, err = watch.New(); err != nil {
 		r.watch = watch.NewPolling(err.Error())
@@ -188,13 +192,15 @@ func (r *recorder) begin() error {
 	}
 	r.hitCost = 2000
 	if c, err := r.session.Cost(); err == nil {
-		r.meta.ProbeCost = map[string]int64{target.ClassEmulated.String(): c.Loop.Nanoseconds(), "cold": c.Cold.Nanoseconds()}
+		r.meta.ProbeCost = map[string]int64{target.ClassEmulated.String(): c.Loop.Nanoseconds(),
+			"cold": c.Cold.Nanoseconds()}
 		r.hitCost = float64(c.Cold.Nanoseconds())
 	} else {
 		r.meta.Notes = append(r.meta.Notes, err.Error())
 	}
 	if release, v := probe.Release(); probe.SkipsHits(v) {
-		r.meta.Notes = append(r.meta.Notes, "this kernel ("+release+") leaves probes out, uncounted, while another eBPF program runs on the CPU: hits can be missing (Linux 6.0 and newer do not)")
+		r.meta.Notes = append(r.meta.Notes,
+			"this kernel ("+release+") leaves probes out, uncounted, while another eBPF program runs on the CPU: hits can be missing (Linux 6.0 and newer do not)")
 	}
 	r.counters.doubt()
 	r.meta.Counters = r.counters.columns
@@ -226,7 +232,8 @@ func (r *recorder) begin() error {
 		return err
 	}
 	r.lastDrain = probe.Now()
-	// Processes that are there already come first: one without an engine is said before a command is started for nothing.
+	// Processes that are there already come first: one without an engine is said before a command is started
+	// for nothing.
 	if err := r.join(r.opt.PIDs); err != nil {
 		return err
 	}
@@ -399,7 +406,8 @@ func (r *recorder) pace() time.Duration {
 			if p.plan != nil && !p.computes && time.Since(p.found) < firstFor {
 				return drainFirst
 			}
-			if p.att != nil && p.computes && r.opt.Level == engine.LevelOp && p.att.Mode() == probe.ModeBoth && !r.twoHits(p) {
+			if p.att != nil && p.computes && r.opt.Level == engine.LevelOp &&
+				p.att.Mode() == probe.ModeBoth && !r.twoHits(p) {
 				return min(drainLearning, r.filling())
 			}
 		}
@@ -528,7 +536,8 @@ func (r *recorder) updateDirty() error {
 func (r *recorder) planned(p *process) {
 	r.fresh = true
 	if len(r.prog.Engines) < maxLooked {
-		r.prog.Engines = append(r.prog.Engines, fmt.Sprintf("%s (%d): %s %s", p.info.Comm, p.pid, p.plan.Engine, p.plan.EngineVersion))
+		r.prog.Engines = append(r.prog.Engines,
+			fmt.Sprintf("%s (%d): %s %s", p.info.Comm, p.pid, p.plan.Engine, p.plan.EngineVersion))
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 	chunk = 1 << 30
 	// maxBits bounds what is written of a file: of one above 128 GiB a bit stands for several pages of 4 KiB.
 	maxBits = 1 << 25
-	// lookFor bounds the time that is spent on a file, and waitFor that which a process waits for it, held before it begins to
-	// read a model.
+	// lookFor bounds the time that is spent on a file, and waitFor that which a process waits for it, held
+	// before it begins to read a model.
 	lookFor = 5 * time.Second
 	waitFor = 100 * time.Millisecond
 )
@@ -36,8 +36,8 @@ func grain(size, page int64) int64 {
 	return page
 }
 
-// residency has files looked at beside the recorder's own work, as of a model of hundreds of GB that can take seconds, and what is
-// found written, a block a file. last: the files are closed then.
+// residency has files looked at beside the recorder's own work, as of a model of hundreds of GB that can take
+// seconds, and what is found written, a block a file. last: the files are closed then.
 func (r *recorder) residency(p *process, about trace.Memory, files []*dataFile, last bool) {
 	if len(files) == 0 {
 		return
@@ -78,7 +78,8 @@ func (d *dataFile) pages() trace.FilePages {
 	}
 	p.Dev, p.Inode = st.Dev, st.Ino
 	// To one who may not write the file the kernel says that all of it is there.
-	if euid := os.Geteuid(); euid != 0 && int(st.Uid) != euid && unix.Access(fmt.Sprintf("/proc/self/fd/%d", d.f.Fd()), unix.W_OK) != nil {
+	if euid := os.Geteuid(); euid != 0 && int(st.Uid) != euid &&
+		unix.Access(fmt.Sprintf("/proc/self/fd/%d", d.f.Fd()), unix.W_OK) != nil {
 		p.Failed = "only root, its owner and who may write it are told"
 		return p
 	}
@@ -91,19 +92,22 @@ func (d *dataFile) pages() trace.FilePages {
 	return p
 }
 
-// cacheStat is struct cachestat of linux/mman.h (6.5): pages of a part of a file that are in the page cache, and others.
+// cacheStat is struct cachestat of linux/mman.h (6.5): pages of a part of a file that are in the page cache,
+// and others.
 type cacheStat struct{ cached, dirty, writeback, evicted, recently uint64 }
 
-// cached returns how many pages of a part of a file are in the page cache; false where the kernel does not tell.
+// cached returns how many pages of a part of a file are in the page cache; false where the kernel does not
+// tell.
 func cached(f *os.File, off, length int64) (uint64, bool) {
 	part := struct{ off, len uint64 }{uint64(off), uint64(length)}
 	var st cacheStat
-	_, _, e := unix.Syscall6(unix.SYS_CACHESTAT, f.Fd(), uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&st)), 0, 0, 0)
+	_, _, e := unix.Syscall6(unix.SYS_CACHESTAT, f.Fd(), uintptr(unsafe.Pointer(&part)),
+		uintptr(unsafe.Pointer(&st)), 0, 0, 0)
 	return st.cached, e == 0
 }
 
-// residentPages returns a bit for each grain of f's first size bytes: at least half of its pages are in memory. It gives up at
-// the deadline.
+// residentPages returns a bit for each grain of f's first size bytes: at least half of its pages are in
+// memory. It gives up at the deadline.
 func residentPages(f *os.File, size, page, grain int64, deadline time.Time) ([]byte, error) {
 	bits := make([]byte, ((size+grain-1)/grain+7)/8)
 	each := max(chunk, grain)
@@ -133,7 +137,8 @@ func (l *residentLook) set(off, length, pages int64) {
 	}
 }
 
-// part looks at a part of the file. The page cache is asked first: most parts are in memory wholly, or not at all.
+// part looks at a part of the file. The page cache is asked first: most parts are in memory wholly, or not at
+// all.
 func (l *residentLook) part(off, length int64) error {
 	const least = 1 << 21 // smaller parts are looked at page by page
 	n, ok := cached(l.f, off, length)
@@ -175,7 +180,8 @@ func (l *residentLook) pages(off, length int64) error {
 		l.vec = make([]byte, n)
 	}
 	vec := l.vec[:n]
-	_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(length), uintptr(unsafe.Pointer(&vec[0])))
+	_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(length),
+		uintptr(unsafe.Pointer(&vec[0])))
 	unix.Munmap(mem)
 	if e != 0 {
 		return errors.Join(errors.New("looking at its pages (mincore)"), e)

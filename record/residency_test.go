@@ -82,10 +82,12 @@ func TestResidentTerabytes(t *testing.T) {
 	if err := r.w.Meta(trace.Meta{SchemaVersion: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeMemory(p, trace.Memory{PID: int32(p.pid), Time: 1, When: "start"}, files, false); err != nil {
+	if err := r.writeMemory(p, trace.Memory{PID: int32(p.pid), Time: 1, When: "start"}, files,
+		false); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.writeMemory(p, trace.Memory{PID: int32(p.pid), Time: 2, When: "end"}, files, true); err != nil {
+	if err := r.writeMemory(p, trace.Memory{PID: int32(p.pid), Time: 2, When: "end"}, files,
+		true); err != nil {
 		t.Fatal(err)
 	}
 	r.looking.Wait()
@@ -107,8 +109,10 @@ func TestResidentTerabytes(t *testing.T) {
 		}
 		for _, f := range b.Memory.Files {
 			n++
-			if f.Failed != "" || f.Size != size || int64(len(f.Resident))*8*f.Page < size || len(f.Resident) > maxBits/8 {
-				t.Errorf("%s %s: %d bytes, a bit for %d, %q", b.Memory.When, f.Path, len(f.Resident), f.Page, f.Failed)
+			if f.Failed != "" || f.Size != size || int64(len(f.Resident))*8*f.Page < size ||
+				len(f.Resident) > maxBits/8 {
+				t.Errorf("%s %s: %d bytes, a bit for %d, %q", b.Memory.When, f.Path, len(f.Resident), f.Page,
+					f.Failed)
 			}
 			if got := int64(count(f.Resident)) * f.Page; got != 8<<20 {
 				t.Errorf("%d bytes are in memory, %d were written", got, 8<<20)

@@ -21,8 +21,8 @@ var returnsKill = func(pid int) bool {
 	return filtered || err != nil
 }
 
-// survivable leaves out calls whose ends are to be had by return probes only, where those would end the process: begins and ends, as
-// a call that never ends would be taken for one under way.
+// survivable leaves out calls whose ends are to be had by return probes only, where those would end the
+// process: begins and ends, as a call that never ends would be taken for one under way.
 func (r *recorder) survivable(p *process, sites []engine.Site) []engine.Site {
 	isReturn := func(s engine.Site) bool { return s.Return }
 	if !slices.ContainsFunc(sites, isReturn) || !returnsKill(p.pid) {
@@ -42,9 +42,12 @@ func (r *recorder) survivable(p *process, sites []engine.Site) []engine.Site {
 			}
 		}
 	}
-	w := engine.Warning{Level: engine.LevelGraph, Text: fmt.Sprintf("%s cannot be seen: this kernel's return probes end a process that runs under a seccomp filter (fixed in Linux 6.12.14, 6.13.3 and 6.14)", strings.Join(names, ", "))}
+	w := engine.Warning{Level: engine.LevelGraph,
+		Text: fmt.Sprintf("%s cannot be seen: this kernel's return probes end a process that runs under a seccomp filter (fixed in Linux 6.12.14, 6.13.3 and 6.14)", strings.Join(names, ", "))}
 	if !slices.Contains(p.lacks, w) {
 		p.lacks = append(p.lacks, w)
 	}
-	return slices.DeleteFunc(slices.Clone(sites), func(s engine.Site) bool { return gone[call{s.File, s.Entry}] })
+	return slices.DeleteFunc(slices.Clone(sites), func(s engine.Site) bool {
+		return gone[call{s.File, s.Entry}]
+	})
 }

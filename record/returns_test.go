@@ -36,8 +36,9 @@ func (c *counts) Step(s *profile.Step) error {
 	return nil
 }
 
-// Where return probes would end the process (said so here: this kernel need not be one of those), what can be had by them alone is left out, begin
-// and end, and said to be. Steps, graphs and operators are recorded as ever.
+// Where return probes would end the process (said so here: this kernel need not be one of those), what can be
+// had by them alone is left out, begin and end, and said to be. Steps, graphs and operators are recorded as
+// ever.
 func TestWithoutReturns(t *testing.T) {
 	e := engines.Offload(t)
 	if err := probe.Check(); err != nil {
@@ -50,8 +51,12 @@ func TestWithoutReturns(t *testing.T) {
 	_, inside := engines.Model(t, e, "llama-tiny")
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	var warned []string
-	_, err := Run(context.Background(), ggml.New(), Options{Output: path, Level: engine.LevelOp, Sched: true, Warn: func(s string) { warned = append(warned, s) },
-		Command: e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "400", "-r", "1", "-t", "1", "--no-warmup", "-dev", "Vulkan0", "-ngl", "2")})
+	_, err := Run(context.Background(), ggml.New(),
+		Options{Output: path, Level: engine.LevelOp, Sched: true, Warn: func(s string) {
+			warned = append(warned, s)
+		},
+			Command: e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "400", "-r", "1", "-t", "1",
+				"--no-warmup", "-dev", "Vulkan0", "-ngl", "2")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +75,9 @@ func TestWithoutReturns(t *testing.T) {
 		t.Errorf("%d whole steps, graphs %v, %d operators", c.whole, c.backends, c.ops)
 	}
 	const said = "vkQueueSubmit, "
-	if !slices.ContainsFunc(warned, func(s string) bool { return strings.Contains(s, said) && strings.Contains(s, "seccomp") }) {
+	if !slices.ContainsFunc(warned, func(s string) bool {
+		return strings.Contains(s, said) && strings.Contains(s, "seccomp")
+	}) {
 		t.Errorf("warned of %q", warned)
 	}
 	for _, p := range h.Processes {
@@ -78,7 +85,8 @@ func TestWithoutReturns(t *testing.T) {
 			t.Errorf("the recording does not say so: %q", p.Warnings)
 		}
 		for _, s := range p.Sites {
-			if s.Return || strings.HasPrefix(string(s.Role), "submit") || strings.HasPrefix(string(s.Role), "wait") {
+			if s.Return || strings.HasPrefix(string(s.Role), "submit") ||
+				strings.HasPrefix(string(s.Role), "wait") {
 				t.Errorf("%s at %s, return %v", s.Role, s.Where, s.Return)
 			}
 		}

@@ -12,9 +12,10 @@ import (
 // hidden stands where a secret was.
 const hidden = "***"
 
-// withoutSecrets returns a command line without the values of keys, tokens and passwords: --api-key X, --hf-token=X, HF_TOKEN=X,
-// "Authorization: X", scheme://user:X@host, also inside of a word for a shell. What is a secret is told by its name, so one that is
-// called otherwise stays, and a prompt does. The path of a file with secrets (--api-key-file) is none.
+// withoutSecrets returns a command line without the values of keys, tokens and passwords: --api-key X,
+// --hf-token=X, HF_TOKEN=X, "Authorization: X", scheme://user:X@host, also inside of a word for a shell. What
+// is a secret is told by its name, so one that is called otherwise stays, and a prompt does. The path of a
+// file with secrets (--api-key-file) is none.
 func withoutSecrets(words []string) []string {
 	out := slices.Clone(words)
 	for i := 0; i < len(out); i++ {
@@ -84,8 +85,10 @@ func secretName(name string) bool {
 	}
 	for i, w := range words {
 		switch {
-		case strings.HasSuffix(w, "token"), strings.Contains(w, "secret"), strings.Contains(w, "password"), strings.Contains(w, "passphrase"),
-			strings.HasPrefix(w, "credential"), strings.HasSuffix(w, "apikey"), w == "passwd", w == "hft", w == "auth", w == "authorization", w == "bearer":
+		case strings.HasSuffix(w, "token"), strings.Contains(w, "secret"), strings.Contains(w, "password"),
+			strings.Contains(w, "passphrase"),
+			strings.HasPrefix(w, "credential"), strings.HasSuffix(w,
+				"apikey"), w == "passwd", w == "hft", w == "auth", w == "authorization", w == "bearer":
 			return true
 		case i > 0 && w == "key" && slices.Contains([]string{"api", "access", "auth", "private"}, words[i-1]):
 			return true

@@ -97,9 +97,11 @@ func (r *recorder) steer(now int64) error {
 		}
 		want, why := r.mode(p, now)
 		if want == mode {
-			if want == probe.ModeBoth && (why == twoHits) != p.twoHits { // its begins count from now on, or not any more
+			// its begins count from now on, or not any more
+			if want == probe.ModeBoth && (why == twoHits) != p.twoHits {
 				p.twoHits = why == twoHits
-				if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: now, Ops: want.String(), Why: why}); err != nil {
+				if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: now, Ops: want.String(),
+					Why: why}); err != nil {
 					return err
 				}
 			}
@@ -120,7 +122,8 @@ func (r *recorder) steer(now int64) error {
 		if (want == probe.ModeOff) != (mode == probe.ModeOff) {
 			p.gov.Changed(since)
 		}
-		if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: since, Ops: want.String(), Why: why}); err != nil {
+		if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: since, Ops: want.String(),
+			Why: why}); err != nil {
 			return err
 		}
 	}
@@ -151,11 +154,13 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	return probe.ModeArrivals, "following"
 }
 
-// twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out, arrivals that do not
-// tell their thread pool (an inlined barrier) can be of any graph under way, graphs of few operators are mostly first ones, whose
-// begin arrivals do not tell, and where there are more threads than cores a thread may not have had one from one arrival to the next.
+// twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out,
+// arrivals that do not tell their thread pool (an inlined barrier) can be of any graph under way, graphs of
+// few operators are mostly first ones, whose begin arrivals do not tell, and where there are more threads
+// than cores a thread may not have had one from one arrival to the next.
 func (r *recorder) twoHits(p *process) bool {
-	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() || len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.follows() || p.learn.Few() ||
+	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() ||
+		len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.follows() || p.learn.Few() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 

@@ -14,10 +14,12 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// What goes wrong with one process is that process's: it is counted and named in the recording, told at the terminal, and the
-// recording goes on. Its end are only what concerns all: a trace that cannot be written, a privilege that is missing.
+// What goes wrong with one process is that process's: it is counted and named in the recording, told at the
+// terminal, and the recording goes on. Its end are only what concerns all: a trace that cannot be written, a
+// privilege that is missing.
 
-// maxTold bounds the processes whose trouble is told at the terminal, each in a line; the recording has all of them.
+// maxTold bounds the processes whose trouble is told at the terminal, each in a line; the recording has all
+// of them.
 const maxTold = 16
 
 // name says which process it is, for people.
@@ -37,7 +39,8 @@ func (r *recorder) all(err error) bool {
 	return r.w.Err() != nil || errors.As(err, &m)
 }
 
-// trouble counts n of what was not recorded of a process, and tells why. It returns an error that concerns the whole recording.
+// trouble counts n of what was not recorded of a process, and tells why. It returns an error that concerns
+// the whole recording.
 func (r *recorder) trouble(p *process, what string, n int, err error) error {
 	if r.all(err) {
 		return err
@@ -48,7 +51,8 @@ func (r *recorder) trouble(p *process, what string, n int, err error) error {
 	text := p.name() + ": " + strings.TrimPrefix(err.Error(), fmt.Sprintf("process %d: ", p.pid))
 	r.told(text)
 	now := probe.Now()
-	return r.w.Loss(trace.Loss{Start: now, End: now, Why: trace.WhyLost, What: what, Events: uint64(n), CPU: -1, Of: text})
+	return r.w.Loss(trace.Loss{Start: now, End: now, Why: trace.WhyLost, What: what, Events: uint64(n),
+		CPU: -1, Of: text})
 }
 
 // told says at the terminal what went wrong with a process, of the first of them.
@@ -105,7 +109,8 @@ func (r *recorder) waited(p *process) error {
 	since := p.waits
 	p.waits = 0
 	r.prog.Missed++
-	return r.w.Loss(trace.Loss{Start: since, End: probe.Now(), Why: trace.WhyLost, What: trace.LostProcesses, Events: 1, CPU: -1,
+	return r.w.Loss(trace.Loss{Start: since, End: probe.Now(), Why: trace.WhyLost, What: trace.LostProcesses,
+		Events: 1, CPU: -1,
 		Of: p.name() + ": too many processes were recorded at once"})
 }
 
@@ -123,7 +128,8 @@ func (r *recorder) admit() {
 	}
 }
 
-// orphanAfter is how long a process lives on without its main thread before that is told: as a rule it is ending.
+// orphanAfter is how long a process lives on without its main thread before that is told: as a rule it is
+// ending.
 const orphanAfter = int64(time.Second)
 
 // orphans tells processes whose probes went with their main thread.
@@ -133,7 +139,8 @@ func (r *recorder) orphans(now int64) error {
 			continue
 		}
 		p.orphan = 0
-		if err := r.trouble(p, trace.LostProbes, len(p.attached), errors.New("its main thread has ended, and on this kernel its probes with it: nothing more of it is seen (Linux 6.6 keeps them)")); err != nil {
+		if err := r.trouble(p, trace.LostProbes, len(p.attached),
+			errors.New("its main thread has ended, and on this kernel its probes with it: nothing more of it is seen (Linux 6.6 keeps them)")); err != nil {
 			return err
 		}
 	}
@@ -154,7 +161,8 @@ func (r *recorder) writeShape(p *process, s *trace.Shape) error {
 	if err := r.trouble(p, trace.LostDefinitions, len(s.Nodes), err); err != nil {
 		return err
 	}
-	return r.w.Shape(&trace.Shape{PID: s.PID, ID: s.ID, Incomplete: fmt.Sprintf("its %d tensors: %v", len(s.Nodes), err)})
+	return r.w.Shape(&trace.Shape{PID: s.PID, ID: s.ID,
+		Incomplete: fmt.Sprintf("its %d tensors: %v", len(s.Nodes), err)})
 }
 
 const (

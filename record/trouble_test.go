@@ -25,7 +25,8 @@ func written(t *testing.T) (*recorder, *[]string, func() []trace.Block) {
 	t.Helper()
 	var buf bytes.Buffer
 	var warned []string
-	r := &recorder{w: trace.NewWriter(&buf), procs: map[int]*process{}, dirty: map[int]bool{}, threads: map[threadKey]bool{}, looked: map[int]Looked{}}
+	r := &recorder{w: trace.NewWriter(&buf), procs: map[int]*process{}, dirty: map[int]bool{},
+		threads: map[threadKey]bool{}, looked: map[int]Looked{}}
 	r.opt.Level = engine.LevelOp
 	r.opt.Warn = func(s string) { warned = append(warned, s) }
 	r.meta = trace.Meta{SchemaVersion: SchemaVersion}
@@ -90,11 +91,13 @@ func TestShapeTooLarge(t *testing.T) {
 	if _, shapes := p.learn.Waiting(); shapes != 0 || !p.oversize {
 		t.Error("its order is to be learned, and cannot be told")
 	}
-	if err := r.w.Marks([]trace.Mark{{Time: 10, PID: 7, TID: 7, Kind: trace.MarkGraphBegin, Shape: 5, NNodes: 140_000},
+	if err := r.w.Marks([]trace.Mark{{Time: 10, PID: 7, TID: 7, Kind: trace.MarkGraphBegin, Shape: 5,
+		NNodes: 140_000},
 		{Time: 20, PID: 7, TID: 7, Kind: trace.MarkGraphEnd}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.w.Hits([]trace.Hit{{Time: 12, PID: 7, TID: 7, Kind: trace.HitOpBegin, Arg: 3}, {Time: 13, PID: 7, TID: 7, Kind: trace.HitOpEnd}}); err != nil {
+	if err := r.w.Hits([]trace.Hit{{Time: 12, PID: 7, TID: 7, Kind: trace.HitOpBegin, Arg: 3},
+		{Time: 13, PID: 7, TID: 7, Kind: trace.HitOpEnd}}); err != nil {
 		t.Fatal(err)
 	}
 	blocks := end()
@@ -108,7 +111,8 @@ func TestShapeTooLarge(t *testing.T) {
 		}
 	}
 	l := losses(blocks)
-	if !found || len(l) != 1 || l[0].What != "definitions" || l[0].Events != 140_000 || !strings.Contains(l[0].Of, "engine (7)") {
+	if !found || len(l) != 1 || l[0].What != "definitions" || l[0].Events != 140_000 ||
+		!strings.Contains(l[0].Of, "engine (7)") {
 		t.Errorf("shape told: %v, losses %+v", found, l)
 	}
 	if len(*warned) != 1 {
@@ -138,7 +142,8 @@ func TestLongCommandLine(t *testing.T) {
 	end()
 }
 
-// A process's trouble is counted and named; that of the trace, and a privilege that is missing, end the recording.
+// A process's trouble is counted and named; that of the trace, and a privilege that is missing, end the
+// recording.
 func TestTrouble(t *testing.T) {
 	r, warned, end := written(t)
 	p := newProcess(9)
@@ -146,7 +151,8 @@ func TestTrouble(t *testing.T) {
 	for i := range 2 * maxTold {
 		q := newProcess(100 + i)
 		q.info.Comm = "engine"
-		if err := r.leaveOut(q, fmt.Errorf("process %d: its ggml has no operator NO_SUCH", q.pid)); err != nil {
+		if err := r.leaveOut(q, fmt.Errorf("process %d: its ggml has no operator NO_SUCH",
+			q.pid)); err != nil {
 			t.Fatal(err)
 		}
 		if q.failed == nil {
@@ -154,7 +160,8 @@ func TestTrouble(t *testing.T) {
 		}
 	}
 	if len(*warned) != maxTold+1 {
-		t.Errorf("%d lines at the terminal, want %d and one that says that there are more", len(*warned), maxTold)
+		t.Errorf("%d lines at the terminal, want %d and one that says that there are more", len(*warned),
+			maxTold)
 	}
 	r.wait(p, fmt.Errorf("process 9: too many: %w", probe.ErrFull))
 	r.wait(p, fmt.Errorf("process 9: too many: %w", probe.ErrFull))
@@ -168,7 +175,8 @@ func TestTrouble(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.trouble(p, "probes", 3, &probe.Missing{What: "attaching a uprobe is not permitted"}); err == nil {
+	if err := r.trouble(p, "probes", 3,
+		&probe.Missing{What: "attaching a uprobe is not permitted"}); err == nil {
 		t.Error("a missing privilege is taken for one process's trouble")
 	}
 	if r.prog.Missed != 2*maxTold+1 {
@@ -234,7 +242,8 @@ func TestThreadNames(t *testing.T) {
 	r.thread(int32(pid), 77) // ended already: it has no name
 	event := func(k watch.EventKind, tid int, comm string) {
 		t.Helper()
-		if err := r.happened(watched{Event: watch.Event{Kind: k, PID: pid, TID: tid, Comm: comm}}); err != nil {
+		if err := r.happened(watched{Event: watch.Event{Kind: k, PID: pid, TID: tid,
+			Comm: comm}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,7 +266,8 @@ func TestThreadNames(t *testing.T) {
 	}
 }
 
-// A process whose probes could not be changed is not learned from any more: nobody would take what is kept for that.
+// A process whose probes could not be changed is not learned from any more: nobody would take what is kept
+// for that.
 func TestStuckLearnsNothing(t *testing.T) {
 	r, _, end := written(t)
 	p := newProcess(7)
@@ -271,7 +281,8 @@ func TestStuckLearnsNothing(t *testing.T) {
 		for i := range n {
 			at := int64(10 * i)
 			r.observe(p, &trace.Mark{Time: at, PID: 7, TID: 7, Kind: trace.MarkGraphBegin}, &probe.Events{})
-			if err := r.writeHits(&probe.Events{Hits: []trace.Hit{{Time: at + 1, PID: 7, TID: 7, Kind: trace.HitOpEnd}}}); err != nil {
+			if err := r.writeHits(&probe.Events{Hits: []trace.Hit{{Time: at + 1, PID: 7, TID: 7,
+				Kind: trace.HitOpEnd}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -290,7 +301,8 @@ func TestStuckLearnsNothing(t *testing.T) {
 	end()
 }
 
-// Marks of the program that a process ran before are counted where they would be taken for the new one's, and written where not.
+// Marks of the program that a process ran before are counted where they would be taken for the new one's, and
+// written where not.
 func TestStrayMarks(t *testing.T) {
 	r, _, end := written(t)
 	old := newProcess(7)
@@ -346,14 +358,17 @@ func TestAttachFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.att.Detach()
-	files := []engine.File{{Path: "/bin/sh", Open: "/bin/sh", Inode: 1}, {Path: "bad", Open: "/proc/version", Inode: 2}}
-	sites := []engine.Site{{File: 1, Role: engine.RoleStepBegin, Where: "nowhere"}, {File: 0, Offset: 0x10, Role: engine.RoleGraphBegin, Where: "header"}}
+	files := []engine.File{{Path: "/bin/sh", Open: "/bin/sh", Inode: 1},
+		{Path: "bad", Open: "/proc/version", Inode: 2}}
+	sites := []engine.Site{{File: 1, Role: engine.RoleStepBegin, Where: "nowhere"},
+		{File: 0, Offset: 0x10, Role: engine.RoleGraphBegin, Where: "header"}}
 	for range 2 { // what was refused is not tried again
 		if err := r.attach(p, files, sites); err != nil {
 			t.Fatalf("the recording ends: %v", err)
 		}
 	}
-	if len(p.info.Sites) != 1 || p.info.Sites[0].Where != "header" || len(*warned) != 1 || !strings.Contains((*warned)[0], "bad") {
+	if len(p.info.Sites) != 1 || p.info.Sites[0].Where != "header" || len(*warned) != 1 ||
+		!strings.Contains((*warned)[0], "bad") {
 		t.Errorf("sites %+v, warned of %q", p.info.Sites, *warned)
 	}
 	if l := losses(end()); len(l) != 1 || l[0].What != "probes" || l[0].Events != 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// evidence is what tells whether a warning matters to a process's run: which probed calls it made, and whether a scheduler
-// ran operators in no graph that was seen.
+// evidence is what tells whether a warning matters to a process's run: which probed calls it made, and
+// whether a scheduler ran operators in no graph that was seen.
 type evidence struct {
 	called    []bool // of marks' sites, by their index in the trace
 	dear      []dearSite
@@ -51,13 +51,14 @@ func (v *evidence) watch(sched uint64, w watching) {
 	v.scheds[sched] = w
 }
 
-// fail notes that a scheduler's backends could not be looked up. If that was another at the same address, what is watched stays.
+// fail notes that a scheduler's backends could not be looked up. If that was another at the same address,
+// what is watched stays.
 func (v *evidence) fail(sched uint64, why string) {
 	v.watch(sched, watching{v.scheds[sched].from, why})
 }
 
-// mark takes a mark, as the trace has it, and says whether it is evidence that was not there. unseen says of operators that ran in no graph that is
-// seen why that is; empty where the reason stands in the plan.
+// mark takes a mark, as the trace has it, and says whether it is evidence that was not there. unseen says of
+// operators that ran in no graph that is seen why that is; empty where the reason stands in the plan.
 func (v *evidence) mark(m *trace.Mark) (news bool, unseen string) {
 	if n := int(m.Site) + 1; n > len(v.called) {
 		v.called = append(v.called, make([]bool, n-len(v.called))...)
@@ -97,7 +98,8 @@ func (v *evidence) mark(m *trace.Mark) (news bool, unseen string) {
 	return news, why
 }
 
-// lack notes why operators ran in no graph that is seen; only the first reason is kept, others are mostly the same of another scheduler.
+// lack notes why operators ran in no graph that is seen; only the first reason is kept, others are mostly the
+// same of another scheduler.
 func (p *process) lack(why string) {
 	if why == "" || p.matters.unseen {
 		return
@@ -139,7 +141,8 @@ func (r *recorder) lacking(p *process) []string {
 		switch s.role {
 		case engine.RoleOpBegin, engine.RoleOpFused, engine.RoleOpEnd: // hits do not tell their site
 			add(s.text)
-		case engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSchedBegin, engine.RoleSchedEnd, engine.RoleGraphBegin, engine.RoleGraphEnd:
+		case engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSchedBegin, engine.RoleSchedEnd,
+			engine.RoleGraphBegin, engine.RoleGraphEnd:
 			if int(s.index) < len(p.matters.called) && p.matters.called[s.index] {
 				add(s.text)
 			}
@@ -156,8 +159,8 @@ func (r *recorder) warnings(p *process) error {
 	return r.w.Process(p.info)
 }
 
-// tell tells the terminal what a process's recording lacks, each thing once, and notes it with the process. It returns false
-// where nothing has changed.
+// tell tells the terminal what a process's recording lacks, each thing once, and notes it with the process.
+// It returns false where nothing has changed.
 func (r *recorder) tell(p *process) bool {
 	now := r.lacking(p)
 	if slices.Equal(now, p.info.Warnings) {

@@ -13,6 +13,14 @@ if [ -n "$unformatted" ]; then
   printf 'not formatted (gofmt -w):\n%s\n' "$unformatted" >&2
   bad=1
 fi
+# Of at most 110 characters, a tab counted as four; strings, addresses and examples are not cut to fit.
+long=$(files '*.go' | grep -v testdata/ | xargs -r grep -L '^// Code generated' | while read -r f; do
+  expand -t 4 "$f" | LC_ALL=C.UTF-8 grep -nE '^.{111}' | grep -E '^[0-9]+:( |//|func|type|var|const)' | grep -vE '["`]|//go:|://|::|// {2}' | sed "s|^|$f:|" | cut -c1-150
+done || true)
+if [ -n "$long" ]; then
+  printf 'lines of over 110 characters:\n%s\n' "$long" >&2
+  bad=1
+fi
 go vet ./... || bad=1
 GOARCH=arm64 go vet ./... || bad=1
 go tool staticcheck ./... || bad=1

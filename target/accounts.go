@@ -14,7 +14,8 @@ import (
 // Account is what the kernel counted for a process or a thread since it began.
 type Account struct {
 	Minor, Major int64 // page faults
-	Read         int64 // bytes fetched from storage; -1: not told (no CONFIG_TASK_IO_ACCOUNTING, or not permitted)
+	// bytes fetched from storage; -1: not told (no CONFIG_TASK_IO_ACCOUNTING, or not permitted)
+	Read int64
 }
 
 // ProcessAccount counts all of a process's threads, those that have ended too; also of one that has ended and

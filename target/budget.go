@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// Anybody can map a file that asks whoever reads it for hours and gigabytes. So what looking at files may cost is
-// bounded: for each file, for all files of a process, for all of a recording. Budgets are counted, not timed: what is
-// found does not depend on how busy the machine is.
+// Anybody can map a file that asks whoever reads it for hours and gigabytes. So what looking at files may
+// cost is bounded: for each file, for all files of a process, for all of a recording. Budgets are counted,
+// not timed: what is found does not depend on how busy the machine is.
 
 // Limits are what may be spent.
 type Limits struct {
 	Bytes uint64 // read of files
-	// Steps of work: one is about as much as to decode an instruction. What is dearer (a symbol, an entry of the
-	// unwind information) counts as several.
+	// Steps of work: one is about as much as to decode an instruction. What is dearer (a symbol, an entry of
+	// the unwind information) counts as several.
 	Steps uint64
 }
 
@@ -25,9 +25,11 @@ var FileLimits = Limits{Bytes: 256 << 20, Steps: 24 << 20}
 // Times multiplies limits.
 func (l Limits) Times(n uint64) Limits { return Limits{l.Bytes * n, l.Steps * n} }
 
-// Bounds on single tables of a file, most of which are kept in memory: ten times and more what the largest engine has.
+// Bounds on single tables of a file, most of which are kept in memory: ten times and more what the largest
+// engine has.
 const (
-	maxProgram   = 64 << 10 / 56 // program headers: the kernel loads no file that has more than 64 KiB of them
+	// program headers: the kernel loads no file that has more than 64 KiB of them
+	maxProgram   = 64 << 10 / 56
 	maxSections  = 1 << 16
 	maxTable     = 16 << 20 // bytes of a table that is read at once
 	maxSymbols   = 192 << 10
@@ -37,8 +39,8 @@ const (
 	maxCalls     = 768 << 10
 )
 
-// Budget counts what was spent on files, on its own and on behalf of a larger budget. It can be used by several
-// goroutines at once.
+// Budget counts what was spent on files, on its own and on behalf of a larger budget. It can be used by
+// several goroutines at once.
 type Budget struct {
 	scope        string
 	max          Limits
@@ -54,7 +56,8 @@ func NewBudget(scope string, max Limits, of *Budget) *Budget {
 // Spent is what was spent so far.
 func (b *Budget) Spent() Limits { return Limits{b.bytes.Load(), b.steps.Load()} }
 
-// Spend takes from the budget for work on something that is no file, which name tells. The error is a *[LimitError].
+// Spend takes from the budget for work on something that is no file, which name tells. The error is a
+// *[LimitError].
 func (b *Budget) Spend(name string, l Limits) error {
 	if over := b.spend(l); over != nil {
 		over.File = name
@@ -70,9 +73,11 @@ func (b *Budget) spend(l Limits) (over *LimitError) {
 		switch {
 		case over != nil: // told of the smallest
 		case n > b.max.Bytes:
-			over = &LimitError{Scope: b.scope, What: "bytes to read", Limit: b.max.Bytes, Shared: b.scope != scopeFile}
+			over = &LimitError{Scope: b.scope, What: "bytes to read", Limit: b.max.Bytes,
+				Shared: b.scope != scopeFile}
 		case k > b.max.Steps:
-			over = &LimitError{Scope: b.scope, What: "steps of work", Limit: b.max.Steps, Shared: b.scope != scopeFile}
+			over = &LimitError{Scope: b.scope, What: "steps of work", Limit: b.max.Steps,
+				Shared: b.scope != scopeFile}
 		}
 	}
 	return over
@@ -107,5 +112,6 @@ func LimitErrors(err error) (out []*LimitError) {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s: it is not looked at any further: more than %d %s (limit of %s)", e.File, e.Limit, e.What, e.Scope)
+	return fmt.Sprintf("%s: it is not looked at any further: more than %d %s (limit of %s)", e.File, e.Limit,
+		e.What, e.Scope)
 }

@@ -46,17 +46,21 @@ func TestBudgets(t *testing.T) {
 			if err != nil {
 				t.Errorf("%d: %v", i, err)
 			}
-		case !errors.As(err, &l) || !strings.Contains(err.Error(), c.say) || l.Shared != c.shared || l.File != "x.so":
+		case !errors.As(err, &l) || !strings.Contains(err.Error(), c.say) || l.Shared != c.shared ||
+			l.File != "x.so":
 			t.Errorf("%d: %v, want %q", i, err, c.say)
 		}
-		if c.of == one && i == 1 { // what was spent beyond is not more than is taken at once, a piece of work later nothing
+		// what was spent beyond is not more than is taken at once, a piece of work later nothing
+		if c.of == one && i == 1 {
 			if s := one.Spent(); s.Steps > 70*batch {
 				t.Errorf("%+v", s)
 			}
 		}
 	}
-	joined := fmt.Errorf("both: %w", errors.Join(&LimitError{File: "a"}, errors.New("x"), fmt.Errorf("y: %w", &LimitError{File: "b"})))
-	if got := LimitErrors(joined); len(got) != 2 || got[0].File != "a" || got[1].File != "b" || LimitErrors(nil) != nil {
+	joined := fmt.Errorf("both: %w", errors.Join(&LimitError{File: "a"}, errors.New("x"), fmt.Errorf("y: %w",
+		&LimitError{File: "b"})))
+	if got := LimitErrors(joined); len(got) != 2 || got[0].File != "a" || got[1].File != "b" ||
+		LimitErrors(nil) != nil {
 		t.Errorf("%v", got)
 	}
 }
@@ -100,7 +104,8 @@ func TestMentions(t *testing.T) {
 	for off := at - 8; off <= at+1; off++ {
 		raw := make([]byte, 2*at)
 		copy(raw[off:], "ggml_op_name\x00")
-		e := &ELF{Name: "x", r: bytes.NewReader(raw), size: int64(len(raw)), budget: NewBudget(scopeFile, FileLimits, nil)}
+		e := &ELF{Name: "x", r: bytes.NewReader(raw), size: int64(len(raw)),
+			budget: NewBudget(scopeFile, FileLimits, nil)}
 		s := segment{typ: 1, addr: 0, filesz: uint64(len(raw))}
 		e.segs, e.loads = []segment{s}, []segment{s}
 		e.dyn.strtab, e.dyn.strsz = 1, uint64(len(raw)-1)

@@ -8,12 +8,13 @@ import (
 	"sort"
 )
 
-// callIndex holds every direct call and jump out of a function. Addresses are counted from base, a word holds two: a
-// large engine has hundreds of thousands.
+// callIndex holds every direct call and jump out of a function. Addresses are counted from base, a word holds
+// two: a large engine has hundreds of thousands.
 type callIndex struct {
 	base   uint64
 	direct []uint64 // call or jump to an address: to<<32 | from, sorted
-	slots  []uint64 // x86-64: call or jump through a pointer (GOT): from<<32 | the pointer's distance from there
+	// x86-64: call or jump through a pointer (GOT): from<<32 | the pointer's distance from there
+	slots []uint64
 }
 
 // callees finds all calls of the file, in one pass over its code.
@@ -116,7 +117,8 @@ func (x *callIndex) scan(e *ELF, c *codeRange, start, end uint64) error {
 }
 
 // instruction looks at one of x86-64 and returns its length, or 1 where there is none.
-func (x *callIndex) instruction(code []byte, at uint64, named bool, add func(target, from uint64, call bool)) int {
+func (x *callIndex) instruction(code []byte, at uint64, named bool,
+	add func(target, from uint64, call bool)) int {
 	s, err := shapeAMD64(code)
 	if err != nil {
 		return 1

@@ -236,7 +236,8 @@ func (e *ELF) readRelocs() error {
 		err := e.stream(off, t.size/24*24, 24, func(b []byte) bool {
 			n := uint64(len(b))
 			for ; len(b) >= 24; b = b[24:] {
-				e.relocs = append(e.relocs, reloc{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:]), int64(le.Uint64(b[16:]))})
+				e.relocs = append(e.relocs, reloc{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:]),
+					int64(le.Uint64(b[16:]))})
 			}
 			return e.spend(n / 4)
 		})

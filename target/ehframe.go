@@ -59,8 +59,8 @@ func (e *ELF) unwindFunctions() ([]Function, error) {
 	return out, nil
 }
 
-// ehFrame finds .eh_frame by its section, or by the header that the loader's unwinder uses: its address, where it
-// lies in the file, its size (0: there is none).
+// ehFrame finds .eh_frame by its section, or by the header that the loader's unwinder uses: its address,
+// where it lies in the file, its size (0: there is none).
 func (e *ELF) ehFrame() (addr, off, size uint64, err error) {
 	if s, ok := e.section(".eh_frame"); ok && s.typ != elf.SHT_NOBITS {
 		return s.addr, s.off, s.size, e.within(s.off, s.size)

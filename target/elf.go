@@ -22,8 +22,9 @@ var ErrNotELF = errors.New("not an ELF file")
 // only; the rest is read when it is asked for and kept. All addresses are in the file's own
 // numbering (those of its symbols). An ELF must not be used by two goroutines at once.
 //
-// debug/elf names the constants and does not read: it knows no limit to what a file may cost in bytes and steps, finds
-// dynamic symbols through section headers alone, and has no functions, calls or relocated pointers.
+// debug/elf names the constants and does not read: it knows no limit to what a file may cost in bytes and
+// steps, finds dynamic symbols through section headers alone, and has no functions, calls or relocated
+// pointers.
 type ELF struct {
 	Name string // what errors call it
 	Arch Arch
@@ -172,7 +173,8 @@ func (e *ELF) readSegments(off, size, num uint64) error {
 		p := b[i*size:]
 		s := segment{
 			typ: elf.ProgType(le.Uint32(p)), flags: elf.ProgFlag(le.Uint32(p[4:])),
-			off: le.Uint64(p[8:]), addr: le.Uint64(p[16:]), filesz: le.Uint64(p[32:]), memsz: le.Uint64(p[40:]),
+			off: le.Uint64(p[8:]), addr: le.Uint64(p[16:]), filesz: le.Uint64(p[32:]),
+			memsz: le.Uint64(p[40:]),
 		}
 		if s.off+s.filesz < s.off || s.addr+s.memsz < s.addr || s.addr+s.filesz < s.addr {
 			return e.errf("program header %d wraps around", i)
@@ -216,8 +218,11 @@ func (e *ELF) readSections(off, size, num uint64, strndx uint32) error {
 	for i := range num {
 		p := b[i*size:]
 		s := section{
-			nameOff: le.Uint32(p), typ: elf.SectionType(le.Uint32(p[4:])), flags: elf.SectionFlag(le.Uint64(p[8:])),
-			addr: le.Uint64(p[16:]), off: le.Uint64(p[24:]), size: le.Uint64(p[32:]), link: le.Uint32(p[40:]), info: le.Uint32(p[44:]),
+			nameOff: le.Uint32(p), typ: elf.SectionType(le.Uint32(p[4:])),
+			flags: elf.SectionFlag(le.Uint64(p[8:])),
+			addr:  le.Uint64(p[16:]), off: le.Uint64(p[24:]), size: le.Uint64(p[32:]),
+			link: le.Uint32(p[40:]),
+			info: le.Uint32(p[44:]),
 		}
 		if s.off+s.size < s.off || s.addr+s.size < s.addr {
 			return e.errf("section %d wraps around", i)

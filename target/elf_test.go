@@ -31,7 +31,9 @@ func everySpec(t *testing.T, test func(t *testing.T, s elfSpec, e *ELF)) {
 		for _, sections := range []bool{true, false} {
 			for _, gnu := range []bool{true, false} {
 				s := elfSpec{arch: arch, sections: sections, gnuHash: gnu}
-				t.Run(fmt.Sprintf("%s/sections=%v/gnuhash=%v", arch, sections, gnu), func(t *testing.T) { test(t, s, open(t, s.build())) })
+				t.Run(fmt.Sprintf("%s/sections=%v/gnuhash=%v", arch, sections, gnu), func(t *testing.T) {
+					test(t, s, open(t, s.build()))
+				})
 			}
 		}
 	}
@@ -39,7 +41,8 @@ func everySpec(t *testing.T, test func(t *testing.T, s elfSpec, e *ELF)) {
 
 func TestELFHeaders(t *testing.T) {
 	everySpec(t, func(t *testing.T, s elfSpec, e *ELF) {
-		if e.Arch != s.arch || e.Type != elf.ET_DYN || e.BuildID() != "deadbeef01020304" || e.Soname() != "libtiny.so.1" || !slices.Equal(e.Needed(), []string{"libc.so.6"}) {
+		if e.Arch != s.arch || e.Type != elf.ET_DYN || e.BuildID() != "deadbeef01020304" ||
+			e.Soname() != "libtiny.so.1" || !slices.Equal(e.Needed(), []string{"libc.so.6"}) {
 			t.Errorf("%v %v %q %q %q", e.Arch, e.Type, e.BuildID(), e.Soname(), e.Needed())
 		}
 		if off, ok := e.FileOffset(dataAddr + 3); !ok || off != specData+3 {
@@ -48,7 +51,8 @@ func TestELFHeaders(t *testing.T) {
 		if a, ok := e.AddrOfOffset(specData + 3); !ok || a != dataAddr+3 {
 			t.Errorf("address %#x, %v", a, ok)
 		}
-		for _, a := range []uint64{0x1300, dataAddr + 64, dataAddr + 0xff, 1 << 40} { // the end, .bss, nothing
+		// the end, .bss, nothing
+		for _, a := range []uint64{0x1300, dataAddr + 64, dataAddr + 0xff, 1 << 40} {
 			if off, ok := e.FileOffset(a); ok {
 				t.Errorf("%#x is at offset %#x", a, off)
 			}
@@ -80,7 +84,8 @@ func TestELFSymbols(t *testing.T) {
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("symbols %q, want %q", got, want)
 		}
-		if y, ok := e.Lookup("exported"); !ok || y.Addr != specCode+0x60 || y.Size != 0x100 || !y.Func || !y.Exported || !y.Defined {
+		if y, ok := e.Lookup("exported"); !ok || y.Addr != specCode+0x60 || y.Size != 0x100 || !y.Func ||
+			!y.Exported || !y.Defined {
 			t.Errorf("%+v, %v", y, ok)
 		}
 		if y, ok := e.Lookup("local"); ok != s.sections || y.Exported {
@@ -111,9 +116,11 @@ func TestELFFunctions(t *testing.T) {
 		for _, f := range fs {
 			got = append(got, fmt.Sprintf("%s %x-%x %v", f.Name, f.Start-specCode, f.End-specCode, f.Unwind))
 		}
-		want := []string{"caller 0-1d true", "local 40-41 true", "exported 60-80 false", "slotcaller c0-c9 true"}
+		want := []string{"caller 0-1d true", "local 40-41 true", "exported 60-80 false",
+			"slotcaller c0-c9 true"}
 		if !s.sections { // no names but the dynamic ones, and nothing tells the stubs from code
-			want = []string{"caller 0-1d true", " 40-41 true", "exported 60-80 false", " 80-c0 true", " c0-c9 true"}
+			want = []string{"caller 0-1d true", " 40-41 true", "exported 60-80 false", " 80-c0 true",
+				" c0-c9 true"}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
@@ -132,7 +139,8 @@ func TestELFFunctions(t *testing.T) {
 		} else {
 			local = "local"
 		}
-		for a, want := range map[uint64]string{specCode: "caller", specCode + 7: "caller+0x7", specCode + 0x40: local, specCode + 0x80: stub, specCode + 0x1f0: "tiny.so+0x11f0"} {
+		for a, want := range map[uint64]string{specCode: "caller", specCode + 7: "caller+0x7",
+			specCode + 0x40: local, specCode + 0x80: stub, specCode + 0x1f0: "tiny.so+0x11f0"} {
 			if got := e.NameAt(a); got != want {
 				t.Errorf("%#x is %q, want %q", a, got, want)
 			}
@@ -155,7 +163,8 @@ func TestELFCalls(t *testing.T) {
 		if got, err := e.CallsTo(specCode + 0x40); err != nil || !slices.Equal(got, local) {
 			t.Errorf("calls to local: %#x, %v; want %#x", got, err, local)
 		}
-		for name, want := range map[string][]uint64{"ext": ext, "exported": exported, "caller": nil, "none": nil} {
+		for name, want := range map[string][]uint64{"ext": ext, "exported": exported, "caller": nil,
+			"none": nil} {
 			if got, err := e.Calls(name); err != nil || !slices.Equal(got, want) {
 				t.Errorf("calls of %s: %#x, %v; want %#x", name, got, err, want)
 			}
@@ -169,7 +178,8 @@ func TestELFCalls(t *testing.T) {
 		if got, err := e.SlotCalls("ext"); err != nil || !slices.Equal(got, slot) {
 			t.Errorf("calls through the slot: %#x, %v; want %#x", got, err, slot)
 		}
-		for a, want := range map[uint64]string{0x80: "ext", 0xa0: "exported", 0x60: "exported", 0: "caller", 0x84: "", 0x200: "", 1 << 40: ""} {
+		for a, want := range map[uint64]string{0x80: "ext", 0xa0: "exported", 0x60: "exported", 0: "caller",
+			0x84: "", 0x200: "", 1 << 40: ""} {
 			if got := e.CalleeName(specCode + a); got != want {
 				t.Errorf("callee at %#x: %q, want %q", a, got, want)
 			}
@@ -202,7 +212,8 @@ func TestELFCalls(t *testing.T) {
 
 func TestELFPointers(t *testing.T) {
 	everySpec(t, func(t *testing.T, s elfSpec, e *ELF) {
-		for a, want := range map[uint64]uint64{ptrHello: helloAddr, ptrExported: specCode + 0x60, slotExported: specCode + 0x60, ptrRelr: helloAddr} {
+		for a, want := range map[uint64]uint64{ptrHello: helloAddr, ptrExported: specCode + 0x60,
+			slotExported: specCode + 0x60, ptrRelr: helloAddr} {
 			if got, err := e.ReadPtr(a); err != nil || got != want {
 				t.Errorf("pointer at %#x: %#x, %v; want %#x", a, got, err, want)
 			}
@@ -210,7 +221,8 @@ func TestELFPointers(t *testing.T) {
 		if got, err := e.ReadPtr(ptrExt); err == nil || !strings.Contains(err.Error(), "ext") {
 			t.Errorf("a pointer to another file: %#x, %v", got, err)
 		}
-		for a, want := range map[uint64]string{ptrExt: "ext", slotExt: "ext", slotExported: "exported", ptrHello: "", ptrRelr: ""} {
+		for a, want := range map[uint64]string{ptrExt: "ext", slotExt: "ext", slotExported: "exported",
+			ptrHello: "", ptrRelr: ""} {
 			if got, ok := e.PtrSymbol(a); got != want || ok != (want != "") {
 				t.Errorf("symbol at %#x: %q, %v", a, got, ok)
 			}
@@ -263,7 +275,8 @@ func exercise(e *ELF) {
 	_ = e.BuildID()
 	_ = e.Soname()
 	_ = e.Needed()
-	for _, a := range []uint64{0, specCode, specCode + 0x40, specCode + 0x80, slotExt, ptrHello, ptrExported, ptrExt, ^uint64(0) - 3} {
+	for _, a := range []uint64{0, specCode, specCode + 0x40, specCode + 0x80, slotExt, ptrHello, ptrExported,
+		ptrExt, ^uint64(0) - 3} {
 		_, _ = e.ReadPtr(a)
 		_, _ = e.PtrSymbol(a)
 		_, _ = e.CString(a, 1<<30)
@@ -359,7 +372,8 @@ func TestELFHostile(t *testing.T) {
 }
 
 func FuzzOpenELF(f *testing.F) {
-	for _, s := range []elfSpec{{arch: AMD64, sections: true}, {arch: AMD64, gnuHash: true}, {arch: ARM64, sections: true}, {arch: ARM64, gnuHash: true}} {
+	for _, s := range []elfSpec{{arch: AMD64, sections: true}, {arch: AMD64, gnuHash: true},
+		{arch: ARM64, sections: true}, {arch: ARM64, gnuHash: true}} {
 		f.Add(s.build())
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -434,7 +448,8 @@ func compareDebugELF(t *testing.T, path string) {
 		for _, s := range list {
 			typ := elf.ST_TYPE(s.Info)
 			name, _, _ := strings.Cut(s.Name, "@")
-			if s.Section == elf.SHN_UNDEF || name == "" || typ == elf.STT_SECTION || typ == elf.STT_FILE || typ == elf.STT_TLS || isMappingSymbol(name) {
+			if s.Section == elf.SHN_UNDEF || name == "" || typ == elf.STT_SECTION || typ == elf.STT_FILE ||
+				typ == elf.STT_TLS || isMappingSymbol(name) {
 				continue
 			}
 			if !have[fmt.Sprintf("%s %x", name, s.Value)] {

@@ -31,11 +31,12 @@ const (
 //	stubs 0x80 (ext), 0xa0 (exported)
 //	slotcaller 0xc0: x86-64 calls ext through its slot
 //
-// Data at dataAddr: slots of ext and exported; a pointer to "hello" by a relative relocation; a pointer to exported+0 by symbol; a pointer
-// to ext; a compact relative one to "hello".
+// Data at dataAddr: slots of ext and exported; a pointer to "hello" by a relative relocation; a pointer to
+// exported+0 by symbol; a pointer to ext; a compact relative one to "hello".
 const (
-	slotExt, slotExported, ptrHello, ptrExported, ptrExt, ptrRelr = dataAddr, dataAddr + 8, dataAddr + 16, dataAddr + 24, dataAddr + 32, dataAddr + 40
-	helloAddr                                                     = specCode + 0x200
+	slotExt, slotExported, ptrHello, ptrExported, ptrExt, ptrRelr = dataAddr, dataAddr + 8, dataAddr + 16,
+		dataAddr + 24, dataAddr + 32, dataAddr + 40
+	helloAddr = specCode + 0x200
 )
 
 type layouter struct{ b []byte }
@@ -64,12 +65,14 @@ func (s elfSpec) code() []byte {
 			}
 		}
 		branch := func(op uint32, from, to int) uint32 { return op | uint32(to-from)/4&0x3ffffff }
-		word(0, 0xd503245f, branch(0x94000000, 4, 0x40), branch(0x94000000, 8, 0x80), branch(0x94000000, 12, 0xa0), branch(0x14000000, 16, 0x40))
+		word(0, 0xd503245f, branch(0x94000000, 4, 0x40), branch(0x94000000, 8, 0x80),
+			branch(0x94000000, 12, 0xa0), branch(0x14000000, 16, 0x40))
 		word(0x40, 0xd65f03c0)
 		word(0x60, 0xd65f03c0)
 		stub := func(at, slot int, bti bool) {
 			page := uint32(slot>>12 - (specCode+at)>>12)
-			ws := []uint32{0x90000010 | page&3<<29 | page>>2<<5, 0xf9400211 | uint32(slot&0xfff/8)<<10, 0x91000210 | uint32(slot&0xfff)<<10, 0xd61f0220}
+			ws := []uint32{0x90000010 | page&3<<29 | page>>2<<5, 0xf9400211 | uint32(slot&0xfff/8)<<10,
+				0x91000210 | uint32(slot&0xfff)<<10, 0xd61f0220}
 			if bti {
 				ws = append([]uint32{0xd503245f}, ws...)
 			}
@@ -103,9 +106,11 @@ func (s elfSpec) code() []byte {
 func (s elfSpec) build() []byte {
 	le := binary.LittleEndian
 	l := &layouter{}
-	machine, relative, abs64, slot := uint16(elf.EM_X86_64), uint64(elf.R_X86_64_RELATIVE), uint64(elf.R_X86_64_64), uint64(elf.R_X86_64_JMP_SLOT)
+	machine, relative, abs64, slot := uint16(elf.EM_X86_64), uint64(elf.R_X86_64_RELATIVE),
+		uint64(elf.R_X86_64_64), uint64(elf.R_X86_64_JMP_SLOT)
 	if s.arch == ARM64 {
-		machine, relative, abs64, slot = uint16(elf.EM_AARCH64), uint64(elf.R_AARCH64_RELATIVE), uint64(elf.R_AARCH64_ABS64), uint64(elf.R_AARCH64_JUMP_SLOT)
+		machine, relative, abs64, slot = uint16(elf.EM_AARCH64), uint64(elf.R_AARCH64_RELATIVE),
+			uint64(elf.R_AARCH64_ABS64), uint64(elf.R_AARCH64_JUMP_SLOT)
 	}
 	l.put(specCode, s.code())
 	l.put(helloAddr, []byte("hello\x00"))
@@ -129,7 +134,8 @@ func (s elfSpec) build() []byte {
 	dynsyms = append(dynsyms, sym(int(str("exported")), global|fn, 1, specCode+0x60, 0x100)...)
 	dynsyms = append(dynsyms, sym(int(str("caller")), global|fn, 1, specCode, 0x1d)...)
 	nsyms := uint32(4)
-	const symAt, strAt, hashAt, relaAt, jmprelAt, dynAt, noteAt, ehAt, hdrAt = 0x300, 0x400, 0x500, 0x600, 0x680, 0x700, 0x800, 0x900, 0xa00
+	const symAt, strAt, hashAt, relaAt, jmprelAt, dynAt, noteAt, ehAt, hdrAt = 0x300, 0x400, 0x500, 0x600,
+		0x680, 0x700, 0x800, 0x900, 0xa00
 	l.put(symAt, dynsyms)
 	hashTag := uint64(elf.DT_HASH)
 	if s.gnuHash {
@@ -146,8 +152,10 @@ func (s elfSpec) build() []byte {
 		slotAddend = 0x30 // means nothing there
 	}
 	l.put(jmprelAt, le64(slotExt, 1<<32|slot, 0, slotExported, 2<<32|slot, slotAddend))
-	dyn := le64(uint64(elf.DT_SYMTAB), symAt, uint64(elf.DT_STRTAB), strAt, uint64(elf.DT_STRSZ), 0x80, hashTag, hashAt,
-		uint64(elf.DT_RELA), relaAt, uint64(elf.DT_RELASZ), uint64(len(relas)), uint64(elf.DT_JMPREL), jmprelAt, uint64(elf.DT_PLTRELSZ), 48,
+	dyn := le64(uint64(elf.DT_SYMTAB), symAt, uint64(elf.DT_STRTAB), strAt, uint64(elf.DT_STRSZ), 0x80,
+		hashTag, hashAt,
+		uint64(elf.DT_RELA), relaAt, uint64(elf.DT_RELASZ), uint64(len(relas)), uint64(elf.DT_JMPREL),
+		jmprelAt, uint64(elf.DT_PLTRELSZ), 48,
 		uint64(elf.DT_SONAME), uint64(soname), uint64(elf.DT_NEEDED), uint64(needed), 0, 0)
 	l.put(dynAt, dyn)
 	l.put(noteAt, append(u32s(4, 8, 3), append([]byte("GNU\x00"), 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4)...))
@@ -160,7 +168,8 @@ func (s elfSpec) build() []byte {
 		cie = append(cie, 0)
 	}
 	eh := append(u32s(uint32(len(cie))), cie...)
-	for _, f := range [][2]uint32{{specCode, 0x1d}, {specCode + 0x40, 1}, {specCode + 0x80, 0x40}, {specCode + 0xc0, 9}} {
+	for _, f := range [][2]uint32{{specCode, 0x1d}, {specCode + 0x40, 1}, {specCode + 0x80, 0x40},
+		{specCode + 0xc0, 9}} {
 		at := uint32(ehAt + len(eh))
 		eh = append(eh, u32s(16, at+4-ehAt, f[0]-(at+8), f[1], 0)...)
 	}
@@ -184,7 +193,8 @@ func (s elfSpec) build() []byte {
 		symtab = append(symtab, sym(int(str("slotcaller")), fn, 1, specCode+0xc0, 9)...)
 		l.put(0x2000, symtab)
 		names := "\x00"
-		sect := func(name string, typ elf.SectionType, flags elf.SectionFlag, addr, off, size uint64, link uint32) []byte {
+		sect := func(name string, typ elf.SectionType, flags elf.SectionFlag, addr, off, size uint64,
+			link uint32) []byte {
 			b := u32s(uint32(len(names)), uint32(typ))
 			names += name + "\x00"
 			b = append(b, le64(uint64(flags), addr, off, size)...)
@@ -194,9 +204,12 @@ func (s elfSpec) build() []byte {
 		heads := make([]byte, 64)
 		heads = append(heads, sect(".text", elf.SHT_PROGBITS, exec, specCode, specCode, 0x80, 0)...)
 		heads = append(heads, sect(".plt", elf.SHT_PROGBITS, exec, specCode+0x80, specCode+0x80, 0x40, 0)...)
-		heads = append(heads, sect(".text.2", elf.SHT_PROGBITS, exec, specCode+0xc0, specCode+0xc0, 0x20, 0)...)
-		heads = append(heads, sect(".dynsym", elf.SHT_DYNSYM, elf.SHF_ALLOC, symAt, symAt, uint64(len(dynsyms)), 0)...)
-		heads = append(heads, sect(".eh_frame", elf.SHT_PROGBITS, elf.SHF_ALLOC, ehAt, ehAt, uint64(len(eh)), 0)...)
+		heads = append(heads, sect(".text.2", elf.SHT_PROGBITS, exec, specCode+0xc0, specCode+0xc0, 0x20,
+			0)...)
+		heads = append(heads, sect(".dynsym", elf.SHT_DYNSYM, elf.SHF_ALLOC, symAt, symAt,
+			uint64(len(dynsyms)), 0)...)
+		heads = append(heads, sect(".eh_frame", elf.SHT_PROGBITS, elf.SHF_ALLOC, ehAt, ehAt, uint64(len(eh)),
+			0)...)
 		heads = append(heads, sect(".symtab", elf.SHT_SYMTAB, 0, 0, 0x2000, uint64(len(symtab)), 7)...)
 		heads = append(heads, sect(".strtab", elf.SHT_STRTAB, 0, 0, strAt, 0x100, 0)...)
 		heads = append(heads, sect(".shstrtab", elf.SHT_STRTAB, 0, 0, 0x2200, 0x80, 0)...)

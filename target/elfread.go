@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// How an ELF file is read: in chunks, of which the last few are kept, and never more than the file's budget allows.
+// How an ELF file is read: in chunks, of which the last few are kept, and never more than the file's budget
+// allows.
 
 const (
 	chunkBytes  = 32 << 10
@@ -197,8 +198,8 @@ func (e *ELF) bytesAt(off, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// stream hands n bytes at off to a function piece by piece, each a multiple of size (but for the last where n is none).
-// The pieces are not to be kept. It ends early where the function says false.
+// stream hands n bytes at off to a function piece by piece, each a multiple of size (but for the last where n
+// is none). The pieces are not to be kept. It ends early where the function says false.
 func (e *ELF) stream(off, n, size uint64, piece func(b []byte) bool) error {
 	if err := e.within(off, n); err != nil {
 		return err
@@ -289,8 +290,8 @@ func (e *ELF) stringTable(off, n uint64) (string, error) {
 	return out.String(), err
 }
 
-// Mentions says whether the file's tables of symbols' names hold one of these stems somewhere: if not, no symbol's name
-// does. It is by far cheaper than to read the symbols.
+// Mentions says whether the file's tables of symbols' names hold one of these stems somewhere: if not, no
+// symbol's name does. It is by far cheaper than to read the symbols.
 func (e *ELF) Mentions(stems ...string) bool {
 	const longest = 64
 	found := false

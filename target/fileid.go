@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileID tells a file, as it is now, from all others: a number of an inode is used again for the next file, and a file can be
-// rewritten in place. The zero value is no file.
+// FileID tells a file, as it is now, from all others: a number of an inode is used again for the next file,
+// and a file can be rewritten in place. The zero value is no file.
 type FileID struct {
 	Dev, Inode   uint64 // as stat's
 	Size         int64
@@ -25,11 +25,12 @@ func Identify(f *os.File) (FileID, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return FileID{}, &fs.PathError{Op: "fstat", Path: f.Name(), Err: err}
 	}
-	return FileID{Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, Ctime: unix.TimespecToNsec(st.Ctim), Mtime: unix.TimespecToNsec(st.Mtim)}, nil
+	return FileID{Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, Ctime: unix.TimespecToNsec(st.Ctim),
+		Mtime: unix.TimespecToNsec(st.Mtim)}, nil
 }
 
-// IdentifyMapped is Identify of the file that a process has mapped, without opening it, and without asking a server for a
-// file that lies on one: what the kernel knows of it.
+// IdentifyMapped is Identify of the file that a process has mapped, without opening it, and without asking a
+// server for a file that lies on one: what the kernel knows of it.
 func IdentifyMapped(pid int, m Mapping) (FileID, error) {
 	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 	id, err := identifyPath(link)
@@ -37,23 +38,27 @@ func IdentifyMapped(pid int, m Mapping) (FileID, error) {
 		return id, nil
 	}
 	if m.Deleted {
-		return FileID{}, errors.Join(err, fmt.Errorf("%s, which process %d has mapped, has no name", m.Path, pid))
+		return FileID{}, errors.Join(err,
+			fmt.Errorf("%s, which process %d has mapped, has no name", m.Path, pid))
 	}
 	for _, name := range namesOf(pid, m.Path) {
 		if id, err = identifyPath(name); err == nil && id.mapped(m) {
 			return id, nil
 		}
 	}
-	return FileID{}, errors.Join(err, fmt.Errorf("%s, which process %d has mapped, is not to be found", m.Path, pid))
+	return FileID{}, errors.Join(err,
+		fmt.Errorf("%s, which process %d has mapped, is not to be found", m.Path, pid))
 }
 
 func identifyPath(path string) (FileID, error) {
 	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS, &st); err != nil {
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS,
+		&st); err != nil {
 		return FileID{}, &fs.PathError{Op: "statx", Path: path, Err: err}
 	}
 	ns := func(t unix.StatxTimestamp) int64 { return t.Sec*1e9 + int64(t.Nsec) }
-	return FileID{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Inode: st.Ino, Size: int64(st.Size), Ctime: ns(st.Ctime), Mtime: ns(st.Mtime)}, nil
+	return FileID{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Inode: st.Ino, Size: int64(st.Size),
+		Ctime: ns(st.Ctime), Mtime: ns(st.Mtime)}, nil
 }
 
 // mapped says whether that is the file of a mapping. Filesystems with a device number of their own for

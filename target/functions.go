@@ -45,11 +45,13 @@ func (e *ELF) loadCode() error {
 func (e *ELF) findCode() ([]codeRange, error) {
 	var out []codeRange
 	add := func(name string, addr, off, size uint64) error {
-		out = append(out, codeRange{name, addr, off, size, strings.HasPrefix(name, ".plt") || name == ".iplt"})
+		out = append(out, codeRange{name, addr, off, size, strings.HasPrefix(name, ".plt") ||
+			name == ".iplt"})
 		return e.within(off, size)
 	}
 	for _, s := range e.sects {
-		if s.flags&elf.SHF_EXECINSTR == 0 || s.flags&elf.SHF_ALLOC == 0 || s.typ != elf.SHT_PROGBITS || s.size == 0 {
+		if s.flags&elf.SHF_EXECINSTR == 0 || s.flags&elf.SHF_ALLOC == 0 || s.typ != elf.SHT_PROGBITS ||
+			s.size == 0 {
 			continue
 		}
 		if err := add(s.name, s.addr, s.off, s.size); err != nil {
@@ -84,8 +86,8 @@ func (e *ELF) codeAt(addr uint64) *codeRange {
 // IsCode says whether an address lies in executable contents.
 func (e *ELF) IsCode(addr uint64) bool { return e.codeAt(addr) != nil }
 
-// Code returns the code at an address, at least enough for one instruction where the section it lies in does not
-// end before. The caller must not write to it.
+// Code returns the code at an address, at least enough for one instruction where the section it lies in does
+// not end before. The caller must not write to it.
 func (e *ELF) Code(addr uint64) ([]byte, error) {
 	if err := e.loadCode(); err != nil {
 		return nil, err
@@ -194,8 +196,8 @@ func (e *ELF) FunctionAt(addr uint64) (Function, bool) {
 	return fs[i], true
 }
 
-// EachInsn decodes the instructions from start to end, both within one section, one after the other, until a function
-// says false. Bytes that are no instruction end it with an error.
+// EachInsn decodes the instructions from start to end, both within one section, one after the other, until a
+// function says false. Bytes that are no instruction end it with an error.
 func (e *ELF) EachInsn(start, end uint64, each func(Insn) bool) error {
 	if _, err := e.Code(start); err != nil {
 		return err
@@ -230,8 +232,8 @@ func (e *ELF) EachInsn(start, end uint64, each func(Insn) bool) error {
 // maxInsns bounds what Insns keeps.
 const maxInsns = 1 << 16
 
-// Insns lists the instructions from start to end, both within one section: of a long function, or one with bytes that
-// are no instruction, the first, with an error.
+// Insns lists the instructions from start to end, both within one section: of a long function, or one with
+// bytes that are no instruction, the first, with an error.
 func (e *ELF) Insns(start, end uint64) (out []Insn, err error) {
 	err = e.EachInsn(start, end, func(in Insn) bool {
 		out = append(out, in)

@@ -13,8 +13,8 @@ import (
 // fuzzMemory is what looking at a file of a fuzzer, a few KB, may allocate in all.
 const fuzzMemory = 48 << 20
 
-// checkELF asks a file all there is to ask, and holds the answers against what is said of them: within the file's budget, in order,
-// within the file. FuzzOpenELF's files and parts come here.
+// checkELF asks a file all there is to ask, and holds the answers against what is said of them: within the
+// file's budget, in order, within the file. FuzzOpenELF's files and parts come here.
 func checkELF(t testing.TB, b []byte, open func([]byte) (*ELF, error)) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -54,7 +54,8 @@ func checkELF(t testing.TB, b []byte, open func([]byte) (*ELF, error)) {
 		}
 	}
 	spent := e.Spent()
-	if over := uint64(batch + chunkBytes); spent.Bytes > FileLimits.Bytes+maxTable || spent.Steps > FileLimits.Steps+FileLimits.Steps/20+over {
+	if over := uint64(batch + chunkBytes); spent.Bytes > FileLimits.Bytes+maxTable ||
+		spent.Steps > FileLimits.Steps+FileLimits.Steps/20+over {
 		t.Fatalf("spent %+v of %+v", spent, FileLimits)
 	}
 	runtime.ReadMemStats(&after)
@@ -67,12 +68,16 @@ func openSized(b []byte) (*ELF, error)   { return OpenELF(bytes.NewReader(b), "x
 func openUnsized(b []byte) (*ELF, error) { return OpenELF(readerAt{bytes.NewReader(b)}, "x") }
 
 // elfParts are where the tables stand that a file of elfSpec has.
-var elfParts = map[string]int{"program headers": 64, "symbols": 0x300, "names": 0x400, "hash": 0x500, "relocations": 0x600, "slots": 0x680,
-	"dynamic": 0x700, "note": 0x800, "unwind": 0x900, "unwind header": 0xa00, "code": specCode, "symtab": 0x2000, "section names": 0x2200, "data": specData}
+var elfParts = map[string]int{"program headers": 64, "symbols": 0x300, "names": 0x400, "hash": 0x500,
+	"relocations": 0x600, "slots": 0x680,
+	"dynamic": 0x700, "note": 0x800, "unwind": 0x900, "unwind header": 0xa00, "code": specCode,
+	"symtab": 0x2000, "section names": 0x2200, "data": specData}
 
-// FuzzELFParts writes over one table of a file that is whole else: what changes anywhere hardly ever keeps a file readable.
+// FuzzELFParts writes over one table of a file that is whole else: what changes anywhere hardly ever keeps a
+// file readable.
 func FuzzELFParts(f *testing.F) {
-	specs := []elfSpec{{arch: AMD64, sections: true}, {arch: AMD64, gnuHash: true}, {arch: ARM64, sections: true}, {arch: ARM64, gnuHash: true}}
+	specs := []elfSpec{{arch: AMD64, sections: true}, {arch: AMD64, gnuHash: true},
+		{arch: ARM64, sections: true}, {arch: ARM64, gnuHash: true}}
 	var files [][]byte
 	for i, s := range specs {
 		b := s.build()
@@ -82,11 +87,17 @@ func FuzzELFParts(f *testing.F) {
 				f.Add(uint8(i), uint16(at), bytes.Clone(b[at:min(at+64, len(b))]))
 			}
 		}
-		f.Add(uint8(i), uint16(0x500), u32s(0xffffffff, 0, 0xffffffff, 6))                                                // counts of the hash table
-		f.Add(uint8(i), uint16(0x500), u32s(4, 0, 1, 6, 0, 0, 0, 0xbfff0))                                                // a long chain
-		f.Add(uint8(i), uint16(0x900), u32s(0xffffffff, 0))                                                               // a long record
-		f.Add(uint8(i), uint16(0x900), append(u32s(4, 0xffffffff), u32s(4, 8)...))                                        // backwards
-		f.Add(uint8(i), uint16(0x900), append(append(u32s(13, 0), "\x01zR\x00\x01\x78\x10\x01\x00"...), u32s(20, 21)...)) // absolute addresses
+		// counts of the hash table
+		f.Add(uint8(i), uint16(0x500), u32s(0xffffffff, 0, 0xffffffff, 6))
+		// a long chain
+		f.Add(uint8(i), uint16(0x500), u32s(4, 0, 1, 6, 0, 0, 0, 0xbfff0))
+		// a long record
+		f.Add(uint8(i), uint16(0x900), u32s(0xffffffff, 0))
+		// backwards
+		f.Add(uint8(i), uint16(0x900), append(u32s(4, 0xffffffff), u32s(4, 8)...))
+		// absolute addresses
+		f.Add(uint8(i), uint16(0x900),
+			append(append(u32s(13, 0), "\x01zR\x00\x01\x78\x10\x01\x00"...), u32s(20, 21)...))
 		f.Add(uint8(i), uint16(0x700), le64(5, ^uint64(0), 10, ^uint64(0), 6, 8, 4, ^uint64(7)))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, at uint16, patch []byte) {
@@ -103,7 +114,8 @@ func FuzzUnwind(f *testing.F) {
 		b := s.build()
 		f.Add(s.arch == ARM64, b[0x900:0xa00])
 	}
-	f.Add(false, append(append(u32s(13, 0), "\x01zR\x00\x01\x78\x10\x01\x00"...), append(u32s(20, 21), le64(specCode, 0x1d)...)...))
+	f.Add(false, append(append(u32s(13, 0), "\x01zR\x00\x01\x78\x10\x01\x00"...),
+		append(u32s(20, 21), le64(specCode, 0x1d)...)...))
 	f.Add(true, append(append(u32s(12, 0), "\x03zPLR\x00\x01\x78"...), u32s(12, 20, 0, 0)...))
 	f.Fuzz(func(t *testing.T, arm bool, eh []byte) {
 		s := elfSpec{arch: AMD64}

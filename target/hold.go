@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// toStop is how long a thread is waited for that does not stop at once: one that waits for a disk, or for a CPU.
+// toStop is how long a thread is waited for that does not stop at once: one that waits for a disk, or for a
+// CPU.
 const toStop = 200 * time.Millisecond
 
 // Held is a thread that is stopped: the one that has just loaded a library, while its probes are set.
@@ -36,9 +37,10 @@ var holds struct {
 
 var errSuspended = errors.New("threads are not held now")
 
-// Hold stops one thread of a process until it is released, at most for limit, whatever its caller does meanwhile. It is done with ptrace
-// rather than a signal: parents do not see it, and should profinfer be killed, the kernel lets the thread go
-// on. born is a time since boot (ns) at which the process was there already, 0 if none is known.
+// Hold stops one thread of a process until it is released, at most for limit, whatever its caller does
+// meanwhile. It is done with ptrace rather than a signal: parents do not see it, and should profinfer be
+// killed, the kernel lets the thread go on. born is a time since boot (ns) at which the process was there
+// already, 0 if none is known.
 //
 // A thread that cannot be held (it is being traced by another, it is not permitted, it has ended, its number
 // is another's by now) is an error and runs on.
@@ -60,8 +62,10 @@ func Hold(pid, tid int, born int64, limit time.Duration) (*Held, error) {
 	trace := func() {
 		defer close(h.ended)
 		runtime.LockOSThread()
-		// Where it is permitted, and for this thread alone, which ends with the hold: on a busy machine it is not to come late.
-		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0)
+		// Where it is permitted, and for this thread alone, which ends with the hold: on a busy machine it is
+		// not to come late.
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+			Priority: 1}, 0)
 		err := h.stop(pid, tid, born, min(limit, toStop))
 		stopped <- err
 		if err == nil {
@@ -98,7 +102,8 @@ func Hold(pid, tid int, born int64, limit time.Duration) (*Held, error) {
 	return h, nil
 }
 
-// Release lets the thread go on. It returns how long it was held, from when it was asked to stop, and whether it went on before, by itself.
+// Release lets the thread go on. It returns how long it was held, from when it was asked to stop, and whether
+// it went on before, by itself.
 func (h *Held) Release() (took time.Duration, late bool) {
 	h.once.Do(func() { close(h.let) })
 	<-h.ended
@@ -115,8 +120,8 @@ func (h *Held) Over() (over, late bool) {
 	}
 }
 
-// SuspendHolds lets all threads that are held go on and holds none until resume is called: this process is about to be stopped
-// itself.
+// SuspendHolds lets all threads that are held go on and holds none until resume is called: this process is
+// about to be stopped itself.
 func SuspendHolds() (resume func()) {
 	holds.Lock()
 	holds.suspended++
@@ -136,8 +141,9 @@ func SuspendHolds() (resume func()) {
 }
 
 func (h *Held) stop(pid, tid int, born int64, within time.Duration) error {
-	// One right after the other: between them a thread of a user without CAP_SYS_PTRACE could execute a setuid program, which
-	// a traced one does without its privileges. From the second on it stops before it executes anything.
+	// One right after the other: between them a thread of a user without CAP_SYS_PTRACE could execute a
+	// setuid program, which a traced one does without its privileges. From the second on it stops before it
+	// executes anything.
 	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, 0, 0, 0); e != 0 {
 		return e
 	}

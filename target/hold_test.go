@@ -126,7 +126,8 @@ func TestHoldEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	over, late := false, false
-	for deadline := time.Now().Add(10 * time.Second); !over && time.Now().Before(deadline); over, late = held.Over() {
+	for deadline := time.Now().Add(10 * time.Second); !over && time.Now().Before(deadline); over,
+		late = held.Over() {
 		// its caller is busy
 	}
 	if st, _ := ReadStat(pid); st.State != 'R' || !late {

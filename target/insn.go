@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package target knows processes and ELF files: what a process has mapped, the
-// functions, symbols and call sites of an ELF file, the length and kind of a
-// machine instruction (x86-64 and arm64), and how to start and hold a command. It knows no engine and no eBPF.
+// Package target knows processes and ELF files: what a process has mapped, the functions, symbols and call
+// sites of an ELF file, the length and kind of a machine instruction (x86-64 and arm64), and how to start and
+// hold a command. It knows no engine and no eBPF.
 package target
 
 import (
@@ -67,7 +67,8 @@ const (
 )
 
 func (k Kind) String() string {
-	names := [...]string{"other", "call", "indirect call", "jump", "indirect jump", "conditional jump", "return", "trap"}
+	names := [...]string{"other", "call", "indirect call", "jump", "indirect jump", "conditional jump",
+		"return", "trap"}
 	if int(k) < len(names) {
 		return names[k]
 	}

@@ -62,69 +62,71 @@ var amd64Corpus = []struct {
 	{"0f 1f 84 00 00 00 00 00", Other, ClassEmulated, 0, 0},
 	{"0f 1f c0", Other, ClassStepped, 0, 0},
 	{"f3 0f 1f 00", Other, ClassStepped, 0, 0},
-	{"c5 f9 eb c1", Other, ClassRefused, 0, 0},                                      // vpor: eb is jmp
-	{"c5 f8 90 c9", Other, ClassRefused, 0, 0},                                      // kmovw: 90 is nop
-	{"c5 f8 28 c1", Other, ClassStepped, 0, 0},                                      // vmovaps
-	{"66 90", Other, ClassEmulated, 0, 0},                                           // xchg %ax,%ax
-	{"f3 90", Other, ClassEmulated, 0, 0},                                           // pause
-	{"41 90", Other, ClassRefused, 0, 0},                                            // xchg %r8,%rax
-	{"0f 1f 00", Other, ClassEmulated, 0, 0},                                        // nopl
-	{"0f 1f 40 00", Other, ClassEmulated, 0, 0},                                     //
-	{"0f 1f 44 00 00", Other, ClassNop5, 0, 0},                                      //
-	{"66 0f 1f 44 00 00", Other, ClassEmulated, 0, 0},                               //
-	{"0f 1f 80 00 00 00 00", Other, ClassEmulated, 0, 0},                            //
-	{"66 0f 1f 84 00 00 00 00 00", Other, ClassStepped, 0, 0},                       //
-	{"66 2e 0f 1f 84 00 00 00 00 00", Other, ClassRefused, 0, 0},                    // cs nopw
-	{"66 66 2e 0f 1f 84 00 00 00 00 00", Other, ClassRefused, 0, 0},                 //
-	{"f3 0f 1e fa", Other, ClassStepped, 0, 0},                                      // endbr64
-	{"48 83 ec 08", Other, ClassStepped, 0, 0},                                      // sub
-	{"48 81 ec 00 10 00 00", Other, ClassStepped, 0, 0},                             // sub imm32
-	{"66 81 c1 34 12", Other, ClassStepped, 0, 0},                                   // add $0x1234,%cx
-	{"66 48 81 c1 34 12 00 00", Other, ClassStepped, 0, 0},                          // REX.W beats 66
-	{"48 8b 05 f9 0f 00 00", Other, ClassStepped, 0, 0x2000},                        // mov 0xff9(%rip),%rax
-	{"48 8d 3d f9 ff ff ff", Other, ClassStepped, 0, 0x1000},                        // lea -7(%rip),%rdi
-	{"c7 05 f6 0f 00 00 01 00 00 00", Other, ClassStepped, 0, 0x2000},               // movl $1,x(%rip)
-	{"66 c7 05 f7 0f 00 00 01 00", Other, ClassStepped, 0, 0x2000},                  // movw $1,x(%rip)
-	{"48 b8 88 77 66 55 44 33 22 11", Other, ClassStepped, 0, 0},                    // movabs
-	{"b8 01 00 00 00", Other, ClassStepped, 0, 0},                                   // mov
-	{"66 b8 01 00", Other, ClassStepped, 0, 0},                                      // mov ax
-	{"48 a1 88 77 66 55 44 33 22 11", Other, ClassStepped, 0, 0},                    // movabs mem
-	{"67 a1 44 33 22 11", Other, ClassStepped, 0, 0},                                // addr32 mov
-	{"c8 10 00 01", Other, ClassStepped, 0, 0},                                      // enter
-	{"f6 c1 01", Other, ClassStepped, 0, 0},                                         // test $1,%cl
-	{"f6 d1", Other, ClassStepped, 0, 0},                                            // not %cl
-	{"f7 c1 01 00 00 00", Other, ClassStepped, 0, 0},                                // test $1,%ecx
-	{"66 f7 c1 01 00", Other, ClassStepped, 0, 0},                                   // test $1,%cx
-	{"48 f7 f1", Other, ClassStepped, 0, 0},                                         // div
-	{"48 63 c7", Other, ClassStepped, 0, 0},                                         // movslq
-	{"64 48 8b 04 25 28 00 00 00", Other, ClassStepped, 0, 0},                       // mov %fs:0x28,%rax
-	{"f0 48 0f b1 0a", Other, ClassRefused, 0, 0},                                   // lock cmpxchg
-	{"f0 ff 07", Other, ClassRefused, 0, 0},                                         // lock incl
-	{"8e d0", Other, ClassRefused, 0, 0},                                            // mov %eax,%ss
-	{"0f 05", Other, ClassStepped, 0, 0},                                            // syscall
-	{"0f 20 c0", Other, ClassStepped, 0, 0},                                         // mov %cr0,%rax
-	{"0f 70 c0 1b", Other, ClassStepped, 0, 0},                                      // pshufw
-	{"0f 77", Other, ClassStepped, 0, 0},                                            // emms
-	{"66 0f 38 00 c1", Other, ClassStepped, 0, 0},                                   // pshufb
-	{"66 0f 3a 0f c1 08", Other, ClassStepped, 0, 0},                                // palignr
-	{"f2 0f 78 c1 04 04", Other, ClassStepped, 0, 0},                                // insertq
-	{"0f 0f c1 b4", Other, ClassStepped, 0, 0},                                      // pfmul (3DNow!)
-	{"f3 48 0f b8 c1", Other, ClassStepped, 0, 0},                                   // popcnt
-	{"c5 f8 77", Other, ClassRefused, 0, 0},                                         // vzeroupper
-	{"c5 f9 6f 05 f8 0f 00 00", Other, ClassRefused, 0, 0x2000},                     // vmovdqa x(%rip),%xmm0
-	{"c5 f9 70 c1 1b", Other, ClassRefused, 0, 0},                                   // vpshufd
-	{"c4 e2 7d 18 05 f7 0f 00 00", Other, ClassStepped, 0, 0x2000},                  // vbroadcastss x(%rip)
-	{"c4 e3 7d 19 c1 01", Other, ClassStepped, 0, 0},                                // vextractf128
-	{"c4 e2 70 f2 c2", Other, ClassStepped, 0, 0},                                   // andn
-	{"62 f1 7c 48 28 05 f6 0f 00 00", Other, ClassStepped, 0, 0x2000},               // vmovaps x(%rip),%zmm0
-	{"62 f1 7c 48 28 40 01", Other, ClassStepped, 0, 0},                             // vmovaps 0x40(%rax),%zmm0
-	{"62 f3 7d 48 1b c1 01", Other, ClassStepped, 0, 0},                             // vextractf32x8
-	{"62 f5 74 48 58 c2", Other, ClassStepped, 0, 0},                                // vaddph (map 5)
-	{"62 f6 75 48 98 c2", Other, ClassStepped, 0, 0},                                // vfmadd132ph (map 6)
-	{"c4 e2 78 49 c0", Other, ClassRefused, 0, 0},                                   // tilerelease
-	{"8f e8 78 c0 c1 04", Other, ClassRefused, 0, 0},                                // vprotb $4 (XOP map 8)
-	{"8f e9 78 01 c9", Other, ClassRefused, 0, 0},                                   // XOP map 9
-	{"8f ea 78 10 c1 04 03 02 01", Other, ClassRefused, 0, 0},                       // bextr $imm32 (XOP map 10)
+	{"c5 f9 eb c1", Other, ClassRefused, 0, 0},                        // vpor: eb is jmp
+	{"c5 f8 90 c9", Other, ClassRefused, 0, 0},                        // kmovw: 90 is nop
+	{"c5 f8 28 c1", Other, ClassStepped, 0, 0},                        // vmovaps
+	{"66 90", Other, ClassEmulated, 0, 0},                             // xchg %ax,%ax
+	{"f3 90", Other, ClassEmulated, 0, 0},                             // pause
+	{"41 90", Other, ClassRefused, 0, 0},                              // xchg %r8,%rax
+	{"0f 1f 00", Other, ClassEmulated, 0, 0},                          // nopl
+	{"0f 1f 40 00", Other, ClassEmulated, 0, 0},                       //
+	{"0f 1f 44 00 00", Other, ClassNop5, 0, 0},                        //
+	{"66 0f 1f 44 00 00", Other, ClassEmulated, 0, 0},                 //
+	{"0f 1f 80 00 00 00 00", Other, ClassEmulated, 0, 0},              //
+	{"66 0f 1f 84 00 00 00 00 00", Other, ClassStepped, 0, 0},         //
+	{"66 2e 0f 1f 84 00 00 00 00 00", Other, ClassRefused, 0, 0},      // cs nopw
+	{"66 66 2e 0f 1f 84 00 00 00 00 00", Other, ClassRefused, 0, 0},   //
+	{"f3 0f 1e fa", Other, ClassStepped, 0, 0},                        // endbr64
+	{"48 83 ec 08", Other, ClassStepped, 0, 0},                        // sub
+	{"48 81 ec 00 10 00 00", Other, ClassStepped, 0, 0},               // sub imm32
+	{"66 81 c1 34 12", Other, ClassStepped, 0, 0},                     // add $0x1234,%cx
+	{"66 48 81 c1 34 12 00 00", Other, ClassStepped, 0, 0},            // REX.W beats 66
+	{"48 8b 05 f9 0f 00 00", Other, ClassStepped, 0, 0x2000},          // mov 0xff9(%rip),%rax
+	{"48 8d 3d f9 ff ff ff", Other, ClassStepped, 0, 0x1000},          // lea -7(%rip),%rdi
+	{"c7 05 f6 0f 00 00 01 00 00 00", Other, ClassStepped, 0, 0x2000}, // movl $1,x(%rip)
+	{"66 c7 05 f7 0f 00 00 01 00", Other, ClassStepped, 0, 0x2000},    // movw $1,x(%rip)
+	{"48 b8 88 77 66 55 44 33 22 11", Other, ClassStepped, 0, 0},      // movabs
+	{"b8 01 00 00 00", Other, ClassStepped, 0, 0},                     // mov
+	{"66 b8 01 00", Other, ClassStepped, 0, 0},                        // mov ax
+	{"48 a1 88 77 66 55 44 33 22 11", Other, ClassStepped, 0, 0},      // movabs mem
+	{"67 a1 44 33 22 11", Other, ClassStepped, 0, 0},                  // addr32 mov
+	{"c8 10 00 01", Other, ClassStepped, 0, 0},                        // enter
+	{"f6 c1 01", Other, ClassStepped, 0, 0},                           // test $1,%cl
+	{"f6 d1", Other, ClassStepped, 0, 0},                              // not %cl
+	{"f7 c1 01 00 00 00", Other, ClassStepped, 0, 0},                  // test $1,%ecx
+	{"66 f7 c1 01 00", Other, ClassStepped, 0, 0},                     // test $1,%cx
+	{"48 f7 f1", Other, ClassStepped, 0, 0},                           // div
+	{"48 63 c7", Other, ClassStepped, 0, 0},                           // movslq
+	{"64 48 8b 04 25 28 00 00 00", Other, ClassStepped, 0, 0},         // mov %fs:0x28,%rax
+	{"f0 48 0f b1 0a", Other, ClassRefused, 0, 0},                     // lock cmpxchg
+	{"f0 ff 07", Other, ClassRefused, 0, 0},                           // lock incl
+	{"8e d0", Other, ClassRefused, 0, 0},                              // mov %eax,%ss
+	{"0f 05", Other, ClassStepped, 0, 0},                              // syscall
+	{"0f 20 c0", Other, ClassStepped, 0, 0},                           // mov %cr0,%rax
+	{"0f 70 c0 1b", Other, ClassStepped, 0, 0},                        // pshufw
+	{"0f 77", Other, ClassStepped, 0, 0},                              // emms
+	{"66 0f 38 00 c1", Other, ClassStepped, 0, 0},                     // pshufb
+	{"66 0f 3a 0f c1 08", Other, ClassStepped, 0, 0},                  // palignr
+	{"f2 0f 78 c1 04 04", Other, ClassStepped, 0, 0},                  // insertq
+	{"0f 0f c1 b4", Other, ClassStepped, 0, 0},                        // pfmul (3DNow!)
+	{"f3 48 0f b8 c1", Other, ClassStepped, 0, 0},                     // popcnt
+	{"c5 f8 77", Other, ClassRefused, 0, 0},                           // vzeroupper
+	{"c5 f9 6f 05 f8 0f 00 00", Other, ClassRefused, 0, 0x2000},       // vmovdqa x(%rip),%xmm0
+	{"c5 f9 70 c1 1b", Other, ClassRefused, 0, 0},                     // vpshufd
+	{"c4 e2 7d 18 05 f7 0f 00 00", Other, ClassStepped, 0, 0x2000},    // vbroadcastss x(%rip)
+	{"c4 e3 7d 19 c1 01", Other, ClassStepped, 0, 0},                  // vextractf128
+	{"c4 e2 70 f2 c2", Other, ClassStepped, 0, 0},                     // andn
+	{"62 f1 7c 48 28 05 f6 0f 00 00", Other, ClassStepped, 0, 0x2000}, // vmovaps x(%rip),%zmm0
+	// vmovaps 0x40(%rax),%zmm0
+	{"62 f1 7c 48 28 40 01", Other, ClassStepped, 0, 0},
+	{"62 f3 7d 48 1b c1 01", Other, ClassStepped, 0, 0}, // vextractf32x8
+	{"62 f5 74 48 58 c2", Other, ClassStepped, 0, 0},    // vaddph (map 5)
+	{"62 f6 75 48 98 c2", Other, ClassStepped, 0, 0},    // vfmadd132ph (map 6)
+	{"c4 e2 78 49 c0", Other, ClassRefused, 0, 0},       // tilerelease
+	{"8f e8 78 c0 c1 04", Other, ClassRefused, 0, 0},    // vprotb $4 (XOP map 8)
+	{"8f e9 78 01 c9", Other, ClassRefused, 0, 0},       // XOP map 9
+	// bextr $imm32 (XOP map 10)
+	{"8f ea 78 10 c1 04 03 02 01", Other, ClassRefused, 0, 0},
 	{"8f 00", Other, ClassStepped, 0, 0},                                            // pop (%rax)
 	{"d5 00 a1 88 77 66 55 44 33 22 11", Jump, ClassRefused, 0x1122334455667788, 0}, // jmpabs
 	{"2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 90", Other, ClassRefused, 0, 0},     // 15 bytes, the most
@@ -138,9 +140,11 @@ func TestAMD64Corpus(t *testing.T) {
 			t.Errorf("%s: %v", c.hex, err)
 			continue
 		}
-		if in.Len != len(b) || in.Kind != c.kind || in.Class != c.class || in.Target != c.target || in.Data != c.data {
+		if in.Len != len(b) || in.Kind != c.kind || in.Class != c.class || in.Target != c.target ||
+			in.Data != c.data {
 			t.Errorf("%s: %d bytes, %v, %v, target %#x, data %#x; want %d, %v, %v, %#x, %#x",
-				c.hex, in.Len, in.Kind, in.Class, in.Target, in.Data, len(b), c.kind, c.class, c.target, c.data)
+				c.hex, in.Len, in.Kind, in.Class, in.Target, in.Data, len(b), c.kind, c.class, c.target,
+				c.data)
 		}
 		if !bytes.Equal(in.Bytes, b) || in.End() != 0x1000+uint64(len(b)) || in.Text(nil) == "" {
 			t.Errorf("%s: bytes % x, end %#x, text %q", c.hex, in.Bytes, in.End(), in.Text(nil))
@@ -155,7 +159,8 @@ func TestAMD64Corpus(t *testing.T) {
 
 func TestAMD64Bad(t *testing.T) {
 	for _, s := range []string{
-		"06", "60", "82 00 00", "9a 00 00 00 00 00 00", "ea 00", "d6", "ce", "0f 04", "0f 0a", "0f 39", "0f 24 c0",
+		"06", "60", "82 00 00", "9a 00 00 00 00 00 00", "ea 00", "d6", "ce", "0f 04", "0f 0a", "0f 39",
+		"0f 24 c0",
 		"c4 e0 78 10 c0", // VEX map 0
 		"2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 2e 90",             // 16 bytes
 		"66 66 66 66 66 66 66 66 48 81 05 00 00 00 00 00 00 00 00 00", // too long
@@ -236,8 +241,10 @@ func TestARM64(t *testing.T) {
 	} {
 		b := binary.LittleEndian.AppendUint32(nil, c.word)
 		in, err := Decode(ARM64, b, at)
-		if err != nil || in.Len != 4 || in.Kind != c.kind || in.Class != c.class || in.Target != c.target || in.Data != c.data {
-			t.Errorf("%s %#x: %v %v target %#x data %#x %v; want %v %v %#x %#x", c.name, c.word, in.Kind, in.Class, in.Target, in.Data, err,
+		if err != nil || in.Len != 4 || in.Kind != c.kind || in.Class != c.class || in.Target != c.target ||
+			in.Data != c.data {
+			t.Errorf("%s %#x: %v %v target %#x data %#x %v; want %v %v %#x %#x", c.name, c.word, in.Kind,
+				in.Class, in.Target, in.Data, err,
 				c.kind, c.class, c.target, c.data)
 		}
 		if in.Text(nil) == "" {
@@ -296,13 +303,15 @@ func FuzzDecode(f *testing.F) {
 			if in.Len <= 0 || in.Len > len(b) || in.Len > maxInsnAMD64 || len(in.Bytes) != in.Len {
 				t.Fatalf("%s % x: %d bytes", arch, b, in.Len)
 			}
-			if in.Class == ClassUnknown || in.Class > ClassRefused || in.Kind > Trap || in.Target != 0 && in.Kind != Call && in.Kind != Jump && in.Kind != CondJump {
+			if in.Class == ClassUnknown || in.Class > ClassRefused || in.Kind > Trap || in.Target != 0 &&
+				in.Kind != Call && in.Kind != Jump && in.Kind != CondJump {
 				t.Fatalf("%s % x: %+v", arch, b, in)
 			}
 			_ = in.Text(nil)
 			// What follows an instruction does not change it.
 			again, err := Decode(arch, append(bytes.Clone(in.Bytes), 0xff, 0x0f, 0x66), 0x1000)
-			if err != nil || again.Len != in.Len || again.Kind != in.Kind || again.Class != in.Class || again.Target != in.Target || again.Data != in.Data {
+			if err != nil || again.Len != in.Len || again.Kind != in.Kind || again.Class != in.Class ||
+				again.Target != in.Target || again.Data != in.Data {
 				t.Fatalf("%s % x: %+v, then %+v, %v", arch, in.Bytes, in, again, err)
 			}
 		}

@@ -18,7 +18,8 @@ func TestLaunchStatus(t *testing.T) {
 	for _, c := range []struct {
 		script string
 		want   int
-	}{{"exit 0", 0}, {"exit 3", 3}, {"exit 255", 255}, {"kill -TERM $$", 128 + 15}, {"kill -KILL $$", 128 + 9}, {`test "$X" = y`, 0}} {
+	}{{"exit 0", 0}, {"exit 3", 3}, {"exit 255", 255}, {"kill -TERM $$", 128 + 15}, {"kill -KILL $$",
+		128 + 9}, {`test "$X" = y`, 0}} {
 		cmd, err := Launch([]string{"sh", "-c", c.script}, append(os.Environ(), "X=y"))
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +103,8 @@ func TestLaunchErrors(t *testing.T) {
 	} {
 		cmd, err := Launch(c.argv, nil)
 		var le *LaunchError
-		if cmd != nil || !errors.As(err, &le) || le.Status != c.status || !strings.Contains(err.Error(), c.say) {
+		if cmd != nil || !errors.As(err, &le) || le.Status != c.status ||
+			!strings.Contains(err.Error(), c.say) {
 			t.Errorf("%q: %v (%+v); want status %d and %q", c.argv, err, le, c.status, c.say)
 		}
 	}

@@ -110,7 +110,8 @@ func compareObjdump(t *testing.T, objdump, path string) {
 			next = 0 // a symbol says that it is data
 			continue
 		}
-		if next != 0 && addr != next && !strings.Contains(prevText, "(bad)") && !strings.HasPrefix(prevText, ".byte") {
+		if next != 0 && addr != next && !strings.Contains(prevText, "(bad)") &&
+			!strings.HasPrefix(prevText, ".byte") {
 			if diffs++; diffs <= 10 {
 				t.Errorf("%#x %q: %d bytes, objdump says %d", prev, prevText, next-prev, addr-prev)
 			}
@@ -149,7 +150,8 @@ func compareObjdump(t *testing.T, objdump, path string) {
 					t.Errorf("%#x %q: %v, want %v", addr, text, in.Kind, want)
 				}
 			}
-			if want, ok := objdumpTarget(text); ok && in.Target != want && in.Kind != Other && in.Kind != CallIndirect && in.Kind != JumpIndirect {
+			if want, ok := objdumpTarget(text); ok && in.Target != want && in.Kind != Other &&
+				in.Kind != CallIndirect && in.Kind != JumpIndirect {
 				if diffs++; diffs <= 10 {
 					t.Errorf("%#x %q: target %#x, want %#x", addr, text, in.Target, want)
 				}
@@ -190,7 +192,9 @@ func compareObjdump(t *testing.T, objdump, path string) {
 // can be told from the mnemonic.
 func objdumpKind(arch Arch, text string) (Kind, bool) {
 	f := strings.Fields(text)
-	for len(f) > 1 && (f[0] == "bnd" || f[0] == "notrack" || f[0] == "data16" || strings.HasPrefix(f[0], "rex") || f[0] == "addr32" || f[0] == "repz" || f[0] == "cs" || f[0] == "ds") {
+	for len(f) > 1 && (f[0] == "bnd" || f[0] == "notrack" || f[0] == "data16" ||
+		strings.HasPrefix(f[0], "rex") || f[0] == "addr32" || f[0] == "repz" || f[0] == "cs" ||
+		f[0] == "ds") {
 		f = f[1:]
 	}
 	if len(f) == 0 || arch != AMD64 {
@@ -213,7 +217,8 @@ func objdumpKind(arch Arch, text string) (Kind, bool) {
 	case strings.HasPrefix(op, "j") || op == "loop":
 		return CondJump, true
 	}
-	return Other, !strings.HasPrefix(f[0], "l") && !strings.HasPrefix(f[0], "ud") && f[0] != "iretq" && f[0] != "iret" && f[0] != "int1"
+	return Other, !strings.HasPrefix(f[0], "l") && !strings.HasPrefix(f[0], "ud") && f[0] != "iretq" &&
+		f[0] != "iret" && f[0] != "int1"
 }
 
 func objdumpTarget(text string) (uint64, bool) {
@@ -237,6 +242,7 @@ func openFile(t testing.TB, path string) *ELF {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.budget = NewBudget("a test", Limits{1 << 62, 1 << 62}, nil) // it looks at every instruction, several times
+	// it looks at every instruction, several times
+	e.budget = NewBudget("a test", Limits{1 << 62, 1 << 62}, nil)
 	return e
 }

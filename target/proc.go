@@ -232,7 +232,8 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 	case errors.Is(nerr, fs.ErrPermission):
 		return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: of another user or protected, needs root or CAP_SYS_PTRACE: %w", m.Path, pid, plain(nerr))
 	}
-	return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: %w; nor through %s: %w", m.Path, pid, nerr, link, err)
+	return nil, "", fmt.Errorf("cannot open %s, which process %d has mapped: %w; nor through %s: %w", m.Path,
+		pid, nerr, link, err)
 }
 
 // namesOf lists where a file that maps shows can be opened: maps writes paths of the reader's
@@ -255,8 +256,8 @@ func orAnon(p string) string {
 	return p
 }
 
-// openSame opens a regular file if it is that of a mapping. What it is, is looked at before: a path can be a pipe by now, and a driver
-// acts on who opens its device.
+// openSame opens a regular file if it is that of a mapping. What it is, is looked at before: a path can be a
+// pipe by now, and a driver acts on who opens its device.
 func openSame(path string, m Mapping) (*os.File, error) {
 	f, err := safeopen.Regular(path, func(st fs.FileInfo) error {
 		if sys, ok := st.Sys().(*syscall.Stat_t); ok && !(FileID{Dev: sys.Dev, Inode: sys.Ino}).mapped(m) {
@@ -350,8 +351,8 @@ func ThreadComm(pid, tid int) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// Cmdline is a process's command and its arguments as the process shows them now, at most 2 MiB and 16,384 of them; none for
-// kernel threads and zombies.
+// Cmdline is a process's command and its arguments as the process shows them now, at most 2 MiB and 16,384 of
+// them; none for kernel threads and zombies.
 func Cmdline(pid int) ([]string, error) {
 	b, err := readProcUpTo(pid, "cmdline", maxCmdline)
 	if err != nil {
@@ -360,8 +361,8 @@ func Cmdline(pid int) ([]string, error) {
 	return parseCmdline(b), nil
 }
 
-// A process can make its command line as long as its memory (PR_SET_MM_ARG_END). So many bytes are as many as execve takes where the
-// stack's limit is the usual one.
+// A process can make its command line as long as its memory (PR_SET_MM_ARG_END). So many bytes are as many as
+// execve takes where the stack's limit is the usual one.
 const (
 	maxCmdline = 2 << 20
 	maxWords   = 1 << 14

@@ -23,21 +23,26 @@ func TestParseMapping(t *testing.T) {
 		want Mapping
 	}{
 		{"7f0c4a000000-7f0c4a021000 r-xp 00001000 fe:01 131090                     /usr/lib/libm.so.6",
-			Mapping{0x7f0c4a000000, 0x7f0c4a021000, 0x1000, unix.Mkdev(0xfe, 1), 131090, "/usr/lib/libm.so.6", "r-xp", false}},
+			Mapping{0x7f0c4a000000, 0x7f0c4a021000, 0x1000, unix.Mkdev(0xfe, 1), 131090, "/usr/lib/libm.so.6",
+				"r-xp", false}},
 		{"00400000-00452000 r-xp 00000000 08:02 173521      /opt/a b/prog (deleted)",
 			Mapping{0x400000, 0x452000, 0, unix.Mkdev(8, 2), 173521, "/opt/a b/prog", "r-xp", true}},
 		{"7ffc0000-7ffd0000 rw-p 00000000 00:00 0                          [stack]",
 			Mapping{0x7ffc0000, 0x7ffd0000, 0, 0, 0, "[stack]", "rw-p", false}},
-		{"7ffc0000-7ffd0000 rw-p 00000000 00:00 0 ", Mapping{0x7ffc0000, 0x7ffd0000, 0, 0, 0, "", "rw-p", false}},
-		{"1000-2000 r-xp 00000000 103:12345 7 /x", Mapping{0x1000, 0x2000, 0, unix.Mkdev(0x103, 0x12345), 7, "/x", "r-xp", false}},
-		{`1000-2000 r--s 00000000 00:01 7 /memfd:a\012b (deleted)`, Mapping{0x1000, 0x2000, 0, 1, 7, "/memfd:a\nb", "r--s", true}},
+		{"7ffc0000-7ffd0000 rw-p 00000000 00:00 0 ",
+			Mapping{0x7ffc0000, 0x7ffd0000, 0, 0, 0, "", "rw-p", false}},
+		{"1000-2000 r-xp 00000000 103:12345 7 /x",
+			Mapping{0x1000, 0x2000, 0, unix.Mkdev(0x103, 0x12345), 7, "/x", "r-xp", false}},
+		{`1000-2000 r--s 00000000 00:01 7 /memfd:a\012b (deleted)`,
+			Mapping{0x1000, 0x2000, 0, 1, 7, "/memfd:a\nb", "r--s", true}},
 	} {
 		got, err := parseMapping(c.line)
 		if err != nil || got != c.want {
 			t.Errorf("%q: %+v, %v; want %+v", c.line, got, err, c.want)
 		}
 	}
-	for _, s := range []string{"", "x", "1-2", "1-2 r-xp 0 8:1", "g-2 r-xp 0 8:1 5 x", "1-2 r-xp 0 8 5 x", "1-2 r-xp 0 8:1 x /y", "12 r-xp 0 8:1 5 x"} {
+	for _, s := range []string{"", "x", "1-2", "1-2 r-xp 0 8:1", "g-2 r-xp 0 8:1 5 x", "1-2 r-xp 0 8 5 x",
+		"1-2 r-xp 0 8:1 x /y", "12 r-xp 0 8:1 5 x"} {
 		if m, err := parseMapping(s); err == nil {
 			t.Errorf("%q was read as %+v", s, m)
 		}
@@ -46,8 +51,10 @@ func TestParseMapping(t *testing.T) {
 
 func TestExecutableFiles(t *testing.T) {
 	maps := []Mapping{
-		{Start: 1, Dev: 1, Inode: 5, Perms: "r--p"}, {Start: 2, Dev: 1, Inode: 5, Perms: "r-xp"}, {Start: 3, Dev: 1, Inode: 5, Perms: "rwxp"},
-		{Start: 4, Dev: 2, Inode: 5, Perms: "r-xp"}, {Start: 5, Inode: 0, Perms: "r-xp", Path: "[vdso]"}, {Start: 6, Dev: 1, Inode: 6, Perms: "r-"},
+		{Start: 1, Dev: 1, Inode: 5, Perms: "r--p"}, {Start: 2, Dev: 1, Inode: 5, Perms: "r-xp"}, {Start: 3,
+			Dev: 1, Inode: 5, Perms: "rwxp"},
+		{Start: 4, Dev: 2, Inode: 5, Perms: "r-xp"}, {Start: 5, Inode: 0, Perms: "r-xp",
+			Path: "[vdso]"}, {Start: 6, Dev: 1, Inode: 6, Perms: "r-"},
 	}
 	var got []uint64
 	for _, m := range ExecutableFiles(maps) {
@@ -64,7 +71,8 @@ func TestParseStat(t *testing.T) {
 	if err != nil || s != want {
 		t.Errorf("%+v, %v; want %+v", s, err, want)
 	}
-	for _, bad := range []string{"", "1 (x", "1 )x( S", "1 (x) S 1 2", "1 (x) S z 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 1 1"} {
+	for _, bad := range []string{"", "1 (x", "1 )x( S", "1 (x) S 1 2",
+		"1 (x) S z 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 12 0 1 1"} {
 		if s, err := parseStat(bad); err == nil {
 			t.Errorf("%q was read as %+v", bad, s)
 		}
@@ -72,7 +80,8 @@ func TestParseStat(t *testing.T) {
 	for _, c := range []struct {
 		s    Stat
 		want bool
-	}{{Stat{State: 'Z', Threads: 1}, true}, {Stat{State: 'X'}, true}, {Stat{State: 'Z', Threads: 2}, false}, {Stat{State: 'S', Threads: 1}, false}} {
+	}{{Stat{State: 'Z', Threads: 1}, true}, {Stat{State: 'X'}, true}, {Stat{State: 'Z', Threads: 2},
+		false}, {Stat{State: 'S', Threads: 1}, false}} {
 		if c.s.Ended() != c.want {
 			t.Errorf("%+v: ended %v", c.s, !c.want)
 		}
@@ -114,7 +123,8 @@ func FuzzProcText(f *testing.F) {
 			t.Fatalf("mode %q", mode)
 		}
 		words := parseCmdline([]byte(s))
-		if len(words) > maxWords || len(words) < maxWords && len(s) < maxCmdline && strings.Join(words, "\x00") != strings.TrimSuffix(s, "\x00") {
+		if len(words) > maxWords || len(words) < maxWords && len(s) < maxCmdline &&
+			strings.Join(words, "\x00") != strings.TrimSuffix(s, "\x00") {
 			t.Fatalf("%q", words)
 		}
 	})
@@ -179,7 +189,8 @@ func TestNoProcess(t *testing.T) {
 	e5 := ReadMem(h.pid, 0x1000, buf[:])
 	e6 := readMemFile(h.pid, 0x1000, buf[:])
 	_, _, e7 := OpenMapped(h.pid, Mapping{Start: 0x1000, End: 0x2000, Inode: 5, Path: "/bin/sh"})
-	_, _, e8 := OpenMapped(h.pid, Mapping{Start: 0x1000, End: 0x2000, Inode: 5, Path: "/bin/sh", Deleted: true})
+	_, _, e8 := OpenMapped(h.pid, Mapping{Start: 0x1000, End: 0x2000, Inode: 5, Path: "/bin/sh",
+		Deleted: true})
 	for i, err := range []error{e1, e2, e3, e4, e5, e6, e7, e8} {
 		if !errors.Is(err, ErrNoProcess) {
 			t.Errorf("%d: %v; want ErrNoProcess", i+1, err)
@@ -189,7 +200,8 @@ func TestNoProcess(t *testing.T) {
 
 func TestReadMem(t *testing.T) {
 	h := startHelper(t, "")
-	for name, read := range map[string]func(int, uint64, []byte) error{"process_vm_readv": ReadMem, "mem": readMemFile} {
+	for name, read := range map[string]func(int, uint64, []byte) error{"process_vm_readv": ReadMem,
+		"mem": readMemFile} {
 		buf := make([]byte, 16)
 		if err := read(h.pid, h.secret, buf); err != nil || string(buf) != string(secret[:]) {
 			t.Errorf("%s: %q, %v", name, buf, err)
@@ -328,7 +340,8 @@ func TestOpenMapped(t *testing.T) {
 	// Without map_files (no such range), by name.
 	byName := m
 	byName.Start++
-	if ino, path := openMapped(t, h.pid, byName); ino != m.Inode || path != fmt.Sprintf("/proc/%d/root%s", h.pid, bin) {
+	if ino, path := openMapped(t, h.pid, byName); ino != m.Inode ||
+		path != fmt.Sprintf("/proc/%d/root%s", h.pid, bin) {
 		t.Errorf("inode %d through %s, want %d", ino, path, m.Inode)
 	}
 
@@ -357,7 +370,8 @@ func TestOpenMapped(t *testing.T) {
 		t.Errorf("deleted: inode %d, want %d", ino, m.Inode)
 	}
 	del.Start++
-	if _, _, err := OpenMapped(h.pid, del); err == nil || !strings.Contains(err.Error(), "CAP_CHECKPOINT_RESTORE") {
+	if _, _, err := OpenMapped(h.pid, del); err == nil ||
+		!strings.Contains(err.Error(), "CAP_CHECKPOINT_RESTORE") {
 		t.Errorf("deleted, without map_files: %v", err)
 	}
 	if _, _, err := OpenMapped(h.pid, Mapping{Path: "[heap]", Start: m.Start, End: m.End}); err == nil {
@@ -376,7 +390,8 @@ func TestOpenMappedNotRegular(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A pipe in the file's place must not make the open wait for a writer.
-	if _, _, err := OpenMapped(os.Getpid(), Mapping{Start: 1, End: 2, Dev: st.Dev, Inode: st.Ino, Path: fifo}); err == nil {
+	if _, _, err := OpenMapped(os.Getpid(),
+		Mapping{Start: 1, End: 2, Dev: st.Dev, Inode: st.Ino, Path: fifo}); err == nil {
 		t.Error("a pipe was opened")
 	}
 }
@@ -405,7 +420,8 @@ func TestOpenMappedChroot(t *testing.T) {
 
 func TestOpenMappedNamespace(t *testing.T) {
 	dir := t.TempDir()
-	permitted(t, "mounting in a namespace of its own", &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}, "mount", "-t", "tmpfs", "none", dir)
+	permitted(t, "mounting in a namespace of its own",
+		&syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}, "mount", "-t", "tmpfs", "none", dir)
 	bin := copySelf(t, t.TempDir())
 	// A tmpfs that only the helper sees hides dir.
 	script := fmt.Sprintf("mount -t tmpfs none %s && cp %s %s/helper && exec %s/helper", dir, bin, dir, dir)

@@ -52,7 +52,8 @@ func TestSeccomp(t *testing.T) {
 	}
 }
 
-// filtered sets a filter that allows everything, on a thread other than the first, and waits for standard input to end.
+// filtered sets a filter that allows everything, on a thread other than the first, and waits for standard
+// input to end.
 func filtered() {
 	done := make(chan bool)
 	go func() {
@@ -80,5 +81,6 @@ func allowAll() bool {
 	if unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != nil {
 		return false
 	}
-	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0) == nil
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0,
+		0) == nil
 }

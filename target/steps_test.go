@@ -25,8 +25,9 @@ func steppedCallee(n int) int { return n*3 + os.Getpagesize() }
 //go:noinline
 func steppedCaller(n int) int { return steppedCallee(n) + steppedGlobal }
 
-// TestKernelSteps asks the running kernel which instructions it steps: to do so it maps a page of its own, [uprobes],
-// into the process, and it needs none for what it emulates. Each instruction is probed and run in a process of its own.
+// TestKernelSteps asks the running kernel which instructions it steps: to do so it maps a page of its own,
+// [uprobes], into the process, and it needs none for what it emulates. Each instruction is probed and run in
+// a process of its own.
 func TestKernelSteps(t *testing.T) {
 	if s := os.Getenv("PROFINFER_TEST_STEP"); s != "" {
 		at, _ := strconv.ParseUint(s, 10, 64)
@@ -81,8 +82,8 @@ func TestKernelSteps(t *testing.T) {
 	}
 }
 
-// stepHere probes the instruction so far into steppedCaller, runs it, and returns 11 if it was stepped, 10 if not, 12 if it
-// could not be probed.
+// stepHere probes the instruction so far into steppedCaller, runs it, and returns 11 if it was stepped, 10 if
+// not, 12 if it could not be probed.
 func stepHere(at uint64) int {
 	b, err := os.ReadFile("/sys/bus/event_source/devices/uprobe/type")
 	typ, err2 := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
@@ -97,7 +98,8 @@ func stepHere(at uint64) int {
 		return 1
 	}
 	runtime.LockOSThread()
-	attr := unix.PerfEventAttr{Type: uint32(typ), Sample: 1, Ext1: uint64(uintptr(unsafe.Pointer(name))), Ext2: offset}
+	attr := unix.PerfEventAttr{Type: uint32(typ), Sample: 1, Ext1: uint64(uintptr(unsafe.Pointer(name))),
+		Ext2: offset}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	runtime.KeepAlive(name)
@@ -133,7 +135,8 @@ func fileOffset(pc uint64) (uint64, error) {
 	for line := range strings.Lines(string(b)) {
 		var first, last, at uint64
 		var perm string
-		if n, _ := fmt.Sscanf(line, "%x-%x %s %x", &first, &last, &perm, &at); n == 4 && pc >= first && pc < last {
+		if n, _ := fmt.Sscanf(line, "%x-%x %s %x", &first, &last, &perm, &at); n == 4 && pc >= first &&
+			pc < last {
 			return pc - first + at, nil
 		}
 	}

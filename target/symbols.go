@@ -96,8 +96,10 @@ func decodeSymbol(raw []byte, names string, dynamic bool) Symbol {
 		bind:     bind,
 	}
 	vis := elf.ST_VISIBILITY(raw[5])
-	s.Exported = dynamic && s.Defined && bind != elf.STB_LOCAL && (vis == elf.STV_DEFAULT || vis == elf.STV_PROTECTED)
-	if off := uint64(le.Uint32(raw)); off < uint64(len(names)) && typ != elf.STT_SECTION && typ != elf.STT_FILE {
+	s.Exported = dynamic && s.Defined && bind != elf.STB_LOCAL &&
+		(vis == elf.STV_DEFAULT || vis == elf.STV_PROTECTED)
+	if off := uint64(le.Uint32(raw)); off < uint64(len(names)) && typ != elf.STT_SECTION &&
+		typ != elf.STT_FILE {
 		name := names[off:]
 		if k := strings.IndexByte(name, 0); k >= 0 {
 			name, _, _ = strings.Cut(name[:k], "@")
@@ -160,7 +162,8 @@ func (e *ELF) Symbols() ([]Symbol, error) {
 	var list []Symbol
 	if t, str, ok := e.symtab(); ok {
 		var err error
-		if list, err = e.readSymbols(t.off, t.size/24, str.off, str.size, false); err != nil && e.symsErr == nil {
+		if list, err = e.readSymbols(t.off, t.size/24, str.off, str.size, false); err != nil &&
+			e.symsErr == nil {
 			e.symsErr = err
 		}
 	}
@@ -222,7 +225,8 @@ func (e *ELF) symtab() (tab, names section, ok bool) {
 
 // isMappingSymbol tells arm64's marks of code and data ($x, $d.1) from names.
 func isMappingSymbol(name string) bool {
-	return len(name) >= 2 && name[0] == '$' && (name[1] == 'x' || name[1] == 'd') && (len(name) == 2 || name[2] == '.')
+	return len(name) >= 2 && name[0] == '$' && (name[1] == 'x' || name[1] == 'd') &&
+		(len(name) == 2 || name[2] == '.')
 }
 
 // better decides between two symbols for one name or one address: functions first, then

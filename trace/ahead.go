@@ -28,7 +28,8 @@ type aheadBlock struct {
 // Ahead begins to read ahead. Close must be called before the reader is used again or closed.
 func (r *Reader) Ahead() *Ahead {
 	r.hits.buf = nil // it may be in use
-	a := &Ahead{r: r, blocks: make(chan aheadBlock, readAhead), spare: make(chan []Hit, 2*readAhead), quit: make(chan struct{})}
+	a := &Ahead{r: r, blocks: make(chan aheadBlock, readAhead), spare: make(chan []Hit, 2*readAhead),
+		quit: make(chan struct{})}
 	go a.run()
 	return a
 }

@@ -55,7 +55,8 @@ func TestAheadIsTheSame(t *testing.T) {
 			t.Fatalf("trace %d: %v; what was read ahead differs", i, err)
 		}
 		if two.Torn() != one.Torn() || !reflect.DeepEqual(two.Problems(), one.Problems()) {
-			t.Fatalf("trace %d: torn %q, problems %q; want %q, %q", i, two.Torn(), two.Problems(), one.Torn(), one.Problems())
+			t.Fatalf("trace %d: torn %q, problems %q; want %q, %q", i, two.Torn(), two.Problems(), one.Torn(),
+				one.Problems())
 		}
 	}
 }

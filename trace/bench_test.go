@@ -18,9 +18,11 @@ func benchHits(n int) []Hit {
 		for op := 0; op < 300 && len(hs) < n; op++ {
 			t += 20_000 + r.Int64N(200_000)
 			for th := range uint16(2) {
-				hs = append(hs, Hit{Time: t + r.Int64N(2000), Arg: 0x7f12_3456_7000 + uint64(op)*336*3, PID: 1000, TID: 1000 + int32(th),
+				hs = append(hs, Hit{Time: t + r.Int64N(2000), Arg: 0x7f12_3456_7000 + uint64(op)*336*3,
+					PID: 1000, TID: 1000 + int32(th),
 					CPU: th, Ith: th, Nth: 2, Kind: HitOpBegin},
-					Hit{Time: t + 15_000 + r.Int64N(2000), Arg: 0x55550000, PID: 1000, TID: 1000 + int32(th), CPU: th, Kind: HitOpEnd})
+					Hit{Time: t + 15_000 + r.Int64N(2000), Arg: 0x55550000, PID: 1000, TID: 1000 + int32(th),
+						CPU: th, Kind: HitOpEnd})
 			}
 		}
 	}

@@ -14,8 +14,8 @@ type CPUState struct {
 // CPUTime is one CPU's.
 type CPUTime struct {
 	CPU int `json:"cpu"`
-	// Steal is the time since the machine's start that the hypervisor ran something else although this CPU had work, ns, in steps of the
-	// kernel's tick count (10 ms). nil: this kernel does not tell.
+	// Steal is the time since the machine's start that the hypervisor ran something else although this CPU
+	// had work, ns, in steps of the kernel's tick count (10 ms). nil: this kernel does not tell.
 	Steal *int64 `json:"steal_ns,omitempty"`
 	// KHz is its frequency just then. nil: not told.
 	KHz *int64 `json:"khz,omitempty"`

@@ -36,13 +36,15 @@ type Option func(*Writer)
 // Force replaces an older file also where it is no trace.
 func Force() Option { return func(w *Writer) { w.force = true } }
 
-// Create begins a recording in the file path. An older recording of that name stays as it is until the first hit or mark was written, or
-// the recording is closed: so a recording that comes to nothing costs none ([Writer.Discard]). Until then the new one has no name; where the
-// file system has no such files it lies beside the older one, hidden, and a recorder that is killed in that time leaves it there. Where no
-// file can be made beside it, the older one is emptied at once. An empty file is replaced at once. A symbolic link is followed, by root not if it is another user's.
+// Create begins a recording in the file path. An older recording of that name stays as it is until the first
+// hit or mark was written, or the recording is closed: so a recording that comes to nothing costs none
+// ([Writer.Discard]). Until then the new one has no name; where the file system has no such files it lies
+// beside the older one, hidden, and a recorder that is killed in that time leaves it there. Where no file can
+// be made beside it, the older one is emptied at once. An empty file is replaced at once. A symbolic link is
+// followed, by root not if it is another user's.
 //
-// A file is its owner's alone (0600, or stricter where an older one was); see package safeopen for who that is. Nothing but a regular file
-// is replaced, and none that holds something and is no trace ([Force]).
+// A file is its owner's alone (0600, or stricter where an older one was); see package safeopen for who that
+// is. Nothing but a regular file is replaced, and none that holds something and is no trace ([Force]).
 func Create(path string, opts ...Option) (*Writer, error) {
 	at, err := safeopen.At(path)
 	if err != nil {
@@ -151,7 +153,8 @@ func (w *Writer) publish() error {
 	return nil
 }
 
-// rename puts the new file in the older one's place, if both are what they were. It has no name where it could not.
+// rename puts the new file in the older one's place, if both are what they were. It has no name where it
+// could not.
 func (w *Writer) rename(h *held) (err error) {
 	if h.tmp, err = w.at.Named(h.f, h.tmp); err != nil {
 		return err
@@ -176,7 +179,8 @@ func (w *Writer) rename(h *held) (err error) {
 	return w.at.Rename(h.tmp, w.at.Name)
 }
 
-// settle ends what Create began: a recording without failure has its name, another leaves no file beside the older one.
+// settle ends what Create began: a recording without failure has its name, another leaves no file beside the
+// older one.
 func (w *Writer) settle() {
 	switch h := w.held; {
 	case h == nil:
@@ -190,8 +194,9 @@ func (w *Writer) settle() {
 	}
 }
 
-// Discard ends a recording in which nothing was recorded: its file is removed, and an older one of its name is what it was. One that has
-// its name already has hits or marks, unless there was no older one. It returns the error that ended the recording, nil if none did.
+// Discard ends a recording in which nothing was recorded: its file is removed, and an older one of its name
+// is what it was. One that has its name already has hits or marks, unless there was no older one. It returns
+// the error that ended the recording, nil if none did.
 func (w *Writer) Discard() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,7 +29,8 @@ func bothNamed(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// older writes a file as an older recording, and returns its path and a function that tells what the folder holds.
+// older writes a file as an older recording, and returns its path and a function that tells what the folder
+// holds.
 func older(t *testing.T, names ...string) (path string, holds func(want ...string)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +84,8 @@ func all(t *testing.T, errs ...error) {
 	}
 }
 
-// An older recording stays until the new one has a hit or a mark; then it is replaced at once, permissions and all.
+// An older recording stays until the new one has a hit or a mark; then it is replaced at once, permissions
+// and all.
 func TestOlderIsReplaced(t *testing.T) { bothNamed(t, olderIsReplaced) }
 
 func olderIsReplaced(t *testing.T) {
@@ -269,7 +271,8 @@ func olderParts(t *testing.T) {
 
 // Recordings are their owner's alone, all parts of them, and what was stricter stays so.
 func TestPrivate(t *testing.T) {
-	for _, c := range []struct{ older, want os.FileMode }{{0, 0o600}, {0o644, 0o600}, {0o600, 0o600}, {0o666, 0o600}, {0o400, 0o400}} {
+	for _, c := range []struct{ older, want os.FileMode }{{0, 0o600}, {0o644, 0o600}, {0o600, 0o600},
+		{0o666, 0o600}, {0o400, 0o400}} {
 		if c.older == 0o400 && os.Geteuid() != 0 {
 			continue // it may not be replaced
 		}
@@ -304,7 +307,8 @@ func TestOlderPartsChanged(t *testing.T) {
 	path, holds := older(t, "run.pinf.1", "run.pinf.2", "run.pinf.3")
 	w, err := CreateParts(path)
 	all(t, err)
-	all(t, os.Remove(path+".1"), os.WriteFile(path+".1", []byte("a thesis"), 0o600), os.WriteFile(path+".2", []byte("longer than a trace's first words"), 0o600))
+	all(t, os.Remove(path+".1"), os.WriteFile(path+".1", []byte("a thesis"), 0o600),
+		os.WriteFile(path+".2", []byte("longer than a trace's first words"), 0o600))
 	all(t, w.Hits([]Hit{{Time: 20, TID: 1}}), w.Drain(30), w.Flush())
 	holds("run.pinf", "run.pinf.1", "run.pinf.2")
 	all(t, w.Close(End{}))

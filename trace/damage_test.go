@@ -21,8 +21,10 @@ func smallTrace(t testing.TB) []byte {
 	var buf bytes.Buffer
 	w := NewWriter(&buf)
 	r := newRandom(9)
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Shape(sampleShape(1, 2, 3)), w.Hits(r.hits(20)), w.Marks(r.marks(5)),
-		w.StepSeqs(r.seqs(3)), w.Sched(r.sched(5)), w.Drain(5), w.Flush(), w.Hits(r.hits(10)), w.Exit(Exit{PID: 1}), w.Close(End{}))
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Shape(sampleShape(1, 2, 3)),
+		w.Hits(r.hits(20)), w.Marks(r.marks(5)),
+		w.StepSeqs(r.seqs(3)), w.Sched(r.sched(5)), w.Drain(5), w.Flush(), w.Hits(r.hits(10)),
+		w.Exit(Exit{PID: 1}), w.Close(End{}))
 	return buf.Bytes()
 }
 
@@ -120,7 +122,9 @@ func TestDamageInTheMiddle(t *testing.T) {
 		lost   int
 		says   string
 	}{
-		"a block taken out": {func(b []byte) []byte { return append(b[:offs[4]:offs[4]], b[offs[5]:]...) }, 1, "1 blocks are missing"},
+		"a block taken out": {func(b []byte) []byte {
+			return append(b[:offs[4]:offs[4]], b[offs[5]:]...)
+		}, 1, "1 blocks are missing"},
 		"rubbish between": {func(b []byte) []byte {
 			return append(append(b[:offs[3]:offs[3]], "rubbish \x89PB \x89PBk..."...), b[offs[3]:]...)
 		}, 0, "damaged"},
@@ -165,7 +169,9 @@ func TestBlocksOfOtherVersions(t *testing.T) {
 	full := smallTrace(t)
 	_, offs := blocksOf(t, full)
 	whole := collect(t, openBytes(t, full)).Blocks
-	insert := func(b []byte) []byte { return append(append(bytes.Clone(full[:offs[2]]), b...), full[offs[2]:]...) }
+	insert := func(b []byte) []byte {
+		return append(append(bytes.Clone(full[:offs[2]]), b...), full[offs[2]:]...)
+	}
 	for _, typ := range []Type{20, 63, 64, 5000} {
 		r := openBytes(t, insert(block(blockHeader{Type: typ, Raw: 3, Count: 1, Seq: 2}, []byte("new"))))
 		c := collect(t, r)
@@ -173,7 +179,8 @@ func TestBlocksOfOtherVersions(t *testing.T) {
 			t.Errorf("type %d: %d blocks of %d, %v", typ, c.Blocks, whole, r.Problems())
 		}
 	}
-	r := openBytes(t, insert(block(blockHeader{Type: TypeMeta, Codec: 9, Raw: 3, Count: 1, Seq: 2}, []byte("new"))))
+	r := openBytes(t, insert(block(blockHeader{Type: TypeMeta, Codec: 9, Raw: 3, Count: 1, Seq: 2},
+		[]byte("new"))))
 	if c := collect(t, r); c.Blocks != whole || !strings.Contains(r.Problems()[0], "codec") {
 		t.Errorf("%d blocks of %d, %v", c.Blocks, whole, r.Problems())
 	}
@@ -218,8 +225,9 @@ func TestNotATrace(t *testing.T) {
 		err  error
 		says string
 	}{
-		"empty":           {nil, ErrEmpty, "record it again"},
-		"text":            {[]byte("Dear reader,\x1b[31m this is a text"), ErrNotTrace, `"Dear reader,\x1b[31"`},
+		"empty": {nil, ErrEmpty, "record it again"},
+		"text": {[]byte("Dear reader,\x1b[31m this is a text"), ErrNotTrace,
+			`"Dear reader,\x1b[31"`},
 		"a short text":    {[]byte("hi"), ErrNotTrace, `"hi"`},
 		"program":         {append([]byte("\x7fELF"), make([]byte, 100)...), ErrNotTrace, "a program"},
 		"perf":            {append([]byte("PERFILE2"), make([]byte, 100)...), ErrNotTrace, "of perf"},
@@ -233,19 +241,23 @@ func TestNotATrace(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.pinf")
 			must(t, os.WriteFile(path, c.in, 0o600))
 			_, err := Open(path)
-			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), path) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNotTrace) || !strings.Contains(err.Error(), "directory") {
+	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNotTrace) ||
+		!strings.Contains(err.Error(), "directory") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "profinfer record -o") {
+	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "profinfer record -o") {
 		t.Errorf("%v", err)
 	}
 	// A newer minor version and features that may be ignored are read.
-	r := openBytes(t, append(fileHeader(FileHeader{Major: 1, Minor: 9, Compat: 0xff}), smallTrace(t)[fileHeaderSize:]...))
+	r := openBytes(t, append(fileHeader(FileHeader{Major: 1, Minor: 9, Compat: 0xff}),
+		smallTrace(t)[fileHeaderSize:]...))
 	if c := collect(t, r); len(c.Ends) != 1 || r.Problems() != nil || r.Header().Minor != 9 {
 		t.Errorf("%v", r.Problems())
 	}
@@ -257,9 +269,11 @@ func TestHostileBlocks(t *testing.T) {
 	columnsOf := func(cols ...[]byte) []byte { c := columns{c: cols}; return c.appendTo(nil) }
 	many := bytes.Repeat([]byte("1,"), 1<<20)
 	cases := map[string][]byte{
-		"count without records":    block(blockHeader{Type: TypeHits, Raw: 1, Count: 1 << 17}, []byte{0}),
-		"count too large":          block(blockHeader{Type: TypeHits, Raw: 1, Count: 1 << 31}, []byte{0}),
-		"column lengths overflow":  block(blockHeader{Type: TypeHits, Raw: 21, Count: 1}, append([]byte{2}, append(binary.AppendUvarint(nil, 1<<63), binary.AppendUvarint(nil, 1<<63)...)...)),
+		"count without records": block(blockHeader{Type: TypeHits, Raw: 1, Count: 1 << 17}, []byte{0}),
+		"count too large":       block(blockHeader{Type: TypeHits, Raw: 1, Count: 1 << 31}, []byte{0}),
+		"column lengths overflow": block(blockHeader{Type: TypeHits, Raw: 21, Count: 1},
+			append([]byte{2}, append(binary.AppendUvarint(nil, 1<<63),
+				binary.AppendUvarint(nil, 1<<63)...)...)),
 		"thread out of table":      nil,
 		"string out of table":      nil,
 		"raw length not true":      block(blockHeader{Type: TypeExit, Raw: 9}, []byte("{}")),
@@ -273,12 +287,20 @@ func TestHostileBlocks(t *testing.T) {
 	}
 	enc, err := zstd.NewWriter(nil)
 	must(t, err)
-	cases["raw length larger than the frame"] = block(blockHeader{Type: TypeExit, Codec: codecZstd, Raw: 30, Count: 1}, enc.EncodeAll([]byte(`{"pid":1,"time_ns":2}`), nil))
-	cases["raw length smaller than the frame"] = block(blockHeader{Type: TypeExit, Codec: codecZstd, Raw: 8, Count: 1}, enc.EncodeAll([]byte(`{"pid":1,"time_ns":2}`), nil))
-	set("thread out of table", TypeSched, 1, columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{1}, []byte{0, 0, 0, 0}, []byte{0}))
-	set("string out of table", TypeSched, 1, columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0, 0, 0, 3}, []byte{0}))
-	set("a column too long", TypeStepSeqs, 1, columnsOf([]byte{2, 2}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
-	set("a column too short", TypeStepSeqs, 1, columnsOf([]byte{2}, []byte{0}, []byte{0}, nil, []byte{0}, []byte{0}))
+	cases["raw length larger than the frame"] = block(blockHeader{Type: TypeExit, Codec: codecZstd, Raw: 30,
+		Count: 1}, enc.EncodeAll([]byte(`{"pid":1,"time_ns":2}`), nil))
+	cases["raw length smaller than the frame"] = block(blockHeader{Type: TypeExit, Codec: codecZstd, Raw: 8,
+		Count: 1}, enc.EncodeAll([]byte(`{"pid":1,"time_ns":2}`), nil))
+	set("thread out of table", TypeSched, 1,
+		columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{1}, []byte{0, 0, 0, 0},
+			[]byte{0}))
+	set("string out of table", TypeSched, 1,
+		columnsOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0, 0, 0, 3},
+			[]byte{0}))
+	set("a column too long", TypeStepSeqs, 1,
+		columnsOf([]byte{2, 2}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
+	set("a column too short", TypeStepSeqs, 1,
+		columnsOf([]byte{2}, []byte{0}, []byte{0}, nil, []byte{0}, []byte{0}))
 	set("source out of range", TypeShape, 1, []byte(`{"nodes":[{"src":[7],"view_src":-1}],"n_nodes":1}`))
 	set("a million empty nodes", TypeShape, 1, append(append([]byte(`{"nodes":[`), many...), `1]}`...))
 	set("negative number of nodes", TypeShape, 1, []byte(`{"nodes":[],"n_nodes":-1}`))

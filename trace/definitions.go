@@ -96,7 +96,8 @@ func (w *Writer) now() int64 {
 
 // define writes v as a definition and returns what is needed to repeat it. If old has the
 // same content, it is only written again if that is due in this segment.
-func (w *Writer) define(t Type, v any, count int, old *definition, replaces func() error) (*definition, error) {
+func (w *Writer) define(t Type, v any, count int, old *definition, replaces func() error) (*definition,
+	error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", w.name, err)
@@ -111,7 +112,8 @@ func (w *Writer) define(t Type, v any, count int, old *definition, replaces func
 		}
 	}
 	w.raw = append(w.raw[:0], b...)
-	d := &definition{h: blockHeader{Type: t, Count: uint32(count), First: w.now(), Last: w.now()}, hash: hash, seg: w.defs.seg, at: w.place}
+	d := &definition{h: blockHeader{Type: t, Count: uint32(count), First: w.now(), Last: w.now()}, hash: hash,
+		seg: w.defs.seg, at: w.place}
 	if err := w.packDefinition(&d.h); err != nil {
 		return nil, err
 	}

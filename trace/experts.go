@@ -75,7 +75,8 @@ func (w *Writer) Experts(es []Experts) error {
 	defer w.mu.Unlock()
 	for len(es) > 0 {
 		n := min(len(es), 64)
-		if err := add(w, TypeExperts, es[:n], &w.experts.columns, w.experts.add, w.experts.reset); err != nil {
+		if err := add(w, TypeExperts, es[:n], &w.experts.columns, w.experts.add,
+			w.experts.reset); err != nil {
 			return err
 		}
 		es = es[n:]

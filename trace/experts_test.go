@@ -12,10 +12,14 @@ import (
 
 func TestExperts(t *testing.T) {
 	want := []Experts{
-		{Time: 100, PID: 7, TID: 8, Node: 0x7f00_0000_1000, Source: 0x7f00_0000_2000, Used: 2, Tokens: 3, First: 0, Chosen: []int32{5, 0, 127, 5}},
-		{Time: 100, PID: 7, TID: 8, Node: 0x7f00_0000_1000, Source: 0x7f00_0000_2000, Used: 2, Tokens: 3, First: 2, Chosen: []int32{1, 2}},
-		{Time: 90, PID: 9, TID: -1, Node: math.MaxUint64, Source: 1, Used: -1, Tokens: math.MaxInt32, First: math.MinInt32, Chosen: []int32{}},
-		{Time: 200, PID: 7, TID: 8, Node: 1, Source: math.MaxUint64, Used: 1, Tokens: 1, Chosen: []int32{math.MinInt32}},
+		{Time: 100, PID: 7, TID: 8, Node: 0x7f00_0000_1000, Source: 0x7f00_0000_2000, Used: 2, Tokens: 3,
+			First: 0, Chosen: []int32{5, 0, 127, 5}},
+		{Time: 100, PID: 7, TID: 8, Node: 0x7f00_0000_1000, Source: 0x7f00_0000_2000, Used: 2, Tokens: 3,
+			First: 2, Chosen: []int32{1, 2}},
+		{Time: 90, PID: 9, TID: -1, Node: math.MaxUint64, Source: 1, Used: -1, Tokens: math.MaxInt32,
+			First: math.MinInt32, Chosen: []int32{}},
+		{Time: 200, PID: 7, TID: 8, Node: 1, Source: math.MaxUint64, Used: 1, Tokens: 1,
+			Chosen: []int32{math.MinInt32}},
 	}
 	long := Experts{Time: 300, Used: 1000, Tokens: 300, Chosen: make([]int32, 300_000)} // longer than a block
 	for i := range long.Chosen {

@@ -27,7 +27,8 @@ func (e *WriteError) Error() string {
 	if e.Kept < 0 {
 		return fmt.Sprintf("writing %s: %v; nothing was recorded", e.Path, err)
 	}
-	return fmt.Sprintf("writing %s: %v; what was recorded until %.1f s is kept", e.Path, err, e.Kept.Seconds())
+	return fmt.Sprintf("writing %s: %v; what was recorded until %.1f s is kept", e.Path, err,
+		e.Kept.Seconds())
 }
 
 func (e *WriteError) Unwrap() error { return e.Err }
@@ -70,7 +71,8 @@ func (w *Writer) epilogue(e End) {
 	if from == noTime {
 		from = e.Time
 	}
-	if w.json(TypeLoss, Loss{Start: min(from, e.Time), End: e.Time, Why: WhyLost, What: LostAll, CPU: -1}, 1, from, e.Time) == nil {
+	if w.json(TypeLoss, Loss{Start: min(from, e.Time), End: e.Time, Why: WhyLost, What: LostAll, CPU: -1}, 1,
+		from, e.Time) == nil {
 		w.json(TypeEnd, e, 1, e.Time, e.Time)
 	}
 	w.err = failed

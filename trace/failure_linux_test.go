@@ -73,7 +73,8 @@ func TestRotateTmpfs(t *testing.T) {
 	}
 	equal(t, "hit", all.Hits, l.sent.Hits[len(l.sent.Hits)-len(all.Hits):])
 	// Somebody else fills the disk: that ends the recording, and costs nothing that was written.
-	must(t, os.Remove(path), os.Remove(path+".1"), os.WriteFile(filepath.Join(dir, "other"), make([]byte, 160<<10), 0o600))
+	must(t, os.Remove(path), os.Remove(path+".1"),
+		os.WriteFile(filepath.Join(dir, "other"), make([]byte, 160<<10), 0o600))
 	l, err = run(240<<10, 20_000)
 	var we *WriteError
 	if !errors.As(err, &we) || !errors.Is(err, syscall.ENOSPC) {

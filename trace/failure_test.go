@@ -40,7 +40,8 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 
 // record writes about steps seconds of a recording until an error.
 func record(w *Writer, steps int) error {
-	if err := errors.Join(w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Shape(sampleShape(1, 2, 30))); err != nil {
+	if err := errors.Join(w.Meta(sampleMeta()), w.Process(sampleProcess(1)),
+		w.Shape(sampleShape(1, 2, 30))); err != nil {
 		return err
 	}
 	r := newRandom(4)
@@ -74,10 +75,12 @@ func TestFullDisk(t *testing.T) {
 		}
 		err = w.Err()
 		var we *WriteError
-		if !errors.As(err, &we) || !strings.HasPrefix(err.Error(), "writing "+path+": no space left on device; ") {
+		if !errors.As(err, &we) || !strings.HasPrefix(err.Error(),
+			"writing "+path+": no space left on device; ") {
 			t.Fatalf("limit %d: %v", limit, err)
 		}
-		if we.Kept >= 0 && !strings.Contains(err.Error(), " s is kept") || we.Kept < 0 && !strings.Contains(err.Error(), "nothing was recorded") {
+		if we.Kept >= 0 && !strings.Contains(err.Error(), " s is kept") || we.Kept < 0 &&
+			!strings.Contains(err.Error(), "nothing was recorded") {
 			t.Fatalf("limit %d: kept %v: %v", limit, we.Kept, err)
 		}
 		size := w.Size()
@@ -85,8 +88,10 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("limit %d: %d bytes, writer says %d", limit, st.Size(), size)
 		}
 		// Each further call says the same.
-		for _, again := range []error{w.Hits(make([]Hit, 1)), w.Marks(make([]Mark, 1)), w.StepSeqs(make([]StepSeq, 1)), w.Sched(make([]Sched, 1)),
-			w.Meta(Meta{}), w.Process(Process{}), w.Threads(make([]Thread, 1)), w.Shape(&Shape{}), w.Loss(Loss{}), w.Exit(Exit{}), w.Drain(1e18), w.Flush(), w.Err()} {
+		for _, again := range []error{w.Hits(make([]Hit, 1)), w.Marks(make([]Mark, 1)),
+			w.StepSeqs(make([]StepSeq, 1)), w.Sched(make([]Sched, 1)),
+			w.Meta(Meta{}), w.Process(Process{}), w.Threads(make([]Thread,
+				1)), w.Shape(&Shape{}), w.Loss(Loss{}), w.Exit(Exit{}), w.Drain(1e18), w.Flush(), w.Err()} {
 			if again != err {
 				t.Fatalf("limit %d: then %v", limit, again)
 			}
@@ -127,7 +132,8 @@ func TestFullDisk(t *testing.T) {
 // What is kept is told by watermark: records after it are not all there.
 func TestKeptIsWhatWasDrained(t *testing.T) {
 	w := NewWriter(&limited{new(bytes.Buffer), 1000})
-	err := errors.Join(w.Meta(Meta{Start: 100 * second}), w.Hits([]Hit{{Time: 101 * second}}), w.Drain(102*second),
+	err := errors.Join(w.Meta(Meta{Start: 100 * second}), w.Hits([]Hit{{Time: 101 * second}}),
+		w.Drain(102*second),
 		w.Hits([]Hit{{Time: 105 * second}}), w.Flush())
 	must(t, err)
 	for err == nil {

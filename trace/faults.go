@@ -11,8 +11,8 @@ const (
 	FaultCounts FaultKind = 3 // no fault: the thread's counts when it ended, or when it was looked at
 )
 
-// Fault is a page fault of a thread, or what the thread counted so far. Of minor faults there are all, or those that
-// had something read from disk or took 100 µs: Meta.Extra["faults"] is "all" or "major".
+// Fault is a page fault of a thread, or what the thread counted so far. Of minor faults there are all, or
+// those that had something read from disk or took 100 µs: Meta.Extra["faults"] is "all" or "major".
 type Fault struct {
 	Time int64 // when it was done
 	PID  int32
@@ -21,8 +21,8 @@ type Fault struct {
 	Kind FaultKind
 	Addr uint64
 	Dur  int64 // ns; -1: not seen
-	// Read are the bytes it had read from disk, read-ahead included; where Dur is not seen, those since the thread's
-	// fault before. Of FaultCounts all that the thread read. -1: not known.
+	// Read are the bytes it had read from disk, read-ahead included; where Dur is not seen, those since the
+	// thread's fault before. Of FaultCounts all that the thread read. -1: not known.
 	Read int64
 	// Major and Minor are the thread's counts, this fault included. They grow by more than the records where
 	// the kernel took faults for a thread that was in a system call: those have no record.
@@ -117,7 +117,8 @@ func decodeFaults(p []byte, count int) ([]Fault, error) {
 		x.major += uint64(c[faultMajor].int())
 		x.minor += uint64(c[faultMinor].int())
 		out[i] = Fault{Time: s.time, PID: s.pid, TID: s.tid, CPU: s.cpu, Kind: FaultKind(k), Addr: x.addr,
-			Dur: max(int64(c[faultDur].uint()-1), -1), Read: max(int64(c[faultRead].uint()-1), -1), Major: x.major, Minor: x.minor}
+			Dur: max(int64(c[faultDur].uint()-1), -1), Read: max(int64(c[faultRead].uint()-1),
+				-1), Major: x.major, Minor: x.minor}
 	}
 	return out, finish(c[:])
 }
@@ -139,15 +140,16 @@ type FilePages struct {
 	Dev   uint64 `json:"dev"`
 	Inode uint64 `json:"inode"`
 	Size  int64  `json:"size"` // bytes
-	Page  int64  `json:"page"` // bytes that a bit stands for: a page; of very large files several, at least half of which are in memory
+	// bytes that a bit stands for: a page; of very large files several, at least half of which are in memory
+	Page int64 `json:"page"`
 	// Resident has a bit for each page, the lowest of the first byte for the first page: it is in memory.
 	Resident []byte `json:"resident"`
 	// Failed says why it is not known, empty if it is.
 	Failed string `json:"failed,omitempty"`
 }
 
-// Memory is what a process has mapped at a time, and what of those files that are no programs is in memory: a file in a record of its
-// own, without Maps, as its pages can take long to look at.
+// Memory is what a process has mapped at a time, and what of those files that are no programs is in memory: a
+// file in a record of its own, without Maps, as its pages can take long to look at.
 type Memory struct {
 	PID  int32  `json:"pid"`
 	Time int64  `json:"time_ns"`

@@ -11,12 +11,16 @@ import (
 
 func TestFaults(t *testing.T) {
 	want := []Fault{
-		{Time: 100, PID: 7, TID: 8, CPU: 3, Kind: FaultMajor, Addr: 1 << 63, Dur: 0, Read: 131072, Major: 1, Minor: 1 << 40},
-		{Time: 90, PID: 7, TID: 264, CPU: 0, Kind: FaultMinor, Addr: 4096, Dur: -1, Read: -1, Major: 0, Minor: 2}, // shares a slot with thread 8
+		{Time: 100, PID: 7, TID: 8, CPU: 3, Kind: FaultMajor, Addr: 1 << 63, Dur: 0, Read: 131072, Major: 1,
+			Minor: 1 << 40},
+		// shares a slot with thread 8
+		{Time: 90, PID: 7, TID: 264, CPU: 0, Kind: FaultMinor, Addr: 4096, Dur: -1, Read: -1, Major: 0,
+			Minor: 2},
 		{Time: 120, PID: -1, TID: 8, CPU: 65535, Kind: FaultCounts, Dur: 1 << 50, Read: 0, Major: ^uint64(0)},
 	}
 	mem := Memory{PID: 7, Time: 130, When: "end", Major: -1, Minor: 3, Read: 4,
-		Maps:  []MemoryMap{{Start: 1 << 47, End: 1<<47 + 8192, Offset: 4096, Perms: "r--s", Path: "m \n.gguf", Dev: 1, Inode: 2}},
+		Maps: []MemoryMap{{Start: 1 << 47, End: 1<<47 + 8192, Offset: 4096, Perms: "r--s", Path: "m \n.gguf",
+			Dev: 1, Inode: 2}},
 		Files: []FilePages{{Path: "m", Size: 8193, Page: 4096, Resident: []byte{5}}}}
 	var b bytes.Buffer
 	w := NewWriter(&b)

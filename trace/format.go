@@ -62,9 +62,11 @@ const (
 	TypeMemory Type = 22
 )
 
-var typeNames = [...]string{TypeMeta: "meta", TypeProcess: "process", TypeThreads: "threads", TypeShape: "shape",
-	TypeHits: "hits", TypeMarks: "marks", TypeStepSeqs: "stepseqs", TypeSched: "sched", TypeLoss: "loss",
-	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer", TypeWatch: "watch", TypeSamples: "samples",
+var typeNames = [...]string{TypeMeta: "meta", TypeProcess: "process", TypeThreads: "threads",
+	TypeShape: "shape",
+	TypeHits:  "hits", TypeMarks: "marks", TypeStepSeqs: "stepseqs", TypeSched: "sched", TypeLoss: "loss",
+	TypeExit: "exit", TypeDrain: "drain", TypeEnd: "end", typeIndex: "index", typeTrailer: "trailer",
+	TypeWatch: "watch", TypeSamples: "samples",
 	TypeFaults: "faults", TypeMemory: "memory", TypeExperts: "experts"}
 
 func (t Type) String() string {
@@ -122,7 +124,8 @@ func (h FileHeader) append(b []byte) []byte {
 // parseFileHeader reads the 32 bytes of b. ok is false if the checksum does not fit.
 func parseFileHeader(b []byte) (h FileHeader, ok bool) {
 	le := binary.LittleEndian
-	h = FileHeader{Major: le.Uint16(b[4:]), Minor: le.Uint16(b[6:]), Compat: le.Uint32(b[8:]), Incompat: le.Uint32(b[12:])}
+	h = FileHeader{Major: le.Uint16(b[4:]), Minor: le.Uint16(b[6:]), Compat: le.Uint32(b[8:]),
+		Incompat: le.Uint32(b[12:])}
 	return h, crc32.Checksum(b[:28], castagnoli) == le.Uint32(b[28:])
 }
 
@@ -157,7 +160,8 @@ func (h *blockHeader) put(b []byte) {
 // parse reads b[:48]; false if the magic or the header's checksum does not fit.
 func (h *blockHeader) parse(b []byte) bool {
 	le := binary.LittleEndian
-	if len(b) < blockHeaderSize || string(b[:4]) != blockMagic || crc32.Checksum(b[:44], castagnoli) != le.Uint32(b[44:]) {
+	if len(b) < blockHeaderSize || string(b[:4]) != blockMagic ||
+		crc32.Checksum(b[:44], castagnoli) != le.Uint32(b[44:]) {
 		return false
 	}
 	*h = blockHeader{Type: Type(le.Uint16(b[4:])), Codec: b[6], Flags: b[7],

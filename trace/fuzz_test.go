@@ -29,7 +29,8 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var a, c int
 		n := allocated(func() {
-			a, c = readAll(t, bytes.NewReader(b), len(b)), readAll(t, struct{ io.Reader }{bytes.NewReader(b)}, len(b))
+			a, c = readAll(t, bytes.NewReader(b), len(b)),
+				readAll(t, struct{ io.Reader }{bytes.NewReader(b)}, len(b))
 		})
 		if a != c {
 			t.Fatalf("%d blocks from a file, %d from a stream", a, c)
@@ -89,7 +90,8 @@ func FuzzPayload(f *testing.F) {
 			f.Add(uint16(h.Type), uint32(h.Count), bytes.Clone(p))
 		}
 	}
-	for _, s := range []string{"null", "[]", "{}", `[null]`, `{"nodes":[{}],"order":[[0],[],[1]]}`, `{"files":[{"pages":"AAAA","maps":[{}]}]}`, `{"cpus":[{"cpu":-1}]}`} {
+	for _, s := range []string{"null", "[]", "{}", `[null]`, `{"nodes":[{}],"order":[[0],[],[1]]}`,
+		`{"files":[{"pages":"AAAA","maps":[{}]}]}`, `{"cpus":[{"cpu":-1}]}`} {
 		for typ := TypeMeta; typ <= TypeMemory; typ++ {
 			f.Add(uint16(typ), uint32(1), []byte(s))
 		}
@@ -133,31 +135,49 @@ func again(t *testing.T, b *Block) {
 	case TypeHits:
 		e := hitEncoder{columns: newColumns(hitColumns)}
 		e.add(b.Hits)
-		check(b.Hits, len(b.Hits), func(p []byte, n int) (any, error) { var d hitDecoder; return d.decode(p, n) }, &e.columns)
+		check(b.Hits, len(b.Hits), func(p []byte, n int) (any, error) {
+			var d hitDecoder
+			return d.decode(p, n)
+		}, &e.columns)
 	case TypeMarks:
 		e := markEncoder{columns: newColumns(markColumns)}
 		e.add(b.Marks)
-		check(b.Marks, len(b.Marks), func(p []byte, n int) (any, error) { var d markDecoder; return d.decode(p, n) }, &e.columns)
+		check(b.Marks, len(b.Marks), func(p []byte, n int) (any, error) {
+			var d markDecoder
+			return d.decode(p, n)
+		}, &e.columns)
 	case TypeStepSeqs:
 		e := seqEncoder{columns: newColumns(seqColumns)}
 		e.add(b.StepSeqs)
-		check(b.StepSeqs, len(b.StepSeqs), func(p []byte, n int) (any, error) { var d seqDecoder; return d.decode(p, n) }, &e.columns)
+		check(b.StepSeqs, len(b.StepSeqs), func(p []byte, n int) (any, error) {
+			var d seqDecoder
+			return d.decode(p, n)
+		}, &e.columns)
 	case TypeSched:
 		e := newSchedEncoder()
 		e.add(b.Sched)
-		check(b.Sched, len(b.Sched), func(p []byte, n int) (any, error) { var d schedDecoder; return d.decode(p, n) }, &e.columns)
+		check(b.Sched, len(b.Sched), func(p []byte, n int) (any, error) {
+			var d schedDecoder
+			return d.decode(p, n)
+		}, &e.columns)
 	case TypeSamples:
 		e := newSampleEncoder()
 		e.add(b.Samples)
-		check(b.Samples, len(b.Samples), func(p []byte, n int) (any, error) { return decodeSamples(p, n) }, &e.columns)
+		check(b.Samples, len(b.Samples), func(p []byte, n int) (any, error) {
+			return decodeSamples(p, n)
+		}, &e.columns)
 	case TypeFaults:
 		e := newFaultEncoder()
 		e.add(b.Faults)
-		check(b.Faults, len(b.Faults), func(p []byte, n int) (any, error) { return decodeFaults(p, n) }, &e.columns)
+		check(b.Faults, len(b.Faults), func(p []byte, n int) (any, error) {
+			return decodeFaults(p, n)
+		}, &e.columns)
 	case TypeExperts:
 		e := newExpertEncoder()
 		e.add(b.Experts)
-		check(b.Experts, len(b.Experts), func(p []byte, n int) (any, error) { return decodeExperts(p, n) }, &e.columns)
+		check(b.Experts, len(b.Experts), func(p []byte, n int) (any, error) {
+			return decodeExperts(p, n)
+		}, &e.columns)
 	}
 }
 
@@ -167,10 +187,15 @@ func everyBlock(f *testing.F) []byte {
 	w := NewWriter(&buf)
 	steal, khz := int64(10_000_000), int64(2_400_000)
 	must(f, w.Meta(sampleMeta()), w.Process(sampleProcess(42)),
-		w.Samples([]Sample{{Time: 5, PID: 42, TID: 43, CPU: 1, Kind: SampleBegin, Values: []uint64{1, NoValue}}, {Time: 9, PID: 42, TID: 43, CPU: 1, Kind: SampleEnd, Torn: true, Values: []uint64{7}}}),
-		w.Faults([]Fault{{Time: 6, PID: 42, TID: 43, Kind: FaultMajor, Addr: 0x7f0000001000, Dur: 9000, Read: 4096, Major: 1}, {Time: 7, PID: 42, TID: 43, Kind: FaultCounts, Dur: -1, Read: -1}}),
-		w.Experts([]Experts{{Time: 8, PID: 42, TID: 42, Node: 0x7f0000001000, Source: 0x7f0000002000, Used: 2, Tokens: 2, Chosen: []int32{3, 1, 2, -1}}}),
-		w.Memory(Memory{PID: 42, Time: 4}), w.Watch(Watch{PID: 42, Time: 3, Ops: WatchArrivals, Why: "following"}),
+		w.Samples([]Sample{{Time: 5, PID: 42, TID: 43, CPU: 1, Kind: SampleBegin,
+			Values: []uint64{1, NoValue}},
+			{Time: 9, PID: 42, TID: 43, CPU: 1, Kind: SampleEnd, Torn: true, Values: []uint64{7}}}),
+		w.Faults([]Fault{{Time: 6, PID: 42, TID: 43, Kind: FaultMajor, Addr: 0x7f0000001000, Dur: 9000,
+			Read: 4096, Major: 1}, {Time: 7, PID: 42, TID: 43, Kind: FaultCounts, Dur: -1, Read: -1}}),
+		w.Experts([]Experts{{Time: 8, PID: 42, TID: 42, Node: 0x7f0000001000, Source: 0x7f0000002000, Used: 2,
+			Tokens: 2, Chosen: []int32{3, 1, 2, -1}}}),
+		w.Memory(Memory{PID: 42, Time: 4}), w.Watch(Watch{PID: 42, Time: 3, Ops: WatchArrivals,
+			Why: "following"}),
 		w.CPU(CPUState{Time: 2, CPUs: []CPUTime{{CPU: 0, Steal: &steal, KHz: &khz}}}),
 		w.Close(End{Time: 10, Reason: "interrupted"}))
 	return buf.Bytes()

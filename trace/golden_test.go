@@ -20,7 +20,8 @@ func TestGolden(t *testing.T) {
 		w, err := Create(path)
 		must(t, err)
 		r := newRandom(1)
-		must(t, w.Meta(sampleMeta()), w.Hits(r.hits(150)), w.Marks(r.marks(30)), w.StepSeqs(r.seqs(20)), w.Sched(r.sched(20)), w.Flush())
+		must(t, w.Meta(sampleMeta()), w.Hits(r.hits(150)), w.Marks(r.marks(30)), w.StepSeqs(r.seqs(20)),
+			w.Sched(r.sched(20)), w.Flush())
 		writeSample(t, w)
 	}
 	r, err := Open(path)

@@ -94,24 +94,33 @@ func must(t testing.TB, errs ...error) {
 const second = int64(1e9)
 
 func sampleMeta() Meta {
-	return Meta{SchemaVersion: 1, Tool: "profinfer 0.1.0", Command: []string{"llama-bench", "-p", "8"}, Start: 100 * second,
-		Realtime: 1_790_000_000 * second, BootID: "0b7c", Host: "host", Kernel: "6.12.0", Arch: "amd64", CPU: "a CPU",
-		Cores: 2, MemBytes: 8 << 30, Level: "op", ProbeCost: map[string]int64{"nop5": 90, "emulated": 120, "stepped": 2600},
+	return Meta{SchemaVersion: 1, Tool: "profinfer 0.1.0", Command: []string{"llama-bench", "-p", "8"},
+		Start:    100 * second,
+		Realtime: 1_790_000_000 * second, BootID: "0b7c", Host: "host", Kernel: "6.12.0", Arch: "amd64",
+		CPU:   "a CPU",
+		Cores: 2, MemBytes: 8 << 30, Level: "op", ProbeCost: map[string]int64{"nop5": 90, "emulated": 120,
+			"stepped": 2600},
 		Notes: []string{"an \x01 odd <note>"}}
 }
 
 func sampleProcess(pid int32) Process {
-	return Process{PID: pid, StartTime: 4711, Comm: "llama-bench", Cmdline: []string{"llama-bench", "-p", "8"}, Engine: "llama.cpp",
-		EngineVersion: "0.7.0", GGMLVersion: "0.27.0", Files: []File{{Path: "/usr/lib/libggml-base.so.0", BuildID: "00ff", Role: "base"}},
-		Sites:    []Site{{Offset: 0x1234, Where: "llama_process+0x4", Insn: "call", Class: "emulated", Role: RoleStepBegin, Entry: "llama_process"}},
-		Findings: []Finding{{What: "tensor.ne", Value: "16", How: "ggml_nelements"}}, Attached: 100*second + 5}
+	return Process{PID: pid, StartTime: 4711, Comm: "llama-bench",
+		Cmdline: []string{"llama-bench", "-p", "8"}, Engine: "llama.cpp",
+		EngineVersion: "0.7.0", GGMLVersion: "0.27.0", Files: []File{{Path: "/usr/lib/libggml-base.so.0",
+			BuildID: "00ff", Role: "base"}},
+		Sites: []Site{{Offset: 0x1234, Where: "llama_process+0x4", Insn: "call", Class: "emulated",
+			Role: RoleStepBegin, Entry: "llama_process"}},
+		Findings: []Finding{{What: "tensor.ne", Value: "16", How: "ggml_nelements"}}, Attached: 100*second +
+			5}
 }
 
 func sampleShape(pid int32, id uint64, nodes int) *Shape {
 	s := &Shape{PID: pid, ID: id, NNodes: nodes}
 	for i := range nodes + 1 {
-		n := Node{Name: "node-" + string(rune('a'+i%26)), Op: "MUL_MAT", Type: "f32", Ne: [4]int64{int64(i), 8, 1, 1}, Nb: [4]uint64{4, 32, 256, 256},
-			ViewSrc: -1, Addr: 0x7f0000001000 + uint64(i)*336, Data: 0xffffffffffffff00, Executes: true, BlockSize: 1, TypeSize: 4}
+		n := Node{Name: "node-" + string(rune('a'+i%26)), Op: "MUL_MAT", Type: "f32",
+			Ne: [4]int64{int64(i), 8, 1, 1}, Nb: [4]uint64{4, 32, 256, 256},
+			ViewSrc: -1, Addr: 0x7f0000001000 +
+				uint64(i)*336, Data: 0xffffffffffffff00, Executes: true, BlockSize: 1, TypeSize: 4}
 		if i > 0 {
 			n.Src = []int32{int32(i - 1), int32(nodes)}
 		}
@@ -144,7 +153,8 @@ func (r random) num() uint64 {
 func (r random) hits(n int) []Hit {
 	hs := make([]Hit, n)
 	for i := range hs {
-		hs[i] = Hit{Time: int64(r.num()), Arg: r.num(), PID: int32(r.num()), TID: int32(r.num()), CPU: uint16(r.num()),
+		hs[i] = Hit{Time: int64(r.num()), Arg: r.num(), PID: int32(r.num()), TID: int32(r.num()),
+			CPU: uint16(r.num()),
 			Ith: uint16(r.num()), Nth: uint16(r.num()), Kind: HitKind(r.num())}
 	}
 	return hs
@@ -153,8 +163,10 @@ func (r random) hits(n int) []Hit {
 func (r random) marks(n int) []Mark {
 	ms := make([]Mark, n)
 	for i := range ms {
-		ms[i] = Mark{Time: int64(r.num()), PID: int32(r.num()), TID: int32(r.num()), CPU: uint16(r.num()), Kind: MarkKind(r.num()),
-			Site: uint32(r.num()), Ctx: r.num(), Graph: r.num(), Shape: r.num(), UID: r.num(), NNodes: int32(r.num()),
+		ms[i] = Mark{Time: int64(r.num()), PID: int32(r.num()), TID: int32(r.num()), CPU: uint16(r.num()),
+			Kind: MarkKind(r.num()),
+			Site: uint32(r.num()), Ctx: r.num(), Graph: r.num(), Shape: r.num(), UID: r.num(),
+			NNodes:  int32(r.num()),
 			Threads: int32(r.num()), NTokens: int32(r.num()), Type: int32(r.num())}
 	}
 	return ms
@@ -163,7 +175,8 @@ func (r random) marks(n int) []Mark {
 func (r random) seqs(n int) []StepSeq {
 	ss := make([]StepSeq, n)
 	for i := range ss {
-		ss[i] = StepSeq{Time: int64(r.num()), TID: int32(r.num()), Seq: int32(r.num()), NTokens: int32(r.num()), Pos: int32(r.num()), Outputs: int32(r.num())}
+		ss[i] = StepSeq{Time: int64(r.num()), TID: int32(r.num()), Seq: int32(r.num()),
+			NTokens: int32(r.num()), Pos: int32(r.num()), Outputs: int32(r.num())}
 	}
 	return ss
 }
@@ -179,8 +192,9 @@ func (r random) comm() string {
 func (r random) sched(n int) []Sched {
 	ss := make([]Sched, n)
 	for i := range ss {
-		ss[i] = Sched{Time: int64(r.num()), CPU: uint16(r.num()), Kind: SchedKind(r.num()), PrevState: uint32(r.num()),
-			PrevTID: int32(r.num()), PrevPID: int32(r.num()), PrevComm: r.comm(), PrevPrio: int32(r.num()),
+		ss[i] = Sched{Time: int64(r.num()), CPU: uint16(r.num()), Kind: SchedKind(r.num()),
+			PrevState: uint32(r.num()),
+			PrevTID:   int32(r.num()), PrevPID: int32(r.num()), PrevComm: r.comm(), PrevPrio: int32(r.num()),
 			NextTID: int32(r.num()), NextPID: int32(r.num()), NextComm: r.comm(), NextPrio: int32(r.num())}
 	}
 	return ss
@@ -200,30 +214,37 @@ func writeSample(t testing.TB, w *Writer) {
 	t.Helper()
 	const pid = 42
 	start := 100 * second
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(pid)), w.Threads([]Thread{{PID: pid, TID: 42, Comm: "main"}, {PID: pid, TID: 43, Comm: "worker"}}),
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(pid)),
+		w.Threads([]Thread{{PID: pid, TID: 42, Comm: "main"}, {PID: pid, TID: 43, Comm: "worker"}}),
 		w.Shape(sampleShape(pid, 0xfeedface12345678, 5)))
 	for i := range int64(12) {
 		at := start + i*second
 		must(t, w.Marks([]Mark{
 			{Time: at, PID: pid, TID: 42, Kind: MarkStepBegin, Ctx: 0x5000, NTokens: 1, Type: -1},
-			{Time: at + 10, PID: pid, TID: 42, CPU: 1, Kind: MarkGraphBegin, Site: 2, Graph: 0x6000, Shape: 0xfeedface12345678, UID: 3, NNodes: 5, Threads: 2},
+			{Time: at + 10, PID: pid, TID: 42, CPU: 1, Kind: MarkGraphBegin, Site: 2, Graph: 0x6000,
+				Shape: 0xfeedface12345678, UID: 3, NNodes: 5, Threads: 2},
 			{Time: at + 900, PID: pid, TID: 42, Kind: MarkGraphEnd, Site: 3},
 			{Time: at + 1000, PID: pid, TID: 42, Kind: MarkStepEnd, Site: 1},
 		}), w.StepSeqs([]StepSeq{{Time: at, TID: 42, NTokens: 1, Pos: int32(i), Outputs: 1}}))
 		var hs []Hit
 		for op := range int64(3) {
 			for th := range int32(2) {
-				hs = append(hs, Hit{Time: at + 100*op + 20 + int64(th), Arg: 0x7f0000001000 + uint64(op)*336, PID: pid, TID: 42 + th, CPU: uint16(th), Ith: uint16(th), Nth: 2, Kind: HitOpBegin},
-					Hit{Time: at + 100*op + 90 + int64(th), Arg: 0x9000, PID: pid, TID: 42 + th, CPU: uint16(th), Kind: HitOpEnd})
+				hs = append(hs, Hit{Time: at + 100*op + 20 + int64(th), Arg: 0x7f0000001000 + uint64(op)*336,
+					PID: pid, TID: 42 + th, CPU: uint16(th), Ith: uint16(th), Nth: 2, Kind: HitOpBegin},
+					Hit{Time: at + 100*op + 90 + int64(th), Arg: 0x9000, PID: pid, TID: 42 + th,
+						CPU: uint16(th), Kind: HitOpEnd})
 			}
 		}
-		must(t, w.Hits(hs), w.Sched([]Sched{{Time: at + 5, CPU: 1, Kind: SchedSwitch, PrevState: 1, PrevTID: 43, PrevPID: 42, PrevComm: "worker", PrevPrio: 120, NextComm: "swapper/1", NextPrio: 120}}))
+		must(t, w.Hits(hs), w.Sched([]Sched{{Time: at + 5, CPU: 1, Kind: SchedSwitch, PrevState: 1,
+			PrevTID: 43, PrevPID: 42, PrevComm: "worker", PrevPrio: 120, NextComm: "swapper/1",
+			NextPrio: 120}}))
 		if i == 3 {
 			must(t, w.Loss(Loss{Start: at, End: at + 5, Why: "lost", Events: 7, What: "hits", CPU: 1}))
 		}
 		must(t, w.Drain(at+second/2))
 	}
-	must(t, w.Exit(Exit{PID: pid, Time: start + 13*second}), w.Close(End{Time: start + 14*second, Reason: "the command ended", Status: 0, Hits: 144}))
+	must(t, w.Exit(Exit{PID: pid, Time: start + 13*second}),
+		w.Close(End{Time: start + 14*second, Reason: "the command ended", Status: 0, Hits: 144}))
 }
 
 // blocksOf lists the blocks of a trace by their headers, index and all.

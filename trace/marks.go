@@ -2,10 +2,11 @@
 
 package trace
 
-// Mark is a boundary of a step, of a scheduler's run, of a graph, a copy or a wait, or a call of a device's own interface.
+// Mark is a boundary of a step, of a scheduler's run, of a graph, a copy or a wait, or a call of a device's
+// own interface.
 //
-// Ctx, Graph, UID, NNodes and Type are columns that each kind uses for something else, as the file has them. Methods have the
-// names of what they are; each is for the kinds that it tells.
+// Ctx, Graph, UID, NNodes and Type are columns that each kind uses for something else, as the file has them.
+// Methods have the names of what they are; each is for the kinds that it tells.
 type Mark struct {
 	Time int64
 	PID  int32
@@ -30,7 +31,8 @@ type Mark struct {
 // Context is the engine context that a step computes in (step begin).
 func (m *Mark) Context() uint64 { return m.Ctx }
 
-// Entered is the type argument of the entry point, where it has one (step begin; llama_process: 0 encode, 1 decode); -1: none.
+// Entered is the type argument of the entry point, where it has one (step begin; llama_process: 0 encode, 1
+// decode); -1: none.
 func (m *Mark) Entered() int32 { return m.Type }
 
 // Scheduler is the one that runs a graph (scheduler begin).
@@ -42,7 +44,8 @@ func (m *Mark) Backend() uint64 { return m.Ctx }
 // GraphUID is the engine's own identity of the graph (graph begin); 0: none.
 func (m *Mark) GraphUID() uint64 { return m.UID }
 
-// GraphNodes is how many nodes the graph has (graph begin; scheduler begin: the whole graph, 0 where it is not told).
+// GraphNodes is how many nodes the graph has (graph begin; scheduler begin: the whole graph, 0 where it is
+// not told).
 func (m *Mark) GraphNodes() int32 { return m.NNodes }
 
 // Copied is the tensor that is written or, of a site that reads, read (copy begin).
@@ -65,7 +68,8 @@ func (m *Mark) Queue() uint64 { return m.Ctx }
 // Device is the queue's, or the handle's (submit begin, wait begin, done); 0: not told.
 func (m *Mark) Device() uint64 { return m.UID }
 
-// Fence is the handle that tells when a submission is done (submit begin, wait begin, done): a fence, an event. 0: none.
+// Fence is the handle that tells when a submission is done (submit begin, wait begin, done): a fence, an
+// event. 0: none.
 func (m *Mark) Fence() uint64 { return m.Graph }
 
 // Batches is how many batches of work are handed over (submit begin); -1: not told.

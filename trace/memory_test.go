@@ -45,9 +45,12 @@ func TestMemoryStays(t *testing.T) {
 				err = errors.Join(err, w.Threads([]Thread{{PID: 1, TID: int32(100 + i), Comm: "worker"}}))
 			}
 			if i%400 == 0 {
-				err = errors.Join(err, w.Process(sampleProcess(int32(1000+i))), w.Shape(sampleShape(int32(1000+i), 1, 5)), w.Exit(Exit{PID: int32(1000 + i), Time: at}))
+				err = errors.Join(err, w.Process(sampleProcess(int32(1000+i))),
+					w.Shape(sampleShape(int32(1000+i), 1, 5)), w.Exit(Exit{PID: int32(1000 + i), Time: at}))
 			}
-			err = errors.Join(err, w.Marks([]Mark{{Time: at, PID: 1, TID: int32(100 + i), Kind: MarkGraphBegin, Shape: id}}), w.Hits([]Hit{{Time: at, PID: 1, TID: int32(100 + i/8*8)}}), w.Drain(at))
+			err = errors.Join(err, w.Marks([]Mark{{Time: at, PID: 1, TID: int32(100 + i),
+				Kind: MarkGraphBegin, Shape: id}}),
+				w.Hits([]Hit{{Time: at, PID: 1, TID: int32(100 + i/8*8)}}), w.Drain(at))
 			if rotate && w.Full(4<<20) {
 				err = errors.Join(err, w.Rotate(1))
 				files++
@@ -76,12 +79,14 @@ func TestThreadsThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	w, err := CreateParts(path)
 	must(t, err)
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Threads([]Thread{{PID: 1, TID: 1, Comm: "main"}}))
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)),
+		w.Threads([]Thread{{PID: 1, TID: 1, Comm: "main"}}))
 	most := 0
 	for i := range int64(3000) {
 		at := 100*second + i*second/5
 		must(t, w.Threads([]Thread{{PID: 1, TID: int32(100 + i), Comm: "worker"}}),
-			w.Marks([]Mark{{Time: at, PID: 1, TID: 1, Kind: MarkStepBegin}}), w.Hits([]Hit{{Time: at, PID: 1, TID: int32(100 + i)}}), w.Drain(at))
+			w.Marks([]Mark{{Time: at, PID: 1, TID: 1, Kind: MarkStepBegin}}), w.Hits([]Hit{{Time: at, PID: 1,
+				TID: int32(100 + i)}}), w.Drain(at))
 		most = max(most, len(w.defs.threads))
 	}
 	must(t, w.Rotate(1), w.Hits([]Hit{{Time: 1000 * second}}), w.Close(End{}))

@@ -102,7 +102,8 @@ func Open(path string) (*Reader, error) {
 	}
 	if st, err := f.Stat(); err == nil && st.IsDir() {
 		f.Close()
-		return nil, fmt.Errorf("%s is a directory, %w; name the file that profinfer record wrote", path, ErrNotTrace)
+		return nil, fmt.Errorf("%s is a directory, %w; name the file that profinfer record wrote", path,
+			ErrNotTrace)
 	}
 	r, err := newReader(f, path)
 	if err != nil {
@@ -139,11 +140,14 @@ func newReader(in io.Reader, name string) (*Reader, error) {
 func (r *Reader) begin(b []byte) error {
 	switch {
 	case len(b) == 0:
-		return fmt.Errorf("%s is an %w: its recording ended before anything was written; record it again", r.name, ErrEmpty)
+		return fmt.Errorf("%s is an %w: its recording ended before anything was written; record it again",
+			r.name, ErrEmpty)
 	case len(b) < len(fileMagic) || string(b[:len(fileMagic)]) != fileMagic:
-		return fmt.Errorf("%s is %w (%s); name a file that profinfer record wrote", r.name, ErrNotTrace, looksLike(b))
+		return fmt.Errorf("%s is %w (%s); name a file that profinfer record wrote", r.name, ErrNotTrace,
+			looksLike(b))
 	case len(b) < fileHeaderSize:
-		return fmt.Errorf("%s is an %w: it was cut in its first %d bytes; record it again", r.name, ErrEmpty, fileHeaderSize)
+		return fmt.Errorf("%s is an %w: it was cut in its first %d bytes; record it again", r.name, ErrEmpty,
+			fileHeaderSize)
 	}
 	h, ok := parseFileHeader(b)
 	switch {
@@ -166,8 +170,10 @@ func (r *Reader) begin(b []byte) error {
 // looksLike says, for an error message, what a file that is no trace begins with.
 func looksLike(b []byte) string {
 	for _, k := range [...]struct{ magic, what string }{
-		{"\x7fELF", "it is a program"}, {"PERFILE2", "it is a recording of perf"}, {"\x28\xb5\x2f\xfd", "it is compressed with zstd: unpack it first"},
-		{"\x1f\x8b", "it is compressed with gzip: unpack it first"}, {"PAR1", "it is a Parquet file"}, {"GGUF", "it is a model"},
+		{"\x7fELF", "it is a program"}, {"PERFILE2", "it is a recording of perf"}, {"\x28\xb5\x2f\xfd",
+			"it is compressed with zstd: unpack it first"},
+		{"\x1f\x8b", "it is compressed with gzip: unpack it first"}, {"PAR1",
+			"it is a Parquet file"}, {"GGUF", "it is a model"},
 	} {
 		if len(b) >= len(k.magic) && string(b[:len(k.magic)]) == k.magic {
 			return k.what
@@ -288,7 +294,8 @@ func (r *Reader) tear(from int64) {
 	if r.torn != "" {
 		return
 	}
-	r.torn = fmt.Sprintf("the trace was cut in the middle of a block: its last %d bytes were dropped", r.in.off-from)
+	r.torn = fmt.Sprintf("the trace was cut in the middle of a block: its last %d bytes were dropped",
+		r.in.off-from)
 	r.problem("%s", r.torn)
 }
 
@@ -309,7 +316,8 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 		}
 	}
 	if !r.wants(h.Type) {
-		if n := r.in.skip(blockHeaderSize + int64(h.Stored)); n < blockHeaderSize+int64(h.Stored) && r.in.err == nil {
+		if n := r.in.skip(blockHeaderSize + int64(h.Stored)); n < blockHeaderSize+int64(h.Stored) &&
+			r.in.err == nil {
 			r.tear(off)
 		}
 		return Block{}, false
@@ -340,7 +348,8 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 		r.in.skip(int64(len(b)))
 		return Block{}, false
 	}
-	blk := Block{Type: h.Type, Segment: r.segment || h.Flags&flagSegment != 0, Offset: off, First: h.First, Last: h.Last, Count: int(h.Count)}
+	blk := Block{Type: h.Type, Segment: r.segment || h.Flags&flagSegment != 0, Offset: off, First: h.First,
+		Last: h.Last, Count: int(h.Count)}
 	err := r.decode(h, stored, &blk)
 	r.in.skip(int64(len(b)))
 	if err != nil {

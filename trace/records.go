@@ -173,7 +173,8 @@ func (d *hitDecoder) decode(p []byte, count int) ([]Hit, error) {
 				x.nth += uint16(c[hitNth].int())
 			}
 		}
-		h.Time, h.Arg, h.PID, h.TID, h.CPU, h.Ith, h.Nth, h.Kind = time, *a, x.pid, x.tid, cpu, x.ith, x.nth, k
+		h.Time, h.Arg, h.PID, h.TID, h.CPU, h.Ith, h.Nth, h.Kind = time, *a, x.pid, x.tid, cpu, x.ith, x.nth,
+			k
 	}
 	c[hitHead].b, c[hitTime].b, c[hitCPU].b, c[hitArg].b = nil, times, cpus, args
 	return d.buf, finish(c[:])

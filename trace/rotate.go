@@ -83,7 +83,9 @@ type names struct {
 }
 
 func namesIn(at *safeopen.Place, mode fs.FileMode) names {
-	return names{create: func(name string) (*os.File, error) { return at.Create(name, mode) }, link: at.Link, rename: at.Rename, remove: at.Remove}
+	return names{create: func(name string) (*os.File, error) {
+		return at.Create(name, mode)
+	}, link: at.Link, rename: at.Rename, remove: at.Remove}
 }
 
 func partName(path string, n int) string { return path + "." + strconv.Itoa(n) }
@@ -362,7 +364,8 @@ func (w *Writer) rotate(keep int) (begun bool, err error) {
 	next := w.file
 	w.file = old
 	// The new file stands: if this one cannot be ended, that is told, and no more.
-	failed := w.finish(End{Time: w.now(), Reason: Continued, Status: -1, Hits: w.told.hits, Lost: w.told.lost})
+	failed := w.finish(End{Time: w.now(), Reason: Continued, Status: -1, Hits: w.told.hits,
+		Lost: w.told.lost})
 	w.err = nil
 	w.before = totals{w.before.hits + w.told.hits, w.before.lost + w.told.lost, w.before.bytes + w.pos}
 	w.place.f = w.f
@@ -463,7 +466,8 @@ func (w *Writer) Full(limit int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// Encoded records are smaller once they are packed.
-	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.samples.size()+w.faults.size()+w.experts.size()) + endBytes
+	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.samples.size()+
+		w.faults.size()+w.experts.size()) + endBytes
 	g := &w.growth
 	if w.part == g.part {
 		g.most = max(size-g.last, g.most-g.most/64)

@@ -81,7 +81,8 @@ func TestRotateFails(t *testing.T) {
 			}
 			var re *RotateError
 			// A link that cannot be made has something in its place.
-			if f.what == "link" && err != nil || f.what != "link" && (!errors.As(err, &re) || !errors.Is(err, errInjected)) || l.w.Err() != nil {
+			if f.what == "link" && err != nil || f.what != "link" &&
+				(!errors.As(err, &re) || !errors.Is(err, errInjected)) || l.w.Err() != nil {
 				t.Fatalf("%s (%d): %v, %v", f.what, at, err, l.w.Err())
 			}
 			if err != nil {
@@ -157,7 +158,8 @@ func readPartsCut(t testing.TB, path string) (all content, n int) {
 	must(t, err)
 	for _, p := range ps {
 		c := readPart(t, p)
-		all.Marks, all.Seqs, all.Hits, all.Sched = append(all.Marks, c.Marks...), append(all.Seqs, c.Seqs...), append(all.Hits, c.Hits...), append(all.Sched, c.Sched...)
+		all.Marks, all.Seqs, all.Hits, all.Sched = append(all.Marks, c.Marks...), append(all.Seqs, c.Seqs...),
+			append(all.Hits, c.Hits...), append(all.Sched, c.Sched...)
 	}
 	return all, len(ps)
 }
@@ -217,7 +219,8 @@ func TestRotateFullDisk(t *testing.T) {
 	err := l.w.Rotate(2)
 	var re *RotateError
 	if !errors.As(err, &re) || !errors.Is(err, syscall.ENOSPC) || l.w.Err() != nil ||
-		!strings.HasPrefix(err.Error(), "cannot begin a new file after "+path+": ") || !strings.HasSuffix(err.Error(), "it is written on") {
+		!strings.HasPrefix(err.Error(), "cannot begin a new file after "+path+": ") ||
+		!strings.HasSuffix(err.Error(), "it is written on") {
 		t.Fatalf("%v, %v", err, l.w.Err())
 	}
 	l.w.fs = disk

@@ -23,7 +23,8 @@ const longPID = 42
 
 func startLong(t testing.TB, w *Writer) *long {
 	t.Helper()
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(longPID)), w.Threads([]Thread{{PID: longPID, TID: 42, Comm: "main"}, {PID: longPID, TID: 43, Comm: "worker"}}))
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(longPID)),
+		w.Threads([]Thread{{PID: longPID, TID: 42, Comm: "main"}, {PID: longPID, TID: 43, Comm: "worker"}}))
 	return &long{w: w}
 }
 
@@ -36,31 +37,39 @@ func (l *long) drain() error {
 	var ss []StepSeq
 	var hs []Hit
 	if l.n > 1 {
-		ms = append(ms, Mark{Time: at, PID: longPID, TID: 42, Kind: MarkGraphEnd, Site: 1}, Mark{Time: at + 1, PID: longPID, TID: 42, Kind: MarkStepEnd})
+		ms = append(ms, Mark{Time: at, PID: longPID, TID: 42, Kind: MarkGraphEnd, Site: 1},
+			Mark{Time: at + 1, PID: longPID, TID: 42, Kind: MarkStepEnd})
 	}
 	for i := range int64(2) {
 		b := at + 1000 + i*second/20
-		ms = append(ms, Mark{Time: b, PID: longPID, TID: 42, Kind: MarkStepBegin, Ctx: 5, NTokens: 1, Type: -1},
-			Mark{Time: b + 1, PID: longPID, TID: 42, Kind: MarkGraphBegin, Site: 1, Graph: 6, Shape: id, NNodes: 5, Threads: 2})
+		ms = append(ms, Mark{Time: b, PID: longPID, TID: 42, Kind: MarkStepBegin, Ctx: 5, NTokens: 1,
+			Type: -1},
+			Mark{Time: b + 1, PID: longPID, TID: 42, Kind: MarkGraphBegin, Site: 1, Graph: 6, Shape: id,
+				NNodes: 5, Threads: 2})
 		ss = append(ss, StepSeq{Time: b, TID: 42, NTokens: 1, Pos: int32(l.n), Outputs: 1})
 		for op := range int64(5) {
 			for th := range int32(2) {
-				hs = append(hs, Hit{Time: b + 100*op + 20 + int64(th), Arg: 0x7f0000001000 + uint64(op)*336, PID: longPID, TID: 42 + th, CPU: uint16(th), Ith: uint16(th), Nth: 2, Kind: HitOpBegin},
-					Hit{Time: b + 100*op + 90 + int64(th), Arg: uint64(l.n), PID: longPID, TID: 42 + th, CPU: uint16(th), Kind: HitOpEnd})
+				hs = append(hs, Hit{Time: b + 100*op + 20 + int64(th), Arg: 0x7f0000001000 + uint64(op)*336,
+					PID: longPID, TID: 42 + th, CPU: uint16(th), Ith: uint16(th), Nth: 2, Kind: HitOpBegin},
+					Hit{Time: b + 100*op + 90 + int64(th), Arg: uint64(l.n), PID: longPID, TID: 42 + th,
+						CPU: uint16(th), Kind: HitOpEnd})
 			}
 		}
 		if i == 0 { // the second one goes on into the next drain
-			ms = append(ms, Mark{Time: b + 900, PID: longPID, TID: 42, Kind: MarkGraphEnd, Site: 1}, Mark{Time: b + 901, PID: longPID, TID: 42, Kind: MarkStepEnd})
+			ms = append(ms, Mark{Time: b + 900, PID: longPID, TID: 42, Kind: MarkGraphEnd, Site: 1},
+				Mark{Time: b + 901, PID: longPID, TID: 42, Kind: MarkStepEnd})
 		}
 	}
-	sched := []Sched{{Time: at + 5, CPU: 1, Kind: SchedSwitch, PrevTID: 43, PrevPID: longPID, PrevComm: "worker", NextComm: "swapper/1"}}
+	sched := []Sched{{Time: at + 5, CPU: 1, Kind: SchedSwitch, PrevTID: 43, PrevPID: longPID,
+		PrevComm: "worker", NextComm: "swapper/1"}}
 	var err error
 	if l.n <= 37 {
 		err = l.w.Shape(sampleShape(longPID, id, 5))
 	}
 	err = errors.Join(err, l.w.StepSeqs(ss), l.w.Marks(ms), l.w.Hits(hs), l.w.Sched(sched))
 	if err == nil {
-		l.sent.Marks, l.sent.Seqs, l.sent.Hits, l.sent.Sched = append(l.sent.Marks, ms...), append(l.sent.Seqs, ss...), append(l.sent.Hits, hs...), append(l.sent.Sched, sched...)
+		l.sent.Marks, l.sent.Seqs, l.sent.Hits, l.sent.Sched = append(l.sent.Marks, ms...),
+			append(l.sent.Seqs, ss...), append(l.sent.Hits, hs...), append(l.sent.Sched, sched...)
 		err = l.w.Drain(at + second/10)
 	}
 	return err
@@ -124,10 +133,12 @@ func readParts(t testing.TB, path string) (all content, parts []content) {
 		if got := c.Metas[len(c.Metas)-1].Part(); got != first+i {
 			t.Fatalf("%s is part %d, not %d", p, got, first+i)
 		}
-		if i < len(ps)-1 && (len(c.Ends) != 1 || c.Ends[0].Reason != Continued || c.Ends[0].Hits != uint64(len(c.Hits))) {
+		if i < len(ps)-1 && (len(c.Ends) != 1 || c.Ends[0].Reason != Continued ||
+			c.Ends[0].Hits != uint64(len(c.Hits))) {
 			t.Fatalf("%s: %d hits, ends %+v", p, len(c.Hits), c.Ends)
 		}
-		all.Marks, all.Seqs, all.Hits, all.Sched = append(all.Marks, c.Marks...), append(all.Seqs, c.Seqs...), append(all.Hits, c.Hits...), append(all.Sched, c.Sched...)
+		all.Marks, all.Seqs, all.Hits, all.Sched = append(all.Marks, c.Marks...), append(all.Seqs, c.Seqs...),
+			append(all.Hits, c.Hits...), append(all.Sched, c.Sched...)
 		all.Ends, all.Losses = append(all.Ends, c.Ends...), append(all.Losses, c.Losses...)
 	}
 	return all, parts
@@ -157,7 +168,8 @@ func TestRotate(t *testing.T) {
 		for range 3 + l.n%50 {
 			must(t, l.drain())
 		}
-		must(t, l.w.Loss(Loss{Start: 1, End: 2, Why: "lost", What: "hits", Events: 3, CPU: -1}), l.w.Rotate(0))
+		must(t, l.w.Loss(Loss{Start: 1, End: 2, Why: "lost", What: "hits", Events: 3, CPU: -1}),
+			l.w.Rotate(0))
 		must(t, l.w.Rotate(0)) // nothing came since: nothing to do
 	}
 	must(t, l.drain(), l.w.Meta(func() Meta { m := sampleMeta(); m.Notes = nil; return m }()))
@@ -172,8 +184,10 @@ func TestRotate(t *testing.T) {
 	for i, c := range each {
 		hits, lost = hits+c.Ends[0].Hits, lost+c.Ends[0].Lost
 		m := c.Metas[0]
-		if m.Start != 100*second || m.Tool != sampleMeta().Tool || i > 0 && m.PartStart() != each[i-1].Ends[0].Time || i == 0 && m.PartStart() != m.Start {
-			t.Errorf("part %d begins at %d, the one before ended at %d", i+1, m.PartStart(), each[max(i, 1)-1].Ends[0].Time)
+		if m.Start != 100*second || m.Tool != sampleMeta().Tool || i > 0 &&
+			m.PartStart() != each[i-1].Ends[0].Time || i == 0 && m.PartStart() != m.Start {
+			t.Errorf("part %d begins at %d, the one before ended at %d", i+1, m.PartStart(),
+				each[max(i, 1)-1].Ends[0].Time)
 		}
 		if c.Procs[0].PID != longPID || len(c.Threads) != 2 {
 			t.Errorf("part %d: %+v, %+v", i+1, c.Procs, c.Threads)
@@ -183,7 +197,8 @@ func TestRotate(t *testing.T) {
 		t.Errorf("%d hits of %d, %d lost", hits, total, lost)
 	}
 	last := each[parts-1]
-	if m := last.Metas[len(last.Metas)-1]; m.Notes != nil || m.Part() != parts || last.Ends[0].Reason != "interrupted" {
+	if m := last.Metas[len(last.Metas)-1]; m.Notes != nil || m.Part() != parts ||
+		last.Ends[0].Reason != "interrupted" {
 		t.Errorf("the last: %+v, %+v", m, last.Ends)
 	}
 	if l.w.Total() < l.w.Size()*parts/10 {
@@ -194,7 +209,8 @@ func TestRotate(t *testing.T) {
 // What a segment and a file are told of processes, in each of them.
 func TestRotateTellsWhatIsWatched(t *testing.T) {
 	l, path := newLong(t)
-	must(t, l.w.Watch(Watch{PID: longPID, Time: 99 * second, Ops: WatchArrivals}), l.drain(), l.w.Rotate(3), l.drain(), l.w.Close(End{}))
+	must(t, l.w.Watch(Watch{PID: longPID, Time: 99 * second, Ops: WatchArrivals}), l.drain(), l.w.Rotate(3),
+		l.drain(), l.w.Close(End{}))
 	for _, p := range []string{path, path + ".1"} {
 		r, err := Open(p)
 		must(t, err)
@@ -247,7 +263,8 @@ func TestRotateReadsShapesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	w, err := CreateParts(path)
 	must(t, err)
-	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)), w.Threads([]Thread{{PID: 1, TID: 1, Comm: "a"}, {PID: 1, TID: 2, Comm: "b"}}))
+	must(t, w.Meta(sampleMeta()), w.Process(sampleProcess(1)),
+		w.Threads([]Thread{{PID: 1, TID: 1, Comm: "a"}, {PID: 1, TID: 2, Comm: "b"}}))
 	for i := range uint64(10) {
 		must(t, w.Shape(sampleShape(1, i+1, 20)))
 	}

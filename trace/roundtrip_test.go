@@ -79,7 +79,8 @@ func TestManyRecordsAreCutIntoBlocks(t *testing.T) {
 
 func TestEveryTypeThroughAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	must(t, os.WriteFile(path, append([]byte(fileMagic), bytes.Repeat([]byte("older and longer"), 10000)...), 0o600))
+	must(t, os.WriteFile(path, append([]byte(fileMagic), bytes.Repeat([]byte("older and longer"), 10000)...),
+		0o600))
 	w, err := Create(path)
 	must(t, err)
 	writeSample(t, w)
@@ -102,7 +103,8 @@ func TestEveryTypeThroughAFile(t *testing.T) {
 	if len(c.Hits) != 144 || len(c.Marks) != 48 || len(c.Seqs) != 12 || len(c.Sched) != 12 {
 		t.Errorf("%d hits, %d marks, %d seqs, %d sched", len(c.Hits), len(c.Marks), len(c.Seqs), len(c.Sched))
 	}
-	if len(c.Losses) != 1 || c.Losses[0].Events != 7 || len(c.Exits) != 1 || len(c.Ends) != 1 || c.Ends[0].Hits != 144 {
+	if len(c.Losses) != 1 || c.Losses[0].Events != 7 || len(c.Exits) != 1 || len(c.Ends) != 1 ||
+		c.Ends[0].Hits != 144 {
 		t.Errorf("losses %v exits %v ends %v", c.Losses, c.Exits, c.Ends)
 	}
 	if st, _ := os.Stat(path); st.Size() != w.Size() {
@@ -216,7 +218,8 @@ func TestConcurrentCalls(t *testing.T) {
 		wg.Go(func() {
 			for i := range int64(50) {
 				at := 100*second + i*second/2 + g
-				if err := errors.Join(w.Meta(sampleMeta()), w.Hits(make([]Hit, 10)), w.Shape(sampleShape(int32(g), 1, 3)),
+				if err := errors.Join(w.Meta(sampleMeta()), w.Hits(make([]Hit, 10)),
+					w.Shape(sampleShape(int32(g), 1, 3)),
 					w.Marks([]Mark{{Time: at, PID: int32(g), Shape: 1}}), w.Drain(at)); err != nil {
 					t.Error(err)
 				}
@@ -226,7 +229,8 @@ func TestConcurrentCalls(t *testing.T) {
 	wg.Wait()
 	must(t, w.Close(End{}))
 	r := openBytes(t, buf.Bytes())
-	if c := collect(t, r); len(c.Hits) != 2000 || len(c.Marks) != 200 || len(c.Shapes) != 4 || r.Problems() != nil {
+	if c := collect(t, r); len(c.Hits) != 2000 || len(c.Marks) != 200 || len(c.Shapes) != 4 ||
+		r.Problems() != nil {
 		t.Errorf("%d hits, %d marks, %d shapes, %v", len(c.Hits), len(c.Marks), len(c.Shapes), r.Problems())
 	}
 }

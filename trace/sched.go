@@ -41,7 +41,8 @@ type schedEncoder struct {
 }
 
 func newSchedEncoder() schedEncoder {
-	return schedEncoder{columns: newColumns(schedColumns), threads: map[schedThread]uint32{}, strings: map[string]uint32{}}
+	return schedEncoder{columns: newColumns(schedColumns), threads: map[schedThread]uint32{},
+		strings: map[string]uint32{}}
 }
 
 func (e *schedEncoder) reset() {
@@ -88,8 +89,10 @@ func (e *schedEncoder) add(ss []Sched) {
 		e.c[schedTime] = appendInt(e.c[schedTime], s.Time-e.time)
 		e.c[schedCPU] = appendInt(e.c[schedCPU], int64(s.CPU)-int64(e.cpu))
 		e.c[schedState] = appendUint(e.c[schedState], uint64(s.PrevState))
-		e.c[schedPrev] = appendUint(e.c[schedPrev], e.thread(schedThread{s.PrevTID, s.PrevPID, s.PrevPrio, s.PrevComm, s.PrevKernel}))
-		e.c[schedNext] = appendUint(e.c[schedNext], e.thread(schedThread{s.NextTID, s.NextPID, s.NextPrio, s.NextComm, s.NextKernel}))
+		e.c[schedPrev] = appendUint(e.c[schedPrev],
+			e.thread(schedThread{s.PrevTID, s.PrevPID, s.PrevPrio, s.PrevComm, s.PrevKernel}))
+		e.c[schedNext] = appendUint(e.c[schedNext],
+			e.thread(schedThread{s.NextTID, s.NextPID, s.NextPrio, s.NextComm, s.NextKernel}))
 		e.c[schedHeld] = appendUint(e.c[schedHeld], uint64(max(0, s.Held)))
 		e.time, e.cpu = s.Time, s.CPU
 	}

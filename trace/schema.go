@@ -75,8 +75,8 @@ type SchedKind uint8
 const (
 	SchedSwitch SchedKind = 1
 	SchedWakeup SchedKind = 2
-	// SchedLook tells who has a CPU, as a thread that waited could have had it. Prev is Next, so that a reader that does not know
-	// it may take it for a switch.
+	// SchedLook tells who has a CPU, as a thread that waited could have had it. Prev is Next, so that a
+	// reader that does not know it may take it for a switch.
 	SchedLook SchedKind = 3
 )
 
@@ -97,7 +97,8 @@ type Sched struct {
 	NextPID   int32
 	NextComm  string
 	NextPrio  int32
-	// Held is how long, ns, Prev has had the CPU (switch), or Next (look); 0: an earlier record tells, or it is not known.
+	// Held is how long, ns, Prev has had the CPU (switch), or Next (look); 0: an earlier record tells, or it
+	// is not known.
 	Held int64 `json:",omitempty"`
 	// PrevKernel and NextKernel: it is a thread of the kernel.
 	PrevKernel, NextKernel bool `json:",omitempty"`
@@ -221,7 +222,8 @@ type Process struct {
 	Sites         []Site    `json:"sites"`
 	Findings      []Finding `json:"findings"`
 	Warnings      []string  `json:"warnings,omitempty"`
-	Attached      int64     `json:"attached_ns"` // when the latest of its probes stood, but for those of steps' begins
+	// when the latest of its probes stood, but for those of steps' begins
+	Attached int64 `json:"attached_ns"`
 }
 
 // Thread is one thread seen.
@@ -281,8 +283,8 @@ type Watch struct {
 	PID  int32  `json:"pid"`
 	Time int64  `json:"time_ns"`
 	Ops  string `json:"ops"` // WatchBoth, WatchArrivals, WatchOff
-	// Why it changed: WhyLearning, "following", "unmatched" (arrivals did not fit), "two hits" (begins are needed),
-	// "budget", "speed" (the floor for service).
+	// Why it changed: WhyLearning, "following", "unmatched" (arrivals did not fit), "two hits" (begins are
+	// needed), "budget", "speed" (the floor for service).
 	Why string `json:"why,omitempty"`
 }
 

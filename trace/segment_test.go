@@ -36,7 +36,8 @@ func TestBeginInTheMiddle(t *testing.T) {
 				}
 			}
 		}
-		if len(c.Metas) != 1 || len(c.Procs) != 1 || len(c.Threads) != 2 || len(c.Shapes) != 1 || len(c.Ends) != 1 {
+		if len(c.Metas) != 1 || len(c.Procs) != 1 || len(c.Threads) != 2 || len(c.Shapes) != 1 ||
+			len(c.Ends) != 1 {
 			t.Errorf("segment at %d: %d metas, %d processes, %d threads, %d shapes, %d ends", offs[i],
 				len(c.Metas), len(c.Procs), len(c.Threads), len(c.Shapes), len(c.Ends))
 		}
@@ -56,7 +57,8 @@ func TestRepeatedDefinitionsComeOnce(t *testing.T) {
 	r := openBytes(t, full)
 	c := collect(t, r)
 	if len(c.Metas) != 1 || len(c.Procs) != 1 || len(c.Threads) > 4 || len(c.Shapes) != 1 {
-		t.Errorf("%d metas, %d processes, %d threads, %d shapes", len(c.Metas), len(c.Procs), len(c.Threads), len(c.Shapes))
+		t.Errorf("%d metas, %d processes, %d threads, %d shapes", len(c.Metas), len(c.Procs), len(c.Threads),
+			len(c.Shapes))
 	}
 	r = openBytes(t, full)
 	r.Repeats = true
@@ -71,7 +73,8 @@ func TestDefinitionsThatChange(t *testing.T) {
 	w := NewWriter(&buf)
 	at := func(s int64) { must(t, w.Drain(s*second)) }
 	p := sampleProcess(7)
-	must(t, w.Meta(sampleMeta()), w.Process(p), w.Process(p), w.Threads([]Thread{{PID: 7, TID: 7, Comm: "a"}}), w.Threads([]Thread{{PID: 7, TID: 7, Comm: "a"}}),
+	must(t, w.Meta(sampleMeta()), w.Process(p), w.Process(p),
+		w.Threads([]Thread{{PID: 7, TID: 7, Comm: "a"}}), w.Threads([]Thread{{PID: 7, TID: 7, Comm: "a"}}),
 		w.Shape(sampleShape(7, 1, 3)), w.Shape(sampleShape(7, 1, 3)))
 	must(t, w.Marks([]Mark{{Time: 100 * second, PID: 7, Kind: MarkGraphBegin, Shape: 1}}))
 	p.Warnings = []string{"a probe was lost"}
@@ -103,7 +106,8 @@ func TestDefinitionsThatChange(t *testing.T) {
 		}
 	}
 	want := []string{"|meta", "process", "threads", "shape", "marks", "process", "marks", "shape",
-		"|meta", "process", "threads", "exit", "|meta", "process", "threads", "|meta", "marks", "process", "shape", "end"}
+		"|meta", "process", "threads", "exit", "|meta", "process", "threads", "|meta", "marks", "process",
+		"shape", "end"}
 	if !reflect.DeepEqual(order, want) {
 		t.Errorf("got  %v\nwant %v", order, want)
 	}

@@ -15,31 +15,35 @@ import (
 type Role string
 
 const (
-	RoleStepBegin   Role = "step begin"           // a call that computes a batch begins
-	RoleStepEnd     Role = "step end"             // that call returns
-	RoleSchedBegin  Role = "scheduler begin"      // the graph scheduler begins to run a graph (all of its splits)
-	RoleSchedEnd    Role = "scheduler end"        // the scheduler is done
-	RoleGraphBegin  Role = "graph begin"          // one backend begins to run one graph
-	RoleGraphEnd    Role = "graph end"            // that graph is done
-	RoleOpBegin     Role = "operator begin"       // a thread begins an operator
-	RoleOpFused     Role = "fused operator begin" // a thread begins a fused operator: two nodes at once
-	RoleOpEnd       Role = "operator end"         // a thread arrives at the barrier that ends an operator
-	RoleCopyBegin   Role = "copy begin"           // data begin to be copied into, out of or between backends' memory
-	RoleCopyEnd     Role = "copy end"             // that call returns: an asynchronous copy may still be under way
-	RoleSyncBegin   Role = "sync begin"           // a thread begins to wait for a backend to be done with all it was given
-	RoleSyncEnd     Role = "sync end"             // it is done
-	RoleSubmitBegin Role = "submit begin"         // work begins to be handed to a queue of a device
-	RoleSubmitEnd   Role = "submit end"           // that call returns
-	RoleWaitBegin   Role = "wait begin"           // a thread begins to wait for work of a queue
-	RoleWaitEnd     Role = "wait end"             // that call returns
-	RoleDone        Role = "done"                 // handles of submissions are known to be done
+	RoleStepBegin Role = "step begin" // a call that computes a batch begins
+	RoleStepEnd   Role = "step end"   // that call returns
+	// the graph scheduler begins to run a graph (all of its splits)
+	RoleSchedBegin Role = "scheduler begin"
+	RoleSchedEnd   Role = "scheduler end"        // the scheduler is done
+	RoleGraphBegin Role = "graph begin"          // one backend begins to run one graph
+	RoleGraphEnd   Role = "graph end"            // that graph is done
+	RoleOpBegin    Role = "operator begin"       // a thread begins an operator
+	RoleOpFused    Role = "fused operator begin" // a thread begins a fused operator: two nodes at once
+	RoleOpEnd      Role = "operator end"         // a thread arrives at the barrier that ends an operator
+	// data begin to be copied into, out of or between backends' memory
+	RoleCopyBegin Role = "copy begin"
+	// that call returns: an asynchronous copy may still be under way
+	RoleCopyEnd Role = "copy end"
+	// a thread begins to wait for a backend to be done with all it was given
+	RoleSyncBegin   Role = "sync begin"
+	RoleSyncEnd     Role = "sync end"     // it is done
+	RoleSubmitBegin Role = "submit begin" // work begins to be handed to a queue of a device
+	RoleSubmitEnd   Role = "submit end"   // that call returns
+	RoleWaitBegin   Role = "wait begin"   // a thread begins to wait for work of a queue
+	RoleWaitEnd     Role = "wait end"     // that call returns
+	RoleDone        Role = "done"         // handles of submissions are known to be done
 )
 
 // OfOperators tells whether it is of operators, not of steps, graphs or devices.
 func (r Role) OfOperators() bool { return r == RoleOpBegin || r == RoleOpFused || r == RoleOpEnd }
 
-// BackendCPU is the name of the backend whose operators are seen: threads of the process compute them. Others have the
-// names that the engine gives them.
+// BackendCPU is the name of the backend whose operators are seen: threads of the process compute them. Others
+// have the names that the engine gives them.
 const BackendCPU = "CPU"
 
 // Elsewhere tells whether a backend is known to be another than the CPU. Empty: it is not known which.
@@ -49,7 +53,8 @@ func Elsewhere(backend string) bool { return backend != BackendCPU && backend !=
 type Covers string
 
 const (
-	CoversToken  Covers = "token"  // what was submitted with the handle, and what was submitted to its queue before
+	// what was submitted with the handle, and what was submitted to its queue before
+	CoversToken  Covers = "token"
 	CoversQueue  Covers = "queue"  // all of a queue
 	CoversDevice Covers = "device" // all of a device
 )
@@ -154,5 +159,6 @@ func (l *Loss) Lost(what ...string) bool {
 	return l.Why == WhyLost && (l.What == LostAll || slices.Contains(what, l.What))
 }
 
-// OfOthers tells a loss of switches of other processes, of which only so many are kept: nothing of the engine is missing.
+// OfOthers tells a loss of switches of other processes, of which only so many are kept: nothing of the engine
+// is missing.
 func (l *Loss) OfOthers() bool { return l.Why == WhyFiltered && l.What == LostOthers }

@@ -9,13 +9,14 @@ import (
 
 func TestFilterText(t *testing.T) {
 	for s, f := range map[string]Filter{
-		"":                                       {},
-		"op=MUL_MAT,ADD":                         {Ops: []string{"MUL_MAT", "ADD"}},
-		"phase=decode":                           {Phases: []string{"decode"}},
-		"tid=7":                                  {TIDs: []int{7}},
-		"op=ADD tid=7,8":                         {Ops: []string{"ADD"}, TIDs: []int{7, 8}},
-		"phase=encode tid=12":                    {Phases: []string{"encode"}, TIDs: []int{12}},
-		"op=ADD phase=prefill,unknown tid=1,2,3": {Ops: []string{"ADD"}, Phases: []string{"prefill", "unknown"}, TIDs: []int{1, 2, 3}},
+		"":                    {},
+		"op=MUL_MAT,ADD":      {Ops: []string{"MUL_MAT", "ADD"}},
+		"phase=decode":        {Phases: []string{"decode"}},
+		"tid=7":               {TIDs: []int{7}},
+		"op=ADD tid=7,8":      {Ops: []string{"ADD"}, TIDs: []int{7, 8}},
+		"phase=encode tid=12": {Phases: []string{"encode"}, TIDs: []int{12}},
+		"op=ADD phase=prefill,unknown tid=1,2,3": {Ops: []string{"ADD"},
+			Phases: []string{"prefill", "unknown"}, TIDs: []int{1, 2, 3}},
 	} {
 		m := Meta{Extra: map[string]string{}}
 		m.SetFilter(f)

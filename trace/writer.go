@@ -223,7 +223,8 @@ func (w *Writer) touch() {
 // tick writes what is due.
 func (w *Writer) tick() error {
 	if !w.oldest.IsZero() && time.Since(w.oldest) >= flushAfter ||
-		w.pending != noTime && (w.drained == noTime || w.pending-w.drained >= int64(flushAfter) || w.sinceDrain >= drainBytes) {
+		w.pending != noTime && (w.drained == noTime || w.pending-w.drained >= int64(flushAfter) ||
+			w.sinceDrain >= drainBytes) {
 		if err := w.flush(); err != nil {
 			return err
 		}

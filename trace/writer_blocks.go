@@ -14,7 +14,8 @@ import (
 // packDefinition compresses w.raw, a definition, if a reader will take it.
 func (w *Writer) packDefinition(h *blockHeader) error {
 	if n := objects(w.raw); n > maxObjects {
-		return fmt.Errorf("a %v definition of %d parts is too large for a trace (limit %d)", h.Type, n, maxObjects)
+		return fmt.Errorf("a %v definition of %d parts is too large for a trace (limit %d)", h.Type, n,
+			maxObjects)
 	}
 	return w.pack(h)
 }
@@ -22,10 +23,12 @@ func (w *Writer) packDefinition(h *blockHeader) error {
 // pack compresses w.raw into w.out, behind the room for a header.
 func (w *Writer) pack(h *blockHeader) error {
 	if len(w.raw) > maxRaw {
-		return fmt.Errorf("a %v definition of %d MiB is too large for a trace (limit %d MiB)", h.Type, len(w.raw)>>20, maxRaw>>20)
+		return fmt.Errorf("a %v definition of %d MiB is too large for a trace (limit %d MiB)", h.Type,
+			len(w.raw)>>20, maxRaw>>20)
 	}
 	if w.enc == nil {
-		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithEncoderConcurrency(1),
 			zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(512<<10), zstd.WithEncoderCRC(false))
 		if err != nil {
 			return err

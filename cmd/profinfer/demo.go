@@ -56,16 +56,20 @@ With --model it only writes the file of one model, for an engine of your own, an
 			if model != "" {
 				return demoModel(ctx, out, model, typ, skew)
 			}
-			d := &demoRun{out: out, cache: cache, threads: threads, bar: &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}}
+			d := &demoRun{out: out, cache: cache, threads: threads,
+				bar: &stage{tty: term.IsTerminal(int(os.Stderr.Fd()))}}
 			return d.run(ctx)
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&out, "output", "o", "profinfer-demo", "folder for recordings and exports, or for the file of --model")
+	f.StringVarP(&out, "output", "o", "profinfer-demo",
+		"folder for recordings and exports, or for the file of --model")
 	f.StringVar(&model, "model", "", "only write the file of this model; list: tell which there are")
 	f.StringVar(&typ, "type", "", "type of its weights: f16, q8_0, q4_0 (default), or mixed: layers take turns in the three")
-	f.Float64Var(&skew, "skew", 0, "how unequal a model's experts are chosen (0: nearly equally; 1: clearly not)")
-	f.StringVar(&cache, "cache", "", "folder for the engine and the models (default: profinfer in the user's cache folder)")
+	f.Float64Var(&skew, "skew", 0,
+		"how unequal a model's experts are chosen (0: nearly equally; 1: clearly not)")
+	f.StringVar(&cache, "cache", "",
+		"folder for the engine and the models (default: profinfer in the user's cache folder)")
 	f.IntVarP(&threads, "threads", "t", min(runtime.NumCPU(), 8), "threads of the engine")
 	return c
 }
@@ -112,7 +116,8 @@ func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 // demoList writes a table of the models that there are.
 func demoList(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	name := func(s string) string { return fmt.Sprintf("%-17s", s) } // the one column that is read from its left
+	// the one column that is read from its left
+	name := func(s string) string { return fmt.Sprintf("%-17s", s) }
 	head := name("model") + "\tlayers\twidth\theads\tfeed-forward\tvocabulary\tparameters\t"
 	for _, typ := range demoTypes {
 		head += typ.String() + "\t"
@@ -130,7 +135,8 @@ func demoList(w io.Writer) error {
 		if s.Experts > 0 {
 			ff = fmt.Sprintf("%d of %d x %d", s.Used, s.Experts, s.ExpertFF)
 		}
-		row := fmt.Sprintf("%s\t%d\t%d\t%d/%d of %d\t%s\t%d\t%s\t", name(s.Name), s.Layers, s.Embd, s.Heads, s.KV, s.Head, ff, s.Tokens, format.Billions(params, "B", "M"))
+		row := fmt.Sprintf("%s\t%d\t%d\t%d/%d of %d\t%s\t%d\t%s\t", name(s.Name), s.Layers, s.Embd, s.Heads,
+			s.KV, s.Head, ff, s.Tokens, format.Billions(params, "B", "M"))
 		for _, s.Type = range demoTypes {
 			size, err := s.Size()
 			if err != nil {

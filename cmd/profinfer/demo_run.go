@@ -30,8 +30,8 @@ var demoModels = []string{"llama-small", "moe-small"}
 // demoRows is how many rows of a phase the demo prints: what it shows has to fit a screen or two.
 const demoRows = 8
 
-// What the demo downloads where this machine has no llama.cpp, in MB: 11 of package lists, as apt-get update says, and 19 of
-// packages (Debian's llama.cpp 0.7.0, amd64).
+// What the demo downloads where this machine has no llama.cpp, in MB: 11 of package lists, as apt-get update
+// says, and 19 of packages (Debian's llama.cpp 0.7.0, amd64).
 const demoDownload = 30
 
 // demoRun is one run of the demo.
@@ -158,7 +158,8 @@ func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *m
 		return "", err
 	}
 	trace := filepath.Join(d.out, name+".pinf")
-	opt := demoOptions(trace, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(d.threads), "-p", "128", "-n", "64", "-r", "1"))
+	opt := demoOptions(trace, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(d.threads), "-p", "128",
+		"-n", "64", "-r", "1"))
 	say("$ profinfer record -o %s -- %s", trace, strings.Join(opt.Command, " "))
 	res, err := runRecording(ctx, opt, false)
 	switch {
@@ -196,8 +197,8 @@ func demoExports(trace string, top *machineRoof) error {
 	return doExport(trace, "", "perfetto", "")
 }
 
-// sample shows the recording that is part of the program, and says why none was made here. That is no failure: whoever tries
-// profinfer in a container wants to see what it does.
+// sample shows the recording that is part of the program, and says why none was made here. That is no
+// failure: whoever tries profinfer in a container wants to see what it does.
 func (d *demoRun) sample(why error) error {
 	say("profinfer: this machine cannot record: %s", oneLine(why))
 	if err := safeopen.MkdirAll(d.out); err != nil {
@@ -224,8 +225,8 @@ func (d *demoRun) sample(why error) error {
 	return nil
 }
 
-// oneLine says in a line what is wrong and what to do. Of what other programs printed it keeps the beginning and the last line,
-// which mostly says why.
+// oneLine says in a line what is wrong and what to do. Of what other programs printed it keeps the beginning
+// and the last line, which mostly says why.
 func oneLine(err error) string {
 	var missing *probe.Missing
 	if errors.As(err, &missing) {
@@ -253,7 +254,8 @@ func (d *demoRun) next(traces ...string) {
 	for _, row := range [][2]string{
 		{program + " stat --by op " + first, "operators by type; also --by layer, block, thread, step"},
 		{program + " stat --slow " + first, "slow steps, and which processes took CPUs"},
-		{"sudo " + program + " record -- llama-bench -m YOUR.gguf", "a model of yours; then: " + program + " stat"},
+		{"sudo " + program + " record -- llama-bench -m YOUR.gguf",
+			"a model of yours; then: " + program + " stat"},
 		{"sudo " + program + " record -p $(pidof llama-server) --duration 10s", "a server that runs"},
 		{program + " doctor", "what this machine can record"},
 		{base + ".pftrace.gz", "opens in https://ui.perfetto.dev"},
@@ -261,7 +263,8 @@ func (d *demoRun) next(traces ...string) {
 		fmt.Fprintf(t, "  %s\t%s\n", clean.Message(row[0]), row[1])
 	}
 	for _, trace := range traces[1:] {
-		fmt.Fprintf(t, "  %s.html\t%s\n", clean.Message(strings.TrimSuffix(trace, ".pinf")), "the other model's report")
+		fmt.Fprintf(t, "  %s.html\t%s\n", clean.Message(strings.TrimSuffix(trace, ".pinf")),
+			"the other model's report")
 	}
 	_ = t.Flush()
 	fmt.Printf("Open this page in a browser: %s\n", clean.Message(page))

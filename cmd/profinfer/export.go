@@ -51,12 +51,15 @@ The file is its owner's alone; what is named with -o is replaced, beside the rec
 			case format == "":
 				return usage("say what to write: --format perfetto, pprof or dot, or --table NAME --format %s", strings.Join(tables.Formats(), "|"))
 			case isWhole && table != "":
-				return usage("a table is written as %s; %s takes the whole recording", strings.Join(tables.Formats(), ", "), format)
+				return usage("a table is written as %s; %s takes the whole recording",
+					strings.Join(tables.Formats(), ", "), format)
 			case isWhole:
 			case !slices.Contains(tables.Formats(), format):
-				return usage("there is no format %q: perfetto, pprof, dot, or for a table %s", format, strings.Join(tables.Formats(), ", "))
+				return usage("there is no format %q: perfetto, pprof, dot, or for a table %s", format,
+					strings.Join(tables.Formats(), ", "))
 			case table == "":
-				return usage("--format %s writes a table: --table %s", format, strings.Join(tables.Names(), "|"))
+				return usage("--format %s writes a table: --table %s", format,
+					strings.Join(tables.Names(), "|"))
 			case !slices.Contains(tables.Names(), table):
 				return usage("there is no table %q: %s", table, strings.Join(tables.Names(), ", "))
 			}
@@ -88,9 +91,11 @@ The file is its owner's alone; what is named with -o is replaced, beside the rec
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&given, "input", "i", []string{defaultTrace}, "recording to read, as FILE is")
-	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: for perfetto and pprof the recording's name with .pftrace.gz or .pb.gz, else standard output)")
+	f.StringVarP(&out, "output", "o", "",
+		"file to write, - for standard output (default: for perfetto and pprof the recording's name with .pftrace.gz or .pb.gz, else standard output)")
 	f.StringVar(&format, "format", "", "perfetto, pprof, dot, ndjson, csv or parquet")
-	f.StringVar(&phase, "phase", "", "dot: the graph of this phase: prefill, decode or encode (default: decode where there is one)")
+	f.StringVar(&phase, "phase", "",
+		"dot: the graph of this phase: prefill, decode or encode (default: decode where there is one)")
 	f.StringVar(&color, "color", "share", "dot: colour by share, bandwidth or none")
 	f.BoolVar(&graph.Layers, "layers", false, "dot: every layer by itself, not those that are alike as one")
 	f.StringVar(&table, "table", "", "table to write")
@@ -113,9 +118,10 @@ func doExport(in, out, format, table string) error {
 	if whole, ok := wholeFormats[format]; ok {
 		return exportWhole(in, out, format, whole)
 	}
-	return exportWith(in, out, true, format, format == "parquet", func(w io.Writer, r *trace.Reader) (*profile.Header, error) {
-		return tables.Export(r, table, format, w)
-	})
+	return exportWith(in, out, true, format, format == "parquet",
+		func(w io.Writer, r *trace.Reader) (*profile.Header, error) {
+			return tables.Export(r, table, format, w)
+		})
 }
 
 // packed tells files that can be an export under its own name: they are packed with gzip.
@@ -127,16 +133,18 @@ func exportWhole(in, out, format string, f wholeFormat) error {
 	if !asked && f.suffix != "" {
 		out = strings.TrimSuffix(in, ".pinf") + f.suffix
 	}
-	return exportWith(in, out, asked, format, f.suffix != "", func(w io.Writer, r *trace.Reader) (h *profile.Header, err error) {
-		err = f.write(w, func(s profile.Sink) (*profile.Header, error) {
-			h, err = profile.Replay(r, s)
+	return exportWith(in, out, asked, format, f.suffix != "",
+		func(w io.Writer, r *trace.Reader) (h *profile.Header, err error) {
+			err = f.write(w, func(s profile.Sink) (*profile.Header, error) {
+				h, err = profile.Replay(r, s)
+				return h, err
+			})
 			return h, err
 		})
-		return h, err
-	})
 }
 
-func exportWith(in, out string, asked bool, format string, binary bool, write func(io.Writer, *trace.Reader) (*profile.Header, error)) error {
+func exportWith(in, out string, asked bool, format string, binary bool,
+	write func(io.Writer, *trace.Reader) (*profile.Header, error)) error {
 	if sameFile(in, out) {
 		return usage("-o %s is the recording itself: name another file", out)
 	}

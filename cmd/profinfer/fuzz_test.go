@@ -49,14 +49,16 @@ func drawn() (all []func(*trace.Reader, io.Writer) error) {
 		}
 		return report.Write(w, "test", []*report.Run{run})
 	})
-	for _, by := range []facts.By{facts.ByWeight, facts.ByLayer, facts.ByThread, facts.ByStep, facts.ByExpert} {
+	for _, by := range []facts.By{facts.ByWeight, facts.ByLayer, facts.ByThread, facts.ByStep,
+		facts.ByExpert} {
 		whole(func(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
 			stat, slow := stat.New(stat.Options{By: by}), slow.New(slow.Options{Top: 10})
 			h, err := replay(profile.Tee(stat, slow))
 			if err != nil {
 				return err
 			}
-			o := terminal.Options{File: "x.pinf", Width: 80, Verbose: by == facts.ByThread, Unicode: by != facts.ByLayer}
+			o := terminal.Options{File: "x.pinf", Width: 80, Verbose: by == facts.ByThread,
+				Unicode: by != facts.ByLayer}
 			s := stat.Finish(h)
 			if err := terminal.Stat(w, s, o); err != nil {
 				return err
@@ -82,7 +84,8 @@ func FuzzViews(f *testing.F) {
 	}
 	ways := drawn()
 	for way := range ways {
-		f.Add(uint8(way), uint8(way), []byte{byte(3 + way%5), byte(way), 0, 1, 40, 0, 0, 2, 13, 7, byte(way / 2), 0, 7, 50, 2, 0, 1, 17, 5, 11, 0, 0, 99, 1, 0, 3, 16})
+		f.Add(uint8(way), uint8(way), []byte{byte(3 + way%5), byte(way), 0, 1, 40, 0, 0, 2, 13, 7,
+			byte(way / 2), 0, 7, 50, 2, 0, 1, 17, 5, 11, 0, 0, 99, 1, 0, 3, 16})
 	}
 	f.Fuzz(func(t *testing.T, which, way uint8, edits []byte) {
 		file, err := recording.Alter(files[int(which)%len(files)], edits)
@@ -114,9 +117,11 @@ func FuzzViews(f *testing.F) {
 	})
 }
 
-// FuzzArguments reads what is typed: sizes, percentages, rates, processes. What is taken is within its bounds.
+// FuzzArguments reads what is typed: sizes, percentages, rates, processes. What is taken is within its
+// bounds.
 func FuzzArguments(f *testing.F) {
-	for _, s := range []string{"500M", "2G", "4096K", "1e300", "inf", "nan", "0x1p70", "1048576T", "0.5%", "none", "1e-320%", "12,34 56", "-1", "$(pidof x)", "51.2GB/s", "1.2TB/s",
+	for _, s := range []string{"500M", "2G", "4096K", "1e300", "inf", "nan", "0x1p70", "1048576T", "0.5%",
+		"none", "1e-320%", "12,34 56", "-1", "$(pidof x)", "51.2GB/s", "1.2TB/s",
 		"47.7GiB/s", "1e5", "250", "1.2TFLOP/s", "4294967296", "--", "-p"} {
 		f.Add(s)
 	}
@@ -140,13 +145,16 @@ func FuzzArguments(f *testing.F) {
 		var p pids
 		if err := p.Set(s); err == nil {
 			var again pids
-			if slices.Min(p) <= 0 || slices.Max(p) > math.MaxInt32 || again.Set(p.String()) != nil || !slices.Equal(p, again) {
+			if slices.Min(p) <= 0 || slices.Max(p) > math.MaxInt32 || again.Set(p.String()) != nil ||
+				!slices.Equal(p, again) {
 				t.Fatalf("%q are %v, again %v", s, p, again)
 			}
 		}
 		args := append([]string{"record"}, strings.Split(s, " ")...)
 		out := separatePIDs(root, args)
-		if len(out) < len(args) || !slices.Equal(slices.DeleteFunc(slices.Clone(out), func(a string) bool { return a == "-p" }), slices.DeleteFunc(args, func(a string) bool { return a == "-p" })) {
+		if len(out) < len(args) || !slices.Equal(slices.DeleteFunc(slices.Clone(out), func(a string) bool {
+			return a == "-p"
+		}), slices.DeleteFunc(args, func(a string) bool { return a == "-p" })) {
 			t.Fatalf("%q became %q", s, out)
 		}
 	})

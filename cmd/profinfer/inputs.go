@@ -59,7 +59,9 @@ func otherwise(command string) string {
 	if len(here) == 0 {
 		return "nor another recording; make one: profinfer record -- COMMAND"
 	}
-	slices.SortStableFunc(here, func(a, b found) int { return cmp.Compare(b.info.ModTime().UnixNano(), a.info.ModTime().UnixNano()) })
+	slices.SortStableFunc(here, func(a, b found) int {
+		return cmp.Compare(b.info.ModTime().UnixNano(), a.info.ModTime().UnixNano())
+	})
 	var names []string
 	for _, f := range here[:min(len(here), maxListed)] {
 		names = append(names, clean.Terminal(f.name, false))

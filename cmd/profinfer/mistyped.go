@@ -30,12 +30,14 @@ func unknownCommand(root *cobra.Command, word string) error {
 	}
 	if st, err := os.Stat(word); err == nil && st.Mode().IsRegular() {
 		if st.Mode()&0o111 != 0 && !strings.Contains(word, ".pinf") {
-			return usage("%q is a program, no command of profinfer; to record it: profinfer record -- %s", word, asProgram(word))
+			return usage("%q is a program, no command of profinfer; to record it: profinfer record -- %s",
+				word, asProgram(word))
 		}
 		return usage("%q is a file, no command; to see what is in a recording: profinfer stat %s", word, word)
 	}
 	if _, err := exec.LookPath(word); err == nil {
-		return usage("%q is a program, no command of profinfer; to record it: profinfer record -- %s", word, word)
+		return usage("%q is a program, no command of profinfer; to record it: profinfer record -- %s", word,
+			word)
 	}
 	return usage("unknown command %q\n  see profinfer --help", word)
 }
@@ -75,7 +77,8 @@ func helpCommand() *cobra.Command {
 		Use:   "help [COMMAND]",
 		Short: "Help about a command",
 		Args:  cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string,
+			cobra.ShellCompDirective) {
 			var names []string
 			for _, v := range c.Root().Commands() {
 				if len(args) == 0 && v.IsAvailableCommand() {
@@ -105,7 +108,10 @@ func helpOfNone(root *cobra.Command, args []string) error {
 		return nil
 	}
 	word := args[at]
-	if word == cobra.ShellCompRequestCmd || word == cobra.ShellCompNoDescRequestCmd || slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == word }) {
+	if word == cobra.ShellCompRequestCmd || word == cobra.ShellCompNoDescRequestCmd ||
+		slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool {
+			return c.Name() == word
+		}) {
 		return nil
 	}
 	return unknownCommand(root, word)

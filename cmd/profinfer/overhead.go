@@ -55,7 +55,8 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 			case len(args) == 0 && !set:
 				return usage("nothing to measure: give -- COMMAND or -p PID\n  profinfer overhead -p $(pidof llama-server)")
 			case opt.Rounds < 1 || opt.Rounds > 10000:
-				return usage("--rounds is a number from 1 to 10000; %d or more to tell anything", overhead.MinSpans)
+				return usage("--rounds is a number from 1 to 10000; %d or more to tell anything",
+					overhead.MinSpans)
 			case opt.Span < 500*time.Millisecond || opt.Span > time.Hour:
 				return usage("--span is a time from 500ms to 1h")
 			}
@@ -78,7 +79,8 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 	}
 	f := c.Flags()
 	f.SetInterspersed(false)
-	f.StringVarP(&input, "input", "i", "", "tell what operators cost from a recording with --overhead-budget, instead of measuring")
+	f.StringVarP(&input, "input", "i", "",
+		"tell what operators cost from a recording with --overhead-budget, instead of measuring")
 	addPIDs(f, &procs, "measure this process and its children")
 	f.StringSliceVar(&levels, "levels", []string{"graph", "op"}, "levels to measure: step, graph, op")
 	f.IntVar(&opt.Rounds, "rounds", 10, "spans of each level")
@@ -116,7 +118,9 @@ func doOverhead(opt drive.Options, json bool) error {
 		return err
 	}
 	err = showOverhead(out, rep, json)
-	if err == nil && ctx.Err() == nil && !slices.ContainsFunc(rep.States, func(s overhead.State) bool { return s.Answers() }) {
+	if err == nil && ctx.Err() == nil && !slices.ContainsFunc(rep.States, func(s overhead.State) bool {
+		return s.Answers()
+	}) {
 		return &statusError{statusFailed, nil}
 	}
 	return err
@@ -149,8 +153,8 @@ func showOverhead(out *os.File, rep *overhead.Report, json bool) error {
 	return w.Flush()
 }
 
-// overheadLine shows how far a measurement has come. Beside the output of a command it is no line that stays in
-// its place; where there is no terminal, it only tells what is waited for if that lasts.
+// overheadLine shows how far a measurement has come. Beside the output of a command it is no line that stays
+// in its place; where there is no terminal, it only tells what is waited for if that lasts.
 type overheadLine struct {
 	inPlace
 	tty, command bool

@@ -35,7 +35,8 @@ Exit status: 0; 1 if it could not be measured, or with --show if it never was; 1
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case how.show && (len(opt.Threads) > 0 || opt.Trial != 0 || opt.Trials != 0 || how.drop || how.force):
+			case how.show && (len(opt.Threads) > 0 || opt.Trial != 0 || opt.Trials != 0 || how.drop ||
+				how.force):
 				return usage("--show measures nothing: give it without --threads, --trial, --trials, --no-save and --force")
 			case c.Flags().Changed("trial") && (opt.Trial < time.Millisecond || opt.Trial > time.Minute):
 				return usage("--trial is a time from 1ms to 1m")
@@ -59,7 +60,8 @@ Exit status: 0; 1 if it could not be measured, or with --show if it never was; 1
 	f.DurationVar(&opt.Trial, "trial", 0, "length of a trial (default 60ms for reading, 20ms for computing)")
 	f.IntVar(&opt.Trials, "trials", 0, "least number of trials of a figure (default 5)")
 	f.BoolVar(&how.drop, "no-save", false, "do not keep the result")
-	f.BoolVar(&how.force, "force", false, "keep the result in place of one from a quieter machine, or of more threads")
+	f.BoolVar(&how.force, "force", false,
+		"keep the result in place of one from a quieter machine, or of more threads")
 	return c
 }
 
@@ -117,7 +119,8 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 	}
 	if old, err := peaks.Load(); err == nil && !how.force {
 		if ok, why := p.Replaces(old); !ok {
-			say("profinfer: not kept, as %s; the peaks of %s stay (--force replaces them)", why, old.Measured.Format("2006-01-02 15:04 MST"))
+			say("profinfer: not kept, as %s; the peaks of %s stay (--force replaces them)", why,
+				old.Measured.Format("2006-01-02 15:04 MST"))
 			return p, nil
 		}
 	}

@@ -70,18 +70,21 @@ func (p pids) one(command string) (int, error) {
 	case 1:
 		return p[0], nil
 	}
-	return 0, usage("%s takes one process, not %d: -p %d\n  which is which: ps -p %s", command, len(p), p[0], p.String())
+	return 0, usage("%s takes one process, not %d: -p %d\n  which is which: ps -p %s", command, len(p), p[0],
+		p.String())
 }
 
-// recordable refuses processes that nobody can mean to have recorded. Process 1 of the machine has every other one below it: threads of sshd,
-// of PAM, of all that loads a library would be held and looked at. (In a PID namespace of its own profinfer cannot record, and says so.)
-// Of what profinfer itself does, a recording would record the recording. Its parents are permitted: a server may start profinfer to have
-// itself recorded.
+// recordable refuses processes that nobody can mean to have recorded. Process 1 of the machine has every
+// other one below it: threads of sshd, of PAM, of all that loads a library would be held and looked at. (In a
+// PID namespace of its own profinfer cannot record, and says so.) Of what profinfer itself does, a recording
+// would record the recording. Its parents are permitted: a server may start profinfer to have itself
+// recorded.
 func (p pids) recordable() error {
 	for _, pid := range p {
 		switch {
 		case pid == os.Getpid():
-			return usage("-p %d is profinfer itself: give the engine's process, as -p $(pidof llama-server)", pid)
+			return usage("-p %d is profinfer itself: give the engine's process, as -p $(pidof llama-server)",
+				pid)
 		case pid == 1 && probe.CheckNamespace() == nil:
 			comm, _ := target.Comm(pid)
 			return usage(`-p 1 is the first process of this machine (%s): all others are its children, and would be recorded with it
@@ -100,8 +103,8 @@ func isPID(f *pflag.Flag) bool {
 	return ok
 }
 
-// separatePIDs lets -p have several numbers, as $(pidof NAME) gives them: each after the first gets a -p of its own. What stands
-// behind -- or behind a command's name is left alone.
+// separatePIDs lets -p have several numbers, as $(pidof NAME) gives them: each after the first gets a -p of
+// its own. What stands behind -- or behind a command's name is left alone.
 func separatePIDs(root *cobra.Command, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -138,8 +141,8 @@ func numbers(s string) bool {
 	return len(pidWords(s)) > 0 && strings.Trim(s, "0123456789, \t\n") == ""
 }
 
-// flagOf finds the flag that takes the value of a word, and whether the word has the value in it or the flag needs none. A
-// boolean is no end of a cluster: in -vp 12 it is -p that takes the value.
+// flagOf finds the flag that takes the value of a word, and whether the word has the value in it or the flag
+// needs none. A boolean is no end of a cluster: in -vp 12 it is -p that takes the value.
 func flagOf(flags *pflag.FlagSet, word string) (f *pflag.Flag, value bool) {
 	if name, ok := strings.CutPrefix(word, "--"); ok {
 		name, _, value = strings.Cut(name, "=")

@@ -23,7 +23,8 @@ import (
 )
 
 // verbs are the program's commands, in the order of its help.
-var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, reportCommand, serveCommand, demoCommand, doctorCommand, overheadCommand, peaksCommand}
+var verbs = []func() *cobra.Command{recordCommand, statCommand, exportCommand, reportCommand, serveCommand,
+	demoCommand, doctorCommand, overheadCommand, peaksCommand}
 
 func recordCommand() *cobra.Command {
 	opt := record.Defaults()
@@ -80,7 +81,9 @@ command lines is not recorded (--keep-secrets). An older file of its name is rep
 			if opt.Steps < 0 || opt.MinTPS < 0 {
 				return usage("--steps and --min-tps are positive numbers")
 			}
-			if opt.Level != engine.LevelOp && (opt.TwoHits || opt.MinTPS > 0 || budget != "" || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0) {
+			if opt.Level != engine.LevelOp &&
+				(opt.TwoHits || opt.MinTPS > 0 || budget != "" ||
+					len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0) {
 				return usage("--overhead-budget, --min-tps, --two-hits, --op, --phase and --tid are for --level op")
 			}
 			var err error
@@ -111,26 +114,39 @@ command lines is not recorded (--keep-secrets). An older file of its name is rep
 	f := c.Flags()
 	f.SetInterspersed(false)
 	addPIDs(f, &procs, "attach to these processes and their children")
-	f.StringVarP(&opt.Output, "output", "o", opt.Output, "file to write, its owner's alone; an older recording of that name is replaced once something was recorded")
+	f.StringVarP(&opt.Output, "output", "o", opt.Output,
+		"file to write, its owner's alone; an older recording of that name is replaced once something was recorded")
 	f.BoolVar(&opt.Force, "force", false, "replace the file of that name also where it is no recording")
-	f.BoolVar(&opt.KeepSecrets, "keep-secrets", false, "keep keys, tokens and passwords in the command lines that are recorded (else: ***)")
+	f.BoolVar(&opt.KeepSecrets, "keep-secrets", false,
+		"keep keys, tokens and passwords in the command lines that are recorded (else: ***)")
 	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
-	f.IntVar(&ringKB, "ring-size", 0, "KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
-	f.StringVar(&maxSize, "max-size", "", "keep the latest part of the recording, in two files of this size in all (500M, 2G)")
-	f.StringVar(&switchSize, "switch-output", "", "begin a new file at this size (500M, 2G); older ones become FILE.1, FILE.2 ...")
-	f.IntVar(&opt.SwitchFiles, "switch-max-files", 0, "with --switch-output: keep so many files, the latest (0: all)")
+	f.IntVar(&ringKB, "ring-size", 0,
+		"KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
+	f.StringVar(&maxSize, "max-size", "",
+		"keep the latest part of the recording, in two files of this size in all (500M, 2G)")
+	f.StringVar(&switchSize, "switch-output", "",
+		"begin a new file at this size (500M, 2G); older ones become FILE.1, FILE.2 ...")
+	f.IntVar(&opt.SwitchFiles, "switch-max-files", 0,
+		"with --switch-output: keep so many files, the latest (0: all)")
 	f.IntVar(&opt.Steps, "steps", 0, "end after so many steps")
-	f.StringVar(&budget, "overhead-budget", "", "record operators in spans, so that the engine loses no more than this (0.5%; none). Servers without --duration: 1%")
-	f.Float64Var(&opt.MinTPS, "min-tps", 0, "record no operators while decode is slower than so many tokens a second of one sequence")
-	f.StringVarP(&opt.Events, "event", "e", "", "count these events per operator and thread, as perf names them (cycles,instructions,cache-misses,r003c)")
-	f.StringVar(&question, "counters", "", "count what answers a question, in user space: auto, memory, stall, cache, branch, tlb, software (on every machine), off")
+	f.StringVar(&budget, "overhead-budget", "",
+		"record operators in spans, so that the engine loses no more than this (0.5%; none). Servers without --duration: 1%")
+	f.Float64Var(&opt.MinTPS, "min-tps", 0,
+		"record no operators while decode is slower than so many tokens a second of one sequence")
+	f.StringVarP(&opt.Events, "event", "e", "",
+		"count these events per operator and thread, as perf names them (cycles,instructions,cache-misses,r003c)")
+	f.StringVar(&question, "counters", "",
+		"count what answers a question, in user space: auto, memory, stall, cache, branch, tlb, software (on every machine), off")
 	f.StringSliceVar(&opt.Ops, "op", nil, "record these operators only (MUL_MAT,MUL_MAT_ID)")
-	f.StringSliceVar(&opt.Phases, "phase", nil, "record operators of these phases only: prefill, decode, encode, unknown")
+	f.StringSliceVar(&opt.Phases, "phase", nil,
+		"record operators of these phases only: prefill, decode, encode, unknown")
 	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")
-	f.BoolVar(&opt.TwoHits, "two-hits", false, "probe the begin of every operator too, not only where a graph is new")
+	f.BoolVar(&opt.TwoHits, "two-hits", false,
+		"probe the begin of every operator too, not only where a graph is new")
 	faultsFlag(c, &faults)
-	f.BoolVar(&opt.Experts, "experts", opt.Experts, "record which experts each token chooses, where the model has some (--experts=false: not)")
+	f.BoolVar(&opt.Experts, "experts", opt.Experts,
+		"record which experts each token chooses, where the model has some (--experts=false: not)")
 	f.BoolVar(&noSched, "no-sched", false, "leave the scheduler's events out")
 	return c
 }
@@ -156,7 +172,8 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	line := &progressLine{on: progress}
 	opt.Progress = line.show
 	opt.Warn = func(s string) { line.clear(); warn("%s", s) }
-	if p, err := peaks.Load(); err == nil && p != nil { // what is wrong with them is told by who reads the recording
+	// what is wrong with them is told by who reads the recording
+	if p, err := peaks.Load(); err == nil && p != nil {
 		opt.Peaks, _ = p.Compact()
 	}
 	res, err := record.Run(ctx, newEngine(), opt)
@@ -198,7 +215,8 @@ func (l *progressLine) show(p record.Progress) {
 	if p.Lost > 0 {
 		lost = fmt.Sprintf("  %d lost", p.Lost)
 	}
-	sayInPlace("recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps, float64(p.Bytes)/1e6, lost)
+	sayInPlace("recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps,
+		float64(p.Bytes)/1e6, lost)
 	l.shown = true
 }
 
@@ -207,7 +225,8 @@ const serverBudget = 0.01
 
 // serves tells whether it is a server that is to be recorded until somebody ends it.
 func serves(opt *record.Options) bool {
-	if opt.Level != engine.LevelOp || len(opt.Command) > 0 || opt.Duration > 0 || opt.Steps > 0 || opt.TwoHits || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0 {
+	if opt.Level != engine.LevelOp || len(opt.Command) > 0 || opt.Duration > 0 || opt.Steps > 0 ||
+		opt.TwoHits || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0 {
 		return false
 	}
 	return slices.ContainsFunc(opt.PIDs, func(pid int) bool {

@@ -57,8 +57,10 @@ the recording only a page of profinfer's.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read, as FILE is; more than one: side by side")
-	f.StringVarP(&out, "output", "o", "", "file to write, - for standard output (default: the first recording's name with .html)")
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace},
+		"recording to read, as FILE is; more than one: side by side")
+	f.StringVarP(&out, "output", "o", "",
+		"file to write, - for standard output (default: the first recording's name with .html)")
 	flags.add(c)
 	return c
 }
@@ -68,7 +70,9 @@ func doReport(in []string, out string, asked bool, top *machineRoof) error {
 	if err != nil {
 		return err
 	}
-	if err := writeTo(out, asked, report.IsPage, func(w io.Writer) error { return report.Write(w, "profinfer "+version(), runs) }); err != nil {
+	if err := writeTo(out, asked, report.IsPage, func(w io.Writer) error {
+		return report.Write(w, "profinfer "+version(), runs)
+	}); err != nil {
 		return err
 	}
 	if out != "-" {
@@ -104,7 +108,8 @@ machine included. From elsewhere: ssh -L 7070:127.0.0.1:7070 HOST, and then the 
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read, as FILE is; more than one: side by side")
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace},
+		"recording to read, as FILE is; more than one: side by side")
 	f.StringVar(&listen, "listen", "127.0.0.1:7070", "address and port; port 0 takes a free one")
 	flags.add(c)
 	return c
@@ -172,8 +177,10 @@ func doServe(in []string, listen string, top *machineRoof) error {
 	defer stop()
 	token := rand.Text()
 	// What is asked for is short, what is answered can take as long as the way to a browser behind ssh does.
-	srv := &http.Server{Handler: report.Local(report.Guard(token, report.Handler("profinfer "+version(), runs))),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	srv := &http.Server{Handler: report.Local(report.Guard(token,
+		report.Handler("profinfer "+version(), runs))),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10}
 	fmt.Printf("http://%s/?token=%s\n", l.Addr(), token)
 	say("profinfer: serving until interrupted")
 	done := make(chan error, 1)

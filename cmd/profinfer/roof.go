@@ -19,8 +19,10 @@ type roofFlags struct {
 
 func (r *roofFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&r.bandwidth, "peak-bandwidth", "", "the machine's memory bandwidth in GB/s, in place of the measured one (51.2, 1.2TB/s)")
-	f.StringVar(&r.flops, "peak-flops", "", "what its CPUs compute in GFLOP/s, in place of what was measured (250, 1.2TFLOP/s)")
+	f.StringVar(&r.bandwidth, "peak-bandwidth", "",
+		"the machine's memory bandwidth in GB/s, in place of the measured one (51.2, 1.2TB/s)")
+	f.StringVar(&r.flops, "peak-flops", "",
+		"what its CPUs compute in GFLOP/s, in place of what was measured (250, 1.2TFLOP/s)")
 	f.BoolVar(&r.none, "no-peaks", false, "compare with no measured peaks")
 }
 
@@ -37,7 +39,8 @@ type machineRoof struct {
 	none   bool // asked for
 }
 
-// roof reads the flags, and the peaks that are kept for this machine. What is wrong with those is told and no reason to show nothing.
+// roof reads the flags, and the peaks that are kept for this machine. What is wrong with those is told and no
+// reason to show nothing.
 func (r *roofFlags) roof() (*machineRoof, error) {
 	out := &machineRoof{}
 	rate := func(flag, text string, parse func(string) (float64, error)) (*float64, error) {
@@ -83,8 +86,8 @@ func (r *roofFlags) roof() (*machineRoof, error) {
 // peaks are those of the machine of a recording that was read.
 func (r *machineRoof) peaks(h *profile.Header) *roof.Peaks { return r.of(&h.Meta) }
 
-// recordedPeaks returns the peaks that the recording has of its own machine; nil where there are none, or where they are of
-// another one.
+// recordedPeaks returns the peaks that the recording has of its own machine; nil where there are none, or
+// where they are of another one.
 func recordedPeaks(m *trace.Meta) *peaks.Peaks {
 	p, err := peaks.Parse([]byte(m.Extra["peaks"]))
 	if err != nil || !p.MadeOn(m.Arch, m.CPU, m.MemBytes) {
@@ -93,7 +96,8 @@ func recordedPeaks(m *trace.Meta) *peaks.Peaks {
 	return p
 }
 
-// better is the one of two measurements of a machine that was not disturbed, or the later one; nil: there is none.
+// better is the one of two measurements of a machine that was not disturbed, or the later one; nil: there is
+// none.
 func better(a, b *peaks.Peaks) *peaks.Peaks {
 	switch {
 	case a == nil || b != nil && !a.Sound() && b.Sound():
@@ -104,8 +108,8 @@ func better(a, b *peaks.Peaks) *peaks.Peaks {
 	return b
 }
 
-// of makes the peaks of a recording: those kept for this machine if it was made here, or those that it has of its own machine; and
-// what was given by hand.
+// of makes the peaks of a recording: those kept for this machine if it was made here, or those that it has of
+// its own machine; and what was given by hand.
 func (r *machineRoof) of(m *trace.Meta) *roof.Peaks {
 	kept, why := r.kept, r.why
 	if kept != nil && !kept.MadeOn(m.Arch, m.CPU, m.MemBytes) {
@@ -132,10 +136,12 @@ func (r *machineRoof) of(m *trace.Meta) *roof.Peaks {
 	return out
 }
 
-// roofAt is the roof of products with weights of a type: what memory gives, and what their elements are multiplied by.
-// Source: ggml/src/ggml-cpu/simd-mappings.h: f16 is widened to f32 on x86-64, and multiplied as it is on Arm where the CPU can.
+// roofAt is the roof of products with weights of a type: what memory gives, and what their elements are
+// multiplied by. Source: ggml/src/ggml-cpu/simd-mappings.h: f16 is widened to f32 on x86-64, and multiplied
+// as it is on Arm where the CPU can.
 func roofAt(p *peaks.Peaks, threads int, weight string) roof.Roof {
-	out := roof.Roof{Threads: threads, GBps: p.Rate(peaks.Read, threads), StreamGBps: p.Rate(peaks.Stream, threads), Units: "f32"}
+	out := roof.Roof{Threads: threads, GBps: p.Rate(peaks.Read, threads),
+		StreamGBps: p.Rate(peaks.Stream, threads), Units: "f32"}
 	most := func(ws ...peaks.What) *float64 {
 		var v *float64
 		for _, w := range ws {

@@ -24,10 +24,14 @@ func figure(v float64) *peaks.Figure {
 // machine is one with peaks of one and two threads.
 func machine() *peaks.Peaks {
 	point := func(n int, k float64) peaks.Point {
-		return peaks.Point{Threads: n, Read: figure(20 * k), Stream: figure(15 * k), F32: figure(150 * k), BF16: figure(90 * k), Int8: figure(750 * k), Int8Matrix: figure(4000 * k), BF16Matrix: figure(2000 * k)}
+		return peaks.Point{Threads: n, Read: figure(20 * k), Stream: figure(15 * k), F32: figure(150 * k),
+			BF16: figure(90 * k), Int8: figure(750 * k), Int8Matrix: figure(4000 * k),
+			BF16Matrix: figure(2000 * k)}
 	}
-	return &peaks.Peaks{SchemaVersion: peaks.SchemaVersion, Measured: time.Date(2026, 11, 19, 8, 0, 0, 0, time.UTC),
-		Machine: peaks.Machine{Arch: "amd64", Model: "A CPU", Memory: 8 << 30}, Points: []peaks.Point{point(1, 1), point(2, 2)}}
+	return &peaks.Peaks{SchemaVersion: peaks.SchemaVersion,
+		Measured: time.Date(2026, 11, 19, 8, 0, 0, 0, time.UTC),
+		Machine: peaks.Machine{Arch: "amd64", Model: "A CPU",
+			Memory: 8 << 30}, Points: []peaks.Point{point(1, 1), point(2, 2)}}
 }
 
 // other is another machine.
@@ -73,7 +77,8 @@ func TestRoofFlags(t *testing.T) {
 		{roofFlags{none: true, flops: "3"}, "--no-peaks takes no peaks"},
 	} {
 		_, err := c.flags.roof()
-		if (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || statusOf(err) != statusUsage) {
+		if (err == nil) != (c.err == "") || err != nil &&
+			(!strings.Contains(err.Error(), c.err) || statusOf(err) != statusUsage) {
 			t.Errorf("%+v: %v, want %q with the status of a wrong use", c.flags, err, c.err)
 		}
 	}
@@ -92,24 +97,38 @@ func TestRoofOf(t *testing.T) {
 		gflops  float64
 	}{
 		{"measured here", machineRoof{kept: machine()}, here, "measured 2026-11-19", "", 40, 1500},
-		{"of another CPU", machineRoof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "Another"}, "", "another machine", 0, 0},
-		{"of another memory", machineRoof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "A CPU", MemBytes: 16 << 30}, "", "another machine", 0, 0},
+		{"of another CPU", machineRoof{kept: machine()}, &trace.Meta{Arch: "amd64", CPU: "Another"}, "",
+			"another machine", 0, 0},
+		{"of another memory", machineRoof{kept: machine()},
+			&trace.Meta{Arch: "amd64", CPU: "A CPU", MemBytes: 16 << 30}, "", "another machine", 0, 0},
 		{"not measured", machineRoof{why: "not measured"}, here, "", "not measured", 0, 0},
 		{"given", machineRoof{gbps: f(50), gflops: f(200), given: true}, here, "given by hand", "", 50, 200},
-		{"one given", machineRoof{kept: machine(), gbps: f(50), given: true}, here, "measured 2026-11-19, and given by hand", "", 50, 1500},
-		{"kept in the recording", machineRoof{why: "not measured"}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
-		{"kept in the recording of another machine", machineRoof{kept: other()}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
-		{"later in the recording", machineRoof{kept: machine()}, withPeaks(here, later(machine())), "measured 2026-11-20", "", 40, 1500},
-		{"later here", machineRoof{kept: later(machine())}, withPeaks(here, machine()), "measured 2026-11-20", "", 40, 1500},
-		{"later in the recording, and disturbed", machineRoof{kept: machine()}, withPeaks(here, disturbed(later(machine()))), "measured 2026-11-19", "", 40, 1500},
-		{"later here, and disturbed", machineRoof{kept: disturbed(later(machine()))}, withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
-		{"the recording's, but not wanted", machineRoof{none: true, why: "left out"}, withPeaks(here, machine()), "", "left out", 0, 0},
-		{"the recording's are of another machine", machineRoof{why: "not measured"}, withPeaks(here, other()), "", "not measured", 0, 0},
-		{"the recording's are no peaks", machineRoof{why: "not measured"}, &trace.Meta{Extra: map[string]string{"peaks": `{"points":[`}}, "", "not measured", 0, 0},
-		{"one given, of another", machineRoof{kept: machine(), gbps: f(50), given: true}, &trace.Meta{CPU: "Another"}, "given by hand", "", 50, 0},
+		{"one given", machineRoof{kept: machine(), gbps: f(50), given: true}, here,
+			"measured 2026-11-19, and given by hand", "", 50, 1500},
+		{"kept in the recording", machineRoof{why: "not measured"}, withPeaks(here, machine()),
+			"measured 2026-11-19", "", 40, 1500},
+		{"kept in the recording of another machine", machineRoof{kept: other()}, withPeaks(here, machine()),
+			"measured 2026-11-19", "", 40, 1500},
+		{"later in the recording", machineRoof{kept: machine()}, withPeaks(here, later(machine())),
+			"measured 2026-11-20", "", 40, 1500},
+		{"later here", machineRoof{kept: later(machine())}, withPeaks(here, machine()), "measured 2026-11-20",
+			"", 40, 1500},
+		{"later in the recording, and disturbed", machineRoof{kept: machine()},
+			withPeaks(here, disturbed(later(machine()))), "measured 2026-11-19", "", 40, 1500},
+		{"later here, and disturbed", machineRoof{kept: disturbed(later(machine()))},
+			withPeaks(here, machine()), "measured 2026-11-19", "", 40, 1500},
+		{"the recording's, but not wanted", machineRoof{none: true, why: "left out"},
+			withPeaks(here, machine()), "", "left out", 0, 0},
+		{"the recording's are of another machine", machineRoof{why: "not measured"}, withPeaks(here, other()),
+			"", "not measured", 0, 0},
+		{"the recording's are no peaks", machineRoof{why: "not measured"},
+			&trace.Meta{Extra: map[string]string{"peaks": `{"points":[`}}, "", "not measured", 0, 0},
+		{"one given, of another", machineRoof{kept: machine(), gbps: f(50), given: true},
+			&trace.Meta{CPU: "Another"}, "given by hand", "", 50, 0},
 	} {
 		p := c.roof.of(c.meta)
-		if p.Source != c.source || !strings.Contains(p.Missing, c.missing) || (p.Missing == "") != (c.missing == "") {
+		if p.Source != c.source || !strings.Contains(p.Missing, c.missing) ||
+			(p.Missing == "") != (c.missing == "") {
 			t.Errorf("%s: source %q, missing %q", c.name, p.Source, p.Missing)
 		}
 		var gbps, gflops float64
@@ -136,7 +155,8 @@ func TestRoofByType(t *testing.T) {
 		units          string
 		gflops, matrix float64
 	}{
-		{"q4_0", "int8", 750, 4000}, {"q8_0", "int8", 750, 4000}, {"q4_K", "int8", 750, 4000}, {"iq2_xxs", "int8", 750, 4000}, {"mxfp4", "int8", 750, 4000},
+		{"q4_0", "int8", 750, 4000}, {"q8_0", "int8", 750, 4000}, {"q4_K", "int8", 750, 4000}, {"iq2_xxs",
+			"int8", 750, 4000}, {"mxfp4", "int8", 750, 4000},
 		{"f32", "f32", 150, 0}, {"f16", "f32", 150, 0}, {"bf16", "f32", 150, 2000}, {"", "f32", 150, 0},
 	} {
 		r := roofAt(m, 1, c.weight)
@@ -144,7 +164,8 @@ func TestRoofByType(t *testing.T) {
 		if r.MatrixGFlops != nil {
 			matrix = *r.MatrixGFlops
 		}
-		if r.Units != c.units || *r.GFlops != c.gflops || matrix != c.matrix || *r.GBps != 20 || *r.StreamGBps != 15 {
+		if r.Units != c.units || *r.GFlops != c.gflops || matrix != c.matrix || *r.GBps != 20 ||
+			*r.StreamGBps != 15 {
 			t.Errorf("%q: %+v of %s, %g", c.weight, *r.GFlops, r.Units, matrix)
 		}
 	}
@@ -170,8 +191,11 @@ func TestRoofOfRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	run := profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 5, Threads: 2, Prefill: 16, Decode: 4, Start: 1e9, Sched: true}
-	if err := profiletest.Record(f, meta, func(_ *profiletest.Recorder, p *profiletest.Player) error { return p.Play(run) }); err != nil {
+	run := profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 5, Threads: 2, Prefill: 16, Decode: 4,
+		Start: 1e9, Sched: true}
+	if err := profiletest.Record(f, meta, func(_ *profiletest.Recorder, p *profiletest.Player) error {
+		return p.Play(run)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	other := machine()
@@ -186,13 +210,17 @@ func TestRoofOfRecording(t *testing.T) {
 		{"of another", &machineRoof{kept: other}, "", 0},
 	} {
 		var s summary.Stat
-		if err := json.Unmarshal(output(t, func() error { return doStat(file, stat.Options{}, c.roof, true, false) }), &s); err != nil {
+		if err := json.Unmarshal(output(t, func() error {
+			return doStat(file, stat.Options{}, c.roof, true, false)
+		}), &s); err != nil {
 			t.Fatal(err)
 		}
-		if s.Peaks == nil || s.Peaks.Source != c.source || len(s.Peaks.Roofs) != c.roofs || (s.Peaks.Missing == "") != (c.source != "") {
+		if s.Peaks == nil || s.Peaks.Source != c.source || len(s.Peaks.Roofs) != c.roofs ||
+			(s.Peaks.Missing == "") != (c.source != "") {
 			t.Errorf("%s: stat has %+v", c.name, s.Peaks)
 		}
-		if c.roofs > 0 && (s.Peaks.Roofs[1].Weight != "q4_0" || *s.Peaks.Roofs[1].GFlops != 1500 || s.Phases[0].Rows[0].Bound.OfPeakGBps == nil) {
+		if c.roofs > 0 && (s.Peaks.Roofs[1].Weight != "q4_0" || *s.Peaks.Roofs[1].GFlops != 1500 ||
+			s.Phases[0].Rows[0].Bound.OfPeakGBps == nil) {
 			t.Errorf("%s: %+v, %+v", c.name, s.Peaks.Roofs[1], s.Phases[0].Rows[0].Bound)
 		}
 		page := filepath.Join(t.TempDir(), "run.html")

@@ -42,7 +42,8 @@ func sampleStat(t *testing.T, opt stat.Options) (string, *profile.Header) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := terminal.Stat(&out, b.Finish(h), terminal.Options{File: sample.Name + ".pinf", Width: 100, Unicode: true}); err != nil {
+	if err := terminal.Stat(&out, b.Finish(h),
+		terminal.Options{File: sample.Name + ".pinf", Width: 100, Unicode: true}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String(), h
@@ -55,7 +56,8 @@ func TestSample(t *testing.T) {
 	whole, _ := sampleStat(t, stat.Options{By: facts.ByWeight})
 	// the part for the README; the command that prints it stands above it
 	const head = "$ profinfer stat --phase decode --top 6 " + sample.Name + ".pinf\n"
-	part, _ := sampleStat(t, stat.Options{By: facts.ByWeight, Top: 6, Phases: []profile.Phase{profile.Decode}})
+	part, _ := sampleStat(t, stat.Options{By: facts.ByWeight, Top: 6,
+		Phases: []profile.Phase{profile.Decode}})
 	part = head + part
 	for name, edit := range map[string]func(old string) (string, error){
 		filepath.Join(sampleDir, "stat.txt"): func(string) (string, error) { return whole, nil },
@@ -93,7 +95,8 @@ func TestSample(t *testing.T) {
 // The sample's folder stays small, and names nothing of the machine that it was made on.
 func TestSampleFiles(t *testing.T) {
 	var total int64
-	for _, name := range []string{sample.Name + ".pinf", sample.Name + ".html", sample.Name + ".pftrace.gz", "stat.txt"} {
+	for _, name := range []string{sample.Name + ".pinf", sample.Name + ".html", sample.Name + ".pftrace.gz",
+		"stat.txt"} {
 		st, err := os.Stat(filepath.Join(sampleDir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +117,9 @@ func TestSampleFiles(t *testing.T) {
 			}
 		}
 	}
-	if h.End == nil || h.Torn != "" || slices.ContainsFunc(h.Losses, func(l trace.Loss) bool { return l.Why == "lost" }) {
+	if h.End == nil || h.Torn != "" || slices.ContainsFunc(h.Losses, func(l trace.Loss) bool {
+		return l.Why == "lost"
+	}) {
 		t.Errorf("the sample lacks something: %+v %q %+v", h.End, h.Torn, h.Losses)
 	}
 }
@@ -126,7 +131,8 @@ func TestDemoRecordsTheDefaults(t *testing.T) {
 		t.Errorf("%+v", opt)
 	}
 	c := recordCommand()
-	for name, want := range map[string]string{"experts": "true", "no-sched": "false", "level": "op", "output": "run.pinf"} {
+	for name, want := range map[string]string{"experts": "true", "no-sched": "false", "level": "op",
+		"output": "run.pinf"} {
 		if got := c.Flags().Lookup(name).DefValue; got != want {
 			t.Errorf("record --%s is %s unless something is said, want %s", name, got, want)
 		}
@@ -135,8 +141,10 @@ func TestDemoRecordsTheDefaults(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	for _, c := range []struct{ err, want string }{
-		{"loading eBPF programs is not permitted: there is no cap_bpf\n  run it as root (sudo)", "loading eBPF programs is not permitted: there is no cap_bpf: run it as root (sudo)"},
-		{"apt-get update: exit status 100:\nErr:1 sid\nReading\nE: the mirror cannot be reached", "apt-get update: exit status 100: E: the mirror cannot be reached"},
+		{"loading eBPF programs is not permitted: there is no cap_bpf\n  run it as root (sudo)",
+			"loading eBPF programs is not permitted: there is no cap_bpf: run it as root (sudo)"},
+		{"apt-get update: exit status 100:\nErr:1 sid\nReading\nE: the mirror cannot be reached",
+			"apt-get update: exit status 100: E: the mirror cannot be reached"},
 		{"one", "one"},
 	} {
 		if got := oneLine(fmt.Errorf("%s", c.err)); got != c.want {
@@ -149,7 +157,8 @@ func TestOneLine(t *testing.T) {
 func TestDemoShowsTheSample(t *testing.T) {
 	dir := t.TempDir()
 	stdout, stderr := capture(t, func() error {
-		return (&demoRun{out: filepath.Join(dir, "new"), bar: &stage{}}).sample(fmt.Errorf("no engine\n  install one"))
+		return (&demoRun{out: filepath.Join(dir, "new"),
+			bar: &stage{}}).sample(fmt.Errorf("no engine\n  install one"))
 	})
 	if !strings.HasPrefix(stderr, "profinfer: this machine cannot record: no engine: install one\n") {
 		t.Errorf("stderr begins with %.200q", stderr)
@@ -164,12 +173,14 @@ func TestDemoShowsTheSample(t *testing.T) {
 	if last := lines[len(lines)-1]; last != "Open this page in a browser: "+page {
 		t.Errorf("the last line is %q", last)
 	}
-	for _, name := range []string{page, strings.TrimSuffix(page, ".html") + ".pftrace.gz", strings.TrimSuffix(page, ".html") + ".pinf"} {
+	for _, name := range []string{page, strings.TrimSuffix(page, ".html") + ".pftrace.gz",
+		strings.TrimSuffix(page, ".html") + ".pinf"} {
 		if st, err := os.Stat(name); err != nil || st.Size() < 10_000 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (&demoRun{out: filepath.Join(page, "x"), bar: &stage{}}).sample(fmt.Errorf("no engine")); err == nil {
+	if err := (&demoRun{out: filepath.Join(page, "x"),
+		bar: &stage{}}).sample(fmt.Errorf("no engine")); err == nil {
 		t.Error("a folder that cannot be made is no error")
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// All that profinfer says beside its results goes through say, all results that are not drawn for a terminal through results: names of
-// processes, of files and in recordings are other people's, and may hold what a terminal obeys. A test looks that nothing else writes.
+// All that profinfer says beside its results goes through say, all results that are not drawn for a terminal
+// through results: names of processes, of files and in recordings are other people's, and may hold what a
+// terminal obeys. A test looks that nothing else writes.
 
 // say writes a line, or several, to standard error.
 func say(format string, a ...any) {
@@ -36,8 +37,8 @@ func (l *inPlace) clear() {
 	}
 }
 
-// results writes to out, which is standard output. Data in a format of its own is left as it is for files and programs, and made safe for a
-// terminal; what is drawn for a terminal is safe already.
+// results writes to out, which is standard output. Data in a format of its own is left as it is for files and
+// programs, and made safe for a terminal; what is drawn for a terminal is safe already.
 func results(out *os.File, data bool) *bufio.Writer {
 	if data && term.IsTerminal(int(out.Fd())) {
 		return bufio.NewWriter(clean.Writer(out))

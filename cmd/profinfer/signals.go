@@ -16,9 +16,9 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// untilSignal returns a context that ends with the first of the signals that are heeded. The second one ends this process at
-// once, whatever it waits for: the kernel then lets threads that are held go on. Where a terminal stops this process (ctrl-Z),
-// they go on before.
+// untilSignal returns a context that ends with the first of the signals that are heeded. The second one ends
+// this process at once, whatever it waits for: the kernel then lets threads that are held go on. Where a
+// terminal stops this process (ctrl-Z), they go on before.
 func untilSignal(ends ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan os.Signal, 1)
@@ -61,10 +61,12 @@ func suspend(s syscall.Signal) {
 	on := make(chan os.Signal, 1)
 	signal.Notify(on, syscall.SIGCONT)
 	defer signal.Stop(on)
-	// signal.Reset leaves Go's handler of these in place, which drops them. struct sigaction: handler, flags, restorer, mask
+	// signal.Reset leaves Go's handler of these in place, which drops them. struct sigaction: handler, flags,
+	// restorer, mask
 	var was, byDefault [4]uintptr
 	action := func(set, get *[4]uintptr) bool {
-		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 8, 0, 0)
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(set)),
+			uintptr(unsafe.Pointer(get)), 8, 0, 0)
 		return e == 0
 	}
 	if !action(&byDefault, &was) {

@@ -77,14 +77,17 @@ func statCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace}, "recording to read, as FILE is; several: compare what their counters tell by number of threads")
-	f.StringVar(&by, "by", "weight", "rows: op, weight, layer, block, thread or step; expert: which experts tokens chose")
+	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace},
+		"recording to read, as FILE is; several: compare what their counters tell by number of threads")
+	f.StringVar(&by, "by", "weight",
+		"rows: op, weight, layer, block, thread or step; expert: which experts tokens chose")
 	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode, encode or unknown")
 	f.Int32Var(&opt.PID, "pid", 0, "only this process of the recording")
 	f.IntVar(&opt.Top, "top", 0, "at most this many rows, the others summed up (0: all)")
 	f.BoolVar(&json, "json", false, "as JSON, every figure of the table and more")
 	f.BoolVarP(&verbose, "verbose", "v", false, "every warning and thread")
-	f.BoolVar(&slow, "slow", false, "steps that took longer than their neighbours, what that went to, and who took CPUs (--top: so many, else 10)")
+	f.BoolVar(&slow, "slow", false,
+		"steps that took longer than their neighbours, what that went to, and who took CPUs (--top: so many, else 10)")
 	flags.add(c)
 	return c
 }

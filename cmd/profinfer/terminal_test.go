@@ -45,7 +45,8 @@ func onTerminal(t *testing.T, args ...string) (int, string) {
 	}
 	var got bytes.Buffer
 	done := make(chan struct{})
-	go func() { _, _ = io.Copy(&got, master); close(done) }() // ends with an error when nobody has the terminal open any more
+	// ends with an error when nobody has the terminal open any more
+	go func() { _, _ = io.Copy(&got, master); close(done) }()
 	stdout, stderr := os.Stdout, os.Stderr
 	os.Stdout, os.Stderr = slave, slave
 	status := run(args, slave, slave)
@@ -58,7 +59,8 @@ func onTerminal(t *testing.T, args ...string) (int, string) {
 // What profinfer itself sends to a terminal: colours, and a line in place of another.
 var ours = regexp.MustCompile("\x1b\\[[0-9;]*m|\r\x1b\\[K|\r\n")
 
-// obeyed finds what a terminal would obey: control characters, those of ISO 6429's second set too, and what is no UTF-8.
+// obeyed finds what a terminal would obey: control characters, those of ISO 6429's second set too, and what
+// is no UTF-8.
 func obeyed(s string) string {
 	s = ours.ReplaceAllString(s, "\n")
 	for i, r := range s {
@@ -74,7 +76,8 @@ func obeyed(s string) string {
 	return ""
 }
 
-// evil is what a name may end with: the title of a terminal, a colour that is not ours, and a control character of two bytes.
+// evil is what a name may end with: the title of a terminal, a colour that is not ours, and a control
+// character of two bytes.
 const evil = "\x1b]0;owned\x07\x1b[7m\x1b[?1049h\u009b31m\u202e\x7f\x00\r\x08"
 
 // evilFile is what a file's name can have of it.
@@ -83,8 +86,10 @@ var evilFile = strings.ReplaceAll(evil, "\x00", "")
 // quick are the ways in which most of a recording is read; ways are all. OUT is a file to write.
 var (
 	quick = []string{"stat -v", "stat --json", "stat --slow", "export --format dot", "overhead -i"}
-	ways  = append(slices.Clone(quick), "stat", "stat --slow --json", "stat --by op", "stat --by layer", "stat --by thread", "stat --by step", "stat --by expert", "stat --by block",
-		"stat FILE", "report -o OUT", "export --format dot --layers", "export --format pprof -o OUT", "export --format perfetto -o OUT", "TABLES csv", "TABLES ndjson")
+	ways  = append(slices.Clone(quick), "stat", "stat --slow --json", "stat --by op", "stat --by layer",
+		"stat --by thread", "stat --by step", "stat --by expert", "stat --by block",
+		"stat FILE", "report -o OUT", "export --format dot --layers", "export --format pprof -o OUT",
+		"export --format perfetto -o OUT", "TABLES csv", "TABLES ndjson")
 )
 
 // walk shows a recording in some ways, and returns how many of them had something to show.
@@ -147,7 +152,8 @@ func texts(v reflect.Value, name string, at func(name string, s reflect.Value)) 
 	}
 }
 
-// Whatever a recording's texts hold, each for itself and all at a time, in whatever way it is shown: a terminal obeys nothing of it.
+// Whatever a recording's texts hold, each for itself and all at a time, in whatever way it is shown: a
+// terminal obeys nothing of it.
 func TestRecordingsOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]bool{}
@@ -219,12 +225,22 @@ func TestErrorsOnATerminal(t *testing.T) {
 	if err := os.WriteFile("z"+name+".pinf", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{name}, {"help", name}, {"--" + name}, {"stat", "--" + name}, {"stat", name}, {"stat", "no" + name}, {"stat", "--by", name, "a.pinf"}, {"stat"},
-		{"record", "-p", name}, {"record", "--level", name, "--", "true"}, {"record", "-e", name, "--", "true"}, {"record", "--counters", name, "--", "true"}, {"record", "-o", "/no" + name + "/x", "--", "true"},
-		{"record", "--", "./" + name}, {"record", "--", "no" + name}, {"record", "--op", name, "--", "true"}, {"record", "--max-size", name, "--", "true"}, {"overhead", "--levels", name, "-p", "2"},
-		{"overhead", "-i", name}, {"overhead", "--", "./" + name}, {"report", name}, {"report", "a.pinf", "-o", name + "/x"}, {"report", "a.pinf", "-o", name}, {"export", "--table", name, "--format", "csv", "a.pinf"},
-		{"export", "--format", name, "a.pinf"}, {"export", "--format", "dot", "--phase", name, "a.pinf"}, {"export", "--format", "dot", "--color", name, "a.pinf"}, {"serve", "--listen", name}, {"serve", name},
-		{"demo", "--model", name}, {"demo", "--model", "llama-tiny", "--type", name}, {"demo", "--model", "llama-tiny", "-o", name}, {"demo", "--model", "llama-tiny", "-o", "m" + name}, {"doctor", name}, {"doctor", "--json", name}, {"doctor", "no" + name}, {"doctor", "-p", name},
+	for _, args := range [][]string{{name}, {"help", name}, {"--" + name}, {"stat", "--" + name},
+		{"stat", name}, {"stat", "no" + name}, {"stat", "--by", name, "a.pinf"}, {"stat"},
+		{"record", "-p", name}, {"record", "--level", name, "--", "true"}, {"record", "-e", name, "--",
+			"true"}, {"record", "--counters", name, "--", "true"},
+		{"record", "-o", "/no" + name + "/x", "--", "true"},
+		{"record", "--", "./" + name}, {"record", "--", "no" + name}, {"record", "--op", name, "--",
+			"true"}, {"record", "--max-size", name, "--", "true"}, {"overhead", "--levels", name, "-p", "2"},
+		{"overhead", "-i", name}, {"overhead", "--", "./" + name}, {"report", name}, {"report", "a.pinf",
+			"-o", name + "/x"}, {"report", "a.pinf", "-o", name},
+		{"export", "--table", name, "--format", "csv", "a.pinf"},
+		{"export", "--format", name, "a.pinf"}, {"export", "--format", "dot", "--phase", name,
+			"a.pinf"}, {"export", "--format", "dot", "--color", name, "a.pinf"}, {"serve", "--listen", name},
+		{"serve", name},
+		{"demo", "--model", name}, {"demo", "--model", "llama-tiny", "--type", name}, {"demo", "--model",
+			"llama-tiny", "-o", name}, {"demo", "--model", "llama-tiny", "-o", "m" + name}, {"doctor", name},
+		{"doctor", "--json", name}, {"doctor", "no" + name}, {"doctor", "-p", name},
 		{"peaks", "--threads", name}, {"peaks", "--trial", name}} {
 		_, out := onTerminal(t, args...)
 		if bad := obeyed(out); bad != "" {

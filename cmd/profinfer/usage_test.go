@@ -103,7 +103,8 @@ func TestUsage(t *testing.T) {
 		{"stat none.pinf", 1, "none.pinf"},
 		{"export a.pinf --table steps --format csv", 0, ""},
 		{"export --table steps --format csv a.pinf", 0, ""},
-		{"export a.pinf b.pinf --table steps --format csv", 2, "export reads one recording, not 2: a.pinf, b.pinf"},
+		{"export a.pinf b.pinf --table steps --format csv", 2,
+			"export reads one recording, not 2: a.pinf, b.pinf"},
 		{"export -i a.pinf b.pinf --table steps --format csv", 2, "export reads one recording, not 2"},
 		{"export -i a.pinf -i b.pinf --format perfetto", 2, "export reads one recording, not 2"},
 		{"report a.pinf -o a.pinf", 2, "the recording itself"},
@@ -146,11 +147,13 @@ func TestUsage(t *testing.T) {
 // Where no recording lies, it is said how to make one; where many do, not all are listed.
 func TestOtherRecordings(t *testing.T) {
 	recordings(t)
-	if status, _, errs := runs(t, "stat"); status != 1 || !strings.Contains(errs, "nor another recording; make one: profinfer record -- COMMAND") {
+	if status, _, errs := runs(t, "stat"); status != 1 ||
+		!strings.Contains(errs, "nor another recording; make one: profinfer record -- COMMAND") {
 		t.Errorf("status %d: %s", status, errs)
 	}
 	recordings(t, "1.pinf", "2.pinf", "3.pinf", "4.pinf", "5.pinf", "6.pinf", "7.pinf", "8.pinf")
-	if status, _, errs := runs(t, "stat"); status != 1 || !strings.Contains(errs, "8.pinf, 7.pinf, 6.pinf, 5.pinf, 4.pinf, 3.pinf, +2 more, the latest first") {
+	if status, _, errs := runs(t, "stat"); status != 1 ||
+		!strings.Contains(errs, "8.pinf, 7.pinf, 6.pinf, 5.pinf, 4.pinf, 3.pinf, +2 more, the latest first") {
 		t.Errorf("status %d: %s", status, errs)
 	}
 	recordings(t, "1.pinf", "run.pinf")
@@ -167,13 +170,15 @@ func TestUnreadablePeaks(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(cache, "profinfer"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(cache, "profinfer", "peaks"), nil, 0o644); err != nil { // it is a folder
+	// it is a folder
+	if err := os.WriteFile(filepath.Join(cache, "profinfer", "peaks"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := peaks.Load(); err == nil {
 		t.Skip("this machine has peaks that are kept for all users")
 	}
-	for args, warns := range map[string]bool{"stat": true, "stat --slow": false, "stat run.pinf b.pinf --json": false, "stat --no-peaks": false} {
+	for args, warns := range map[string]bool{"stat": true, "stat --slow": false,
+		"stat run.pinf b.pinf --json": false, "stat --no-peaks": false} {
 		status, out, _ := runs(t, strings.Fields(args)...)
 		if status != 0 || strings.Contains(out, "profinfer: warning: ") != warns {
 			t.Errorf("%s: status %d, a warning %v, want %v:\n%s", args, status, !warns, warns, out)
@@ -194,7 +199,8 @@ func TestInputsAreAlike(t *testing.T) {
 		_, want, _ := runs(t, strings.Fields(c[0])...)
 		status, got, errs := runs(t, strings.Fields(c[1])...)
 		if status != 0 || got != want || got == "" {
-			t.Errorf("%s: status %d %s, %d bytes, not as %s, %d bytes", c[1], status, errs, len(got), c[0], len(want))
+			t.Errorf("%s: status %d %s, %d bytes, not as %s, %d bytes", c[1], status, errs, len(got), c[0],
+				len(want))
 		}
 	}
 }
@@ -207,7 +213,8 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: status %d: %q", verb, status, out)
 		}
 	}
-	if _, out, _ := runs(t, "__complete", "help", "re"); !strings.Contains(out, "record") || !strings.Contains(out, ":4\n") {
+	if _, out, _ := runs(t, "__complete", "help", "re"); !strings.Contains(out, "record") ||
+		!strings.Contains(out, ":4\n") {
 		t.Errorf("help: %q", out)
 	}
 	if _, out, _ := runs(t, "__complete", "st"); !strings.Contains(out, "stat") {
@@ -217,7 +224,8 @@ func TestCompletion(t *testing.T) {
 
 // The forms that commands show are the ones they take.
 func TestHelpShowsFiles(t *testing.T) {
-	for verb, form := range map[string]string{"stat": "stat [FILE...]", "report": "report [FILE...]", "serve": "serve [FILE...]", "export": "[FILE]", "record": "record [-p PID...] [-- COMMAND ...]"} {
+	for verb, form := range map[string]string{"stat": "stat [FILE...]", "report": "report [FILE...]",
+		"serve": "serve [FILE...]", "export": "[FILE]", "record": "record [-p PID...] [-- COMMAND ...]"} {
 		if _, out, _ := runs(t, verb, "--help"); !strings.Contains(out, form) {
 			t.Errorf("%s --help does not show %q:\n%s", verb, form, out)
 		}

@@ -39,9 +39,9 @@ type Tensor struct {
 	// are Const, which is possible with F32 only.
 	Std   float64
 	Const float32
-	// RowSpread makes the rows (of Dims[0] elements) differ in their standard deviation: each is Std times e to the power
-	// of a random number, normal with the standard deviation RowSpread. In the matrix that rates experts, those
-	// with large rows are then chosen more often. Values are otherwise those of RowSpread 0.
+	// RowSpread makes the rows (of Dims[0] elements) differ in their standard deviation: each is Std times e
+	// to the power of a random number, normal with the standard deviation RowSpread. In the matrix that rates
+	// experts, those with large rows are then chosen more often. Values are otherwise those of RowSpread 0.
 	RowSpread float64
 }
 
@@ -162,7 +162,8 @@ func (f *File) header() ([]byte, error) {
 			return nil, fmt.Errorf("tensor %s is there twice", t.Name)
 		}
 		if t.RowSpread != 0 && (t.Std == 0 || math.Abs(t.RowSpread) > 10) {
-			return nil, fmt.Errorf("tensor %s: a spread of rows is for random values, and at most 10, not %g", t.Name, t.RowSpread)
+			return nil, fmt.Errorf("tensor %s: a spread of rows is for random values, and at most 10, not %g",
+				t.Name, t.RowSpread)
 		}
 		if t.Std == 0 && t.Type != F32 {
 			return nil, fmt.Errorf("tensor %s: constant values are for f32, not %v", t.Name, t.Type)

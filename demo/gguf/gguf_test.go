@@ -82,7 +82,8 @@ func TestValues(t *testing.T) {
 		t.Run(typ.String(), func(t *testing.T) {
 			const want = 0.03
 			rows := uint64(200_000 / 256)
-			f := &File{Seed: 7, Tensors: []Tensor{{Name: "w", Type: typ, Dims: []uint64{256, rows}, Std: want}}}
+			f := &File{Seed: 7, Tensors: []Tensor{{Name: "w", Type: typ, Dims: []uint64{256, rows},
+				Std: want}}}
 			h, err := f.Header()
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +122,8 @@ func TestValues(t *testing.T) {
 func TestRowSpread(t *testing.T) {
 	const rows, width = 4096, 64
 	of := func(spread float64) [][]float64 {
-		f := &File{Seed: 3, Tensors: []Tensor{{Name: "w", Type: F32, Dims: []uint64{width, rows}, Std: 0.5, RowSpread: spread}}}
+		f := &File{Seed: 3, Tensors: []Tensor{{Name: "w", Type: F32, Dims: []uint64{width, rows}, Std: 0.5,
+			RowSpread: spread}}}
 		h, err := f.Header()
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +151,8 @@ func TestRowSpread(t *testing.T) {
 		sum += math.Log(factor)
 		sq += math.Log(factor) * math.Log(factor)
 	}
-	// of 4096 normal numbers the mean is off by 0.011 and the deviation by 0.008, each as a standard deviation
+	// of 4096 normal numbers the mean is off by 0.011 and the deviation by 0.008, each as a standard
+	// deviation
 	if mean, std := sum/rows, math.Sqrt(sq/rows); math.Abs(mean) > 0.05 || math.Abs(std-0.7) > 0.04 {
 		t.Errorf("logarithms of the rows' factors: mean %.3f, deviation %.3f, want 0 and 0.7", mean, std)
 	}
@@ -176,7 +179,8 @@ func TestRowSpread(t *testing.T) {
 }
 
 func TestHalf(t *testing.T) {
-	for _, v := range []float64{0, 1, -1, 0.5, 65504, -65504, 6.103515625e-05, 0x3ffp-24, 0x1p-24, 0.0999755859375} {
+	for _, v := range []float64{0, 1, -1, 0.5, 65504, -65504, 6.103515625e-05, 0x3ffp-24, 0x1p-24,
+		0.0999755859375} {
 		var b [2]byte
 		putF16(b[:], v)
 		if got := half(b[:]); got != v {
@@ -200,7 +204,8 @@ func TestParseType(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ParseType("q9_9"); err == nil || !strings.Contains(err.Error(), "f16, f32, q4_0, q4_K, q6_K, q8_0") {
+	if _, err := ParseType("q9_9"); err == nil ||
+		!strings.Contains(err.Error(), "f16, f32, q4_0, q4_K, q6_K, q8_0") {
 		t.Errorf("an unknown type: %v", err)
 	}
 }
@@ -256,7 +261,8 @@ func TestFile(t *testing.T) {
 	if r.str() != "a.s" || r.u32() != 9 || r.u32() != 8 || r.u64() != 2 || r.str() != "x" || r.str() != "yz" {
 		t.Error("[]string")
 	}
-	if r.str() != "a.i" || r.u32() != 9 || r.u32() != 5 || r.u64() != 2 || int32(r.u32()) != -1 || r.u32() != 2 {
+	if r.str() != "a.i" || r.u32() != 9 || r.u32() != 5 || r.u64() != 2 || int32(r.u32()) != -1 ||
+		r.u32() != 2 {
 		t.Error("[]int32")
 	}
 	var offsets []uint64
@@ -295,12 +301,14 @@ func TestImpossible(t *testing.T) {
 		"multiple of 32": {Tensors: []Tensor{{Name: "w", Type: Q4_0, Dims: []uint64{33}, Std: 1}}},
 		"cannot be":      {Tensors: []Tensor{{Name: "w", Type: 99, Dims: []uint64{32}, Std: 1}}},
 		"dimensions, ":   {Tensors: []Tensor{{Name: "w", Type: F32}}},
-		"out of range":   {Tensors: []Tensor{{Name: "w", Type: F32, Dims: []uint64{1 << 30, 1 << 30, 1 << 30}}}},
-		"twice":          {Tensors: []Tensor{ok, ok}},
-		"constant":       {Tensors: []Tensor{{Name: "w", Type: F16, Dims: []uint64{2}}}},
-		"a spread":       {Tensors: []Tensor{{Name: "w", Type: F32, Dims: []uint64{2}, RowSpread: 1}}},
-		"at most 10":     {Tensors: []Tensor{{Name: "w", Type: F32, Dims: []uint64{2}, Std: 1, RowSpread: math.Inf(1)}}},
-		"value of type":  {KV: []KV{{"k", 1.5}}},
+		"out of range": {Tensors: []Tensor{{Name: "w", Type: F32,
+			Dims: []uint64{1 << 30, 1 << 30, 1 << 30}}}},
+		"twice":    {Tensors: []Tensor{ok, ok}},
+		"constant": {Tensors: []Tensor{{Name: "w", Type: F16, Dims: []uint64{2}}}},
+		"a spread": {Tensors: []Tensor{{Name: "w", Type: F32, Dims: []uint64{2}, RowSpread: 1}}},
+		"at most 10": {Tensors: []Tensor{{Name: "w", Type: F32, Dims: []uint64{2}, Std: 1,
+			RowSpread: math.Inf(1)}}},
+		"value of type": {KV: []KV{{"k", 1.5}}},
 	} {
 		if _, err := f.Size(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

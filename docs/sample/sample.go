@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sample is a recording of a real llama.cpp, for machines on which none can be made: scripts/sample.sh makes it
-// anew, with its HTML report and its Perfetto trace, which lie beside it.
+// Package sample is a recording of a real llama.cpp, for machines on which none can be made:
+// scripts/sample.sh makes it anew, with its HTML report and its Perfetto trace, which lie beside it.
 package sample
 
 import _ "embed"

@@ -47,7 +47,8 @@ func (g *Engine) backends(p *engine.Plan, pid int, sched uint64) (*Backends, err
 	if err != nil {
 		return nil, err
 	}
-	s := &backendScan{plan: p, lay: d.Backend, maps: maps, out: &Backends{}, libs: map[[2]uint64]*backendLib{},
+	s := &backendScan{plan: p, lay: d.Backend, maps: maps, out: &Backends{},
+		libs: map[[2]uint64]*backendLib{},
 		read: func(addr uint64, b []byte) error { return target.ReadMem(pid, addr, b) }}
 	defer func() {
 		for _, c := range s.closers {
@@ -107,7 +108,8 @@ func (s *backendScan) run(sched uint64) error {
 	}
 	n := int32(binary.LittleEndian.Uint32(b[:]))
 	if n < 1 || n > maxBackends {
-		return fmt.Errorf("the scheduler at %#x has %d backends: it is none, or its layout was misread", sched, n)
+		return fmt.Errorf("the scheduler at %#x has %d backends: it is none, or its layout was misread",
+			sched, n)
 	}
 	for i := range uint64(n) {
 		obj, err := s.word(sched + uint64(lay.SchedBackends) + 8*i)
@@ -187,7 +189,8 @@ func (s *backendScan) backend(obj uint64) error {
 // planned says whether the plan has a graph site in the function already.
 func (s *backendScan) planned(index int, fn uint64) bool {
 	return slices.ContainsFunc(s.plan.Sites, func(x engine.Site) bool {
-		return x.Role == engine.RoleGraphBegin && x.File == index && x.Addr >= fn && x.Addr-fn < 16*maxEntry && x.C.Kind != engine.ArgNone
+		return x.Role == engine.RoleGraphBegin && x.File == index && x.Addr >= fn &&
+			x.Addr-fn < 16*maxEntry && x.C.Kind != engine.ArgNone
 	})
 }
 
@@ -230,7 +233,8 @@ func (l *lib) callsGraphCompute(fn uint64) bool {
 // name names a backend: by its library, by its graph function's name (ggml_backend_vk_graph_compute),
 // or by what its get_name returns where that is a constant.
 func (s *backendScan) name(obj uint64, lib *backendLib, fn uint64) string {
-	if n := backendOfFile(lib.file.Path); strings.HasPrefix(lastPart(lib.file.Path), "libggml-") && n != "base" {
+	if n := backendOfFile(lib.file.Path); strings.HasPrefix(lastPart(lib.file.Path), "libggml-") &&
+		n != "base" {
 		return n
 	}
 	if f, ok := lib.l.e.FunctionAt(fn); ok {
@@ -243,7 +247,8 @@ func (s *backendScan) name(obj uint64, lib *backendLib, fn uint64) string {
 	}
 	if s.lay.GetName >= 0 {
 		if p, err := s.word(obj + uint64(s.lay.GetName)); err == nil {
-			if m, ok := target.FindMapping(s.maps, p); ok && m.Inode == lib.file.Inode && m.Dev == lib.file.Dev {
+			if m, ok := target.FindMapping(s.maps, p); ok && m.Inode == lib.file.Inode &&
+				m.Dev == lib.file.Dev {
 				if addr, ok := lib.l.e.AddrOfOffset(m.FileOffset(p)); ok {
 					mach := lib.l.newMachine()
 					if ret, err := mach.Run(addr, mach.NewObject("backend").Addr); err == nil {

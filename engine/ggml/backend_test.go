@@ -40,21 +40,25 @@ func TestBackends(t *testing.T) {
 	}
 	const size = 0x4000
 	proc := &fakeProcess{mem: map[uint64]uint64{}, maps: []target.Mapping{
-		{Start: 0x10000, End: 0x10000 + size, Offset: 0x1000, Inode: 7, Dev: 1, Path: "/opt/fake", Perms: "r-xp"},
-		{Start: 0x90000, End: 0x90000 + size, Offset: 0x1000, Inode: 8, Dev: 1, Path: "/opt/libggml-vulkan.so", Perms: "r-xp"},
+		{Start: 0x10000, End: 0x10000 + size, Offset: 0x1000, Inode: 7, Dev: 1, Path: "/opt/fake",
+			Perms: "r-xp"},
+		{Start: 0x90000, End: 0x90000 + size, Offset: 0x1000, Inode: 8, Dev: 1,
+			Path: "/opt/libggml-vulkan.so", Perms: "r-xp"},
 		{Start: 0xa0000, End: 0xa1000, Path: "[heap]", Perms: "rw-p"},
 	}}
 	in := func(base uint64, label string) uint64 { return base + f.label[label] - fakeBase }
 	sched := uint64(0xa0000)
 	proc.mem[sched+8] = 5
-	for i, graph := range []uint64{in(0x90000, "vk_graph"), in(0x10000, "cpu_graph"), in(0x10000, "vk_graph"), 0xa0008, in(0x90000, "vk_graph")} {
+	for i, graph := range []uint64{in(0x90000, "vk_graph"), in(0x10000, "cpu_graph"), in(0x10000, "vk_graph"),
+		0xa0008, in(0x90000, "vk_graph")} {
 		obj := uint64(0xa0100 + 0x100*i)
 		proc.mem[sched+16+8*uint64(i)] = obj
 		proc.mem[obj+112] = graph
 		proc.mem[obj+16] = in(0x10000, "vk_name")
 	}
 	scan := func() *backendScan {
-		return &backendScan{plan: p, lay: p.Decode.(*Decoder).Backend, maps: proc.maps, out: &Backends{}, libs: map[[2]uint64]*backendLib{},
+		return &backendScan{plan: p, lay: p.Decode.(*Decoder).Backend, maps: proc.maps, out: &Backends{},
+			libs: map[[2]uint64]*backendLib{},
 			read: proc.read, open: func(m target.Mapping) (file, error) {
 				o := f.open(t)
 				o.Path, o.Inode, o.Dev = m.Path, m.Inode, m.Dev
@@ -72,7 +76,8 @@ func TestBackends(t *testing.T) {
 	if got := strings.Join(names, " "); got != "Vulkan CPU Vulkan0 Vulkan" {
 		t.Errorf("backends %q", got)
 	}
-	if len(s.out.Warnings) != 1 || !strings.Contains(s.out.Warnings[0].Text, "backend 3") || !s.out.Warnings[0].Elsewhere {
+	if len(s.out.Warnings) != 1 || !strings.Contains(s.out.Warnings[0].Text, "backend 3") ||
+		!s.out.Warnings[0].Elsewhere {
 		t.Errorf("warnings %+v, want one of backend 3, whose graph function is no code", s.out.Warnings)
 	}
 	if len(s.out.Files) != 1 || s.out.Files[0].Role != "backend:vulkan" || s.out.Files[0].Inode != 8 {
@@ -85,13 +90,15 @@ func TestBackends(t *testing.T) {
 		role    engine.Role
 		file    int
 		backend string
-	}{{engine.RoleGraphBegin, 1, "Vulkan"}, {engine.RoleGraphEnd, 1, "Vulkan"}, {engine.RoleGraphBegin, 0, "Vulkan0"}, {engine.RoleGraphEnd, 0, "Vulkan0"}} {
+	}{{engine.RoleGraphBegin, 1, "Vulkan"}, {engine.RoleGraphEnd, 1, "Vulkan"}, {engine.RoleGraphBegin, 0,
+		"Vulkan0"}, {engine.RoleGraphEnd, 0, "Vulkan0"}} {
 		x := s.out.Sites[i]
 		addr := f.label["vk_graph"]
 		if want.role == engine.RoleGraphEnd {
 			addr += 2 // its return
 		}
-		if x.Role != want.role || x.File != want.file || x.Backend != want.backend || x.Addr != addr || x.Return {
+		if x.Role != want.role || x.File != want.file || x.Backend != want.backend || x.Addr != addr ||
+			x.Return {
 			t.Errorf("site %d: %+v, want %+v", i, x, want)
 		}
 		if x.Role == engine.RoleGraphBegin && (x.A != reg(1) || x.C != reg(0)) {
@@ -132,7 +139,8 @@ func FuzzBackends(f *testing.F) {
 	f.Add([]byte{8, 0, 0, 0, 2})
 	f.Fuzz(func(t *testing.T, mem []byte) {
 		reads := 0
-		s := &backendScan{plan: p, lay: p.Decode.(*Decoder).Backend, out: &Backends{}, libs: map[[2]uint64]*backendLib{},
+		s := &backendScan{plan: p, lay: p.Decode.(*Decoder).Backend, out: &Backends{},
+			libs: map[[2]uint64]*backendLib{},
 			maps: []target.Mapping{{Start: 0, End: 0x8000, Offset: 0, Inode: 1, Perms: "r-xp", Path: "/x"}},
 			read: func(addr uint64, b []byte) error {
 				if reads++; len(b) > 4096 {

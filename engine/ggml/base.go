@@ -53,7 +53,9 @@ func readBase(l *lib) (*baseFacts, error) {
 		return nil, fmt.Errorf("%s: %w", l.e.Name, err)
 	}
 	if b.types = l.readTypes(&b.find); len(b.types) == 0 {
-		b.warnings = append(b.warnings, engine.Warning{Text: "the table of data types could not be read: sizes in bytes will be missing", Level: engine.LevelGraph})
+		b.warnings = append(b.warnings,
+			engine.Warning{Text: "the table of data types could not be read: sizes in bytes will be missing",
+				Level: engine.LevelGraph})
 	}
 	b.readBackend(l)
 	b.readDesc(l)
@@ -184,7 +186,8 @@ func (l *lib) drawsNumber(addr uint64) bool {
 // isAtomicAdd tells an inlined fetch-and-add of 8 bytes in static memory (lock xadd to a fixed address).
 func isAtomicAdd(in target.Insn) bool {
 	b := in.Bytes
-	return in.Arch == target.AMD64 && in.Data != 0 && len(b) >= 5 && b[0] == 0xf0 && b[1]&0xf8 == 0x48 && b[2] == 0x0f && b[3] == 0xc1
+	return in.Arch == target.AMD64 && in.Data != 0 && len(b) >= 5 && b[0] == 0xf0 && b[1]&0xf8 == 0x48 &&
+		b[2] == 0x0f && b[3] == 0xc1
 }
 
 // storesResult is the offset at which an instruction stores the whole of rax or x0
@@ -211,7 +214,8 @@ func storesResult(in target.Insn) (int, bool) {
 			return 0, false
 		}
 		at++
-	} else if b[2]&7 == 5 && b[0]&1 == 0 && b[2]>>6 != 0 && len(b) >= at+4 && int32(binary.LittleEndian.Uint32(b[at:])) < 0 {
+	} else if b[2]&7 == 5 && b[0]&1 == 0 && b[2]>>6 != 0 && len(b) >= at+4 &&
+		int32(binary.LittleEndian.Uint32(b[at:])) < 0 {
 		return 0, false // a local variable
 	}
 	switch {
@@ -245,7 +249,8 @@ func (b *baseFacts) readBackend(l *lib) {
 	}
 	if m, o, _, err := l.probeTensor("ggml_backend_synchronize", nil); err == nil {
 		if off := onlyLoad(m, o, 8); off >= 8 {
-			note(&b.backend.Synchronize, "backend.synchronize", uint64(off), "ggml_backend_synchronize loads it")
+			note(&b.backend.Synchronize, "backend.synchronize", uint64(off),
+				"ggml_backend_synchronize loads it")
 		}
 	}
 	if m, o, _, err := l.probeTensor("ggml_backend_get_device", nil); err == nil {
@@ -255,7 +260,8 @@ func (b *baseFacts) readBackend(l *lib) {
 	}
 	if m, o, _, err := l.probeTensor("ggml_backend_sched_get_n_backends", nil); err == nil {
 		if off := onlyLoad(m, o, 4); off >= 0 {
-			note(&b.backend.SchedNBackends, "sched.n_backends", uint64(off), "ggml_backend_sched_get_n_backends loads it")
+			note(&b.backend.SchedNBackends, "sched.n_backends", uint64(off),
+				"ggml_backend_sched_get_n_backends loads it")
 		}
 	}
 	if n := b.backend.SchedNBackends; n >= 0 {
@@ -267,7 +273,8 @@ func (b *baseFacts) readBackend(l *lib) {
 		o.Put32(n, 16)
 		if _, err := m.Run(addr, o.Addr, 1); err == nil {
 			if off := onlyLoad(m, o, 8); off >= 8 {
-				note(&b.backend.SchedBackends, "sched.backends", uint64(off-8), "ggml_backend_sched_get_backend(1) loads the second")
+				note(&b.backend.SchedBackends, "sched.backends", uint64(off-8),
+					"ggml_backend_sched_get_backend(1) loads the second")
 			}
 		}
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// TestBudgetOfEngines reads every library of every real build at hand, as a process that has them all mapped would have
-// them read: none needs more than a quarter of what a file may cost, all together not more than one of what a process may.
+// TestBudgetOfEngines reads every library of every real build at hand, as a process that has them all mapped
+// would have them read: none needs more than a quarter of what a file may cost, all together not more than
+// one of what a process may.
 func TestBudgetOfEngines(t *testing.T) {
 	installs(t) // skips, or fails, where there are none
 	var largest, all target.Limits
@@ -50,13 +51,16 @@ func TestBudgetOfEngines(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d readings of engines' files: at most %.1f %% of a file's bytes (%s), %.1f %% of its steps (%s)", n,
-		100*float64(largest.Bytes)/float64(target.FileLimits.Bytes), longest, 100*float64(largest.Steps)/float64(target.FileLimits.Steps), dearest)
+	t.Logf("%d readings of engines' files: at most %.1f %% of a file's bytes (%s), %.1f %% of its steps (%s)",
+		n,
+		100*float64(largest.Bytes)/float64(target.FileLimits.Bytes), longest,
+		100*float64(largest.Steps)/float64(target.FileLimits.Steps), dearest)
 
 	// Other libraries that lie beside: those of backends are read to the end, those of drivers only by name.
 	all, largest, n = target.Limits{}, target.Limits{}, 0
 	err := filepath.WalkDir(os.Getenv("PROFINFER_ENGINES"), func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || !strings.Contains(d.Name(), ".so") && !strings.HasSuffix(d.Name(), ".node") {
+		if err != nil || !d.Type().IsRegular() || !strings.Contains(d.Name(), ".so") &&
+			!strings.HasSuffix(d.Name(), ".node") {
 			return nil
 		}
 		f, err := os.Open(p)
@@ -85,7 +89,9 @@ func TestBudgetOfEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d libraries: at most %.1f %% of a file's bytes (%s), %.1f %% of its steps (%s)", n,
-		100*float64(largest.Bytes)/float64(target.FileLimits.Bytes), longest, 100*float64(largest.Steps)/float64(target.FileLimits.Steps), dearest)
+		100*float64(largest.Bytes)/float64(target.FileLimits.Bytes), longest,
+		100*float64(largest.Steps)/float64(target.FileLimits.Steps), dearest)
 	of := target.FileLimits.Times(processFiles)
-	t.Logf("all of them in one process: %.0f %% of its bytes, %.0f %% of its steps", 100*float64(all.Bytes)/float64(of.Bytes), 100*float64(all.Steps)/float64(of.Steps))
+	t.Logf("all of them in one process: %.0f %% of its bytes, %.0f %% of its steps",
+		100*float64(all.Bytes)/float64(of.Bytes), 100*float64(all.Steps)/float64(of.Steps))
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // copyCalls are the base library's functions that move tensors between memories, with the numbers of their
-// arguments (ggml-backend.h): the tensor, the bytes (-1: all of the tensor), the tensor that is read from (-1: the host's memory).
+// arguments (ggml-backend.h): the tensor, the bytes (-1: all of the tensor), the tensor that is read from
+// (-1: the host's memory).
 var copyCalls = []struct {
 	name                string
 	tensor, bytes, from int
@@ -51,8 +52,9 @@ func (l *lib) copySites() (out []engine.Site) {
 	return out
 }
 
-// deviceSites plans a backend's own asynchronous copy from tensor to tensor, which the scheduler calls past the base
-// library, and its waiting for the device. What it does not have, or what cannot be probed cheaply, is left out.
+// deviceSites plans a backend's own asynchronous copy from tensor to tensor, which the scheduler calls past
+// the base library, and its waiting for the device. What it does not have, or what cannot be probed cheaply,
+// is left out.
 func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out []engine.Site) {
 	if s.lay.Synchronize < 8 {
 		return nil
@@ -63,8 +65,10 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 		entry      string
 		args       []int
 	}{
-		{s.lay.Synchronize - 8, engine.RoleCopyBegin, engine.RoleCopyEnd, "cpy_tensor_async", []int{2, 3}}, // (backend_src, backend_dst, src, dst)
-		{s.lay.Synchronize, engine.RoleSyncBegin, engine.RoleSyncEnd, "synchronize", []int{0}},             // (backend)
+		// (backend_src, backend_dst, src, dst)
+		{s.lay.Synchronize - 8, engine.RoleCopyBegin, engine.RoleCopyEnd, "cpy_tensor_async", []int{2, 3}},
+		// (backend)
+		{s.lay.Synchronize, engine.RoleSyncBegin, engine.RoleSyncEnd, "synchronize", []int{0}},
 	} {
 		fn, err := s.word(obj + uint64(f.field))
 		if err != nil || fn == 0 {
@@ -102,8 +106,8 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 	return out
 }
 
-// passes finds the jump by which a function only passes its call on, to an object of its own. There the stack is as it was at the
-// function's begin, and the first argument is that object.
+// passes finds the jump by which a function only passes its call on, to an object of its own. There the stack
+// is as it was at the function's begin, and the first argument is that object.
 func (l *lib) passes(fn uint64) (target.Insn, bool) {
 	e, err := l.walkEntry(fn)
 	return e.in, err == nil && e.cheap && e.canReturn && e.in.Kind == target.Jump

@@ -24,14 +24,18 @@ func fakeBaseOnly(t *testing.T) engine.OpenedFile {
 	return fakeEngine(t, target.AMD64, map[string]string{graphCompute: "", hookName: ""}).open(t)
 }
 
-// Files that ask for hours and gigabytes are given up within a file's budget, whatever is asked of them, or need little of it.
+// Files that ask for hours and gigabytes are given up within a file's budget, whatever is asked of them, or
+// need little of it.
 func TestCrafted(t *testing.T) {
 	left := map[string]string{ // why each is left out
-		"headers": "more than 1170 program headers", "chain": "symbols in a chain of its hash table", "symbols": "symbols", "names": "steps of work",
-		"strings": "bytes to read", "insns": "steps of work", "loops": "steps of work", "calls": "calls", "unwind": "records of unwind information",
+		"headers": "more than 1170 program headers", "chain": "symbols in a chain of its hash table",
+		"symbols": "symbols", "names": "steps of work",
+		"strings": "bytes to read", "insns": "steps of work", "loops": "steps of work", "calls": "calls",
+		"unwind":   "records of unwind information",
 		"barriers": "barriers behind its operators", "fused": "calls of fused operators",
 	}
-	few := map[string]bool{"exits": true, "join": true} // each instruction is looked at a few times and not once for each other
+	// each instruction is looked at a few times and not once for each other
+	few := map[string]bool{"exits": true, "join": true}
 	for _, f := range crafted.Rows() {
 		t.Run(f.Name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -57,15 +61,20 @@ func TestCrafted(t *testing.T) {
 				if few[f.Name] {
 					limit = target.Limits{Bytes: limit.Bytes / 4, Steps: limit.Steps / 4}
 				}
-				t.Logf("spent %.1f%% of the bytes, %.1f%% of the steps", 100*float64(spent.Bytes)/float64(limit.Bytes), 100*float64(spent.Steps)/float64(limit.Steps))
+				t.Logf("spent %.1f%% of the bytes, %.1f%% of the steps",
+					100*float64(spent.Bytes)/float64(limit.Bytes),
+					100*float64(spent.Steps)/float64(limit.Steps))
 				if spent.Bytes > limit.Bytes+1<<20 || spent.Steps > limit.Steps+limit.Steps/20 {
 					t.Errorf("spent %+v of %+v", spent, limit)
 				}
 			}
-			if want := left[f.Name]; want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "not looked at any further")) {
+			if want := left[f.Name]; want != "" &&
+				(err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) ||
+					!strings.Contains(err.Error(), "not looked at any further")) {
 				t.Errorf("%v; want %q of %s", err, want, path)
 			}
-			if want := left[f.Name]; want == "" && strings.Contains(err.Error(), "not looked at any further") {
+			if want := left[f.Name]; want == "" &&
+				strings.Contains(err.Error(), "not looked at any further") {
 				t.Errorf("left out: %v", err)
 			}
 			runtime.ReadMemStats(&after)
@@ -105,7 +114,8 @@ func mappingOf(t *testing.T, path string) target.Mapping {
 	return maps[i]
 }
 
-// A crafted file in a live process is left out by name, and not looked at again; nor is it in another process.
+// A crafted file in a live process is left out by name, and not looked at again; nor is it in another
+// process.
 func TestLeftOutIsRemembered(t *testing.T) {
 	rows := crafted.Rows()
 	row := rows[slices.IndexFunc(rows, func(f *crafted.File) bool { return f.Name == "chain" })]
@@ -118,7 +128,8 @@ func TestLeftOutIsRemembered(t *testing.T) {
 	var none *engine.NotFound
 	for i := range 3 {
 		_, err := g.Plan(os.Getpid())
-		if !errors.As(err, &none) || len(target.LimitErrors(err)) != 1 || target.LimitErrors(err)[0].File != path {
+		if !errors.As(err, &none) || len(target.LimitErrors(err)) != 1 ||
+			target.LimitErrors(err)[0].File != path {
 			t.Fatalf("look %d: %v", i, err)
 		}
 		spent := g.all.Spent()
@@ -131,9 +142,11 @@ func TestLeftOutIsRemembered(t *testing.T) {
 	}
 }
 
-// A process that maps one dear file after the other, and all processes of a recording together, have a budget too.
+// A process that maps one dear file after the other, and all processes of a recording together, have a budget
+// too.
 func TestSharedBudgets(t *testing.T) {
-	for _, bytes := range []uint64{256 << 10, 1 << 20} { // used up while files are opened, while they are read
+	// used up while files are opened, while they are read
+	for _, bytes := range []uint64{256 << 10, 1 << 20} {
 		testSharedBudget(t, target.Limits{Bytes: bytes, Steps: 1 << 20})
 	}
 }
@@ -157,8 +170,10 @@ func testSharedBudget(t *testing.T, limits target.Limits) {
 	} else {
 		said = texts(p.Warnings)
 	}
-	if n := strings.Count(strings.Join(said, "\n"), "not looked at any further"); n == 0 || n > 2 || !strings.Contains(strings.Join(said, "\n"), "(limit of a recording)") {
-		t.Errorf("%+v: that files are left out is said %d times, want once, or for the base library too", limits, n)
+	if n := strings.Count(strings.Join(said, "\n"), "not looked at any further"); n == 0 || n > 2 ||
+		!strings.Contains(strings.Join(said, "\n"), "(limit of a recording)") {
+		t.Errorf("%+v: that files are left out is said %d times, want once, or for the base library too",
+			limits, n)
 	}
 	if s := g.all.Spent(); s.Bytes > limits.Bytes+1<<20 || s.Steps > limits.Steps*2 {
 		t.Errorf("spent %+v of %+v", s, limits)
@@ -192,7 +207,8 @@ func TestProcessBudget(t *testing.T) {
 			break
 		}
 		if g.Dull(os.Getpid(), target.Mapping{Inode: 1}) {
-			if _, err := g.Plan(os.Getpid()); len(target.LimitErrors(err)) == 0 { // else that look spent just all there is
+			// else that look spent just all there is
+			if _, err := g.Plan(os.Getpid()); len(target.LimitErrors(err)) == 0 {
 				t.Fatal("a file that nobody knows is dull")
 			}
 		}
@@ -204,7 +220,8 @@ func TestProcessBudget(t *testing.T) {
 		t.Error("its threads would be held")
 	}
 	spent := b.Spent()
-	if _, err := g.Plan(os.Getpid()); b.Spent().Steps > spent.Steps+mappingSteps || len(target.LimitErrors(err)) != 1 {
+	if _, err := g.Plan(os.Getpid()); b.Spent().Steps > spent.Steps+mappingSteps ||
+		len(target.LimitErrors(err)) != 1 {
 		t.Errorf("looked at again: %v", err)
 	}
 }
@@ -219,7 +236,8 @@ func TestRewrittenFile(t *testing.T) {
 	}
 	dull := fakeEngine(t, target.AMD64, none).file
 	whole := fakeEngine(t, target.AMD64, nil).file
-	other := fakeEngine(t, target.AMD64, map[string]string{"llama_decode": "llama_encode", "llama_encode": "llama_decode"}).file
+	other := fakeEngine(t, target.AMD64,
+		map[string]string{"llama_decode": "llama_encode", "llama_encode": "llama_decode"}).file
 	write := func(b []byte) { // in place
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o755)
 		if err != nil {

@@ -15,7 +15,8 @@ import (
 func testDecoder(flagged bool) *Decoder {
 	e := eras[len(eras)-1]
 	b := &baseFacts{
-		tensor: tensorLayout{0, e.ne, e.nb, e.op, e.params, e.paramsLen, e.flags, e.src, e.maxSrc, e.viewSrc, e.data, e.name, e.size},
+		tensor: tensorLayout{0, e.ne, e.nb, e.op, e.params, e.paramsLen, e.flags, e.src, e.maxSrc, e.viewSrc,
+			e.data, e.name, e.size},
 		names: opNames{
 			ops:   []string{"NONE", "MUL_MAT", "RESHAPE", "VIEW", "PERMUTE", "TRANSPOSE", "UNARY", "GLU"},
 			unary: []string{"ABS", "SILU"}, glu: []string{"REGLU", "GEGLU", "SWIGLU"},
@@ -67,7 +68,8 @@ func TestDecode(t *testing.T) {
 		op, typ  string
 		executes bool
 	}{
-		{"matrix product", true, rawTensor{typ: 2, op: 1, flags: 0x10, ne: ne, src: []uint64{1, 2}, name: "Qcur-0"}, "MUL_MAT", "q4_0", true},
+		{"matrix product", true, rawTensor{typ: 2, op: 1, flags: 0x10, ne: ne, src: []uint64{1, 2},
+			name: "Qcur-0"}, "MUL_MAT", "q4_0", true},
 		{"not marked", true, rawTensor{op: 1, ne: ne, name: "node_1"}, "MUL_MAT", "f32", false},
 		{"marked for output only", true, rawTensor{op: 1, flags: 2, ne: ne}, "MUL_MAT", "f32", false},
 		{"no flag in this version", false, rawTensor{op: 1, ne: ne}, "MUL_MAT", "f32", true},
@@ -80,12 +82,14 @@ func TestDecode(t *testing.T) {
 		{"unary", false, rawTensor{op: 6, params: []int32{1}, ne: ne}, "SILU", "f32", true},
 		{"unknown unary", false, rawTensor{op: 6, params: []int32{-1}, ne: ne}, "UNARY -1", "f32", true},
 		{"gated", false, rawTensor{op: 7, params: []int32{2, 1}, ne: ne}, "SWIGLU", "f32", true},
-		{"gated of a later version", false, rawTensor{op: 7, params: []int32{9}, ne: ne}, "GLU 9", "f32", true},
+		{"gated of a later version", false, rawTensor{op: 7, params: []int32{9}, ne: ne}, "GLU 9", "f32",
+			true},
 		{"unknown operator", false, rawTensor{op: 200, ne: ne}, "operator 200", "f32", true},
 		{"negative operator", false, rawTensor{op: 0xffffffff, ne: ne}, "operator -1", "f32", true},
 		{"unknown type", false, rawTensor{typ: 99, op: 1, ne: ne}, "MUL_MAT", "type 99", true},
 		{"name without an end", false, rawTensor{op: 1, ne: ne, name: long}, "MUL_MAT", "f32", true},
-		{"sources with a gap", false, rawTensor{op: 1, ne: ne, src: []uint64{3, 0, 4}}, "MUL_MAT", "f32", true},
+		{"sources with a gap", false, rawTensor{op: 1, ne: ne, src: []uint64{3, 0, 4}}, "MUL_MAT", "f32",
+			true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := testDecoder(c.flagged).Tensor(engine.RawTensor{Addr: 0xabc, Data: c.in.bytes()})
@@ -93,17 +97,20 @@ func TestDecode(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Op != c.op || got.Type != c.typ || got.Executes != c.executes {
-				t.Errorf("%s %s executes %v, want %s %s %v", got.Op, got.Type, got.Executes, c.op, c.typ, c.executes)
+				t.Errorf("%s %s executes %v, want %s %s %v", got.Op, got.Type, got.Executes, c.op, c.typ,
+					c.executes)
 			}
 			src := slices.DeleteFunc(slices.Clone(c.in.src), func(p uint64) bool { return p == 0 })
-			if got.Addr != 0xabc || got.Ne != c.in.ne || got.Nb != [4]uint64{100, 101, 102, 103} || got.Data != 0xdada ||
+			if got.Addr != 0xabc || got.Ne != c.in.ne || got.Nb != [4]uint64{100, 101, 102, 103} ||
+				got.Data != 0xdada ||
 				got.ViewSrc != c.in.viewSrc || !slices.Equal(got.Src, src) {
 				t.Errorf("%+v", got)
 			}
 			if want := c.in.name[:min(len(c.in.name), 64)]; got.Name != want {
 				t.Errorf("name %q, want %q", got.Name, want)
 			}
-			if len(got.Params) != 16 || len(c.in.params) > 0 && !slices.Equal(got.Params[:len(c.in.params)], c.in.params) {
+			if len(got.Params) != 16 || len(c.in.params) > 0 &&
+				!slices.Equal(got.Params[:len(c.in.params)], c.in.params) {
 				t.Errorf("parameters %v", got.Params)
 			}
 		})
@@ -126,7 +133,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(x.Name) > maxName || len(x.Src) > 10 || len(x.Params) > maxParams || x.Op == "" || x.Type == "" {
+		if len(x.Name) > maxName || len(x.Src) > 10 || len(x.Params) > maxParams || x.Op == "" ||
+			x.Type == "" {
 			t.Errorf("%+v", x)
 		}
 	})

@@ -43,12 +43,13 @@ var partNames = []struct {
 	{PartCPU, "cpu", []string{graphCompute, hookName}},
 	{PartLlama, "llama", []string{"llama_decode", "llama_process"}},
 	{PartWhisper, "whisper", []string{"whisper_full", "whisper_full_with_state"}},
-	{PartBackend, "backend", []string{"ggml_backend_init", "ggml_backend_vk_reg", "ggml_backend_cuda_reg", "ggml_backend_blas_reg",
+	{PartBackend, "backend", []string{"ggml_backend_init", "ggml_backend_vk_reg", "ggml_backend_cuda_reg",
+		"ggml_backend_blas_reg",
 		"ggml_backend_rpc_reg", "ggml_backend_opencl_reg", "ggml_backend_sycl_reg"}},
 }
 
-// stems are what the names of all those functions begin with. A file that has none of them among its symbols' names, as
-// most that a process has mapped, is done with at once.
+// stems are what the names of all those functions begin with. A file that has none of them among its symbols'
+// names, as most that a process has mapped, is done with at once.
 var stems = []string{"ggml_", "llama_", "whisper_"}
 
 // Parts says what a file is to an engine; 0 if it has nothing of ggml.
@@ -99,9 +100,11 @@ func (p Part) role(path string) string {
 // backendNames are the names of backends as their authors write them, by the word in
 // their library's name (libggml-vulkan.so) or functions (ggml_backend_vk_...).
 var backendNames = map[string]string{
-	"cpu": "CPU", "vulkan": "Vulkan", "vk": "Vulkan", "cuda": "CUDA", "hip": "HIP", "musa": "MUSA", "blas": "BLAS",
-	"rpc": "RPC", "sycl": "SYCL", "opencl": "OpenCL", "cann": "CANN", "metal": "Metal", "webgpu": "WebGPU",
-	"kompute": "Kompute", "zdnn": "zDNN", "hexagon": "Hexagon", "openvino": "OpenVINO", "virtgpu": "VirtGPU", "zendnn": "ZenDNN",
+	"cpu": "CPU", "vulkan": "Vulkan", "vk": "Vulkan", "cuda": "CUDA", "hip": "HIP", "musa": "MUSA",
+	"blas": "BLAS",
+	"rpc":  "RPC", "sycl": "SYCL", "opencl": "OpenCL", "cann": "CANN", "metal": "Metal", "webgpu": "WebGPU",
+	"kompute": "Kompute", "zdnn": "zDNN", "hexagon": "Hexagon", "openvino": "OpenVINO", "virtgpu": "VirtGPU",
+	"zendnn": "ZenDNN",
 }
 
 // backendOfFile names a backend by its library: libggml-cpu-haswell.so is CPU.
@@ -126,7 +129,8 @@ func notFound(looked []string, refused, left []error) *engine.NotFound {
 		signs = append(signs, p.funcs...)
 	}
 	return &engine.NotFound{Text: "no llama.cpp, whisper.cpp or other program on ggml in this process",
-		Engines: "llama.cpp, whisper.cpp or other program on ggml", Signs: signs, Looked: looked, Refused: refused, LeftOut: left}
+		Engines: "llama.cpp, whisper.cpp or other program on ggml", Signs: signs, Looked: looked,
+		Refused: refused, LeftOut: left}
 }
 
 // errIncomplete says that parts of ggml are there, but not yet its base library.
@@ -136,7 +140,9 @@ var errIncomplete = &engine.Incomplete{Text: "ggml's base library (ggml_op_name)
 
 // Owns tells by a library's name whether it is likely one of an engine on ggml.
 func (g *Engine) Owns(soname string) bool {
-	return slices.ContainsFunc([]string{"ggml", "llama", "whisper"}, func(s string) bool { return strings.Contains(soname, s) })
+	return slices.ContainsFunc([]string{"ggml", "llama", "whisper"}, func(s string) bool {
+		return strings.Contains(soname, s)
+	})
 }
 
 // detect says which of a process's files are parts of an engine, in the order given, with

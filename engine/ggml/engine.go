@@ -44,7 +44,8 @@ type spender struct {
 const (
 	maxSeen  = 4096
 	maxProcs = 4096
-	// Budgets of several files, in files' budgets. All libraries of all builds that are tested here, a thousand, need one.
+	// Budgets of several files, in files' budgets. All libraries of all builds that are tested here, a
+	// thousand, need one.
 	processFiles   = 8
 	recordingFiles = 64
 	// Looking again costs a process with 100 libraries and 1,000 mappings some 40,000 steps.
@@ -56,13 +57,14 @@ const (
 
 // New returns an Engine for one recording.
 func New() *Engine {
-	return &Engine{seen: make(map[target.FileID]look), facts: make(map[factsKey]*fileFacts), procs: make(map[int]spender),
+	return &Engine{seen: make(map[target.FileID]look), facts: make(map[factsKey]*fileFacts),
+		procs: make(map[int]spender),
 		all:   target.NewBudget("a recording", target.FileLimits.Times(recordingFiles), nil),
 		again: target.NewBudget("a recording", target.FileLimits.Times(recordingAgain), nil)}
 }
 
-// Plan makes the plan for what a process has mapped now. An error is an *[engine.NotFound], an *[engine.Incomplete],
-// or one of reading the process.
+// Plan makes the plan for what a process has mapped now. An error is an *[engine.NotFound], an
+// *[engine.Incomplete], or one of reading the process.
 func (g *Engine) Plan(pid int) (*engine.Plan, error) {
 	f, err := g.files(pid)
 	if err != nil {
@@ -81,7 +83,8 @@ func whole(p *engine.Plan) bool {
 	has := func(r engine.Role) bool {
 		return slices.ContainsFunc(p.Sites, func(s engine.Site) bool { return s.Role == r })
 	}
-	return has(engine.RoleSchedBegin) && has(engine.RoleOpBegin) && (has(engine.RoleStepBegin) || p.Engine != "llama.cpp")
+	return has(engine.RoleSchedBegin) && has(engine.RoleOpBegin) &&
+		(has(engine.RoleStepBegin) || p.Engine != "llama.cpp")
 }
 
 // found is what was found in a process's files.
@@ -196,7 +199,8 @@ type openError struct{ error }
 
 func (e *openError) Unwrap() error { return e.error }
 
-// transient tells errors of opening and reading, for which a file need not be to blame, from those of what is in it.
+// transient tells errors of opening and reading, for which a file need not be to blame, from those of what is
+// in it.
 func transient(err error) bool {
 	var o *openError
 	var p *fs.PathError
@@ -213,7 +217,8 @@ func (g *Engine) spender(pid int) spender {
 		if len(g.procs) >= maxProcs {
 			clear(g.procs)
 		}
-		s = spender{started: started, files: target.NewBudget("a process", target.FileLimits.Times(processFiles), g.all),
+		s = spender{started: started, files: target.NewBudget("a process",
+			target.FileLimits.Times(processFiles), g.all),
 			again: target.NewBudget("a process", target.FileLimits.Times(processAgain), g.again)}
 		g.procs[pid] = s
 	}

@@ -42,7 +42,8 @@ func installs(t *testing.T) []install {
 			return nil
 		}
 		name := d.Name()
-		if !d.Type().IsRegular() || !strings.Contains(name, ".so") || !strings.HasPrefix(name, "libggml") && !strings.HasPrefix(name, "libllama") {
+		if !d.Type().IsRegular() || !strings.Contains(name, ".so") || !strings.HasPrefix(name, "libggml") &&
+			!strings.HasPrefix(name, "libllama") {
 			return nil
 		}
 		libs = append(libs, p)
@@ -139,27 +140,31 @@ func checkPlan(t *testing.T, p *engine.Plan, files []engine.OpenedFile) {
 	for _, s := range p.Sites {
 		count[s.Role]++
 		// a call that is refused at once ends by a return of its own, which is stepped
-		if s.Class != target.ClassEmulated && s.Class != target.ClassNop5 && (s.Role != engine.RoleStepEnd || s.Warning != "") {
+		if s.Class != target.ClassEmulated && s.Class != target.ClassNop5 &&
+			(s.Role != engine.RoleStepEnd || s.Warning != "") {
 			t.Errorf("%s at %s: %s (%s)", s.Role, s.Where, s.Class, s.Insn)
 		}
 		if s.Role == engine.RoleOpBegin && s.B.Kind != engine.ArgReg {
 			t.Errorf("operator begin without a tensor")
 		}
 	}
-	for _, r := range []engine.Role{engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSchedBegin, engine.RoleGraphBegin, engine.RoleGraphEnd, engine.RoleOpBegin, engine.RoleOpEnd} {
+	for _, r := range []engine.Role{engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSchedBegin,
+		engine.RoleGraphBegin, engine.RoleGraphEnd, engine.RoleOpBegin, engine.RoleOpEnd} {
 		if count[r] == 0 {
 			t.Errorf("no site for %s", r)
 		}
 	}
 	if count[engine.RoleOpBegin] != 1 || count[engine.RoleOpEnd] > 2 || count[engine.RoleGraphBegin] != 1 {
-		t.Errorf("%d operator begins, %d ends, %d graph begins; want 1, 1 or 2, 1", count[engine.RoleOpBegin], count[engine.RoleOpEnd], count[engine.RoleGraphBegin])
+		t.Errorf("%d operator begins, %d ends, %d graph begins; want 1, 1 or 2, 1", count[engine.RoleOpBegin],
+			count[engine.RoleOpEnd], count[engine.RoleGraphBegin])
 	}
 	cpu := files[len(files)-1].ELF
 	if _, ok := cpu.Lookup("ggml_compute_forward_rms_norm_mul_fused"); ok != (count[engine.RoleOpFused] == 1) {
 		t.Errorf("fused operator exported: %v, sites: %d", ok, count[engine.RoleOpFused])
 	}
 	for _, f := range p.Findings {
-		if strings.HasPrefix(f.What, "tensor") && f.What != "tensor.src count" && strings.HasPrefix(f.How, "history") || f.Differ != "" {
+		if strings.HasPrefix(f.What, "tensor") && f.What != "tensor.src count" &&
+			strings.HasPrefix(f.How, "history") || f.Differ != "" {
 			t.Errorf("%s = %s by %s (%s)", f.What, f.Value, f.How, f.Differ)
 		}
 	}
@@ -169,28 +174,33 @@ func checkPlan(t *testing.T, p *engine.Plan, files []engine.OpenedFile) {
 	l := &p.Layout
 	// As ggml.h, llama.h and the table of history have them.
 	type offsets struct{ nNodes, nodes, ith, nth, threads, nTokens, pos, seq, logits uint16 }
-	if got, want := (offsets{l.GraphNNodes, l.GraphNodes, l.ParamsIth, l.ParamsNth, l.PlanThreads, l.BatchNTokens, l.BatchPos, l.BatchSeqID, l.BatchLogits}),
+	if got, want := (offsets{l.GraphNNodes, l.GraphNodes, l.ParamsIth, l.ParamsNth, l.PlanThreads,
+		l.BatchNTokens, l.BatchPos, l.BatchSeqID, l.BatchLogits}),
 		(offsets{4, 16, 0, 4, 16, 0, 24, 40, 48}); got != want {
 		t.Errorf("offsets %+v, want %+v", got, want)
 	}
 	if l.GraphUID != engine.Absent && l.GraphUID != histGraphUID {
 		t.Errorf("uid at %d", l.GraphUID)
 	}
-	process := slices.ContainsFunc(files, func(f engine.OpenedFile) bool { return f.ELF.Exports("llama_process") })
+	process := slices.ContainsFunc(files, func(f engine.OpenedFile) bool {
+		return f.ELF.Exports("llama_process")
+	})
 	type ext struct{ begin, end, stride, seq, val, pos, out uint16 }
 	none := uint16(engine.Absent)
 	want := ext{none, none, none, none, none, none, none}
 	if process { // as seen on a running llama.cpp 0.7.0
 		want = ext{0x48, 0x50, 0x70, 0x38, 8, 0x60, 0x20}
 	}
-	if got := (ext{l.VecBegin, l.VecEnd, l.VecStride, l.VecSeqHead, l.VecSeqVal, l.VecPos, l.VecOutput}); got != want {
+	if got := (ext{l.VecBegin, l.VecEnd, l.VecStride, l.VecSeqHead, l.VecSeqVal, l.VecPos,
+		l.VecOutput}); got != want {
 		t.Errorf("llama_batch_ext %+v, want %+v", got, want)
 	}
 	d := p.Decode.(*Decoder)
 	if d.Backend.GraphCompute < 0x58 || d.Backend.SchedBackends != 8 || d.Backend.SchedNBackends != 4 {
 		t.Errorf("backends %+v", d.Backend)
 	}
-	if len(d.names.ops) < 70 || len(d.types) < 30 || d.types[2] != (typeTraits{"q4_0", 32, 18}) || d.unary < 0 {
+	if len(d.names.ops) < 70 || len(d.types) < 30 || d.types[2] != (typeTraits{"q4_0", 32, 18}) ||
+		d.unary < 0 {
 		t.Errorf("%d operators, %d types, q4_0 is %v", len(d.names.ops), len(d.types), d.types[2])
 	}
 }
@@ -198,9 +208,11 @@ func checkPlan(t *testing.T, p *engine.Plan, files []engine.OpenedFile) {
 // show is a plan in lines for a person.
 func show(p *engine.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %q ggml %q %q %s\n", p.Engine, p.EngineVersion, p.LibraryVersion, p.LibraryCommit, p.Arch)
+	fmt.Fprintf(&b, "%s %q ggml %q %q %s\n", p.Engine, p.EngineVersion, p.LibraryVersion, p.LibraryCommit,
+		p.Arch)
 	for _, s := range p.Sites {
-		fmt.Fprintf(&b, "  %-20s %-9s ret=%-5v A%v B%v C%v %-48s %s\n", s.Role, s.Class, s.Return, s.A, s.B, s.C, s.Where, s.Insn)
+		fmt.Fprintf(&b, "  %-20s %-9s ret=%-5v A%v B%v C%v %-48s %s\n", s.Role, s.Class, s.Return, s.A, s.B,
+			s.C, s.Where, s.Insn)
 	}
 	for _, x := range p.Findings {
 		fmt.Fprintf(&b, "  F %-22s %-6s %s %s\n", x.What, x.Value, x.How, x.Differ)

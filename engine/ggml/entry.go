@@ -175,7 +175,8 @@ func effectsARM(w uint32) effect {
 		e.known = false
 	case w&0x0a000000 == 0x08000000: // loads and stores
 		e = effectsARMMemory(w, rd, rn)
-	case w&0x1c000000 == 0x10000000, w&0x0e000000 == 0x0a000000, w&0x1f000000 == 0x1b000000: // data processing
+	case w&0x1c000000 == 0x10000000, w&0x0e000000 == 0x0a000000, w&0x1f000000 == 0x1b000000:
+		// data processing
 		write(rd)
 	case w&0x0e000000 == 0x0e000000: // vectors
 		if w&0x7f20fc00 == 0x1e200000 {
@@ -251,7 +252,8 @@ func (l *lib) passesOn(fn uint64) (target.Insn, bool) {
 	var at uint64
 	m.Hook = func(m *emulator.Machine, _ string, _ uint64) (uint64, emulator.HookResult) {
 		o, off := m.ObjectAt(m.Arg(1))
-		if o != nil && m.Arg(0) == ctx.Addr && off+size <= emulator.ObjectSize && bytes.Equal(o.Data[off:off+size], batch.Data[:size]) {
+		if o != nil && m.Arg(0) == ctx.Addr && off+size <= emulator.ObjectSize &&
+			bytes.Equal(o.Data[off:off+size], batch.Data[:size]) {
 			at = m.PC
 		}
 		return 0, emulator.Stop

@@ -15,9 +15,9 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Where a call ends. A return probe would be simplest, and is not used on a function of the engine: it puts the kernel's address in the
-// place of the return address, and a C++ exception that comes by finds no way further up and ends the process. So a
-// function's end is probed at the instructions by which it is left.
+// Where a call ends. A return probe would be simplest, and is not used on a function of the engine: it puts
+// the kernel's address in the place of the return address, and a C++ exception that comes by finds no way
+// further up and ends the process. So a function's end is probed at the instructions by which it is left.
 
 const (
 	maxExits   = 32 // of one function
@@ -42,9 +42,10 @@ type exits struct {
 	tails   []ending // jumps by which it hands its call on to another function
 }
 
-// ends finds instructions of which exactly one is executed, once, when a call of the function ends; they may lie in the
-// function that it hands the call on to. inner is part of the name of the function that does the work where this one only wraps it, else empty.
-// The end of what does the work counts for the wrapper's where that is cheap.
+// ends finds instructions of which exactly one is executed, once, when a call of the function ends; they may
+// lie in the function that it hands the call on to. inner is part of the name of the function that does the
+// work where this one only wraps it, else empty. The end of what does the work counts for the wrapper's where
+// that is cheap.
 func (l *lib) ends(fn uint64, inner string, role engine.Role) ([]ending, error) {
 	x, err := l.exits(fn)
 	if err == nil && len(x.tails) == 0 && !x.stepped {
@@ -72,9 +73,9 @@ func (l *lib) ends(fn uint64, inner string, role engine.Role) ([]ending, error) 
 	return x.ends, nil
 }
 
-// tailEnds finds the ends of the function that a call is handed on to, once of each. That function must not be called otherwise, or its ends
-// would be taken for this one's; a step's end tells whose it is, a wait's counts only where one has begun. What is handed on after
-// a wait is no part of it.
+// tailEnds finds the ends of the function that a call is handed on to, once of each. That function must not
+// be called otherwise, or its ends would be taken for this one's; a step's end tells whose it is, a wait's
+// counts only where one has begun. What is handed on after a wait is no part of it.
 func (l *lib) tailEnds(t ending, role engine.Role, seen map[uint64]bool) (out []ending, err error) {
 	var to uint64
 	if t.Kind != target.JumpIndirect {
@@ -86,7 +87,8 @@ func (l *lib) tailEnds(t ending, role engine.Role, seen map[uint64]bool) (out []
 	if role == engine.RoleSyncEnd && !t.early && t.before.Class != target.ClassRefused {
 		return []ending{{Insn: t.before}}, nil
 	}
-	if to != 0 && len(seen) < maxTails && (role == engine.RoleStepEnd || role == engine.RoleSyncEnd || !l.called(to)) {
+	if to != 0 && len(seen) < maxTails &&
+		(role == engine.RoleStepEnd || role == engine.RoleSyncEnd || !l.called(to)) {
 		seen[to] = true
 		x, err := l.exits(to)
 		for _, t := range x.tails {
@@ -113,7 +115,8 @@ func (l *lib) called(fn uint64) bool {
 	})
 }
 
-// endOfInner finds the end of the call that does a function's work: the first of its calls, which nothing leads past.
+// endOfInner finds the end of the call that does a function's work: the first of its calls, which nothing
+// leads past.
 func (l *lib) endOfInner(fn uint64, inner string) (target.Insn, bool) {
 	for addr, n := fn, 0; n < maxEntry; n++ {
 		in, err := l.e.Insn(addr)
@@ -155,15 +158,18 @@ func (l *lib) endAfterCall(call target.Insn) (target.Insn, bool) {
 	return target.Insn{}, false
 }
 
-// exits finds how a function is left: its return instructions, or the branch of the stack protector's check before one of them
-// where only that is emulated (x86-64); and its tail calls. It fails where a way out cannot be probed, or not be told.
+// exits finds how a function is left: its return instructions, or the branch of the stack protector's check
+// before one of them where only that is emulated (x86-64); and its tail calls. It fails where a way out
+// cannot be probed, or not be told.
 func (l *lib) exits(fn uint64) (exits, error) {
 	f, ok := l.e.FunctionAt(fn)
 	if !ok || f.End-f.Start > maxScanned {
 		return exits{}, errors.New("its extent is not known")
 	}
-	s := exitScan{l: l, f: f, w: l.flow(f), depth: map[uint64]int32{}, joins: map[uint64]bool{}, byEnd: map[uint64]target.Insn{}, frame: noDepth}
-	// Ways that only an exception takes are not walked; their returns are found by reading on. What is no code there ends it.
+	s := exitScan{l: l, f: f, w: l.flow(f), depth: map[uint64]int32{}, joins: map[uint64]bool{},
+		byEnd: map[uint64]target.Insn{}, frame: noDepth}
+	// Ways that only an exception takes are not walked; their returns are found by reading on. What is no
+	// code there ends it.
 	all, _ := l.e.Insns(f.Start, f.End)
 	for _, in := range all {
 		s.note(in)
@@ -177,8 +183,8 @@ type exitScan struct {
 	l *lib
 	f target.Function
 	w *flow
-	// depth is how far the stack pointer lies below where it was at the function's begin, at each instruction that is reached;
-	// frame the same for what the frame pointer holds.
+	// depth is how far the stack pointer lies below where it was at the function's begin, at each instruction
+	// that is reached; frame the same for what the frame pointer holds.
 	depth map[uint64]int32
 	frame int32
 	joins map[uint64]bool        // targets of branches
@@ -198,8 +204,8 @@ func (s *exitScan) note(in target.Insn) {
 
 func (s *exitScan) inside(addr uint64) bool { return addr >= s.f.Start && addr < s.f.End }
 
-// walk visits what is reached by branches, also in parts that the compiler moved away: a jump out of the function is one
-// to such a part where the function's frame still stands, and a tail call where it does not.
+// walk visits what is reached by branches, also in parts that the compiler moved away: a jump out of the
+// function is one to such a part where the function's frame still stands, and a tail call where it does not.
 func (s *exitScan) walk(fn uint64) {
 	type point struct {
 		addr  uint64
@@ -284,7 +290,9 @@ func (s *exitScan) moved(in target.Insn, depth int32) int32 {
 		if e := effectsARM(binary.LittleEndian.Uint32(in.Bytes)); e.known && depth != noDepth {
 			return depth + e.down
 		} else if !e.known && in.Kind == target.Other {
-			return depth // unknown instructions do not move it, as far as compilers go; "mov sp, x29" does not before a tail call's load
+			// unknown instructions do not move it, as far as compilers go; "mov sp, x29" does not before a
+			// tail call's load
+			return depth
 		}
 		return depth
 	}
@@ -338,7 +346,8 @@ func (s *exitScan) result(all []target.Insn) (exits, error) {
 			s.rets = append(s.rets, in)
 		case !reached && (in.Kind == target.Jump || in.Kind == target.CondJump) && !s.inside(in.Target):
 			// by a switch or an exception only: a tail call if it goes to a function
-			if name, _ := s.l.Callee(in.Target); name != "" && !isAbort(name) && !strings.HasSuffix(name, ".cold") {
+			if name, _ := s.l.Callee(in.Target); name != "" && !isAbort(name) &&
+				!strings.HasSuffix(name, ".cold") {
 				return exits{}, fmt.Errorf("it leaves by a jump at %#x", in.Addr)
 			}
 		}
@@ -359,7 +368,8 @@ func (s *exitScan) result(all []target.Insn) (exits, error) {
 			switch {
 			case ok:
 				e.Insn = in
-			case ret.Class == target.ClassRefused: // of arm64, one that authenticates the address that it returns to
+			case ret.Class == target.ClassRefused:
+				// of arm64, one that authenticates the address that it returns to
 				return exits{}, fmt.Errorf("the return at %#x cannot be probed", ret.Addr)
 			default:
 				out.stepped = true

@@ -11,8 +11,8 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Every way by which a function is left is found: returns, those in a part that was moved away, and those of the function that it hands its
-// call on to. What cannot be told is an error.
+// Every way by which a function is left is found: returns, those in a part that was moved away, and those of
+// the function that it hands its call on to. What cannot be told is an error.
 func TestExits(t *testing.T) {
 	f := fakeEngine(t, target.AMD64, nil)
 	l := newLib(f.open(t).ELF)
@@ -23,12 +23,14 @@ func TestExits(t *testing.T) {
 		want  []uint64
 		fails string
 	}{
-		{"exit_other", engine.RoleGraphEnd, []uint64{at("exit_other", 12)}, ""}, // the other side of the branch is no protector's
+		// the other side of the branch is no protector's
+		{"exit_other", engine.RoleGraphEnd, []uint64{at("exit_other", 12)}, ""},
 		{"exit_join", engine.RoleGraphEnd, []uint64{at("exit_join", 0x17)}, ""},
 		{"exit_cold", engine.RoleGraphEnd, []uint64{at("moved_back", 5), at("moved_away", 5)}, ""},
 		{"exit_tail", engine.RoleGraphEnd, []uint64{at("moved_back", 5), at("moved_away", 5)}, ""},
 		{"exit_foreign", engine.RoleGraphEnd, nil, "hands its call on"},
-		{"exit_foreign", engine.RoleSyncEnd, []uint64{at("exit_foreign", 7)}, ""}, // what comes after a wait is no part of it
+		// what comes after a wait is no part of it
+		{"exit_foreign", engine.RoleSyncEnd, []uint64{at("exit_foreign", 7)}, ""},
 		{"exit_indirect", engine.RoleGraphEnd, nil, "hands its call on"},
 		{"exit_indirect", engine.RoleSyncEnd, nil, "hands its call on"}, // it may be the wait itself
 	} {
@@ -59,7 +61,8 @@ func TestNoReturnProbes(t *testing.T) {
 			if s.Return {
 				t.Errorf("%s: %s at %s is a return probe", name, s.Role, s.Where)
 			}
-			if s.Role == engine.RoleStepEnd || s.Role == engine.RoleGraphEnd || s.Role == engine.RoleSchedEnd {
+			if s.Role == engine.RoleStepEnd || s.Role == engine.RoleGraphEnd ||
+				s.Role == engine.RoleSchedEnd {
 				ends++
 			}
 		}

@@ -81,7 +81,8 @@ func fakeEngine(t testing.TB, arch target.Arch, rename map[string]string) *fake 
 	b = append(b, shstr...)
 	b = append(b, make([]byte, (8-len(b)%8)%8)...)
 	shoff := len(b)
-	section := func(name string, typ elf.SectionType, flags elf.SectionFlag, addr uint64, off, size, link, ent int) {
+	section := func(name string, typ elf.SectionType, flags elf.SectionFlag, addr uint64, off, size, link,
+		ent int) {
 		var s [64]byte
 		le.PutUint32(s[:], uint32(bytes.Index(shstr, []byte(name+"\x00"))))
 		le.PutUint32(s[4:], uint32(typ))
@@ -202,12 +203,15 @@ func TestFakeAMD64(t *testing.T) {
 		{engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)},
 	})
 	if i := slices.IndexFunc(p.Sites, func(s engine.Site) bool {
-		return s.Warning != "" && strings.HasPrefix(s.Dear(), "step begin at llama_encode (mov %rsi,%rdi) is stepped")
+		return s.Warning != "" && strings.HasPrefix(s.Dear(),
+			"step begin at llama_encode (mov %rsi,%rdi) is stepped")
 	}); i < 0 {
 		t.Errorf("no warning that llama_encode is dear: %q", show(p))
 	}
 	checkFakeLayout(t, p)
-	if i := slices.IndexFunc(p.Findings, func(f engine.Finding) bool { return f.What == "operator end" }); i < 0 || p.Findings[i].Value != "1 in the loop, 1 closing" {
+	if i := slices.IndexFunc(p.Findings, func(f engine.Finding) bool {
+		return f.What == "operator end"
+	}); i < 0 || p.Findings[i].Value != "1 in the loop, 1 closing" {
 		t.Errorf("operator ends: %+v", p.Findings[max(i, 0)])
 	}
 }
@@ -244,7 +248,8 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 		got, want uint16
 	}{
 		{"n_nodes", l.GraphNNodes, 12}, {"nodes", l.GraphNodes, 24}, {"uid", l.GraphUID, 96},
-		{"tensor size", l.TensorSize, 352}, {"src", l.TensorSrc, 168}, {"number of src", l.MaxSrc, 10}, {"view_src", l.TensorViewSrc, 248},
+		{"tensor size", l.TensorSize, 352}, {"src", l.TensorSrc, 168}, {"number of src", l.MaxSrc,
+			10}, {"view_src", l.TensorViewSrc, 248},
 		{"batch.pos", l.BatchPos, 32}, {"batch.seq_id", l.BatchSeqID, 16}, {"batch.logits", l.BatchLogits, 8},
 		{"ith", l.ParamsIth, 8}, {"nth", l.ParamsNth, 12}, {"n_threads", l.PlanThreads, 20},
 	} {
@@ -252,7 +257,8 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 			t.Errorf("%s at %d, want %d", c.what, c.got, c.want)
 		}
 	}
-	always := []engine.Region{{Off: 0, Len: 4}, {Off: 24, Len: 32}, {Off: 56, Len: 32}, {Off: 88, Len: 4}, {Off: 164, Len: 4}, {Off: 168, Len: 80}, {Off: 248, Len: 8}, {Off: 272, Len: 64}}
+	always := []engine.Region{{Off: 0, Len: 4}, {Off: 24, Len: 32}, {Off: 56, Len: 32}, {Off: 88, Len: 4},
+		{Off: 164, Len: 4}, {Off: 168, Len: 80}, {Off: 248, Len: 8}, {Off: 272, Len: 64}}
 	if !slices.Equal(l.Always, always) {
 		t.Errorf("regions %v, want %v", l.Always, always)
 	}
@@ -263,7 +269,8 @@ func checkFakeLayout(t *testing.T, p *engine.Plan) {
 		t.Errorf("version %q", p.LibraryVersion)
 	}
 	d := p.Decode.(*Decoder)
-	if want := (BackendLayout{SchedNBackends: 8, SchedBackends: 16, GetName: 16, GraphCompute: 112, Device: unknown, Synchronize: unknown}); d.Backend != want {
+	if want := (BackendLayout{SchedNBackends: 8, SchedBackends: 16, GetName: 16, GraphCompute: 112,
+		Device: unknown, Synchronize: unknown}); d.Backend != want {
 		t.Errorf("backend %+v, want %+v", d.Backend, want)
 	}
 	if want := []typeTraits{{"f32", 1, 4}, {"q4_0", 32, 18}, {"f16", 1, 2}}; !slices.Equal(d.types, want) {
@@ -289,22 +296,32 @@ func TestShapes(t *testing.T) {
 		warn   string
 	}{
 		{"the hook in a function of its own", map[string]string{hookName: "", "old_hook": hookName},
-			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
+			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)},
+				{engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
 		{"no hook yet", map[string]string{hookName: "", "old_forward": forwardName},
-			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
+			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)},
+				{engine.RoleOpEnd, "old_barrier", 0, false, reg(0), none}}, ""},
 		{"the barrier inlined", map[string]string{barrierName: ""},
-			[]want{{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)}, {engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)},
+			[]want{{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)},
+				{engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)},
 				{engine.RoleOpEnd, "loop_top", 5, false, none, none}}, ""},
-		{"the barrier inlined, no single place where operators end", map[string]string{hookName: "", "old_forward": forwardName, barrierName: "GOMP_barrier", "old_hook": "ggml_compute_forward_x"},
-			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)}, {engine.RoleOpEnd, "old_op", 10, false, none, none}}, ""},
-		{"an operator goes on to the next without passing where the others end", map[string]string{barrierName: "ggml_compute_forward_y"},
-			[]want{{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)}, {engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)}}, "no barrier was found"},
+		{"the barrier inlined, no single place where operators end",
+			map[string]string{hookName: "", "old_forward": forwardName, barrierName: "GOMP_barrier",
+				"old_hook": "ggml_compute_forward_x"},
+			[]want{{engine.RoleOpBegin, "old_op", 0, false, reg(0), reg(1)},
+				{engine.RoleOpEnd, "old_op", 10, false, none, none}}, ""},
+		{"an operator goes on to the next without passing where the others end",
+			map[string]string{barrierName: "ggml_compute_forward_y"},
+			[]want{{engine.RoleOpBegin, "op_begin", 0, false, reg(0), reg(1)},
+				{engine.RoleOpFused, "op_fused", 0, false, reg(0), reg(1)}}, "no barrier was found"},
 		{"no operators", map[string]string{hookName: ""}, nil, "operators cannot be seen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := fakeEngine(t, target.AMD64, c.rename)
 			p := f.plan(t)
-			p.Sites = slices.DeleteFunc(p.Sites, func(s engine.Site) bool { return s.Role.Needs() != engine.LevelOp })
+			p.Sites = slices.DeleteFunc(p.Sites, func(s engine.Site) bool {
+				return s.Role.Needs() != engine.LevelOp
+			})
 			checkSites(t, f, p, c.ops)
 			if all := fmt.Sprint(p.Warnings); c.warn != "" && !strings.Contains(all, c.warn) {
 				t.Errorf("warnings %q, want %q", all, c.warn)
@@ -314,7 +331,8 @@ func TestShapes(t *testing.T) {
 }
 
 func TestWhisper(t *testing.T) {
-	f := fakeEngine(t, target.AMD64, map[string]string{"llama_decode": "whisper_full", "llama_encode": "", "llama_process": ""})
+	f := fakeEngine(t, target.AMD64,
+		map[string]string{"llama_decode": "whisper_full", "llama_encode": "", "llama_process": ""})
 	p := f.plan(t)
 	if p.Engine != "whisper.cpp" || p.EngineVersion != "9.8.7" || p.Files[0].Role != "base+cpu+whisper" {
 		t.Errorf("%s %q, the file is %s", p.Engine, p.EngineVersion, p.Files[0].Role)
@@ -330,7 +348,8 @@ func TestDesc(t *testing.T) {
 }
 
 func TestHasUID(t *testing.T) {
-	for v, want := range map[string]bool{"": false, "0.9.7": false, "0.16.9": false, "0.17.0": true, "0.27.0": true, "1.0": true, "b123": false, "0.17-dev": true} {
+	for v, want := range map[string]bool{"": false, "0.9.7": false, "0.16.9": false, "0.17.0": true,
+		"0.27.0": true, "1.0": true, "b123": false, "0.17-dev": true} {
 		if got := hasUID(v); got != want {
 			t.Errorf("%q: %v, want %v", v, got, want)
 		}
@@ -348,7 +367,8 @@ func TestParts(t *testing.T) {
 	}{
 		{nil, "base+cpu+llama"},
 		{map[string]string{"vk_name": "ggml_backend_init"}, "base+cpu+llama"},
-		{map[string]string{"vk_name": "ggml_backend_init", "ggml_graph_compute": "", hookName: ""}, "base+llama+backend:vulkan"},
+		{map[string]string{"vk_name": "ggml_backend_init", "ggml_graph_compute": "", hookName: ""},
+			"base+llama+backend:vulkan"},
 	} {
 		f := fakeEngine(t, target.AMD64, c.rename)
 		if got := Parts(f.open(t).ELF).role("/usr/lib/libggml-vulkan.so.0"); got != c.want {
@@ -373,7 +393,8 @@ func TestIncomplete(t *testing.T) {
 	}
 	f = fakeEngine(t, target.AMD64, names)
 	_, err := New().PlanFiles([]engine.OpenedFile{f.open(t)})
-	if !errors.As(err, &nf) || !strings.Contains(err.Error(), "/opt/fake") || !strings.Contains(err.Error(), "ggml_graph_compute") {
+	if !errors.As(err, &nf) || !strings.Contains(err.Error(), "/opt/fake") ||
+		!strings.Contains(err.Error(), "ggml_graph_compute") {
 		t.Errorf("an engine without names: %v", err)
 	}
 	if Parts(f.open(t).ELF) != 0 {
@@ -381,7 +402,9 @@ func TestIncomplete(t *testing.T) {
 	}
 	late := fakeEngine(t, target.AMD64, map[string]string{"ggml_graph_compute": "", hookName: ""})
 	p := late.plan(t)
-	if !slices.ContainsFunc(p.Warnings, func(w engine.Warning) bool { return strings.Contains(w.Text, "no CPU backend of ggml is loaded (yet)") }) {
+	if !slices.ContainsFunc(p.Warnings, func(w engine.Warning) bool {
+		return strings.Contains(w.Text, "no CPU backend of ggml is loaded (yet)")
+	}) {
 		t.Errorf("warnings %+v", p.Warnings)
 	}
 	if !slices.ContainsFunc(p.Sites, func(s engine.Site) bool { return s.Role == engine.RoleStepBegin }) {
@@ -409,14 +432,16 @@ func TestStripped(t *testing.T) {
 	}
 }
 
-// FuzzPlan plans with bytes of the engine overwritten: within a file's budget there is an error, or a plan whose sites are
-// instructions of the file that can be probed.
+// FuzzPlan plans with bytes of the engine overwritten: within a file's budget there is an error, or a plan
+// whose sites are instructions of the file that can be probed.
 func FuzzPlan(f *testing.F) {
 	for _, arch := range []target.Arch{target.AMD64, target.ARM64} {
 		fk := fakeEngine(f, arch, nil)
 		f.Add(arch == target.ARM64, uint32(0), []byte{})
-		f.Add(arch == target.ARM64, uint32(fk.label["ggml_nbytes"]-fakeBase), []byte{0xff, 0xff, 0xff, 0xff, 0xeb, 0xfe})
-		f.Add(arch == target.ARM64, uint32(fk.label["op_begin"]-fakeBase), []byte{0x90, 0x90, 0xe8, 1, 2, 3, 4})
+		f.Add(arch == target.ARM64, uint32(fk.label["ggml_nbytes"]-fakeBase),
+			[]byte{0xff, 0xff, 0xff, 0xff, 0xeb, 0xfe})
+		f.Add(arch == target.ARM64, uint32(fk.label["op_begin"]-fakeBase),
+			[]byte{0x90, 0x90, 0xe8, 1, 2, 3, 4})
 		f.Add(arch == target.ARM64, uint32(fk.label["ops"]-fakeBase), bytes.Repeat([]byte{0x41}, 64))
 	}
 	files := map[bool]*fake{false: fakeEngine(f, target.AMD64, nil), true: fakeEngine(f, target.ARM64, nil)}
@@ -439,7 +464,8 @@ func FuzzPlan(f *testing.F) {
 			return
 		}
 		for _, x := range p.Sites {
-			if off, ok := e.FileOffset(x.Addr); x.File != 0 || !ok || off != x.Offset || !e.IsCode(x.Addr) || x.Class == target.ClassRefused || x.Class == target.ClassUnknown {
+			if off, ok := e.FileOffset(x.Addr); x.File != 0 || !ok || off != x.Offset || !e.IsCode(x.Addr) ||
+				x.Class == target.ClassRefused || x.Class == target.ClassUnknown {
 				t.Fatalf("site %+v", x)
 			}
 		}

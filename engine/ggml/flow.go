@@ -170,7 +170,8 @@ func nonzeroTaken(in target.Insn) int {
 // loopEnds finds the barrier calls that end operators: those first reached from where
 // an operator is done. The first result are the loop's (the operator's begin is reached again),
 // the second the closing ones.
-func (w *flow) loopEnds(op target.Insn, from []uint64, barrier func(target.Insn) bool) (loop, closing []target.Insn) {
+func (w *flow) loopEnds(op target.Insn, from []uint64, barrier func(target.Insn) bool) (loop,
+	closing []target.Insn) {
 	var ends []target.Insn
 	w.walk(from, func(in target.Insn) bool {
 		if barrier(in) {
@@ -224,7 +225,8 @@ func (w *flow) join(op target.Insn, from []uint64) (target.Insn, bool) {
 	}
 	var done []uint64 // where operators are done
 	_ = w.l.e.EachInsn(w.f.Start, w.f.End, func(in target.Insn) bool {
-		if in.Kind == target.Call && in.Addr != op.Addr && strings.HasPrefix(w.callee(in), "ggml_compute_forward_") {
+		if in.Kind == target.Call && in.Addr != op.Addr &&
+			strings.HasPrefix(w.callee(in), "ggml_compute_forward_") {
 			done = append(done, in.End())
 		}
 		return true
@@ -240,7 +242,8 @@ func (w *flow) fusedCalls() []target.Insn {
 		if in.Kind != target.Call && (in.Kind != target.CallIndirect || in.Data == 0) {
 			return true
 		}
-		if n := w.callee(in); strings.HasPrefix(n, "ggml_compute_forward_") && strings.HasSuffix(n, "_fused") {
+		if n := w.callee(in); strings.HasPrefix(n, "ggml_compute_forward_") &&
+			strings.HasSuffix(n, "_fused") {
 			out = append(out, in)
 		}
 		return len(out) <= maxEnds
@@ -281,7 +284,8 @@ func (t *flagTest) tests(in target.Insn) bool {
 		case x&0xffc00000 == 0xb9400000 && int(emulator.Field(x, 10, 12))*4 == t.off, // ldr w
 			x&0xffc00000 == 0x39400000 && int(emulator.Field(x, 10, 12)) == t.off: // ldrb
 			t.loaded = 8
-		case t.loaded > 0 && x&0x7e000000 == 0x36000000 && x>>31 == 0 && emulator.Field(x, 19, 5) == 4: // tbz, tbnz #4
+		case t.loaded > 0 && x&0x7e000000 == 0x36000000 && x>>31 == 0 && emulator.Field(x, 19, 5) == 4:
+			// tbz, tbnz #4
 			return true
 		}
 		t.loaded--

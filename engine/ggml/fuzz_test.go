@@ -10,12 +10,13 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// FuzzMachine runs any code, in place of an accessor of the made-up engine, on an object: it ends within its bounds, touches nothing
-// but what it has, and does the same again.
+// FuzzMachine runs any code, in place of an accessor of the made-up engine, on an object: it ends within its
+// bounds, touches nothing but what it has, and does the same again.
 func FuzzMachine(f *testing.F) {
 	engines := map[bool]*fake{false: fakeEngine(f, target.AMD64, nil), true: fakeEngine(f, target.ARM64, nil)}
 	for arm, fk := range engines {
-		for _, name := range []string{"arith", "forever", "ggml_get_data", "ggml_get_unary_op", "ggml_nbytes", "ggml_nelements", "op_begin"} {
+		for _, name := range []string{"arith", "forever", "ggml_get_data", "ggml_get_unary_op", "ggml_nbytes",
+			"ggml_nelements", "op_begin"} {
 			if at, ok := fk.label[name]; ok {
 				code := fk.file[0x1000+at-fakeBase:]
 				f.Add(arm, bytes.Clone(code[:min(96, len(code))]), uint64(7), uint64(1)<<63)
@@ -24,7 +25,8 @@ func FuzzMachine(f *testing.F) {
 	}
 	f.Add(false, []byte("\x48\xf7\xf6\xc3"), uint64(1), uint64(0)) // div by 0
 	f.Add(false, []byte("\x99\xf7\xfe\xc3"), uint64(1)<<31, uint64(0xffffffff))
-	f.Add(false, []byte("\x54\x5c\xff\x27"), uint64(0), uint64(0)) // push and pop the stack's pointer, a jump through an object
+	// push and pop the stack's pointer, a jump through an object
+	f.Add(false, []byte("\x54\x5c\xff\x27"), uint64(0), uint64(0))
 	f.Add(false, []byte("\xe8\xfb\xff\xff\xff"), uint64(0), uint64(0))
 	f.Add(true, []byte("\x00\x00\x00\x94\xc0\x03\x5f\xd6"), uint64(0), uint64(0))
 	f.Fuzz(func(t *testing.T, arm bool, code []byte, a, b uint64) {
@@ -51,11 +53,14 @@ func FuzzMachine(f *testing.F) {
 			}
 			r, err := m.Run(fakeBase+uint64(at), o.Addr, a, b, o.Addr+64)
 			steps, depth, objects, static := m.Used()
-			if steps > emulator.MaxSteps+1 || objects > emulator.MaxObjects || depth > emulator.MaxDepth+1 || len(m.Log) > 64*emulator.MaxSteps || static > 64*emulator.MaxSteps {
-				t.Fatalf("%d steps, %d objects, %d deep, %d accesses (%v)", steps, objects, depth, len(m.Log), err)
+			if steps > emulator.MaxSteps+1 || objects > emulator.MaxObjects || depth > emulator.MaxDepth+1 ||
+				len(m.Log) > 64*emulator.MaxSteps || static > 64*emulator.MaxSteps {
+				t.Fatalf("%d steps, %d objects, %d deep, %d accesses (%v)", steps, objects, depth, len(m.Log),
+					err)
 			}
 			for _, x := range m.Log {
-				if x.Size <= 0 || x.Size > 8 || x.Obj != nil && x.Off+uint64(x.Size) > uint64(len(x.Obj.Data)) {
+				if x.Size <= 0 || x.Size > 8 || x.Obj != nil &&
+					x.Off+uint64(x.Size) > uint64(len(x.Obj.Data)) {
 					t.Fatalf("access %+v", x)
 				}
 			}
@@ -66,8 +71,10 @@ func FuzzMachine(f *testing.F) {
 			m.Stores(o)
 			if again == 0 {
 				first = *m
-			} else if before, _, _, _ := first.Used(); steps != before || m.PC != first.PC || m.Reg != first.Reg || len(m.Log) != len(first.Log) {
-				t.Fatalf("the same code: %d steps to %#x, then %d to %#x (%d, %v)", before, first.PC, steps, m.PC, r, err)
+			} else if before, _, _, _ := first.Used(); steps != before || m.PC != first.PC ||
+				m.Reg != first.Reg || len(m.Log) != len(first.Log) {
+				t.Fatalf("the same code: %d steps to %#x, then %d to %#x (%d, %v)", before, first.PC, steps,
+					m.PC, r, err)
 			}
 		}
 		if s := e.Spent(); s.Steps > target.FileLimits.Steps/4 {

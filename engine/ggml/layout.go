@@ -62,7 +62,8 @@ func (f findings) get(what string) *engine.Finding {
 }
 
 // probeTensor runs an accessor on a made-up tensor. fill is called before the run.
-func (l *lib) probeTensor(fn string, fill func(*emulator.Object)) (*emulator.Machine, *emulator.Object, uint64, error) {
+func (l *lib) probeTensor(fn string, fill func(*emulator.Object)) (*emulator.Machine, *emulator.Object,
+	uint64, error) {
 	m, addr, err := l.machine(fn)
 	if err != nil {
 		return nil, nil, 0, err
@@ -107,7 +108,8 @@ func run4(loads []emulator.Access, from uint64) int {
 
 // readTensor reads the layout of struct ggml_tensor from the accessors of a base library.
 func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
-	t := tensorLayout{unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown}
+	t := tensorLayout{unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown,
+		unknown, unknown, unknown, unknown}
 	note := func(p *int, what string, v int, how string) {
 		if *p == unknown && v >= 0 && v < 4096 {
 			*p = v
@@ -132,7 +134,8 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 		note(&t.ne, "tensor.ne", run4(m.Loads(o), 0), "ggml_nelements multiplies it")
 	}
 	for _, fn := range []string{"ggml_nbytes", "ggml_is_permuted"} {
-		for _, typ := range []uint32{2, 0} { // q4_0, f32: a type with blocks and one without take different ways
+		// q4_0, f32: a type with blocks and one without take different ways
+		for _, typ := range []uint32{2, 0} {
 			m, o, _, _ := l.probeTensor(fn, func(o *emulator.Object) { ones(o); o.Put32(0, typ) })
 			if m != nil && t.ne >= 0 {
 				// The run may end in an instruction the machine does not know: what it loaded before counts.
@@ -154,7 +157,8 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 	l.readSrc(&t, ops, note)
 	if m, addr, err := l.machine("ggml_tensor_overhead"); err == nil {
 		if v, err := m.Run(addr); err == nil && v > objectHeader && v < 4096 {
-			note(&t.size, "tensor size", int(v)-objectHeader, fmt.Sprintf("ggml_tensor_overhead returns %d, less %d of its header", v, objectHeader))
+			note(&t.size, "tensor size", int(v)-objectHeader,
+				fmt.Sprintf("ggml_tensor_overhead returns %d, less %d of its header", v, objectHeader))
 		}
 	}
 	if t.viewSrc == unknown && t.data >= 0 {
@@ -164,7 +168,8 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 			_, _ = m.Run(addr, ctx.Addr, src.Addr)
 			for _, a := range m.Loads(src) {
 				if a.Size == 8 && int(a.Off) == t.data-16 {
-					note(&t.viewSrc, "tensor.view_src", int(a.Off), "ggml_view_tensor loads it, 16 before the data")
+					note(&t.viewSrc, "tensor.view_src", int(a.Off),
+						"ggml_view_tensor loads it, 16 before the data")
 				}
 			}
 		}
@@ -211,7 +216,8 @@ func (l *lib) readSrc(t *tensorLayout, ops []string, note func(*int, string, int
 			a.Put64(16+8*i, 1)
 		}
 		m.Hook = func(_ *emulator.Machine, name string, _ uint64) (uint64, emulator.HookResult) {
-			if len(name) > 14 && name[:14] == "ggml_new_tenso" || name == "ggml_dup_tensor" || name == "ggml_view_tensor" {
+			if len(name) > 14 && name[:14] == "ggml_new_tenso" || name == "ggml_dup_tensor" ||
+				name == "ggml_view_tensor" {
 				return result.Addr, emulator.Return
 			}
 			return 0, emulator.Follow
@@ -275,15 +281,19 @@ func (t *tensorLayout) check() error {
 		name     string
 		off, len int
 	}{
-		{"type", t.typ, 4}, {"ne", t.ne, 32}, {"nb", t.nb, 32}, {"op", t.op, 4}, {"op_params", t.params, max(t.paramsLen, 16)},
-		{"src", t.src, 8 * t.maxSrc}, {"view_src", t.viewSrc, 8}, {"data", t.data, 8}, {"name", t.name, maxName},
+		{"type", t.typ, 4}, {"ne", t.ne, 32}, {"nb", t.nb, 32}, {"op", t.op, 4}, {"op_params", t.params,
+			max(t.paramsLen, 16)},
+		{"src", t.src, 8 * t.maxSrc}, {"view_src", t.viewSrc, 8}, {"data", t.data, 8}, {"name", t.name,
+			maxName},
 	} {
 		if x.off < 0 || x.off+x.len > end {
-			return fmt.Errorf("struct ggml_tensor of %d bytes cannot hold %s at %d: the binary was misread", t.size, x.name, x.off)
+			return fmt.Errorf("struct ggml_tensor of %d bytes cannot hold %s at %d: the binary was misread",
+				t.size, x.name, x.off)
 		}
 	}
 	if t.flags+4 > end {
-		return fmt.Errorf("struct ggml_tensor of %d bytes cannot hold flags at %d: the binary was misread", t.size, t.flags)
+		return fmt.Errorf("struct ggml_tensor of %d bytes cannot hold flags at %d: the binary was misread",
+			t.size, t.flags)
 	}
 	return nil
 }

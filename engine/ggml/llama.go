@@ -54,13 +54,16 @@ func readLlama(l *lib) (*llamaFacts, error) {
 		}
 		sites, err := l.span(fn, strings.TrimPrefix(e.name, "llama_"), begin, engine.RoleStepEnd, args...)
 		if err != nil {
-			f.warnings = append(f.warnings, engine.Warning{Text: fmt.Sprintf("%s: calls of %s cannot be seen: %v", l.e.Name, e.name, err)})
+			f.warnings = append(f.warnings,
+				engine.Warning{Text: fmt.Sprintf("%s: calls of %s cannot be seen: %v", l.e.Name, e.name,
+					err)})
 			continue
 		}
 		f.sites = append(f.sites, sites...)
 	}
 	if len(f.sites) == 0 {
-		return nil, fmt.Errorf("%s: none of llama_decode, llama_encode, llama_process could be probed", l.e.Name)
+		return nil, fmt.Errorf("%s: none of llama_decode, llama_encode, llama_process could be probed",
+			l.e.Name)
 	}
 	f.readBatch(l)
 	f.readBatchExt(l)
@@ -74,7 +77,8 @@ func (f *llamaFacts) readBatch(l *lib) {
 	f.batch = batchLayout{0, 24, 40, 48, 0, 0, 0, 0, 0, 0, 0}
 	how := "history 2023-10"
 	defer func() {
-		f.find.add("batch", fmt.Sprintf("n_tokens %d, pos %d, seq_id %d, logits %d", f.batch.nTokens, f.batch.pos, f.batch.seqID, f.batch.logits), how)
+		f.find.add("batch", fmt.Sprintf("n_tokens %d, pos %d, seq_id %d, logits %d", f.batch.nTokens,
+			f.batch.pos, f.batch.seqID, f.batch.logits), how)
 	}()
 	m, addr, err := l.machine("llama_batch_init")
 	if err != nil {
@@ -130,8 +134,10 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 	if !l.has("llama_process") {
 		return
 	}
-	const setOutput, setPos, addSeq = "_ZN15llama_batch_ext10set_outputEib", "_ZN15llama_batch_ext13set_token_posEiPKi", "_ZN15llama_batch_ext7add_seqEii"
-	run := func(fn string, index uint64, arg func(*emulator.Machine) uint64) (*emulator.Machine, *emulator.Object, *emulator.Object, bool) {
+	const setOutput, setPos, addSeq = "_ZN15llama_batch_ext10set_outputEib",
+		"_ZN15llama_batch_ext13set_token_posEiPKi", "_ZN15llama_batch_ext7add_seqEii"
+	run := func(fn string, index uint64, arg func(*emulator.Machine) uint64) (*emulator.Machine,
+		*emulator.Object, *emulator.Object, bool) {
 		m, addr, err := l.machine(fn)
 		if err != nil {
 			return nil, nil, nil, false
@@ -154,7 +160,8 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 	one := func(*emulator.Machine) uint64 { return 1 }
 	m, batch, _, _ := run(setOutput, 0, one)
 	if m == nil {
-		f.warnings = append(f.warnings, engine.Warning{Text: "how llama_batch_ext holds its tokens is not known: the number of tokens of a step will be missing", Entry: "llama_process"})
+		f.warnings = append(f.warnings,
+			engine.Warning{Text: "how llama_batch_ext holds its tokens is not known: the number of tokens of a step will be missing", Entry: "llama_process"})
 		return
 	}
 	loads := m.Loads(batch)
@@ -162,12 +169,14 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 		return
 	}
 	b.vecBegin, b.vecEnd = uint16(min(loads[0].Off, loads[1].Off)), uint16(max(loads[0].Off, loads[1].Off))
-	f.find.add("batch_ext.tokens", fmt.Sprintf("begin %d, end %d", b.vecBegin, b.vecEnd), "llama_batch_ext::set_output loads them")
+	f.find.add("batch_ext.tokens", fmt.Sprintf("begin %d, end %d", b.vecBegin, b.vecEnd),
+		"llama_batch_ext::set_output loads them")
 	f.extStride(l, run, setOutput, one)
 	if b.stride == engine.Absent {
 		return
 	}
-	set := func(what, how string, to *uint16, m *emulator.Machine, o *emulator.Object, want uint64, size int) {
+	set := func(what, how string, to *uint16, m *emulator.Machine, o *emulator.Object, want uint64,
+		size int) {
 		for _, s := range m.Stores(o) {
 			if s.Size == size && s.Val == want {
 				*to = uint16(s.Off)
@@ -213,7 +222,9 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 // extStride finds the size of a token: set_output(1, true) stores that much further on than
 // set_output(0, true). The number of tokens is computed from the vector's size by a
 // multiplication with an inverse, so the size must be a multiple of the stride: try those there are.
-func (f *llamaFacts) extStride(l *lib, run func(string, uint64, func(*emulator.Machine) uint64) (*emulator.Machine, *emulator.Object, *emulator.Object, bool), fn string, one func(*emulator.Machine) uint64) {
+func (f *llamaFacts) extStride(l *lib,
+	run func(string, uint64, func(*emulator.Machine) uint64) (*emulator.Machine, *emulator.Object,
+		*emulator.Object, bool), fn string, one func(*emulator.Machine) uint64) {
 	b := &f.batch
 	for stride := uint16(16); stride <= 512; stride += 8 {
 		b.stride = stride

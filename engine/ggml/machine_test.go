@@ -54,7 +54,8 @@ func TestMachine(t *testing.T) {
 	}{{target.AMD64, arithAMD64}, {target.ARM64, arithARM64}} {
 		f := fakeEngine(t, c.arch, nil)
 		l := newLib(f.open(t).ELF)
-		values := []uint64{0, 1, 2, 9, 10, 255, 256, 0x7fffffff, 0x80000000, 0xffffffff, 0x123456789abcdef, 1 << 63, ^uint64(0), ^uint64(7)}
+		values := []uint64{0, 1, 2, 9, 10, 255, 256, 0x7fffffff, 0x80000000, 0xffffffff, 0x123456789abcdef,
+			1 << 63, ^uint64(0), ^uint64(7)}
 		for _, a := range values {
 			for _, b := range values {
 				m, addr, err := l.machine("arith")

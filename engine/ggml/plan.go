@@ -35,8 +35,8 @@ type factsKey struct {
 // maxFacts bounds the files of which it is remembered what was read.
 const maxFacts = 256
 
-// factsOf returns what was read from a file before, or reads it. What could not be read to the end is kept only where
-// that is the file's own fault.
+// factsOf returns what was read from a file before, or reads it. What could not be read to the end is kept
+// only where that is the file's own fault.
 func (g *Engine) factsOf(f *file, flags int, read func() *fileFacts) *fileFacts {
 	key := factsKey{f.ID, f.Path, flags}
 	keep := f.ID != (target.FileID{})
@@ -96,10 +96,14 @@ func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 	for i := range files {
 		f := &files[i]
 		if f.ELF.Arch != p.Arch {
-			p.Warnings = append(p.Warnings, engine.Warning{Text: fmt.Sprintf("%s is of another architecture (%s) and left out", f.Path, f.ELF.Arch)})
+			p.Warnings = append(p.Warnings,
+				engine.Warning{Text: fmt.Sprintf("%s is of another architecture (%s) and left out", f.Path,
+					f.ELF.Arch)})
 			continue
 		}
-		facts := g.factsOf(f, b.tensor.flags, func() *fileFacts { return readFile(f.ELF, f.parts, b.tensor.flags) })
+		facts := g.factsOf(f, b.tensor.flags, func() *fileFacts {
+			return readFile(f.ELF, f.parts, b.tensor.flags)
+		})
 		if facts.left != nil {
 			left = leave(left, facts.left)
 			continue
@@ -128,7 +132,9 @@ func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 			p.Findings = append(p.Findings, c.find...)
 			p.Warnings = append(p.Warnings, c.warnings...)
 		} else if facts.cpuErr != nil {
-			p.Warnings = append(p.Warnings, engine.Warning{Text: "operators on CPUs cannot be seen: " + facts.cpuErr.Error(), Level: engine.LevelGraph})
+			p.Warnings = append(p.Warnings,
+				engine.Warning{Text: "operators on CPUs cannot be seen: " + facts.cpuErr.Error(),
+					Level: engine.LevelGraph})
 		}
 		if l := facts.llama; l != nil {
 			add(l.sites)
@@ -136,7 +142,8 @@ func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 			p.Findings = append(p.Findings, l.find...)
 			p.Warnings = append(p.Warnings, l.warnings...)
 		} else if facts.llamaErr != nil {
-			p.Warnings = append(p.Warnings, engine.Warning{Text: "steps cannot be seen: " + facts.llamaErr.Error()})
+			p.Warnings = append(p.Warnings,
+				engine.Warning{Text: "steps cannot be seen: " + facts.llamaErr.Error()})
 		}
 		if w := facts.whisper; w != nil && p.Engine != "llama.cpp" {
 			p.Engine, p.EngineVersion = "whisper.cpp", w.version
@@ -157,7 +164,8 @@ func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 	p.LeftOut = errors.Join(left...)
 	for _, err := range left {
 		// an engine of which all is there lacks at most another backend
-		p.Warnings = append(p.Warnings, engine.Warning{Text: "a file is left out: " + err.Error(), Elsewhere: whole(p)})
+		p.Warnings = append(p.Warnings,
+			engine.Warning{Text: "a file is left out: " + err.Error(), Elsewhere: whole(p)})
 	}
 	return p, nil
 }
@@ -192,7 +200,8 @@ func (g *Engine) planBase(p *engine.Plan, files []file) (*baseFacts, int, error)
 			continue
 		}
 		if at >= 0 {
-			p.Warnings = append(p.Warnings, engine.Warning{Text: fmt.Sprintf("two base libraries of ggml are loaded, %s and %s: layouts are those of the first", files[at].Path, f.Path)})
+			p.Warnings = append(p.Warnings,
+				engine.Warning{Text: fmt.Sprintf("two base libraries of ggml are loaded, %s and %s: layouts are those of the first", files[at].Path, f.Path)})
 			continue
 		}
 		facts := g.factsOf(f, unknown-1, func() *fileFacts {
@@ -281,12 +290,16 @@ func baseLayout(b *baseFacts) engine.Layout {
 	size := min(t.size, maxTensor)
 	l := engine.Layout{
 		GraphNNodes: at(b.graphN), GraphNodes: at(b.graphNodes), GraphUID: at(b.graphUID),
-		TensorSize: uint16(size), TensorSrc: at(t.src), MaxSrc: uint16(t.maxSrc), TensorViewSrc: at(t.viewSrc), TensorOp: at(t.op),
-		TensorFlags: at(t.flags), TensorNe: at(t.ne), TensorNb: at(t.nb), TensorData: at(t.data), ChooseOp: engine.Absent,
+		TensorSize: uint16(size), TensorSrc: at(t.src), MaxSrc: uint16(t.maxSrc),
+		TensorViewSrc: at(t.viewSrc), TensorOp: at(t.op),
+		TensorFlags: at(t.flags), TensorNe: at(t.ne), TensorNb: at(t.nb), TensorData: at(t.data),
+		ChooseOp:  engine.Absent,
 		ParamsIth: histParamsIth, ParamsNth: histParamsNth, PlanThreads: engine.Absent,
-		BatchNTokens: engine.Absent, BatchPos: engine.Absent, BatchSeqID: engine.Absent, BatchLogits: engine.Absent,
-		VecBegin: engine.Absent, VecEnd: engine.Absent, VecStride: engine.Absent, VecSeqHead: engine.Absent,
-		VecSeqVal: engine.Absent, VecPos: engine.Absent, VecOutput: engine.Absent,
+		BatchNTokens: engine.Absent, BatchPos: engine.Absent, BatchSeqID: engine.Absent,
+		BatchLogits: engine.Absent,
+		VecBegin:    engine.Absent, VecEnd: engine.Absent, VecStride: engine.Absent,
+		VecSeqHead: engine.Absent,
+		VecSeqVal:  engine.Absent, VecPos: engine.Absent, VecOutput: engine.Absent,
 	}
 	region := func(off, n int) engine.Region { return engine.Region{Off: at(off), Len: uint16(n)} }
 	l.Always = []engine.Region{region(t.typ, 4), region(t.ne, 32), region(t.nb, 32), region(t.op, 4),
@@ -303,7 +316,8 @@ func planThreads(p *engine.Plan, cpus []*cpuFacts) {
 	for i, c := range cpus {
 		l := &p.Layout
 		if i > 0 && (l.ParamsIth != uint16(c.ith) || l.ParamsNth != uint16(c.nth)) {
-			p.Warnings = append(p.Warnings, engine.Warning{Text: "two CPU libraries with different layouts are loaded: numbers of threads may be wrong", Level: engine.LevelGraph})
+			p.Warnings = append(p.Warnings,
+				engine.Warning{Text: "two CPU libraries with different layouts are loaded: numbers of threads may be wrong", Level: engine.LevelGraph})
 			continue
 		}
 		l.ParamsIth, l.ParamsNth, l.PlanThreads = uint16(c.ith), uint16(c.nth), uint16(c.planThreads)
@@ -326,7 +340,8 @@ func missing(p *engine.Plan, files []file, cpus []*cpuFacts, unread []error) []e
 	if len(cpus) == 0 && !slices.ContainsFunc(files, func(f file) bool { return f.parts&PartCPU != 0 }) {
 		out = append(out, engine.Warning{Text: "no CPU backend of ggml is loaded (yet): operators on CPUs cannot be seen", Level: engine.LevelGraph})
 	}
-	if p.Engine == "llama.cpp" && !has[engine.RoleStepBegin] || p.Engine == "ggml" && !has[engine.RoleSchedBegin] {
+	if p.Engine == "llama.cpp" && !has[engine.RoleStepBegin] || p.Engine == "ggml" &&
+		!has[engine.RoleSchedBegin] {
 		out = append(out, engine.Warning{Text: "no entry point of the engine was found: steps cannot be seen"})
 	}
 	if !has[engine.RoleSchedBegin] && others(files) {
@@ -338,7 +353,8 @@ func missing(p *engine.Plan, files []file, cpus []*cpuFacts, unread []error) []e
 	return out
 }
 
-// others says whether there can be other backends than the CPU's: a library of one, or a file with all in it, which does not tell.
+// others says whether there can be other backends than the CPU's: a library of one, or a file with all in it,
+// which does not tell.
 func others(files []file) bool {
 	return slices.ContainsFunc(files, func(f file) bool {
 		return f.parts&PartBackend != 0 || f.parts&(PartBase|PartCPU) == PartBase|PartCPU

@@ -11,8 +11,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A device's own interface: libraries by which backends hand work to queues and wait for it. Their exported functions
-// are probed, so how a backend uses them does not matter, as long as it calls these and not pointers past them.
+// A device's own interface: libraries by which backends hand work to queues and wait for it. Their exported
+// functions are probed, so how a backend uses them does not matter, as long as it calls these and not
+// pointers past them.
 
 // queueCall is one exported function.
 type queueCall struct {
@@ -28,11 +29,13 @@ func at(r uint8, off int32) engine.Arg { return engine.Arg{Kind: engine.ArgAt, R
 func number(n int32) engine.Arg        { return engine.Arg{Kind: engine.ArgConst, Stack: n} }
 
 func submits(name string, queue engine.Arg, args ...int) queueCall {
-	return queueCall{name: name, begin: engine.RoleSubmitBegin, end: engine.RoleSubmitEnd, a: queue, args: args}
+	return queueCall{name: name, begin: engine.RoleSubmitBegin, end: engine.RoleSubmitEnd, a: queue,
+		args: args}
 }
 
 func waits(name string, covers trace.Covers, args ...int) queueCall {
-	return queueCall{name: name, begin: engine.RoleWaitBegin, end: engine.RoleWaitEnd, covers: covers, args: args}
+	return queueCall{name: name, begin: engine.RoleWaitBegin, end: engine.RoleWaitEnd, covers: covers,
+		args: args}
 }
 
 // queueLibrary is one such interface.
@@ -48,12 +51,14 @@ var queueLibraries = []queueLibrary{
 	{"libOpenCL.so", []string{"libOpenCL.so"}, openCLCalls},
 }
 
-// vulkanCalls are the loader's (Vulkan 1.3 specification, chapters 6 and 7). The first word of a queue and of a device is the
-// loader's table of functions, the same for a device and its queues: it tells devices apart. vkGetFenceStatus is polled in a
-// loop by ggml, hundreds of times a graph, and not probed: a fence that was seen done is reset, and it may not be reset before it is done.
+// vulkanCalls are the loader's (Vulkan 1.3 specification, chapters 6 and 7). The first word of a queue and of
+// a device is the loader's table of functions, the same for a device and its queues: it tells devices apart.
+// vkGetFenceStatus is polled in a loop by ggml, hundreds of times a graph, and not probed: a fence that was
+// seen done is reset, and it may not be reset before it is done.
 func vulkanCalls(bool) []queueCall {
 	var out []queueCall
-	for _, n := range []string{"vkQueueSubmit", "vkQueueSubmit2", "vkQueueSubmit2KHR"} { // (queue, count, submits, fence)
+	// (queue, count, submits, fence)
+	for _, n := range []string{"vkQueueSubmit", "vkQueueSubmit2", "vkQueueSubmit2KHR"} {
 		c := submits(n, reg(0), 0, 1, 3)
 		c.b, c.c, c.d = reg(3), at(0, 0), reg(1)
 		out = append(out, c)
@@ -65,15 +70,18 @@ func vulkanCalls(bool) []queueCall {
 	device := waits("vkDeviceWaitIdle", trace.CoversDevice, 0)
 	device.c = at(0, 0)
 	out = append(out, fences, queue, device)
-	for _, n := range []string{"vkWaitSemaphores", "vkWaitSemaphoresKHR"} { // which submission signals them is not read
+	// which submission signals them is not read
+	for _, n := range []string{"vkWaitSemaphores", "vkWaitSemaphoresKHR"} {
 		c := waits(n, "", 0)
 		c.c = at(0, 0)
 		out = append(out, c)
 	}
-	return append(out, queueCall{name: "vkResetFences", begin: engine.RoleDone, b: reg(2), c: at(0, 0), d: reg(1), args: []int{0, 1, 2}})
+	return append(out, queueCall{name: "vkResetFences", begin: engine.RoleDone, b: reg(2), c: at(0, 0),
+		d: reg(1), args: []int{0, 1, 2}})
 }
 
-// cudaCalls are the driver's (CUDA driver API), which the runtime library calls. A stream is a queue, an event a handle.
+// cudaCalls are the driver's (CUDA driver API), which the runtime library calls. A stream is a queue, an
+// event a handle.
 func cudaCalls(arm bool) []queueCall {
 	// the ninth argument of cuLaunchKernel; the return address lies before it on x86-64
 	stream := engine.Arg{Kind: engine.ArgStackAt, Stack: 24}
@@ -91,7 +99,8 @@ func cudaCalls(arm bool) []queueCall {
 	add(submits("cuLaunchCooperativeKernel", stream), true)
 	add(submits("cuLaunchKernelEx", at(0, 32), 0), true) // (config, ...): hStream after seven numbers
 	add(submits("cuGraphLaunch", reg(1), 1), false)
-	for _, n := range []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemcpyAsync", "cuMemsetD8Async"} {
+	for _, n := range []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2",
+		"cuMemcpyAsync", "cuMemsetD8Async"} {
 		add(submits(n, reg(3), 3), true)
 	}
 	event := submits("cuEventRecord", reg(1), 0, 1)
@@ -106,15 +115,16 @@ func cudaCalls(arm bool) []queueCall {
 	return append(out, waits("cuCtxSynchronize", trace.CoversDevice))
 }
 
-// openCLCalls are the loader's (OpenCL 3.0). Events are not read: what clWaitForEvents waits for is not known, but by the
-// backend's synchronize around it.
+// openCLCalls are the loader's (OpenCL 3.0). Events are not read: what clWaitForEvents waits for is not
+// known, but by the backend's synchronize around it.
 func openCLCalls(bool) []queueCall {
 	kernel := submits("clEnqueueNDRangeKernel", reg(0), 0)
 	kernel.often = true
 	finish := waits("clFinish", trace.CoversQueue, 0)
 	finish.a = reg(0)
 	out := []queueCall{kernel, finish, waits("clWaitForEvents", "")}
-	for _, n := range []string{"clEnqueueReadBuffer", "clEnqueueWriteBuffer"} { // (queue, buffer, blocking, ...)
+	// (queue, buffer, blocking, ...)
+	for _, n := range []string{"clEnqueueReadBuffer", "clEnqueueWriteBuffer"} {
 		c := waits(n, trace.CoversQueue, 0, 2)
 		c.a, c.d = reg(0), reg(2)
 		out = append(out, c)
@@ -122,8 +132,8 @@ func openCLCalls(bool) []queueCall {
 	return out
 }
 
-// queueSites plans what the interfaces of the scheduler's backends tell. Those of a function that it does not export are left out,
-// and those that would be dear where they are called often.
+// queueSites plans what the interfaces of the scheduler's backends tell. Those of a function that it does not
+// export are left out, and those that would be dear where they are called often.
 func (s *backendScan) queueSites() {
 	for _, q := range queueLibraries {
 		user := s.user(q.needs)
@@ -136,8 +146,9 @@ func (s *backendScan) queueSites() {
 			}
 			lib, err := s.lib(m)
 			if err != nil {
-				s.out.Warnings = append(s.out.Warnings, engine.Warning{Level: engine.LevelGraph, Backend: user,
-					Text: "queues of " + m.Path + " cannot be seen: " + err.Error()})
+				s.out.Warnings = append(s.out.Warnings,
+					engine.Warning{Level: engine.LevelGraph, Backend: user,
+						Text: "queues of " + m.Path + " cannot be seen: " + err.Error()})
 				continue
 			}
 			sites := lib.l.queueSites(q.calls(lib.l.arm()))
@@ -189,7 +200,8 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 			continue
 		}
 		ends := l.queueEnds(fn, c.end)
-		if c.end != engine.RoleNone && ends == nil && !e.canReturn { // a return probe has to stand before the stack moved
+		// a return probe has to stand before the stack moved
+		if c.end != engine.RoleNone && ends == nil && !e.canReturn {
 			if e.in, err = l.e.Insn(fn); err != nil {
 				continue
 			}
@@ -209,15 +221,17 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 			ends = []engine.Site{x}
 		}
 		for _, end := range ends {
-			end.Role, end.Covers, end.Entry, end.A, end.B, end.C, end.D = c.end, c.covers, c.name, engine.Arg{}, engine.Arg{}, engine.Arg{}, engine.Arg{}
+			end.Role, end.Covers, end.Entry, end.A, end.B, end.C, end.D = c.end, c.covers, c.name,
+				engine.Arg{}, engine.Arg{}, engine.Arg{}, engine.Arg{}
 			out = append(out, end)
 		}
 	}
 	return out
 }
 
-// queueEnds finds where a call of a device's interface ends; nil: by a return probe only. That is for these functions alone: the interfaces
-// are C, nothing is thrown through them, and a loader hands each call on by an indirect jump.
+// queueEnds finds where a call of a device's interface ends; nil: by a return probe only. That is for these
+// functions alone: the interfaces are C, nothing is thrown through them, and a loader hands each call on by
+// an indirect jump.
 func (l *lib) queueEnds(fn uint64, role engine.Role) []engine.Site {
 	if role == engine.RoleNone {
 		return nil

@@ -27,19 +27,21 @@ const steppedCost = "stepped: costs 14 to 27 us a hit in a virtual machine, abou
 
 func reg(i uint8) engine.Arg { return engine.Arg{Kind: engine.ArgReg, Reg: i} }
 
-// site makes a site of an instruction; the file's number is filled in when a plan is put together. Where the kernel takes no probe
-// there is none: it would refuse all that are attached together with this one.
+// site makes a site of an instruction; the file's number is filled in when a plan is put together. Where the
+// kernel takes no probe there is none: it would refuse all that are attached together with this one.
 func (l *lib) site(in target.Insn, role engine.Role) (engine.Site, error) {
 	off, ok := l.e.FileOffset(in.Addr)
 	if !ok {
 		return engine.Site{}, fmt.Errorf("%s: address %#x is not in the file", l.e.Name, in.Addr)
 	}
 	sym := func(a uint64) string { return l.e.CalleeName(a) }
-	s := engine.Site{Offset: off, Addr: in.Addr, Where: l.e.NameAt(in.Addr), Insn: in.Text(sym), Class: in.Class, Role: role}
+	s := engine.Site{Offset: off, Addr: in.Addr, Where: l.e.NameAt(in.Addr), Insn: in.Text(sym),
+		Class: in.Class, Role: role}
 	switch s.Class {
 	case target.ClassEmulated, target.ClassNop5:
 	case target.ClassRefused:
-		return engine.Site{}, fmt.Errorf("%s: the kernel takes no probe at %s (%s)", l.e.Name, s.Where, s.Insn)
+		return engine.Site{}, fmt.Errorf("%s: the kernel takes no probe at %s (%s)", l.e.Name, s.Where,
+			s.Insn)
 	default:
 		s.Warning = steppedCost
 	}
@@ -49,7 +51,8 @@ func (l *lib) site(in target.Insn, role engine.Role) (engine.Site, error) {
 // span plans the begin and end of one function: begin holds the roles and arguments
 // of the first site, args the integer arguments that must be intact there. inner: see [lib.ends].
 // Where the end cannot be probed the begin is returned with errNoEnd.
-func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, args ...int) ([]engine.Site, error) {
+func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, args ...int) ([]engine.Site,
+	error) {
 	e, err := l.walkEntry(fn, args...)
 	if err != nil {
 		return nil, err
@@ -63,7 +66,8 @@ func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, 
 	if err != nil {
 		return nil, err
 	}
-	s.A, s.B, s.C, s.Batch, s.Entry, s.Phase, s.Backend = begin.A, begin.B, begin.C, begin.Batch, begin.Entry, begin.Phase, begin.Backend
+	s.A, s.B, s.C, s.Batch, s.Entry, s.Phase, s.Backend = begin.A, begin.B, begin.C, begin.Batch, begin.Entry,
+		begin.Phase, begin.Backend
 	if s.B.Kind == engine.ArgStackAddr {
 		s.B.Stack += e.moved
 	}
@@ -113,7 +117,8 @@ func readCPU(l *lib, flags int) (*cpuFacts, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: no function %s in it", l.e.Name, graphCompute)
 	}
-	sites, err := l.span(fn, "", engine.Site{Role: engine.RoleGraphBegin, A: reg(0), B: reg(1), Backend: "CPU"}, engine.RoleGraphEnd, 0, 1)
+	sites, err := l.span(fn, "", engine.Site{Role: engine.RoleGraphBegin, A: reg(0), B: reg(1),
+		Backend: "CPU"}, engine.RoleGraphEnd, 0, 1)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", l.e.Name, graphCompute, err)
 	}
@@ -142,7 +147,8 @@ func (l *lib) opCall() (call target.Insn, f target.Function, hook bool, how stri
 				return in, f, true, "the call of " + hookName + " in the operator loop", nil
 			}
 		}
-		// No loop around it: it lies in a function of its own, ggml_compute_forward, whose calls are the loop's.
+		// No loop around it: it lies in a function of its own, ggml_compute_forward, whose calls are the
+		// loop's.
 		if in, f, ok := one(l.e.CallsTo(f.Start)); ok {
 			return in, f, false, "the call of the function that calls " + hookName, nil
 		}
@@ -165,7 +171,8 @@ func (l *lib) calls(name string) ([]uint64, error) {
 }
 
 func (w *flow) isBarrier(in target.Insn) bool {
-	return (in.Kind == target.Call || in.Kind == target.CallIndirect || in.Kind == target.Jump && (in.Target < w.f.Start || in.Target >= w.f.End)) &&
+	return (in.Kind == target.Call || in.Kind == target.CallIndirect || in.Kind == target.Jump &&
+		(in.Target < w.f.Start || in.Target >= w.f.End)) &&
 		w.callee(in) == barrierName
 }
 
@@ -209,14 +216,16 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 		// The compiler put the barrier into the loop.
 		arg = engine.Arg{}
 		if in, ok := w.join(call, from); ok {
-			loop, endHow = []target.Insn{in}, "the first branch where all operators come together; ggml_barrier is inlined"
+			loop, endHow = []target.Insn{in},
+				"the first branch where all operators come together; ggml_barrier is inlined"
 		} else if loop, closing = w.loopEnds(call, from, w.isGOMPBarrier); len(loop)+len(closing) > 0 {
 			endHow = "control flow from the operator's call to the OpenMP barrier; ggml_barrier is inlined"
 			c.warnings = append(c.warnings, engine.Warning{Level: engine.LevelOp,
 				Text: "ggml_barrier is inlined in this build: operators end at the OpenMP barrier, and where a graph runs on one thread at the next operator's begin"})
 		} else {
 			c.warnings = append(c.warnings, engine.Warning{Level: engine.LevelOp,
-				Text: "no barrier was found behind the operators of " + l.e.Name + ": an operator ends at the next one's begin, waiting counts as computing"})
+				Text: "no barrier was found behind the operators of " + l.e.Name +
+					": an operator ends at the next one's begin, waiting counts as computing"})
 		}
 	}
 	for _, e := range append(slices.Clone(loop), closing...) {
@@ -255,7 +264,8 @@ func (c *cpuFacts) readParams(l *lib) {
 	for _, x := range []struct {
 		fn       string
 		ith, nth int // numbers of the arguments that the user's function gets
-	}{{"ggml_compute_forward_custom", 1, 2}, {"ggml_compute_forward_map_custom1", 2, 3}, {"ggml_compute_forward_map_custom2", 3, 4}} {
+	}{{"ggml_compute_forward_custom", 1, 2}, {"ggml_compute_forward_map_custom1", 2,
+		3}, {"ggml_compute_forward_map_custom2", 3, 4}} {
 		m, addr, err := l.machine(x.fn)
 		if err != nil {
 			continue

@@ -21,7 +21,8 @@ type typeTraits struct {
 // nameTable reads all names that an accessor knows, ggml_op_name for one: it is run with
 // 0, 1, 2 ... until what it returns is no name of that kind any more. limit is how many
 // there can be (0: not known), as tables of different kinds follow each other without a gap.
-func (l *lib) nameTable(fn string, limit int, isName func(string) bool) (names []string, table uint64, err error) {
+func (l *lib) nameTable(fn string, limit int, isName func(string) bool) (names []string, table uint64,
+	err error) {
 	m, addr, err := l.machine(fn)
 	if err != nil {
 		return nil, 0, err
@@ -104,7 +105,8 @@ func (l *lib) readNames(f *findings) (opNames, error) {
 		}
 	}
 	if !slices.Contains(n.ops, "MUL_MAT") || n.ops[0] != "NONE" {
-		return n, fmt.Errorf("%s: ggml_op_name names %d operators, MUL_MAT not among them or NONE not first", l.e.Name, len(n.ops))
+		return n, fmt.Errorf("%s: ggml_op_name names %d operators, MUL_MAT not among them or NONE not first",
+			l.e.Name, len(n.ops))
 	}
 	return n, nil
 }

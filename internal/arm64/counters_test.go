@@ -26,9 +26,11 @@ func counts(r *recording.Run, o *profile.Op, names ...string) (out []int64, ok b
 	return out, true
 }
 
-// ipc checks that each operator took 2^shift cycles for each instruction, give or take so many cycles. Of a thousand operators so many
-// may have more: one counter is read after the other, and an interrupt can come in between.
-func ipc(r *recording.Run, cycles, instructions string, shift int, give int64, interrupted int) (wrong []string) {
+// ipc checks that each operator took 2^shift cycles for each instruction, give or take so many cycles. Of a
+// thousand operators so many may have more: one counter is read after the other, and an interrupt can come in
+// between.
+func ipc(r *recording.Run, cycles, instructions string, shift int, give int64,
+	interrupted int) (wrong []string) {
 	known, off := 0, 0
 	for _, o := range r.Ops {
 		c, ok := counts(r, o, cycles, instructions)
@@ -40,7 +42,8 @@ func ipc(r *recording.Run, cycles, instructions string, shift int, give int64, i
 			if off++; 1000*off <= interrupted*len(r.Ops) || len(wrong) >= 8 {
 				continue
 			}
-			wrong = append(wrong, fmt.Sprintf("%s %s: %d cycles, %d instructions: not 1/%d", o.Op, o.NodeDef().Name, c[0], c[1], 1<<shift))
+			wrong = append(wrong, fmt.Sprintf("%s %s: %d cycles, %d instructions: not 1/%d", o.Op,
+				o.NodeDef().Name, c[0], c[1], 1<<shift))
 		}
 	}
 	if known < 200 || known < len(r.Ops)*9/10 {
@@ -49,8 +52,9 @@ func ipc(r *recording.Run, cycles, instructions string, shift int, give int64, i
 	return wrong
 }
 
-// The emulator makes every instruction take the same number of cycles. In user space that holds for each operator exactly. With
-// the kernel's share, one counter is read some instructions after the other, not the same number at every hit.
+// The emulator makes every instruction take the same number of cycles. In user space that holds for each
+// operator exactly. With the kernel's share, one counter is read some instructions after the other, not the
+// same number at every hit.
 func TestIPC(t *testing.T) {
 	for _, m := range []*machine{trixie, sid} {
 		t.Run(fmt.Sprintf("%s, shift %d", m.kernel, m.shift), func(t *testing.T) {
@@ -98,8 +102,8 @@ func products(r *recording.Run) map[kind]map[int64][]float64 {
 	return out
 }
 
-// follow checks that the instructions of products of a kind are a line in m, whose slope by k*n is the same for every k and differs
-// with the weights' type: so many instructions for each multiplication.
+// follow checks that the instructions of products of a kind are a line in m, whose slope by k*n is the same
+// for every k and differs with the weights' type: so many instructions for each multiplication.
 func follow(r *recording.Run) (slopes map[string]float64, wrong []string) {
 	slopes = map[string]float64{}
 	complain := func(format string, a ...any) { wrong = append(wrong, fmt.Sprintf(format, a...)) }
@@ -154,7 +158,8 @@ func fit(points map[int64]float64) (slope, rest float64) {
 	return slope, rest
 }
 
-// Instructions of matrix products follow m*n*k by the weights' type, and all operators together take fewer than their process.
+// Instructions of matrix products follow m*n*k by the weights' type, and all operators together take fewer
+// than their process.
 func TestInstructions(t *testing.T) {
 	for _, m := range []*machine{trixie, sid} {
 		t.Run(m.kernel, func(t *testing.T) {
@@ -259,11 +264,13 @@ func TestNineEvents(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"cycles", "instructions:u"} {
-		if !strings.Contains(res.stderr, name+" is counted ") || !strings.Contains(strings.Join(r.Header.Meta.Notes, "\n"), name+" is counted ") {
+		if !strings.Contains(res.stderr, name+" is counted ") ||
+			!strings.Contains(strings.Join(r.Header.Meta.Notes, "\n"), name+" is counted ") {
 			t.Errorf("nobody says that %s is scaled: %s\n%q", name, res.stderr, r.Header.Meta.Notes)
 		}
 	}
-	// Over the run, what is scaled is near what an event alone counts: an instruction is an instruction in user space.
+	// Over the run, what is scaled is near what an event alone counts: an instruction is an instruction in
+	// user space.
 	var cycles, instructions, scaled, known int64
 	for _, o := range r.Ops {
 		if o.Scaled {
@@ -274,7 +281,8 @@ func TestNineEvents(t *testing.T) {
 			cycles, instructions = cycles+c[0], instructions+c[1]
 		}
 	}
-	t.Logf("%d operators, %d with both counters, %d scaled; %d cycles, %d instructions", len(r.Ops), known, scaled, cycles, instructions)
+	t.Logf("%d operators, %d with both counters, %d scaled; %d cycles, %d instructions", len(r.Ops), known,
+		scaled, cycles, instructions)
 	if scaled == 0 || known == 0 || known == int64(len(r.Ops)) {
 		t.Errorf("of %d operators %d are scaled, and of %d both are known", len(r.Ops), scaled, known)
 	}
@@ -327,7 +335,8 @@ func TestNoCounters(t *testing.T) {
 	}
 }
 
-// crowding checks that no operator's count holds the cycles of what else ran on its CPU. A cycle is 1 ns there.
+// crowding checks that no operator's count holds the cycles of what else ran on its CPU. A cycle is 1 ns
+// there.
 func crowding(r *recording.Run) (wrong []string) {
 	at := r.Counter("cycles:u")
 	var known, all, cycles, busy, off int64

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arm64 tests profinfer in an emulated arm64 machine with hardware counters, which scripts/arm64.sh makes and
-// boots: Debian's kernels and Debian's llama.cpp. What was recorded there comes back and is read here.
+// Package arm64 tests profinfer in an emulated arm64 machine with hardware counters, which scripts/arm64.sh
+// makes and boots: Debian's kernels and Debian's llama.cpp. What was recorded there comes back and is read
+// here.
 //
 // Each machine is booted once, with all that several tests want to know of it.
 package arm64
@@ -189,7 +190,8 @@ func (m *machine) run(t testing.TB) error {
 		return err
 	}
 	cmd := exec.Command(script, append(append([]string{"run"}, files...), "--", lines.String())...)
-	cmd.Env = append(os.Environ(), "OUT="+m.dir, "KERNEL="+m.kernel, "PMU="+m.pmu, "IPC_SHIFT="+strconv.Itoa(m.shift), "SMP=", "CPU=", "LIMIT=900")
+	cmd.Env = append(os.Environ(), "OUT="+m.dir, "KERNEL="+m.kernel, "PMU="+m.pmu,
+		"IPC_SHIFT="+strconv.Itoa(m.shift), "SMP=", "CPU=", "LIMIT=900")
 	console, err := os.Create(m.dir + ".log") // while it runs, this tells how far it is
 	if err != nil {
 		return err
@@ -199,7 +201,8 @@ func (m *machine) run(t testing.TB) error {
 	begin := time.Now()
 	err = cmd.Run()
 	out, _ := os.ReadFile(console.Name())
-	t.Logf("kernel %s, PMU=%s, %.0f s\n%s", m.kernel, m.pmu, time.Since(begin).Seconds(), bytes.TrimSpace(out))
+	t.Logf("kernel %s, PMU=%s, %.0f s\n%s", m.kernel, m.pmu, time.Since(begin).Seconds(),
+		bytes.TrimSpace(out))
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// All of record, stat, report and export works there, and gives the figures that this machine reads from the same file.
+// All of record, stat, report and export works there, and gives the figures that this machine reads from the
+// same file.
 func TestWhole(t *testing.T) {
 	for _, m := range []*machine{trixie, sid} {
 		t.Run(m.kernel, func(t *testing.T) {
@@ -29,7 +30,8 @@ func TestWhole(t *testing.T) {
 			if a := r.Header.Meta.Arch; a != "arm64" {
 				t.Errorf("recorded on %q", a)
 			}
-			if len(r.Steps) != 9 || r.Steps[0].Phase != profile.Prefill || r.Steps[8].Phase != profile.Decode {
+			if len(r.Steps) != 9 || r.Steps[0].Phase != profile.Prefill ||
+				r.Steps[8].Phase != profile.Decode {
 				t.Errorf("%d steps, want one of prefill and eight of decode", len(r.Steps))
 			}
 			if r.Scheds == 0 {
@@ -40,7 +42,8 @@ func TestWhole(t *testing.T) {
 			if err := json.Unmarshal([]byte(m.well(t, "stat").stdout), &there); err != nil {
 				t.Fatal(err)
 			}
-			if err := json.Unmarshal([]byte(here(t, "stat", "--json", "-i", path).stdout), &back); err != nil {
+			if err := json.Unmarshal([]byte(here(t, "stat", "--json", "-i", path).stdout),
+				&back); err != nil {
 				t.Fatal(err)
 			}
 			for _, s := range []any{there, back} { // which peaks are kept is a machine's own
@@ -49,8 +52,11 @@ func TestWhole(t *testing.T) {
 			if d := different("", there, back); d != "" {
 				t.Errorf("stat --json: %s", d)
 			}
-			sameTable(t, m.well(t, "ops").stdout, here(t, "export", "-i", path, "--table", "ops", "--format", "csv").stdout)
-			if a, b := m.well(t, "nodes").stdout, here(t, "export", "-i", path, "--table", "nodes", "--format", "ndjson").stdout; a != b || len(a) == 0 {
+			sameTable(t, m.well(t, "ops").stdout,
+				here(t, "export", "-i", path, "--table", "ops", "--format", "csv").stdout)
+			if a, b := m.well(t, "nodes").stdout,
+				here(t, "export", "-i", path, "--table", "nodes", "--format", "ndjson").stdout; a != b ||
+				len(a) == 0 {
 				t.Error("the table of nodes differs")
 			}
 			m.well(t, "perfetto")
@@ -58,19 +64,21 @@ func TestWhole(t *testing.T) {
 			if res := here(t, "export", "-i", path, "--format", "perfetto", "-o", out); res.status != 0 {
 				t.Fatal(res.stderr)
 			}
-			if a, b := unzipped(t, m.file("whole.pftrace")), unzipped(t, out); !bytes.Equal(a, b) || len(b) < 10_000 {
+			if a, b := unzipped(t, m.file("whole.pftrace")), unzipped(t, out); !bytes.Equal(a, b) ||
+				len(b) < 10_000 {
 				t.Errorf("perfetto: another file of %d bytes there, %d here", len(a), len(b))
 			}
 			m.well(t, "report")
-			if page := m.read(t, "whole.html"); !strings.Contains(page, "<html") || !strings.HasSuffix(strings.TrimSpace(page), "</html>") {
+			if page := m.read(t, "whole.html"); !strings.Contains(page, "<html") ||
+				!strings.HasSuffix(strings.TrimSpace(page), "</html>") {
 				t.Errorf("the page has %d bytes and is not whole", len(page))
 			}
 		})
 	}
 }
 
-// different says where two values of JSON differ. Compilers of different machines may round sums differently: numbers may
-// differ by a billionth. Paths of files do.
+// different says where two values of JSON differ. Compilers of different machines may round sums differently:
+// numbers may differ by a billionth. Paths of files do.
 func different(at string, a, b any) string {
 	switch x := a.(type) {
 	case map[string]any:
@@ -100,7 +108,8 @@ func different(at string, a, b any) string {
 			return ""
 		}
 	case string:
-		if y, ok := b.(string); ok && (x == y || strings.HasSuffix(x, "whole.pinf") && strings.HasSuffix(y, "whole.pinf")) {
+		if y, ok := b.(string); ok && (x == y || strings.HasSuffix(x, "whole.pinf") &&
+			strings.HasSuffix(y, "whole.pinf")) {
 			return ""
 		}
 	default:
@@ -158,11 +167,12 @@ func sameTable(t *testing.T, a, b string) {
 // simulated are instructions that the kernel simulates (arch/arm64/kernel/probes/decode-insn.c).
 func simulated(text string) bool {
 	name, _, _ := strings.Cut(text, " ")
-	return slices.Contains([]string{"bl", "b", "br", "blr", "ret", "cbz", "cbnz", "tbz", "tbnz", "adr", "adrp"}, name) || strings.HasPrefix(name, "b.")
+	return slices.Contains([]string{"bl", "b", "br", "blr", "ret", "cbz", "cbnz", "tbz", "tbnz", "adr",
+		"adrp"}, name) || strings.HasPrefix(name, "b.")
 }
 
-// Every probe site of every CPU library of Debian's arm64 build is simulated, and an operator's are at a bl; the kernel there
-// agrees (TestKernelSteps, in suites).
+// Every probe site of every CPU library of Debian's arm64 build is simulated, and an operator's are at a bl;
+// the kernel there agrees (TestKernelSteps, in suites).
 func TestSites(t *testing.T) {
 	for _, m := range []*machine{trixie, sid} {
 		t.Run(m.kernel, func(t *testing.T) {
@@ -170,7 +180,8 @@ func TestSites(t *testing.T) {
 			if err := json.Unmarshal([]byte(m.well(t, "doctor").stdout), &d); err != nil {
 				t.Fatal(err)
 			}
-			if want := []string{"steps", "graphs", "operators", "scheduling"}; !slices.Equal(d.Verdict.Records, want) || d.Machine.Arch != "arm64" {
+			if want := []string{"steps", "graphs", "operators",
+				"scheduling"}; !slices.Equal(d.Verdict.Records, want) || d.Machine.Arch != "arm64" {
 				t.Errorf("doctor: %+v on %s", d.Verdict, d.Machine.Arch)
 			}
 			d = doctor.Report{}
@@ -189,7 +200,8 @@ func TestSites(t *testing.T) {
 			}
 			t.Log(roles)
 			// eight libraries, one for each generation of CPUs
-			for role, n := range map[string]int{"operator begin": 8, "operator end": 16, "fused operator begin": 8, "graph begin": 8, "step begin": 3} {
+			for role, n := range map[string]int{"operator begin": 8, "operator end": 16,
+				"fused operator begin": 8, "graph begin": 8, "step begin": 3} {
 				if roles[role] < n {
 					t.Errorf("%d sites of %s, want %d", roles[role], role, n)
 				}
@@ -207,7 +219,8 @@ func TestSuites(t *testing.T) {
 			}
 			t.Run(m.kernel+"/"+m.pmu+"/"+s.name, func(t *testing.T) {
 				r := m.result(t, s.name)
-				if r.status != 0 || !strings.Contains(r.stdout, "--- PASS: ") || !strings.HasSuffix(strings.TrimSpace(r.stdout), "PASS") {
+				if r.status != 0 || !strings.Contains(r.stdout, "--- PASS: ") ||
+					!strings.HasSuffix(strings.TrimSpace(r.stdout), "PASS") {
 					t.Errorf("status %d\n%s%s", r.status, r.stdout, r.stderr)
 				}
 			})

@@ -40,7 +40,8 @@ func tools(t testing.TB) {
 	if _, err := os.Stat("../../web/node_modules/playwright-core"); err != nil {
 		need(t, "web/node_modules is missing: make web/node_modules")
 	}
-	cmd := exec.Command("node", "--input-type=module", "-e", "import {browserPath} from './test/browser.mjs'; console.log(browserPath ?? '')")
+	cmd := exec.Command("node", "--input-type=module", "-e",
+		"import {browserPath} from './test/browser.mjs'; console.log(browserPath ?? '')")
 	cmd.Dir = "../../web"
 	out, err := cmd.Output()
 	if err != nil {
@@ -145,7 +146,9 @@ func load(t testing.TB, file, path string) *report.Run {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	run, err := report.Load(file, func(s profile.Sink) (*profile.Header, error) { return profile.Replay(r, s) })
+	run, err := report.Load(file, func(s profile.Sink) (*profile.Header, error) {
+		return profile.Replay(r, s)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,17 +18,22 @@ import (
 	"github.com/profinfer/profinfer/views/report"
 )
 
-// hostileCounter is a name that nobody means well with: whoever can write a recording can write that of a counter.
+// hostileCounter is a name that nobody means well with: whoever can write a recording can write that of a
+// counter.
 const hostileCounter = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 
-// counterList are what counts makes up: IPC, a stall share, misses, one that is scaled, one that reads 0, one that is void.
+// counterList are what counts makes up: IPC, a stall share, misses, one that is scaled, one that reads 0, one
+// that is void.
 var counterList = []trace.Counter{
 	{Name: "cycles", Role: "cycles", PMU: "cpu"}, {Name: "instructions", Role: "instructions", PMU: "cpu"},
-	{Name: "stalled-cycles-backend", Role: "stall-backend", PMU: "cpu"}, {Name: "LLC-load-misses", Role: "llc-miss", PMU: "cpu", Scaled: true},
-	{Name: hostileCounter, PMU: "cpu"}, {Name: "branch-misses", Role: "branch-misses", PMU: "cpu"}, {Name: "stalled-cycles-frontend", Role: "stall-frontend", PMU: "cpu", Void: "reads 0"},
+	{Name: "stalled-cycles-backend", Role: "stall-backend", PMU: "cpu"}, {Name: "LLC-load-misses",
+		Role: "llc-miss", PMU: "cpu", Scaled: true},
+	{Name: hostileCounter, PMU: "cpu"}, {Name: "branch-misses", Role: "branch-misses",
+		PMU: "cpu"}, {Name: "stalled-cycles-frontend", Role: "stall-frontend", PMU: "cpu", Void: "reads 0"},
 }
 
-// counts makes up counters for a run that is played: the more threads, the fewer instructions a cycle. ROPE's instructions are not known.
+// counts makes up counters for a run that is played: the more threads, the fewer instructions a cycle. ROPE's
+// instructions are not known.
 type counts struct {
 	profile.Sink
 	ipc float64
@@ -40,7 +45,8 @@ func (c counts) Op(o *profile.Op) error {
 	for i := range o.Threads {
 		t := &o.Threads[i]
 		cycles := 3 * t.Busy
-		t.Counts = []int64{cycles, int64(float64(cycles) * c.ipc / float64(n)), cycles * n / 8, t.Busy/1000 + 1, 7, 0, profile.UnknownCount}
+		t.Counts = []int64{cycles, int64(float64(cycles) * c.ipc / float64(n)), cycles * n / 8,
+			t.Busy/1000 + 1, 7, 0, profile.UnknownCount}
 		if o.Op == "ROPE" {
 			t.Counts[1] = profile.UnknownCount
 		}
@@ -60,7 +66,8 @@ func twoTeams(ipc float64) report.Replay {
 	return func(s profile.Sink) (*profile.Header, error) {
 		p := &profiletest.Player{Sink: counts{s, ipc}}
 		for threads := 1; threads <= 2; threads++ {
-			r := profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: uint64(threads), Threads: threads, Prefill: 16, Decode: 8, Start: 1_000_000_000, Gap: 300, Sched: true}
+			r := profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: uint64(threads), Threads: threads,
+				Prefill: 16, Decode: 8, Start: 1_000_000_000, Gap: 300, Sched: true}
 			if err := p.Play(r); err != nil {
 				return nil, err
 			}
@@ -75,7 +82,8 @@ func twoTeams(ipc float64) report.Replay {
 func counterPeaks() *roof.Peaks {
 	rate := func(v float64) *float64 { return &v }
 	return &roof.Peaks{Source: "made up", At: func(threads int, weight string) roof.Roof {
-		r := roof.Roof{Threads: threads, GBps: rate(4 * float64(threads)), StreamGBps: rate(3 * float64(threads)), GFlops: rate(20 * float64(threads)), Units: "f32"}
+		r := roof.Roof{Threads: threads, GBps: rate(4 * float64(threads)),
+			StreamGBps: rate(3 * float64(threads)), GFlops: rate(20 * float64(threads)), Units: "f32"}
 		if weight == "q4_0" {
 			r.GFlops, r.MatrixGFlops, r.Units = rate(80*float64(threads)), rate(500*float64(threads)), "int8"
 		}
@@ -96,8 +104,8 @@ func peaksOf(p *roof.Peaks) report.Option {
 	return report.Peaks(func(*profile.Header) *roof.Peaks { return p })
 }
 
-// Counters and roofline in every view: figures are those of the statistics and of the roofline, and the views stand hostile names,
-// two runs, little room and no roof.
+// Counters and roofline in every view: figures are those of the statistics and of the roofline, and the views
+// stand hostile names, two runs, little room and no roof.
 func TestCounters(t *testing.T) {
 	tools(t)
 	s, b, tl := stat.New(stat.Options{}), series.New(nil), timeline.New(timeline.Options{})
@@ -114,7 +122,8 @@ func TestCounters(t *testing.T) {
 	without := load(t, "plain.pinf", recorded(t, "plain"))
 	looks := [][3]int{smdrk, {560, 800, 0}}
 	got := suite(t, "counters", plan{Pages: []page{
-		{Name: "one", URL: write(t, "one", one), Looks: looks, Tables: []tableOf{{Phase: "decode"}, {Phase: "prefill"}}},
+		{Name: "one", URL: write(t, "one", one), Looks: looks,
+			Tables: []tableOf{{Phase: "decode"}, {Phase: "prefill"}}},
 		{Name: "two", URL: write(t, "two", one, two), Looks: [][3]int{light}},
 		{Name: "one-without", URL: write(t, "one-without", one, without), Looks: [][3]int{small}},
 		{Name: "none", URL: write(t, "none", without), Looks: [][3]int{{560, 800, 1}}, Brief: true},
@@ -178,7 +187,8 @@ func TestCounters(t *testing.T) {
 			}
 			c := points[id]
 			seen++
-			for col, want := range map[string]*float64{"flop_per_byte": p.Intensity, "gflop_per_s": p.GFlops, "gb_per_s": p.GBps, "share": p.Share, "of_roof": p.OfRoof} {
+			for col, want := range map[string]*float64{"flop_per_byte": p.Intensity, "gflop_per_s": p.GFlops,
+				"gb_per_s": p.GBps, "share": p.Share, "of_roof": p.OfRoof} {
 				if c == nil || want == nil && c[col] != "" || want != nil && !near(c[col], *want) {
 					t.Errorf("roofline, %s: %s is %q, want %v", id, col, c[col], want)
 				}

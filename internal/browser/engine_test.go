@@ -27,7 +27,8 @@ func engineRun(t *testing.T) string {
 		e := engines.Debian(t)
 		_, inside := engines.Model(t, e, "llama-tiny")
 		file := filepath.Join(filepath.Dir(profinfer(t)), "engine.pinf")
-		argv := append([]string{"record", "-o", file, "--"}, e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "32", "-n", "48", "-r", "1")...)
+		argv := append([]string{"record", "-o", file, "--"},
+			e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "32", "-n", "48", "-r", "1")...)
 		if out, err := exec.Command(profinfer(t), argv...).CombinedOutput(); err != nil {
 			t.Fatalf("record: %v\n%s", err, out)
 		}
@@ -46,5 +47,7 @@ func TestEngineRun(t *testing.T) {
 	if file == "" {
 		t.Skip("no real engine was recorded")
 	}
-	suite(t, "views", plan{Pages: []page{{Name: "engine", URL: write(t, "engine", load(t, "engine.pinf", file)), Looks: [][3]int{light, dark, small, smdrk}, Thorough: true}}})
+	suite(t, "views", plan{Pages: []page{{Name: "engine",
+		URL: write(t, "engine", load(t, "engine.pinf", file)), Looks: [][3]int{light, dark, small,
+			smdrk}, Thorough: true}}})
 }

@@ -49,7 +49,8 @@ var (
 	first = rgb{0x8a, 0x8f, 0x98}
 )
 
-// suits tells whether a colour is that of a load of so many times the mean: nothing, blue below it, red above.
+// suits tells whether a colour is that of a load of so many times the mean: nothing, blue below it, red
+// above.
 func (c rgb) suits(factor float64) bool {
 	warm := c[0] - c[2]
 	switch {
@@ -114,7 +115,8 @@ func compareExperts(t *testing.T, file string, f expertFigures) {
 		}
 		layers := list(experts["layers"])
 		if len(layers) == 0 || len(f.Rows[phase]) != len(layers) || len(f.Load[phase]) != len(layers) {
-			t.Fatalf("%s: %d rows, a map of %d; stat --json has %d layers", phase, len(f.Rows[phase]), len(f.Load[phase]), len(layers))
+			t.Fatalf("%s: %d rows, a map of %d; stat --json has %d layers", phase, len(f.Rows[phase]),
+				len(f.Load[phase]), len(layers))
 		}
 		if named < 8*len(layers) {
 			t.Errorf("only %d figures for %d layers", named, len(layers))
@@ -129,11 +131,13 @@ func compareExperts(t *testing.T, file string, f expertFigures) {
 				sum += n.(float64)
 			}
 			if len(f.Load[phase][i]) < len(loads) {
-				t.Fatalf("%s, layer %s: a map of %d experts, not %d", phase, id, len(f.Load[phase][i]), len(loads))
+				t.Fatalf("%s, layer %s: a map of %d experts, not %d", phase, id, len(f.Load[phase][i]),
+					len(loads))
 			}
 			for e, n := range loads {
 				if c, factor := f.Load[phase][i][e], n.(float64)*float64(len(loads))/sum; !c.suits(factor) {
-					t.Errorf("%s, layer %s, expert %d: the colour %v for %.2f times the mean", phase, id, e, c, factor)
+					t.Errorf("%s, layer %s, expert %d: the colour %v for %.2f times the mean", phase, id, e,
+						c, factor)
 				}
 			}
 			compareTokens(t, phase+", layer "+id, f.Tokens[phase][id], chosen[id], len(loads))
@@ -142,7 +146,8 @@ func compareExperts(t *testing.T, file string, f expertFigures) {
 					continue
 				}
 				c := chosen[id][p.Tok]
-				if p.Step != strconv.Itoa(c.step) || p.Chosen != strings.Trim(fmt.Sprint(c.experts), "[]") || p.Token != strconv.Itoa(c.token) {
+				if p.Step != strconv.Itoa(c.step) || p.Chosen != strings.Trim(fmt.Sprint(c.experts), "[]") ||
+					p.Token != strconv.Itoa(c.token) {
 					t.Errorf("%s, layer %s, token %d: %+v, the table says %+v", phase, id, p.Tok, p, c)
 				}
 			}
@@ -219,7 +224,8 @@ func compareDifference(t *testing.T, files [2]string, f expertFigures) {
 			for what, c := range map[string]struct {
 				got  rgb
 				want float64
-			}{"first": {f.Own[0][i][e], a[i][e]}, "second": {f.Own[1][i][e], b[i][e]}, "difference": {f.Difference[i][e], ratio}} {
+			}{"first": {f.Own[0][i][e], a[i][e]}, "second": {f.Own[1][i][e],
+				b[i][e]}, "difference": {f.Difference[i][e], ratio}} {
 				if !c.got.suits(c.want) {
 					t.Errorf("%s, layer %d, expert %d: the colour %v for %.2f", what, i, e, c.got, c.want)
 				}
@@ -228,7 +234,8 @@ func compareDifference(t *testing.T, files [2]string, f expertFigures) {
 	}
 }
 
-// Experts in the page: every look, figures against stat --json and the exported table, the maps' colours cell by cell, keys and links.
+// Experts in the page: every look, figures against stat --json and the exported table, the maps' colours cell
+// by cell, keys and links.
 func TestExperts(t *testing.T) {
 	tools(t)
 	looks := [][3]int{light, smdrk}
@@ -238,21 +245,26 @@ func TestExperts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := profiletest.Run{Model: profiletest.MoE, PID: 100, Ctx: 0x5, Threads: 1, Decode: 20, Start: 1_000_000_000, Gap: 300,
+	run := profiletest.Run{Model: profiletest.MoE, PID: 100, Ctx: 0x5, Threads: 1, Decode: 20,
+		Start: 1_000_000_000, Gap: 300,
 		Choose: func(layer, pos, rank int64) int32 { return int32(rank*4 + (layer+pos*rank+pos)%5%4) }}
 	run.Model.Layers = 3
-	err = profiletest.Record(out, nil, func(_ *profiletest.Recorder, p *profiletest.Player) error { return p.Play(run) })
+	err = profiletest.Record(out, nil, func(_ *profiletest.Recorder, p *profiletest.Player) error {
+		return p.Play(run)
+	})
 	if err = errors.Join(err, out.Close()); err != nil {
 		t.Fatal(err)
 	}
-	a, b, plain := load(t, "a.pinf", experts), load(t, "b.pinf", names), load(t, "plain.pinf", recorded(t, "plain"))
+	a, b, plain := load(t, "a.pinf", experts), load(t, "b.pinf", names),
+		load(t, "plain.pinf", recorded(t, "plain"))
 	tables := []tableOf{{}}
 	p := plan{Pages: []page{
 		{Name: "experts", URL: write(t, "experts", a), Looks: [][3]int{small, dark}, Tables: tables},
 		{Name: "compared", URL: write(t, "compared", a, load(t, "other.pinf", other)), Looks: looks},
 		{Name: "compared-plain", URL: write(t, "compared-plain", plain, b), Looks: [][3]int{small}},
 		{Name: "plain", URL: write(t, "plain", plain), Looks: [][3]int{small}, Brief: true},
-		{Name: "level-step", URL: write(t, "level-step", load(t, "s.pinf", recorded(t, "level-step"))), Looks: [][3]int{small}, Brief: true},
+		{Name: "level-step", URL: write(t, "level-step", load(t, "s.pinf", recorded(t, "level-step"))),
+			Looks: [][3]int{small}, Brief: true},
 		{Name: "empty", URL: write(t, "empty", load(t, "e.pinf", recorded(t, "empty"))), Brief: true},
 	}}
 	for name, o := range suite(t, "experts", p) {
@@ -264,7 +276,9 @@ func TestExperts(t *testing.T) {
 		case "experts/figures":
 			t.Run("figures compared", func(t *testing.T) { compareExperts(t, experts, f) })
 		case "compared/difference":
-			t.Run("difference compared", func(t *testing.T) { compareDifference(t, [2]string{experts, other}, f) })
+			t.Run("difference compared", func(t *testing.T) {
+				compareDifference(t, [2]string{experts, other}, f)
+			})
 		case "experts/keys":
 			stat := statJSON(t, experts, "weight")
 			for _, g := range f.Reads {

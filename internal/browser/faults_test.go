@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Page faults in the page: figures are those of stat --json, rows those of the exported tables; and the views stand hostile names, unknown
-// durations, two runs and none.
+// Page faults in the page: figures are those of stat --json, rows those of the exported tables; and the views
+// stand hostile names, unknown durations, two runs and none.
 func TestFaults(t *testing.T) {
 	tools(t)
 	files := map[string]string{"faults": recorded(t, "faults"), "faults-names": recorded(t, "faults-names")}
@@ -21,7 +21,8 @@ func TestFaults(t *testing.T) {
 		{Name: "faults-names", URL: write(t, "faults-names", names), Looks: [][3]int{small, dark}},
 		{Name: "faults-two", URL: write(t, "faults-two", one, names), Looks: [][3]int{small, dark}},
 		{Name: "faults-without", URL: write(t, "faults-without", one, without), Looks: [][3]int{smdrk}},
-		{Name: "faults-none", URL: write(t, "faults-none", without), Looks: [][3]int{light, smdrk}, Brief: true},
+		{Name: "faults-none", URL: write(t, "faults-none", without), Looks: [][3]int{light, smdrk},
+			Brief: true},
 	}})
 	for name, file := range files {
 		t.Run(name+" compared", func(t *testing.T) { compareFaults(t, file, got[name+"/figures"].Data) })

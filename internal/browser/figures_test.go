@@ -25,7 +25,8 @@ type row struct {
 	Cells map[string]string `json:"cells"`
 }
 
-// statJSON is what profinfer stat --json says of a recording, without the peaks that this machine may have: the pages have none.
+// statJSON is what profinfer stat --json says of a recording, without the peaks that this machine may have:
+// the pages have none.
 func statJSON(t *testing.T, file, by string) map[string]any {
 	t.Helper()
 	out, err := exec.Command(profinfer(t), "stat", "-i", file, "--json", "--no-peaks", "--by", by).Output()
@@ -42,7 +43,8 @@ func statJSON(t *testing.T, file, by string) map[string]any {
 // exported returns the rows of a table of the recording.
 func exported(t *testing.T, file, table string) (rows []map[string]any) {
 	t.Helper()
-	out, err := exec.Command(profinfer(t), "export", "-i", file, "--table", table, "--format", "ndjson", "-o", "-").Output()
+	out, err := exec.Command(profinfer(t), "export", "-i", file, "--table", table, "--format", "ndjson", "-o",
+		"-").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +78,16 @@ func list(v any) []any { l, _ := v.([]any); return l }
 
 func object(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-// at follows a figure's name into stat --json: "run.steps", "models.0.layers", "decode.tokens_per_s", "decode@1.steps".
+// at follows a figure's name into stat --json: "run.steps", "models.0.layers", "decode.tokens_per_s",
+// "decode@1.steps".
 func at(s map[string]any, name string) (any, bool) {
 	var v any = s
 	parts := strings.Split(name, ".")
 	phase, model, _ := strings.Cut(parts[0], "@")
 	for _, p := range list(s["phases"]) {
 		o := object(p)
-		if m, _ := o["model"].(float64); o["phase"] == phase && (model == "" && m == 0 || model == fmt.Sprint(int(m))) {
+		if m, _ := o["model"].(float64); o["phase"] == phase &&
+			(model == "" && m == 0 || model == fmt.Sprint(int(m))) {
 			v, parts = p, parts[1:]
 			break
 		}
@@ -206,9 +210,11 @@ func compare(t *testing.T, file string, f figures) {
 	}
 }
 
-// derived names figures of the summary that are computed from stat --json's: they are tested in package profile.
+// derived names figures of the summary that are computed from stat --json's: they are tested in package
+// profile.
 func derived(name string) bool {
-	return strings.Contains(name, ".evidence.") || strings.Contains(name, ".causes.") || strings.HasPrefix(name, "finding")
+	return strings.Contains(name, ".evidence.") || strings.Contains(name, ".causes.") ||
+		strings.HasPrefix(name, "finding")
 }
 
 func byID(rows []row) map[string]map[string]string {
@@ -220,7 +226,8 @@ func byID(rows []row) map[string]map[string]string {
 }
 
 // sums computes rows anew from the exported table of operators.
-func sums(t *testing.T, name, by, phase string, ops, steps []map[string]any, rows map[string]map[string]string) {
+func sums(t *testing.T, name, by, phase string, ops, steps []map[string]any,
+	rows map[string]map[string]string) {
 	t.Helper()
 	in := map[float64]bool{}
 	for _, s := range steps {
@@ -266,7 +273,8 @@ func sums(t *testing.T, name, by, phase string, ops, steps []map[string]any, row
 			t.Errorf("%s: no row %q", name, key)
 			continue
 		}
-		for col, want := range map[string]float64{"calls_per_step": s.calls / n, "dur_per_step_ns": s.dur / n, "mean_ns": s.dur / s.calls, "gb_per_s": s.bytes / s.bytesDur} {
+		for col, want := range map[string]float64{"calls_per_step": s.calls / n, "dur_per_step_ns": s.dur / n,
+			"mean_ns": s.dur / s.calls, "gb_per_s": s.bytes / s.bytesDur} {
 			if v, ok := r[col]; ok && v != "" && !near(v, want) {
 				t.Errorf("%s: %s of %q is %s, its operators give %v", name, col, key, v, want)
 			} else if !ok && col != "gb_per_s" {
@@ -358,13 +366,15 @@ func tablesOf(t *testing.T, file string) (out []tableOf) {
 // What the page shows is what stat --json and the exported tables say, to the last digit.
 func TestFigures(t *testing.T) {
 	tools(t)
-	files := map[string]string{"plain": recorded(t, "plain"), "losses": recorded(t, "losses"), "names": recorded(t, "names")}
+	files := map[string]string{"plain": recorded(t, "plain"), "losses": recorded(t, "losses"),
+		"names": recorded(t, "names")}
 	if f := engineRun(t); f != "" {
 		files["engine"] = f
 	}
 	var p plan
 	for name, file := range files {
-		p.Pages = append(p.Pages, page{Name: name, URL: write(t, name, load(t, name+".pinf", file)), Tables: tablesOf(t, file)})
+		p.Pages = append(p.Pages, page{Name: name, URL: write(t, name, load(t, name+".pinf", file)),
+			Tables: tablesOf(t, file)})
 	}
 	for name, o := range suite(t, "figures", p) {
 		if files[name] == "" {

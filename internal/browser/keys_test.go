@@ -8,5 +8,6 @@ import "testing"
 func TestKeys(t *testing.T) {
 	tools(t)
 	a, b := load(t, "a.pinf", recorded(t, "plain")), load(t, "b.pinf", recorded(t, "one-thread"))
-	suite(t, "keys", plan{Pages: []page{{Name: "one", URL: write(t, "one", a)}, {Name: "two", URL: write(t, "two", a, b), Brief: true}}})
+	suite(t, "keys", plan{Pages: []page{{Name: "one", URL: write(t, "one", a)},
+		{Name: "two", URL: write(t, "two", a, b), Brief: true}}})
 }

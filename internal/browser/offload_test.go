@@ -11,7 +11,8 @@ import (
 	"github.com/profinfer/profinfer/profile/profiletest"
 )
 
-// The tab of backends has the figures of stat --json, and stands hostile names, two runs and runs without other backends.
+// The tab of backends has the figures of stat --json, and stands hostile names, two runs and runs without
+// other backends.
 func TestOffload(t *testing.T) {
 	tools(t)
 	file := recorded(t, "offload")
@@ -20,7 +21,8 @@ func TestOffload(t *testing.T) {
 	names := load(t, "names.pinf", recorded(t, "offload-names"))
 	level := load(t, "level-step.pinf", recorded(t, "level-step"))
 	got := suite(t, "offload", plan{Pages: []page{
-		{Name: "one", URL: write(t, "one", run), Looks: [][3]int{light, smdrk, {560, 800, 0}}, Tables: []tableOf{{Phase: "decode"}, {Phase: "prefill"}}},
+		{Name: "one", URL: write(t, "one", run), Looks: [][3]int{light, smdrk, {560, 800, 0}},
+			Tables: []tableOf{{Phase: "decode"}, {Phase: "prefill"}}},
 		{Name: "two", URL: write(t, "two", plain, run), Looks: [][3]int{small}},
 		{Name: "names", URL: write(t, "names", names, run), Looks: [][3]int{light, smdrk}},
 		{Name: "none", URL: write(t, "none", plain, level), Looks: [][3]int{dark}},
@@ -69,9 +71,16 @@ func TestOffload(t *testing.T) {
 			}
 			return strings.Join(s, " ")
 		}
-		compareRows("backends in "+phase, list(o["backends"]), func(m map[string]any) string { return text(m, "backend") }, 8)
-		compareRows("copies", list(o["copies"]), func(m map[string]any) string { return text(m, "kind", "from", "to") }, 3)
-		compareRows("matrix products in "+phase, list(o["products_by_backend"]), func(m map[string]any) string { return text(m, "backend") }, 6)
+		compareRows("backends in "+phase, list(o["backends"]), func(m map[string]any) string {
+			return text(m, "backend")
+		}, 8)
+		compareRows("copies", list(o["copies"]), func(m map[string]any) string {
+			return text(m, "kind", "from", "to")
+		}, 3)
+		compareRows("matrix products in "+phase, list(o["products_by_backend"]),
+			func(m map[string]any) string {
+				return text(m, "backend")
+			}, 6)
 
 		// The first two sides are the CPU and the next by name: BLAS, or the GPU.
 		other := "GPU"
@@ -95,7 +104,8 @@ func TestOffload(t *testing.T) {
 				} else {
 					k = append(k, "")
 				}
-				want[strings.Join(k, "\n")] = map[string]any{"mean_a": on["CPU"]["mean_ns"], "mean_b": on[other]["mean_ns"], "flops": m["flops"], "bytes": m["bytes"]}
+				want[strings.Join(k, "\n")] = map[string]any{"mean_a": on["CPU"]["mean_ns"],
+					"mean_b": on[other]["mean_ns"], "flops": m["flops"], "bytes": m["bytes"]}
 			}
 		}
 		seen := 0
@@ -119,9 +129,12 @@ func TestOffload(t *testing.T) {
 	if cells < 80 {
 		t.Errorf("only %d figures were compared", cells)
 	}
-	// A graph of the GPU beside what its operators take on the CPU: on paper 128 µs, and at most 0.36 of its work
+	// A graph of the GPU beside what its operators take on the CPU: on paper 128 µs, and at most 0.36 of its
+	// work
 	for _, r := range f["decode"]["operators by backend"] {
-		if strings.HasPrefix(r.ID, "graph ") && (r.Cells["mean_a"] != "128000" || r.Cells["mean_b"] != fmt.Sprint(profiletest.OffSpan) || r.Cells["known"] != "5") {
+		if strings.HasPrefix(r.ID, "graph ") &&
+			(r.Cells["mean_a"] != "128000" || r.Cells["mean_b"] != fmt.Sprint(profiletest.OffSpan) ||
+				r.Cells["known"] != "5") {
 			t.Errorf("the graph: %v", r.Cells)
 		}
 	}
@@ -140,7 +153,8 @@ split 4 on CPU, 1 node, layers 0, call 5.00 µs, idle before 45.0 µs
 split 5 on GPU, 6 nodes, layers 1, call 10.0 µs, until waited for 100 µs`; got != want {
 		t.Errorf("splits drawn\n%s\nwant\n%s", got, want)
 	}
-	if got, want := words(f["prefill"]["arrows"]), "host to CPU:\ninp_tokens 32 B\nCPU to GPU:\nGPU0#l_out-0#0 2.00 KiB, 4.00 µs\nGPU to host:\nresult_output 4.00 KiB"; got != want {
+	if got, want := words(f["prefill"]["arrows"]),
+		"host to CPU:\ninp_tokens 32 B\nCPU to GPU:\nGPU0#l_out-0#0 2.00 KiB, 4.00 µs\nGPU to host:\nresult_output 4.00 KiB"; got != want {
 		t.Errorf("arrows drawn\n%s\nwant\n%s", got, want)
 	}
 }

@@ -31,7 +31,9 @@ func TestTimeOfTwoRuns(t *testing.T) {
 				all = append(all, s)
 			}
 		}
-		slices.SortStableFunc(all, func(a, b map[string]any) int { return cmp.Compare(b["dur_ns"].(float64), a["dur_ns"].(float64)) })
+		slices.SortStableFunc(all, func(a, b map[string]any) int {
+			return cmp.Compare(b["dur_ns"].(float64), a["dur_ns"].(float64))
+		})
 		for _, s := range all {
 			out = append(out, fmt.Sprint(s["step"]))
 		}
@@ -39,7 +41,8 @@ func TestTimeOfTwoRuns(t *testing.T) {
 	}
 	a, b := slowest(files[0]), slowest(files[1])
 	if f.First != a[0] || f.Second != b[0] || f.Next != b[1] {
-		t.Errorf("the slowest are %s, then %s and %s of the second run, want %s, %s and %s", f.First, f.Second, f.Next, a[0], b[0], b[1])
+		t.Errorf("the slowest are %s, then %s and %s of the second run, want %s, %s and %s", f.First,
+			f.Second, f.Next, a[0], b[0], b[1])
 	}
 	calls, found := 0, false
 	for _, o := range exported(t, files[1], "ops") {

@@ -15,7 +15,8 @@ import (
 	"github.com/profinfer/profinfer/views/report"
 )
 
-// someCounts makes up counts of any counters: no two alike, in steps of the operator's time. Of ROPE the second is not known.
+// someCounts makes up counts of any counters: no two alike, in steps of the operator's time. Of ROPE the
+// second is not known.
 type someCounts struct {
 	profile.Sink
 	counters []trace.Counter
@@ -40,7 +41,8 @@ func (c someCounts) Op(o *profile.Op) error {
 
 func (c someCounts) play(s profile.Sink) (*profile.Header, error) {
 	p := &profiletest.Player{Sink: someCounts{s, c.counters}}
-	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 2, Prefill: 16, Decode: 5, Start: 1_000_000_000, Gap: 300, Sched: true}); err != nil {
+	if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 2, Prefill: 16,
+		Decode: 5, Start: 1_000_000_000, Gap: 300, Sched: true}); err != nil {
 		return nil, err
 	}
 	h := p.Header("op")
@@ -48,12 +50,16 @@ func (c someCounts) play(s profile.Sink) (*profile.Header, error) {
 	return h, nil
 }
 
-// The page computes ratios of counters itself, as it does so of what the reader chooses: they are those of profile.Ratios, whatever
-// was counted and in which way.
+// The page computes ratios of counters itself, as it does so of what the reader chooses: they are those of
+// profile.Ratios, whatever was counted and in which way.
 func TestCounterRatios(t *testing.T) {
 	tools(t)
-	user := func(role string) trace.Counter { return trace.Counter{Name: role, Role: role, PMU: "cpu", User: true} }
-	all := func(role string) trace.Counter { return trace.Counter{Name: role + " all", Role: role, PMU: "cpu"} }
+	user := func(role string) trace.Counter {
+		return trace.Counter{Name: role, Role: role, PMU: "cpu", User: true}
+	}
+	all := func(role string) trace.Counter {
+		return trace.Counter{Name: role + " all", Role: role, PMU: "cpu"}
+	}
 	slots := all("be-bound")
 	slots.Slots = 6
 	void := all("cycles")
@@ -61,12 +67,15 @@ func TestCounterRatios(t *testing.T) {
 	local, remote, other := all("mem-fill"), all("mem-fill"), user("mem-fill")
 	local.Name, remote.Name = "fills local", "fills remote"
 	lists := map[string][]trace.Counter{
-		"both-ways":   {all("cycles"), all("instructions"), all("stall-backend"), user("stall-backend"), user("instructions"), user("cycles"), user("llc-miss")},
-		"slots":       {all("slots"), all("be-bound"), all("cycles"), all("instructions"), all("l2-miss"), all("l1-refill")},
+		"both-ways": {all("cycles"), all("instructions"), all("stall-backend"), user("stall-backend"),
+			user("instructions"), user("cycles"), user("llc-miss")},
+		"slots": {all("slots"), all("be-bound"), all("cycles"), all("instructions"), all("l2-miss"),
+			all("l1-refill")},
 		"cycle-slots": {all("cycles"), all("instructions"), slots, local, other, remote},
 		"void-cycles": {void, all("instructions"), all("stall"), all("l3-refill")},
 		"not-alike":   {all("cycles"), user("instructions"), all("stall-memory"), user("llc-miss")},
-		"no-slots":    {all("cycles"), all("be-bound"), all("instructions"), all("l2-refill"), all("l3-miss")},
+		"no-slots": {all("cycles"), all("be-bound"), all("instructions"), all("l2-refill"),
+			all("l3-miss")},
 	}
 	var p plan
 	stats := map[string]*summary.Stat{}
@@ -126,12 +135,15 @@ func TestCounterRatios(t *testing.T) {
 					}
 					known[k]++
 					if !near(c[x.id], *x.want) {
-						t.Errorf("%s: %s of %s is %q in the page, %v in the statistics", name, x.id, r.Key, c[x.id], *x.want)
+						t.Errorf("%s: %s of %s is %q in the page, %v in the statistics", name, x.id, r.Key,
+							c[x.id], *x.want)
 					}
 				}
 			}
 		}
-		want := map[string]string{"both-ways": "all all all", "slots": "all all all", "cycle-slots": "all all all", "void-cycles": "none none all", "not-alike": "none all all", "no-slots": "all none all"}[name]
+		want := map[string]string{"both-ways": "all all all", "slots": "all all all",
+			"cycle-slots": "all all all", "void-cycles": "none none all", "not-alike": "none all all",
+			"no-slots": "all none all"}[name]
 		say := func(n int) string {
 			if n == 0 {
 				return "none"

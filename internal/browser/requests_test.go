@@ -37,12 +37,14 @@ type requestFigures struct {
 	} `json:"bars"`
 }
 
-// Requests, speculation, slow steps and interference in the page are those of stat --json and stat --slow --json.
+// Requests, speculation, slow steps and interference in the page are those of stat --json and stat --slow
+// --json.
 func TestRequestsAndSlowSteps(t *testing.T) {
 	tools(t)
 	var p plan
 	files := map[string]string{}
-	for _, name := range []string{"plain", "empty", "level-step", "names", "speculative", "requests-many", "one-thread"} {
+	for _, name := range []string{"plain", "empty", "level-step", "names", "speculative", "requests-many",
+		"one-thread"} {
 		files[name] = recorded(t, name)
 	}
 	if f := engineRun(t); f != "" {
@@ -94,7 +96,8 @@ func compareRequests(t *testing.T, name string, f *requestFigures, q, stat map[s
 		t.Fatalf("%d requests in the table, stat --json has %d", len(rows), len(want))
 	}
 	if len(want) == 0 {
-		if !strings.Contains(f.Requests.Text, "No request was seen") && !strings.Contains(f.Requests.Text, "No step was seen") || len(f.Lanes) > 0 {
+		if !strings.Contains(f.Requests.Text, "No request was seen") &&
+			!strings.Contains(f.Requests.Text, "No step was seen") || len(f.Lanes) > 0 {
 			t.Errorf("nothing was seen, and the page says %q", f.Requests.Text)
 		}
 		return
@@ -107,7 +110,8 @@ func compareRequests(t *testing.T, name string, f *requestFigures, q, stat map[s
 			switch col {
 			case "begin":
 				if !near(v, w["start_ns"].(float64)-first) {
-					t.Errorf("request %s begins %s after the first, stat --json says %v", r.ID, v, w["start_ns"].(float64)-first)
+					t.Errorf("request %s begins %s after the first, stat --json says %v", r.ID, v,
+						w["start_ns"].(float64)-first)
 				}
 			default:
 				if x, ok := w[col]; !ok || !same(v, x) {
@@ -145,19 +149,26 @@ func compareRequests(t *testing.T, name string, f *requestFigures, q, stat map[s
 	if compared != 6*len(speculates) {
 		t.Errorf("%d figures of %d contexts that speculate", compared, len(speculates))
 	}
-	if (f.Plots["acceptance"] > 0) != (len(speculates) > 0) || (len(speculates) == 0) != strings.Contains(f.Requests.Text, "no batch verified drafted tokens") && name != "requests-many" {
+	if (f.Plots["acceptance"] > 0) != (len(speculates) > 0) ||
+		(len(speculates) == 0) != strings.Contains(f.Requests.Text, "no batch verified drafted tokens") &&
+			name != "requests-many" {
 		t.Errorf("plots %v of %d contexts that speculate", f.Plots, len(speculates))
 	}
 	switch name {
 	case "speculative":
-		if fmt.Sprint(f.Lanes) != "[0 1 1.073741831e+09]" || f.Plots["acceptance"] != 2*profiletest.SpeculativeRounds || f.Plots["token-gap"] != object(q["token_gap"])["n"] {
+		if fmt.Sprint(f.Lanes) != "[0 1 1.073741831e+09]" ||
+			f.Plots["acceptance"] != 2*profiletest.SpeculativeRounds ||
+			f.Plots["token-gap"] != object(q["token_gap"])["n"] {
 			t.Errorf("lanes %v, plots %v", f.Lanes, f.Plots)
 		}
 		// The first step that verifies: none of the first slot's tokens was accepted, none of the second's.
-		if s := object(speculates[0]); !strings.Contains(f.Read, "0 of 6 accepted") || f.Picked["at"]+f.Picked["step"] != "8" || s["draft_ns"] == nil { // ProfTime puts what it shows in place of a step
+		// ProfTime puts what it shows in place of a step
+		if s := object(speculates[0]); !strings.Contains(f.Read, "0 of 6 accepted") ||
+			f.Picked["at"]+f.Picked["step"] != "8" || s["draft_ns"] == nil {
 			t.Errorf("%q leads to %v", f.Read, f.Picked)
 		}
-		// Enter at the first request: its prompt, after two warm-ups; ProfTime counts from the recording's begin.
+		// Enter at the first request: its prompt, after two warm-ups; ProfTime counts from the recording's
+		// begin.
 		begin := list(q["requests"])[0].(map[string]any)["start_ns"].(float64)
 		t0, _ := strconv.ParseFloat(f.Enter["t0"], 64)
 		t1, _ := strconv.ParseFloat(f.Enter["t1"], 64)
@@ -174,7 +185,8 @@ func compareRequests(t *testing.T, name string, f *requestFigures, q, stat map[s
 			t.Errorf("the click led to %v, the middle of the answer is at %v", f.Clicked, mid)
 		}
 	case "requests-many":
-		if len(rows) != profiletest.ManyRequests/2 || len(f.Lanes) != 40 || !strings.Contains(f.Requests.Text, "one in 2 is listed") {
+		if len(rows) != profiletest.ManyRequests/2 || len(f.Lanes) != 40 ||
+			!strings.Contains(f.Requests.Text, "one in 2 is listed") {
 			t.Errorf("%d rows, %d lanes, %q", len(rows), len(f.Lanes), f.Requests.Text)
 		}
 	}
@@ -246,7 +258,9 @@ func compareSlow(t *testing.T, name string, f *requestFigures, s map[string]any)
 		}
 	}
 	table("CPUs", told, number("cpu"))
-	if name == "speculative" && (len(told) != 2 || object(told[0])["steal_ns"] != 1.5e6 || object(told[0])["min_khz"] != 1.2e6 || object(told[0])["max_khz"] != 2.1e6 || object(told[1])["steal_ns"] != nil) {
+	if name == "speculative" && (len(told) != 2 || object(told[0])["steal_ns"] != 1.5e6 ||
+		object(told[0])["min_khz"] != 1.2e6 || object(told[0])["max_khz"] != 2.1e6 ||
+		object(told[1])["steal_ns"] != nil) {
 		t.Errorf("CPUs %v", told)
 	}
 
@@ -274,7 +288,8 @@ func compareSlow(t *testing.T, name string, f *requestFigures, s map[string]any)
 		sum := 0.0
 		for _, v := range b.Parts {
 			if !same(v.V, parts[v.Cause]) {
-				t.Errorf("step %s: %s is %s, stat --slow --json says %v", b.Step, v.Cause, v.V, parts[v.Cause])
+				t.Errorf("step %s: %s is %s, stat --slow --json says %v", b.Step, v.Cause, v.V,
+					parts[v.Cause])
 			}
 			ns, _ := strconv.ParseFloat(v.V, 64)
 			sum += ns
@@ -283,12 +298,17 @@ func compareSlow(t *testing.T, name string, f *requestFigures, s map[string]any)
 			ns, _ := strconv.ParseFloat(b.Less, 64)
 			sum += ns // less than 0
 		}
-		if len(b.Parts) != len(parts) || sum != x["excess_ns"] || !same(b.Excess, x["excess_ns"]) || more-less != x["excess_ns"] {
-			t.Errorf("step %s: parts %v less %q add up to %v, stat --slow --json has %v and an excess of %v", b.Step, b.Parts, b.Less, sum, x["parts"], x["excess_ns"])
+		if len(b.Parts) != len(parts) || sum != x["excess_ns"] || !same(b.Excess, x["excess_ns"]) ||
+			more-less != x["excess_ns"] {
+			t.Errorf("step %s: parts %v less %q add up to %v, stat --slow --json has %v and an excess of %v",
+				b.Step, b.Parts, b.Less, sum, x["parts"], x["excess_ns"])
 		}
 		// As drawn: the parts reach so far, the mark stands where the excess ends. Half a pixel is left open.
-		if w := x["excess_ns"].(float64) / more; more > 0 && (math.Abs(b.End/b.Reach-w) > 0.02+0.5/(220*b.Reach) || b.LessFrom != nil && math.Abs(*b.LessFrom-b.End) > 0.01) {
-			t.Errorf("step %s: drawn to %v with the mark at %v, that is %v of it; want %v", b.Step, b.Reach, b.End, b.End/b.Reach, w)
+		if w := x["excess_ns"].(float64) / more; more > 0 &&
+			(math.Abs(b.End/b.Reach-w) > 0.02+0.5/(220*b.Reach) || b.LessFrom != nil &&
+				math.Abs(*b.LessFrom-b.End) > 0.01) {
+			t.Errorf("step %s: drawn to %v with the mark at %v, that is %v of it; want %v", b.Step, b.Reach,
+				b.End, b.End/b.Reach, w)
 		}
 	}
 }

@@ -36,7 +36,8 @@ func profinfer(t testing.TB) string {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "profinfer")
-		if out, err := exec.Command("go", "build", "-o", path, "../../cmd/profinfer").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", path,
+			"../../cmd/profinfer").CombinedOutput(); err != nil {
 			t.Fatalf("building profinfer: %v\n%s", err, out)
 		}
 		program = path
@@ -65,7 +66,8 @@ type server struct {
 
 func serve(t *testing.T, args ...string) *server {
 	t.Helper()
-	s := &server{cmd: exec.Command(profinfer(t), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)}
+	s := &server{cmd: exec.Command(profinfer(t),
+		append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)}
 	s.cmd.Stderr = &s.errs
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -76,7 +78,8 @@ func serve(t *testing.T, args ...string) *server {
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if s.printed = strings.TrimSpace(line); err != nil || !regexp.MustCompile(`^http://127\.0\.0\.1:\d+/\?token=\w{20,}$`).MatchString(s.printed) {
+	if s.printed = strings.TrimSpace(line); err != nil ||
+		!regexp.MustCompile(`^http://127\.0\.0\.1:\d+/\?token=\w{20,}$`).MatchString(s.printed) {
 		t.Fatalf("it printed %q (%v); %s", line, err, &s.errs)
 	}
 	s.url, _, _ = strings.Cut(s.printed, "?")
@@ -135,7 +138,8 @@ func TestServe(t *testing.T) {
 	}
 	client := &http.Client{Jar: jar}
 	for _, path := range []string{"", "?token=x", "data/0/stat"} {
-		if got, said := get(t, client, s.url+path, ""); got != 403 || !strings.Contains(string(said), "Open the whole address") {
+		if got, said := get(t, client, s.url+path, ""); got != 403 ||
+			!strings.Contains(string(said), "Open the whole address") {
 			t.Errorf("/%s without the token: status %d: %s", path, got, said)
 		}
 	}
@@ -145,8 +149,11 @@ func TestServe(t *testing.T) {
 	for _, c := range []struct {
 		path, host string
 		want       int
-	}{{"", "", 200}, {"", "localhost:" + u.Port(), 403}, {strings.TrimPrefix(s.printed, s.url), "evil.example", 403}, {"", "evil.example", 403}, {"", "evil.example:" + u.Port(), 403}, {"data/0/stat", "evil.example", 403},
-		{"data/0/stat", "", 200}, {"data/1/stat", "", 200}, {"data/2/stat", "", 404}, {"data/0/nothing", "", 404}, {"index.html", "", 404}, {"data/0/../../plain.pinf", "", 404}} {
+	}{{"", "", 200}, {"", "localhost:" + u.Port(), 403}, {strings.TrimPrefix(s.printed, s.url),
+		"evil.example", 403}, {"", "evil.example", 403}, {"", "evil.example:" + u.Port(), 403},
+		{"data/0/stat", "evil.example", 403},
+		{"data/0/stat", "", 200}, {"data/1/stat", "", 200}, {"data/2/stat", "", 404}, {"data/0/nothing", "",
+			404}, {"index.html", "", 404}, {"data/0/../../plain.pinf", "", 404}} {
 		if got, _ := get(t, client, s.url+c.path, c.host); got != c.want {
 			t.Errorf("/%s with Host %q: status %d, want %d", c.path, c.host, got, c.want)
 		}
@@ -158,14 +165,16 @@ func TestServe(t *testing.T) {
 	}
 	for _, a := range addresses {
 		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
-			if c, err := net.DialTimeout("tcp", net.JoinHostPort(n.IP.String(), u.Port()), time.Second); err == nil {
+			if c, err := net.DialTimeout("tcp", net.JoinHostPort(n.IP.String(), u.Port()),
+				time.Second); err == nil {
 				c.Close()
 				t.Errorf("it answers on %s", n.IP)
 			}
 		}
 	}
 	t.Run("views", func(t *testing.T) {
-		suite(t, "views", plan{Pages: []page{{Name: "served", URL: s.printed, Looks: [][3]int{light, smdrk}, Shows: []string{`<img src=x onerror=alert(1)>`}}}})
+		suite(t, "views", plan{Pages: []page{{Name: "served", URL: s.printed, Looks: [][3]int{light, smdrk},
+			Shows: []string{`<img src=x onerror=alert(1)>`}}}})
 	})
 	// A browser holds connections open on which it never asked anything.
 	c, err := net.Dial("tcp", u.Host)
@@ -209,7 +218,8 @@ func TestServeRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cmd.ProcessState.ExitCode(); got != c.status || !strings.Contains(errs.String(), c.says) {
-			t.Errorf("%s: status %d, want %d; it says %q", strings.Join(c.args, " "), got, c.status, errs.String())
+			t.Errorf("%s: status %d, want %d; it says %q", strings.Join(c.args, " "), got, c.status,
+				errs.String())
 		}
 	}
 	if st, err := os.Stat(file); err != nil || st.Size() == 0 {

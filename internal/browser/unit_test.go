@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestUnits: what of the page needs no browser: figures, colours, scales, search, layout, unpacking (web/test/unit).
+// TestUnits: what of the page needs no browser: figures, colours, scales, search, layout, unpacking
+// (web/test/unit).
 func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		need(t, "Node.js is missing: scripts/deps.sh test")

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clean makes text that comes from files and processes safe to show: nobody vouches for a name. What is shown how differs by
-// where it stands, so there is a function for each place. web/src/lib/format.ts does it for what the page draws.
+// Package clean makes text that comes from files and processes safe to show: nobody vouches for a name. What
+// is shown how differs by where it stands, so there is a function for each place. web/src/lib/format.ts does
+// it for what the page draws.
 package clean
 
 import (
@@ -17,8 +18,8 @@ import (
 // ASCII mode every other character beyond ASCII is written out too.
 func Terminal(s string, ascii bool) string { return escape(s, ascii, false) }
 
-// Message makes a text of several lines safe that names were put into: an error, a warning. Newlines stay, and backslashes, as what is
-// in quotes (%q) is escaped already.
+// Message makes a text of several lines safe that names were put into: an error, a warning. Newlines stay,
+// and backslashes, as what is in quotes (%q) is escaped already.
 func Message(s string) string { return escape(s, false, true) }
 
 func escape(s string, ascii, lines bool) string {
@@ -45,7 +46,8 @@ func escape(s string, ascii, lines bool) string {
 			b.WriteString(`\\`) // or a name could pretend to be escaped
 		case r < 0x20 || r == 0x7f:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		case ascii || !unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Variation_Selector, r):
+		case ascii || !unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r) ||
+			unicode.Is(unicode.Variation_Selector, r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)
@@ -55,7 +57,8 @@ func escape(s string, ascii, lines bool) string {
 	return b.String()
 }
 
-// Writer lets text through to w as [Message] does, for data in a format of its own (CSV, JSON) that goes to a terminal after all.
+// Writer lets text through to w as [Message] does, for data in a format of its own (CSV, JSON) that goes to a
+// terminal after all.
 func Writer(w io.Writer) io.Writer { return &writer{w: w} }
 
 type writer struct {
@@ -91,11 +94,12 @@ func Short(s string, most int) string {
 	return s
 }
 
-// Hidden tells that a character is not shown as it is in a table's file: control characters of both sets, line separators, and format
-// characters that change the direction of text or are invisible.
+// Hidden tells that a character is not shown as it is in a table's file: control characters of both sets,
+// line separators, and format characters that change the direction of text or are invisible.
 func Hidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
-// Title shows characters that nobody sees, or that turn the direction of text around, as what they are: as the page does with every name.
+// Title shows characters that nobody sees, or that turn the direction of text around, as what they are: as
+// the page does with every name.
 func Title(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
@@ -108,7 +112,8 @@ func Title(s string) string {
 	return b.String()
 }
 
-// Perfetto returns valid UTF-8 without control characters, which become U+FFFD: a parser drops a packet whose strings it cannot read.
+// Perfetto returns valid UTF-8 without control characters, which become U+FFFD: a parser drops a packet whose
+// strings it cannot read.
 func Perfetto(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7f {

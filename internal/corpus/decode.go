@@ -76,7 +76,9 @@ func message(b *strings.Builder, data []byte, indent string) bool {
 }
 
 func isText(v []byte) bool {
-	return utf8.Valid(v) && !bytes.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' })
+	return utf8.Valid(v) && !bytes.ContainsFunc(v, func(r rune) bool {
+		return !unicode.IsPrint(r) && r != '\n'
+	})
 }
 
 var section = regexp.MustCompile(`<script type="text/plain" id="s/(\d+/[^"]+)">([^<]*)</script>`)

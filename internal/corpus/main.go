@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command corpus writes all that a build of profinfer says about many recordings as text, so that two builds can be compared:
+// Command corpus writes all that a build of profinfer says about many recordings as text, so that two builds
+// can be compared:
 //
 //	go run ./internal/corpus -make RECORDINGS                     write the made-up recordings; put real ones beside them
 //	go run ./internal/corpus -bin OLD/profinfer -o old RECORDINGS
 //	go run ./internal/corpus -bin bin/profinfer -o new RECORDINGS
 //	diff -r old new
 //
-// A recording has a folder: statistics by each grouping, slow steps, tables, graphs, the decoded exports, the page's sections.
-// What a machine has measured of itself is left out: every build is given the same peaks.
+// A recording has a folder: statistics by each grouping, slow steps, tables, graphs, the decoded exports, the
+// page's sections. What a machine has measured of itself is left out: every build is given the same peaks.
 package main
 
 import (
@@ -87,7 +88,8 @@ func outputs() []output {
 		all = append(all, output{name, args, decode})
 	}
 	for _, by := range []string{"weight", "op", "layer", "block", "thread"} {
-		add("stat-"+by+".json", nil, append([]string{"stat", "-i", "FILE", "--json", "--by", by}, peaks...)...)
+		add("stat-"+by+".json", nil, append([]string{"stat", "-i", "FILE", "--json", "--by", by},
+			peaks...)...)
 		add("stat-"+by+".txt", nil, append([]string{"stat", "-i", "FILE", "--by", by, "-v"}, peaks...)...)
 	}
 	add("stat-nopeaks.json", nil, "stat", "-i", "FILE", "--json", "--no-peaks")
@@ -195,7 +197,8 @@ func write(bin, cache, file, to string, o output) error {
 		return err
 	}
 	for name, text := range texts {
-		if err := keep(filepath.Join(to, strings.ReplaceAll(o.name+name, "/", "-")+".txt"), []byte(text)); err != nil {
+		if err := keep(filepath.Join(to, strings.ReplaceAll(o.name+name, "/", "-")+".txt"),
+			[]byte(text)); err != nil {
 			return err
 		}
 	}
@@ -217,7 +220,8 @@ func keep(path string, data []byte) error {
 		return strconv.AppendFloat(nil, v, 'g', 12, 64)
 	})
 	if len(data) > keptBytes {
-		data = fmt.Appendf(data[:keptBytes:keptBytes], "\n... %d bytes, SHA-256 %x\n", len(data), sha256.Sum256(data))
+		data = fmt.Appendf(data[:keptBytes:keptBytes], "\n... %d bytes, SHA-256 %x\n", len(data),
+			sha256.Sum256(data))
 	}
 	return os.WriteFile(path, data, 0o644)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package crafted makes ELF files that nobody's linker writes: a few bytes of header that ask whoever reads
-// them for hours and gigabytes. Any process can map such a file, and a profiler that runs as root looks at it.
-// They are computed as they are read, so tests need no disk for them; [File.Write] writes them, sparse where
-// they are empty.
+// them for hours and gigabytes. Any process can map such a file, and a profiler that runs as root looks at
+// it. They are computed as they are read, so tests need no disk for them; [File.Write] writes them, sparse
+// where they are empty.
 package crafted
 
 import (
@@ -17,13 +17,15 @@ import (
 type File struct {
 	Name string // of the row: short, a file's name
 	What string // what it asks for
-	// Base: it is a CPU library without names of operators, so that it is looked at only beside a base library.
+	// Base: it is a CPU library without names of operators, so that it is looked at only beside a base
+	// library.
 	Base bool
 	size int64
 	part []part
 }
 
-// part is a stretch of the file: n entries of size bytes, each written by fill. What lies between parts is empty.
+// part is a stretch of the file: n entries of size bytes, each written by fill. What lies between parts is
+// empty.
 type part struct {
 	off     int64
 	size, n int
@@ -187,7 +189,8 @@ const (
 	alloc, exec = 2, 4
 )
 
-// finish writes the tables that describe the rest: the dynamic symbols with their names, sections, program headers.
+// finish writes the tables that describe the rest: the dynamic symbols with their names, sections, program
+// headers.
 func (b *builder) finish() *File {
 	if len(b.syms) > 0 {
 		sort.SliceStable(b.syms, func(i, j int) bool { return b.syms[i].addr < b.syms[j].addr })
@@ -208,7 +211,8 @@ func (b *builder) finish() *File {
 		b.poke(strAt, b.strs)
 		b.dyn = append(b.dyn, 6, uint64(symAt), 5, uint64(strAt), 10, uint64(len(b.strs))+uint64(b.strHole))
 		if b.secs != nil {
-			b.secs = append(b.secs, section{"", dynsymType, alloc, symAt, int64(len(tab)) + 24*int64(b.symHole), 0})
+			b.secs = append(b.secs, section{"", dynsymType, alloc, symAt,
+				int64(len(tab)) + 24*int64(b.symHole), 0})
 		}
 	}
 	b.dyn = append(b.dyn, 0, 0)

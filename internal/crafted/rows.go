@@ -13,7 +13,8 @@ const (
 
 // Rows are the files, by what they exhaust.
 func Rows() []*File {
-	return []*File{headers(), chain(1000), insns(), calls(), symbols(), longNames(), strings(), unwind(), exits(), join(), barriers(), loops(), fused(), sectionNames(), full()}
+	return []*File{headers(), chain(1000), insns(), calls(), symbols(), longNames(), strings(), unwind(),
+		exits(), join(), barriers(), loops(), fused(), sectionNames(), full()}
 }
 
 // hashed gives a file a symbol hash table whose only chain lies in a hole and ends nowhere.
@@ -43,8 +44,8 @@ func chain(heads int64) *File {
 	return hashed(b)
 }
 
-// cpu begins a CPU library: the operator loop's function of n bytes behind its first instructions, which the caller
-// fills. The call of the hook is at the address that is returned.
+// cpu begins a CPU library: the operator loop's function of n bytes behind its first instructions, which the
+// caller fills. The call of the hook is at the address that is returned.
 func cpu(b *builder, n int64) (code, call int64) {
 	code = b.space(n + 64)
 	b.secs = append(b.secs, section{".text", progbits, alloc | exec, code, n + 64, 0})
@@ -170,7 +171,8 @@ func join() *File {
 	b.fn("ggml_compute_forward_x", op, 1)
 	at := call + 13
 	done := at + n*size
-	b.poke(call+5, append([]byte{0x84, 0xc0}, branch([]byte{0x0f, 0x85}, call+7, done)...)) // test %al, %al; jne done
+	// test %al, %al; jne done
+	b.poke(call+5, append([]byte{0x84, 0xc0}, branch([]byte{0x0f, 0x85}, call+7, done)...))
 	b.put(at, n, size, func(i int, e []byte) { copy(e, branch([]byte{0xe8}, at+int64(i)*size, op)) })
 	b.poke(done, append(branch([]byte{0x0f, 0x85}, done, call), 0xc3)) // jne the next operator; ret
 	b.fn(graph, call, 1)
@@ -178,11 +180,13 @@ func join() *File {
 }
 
 func barriers() *File {
-	return loop(newBuilder("barriers", "an operator loop with 20,000 barriers, each with a way of its own back"), 20_000, 0)
+	return loop(newBuilder("barriers",
+		"an operator loop with 20,000 barriers, each with a way of its own back"), 20_000, 0)
 }
 
 func loops() *File {
-	return loop(newBuilder("loops", "an operator loop with 60 barriers, behind each of which lie 64,000 instructions"), 60, 64_000)
+	return loop(newBuilder("loops",
+		"an operator loop with 60 barriers, behind each of which lie 64,000 instructions"), 60, 64_000)
 }
 
 // loop makes an operator loop with n barriers, each of which can be passed by, and so many more instructions.
@@ -271,7 +275,9 @@ func full() *File {
 		le(e[8:], uint64(code+64+16*int64(i)+8), 1)
 	})
 	b.syms = nil
-	rela := b.entries(rels, 24, func(i int, e []byte) { le(e, uint64(code)+uint64(rels-i)*8, 8, uint64(code)) })
+	rela := b.entries(rels, 24, func(i int, e []byte) {
+		le(e, uint64(code)+uint64(rels-i)*8, 8, uint64(code))
+	})
 	b.dyn = append(b.dyn, 6, uint64(tab), 5, uint64(strs), 10, n*long+256, 7, uint64(rela), 8, rels*24)
 	cie := []byte{13, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b}
 	eh := b.space(int64(len(cie)) + 16*fns)

@@ -59,7 +59,8 @@ func startServer(t testing.TB, model string, args ...string) *server {
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	var log bytes.Buffer
-	cmd := start(t, &log, e.Command("llama-server", append([]string{"-m", inside, "--port", fmt.Sprint(port), "-c", "512", "--no-webui"}, args...)...)...)
+	cmd := start(t, &log, e.Command("llama-server",
+		append([]string{"-m", inside, "--port", fmt.Sprint(port), "-c", "512", "--no-webui"}, args...)...)...)
 	s := &server{url: fmt.Sprintf("http://127.0.0.1:%d", port), pid: cmd.Process.Pid}
 	if !s.up() {
 		t.Fatalf("llama-server does not answer:\n%s", log.String())
@@ -163,7 +164,9 @@ func TestAttach(t *testing.T) {
 	for round := range rounds {
 		path := filepath.Join(t.TempDir(), "run.pinf")
 		done := make(chan result)
-		go func() { done <- profinfer(t, "record", "-p", fmt.Sprint(s.pid), "--duration", span, "-o", path) }()
+		go func() {
+			done <- profinfer(t, "record", "-p", fmt.Sprint(s.pid), "--duration", span, "-o", path)
+		}()
 		answers := 0
 		for busy := true; busy; answers++ {
 			got, err := s.complete(ctx, answers%seeds, 60)
@@ -171,7 +174,8 @@ func TestAttach(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, want[answers%seeds]) {
-				t.Errorf("round %d: another answer than without probes: %v, want %v", round, got, want[answers%seeds])
+				t.Errorf("round %d: another answer than without probes: %v, want %v", round, got,
+					want[answers%seeds])
 			}
 			select {
 			case r := <-done:
@@ -237,7 +241,8 @@ func TestKill(t *testing.T) {
 		if behind := time.Duration(killed - last.Start - last.Dur); behind > time.Second {
 			t.Errorf("round %d: the last %v are missing", round, behind)
 		} else {
-			t.Logf("round %d: %d steps, the last %v are missing; %s", round, len(r.steps), behind.Round(time.Millisecond), r.header.Torn)
+			t.Logf("round %d: %d steps, the last %v are missing; %s", round, len(r.steps),
+				behind.Round(time.Millisecond), r.header.Torn)
 		}
 		if r.header.End != nil {
 			t.Error("a killed recording has an end")

@@ -17,15 +17,17 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// printed records a program that prints each node it computes, and returns what it said it computed beside the recording.
+// printed records a program that prints each node it computes, and returns what it said it computed beside
+// the recording.
 func printed(t testing.TB, e demo.Engine, name string, args ...string) (string, []oracle.Graph) {
 	t.Helper()
 	needBPF(t)
 	t.Setenv("GGML_SCHED_DEBUG", "2")
 	t.Setenv("LC_ALL", "C")
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	argv := append([]string{"record", "-o", path, "--"}, e.Command(name, append(args, "-v", "-t", "2", "-c", "256",
-		"--log-colors", "off", "--no-log-prefix", "--no-log-timestamps")...)...)
+	argv := append([]string{"record", "-o", path, "--"},
+		e.Command(name, append(args, "-v", "-t", "2", "-c", "256",
+			"--log-colors", "off", "--no-log-prefix", "--no-log-timestamps")...)...)
 	for range 20 { // it ends without waiting for its own log
 		out, err := exec.Command(program, argv...).CombinedOutput()
 		if err != nil {
@@ -44,9 +46,10 @@ func printed(t testing.TB, e demo.Engine, name string, args ...string) (string, 
 	return "", nil
 }
 
-// A program that looks at every node has each computed as a graph of its own: every one is new at first, and none has an operator
-// before the one that is timed. All operators are recorded all the same, with what both threads did from begin to arrival: in
-// the first step and later ones, in the first graphs of a step and in those that come back with each token.
+// A program that looks at every node has each computed as a graph of its own: every one is new at first, and
+// none has an operator before the one that is timed. All operators are recorded all the same, with what both
+// threads did from begin to arrival: in the first step and later ones, in the first graphs of a step and in
+// those that come back with each token.
 func TestCallbackSteps(t *testing.T) {
 	e := engines.Debian(t)
 	models := map[string]string{}
@@ -70,11 +73,13 @@ func TestCallbackSteps(t *testing.T) {
 				continue // the small model tells as much of these, sooner
 			}
 			t.Run(arch+"/"+run.name, func(t *testing.T) {
-				path, said := printed(t, e, run.program, append([]string{"-m", model, "-p", varied(model, run.tokens)}, run.args...)...)
+				path, said := printed(t, e, run.program,
+					append([]string{"-m", model, "-p", varied(model, run.tokens)}, run.args...)...)
 				r := load(t, path)
 				r.lossless(t)
 				if len(said) != run.graphs || len(r.steps) != run.steps {
-					t.Fatalf("%d graphs in %d steps, want %d in %d", len(said), len(r.steps), run.graphs, run.steps)
+					t.Fatalf("%d graphs in %d steps, want %d in %d", len(said), len(r.steps), run.graphs,
+						run.steps)
 				}
 				for i, s := range r.steps {
 					if s.Untraced != "" {
@@ -89,7 +94,8 @@ func TestCallbackSteps(t *testing.T) {
 						t.Errorf("step %d: %s", i, w)
 					}
 					if graphs := r.graphsOf(s); len(graphs) != len(nodes) {
-						t.Errorf("step %d: %d graphs, want one for each of %d nodes", i, len(graphs), len(nodes))
+						t.Errorf("step %d: %d graphs, want one for each of %d nodes", i, len(graphs),
+							len(nodes))
 					}
 				}
 				timed(t, r)
@@ -123,10 +129,12 @@ func timed(t *testing.T, r *run) {
 	if both < len(r.ops)*3/4 {
 		t.Errorf("of %d operators %d ran on both threads", len(r.ops), both)
 	}
-	t.Logf("%d operators (%d of both threads) of %d graphs in %d steps", len(r.ops), both, len(r.graphs), len(r.steps))
+	t.Logf("%d operators (%d of both threads) of %d graphs in %d steps", len(r.ops), both, len(r.graphs),
+		len(r.steps))
 }
 
-// shared checks that the three products of a layer's experts, each a graph of its own, have one choice, and each token's graph another.
+// shared checks that the three products of a layer's experts, each a graph of its own, have one choice, and
+// each token's graph another.
 func shared(t *testing.T, r *run) {
 	t.Helper()
 	users := map[*profile.Choice]int{}

@@ -27,18 +27,20 @@ import (
 )
 
 // softwareColumns is what --counters software counts.
-var softwareColumns = []string{"task-clock", "minor-faults", "major-faults", "context-switches", "cpu-migrations"}
+var softwareColumns = []string{"task-clock", "minor-faults", "major-faults", "context-switches",
+	"cpu-migrations"}
 
-// A model that is mapped into memory loses its pages while it computes (loading reads all of them first, so that dropping them before
-// shows nothing): the operators that read the weights wait for the disk, and
-// nobody else; together not more often than the process did.
+// A model that is mapped into memory loses its pages while it computes (loading reads all of them first, so
+// that dropping them before shows nothing): the operators that read the weights wait for the disk, and nobody
+// else; together not more often than the process did.
 func TestMajorFaults(t *testing.T) {
 	e := engines.Debian(t)
 	needBPF(t)
 	original, _ := engines.Model(t, e, "llama-small")
 	path, inside := private(t, e, original)
 	// weights stay in the file as they are: no copy in another order
-	cmd := start(t, io.Discard, e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "32", "-r", "10000", "-lm", "mmap", "--repack", "0")...)
+	cmd := start(t, io.Discard, e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "32", "-r",
+		"10000", "-lm", "mmap", "--repack", "0")...)
 	pid := cmd.Process.Pid
 	computing(t, pid, path)
 
@@ -47,7 +49,8 @@ func TestMajorFaults(t *testing.T) {
 	count := func(flags ...string) (*run, int64) {
 		t.Helper()
 		before, begun := majorFaults(t, pid), time.Now()
-		r := profinfer(t, append([]string{"record", "-o", out, "-p", fmt.Sprint(pid), "--counters", "software"}, flags...)...)
+		r := profinfer(t, append([]string{"record", "-o", out, "-p", fmt.Sprint(pid), "--counters",
+			"software"}, flags...)...)
 		if r.status != 0 {
 			t.Fatal(r.stderr)
 		}
@@ -83,13 +86,15 @@ func TestMajorFaults(t *testing.T) {
 	// the process's own are also those while probes were set and taken away
 	seen := float64(cold.header.Last-cold.header.First) / float64(took)
 	if all > own || float64(all) < seen*float64(own)/2 {
-		t.Errorf("%d major faults on operators, in %.0f %% of the time in which the process had %d", all, 100*seen, own)
+		t.Errorf("%d major faults on operators, in %.0f %% of the time in which the process had %d", all,
+			100*seen, own)
 	}
 	if by["MUL_MAT"] < all/5 {
 		t.Errorf("%d of %d are those of products, which read nearly all of the file", by["MUL_MAT"], all)
 	}
 	stat := profinfer(t, "stat", "-i", out, "--by", "op")
-	if !strings.Contains(stat.stdout, "major-faults") || strings.Contains(stat.stdout, "none in operators of major-faults") {
+	if !strings.Contains(stat.stdout, "major-faults") ||
+		strings.Contains(stat.stdout, "none in operators of major-faults") {
 		t.Errorf("stat does not show them:\n%s", stat.stdout)
 	}
 }
@@ -123,7 +128,8 @@ func majors(t *testing.T, r *run) (by map[string]int64, all int64) {
 func readsWeight(o *profile.Op) bool {
 	for _, n := range append([]int32{o.Node}, o.Fused...) {
 		for _, s := range o.Shape.Nodes[n].Src {
-			if s >= 0 && int(s) < len(o.Shape.Nodes) && o.Shape.Nodes[s].Leaf && strings.HasSuffix(o.Shape.Nodes[s].Name, ".weight") {
+			if s >= 0 && int(s) < len(o.Shape.Nodes) && o.Shape.Nodes[s].Leaf &&
+				strings.HasSuffix(o.Shape.Nodes[s].Name, ".weight") {
 				return true
 			}
 		}
@@ -213,14 +219,15 @@ func pageOut(t *testing.T, pid int, path string) {
 	}
 	defer unix.Close(fd)
 	for _, v := range mapped(pid, path) {
-		if _, _, e := unix.Syscall6(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1, unix.MADV_PAGEOUT, 0, 0); e != 0 {
+		if _, _, e := unix.Syscall6(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1,
+			unix.MADV_PAGEOUT, 0, 0); e != 0 {
 			t.Logf("process_madvise: %v", e)
 		}
 	}
 }
 
-// Another process wants one of the two CPUs: no operator's task clock says more than it ran, and with the time it had lost its CPU and
-// what it waited it makes up the operator.
+// Another process wants one of the two CPUs: no operator's task clock says more than it ran, and with the
+// time it had lost its CPU and what it waited it makes up the operator.
 func TestTaskClock(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU")
@@ -234,13 +241,16 @@ func TestTaskClock(t *testing.T) {
 	}
 	hog := start(t, nil, taskset, "-c", "1", "sh", "-c", "while :; do :; done")
 	defer syscall.Kill(-hog.Process.Pid, syscall.SIGKILL)
-	command := append([]string{taskset, "-c", "0,1"}, e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "24", "-r", "1")...)
+	command := append([]string{taskset, "-c", "0,1"},
+		e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "24", "-r", "1")...)
 	r := load(t, record(t, []string{"--counters", "software"}, command...))
 	c := r.header.Meta.Counters
 	if len(c) != len(softwareColumns) || c[0].Name != "task-clock" || c[0].Unit != "ns" || c[0].User {
 		t.Fatalf("counters %+v", c)
 	}
-	at := slices.IndexFunc(r.header.Meta.Counters, func(c trace.Counter) bool { return c.Name == "context-switches" })
+	at := slices.IndexFunc(r.header.Meta.Counters, func(c trace.Counter) bool {
+		return c.Name == "context-switches"
+	})
 	var all, known, off, clock, busy, far, over int64
 	for _, o := range r.ops {
 		if o.Incomplete {
@@ -260,7 +270,8 @@ func TestTaskClock(t *testing.T) {
 			within := 5_000 + 5_000*th.Counts[at]
 			if th.Counts[0] > o.Dur+within {
 				over++
-				t.Logf("%s %s on thread %d: %d ns of task clock, and it lasted %d", o.Op, o.NodeDef().Name, th.TID, th.Counts[0], o.Dur)
+				t.Logf("%s %s on thread %d: %d ns of task clock, and it lasted %d", o.Op, o.NodeDef().Name,
+					th.TID, th.Counts[0], o.Dur)
 			}
 			sum := th.Start - o.Start + th.Counts[0] + th.OffCPU + th.Wait
 			if d := sum - o.Dur; d > within || d < -within {
@@ -268,7 +279,8 @@ func TestTaskClock(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d known; task clock %d ns, busy %d, off-CPU %d; %d differ", known, all, clock, busy, off, far)
+	t.Logf("%d of %d known; task clock %d ns, busy %d, off-CPU %d; %d differ", known, all, clock, busy, off,
+		far)
 	if known < all*9/10 || all == 0 {
 		t.Errorf("counters are known of %d operators on threads of %d", known, all)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/internal/engines"
 )
 
-// The clock of a CPU counts on for whoever runs there. Charged to an operator is what passed while its thread ran,
-// also where others take the CPUs: then it is the thread's busy time.
+// The clock of a CPU counts on for whoever runs there. Charged to an operator is what passed while its thread
+// ran, also where others take the CPUs: then it is the thread's busy time.
 func TestCounters(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
@@ -44,11 +44,13 @@ func TestCounters(t *testing.T) {
 			busy += th.Busy
 			faults += th.Counts[1]
 			if over := th.Counts[0] - th.Busy; over > 100_000 && over > th.Busy/10 {
-				t.Errorf("%s %s on thread %d: %d ns of its CPU's clock, busy %d, off its CPU %d", o.Op, o.NodeDef().Name, th.TID, th.Counts[0], th.Busy, th.OffCPU)
+				t.Errorf("%s %s on thread %d: %d ns of its CPU's clock, busy %d, off its CPU %d", o.Op,
+					o.NodeDef().Name, th.TID, th.Counts[0], th.Busy, th.OffCPU)
 			}
 		}
 	}
-	t.Logf("%d of %d known; clock %d ns, busy %d, off-CPU %d; %d faults", known, all, clock, busy, off, faults)
+	t.Logf("%d of %d known; clock %d ns, busy %d, off-CPU %d; %d faults", known, all, clock, busy, off,
+		faults)
 	if known < all*9/10 || all == 0 {
 		t.Errorf("counters are known of %d operators on threads of %d", known, all)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/profinfer/profinfer/internal/engines"
 )
 
-// mapsFiles names files which this program, started again, maps executable for a while: mapsFor, or two seconds. namesItself is what it
-// calls itself.
+// mapsFiles names files which this program, started again, maps executable for a while: mapsFor, or two
+// seconds. namesItself is what it calls itself.
 const (
 	mapsFiles   = "PROFINFER_TEST_MAPS"
 	mapsFor     = "PROFINFER_TEST_MAPS_FOR"
@@ -27,7 +27,8 @@ func mapFiles(paths []string) int {
 	for _, p := range paths {
 		f, err := os.Open(p)
 		if err == nil {
-			_, err = syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE)
+			_, err = syscall.Mmap(int(f.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_EXEC,
+				syscall.MAP_PRIVATE)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, p, err)
@@ -35,7 +36,8 @@ func mapFiles(paths []string) int {
 		}
 	}
 	if name := os.Getenv(namesItself); name != "" {
-		if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err != nil { // of the process's first thread, whichever this one is
+		// of the process's first thread, whichever this one is
+		if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -48,8 +50,9 @@ func mapFiles(paths []string) int {
 	return 0
 }
 
-// Beside an engine, a process maps files that ask for hours and gigabytes: the engine is recorded, and each of the files
-// is named with what there is too much of. What is launched is as likely to be ended for want of memory as before.
+// Beside an engine, a process maps files that ask for hours and gigabytes: the engine is recorded, and each
+// of the files is named with what there is too much of. What is launched is as likely to be ended for want of
+// memory as before.
 func TestCraftedFiles(t *testing.T) {
 	needBPF(t)
 	e := engines.Debian(t)
@@ -83,8 +86,10 @@ func TestCraftedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := strings.Join(e.Command("llama-bench", "-m", model, "-p", "16", "-n", "8", "-r", "1", "-t", "1"), " ")
-	script := fmt.Sprintf("%s=5s %s=%s %s & cat /proc/self/oom_score_adj; %s >/dev/null; wait", mapsFor, mapsFiles, strings.Join(maps, string(filepath.ListSeparator)), self, run)
+	run := strings.Join(e.Command("llama-bench", "-m", model, "-p", "16", "-n", "8", "-r", "1", "-t", "1"),
+		" ")
+	script := fmt.Sprintf("%s=5s %s=%s %s & cat /proc/self/oom_score_adj; %s >/dev/null; wait", mapsFor,
+		mapsFiles, strings.Join(maps, string(filepath.ListSeparator)), self, run)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	r := profinfer(t, "record", "-o", path, "--", "sh", "-c", script)
 	if r.status != 0 {

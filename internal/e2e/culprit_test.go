@@ -37,8 +37,8 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// seatings computes from a recording's scheduling events, by counting alone, for how long another process had a CPU in steps
-// while a thread of the engine could run and had none.
+// seatings computes from a recording's scheduling events, by counting alone, for how long another process had
+// a CPU in steps while a thread of the engine could run and had none.
 type seatings struct {
 	profile.BaseSink
 	comm    string
@@ -114,8 +114,8 @@ func (s *seatings) taken() (ns int64) {
 	return ns
 }
 
-// needless counts the events that concern no thread of the engine, and of these those that came while none of its threads was ready, and no
-// CPU had been taken from one for 200 ms.
+// needless counts the events that concern no thread of the engine, and of these those that came while none of
+// its threads was ready, and no CPU had been taken from one for 200 ms.
 func (s *seatings) needless() (n, others int) {
 	ready, pushed := map[int32]bool{}, map[uint16]int64{}
 	last := int64(math.MinInt64 / 2)
@@ -137,7 +137,8 @@ func (s *seatings) needless() (n, others int) {
 		}
 		if e.PrevPID != s.pid && e.NextPID != s.pid {
 			others++
-			if at, ok := pushed[e.CPU]; e.Time-last > 1e5 && (!ok || e.Time-at > 2e8) { // CPUs are some microseconds apart
+			// CPUs are some microseconds apart
+			if at, ok := pushed[e.CPU]; e.Time-last > 1e5 && (!ok || e.Time-at > 2e8) {
 				n++
 			}
 		}
@@ -145,7 +146,8 @@ func (s *seatings) needless() (n, others int) {
 	return n, others
 }
 
-// A shell takes one CPU, and the engine's threads share the others: the shell is named, with the time that it took, and not the team.
+// A shell takes one CPU, and the engine's threads share the others: the shell is named, with the time that it
+// took, and not the team.
 func TestCulpritPinned(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-small")
@@ -162,9 +164,11 @@ func TestCulpritPinned(t *testing.T) {
 			used = spin(t, "culprit", cpu, 2*time.Second)
 		}()
 		threads := min(runtime.NumCPU(), 8)
-		engine := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "100000", "-r", "1")...)
+		engine := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0",
+			"-n", "100000", "-r", "1")...)
 		path := filepath.Join(t.TempDir(), "run.pinf")
-		if r := profinfer(t, "record", "-o", path, "-p", fmt.Sprint(engine.Process.Pid), "--duration", "5s"); r.status != 0 {
+		if r := profinfer(t, "record", "-o", path, "-p", fmt.Sprint(engine.Process.Pid), "--duration",
+			"5s"); r.status != 0 {
 			t.Fatalf("record: status %d\n%s", r.status, r.stderr)
 		}
 		syscall.Kill(-engine.Process.Pid, syscall.SIGKILL)
@@ -215,7 +219,8 @@ func TestCulpritPinned(t *testing.T) {
 			continue
 		}
 		if there*10 < took*8 || by.Ran*10 < took*8 {
-			t.Errorf("CPU %d: it took %d ms: threads say %d ms, --slow %d ms", cpu, took/1e6, there/1e6, by.Ran/1e6)
+			t.Errorf("CPU %d: it took %d ms: threads say %d ms, --slow %d ms", cpu, took/1e6, there/1e6,
+				by.Ran/1e6)
 		}
 		// It cannot have had a CPU for longer than it computed.
 		if by.Held == nil {

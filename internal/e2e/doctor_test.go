@@ -60,7 +60,8 @@ func TestDoctorPID(t *testing.T) {
 	needBPF(t)
 	s := startServer(t, "llama-tiny-vocab", "-t", "1")
 	d := doctorReport(t, 0, "-p", fmt.Sprint(s.pid))
-	if !slices.Equal(d.Verdict.Records, allRecorded) || d.Target.Engine != "llama.cpp" || d.Target.GGMLVersion == "" {
+	if !slices.Equal(d.Verdict.Records, allRecorded) || d.Target.Engine != "llama.cpp" ||
+		d.Target.GGMLVersion == "" {
 		t.Errorf("%+v", d.Verdict)
 	}
 	for _, f := range d.Target.Findings {
@@ -83,12 +84,14 @@ func TestDoctorPID(t *testing.T) {
 		}
 		addr, ok := e.AddrOfOffset(site.Offset)
 		in, err := e.Insn(addr)
-		if !ok || err != nil || in.Class.String() != site.Class || strings.Fields(in.Text(nil))[0] != strings.Fields(site.Insn)[0] {
+		if !ok || err != nil || in.Class.String() != site.Class ||
+			strings.Fields(in.Text(nil))[0] != strings.Fields(site.Insn)[0] {
 			t.Errorf("%+v: %v at %#x, %v", site, in, addr, err)
 		}
 	}
 	r := profinfer(t, "doctor", "-p", fmt.Sprint(s.pid))
-	want := fmt.Sprintf("profinfer can record llama-server (%d) here: steps, graphs, operators, scheduling\n", s.pid)
+	want := fmt.Sprintf("profinfer can record llama-server (%d) here: steps, graphs, operators, scheduling\n",
+		s.pid)
 	if r.status != 0 || !strings.HasPrefix(r.stdout, want) || strings.Count(r.stdout, want) != 2 {
 		t.Errorf("status %d\n%s", r.status, r.stdout)
 	}
@@ -112,7 +115,8 @@ func TestDoctorFiles(t *testing.T) {
 	if d := doctorReport(t, 4, files[1]); !strings.Contains(d.Verdict.Remedy, "libggml-base") {
 		t.Errorf("%+v", d.Verdict)
 	}
-	if d := doctorReport(t, 4, "/bin/sh"); len(d.Target.Looked) != 1 || !slices.Contains(d.Target.Signs, "llama_decode") {
+	if d := doctorReport(t, 4, "/bin/sh"); len(d.Target.Looked) != 1 ||
+		!slices.Contains(d.Target.Signs, "llama_decode") {
 		t.Errorf("%+v", d.Target)
 	}
 }
@@ -177,7 +181,8 @@ func TestUnprivileged(t *testing.T) {
 	const remedy = "setcap cap_bpf,cap_perfmon+ep"
 	for _, args := range [][]string{{"record", "--", "true"}, {"doctor"}} {
 		r := as(t, "", args...)
-		if r.status != 4 || !strings.Contains(r.stdout+r.stderr, "no cap_bpf and no cap_perfmon") || !strings.Contains(r.stdout+r.stderr, remedy) {
+		if r.status != 4 || !strings.Contains(r.stdout+r.stderr, "no cap_bpf and no cap_perfmon") ||
+			!strings.Contains(r.stdout+r.stderr, remedy) {
 			t.Errorf("%v as nobody: status %d\n%s%s", args, r.status, r.stdout, r.stderr)
 		}
 	}
@@ -223,7 +228,9 @@ func waitComputing(t *testing.T, pid int) {
 	t.Helper()
 	for range 300 {
 		maps, _ := target.Maps(pid)
-		if slices.ContainsFunc(maps, func(m target.Mapping) bool { return m.Exec() && strings.Contains(m.Path, "libggml-cpu") }) {
+		if slices.ContainsFunc(maps, func(m target.Mapping) bool {
+			return m.Exec() && strings.Contains(m.Path, "libggml-cpu")
+		}) {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -28,8 +28,10 @@ func choosers(t testing.TB, e demo.Engine) map[string]string {
 	_, models["olmoe"] = engines.Model(t, e, "moe-tiny-vocab")     // 16 experts, 4 used
 	_, models["qwen3moe"] = engines.Model(t, e, "moe-small-vocab") // 32, 4 used
 	// with an expert that every token uses
-	_, models["qwen2moe"] = engines.Made(t, e, demo.Spec{Name: "moe-shared", Arch: "qwen2moe", Layers: 3, Embd: 256, Heads: 4, KV: 2, Head: 64,
-		Tokens: 512, Experts: 24, Used: 5, ExpertFF: 96, SharedFF: 128, Type: gguf.Q8_0, Context: 4096, Vocabulary: true})
+	_, models["qwen2moe"] = engines.Made(t, e,
+		demo.Spec{Name: "moe-shared", Arch: "qwen2moe", Layers: 3, Embd: 256, Heads: 4, KV: 2, Head: 64,
+			Tokens: 512, Experts: 24, Used: 5, ExpertFF: 96, SharedFF: 128, Type: gguf.Q8_0, Context: 4096,
+			Vocabulary: true})
 	_, inside, err := oracle.TinyModel(context.Background(), e, "deepseek2-moe") // 64 experts
 	if err != nil {
 		t.Fatal(err)
@@ -123,11 +125,13 @@ func TestExperts(t *testing.T) {
 				if batch.b == "1" {
 					prompt = varied(model, 60)
 				}
-				want, err := oracle.Choices(context.Background(), e, model, "-c", "256", "-b", "256", "-ub", batch.ub, "-p", prompt)
+				want, err := oracle.Choices(context.Background(), e, model, "-c", "256", "-b", "256", "-ub",
+					batch.ub, "-p", prompt)
 				if err != nil {
 					t.Fatal(err)
 				}
-				path := record(t, nil, e.Command("llama-completion", "-m", model, "-t", "2", "-n", "1", "-c", "256",
+				path := record(t, nil, e.Command("llama-completion", "-m", model, "-t", "2", "-n", "1", "-c",
+					"256",
 					"-b", batch.b, "-ub", batch.ub, "--no-warmup", "-no-cnv", "--temp", "0", "-p", prompt)...)
 				r := load(t, path)
 				r.lossless(t)
@@ -147,7 +151,8 @@ func TestExperts(t *testing.T) {
 						followed++
 					}
 				}
-				t.Logf("batches of %s: %d steps, %d choices, %d products that use them, %d of them followed", batch.ub, len(r.steps), len(r.choices), used, followed)
+				t.Logf("batches of %s: %d steps, %d choices, %d products that use them, %d of them followed",
+					batch.ub, len(r.steps), len(r.choices), used, followed)
 				if wrong := chose(mutated(t, path, func(b *trace.Block) {
 					for i := range b.Experts {
 						x := &b.Experts[i]
@@ -163,13 +168,14 @@ func TestExperts(t *testing.T) {
 	}
 }
 
-// Choices are seen in graphs that are followed by arrivals alone, decode and prefill, from the first graph of a
-// new size on: it is told from others by its operators.
+// Choices are seen in graphs that are followed by arrivals alone, decode and prefill, from the first graph of
+// a new size on: it is told from others by its operators.
 func TestExpertsFollowed(t *testing.T) {
 	e := engines.Debian(t)
 	_, model := engines.Model(t, e, "moe-tiny-vocab")
 	// the second prompt is computed in graphs of another size, when decode is followed already
-	r := load(t, record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "200", "-n", "4000", "-r", "1", "--no-warmup", "-ub", "200,100")...))
+	r := load(t, record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "200", "-n", "4000",
+		"-r", "1", "--no-warmup", "-ub", "200,100")...))
 	prefill, decode := 0, 0
 	for _, o := range r.ops {
 		switch c := o.Choice; {
@@ -224,13 +230,15 @@ func TestExpertsSkew(t *testing.T) {
 	of := func(skew float64) (busiest, again float64) {
 		spec.Skew = skew
 		_, model := engines.Made(t, e, spec)
-		path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "0", "-n", "300", "-r", "1", "--no-warmup")...)
+		path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "0", "-n", "300", "-r",
+			"1", "--no-warmup")...)
 		s := &summary.Stat{}
 		if err := json.Unmarshal([]byte(profinfer(t, "stat", "--json", "-i", path).stdout), s); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range s.Phases {
-			if p.Phase == string(profile.Decode) && p.Experts != nil && len(p.Experts.Layers) == 3 && p.Experts.Again != nil {
+			if p.Phase == string(profile.Decode) && p.Experts != nil && len(p.Experts.Layers) == 3 &&
+				p.Experts.Again != nil {
 				return p.Experts.Layers[0].Imbalance + 1, *p.Experts.Again
 			}
 		}

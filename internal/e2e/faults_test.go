@@ -77,7 +77,8 @@ func drop(t testing.TB, path string) {
 func limited(t testing.TB, bytes int64) (procs string) {
 	t.Helper()
 	root, file := "/sys/fs/cgroup", "memory.max"
-	if b, err := os.ReadFile(root + "/cgroup.controllers"); err != nil || !strings.Contains(string(b), "memory") {
+	if b, err := os.ReadFile(root + "/cgroup.controllers"); err != nil ||
+		!strings.Contains(string(b), "memory") {
 		root, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 	}
 	dir, err := os.MkdirTemp(root, "profinfer-test-")
@@ -92,7 +93,8 @@ func limited(t testing.TB, bytes int64) (procs string) {
 }
 
 // faulted records a benchmark with its page faults. majors are those that the kernel counted for the engine.
-func faulted(t testing.TB, procs string, flags []string, command ...string) (s *summary.Stat, majors int64, path string) {
+func faulted(t testing.TB, procs string, flags []string, command ...string) (s *summary.Stat, majors int64,
+	path string) {
 	t.Helper()
 	needBPF(t)
 	path = filepath.Join(t.TempDir(), "run.pinf")
@@ -100,11 +102,13 @@ func faulted(t testing.TB, procs string, flags []string, command ...string) (s *
 	if procs != "" {
 		script = "echo $$ >" + procs + "; " + script
 	}
-	r := profinfer(t, append(append([]string{"record", "-o", path}, flags...), append([]string{"--", "sh", "-c", script, "sh"}, command...)...)...)
+	r := profinfer(t, append(append([]string{"record", "-o", path}, flags...),
+		append([]string{"--", "sh", "-c", script, "sh"}, command...)...)...)
 	if r.status != 0 {
 		t.Fatalf("record: status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
-	if _, err := fmt.Sscanf(r.stdout[strings.LastIndex(r.stdout, "majors "):], "majors %d", &majors); err != nil {
+	if _, err := fmt.Sscanf(r.stdout[strings.LastIndex(r.stdout, "majors "):], "majors %d",
+		&majors); err != nil {
 		t.Fatalf("%v in %q", err, r.stdout)
 	}
 	out := profinfer(t, "stat", "--json", "-i", path)
@@ -128,10 +132,12 @@ func sum(t testing.TB, f *memory.Stat, majors int64) map[profile.MemoryClass]int
 		seen += c.Major
 	}
 	if seen != f.Seen || seen+*f.NoAddress != *f.Major {
-		t.Errorf("%d by class, %d seen, %d without an address, %d in all", seen, f.Seen, *f.NoAddress, *f.Major)
+		t.Errorf("%d by class, %d seen, %d without an address, %d in all", seen, f.Seen, *f.NoAddress,
+			*f.Major)
 	}
 	if all := *f.Before + *f.Major; max(all-majors, majors-all)*50 > majors {
-		t.Errorf("%d before and %d recorded major faults, the process counted %d", *f.Before, *f.Major, majors)
+		t.Errorf("%d before and %d recorded major faults, the process counted %d", *f.Before, *f.Major,
+			majors)
 	}
 	return by
 }
@@ -148,8 +154,8 @@ func modelFile(t testing.TB, f *memory.Stat, name string) *memory.FileMemory {
 	return nil
 }
 
-// With less memory than the model needs its experts are read again and again: by major faults, which hit what the table
-// says and add up to what the kernel counted.
+// With less memory than the model needs its experts are read again and again: by major faults, which hit what
+// the table says and add up to what the kernel counted.
 func TestFaultsLimited(t *testing.T) {
 	e := engines.Debian(t)
 	model, inside := engines.Model(t, e, "moe-small")
@@ -157,7 +163,8 @@ func TestFaultsLimited(t *testing.T) {
 	procs := limited(t, 92<<20)
 	drop(t, model)
 	s, majors, path := faulted(t, procs, []string{"--faults"},
-		e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "8", "-n", "12", "-r", "1", "--no-warmup", "--repack", "0")...)
+		e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "8", "-n", "12", "-r", "1", "--no-warmup",
+			"--repack", "0")...)
 	f := s.Faults
 	by := sum(t, f, majors)
 	if by[profile.MemExpert] < 10 || f.Seen < 20 {
@@ -166,13 +173,15 @@ func TestFaultsLimited(t *testing.T) {
 	if f.Read == nil || *f.Read < 110<<20 || f.ReadFaults > *f.Read || f.ReadFaults < *f.Read/4 {
 		t.Errorf("%v bytes read, %d by faults", f.Read, f.ReadFaults)
 	}
-	if m := modelFile(t, f, filepath.Base(model)); !m.Mapped || *m.InStart > m.Bytes/20 || *m.InEnd < m.Bytes/4 || *m.InEnd > 92<<20 {
+	if m := modelFile(t, f, filepath.Base(model)); !m.Mapped || *m.InStart > m.Bytes/20 ||
+		*m.InEnd < m.Bytes/4 || *m.InEnd > 92<<20 {
 		t.Errorf("%d and %d bytes of %d in memory, mapped %t", *m.InStart, *m.InEnd, m.Bytes, m.Mapped)
 	}
 	if !strings.Contains(fmt.Sprint(s.Findings), "disk") {
 		t.Errorf("nothing is said of the disk: %+v", s.Findings)
 	}
-	// each fault on an expert lies in an operator that computes with these weights, and is of an expert that its tokens chose
+	// each fault on an expert lies in an operator that computes with these weights, and is of an expert that
+	// its tokens chose
 	export := func(table string) []map[string]string {
 		return csvRows(t, profinfer(t, "export", "-i", path, "--table", table, "--format", "csv").stdout)
 	}
@@ -205,10 +214,12 @@ func TestFaultsLimited(t *testing.T) {
 	if used < fits*98/100 {
 		t.Errorf("%d of %d faults on experts are of one that the operator's tokens chose", used, fits)
 	}
-	t.Logf("%d major faults, %v; %d of %d experts' in their operator, %d of a chosen one", majors, by, fits, n, used)
+	t.Logf("%d major faults, %v; %d of %d experts' in their operator, %d of a chosen one", majors, by, fits,
+		n, used)
 }
 
-// What a command's process counted in its whole life is in the recording, though the process is gone, and is what was recorded of it.
+// What a command's process counted in its whole life is in the recording, though the process is gone, and is
+// what was recorded of it.
 func TestFaultsOwn(t *testing.T) {
 	needBPF(t)
 	e := engines.Debian(t)
@@ -218,8 +229,10 @@ func TestFaultsOwn(t *testing.T) {
 	drop(t, model)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	script := "echo $$ >" + procs + `; exec "$@"` // the same process
-	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "4", "-r", "1", "--no-warmup", "--repack", "0")
-	if r := profinfer(t, append([]string{"record", "--faults", "-o", path, "--", "sh", "-c", script, "sh"}, command...)...); r.status != 0 {
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "4", "-r", "1",
+		"--no-warmup", "--repack", "0")
+	if r := profinfer(t, append([]string{"record", "--faults", "-o", path, "--", "sh", "-c", script, "sh"},
+		command...)...); r.status != 0 {
 		t.Fatalf("record: status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
 	out := profinfer(t, "stat", "--json", "-i", path)
@@ -239,7 +252,8 @@ func TestFaultsColdWarm(t *testing.T) {
 	e := engines.Debian(t)
 	model, inside := engines.Model(t, e, "llama-small")
 	model, inside = ownModel(t, model, inside)
-	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "200", "-r", "1", "--no-warmup", "--repack", "0")
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "200", "-r", "1",
+		"--no-warmup", "--repack", "0")
 	drop(t, model)
 	cold, majors, _ := faulted(t, "", []string{"--faults=all"}, command...)
 	sum(t, cold.Faults, majors)

@@ -33,7 +33,9 @@ func watches(t testing.TB, path string) (out []trace.Watch) {
 		if err != nil {
 			return out
 		}
-		if w := b.Watch; w != nil && !slices.ContainsFunc(out, func(o trace.Watch) bool { return o.Time == w.Time && o.PID == w.PID }) {
+		if w := b.Watch; w != nil && !slices.ContainsFunc(out, func(o trace.Watch) bool {
+			return o.Time == w.Time && o.PID == w.PID
+		}) {
 			out = append(out, *w) // told again at the begin of segments
 		}
 	}
@@ -56,7 +58,8 @@ func TestFollow(t *testing.T) {
 	_, inside := engines.Model(t, e, "llama-tiny")
 	for _, threads := range []int{1, 2} {
 		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
-			command := e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "1200", "-r", "4", "--no-warmup")
+			command := e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n",
+				"1200", "-r", "4", "--no-warmup")
 			path, both := record(t, nil, command...), record(t, []string{"--two-hits"}, command...)
 			changes := watches(t, path)
 			if len(changes) == 0 || changes[0].Ops != trace.WatchArrivals {
@@ -90,7 +93,8 @@ func TestFollow(t *testing.T) {
 						b = &strings.Builder{}
 						at[op.Step] = b
 					}
-					fmt.Fprintf(b, "%s %s %v %d\n", op.Op, op.NodeDef().Name, op.NodeDef().Ne, len(op.Threads))
+					fmt.Fprintf(b, "%s %s %v %d\n", op.Op, op.NodeDef().Name, op.NodeDef().Ne,
+						len(op.Threads))
 					shapes[op.Shape] = true
 				}
 				for _, s := range x.steps {
@@ -118,9 +122,11 @@ func TestFollow(t *testing.T) {
 func TestManyThreads(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	r := load(t, record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "64", "-p", "0", "-n", "4", "-r", "1", "--no-warmup")...))
+	r := load(t, record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "64", "-p", "0", "-n", "4", "-r",
+		"1", "--no-warmup")...))
 	r.lossless(t)
-	one := load(t, record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4", "-r", "1", "--no-warmup")...))
+	one := load(t, record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4",
+		"-r", "1", "--no-warmup")...))
 	if len(r.steps) != 4 || len(one.steps) != 4 {
 		t.Fatalf("%d and %d steps", len(r.steps), len(one.steps))
 	}
@@ -137,7 +143,8 @@ func TestManyThreads(t *testing.T) {
 func TestFilters(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-pg", "16,16", "-p", "0", "-n", "0", "-r", "1", "--no-warmup")
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-pg", "16,16", "-p", "0", "-n", "0", "-r",
+		"1", "--no-warmup")
 	all := load(t, record(t, []string{"--two-hits"}, command...))
 	count := func(r *run, keep func(*profile.Op) bool) (n int) {
 		for _, o := range r.ops {
@@ -151,9 +158,13 @@ func TestFilters(t *testing.T) {
 		flags []string
 		keep  func(*profile.Op) bool
 	}{
-		{[]string{"--op", "MUL_MAT,ROPE"}, func(o *profile.Op) bool { return o.Op == "MUL_MAT" || o.Op == "ROPE" }},
+		{[]string{"--op", "MUL_MAT,ROPE"}, func(o *profile.Op) bool {
+			return o.Op == "MUL_MAT" || o.Op == "ROPE"
+		}},
 		{[]string{"--phase", "decode"}, func(o *profile.Op) bool { return o.Step.Phase == profile.Decode }},
-		{[]string{"--phase", "prefill", "--op", "MUL_MAT"}, func(o *profile.Op) bool { return o.Step.Phase == profile.Prefill && o.Op == "MUL_MAT" }},
+		{[]string{"--phase", "prefill", "--op", "MUL_MAT"}, func(o *profile.Op) bool {
+			return o.Step.Phase == profile.Prefill && o.Op == "MUL_MAT"
+		}},
 	} {
 		r := load(t, record(t, c.flags, command...))
 		if got, want := len(r.ops), count(all, c.keep); got != want || count(r, c.keep) != got || want == 0 {
@@ -177,7 +188,8 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%v: nothing is said to be left out", c.flags)
 		}
 	}
-	if r := profinfer(t, append([]string{"record", "-o", filepath.Join(t.TempDir(), "x"), "--op", "NO_SUCH", "--"}, command...)...); !strings.Contains(r.stderr, "MUL_MAT") {
+	if r := profinfer(t, append([]string{"record", "-o", filepath.Join(t.TempDir(), "x"), "--op", "NO_SUCH",
+		"--"}, command...)...); !strings.Contains(r.stderr, "MUL_MAT") {
 		t.Errorf("an operator that is none: status %d, %s", r.status, r.stderr)
 	}
 }
@@ -187,7 +199,8 @@ func running(t testing.TB, model string, threads int) int {
 	t.Helper()
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, model)
-	cmd := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "512", "-r", "100000")...)
+	cmd := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n",
+		"512", "-r", "100000")...)
 	time.Sleep(2 * time.Second)
 	return cmd.Process.Pid
 }
@@ -196,7 +209,8 @@ func TestThreadFilter(t *testing.T) {
 	pid := running(t, "llama-tiny", 2)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	needBPF(t)
-	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--tid", strconv.Itoa(pid), "--duration", "1s"); r.status != 0 {
+	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--tid", strconv.Itoa(pid),
+		"--duration", "1s"); r.status != 0 {
 		t.Fatal(r.stderr)
 	}
 	r := load(t, path)
@@ -215,7 +229,8 @@ func TestBudget(t *testing.T) {
 	pid := running(t, "llama-small", 1)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	needBPF(t)
-	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--overhead-budget", "0.2%", "--duration", "12s"); r.status != 0 {
+	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--overhead-budget", "0.2%",
+		"--duration", "12s"); r.status != 0 {
 		t.Fatal(r.stderr)
 	}
 	off, on := 0, 0
@@ -247,25 +262,29 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Operators' probes go off while decode is slow, and come back. The engine is slow as it is stopped for most of the time: what else
-// runs here makes much less of a difference.
+// Operators' probes go off while decode is slow, and come back. The engine is slow as it is stopped for most
+// of the time: what else runs here makes much less of a difference.
 func TestFloor(t *testing.T) {
 	pid := running(t, "llama-small", 2)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	needBPF(t)
-	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--level", "step", "--duration", "3s"); r.status != 0 {
+	if r := profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--level", "step", "--duration",
+		"3s"); r.status != 0 {
 		t.Fatal(r.stderr)
 	}
 	steps := load(t, path).steps
 	floor := 0.25 * float64(len(steps)) / 3
 	path = filepath.Join(t.TempDir(), "run.pinf")
-	cmd := exec.Command(program, "record", "-o", path, "-p", strconv.Itoa(pid), "--min-tps", fmt.Sprint(floor))
+	cmd := exec.Command(program, "record", "-o", path, "-p", strconv.Itoa(pid), "--min-tps",
+		fmt.Sprint(floor))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The file can be read while it is written. How soon something is seen in it depends on what else runs here.
+	// The file can be read while it is written. How soon something is seen in it depends on what else runs
+	// here.
 	within := func(what func([]trace.Watch) bool) bool {
-		for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		deadline := time.Now().Add(90 * time.Second)
+		for ; time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 			if _, err := os.Stat(path); err == nil && what(watches(t, path)) {
 				return true
 			}
@@ -274,11 +293,15 @@ func TestFloor(t *testing.T) {
 	}
 	began := func(ws []trace.Watch) bool { return len(ws) > 0 }
 	taken := func(ws []trace.Watch) int {
-		return slices.IndexFunc(ws, func(w trace.Watch) bool { return w.Ops == trace.WatchOff && w.Why == "speed" })
+		return slices.IndexFunc(ws, func(w trace.Watch) bool {
+			return w.Ops == trace.WatchOff && w.Why == "speed"
+		})
 	}
 	off := func(ws []trace.Watch) bool { return taken(ws) >= 0 }
 	back := func(ws []trace.Watch) bool {
-		return off(ws) && slices.ContainsFunc(ws[taken(ws):], func(w trace.Watch) bool { return w.Ops == trace.WatchArrivals })
+		return off(ws) && slices.ContainsFunc(ws[taken(ws):], func(w trace.Watch) bool {
+			return w.Ops == trace.WatchArrivals
+		})
 	}
 	if !within(began) {
 		t.Error("nothing is recorded")
@@ -314,17 +337,21 @@ func TestFloor(t *testing.T) {
 func TestSteps(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	r := load(t, record(t, []string{"--steps", "10"}, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "300", "-r", "1", "--no-warmup")...))
+	r := load(t, record(t, []string{"--steps", "10"},
+		e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "300", "-r", "1",
+			"--no-warmup")...))
 	if len(r.steps) != 10 {
 		t.Errorf("%d steps were asked for, %d recorded", 10, len(r.steps))
 	}
 }
 
-// What is on disk stays below --max-size, each file reads alone, and they hold the end of the run without a gap.
+// What is on disk stays below --max-size, each file reads alone, and they hold the end of the run without a
+// gap.
 func TestMaxSize(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "2000", "-r", "6", "--no-warmup")
+	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "2000", "-r", "6",
+		"--no-warmup")
 	path := record(t, []string{"--max-size", "4M", "--two-hits"}, command...)
 	files, err := filepath.Glob(path + "*")
 	if err != nil || len(files) != 2 {
@@ -379,7 +406,8 @@ func TestServerBudget(t *testing.T) {
 	if !strings.Contains(out.String(), "--overhead-budget 1%") {
 		t.Errorf("said %q", out.String())
 	}
-	if r := profinfer(t, "record", "-p", strconv.Itoa(s.pid), "-o", path, "--duration", "1s"); strings.Contains(r.stderr, "budget") {
+	if r := profinfer(t, "record", "-p", strconv.Itoa(s.pid), "-o", path, "--duration",
+		"1s"); strings.Contains(r.stderr, "budget") {
 		t.Errorf("with a duration: %q", r.stderr)
 	}
 }

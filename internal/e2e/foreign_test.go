@@ -12,8 +12,9 @@ import (
 	"github.com/profinfer/profinfer/internal/engines"
 )
 
-// foreign makes a folder with the engine's backends in which the one for Vulkan is called libggml-npu.so, a name that profinfer
-// knows nothing of, and returns a command before which it is mounted where the engine looks for backends.
+// foreign makes a folder with the engine's backends in which the one for Vulkan is called libggml-npu.so, a
+// name that profinfer knows nothing of, and returns a command before which it is mounted where the engine
+// looks for backends.
 func foreign(t *testing.T, root string) (library string, before []string) {
 	t.Helper()
 	dirs, _ := filepath.Glob(filepath.Join(root, "usr/lib/*/ggml/backends0"))
@@ -47,7 +48,8 @@ func foreign(t *testing.T, root string) (library string, before []string) {
 		"sh", "-c", `mount --bind "$1" "$2" && shift 2 && exec "$@"`, "sh", scratch, dirs[0]}
 }
 
-// A backend that nobody has seen before: its graphs have its library's name, the nodes that the scheduler gave it, and times.
+// A backend that nobody has seen before: its graphs have its library's name, the nodes that the scheduler
+// gave it, and times.
 func TestForeignBackend(t *testing.T) {
 	e := engines.Offload(t)
 	root, err := filepath.EvalSymlinks(e.Root)
@@ -60,7 +62,9 @@ func TestForeignBackend(t *testing.T) {
 	t.Setenv("GGML_SCHED_DEBUG", "2")
 	t.Setenv("GGML_VK_VISIBLE_DEVICES", "0")
 	_, inside := engines.Model(t, e, "llama-tiny")
-	path := recordLog(t, append(before, e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "600", "-r", "1", "-t", "1", "--no-warmup", "-dev", "Vulkan0", "-ngl", "2", "-v")...)...)
+	path := recordLog(t, append(before,
+		e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "600", "-r", "1", "-t", "1", "--no-warmup",
+			"-dev", "Vulkan0", "-ngl", "2", "-v")...)...)
 	graphs := splitsSaid(path.log)
 	if len(graphs) == 0 {
 		t.Fatalf("the scheduler printed no splits:\n%s", tailOf(path.log, 30))
@@ -76,7 +80,8 @@ func TestForeignBackend(t *testing.T) {
 		slices.Sort(got[i].nodes)
 		slices.Sort(want[i].nodes)
 		if got[i].backend != name || !slices.Equal(got[i].nodes, want[i].nodes) {
-			t.Errorf("split %d on %q has\n%s\nthe scheduler printed\n%s", i, got[i].backend, strings.Join(got[i].nodes, "\n"), strings.Join(want[i].nodes, "\n"))
+			t.Errorf("split %d on %q has\n%s\nthe scheduler printed\n%s", i, got[i].backend,
+				strings.Join(got[i].nodes, "\n"), strings.Join(want[i].nodes, "\n"))
 		}
 	}
 	g := r.graphsOf(last)[1]

@@ -20,11 +20,13 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// ignoring starts profinfer as nohup does, and as a shell without job control starts what stands before &: with these signals ignored.
+// ignoring starts profinfer as nohup does, and as a shell without job control starts what stands before &:
+// with these signals ignored.
 func ignoring(t *testing.T, signals string, args ...string) (*exec.Cmd, *lockedBuffer) {
 	t.Helper()
 	var out lockedBuffer
-	return start(t, &out, append([]string{"sh", "-c", `trap "" ` + signals + `; exec "$@"`, "sh", program}, args...)...), &out
+	return start(t, &out, append([]string{"sh", "-c", `trap "" ` + signals + `; exec "$@"`, "sh", program},
+		args...)...), &out
 }
 
 // lockedBuffer is written by a process while a test reads it.
@@ -105,14 +107,16 @@ func TestRecordIgnoresWhatWasIgnored(t *testing.T) {
 // The recorders that overhead starts ignore the same, and are ended all the same.
 func TestOverheadIgnoresWhatWasIgnored(t *testing.T) {
 	pid := strconv.Itoa(busy(t))
-	cmd, out := ignoring(t, "HUP INT", "overhead", "--levels", "graph", "--span", "500ms", "--rounds", "2", "-p", pid)
+	cmd, out := ignoring(t, "HUP INT", "overhead", "--levels", "graph", "--span", "500ms", "--rounds", "2",
+		"-p", pid)
 	within(t, 20*time.Second, "a recorder", func() bool {
 		b, _ := exec.Command("pgrep", "-P", strconv.Itoa(cmd.Process.Pid)).Output()
 		return len(b) > 0
 	})
 	signals(t, cmd)
 	begin := time.Now()
-	if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 1 || strings.Contains(out.String(), "interrupted") || !strings.Contains(out.String(), "graph") {
+	if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 1 ||
+		strings.Contains(out.String(), "interrupted") || !strings.Contains(out.String(), "graph") {
 		t.Errorf("%v: %s", err, out)
 	}
 	t.Logf("took %v after the signals", time.Since(begin).Round(time.Second))
@@ -130,7 +134,10 @@ func TestPeaksIgnoreWhatWasIgnored(t *testing.T) {
 func TestDemoIgnoresWhatWasIgnored(t *testing.T) {
 	dir := t.TempDir()
 	cmd, out := ignoring(t, "HUP INT", "demo", "--model", "moe-small", "-o", dir)
-	within(t, 20*time.Second, "a model that is being written", func() bool { l, _ := filepath.Glob(dir + "/*.part"); return len(l) > 0 })
+	within(t, 20*time.Second, "a model that is being written", func() bool {
+		l, _ := filepath.Glob(dir + "/*.part")
+		return len(l) > 0
+	})
 	signals(t, cmd)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, out)

@@ -44,7 +44,8 @@ func serveUntilTold(t *testing.T, file func(root string) string) *serving {
 	in := strings.TrimPrefix(dir, e.Root)
 	s := &serving{tell: filepath.Join(dir, "go"), done: make(chan error, 1)}
 	path := file(dir)
-	s.cmd = exec.Command("chroot", e.Root, in+"/engine", inside, "libggml-base.so.0", "libggml.so.0", "libllama.so.0")
+	s.cmd = exec.Command("chroot", e.Root, in+"/engine", inside, "libggml-base.so.0", "libggml.so.0",
+		"libllama.so.0")
 	s.cmd.Env = append(os.Environ(), "THROWS_MAP="+strings.TrimPrefix(path, e.Root), "THROWS_GO="+in+"/go")
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	if err := s.cmd.Start(); err != nil {
@@ -85,9 +86,12 @@ type recorder struct {
 
 func attach(t *testing.T, path string, pid int, flags ...string) *recorder {
 	t.Helper()
-	r := &recorder{cmd: exec.Command("env", append([]string{"--default-signal=TSTP,INT", program, "record", "-o", path, "-p", fmt.Sprint(pid)}, flags...)...), done: make(chan error, 1)}
+	r := &recorder{cmd: exec.Command("env",
+		append([]string{"--default-signal=TSTP,INT", program, "record", "-o", path, "-p", fmt.Sprint(pid)},
+			flags...)...), done: make(chan error, 1)}
 	r.cmd.Stderr = &r.errs
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does: else a terminal's stop does not stop it
+	// as a shell does: else a terminal's stop does not stop it
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +114,8 @@ func (r *recorder) ends(t *testing.T, within time.Duration) error {
 // recorded waits until something was written.
 func recorded(t *testing.T, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	deadline := time.Now().Add(30 * time.Second)
+	for ; time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if st, err := os.Stat(path); err == nil && st.Size() > 20000 {
 			return
 		}
@@ -137,7 +142,8 @@ func hung(t *testing.T, out **hungfs.FS) func(root string) string {
 	}
 }
 
-// A library that lies where nobody answers holds the engine for 200 ms at most; the recording goes on, tells it, and ends by ctrl-C.
+// A library that lies where nobody answers holds the engine for 200 ms at most; the recording goes on, tells
+// it, and ends by ctrl-C.
 func TestHoldHung(t *testing.T) {
 	var fs *hungfs.FS
 	s := serveUntilTold(t, hung(t, &fs))
@@ -235,7 +241,8 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// Where nobody reads what it writes to the terminal, the first ctrl-C is in vain, the second ends the recorder at once, and the engine goes on.
+// Where nobody reads what it writes to the terminal, the first ctrl-C is in vain, the second ends the
+// recorder at once, and the engine goes on.
 func TestStalledOutput(t *testing.T) {
 	s := serveUntilTold(t, hung(t, nil))
 	path := filepath.Join(t.TempDir(), "run.pinf")
@@ -254,7 +261,8 @@ func TestStalledOutput(t *testing.T) {
 	}
 	stderr := os.NewFile(uintptr(pipe[1]), "stderr")
 	defer stderr.Close()
-	r := &recorder{cmd: exec.Command("env", "--default-signal=INT", program, "record", "-o", path, "-p", fmt.Sprint(s.pid())), done: make(chan error, 1)}
+	r := &recorder{cmd: exec.Command("env", "--default-signal=INT", program, "record", "-o", path, "-p",
+		fmt.Sprint(s.pid())), done: make(chan error, 1)}
 	r.cmd.Stderr = stderr
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -288,7 +296,8 @@ func TestStalledOutput(t *testing.T) {
 	}
 	r.cmd.Process.Signal(syscall.SIGINT)
 	err := r.ends(t, 10*time.Second)
-	if st, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !st.Signaled() || st.Signal() != syscall.SIGINT {
+	if st, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !st.Signaled() ||
+		st.Signal() != syscall.SIGINT {
 		t.Errorf("%v", err)
 	}
 	s.ended(t)
@@ -321,7 +330,8 @@ func TestHoldLaunches(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("PROFINFER_HOLD_LAUNCHES"))
 	var longest time.Duration
 	for range max(n, 3) {
-		path := record(t, nil, e.Command("llama-bench", "-m", inside, "-p", "8", "-n", "8", "-r", "1", "-t", "1")...)
+		path := record(t, nil, e.Command("llama-bench", "-m", inside, "-p", "8", "-n", "8", "-r", "1", "-t",
+			"1")...)
 		_, l := holdOf(t, path)
 		longest = max(longest, l)
 	}
@@ -331,8 +341,8 @@ func TestHoldLaunches(t *testing.T) {
 	}
 }
 
-// No library that is made to take long holds an engine that serves longer than is allowed: those of the folder PROFINFER_HOLD_LIBRARIES, else
-// one that is large.
+// No library that is made to take long holds an engine that serves longer than is allowed: those of the
+// folder PROFINFER_HOLD_LIBRARIES, else one that is large.
 func TestHoldCrafted(t *testing.T) {
 	dir := os.Getenv("PROFINFER_HOLD_LIBRARIES")
 	if dir == "" {
@@ -350,7 +360,8 @@ func TestHoldCrafted(t *testing.T) {
 	for _, f := range files {
 		t.Run(f.Name(), func(t *testing.T) {
 			s := serveUntilTold(t, func(root string) string {
-				if b, err := exec.Command("cp", "--sparse=always", filepath.Join(dir, f.Name()), root).CombinedOutput(); err != nil {
+				if b, err := exec.Command("cp", "--sparse=always", filepath.Join(dir, f.Name()),
+					root).CombinedOutput(); err != nil {
 					t.Fatalf("%v: %s", err, b)
 				}
 				return filepath.Join(root, f.Name())

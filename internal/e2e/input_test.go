@@ -18,7 +18,8 @@ import (
 // manyEvents are more than can be read at a hit; every machine counts them.
 func manyEvents() string {
 	var all []string
-	for _, e := range []string{"context-switches", "cpu-migrations", "page-faults", "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "cpu-clock", "task-clock"} {
+	for _, e := range []string{"context-switches", "cpu-migrations", "page-faults", "minor-faults",
+		"major-faults", "alignment-faults", "emulation-faults", "cpu-clock", "task-clock"} {
 		all = append(all, e, e+":u", e+":k")
 	}
 	return strings.Join(all, ",")
@@ -45,39 +46,56 @@ func TestStatuses(t *testing.T) {
 		{"nothing to do", []string{"record"}, 2, "-- COMMAND or -p PID"},
 		{"a wrong flag", []string{"stat", "--frobnicate"}, 2, "frobnicate"},
 		{"an unknown verb", []string{"frobnicate"}, 2, "frobnicate"},
-		{"more counters than can be read", []string{"record", "-o", out, "-e", manyEvents(), "--", "true"}, 2, "at most 16"},
-		{"slow steps with a peak", []string{"stat", "--slow", "--peak-bandwidth", "20"}, 2, "--slow compares steps"},
+		{"more counters than can be read", []string{"record", "-o", out, "-e", manyEvents(), "--", "true"}, 2,
+			"at most 16"},
+		{"slow steps with a peak", []string{"stat", "--slow", "--peak-bandwidth", "20"}, 2,
+			"--slow compares steps"},
 		{"slow steps without peaks", []string{"stat", "--slow", "--no-peaks"}, 2, "--slow compares steps"},
-		{"several recordings with a peak", []string{"stat", "-i", "a", "-i", "b", "--peak-flops", "250"}, 2, "several recordings"},
+		{"several recordings with a peak", []string{"stat", "-i", "a", "-i", "b", "--peak-flops", "250"}, 2,
+			"several recordings"},
 		{"a wrong level", []string{"record", "--level", "all", "--", "true"}, 2, "step, graph or op"},
 		{"a wrong grouping", []string{"stat", "--by", "colour"}, 2, "colour"},
 		{"no format", []string{"export"}, 2, "--format"},
 		{"an unknown table", []string{"export", "--format", "csv", "--table", "chairs"}, 2, "chairs"},
-		{"a table for pprof", []string{"export", "--format", "pprof", "--table", "ops"}, 2, "pprof takes the whole recording"},
+		{"a table for pprof", []string{"export", "--format", "pprof", "--table", "ops"}, 2,
+			"pprof takes the whole recording"},
 		{"an unknown model", []string{"demo", "--model", "gpt-9"}, 2, "gemma2-2b"},
-		{"a type that models are not made in", []string{"demo", "--model", "llama-tiny", "--type", "q4_1"}, 2, "f16, q8_0, q4_0, mixed"},
+		{"a type that models are not made in", []string{"demo", "--model", "llama-tiny", "--type", "q4_1"}, 2,
+			"f16, q8_0, q4_0, mixed"},
 		{"a type of no model", []string{"demo", "--type", "f16"}, 2, "--model"},
-		{"a colour of no graph", []string{"export", "--format", "pprof", "--color", "share"}, 2, "--format dot"},
-		{"an unknown colour", []string{"export", "--format", "dot", "--color", "red"}, 2, "share, bandwidth, none"},
+		{"a colour of no graph", []string{"export", "--format", "pprof", "--color", "share"}, 2,
+			"--format dot"},
+		{"an unknown colour", []string{"export", "--format", "dot", "--color", "red"}, 2,
+			"share, bandwidth, none"},
 		{"a graph of no phase", []string{"export", "--format", "dot", "--phase", "dawn"}, 2, "dawn"},
-		{"an export over the recording", []string{"export", "--format", "pprof", "-i", write("same", "x"), "-o", dir + "/same"}, 2, "the recording itself"},
+		{"an export over the recording",
+			[]string{"export", "--format", "pprof", "-i", write("same", "x"), "-o",
+				dir + "/same"}, 2, "the recording itself"},
 		{"no ggml in the command", []string{"record", "-o", out, "--", "sleep", "0.1"}, 4, "sleep"},
-		{"no ggml in children", []string{"record", "-o", out, "--", "sh", "-c", "sleep 0.1; exit 7"}, 4, "status 7"},
-		{"no ggml in a process", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid())}, 4, "ggml_op_name"},
-		{"no ggml in a process beside a command", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid()), "--", "touch", dir + "/started"}, 4, "ggml_op_name"},
-		{"no such process beside a command", []string{"record", "-o", out, "-p", "4194000", "--", "touch", dir + "/started"}, 1, "4194000"},
+		{"no ggml in children", []string{"record", "-o", out, "--", "sh", "-c", "sleep 0.1; exit 7"}, 4,
+			"status 7"},
+		{"no ggml in a process", []string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid())}, 4,
+			"ggml_op_name"},
+		{"no ggml in a process beside a command",
+			[]string{"record", "-o", out, "-p", fmt.Sprint(os.Getpid()), "--", "touch",
+				dir + "/started"}, 4, "ggml_op_name"},
+		{"no such process beside a command",
+			[]string{"record", "-o", out, "-p", "4194000", "--", "touch", dir + "/started"}, 1, "4194000"},
 		{"no such process", []string{"record", "-o", out, "-p", "4194000"}, 1, "4194000"},
 		{"no such command", []string{"record", "-o", out, "--", "frobnicate-it"}, 127, "not found"},
-		{"nowhere to write", []string{"record", "-o", dir + "/none/out.pinf", "--", "true"}, 1, "none/out.pinf"},
+		{"nowhere to write", []string{"record", "-o", dir + "/none/out.pinf", "--", "true"}, 1,
+			"none/out.pinf"},
 		{"no trace there", []string{"stat", "-i", dir + "/none.pinf"}, 1, "none.pinf"},
-		{"no trace but text", []string{"stat", "-i", write("text", "hello, world\n")}, 1, "not a profinfer trace"},
+		{"no trace but text", []string{"stat", "-i", write("text", "hello, world\n")}, 1,
+			"not a profinfer trace"},
 		{"an empty file", []string{"stat", "-i", write("empty", "")}, 1, "empty"},
 		{"a folder", []string{"stat", "-i", dir}, 1, dir},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := profinfer(t, c.args...)
 			if r.status != c.status || !strings.Contains(r.stderr, c.says) {
-				t.Errorf("status %d, want %d; it says\n%swant it to say %q", r.status, c.status, r.stderr, c.says)
+				t.Errorf("status %d, want %d; it says\n%swant it to say %q", r.status, c.status, r.stderr,
+					c.says)
 			}
 			if strings.Contains(r.stderr, "goroutine") {
 				t.Errorf("it panics:\n%s", r.stderr)
@@ -98,7 +116,8 @@ func TestWrappers(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
 	needBPF(t)
-	bench := strings.Join(e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "8", "-n", "8", "-r", "1"), " ")
+	bench := strings.Join(e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "8", "-n", "8", "-r", "1"),
+		" ")
 	for name, argv := range map[string][]string{
 		"sh":       {"sh", "-c", bench + "; exit 9"},
 		"env":      {"env", "A=B", "sh", "-c", bench + " && exit 9"},
@@ -110,7 +129,8 @@ func TestWrappers(t *testing.T) {
 			var got *run
 			for try := 1; ; try++ {
 				r := profinfer(t, append([]string{"record", "-o", path, "--"}, argv...)...)
-				// That a short engine computes before its probes stand happens now and then, and is told: not what is asked here.
+				// That a short engine computes before its probes stand happens now and then, and is told: not
+				// what is asked here.
 				if r.status == 1 && try < 3 {
 					t.Logf("again: %s", r.stderr)
 					continue
@@ -129,7 +149,8 @@ func TestWrappers(t *testing.T) {
 			}
 			want, told := 1, 0
 			if name == "twice" {
-				// Two begin at once: one can compute while the other's probes are set, and end before. What is missed is told.
+				// Two begin at once: one can compute while the other's probes are set, and end before. What
+				// is missed is told.
 				want = 2
 				for _, l := range got.header.Losses {
 					if l.What == "processes" {
@@ -143,7 +164,8 @@ func TestWrappers(t *testing.T) {
 				t.Errorf("steps by process: %v, want %d processes; %d are told of", pids, want, told)
 			}
 			for pid, n := range pids {
-				if n != 12 && n != 11 { // 8 tokens, prefill and warm-up of each; at most the first may be missed
+				// 8 tokens, prefill and warm-up of each; at most the first may be missed
+				if n != 12 && n != 11 {
 					t.Logf("process %d: %d steps", pid, n)
 				}
 			}
@@ -229,7 +251,8 @@ func TestFullDisk(t *testing.T) {
 	path := filepath.Join(dir, "run.pinf")
 	r := profinfer(t, append([]string{"record", "-o", path, "--"},
 		e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4000", "-r", "2")...)...)
-	if r.status != 1 || !strings.Contains(r.stderr, "no space left") || !strings.Contains(r.stderr, "status 0") {
+	if r.status != 1 || !strings.Contains(r.stderr, "no space left") ||
+		!strings.Contains(r.stderr, "status 0") {
 		t.Errorf("status %d: %s", r.status, r.stderr)
 	}
 	if !strings.Contains(r.stdout, "tg4000") {

@@ -17,7 +17,8 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// What names can hold that a terminal obeys: a title, colours, a control character of two bytes, a turned direction, no UTF-8.
+// What names can hold that a terminal obeys: a title, colours, a control character of two bytes, a turned
+// direction, no UTF-8.
 const (
 	evilName = "\x1b]0;x\x07\u009b7m" // 15 bytes fit a process's name
 	evilFile = "a\x1b[2J\x1b]0;owned\x07\u009b31m\u202e\x7f\r\x08\xff.so"
@@ -34,7 +35,8 @@ func obeyed(s string) string {
 	return ""
 }
 
-// A process that is called what a terminal obeys, and that has mapped files of such names, is named as text by every verb that looks at it.
+// A process that is called what a terminal obeys, and that has mapped files of such names, is named as text
+// by every verb that looks at it.
 func TestHostileNames(t *testing.T) {
 	needBPF(t)
 	e := engines.Debian(t)
@@ -52,7 +54,8 @@ func TestHostileNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costly, engine, program := filepath.Join(dir, evilFile), filepath.Join(dir, "libggml-base"+evilFile), filepath.Join(dir, "p"+evilFile)
+	costly, engine, program := filepath.Join(dir, evilFile), filepath.Join(dir, "libggml-base"+evilFile),
+		filepath.Join(dir, "p"+evilFile)
 	if err := os.WriteFile(engine, lib, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +63,8 @@ func TestHostileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range crafted.Rows() {
-		if f.Dense() <= 64<<20 && f.Name != "exits" && f.Name != "join" && f.Name != "sections" && f.Name != "full" {
+		if f.Dense() <= 64<<20 && f.Name != "exits" && f.Name != "join" && f.Name != "sections" &&
+			f.Name != "full" {
 			if err := f.Write(costly); err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +100,8 @@ func TestHostileNames(t *testing.T) {
 		{"record", "-o", out, "--", program},
 		append([]string{"record", "--faults", "-o", out, "--"}, beside...),
 		{"stat", "-v", out}, {"stat", "--slow", out}, {"report", out, "-o", out + ".html"},
-		{"doctor", "-p", strconv.Itoa(plain)}, {"doctor", "-p", strconv.Itoa(ggml)}, {"doctor", "--json", "-p", strconv.Itoa(ggml)}, {"doctor", engine, costly},
+		{"doctor", "-p", strconv.Itoa(plain)}, {"doctor", "-p", strconv.Itoa(ggml)}, {"doctor", "--json",
+			"-p", strconv.Itoa(ggml)}, {"doctor", engine, costly},
 		{"overhead", "--span", "500ms", "-p", strconv.Itoa(plain)},
 		{"overhead", "--span", "500ms", "-p", strconv.Itoa(ggml)},
 		{"overhead", "--span", "500ms", "--", program},
@@ -113,7 +118,8 @@ func TestHostileNames(t *testing.T) {
 			t.Fatalf("%q does not end", args)
 		}
 		text := r.stderr
-		if args[0] != "doctor" || args[1] != "--json" { // JSON is for a program, which escapes what is beyond ASCII as it likes
+		// JSON is for a program, which escapes what is beyond ASCII as it likes
+		if args[0] != "doctor" || args[1] != "--json" {
 			text += r.stdout
 		}
 		if bad := obeyed(text); bad != "" {

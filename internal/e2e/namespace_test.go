@@ -38,7 +38,8 @@ func TestReplacedFilesInAnotherNamespace(t *testing.T) {
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
 	var log bytes.Buffer
-	command := strings.Join(e.Command("llama-server", "-m", inside, "--port", port, "-c", "512", "-t", "1", "--no-webui"), " ")
+	command := strings.Join(e.Command("llama-server", "-m", inside, "--port", port, "-c", "512", "-t", "1",
+		"--no-webui"), " ")
 	cmd := start(t, &log, "unshare", "--mount", "--propagation", "private", "sh", "-c",
 		fmt.Sprintf("mount --bind %s %s && exec %s", dir, libs, command))
 	s := &server{url: "http://127.0.0.1:" + port, pid: cmd.Process.Pid}
@@ -48,7 +49,8 @@ func TestReplacedFilesInAnotherNamespace(t *testing.T) {
 	// the upgrade: every library of the engine gets a new file in its place, which is no library
 	n := 0
 	filepath.Walk(dir, func(p string, st os.FileInfo, err error) error {
-		if err == nil && st.Mode().IsRegular() && (strings.HasPrefix(st.Name(), "libggml") || strings.HasPrefix(st.Name(), "libllama")) {
+		if err == nil && st.Mode().IsRegular() &&
+			(strings.HasPrefix(st.Name(), "libggml") || strings.HasPrefix(st.Name(), "libllama")) {
 			os.Remove(p)
 			os.WriteFile(p, []byte("not a library"), 0o644)
 			n++

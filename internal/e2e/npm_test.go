@@ -25,11 +25,13 @@ func TestNPM(t *testing.T) {
 			needBPF(t)
 			out := filepath.Join(t.TempDir(), "run.pinf")
 			for try := 1; ; try++ {
-				res := profinfer(t, append([]string{"record", "-o", out, "--"}, n.Command(path, prompt, tokens, 2, "--repeat", "2")...)...)
+				res := profinfer(t, append([]string{"record", "-o", out, "--"},
+					n.Command(path, prompt, tokens, 2, "--repeat", "2")...)...)
 				if res.status == 0 {
 					break
 				}
-				// Node died of a signal once in some hundred launches. It is not known whether it does without being recorded.
+				// Node died of a signal once in some hundred launches. It is not known whether it does
+				// without being recorded.
 				if res.status <= 128 || try == 2 {
 					t.Fatalf("record: status %d\n%s%s", res.status, res.stdout, res.stderr)
 				}
@@ -48,7 +50,8 @@ func TestNPM(t *testing.T) {
 				if s.Entry != "llama_decode" || s.Incomplete != "" {
 					t.Errorf("step %d: %s %s", i, s.Entry, s.Incomplete)
 				}
-				if s.Phase == profile.Prefill != (s.NTokens == prompt) || s.Phase == profile.Decode != (s.NTokens == 1) {
+				if s.Phase == profile.Prefill != (s.NTokens == prompt) ||
+					s.Phase == profile.Decode != (s.NTokens == 1) {
 					t.Errorf("step %d of %d tokens is %q", i, s.NTokens, s.Phase)
 				}
 				got := r.opsOf(s)

@@ -18,8 +18,9 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// BLAS takes matrix products of many tokens: in prefill the splits are those that the scheduler prints, all nodes of BLAS are products, and
-// the time of a product that has a graph of its own is the mean of these graphs. In decode it takes none.
+// BLAS takes matrix products of many tokens: in prefill the splits are those that the scheduler prints, all
+// nodes of BLAS are products, and the time of a product that has a graph of its own is the mean of these
+// graphs. In decode it takes none.
 func TestOffloadBLAS(t *testing.T) {
 	e := engines.BLAS(t)
 	t.Setenv("GGML_SCHED_DEBUG", "2")
@@ -31,7 +32,8 @@ func TestOffloadBLAS(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", strings.TrimPrefix(dirs[0], e.Root))
 	_, inside := engines.Model(t, e, "llama-tiny")
 	// products with weights that are stored anew for the CPU stay there
-	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-dev", "none", "--repack", "0", "-p", "64", "-n", "8", "-r", "60", "-t", "2", "--no-warmup", "-v")...)
+	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-dev", "none", "--repack", "0", "-p", "64",
+		"-n", "8", "-r", "60", "-t", "2", "--no-warmup", "-v")...)
 	graphs := splitsSaid(path.log)
 	r := load(t, path.file)
 	prefill, compared := 0, 0
@@ -101,7 +103,8 @@ func TestOffloadBLAS(t *testing.T) {
 				continue
 			}
 			// what a product with these weights computes is called so
-			tensor, ok := map[string]string{"ffn_down": "ffn_out-", "attn_output": "attn_out-", "attn_q": "Qcur-"}[o.Key]
+			tensor, ok := map[string]string{"ffn_down": "ffn_out-", "attn_output": "attn_out-",
+				"attn_q": "Qcur-"}[o.Key]
 			if !ok {
 				t.Errorf("%s has a time on BLAS, though it shares its graphs", o.Key)
 				continue
@@ -116,7 +119,8 @@ func TestOffloadBLAS(t *testing.T) {
 				}
 			}
 			timed++
-			if b.TimedBy != offload.TimedCall || float64(b.Timed) != n || math.Abs(*b.Mean-sum/n) > 1 || b.GFlops == nil {
+			if b.TimedBy != offload.TimedCall || float64(b.Timed) != n || math.Abs(*b.Mean-sum/n) > 1 ||
+				b.GFlops == nil {
 				t.Errorf("%s: %+v, its graphs take %g on average, of %g", o.Key, b, sum/n, n)
 			}
 		}
@@ -140,7 +144,8 @@ func TestOffloadBLAS(t *testing.T) {
 		}
 	}
 	for _, p := range s.Offload[0].Products {
-		if p.Backend == "BLAS" && (p.Dur == nil || math.Abs(*p.Dur*float64(prefill)-sum) > 10 || p.Others != 0) {
+		if p.Backend == "BLAS" && (p.Dur == nil || math.Abs(*p.Dur*float64(prefill)-sum) > 10 ||
+			p.Others != 0) {
 			t.Errorf("BLAS: %+v, its graphs take %g in %d steps", p, sum, prefill)
 		}
 	}
@@ -150,8 +155,8 @@ func TestOffloadBLAS(t *testing.T) {
 	}
 }
 
-// A BLAS backend that is loaded and computes nothing is no reason to warn: not of its probes, and not where a scheduler, whose backends
-// were to be looked up, is gone by then.
+// A BLAS backend that is loaded and computes nothing is no reason to warn: not of its probes, and not where a
+// scheduler, whose backends were to be looked up, is gone by then.
 func TestUnusedBLAS(t *testing.T) {
 	needBPF(t)
 	e := engines.BLAS(t)
@@ -167,7 +172,8 @@ func TestUnusedBLAS(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "run.pinf")
 		r := profinfer(t, append([]string{"record", "-o", path, "--"},
-			e.Command("llama-bench", append([]string{"-m", inside, "-t", "1", "-dev", "none"}, args...)...)...)...)
+			e.Command("llama-bench", append([]string{"-m", inside, "-t", "1", "-dev", "none"},
+				args...)...)...)...)
 		if r.status != 0 || !strings.Contains(r.stderr, "libggml-blas.so") {
 			t.Fatalf("status %d, or BLAS is not loaded:\n%s", r.status, r.stderr)
 		}

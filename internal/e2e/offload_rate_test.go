@@ -33,8 +33,9 @@ func statOf(t *testing.T, path string) *summary.Stat {
 	return &s
 }
 
-// sameRate checks that decode's tokens a second are those that llama-bench counts, and not those of calls that return before. Its own n steps
-// come last: stat has the warm-up's too, in which a device may be made ready.
+// sameRate checks that decode's tokens a second are those that llama-bench counts, and not those of calls
+// that return before. Its own n steps come last: stat has the warm-up's too, in which a device may be made
+// ready.
 func sameRate(t *testing.T, s *summary.Stat, steps []*profile.Step, n int, bench, within float64) {
 	t.Helper()
 	i := slices.IndexFunc(s.Phases, func(f summary.Phase) bool { return f.Phase == string(profile.Decode) })
@@ -43,7 +44,8 @@ func sameRate(t *testing.T, s *summary.Stat, steps []*profile.Step, n int, bench
 	}
 	f := &s.Phases[i]
 	if f.TokensPerS == nil || f.CallTokensPerS == nil || f.Async == 0 || f.Unseen > 0 {
-		t.Fatalf("%v t/s, its calls %v; %d of %d steps asynchronous, the results of %d not seen", f.TokensPerS, f.CallTokensPerS, f.Async, f.Steps, f.Unseen)
+		t.Fatalf("%v t/s, its calls %v; %d of %d steps asynchronous, the results of %d not seen",
+			f.TokensPerS, f.CallTokensPerS, f.Async, f.Steps, f.Unseen)
 	}
 	var whole []int64
 	all := int64(0)
@@ -53,8 +55,10 @@ func sameRate(t *testing.T, s *summary.Stat, steps []*profile.Step, n int, bench
 			all += d
 		}
 	}
-	if tps := float64(len(whole)) * 1e9 / float64(all); int64(len(whole)) != f.Steps || math.Abs(tps / *f.TokensPerS - 1) > 1e-9 {
-		t.Errorf("stat has %d steps at %.4f t/s, the recording %d at %.4f", f.Steps, *f.TokensPerS, len(whole), tps)
+	if tps := float64(len(whole)) * 1e9 / float64(all); int64(len(whole)) != f.Steps ||
+		math.Abs(tps / *f.TokensPerS - 1) > 1e-9 {
+		t.Errorf("stat has %d steps at %.4f t/s, the recording %d at %.4f", f.Steps, *f.TokensPerS,
+			len(whole), tps)
 	}
 	n = min(n, len(whole))
 	all = 0
@@ -78,18 +82,21 @@ func TestOffloadRate(t *testing.T) {
 		t.Run(layers+" layers", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "run.pinf")
 			r := profinfer(t, append([]string{"record", "-o", path, "--"},
-				e.Command("llama-bench", "-m", inside, "-p", "64", "-n", "100", "-r", "1", "-t", "1", "-dev", "Vulkan0", "-ngl", layers, "-o", "json")...)...)
+				e.Command("llama-bench", "-m", inside, "-p", "64", "-n", "100", "-r", "1", "-t", "1", "-dev",
+					"Vulkan0", "-ngl", layers, "-o", "json")...)...)
 			if r.status != 0 {
 				t.Fatalf("record: status %d\n%s%s", r.status, tailOf(r.stdout, 20), tailOf(r.stderr, 20))
 			}
 			var bench []benched
-			if err := json.Unmarshal([]byte(r.stdout[max(0, strings.IndexByte(r.stdout, '[')):]), &bench); err != nil || len(bench) != 2 {
+			if err := json.Unmarshal([]byte(r.stdout[max(0, strings.IndexByte(r.stdout, '[')):]),
+				&bench); err != nil || len(bench) != 2 {
 				t.Fatalf("llama-bench's output: %v\n%s", err, r.stdout)
 			}
 			s := statOf(t, path)
 			for _, b := range bench {
 				if b.Gen > 0 {
-					sameRate(t, s, load(t, path).steps, 100, b.TPS, 0.2) // it also counts what it does between steps
+					// it also counts what it does between steps
+					sameRate(t, s, load(t, path).steps, 100, b.TPS, 0.2)
 				}
 			}
 		})

@@ -72,14 +72,15 @@ func splitsSeen(r *run, s *profile.Step) (out []said) {
 	return out
 }
 
-// A step that is split over two backends: the same splits with the same nodes as the scheduler prints, every input that it
-// copies, and a time for the device.
+// A step that is split over two backends: the same splits with the same nodes as the scheduler prints, every
+// input that it copies, and a time for the device.
 func TestOffload(t *testing.T) {
 	e := engines.Offload(t)
 	t.Setenv("GGML_SCHED_DEBUG", "2")
 	t.Setenv("GGML_VK_VISIBLE_DEVICES", "0")
 	_, inside := engines.Model(t, e, "llama-tiny")
-	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "200", "-r", "1", "-t", "1", "--no-warmup", "-dev", "Vulkan0", "-ngl", "2", "-v")...)
+	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "200", "-r", "1", "-t", "1",
+		"--no-warmup", "-dev", "Vulkan0", "-ngl", "2", "-v")...)
 	graphs := splitsSaid(path.log)
 	if len(graphs) == 0 {
 		t.Fatalf("the scheduler printed no splits:\n%s", tailOf(path.log, 30))
@@ -145,7 +146,8 @@ func TestOffload(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	t.Logf("%d splits, %d and %d nodes, inputs %v, %d device spans", len(want), len(want[0].nodes), len(want[1].nodes), want[1].inputs, len(spans))
+	t.Logf("%d splits, %d and %d nodes, inputs %v, %d device spans", len(want), len(want[0].nodes),
+		len(want[1].nodes), want[1].inputs, len(spans))
 }
 
 // logged is a recording and what the command wrote.

@@ -15,7 +15,8 @@ import (
 	"github.com/profinfer/profinfer/internal/engines"
 )
 
-// An older recording of the same name is there as long as nothing is recorded that could take its place, however the recording ends.
+// An older recording of the same name is there as long as nothing is recorded that could take its place,
+// however the recording ends.
 func TestOlderRecording(t *testing.T) {
 	needBPF(t)
 	e := engines.Debian(t)

@@ -44,7 +44,8 @@ func measuredReport(t *testing.T, out string) *overhead.Report {
 func TestOverheadOfAProcess(t *testing.T) {
 	pid := busy(t)
 	time.Sleep(2 * time.Second) // until it has loaded
-	r := profinfer(t, "overhead", "--json", "--levels", "graph,op", "--rounds", "5", "--span", "600ms", "-p", strconv.Itoa(pid))
+	r := profinfer(t, "overhead", "--json", "--levels", "graph,op", "--rounds", "5", "--span", "600ms", "-p",
+		strconv.Itoa(pid))
 	if r.status != 0 && r.status != 1 {
 		t.Fatalf("status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
@@ -61,7 +62,8 @@ func TestOverheadOfAProcess(t *testing.T) {
 		if s.Traced == nil || *s.Traced < 0.9 || s.ReaderCPU == nil || *s.ReaderCPU <= 0 {
 			t.Errorf("%s: traced %v, reader %v", s.Name, s.Traced, s.ReaderCPU)
 		}
-		if s.Name == "op" && (s.OpsStep == nil || *s.OpsStep < 50 || *s.OpsStep > 200) { // 4 layers of some 17 operators
+		// 4 layers of some 17 operators
+		if s.Name == "op" && (s.OpsStep == nil || *s.OpsStep < 50 || *s.OpsStep > 200) {
 			t.Errorf("%v operators a step", s.OpsStep)
 		}
 	}
@@ -74,8 +76,10 @@ func TestOverheadOfACommandThatEnds(t *testing.T) {
 	needBPF(t)
 	e := engines.Debian(t)
 	_, model := engines.Model(t, e, "llama-small")
-	r := profinfer(t, append([]string{"overhead", "--span", "500ms", "--"}, e.Command("llama-bench", "-m", model, "-t", "1", "-p", "0", "-n", "128", "-r", "8")...)...)
-	if r.status != 1 || !strings.Contains(r.stdout, "the command ended") || !strings.Contains(r.stdout, "too short") || !strings.Contains(r.stdout, "tg128") {
+	r := profinfer(t, append([]string{"overhead", "--span", "500ms", "--"},
+		e.Command("llama-bench", "-m", model, "-t", "1", "-p", "0", "-n", "128", "-r", "8")...)...)
+	if r.status != 1 || !strings.Contains(r.stdout, "the command ended") ||
+		!strings.Contains(r.stdout, "too short") || !strings.Contains(r.stdout, "tg128") {
 		t.Errorf("status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
 }
@@ -83,7 +87,8 @@ func TestOverheadOfACommandThatEnds(t *testing.T) {
 func TestOverheadInterrupted(t *testing.T) {
 	pid := busy(t)
 	time.Sleep(2 * time.Second)
-	cmd := exec.Command(program, "overhead", "--levels", "graph", "--span", "500ms", "--rounds", "1000", "-p", strconv.Itoa(pid))
+	cmd := exec.Command(program, "overhead", "--levels", "graph", "--span", "500ms", "--rounds", "1000", "-p",
+		strconv.Itoa(pid))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -105,10 +110,12 @@ func TestOverheadInterrupted(t *testing.T) {
 
 func TestOverheadWithoutAnEngine(t *testing.T) {
 	needBPF(t)
-	if r := profinfer(t, "overhead", "--", "sleep", "0.3"); r.status != 4 || !strings.Contains(r.stderr, "the command ended before an engine was found") {
+	if r := profinfer(t, "overhead", "--", "sleep", "0.3"); r.status != 4 ||
+		!strings.Contains(r.stderr, "the command ended before an engine was found") {
 		t.Errorf("status %d: %s", r.status, r.stderr)
 	}
-	for _, args := range [][]string{{}, {"-p", "1", "--", "x"}, {"--levels", "ops", "-p", "1"}, {"--rounds", "0", "-p", "1"}, {"--span", "1ms", "-p", "1"}, {"-p", "0"}} {
+	for _, args := range [][]string{{}, {"-p", "1", "--", "x"}, {"--levels", "ops", "-p", "1"},
+		{"--rounds", "0", "-p", "1"}, {"--span", "1ms", "-p", "1"}, {"-p", "0"}} {
 		if r := profinfer(t, append([]string{"overhead"}, args...)...); r.status != 2 {
 			t.Errorf("%v: status %d: %s", args, r.status, r.stderr)
 		}

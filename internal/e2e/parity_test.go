@@ -29,7 +29,8 @@ func differ(r *run, s *profile.Step, want []oracle.Node) []string {
 // eval asks the engine.
 func eval(t testing.TB, model string, tokens int) []oracle.Node {
 	t.Helper()
-	g, err := oracle.Eval(context.Background(), engines.Debian(t), model, "-c", "256", "-p", oracle.TinyPrompt(tokens), "-n", "1")
+	g, err := oracle.Eval(context.Background(), engines.Debian(t), model, "-c", "256", "-p",
+		oracle.TinyPrompt(tokens), "-n", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,8 @@ func eval(t testing.TB, model string, tokens int) []oracle.Node {
 // architectures, prefill and decode, one thread, two, and more threads than CPUs.
 func TestParity(t *testing.T) {
 	e := engines.Debian(t)
-	for _, model := range []string{"llama-dense", "llama-moe", "qwen2-dense", "gemma2-dense", "qwen2moe-moe", "deepseek2-moe"} {
+	for _, model := range []string{"llama-dense", "llama-moe", "qwen2-dense", "gemma2-dense", "qwen2moe-moe",
+		"deepseek2-moe"} {
 		t.Run(model, func(t *testing.T) {
 			_, inside, err := oracle.TinyModel(context.Background(), e, model)
 			if err != nil {
@@ -51,7 +53,8 @@ func TestParity(t *testing.T) {
 				if threads == "5" && model != "llama-dense" {
 					continue // three spare threads on two CPUs take long
 				}
-				path := record(t, nil, e.Command("llama-completion", "-m", inside, "-t", threads, "-n", "4", "-c", "256",
+				path := record(t, nil, e.Command("llama-completion", "-m", inside, "-t", threads, "-n", "4",
+					"-c", "256",
 					"--no-warmup", "-no-cnv", "--temp", "0", "-p", oracle.TinyPrompt(5))...)
 				r := load(t, path)
 				r.lossless(t)
@@ -84,8 +87,9 @@ func TestParityNoticesMutations(t *testing.T) {
 	}
 	prefill, decode := eval(t, inside, 5), eval(t, inside, 1)
 	// Of both hits of every operator: where a graph is followed, a begin is not needed to know it.
-	path := record(t, []string{"--two-hits"}, e.Command("llama-completion", "-m", inside, "-t", "2", "-n", "4", "-c", "256",
-		"--no-warmup", "-no-cnv", "--temp", "0", "-p", oracle.TinyPrompt(5))...)
+	path := record(t, []string{"--two-hits"},
+		e.Command("llama-completion", "-m", inside, "-t", "2", "-n", "4", "-c", "256",
+			"--no-warmup", "-no-cnv", "--temp", "0", "-p", oracle.TinyPrompt(5))...)
 	check := func(r *run) (wrong []string) {
 		for i, s := range r.steps {
 			want := decode
@@ -178,7 +182,8 @@ func TestGrownViews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "600", "-r", "1", "--no-warmup")...)
+	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "600", "-r",
+		"1", "--no-warmup")...)
 	r := load(t, path)
 	r.lossless(t)
 	if len(r.steps) != 600 {
@@ -200,7 +205,8 @@ func TestGrownViews(t *testing.T) {
 func kvCells(s *profile.Shape) (n int64) {
 	for i := range s.Nodes {
 		d := &s.Nodes[i]
-		if strings.HasPrefix(d.Name, "cache_k_l0 (view)") && d.Op == "PERMUTE" || d.Op == "FLASH_ATTN_EXT" && len(d.Src) > 1 {
+		if strings.HasPrefix(d.Name, "cache_k_l0 (view)") && d.Op == "PERMUTE" || d.Op == "FLASH_ATTN_EXT" &&
+			len(d.Src) > 1 {
 			src := d
 			if d.Op == "FLASH_ATTN_EXT" {
 				src = &s.Nodes[d.Src[1]]

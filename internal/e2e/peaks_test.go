@@ -43,7 +43,8 @@ func TestPeaksVerb(t *testing.T) {
 	cache := t.TempDir()
 	for _, args := range [][]string{{"--show"}, {"--show", "--json"}} {
 		r := peaksVerb(t, cache, args...)
-		if r.status != 1 || r.stdout != "" || !strings.Contains(r.stderr, "never measured") || !strings.Contains(r.stderr, "profinfer peaks") {
+		if r.status != 1 || r.stdout != "" || !strings.Contains(r.stderr, "never measured") ||
+			!strings.Contains(r.stderr, "profinfer peaks") {
 			t.Errorf("%v without peaks: status %d, %q, %q", args, r.status, r.stdout, r.stderr)
 		}
 	}
@@ -76,7 +77,8 @@ func TestPeaksVerb(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.stdout), p); err != nil {
 			t.Fatalf("%v in %s", err, r.stdout)
 		}
-		if p.SchemaVersion != peaks.SchemaVersion || len(p.Points) != 1 || p.Points[0].Threads != 1 || p.Points[0].Read == nil || p.Points[0].Read.Best <= 0 ||
+		if p.SchemaVersion != peaks.SchemaVersion || len(p.Points) != 1 || p.Points[0].Threads != 1 ||
+			p.Points[0].Read == nil || p.Points[0].Read.Best <= 0 ||
 			p.Points[0].F32 == nil || p.Points[0].F32.Best <= 0 {
 			t.Errorf("peaks %s", r.stdout)
 		}
@@ -93,7 +95,8 @@ func TestPeaksVerb(t *testing.T) {
 	if shown := peaksVerb(t, cache, "--show", "--json"); shown.stdout != measured.stdout {
 		t.Errorf("--show has\n%s\nmeasured was\n%s", shown.stdout, measured.stdout)
 	}
-	if text := peaksVerb(t, cache, "--show"); text.status != 0 || !strings.Contains(text.stdout, "GB/s") || strings.Contains(text.stdout, "{") {
+	if text := peaksVerb(t, cache, "--show"); text.status != 0 || !strings.Contains(text.stdout, "GB/s") ||
+		strings.Contains(text.stdout, "{") {
 		t.Errorf("%d %s", text.status, text.stdout)
 	}
 }

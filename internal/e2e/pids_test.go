@@ -17,13 +17,14 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// As many processes as $(pidof NAME) gives are recorded, each whole, and what stands behind them is read: flags, and a command, which
-// is never taken for a process.
+// As many processes as $(pidof NAME) gives are recorded, each whole, and what stands behind them is read:
+// flags, and a command, which is never taken for a process.
 func TestSeveralProcesses(t *testing.T) {
 	needBPF(t)
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "256", "-r", "100000", "--no-warmup")
+	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "256", "-r", "100000",
+		"--no-warmup")
 	a, b := start(t, io.Discard, command...).Process.Pid, start(t, io.Discard, command...).Process.Pid
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		computes := func(pid int) bool {
@@ -39,7 +40,8 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	ran := filepath.Join(dir, "ran")
-	if err := os.WriteFile(filepath.Join(dir, "34"), []byte("#!/bin/sh\necho \"$@\" >"+ran+"\nexec sleep 1\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "34"),
+		[]byte("#!/bin/sh\necho \"$@\" >"+ran+"\nexec sleep 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -78,12 +80,17 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// The machine's first process is not recorded, as all others are its children, nor is profinfer by itself. An engine that starts profinfer is.
+// The machine's first process is not recorded, as all others are its children, nor is profinfer by itself. An
+// engine that starts profinfer is.
 func TestProcessesThatAreNotRecorded(t *testing.T) {
 	needBPF(t)
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	for _, args := range [][]string{{"record", "-o", path, "-p", "1"}, {"record", "-o", path, "--duration", "1s", "-p", strconv.Itoa(os.Getpid()) + ",1"}, {"overhead", "-p", "1"}} {
-		if r := profinfer(t, args...); r.status != 2 || !strings.Contains(r.stderr, "-p 1 is the first process of this machine (") || !strings.Contains(r.stderr, "docker inspect") {
+	for _, args := range [][]string{{"record", "-o", path, "-p", "1"},
+		{"record", "-o", path, "--duration", "1s", "-p", strconv.Itoa(os.Getpid()) + ",1"}, {"overhead", "-p",
+			"1"}} {
+		if r := profinfer(t, args...); r.status != 2 ||
+			!strings.Contains(r.stderr, "-p 1 is the first process of this machine (") ||
+			!strings.Contains(r.stderr, "docker inspect") {
 			t.Errorf("%v: status %d: %s", args, r.status, r.stderr)
 		}
 	}
@@ -96,13 +103,17 @@ func TestProcessesThatAreNotRecorded(t *testing.T) {
 	}
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	engine := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "64", "-r", "100", "--no-warmup")
+	engine := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "64", "-r", "100",
+		"--no-warmup")
 	var said lockedBuffer
-	cmd := start(t, &said, append([]string{"sh", "-c", `"$0" record -o "$1" -p $$ & shift; exec "$@" >/dev/null`, program, path}, engine...)...)
+	cmd := start(t, &said, append([]string{"sh", "-c",
+		`"$0" record -o "$1" -p $$ & shift; exec "$@" >/dev/null`, program, path}, engine...)...)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, said.String())
 	}
-	within(t, 20*time.Second, "the end of its recording", func() bool { return strings.Contains(said.String(), "next: ") })
+	within(t, 20*time.Second, "the end of its recording", func() bool {
+		return strings.Contains(said.String(), "next: ")
+	})
 	if r := load(t, path); len(r.steps) == 0 || int(r.steps[0].PID) != cmd.Process.Pid {
 		t.Errorf("%d steps of the engine that started profinfer; %s", len(r.steps), said.String())
 	}

@@ -43,8 +43,10 @@ func newEstate(t *testing.T) *estate {
 	if err := os.Lchown(e.home, planter, planter); err != nil {
 		t.Skip(err)
 	}
-	must(t, os.WriteFile(filepath.Join(e.roots, "shadow"), []byte("root:secret"), 0o600), os.WriteFile(filepath.Join(e.roots, "empty"), nil, 0o600),
-		os.WriteFile(filepath.Join(e.roots, "run.pinf"), sample.Recording, 0o600), os.WriteFile(filepath.Join(e.roots, "run.html"), []byte("<!doctype html>\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(e.roots, "shadow"), []byte("root:secret"), 0o600),
+		os.WriteFile(filepath.Join(e.roots, "empty"), nil, 0o600),
+		os.WriteFile(filepath.Join(e.roots, "run.pinf"), sample.Recording,
+			0o600), os.WriteFile(filepath.Join(e.roots, "run.html"), []byte("<!doctype html>\n"), 0o600))
 	if err := syscall.Mkfifo(filepath.Join(e.roots, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,8 @@ func (e *estate) state() string {
 			return err
 		}
 		own := st.Sys().(*syscall.Stat_t)
-		fmt.Fprintf(&b, "%s %v %d:%d %d", strings.TrimPrefix(path, e.roots), st.Mode(), own.Uid, own.Gid, own.Ino)
+		fmt.Fprintf(&b, "%s %v %d:%d %d", strings.TrimPrefix(path, e.roots), st.Mode(), own.Uid, own.Gid,
+			own.Ino)
 		if st.Mode().IsRegular() {
 			text, err := os.ReadFile(path)
 			must(e.t, err)
@@ -100,7 +103,9 @@ func (e *estate) link(name, to string) string {
 }
 
 func (e *estate) file(name string, text []byte, mode fs.FileMode) string {
-	return e.plant(name, func(path string) error { return errors.Join(os.WriteFile(path, text, 0o600), os.Chmod(path, mode)) })
+	return e.plant(name, func(path string) error {
+		return errors.Join(os.WriteFile(path, text, 0o600), os.Chmod(path, mode))
+	})
 }
 
 // as runs the program as a user, by sudo of another where that is not 0. It has to end by itself.
@@ -110,7 +115,8 @@ func (e *estate) as(uid, sudo uint32, dir string, args ...string) result {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+e.home, "XDG_CACHE_HOME="+filepath.Join(e.home, "cache"), "SUDO_UID=", "SUDO_GID=")
+	cmd.Env = append(os.Environ(), "HOME="+e.home, "XDG_CACHE_HOME="+filepath.Join(e.home, "cache"),
+		"SUDO_UID=", "SUDO_GID=")
 	if sudo != 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("SUDO_UID=%d", sudo), fmt.Sprintf("SUDO_GID=%d", sudo))
 	}
@@ -130,14 +136,18 @@ func owned(t *testing.T, path string, uid uint32, mode fs.FileMode) {
 	t.Helper()
 	st, err := os.Lstat(path)
 	must(t, err)
-	if own := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || own.Uid != uid || own.Gid != uid || st.Mode().Perm() != mode {
-		t.Errorf("%s: %v of %d:%d, want %v of %d", filepath.Base(path), st.Mode(), own.Uid, own.Gid, mode, uid)
+	if own := st.Sys().(*syscall.Stat_t); !st.Mode().IsRegular() || own.Uid != uid || own.Gid != uid ||
+		st.Mode().Perm() != mode {
+		t.Errorf("%s: %v of %d:%d, want %v of %d", filepath.Base(path), st.Mode(), own.Uid, own.Gid, mode,
+			uid)
 	}
 }
 
-// Reports and exports that root writes into the folder of another user, who has put something under their name.
+// Reports and exports that root writes into the folder of another user, who has put something under their
+// name.
 func TestPlantedExports(t *testing.T) {
-	verbs := map[string][]string{"run.html": {"report"}, "run.pftrace.gz": {"export", "--format", "perfetto"}, "run.pb.gz": {"export", "--format", "pprof"}}
+	verbs := map[string][]string{"run.html": {"report"}, "run.pftrace.gz": {"export", "--format", "perfetto"},
+		"run.pb.gz": {"export", "--format", "pprof"}}
 	for out, verb := range verbs {
 		for _, to := range []string{"shadow", "empty", "run.html", "pipe", "none", "folder/none", "folder"} {
 			for _, asked := range []bool{false, true} {
@@ -152,7 +162,8 @@ func TestPlantedExports(t *testing.T) {
 					pipe, err := os.OpenFile(filepath.Join(e.roots, "pipe"), os.O_RDWR|syscall.O_NONBLOCK, 0)
 					must(t, err)
 					defer pipe.Close()
-					if r := e.as(0, 0, e.home, args...); r.status != 1 || !strings.Contains(r.stderr, "symbolic link of another user") {
+					if r := e.as(0, 0, e.home, args...); r.status != 1 ||
+						!strings.Contains(r.stderr, "symbolic link of another user") {
 						t.Errorf("status %d: %s", r.status, r.stderr)
 					}
 					e.untouched()
@@ -184,7 +195,8 @@ func TestPlantedExports(t *testing.T) {
 		defer exec.Command("losetup", "-d", device).Run()
 		in := e.file("run.pinf", sample.Recording, 0o644)
 		path := e.plant("run.html", func(path string) error { return os.Symlink(device, path) })
-		for _, args := range [][]string{{"report", "-i", in}, {"report", "-i", in, "-o", path}, {"report", "-i", in, "-o", device}} {
+		for _, args := range [][]string{{"report", "-i", in}, {"report", "-i", in, "-o", path},
+			{"report", "-i", in, "-o", device}} {
 			if r := e.as(0, 0, e.home, args...); r.status != 1 {
 				t.Errorf("%v: status %d: %s", args, r.status, r.stderr)
 			}
@@ -201,7 +213,8 @@ func TestPlantedExports(t *testing.T) {
 		pipe := func(path string) error { return syscall.Mkfifo(path, 0o666) }
 		e.plant("run.html", pipe)
 		other := e.plant("other.pinf", pipe)
-		for _, args := range [][]string{{"report", "-i", in}, {"report", "-i", in, "-o", filepath.Join(e.home, "run.html")}} {
+		for _, args := range [][]string{{"report", "-i", in},
+			{"report", "-i", in, "-o", filepath.Join(e.home, "run.html")}} {
 			if r := e.as(0, 0, e.home, args...); r.status != 1 || !strings.Contains(r.stderr, "a pipe") {
 				t.Errorf("%v: status %d: %s", args, r.status, r.stderr)
 			}
@@ -214,8 +227,10 @@ func TestPlantedExports(t *testing.T) {
 		e := newEstate(t)
 		in := e.file("run.pinf", sample.Recording, 0o644)
 		for _, args := range [][]string{{"report"}, {"export", "--format", "perfetto"}} {
-			path := e.file(map[bool]string{true: "run.html", false: "run.pftrace.gz"}[len(args) == 1], []byte("a novel"), 0o644)
-			if r := e.as(0, 0, e.home, append(args, "-i", in)...); r.status != 1 || !strings.Contains(r.stderr, "-o") {
+			path := e.file(map[bool]string{true: "run.html", false: "run.pftrace.gz"}[len(args) == 1],
+				[]byte("a novel"), 0o644)
+			if r := e.as(0, 0, e.home, append(args, "-i", in)...); r.status != 1 ||
+				!strings.Contains(r.stderr, "-o") {
 				t.Errorf("status %d: %s", r.status, r.stderr)
 			}
 			if b, err := os.ReadFile(path); err != nil || string(b) != "a novel" {
@@ -240,14 +255,17 @@ func TestPlantedRecordings(t *testing.T) {
 	eng := engines.Debian(t)
 	_, inside := engines.Model(t, eng, "llama-tiny")
 	record := func(out string, more ...string) []string {
-		return append(append([]string{"record", "-o", out}, more...), append([]string{"--"}, eng.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "30", "-r", "1")...)...)
+		return append(append([]string{"record", "-o", out}, more...),
+			append([]string{"--"}, eng.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "30",
+				"-r", "1")...)...)
 	}
 	for _, to := range []string{"shadow", "empty", "run.pinf", "pipe", "none", "folder/none", "folder"} {
 		for _, parts := range [][]string{nil, {"--switch-output", "1M"}} {
 			t.Run(fmt.Sprint(to, parts), func(t *testing.T) {
 				e := newEstate(t)
 				e.link("run.pinf", to)
-				if r := e.as(0, 0, e.home, record("run.pinf", parts...)...); r.status != 1 || !strings.Contains(r.stderr, "symbolic link") {
+				if r := e.as(0, 0, e.home, record("run.pinf", parts...)...); r.status != 1 ||
+					!strings.Contains(r.stderr, "symbolic link") {
 					t.Errorf("status %d: %s", r.status, r.stderr)
 				}
 				e.untouched()
@@ -325,7 +343,8 @@ func TestPlantedModels(t *testing.T) {
 	for _, out := range []string{"folder", "folder/new"} {
 		e.link("models", strings.TrimSuffix(out, "/new"))
 		dir := "models" + strings.TrimPrefix(out, "folder")
-		if r := e.as(0, 0, e.home, "demo", "--model", "llama-tiny", "-o", dir); r.status != 1 || !strings.Contains(r.stderr, "symbolic link of another user") {
+		if r := e.as(0, 0, e.home, "demo", "--model", "llama-tiny", "-o", dir); r.status != 1 ||
+			!strings.Contains(r.stderr, "symbolic link of another user") {
 			t.Errorf("status %d: %s", r.status, r.stderr)
 		}
 		e.untouched()
@@ -350,7 +369,8 @@ func TestSudo(t *testing.T) {
 	needBPF(t)
 	eng := engines.Debian(t)
 	_, inside := engines.Model(t, eng, "llama-tiny")
-	command := append([]string{"--"}, eng.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "200", "-r", "1")...)
+	command := append([]string{"--"},
+		eng.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "200", "-r", "1")...)
 	bin := filepath.Join(t.TempDir(), "profinfer") // where the user can run it
 	b, err := os.ReadFile(program)
 	must(t, err, os.Chmod(filepath.Dir(filepath.Dir(bin)), 0o755), os.WriteFile(bin, b, 0o755))
@@ -364,10 +384,14 @@ func TestSudo(t *testing.T) {
 	}{{"the user's folder", admin, true}, {"root's folder", 0, true}, {"a third's folder", planter, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEstate(t)
-			must(t, os.Chmod(filepath.Dir(filepath.Dir(e.home)), 0o755), os.Chmod(filepath.Dir(e.home), 0o755), os.Lchown(e.home, int(c.folder), int(c.folder)))
+			must(t, os.Chmod(filepath.Dir(filepath.Dir(e.home)), 0o755),
+				os.Chmod(filepath.Dir(e.home), 0o755), os.Lchown(e.home, int(c.folder), int(c.folder)))
 			path := filepath.Join(e.home, "run.pinf")
-			for _, more := range [][]string{nil, nil, {"--switch-output", "1M"}} { // a new one, one in place of an older, one in parts
-				if r := e.as(0, admin, e.home, append(append([]string{"record", "--level", "op"}, more...), command...)...); r.status != 0 {
+			// a new one, one in place of an older, one in parts
+			for _, more := range [][]string{nil, nil, {"--switch-output", "1M"}} {
+				if r := e.as(0, admin, e.home,
+					append(append([]string{"record", "--level", "op"}, more...),
+						command...)...); r.status != 0 {
 					t.Fatalf("record: status %d: %s", r.status, r.stderr)
 				}
 				owner := uint32(0)
@@ -379,7 +403,8 @@ func TestSudo(t *testing.T) {
 				for _, f := range files {
 					owned(t, f, owner, 0o600)
 				}
-				if r := e.as(planter, 0, e.home, "stat"); r.status != 1 || !strings.Contains(r.stderr, "permission denied") {
+				if r := e.as(planter, 0, e.home, "stat"); r.status != 1 ||
+					!strings.Contains(r.stderr, "permission denied") {
 					t.Errorf("another user reads it: status %d: %s", r.status, r.stderr)
 				}
 				r := e.as(admin, 0, e.home, "stat")

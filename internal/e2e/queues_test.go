@@ -12,14 +12,15 @@ import (
 
 var loggedTotal = regexp.MustCompile(`(?m)^Total time: ([0-9.]+) us\.$`)
 
-// Device time of each graph against what the Vulkan backend's own logger sums up of the device's time stamps (GGML_VK_PERF_LOGGER):
-// not below it, within the call, and in most graphs within 10 %.
+// Device time of each graph against what the Vulkan backend's own logger sums up of the device's time stamps
+// (GGML_VK_PERF_LOGGER): not below it, within the call, and in most graphs within 10 %.
 func TestQueues(t *testing.T) {
 	e := engines.Offload(t)
 	t.Setenv("GGML_VK_PERF_LOGGER", "1")
 	t.Setenv("GGML_VK_VISIBLE_DEVICES", "0")
 	_, inside := engines.Model(t, e, "llama-tiny")
-	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "60", "-r", "1", "-t", "1", "--no-warmup", "-dev", "Vulkan0", "-ngl", "2")...)
+	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-p", "0", "-n", "60", "-r", "1", "-t", "1",
+		"--no-warmup", "-dev", "Vulkan0", "-ngl", "2")...)
 	var logged []float64 // ns
 	for _, m := range loggedTotal.FindAllStringSubmatch(path.log, -1) {
 		us, err := strconv.ParseFloat(m[1], 64)
@@ -34,7 +35,8 @@ func TestQueues(t *testing.T) {
 		graphs[g["graph"]] = g
 	}
 	if len(logged) < 20 || len(spans) < 20 || len(spans) > len(logged) {
-		t.Fatalf("the backend logged %d graphs, %d spans were recorded:\n%s", len(logged), len(spans), tailOf(path.log, 20))
+		t.Fatalf("the backend logged %d graphs, %d spans were recorded:\n%s", len(logged), len(spans),
+			tailOf(path.log, 20))
 	}
 	number := func(row map[string]string, column string) float64 {
 		v, err := strconv.ParseFloat(row[column], 64)
@@ -56,7 +58,8 @@ func TestQueues(t *testing.T) {
 			near++
 		}
 		busy, call, all = busy+b, call+took, all+dev
-		if s["done_by"] != "vkWaitForFences" || number(s, "submissions") < 2 || s["shared"] != "false" || number(s, "begin_ns") < number(s, "start_ns") {
+		if s["done_by"] != "vkWaitForFences" || number(s, "submissions") < 2 || s["shared"] != "false" ||
+			number(s, "begin_ns") < number(s, "start_ns") {
 			t.Errorf("%v", s)
 		}
 	}
@@ -67,7 +70,8 @@ func TestQueues(t *testing.T) {
 	of := map[string]int{}
 	for _, s := range subs {
 		of[s["graph"]]++
-		if s["graph"] != "" && s["backend"] != "Vulkan" || s["queue"] != "1" || s["device"] != "1" || s["call"] != "vkQueueSubmit" || s["call_ns"] == "" {
+		if s["graph"] != "" && s["backend"] != "Vulkan" || s["queue"] != "1" || s["device"] != "1" ||
+			s["call"] != "vkQueueSubmit" || s["call_ns"] == "" {
 			t.Fatalf("%v", s)
 		}
 		if s["done_ns"] != "" && number(s, "done_ns") < number(s, "begin_ns") {
@@ -76,7 +80,8 @@ func TestQueues(t *testing.T) {
 	}
 	for _, s := range spans {
 		if of[s["graph"]] != int(number(s, "submissions")) {
-			t.Errorf("graph %s has %d submissions, its span says %s", s["graph"], of[s["graph"]], s["submissions"])
+			t.Errorf("graph %s has %d submissions, its span says %s", s["graph"], of[s["graph"]],
+				s["submissions"])
 		}
 	}
 	t.Logf("%d graphs: the device's own sums %.3g ms, busy %.3g ms (+%.1f %%), calls %.3g ms (+%.1f %%); %d within 10 %%",

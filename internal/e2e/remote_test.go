@@ -79,8 +79,9 @@ func (r *remoteRun) Remote(x *profile.Remote) error {
 	return nil
 }
 
-// A client that has its model computed by an RPC server on this machine, both in one recording: each graph that it hands over is one graph of the
-// server's, with the same nodes, computed between handing over and the client's knowing; as many as the server says it computed.
+// A client that has its model computed by an RPC server on this machine, both in one recording: each graph
+// that it hands over is one graph of the server's, with the same nodes, computed between handing over and the
+// client's knowing; as many as the server says it computed.
 func TestRPC(t *testing.T) {
 	e := engines.Offload(t)
 	needBPF(t)
@@ -88,7 +89,8 @@ func TestRPC(t *testing.T) {
 	server, address, log := rpcServer(t, e)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	res := profinfer(t, append([]string{"record", "-o", path, "-p", fmt.Sprint(server.Process.Pid), "--"},
-		e.Command("llama-bench", "-m", inside, "--rpc", address, "-ngl", "99", "-p", "64", "-n", "64", "-r", "1", "-t", "1", "-o", "json")...)...)
+		e.Command("llama-bench", "-m", inside, "--rpc", address, "-ngl", "99", "-p", "64", "-n", "64", "-r",
+			"1", "-t", "1", "-o", "json")...)...)
 	if res.status != 0 {
 		t.Fatalf("record: status %d\n%s%s", res.status, tailOf(res.stdout, 20), tailOf(res.stderr, 20))
 	}
@@ -120,7 +122,8 @@ func TestRPC(t *testing.T) {
 	}
 	// the backend's functions are watched 10 to 60 ms after its first graph
 	if len(handed) < 64 || len(r.remote) != len(handed) {
-		t.Fatalf("%d graphs were handed over, %d of them linked; the server computed %d", len(handed), len(r.remote), len(served))
+		t.Fatalf("%d graphs were handed over, %d of them linked; the server computed %d", len(handed),
+			len(r.remote), len(served))
 	}
 	first := r.remote[0].Server
 	late := 0
@@ -142,7 +145,8 @@ func TestRPC(t *testing.T) {
 	for i, x := range r.remote {
 		c, s := x.Client, x.Server
 		if c != handed[i] || s.Caller != c || s.CallerStep == nil || s.CallerStep.ID != c.Step {
-			t.Fatalf("link %d: graph %d of step %d to graph %d, caller %v", i, c.ID, c.Step, s.ID, s.CallerStep)
+			t.Fatalf("link %d: graph %d of step %d to graph %d, caller %v", i, c.ID, c.Step, s.ID,
+				s.CallerStep)
 		}
 		phases[s.CallerStep.Phase]++
 		if i > 0 && s.Start < r.remote[i-1].Server.Start+r.remote[i-1].Server.Dur {
@@ -163,7 +167,8 @@ func TestRPC(t *testing.T) {
 		for n := range c.Shape.NNodes {
 			a, b := &c.Shape.Nodes[n], &s.Shape.Nodes[n]
 			if a.Op != b.Op || a.Type != b.Type || a.Ne != b.Ne || a.Name != b.Name {
-				t.Fatalf("link %d, node %d: %s %s %s %v, the server has %s %s %s %v", i, n, a.Name, a.Op, a.Type, a.Ne, b.Name, b.Op, b.Type, b.Ne)
+				t.Fatalf("link %d, node %d: %s %s %s %v, the server has %s %s %s %v", i, n, a.Name, a.Op,
+					a.Type, a.Ne, b.Name, b.Op, b.Type, b.Ne)
 			}
 		}
 	}
@@ -191,14 +196,16 @@ func TestRPC(t *testing.T) {
 				t.Errorf("decode at %v t/s, llama-bench says %.1f", x.TokensPerS, b.TPS)
 			}
 		}
-		if x.Client == nil || x.Wire == nil || *x.Wire <= 0 || *x.Client < x.Computed || x.Operators == nil || *x.Operators > x.Computed {
+		if x.Client == nil || x.Wire == nil || *x.Wire <= 0 || *x.Client < x.Computed || x.Operators == nil ||
+			*x.Operators > x.Computed {
 			t.Errorf("%+v", x)
 		}
 		if x.FromServer == nil || *x.FromServer != 4*16384 { // the logits
 			t.Errorf("bytes from the server: %v", x.FromServer)
 		}
 		if !t.Failed() {
-			t.Logf("%d links; decode: client %.2f ms, server %.2f ms, wire %.0f µs; %.1f t/s", len(r.remote), *x.Client/1e6, x.Computed/1e6, *x.Wire/1e3, *x.TokensPerS)
+			t.Logf("%d links; decode: client %.2f ms, server %.2f ms, wire %.0f µs; %.1f t/s", len(r.remote),
+				*x.Client/1e6, x.Computed/1e6, *x.Wire/1e3, *x.TokensPerS)
 		}
 		return
 	}

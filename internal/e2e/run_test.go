@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(dir, "profinfer")
-	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/profinfer").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program,
+		"../../cmd/profinfer").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building profinfer: %v\n%s", err, out)
 		os.Exit(1)
 	}
@@ -76,7 +77,8 @@ func record(t testing.TB, flags []string, command ...string) string {
 	t.Helper()
 	needBPF(t)
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	r := profinfer(t, append(append([]string{"record", "-o", path}, flags...), append([]string{"--"}, command...)...)...)
+	r := profinfer(t, append(append([]string{"record", "-o", path}, flags...),
+		append([]string{"--"}, command...)...)...)
 	if r.status != 0 {
 		t.Fatalf("record: status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}

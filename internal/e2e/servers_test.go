@@ -43,8 +43,8 @@ type answer struct {
 	asked time.Time
 }
 
-// ask asks for n tokens after a prompt of some tokens that client and number decide; of a client's prompts the first
-// half is the same.
+// ask asks for n tokens after a prompt of some tokens that client and number decide; of a client's prompts
+// the first half is the same.
 func ask(url string, client, number, n int) (answer, error) {
 	a := answer{asked: time.Now()}
 	prompt := make([]int, 96+32*((client+number)%4))
@@ -54,7 +54,8 @@ func ask(url string, client, number, n int) (answer, error) {
 			prompt[i] = 10 + (client*37+i*7+number*11)%200
 		}
 	}
-	body, _ := json.Marshal(map[string]any{"prompt": prompt, "n_predict": n, "temperature": 0, "cache_prompt": true, "ignore_eos": true, "id_slot": client})
+	body, _ := json.Marshal(map[string]any{"prompt": prompt, "n_predict": n, "temperature": 0,
+		"cache_prompt": true, "ignore_eos": true, "id_slot": client})
 	r, err := http.Post(url+"/completion", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return a, err
@@ -66,15 +67,16 @@ func ask(url string, client, number, n int) (answer, error) {
 	return a, nil
 }
 
-// serve records a llama-server while clients ask it, each for some answers in a row, and returns the recording with
-// the answers in the order of the questions.
+// serve records a llama-server while clients ask it, each for some answers in a row, and returns the
+// recording with the answers in the order of the questions.
 func serve(t *testing.T, clients, each, n int, args ...string) (path string, answers []answer) {
 	t.Helper()
 	needBPF(t)
 	e := engines.Debian(t)
 	port := freePort(t)
 	path = filepath.Join(t.TempDir(), "run.pinf")
-	command := append([]string{"record", "-o", path, "--"}, e.Command("llama-server", append([]string{"--port", fmt.Sprint(port), "--no-webui"}, args...)...)...)
+	command := append([]string{"record", "-o", path, "--"},
+		e.Command("llama-server", append([]string{"--port", fmt.Sprint(port), "--no-webui"}, args...)...)...)
 	cmd := exec.Command(program, command...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -144,17 +146,20 @@ func sequences(t testing.TB, path string) (*requests.Sequences, []requests.Round
 	return s, rounds
 }
 
-// matched finds for each answer the request that profinfer saw: the requests of a slot come in the order in which its
-// client asked.
+// matched finds for each answer the request that profinfer saw: the requests of a slot come in the order in
+// which its client asked.
 func matched(t *testing.T, s *requests.Sequences, answers []answer) []*requests.Request {
 	t.Helper()
 	if int(s.Seen) != len(answers) || s.Warmups == 0 {
-		t.Fatalf("%d requests and %d warm-ups were seen, the server answered %d", s.Seen, s.Warmups, len(answers))
+		t.Fatalf("%d requests and %d warm-ups were seen, the server answered %d", s.Seen, s.Warmups,
+			len(answers))
 	}
 	taken := map[int]bool{}
 	out := make([]*requests.Request, len(answers))
 	for i, a := range answers {
-		at := slices.IndexFunc(s.Requests, func(r requests.Request) bool { return !r.Warmup && r.Seq == a.Slot && !taken[int(r.ID)] })
+		at := slices.IndexFunc(s.Requests, func(r requests.Request) bool {
+			return !r.Warmup && r.Seq == a.Slot && !taken[int(r.ID)]
+		})
 		if at < 0 {
 			t.Fatalf("no request on slot %d", a.Slot)
 		}
@@ -164,8 +169,8 @@ func matched(t *testing.T, s *requests.Sequences, answers []answer) []*requests.
 	return out
 }
 
-// mostly checks that at least three of four figures are within 5 % of what the engine says, and the median: where
-// the machine is busy, the server can lose its CPU between a step and its own look at the clock.
+// mostly checks that at least three of four figures are within 5 % of what the engine says, and the median:
+// where the machine is busy, the server can lose its CPU between a step and its own look at the clock.
 func mostly(t *testing.T, what string, ratios []float64) {
 	t.Helper()
 	slices.Sort(ratios)
@@ -176,9 +181,11 @@ func mostly(t *testing.T, what string, ratios []float64) {
 		}
 	}
 	median := ratios[len(ratios)/2]
-	t.Logf("%s by what the server says: %.3f to %.3f, median %.3f; %d of %d within 5 %%", what, ratios[0], ratios[len(ratios)-1], median, n, len(ratios))
+	t.Logf("%s by what the server says: %.3f to %.3f, median %.3f; %d of %d within 5 %%", what, ratios[0],
+		ratios[len(ratios)-1], median, n, len(ratios))
 	if 4*n < 3*len(ratios) || math.Abs(median-1) > 0.05 {
-		t.Errorf("%s: only %d of %d are within 5 %% of what the server says: %.3f", what, n, len(ratios), ratios)
+		t.Errorf("%s: only %d of %d are within 5 %% of what the server says: %.3f", what, n, len(ratios),
+			ratios)
 	}
 }
 
@@ -195,8 +202,10 @@ func TestServerSlots(t *testing.T) {
 	reused := 0
 	for i, r := range matched(t, s, answers) {
 		g := &answers[i].Timings
-		if r.Prompt == nil || *r.Prompt != g.Prompt || r.Cached == nil || *r.Cached != g.Cached || r.Generated == nil || *r.Generated != g.Predicted || r.AtLeast {
-			t.Errorf("slot %d: %+v; the server says prompt %d, cached %d, predicted %d", r.Seq, r, g.Prompt, g.Cached, g.Predicted)
+		if r.Prompt == nil || *r.Prompt != g.Prompt || r.Cached == nil || *r.Cached != g.Cached ||
+			r.Generated == nil || *r.Generated != g.Predicted || r.AtLeast {
+			t.Errorf("slot %d: %+v; the server says prompt %d, cached %d, predicted %d", r.Seq, r, g.Prompt,
+				g.Cached, g.Predicted)
 			continue
 		}
 		if g.Cached > 0 {
@@ -220,8 +229,8 @@ func TestServerSlots(t *testing.T) {
 	t.Log("\n" + out.stdout)
 }
 
-// draftModels returns a target and its draft: the same weights as 16-bit numbers and in four bits, so that they mostly
-// agree.
+// draftModels returns a target and its draft: the same weights as 16-bit numbers and in four bits, so that
+// they mostly agree.
 func draftModels(t *testing.T) (target, draft string) {
 	t.Helper()
 	e := engines.Debian(t)
@@ -260,8 +269,9 @@ func TestSpeculativeSimple(t *testing.T) {
 	e := engines.Debian(t)
 	target, draft := draftModels(t)
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	args := append([]string{"record", "-o", path, "--"}, e.Command("llama-speculative-simple", "--spec-type", "draft-simple", "-m", target, "-md", draft,
-		"-p", "hello world this is", "-n", "60", "--temp", "0", "-c", "512", "-t", "1", "-td", "1")...)
+	args := append([]string{"record", "-o", path, "--"},
+		e.Command("llama-speculative-simple", "--spec-type", "draft-simple", "-m", target, "-md", draft,
+			"-p", "hello world this is", "-n", "60", "--temp", "0", "-c", "512", "-t", "1", "-td", "1")...)
 	out := profinfer(t, args...)
 	if out.status != 0 {
 		t.Fatal(out.stderr)
@@ -279,12 +289,15 @@ func TestSpeculativeSimple(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	c := s.Speculation[0]
-	if c.DraftCtx == nil || *c.DraftCtx == c.Ctx || c.Model == nil || c.DraftModel == nil || *c.Model == *c.DraftModel {
+	if c.DraftCtx == nil || *c.DraftCtx == c.Ctx || c.Model == nil || c.DraftModel == nil ||
+		*c.Model == *c.DraftModel {
 		t.Errorf("target and draft are not told apart: %+v", c)
 	}
 	unseen := c.Drafted - c.SeenDrafted
-	t.Logf("%d of %d seen accepted in %d rounds, %d not seen; the tool says %d of %d", c.Accepted, c.SeenDrafted, c.Seen, unseen, printed("n_accept"), printed("n_drafted"))
-	if c.Drafted != printed("n_drafted") || c.Rounds-c.Seen > 1 || c.Accepted > printed("n_accept") || c.Accepted+unseen < printed("n_accept") {
+	t.Logf("%d of %d seen accepted in %d rounds, %d not seen; the tool says %d of %d", c.Accepted,
+		c.SeenDrafted, c.Seen, unseen, printed("n_accept"), printed("n_drafted"))
+	if c.Drafted != printed("n_drafted") || c.Rounds-c.Seen > 1 || c.Accepted > printed("n_accept") ||
+		c.Accepted+unseen < printed("n_accept") {
 		t.Errorf("%+v", c)
 	}
 	if c.Accepted == 0 || c.Accepted == c.SeenDrafted {
@@ -298,12 +311,14 @@ func TestSpeculativeSimple(t *testing.T) {
 	for i := 1; i < len(rounds); i++ {
 		n := 0
 		for _, st := range r.steps {
-			if st.ID > rounds[i-1].Step && st.ID < rounds[i].Step && st.Ctx == *c.DraftCtx && st.Phase == profile.Decode {
+			if st.ID > rounds[i-1].Step && st.ID < rounds[i].Step && st.Ctx == *c.DraftCtx &&
+				st.Phase == profile.Decode {
 				n++
 			}
 		}
 		if n != int(rounds[i].Drafted) {
-			t.Errorf("%d steps of the draft before round %d, which verifies %d tokens", n, i, rounds[i].Drafted)
+			t.Errorf("%d steps of the draft before round %d, which verifies %d tokens", n, i,
+				rounds[i].Drafted)
 		}
 	}
 	text := profinfer(t, "stat", "-i", path)
@@ -313,7 +328,8 @@ func TestSpeculativeSimple(t *testing.T) {
 // A server whose slots speculate says of each request how many tokens it drafted and accepted.
 func TestServerSpeculates(t *testing.T) {
 	target, draft := draftModels(t)
-	path, answers := serve(t, 3, 2, 30, "-m", target, "-md", draft, "--spec-type", "draft-simple", "-c", "2048", "-np", "3", "-t", "1", "-td", "1")
+	path, answers := serve(t, 3, 2, 30, "-m", target, "-md", draft, "--spec-type", "draft-simple", "-c",
+		"2048", "-np", "3", "-t", "1", "-td", "1")
 	s, _ := sequences(t, path)
 	if len(s.Speculation) != 1 || s.Speculation[0].DraftCtx == nil {
 		t.Fatalf("%+v", s)
@@ -321,7 +337,8 @@ func TestServerSpeculates(t *testing.T) {
 	known := 0
 	for i, r := range matched(t, s, answers) {
 		g := &answers[i].Timings
-		if r.Rounds == nil || *r.Drafted != g.Drafted || *r.Accepted > g.Accepted || *r.Accepted+*r.Unseen < g.Accepted || *r.Generated > g.Predicted ||
+		if r.Rounds == nil || *r.Drafted != g.Drafted || *r.Accepted > g.Accepted ||
+			*r.Accepted+*r.Unseen < g.Accepted || *r.Generated > g.Predicted ||
 			!r.AtLeast && (*r.Generated != g.Predicted || *r.Accepted != g.Accepted) {
 			t.Errorf("slot %d: %+v; the server says %+v", r.Seq, r, g)
 			continue

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryLimit makes a control group with so many bytes of memory. It returns the file that takes processes, and what lifts the limit.
+// memoryLimit makes a control group with so many bytes of memory. It returns the file that takes processes,
+// and what lifts the limit.
 func memoryLimit(t *testing.T, bytes int64) (procs string, lift func()) {
 	t.Helper()
 	dir, file, none := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "-1"
@@ -74,8 +75,8 @@ func uncached(t *testing.T, from, to string) {
 	}
 }
 
-// A run with less memory than the model has is bound by the disk, whether page faults were recorded or not: then its threads were blocked. What else
-// runs on this machine takes its part.
+// A run with less memory than the model has is bound by the disk, whether page faults were recorded or not:
+// then its threads were blocked. What else runs on this machine takes its part.
 func TestVerdictDisk(t *testing.T) {
 	e := engines.Debian(t)
 	path, inside := engines.Model(t, e, "llama-small")
@@ -84,11 +85,16 @@ func TestVerdictDisk(t *testing.T) {
 		file := filepath.Join(filepath.Dir(path), "verdict-disk-test.gguf")
 		uncached(t, path, file)
 		procs, _ := memoryLimit(t, 66<<20)
-		command := e.Command("llama-bench", "-m", filepath.Join(filepath.Dir(inside), "verdict-disk-test.gguf"), "-t", "1", "-p", "0", "-n", "60", "-r", "1", "--repack", "0", "-lm", "mmap")
-		trace := record(t, flags, append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs}, command...)...)
+		command := e.Command("llama-bench", "-m",
+			filepath.Join(filepath.Dir(inside),
+				"verdict-disk-test.gguf"), "-t", "1", "-p", "0", "-n", "60", "-r", "1", "--repack", "0",
+			"-lm", "mmap")
+		trace := record(t, flags, append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs},
+			command...)...)
 		r := profinfer(t, "stat", "--json", "-i", trace)
 		var s summary.Stat
-		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || s.RunVerdict == nil || len(s.Verdicts) != 1 {
+		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || s.RunVerdict == nil ||
+			len(s.Verdicts) != 1 {
 			t.Fatalf("%v: %s", err, r.stderr)
 		}
 		v := s.Verdicts[0]
@@ -113,11 +119,16 @@ func TestVerdictDisk(t *testing.T) {
 			}
 			continue
 		}
-		named := v.Bound == summary.BoundDisk || v.Bound == summary.BoundMixed && slices.Contains(v.Among, summary.BoundDisk)
-		if !named || share < 0.2 || !evidence || !strings.Contains(v.Text, "disk") || !strings.Contains(s.RunVerdict.Text, "disk") {
-			t.Errorf("%v: %s among %v, the disk has %.2f, evidence %v: %s / %s", flags, v.Bound, v.Among, share, evidence, v.Text, s.RunVerdict.Text)
+		named := v.Bound == summary.BoundDisk || v.Bound == summary.BoundMixed &&
+			slices.Contains(v.Among, summary.BoundDisk)
+		if !named || share < 0.2 || !evidence || !strings.Contains(v.Text, "disk") ||
+			!strings.Contains(s.RunVerdict.Text, "disk") {
+			t.Errorf("%v: %s among %v, the disk has %.2f, evidence %v: %s / %s", flags, v.Bound, v.Among,
+				share, evidence, v.Text, s.RunVerdict.Text)
 		}
-		if i := slices.IndexFunc(s.Findings, func(f summary.Finding) bool { return f.Kind == "disk" }); i < 0 {
+		if i := slices.IndexFunc(s.Findings, func(f summary.Finding) bool {
+			return f.Kind == "disk"
+		}); i < 0 {
 			t.Errorf("%v: no finding tells of it: %+v", flags, s.Findings)
 		}
 		if flags == nil && (v.Sure == summary.SureHigh || !strings.Contains(v.Why, "record --faults")) {
@@ -126,7 +137,8 @@ func TestVerdictDisk(t *testing.T) {
 	}
 }
 
-// With less memory than the model has, weights are read again and again, until the limit is lifted: the steps before are slow, by the disk.
+// With less memory than the model has, weights are read again and again, until the limit is lifted: the steps
+// before are slow, by the disk.
 func TestSlowDisk(t *testing.T) {
 	e := engines.Debian(t)
 	path, inside := engines.Model(t, e, "llama-small")
@@ -141,8 +153,10 @@ func TestSlowDisk(t *testing.T) {
 		flags = append(flags, "--faults")
 	}
 	// Repacked weights would be copies, which are not read again.
-	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "500", "-r", "1", "--repack", "0", "-lm", "mmap")
-	s := slowOf(t, record(t, flags, append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs}, command...)...))
+	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "500", "-r", "1",
+		"--repack", "0", "-lm", "mmap")
+	s := slowOf(t, record(t, flags,
+		append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs}, command...)...))
 	disk, _ := partOf(s.Causes, slow.SlowDisk)
 	rest, _ := partOf(s.Causes, slow.SlowUnexplained)
 	steps := 0

@@ -10,11 +10,13 @@ import (
 	"github.com/profinfer/profinfer/profile/slow"
 )
 
-// A slow step's new experts are those that the choices tell, step by step; what they cost is no more than what the step took beyond.
+// A slow step's new experts are those that the choices tell, step by step; what they cost is no more than
+// what the step took beyond.
 func TestSlowExperts(t *testing.T) {
 	e := engines.Debian(t)
 	_, model := engines.Model(t, e, "moe-small-vocab")
-	path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "1", "-p", "0", "-n", "120", "-r", "1")...)
+	path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "1", "-p", "0", "-n", "120", "-r",
+		"1")...)
 	s := slowOf(t, path)
 	want, before := map[int64]int64{}, map[int]*profile.Choice{}
 	r := load(t, path)
@@ -47,7 +49,8 @@ func TestSlowExperts(t *testing.T) {
 		}
 	}
 	experts, _ := partOf(s.Causes, slow.SlowExperts)
-	t.Logf("%d of %d steps slow, new experts known of %d, they add %d us of %d ms", s.Slow, s.Steps, known, experts/1000, s.Excess/1e6)
+	t.Logf("%d of %d steps slow, new experts known of %d, they add %d us of %d ms", s.Slow, s.Steps, known,
+		experts/1000, s.Excess/1e6)
 	if s.Slow > 10 && known < len(s.Listed)/2 {
 		t.Errorf("new experts are known of %d of %d steps", known, len(s.Listed))
 	}

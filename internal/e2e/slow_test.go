@@ -42,7 +42,8 @@ func slowOf(t *testing.T, path string, args ...string) *slow.Slow {
 	for i := range s.Listed {
 		x := &s.Listed[i]
 		if got := sum(x.Parts); got != x.Excess || x.Dur-x.Baseline != x.Excess {
-			t.Errorf("step %d: parts add up to %d, the excess is %d, of %d beyond %d", x.Step, got, x.Excess, x.Dur, x.Baseline)
+			t.Errorf("step %d: parts add up to %d, the excess is %d, of %d beyond %d", x.Step, got, x.Excess,
+				x.Dur, x.Baseline)
 		}
 	}
 	if s.Run == nil || s.SchemaVersion != slow.SlowSchema {
@@ -60,7 +61,8 @@ func partOf(parts []slow.Part, c slow.Cause) (ns int64, who []slow.Who) {
 	return 0, nil
 }
 
-// during returns what is unexplained, and the excess, of the slow steps from the first to the last one that names a process.
+// during returns what is unexplained, and the excess, of the slow steps from the first to the last one that
+// names a process.
 func during(s *slow.Slow, comm string) (unexplained, excess int64) {
 	first, last := int64(math.MaxInt64), int64(0)
 	for i := range s.Listed {
@@ -104,8 +106,8 @@ func spin(t *testing.T, name string, cpu int, d time.Duration) time.Duration {
 	return used
 }
 
-// Another process takes a core for three seconds in the middle: it is named, with what it took. This machine may have others at work, which
-// are interference too.
+// Another process takes a core for three seconds in the middle: it is named, with what it took. This machine
+// may have others at work, which are interference too.
 func TestSlowIntruder(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-small")
@@ -119,7 +121,8 @@ func TestSlowIntruder(t *testing.T) {
 		spin(t, "intruder", cpu, d)
 	}()
 	threads := min(runtime.NumCPU(), 8)
-	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n", "1500", "-r", "1")...)
+	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n",
+		"1500", "-r", "1")...)
 	<-done
 	s := slowOf(t, path)
 	if s.Slow == 0 {
@@ -151,7 +154,8 @@ func TestSlowIntruder(t *testing.T) {
 		t.Fatal("no step names it")
 	}
 	if others <= 0 || share > 0.15 {
-		t.Errorf("of %d ms beyond, others took %d ms, %.1f %% is unexplained", excess/1e6, others/1e6, share*100)
+		t.Errorf("of %d ms beyond, others took %d ms, %.1f %% is unexplained", excess/1e6, others/1e6,
+			share*100)
 	}
 
 	// Without the scheduler's events nobody can be named.
@@ -185,7 +189,8 @@ func (blind) Sched(*trace.Sched) error { return nil }
 func TestSlowRebuilt(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "1200", "-r", "1")...)
+	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "1200", "-r",
+		"1")...)
 	s := slowOf(t, path)
 	found := 0
 	for i := range s.Listed {
@@ -199,7 +204,8 @@ func TestSlowRebuilt(t *testing.T) {
 		}
 		if ns, _ := partOf(x.Parts, slow.SlowRebuilt); ns > 0 {
 			found++
-			t.Logf("step %d at position %d: %d of %d us beyond are the new graph's", x.Step, *x.Position, ns/1000, x.Excess/1000)
+			t.Logf("step %d at position %d: %d of %d us beyond are the new graph's", x.Step, *x.Position,
+				ns/1000, x.Excess/1000)
 		}
 	}
 	if found < 3 {

@@ -32,7 +32,8 @@ func soakRounds(t *testing.T, part, few int) int {
 	return max(n/part, few)
 }
 
-// clients ask a server for tokens until they are stopped, and compare what it answers with what it answered at first.
+// clients ask a server for tokens until they are stopped, and compare what it answers with what it answered
+// at first.
 type clients struct {
 	answers atomic.Int64
 	stop    func()
@@ -73,8 +74,8 @@ func askOn(t *testing.T, s *server) *clients {
 	return c
 }
 
-// untouched fails the test where something of a recorder is left: probes and links, a stopped thread of the process, files in a
-// folder of recordings but the recording.
+// untouched fails the test where something of a recorder is left: probes and links, a stopped thread of the
+// process, files in a folder of recordings but the recording.
 func untouched(t *testing.T, pid int, dir string) {
 	t.Helper()
 	left := ""
@@ -130,7 +131,8 @@ func recorderInto(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.B
 	return cmd, said
 }
 
-// A server that is attached to over and over, at any load and however the recorder ends, answers as without it, and nothing is left.
+// A server that is attached to over and over, at any load and however the recorder ends, answers as without
+// it, and nothing is left.
 func TestSoakServer(t *testing.T) {
 	needBPF(t)
 	s := startServer(t, "llama-tiny-vocab", "-t", "1")
@@ -166,7 +168,8 @@ func TestSoakServer(t *testing.T) {
 		t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 		for range n {
 			cmd, said := recorderInto(t, dir, "-p", pid, "--two-hits")
-			if cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "no space left") {
+			if cmd.Wait(); cmd.ProcessState.ExitCode() != 1 ||
+				!strings.Contains(said.String(), "no space left") {
 				t.Errorf("status %d: %s", cmd.ProcessState.ExitCode(), said)
 			}
 			load(t, filepath.Join(dir, "run.pinf"))
@@ -179,10 +182,12 @@ func TestSoakServer(t *testing.T) {
 		ended := map[int]int{}
 		for i := range n {
 			group := limited(t, int64(8+8*(i%8))<<20)
-			cmd := exec.Command("sh", "-c", `echo $$ > "$0" && exec "$@"`, group, program, "record", "-o", filepath.Join(dir, "run.pinf"), "-p", pid, "--steps", "20")
+			cmd := exec.Command("sh", "-c", `echo $$ > "$0" && exec "$@"`, group, program, "record", "-o",
+				filepath.Join(dir, "run.pinf"), "-p", pid, "--steps", "20")
 			said := &bytes.Buffer{}
 			cmd.Stderr = said
-			if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() >= 0 { // below: the kernel killed it
+			// below: the kernel killed it
+			if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() >= 0 {
 				sane(t, "with little memory", cmd, said.String())
 			}
 			ended[cmd.ProcessState.ExitCode()]++
@@ -197,7 +202,8 @@ func TestSoakServer(t *testing.T) {
 	}
 }
 
-// An engine that dies in every phase of being attached to: while it is looked at, probed, recorded. The recorder ends in good order.
+// An engine that dies in every phase of being attached to: while it is looked at, probed, recorded. The
+// recorder ends in good order.
 func TestSoakDying(t *testing.T) {
 	needBPF(t)
 	e := engines.Debian(t)
@@ -205,7 +211,8 @@ func TestSoakDying(t *testing.T) {
 	n, dir := soakRounds(t, 100, 4), t.TempDir()
 	ended := map[int]int{}
 	for i := range n {
-		target := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "512", "-r", "100000")...)
+		target := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "512",
+			"-r", "100000")...)
 		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // it loads, or computes
 		cmd, said := recorderInto(t, dir, "-p", fmt.Sprint(target.Process.Pid))
 		// attaching takes some 300 ms: over all of it, and a while of recording

@@ -20,7 +20,8 @@ import (
 // maxAnon is what the recorder may have of its own memory, KiB.
 const maxAnon = 150 << 10
 
-// soak records a script that starts engines, prints the process number of each, and returns what became of them.
+// soak records a script that starts engines, prints the process number of each, and returns what became of
+// them.
 func soak(t *testing.T, script string) (recorded, told, steps int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.pinf")
@@ -99,17 +100,20 @@ func engineCommand(t *testing.T, args ...string) string {
 	t.Helper()
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	c := e.Command("llama-bench", append([]string{"-m", inside, "-r", "1", "-t", "1", "--no-warmup"}, args...)...)
+	c := e.Command("llama-bench", append([]string{"-m", inside, "-r", "1", "-t", "1", "--no-warmup"},
+		args...)...)
 	return fmt.Sprintf("sh -c 'echo $$; exec %s >/dev/null 2>&1'", strings.Join(c, " "))
 }
 
-// More engines at once than a hit's record once had numbers for: they all wait until the last of them is there.
+// More engines at once than a hit's record once had numbers for: they all wait until the last of them is
+// there.
 func TestManyEngines(t *testing.T) {
 	needBPF(t)
 	const n = 80
 	// llama-bench waits where its engine is loaded
 	one := engineCommand(t, "-p", "1", "-n", "0", "--delay", "25")
-	recorded, told, steps := soak(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); sleep 0.05; done; wait", n, one))
+	recorded, told, steps := soak(t,
+		fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); sleep 0.05; done; wait", n, one))
 	if recorded+told != n || recorded <= 64 {
 		t.Errorf("%d engines at once: %d recorded, %d told", n, recorded, told)
 	}
@@ -118,8 +122,8 @@ func TestManyEngines(t *testing.T) {
 	}
 }
 
-// Engines one after the other, and many that start at once: each is recorded, or named as one that was not. PROFINFER_SOAK says how many
-// (make soak: 5,000).
+// Engines one after the other, and many that start at once: each is recorded, or named as one that was not.
+// PROFINFER_SOAK says how many (make soak: 5,000).
 func TestSoak(t *testing.T) {
 	needBPF(t)
 	n := 20
@@ -138,7 +142,9 @@ func TestSoak(t *testing.T) {
 	})
 	t.Run("at once", func(t *testing.T) {
 		n := min(max(n/25, 20), 200)
-		if recorded, told, _ := soak(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); done; wait", n, one)); recorded+told != n {
+		if recorded, told, _ := soak(t,
+			fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); done; wait", n, one)); recorded+
+			told != n {
 			t.Errorf("%d engines at once: %d recorded, %d told", n, recorded, told)
 		}
 	})

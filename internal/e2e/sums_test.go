@@ -30,7 +30,8 @@ func TestSums(t *testing.T) {
 			needBPF(t)
 			path := filepath.Join(t.TempDir(), "run.pinf")
 			argv := append([]string{"record", "-o", path, "--"},
-				e.Command("llama-bench", "-m", inside, "-t", threads, "-p", "0", "-n", fmt.Sprint(steps), "-r", "1", "-o", "json")...)
+				e.Command("llama-bench", "-m", inside, "-t", threads, "-p", "0", "-n", fmt.Sprint(steps),
+					"-r", "1", "-o", "json")...)
 			out, err := exec.Command(program, argv...).Output()
 			if err != nil {
 				t.Fatal(err)
@@ -38,7 +39,8 @@ func TestSums(t *testing.T) {
 			var bench []struct {
 				AvgTS float64 `json:"avg_ts"`
 			}
-			if err := json.Unmarshal(out[strings.IndexByte(string(out), '['):], &bench); err != nil || len(bench) != 1 {
+			if err := json.Unmarshal(out[strings.IndexByte(string(out), '['):], &bench); err != nil ||
+				len(bench) != 1 {
 				t.Fatalf("llama-bench's output: %v\n%s", err, out)
 			}
 			r := load(t, path)
@@ -58,7 +60,8 @@ func TestSums(t *testing.T) {
 			}
 			tps := float64(steps) / (float64(sum) / 1e9)
 			off := tps/bench[0].AvgTS - 1
-			t.Logf("%d steps, %.1f t/s, llama-bench says %.1f (%+.2f %%); operators %.1f %%, gaps %.1f %%", steps, tps, bench[0].AvgTS,
+			t.Logf("%d steps, %.1f t/s, llama-bench says %.1f (%+.2f %%); operators %.1f %%, gaps %.1f %%",
+				steps, tps, bench[0].AvgTS,
 				off*100, 100*float64(ops)/float64(sum), 100*float64(gaps)/float64(sum))
 			if math.Abs(off) > within {
 				t.Errorf("%.2f t/s, llama-bench says %.2f", tps, bench[0].AvgTS)
@@ -82,14 +85,17 @@ func accounts(t testing.TB, r *run, s *profile.Step) (gaps int64) {
 				continue
 			}
 			if o.Start < at {
-				t.Errorf("step %d: %s begins %d ns before the one before it ended", s.ID, o.NodeDef().Name, at-o.Start)
+				t.Errorf("step %d: %s begins %d ns before the one before it ended", s.ID, o.NodeDef().Name,
+					at-o.Start)
 			}
 			gaps += o.Start - at
 			at = o.Start + o.Dur
 			var busy, wait, off int64
 			for _, th := range o.Threads {
-				if th.Start-o.Start+th.Busy+th.OffCPU+th.Wait != o.Dur || th.Busy < 0 || th.OffCPU < 0 || th.Wait < 0 {
-					t.Errorf("step %d: %s on thread %d: begin +%d, busy %d, off %d, wait %d, of %d", s.ID, o.NodeDef().Name, th.TID,
+				if th.Start-o.Start+th.Busy+th.OffCPU+th.Wait != o.Dur || th.Busy < 0 || th.OffCPU < 0 ||
+					th.Wait < 0 {
+					t.Errorf("step %d: %s on thread %d: begin +%d, busy %d, off %d, wait %d, of %d", s.ID,
+						o.NodeDef().Name, th.TID,
 						th.Start-o.Start, th.Busy, th.OffCPU, th.Wait, o.Dur)
 				}
 				busy, wait, off = busy+th.Busy, wait+th.Wait, off+th.OffCPU
@@ -116,7 +122,8 @@ func TestLossesAreCounted(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
 	const steps = 2000
-	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", fmt.Sprint(steps), "-r", "1", "--no-warmup")
+	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", fmt.Sprint(steps), "-r",
+		"1", "--no-warmup")
 	all := load(t, record(t, []string{"--two-hits"}, command...))
 	all.lossless(t)
 	if len(all.steps) != steps {
@@ -127,7 +134,8 @@ func TestLossesAreCounted(t *testing.T) {
 		t.Fatal("nothing was lost in rings of 16 KiB")
 	}
 	if got, want := few.header.End.Hits+few.header.End.Lost, all.header.End.Hits; got != want {
-		t.Errorf("recorded %d + lost %d = %d, executed %d", few.header.End.Hits, few.header.End.Lost, got, want)
+		t.Errorf("recorded %d + lost %d = %d, executed %d", few.header.End.Hits, few.header.End.Lost, got,
+			want)
 	}
 	var told uint64
 	for _, l := range few.header.Losses {
@@ -147,6 +155,7 @@ func TestLossesAreCounted(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d hits; with small rings %d recorded, %d lost, %d steps of %d whole", all.header.End.Hits, few.header.End.Hits,
+	t.Logf("%d hits; with small rings %d recorded, %d lost, %d steps of %d whole", all.header.End.Hits,
+		few.header.End.Hits,
 		few.header.End.Lost, whole, len(few.steps))
 }

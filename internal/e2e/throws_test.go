@@ -19,17 +19,19 @@ func throwing(t testing.TB, path string) {
 	if err != nil {
 		t.Skip("no g++ here to build an engine that throws")
 	}
-	if b, err := exec.Command(cxx, "-O1", "-o", path, "testdata/throws.cpp", "-ldl").CombinedOutput(); err != nil {
+	if b, err := exec.Command(cxx, "-O1", "-o", path, "testdata/throws.cpp",
+		"-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
 }
 
-// A C++ exception leaves a graph, the scheduler and llama_decode, and is caught behind them: the engine lives and computes on, whole steps are
-// recorded, those that were broken off are counted.
+// A C++ exception leaves a graph, the scheduler and llama_decode, and is caught behind them: the engine lives
+// and computes on, whole steps are recorded, those that were broken off are counted.
 func TestThrows(t *testing.T) {
 	e := engines.Debian(t)
 	needBPF(t)
-	// Libraries of its own: a return probe that another recorder on this machine sets in the same file, for whatever process, acts on all.
+	// Libraries of its own: a return probe that another recorder on this machine sets in the same file, for
+	// whatever process, acts on all.
 	dir, err := os.MkdirTemp(filepath.Join(e.Root, "tmp"), "throws")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +43,8 @@ func TestThrows(t *testing.T) {
 		if err != nil || len(files) == 0 {
 			t.Skipf("no %s in %s", pattern, e.Root)
 		}
-		if b, err := exec.Command("cp", append(append([]string{"-dt"}, dir), files...)...).CombinedOutput(); err != nil {
+		if b, err := exec.Command("cp",
+			append(append([]string{"-dt"}, dir), files...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, b)
 		}
 	}
@@ -50,7 +53,8 @@ func TestThrows(t *testing.T) {
 	t.Setenv("THROWS_BACKENDS", in)
 	_, inside := engines.Model(t, e, "llama-tiny")
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	res := profinfer(t, "record", "-o", path, "--", "chroot", e.Root, in+"/engine", inside, "libggml-base.so.0", "libggml.so.0", "libllama.so.0")
+	res := profinfer(t, "record", "-o", path, "--", "chroot", e.Root, in+"/engine", inside,
+		"libggml-base.so.0", "libggml.so.0", "libllama.so.0")
 	if res.status == 77 {
 		t.Skip("this engine cannot be driven so: " + res.stderr)
 	}
@@ -71,6 +75,7 @@ func TestThrows(t *testing.T) {
 	}
 	// on a busy machine the first ones are over before all probes stand
 	if whole < 48 || len(r.steps) > 54 || cut < 6 {
-		t.Errorf("%d steps, %d of them whole, %d cut; want 54, nearly all whole, and 6 cut", len(r.steps), whole, cut)
+		t.Errorf("%d steps, %d of them whole, %d cut; want 54, nearly all whole, and 6 cut", len(r.steps),
+			whole, cut)
 	}
 }

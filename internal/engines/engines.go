@@ -81,8 +81,8 @@ func Debian(t testing.TB) demo.Engine {
 	return e
 }
 
-// Offload returns Debian's llama.cpp with a Vulkan backend and a device for it, and with the RPC backend and ggml-rpc-server, in a root of its own: where a backend is
-// installed, every run loads it.
+// Offload returns Debian's llama.cpp with a Vulkan backend and a device for it, and with the RPC backend and
+// ggml-rpc-server, in a root of its own: where a backend is installed, every run loads it.
 func Offload(t testing.TB) demo.Engine {
 	t.Helper()
 	return installed(t, OffloadFolder, demo.Offload, "its Vulkan and RPC backends")

@@ -41,7 +41,8 @@ func TestBench(t *testing.T) {
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			_, model := Model(t, e, s.Name)
-			argv := e.Command("llama-bench", "-m", model, "-p", "8", "-n", "4", "-r", "1", "-t", "2", "-o", "json")
+			argv := e.Command("llama-bench", "-m", model, "-p", "8", "-n", "4", "-r", "1", "-t", "2", "-o",
+				"json")
 			argv = append([]string{"sh", "-c", `exec "$@" 2>/dev/null`, "sh"}, argv...)
 			var rows []struct {
 				Prompt int     `json:"n_prompt"`
@@ -52,7 +53,8 @@ func TestBench(t *testing.T) {
 			if err := json.Unmarshal([]byte(output(t, argv)), &rows); err != nil {
 				t.Fatal(err)
 			}
-			if len(rows) != 2 || rows[0].Prompt != 8 || rows[1].Gen != 4 || rows[0].Speed <= 0 || rows[1].Speed <= 0 || rows[0].Params < 1e6 {
+			if len(rows) != 2 || rows[0].Prompt != 8 || rows[1].Gen != 4 || rows[0].Speed <= 0 ||
+				rows[1].Speed <= 0 || rows[0].Params < 1e6 {
 				t.Errorf("llama-bench says %+v", rows)
 			}
 		})
@@ -203,7 +205,8 @@ func TestNPM(t *testing.T) {
 		var first string
 		for _, v := range Versions {
 			t.Run(name+" "+v, func(t *testing.T) {
-				lines := strings.Split(strings.TrimSpace(output(t, NPM(t, v).Command(model, 16, 6, 2, "--repeat", "2"))), "\n")
+				lines := strings.Split(strings.TrimSpace(output(t,
+					NPM(t, v).Command(model, 16, 6, 2, "--repeat", "2"))), "\n")
 				if len(lines) != 2 || lines[0] != lines[1] || len(strings.Fields(lines[0])) != 6 {
 					t.Fatalf("two rounds of 6 tokens gave %q", lines)
 				}

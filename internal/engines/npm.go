@@ -57,7 +57,8 @@ const oldestNode = 20
 func findNpm(ctx context.Context, dir, version string) (Npm, error) {
 	n := Npm{Version: version, Dir: filepath.Join(dir, "npm", version)}
 	n.Libs = filepath.Join(n.Dir, "node_modules/@node-llama-cpp", platform(), "bins", platform())
-	for _, file := range []string{filepath.Join(n.Libs, "llama-addon.node"), filepath.Join(n.Dir, "node_modules/node-llama-cpp/dist/index.js")} {
+	for _, file := range []string{filepath.Join(n.Libs, "llama-addon.node"),
+		filepath.Join(n.Dir, "node_modules/node-llama-cpp/dist/index.js")} {
 		if _, err := os.Stat(file); err != nil {
 			return Npm{}, err
 		}
@@ -91,7 +92,8 @@ func findNpm(ctx context.Context, dir, version string) (Npm, error) {
 // installed in dir.
 func findNode(ctx context.Context, dir string) (string, error) {
 	var seen []string
-	for _, node := range []string{"node", filepath.Join(dir, "npm/node/node_modules", "node-"+platform(), "bin/node")} {
+	for _, node := range []string{"node",
+		filepath.Join(dir, "npm/node/node_modules", "node-"+platform(), "bin/node")} {
 		out, err := exec.CommandContext(ctx, node, "--version").Output()
 		if err != nil {
 			continue
@@ -117,7 +119,8 @@ func InstallNPM(ctx context.Context, dir, version string, progress demo.Progress
 		return Npm{}, fmt.Errorf("%q is no version of a package", version)
 	}
 	if _, err := findNode(ctx, dir); err != nil {
-		if err := npmInstall(ctx, filepath.Join(dir, "npm/node"), progress, "node-"+platform()+"@22"); err != nil {
+		if err := npmInstall(ctx, filepath.Join(dir, "npm/node"), progress,
+			"node-"+platform()+"@22"); err != nil {
 			return Npm{}, err
 		}
 	}
@@ -148,11 +151,14 @@ func npmInstall(ctx context.Context, dir string, progress demo.Progress, package
 	if err := os.MkdirAll(part, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(part, "package.json"), []byte(`{"private":true}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(part, "package.json"), []byte(`{"private":true}`),
+		0o644); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "npm", append([]string{"install", "--ignore-scripts", "--omit=optional", "--omit=peer",
-		"--legacy-peer-deps", "--no-audit", "--no-fund", "--no-save", "--loglevel=error"}, packages...)...)
+	cmd := exec.CommandContext(ctx, "npm",
+		append([]string{"install", "--ignore-scripts", "--omit=optional", "--omit=peer",
+			"--legacy-peer-deps", "--no-audit", "--no-fund", "--no-save", "--loglevel=error"},
+			packages...)...)
 	cmd.Dir = part
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("npm install %s: %w\n%s", strings.Join(packages, " "), err, out)

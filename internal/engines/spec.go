@@ -17,7 +17,8 @@ func Made(t testing.TB, e demo.Engine, spec demo.Spec) (path, inside string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if path, err = demo.Ensure(context.Background(), e.ModelDir(filepath.Join(dir, "models")), spec, nil); err == nil {
+	if path, err = demo.Ensure(context.Background(), e.ModelDir(filepath.Join(dir, "models")), spec,
+		nil); err == nil {
 		inside, err = e.Inside(path)
 	}
 	if err != nil {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package format writes figures for people: counts, durations, sizes, shares. A [Style] rounds as the place needs it where the figure
-// stands; functions of a pointer are for cells of tables, where what is not known is "-".
+// Package format writes figures for people: counts, durations, sizes, shares. A [Style] rounds as the place
+// needs it where the figure stands; functions of a pointer are for cells of tables, where what is not known
+// is "-".
 package format
 
 import (
@@ -105,7 +106,8 @@ var (
 	times  = []unit{{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}}
 	sizes  = []unit{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}}
 	powers = []unit{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}
-	flops  = []unit{{1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"}, {0, "FLOP"}}
+	flops  = []unit{{1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}, {1e3, "kFLOP"},
+		{0, "FLOP"}}
 	params = []unit{{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "K"}}
 )
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hungfs mounts a file system with one file that can be opened and mapped, and whose contents never come: a server that is
-// gone. For tests.
+// Package hungfs mounts a file system with one file that can be opened and mapped, and whose contents never
+// come: a server that is gone. For tests.
 package hungfs
 
 import (

@@ -10,8 +10,9 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// Log reads a file with the output of llama-eval-callback -v --log-colors off --no-log-prefix --no-log-timestamps,
-// run elsewhere with GGML_SCHED_DEBUG=2. An error is returned too where the log was cut at its end.
+// Log reads a file with the output of llama-eval-callback -v --log-colors off --no-log-prefix
+// --no-log-timestamps, run elsewhere with GGML_SCHED_DEBUG=2. An error is returned too where the log was cut
+// at its end.
 func Log(file string) (Graph, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -24,9 +25,9 @@ func Log(file string) (Graph, error) {
 	return g, nil
 }
 
-// Differ compares what was seen of a step of one graph, its operators in order and the graph's shape, with the nodes that the
-// engine says are there. It returns what is wrong, nothing if they agree. Of a step of several graphs, shape is nil: its operators
-// alone are compared.
+// Differ compares what was seen of a step of one graph, its operators in order and the graph's shape, with
+// the nodes that the engine says are there. It returns what is wrong, nothing if they agree. Of a step of
+// several graphs, shape is nil: its operators alone are compared.
 func Differ(ops []*profile.Op, shape *profile.Shape, want []Node) (wrong []string) {
 	complain := func(format string, a ...any) {
 		if len(wrong) < 8 {

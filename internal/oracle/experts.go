@@ -24,10 +24,10 @@ type Choice struct {
 	Sum         float64
 }
 
-// Choices returns what the tokens of a prompt chose, in the order in which it was computed: one for each layer
-// of each graph. With "-ub", "1" each token is a graph of its own; then, and with up to 6, everything
-// is printed. A layer in which no token is left (the last one's output is asked for of the last token only) has
-// no tokens.
+// Choices returns what the tokens of a prompt chose, in the order in which it was computed: one for each
+// layer of each graph. With "-ub", "1" each token is a graph of its own; then, and with up to 6, everything
+// is printed. A layer in which no token is left (the last one's output is asked for of the last token only)
+// has no tokens.
 func Choices(ctx context.Context, e demo.Engine, model string, args ...string) ([]Choice, error) {
 	argv := e.Command("llama-eval-callback", append([]string{"-m", model, "-v",
 		"--log-colors", "off", "--no-log-prefix", "--no-log-timestamps"}, args...)...)
@@ -60,8 +60,8 @@ var (
 	inputLine = regexp.MustCompile(`^number of input tokens = (\d+)`)
 )
 
-// parseChoices reads the log of llama-eval-callback -v. A log that lacks its end is told by its last node, or by
-// the number of its input tokens.
+// parseChoices reads the log of llama-eval-callback -v. A log that lacks its end is told by its last node, or
+// by the number of its input tokens.
 func parseChoices(log string) (cs []Choice, err error) {
 	var c *Choice
 	last, tokens, want := "", 0, -1

@@ -42,7 +42,8 @@ func TestParseChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Choice{{Layer: 0, Used: 2, Tokens: 8, First: [][]int32{{4, 1}, {3, 0}, {4, 11}}, Last: [][]int32{{4, 1}, {5, 1}, {4, 2}}, Sum: 60},
+	want := []Choice{{Layer: 0, Used: 2, Tokens: 8, First: [][]int32{{4, 1}, {3, 0}, {4, 11}},
+		Last: [][]int32{{4, 1}, {5, 1}, {4, 2}}, Sum: 60},
 		{Layer: 1, Used: 2}}
 	if !reflect.DeepEqual(cs, want) {
 		t.Errorf("got %+v", cs)

@@ -65,7 +65,8 @@ func check(t *testing.T, g oracle.Graph, tokens int) {
 		t.Errorf("%d tokens, want %d", g.Tokens, tokens)
 	}
 	first := g.Nodes[0]
-	if first.Op != "GET_ROWS" || first.Name != "embd" && first.Name != "inp_embd" || first.Ne[1] != int64(tokens) || !first.Executed() {
+	if first.Op != "GET_ROWS" || first.Name != "embd" && first.Name != "inp_embd" ||
+		first.Ne[1] != int64(tokens) || !first.Executed() {
 		t.Errorf("the first node is %+v", first)
 	}
 	last := g.Nodes[len(g.Nodes)-1]
@@ -80,7 +81,8 @@ func check(t *testing.T, g oracle.Graph, tokens int) {
 		if mixed && n.Executed() {
 			t.Errorf("node %d %s %s is said to run, though it reads inp_mixed_", n.Index, n.Op, n.Name)
 		}
-		if !n.Marked && !mixed && n.Op != "VIEW" && n.Op != "RESHAPE" && n.Op != "PERMUTE" && n.Op != "TRANSPOSE" {
+		if !n.Marked && !mixed && n.Op != "VIEW" && n.Op != "RESHAPE" && n.Op != "PERMUTE" &&
+			n.Op != "TRANSPOSE" {
 			t.Errorf("node %d %s %s is not marked", n.Index, n.Op, n.Name)
 		}
 	}
@@ -164,7 +166,8 @@ func TestSameGraph(t *testing.T) {
 				prompt, one = oracle.TinyPrompt(k), oracle.TinyPrompt(1)
 			}
 			eval := func(p string) string {
-				argv := e.Command("llama-eval-callback", "-m", model, "-v", "--no-log-prefix", "--no-log-timestamps", "-c", "256", "-p", p)
+				argv := e.Command("llama-eval-callback", "-m", model, "-v", "--no-log-prefix",
+					"--no-log-timestamps", "-c", "256", "-p", p)
 				var g string
 				for range 20 { // its log may lack its end
 					all := graphs(t, argv)
@@ -179,7 +182,8 @@ func TestSameGraph(t *testing.T) {
 				t.Fatal("the sizes do not tell the two graphs apart: the test cannot fail")
 			}
 			bench := func(p, n int) []string {
-				return graphs(t, e.Command("llama-bench", "-m", model, "-v", "-p", fmt.Sprint(p), "-n", fmt.Sprint(n), "-r", "1", "-t", "2", "--no-warmup"))
+				return graphs(t, e.Command("llama-bench", "-m", model, "-v", "-p", fmt.Sprint(p), "-n",
+					fmt.Sprint(n), "-r", "1", "-t", "2", "--no-warmup"))
 			}
 			// what keeps the last of a program's graphs from being those wanted
 			differ := func(got, want []string) string {
@@ -199,11 +203,14 @@ func TestSameGraph(t *testing.T) {
 			if d := differ(bench(0, 3), []string{decode}); d != "" {
 				t.Errorf("llama-bench -n: %s", d)
 			}
-			if d := differ(graphs(t, e.Command("llama-simple", "-m", model, "-n", "3", prompt)), []string{prefill, decode}); d != "" {
+			if d := differ(graphs(t, e.Command("llama-simple", "-m", model, "-n", "3", prompt)),
+				[]string{prefill, decode}); d != "" {
 				t.Errorf("llama-simple: %s", d)
 			}
-			completion := e.Command("llama-completion", "-m", model, "-v", "--no-log-prefix", "--no-log-timestamps",
-				"-c", "256", "--no-warmup", "-no-cnv", "--no-display-prompt", "--ignore-eos", "-n", "3", "-p", prompt)
+			completion := e.Command("llama-completion", "-m", model, "-v", "--no-log-prefix",
+				"--no-log-timestamps",
+				"-c", "256", "--no-warmup", "-no-cnv", "--no-display-prompt", "--ignore-eos", "-n", "3", "-p",
+				prompt)
 			var d string
 			for range 20 { // its log may lack its end
 				if d = differ(graphs(t, completion), []string{prefill, decode}); d == "" {

@@ -35,7 +35,8 @@ type mark struct {
 	compute bool
 }
 
-// parse reads the log of llama-eval-callback -v run with GGML_SCHED_DEBUG=2, of a prompt that was computed in one graph.
+// parse reads the log of llama-eval-callback -v run with GGML_SCHED_DEBUG=2, of a prompt that was computed in
+// one graph.
 func parse(log string) (Graph, error) {
 	gs, err := Graphs(log)
 	if len(gs) > 1 || len(gs) == 1 && err != nil {
@@ -47,10 +48,11 @@ func parse(log string) (Graph, error) {
 	return gs[0], nil
 }
 
-// Graphs reads the log of a program that prints each node it computes (llama-eval-callback -v, llama-debug -v), run with
-// GGML_SCHED_DEBUG=2, and returns the graphs in the order in which they were computed. The scheduler lists many graphs before,
-// made to reserve memory; the last one listed before the nodes are printed is the one that is computed. One that is used again is
-// not listed again. Tokens are those of the whole prompt. Of a log that lacks its end the graphs before are returned, and [ErrCut].
+// Graphs reads the log of a program that prints each node it computes (llama-eval-callback -v, llama-debug
+// -v), run with GGML_SCHED_DEBUG=2, and returns the graphs in the order in which they were computed. The
+// scheduler lists many graphs before, made to reserve memory; the last one listed before the nodes are
+// printed is the one that is computed. One that is used again is not listed again. Tokens are those of the
+// whole prompt. Of a log that lacks its end the graphs before are returned, and [ErrCut].
 func Graphs(log string) ([]Graph, error) {
 	var gs []Graph
 	var g Graph
@@ -92,7 +94,8 @@ func Graphs(log string) ([]Graph, error) {
 		n.Index = len(g.Nodes)
 		m, listed := marks[n.Index]
 		if listed && !strings.HasPrefix(n.Op, m.op) {
-			return nil, fmt.Errorf("node %d is %s %s as it is computed, but %s in the scheduler's listing", n.Index, n.Op, n.Name, m.op)
+			return nil, fmt.Errorf("node %d is %s %s as it is computed, but %s in the scheduler's listing",
+				n.Index, n.Op, n.Name, m.op)
 		}
 		n.Marked = listed && m.compute
 		if len(g.Nodes) == maxNodes {
@@ -106,7 +109,8 @@ func Graphs(log string) ([]Graph, error) {
 			return nil, errors.New("the log has no listing of the scheduler's")
 		}
 		if last >= len(g.Nodes) {
-			return nil, fmt.Errorf("the scheduler lists node %d, but only %d are computed", last, len(g.Nodes))
+			return nil, fmt.Errorf("the scheduler lists node %d, but only %d are computed", last,
+				len(g.Nodes))
 		}
 		g.Tokens = tokens
 		gs, g, waits = append(gs, g), Graph{}, false

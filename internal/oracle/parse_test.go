@@ -44,11 +44,14 @@ func TestParse(t *testing.T) {
 	}
 	want := []Node{
 		{Index: 0, Name: "embd", Op: "GET_ROWS", Type: "f32", Ne: [4]int64{256, 5, 1, 1}, Marked: true,
-			Src: []Source{{"token_embd.weight", [4]int64{256, 512, 1, 1}}, {"inp_tokens", [4]int64{5, 1, 1, 1}}}},
-		{Index: 2, Name: "cache_k_l0 (view) (permuted)", Op: "PERMUTE", Type: "f16", Ne: [4]int64{64, 256, 4, 1},
+			Src: []Source{{"token_embd.weight", [4]int64{256, 512, 1, 1}},
+				{"inp_tokens", [4]int64{5, 1, 1, 1}}}},
+		{Index: 2, Name: "cache_k_l0 (view) (permuted)", Op: "PERMUTE", Type: "f16",
+			Ne:  [4]int64{64, 256, 4, 1},
 			Src: []Source{{"cache_k_l0 (view)", [4]int64{64, 4, 256, 1}}}},
 		{Index: 3, Name: "node_3", Op: "FLASH_ATTN_EXT", Type: "f32", Ne: [4]int64{64, 4, 5, 1}, Marked: true,
-			Src: []Source{{"Qcur-0 (view) (permuted)", [4]int64{64, 5, 4, 1}}, {"(view)", [4]int64{64, 256, 4, 1}}}},
+			Src: []Source{{"Qcur-0 (view) (permuted)", [4]int64{64, 5, 4, 1}},
+				{"(view)", [4]int64{64, 256, 4, 1}}}},
 	}
 	for _, w := range want {
 		if !reflect.DeepEqual(g.Nodes[w.Index], w) {
@@ -102,7 +105,8 @@ func TestGraphs(t *testing.T) {
 			t.Errorf("graph %d: %d nodes, %d of them run, want %d", i, len(gs[i].Nodes), n, want)
 		}
 	}
-	for what, cut := range map[string]string{"within a graph": whole + nodes[:len(nodes)/2], "before one": whole + listing} {
+	for what, cut := range map[string]string{"within a graph": whole + nodes[:len(nodes)/2],
+		"before one": whole + listing} {
 		if gs, err := Graphs(cut); len(gs) != 1 || !errors.Is(err, ErrCut) {
 			t.Errorf("cut %s: %d graphs, %v", what, len(gs), err)
 		}

@@ -16,7 +16,8 @@ import (
 
 // TinyModels are names that [TinyModel] surely knows: dense ones, and mixtures of 2
 // experts that use both, of 64 that choose (deepseek2), and a recurrent one.
-var TinyModels = []string{"llama-dense", "llama-moe", "qwen2-dense", "gemma2-dense", "qwen2moe-moe", "deepseek2-moe", "mamba-dense"}
+var TinyModels = []string{"llama-dense", "llama-moe", "qwen2-dense", "gemma2-dense", "qwen2moe-moe",
+	"deepseek2-moe", "mamba-dense"}
 
 var tinyName = regexp.MustCompile(`^([a-z0-9-]+)-(dense|moe)$`)
 
@@ -26,7 +27,8 @@ var tinyName = regexp.MustCompile(`^([a-z0-9-]+)-(dense|moe)$`)
 func TinyModel(ctx context.Context, e demo.Engine, name string) (path, inside string, err error) {
 	m := tinyName.FindStringSubmatch(name)
 	if m == nil {
-		return "", "", fmt.Errorf("%q names no tiny model: it is ARCHITECTURE-dense or ARCHITECTURE-moe", name)
+		return "", "", fmt.Errorf("%q names no tiny model: it is ARCHITECTURE-dense or ARCHITECTURE-moe",
+			name)
 	}
 	dir := filepath.Join(e.ModelDir(os.TempDir()), "tiny")
 	path = filepath.Join(dir, name+".gguf")

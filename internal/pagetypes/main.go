@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pagetypes writes the types of the report page's data in TypeScript: of each section that [report.Sections] names, what
-// encoding/json makes of its Go type. Documentation comes along, and constants of a string type become a union.
+// Command pagetypes writes the types of the report page's data in TypeScript: of each section that
+// [report.Sections] names, what encoding/json makes of its Go type. Documentation comes along, and constants
+// of a string type become a union.
 //
 //	go run ./internal/pagetypes FILE    in the repository; go generate ./views/report does
 package main

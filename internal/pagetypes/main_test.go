@@ -36,7 +36,8 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
-// TestSections: in every made-up recording each section holds what the types say: fields, and null only where they allow it.
+// TestSections: in every made-up recording each section holds what the types say: fields, and null only where
+// they allow it.
 func TestSections(t *testing.T) {
 	types := map[string]report.Section{}
 	for _, s := range report.Sections() {
@@ -81,7 +82,9 @@ func sections(t *testing.T, file []byte) map[string][]byte {
 	if err != nil {
 		return nil // hostile: no page
 	}
-	run, err := report.Load("x.pinf", func(s profile.Sink) (*profile.Header, error) { return profile.Replay(r, s) })
+	run, err := report.Load("x.pinf", func(s profile.Sink) (*profile.Header, error) {
+		return profile.Replay(r, s)
+	})
 	if err != nil {
 		return nil
 	}

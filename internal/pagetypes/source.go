@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// sources are the packages' files, for what reflection does not have: documentation, and the constants of a type.
+// sources are the packages' files, for what reflection does not have: documentation, and the constants of a
+// type.
 type sources struct {
 	packages map[string]*source
 }
@@ -87,7 +88,8 @@ func (p *source) read(g *ast.GenDecl) {
 			}
 			for _, v := range spec.Values {
 				if lit, ok := v.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					p.constants[typ.Name] = append(p.constants[typ.Name], "'"+strings.Trim(lit.Value, "\"`")+"'")
+					p.constants[typ.Name] = append(p.constants[typ.Name],
+						"'"+strings.Trim(lit.Value, "\"`")+"'")
 				}
 			}
 		}

@@ -19,10 +19,13 @@ import (
 func Small() (all [][]byte, err error) {
 	model := profiletest.Small
 	model.Layers = 1
-	run := profiletest.Run{Model: model, PID: 100, Ctx: 5, Threads: 2, Prefill: 2, Decode: 2, Start: 1e9, Gap: 300, Preempt: 2, Sched: true}
+	run := profiletest.Run{Model: model, PID: 100, Ctx: 5, Threads: 2, Prefill: 2, Decode: 2, Start: 1e9,
+		Gap: 300, Preempt: 2, Sched: true}
 	play := func(r profiletest.Run, change func(*profiletest.Recorder)) func(io.Writer) error {
 		return func(w io.Writer) error {
-			return profiletest.Record(w, change, func(_ *profiletest.Recorder, p *profiletest.Player) error { return p.Play(r) })
+			return profiletest.Record(w, change, func(_ *profiletest.Recorder, p *profiletest.Player) error {
+				return p.Play(r)
+			})
 		}
 	}
 	mixture, faulty := run, run
@@ -32,7 +35,9 @@ func Small() (all [][]byte, err error) {
 	for _, write := range []func(io.Writer) error{
 		play(run, nil),
 		play(mixture, nil),
-		play(faulty, func(r *profiletest.Recorder) { profiletest.Faulty(r, faulty.Model, faulty.PID, false) }),
+		play(faulty, func(r *profiletest.Recorder) {
+			profiletest.Faulty(r, faulty.Model, faulty.PID, false)
+		}),
 		func(w io.Writer) error { return profiletest.Offload(w, 2, nil) },
 		profiletest.Remote{Steps: 2}.Record,
 	} {
@@ -45,8 +50,9 @@ func Small() (all [][]byte, err error) {
 	return all, nil
 }
 
-// Alter returns a recording with changes that a fuzzer chooses by bytes: blocks and what they hold, any field, left out, doubled,
-// exchanged, set to other numbers and words. Its checksums fit. It fails where the writer refuses what it is given.
+// Alter returns a recording with changes that a fuzzer chooses by bytes: blocks and what they hold, any
+// field, left out, doubled, exchanged, set to other numbers and words. Its checksums fit. It fails where the
+// writer refuses what it is given.
 func Alter(file, edits []byte) ([]byte, error) {
 	blocks, end, err := blocksOf(file)
 	if err != nil {
@@ -100,7 +106,8 @@ func blocksOf(file []byte) (blocks []trace.Block, end trace.End, err error) {
 		if b.End != nil {
 			end = *b.End
 		}
-		b.Hits, b.Marks, b.StepSeqs, b.Sched = slices.Clone(b.Hits), slices.Clone(b.Marks), slices.Clone(b.StepSeqs), slices.Clone(b.Sched)
+		b.Hits, b.Marks, b.StepSeqs, b.Sched = slices.Clone(b.Hits), slices.Clone(b.Marks),
+			slices.Clone(b.StepSeqs), slices.Clone(b.Sched)
 		blocks = append(blocks, b)
 	}
 }
@@ -119,9 +126,12 @@ func (e *editor) next16() uint16 { return binary.LittleEndian.Uint16([]byte{e.ne
 
 // What numbers and words become.
 var (
-	numbers = []int64{0, 1, -1, 2, 3, 7, 63, 64, 255, 1 << 15, 1 << 16, 1 << 20, 1e9, math.MaxInt32, math.MinInt32, 1 << 40, 1 << 62, math.MaxInt64, math.MinInt64}
-	words   = []string{"", "x", "blk.1.ffn_down.weight", "blk.2147483647.attn_q.weight", "MUL_MAT", "MUL_MAT_ID", "FLASH_ATTN_EXT", "CPY", "q4_K", "graph begin", "step begin",
-		"llama_encode", "arrivals", "off", "both", "lost", "throttled", "hits", "0-16383,0-16383", "CPU", "Vulkan0", "end", "changed", "\x1b[2J\x00\xff\u202e",
+	numbers = []int64{0, 1, -1, 2, 3, 7, 63, 64, 255, 1 << 15, 1 << 16, 1 << 20, 1e9, math.MaxInt32,
+		math.MinInt32, 1 << 40, 1 << 62, math.MaxInt64, math.MinInt64}
+	words = []string{"", "x", "blk.1.ffn_down.weight", "blk.2147483647.attn_q.weight", "MUL_MAT",
+		"MUL_MAT_ID", "FLASH_ATTN_EXT", "CPY", "q4_K", "graph begin", "step begin",
+		"llama_encode", "arrivals", "off", "both", "lost", "throttled", "hits", "0-16383,0-16383", "CPU",
+		"Vulkan0", "end", "changed", "\x1b[2J\x00\xff\u202e",
 		"cache_k_l0 (view)", "inp_tokens", "result_output", strings.Repeat("blk.0.", 50)}
 )
 
@@ -141,7 +151,9 @@ func (e *editor) change(v reflect.Value, depth int) {
 	case reflect.Struct:
 		var set []int // of a block most fields are of other types
 		for i := range v.NumField() {
-			if f := v.Field(i); depth > 0 || f.Kind() == reflect.Pointer && !f.IsNil() || f.Kind() == reflect.Slice && f.Len() > 0 || v.Type().Field(i).Name == "Watermark" && !f.IsZero() {
+			if f := v.Field(i); depth > 0 || f.Kind() == reflect.Pointer && !f.IsNil() ||
+				f.Kind() == reflect.Slice && f.Len() > 0 || v.Type().Field(i).Name == "Watermark" &&
+				!f.IsZero() {
 				set = append(set, i)
 			}
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording gives tests what is in a recording, and recordings with something changed: a check counts if it
-// fails when it should.
+// Package recording gives tests what is in a recording, and recordings with something changed: a check counts
+// if it fails when it should.
 package recording
 
 import (
@@ -28,7 +28,8 @@ func (r *Run) Graph(g *profile.Graph) error { r.Graphs = append(r.Graphs, g); re
 func (r *Run) Step(s *profile.Step) error   { r.Steps = append(r.Steps, s); return nil }
 func (r *Run) Sched(*trace.Sched) error     { r.Scheds++; return nil }
 
-// Losses are those of the engine: where others run beside a test, more switches of theirs can come than are kept.
+// Losses are those of the engine: where others run beside a test, more switches of theirs can come than are
+// kept.
 func Losses(h *profile.Header) []trace.Loss {
 	return slices.DeleteFunc(slices.Clone(h.Losses), func(l trace.Loss) bool { return l.OfOthers() })
 }

@@ -15,8 +15,10 @@ import (
 
 // What a block can hold is copied by write, every kind of it.
 func TestEveryKind(t *testing.T) {
-	copied := map[string]bool{"Meta": true, "Process": true, "Threads": true, "Shape": true, "Hits": true, "Marks": true, "StepSeqs": true,
-		"Sched": true, "Samples": true, "Loss": true, "Exit": true, "Watch": true, "CPU": true, "Faults": true, "Memory": true, "Experts": true, "End": true, "Watermark": true,
+	copied := map[string]bool{"Meta": true, "Process": true, "Threads": true, "Shape": true, "Hits": true,
+		"Marks": true, "StepSeqs": true,
+		"Sched": true, "Samples": true, "Loss": true, "Exit": true, "Watch": true, "CPU": true,
+		"Faults": true, "Memory": true, "Experts": true, "End": true, "Watermark": true,
 		// of the block itself, not of its contents
 		"Type": true, "Segment": true, "Offset": true, "First": true, "Last": true, "Count": true}
 	for f := range reflect.TypeFor[trace.Block]().Fields() {
@@ -49,12 +51,14 @@ func TestChangedNothing(t *testing.T) {
 			}
 			continue
 		}
-		if len(a.Ops) != len(b.Ops) || len(a.Steps) != len(b.Steps) || len(a.Graphs) != len(b.Graphs) || a.Scheds != b.Scheds {
+		if len(a.Ops) != len(b.Ops) || len(a.Steps) != len(b.Steps) || len(a.Graphs) != len(b.Graphs) ||
+			a.Scheds != b.Scheds {
 			t.Errorf("%s: %d operators, copied %d", trial.Name, len(a.Ops), len(b.Ops))
 			continue
 		}
 		for i := range a.Ops {
-			if x, y := a.Ops[i], b.Ops[i]; x.Start != y.Start || x.Dur != y.Dur || x.Busy != y.Busy || !reflect.DeepEqual(x.Counts, y.Counts) {
+			if x, y := a.Ops[i], b.Ops[i]; x.Start != y.Start || x.Dur != y.Dur || x.Busy != y.Busy ||
+				!reflect.DeepEqual(x.Counts, y.Counts) {
 				t.Errorf("%s: operator %d differs", trial.Name, i)
 				break
 			}

@@ -25,7 +25,8 @@ type folder struct {
 	path string // for messages
 }
 
-// find goes a path name by name. What stands at its end need not exist; with mkdir folders on the way are made.
+// find goes a path name by name. What stands at its end need not exist; with mkdir folders on the way are
+// made.
 func (p *Place) find(path string, mkdir bool) (err error) {
 	p.fd = -1
 	fail := func(at string, err error) error { return &fs.PathError{Op: "open", Path: at, Err: err} }
@@ -112,7 +113,8 @@ func (p *Place) find(path string, mkdir bool) (err error) {
 	}
 }
 
-// makeFolder makes one and opens it. Not by name alone: whoever owns the folder around it can put another there.
+// makeFolder makes one and opens it. Not by name alone: whoever owns the folder around it can put another
+// there.
 func makeFolder(dir int, name string) (int, error) {
 	if err := unix.Mkdirat(dir, name, 0o755); err != nil && err != unix.EEXIST {
 		return -1, err
@@ -122,7 +124,8 @@ func makeFolder(dir int, name string) (int, error) {
 		return -1, err
 	}
 	var st, around unix.Stat_t
-	if uid, gid, ok := caller(); ok && unix.Fstat(dir, &around) == nil && int(around.Uid) == uid && unix.Fstat(fd, &st) == nil && st.Uid == 0 {
+	if uid, gid, ok := caller(); ok && unix.Fstat(dir, &around) == nil && int(around.Uid) == uid &&
+		unix.Fstat(fd, &st) == nil && st.Uid == 0 {
 		_ = unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
 	}
 	return fd, nil
@@ -156,8 +159,8 @@ func caller() (uid, gid int, ok bool) {
 	return uid, gid, err == nil && err2 == nil && uid > 0 && gid >= 0 && uid < 1<<32-1 && gid < 1<<32-1
 }
 
-// trusted says whether what a user has put somewhere may lead this process: for root only what is root's or of who called sudo.
-// For others the kernel's own rules have to do, they cannot be led to what is not theirs.
+// trusted says whether what a user has put somewhere may lead this process: for root only what is root's or
+// of who called sudo. For others the kernel's own rules have to do, they cannot be led to what is not theirs.
 func trusted(uid uint32) bool { return os.Geteuid() != 0 || ours(uid) }
 
 func ours(uid uint32) bool {
@@ -227,7 +230,8 @@ func (p *Place) Lstat(name string) (fs.FileInfo, error) {
 	return st, err
 }
 
-// streamed is a regular file that is reached as a stream of this process: it has no name that could be given to another.
+// streamed is a regular file that is reached as a stream of this process: it has no name that could be given
+// to another.
 type streamed struct{ fs.FileInfo }
 
 func (s streamed) Mode() fs.FileMode { return s.FileInfo.Mode() | fs.ModeIrregular }
@@ -251,10 +255,11 @@ func (p *Place) open(name string, flags int) (*os.File, error) {
 	return reopen(f, flags)
 }
 
-// Create makes a new file, never one that is there. A private one belongs to the user who called sudo where the folder is that user's
-// or root's, a public one where it is that user's.
+// Create makes a new file, never one that is there. A private one belongs to the user who called sudo where
+// the folder is that user's or root's, a public one where it is that user's.
 func (p *Place) Create(name string, mode fs.FileMode) (*os.File, error) {
-	fd, err := unix.Openat(p.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(mode.Perm()))
+	fd, err := unix.Openat(p.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		uint32(mode.Perm()))
 	if err != nil {
 		return nil, p.wrap("open", name, err)
 	}
@@ -263,8 +268,8 @@ func (p *Place) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Unnamed makes a file without a name (O_TMPFILE), which the kernel takes away with whoever is killed before [Place.LinkFile] gave it one. Not every
-// file system can.
+// Unnamed makes a file without a name (O_TMPFILE), which the kernel takes away with whoever is killed before
+// [Place.LinkFile] gave it one. Not every file system can.
 func (p *Place) Unnamed(mode fs.FileMode) (*os.File, error) {
 	if AllNamed {
 		return nil, errors.ErrUnsupported
@@ -289,7 +294,8 @@ func (p *Place) LinkFile(f *os.File, name string) error {
 
 func inSelf(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-// hand gives a new file to who called sudo. Where that is not possible (some network file systems) it stays root's.
+// hand gives a new file to who called sudo. Where that is not possible (some network file systems) it stays
+// root's.
 func (p *Place) hand(f *os.File, mode fs.FileMode) {
 	uid, gid, ok := caller()
 	var st unix.Stat_t
@@ -299,8 +305,8 @@ func (p *Place) hand(f *os.File, mode fs.FileMode) {
 	_ = f.Chown(uid, gid)
 }
 
-// Empty opens an older file to write it anew where it is. Only a private file is: one of this user's or root's that has no other
-// name, with what others may do taken away before.
+// Empty opens an older file to write it anew where it is. Only a private file is: one of this user's or
+// root's that has no other name, with what others may do taken away before.
 func (p *Place) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	f, err := p.open(name, os.O_RDWR)
 	if err != nil {
@@ -327,8 +333,8 @@ func (p *Place) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Replaceable says why a regular file is not to be replaced by another: who may not write it may not replace it either, and in
-// folders such as /tmp only its owner can.
+// Replaceable says why a regular file is not to be replaced by another: who may not write it may not replace
+// it either, and in folders such as /tmp only its owner can.
 func (p *Place) Replaceable(name string) error {
 	f, err := p.pin(name)
 	if err != nil {
@@ -341,7 +347,9 @@ func (p *Place) Replaceable(name string) error {
 	}
 	me := os.Geteuid()
 	if dir.Mode&unix.S_ISVTX != 0 && me != 0 && int(dir.Uid) != me && int(st.Uid) != me {
-		return &ForeignError{p.File(name), fmt.Sprintf("it belongs to another user (%d), and nobody else can replace it in this folder", st.Uid)}
+		return &ForeignError{p.File(name),
+			fmt.Sprintf("it belongs to another user (%d), and nobody else can replace it in this folder",
+				st.Uid)}
 	}
 	w, err := p.open(name, os.O_RDWR)
 	if err != nil {
@@ -350,7 +358,8 @@ func (p *Place) Replaceable(name string) error {
 	return w.Close()
 }
 
-// Stream opens a pipe or a character device for writing: of this process, of its user, of who called sudo, or of root.
+// Stream opens a pipe or a character device for writing: of this process, of its user, of who called sudo, or
+// of root.
 func (p *Place) Stream() (*os.File, error) {
 	f, err := p.pin(p.Name)
 	if err != nil {
@@ -369,7 +378,8 @@ func (p *Place) Stream() (*os.File, error) {
 	case m&fs.ModeNamedPipe == 0 && m&fs.ModeCharDevice == 0:
 		return nil, &SpecialError{p.Path, m}
 	case p.stream == nil && !trusted(sys.Uid):
-		return nil, &ForeignError{p.Path, fmt.Sprintf("%s that belongs to another user (%d)", kind(m), sys.Uid)}
+		return nil, &ForeignError{p.Path,
+			fmt.Sprintf("%s that belongs to another user (%d)", kind(m), sys.Uid)}
 	}
 	return reopen(f, flags)
 }

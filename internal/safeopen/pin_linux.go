@@ -55,7 +55,8 @@ func reopen(f *os.File, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// Input opens a file for reading, or a pipe. A device is not touched, and root does not wait for a pipe of another user.
+// Input opens a file for reading, or a pipe. A device is not touched, and root does not wait for a pipe of
+// another user.
 func Input(path string) (*os.File, error) {
 	f, st, err := pin(unix.AT_FDCWD, path, 0)
 	if err != nil {
@@ -81,12 +82,14 @@ func Regular(path string, check func(fs.FileInfo) error) (*os.File, error) {
 	return regular(f, st, check)
 }
 
-// RegularIn is Regular for a path that a process with that root directory names: it leads nowhere else, and to no file of the
-// kernel's own (/proc, /sys). It needs Linux 5.6.
+// RegularIn is Regular for a path that a process with that root directory names: it leads nowhere else, and
+// to no file of the kernel's own (/proc, /sys). It needs Linux 5.6.
 func RegularIn(root *os.File, path string, check func(fs.FileInfo) error) (*os.File, error) {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(int(root.Fd()), path, how)
-	for tries := 0; tries < 10 && (err == unix.EINTR || err == unix.EAGAIN); tries++ { // EAGAIN: something was renamed on the way
+	// EAGAIN: something was renamed on the way
+	for tries := 0; tries < 10 && (err == unix.EINTR || err == unix.EAGAIN); tries++ {
 		fd, err = unix.Openat2(int(root.Fd()), path, how)
 	}
 	if err != nil {
@@ -114,8 +117,10 @@ func ofKernel(f *os.File) bool {
 }
 
 // kernels are file systems whose regular files are the kernel's own: to read one can change something.
-var kernels = []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.PSTOREFS_MAGIC,
-	unix.EFIVARFS_MAGIC, unix.BPF_FS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC}
+var kernels = []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC,
+	unix.SECURITYFS_MAGIC, unix.PSTOREFS_MAGIC,
+	unix.EFIVARFS_MAGIC, unix.BPF_FS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
+	unix.SELINUX_MAGIC, unix.SMACK_MAGIC}
 
 func regular(f *os.File, st fs.FileInfo, check func(fs.FileInfo) error) (*os.File, error) {
 	defer f.Close()

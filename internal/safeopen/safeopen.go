@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package safeopen opens files so that nobody else decides which. profinfer mostly runs as root, often in folders of others and
-// with names that others chose: a link, a device or a pipe that somebody put where its file is to be must not lead elsewhere what root
-// writes, and nobody else is to own or to read it; what is read is looked at before it is opened, as a driver or a pipe acts on that.
+// Package safeopen opens files so that nobody else decides which. profinfer mostly runs as root, often in
+// folders of others and with names that others chose: a link, a device or a pipe that somebody put where its
+// file is to be must not lead elsewhere what root writes, and nobody else is to own or to read it; what is
+// read is looked at before it is opened, as a driver or a pipe acts on that.
 //
-// It is the one way in which recordings, pages, exports and models are written: a folder is found once and held open, files in it are
-// made under names that were free, and mode and owner are set by the descriptor.
+// It is the one way in which recordings, pages, exports and models are written: a folder is found once and
+// held open, files in it are made under names that were free, and mode and owner are set by the descriptor.
 package safeopen
 
 import (
@@ -26,7 +27,8 @@ const (
 	Public  fs.FileMode = 0o644
 )
 
-// Stricter is the mode of a private file that replaces another: what the older one's owner had taken away stays away. older can be nil.
+// Stricter is the mode of a private file that replaces another: what the older one's owner had taken away
+// stays away. older can be nil.
 func Stricter(older fs.FileInfo) fs.FileMode {
 	if older == nil {
 		return Private
@@ -34,7 +36,8 @@ func Stricter(older fs.FileInfo) fs.FileMode {
 	return Private & older.Mode().Perm()
 }
 
-// Place is where a file is to be: a folder, held open, and a name in it. All names that its methods take are names in that folder.
+// Place is where a file is to be: a folder, held open, and a name in it. All names that its methods take are
+// names in that folder.
 type Place struct {
 	Path string // as it was asked for
 	Name string // in the folder, where links of Path lead
@@ -42,8 +45,9 @@ type Place struct {
 	stream *os.File // of this process, and no name in a folder: /dev/stdout
 }
 
-// At finds the place of a path. What root is asked to write does not go through symbolic links of other users; links of root's own,
-// and under sudo of the user who called it, are followed. The caller closes the place.
+// At finds the place of a path. What root is asked to write does not go through symbolic links of other
+// users; links of root's own, and under sudo of the user who called it, are followed. The caller closes the
+// place.
 func At(path string) (*Place, error) {
 	p := &Place{Path: path}
 	if path == "" {
@@ -58,8 +62,8 @@ func At(path string) (*Place, error) {
 	return p, nil
 }
 
-// MkdirAll makes a folder and those above it that are not there yet, by the way that At goes. What it makes in a folder of the
-// user who called sudo is that user's.
+// MkdirAll makes a folder and those above it that are not there yet, by the way that At goes. What it makes
+// in a folder of the user who called sudo is that user's.
 func MkdirAll(path string) error {
 	p := &Place{Path: path}
 	if err := p.find(path, true); err != nil {
@@ -121,8 +125,8 @@ func (e *ForeignError) Error() string { return e.Path + ": " + e.Why }
 // AllNamed is set by tests: as on file systems on which every file has a name.
 var AllNamed bool
 
-// Temporary makes a file beside the place's, which is to get its name once it is complete ([Place.Named]). Its own name is empty where
-// it needs none until then.
+// Temporary makes a file beside the place's, which is to get its name once it is complete ([Place.Named]).
+// Its own name is empty where it needs none until then.
 func (p *Place) Temporary(mode fs.FileMode) (f *os.File, name string, err error) {
 	if f, err = p.Unnamed(mode); err == nil {
 		return f, "", nil
@@ -158,8 +162,9 @@ func (p *Place) free(take func(name string) error) (name string, err error) {
 
 // Write writes a file whole or not at all: what stood there stays until the new one is complete.
 //
-// asked: a person named this very path. Then a regular file is replaced, and a pipe or device of that person's or of root's is
-// written to, as by any program. Otherwise only a file is replaced that is empty or of which ours says, by its beginning, that profinfer wrote it.
+// asked: a person named this very path. Then a regular file is replaced, and a pipe or device of that
+// person's or of root's is written to, as by any program. Otherwise only a file is replaced that is empty or
+// of which ours says, by its beginning, that profinfer wrote it.
 func Write(path string, asked bool, ours func(begin []byte) bool, fn func(io.Writer) error) error {
 	if err := write(path, asked, ours, fn); err != nil {
 		if strings.Contains(err.Error(), path) {

@@ -78,7 +78,10 @@ func testWrite(t *testing.T) {
 	}
 	is(t, path, "theirs", 0o600)
 	failed := errors.New("failed")
-	if err := Write(path, true, ours, func(w io.Writer) error { io.WriteString(w, "half"); return failed }); !errors.Is(err, failed) {
+	if err := Write(path, true, ours, func(w io.Writer) error {
+		io.WriteString(w, "half")
+		return failed
+	}); !errors.Is(err, failed) {
 		t.Error(err)
 	}
 	is(t, path, "theirs", 0o600)
@@ -88,7 +91,8 @@ func testWrite(t *testing.T) {
 	if to, err := os.Readlink(link); err != nil || to != "out" {
 		t.Errorf("%q, %v", to, err)
 	}
-	for _, bad := range []string{dir, dir + "/", filepath.Join(dir, "none", "x"), filepath.Join(path, "x"), filepath.Join(dir, ".")} {
+	for _, bad := range []string{dir, dir + "/", filepath.Join(dir, "none", "x"), filepath.Join(path, "x"),
+		filepath.Join(dir, ".")} {
 		if err := Write(bad, true, ours, text("x")); err == nil {
 			t.Errorf("%s was written", bad)
 		}
@@ -118,7 +122,8 @@ func TestWriteReplacedMeanwhile(t *testing.T) {
 	is(t, victim, "secret", 0o600)
 }
 
-// A folder that is renamed while a file in it is written, and another one put in its place, leads nowhere else.
+// A folder that is renamed while a file in it is written, and another one put in its place, leads nowhere
+// else.
 func TestFolderReplacedMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	home, roots := filepath.Join(dir, "home"), filepath.Join(dir, "roots")
@@ -138,7 +143,8 @@ func TestFolderReplacedMeanwhile(t *testing.T) {
 func TestLinksOfOthers(t *testing.T) {
 	asRoot(t)
 	dir := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(dir, "real"), 0o755), os.Symlink("real", filepath.Join(dir, "folder")), os.Symlink("real/file", filepath.Join(dir, "file")))
+	must(t, os.Mkdir(filepath.Join(dir, "real"), 0o755), os.Symlink("real", filepath.Join(dir, "folder")),
+		os.Symlink("real/file", filepath.Join(dir, "file")))
 	for _, owner := range []int{0, admin, stranger} {
 		for _, name := range []string{"folder", "file"} {
 			must(t, os.Lchown(filepath.Join(dir, name), owner, owner))

@@ -152,7 +152,8 @@ func module(ctx context.Context) string {
 // test runs go test for a group and hands on what it tells. Its error says that go test
 // gave up, which failed tests do not tell.
 func test(ctx context.Context, timeout time.Duration, g group, sink func(*event)) error {
-	args := append([]string{"test", "-json", "-count=1", "-p", strconv.Itoa(g.beside), "-timeout", timeout.String()}, g.packages...)
+	args := append([]string{"test", "-json", "-count=1", "-p", strconv.Itoa(g.beside), "-timeout",
+		timeout.String()}, g.packages...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stderr = os.Stderr
 	// An interrupt is passed on to go and its tests alike, whoever sends it; they have a

@@ -66,7 +66,8 @@ type reason struct {
 }
 
 func newReport(module string, out *bufio.Writer) *report {
-	return &report{out: out, module: module, running: map[string]*pkg{}, builds: map[string][]byte{}, skips: map[string]*reason{}}
+	return &report{out: out, module: module, running: map[string]*pkg{}, builds: map[string][]byte{},
+		skips: map[string]*reason{}}
 }
 
 // short is a package's name as one types it: ./trace.
@@ -296,7 +297,8 @@ func (r *report) end(interrupted bool) {
 		})
 		for _, why := range whys {
 			s := r.skips[why]
-			fmt.Fprintf(r.out, "%5d %s (%s)\n", s.tests, why, strings.Join(slices.Sorted(maps.Keys(s.packages)), " "))
+			fmt.Fprintf(r.out, "%5d %s (%s)\n", s.tests, why,
+				strings.Join(slices.Sorted(maps.Keys(s.packages)), " "))
 		}
 	}
 	fmt.Fprintln(r.out)

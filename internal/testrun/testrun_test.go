@@ -120,21 +120,32 @@ func TestRuns(t *testing.T) {
 		not    []string
 	}{
 		{"nothing fails", []string{"-p", "1", "./good", "./plain"}, 0, "4 passed, 0 failed, 5 skipped",
-			[]string{"    2 no file /tmp/xN (./good)\n", "    1 needs root (./good)\n", "    1 the rest (./good)\n", "    1 no reason is given (./good)\n", "ok  "},
+			[]string{"    2 no file /tmp/xN (./good)\n", "    1 needs root (./good)\n",
+				"    1 the rest (./good)\n", "    1 no reason is given (./good)\n", "ok  "},
 			[]string{"failed:", "nobody reads this", "nor this", "second line", "./plain"}},
 		{"failures", []string{"-p", "1", "./bad"}, 1, "2 passed, 2 failed, 0 skipped",
-			[]string{"--- ./bad TestOwn (", "its own error", "--- ./bad TestSub (", "before", "--- ./bad TestSub/bad (", "\nprinted\n", "\nto stderr\n", "wrong\n        in two lines", "a word of TestMain",
+			[]string{"--- ./bad TestOwn (", "its own error", "--- ./bad TestSub (", "before",
+				"--- ./bad TestSub/bad (", "\nprinted\n", "\nto stderr\n", "wrong\n        in two lines",
+				"a word of TestMain",
 				"2 failed, 0 skipped\n        TestOwn: its own error\n        TestSub: before\n        TestSub/bad: wrong\n"},
 			[]string{"=== RUN", "--- PASS", "skipped:"}},
-		{"panic", []string{"-p", "1", "./panics"}, 1, "0 passed, 1 failed, 0 skipped", []string{"panic: boom", "panics/x_test.go:3"}, nil},
-		{"exit", []string{"-p", "1", "./exits"}, 1, "0 passed, 1 failed, 0 skipped", []string{"--- ./exits TestExit (did not come to its end)"}, nil},
-		{"TestMain", []string{"-p", "1", "./main"}, 1, "0 passed, 1 failed, 0 skipped", []string{"--- ./main\nno way"}, nil},
-		{"builds", []string{"-p", "2", "./broken", "./syntax", "./vetted", "./missing", "./unbuilt"}, 1, "0 passed, 5 failed, 0 skipped",
-			[]string{"undefined: undefined", "expected 'IDENT'", "of wrong type string", "example.org/not/there", "unbuilt/x.go:2"}, nil},
+		{"panic", []string{"-p", "1", "./panics"}, 1, "0 passed, 1 failed, 0 skipped",
+			[]string{"panic: boom", "panics/x_test.go:3"}, nil},
+		{"exit", []string{"-p", "1", "./exits"}, 1, "0 passed, 1 failed, 0 skipped",
+			[]string{"--- ./exits TestExit (did not come to its end)"}, nil},
+		{"TestMain", []string{"-p", "1", "./main"}, 1, "0 passed, 1 failed, 0 skipped",
+			[]string{"--- ./main\nno way"}, nil},
+		{"builds", []string{"-p", "2", "./broken", "./syntax", "./vetted", "./missing", "./unbuilt"}, 1,
+			"0 passed, 5 failed, 0 skipped",
+			[]string{"undefined: undefined", "expected 'IDENT'", "of wrong type string",
+				"example.org/not/there", "unbuilt/x.go:2"}, nil},
 		{"timeout", []string{"-timeout", "1s", "-p", "1", "./slow"}, 1, "1 passed, 1 failed, 0 skipped",
-			[]string{"--- ./slow TestSlow (did not come to its end)", "panic: test timed out after 1s", "time.Sleep"}, nil},
-		{"groups", []string{"-p", "2", "./exits", "./good", "-p", "1", "./good", "./bad", "-p", "3", "./bad"}, 1, "6 passed, 3 failed, 5 skipped", nil, nil},
-		{"no such package", []string{"-p", "1", "./nowhere", "./good"}, 1, "4 passed, 1 failed, 5 skipped", []string{"nowhere"}, nil},
+			[]string{"--- ./slow TestSlow (did not come to its end)", "panic: test timed out after 1s",
+				"time.Sleep"}, nil},
+		{"groups", []string{"-p", "2", "./exits", "./good", "-p", "1", "./good", "./bad", "-p", "3", "./bad"},
+			1, "6 passed, 3 failed, 5 skipped", nil, nil},
+		{"no such package", []string{"-p", "1", "./nowhere", "./good"}, 1, "4 passed, 1 failed, 5 skipped",
+			[]string{"nowhere"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd, out := command(t, dir, c.args...)
@@ -169,7 +180,8 @@ func TestRuns(t *testing.T) {
 // What a test found here before says nothing of here and now.
 func TestNoCache(t *testing.T) {
 	dir, engine := moduleOf(t), filepath.Join(t.TempDir(), "engine")
-	text := "package good\nimport (\"os\"; \"testing\")\nfunc TestX(t *testing.T) { if _, err := os.Stat(" + strconv.Quote(engine) + "); err != nil { t.Skip(err) } }\n"
+	text := "package good\nimport (\"os\"; \"testing\")\nfunc TestX(t *testing.T) { if _, err := os.Stat(" +
+		strconv.Quote(engine) + "); err != nil { t.Skip(err) } }\n"
 	if err := os.WriteFile(filepath.Join(dir, "good/x_test.go"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +221,9 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("status %d, want 130", s)
 	}
 	// TestSlow, or what came before it
-	if s := out.String(); !strings.Contains(s, "interrupted") || strings.Contains(s, "./bad") || strings.Contains(s, "canceled") || !strings.HasPrefix(lastLine(s), "4 passed, ") && !strings.HasPrefix(lastLine(s), "5 passed, ") {
+	if s := out.String(); !strings.Contains(s, "interrupted") || strings.Contains(s, "./bad") ||
+		strings.Contains(s, "canceled") || !strings.HasPrefix(lastLine(s), "4 passed, ") &&
+		!strings.HasPrefix(lastLine(s), "5 passed, ") {
 		t.Error(s)
 	}
 	if running() {
@@ -218,7 +232,8 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"./good"}, {"-p"}, {"-p", "0", "./good"}, {"-p", "x", "./good"}, {"-p", "1"}, {"-timeout", "soon", "-p", "1", "."}, {"-p", "1", ".", "-v"}} {
+	for _, args := range [][]string{nil, {"./good"}, {"-p"}, {"-p", "0", "./good"}, {"-p", "x", "./good"},
+		{"-p", "1"}, {"-timeout", "soon", "-p", "1", "."}, {"-p", "1", ".", "-v"}} {
 		cmd, out := command(t, t.TempDir(), args...)
 		cmd.Run()
 		if s := cmd.ProcessState.ExitCode(); s != 2 || !strings.Contains(out.String(), "usage:") {
@@ -235,7 +250,9 @@ func TestNoModule(t *testing.T) {
 	}
 	cmd, out := command(t, dir, "-p", "1", "./...")
 	cmd.Run()
-	if s := cmd.ProcessState.ExitCode(); s != 1 || lastLine(out.String()) != "0 passed, 1 failed, 0 skipped" || !strings.Contains(out.String(), "nonsense") {
+	if s := cmd.ProcessState.ExitCode(); s != 1 ||
+		lastLine(out.String()) != "0 passed, 1 failed, 0 skipped" ||
+		!strings.Contains(out.String(), "nonsense") {
 		t.Errorf("status %d\n%s", s, out)
 	}
 }
@@ -246,7 +263,8 @@ func TestLongOutput(t *testing.T) {
 	for range 5 * keep / 100 {
 		out = add(out, strings.Repeat("x", 99)+"\n")
 	}
-	if out = add(out, "its end\n"); len(out) > 2*keep+100 || len(out) < keep || !bytes.HasSuffix(out, []byte("its end\n")) || !bytes.Contains(out, []byte("left out")) {
+	if out = add(out, "its end\n"); len(out) > 2*keep+100 || len(out) < keep ||
+		!bytes.HasSuffix(out, []byte("its end\n")) || !bytes.Contains(out, []byte("left out")) {
 		t.Errorf("%d bytes", len(out))
 	}
 }

@@ -57,8 +57,8 @@ func (c *child) sample(now int64) {
 	}
 }
 
-// end ends the child and waits for it; one that does not follow is killed. An interrupt would not do: in a background job of a script it
-// is ignored, by children too.
+// end ends the child and waits for it; one that does not follow is killed. An interrupt would not do: in a
+// background job of a script it is ignored, by children too.
 func (c *child) end() {
 	for _, s := range []struct {
 		sig  syscall.Signal
@@ -118,8 +118,8 @@ func at(s []sample, t int64) int64 {
 	return -1
 }
 
-// cpuTime is the CPU time that all threads of a process have used, ns: its CPU clock, whose id follows from the
-// pid (clock_getcpuclockid, include/linux/posix-timers_types.h: ~pid << 3 | CPUCLOCK_SCHED).
+// cpuTime is the CPU time that all threads of a process have used, ns: its CPU clock, whose id follows from
+// the pid (clock_getcpuclockid, include/linux/posix-timers_types.h: ~pid << 3 | CPUCLOCK_SCHED).
 func cpuTime(pid int) (int64, bool) {
 	const schedClock = 2
 	var ts unix.Timespec

@@ -28,7 +28,8 @@ func begin(t *testing.T, script string) *child {
 func TestFailureIsTheChildsOwnText(t *testing.T) {
 	c := begin(t, "echo out; echo 'profinfer: it did not work' >&2; exit 4")
 	<-c.done
-	if f := c.failure(); f == nil || f.Status != 4 || f.Text != "it did not work" || c.out.String() != "out\n" {
+	if f := c.failure(); f == nil || f.Status != 4 || f.Text != "it did not work" ||
+		c.out.String() != "out\n" {
 		t.Errorf("%+v %q", f, c.out.String())
 	}
 	c = begin(t, "kill -SEGV $$")
@@ -52,7 +53,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A child that computes uses its CPU; one that sleeps does not. How much of a CPU the first gets is up to what else runs.
+// A child that computes uses its CPU; one that sleeps does not. How much of a CPU the first gets is up to
+// what else runs.
 func TestCPUTime(t *testing.T) {
 	for script, want := range map[string]func(used int64, share float64) bool{
 		"while :; do :; done": func(used int64, share float64) bool { return used >= 20e6 && share < 1.1 },
@@ -127,7 +129,8 @@ func TestTailIsBounded(t *testing.T) {
 
 func TestLevels(t *testing.T) {
 	s, err := Levels([]string{"op", "step"})
-	if err != nil || len(s) != 2 || s[0].Level != engine.LevelOp || s[1].Level != engine.LevelStep || strings.Join(s[1].Flags, " ") != "--level step" {
+	if err != nil || len(s) != 2 || s[0].Level != engine.LevelOp || s[1].Level != engine.LevelStep ||
+		strings.Join(s[1].Flags, " ") != "--level step" {
 		t.Errorf("%+v %v", s, err)
 	}
 	for _, bad := range [][]string{{"ops"}, {"op", "op"}, {""}} {

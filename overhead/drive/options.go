@@ -19,12 +19,12 @@ type State struct {
 	Flags []string
 	// Level that they give: what the recording has to hold for its span to count.
 	Level engine.Level
-	// Counts is the role of a counter (see package pmu) that the flags ask for: a recording whose operators mostly lack it does
-	// not count. Empty: none.
+	// Counts is the role of a counter (see package pmu) that the flags ask for: a recording whose operators
+	// mostly lack it does not count. Empty: none.
 	Counts string
-	// Faults and Experts say that the flags ask for page faults, or that the engine's model has experts of which each token's
-	// have to be recorded: a recording without the process's account of memory, or most of whose products with chosen experts lack the
-	// choice, does not count.
+	// Faults and Experts say that the flags ask for page faults, or that the engine's model has experts of
+	// which each token's have to be recorded: a recording without the process's account of memory, or most of
+	// whose products with chosen experts lack the choice, does not count.
 	Faults, Experts bool
 	// Settle is left out after the probes were set: the engine's graphs are read and learned then. 0: 500 ms.
 	Settle time.Duration

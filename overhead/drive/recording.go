@@ -17,8 +17,8 @@ import (
 const leaving = int64(100 * time.Millisecond)
 
 // FromRecording compares, in one recording that was kept within a budget, the steps whose operators were
-// recorded with those beside them of which steps and graphs alone were. There are many such spans in a recording
-// of minutes, so that it tells small differences; what steps and graphs cost is in both.
+// recorded with those beside them of which steps and graphs alone were. There are many such spans in a
+// recording of minutes, so that it tells small differences; what steps and graphs cost is in both.
 func FromRecording(path string) (*overhead.Report, error) {
 	steps, h, err := readClock(path)
 	if err != nil {
@@ -38,7 +38,8 @@ func FromRecording(path string) (*overhead.Report, error) {
 	spans := []overhead.Span{}
 	for i, l := range off {
 		if i > 0 {
-			spans = append(spans, overhead.Span{State: name, From: off[i-1].End, To: l.Start, Traced: -1, CPU: -1})
+			spans = append(spans, overhead.Span{State: name, From: off[i-1].End, To: l.Start, Traced: -1,
+				CPU: -1})
 		}
 		spans = append(spans, overhead.Span{From: l.Start + leaving, To: l.End, Traced: -1, CPU: -1})
 	}
@@ -47,7 +48,8 @@ func FromRecording(path string) (*overhead.Report, error) {
 	}
 	r := overhead.Analyse(steps, spans, []string{name})
 	p := &h.Processes[0]
-	r.Tool, r.PID, r.Command, r.CPU, r.Cores, r.Kernel = h.Meta.Tool, int(p.PID), p.Comm, h.Meta.CPU, h.Meta.Cores, h.Meta.Kernel
+	r.Tool, r.PID, r.Command, r.CPU, r.Cores, r.Kernel = h.Meta.Tool, int(p.PID), p.Comm, h.Meta.CPU,
+		h.Meta.Cores, h.Meta.Kernel
 	r.Rounds = len(off) - 1
 	r.SpanNS = (off[len(off)-1].Start - off[0].End) / int64(2*len(off)-3)
 	return r, nil

@@ -20,7 +20,8 @@ type clockSink struct {
 }
 
 func (c *clockSink) Step(s *profile.Step) error {
-	c.steps = append(c.steps, overhead.Step{PID: s.PID, TID: s.TID, Ctx: s.Ctx, Phase: s.Phase, NTokens: s.NTokens, Start: s.Start, Dur: s.Dur})
+	c.steps = append(c.steps, overhead.Step{PID: s.PID, TID: s.TID, Ctx: s.Ctx, Phase: s.Phase,
+		NTokens: s.NTokens, Start: s.Start, Dur: s.Dur})
 	return nil
 }
 
@@ -63,7 +64,9 @@ type seen struct {
 
 // Meta looks for the counter among those of the recording.
 func (s *stateSink) Meta(m *trace.Meta) {
-	s.at = slices.IndexFunc(m.Counters, func(c trace.Counter) bool { return c.Role == s.counts && c.Void == "" })
+	s.at = slices.IndexFunc(m.Counters, func(c trace.Counter) bool {
+		return c.Role == s.counts && c.Void == ""
+	})
 }
 
 func (s *stateSink) Op(o *profile.Op) error {
@@ -111,7 +114,8 @@ func window(h *profile.Header, settle, d int64) (from, to int64, err error) {
 	from += settle
 	to = from + d
 	if h.End.Time < to {
-		return 0, 0, fmt.Errorf("its recording ended %.1f s early (%s)", float64(to-h.End.Time)/1e9, h.End.Reason)
+		return 0, 0, fmt.Errorf("its recording ended %.1f s early (%s)", float64(to-h.End.Time)/1e9,
+			h.End.Reason)
 	}
 	return from, to, nil
 }
@@ -128,13 +132,15 @@ func examine(path string, of *State, settle, d int64) (overhead.Span, error) {
 		return s, err
 	}
 	if of.Counts != "" && sink.counted < max(1, sink.ops*9/10) {
-		return s, fmt.Errorf("%s is known of %d operators of %d in its recording", of.Counts, sink.counted, sink.ops)
+		return s, fmt.Errorf("%s is known of %d operators of %d in its recording", of.Counts, sink.counted,
+			sink.ops)
 	}
 	if of.Faults && !sink.memory {
 		return s, errors.New("its recording holds no page faults, nor that there were none")
 	}
 	if of.Experts && sink.chosen < max(1, sink.choose*9/10) {
-		return s, fmt.Errorf("the experts are known of %d operators of %d that use some, in its recording", sink.chosen, sink.choose)
+		return s, fmt.Errorf("the experts are known of %d operators of %d that use some, in its recording",
+			sink.chosen, sink.choose)
 	}
 	s.Traced = 0
 	for _, p := range sink.steps {

@@ -24,7 +24,8 @@ func writtenWith(t *testing.T, n int, extra map[string]string, memory *trace.Mem
 	return writtenAs(t, n, extra, memory, nil)
 }
 
-func writtenAs(t *testing.T, n int, extra map[string]string, memory *trace.Memory, change func(end *trace.End, p *trace.Process)) string {
+func writtenAs(t *testing.T, n int, extra map[string]string, memory *trace.Memory,
+	change func(end *trace.End, p *trace.Process)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "state.pinf")
 	w, err := trace.Create(path)
@@ -32,7 +33,8 @@ func writtenAs(t *testing.T, n int, extra map[string]string, memory *trace.Memor
 		t.Fatal(err)
 	}
 	p := trace.Process{PID: 7, StartTime: 1, Comm: "engine", Attached: 900e6,
-		Sites: []trace.Site{{Role: trace.RoleStepBegin, Entry: "llama_decode"}, {Role: trace.RoleStepEnd, Entry: "llama_decode"}}}
+		Sites: []trace.Site{{Role: trace.RoleStepBegin, Entry: "llama_decode"},
+			{Role: trace.RoleStepEnd, Entry: "llama_decode"}}}
 	end := trace.End{Time: int64(1e9) + int64(n)*50e6, Reason: timeOver}
 	if change != nil {
 		change(&end, &p)
@@ -51,13 +53,16 @@ func writtenAs(t *testing.T, n int, extra map[string]string, memory *trace.Memor
 	var marks []trace.Mark
 	for i := range int64(n) {
 		at := int64(1e9) + i*50e6
-		marks = append(marks, trace.Mark{Time: at, PID: 7, TID: 7, Kind: trace.MarkStepBegin, NTokens: 1, Type: -1},
-			trace.Mark{Time: at + 49e6, PID: 7, TID: 7, Kind: trace.MarkStepEnd, Site: 1, NTokens: 1, Type: -1})
+		marks = append(marks, trace.Mark{Time: at, PID: 7, TID: 7, Kind: trace.MarkStepBegin, NTokens: 1,
+			Type: -1},
+			trace.Mark{Time: at + 49e6, PID: 7, TID: 7, Kind: trace.MarkStepEnd, Site: 1, NTokens: 1,
+				Type: -1})
 	}
 	if err := w.Marks(marks); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Loss(trace.Loss{Start: 1.5e9, End: 1.6e9, Why: "lost", What: "sched", Events: 5}); err != nil {
+	if err := w.Loss(trace.Loss{Start: 1.5e9, End: 1.6e9, Why: "lost", What: "sched",
+		Events: 5}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Drain(end.Time); err != nil {
@@ -85,7 +90,8 @@ func TestExamine(t *testing.T) {
 	if s, err := examine(path, &State{Level: engine.LevelOp}, 200e6, 2e9); err != nil || s.Traced != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
-	if steps, h, err := readClock(path); err != nil || len(steps) != 60 || h.End == nil || steps[3].Dur != 49e6 || steps[3].NTokens != 1 {
+	if steps, h, err := readClock(path); err != nil || len(steps) != 60 || h.End == nil ||
+		steps[3].Dur != 49e6 || steps[3].NTokens != 1 {
 		t.Errorf("%d steps, %v", len(steps), err)
 	}
 }
@@ -99,7 +105,8 @@ func TestExamineRefuses(t *testing.T) {
 		"no probes": written(t, 60, func(_ *trace.End, p *trace.Process) { p.Attached = 0 }),
 		"no trace":  filepath.Join(t.TempDir(), "none"),
 	} {
-		if s, err := examine(path, &State{Level: engine.LevelStep}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := examine(path, &State{Level: engine.LevelStep}, 200e6, 2e9); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v %v", want, s, err)
 		}
 	}
@@ -108,7 +115,8 @@ func TestExamineRefuses(t *testing.T) {
 // A recording whose operators lack the counter that was asked for has no span.
 func TestExamineCounters(t *testing.T) {
 	path := written(t, 60, nil)
-	if s, err := examine(path, &State{Level: engine.LevelStep, Counts: "cycles"}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), "cycles is known of 0 operators") {
+	if s, err := examine(path, &State{Level: engine.LevelStep, Counts: "cycles"}, 200e6, 2e9); err == nil ||
+		!strings.Contains(err.Error(), "cycles is known of 0 operators") {
 		t.Errorf("%+v %v", s, err)
 	}
 	for _, c := range []struct {
@@ -133,22 +141,26 @@ func TestExamineCounters(t *testing.T) {
 // A recording that lacks the page faults or the experts that were asked for has no span.
 func TestExamineHolds(t *testing.T) {
 	path := written(t, 60, nil)
-	if s, err := examine(path, &State{Level: engine.LevelStep, Faults: true}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), "no page faults") {
+	if s, err := examine(path, &State{Level: engine.LevelStep, Faults: true}, 200e6, 2e9); err == nil ||
+		!strings.Contains(err.Error(), "no page faults") {
 		t.Errorf("%+v %v", s, err)
 	}
-	if s, err := examine(path, &State{Level: engine.LevelStep, Experts: true}, 200e6, 2e9); err == nil || !strings.Contains(err.Error(), "of 0 operators of 0") {
+	if s, err := examine(path, &State{Level: engine.LevelStep, Experts: true}, 200e6, 2e9); err == nil ||
+		!strings.Contains(err.Error(), "of 0 operators of 0") {
 		t.Errorf("%+v %v", s, err)
 	}
 	path = writtenWith(t, 60, map[string]string{"faults": "major"}, nil)
 	if s, err := examine(path, &State{Level: engine.LevelStep, Faults: true}, 200e6, 2e9); err == nil {
 		t.Errorf("a recording that only says it recorded faults: %+v", s)
 	}
-	path = writtenWith(t, 60, map[string]string{"faults": "major"}, &trace.Memory{PID: 7, Time: 1e9, When: "start"})
+	path = writtenWith(t, 60, map[string]string{"faults": "major"},
+		&trace.Memory{PID: 7, Time: 1e9, When: "start"})
 	if s, err := examine(path, &State{Level: engine.LevelStep, Faults: true}, 200e6, 2e9); err != nil {
 		t.Errorf("%+v %v", s, err)
 	}
 
-	shape := &profile.Shape{Shape: &trace.Shape{Nodes: []trace.Node{{Op: "MUL_MAT_ID", Src: []int32{1, 1, 1}}, {Op: "MUL_MAT"}}}}
+	shape := &profile.Shape{Shape: &trace.Shape{Nodes: []trace.Node{{Op: "MUL_MAT_ID", Src: []int32{1, 1, 1}},
+		{Op: "MUL_MAT"}}}}
 	s := &stateSink{at: -1}
 	for _, o := range []*profile.Op{
 		{Shape: shape, Choice: &profile.Choice{Tokens: 2, Seen: 2}},

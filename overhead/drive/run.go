@@ -62,7 +62,8 @@ func Run(ctx context.Context, opt Options) (*overhead.Report, error) {
 		return nil, fmt.Errorf("no room for recordings: %w; TMPDIR names another folder", err)
 	}
 	defer os.RemoveAll(dir)
-	r := &run{opt: opt, dir: dir, pid: opt.PID, dropped: make(map[string]string), failed: make(map[string]int)}
+	r := &run{opt: opt, dir: dir, pid: opt.PID, dropped: make(map[string]string),
+		failed: make(map[string]int)}
 	defer r.stop(ctx)
 	if len(opt.Command) > 0 {
 		if r.command, err = target.Launch(opt.Command, nil); err != nil {
@@ -108,19 +109,21 @@ const (
 	moreToDo = "\n  give it more to do: measuring takes minutes"
 )
 
-// startClock starts the recording of steps that tells the time in all spans. A command is tried again until its
-// engine is loaded.
+// startClock starts the recording of steps that tells the time in all spans. A command is tried again until
+// its engine is loaded.
 func (r *run) startClock(ctx context.Context) error {
 	wait := 200 * time.Millisecond
 	for {
-		c, err := start([]string{r.opt.Program, "record", "--level", "step", "--no-sched", "-p", strconv.Itoa(r.pid), "-o", r.clockFile()})
+		c, err := start([]string{r.opt.Program, "record", "--level", "step", "--no-sched", "-p",
+			strconv.Itoa(r.pid), "-o", r.clockFile()})
 		if err != nil {
 			return err
 		}
 		r.clock = c
 		// a recorder that found an engine goes on
 		for began := time.Now(); !c.ended(); {
-			if steps, h, err := readClock(r.clockFile()); err == nil && (len(steps) > 0 || len(h.Processes) > 0) || time.Since(began) > 5*time.Second {
+			if steps, h, err := readClock(r.clockFile()); err == nil &&
+				(len(steps) > 0 || len(h.Processes) > 0) || time.Since(began) > 5*time.Second {
 				return nil
 			}
 			r.say(Progress{Waiting: "looking for an engine"})
@@ -144,8 +147,10 @@ func (r *run) startClock(ctx context.Context) error {
 		if f.Status != 4 {
 			select {
 			case <-r.command.Done():
-				if steps, h, err := readClock(r.clockFile()); err != nil || len(steps) == 0 && len(h.Processes) == 0 {
-					return &RecorderError{Status: 4, Text: noEngine + "\n  " + strings.ReplaceAll(f.Text, "\n", "\n  ")}
+				if steps, h, err := readClock(r.clockFile()); err != nil || len(steps) == 0 &&
+					len(h.Processes) == 0 {
+					return &RecorderError{Status: 4,
+						Text: noEngine + "\n  " + strings.ReplaceAll(f.Text, "\n", "\n  ")}
 				}
 				return &RecorderError{Status: 1, Text: tooEarly + moreToDo}
 			default:
@@ -156,7 +161,8 @@ func (r *run) startClock(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return Interrupted{}
 			}
-			return &RecorderError{Status: f.Status, Text: noEngine + "\n  " + strings.ReplaceAll(f.Text, "\n", "\n  ")}
+			return &RecorderError{Status: f.Status,
+				Text: noEngine + "\n  " + strings.ReplaceAll(f.Text, "\n", "\n  ")}
 		}
 		wait = min(2*wait, 2*time.Second)
 	}
@@ -172,7 +178,8 @@ func (r *run) waitForSteps(ctx context.Context) error {
 		}
 		waited := time.Since(began)
 		if r.command == nil && waited > idleFor && len(steps) == 0 {
-			return &RecorderError{Status: 1, Text: fmt.Sprintf("the engine computed nothing in %v\n  give it work while it is measured: a server wants requests", idleFor)}
+			return &RecorderError{Status: 1,
+				Text: fmt.Sprintf("the engine computed nothing in %v\n  give it work while it is measured: a server wants requests", idleFor)}
 		}
 		p := Progress{Waiting: "waiting for the engine to compute"}
 		if r.command == nil && waited > 3*time.Second && len(steps) == 0 {
@@ -263,7 +270,8 @@ func (r *run) progress(round int, state string) Progress {
 		}
 		total = time.Duration(r.opt.Rounds) * r.perRound
 	}
-	return Progress{State: state, Round: max(round, 1), Rounds: r.opt.Rounds, Left: max(0, total-time.Since(r.began))}
+	return Progress{State: state, Round: max(round, 1), Rounds: r.opt.Rounds,
+		Left: max(0, total-time.Since(r.began))}
 }
 
 // hold makes a span in which a state holds.
@@ -382,7 +390,8 @@ func (r *run) report(ctx context.Context, rounds int, ended string) (*overhead.R
 	r.say(Progress{Waiting: "reading what was recorded"})
 	r.clock.end()
 	if f := r.clock.failure(); f != nil {
-		return nil, &RecorderError{Status: f.Status, Text: "the recording that tells the time failed: " + f.Text}
+		return nil, &RecorderError{Status: f.Status,
+			Text: "the recording that tells the time failed: " + f.Text}
 	}
 	if len(r.dropped) == len(r.opt.States) && r.lastErr != nil {
 		return nil, r.lastErr

@@ -215,7 +215,8 @@ func (b *dagState) fold(g *dagGroup, s *profile.Step, ops []*profile.Op, graphs 
 	for i := 0; i < len(all); {
 		// A scheduler's run: its splits are numbered from 0.
 		n := i + 1
-		for n < len(all) && n-i < maxParts && all[i].g != nil && all[n].g != nil && all[n].g.Split > all[n-1].g.Split {
+		for n < len(all) && n-i < maxParts && all[i].g != nil && all[n].g != nil &&
+			all[n].g.Split > all[n-1].g.Split {
 			n++
 		}
 		b.run(g, s, all[i:n])
@@ -298,7 +299,8 @@ func (g *dagGroup) drop(ops []*profile.Op) {
 
 func newPart(st *structure, backend string) *partSum {
 	n := len(st.nodes)
-	return &partSum{structure: st, backend: backend, shapes: map[*profile.Shape]bool{}, low: make([][4]int64, n), high: make([][4]int64, n), sums: make([]*nodeSum, n)}
+	return &partSum{structure: st, backend: backend, shapes: map[*profile.Shape]bool{},
+		low: make([][4]int64, n), high: make([][4]int64, n), sums: make([]*nodeSum, n)}
 }
 
 // shape takes the dimensions of a definition, which is of the part's structure.
@@ -332,7 +334,8 @@ func (p *partSum) widen(nodes []trace.Node) {
 
 // op adds one operator; false if it is no node of the part.
 func (p *partSum) op(b *dagState, o *profile.Op) bool {
-	if o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(p.sums) || b.structureOf(o.Shape) != p.structure {
+	if o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(p.sums) ||
+		b.structureOf(o.Shape) != p.structure {
 		return false
 	}
 	p.seen = true
@@ -393,6 +396,7 @@ func hashNodes(seed maphash.Seed, nodes []trace.Node) uint64 {
 
 func sameStructure(a, b []trace.Node) bool {
 	return slices.EqualFunc(a, b, func(x, y trace.Node) bool {
-		return x.Name == y.Name && x.Op == y.Op && x.Type == y.Type && x.Leaf == y.Leaf && x.ViewSrc == y.ViewSrc && slices.Equal(x.Src, y.Src)
+		return x.Name == y.Name && x.Op == y.Op && x.Type == y.Type && x.Leaf == y.Leaf &&
+			x.ViewSrc == y.ViewSrc && slices.Equal(x.Src, y.Src)
 	})
 }

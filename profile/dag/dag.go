@@ -29,7 +29,8 @@ type List struct {
 	Rest          []Rest  `json:"rest"`              // what of a phase is in none of its DAGs
 	Outside       int64   `json:"outside_operators"` // operators that ran in no step: they are in no DAG
 	MaxError      float64 `json:"p95_max_error"`     // relative error of every p95 and median
-	// Outlier is the rule by which layers are marked, in words; OutlierCalls how many calls a layer's median takes.
+	// Outlier is the rule by which layers are marked, in words; OutlierCalls how many calls a layer's median
+	// takes.
 	Outlier      string `json:"outlier_rule"`
 	OutlierCalls int    `json:"outlier_min_calls"`
 	// Counters that were read at operators, in the order of DAGRun.Counts; absent if there were none.
@@ -81,7 +82,8 @@ type Part struct {
 type NodeKind string
 
 const (
-	NodeOp     NodeKind = "op"     // an operator that was executed, or is, on a backend whose operators cannot be seen
+	// an operator that was executed, or is, on a backend whose operators cannot be seen
+	NodeOp     NodeKind = "op"
 	NodeView   NodeKind = "view"   // another look at its source's memory: takes no time
 	NodeIdle   NodeKind = "idle"   // defined, and never seen to run
 	NodeWeight NodeKind = "weight" // of the model's file
@@ -113,7 +115,8 @@ type Node struct {
 	FusedInto int32   `json:"fused_into"`
 	// Weight is the node number of the weight that the operator uses, -1 if none.
 	Weight int32 `json:"weight"`
-	// OwnWeight: that weight says what the operator is for (not so the factors of a position encoding, which serve every layer).
+	// OwnWeight: that weight says what the operator is for (not so the factors of a position encoding, which
+	// serve every layer).
 	OwnWeight bool   `json:"own_weight"`
 	Key       string `json:"stat_key,omitempty"` // its row's key in a Stat by weight
 	Run       *Run   `json:"run"`                // nil: it was not executed, or that could not be seen

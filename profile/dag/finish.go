@@ -20,8 +20,9 @@ import (
 // Finish computes the graphs. The builder takes no more.
 func (b *Builder) Finish(h *profile.Header) *List {
 	b.book.List() // sorts them, as Stat does
-	out := &List{SchemaVersion: DAGSchema, DAGs: []DAG{}, Rest: []Rest{}, Outside: b.outside, MaxError: sketch.HistogramError,
-		Outlier: outlierRule, OutlierCalls: outlierCalls}
+	out := &List{SchemaVersion: DAGSchema, DAGs: []DAG{}, Rest: []Rest{}, Outside: b.outside,
+		MaxError: sketch.HistogramError,
+		Outlier:  outlierRule, OutlierCalls: outlierCalls}
 	if h != nil {
 		out.Counters = summary.CountersOf(h.Meta.Counters)
 		b.counters = len(out.Counters)
@@ -45,7 +46,9 @@ func (b *Builder) Finish(h *profile.Header) *List {
 // merged joins groups whose models turned out to be one.
 func (b *Builder) merged(groups map[facts.PhaseKey]*dagGroup) map[facts.ModelKey]*dagGroup {
 	out := map[facts.ModelKey]*dagGroup{}
-	keys := slices.SortedFunc(maps.Keys(groups), func(x, y facts.PhaseKey) int { return cmp.Compare(groups[x].number, groups[y].number) })
+	keys := slices.SortedFunc(maps.Keys(groups), func(x, y facts.PhaseKey) int {
+		return cmp.Compare(groups[x].number, groups[y].number)
+	})
 	for _, k := range keys {
 		m := facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}
 		if out[m] == nil {
@@ -59,7 +62,8 @@ func (b *Builder) merged(groups map[facts.PhaseKey]*dagGroup) map[facts.ModelKey
 
 func (b *Builder) finishGroup(out *List, k facts.ModelKey, g *dagGroup, only bool) {
 	sums := slices.SortedFunc(maps.Values(g.sums), func(x, y *dagSum) int {
-		return cmp.Or(cmp.Compare(y.time(), x.time()), cmp.Compare(y.runs, x.runs), cmp.Compare(x.number, y.number))
+		return cmp.Or(cmp.Compare(y.time(), x.time()), cmp.Compare(y.runs, x.runs),
+			cmp.Compare(x.number, y.number))
 	})
 	phase := string(k.Phase)
 	if k.Phase == profile.Unknown {
@@ -103,8 +107,11 @@ func (d *dagSum) time() int64 {
 
 // dag makes one DAG of its sums.
 func (b *Builder) dag(d *dagSum, g *dagGroup) DAG {
-	v := DAG{PID: d.pid, Traced: g.traced, TracedDur: g.tracedDur, Steps: d.steps, Runs: d.runs, Ops: d.ops, OpsDur: d.dur, Probe: d.probe,
-		Share: num.Share(d.dur-d.probe, g.tracedDur), Unplaced: d.unplaced, Parts: []Part{}, Nodes: []Node{}, Edges: []Edge{}, Kinds: []Kind{}}
+	v := DAG{PID: d.pid, Traced: g.traced, TracedDur: g.tracedDur, Steps: d.steps, Runs: d.runs, Ops: d.ops,
+		OpsDur: d.dur, Probe: d.probe,
+		Share: num.Share(d.dur-d.probe,
+			g.tracedDur), Unplaced: d.unplaced, Parts: []Part{}, Nodes: []Node{}, Edges: []Edge{},
+		Kinds: []Kind{}}
 	if d.manyPIDs {
 		v.PID = 0
 	}
@@ -114,7 +121,8 @@ func (b *Builder) dag(d *dagSum, g *dagGroup) DAG {
 			continue
 		}
 		first := len(v.Nodes)
-		v.Parts = append(v.Parts, Part{Backend: p.backend, First: first, Count: len(p.sums), Graphs: p.graphs, Dur: p.dur, Shapes: len(p.shapes),
+		v.Parts = append(v.Parts, Part{Backend: p.backend, First: first, Count: len(p.sums), Graphs: p.graphs,
+			Dur: p.dur, Shapes: len(p.shapes),
 			Seen: p.seen, Incomplete: p.incomplete})
 		layers = append(layers, b.nodesOf(&v, p, i, g)...)
 	}
@@ -133,7 +141,8 @@ func (b *Builder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerNode
 	written := destinations(words, defs)
 	for i := range defs {
 		def := &defs[i]
-		n := Node{Name: def.Name, Op: def.Op, Type: def.Type, Ne: p.low[i], Block: names.Block[i], Section: string(sections[i]), Part: part, FusedInto: -1, Weight: -1}
+		n := Node{Name: def.Name, Op: def.Op, Type: def.Type, Ne: p.low[i], Block: names.Block[i],
+			Section: string(sections[i]), Part: part, FusedInto: -1, Weight: -1}
 		if p.low[i] != p.high[i] {
 			n.NeMax = &p.high[i]
 		}
@@ -280,7 +289,8 @@ func copies(v *DAG, parts []*partSum) (out []Edge) {
 					continue
 				}
 			}
-			out = append(out, Edge{From: from, To: int32(p.First + k), Kind: EdgeCopy, Bytes: v.Nodes[p.First+k].Bytes})
+			out = append(out, Edge{From: from, To: int32(p.First + k), Kind: EdgeCopy,
+				Bytes: v.Nodes[p.First+k].Bytes})
 		}
 		for k := range defs {
 			if !defs[k].Leaf {
@@ -295,9 +305,13 @@ func copies(v *DAG, parts []*partSum) (out []Edge) {
 func (b *Builder) runOf(r *nodeSum, g *dagGroup) *Run {
 	row := &r.Row
 	net, calls := row.Dur-row.Probe, float64(row.Calls)
-	v := &Run{Calls: row.Calls, Dur: row.Dur, Probe: row.Probe, Mean: float64(net) / calls, Min: r.min, Max: r.max,
-		Median: min(max(r.Hist.Quantile(0.5), float64(max(0, r.min))), float64(max(0, r.max))), P95: min(r.Hist.Quantile(0.95), float64(max(0, r.max))), Busy: row.Busy, Wait: row.Wait, OffCPU: row.OffCPU,
-		PerStep: num.Share(net, g.traced), Share: num.Share(net, g.tracedDur), Counts: r.StatCounts(b.counters)}
+	v := &Run{Calls: row.Calls, Dur: row.Dur, Probe: row.Probe, Mean: float64(net) / calls, Min: r.min,
+		Max: r.max,
+		Median: min(max(r.Hist.Quantile(0.5), float64(max(0, r.min))),
+			float64(max(0, r.max))), P95: min(r.Hist.Quantile(0.95), float64(max(0, r.max))), Busy: row.Busy,
+		Wait: row.Wait, OffCPU: row.OffCPU,
+		PerStep: num.Share(net, g.traced), Share: num.Share(net,
+			g.tracedDur), Counts: r.StatCounts(b.counters)}
 	if k := medianRank(row.Calls); k > 0 {
 		v.low = min(r.Hist.Quantile((float64(k)-0.5)/calls), v.Median)
 	}
@@ -306,7 +320,8 @@ func (b *Builder) runOf(r *nodeSum, g *dagGroup) *Run {
 		v.Std = &std
 	}
 	if r.HasBytes {
-		v.Bytes, v.GBps, v.AtMost = num.Ratio(float64(r.Bytes), calls), num.PerSecond(r.Bytes, r.BytesDur), r.AtMost
+		v.Bytes, v.GBps, v.AtMost = num.Ratio(float64(r.Bytes), calls), num.PerSecond(r.Bytes, r.BytesDur),
+			r.AtMost
 	}
 	if r.HasFlop {
 		v.Flops, v.GFlops = num.Ratio(float64(r.Flops), calls), num.PerSecond(r.Flops, r.FlopsDur)

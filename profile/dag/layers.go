@@ -20,16 +20,18 @@ import (
 // output is asked for (GET_ROWS by out_ids, in the last layer) sets no layer apart by itself: the
 // dimensions after it do, where they differ.
 
-// Limits of the rule for outliers. Layers are compared by medians over their calls: one that was preempted for 30 times
-// its length moves the mean of 17 calls to nearly three times the others', and the median not at all.
+// Limits of the rule for outliers. Layers are compared by medians over their calls: one that was preempted
+// for 30 times its length moves the mean of 17 calls to nearly three times the others', and the median not at
+// all.
 const (
 	outlierZ      = 3.5  // robust z-score: 0.6745 * (x - median) / MAD (Iglewicz and Hoaglin, 1993)
 	outlierOver   = 0.05 // of the median, beyond what both medians can be wrong by
 	outlierLayer  = 0.01 // of a layer's median time, for one role
 	outlierLayers = 5    // that are alike at least
-	// outlierChance is that of a layer whose calls take as long as the others' to pass for a slow one: of a model's some
-	// hundred operators in layers one in twenty graphs has a mark by chance. It is that the median of what was seen is so
-	// far off: where half of the calls are held up, the medians of 17 lie here and there.
+	// outlierChance is that of a layer whose calls take as long as the others' to pass for a slow one: of a
+	// model's some hundred operators in layers one in twenty graphs has a mark by chance. It is that the
+	// median of what was seen is so far off: where half of the calls are held up, the medians of 17 lie here
+	// and there.
 	outlierChance = 1e-4
 	outlierCalls  = 14 // needed for that: 2^-14 is below it
 )
@@ -39,10 +41,11 @@ var outlierRule = fmt.Sprintf("A layer is marked where its median time over at l
 	"by more than %.0f %% beyond what the medians can be wrong by (%.0f %% each) and by more than the probes cost; "+
 	"one of its operators, where that also is more than %.0f %% of a layer's time. A layer's time is the sum of its operators' medians. "+
 	"Only operators with the same bytes are compared, and at least %d layers.",
-	outlierCalls, outlierZ, 1/outlierChance, outlierOver*100, sketch.HistogramError*100, outlierLayer*100, outlierLayers)
+	outlierCalls, outlierZ, 1/outlierChance, outlierOver*100, sketch.HistogramError*100, outlierLayer*100,
+	outlierLayers)
 
-// medianRank is the rank, from 1, of the value of n that the median is not below but for a chance of outlierChance;
-// 0 if there is none: fewer than outlierCalls.
+// medianRank is the rank, from 1, of the value of n that the median is not below but for a chance of
+// outlierChance; 0 if there is none: fewer than outlierCalls.
 func medianRank(n int64) int64 {
 	if n > 1000 { // as the normal distribution, whose quantile that is
 		return int64(float64(n)/2 - 3.719*math.Sqrt(float64(n))/2)
@@ -68,7 +71,8 @@ type layerNode struct {
 
 // layerNodes returns the nodes that belong to a layer with their roles. base is the number of the first
 // node in the DAG.
-func layerNodes(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames, base int32) (out []layerNode) {
+func layerNodes(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames,
+	base int32) (out []layerNode) {
 	type place struct {
 		layer int
 		role  string
@@ -146,7 +150,8 @@ func layersOf(defs []trace.Node, names *ops.ShapeNames) map[int32]int {
 }
 
 // sourceSign describes a source as seen from a layer.
-func sourceSign(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames, roles []string, inputs map[int32]int, src int32, layer int) string {
+func sourceSign(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames, roles []string,
+	inputs map[int32]int, src int32, layer int) string {
 	for range 8 {
 		if src < 0 || int(src) >= len(defs) {
 			return "?"
@@ -226,10 +231,12 @@ func (k *Kind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 			if !ok {
 				r = len(k.Roles)
 				at[n.role] = r
-				k.Roles = append(k.Roles, Role{Name: n.label, Nodes: slices.Repeat([]int32{-1}, len(k.Layers))})
+				k.Roles = append(k.Roles, Role{Name: n.label,
+					Nodes: slices.Repeat([]int32{-1}, len(k.Layers))})
 			}
 			k.Roles[r].Nodes[x] = n.id
-			if d := &v.Nodes[n.id]; d.Key != "" && d.Key != d.Op { // of what was fused, the weight can be another member's
+			// of what was fused, the weight can be another member's
+			if d := &v.Nodes[n.id]; d.Key != "" && d.Key != d.Op {
 				k.Roles[r].Name = d.Key
 			}
 			if run := v.Nodes[n.id].Run; run != nil {
@@ -268,7 +275,8 @@ func (k *Kind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 				continue
 			}
 			run := v.Nodes[n].Run
-			times[x] = layerTime{mean: run.Mean, median: run.Median, low: run.low, probe: float64(run.Probe) / float64(run.Calls), calls: run.Calls}
+			times[x] = layerTime{mean: run.Mean, median: run.Median, low: run.low,
+				probe: float64(run.Probe) / float64(run.Calls), calls: run.Calls}
 			if run.Bytes != nil && !run.AtMost {
 				times[x].alike = fmt.Sprintf("%.3g", *run.Bytes)
 			}
@@ -329,7 +337,8 @@ func spread(layers []int, times []layerTime, floor float64) *Spread {
 		}
 		over := t.median - med
 		z := num.Ratio(0.6745*over, median(off))
-		if sure := t.low - med; med > 0 && sure > (outlierOver+2*sketch.HistogramError)*med && sure > t.probe && sure > floor && (z == nil || *z > outlierZ) {
+		if sure := t.low - med; med > 0 && sure > (outlierOver+2*sketch.HistogramError)*med &&
+			sure > t.probe && sure > floor && (z == nil || *z > outlierZ) {
 			s.Outliers = append(s.Outliers, Outlier{Layer: layers[x], Calls: t.calls, Over: over / med, Z: z})
 		}
 	}

@@ -9,7 +9,8 @@ import (
 
 // TestMedianRank compares with tables of the sign test, and both ways to compute it.
 func TestMedianRank(t *testing.T) {
-	for n, want := range map[int64]int64{0: 0, 1: 0, outlierCalls - 1: 0, outlierCalls: 1, 17: 1, 18: 2, 1000: 441, 1001: 441} {
+	for n, want := range map[int64]int64{0: 0, 1: 0, outlierCalls - 1: 0, outlierCalls: 1, 17: 1, 18: 2,
+		1000: 441, 1001: 441} {
 		if got := medianRank(n); got != want {
 			t.Errorf("of %d the rank is %d, want %d", n, got, want)
 		}

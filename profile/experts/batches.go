@@ -18,8 +18,8 @@ type layerOf struct {
 	layer int
 }
 
-// Batches tells which experts of a batch are new: the one before, of the same context, layer and phase, did not choose them.
-// The zero value is ready.
+// Batches tells which experts of a batch are new: the one before, of the same context, layer and phase, did
+// not choose them. The zero value is ready.
 type Batches struct{ last map[layerOf]batch }
 
 type batch struct {
@@ -27,7 +27,8 @@ type batch struct {
 	phase profile.Phase
 }
 
-// New takes what a batch chose, each expert once. It returns how many of them are new, and how many experts the batch before chose:
+// New takes what a batch chose, each expert once. It returns how many of them are new, and how many experts
+// the batch before chose:
 // -1 where there is none that is known to have come right before.
 func (b *Batches) New(s *profile.Step, layer int, set []int32) (fresh, before int) {
 	k := layerOf{s.PID, s.Ctx, layer}

@@ -11,13 +11,13 @@ import (
 // ExpertMapSchema is the version of ExpertMap's JSON form. Fields may be added without raising it.
 const ExpertMapSchema = 1
 
-// ExpertMapCells is how many numbers of tokens' choices an [MapBuilder] keeps unless told otherwise: of a mixture of 24 layers of
-// which a token uses 4 experts, those of some 20,000 tokens.
+// ExpertMapCells is how many numbers of tokens' choices an [MapBuilder] keeps unless told otherwise: of a
+// mixture of 24 layers of which a token uses 4 experts, those of some 20,000 tokens.
 const ExpertMapCells = 1 << 21
 
-// Map is what a drawing of experts needs and [Stat] does not have: what each token chose, reuse by layer, the spread of
-// products' times, and bytes step by step. Of the same steps and choices as Stat's; sizes in bytes, times in ns, shares 0 to 1, a nil
-// pointer is not known.
+// Map is what a drawing of experts needs and [Stat] does not have: what each token chose, reuse by layer, the
+// spread of products' times, and bytes step by step. Of the same steps and choices as Stat's; sizes in bytes,
+// times in ns, shares 0 to 1, a nil pointer is not known.
 type Map struct {
 	SchemaVersion int        `json:"schema_version"`
 	Phases        []MapPhase `json:"phases"` // those of Stat that have experts, in its order
@@ -31,8 +31,8 @@ type MapPhase struct {
 	Layers []MapLayer `json:"layers"` // those of ExpertStat, in its order
 	// Axes are what stands along the tokens of layers: mostly all have the same one.
 	Axes []Axis `json:"axes"`
-	// Cache[n-1] is which part of all choices a cache of n experts a layer would have held, the least lately used replaced; it stays
-	// at the last one's. Empty where no expert could be chosen twice.
+	// Cache[n-1] is which part of all choices a cache of n experts a layer would have held, the least lately
+	// used replaced; it stays at the last one's. Empty where no expert could be chosen twice.
 	Cache    []float64 `json:"cache"`
 	Steps    []Step    `json:"steps"` // with choices, in the order of their ends
 	PerPoint int64     `json:"steps_per_point"`
@@ -41,9 +41,9 @@ type MapPhase struct {
 	Data []byte `json:"-"`
 }
 
-// MapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes. With TokensPerColumn 1
-// they are Used numbers of experts for each token in its order, by rank; else for each column Experts numbers: how many of
-// the column's tokens chose each.
+// MapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes.
+// With TokensPerColumn 1 they are Used numbers of experts for each token in its order, by rank; else for each
+// column Experts numbers: how many of the column's tokens chose each.
 type MapLayer struct {
 	Layer           *int `json:"layer"` // nil: none is told
 	Experts         int  `json:"experts"`
@@ -53,19 +53,20 @@ type MapLayer struct {
 	Axis            int  `json:"axis"`
 	Offset          int  `json:"offset"`
 	Width           int  `json:"width"`
-	// ByChance is what ExpertLayer.Again would be if tokens chose at random: the sum over batches of used * used before / experts,
-	// against the sum of used.
+	// ByChance is what ExpertLayer.Again would be if tokens chose at random: the sum over batches of used *
+	// used before / experts, against the sum of used.
 	ByChance *float64  `json:"again_by_chance"`
 	Cache    []float64 `json:"cache"` // as the phase's
 }
 
-// Axis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each run is one column.
+// Axis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each
+// run is one column.
 type Axis struct {
 	Step []int64 `json:"step"`           // number of the run's (first) step
 	Last []int64 `json:"last,omitempty"` // of a column's last token
 	N    []int32 `json:"n"`              // tokens
-	// Pos is the position of the run's first token in its sequence, -1 where it is not known: several sequences share the
-	// step, or not all of its tokens came to the layer.
+	// Pos is the position of the run's first token in its sequence, -1 where it is not known: several
+	// sequences share the step, or not all of its tokens came to the layer.
 	Pos []int32 `json:"pos,omitempty"`
 }
 
@@ -76,10 +77,12 @@ type Step struct {
 	Tokens int64 `json:"tokens"` // of the batch; -1: not known
 	// Experts are the different experts of each batch, over all layers.
 	Experts int64 `json:"experts"`
-	// New of Known: of experts of batches whose predecessor (of the same context and phase) is known, those that it did not choose.
+	// New of Known: of experts of batches whose predecessor (of the same context and phase) is known, those
+	// that it did not choose.
 	New   int64 `json:"new"`
 	Known int64 `json:"known"`
-	// Bytes of the chosen experts' weights, each expert once a product; All of all experts'. nil where a type's size is not known.
+	// Bytes of the chosen experts' weights, each expert once a product; All of all experts'. nil where a
+	// type's size is not known.
 	Bytes *float64 `json:"bytes"`
 	All   *float64 `json:"all"`
 }
@@ -89,8 +92,8 @@ type Times struct {
 	Weight string     `json:"weight"`
 	Type   string     `json:"type"`
 	New    []NewTimes `json:"new"`
-	// Base and PerNew are the line of least squares through the medians, weighted by calls, ns: Base + PerNew * new. nil
-	// where the number did not vary.
+	// Base and PerNew are the line of least squares through the medians, weighted by calls, ns: Base + PerNew
+	// * new. nil where the number did not vary.
 	Base   *float64 `json:"base_ns"`
 	PerNew *float64 `json:"per_new_ns"`
 }
@@ -117,14 +120,16 @@ type MapBuilder struct {
 	cells cellBudget
 }
 
-// NewMap returns a builder, with which other sinks of the replay share the book (nil: none do), that keeps so many numbers of tokens' choices; 0: ExpertMapCells. Where there are more, the largest
-// phase's tokens are put together: 2, 4, 8 ... to a column, with counts.
+// NewMap returns a builder, with which other sinks of the replay share the book (nil: none do), that keeps so
+// many numbers of tokens' choices; 0: ExpertMapCells. Where there are more, the largest phase's tokens are
+// put together: 2, 4, 8 ... to a column, with counts.
 func NewMap(cells int, book *facts.Book) *MapBuilder {
 	if cells <= 0 {
 		cells = ExpertMapCells
 	}
 	book = facts.BookOf(book)
-	return &MapBuilder{book: book, steps: Steps{Book: book}, whole: map[expertPhase]*expertGroup{}, part: map[expertPhase]*expertGroup{}, cells: cellBudget{most: cells}}
+	return &MapBuilder{book: book, steps: Steps{Book: book}, whole: map[expertPhase]*expertGroup{},
+		part: map[expertPhase]*expertGroup{}, cells: cellBudget{most: cells}}
 }
 
 type expertPhase struct {

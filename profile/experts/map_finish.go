@@ -42,7 +42,9 @@ func (b *MapBuilder) Finish() *Map {
 // byModel joins groups whose models turned out to be one.
 func (b *MapBuilder) byModel(groups map[expertPhase]*expertGroup) map[facts.ModelKey]*expertGroup {
 	out := map[facts.ModelKey]*expertGroup{}
-	keys := slices.SortedFunc(maps.Keys(groups), func(a, b expertPhase) int { return cmp.Compare(groups[a].number, groups[b].number) })
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b expertPhase) int {
+		return cmp.Compare(groups[a].number, groups[b].number)
+	})
 	for _, k := range keys {
 		m := facts.ModelKey{Phase: k.phase, Model: b.book.Index(k.model)}
 		if out[m] == nil {
@@ -73,14 +75,16 @@ func (g *expertGroup) merge(o *expertGroup) {
 
 func (g *expertGroup) finish() MapPhase {
 	stat := g.sums.Finish() // puts the layers in order
-	p := MapPhase{Layers: []MapLayer{}, Axes: []Axis{}, Steps: g.points, PerPoint: g.each, Products: []Times{}}
+	p := MapPhase{Layers: []MapLayer{}, Axes: []Axis{}, Steps: g.points, PerPoint: g.each,
+		Products: []Times{}}
 	if p.Steps == nil {
 		p.Steps = []Step{}
 	}
 	p.Cache = hitsOf(g.sums.distances, g.sums.first)
 	for _, k := range g.sums.order {
 		l, t := g.sums.layers[k], g.sums.tokens.layers[k]
-		e := MapLayer{Experts: k.experts, Used: k.used, Columns: len(t.cols), TokensPerColumn: t.wide, Offset: len(p.Data), Cache: hitsOf(l.distances, l.first)}
+		e := MapLayer{Experts: k.experts, Used: k.used, Columns: len(t.cols), TokensPerColumn: t.wide,
+			Offset: len(p.Data), Cache: hitsOf(l.distances, l.first)}
 		if k.layer >= 0 {
 			e.Layer = &k.layer
 		}
@@ -102,7 +106,8 @@ func (g *expertGroup) finish() MapPhase {
 	return p
 }
 
-// hitsOf returns which part of the uses caches of 1, 2, 3 ... experts would have held, up to the last that holds more than the one before.
+// hitsOf returns which part of the uses caches of 1, 2, 3 ... experts would have held, up to the last that
+// holds more than the one before.
 func hitsOf(distances []int64, first int64) []float64 {
 	out := []float64{}
 	uses := first
@@ -123,7 +128,8 @@ func (p *CostByNew) times(s *Product) Times {
 	var w, x, y float64
 	for _, n := range s.New {
 		h := &p.new[n.New].Hist
-		e.New = append(e.New, NewTimes{New: n.New, Calls: n.Calls, Mean: n.Mean, P5: h.Quantile(0.05), P25: h.Quantile(0.25), P50: n.Median, P75: h.Quantile(0.75), P95: h.Quantile(0.95)})
+		e.New = append(e.New, NewTimes{New: n.New, Calls: n.Calls, Mean: n.Mean, P5: h.Quantile(0.05),
+			P25: h.Quantile(0.25), P50: n.Median, P75: h.Quantile(0.75), P95: h.Quantile(0.95)})
 		w += float64(n.Calls)
 		x += float64(n.Calls) * float64(n.New)
 		y += float64(n.Calls) * n.Median

@@ -23,7 +23,8 @@ func groups(n, from, to, cells int) []*expertGroup {
 	var state Collector
 	for i := from; i < to; i++ {
 		g := out[i%n]
-		s := &profile.Step{ID: int64(i), NTokens: 1, Phase: profile.Decode, Ctx: uint64(i % n), Seqs: []trace.StepSeq{{NTokens: 1, Pos: int32(i)}}}
+		s := &profile.Step{ID: int64(i), NTokens: 1, Phase: profile.Decode, Ctx: uint64(i % n),
+			Seqs: []trace.StepSeq{{NTokens: 1, Pos: int32(i)}}}
 		c := &profile.Choice{Layer: 0, Total: 16, Tokens: 1, Used: 4, Seen: 1}
 		for r := range 4 {
 			c.Chosen = append(c.Chosen, int32((i*3+r)%16))
@@ -56,10 +57,12 @@ func TestExpertMapMerged(t *testing.T) {
 			if !reflect.DeepEqual(got.Axes, one.Axes) || !reflect.DeepEqual(got.Data, one.Data) {
 				t.Errorf("what tokens chose differs")
 			}
-		} else if tokens := got.Layers[0].TokensPerColumn; tokens < 2 || len(got.Data) != got.Layers[0].Columns*16*got.Layers[0].Width {
+		} else if tokens := got.Layers[0].TokensPerColumn; tokens < 2 ||
+			len(got.Data) != got.Layers[0].Columns*16*got.Layers[0].Width {
 			t.Errorf("%d tokens a column, %d bytes", tokens, len(got.Data))
 		}
-		if uses := merged.sums.layers[layerKey{0, 16, 4}]; sumOfCounts(uses.distances)+uses.first != 4000 || len(got.Layers[0].Cache) == 0 {
+		if uses := merged.sums.layers[layerKey{0, 16, 4}]; sumOfCounts(uses.distances)+uses.first != 4000 ||
+			len(got.Layers[0].Cache) == 0 {
 			t.Errorf("%d cells: %d uses", cells, sumOfCounts(uses.distances)+uses.first)
 		}
 	}
@@ -92,14 +95,17 @@ func TestExpertMapPacked(t *testing.T) {
 	}{{255, 1}, {256, 2}, {65535, 2}, {65536, 4}} {
 		m := &tokenMap{experts: 2, used: 1, wide: 1 << 17, counts: []uint32{0, c.most}}
 		data, width := m.pack([]byte{9})
-		want := fmt.Sprint(map[int][]byte{1: {9, 0, byte(c.most)}, 2: {9, 0, 0, byte(c.most), byte(c.most >> 8)}, 4: {9, 0, 0, 0, 0, byte(c.most), byte(c.most >> 8), byte(c.most >> 16), 0}}[c.bytes])
+		want := fmt.Sprint(map[int][]byte{1: {9, 0, byte(c.most)},
+			2: {9, 0, 0, byte(c.most), byte(c.most >> 8)}, 4: {9, 0, 0, 0, 0, byte(c.most), byte(c.most >> 8),
+				byte(c.most >> 16), 0}}[c.bytes])
 		if width != c.bytes || fmt.Sprint(data) != want {
 			t.Errorf("%d: %v of %d bytes", c.most, data, width)
 		}
 	}
 	for _, c := range []struct{ experts, bytes int }{{256, 1}, {257, 2}} {
 		m := &tokenMap{experts: c.experts, used: 1, wide: 1, chosen: []uint16{uint16(c.experts - 1)}}
-		if data, width := m.pack(nil); width != c.bytes || len(data) != width || int(data[0])|int(data[len(data)-1])*(width-1)<<8 != c.experts-1 {
+		if data, width := m.pack(nil); width != c.bytes || len(data) != width ||
+			int(data[0])|int(data[len(data)-1])*(width-1)<<8 != c.experts-1 {
 			t.Errorf("%d experts: %v", c.experts, data)
 		}
 	}

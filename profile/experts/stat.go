@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package experts says which experts of a mixture of experts the tokens choose, what new ones cost, and how well a cache would serve them.
+// Package experts says which experts of a mixture of experts the tokens choose, what new ones cost, and how
+// well a cache would serve them.
 package experts
 
 import (
@@ -9,28 +10,29 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 )
 
-// Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one
-// execution of a layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a nil
-// pointer is not known.
+// Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one execution of a
+// layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a
+// nil pointer is not known.
 type Stat struct {
 	Layers []Layer `json:"layers"` // in their order
-	// Bytes of the chosen experts' weights that a step must read, each expert counted once a product; BytesAll
-	// of all experts'. Means over the steps with choices; nil where a type's size is not known.
+	// Bytes of the chosen experts' weights that a step must read, each expert counted once a product;
+	// BytesAll of all experts'. Means over the steps with choices; nil where a type's size is not known.
 	Bytes    *float64 `json:"bytes_per_step"`
 	BytesAll *float64 `json:"bytes_of_all_experts"`
-	// Again is which part of the experts that a batch chose, the one before of the same context and phase chose as
-	// well; ByChance what that would be if each token chose at random. nil: fewer than two batches in succession.
+	// Again is which part of the experts that a batch chose, the one before of the same context and phase
+	// chose as well; ByChance what that would be if each token chose at random. nil: fewer than two batches
+	// in succession.
 	Again    *float64 `json:"again_share"`
 	ByChance *float64 `json:"again_by_chance"`
-	// Cache is which part of the choices a cache would have held that keeps each layer's Experts most lately used
-	// ones: what a reuse distance (the number of other experts chosen since) below Experts says. First choices of an
-	// expert count as not held. Empty where no expert could be chosen twice.
+	// Cache is which part of the choices a cache would have held that keeps each layer's Experts most lately
+	// used ones: what a reuse distance (the number of other experts chosen since) below Experts says. First
+	// choices of an expert count as not held. Empty where no expert could be chosen twice.
 	Cache []Cache `json:"cache"`
 	// Products are the times of products with one token's experts by how many of these are new: not chosen by
 	// the batch before. By weight.
 	Products []Product `json:"products"`
-	// NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of a
-	// cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
+	// NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of
+	// a cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
 	NotSeen int64 `json:"not_seen"`
 	Slots   int64 `json:"slots"`
 	Dropped int64 `json:"dropped"`
@@ -64,9 +66,9 @@ type Product struct {
 	Weight string     `json:"weight"` // ffn_down_exps
 	Type   string     `json:"type"`
 	New    []NewCalls `json:"new"` // by how many were new
-	// PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least squares
-	// through the medians, weighted by calls: some products last long for another reason. nil where the number did
-	// not vary.
+	// PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least
+	// squares through the medians, weighted by calls: some products last long for another reason. nil where
+	// the number did not vary.
 	PerNew *float64 `json:"per_new_ns"`
 }
 

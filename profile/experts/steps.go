@@ -8,8 +8,8 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/steps"
 )
 
-// Steps tells of each step what its tokens chose, against the steps before. For sinks: it gets their operators and steps.
-// The zero value is ready.
+// Steps tells of each step what its tokens chose, against the steps before. For sinks: it gets their
+// operators and steps. The zero value is ready.
 type Steps struct {
 	Book *facts.Book // nil: its own
 
@@ -28,8 +28,8 @@ func (e *Steps) Op(o *profile.Op) {
 	}
 }
 
-// Step takes a step, whose operators came before. It is false where nothing is known of its choices: there are none, or the step or one of its
-// choices was not wholly seen.
+// Step takes a step, whose operators came before. It is false where nothing is known of its choices: there
+// are none, or the step or one of its choices was not wholly seen.
 func (e *Steps) Step(s *profile.Step) (Step, bool) {
 	p, ok := e.fold(&e.sums, s)
 	return p, ok && s.Incomplete == ""

@@ -24,7 +24,8 @@ type tokenMaps struct {
 	wide   int // tokens of a column of those that are put together
 }
 
-// tokenMap is what tokens chose in one layer, in their order. A column is one token or, when wide is more than 1, up to so many.
+// tokenMap is what tokens chose in one layer, in their order. A column is one token or, when wide is more
+// than 1, up to so many.
 type tokenMap struct {
 	experts, used, wide int
 	cols                []tokenColumn
@@ -103,7 +104,8 @@ func (t *tokenMaps) widen() bool {
 	return false
 }
 
-// cellsAt returns what would be kept of columns that wide: a layer to which few tokens come stays as it is where that is less.
+// cellsAt returns what would be kept of columns that wide: a layer to which few tokens come stays as it is
+// where that is less.
 func (m *tokenMap) cellsAt(wide int) int {
 	tokens := 0
 	for i := range m.cols {
@@ -140,7 +142,8 @@ func (m *tokenMap) add(s *profile.Step, c *profile.Choice) {
 	}
 }
 
-// close takes the positions away from a step's tokens if not all of its batch came to the layer: which did is not known.
+// close takes the positions away from a step's tokens if not all of its batch came to the layer: which did is
+// not known.
 func (m *tokenMap) close() {
 	if m.wide > 1 || int32(len(m.cols)-m.open) == m.tokens {
 		return
@@ -237,7 +240,9 @@ func (m *tokenMap) merge(o *tokenMap) {
 	for i := range o.cols {
 		all = append(all, place{o, i})
 	}
-	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.from.cols[a.i].step, b.from.cols[b.i].step) })
+	slices.SortStableFunc(all, func(a, b place) int {
+		return cmp.Compare(a.from.cols[a.i].step, b.from.cols[b.i].step)
+	})
 	r := tokenMap{experts: m.experts, used: m.used, wide: m.wide, open: len(all), tokens: 0}
 	for _, p := range all {
 		r.cols = append(r.cols, p.from.cols[p.i])
@@ -257,7 +262,8 @@ func (m *tokenMap) axis() Axis {
 	for i := range m.cols {
 		e := &m.cols[i]
 		k := len(a.Step) - 1
-		if m.wide == 1 && k >= 0 && a.Step[k] == e.step && (e.pos < 0 && a.Pos[k] < 0 || e.pos >= 0 && a.Pos[k] >= 0 && a.Pos[k]+a.N[k] == e.pos) {
+		if m.wide == 1 && k >= 0 && a.Step[k] == e.step &&
+			(e.pos < 0 && a.Pos[k] < 0 || e.pos >= 0 && a.Pos[k] >= 0 && a.Pos[k]+a.N[k] == e.pos) {
 			a.N[k]++
 			continue
 		}
@@ -273,7 +279,8 @@ func (m *tokenMap) axis() Axis {
 }
 
 func (a *Axis) equal(b *Axis) bool {
-	return slices.Equal(a.Step, b.Step) && slices.Equal(a.Last, b.Last) && slices.Equal(a.N, b.N) && slices.Equal(a.Pos, b.Pos)
+	return slices.Equal(a.Step, b.Step) && slices.Equal(a.Last, b.Last) && slices.Equal(a.N, b.N) &&
+		slices.Equal(a.Pos, b.Pos)
 }
 
 // pack appends the numbers, each in as many bytes as the largest possible or present one takes.

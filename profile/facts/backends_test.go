@@ -13,15 +13,18 @@ import (
 // A step whose graph is split over the CPU and other backends, of whose graphs no operator is seen.
 func TestBackendGraphs(t *testing.T) {
 	b := stat.New(stat.Options{})
-	st := &profile.Step{ID: 1, PID: 1, Ctx: 9, Phase: profile.Prefill, Start: 1000, Dur: 1000, NTokens: 4, NSeqs: 1}
+	st := &profile.Step{ID: 1, PID: 1, Ctx: 9, Phase: profile.Prefill, Start: 1000, Dur: 1000, NTokens: 4,
+		NSeqs: 1}
 	on := func(backend string, from, to int64, ops int, sh *profile.Shape) {
 		t.Helper()
-		if err := b.Graph(&profile.Graph{PID: 1, Step: 1, Ctx: 9, Backend: backend, Start: from, Dur: to - from, Ops: ops, Shape: sh}); err != nil {
+		if err := b.Graph(&profile.Graph{PID: 1, Step: 1, Ctx: 9, Backend: backend, Start: from,
+			Dur: to - from, Ops: ops, Shape: sh}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cpu := facts.ProductShape(facts.LeafAt("token_embd.weight", 0x100))
-	if err := b.Op(&profile.Op{Step: st, Shape: cpu, Op: "MUL_MAT", Start: 1100, Dur: 100, Busy: 100, Threads: []profile.OpThread{{TID: 7, Start: 1100, Busy: 100}}}); err != nil {
+	if err := b.Op(&profile.Op{Step: st, Shape: cpu, Op: "MUL_MAT", Start: 1100, Dur: 100, Busy: 100,
+		Threads: []profile.OpThread{{TID: 7, Start: 1100, Busy: 100}}}); err != nil {
 		t.Fatal(err)
 	}
 	on("CPU", 1090, 1210, 1, cpu)
@@ -44,15 +47,18 @@ func TestBackendGraphs(t *testing.T) {
 		t.Errorf("backends: %v ns", f.BackendDur)
 	}
 	if *f.OpsDur != 100 || *f.Gap != 500 || *f.OpsDur-*f.Overlap+*f.BackendDur+*f.Gap != f.Dur {
-		t.Errorf("operators %d + backends %d + gap %d is not the step's %d", *f.OpsDur, *f.BackendDur, *f.Gap, f.Dur)
+		t.Errorf("operators %d + backends %d + gap %d is not the step's %d", *f.OpsDur, *f.BackendDur, *f.Gap,
+			f.Dur)
 	}
-	want := []summary.Backend{{Backend: "BLAS", Graphs: 1, Dur: 200}, {Backend: "META", Graphs: 1, Dur: 200}, {Backend: "RPC", Graphs: 1, Dur: 100}}
+	want := []summary.Backend{{Backend: "BLAS", Graphs: 1, Dur: 200}, {Backend: "META", Graphs: 1, Dur: 200},
+		{Backend: "RPC", Graphs: 1, Dur: 100}}
 	if len(f.Backends) != len(want) {
 		t.Fatalf("backends: %+v", f.Backends)
 	}
 	for i, w := range want {
 		g := f.Backends[i]
-		if g.Backend != w.Backend || g.Graphs != w.Graphs || g.Dur != w.Dur || *g.Share != float64(w.Dur)/1000 {
+		if g.Backend != w.Backend || g.Graphs != w.Graphs || g.Dur != w.Dur ||
+			*g.Share != float64(w.Dur)/1000 {
 			t.Errorf("%+v, want %+v", g, w)
 		}
 	}

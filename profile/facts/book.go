@@ -4,8 +4,8 @@ package facts
 
 import "github.com/profinfer/profinfer/profile"
 
-// Book is what the sinks of one replay have in common: what follows from operators' definitions, and the models found.
-// Sinks that share one look at the same processes. It is not for concurrent use.
+// Book is what the sinks of one replay have in common: what follows from operators' definitions, and the
+// models found. Sinks that share one look at the same processes. It is not for concurrent use.
 type Book struct {
 	Deriver
 	Models

@@ -18,7 +18,8 @@ const (
 	ByBlock  By = "block"
 	ByThread By = "thread"
 	ByStep   By = "step"
-	ByExpert By = "expert" // no rows of operators: what tokens chose, PhaseStat.Experts, is drawn layer by layer
+	// no rows of operators: what tokens chose, PhaseStat.Experts, is drawn layer by layer
+	ByExpert By = "expert"
 )
 
 // ParseBy returns the grouping of that name.
@@ -27,7 +28,8 @@ func ParseBy(s string) (By, error) {
 	case ByWeight, ByOp, ByLayer, ByBlock, ByThread, ByStep, ByExpert:
 		return b, nil
 	}
-	return "", fmt.Errorf("cannot group by %q: it is one of weight, op, layer, block, thread, step, expert", s)
+	return "", fmt.Errorf("cannot group by %q: it is one of weight, op, layer, block, thread, step, expert",
+		s)
 }
 
 // RowKey returns the name of an operator's row, and whether it is a weight's.

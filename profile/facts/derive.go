@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package facts derives from a graph definition what analyses ask of each operator ([Deriver]): layer, block, weight, bytes,
-// flops, the row that it belongs to. It also finds the models whose weights the graphs use ([Models]).
+// Package facts derives from a graph definition what analyses ask of each operator ([Deriver]): layer, block,
+// weight, bytes, flops, the row that it belongs to. It also finds the models whose weights the graphs use
+// ([Models]).
 package facts
 
 import (
@@ -21,17 +22,18 @@ type Derived struct {
 	// empty if there is none; WeightType its type.
 	Weight     string
 	WeightType string
-	// Bytes is what the operator must read and write at least; nil where the types' sizes or
-	// a source's definition are not known. Flops are floating point operations; nil where
-	// no formula is known. See profile/ops/ggml/bytes.go and profile/ops/ggml/flops.go for the formulas and their sources.
+	// Bytes is what the operator must read and write at least; nil where the types' sizes or a source's
+	// definition are not known. Flops are floating point operations; nil where no formula is known. See
+	// profile/ops/ggml/bytes.go and profile/ops/ggml/flops.go for the formulas and their sources.
 	Bytes *int64
 	Flops *int64
 	// BytesAtMost is true where Bytes is an upper estimate: several tokens chose experts, and
 	// how many of them chose the same is not known.
 	BytesAtMost bool
 
-	// ID numbers what one Deriver derived, from 1, for those that keep something of each in a slice; 0: of no known shape.
-	// Another of the same number replaces it where its node is fused differently: compare pointers.
+	// ID numbers what one Deriver derived, from 1, for those that keep something of each in a slice; 0: of no
+	// known shape. Another of the same number replaces it where its node is fused differently: compare
+	// pointers.
 	ID int
 
 	// Stem is the weight's name without its layer; empty without a weight that says what the operator is for.
@@ -87,8 +89,8 @@ func (d *Deriver) Derive(op *profile.Op) *Derived {
 	return v
 }
 
-// Node returns what follows from the definition of node n of a shape, run together with the nodes in fused, whatever it
-// was seen to run with. The result is shared: do not change it.
+// Node returns what follows from the definition of node n of a shape, run together with the nodes in fused,
+// whatever it was seen to run with. The result is shared: do not change it.
 func (d *Deriver) Node(sh *profile.Shape, n int32, fused ...int32) *Derived {
 	f := d.of(sh)
 	v := f.nodes[n]
@@ -163,7 +165,8 @@ func deriveNode(sh *profile.Shape, names *ops.ShapeNames, n int32, fused []int32
 	v.ChoosesExperts = experts >= 0
 	if w >= 0 && words.ReadsWeight(op, v.Weight) {
 		v.Stem, v.row = words.WeightStem(v.Weight), words.WeightRow(v.Weight, v.Block)
-	} else if base, _ := words.SplitName(v.Name); len(members) == 1 && words.IsProduct(op) && !words.IsDefaultName(base) {
+	} else if base, _ := words.SplitName(v.Name); len(members) == 1 && words.IsProduct(op) &&
+		!words.IsDefaultName(base) {
 		v.row = base // a product without a weight is told apart by what it computes: kq, kqv
 	}
 	return v

@@ -14,7 +14,8 @@ import (
 
 // Tensor makes a contiguous tensor.
 func Tensor(name, op, typ string, ne ...int64) trace.Node {
-	n := trace.Node{Name: name, Op: op, Type: typ, Ne: [4]int64{1, 1, 1, 1}, ViewSrc: -1, BlockSize: 1, TypeSize: 4}
+	n := trace.Node{Name: name, Op: op, Type: typ, Ne: [4]int64{1, 1, 1, 1}, ViewSrc: -1, BlockSize: 1,
+		TypeSize: 4}
 	copy(n.Ne[:], ne)
 	switch typ {
 	case "f16":
@@ -64,63 +65,100 @@ func TestBytesAndFlops(t *testing.T) {
 		bytes, flops int64
 	}{
 		// 64x32 in q4_0: 2048/32*18 = 1152; 64 floats: 256; 32 floats: 128. 2*64*32.
-		{"matrix and vector", Of(Tensor("x", "MUL_MAT", "f32", 32), Tensor("w", "", "q4_0", 64, 32), Tensor("a", "ADD", "f32", 64)),
+		{"matrix and vector", Of(Tensor("x", "MUL_MAT", "f32", 32), Tensor("w", "", "q4_0", 64, 32),
+			Tensor("a", "ADD", "f32", 64)),
 			nil, 1152 + 256 + 128, 4096},
 		// 7 tokens: weights once.
-		{"matrix and matrix", Of(Tensor("x", "MUL_MAT", "f32", 32, 7), Tensor("w", "", "q4_0", 64, 32), Tensor("a", "ADD", "f32", 64, 7)),
+		{"matrix and matrix", Of(Tensor("x", "MUL_MAT", "f32", 32, 7), Tensor("w", "", "q4_0", 64, 32),
+			Tensor("a", "ADD", "f32", 64, 7)),
 			nil, 1152 + 7*256 + 7*128, 7 * 4096},
 		// Grouped queries: 2 key heads serve 8: k is 16x10x2 halves = 640 bytes, once; q 16x3x8
 		// floats = 1536; result 10x3x8 floats = 960. 2*16*240.
-		{"broadcast", Of(Tensor("kq", "MUL_MAT", "f32", 10, 3, 8), Tensor("k", "VIEW", "f16", 16, 10, 2), Tensor("q", "PERMUTE", "f32", 16, 3, 8)),
+		{"broadcast", Of(Tensor("kq", "MUL_MAT", "f32", 10, 3, 8), Tensor("k", "VIEW", "f16", 16, 10, 2),
+			Tensor("q", "PERMUTE", "f32", 16, 3, 8)),
 			nil, 640 + 1536 + 960, 7680},
 		// 256x64 in q6_K: 16384/256*210 = 13440.
-		{"k-quant", Of(Tensor("x", "MUL_MAT", "f32", 64), Tensor("w", "", "q6_K", 256, 64), Tensor("a", "ADD", "f32", 256)),
+		{"k-quant", Of(Tensor("x", "MUL_MAT", "f32", 64), Tensor("w", "", "q6_K", 256, 64),
+			Tensor("a", "ADD", "f32", 256)),
 			nil, 13440 + 1024 + 256, 2 * 256 * 64},
 		// 16 experts of 64x32 (1152 bytes each), 4 used by each of 5 tokens: 20 choices, so all 16 at
 		// most. Activations 64x1x5 floats, result 32x4x5 floats, 20 ids of 4 bytes (their rows lie
 		// 256 bytes apart; the holes are not read).
-		{"experts", Of(Tensor("x", "MUL_MAT_ID", "f32", 32, 4, 5), Tensor("w", "", "q4_0", 64, 32, 16), Tensor("a", "ADD", "f32", 64, 1, 5), ids),
+		{"experts", Of(Tensor("x", "MUL_MAT_ID", "f32", 32, 4, 5), Tensor("w", "", "q4_0", 64, 32, 16),
+			Tensor("a", "ADD", "f32", 64, 1, 5), ids),
 			nil, 16*1152 + 1280 + 2560 + 80, 2 * 64 * 32 * 4 * 5},
 		// One token: 4 of 16.
-		{"experts of one token", Of(Tensor("x", "MUL_MAT_ID", "f32", 32, 4, 1), Tensor("w", "", "q4_0", 64, 32, 16), Tensor("a", "ADD", "f32", 64, 1, 1), Tensor("ids", "VIEW", "i32", 4, 1)),
+		{"experts of one token", Of(Tensor("x", "MUL_MAT_ID", "f32", 32, 4, 1),
+			Tensor("w", "", "q4_0", 64, 32, 16), Tensor("a", "ADD", "f32", 64, 1, 1), Tensor("ids", "VIEW",
+				"i32", 4, 1)),
 			nil, 4*1152 + 256 + 512 + 16, 2 * 64 * 32 * 4},
 		// 3 rows of 64 elements in q4_0 (36 bytes), 3 ids, 3 rows of floats.
-		{"get rows", Of(Tensor("x", "GET_ROWS", "f32", 64, 3), Tensor("w", "", "q4_0", 64, 1000), Tensor("ids", "", "i32", 3)),
+		{"get rows", Of(Tensor("x", "GET_ROWS", "f32", 64, 3), Tensor("w", "", "q4_0", 64, 1000),
+			Tensor("ids", "", "i32", 3)),
 			nil, 3*36 + 12 + 768, 0},
 		// More rows asked for than there are: the table once.
-		{"get all rows", Of(Tensor("x", "GET_ROWS", "f32", 64, 30), Tensor("w", "", "q4_0", 64, 10), Tensor("ids", "", "i32", 30)),
+		{"get all rows", Of(Tensor("x", "GET_ROWS", "f32", 64, 30), Tensor("w", "", "q4_0", 64, 10),
+			Tensor("ids", "", "i32", 30)),
 			nil, 10*36 + 120 + 30*256, 0},
 		// 2 rows of 64 floats into a cache of halves: not the cache itself.
-		{"set rows", Of(Tensor("x", "SET_ROWS", "f16", 64, 4096), Tensor("k", "ROPE", "f32", 64, 2), Tensor("ids", "", "i64", 2), Tensor("cache", "", "f16", 64, 4096)),
+		{"set rows", Of(Tensor("x", "SET_ROWS", "f16", 64, 4096), Tensor("k", "ROPE", "f32", 64, 2),
+			Tensor("ids", "", "i64", 2), Tensor("cache", "", "f16", 64, 4096)),
 			nil, 512 + 16 + 256, 0},
 		// The destination is not read.
-		{"copy", Of(Tensor("x", "CPY", "f16", 64), Tensor("a", "ADD", "f32", 64), Tensor("b", "VIEW", "f16", 64)), nil, 256 + 128, 0},
+		{"copy", Of(Tensor("x", "CPY", "f16", 64), Tensor("a", "ADD", "f32", 64),
+			Tensor("b", "VIEW", "f16", 64)), nil, 256 + 128, 0},
 		// 32x3 floats and a row of 32.
-		{"add a row", Of(Tensor("x", "ADD", "f32", 32, 3), Tensor("a", "ADD", "f32", 32, 3), Tensor("b", "", "f32", 32)), nil, 384 + 128 + 384, 96},
-		{"the same twice", Of(with(Tensor("x", "MUL", "f32", 32), func(n *trace.Node) {}), Tensor("a", "ADD", "f32", 32)), nil, 256, 32},
+		{"add a row", Of(Tensor("x", "ADD", "f32", 32, 3), Tensor("a", "ADD", "f32", 32, 3),
+			Tensor("b", "", "f32", 32)), nil, 384 + 128 + 384, 96},
+		{"the same twice", Of(with(Tensor("x", "MUL", "f32", 32), func(n *trace.Node) {}),
+			Tensor("a", "ADD", "f32", 32)), nil, 256, 32},
 		// A view of every fourth float counts its 8 elements; a stride of 0 counts once.
-		{"view", Of(Tensor("x", "CONT", "f32", 1, 8), with(Tensor("v", "VIEW", "f32", 1, 8), strided(4, 16, 128, 128))), nil, 32 + 32, 0},
-		{"stride 0", Of(Tensor("x", "CONT", "f32", 8, 5), with(Tensor("v", "VIEW", "f32", 8, 5), strided(4, 0, 0, 0))), nil, 32 + 160, 0},
+		{"view", Of(Tensor("x", "CONT", "f32", 1, 8),
+			with(Tensor("v", "VIEW", "f32", 1, 8), strided(4, 16, 128, 128))), nil, 32 + 32, 0},
+		{"stride 0", Of(Tensor("x", "CONT", "f32", 8, 5),
+			with(Tensor("v", "VIEW", "f32", 8, 5), strided(4, 0, 0, 0))), nil, 32 + 160, 0},
 		// Rows of 8 floats that begin 1 float apart: 8 + 4 floats in all.
-		{"overlap", Of(Tensor("x", "CONT", "f32", 8, 5), with(Tensor("v", "VIEW", "f32", 8, 5), strided(4, 4, 20, 20))), nil, 48 + 160, 0},
+		{"overlap", Of(Tensor("x", "CONT", "f32", 8, 5),
+			with(Tensor("v", "VIEW", "f32", 8, 5), strided(4, 4, 20, 20))), nil, 48 + 160, 0},
 		// Transposed: rows lie 4 bytes apart, elements 20; nothing is shared.
-		{"transposed", Of(Tensor("x", "CONT", "f32", 8, 5), with(Tensor("v", "TRANSPOSE", "f32", 8, 5), strided(20, 4, 160, 160))), nil, 160 + 160, 0},
+		{"transposed", Of(Tensor("x", "CONT", "f32", 8, 5),
+			with(Tensor("v", "TRANSPOSE", "f32", 8, 5), strided(20, 4, 160, 160))), nil, 160 + 160, 0},
 		// q 16x3x4 floats, k and v 16x10x2 halves, mask 10x3 halves of which rows are padded to 8.
-		{"flash attention", Of(Tensor("x", "FLASH_ATTN_EXT", "f32", 16, 4, 3), Tensor("q", "PERMUTE", "f32", 16, 3, 4), Tensor("k", "VIEW", "f16", 16, 10, 2), Tensor("v", "VIEW", "f16", 16, 10, 2), Tensor("m", "", "f16", 10, 8)),
+		{"flash attention", Of(Tensor("x", "FLASH_ATTN_EXT", "f32", 16, 4, 3),
+			Tensor("q", "PERMUTE", "f32", 16, 3, 4), Tensor("k", "VIEW", "f16", 16, 10, 2), Tensor("v",
+				"VIEW", "f16", 16, 10, 2), Tensor("m", "", "f16", 10, 8)),
 			nil, 768 + 640 + 640 + 60 + 768, 4 * 3 * 4 * 10 * 16},
-		{"softmax", Of(Tensor("x", "SOFT_MAX", "f32", 10, 3, 4), Tensor("kq", "MUL_MAT", "f32", 10, 3, 4), Tensor("m", "", "f16", 10, 8)), nil, 480 + 60 + 480, 7 * 120},
+		{"softmax", Of(Tensor("x", "SOFT_MAX", "f32", 10, 3, 4), Tensor("kq", "MUL_MAT", "f32", 10, 3, 4),
+			Tensor("m", "", "f16", 10, 8)), nil, 480 + 60 + 480, 7 * 120},
 		// 12 of 16 elements are rotated.
-		{"rope", Of(with(Tensor("x", "ROPE", "f32", 16, 4), func(n *trace.Node) { n.Params = []int32{0, 12} }), Tensor("q", "VIEW", "f32", 16, 4), Tensor("pos", "", "i32", 1)), nil, 256 + 4 + 256, 3 * 12 * 4},
-		{"swiglu", Of(Tensor("x", "SWIGLU", "f32", 32), Tensor("g", "MUL_MAT", "f32", 32), Tensor("u", "MUL_MAT", "f32", 32)), nil, 384, 160},
-		{"scale", Of(with(Tensor("x", "SCALE", "f32", 32), func(n *trace.Node) { n.Params = []int32{5, 0} }), Tensor("a", "ADD", "f32", 32)), nil, 256, 32},
+		{"rope", Of(with(Tensor("x", "ROPE", "f32", 16, 4), func(n *trace.Node) {
+			n.Params = []int32{0, 12}
+		}), Tensor("q", "VIEW", "f32", 16, 4), Tensor("pos", "", "i32", 1)), nil, 256 + 4 + 256, 3 * 12 * 4},
+		{"swiglu", Of(Tensor("x", "SWIGLU", "f32", 32), Tensor("g", "MUL_MAT", "f32", 32),
+			Tensor("u", "MUL_MAT", "f32", 32)), nil, 384, 160},
+		{"scale", Of(with(Tensor("x", "SCALE", "f32", 32), func(n *trace.Node) {
+			n.Params = []int32{5, 0}
+		}), Tensor("a", "ADD", "f32", 32)), nil, 256, 32},
 		// What is handed on inside is neither written nor read; the weight of the MUL is.
-		{"fused", append(Of(Tensor("norm-0", "RMS_NORM", "f32", 32), Tensor("in", "ADD", "f32", 32), Tensor("blk.0.attn_norm.weight", "", "f32", 32)),
-			with(Tensor("attn_norm-0", "MUL", "f16", 32), func(n *trace.Node) { n.Src = []int32{0, 2} })), []int32{3}, 128 + 128 + 64, 96 + 32},
-		{"type not known", Of(Tensor("x", "ADD", "f32", 32), with(Tensor("a", "ADD", "new", 32), func(n *trace.Node) { n.TypeSize = 0 })), nil, unknown, 32},
-		{"operator not known", Of(Tensor("x", "NEW_OP", "f32", 32), Tensor("a", "ADD", "f32", 32)), nil, 256, unknown},
-		{"a caller's own", Of(Tensor("x", "MAP_CUSTOM1", "f32", 32), Tensor("a", "ADD", "f32", 32)), nil, unknown, unknown},
-		{"source outside", Of(with(Tensor("x", "MUL_MAT", "f32", 32), func(n *trace.Node) { n.Src = []int32{9, -3} })), nil, unknown, unknown},
-		{"too large", Of(Tensor("x", "MUL_MAT", "f32", math.MaxInt64, 4), Tensor("w", "", "q4_0", 64, math.MaxInt64), Tensor("a", "ADD", "f32", 64)), nil, unknown, unknown},
+		{"fused", append(Of(Tensor("norm-0", "RMS_NORM", "f32", 32), Tensor("in", "ADD", "f32", 32),
+			Tensor("blk.0.attn_norm.weight", "", "f32", 32)),
+			with(Tensor("attn_norm-0", "MUL", "f16", 32), func(n *trace.Node) {
+				n.Src = []int32{0, 2}
+			})), []int32{3}, 128 + 128 + 64, 96 + 32},
+		{"type not known", Of(Tensor("x", "ADD", "f32", 32),
+			with(Tensor("a", "ADD", "new", 32), func(n *trace.Node) {
+				n.TypeSize = 0
+			})), nil, unknown, 32},
+		{"operator not known", Of(Tensor("x", "NEW_OP", "f32", 32), Tensor("a", "ADD", "f32", 32)), nil, 256,
+			unknown},
+		{"a caller's own", Of(Tensor("x", "MAP_CUSTOM1", "f32", 32), Tensor("a", "ADD", "f32", 32)), nil,
+			unknown, unknown},
+		{"source outside", Of(with(Tensor("x", "MUL_MAT", "f32", 32), func(n *trace.Node) {
+			n.Src = []int32{9, -3}
+		})), nil, unknown, unknown},
+		{"too large", Of(Tensor("x", "MUL_MAT", "f32", math.MaxInt64, 4),
+			Tensor("w", "", "q4_0", 64, math.MaxInt64), Tensor("a", "ADD", "f32", 64)), nil, unknown,
+			unknown},
 		{"negative", Of(Tensor("x", "ADD", "f32", -1), Tensor("a", "ADD", "f32", 2)), nil, unknown, unknown},
 		{"empty", Of(Tensor("x", "ADD", "f32", 0), Tensor("a", "ADD", "f32", 0)), nil, 0, 0},
 	}
@@ -164,19 +202,31 @@ func TestLayerAndBlock(t *testing.T) {
 		block  ops.Block
 		weight string
 	}{
-		{Of(Tensor("Qcur-3", "MUL_MAT", "f32", 32), w("blk.3.attn_q.weight"), x), 3, ops.BlockAttention, "blk.3.attn_q.weight"},
+		{Of(Tensor("Qcur-3", "MUL_MAT", "f32", 32), w("blk.3.attn_q.weight"), x), 3, ops.BlockAttention,
+			"blk.3.attn_q.weight"},
 		// The weight is surer than the name.
-		{Of(Tensor("node_7", "MUL_MAT", "f32", 32), w("blk.11.ffn_down.weight"), x), 11, ops.BlockFFN, "blk.11.ffn_down.weight"},
-		{Of(Tensor("ffn_out-2", "MUL_MAT", "f32", 32), w("blk.12.ffn_down.weight"), x), 12, ops.BlockFFN, "blk.12.ffn_down.weight"},
-		{Of(Tensor("ffn_moe_down-2", "MUL_MAT_ID", "f32", 32), w("blk.2.ffn_down_exps.weight"), x), 2, ops.BlockMoE, "blk.2.ffn_down_exps.weight"},
-		{Of(Tensor("ffn_moe_logits-2", "MUL_MAT", "f32", 8), w("blk.2.ffn_gate_inp.weight"), x), 2, ops.BlockMoE, "blk.2.ffn_gate_inp.weight"},
-		{Of(Tensor("attn_norm-0", "MUL", "f32", 32), x, w("blk.0.attn_norm.weight")), 0, ops.BlockNorm, "blk.0.attn_norm.weight"},
-		{Of(Tensor("result_norm", "MUL", "f32", 32), x, w("output_norm.weight")), noLayer, ops.BlockNorm, "output_norm.weight"},
-		{Of(Tensor("result_output", "MUL_MAT", "f32", 32), w("token_embd.weight"), x), noLayer, ops.BlockOutput, "token_embd.weight"},
-		{Of(Tensor("result_output", "MUL_MAT", "f32", 32), w("output.weight"), x), noLayer, ops.BlockOutput, "output.weight"},
-		{Of(Tensor("embd", "GET_ROWS", "f32", 32), w("token_embd.weight"), x), noLayer, ops.BlockEmbedding, "token_embd.weight"},
-		{Of(Tensor("cache_k_l17 (view)", "SET_ROWS", "f16", 32), x, x, Tensor("cache_k_l17", "", "f16", 32)), 17, ops.BlockAttention, ""},
-		{Of(Tensor("cache_v_l4 (view) (copy of Vcur-4 (transposed))", "CPY", "f16", 32), x, x), 4, ops.BlockAttention, ""},
+		{Of(Tensor("node_7", "MUL_MAT", "f32", 32), w("blk.11.ffn_down.weight"), x), 11, ops.BlockFFN,
+			"blk.11.ffn_down.weight"},
+		{Of(Tensor("ffn_out-2", "MUL_MAT", "f32", 32), w("blk.12.ffn_down.weight"), x), 12, ops.BlockFFN,
+			"blk.12.ffn_down.weight"},
+		{Of(Tensor("ffn_moe_down-2", "MUL_MAT_ID", "f32", 32), w("blk.2.ffn_down_exps.weight"), x), 2,
+			ops.BlockMoE, "blk.2.ffn_down_exps.weight"},
+		{Of(Tensor("ffn_moe_logits-2", "MUL_MAT", "f32", 8), w("blk.2.ffn_gate_inp.weight"), x), 2,
+			ops.BlockMoE, "blk.2.ffn_gate_inp.weight"},
+		{Of(Tensor("attn_norm-0", "MUL", "f32", 32), x, w("blk.0.attn_norm.weight")), 0, ops.BlockNorm,
+			"blk.0.attn_norm.weight"},
+		{Of(Tensor("result_norm", "MUL", "f32", 32), x, w("output_norm.weight")), noLayer, ops.BlockNorm,
+			"output_norm.weight"},
+		{Of(Tensor("result_output", "MUL_MAT", "f32", 32), w("token_embd.weight"), x), noLayer,
+			ops.BlockOutput, "token_embd.weight"},
+		{Of(Tensor("result_output", "MUL_MAT", "f32", 32), w("output.weight"), x), noLayer, ops.BlockOutput,
+			"output.weight"},
+		{Of(Tensor("embd", "GET_ROWS", "f32", 32), w("token_embd.weight"), x), noLayer, ops.BlockEmbedding,
+			"token_embd.weight"},
+		{Of(Tensor("cache_k_l17 (view)", "SET_ROWS", "f16", 32), x, x, Tensor("cache_k_l17", "", "f16", 32)),
+			17, ops.BlockAttention, ""},
+		{Of(Tensor("cache_v_l4 (view) (copy of Vcur-4 (transposed))", "CPY", "f16", 32), x, x), 4,
+			ops.BlockAttention, ""},
 		{Of(Tensor("CPU#l_out-5#0", "ADD", "f32", 32), x, x), 5, ops.BlockOther, ""},
 		{Of(Tensor("ffn_inp-1", "ADD", "f32", 32), x, x), 1, ops.BlockOther, ""},
 		{Of(Tensor("ffn_swiglu-1", "SWIGLU", "f32", 32), x, x), 1, ops.BlockFFN, ""},
@@ -185,15 +235,19 @@ func TestLayerAndBlock(t *testing.T) {
 		// The second source of a product is no weight, nor is a leaf of another name.
 		{Of(Tensor("y", "MUL_MAT", "f32", 32), x, w("blk.1.attn_q.weight")), noLayer, ops.BlockOther, ""},
 		{Of(Tensor("y", "MUL_MAT", "f32", 32), w("inp_pos"), x), noLayer, ops.BlockOther, ""},
-		{Of(Tensor("Kcur-1", "ADD", "f32", 32), x, w("blk.1.attn_k.bias")), 1, ops.BlockAttention, "blk.1.attn_k.bias"},
+		{Of(Tensor("Kcur-1", "ADD", "f32", 32), x, w("blk.1.attn_k.bias")), 1, ops.BlockAttention,
+			"blk.1.attn_k.bias"},
 		// The factors of the position encoding are everybody's.
-		{Of(Tensor("Qcur-6", "ROPE", "f32", 32), x, x, w("rope_freqs.weight")), 6, ops.BlockAttention, "rope_freqs.weight"},
-		{Of(Tensor("v.x", "MUL_MAT", "f32", 32), w("v.blk.8.attn_q.weight"), x), 8, ops.BlockAttention, "v.blk.8.attn_q.weight"},
+		{Of(Tensor("Qcur-6", "ROPE", "f32", 32), x, x, w("rope_freqs.weight")), 6, ops.BlockAttention,
+			"rope_freqs.weight"},
+		{Of(Tensor("v.x", "MUL_MAT", "f32", 32), w("v.blk.8.attn_q.weight"), x), 8, ops.BlockAttention,
+			"v.blk.8.attn_q.weight"},
 		// Not numbers of layers.
 		{Of(Tensor("mine--", "ADD", "f32", 32), x), noLayer, ops.BlockOther, ""},
 		{Of(Tensor("a-999999999999999999999", "ADD", "f32", 32), x), noLayer, ops.BlockOther, ""},
 		{Of(Tensor("", "ADD", "f32", 32), x), noLayer, ops.BlockOther, ""},
-		{Of(Tensor("blk..weight", "MUL_MAT", "f32", 32), w("blk.x.weight"), x), noLayer, ops.BlockOther, "blk.x.weight"},
+		{Of(Tensor("blk..weight", "MUL_MAT", "f32", 32), w("blk.x.weight"), x), noLayer, ops.BlockOther,
+			"blk.x.weight"},
 	}
 	for _, c := range cases {
 		d := Derive(&profile.Op{Shape: ShapeOf(c.nodes)})
@@ -202,7 +256,8 @@ func TestLayerAndBlock(t *testing.T) {
 			layer = *d.Layer
 		}
 		if layer != c.layer || d.Block != c.block || d.Weight != c.weight {
-			t.Errorf("%s %s: layer %d, block %s, weight %q; want %d, %s, %q", c.nodes[0].Op, c.nodes[0].Name, layer, d.Block, d.Weight, c.layer, c.block, c.weight)
+			t.Errorf("%s %s: layer %d, block %s, weight %q; want %d, %s, %q", c.nodes[0].Op, c.nodes[0].Name,
+				layer, d.Block, d.Weight, c.layer, c.block, c.weight)
 		}
 		if d.Name != c.nodes[0].Name {
 			t.Errorf("the name of %q is %q", c.nodes[0].Name, d.Name)
@@ -237,7 +292,8 @@ func TestNeighbours(t *testing.T) {
 	want := []struct {
 		layer int
 		block ops.Block
-	}{{4, ops.BlockAttention}, {4, ops.BlockAttention}, {4, ops.BlockAttention}, {5, ops.BlockFFN}, {5, ops.BlockFFN}, {noLayer, ops.BlockNorm}, {noLayer, ops.BlockOther}}
+	}{{4, ops.BlockAttention}, {4, ops.BlockAttention}, {4, ops.BlockAttention}, {5, ops.BlockFFN}, {5,
+		ops.BlockFFN}, {noLayer, ops.BlockNorm}, {noLayer, ops.BlockOther}}
 	for i, w := range want {
 		v := d.Derive(&profile.Op{Shape: s, Node: int32(i)})
 		layer := noLayer
@@ -245,7 +301,8 @@ func TestNeighbours(t *testing.T) {
 			layer = *v.Layer
 		}
 		if layer != w.layer || v.Block != w.block {
-			t.Errorf("node %d (%s): layer %d, %s; want %d, %s", i, nodes[i].Name, layer, v.Block, w.layer, w.block)
+			t.Errorf("node %d (%s): layer %d, %s; want %d, %s", i, nodes[i].Name, layer, v.Block, w.layer,
+				w.block)
 		}
 	}
 	if v := d.Derive(&profile.Op{Shape: s}); v.Weight != "blk.4.attn_q.weight" || v.WeightType != "q4_0" {
@@ -254,7 +311,8 @@ func TestNeighbours(t *testing.T) {
 }
 
 func TestDeriverRemembers(t *testing.T) {
-	s := ShapeOf(append(Of(Tensor("norm-0", "RMS_NORM", "f32", 32), Tensor("in", "ADD", "f32", 32)), Tensor("attn_norm-0", "MUL", "f32", 32)))
+	s := ShapeOf(append(Of(Tensor("norm-0", "RMS_NORM", "f32", 32), Tensor("in", "ADD", "f32", 32)),
+		Tensor("attn_norm-0", "MUL", "f32", 32)))
 	d := new(Deriver)
 	a := d.Derive(&profile.Op{Shape: s})
 	if d.Derive(&profile.Op{Shape: s}) != a {
@@ -275,9 +333,12 @@ func TestDeriverRemembers(t *testing.T) {
 // Definitions come from a process's memory: whatever they hold, nothing panics.
 func TestDeriveNonsense(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	ops := []string{"MUL_MAT", "MUL_MAT_ID", "GET_ROWS", "SET_ROWS", "CPY", "SET", "FLASH_ATTN_EXT", "SOFT_MAX", "ROPE", "SSM_SCAN", "SSM_CONV",
-		"CONV_2D", "CONV_2D_DW", "CONV_TRANSPOSE_1D", "OUT_PROD", "IM2COL", "ADD_ID", "SUM_ROWS", "SCALE", "VIEW", "REPEAT_BACK", ""}
-	names := []string{"blk.1.attn_q.weight", "a (view) (", "#a#b#", "cache_k_l", "-", "blk.", "node_", "a-1", "\xff-2"}
+	ops := []string{"MUL_MAT", "MUL_MAT_ID", "GET_ROWS", "SET_ROWS", "CPY", "SET", "FLASH_ATTN_EXT",
+		"SOFT_MAX", "ROPE", "SSM_SCAN", "SSM_CONV",
+		"CONV_2D", "CONV_2D_DW", "CONV_TRANSPOSE_1D", "OUT_PROD", "IM2COL", "ADD_ID", "SUM_ROWS", "SCALE",
+		"VIEW", "REPEAT_BACK", ""}
+	names := []string{"blk.1.attn_q.weight", "a (view) (", "#a#b#", "cache_k_l", "-", "blk.", "node_", "a-1",
+		"\xff-2"}
 	num := func() int64 {
 		switch r.IntN(4) {
 		case 0:
@@ -305,7 +366,8 @@ func TestDeriveNonsense(t *testing.T) {
 				n.Params = append(n.Params, r.Int32())
 			}
 		}
-		d := Derive(&profile.Op{Shape: ShapeOf(nodes), Node: int32(r.IntN(len(nodes)+2)) - 1, Fused: []int32{int32(r.IntN(9)) - 2}})
+		d := Derive(&profile.Op{Shape: ShapeOf(nodes), Node: int32(r.IntN(len(nodes)+2)) - 1,
+			Fused: []int32{int32(r.IntN(9)) - 2}})
 		if d.Bytes != nil && *d.Bytes < 0 || d.Flops != nil && *d.Flops < 0 {
 			t.Fatalf("negative figures: %+v", d)
 		}
@@ -352,7 +414,8 @@ func TestNamelessGraph(t *testing.T) {
 	out := add("node_3", "MUL_MAT", false, w, fa)
 	gelu := add("node_4", "GELU", false, out)
 	n := profile.VocabularyOf("whisper.cpp").NameShape(nodes)
-	for i, want := range map[int32]ops.Block{norm: ops.BlockNorm, q: ops.BlockOther, fa: ops.BlockAttention, out: ops.BlockOther, gelu: ops.BlockOther} {
+	for i, want := range map[int32]ops.Block{norm: ops.BlockNorm, q: ops.BlockOther, fa: ops.BlockAttention,
+		out: ops.BlockOther, gelu: ops.BlockOther} {
 		if n.Block[i] != want {
 			t.Errorf("%s %s: block %s, want %s", nodes[i].Name, nodes[i].Op, n.Block[i], want)
 		}

@@ -38,7 +38,8 @@ type ModelWeights struct {
 
 // weight is what tells one tensor from another of the same name.
 type weight struct {
-	// Each backend can have a copy of its own (rope_freqs.weight, tied embeddings): addresses tell tensors apart within one only.
+	// Each backend can have a copy of its own (rope_freqs.weight, tied embeddings): addresses tell tensors
+	// apart within one only.
 	backend string
 	data    uint64
 	typ     string
@@ -117,7 +118,8 @@ func (b *Models) find(pid int32, ctx uint64, found map[string]weight) *ModelWeig
 		i--
 	}
 	if m == nil {
-		m = &ModelWeights{pid: pid, ctxs: map[uint64]bool{}, ever: map[uint64]bool{}, weights: map[string]weight{}}
+		m = &ModelWeights{pid: pid, ctxs: map[uint64]bool{}, ever: map[uint64]bool{},
+			weights: map[string]weight{}}
 		b.models = append(b.models, m)
 	}
 	return m
@@ -189,7 +191,9 @@ func (b *Models) serves(g *profile.Graph) {
 		b.served = map[int32]bool{}
 	}
 	b.served[g.PID] = true
-	b.models = slices.DeleteFunc(b.models, func(m *ModelWeights) bool { return m.pid == g.PID && len(m.ever) == 0 })
+	b.models = slices.DeleteFunc(b.models, func(m *ModelWeights) bool {
+		return m.pid == g.PID && len(m.ever) == 0
+	})
 	b.last = bookKey{}
 }
 
@@ -235,8 +239,10 @@ func (m *ModelWeights) model() Model {
 		ne[name] = w.ne
 	}
 	names, d := m.words.Model(ne), &m.dims
-	v := Model{PID: m.pid, Contexts: len(m.ever), Family: names.Family, Layers: names.Layers, Width: known(names.Width), Vocab: known(d.Vocab),
-		Heads: known(d.Heads), HeadsKV: known(d.HeadsKV), HeadDim: known(d.HeadDim), Experts: known(names.Experts), Used: known(d.ExpertsUsed),
+	v := Model{PID: m.pid, Contexts: len(m.ever), Family: names.Family, Layers: names.Layers,
+		Width: known(names.Width), Vocab: known(d.Vocab),
+		Heads: known(d.Heads), HeadsKV: known(d.HeadsKV), HeadDim: known(d.HeadDim),
+		Experts: known(names.Experts), Used: known(d.ExpertsUsed),
 		Types: []TypeMix{}}
 	types := map[string]*TypeMix{}
 	var bytes int64

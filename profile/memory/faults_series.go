@@ -21,8 +21,8 @@ const (
 	maxFaultOperators = 1 << 12
 )
 
-// Series is what pictures of page faults need and a FaultStat does not have. Times are ns, sizes bytes; nil: not known. All
-// steps and operators are in it, those that were not wholly seen too.
+// Series is what pictures of page faults need and a FaultStat does not have. Times are ns, sizes bytes; nil:
+// not known. All steps and operators are in it, those that were not wholly seen too.
 type Series struct {
 	SchemaVersion int          `json:"schema_version"`
 	Timed         bool         `json:"timed"` // durations are known
@@ -46,9 +46,10 @@ type FaultSteps struct {
 
 // FaultPoint is a step, or some that follow each other: their sums.
 type FaultPoint struct {
-	Step  int64  `json:"step"` // the first
-	N     int64  `json:"n"`
-	Worst int64  `json:"worst"` // the step with the longest time in faults; where that is not known, with most major ones
+	Step int64 `json:"step"` // the first
+	N    int64 `json:"n"`
+	// the step with the longest time in faults; where that is not known, with most major ones
+	Worst int64  `json:"worst"`
 	PID   int32  `json:"pid"`
 	Start int64  `json:"start_ns"` // boottime
 	Dur   int64  `json:"dur_ns"`
@@ -75,7 +76,8 @@ type FaultCell struct {
 	Read  int64  `json:"read_bytes"`
 }
 
-// FaultExperts are the experts of a process's layers: faults on them, and what of their weights was in memory at the end.
+// FaultExperts are the experts of a process's layers: faults on them, and what of their weights was in memory
+// at the end.
 type FaultExperts struct {
 	PID     int32              `json:"pid"`
 	Experts int                `json:"experts"` // the most that a layer has
@@ -124,19 +126,22 @@ type FileMap struct {
 	Mapped  bool   `json:"mapped"`      // as FileMemory.Mapped
 	Graphs  bool   `json:"graphs_seen"` // as FileMemory.Graphs
 	Cell    int64  `json:"cell_bytes"`
-	// Groups follow each other from the file's begin to its end. None: the file is no model's, or its pages are not known.
+	// Groups follow each other from the file's begin to its end. None: the file is no model's, or its pages
+	// are not known.
 	Groups      []FileGroup  `json:"groups"`
 	Tensors     []FileTensor `json:"tensors"` // in order of offset
 	TensorsLeft int          `json:"tensors_left_out"`
 }
 
-// FileGroup is a part of a file: the tensors of a layer that lie together, one that is in no layer, or a part where none is known to lie.
+// FileGroup is a part of a file: the tensors of a layer that lie together, one that is in no layer, or a part
+// where none is known to lie.
 type FileGroup struct {
 	Layer  *int   `json:"layer"`
 	Name   string `json:"name"` // of the tensor that is in no layer; empty with no layer: no tensor
 	Offset int64  `json:"offset"`
 	Bytes  int64  `json:"bytes"`
-	// Of each cell from Offset on the bytes that were in memory; the last cell ends with the group. nil: not known.
+	// Of each cell from Offset on the bytes that were in memory; the last cell ends with the group. nil: not
+	// known.
 	Start  []int64 `json:"start"`
 	End    []int64 `json:"end"`
 	Stayed []int64 `json:"stayed"`
@@ -156,7 +161,8 @@ type FileTensor struct {
 	Stayed  *int64              `json:"stayed_bytes"`
 }
 
-// FaultMarks are faults one by one, as columns: the longest, where there are too many. Times count from the run's start.
+// FaultMarks are faults one by one, as columns: the longest, where there are too many. Times count from the
+// run's start.
 type FaultMarks struct {
 	Left    int64    `json:"left_out"`
 	Strings []string `json:"strings"`

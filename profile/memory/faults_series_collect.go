@@ -9,7 +9,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// SeriesBuilder collects a FaultSeries while a run is replayed into it. Its memory is bounded by the limits of faults_series.go.
+// SeriesBuilder collects a FaultSeries while a run is replayed into it. Its memory is bounded by the limits
+// of faults_series.go.
 type SeriesBuilder struct {
 	profile.BaseSink
 	on     bool // faults were recorded
@@ -64,7 +65,8 @@ const maxExpertsOfLayer = 1 << 12
 
 // NewSeries returns an empty builder. Other sinks of the replay share the book; nil: none do.
 func NewSeries(book *facts.Book) *SeriesBuilder {
-	return &SeriesBuilder{book: facts.BookOf(book), phases: map[profile.Phase]*FaultSteps{}, names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
+	return &SeriesBuilder{book: facts.BookOf(book), phases: map[profile.Phase]*FaultSteps{},
+		names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
 		lost: map[faultLayer]bool{}, ops: map[delayKey]*delaySum{}, rows: map[delayRow]*delaySum{}}
 }
 
@@ -101,7 +103,8 @@ func (b *SeriesBuilder) Step(s *profile.Step) error {
 		b.order = append(b.order, s.Phase)
 	}
 	wait, wall := s.FaultDur, s.FaultWall
-	l.add(FaultPoint{Step: s.ID, N: 1, Worst: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur, Major: s.MajorFaults, Wait: &wait, Wall: &wall, Read: s.DiskRead,
+	l.add(FaultPoint{Step: s.ID, N: 1, Worst: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur,
+		Major: s.MajorFaults, Wait: &wait, Wall: &wall, Read: s.DiskRead,
 		worst: [2]int64{wall, s.MajorFaults}})
 	return nil
 }

@@ -14,12 +14,15 @@ func (b *SeriesBuilder) Finish(h *profile.Header) *Series {
 	if !b.on && h.Meta.Extra["faults"] == "" {
 		return nil
 	}
-	s := &Series{SchemaVersion: FaultSeriesSchema, Timed: h.Meta.Extra["fault_times"] != "off", Phases: []FaultSteps{}, Names: []FaultRow{},
+	s := &Series{SchemaVersion: FaultSeriesSchema, Timed: h.Meta.Extra["fault_times"] != "off",
+		Phases: []FaultSteps{}, Names: []FaultRow{},
 		Experts: []FaultExperts{}, Operators: []DelayedOperator{}, OpsLeft: b.opLeft, Files: b.files.Maps()}
 	for _, p := range b.order {
 		s.Phases = append(s.Phases, *b.phases[p])
 	}
-	slices.SortStableFunc(s.Phases, func(x, y FaultSteps) int { return cmp.Compare(phaseOrder(x.Phase), phaseOrder(y.Phase)) })
+	slices.SortStableFunc(s.Phases, func(x, y FaultSteps) int {
+		return cmp.Compare(phaseOrder(x.Phase), phaseOrder(y.Phase))
+	})
 	b.finishNames(s)
 	b.finishExperts(s)
 	b.finishOperators(s)
@@ -49,11 +52,14 @@ func (b *SeriesBuilder) finishOperators(s *Series) {
 			continue
 		}
 		wait, delay := r.wait, r.delay
-		s.Operators = append(s.Operators, DelayedOperator{Phase: string(r.phase), InStep: r.in, Key: r.key, Type: r.typ, Weight: r.weight,
-			Calls: r.calls, Faulted: r.faulted, Dur: r.dur, Major: r.major, Wait: &wait, Delay: &delay, Share: num.Share(delay, r.dur), Read: r.read})
+		s.Operators = append(s.Operators,
+			DelayedOperator{Phase: string(r.phase), InStep: r.in, Key: r.key, Type: r.typ, Weight: r.weight,
+				Calls: r.calls, Faulted: r.faulted, Dur: r.dur, Major: r.major, Wait: &wait, Delay: &delay,
+				Share: num.Share(delay, r.dur), Read: r.read})
 	}
 	slices.SortFunc(s.Operators, func(x, y DelayedOperator) int {
-		return cmp.Or(cmp.Compare(*y.Delay, *x.Delay), cmp.Compare(y.Major, x.Major), cmp.Compare(y.Read, x.Read), cmp.Compare(x.Key, y.Key),
+		return cmp.Or(cmp.Compare(*y.Delay, *x.Delay), cmp.Compare(y.Major, x.Major),
+			cmp.Compare(y.Read, x.Read), cmp.Compare(x.Key, y.Key),
 			cmp.Compare(x.Type, y.Type), cmp.Compare(x.Phase, y.Phase))
 	})
 	s.OpsLeft += max(0, len(s.Operators)-maxFaultRows)
@@ -78,7 +84,8 @@ func (b *SeriesBuilder) finishExperts(s *Series) {
 			if l == nil {
 				continue
 			}
-			if unknown[l] = unknown[l] || len(in[name]) != int(t.Experts) || l.Bytes > 0 && len(l.InEnd) != int(t.Experts); unknown[l] {
+			if unknown[l] = unknown[l] || len(in[name]) != int(t.Experts) || l.Bytes > 0 &&
+				len(l.InEnd) != int(t.Experts); unknown[l] {
 				l.InEnd = nil
 			} else if l.InEnd == nil {
 				l.InEnd = slices.Clone(in[name])
@@ -112,7 +119,8 @@ func (b *SeriesBuilder) finishExperts(s *Series) {
 	slices.SortFunc(s.Experts, func(a, b FaultExperts) int { return cmp.Compare(a.PID, b.PID) })
 }
 
-// expertsInFiles returns for each tensor with experts what of them was in memory at the end; nothing of a name that stands for several.
+// expertsInFiles returns for each tensor with experts what of them was in memory at the end; nothing of a
+// name that stands for several.
 func (p *residentProc) expertsInFiles() map[string][]int64 {
 	out := map[string][]int64{}
 	for _, k := range p.order {

@@ -16,26 +16,30 @@ import (
 type Stat struct {
 	Which string `json:"which"` // "major": of minor ones only those that read or took long; "all"
 	Timed bool   `json:"timed"` // durations are known
-	// Major and Minor are what the kernel counted for the recorded processes' threads while they were recorded.
+	// Major and Minor are what the kernel counted for the recorded processes' threads while they were
+	// recorded.
 	Major *int64 `json:"major"`
 	Minor *int64 `json:"minor"`
-	// Seen are the major faults that were recorded one by one. NoAddress are the others: the kernel took them for a
-	// thread that was in a system call, as one that fills a mapping; or they were lost.
+	// Seen are the major faults that were recorded one by one. NoAddress are the others: the kernel took them
+	// for a thread that was in a system call, as one that fills a mapping; or they were lost.
 	Seen      int64  `json:"major_seen"`
 	NoAddress *int64 `json:"major_no_address"`
-	// Own is what /proc/PID/stat says of the processes, from their start on, where it could be read at the end: Before and Major
-	// make it up.
+	// Own is what /proc/PID/stat says of the processes, from their start on, where it could be read at the
+	// end: Before and Major make it up.
 	Own    *int64 `json:"own_major"`
 	Before *int64 `json:"major_before"` // before the recording
-	Wait   *int64 `json:"wait_ns"`      // thread time in the faults seen, slow and reading minor ones included
-	// Read is what the threads read from storage, by faults, read ahead or calls. ReadFaults is what faults read.
-	Read       *int64       `json:"read_bytes"`
-	ReadFaults int64        `json:"read_faults_bytes"`
-	Classes    []FaultSum   `json:"classes"` // by what they hit, the longest wait first
-	Names      []FaultSum   `json:"names"`   // by weight over all layers, and other tensors and files; at most maxFaultNames
-	Phases     []FaultPhase `json:"phases"`  // and, with an empty phase, in no step
-	Steps      []FaultStep  `json:"steps"`   // those in which the disk was waited for longest
-	Files      []FileMemory `json:"files"`
+	// thread time in the faults seen, slow and reading minor ones included
+	Wait *int64 `json:"wait_ns"`
+	// Read is what the threads read from storage, by faults, read ahead or calls. ReadFaults is what faults
+	// read.
+	Read       *int64     `json:"read_bytes"`
+	ReadFaults int64      `json:"read_faults_bytes"`
+	Classes    []FaultSum `json:"classes"` // by what they hit, the longest wait first
+	// by weight over all layers, and other tensors and files; at most maxFaultNames
+	Names  []FaultSum   `json:"names"`
+	Phases []FaultPhase `json:"phases"` // and, with an empty phase, in no step
+	Steps  []FaultStep  `json:"steps"`  // those in which the disk was waited for longest
+	Files  []FileMemory `json:"files"`
 }
 
 // FaultSum sums up faults that hit one thing.
@@ -59,8 +63,8 @@ type FaultPhase struct {
 	Major   int64  `json:"major"`
 	Minor   int64  `json:"minor"`
 	Wait    *int64 `json:"wait_ns"` // thread time
-	// Wall is the time in which at least one thread was in a major fault or in one that read from disk; Share that of
-	// the steps' time.
+	// Wall is the time in which at least one thread was in a major fault or in one that read from disk; Share
+	// that of the steps' time.
 	Wall  *int64   `json:"wall_ns"`
 	Share *float64 `json:"share"`
 	Read  int64    `json:"read_bytes"`
@@ -175,7 +179,8 @@ func (b *Collector) Fault(f *profile.Fault) {
 		s.Read += read
 	}
 	if b.classes == nil {
-		b.classes, b.names, b.phases = map[profile.MemoryClass]*FaultSum{}, map[FaultSum]*FaultSum{}, map[phaseKey]*FaultPhase{}
+		b.classes, b.names, b.phases = map[profile.MemoryClass]*FaultSum{}, map[FaultSum]*FaultSum{},
+			map[phaseKey]*FaultPhase{}
 	}
 	c := b.classes[f.Class]
 	if c == nil {
@@ -234,7 +239,8 @@ func (b *Collector) count(f *trace.Fault) {
 		switch {
 		case f.Kind == trace.FaultCounts && (p == nil || p.start == nil || f.Time <= p.start.Time):
 			base = true
-			t.baseMajor, t.baseMinor, t.baseRead, t.noRead = f.Major, f.Minor, uint64(max(f.Read, 0)), f.Read < 0
+			t.baseMajor, t.baseMinor, t.baseRead, t.noRead = f.Major, f.Minor, uint64(max(f.Read, 0)),
+				f.Read < 0
 		case p == nil || p.start == nil: // its beginning is not in the trace
 			t.baseMajor, t.baseMinor, t.noRead = f.Major, f.Minor, true
 			if f.Kind == trace.FaultMajor && t.baseMajor > 0 {
@@ -267,7 +273,8 @@ func (b *Collector) Step(s *profile.Step) {
 		return
 	}
 	dur, wall := s.FaultDur, s.FaultWall
-	b.steps = append(b.steps, FaultStep{Step: s.ID, Phase: string(s.Phase), Dur: s.Dur, Major: s.MajorFaults, Wait: &dur, Wall: &wall, Read: s.DiskRead})
+	b.steps = append(b.steps, FaultStep{Step: s.ID, Phase: string(s.Phase), Dur: s.Dur, Major: s.MajorFaults,
+		Wait: &dur, Wall: &wall, Read: s.DiskRead})
 	if len(b.steps) >= 4*maxFaultSteps {
 		b.longest()
 	}
@@ -275,7 +282,8 @@ func (b *Collector) Step(s *profile.Step) {
 
 func (b *Collector) longest() {
 	slices.SortStableFunc(b.steps, func(x, y FaultStep) int {
-		return cmp.Or(cmp.Compare(*y.Wall, *x.Wall), cmp.Compare(y.Major, x.Major), cmp.Compare(y.Read, x.Read))
+		return cmp.Or(cmp.Compare(*y.Wall, *x.Wall), cmp.Compare(y.Major, x.Major),
+			cmp.Compare(y.Read, x.Read))
 	})
 	b.steps = b.steps[:min(len(b.steps), maxFaultSteps)]
 }
@@ -287,7 +295,8 @@ func (b *Collector) Finish(h *profile.Header) *Stat {
 		return nil
 	}
 	s := &Stat{Which: which, Timed: h.Meta.Extra["fault_times"] != "off", Seen: b.seen, ReadFaults: b.read,
-		Classes: []FaultSum{}, Names: []FaultSum{}, Phases: []FaultPhase{}, Steps: []FaultStep{}, Files: b.files.Files()}
+		Classes: []FaultSum{}, Names: []FaultSum{}, Phases: []FaultPhase{}, Steps: []FaultStep{},
+		Files: b.files.Files()}
 	if s.Files == nil {
 		s.Files = []FileMemory{}
 	}
@@ -337,7 +346,8 @@ func byFaultWait(x, y FaultSum) int {
 }
 
 func phaseOrder(p string) int {
-	return slices.Index([]string{string(profile.Encode), string(profile.Prefill), string(profile.Decode), string(profile.Unknown)}, p)
+	return slices.Index([]string{string(profile.Encode), string(profile.Prefill), string(profile.Decode),
+		string(profile.Unknown)}, p)
 }
 
 // untimed takes out times, which are not known.

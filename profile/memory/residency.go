@@ -17,8 +17,8 @@ type FileMemory struct {
 	PID   int32  `json:"pid"`
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
-	// InStart and InEnd are the bytes of its pages that were in memory when the recording of the process began, or
-	// when the file was first seen, and at the end. nil: not known.
+	// InStart and InEnd are the bytes of its pages that were in memory when the recording of the process
+	// began, or when the file was first seen, and at the end. nil: not known.
 	InStart *int64 `json:"in_start_bytes"`
 	InEnd   *int64 `json:"in_end_bytes"`
 	// Failed says why it is not known.
@@ -51,8 +51,8 @@ type TensorMemory struct {
 	Experts []int64
 }
 
-// Residency finds out what of the files of a run's processes was in memory. It is a part of sinks: they hand it
-// graphs and what is mapped. The zero value is ready.
+// Residency finds out what of the files of a run's processes was in memory. It is a part of sinks: they hand
+// it graphs and what is mapped. The zero value is ready.
 type Residency struct {
 	procs map[int32]*residentProc
 }
@@ -89,7 +89,8 @@ func (r *Residency) Memory(m *trace.Memory) {
 	}
 	p := r.procs[m.PID]
 	if p == nil {
-		p = &residentProc{q: profile.Proc{Shapes: map[uint64]*profile.Shape{}}, files: map[profile.FileID]*residentFile{}, mapped: map[profile.FileID][]trace.MemoryMap{}}
+		p = &residentProc{q: profile.Proc{Shapes: map[uint64]*profile.Shape{}},
+			files: map[profile.FileID]*residentFile{}, mapped: map[profile.FileID][]trace.MemoryMap{}}
 		r.procs[m.PID] = p
 	}
 	for i := range m.Files {
@@ -108,7 +109,8 @@ func (r *Residency) Memory(m *trace.Memory) {
 	fresh := map[profile.FileID][]trace.MemoryMap{}
 	for _, k := range m.Maps {
 		if k.Inode != 0 && k.End > k.Start {
-			fresh[profile.FileID{Dev: k.Dev, Inode: k.Inode}] = append(fresh[profile.FileID{Dev: k.Dev, Inode: k.Inode}], k)
+			fresh[profile.FileID{Dev: k.Dev,
+				Inode: k.Inode}] = append(fresh[profile.FileID{Dev: k.Dev, Inode: k.Inode}], k)
 		}
 	}
 	for k, maps := range fresh { // of a file that is mapped no more, where it was
@@ -131,13 +133,15 @@ func (r *Residency) Files() (out []FileMemory) {
 
 func (p *residentProc) file(pid int32, k profile.FileID) FileMemory {
 	x := p.files[k]
-	m := FileMemory{PID: pid, Path: x.first.Path, Bytes: x.first.Size, Failed: x.first.Failed, Classes: []ClassMemory{}, Graphs: len(p.where.Leaves) > 0}
+	m := FileMemory{PID: pid, Path: x.first.Path, Bytes: x.first.Size, Failed: x.first.Failed,
+		Classes: []ClassMemory{}, Graphs: len(p.where.Leaves) > 0}
 	if maps := p.mapped[k]; len(maps) > 0 && maps[0].Path != "" {
 		m.Path = maps[0].Path
 	}
 	m.InStart, m.InEnd = residentIn(x.first, 0, m.Bytes), residentIn(x.last, 0, m.Bytes)
 	sums := map[profile.MemoryClass]*ClassMemory{}
-	rest := ClassMemory{Class: profile.MemFile, Bytes: m.Bytes, InStart: clone(m.InStart), InEnd: clone(m.InEnd)}
+	rest := ClassMemory{Class: profile.MemFile, Bytes: m.Bytes, InStart: clone(m.InStart),
+		InEnd: clone(m.InEnd)}
 	var end int64
 	for _, t := range p.inFile(k) {
 		t.InStart, t.InEnd = residentIn(x.first, t.Offset, t.Bytes), residentIn(x.last, t.Offset, t.Bytes)
@@ -189,7 +193,8 @@ func (p *residentProc) inFile(k profile.FileID) (out []TensorMemory) {
 			if t.From < m.Start || t.To > m.End {
 				continue
 			}
-			x := TensorMemory{FaultPlace: t.Place, Offset: int64(t.From - m.Start + m.Offset), Bytes: int64(t.To - t.From)}
+			x := TensorMemory{FaultPlace: t.Place, Offset: int64(t.From - m.Start + m.Offset),
+				Bytes: int64(t.To - t.From)}
 			x.File = m.Path
 			if t.Plane > 0 && t.Experts > 0 && t.Experts <= 1<<16 {
 				x.Experts = make([]int64, t.Experts)

@@ -37,9 +37,11 @@ func (r *Residency) Maps() []FileMap {
 }
 
 func fileMap(m *FileMemory, x *residentFile, words ops.Vocabulary) FileMap {
-	f := FileMap{PID: m.PID, Path: m.Path, Bytes: m.Bytes, Page: x.first.Page, InStart: m.InStart, InEnd: m.InEnd, Failed: m.Failed,
+	f := FileMap{PID: m.PID, Path: m.Path, Bytes: m.Bytes, Page: x.first.Page, InStart: m.InStart,
+		InEnd: m.InEnd, Failed: m.Failed,
 		Mapped: m.Mapped, Graphs: m.Graphs, Groups: []FileGroup{}, Tensors: []FileTensor{}}
-	if !m.Mapped && !strings.HasSuffix(m.Path, ".gguf") || m.Bytes <= 0 || x.first.Page <= 0 || x.first.Page > maxPage || m.InStart == nil && m.InEnd == nil {
+	if !m.Mapped && !strings.HasSuffix(m.Path, ".gguf") || m.Bytes <= 0 || x.first.Page <= 0 ||
+		x.first.Page > maxPage || m.InStart == nil && m.InEnd == nil {
 		return f
 	}
 	f.Stayed = stayedIn(x, 0, m.Bytes)
@@ -55,7 +57,8 @@ func fileMap(m *FileMemory, x *residentFile, words ops.Vocabulary) FileMap {
 		for group+1 < len(f.Groups) && f.Groups[group+1].Offset <= t.Offset {
 			group++
 		}
-		f.Tensors = append(f.Tensors, FileTensor{Name: t.Tensor, Class: t.Class, Type: t.Type, Layer: layerOfLeaf(words, t.Tensor), Group: group, Offset: t.Offset, Bytes: t.Bytes,
+		f.Tensors = append(f.Tensors, FileTensor{Name: t.Tensor, Class: t.Class, Type: t.Type,
+			Layer: layerOfLeaf(words, t.Tensor), Group: group, Offset: t.Offset, Bytes: t.Bytes,
 			InStart: t.InStart, InEnd: t.InEnd, Stayed: stayedIn(x, t.Offset, t.Bytes)})
 	}
 	return f
@@ -73,8 +76,8 @@ func layerOfLeaf(words ops.Vocabulary, name string) *int {
 	return &l
 }
 
-// fileGroups parts a file into what lies together. A gap between tensors that is larger than a page's is a group; a smaller one is what a
-// file's alignment left, and belongs to the tensor before.
+// fileGroups parts a file into what lies together. A gap between tensors that is larger than a page's is a
+// group; a smaller one is what a file's alignment left, and belongs to the tensor before.
 func fileGroups(m *FileMemory, words ops.Vocabulary) []FileGroup {
 	const gap = 4096
 	var out []FileGroup
@@ -131,7 +134,8 @@ func (g *FileGroup) cells(x *residentFile, cell int64) {
 	g.Stayed = take(func(o, b int64) *int64 { return stayedIn(x, o, b) })
 }
 
-// stayedIn returns how many bytes of a part of a file lie on pages that were in memory at the start and at the end; nil: not known.
+// stayedIn returns how many bytes of a part of a file lie on pages that were in memory at the start and at
+// the end; nil: not known.
 func stayedIn(x *residentFile, offset, length int64) *int64 {
 	a, b := x.first, x.last
 	if a == nil || b == nil || a.Failed != "" || b.Failed != "" || a.Page != b.Page || a.Size != b.Size {

@@ -17,15 +17,16 @@ import (
 // OffloadSchema is the version of an OffloadDetail's JSON form. Fields may be added without raising it.
 const OffloadSchema = 1
 
-// Detail says how steps are split over backends in more detail than Stat does: of each phase a typical step with its splits,
-// and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is a figure that is not known.
+// Detail says how steps are split over backends in more detail than Stat does: of each phase a typical step
+// with its splits, and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is a figure that
+// is not known.
 type Detail struct {
 	SchemaVersion int     `json:"schema_version"`
 	Phases        []Phase `json:"phases"`
 }
 
-// Phase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it says what the CPU
-// did alone, so that another run can be compared with it.
+// Phase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it
+// says what the CPU did alone, so that another run can be compared with it.
 type Phase struct {
 	Offload
 	Split   bool     `json:"split"`   // another backend than the CPU computed
@@ -35,7 +36,8 @@ type Phase struct {
 	Step           *SplitStep `json:"step"` // nil: none was split
 }
 
-// Tensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its layer, is left out.
+// Tensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its
+// layer, is left out.
 type Tensor struct {
 	Kind    string   `json:"kind"`
 	From    string   `json:"from"`
@@ -47,8 +49,8 @@ type Tensor struct {
 	Dur     *float64 `json:"dur_ns_per_step"` // of the calls whose ends were seen; nil: none was
 }
 
-// SplitStep is a typical step: of those that were split in the way that most were, the one whose duration is the median. Times are
-// from its start.
+// SplitStep is a typical step: of those that were split in the way that most were, the one whose duration is
+// the median. Times are from its start.
 type SplitStep struct {
 	ID     int64       `json:"step"`
 	PID    int32       `json:"pid"`
@@ -67,18 +69,20 @@ type SplitStep struct {
 
 // StepSplit is one graph of a step.
 type StepSplit struct {
-	Split   int       `json:"split"` // its number in the scheduler's run
-	Graph   int64     `json:"graph"`
-	Backend string    `json:"backend"`
-	Start   int64     `json:"start_ns"`
-	Dur     int64     `json:"dur_ns"`    // of the host's call that computes or submits it
-	Done    *int64    `json:"done_ns"`   // when the host had waited for it; nil: not seen
-	Waited  *int64    `json:"waited_ns"` // of that time, the host's thread waited at the end
-	Begin   *int64    `json:"begin_ns"`  // when the device could begin, by its queue, as Busy: the time it had work of it; nil: not seen
-	Busy    *int64    `json:"busy_ns"`
-	Before  int       `json:"before"`  // graphs under way before it that were not waited for by themselves
-	Idle    *int64    `json:"idle_ns"` // from the end of the backend's split before it in this step; nil: it is the first
-	Nodes   int64     `json:"nodes"`   // that compute
+	Split   int    `json:"split"` // its number in the scheduler's run
+	Graph   int64  `json:"graph"`
+	Backend string `json:"backend"`
+	Start   int64  `json:"start_ns"`
+	Dur     int64  `json:"dur_ns"`    // of the host's call that computes or submits it
+	Done    *int64 `json:"done_ns"`   // when the host had waited for it; nil: not seen
+	Waited  *int64 `json:"waited_ns"` // of that time, the host's thread waited at the end
+	// when the device could begin, by its queue, as Busy: the time it had work of it; nil: not seen
+	Begin  *int64 `json:"begin_ns"`
+	Busy   *int64 `json:"busy_ns"`
+	Before int    `json:"before"` // graphs under way before it that were not waited for by themselves
+	// from the end of the backend's split before it in this step; nil: it is the first
+	Idle    *int64    `json:"idle_ns"`
+	Nodes   int64     `json:"nodes"` // that compute
 	Layers  *LayerSet `json:"layers"`
 	Weights float64   `json:"weights"` // bytes of the weights that its products read
 	Flops   float64   `json:"flops"`
@@ -86,7 +90,8 @@ type StepSplit struct {
 	List    int       `json:"list"`         // index in Lists; -1: not known
 }
 
-// StepCopy is a copy of a step. At is the place of the split that comes next in Splits; their number: none does.
+// StepCopy is a copy of a step. At is the place of the split that comes next in Splits; their number: none
+// does.
 type StepCopy struct {
 	At     int    `json:"at"`
 	Kind   string `json:"kind"`
@@ -127,7 +132,8 @@ const (
 	maxTensorsShown = 200
 )
 
-// Builder computes an OffloadDetail while a run is replayed into it. Its memory does not grow with the run's length.
+// Builder computes an OffloadDetail while a run is replayed into it. Its memory does not grow with the run's
+// length.
 type Builder struct {
 	profile.BaseSink
 	book         *facts.Book
@@ -165,7 +171,9 @@ type opTime struct {
 // New returns an empty builder. Other sinks of the replay share the book; nil: none do.
 func New(book *facts.Book) *Builder {
 	book = facts.BookOf(book)
-	b := &Builder{book: book, split: Collector{Book: book}, alone: Collector{Book: book, all: true}, kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{}, spans: map[int64]*profile.DeviceSpan{},
+	b := &Builder{book: book, split: Collector{Book: book}, alone: Collector{Book: book, all: true},
+		kept: map[profile.Phase]*keptSteps{}, graphs: map[int64]bool{},
+		spans:   map[int64]*profile.DeviceSpan{},
 		tensors: map[profile.Phase]map[tensorWay]*copySum{}}
 	return b
 }
@@ -335,7 +343,8 @@ func (b *Builder) Finish(h *profile.Header) *Detail {
 func (b *Builder) copied(p profile.Phase, steps float64) (out []Tensor, left int) {
 	out = []Tensor{}
 	for k, c := range b.tensors[p] {
-		t := Tensor{Kind: k.kind, From: k.from, To: k.to, Tensor: k.tensor, Type: k.typ, PerStep: float64(c.n) / steps}
+		t := Tensor{Kind: k.kind, From: k.from, To: k.to, Tensor: k.tensor, Type: k.typ,
+			PerStep: float64(c.n) / steps}
 		if !c.unknown {
 			t.Bytes = num.Ratio(float64(c.bytes), steps)
 		}
@@ -346,7 +355,8 @@ func (b *Builder) copied(p profile.Phase, steps float64) (out []Tensor, left int
 	}
 	slices.SortFunc(out, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(times(b.Bytes, 1), times(a.Bytes, 1)), cmp.Compare(b.PerStep, a.PerStep),
-			cmp.Compare(a.Tensor, b.Tensor), cmp.Compare(a.Kind+"\x00"+a.From+"\x00"+a.To+"\x00"+a.Type, b.Kind+"\x00"+b.From+"\x00"+b.To+"\x00"+b.Type))
+			cmp.Compare(a.Tensor, b.Tensor), cmp.Compare(a.Kind+"\x00"+a.From+"\x00"+a.To+"\x00"+a.Type,
+				b.Kind+"\x00"+b.From+"\x00"+b.To+"\x00"+b.Type))
 	})
 	if left = len(out) - maxTensorsShown; left > 0 {
 		return out[:maxTensorsShown], left

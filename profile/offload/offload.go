@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offload says how steps are split over backends: their graphs and copies, and what a device did meanwhile.
+// Package offload says how steps are split over backends: their graphs and copies, and what a device did
+// meanwhile.
 package offload
 
 import (
@@ -15,15 +16,16 @@ import (
 	"slices"
 )
 
-// Offload says how the steps of one phase were split over backends, where one other than the CPU computed. Figures are
-// means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
+// Offload says how the steps of one phase were split over backends, where one other than the CPU computed.
+// Figures are means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
 type Offload struct {
 	Phase    profile.Phase `json:"phase"`
 	Steps    int64         `json:"steps"`
 	Backends []Backend     `json:"backends"` // most time first
 	Copies   []Copied      `json:"copies"`   // most bytes first
-	// UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of it, TokensPerS its tokens a second, of
-	// steps that handed graphs to a device and were seen to wait for them: the step's call can return long before. nil: none was.
+	// UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of
+	// it, TokensPerS its tokens a second, of steps that handed graphs to a device and were seen to wait for
+	// them: the step's call can return long before. nil: none was.
 	UntilDone  *float64 `json:"step_until_done_ns"`
 	Call       *float64 `json:"step_call_ns"`
 	TokensPerS *float64 `json:"tokens_per_s"`
@@ -46,16 +48,20 @@ type Backend struct {
 	Unwaited int64    `json:"unwaited"`           // graphs that nobody waited for by themselves
 	Device   *float64 `json:"device_ns_per_step"` // nil: not seen
 	Waited   *float64 `json:"waited_ns_per_step"` // of it, the host's threads waited at the end
-	Idle     *float64 `json:"idle_ns_per_step"`   // from the end of a span to the begin of the next of the backend; nil: fewer than two
+	// from the end of a span to the begin of the next of the backend; nil: fewer than two
+	Idle *float64 `json:"idle_ns_per_step"`
 
 	// What the device's own interface told, of the spans whose submissions were seen; nil: none was.
-	QueueSpans  int64    `json:"queue_spans"`              // how many of device_spans
-	Busy        *float64 `json:"busy_ns_per_step"`         // the device had work of these graphs: an upper bound of its own time
-	Submissions *float64 `json:"submissions_per_step"`     // calls that hand over work
-	Submitting  *float64 `json:"submitting_ns_per_step"`   // time of the host in them
-	IdleInside  *float64 `json:"idle_inside_ns_per_step"`  // within graphs, while the host had handed over no more of them
-	IdleStep    *float64 `json:"idle_in_step_ns_per_step"` // between graphs of one step; nil: no step had two
-	IdleBetween *float64 `json:"idle_between_ns_per_step"` // from the last graph of a step to the first of the next of the phase; nil: not seen
+	QueueSpans int64 `json:"queue_spans"` // how many of device_spans
+	// the device had work of these graphs: an upper bound of its own time
+	Busy        *float64 `json:"busy_ns_per_step"`
+	Submissions *float64 `json:"submissions_per_step"`   // calls that hand over work
+	Submitting  *float64 `json:"submitting_ns_per_step"` // time of the host in them
+	// within graphs, while the host had handed over no more of them
+	IdleInside *float64 `json:"idle_inside_ns_per_step"`
+	IdleStep   *float64 `json:"idle_in_step_ns_per_step"` // between graphs of one step; nil: no step had two
+	// from the last graph of a step to the first of the next of the phase; nil: not seen
+	IdleBetween *float64 `json:"idle_between_ns_per_step"`
 }
 
 // LayerSet is the span of layers' numbers.
@@ -85,11 +91,12 @@ type Copied struct {
 
 // Collector collects what Offload is made of.
 type Collector struct {
-	Book    *facts.Book
-	steps   map[int64]*offloadStep // under way
-	phases  map[profile.Phase]*offloadSum
-	shapes  map[*profile.Shape]*shapeWork
-	pending map[int64]offloadGraph        // graphs of steps that are complete, of which a device's span may still come
+	Book   *facts.Book
+	steps  map[int64]*offloadStep // under way
+	phases map[profile.Phase]*offloadSum
+	shapes map[*profile.Shape]*shapeWork
+	// graphs of steps that are complete, of which a device's span may still come
+	pending map[int64]offloadGraph
 	early   map[int64]*deviceSeen         // spans by graph, of steps that are not
 	latest  map[deviceKey]deviceEnd       // of each backend
 	late    map[*profile.Step]*offloadSum // steps whose results are not there yet
@@ -129,7 +136,8 @@ func (t *tailSum) finish(x *Offload) {
 	if t.steps == 0 {
 		return
 	}
-	x.UntilDone, x.Call = num.Ratio(float64(t.until), float64(t.steps)), num.Ratio(float64(t.call), float64(t.steps))
+	x.UntilDone, x.Call = num.Ratio(float64(t.until), float64(t.steps)),
+		num.Ratio(float64(t.call), float64(t.steps))
 	if !t.noTokens {
 		x.TokensPerS = num.Ratio(float64(t.tokens)*1e9, float64(t.until))
 	}
@@ -232,7 +240,8 @@ func (o *Collector) Copied(c *profile.Copy) {
 	}
 }
 
-// Done adds a step with its operators, if it is whole and another backend than the CPU ran in it. It returns what it added, nil if nothing.
+// Done adds a step with its operators, if it is whole and another backend than the CPU ran in it. It returns
+// what it added, nil if nothing.
 func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offloadStep {
 	x := o.steps[s.ID]
 	delete(o.steps, s.ID)
@@ -244,7 +253,8 @@ func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offlo
 	}
 	sum := o.phases[s.Phase]
 	if sum == nil {
-		sum = &offloadSum{work: backendWork{book: o.Book}, backends: map[string]*splitSum{}, copies: map[[3]string]*copySum{}}
+		sum = &offloadSum{work: backendWork{book: o.Book}, backends: map[string]*splitSum{},
+			copies: map[[3]string]*copySum{}}
 		o.phases[s.Phase] = sum
 	}
 	sum.steps++
@@ -367,12 +377,16 @@ func (o *Collector) Finish() (out []Offload) {
 		x := Offload{Phase: p, Steps: sum.steps, Copies: []Copied{}, BackendWork: sum.work.finish(sum.steps)}
 		sum.tail.finish(&x)
 		for name, b := range sum.backends {
-			y := Backend{Backend: name, Graphs: float64(b.graphs) / steps, Nodes: float64(b.nodes) / steps, Weights: b.weights / steps,
-				Flops: b.flops / steps, Host: float64(b.host) / steps, Ops: []OpCount{}, Spans: b.spans, Unwaited: b.unwaited}
+			y := Backend{Backend: name, Graphs: float64(b.graphs) / steps, Nodes: float64(b.nodes) / steps,
+				Weights: b.weights / steps,
+				Flops:   b.flops / steps, Host: float64(b.host) / steps, Ops: []OpCount{}, Spans: b.spans,
+				Unwaited: b.unwaited}
 			for op, n := range b.ops {
 				y.Ops = append(y.Ops, OpCount{op, float64(n) / steps})
 			}
-			slices.SortFunc(y.Ops, func(a, b OpCount) int { return cmp.Or(cmp.Compare(b.PerStep, a.PerStep), cmp.Compare(a.Op, b.Op)) })
+			slices.SortFunc(y.Ops, func(a, b OpCount) int {
+				return cmp.Or(cmp.Compare(b.PerStep, a.PerStep), cmp.Compare(a.Op, b.Op))
+			})
 			if ls := slices.Sorted(maps.Keys(b.layers)); len(ls) > 0 {
 				y.Layers = &LayerSet{ls[0], ls[len(ls)-1], len(ls)}
 			}
@@ -389,7 +403,8 @@ func (o *Collector) Finish() (out []Offload) {
 			return cmp.Or(cmp.Compare(b.Host, a.Host), cmp.Compare(a.Backend, b.Backend))
 		})
 		for k, c := range sum.copies {
-			y := Copied{Kind: k[0], From: k[1], To: k[2], PerStep: float64(c.n) / steps, Largest: c.largest, most: c.bytes}
+			y := Copied{Kind: k[0], From: k[1], To: k[2], PerStep: float64(c.n) / steps, Largest: c.largest,
+				most: c.bytes}
 			if !c.unknown {
 				y.Bytes = num.Ratio(float64(c.bytes), steps)
 			}

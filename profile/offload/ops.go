@@ -12,19 +12,23 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// The same operator on several backends: what is known of its time on each. The CPU's operators are timed one by one. Of other
-// backends only graphs are, so an operator's time is known where a graph holds nothing else, as BLAS's often do.
+// The same operator on several backends: what is known of its time on each. The CPU's operators are timed one
+// by one. Of other backends only graphs are, so an operator's time is known where a graph holds nothing else,
+// as BLAS's often do.
 
 // How a time on a backend is known.
 const (
 	TimedOps  = "operators" // each operator was timed
 	TimedCall = "call"      // the host's call that computes the graph
-	TimedSpan = "span"      // from the graph's submission to when the host had waited for it: at least what the device took
-	TimedBusy = "busy"      // when the device had work of the graph, by its queue: the same, without what the host took before
+	// from the graph's submission to when the host had waited for it: at least what the device took
+	TimedSpan = "span"
+	// when the device had work of the graph, by its queue: the same, without what the host took before
+	TimedBusy = "busy"
 )
 
 const (
-	// Operators that are told apart in a phase, and graphs of backends whose operators are not seen. Further ones are counted.
+	// Operators that are told apart in a phase, and graphs of backends whose operators are not seen. Further
+	// ones are counted.
 	maxBackendOps    = 1 << 12
 	maxBackendGraphs = 1 << 10
 	// maxGraphNodes bounds the nodes of the graphs that are told apart together.
@@ -57,8 +61,8 @@ type OpTime struct {
 	GBps    *float64  `json:"gb_per_s"`
 }
 
-// BackendGraph are graphs of the same operators on a backend whose operators are not seen: the time of all of them together, and
-// what the same operators take elsewhere.
+// BackendGraph are graphs of the same operators on a backend whose operators are not seen: the time of all of
+// them together, and what the same operators take elsewhere.
 type BackendGraph struct {
 	Backend   string      `json:"backend"`
 	Operators []GraphOp   `json:"operators"` // in order of their first
@@ -72,7 +76,8 @@ type BackendGraph struct {
 	Others    []OtherTime `json:"others"`
 }
 
-// GraphOp is an operator of a graph: its place in the phase's list of operators, and how often the graph has it.
+// GraphOp is an operator of a graph: its place in the phase's list of operators, and how often the graph has
+// it.
 type GraphOp struct {
 	Op    int `json:"operator"`
 	Count int `json:"count"`
@@ -83,8 +88,8 @@ type OtherTime struct {
 	Backend string  `json:"backend"`
 	Dur     float64 `json:"ns"`
 	Known   int     `json:"operators"` // of which it is the sum: those whose time there is known
-	// Ratio is the graph's time to Dur. It is exact where all operators are known and the graph is timed by its call; else at most
-	// that. nil: not known.
+	// Ratio is the graph's time to Dur. It is exact where all operators are known and the graph is timed by
+	// its call; else at most that. nil: not known.
 	Ratio *float64 `json:"ratio"`
 	Flops *float64 `json:"flops_share"` // their part of the graph's flops
 }
@@ -236,7 +241,8 @@ func (r *workRow) count(d *facts.Derived, calls float64) {
 
 // op adds an operator that was timed.
 func (w *backendWork) op(o *profile.Op) {
-	if o.Graph == nil || o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(o.Shape.Nodes) {
+	if o.Graph == nil || o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 ||
+		int(o.Node) >= len(o.Shape.Nodes) {
 		return
 	}
 	d := w.book.Derive(o)
@@ -331,7 +337,8 @@ func (w *backendWork) alike(g *profile.Graph) *graphWork {
 			w.graphs = map[graphID]*graphWork{}
 		}
 		w.nodes += len(nodes)
-		x = &graphWork{backend: g.Backend, shape: g.Shape, layers: map[int]bool{}, at: make([]map[int]bool, len(layers))}
+		x = &graphWork{backend: g.Backend, shape: g.Shape, layers: map[int]bool{},
+			at: make([]map[int]bool, len(layers))}
 		w.graphs[id] = x
 	}
 	for i, l := range layers {
@@ -356,8 +363,8 @@ func executing(s *profile.Shape, f func(int32)) {
 	}
 }
 
-// device adds the span of a graph that was added before. Where others were under way before it, theirs is in it too: it tells
-// nothing of one graph.
+// device adds the span of a graph that was added before. Where others were under way before it, theirs is in
+// it too: it tells nothing of one graph.
 func (w *backendWork) device(d *profile.DeviceSpan) {
 	x := w.spans[d.Graph.ID]
 	if x == nil {
@@ -402,8 +409,8 @@ type fused struct {
 	place []int // of its nodes among those that compute
 }
 
-// operators returns a graph's operators, joined as those that were seen are: what one backend runs as one can be compared with
-// what another runs as several.
+// operators returns a graph's operators, joined as those that were seen are: what one backend runs as one can
+// be compared with what another runs as several.
 func (w *backendWork) operators(s *profile.Shape) (out []fused) {
 	nodes := s.Nodes
 	taken := map[int32]bool{}

@@ -41,7 +41,8 @@ type graphOps struct {
 
 // finish returns what was collected in so many steps.
 func (w *backendWork) finish(steps int64) BackendWork {
-	out := BackendWork{Products: []BackendProducts{}, Operators: []BackendOp{}, Graphs: []BackendGraph{}, Dropped: w.dropped}
+	out := BackendWork{Products: []BackendProducts{}, Operators: []BackendOp{}, Graphs: []BackendGraph{},
+		Dropped: w.dropped}
 	if steps <= 0 {
 		return out
 	}
@@ -57,7 +58,8 @@ func (w *backendWork) finish(steps int64) BackendWork {
 		}
 	}
 	slices.SortStableFunc(out.Graphs, func(a, b BackendGraph) int {
-		return cmp.Or(cmp.Compare(times(b.Mean, b.Calls), times(a.Mean, a.Calls)), cmp.Compare(b.Calls*float64(b.Nodes), a.Calls*float64(a.Nodes)), byBackend(a.Backend, b.Backend))
+		return cmp.Or(cmp.Compare(times(b.Mean, b.Calls), times(a.Mean, a.Calls)),
+			cmp.Compare(b.Calls*float64(b.Nodes), a.Calls*float64(a.Nodes)), byBackend(a.Backend, b.Backend))
 	})
 	out.Products = w.allProducts(graphs, steps)
 	return out
@@ -70,7 +72,8 @@ func times(v *float64, n float64) float64 {
 	return *v * n
 }
 
-// expand adds the operators of graphs to the rows, with a time where a graph has but one. Graphs come in a fixed order.
+// expand adds the operators of graphs to the rows, with a time where a graph has but one. Graphs come in a
+// fixed order.
 func (w *backendWork) expand(steps float64) (out []graphOps) {
 	for _, r := range w.rows {
 		for _, c := range r.on {
@@ -133,7 +136,8 @@ func (w *backendWork) order() []sameOp {
 	}
 	ids := slices.Collect(maps.Keys(w.rows))
 	slices.SortFunc(ids, func(a, b sameOp) int {
-		return cmp.Or(cmp.Compare(time(b), time(a)), cmp.Compare(w.rows[b].flops, w.rows[a].flops), cmp.Compare(a.key, b.key), cmp.Compare(a.op, b.op),
+		return cmp.Or(cmp.Compare(time(b), time(a)), cmp.Compare(w.rows[b].flops, w.rows[a].flops),
+			cmp.Compare(a.key, b.key), cmp.Compare(a.op, b.op),
 			cmp.Compare(a.typ, b.typ), slices.Compare(a.ne[:], b.ne[:]), cmp.Compare(a.k, b.k))
 	})
 	return ids
@@ -141,8 +145,9 @@ func (w *backendWork) order() []sameOp {
 
 func (w *backendWork) operator(id sameOp) BackendOp {
 	r := w.rows[id]
-	o := BackendOp{Key: id.key, Weight: id.weight, Op: id.op, Type: id.typ, Ne: id.ne, AtMost: r.atMost, PerBackend: []OpTime{},
-		Flops: num.Ratio(r.flops, float64(r.withFlops)), Bytes: num.Ratio(r.bytes, float64(r.withB))}
+	o := BackendOp{Key: id.key, Weight: id.weight, Op: id.op, Type: id.typ, Ne: id.ne, AtMost: r.atMost,
+		PerBackend: []OpTime{},
+		Flops:      num.Ratio(r.flops, float64(r.withFlops)), Bytes: num.Ratio(r.bytes, float64(r.withB))}
 	if id.k >= 0 {
 		o.K = &id.k
 	}
@@ -165,7 +170,8 @@ func (w *backendWork) operator(id sameOp) BackendOp {
 
 // comparison says what a graph's operators take on other backends.
 func (w *backendWork) comparison(x *graphOps, at map[sameOp]int, steps int64) BackendGraph {
-	g := BackendGraph{Backend: x.backend, Operators: []GraphOp{}, Nodes: len(x.ops), Layers: layerSet(x.layers), Calls: float64(x.calls) / float64(steps),
+	g := BackendGraph{Backend: x.backend, Operators: []GraphOp{}, Nodes: len(x.ops),
+		Layers: layerSet(x.layers), Calls: float64(x.calls) / float64(steps),
 		Timed: x.timed, Mean: num.Ratio(float64(x.dur), float64(x.timed)), Others: []OtherTime{}}
 	if x.timed > 0 {
 		g.TimedBy = x.by
@@ -256,7 +262,8 @@ func (w *backendWork) allProducts(graphs []graphOps, steps int64) []BackendProdu
 			s.timed += float64(c.timed) / float64(w.traced)
 			s.dur += c.dur / float64(w.traced)
 			s.by = TimedOps
-			s.work(num.Ratio(r.flops, float64(r.withFlops)), num.Ratio(r.bytes, float64(r.withB)), n, float64(c.timed)/float64(w.traced))
+			s.work(num.Ratio(r.flops, float64(r.withFlops)), num.Ratio(r.bytes, float64(r.withB)), n,
+				float64(c.timed)/float64(w.traced))
 		}
 	}
 	for i := range graphs {
@@ -284,7 +291,8 @@ func (w *backendWork) allProducts(graphs []graphOps, steps int64) []BackendProdu
 	}
 	out := []BackendProducts{}
 	for name, s := range sums {
-		p := BackendProducts{Backend: name, Products: s.n, Others: s.others, TimedBy: s.by, Part: num.Ratio(s.timed, s.n)}
+		p := BackendProducts{Backend: name, Products: s.n, Others: s.others, TimedBy: s.by,
+			Part: num.Ratio(s.timed, s.n)}
 		if !s.noFlops {
 			p.Flops = &s.flops
 		}

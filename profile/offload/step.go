@@ -48,7 +48,8 @@ func (s *keptStep) way() string {
 // describe returns a step's splits, in order of time.
 func (b *Builder) describe(x *keptStep, first int64) *SplitStep {
 	s := x.s
-	out := &SplitStep{ID: s.ID, PID: s.PID, Start: s.Start - first, Dur: s.Dur, Splits: []StepSplit{}, Copies: []StepCopy{}, Lists: [][]SplitNode{}}
+	out := &SplitStep{ID: s.ID, PID: s.PID, Start: s.Start - first, Dur: s.Dur, Splits: []StepSplit{},
+		Copies: []StepCopy{}, Lists: [][]SplitNode{}}
 	graphs := slices.Clone(x.graphs)
 	slices.SortStableFunc(graphs, func(a, b *profile.Graph) int { return cmp.Compare(a.Start, b.Start) })
 	if n := len(graphs) - maxStepSplits; n > 0 {
@@ -61,7 +62,8 @@ func (b *Builder) describe(x *keptStep, first int64) *SplitStep {
 	l := lists{book: b.book, of: map[*profile.Shape]int{}, out: out}
 	ends := map[string]int64{}
 	for _, g := range graphs {
-		y := StepSplit{Split: g.Split, Graph: g.ID, Backend: g.Backend, Start: g.Start - s.Start, Dur: g.Dur, List: -1}
+		y := StepSplit{Split: g.Split, Graph: g.ID, Backend: g.Backend, Start: g.Start - s.Start, Dur: g.Dur,
+			List: -1}
 		end := g.Start + g.Dur
 		if d := b.spans[g.ID]; d != nil {
 			done, waited := d.Done-s.Start, d.Waited
@@ -101,7 +103,8 @@ func (b *Builder) describe(x *keptStep, first int64) *SplitStep {
 		if at < 0 {
 			at = len(graphs)
 		}
-		y := StepCopy{At: at, Kind: c.Kind, From: c.From, To: c.To, Tensor: c.Tensor, Type: c.Type, Start: c.Start - s.Start, Async: c.Async}
+		y := StepCopy{At: at, Kind: c.Kind, From: c.From, To: c.To, Tensor: c.Tensor, Type: c.Type,
+			Start: c.Start - s.Start, Async: c.Async}
 		if c.Bytes >= 0 {
 			y.Bytes = &c.Bytes
 		}
@@ -140,7 +143,8 @@ func (l *lists) add(g *profile.Graph, times []opTime) int {
 	executing(g.Shape, func(i int32) {
 		n := &nodes[i]
 		d := l.book.Node(g.Shape, i)
-		list = append(list, SplitNode{Node: i, Name: n.Name, Op: n.Op, Type: n.Type, Ne: n.Ne, Layer: d.Layer, Block: d.Block, Weight: d.Weight, WeightType: d.WeightType,
+		list = append(list, SplitNode{Node: i, Name: n.Name, Op: n.Op, Type: n.Type, Ne: n.Ne, Layer: d.Layer,
+			Block: d.Block, Weight: d.Weight, WeightType: d.WeightType,
 			Flops: d.Flops, Bytes: d.Bytes, Into: -1})
 	})
 	if l.nodes+len(list) > maxListNodes {
@@ -148,7 +152,9 @@ func (l *lists) add(g *profile.Graph, times []opTime) int {
 		return -1
 	}
 	at := func(node int32) *SplitNode {
-		if i, ok := slices.BinarySearchFunc(list, node, func(s SplitNode, n int32) int { return cmp.Compare(s.Node, n) }); ok {
+		if i, ok := slices.BinarySearchFunc(list, node, func(s SplitNode, n int32) int {
+			return cmp.Compare(s.Node, n)
+		}); ok {
 			return &list[i]
 		}
 		return nil

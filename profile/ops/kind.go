@@ -2,7 +2,8 @@
 
 package ops
 
-// Kind of an operator, coarse enough for a colour each, as the timeline and the operator graph tell them apart.
+// Kind of an operator, coarse enough for a colour each, as the timeline and the operator graph tell them
+// apart.
 type Kind = int
 
 const (

@@ -4,7 +4,8 @@ package ops
 
 import "github.com/profinfer/profinfer/trace"
 
-// Neutral is the vocabulary of an engine that is not known: names are taken as they are, and nothing follows from them.
+// Neutral is the vocabulary of an engine that is not known: names are taken as they are, and nothing follows
+// from them.
 type Neutral struct{}
 
 var _ Vocabulary = Neutral{}

@@ -134,9 +134,9 @@ func LeafOf(nodes []trace.Node, n int32) int32 {
 	return -1
 }
 
-// IsQuantised tells types of weights that a CPU multiplies as 8-bit numbers from those that it multiplies as floats: all that are no plain
-// numbers. Source: ggml/src/ggml-cpu/ggml-cpu.c, type_traits_cpu: vec_dot_type is an 8-bit type for each quantised one, the same for f32,
-// f16 and bf16.
+// IsQuantised tells types of weights that a CPU multiplies as 8-bit numbers from those that it multiplies as
+// floats: all that are no plain numbers. Source: ggml/src/ggml-cpu/ggml-cpu.c, type_traits_cpu: vec_dot_type
+// is an 8-bit type for each quantised one, the same for f32, f16 and bf16.
 func IsQuantised(typ string) bool {
 	return !slices.Contains([]string{"", "f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64"}, typ)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Crowd is a run in which who has which CPU is told tick by tick. Each step is one product; each of the threads needs Work ticks for its part. A
-// thread that has no CPU is ready and waits.
+// Crowd is a run in which who has which CPU is told tick by tick. Each step is one product; each of the
+// threads needs Work ticks for its part. A thread that has no CPU is ready and waits.
 type Crowd struct {
 	PID     int32
 	Threads int
@@ -19,10 +19,12 @@ type Crowd struct {
 	Work    int
 	// Seats says who has each CPU in a tick.
 	Seats func(tick int) []Seat
-	// Untold: that others came is not recorded, but looked at when a thread that waited has a CPU, as the kernel side does.
+	// Untold: that others came is not recorded, but looked at when a thread that waited has a CPU, as the
+	// kernel side does.
 	Untold bool
 
-	// Taken is for how long, ns, each of the others had a CPU in a step while some thread waited, by comm: what Play finds.
+	// Taken is for how long, ns, each of the others had a CPU in a step while some thread waited, by comm:
+	// what Play finds.
 	Taken map[string]int64
 }
 
@@ -59,10 +61,12 @@ func (c *Crowd) Play(to profile.Sink) error {
 	p := &crowdPlay{c: c, to: to, now: make([]Seat, c.CPUs), since: make([]int64, c.CPUs)}
 	at := 0
 	for step := range int64(c.Steps) {
-		s := &profile.Step{ID: step + 1, PID: c.PID, TID: c.PID, Ctx: 1, Entry: "llama_decode", Phase: profile.Decode, Start: crowd0 + int64(at)*tick + 2_000,
+		s := &profile.Step{ID: step + 1, PID: c.PID, TID: c.PID, Ctx: 1, Entry: "llama_decode",
+			Phase: profile.Decode, Start: crowd0 + int64(at)*tick + 2_000,
 			NTokens: 1, NSeqs: 1, Outputs: 1, Graphs: 1, Ops: 1}
 		s.Seqs = []trace.StepSeq{{Time: s.Start, TID: c.PID, NTokens: 1, Pos: int32(step), Outputs: 1}}
-		g := &profile.Graph{ID: step + 1, Step: s.ID, PID: c.PID, TID: c.PID, Backend: "CPU", Start: s.Start + 1_000, Shape: shape, NNodes: 1, Ops: 1}
+		g := &profile.Graph{ID: step + 1, Step: s.ID, PID: c.PID, TID: c.PID, Backend: "CPU",
+			Start: s.Start + 1_000, Shape: shape, NNodes: 1, Ops: 1}
 		o := &profile.Op{ID: step + 1, Step: s, Graph: g, Shape: shape, Op: "MUL_MAT", Start: s.Start + 2_000}
 		done, end := make([]int, c.Threads), make([]int, c.Threads)
 		for slices.Min(done) < c.Work {
@@ -89,7 +93,8 @@ func (c *Crowd) Play(to profile.Sink) error {
 			at++
 		}
 		for i := range c.Threads {
-			o.Threads = append(o.Threads, profile.OpThread{TID: c.PID + int32(i), Ith: uint16(i), CPU: uint16(i % c.CPUs), Start: o.Start,
+			o.Threads = append(o.Threads, profile.OpThread{TID: c.PID + int32(i), Ith: uint16(i),
+				CPU: uint16(i % c.CPUs), Start: o.Start,
 				Busy: crowd0 + int64(end[i])*tick - 5_000 - o.Start})
 		}
 		g.Dur = crowd0 + int64(at)*tick - 4_000 - g.Start

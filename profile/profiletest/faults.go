@@ -11,9 +11,10 @@ import (
 
 const faultPage = 4096
 
-// Faulty makes a recorder tell page faults of a process: every seventh operator with a weight has a major one that reads on its second
-// thread and a shorter one on its first, every fourth step one that reads ahead in no operator; of the model's file the first
-// half is in memory at the start, and all pages but every third at the end. hostile: paths and reasons are nobody's friends.
+// Faulty makes a recorder tell page faults of a process: every seventh operator with a weight has a major one
+// that reads on its second thread and a shorter one on its first, every fourth step one that reads ahead in
+// no operator; of the model's file the first half is in memory at the start, and all pages but every third at
+// the end. hostile: paths and reasons are nobody's friends.
 func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	path, failed := "/models/made.gguf", ""
 	if hostile {
@@ -43,7 +44,8 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	}
 	size := int64(to-from) + faultPage
 	pages := func(in func(page int64) bool) trace.FilePages {
-		f := trace.FilePages{Path: path, Dev: 1, Inode: 2, Size: size, Page: faultPage, Resident: make([]byte, (size/faultPage+7)/8)}
+		f := trace.FilePages{Path: path, Dev: 1, Inode: 2, Size: size, Page: faultPage,
+			Resident: make([]byte, (size/faultPage+7)/8)}
 		for p := range size / faultPage {
 			if in(p) {
 				f.Resident[p/8] |= 1 << (p % 8)
@@ -51,11 +53,13 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 		}
 		return f
 	}
-	other := trace.FilePages{Path: "/usr/lib/locale/" + path, Dev: 1, Inode: 3, Size: 1 << 21, Page: faultPage, Failed: failed}
+	other := trace.FilePages{Path: "/usr/lib/locale/" + path, Dev: 1, Inode: 3, Size: 1 << 21,
+		Page: faultPage, Failed: failed}
 	if failed == "" {
 		other.Failed = "operation not permitted"
 	}
-	maps := []trace.MemoryMap{{Start: 0x1000, End: 0x2000, Perms: "r-xp", Path: "/bin/made", Dev: 1, Inode: 1},
+	maps := []trace.MemoryMap{{Start: 0x1000, End: 0x2000, Perms: "r-xp", Path: "/bin/made", Dev: 1,
+		Inode: 1},
 		{Start: from, End: to, Offset: faultPage, Perms: "r--s", Path: path, Dev: 1, Inode: 2}}
 	meta := r.Head
 	r.Head = func(t *trace.Meta) {
@@ -69,8 +73,14 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	}
 	r.Mapped = func() []trace.Memory {
 		return []trace.Memory{
-			{PID: pid, Time: 1, When: "start", Major: 3, Minor: 50, Read: 1 << 16, Maps: maps, Files: []trace.FilePages{pages(func(p int64) bool { return p < size/faultPage/2 }), other}},
-			{PID: pid, Time: 1 << 40, When: "end", Major: -1, Minor: -1, Read: -1, Maps: maps, Files: []trace.FilePages{pages(func(p int64) bool { return p%3 != 0 }), other}},
+			{PID: pid, Time: 1, When: "start", Major: 3, Minor: 50, Read: 1 << 16, Maps: maps,
+				Files: []trace.FilePages{pages(func(p int64) bool {
+					return p < size/faultPage/2
+				}), other}},
+			{PID: pid, Time: 1 << 40, When: "end", Major: -1, Minor: -1, Read: -1, Maps: maps,
+				Files: []trace.FilePages{pages(func(p int64) bool {
+					return p%3 != 0
+				}), other}},
 		}
 	}
 	var major [2]uint64
@@ -85,17 +95,21 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 				major[th]++
 			}
 			at := func(part float64) int64 { return int64(part * float64(t.Busy+t.OffCPU)) }
-			fs = append(fs, trace.Fault{Time: t.Start + at(to), Dur: max(1, at(to)-at(from)), PID: pid, TID: t.TID, CPU: t.CPU, Kind: kind, Addr: addr, Read: read, Major: major[th], Minor: 20})
+			fs = append(fs, trace.Fault{Time: t.Start + at(to), Dur: max(1, at(to)-at(from)), PID: pid,
+				TID: t.TID, CPU: t.CPU, Kind: kind, Addr: addr, Read: read, Major: major[th], Minor: 20})
 		}
 		if !told {
 			told = true
 			for th := range 2 {
-				fs = append(fs, trace.Fault{Time: 1, PID: pid, TID: o.Threads[th].TID, Kind: trace.FaultCounts, Dur: -1, Read: 1 << 16})
+				fs = append(fs, trace.Fault{Time: 1, PID: pid, TID: o.Threads[th].TID,
+					Kind: trace.FaultCounts, Dur: -1, Read: 1 << 16})
 			}
 		}
 		if o.Step != nil && o.Step.ID != step {
 			if step = o.Step.ID; step%4 == 0 {
-				fs = append(fs, trace.Fault{Time: o.Start - 1, Dur: 1000, PID: pid, TID: o.Threads[0].TID, Kind: trace.FaultMinor, Addr: from + 2*faultPage, Read: 1 << 17, Major: major[0], Minor: 20})
+				fs = append(fs, trace.Fault{Time: o.Start - 1, Dur: 1000, PID: pid, TID: o.Threads[0].TID,
+					Kind: trace.FaultMinor, Addr: from +
+						2*faultPage, Read: 1 << 17, Major: major[0], Minor: 20})
 			}
 		}
 		nodes := o.Shape.Nodes
@@ -113,7 +127,8 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	}
 }
 
-// faulty is a trial of page faults on a mixture of experts; names: with hostile names, and durations that are not known.
+// faulty is a trial of page faults on a mixture of experts; names: with hostile names, and durations that are
+// not known.
 func faulty(names bool) Trial {
 	t := Trial{Name: "faults", What: "page faults of a mixture of experts whose file is partly in memory"}
 	if names {

@@ -58,7 +58,8 @@ type Trial struct {
 
 // plain is the run that trials change.
 func plain() Run {
-	return Run{Model: Small, PID: 100, Ctx: 0x5, Threads: 2, Prefill: 16, Decode: 24, Start: 1_000_000_000, Gap: 300, Preempt: 7, Sched: true}
+	return Run{Model: Small, PID: 100, Ctx: 0x5, Threads: 2, Prefill: 16, Decode: 24, Start: 1_000_000_000,
+		Gap: 300, Preempt: 7, Sched: true}
 }
 
 // played is a trial of one run.
@@ -84,55 +85,96 @@ func mixture(r *Run) {
 // Trials returns recordings that are empty, cut, lacking, huge or meant to do harm.
 func Trials() []Trial {
 	return []Trial{
-		{Name: "plain", What: "nothing is wrong: prefill and decode by two threads", Write: played(plain(), nil)},
+		{Name: "plain", What: "nothing is wrong: prefill and decode by two threads",
+			Write: played(plain(), nil)},
 		{Name: "empty", What: "nothing but a head", Write: func(w io.Writer) error {
 			return Record(w, nil, func(*Recorder, *Player) error { return nil })
 		}},
 		{Name: "no-events", What: "a process, and nothing of it", Write: func(w io.Writer) error {
 			return Record(w, nil, func(r *Recorder, _ *Player) error { return r.process(100, 1) })
 		}},
-		{Name: "level-step", What: "no graphs and no operators were recorded", Write: played(plain(), func(r *Recorder) { r.Level = "step" })},
-		{Name: "level-graph", What: "no operators were recorded", Write: played(plain(), func(r *Recorder) { r.Level = "graph" })},
-		{Name: "one-step", What: "one decode step", Write: played(with(func(r *Run) { r.Prefill, r.Decode, r.Preempt, r.Pos = 0, 1, 0, 7 }), nil)},
-		{Name: "one-prefill", What: "one prefill step", Write: played(with(func(r *Run) { r.Decode, r.Preempt = 0, 0 }), nil)},
-		{Name: "one-thread", What: "one thread, scheduling not recorded", Write: played(with(func(r *Run) { r.Threads, r.Sched, r.Preempt = 1, false, 0 }), nil)},
-		{Name: "threads-64", What: "64 threads", Write: played(with(func(r *Run) { r.Threads, r.Decode = 64, 6 }), nil)},
-		{Name: "no-definitions", What: "no graph is defined", Write: played(plain(), func(r *Recorder) { r.noShapes = true })},
-		{Name: "no-steps", What: "graphs outside of steps", Write: played(plain(), func(r *Recorder) { r.noSteps = true })},
-		{Name: "unknown-phase", What: "batches that could not be read", Write: played(plain(), func(r *Recorder) {
-			r.Mark = func(m *trace.Mark) {
-				if m.Kind == trace.MarkStepBegin {
-					m.NTokens, m.Time = -1, m.Time+1 // the sequences belong to another time
-				}
-			}
+		{Name: "level-step", What: "no graphs and no operators were recorded",
+			Write: played(plain(), func(r *Recorder) {
+				r.Level = "step"
+			})},
+		{Name: "level-graph", What: "no operators were recorded", Write: played(plain(), func(r *Recorder) {
+			r.Level = "graph"
 		})},
+		{Name: "one-step", What: "one decode step", Write: played(with(func(r *Run) {
+			r.Prefill, r.Decode, r.Preempt, r.Pos = 0, 1, 0, 7
+		}), nil)},
+		{Name: "one-prefill", What: "one prefill step", Write: played(with(func(r *Run) {
+			r.Decode, r.Preempt = 0, 0
+		}), nil)},
+		{Name: "one-thread", What: "one thread, scheduling not recorded", Write: played(with(func(r *Run) {
+			r.Threads, r.Sched, r.Preempt = 1, false, 0
+		}), nil)},
+		{Name: "threads-64", What: "64 threads", Write: played(with(func(r *Run) {
+			r.Threads, r.Decode = 64, 6
+		}), nil)},
+		{Name: "no-definitions", What: "no graph is defined", Write: played(plain(), func(r *Recorder) {
+			r.noShapes = true
+		})},
+		{Name: "no-steps", What: "graphs outside of steps", Write: played(plain(), func(r *Recorder) {
+			r.noSteps = true
+		})},
+		{Name: "unknown-phase", What: "batches that could not be read",
+			Write: played(plain(), func(r *Recorder) {
+				r.Mark = func(m *trace.Mark) {
+					if m.Kind == trace.MarkStepBegin {
+						m.NTokens, m.Time = -1, m.Time+1 // the sequences belong to another time
+					}
+				}
+			})},
 		{Name: "losses", What: "lost events and throttled spans in the middle", Write: losses},
 		{Name: "torn", What: "the end of the file is missing", Write: torn},
 		{Name: "processes", What: "two processes and three models", Write: processes},
-		{Name: "speculative", What: "three sequences in a batch, of which two speculate; target and draft", Write: speculative},
+		{Name: "speculative", What: "three sequences in a batch, of which two speculate; target and draft",
+			Write: speculative},
 		{Name: "requests-many", What: "more requests than are listed, no operators", Write: requestsMany},
-		{Name: "names", What: "hostile names within a model's structure, everywhere a name can stand", Write: played(plain(), func(r *Recorder) { harm(r, false) })},
-		{Name: "names-only", What: "nothing but hostile names", Write: played(with(func(r *Run) { r.Decode = 4 }), func(r *Recorder) { harm(r, true) })},
-		{Name: "engine-unknown", What: "an engine whose names mean nothing here", Write: played(with(func(r *Run) { r.Decode = 4 }), func(r *Recorder) {
-			r.Process = func(p *trace.Process) { p.Engine = "unheard-of" }
-		})},
-		{Name: "offload", What: "steps that are split over the CPU, BLAS and a device", Write: func(w io.Writer) error { return Offload(w, 24, nil) }},
-		{Name: "offload-names", What: "the same with hostile names, of backends too", Write: func(w io.Writer) error { return Offload(w, 3, harmOffload) }},
-		{Name: "experts", What: "a mixture of experts in three layers, unequally chosen", Write: played(with(mixture), nil)},
-		{Name: "experts-names", What: "a mixture of experts with hostile names", Write: played(with(mixture), func(r *Recorder) { harm(r, false) })},
+		{Name: "names", What: "hostile names within a model's structure, everywhere a name can stand",
+			Write: played(plain(), func(r *Recorder) {
+				harm(r, false)
+			})},
+		{Name: "names-only", What: "nothing but hostile names", Write: played(with(func(r *Run) {
+			r.Decode = 4
+		}), func(r *Recorder) { harm(r, true) })},
+		{Name: "engine-unknown", What: "an engine whose names mean nothing here",
+			Write: played(with(func(r *Run) {
+				r.Decode = 4
+			}), func(r *Recorder) {
+				r.Process = func(p *trace.Process) { p.Engine = "unheard-of" }
+			})},
+		{Name: "offload", What: "steps that are split over the CPU, BLAS and a device",
+			Write: func(w io.Writer) error {
+				return Offload(w, 24, nil)
+			}},
+		{Name: "offload-names", What: "the same with hostile names, of backends too",
+			Write: func(w io.Writer) error {
+				return Offload(w, 3, harmOffload)
+			}},
+		{Name: "experts", What: "a mixture of experts in three layers, unequally chosen",
+			Write: played(with(mixture), nil)},
+		{Name: "experts-names", What: "a mixture of experts with hostile names",
+			Write: played(with(mixture), func(r *Recorder) {
+				harm(r, false)
+			})},
 		faulty(false),
 		faulty(true),
 		{Name: "remote", What: "steps that another process computes", Write: Remote{Steps: 24}.Record},
 		{Name: "remote-names", What: "the same with hostile names", Write: harmedRemote().Record},
-		{Name: "graph-10000", What: "a graph of more than 10,000 nodes in 430 layers", Large: true, Write: played(with(func(r *Run) {
-			r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
-		}), nil)},
-		{Name: "graph-flat", What: "a graph of more than 10,000 nodes without layers", Large: true, Write: played(with(func(r *Run) {
-			r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
-		}), func(r *Recorder) { r.Shape = flat })},
-		{Name: "spans-million", What: "a million spans: 8 threads, 460 steps", Large: true, Write: played(with(func(r *Run) {
-			r.Model.Layers, r.Threads, r.Decode = 16, 8, 460
-		}), nil)},
+		{Name: "graph-10000", What: "a graph of more than 10,000 nodes in 430 layers", Large: true,
+			Write: played(with(func(r *Run) {
+				r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
+			}), nil)},
+		{Name: "graph-flat", What: "a graph of more than 10,000 nodes without layers", Large: true,
+			Write: played(with(func(r *Run) {
+				r.Model.Layers, r.Prefill, r.Decode, r.Preempt = manyLayers, 8, 2, 0
+			}), func(r *Recorder) { r.Shape = flat })},
+		{Name: "spans-million", What: "a million spans: 8 threads, 460 steps", Large: true,
+			Write: played(with(func(r *Run) {
+				r.Model.Layers, r.Threads, r.Decode = 16, 8, 460
+			}), nil)},
 	}
 }
 
@@ -160,12 +202,14 @@ func losses(w io.Writer) error {
 		if err := p.Play(run); err != nil {
 			return err
 		}
-		if err := r.w.Loss(trace.Loss{Start: from, End: p.now - 1, Why: trace.WhyLost, What: trace.LostHits, Events: 412, CPU: 1}); err != nil {
+		if err := r.w.Loss(trace.Loss{Start: from, End: p.now - 1, Why: trace.WhyLost, What: trace.LostHits,
+			Events: 412, CPU: 1}); err != nil {
 			return err
 		}
 		// Probes are off for five.
 		r.hold = false
-		if err := r.w.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchOff, Why: "budget"}); err != nil {
+		if err := r.w.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchOff,
+			Why: "budget"}); err != nil {
 			return err
 		}
 		run.Pos, run.Decode = 43, 5
@@ -173,7 +217,8 @@ func losses(w io.Writer) error {
 			return err
 		}
 		r.lose = false
-		if err := r.w.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchBoth, Why: "budget"}); err != nil {
+		if err := r.w.Watch(trace.Watch{PID: run.PID, Time: p.now, Ops: trace.WatchBoth,
+			Why: "budget"}); err != nil {
 			return err
 		}
 		run.Pos, run.Decode = 48, 24
@@ -209,7 +254,8 @@ func processes(w io.Writer) error {
 	return Record(w, nil, func(_ *Recorder, p *Player) error {
 		target, draft, other := plain(), plain(), plain()
 		draft.Ctx, draft.Model.Base, draft.Model.Layers, draft.Preempt = 0x6, 0x9000000, 1, 0
-		other.PID, other.Ctx, other.Model.Base, other.Model.Width, other.Model.FF, other.Preempt = 300, 0x7, 0x5000000, 128, 256, 0
+		other.PID, other.Ctx, other.Model.Base, other.Model.Width, other.Model.FF, other.Preempt = 300, 0x7,
+			0x5000000, 128, 256, 0
 		for range 3 {
 			for _, r := range []Run{target, draft, other} {
 				if err := p.Play(r); err != nil {
@@ -229,7 +275,8 @@ func harm(r *Recorder, all bool) {
 		m.Command = append([]string{"llama-bench"}, hostileNames...)
 		m.Host, m.CPU, m.Kernel, m.Tool = hostile(0), hostile(1), hostile(2), hostile(5)
 		m.Notes = slices.Clone(hostileNames)
-		m.Extra = map[string]string{"filter": hostile(0), "budget": hostile(1), "min_tps": hostile(2), "__proto__": hostile(3)}
+		m.Extra = map[string]string{"filter": hostile(0), "budget": hostile(1), "min_tps": hostile(2),
+			"__proto__": hostile(3)}
 	}
 	r.Process = func(p *trace.Process) {
 		p.Cmdline = append([]string{strings.Repeat("/very/long/path", 200)}, hostileNames...)

@@ -93,28 +93,35 @@ func TestTrials(t *testing.T) {
 				for i := range s.Phases {
 					p := &s.Phases[i]
 					for _, r := range p.Rows {
-						if r.Bytes != nil || r.Flops != nil || r.Weight || r.Type != "" || r.Key != r.Op || r.Block != "other" {
+						if r.Bytes != nil || r.Flops != nil || r.Weight || r.Type != "" || r.Key != r.Op ||
+							r.Block != "other" {
 							t.Errorf("something follows from names: %+v", r)
 						}
 					}
-					if len(p.Rows) < 4 || p.MatMul != nil || p.Attn != nil || p.Other != nil || p.GapShare == nil {
+					if len(p.Rows) < 4 || p.MatMul != nil || p.Attn != nil || p.Other != nil ||
+						p.GapShare == nil {
 						t.Errorf("%d rows, shares %v and %v", len(p.Rows), p.MatMul, p.Attn)
 					}
 				}
 			case "speculative":
 				// One layer of the draft less: 17 operators.
 				q := s.Sequences
-				if c.steps != profiletest.SpeculativeSteps || q == nil || q.Seen != 6 || q.Warmups != 1 || q.Sequences != 3 || len(q.Speculation) != 1 || len(s.Models) != 2 {
+				if c.steps != profiletest.SpeculativeSteps || q == nil || q.Seen != 6 || q.Warmups != 1 ||
+					q.Sequences != 3 || len(q.Speculation) != 1 || len(s.Models) != 2 {
 					t.Fatalf("%d steps, %d models, %+v", c.steps, len(s.Models), q)
 				}
-				if d := q.Speculation[0]; d.Rounds != 2*2*profiletest.SpeculativeRounds || d.Seen != d.Rounds || d.DraftCtx == nil || *d.DraftModel == *d.Model || d.DraftSteps == 0 || d.Accepted == 0 || d.Accepted == d.Drafted {
+				if d := q.Speculation[0]; d.Rounds != 2*2*profiletest.SpeculativeRounds ||
+					d.Seen != d.Rounds || d.DraftCtx == nil || *d.DraftModel == *d.Model ||
+					d.DraftSteps == 0 || d.Accepted == 0 || d.Accepted == d.Drafted {
 					t.Errorf("%+v", d)
 				}
 				return
 			case "requests-many":
 				q := s.Sequences
-				if c.steps != 2*profiletest.ManyRequests || q.Seen+q.Warmups != profiletest.ManyRequests || q.Every != 2 || q.Sequences != profiletest.ManySequences/2 {
-					t.Errorf("%d steps, %d requests of %d sequences, each %d-th", c.steps, q.Seen, q.Sequences, q.Every)
+				if c.steps != 2*profiletest.ManyRequests || q.Seen+q.Warmups != profiletest.ManyRequests ||
+					q.Every != 2 || q.Sequences != profiletest.ManySequences/2 {
+					t.Errorf("%d steps, %d requests of %d sequences, each %d-th", c.steps, q.Seen,
+						q.Sequences, q.Every)
 				}
 				return
 			case "experts", "experts-names":
@@ -122,7 +129,8 @@ func TestTrials(t *testing.T) {
 			case "faults", "faults-names":
 				perStep = 2*22 + 3 // a mixture of experts has five operators more a layer
 				// on every layer and on experts; what the kernel counted is what was recorded
-				if f := s.Faults; f == nil || f.Seen < 50 || f.Major == nil || *f.Major != f.Seen || f.Timed != (trial.Name == "faults") || len(f.Files) != 2 || !f.Files[0].Mapped {
+				if f := s.Faults; f == nil || f.Seen < 50 || f.Major == nil || *f.Major != f.Seen ||
+					f.Timed != (trial.Name == "faults") || len(f.Files) != 2 || !f.Files[0].Mapped {
 					t.Errorf("%+v", f)
 				}
 			case "no-steps":
@@ -132,8 +140,10 @@ func TestTrials(t *testing.T) {
 				return
 			case "losses":
 				// three lost their operators, for five they were off
-				if c.steps != 25+3+5+24 || c.ops != (25+24)*ops || c.untraced != 5 || c.incomplete != 3 || s.Lost.Events != 412 {
-					t.Errorf("%d steps, %d operators, %d untraced, %d incomplete, %d events lost", c.steps, c.ops, c.untraced, c.incomplete, s.Lost.Events)
+				if c.steps != 25+3+5+24 || c.ops != (25+24)*ops || c.untraced != 5 || c.incomplete != 3 ||
+					s.Lost.Events != 412 {
+					t.Errorf("%d steps, %d operators, %d untraced, %d incomplete, %d events lost", c.steps,
+						c.ops, c.untraced, c.incomplete, s.Lost.Events)
 				}
 				return
 			case "torn":

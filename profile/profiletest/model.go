@@ -22,7 +22,8 @@ type Model struct {
 }
 
 // Small is a model whose figures can be computed on paper.
-var Small = Model{Layers: 2, Width: 64, FF: 192, Vocab: 1024, Heads: 4, HeadsKV: 2, HeadDim: 16, Base: 0x10000}
+var Small = Model{Layers: 2, Width: 64, FF: 192, Vocab: 1024, Heads: 4, HeadsKV: 2, HeadDim: 16,
+	Base: 0x10000}
 
 // graph builds a shape.
 type graph struct {
@@ -68,7 +69,8 @@ func (g *graph) leaf(name, typ string, ne [4]int64) int32 {
 	at := int32(leafBit + len(g.leaves))
 	g.leafAt[name] = at
 	g.addr += 0x1000
-	n := trace.Node{Name: name, Op: "NONE", Type: typ, Ne: ne, ViewSrc: -1, Addr: g.addr, Data: g.addr << 12, Leaf: true}
+	n := trace.Node{Name: name, Op: "NONE", Type: typ, Ne: ne, ViewSrc: -1, Addr: g.addr, Data: g.addr << 12,
+		Leaf: true}
 	n.Nb, n.BlockSize, n.TypeSize = strides(typ, ne)
 	g.leaves = append(g.leaves, n)
 	return at
@@ -76,7 +78,8 @@ func (g *graph) leaf(name, typ string, ne [4]int64) int32 {
 
 func (g *graph) node(name, op, typ string, ne [4]int64, src ...int32) int32 {
 	g.addr += 0x1000
-	n := trace.Node{Name: name, Op: op, Type: typ, Ne: ne, Src: src, ViewSrc: -1, Addr: g.addr, Data: g.addr << 12, Executes: true}
+	n := trace.Node{Name: name, Op: op, Type: typ, Ne: ne, Src: src, ViewSrc: -1, Addr: g.addr,
+		Data: g.addr << 12, Executes: true}
 	n.Nb, n.BlockSize, n.TypeSize = strides(typ, ne)
 	switch op {
 	case "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE":
@@ -97,7 +100,9 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 		}
 		return g.leaf(name+m.Suffix+".weight", typ, dims(ne...))
 	}
-	blk := func(i int64, name string, ne ...int64) int32 { return weight(fmt.Sprintf("blk.%d.%s", i, name), ne...) }
+	blk := func(i int64, name string, ne ...int64) int32 {
+		return weight(fmt.Sprintf("blk.%d.%s", i, name), ne...)
+	}
 	named := func(name string, i int64) string { return fmt.Sprintf("%s-%d", name, i) }
 	// Weights first, so that their addresses are the same in every shape of the model.
 	embd := weight("token_embd", m.Width, m.Vocab)
@@ -128,7 +133,8 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 		in := x
 		n := g.node(named("norm", i), "RMS_NORM", "f32", wide, x)
 		n = g.node(named("attn_norm", i), "MUL", "f32", wide, n, blk(i, "attn_norm", m.Width))
-		q := g.node(named("Qcur", i), "MUL_MAT", "f32", dims(m.Heads*m.HeadDim, tokens), blk(i, "attn_q", m.Width, m.Heads*m.HeadDim), n)
+		q := g.node(named("Qcur", i), "MUL_MAT", "f32", dims(m.Heads*m.HeadDim, tokens),
+			blk(i, "attn_q", m.Width, m.Heads*m.HeadDim), n)
 		q = g.node(named("Qcur", i)+" (reshaped)", "RESHAPE", "f32", dims(m.HeadDim, m.Heads, tokens), q)
 		q = g.node(named("Qcur", i), "ROPE", "f32", dims(m.HeadDim, m.Heads, tokens), q, pos)
 		k := g.node(named("Kcur", i), "MUL_MAT", "f32", kv, blk(i, "attn_k", m.Width, m.HeadsKV*m.HeadDim), n)
@@ -136,14 +142,20 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 		v := g.node(named("Vcur", i), "MUL_MAT", "f32", kv, blk(i, "attn_v", m.Width, m.HeadsKV*m.HeadDim), n)
 		ck := g.leaf(fmt.Sprintf("cache_k_l%d", i), "f16", dims(m.HeadsKV*m.HeadDim, 4096))
 		cv := g.leaf(fmt.Sprintf("cache_v_l%d", i), "f16", dims(m.HeadsKV*m.HeadDim, 4096))
-		g.node(fmt.Sprintf("cache_k_l%d (view)", i), "SET_ROWS", "f16", dims(m.HeadsKV*m.HeadDim, 4096), k, idx, ck)
-		g.node(fmt.Sprintf("cache_v_l%d (view)", i), "SET_ROWS", "f16", dims(m.HeadsKV*m.HeadDim, 4096), v, idx, cv)
-		vk := g.node(fmt.Sprintf("cache_k_l%d (view)", i), "VIEW", "f16", dims(m.HeadDim, cells, m.HeadsKV), ck)
-		vv := g.node(fmt.Sprintf("cache_v_l%d (view)", i), "VIEW", "f16", dims(m.HeadDim, cells, m.HeadsKV), cv)
+		g.node(fmt.Sprintf("cache_k_l%d (view)", i), "SET_ROWS", "f16", dims(m.HeadsKV*m.HeadDim, 4096), k,
+			idx, ck)
+		g.node(fmt.Sprintf("cache_v_l%d (view)", i), "SET_ROWS", "f16", dims(m.HeadsKV*m.HeadDim, 4096), v,
+			idx, cv)
+		vk := g.node(fmt.Sprintf("cache_k_l%d (view)", i), "VIEW", "f16", dims(m.HeadDim, cells, m.HeadsKV),
+			ck)
+		vv := g.node(fmt.Sprintf("cache_v_l%d (view)", i), "VIEW", "f16", dims(m.HeadDim, cells, m.HeadsKV),
+			cv)
 		qp := g.node(named("Qcur", i)+" (permuted)", "PERMUTE", "f32", dims(m.HeadDim, tokens, m.Heads), q)
-		a := g.node("node_"+fmt.Sprint(len(g.nodes)), "FLASH_ATTN_EXT", "f32", dims(m.HeadDim, m.Heads, tokens), qp, vk, vv, mask)
+		a := g.node("node_"+fmt.Sprint(len(g.nodes)), "FLASH_ATTN_EXT", "f32",
+			dims(m.HeadDim, m.Heads, tokens), qp, vk, vv, mask)
 		a = g.node(named("kqv_out", i), "RESHAPE", "f32", dims(m.Heads*m.HeadDim, tokens), a)
-		a = g.node(named("attn_out", i), "MUL_MAT", "f32", wide, blk(i, "attn_output", m.Heads*m.HeadDim, m.Width), a)
+		a = g.node(named("attn_out", i), "MUL_MAT", "f32", wide,
+			blk(i, "attn_output", m.Heads*m.HeadDim, m.Width), a)
 		f := g.node(named("ffn_inp", i), "ADD", "f32", wide, a, in)
 		n = g.node(named("norm", i), "RMS_NORM", "f32", wide, f)
 		n = g.node(named("ffn_norm", i), "MUL", "f32", wide, n, blk(i, "ffn_norm", m.Width))
@@ -151,8 +163,10 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 			x = g.node(named("l_out", i), "ADD", "f32", wide, m.experts(g, i, tokens, n, blk), f)
 			continue
 		}
-		gate := g.node(named("ffn_gate", i), "MUL_MAT", "f32", dims(m.FF, tokens), blk(i, "ffn_gate", m.Width, m.FF), n)
-		up := g.node(named("ffn_up", i), "MUL_MAT", "f32", dims(m.FF, tokens), blk(i, "ffn_up", m.Width, m.FF), n)
+		gate := g.node(named("ffn_gate", i), "MUL_MAT", "f32", dims(m.FF, tokens),
+			blk(i, "ffn_gate", m.Width, m.FF), n)
+		up := g.node(named("ffn_up", i), "MUL_MAT", "f32", dims(m.FF, tokens),
+			blk(i, "ffn_up", m.Width, m.FF), n)
 		h := g.node(named("ffn_swiglu", i), "SWIGLU", "f32", dims(m.FF, tokens), gate, up)
 		h = g.node(named("ffn_out", i), "MUL_MAT", "f32", wide, blk(i, "ffn_down", m.FF, m.Width), h)
 		x = g.node(named("l_out", i), "ADD", "f32", wide, h, f)
@@ -167,7 +181,8 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 func (g *graph) shape(pid int32, id uint64) *profile.Shape {
 	n := int32(len(g.nodes))
 	all := append(g.nodes, g.leaves...)
-	s := &profile.Shape{Index: int64(id), ByAddr: map[uint64]int32{}, Executed: make([]bool, len(all)), FusedInto: make([]int32, len(all))}
+	s := &profile.Shape{Index: int64(id), ByAddr: map[uint64]int32{}, Executed: make([]bool, len(all)),
+		FusedInto: make([]int32, len(all))}
 	for i := range all {
 		for j, src := range all[i].Src {
 			if src >= leafBit {

@@ -10,7 +10,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A run whose steps are split: layer 0 on the CPU, in prefill its products on BLAS, layer 1 and the output on a GPU.
+// A run whose steps are split: layer 0 on the CPU, in prefill its products on BLAS, layer 1 and the output on
+// a GPU.
 
 // Sites beside those of a recorder.
 const (
@@ -25,8 +26,8 @@ const (
 
 const gpuDevice = 0x77
 
-// Times of a split run in ns, by what runs: operators of the CPU, which are on one thread; graphs of BLAS; of the GPU the call that
-// submits, and from its begin to the end of the wait.
+// Times of a split run in ns, by what runs: operators of the CPU, which are on one thread; graphs of BLAS; of
+// the GPU the call that submits, and from its begin to the end of the wait.
 const (
 	offGetRows, offGate, offUp, offSwiGLU, OffDown, offAdd = 2_000, 30_000, 40_000, 5_000, 50_000, 3_000
 
@@ -68,8 +69,10 @@ func (g *offShape) weight(name string, ne ...int64) int32 {
 func (g *offShape) name(base string) string { return fmt.Sprintf("%s-%d", base, g.layer) }
 
 func (g *offShape) pair(in int32, n int64) (gate, up int32) {
-	gate = g.node(g.name("ffn_gate"), "MUL_MAT", "f32", dims(offFF, n), g.weight("ffn_gate", offWidth, offFF), in)
-	return gate, g.node(g.name("ffn_up"), "MUL_MAT", "f32", dims(offFF, n), g.weight("ffn_up", offWidth, offFF), in)
+	gate = g.node(g.name("ffn_gate"), "MUL_MAT", "f32", dims(offFF, n), g.weight("ffn_gate", offWidth, offFF),
+		in)
+	return gate, g.node(g.name("ffn_up"), "MUL_MAT", "f32", dims(offFF, n),
+		g.weight("ffn_up", offWidth, offFF), in)
 }
 
 func (g *offShape) glu(gate, up int32, n int64) int32 {
@@ -77,7 +80,8 @@ func (g *offShape) glu(gate, up int32, n int64) int32 {
 }
 
 func (g *offShape) down(in int32, n int64) int32 {
-	return g.node(g.name("ffn_out"), "MUL_MAT", "f32", dims(offWidth, n), g.weight("ffn_down", offFF, offWidth), in)
+	return g.node(g.name("ffn_out"), "MUL_MAT", "f32", dims(offWidth, n),
+		g.weight("ffn_down", offFF, offWidth), in)
 }
 
 func (g *offShape) add(a, b int32, n int64) int32 {
@@ -132,7 +136,8 @@ func offSplits(pid int32, id uint64, n int64) (out []offSplit) {
 	return out
 }
 
-// Offload writes a recording of a prefill step of 8 tokens and so many decode steps that are split. change can alter the recorder.
+// Offload writes a recording of a prefill step of 8 tokens and so many decode steps that are split. change
+// can alter the recorder.
 func Offload(w io.Writer, steps int, change func(*Recorder)) error {
 	return Record(w, func(r *Recorder) {
 		r.Head = func(m *trace.Meta) { m.ProbeCost = nil }
@@ -162,9 +167,14 @@ func Offload(w io.Writer, steps int, change func(*Recorder)) error {
 }
 
 func offSites(p *trace.Process) {
-	p.Sites = append(p.Sites[:siteEnd+1:siteEnd+1], trace.Site{Role: trace.RoleGraphBegin, Backend: "BLAS"}, trace.Site{Role: trace.RoleGraphBegin, Backend: "GPU"},
-		trace.Site{Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_copy"}, trace.Site{Role: trace.RoleCopyEnd, Entry: "ggml_backend_tensor_copy"},
-		trace.Site{Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_set"}, trace.Site{Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_get"},
+	p.Sites = append(p.Sites[:siteEnd+1:siteEnd+1], trace.Site{Role: trace.RoleGraphBegin, Backend: "BLAS"},
+		trace.Site{Role: trace.RoleGraphBegin, Backend: "GPU"},
+		trace.Site{Role: trace.RoleCopyBegin,
+			Entry: "ggml_backend_tensor_copy"},
+		trace.Site{Role: trace.RoleCopyEnd, Entry: "ggml_backend_tensor_copy"},
+		trace.Site{Role: trace.RoleCopyBegin,
+			Entry: "ggml_backend_tensor_set"},
+		trace.Site{Role: trace.RoleCopyBegin, Entry: "ggml_backend_tensor_get"},
 		trace.Site{Role: trace.RoleSyncBegin, Entry: "synchronize"})
 }
 
@@ -178,7 +188,8 @@ type offPlayer struct {
 
 const offPID = 500
 
-// step plays one: 1 µs before its first split, 10 µs between splits, in which a copy takes 4 µs; the output's takes 2 µs.
+// step plays one: 1 µs before its first split, 10 µs between splits, in which a copy takes 4 µs; the output's
+// takes 2 µs.
 func (p *offPlayer) step(i, n int64) error {
 	if p.shapes == nil {
 		p.shapes = map[int64][]offSplit{}
@@ -187,7 +198,8 @@ func (p *offPlayer) step(i, n int64) error {
 		p.shapes[n] = offSplits(offPID, 1+uint64(100*n), n)
 	}
 	s := &profile.Step{ID: i + 1, PID: offPID, TID: offPID, Ctx: 0x5, Start: p.now, NTokens: int32(n),
-		Seqs: []trace.StepSeq{{Time: p.now, TID: offPID, NTokens: int32(n), Pos: p.tokensStarted, Outputs: 1}}}
+		Seqs: []trace.StepSeq{{Time: p.now, TID: offPID, NTokens: int32(n), Pos: p.tokensStarted,
+			Outputs: 1}}}
 	p.tokensStarted += int32(n)
 	mark := func(at int64, kind trace.MarkKind, site uint32, m trace.Mark) trace.Mark {
 		m.Time, m.PID, m.TID, m.Kind, m.Site, m.NTokens, m.Type = at, offPID, offPID, kind, site, -1, -1
@@ -208,18 +220,21 @@ func (p *offPlayer) step(i, n int64) error {
 	}
 	last := func(k int) uint64 { return splits[k].shape.Nodes[splits[k].shape.NNodes-1].Addr }
 	p.now += 500
-	ms = append(ms, mark(p.now, trace.MarkCopyBegin, siteSet, trace.Mark{Graph: node(0, "inp_tokens"), UID: uint64(4 * n)}))
+	ms = append(ms, mark(p.now, trace.MarkCopyBegin, siteSet,
+		trace.Mark{Graph: node(0, "inp_tokens"), UID: uint64(4 * n)}))
 	p.now += 500
 	for k, x := range splits {
 		if k > 0 {
 			p.now += 10_000
 		}
 		if x.backend == "GPU" {
-			ms = append(ms, mark(p.now-8_000, trace.MarkCopyBegin, siteCopy, trace.Mark{Graph: node(k, "GPU0#l_out-0#0"), Ctx: last(k - 1), UID: trace.NoValue}),
+			ms = append(ms, mark(p.now-8_000, trace.MarkCopyBegin, siteCopy,
+				trace.Mark{Graph: node(k, "GPU0#l_out-0#0"), Ctx: last(k - 1), UID: trace.NoValue}),
 				mark(p.now-4_000, trace.MarkCopyEnd, siteCopyEnd, trace.Mark{}))
 		}
 		p.graph++
-		g := &profile.Graph{ID: p.graph, PID: offPID, TID: offPID, Backend: x.backend, Start: p.now, Shape: x.shape, NNodes: int32(x.shape.NNodes)}
+		g := &profile.Graph{ID: p.graph, PID: offPID, TID: offPID, Backend: x.backend, Start: p.now,
+			Shape: x.shape, NNodes: int32(x.shape.NNodes)}
 		if err := p.compute(s, g, x); err != nil {
 			return err
 		}
@@ -233,11 +248,14 @@ func (p *offPlayer) step(i, n int64) error {
 		case "GPU":
 			site, device = siteGPU, gpuDevice
 		}
-		ms = append(ms, mark(g.Start, trace.MarkGraphBegin, site, trace.Mark{Ctx: device, NNodes: g.NNodes, Shape: x.shape.Shape.ID}),
+		ms = append(ms, mark(g.Start, trace.MarkGraphBegin, site,
+			trace.Mark{Ctx: device, NNodes: g.NNodes, Shape: x.shape.Shape.ID}),
 			mark(p.now, trace.MarkGraphEnd, site, trace.Mark{}))
 		if x.backend == "GPU" {
-			ms = append(ms, mark(g.Start+2*offSubmit, trace.MarkSyncBegin, siteSync, trace.Mark{Ctx: device}), mark(g.Start+OffSpan, trace.MarkSyncEnd, siteSync, trace.Mark{}),
-				mark(g.Start+OffSpan+1_000, trace.MarkCopyBegin, siteGet, trace.Mark{Graph: last(k), UID: uint64(4 * offVocab)}))
+			ms = append(ms, mark(g.Start+2*offSubmit, trace.MarkSyncBegin, siteSync, trace.Mark{Ctx: device}),
+				mark(g.Start+OffSpan, trace.MarkSyncEnd, siteSync, trace.Mark{}),
+				mark(g.Start+OffSpan+1_000, trace.MarkCopyBegin, siteGet,
+					trace.Mark{Graph: last(k), UID: uint64(4 * offVocab)}))
 			p.now = g.Start + OffSpan + 3_000
 		}
 	}
@@ -261,7 +279,8 @@ func (p *offPlayer) compute(s *profile.Step, g *profile.Graph, x offSplit) error
 		if !x.shape.Nodes[i].Executes {
 			continue
 		}
-		o := &profile.Op{Step: s, Graph: g, Shape: x.shape, Node: int32(i), Op: x.shape.Nodes[i].Op, Start: p.now,
+		o := &profile.Op{Step: s, Graph: g, Shape: x.shape, Node: int32(i), Op: x.shape.Nodes[i].Op,
+			Start:   p.now,
 			Threads: []profile.OpThread{{TID: offPID, Start: p.now, Busy: x.times[k]}}}
 		p.now += x.times[k]
 		k++

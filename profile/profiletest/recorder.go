@@ -45,7 +45,8 @@ type Recorder struct {
 	Experts func(*trace.Experts)
 	comm    func(tid int32) string
 	Allowed string // CPUs that threads may use, as they are told; "": not known
-	// Faults returns page faults of an operator's threads; Mapped what is mapped, told before the first event.
+	// Faults returns page faults of an operator's threads; Mapped what is mapped, told before the first
+	// event.
 	Faults func(*profile.Op) []trace.Fault
 	Mapped func() []trace.Memory
 
@@ -86,8 +87,10 @@ func (r *Recorder) begin(start int64) error {
 	}
 	r.begun = true
 	r.shapes, r.procs, r.threads = map[*profile.Shape]bool{}, map[int32]bool{}, map[int32]bool{}
-	m := trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "-m", "m.gguf"}, Start: start, Host: "host",
-		Kernel: "6.18.5", Arch: "amd64", CPU: "a CPU", Cores: 2, Level: r.level(), ProbeCost: map[string]int64{"emulated": 200}}
+	m := trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "-m", "m.gguf"},
+		Start: start, Host: "host",
+		Kernel: "6.18.5", Arch: "amd64", CPU: "a CPU", Cores: 2, Level: r.level(),
+		ProbeCost: map[string]int64{"emulated": 200}}
 	if r.Head != nil {
 		r.Head(&m)
 	}
@@ -101,8 +104,10 @@ func (r *Recorder) process(pid int32, at int64) error {
 	}
 	r.procs[pid] = true
 	p := process(pid)
-	p.Sites = []trace.Site{siteStep: {Role: trace.RoleStepBegin, Entry: "llama_decode"}, siteGraph: {Role: trace.RoleGraphBegin, Backend: "CPU"},
-		siteBegin: {Role: trace.RoleOpBegin, Class: "emulated"}, siteEnd: {Role: trace.RoleOpEnd, Class: "emulated"}}
+	p.Sites = []trace.Site{siteStep: {Role: trace.RoleStepBegin, Entry: "llama_decode"},
+		siteGraph: {Role: trace.RoleGraphBegin, Backend: "CPU"},
+		siteBegin: {Role: trace.RoleOpBegin, Class: "emulated"}, siteEnd: {Role: trace.RoleOpEnd,
+			Class: "emulated"}}
 	if r.Process != nil {
 		r.Process(&p)
 	}
@@ -159,7 +164,8 @@ func (r *Recorder) Op(o *profile.Op) error {
 		if err := r.thread(pid, t.TID); err != nil {
 			return err
 		}
-		h := trace.Hit{Time: t.Start, PID: pid, TID: t.TID, CPU: t.CPU, Ith: t.Ith, Nth: n, Kind: trace.HitOpBegin, Arg: nodes[o.Node].Addr}
+		h := trace.Hit{Time: t.Start, PID: pid, TID: t.TID, CPU: t.CPU, Ith: t.Ith, Nth: n,
+			Kind: trace.HitOpBegin, Arg: nodes[o.Node].Addr}
 		if len(o.Fused) > 0 {
 			h.Kind = trace.HitOpFused
 		}
@@ -171,7 +177,8 @@ func (r *Recorder) Op(o *profile.Op) error {
 	}
 	for i := range o.Threads {
 		t := &o.Threads[i]
-		r.hits = append(r.hits, trace.Hit{Time: t.Start + t.Busy + t.OffCPU, PID: pid, TID: t.TID, CPU: t.CPU, Kind: trace.HitOpEnd, Arg: pool})
+		r.hits = append(r.hits, trace.Hit{Time: t.Start + t.Busy + t.OffCPU, PID: pid, TID: t.TID, CPU: t.CPU,
+			Kind: trace.HitOpEnd, Arg: pool})
 	}
 	if r.Faults != nil {
 		if err := r.w.Faults(r.Faults(o)); err != nil {
@@ -195,11 +202,13 @@ func (r *Recorder) Graph(g *profile.Graph) error {
 	if err := r.shape(g.Shape); err != nil {
 		return err
 	}
-	begin := trace.Mark{Time: g.Start, PID: g.PID, TID: g.TID, Kind: trace.MarkGraphBegin, Site: siteGraph, NNodes: g.NNodes, NTokens: -1, Type: -1}
+	begin := trace.Mark{Time: g.Start, PID: g.PID, TID: g.TID, Kind: trace.MarkGraphBegin, Site: siteGraph,
+		NNodes: g.NNodes, NTokens: -1, Type: -1}
 	if g.Shape != nil {
 		begin.Shape, begin.UID = g.Shape.Shape.ID, uint64(g.Shape.Index)
 	}
-	end := trace.Mark{Time: g.Start + g.Dur, PID: g.PID, TID: g.TID, Kind: trace.MarkGraphEnd, Site: siteGraph, NTokens: -1, Type: -1}
+	end := trace.Mark{Time: g.Start + g.Dur, PID: g.PID, TID: g.TID, Kind: trace.MarkGraphEnd,
+		Site: siteGraph, NTokens: -1, Type: -1}
 	return r.marks(begin, end)
 }
 
@@ -213,8 +222,10 @@ func (r *Recorder) Step(s *profile.Step) error {
 		if err := r.w.StepSeqs(s.Seqs); err != nil {
 			return err
 		}
-		if err := r.marks(trace.Mark{Time: s.Start, PID: s.PID, TID: s.TID, Kind: trace.MarkStepBegin, Site: siteStep, Ctx: s.Ctx, NTokens: s.NTokens, Type: -1},
-			trace.Mark{Time: r.last, PID: s.PID, TID: s.TID, Kind: trace.MarkStepEnd, Site: siteStep, Ctx: s.Ctx, NTokens: -1, Type: -1}); err != nil {
+		if err := r.marks(trace.Mark{Time: s.Start, PID: s.PID, TID: s.TID, Kind: trace.MarkStepBegin,
+			Site: siteStep, Ctx: s.Ctx, NTokens: s.NTokens, Type: -1},
+			trace.Mark{Time: r.last, PID: s.PID, TID: s.TID, Kind: trace.MarkStepEnd, Site: siteStep,
+				Ctx: s.Ctx, NTokens: -1, Type: -1}); err != nil {
 			return err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// batch plays one step that computes these tokens: of each sequence their number, the position of the first, and for how
-// many logits are asked.
+// batch plays one step that computes these tokens: of each sequence their number, the position of the first,
+// and for how many logits are asked.
 func (p *Player) batch(r Run, seqs ...trace.StepSeq) error {
 	r.batch = seqs
 	n := 0
@@ -29,8 +29,8 @@ const (
 	SpeculativeSteps  = 2 + 2*(2+SpeculativeRounds*4+1)
 )
 
-// speculative plays a server whose slots speculate, two rounds of requests: of slots 0 and 1 tokens are drafted and accepted in
-// turn, slot 2 (of a number that nobody chose) decodes one by one.
+// speculative plays a server whose slots speculate, two rounds of requests: of slots 0 and 1 tokens are
+// drafted and accepted in turn, slot 2 (of a number that nobody chose) decodes one by one.
 func speculative(w io.Writer) error {
 	return Record(w, nil, func(rec *Recorder, p *Player) error {
 		target := plain()
@@ -50,7 +50,8 @@ func speculative(w io.Writer) error {
 		for request := range int32(2) {
 			cached := request * 5
 			pos := [3]int32{16, 12, 9}
-			play(target, seq(0, 16-cached, cached, 1), seq(1, 12-cached, cached, 1), seq(odd, 9-cached, cached, 1))
+			play(target, seq(0, 16-cached, cached, 1), seq(1, 12-cached, cached, 1),
+				seq(odd, 9-cached, cached, 1))
 			play(draft, seq(0, 16-cached, cached, 0), seq(1, 12-cached, cached, 0))
 			for i := range int32(SpeculativeRounds) {
 				for k := range int32(3) {
@@ -65,7 +66,8 @@ func speculative(w io.Writer) error {
 			// What the kernel tells of two CPUs: of the second no steal time.
 			steal, slow, fast := int64(request)*1_500_000, 1_200_000+int64(request)*900_000, int64(3_400_000)
 			if err == nil {
-				err = rec.w.CPU(trace.CPUState{Time: p.now, CPUs: []trace.CPUTime{{CPU: 0, Steal: &steal, KHz: &slow}, {CPU: 1, KHz: &fast}}})
+				err = rec.w.CPU(trace.CPUState{Time: p.now,
+					CPUs: []trace.CPUTime{{CPU: 0, Steal: &steal, KHz: &slow}, {CPU: 1, KHz: &fast}}})
 			}
 		}
 		return err

@@ -72,10 +72,13 @@ func (p *Player) Play(r Run) error {
 		if i == 0 {
 			role = "main"
 		}
-		p.threads[r.PID+int32(i)] = profile.Thread{PID: r.PID, TID: r.PID + int32(i), Comm: "llama-bench", Role: role}
+		p.threads[r.PID+int32(i)] = profile.Thread{PID: r.PID, TID: r.PID + int32(i), Comm: "llama-bench",
+			Role: role}
 		if r.Sched {
-			if err := p.Sink.Sched(&trace.Sched{Time: p.now, CPU: uint16(i), Kind: trace.SchedSwitch, PrevComm: "swapper/0",
-				NextTID: r.PID + int32(i), NextPID: r.PID, NextComm: "llama-bench", NextPrio: 120}); err != nil {
+			if err := p.Sink.Sched(&trace.Sched{Time: p.now, CPU: uint16(i), Kind: trace.SchedSwitch,
+				PrevComm: "swapper/0",
+				NextTID:  r.PID + int32(i), NextPID: r.PID, NextComm: "llama-bench",
+				NextPrio: 120}); err != nil {
 				return err
 			}
 		}
@@ -106,7 +109,8 @@ func process(pid int32) trace.Process {
 	return trace.Process{PID: pid, Comm: "llama-bench", Cmdline: []string{"llama-bench", "-m", "m.gguf"},
 		Engine: "llama.cpp", EngineVersion: "0.7.0", GGMLVersion: "0.27.0",
 		Files: []trace.File{{Path: "/usr/lib/ggml/libggml-cpu-haswell.so", Role: "cpu"}},
-		Sites: []trace.Site{{Role: trace.RoleOpBegin, Class: "emulated"}, {Role: trace.RoleOpEnd, Class: "emulated"}}}
+		Sites: []trace.Site{{Role: trace.RoleOpBegin, Class: "emulated"},
+			{Role: trace.RoleOpEnd, Class: "emulated"}}}
 }
 
 func (p *Player) playStep(r Run, tokens int, pos int32, n int) error {
@@ -114,11 +118,14 @@ func (p *Player) playStep(r Run, tokens int, pos int32, n int) error {
 	return err
 }
 
-func (p *Player) playGraph(r Run, tokens int, pos int32, n int, shape *profile.Shape) (*profile.Shape, error) {
+func (p *Player) playGraph(r Run, tokens int, pos int32, n int, shape *profile.Shape) (*profile.Shape,
+	error) {
 	p.step++
-	s := &profile.Step{ID: p.step, PID: r.PID, TID: r.PID, Ctx: r.Ctx, Entry: "llama_decode", Phase: profile.Decode,
+	s := &profile.Step{ID: p.step, PID: r.PID, TID: r.PID, Ctx: r.Ctx, Entry: "llama_decode",
+		Phase: profile.Decode,
 		Start: p.now, NTokens: int32(tokens), NSeqs: 1, Outputs: 1, Graphs: 1,
-		Seqs: []trace.StepSeq{{Time: p.now, TID: r.PID, Seq: 0, NTokens: int32(tokens), Pos: pos, Outputs: 1}}}
+		Seqs: []trace.StepSeq{{Time: p.now, TID: r.PID, Seq: 0, NTokens: int32(tokens), Pos: pos,
+			Outputs: 1}}}
 	if tokens > 1 {
 		s.Phase = profile.Prefill
 	}
@@ -140,7 +147,8 @@ func (p *Player) playGraph(r Run, tokens int, pos int32, n int, shape *profile.S
 		shape = r.Model.Shape(r.PID, uint64(p.shape), int64(tokens), (int64(pos)+int64(tokens)+255)/256*256)
 	}
 	p.graph++
-	g := &profile.Graph{ID: p.graph, Step: s.ID, PID: r.PID, TID: r.PID, Backend: "CPU", Start: p.now, Shape: shape}
+	g := &profile.Graph{ID: p.graph, Step: s.ID, PID: r.PID, TID: r.PID, Backend: "CPU", Start: p.now,
+		Shape: shape}
 	if shape != nil {
 		g.NNodes = int32(shape.NNodes)
 	}
@@ -185,9 +193,11 @@ func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int, pos in
 		} else if b := d.Bytes; b != nil {
 			work += int64(float64(*b) * NsPerByte / float64(r.Threads))
 		}
-		preempted := (r.Preempt > 0 && n == r.Preempt || r.Preempts && s.Phase == profile.Decode) && o.NodeDef().Name == "ffn_gate-0" && r.Threads > 1
+		preempted := (r.Preempt > 0 && n == r.Preempt || r.Preempts && s.Phase == profile.Decode) &&
+			o.NodeDef().Name == "ffn_gate-0" && r.Threads > 1
 		for t := range r.Threads {
-			th := profile.OpThread{TID: r.PID + int32(t), Ith: uint16(t), CPU: uint16(t), Start: p.now + int64(t)*100}
+			th := profile.OpThread{TID: r.PID + int32(t), Ith: uint16(t), CPU: uint16(t),
+				Start: p.now + int64(t)*100}
 			th.Busy = work + int64(t)*work/20
 			if r.Part != nil {
 				th.Busy = int64(float64(work) * r.Part(t))
@@ -208,8 +218,12 @@ func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int, pos in
 		if preempted && r.Sched {
 			at := o.Start + 500
 			for _, e := range []trace.Sched{
-				{Time: at, CPU: 1, Kind: trace.SchedSwitch, PrevTID: r.PID + 1, PrevPID: r.PID, PrevComm: "llama-bench", PrevPrio: 120, NextTID: 77, NextPID: 77, NextComm: "apt-get", NextPrio: 120},
-				{Time: at + 5_000_000, CPU: 1, Kind: trace.SchedSwitch, PrevState: 1, PrevTID: 77, PrevPID: 77, PrevComm: "apt-get", PrevPrio: 120, NextTID: r.PID + 1, NextPID: r.PID, NextComm: "llama-bench", NextPrio: 120},
+				{Time: at, CPU: 1, Kind: trace.SchedSwitch, PrevTID: r.PID + 1, PrevPID: r.PID,
+					PrevComm: "llama-bench", PrevPrio: 120, NextTID: 77, NextPID: 77, NextComm: "apt-get",
+					NextPrio: 120},
+				{Time: at + 5_000_000, CPU: 1, Kind: trace.SchedSwitch, PrevState: 1, PrevTID: 77,
+					PrevPID: 77, PrevComm: "apt-get", PrevPrio: 120, NextTID: r.PID +
+						1, NextPID: r.PID, NextComm: "llama-bench", NextPrio: 120},
 			} {
 				if err := p.Sink.Sched(&e); err != nil {
 					return err
@@ -230,8 +244,10 @@ func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int, pos in
 // Header returns the header of all that was played.
 func (p *Player) Header(level string) *profile.Header {
 	h := &profile.Header{Processes: p.procs, First: p.first, Last: p.now,
-		Meta: trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "-m", "m.gguf"}, Host: "host",
-			Kernel: "6.18.5", Arch: "amd64", CPU: "a CPU", Cores: 2, Level: level, ProbeCost: map[string]int64{"emulated": 200}},
+		Meta: trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "-m", "m.gguf"},
+			Host:   "host",
+			Kernel: "6.18.5", Arch: "amd64", CPU: "a CPU", Cores: 2, Level: level,
+			ProbeCost: map[string]int64{"emulated": 200}},
 		End: &trace.End{Time: p.now, Reason: "the command ended"}}
 	for _, t := range p.threads {
 		h.Threads = append(h.Threads, t)

@@ -35,7 +35,8 @@ type DistSum struct {
 func (d *DistSum) Dist() Dist {
 	h := &d.Hist
 	v := Dist{N: h.N, Min: d.min, Max: d.Max, Zeros: h.Zeros, Counts: []int64{},
-		P5: h.Quantile(0.05), P25: h.Quantile(0.25), P50: h.Quantile(0.5), P75: h.Quantile(0.75), P95: h.Quantile(0.95)}
+		P5: h.Quantile(0.05), P25: h.Quantile(0.25), P50: h.Quantile(0.5), P75: h.Quantile(0.75),
+		P95: h.Quantile(0.95)}
 	if h.N > 0 {
 		v.Mean = float64(d.Sum) / float64(h.N)
 	}

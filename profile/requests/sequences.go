@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package requests follows sequences through the steps of a server: requests, their time to the first token and between tokens,
-// and rounds of speculative decoding.
+// Package requests follows sequences through the steps of a server: requests, their time to the first token
+// and between tokens, and rounds of speculative decoding.
 package requests
 
 // MaxRequests bounds the requests that a Stat lists: beyond, each second one is left out.
@@ -31,10 +31,12 @@ type Sequences struct {
 	TokenGap *Spread `json:"token_gap"`
 	// Speculation has the contexts whose batches verify drafted tokens, the one with most rounds first.
 	Speculation []Speculation `json:"speculation"`
-	MaxError    float64       `json:"quantile_max_error"` // relative, of the p95 of tokens; those over requests are exact
+	// relative, of the p95 of tokens; those over requests are exact
+	MaxError float64 `json:"quantile_max_error"`
 }
 
-// Spread is how a figure is spread over requests, in ns. A quantile q of n values is the one at rank ceil(q*n).
+// Spread is how a figure is spread over requests, in ns. A quantile q of n values is the one at rank
+// ceil(q*n).
 type Spread struct {
 	N    int64   `json:"n"`
 	Mean float64 `json:"mean_ns"`
@@ -55,24 +57,27 @@ type Request struct {
 	LastStep int64  `json:"last_step"`
 	Steps    int64  `json:"steps"`
 	Start    int64  `json:"start_ns"` // of its first step, boottime
-	End      int64  `json:"end_ns"`   // of its last step; ends of steps are when their results were there, as far as that was seen
+	// of its last step; ends of steps are when their results were there, as far as that was seen
+	End int64 `json:"end_ns"`
 	// Prompt is how many tokens were computed before the first logits, Cached how many positions lay before
 	// them: computed for an earlier request, or for another sequence. nil: its begin was not seen.
 	Prompt *int64 `json:"prompt"`
 	Cached *int64 `json:"cached"`
-	// TTFT is from the start of its first step to the end of the first step that asks for its logits.
-	// Time in a queue before that is not seen. nil: its begin was not seen, or when its first logits were there, or it got none.
+	// TTFT is from the start of its first step to the end of the first step that asks for its logits. Time in
+	// a queue before that is not seen. nil: its begin was not seen, or when its first logits were there, or
+	// it got none.
 	TTFT *int64 `json:"ttft_ns"`
-	// Generated counts tokens: that of the prompt's logits, and those that followed. AtLeast: there can be more, as
-	// its begin, a batch in between or what was accepted last was not seen. nil: not known at all.
+	// Generated counts tokens: that of the prompt's logits, and those that followed. AtLeast: there can be
+	// more, as its begin, a batch in between or what was accepted last was not seen. nil: not known at all.
 	Generated *int64 `json:"generated"`
 	AtLeast   bool   `json:"at_least"`
-	// TPOT is the time from the first token to the last that is known, by the tokens after the first: from end to end
-	// of the steps, so what the engine does between them is in it (sampling, steps of others). nil for fewer than two.
+	// TPOT is the time from the first token to the last that is known, by the tokens after the first: from
+	// end to end of the steps, so what the engine does between them is in it (sampling, steps of others). nil
+	// for fewer than two.
 	TPOT *float64 `json:"tpot_ns"`
 	P95  *float64 `json:"tpot_p95_ns"` // over its tokens
-	// Tokens are those after the first that TPOT is the mean of, InSteps the part of their time that lay in the
-	// request's own steps.
+	// Tokens are those after the first that TPOT is the mean of, InSteps the part of their time that lay in
+	// the request's own steps.
 	Tokens  int64 `json:"tokens"`
 	InSteps int64 `json:"in_steps_ns"`
 	// InShare is InSteps by that time; nil where TPOT is.

@@ -231,7 +231,8 @@ func (b *Collector) joined(s *profile.Step) []seqRun {
 	return b.runs
 }
 
-// follow follows the sequences of one step. It lasts until its results are there, where that was not seen, as long as its call.
+// follow follows the sequences of one step. It lasts until its results are there, where that was not seen, as
+// long as its call.
 func (b *Collector) follow(s *profile.Step, models *facts.Book) {
 	if s.Phase == profile.Encode || len(s.Seqs) == 0 || s.Graphs == 0 && s.Incomplete != "" {
 		return // the last: a call that failed computes nothing and is made again
@@ -314,7 +315,8 @@ func (b *Collector) begin(c *contextSum, s *profile.Step, r seqRun, before bool)
 	e.Request = Request{ID: b.requests, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Step: s.ID, Start: s.Start}
 	// A batch without prompts has room: had this request begun before, it would have been in it.
 	e.unsure = !before && r.pos != 0 && !c.decoded
-	// A first token at a later position that its logits are asked for: of a prompt computed for several sequences.
+	// A first token at a later position that its logits are asked for: of a prompt computed for several
+	// sequences.
 	e.hidden = e.unsure && r.n == r.out
 	c.seqs[r.seq] = e
 	return e
@@ -378,7 +380,8 @@ func (b *Collector) take(c *contextSum, e *openRequest, s *profile.Step, r seqRu
 		e.Rounds, e.Drafted, e.Accepted, e.Unseen = &e.rounds[0], &e.rounds[1], &e.rounds[2], &e.rounds[3]
 	}
 	e.at = c.spec.Steps
-	e.round = Round{Step: s.ID, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Pos: r.pos, Drafted: drafted, Start: s.Start, Dur: s.Dur}
+	e.round = Round{Step: s.ID, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Pos: r.pos, Drafted: drafted,
+		Start: s.Start, Dur: s.Dur}
 	return batchVerifies
 }
 

@@ -34,7 +34,9 @@ func (b *Builder) Rounds() (rounds []Round, dropped int64) {
 		}
 		dropped += c.spec.dropped
 	}
-	slices.SortStableFunc(rounds, func(a, b Round) int { return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortStableFunc(rounds, func(a, b Round) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Seq, b.Seq))
+	})
 	return rounds, dropped
 }
 
@@ -52,7 +54,8 @@ func (b *Collector) contexts() []*contextSum {
 
 func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 	b.rest(models)
-	s := &Sequences{Requests: []Request{}, Every: max(1, b.every), AtOnce: b.atOnce, Speculation: []Speculation{}, MaxError: sketch.HistogramError}
+	s := &Sequences{Requests: []Request{}, Every: max(1, b.every), AtOnce: b.atOnce,
+		Speculation: []Speculation{}, MaxError: sketch.HistogramError}
 	all := b.contexts()
 	for _, c := range all {
 		open := make([]*openRequest, 0, len(c.seqs))
@@ -74,7 +77,9 @@ func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 			b.forget(d)
 		}
 	}
-	slices.SortStableFunc(s.Speculation, func(a, b Speculation) int { return cmp.Compare(b.Rounds, a.Rounds) })
+	slices.SortStableFunc(s.Speculation, func(a, b Speculation) int {
+		return cmp.Compare(b.Rounds, a.Rounds)
+	})
 	launched := len(h.Meta.Command) > 0
 	type key struct {
 		pid int32
@@ -166,7 +171,8 @@ func (e *openRequest) complete(launched, speculates bool) {
 	}
 	if e.Rounds != nil && !speculates { // the logits of a text, not of drafts
 		e.Rounds, e.Drafted, e.Accepted, e.Unseen = nil, nil, nil, nil
-		e.Generated, e.TPOT, e.P95, e.AtLeast, e.Tokens, e.InSteps, e.InShare = nil, nil, nil, false, 0, 0, nil
+		e.Generated, e.TPOT, e.P95, e.AtLeast, e.Tokens, e.InSteps, e.InShare = nil, nil, nil, false, 0, 0,
+			nil
 	}
 }
 

@@ -13,8 +13,8 @@ const maxSpeculationPoints = 512
 
 // Series is what plots of requests need and [Sequences] does not have. Times are nanoseconds.
 type Series struct {
-	// TPOT is over the means of the requests that Sequences lists, TokenGap over the tokens of all requests, from one to the
-	// next. nil: none has the figure.
+	// TPOT is over the means of the requests that Sequences lists, TokenGap over the tokens of all requests,
+	// from one to the next. nil: none has the figure.
 	TPOT     *Dist `json:"tpot"`
 	TokenGap *Dist `json:"token_gap"`
 	// Speculation goes with Sequences.Speculation: the same contexts in the same order.
@@ -30,8 +30,8 @@ type SpeculationSeries struct {
 	Points        []SpeculationPoint `json:"points"`
 }
 
-// SpeculationPoint is one step that verifies drafted tokens, or some that follow each other. Sums over all points are the
-// figures of [Speculation].
+// SpeculationPoint is one step that verifies drafted tokens, or some that follow each other. Sums over all
+// points are the figures of [Speculation].
 type SpeculationPoint struct {
 	Step     int64 `json:"step"` // the first one
 	LastStep int64 `json:"last_step"`
@@ -46,10 +46,11 @@ type SpeculationPoint struct {
 	// Rate is Accepted / SeenDrafted, TokensPerRound (Accepted + Seen) / Seen.
 	Rate           *float64 `json:"accepted_share"`
 	TokensPerRound *float64 `json:"tokens_per_round"`
-	// Near is the Rate of this point and its neighbours together: a 32nd of all points on each side, two at least.
+	// Near is the Rate of this point and its neighbours together: a 32nd of all points on each side, two at
+	// least.
 	Near *float64 `json:"accepted_share_near"`
-	// Verify is the time of the steps, with those that computed once more what was accepted; Draft that of the draft's steps
-	// before them. nil: no context drafts.
+	// Verify is the time of the steps, with those that computed once more what was accepted; Draft that of
+	// the draft's steps before them. nil: no context drafts.
 	Verify int64  `json:"verify_ns"`
 	Draft  *int64 `json:"draft_ns"`
 
@@ -62,8 +63,8 @@ type draftTime struct {
 	dur int64
 }
 
-// verifiedSteps are the steps of a context that verify, thinned. Point i stands for steps i*every to (i+1)*every - 1, counted
-// from 0: so a round finds the point of its step when its outcome is known.
+// verifiedSteps are the steps of a context that verify, thinned. Point i stands for steps i*every to
+// (i+1)*every - 1, counted from 0: so a round finds the point of its step when its outcome is known.
 type verifiedSteps struct {
 	points []SpeculationPoint
 	every  int64
@@ -73,7 +74,8 @@ type verifiedSteps struct {
 // add adds a step.
 func (v *verifiedSteps) add(s *profile.Step) {
 	v.every = max(1, v.every)
-	p := SpeculationPoint{Step: s.ID, LastStep: s.ID, Start: s.Start, End: s.Start + s.Dur, Steps: 1, Verify: s.Dur}
+	p := SpeculationPoint{Step: s.ID, LastStep: s.ID, Start: s.Start, End: s.Start + s.Dur, Steps: 1,
+		Verify: s.Dur}
 	if i := v.steps / v.every; i < int64(len(v.points)) {
 		v.points[i].join(&p)
 	} else {
@@ -223,6 +225,6 @@ func (b *Collector) RequestSeries(q *Sequences) *Series {
 	return s
 }
 
-// countsGaps tells whether the times between a context's tokens are those of requests: not of one that only drafts, nor
-// where the logits of a text were asked for.
+// countsGaps tells whether the times between a context's tokens are those of requests: not of one that only
+// drafts, nor where the logits of a text were asked for.
 func (c *contextSum) countsGaps() bool { return !c.drafts && (c.spec.Steps == 0 || c.speculates()) }

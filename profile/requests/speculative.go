@@ -11,8 +11,8 @@ import (
 )
 
 // Speculation is what speculative decoding did in one context, the target: a draft guesses the next tokens of
-// a sequence, and one batch of the target verifies them. Such a batch has several tokens of a sequence and asks
-// for the logits of each. How many were accepted tells the position of the sequence's next batch:
+// a sequence, and one batch of the target verifies them. Such a batch has several tokens of a sequence and
+// asks for the logits of each. How many were accepted tells the position of the sequence's next batch:
 //
 //	accepted = next position - position - 1
 //
@@ -28,8 +28,8 @@ type Speculation struct {
 	DraftCtx   *uint64 `json:"draft_ctx"`
 	DraftModel *int    `json:"draft_model"`
 
-	// A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that only computed once
-	// more what was accepted, as models do whose state cannot be wound back by a token.
+	// A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that
+	// only computed once more what was accepted, as models do whose state cannot be wound back by a token.
 	Steps  int64 `json:"steps"`
 	Again  int64 `json:"steps_again"`
 	Rounds int64 `json:"rounds"`
@@ -38,15 +38,15 @@ type Speculation struct {
 	Seen        int64 `json:"rounds_seen"`
 	SeenDrafted int64 `json:"seen_drafted"`
 	Accepted    int64 `json:"accepted"`
-	// Rate is Accepted / SeenDrafted; TokensPerRound is what a round yields: the accepted ones and the one that the
-	// target samples behind them.
+	// Rate is Accepted / SeenDrafted; TokensPerRound is what a round yields: the accepted ones and the one
+	// that the target samples behind them.
 	Rate           *float64 `json:"accepted_share"`
 	TokensPerRound *float64 `json:"tokens_per_round"`
 	// ByAccepted[k] counts the rounds seen that accepted k tokens; the last element those of so many or more.
 	ByAccepted []int64 `json:"by_accepted"`
 
-	// VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the target's step
-	// before each of them, DraftSteps their number.
+	// VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the
+	// target's step before each of them, DraftSteps their number.
 	VerifyDur  int64  `json:"verify_ns"`
 	DraftDur   *int64 `json:"draft_ns"`
 	DraftSteps int64  `json:"draft_steps"`
@@ -138,15 +138,16 @@ func (c *contextSum) mark(p *processSum) {
 	}
 }
 
-// draft returns the context that drafts for this one: that which decoded before most of the steps that verify,
-// and before at least half of them. nil: none did.
+// draft returns the context that drafts for this one: that which decoded before most of the steps that
+// verify, and before at least half of them. nil: none did.
 func (c *contextSum) draft() (*contextSum, *draftSum) {
 	var best *contextSum
 	for d, e := range c.spec.drafts {
 		if 2*e.rounds < c.spec.Steps || d.spec.Steps > 0 && d.spec.rewinds > 0 {
 			continue
 		}
-		if best == nil || cmp.Or(cmp.Compare(e.rounds, c.spec.drafts[best].rounds), cmp.Compare(best.number, d.number)) > 0 {
+		if best == nil || cmp.Or(cmp.Compare(e.rounds, c.spec.drafts[best].rounds),
+			cmp.Compare(best.number, d.number)) > 0 {
 			best = d
 		}
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package roof holds what a machine can do: peak memory bandwidth and compute, by threads and type of weights.
+// Package roof holds what a machine can do: peak memory bandwidth and compute, by threads and type of
+// weights.
 package roof
 
 import "github.com/profinfer/profinfer/profile/internal/num"
@@ -15,8 +16,9 @@ type Peaks struct {
 	Doubtful bool
 	// CacheBytes is what the machine's last-level caches hold together; 0: not known.
 	CacheBytes int64
-	// At is the roof for a number of threads and a type of weights (as ggml names it; "" of activations): bytes from memory
-	// (GB/s), and operations on what such weights are multiplied as (GFLOP/s; GOP/s where that is 8-bit numbers). nil: not known.
+	// At is the roof for a number of threads and a type of weights (as ggml names it; "" of activations):
+	// bytes from memory (GB/s), and operations on what such weights are multiplied as (GFLOP/s; GOP/s where
+	// that is 8-bit numbers). nil: not known.
 	At func(threads int, weight string) Roof
 }
 
@@ -24,12 +26,15 @@ type Peaks struct {
 type Roof struct {
 	Threads int      `json:"threads"`
 	GBps    *float64 `json:"gb_s"` // from memory, in whatever way gives most; nil: not known
-	// StreamGBps is a ceiling below it: memory read in order, one place a thread, as a loop over a matrix's rows does. nil: not known.
+	// StreamGBps is a ceiling below it: memory read in order, one place a thread, as a loop over a matrix's
+	// rows does. nil: not known.
 	StreamGBps *float64 `json:"stream_gb_s"`
 	GFlops     *float64 `json:"gflop_s"` // of vector instructions; nil: not known
-	// MatrixGFlops is what instructions for small matrices (AMX, i8mm) reach: code that has none stops at GFlops. nil: not known, or none.
+	// MatrixGFlops is what instructions for small matrices (AMX, i8mm) reach: code that has none stops at
+	// GFlops. nil: not known, or none.
 	MatrixGFlops *float64 `json:"matrix_gflop_s"`
-	Units        string   `json:"units"` // what the operations are on: "f32", "int8"; empty: not known, or of any
+	// what the operations are on: "f32", "int8"; empty: not known, or of any
+	Units string `json:"units"`
 }
 
 // Fixed are peaks of any number of threads and any type; nil: not known.
@@ -45,16 +50,18 @@ func (p *Peaks) Roof(threads int, weight string) Roof {
 		return Roof{Threads: threads}
 	}
 	r := p.At(threads, weight)
-	r.GBps, r.StreamGBps, r.GFlops, r.MatrixGFlops = positive(r.GBps), positive(r.StreamGBps), positive(r.GFlops), positive(r.MatrixGFlops)
+	r.GBps, r.StreamGBps, r.GFlops, r.MatrixGFlops = positive(r.GBps), positive(r.StreamGBps),
+		positive(r.GFlops), positive(r.MatrixGFlops)
 	return r
 }
 
 // Used are the peaks that a Stat compares with.
 type Used struct {
-	Source   string     `json:"source"`   // empty: there are none
-	Missing  string     `json:"missing"`  // why there are none
-	Doubtful bool       `json:"doubtful"` // other work disturbed their measurement: the machine may give more
-	Roofs    []UsedRoof `json:"roofs"`    // by number of threads and type of weights, as they were seen in the run
+	Source   string `json:"source"`   // empty: there are none
+	Missing  string `json:"missing"`  // why there are none
+	Doubtful bool   `json:"doubtful"` // other work disturbed their measurement: the machine may give more
+	// by number of threads and type of weights, as they were seen in the run
+	Roofs []UsedRoof `json:"roofs"`
 }
 
 // UsedRoof is the roof of one type of weights.

@@ -15,8 +15,9 @@ type Culprit struct {
 	Kernel bool  `json:"kernel,omitempty"` // a thread of the kernel
 	// CPUs that it had meanwhile, as in "0-3,7".
 	CPUs string `json:"cpus,omitempty"`
-	// Elsewhere is the part of Dur in which one of the team had the CPU that a thread waited for, and this one another that the thread
-	// may use: so the team had to share. Free, of one of the team, is the part in which another CPU was idle.
+	// Elsewhere is the part of Dur in which one of the team had the CPU that a thread waited for, and this
+	// one another that the thread may use: so the team had to share. Free, of one of the team, is the part in
+	// which another CPU was idle.
 	Elsewhere int64 `json:"elsewhere_ns,omitempty"`
 	Free      int64 `json:"free_ns,omitempty"`
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A thread's list of CPUs is whatever stands in the trace: reading it costs no more than it is long. What is in no order, which no
-// recorder writes, is not known.
+// A thread's list of CPUs is whatever stands in the trace: reading it costs no more than it is long. What is
+// in no order, which no recorder writes, is not known.
 func TestCPUsOfCraftedTrace(t *testing.T) {
 	if m, ok := parseCPUs("0-3,7"); !ok || len(m) != 1 || m[0] != 0x8f {
 		t.Errorf("%x, %v", m, ok)

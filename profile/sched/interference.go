@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sched follows the scheduler: which threads wait for a CPU, off which they were taken, and who ran there instead.
+// Package sched follows the scheduler: which threads wait for a CPU, off which they were taken, and who ran
+// there instead.
 package sched
 
 import (
@@ -15,9 +16,9 @@ import (
 // "(others)".
 const maxNames = 256
 
-// Follower finds who ran in place of the threads that compute. A thread that could run
-// (it was taken off its CPU, or was woken) but did not is in the way of whoever ran on that CPU
-// meanwhile, or of those who had the others that it may use. Time a thread slept is no interference, whoever ran.
+// Follower finds who ran in place of the threads that compute. A thread that could run (it was taken off its
+// CPU, or was woken) but did not is in the way of whoever ran on that CPU meanwhile, or of those who had the
+// others that it may use. Time a thread slept is no interference, whoever ran.
 type Follower struct {
 	Seats   seats
 	Threads map[int32]*waiter
@@ -61,7 +62,8 @@ func (f *Follower) Watch(team []profile.OpThread) {
 	}
 }
 
-// MayUse is how many CPUs the threads of a process that were watched may use together; 0 if that is not known.
+// MayUse is how many CPUs the threads of a process that were watched may use together; 0 if that is not
+// known.
 func (f *Follower) MayUse() int {
 	var all cpuMask
 	for tid := range f.Threads {
@@ -80,7 +82,8 @@ func (f *Follower) Add(s *trace.Sched) {
 	switch s.Kind {
 	case trace.SchedWakeup:
 		if w := f.Threads[s.NextTID]; w != nil {
-			AddCulprit(w.WokenBy, &Culprit{Comm: commOf(s.PrevTID, s.PrevComm), Own: f.Threads[s.PrevTID] != nil, Count: 1})
+			AddCulprit(w.WokenBy, &Culprit{Comm: commOf(s.PrevTID, s.PrevComm),
+				Own: f.Threads[s.PrevTID] != nil, Count: 1})
 		}
 	case trace.SchedSwitch:
 		if w := f.Threads[s.PrevTID]; w != nil {
@@ -97,8 +100,8 @@ func (f *Follower) Add(s *trace.Sched) {
 	}
 }
 
-// unseen takes a thread that ran here, though the switch to it was not seen: how long it waited is known only up to the last switch
-// that was.
+// unseen takes a thread that ran here, though the switch to it was not seen: how long it waited is known only
+// up to the last switch that was.
 func (f *Follower) unseen(w *waiter, s *trace.Sched) {
 	open, c := f.Seats.open[s.PrevTID], f.Seats.cpus[s.CPU]
 	if open == nil || c == nil || !open.placed || open.cpu != s.CPU || c.since <= open.from {
@@ -114,7 +117,8 @@ func (f *Follower) charge(ended *seatWait) {
 	w := f.Threads[ended.tid]
 	w.Runnable += max(0, ended.to-ended.from)
 	f.Seats.explain(ended, func(p waitPart) {
-		c := Culprit{Comm: commOf(p.tid, p.comm), Own: f.Threads[p.tid] != nil, PID: max(0, p.pid), Kernel: p.kernel, Dur: p.to - p.from, Count: 1}
+		c := Culprit{Comm: commOf(p.tid, p.comm), Own: f.Threads[p.tid] != nil, PID: max(0, p.pid),
+			Kernel: p.kernel, Dur: p.to - p.from, Count: 1}
 		c.on.Add(p.cpu)
 		if p.elsewhere {
 			c.Elsewhere = c.Dur
@@ -184,7 +188,8 @@ func TopCulprits(m map[CulpritKey]*Culprit, n int) []Culprit {
 		all = append(all, x)
 	}
 	slices.SortFunc(all, func(a, b Culprit) int {
-		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Comm, b.Comm), CompareBool(b.Own, a.Own))
+		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Comm, b.Comm),
+			CompareBool(b.Own, a.Own))
 	})
 	return all[:min(n, len(all))]
 }

@@ -16,10 +16,12 @@ func TestInterference(t *testing.T) {
 	f.Watch([]profile.OpThread{{TID: 10}, {TID: 11}})
 	sw := func(at int64, cpu uint16, prev int32, state uint32, next int32) {
 		names := map[int32]string{10: "llama", 11: "llama", 5: "apt", 6: "sh"}
-		f.Add(&trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevTID: prev, PrevState: state, PrevComm: names[prev], NextTID: next, NextComm: names[next]})
+		f.Add(&trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevTID: prev, PrevState: state,
+			PrevComm: names[prev], NextTID: next, NextComm: names[next]})
 	}
 	wake := func(at int64, cpu uint16, by, tid int32) {
-		f.Add(&trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedWakeup, PrevTID: by, PrevComm: "llama", NextTID: tid})
+		f.Add(&trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedWakeup, PrevTID: by, PrevComm: "llama",
+			NextTID: tid})
 	}
 	sw(100, 0, 0, 0, 10)
 	sw(200, 0, 10, 0, 5) // preempted by apt
@@ -37,9 +39,11 @@ func TestInterference(t *testing.T) {
 	sw(720, 1, 11, 1, 10)
 	w := f.Threads[10]
 	if w.Preempted != 3 || w.Slept != 1 || w.Runnable != 100+40+50+20 {
-		t.Errorf("preempted %d times, slept %d, ready for %d; want 3, 1, 210", w.Preempted, w.Slept, w.Runnable)
+		t.Errorf("preempted %d times, slept %d, ready for %d; want 3, 1, 210", w.Preempted, w.Slept,
+			w.Runnable)
 	}
-	want := []Culprit{{Comm: "apt", Dur: 150, Count: 3, CPUs: "0"}, {Comm: "sh", Dur: 40, Count: 1, CPUs: "0"}, {Comm: "llama", Own: true, Dur: 20, Count: 1, CPUs: "1"}}
+	want := []Culprit{{Comm: "apt", Dur: 150, Count: 3, CPUs: "0"},
+		{Comm: "sh", Dur: 40, Count: 1, CPUs: "0"}, {Comm: "llama", Own: true, Dur: 20, Count: 1, CPUs: "1"}}
 	plain := func(all []Culprit) []Culprit {
 		for i := range all {
 			all[i].on = CpuSet{}

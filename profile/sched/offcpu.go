@@ -56,16 +56,17 @@ type whoIs struct {
 }
 
 type TrackedThread struct {
-	Tid, Pid    int32
-	off         bool
-	waits       bool // it can run
-	blocked     bool
-	from        int64
-	cpu         uint16
-	last        int32 // CPU that it ran on last; -1: not known
-	spans       []OffSpan
-	faults      []OffSpan // page faults, in order of their begins; where it was off its CPU in one, spans tell too
-	holes       []int64   // times at which an event before was missing
+	Tid, Pid int32
+	off      bool
+	waits    bool // it can run
+	blocked  bool
+	from     int64
+	cpu      uint16
+	last     int32 // CPU that it ran on last; -1: not known
+	spans    []OffSpan
+	// page faults, in order of their begins; where it was off its CPU in one, spans tell too
+	faults      []OffSpan
+	holes       []int64 // times at which an event before was missing
 	Moved       int64
 	Preempted   int64
 	MovedBefore int64 // at the end of the step before
@@ -99,7 +100,8 @@ func (k *Tracker) Init() {
 		}
 	}
 	k.Threads = map[int32]*TrackedThread{}
-	k.Whos = []whoIs{{whoKey: whoKey{Comm: "(not seen)"}}, {whoKey: whoKey{Comm: "(idle)"}}, {whoKey: whoKey{Comm: "(others)"}}}
+	k.Whos = []whoIs{{whoKey: whoKey{Comm: "(not seen)"}}, {whoKey: whoKey{Comm: "(idle)"}},
+		{whoKey: whoKey{Comm: "(others)"}}}
 	k.whoAt = map[whoKey]int32{}
 }
 
@@ -184,8 +186,10 @@ func (k *Tracker) event(s *trace.Sched) {
 			t.hole(t.from)
 			t.hole(s.Time)
 		}
-		*t = TrackedThread{Tid: t.Tid, Pid: t.Pid, spans: t.spans, faults: t.faults, holes: t.holes, Moved: t.Moved, Preempted: t.Preempted, MovedBefore: t.MovedBefore, Computes: t.Computes,
-			off: true, waits: s.PrevState == 0, blocked: s.PrevState&profile.Uninterruptible != 0, from: s.Time, cpu: s.CPU, last: int32(s.CPU)}
+		*t = TrackedThread{Tid: t.Tid, Pid: t.Pid, spans: t.spans, faults: t.faults, holes: t.holes,
+			Moved: t.Moved, Preempted: t.Preempted, MovedBefore: t.MovedBefore, Computes: t.Computes,
+			off: true, waits: s.PrevState == 0, blocked: s.PrevState&profile.Uninterruptible != 0,
+			from: s.Time, cpu: s.CPU, last: int32(s.CPU)}
 		if t.waits {
 			t.Preempted++
 		}
@@ -239,8 +243,9 @@ func (t *TrackedThread) slept(to int64, who int32) {
 	}
 }
 
-// waited says who had the CPU while a thread could run: where it was pushed off, that CPU, also if it then went on elsewhere; where it was
-// woken, the one that it got; and where its own team had that, those who had the others that it may use.
+// waited says who had the CPU while a thread could run: where it was pushed off, that CPU, also if it then
+// went on elsewhere; where it was woken, the one that it got; and where its own team had that, those who had
+// the others that it may use.
 func (k *Tracker) waited(t *TrackedThread, ended *seatWait) {
 	k.Seats.explain(ended, func(p waitPart) {
 		who := k.who(&p.holder)
@@ -253,7 +258,8 @@ func (k *Tracker) waited(t *TrackedThread, ended *seatWait) {
 		case k.Whos[who].Own:
 			kind = OffOwn
 		}
-		t.spans = append(t.spans, OffSpan{From: p.from, To: p.to, Who: who, Cpu: p.cpu, Kind: kind, Elsewhere: p.elsewhere})
+		t.spans = append(t.spans, OffSpan{From: p.from, To: p.to, Who: who, Cpu: p.cpu, Kind: kind,
+			Elsewhere: p.elsewhere})
 	})
 }
 
@@ -263,7 +269,9 @@ func (k *Tracker) Forget(pid int32, before int64) {
 		if t.Pid != pid {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(t.spans, before, func(r OffSpan, at int64) int { return cmp.Compare(r.To, at) })
+		i, _ := slices.BinarySearchFunc(t.spans, before, func(r OffSpan, at int64) int {
+			return cmp.Compare(r.To, at)
+		})
 		t.spans = slices.Delete(t.spans, 0, i)
 		n := 0
 		for n < len(t.faults) && t.faults[n].To <= before {
@@ -297,8 +305,8 @@ func (k *Tracker) Fault(pid, tid int32, from, to int64, reads bool) {
 	t.faults = slices.Insert(t.faults, i, OffSpan{From: from, To: to, Who: Unseen, Cpu: t.cpu, Kind: kind})
 }
 
-// Within calls f for the spans of a thread that lie in from..to, cut to it, and returns their sum, with what it was on its CPU in
-// page faults. ok is false where events of it were missed in that time.
+// Within calls f for the spans of a thread that lie in from..to, cut to it, and returns their sum, with what
+// it was on its CPU in page faults. ok is false where events of it were missed in that time.
 func (t *TrackedThread) Within(from, to int64, f func(s OffSpan)) (sum, faults int64, ok bool) {
 	if t == nil || to <= from {
 		return 0, 0, true
@@ -312,7 +320,9 @@ func (t *TrackedThread) Within(from, to int64, f func(s OffSpan)) (sum, faults i
 			}
 		}
 	}
-	first, _ := slices.BinarySearchFunc(t.spans, from, func(r OffSpan, at int64) int { return cmp.Compare(r.To, at) })
+	first, _ := slices.BinarySearchFunc(t.spans, from, func(r OffSpan, at int64) int {
+		return cmp.Compare(r.To, at)
+	})
 	for i := first; i < len(t.spans) && t.spans[i].From < to; i++ {
 		put(t.spans[i], max(t.spans[i].From, from), min(t.spans[i].To, to))
 	}

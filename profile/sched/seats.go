@@ -12,9 +12,10 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Who has which CPU, and what a thread that can run and has none waits for. The scheduler puts threads that another process has pushed
-// from their CPU onto the others: they then share these, and each waits for one of its own team, while the cause sits where no thread of the
-// team waits. So where a thread waits behind one of its own, the other CPUs that it may use are looked at.
+// Who has which CPU, and what a thread that can run and has none waits for. The scheduler puts threads that
+// another process has pushed from their CPU onto the others: they then share these, and each waits for one of
+// its own team, while the cause sits where no thread of the team waits. So where a thread waits behind one of
+// its own, the other CPUs that it may use are looked at.
 
 const (
 	maxSeatRuns  = 512  // runs kept of a CPU
@@ -82,7 +83,8 @@ type seatQueue struct {
 }
 
 func (s *seats) init(own func(tid, pid int32) bool) {
-	*s = seats{own: own, cpus: map[uint16]*seat{}, allowed: map[int32]cpuMask{}, ofPID: map[int32]cpuMask{}, open: map[int32]*seatWait{}, onCPU: map[int32]bool{}}
+	*s = seats{own: own, cpus: map[uint16]*seat{}, allowed: map[int32]cpuMask{}, ofPID: map[int32]cpuMask{},
+		open: map[int32]*seatWait{}, onCPU: map[int32]bool{}}
 }
 
 // Thread takes which CPUs a thread may use.
@@ -112,7 +114,8 @@ func (s *seats) mask(tid, pid int32) cpuMask {
 func (s *seats) event(e *trace.Sched) (ended seatWait, ok bool) {
 	switch e.Kind {
 	case trace.SchedWakeup:
-		if s.own(e.NextTID, e.NextPID) && !s.onCPU[e.NextTID] && s.open[e.NextTID] == nil && len(s.open) < MaxTracked {
+		if s.own(e.NextTID, e.NextPID) && !s.onCPU[e.NextTID] && s.open[e.NextTID] == nil &&
+			len(s.open) < MaxTracked {
 			s.open[e.NextTID] = &seatWait{tid: e.NextTID, pid: e.NextPID, from: e.Time}
 		}
 		return ended, false
@@ -125,7 +128,8 @@ func (s *seats) event(e *trace.Sched) (ended seatWait, ok bool) {
 		delete(s.onCPU, e.PrevTID)
 		delete(s.open, e.PrevTID)
 		if e.PrevState == 0 && len(s.open) < MaxTracked {
-			s.open[e.PrevTID] = &seatWait{tid: e.PrevTID, pid: e.PrevPID, from: e.Time, cpu: e.CPU, placed: true}
+			s.open[e.PrevTID] = &seatWait{tid: e.PrevTID, pid: e.PrevPID, from: e.Time, cpu: e.CPU,
+				placed: true}
 		}
 	}
 	if !s.own(e.NextTID, e.NextPID) {
@@ -211,7 +215,9 @@ func (s *seats) each(cpu uint16, from, to int64, f func(r seatRun)) {
 		}
 	}
 	if c := s.cpus[cpu]; c != nil {
-		i, _ := slices.BinarySearchFunc(c.runs, from, func(r seatRun, at int64) int { return cmp.Compare(r.to, at) })
+		i, _ := slices.BinarySearchFunc(c.runs, from, func(r seatRun, at int64) int {
+			return cmp.Compare(r.to, at)
+		})
 		for _, r := range c.runs[i:] {
 			if r.from >= to {
 				break
@@ -241,7 +247,8 @@ func (s *seats) explain(w *seatWait, f func(p waitPart)) {
 	put := func(p waitPart) {
 		switch {
 		case p.to <= p.from:
-		case last.to == p.from && last.holder == p.holder && last.cpu == p.cpu && last.elsewhere == p.elsewhere && last.free == p.free && last.to > last.from:
+		case last.to == p.from && last.holder == p.holder && last.cpu == p.cpu &&
+			last.elsewhere == p.elsewhere && last.free == p.free && last.to > last.from:
 			last.to = p.to
 		default:
 			if last.to > last.from {
@@ -264,10 +271,11 @@ func (s *seats) explain(w *seatWait, f func(p waitPart)) {
 	}
 }
 
-// shared cuts a time in which a thread waited for one that was seen. Of threads that wait for a CPU that others have, these keep one from it. All
-// further ones that wait are short of the CPUs that others have and for which none of the team waits: of k such threads and m such CPUs each has
-// m/k of one. What is left is due to who has the CPU that the thread waits for: one of others, or the team itself, which would have to share
-// although nobody else ran.
+// shared cuts a time in which a thread waited for one that was seen. Of threads that wait for a CPU that
+// others have, these keep one from it. All further ones that wait are short of the CPUs that others have and
+// for which none of the team waits: of k such threads and m such CPUs each has m/k of one. What is left is
+// due to who has the CPU that the thread waits for: one of others, or the team itself, which would have to
+// share although nobody else ran.
 func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 	s.edges = append(s.edges[:0], p.from, p.to)
 	s.beside = s.beside[:0]
@@ -294,7 +302,9 @@ func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 		put(p)
 		return
 	}
-	i, _ := slices.BinarySearchFunc(s.closed, p.from, func(c seatWait, at int64) int { return cmp.Compare(c.to, at) })
+	i, _ := slices.BinarySearchFunc(s.closed, p.from, func(c seatWait, at int64) int {
+		return cmp.Compare(c.to, at)
+	})
 	others := s.closed[i:]
 	for i := range others {
 		for _, at := range [2]int64{others[i].from, others[i].to} {

@@ -20,11 +20,12 @@ var seriesBy = [...]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.By
 // seriesState is what a SeriesBuilder knows so far.
 type seriesState struct {
 	profile.BaseSink
-	book     *facts.Book
-	whole    map[facts.PhaseKey]*seriesGroup
-	part     map[facts.PhaseKey]*seriesGroup
-	open     steps.Collector
-	teams    map[*profile.Step]int          // threads of operators that were folded before their step ended, as there were too many
+	book  *facts.Book
+	whole map[facts.PhaseKey]*seriesGroup
+	part  map[facts.PhaseKey]*seriesGroup
+	open  steps.Collector
+	// threads of operators that were folded before their step ended, as there were too many
+	teams    map[*profile.Step]int
 	awaited  map[*profile.Step]awaitedPoint // whose results are not there yet
 	facts    map[seriesKey]*seriesFacts
 	requests requests.Collector
@@ -219,7 +220,8 @@ func tokenTime(s *profile.Step) (int64, bool) {
 
 // point returns a step's point, without operators.
 func point(s *profile.Step) StepPoint {
-	p := StepPoint{ID: s.ID, N: 1, Slowest: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur, Min: s.Dur, Max: s.Dur, Late: new(int64),
+	p := StepPoint{ID: s.ID, N: 1, Slowest: s.ID, PID: s.PID, Start: s.Start, Dur: s.Dur, Min: s.Dur,
+		Max: s.Dur, Late: new(int64),
 		Seqs: s.NSeqs, Untraced: s.Untraced, Incomplete: s.Incomplete}
 	if s.NTokens >= 0 {
 		n := int64(s.NTokens)
@@ -443,7 +445,9 @@ func (r *seriesRow) thread(o *profile.Op, pid int32) {
 		t := &o.Threads[i]
 		at := i
 		if at >= len(r.threads) || r.threads[at].TID != t.TID || r.threads[at].PID != pid {
-			at = slices.IndexFunc(r.threads, func(e ThreadPart) bool { return e.TID == t.TID && e.PID == pid })
+			at = slices.IndexFunc(r.threads, func(e ThreadPart) bool {
+				return e.TID == t.TID && e.PID == pid
+			})
 			if at < 0 {
 				if len(r.threads) >= maxSeriesThreads {
 					continue

@@ -56,7 +56,9 @@ func (b *Builder) Finish(h *profile.Header) *Series {
 // byModel joins groups whose models turned out to be one.
 func (b *seriesState) byModel(groups map[facts.PhaseKey]*seriesGroup) map[facts.ModelKey]*seriesGroup {
 	out := map[facts.ModelKey]*seriesGroup{}
-	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].Number, groups[b].Number) })
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int {
+		return cmp.Compare(groups[a].Number, groups[b].Number)
+	})
 	for _, k := range keys {
 		m := facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}
 		if out[m] == nil {
@@ -158,7 +160,8 @@ func (g *seriesGroup) phase(p profile.Phase, filtered bool) Phase {
 	g.slow.cut()
 	ps := Phase{Phase: string(p), StepsPerPoint: max(1, g.points.every), Partial: []StepPoint{},
 		Steps: finishPoints(g.points.points, filtered), Slowest: finishPoints(g.slow, filtered),
-		RowsDropped: g.rowsDropped, ProductsDropped: g.productsDropped, Threads: []ThreadPart{}, Products: []Product{}}
+		RowsDropped: g.rowsDropped, ProductsDropped: g.productsDropped, Threads: []ThreadPart{},
+		Products: []Product{}}
 	if p == profile.Unknown {
 		ps.Phase = "unknown"
 	}
@@ -166,7 +169,9 @@ func (g *seriesGroup) phase(p profile.Phase, filtered bool) Phase {
 		*to = finishRows(g.rows[i], seriesBy[i])
 	}
 	for tid, t := range g.Threads {
-		ps.Threads = append(ps.Threads, ThreadPart{PID: t.Pid, TID: tid, Ops: t.Ops, Busy: t.Busy, Wait: t.Wait, OffCPU: t.Off, Steps: t.Steps})
+		ps.Threads = append(ps.Threads,
+			ThreadPart{PID: t.Pid, TID: tid, Ops: t.Ops, Busy: t.Busy, Wait: t.Wait, OffCPU: t.Off,
+				Steps: t.Steps})
 	}
 	slices.SortFunc(ps.Threads, func(a, b ThreadPart) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID))
@@ -196,12 +201,14 @@ func finishRows(rows map[string]*seriesRow, by facts.By) []Row {
 		if by == facts.ByLayer {
 			return cmp.Compare(a.key, b.key) // "none" comes last
 		}
-		return cmp.Or(cmp.Compare(b.time.Sum, a.time.Sum), cmp.Compare(a.key, b.key), cmp.Compare(a.typ, b.typ))
+		return cmp.Or(cmp.Compare(b.time.Sum, a.time.Sum), cmp.Compare(a.key, b.key),
+			cmp.Compare(a.typ, b.typ))
 	})
 	out := []Row{}
 	for _, r := range all {
-		v := Row{Key: r.key, Weight: r.weight, Type: r.typ, Time: r.time.Dist(), NoLayer: r.noLayer, Threads: r.threads,
-			Layers: slices.DeleteFunc(r.layers, func(l LayerPart) bool { return l.Calls == 0 })}
+		v := Row{Key: r.key, Weight: r.weight, Type: r.typ, Time: r.time.Dist(), NoLayer: r.noLayer,
+			Threads: r.threads,
+			Layers:  slices.DeleteFunc(r.layers, func(l LayerPart) bool { return l.Calls == 0 })}
 		slices.SortFunc(v.Threads, func(a, b ThreadPart) int {
 			return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID))
 		})
@@ -212,8 +219,10 @@ func finishRows(rows map[string]*seriesRow, by facts.By) []Row {
 
 func (p *productSum) finish(k productKey) Product {
 	v := Product{Key: k.name, Weight: k.weight, Attn: k.attn, Type: k.typ, M: k.m, N: k.n, K: k.k,
-		Calls: p.time.Hist.N, Sum: p.time.Sum, P5: p.time.Hist.Quantile(0.05), P95: p.time.Hist.Quantile(0.95),
-		Mean: float64(p.time.Sum) / float64(max(1, p.time.Hist.N)), Flops: num.Share(p.flops, p.flopsN), Bytes: num.Share(p.bytes, p.bytesN),
+		Calls: p.time.Hist.N, Sum: p.time.Sum, P5: p.time.Hist.Quantile(0.05),
+		P95:  p.time.Hist.Quantile(0.95),
+		Mean: float64(p.time.Sum) / float64(max(1, p.time.Hist.N)), Flops: num.Share(p.flops,
+			p.flopsN), Bytes: num.Share(p.bytes, p.bytesN),
 		BytesAtMost: p.atMost, Threads: p.threads, Layers: len(p.layers)}
 	if p.bytesN > 0 {
 		v.GBps = num.PerSecond(p.bytes, p.bytesDur)

@@ -41,7 +41,9 @@ func (l *pointList) thin() {
 // merge takes the steps of another list, which ran before, after or between these.
 func (l *pointList) merge(o *pointList) {
 	l.points = append(l.points, o.points...)
-	slices.SortStableFunc(l.points, func(a, b StepPoint) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(l.points, func(a, b StepPoint) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.ID, b.ID))
+	})
 	l.every = max(l.every, o.every)
 	l.thin()
 }
@@ -56,7 +58,9 @@ func (l *slowest) add(p StepPoint) {
 }
 
 func (l *slowest) cut() {
-	slices.SortStableFunc(*l, func(a, b StepPoint) int { return cmp.Or(cmp.Compare(b.whole(), a.whole()), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(*l, func(a, b StepPoint) int {
+		return cmp.Or(cmp.Compare(b.whole(), a.whole()), cmp.Compare(a.ID, b.ID))
+	})
 	*l = (*l)[:min(len(*l), maxSlowest)]
 }
 

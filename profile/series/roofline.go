@@ -11,17 +11,17 @@ import (
 // RooflineSchema is the version of Roofline's JSON form. Fields may be added without raising it.
 const RooflineSchema = 1
 
-// maxRooflinePoints bounds the points of a group, maxRooflineTeams the numbers of threads that a phase is told apart by.
-// What is beyond is counted.
+// maxRooflinePoints bounds the points of a group, maxRooflineTeams the numbers of threads that a phase is
+// told apart by. What is beyond is counted.
 const (
 	maxRooflinePoints = 4096
 	maxRooflineTeams  = 64
 )
 
-// Roofline places the operators of a run by intensity and rate, beside what the machine can do: Williams, Waterman, Patterson,
-// "Roofline: an insightful visual performance model for multicore architectures", CACM 52 (2009). Steps are told apart
-// by the number of their threads, as each number has a roof of its own. Times are nanoseconds, sizes bytes.
-// A nil pointer is a figure that is not known.
+// Roofline places the operators of a run by intensity and rate, beside what the machine can do: Williams,
+// Waterman, Patterson, "Roofline: an insightful visual performance model for multicore architectures", CACM
+// 52 (2009). Steps are told apart by the number of their threads, as each number has a roof of its own. Times
+// are nanoseconds, sizes bytes. A nil pointer is a figure that is not known.
 type Roofline struct {
 	SchemaVersion int `json:"schema_version"`
 	// Peaks are the machine's, with a roof for each number of threads and type of weights that the run has.
@@ -68,8 +68,9 @@ type RooflinePoint struct {
 	GFlops    *float64 `json:"gflop_per_s"`
 	// GBps is over operators whose bytes are known, so that those have it which compute nothing.
 	GBps *float64 `json:"gb_per_s"`
-	// Limit is the roof that is lower at this intensity, "memory" or "compute"; empty where one of them is not known. OfRoof is
-	// the rate as a part of it. It can be above 1: what lies in a cache is read faster than from memory.
+	// Limit is the roof that is lower at this intensity, "memory" or "compute"; empty where one of them is
+	// not known. OfRoof is the rate as a part of it. It can be above 1: what lies in a cache is read faster
+	// than from memory.
 	Limit  string   `json:"limit"`
 	OfRoof *float64 `json:"of_roof"`
 

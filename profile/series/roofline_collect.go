@@ -86,8 +86,8 @@ func (t *teamSum) step(s *profile.Step) {
 	}
 }
 
-// place adds an operator to its points. Where they stand is kept with the facts of its definition: a definition is mostly
-// computed by one number of threads.
+// place adds an operator to its points. Where they stand is kept with the facts of its definition: a
+// definition is mostly computed by one number of threads.
 func (t *teamSum) place(f *seriesFacts, d *facts.Derived, o *profile.Op) {
 	if f.team != t {
 		f.team = t
@@ -202,7 +202,8 @@ func (g *seriesGroup) rooflineGroups(ps *Phase, counters int) []RooflineGroup {
 	var out []RooflineGroup
 	for _, n := range slices.Sorted(maps.Keys(g.teams)) {
 		t := g.teams[n]
-		v := RooflineGroup{Phase: ps.Phase, Model: ps.Model, Threads: n, OnlyPartial: ps.OnlyPartial, Steps: t.steps, Dur: t.dur, Dropped: t.dropped,
+		v := RooflineGroup{Phase: ps.Phase, Model: ps.Model, Threads: n, OnlyPartial: ps.OnlyPartial,
+			Steps: t.steps, Dur: t.dur, Dropped: t.dropped,
 			Counts: t.all.counts.StatCounts(counters)}
 		if !t.noTokens {
 			tokens := t.tokens
@@ -214,7 +215,8 @@ func (g *seriesGroup) rooflineGroups(ps *Phase, counters int) []RooflineGroup {
 				*to = append(*to, p.point(k, t.dur, counters))
 			}
 			slices.SortFunc(*to, func(a, b RooflinePoint) int {
-				return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Type, b.Type))
+				return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Key, b.Key),
+					cmp.Compare(a.Type, b.Type))
 			})
 		}
 		out = append(out, v)
@@ -223,7 +225,8 @@ func (g *seriesGroup) rooflineGroups(ps *Phase, counters int) []RooflineGroup {
 }
 
 func (p *pointSum) point(k pointKey, steps int64, counters int) RooflinePoint {
-	v := RooflinePoint{Key: k.key, Weight: k.weight, Type: k.typ, Block: p.block, Calls: p.calls, Dur: p.dur, Share: num.Share(p.dur, steps),
+	v := RooflinePoint{Key: k.key, Weight: k.weight, Type: k.typ, Block: p.block, Calls: p.calls, Dur: p.dur,
+		Share:       num.Share(p.dur, steps),
 		BytesAtMost: p.atMost, Counts: p.counts.StatCounts(counters)}
 	if p.hasBytes {
 		bytes := p.bytes
@@ -241,7 +244,8 @@ func (p *pointSum) point(k pointKey, steps int64, counters int) RooflinePoint {
 
 // Roofline returns the run's roofline, beside peaks that are nil where none are known. Finish comes before.
 func (b *Builder) Roofline(h *profile.Header, peaks *roof.Peaks) *Roofline {
-	v := &Roofline{SchemaVersion: RooflineSchema, Groups: []RooflineGroup{}, Counters: summary.CountersOf(h.Meta.Counters)}
+	v := &Roofline{SchemaVersion: RooflineSchema, Groups: []RooflineGroup{},
+		Counters: summary.CountersOf(h.Meta.Counters)}
 	v.Peaks.Roofs = []roof.UsedRoof{}
 	if peaks != nil {
 		v.Peaks.Source, v.Peaks.Missing, v.Peaks.Doubtful = peaks.Source, peaks.Missing, peaks.Doubtful

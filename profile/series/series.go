@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package series computes what plots need beside the statistics: steps over the run, distributions, spread over layers and
-// threads, the roofline.
+// Package series computes what plots need beside the statistics: steps over the run, distributions, spread
+// over layers and threads, the roofline.
 package series
 
 import (
@@ -76,13 +76,13 @@ type StepPoint struct {
 	Dur     int64 `json:"dur_ns"`
 	Min     int64 `json:"min_ns"`
 	Max     int64 `json:"max_ns"`
-	// Late is the part of the time until their results were there that lies after their calls' ends, which Dur to Max are of; 0: none. nil:
-	// that was not seen.
+	// Late is the part of the time until their results were there that lies after their calls' ends, which
+	// Dur to Max are of; 0: none. nil: that was not seen.
 	Late   *int64 `json:"late_ns"`
 	Tokens *int64 `json:"tokens"`
 	Seqs   int32  `json:"seqs"` // most sequences of a step; -1: unknown
-	// Pos is the number of tokens of a sequence so far, this step's included, as the batch tells it: of the longest
-	// sequence of the step; the mean over the steps. Cells are those of the KV cache that attention
+	// Pos is the number of tokens of a sequence so far, this step's included, as the batch tells it: of the
+	// longest sequence of the step; the mean over the steps. Cells are those of the KV cache that attention
 	// read, from its operator's dimensions: the engine rounds them up. The most of any.
 	Pos   *float64 `json:"pos"`
 	Cells *int64   `json:"cells"`

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// clockNear is how far from a step a look at the CPUs' frequencies may be, ns: the recorder looks about twice a second.
+// clockNear is how far from a step a look at the CPUs' frequencies may be, ns: the recorder looks about twice
+// a second.
 const clockNear = 600e6
 
 // clockSample is what a CPU's frequency was at a time.
@@ -24,7 +25,8 @@ func (k *cpuBook) clock(at int64, cpu int, khz int64) {
 	k.clocks = append(k.clocks, clockSample{at, khz, cpu})
 }
 
-// clocksOf returns the mean frequency of a step's CPUs about its time, and the median of the same CPUs over the run, kHz; nil: not known.
+// clocksOf returns the mean frequency of a step's CPUs about its time, and the median of the same CPUs over
+// the run, kHz; nil: not known.
 func (k *cpuBook) clocksOf(r *stepRecord) (then, usual *float64) {
 	var sum, n float64
 	var all []int64

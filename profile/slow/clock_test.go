@@ -9,7 +9,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// The CPUs of a slow step ran at half of their usual frequency: looks that are far from it, and at other CPUs, say nothing of it.
+// The CPUs of a slow step ran at half of their usual frequency: looks that are far from it, and at other
+// CPUs, say nothing of it.
 func TestSlowClock(t *testing.T) {
 	r := newSlowRun(Options{})
 	at := func(at int64, khz ...int64) {

@@ -66,7 +66,8 @@ func (k *cpuBook) add(c *trace.CPUState) {
 		last, ok := k.before[x.CPU]
 		k.before[x.CPU] = cpuSample{c.Time, *x.Steal}
 		d := *x.Steal - last.steal
-		if !ok || d < 0 || c.Time <= last.at || d > c.Time-last.at+int64(20e6) { // no clock, or one that was set back
+		// no clock, or one that was set back
+		if !ok || d < 0 || c.Time <= last.at || d > c.Time-last.at+int64(20e6) {
 			continue
 		}
 		if s.Steal == nil {
@@ -93,9 +94,9 @@ func (k *cpuBook) finish() []CPUState {
 	return out
 }
 
-// steal gives of what slow steps cannot explain, and of what their threads were late on their CPUs, that part to the hypervisor that it took
-// in the same time. What it took in an interval is shared by the steps in it in proportion to what is open, and no more than that: when
-// in the interval it was is not known.
+// steal gives of what slow steps cannot explain, and of what their threads were late on their CPUs, that part
+// to the hypervisor that it took in the same time. What it took in an interval is shared by the steps in it
+// in proportion to what is open, and no more than that: when in the interval it was is not known.
 func (k *cpuBook) steal(found []foundStep) {
 	if len(k.taken) == 0 {
 		return

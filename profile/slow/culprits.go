@@ -37,7 +37,8 @@ func (f *interferenceSum) init() { f.by = map[int32]*preemptor{} }
 func (f *interferenceSum) at(who int32) *preemptor {
 	t := f.by[who]
 	if t == nil {
-		t = &preemptor{cpus: map[uint16]bool{}, ops: map[string]int64{}, displaced: map[int32]int64{}, waited: map[int32]int64{}}
+		t = &preemptor{cpus: map[uint16]bool{}, ops: map[string]int64{}, displaced: map[int32]int64{},
+			waited: map[int32]int64{}}
 		f.by[who] = t
 	}
 	return t
@@ -108,7 +109,8 @@ func (f *interferenceSum) ran(t *sched.TrackedThread, s sched.OffSpan) {
 }
 
 func (f *interferenceSum) finish(k *sched.Tracker) Interference {
-	out := Interference{By: []Interferer{}, Disk: f.disk, Sleep: f.sleep, Threads: []MovedThread{}, CPUs: []CPUState{}}
+	out := Interference{By: []Interferer{}, Disk: f.disk, Sleep: f.sleep, Threads: []MovedThread{},
+		CPUs: []CPUState{}}
 	for who, t := range f.by {
 		w := &k.Whos[who]
 		x := Interferer{Comm: w.Comm, Own: w.Own, Ran: t.ran, Times: t.times, Cost: t.cost, CPUs: []int{},
@@ -130,7 +132,8 @@ func (f *interferenceSum) finish(k *sched.Tracker) Interference {
 		out.By = append(out.By, x)
 	}
 	slices.SortFunc(out.By, func(a, b Interferer) int {
-		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Ran, a.Ran), cmp.Compare(a.Comm, b.Comm), sched.CompareBool(a.Own, b.Own))
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Ran, a.Ran), cmp.Compare(a.Comm, b.Comm),
+			sched.CompareBool(a.Own, b.Own))
 	})
 	out.By = out.By[:min(len(out.By), takerListed)]
 	if !k.Any {
@@ -144,7 +147,8 @@ func (f *interferenceSum) finish(k *sched.Tracker) Interference {
 		}
 	}
 	slices.SortFunc(out.Threads, func(a, b MovedThread) int {
-		return cmp.Or(cmp.Compare(b.Migrations, a.Migrations), cmp.Compare(b.Preempted, a.Preempted), cmp.Compare(a.TID, b.TID))
+		return cmp.Or(cmp.Compare(b.Migrations, a.Migrations), cmp.Compare(b.Preempted, a.Preempted),
+			cmp.Compare(a.TID, b.TID))
 	})
 	out.Threads = out.Threads[:min(len(out.Threads), takerListed)]
 	out.Migrations = &all
@@ -167,6 +171,8 @@ func paid[K comparable](m map[K]int64, name func(K) (string, int32)) []PaidBy {
 			out = append(out, PaidBy{n, tid, ns})
 		}
 	}
-	slices.SortFunc(out, func(a, b PaidBy) int { return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b PaidBy) int {
+		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Name, b.Name))
+	})
 	return out[:min(len(out), paidListed)]
 }

@@ -65,7 +65,8 @@ func (b *slowState) Device(d *profile.DeviceSpan) error {
 	return nil
 }
 
-// take returns the calls of a step's thread in order, and forgets those of before. Waits within copies come first.
+// take returns the calls of a step's thread in order, and forgets those of before. Waits within copies come
+// first.
 func (c *slowCalls) take(s *profile.Step) (copies, waits []profile.Span) {
 	of := func(all []slowCall) (out []profile.Span) {
 		for _, x := range all {
@@ -73,7 +74,9 @@ func (c *slowCalls) take(s *profile.Step) (copies, waits []profile.Span) {
 				out = append(out, x.Span)
 			}
 		}
-		slices.SortFunc(out, func(a, b profile.Span) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+		slices.SortFunc(out, func(a, b profile.Span) int {
+			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+		})
 		return out
 	}
 	return of(c.copies[s]), of(c.waits[s.PID])
@@ -112,9 +115,9 @@ func (x *splitter) calling(to int64) (part int, until int64, in bool) {
 	return 0, until, false
 }
 
-// device cuts the time up to until, in which the step's thread hands work to a device, or waits for it: where the thread sleeps, it is the device's
-// time, or a copy's. But where the device is software, its threads need CPUs: while another process has one of theirs, that is what is
-// waited for.
+// device cuts the time up to until, in which the step's thread hands work to a device, or waits for it: where
+// the thread sleeps, it is the device's time, or a copy's. But where the device is software, its threads need
+// CPUs: while another process has one of theirs, that is what is waited for.
 func (x *splitter) device(part int, until int64) {
 	at := x.at
 	x.at = until
@@ -173,7 +176,9 @@ func (x *splitter) software(part int, from, to int64) {
 	}
 	// Threads are in no order: what the time is shared by has to be.
 	slices.SortFunc(x.edges, func(a, b offEdge) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), sched.CompareBool(a.begins, b.begins), cmp.Compare(spans[a.span].Cpu, spans[b.span].Cpu), cmp.Compare(spans[a.span].Who, spans[b.span].Who))
+		return cmp.Or(cmp.Compare(a.at, b.at), sched.CompareBool(a.begins, b.begins),
+			cmp.Compare(spans[a.span].Cpu, spans[b.span].Cpu), cmp.Compare(spans[a.span].Who,
+				spans[b.span].Who))
 	})
 	active := x.active[:0]
 	at := from

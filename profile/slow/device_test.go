@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// deviceStep is a step that copies for 200 µs, hands a graph to a device in 1 ms, and waits for it 500 µs, asleep; all else is 10 µs each. The
-// device is software: thread 32 and 33 of the process. Each change lengthens a part.
+// deviceStep is a step that copies for 200 µs, hands a graph to a device in 1 ms, and waits for it 500 µs,
+// asleep; all else is 10 µs each. The device is software: thread 32 and 33 of the process. Each change
+// lengthens a part.
 type deviceStep struct {
 	copy, call, wait int64
 	during           func(r *slowRun, what string, at int64)
@@ -17,7 +18,8 @@ type deviceStep struct {
 func (r *slowRun) device(d deviceStep) {
 	r.step++
 	r.graph++
-	s := &profile.Step{ID: r.step, PID: 30, TID: 30, Ctx: 1, Phase: profile.Decode, Start: r.now, NTokens: 1, NSeqs: 1, Outputs: 1, Graphs: 1}
+	s := &profile.Step{ID: r.step, PID: 30, TID: 30, Ctx: 1, Phase: profile.Decode, Start: r.now, NTokens: 1,
+		NSeqs: 1, Outputs: 1, Graphs: 1}
 	during := func(what string) {
 		if d.during != nil {
 			d.during(r, what, r.now)
@@ -27,7 +29,8 @@ func (r *slowRun) device(d deviceStep) {
 	during("copy")
 	r.b.Copy(&profile.Copy{Step: s, PID: 30, TID: 30, Start: r.now, Dur: 2e5 + d.copy})
 	r.now += 2e5 + d.copy + slowEdges
-	g := &profile.Graph{ID: r.graph, Step: s.ID, PID: 30, TID: 30, Backend: "Vulkan", Start: r.now, Dur: 1e6 + d.call, Reused: true}
+	g := &profile.Graph{ID: r.graph, Step: s.ID, PID: 30, TID: 30, Backend: "Vulkan", Start: r.now,
+		Dur: 1e6 + d.call, Reused: true}
 	during("call")
 	r.now += g.Dur
 	r.b.Graph(g)
@@ -44,10 +47,11 @@ func (r *slowRun) device(d deviceStep) {
 	r.now += 5_000
 }
 
-// What a step's thread waits for a device is the device's time, not sleep; where the device is software and another process has its threads' CPU, it
-// is that one's.
+// What a step's thread waits for a device is the device's time, not sleep; where the device is software and
+// another process has its threads' CPU, it is that one's.
 func TestSlowDevice(t *testing.T) {
-	off := func(what string, tid int32, cpu uint16, after, d int64, by int32, state uint32) func(r *slowRun, w string, at int64) {
+	off := func(what string, tid int32, cpu uint16, after, d int64, by int32, state uint32) func(r *slowRun,
+		w string, at int64) {
 		return func(r *slowRun, w string, at int64) {
 			if w == what {
 				r.sched(at+after, cpu, tid, state, by)
@@ -64,12 +68,22 @@ func TestSlowDevice(t *testing.T) {
 		{"a longer call", deviceStep{call: 2e6}, map[Cause]int64{SlowBackend: 2e6}, ""},
 		{"a longer wait", deviceStep{wait: 2e6}, map[Cause]int64{SlowBackend: 2e6}, ""},
 		{"a longer copy", deviceStep{copy: 2e6}, map[Cause]int64{SlowCopies: 2e6}, ""},
-		{"a copy that sleeps", deviceStep{copy: 2e6, during: off("copy", 30, 0, 1e5, 19e5, 0, 1)}, map[Cause]int64{SlowCopies: 2e6}, ""},
-		{"its thread has no CPU in the call", deviceStep{call: 2e6, during: off("call", 30, 0, 1e5, 2e6, 6, 0)}, map[Cause]int64{SlowOther: 2e6}, "apt"},
-		{"its thread has no CPU in a copy", deviceStep{copy: 2e6, during: off("copy", 30, 0, 1e5, 2e6, 6, 0)}, map[Cause]int64{SlowOther: 2e6}, "apt"},
-		{"a software thread has no CPU while it is waited for", deviceStep{wait: 2e6, during: off("wait", 32, 1, 1e5, 2e6, 5, 0)}, map[Cause]int64{SlowOther: 2e6}, "sh"},
-		{"a software thread has none in the call", deviceStep{call: 2e6, during: off("call", 32, 1, 1e5, 15e5, 5, 0)}, map[Cause]int64{SlowOther: 15e5, SlowBackend: 5e5}, "sh"},
-		{"another of the process has its CPU", deviceStep{wait: 2e6, during: off("wait", 32, 1, 1e5, 2e6, 33, 0)}, map[Cause]int64{SlowBackend: 2e6}, ""},
+		{"a copy that sleeps", deviceStep{copy: 2e6, during: off("copy", 30, 0, 1e5, 19e5, 0, 1)},
+			map[Cause]int64{SlowCopies: 2e6}, ""},
+		{"its thread has no CPU in the call",
+			deviceStep{call: 2e6, during: off("call", 30, 0, 1e5, 2e6, 6,
+				0)}, map[Cause]int64{SlowOther: 2e6}, "apt"},
+		{"its thread has no CPU in a copy", deviceStep{copy: 2e6, during: off("copy", 30, 0, 1e5, 2e6, 6, 0)},
+			map[Cause]int64{SlowOther: 2e6}, "apt"},
+		{"a software thread has no CPU while it is waited for",
+			deviceStep{wait: 2e6, during: off("wait", 32, 1, 1e5, 2e6, 5,
+				0)}, map[Cause]int64{SlowOther: 2e6}, "sh"},
+		{"a software thread has none in the call",
+			deviceStep{call: 2e6, during: off("call", 32, 1, 1e5, 15e5, 5,
+				0)}, map[Cause]int64{SlowOther: 15e5, SlowBackend: 5e5}, "sh"},
+		{"another of the process has its CPU",
+			deviceStep{wait: 2e6, during: off("wait", 32, 1, 1e5, 2e6, 33,
+				0)}, map[Cause]int64{SlowBackend: 2e6}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newSlowRun(Options{})
@@ -90,7 +104,8 @@ func TestSlowDevice(t *testing.T) {
 			if x.Excess != 2e6 || x.Baseline != 1_700_000+4*slowEdges {
 				t.Errorf("%d beyond %d", x.Excess, x.Baseline)
 			}
-			if c.who != "" && (x.Parts[0].Who[0].Comm != c.who || x.Parts[0].Who[0].Ns != c.want[SlowOther] || s.Interference.By[0].Ran != c.want[SlowOther]) {
+			if c.who != "" && (x.Parts[0].Who[0].Comm != c.who || x.Parts[0].Who[0].Ns != c.want[SlowOther] ||
+				s.Interference.By[0].Ran != c.want[SlowOther]) {
 				t.Errorf("behind it: %+v, %+v", x.Parts[0].Who, s.Interference.By)
 			}
 		})

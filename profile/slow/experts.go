@@ -16,8 +16,8 @@ type expertUse struct {
 	work   int64 // of the products, ns
 }
 
-// expertBook learns what products take by how many of their experts are new: the batch before of the same context and
-// phase did not use them. Its memory is bounded by layers, weights and experts.
+// expertBook learns what products take by how many of their experts are new: the batch before of the same
+// context and phase did not use them. Its memory is bounded by layers, weights and experts.
 type expertBook struct {
 	batches experts.Batches
 	fresh   map[*profile.Choice]int32 // of the step under way
@@ -96,8 +96,8 @@ func (b *expertBook) product(r *stepRecord, o *profile.Op, d *facts.Derived, wor
 // typicalExperts are the mean of a sample's products with experts, by weight.
 type typicalExperts struct{ n, fresh, work float64 }
 
-// explain returns what new experts add to a step beyond its neighbours, ns: of each weight's products the price of a new expert times how many more
-// of them were new, and no more than these products took beyond.
+// explain returns what new experts add to a step beyond its neighbours, ns: of each weight's products the
+// price of a new expert times how many more of them were new, and no more than these products took beyond.
 func (b *expertBook) explain(r *stepRecord, ref *typicalStep) float64 {
 	var sum float64
 	for _, u := range r.experts {

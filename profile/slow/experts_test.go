@@ -10,7 +10,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// expertRun plays steps whose fifth operator is a product with eight of 256 experts: 100 µs, and each new one of them costs more.
+// expertRun plays steps whose fifth operator is a product with eight of 256 experts: 100 µs, and each new one
+// of them costs more.
 type expertRun struct {
 	*slowRun
 	shape *profile.Shape
@@ -27,7 +28,8 @@ func newExpertRun() *expertRun {
 		{Name: "ffn_moe_swiglu-3", Op: "NONE", Leaf: true, ViewSrc: -1},
 		{Name: "ffn_moe_topk-3", Op: "NONE", Leaf: true, ViewSrc: -1},
 	}
-	return &expertRun{slowRun: newSlowRun(Options{}), shape: &profile.Shape{Shape: &trace.Shape{Nodes: nodes, NNodes: 1}}}
+	return &expertRun{slowRun: newSlowRun(Options{}),
+		shape: &profile.Shape{Shape: &trace.Shape{Nodes: nodes, NNodes: 1}}}
 }
 
 // step plays one with so many new experts, each of which costs so much; then changes the product further.
@@ -84,9 +86,12 @@ func TestSlowExperts(t *testing.T) {
 		cause       Cause // of the other part
 	}{
 		{"new experts", newCosts, newCosts, 8, nil, 6.5 * newCosts, 0, SlowUnexplained},
-		{"fewer than they usually cost", newCosts, newCosts, 8, longer(-1e5), 6.5*newCosts - 1e5, 0, SlowUnexplained},
-		{"and longer for another reason", newCosts, newCosts, 8, longer(4e5), 6.5 * newCosts, 4e5, SlowUnexplained},
-		{"no more new ones than usual", newCosts, newCosts, 2, longer(4e5), newCosts / 2, 4e5, SlowUnexplained},
+		{"fewer than they usually cost", newCosts, newCosts, 8, longer(-1e5), 6.5*newCosts - 1e5, 0,
+			SlowUnexplained},
+		{"and longer for another reason", newCosts, newCosts, 8, longer(4e5), 6.5 * newCosts, 4e5,
+			SlowUnexplained},
+		{"no more new ones than usual", newCosts, newCosts, 2, longer(4e5), newCosts / 2, 4e5,
+			SlowUnexplained},
 		{"fewer new ones", newCosts, newCosts, 0, longer(1e6), 0, 1e6 - 1.5*newCosts, SlowUnexplained},
 		{"new ones that cost nothing", 0, newCosts, 8, nil, 0, 8 * newCosts, SlowUnexplained},
 		{"new ones that are read from disk", newCosts, newCosts, 8, func(r *slowRun, o *profile.Op) {
@@ -120,7 +125,8 @@ func TestSlowExperts(t *testing.T) {
 			if d := got[c.cause] - c.other; c.other > 0 && (d < -slack-x.Excess/8 || d > slack+x.Excess/8) {
 				t.Errorf("%s is %d ns, want %d: %+v", c.cause, got[c.cause], c.other, x.Parts)
 			}
-			if x.NewExperts == nil || *x.NewExperts != int64(c.fresh) || x.UsualNewExperts == nil || *x.UsualNewExperts < 1 || *x.UsualNewExperts > 2 {
+			if x.NewExperts == nil || *x.NewExperts != int64(c.fresh) || x.UsualNewExperts == nil ||
+				*x.UsualNewExperts < 1 || *x.UsualNewExperts > 2 {
 				t.Errorf("%v new experts, %v usually", x.NewExperts, x.UsualNewExperts)
 			}
 		})
@@ -164,13 +170,16 @@ func TestSlowExpertPrice(t *testing.T) {
 	}
 }
 
-// Steps that were not wholly seen, and other phases, leave no experts that are known to be used before; neither are
-// choices that were not wholly seen known.
+// Steps that were not wholly seen, and other phases, leave no experts that are known to be used before;
+// neither are choices that were not wholly seen known.
 func TestSlowExpertsUnknown(t *testing.T) {
 	choice := func(set ...int32) *profile.Op {
-		return &profile.Op{Choice: &profile.Choice{Layer: 1, Tokens: 1, Seen: 1, Used: len(set), Total: 16, Chosen: set}}
+		return &profile.Op{Choice: &profile.Choice{Layer: 1, Tokens: 1, Seen: 1, Used: len(set), Total: 16,
+			Chosen: set}}
 	}
-	decode, prefill, other := &profile.Step{PID: 1, Ctx: 1, Phase: profile.Decode}, &profile.Step{PID: 1, Ctx: 1, Phase: profile.Prefill}, &profile.Step{PID: 1, Ctx: 2, Phase: profile.Decode}
+	decode, prefill, other := &profile.Step{PID: 1, Ctx: 1, Phase: profile.Decode},
+		&profile.Step{PID: 1, Ctx: 1, Phase: profile.Prefill}, &profile.Step{PID: 1, Ctx: 2,
+			Phase: profile.Decode}
 	var b expertBook
 	is := func(what string, got *int64, want int64) {
 		t.Helper()

@@ -14,7 +14,9 @@ import (
 )
 
 // causeOff are the causes of what threads were off their CPUs for, by kind.
-var causeOff = [sched.OffKinds]Cause{sched.OffOther: SlowOther, sched.OffOwn: SlowOwn, sched.OffUnseen: SlowNotSeen, sched.OffDisk: SlowDisk, sched.OffSleep: SlowSleep, sched.OffFault: SlowFaults}
+var causeOff = [sched.OffKinds]Cause{sched.OffOther: SlowOther, sched.OffOwn: SlowOwn,
+	sched.OffUnseen: SlowNotSeen, sched.OffDisk: SlowDisk, sched.OffSleep: SlowSleep,
+	sched.OffFault: SlowFaults}
 
 const whoListed = 5
 
@@ -64,7 +66,8 @@ func (t *slowTotals) unclaim() {
 	*im = 0
 }
 
-// doubts says what of a step is not known. Where scheduling was not seen, that a thread was late on its CPU cannot be claimed.
+// doubts says what of a step is not known. Where scheduling was not seen, that a thread was late on its CPU
+// cannot be claimed.
 func (b *slowState) doubts(f *foundStep, losses []trace.Loss) []string {
 	out := []string{}
 	unclaim := func(text string) {
@@ -75,11 +78,14 @@ func (b *slowState) doubts(f *foundStep, losses []trace.Loss) []string {
 	}
 	switch {
 	case f.untraced != "":
-		out = append(out, "Its operators were not recorded ("+f.untraced+"): only its main thread's time off the CPU and the time outside graphs are known.")
+		out = append(out, "Its operators were not recorded ("+f.untraced+
+			"): only its main thread's time off the CPU and the time outside graphs are known.")
 	case !f.hasOps:
 		out = append(out, "Operators were not recorded: only its main thread's time off the CPU and the time outside graphs are known.")
 	}
-	lost := slices.ContainsFunc(losses, func(l trace.Loss) bool { return l.Start <= f.start+f.dur && l.End >= f.start })
+	lost := slices.ContainsFunc(losses, func(l trace.Loss) bool {
+		return l.Start <= f.start+f.dur && l.End >= f.start
+	})
 	switch {
 	case !b.track.Any:
 		unclaim("Scheduling was not recorded: whether its threads had their CPUs is not known.")
@@ -92,8 +98,10 @@ func (b *slowState) doubts(f *foundStep, losses []trace.Loss) []string {
 }
 
 func (b *slowState) listed(f *foundStep, doubts []string) Step {
-	s := Step{Step: f.id, PID: f.pid, Phase: cmp.Or(string(f.phase), "unknown"), Start: f.start, Dur: f.dur, Baseline: f.baseline,
-		Excess: f.excess, Neighbours: f.neighbours, Typical: f.typical, Rebuilt: f.rebuilt, Doubts: doubts, Ops: []Op{}}
+	s := Step{Step: f.id, PID: f.pid, Phase: cmp.Or(string(f.phase), "unknown"), Start: f.start, Dur: f.dur,
+		Baseline: f.baseline,
+		Excess:   f.excess, Neighbours: f.neighbours, Typical: f.typical, Rebuilt: f.rebuilt, Doubts: doubts,
+		Ops: []Op{}}
 	if f.baseline > 0 {
 		s.Over = float64(f.excess) / float64(f.baseline)
 	}
@@ -116,7 +124,8 @@ func (b *slowState) listed(f *foundStep, doubts []string) Step {
 		if o.dur-o.usual < f.excess/100 {
 			continue
 		}
-		x := Op{Layer: o.d.Layer, Op: o.op, Dur: o.dur, Usual: o.usual, Most: causeOfPart(int(o.part), b.track.Any)}
+		x := Op{Layer: o.d.Layer, Op: o.op, Dur: o.dur, Usual: o.usual,
+			Most: causeOfPart(int(o.part), b.track.Any)}
 		x.Name, _ = facts.RowKey(facts.ByWeight, o.d, o.op)
 		s.Ops = append(s.Ops, x)
 	}
@@ -155,7 +164,8 @@ func (b *slowState) parts(causes *causeSums, excess int64, shares []whoShare) []
 	return out
 }
 
-// whoParts cuts a part by who is behind it. They add up to ns: what is not listed stands last, without a name.
+// whoParts cuts a part by who is behind it. They add up to ns: what is not listed stands last, without a
+// name.
 func (b *slowState) whoParts(kind uint8, ns int64, shares []whoShare) []Who {
 	var out []Who
 	rest, ran := ns, int64(0)

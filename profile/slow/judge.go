@@ -16,7 +16,8 @@ const (
 )
 
 // The causes in a fixed order, for sums.
-var slowCauses = [...]Cause{SlowOther, SlowOwn, SlowNotSeen, SlowDisk, SlowSleep, SlowFaults, SlowExperts, SlowImbalance, SlowKV,
+var slowCauses = [...]Cause{SlowOther, SlowOwn, SlowNotSeen, SlowDisk, SlowSleep, SlowFaults, SlowExperts,
+	SlowImbalance, SlowKV,
 	SlowRebuilt, SlowBackend, SlowCopies, SlowRecording, SlowSteal, SlowUnexplained}
 
 type causeSums [len(slowCauses)]int64
@@ -132,7 +133,8 @@ func (b *slowState) judge(n int) {
 	}
 }
 
-// window returns the steps of a list that are neighbours of one: those within some seconds, and the nearest in any case.
+// window returns the steps of a list that are neighbours of one: those within some seconds, and the nearest
+// in any case.
 func (b *slowState) window(list []int32, at int) (from, to int) {
 	t := b.records[list[at]].start
 	byTime := func(i int32, t int64) int { return cmp.Compare(b.records[i].start, t) }
@@ -142,8 +144,9 @@ func (b *slowState) window(list []int32, at int) (from, to int) {
 	return max(0, min(from, at-slowNear)), min(len(list), max(to, at+slowNear+1))
 }
 
-// typical finds what is typical of a sample: the mean of the quarter of it that lies around the median of the durations, made
-// comparable by what attention grows with the position. Means of one set of steps add up, medians of parts do not.
+// typical finds what is typical of a sample: the mean of the quarter of it that lies around the median of the
+// durations, made comparable by what attention grows with the position. Means of one set of steps add up,
+// medians of parts do not.
 func (b *slowState) typical(sample []int32) typicalStep {
 	t := typicalStep{sampled: len(sample), who: map[whoKindKey]float64{}}
 	t.slope = b.slope(sample)
@@ -203,7 +206,8 @@ func (b *slowState) slope(sample []int32) float64 {
 		if first {
 			at0, first = r.pos, false
 		}
-		line.Add(float64(min(max(r.pos-at0, math.MinInt32), math.MaxInt32)), float64(r.parts[partAttn]), 1) // small numbers: sums of squares stay exact
+		// small numbers: sums of squares stay exact
+		line.Add(float64(min(max(r.pos-at0, math.MinInt32), math.MaxInt32)), float64(r.parts[partAttn]), 1)
 		n++
 	}
 	vx, vy, cxy := line.Variances()
@@ -221,7 +225,8 @@ func (b *slowState) slope(sample []int32) float64 {
 func (b *slowState) compare(r *stepRecord, ref *typicalStep) {
 	b.sum.Steps++
 	b.sum.Dur += r.dur
-	f := foundStep{stepRecord: *r, baseline: int64(math.Round(ref.dur)), neighbours: ref.sampled, typical: int(ref.n)}
+	f := foundStep{stepRecord: *r, baseline: int64(math.Round(ref.dur)), neighbours: ref.sampled,
+		typical: int(ref.n)}
 	f.excess = r.dur - f.baseline
 	share := 0.0
 	if f.baseline > 0 {

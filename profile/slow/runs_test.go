@@ -10,7 +10,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Three seconds of interference in a run of fifteen: all its steps are found, although their neighbours are slow too.
+// Three seconds of interference in a run of fifteen: all its steps are found, although their neighbours are
+// slow too.
 func TestSlowLong(t *testing.T) {
 	r := newSlowRun(Options{Top: 2000})
 	r.play(5000)
@@ -32,7 +33,8 @@ func TestSlowLong(t *testing.T) {
 		t.Fatalf("%d of %d steps are slow, %d listed", s.Slow, s.Steps, len(s.Listed))
 	}
 	wantParts(t, s.Causes, map[Cause]int64{SlowOther: hit * 3_100_000})
-	if w := s.Causes[0].Who; len(w) != 2 || w[0] != (Who{"sh", hit * 3e6, hit * 3e6, 5}) || w[1] != (Who{"apt", hit * 1e5, hit * 1e5, 6}) {
+	if w := s.Causes[0].Who; len(w) != 2 || w[0] != (Who{"sh", hit * 3e6, hit * 3e6, 5}) ||
+		w[1] != (Who{"apt", hit * 1e5, hit * 1e5, 6}) {
 		t.Errorf("behind it: %+v", w)
 	}
 	f := s.Interference
@@ -40,10 +42,13 @@ func TestSlowLong(t *testing.T) {
 		t.Fatalf("interference: %+v", f)
 	}
 	x := f.By[0]
-	if x.Comm != "sh" || x.PID != 5 || x.Own || x.Times != hit || !slices.Equal(x.CPUs, []int{1}) || x.Ran != hit*3e6 || x.Cost != hit*3e6 {
+	if x.Comm != "sh" || x.PID != 5 || x.Own || x.Times != hit || !slices.Equal(x.CPUs, []int{1}) ||
+		x.Ran != hit*3e6 || x.Cost != hit*3e6 {
 		t.Errorf("the first: %+v", x)
 	}
-	if !slices.Equal(x.Displaced, []PaidBy{{"31", 31, hit * 3e6}}) || !slices.Equal(x.Waited, []PaidBy{{"30", 30, hit * 3e6}}) || len(x.Ops) != 1 || x.Ops[0].Ns != hit*3e6 {
+	if !slices.Equal(x.Displaced, []PaidBy{{"31", 31, hit * 3e6}}) ||
+		!slices.Equal(x.Waited, []PaidBy{{"30", 30, hit * 3e6}}) || len(x.Ops) != 1 ||
+		x.Ops[0].Ns != hit*3e6 {
 		t.Errorf("who paid: %+v", x)
 	}
 }
@@ -68,7 +73,8 @@ func TestSlowBounded(t *testing.T) {
 		return r.finish(t)
 	}
 	all, few := play(0), play(200)
-	if all.Slow != 100 || few.Slow != 100 || all.Excess != few.Excess || all.Steps != few.Steps || all.Listed[3].Step != few.Listed[3].Step {
+	if all.Slow != 100 || few.Slow != 100 || all.Excess != few.Excess || all.Steps != few.Steps ||
+		all.Listed[3].Step != few.Listed[3].Step {
 		t.Errorf("with all kept %d steps, %d ns; with few %d, %d", all.Slow, all.Excess, few.Slow, few.Excess)
 	}
 	wantParts(t, few.Causes, map[Cause]int64{SlowOther: few.Excess})
@@ -181,7 +187,8 @@ func TestSlowNotJudged(t *testing.T) {
 	}
 }
 
-// Of what is open, the hypervisor gets what it took in the same time, on CPUs that the steps ran on, and no more.
+// Of what is open, the hypervisor gets what it took in the same time, on CPUs that the steps ran on, and no
+// more.
 func TestSlowSteal(t *testing.T) {
 	ms := func(n int64) *int64 { n *= 1e6; return &n }
 	state := func(at int64, a, b *int64) *trace.CPUState {
@@ -212,7 +219,8 @@ func TestSlowSteal(t *testing.T) {
 			r.b.CPU(state(r.now, ms(1000+c.stolen), ms(5+c.else7)))
 			s := r.finish(t)
 			wantParts(t, s.Listed[0].Parts, c.want)
-			if got := s.Interference.CPUs; len(got) != 2 || *got[0].Steal != c.stolen*1e6 || *got[1].Steal != c.else7*1e6 || got[0].MinKHz != nil {
+			if got := s.Interference.CPUs; len(got) != 2 || *got[0].Steal != c.stolen*1e6 ||
+				*got[1].Steal != c.else7*1e6 || got[0].MinKHz != nil {
 				t.Errorf("CPUs: %+v", got)
 			}
 			for _, p := range s.Listed[0].Parts {
@@ -226,10 +234,12 @@ func TestSlowSteal(t *testing.T) {
 	b := New(Options{})
 	k := int64(3e6)
 	for i, v := range []int64{1000, 900, 99000} {
-		b.CPU(&trace.CPUState{Time: 1e9 + int64(i)*5e8, CPUs: []trace.CPUTime{{CPU: 1, Steal: ms(v)}, {CPU: 2, KHz: &k}}})
+		b.CPU(&trace.CPUState{Time: 1e9 + int64(i)*5e8,
+			CPUs: []trace.CPUTime{{CPU: 1, Steal: ms(v)}, {CPU: 2, KHz: &k}}})
 	}
 	s := b.Finish(nil)
-	if got := s.Interference.CPUs; len(got) != 2 || got[0].Steal != nil || *got[1].MinKHz != k || *got[1].MaxKHz != k {
+	if got := s.Interference.CPUs; len(got) != 2 || got[0].Steal != nil || *got[1].MinKHz != k ||
+		*got[1].MaxKHz != k {
 		t.Errorf("CPUs: %+v", got)
 	}
 }
@@ -258,5 +268,6 @@ func TestSlowFaults(t *testing.T) {
 	r.play(1)
 	r.play(20)
 	s := r.finish(t)
-	wantParts(t, s.Listed[0].Parts, map[Cause]int64{SlowDisk: 1e6, SlowFaults: 5e5, SlowImbalance: 75e4, SlowUnexplained: 75e4})
+	wantParts(t, s.Listed[0].Parts,
+		map[Cause]int64{SlowDisk: 1e6, SlowFaults: 5e5, SlowImbalance: 75e4, SlowUnexplained: 75e4})
 }

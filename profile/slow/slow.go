@@ -16,21 +16,26 @@ const SlowSchema = 1
 type Cause string
 
 const (
-	SlowOther       Cause = "other_process" // a thread could run, and another process's had its CPU
-	SlowOwn         Cause = "own_threads"   // the same, a thread of its own process had it
-	SlowNotSeen     Cause = "cpu_not_seen"  // the same, who had it was not seen
-	SlowDisk        Cause = "disk"          // a thread was blocked and could not be interrupted, or was in a page fault that read
-	SlowSleep       Cause = "sleep"         // a thread slept: a lock, a wake-up that came late
-	SlowFaults      Cause = "faults"        // page faults, as far as they were measured
-	SlowExperts     Cause = "experts"       // more experts were new than usual: the step before did not use them
-	SlowImbalance   Cause = "imbalance"     // threads waited for one that was late although it had its CPU
-	SlowKV          Cause = "kv_growth"     // attention reads more of the KV cache than at the neighbours' positions
-	SlowRebuilt     Cause = "graph_rebuilt" // the engine made a new graph for this step
-	SlowBackend     Cause = "backend"       // graphs of backends whose operators are not seen
-	SlowCopies      Cause = "copies"        // time between the graphs of a step that is split: copies from backend to backend
-	SlowRecording   Cause = "recording"     // the recorder's probes copied a new graph's definition
-	SlowSteal       Cause = "steal"         // the hypervisor ran something else: an estimate, from the kernel's sums
-	SlowUnexplained Cause = "unexplained"   // the rest
+	SlowOther   Cause = "other_process" // a thread could run, and another process's had its CPU
+	SlowOwn     Cause = "own_threads"   // the same, a thread of its own process had it
+	SlowNotSeen Cause = "cpu_not_seen"  // the same, who had it was not seen
+	// a thread was blocked and could not be interrupted, or was in a page fault that read
+	SlowDisk   Cause = "disk"
+	SlowSleep  Cause = "sleep"  // a thread slept: a lock, a wake-up that came late
+	SlowFaults Cause = "faults" // page faults, as far as they were measured
+	// more experts were new than usual: the step before did not use them
+	SlowExperts   Cause = "experts"
+	SlowImbalance Cause = "imbalance" // threads waited for one that was late although it had its CPU
+	// attention reads more of the KV cache than at the neighbours' positions
+	SlowKV      Cause = "kv_growth"
+	SlowRebuilt Cause = "graph_rebuilt" // the engine made a new graph for this step
+	SlowBackend Cause = "backend"       // graphs of backends whose operators are not seen
+	// time between the graphs of a step that is split: copies from backend to backend
+	SlowCopies    Cause = "copies"
+	SlowRecording Cause = "recording" // the recorder's probes copied a new graph's definition
+	// the hypervisor ran something else: an estimate, from the kernel's sums
+	SlowSteal       Cause = "steal"
+	SlowUnexplained Cause = "unexplained" // the rest
 )
 
 // The rule's thresholds; docs/slow.md gives their reasons.
@@ -64,8 +69,8 @@ type Options struct {
 type Slow struct {
 	SchemaVersion int          `json:"schema_version"`
 	Run           *summary.Run `json:"run,omitempty"` // as Stat's, where the caller sets it
-	// A step is slow if it took longer than its neighbours by more than this share of their time, and by more than
-	// this time.
+	// A step is slow if it took longer than its neighbours by more than this share of their time, and by more
+	// than this time.
 	OverShare float64 `json:"over_share"`
 	OverNs    int64   `json:"over_ns"`
 	Steps     int64   `json:"steps"`  // judged
@@ -91,15 +96,16 @@ type Slow struct {
 
 // Step is one slow step. Its parts add up to Excess, in nanoseconds.
 type Step struct {
-	Step     int64   `json:"step"`
-	PID      int32   `json:"pid"`
-	Phase    string  `json:"phase"`
-	Position *int64  `json:"position"` // behind its last token
-	Tokens   *int64  `json:"tokens"`
-	Start    int64   `json:"start_ns"`
-	Dur      int64   `json:"dur_ns"`
-	Baseline int64   `json:"baseline_ns"` // the mean of Typical of its neighbours, those nearest to their median
-	Excess   int64   `json:"excess_ns"`   // Dur - Baseline
+	Step     int64  `json:"step"`
+	PID      int32  `json:"pid"`
+	Phase    string `json:"phase"`
+	Position *int64 `json:"position"` // behind its last token
+	Tokens   *int64 `json:"tokens"`
+	Start    int64  `json:"start_ns"`
+	Dur      int64  `json:"dur_ns"`
+	// the mean of Typical of its neighbours, those nearest to their median
+	Baseline int64   `json:"baseline_ns"`
+	Excess   int64   `json:"excess_ns"` // Dur - Baseline
 	Over     float64 `json:"excess_share"`
 	// Neighbours are the steps of its kind that it was compared with, Typical those that make the baseline.
 	Neighbours int    `json:"neighbours"`
@@ -108,11 +114,12 @@ type Step struct {
 	Ops        []Op   `json:"operators"`
 	Migrations *int64 `json:"migrations"` // times its threads went on on another CPU
 	Rebuilt    bool   `json:"graph_rebuilt"`
-	// NewExperts are those that tokens chose and the step before of its kind did not use, over all layers; UsualNewExperts the mean
-	// of the baseline's steps.
+	// NewExperts are those that tokens chose and the step before of its kind did not use, over all layers;
+	// UsualNewExperts the mean of the baseline's steps.
 	NewExperts      *int64   `json:"new_experts"`
 	UsualNewExperts *float64 `json:"usual_new_experts"`
-	// KHz is the mean frequency of its CPUs about its time, UsualKHz the median of these over the run, where the kernel tells them.
+	// KHz is the mean frequency of its CPUs about its time, UsualKHz the median of these over the run, where
+	// the kernel tells them.
 	KHz      *float64 `json:"khz"`
 	UsualKHz *float64 `json:"usual_khz"`
 	// Doubts say what of the step is not known, in sentences.
@@ -170,18 +177,18 @@ type Interferer struct {
 	// Ran is how long it ran while a thread that computes could run there, Times how often.
 	Ran   int64 `json:"ran_ns"`
 	Times int64 `json:"times"`
-	// Held is how long it was seen to have a CPU in all, whether or not a thread was ready then: others are seen while one is, or for a
-	// while after one was pushed off. nil of own threads.
+	// Held is how long it was seen to have a CPU in all, whether or not a thread was ready then: others are
+	// seen while one is, or for a while after one was pushed off. nil of own threads.
 	Held *int64 `json:"held_ns,omitempty"`
-	// Elsewhere is the part of Ran in which it had not the CPU that a thread waited for, as one of its own process had that, but another
-	// one that the thread may use.
+	// Elsewhere is the part of Ran in which it had not the CPU that a thread waited for, as one of its own
+	// process had that, but another one that the thread may use.
 	Elsewhere int64 `json:"elsewhere_ns,omitempty"`
 	Kernel    bool  `json:"kernel,omitempty"` // a thread of the kernel
 	// Cost is what steps lasted longer by it.
 	Cost int64 `json:"cost_ns"`
 	CPUs []int `json:"cpus"`
-	// Ops are the operators that lasted longer, Displaced the threads whose CPU it took, Waited those that waited
-	// for them at the operator's end.
+	// Ops are the operators that lasted longer, Displaced the threads whose CPU it took, Waited those that
+	// waited for them at the operator's end.
 	Ops       []PaidBy `json:"operators"`
 	Displaced []PaidBy `json:"displaced"`
 	Waited    []PaidBy `json:"waited"`
@@ -219,8 +226,8 @@ func New(opts Options) *Builder {
 	return b
 }
 
-// faultSpan tells that a thread was in a page fault from one time to another; reads: something was read from disk for it. It
-// has to come before the step ends in which that was.
+// faultSpan tells that a thread was in a page fault from one time to another; reads: something was read from
+// disk for it. It has to come before the step ends in which that was.
 func (b *Builder) faultSpan(pid, tid int32, from, to int64, reads bool) {
 	b.track.Fault(pid, tid, from, to, reads)
 }

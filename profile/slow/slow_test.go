@@ -10,7 +10,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// slowRun plays steps by hand: each is 10 µs, ten operators of 100 µs on two threads (30 and 31, on CPUs 0 and 1), 10 µs.
+// slowRun plays steps by hand: each is 10 µs, ten operators of 100 µs on two threads (30 and 31, on CPUs 0
+// and 1), 10 µs.
 type slowRun struct {
 	b     *Builder
 	now   int64
@@ -47,14 +48,16 @@ func (r *slowRun) sched(at int64, cpu uint16, prev int32, state uint32, next int
 		}
 		return t
 	}
-	e := trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevTID: prev, PrevPID: pid(prev), PrevComm: slowComms[prev], PrevState: state,
+	e := trace.Sched{Time: at, CPU: cpu, Kind: trace.SchedSwitch, PrevTID: prev, PrevPID: pid(prev),
+		PrevComm: slowComms[prev], PrevState: state,
 		NextTID: next, NextPID: pid(next), NextComm: slowComms[next]}
 	if r.drop == nil || !r.drop(&e) {
 		r.b.Sched(&e)
 	}
 }
 
-// off takes a thread's CPU from it for d, after a while in the operator: by another thread, or as it sleeps in a state.
+// off takes a thread's CPU from it for d, after a while in the operator: by another thread, or as it sleeps
+// in a state.
 func (r *slowRun) off(o *profile.Op, t int, after, d int64, by int32, state uint32) {
 	at := o.Start + after
 	tid, cpu := o.Threads[t].TID, o.Threads[t].CPU
@@ -85,17 +88,20 @@ func (r *slowRun) play(n int) {
 		r.step++
 		r.graph++
 		r.pos++
-		s := &profile.Step{ID: r.step, PID: 30, TID: 30, Ctx: 1, Phase: profile.Decode, Start: r.now, NTokens: 1, NSeqs: 1, Outputs: 1, Graphs: 1,
+		s := &profile.Step{ID: r.step, PID: 30, TID: 30, Ctx: 1, Phase: profile.Decode, Start: r.now,
+			NTokens: 1, NSeqs: 1, Outputs: 1, Graphs: 1,
 			Seqs: []trace.StepSeq{{Pos: r.pos - 1, NTokens: 1, Outputs: 1}}}
 		r.now += slowEdges + r.lead
-		g := &profile.Graph{ID: r.graph, Step: s.ID, PID: 30, TID: 30, Backend: "CPU", Start: r.now, Reused: true, Ops: 10}
+		g := &profile.Graph{ID: r.graph, Step: s.ID, PID: 30, TID: 30, Backend: "CPU", Start: r.now,
+			Reused: true, Ops: 10}
 		if r.before != nil {
 			r.before(s, g)
 		}
 		for k := range 10 {
 			o := &profile.Op{ID: r.step*100 + int64(k), Step: s, Graph: g, Node: int32(k), Start: r.now}
 			for i := range int32(2) {
-				o.Threads = append(o.Threads, profile.OpThread{TID: 30 + i, Ith: uint16(i), CPU: uint16(i), Start: r.now, Busy: slowOp10})
+				o.Threads = append(o.Threads, profile.OpThread{TID: 30 + i, Ith: uint16(i), CPU: uint16(i),
+					Start: r.now, Busy: slowOp10})
 			}
 			o.Shape = slowShape
 			o.Op = slowShape.Nodes[k].Op
@@ -194,7 +200,8 @@ func TestSlowNone(t *testing.T) {
 	r := newSlowRun(Options{})
 	r.play(50)
 	s := r.finish(t)
-	if s.Slow != 0 || s.Steps != 50 || s.Excess != 0 || len(s.Listed) != 0 || s.NextShare == nil || *s.NextShare != 0 {
+	if s.Slow != 0 || s.Steps != 50 || s.Excess != 0 || len(s.Listed) != 0 || s.NextShare == nil ||
+		*s.NextShare != 0 {
 		t.Errorf("of even steps: %+v", s)
 	}
 }
@@ -232,7 +239,9 @@ func TestSlowCauses(t *testing.T) {
 		}, map[Cause]int64{SlowOther: 2e6}, "apt"},
 		{"the other thread spins in the operator meanwhile", func(r *slowRun) {
 			r.change = func(k int, o *profile.Op) {
-				if k == 3 { // thread 31 is away for 3 ms and then the first to arrive; 30 has waited for it at a barrier inside
+				// thread 31 is away for 3 ms and then the first to arrive; 30 has waited for it at a barrier
+				// inside
+				if k == 3 {
 					r.off(o, 1, 10_000, 3e6, 5, 0)
 					o.Threads[0].Busy += 3e6 + 1000
 					r.settle(o)
@@ -282,7 +291,9 @@ func TestSlowCauses(t *testing.T) {
 			r.lead = 7e5
 			r.before = func(s *profile.Step, g *profile.Graph) { g.Reused = false }
 		}, map[Cause]int64{SlowRebuilt: 7e5}, ""},
-		{"before the graph, which is not new", func(r *slowRun) { r.lead = 7e5 }, map[Cause]int64{SlowUnexplained: 7e5}, ""},
+		{"before the graph, which is not new", func(r *slowRun) {
+			r.lead = 7e5
+		}, map[Cause]int64{SlowUnexplained: 7e5}, ""},
 		{"a new definition", func(r *slowRun) {
 			r.before = func(s *profile.Step, g *profile.Graph) {
 				g.Shape = &profile.Shape{Index: 9}
@@ -291,7 +302,8 @@ func TestSlowCauses(t *testing.T) {
 		}, map[Cause]int64{SlowRecording: 4e5}, ""},
 		{"another backend", func(r *slowRun) {
 			r.before = func(s *profile.Step, g *profile.Graph) {
-				r.b.Graph(&profile.Graph{Step: s.ID, PID: 30, Backend: "Vulkan", Start: r.now - slowEdges, Dur: 6e5, Reused: true})
+				r.b.Graph(&profile.Graph{Step: s.ID, PID: 30, Backend: "Vulkan", Start: r.now - slowEdges,
+					Dur: 6e5, Reused: true})
 				r.now += 6e5 + 5e5
 				g.Start = r.now
 			}
@@ -381,7 +393,8 @@ func TestSlowCauses(t *testing.T) {
 	}
 }
 
-// What was not seen is not claimed: with scheduling events missing, nobody is named, and no thread is said to be late on its CPU.
+// What was not seen is not claimed: with scheduling events missing, nobody is named, and no thread is said to
+// be late on its CPU.
 func TestSlowUnseen(t *testing.T) {
 	play := func(drop func(*trace.Sched) bool) *slowRun {
 		r := newSlowRun(Options{})

@@ -35,11 +35,12 @@ type splitter struct {
 
 // op cuts an operator's time.
 //
-// Had its threads kept their CPUs, it would have ended with the last arrival less that thread's time off at the latest: that is what
-// it certainly lost. But operators have barriers inside (a product first packs its other factor), where threads that have
-// their CPU spin until one comes that has none. So where an operator took longer than it does while all have their CPUs, time in which any
-// of its threads had none counts too, as far as that explains it. Had the rest been spread evenly, it would have ended after the
-// mean of the threads' busy times: that is work, what is left is waiting.
+// Had its threads kept their CPUs, it would have ended with the last arrival less that thread's time off at
+// the latest: that is what it certainly lost. But operators have barriers inside (a product first packs its
+// other factor), where threads that have their CPU spin until one comes that has none. So where an operator
+// took longer than it does while all have their CPUs, time in which any of its threads had none counts too,
+// as far as that explains it. Had the rest been spread evenly, it would have ended after the mean of the
+// threads' busy times: that is work, what is left is waiting.
 func (x *splitter) op(o *profile.Op, nth int32) {
 	from, to := max(o.Start, x.at), min(o.Start+o.Dur, x.end)
 	if to <= from { // it ran beside another one
@@ -103,7 +104,8 @@ type opLosses struct {
 	known   bool  // no event is missing
 }
 
-// losses looks at an operator's threads. x.comp gets what took the last one's CPU, x.others what took the others' meanwhile.
+// losses looks at an operator's threads. x.comp gets what took the last one's CPU, x.others what took the
+// others' meanwhile.
 func (x *splitter) losses(o *profile.Op, from int64) opLosses {
 	l := opLosses{crit: -1, known: true}
 	x.comp, x.others, x.offs = x.comp[:0], x.others[:0], x.offs[:0]
@@ -115,7 +117,9 @@ func (x *splitter) losses(o *profile.Op, from int64) opLosses {
 		if tracked != nil {
 			tracked.Computes = true
 		}
-		sum, faults, ok := tracked.Within(from, arrived, func(s sched.OffSpan) { x.offs = append(x.offs, teamOff{s, i}) })
+		sum, faults, ok := tracked.Within(from, arrived, func(s sched.OffSpan) {
+			x.offs = append(x.offs, teamOff{s, i})
+		})
 		l.faults += faults
 		l.known = l.known && ok
 		sum = max(sum, t.OffCPU+faults)
@@ -144,7 +148,9 @@ func (x *splitter) sweep(o *profile.Op, l *opLosses) {
 	for i := range x.offs {
 		x.edges = append(x.edges, offEdge{x.offs[i].From, i, true}, offEdge{x.offs[i].To, i, false})
 	}
-	slices.SortFunc(x.edges, func(a, b offEdge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.span, b.span)) })
+	slices.SortFunc(x.edges, func(a, b offEdge) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.span, b.span))
+	})
 	active := x.active[:0]
 	at := int64(0)
 	for _, e := range x.edges {
@@ -161,8 +167,9 @@ func (x *splitter) sweep(o *profile.Op, l *opLosses) {
 	x.active = active[:0]
 }
 
-// segment counts a time d from at on in which the same threads were off. A thread that slept until one of its own process
-// woke it waited for that one: if others had no CPU meanwhile, that is what it slept for, and else it is no loss of theirs.
+// segment counts a time d from at on in which the same threads were off. A thread that slept until one of its
+// own process woke it waited for that one: if others had no CPU meanwhile, that is what it slept for, and
+// else it is no loss of theirs.
 func (x *splitter) segment(o *profile.Op, l *opLosses, active []int, at, d int64) {
 	crit := -1
 	x.held = x.held[:0]
@@ -187,7 +194,10 @@ func (x *splitter) segment(o *profile.Op, l *opLosses, active []int, at, d int64
 		l.beside += d
 		for i := range o.Threads {
 			t := &o.Threads[i]
-			if arrived := t.Start + t.Busy + t.OffCPU; arrived > at && !slices.ContainsFunc(active, func(k int) bool { return x.offs[k].thread == i }) {
+			if arrived := t.Start + t.Busy + t.OffCPU; arrived > at &&
+				!slices.ContainsFunc(active, func(k int) bool {
+					return x.offs[k].thread == i
+				}) {
 				l.spun += min(d, arrived-at)
 			}
 		}
@@ -210,8 +220,8 @@ type offEdge struct {
 	begins bool
 }
 
-// lost says who had the CPUs: first of the thread that arrived last, in parts of least, then of others, in parts of extra. What others' times off
-// cannot hold stays with the last one's.
+// lost says who had the CPUs: first of the thread that arrived last, in parts of least, then of others, in
+// parts of extra. What others' times off cannot hold stays with the last one's.
 func (x *splitter) lost(o *profile.Op, d *facts.Derived, l *opLosses, least, extra int64) {
 	x.share(o, d, l, x.comp, least)
 	x.share(o, d, l, x.others, extra)
@@ -253,8 +263,10 @@ func addWho(all []whoCost, who int32, kind uint8, cost, ran int64) []whoCost {
 	return append(all, whoCost{who, kind, cost, ran})
 }
 
-// keep compares an operator with what it took before, and keeps those that took most beyond. clean: its threads had their CPUs.
-func (x *splitter) keep(o *profile.Op, d *facts.Derived, u *usualTime, net int64, clean bool, before *slowParts) {
+// keep compares an operator with what it took before, and keeps those that took most beyond. clean: its
+// threads had their CPUs.
+func (x *splitter) keep(o *profile.Op, d *facts.Derived, u *usualTime, net int64, clean bool,
+	before *slowParts) {
 	was := int64(u.ns)
 	known := u.known()
 	if clean {

@@ -101,8 +101,8 @@ type slowState struct {
 	cpus     cpuBook
 }
 
-// usualTime is a running estimate of the median of an operator's time while all its threads had their CPUs: it steps towards each new value
-// by a part of itself.
+// usualTime is a running estimate of the median of an operator's time while all its threads had their CPUs:
+// it steps towards each new value by a part of itself.
 type usualTime struct{ ns, by float64 }
 
 type usualKey struct {
@@ -234,7 +234,8 @@ func (b *slowState) Step(s *profile.Step) error {
 	if s.Untraced != "" {
 		ops = nil
 	}
-	r := stepRecord{id: s.ID, start: s.Start, dur: s.Dur, pos: -1, fresh: -1, tokens: int64(s.NTokens), phase: s.Phase, pid: s.PID,
+	r := stepRecord{id: s.ID, start: s.Start, dur: s.Dur, pos: -1, fresh: -1, tokens: int64(s.NTokens),
+		phase: s.Phase, pid: s.PID,
 		untraced: s.Untraced, first: first, hasOps: len(ops) > 0}
 	for i := range s.Seqs {
 		if q := &s.Seqs[i]; q.Pos >= 0 && q.NTokens >= 0 {
@@ -265,7 +266,8 @@ func (b *slowState) after(s *profile.Step) {
 }
 
 func (b *slowState) kind(s *profile.Step, ops []*profile.Op) int32 {
-	k := kindKey{pid: s.PID, ctx: s.Ctx, phase: s.Phase, tokens: s.NTokens, seqs: s.NSeqs, outputs: s.Outputs > 0, traced: s.Untraced == "", ops: len(ops)}
+	k := kindKey{pid: s.PID, ctx: s.Ctx, phase: s.Phase, tokens: s.NTokens, seqs: s.NSeqs,
+		outputs: s.Outputs > 0, traced: s.Untraced == "", ops: len(ops)}
 	if n := len(ops); n > 0 {
 		k.firstOp, k.lastOp = ops[0].Op, ops[n-1].Op
 	}
@@ -283,7 +285,8 @@ func (b *slowState) kind(s *profile.Step, ops []*profile.Op) int32 {
 
 // split cuts a step's time.
 func (b *slowState) split(r *stepRecord, s *profile.Step, ops []*profile.Op, graphs []*profile.Graph) {
-	x := &splitter{b: b, r: r, main: b.track.Threads[s.TID], graphs: graphs, end: s.Start + s.Dur, at: s.Start}
+	x := &splitter{b: b, r: r, main: b.track.Threads[s.TID], graphs: graphs, end: s.Start + s.Dur,
+		at: s.Start}
 	x.copies, x.waits = b.calls.take(s)
 	slices.SortFunc(x.graphs, func(a, b *profile.Graph) int { return cmp.Compare(a.Start, b.Start) })
 	for i, o := range ops {
@@ -291,7 +294,9 @@ func (b *slowState) split(r *stepRecord, s *profile.Step, ops []*profile.Op, gra
 	}
 	x.gap(x.end)
 	r.who = x.whos()
-	slices.SortStableFunc(r.ops, func(a, b slowOpCost) int { return cmp.Compare(b.dur-b.usual, a.dur-a.usual) })
+	slices.SortStableFunc(r.ops, func(a, b slowOpCost) int {
+		return cmp.Compare(b.dur-b.usual, a.dur-a.usual)
+	})
 	for _, t := range b.track.Threads {
 		if t.Pid == s.PID {
 			if t.Computes || t.Tid == s.TID {

@@ -28,7 +28,8 @@ type statState struct {
 	by       []facts.By // the groupings
 	counters int        // of the run; known at the end
 	book     *facts.Book
-	factRows []factRow              // by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
+	// by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
+	factRows []factRow
 	wanted   map[profile.Phase]bool // nil: all
 	whole    map[facts.PhaseKey]*Group
 	part     map[facts.PhaseKey]*Group
@@ -173,7 +174,8 @@ func (b *statState) Op(o *profile.Op) error {
 	return nil
 }
 
-// early takes operators of a step whose end is not known yet, as too many wait for theirs: they count as if it were seen wholly.
+// early takes operators of a step whose end is not known yet, as too many wait for theirs: they count as if
+// it were seen wholly.
 func (b *statState) early(s *profile.Step, ops []*profile.Op) {
 	b.work.Early(s, ops)
 	if b.wanted == nil || b.wanted[s.Phase] {
@@ -313,7 +315,8 @@ type Options struct {
 	Top     int // rows a phase; the others are summed up in Phase.Rest. 0: all
 	// Peaks returns what the recording's machine can do, once all was read; nil: not measured.
 	Peaks func(*profile.Header) *roof.Peaks
-	// Pool takes the operators back that the statistics need no more, for [profile.ReplayReusing]; nil: others need them too.
+	// Pool takes the operators back that the statistics need no more, for [profile.ReplayReusing]; nil:
+	// others need them too.
 	Pool *profile.OpPool
 	Book *facts.Book // shared with other sinks of the replay; nil: none
 }

@@ -84,14 +84,16 @@ func (t *teamCounts) finish(b *statState, s *summary.Stat) []summary.ByThreads {
 		to := key{facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}, k.threads}
 		if j := joined[to]; j != nil {
 			j.counts.MergeCounts(&e.counts)
-			j.steps, j.tokens, j.dur, j.noTokens = j.steps+e.steps, j.tokens+e.tokens, j.dur+e.dur, j.noTokens || e.noTokens
+			j.steps, j.tokens, j.dur, j.noTokens = j.steps+e.steps, j.tokens+e.tokens, j.dur+e.dur,
+				j.noTokens || e.noTokens
 		} else {
 			joined[to] = e
 		}
 	}
 	var out []summary.ByThreads
 	for k, e := range joined {
-		x := summary.ByThreads{Phase: string(k.Phase), Threads: k.threads, Steps: e.steps, Counts: e.counts.StatCounts(len(s.Counters))}
+		x := summary.ByThreads{Phase: string(k.Phase), Threads: k.threads, Steps: e.steps,
+			Counts: e.counts.StatCounts(len(s.Counters))}
 		if k.Phase == profile.Unknown {
 			x.Phase = "unknown"
 		}
@@ -115,7 +117,8 @@ func (t *teamCounts) finish(b *statState, s *summary.Stat) []summary.ByThreads {
 		return *x.Model
 	}
 	slices.SortFunc(out, func(a, b summary.ByThreads) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Phase), slices.Index(order, b.Phase)), cmp.Compare(model(a), model(b)), cmp.Compare(a.Threads, b.Threads))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Phase), slices.Index(order, b.Phase)),
+			cmp.Compare(model(a), model(b)), cmp.Compare(a.Threads, b.Threads))
 	})
 	return out
 }

@@ -21,7 +21,8 @@ import (
 // Finish computes the statistics by Options.By. Header is what Replay returned; the builder takes no more.
 func (b *Builder) Finish(h *profile.Header) *summary.Stat { return b.FinishEach(h)[0] }
 
-// FinishEach computes the statistics of each grouping: by Options.By, then by Options.Further. They share what is the same of all.
+// FinishEach computes the statistics of each grouping: by Options.By, then by Options.Further. They share
+// what is the same of all.
 func (b *Builder) FinishEach(h *profile.Header) []*summary.Stat {
 	s, groups := b.finish(h)
 	out := make([]*summary.Stat, len(b.by))
@@ -118,7 +119,9 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 // byModel joins groups whose models turned out to be one.
 func (b *Builder) byModel(groups map[facts.PhaseKey]*Group) map[facts.ModelKey]*Group {
 	out := map[facts.ModelKey]*Group{}
-	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].Number, groups[b].Number) })
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int {
+		return cmp.Compare(groups[a].Number, groups[b].Number)
+	})
 	for _, k := range keys {
 		g := groups[k]
 		m := facts.ModelKey{Phase: k.Phase, Model: b.book.Index(k.Model)}
@@ -132,8 +135,9 @@ func (b *Builder) byModel(groups map[facts.PhaseKey]*Group) map[facts.ModelKey]*
 
 func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 	m := &h.Meta
-	s.Run = summary.Run{Tool: m.Tool, Command: num.List(m.Command), Host: m.Host, Kernel: m.Kernel, Arch: m.Arch,
-		CPU: m.CPU, Cores: m.Cores, Level: m.Level, Steps: b.steps, Operators: b.ops,
+	s.Run = summary.Run{Tool: m.Tool, Command: num.List(m.Command), Host: m.Host, Kernel: m.Kernel,
+		Arch: m.Arch,
+		CPU:  m.CPU, Cores: m.Cores, Level: m.Level, Steps: b.steps, Operators: b.ops,
 		Dur: max(0, b.last-b.first), Notes: num.List(m.Notes), Processes: []summary.Process{}}
 	if m.Realtime > 0 {
 		s.Run.Recorded = &m.Realtime
@@ -149,7 +153,8 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 		q := summary.Process{PID: p.PID, Comm: p.Comm, Engine: p.Engine, EngineVersion: p.EngineVersion,
 			GGMLVersion: p.GGMLVersion, Command: num.List(p.Cmdline), Warnings: num.List(p.Warnings)}
 		if st := b.procs[p.PID]; st != nil {
-			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps, profile.VocabularyOf(p.Engine).Variant(st.library)
+			q.Threads, q.Steps, q.CPUVariant = st.team, st.steps,
+				profile.VocabularyOf(p.Engine).Variant(st.library)
 			if st.library == "" && len(p.Files) == 1 {
 				q.CPUVariant = profile.VocabularyOf(p.Engine).Variant(p.Files[0].Path)
 			}
@@ -176,7 +181,9 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 		if x.Why == trace.WhyThrottled {
 			l.ThrottledNs += d
 		}
-		at := slices.IndexFunc(l.ByWhy, func(e summary.LostBy) bool { return e.Why == x.Why && e.What == x.What })
+		at := slices.IndexFunc(l.ByWhy, func(e summary.LostBy) bool {
+			return e.Why == x.Why && e.What == x.What
+		})
 		if at < 0 {
 			at = len(l.ByWhy)
 			l.ByWhy = append(l.ByWhy, summary.LostBy{Why: x.Why, What: x.What})
@@ -226,7 +233,9 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	ps.Experts = g.experts.Finish()
 	ps.Backends = []summary.Backend{}
 	for name, e := range g.backends {
-		ps.Backends = append(ps.Backends, summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur), Submits: e.submits})
+		ps.Backends = append(ps.Backends,
+			summary.Backend{Backend: name, Graphs: e.graphs, Dur: e.dur, Share: num.Share(e.dur, g.TracedDur),
+				Submits: e.submits})
 	}
 	slices.SortFunc(ps.Backends, func(a, b summary.Backend) int {
 		return cmp.Or(cmp.Compare(b.Dur, a.Dur), cmp.Compare(a.Backend, b.Backend))
@@ -264,7 +273,8 @@ func (b *Builder) rows(g *Group, at int) (rows []summary.Row, rest *summary.Row,
 	by := b.by[at]
 	all := slices.Collect(maps.Values(g.rowsBy(at)))
 	slices.SortFunc(all, func(a, b *summary.RowSum) int {
-		return cmp.Or(cmp.Compare(b.Row.Dur, a.Row.Dur), cmp.Compare(a.Row.Key, b.Row.Key), cmp.Compare(a.Row.Type, b.Row.Type))
+		return cmp.Or(cmp.Compare(b.Row.Dur, a.Row.Dur), cmp.Compare(a.Row.Key, b.Row.Key),
+			cmp.Compare(a.Row.Type, b.Row.Type))
 	})
 	if b.opts.Top > 0 && len(all) > b.opts.Top {
 		var r summary.RowSum
@@ -352,7 +362,9 @@ func dropShortest(rows map[string]*summary.RowSum, keep int) int64 {
 // addThreads adds a phase's threads to the whole run's.
 func (b *Builder) addThreads(s *summary.Stat, h *profile.Header, g *Group) {
 	for tid, t := range g.Threads {
-		at := slices.IndexFunc(s.Threads, func(e summary.Thread) bool { return e.TID == tid && e.PID == t.Pid })
+		at := slices.IndexFunc(s.Threads, func(e summary.Thread) bool {
+			return e.TID == tid && e.PID == t.Pid
+		})
 		if at < 0 {
 			at = len(s.Threads)
 			e := summary.Thread{PID: t.Pid, TID: tid}
@@ -408,6 +420,7 @@ func (b *Builder) finishThreads(s *summary.Stat) {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(main(a), main(b)), cmp.Compare(b.Ops, a.Ops), cmp.Compare(a.TID, b.TID))
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(main(a), main(b)), cmp.Compare(b.Ops, a.Ops),
+			cmp.Compare(a.TID, b.TID))
 	})
 }

@@ -75,8 +75,9 @@ func (g *Group) thread(i int, tid, pid int32) *threadSum {
 	return e
 }
 
-// FoldGraphs adds the graphs of a step of which no operator was seen, as other backends than the CPU run them. The step's operators,
-// folded before, left their spans. One graph can run within another (a backend made of backends): no time counts twice.
+// FoldGraphs adds the graphs of a step of which no operator was seen, as other backends than the CPU run
+// them. The step's operators, folded before, left their spans. One graph can run within another (a backend
+// made of backends): no time counts twice.
 func (g *Group) FoldGraphs(graphs []*profile.Graph) {
 	ops := int64(-1)
 	for _, x := range graphs {

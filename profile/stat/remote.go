@@ -69,7 +69,8 @@ func keyFor(client, server *profile.Graph) remoteKey {
 }
 
 func (b *statState) remoteWanted(k remoteKey) bool {
-	return (b.opts.PID == 0 || b.opts.PID == k.client || b.opts.PID == k.server) && (b.wanted == nil || b.wanted[k.phase])
+	return (b.opts.PID == 0 || b.opts.PID == k.client || b.opts.PID == k.server) &&
+		(b.wanted == nil || b.wanted[k.phase])
 }
 
 // remoteOp takes an operator that was computed for another process.
@@ -141,7 +142,8 @@ func (m *remoteSums) unlinked(g *profile.Graph, n int64) {
 	if m.handed == nil {
 		m.handed = map[remoteKey]int64{}
 	}
-	if k := (remoteKey{client: g.PID, backend: g.Backend}); len(m.handed) < limits.Models || m.handed[k] != 0 {
+	if k := (remoteKey{client: g.PID, backend: g.Backend}); len(m.handed) < limits.Models ||
+		m.handed[k] != 0 {
 		m.handed[k] += n
 	}
 }
@@ -182,7 +184,8 @@ func (b *statState) remoteCopied(c *profile.Copy) {
 	}
 }
 
-// finishRemote computes the statistics of what was handed over, most computed first, with the groups that have their rows.
+// finishRemote computes the statistics of what was handed over, most computed first, with the groups that
+// have their rows.
 func (b *Builder) finishRemote(s *summary.Stat) (out []summary.Remote, groups []*Group) {
 	type computed struct {
 		summary.Remote
@@ -204,9 +207,13 @@ func (b *Builder) finishRemote(s *summary.Stat) (out []summary.Remote, groups []
 		x.stepOver()
 		n := float64(x.graphs)
 		own := remoteKey{phase: k.phase, client: k.client, backend: k.backend}
-		r := summary.Remote{Phase: k.phase, Backend: k.backend, ClientPID: k.client, ServerPID: k.server, ClientComm: comm(k.client), ServerComm: comm(k.server),
-			Steps: x.steps, Graphs: x.graphs, Unlinked: max(0, b.remote.handed[remoteKey{client: k.client, backend: k.backend}]), Sent: float64(x.sent) / n, Queued: float64(x.queued) / n,
-			Computed: float64(x.computed) / n, Waited: x.waited, Client: num.Share(x.whole, x.waited), Answered: num.Share(x.answered, x.waited),
+		r := summary.Remote{Phase: k.phase, Backend: k.backend, ClientPID: k.client, ServerPID: k.server,
+			ClientComm: comm(k.client), ServerComm: comm(k.server),
+			Steps: x.steps, Graphs: x.graphs, Unlinked: max(0,
+				b.remote.handed[remoteKey{client: k.client, backend: k.backend}]), Sent: float64(x.sent) / n,
+			Queued:   float64(x.queued) / n,
+			Computed: float64(x.computed) / n, Waited: x.waited, Client: num.Share(x.whole,
+				x.waited), Answered: num.Share(x.answered, x.waited),
 			Wire: num.Share(x.whole-x.ofWhole, x.waited), StepDur: num.Share(x.stepDur, x.stepsDone)}
 		if x.stepDur > 0 && !x.noTokens {
 			r.TokensPerS = num.Ratio(float64(x.tokens)*1e9, float64(x.stepDur))
@@ -232,7 +239,8 @@ func (b *Builder) finishRemote(s *summary.Stat) (out []summary.Remote, groups []
 		all = append(all, computed{r, g})
 	}
 	slices.SortFunc(all, func(x, y computed) int {
-		return cmp.Or(cmp.Compare(y.Computed*float64(y.Graphs), x.Computed*float64(x.Graphs)), cmp.Compare(x.Phase, y.Phase), cmp.Compare(x.ClientPID, y.ClientPID),
+		return cmp.Or(cmp.Compare(y.Computed*float64(y.Graphs), x.Computed*float64(x.Graphs)),
+			cmp.Compare(x.Phase, y.Phase), cmp.Compare(x.ClientPID, y.ClientPID),
 			cmp.Compare(x.ServerPID, y.ServerPID), cmp.Compare(x.Backend, y.Backend))
 	})
 	for _, x := range all {

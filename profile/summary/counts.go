@@ -10,8 +10,9 @@ import (
 
 // Counter is a counter of the run: a column of every row's Counts.
 type Counter struct {
-	Name   string `json:"name"`   // as perf has it
-	Role   string `json:"role"`   // what it stands for whatever its name: cycles, instructions, ...; empty: not known
+	Name string `json:"name"` // as perf has it
+	// what it stands for whatever its name: cycles, instructions, ...; empty: not known
+	Role   string `json:"role"`
 	PMU    string `json:"pmu"`    // empty: the kernel counts it for each thread
 	Unit   string `json:"unit"`   // empty: a number
 	User   bool   `json:"user"`   // of user space only
@@ -72,23 +73,29 @@ func (r *RowSum) StatCounts(n int) []Count {
 func CountersOf(cs []trace.Counter) []Counter {
 	var out []Counter
 	for _, c := range cs {
-		out = append(out, Counter{Name: c.Name, Role: c.Role, PMU: c.PMU, Unit: c.Unit, User: c.User, Scaled: c.Scaled, Void: c.Void, Slots: c.Slots})
+		out = append(out, Counter{Name: c.Name, Role: c.Role, PMU: c.PMU, Unit: c.Unit, User: c.User,
+			Scaled: c.Scaled, Void: c.Void, Slots: c.Slots})
 	}
 	return out
 }
 
-// IPC returns a row's instructions per cycle; nil without both counters. Where each was counted in two ways, of user space and
-// of all, it is user space's.
+// IPC returns a row's instructions per cycle; nil without both counters. Where each was counted in two ways,
+// of user space and of all, it is user space's.
 func (s *Stat) IPC(r *Row) *float64 { return s.Ratios(r.Counts).IPC }
 
 func PairOf(cs []Counter, a, b string) (int, int) {
-	return pair(len(cs), func(i int) (string, bool, bool) { return cs[i].Role, cs[i].User, cs[i].Void == "" }, a, b)
+	return pair(len(cs), func(i int) (string, bool, bool) {
+		return cs[i].Role, cs[i].User, cs[i].Void == ""
+	}, a, b)
 }
 
-// CounterPair finds two counters by their roles that were counted alike and have values: of user space where there are both ways.
+// CounterPair finds two counters by their roles that were counted alike and have values: of user space where
+// there are both ways.
 // -1 and -1 where there are none.
 func CounterPair(cs []trace.Counter, a, b string) (int, int) {
-	return pair(len(cs), func(i int) (string, bool, bool) { return cs[i].Role, cs[i].User, cs[i].Void == "" }, a, b)
+	return pair(len(cs), func(i int) (string, bool, bool) {
+		return cs[i].Role, cs[i].User, cs[i].Void == ""
+	}, a, b)
 }
 
 func pair(n int, of func(int) (role string, user, valid bool), a, b string) (int, int) {
@@ -108,8 +115,8 @@ func pair(n int, of func(int) (role string, user, valid bool), a, b string) (int
 	return -1, -1
 }
 
-// Ratios computes what a row's counters tell beside one another. counts are those of a row of Stat. Where one counter of a pair is known
-// of fewer operators than the other, it is a mean of each.
+// Ratios computes what a row's counters tell beside one another. counts are those of a row of Stat. Where one
+// counter of a pair is known of fewer operators than the other, it is a mean of each.
 func (s *Stat) Ratios(counts []Count) CountRatios {
 	var r CountRatios
 	mean := func(i int) *float64 {
@@ -129,7 +136,8 @@ func (s *Stat) Ratios(counts []Count) CountRatios {
 	// lines from this node's memory and from others' are parts of one figure
 	parts := func(i int, first *float64) *float64 {
 		for j := i + 1; j < len(s.Counters); j++ {
-			if k := &s.Counters[j]; first != nil && k.Role == s.Counters[i].Role && k.User == s.Counters[i].User && k.Void == "" {
+			if k := &s.Counters[j]; first != nil && k.Role == s.Counters[i].Role &&
+				k.User == s.Counters[i].User && k.Void == "" {
 				if v := mean(j); v != nil {
 					sum := *first + *v
 					first = &sum
@@ -144,7 +152,8 @@ func (s *Stat) Ratios(counts []Count) CountRatios {
 			r.StallShare, r.StallOf = of(k[0], k[1], 1)
 		}
 	}
-	if i, _ := PairOf(s.Counters, "be-bound", "cycles"); r.StallShare == nil && i >= 0 && s.Counters[i].Slots > 0 {
+	if i, _ := PairOf(s.Counters, "be-bound", "cycles"); r.StallShare == nil && i >= 0 &&
+		s.Counters[i].Slots > 0 {
 		r.StallShare, r.StallOf = of("be-bound", "cycles", 1/float64(s.Counters[i].Slots))
 	}
 	for _, role := range missRoles {
@@ -164,24 +173,27 @@ func (s *Stat) Ratios(counts []Count) CountRatios {
 	return r
 }
 
-// CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see [CounterPair]); nil
-// where one of them is not known or has no values.
+// CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see
+// [CounterPair]); nil where one of them is not known or has no values.
 type CountRatios struct {
 	// IPC is instructions a cycle.
 	IPC *float64 `json:"ipc"`
-	// StallShare is the part of the cycles, or of the slots in which an instruction could have been issued, that were lost waiting:
-	// 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as waiting: compare it on one kind of CPU.
+	// StallShare is the part of the cycles, or of the slots in which an instruction could have been issued,
+	// that were lost waiting: 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as
+	// waiting: compare it on one kind of CPU.
 	StallShare *float64 `json:"stall_share"`
 	StallOf    string   `json:"stall_of"`
-	// Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their counter.
+	// Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their
+	// counter.
 	Misses   *float64 `json:"misses_per_1000"`
 	MissesOf string   `json:"misses_of"`
 }
 
-// missRoles are roles of counters of misses, the outermost cache's first. Fills count lines that came from memory, so they are past the
-// last cache too.
+// missRoles are roles of counters of misses, the outermost cache's first. Fills count lines that came from
+// memory, so they are past the last cache too.
 var missRoles = []string{"llc-miss", "mem-fill", "l3-miss", "l3-refill", "l2-miss", "l2-refill", "l1-refill"}
 
-// stallRoles are roles of counters that say what was lost waiting, with the role of the whole; the one that tells most comes first. They
-// are those of package pmu.
-var stallRoles = [][2]string{{"stall-backend", "cycles"}, {"be-bound", "slots"}, {"stall-memory", "cycles"}, {"stall", "cycles"}}
+// stallRoles are roles of counters that say what was lost waiting, with the role of the whole; the one that
+// tells most comes first. They are those of package pmu.
+var stallRoles = [][2]string{{"stall-backend", "cycles"}, {"be-bound", "slots"}, {"stall-memory", "cycles"},
+	{"stall", "cycles"}}

@@ -18,8 +18,10 @@ func TestPairOf(t *testing.T) {
 		{k("cycles", true, "")},
 		{k("cycles", true, ""), k("instructions", false, "")},
 		{k("cycles", false, ""), k("stall", false, ""), k("instructions", false, "")},
-		{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, ""), k("instructions", true, "")},
-		{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, "it reads 0"), k("instructions", true, "")},
+		{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, ""),
+			k("instructions", true, "")},
+		{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, "it reads 0"),
+			k("instructions", true, "")},
 	} {
 		a, b := CounterPair(cs, "instructions", "cycles")
 		if i, j := PairOf(CountersOf(cs), "instructions", "cycles"); i != a || j != b {
@@ -28,7 +30,8 @@ func TestPairOf(t *testing.T) {
 	}
 }
 
-// Of counters with one role, those are a pair that counted alike: user space's before all's; what has no values is none.
+// Of counters with one role, those are a pair that counted alike: user space's before all's; what has no
+// values is none.
 func TestCounterPair(t *testing.T) {
 	k := func(role string, user bool, void string) trace.Counter {
 		return trace.Counter{Role: role, PMU: "cpu", User: user, Void: void}
@@ -41,9 +44,12 @@ func TestCounterPair(t *testing.T) {
 		{"none", nil, -1, -1},
 		{"one", []trace.Counter{k("cycles", true, "")}, -1, -1},
 		{"unlike", []trace.Counter{k("cycles", true, ""), k("instructions", false, "")}, -1, -1},
-		{"alike", []trace.Counter{k("cycles", false, ""), k("stall", false, ""), k("instructions", false, "")}, 2, 0},
-		{"both ways", []trace.Counter{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, ""), k("instructions", true, "")}, 3, 2},
-		{"one way is void", []trace.Counter{k("cycles", false, ""), k("instructions", false, ""), k("cycles", true, "it reads 0"), k("instructions", true, "")}, 1, 0},
+		{"alike", []trace.Counter{k("cycles", false, ""), k("stall", false, ""),
+			k("instructions", false, "")}, 2, 0},
+		{"both ways", []trace.Counter{k("cycles", false, ""), k("instructions", false, ""),
+			k("cycles", true, ""), k("instructions", true, "")}, 3, 2},
+		{"one way is void", []trace.Counter{k("cycles", false, ""), k("instructions", false, ""),
+			k("cycles", true, "it reads 0"), k("instructions", true, "")}, 1, 0},
 	} {
 		if i, j := CounterPair(c.cs, "instructions", "cycles"); i != c.ai || j != c.bi {
 			t.Errorf("%s: %d and %d, want %d and %d", c.what, i, j, c.ai, c.bi)

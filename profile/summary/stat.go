@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package summary is the document of `stat --json`: its types, the sums behind a row, and no analysis. Package stat fills it,
-// package verdict judges it, views draw it.
+// Package summary is the document of `stat --json`: its types, the sums behind a row, and no analysis.
+// Package stat fills it, package verdict judges it, views draw it.
 package summary
 
 import (
@@ -33,12 +33,15 @@ type Stat struct {
 	Sequences *requests.Sequences `json:"sequences"` // the requests, sequence by sequence; nil: none was seen
 	Threads   []Thread            `json:"threads"`
 	Lost      Lost                `json:"lost"`
-	HasSched  bool                `json:"has_sched"`     // scheduling was recorded: off-CPU figures have their evidence
-	HasOffCPU bool                `json:"has_off_cpu"`   // false: busy holds the time a thread was descheduled
-	MaxError  float64             `json:"p95_max_error"` // relative error of every p95
+	// scheduling was recorded: off-CPU figures have their evidence
+	HasSched bool `json:"has_sched"`
+	// false: busy holds the time a thread was descheduled
+	HasOffCPU bool    `json:"has_off_cpu"`
+	MaxError  float64 `json:"p95_max_error"` // relative error of every p95
 	// Counters that were read at operators, in the order of every row's Counts; absent if there were none.
 	Counters []Counter `json:"counters,omitempty"`
-	// ByThreads sums counters up by the number of threads that computed; absent where none tells anything beside another.
+	// ByThreads sums counters up by the number of threads that computed; absent where none tells anything
+	// beside another.
 	ByThreads []ByThreads `json:"counts_by_threads,omitempty"`
 	// Peaks are what the verdicts compare with; nil where none were asked for.
 	Peaks *roof.Used `json:"peaks"`
@@ -81,16 +84,17 @@ type Run struct {
 
 // Process is one profiled process.
 type Process struct {
-	PID           int32    `json:"pid"`
-	Comm          string   `json:"comm"`
-	Engine        string   `json:"engine"`
-	EngineVersion string   `json:"engine_version"`
-	GGMLVersion   string   `json:"ggml_version"`
-	CPUVariant    string   `json:"cpu_variant"` // of the library's name: "haswell"; empty if it has none
-	Threads       int      `json:"threads"`     // of the largest team that ran an operator; 0 if none was seen
-	Steps         int64    `json:"steps"`
-	Command       []string `json:"command"` // its arguments
-	Warnings      []string `json:"warnings"`
+	PID           int32  `json:"pid"`
+	Comm          string `json:"comm"`
+	Engine        string `json:"engine"`
+	EngineVersion string `json:"engine_version"`
+	GGMLVersion   string `json:"ggml_version"`
+	CPUVariant    string `json:"cpu_variant"` // of the library's name: "haswell"; empty if it has none
+	// of the largest team that ran an operator; 0 if none was seen
+	Threads  int      `json:"threads"`
+	Steps    int64    `json:"steps"`
+	Command  []string `json:"command"` // its arguments
+	Warnings []string `json:"warnings"`
 }
 
 // Phase is what the steps of one phase did. Operators, graphs of backends whose operators
@@ -107,8 +111,9 @@ type Phase struct {
 	OnlyPartial bool   `json:"only_partial"`
 	Tokens      *int64 `json:"tokens"`
 	Dur         int64  `json:"dur_ns"` // of the steps' calls
-	// The steps' time until their results were there: a step's call can hand graphs to a device, or to another process, and return before these
-	// are done ([profile.Step.HandedOver]). Where it was not seen when, nil.
+	// The steps' time until their results were there: a step's call can hand graphs to a device, or to
+	// another process, and return before these are done ([profile.Step.HandedOver]). Where it was not seen
+	// when, nil.
 	TokensPerS  *float64 `json:"tokens_per_s"`     // over the time in steps
 	PerToken    *float64 `json:"per_token_ns"`     // of one sequence; TPOT in decode
 	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 2
@@ -117,8 +122,9 @@ type Phase struct {
 	// Who ran meanwhile on CPUs that threads of the slowest step were ready to run on, longest
 	// first. Empty without scheduling events.
 	StepMaxInstead []sched.Culprit `json:"step_max_ran_instead"`
-	// Absent where no step handed anything over. Async counts those that did, Unseen those of them whose results nobody was seen to wait for,
-	// which the times above leave out. EndToEnd is the sum of these times; the calls alone have the rest.
+	// Absent where no step handed anything over. Async counts those that did, Unseen those of them whose
+	// results nobody was seen to wait for, which the times above leave out. EndToEnd is the sum of these
+	// times; the calls alone have the rest.
 	Async           int64    `json:"async_steps,omitempty"`
 	Unseen          int64    `json:"unseen_results,omitempty"`
 	EndToEnd        *int64   `json:"end_to_end_ns,omitempty"`
@@ -188,7 +194,8 @@ type Row struct {
 	TID          int32     `json:"tid,omitempty"`
 	Calls        int64     `json:"calls"`
 	CallsPerStep float64   `json:"calls_per_step"`
-	Dur          int64     `json:"dur_ns"` // sum of the operators' durations; by thread: of the thread's time in them
+	// sum of the operators' durations; by thread: of the thread's time in them
+	Dur int64 `json:"dur_ns"`
 	// Probe is the part of Dur that the probes took, an estimate. What follows is of Dur - Probe.
 	Probe       int64    `json:"probe_ns"`
 	DurPerStep  float64  `json:"dur_per_step_ns"`
@@ -208,7 +215,8 @@ type Row struct {
 	OffShare    *float64 `json:"off_cpu_share"`
 	Imbalance   *float64 `json:"imbalance"`  // max busy / mean busy - 1 of each operator, weighted by time
 	Incomplete  int64    `json:"incomplete"` // operators of which not all threads were seen
-	// Bound is what the row's time follows from; nil by thread and by step, and where not all of its operators are known.
+	// Bound is what the row's time follows from; nil by thread and by step, and where not all of its
+	// operators are known.
 	Bound *RowVerdict `json:"bound"`
 	// Counts has one for each of Stat.Counters; absent where there are none.
 	Counts []Count `json:"counts,omitempty"`
@@ -279,8 +287,8 @@ type LostBy struct {
 	Dur    int64  `json:"dur_ns"`
 }
 
-// EndToEndStep is the mean time from a step's begin to when its results were there, over the steps of which that is known, ns, and how many
-// these are; 0 of none.
+// EndToEndStep is the mean time from a step's begin to when its results were there, over the steps of which
+// that is known, ns, and how many these are; 0 of none.
 func (ps *Phase) EndToEndStep() (mean float64, steps int64) {
 	switch {
 	case ps.Async == 0:
@@ -292,13 +300,15 @@ func (ps *Phase) EndToEndStep() (mean float64, steps int64) {
 	return num.SafeRatio(*ps.EndToEnd, steps), steps
 }
 
-// Late tells that the results of the phase's steps were there notably later than their calls returned, or that it was not seen when.
+// Late tells that the results of the phase's steps were there notably later than their calls returned, or
+// that it was not seen when.
 func (ps *Phase) Late() bool {
 	mean, _ := ps.EndToEndStep()
 	return ps.Async > 0 && (mean == 0 || ps.Longer() > notablyLate)
 }
 
-// Longer is how many times as long as its call a step lasts until its results are there; 1 where that is not known.
+// Longer is how many times as long as its call a step lasts until its results are there; 1 where that is not
+// known.
 func (ps *Phase) Longer() float64 {
 	mean, _ := ps.EndToEndStep()
 	if call := num.SafeRatio(ps.Dur, ps.Steps); mean > 0 && call > 0 {
@@ -307,7 +317,8 @@ func (ps *Phase) Longer() float64 {
 	return 1
 }
 
-// ByThreads is what the steps of one phase did that were computed by one number of threads, and what their operators counted.
+// ByThreads is what the steps of one phase did that were computed by one number of threads, and what their
+// operators counted.
 type ByThreads struct {
 	Phase string `json:"phase"`
 	// Model is the index in Stat.Models; nil if it is not known.
@@ -320,5 +331,6 @@ type ByThreads struct {
 	CountRatios
 }
 
-// notablyLate is how much longer than its call a step lasts until its results are there, for the two to be told apart.
+// notablyLate is how much longer than its call a step lasts until its results are there, for the two to be
+// told apart.
 const notablyLate = 1.02

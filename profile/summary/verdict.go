@@ -43,8 +43,9 @@ type Verdict struct {
 // Cause is a part of a phase's time with what it follows from. Busy time of threads that ran at the
 // same time counts once: it is their mean.
 type Cause struct {
-	Bound   Bound   `json:"bound"`
-	What    string  `json:"what"`        // products, attention, other, wait, sleep, disk, interference, outside, backends, probes
+	Bound Bound `json:"bound"`
+	// products, attention, other, wait, sleep, disk, interference, outside, backends, probes
+	What    string  `json:"what"`
 	Share   float64 `json:"share"`       // of the time of the phase's steps whose operators were recorded
 	PerStep float64 `json:"per_step_ns"` // mean
 }
@@ -59,15 +60,15 @@ type Evidence struct {
 
 // Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
 type Finding struct {
-	// Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer, backends, probes;
-	// heaviest and slow_class have no loss of their own.
+	// Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer,
+	// backends, probes; heaviest and slow_class have no loss of their own.
 	Kind  string   `json:"kind"`
 	Phase string   `json:"phase"`
 	Model *int     `json:"model"`
 	Text  string   `json:"text"`
 	Names []string `json:"names"`
-	// Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's time, GainAll
-	// over all steps of the phase. nil: it is no loss, or none that can be told.
+	// Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's
+	// time, GainAll over all steps of the phase. nil: it is no loss, or none that can be told.
 	Gain      *float64   `json:"gain_ns_per_step"`
 	GainShare *float64   `json:"gain_share"`
 	GainAll   *float64   `json:"gain_ns"`
@@ -78,11 +79,13 @@ type Finding struct {
 // RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, asked of the row alone.
 type RowVerdict struct {
 	Bound Bound `json:"bound"`
-	// Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could not be told.
+	// Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could
+	// not be told.
 	Among []Bound `json:"among"`
 	Sure  string  `json:"sure"` // high, medium, low; empty where the bound is unknown
-	// OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in which, at the machine's roof, their bytes could be
-	// read and their flops be computed. Above 1, bytes came from a cache. nil: the roof is not known, or the bytes or flops are not.
+	// OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in
+	// which, at the machine's roof, their bytes could be read and their flops be computed. Above 1, bytes
+	// came from a cache. nil: the roof is not known, or the bytes or flops are not.
 	OfPeakGBps  *float64 `json:"of_peak_gbps"`
 	OfPeakFlops *float64 `json:"of_peak_flops"`
 	Why         string   `json:"why"` // what it rests on, in sentences

@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 )
 
-// Columns of numbers: what is alike stands together, so that gzip finds it. Every number is a varint, negative ones
-// folded in (zigzag). A block is: rows; the number of columns; for each its length in bytes, then its numbers. The first two and the
-// lengths are varints without folding.
+// Columns of numbers: what is alike stands together, so that gzip finds it. Every number is a varint,
+// negative ones folded in (zigzag). A block is: rows; the number of columns; for each its length in bytes,
+// then its numbers. The first two and the lengths are varints without folding.
 
 // columns are the columns of one block.
 type columns struct {

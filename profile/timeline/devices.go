@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Copies between memories, and when the host had waited for graphs of devices, as columns beside those of graphs: there are a few
-// a step, so that they need no chunks.
+// Copies between memories, and when the host had waited for graphs of devices, as columns beside those of
+// graphs: there are a few a step, so that they need no chunks.
 
 // Limits of what is kept of them.
 const (
@@ -43,8 +43,9 @@ const (
 	deviceColWaited        // of it, how long the thread waited
 	deviceColBefore        // graphs under way before it that were not waited for by themselves
 	deviceColThread        // that waited
-	deviceColBegin         // from the graph's begin to when the device could begin, by its queue; -1: not seen
-	deviceColBusy          // how long it had work of the graph; -1: not seen
+	// from the graph's begin to when the device could begin, by its queue; -1: not seen
+	deviceColBegin
+	deviceColBusy // how long it had work of the graph; -1: not seen
 	deviceColumns
 )
 

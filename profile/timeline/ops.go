@@ -13,7 +13,8 @@ import (
 )
 
 // A chunk of operators is two blocks of columns: operators, then their spans on threads, those of an operator
-// together and in order of thread. Where counters were recorded a third follows: what they counted in each span, a column a counter,
+// together and in order of thread. Where counters were recorded a third follows: what they counted in each
+// span, a column a counter,
 // -1 where it is not known.
 
 const (
@@ -29,13 +30,16 @@ const (
 )
 
 const (
-	spanThread = iota // difference of the index in Timeline.Threads to that of the span before plus 1, the first: to 0
-	spanIth           // its number in the team less its place here; unknown: -1 less its place
-	spanStart         // from the operator's start
-	spanOff           // off-CPU
+	// difference of the index in Timeline.Threads to that of the span before plus 1, the first: to 0
+	spanThread = iota
+	spanIth    // its number in the team less its place here; unknown: -1 less its place
+	spanStart  // from the operator's start
+	spanOff    // off-CPU
 	spanWait
-	spanRest // busy less what the others leave: end - start - off-CPU - wait; not 0 where the thread was not seen to arrive
-	spanCPU  // difference to the one of the thread's span before
+	// busy less what the others leave: end - start - off-CPU - wait; not 0 where the thread was not seen to
+	// arrive
+	spanRest
+	spanCPU // difference to the one of the thread's span before
 	spanColumns
 )
 
@@ -156,7 +160,8 @@ func (b *Builder) Op(o *profile.Op) error {
 	c.spans += len(c.team)
 	b.t.Spans += int64(len(c.team))
 	b.t.Operator++
-	if c.spans == 0 && c.ops.rows >= b.opts.ChunkSpans { // operators without threads, of a trace that is not ours
+	// operators without threads, of a trace that is not ours
+	if c.spans == 0 && c.ops.rows >= b.opts.ChunkSpans {
 		return b.cutOps()
 	}
 	return nil
@@ -165,7 +170,8 @@ func (b *Builder) Op(o *profile.Op) error {
 // maxCountColumns bounds the counters of a chunk.
 const maxCountColumns = 64
 
-// count adds the counters of the span that was added last. Those before it are filled up where it is the first that has any.
+// count adds the counters of the span that was added last. Those before it are filled up where it is the
+// first that has any.
 func (c *opChunk) count(counts []int64) {
 	if len(c.counts.col) == 0 {
 		if len(counts) == 0 {
@@ -207,7 +213,8 @@ func (b *Builder) def(o *profile.Op) int32 {
 }
 
 func (b *Builder) newDef(o *profile.Op, d *facts.Derived) int32 {
-	c := opContent{name: d.Name, op: o.Op, weight: d.Weight, weightType: d.WeightType, layer: -1, block: d.Block, bytes: -1, flops: -1, atMost: d.BytesAtMost, node: -1}
+	c := opContent{name: d.Name, op: o.Op, weight: d.Weight, weightType: d.WeightType, layer: -1,
+		block: d.Block, bytes: -1, flops: -1, atMost: d.BytesAtMost, node: -1}
 	words := profile.VocabularyOf("")
 	if d != &facts.Unknown {
 		n := o.NodeDef()
@@ -227,8 +234,10 @@ func (b *Builder) newDef(o *profile.Op, d *facts.Derived) int32 {
 		return i
 	}
 	label, _ := facts.RowKey(facts.ByWeight, d, o.Op)
-	v := Op{Name: c.name, Op: c.op, Label: label, Kind: words.Kind(c.op, c.block, c.weight != ""), Type: c.typ, Ne: c.ne, Layer: d.Layer, Block: c.block,
-		Weight: c.weight, WeightType: c.weightType, Bytes: d.Bytes, BytesAtMost: c.atMost, Flops: d.Flops, Node: c.node}
+	v := Op{Name: c.name, Op: c.op, Label: label, Kind: words.Kind(c.op, c.block, c.weight != ""),
+		Type: c.typ, Ne: c.ne, Layer: d.Layer, Block: c.block,
+		Weight: c.weight, WeightType: c.weightType, Bytes: d.Bytes, BytesAtMost: c.atMost, Flops: d.Flops,
+		Node: c.node}
 	if len(b.t.Ops) >= limits.OpDefs-1 {
 		c = opContent{name: "(more operators than are told apart)", node: -1}
 		if i, ok := b.same[c]; ok {
@@ -252,7 +261,8 @@ func (b *Builder) cutOps() error {
 	if len(c.counts.col) > 0 {
 		data = c.counts.appendTo(data)
 	}
-	err := b.chunk(Chunk{Kind: ChunkOps, Start: c.first, Dur: c.last - c.first, Base: c.base, Spans: c.spans, FirstOp: c.ids[0], LastOp: c.ids[1]}, data)
+	err := b.chunk(Chunk{Kind: ChunkOps, Start: c.first, Dur: c.last - c.first, Base: c.base, Spans: c.spans,
+		FirstOp: c.ids[0], LastOp: c.ids[1]}, data)
 	c.reset()
 	return err
 }

@@ -10,8 +10,9 @@ import (
 	"slices"
 )
 
-// The overview tells for each track how its time was used in bins of equal width, coarse enough to be small for any run: a picture of
-// the whole needs no chunk. The sums of a track's bins are those of its spans, to the nanosecond.
+// The overview tells for each track how its time was used in bins of equal width, coarse enough to be small
+// for any run: a picture of the whole needs no chunk. The sums of a track's bins are those of its spans, to
+// the nanosecond.
 
 // Overview describes the bins. The block of Timeline is, for each track: its bins as columns, one a channel.
 type Overview struct {
@@ -21,7 +22,9 @@ type Overview struct {
 
 // OverviewTrack are the bins of one track.
 type OverviewTrack struct {
-	Track string `json:"track"`    // "thread": channels are the kinds of operators, then wait, then off-CPU; "cpu": engine's threads, others, not seen
+	// "thread": channels are the kinds of operators, then wait, then off-CPU; "cpu": engine's threads,
+	// others, not seen
+	Track string `json:"track"`
 	Index int    `json:"index"`    // of Timeline.Threads; the CPU's number
 	Start int64  `json:"start_ns"` // of its first bin
 	Bins  int    `json:"bins"`
@@ -64,7 +67,8 @@ func (v *overview) add(kind string, index, chans int) *binTrack {
 	return t
 }
 
-// operator adds an operator's span on a thread: busy and off-CPU from start to its arrival, then its wait up to end.
+// operator adds an operator's span on a thread: busy and off-CPU from start to its arrival, then its wait up
+// to end.
 func (v *overview) operator(thread, kind int, start, busy, off, end, wait int64) {
 	for len(v.thread) <= thread {
 		v.thread = append(v.thread, nil)
@@ -92,7 +96,8 @@ func (v *overview) onCPU(cpu, channel int, start, dur int64) {
 	v.spread(t, channel, start, dur, dur)
 }
 
-// spread adds amount, evenly over dur from start on, to a channel's bins. Not a nanosecond is lost to rounding.
+// spread adds amount, evenly over dur from start on, to a channel's bins. Not a nanosecond is lost to
+// rounding.
 func (v *overview) spread(t *binTrack, channel int, start, dur, amount int64) {
 	if amount <= 0 || dur <= 0 || start < 0 || start+dur < start {
 		return // of a trace whose times make no sense
@@ -173,7 +178,8 @@ func (v *overview) encode(base int64) (Overview, []byte) {
 	var out []byte
 	for _, t := range tracks {
 		n := len(t.cells) / t.chans
-		o.Tracks = append(o.Tracks, OverviewTrack{Track: t.kind, Index: t.index, Start: t.first<<v.shift - base, Bins: n})
+		o.Tracks = append(o.Tracks, OverviewTrack{Track: t.kind, Index: t.index,
+			Start: t.first<<v.shift - base, Bins: n})
 		c := columns{rows: n}
 		c.init(t.chans)
 		for i := range n {

@@ -11,11 +11,11 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Which threads are the engine's is known only when the run is over, so scheduling events are kept, some bytes
-// each, and made into spans then: what ran on each CPU, and why a thread of the engine did not run.
+// Which threads are the engine's is known only when the run is over, so scheduling events are kept, some
+// bytes each, and made into spans then: what ran on each CPU, and why a thread of the engine did not run.
 //
-// A chunk of scheduling is two blocks of columns: spans of CPUs, then states of threads. Spans that go on when a chunk is cut are cut too, and
-// go on in the next.
+// A chunk of scheduling is two blocks of columns: spans of CPUs, then states of threads. Spans that go on
+// when a chunk is cut are cut too, and go on in the next.
 
 const (
 	runCPU   = iota
@@ -128,7 +128,8 @@ type schedEvent struct {
 	kind       trace.SchedKind
 }
 
-// lost tells for each event, a bit each, whether the switch that should follow on its CPU was not seen: who ran from there on is not known.
+// lost tells for each event, a bit each, whether the switch that should follow on its CPU was not seen: who
+// ran from there on is not known.
 func (l *schedLog) lost() []uint64 {
 	bits := make([]uint64, l.n/64+1)
 	type last struct {
@@ -203,7 +204,8 @@ func (b *Builder) finishSched(end int64) error {
 			return err
 		}
 	}
-	// What still ran or waited did so until the end: nothing else was seen. Of other processes not even that is known.
+	// What still ran or waited did so until the end: nothing else was seen. Of other processes not even that
+	// is known.
 	for _, cpu := range p.order() {
 		if c := p.cpus[cpu]; p.thread[c.who] >= 0 {
 			p.run(cpu, c.who, c.since, end, 0)
@@ -253,7 +255,8 @@ func (p *schedPass) event(e *schedEvent, lost bool) error {
 		}
 	}
 	if kind == trace.SchedWakeup {
-		if t := p.thread[next]; t >= 0 && p.threads[t].what != StatePreempted && p.threads[t].what != StateWoken && !p.running(next) {
+		if t := p.thread[next]; t >= 0 && p.threads[t].what != StatePreempted &&
+			p.threads[t].what != StateWoken && !p.running(next) {
 			p.leave(t, now, 0)
 			p.threads[t] = threadState{StateWoken, now, cpu}
 		}
@@ -265,7 +268,8 @@ func (p *schedPass) event(e *schedEvent, lost bool) error {
 		return nil
 	}
 	if t := p.thread[prev]; t >= 0 && p.threads[t].what != 0 {
-		// It ran here, but the switch to it was not seen: why it did not run is known only up to the last switch that was.
+		// It ran here, but the switch to it was not seen: why it did not run is known only up to the last
+		// switch that was.
 		if c != nil && p.threads[t].cpu == cpu {
 			p.leave(t, c.since, 0)
 		}
@@ -390,7 +394,8 @@ func (p *schedPass) cut() error {
 		return nil
 	}
 	data := p.states.appendTo(p.runs.appendTo(nil))
-	err := p.b.chunk(Chunk{Kind: ChunkSched, Start: p.first, Dur: p.last - p.first, Base: p.base, Spans: n}, data)
+	err := p.b.chunk(Chunk{Kind: ChunkSched, Start: p.first, Dur: p.last - p.first, Base: p.base, Spans: n},
+		data)
 	p.begin(0)
 	return err
 }

@@ -33,14 +33,16 @@ type Options struct {
 	// ChunkSpans is how many spans of operators on threads a chunk holds at most; 0: 16384. Chunks are cut at
 	// steps' ends where one comes after half of that.
 	ChunkSpans int
-	// Pack makes a finished chunk smaller as it comes, so that memory holds no unpacked ones; nil: they stay as they are.
+	// Pack makes a finished chunk smaller as it comes, so that memory holds no unpacked ones; nil: they stay
+	// as they are.
 	Pack func([]byte) ([]byte, error)
 	Book *facts.Book // shared with other sinks of the replay; nil: none
 }
 
 // Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. What there are many of (spans of
-// operators, CPUs' and threads' states) stands in chunks of bounded size, so that a reader unpacks what is looked at; the
-// Overview tells the rest. docs of the columns: see timelineColumns and the files that fill them.
+// operators, CPUs' and threads' states) stands in chunks of bounded size, so that a reader unpacks what is
+// looked at; the Overview tells the rest. docs of the columns: see timelineColumns and the files that fill
+// them.
 type Timeline struct {
 	SchemaVersion int       `json:"schema_version"`
 	Start         int64     `json:"start_ns,string"` // boottime: it does not fit a float64 exactly
@@ -55,7 +57,8 @@ type Timeline struct {
 	Strings []string `json:"strings"` // that columns of steps and graphs name by their index
 	Chunks  []Chunk  `json:"chunks"`
 	Losses  []Loss   `json:"losses"` // in order of time
-	// HasSched: scheduling was recorded, so the tracks of CPUs and states mean something where they are empty.
+	// HasSched: scheduling was recorded, so the tracks of CPUs and states mean something where they are
+	// empty.
 	HasSched bool  `json:"has_sched"`
 	Spans    int64 `json:"spans"` // operators on threads
 	Operator int64 `json:"operators"`
@@ -163,8 +166,8 @@ type Loss struct {
 	CPU    int    `json:"cpu"` // -1: not of one
 }
 
-// Builder collects a Timeline while a run is replayed into it. Its memory grows with what is in the run, packed: some
-// bytes a span.
+// Builder collects a Timeline while a run is replayed into it. Its memory grows with what is in the run,
+// packed: some bytes a span.
 type Builder struct {
 	profile.BaseSink
 	opts Options
@@ -215,7 +218,9 @@ func New(opts Options) *Builder {
 	if opts.ChunkSpans <= 0 {
 		opts.ChunkSpans = chunkSpans
 	}
-	b := &Builder{opts: opts, book: facts.BookOf(opts.Book), threads: map[threadID]int{}, defs: map[opKey]int32{}, same: map[opContent]int32{}, strings: map[string]int64{}, awaited: map[*profile.Step]int{}}
+	b := &Builder{opts: opts, book: facts.BookOf(opts.Book), threads: map[threadID]int{},
+		defs: map[opKey]int32{}, same: map[opContent]int32{}, strings: map[string]int64{},
+		awaited: map[*profile.Step]int{}}
 	b.steps.init(stepColumns)
 	b.graphs.init(graphColumns)
 	b.ops.init()
@@ -434,12 +439,15 @@ func (b *Builder) losses(h *profile.Header) {
 	// That others switched oftener than is kept leaves nothing out of what is drawn of the engine.
 	all := slices.DeleteFunc(slices.Clone(h.Losses), func(l trace.Loss) bool { return l.OfOthers() })
 	if n := len(all) - maxLosses; n > 0 { // the longest are kept
-		slices.SortStableFunc(all, func(x, y trace.Loss) int { return cmp.Compare(y.End-y.Start, x.End-x.Start) })
+		slices.SortStableFunc(all, func(x, y trace.Loss) int {
+			return cmp.Compare(y.End-y.Start, x.End-x.Start)
+		})
 		all, b.t.LossesLeftOut = all[:maxLosses], n
 	}
 	slices.SortStableFunc(all, func(x, y trace.Loss) int { return cmp.Compare(x.Start, y.Start) })
 	for i := range all {
 		l := &all[i]
-		b.t.Losses = append(b.t.Losses, Loss{Start: l.Start - h.First, Dur: max(0, l.End-l.Start), Why: l.Why, What: l.What, Events: l.Events, CPU: l.CPU})
+		b.t.Losses = append(b.t.Losses, Loss{Start: l.Start - h.First, Dur: max(0, l.End-l.Start), Why: l.Why,
+			What: l.What, Events: l.Events, CPU: l.CPU})
 	}
 }

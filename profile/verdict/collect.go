@@ -95,11 +95,14 @@ type workCell struct {
 	blocked      int64 // of off: as the last thread slept and could not be interrupted
 	// Once the run has ended, and it is known which counter has them (judge.disk):
 	majors int64 // major faults
-	disk   int64 // of dur: what operators with such faults took beyond those without; else as a thread was blocked
+	// of dur: what operators with such faults took beyond those without; else as a thread was blocked
+	disk int64
 }
 
-// AddStep takes one step with its operators and graphs. instead is who ran in place of threads since the step before.
-func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profile.Graph, instead []sched.Culprit) {
+// AddStep takes one step with its operators and graphs. instead is who ran in place of threads since the step
+// before.
+func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profile.Graph,
+	instead []sched.Culprit) {
 	g := w.group(s)
 	g.steps++
 	g.dur += s.Dur
@@ -207,7 +210,8 @@ func (w *Collector) cell(g *workGroup, d *facts.Derived, op string, team int) *w
 	if last.of == d && last.in == g && last.op == op && last.cell.team == team {
 		return last.cell
 	}
-	k := cellKey{typ: d.WeightType, kind: d.Class, chosen: d.ChoosesExperts, layer: -1, op: op, block: d.Block, team: team}
+	k := cellKey{typ: d.WeightType, kind: d.Class, chosen: d.ChoosesExperts, layer: -1, op: op,
+		block: d.Block, team: team}
 	var weight bool
 	k.name, weight = facts.RowKey(facts.ByWeight, d, op)
 	if !weight {
@@ -320,7 +324,8 @@ func (g *workGroup) merge(o *workGroup) {
 // sums joins the cells that pass into one.
 func (g *workGroup) sums(pass func(*workCell) bool) (sum workCell) { return sumOf(g.of(pass)) }
 
-// inOrder lists the cells in an order that is the same each time: sums of fractions depend on it. Only once all operators came.
+// inOrder lists the cells in an order that is the same each time: sums of fractions depend on it. Only once
+// all operators came.
 func (g *workGroup) inOrder() []*workCell {
 	if len(g.ordered) != len(g.cells) {
 		g.ordered = slices.SortedFunc(maps.Values(g.cells), compareCells)
@@ -361,7 +366,8 @@ func (g *workGroup) rows(pass func(*workCell) bool) []*workCell {
 }
 
 func compareCells(a, b *workCell) int {
-	return cmp.Or(cmp.Compare(b.dur, a.dur), cmp.Compare(a.name, b.name), cmp.Compare(a.typ, b.typ), cmp.Compare(a.kind, b.kind), cmp.Compare(a.layer, b.layer),
+	return cmp.Or(cmp.Compare(b.dur, a.dur), cmp.Compare(a.name, b.name), cmp.Compare(a.typ, b.typ),
+		cmp.Compare(a.kind, b.kind), cmp.Compare(a.layer, b.layer),
 		cmp.Compare(a.op, b.op), cmp.Compare(a.block, b.block), cmp.Compare(a.team, b.team))
 }
 
@@ -370,7 +376,9 @@ func (w *Collector) joined() map[facts.ModelKey]*workGroup {
 	out := map[facts.ModelKey]*workGroup{}
 	for _, groups := range []map[facts.PhaseKey]*workGroup{w.whole, w.part} {
 		now := map[facts.ModelKey]*workGroup{}
-		keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int { return cmp.Compare(groups[a].number, groups[b].number) })
+		keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int {
+			return cmp.Compare(groups[a].number, groups[b].number)
+		})
 		for _, k := range keys {
 			m := facts.ModelKey{Phase: k.Phase, Model: w.Book.Index(k.Model)}
 			if out[m] != nil || groups[k].steps == 0 {

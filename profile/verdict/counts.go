@@ -86,8 +86,8 @@ const (
 // counted is what the counters of operators say; nil: not known.
 type counted struct {
 	ipc *float64
-	// memory is the part of the cycles (of the slots) in which the core waited for memory, backend in which it waited for anything
-	// behind its front end, useful that in which instructions retired.
+	// memory is the part of the cycles (of the slots) in which the core waited for memory, backend in which
+	// it waited for anything behind its front end, useful that in which instructions retired.
 	memory, backend, useful *float64
 	traffic                 *float64 // bytes that came from memory
 	// all: traffic has what prefetchers fetch, too. Without, it is less than what came.
@@ -99,7 +99,8 @@ func (k *counted) any() bool {
 	return k != nil && (k.memory != nil || k.backend != nil || k.useful != nil || k.traffic != nil)
 }
 
-// counts returns what is known of a class of operators. Counters are only set against each other where they were counted alike.
+// counts returns what is known of a class of operators. Counters are only set against each other where they
+// were counted alike.
 func (j *judge) counts(c *workCell) *counted {
 	out := &counted{}
 	part := func(role, of string) *float64 {
@@ -113,7 +114,8 @@ func (j *judge) counts(c *workCell) *counted {
 		}
 		return num.Ratio(*a, *b)
 	}
-	slots := func(role string) *float64 { // of the top-down slots, which some CPUs count and others have so many of in a cycle
+	// of the top-down slots, which some CPUs count and others have so many of in a cycle
+	slots := func(role string) *float64 {
 		if v := part(role, roleSlots); v != nil {
 			return v
 		}
@@ -149,8 +151,9 @@ func (j *judge) counts(c *workCell) *counted {
 	return out
 }
 
-// count is counter i's sum over all operators of c, by that of those of which it is known; nil where it is not known of nearly
-// all, or is no evidence: it is void, or a CPU's counter read 0 in the whole run, as one does that the CPU lists and does not count.
+// count is counter i's sum over all operators of c, by that of those of which it is known; nil where it is
+// not known of nearly all, or is no evidence: it is void, or a CPU's counter read 0 in the whole run, as one
+// does that the CPU lists and does not count.
 func (j *judge) count(c *workCell, i int, of *counted) *float64 {
 	k := &j.s.Counters[i]
 	if k.Void != "" || i >= len(c.counts) {
@@ -165,8 +168,8 @@ func (j *judge) count(c *workCell, i int, of *counted) *float64 {
 	return &v
 }
 
-// sum adds up the counters of one role, which are parts of one figure: lines from this node's memory and from others'. Those counted in another
-// way than the first (user space only, or all) are the same lines again.
+// sum adds up the counters of one role, which are parts of one figure: lines from this node's memory and from
+// others'. Those counted in another way than the first (user space only, or all) are the same lines again.
 func (j *judge) sum(c *workCell, role string, of *counted) *float64 {
 	var sum *float64
 	first := -1
@@ -263,9 +266,10 @@ func (k *counted) text(bytes int64) string {
 	return "Counters: " + andList(facts) + "."
 }
 
-// disk gives each cell the time that the disk cost. Of major faults that is what operators with such a fault took beyond those of the same cell without,
-// or of the same operator in other layers; where there are none of these, what their threads slept. It comes out of the
-// time off the CPU first, then of waiting, then of work.
+// disk gives each cell the time that the disk cost. Of major faults that is what operators with such a fault
+// took beyond those of the same cell without, or of the same operator in other layers; where there are none
+// of these, what their threads slept. It comes out of the time off the CPU first, then of waiting, then of
+// work.
 func (j *judge) disk() {
 	if f := j.s.Faults; f != nil && f.Timed {
 		j.faulted()
@@ -307,7 +311,8 @@ func (g *workGroup) usual(c *workCell, at int) float64 {
 	}
 	var dur, calls int64
 	for _, o := range g.inOrder() {
-		if o.name == c.name && o.typ == c.typ && o.op == c.op && o.team == c.team && num.SafeRatio(o.bytes, o.calls) == num.SafeRatio(c.bytes, c.calls) && at < len(o.counts) {
+		if o.name == c.name && o.typ == c.typ && o.op == c.op && o.team == c.team &&
+			num.SafeRatio(o.bytes, o.calls) == num.SafeRatio(c.bytes, c.calls) && at < len(o.counts) {
 			dur += o.counts[at].noneDur
 			calls += o.counts[at].calls - o.counts[at].hits
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/profinfer/profinfer/profile/sched"
 )
 
-// notableShare is the part of the time that others ran in place of a team, from which on one of another process is
-// named although the team's own threads ran longer: it may be what made them share.
+// notableShare is the part of the time that others ran in place of a team, from which on one of another
+// process is named although the team's own threads ran longer: it may be what made them share.
 const notableShare = 0.1
 
 // crowd is what is known of a team and the CPUs that it may use; 0: not known.
@@ -23,8 +23,8 @@ func (j *judge) crowdOf(g *workGroup) crowd {
 // more tells whether there are more threads than CPUs for them.
 func (c crowd) more() bool { return c.cpus > 0 && c.threads > c.cpus }
 
-// blamed returns who of those that ran in place of threads is named first: the longest of other processes, where these have a notable
-// part of the time together, else the team itself. nil: nobody is known.
+// blamed returns who of those that ran in place of threads is named first: the longest of other processes,
+// where these have a notable part of the time together, else the team itself. nil: nobody is known.
 func blamed(all []sched.Culprit) *sched.Culprit {
 	var sum, others int64
 	var first, own *sched.Culprit
@@ -75,7 +75,8 @@ func ranFor(c *sched.Culprit) string {
 	case c.CPUs == "":
 		return text + " held CPUs that they may use for " + d
 	}
-	return text + " held CPU " + c.CPUs + " for " + d + " while threads were ready, so that the team had to share CPUs"
+	return text + " held CPU " + c.CPUs + " for " + d +
+		" while threads were ready, so that the team had to share CPUs"
 }
 
 // ranThere says who ran in place of threads; empty if nobody is known.
@@ -128,7 +129,8 @@ func sharedWhy(c *sched.Culprit, of crowd) string {
 
 // text: "as there are 4 of them on 2 CPUs".
 func (c crowd) text() string {
-	text := "as there are " + format.Count(int64(c.threads)) + " of them for " + format.Plural(int64(c.cpus), "CPU")
+	text := "as there are " + format.Count(int64(c.threads)) + " of them for " +
+		format.Plural(int64(c.cpus), "CPU")
 	if c.machine > c.cpus {
 		text += " (their affinity leaves out the other " + format.Count(int64(c.machine-c.cpus)) + ")"
 	}

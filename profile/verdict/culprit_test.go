@@ -11,7 +11,9 @@ func TestRanThere(t *testing.T) {
 	own := func(ms int64) *sched.Culprit {
 		return &sched.Culprit{Comm: "llama-bench", Own: true, Dur: ms * 1e6, Count: 1}
 	}
-	other := func(comm string, ms int64) *sched.Culprit { return &sched.Culprit{Comm: comm, Dur: ms * 1e6, Count: 1} }
+	other := func(comm string, ms int64) *sched.Culprit {
+		return &sched.Culprit{Comm: comm, Dur: ms * 1e6, Count: 1}
+	}
 	for _, c := range []struct {
 		what    string
 		instead []*sched.Culprit
@@ -20,11 +22,13 @@ func TestRanThere(t *testing.T) {
 	}{
 		{"nobody", nil, "", 0},
 		{"another", []*sched.Culprit{other("yes", 300), own(100)}, "yes ran there for 300 ms in all", 1},
-		{"the team alone", []*sched.Culprit{own(300)}, "threads of the same team ran there: they share CPUs", 0},
+		{"the team alone", []*sched.Culprit{own(300)}, "threads of the same team ran there: they share CPUs",
+			0},
 		// Who takes a core makes the team share the others: it is named although the team ran longer.
 		{"another and the team", []*sched.Culprit{own(300), other("yes", 100), other("sshd", 1)},
 			"yes ran there for 100 ms in all, and threads of the same team for 300 ms, which had to share CPUs", 1},
-		{"another for a moment", []*sched.Culprit{own(300), other("sshd", 1)}, "threads of the same team ran there: they share CPUs", 0},
+		{"another for a moment", []*sched.Culprit{own(300), other("sshd", 1)},
+			"threads of the same team ran there: they share CPUs", 0},
 	} {
 		m := map[sched.CulpritKey]*sched.Culprit{}
 		for _, x := range c.instead {

@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// peaks compares a class with the machine's roof: each cell's bytes and flops with that of its type of weights and number
-// of threads, so that mixed types add up by what each needs.
+// peaks compares a class with the machine's roof: each cell's bytes and flops with that of its type of
+// weights and number of threads, so that mixed types add up by what each needs.
 func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 	if j.machine == nil {
 		return
@@ -59,8 +59,8 @@ type roofKey struct {
 	workKind
 }
 
-// roofOf is the roof of products of one type and number of threads: that of the instructions for small matrices where more was
-// reached than vectors give.
+// roofOf is the roof of products of one type and number of threads: that of the instructions for small
+// matrices where more was reached than vectors give.
 func (j *judge) roofOf(g *workGroup, w workKind) roof.Roof {
 	k := roofKey{g, w}
 	r, ok := j.roofs[k]
@@ -78,7 +78,8 @@ func (j *judge) roofOf(g *workGroup, w workKind) roof.Roof {
 	return r
 }
 
-// fromCache is how much above the memory's roof a rate must be to come from a cache: roofs are measured, to some percent.
+// fromCache is how much above the memory's roof a rate must be to come from a cache: roofs are measured, to
+// some percent.
 const fromCache = 1.1
 
 // decide tells memory from compute, as docs/verdict.md says.
@@ -128,7 +129,8 @@ func (c *workClass) byRoof(says summary.Bound) {
 		c.either()
 	case above && mem <= farBelow:
 		c.is(summary.BoundCompute, 3)
-	case above && mem <= ruledOut, says == summary.BoundCompute && mem <= ruledOut, asElsewhere && *c.arith > mem:
+	case above && mem <= ruledOut, says == summary.BoundCompute && mem <= ruledOut, asElsewhere &&
+		*c.arith > mem:
 		c.is(summary.BoundCompute, 2)
 	case mem >= ruledOut:
 		c.is(summary.BoundMemory, 2)
@@ -226,7 +228,8 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	switch {
 	case c.neither:
 		if c.memPeak != nil {
-			text := "At the machine's roof reading would take " + format.Share(*c.memPeak) + " of their working time"
+			text := "At the machine's roof reading would take " + format.Share(*c.memPeak) +
+				" of their working time"
 			if c.arithPeak != nil {
 				text += ", computing " + format.Share(*c.arithPeak)
 			}
@@ -236,7 +239,9 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 		}
 		return
 	case c.short:
-		add(capital(classNames[c.what]) + " last " + format.Sentence.Duration(num.SafeRatio(c.sum.onCPU(), c.sum.calls)) + " on average: beginning and ending one is a notable part of that.")
+		add(capital(classNames[c.what]) + " last " +
+			format.Sentence.Duration(num.SafeRatio(c.sum.onCPU(), c.sum.calls)) +
+			" on average: beginning and ending one is a notable part of that.")
 		return
 	}
 	if text := j.cacheDoubt(g, c); text != "" && c.memPeak != nil && c.bound == summary.BoundMemory {
@@ -247,7 +252,8 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 			c.sure = max(1, c.sure-1)
 		}
 	}
-	if p := j.machine; p != nil && p.Doubtful && c.sure == 3 && (c.bound == summary.BoundMemory || c.arithPeak != nil && *c.arithPeak >= atPeak) && !c.far() {
+	if p := j.machine; p != nil && p.Doubtful && c.sure == 3 &&
+		(c.bound == summary.BoundMemory || c.arithPeak != nil && *c.arithPeak >= atPeak) && !c.far() {
 		add("Other work disturbed the measurement of the machine's peaks: they may be higher.")
 		c.sure--
 	}
@@ -259,11 +265,13 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	memory := c.bound == summary.BoundMemory || slices.Contains(c.among, summary.BoundMemory)
 	switch {
 	case c.cached:
-		add("They read " + format.Sentence.Number(c.sum.gbps()) + " GB/s, which is more than memory gives (" + format.Sentence.Number(c.roofGBps) + "): they read from a cache.")
+		add("They read " + format.Sentence.Number(c.sum.gbps()) + " GB/s, which is more than memory gives (" +
+			format.Sentence.Number(c.roofGBps) + "): they read from a cache.")
 		return
 	case c.memPeak != nil && c.bound == summary.BoundMemory:
 		if *c.memPeak < atPeak {
-			add("Reading alone would take " + format.Share(*c.memPeak) + " of their working time at the memory's roof; the rest is how they read, or unpacking.")
+			add("Reading alone would take " + format.Share(*c.memPeak) +
+				" of their working time at the memory's roof; the rest is how they read, or unpacking.")
 		}
 		return
 	case c.memPeak != nil:
@@ -277,9 +285,11 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	}
 	if memory && !all {
 		if g.team == 1 {
-			add("One thread computed, of " + format.Plural(int64(cores), "CPU") + ": one core can be at its own limit before the memory is at its.")
+			add("One thread computed, of " + format.Plural(int64(cores), "CPU") +
+				": one core can be at its own limit before the memory is at its.")
 		} else {
-			add(format.Plural(int64(g.team), "thread") + " computed, of " + format.Plural(int64(cores), "CPU") + ": whether more would read faster cannot be seen.")
+			add(format.Plural(int64(g.team), "thread") + " computed, of " +
+				format.Plural(int64(cores), "CPU") + ": whether more would read faster cannot be seen.")
 		}
 	}
 	if memory && c.what == "products" && c.mem == nil && !c.counted.any() {
@@ -291,9 +301,9 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	}
 }
 
-// cacheDoubt says that what is read can lie in a cache: what a step reads, weights and the cache of keys and values, is less than the last level
-// holds; or it is what the operator before just wrote. Empty: it cannot. Misses that are known to have been few or many take the
-// place of the sizes.
+// cacheDoubt says that what is read can lie in a cache: what a step reads, weights and the cache of keys and
+// values, is less than the last level holds; or it is what the operator before just wrote. Empty: it cannot.
+// Misses that are known to have been few or many take the place of the sizes.
 func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 	if v := c.counted.share(c.sum.bytes); v != nil && *v >= mostTraffic {
 		return ""
@@ -301,12 +311,14 @@ func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 	size := j.machine.Cache()
 	if c.what == "other" {
 		if b := num.SafeRatio(c.sum.bytes, c.sum.calls); b > 0 && b < size {
-			return "The " + format.Sentence.Bytes(b) + " that one of them moves was mostly just written, and can lie in a cache."
+			return "The " + format.Sentence.Bytes(b) +
+				" that one of them moves was mostly just written, and can lie in a cache."
 		}
 		return ""
 	}
 	if b := g.stepBytes(); b > 0 && b < size {
-		return "The " + format.Sentence.Bytes(b) + " that a step reads can stay in a cache: it is the memory's limit or the cache's."
+		return "The " + format.Sentence.Bytes(b) +
+			" that a step reads can stay in a cache: it is the memory's limit or the cache's."
 	}
 	return ""
 }

@@ -27,25 +27,38 @@ func TestByRoof(t *testing.T) {
 		sure       int
 		among      int
 	}{
-		{name: "at the memory's roof", mem: 0.7, arith: 0.06, intensity: 3.5, bound: summary.BoundMemory, sure: 3},
-		{name: "and at that of the cores, less", mem: 0.9, arith: 0.8, intensity: 9, bound: summary.BoundMemory, sure: 3},
-		{name: "at the cores' roof", mem: 0.2, arith: 0.7, intensity: 40, bound: summary.BoundCompute, sure: 3},
-		{name: "at both, cores more", mem: 0.8, arith: 0.9, intensity: 12, bound: summary.BoundCompute, sure: 3},
-		{name: "short operators", mem: 0.6, arith: 0.1, intensity: 3.5, short: true, bound: summary.BoundUnknown},
-		{name: "short, and at the roof", mem: 0.7, arith: 0.1, intensity: 3.5, short: true, bound: summary.BoundMemory, sure: 3},
+		{name: "at the memory's roof", mem: 0.7, arith: 0.06, intensity: 3.5, bound: summary.BoundMemory,
+			sure: 3},
+		{name: "and at that of the cores, less", mem: 0.9, arith: 0.8, intensity: 9,
+			bound: summary.BoundMemory, sure: 3},
+		{name: "at the cores' roof", mem: 0.2, arith: 0.7, intensity: 40, bound: summary.BoundCompute,
+			sure: 3},
+		{name: "at both, cores more", mem: 0.8, arith: 0.9, intensity: 12, bound: summary.BoundCompute,
+			sure: 3},
+		{name: "short operators", mem: 0.6, arith: 0.1, intensity: 3.5, short: true,
+			bound: summary.BoundUnknown},
+		{name: "short, and at the roof", mem: 0.7, arith: 0.1, intensity: 3.5, short: true,
+			bound: summary.BoundMemory, sure: 3},
 		{name: "from a cache", mem: 1.2, arith: 0.1, intensity: 3.5, bound: summary.BoundUnknown, among: 2},
 		{name: "as measured", mem: 1.05, arith: 0.1, intensity: 3.5, bound: summary.BoundMemory, sure: 3},
-		{name: "from a cache, above the ridge", mem: 1.2, arith: 0.4, intensity: 12, bound: summary.BoundCompute, sure: 2},
+		{name: "from a cache, above the ridge", mem: 1.2, arith: 0.4, intensity: 12,
+			bound: summary.BoundCompute, sure: 2},
 		{name: "prefill", mem: 0.07, arith: 0.24, intensity: 169, bound: summary.BoundCompute, sure: 3},
 		{name: "a short prompt", mem: 0.4, arith: 0.2, intensity: 20, bound: summary.BoundCompute, sure: 2},
-		{name: "types say compute", mem: 0.4, arith: 0.04, intensity: 3.5, says: summary.BoundCompute, bound: summary.BoundCompute, sure: 2},
-		{name: "as fast as prefill", mem: 0.55, arith: 0.04, intensity: 3.5, ref: 0.9, bound: summary.BoundCompute, sure: 2},
-		{name: "Q4_0 on one thread", mem: 0.67, arith: 0.06, intensity: 3.5, ref: 0.26, bound: summary.BoundMemory, sure: 2},
-		{name: "types say memory", mem: 0.4, arith: 0.04, intensity: 3.5, says: summary.BoundMemory, bound: summary.BoundMemory, sure: 1},
+		{name: "types say compute", mem: 0.4, arith: 0.04, intensity: 3.5, says: summary.BoundCompute,
+			bound: summary.BoundCompute, sure: 2},
+		{name: "as fast as prefill", mem: 0.55, arith: 0.04, intensity: 3.5, ref: 0.9,
+			bound: summary.BoundCompute, sure: 2},
+		{name: "Q4_0 on one thread", mem: 0.67, arith: 0.06, intensity: 3.5, ref: 0.26,
+			bound: summary.BoundMemory, sure: 2},
+		{name: "types say memory", mem: 0.4, arith: 0.04, intensity: 3.5, says: summary.BoundMemory,
+			bound: summary.BoundMemory, sure: 1},
 		{name: "neither", mem: 0.4, arith: 0.04, intensity: 3.5, ref: 0.3, bound: summary.BoundUnknown},
-		{name: "below the ridge, far from both", mem: 0.1, arith: 0.02, intensity: 0.5, bound: summary.BoundUnknown},
+		{name: "below the ridge, far from both", mem: 0.1, arith: 0.02, intensity: 0.5,
+			bound: summary.BoundUnknown},
 	} {
-		x := workClass{judgement: judgement{memPeak: f(c.mem), arithPeak: f(c.arith), ridge: 10, arithFar: true}}
+		x := workClass{judgement: judgement{memPeak: f(c.mem), arithPeak: f(c.arith), ridge: 10,
+			arithFar: true}}
 		x.sum = workCell{calls: 1, dur: 1e6, bytes: 1000, flops: int64(1000 * c.intensity)}
 		if c.ref > 0 {
 			x.arith = f(c.ref)
@@ -54,7 +67,8 @@ func TestByRoof(t *testing.T) {
 			x.sum.dur = 9_999
 		}
 		x.byRoof(c.says)
-		if x.bound != c.bound || x.sure != c.sure || len(x.among) != c.among || x.short != (c.short && x.bound == summary.BoundUnknown) {
+		if x.bound != c.bound || x.sure != c.sure || len(x.among) != c.among ||
+			x.short != (c.short && x.bound == summary.BoundUnknown) {
 			t.Errorf("%s: %s of %v, sure %d; want %s, %d", c.name, x.bound, x.among, x.sure, c.bound, c.sure)
 		}
 		if neither := x.bound == summary.BoundUnknown && c.among == 0 && !c.short; x.neither != neither {
@@ -75,8 +89,8 @@ func TestPeaksByNeed(t *testing.T) {
 		}
 		return r
 	}
-	// Two threads: q4_0 reads 1 GB at 40 GB/s, 25 ms, and computes 3.5 Gflop at 1600, 2.19 ms. One thread: f16 reads 1 GB at
-	// 20 GB/s, 50 ms, and computes 1 Gflop at 100, 10 ms.
+	// Two threads: q4_0 reads 1 GB at 40 GB/s, 25 ms, and computes 3.5 Gflop at 1600, 2.19 ms. One thread:
+	// f16 reads 1 GB at 20 GB/s, 50 ms, and computes 1 Gflop at 100, 10 ms.
 	g := groupOf(2, row("q4_0", gb, 3.5*gb, 40*ms), row("f16", gb, gb, 60*ms))
 	for k, c := range g.cells {
 		if c.typ == "f16" {
@@ -85,7 +99,9 @@ func TestPeaksByNeed(t *testing.T) {
 			g.cells[c.cellKey] = c
 		}
 	}
-	j := &judge{s: &summary.Stat{}, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode, Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
+	j := &judge{s: &summary.Stat{},
+		groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode,
+			Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
 	j.machine = &roof.Peaks{Source: "made", At: at}
 	c := j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]
 	near := func(what string, got *float64, want float64) {
@@ -113,7 +129,8 @@ func TestPeaksByNeed(t *testing.T) {
 		}
 		return r
 	}
-	if c = j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; c.memPeak != nil || c.arithPeak != nil {
+	if c = j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; c.memPeak != nil ||
+		c.arithPeak != nil {
 		t.Errorf("with a part unknown: %v, %v", c.memPeak, c.arithPeak)
 	}
 	if got := j.statPeaks(); len(got.Roofs) != 2 || got.Roofs[0].Weight != "" || got.Source != "made" {
@@ -134,10 +151,13 @@ func TestDoubtfulPeaks(t *testing.T) {
 		{row("q4_0", gb, 600*gb, 1000*ms), summary.BoundCompute, 3}, // a higher one is even farther
 	} {
 		g := groupOf(2, c.cell)
-		j := &judge{s: &summary.Stat{}, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode, Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
+		j := &judge{s: &summary.Stat{},
+			groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode,
+				Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
 		j.machine = roof.Fixed("made", &gbps, &flops)
 		j.machine.Doubtful = true
-		if x := j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; x.bound != c.bound || x.sure != c.sure {
+		if x := j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; x.bound != c.bound ||
+			x.sure != c.sure {
 			t.Errorf("%s, %d; want %s, %d", x.bound, x.sure, c.bound, c.sure)
 		}
 	}
@@ -152,7 +172,9 @@ func TestCacheDoubt(t *testing.T) {
 		for _, x := range g.cells {
 			x.kind = k
 		}
-		j := &judge{s: &summary.Stat{}, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode, Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
+		j := &judge{s: &summary.Stat{},
+			groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode,
+				Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
 		j.machine = roof.Fixed("made", &gbps, &flops)
 		j.machine.CacheBytes = cache
 		return j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]
@@ -169,7 +191,8 @@ func TestCacheDoubt(t *testing.T) {
 		{"activations that fit", 110 * mb, ops.ClassOther, 1},
 		{"activations, more than the cache", 90 * mb, ops.ClassOther, 3},
 	} {
-		if x := judge(c.cache, row("q4_0", 100*mb, 350*mb, 5*ms), c.kind); x.bound != summary.BoundMemory || x.sure != c.sure {
+		if x := judge(c.cache, row("q4_0", 100*mb, 350*mb, 5*ms), c.kind); x.bound != summary.BoundMemory ||
+			x.sure != c.sure {
 			t.Errorf("%s: %s, %d; want memory, %d", c.name, x.bound, x.sure, c.sure)
 		}
 	}
@@ -179,7 +202,8 @@ func TestCacheDoubt(t *testing.T) {
 func TestCacheDoubtCounted(t *testing.T) {
 	const mb = 1_000_000
 	from := func(v float64) string {
-		c := &workClass{what: "other", sum: workCell{bytes: 10 * mb, calls: 1}, judgement: judgement{counted: &counted{traffic: &v}}}
+		c := &workClass{what: "other", sum: workCell{bytes: 10 * mb, calls: 1},
+			judgement: judgement{counted: &counted{traffic: &v}}}
 		return (&judge{}).cacheDoubt(newWorkGroup(), c)
 	}
 	if text := from(8 * mb); text != "" {
@@ -196,7 +220,8 @@ func TestRowVerdictOfPart(t *testing.T) {
 	k := facts.ModelKey{Phase: profile.Decode, Model: 0}
 	j := &judge{s: &summary.Stat{}, groups: map[facts.ModelKey]*workGroup{k: g}, keys: []facts.ModelKey{k}}
 	cells := g.of(func(*workCell) bool { return true })
-	if j.rowVerdict(k, g, cells, 1) == nil || j.rowVerdict(k, g, cells, 2) != nil || j.rowVerdict(k, g, nil, 0) != nil {
+	if j.rowVerdict(k, g, cells, 1) == nil || j.rowVerdict(k, g, cells, 2) != nil ||
+		j.rowVerdict(k, g, nil, 0) != nil {
 		t.Error("judged by a part of its operators, or not by all")
 	}
 }
@@ -209,8 +234,11 @@ func TestMost(t *testing.T) {
 	}{
 		{nil, summary.BoundUnknown, nil},
 		{[]boundShare{{summary.BoundMemory, 0.5}, {summary.BoundWait, 0.5}}, summary.BoundMemory, nil},
-		{[]boundShare{{summary.BoundMemory, 0.49}, {summary.BoundWait, 0.3}, {summary.BoundOutside, 0.21}}, summary.BoundMixed, []summary.Bound{summary.BoundMemory, summary.BoundWait, summary.BoundOutside}},
-		{[]boundShare{{summary.BoundMemory, 0.4}, {summary.BoundWait, 0.19}, {summary.BoundDisk, 0.19}}, summary.BoundMemory, nil},
+		{[]boundShare{{summary.BoundMemory, 0.49}, {summary.BoundWait, 0.3}, {summary.BoundOutside, 0.21}},
+			summary.BoundMixed, []summary.Bound{summary.BoundMemory, summary.BoundWait,
+				summary.BoundOutside}},
+		{[]boundShare{{summary.BoundMemory, 0.4}, {summary.BoundWait, 0.19}, {summary.BoundDisk, 0.19}},
+			summary.BoundMemory, nil},
 		{[]boundShare{{summary.BoundMemory, 0.19}, {summary.BoundWait, 0.19}}, summary.BoundUnknown, nil},
 	} {
 		if b, among := mostTime(c.parts); b != c.bound || !slices.Equal(among, c.among) {
@@ -239,14 +267,17 @@ func TestScaling(t *testing.T) {
 		for _, x := range groupOf(2, row("q4_0", gb, 3.5*gb, c.two)).cells {
 			g.cells[x.cellKey] = x
 		}
-		j := &judge{s: &summary.Stat{Run: summary.Run{Cores: 4}}, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode, Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
+		j := &judge{s: &summary.Stat{Run: summary.Run{Cores: 4}},
+			groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode,
+				Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
 		if c.roof > 0 {
 			j.machine = &roof.Peaks{At: func(n int, _ string) roof.Roof {
 				gbps, flops := c.roof*float64(n), 800*float64(n)
 				return roof.Roof{GBps: &gbps, GFlops: &flops}
 			}}
 		}
-		if x := j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; x.bound != c.bound || x.sure != c.sure {
+		if x := j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; x.bound != c.bound ||
+			x.sure != c.sure {
 			t.Errorf("%s: %s, %d, want %s, %d: %v", c.name, x.bound, x.sure, c.bound, c.sure, x.reasons)
 		}
 	}
@@ -261,7 +292,8 @@ func TestTypeMixWhileWorking(t *testing.T) {
 			c.work, c.off = 100*ms, 300*ms
 		}
 	}
-	if c := judged(&summary.Stat{Run: summary.Run{Cores: 2}}, g, nil); c.bound != summary.BoundMemory || c.sure != 2 {
+	if c := judged(&summary.Stat{Run: summary.Run{Cores: 2}}, g, nil); c.bound != summary.BoundMemory ||
+		c.sure != 2 {
 		t.Errorf("%s, %d; want memory: both read 20 GB/s while they work", c.bound, c.sure)
 	}
 }
@@ -274,7 +306,8 @@ func TestReferenceWhileWorking(t *testing.T) {
 		c.dur, c.off, c.bytesDur, c.flopsDur = 9000*ms, 8000*ms, 9000*ms, 9000*ms
 	}
 	c := judged(&summary.Stat{Run: summary.Run{Cores: 2}}, decode, prefill)
-	if c.arith == nil || math.Abs(*c.arith-0.2) > 1e-9 || c.arithRef.rate != 400 { // 4 Gflop at 400 GFLOP/s in 50 ms
+	// 4 Gflop at 400 GFLOP/s in 50 ms
+	if c.arith == nil || math.Abs(*c.arith-0.2) > 1e-9 || c.arithRef.rate != 400 {
 		t.Errorf("%v at %g GFLOP/s, want 0.2 at 400", c.arith, c.arithRef.rate)
 	}
 }
@@ -287,9 +320,12 @@ func TestPeaksWhileWorking(t *testing.T) {
 	for _, c := range g.cells {
 		c.work, c.wait, c.off = 60*ms, 20*ms, 20*ms
 	}
-	j := &judge{s: &summary.Stat{}, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode, Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
+	j := &judge{s: &summary.Stat{},
+		groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode,
+			Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
 	j.machine = roof.Fixed("made", &gbps, &flops)
-	if c := j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; c.memPeak == nil || math.Abs(*c.memPeak-50.0/60) > 1e-9 {
+	if c := j.classes(facts.ModelKey{Phase: profile.Decode, Model: 0}, g)[0]; c.memPeak == nil ||
+		math.Abs(*c.memPeak-50.0/60) > 1e-9 {
 		t.Errorf("%v of the roof, want 50 of 60 ms", c.memPeak)
 	}
 }

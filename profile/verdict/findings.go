@@ -65,8 +65,12 @@ func (j *judge) findings() []summary.Finding {
 			}
 		}
 	}
-	slices.SortStableFunc(losses, func(a, b summary.Finding) int { return cmp.Compare(*b.GainAll, *a.GainAll) })
-	slices.SortStableFunc(rest, func(a, b summary.Finding) int { return cmp.Compare(*b.Figures[0].Value, *a.Figures[0].Value) })
+	slices.SortStableFunc(losses, func(a, b summary.Finding) int {
+		return cmp.Compare(*b.GainAll, *a.GainAll)
+	})
+	slices.SortStableFunc(rest, func(a, b summary.Finding) int {
+		return cmp.Compare(*b.Figures[0].Value, *a.Figures[0].Value)
+	})
 	all := append(losses, rest...)
 	all = all[:min(len(all), maxFindings)]
 	return append([]summary.Finding{}, all...)
@@ -145,7 +149,8 @@ func fig(name string, v float64, unit, text string) summary.Evidence {
 
 // each says a time a step and its share: "1.20 ms a step (3 %)".
 func (f *finder) each(ns float64) string {
-	return format.Sentence.Duration(ns/float64(max(1, f.ps.Traced))) + " a step (" + format.Share(ns/float64(max(1, f.ps.TracedDur))/f.ps.Longer()) + ")"
+	return format.Sentence.Duration(ns/float64(max(1, f.ps.Traced))) + " a step (" +
+		format.Share(ns/float64(max(1, f.ps.TracedDur))/f.ps.Longer()) + ")"
 }
 
 // slowWeight finds the products that read, or where computing bounds them compute, slower than those
@@ -193,10 +198,15 @@ func (f *finder) slowWeight() {
 		unit, verb = "GFLOP/s", "is multiplied"
 	}
 	f.loss(summary.Finding{Kind: "slow_weight", Names: []string{n},
-		Text: n + " " + verb + " at " + format.Sentence.Number(own) + " " + unit + " in " + f.name() + ", the other " + worst.typ + " weights at " + format.Sentence.Number(others) +
-			": at their rate it would take " + format.Sentence.Duration(lost/float64(f.ps.Traced)) + " less a step.",
-		Figures: []summary.Evidence{fig("rate", own, unit, "of "+n), fig("others", others, unit, "of the others of its type")},
-		Target:  summary.Target{View: "dag", Params: f.params("phase", f.ps.Phase, "q", search(worst.name), "color", "gbps")}}, lost, f.ps.Traced, f.ps.TracedDur)
+		Text: n + " " + verb + " at " + format.Sentence.Number(own) + " " + unit + " in " + f.name() +
+			", the other " + worst.typ + " weights at " + format.Sentence.Number(others) +
+			": at their rate it would take " + format.Sentence.Duration(lost/float64(f.ps.Traced)) +
+			" less a step.",
+		Figures: []summary.Evidence{fig("rate", own, unit, "of "+n),
+			fig("others", others, unit, "of the others of its type")},
+		Target: summary.Target{View: "dag",
+			Params: f.params("phase", f.ps.Phase, "q", search(worst.name), "color", "gbps")}}, lost,
+		f.ps.Traced, f.ps.TracedDur)
 }
 
 func (c *workCell) perCall() float64 { return num.SafeRatio(c.bytes, c.calls) }
@@ -216,10 +226,13 @@ func (f *finder) slowStep() {
 	if mean <= 0 || float64(ps.StepMax) <= slowStep*mean {
 		return
 	}
-	x := summary.Finding{Kind: "slow_step", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(ps.StepMaxID, 10))},
-		Text: "Slowest in " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " + format.Sentence.Duration(float64(ps.StepMax)) + ", the others " +
+	x := summary.Finding{Kind: "slow_step",
+		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(ps.StepMaxID, 10))},
+		Text: "Slowest in " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " +
+			format.Sentence.Duration(float64(ps.StepMax)) + ", the others " +
 			format.Sentence.Duration(mean) + " on average",
-		Figures: []summary.Evidence{fig("step_max", float64(ps.StepMax), "ns", "the step's duration"), fig("others_mean", mean, "ns", "of the other steps")}}
+		Figures: []summary.Evidence{fig("step_max", float64(ps.StepMax), "ns", "the step's duration"),
+			fig("others_mean", mean, "ns", "of the other steps")}}
 	var kept int64
 	for _, c := range ps.StepMaxInstead {
 		kept += c.Dur
@@ -235,8 +248,10 @@ func (f *finder) slowStep() {
 			x.Names = append(x.Names, n)
 			who = ranFor(c)
 		}
-		x.Text += "; its threads had no CPU for " + format.Sentence.Duration(float64(kept)) + " in sum, " + who
-		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns", "its threads were ready and had no CPU, in sum"))
+		x.Text += "; its threads had no CPU for " + format.Sentence.Duration(float64(kept)) + " in sum, " +
+			who
+		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns",
+			"its threads were ready and had no CPU, in sum"))
 	}
 	x.Text += "."
 	// One step's loss is seldom a notable part of the run: what counts is that it stands out.
@@ -251,9 +266,13 @@ func (f *finder) between() {
 	if f.ps.Phase != string(profile.Decode) || g.betweens < fewSteps || f.ps.Steps <= 0 {
 		return
 	}
-	f.loss(summary.Finding{Kind: "between_steps", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
-		Text:    "Between one step of " + f.name() + " and the next pass " + format.Sentence.Duration(float64(g.between)/float64(g.betweens)) + " on average: sampling, or whatever the program does then.",
-		Figures: []summary.Evidence{fig("between", float64(g.between)/float64(g.betweens), "ns", "mean, beside the steps' own time")}}, float64(g.between), f.ps.Steps, f.ps.Dur)
+	f.loss(summary.Finding{Kind: "between_steps",
+		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Text: "Between one step of " + f.name() + " and the next pass " +
+			format.Sentence.Duration(float64(g.between)/float64(g.betweens)) +
+			" on average: sampling, or whatever the program does then.",
+		Figures: []summary.Evidence{fig("between", float64(g.between)/float64(g.betweens), "ns",
+			"mean, beside the steps' own time")}}, float64(g.between), f.ps.Steps, f.ps.Dur)
 }
 
 func (f *finder) wait() {
@@ -266,10 +285,14 @@ func (f *finder) wait() {
 	r := rows[0]
 	n := shortName(r.name)
 	f.loss(summary.Finding{Kind: "wait", Names: []string{n},
-		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) + ", longest in " + n + ": " + format.Sentence.Duration(num.SafeRatio(r.wait, f.ps.Traced)) +
+		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) +
+			", longest in " + n + ": " + format.Sentence.Duration(num.SafeRatio(r.wait, f.ps.Traced)) +
 			", " + format.Share(num.SafeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
-		Figures: []summary.Evidence{fig("wait", num.SafeRatio(all.wait, f.ps.Traced), "ns", "lost a step"), fig("wait_there", num.SafeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
-		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.wait), f.ps.Traced, f.ps.TracedDur)
+		Figures: []summary.Evidence{fig("wait", num.SafeRatio(all.wait, f.ps.Traced), "ns", "lost a step"),
+			fig("wait_there", num.SafeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
+		Target: summary.Target{View: "stat",
+			Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}},
+		float64(all.wait), f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) disk() {
@@ -289,10 +312,15 @@ func (f *finder) disk() {
 		return
 	}
 	f.loss(summary.Finding{Kind: "disk", Names: []string{n},
-		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) + " longer than without: " + format.Plural(all.majors, "page") + " or more were read from disk, longest in " + n +
+		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) +
+			" longer than without: " + format.Plural(all.majors, "page") +
+			" or more were read from disk, longest in " + n +
 			". More memory, or a smaller model, would keep them.",
-		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost a step"), fig("major_faults", num.SafeRatio(all.majors, f.ps.Traced), "count", "a step")},
-		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}}, float64(all.disk), f.ps.Traced, f.ps.TracedDur)
+		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost a step"),
+			fig("major_faults", num.SafeRatio(all.majors, f.ps.Traced), "count", "a step")},
+		Target: summary.Target{View: "stat",
+			Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}},
+		float64(all.disk), f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) interference() {
@@ -301,16 +329,21 @@ func (f *finder) interference() {
 	for _, c := range f.g.instead {
 		ran += c.Dur
 	}
-	x := summary.Finding{Kind: "interference", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
-		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) + " longer as a thread had lost its CPU"}
-	if text, names := ranThere(f.g.instead, f.j.crowdOf(f.g)); text != "" && ran*4 >= f.g.thOff-f.g.thBlocked {
+	x := summary.Finding{Kind: "interference",
+		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) +
+			" longer as a thread had lost its CPU"}
+	if text, names := ranThere(f.g.instead, f.j.crowdOf(f.g)); text != "" &&
+		ran*4 >= f.g.thOff-f.g.thBlocked {
 		x.Text += ": " + text
 		x.Names = append(x.Names, names...)
 	} else if f.j.s.HasSched {
 		x.Text += ": it slept, as for a page to be read or a lock"
 	}
 	x.Text += "."
-	x.Figures = []summary.Evidence{fig("interference", num.SafeRatio(all.off, f.ps.Traced), "ns", "lost a step"), fig("off_cpu", num.SafeRatio(f.g.thOff, f.ps.Traced), "ns", "threads off their CPU in operators, a step")}
+	x.Figures = []summary.Evidence{fig("interference", num.SafeRatio(all.off, f.ps.Traced), "ns",
+		"lost a step"), fig("off_cpu", num.SafeRatio(f.g.thOff,
+		f.ps.Traced), "ns", "threads off their CPU in operators, a step")}
 	f.loss(x, float64(all.off), f.ps.Traced, f.ps.TracedDur)
 }
 
@@ -327,10 +360,14 @@ func (f *finder) attentionGrowth() {
 		return
 	}
 	f.loss(summary.Finding{Kind: "attention_growth",
-		Text: "Attention grows with the context: from " + format.Sentence.Duration(max(0, from)) + " a step at position " + format.Count(int64(g.From)) + " to " + format.Sentence.Duration(to) + " at " +
+		Text: "Attention grows with the context: from " + format.Sentence.Duration(max(0, from)) +
+			" a step at position " + format.Count(int64(g.From)) + " to " + format.Sentence.Duration(to) +
+			" at " +
 			format.Count(int64(g.To)) + ", " + format.Sentence.Duration(slope) + " a position.",
-		Figures: []summary.Evidence{fig("slope", slope, "ns", "a position, by least squares"), fig("r2", r2, "share", "of the variance is explained by that")},
-		Target:  summary.Target{View: "stat", Params: f.params("tab", "steps", "phase", f.ps.Phase)}}, (mean-max(0, from))*g.Weight(), f.ps.Traced, f.ps.TracedDur)
+		Figures: []summary.Evidence{fig("slope", slope, "ns", "a position, by least squares"),
+			fig("r2", r2, "share", "of the variance is explained by that")},
+		Target: summary.Target{View: "stat", Params: f.params("tab", "steps", "phase", f.ps.Phase)}},
+		(mean-max(0, from))*g.Weight(), f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) gap() {
@@ -346,7 +383,9 @@ func (f *finder) gap() {
 		figures = append(figures, fig("in_no_graph", none, "ns", "of it in no graph"))
 	}
 	f.loss(summary.Finding{Kind: "gap", Text: text + ".", Figures: figures,
-		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))}}, float64(*f.ps.Gap), f.ps.Traced, f.ps.TracedDur)
+		Target: summary.Target{View: "time",
+			Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))}}, float64(*f.ps.Gap),
+		f.ps.Traced, f.ps.TracedDur)
 }
 
 // layer finds the layer whose operators take longest beyond the same operators of the other layers.
@@ -379,7 +418,8 @@ func (f *finder) layer() {
 		median := times[len(times)/2]
 		for _, c := range cells {
 			// What moves other bytes is another operator.
-			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) && ref.kind == ops.ClassProduct {
+			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) &&
+				ref.kind == ops.ClassProduct {
 				continue
 			}
 			of[c.layer] += median * float64(c.calls)
@@ -401,10 +441,15 @@ func (f *finder) layer() {
 	}
 	n := shortName(names[worst])
 	f.loss(summary.Finding{Kind: "layer", Names: []string{n},
-		Text: "Layer " + strconv.Itoa(worst) + " takes " + format.Share(over[worst]/of[worst]) + " longer in " + f.name() + " than the same operators of the other layers: " +
+		Text: "Layer " + strconv.Itoa(worst) + " takes " + format.Share(over[worst]/of[worst]) +
+			" longer in " + f.name() + " than the same operators of the other layers: " +
 			format.Sentence.Duration(over[worst]/float64(f.ps.Traced)) + " a step, most in " + n + ".",
-		Figures: []summary.Evidence{fig("over", over[worst]/float64(f.ps.Traced), "ns", "a step, beyond the layers' median"), fig("median", of[worst]/float64(f.ps.Traced), "ns", "a step, the layers' median")},
-		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "layer", "phase", f.ps.Phase, "sel", strconv.Itoa(worst))}}, over[worst], f.ps.Traced, f.ps.TracedDur)
+		Figures: []summary.Evidence{fig("over", over[worst]/float64(f.ps.Traced), "ns",
+			"a step, beyond the layers' median"),
+			fig("median", of[worst]/float64(f.ps.Traced), "ns", "a step, the layers' median")},
+		Target: summary.Target{View: "stat",
+			Params: f.params("tab", "tables", "by", "layer", "phase", f.ps.Phase, "sel",
+				strconv.Itoa(worst))}}, over[worst], f.ps.Traced, f.ps.TracedDur)
 }
 
 func (f *finder) probes() {
@@ -424,10 +469,16 @@ func (f *finder) slowClass() {
 			continue
 		}
 		f.loss(summary.Finding{Kind: "slow_class",
-			Text: "Attention itself reads at " + format.Sentence.Number(c.sum.gbps()) + " GB/s and computes at " + format.Sentence.Number(c.sum.gflops()) + " GFLOP/s in " + f.name() +
-				"; " + c.memRef.where + " reach " + format.Sentence.Number(c.memRef.rate) + " and " + format.Sentence.Number(c.arithRef.rate) + " in this run.",
-			Figures: []summary.Evidence{fig("gb_per_s", c.sum.gbps(), "GB/s", "of attention"), fig("gflop_per_s", c.sum.gflops(), "GFLOP/s", "of attention")},
-			Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "block", "phase", f.ps.Phase, "sel", string(ops.BlockAttention))}},
+			Text: "Attention itself reads at " + format.Sentence.Number(c.sum.gbps()) +
+				" GB/s and computes at " + format.Sentence.Number(c.sum.gflops()) + " GFLOP/s in " +
+				f.name() +
+				"; " + c.memRef.where + " reach " + format.Sentence.Number(c.memRef.rate) + " and " +
+				format.Sentence.Number(c.arithRef.rate) + " in this run.",
+			Figures: []summary.Evidence{fig("gb_per_s", c.sum.gbps(), "GB/s", "of attention"),
+				fig("gflop_per_s", c.sum.gflops(), "GFLOP/s", "of attention")},
+			Target: summary.Target{View: "stat",
+				Params: f.params("tab", "tables", "by", "block", "phase", f.ps.Phase, "sel",
+					string(ops.BlockAttention))}},
 			float64(c.sum.onCPU())*(1-max(*c.mem, *c.arith)), f.ps.Traced, f.ps.TracedDur)
 	}
 }
@@ -447,10 +498,12 @@ func (f *finder) heaviest() {
 		}
 		text += f.each(float64(r.dur))
 		if r.bytesDur > 0 && r.flopsDur > 0 {
-			text += ", at " + format.Sentence.Number(r.gbps()) + " GB/s and " + format.Sentence.Number(r.gflops()) + " GFLOP/s"
+			text += ", at " + format.Sentence.Number(r.gbps()) + " GB/s and " +
+				format.Sentence.Number(r.gflops()) + " GFLOP/s"
 		}
 		f.add(summary.Finding{Kind: "heaviest", Names: []string{n}, Text: text + ".",
 			Figures: []summary.Evidence{fig("dur", float64(r.dur), "ns", "in all")},
-			Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}})
+			Target: summary.Target{View: "stat",
+				Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}})
 	}
 }

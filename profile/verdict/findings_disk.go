@@ -30,18 +30,24 @@ func (d *diskSum) merge(o *diskSum) {
 	d.steps += o.steps
 }
 
-// faulted finds time in which threads waited for pages that were read from disk: measured, where page faults were recorded.
+// faulted finds time in which threads waited for pages that were read from disk: measured, where page faults
+// were recorded.
 func (f *finder) faulted() {
 	d := &f.g.disk
 	if d.wall <= 0 || f.ps.Steps <= 0 {
 		return
 	}
-	text := "In " + f.name() + " at least one thread waits for the disk " + format.Sentence.Duration(num.SafeRatio(d.wall, f.ps.Steps)) + " a step (" +
-		format.Share(num.SafeRatio(d.wall, f.ps.Dur)) + "): " + format.Plural(d.majors, "major page fault") + " in " + format.Count(d.steps) + " of " + format.Plural(f.ps.Steps, "step") +
+	text := "In " + f.name() + " at least one thread waits for the disk " +
+		format.Sentence.Duration(num.SafeRatio(d.wall, f.ps.Steps)) + " a step (" +
+		format.Share(num.SafeRatio(d.wall, f.ps.Dur)) + "): " + format.Plural(d.majors, "major page fault") +
+		" in " + format.Count(d.steps) + " of " + format.Plural(f.ps.Steps, "step") +
 		", " + format.Sentence.Bytes(float64(d.read)) + " read"
-	x := summary.Finding{Kind: "disk", Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
-		Figures: []summary.Evidence{fig("disk", num.SafeRatio(d.wall, f.ps.Steps), "ns", "a step, with at least one thread in a fault that waits for the disk"),
-			fig("major_faults", float64(d.majors), "count", "in steps of the phase"), fig("read", float64(d.read), "B", "by faults, read ahead included")}}
+	x := summary.Finding{Kind: "disk",
+		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
+		Figures: []summary.Evidence{fig("disk", num.SafeRatio(d.wall, f.ps.Steps), "ns",
+			"a step, with at least one thread in a fault that waits for the disk"),
+			fig("major_faults", float64(d.majors), "count", "in steps of the phase"), fig("read",
+				float64(d.read), "B", "by faults, read ahead included")}}
 	if s := f.j.s.Faults; s != nil && len(s.Names) > 0 && s.Names[0].Name != "" {
 		n := shortName(s.Names[0].Name)
 		x.Names = append(x.Names, n)
@@ -63,8 +69,8 @@ func (j *judge) faulted() {
 	}
 }
 
-// blocked gives each cell the time by which its operators were late as a thread slept and could not be interrupted: what it does mostly then is
-// reading. How many faults that were may be known.
+// blocked gives each cell the time by which its operators were late as a thread slept and could not be
+// interrupted: what it does mostly then is reading. How many faults that were may be known.
 func (j *judge) blocked() {
 	j.byState = true
 	for _, k := range j.keys {
@@ -92,10 +98,14 @@ func (j *judge) diskWords() string {
 func (f *finder) blocked(all *workCell, longest *workCell) {
 	n := shortName(longest.name)
 	f.loss(summary.Finding{Kind: "disk", Names: []string{n},
-		Text: "Operators of " + f.name() + " last " + f.each(float64(all.disk)) + " longer as a thread was blocked, which is reading from disk, mostly; longest in " + n +
+		Text: "Operators of " + f.name() + " last " + f.each(float64(all.disk)) +
+			" longer as a thread was blocked, which is reading from disk, mostly; longest in " + n +
 			". Page faults tell what is read (record --faults); more memory, or a smaller model, would keep it.",
-		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost a step as a thread slept and could not be interrupted")},
-		Target:  summary.Target{View: "stat", Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(longest))}}, float64(all.disk), f.ps.Traced, f.ps.TracedDur)
+		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns",
+			"lost a step as a thread slept and could not be interrupted")},
+		Target: summary.Target{View: "stat",
+			Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(longest))}},
+		float64(all.disk), f.ps.Traced, f.ps.TracedDur)
 }
 
 // takeDisk takes time that went to the disk out of the time off the CPU, then of waiting, then of work.

@@ -8,10 +8,12 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// What a device computes need not be in a step's time either: the call that hands graphs over returns before, and the engine waits when it reads
-// the result. Where that is most of the time, a phase is judged by the time until its results are there.
+// What a device computes need not be in a step's time either: the call that hands graphs over returns before,
+// and the engine waits when it reads the result. Where that is most of the time, a phase is judged by the
+// time until its results are there.
 
-// deviceOf returns a phase's split and the backend that had work for most of the time until its results, nil if none had or that is in the step's call.
+// deviceOf returns a phase's split and the backend that had work for most of the time until its results, nil
+// if none had or that is in the step's call.
 func (j *judge) deviceOf(ps *summary.Phase) (*offload.Offload, *offload.Backend) {
 	for i := range j.s.Phases {
 		if q := &j.s.Phases[i]; q != ps && keyOf(q).Phase == keyOf(ps).Phase {
@@ -48,8 +50,10 @@ func (o *opinion) device() {
 	o.v.Bound, o.v.Among, o.sure = summary.BoundOutside, []summary.Bound{}, 2
 	o.reasons = []string{"What a device does within its graphs is not seen."}
 	o.v.Names = []string{n}
-	o.v.Text = capital(o.name()) + " is bound by " + n + ": it has work for " + format.Sentence.Duration(b.Has()) + " of the " + format.Sentence.Duration(*x.UntilDone) +
-		" from a step's begin to its result (" + format.Share(b.Has() / *x.UntilDone) + "). The step's own call hands graphs over and returns before."
+	o.v.Text = capital(o.name()) + " is bound by " + n + ": it has work for " +
+		format.Sentence.Duration(b.Has()) + " of the " + format.Sentence.Duration(*x.UntilDone) +
+		" from a step's begin to its result (" + format.Share(b.Has() / *x.UntilDone) +
+		"). The step's own call hands graphs over and returns before."
 	o.v.Evidence = nil
 	o.figure("device", b.Has(), "ns", "a step, in which "+n+" had work")
 	o.figure("until_done", *x.UntilDone, "ns", "from a step's begin to when its results were there, mean")

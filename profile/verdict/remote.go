@@ -10,14 +10,16 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// What another process computes is in no step's time: the call that hands a graph over returns before. So such a phase is judged by the time until its
-// results are there.
+// What another process computes is in no step's time: the call that hands a graph over returns before. So
+// such a phase is judged by the time until its results are there.
 
-// remoteOf returns what another process did most for a phase, nil if none did or its client was not seen to wait.
+// remoteOf returns what another process did most for a phase, nil if none did or its client was not seen to
+// wait.
 func (j *judge) remoteOf(ps *summary.Phase) *summary.Remote {
 	for i := range j.s.Remote {
 		r := &j.s.Remote[i]
-		if r.Phase != keyOf(ps).Phase || r.Client == nil || r.StepDur == nil || *r.StepDur <= 0 || *r.Client <= 0 {
+		if r.Phase != keyOf(ps).Phase || r.Client == nil || r.StepDur == nil || *r.StepDur <= 0 ||
+			*r.Client <= 0 {
 			continue
 		}
 		if len(j.s.Models) > 1 && (ps.Model == nil || j.s.Models[*ps.Model].PID != r.ClientPID) {
@@ -36,7 +38,8 @@ func (j *judge) elsewhere(ps *summary.Phase) bool {
 
 func (f *finder) elsewhere() bool { return f.j.elsewhere(f.ps) }
 
-// remote replaces a verdict on the steps' calls where most of the time until their results another process computes.
+// remote replaces a verdict on the steps' calls where most of the time until their results another process
+// computes.
 func (o *opinion) remote() {
 	r := o.j.remoteOf(o.ps)
 	if !o.j.elsewhere(o.ps) {
@@ -45,8 +48,10 @@ func (o *opinion) remote() {
 	n := whoComputes(r)
 	o.v.Bound, o.v.Among, o.sure, o.reasons = summary.BoundOutside, []summary.Bound{}, 3, nil
 	o.v.Names = []string{n}
-	o.v.Text = capital(o.name()) + " is bound by " + n + ", another process: it computes " + format.Sentence.Duration(r.PerStep()) + " of the " + format.Sentence.Duration(*r.StepDur) +
-		" from a step's begin to its result (" + format.Share(r.PerStep() / *r.StepDur) + "). The step's own call hands graphs over and returns before."
+	o.v.Text = capital(o.name()) + " is bound by " + n + ", another process: it computes " +
+		format.Sentence.Duration(r.PerStep()) + " of the " + format.Sentence.Duration(*r.StepDur) +
+		" from a step's begin to its result (" + format.Share(r.PerStep() / *r.StepDur) +
+		"). The step's own call hands graphs over and returns before."
 	o.v.Evidence = nil
 	o.figure("server", r.PerStep(), "ns", "a step, computed by "+n)
 	o.figure("until_done", *r.StepDur, "ns", "from a step's begin to when its results were there, mean")
@@ -70,10 +75,14 @@ func (f *finder) remote() {
 	n := whoComputes(r)
 	each := *r.Wire * float64(r.Graphs) / float64(max(1, r.Steps))
 	x := summary.Finding{Kind: "remote", Names: []string{n},
-		Text: "Of the " + format.Sentence.Duration(*r.Client) + " from handing a graph of " + f.name() + " to " + n + " until its result is known, the way there and back takes " + format.Sentence.Duration(*r.Wire) +
+		Text: "Of the " + format.Sentence.Duration(*r.Client) + " from handing a graph of " + f.name() +
+			" to " + n + " until its result is known, the way there and back takes " +
+			format.Sentence.Duration(*r.Wire) +
 			" (" + format.Share(*r.Wire / *r.Client) + "): writing down, sending, waking up.",
-		Figures: []summary.Evidence{fig("wire", *r.Wire, "ns", "a graph"), fig("client", *r.Client, "ns", "a graph, from handing over to its result"), fig("server", r.Computed, "ns", "a graph, computed by "+n)},
-		Target:  summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}}
+		Figures: []summary.Evidence{fig("wire", *r.Wire, "ns", "a graph"),
+			fig("client", *r.Client, "ns", "a graph, from handing over to its result"), fig("server",
+				r.Computed, "ns", "a graph, computed by "+n)},
+		Target: summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}}
 	part, all := each / *r.StepDur, each*float64(r.Steps)
 	x.Gain, x.GainShare, x.GainAll = &each, &part, &all
 	f.add(x)
@@ -95,12 +104,15 @@ func (f *finder) heaviestThere() {
 		if i > 0 {
 			text = " comes next: "
 		}
-		text = n + typ + text + format.Sentence.Duration(x.DurPerStep) + " a step (" + format.Share(*x.Share) + ")"
+		text = n + typ + text + format.Sentence.Duration(x.DurPerStep) + " a step (" +
+			format.Share(*x.Share) + ")"
 		if x.GBps != nil && x.GFlops != nil {
-			text += ", at " + format.Sentence.Number(*x.GBps) + " GB/s and " + format.Sentence.Number(*x.GFlops) + " GFLOP/s"
+			text += ", at " + format.Sentence.Number(*x.GBps) + " GB/s and " +
+				format.Sentence.Number(*x.GFlops) + " GFLOP/s"
 		}
-		f.add(summary.Finding{Kind: "heaviest", Names: []string{n, whoComputes(r)}, Text: text + ".", Figures: []summary.Evidence{fig("dur", float64(x.Dur), "ns", "in all")},
-			Target: summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}})
+		f.add(summary.Finding{Kind: "heaviest", Names: []string{n, whoComputes(r)}, Text: text + ".",
+			Figures: []summary.Evidence{fig("dur", float64(x.Dur), "ns", "in all")},
+			Target:  summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}})
 	}
 }
 

@@ -71,7 +71,8 @@ func (c *workCell) rowKey(by facts.By) string {
 }
 
 // rowVerdict judges some cells, of which there are to be calls operators; nil where others belong to them.
-func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell, calls int64) *summary.RowVerdict {
+func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell,
+	calls int64) *summary.RowVerdict {
 	slices.SortFunc(cells, compareCells) // sums of floats depend on the order
 	c := workClass{what: "other", sum: sumOf(cells)}
 	if c.sum.calls != calls || calls == 0 || c.sum.dur <= 0 {
@@ -150,16 +151,20 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell, ca
 			why = append(why, c.roofText()...)
 		case p.share < partShare:
 		case p.bound == summary.BoundWait:
-			why = append(why, "For "+format.Share(p.share)+" of their time threads wait for each other, or sleep.")
+			why = append(why, "For "+format.Share(p.share)+
+				" of their time threads wait for each other, or sleep.")
 		case p.bound == summary.BoundDisk && j.inferred(c.sum.majors):
-			why = append(why, "For "+format.Share(p.share)+" of their time a thread was blocked: mostly, it reads from disk.")
+			why = append(why, "For "+format.Share(p.share)+
+				" of their time a thread was blocked: mostly, it reads from disk.")
 		case p.bound == summary.BoundDisk:
-			why = append(why, "For "+format.Share(p.share)+" of their time pages are read from disk: "+format.Plural(c.sum.majors, "major fault")+".")
+			why = append(why, "For "+format.Share(p.share)+" of their time pages are read from disk: "+
+				format.Plural(c.sum.majors, "major fault")+".")
 		case p.bound == summary.BoundInterference:
 			why = append(why, "For "+format.Share(p.share)+" of their time a thread had lost its CPU.")
 		}
 	}
-	if b := out.Bound; b == summary.BoundMemory || b == summary.BoundCompute || b == summary.BoundUnknown || slices.Contains(out.Among, c.bound) {
+	if b := out.Bound; b == summary.BoundMemory || b == summary.BoundCompute || b == summary.BoundUnknown ||
+		slices.Contains(out.Among, c.bound) {
 		why = append(why, c.reasons...)
 	}
 	if out.Bound != summary.BoundUnknown {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict says what bounds each phase and each row of a run, and what is most worth looking at (docs/verdict.md).
+// Package verdict says what bounds each phase and each row of a run, and what is most worth looking at
+// (docs/verdict.md).
 package verdict
 
 import (
@@ -27,12 +28,14 @@ type judge struct {
 	totals  []int64          // of each counter, over the run
 	judged  map[*workGroup][]workClass
 	roofs   map[roofKey]roof.Roof
-	// byState: the disk's time is that in which threads were blocked; page faults were not counted or have no durations.
+	// byState: the disk's time is that in which threads were blocked; page faults were not counted or have no
+	// durations.
 	byState bool
 }
 
-// Judge adds verdicts and findings to the statistics of a run, which differ in their grouping alone. peaks are those of the machine, nil where none were asked for; cpus how many
-// the threads that computed may use together, 0 where that is not known.
+// Judge adds verdicts and findings to the statistics of a run, which differ in their grouping alone. peaks
+// are those of the machine, nil where none were asked for; cpus how many the threads that computed may use
+// together, 0 where that is not known.
 func (w *Collector) Judge(all []*summary.Stat, peaks *roof.Peaks, cpus int) {
 	s := all[0]
 	j := &judge{machine: peaks, cpus: cpus, s: s, groups: w.joined()}
@@ -41,7 +44,8 @@ func (w *Collector) Judge(all []*summary.Stat, peaks *roof.Peaks, cpus int) {
 	})
 	j.disk()
 	s.Verdicts = []summary.Verdict{}
-	for _, p := range []string{string(profile.Decode), string(profile.Prefill), string(profile.Encode), "unknown"} {
+	for _, p := range []string{string(profile.Decode), string(profile.Prefill), string(profile.Encode),
+		"unknown"} {
 		for i := range s.Phases {
 			if s.Phases[i].Phase == p {
 				s.Verdicts = append(s.Verdicts, j.verdict(&s.Phases[i]))
@@ -90,7 +94,8 @@ type opinion struct {
 
 func (j *judge) verdict(ps *summary.Phase) summary.Verdict {
 	o := &opinion{j: j, ps: ps, g: j.groups[keyOf(ps)],
-		v: summary.Verdict{Phase: ps.Phase, Model: ps.Model, Among: []summary.Bound{}, Names: []string{}, Causes: []summary.Cause{}, Evidence: []summary.Evidence{}}}
+		v: summary.Verdict{Phase: ps.Phase, Model: ps.Model, Among: []summary.Bound{}, Names: []string{},
+			Causes: []summary.Cause{}, Evidence: []summary.Evidence{}}}
 	if o.g == nil {
 		o.g = newWorkGroup()
 	}
@@ -99,7 +104,8 @@ func (j *judge) verdict(ps *summary.Phase) summary.Verdict {
 		o.withoutOperators()
 	case ps.GapShare == nil:
 		o.v.Bound = summary.BoundUnknown
-		o.v.Text = "What bounds " + o.name() + " is not known: only some operators were recorded (" + j.s.Run.Filter + ")."
+		o.v.Text = "What bounds " + o.name() + " is not known: only some operators were recorded (" +
+			j.s.Run.Filter + ")."
 		o.v.Names = append(o.v.Names, j.s.Run.Filter)
 	default:
 		o.classes = j.classes(keyOf(ps), o.g)
@@ -161,7 +167,8 @@ func (o *opinion) withoutOperators() {
 	o.figure("outside_graphs", out, "share", "of the steps' time in no graph")
 	if out >= mostShare {
 		o.v.Bound, o.sure = summary.BoundOutside, 3
-		o.v.Text = capital(o.name()) + " is bound outside its operators: for " + format.Share(out) + " of its time no graph ran."
+		o.v.Text = capital(o.name()) + " is bound outside its operators: for " + format.Share(out) +
+			" of its time no graph ran."
 	}
 }
 
@@ -172,7 +179,8 @@ func (o *opinion) backendText(part float64) string {
 		on = shortName(o.ps.Backends[0].Backend)
 		o.v.Names = append(o.v.Names, on)
 	}
-	return "for " + format.Share(part) + " of its time graphs ran on " + on + ", whose operators no probe sees"
+	return "for " + format.Share(part) + " of its time graphs ran on " + on +
+		", whose operators no probe sees"
 }
 
 // causes sums up what the steps' time went to.
@@ -183,7 +191,9 @@ func (o *opinion) causes() {
 	}
 	add := func(b summary.Bound, what string, ns int64) {
 		if ns > 0 {
-			o.v.Causes = append(o.v.Causes, summary.Cause{Bound: b, What: what, Share: float64(ns) / float64(ps.TracedDur), PerStep: float64(ns) / float64(ps.Traced)})
+			o.v.Causes = append(o.v.Causes,
+				summary.Cause{Bound: b, What: what, Share: float64(ns) / float64(ps.TracedDur),
+					PerStep: float64(ns) / float64(ps.Traced)})
 		}
 	}
 	var wait, off, disk int64
@@ -196,8 +206,8 @@ func (o *opinion) causes() {
 	}
 	add(summary.BoundDisk, "disk", disk)
 	add(summary.BoundWait, "wait", wait)
-	// Time off a CPU is interference where others were seen to run there; else threads slept. Without scheduling
-	// events nothing is known of it.
+	// Time off a CPU is interference where others were seen to run there; else threads slept. Without
+	// scheduling events nothing is known of it.
 	if o.slept = o.j.slept(g); o.slept {
 		add(summary.BoundWait, "sleep", off)
 	} else {
@@ -274,7 +284,8 @@ func (o *opinion) choose() {
 		}
 	default:
 		o.sure = 3
-		if (o.v.Bound == summary.BoundDisk || slices.Contains(large, summary.BoundDisk)) && o.j.inferred(o.majors()) {
+		if (o.v.Bound == summary.BoundDisk || slices.Contains(large, summary.BoundDisk)) &&
+			o.j.inferred(o.majors()) {
 			o.sure = 2
 			o.reasons = append(o.reasons, notWhatFor)
 		}
@@ -286,7 +297,8 @@ func (o *opinion) choose() {
 				o.reasons = append(o.reasons, "No part has half of the time.")
 			}
 			for i := range o.classes {
-				if c := &o.classes[i]; slices.Contains(large, c.bound) && (o.cause(c.what) >= partShare || i == 0) {
+				if c := &o.classes[i]; slices.Contains(large, c.bound) &&
+					(o.cause(c.what) >= partShare || i == 0) {
 					o.reasons = append(o.reasons, c.reasons...)
 					if c.bound != summary.BoundUnknown {
 						o.sure = min(o.sure, c.sure)
@@ -319,7 +331,8 @@ func (o *opinion) less(why string) {
 func (o *opinion) caution() {
 	ps, s := o.ps, o.j.s
 	if ps.ProbeShare != nil && *ps.ProbeShare >= muchProbe {
-		o.less("The probes took " + format.Share(*ps.ProbeShare) + " of the time, and time outside operators has a part of them too.")
+		o.less("The probes took " + format.Share(*ps.ProbeShare) +
+			" of the time, and time outside operators has a part of them too.")
 	}
 	if ps.OnlyPartial {
 		o.sure = min(o.sure, 1)
@@ -331,14 +344,16 @@ func (o *opinion) caution() {
 		o.less("Only " + format.Plural(ps.Traced, "step") + " with operators.")
 	}
 	if mean, n := ps.EndToEndStep(); ps.Late() {
-		text := "It is of the steps' calls, which hand work over and return before it is done: " + format.Sentence.Duration(num.SafeRatio(ps.Dur, ps.Steps)) + " each"
+		text := "It is of the steps' calls, which hand work over and return before it is done: " +
+			format.Sentence.Duration(num.SafeRatio(ps.Dur, ps.Steps)) + " each"
 		if n > 0 {
 			text += ", of " + format.Sentence.Duration(mean) + " until their results are there"
 		}
 		o.reasons = append(o.reasons, text+".")
 	}
 	if ps.Traced < ps.Steps {
-		o.reasons = append(o.reasons, "Operators of "+format.Count(ps.Traced)+" of "+format.Count(ps.Steps)+" steps were recorded.")
+		o.reasons = append(o.reasons, "Operators of "+format.Count(ps.Traced)+" of "+format.Count(ps.Steps)+
+			" steps were recorded.")
 	}
 	if !s.HasSched && o.v.Bound != summary.BoundOutside && o.v.Bound != summary.BoundUnknown {
 		o.less("Scheduling was not recorded: who else ran cannot be seen.")

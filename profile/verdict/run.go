@@ -11,9 +11,11 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// run sums up the verdicts of all phases: each cause counts with its phase's time in steps. nil where no phase has causes.
+// run sums up the verdicts of all phases: each cause counts with its phase's time in steps. nil where no
+// phase has causes.
 func (j *judge) run() *summary.Verdict {
-	v := &summary.Verdict{Phase: "run", Among: []summary.Bound{}, Names: []string{}, Causes: []summary.Cause{}, Evidence: []summary.Evidence{}}
+	v := &summary.Verdict{Phase: "run", Among: []summary.Bound{}, Names: []string{},
+		Causes: []summary.Cause{}, Evidence: []summary.Evidence{}}
 	var all, known, steps int64
 	var ps []boundShare
 	surest := map[summary.Bound]float64{} // the share of the phase whose judgement stands for a bound
@@ -21,7 +23,9 @@ func (j *judge) run() *summary.Verdict {
 	for i := range j.s.Phases {
 		f := &j.s.Phases[i]
 		all += f.Dur
-		at := slices.IndexFunc(j.s.Verdicts, func(v summary.Verdict) bool { return v.Phase == f.Phase && sameModel(v.Model, f.Model) })
+		at := slices.IndexFunc(j.s.Verdicts, func(v summary.Verdict) bool {
+			return v.Phase == f.Phase && sameModel(v.Model, f.Model)
+		})
 		if at < 0 || len(j.s.Verdicts[at].Causes) == 0 {
 			continue
 		}
@@ -30,7 +34,9 @@ func (j *judge) run() *summary.Verdict {
 		x := &j.s.Verdicts[at]
 		for _, c := range x.Causes {
 			ns := c.Share * float64(f.Dur)
-			to := slices.IndexFunc(v.Causes, func(o summary.Cause) bool { return o.Bound == c.Bound && o.What == c.What })
+			to := slices.IndexFunc(v.Causes, func(o summary.Cause) bool {
+				return o.Bound == c.Bound && o.What == c.What
+			})
 			if to < 0 {
 				to = len(v.Causes)
 				v.Causes = append(v.Causes, summary.Cause{Bound: c.Bound, What: c.What})
@@ -103,7 +109,8 @@ func (j *judge) run() *summary.Verdict {
 		v.Why = "It is as sure as what it sums up, the verdicts on the phases."
 	}
 	if known*10 < all*9 {
-		v.Why += " Of " + format.Share(1-float64(known)/float64(all)) + " of the steps' time nothing is known of operators."
+		v.Why += " Of " + format.Share(1-float64(known)/float64(all)) +
+			" of the steps' time nothing is known of operators."
 		v.Why = strings.TrimSpace(v.Why)
 	}
 	return v
@@ -113,7 +120,9 @@ func sameModel(a, b *int) bool { return a == b || a != nil && b != nil && *a == 
 
 // runWords follow "Of the time of all steps 60 %".
 var runWords = map[summary.Bound]string{
-	summary.BoundMemory: "goes into reading", summary.BoundCompute: "goes into computing", summary.BoundWait: "is lost waiting for other threads",
-	summary.BoundInterference: "is lost while others had a thread's CPU", summary.BoundOutside: "is outside operators",
-	summary.BoundUnknown: "has no bound that is known",
+	summary.BoundMemory: "goes into reading", summary.BoundCompute: "goes into computing",
+	summary.BoundWait:         "is lost waiting for other threads",
+	summary.BoundInterference: "is lost while others had a thread's CPU",
+	summary.BoundOutside:      "is outside operators",
+	summary.BoundUnknown:      "has no bound that is known",
 }

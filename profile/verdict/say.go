@@ -47,11 +47,14 @@ func (o *opinion) say() {
 		case c == nil || len(o.v.Causes) == 0:
 			o.v.Text = "What bounds " + o.name() + " is not known: no operator with a time was seen"
 		case c.short:
-			o.v.Text = "What bounds " + o.name() + " is not known: its operators are too short to tell. " + capital(o.classText(c))
+			o.v.Text = "What bounds " + o.name() + " is not known: its operators are too short to tell. " +
+				capital(o.classText(c))
 		case c.neither:
-			o.v.Text = "What bounds " + o.name() + " is not known: " + o.classText(c) + ", less than half of what " + o.betterText(c)
+			o.v.Text = "What bounds " + o.name() + " is not known: " + o.classText(c) +
+				", less than half of what " + o.betterText(c)
 		case len(c.among) > 0:
-			o.v.Text = name + " is bound by memory or by compute, which cannot be told apart here: " + o.workText(c)
+			o.v.Text = name + " is bound by memory or by compute, which cannot be told apart here: " +
+				o.workText(c)
 		default:
 			o.v.Text = "What bounds " + o.name() + " is not known: " + o.classText(c)
 		}
@@ -103,22 +106,27 @@ func (o *opinion) workText(c *workClass) string {
 		}
 		text += verb + read
 		if c.memPeak != nil {
-			text += c.whileWorking(c.sum.gbps(), *c.memPeak*c.roofGBps) + " of this machine's " + format.Sentence.Number(c.roofGBps)
+			text += c.whileWorking(c.sum.gbps(), *c.memPeak*c.roofGBps) + " of this machine's " +
+				format.Sentence.Number(c.roofGBps)
 		} else if c.arith != nil {
-			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " + format.Share(*c.arith) + " of that time"
+			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " +
+				format.Share(*c.arith) + " of that time"
 		}
 	case c.bound == summary.BoundCompute:
 		text += ", at " + computed
 		if c.arithPeak != nil {
-			text += c.whileWorking(c.sum.gflops(), *c.arithPeak*c.roofFlops) + " of this machine's " + format.Sentence.Number(c.roofFlops)
+			text += c.whileWorking(c.sum.gflops(), *c.arithPeak*c.roofFlops) + " of this machine's " +
+				format.Sentence.Number(c.roofFlops)
 			if c.units != "" {
 				text += " in " + c.units
 			}
 		}
 		if c.memPeak != nil {
-			text += "; at its " + format.Sentence.Number(c.roofGBps) + " GB/s reading would take " + format.Share(*c.memPeak) + " of the working time"
+			text += "; at its " + format.Sentence.Number(c.roofGBps) + " GB/s reading would take " +
+				format.Share(*c.memPeak) + " of the working time"
 		} else if c.mem != nil {
-			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + format.Share(*c.mem) + " of that time"
+			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + format.Share(*c.mem) +
+				" of that time"
 		}
 	default:
 		text += ", at " + read + " and " + computed
@@ -126,7 +134,8 @@ func (o *opinion) workText(c *workClass) string {
 	return text
 }
 
-// whileWorking is the rate while threads work, where waiting and lost CPUs made it another than that of the whole: ", while working 13.6".
+// whileWorking is the rate while threads work, where waiting and lost CPUs made it another than that of the
+// whole: ", while working 13.6".
 func (c *workClass) whileWorking(rate, working float64) string {
 	if working < 1.1*rate {
 		return ""
@@ -150,7 +159,8 @@ func (o *opinion) betterText(c *workClass) string {
 		}
 		return text + ")"
 	}
-	return c.memRef.where + " reached in this run (" + format.Sentence.Number(c.memRef.rate) + " GB/s, " + format.Sentence.Number(c.arithRef.rate) + " GFLOP/s)"
+	return c.memRef.where + " reached in this run (" + format.Sentence.Number(c.memRef.rate) + " GB/s, " +
+		format.Sentence.Number(c.arithRef.rate) + " GFLOP/s)"
 }
 
 func (o *opinion) majors() (n int64) {
@@ -162,20 +172,24 @@ func (o *opinion) majors() (n int64) {
 
 func (o *opinion) diskText() string {
 	if o.j.byState {
-		text := "for " + format.Share(o.cause("disk")) + " of its time operators last longer as a thread is blocked, as it is while it reads from disk"
+		text := "for " + format.Share(o.cause("disk")) +
+			" of its time operators last longer as a thread is blocked, as it is while it reads from disk"
 		if n := o.majors(); n > 0 {
 			text += "; there were " + format.Plural(n, "major fault")
 		}
 		return text
 	}
-	return "for " + format.Share(o.cause("disk")) + " of its time operators last longer than without a major fault, of which there were " + format.Count(o.majors()) +
+	return "for " + format.Share(o.cause("disk")) +
+		" of its time operators last longer than without a major fault, of which there were " +
+		format.Count(o.majors()) +
 		": pages of the model were read from disk"
 }
 
 func (o *opinion) waitText() string {
 	wait, sleep := o.cause("wait"), o.cause("sleep")
 	if sleep > wait {
-		return "for " + format.Share(sleep) + " of its time a thread slept within an operator, as for a page to be read or a lock"
+		return "for " + format.Share(sleep) +
+			" of its time a thread slept within an operator, as for a page to be read or a lock"
 	}
 	text := "for " + format.Share(wait) + " of its time threads wait for each other"
 	if r := o.g.rows(func(c *workCell) bool { return c.wait > 0 }); len(r) > 0 {
@@ -195,7 +209,8 @@ func (o *opinion) culprit() string {
 }
 
 func (o *opinion) interferenceText() string {
-	text := "for " + format.Share(o.cause("interference")) + " of its time operators last longer as a thread had lost its CPU"
+	text := "for " + format.Share(o.cause("interference")) +
+		" of its time operators last longer as a thread had lost its CPU"
 	if who := o.culprit(); who != "" {
 		text += "; " + who
 	}
@@ -275,9 +290,11 @@ func (o *opinion) besides() string {
 func (o *opinion) figures(c *workClass) {
 	ps := o.ps
 	if c != nil && c.sum.calls > 0 {
-		o.figure("share", num.SafeRatio(c.sum.dur, ps.TracedDur), "share", "of the steps' time "+classWords[c.what])
+		o.figure("share", num.SafeRatio(c.sum.dur, ps.TracedDur), "share",
+			"of the steps' time "+classWords[c.what])
 		if c.sum.bytesDur > 0 {
-			o.figure("gb_per_s", num.SafeRatio(c.sum.bytes, c.sum.bytesDur), "GB/s", "read and written by them")
+			o.figure("gb_per_s", num.SafeRatio(c.sum.bytes, c.sum.bytesDur), "GB/s",
+				"read and written by them")
 		}
 		if c.sum.flopsDur > 0 {
 			o.figure("gflop_per_s", num.SafeRatio(c.sum.flops, c.sum.flopsDur), "GFLOP/s", "computed by them")
@@ -289,17 +306,22 @@ func (o *opinion) figures(c *workClass) {
 			o.figure("bytes_per_step", num.SafeRatio(c.sum.bytes, ps.Traced), "B", "a step, by them")
 		}
 		if c.memPeak != nil {
-			o.figure("of_peak_gb_per_s", *c.memPeak, "share", "of their work at this machine's "+format.Sentence.Number(c.roofGBps)+" GB/s would be enough for their reading")
+			o.figure("of_peak_gb_per_s", *c.memPeak, "share",
+				"of their work at this machine's "+format.Sentence.Number(c.roofGBps)+
+					" GB/s would be enough for their reading")
 		}
 		if c.arithPeak != nil {
 			units := " GFLOP/s"
 			if c.units == "int8" {
 				units = " GOP/s of 8-bit dot products"
 			}
-			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share", "of their work at this machine's "+format.Sentence.Number(c.roofFlops)+units+" would be enough for their arithmetic")
+			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share",
+				"of their work at this machine's "+format.Sentence.Number(c.roofFlops)+units+
+					" would be enough for their arithmetic")
 		}
 		if c.ridge > 0 {
-			o.figure("ridge", c.ridge, "flop/B", "this machine computes for a byte that it reads: fewer are bound by memory at the roof")
+			o.figure("ridge", c.ridge, "flop/B",
+				"this machine computes for a byte that it reads: fewer are bound by memory at the roof")
 		}
 		if k := c.counted; k != nil {
 			for _, x := range []struct {
@@ -308,7 +330,8 @@ func (o *opinion) figures(c *workClass) {
 			}{
 				{"stalled_for_memory", "of the cores' cycles they waited for memory (counters)", k.memory},
 				{"stalled", "of the cores' cycles nothing could be issued (counters)", k.backend},
-				{"from_memory", "of the bytes came from memory (misses counted, 64 B each)", k.share(c.sum.bytes)},
+				{"from_memory", "of the bytes came from memory (misses counted, 64 B each)",
+					k.share(c.sum.bytes)},
 			} {
 				if x.v != nil {
 					o.figure(x.name, *x.v, "share", x.text)
@@ -319,10 +342,12 @@ func (o *opinion) figures(c *workClass) {
 			}
 		}
 		if c.arith != nil {
-			o.figure("arithmetic_need", *c.arith, "share", "of their time "+atRate(c.arithRef, "GFLOP/s")+" would be enough for their arithmetic")
+			o.figure("arithmetic_need", *c.arith, "share",
+				"of their time "+atRate(c.arithRef, "GFLOP/s")+" would be enough for their arithmetic")
 		}
 		if c.mem != nil {
-			o.figure("reading_need", *c.mem, "share", "of their time "+atRate(c.memRef, "GB/s")+" would be enough for their reading")
+			o.figure("reading_need", *c.mem, "share",
+				"of their time "+atRate(c.memRef, "GB/s")+" would be enough for their reading")
 		}
 	}
 	if n := o.majors(); n > 0 {
@@ -330,7 +355,8 @@ func (o *opinion) figures(c *workClass) {
 	}
 	switch {
 	case o.j.byState && o.cause("disk") > 0:
-		o.figure("disk", o.cause("disk"), "share", "of the time a thread slept in operators and could not be interrupted: reading from disk, mostly")
+		o.figure("disk", o.cause("disk"), "share",
+			"of the time a thread slept in operators and could not be interrupted: reading from disk, mostly")
 	case o.majors() > 0:
 		o.figure("disk", o.cause("disk"), "share", "of the time their operators took beyond those without")
 	}

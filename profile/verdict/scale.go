@@ -13,9 +13,10 @@ const (
 	noGrowth = 1.15 // what grows by no more although twice the threads or more worked is common to all
 )
 
-// scaling asks products that teams of several sizes computed in one phase, of the same type: a rate that grows with the threads is each
-// core's own limit (compute), one that does not grow is that of what they share (memory). Empty: there are no such teams, or the
-// rate tells neither. fewer and more are the numbers of threads.
+// scaling asks products that teams of several sizes computed in one phase, of the same type: a rate that
+// grows with the threads is each core's own limit (compute), one that does not grow is that of what they
+// share (memory). Empty: there are no such teams, or the rate tells neither. fewer and more are the numbers
+// of threads.
 func (j *judge) scaling(g *workGroup, c *workClass) (b summary.Bound, fewer, more int) {
 	if c.what != "products" {
 		return "", 0, 0
@@ -27,7 +28,8 @@ func (j *judge) scaling(g *workGroup, c *workClass) (b summary.Bound, fewer, mor
 				continue
 			}
 			p, q := g.products(x), g.products(y)
-			if min(p.work, q.work) <= max(minRefDur, longest) || p.bytes <= 0 || q.bytes <= 0 || !similar(p.intensity(), q.intensity()) {
+			if min(p.work, q.work) <= max(minRefDur, longest) || p.bytes <= 0 || q.bytes <= 0 ||
+				!similar(p.intensity(), q.intensity()) {
 				continue
 			}
 			longest = min(p.work, q.work)
@@ -51,14 +53,16 @@ func (j *judge) byScaling(g *workGroup, c *workClass) {
 		return
 	}
 	b, fewer, more := j.scaling(g, c)
-	text := format.Plural(int64(fewer), "thread") + " and " + format.Plural(int64(more), "thread") + " computed them: "
+	text := format.Plural(int64(fewer), "thread") + " and " + format.Plural(int64(more), "thread") +
+		" computed them: "
 	switch {
 	case b == summary.BoundMemory:
 		c.is(b, 2)
 		c.reasons = append(c.reasons, text+"more read no faster, so they share the limit.")
 	case b == summary.BoundCompute && (c.memPeak == nil || *c.memPeak <= ruledOut):
 		c.is(b, 1)
-		c.reasons = append(c.reasons, text+"the rate grew with them, so it is each core's own limit, its work or how it reads.")
+		c.reasons = append(c.reasons, text+
+			"the rate grew with them, so it is each core's own limit, its work or how it reads.")
 	default:
 		return
 	}

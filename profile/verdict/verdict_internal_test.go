@@ -35,7 +35,8 @@ func row(typ string, bytes, flops, dur int64) workCell {
 }
 
 func judged(s *summary.Stat, g, other *workGroup) *workClass {
-	j := &judge{s: s, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode, Model: 0}: g}, keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
+	j := &judge{s: s, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Decode, Model: 0}: g},
+		keys: []facts.ModelKey{{Phase: profile.Decode, Model: 0}}}
 	if other != nil {
 		j.groups[facts.ModelKey{Phase: profile.Prefill, Model: 0}] = other
 		j.keys = append(j.keys, facts.ModelKey{Phase: profile.Prefill, Model: 0})
@@ -91,7 +92,8 @@ func TestReferences(t *testing.T) {
 	}
 	// At prefill's rate, but prefill itself read nearly as much for a flop: that is no proof of computing.
 	slow := groupOf(2, row("q4_0", gb, 16*gb, 190*ms))
-	if c := judged(s, decode, slow); c.bound != summary.BoundUnknown || !slices.Contains(c.among, summary.BoundCompute) {
+	if c := judged(s, decode, slow); c.bound != summary.BoundUnknown ||
+		!slices.Contains(c.among, summary.BoundCompute) {
 		t.Errorf("%s of %v", c.bound, c.among)
 	}
 	far := groupOf(2, row("q4_0", gb, 400*gb, 4750*ms))
@@ -103,12 +105,15 @@ func TestReferences(t *testing.T) {
 // The output computed for one token of a prompt is another piece of work than products of all of them.
 func TestSlowWeightComparesAlike(t *testing.T) {
 	const mb, ms = 1_000_000, 1_000_000
-	a, b, c := row("q4_0", 10*mb, 2800*mb, 10*ms), row("q4_0", 10*mb, 2800*mb, 10*ms), row("q4_0", 10*mb, 35*mb, ms)
+	a, b, c := row("q4_0", 10*mb, 2800*mb, 10*ms), row("q4_0", 10*mb, 2800*mb, 10*ms),
+		row("q4_0", 10*mb, 35*mb, ms)
 	b.name, c.name = "wb", "output"
 	find := func(c workCell) int {
 		g := groupOf(2, a, b, c)
 		ps := &summary.Phase{Phase: "prefill", Traced: 1, TracedDur: g.tracedDur, Dur: g.dur, Steps: 1}
-		f := &finder{j: &judge{s: &summary.Stat{}, groups: map[facts.ModelKey]*workGroup{{Phase: profile.Prefill, Model: -1}: g}, keys: []facts.ModelKey{{Phase: profile.Prefill, Model: -1}}}, ps: ps, g: g}
+		f := &finder{j: &judge{s: &summary.Stat{},
+			groups: map[facts.ModelKey]*workGroup{{Phase: profile.Prefill,
+				Model: -1}: g}, keys: []facts.ModelKey{{Phase: profile.Prefill, Model: -1}}}, ps: ps, g: g}
 		f.slowWeight()
 		return len(f.found)
 	}
@@ -133,7 +138,8 @@ func TestGrowthFit(t *testing.T) {
 	}
 	a.Merge(&b)
 	at0, slope, r2, ok := a.Fit()
-	if !ok || math.Abs(slope-7) > 1e-6 || math.Abs(at0+1000*slope-500) > 1e-3 || math.Abs(r2-1) > 1e-6 || a.From != 1000 || a.To != 1099 {
+	if !ok || math.Abs(slope-7) > 1e-6 || math.Abs(at0+1000*slope-500) > 1e-3 || math.Abs(r2-1) > 1e-6 ||
+		a.From != 1000 || a.To != 1099 {
 		t.Errorf("%g + %g x, r2 %g, %d to %d", at0, slope, r2, a.From, a.To)
 	}
 	var flat num.Growth
@@ -146,7 +152,9 @@ func TestGrowthFit(t *testing.T) {
 }
 
 func TestShortName(t *testing.T) {
-	for _, s := range []string{"", "ffn_down", strings.Repeat("x", 40), strings.Repeat("x", 41), strings.Repeat("é", 100), strings.Repeat("\xff", 300), "模" + strings.Repeat("型", 70), "ab" + strings.Repeat("型", 70), "a" + strings.Repeat("型", 70)} {
+	for _, s := range []string{"", "ffn_down", strings.Repeat("x", 40), strings.Repeat("x", 41),
+		strings.Repeat("é", 100), strings.Repeat("\xff", 300), "模" + strings.Repeat("型", 70), "ab" +
+			strings.Repeat("型", 70), "a" + strings.Repeat("型", 70)} {
 		got := shortName(s)
 		if len(got) > 48 || len(s) <= 40 && got != s {
 			t.Errorf("%q became %q", s, got)
@@ -154,7 +162,8 @@ func TestShortName(t *testing.T) {
 		if strings.ToValidUTF8(s, "") == s && strings.ToValidUTF8(got, "") != got {
 			t.Errorf("%q is cut within a character: %q", s, got)
 		}
-		if got != s && (!strings.HasSuffix(got, "..") || !strings.HasPrefix(s, strings.TrimSuffix(got, ".."))) {
+		if got != s && (!strings.HasSuffix(got, "..") ||
+			!strings.HasPrefix(s, strings.TrimSuffix(got, ".."))) {
 			t.Errorf("%q is not cut at its end: %q", s, got)
 		}
 	}
@@ -172,8 +181,10 @@ func TestSay(t *testing.T) {
 
 // Lines from several memories add up; the same lines counted in another way do not, nor what has no values.
 func TestSumOfRole(t *testing.T) {
-	j := &judge{s: &summary.Stat{Counters: []summary.Counter{{Role: "mem-fill", PMU: "cpu", User: true, Void: "it reads 0"}, {Role: "mem-fill", PMU: "cpu", User: true},
-		{Role: "mem-fill", PMU: "cpu"}, {Role: "mem-fill", PMU: "cpu", User: true}, {Role: "cycles", PMU: "cpu", User: true}}}, totals: []int64{1, 1, 1, 1, 1}}
+	j := &judge{s: &summary.Stat{Counters: []summary.Counter{{Role: "mem-fill", PMU: "cpu", User: true,
+		Void: "it reads 0"}, {Role: "mem-fill", PMU: "cpu", User: true},
+		{Role: "mem-fill", PMU: "cpu"}, {Role: "mem-fill", PMU: "cpu", User: true}, {Role: "cycles",
+			PMU: "cpu", User: true}}}, totals: []int64{1, 1, 1, 1, 1}}
 	c := &workCell{calls: 10}
 	for i := range j.s.Counters {
 		c.counts = append(c.counts, cellCount{sum: 100 << i, calls: 10})
@@ -190,7 +201,8 @@ func TestMostDisk(t *testing.T) {
 		want  summary.Bound
 		among []summary.Bound
 	}{
-		{[]boundShare{{summary.BoundUnknown, 0.55}, {summary.BoundDisk, 0.45}}, summary.BoundMixed, []summary.Bound{summary.BoundUnknown, summary.BoundDisk}},
+		{[]boundShare{{summary.BoundUnknown, 0.55}, {summary.BoundDisk, 0.45}}, summary.BoundMixed,
+			[]summary.Bound{summary.BoundUnknown, summary.BoundDisk}},
 		{[]boundShare{{summary.BoundUnknown, 0.85}, {summary.BoundDisk, 0.15}}, summary.BoundUnknown, nil},
 		{[]boundShare{{summary.BoundUnknown, 0.55}, {summary.BoundWait, 0.45}}, summary.BoundUnknown, nil},
 		{[]boundShare{{summary.BoundMemory, 0.55}, {summary.BoundDisk, 0.45}}, summary.BoundMemory, nil},

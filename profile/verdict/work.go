@@ -29,12 +29,13 @@ type judgement struct {
 	neither bool // neither reading nor computing at a rate that comes near the best
 	short   bool // operators so short that starting and ending them counts
 	// mem and arith are the parts of the class's work in which the bytes could be read, and the flops be
-	// computed, at the rates of ref: at most that, as the machine may be faster than what this run shows. nil:
-	// no such rate is known.
+	// computed, at the rates of ref: at most that, as the machine may be faster than what this run shows.
+	// nil: no such rate is known.
 	mem, arith       *float64
 	memRef, arithRef reference
-	// memPeak and arithPeak are the same at the machine's roof: the least part of the threads' work in which they could be. nil: not known. gbps and gflops are
-	// that roof for these operators, all types together, units what it is of; ridge is the intensity at which both take as long.
+	// memPeak and arithPeak are the same at the machine's roof: the least part of the threads' work in which
+	// they could be. nil: not known. gbps and gflops are that roof for these operators, all types together,
+	// units what it is of; ridge is the intensity at which both take as long.
 	memPeak, arithPeak  *float64
 	roofGBps, roofFlops float64
 	units               string
@@ -55,8 +56,8 @@ type reference struct {
 func (c *workCell) gbps() float64   { return num.SafeRatio(c.bytes, c.bytesDur) }
 func (c *workCell) gflops() float64 { return num.SafeRatio(c.flops, c.flopsDur) }
 
-// reading and computing are rates while threads work, of operators whose bytes and flops are all known: what they waited or had no CPU for
-// says nothing of the machine.
+// reading and computing are rates while threads work, of operators whose bytes and flops are all known: what
+// they waited or had no CPU for says nothing of the machine.
 func (c *workCell) reading() float64   { return num.SafeRatio(c.bytes, c.work) }
 func (c *workCell) computing() float64 { return num.SafeRatio(c.flops, c.work) }
 func (c *workCell) intensity() float64 { return num.SafeRatio(c.flops, c.bytes) }
@@ -100,7 +101,8 @@ func (g *workGroup) byWay() {
 		}
 	}
 	slices.SortFunc(g.wayList, func(a, b workKind) int {
-		return cmp.Or(cmp.Compare(a.typ, b.typ), sched.CompareBool(a.chosen, b.chosen), cmp.Compare(a.team, b.team))
+		return cmp.Or(cmp.Compare(a.typ, b.typ), sched.CompareBool(a.chosen, b.chosen),
+			cmp.Compare(a.team, b.team))
 	})
 }
 
@@ -113,7 +115,9 @@ func (j *judge) needs(k facts.ModelKey, g *workGroup, c *workClass, cells []*wor
 	var memLongest, arithLongest int64
 	c.arithFar = true
 	for _, w := range g.ways() {
-		own := sumOf(slices.DeleteFunc(slices.Clone(cells), func(x *workCell) bool { return x.kind != ops.ClassProduct || !x.weight || x.way() != w }))
+		own := sumOf(slices.DeleteFunc(slices.Clone(cells), func(x *workCell) bool {
+			return x.kind != ops.ClassProduct || !x.weight || x.way() != w
+		}))
 		if own.calls == 0 {
 			continue
 		}
@@ -193,8 +197,8 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 	}
 }
 
-// typeMix asks products of differently packed weights: if they read at one rate, time follows bytes; if they compute at
-// one rate, it follows flops. It needs two types with notable time whose flops for a byte differ.
+// typeMix asks products of differently packed weights: if they read at one rate, time follows bytes; if they
+// compute at one rate, it follows flops. It needs two types with notable time whose flops for a byte differ.
 func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 	if c.what != "products" {
 		return ""
@@ -204,7 +208,8 @@ func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 		if w.chosen || w.team != g.team { // read and computed in another way: no comparison
 			continue
 		}
-		if p := g.products(w); float64(p.dur) >= 0.1*float64(c.sum.dur) && p.work >= minRefDur && p.bytes > 0 && p.flops > 0 {
+		if p := g.products(w); float64(p.dur) >= 0.1*float64(c.sum.dur) && p.work >= minRefDur &&
+			p.bytes > 0 && p.flops > 0 {
 			sums = append(sums, p)
 		}
 	}
@@ -229,7 +234,8 @@ func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 	return ""
 }
 
-var classNames = map[string]string{"products": "products with weights", "attention": "attention's operators", "other": "other operators"}
+var classNames = map[string]string{"products": "products with weights", "attention": "attention's operators",
+	"other": "other operators"}
 
 // classes sorts a phase's operators and judges each class.
 func (j *judge) classes(k facts.ModelKey, g *workGroup) []workClass {

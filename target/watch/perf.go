@@ -37,8 +37,8 @@ const (
 // ErrNotPermitted says that the kernel refused for want of a privilege.
 var ErrNotPermitted = errors.New("not permitted")
 
-// perfSource reads the kernel's side-band events of all processes: one dummy software
-// event and one ring a CPU. Packages for perf events either are no longer kept or read only what BPF programs write.
+// perfSource reads the kernel's side-band events of all processes: one dummy software event and one ring a
+// CPU. Packages for perf events either are no longer kept or read only what BPF programs write.
 type perfSource struct {
 	w     *Watcher
 	epoll int
@@ -135,8 +135,10 @@ func openRing(cpu int) (*perfRing, error) {
 		Type:        unix.PERF_TYPE_SOFTWARE,
 		Config:      unix.PERF_COUNT_SW_DUMMY,
 		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU,
-		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
-			unix.PerfBitSampleIDAll | unix.PerfBitWatermark | unix.PerfBitUseClockID | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec |
+			unix.PerfBitTask |
+			unix.PerfBitSampleIDAll | unix.PerfBitWatermark | unix.PerfBitUseClockID |
+			unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
 		Wakeup:  1, // byte
 		Clockid: unix.CLOCK_BOOTTIME,
 	}
@@ -409,7 +411,8 @@ func (s *perfSource) decode(rec rawRecord) (Event, bool) {
 		ev.Start, ev.Len, ev.Offset = le.Uint64(body[8:]), le.Uint64(body[16:]), le.Uint64(body[24:])
 		ev.Dev = unix.Mkdev(le.Uint32(body[32:]), le.Uint32(body[36:]))
 		ev.Inode = le.Uint64(body[40:])
-		ev.Path, ev.Deleted = strings.CutSuffix(cString(body[64:]), " (deleted)") // the mark of a file without a name
+		// the mark of a file without a name
+		ev.Path, ev.Deleted = strings.CutSuffix(cString(body[64:]), " (deleted)")
 	case unix.PERF_RECORD_COMM:
 		if len(body) < 8 || s.w.tracked[u32(0)] == nil {
 			return ev, false

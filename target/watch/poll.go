@@ -153,8 +153,9 @@ func (s *pollSource) compare(pid int, st target.Stat, now int64, out []Event) []
 		}
 		cur.files[k] = true
 		if old == nil || exec || !old.files[k] {
-			out = append(out, Event{Time: now, Kind: EventMmap, PID: pid, TID: pid, Path: m.Path, Deleted: m.Deleted,
-				Dev: m.Dev, Inode: m.Inode, Start: m.Start, Len: m.End - m.Start, Offset: m.Offset})
+			out = append(out, Event{Time: now, Kind: EventMmap, PID: pid, TID: pid, Path: m.Path,
+				Deleted: m.Deleted,
+				Dev:     m.Dev, Inode: m.Inode, Start: m.Start, Len: m.End - m.Start, Offset: m.Offset})
 		}
 	}
 	if old != nil && !exec {

@@ -65,7 +65,8 @@ func TestRing(t *testing.T) {
 		record(unix.PERF_RECORD_COMM, 0, now+6, nil), // too short
 		record(99, 0, now+7, nil),
 		record(unix.PERF_RECORD_EXIT, 0, now+8, append(u32s(p12, p10, 13, p10), make([]byte, 8)...)),
-		record(unix.PERF_RECORD_COMM, 0, now+9, append(u32s(^uint32(0), p12), "outside\x00"...)), // another pid namespace
+		// another pid namespace
+		record(unix.PERF_RECORD_COMM, 0, now+9, append(u32s(^uint32(0), p12), "outside\x00"...)),
 	}
 	for _, at := range []uint64{0, 1000, 4096 - 60, 1<<40 - 8} {
 		s := &perfSource{w: newWatcher(), rings: map[int]*perfRing{0: testRing(4096, at&^7, recs...)}}
@@ -82,7 +83,8 @@ func TestRing(t *testing.T) {
 			t.Errorf("ring at %d: %q, want %q", at, g, want)
 		}
 		m := out[2]
-		if m.Start != 0x7000 || m.Len != 0x2000 || m.Offset != 0x1000 || m.Dev != unix.Mkdev(8, 1) || m.Inode != 77 || !m.Deleted || m.TID != 11 || out[3].Lost != 9 {
+		if m.Start != 0x7000 || m.Len != 0x2000 || m.Offset != 0x1000 || m.Dev != unix.Mkdev(8, 1) ||
+			m.Inode != 77 || !m.Deleted || m.TID != 11 || out[3].Lost != 9 {
 			t.Errorf("%+v, %+v", m, out[3])
 		}
 		if r := s.rings[0]; r.page.Data_tail != r.page.Data_head {
@@ -90,7 +92,10 @@ func TestRing(t *testing.T) {
 		}
 	}
 	// What is too new waits for the other rings.
-	s := &perfSource{w: newWatcher(), rings: map[int]*perfRing{0: testRing(4096, 0, record(unix.PERF_RECORD_FORK, 0, uint64(boottime())+1e9, append(u32s(p12, p10, p12, p10), make([]byte, 8)...)))}}
+	s := &perfSource{w: newWatcher(),
+		rings: map[int]*perfRing{0: testRing(4096, 0,
+			record(unix.PERF_RECORD_FORK, 0, uint64(boottime())+1e9,
+				append(u32s(p12, p10, p12, p10), make([]byte, 8)...)))}}
 	s.w.tracked[p10] = &trackedProcess{}
 	if out, _ := s.round(); len(out) != 0 || len(s.held) != 1 {
 		t.Errorf("an event of the future: %v, %d held", out, len(s.held))
@@ -118,7 +123,8 @@ func FuzzRing(f *testing.F) {
 }
 
 func TestParseCPUs(t *testing.T) {
-	for in, want := range map[string][]int{"0": {0}, "0-3": {0, 1, 2, 3}, "0-1,4,6-7": {0, 1, 4, 6, 7}, "": nil} {
+	for in, want := range map[string][]int{"0": {0}, "0-3": {0, 1, 2, 3}, "0-1,4,6-7": {0, 1, 4, 6, 7},
+		"": nil} {
 		if got, err := parseCPUs(in); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v", in, got, err)
 		}

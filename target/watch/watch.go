@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch notices processes that start and end, programs that they execute and code that they map, through perf's side-band
-// events, or by looking at /proc where those are not permitted.
+// Package watch notices processes that start and end, programs that they execute and code that they map,
+// through perf's side-band events, or by looking at /proc where those are not permitted.
 package watch
 
 import (
@@ -57,7 +57,8 @@ type Event struct {
 
 // Mapping is what an mmap event mapped.
 func (e Event) Mapping() target.Mapping {
-	return target.Mapping{Start: e.Start, End: e.Start + e.Len, Offset: e.Offset, Dev: e.Dev, Inode: e.Inode, Path: e.Path, Perms: "r-xp", Deleted: e.Deleted}
+	return target.Mapping{Start: e.Start, End: e.Start + e.Len, Offset: e.Offset, Dev: e.Dev, Inode: e.Inode,
+		Path: e.Path, Perms: "r-xp", Deleted: e.Deleted}
 }
 
 // Watcher notices what tracked processes and their descendants do: programs executed,
@@ -144,10 +145,10 @@ func (w *Watcher) add(pid int, now int64, added *[]int) {
 	}
 }
 
-// adopt tracks the descendants of tracked processes: those that /proc shows, and those of
-// the forks seen lately, whose parent may be gone. Where an engine has started this process to have itself
-// recorded, that is none of them, or the recording would wait for its own end. Processes in skip are not looked at;
-// those found to be of no interest are added to it, unless it is nil.
+// adopt tracks the descendants of tracked processes: those that /proc shows, and those of the forks seen
+// lately, whose parent may be gone. Where an engine has started this process to have itself recorded, that is
+// none of them, or the recording would wait for its own end. Processes in skip are not looked at; those found
+// to be of no interest are added to it, unless it is nil.
 func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 	now, self := boottime(), os.Getpid()
 	parent := map[int]int{}

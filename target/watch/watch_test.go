@@ -144,11 +144,14 @@ func TestWatchMmap(t *testing.T) {
 			t.Errorf("noticed after %v", d)
 		}
 		ev := list[len(list)-1]
-		if ev.PID != h.pid || ev.Start != addr || ev.Len != 8192 || ev.Offset != 4096 || ev.Inode != st.Ino || ev.Dev != st.Dev || ev.Deleted {
+		if ev.PID != h.pid || ev.Start != addr || ev.Len != 8192 || ev.Offset != 4096 || ev.Inode != st.Ino ||
+			ev.Dev != st.Dev || ev.Deleted {
 			t.Errorf("%+v; want pid %d, address %#x, inode %d, device %#x", ev, h.pid, addr, st.Ino, st.Dev)
 		}
 		// What the event says is enough to open the file.
-		f, _, err := target.OpenMapped(ev.PID, target.Mapping{Start: ev.Start, End: ev.Start + ev.Len, Offset: ev.Offset, Dev: ev.Dev, Inode: ev.Inode, Path: ev.Path})
+		f, _, err := target.OpenMapped(ev.PID,
+			target.Mapping{Start: ev.Start, End: ev.Start + ev.Len, Offset: ev.Offset, Dev: ev.Dev,
+				Inode: ev.Inode, Path: ev.Path})
 		if err != nil {
 			t.Error(err)
 		} else {
@@ -260,7 +263,8 @@ func TestTrackFindsOrphans(t *testing.T) {
 
 // TestPollLook: a look tells what is new since the one before, and nothing twice.
 func TestPollLook(t *testing.T) {
-	if b, err := os.ReadFile("/proc/sys/kernel/randomize_va_space"); err != nil || strings.TrimSpace(string(b)) == "0" {
+	if b, err := os.ReadFile("/proc/sys/kernel/randomize_va_space"); err != nil ||
+		strings.TrimSpace(string(b)) == "0" {
 		t.Skip("addresses are not randomized here: an executed program of the same name is not told from the one before")
 	}
 	h := startHelper(t, "sh", func(c *exec.Cmd) {

@@ -19,7 +19,8 @@ func Text(w io.Writer, r *doctor.Report, o terminal.Options) error {
 	p.verdict(r)
 	p.blank()
 	m := &r.Machine
-	p.line(fmt.Sprintf("Linux %s  %s  %d CPUs  uid %d  profinfer %s", m.Kernel, m.Arch, m.CPUs, m.UID, r.Version))
+	p.line(fmt.Sprintf("Linux %s  %s  %d CPUs  uid %d  profinfer %s", m.Kernel, m.Arch, m.CPUs, m.UID,
+		r.Version))
 	p.checks(r.Checks)
 	if r.Target != nil {
 		p.target(r.Target)
@@ -238,7 +239,8 @@ func (p *page) sites(t *doctor.Target) {
 		if s.Return {
 			role += " (return)"
 		}
-		g.rows = append(g.rows, []string{p.o.Clean(s.Where), fmt.Sprintf("%#x", s.Offset), p.o.Clean(s.Insn), cost, role, p.o.Clean(s.Yields)})
+		g.rows = append(g.rows, []string{p.o.Clean(s.Where), fmt.Sprintf("%#x", s.Offset), p.o.Clean(s.Insn),
+			cost, role, p.o.Clean(s.Yields)})
 	}
 	p.grid(&g)
 }

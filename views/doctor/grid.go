@@ -75,7 +75,8 @@ func (p *page) grid(g *grid) {
 	}
 }
 
-// blocks writes each row as its first cell and, below it, the others in as few lines as they take. No cell is shortened.
+// blocks writes each row as its first cell and, below it, the others in as few lines as they take. No cell is
+// shortened.
 func (p *page) blocks(g *grid) {
 	p.b.WriteString(p.o.Dim(terminal.Wrap(strings.Join(g.head, ", "), p.o.Width, 0)[0]) + "\n")
 	for _, r := range g.rows {

@@ -33,8 +33,8 @@ func ParseColor(s string) (Color, error) {
 	return "", fmt.Errorf("cannot colour by %q: it is one of share, bandwidth, none", s)
 }
 
-// Options choose what is drawn. The zero value is decode (prefill, encode, unknown where there is none), layers
-// that are alike as one, coloured by share.
+// Options choose what is drawn. The zero value is decode (prefill, encode, unknown where there is none),
+// layers that are alike as one, coloured by share.
 type Options struct {
 	Phase  profile.Phase // "": the first of decode, prefill, encode, unknown that ran
 	Layers bool          // every layer by itself
@@ -167,7 +167,8 @@ func newDrawing(d *dag.DAG, opt Options) *drawing {
 	}
 	for i := range d.Nodes { // what ran as one is one
 		n := i
-		for hops := 0; hops < 8 && d.Nodes[n].FusedInto >= 0 && int(d.Nodes[n].FusedInto) < len(d.Nodes); hops++ {
+		for hops := 0; hops < 8 && d.Nodes[n].FusedInto >= 0 &&
+			int(d.Nodes[n].FusedInto) < len(d.Nodes); hops++ {
 			n = int(d.Nodes[n].FusedInto)
 		}
 		if n != i {
@@ -241,12 +242,16 @@ func (g *drawing) write(w *bufio.Writer) {
 		id, label := fmt.Sprintf("layer%d", x.layer), fmt.Sprintf("layer %d", x.layer)
 		if x.kind >= 0 {
 			k := &d.Kinds[x.kind]
-			id, label = fmt.Sprintf("kind%d", x.kind), fmt.Sprintf("layers %s, × %d", ranges(k.Layers), len(k.Layers))
+			id, label = fmt.Sprintf("kind%d", x.kind),
+				fmt.Sprintf("layers %s, × %d", ranges(k.Layers), len(k.Layers))
 			if k.Spread != nil {
-				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)", format.Label.Duration(k.Spread.Median), format.Label.Duration(k.Spread.Min), k.Spread.MinLayer,
+				label += fmt.Sprintf("\n%s each, %s (layer %d) to %s (layer %d)",
+					format.Label.Duration(k.Spread.Median), format.Label.Duration(k.Spread.Min),
+					k.Spread.MinLayer,
 					format.Label.Duration(k.Spread.Max), k.Spread.MaxLayer)
 				for _, o := range k.Spread.Outliers {
-					label += fmt.Sprintf("\nlayer %d takes %.0f %% longer (median of %d calls)", o.Layer, o.Over*100, o.Calls)
+					label += fmt.Sprintf("\nlayer %d takes %.0f %% longer (median of %d calls)", o.Layer,
+						o.Over*100, o.Calls)
 				}
 			}
 		}
@@ -268,7 +273,8 @@ func (g *drawing) write(w *bufio.Writer) {
 	}
 	for _, id := range order {
 		e := groups[id]
-		fmt.Fprintf(w, "  subgraph %s {\n    label=%s\n    style=rounded\n    color=\"#9aa4b0\"\n", quote("cluster_"+id), quote(e.label))
+		fmt.Fprintf(w, "  subgraph %s {\n    label=%s\n    style=rounded\n    color=\"#9aa4b0\"\n",
+			quote("cluster_"+id), quote(e.label))
 		for _, b := range e.blocks {
 			fmt.Fprintf(w, "    subgraph %s {\n      label=%s\n      style=\"rounded,filled\"\n      fillcolor=\"#fafbfc\"\n      color=\"#c8cdd4\"\n", quote("cluster_"+id+"_"+b), quote(b))
 			for _, i := range e.in[b] {
@@ -289,7 +295,8 @@ func (g *drawing) title() string {
 	d := g.d
 	t := fmt.Sprintf("%s: %d steps", d.Phase, d.Steps)
 	if d.Ops > 0 && d.Traced > 0 {
-		t += fmt.Sprintf(", %s of operators a step", format.Label.Duration(float64(d.OpsDur-d.Probe)/float64(d.Traced)))
+		t += fmt.Sprintf(", %s of operators a step",
+			format.Label.Duration(float64(d.OpsDur-d.Probe)/float64(d.Traced)))
 	} else {
 		t += ", no operator was seen: no times"
 	}
@@ -333,7 +340,8 @@ func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 			lines = append(lines, clean.Terminal(g.d.Parts[n.Part].Backend, false))
 		}
 		if x.sum.timed && g.d.Traced > 0 {
-			line := format.Label.Duration(float64(x.sum.net)/float64(g.d.Traced)) + fmt.Sprintf("  %.1f %%", x.sum.share*100)
+			line := format.Label.Duration(float64(x.sum.net)/float64(g.d.Traced)) +
+				fmt.Sprintf("  %.1f %%", x.sum.share*100)
 			if x.sum.bytesNs > 0 {
 				most := ""
 				if x.sum.atMost {
@@ -344,7 +352,8 @@ func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 			lines = append(lines, line)
 		}
 		if x.kind >= 0 && len(x.nodes) < len(g.d.Kinds[x.kind].Layers) {
-			lines = append(lines, fmt.Sprintf("in %d of %d layers", len(x.nodes), len(g.d.Kinds[x.kind].Layers)))
+			lines = append(lines, fmt.Sprintf("in %d of %d layers", len(x.nodes),
+				len(g.d.Kinds[x.kind].Layers)))
 		}
 		if v, ok := g.value(x); ok && g.max > 0 {
 			fill, ink := shade(v/g.max, g.opt.Color)
@@ -359,7 +368,8 @@ func (g *drawing) edges(w *bufio.Writer) {
 	d := g.d
 	into := make([][]int32, len(d.Nodes))
 	for i := range d.Edges {
-		if e := &d.Edges[i]; e.From >= 0 && int(e.From) < len(d.Nodes) && e.To >= 0 && int(e.To) < len(d.Nodes) {
+		if e := &d.Edges[i]; e.From >= 0 && int(e.From) < len(d.Nodes) && e.To >= 0 &&
+			int(e.To) < len(d.Nodes) {
 			into[e.To] = append(into[e.To], int32(i))
 		}
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-var small = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 2, Prefill: 32, Decode: 8, Start: 1_000_000_000}
+var small = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 2, Prefill: 32,
+	Decode: 8, Start: 1_000_000_000}
 
 func player(runs ...profiletest.Run) func(profile.Sink) (*profile.Header, error) {
 	return func(s profile.Sink) (*profile.Header, error) {
@@ -167,7 +168,8 @@ func TestFigures(t *testing.T) {
 			continue
 		}
 		rows++
-		want := fmt.Sprintf("%s  %.1f %%  %.1f GB/s", format.Label.Duration(r.DurPerStep), *r.Share*100, *r.GBps)
+		want := fmt.Sprintf("%s  %.1f %%  %.1f GB/s", format.Label.Duration(r.DurPerStep), *r.Share*100,
+			*r.GBps)
 		if !strings.Contains(text, r.Key+`\nMUL_MAT`) || !strings.Contains(text, want) {
 			t.Errorf("%s: no %q", r.Key, want)
 		}
@@ -203,7 +205,8 @@ func TestHostileNames(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{`a"b`: `"a\"b"`, `\N`: `"\\N"`, "a\nb": `"a\nb"`, "&lt;": `"&amp;lt;"`, `\"`: `"\\\""`} {
+	for in, want := range map[string]string{`a"b`: `"a\"b"`, `\N`: `"\\N"`, "a\nb": `"a\nb"`,
+		"&lt;": `"&amp;lt;"`, `\"`: `"\\\""`} {
 		if got := quote(in); got != want {
 			t.Errorf("%q is %s, want %s", in, got, want)
 		}
@@ -227,7 +230,9 @@ func graph(s *trace.Shape) func(profile.Sink) (*profile.Header, error) {
 func TestOddGraphs(t *testing.T) {
 	loop := &trace.Shape{NNodes: 4}
 	for i := range 4 {
-		loop.Nodes = append(loop.Nodes, trace.Node{Op: "SET_ROWS", Src: []int32{int32(3 - i), int32((i + 1) % 4), -1, 1 << 30}, Ne: [4]int64{math.MaxInt64, math.MaxInt64, -1, 1}, ViewSrc: int32(i), Executes: i < 2})
+		loop.Nodes = append(loop.Nodes,
+			trace.Node{Op: "SET_ROWS", Src: []int32{int32(3 - i), int32((i + 1) % 4), -1, 1 << 30},
+				Ne: [4]int64{math.MaxInt64, math.MaxInt64, -1, 1}, ViewSrc: int32(i), Executes: i < 2})
 	}
 	var b bytes.Buffer
 	if err := Export(&b, graph(loop), Options{}); err != nil {
@@ -237,12 +242,14 @@ func TestOddGraphs(t *testing.T) {
 	b.Reset()
 	big := &trace.Shape{NNodes: 30_000}
 	for i := range big.NNodes {
-		big.Nodes = append(big.Nodes, trace.Node{Op: "MUL", Src: []int32{int32(i) - 1}, ViewSrc: -1, Executes: true})
+		big.Nodes = append(big.Nodes, trace.Node{Op: "MUL", Src: []int32{int32(i) - 1}, ViewSrc: -1,
+			Executes: true})
 	}
 	if err := Export(&b, graph(big), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(b.String(), "[label="); n != maxNodes || !strings.Contains(b.String(), "only the first 20000 operators") {
+	if n := strings.Count(b.String(), "[label="); n != maxNodes ||
+		!strings.Contains(b.String(), "only the first 20000 operators") {
 		t.Errorf("%d nodes", n)
 	}
 }

@@ -88,8 +88,8 @@ func ranges(v []int) string {
 	return strings.Join(out, ", ")
 }
 
-// quote writes a DOT string. What names hold can neither end the string nor be taken for Graphviz's escapes (\N,
-// \G, \l) or for an entity of HTML (&lt;), which Graphviz replaces in every label.
+// quote writes a DOT string. What names hold can neither end the string nor be taken for Graphviz's escapes
+// (\N, \G, \l) or for an entity of HTML (&lt;), which Graphviz replaces in every label.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "&", "&amp;", "\n", `\n`).Replace(s) + `"`
 }

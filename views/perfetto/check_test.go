@@ -109,7 +109,8 @@ func check(t *testing.T, gz []byte) *checked {
 	})
 	for id, k := range c.tracks {
 		if len(k.open) > 0 {
-			t.Errorf("track %d (%s%s) ends with %d open slices, the first %q", id, k.name, k.thread, len(k.open), k.open[0].name)
+			t.Errorf("track %d (%s%s) ends with %d open slices, the first %q", id, k.name, k.thread,
+				len(k.open), k.open[0].name)
 		}
 		if k.parent != 0 && c.tracks[k.parent] == nil {
 			t.Errorf("track %d has a parent that is not described", id)
@@ -384,7 +385,8 @@ func (c *checked) ftrace(b []byte) {
 							c.t.Errorf("time goes back on CPU %d", cpu)
 						}
 						if c.running[cpu] != prev {
-							c.t.Errorf("CPU %d at %d: thread %d leaves, but %d ran", cpu, at, prev, c.running[cpu])
+							c.t.Errorf("CPU %d at %d: thread %d leaves, but %d ran", cpu, at, prev,
+								c.running[cpu])
 						}
 					}
 					c.switches[cpu] = append(c.switches[cpu], at)

@@ -15,7 +15,8 @@ import (
 // pause is how long a thread may be in no operator, ns, before its counters fall to 0.
 const pause = 100_000
 
-// counts draws counters: an operator's values on its slices, and on tracks below each thread what was counted while it computed.
+// counts draws counters: an operator's values on its slices, and on tracks below each thread what was counted
+// while it computed.
 type counts struct {
 	counters             []trace.Counter
 	instructions, cycles int // -1: not counted
@@ -71,8 +72,8 @@ func (c *counts) annotate(n *notes, prefix string, values []int64) {
 	}
 }
 
-// sum adds an operator's values to those of its step. Where one of a pair is not known neither is added, so that their
-// ratio stays one of the same operators.
+// sum adds an operator's values to those of its step. Where one of a pair is not known neither is added, so
+// that their ratio stays one of the same operators.
 func (c *counts) sum(to, values []int64) []int64 {
 	if _, ok := c.ipc(values); !ok {
 		return to
@@ -105,7 +106,8 @@ func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
 	r.end = th.Start + th.Busy + th.OffCPU
 	for i := range c.counters {
 		k := &c.counters[i]
-		if i >= len(r.tracks)-1 || k.Unit == "ns" { // a clock's rate is the share of its CPU that a thread had
+		// a clock's rate is the share of its CPU that a thread had
+		if i >= len(r.tracks)-1 || k.Unit == "ns" {
 			continue
 		}
 		v, ok := c.known(th.Counts, i)

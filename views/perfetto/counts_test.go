@@ -18,12 +18,14 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-var counted = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu", User: true}, {Name: "instructions", Role: "instructions", PMU: "cpu", User: true},
-	{Name: "stall_backend", Role: "stall-backend", PMU: "cpu", Void: "it reads 0"}, {Name: "task-clock", Role: "task-clock", PMU: "kernel", Unit: "ns"},
+var counted = []trace.Counter{{Name: "cycles", Role: "cycles", PMU: "cpu", User: true},
+	{Name: "instructions", Role: "instructions", PMU: "cpu", User: true},
+	{Name: "stall_backend", Role: "stall-backend", PMU: "cpu", Void: "it reads 0"}, {Name: "task-clock",
+		Role: "task-clock", PMU: "kernel", Unit: "ns"},
 	{Name: "major-faults", Role: "major-faults"}, {Name: "cycles:\x1bk", Role: "cycles", PMU: "cpu"}}
 
-// counter gives operators counts: 3 cycles a ns and, on thread i, an IPC of (i+1)/2; one major fault on the first thread of every
-// GET_ROWS. Of SWIGLU nothing is known.
+// counter gives operators counts: 3 cycles a ns and, on thread i, an IPC of (i+1)/2; one major fault on the
+// first thread of every GET_ROWS. Of SWIGLU nothing is known.
 type counter struct {
 	profile.Sink
 	ops []*profile.Op
@@ -88,7 +90,9 @@ func TestCounts(t *testing.T) {
 			continue
 		}
 		o := byID[s.notes["op_id"]]
-		at := slices.IndexFunc(o.Threads, func(th profile.OpThread) bool { return int64(th.TID) == c.tracks[s.track].tid })
+		at := slices.IndexFunc(o.Threads, func(th profile.OpThread) bool {
+			return int64(th.TID) == c.tracks[s.track].tid
+		})
 		th := &o.Threads[at]
 		if th.Counts == nil {
 			unknown++
@@ -100,8 +104,11 @@ func TestCounts(t *testing.T) {
 			continue
 		}
 		seen++
-		want := map[string]string{"thread.cycles": fmt.Sprint(3 * th.Busy), "thread.instructions": fmt.Sprint(3 * th.Busy * int64(at+1) / 2), "thread.task-clock": fmt.Sprint(th.Busy),
-			"thread.major-faults": fmt.Sprint(th.Counts[4]), "thread.stall_backend": "", "count.stall_backend": "", "count.cycles": "", "count.scaled": "",
+		want := map[string]string{"thread.cycles": fmt.Sprint(3 * th.Busy),
+			"thread.instructions": fmt.Sprint(3 * th.Busy * int64(at+
+				1) / 2), "thread.task-clock": fmt.Sprint(th.Busy),
+			"thread.major-faults": fmt.Sprint(th.Counts[4]), "thread.stall_backend": "",
+			"count.stall_backend": "", "count.cycles": "", "count.scaled": "",
 			"thread.cycles:\ufffdk": fmt.Sprint(3 * th.Busy / 8)}
 		if at == 0 {
 			want["count.cycles"], want["count.instructions"], want["count.major-faults"] = fmt.Sprint(o.Counts[0]), fmt.Sprint(o.Counts[1]), fmt.Sprint(o.Counts[4])
@@ -130,14 +137,16 @@ func TestCounts(t *testing.T) {
 		}
 		byThread[k.name][c.tracks[k.parent].tid] = c.counters[id]
 	}
-	for n, threads := range map[string]int{"cycles": 3, "instructions": 3, "IPC": 3, "major-faults": 1, "task-clock": 0, "stall_backend": 0, "cycles:\ufffdk": 3} {
+	for n, threads := range map[string]int{"cycles": 3, "instructions": 3, "IPC": 3, "major-faults": 1,
+		"task-clock": 0, "stall_backend": 0, "cycles:\ufffdk": 3} {
 		if len(byThread[n]) != threads {
 			t.Errorf("%s: tracks on %d threads, want %d", n, len(byThread[n]), threads)
 		}
 	}
 	for tid, values := range byThread["IPC"] {
 		for i, v := range values {
-			if want := float64(tid-4242+1) / 2; math.Abs(v-want) > 0.01 && v != 0 || i == len(values)-1 && v != 0 {
+			if want := float64(tid-4242+1) / 2; math.Abs(v-want) > 0.01 && v != 0 || i == len(values)-1 &&
+				v != 0 {
 				t.Errorf("thread %d: IPC %v", tid, values)
 				break
 			}
@@ -193,7 +202,8 @@ func TestCountsFall(t *testing.T) {
 	c := &counts{}
 	c.set(counted)
 	for _, at := range []int64{1_000, 51_000, 1_000_000} {
-		c.draw(tr, 7, &profile.OpThread{TID: 8, Start: at, Busy: 40_000, Counts: []int64{80_000, 40_000, 0, 40_000, 0, 0}})
+		c.draw(tr, 7, &profile.OpThread{TID: 8, Start: at, Busy: 40_000,
+			Counts: []int64{80_000, 40_000, 0, 40_000, 0, 0}})
 	}
 	if at := c.rows[threadKey{7, 8}].tracks[0].last; at != 1_000_000 {
 		t.Errorf("after a pause it is not set again, but last at %d", at)

@@ -11,8 +11,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Graphs on a device have a track of their own below their process: the queue's, where the device's interface was seen, else one
-// of the backend. Arrows lead from the host's call to the device's slice and on to the host's wait.
+// Graphs on a device have a track of their own below their process: the queue's, where the device's interface
+// was seen, else one of the backend. Arrows lead from the host's call to the device's slice and on to the
+// host's wait.
 
 // maxDevices bounds the tracks of devices; those beyond are not drawn.
 const maxDevices = 1024
@@ -35,7 +36,8 @@ type rowKey struct {
 	name string
 }
 
-// The two arrows of a graph: to the device and back. Their numbers are apart from those of arrows between processes.
+// The two arrows of a graph: to the device and back. Their numbers are apart from those of arrows between
+// processes.
 func flowTo(graph int64) uint64   { return 1<<62 | uint64(graph) }
 func flowBack(graph int64) uint64 { return 1<<63 | uint64(graph) }
 
@@ -51,7 +53,8 @@ func (e *exporter) toDevice(g *profile.Graph, n *notes) *notes {
 	return n
 }
 
-// backFlow tells whether an arrow leads from a device's slice to the wait for it: arrows lead forward in time.
+// backFlow tells whether an arrow leads from a device's slice to the wait for it: arrows lead forward in
+// time.
 func backFlow(d *profile.DeviceSpan) bool {
 	return d.Waited > 0 && d.Done-d.Waited >= max(d.Graph.Start, d.Begin)
 }
@@ -96,7 +99,8 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 		if backFlow(d) {
 			n.m = n.m.fixed(eventFlowEnd, flowBack(d.Graph.ID))
 		}
-		e.t.begin(k, d.Done-d.Waited, d, "wait", "wait for "+cmp.Or(clean.Perfetto(d.Graph.Backend), "a device"), n)
+		e.t.begin(k, d.Done-d.Waited, d, "wait",
+			"wait for "+cmp.Or(clean.Perfetto(d.Graph.Backend), "a device"), n)
 		e.t.end(k, d.Done, nil)
 	}
 	return e.p.err

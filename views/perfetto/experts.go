@@ -10,8 +10,8 @@ import (
 	"github.com/profinfer/profinfer/profile/experts"
 )
 
-// experts annotates an operator with what its tokens chose: the experts themselves of one token, of several how
-// many different ones.
+// experts annotates an operator with what its tokens chose: the experts themselves of one token, of several
+// how many different ones.
 func (n *notes) experts(c *profile.Choice) {
 	if c == nil {
 		return
@@ -38,15 +38,16 @@ func (n *notes) experts(c *profile.Choice) {
 	}
 }
 
-// drawExperts sets the counters of a step's experts: those that are new, and the bytes of their weights. What is not known of a step
-// is no value of the step before: the counter falls to 0.
+// drawExperts sets the counters of a step's experts: those that are new, and the bytes of their weights. What
+// is not known of a step is no value of the step before: the counter falls to 0.
 func (e *exporter) drawExperts(s *profile.Step) {
 	p, ok := e.experts.Step(s)
 	phase := stepName(s)
 	for _, c := range []struct {
 		name, unit string
 		value      *float64
-	}{{phase + " new experts", "experts a step", newExperts(&p)}, {phase + " experts' bytes", "bytes a step", p.Bytes}} {
+	}{{phase + " new experts", "experts a step", newExperts(&p)}, {phase + " experts' bytes", "bytes a step",
+		p.Bytes}} {
 		key := counterKey{s.PID, s.Ctx, c.name}
 		if ok && c.value != nil {
 			e.rate(s, s.Start+s.Dur, c.name, c.unit, *c.value)
@@ -56,7 +57,8 @@ func (e *exporter) drawExperts(s *profile.Step) {
 	}
 }
 
-// newExperts returns how many experts of a step the one before did not use, over all layers; nil where none has one before.
+// newExperts returns how many experts of a step the one before did not use, over all layers; nil where none
+// has one before.
 func newExperts(p *experts.Step) *float64 {
 	if p.Known == 0 {
 		return nil

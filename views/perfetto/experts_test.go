@@ -11,7 +11,8 @@ import (
 )
 
 func TestExperts(t *testing.T) {
-	c := check(t, export(t, nil, profiletest.Run{Model: profiletest.MoE, PID: 4242, Threads: 2, Prefill: 3, Decode: 2, Start: 1_000_000_000, Gap: 500}))
+	c := check(t, export(t, nil, profiletest.Run{Model: profiletest.MoE, PID: 4242, Threads: 2, Prefill: 3,
+		Decode: 2, Start: 1_000_000_000, Gap: 500}))
 	want := []map[string]string{
 		// tokens 0 to 2 choose 0 to 3, 1 to 4 and 2 to 5 in layer 0; in layer 1 each the next
 		{"layer": "0", "experts_different": "6", "experts_tokens": "3", "experts_of": "16", "experts": ""},
@@ -58,9 +59,11 @@ func (c *checked) counterOf(name string) (values []float64, unit string) {
 	return values, unit
 }
 
-// Counters of a step's experts: one of four is new in each of two layers; a step that was not wholly seen has no value.
+// Counters of a step's experts: one of four is new in each of two layers; a step that was not wholly seen has
+// no value.
 func TestExpertCounters(t *testing.T) {
-	run := profiletest.Run{Model: profiletest.MoE, PID: 4242, Threads: 2, Prefill: 3, Decode: 6, Start: 1_000_000_000, Gap: 500}
+	run := profiletest.Run{Model: profiletest.MoE, PID: 4242, Threads: 2, Prefill: 3, Decode: 6,
+		Start: 1_000_000_000, Gap: 500}
 	const plane = 64 * 192 / 32 * 18 // bytes of an expert
 	const few, many = float64(2 * 3 * 4 * plane), float64(2 * 3 * 6 * plane)
 	for _, x := range []struct {
@@ -72,10 +75,12 @@ func TestExpertCounters(t *testing.T) {
 	} {
 		run.Partial = x.partial
 		c := check(t, export(t, nil, run))
-		if v, unit := c.counterOf("decode new experts"); !slices.Equal(v, x.fresh) || unit != "experts a step" {
+		if v, unit := c.counterOf("decode new experts"); !slices.Equal(v, x.fresh) ||
+			unit != "experts a step" {
 			t.Errorf("partial %d: new experts %v %s, want %v", x.partial, v, unit, x.fresh)
 		}
-		if v, unit := c.counterOf("decode experts' bytes"); !slices.Equal(v, x.bytes) || unit != "bytes a step" {
+		if v, unit := c.counterOf("decode experts' bytes"); !slices.Equal(v, x.bytes) ||
+			unit != "bytes a step" {
 			t.Errorf("partial %d: bytes %v %s, want %v", x.partial, v, unit, x.bytes)
 		}
 		if v, _ := c.counterOf("prefill experts' bytes"); !slices.Equal(v, []float64{many, 0}) {

@@ -73,7 +73,8 @@ type stepSum struct {
 func newExporter(w io.Writer) *exporter {
 	p := newPackets(w)
 	return &exporter{p: p, t: newTracks(p), sched: newScheduling(p), waiting: map[int64][]*profile.Graph{},
-		sums: map[*profile.Step]*stepSum{}, rates: map[counterKey]int64{}, dims: map[[4]int64]string{}, requests: requests.New(maxRequests)}
+		sums: map[*profile.Step]*stepSum{}, rates: map[counterKey]int64{}, dims: map[[4]int64]string{},
+		requests: requests.New(maxRequests)}
 }
 
 // Sched takes a scheduling event.
@@ -365,7 +366,8 @@ func (e *exporter) tokenRate(s *profile.Step) {
 	}
 }
 
-// rate sets a counter for the time of a step, up to an end. It falls to 0 where the next one is long in coming.
+// rate sets a counter for the time of a step, up to an end. It falls to 0 where the next one is long in
+// coming.
 func (e *exporter) rate(s *profile.Step, until int64, name, unit string, v float64) {
 	k := e.t.counter(s.PID, s.Ctx, name, unit)
 	key := counterKey{s.PID, s.Ctx, name}
@@ -394,7 +396,8 @@ func (e *exporter) finish(h *profile.Header) error {
 	for _, k := range threads {
 		e.t.endTo(e.t.threads[k], e.last, 0)
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(e.rates), compareCounters) { // the same recording gives the same file
+	// the same recording gives the same file
+	for _, key := range slices.SortedFunc(maps.Keys(e.rates), compareCounters) {
 		e.t.value(e.t.counters[key], e.rates[key], 0)
 	}
 	e.drawRequests(h)
@@ -459,13 +462,16 @@ func (e *exporter) names(h *profile.Header, threads []threadKey) {
 	tids := slices.Sorted(maps.Keys(e.sched.tasks))
 	for _, tid := range tids {
 		t := e.sched.tasks[tid]
-		tree = tree.sub(treeThread, message(nil).int(1, int64(tid)).str(2, clean.Perfetto(t.comm)).int(3, int64(t.pid)))
+		tree = tree.sub(treeThread, message(nil).int(1, int64(tid)).str(2, clean.Perfetto(t.comm)).int(3,
+			int64(t.pid)))
 	}
 	first := uint64(max(0, h.First))
 	if len(tree) > 0 {
-		e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).sub(packetProcessTree, tree))
+		e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence,
+			schedSequence).sub(packetProcessTree, tree))
 	}
-	uts := message(nil).str(1, "Linux").str(2, "").str(3, clean.Perfetto(h.Meta.Kernel)).str(4, machine(h.Meta.Arch))
+	uts := message(nil).str(1, "Linux").str(2, "").str(3, clean.Perfetto(h.Meta.Kernel)).str(4,
+		machine(h.Meta.Arch))
 	e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence, schedSequence).
 		sub(packetSystemInfo, message(nil).sub(infoUtsname, uts)))
 }

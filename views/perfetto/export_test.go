@@ -39,8 +39,9 @@ func export(t *testing.T, edit func(*profile.Header), runs ...profiletest.Run) [
 	return b.Bytes()
 }
 
-var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 3, Prefill: 32, Decode: 40,
-	Start: 1_000_000_000, Preempt: 7, Sched: true}
+var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 3, Prefill: 32,
+	Decode: 40,
+	Start:  1_000_000_000, Preempt: 7, Sched: true}
 
 // In a step of the small model each layer runs RMS_NORM+MUL twice, three products and two ROPE
 // for q, k and v, two SET_ROWS, FLASH_ATTN_EXT, attn_output, two ADD, gate, up, SWIGLU and down;
@@ -49,7 +50,8 @@ const opsPerStep = 2*17 + 3
 
 func TestExport(t *testing.T) {
 	c := check(t, export(t, func(h *profile.Header) {
-		h.Losses = []trace.Loss{{Start: h.First + 5000, End: h.First + 6000, Why: "lost", What: "hits", Events: 7, CPU: 1},
+		h.Losses = []trace.Loss{{Start: h.First + 5000, End: h.First + 6000, Why: "lost", What: "hits",
+			Events: 7, CPU: 1},
 			{Start: h.First + 5500, End: h.First + 5600, Why: "lost", What: "hits", Events: 1, CPU: -1}}
 	}, run))
 	if n := len(c.named("prefill")); n != 1 {
@@ -60,7 +62,8 @@ func TestExport(t *testing.T) {
 		t.Errorf("%d decode slices, want 40", len(steps))
 	}
 	for i, s := range steps {
-		if s.depth != 0 || s.notes["tokens"] != "1" || s.notes["step"] != fmt.Sprint(i+2) || s.notes["context"] != "0xabc" {
+		if s.depth != 0 || s.notes["tokens"] != "1" || s.notes["step"] != fmt.Sprint(i+2) ||
+			s.notes["context"] != "0xabc" {
 			t.Errorf("decode step %d is %+v", i, s)
 			break
 		}
@@ -93,7 +96,8 @@ func TestExport(t *testing.T) {
 		}
 	}
 	if onMain != 41*opsPerStep || onWorkers != 2*onMain {
-		t.Errorf("%d operators on the main thread, %d on the workers; want %d and twice as many", onMain, onWorkers, 41*opsPerStep)
+		t.Errorf("%d operators on the main thread, %d on the workers; want %d and twice as many", onMain,
+			onWorkers, 41*opsPerStep)
 	}
 	// The last thread of three arrives last, except where thread 1 was preempted.
 	if waits != 2*onMain {
@@ -101,8 +105,10 @@ func TestExport(t *testing.T) {
 	}
 	// 192 x 64 in blocks of 32 elements and 18 bytes: 6912; the input's row is 192 floats, the
 	// output's 64.
-	want := map[string]string{"op": "MUL_MAT", "name": "ffn_out-1", "dims": "64", "weight": "blk.1.ffn_down.weight", "weight_type": "q4_0",
-		"type": "f32", "layer": "1", "block": "ffn", "bytes": fmt.Sprint(6912 + 192*4 + 64*4), "flops": fmt.Sprint(2 * 192 * 64), "threads": "3"}
+	want := map[string]string{"op": "MUL_MAT", "name": "ffn_out-1", "dims": "64",
+		"weight": "blk.1.ffn_down.weight", "weight_type": "q4_0",
+		"type": "f32", "layer": "1", "block": "ffn", "bytes": fmt.Sprint(6912 + 192*4 +
+			64*4), "flops": fmt.Sprint(2 * 192 * 64), "threads": "3"}
 	found := false
 	for _, s := range c.named("ffn_down") {
 		if s.notes["layer"] == "1" && s.notes["dims"] == "64" {
@@ -125,7 +131,8 @@ func TestExport(t *testing.T) {
 	for _, k := range c.tracks {
 		names[k.thread+k.process+k.name] = true
 	}
-	for _, n := range []string{"llama-bench (main)", "llama-bench (worker)", "llama-bench", "decode t/s", "decode GB/s", "prefill t/s", "not seen: lost"} {
+	for _, n := range []string{"llama-bench (main)", "llama-bench (worker)", "llama-bench", "decode t/s",
+		"decode GB/s", "prefill t/s", "not seen: lost"} {
 		if !names[n] {
 			t.Errorf("no track is called %q", n)
 		}
@@ -142,7 +149,8 @@ func TestExport(t *testing.T) {
 
 // What is missing, torn or out of order still gives a trace that nests.
 func TestExportDamaged(t *testing.T) {
-	for _, name := range []string{"no step", "no graph", "backwards", "overlap", "no threads", "never arrived", "step twice", "level graph", "hostile", "missed switches", "graph never ends", "steps never end"} {
+	for _, name := range []string{"no step", "no graph", "backwards", "overlap", "no threads",
+		"never arrived", "step twice", "level graph", "hostile", "missed switches", "graph never ends", "steps never end"} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			err := Export(&b, func(sink profile.Sink) (*profile.Header, error) {
@@ -160,7 +168,8 @@ func TestExportDamaged(t *testing.T) {
 				h.End = nil
 				if name == "hostile" {
 					h.Threads[0].Comm, h.Processes[0].Comm = "\xff\n", "\x1b]0;x\x07"
-					h.Losses = []trace.Loss{{Start: 9, End: 1, Why: "\xc0", What: "\n", Events: 1 << 63, CPU: -5}}
+					h.Losses = []trace.Loss{{Start: 9, End: 1, Why: "\xc0", What: "\n", Events: 1 << 63,
+						CPU: -5}}
 				}
 				return h, nil
 			})
@@ -300,7 +309,9 @@ func TestInternedStringsAreBounded(t *testing.T) {
 
 func TestExportErrors(t *testing.T) {
 	want := errors.New("the disk is full")
-	if err := Export(&bytes.Buffer{}, func(profile.Sink) (*profile.Header, error) { return nil, want }); !errors.Is(err, want) {
+	if err := Export(&bytes.Buffer{}, func(profile.Sink) (*profile.Header, error) {
+		return nil, want
+	}); !errors.Is(err, want) {
 		t.Errorf("the replay's error became %v", err)
 	}
 	err := Export(failing{want}, func(s profile.Sink) (*profile.Header, error) {
@@ -320,7 +331,8 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestReported(t *testing.T) {
 	// Values of include/linux/sched.h.
-	for in, want := range map[uint32]int64{0: 0, 1: 1, 2: 2, 0x402: 0x80, 4: 4, 8: 8, 0x20: 0x20, 0x1000: 2, 0x8000: 2, 0x101: 1, 0x40: 0x40} {
+	for in, want := range map[uint32]int64{0: 0, 1: 1, 2: 2, 0x402: 0x80, 4: 4, 8: 8, 0x20: 0x20, 0x1000: 2,
+		0x8000: 2, 0x101: 1, 0x40: 0x40} {
 		if got := reported(in); got != want {
 			t.Errorf("state %#x is reported as %#x, want %#x", in, got, want)
 		}
@@ -352,9 +364,11 @@ func TestTraceProcessor(t *testing.T) {
 	ask("select count(*) from slice where dur < 0", "0")
 	ask("select name, count(*), min(depth), max(depth) from slice where category='step' group by 1 order by 1",
 		`"decode",40,0,0`, `"prefill",1,0,0`)
-	ask("select category, count(*) from slice group by 1 order by 1", `"graph",41`, fmt.Sprintf(`"op",%d`, 41*opsPerStep*3), `"step",41`, fmt.Sprintf(`"wait",%d`, 41*opsPerStep*2))
+	ask("select category, count(*) from slice group by 1 order by 1", `"graph",41`,
+		fmt.Sprintf(`"op",%d`, 41*opsPerStep*3), `"step",41`, fmt.Sprintf(`"wait",%d`, 41*opsPerStep*2))
 	ask("select thread.name, count(*) from slice join thread_track t on slice.track_id = t.id join thread using(utid) where category='op' group by tid order by tid",
-		fmt.Sprintf(`"llama-bench (main)",%d`, 41*opsPerStep), fmt.Sprintf(`"llama-bench (worker)",%d`, 41*opsPerStep), fmt.Sprintf(`"llama-bench (worker)",%d`, 41*opsPerStep))
+		fmt.Sprintf(`"llama-bench (main)",%d`, 41*opsPerStep), fmt.Sprintf(`"llama-bench (worker)",%d`,
+			41*opsPerStep), fmt.Sprintf(`"llama-bench (worker)",%d`, 41*opsPerStep))
 	ask("select thread.name, dur from sched join thread using(utid) where tid = 77", `"apt-get",5000000`)
 	ask("select count(*) from stats where severity in ('error','data_loss') and value > 0", "0")
 	ask("select count(distinct s.id) from slice s join args using(arg_set_id) where key='debug.weight' and display_value='blk.1.ffn_down.weight'", "41")

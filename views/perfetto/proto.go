@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Perfetto publishes no Go package of its protos, and generated types would hold a packet before it is written.
-// Field numbers of google/perfetto's protos/perfetto/trace (v58).
+// Perfetto publishes no Go package of its protos, and generated types would hold a packet before it is
+// written. Field numbers of google/perfetto's protos/perfetto/trace (v58).
 const (
 	tracePacket = 1 // Trace.packet
 

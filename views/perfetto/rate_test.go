@@ -12,14 +12,17 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// The counter of tokens a second goes by when a step's results were there, and has no value where that was not seen.
+// The counter of tokens a second goes by when a step's results were there, and has no value where that was
+// not seen.
 func TestTokenRate(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		var in, out bytes.Buffer
 		rec := profiletest.Remote{Steps: 3}
 		if !waits {
 			rec.Marks = func(_ int, ms []trace.Mark) []trace.Mark {
-				return slices.DeleteFunc(ms, func(m trace.Mark) bool { return m.Kind == trace.MarkSyncBegin || m.Kind == trace.MarkSyncEnd })
+				return slices.DeleteFunc(ms, func(m trace.Mark) bool {
+					return m.Kind == trace.MarkSyncBegin || m.Kind == trace.MarkSyncEnd
+				})
 			}
 		}
 		if err := rec.Record(&in); err != nil {
@@ -29,7 +32,9 @@ func TestTokenRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Export(&out, func(s profile.Sink) (*profile.Header, error) { return profile.Replay(r, s) }); err != nil {
+		if err := Export(&out, func(s profile.Sink) (*profile.Header, error) {
+			return profile.Replay(r, s)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		c := check(t, out.Bytes())

@@ -4,8 +4,8 @@ package perfetto
 
 import "github.com/profinfer/profinfer/profile"
 
-// flow draws the arrow from a graph that is handed to another process to the graph that this one computes for it. Which
-// graphs get an answer is not known when they begin: an arrow that nothing ends is not drawn.
+// flow draws the arrow from a graph that is handed to another process to the graph that this one computes for
+// it. Which graphs get an answer is not known when they begin: an arrow that nothing ends is not drawn.
 func (e *exporter) flow(g *profile.Graph) *notes {
 	switch {
 	case g.Caller != nil:

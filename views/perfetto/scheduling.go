@@ -113,11 +113,13 @@ func ftraceEvent(e *trace.Sched) message {
 	if e.Kind == trace.SchedWakeup {
 		// SchedWakingFtraceEvent: comm 1, pid 2, prio 3, success 4, target_cpu 5; the event's own pid
 		// is the waker.
-		w := message(nil).str(1, clean.Perfetto(e.NextComm)).int(2, int64(e.NextTID)).int(3, int64(e.NextPrio)).int(4, 1).int(5, int64(e.CPU))
+		w := message(nil).str(1, clean.Perfetto(e.NextComm)).int(2, int64(e.NextTID)).int(3,
+			int64(e.NextPrio)).int(4, 1).int(5, int64(e.CPU))
 		return m.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceWaking, w)
 	}
 	// SchedSwitchFtraceEvent: prev comm 1, pid 2, prio 3, state 4; next comm 5, pid 6, prio 7.
-	w := message(nil).str(1, clean.Perfetto(e.PrevComm)).int(2, int64(e.PrevTID)).int(3, int64(e.PrevPrio)).int(4, reported(e.PrevState)).
+	w := message(nil).str(1, clean.Perfetto(e.PrevComm)).int(2, int64(e.PrevTID)).int(3,
+		int64(e.PrevPrio)).int(4, reported(e.PrevState)).
 		str(5, clean.Perfetto(e.NextComm)).int(6, int64(e.NextTID)).int(7, int64(e.NextPrio))
 	return m.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceSwitch, w)
 }

@@ -17,8 +17,8 @@ type slotKey struct {
 	seq int32
 }
 
-// drawRequests draws each sequence's requests on a track of its own, where there is more than one: the prompt until the first
-// token, then the answer.
+// drawRequests draws each sequence's requests on a track of its own, where there is more than one: the prompt
+// until the first token, then the answer.
 func (e *exporter) drawRequests(h *profile.Header) {
 	s := e.requests.Finish(h)
 	if s.Seen < 2 {
@@ -33,7 +33,8 @@ func (e *exporter) drawRequests(h *profile.Header) {
 			parent := e.t.process(r.PID)
 			k = e.t.make()
 			slots[key] = k
-			e.t.p.descriptor(message(nil).uint(descUUID, k.uuid).str(descName, fmt.Sprintf("sequence %d", r.Seq)).uint(descParent, parent.uuid))
+			e.t.p.descriptor(message(nil).uint(descUUID, k.uuid).str(descName,
+				fmt.Sprintf("sequence %d", r.Seq)).uint(descParent, parent.uuid))
 		}
 		name := fmt.Sprintf("request %d", r.ID)
 		if r.Warmup {

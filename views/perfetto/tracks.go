@@ -178,7 +178,8 @@ func (k *track) depth(what any) int {
 
 func (t *tracks) value(k *track, at int64, v float64) {
 	k.last = max(at, k.last)
-	t.p.event(k.last, packetTrackEvent, message(nil).uint(eventType, typeCounter).uint(eventTrack, k.uuid).double(eventDouble, v))
+	t.p.event(k.last, packetTrackEvent,
+		message(nil).uint(eventType, typeCounter).uint(eventTrack, k.uuid).double(eventDouble, v))
 }
 
 func compareThreads(a, b threadKey) int {

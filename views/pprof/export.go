@@ -138,7 +138,8 @@ type opKey struct {
 }
 
 func newExporter() *exporter {
-	e := &exporter{stacks: map[stack]*stack{}, known: map[opKey]*stack{}, pending: map[int64]*pending{}, groups: map[key]*group{}}
+	e := &exporter{stacks: map[stack]*stack{}, known: map[opKey]*stack{}, pending: map[int64]*pending{},
+		groups: map[key]*group{}}
 	e.limits.pending, e.limits.stacks, e.limits.groups = maxPending, maxStacks, maxGroups
 	return e
 }

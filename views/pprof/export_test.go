@@ -21,8 +21,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 2, Prefill: 32, Decode: 40,
-	Start: 1_000_000_000, Preempt: 7, Sched: true, Gap: 300}
+var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threads: 2, Prefill: 32,
+	Decode: 40,
+	Start:  1_000_000_000, Preempt: 7, Sched: true, Gap: 300}
 
 func TestSums(t *testing.T) {
 	for name, edit := range map[string]func(*model.Op){
@@ -76,7 +77,9 @@ func TestFrames(t *testing.T) {
 }
 
 func TestWhen(t *testing.T) {
-	m := feed(t, newExporter(), player(nil, func(h *model.Header) { h.Meta.Start, h.Meta.Realtime = 400_000_000, 1_700_000_000_000_000_000 }, run))
+	m := feed(t, newExporter(), player(nil, func(h *model.Header) {
+		h.Meta.Start, h.Meta.Realtime = 400_000_000, 1_700_000_000_000_000_000
+	}, run))
 	if m.TimeNanos != 1_700_000_000_600_000_000 {
 		t.Errorf("it began at %d", m.TimeNanos)
 	}
@@ -117,7 +120,8 @@ func TestModels(t *testing.T) {
 	other.PID = 5000
 	m = feed(t, newExporter(), player(nil, nil, run, other))
 	m.agrees(1, func(f *summary.Phase) string {
-		return []string{"llama 2 layers 64 wide q4_0 llama-bench [4242]", "llama 2 layers 64 wide q4_0 llama-bench [5000]"}[*f.Model]
+		return []string{"llama 2 layers 64 wide q4_0 llama-bench [4242]",
+			"llama 2 layers 64 wide q4_0 llama-bench [5000]"}[*f.Model]
 	})
 }
 
@@ -125,15 +129,18 @@ func TestModels(t *testing.T) {
 // within another.
 func TestTime(t *testing.T) {
 	shape := profiletest.Small.Shape(1, 1, 1, 256)
-	st := &model.Step{ID: 1, PID: 1, Ctx: 9, Phase: model.Decode, Start: 1000, Dur: 1000, NTokens: 1, NSeqs: 1}
+	st := &model.Step{ID: 1, PID: 1, Ctx: 9, Phase: model.Decode, Start: 1000, Dur: 1000, NTokens: 1,
+		NSeqs: 1}
 	op := func(s model.Sink, name string, from, to, probe int64) {
 		g := &model.Graph{PID: 1, Step: 1}
-		if err := s.Op(&model.Op{Step: st, Graph: g, Shape: shape, Op: name, Node: 0, Start: from, Dur: to - from, Probe: probe, Busy: to - from}); err != nil {
+		if err := s.Op(&model.Op{Step: st, Graph: g, Shape: shape, Op: name, Node: 0, Start: from,
+			Dur: to - from, Probe: probe, Busy: to - from}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	graph := func(s model.Sink, backend string, from, to int64, ops int) {
-		if err := s.Graph(&model.Graph{PID: 1, Step: 1, Ctx: 9, Backend: backend, Start: from, Dur: to - from, Ops: ops, Shape: shape}); err != nil {
+		if err := s.Graph(&model.Graph{PID: 1, Step: 1, Ctx: 9, Backend: backend, Start: from, Dur: to - from,
+			Ops: ops, Shape: shape}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +161,8 @@ func TestTime(t *testing.T) {
 		n := names(s)
 		got[n[len(n)-1]] += s.Value[0]
 	}
-	want := map[string]int64{"A": 90, "B": 0, "C": 0, "D": 100, "E": 100, frameProbes: 60, "graph RPC": 100, "graph META": 200, frameRest: 350}
+	want := map[string]int64{"A": 90, "B": 0, "C": 0, "D": 100, "E": 100, frameProbes: 60, "graph RPC": 100,
+		"graph META": 200, frameRest: 350}
 	for name, v := range want {
 		at := name
 		for n := range got {
@@ -179,7 +187,8 @@ func TestCoverage(t *testing.T) {
 	var c coverage
 	c.reset(0, 100)
 	for i, s := range []struct{ from, to, fresh int64 }{
-		{10, 20, 10}, {30, 40, 10}, {20, 30, 10}, {10, 40, 0}, {-5, 5, 5}, {50, 60, 10}, {70, 80, 10}, {4, 75, 25},
+		{10, 20, 10}, {30, 40, 10}, {20, 30, 10}, {10, 40, 0}, {-5, 5, 5}, {50, 60, 10}, {70, 80, 10}, {4, 75,
+			25},
 		{95, 200, 5}, {80, 80, 0}, {90, 85, 0}, {200, 300, 0}, {0, 100, 15},
 	} {
 		if got := c.add(s.from, s.to); got != s.fresh {
@@ -201,7 +210,8 @@ func TestNotSeen(t *testing.T) {
 		h.Meta.Notes = []string{"no counters here"}
 	}, partial))
 	m.agrees(0, nil)
-	for _, text := range []string{"decode: 39 steps", "1 further decode steps were not wholly seen", "hits lost, 12 events in 1 spans, 0.005 s",
+	for _, text := range []string{"decode: 39 steps", "1 further decode steps were not wholly seen",
+		"hits lost, 12 events in 1 spans, 0.005 s",
 		"damaged: it ends within a block", "did not end in good order", "note: no counters"} {
 		m.says(text)
 	}
@@ -221,7 +231,9 @@ func TestNotSeen(t *testing.T) {
 		t.Errorf("%d steps of %d were recorded", f.Traced, f.Steps)
 	}
 
-	filtered := feed(t, newExporter(), player(nil, func(h *model.Header) { h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"} }, run))
+	filtered := feed(t, newExporter(), player(nil, func(h *model.Header) {
+		h.Meta.Extra = map[string]string{"filter": "op=MUL_MAT"}
+	}, run))
 	if n := filtered.sum("time", 0, "decode", 1, frameRest); n != 0 {
 		t.Errorf("%d ns are said to be outside operators", n)
 	}
@@ -244,21 +256,25 @@ func TestLevels(t *testing.T) {
 	step.NoOps = true
 	m := feed(t, newExporter(), player(nil, nil, step)) // its steps' graphs take all but 10 us and 20 us
 	m.agrees(0, nil)
-	if a, b := m.sum("time", 0, "decode", 1, "graph CPU"), m.sum("time", 0, "decode", 1, frameGraphs); a != 40e6 || b != 40*30_000 {
+	if a, b := m.sum("time", 0, "decode", 1, "graph CPU"),
+		m.sum("time", 0, "decode", 1, frameGraphs); a != 40e6 || b != 40*30_000 {
 		t.Errorf("graphs take %d, the rest %d", a, b)
 	}
 
 	m = feed(t, newExporter(), func(s model.Sink) (*model.Header, error) {
-		return &model.Header{Meta: trace.Meta{Level: "step"}}, s.Step(&model.Step{ID: 1, PID: 1, Start: 5, Dur: 70, NTokens: -1, NSeqs: -1})
+		return &model.Header{Meta: trace.Meta{Level: "step"}},
+			s.Step(&model.Step{ID: 1, PID: 1, Start: 5, Dur: 70, NTokens: -1, NSeqs: -1})
 	})
-	if len(m.Sample) != 1 || strings.Join(names(m.Sample[0]), " > ") != "unknown > operators not recorded" || m.Sample[0].Value[0] != 70 {
+	if len(m.Sample) != 1 || strings.Join(names(m.Sample[0]), " > ") != "unknown > operators not recorded" ||
+		m.Sample[0].Value[0] != 70 {
 		t.Errorf("samples are %v", m.Sample)
 	}
 
 	other := step // two processes of whose models nothing is known
 	other.PID, other.Decode = 5000, 3
 	m = feed(t, newExporter(), player(nil, nil, step, other))
-	if a, b := m.sum("calls", 0, "llama-bench [4242]", 1, "decode"), m.sum("calls", 0, "llama-bench [5000]", 1, "decode"); a != 40 || b != 3 {
+	if a, b := m.sum("calls", 0, "llama-bench [4242]", 1, "decode"),
+		m.sum("calls", 0, "llama-bench [5000]", 1, "decode"); a != 40 || b != 3 {
 		t.Errorf("%d and %d graphs", a, b)
 	}
 
@@ -322,7 +338,8 @@ func TestLimits(t *testing.T) {
 	e.limits.stacks = 10
 	m := feed(t, e, player(nil, nil, run))
 	want := m.stats[facts.ByBlock].Phases[0].TracedDur + m.stats[facts.ByBlock].Phases[1].TracedDur
-	if got := m.total(0); got != want || len(m.Sample) > 10+4 || len(e.stacks) > 10 || m.sum("time", 0, "decode", 1, frameOthers) == 0 {
+	if got := m.total(0); got != want || len(m.Sample) > 10+4 || len(e.stacks) > 10 ||
+		m.sum("time", 0, "decode", 1, frameOthers) == 0 {
 		t.Errorf("%d stacks take %d, want %d", len(m.Sample), got, want)
 	}
 
@@ -331,7 +348,8 @@ func TestLimits(t *testing.T) {
 	m = feed(t, e, func(s model.Sink) (*model.Header, error) {
 		shape := profiletest.Small.Shape(1, 1, 1, 256)
 		for i := range int64(2000) { // none of these steps ends
-			if err := s.Op(&model.Op{Step: &model.Step{ID: 1000 + i}, Shape: shape, Op: "MUL", Dur: 1}); err != nil {
+			if err := s.Op(&model.Op{Step: &model.Step{ID: 1000 + i}, Shape: shape, Op: "MUL",
+				Dur: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -365,11 +383,14 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
 
 func TestErrors(t *testing.T) {
-	if err := Export(broken{}, player(nil, nil, run)); err == nil || !strings.Contains(err.Error(), "disk is full") {
+	if err := Export(broken{}, player(nil, nil, run)); err == nil ||
+		!strings.Contains(err.Error(), "disk is full") {
 		t.Errorf("a writer's error became %v", err)
 	}
 	want := errors.New("damaged")
-	if err := Export(io.Discard, func(model.Sink) (*model.Header, error) { return nil, want }); !errors.Is(err, want) {
+	if err := Export(io.Discard, func(model.Sink) (*model.Header, error) {
+		return nil, want
+	}); !errors.Is(err, want) {
 		t.Errorf("replay's error became %v", err)
 	}
 }
@@ -403,12 +424,14 @@ func TestTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	top := tool("-top", "-sample_index=calls", "-nodefraction=0", file)
-	for _, want := range []string{"File: llama-bench", "Type: calls", "ffn_down (MUL_MAT q4_0)", fmt.Sprintf("of %d total", 41*(2*17+3))} {
+	for _, want := range []string{"File: llama-bench", "Type: calls", "ffn_down (MUL_MAT q4_0)",
+		fmt.Sprintf("of %d total", 41*(2*17+3))} {
 		if !strings.Contains(top, want) {
 			t.Errorf("-top does not say %q:\n%s", want, top)
 		}
 	}
-	if top := tool("-top", file); !strings.Contains(top, "Type: time") || strings.Contains(top, "not found") || strings.Contains(top, "failed") {
+	if top := tool("-top", file); !strings.Contains(top, "Type: time") ||
+		strings.Contains(top, "not found") || strings.Contains(top, "failed") {
 		t.Errorf("-top says\n%s", top)
 	}
 }

@@ -98,7 +98,9 @@ func (s *shown) drawn() (g *group, partial bool) {
 // shown joins groups whose models turned out to be one, in the order they are drawn in.
 func (e *exporter) shown() []*shown {
 	e.book.List() // settles their order
-	keys := slices.SortedFunc(maps.Keys(e.groups), func(a, b key) int { return cmp.Compare(e.groups[a].number, e.groups[b].number) })
+	keys := slices.SortedFunc(maps.Keys(e.groups), func(a, b key) int {
+		return cmp.Compare(e.groups[a].number, e.groups[b].number)
+	})
 	var list []*shown
 	for _, k := range keys {
 		m := -1
@@ -126,7 +128,8 @@ func (e *exporter) shown() []*shown {
 			}
 			return 0
 		}
-		return cmp.Or(cmp.Compare(out(a), out(b)), cmp.Compare(uint(a.model), uint(b.model)), cmp.Compare(a.pid, b.pid), cmp.Compare(rank[a.phase], rank[b.phase]))
+		return cmp.Or(cmp.Compare(out(a), out(b)), cmp.Compare(uint(a.model), uint(b.model)),
+			cmp.Compare(a.pid, b.pid), cmp.Compare(rank[a.phase], rank[b.phase]))
 	})
 	return list
 }
@@ -134,9 +137,11 @@ func (e *exporter) shown() []*shown {
 // profile draws all that was seen. stat tells what was not.
 func (e *exporter) profile(h *model.Header, stat *summary.Stat) *profile.Profile {
 	list := e.shown()
-	d := &drawing{names: map[string]*profile.Location{}, p: &profile.Profile{SampleType: sampleTypes, DefaultSampleType: sampleTypes[0].Type,
-		// All names are told: there is no file to find them in.
-		Mapping: []*profile.Mapping{{ID: 1, File: program(stat), HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true}}}}
+	d := &drawing{names: map[string]*profile.Location{},
+		p: &profile.Profile{SampleType: sampleTypes, DefaultSampleType: sampleTypes[0].Type,
+			// All names are told: there is no file to find them in.
+			Mapping: []*profile.Mapping{{ID: 1, File: program(stat), HasFunctions: true, HasFilenames: true,
+				HasLineNumbers: true, HasInlineFrames: true}}}}
 	if h.Last > h.First {
 		d.p.DurationNanos = h.Last - h.First
 	}
@@ -166,7 +171,8 @@ func (e *exporter) profile(h *model.Header, stat *summary.Stat) *profile.Profile
 // group draws a group's stacks below its root (if there is one) and phase.
 func (d *drawing) group(g *group, root, phase string, filtered bool) {
 	stacks := slices.SortedFunc(maps.Keys(g.ops), func(a, b *stack) int {
-		return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.block, b.block), cmp.Compare(a.name, b.name), cmp.Compare(a.op, b.op), cmp.Compare(a.typ, b.typ))
+		return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.block, b.block),
+			cmp.Compare(a.name, b.name), cmp.Compare(a.op, b.op), cmp.Compare(a.typ, b.typ))
 	})
 	for _, s := range stacks {
 		if s == others {
@@ -273,7 +279,8 @@ func processText(stat *summary.Stat, pid int32) string {
 func program(stat *summary.Stat) string {
 	for i := range stat.Run.Processes {
 		if p := &stat.Run.Processes[i]; p.Comm != "" && (p.Steps > 0 || len(stat.Run.Processes) == 1) {
-			return clean.Short(strings.ReplaceAll(p.Comm, "/", "_"), maxName) // never a file for pprof to open
+			// never a file for pprof to open
+			return clean.Short(strings.ReplaceAll(p.Comm, "/", "_"), maxName)
 		}
 	}
 	return "profinfer"
@@ -292,7 +299,8 @@ func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) [
 	}
 	for i := range run.Processes {
 		if p := &run.Processes[i]; i < 8 {
-			say("process %d: %s, %s %s, ggml %s", p.PID, most(p.Comm), most(p.Engine), most(p.EngineVersion), most(p.GGMLVersion))
+			say("process %d: %s, %s %s, ggml %s", p.PID, most(p.Comm), most(p.Engine), most(p.EngineVersion),
+				most(p.GGMLVersion))
 		}
 	}
 	if run.CPU != "" {
@@ -312,7 +320,8 @@ func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) [
 		}
 		g, partial := s.drawn()
 		name := strings.TrimSpace(clean.Short(roots[i], maxName) + " " + cmp.Or(string(s.phase), "unknown"))
-		say("%s: %d steps, %s; %d of them are in this profile, %s", name, g.steps, seconds(g.dur), g.traced, seconds(g.tracedDur))
+		say("%s: %d steps, %s; %d of them are in this profile, %s", name, g.steps, seconds(g.dur), g.traced,
+			seconds(g.tracedDur))
 		if partial {
 			say("not seen: none of these %s steps was wholly seen: figures can be too low", name)
 		} else if s.partial.steps > 0 {
@@ -324,15 +333,19 @@ func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) [
 	}
 	for i := range stat.Lost.ByWhy {
 		if l := &stat.Lost.ByWhy[i]; i < 16 {
-			say("not seen: %s %s, %d events in %d spans, %s", most(l.What), most(l.Why), l.Events, l.Spans, seconds(l.Dur))
+			say("not seen: %s %s, %d events in %d spans, %s", most(l.What), most(l.Why), l.Events, l.Spans,
+				seconds(l.Dur))
 		}
 	}
 	for _, n := range []struct {
 		n    int64
 		text string
-	}{{stat.Lost.IncompleteOps, "operators of which not all threads were seen"}, {stat.Lost.UnknownShapes, "graph executions without a definition"},
-		{stat.Lost.PartShapes, "graph executions whose definition has holes"}, {e.dropped, "operators of steps whose end did not come, left out"},
-		{e.noBytes, "operators whose bytes are not known, counted as 0"}, {e.noFlops, "operators whose flops are not known, counted as 0"},
+	}{{stat.Lost.IncompleteOps, "operators of which not all threads were seen"}, {stat.Lost.UnknownShapes,
+		"graph executions without a definition"},
+		{stat.Lost.PartShapes, "graph executions whose definition has holes"}, {e.dropped,
+			"operators of steps whose end did not come, left out"},
+		{e.noBytes, "operators whose bytes are not known, counted as 0"}, {e.noFlops,
+			"operators whose flops are not known, counted as 0"},
 		{e.atMost, "operators of whose bytes only an upper estimate is known"}} {
 		if n.n > 0 {
 			say("%d %s", n.n, n.text)

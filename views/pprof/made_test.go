@@ -71,7 +71,8 @@ func feed(t *testing.T, e *exporter, play func(model.Sink) (*model.Header, error
 	return m
 }
 
-func player(edit func(*model.Op), header func(*model.Header), runs ...profiletest.Run) func(model.Sink) (*model.Header, error) {
+func player(edit func(*model.Op), header func(*model.Header),
+	runs ...profiletest.Run) func(model.Sink) (*model.Header, error) {
 	return func(s model.Sink) (*model.Header, error) {
 		p := &profiletest.Player{Sink: editing{s, edit}}
 		for _, r := range runs {
@@ -117,19 +118,23 @@ func (m *made) agrees(depth int, root func(*summary.Phase) string) {
 	t := m.t
 	t.Helper()
 	for by, stat := range m.stats {
-		at := map[facts.By]int{facts.ByBlock: depth + 2, facts.ByLayer: depth + 1, facts.ByWeight: depth + 3}[by]
+		at := map[facts.By]int{facts.ByBlock: depth + 2, facts.ByLayer: depth + 1,
+			facts.ByWeight: depth + 3}[by]
 		for i := range stat.Phases {
 			f := &stat.Phases[i]
 			of := m
 			if root != nil { // only what is below this model's
 				p := m.Copy()
-				p.Sample = slices.DeleteFunc(p.Sample, func(s *profile.Sample) bool { return names(s)[0] != root(f) })
+				p.Sample = slices.DeleteFunc(p.Sample, func(s *profile.Sample) bool {
+					return names(s)[0] != root(f)
+				})
 				of = &made{Profile: p, t: t}
 			}
 			if got := of.sum("time", depth, f.Phase, 0, ""); got != f.TracedDur {
 				t.Errorf("%s takes %d ns, want the %d of its steps", f.Phase, got, f.TracedDur)
 			}
-			if got := of.sum("time", depth, f.Phase, depth+1, frameProbes); f.Probe != nil && got != *f.Probe {
+			if got := of.sum("time", depth, f.Phase, depth+1, frameProbes); f.Probe != nil &&
+				got != *f.Probe {
 				t.Errorf("%s: probes take %d, want %d", f.Phase, got, *f.Probe)
 			}
 			if got := of.sum("time", depth, f.Phase, depth+1, frameRest); f.Gap != nil && got != *f.Gap {
@@ -149,7 +154,8 @@ func (m *made) agrees(depth int, root func(*summary.Phase) string) {
 					}
 					name = (&stack{name: r.Key, op: r.Op, typ: typ}).text()
 				}
-				want := map[string]int64{"time": r.Dur - r.Probe, "busy": r.Busy, "wait": r.Wait, "off_cpu": r.OffCPU, "calls": r.Calls}
+				want := map[string]int64{"time": r.Dur - r.Probe, "busy": r.Busy, "wait": r.Wait,
+					"off_cpu": r.OffCPU, "calls": r.Calls}
 				if r.Bytes != nil {
 					want["bytes"] = *r.Bytes
 				}

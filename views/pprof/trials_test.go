@@ -13,7 +13,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Recordings that are cut, lacking, huge or hostile: there is a profile of each, and its times are the steps'.
+// Recordings that are cut, lacking, huge or hostile: there is a profile of each, and its times are the
+// steps'.
 func TestTrials(t *testing.T) {
 	for _, trial := range profiletest.Trials() {
 		t.Run(trial.Name, func(t *testing.T) {
@@ -28,13 +29,16 @@ func TestTrials(t *testing.T) {
 			if err != nil {
 				t.Skip(err) // no recording: a file without anything in it
 			}
-			m := feed(t, newExporter(), func(s model.Sink) (*model.Header, error) { return model.Replay(r, s) })
+			m := feed(t, newExporter(), func(s model.Sink) (*model.Header, error) {
+				return model.Replay(r, s)
+			})
 			var want int64
 			stat := m.stats[facts.ByBlock]
 			for i := range stat.Phases {
 				want += stat.Phases[i].TracedDur
 			}
-			for i := range stat.Remote { // what other processes computed, in which each operator has its own time
+			// what other processes computed, in which each operator has its own time
+			for i := range stat.Remote {
 				for j := range stat.Remote[i].Rows {
 					want += stat.Remote[i].Rows[j].Dur
 				}

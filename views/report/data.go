@@ -67,7 +67,8 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	}
 	r.Label = label(all[facts.ByWeight])
 	if err := r.addJSON("stat", Stats{
-		Block: all[facts.ByBlock], Layer: all[facts.ByLayer], Op: all[facts.ByOp], Thread: all[facts.ByThread], Weight: all[facts.ByWeight],
+		Block: all[facts.ByBlock], Layer: all[facts.ByLayer], Op: all[facts.ByOp],
+		Thread: all[facts.ByThread], Weight: all[facts.ByWeight],
 	}); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 )
 
-// Experts' sections: "experts" is JSON, "experts/0" and on hold what tokens of its phases chose, as package profile describes them. A
-// run without experts has none.
+// Experts' sections: "experts" is JSON, "experts/0" and on hold what tokens of its phases chose, as package
+// profile describes them. A run without experts has none.
 
 // servedCells is how many numbers of tokens' choices a page that is served keeps of a run.
 const servedCells = 8 * experts.ExpertMapCells

@@ -23,7 +23,8 @@ func TestExpertSections(t *testing.T) {
 	load := func(m profiletest.Model, decode int, opts ...Option) *Run {
 		r, err := Load("run.pinf", func(s profile.Sink) (*profile.Header, error) {
 			p := &profiletest.Player{Sink: s}
-			if err := p.Play(profiletest.Run{Model: m, PID: 1, Ctx: 2, Threads: 1, Prefill: 8, Decode: decode, Start: 1}); err != nil {
+			if err := p.Play(profiletest.Run{Model: m, PID: 1, Ctx: 2, Threads: 1, Prefill: 8, Decode: decode,
+				Start: 1}); err != nil {
 				return nil, err
 			}
 			return p.Header("op"), nil
@@ -66,12 +67,15 @@ func TestExpertSections(t *testing.T) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(text, []byte(`:null,"axes"`)) || bytes.Contains(text, []byte(`"steps":null`)) || bytes.Contains(text, []byte(`"products":null`)) || bytes.Contains(text, []byte(`"cache":null`)) {
+	if bytes.Contains(text, []byte(`:null,"axes"`)) || bytes.Contains(text, []byte(`"steps":null`)) ||
+		bytes.Contains(text, []byte(`"products":null`)) || bytes.Contains(text, []byte(`"cache":null`)) {
 		t.Errorf("a list is none: %s", text)
 	}
 	for i, tokens := range []int{8, 4} {
-		if n := len(unpacked(r, fmt.Sprintf("experts/%d", i))); n != 2*tokens*4 || m.Phases[i].Layers[1].Offset != tokens*4 {
-			t.Errorf("%s: %d bytes, the second layer's at %d", m.Phases[i].Phase, n, m.Phases[i].Layers[1].Offset)
+		if n := len(unpacked(r, fmt.Sprintf("experts/%d", i))); n != 2*tokens*4 ||
+			m.Phases[i].Layers[1].Offset != tokens*4 {
+			t.Errorf("%s: %d bytes, the second layer's at %d", m.Phases[i].Phase, n,
+				m.Phases[i].Layers[1].Offset)
 		}
 	}
 	// 100 layers of 1,400 tokens that use 16 experts each: 2.2 million numbers
@@ -82,7 +86,8 @@ func TestExpertSections(t *testing.T) {
 		wide bool
 	}{{nil, true}, {[]Option{WholeTimeline()}, false}} {
 		b := newExperts(newOptions(c.opts), nil)
-		if err := (&profiletest.Player{Sink: b}).Play(profiletest.Run{Model: deep, PID: 1, Ctx: 2, Threads: 1, Prefill: 1400, Start: 1}); err != nil {
+		if err := (&profiletest.Player{Sink: b}).Play(profiletest.Run{Model: deep, PID: 1, Ctx: 2, Threads: 1,
+			Prefill: 1400, Start: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if l := b.Finish().Phases[0].Layers[0]; l.TokensPerColumn > 1 != c.wide {

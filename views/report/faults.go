@@ -7,8 +7,8 @@ import (
 	"github.com/profinfer/profinfer/profile/memory"
 )
 
-// Sections of page faults: "faults" is a [memory.Series], null where they were not recorded; "faults/marks" are its Marks, and
-// absent where there are none.
+// Sections of page faults: "faults" is a [memory.Series], null where they were not recorded; "faults/marks"
+// are its Marks, and absent where there are none.
 
 // addFaults adds what pictures of page faults need and the statistics do not have.
 func (r *Run) addFaults(b *memory.SeriesBuilder, h *profile.Header) error {

@@ -11,16 +11,19 @@ import (
 	"testing"
 )
 
-// FuzzRequests asks a server for anything, under any host: it gives the page and the runs' sections to this machine's loopback, and
-// nothing else to anybody.
+// FuzzRequests asks a server for anything, under any host: it gives the page and the runs' sections to this
+// machine's loopback, and nothing else to anybody.
 func FuzzRequests(f *testing.F) {
 	runs := []*Run{trial(f, "one-step", "a.pinf"), trial(f, "empty", "b.pinf")}
 	h := Local(Handler("profinfer", runs))
-	for _, path := range []string{"/", "/data/0/stat", "/data/1/stat", "/data/2/stat", "/data/-1/stat", "/data/0/../1/stat", "/data/0/%2e%2e/stat", "/data/00/stat",
-		"/data/0x0/stat", "/data/0//stat", "//data/0/stat", "/data/0/" + runs[0].names[len(runs[0].names)-1], "/data/9223372036854775808/stat", "/data/0/\x00", "/?a=b#c"} {
+	for _, path := range []string{"/", "/data/0/stat", "/data/1/stat", "/data/2/stat", "/data/-1/stat",
+		"/data/0/../1/stat", "/data/0/%2e%2e/stat", "/data/00/stat",
+		"/data/0x0/stat", "/data/0//stat", "//data/0/stat", "/data/0/" +
+			runs[0].names[len(runs[0].names)-1], "/data/9223372036854775808/stat", "/data/0/\x00", "/?a=b#c"} {
 		f.Add("GET", path, "localhost")
 	}
-	for _, host := range []string{"127.0.0.1:7070", "localhost", "[::1]:1", "evil.example", "127.0.0.1.evil.example", "", "::1", "[localhost]", "localhost:x"} {
+	for _, host := range []string{"127.0.0.1:7070", "localhost", "[::1]:1", "evil.example",
+		"127.0.0.1.evil.example", "", "::1", "[localhost]", "localhost:x"} {
 		f.Add("GET", "/data/0/stat", host)
 	}
 	f.Add("POST", "/", "localhost")
@@ -30,11 +33,13 @@ func FuzzRequests(f *testing.F) {
 		if err != nil || u.Path == "/" && len(path) > 4 { // the page again: it takes its time
 			return
 		}
-		r := &http.Request{Method: method, URL: u, RequestURI: path, Host: host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+		r := &http.Request{Method: method, URL: u, RequestURI: path, Host: host, Header: http.Header{},
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		name, _, ok := strings.Cut(host, ":")
-		local := ok && (name == "127.0.0.1" || name == "localhost") || host == "127.0.0.1" || host == "localhost" || strings.Contains(host, "::")
+		local := ok && (name == "127.0.0.1" || name == "localhost") || host == "127.0.0.1" ||
+			host == "localhost" || strings.Contains(host, "::")
 		switch {
 		case w.Code >= 500:
 			t.Fatalf("status %d", w.Code)
@@ -45,7 +50,8 @@ func FuzzRequests(f *testing.F) {
 		case !local && !strings.Contains(host, "127."):
 			t.Fatalf("%q is served", host)
 		case u.Path == "/":
-			if !strings.HasPrefix(w.Body.String(), "<!doctype html>") || w.Header().Get("Content-Security-Policy") == "" {
+			if !strings.HasPrefix(w.Body.String(), "<!doctype html>") ||
+				w.Header().Get("Content-Security-Policy") == "" {
 				t.Fatal("no page")
 			}
 			return

@@ -11,19 +11,23 @@ import (
 	"net/url"
 )
 
-// Guard lets only requests through that know the token: others on this machine can reach its loopback as well, and a recording tells
-// command lines and prompts. The first request has it in its address, /?token=TOKEN. It is answered with a cookie and with the
-// address without it, so that neither history nor bookmarks of the browser keep it.
+// Guard lets only requests through that know the token: others on this machine can reach its loopback as
+// well, and a recording tells command lines and prompts. The first request has it in its address,
+// /?token=TOKEN. It is answered with a cookie and with the address without it, so that neither history nor
+// bookmarks of the browser keep it.
 func Guard(token string, h http.Handler) http.Handler {
 	sum := sha256.Sum256([]byte(token))
-	name := "profinfer-" + hex.EncodeToString(sum[:8]) // cookies do not know ports: each that serves on this machine has its own
+	// cookies do not know ports: each that serves on this machine has its own
+	name := "profinfer-" + hex.EncodeToString(sum[:8])
 	is := func(s string) bool { return subtle.ConstantTimeCompare([]byte(s), []byte(token)) == 1 }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
-		if r.URL.Path == "/" && is(query.Get("token")) && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		if r.URL.Path == "/" && is(query.Get("token")) &&
+			(r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			secure(w)
 			w.Header().Set("Cache-Control", "no-store")
-			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", HttpOnly: true,
+				SameSite: http.SameSiteStrictMode})
 			query.Del("token")
 			w.Header().Set("Location", (&url.URL{Path: "/", RawQuery: query.Encode()}).String())
 			w.WriteHeader(http.StatusSeeOther)

@@ -65,8 +65,9 @@ func hash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// loader is the code that runs first: it unpacks the worker's and the page's own, which stand in the page gzipped as the
-// recording's sections do. They are 300 KB of a page that would have 640 KB without any recording.
+// loader is the code that runs first: it unpacks the worker's and the page's own, which stand in the page
+// gzipped as the recording's sections do. They are 300 KB of a page that would have 640 KB without any
+// recording.
 const loader = `(async () => {
   const text = async (id) => {
     const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0))
@@ -78,7 +79,8 @@ const loader = `(async () => {
     app.textContent = await text('code')
     document.body.append(app)
   } catch (e) {
-    document.getElementById('loading').textContent = 'This page cannot be shown (a browser of 2023 or newer is needed): ' + e
+    document.getElementById('loading').textContent =
+      'This page cannot be shown (a browser of 2023 or newer is needed): ' + e
   }
 })()`
 
@@ -106,7 +108,8 @@ func policy(app, css string, served bool) string {
 		connect = "'self'"
 	}
 	return "default-src 'none'; script-src " + hash(loader) + " " + hash(app) + "; style-src " + hash(css) +
-		"; worker-src blob:; img-src data: blob:; font-src data:; connect-src " + connect + "; base-uri 'none'; form-action 'none'"
+		"; worker-src blob:; img-src data: blob:; font-src data:; connect-src " + connect +
+		"; base-uri 'none'; form-action 'none'"
 }
 
 // Write writes the page with everything in it. tool names what made it ("profinfer 0.4").
@@ -209,7 +212,8 @@ func Handler(tool string, runs []*Run) http.Handler {
 }
 
 func secure(w http.ResponseWriter) {
-	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'") // the page's own policy stands in it, and cannot say this
+	// the page's own policy stands in it, and cannot say this
+	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")

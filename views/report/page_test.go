@@ -69,12 +69,14 @@ func TestPageIsData(t *testing.T) {
 	}
 	page := b.String()
 	if n := strings.Count(page, "<script"); n != 4+len(run.names)*2 {
-		t.Errorf("%d scripts: index, worker, %d sections, the code and what unpacks it are expected", n, len(run.names)*2)
+		t.Errorf("%d scripts: index, worker, %d sections, the code and what unpacks it are expected", n,
+			len(run.names)*2)
 	}
 	if strings.Contains(page, "alert(") {
 		t.Error("a name stands in the page")
 	}
-	if m := regexp.MustCompile(`<title>(.*?)</title>`).FindStringSubmatch(page); m == nil || m[1] != "script&gt;\\u202e\\u001b[31m\uFFFD.pinf · b.pinf · profinfer" {
+	if m := regexp.MustCompile(`<title>(.*?)</title>`).FindStringSubmatch(page); m == nil ||
+		m[1] != "script&gt;\\u202e\\u001b[31m\uFFFD.pinf · b.pinf · profinfer" {
 		t.Errorf("title %q", m)
 	}
 	if !strings.Contains(page, "Jason Miller") {
@@ -101,7 +103,8 @@ func TestPageIsData(t *testing.T) {
 // What is embedded must not end the element that it stands in.
 func TestAssets(t *testing.T) {
 	for name, bad := range map[string]string{
-		"app.js": "(?i)</script|<!--", "worker.js": "(?i)</script|<!--", "app.css": "(?i)</style|@import|url\\((?!data)",
+		"app.js": "(?i)</script|<!--", "worker.js": "(?i)</script|<!--",
+		"app.css": "(?i)</style|@import|url\\((?!data)",
 	} {
 		text := asset(name)
 		bad = strings.ReplaceAll(bad, "(?!data)", "[^d]")
@@ -117,7 +120,9 @@ func TestAssets(t *testing.T) {
 // The policy lets in the page's own code by its hash, and nothing else.
 func TestPolicy(t *testing.T) {
 	p := policy("code", "style", false)
-	for _, want := range []string{"default-src 'none'", "script-src " + hash(loader) + " " + hash("code") + ";", "style-src " + hash("style") + ";", "connect-src 'none'", "base-uri 'none'", "form-action 'none'"} {
+	for _, want := range []string{"default-src 'none'",
+		"script-src " + hash(loader) + " " + hash("code") + ";", "style-src " + hash("style") +
+			";", "connect-src 'none'", "base-uri 'none'", "form-action 'none'"} {
 		if !strings.Contains(p, want) {
 			t.Errorf("no %q in %q", want, p)
 		}
@@ -185,7 +190,8 @@ func TestTrials(t *testing.T) {
 }
 
 func TestLabel(t *testing.T) {
-	for _, c := range []struct{ trial, want string }{{"plain", "llama q4_0, 2 threads"}, {"one-thread", "llama q4_0, 1 thread"}, {"empty", ""}} {
+	for _, c := range []struct{ trial, want string }{{"plain", "llama q4_0, 2 threads"},
+		{"one-thread", "llama q4_0, 1 thread"}, {"empty", ""}} {
 		if got := trial(t, c.trial, "a.pinf").Label; got != c.want {
 			t.Errorf("%s: label %q, want %q", c.trial, got, c.want)
 		}
@@ -216,25 +222,30 @@ func TestHandler(t *testing.T) {
 		return res, b.Bytes()
 	}
 	res, body := get("/", "")
-	if res.StatusCode != 200 || !strings.Contains(string(body), `"served":true`) || strings.Contains(string(body), `id="s/0/`) {
+	if res.StatusCode != 200 || !strings.Contains(string(body), `"served":true`) ||
+		strings.Contains(string(body), `id="s/0/`) {
 		t.Errorf("/: status %d", res.StatusCode)
 	}
-	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin", "Content-Security-Policy": "frame-ancestors 'none'",
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff",
+		"Cross-Origin-Resource-Policy": "same-origin", "Content-Security-Policy": "frame-ancestors 'none'",
 		"Referrer-Policy": "no-referrer", "Access-Control-Allow-Origin": ""} {
 		if got := res.Header.Get(name); got != want {
 			t.Errorf("%s is %q", name, got)
 		}
 	}
 	res, body = get("/data/0/stat", "")
-	if res.StatusCode != 200 || !bytes.Equal(body, run.sections["stat"]) || res.Header.Get("Content-Encoding") != "" {
+	if res.StatusCode != 200 || !bytes.Equal(body, run.sections["stat"]) ||
+		res.Header.Get("Content-Encoding") != "" {
 		t.Errorf("data: status %d, %d bytes", res.StatusCode, len(body))
 	}
-	for _, path := range []string{"/nothing", "/data/", "/data/1/stat", "/data/-1/stat", "/data/x/stat", "/data/0/nothing", "/data/0/../../etc/passwd", "/data/0/%2e%2e%2fstat", "/data/99999999999999999999/stat"} {
+	for _, path := range []string{"/nothing", "/data/", "/data/1/stat", "/data/-1/stat", "/data/x/stat",
+		"/data/0/nothing", "/data/0/../../etc/passwd", "/data/0/%2e%2e%2fstat", "/data/99999999999999999999/stat"} {
 		if res, _ := get(path, ""); res.StatusCode != 404 {
 			t.Errorf("%s: status %d", path, res.StatusCode)
 		}
 	}
-	for host, want := range map[string]int{"localhost": 200, "localhost:99": 200, "127.0.0.1": 200, "127.9.9.9:1": 200, "[::1]:7070": 200, "[::1]": 200,
+	for host, want := range map[string]int{"localhost": 200, "localhost:99": 200, "127.0.0.1": 200,
+		"127.9.9.9:1": 200, "[::1]:7070": 200, "[::1]": 200,
 		"evil.example": 403, "evil.example:7070": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "10.0.0.1": 403, "[fe80::1]": 403, "0.0.0.0:7070": 403, "::": 403, "2130706433": 403} {
 		if res, _ := get("/", host); res.StatusCode != want {
 			t.Errorf("Host %s: status %d, want %d", host, res.StatusCode, want)
@@ -256,7 +267,9 @@ func TestGuard(t *testing.T) {
 	defer srv.Close()
 	other := httptest.NewServer(Local(Guard("ANOTHER", Handler("test", nil)))) // the same host, as cookies go
 	defer other.Close()
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	do := func(method, address string, cookies ...*http.Cookie) (*http.Response, string) {
 		req, err := http.NewRequestWithContext(context.Background(), method, address, nil)
 		if err != nil {
@@ -276,9 +289,12 @@ func TestGuard(t *testing.T) {
 		}
 		return res, string(b)
 	}
-	for _, path := range []string{"/", "/?token=", "/?token=k7qx2m5a", "/?token=K7QX2M5", "/?token=K7QX2M5AB", "/?Token=" + token, "/data/0/stat", "/data/0/stat?token=x", "/nothing", "//evil.example/?token=x"} {
+	for _, path := range []string{"/", "/?token=", "/?token=k7qx2m5a", "/?token=K7QX2M5", "/?token=K7QX2M5AB",
+		"/?Token=" + token, "/data/0/stat", "/data/0/stat?token=x", "/nothing", "//evil.example/?token=x"} {
 		res, body := do("GET", srv.URL+path)
-		if res.StatusCode != 403 || !strings.Contains(body, "Open the whole address that profinfer serve printed") || len(res.Cookies()) > 0 || strings.Contains(body, token) {
+		if res.StatusCode != 403 || !strings.Contains(body,
+			"Open the whole address that profinfer serve printed") || len(res.Cookies()) > 0 ||
+			strings.Contains(body, token) {
 			t.Errorf("%s: status %d: %s", path, res.StatusCode, body)
 		}
 	}
@@ -288,19 +304,25 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	res, body := do("GET", srv.URL+"/?a=1&token="+token)
-	if res.StatusCode != 303 || res.Header.Get("Location") != "/?a=1" || len(res.Cookies()) != 1 || body != "" || res.Header.Get("Referrer-Policy") != "no-referrer" || res.Header.Get("Cache-Control") != "no-store" {
+	if res.StatusCode != 303 || res.Header.Get("Location") != "/?a=1" || len(res.Cookies()) != 1 ||
+		body != "" || res.Header.Get("Referrer-Policy") != "no-referrer" ||
+		res.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("status %d: %v %q", res.StatusCode, res.Header, body)
 	}
 	c := res.Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.MaxAge != 0 || !c.Expires.IsZero() || c.Domain != "" {
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.MaxAge != 0 ||
+		!c.Expires.IsZero() || c.Domain != "" {
 		t.Errorf("cookie %+v", c)
 	}
-	if res, _ := do("GET", srv.URL+"//evil.example/?token="+token); res.StatusCode != 403 || res.Header.Get("Location") != "" {
+	if res, _ := do("GET", srv.URL+"//evil.example/?token="+token); res.StatusCode != 403 ||
+		res.Header.Get("Location") != "" {
 		t.Errorf("status %d, sent to %q", res.StatusCode, res.Header.Get("Location"))
 	}
-	for path, want := range map[string]int{"/": 200, "/data/0/stat": 200, "/nothing": 404, "/?token=old": 200} {
+	for path, want := range map[string]int{"/": 200, "/data/0/stat": 200, "/nothing": 404,
+		"/?token=old": 200} {
 		for _, method := range []string{"GET", "HEAD"} {
-			if res, _ := do(method, srv.URL+path, &http.Cookie{Name: "other", Value: "x"}, c); res.StatusCode != want {
+			if res, _ := do(method, srv.URL+path, &http.Cookie{Name: "other", Value: "x"},
+				c); res.StatusCode != want {
 				t.Errorf("%s %s with the cookie: status %d, want %d", method, path, res.StatusCode, want)
 			}
 		}
@@ -308,13 +330,15 @@ func TestGuard(t *testing.T) {
 	if res, _ := do("POST", srv.URL+"/", c); res.StatusCode != 405 {
 		t.Errorf("POST with the cookie: status %d", res.StatusCode)
 	}
-	if res, _ := do("GET", srv.URL+"/", &http.Cookie{Name: c.Name, Value: "K7QX2M5B"}); res.StatusCode != 403 {
+	if res, _ := do("GET", srv.URL+"/",
+		&http.Cookie{Name: c.Name, Value: "K7QX2M5B"}); res.StatusCode != 403 {
 		t.Errorf("another's value: status %d", res.StatusCode)
 	}
 	if res, _ := do("GET", other.URL+"/", c); res.StatusCode != 403 {
 		t.Errorf("the cookie at another that serves: status %d", res.StatusCode)
 	}
-	if res, _ := do("GET", other.URL+"/?token=ANOTHER"); len(res.Cookies()) != 1 || res.Cookies()[0].Name == c.Name {
+	if res, _ := do("GET", other.URL+"/?token=ANOTHER"); len(res.Cookies()) != 1 ||
+		res.Cookies()[0].Name == c.Name {
 		t.Error("two that serve have one cookie, and take it from each other")
 	}
 }

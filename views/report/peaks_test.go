@@ -38,7 +38,8 @@ func TestPeaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, by := range groupings {
-		if p := got[by].Peaks; p == nil || p.Source != "given by hand" || len(p.Roofs) == 0 || *p.Roofs[0].GBps != gbps {
+		if p := got[by].Peaks; p == nil || p.Source != "given by hand" || len(p.Roofs) == 0 ||
+			*p.Roofs[0].GBps != gbps {
 			t.Errorf("by %s: %+v", by, p)
 		}
 	}

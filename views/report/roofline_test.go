@@ -18,7 +18,8 @@ func TestRooflineSection(t *testing.T) {
 	gbps, gflops := 10.0, 100.0
 	r, err := Load("run.pinf", func(s profile.Sink) (*profile.Header, error) {
 		p := &profiletest.Player{Sink: s}
-		if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 2, Threads: 2, Prefill: 8, Decode: 4, Start: 1}); err != nil {
+		if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 2, Threads: 2, Prefill: 8,
+			Decode: 4, Start: 1}); err != nil {
 			return nil, err
 		}
 		return p.Header("op"), nil
@@ -30,11 +31,13 @@ func TestRooflineSection(t *testing.T) {
 	if err := json.Unmarshal(section(t, r, "roofline"), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.Peaks.Source != "by hand" || len(v.Groups) != 2 || len(v.Peaks.Roofs) == 0 || *v.Peaks.Roofs[0].Ridge() != 10 || v.Groups[0].ByWeight[0].OfRoof == nil {
+	if v.Peaks.Source != "by hand" || len(v.Groups) != 2 || len(v.Peaks.Roofs) == 0 ||
+		*v.Peaks.Roofs[0].Ridge() != 10 || v.Groups[0].ByWeight[0].OfRoof == nil {
 		t.Errorf("%+v", v)
 	}
 	for _, name := range []string{"roofline", "dag", "time"} {
-		if b := section(t, r, name); bytes.Contains(b, []byte(`"counters"`)) || bytes.Contains(b, []byte(`"counts"`)) {
+		if b := section(t, r, name); bytes.Contains(b, []byte(`"counters"`)) ||
+			bytes.Contains(b, []byte(`"counts"`)) {
 			t.Errorf("section %s speaks of counters", name)
 		}
 	}

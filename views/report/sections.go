@@ -22,8 +22,8 @@ type Section struct {
 	Null bool // it is null where the run has nothing of it
 }
 
-// Sections returns all sections of JSON. The page's types are generated from them: see internal/pagetypes. Sections of another
-// form (columns of the timeline, what tokens chose) are described where they are made.
+// Sections returns all sections of JSON. The page's types are generated from them: see internal/pagetypes.
+// Sections of another form (columns of the timeline, what tokens chose) are described where they are made.
 func Sections() []Section {
 	return []Section{
 		{Name: "stat", Type: reflect.TypeFor[Stats]()},

@@ -18,7 +18,8 @@ import (
 func TestSeriesSection(t *testing.T) {
 	r, err := Load("run.pinf", func(s profile.Sink) (*profile.Header, error) {
 		p := &profiletest.Player{Sink: s}
-		if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 2, Threads: 2, Prefill: 8, Decode: 4, Start: 1}); err != nil {
+		if err := p.Play(profiletest.Run{Model: profiletest.Small, PID: 1, Ctx: 2, Threads: 2, Prefill: 8,
+			Decode: 4, Start: 1}); err != nil {
 			return nil, err
 		}
 		return p.Header("op"), nil
@@ -35,11 +36,13 @@ func TestSeriesSection(t *testing.T) {
 		t.Fatal(err)
 	}
 	phases := v["phases"].([]any)
-	if len(phases) != 2 || phases[0].(map[string]any)["phase"] != "prefill" || phases[1].(map[string]any)["phase"] != "decode" {
+	if len(phases) != 2 || phases[0].(map[string]any)["phase"] != "prefill" ||
+		phases[1].(map[string]any)["phase"] != "decode" {
 		t.Fatalf("%v", phases)
 	}
 	for _, p := range phases {
-		for _, list := range []string{"steps", "partial", "slowest", "weight", "op", "layer", "block", "threads", "products"} {
+		for _, list := range []string{"steps", "partial", "slowest", "weight", "op", "layer", "block",
+			"threads", "products"} {
 			if _, ok := p.(map[string]any)[list].([]any); !ok {
 				t.Errorf("%s is %v", list, p.(map[string]any)[list])
 			}
@@ -62,7 +65,8 @@ func TestSeriesOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(j, []byte(`"weight":null`)) || bytes.Contains(j, []byte(`"products":null`)) || bytes.Contains(j, []byte(`"threads":null`)) {
+	if bytes.Contains(j, []byte(`"weight":null`)) || bytes.Contains(j, []byte(`"products":null`)) ||
+		bytes.Contains(j, []byte(`"threads":null`)) {
 		t.Errorf("%s", j)
 	}
 }

@@ -15,10 +15,12 @@ import (
 	"github.com/profinfer/profinfer/profile/timeline"
 )
 
-// The timeline's sections: "time" is its index (JSON), "time/steps", "time/graphs", "time/copies", "time/devices" and "time/overview" are columns, "time/0" and on its
-// chunks, as package profile describes them.
+// The timeline's sections: "time" is its index (JSON), "time/steps", "time/graphs", "time/copies",
+// "time/devices" and "time/overview" are columns, "time/0" and on its chunks, as package profile describes
+// them.
 
-// TimeLimit is how many bytes of chunks, packed, a page in one file holds of each run. What lies beyond is left to the overview.
+// TimeLimit is how many bytes of chunks, packed, a page in one file holds of each run. What lies beyond is
+// left to the overview.
 const TimeLimit = 8 << 20
 
 // Option changes how a run is loaded.
@@ -87,7 +89,8 @@ func (r *Run) addTime(b *timeline.Builder, h *profile.Header, o options) error {
 	for _, s := range []struct {
 		name string
 		data []byte
-	}{{"time/steps", t.Steps}, {"time/graphs", t.Graphs}, {"time/overview", t.Bins}, {"time/copies", t.Copies}, {"time/devices", t.Devices}} {
+	}{{"time/steps", t.Steps}, {"time/graphs", t.Graphs}, {"time/overview", t.Bins}, {"time/copies",
+		t.Copies}, {"time/devices", t.Devices}} {
 		if err := r.add(s.name, s.data); err != nil {
 			return err
 		}
@@ -103,8 +106,8 @@ func (r *Run) addPacked(name string, data []byte) {
 	r.sections[name] = data
 }
 
-// keepChunks chooses which chunks stay where they are too large together: those with the slowest and the first step of each
-// phase, then step by step the next slowest, then what comes first.
+// keepChunks chooses which chunks stay where they are too large together: those with the slowest and the
+// first step of each phase, then step by step the next slowest, then what comes first.
 func keepChunks(t *timeline.Timeline, limit int) {
 	sum := 0
 	for i := range t.Chunks {
@@ -149,7 +152,8 @@ func keepChunks(t *timeline.Timeline, limit int) {
 // maxChosen bounds the steps of each phase whose chunks are looked for.
 const maxChosen = 256
 
-// chosenSteps returns steps in the order in which they are worth keeping: of each phase the slowest and the first, then the next slowest.
+// chosenSteps returns steps in the order in which they are worth keeping: of each phase the slowest and the
+// first, then the next slowest.
 func chosenSteps(marks []timeline.Mark) []timeline.Mark {
 	phases := map[profile.Phase][]timeline.Mark{}
 	var order []profile.Phase

@@ -19,7 +19,8 @@ import (
 func slowRun(slow, decode int) Replay {
 	return func(sink profile.Sink) (*profile.Header, error) {
 		p := profiletest.Player{Sink: sink}
-		r := profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 4, Prefill: 16, Decode: decode, Preempt: slow, Sched: true, Start: 1_000_000_000_000}
+		r := profiletest.Run{Model: profiletest.Small, PID: 100, Ctx: 1, Threads: 4, Prefill: 16,
+			Decode: decode, Preempt: slow, Sched: true, Start: 1_000_000_000_000}
 		if err := p.Play(r); err != nil {
 			return nil, err
 		}
@@ -71,7 +72,8 @@ func TestTimelineSections(t *testing.T) {
 	}
 }
 
-// TestTimelineLimit: of a page that would be too large, chunks with the slowest and the first steps are kept, and no more than fit.
+// TestTimelineLimit: of a page that would be too large, chunks with the slowest and the first steps are kept,
+// and no more than fit.
 func TestTimelineLimit(t *testing.T) {
 	const slow = 150
 	make := func() (*timeline.Timeline, int) {
@@ -111,7 +113,8 @@ func TestTimelineLimit(t *testing.T) {
 		for _, m := range []timeline.Mark{tl.Marks[slow], tl.Marks[0], tl.Marks[1]} {
 			for i, c := range tl.Chunks {
 				if c.Start < m.Start+m.Dur && c.Start+c.Dur > m.Start && !c.Kept {
-					t.Errorf("limit %d: chunk %d with the %s step at %d was left out", limit, i, m.Phase, m.Start)
+					t.Errorf("limit %d: chunk %d with the %s step at %d was left out", limit, i, m.Phase,
+						m.Start)
 				}
 			}
 		}
@@ -120,10 +123,12 @@ func TestTimelineLimit(t *testing.T) {
 
 // TestFirstStepsAreKept: where little fits, the first step of a phase comes before the next slowest.
 func TestFirstStepsAreKept(t *testing.T) {
-	marks := []timeline.Mark{{Phase: "prefill", Start: 0, Dur: 50}, {Phase: "decode", Start: 100, Dur: 10}, {Phase: "decode", Start: 200, Dur: 90}, {Phase: "decode", Start: 300, Dur: 80}}
+	marks := []timeline.Mark{{Phase: "prefill", Start: 0, Dur: 50}, {Phase: "decode", Start: 100, Dur: 10},
+		{Phase: "decode", Start: 200, Dur: 90}, {Phase: "decode", Start: 300, Dur: 80}}
 	tl := &timeline.Timeline{Marks: marks}
 	for _, m := range marks {
-		tl.Chunks = append(tl.Chunks, timeline.Chunk{Start: m.Start, Dur: m.Dur, Kept: true, Data: bytes.Repeat([]byte{1}, 10)})
+		tl.Chunks = append(tl.Chunks, timeline.Chunk{Start: m.Start, Dur: m.Dur, Kept: true,
+			Data: bytes.Repeat([]byte{1}, 10)})
 	}
 	keepChunks(tl, 35)
 	var kept []bool

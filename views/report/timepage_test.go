@@ -25,8 +25,10 @@ func (s *busySink) Op(o *profile.Op) error {
 		other := int32(7000 + s.n%13)
 		s.last = o.Start + 2000
 		for _, e := range []trace.Sched{
-			{Time: o.Start + 500, CPU: th.CPU, Kind: trace.SchedSwitch, PrevTID: th.TID, PrevPID: 100, PrevComm: "llama-bench", NextTID: other, NextPID: other, NextComm: "apt-get"},
-			{Time: o.Start + 2000, CPU: th.CPU, Kind: trace.SchedSwitch, PrevState: 1, PrevTID: other, PrevPID: other, PrevComm: "apt-get", NextTID: th.TID, NextPID: 100, NextComm: "llama-bench"},
+			{Time: o.Start + 500, CPU: th.CPU, Kind: trace.SchedSwitch, PrevTID: th.TID, PrevPID: 100,
+				PrevComm: "llama-bench", NextTID: other, NextPID: other, NextComm: "apt-get"},
+			{Time: o.Start + 2000, CPU: th.CPU, Kind: trace.SchedSwitch, PrevState: 1, PrevTID: other,
+				PrevPID: other, PrevComm: "apt-get", NextTID: th.TID, NextPID: 100, NextComm: "llama-bench"},
 		} {
 			if err := s.Sink.Sched(&e); err != nil {
 				return err
@@ -43,8 +45,10 @@ const spansOfStep = 4 * (16*15 + 3)
 func synthetic(spans int) Replay {
 	return func(sink profile.Sink) (*profile.Header, error) {
 		p := profiletest.Player{Sink: &busySink{Sink: sink}}
-		m := profiletest.Model{Layers: 16, Width: 2048, FF: 8192, Vocab: 32000, Heads: 32, HeadsKV: 8, HeadDim: 64, Base: 0x10000}
-		r := profiletest.Run{Model: m, PID: 100, Ctx: 1, Threads: 4, Prefill: 64, Decode: max(1, spans/spansOfStep), Start: 1_000_000_000_000, Sched: true}
+		m := profiletest.Model{Layers: 16, Width: 2048, FF: 8192, Vocab: 32000, Heads: 32, HeadsKV: 8,
+			HeadDim: 64, Base: 0x10000}
+		r := profiletest.Run{Model: m, PID: 100, Ctx: 1, Threads: 4, Prefill: 64,
+			Decode: max(1, spans/spansOfStep), Start: 1_000_000_000_000, Sched: true}
 		if err := p.Play(r); err != nil {
 			return nil, err
 		}
@@ -52,7 +56,8 @@ func synthetic(spans int) Replay {
 	}
 }
 
-// TestWriteTimePage writes a page with a timeline of many spans, to look at it and to measure frames (web/test/frames.mjs):
+// TestWriteTimePage writes a page with a timeline of many spans, to look at it and to measure frames
+// (web/test/frames.mjs):
 //
 //	PROFINFER_PAGE=/tmp/million.html PROFINFER_SPANS=1000000 go test ./views/report -run TestWriteTimePage
 func TestWriteTimePage(t *testing.T) {

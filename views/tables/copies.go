@@ -25,8 +25,10 @@ func (e *exporter) Copy(c *profile.Copy) error {
 	if e.name != "copies" {
 		return nil
 	}
-	r := &CopyRow{PID: int64(c.PID), TID: int64(c.TID), StartNs: c.Start, DurNs: when(c.Dur >= 0, c.Dur), Kind: c.Kind, Async: c.Async,
-		Split: when(c.Split >= 0, int64(c.Split)), Tensor: some(c.Tensor, ""), Type: some(c.Type, ""), Bytes: when(c.Bytes >= 0, c.Bytes),
+	r := &CopyRow{PID: int64(c.PID), TID: int64(c.TID), StartNs: c.Start, DurNs: when(c.Dur >= 0, c.Dur),
+		Kind: c.Kind, Async: c.Async,
+		Split: when(c.Split >= 0, int64(c.Split)), Tensor: some(c.Tensor, ""), Type: some(c.Type,
+			""), Bytes: when(c.Bytes >= 0, c.Bytes),
 		From: some(c.From, ""), To: some(c.To, "")}
 	if c.Step != nil {
 		r.Step = count(c.Step.ID)
@@ -63,8 +65,10 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 		return nil
 	}
 	g := d.Graph
-	r := &DeviceRow{Graph: g.ID, Step: count(g.Step), Split: int64(g.Split), Backend: some(g.Backend, ""), PID: int64(g.PID),
-		TID: int64(d.TID), StartNs: g.Start, DurNs: d.Dur(), SubmitNs: g.Dur, WaitedNs: d.Waited, Before: int64(d.Before),
+	r := &DeviceRow{Graph: g.ID, Step: count(g.Step), Split: int64(g.Split), Backend: some(g.Backend, ""),
+		PID: int64(g.PID),
+		TID: int64(d.TID), StartNs: g.Start, DurNs: d.Dur(), SubmitNs: g.Dur, WaitedNs: d.Waited,
+		Before: int64(d.Before),
 		DoneBy: d.By}
 	if d.Queue != nil {
 		r.Queue, r.BeginNs, r.BusyNs, r.AddedNs = count(int64(d.Queue.ID)), &d.Begin, &d.Busy, &d.Added
@@ -96,9 +100,12 @@ func (e *exporter) Submission(s *profile.Submission) error {
 		return nil
 	}
 	q, seen := s.Queue, s.Done != 0
-	r := &SubmissionRow{PID: int64(q.PID), Queue: int64(q.ID), Device: when(q.Device != 0, int64(q.Device)), Backend: some(q.Backend, ""),
-		Step: count(s.Step), TID: int64(s.TID), Call: s.Entry, StartNs: s.Start, CallNs: when(s.Call >= 0, s.Call),
-		Work: when(s.Work >= 0, int64(s.Work)), BeginNs: when(seen, s.Begin), DoneNs: when(seen, s.Done), DoneBy: some(s.By, "")}
+	r := &SubmissionRow{PID: int64(q.PID), Queue: int64(q.ID), Device: when(q.Device != 0, int64(q.Device)),
+		Backend: some(q.Backend, ""),
+		Step:    count(s.Step), TID: int64(s.TID), Call: s.Entry, StartNs: s.Start, CallNs: when(s.Call >= 0,
+			s.Call),
+		Work: when(s.Work >= 0, int64(s.Work)), BeginNs: when(seen, s.Begin), DoneNs: when(seen,
+			s.Done), DoneBy: some(s.By, "")}
 	if s.Graph != nil {
 		r.Graph = count(s.Graph.ID)
 	}

@@ -31,12 +31,15 @@ func newCountedParquet(w io.Writer, t *table, counters []string) RowWriter {
 		fields = append(fields, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag})
 	}
 	for i, name := range counters {
-		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("Counter%d", i), Type: reflect.TypeFor[*int64](),
-			Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s,optional"`, name))})
+		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("Counter%d", i),
+			Type: reflect.TypeFor[*int64](),
+			Tag:  reflect.StructTag(fmt.Sprintf(`parquet:"%s,optional"`, name))})
 	}
 	p.row = reflect.StructOf(fields)
-	p.w = parquet.NewGenericWriter[any](w, parquet.SchemaOf(reflect.New(p.row).Interface()), parquet.Compression(zstdCodec),
-		parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("profinfer", "", ""), parquet.KeyValueMetadata("profinfer.table", t.name))
+	p.w = parquet.NewGenericWriter[any](w, parquet.SchemaOf(reflect.New(p.row).Interface()),
+		parquet.Compression(zstdCodec),
+		parquet.MaxRowsPerRowGroup(rowGroup), parquet.CreatedBy("profinfer", "",
+			""), parquet.KeyValueMetadata("profinfer.table", t.name))
 	return p
 }
 

@@ -42,13 +42,15 @@ func TestDoc(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "\n## %s: a row is %s\n\n| column | type | null | |\n|---|---|---|---|\n", tab.name, tab.doc)
+		fmt.Fprintf(&b, "\n## %s: a row is %s\n\n| column | type | null | |\n|---|---|---|---|\n", tab.name,
+			tab.doc)
 		for _, c := range cols {
 			null := ""
 			if c.Null {
 				null = "yes"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.Name, c.Type, null, strings.ReplaceAll(c.Doc, "|", "\\|"))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.Name, c.Type, null,
+				strings.ReplaceAll(c.Doc, "|", "\\|"))
 		}
 	}
 	path := filepath.Join("..", "..", "docs", "tables.md")

@@ -32,7 +32,8 @@ func chosen(t testing.TB) []byte {
 			first = false
 		}
 	}, func(_ *profiletest.Recorder, p *profiletest.Player) error {
-		return p.Play(profiletest.Run{Model: model, PID: 10, Threads: 2, Prefill: 3, Decode: 1, Start: 1000, Gap: 500})
+		return p.Play(profiletest.Run{Model: model, PID: 10, Threads: 2, Prefill: 3, Decode: 1, Start: 1000,
+			Gap: 500})
 	})
 	if err != nil {
 		t.Fatal(err)

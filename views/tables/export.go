@@ -18,12 +18,15 @@ import (
 // bounded by what is under way in the run and by its shapes, not by its length. The header
 // tells what the trace lacks, also where the table does not show it.
 func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header, error) {
-	return exportRun(r.Meta, func(s profile.Sink) (*profile.Header, error) { return profile.Replay(r, s) }, name, format, w)
+	return exportRun(r.Meta, func(s profile.Sink) (*profile.Header, error) {
+		return profile.Replay(r, s)
+	}, name, format, w)
 }
 
 // exportRun exports what replay hands over. meta tells the recording's description as far
 // as it is known at that point.
-func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Header, error), name, format string, w io.Writer) (*profile.Header, error) {
+func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Header, error), name,
+	format string, w io.Writer) (*profile.Header, error) {
 	if _, err := NewWriter(io.Discard, name, format); err != nil {
 		return nil, err
 	}
@@ -39,7 +42,8 @@ func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Head
 	return h, e.out.Close()
 }
 
-// columns are the names of the counters' columns: the events' own with _ for what SQL would not take as a name.
+// columns are the names of the counters' columns: the events' own with _ for what SQL would not take as a
+// name.
 func columns(m *trace.Meta) []string {
 	if m == nil {
 		return nil
@@ -152,8 +156,10 @@ func (e *exporter) Op(o *profile.Op) error {
 			// Of a thread that was not seen to arrive nothing but its begin is known, and of the
 			// others not how long they waited for it.
 			known := !o.Incomplete || t.Busy != 0 || t.Wait != 0 || t.OffCPU != 0
-			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID), Ith: when(t.Ith != profile.UnknownIth, int64(t.Ith)), CPU: int64(t.CPU), StartNs: t.Start,
-				BusyNs: when(known, t.Busy), WaitNs: when(!o.Incomplete, t.Wait), OffCPUNs: when(known && e.offCPUKnown(), t.OffCPU), Counts: t.Counts}); err != nil {
+			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID),
+				Ith: when(t.Ith != profile.UnknownIth, int64(t.Ith)), CPU: int64(t.CPU), StartNs: t.Start,
+				BusyNs: when(known, t.Busy), WaitNs: when(!o.Incomplete, t.Wait), OffCPUNs: when(known &&
+					e.offCPUKnown(), t.OffCPU), Counts: t.Counts}); err != nil {
 				return err
 			}
 		}
@@ -164,9 +170,12 @@ func (e *exporter) Op(o *profile.Op) error {
 func (e *exporter) op(o *profile.Op) *OpRow {
 	d := e.derive.Derive(o)
 	whole := !o.Incomplete
-	r := &OpRow{OpID: o.ID, Node: int64(o.Node), Op: o.Op, StartNs: o.Start, ProbeNs: o.Probe, DurNs: o.Dur, Threads: int64(len(o.Threads)),
-		BusyNs: when(whole, o.Busy), WaitNs: when(whole, o.Wait), OffCPUNs: when(whole && e.offCPUKnown(), o.OffCPU),
-		Weight: some(d.Weight, ""), WeightType: some(d.WeightType, ""), Block: some(string(d.Block), ""), Bytes: d.Bytes, Flops: d.Flops, Counts: o.Counts}
+	r := &OpRow{OpID: o.ID, Node: int64(o.Node), Op: o.Op, StartNs: o.Start, ProbeNs: o.Probe, DurNs: o.Dur,
+		Threads: int64(len(o.Threads)),
+		BusyNs:  when(whole, o.Busy), WaitNs: when(whole, o.Wait), OffCPUNs: when(whole && e.offCPUKnown(),
+			o.OffCPU),
+		Weight: some(d.Weight, ""), WeightType: some(d.WeightType, ""), Block: some(string(d.Block),
+			""), Bytes: d.Bytes, Flops: d.Flops, Counts: o.Counts}
 	if d.Layer != nil {
 		r.Layer = when(true, int64(*d.Layer))
 	}
@@ -198,7 +207,8 @@ func (e *exporter) Graph(g *profile.Graph) error {
 	if e.name != "graphs" {
 		return nil
 	}
-	r := &GraphRow{Graph: g.ID, Step: count(g.Step), PID: int64(g.PID), Split: int64(g.Split), Backend: some(g.Backend, ""),
+	r := &GraphRow{Graph: g.ID, Step: count(g.Step), PID: int64(g.PID), Split: int64(g.Split),
+		Backend: some(g.Backend, ""),
 		StartNs: g.Start, DurNs: g.Dur, NNodes: count(g.NNodes)}
 	if g.Shape != nil {
 		r.Shape = count(g.Shape.Index)
@@ -243,7 +253,8 @@ func (e *exporter) Step(s *profile.Step) error {
 	if e.name != "steps" {
 		return nil
 	}
-	return e.out.Write(&StepRow{Step: s.ID, PID: int64(s.PID), Ctx: some(s.Ctx, 0), Phase: some(string(s.Phase), ""), StartNs: s.Start, DurNs: s.Dur,
+	return e.out.Write(&StepRow{Step: s.ID, PID: int64(s.PID), Ctx: some(s.Ctx, 0),
+		Phase: some(string(s.Phase), ""), StartNs: s.Start, DurNs: s.Dur,
 		NTokens: when(s.NTokens >= 0, int64(s.NTokens)), NSeqs: when(s.NSeqs >= 0, int64(s.NSeqs)),
 		Untraced: some(s.Untraced, ""), Incomplete: some(s.Incomplete, "")})
 }
@@ -259,7 +270,8 @@ func (e *exporter) Sched(s *trace.Sched) error {
 	if e.name != "sched" {
 		return nil
 	}
-	r := &SchedRow{TsNs: s.Time, Event: "switch", CPU: int64(s.CPU), PrevTID: int64(s.PrevTID), NextTID: int64(s.NextTID), NextComm: s.NextComm, HeldNs: when(s.Held > 0, s.Held)}
+	r := &SchedRow{TsNs: s.Time, Event: "switch", CPU: int64(s.CPU), PrevTID: int64(s.PrevTID),
+		NextTID: int64(s.NextTID), NextComm: s.NextComm, HeldNs: when(s.Held > 0, s.Held)}
 	switch s.Kind {
 	case trace.SchedSwitch:
 		r.PrevState = when(true, stateLetter(s.PrevState))
@@ -316,13 +328,16 @@ func (e *exporter) rest(h *profile.Header) error {
 		return e.out.Write(runRow(h))
 	case "threads":
 		for _, t := range h.Threads {
-			if err := e.out.Write(&ThreadRow{PID: int64(t.PID), TID: int64(t.TID), Comm: some(t.Comm, ""), Role: t.Role}); err != nil {
+			if err := e.out.Write(&ThreadRow{PID: int64(t.PID), TID: int64(t.TID), Comm: some(t.Comm, ""),
+				Role: t.Role}); err != nil {
 				return err
 			}
 		}
 	case "losses":
 		for _, l := range h.Losses {
-			if err := e.out.Write(&LossRow{StartNs: l.Start, EndNs: l.End, Why: l.Why, Events: count(int64(min(l.Events, 1<<63-1))), What: some(l.What, ""), Of: some(l.Of, "")}); err != nil {
+			if err := e.out.Write(&LossRow{StartNs: l.Start, EndNs: l.End, Why: l.Why,
+				Events: count(int64(min(l.Events, 1<<63-1))), What: some(l.What, ""), Of: some(l.Of,
+					"")}); err != nil {
 				return err
 			}
 		}
@@ -379,11 +394,13 @@ func (e *exporter) nodes(s *profile.Shape) error {
 
 func runRow(h *profile.Header) *RunRow {
 	m := &h.Meta
-	r := &RunRow{CPU: some(m.CPU, ""), Cores: count(m.Cores), Kernel: some(m.Kernel, ""), Level: some(m.Level, "")}
+	r := &RunRow{CPU: some(m.CPU, ""), Cores: count(m.Cores), Kernel: some(m.Kernel, ""),
+		Level: some(m.Level, "")}
 	command := m.Command
 	if len(h.Processes) > 0 {
 		p := &h.Processes[0]
-		r.Engine, r.EngineVersion, r.GGMLVersion = some(p.Engine, ""), some(p.EngineVersion, ""), some(p.GGMLVersion, "")
+		r.Engine, r.EngineVersion, r.GGMLVersion = some(p.Engine, ""), some(p.EngineVersion, ""),
+			some(p.GGMLVersion, "")
 		r.PID = when(true, int64(p.PID))
 		if len(command) == 0 {
 			command = p.Cmdline
@@ -438,7 +455,8 @@ func shellQuote(words []string) string {
 			b.WriteByte(' ')
 		}
 		plain := w != "" && strings.IndexFunc(w, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./-_", r))
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+				strings.ContainsRune("@%+=:,./-_", r))
 		}) < 0
 		if plain {
 			b.WriteString(w)

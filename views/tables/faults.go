@@ -7,8 +7,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// FaultRow is one page fault of a thread. Faults that the kernel took for a system call (populating a mapping) have no
-// row: stat tells their number.
+// FaultRow is one page fault of a thread. Faults that the kernel took for a system call (populating a
+// mapping) have no row: stat tells their number.
 type FaultRow struct {
 	TsNs      int64   `parquet:"ts_ns" doc:"when it was done"`
 	DurNs     *int64  `parquet:"dur_ns,optional" doc:"null where the kernel does not tell its begin"`
@@ -39,8 +39,10 @@ func (e *exporter) Fault(f *profile.Fault) error {
 	if e.name != "faults" || f.Kind != trace.FaultMajor && f.Kind != trace.FaultMinor {
 		return nil
 	}
-	r := &FaultRow{TsNs: f.Time, DurNs: some(f.Dur, -1), PID: int64(f.PID), TID: int64(f.TID), CPU: int64(f.CPU),
-		Major: f.Kind == trace.FaultMajor, Address: f.Addr, ReadBytes: some(f.Read, -1), OpID: some(f.OpID, 0),
+	r := &FaultRow{TsNs: f.Time, DurNs: some(f.Dur, -1), PID: int64(f.PID), TID: int64(f.TID),
+		CPU:   int64(f.CPU),
+		Major: f.Kind == trace.FaultMajor, Address: f.Addr, ReadBytes: some(f.Read, -1), OpID: some(f.OpID,
+			0),
 		Class: string(f.Class), Tensor: some(f.Tensor, ""), File: some(f.File, "")}
 	if f.Expert >= 0 {
 		r.Expert = when(true, int64(f.Expert))
@@ -59,8 +61,8 @@ func (e *exporter) Memory(m *trace.Memory) error {
 	return nil
 }
 
-// ResidencyRow is a tensor whose data lies in a file that the process has mapped; a file's last row is what of it
-// lies in no tensor.
+// ResidencyRow is a tensor whose data lies in a file that the process has mapped; a file's last row is what
+// of it lies in no tensor.
 type ResidencyRow struct {
 	PID     int64   `parquet:"pid"`
 	File    string  `parquet:"file"`
@@ -78,12 +80,15 @@ func (e *exporter) residency() error {
 	for _, f := range e.files.Files() {
 		for i := range f.Tensors {
 			t := &f.Tensors[i]
-			if err := e.out.Write(&ResidencyRow{PID: int64(f.PID), File: f.Path, Class: string(t.Class), Tensor: some(t.Tensor, ""), Type: some(t.Type, ""),
-				Offset: when(true, t.Offset), Bytes: t.Bytes, InStart: t.InStart, InEnd: t.InEnd}); err != nil {
+			if err := e.out.Write(&ResidencyRow{PID: int64(f.PID), File: f.Path, Class: string(t.Class),
+				Tensor: some(t.Tensor, ""), Type: some(t.Type, ""),
+				Offset: when(true, t.Offset), Bytes: t.Bytes, InStart: t.InStart,
+				InEnd: t.InEnd}); err != nil {
 				return err
 			}
 		}
-		rest := ResidencyRow{PID: int64(f.PID), File: f.Path, Class: string(profile.MemFile), Bytes: f.Bytes, InStart: f.InStart, InEnd: f.InEnd}
+		rest := ResidencyRow{PID: int64(f.PID), File: f.Path, Class: string(profile.MemFile), Bytes: f.Bytes,
+			InStart: f.InStart, InEnd: f.InEnd}
 		if f.Mapped {
 			c := &f.Classes[len(f.Classes)-1]
 			if c.Class != profile.MemFile {

@@ -29,8 +29,10 @@ func (e *exporter) Remote(r *profile.Remote) error {
 	if e.name != "remote_graphs" {
 		return nil
 	}
-	row := &RemoteRow{Graph: r.Client.ID, ServerGraph: r.Server.ID, Step: count(r.Client.Step), Split: int64(r.Client.Split), Backend: some(r.Client.Backend, ""),
-		PID: int64(r.Client.PID), ServerPID: int64(r.Server.PID), ServerTID: int64(r.Server.TID), StartNs: r.Client.Start, SentNs: r.Sent(),
+	row := &RemoteRow{Graph: r.Client.ID, ServerGraph: r.Server.ID, Step: count(r.Client.Step),
+		Split: int64(r.Client.Split), Backend: some(r.Client.Backend, ""),
+		PID: int64(r.Client.PID), ServerPID: int64(r.Server.PID), ServerTID: int64(r.Server.TID),
+		StartNs: r.Client.Start, SentNs: r.Sent(),
 		QueuedNs: r.Queued, ServerNs: r.Server.Dur, NNodes: count(r.Client.NNodes)}
 	if a, ok := r.Answered(); ok {
 		whole := r.Done - r.Client.Start

@@ -28,8 +28,10 @@ func handedOver(t testing.TB) []byte {
 func TestRemoteGraphs(t *testing.T) {
 	b := handedOver(t)
 	got := rows(t, export(t, b, "remote_graphs", "ndjson"))
-	want := map[string]any{"graph": "5", "server_graph": "6", "step": "2", "split": "1", "backend": "RPC", "pid": "700", "server_pid": "900", "server_tid": "900",
-		"start_ns": "2030000", "sent_ns": "20000", "queued_ns": "0", "server_ns": "400000", "answered_ns": "50000", "client_ns": "470000", "waited_ns": "459000", "n_nodes": "3"}
+	want := map[string]any{"graph": "5", "server_graph": "6", "step": "2", "split": "1", "backend": "RPC",
+		"pid": "700", "server_pid": "900", "server_tid": "900",
+		"start_ns": "2030000", "sent_ns": "20000", "queued_ns": "0", "server_ns": "400000",
+		"answered_ns": "50000", "client_ns": "470000", "waited_ns": "459000", "n_nodes": "3"}
 	if len(got) != 2 {
 		t.Fatalf("%d rows", len(got))
 	}
@@ -53,7 +55,8 @@ func TestRemoteGraphs(t *testing.T) {
 	for _, r := range rows(t, export(t, b, "graphs", "ndjson")) {
 		if r["pid"].(json.Number).String() == "900" {
 			if r["caller"] == nil || r["caller_step"] == nil || r["step"] != nil {
-				t.Errorf("the server's graph %v: caller %v in step %v", r["graph"], r["caller"], r["caller_step"])
+				t.Errorf("the server's graph %v: caller %v in step %v", r["graph"], r["caller"],
+					r["caller_step"])
 			}
 			callers++
 		} else if r["caller"] != nil {

@@ -68,8 +68,10 @@ func (e *exporter) writeSequences(h *profile.Header) error {
 		rounds, _ := b.Rounds()
 		for i := range rounds {
 			r := &rounds[i]
-			if err := e.out.Write(&RoundRow{Step: r.Step, PID: int64(r.PID), Ctx: some(r.Ctx, 0), DraftCtx: some(r.DraftCtx, 0), Seq: int64(r.Seq),
-				Pos: some(r.Pos, -1), Drafted: r.Drafted, Accepted: some(r.Accepted, -1), StartNs: r.Start, DurNs: r.Dur}); err != nil {
+			if err := e.out.Write(&RoundRow{Step: r.Step, PID: int64(r.PID), Ctx: some(r.Ctx, 0),
+				DraftCtx: some(r.DraftCtx, 0), Seq: int64(r.Seq),
+				Pos: some(r.Pos, -1), Drafted: r.Drafted, Accepted: some(r.Accepted,
+					-1), StartNs: r.Start, DurNs: r.Dur}); err != nil {
 				return err
 			}
 		}
@@ -77,8 +79,10 @@ func (e *exporter) writeSequences(h *profile.Header) error {
 	}
 	for i := range s.Requests {
 		r := &s.Requests[i]
-		if err := e.out.Write(&SequenceRow{Request: some(r.ID, 0), PID: int64(r.PID), Ctx: some(r.Ctx, 0), Seq: int64(r.Seq), FirstStep: r.Step, LastStep: r.LastStep,
-			Steps: r.Steps, StartNs: r.Start, EndNs: r.End, Prompt: r.Prompt, Cached: r.Cached, Generated: r.Generated, AtLeast: r.AtLeast,
+		if err := e.out.Write(&SequenceRow{Request: some(r.ID, 0), PID: int64(r.PID), Ctx: some(r.Ctx, 0),
+			Seq: int64(r.Seq), FirstStep: r.Step, LastStep: r.LastStep,
+			Steps: r.Steps, StartNs: r.Start, EndNs: r.End, Prompt: r.Prompt, Cached: r.Cached,
+			Generated: r.Generated, AtLeast: r.AtLeast,
 			TTFTNs: r.TTFT, TPOTNs: r.TPOT, TPOTP95Ns: r.P95, InStepsNs: when(r.TPOT != nil, r.InSteps),
 			Rounds: r.Rounds, Drafted: r.Drafted, Accepted: r.Accepted, Unseen: r.Unseen}); err != nil {
 			return err

@@ -58,9 +58,11 @@ var all = []table{
 	define[ExpertRow]("experts", "one chosen expert"),
 	define[SchedRow]("sched", "one switch or wake-up"),
 	define[CopyRow]("copies", "one copy between memories, where a backend other than the CPU computes"),
-	define[DeviceRow]("device_spans", "one graph on a backend other than the CPU, until the host saw that it was done"),
+	define[DeviceRow]("device_spans",
+		"one graph on a backend other than the CPU, until the host saw that it was done"),
 	define[SubmissionRow]("submissions", "one call that handed work to a queue of a device"),
-	define[RemoteRow]("remote_graphs", "one graph that a process on this machine computed for another one (RPC), both being recorded"),
+	define[RemoteRow]("remote_graphs",
+		"one graph that a process on this machine computed for another one (RPC), both being recorded"),
 	define[ThreadRow]("threads", "one thread seen"),
 	define[LossRow]("losses", "one span not fully seen"),
 	define[SequenceRow]("sequences", "one request: a prompt on one sequence, with what followed"),
@@ -119,7 +121,8 @@ func NewWriter(w io.Writer, name, format string, counters ...string) (RowWriter,
 		}
 		return t.parquet(w, t.name), nil
 	}
-	return nil, fmt.Errorf("there is no table format %q; the formats are %s", format, strings.Join(Formats(), ", "))
+	return nil, fmt.Errorf("there is no table format %q; the formats are %s", format,
+		strings.Join(Formats(), ", "))
 }
 
 // field is a column of a struct.

@@ -23,7 +23,8 @@ func TestBackends(t *testing.T) {
 			t.Fatal(err)
 		}
 		if phase == profile.Prefill {
-			if err := b.Graph(&profile.Graph{PID: 1, Step: id, Backend: "V\x1b[2Jk", Start: st.Start + 2e7, Dur: 7e7}); err != nil {
+			if err := b.Graph(&profile.Graph{PID: 1, Step: id, Backend: "V\x1b[2Jk", Start: st.Start + 2e7,
+				Dur: 7e7}); err != nil {
 				t.Fatal(err)
 			}
 		}

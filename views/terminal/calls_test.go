@@ -11,15 +11,19 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// The table's tokens a second are end to end; the calls' own are named as such, and are not in the table where the end was not seen.
+// The table's tokens a second are end to end; the calls' own are named as such, and are not in the table
+// where the end was not seen.
 func TestCalls(t *testing.T) {
 	f := func(v float64) *float64 { return &v }
 	sum := int64(3 * 400_000_000)
-	ps := summary.Phase{Phase: "decode", Steps: 4, Dur: 4 * 10_000_000, TokensPerS: f(2.5), PerToken: f(4e8), Async: 4, Unseen: 1, EndToEnd: &sum,
-		CallTokensPerS: f(100), CallPerToken: f(1e7), Backends: []summary.Backend{{Backend: "BLAS"}, {Backend: "Vul\x1bkan", Submits: true}}}
+	ps := summary.Phase{Phase: "decode", Steps: 4, Dur: 4 * 10_000_000, TokensPerS: f(2.5), PerToken: f(4e8),
+		Async: 4, Unseen: 1, EndToEnd: &sum,
+		CallTokensPerS: f(100), CallPerToken: f(1e7), Backends: []summary.Backend{{Backend: "BLAS"},
+			{Backend: "Vul\x1bkan", Submits: true}}}
 	draw := func(ps summary.Phase) string {
 		var b bytes.Buffer
-		if err := Stat(&b, &summary.Stat{By: facts.ByWeight, Run: summary.Run{Level: "graph"}, Phases: []summary.Phase{ps}}, Options{Width: 300, Unicode: true}); err != nil {
+		if err := Stat(&b, &summary.Stat{By: facts.ByWeight, Run: summary.Run{Level: "graph"},
+			Phases: []summary.Phase{ps}}, Options{Width: 300, Unicode: true}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -32,8 +36,9 @@ func TestCalls(t *testing.T) {
 			}
 		}
 	}
-	has(draw(ps), " 2.5     400 ms", "decode: end to end 400 ms a step, until the results of Vul\\x1bkan are there; submit only, its calls take 10.0 ms a step, 100.0 t/s: shares and operators below are of these; "+
-		"of 1 step nobody was seen to wait for the results: left out of t/s")
+	has(draw(ps), " 2.5     400 ms",
+		"decode: end to end 400 ms a step, until the results of Vul\\x1bkan are there; submit only, its calls take 10.0 ms a step, 100.0 t/s: shares and operators below are of these; "+
+			"of 1 step nobody was seen to wait for the results: left out of t/s")
 	ps.Unseen, ps.EndToEnd, ps.TokensPerS, ps.PerToken = 4, nil, nil, nil
 	text := draw(ps)
 	has(text, "decode: t/s is not known, as nobody was seen to wait for the results of Vul\\x1bkan; submit only, its calls take 10.0 ms a step, 100.0 t/s")

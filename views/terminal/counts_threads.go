@@ -30,7 +30,8 @@ func (p *page) byThreads(s *summary.Stat) {
 // severalThreads are the rows of phases that several numbers of threads computed.
 func severalThreads(s *summary.Stat) (out []*summary.ByThreads) {
 	same := func(a, b *summary.ByThreads) bool {
-		return a.Phase == b.Phase && (a.Model == nil) == (b.Model == nil) && (a.Model == nil || *a.Model == *b.Model)
+		return a.Phase == b.Phase && (a.Model == nil) == (b.Model == nil) &&
+			(a.Model == nil || *a.Model == *b.Model)
 	}
 	for i := range s.ByThreads {
 		for j := range s.ByThreads {
@@ -114,7 +115,9 @@ func StatThreadsJSON(w io.Writer, rs []Recording) error {
 		Recordings    []recording `json:"recordings"`
 	}{SchemaVersion: summary.Schema, Recordings: []recording{}}
 	for _, r := range rs {
-		out.Recordings = append(out.Recordings, recording{r, append([]summary.Counter{}, r.Stat.Counters...), append([]summary.ByThreads{}, r.Stat.ByThreads...)})
+		out.Recordings = append(out.Recordings,
+			recording{r, append([]summary.Counter{}, r.Stat.Counters...),
+				append([]summary.ByThreads{}, r.Stat.ByThreads...)})
 	}
 	return JSON(w, out)
 }

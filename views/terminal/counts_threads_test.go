@@ -14,10 +14,13 @@ import (
 func byThreads() *summary.Stat {
 	f := func(v float64) *float64 { return &v }
 	row := func(phase string, n int, ipc float64) summary.ByThreads {
-		return summary.ByThreads{Phase: phase, Threads: n, Steps: 8, TokensPerS: f(20), Counts: []summary.Count{},
-			CountRatios: summary.CountRatios{IPC: f(ipc), StallShare: f(0.25), StallOf: "stall_backend\x1b[31m", Misses: f(0.001), MissesOf: "ll_cache_miss_rd"}}
+		return summary.ByThreads{Phase: phase, Threads: n, Steps: 8, TokensPerS: f(20),
+			Counts: []summary.Count{},
+			CountRatios: summary.CountRatios{IPC: f(ipc), StallShare: f(0.25),
+				StallOf: "stall_backend\x1b[31m", Misses: f(0.001), MissesOf: "ll_cache_miss_rd"}}
 	}
-	return &summary.Stat{ByThreads: []summary.ByThreads{row("prefill", 2, 1.5), row("decode", 1, 1.25), row("decode", 16, 0.625)}}
+	return &summary.Stat{ByThreads: []summary.ByThreads{row("prefill", 2, 1.5), row("decode", 1, 1.25),
+		row("decode", 16, 0.625)}}
 }
 
 func TestByThreads(t *testing.T) {
@@ -56,7 +59,8 @@ func TestStatThreads(t *testing.T) {
 	if err := StatThreads(&b, rs, Options{Unicode: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"recording   by threads", "a.pinf      prefill           2", "b\\x1b.pinf  decode            1", "none.pinf: no counters that tell anything beside one another"} {
+	for _, want := range []string{"recording   by threads", "a.pinf      prefill           2",
+		"b\\x1b.pinf  decode            1", "none.pinf: no counters that tell anything beside one another"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -79,7 +83,8 @@ func TestStatThreads(t *testing.T) {
 			} `json:"counts_by_threads"`
 		}
 	}
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.SchemaVersion != 1 || len(got.Recordings) != 3 || len(got.Recordings[0].By) != 3 ||
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.SchemaVersion != 1 ||
+		len(got.Recordings) != 3 || len(got.Recordings[0].By) != 3 ||
 		*got.Recordings[0].By[2].IPC != 0.625 || got.Recordings[2].By == nil {
 		t.Errorf("%v\n%s", err, b.String())
 	}

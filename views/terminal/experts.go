@@ -34,44 +34,52 @@ func (p *page) expertFacts(s *summary.Stat, f *summary.Phase) (facts []string) {
 		if l.Used != used || l.Experts != of {
 			used = 0
 		}
-		if l.Imbalance > worst && l.Tokens*int64(l.Used) >= 2*int64(l.Experts) { // of fewer choices some are many by chance
+		// of fewer choices some are many by chance
+		if l.Imbalance > worst && l.Tokens*int64(l.Used) >= 2*int64(l.Experts) {
 			worst, at = l.Imbalance, i
 		}
 		distinct += l.Distinct / float64(len(e.Layers))
 	}
 	if used > 0 {
-		facts = append(facts, fmt.Sprintf("%s: a token uses %d of %d experts in each of %s", phaseName(s, f), used, of, format.Plural(int64(len(e.Layers)), "layer")))
+		facts = append(facts, fmt.Sprintf("%s: a token uses %d of %d experts in each of %s", phaseName(s, f),
+			used, of, format.Plural(int64(len(e.Layers)), "layer")))
 	} else {
-		facts = append(facts, fmt.Sprintf("%s: experts in %s", phaseName(s, f), format.Plural(int64(len(e.Layers)), "layer")))
+		facts = append(facts, fmt.Sprintf("%s: experts in %s", phaseName(s, f),
+			format.Plural(int64(len(e.Layers)), "layer")))
 	}
 	if used > 0 && distinct > float64(used)+0.05 {
 		facts = append(facts, fmt.Sprintf("a batch %s of them", format.Table.Number(distinct)))
 	}
 	if e.Again != nil {
-		facts = append(facts, fmt.Sprintf("%s were used by the step before too (by chance %s)", format.Percent(e.Again), format.Percent(e.ByChance)))
+		facts = append(facts, fmt.Sprintf("%s were used by the step before too (by chance %s)",
+			format.Percent(e.Again), format.Percent(e.ByChance)))
 	}
 	if e.Bytes != nil && e.BytesAll != nil {
-		facts = append(facts, fmt.Sprintf("%s of their weights' %s a step", format.Bytes(int64(*e.Bytes)), format.Bytes(int64(*e.BytesAll))))
+		facts = append(facts, fmt.Sprintf("%s of their weights' %s a step", format.Bytes(int64(*e.Bytes)),
+			format.Bytes(int64(*e.BytesAll))))
 	}
 	if at >= 0 {
 		where := ""
 		if n := e.Layers[at].Layer; n != nil {
 			where = fmt.Sprintf(" (layer %d)", *n)
 		}
-		facts = append(facts, fmt.Sprintf("the busiest has %s times the mean%s", format.Table.Number(worst+1), where))
+		facts = append(facts, fmt.Sprintf("the busiest has %s times the mean%s", format.Table.Number(worst+1),
+			where))
 	}
 	return facts
 }
 
 func (p *page) expertGaps(e *experts.Stat) {
 	if e.Slots > 0 {
-		p.line(fmt.Sprintf("%s in places of the engine's cache of experts, not in experts: left out", format.Plural(e.Slots, "choice")), warn)
+		p.line(fmt.Sprintf("%s in places of the engine's cache of experts, not in experts: left out",
+			format.Plural(e.Slots, "choice")), warn)
 	}
 	if e.NotSeen > 0 {
 		p.line(fmt.Sprintf("%s not wholly seen and left out", format.Plural(e.NotSeen, "choice")), warn)
 	}
 	if e.Dropped > 0 {
-		p.line(fmt.Sprintf("%s of more layers or experts than are kept", format.Plural(e.Dropped, "choice")), warn)
+		p.line(fmt.Sprintf("%s of more layers or experts than are kept", format.Plural(e.Dropped, "choice")),
+			warn)
 	}
 }
 
@@ -137,10 +145,12 @@ var (
 
 func (o *Options) heatKey() string {
 	c := either(o, heatUnicode, heatASCII)
-	return fmt.Sprintf("blank none, %s below half, %s below it, %s up to twice, %s more", c[1], c[2], c[3], c[4])
+	return fmt.Sprintf("blank none, %s below half, %s below it, %s up to twice, %s more", c[1], c[2], c[3],
+		c[4])
 }
 
-// heat draws the load of experts against the mean, in at most so many columns: then each is the largest of several.
+// heat draws the load of experts against the mean, in at most so many columns: then each is the largest of
+// several.
 func (o *Options) heat(load []int64, columns int) string {
 	var sum int64
 	for _, n := range load {
@@ -159,7 +169,8 @@ func (o *Options) heat(load []int64, columns int) string {
 			part = float64(most) * float64(len(load)) / float64(sum)
 		}
 		k := 0
-		for k < len(heatBelow) && (part > heatBelow[k] || k > 0 && part == heatBelow[k] && k < len(heatBelow)-1) {
+		for k < len(heatBelow) && (part > heatBelow[k] || k > 0 && part == heatBelow[k] &&
+			k < len(heatBelow)-1) {
 			k++
 		}
 		b.WriteString(chars[k])
@@ -189,7 +200,8 @@ func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 			median = max(median, n.Median)
 		}
 	}
-	if !varied { // with one number of new ones there is nothing to compare: in prefill, a few products of its last layer
+	// with one number of new ones there is nothing to compare: in prefill, a few products of its last layer
+	if !varied {
 		return
 	}
 	most = min(most, 16)

@@ -11,20 +11,30 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// expertsOf is what a phase's tokens chose. Names are meant to do harm; the load of expert i in layer l is known without a file.
+// expertsOf is what a phase's tokens chose. Names are meant to do harm; the load of expert i in layer l is
+// known without a file.
 func expertsOf() *experts.Stat {
 	share := func(v float64) *float64 { return &v }
-	e := &experts.Stat{Bytes: share(446 << 20), BytesAll: share(6.5 * (1 << 30)), Again: share(0.344), ByChance: share(0.0667),
-		Cache:   []experts.Cache{{Experts: 1, Hits: 0.107}, {Experts: 32, Hits: 0.87}, {Experts: 60, Hits: 0.92}},
+	e := &experts.Stat{Bytes: share(446 << 20), BytesAll: share(6.5 * (1 << 30)), Again: share(0.344),
+		ByChance: share(0.0667),
+		Cache: []experts.Cache{{Experts: 1, Hits: 0.107}, {Experts: 32, Hits: 0.87},
+			{Experts: 60, Hits: 0.92}},
 		NotSeen: 3, Slots: 1, Dropped: 1200,
 		Products: []experts.Product{
-			{Weight: "ffn_up_exps", Type: "q4_0", PerNew: share(2_010_000), New: []experts.NewCalls{{New: 0, Calls: 40, Median: 514_000}, {New: 4, Calls: 100, Median: 7_650_000}}},
-			{Weight: "ffn_\x1b[31mgate\nexps", Type: "q4_0", PerNew: share(0.4), New: []experts.NewCalls{{New: 1, Calls: 40, Median: 500_000}, {New: 2, Calls: 40, Median: 500_000}}},
-			{Weight: "ffn_down_exps", Type: "q\u202e4", PerNew: share(-7_000), New: []experts.NewCalls{{New: 0, Calls: 40, Median: 514_000}, {New: 1, Calls: 100, Median: 507_000}}},
+			{Weight: "ffn_up_exps", Type: "q4_0", PerNew: share(2_010_000),
+				New: []experts.NewCalls{{New: 0, Calls: 40, Median: 514_000},
+					{New: 4, Calls: 100, Median: 7_650_000}}},
+			{Weight: "ffn_\x1b[31mgate\nexps", Type: "q4_0", PerNew: share(0.4),
+				New: []experts.NewCalls{{New: 1, Calls: 40, Median: 500_000},
+					{New: 2, Calls: 40, Median: 500_000}}},
+			{Weight: "ffn_down_exps", Type: "q\u202e4", PerNew: share(-7_000),
+				New: []experts.NewCalls{{New: 0, Calls: 40, Median: 514_000},
+					{New: 1, Calls: 100, Median: 507_000}}},
 			{Weight: "other", Type: "f16", New: []experts.NewCalls{{New: 3, Calls: 1, Median: 90_000}}},
 		}}
 	for l := range 3 {
-		x := experts.Layer{Layer: &l, Experts: 60, Used: 4, Batches: 129, Tokens: 129, Distinct: 4, Imbalance: float64(l) * 2.5, Again: share(0.1 * float64(l)), Load: make([]int64, 60)}
+		x := experts.Layer{Layer: &l, Experts: 60, Used: 4, Batches: 129, Tokens: 129, Distinct: 4,
+			Imbalance: float64(l) * 2.5, Again: share(0.1 * float64(l)), Load: make([]int64, 60)}
 		if l == 2 {
 			x.Layer, x.Again = nil, nil
 		}
@@ -64,7 +74,8 @@ func TestExpertsGolden(t *testing.T) {
 	}
 }
 
-// Times by new experts are drawn only where there is something to compare, and a slope of nothing is called so.
+// Times by new experts are drawn only where there is something to compare, and a slope of nothing is called
+// so.
 func TestExpertsProducts(t *testing.T) {
 	e := expertsOf()
 	s := &summary.Stat{Phases: []summary.Phase{{Phase: "decode", Experts: e}}}
@@ -74,10 +85,12 @@ func TestExpertsProducts(t *testing.T) {
 		return p.b.String()
 	}
 	out := draw()
-	for weight, want := range map[string]string{"ffn_up_exps": "2.01 ms", "gate": "nothing", "ffn_down_exps": "nothing", "other": "-"} {
+	for weight, want := range map[string]string{"ffn_up_exps": "2.01 ms", "gate": "nothing",
+		"ffn_down_exps": "nothing", "other": "-"} {
 		found := false
 		for line := range strings.Lines(out) {
-			found = found || strings.Contains(line, weight) && strings.HasSuffix(strings.TrimSpace(line), want)
+			found = found || strings.Contains(line, weight) &&
+				strings.HasSuffix(strings.TrimSpace(line), want)
 		}
 		if !found {
 			t.Errorf("no line of %s ends with %s:\n%s", weight, want, out)

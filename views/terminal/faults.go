@@ -82,7 +82,8 @@ func (p *page) faultLine(f *memory.Stat) string {
 		fmt.Fprintf(&b, "; faults read %s from disk", format.Bytes(f.ReadFaults))
 	}
 	if f.NoAddress != nil && *f.NoAddress > 0 {
-		fmt.Fprintf(&b, "; %s major have no address, as the kernel took them for a system call", format.Count(*f.NoAddress))
+		fmt.Fprintf(&b, "; %s major have no address, as the kernel took them for a system call",
+			format.Count(*f.NoAddress))
 	}
 	return b.String()
 }
@@ -92,13 +93,16 @@ func (p *page) faultClasses(f *memory.Stat) {
 		return
 	}
 	t := &table{}
-	p.sums(t, "page faults hit", f.Classes, func(c *memory.FaultSum) string { return className(c.Class) }, f.Which)
+	p.sums(t, "page faults hit", f.Classes, func(c *memory.FaultSum) string {
+		return className(c.Class)
+	}, f.Which)
 	p.blank()
 	p.table(t)
 }
 
 // sums adds columns of sums to a table.
-func (p *page) sums(t *table, title string, rows []memory.FaultSum, name func(*memory.FaultSum) string, which string) {
+func (p *page) sums(t *table, title string, rows []memory.FaultSum, name func(*memory.FaultSum) string,
+	which string) {
 	first := t.col(column{title: title, left: true, keep: 100, min: 32})
 	major := t.col(column{title: "major", keep: 90})
 	title = "minor (slow)"
@@ -237,11 +241,13 @@ func (p *page) file(m *memory.FileMemory) string {
 	if m.Failed != "" {
 		return text + ": what of it is in memory is not known: " + p.o.clean(m.Failed)
 	}
-	text += " in memory: " + part(m.InStart, m.Bytes) + " at the start, " + part(m.InEnd, m.Bytes) + " at the end"
+	text += " in memory: " + part(m.InStart, m.Bytes) + " at the start, " + part(m.InEnd, m.Bytes) +
+		" at the end"
 	var parts []string
 	for i := range m.Classes {
 		c := &m.Classes[i]
-		parts = append(parts, fmt.Sprintf("%s %s of %s", className(c.Class), part(c.InEnd, c.Bytes), format.Bytes(c.Bytes)))
+		parts = append(parts, fmt.Sprintf("%s %s of %s", className(c.Class), part(c.InEnd, c.Bytes),
+			format.Bytes(c.Bytes)))
 	}
 	switch {
 	case !m.Graphs:

@@ -84,7 +84,8 @@ func (p *page) caveats(s *summary.Stat) {
 		f := &s.Phases[i]
 		switch {
 		case f.OnlyPartial:
-			lines = append(lines, fmt.Sprintf("No step of %s was seen wholly: its figures can be too low.", phaseName(s, f)))
+			lines = append(lines, fmt.Sprintf("No step of %s was seen wholly: its figures can be too low.",
+				phaseName(s, f)))
 		case f.Partial > 0:
 			n := "1 step that was"
 			if f.Partial > 1 {

@@ -11,7 +11,8 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// offload draws how a phase was split over backends: what each computed, what was copied, how long devices took.
+// offload draws how a phase was split over backends: what each computed, what was copied, how long devices
+// took.
 func (p *page) offload(s *summary.Stat) {
 	for i := range s.Offload {
 		x := &s.Offload[i]
@@ -28,7 +29,8 @@ func (p *page) offload(s *summary.Stat) {
 		return
 	}
 	if spans(s.Offload) {
-		p.line("device: from when a graph"+handedOver(s.Offload)+" to when the host has waited for it, so at least what the device took; idle: from one graph's end to the next one's begin", dim)
+		p.line("device: from when a graph"+handedOver(s.Offload)+
+			" to when the host has waited for it, so at least what the device took; idle: from one graph's end to the next one's begin", dim)
 	} else {
 		p.line("how long the device took cannot be seen: nobody waited for a backend while its wait was probed", dim)
 	}
@@ -117,7 +119,8 @@ func (p *page) offloadCopies(x *offload.Offload) {
 		if c.Kind == "copy" {
 			from = "inputs, weights" // that no graph of the step computed
 		}
-		way.add(fmt.Sprintf("%s to %s", cmp.Or(p.o.clean(c.From), from), cmp.Or(p.o.clean(c.To), "(unknown)")))
+		way.add(fmt.Sprintf("%s to %s", cmp.Or(p.o.clean(c.From), from),
+			cmp.Or(p.o.clean(c.To), "(unknown)")))
 		n.add(format.Decimal(&c.PerStep))
 		b := "-"
 		if c.Bytes != nil {
@@ -130,7 +133,8 @@ func (p *page) offloadCopies(x *offload.Offload) {
 	p.table(t)
 }
 
-// submitted writes how often a backend's graphs were handed to a queue in a step, and what the host took for it.
+// submitted writes how often a backend's graphs were handed to a queue in a step, and what the host took for
+// it.
 func submitted(o *Options, b *offload.Backend) string {
 	if b.Submissions == nil {
 		return "-"

@@ -84,7 +84,8 @@ type sameRow struct {
 	what, dims, other, otherTime, backend, time, ratio string
 }
 
-// sameOps draws operators whose time is known on two backends, and graphs beside what their operators take elsewhere.
+// sameOps draws operators whose time is known on two backends, and graphs beside what their operators take
+// elsewhere.
 func (p *page) sameOps(title string, x *offload.Offload) {
 	var rows []sameRow
 	for i := range x.Operators {
@@ -99,7 +100,8 @@ func (p *page) sameOps(title string, x *offload.Offload) {
 				first = b
 				continue
 			}
-			r := sameRow{p.o.clean(o.Key), dims(o), p.o.clean(first.Backend), p.o.durationOf(first.Mean), p.o.clean(b.Backend), p.atMost(b.TimedBy) + p.o.durationOf(b.Mean), "-"}
+			r := sameRow{p.o.clean(o.Key), dims(o), p.o.clean(first.Backend), p.o.durationOf(first.Mean),
+				p.o.clean(b.Backend), p.atMost(b.TimedBy) + p.o.durationOf(b.Mean), "-"}
 			if *first.Mean > 0 {
 				v := *b.Mean / *first.Mean
 				r.ratio = figure(p.atMost(b.TimedBy), &v)
@@ -126,7 +128,8 @@ func (p *page) sameOps(title string, x *offload.Offload) {
 			if o.Known < g.Nodes {
 				dims = fmt.Sprintf("%d of %d known there", o.Known, g.Nodes)
 			}
-			rows = append(rows, sameRow{what, dims, p.o.clean(o.Backend), p.o.duration(o.Dur), p.o.clean(g.Backend), p.atMost(g.TimedBy) + p.o.durationOf(g.Mean), ratio})
+			rows = append(rows, sameRow{what, dims, p.o.clean(o.Backend), p.o.duration(o.Dur),
+				p.o.clean(g.Backend), p.atMost(g.TimedBy) + p.o.durationOf(g.Mean), ratio})
 		}
 	}
 	if len(rows) == 0 {

@@ -39,12 +39,14 @@ func (p *page) overheadTitle(r *overhead.Report) {
 	if r.StepNS != nil {
 		facts = append(facts, fmt.Sprintf("%s of %s", stepsOf(r.Phase), p.o.duration(*r.StepNS)))
 	}
-	facts = append(facts, fmt.Sprintf("%s of %s", format.Plural(int64(r.Rounds), "round"), p.o.duration(float64(r.SpanNS))), format.Plural(int64(r.Steps), "step"))
+	facts = append(facts, fmt.Sprintf("%s of %s", format.Plural(int64(r.Rounds), "round"),
+		p.o.duration(float64(r.SpanNS))), format.Plural(int64(r.Steps), "step"))
 	if r.Noise != nil {
 		facts = append(facts, "noise "+format.Percent1(r.Noise))
 	}
 	if r.Cores > 0 {
-		facts = append(facts, strings.TrimSuffix(fmt.Sprintf("%s, %s", format.Plural(int64(r.Cores), "core"), p.o.clean(r.CPU)), ", "))
+		facts = append(facts, strings.TrimSuffix(fmt.Sprintf("%s, %s", format.Plural(int64(r.Cores), "core"),
+			p.o.clean(r.CPU)), ", "))
 	}
 	p.parts(facts)
 }
@@ -99,7 +101,8 @@ func (p *page) overheadFindings(r *overhead.Report) {
 		switch s.Verdict {
 		case overhead.Told:
 			p.line(fmt.Sprintf("%s makes a step %s longer (95 %%: %s): %s of %s.", name,
-				strings.TrimPrefix(points(s.Cost, small), "+"), bounds(s, small), p.o.durationOf(s.AddedNS), p.o.durationOf(r.StepNS)), bold)
+				strings.TrimPrefix(points(s.Cost, small), "+"), bounds(s,
+					small), p.o.durationOf(s.AddedNS), p.o.durationOf(r.StepNS)), bold)
 		case overhead.Zero:
 			p.line(fmt.Sprintf("%s: not to be told from 0 (95 %%: %s).", name, bounds(s, small)), bold)
 		case overhead.Noisy:
@@ -200,7 +203,8 @@ func (p *page) overheadNotes(r *overhead.Report) {
 			noisy = true
 		}
 		if s.Failures > 0 {
-			say("%s: %d of %d spans do not count: %s", p.o.clean(s.Name), s.Failures, s.Tried, p.o.clean(firstLine(s.Problem)))
+			say("%s: %d of %d spans do not count: %s", p.o.clean(s.Name), s.Failures, s.Tried,
+				p.o.clean(firstLine(s.Problem)))
 		}
 	}
 	for i := range r.States {
@@ -229,7 +233,8 @@ func (p *page) shortNote(r *overhead.Report, most int, say func(string, ...any))
 	switch {
 	case most > 0:
 		need := time.Duration(float64(r.SpanNS) * 1.5 * overhead.MinSteps / float64(most)).Round(time.Second)
-		say("Too short: at most %s of one kind in a span, %d are needed: --span %v.", format.Plural(int64(most), "step"), overhead.MinSteps, max(need, time.Second))
+		say("Too short: at most %s of one kind in a span, %d are needed: --span %v.",
+			format.Plural(int64(most), "step"), overhead.MinSteps, max(need, time.Second))
 	case r.Steps == 0:
 		say("Too short: no step was seen.")
 	case r.Rounds >= overhead.MinSpans && r.Ended == "":

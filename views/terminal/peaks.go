@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/peaks"
 )
 
-// Peaks draws a machine's roof: what it is in a sentence, a table of the points, each loop's rate if Verbose, warnings. now is the
-// time that its age is told from. An error is w's.
+// Peaks draws a machine's roof: what it is in a sentence, a table of the points, each loop's rate if Verbose,
+// warnings. now is the time that its age is told from. An error is w's.
 func Peaks(w io.Writer, r *peaks.Peaks, now time.Time, o Options) error {
 	p := &page{o: o}
 	p.peaksTitle(r, now)
@@ -53,7 +53,8 @@ func (p *page) peaksTitle(r *peaks.Peaks, now time.Time) {
 	if m.Cache > 0 {
 		facts = append(facts, format.Bytes(m.Cache)+" last-level cache")
 	}
-	facts = append(facts, "measured "+r.Measured.UTC().Format("2006-01-02 15:04 MST")+age(now.Sub(r.Measured)))
+	facts = append(facts, "measured "+r.Measured.UTC().Format("2006-01-02 15:04 MST")+
+		age(now.Sub(r.Measured)))
 	p.parts(facts)
 }
 
@@ -87,7 +88,8 @@ func (p *page) peaksFindings(r *peaks.Peaks) {
 		if n := len(parts); n > 1 {
 			text = strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
 		}
-		p.line(fmt.Sprintf("With %s this machine %s, at most.", format.Plural(int64(last.Threads), "thread"), text), bold)
+		p.line(fmt.Sprintf("With %s this machine %s, at most.", format.Plural(int64(last.Threads), "thread"),
+			text), bold)
 	}
 	if last.Read != nil && last.F32 != nil {
 		ridge := last.F32.Best / last.Read.Best

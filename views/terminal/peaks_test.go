@@ -11,19 +11,26 @@ import (
 )
 
 func rated(best, median float64, kernel string) *peaks.Figure {
-	return &peaks.Figure{Best: best, Median: median, Worst: median / 2, Trials: 5, Agree: true, CPU: f(1), Kernel: kernel}
+	return &peaks.Figure{Best: best, Median: median, Worst: median / 2, Trials: 5, Agree: true, CPU: f(1),
+		Kernel: kernel}
 }
 
 // roof is a laptop's: two points, and what a busy machine's measurement says.
 func madePeaks() *peaks.Peaks {
-	return &peaks.Peaks{SchemaVersion: 1, Tool: "0.1.0", Measured: time.Date(2026, 11, 19, 6, 0, 0, 0, time.UTC), TookNS: 4e9, CPUs: []int{0, 1},
-		Machine: peaks.Machine{Arch: "amd64", Model: "Some CPU @ 3 GHz", CPU: "a", CPUs: 2, Online: "0-1", Memory: 8 << 30, Cache: 12 << 20},
+	return &peaks.Peaks{SchemaVersion: 1, Tool: "0.1.0",
+		Measured: time.Date(2026, 11, 19, 6, 0, 0, 0, time.UTC), TookNS: 4e9, CPUs: []int{0, 1},
+		Machine: peaks.Machine{Arch: "amd64", Model: "Some CPU @ 3 GHz", CPU: "a", CPUs: 2, Online: "0-1",
+			Memory: 8 << 30, Cache: 12 << 20},
 		Points: []peaks.Point{
-			{Threads: 1, Read: rated(20, 19.8, "AVX2, four streams"), Stream: rated(15.1, 15, "AVX2"), F32: rated(94.4, 94, "AVX2 FMA"), Int8: rated(376.4, 376, "AVX-VNNI"), GHz: new(2.95)},
-			{Threads: 2, Read: rated(37.2, 33, "AVX2, four streams"), Stream: rated(29.5, 29.4, "AVX2"), F32: rated(188, 187.9, "AVX2 FMA"), Int8: rated(752, 751, "AVX-VNNI"), GHz: new(2.95)},
+			{Threads: 1, Read: rated(20, 19.8, "AVX2, four streams"), Stream: rated(15.1, 15, "AVX2"),
+				F32: rated(94.4, 94, "AVX2 FMA"), Int8: rated(376.4, 376, "AVX-VNNI"), GHz: new(2.95)},
+			{Threads: 2, Read: rated(37.2, 33, "AVX2, four streams"), Stream: rated(29.5, 29.4, "AVX2"),
+				F32: rated(188, 187.9, "AVX2 FMA"), Int8: rated(752, 751, "AVX-VNNI"), GHz: new(2.95)},
 		},
-		Kernels: []peaks.KernelRate{{What: peaks.Read, Kernel: "AVX2", Rate: 15.1}, {What: peaks.F32, Kernel: "AVX2 FMA", Rate: 94.4}, {What: peaks.Int8, Kernel: "AVX-VNNI", Rate: 376.4}},
-		Others:  new(0.01), Load: new(0.2)}
+		Kernels: []peaks.KernelRate{{What: peaks.Read, Kernel: "AVX2", Rate: 15.1},
+			{What: peaks.F32, Kernel: "AVX2 FMA", Rate: 94.4}, {What: peaks.Int8, Kernel: "AVX-VNNI",
+				Rate: 376.4}},
+		Others: new(0.01), Load: new(0.2)}
 }
 
 func TestPeaksGolden(t *testing.T) {
@@ -36,12 +43,15 @@ func TestPeaksGolden(t *testing.T) {
 	busy.Points[1].F32.CPU = new(0.6)
 	busy.Warnings = []string{"others took 37 % of these CPUs' time: measure again when the machine is quiet"}
 	board := madePeaks()
-	board.Machine = peaks.Machine{Arch: "arm64", Model: "evil\x1b[2Jboard\u202e", CPUs: 8, Kinds: []string{"Cortex-A76", "Cortex-A55"}}
-	board.Points[0].F16, board.Points[0].Int8Matrix = rated(60, 59, "NEON FMLA"), rated(500, 499, "NEON SMMLA")
+	board.Machine = peaks.Machine{Arch: "arm64", Model: "evil\x1b[2Jboard\u202e", CPUs: 8,
+		Kinds: []string{"Cortex-A76", "Cortex-A55"}}
+	board.Points[0].F16, board.Points[0].Int8Matrix = rated(60, 59, "NEON FMLA"),
+		rated(500, 499, "NEON SMMLA")
 	board.Points[0].GHz, board.Points[1].Int8 = nil, nil
 	board.Kinds = []peaks.Kind{
 		{Name: "Cortex-A76\r", CPUs: []int{4, 5, 6, 7}, Points: board.Points[:1]},
-		{Name: "Cortex-A55", CPUs: []int{0, 1, 3}, Points: []peaks.Point{{Threads: 1, Read: rated(4, 4, "NEON")}}},
+		{Name: "Cortex-A55", CPUs: []int{0, 1, 3},
+			Points: []peaks.Point{{Threads: 1, Read: rated(4, 4, "NEON")}}},
 	}
 	bare := &peaks.Peaks{SchemaVersion: 1, Measured: now, Points: []peaks.Point{{Threads: 1}}}
 	for _, c := range []struct {
@@ -77,7 +87,8 @@ func TestPeaksGolden(t *testing.T) {
 }
 
 func TestAge(t *testing.T) {
-	for d, want := range map[time.Duration]string{-time.Hour: "", time.Minute: "", 90 * time.Minute: " (1 hour ago)", 47 * time.Hour: " (47 hours ago)", 60 * time.Hour: " (2 days ago)"} {
+	for d, want := range map[time.Duration]string{-time.Hour: "", time.Minute: "",
+		90 * time.Minute: " (1 hour ago)", 47 * time.Hour: " (47 hours ago)", 60 * time.Hour: " (2 days ago)"} {
 		if got := age(d); got != want {
 			t.Errorf("%v: %q", d, got)
 		}

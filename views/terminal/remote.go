@@ -34,7 +34,8 @@ func (p *page) remote(s *summary.Stat) {
 	seen := map[string]bool{}
 	for i := range s.Remote {
 		r := &s.Remote[i]
-		name.add(fmt.Sprintf("%s: %s by %s [%d]", cmp.Or(string(r.Phase), "unknown phase"), p.o.clean(r.Backend), cmp.Or(p.o.clean(r.ServerComm), "process"), r.ServerPID))
+		name.add(fmt.Sprintf("%s: %s by %s [%d]", cmp.Or(string(r.Phase), "unknown phase"),
+			p.o.clean(r.Backend), cmp.Or(p.o.clean(r.ServerComm), "process"), r.ServerPID))
 		graphs.add(format.Count(r.Graphs))
 		client.add(p.o.durationOf(r.Client))
 		server.add(p.o.duration(r.Computed))
@@ -59,12 +60,15 @@ func (p *page) remote(s *summary.Stat) {
 	p.table(t)
 	p.line("client: from when a graph is handed over to when its result is known, of it the server computes and the wire takes the rest; to and from the server, step and t/s are a step's, with its wait", dim)
 	if unlinked > 0 {
-		p.line(fmt.Sprintf("%s handed over that no recorded process was seen to compute", format.Plural(unlinked, "graph")), dim)
+		p.line(fmt.Sprintf("%s handed over that no recorded process was seen to compute",
+			format.Plural(unlinked, "graph")), dim)
 	}
 	for i := range s.Remote {
 		if r := &s.Remote[i]; len(r.Rows) > 0 {
 			p.blank()
-			rows := p.rowTable(s, fmt.Sprintf("%s, on %s [%d], by %s", cmp.Or(string(r.Phase), "unknown phase"), cmp.Or(p.o.clean(r.ServerComm), "process"), r.ServerPID, s.By), r.Rows, nil, 0, r.Steps)
+			rows := p.rowTable(s, fmt.Sprintf("%s, on %s [%d], by %s",
+				cmp.Or(string(r.Phase), "unknown phase"), cmp.Or(p.o.clean(r.ServerComm),
+					"process"), r.ServerPID, s.By), r.Rows, nil, 0, r.Steps)
 			p.table(&rows.table)
 		}
 	}
@@ -102,7 +106,8 @@ func (p *page) calls(s *summary.Stat) {
 		text := fmt.Sprintf("%s: end to end %s a step, until %s are there; submit only, its calls take %s: shares and operators below are of these",
 			name, p.o.duration(mean), results, alone)
 		if f.Unseen > 0 {
-			text += fmt.Sprintf("; of %s nobody was seen to wait for the results: left out of t/s", format.Plural(f.Unseen, "step"))
+			text += fmt.Sprintf("; of %s nobody was seen to wait for the results: left out of t/s",
+				format.Plural(f.Unseen, "step"))
 		}
 		p.line(text, dim)
 	}

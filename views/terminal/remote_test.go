@@ -13,7 +13,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// What another process computed, as it stands on a terminal; figures from the times that profiletest.Remote names.
+// What another process computed, as it stands on a terminal; figures from the times that profiletest.Remote
+// names.
 func TestRemote(t *testing.T) {
 	var buf bytes.Buffer
 	if err := (profiletest.Remote{Steps: 8}).Record(&buf); err != nil {
@@ -35,14 +36,17 @@ func TestRemote(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Decode is bound by ggml-rpc-server, another process: it computes 400 µs of the 500 µs",
-		"decode      8       8  2,000     500 µs", "decode: end to end 500 µs a step, until the results of ggml-rpc-server are there; submit only, its calls take 40.0 µs a step, 25,000 t/s",
-		"decode: RPC by ggml-rpc-server [900]", "70.0 µs (15 %)", "decode, on ggml-rpc-server [900], by weight",
+		"decode      8       8  2,000     500 µs",
+		"decode: end to end 500 µs a step, until the results of ggml-rpc-server are there; submit only, its calls take 40.0 µs a step, 25,000 t/s",
+		"decode: RPC by ggml-rpc-server [900]", "70.0 µs (15 %)",
+		"decode, on ggml-rpc-server [900], by weight",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
-	if strings.Contains(out.String(), "outside steps") || strings.Contains(out.String(), "handed over that no recorded") {
+	if strings.Contains(out.String(), "outside steps") ||
+		strings.Contains(out.String(), "handed over that no recorded") {
 		t.Error("the server's operators stand outside of steps, or graphs without a server are told")
 	}
 	if t.Failed() {
@@ -54,7 +58,8 @@ func TestRemote(t *testing.T) {
 	if err := Stat(&out, s, Options{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "3 graphs handed over that no recorded process was seen to compute") {
+	if strings.Contains(out.String(), "\x1b") ||
+		!strings.Contains(out.String(), "3 graphs handed over that no recorded process was seen to compute") {
 		t.Error("a hostile name, or graphs without a server")
 	}
 }

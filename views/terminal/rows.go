@@ -34,10 +34,12 @@ func (p *page) rows(s *summary.Stat, f *summary.Phase) {
 	if f.Traced < f.Steps {
 		part := float64(f.Traced) / float64(f.Steps)
 		stands := "what follows stands for all of them"
-		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 && s.Lost.Untraced[0].Why != "throttled" {
+		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 &&
+			s.Lost.Untraced[0].Why != "throttled" {
 			stands = "what follows is of these" // the others were slower, or of other graphs
 		}
-		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: %s", format.Count(f.Traced), format.Count(f.Steps),
+		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: %s", format.Count(f.Traced),
+			format.Count(f.Steps),
 			phaseName(s, f), format.Percent(&part), whyUntraced(s), stands), bold)
 	}
 	t := p.rowTable(s, title, f.Rows, f.Rest, f.RestRows, f.Traced)
@@ -118,7 +120,8 @@ func (t *rowTable) foot(name string, ns, part float64) {
 	t.bar.add("")
 }
 
-func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest *summary.Row, restRows int, steps int64) *rowTable {
+func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest *summary.Row, restRows int,
+	steps int64) *rowTable {
 	var largest, mostShare, meanMost float64
 	for i := range rows {
 		largest = max(largest, rows[i].DurPerStep)

@@ -45,7 +45,8 @@ func (p *page) sequences(s *summary.Stat) {
 		facts = append(facts, fmt.Sprintf("%s of %s requests shown: -v shows all, so does the table sequences", format.Count(mostRequests), format.Count(len(list))))
 	}
 	if q.AtOnce > 1 {
-		facts = append(facts, fmt.Sprintf("%s, up to %d in a batch", format.Plural(int64(q.Sequences), "sequence"), q.AtOnce))
+		facts = append(facts, fmt.Sprintf("%s, up to %d in a batch",
+			format.Plural(int64(q.Sequences), "sequence"), q.AtOnce))
 	}
 	if warm > 0 {
 		facts = append(facts, format.Plural(int64(warm), "warm-up")+" left out")
@@ -144,8 +145,12 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 	for _, row := range []struct {
 		name string
 		of   func(*requests.Spread) *float64
-	}{{"mean", func(d *requests.Spread) *float64 { return &d.Mean }}, {"p50", func(d *requests.Spread) *float64 { return &d.P50 }},
-		{"p95", func(d *requests.Spread) *float64 { return &d.P95 }}, {"longest", func(d *requests.Spread) *float64 { return &d.Max }}} {
+	}{{"mean", func(d *requests.Spread) *float64 {
+		return &d.Mean
+	}}, {"p50", func(d *requests.Spread) *float64 { return &d.P50 }},
+		{"p95", func(d *requests.Spread) *float64 {
+			return &d.P95
+		}}, {"longest", func(d *requests.Spread) *float64 { return &d.Max }}} {
 		if len(list) < 4 && row.name != "mean" {
 			break // they say nothing more
 		}
@@ -185,7 +190,9 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		text += " (no context drafts: the tokens come from elsewhere)"
 	}
 	if d.Rate != nil {
-		text += fmt.Sprintf(": %s of %s drafted tokens accepted (%s), %s tokens a round", format.Count(d.Accepted), format.Count(d.SeenDrafted), format.Percent(d.Rate), format.Decimal(d.TokensPerRound))
+		text += fmt.Sprintf(": %s of %s drafted tokens accepted (%s), %s tokens a round",
+			format.Count(d.Accepted), format.Count(d.SeenDrafted), format.Percent(d.Rate),
+			format.Decimal(d.TokensPerRound))
 	}
 	p.blank()
 	p.line(text+".", plain)
@@ -195,7 +202,8 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		if d.DraftDur != nil {
 			all := float64(*d.DraftDur + d.VerifyDur)
 			facts = append(facts, fmt.Sprintf("a step that verifies takes %s, the draft's steps before it %s (%.0f %% of both)",
-				p.o.duration(float64(d.VerifyDur)/n), p.o.duration(float64(*d.DraftDur)/n), 100*float64(*d.DraftDur)/max(1, all)))
+				p.o.duration(float64(d.VerifyDur)/n), p.o.duration(float64(*d.DraftDur)/n),
+				100*float64(*d.DraftDur)/max(1, all)))
 		} else {
 			facts = append(facts, "a step that verifies takes "+p.o.duration(float64(d.VerifyDur)/n))
 		}
@@ -210,10 +218,12 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		facts = append(facts, "accepted "+strings.Join(by, ", ")+" rounds")
 	}
 	if d.Again > 0 {
-		facts = append(facts, format.Plural(d.Again, "step")+" computed once more what was accepted: the state could not be wound back")
+		facts = append(facts, format.Plural(d.Again, "step")+
+			" computed once more what was accepted: the state could not be wound back")
 	}
 	if n := d.Rounds - d.Seen; n > 0 {
-		facts = append(facts, fmt.Sprintf("of %s the outcome was not seen, as no batch followed", format.Plural(n, "round")))
+		facts = append(facts, fmt.Sprintf("of %s the outcome was not seen, as no batch followed",
+			format.Plural(n, "round")))
 	}
 	facts = append(facts, "steps that verify count as prefill: they have several tokens of a sequence")
 	p.line(strings.Join(facts, "; "), dim)

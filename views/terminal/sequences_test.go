@@ -12,14 +12,16 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// slots is a server with two slots whose answers a draft speeds up, and that answers n further requests without one.
+// slots is a server with two slots whose answers a draft speeds up, and that answers n further requests
+// without one.
 func slots(t *testing.T, n int) *summary.Stat {
 	t.Helper()
 	b := stat.New(stat.Options{})
 	id, now := int64(0), int64(1e9)
 	step := func(ctx uint64, ms float64, parts ...trace.StepSeq) {
 		id++
-		s := &profile.Step{ID: id, PID: 7, TID: 7, Ctx: ctx, Phase: profile.Decode, Start: now, Dur: int64(ms * 1e6), Graphs: 1, NSeqs: int32(len(parts)), Seqs: parts}
+		s := &profile.Step{ID: id, PID: 7, TID: 7, Ctx: ctx, Phase: profile.Decode, Start: now,
+			Dur: int64(ms * 1e6), Graphs: 1, NSeqs: int32(len(parts)), Seqs: parts}
 		for _, p := range parts {
 			s.NTokens += p.NTokens
 			if p.NTokens > 1 {
@@ -63,7 +65,8 @@ func TestSequencesGolden(t *testing.T) {
 		name string
 		n    int
 		o    Options
-	}{{"slots", 0, wide}, {"slots-60", 0, Options{File: "run.pinf", Width: 60}}, {"slots-many", 12, wide}, {"slots-all", 12, all}} {
+	}{{"slots", 0, wide}, {"slots-60", 0, Options{File: "run.pinf", Width: 60}}, {"slots-many", 12,
+		wide}, {"slots-all", 12, all}} {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
 			if err := Stat(&b, slots(t, c.n), c.o); err != nil {

@@ -31,8 +31,8 @@ var slowWords = map[slow.Cause][2]string{
 	slow.SlowUnexplained: {"unexplained", "unexplained"},
 }
 
-// Slow draws the steps that took longer than their neighbours, what that went to, and who took CPUs. stat tells
-// what was recorded. An error is w's.
+// Slow draws the steps that took longer than their neighbours, what that went to, and who took CPUs. stat
+// tells what was recorded. An error is w's.
 func Slow(w io.Writer, stat *summary.Stat, s *slow.Slow, o Options) error {
 	p := &page{o: o}
 	p.title(stat)
@@ -67,13 +67,16 @@ func (p *page) slowLine(s *slow.Slow) string {
 	share := float64(s.Excess) / float64(max(1, s.Dur))
 	verb := "took"
 	return fmt.Sprintf("%s of %s %s over %s longer than the neighbours: %s in all, %s of the time of all steps.",
-		format.Count(s.Slow), format.Plural(s.Steps, "step"), verb, over, p.o.duration(float64(s.Excess)), format.Percent1(&share))
+		format.Count(s.Slow), format.Plural(s.Steps,
+			"step"), verb, over, p.o.duration(float64(s.Excess)), format.Percent1(&share))
 }
 
 func (p *page) slowNotes(s *slow.Slow) {
 	var notes []string
 	if s.Alone > 0 {
-		notes = append(notes, format.Plural(s.Alone, "step")+" had fewer than four neighbours of the same kind, and "+format.Agree(s.Alone, "is", "are")+" not judged.")
+		notes = append(notes, format.Plural(s.Alone, "step")+
+			" had fewer than four neighbours of the same kind, and "+format.Agree(s.Alone, "is", "are")+
+			" not judged.")
 	}
 	if s.Partial > 0 {
 		notes = append(notes, format.Plural(s.Partial, "step")+" not wholly seen, not judged.")
@@ -169,10 +172,12 @@ func (p *page) slowSteps(s *slow.Slow) {
 		for i := range s.Listed {
 			x := &s.Listed[i]
 			if x.NewExperts != nil && x.UsualNewExperts != nil {
-				p.line(fmt.Sprintf("step %s: %s not used by the step before, %.1f of the neighbours' usually", format.Count(x.Step), format.Plural(*x.NewExperts, "expert"), *x.UsualNewExperts), dim)
+				p.line(fmt.Sprintf("step %s: %s not used by the step before, %.1f of the neighbours' usually",
+					format.Count(x.Step), format.Plural(*x.NewExperts, "expert"), *x.UsualNewExperts), dim)
 			}
 			if x.KHz != nil && x.UsualKHz != nil {
-				p.line(fmt.Sprintf("step %s: its CPUs ran at %.2f GHz, usually at %.2f", format.Count(x.Step), *x.KHz/1e6, *x.UsualKHz/1e6), dim)
+				p.line(fmt.Sprintf("step %s: its CPUs ran at %.2f GHz, usually at %.2f", format.Count(x.Step),
+					*x.KHz/1e6, *x.UsualKHz/1e6), dim)
 			}
 			for _, d := range x.Doubts {
 				p.line("step "+format.Count(x.Step)+": "+p.o.clean(d), dim)
@@ -281,7 +286,8 @@ func (p *page) interferers(f *slow.Interference) {
 			facts = append(facts, fmt.Sprintf("CPU %d: steal %s", c.CPU, p.o.duration(float64(*c.Steal))))
 		}
 		if c.MinKHz != nil && c.MaxKHz != nil {
-			facts = append(facts, fmt.Sprintf("CPU %d: %.1f to %.1f GHz", c.CPU, float64(*c.MinKHz)/1e6, float64(*c.MaxKHz)/1e6))
+			facts = append(facts, fmt.Sprintf("CPU %d: %.1f to %.1f GHz", c.CPU, float64(*c.MinKHz)/1e6,
+				float64(*c.MaxKHz)/1e6))
 		}
 	}
 	if len(facts) > 0 {

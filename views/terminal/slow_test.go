@@ -39,9 +39,10 @@ func TestSlowGolden(t *testing.T) {
 		{"slow-step", wide, "step", stepOnly, nil},
 		{"slow-alone", wide, "op", alone, nil},
 		{"slow-unseen", Options{File: "run.pinf", Width: 180, Verbose: true}, "op", unseen, nil},
-		{"slow-lost", Options{File: "run.pinf", Width: 180, Verbose: true}, "op", run, func(h *profile.Header) {
-			h.Losses = []trace.Loss{{Start: 1, End: h.Last, Why: "lost", What: "sched", Events: 12}}
-		}},
+		{"slow-lost", Options{File: "run.pinf", Width: 180, Verbose: true}, "op", run,
+			func(h *profile.Header) {
+				h.Losses = []trace.Loss{{Start: 1, End: h.Last, Why: "lost", What: "sched", Events: 12}}
+			}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -132,7 +132,8 @@ func (p *page) title(s *summary.Stat) {
 		facts = append(facts, name)
 	}
 	if s.Run.Dur > 0 {
-		facts = append(facts, fmt.Sprintf("%s in %s", format.Plural(s.Run.Steps, "step"), p.o.duration(float64(s.Run.Dur))))
+		facts = append(facts, fmt.Sprintf("%s in %s", format.Plural(s.Run.Steps, "step"),
+			p.o.duration(float64(s.Run.Dur))))
 	}
 	facts = append(facts, "lost "+format.Count(s.Lost.Events))
 	if s.Run.ProbeShare != nil {
@@ -296,7 +297,8 @@ func (p *page) phases(s *summary.Stat) {
 		text := "first token after " + p.o.durationOf(q.Mean)
 		if q.Sequences > 1 {
 			text = fmt.Sprintf("first token after %s on average, p95 %s, at most %s (%s)",
-				p.o.durationOf(q.Mean), p.o.durationOf(q.P95), p.o.duration(float64(*q.Max)), format.Plural(q.Sequences, "request"))
+				p.o.durationOf(q.Mean), p.o.durationOf(q.P95), p.o.duration(float64(*q.Max)),
+				format.Plural(q.Sequences, "request"))
 		}
 		if q.Unknown > 0 {
 			text += fmt.Sprintf("; unknown for %d whose prompt was not seen from its start", q.Unknown)

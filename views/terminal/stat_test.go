@@ -20,7 +20,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // play returns the statistics of made runs.
-func play(t *testing.T, opts stat.Options, change func(*profile.Header), level string, runs ...profiletest.Run) *summary.Stat {
+func play(t *testing.T, opts stat.Options, change func(*profile.Header), level string,
+	runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
 	b := stat.New(opts)
 	p := &profiletest.Player{Sink: b}
@@ -58,26 +59,35 @@ func TestStatGolden(t *testing.T) {
 		runs  []profiletest.Run
 	}{
 		{"weight", stat.Options{Top: 8}, wide, "op", nil, []profiletest.Run{run}},
-		{"weight-80", stat.Options{Top: 8}, Options{File: "run.pinf", Width: 80}, "op", nil, []profiletest.Run{run}},
-		{"weight-40", stat.Options{Top: 4}, Options{File: "run.pinf", Width: 40}, "op", nil, []profiletest.Run{run}},
-		{"color", stat.Options{Top: 3, Phases: []profile.Phase{profile.Decode}}, Options{File: "run.pinf", Width: 120, Color: true, Unicode: true}, "op", nil, []profiletest.Run{run}},
-		{"op", stat.Options{By: facts.ByOp, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run}},
+		{"weight-80", stat.Options{Top: 8}, Options{File: "run.pinf", Width: 80}, "op", nil,
+			[]profiletest.Run{run}},
+		{"weight-40", stat.Options{Top: 4}, Options{File: "run.pinf", Width: 40}, "op", nil,
+			[]profiletest.Run{run}},
+		{"color", stat.Options{Top: 3, Phases: []profile.Phase{profile.Decode}},
+			Options{File: "run.pinf", Width: 120, Color: true,
+				Unicode: true}, "op", nil, []profiletest.Run{run}},
+		{"op", stat.Options{By: facts.ByOp, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil,
+			[]profiletest.Run{run}},
 		{"layer", stat.Options{By: facts.ByLayer}, wide, "op", nil, []profiletest.Run{run}},
 		{"block", stat.Options{By: facts.ByBlock}, wide, "op", nil, []profiletest.Run{run}},
 		{"thread", stat.Options{By: facts.ByThread}, wide, "op", nil, []profiletest.Run{run}},
-		{"step", stat.Options{By: facts.ByStep, Top: 5, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run}},
-		{"hostile", stat.Options{Top: 5, Phases: []profile.Phase{profile.Decode}}, Options{File: "a\x1b]0;x\x07.pinf", Width: 110, Unicode: true}, "op", func(h *profile.Header) {
-			h.Processes[0].Comm = "evil\x1b[2J\r"
-			h.Processes[0].Warnings = []string{"a warning\nwith lines"}
-		}, []profiletest.Run{hostile}},
+		{"step", stat.Options{By: facts.ByStep, Top: 5, Phases: []profile.Phase{profile.Decode}}, wide, "op",
+			nil, []profiletest.Run{run}},
+		{"hostile", stat.Options{Top: 5, Phases: []profile.Phase{profile.Decode}},
+			Options{File: "a\x1b]0;x\x07.pinf", Width: 110, Unicode: true}, "op", func(h *profile.Header) {
+				h.Processes[0].Comm = "evil\x1b[2J\r"
+				h.Processes[0].Warnings = []string{"a warning\nwith lines"}
+			}, []profiletest.Run{hostile}},
 		{"level-step", stat.Options{}, wide, "step", nil, []profiletest.Run{stepOnly}},
 		{"empty", stat.Options{}, wide, "op", nil, nil},
 		{"cut", stat.Options{Top: 3}, wide, "op", func(h *profile.Header) {
 			h.End = nil
 			h.Torn = "the last block is not whole"
-			h.Losses = []trace.Loss{{Start: 1, End: 2_000_001, Why: "lost", What: "hits", Events: 12345}, {Start: 5, End: 9, Why: "throttled", What: "hits"}}
+			h.Losses = []trace.Loss{{Start: 1, End: 2_000_001, Why: "lost", What: "hits", Events: 12345},
+				{Start: 5, End: 9, Why: "throttled", What: "hits"}}
 		}, []profiletest.Run{partial}},
-		{"two-models", stat.Options{Top: 3, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil, []profiletest.Run{run, draft}},
+		{"two-models", stat.Options{Top: 3, Phases: []profile.Phase{profile.Decode}}, wide, "op", nil,
+			[]profiletest.Run{run, draft}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

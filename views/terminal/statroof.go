@@ -42,7 +42,8 @@ func (p *page) roof(s *summary.Stat) {
 	}
 }
 
-// roofText: "Roof of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8; measured 2026-11-21".
+// roofText: "Roof of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8;
+// measured 2026-11-21".
 func roofText(rs []roof.UsedRoof, source string) string {
 	var facts, units []string
 	threads := rs[0].Threads
@@ -77,12 +78,14 @@ func roofText(rs []roof.UsedRoof, source string) string {
 			units = append(units, said)
 		}
 	}
-	return fmt.Sprintf("Roof of %s: %s; %s.", format.Plural(int64(threads), "thread"), strings.Join(append(facts, units...), ", "), source)
+	return fmt.Sprintf("Roof of %s: %s; %s.", format.Plural(int64(threads), "thread"),
+		strings.Join(append(facts, units...), ", "), source)
 }
 
 // boundWords are what stands in a table's column.
 var boundWords = map[summary.Bound]string{
-	summary.BoundMemory: "mem", summary.BoundCompute: "compute", summary.BoundWait: "wait", summary.BoundDisk: "disk",
+	summary.BoundMemory: "mem", summary.BoundCompute: "compute", summary.BoundWait: "wait",
+	summary.BoundDisk:         "disk",
 	summary.BoundInterference: "interf", summary.BoundMixed: "mixed",
 }
 

@@ -81,8 +81,8 @@ func takeLeft(s string, width int) string {
 	return s
 }
 
-// wrap breaks text at spaces into lines of at most width columns; later lines are indented. A word that is longer goes
-// on in the next line.
+// wrap breaks text at spaces into lines of at most width columns; later lines are indented. A word that is
+// longer goes on in the next line.
 func wrap(text string, width, indent int) []string {
 	if width <= 0 {
 		return []string{text}

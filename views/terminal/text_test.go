@@ -127,9 +127,12 @@ func TestNumbers(t *testing.T) {
 	u.Unicode = true
 	v := func(f float64) *float64 { return &f }
 	for got, want := range map[string]string{
-		u.duration(0): "0 ns", u.duration(999.4): "999 ns", u.duration(1500): "1.50 µs", a.duration(1500): "1.50 us",
-		u.duration(49.7e6): "49.7 ms", u.duration(999.7e6): "1.00 s", u.duration(5.9e9): "5.90 s", u.duration(123e9): "2 min 3 s",
-		u.bar(1, 1, 7): "███████", u.bar(0.5, 1, 7): "███▌", u.bar(1e-9, 1, 7): "▏", u.bar(0, 1, 7): "", a.bar(0.5, 1, 7): "####", a.bar(1e-9, 1, 7): "#",
+		u.duration(0): "0 ns", u.duration(999.4): "999 ns", u.duration(1500): "1.50 µs",
+		a.duration(1500):   "1.50 us",
+		u.duration(49.7e6): "49.7 ms", u.duration(999.7e6): "1.00 s", u.duration(5.9e9): "5.90 s",
+		u.duration(123e9): "2 min 3 s",
+		u.bar(1, 1, 7):    "███████", u.bar(0.5, 1, 7): "███▌", u.bar(1e-9, 1, 7): "▏", u.bar(0, 1,
+			7): "", a.bar(0.5, 1, 7): "####", a.bar(1e-9, 1, 7): "#",
 		signed(v(-0.001)): "+0 %", signed(v(0.05)): "+5 %", signed(v(-0.05)): "-5 %",
 	} {
 		if got != want {
@@ -144,7 +147,8 @@ func TestAnyWidth(t *testing.T) {
 		s := play(t, stat.Options{By: by, Top: 4}, nil, "op", run)
 		for width := 20; width < 200; width += 3 {
 			var b bytes.Buffer
-			if err := Stat(&b, s, Options{File: "some/quite/long/path/run.pinf", Width: width, Unicode: width%2 == 0}); err != nil {
+			if err := Stat(&b, s, Options{File: "some/quite/long/path/run.pinf", Width: width,
+				Unicode: width%2 == 0}); err != nil {
 				t.Fatal(err)
 			}
 			checkPrintable(t, b.String(), Options{Width: width, Unicode: true})
@@ -180,7 +184,8 @@ func TestStatJSON(t *testing.T) {
 	if v.SchemaVersion != 1 || len(v.Phases) != 2 || len(v.Phases[1].Rows) != 5 || v.Phases[1].Rest == nil {
 		t.Fatalf("%+v", v)
 	}
-	for _, k := range []string{"key", "type", "op", "calls", "calls_per_step", "dur_ns", "dur_per_step_ns", "share", "mean_ns", "p95_ns", "gb_per_s",
+	for _, k := range []string{"key", "type", "op", "calls", "calls_per_step", "dur_ns", "dur_per_step_ns",
+		"share", "mean_ns", "p95_ns", "gb_per_s",
 		"flop_per_byte", "gflop_per_s", "wait_share", "off_cpu_share", "imbalance"} {
 		if _, ok := v.Phases[1].Rows[0][k]; !ok {
 			t.Errorf("a row has no %s", k)

@@ -25,10 +25,13 @@ func isVec(a x86asm.Arg) (n, size int, ok bool) {
 // fields, in both encodings. All but the clearing ones and the plain moves are known for
 // 16 bytes only.
 var vecOps = map[x86asm.Op]byte{
-	x86asm.PXOR: 'x', x86asm.XORPS: 'x', x86asm.XORPD: 'x', x86asm.VPXOR: 'x', x86asm.VXORPS: 'x', x86asm.VXORPD: 'x',
-	x86asm.MOVUPS: 'm', x86asm.MOVAPS: 'm', x86asm.MOVDQA: 'm', x86asm.MOVDQU: 'm', x86asm.MOVUPD: 'm', x86asm.MOVAPD: 'm',
-	x86asm.VMOVUPS: 'm', x86asm.VMOVAPS: 'm', x86asm.VMOVDQA: 'm', x86asm.VMOVDQU: 'm', x86asm.VMOVUPD: 'm', x86asm.VMOVAPD: 'm',
-	x86asm.MOVQ: 'q', x86asm.VMOVQ: 'q', x86asm.MOVD: 'd', x86asm.VMOVD: 'd',
+	x86asm.PXOR: 'x', x86asm.XORPS: 'x', x86asm.XORPD: 'x', x86asm.VPXOR: 'x', x86asm.VXORPS: 'x',
+	x86asm.VXORPD: 'x',
+	x86asm.MOVUPS: 'm', x86asm.MOVAPS: 'm', x86asm.MOVDQA: 'm', x86asm.MOVDQU: 'm', x86asm.MOVUPD: 'm',
+	x86asm.MOVAPD:  'm',
+	x86asm.VMOVUPS: 'm', x86asm.VMOVAPS: 'm', x86asm.VMOVDQA: 'm', x86asm.VMOVDQU: 'm', x86asm.VMOVUPD: 'm',
+	x86asm.VMOVAPD: 'm',
+	x86asm.MOVQ:    'q', x86asm.VMOVQ: 'q', x86asm.MOVD: 'd', x86asm.VMOVD: 'd',
 	x86asm.PUNPCKLQDQ: 'u', x86asm.VPUNPCKLQDQ: 'u',
 	x86asm.PINSRQ: 'i', x86asm.VPINSRQ: 'i',
 	x86asm.MOVHPS: 'h', x86asm.VMOVHPS: 'h', x86asm.MOVHPD: 'h', x86asm.VMOVHPD: 'h',

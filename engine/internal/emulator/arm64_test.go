@@ -11,7 +11,8 @@ func TestBitmask(t *testing.T) {
 		want          uint64
 	}{
 		{1, 0, 0, 1}, {1, 0, 7, 0xff}, {1, 60, 3, 0xf0}, {0, 0, 0x3c, 0x5555555555555555},
-		{0, 0, 0x27, 0x00ff00ff00ff00ff}, {1, 1, 62, 0xbfffffffffffffff}, {0, 0, 0xf, 0x0000ffff0000ffff}, {1, 63, 61, 0x7ffffffffffffffe},
+		{0, 0, 0x27, 0x00ff00ff00ff00ff}, {1, 1, 62, 0xbfffffffffffffff}, {0, 0, 0xf, 0x0000ffff0000ffff}, {1,
+			63, 61, 0x7ffffffffffffffe},
 	} {
 		if got, ok := armBitmask(c.n, c.immr, c.imms, true); !ok || got != c.want {
 			t.Errorf("%d %d %#x: %#x, want %#x", c.n, c.immr, c.imms, got, c.want)

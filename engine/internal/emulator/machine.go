@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package emulator runs one small function of an engine, an accessor, on made-up objects and watches what it touches: ggml_get_data(x) loads
-// from x+0xf8 on every compiler and both architectures, however it is written. That is how layouts are read from a binary. It knows
-// integer instructions only, never runs long, and everything that it does not know is an error, not a guess.
+// Package emulator runs one small function of an engine, an accessor, on made-up objects and watches what it
+// touches: ggml_get_data(x) loads from x+0xf8 on every compiler and both architectures, however it is
+// written. That is how layouts are read from a binary. It knows integer instructions only, never runs long,
+// and everything that it does not know is an error, not a guess.
 package emulator
 
 import (
@@ -89,7 +90,8 @@ type Machine struct {
 	// Hook is asked at every call and tail jump out of the function.
 	Hook func(m *Machine, name string, addr uint64) (uint64, HookResult)
 	Live func(addr uint64, b []byte) error // reads a process's memory; nil: there is none
-	// Aborts tells functions that end the process: a run that reaches one ends with ErrAbort. nil: there are none.
+	// Aborts tells functions that end the process: a run that reaches one ends with ErrAbort. nil: there are
+	// none.
 	Aborts func(name string) bool
 	depth  int
 	steps  int
@@ -114,7 +116,8 @@ func (m *Machine) NewObject(name string) *Object {
 	if len(m.objs) >= MaxObjects {
 		return m.objs[len(m.objs)-1]
 	}
-	o := &Object{name: name, Addr: objectBase + uint64(len(m.objs))*ObjectStep, Data: make([]byte, ObjectSize)}
+	o := &Object{name: name, Addr: objectBase + uint64(len(m.objs))*ObjectStep,
+		Data: make([]byte, ObjectSize)}
 	m.objs = append(m.objs, o)
 	return o
 }
@@ -129,7 +132,8 @@ func (m *Machine) imported(name string) *Object {
 	return m.NewObject(name)
 }
 
-// Used is what the machine took so far: instructions and the depth of calls of the last run, objects, bytes of static data stored to.
+// Used is what the machine took so far: instructions and the depth of calls of the last run, objects, bytes
+// of static data stored to.
 func (m *Machine) Used() (steps, depth, objects, static int) {
 	return m.steps, m.depth, len(m.objs), len(m.static)
 }
@@ -203,7 +207,8 @@ func (m *Machine) store(addr uint64, size int, val uint64) error {
 		return fmt.Errorf("store to %#x, where nothing is known to be", addr)
 	}
 	if o != m.stack {
-		m.Log = append(m.Log, Access{Obj: o, Off: off, Size: size, Write: true, Val: val & sizeMask(size), PC: m.PC})
+		m.Log = append(m.Log, Access{Obj: o, Off: off, Size: size, Write: true, Val: val & sizeMask(size),
+			PC: m.PC})
 	}
 	return nil
 }

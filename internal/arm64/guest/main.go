@@ -34,13 +34,16 @@ func main() {
 }
 
 func count(file string, argv []string) (status int, err error) {
-	// Events belong to this thread and are inherited by what it starts. They count from the command's exec on, not here.
+	// Events belong to this thread and are inherited by what it starts. They count from the command's exec
+	// on, not here.
 	runtime.LockOSThread()
 	fds := map[string]int{}
-	for name, config := range map[string]uint64{"cycles": unix.PERF_COUNT_HW_CPU_CYCLES, "instructions": unix.PERF_COUNT_HW_INSTRUCTIONS} {
+	for name, config := range map[string]uint64{"cycles": unix.PERF_COUNT_HW_CPU_CYCLES,
+		"instructions": unix.PERF_COUNT_HW_INSTRUCTIONS} {
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_HARDWARE, Config: config,
 			Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
-			Bits:        unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitEnableOnExec | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+			Bits: unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitEnableOnExec |
+				unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
 		attr.Size = uint32(unsafe.Sizeof(attr))
 		if fds[name], err = unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
 			return 0, fmt.Errorf("%s: %w", name, err)
@@ -59,7 +62,8 @@ func count(file string, argv []string) (status int, err error) {
 		if n, err := unix.Read(fd, b[:]); err != nil || n != len(b) {
 			return 0, fmt.Errorf("reading %s: %d bytes, %v", name, n, err)
 		}
-		value, enabled, running := binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:])
+		value, enabled, running := binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]),
+			binary.NativeEndian.Uint64(b[16:])
 		if enabled == 0 || running != enabled {
 			return 0, fmt.Errorf("%s counted for %d of %d ns", name, running, enabled)
 		}

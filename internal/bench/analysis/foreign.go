@@ -42,7 +42,8 @@ func foreign(dir, program, path, pftrace string, events int) error {
 		fmt.Printf("(the export has %.0f MB)\n", float64(st.Size())/1e6)
 		return nil
 	}
-	fmt.Printf("%s of %.0f MB: it fails after %.0f s with %.0f MiB: %v\n", what, float64(st.Size())/1e6, u.wall.Seconds(), float64(u.rss)/(1<<20), err)
+	fmt.Printf("%s of %.0f MB: it fails after %.0f s with %.0f MiB: %v\n", what, float64(st.Size())/1e6,
+		u.wall.Seconds(), float64(u.rss)/(1<<20), err)
 	tenth := filepath.Join(dir, "tenth.pinf")
 	if err := cut(path, tenth, 10); err != nil {
 		return err

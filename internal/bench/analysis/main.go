@@ -30,15 +30,17 @@ import (
 )
 
 var (
-	events    = flag.Int("events", 10_000_000, "operators to record, counted once for each thread")
-	given     = flag.String("trace", "", "measure this recording; none is made")
-	keep      = flag.String("keep", "", "keep the recording in this file")
-	runs      = flag.Int("runs", 3, "times that each command runs; the median is printed")
-	threads   = flag.Int("threads", 2, "threads of the engine")
-	model     = flag.String("model", "llama-tiny", "model, see profinfer demo")
-	options   = flag.String("record", "", "further options of profinfer record")
-	limit     = flag.Duration("limit", 10*time.Minute, "longest time to record, and to wait for trace_processor")
-	processor = flag.String("trace-processor", "", "trace_processor_shell, or a folder with trace_processor.wasm and its engine (needs node)")
+	events  = flag.Int("events", 10_000_000, "operators to record, counted once for each thread")
+	given   = flag.String("trace", "", "measure this recording; none is made")
+	keep    = flag.String("keep", "", "keep the recording in this file")
+	runs    = flag.Int("runs", 3, "times that each command runs; the median is printed")
+	threads = flag.Int("threads", 2, "threads of the engine")
+	model   = flag.String("model", "llama-tiny", "model, see profinfer demo")
+	options = flag.String("record", "", "further options of profinfer record")
+	limit   = flag.Duration("limit", 10*time.Minute,
+		"longest time to record, and to wait for trace_processor")
+	processor = flag.String("trace-processor", "",
+		"trace_processor_shell, or a folder with trace_processor.wasm and its engine (needs node)")
 )
 
 func main() {
@@ -56,7 +58,8 @@ func run() error {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "profinfer")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/profinfer").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program,
+		"./cmd/profinfer").CombinedOutput(); err != nil {
 		return fmt.Errorf("building profinfer: %w\n%s", err, out)
 	}
 	path := *given
@@ -76,8 +79,10 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d operators, %d by thread (\"events\" below), %d steps\n", filepath.Base(path), n.ops, n.events, n.steps)
-	fmt.Printf("%.1f MB, %.2f bytes an event; lost %d\n\n", float64(st.Size())/1e6, float64(st.Size())/float64(n.events), n.lost)
+	fmt.Printf("%s: %d operators, %d by thread (\"events\" below), %d steps\n", filepath.Base(path), n.ops,
+		n.events, n.steps)
+	fmt.Printf("%.1f MB, %.2f bytes an event; lost %d\n\n", float64(st.Size())/1e6,
+		float64(st.Size())/float64(n.events), n.lost)
 	fmt.Printf("%-54s %8s %8s %10s %9s\n", "", "wall s", "CPU s", "Mevents/s", "peak MiB")
 	pftrace := filepath.Join(dir, "run.pftrace.gz")
 	for _, c := range [][]string{
@@ -179,7 +184,8 @@ func record(program, path string) error {
 		case <-time.After(time.Second):
 		}
 		c.more(path)
-		fmt.Fprintf(os.Stderr, "\r\x1b[Krecording: %.1f million events in %.0f s", float64(c.events)/1e6, time.Since(start).Seconds())
+		fmt.Fprintf(os.Stderr, "\r\x1b[Krecording: %.1f million events in %.0f s", float64(c.events)/1e6,
+			time.Since(start).Seconds())
 		if time.Since(start) > *limit {
 			fmt.Fprintf(os.Stderr, "; that is enough time")
 			break
@@ -219,7 +225,8 @@ func engine(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.Command("llama-bench", "-m", inside, "-t", strconv.Itoa(*threads), "-p", "0", "-n", "256", "-r", "100000"), nil
+	return e.Command("llama-bench", "-m", inside, "-t", strconv.Itoa(*threads), "-p", "0", "-n", "256", "-r",
+		"100000"), nil
 }
 
 // counter counts the events of a file that grows.
@@ -236,7 +243,8 @@ func (c *counter) more(path string) {
 	defer f.Close()
 	const head = 32 // of a trace; where its blocks begin
 	from := max(c.last, head)
-	r, err := trace.NewReader(io.MultiReader(io.NewSectionReader(f, 0, head), io.NewSectionReader(f, from, 1<<62)))
+	r, err := trace.NewReader(io.MultiReader(io.NewSectionReader(f, 0, head),
+		io.NewSectionReader(f, from, 1<<62)))
 	if err != nil {
 		return
 	}

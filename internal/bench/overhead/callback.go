@@ -17,8 +17,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// callback compares the first step, of one token, of llama-eval-callback with that of llama-completion, which does the
-// same without a callback: runs take turns, and a recording of steps times both. The callback copies
+// callback compares the first step, of one token, of llama-eval-callback with that of llama-completion, which
+// does the same without a callback: runs take turns, and a recording of steps times both. The callback copies
 // and adds up every tensor, so the factor is large, and rough.
 func (l *lab) callback(ctx context.Context, dir string, n int) error {
 	spec, err := demo.Model(*model)
@@ -62,7 +62,8 @@ func (l *lab) callback(ctx context.Context, dir string, n int) error {
 func (l *lab) firstStep(ctx context.Context, dir string, argv []string) (float64, error) {
 	out := filepath.Join(dir, "callback.pinf")
 	defer os.Remove(out)
-	cmd := exec.CommandContext(ctx, *program, append([]string{"record", "--level", "step", "--no-sched", "-o", out, "--"}, argv...)...)
+	cmd := exec.CommandContext(ctx, *program,
+		append([]string{"record", "--level", "step", "--no-sched", "-o", out, "--"}, argv...)...)
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("%v: %w: %s", argv, err, msg[max(0, len(msg)-300):])
 	}

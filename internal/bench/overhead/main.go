@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command overhead prints the tables of docs/overhead.md: what being recorded costs a llama-bench that decodes,
-// at one and at two threads, beside bpftrace on the same engine and llama.cpp's own way of tracing, all in one run.
+// Command overhead prints the tables of docs/overhead.md: what being recorded costs a llama-bench that
+// decodes, at one and at two threads, beside bpftrace on the same engine and llama.cpp's own way of tracing,
+// all in one run.
 //
 //	go run ./internal/bench/overhead                         all of it, about 24 minutes
 //	go run ./internal/bench/overhead -states op -threads 2   one line of it
@@ -10,8 +11,8 @@
 //
 //	go run ./internal/bench/overhead -states op,counters-software,counters -callback 0
 //
-// With everything on, in some 7 minutes each: on the dense model, on a mixture of experts of 8 GB, whose weights stay
-// mapped as a copy would need another 8 GB, and on prompts:
+// With everything on, in some 7 minutes each: on the dense model, on a mixture of experts of 8 GB, whose
+// weights stay mapped as a copy would need another 8 GB, and on prompts:
 //
 //	go run ./internal/bench/overhead -states op,all -callback 0
 //	go run ./internal/bench/overhead -states op,all -callback 0 -model qwen1.5-moe-a2.7b -engine "--repack 0 -lm mmap" -threads 2 -span 5s
@@ -44,11 +45,12 @@ import (
 )
 
 var (
-	rounds   = flag.Int("rounds", 12, "spans of each state")
-	span     = flag.Duration("span", 3*time.Second, "length of a span")
-	threads  = flag.String("threads", "1,2", "threads of the engine, a table for each")
-	model    = flag.String("model", "llama-1b", "model, see profinfer demo")
-	prompt   = flag.Int("prompt", 0, "tokens of a prompt: the engine computes prompts instead of decoding; 0: decode")
+	rounds  = flag.Int("rounds", 12, "spans of each state")
+	span    = flag.Duration("span", 3*time.Second, "length of a span")
+	threads = flag.String("threads", "1,2", "threads of the engine, a table for each")
+	model   = flag.String("model", "llama-1b", "model, see profinfer demo")
+	prompt  = flag.Int("prompt", 0,
+		"tokens of a prompt: the engine computes prompts instead of decoding; 0: decode")
 	args     = flag.String("engine", "", "further arguments of llama-bench, by spaces")
 	names    = flag.String("states", usual, "states to measure, of "+stateNames())
 	repeat   = flag.Int("repeat", 1, "how often to print the tables")
@@ -89,7 +91,8 @@ func run(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	if *program == "" {
 		*program = filepath.Join(dir, "profinfer")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", *program, "./cmd/profinfer").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", *program,
+			"./cmd/profinfer").CombinedOutput(); err != nil {
 			return fmt.Errorf("building profinfer: %w\n%s", err, out)
 		}
 	}
@@ -173,13 +176,16 @@ func (l *lab) states(ctx context.Context, chosen []drive.State, n int) error {
 	work := []string{"-p", "0", "-n", "256"}
 	what := format.Plural(n, "thread")
 	if *prompt > 0 {
-		work = []string{"-p", strconv.Itoa(*prompt), "-n", "0", "-b", strconv.Itoa(*prompt), "-ub", strconv.Itoa(*prompt)}
+		work = []string{"-p", strconv.Itoa(*prompt), "-n", "0", "-b", strconv.Itoa(*prompt), "-ub",
+			strconv.Itoa(*prompt)}
 		what += fmt.Sprintf(", prompts of %d tokens", *prompt)
 	}
 	if spec.Experts > 0 {
 		chosen = withExperts(chosen)
 	}
-	argv := l.e.Command("llama-bench", slices.Concat([]string{"-m", file, "-t", strconv.Itoa(n)}, work, []string{"-r", "100000"}, strings.Fields(*args))...)
+	argv := l.e.Command("llama-bench",
+		slices.Concat([]string{"-m", file, "-t", strconv.Itoa(n)}, work, []string{"-r", "100000"},
+			strings.Fields(*args))...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -190,10 +196,12 @@ func (l *lab) states(ctx context.Context, chosen []drive.State, n int) error {
 	if err := ready(ctx, cmd.Process.Pid); err != nil {
 		return err
 	}
-	rep, err := drive.Run(ctx, drive.Options{Program: *program, PID: cmd.Process.Pid, States: chosen, Rounds: *rounds, Span: *span,
+	rep, err := drive.Run(ctx, drive.Options{Program: *program, PID: cmd.Process.Pid, States: chosen,
+		Rounds: *rounds, Span: *span,
 		Progress: func(p drive.Progress) {
 			if p.Waiting == "" && tty() {
-				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: round %d of %d, %v left", format.Plural(n, "thread"), p.Round, p.Rounds, p.Left.Round(time.Second))
+				fmt.Fprintf(os.Stderr, "\r\x1b[K%s: round %d of %d, %v left", format.Plural(n, "thread"),
+					p.Round, p.Rounds, p.Left.Round(time.Second))
 			}
 		},
 		Warn: func(s string) { clearLine(); fmt.Fprintln(os.Stderr, "warning:", s) },
@@ -249,7 +257,8 @@ func choose(list string) ([]drive.State, error) {
 		}
 		if table[i].Counts == "cycles" {
 			if m, err := pmu.ReadMachine(); err == nil && len(m.PMUs) == 0 {
-				fmt.Fprintf(os.Stderr, "%s is left out: this machine shows no counters of its CPUs\n", table[i].Name)
+				fmt.Fprintf(os.Stderr, "%s is left out: this machine shows no counters of its CPUs\n",
+					table[i].Name)
 				continue
 			}
 		}

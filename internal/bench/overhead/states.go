@@ -27,15 +27,21 @@ type named struct {
 var table = []named{
 	{"graph", record("graph", engine.LevelGraph, "--level", "graph")},
 	{"op", record("op", engine.LevelOp, "--level", "op")},
-	{"budget", long(12*time.Second, record("op --overhead-budget 0.5%", engine.LevelOp, "--level", "op", "--overhead-budget", "0.5%"))},
+	{"budget", long(12*time.Second,
+		record("op --overhead-budget 0.5%", engine.LevelOp, "--level", "op", "--overhead-budget", "0.5%"))},
 	{"two-hits", record("op --two-hits", engine.LevelOp, "--level", "op", "--two-hits")},
-	{"counters-software", withCounter("task-clock", record("op --counters software", engine.LevelOp, "--counters", "software"))},
+	{"counters-software", withCounter("task-clock",
+		record("op --counters software", engine.LevelOp, "--counters", "software"))},
 	{"counters", withCounter("cycles", record("op --counters auto", engine.LevelOp, "--counters", "auto"))},
 	{"no-experts", record("op --experts=false", engine.LevelOp, "--level", "op", "--experts=false")},
 	{"faults", withFaults(record("op --faults", engine.LevelOp, "--faults"))},
-	{"all", withCounter("task-clock", withFaults(record("op, software counters, faults", engine.LevelOp, "--counters", "software", "--faults")))},
-	{"all-counters", withCounter("cycles", withFaults(record("op, CPU counters, faults", engine.LevelOp, "--counters", "auto", "--faults")))},
-	{"bpftrace", drive.State{Name: "bpftrace, two entries", Other: &drive.Other{Argv: bpftrace, Ready: 2 * time.Second, Hits: hits}}},
+	{"all", withCounter("task-clock",
+		withFaults(record("op, software counters, faults", engine.LevelOp, "--counters", "software",
+			"--faults")))},
+	{"all-counters", withCounter("cycles",
+		withFaults(record("op, CPU counters, faults", engine.LevelOp, "--counters", "auto", "--faults")))},
+	{"bpftrace", drive.State{Name: "bpftrace, two entries",
+		Other: &drive.Other{Argv: bpftrace, Ready: 2 * time.Second, Hits: hits}}},
 }
 
 // usual are the states that are measured if none are named: those of the tables of docs/overhead.md.
@@ -80,8 +86,8 @@ func stateNames() string {
 	return strings.Join(keys, ",")
 }
 
-// bpftrace probes the two functions that a person would: where an operator's computation is entered, and the barrier
-// after it.
+// bpftrace probes the two functions that a person would: where an operator's computation is entered, and the
+// barrier after it.
 func bpftrace(pid int) ([]string, error) {
 	path, err := exec.LookPath("bpftrace")
 	if err != nil {
@@ -92,7 +98,8 @@ func bpftrace(pid int) ([]string, error) {
 		return nil, fmt.Errorf("the engine's CPU library was not found")
 	}
 	return []string{path, "-p", strconv.Itoa(pid), "-e", fmt.Sprintf(
-		"uprobe:%s:ggml_cpu_extra_compute_forward { @a = count(); } uprobe:%s:ggml_barrier { @b = count(); }", lib, lib)}, nil
+		"uprobe:%s:ggml_cpu_extra_compute_forward { @a = count(); } uprobe:%s:ggml_barrier { @b = count(); }",
+		lib, lib)}, nil
 }
 
 var counted = regexp.MustCompile(`(?m)^@[ab]: (\d+)$`)
@@ -122,7 +129,8 @@ func cpuLibrary(pid int) string {
 	root, _ := os.Readlink(fmt.Sprintf("/proc/%d/root", pid))
 	for _, m := range target.ExecutableFiles(maps) {
 		if strings.Contains(m.Path, "libggml-cpu") {
-			return fmt.Sprintf("/proc/%d/root%s", pid, strings.TrimPrefix(m.Path, strings.TrimSuffix(root, "/")))
+			return fmt.Sprintf("/proc/%d/root%s", pid,
+				strings.TrimPrefix(m.Path, strings.TrimSuffix(root, "/")))
 		}
 	}
 	return ""

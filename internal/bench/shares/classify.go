@@ -22,7 +22,8 @@ const (
 )
 
 func (c class) String() string {
-	return [...]string{"matrix products", "attention", "the rest", "waiting", "probes", "undecided", "ambiguous"}[c]
+	return [...]string{"matrix products", "attention", "the rest", "waiting", "probes", "undecided",
+		"ambiguous"}[c]
 }
 
 // frame is one frame of a call chain.
@@ -70,7 +71,8 @@ func classify(chain []frame, kv bool) (c class, inside bool) {
 	if len(user) == 0 {
 		return ambiguous, false
 	}
-	if len(user) > 1 && user[0].symbol == "[unknown]" && strings.Contains(user[0].file, "ggml") && strings.HasPrefix(user[1].symbol, "ggml_graph_compute_thread") {
+	if len(user) > 1 && user[0].symbol == "[unknown]" && strings.Contains(user[0].file, "ggml") &&
+		strings.HasPrefix(user[1].symbol, "ggml_graph_compute_thread") {
 		// The stub of a probed call. Its few instructions are never met, but for the way out of
 		// the trap, on which interrupts are off: it is charged to the first instruction after.
 		return probes, false
@@ -127,7 +129,8 @@ func alone(user []frame) class {
 // system tells whether a file is one of the C or C++ library, which all classes call.
 func system(file string) bool {
 	name := file[strings.LastIndexByte(file, '/')+1:]
-	for _, p := range []string{"libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "libstdc++", "libgcc_s", "[vdso]"} {
+	for _, p := range []string{"libc.", "libc-", "libm.", "libm-", "libpthread", "ld-linux", "libstdc++",
+		"libgcc_s", "[vdso]"} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}

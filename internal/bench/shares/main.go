@@ -35,20 +35,24 @@ import (
 )
 
 var (
-	against   = flag.String("against", "perf", "what to compare a full recording with: perf, or budget (a recording with -budget)")
-	version   = flag.String("npm", "3.22.1", "version of npm's build")
-	threads   = flag.Int("threads", 2, "threads of the engine")
-	prompt    = flag.Int("prompt", 1500, "tokens of the prompt")
-	tokens    = flag.Int("tokens", 300, "tokens to decode")
-	vocab     = flag.Int("vocabulary", 32768, "size of the model's vocabulary; its shape is LLaMA-3.2-1B's otherwise")
+	against = flag.String("against", "perf",
+		"what to compare a full recording with: perf, or budget (a recording with -budget)")
+	version = flag.String("npm", "3.22.1", "version of npm's build")
+	threads = flag.Int("threads", 2, "threads of the engine")
+	prompt  = flag.Int("prompt", 1500, "tokens of the prompt")
+	tokens  = flag.Int("tokens", 300, "tokens to decode")
+	vocab   = flag.Int("vocabulary", 32768,
+		"size of the model's vocabulary; its shape is LLaMA-3.2-1B's otherwise")
 	rate      = flag.Int("rate", 999, "perf's samples a second and thread")
-	callGraph = flag.String("call-graph", "dwarf,1024", "how perf finds callers; fp is lighter and leaves more time in no class")
-	budget    = flag.String("budget", "0.5%", "overhead budget to compare with")
-	limit     = flag.Float64("limit", 0, "points that a share may differ (default 2, with -against budget 1)")
-	program   = flag.String("profinfer", "", "profinfer to check (default: built from this folder)")
-	options   = flag.String("record", "", "further options of the full recording, such as --two-hits")
-	keep      = flag.String("keep", "", "keep recordings in this folder")
-	again     = flag.String("again", "", "run nothing: compare the recordings that an earlier run kept in this folder")
+	callGraph = flag.String("call-graph", "dwarf,1024",
+		"how perf finds callers; fp is lighter and leaves more time in no class")
+	budget  = flag.String("budget", "0.5%", "overhead budget to compare with")
+	limit   = flag.Float64("limit", 0, "points that a share may differ (default 2, with -against budget 1)")
+	program = flag.String("profinfer", "", "profinfer to check (default: built from this folder)")
+	options = flag.String("record", "", "further options of the full recording, such as --two-hits")
+	keep    = flag.String("keep", "", "keep recordings in this folder")
+	again   = flag.String("again", "",
+		"run nothing: compare the recordings that an earlier run kept in this folder")
 )
 
 // errOff is returned where a share differs by more than the limit.
@@ -92,7 +96,8 @@ func run(ctx context.Context) error {
 	bin := *program
 	if bin == "" {
 		bin = filepath.Join(dir, "profinfer")
-		if out, err := exec.Command("go", "build", "-o", bin, "./cmd/profinfer").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", bin,
+			"./cmd/profinfer").CombinedOutput(); err != nil {
 			return fmt.Errorf("building profinfer (run this from the repository's folder, or use -profinfer): %w\n%s", err, out)
 		}
 	}
@@ -110,7 +115,8 @@ func run(ctx context.Context) error {
 	recordings := []*exec.Cmd{record(bin, e.pid(), filepath.Join(dir, fullFile), strings.Fields(*options)...)}
 	var s *sampler
 	if *against == "budget" {
-		recordings = append(recordings, record(bin, e.pid(), filepath.Join(dir, budgetFile), "--overhead-budget", *budget))
+		recordings = append(recordings,
+			record(bin, e.pid(), filepath.Join(dir, budgetFile), "--overhead-budget", *budget))
 	} else {
 		if s, err = startPerf(e.pid(), *rate, *callGraph, filepath.Join(dir, perfFile)); err != nil {
 			return err
@@ -200,7 +206,9 @@ func reportPerf(ctx context.Context, w io.Writer, c *recording, path string) err
 			return
 		}
 		k, inside := classify(x.chain, c.kv)
-		weights = weights || c.kv && k == products && slices.ContainsFunc(x.chain, func(f frame) bool { return plainProduct.MatchString(f.symbol) })
+		weights = weights || c.kv && k == products && slices.ContainsFunc(x.chain, func(f frame) bool {
+			return plainProduct.MatchString(f.symbol)
+		})
 		g, ok := c.at(x.time)
 		if !ok {
 			out.n++
@@ -250,7 +258,8 @@ func reportBudget(w io.Writer, full *recording, path string) error {
 		return err
 	}
 	compareBudget(w, profile.Prefill, full.phases[profile.Prefill], part.phases[profile.Prefill], limitOr(1))
-	if !compareBudget(w, profile.Decode, full.phases[profile.Decode], part.phases[profile.Decode], limitOr(1)) {
+	if !compareBudget(w, profile.Decode, full.phases[profile.Decode], part.phases[profile.Decode],
+		limitOr(1)) {
 		return errOff
 	}
 	return nil

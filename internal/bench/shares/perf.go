@@ -29,7 +29,8 @@ type sampler struct {
 // CLOCK_BOOTTIME, as profinfer's are.
 func startPerf(pid, rate int, callGraph, path string) (*sampler, error) {
 	s := &sampler{path: path}
-	s.cmd = exec.Command("perf", "record", "-e", "cpu-clock", "-F", strconv.Itoa(rate), "-k", "boottime", "--call-graph", callGraph,
+	s.cmd = exec.Command("perf", "record", "-e", "cpu-clock", "-F", strconv.Itoa(rate), "-k", "boottime",
+		"--call-graph", callGraph,
 		"-o", path, "-p", strconv.Itoa(pid))
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	return s, s.cmd.Start()
@@ -55,7 +56,8 @@ type sample struct {
 // samples calls f with each sample of a recording of perf.
 func samples(ctx context.Context, path string, f func(*sample)) error {
 	// inlined functions are not asked for: perf starts an addr2line for every file then
-	cmd := exec.CommandContext(ctx, "perf", "script", "-i", path, "--ns", "--no-inline", "-F", "tid,time,ip,sym,dso")
+	cmd := exec.CommandContext(ctx, "perf", "script", "-i", path, "--ns", "--no-inline", "-F",
+		"tid,time,ip,sym,dso")
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()

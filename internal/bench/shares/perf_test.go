@@ -31,14 +31,16 @@ func TestParse(t *testing.T) {
 		got = append(got, c)
 	})
 	want := []sample{
-		{18696, 12024881228123, []frame{{"irqentry_exit_to_user_mode", "[kernel.kallsyms]", true}, {"ggml_graph_compute_thread.isra.0", "/a b/libggml-cpu (2).so", false}}},
+		{18696, 12024881228123, []frame{{"irqentry_exit_to_user_mode", "[kernel.kallsyms]", true},
+			{"ggml_graph_compute_thread.isra.0", "/a b/libggml-cpu (2).so", false}}},
 		{77, 5e8, []frame{{"(anonymous namespace)::tinyBLAS<16, float __vector(16)>::gemm<4, 1, 1>(long, long)", "/x/libggml.so", false}, {"[unknown]", "[unknown]", false}}},
 		{6, 4000000001, []frame{{"f", "x", false}}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n got %+v\nwant %+v", err, got, want)
 	}
-	for _, bad := range []string{"x 1.0:\n", "1 -1.0:\n", "1 1.0000000000:\n", "1 99999999999999999999.0:\n", "1 1.0:\n\tzz f (x)\n", "99999999999 1.0:\n", "1\n", "1 1.x:\n"} {
+	for _, bad := range []string{"x 1.0:\n", "1 -1.0:\n", "1 1.0000000000:\n", "1 99999999999999999999.0:\n",
+		"1 1.0:\n\tzz f (x)\n", "99999999999 1.0:\n", "1\n", "1 1.x:\n"} {
 		if err := parse(strings.NewReader(bad), func(*sample) {}); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
@@ -46,7 +48,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestGraphAt(t *testing.T) {
-	c := &recording{graphs: []window{{10, 20, profile.Prefill}, {20, 30, profile.Decode}, {40, 50, profile.Decode}}}
+	c := &recording{graphs: []window{{10, 20, profile.Prefill}, {20, 30, profile.Decode},
+		{40, 50, profile.Decode}}}
 	for _, x := range []struct {
 		t    int64
 		want int64 // begin; 0: none
@@ -80,11 +83,13 @@ func TestShares(t *testing.T) {
 		if got := compare(&b, profile.Decode, s, &phaseTime{steps: 1, time: c.time}, 2); got != c.want {
 			t.Errorf("%v: %v\n%s", c.time, got, b.String())
 		}
-		if got := compareBudget(&b, profile.Decode, &phaseTime{ops: 1, time: s.n}, &phaseTime{time: c.time}, 2); got != c.want {
+		if got := compareBudget(&b, profile.Decode, &phaseTime{ops: 1, time: s.n}, &phaseTime{time: c.time},
+			2); got != c.want {
 			t.Errorf("%v: %v\n%s", c.time, got, b.String())
 		}
 	}
-	if compare(&strings.Builder{}, profile.Decode, nil, nil, 2) || compareBudget(&strings.Builder{}, profile.Decode, nil, nil, 2) {
+	if compare(&strings.Builder{}, profile.Decode, nil, nil, 2) ||
+		compareBudget(&strings.Builder{}, profile.Decode, nil, nil, 2) {
 		t.Error("nothing is no agreement")
 	}
 	if m := margin(.5, 10000); m < .0097 || m > .0099 {

@@ -44,7 +44,8 @@ func load(path string) (*recording, error) {
 		return nil, err
 	}
 	defer r.Close()
-	c := &recording{phases: map[profile.Phase]*phaseTime{}, tids: map[int32]bool{}, open: map[*profile.Step]*phaseTime{}, spans: map[int64][]window{}}
+	c := &recording{phases: map[profile.Phase]*phaseTime{}, tids: map[int32]bool{},
+		open: map[*profile.Step]*phaseTime{}, spans: map[int64][]window{}}
 	if c.header, err = profile.Replay(r, c); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,8 @@ func (c *recording) Op(o *profile.Op) error {
 }
 
 // classOf are the classes that `profinfer stat` sorts operators into.
-var classOf = map[ops.Class]class{ops.ClassProduct: products, ops.ClassAttention: attention, ops.ClassOther: rest}
+var classOf = map[ops.Class]class{ops.ClassProduct: products, ops.ClassAttention: attention,
+	ops.ClassOther: rest}
 
 // Graph takes one graph.
 func (c *recording) Graph(g *profile.Graph) error {
@@ -115,7 +117,9 @@ func (c *recording) Step(s *profile.Step) error {
 
 // at returns the graph that ran at a time.
 func (c *recording) at(t int64) (window, bool) {
-	i, found := slices.BinarySearchFunc(c.graphs, t, func(w window, t int64) int { return cmp.Compare(w.from, t) })
+	i, found := slices.BinarySearchFunc(c.graphs, t, func(w window, t int64) int {
+		return cmp.Compare(w.from, t)
+	})
 	if !found {
 		i--
 	}

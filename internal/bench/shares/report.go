@@ -99,12 +99,14 @@ func compare(w io.Writer, p profile.Phase, s *sampled, t *phaseTime, limit float
 		fmt.Fprintln(w, "  nothing to compare")
 		return false
 	}
-	fmt.Fprintf(w, "  %-16s %9s %8s %11s %11s   points\n", "computing", "perf", "95 %", "profinfer", "difference")
+	fmt.Fprintf(w, "  %-16s %9s %8s %11s %11s   points\n", "computing", "perf", "95 %", "profinfer",
+		"difference")
 	ok := true
 	for c := products; c <= rest; c++ {
 		d := 100 * (b[c] - a[c])
 		ok = ok && math.Abs(d) <= limit
-		fmt.Fprintf(w, "  %-16s %7.2f %% ±%6.2f %9.2f %% %+11.2f   %s\n", c, 100*a[c], 100*margin(a[c], n), 100*b[c], d, verdict(d, limit))
+		fmt.Fprintf(w, "  %-16s %7.2f %% ±%6.2f %9.2f %% %+11.2f   %s\n", c, 100*a[c], 100*margin(a[c], n),
+			100*b[c], d, verdict(d, limit))
 	}
 	part := func(n, of int64) float64 {
 		if of == 0 {
@@ -115,7 +117,8 @@ func compare(w io.Writer, p profile.Phase, s *sampled, t *phaseTime, limit float
 	fmt.Fprintf(w, "  not in these shares: waiting  perf %.2f %% of CPU time, profinfer %.2f %% of time (a thread that waits can have no CPU)\n",
 		part(s.n[waiting], all-s.n[probes]), part(t.time[waiting], busy+t.time[waiting]))
 	fmt.Fprintf(w, "                       probes   perf %.2f %% of CPU time\n", part(s.n[probes], all))
-	fmt.Fprintf(w, "                       of no class (shared code, caller not known)  perf %.2f %%: %s\n", part(s.n[ambiguous], all), most(s.other[ambiguous], 4, all))
+	fmt.Fprintf(w, "                       of no class (shared code, caller not known)  perf %.2f %%: %s\n",
+		part(s.n[ambiguous], all), most(s.other[ambiguous], 4, all))
 	fmt.Fprintf(w, "  waits at barriers inside operators, which are the operator's time for both: perf %.2f %% of computing\n", part(s.inside, n))
 	fmt.Fprintf(w, "  the rest, by perf: %s\n", most(s.other[rest], 6, n))
 	return ok
@@ -154,11 +157,13 @@ func compareBudget(w io.Writer, p profile.Phase, full, part *phaseTime, limit fl
 	for c := products; c <= rest; c++ {
 		d := 100 * (b[c] - a[c])
 		ok = ok && math.Abs(d) <= limit
-		fmt.Fprintf(w, "  %-16s %7.2f %% %7.2f %% %+11.2f   %s\n", c, 100*a[c], 100*b[c], d, verdict(d, limit))
+		fmt.Fprintf(w, "  %-16s %7.2f %% %7.2f %% %+11.2f   %s\n", c, 100*a[c], 100*b[c], d,
+			verdict(d, limit))
 	}
 	share := func(t *phaseTime, busy int64) float64 {
 		return 100 * float64(t.time[waiting]) / float64(busy+t.time[waiting])
 	}
-	fmt.Fprintf(w, "  not in these shares: waiting  full %.2f %%, budget %.2f %% of time\n", share(full, n), share(part, m))
+	fmt.Fprintf(w, "  not in these shares: waiting  full %.2f %%, budget %.2f %% of time\n", share(full, n),
+		share(part, m))
 	return ok
 }

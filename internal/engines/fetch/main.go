@@ -28,7 +28,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	dir := flag.String("dir", "", "folder of the engines")
-	optional := flag.Bool("optional", false, "what cannot be had is no error, unless PROFINFER_REQUIRE_BPF is set")
+	optional := flag.Bool("optional", false,
+		"what cannot be had is no error, unless PROFINFER_REQUIRE_BPF is set")
 	flag.Parse()
 	tell := func(err error) error { return err }
 	if *optional && os.Getenv("PROFINFER_REQUIRE_BPF") == "" {
@@ -51,7 +52,8 @@ func main() {
 func line(err error) string {
 	first, rest, _ := strings.Cut(err.Error(), "\n")
 	for l := range strings.Lines(rest) {
-		if l = strings.TrimSpace(l); strings.HasPrefix(l, "E: ") || strings.HasPrefix(l, "npm error ") || strings.HasPrefix(l, "npm ERR! ") {
+		if l = strings.TrimSpace(l); strings.HasPrefix(l, "E: ") || strings.HasPrefix(l, "npm error ") ||
+			strings.HasPrefix(l, "npm ERR! ") {
 			return strings.TrimSuffix(first, ":") + ": " + l
 		}
 	}
@@ -108,7 +110,8 @@ func fetchDebian(ctx context.Context, dir string, progress demo.Progress) error 
 		return err
 	}
 	fmt.Printf("%s\t%s\n", e.Root, e.Version)
-	if e, err = demo.Debian(ctx, filepath.Join(dir, engines.OffloadFolder), demo.Offload, progress); err != nil {
+	if e, err = demo.Debian(ctx, filepath.Join(dir, engines.OffloadFolder), demo.Offload,
+		progress); err != nil {
 		return err
 	}
 	fmt.Printf("%s\t%s with Vulkan and RPC\n", e.Root, e.Version)

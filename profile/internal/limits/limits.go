@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits says what an analysis keeps of one kind at most, so that no recording takes more memory than it may.
+// Package limits says what an analysis keeps of one kind at most, so that no recording takes more memory than
+// it may.
 package limits
 
 // What whoever collects keeps of one kind at most, so that no recording takes more memory than it may.

@@ -52,7 +52,9 @@ func TestMergeOrder(t *testing.T) {
 		free := 0
 		m.Runs.Free = func([]trace.Hit) { free++ }
 		reference := func(limit int64) {
-			slices.SortStableFunc(all, func(a, b event) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.kind, b.kind)) })
+			slices.SortStableFunc(all, func(a, b event) int {
+				return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.kind, b.kind))
+			})
 			n := 0
 			for n < len(all) && all[n].time < limit {
 				want = append(want, all[n].name)
@@ -87,10 +89,12 @@ func TestMergeOrder(t *testing.T) {
 				b.Sched = append(b.Sched, trace.Sched{Time: now + r.Int64N(80), NextTID: int32(n)})
 			}
 			for i := range b.Hits {
-				all = append(all, event{b.Hits[i].Time, 2, fmt.Sprint("h", b.Hits[i].Time, "/", b.Hits[i].Arg)})
+				all = append(all, event{b.Hits[i].Time, 2,
+					fmt.Sprint("h", b.Hits[i].Time, "/", b.Hits[i].Arg)})
 			}
 			for i := range b.Marks {
-				all = append(all, event{b.Marks[i].Time, 1, fmt.Sprint("m", b.Marks[i].Time, "/", b.Marks[i].Ctx)},
+				all = append(all, event{b.Marks[i].Time, 1,
+					fmt.Sprint("m", b.Marks[i].Time, "/", b.Marks[i].Ctx)},
 					event{b.Sched[i].Time, 0, fmt.Sprint("s", b.Sched[i].Time, "/", b.Sched[i].NextTID)})
 			}
 			if len(b.Hits) > 0 {
@@ -113,13 +117,15 @@ func TestMergeOrder(t *testing.T) {
 		if !slices.Equal(got.got, want) {
 			for i := range want {
 				if i >= len(got.got) || got.got[i] != want[i] {
-					t.Fatalf("seed %d: event %d of %d differs: %v, want %v", seed, i, len(want), got.got[min(i, len(got.got)-1):][:1], want[i])
+					t.Fatalf("seed %d: event %d of %d differs: %v, want %v", seed, i, len(want),
+						got.got[min(i, len(got.got)-1):][:1], want[i])
 				}
 			}
 			t.Fatalf("seed %d: %d events, want %d", seed, len(got.got), len(want))
 		}
 		if free != blocks || len(m.Runs.chains) != 0 {
-			t.Fatalf("seed %d: %d of %d blocks were given back, %d chains are left", seed, free, blocks, len(m.Runs.chains))
+			t.Fatalf("seed %d: %d of %d blocks were given back, %d chains are left", seed, free, blocks,
+				len(m.Runs.chains))
 		}
 	}
 }

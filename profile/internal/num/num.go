@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package num has the arithmetic that analyses share: ratios that may be unknown, and a line of least squares.
+// Package num has the arithmetic that analyses share: ratios that may be unknown, and a line of least
+// squares.
 package num
 
 import (
@@ -64,8 +65,8 @@ func (l *Line) Weight() float64 { return l.w }
 // Mean is the mean of the points, through which the line goes.
 func (l *Line) Mean() (x, y float64) { return l.x / l.w, l.y / l.w }
 
-// Variances are those of x and of y, and their covariance, times the weight. The slope is cxy / vx, and cxy * cxy / vx / vy
-// the part of y's variance that the line explains. 0 without points.
+// Variances are those of x and of y, and their covariance, times the weight. The slope is cxy / vx, and cxy *
+// cxy / vx / vy the part of y's variance that the line explains. 0 without points.
 func (l *Line) Variances() (vx, vy, cxy float64) {
 	if l.w == 0 {
 		return 0, 0, 0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sketch keeps quantiles of durations in little memory, with a bounded relative error (as DDSketch does).
+// Package sketch keeps quantiles of durations in little memory, with a bounded relative error (as DDSketch
+// does).
 package sketch
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 )
 
-// Collector keeps the operators and graphs of the steps under way. The zero value is ready.
-// What it keeps is bounded: where [limits.Pending] operators wait for their steps' ends, those of all steps are let go.
+// Collector keeps the operators and graphs of the steps under way. The zero value is ready. What it keeps is
+// bounded: where [limits.Pending] operators wait for their steps' ends, those of all steps are let go.
 type Collector struct {
 	// Early takes the operators of a step that are let go before its end; nil: they are dropped.
 	Early func(*profile.Step, []*profile.Op)
@@ -82,7 +82,8 @@ func (c *Collector) Graph(g *profile.Graph) {
 	}
 }
 
-// Take returns what was kept of a step that ended, and forgets it. cut: some of its operators were let go before.
+// Take returns what was kept of a step that ended, and forgets it. cut: some of its operators were let go
+// before.
 func (c *Collector) Take(s *profile.Step) (ops []*profile.Op, graphs []*profile.Graph, cut bool) {
 	graphs = c.graphs[s.ID]
 	delete(c.graphs, s.ID)

@@ -35,7 +35,8 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// More operators than are kept are handed on early, and their step says so. Steps that never end are forgotten.
+// More operators than are kept are handed on early, and their step says so. Steps that never end are
+// forgotten.
 func TestCollectorOverflows(t *testing.T) {
 	early := 0
 	c := Collector{Early: func(_ *profile.Step, ops []*profile.Op) { early += len(ops) }}
@@ -50,7 +51,8 @@ func TestCollectorOverflows(t *testing.T) {
 		c.Op(&profile.Op{Step: &profile.Step{ID: i}})
 		c.Graph(&profile.Graph{Step: i + 1})
 	}
-	if ops, steps := c.Kept(); ops > limits.Pending || steps > limits.Pending || len(c.steps) > 2*limits.Pending {
+	if ops, steps := c.Kept(); ops > limits.Pending || steps > limits.Pending ||
+		len(c.steps) > 2*limits.Pending {
 		t.Errorf("%d operators, graphs of %d steps, %d steps are kept", ops, steps, len(c.steps))
 	}
 }

@@ -6,7 +6,8 @@ import "testing"
 
 // FuzzNames reads names of tensors as a trace has them.
 func FuzzNames(f *testing.F) {
-	for _, s := range []string{"blk.12.ffn_gate_exps.weight", "Qcur-3 (view)", "cache_k_l2147483648", "node_-1", "blk.-1.x", "l_out-999999999999999999999", "\xff-1"} {
+	for _, s := range []string{"blk.12.ffn_gate_exps.weight", "Qcur-3 (view)", "cache_k_l2147483648",
+		"node_-1", "blk.-1.x", "l_out-999999999999999999999", "\xff-1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -6,10 +6,12 @@ import "testing"
 
 func TestFamilies(t *testing.T) {
 	for want, names := range map[string][]string{
-		"llama":         {"blk.0.attn_q.weight", "blk.0.ffn_gate.weight", "blk.0.ffn_norm.weight"},
-		"qwen2":         {"blk.0.attn_q.weight", "blk.0.attn_q.bias", "blk.0.ffn_gate.weight"},
-		"qwen3":         {"blk.0.attn_q.weight", "blk.0.attn_q_norm.weight", "blk.0.ffn_norm.weight", "blk.0.ffn_gate.weight"},
-		"qwen3 moe":     {"blk.0.attn_q.weight", "blk.0.attn_q_norm.weight", "blk.0.ffn_norm.weight", "blk.0.ffn_gate_inp.weight"},
+		"llama": {"blk.0.attn_q.weight", "blk.0.ffn_gate.weight", "blk.0.ffn_norm.weight"},
+		"qwen2": {"blk.0.attn_q.weight", "blk.0.attn_q.bias", "blk.0.ffn_gate.weight"},
+		"qwen3": {"blk.0.attn_q.weight", "blk.0.attn_q_norm.weight", "blk.0.ffn_norm.weight",
+			"blk.0.ffn_gate.weight"},
+		"qwen3 moe": {"blk.0.attn_q.weight", "blk.0.attn_q_norm.weight", "blk.0.ffn_norm.weight",
+			"blk.0.ffn_gate_inp.weight"},
 		"gemma3":        {"blk.0.post_ffw_norm.weight", "blk.0.attn_q_norm.weight", "blk.0.ffn_gate.weight"},
 		"deepseek2 moe": {"blk.0.attn_kv_a_mqa.weight", "blk.0.ffn_up_exps.weight"},
 		"mamba":         {"blk.0.ssm_in.weight"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ggml is the vocabulary of ggml and of the engines on it, llama.cpp and whisper.cpp, as a graph definition shows it: names of
-// operators and tensors, the kind and block of an operator, its weight, and the bytes and floating point operations that follow from
-// shapes and types.
+// Package ggml is the vocabulary of ggml and of the engines on it, llama.cpp and whisper.cpp, as a graph
+// definition shows it: names of operators and tensors, the kind and block of an operator, its weight, and the
+// bytes and floating point operations that follow from shapes and types.
 package ggml
 
 import (
@@ -63,7 +63,8 @@ func scaled(s *ops.ShapeNames, nodes []trace.Node) {
 	for i := range nodes {
 		if n := &nodes[i]; n.Op == "MUL" && !n.Leaf && s.Layer[i] >= 0 {
 			for _, src := range n.Src {
-				if src >= 0 && int(src) < len(nodes) && s.Layer[src] < 0 && (nodes[src].Op == "RMS_NORM" || nodes[src].Op == "NORM") {
+				if src >= 0 && int(src) < len(nodes) && s.Layer[src] < 0 &&
+					(nodes[src].Op == "RMS_NORM" || nodes[src].Op == "NORM") {
 					s.Layer[src] = s.Layer[i]
 				}
 			}
@@ -240,7 +241,8 @@ func blockOfWeight(stem, op string) ops.Block {
 		stem = stem[i+1:]
 	}
 	switch {
-	case strings.HasSuffix(stem, "_norm") || strings.Contains(stem, "_norm_") || strings.HasPrefix(stem, "ln") || stem == "norm":
+	case strings.HasSuffix(stem, "_norm") || strings.Contains(stem, "_norm_") ||
+		strings.HasPrefix(stem, "ln") || stem == "norm":
 		return ops.BlockNorm
 	case strings.HasPrefix(stem, "token_embd") || strings.HasPrefix(stem, "per_layer_token_embd"):
 		// Tied weights: the same tensor is looked up in the beginning and multiplied in the end.
@@ -252,10 +254,12 @@ func blockOfWeight(stem, op string) ops.Block {
 		return ops.BlockEmbedding
 	case stem == "output" || stem == "cls" || stem == "cls_out" || strings.HasPrefix(stem, "cls."):
 		return ops.BlockOutput
-	case strings.HasPrefix(stem, "attn") || strings.HasPrefix(stem, "cross_attn") || strings.HasPrefix(stem, "rope"):
+	case strings.HasPrefix(stem, "attn") || strings.HasPrefix(stem, "cross_attn") ||
+		strings.HasPrefix(stem, "rope"):
 		return ops.BlockAttention
 	case strings.HasPrefix(stem, "ffn"):
-		if strings.Contains(stem, "exp") || stem == "ffn_gate_inp" || strings.HasPrefix(stem, "ffn_gate_inp_") {
+		if strings.Contains(stem, "exp") || stem == "ffn_gate_inp" ||
+			strings.HasPrefix(stem, "ffn_gate_inp_") {
 			return ops.BlockMoE
 		}
 		return ops.BlockFFN
@@ -271,18 +275,22 @@ func blockOfName(base, op string) ops.Block {
 	switch {
 	case base == "result_output" || strings.HasPrefix(base, "result_embd") || base == "result_logits":
 		return ops.BlockOutput
-	case base == "norm" || strings.HasSuffix(base, "_norm") || strings.Contains(base, "_normed") || base == "result_norm":
+	case base == "norm" || strings.HasSuffix(base, "_norm") || strings.Contains(base, "_normed") ||
+		base == "result_norm":
 		return ops.BlockNorm
-	case strings.HasPrefix(base, "ffn_moe") || strings.HasPrefix(base, "ffn_shexp") || strings.HasPrefix(base, "ffn_shared"):
+	case strings.HasPrefix(base, "ffn_moe") || strings.HasPrefix(base, "ffn_shexp") ||
+		strings.HasPrefix(base, "ffn_shared"):
 		return ops.BlockMoE
 	case base == "ffn_inp":
 		return ops.BlockOther // the residual sum between attention and feed-forward
 	case strings.HasPrefix(base, "ffn"):
 		return ops.BlockFFN
-	case base == "embd" || strings.HasPrefix(base, "inp_embd") || strings.HasPrefix(base, "inp_tokens") || strings.HasPrefix(base, "inp_scaled"):
+	case base == "embd" || strings.HasPrefix(base, "inp_embd") || strings.HasPrefix(base, "inp_tokens") ||
+		strings.HasPrefix(base, "inp_scaled"):
 		return ops.BlockEmbedding
 	}
-	for _, p := range []string{"Qcur", "Kcur", "Vcur", "kq", "kqv", "attn", "cache_k", "cache_v", "q_pe", "k_pe", "q_nope", "k_nope", "kv_cmpr", "KQ", "fattn", "__fattn__"} {
+	for _, p := range []string{"Qcur", "Kcur", "Vcur", "kq", "kqv", "attn", "cache_k", "cache_v", "q_pe",
+		"k_pe", "q_nope", "k_nope", "kv_cmpr", "KQ", "fattn", "__fattn__"} {
 		if strings.HasPrefix(base, p) {
 			return ops.BlockAttention
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// As Gemma 2's graph has them: the norm behind a block has no layer in its name, the weight that scales it has one;
-// the output's norm has neither.
+// As Gemma 2's graph has them: the norm behind a block has no layer in its name, the weight that scales it
+// has one; the output's norm has neither.
 func TestNormsLayer(t *testing.T) {
 	nodes := []trace.Node{
 		{Name: "ffn_out-3", Op: "MUL_MAT", Src: []int32{7, 6}, Executes: true},

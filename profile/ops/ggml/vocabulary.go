@@ -35,9 +35,11 @@ func (Vocabulary) Kind(op string, block ops.Block, weight bool) ops.Kind {
 		return ops.KindMatMul
 	case starts("NORM") || strings.Contains(op, "_NORM"):
 		return ops.KindNorm
-	case starts("CPY", "CONT", "DUP", "SET_ROWS", "GET_ROWS", "CONCAT", "REPEAT", "PAD", "IM2COL") || op == "SET":
+	case starts("CPY", "CONT", "DUP", "SET_ROWS", "GET_ROWS", "CONCAT", "REPEAT", "PAD", "IM2COL") ||
+		op == "SET":
 		return ops.KindCopy
-	case starts("ADD", "SUB", "MUL", "DIV", "SCALE", "SQR", "SQRT", "SUM", "MEAN", "CLAMP", "UNARY", "GLU", "SWIGLU", "GEGLU", "REGLU", "SILU", "GELU",
+	case starts("ADD", "SUB", "MUL", "DIV", "SCALE", "SQR", "SQRT", "SUM", "MEAN", "CLAMP", "UNARY", "GLU",
+		"SWIGLU", "GEGLU", "REGLU", "SILU", "GELU",
 		"RELU", "TANH", "SIGMOID", "EXP", "NEG", "LOG", "SIN", "COS"):
 		return ops.KindElementwise
 	}
@@ -73,8 +75,8 @@ func (Vocabulary) Product(nodes []trace.Node, n *trace.Node) (p ops.MatrixProduc
 	return p, true
 }
 
-// Cells: of ggml_flash_attn_ext k is [dk, n_kv, n_head_kv]; where attention is computed one by one the softmax is
-// [n_kv, n_tokens, n_head].
+// Cells: of ggml_flash_attn_ext k is [dk, n_kv, n_head_kv]; where attention is computed one by one the
+// softmax is [n_kv, n_tokens, n_head].
 func (Vocabulary) Cells(nodes []trace.Node, n *trace.Node) int64 {
 	switch n.Op {
 	case "FLASH_ATTN_EXT":
@@ -95,7 +97,8 @@ func (Vocabulary) Writes(n *trace.Node, i int) bool {
 // RowsOfOutputs: llama.cpp names the rows' numbers inp_out_ids.
 func (Vocabulary) RowsOfOutputs(nodes []trace.Node, n *trace.Node) bool {
 	ids := ops.Source(nodes, n, 1)
-	return n.Op == "GET_ROWS" && ids != nil && ops.Source(nodes, n, 0) != nil && ids.Leaf && strings.HasSuffix(ids.Name, "out_ids")
+	return n.Op == "GET_ROWS" && ids != nil && ops.Source(nodes, n, 0) != nil && ids.Leaf &&
+		strings.HasSuffix(ids.Name, "out_ids")
 }
 
 func (Vocabulary) HasSettings(op string) bool {
@@ -127,8 +130,9 @@ func (Vocabulary) ExpertBytes(nodes []trace.Node, n *trace.Node) (int64, bool) {
 	return readOf(nodes, n, 0)
 }
 
-// AreExperts: llama.cpp names the choice ffn_moe_topk, and where it keeps experts in a cache (--moe-cache-mib) ffn_moe_slots, which holds
-// places in that cache. Whatever its name, the result of a sort (ARGSORT, TOP_K) of as many numbers as there are experts is one.
+// AreExperts: llama.cpp names the choice ffn_moe_topk, and where it keeps experts in a cache
+// (--moe-cache-mib) ffn_moe_slots, which holds places in that cache. Whatever its name, the result of a sort
+// (ARGSORT, TOP_K) of as many numbers as there are experts is one.
 func (Vocabulary) AreExperts(nodes []trace.Node, ids int32) bool {
 	for range 8 {
 		if ids < 0 || int(ids) >= len(nodes) {
@@ -148,7 +152,8 @@ func (Vocabulary) AreExperts(nodes []trace.Node, ids int32) bool {
 	return false
 }
 
-// CallComputes: in ggml-cpu.cpp, ggml-blas.cpp and ggml-zendnn.cpp synchronize is NULL: there is no function to wait by.
+// CallComputes: in ggml-cpu.cpp, ggml-blas.cpp and ggml-zendnn.cpp synchronize is NULL: there is no function
+// to wait by.
 func (Vocabulary) CallComputes(backend string) bool {
 	switch backend {
 	case "CPU", "BLAS", "ZenDNN":

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package budget decides when operators are probed, so that a recording keeps its overhead budget and the floor for service.
+// Package budget decides when operators are probed, so that a recording keeps its overhead budget and the
+// floor for service.
 package budget
 
 import (

@@ -66,7 +66,8 @@ func TestBudget(t *testing.T) {
 		e := &engineSim{g: New(budget, 0, 2000), on: true, now: 1}
 		e.run(20000, func() int64 { return 45e6 + rng.Int64N(5e6) }, 325, real)
 		got := float64(e.lost) / float64(e.total-e.lost)
-		t.Logf("a hit of %.0f ns: %.2f %% lost, operators recorded %.0f %% of the time, %d changes", real, 100*got, 100*float64(e.onTime)/float64(e.total), e.flips)
+		t.Logf("a hit of %.0f ns: %.2f %% lost, operators recorded %.0f %% of the time, %d changes", real,
+			100*got, 100*float64(e.onTime)/float64(e.total), e.flips)
 		if got > 1.25*budget || got < budget/4 {
 			t.Errorf("a hit of %.0f ns: recording cost %.2f %%, the budget is 0.5 %%", real, 100*got)
 		}

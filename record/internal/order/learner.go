@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package order learns in which order the operators of graphs end, so that they can be followed by arrivals alone.
+// Package order learns in which order the operators of graphs end, so that they can be followed by arrivals
+// alone.
 package order
 
 import (
@@ -40,10 +41,10 @@ const (
 // could depend on them, and then the number of arrivals does not fit. It counts those of
 // graphs that are followed: what does not fit is an alarm.
 //
-// Arrivals are enough once graphs come back: after a round (a run of the scheduler) in which none was new, and whose orders are all known. Each
-// time that what is followed then brings something new, twice as many such rounds are asked for. And they are not enough of
-// graphs of few operators, such as those of a program that looks at every node: when the first operator of a
-// graph began is only presumed.
+// Arrivals are enough once graphs come back: after a round (a run of the scheduler) in which none was new,
+// and whose orders are all known. Each time that what is followed then brings something new, twice as many
+// such rounds are asked for. And they are not enough of graphs of few operators, such as those of a program
+// that looks at every node: when the first operator of a graph began is only presumed.
 type Learner struct {
 	structures map[uint64]*structure
 	kin        map[uint64]*structure // by structure without dimensions: the first whose order was known
@@ -52,14 +53,15 @@ type Learner struct {
 	seed       maphash.Seed
 	unlearned  time.Time // when a graph whose order is not learned any more was last seen
 	runs       int       // graphs watched with both sites
-	clean      int       // rounds lately, in a row, without a new structure, whose graphs' orders were all known at their ends
-	wanted     int       // as many are asked for
-	ops        int       // operators of the graphs lately
-	graphs     int       // how many these were
-	defs       int       // shapes that wait for their order
-	Idle       bool      // nothing is to be learned: begins are needed anyway
-	alarmed    bool      // an order did not fit: those told are not to be relied on while begins are seen
-	again      []uint64  // shapes to be defined again
+	// rounds lately, in a row, without a new structure, whose graphs' orders were all known at their ends
+	clean   int
+	wanted  int      // as many are asked for
+	ops     int      // operators of the graphs lately
+	graphs  int      // how many these were
+	defs    int      // shapes that wait for their order
+	Idle    bool     // nothing is to be learned: begins are needed anyway
+	alarmed bool     // an order did not fit: those told are not to be relied on while begins are seen
+	again   []uint64 // shapes to be defined again
 }
 
 type structure struct {
@@ -87,7 +89,8 @@ type Thread struct {
 	round round
 }
 
-// round is what a thread did since it began its present run of the scheduler; where these are not seen, a step or a graph is a round.
+// round is what a thread did since it began its present run of the scheduler; where these are not seen, a
+// step or a graph is a round.
 type round struct {
 	graphs, ops int
 	news        bool // a graph was new, or ended with its order not known
@@ -108,11 +111,13 @@ type graphRun struct {
 
 // New returns a learner of one process that knows nothing yet.
 func New() *Learner {
-	return &Learner{structures: make(map[uint64]*structure), kin: make(map[uint64]*structure), shapes: make(map[uint64]*knownShape),
-		mains: make(map[int32]*Thread), seed: maphash.MakeSeed(), wanted: 1}
+	return &Learner{structures: make(map[uint64]*structure), kin: make(map[uint64]*structure),
+		shapes: make(map[uint64]*knownShape),
+		mains:  make(map[int32]*Thread), seed: maphash.MakeSeed(), wanted: 1}
 }
 
-// Define takes a new definition and completes it with its order, where that is known. One of which nothing is to run has none.
+// Define takes a new definition and completes it with its order, where that is known. One of which nothing is
+// to run has none.
 func (l *Learner) Define(s *trace.Shape) {
 	ops := operators(s)
 	if s.Incomplete != "" || ops == 0 {
@@ -159,8 +164,8 @@ func (l *Learner) Drop(id uint64) {
 	delete(l.shapes, id)
 }
 
-// take takes over the order of a graph that differs by its dimensions alone. How long the first operator lasts too, unless there
-// is no other: of that one it is all that would be told.
+// take takes over the order of a graph that differs by its dimensions alone. How long the first operator
+// lasts too, unless there is no other: of that one it is all that would be told.
 func (st *structure) take(o *structure) {
 	st.order, st.met = o.order, true
 	if st.ops > 1 {
@@ -179,7 +184,8 @@ func operators(s *trace.Shape) (n int) {
 }
 
 // structureOf hashes what decides which of a graph's operators run, and which of them as one: with what
-// matters of the dimensions, and without. Of a single operator all of them matter, as they tell how long it lasts.
+// matters of the dimensions, and without. Of a single operator all of them matter, as they tell how long it
+// lasts.
 func (l *Learner) structureOf(s *trace.Shape, ops int) (key, kin uint64) {
 	var h, dims maphash.Hash
 	h.SetSeed(l.seed)
@@ -413,7 +419,8 @@ func (l *Learner) ran(t *Thread, g *graphRun, mode probe.Mode, since int64) {
 	}
 	t.round.graphs++
 	t.round.ops += k.ops
-	if k.order == nil && mode == probe.ModeArrivals && g.begin >= since && l.clean >= l.wanted { // the first that was missed
+	// the first that was missed
+	if k.order == nil && mode == probe.ModeArrivals && g.begin >= since && l.clean >= l.wanted {
 		l.wanted = min(2*l.wanted, maxRounds)
 	}
 	if k.order == nil || !k.met {

@@ -15,7 +15,8 @@ import (
 func testShape(id uint64, base uint64, n int64) *trace.Shape {
 	s := &trace.Shape{PID: 1, ID: id, NNodes: 5}
 	for i, op := range []string{"RMS_NORM", "MUL", "VIEW", "MUL_MAT", "ADD"} {
-		s.Nodes = append(s.Nodes, trace.Node{Op: op, Type: "f32", Ne: [4]int64{n, 1, 1, 1}, Nb: [4]uint64{4, 4 * uint64(n), 4 * uint64(n), 4 * uint64(n)},
+		s.Nodes = append(s.Nodes, trace.Node{Op: op, Type: "f32", Ne: [4]int64{n, 1, 1, 1},
+			Nb:       [4]uint64{4, 4 * uint64(n), 4 * uint64(n), 4 * uint64(n)},
 			TypeSize: 4, BlockSize: 1, Addr: base + uint64(i)*16, Executes: op != "VIEW", ViewSrc: -1})
 	}
 	return s
@@ -58,7 +59,8 @@ func TestLearn(t *testing.T) {
 		learned = append(learned, l.Advance(1<<40, probe.ModeBoth, 0)...)
 	}
 	want := [][]int32{{0, 1}, {3}, {4}}
-	if len(learned) != 1 || !slices.EqualFunc(learned[0].Order, want, slices.Equal[[]int32]) || learned[0].First != 15 {
+	if len(learned) != 1 || !slices.EqualFunc(learned[0].Order, want, slices.Equal[[]int32]) ||
+		learned[0].First != 15 {
 		t.Fatalf("learned %+v, want %v and 15 ns for the first", learned, want)
 	}
 	if !l.Follows(time.Now()) {
@@ -154,8 +156,11 @@ func TestLearnRefuses(t *testing.T) {
 
 // single is a graph of one operator on a main thread, as programs run it that look at every node.
 func single(l *Learner, id uint64, op string, n int64) *trace.Shape {
-	s := &trace.Shape{PID: 1, ID: id, NNodes: 1, Nodes: []trace.Node{{Op: op, Type: "f32", Ne: [4]int64{n, 1, 1, 1},
-		Nb: [4]uint64{4, 4 * uint64(n), 4 * uint64(n), 4 * uint64(n)}, TypeSize: 4, BlockSize: 1, Addr: id * 16, Executes: op != "VIEW", ViewSrc: -1}}}
+	s := &trace.Shape{PID: 1, ID: id, NNodes: 1,
+		Nodes: []trace.Node{{Op: op, Type: "f32", Ne: [4]int64{n, 1, 1, 1},
+			Nb: [4]uint64{4, 4 * uint64(n), 4 * uint64(n),
+				4 * uint64(n)}, TypeSize: 4, BlockSize: 1, Addr: id * 16, Executes: op != "VIEW",
+			ViewSrc: -1}}}
 	l.Define(s)
 	return s
 }
@@ -177,8 +182,9 @@ func playRound(l *Learner, at int64, graphs func()) {
 	l.Mark(&trace.Mark{Time: at + 1000, TID: 9, Kind: trace.MarkSchedEnd})
 }
 
-// Graphs are followed once a whole run of the scheduler held none whose order is not known, not as soon as one order was learned: the
-// next graph can be new. Each time that one is, which was missed then, twice as many runs are waited for.
+// Graphs are followed once a whole run of the scheduler held none whose order is not known, not as soon as
+// one order was learned: the next graph can be new. Each time that one is, which was missed then, twice as
+// many runs are waited for.
 func TestLearnRounds(t *testing.T) {
 	l := New()
 	now := time.Now()
@@ -231,8 +237,8 @@ func TestLearnRounds(t *testing.T) {
 	}
 }
 
-// How long the only operator of a graph lasts is told of that one alone, and not of another with other dimensions. Where most graphs
-// are such, begins stay; one among large graphs changes nothing.
+// How long the only operator of a graph lasts is told of that one alone, and not of another with other
+// dimensions. Where most graphs are such, begins stay; one among large graphs changes nothing.
 func TestLearnSingle(t *testing.T) {
 	l := New()
 	at := int64(0)
@@ -267,7 +273,8 @@ func TestLearnSingle(t *testing.T) {
 	}
 }
 
-// Shapes that came while nothing was to be learned, or for which there was no room, are asked for again once their order is wanted.
+// Shapes that came while nothing was to be learned, or for which there was no room, are asked for again once
+// their order is wanted.
 func TestLearnAgain(t *testing.T) {
 	l := New()
 	l.Idle, l.runs = true, minRuns

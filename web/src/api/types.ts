@@ -42,7 +42,10 @@ export interface DagList {
   outside_operators: number
   /** relative error of every p95 and median */
   p95_max_error: number
-  /** Outlier is the rule by which layers are marked, in words; OutlierCalls how many calls a layer's median takes. */
+  /**
+   * Outlier is the rule by which layers are marked, in words; OutlierCalls how many calls a layer's median
+   * takes.
+   */
   outlier_rule: string
   outlier_min_calls: number
   /** Counters that were read at operators, in the order of DAGRun.Counts; absent if there were none. */
@@ -51,8 +54,9 @@ export interface DagList {
 
 /**
  * Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. What there are many of (spans of
- * operators, CPUs' and threads' states) stands in chunks of bounded size, so that a reader unpacks what is looked at; the
- * Overview tells the rest. docs of the columns: see timelineColumns and the files that fill them.
+ * operators, CPUs' and threads' states) stands in chunks of bounded size, so that a reader unpacks what is
+ * looked at; the Overview tells the rest. docs of the columns: see timelineColumns and the files that fill
+ * them.
  */
 export interface Timeline {
   schema_version: number
@@ -73,7 +77,10 @@ export interface Timeline {
   chunks: TimelineChunk[] | null
   /** in order of time */
   losses: TimelineLoss[] | null
-  /** HasSched: scheduling was recorded, so the tracks of CPUs and states mean something where they are empty. */
+  /**
+   * HasSched: scheduling was recorded, so the tracks of CPUs and states mean something where they are
+   * empty.
+   */
   has_sched: boolean
   /** operators on threads */
   spans: number
@@ -108,10 +115,10 @@ export interface Series {
 }
 
 /**
- * Roofline places the operators of a run by intensity and rate, beside what the machine can do: Williams, Waterman, Patterson,
- * "Roofline: an insightful visual performance model for multicore architectures", CACM 52 (2009). Steps are told apart
- * by the number of their threads, as each number has a roof of its own. Times are nanoseconds, sizes bytes.
- * A nil pointer is a figure that is not known.
+ * Roofline places the operators of a run by intensity and rate, beside what the machine can do: Williams,
+ * Waterman, Patterson, "Roofline: an insightful visual performance model for multicore architectures", CACM
+ * 52 (2009). Steps are told apart by the number of their threads, as each number has a roof of its own. Times
+ * are nanoseconds, sizes bytes. A nil pointer is a figure that is not known.
  */
 export interface SeriesRoofline {
   schema_version: number
@@ -132,8 +139,8 @@ export interface Slow {
   /** as Stat's, where the caller sets it */
   run?: SummaryRun
   /**
-   * A step is slow if it took longer than its neighbours by more than this share of their time, and by more than
-   * this time.
+   * A step is slow if it took longer than its neighbours by more than this share of their time, and by more
+   * than this time.
    */
   over_share: number
   over_ns: number
@@ -163,9 +170,9 @@ export interface Slow {
 }
 
 /**
- * Map is what a drawing of experts needs and [Stat] does not have: what each token chose, reuse by layer, the spread of
- * products' times, and bytes step by step. Of the same steps and choices as Stat's; sizes in bytes, times in ns, shares 0 to 1, a nil
- * pointer is not known.
+ * Map is what a drawing of experts needs and [Stat] does not have: what each token chose, reuse by layer, the
+ * spread of products' times, and bytes step by step. Of the same steps and choices as Stat's; sizes in bytes,
+ * times in ns, shares 0 to 1, a nil pointer is not known.
  */
 export interface ExpertsMap {
   schema_version: number
@@ -175,8 +182,8 @@ export interface ExpertsMap {
 }
 
 /**
- * Series is what pictures of page faults need and a FaultStat does not have. Times are ns, sizes bytes; nil: not known. All
- * steps and operators are in it, those that were not wholly seen too.
+ * Series is what pictures of page faults need and a FaultStat does not have. Times are ns, sizes bytes; nil:
+ * not known. All steps and operators are in it, those that were not wholly seen too.
  */
 export interface MemorySeries {
   schema_version: number
@@ -193,7 +200,10 @@ export interface MemorySeries {
   files: MemoryFileMap[]
 }
 
-/** FaultMarks are faults one by one, as columns: the longest, where there are too many. Times count from the run's start. */
+/**
+ * FaultMarks are faults one by one, as columns: the longest, where there are too many. Times count from the
+ * run's start.
+ */
 export interface MemoryFaultMarks {
   left_out: number
   strings: string[]
@@ -224,8 +234,9 @@ export interface MemoryFaultMarks {
 }
 
 /**
- * Detail says how steps are split over backends in more detail than Stat does: of each phase a typical step with its splits,
- * and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is a figure that is not known.
+ * Detail says how steps are split over backends in more detail than Stat does: of each phase a typical step
+ * with its splits, and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is a figure that
+ * is not known.
  */
 export interface OffloadDetail {
   schema_version: number
@@ -266,7 +277,10 @@ export interface SummaryStat {
   p95_max_error: number
   /** Counters that were read at operators, in the order of every row's Counts; absent if there were none. */
   counters?: SummaryCounter[]
-  /** ByThreads sums counters up by the number of threads that computed; absent where none tells anything beside another. */
+  /**
+   * ByThreads sums counters up by the number of threads that computed; absent where none tells anything
+   * beside another.
+   */
   counts_by_threads?: SummaryByThreads[]
   /** Peaks are what the verdicts compare with; nil where none were asked for. */
   peaks: RoofUsed | null
@@ -497,8 +511,8 @@ export interface RequestsDist {
 /** Series is what plots of requests need and [Sequences] does not have. Times are nanoseconds. */
 export interface RequestsSeries {
   /**
-   * TPOT is over the means of the requests that Sequences lists, TokenGap over the tokens of all requests, from one to the
-   * next. nil: none has the figure.
+   * TPOT is over the means of the requests that Sequences lists, TokenGap over the tokens of all requests,
+   * from one to the next. nil: none has the figure.
    */
   tpot: RequestsDist | null
   token_gap: RequestsDist | null
@@ -605,12 +619,15 @@ export interface SlowStep {
   migrations: number | null
   graph_rebuilt: boolean
   /**
-   * NewExperts are those that tokens chose and the step before of its kind did not use, over all layers; UsualNewExperts the mean
-   * of the baseline's steps.
+   * NewExperts are those that tokens chose and the step before of its kind did not use, over all layers;
+   * UsualNewExperts the mean of the baseline's steps.
    */
   new_experts: number | null
   usual_new_experts: number | null
-  /** KHz is the mean frequency of its CPUs about its time, UsualKHz the median of these over the run, where the kernel tells them. */
+  /**
+   * KHz is the mean frequency of its CPUs about its time, UsualKHz the median of these over the run, where
+   * the kernel tells them.
+   */
   khz: number | null
   usual_khz: number | null
   /** Doubts say what of the step is not known, in sentences. */
@@ -641,8 +658,8 @@ export interface ExpertsMapPhase {
   /** Axes are what stands along the tokens of layers: mostly all have the same one. */
   axes: ExpertsAxis[]
   /**
-   * Cache[n-1] is which part of all choices a cache of n experts a layer would have held, the least lately used replaced; it stays
-   * at the last one's. Empty where no expert could be chosen twice.
+   * Cache[n-1] is which part of all choices a cache of n experts a layer would have held, the least lately
+   * used replaced; it stays at the last one's. Empty where no expert could be chosen twice.
    */
   cache: number[]
   /** with choices, in the order of their ends */
@@ -665,7 +682,10 @@ export interface MemoryFaultRow extends MemoryFaultSum {
   layers: MemoryFaultCell[]
 }
 
-/** FaultExperts are the experts of a process's layers: faults on them, and what of their weights was in memory at the end. */
+/**
+ * FaultExperts are the experts of a process's layers: faults on them, and what of their weights was in memory
+ * at the end.
+ */
 export interface MemoryFaultExperts {
   pid: number
   /** the most that a layer has */
@@ -714,7 +734,10 @@ export interface MemoryFileMap {
   /** as FileMemory.Graphs */
   graphs_seen: boolean
   cell_bytes: number
-  /** Groups follow each other from the file's begin to its end. None: the file is no model's, or its pages are not known. */
+  /**
+   * Groups follow each other from the file's begin to its end. None: the file is no model's, or its pages
+   * are not known.
+   */
   groups: MemoryFileGroup[]
   /** in order of offset */
   tensors: MemoryFileTensor[]
@@ -722,8 +745,8 @@ export interface MemoryFileMap {
 }
 
 /**
- * Phase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it says what the CPU
- * did alone, so that another run can be compared with it.
+ * Phase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it
+ * says what the CPU did alone, so that another run can be compared with it.
  */
 export interface OffloadPhase extends Offload {
   /** another backend than the CPU computed */
@@ -794,8 +817,9 @@ export interface SummaryPhase {
   /** of the steps' calls */
   dur_ns: number
   /**
-   * The steps' time until their results were there: a step's call can hand graphs to a device, or to another process, and return before these
-   * are done ([profile.Step.HandedOver]). Where it was not seen when, nil.
+   * The steps' time until their results were there: a step's call can hand graphs to a device, or to
+   * another process, and return before these are done ([profile.Step.HandedOver]). Where it was not seen
+   * when, nil.
    * over the time in steps
    */
   tokens_per_s: number | null
@@ -812,8 +836,9 @@ export interface SummaryPhase {
    */
   step_max_ran_instead: SchedCulprit[]
   /**
-   * Absent where no step handed anything over. Async counts those that did, Unseen those of them whose results nobody was seen to wait for,
-   * which the times above leave out. EndToEnd is the sum of these times; the calls alone have the rest.
+   * Absent where no step handed anything over. Async counts those that did, Unseen those of them whose
+   * results nobody was seen to wait for, which the times above leave out. EndToEnd is the sum of these
+   * times; the calls alone have the rest.
    */
   async_steps?: number
   unseen_results?: number
@@ -981,7 +1006,10 @@ export interface SummaryLost {
   step_rows_dropped: number
 }
 
-/** ByThreads is what the steps of one phase did that were computed by one number of threads, and what their operators counted. */
+/**
+ * ByThreads is what the steps of one phase did that were computed by one number of threads, and what their
+ * operators counted.
+ */
 export interface SummaryByThreads extends SummaryCountRatios {
   phase: string
   /** Model is the index in Stat.Models; nil if it is not known. */
@@ -996,8 +1024,8 @@ export interface SummaryByThreads extends SummaryCountRatios {
 }
 
 /**
- * Offload says how the steps of one phase were split over backends, where one other than the CPU computed. Figures are
- * means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
+ * Offload says how the steps of one phase were split over backends, where one other than the CPU computed.
+ * Figures are means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
  */
 export interface Offload extends OffloadBackendWork {
   phase: Phase
@@ -1007,8 +1035,9 @@ export interface Offload extends OffloadBackendWork {
   /** most bytes first */
   copies: OffloadCopied[]
   /**
-   * UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of it, TokensPerS its tokens a second, of
-   * steps that handed graphs to a device and were seen to wait for them: the step's call can return long before. nil: none was.
+   * UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of
+   * it, TokensPerS its tokens a second, of steps that handed graphs to a device and were seen to wait for
+   * them: the step's call can return long before. nil: none was.
    */
   step_until_done_ns: number | null
   step_call_ns: number | null
@@ -1016,8 +1045,9 @@ export interface Offload extends OffloadBackendWork {
 }
 
 /**
- * Remote sums up what the steps of one phase had another process on this machine compute ([profile.Remote]). Times are means of a
- * graph, ns. Operators and times of the server are counted here and in no other table: they are in no step of its own.
+ * Remote sums up what the steps of one phase had another process on this machine compute ([profile.Remote]).
+ * Times are means of a graph, ns. Operators and times of the server are counted here and in no other table:
+ * they are in no step of its own.
  */
 export interface SummaryRemote {
   /** of the client's steps; empty: not known */
@@ -1034,32 +1064,37 @@ export interface SummaryRemote {
   /** handed over and seen in both processes */
   graphs: number
   /**
-   * Unlinked counts the graphs of all phases that this client's backend handed over, to whichever server, and that no process that was recorded
-   * was seen to compute.
+   * Unlinked counts the graphs of all phases that this client's backend handed over, to whichever server,
+   * and that no process that was recorded was seen to compute.
    */
   unlinked_graphs: number
   /**
-   * Sent: from the begin of handing over to the begin of computing, of it Queued while the server still computed the graph
-   * before. Server: computing. Operators: of it in operators, nil where none were recorded.
+   * Sent: from the begin of handing over to the begin of computing, of it Queued while the server still
+   * computed the graph before. Server: computing. Operators: of it in operators, nil where none were
+   * recorded.
    */
   sent_ns: number
   queued_ns: number
   server_ns: number
   operators_ns: number | null
   /**
-   * Waited counts the graphs that the client was seen to wait for. Of these: Client from the begin of handing over to when it
-   * knew, Answered of it after the server's end, Wire what of Client the server did not compute nor still compute before; nil if there was none.
+   * Waited counts the graphs that the client was seen to wait for. Of these: Client from the begin of
+   * handing over to when it knew, Answered of it after the server's end, Wire what of Client the server did
+   * not compute nor still compute before; nil if there was none.
    */
   waited_graphs: number
   client_ns: number | null
   answered_ns: number | null
   wire_ns: number | null
-  /** ToServer and FromServer are bytes of tensors that a step copied, means of the steps that were wholly seen; nil: not known. */
+  /**
+   * ToServer and FromServer are bytes of tensors that a step copied, means of the steps that were wholly
+   * seen; nil: not known.
+   */
   to_server_bytes_per_step: number | null
   from_server_bytes_per_step: number | null
   /**
-   * StepDur is the mean time from a step's begin to when its results were there, of steps with a wait that was seen: the call itself can return
-   * long before. TokensPerS is of the same steps. nil: not known.
+   * StepDur is the mean time from a step's begin to when its results were there, of steps with a wait that
+   * was seen: the call itself can return long before. TokensPerS is of the same steps. nil: not known.
    */
   step_until_done_ns: number | null
   tokens_per_s: number | null
@@ -1103,25 +1138,31 @@ export interface MemoryStat {
   which: string
   /** durations are known */
   timed: boolean
-  /** Major and Minor are what the kernel counted for the recorded processes' threads while they were recorded. */
+  /**
+   * Major and Minor are what the kernel counted for the recorded processes' threads while they were
+   * recorded.
+   */
   major: number | null
   minor: number | null
   /**
-   * Seen are the major faults that were recorded one by one. NoAddress are the others: the kernel took them for a
-   * thread that was in a system call, as one that fills a mapping; or they were lost.
+   * Seen are the major faults that were recorded one by one. NoAddress are the others: the kernel took them
+   * for a thread that was in a system call, as one that fills a mapping; or they were lost.
    */
   major_seen: number
   major_no_address: number | null
   /**
-   * Own is what /proc/PID/stat says of the processes, from their start on, where it could be read at the end: Before and Major
-   * make it up.
+   * Own is what /proc/PID/stat says of the processes, from their start on, where it could be read at the
+   * end: Before and Major make it up.
    */
   own_major: number | null
   /** before the recording */
   major_before: number | null
   /** thread time in the faults seen, slow and reading minor ones included */
   wait_ns: number | null
-  /** Read is what the threads read from storage, by faults, read ahead or calls. ReadFaults is what faults read. */
+  /**
+   * Read is what the threads read from storage, by faults, read ahead or calls. ReadFaults is what faults
+   * read.
+   */
   read_bytes: number | null
   read_faults_bytes: number
   /** by what they hit, the longest wait first */
@@ -1138,8 +1179,8 @@ export interface MemoryStat {
 /** Finding is something worth looking at. Names in its sentence come from files and processes: escape them. */
 export interface SummaryFinding {
   /**
-   * Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer, backends, probes;
-   * heaviest and slow_class have no loss of their own.
+   * Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer,
+   * backends, probes; heaviest and slow_class have no loss of their own.
    */
   kind: string
   phase: string
@@ -1147,8 +1188,8 @@ export interface SummaryFinding {
   text: string
   names: string[]
   /**
-   * Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's time, GainAll
-   * over all steps of the phase. nil: it is no loss, or none that can be told.
+   * Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's
+   * time, GainAll over all steps of the phase. nil: it is no loss, or none that can be told.
    */
   gain_ns_per_step: number | null
   gain_share: number | null
@@ -1205,7 +1246,10 @@ export interface DagNode {
   fused_into: number
   /** Weight is the node number of the weight that the operator uses, -1 if none. */
   weight: number
-  /** OwnWeight: that weight says what the operator is for (not so the factors of a position encoding, which serve every layer). */
+  /**
+   * OwnWeight: that weight says what the operator is for (not so the factors of a position encoding, which
+   * serve every layer).
+   */
   own_weight: boolean
   /** its row's key in a Stat by weight */
   stat_key?: string
@@ -1239,7 +1283,10 @@ export type OpsBlock = 'attention' | 'ffn' | 'moe' | 'norm' | 'embedding' | 'out
 
 /** OverviewTrack are the bins of one track. */
 export interface TimelineOverviewTrack {
-  /** "thread": channels are the kinds of operators, then wait, then off-CPU; "cpu": engine's threads, others, not seen */
+  /**
+   * "thread": channels are the kinds of operators, then wait, then off-CPU; "cpu": engine's threads,
+   * others, not seen
+   */
   track: string
   /** of Timeline.Threads; the CPU's number */
   index: number
@@ -1265,16 +1312,16 @@ export interface SeriesStepPoint {
   min_ns: number
   max_ns: number
   /**
-   * Late is the part of the time until their results were there that lies after their calls' ends, which Dur to Max are of; 0: none. nil:
-   * that was not seen.
+   * Late is the part of the time until their results were there that lies after their calls' ends, which
+   * Dur to Max are of; 0: none. nil: that was not seen.
    */
   late_ns: number | null
   tokens: number | null
   /** most sequences of a step; -1: unknown */
   seqs: number
   /**
-   * Pos is the number of tokens of a sequence so far, this step's included, as the batch tells it: of the longest
-   * sequence of the step; the mean over the steps. Cells are those of the KV cache that attention
+   * Pos is the number of tokens of a sequence so far, this step's included, as the batch tells it: of the
+   * longest sequence of the step; the mean over the steps. Cells are those of the KV cache that attention
    * read, from its operator's dimensions: the engine rounds them up. The most of any.
    */
   pos: number | null
@@ -1411,8 +1458,9 @@ export interface SeriesRooflinePoint {
   /** GBps is over operators whose bytes are known, so that those have it which compute nothing. */
   gb_per_s: number | null
   /**
-   * Limit is the roof that is lower at this intensity, "memory" or "compute"; empty where one of them is not known. OfRoof is
-   * the rate as a part of it. It can be above 1: what lies in a cache is read faster than from memory.
+   * Limit is the roof that is lower at this intensity, "memory" or "compute"; empty where one of them is
+   * not known. OfRoof is the rate as a part of it. It can be above 1: what lies in a cache is read faster
+   * than from memory.
    */
   limit: string
   of_roof: number | null
@@ -1480,13 +1528,13 @@ export interface SlowInterferer {
   ran_ns: number
   times: number
   /**
-   * Held is how long it was seen to have a CPU in all, whether or not a thread was ready then: others are seen while one is, or for a
-   * while after one was pushed off. nil of own threads.
+   * Held is how long it was seen to have a CPU in all, whether or not a thread was ready then: others are
+   * seen while one is, or for a while after one was pushed off. nil of own threads.
    */
   held_ns?: number
   /**
-   * Elsewhere is the part of Ran in which it had not the CPU that a thread waited for, as one of its own process had that, but another
-   * one that the thread may use.
+   * Elsewhere is the part of Ran in which it had not the CPU that a thread waited for, as one of its own
+   * process had that, but another one that the thread may use.
    */
   elsewhere_ns?: number
   /** a thread of the kernel */
@@ -1495,8 +1543,8 @@ export interface SlowInterferer {
   cost_ns: number
   cpus: number[]
   /**
-   * Ops are the operators that lasted longer, Displaced the threads whose CPU it took, Waited those that waited
-   * for them at the operator's end.
+   * Ops are the operators that lasted longer, Displaced the threads whose CPU it took, Waited those that
+   * waited for them at the operator's end.
    */
   operators: SlowPaidBy[]
   displaced: SlowPaidBy[]
@@ -1520,9 +1568,9 @@ export interface SlowCPUState {
 }
 
 /**
- * MapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes. With TokensPerColumn 1
- * they are Used numbers of experts for each token in its order, by rank; else for each column Experts numbers: how many of
- * the column's tokens chose each.
+ * MapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes.
+ * With TokensPerColumn 1 they are Used numbers of experts for each token in its order, by rank; else for each
+ * column Experts numbers: how many of the column's tokens chose each.
  */
 export interface ExpertsMapLayer {
   /** nil: none is told */
@@ -1536,15 +1584,18 @@ export interface ExpertsMapLayer {
   offset: number
   width: number
   /**
-   * ByChance is what ExpertLayer.Again would be if tokens chose at random: the sum over batches of used * used before / experts,
-   * against the sum of used.
+   * ByChance is what ExpertLayer.Again would be if tokens chose at random: the sum over batches of used *
+   * used before / experts, against the sum of used.
    */
   again_by_chance: number | null
   /** as the phase's */
   cache: number[]
 }
 
-/** Axis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each run is one column. */
+/**
+ * Axis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each
+ * run is one column.
+ */
 export interface ExpertsAxis {
   /** number of the run's (first) step */
   step: number[]
@@ -1553,8 +1604,8 @@ export interface ExpertsAxis {
   /** tokens */
   n: number[]
   /**
-   * Pos is the position of the run's first token in its sequence, -1 where it is not known: several sequences share the
-   * step, or not all of its tokens came to the layer.
+   * Pos is the position of the run's first token in its sequence, -1 where it is not known: several
+   * sequences share the step, or not all of its tokens came to the layer.
    */
   pos?: number[]
 }
@@ -1568,10 +1619,16 @@ export interface ExpertsStep {
   tokens: number
   /** Experts are the different experts of each batch, over all layers. */
   experts: number
-  /** New of Known: of experts of batches whose predecessor (of the same context and phase) is known, those that it did not choose. */
+  /**
+   * New of Known: of experts of batches whose predecessor (of the same context and phase) is known, those
+   * that it did not choose.
+   */
   new: number
   known: number
-  /** Bytes of the chosen experts' weights, each expert once a product; All of all experts'. nil where a type's size is not known. */
+  /**
+   * Bytes of the chosen experts' weights, each expert once a product; All of all experts'. nil where a
+   * type's size is not known.
+   */
   bytes: number | null
   all: number | null
 }
@@ -1582,8 +1639,8 @@ export interface ExpertsTimes {
   type: string
   new: ExpertsNewTimes[]
   /**
-   * Base and PerNew are the line of least squares through the medians, weighted by calls, ns: Base + PerNew * new. nil
-   * where the number did not vary.
+   * Base and PerNew are the line of least squares through the medians, weighted by calls, ns: Base + PerNew
+   * * new. nil where the number did not vary.
    */
   base_ns: number | null
   per_new_ns: number | null
@@ -1643,14 +1700,20 @@ export interface MemoryFaultExpertLayer {
   in_end_bytes: number[] | null
 }
 
-/** FileGroup is a part of a file: the tensors of a layer that lie together, one that is in no layer, or a part where none is known to lie. */
+/**
+ * FileGroup is a part of a file: the tensors of a layer that lie together, one that is in no layer, or a part
+ * where none is known to lie.
+ */
 export interface MemoryFileGroup {
   layer: number | null
   /** of the tensor that is in no layer; empty with no layer: no tensor */
   name: string
   offset: number
   bytes: number
-  /** Of each cell from Offset on the bytes that were in memory; the last cell ends with the group. nil: not known. */
+  /**
+   * Of each cell from Offset on the bytes that were in memory; the last cell ends with the group. nil: not
+   * known.
+   */
   start: number[] | null
   end: number[] | null
   stayed: number[] | null
@@ -1671,7 +1734,10 @@ export interface MemoryFileTensor {
   stayed_bytes: number | null
 }
 
-/** Tensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its layer, is left out. */
+/**
+ * Tensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its
+ * layer, is left out.
+ */
 export interface OffloadTensor {
   kind: string
   from: string
@@ -1688,8 +1754,8 @@ export interface OffloadTensor {
 }
 
 /**
- * SplitStep is a typical step: of those that were split in the way that most were, the one whose duration is the median. Times are
- * from its start.
+ * SplitStep is a typical step: of those that were split in the way that most were, the one whose duration is
+ * the median. Times are from its start.
  */
 export interface OffloadSplitStep {
   step: number
@@ -1731,8 +1797,9 @@ export interface SchedCulprit {
   /** CPUs that it had meanwhile, as in "0-3,7". */
   cpus?: string
   /**
-   * Elsewhere is the part of Dur in which one of the team had the CPU that a thread waited for, and this one another that the thread
-   * may use: so the team had to share. Free, of one of the team, is the part in which another CPU was idle.
+   * Elsewhere is the part of Dur in which one of the team had the CPU that a thread waited for, and this
+   * one another that the thread may use: so the team had to share. Free, of one of the team, is the part in
+   * which another CPU was idle.
    */
   elsewhere_ns?: number
   free_ns?: number
@@ -1800,36 +1867,40 @@ export interface SummaryRow {
   imbalance: number | null
   /** operators of which not all threads were seen */
   incomplete: number
-  /** Bound is what the row's time follows from; nil by thread and by step, and where not all of its operators are known. */
+  /**
+   * Bound is what the row's time follows from; nil by thread and by step, and where not all of its
+   * operators are known.
+   */
   bound: SummaryRowVerdict | null
   /** Counts has one for each of Stat.Counters; absent where there are none. */
   counts?: SummaryCount[]
 }
 
 /**
- * Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one
- * execution of a layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a nil
- * pointer is not known.
+ * Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one execution of a
+ * layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a
+ * nil pointer is not known.
  */
 export interface ExpertsStat {
   /** in their order */
   layers: ExpertsLayer[]
   /**
-   * Bytes of the chosen experts' weights that a step must read, each expert counted once a product; BytesAll
-   * of all experts'. Means over the steps with choices; nil where a type's size is not known.
+   * Bytes of the chosen experts' weights that a step must read, each expert counted once a product;
+   * BytesAll of all experts'. Means over the steps with choices; nil where a type's size is not known.
    */
   bytes_per_step: number | null
   bytes_of_all_experts: number | null
   /**
-   * Again is which part of the experts that a batch chose, the one before of the same context and phase chose as
-   * well; ByChance what that would be if each token chose at random. nil: fewer than two batches in succession.
+   * Again is which part of the experts that a batch chose, the one before of the same context and phase
+   * chose as well; ByChance what that would be if each token chose at random. nil: fewer than two batches
+   * in succession.
    */
   again_share: number | null
   again_by_chance: number | null
   /**
-   * Cache is which part of the choices a cache would have held that keeps each layer's Experts most lately used
-   * ones: what a reuse distance (the number of other experts chosen since) below Experts says. First choices of an
-   * expert count as not held. Empty where no expert could be chosen twice.
+   * Cache is which part of the choices a cache would have held that keeps each layer's Experts most lately
+   * used ones: what a reuse distance (the number of other experts chosen since) below Experts says. First
+   * choices of an expert count as not held. Empty where no expert could be chosen twice.
    */
   cache: ExpertsCache[]
   /**
@@ -1838,8 +1909,8 @@ export interface ExpertsStat {
    */
   products: ExpertsProduct[]
   /**
-   * NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of a
-   * cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
+   * NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of
+   * a cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
    */
   not_seen: number
   slots: number
@@ -1871,26 +1942,28 @@ export interface RequestsRequest {
   prompt: number | null
   cached: number | null
   /**
-   * TTFT is from the start of its first step to the end of the first step that asks for its logits.
-   * Time in a queue before that is not seen. nil: its begin was not seen, or when its first logits were there, or it got none.
+   * TTFT is from the start of its first step to the end of the first step that asks for its logits. Time in
+   * a queue before that is not seen. nil: its begin was not seen, or when its first logits were there, or
+   * it got none.
    */
   ttft_ns: number | null
   /**
-   * Generated counts tokens: that of the prompt's logits, and those that followed. AtLeast: there can be more, as
-   * its begin, a batch in between or what was accepted last was not seen. nil: not known at all.
+   * Generated counts tokens: that of the prompt's logits, and those that followed. AtLeast: there can be
+   * more, as its begin, a batch in between or what was accepted last was not seen. nil: not known at all.
    */
   generated: number | null
   at_least: boolean
   /**
-   * TPOT is the time from the first token to the last that is known, by the tokens after the first: from end to end
-   * of the steps, so what the engine does between them is in it (sampling, steps of others). nil for fewer than two.
+   * TPOT is the time from the first token to the last that is known, by the tokens after the first: from
+   * end to end of the steps, so what the engine does between them is in it (sampling, steps of others). nil
+   * for fewer than two.
    */
   tpot_ns: number | null
   /** over its tokens */
   tpot_p95_ns: number | null
   /**
-   * Tokens are those after the first that TPOT is the mean of, InSteps the part of their time that lay in the
-   * request's own steps.
+   * Tokens are those after the first that TPOT is the mean of, InSteps the part of their time that lay in
+   * the request's own steps.
    */
   tokens: number
   in_steps_ns: number
@@ -1911,7 +1984,10 @@ export interface RequestsRequest {
   warmup: boolean
 }
 
-/** Spread is how a figure is spread over requests, in ns. A quantile q of n values is the one at rank ceil(q*n). */
+/**
+ * Spread is how a figure is spread over requests, in ns. A quantile q of n values is the one at rank
+ * ceil(q*n).
+ */
 export interface RequestsSpread {
   n: number
   mean_ns: number
@@ -1923,8 +1999,8 @@ export interface RequestsSpread {
 
 /**
  * Speculation is what speculative decoding did in one context, the target: a draft guesses the next tokens of
- * a sequence, and one batch of the target verifies them. Such a batch has several tokens of a sequence and asks
- * for the logits of each. How many were accepted tells the position of the sequence's next batch:
+ * a sequence, and one batch of the target verifies them. Such a batch has several tokens of a sequence and
+ * asks for the logits of each. How many were accepted tells the position of the sequence's next batch:
  *
  * 	accepted = next position - position - 1
  *
@@ -1943,8 +2019,8 @@ export interface RequestsSpeculation {
   draft_ctx: number | null
   draft_model: number | null
   /**
-   * A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that only computed once
-   * more what was accepted, as models do whose state cannot be wound back by a token.
+   * A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that
+   * only computed once more what was accepted, as models do whose state cannot be wound back by a token.
    */
   steps: number
   steps_again: number
@@ -1955,16 +2031,16 @@ export interface RequestsSpeculation {
   seen_drafted: number
   accepted: number
   /**
-   * Rate is Accepted / SeenDrafted; TokensPerRound is what a round yields: the accepted ones and the one that the
-   * target samples behind them.
+   * Rate is Accepted / SeenDrafted; TokensPerRound is what a round yields: the accepted ones and the one
+   * that the target samples behind them.
    */
   accepted_share: number | null
   tokens_per_round: number | null
   /** ByAccepted[k] counts the rounds seen that accepted k tokens; the last element those of so many or more. */
   by_accepted: number[]
   /**
-   * VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the target's step
-   * before each of them, DraftSteps their number.
+   * VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the
+   * target's step before each of them, DraftSteps their number.
    */
   verify_ns: number
   draft_ns: number | null
@@ -1988,19 +2064,23 @@ export interface SummaryUntracedSteps {
 }
 
 /**
- * CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see [CounterPair]); nil
- * where one of them is not known or has no values.
+ * CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see
+ * [CounterPair]); nil where one of them is not known or has no values.
  */
 export interface SummaryCountRatios {
   /** IPC is instructions a cycle. */
   ipc: number | null
   /**
-   * StallShare is the part of the cycles, or of the slots in which an instruction could have been issued, that were lost waiting:
-   * 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as waiting: compare it on one kind of CPU.
+   * StallShare is the part of the cycles, or of the slots in which an instruction could have been issued,
+   * that were lost waiting: 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as
+   * waiting: compare it on one kind of CPU.
    */
   stall_share: number | null
   stall_of: string
-  /** Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their counter. */
+  /**
+   * Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their
+   * counter.
+   */
   misses_per_1000: number | null
   misses_of: string
 }
@@ -2122,8 +2202,8 @@ export interface MemoryFaultPhase {
   /** thread time */
   wait_ns: number | null
   /**
-   * Wall is the time in which at least one thread was in a major fault or in one that read from disk; Share that of
-   * the steps' time.
+   * Wall is the time in which at least one thread was in a major fault or in one that read from disk; Share
+   * that of the steps' time.
    */
   wall_ns: number | null
   share: number | null
@@ -2147,8 +2227,8 @@ export interface MemoryFileMemory {
   path: string
   bytes: number
   /**
-   * InStart and InEnd are the bytes of its pages that were in memory when the recording of the process began, or
-   * when the file was first seen, and at the end. nil: not known.
+   * InStart and InEnd are the bytes of its pages that were in memory when the recording of the process
+   * began, or when the file was first seen, and at the end. nil: not known.
    */
   in_start_bytes: number | null
   in_end_bytes: number | null
@@ -2249,8 +2329,8 @@ export interface SeriesLayerPart {
 }
 
 /**
- * SpeculationPoint is one step that verifies drafted tokens, or some that follow each other. Sums over all points are the
- * figures of [Speculation].
+ * SpeculationPoint is one step that verifies drafted tokens, or some that follow each other. Sums over all
+ * points are the figures of [Speculation].
  */
 export interface RequestsSpeculationPoint {
   /** the first one */
@@ -2269,11 +2349,14 @@ export interface RequestsSpeculationPoint {
   /** Rate is Accepted / SeenDrafted, TokensPerRound (Accepted + Seen) / Seen. */
   accepted_share: number | null
   tokens_per_round: number | null
-  /** Near is the Rate of this point and its neighbours together: a 32nd of all points on each side, two at least. */
+  /**
+   * Near is the Rate of this point and its neighbours together: a 32nd of all points on each side, two at
+   * least.
+   */
   accepted_share_near: number | null
   /**
-   * Verify is the time of the steps, with those that computed once more what was accepted; Draft that of the draft's steps
-   * before them. nil: no context drafts.
+   * Verify is the time of the steps, with those that computed once more what was accepted; Draft that of
+   * the draft's steps before them. nil: no context drafts.
    */
   verify_ns: number
   draft_ns: number | null
@@ -2284,11 +2367,17 @@ export interface Roof {
   threads: number
   /** from memory, in whatever way gives most; nil: not known */
   gb_s: number | null
-  /** StreamGBps is a ceiling below it: memory read in order, one place a thread, as a loop over a matrix's rows does. nil: not known. */
+  /**
+   * StreamGBps is a ceiling below it: memory read in order, one place a thread, as a loop over a matrix's
+   * rows does. nil: not known.
+   */
   stream_gb_s: number | null
   /** of vector instructions; nil: not known */
   gflop_s: number | null
-  /** MatrixGFlops is what instructions for small matrices (AMX, i8mm) reach: code that has none stops at GFlops. nil: not known, or none. */
+  /**
+   * MatrixGFlops is what instructions for small matrices (AMX, i8mm) reach: code that has none stops at
+   * GFlops. nil: not known, or none.
+   */
   matrix_gflop_s: number | null
   /** what the operations are on: "f32", "int8"; empty: not known, or of any */
   units: string
@@ -2348,7 +2437,10 @@ export interface OffloadStepSplit {
   list: number
 }
 
-/** StepCopy is a copy of a step. At is the place of the split that comes next in Splits; their number: none does. */
+/**
+ * StepCopy is a copy of a step. At is the place of the split that comes next in Splits; their number: none
+ * does.
+ */
 export interface OffloadStepCopy {
   at: number
   kind: string
@@ -2384,13 +2476,17 @@ export interface OffloadSplitNode {
 /** RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, asked of the row alone. */
 export interface SummaryRowVerdict {
   bound: SummaryBound
-  /** Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could not be told. */
+  /**
+   * Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could
+   * not be told.
+   */
   among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
   sure: string
   /**
-   * OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in which, at the machine's roof, their bytes could be
-   * read and their flops be computed. Above 1, bytes came from a cache. nil: the roof is not known, or the bytes or flops are not.
+   * OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in
+   * which, at the machine's roof, their bytes could be read and their flops be computed. Above 1, bytes
+   * came from a cache. nil: the roof is not known, or the bytes or flops are not.
    */
   of_peak_gbps: number | null
   of_peak_flops: number | null
@@ -2431,9 +2527,9 @@ export interface ExpertsProduct {
   /** by how many were new */
   new: ExpertsNewCalls[]
   /**
-   * PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least squares
-   * through the medians, weighted by calls: some products last long for another reason. nil where the number did
-   * not vary.
+   * PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least
+   * squares through the medians, weighted by calls: some products last long for another reason. nil where
+   * the number did not vary.
    */
   per_new_ns: number | null
 }
@@ -2478,8 +2574,8 @@ export interface OffloadBackendOp {
 }
 
 /**
- * BackendGraph are graphs of the same operators on a backend whose operators are not seen: the time of all of them together, and
- * what the same operators take elsewhere.
+ * BackendGraph are graphs of the same operators on a backend whose operators are not seen: the time of all of
+ * them together, and what the same operators take elsewhere.
  */
 export interface OffloadBackendGraph {
   backend: string
@@ -2556,7 +2652,10 @@ export interface OffloadOpTime {
   gb_per_s: number | null
 }
 
-/** GraphOp is an operator of a graph: its place in the phase's list of operators, and how often the graph has it. */
+/**
+ * GraphOp is an operator of a graph: its place in the phase's list of operators, and how often the graph has
+ * it.
+ */
 export interface OffloadGraphOp {
   operator: number
   count: number
@@ -2569,8 +2668,8 @@ export interface OffloadOtherTime {
   /** of which it is the sum: those whose time there is known */
   operators: number
   /**
-   * Ratio is the graph's time to Dur. It is exact where all operators are known and the graph is timed by its call; else at most
-   * that. nil: not known.
+   * Ratio is the graph's time to Dur. It is exact where all operators are known and the graph is timed by
+   * its call; else at most that. nil: not known.
    */
   ratio: number | null
   /** their part of the graph's flops */
