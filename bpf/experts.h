@@ -2,14 +2,17 @@
 /*
  * Which experts the tokens of a batch are routed to, in a mixture of experts.
  *
- * One operator of the engine, the layout's routing_op, uses a part of its weights only. Its source routing_src says
- * which: a matrix of 32-bit numbers, a row a token. It lies in memory that the graph uses again, so it is copied while such
- * an operator runs, by the thread that began the graph (struct graph_thread).
+ * One operator of the engine, the layout's routing_op, uses a part of its weights only. Its source
+ * routing_src says which: a matrix of 32-bit numbers, a row a token. It lies in memory that the graph uses
+ * again, so it is copied while such an operator runs, by the thread that began the graph (struct
+ * graph_thread).
  *   - Where begins of operators are probed, a begin names the operator's tensor: operator_begins.
- *   - Where only arrivals at the barrier behind each operator are, they are counted, and user space says at which of them
- *     such an operator ends and which node it is (struct routing_places): operator_arrives, before the thread passes the
- *     barrier. Graphs with the same operators in the same order share that. op_sequence, a hash of them, tells them apart.
- * Operators that share a matrix have one routing: it is copied once. It goes to user space in records of some rows each.
+ *   - Where only arrivals at the barrier behind each operator are, they are counted, and user space says at
+ *     which of them such an operator ends and which node it is (struct routing_places): operator_arrives,
+ *     before the thread passes the barrier. Graphs with the same operators in the same order share that.
+ *     op_sequence, a hash of them, tells them apart.
+ * Operators that share a matrix have one routing: it is copied once. It goes to user space in records of
+ * some rows each.
  */
 const volatile u32 routing_wanted = 0;
 
@@ -140,8 +143,8 @@ static __noinline long copy_row(u32 i, struct row_walk *w)
 }
 
 /*
- * Finds the matrix of the operator whose tensor is at node, and its rows. 0: it is no routing operator, its matrix was
- * the last one copied, or no token of the batch comes here; -1: it could not be read.
+ * Finds the matrix of the operator whose tensor is at node, and its rows. 0: it is no routing operator, its
+ * matrix was the last one copied, or no token of the batch comes here; -1: it could not be read.
  */
 static __always_inline int find_matrix(struct layout *l, struct graph_thread *t, u64 node, struct row_walk *w)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Page faults of profiled processes' threads. The end of a fault is a software event of the kernel
- * (major, minor), which brings the address: where handle_mm_fault counts it, after all retries. Its
- * begin is told by a tracepoint where the architecture has one (x86), else by the entry of that function. Between them the thread's own
- * account of bytes read from disk grows by what the fault asked for, read ahead included.
+ * Page faults of profiled processes' threads. The end of a fault is a software event of the kernel (major,
+ * minor), which brings the address: where handle_mm_fault counts it, after all retries. Its begin is told
+ * by a tracepoint where the architecture has one (x86), else by the entry of that function. Between them
+ * the thread's own account of bytes read from disk grows by what the fault asked for, read ahead included.
  *
  * Faults that the kernel takes for a thread that waits in a system call (mmap's populate, mlock)
  * have no such event; the thread's counts hold them, so each record brings the counts along.

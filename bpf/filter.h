@@ -15,8 +15,8 @@ struct {
 } filters SEC(".maps");
 
 /*
- * The phases of each process's steps under way. An operator's thread need not be the step's, so where steps of
- * several contexts run at once an operator can be of any of them, and is kept if one of them is wanted.
+ * The phases of each process's steps under way. An operator's thread need not be the step's, so where steps
+ * of several contexts run at once an operator can be of any of them, and is kept if one of them is wanted.
  */
 #define MAX_OPEN 8
 struct open_steps {
@@ -40,7 +40,10 @@ struct {
 	__type(value, u8);
 } tids SEC(".maps");
 
-/* whether a thread's latest begin was written, at its number: as many as the kernel gives out, so no two share one */
+/*
+ * whether a thread's latest begin was written, at its number: as many as the kernel gives out, so no two
+ * share one
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -76,7 +76,8 @@ static __always_inline u32 word_at(struct words *t, u32 off)
 {
 	u32 i = off >> 2;
 
-	asm volatile("" : "+r"(i)); /* else the offset is compared, of which the verifier does not know that it is a multiple */
+	/* else the offset is compared, of which the verifier does not know that it is a multiple */
+	asm volatile("" : "+r"(i));
 	return i < TENSOR_WORDS ? t->w[i] : 0; /* one that is absent lies behind the end */
 }
 

@@ -204,7 +204,8 @@ static __always_inline int begin(struct regs *ctx, u32 kind, int counted)
 		return 0;
 	if (routing_wanted)
 		operator_begins(ts, s, tensor);
-	put_begin(ts, team(s, get_arg(ctx, &s->a), kind), tensor, kind == HIT_OP_FUSED ? get_arg(ctx, &s->c) : 0, counted);
+	put_begin(ts, team(s, get_arg(ctx, &s->a), kind), tensor,
+		  kind == HIT_OP_FUSED ? get_arg(ctx, &s->c) : 0, counted);
 	return 0;
 }
 
@@ -216,7 +217,8 @@ static __always_inline int end(struct regs *ctx, int counted)
 
 	/* the pool tells which of several graphs under way it is; 0 where the site does not give it */
 	if (s && (!filtering || begun(s)))
-		put_end(ts, proc_of(s) << 24 | HIT_OP_END << 21 | ((u32)(get_arg(ctx, &s->a) >> 6) & 0x1fffff), counted);
+		put_end(ts, proc_of(s) << 24 | HIT_OP_END << 21 | ((u32)(get_arg(ctx, &s->a) >> 6) & 0x1fffff),
+			counted);
 	if (s && routing_wanted)
 		operator_arrives(ts, s);
 	return 0;

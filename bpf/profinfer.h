@@ -13,7 +13,10 @@ typedef unsigned long long u64;
 typedef int s32;
 typedef long long s64;
 
-/* what the reader has to know too: package probe has these, all enums and structs here as they are generated from them */
+/*
+ * what the reader has to know too: package probe has these, all enums and structs here as they are
+ * generated from them
+ */
 enum limit {
 	MAX_PROCS = 256,	/* at a time; each has a layout */
 	BUFFER_HEAD = 4096,	/* bytes of struct buffer before its slots: a page */
@@ -62,7 +65,8 @@ struct arg {
  */
 struct site {
 	u32 tgid;
-	u32 owner;	/* the number of the process, below MAX_PROCS, which is used again; above it which of those that had it */
+	/* the number of the process, below MAX_PROCS, which is used again; above it which of those that had it */
+	u32 owner;
 	u32 layout;
 	u16 kind;	/* enum mark_kind or hit_kind */
 	u8 batch;	/* enum batch_kind */
@@ -121,7 +125,8 @@ struct sched_event {
 	u32 kind;	/* enum sched_kind and sched_flag; CPU in the upper 16 bits */
 	char prev_comm[16];
 	char next_comm[16];
-	u64 held;	/* how long prev has had the CPU (a switch), next has it (a look): 0 if the record before tells it */
+	/* how long prev has had the CPU (a switch), next has it (a look): 0 if the record before tells it */
+	u64 held;
 };
 
 /* SCHED_LOOK: next runs on the CPU, seen from another one */
@@ -139,7 +144,8 @@ struct filter {
 };
 
 /* a page fault of a profiled thread: bpf/faults.h */
-enum fault_kind { FAULT_MAJOR = 1, FAULT_MINOR = 2, FAULT_COUNTS = 3 /* of a thread that ends: counts only */ };
+/* FAULT_COUNTS: of a thread that ends, counts only */
+enum fault_kind { FAULT_MAJOR = 1, FAULT_MINOR = 2, FAULT_COUNTS = 3 };
 
 struct fault {
 	u64 ts;		/* when it was done */
@@ -209,8 +215,8 @@ struct shape_end {
 };
 
 /*
- * Which experts some tokens are routed to: rows of the matrix that says so, as it was while the operator that reads it
- * ran. See experts.h.
+ * Which experts some tokens are routed to: rows of the matrix that says so, as it was while the operator
+ * that reads it ran. See experts.h.
  */
 #define MAX_USED    128	/* experts of a token; where there are more it counts as a read that failed */
 #define MAX_NUMBERS 1024	/* of a record */
@@ -225,7 +231,10 @@ struct routing {
 	s32 expert[MAX_NUMBERS];
 };
 
-/* where graphs with the same sequence of operators have routing operators: after how many arrivals of a thread, at which node */
+/*
+ * where graphs with the same sequence of operators have routing operators: after how many arrivals of a
+ * thread, at which node
+ */
 #define MAX_PLACES 1024
 struct routing_place {
 	u32 arrival, node;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Work that is handed to a device's queue, and waits for it. What the handles are is the engine's matter: here
- * they are numbers, which are compared later.
+ * Work that is handed to a device's queue, and waits for it. What the handles are is the engine's matter:
+ * here they are numbers, which are compared later.
  */
 
 #define MAX_DONE 8	/* handles of one call that says they are done */
 
-/* the registers that arguments are in, loaded once: chosen among by a pointer into ctx, the verifier would refuse them */
+/*
+ * the registers that arguments are in, loaded once: chosen among by a pointer into ctx, the verifier would
+ * refuse them
+ */
 struct args {
 	u64 reg[8];
 	u64 sp;
@@ -36,7 +39,8 @@ static __always_inline u64 value_of(struct args *r, struct arg *a)
 /* batches: of a wait or of what is done, how many fences; -1: not told */
 static __always_inline void queue_mark(struct regs *ctx, struct site *s, struct mark *m)
 {
-	struct args r = { .reg = { ARG0(ctx), ARG1(ctx), ARG2(ctx), ARG3(ctx), ARG4(ctx), ARG5(ctx) }, .sp = ctx->sp };
+	struct args r = { .reg = { ARG0(ctx), ARG1(ctx), ARG2(ctx), ARG3(ctx), ARG4(ctx), ARG5(ctx) },
+			  .sp = ctx->sp };
 	u64 array;
 	int i;
 

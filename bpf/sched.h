@@ -226,7 +226,8 @@ int sched_switch(u64 *ctx)
 {
 	int preempt = (int)ctx[0];
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	u32 zero = 0, cpu = bpf_get_smp_processor_id(), from = is_target(prev->tgid), to = is_target(next->tgid), state, told;
+	u32 zero = 0, cpu = bpf_get_smp_processor_id(), state, told;
+	u32 from = is_target(prev->tgid), to = is_target(next->tgid);
 	u32 prev_tid = prev->pid, next_tid = next->pid;
 	struct seat *s = bpf_map_lookup_elem(&seats, &cpu);
 	struct waiting *w = bpf_map_lookup_elem(&waiting, &zero);
