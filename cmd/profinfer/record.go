@@ -137,7 +137,7 @@ command lines is not recorded (--keep-secrets). An older file of its name is rep
 	f.StringVarP(&opt.Events, "event", "e", "",
 		"count these events per operator and thread, as perf names them (cycles,instructions,cache-misses,r003c)")
 	f.StringVar(&question, "counters", "",
-		"count what answers a question, in user space: auto, memory, stall, cache, branch, tlb, software (on every machine), off")
+		"count what answers a question, in user space: "+questions())
 	f.StringSliceVar(&opt.Ops, "op", nil, "record these operators only (MUL_MAT,MUL_MAT_ID)")
 	f.StringSliceVar(&opt.Phases, "phase", nil,
 		"record operators of these phases only: prefill, decode, encode, unknown")
@@ -320,4 +320,16 @@ func bytesOf(s string) (int64, error) {
 		return 0, fmt.Errorf("%q is no size, as 500M or 2G", s)
 	}
 	return int64(x), nil
+}
+
+// questions lists the questions of --counters.
+func questions() string {
+	var all []string
+	for _, q := range pmu.Questions() {
+		if q == pmu.Software {
+			q += " (on every machine)"
+		}
+		all = append(all, string(q))
+	}
+	return strings.Join(all, ", ")
 }
