@@ -137,8 +137,8 @@ func ofTask(k *pmu.Counter) bool {
 	return k.Software() && slices.Contains(probe.TaskFields, string(k.Role)) && !e.OnlyUser && !e.OnlyKernel
 }
 
-// doubt marks counters that stayed at 0 although profinfer itself has just worked on all the CPUs where they
-// run: an event that a CPU lacks can be opened and reads 0.
+// doubt marks counters that counted nothing although profinfer itself has just worked on the counted CPUs: an
+// event that a CPU lacks can be opened and reads 0.
 func (c *counters) doubt() {
 	for i, at := range c.of {
 		why := c.set.Counters[at].Doubtful()
