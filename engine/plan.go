@@ -88,7 +88,7 @@ type Batch uint8
 
 const (
 	BatchNone    Batch = iota // nothing to read
-	BatchByValue              // a struct (llama_batch) lies on the stack
+	BatchByValue              // a struct (llama_batch) on the stack
 	BatchPointer              // a pointer to that struct
 	BatchVector               // a pointer to an object that holds a vector of tokens (llama_batch_ext)
 )
@@ -128,19 +128,20 @@ type Site struct {
 	Role   Role
 	Return bool // a return probe: fires when the function that begins here (stack not moved yet) returns
 
-	// What the values are, by role:
-	//   step begin:  A = engine context, B = batch, C = the type argument where the function has one
+	// Meaning of the values, by role:
+	//   step begin:  A = engine context, B = batch, C = the type argument if the function has one
 	//   sched begin: A = scheduler, B = graph
 	//   graph begin: A = graph, B = plan of the computation (cplan) or none, C = backend object or none
 	//   op begin:    A = compute parameters, B = tensor
 	//   op fused:    A = compute parameters, B = first tensor, C = second tensor
 	//   op end:      A = thread pool
-	//   copy begin:  A = tensor that is written (read from, where a host's memory is written), B = bytes or none, C = tensor that
-	//                is read from or none
-	//   sync begin:  C = backend object, or the one that it passes the call on to
-	//   submit begin, wait begin: A = queue, B = the handle that tells when it is done (a fence, an event), C = device,
-	//                D = submit: how many batches of work, 0 for none; wait: see Covers; each or none
-	//   done:        B = address of an array of handles, C = device, D = how many
+	//   copy begin:  A = tensor that is written (read, if host memory is written), B = bytes or none,
+	//                C = tensor that is read or none
+	//   sync begin:  C = backend object, or the one that it forwards the call to
+	//   submit begin, wait begin: A = queue, B = the handle that shows when it is done (a fence, an event),
+	//                C = device, D = submit: number of batches of work, 0 for none; wait: see Covers; each or
+	//                none
+	//   done:        B = address of an array of handles, C = device, D = their number
 	A, B, C, D Arg
 	// Covers is what is known to be done when a wait has returned 0. If it waits for a handle (B), D is the
 	// number of handles: with more than one nothing is known. If it waits for a queue, D is 0 if the call

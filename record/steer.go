@@ -154,8 +154,8 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	return probe.ModeArrivals, "following"
 }
 
-// twoHits reports whether begins are needed even for graphs whose order is known. Filters leave some graphs
-// out. Arrivals that do not identify their thread pool (an inlined barrier) can belong to any running graph.
+// twoHits reports whether begins are needed even for graphs whose order is known. Filters drop some hits.
+// Arrivals that do not identify their thread pool (an inlined barrier) can belong to any running graph.
 // Graphs of few operators consist mostly of first ones, whose begins arrivals do not show. With more threads
 // than cores a thread may not have had a core between two arrivals.
 func (r *recorder) twoHits(p *process) bool {

@@ -82,7 +82,7 @@ func (e *ELF) codeAt(addr uint64) *codeRange {
 	return &e.code[i]
 }
 
-// IsCode says whether an address lies in executable contents.
+// IsCode reports whether an address lies in executable contents.
 func (e *ELF) IsCode(addr uint64) bool { return e.codeAt(addr) != nil }
 
 // Code returns the code at an address, at least enough for one instruction unless its section ends before.

@@ -52,8 +52,8 @@ func (l *lib) copySites() (out []engine.Site) {
 }
 
 // deviceSites plans a backend's own asynchronous copy between tensors, which the scheduler calls bypassing
-// the base library, and its wait for the device. It leaves out what the backend lacks or cannot be probed
-// cheaply.
+// the base library, and its wait for the device. It leaves out what the backend lacks, and
+// what cannot be probed cheaply.
 func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out []engine.Site) {
 	if s.lay.Synchronize < 8 {
 		return nil

@@ -31,7 +31,7 @@ type Decoder struct {
 
 var _ engine.Decoder = (*Decoder)(nil)
 
-// newDecoder makes a decoder from the facts of the base library; flagged says whether the operator loop skips
+// newDecoder makes a decoder from the facts of the base library; flagged is whether the operator loop skips
 // tensors without flagCompute.
 func newDecoder(b *baseFacts, flagged bool) *Decoder {
 	d := &Decoder{tensor: b.tensor, names: b.names, types: b.types, unary: -1, glu: -1, flagged: flagged,

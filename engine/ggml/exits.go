@@ -37,7 +37,7 @@ type ending struct {
 
 // exits is how a function is left.
 type exits struct {
-	ends    []ending // executed once before each of its returns, all together
+	ends    []ending // exactly one is executed before each of its returns
 	stepped bool     // some of these are expensive
 	tails   []ending // jumps that hand its call on to another function
 }

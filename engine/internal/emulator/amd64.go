@@ -54,7 +54,7 @@ func (m *Machine) x86Addr(in *x86Insn, mem x86asm.Mem) (uint64, error) {
 	return addr, nil
 }
 
-// x86Size is the size in bytes of the operation on arg.
+// size is the size in bytes of the operation on arg.
 func (in *x86Insn) size(arg x86asm.Arg) int {
 	if r, ok := arg.(x86asm.Reg); ok {
 		if _, size, _, ok := X86Reg(r); ok {
