@@ -44,7 +44,7 @@ func Force() Option { return func(w *Writer) { w.force = true } }
 // followed, by root only if they do not belong to another user.
 //
 // Only the owner can access a file (0600, or stricter if an older one was); see package safeopen for who that
-// is. Only regular files are replaced, and only if they are empty or traces ([Force]).
+// is. Only regular files are replaced, and, without [Force], only if they are empty or traces.
 func Create(path string, opts ...Option) (*Writer, error) {
 	at, err := safeopen.At(path)
 	if err != nil {

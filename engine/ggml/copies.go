@@ -105,7 +105,7 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 	return out
 }
 
-// passes finds the jump by which a function forwards its call unchanged to an object of its own. There the
+// passes finds the jump by which a function merely forwards its call, to an object of its own. There the
 // stack is as at the function's begin, and the first argument is that object.
 func (l *lib) passes(fn uint64) (target.Insn, bool) {
 	e, err := l.walkEntry(fn)

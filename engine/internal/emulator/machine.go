@@ -42,7 +42,7 @@ type Image interface {
 	Slot(addr uint64) (name string, code uint64)
 }
 
-// Object is a made-up object of [ObjectSize] bytes whose pointer a function gets.
+// Object is a made-up object of [ObjectSize] bytes to which a function gets a pointer.
 type Object struct {
 	name string
 	Addr uint64
