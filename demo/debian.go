@@ -24,10 +24,9 @@ import (
 // DebianFolder is the usual name of the folder that [Debian] fills.
 const DebianFolder = "debian-sid"
 
-// Tools are Debian's packages with the programs for users (llama-bench, llama-server); Tests has in addition
-// those that profinfer's own tests need, Offload a backend for GPUs with a device that computes on the CPU,
-// and one for other machines with the server that computes there; BLAS the backend that multiplies matrices
-// of many tokens.
+// Tools are Debian's packages with the programs for users (llama-bench, llama-server). Tests adds those that
+// profinfer's own tests need. Offload has a backend for GPUs with a device that computes on the CPU, and one
+// for other machines with the server that computes there. BLAS is the backend for matmuls over many tokens.
 var (
 	Tools = []string{"llama.cpp-tools"}
 	Tests = []string{"llama.cpp-tools", "llama.cpp-examples", "llama.cpp-tests"}
@@ -37,14 +36,13 @@ var (
 		"libggml0-backend-rpc", "llama.cpp-tools-extra"}
 )
 
-// A complete root holds this file, which lists the packages asked for.
+// A complete root contains this file, which lists the requested packages.
 const completeFile = ".complete"
 
-// Debian installs packages of Debian's unstable release and all that they need into root,
-// a folder that can be chrooted into, with an apt configuration of its own: nothing is
-// installed on this system, and its package lists stay as they are. If everything is
-// there already it returns at once. What was downloaded before an interruption is kept
-// and not downloaded again.
+// Debian installs packages of Debian's unstable release and their dependencies into root, a directory for
+// chroot. It uses its own apt configuration: nothing is installed on this system, and its package lists are
+// unchanged. If everything is already there it returns at once. Downloads from before an interruption are
+// kept and not repeated.
 //
 // It needs apt and dpkg on this system, and root to run what it installs.
 func Debian(ctx context.Context, root string, packages []string, progress Progress) (Engine, error) {
@@ -62,7 +60,7 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 	if err := safeopen.MkdirAll(root); err != nil {
 		return Engine{}, err
 	}
-	for _, dir := range []string{root, filepath.Dir(root)} { // programs of it are run
+	for _, dir := range []string{root, filepath.Dir(root)} { // its programs are run
 		if err := safeopen.Mine(dir); err != nil {
 			return Engine{}, fmt.Errorf("%w; name another folder with --cache", err)
 		}
@@ -72,10 +70,10 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 		return Engine{}, err
 	}
 	defer unlock()
-	if !e.lacks(packages) { // another process was quicker
+	if !e.lacks(packages) { // another process was faster
 		return e, e.verify(ctx)
 	}
-	for _, p := range e.packages() { // never take away what another user of the folder has
+	for _, p := range e.packages() { // never remove what another user of the directory has
 		if !slices.Contains(packages, p) {
 			packages = append(slices.Clone(packages), p)
 		}
@@ -86,7 +84,7 @@ func Debian(ctx context.Context, root string, packages []string, progress Progre
 	if err := e.verify(ctx); err != nil {
 		return Engine{}, fmt.Errorf("installed Debian's llama.cpp in %s, but it does not run: %w", root, err)
 	}
-	os.RemoveAll(root + ".apt") // 200 MB which are read once
+	os.RemoveAll(root + ".apt") // 200 MB, read only once
 	list := strings.Join(packages, "\n") + "\n"
 	return e, os.WriteFile(filepath.Join(root, completeFile), []byte(list), 0o644)
 }
@@ -98,7 +96,7 @@ func DebianInstalled(root string, packages []string) (Engine, bool) {
 	return e, !e.lacks(packages)
 }
 
-// packages returns the packages that were asked for and are completely installed.
+// packages returns the requested packages that are completely installed.
 func (e Engine) packages() []string {
 	list, _ := os.ReadFile(filepath.Join(e.Root, completeFile))
 	return strings.Fields(string(list))
@@ -127,7 +125,7 @@ func (e Engine) install(ctx context.Context, packages []string, progress Progres
 	if err != nil {
 		return err
 	}
-	// as Debian's base-files has them
+	// as in Debian's base-files
 	for _, dir := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := os.MkdirAll(filepath.Join(e.Root, "usr", dir), 0o755); err != nil {
 			return err
@@ -157,8 +155,8 @@ func (e Engine) install(ctx context.Context, packages []string, progress Progres
 	return dropSetID(e.Root)
 }
 
-// dropSetID takes the bits from programs that would give whoever starts them their owner's privileges: nobody
-// keeps these up to date.
+// dropSetID removes set-ID bits from programs, which would give anyone who starts them their owner's
+// privileges: nobody updates these programs.
 func dropSetID(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -172,7 +170,7 @@ func dropSetID(root string) error {
 	})
 }
 
-// apt is a world of apt's of its own: sources, lists, state, cache.
+// apt is a private environment for apt: sources, lists, state, cache.
 type apt struct{ dir string }
 
 func (a apt) conf() string  { return filepath.Join(a.dir, "apt.conf") }
@@ -205,16 +203,15 @@ func newApt(ctx context.Context, dir string, progress Progress) (apt, error) {
 	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(source), 0o644); err != nil {
 		return a, err
 	}
-	// The system's settings of how to reach the network (proxies, certificates) hold
-	// here too; its hooks and sources must not.
+	// The system's network settings (proxies, certificates) apply here too; its hooks and sources must not.
 	acquire, err := run(ctx, nil, "apt-config", "dump", "Acquire::http", "Acquire::https")
 	if err != nil {
 		return a, err
 	}
 	// A mirror that is not updated daily has a list of sid past its Valid-Until, which is a week: a month is
-	// taken (apt.conf(5)), so that nobody between can serve an older one. apt's own user for downloads cannot
-	// be had: where this lies, below root's home or a folder of root's alone, it may not go, and in a user
-	// namespace there may be none.
+	// allowed (apt.conf(5)), so that nobody in between can serve an older one. apt's own download user cannot
+	// be used: it may not enter this directory, which is below root's home or in a directory only for root,
+	// and in a user namespace it may not exist.
 	conf := acquire + fmt.Sprintf(`
 APT::Architecture "%[1]s"; #clear APT::Architectures; APT::Architectures { "%[1]s"; };
 APT::Install-Recommends "false"; APT::Sandbox::User "root";
@@ -228,7 +225,7 @@ Dir::Cache "%[2]s"; Dir::Cache::archives "%[2]s/archives"; Dir::Log "%[2]s";
 	if err := os.Remove(a.conf()); err != nil && !os.IsNotExist(err) {
 		return a, err
 	}
-	return a, os.WriteFile(a.conf(), []byte(conf), 0o600) // a proxy's address can have a password
+	return a, os.WriteFile(a.conf(), []byte(conf), 0o600) // a proxy's address can contain a password
 }
 
 // keyring returns the file with the keys of Debian's archive: this system's, or one
@@ -242,8 +239,8 @@ func keyring(ctx context.Context, dir string, progress Progress) (string, error)
 	return got, nil
 }
 
-// mirror returns the address of the Debian mirror that this system uses, or else the
-// one that debootstrap would take (on Ubuntu).
+// mirror returns the address of the Debian mirror that this system uses, or else debootstrap's default (on
+// Ubuntu).
 func mirror(ctx context.Context, dir string, progress Progress) (string, error) {
 	targets, err := run(ctx, nil, "apt-get", "indextargets", "--format", "$(REPO_URI)",
 		"Created-By: Packages")
@@ -271,8 +268,8 @@ func mirror(ctx context.Context, dir string, progress Progress) (string, error) 
 	return "", fmt.Errorf("no Debian mirror is known here: none is among apt's sources, nor in %s", script)
 }
 
-// systemFile returns the path of a file that a package of this system's has: where it is
-// installed, or where it was unpacked below dir without being installed.
+// systemFile returns the path of a file from a package of this system: as installed, or unpacked below dir
+// without installing it.
 func systemFile(ctx context.Context, dir, pkg, file string, progress Progress) (string, error) {
 	unpacked := filepath.Join(dir, pkg)
 	for _, p := range []string{"/" + file, filepath.Join(unpacked, file)} {
@@ -281,7 +278,7 @@ func systemFile(ctx context.Context, dir, pkg, file string, progress Progress) (
 		}
 	}
 	progress.report("fetching "+pkg, 0, 0)
-	// This system's sources, but lists and cache of our own: it may never have read any.
+	// This system's sources, but separate lists and cache: it may never have updated its own.
 	own := filepath.Join(dir, "own")
 	defer os.RemoveAll(own)
 	for _, d := range []string{"lists/partial", "cache/archives/partial"} {
@@ -294,7 +291,7 @@ func systemFile(ctx context.Context, dir, pkg, file string, progress Progress) (
 	if _, err := run(ctx, nil, append(apt, "update")...); err != nil {
 		return "", err
 	}
-	// it writes to its working folder
+	// it writes to its working directory
 	if _, err := runIn(ctx, own, nil, append(apt, "download", pkg)...); err != nil {
 		return "", err
 	}
@@ -310,7 +307,7 @@ func systemFile(ctx context.Context, dir, pkg, file string, progress Progress) (
 	return p, err
 }
 
-// download fetches the packages and all that they depend on, and returns their files.
+// download downloads the packages and all their dependencies, and returns their files.
 func (a apt) download(ctx context.Context, packages []string, progress Progress) ([]string, error) {
 	args := append([]string{"apt-get", "install", "-y", "-qq"}, packages...)
 	list, err := run(ctx, a.env(), append(args, "--print-uris")...)
@@ -345,7 +342,7 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	if err != nil {
 		return nil, err
 	}
-	// exactly the set that apt chose, not what an older one has left in the folder
+	// exactly the set that apt chose, without files of an earlier run in the directory
 	sim, err := run(ctx, a.env(), append(args, "--print-uris", "-oAcquire::ForceHash=SHA256",
 		"-oDir::Cache::archives="+filepath.Join(a.dir, "none"))...)
 	if err != nil {
@@ -366,9 +363,9 @@ func (a apt) download(ctx context.Context, packages []string, progress Progress)
 	return debs, nil
 }
 
-// sameSum checks a file against the sum that the signed lists have for it, as apt-get --print-uris writes it.
-// apt itself looks at what it downloads; a file that an interrupted run has left it takes by its size. One
-// that is not the same is removed.
+// sameSum checks a file against its sum in the signed lists, as printed by apt-get --print-uris. apt itself
+// checks what it downloads, but of a file from an interrupted run only the size. A file with another sum is
+// removed.
 func sameSum(path, want string) error {
 	algorithm, sum, _ := strings.Cut(want, ":")
 	if algorithm != "SHA256" {
@@ -390,12 +387,11 @@ func sameSum(path, want string) error {
 	return nil
 }
 
-// packageFile is a file of a package, with its sum as the signed lists have it (ALGORITHM:HEX; empty: none is
-// told).
+// packageFile is a package's file, with its sum from the signed lists (ALGORITHM:HEX; empty: none).
 type packageFile struct{ name, sum string }
 
-// parseURIs reads what apt-get --print-uris says of packages that are not here yet, lines of 'URI' FILE SIZE
-// SUM: the files, and how many bytes they are together.
+// parseURIs parses the lines 'URI' FILE SIZE SUM of apt-get --print-uris, one per missing package: it returns
+// the files and their total size in bytes.
 func parseURIs(list string) (files []packageFile, total int64) {
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)
@@ -415,7 +411,7 @@ func parseURIs(list string) (files []packageFile, total int64) {
 	return files, total
 }
 
-// folderSize returns the bytes of the files in dir and its folders, as far as it can see.
+// folderSize returns the total size of the files in dir and below, as far as they are accessible.
 func folderSize(dir string) int64 {
 	var n int64
 	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -14,14 +14,13 @@ import (
 
 // Engine is an installation of llama.cpp.
 type Engine struct {
-	// Root is the folder to chroot into; empty if the programs are this system's own.
+	// Root is the directory to chroot into; empty if the programs are this system's own.
 	Root    string
-	Version string // what llama-bench says of itself, in one line
+	Version string // llama-bench's version, in one line
 }
 
-// Provide returns an engine to show: this system's own llama.cpp where llama-bench is
-// found and works, else Debian's, downloaded to a folder below dir if it is not there
-// yet (see [Debian]).
+// Provide returns an engine for the demo: this system's own llama.cpp if llama-bench is found and works,
+// otherwise Debian's, downloaded to a directory below dir if it is not there yet (see [Debian]).
 func Provide(ctx context.Context, dir string, progress Progress) (Engine, error) {
 	if e, ok := Installed(ctx); ok {
 		return e, nil
@@ -38,8 +37,7 @@ func Installed(ctx context.Context) (Engine, bool) {
 	return e, e.verify(ctx) == nil
 }
 
-// Cache returns the folder for what is downloaded or made once: profinfer in the user's
-// cache folder.
+// Cache returns the directory for downloads and generated files: profinfer in the user's cache directory.
 func Cache() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -55,8 +53,8 @@ func Cache() (string, error) {
 	return filepath.Join(base, "profinfer"), nil
 }
 
-// closed makes a folder, or one that is there and root's, open to nobody else: programs lie in it that nobody
-// keeps up to date, and a tmp that everybody could write to.
+// closed creates a directory, or takes an existing one of root's, and makes it inaccessible to others: it
+// contains programs that nobody updates, and a tmp that everybody could write to.
 func closed(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err == nil || !os.IsExist(err) {
 		return err
@@ -68,18 +66,18 @@ func closed(dir string) error {
 	if !st.IsDir() {
 		return fmt.Errorf("%s is no folder", dir)
 	}
-	return os.Chmod(dir, 0o700) // nobody but root puts anything into the folder above it
+	return os.Chmod(dir, 0o700) // only root puts anything into the directory above it
 }
 
-// Command returns the command line that runs a program of the engine, such as
-// llama-bench. File names in args are as the program sees them: see [Engine.Inside].
+// Command returns the command line that runs a program of the engine, such as llama-bench. File names in args
+// are as seen by the program: see [Engine.Inside].
 func (e Engine) Command(name string, args ...string) []string {
 	if e.Root == "" {
 		return append([]string{name}, args...)
 	}
 	chroot, err := exec.LookPath("chroot")
 	if err != nil {
-		chroot = "/usr/sbin/chroot" // not on everybody's PATH
+		chroot = "/usr/sbin/chroot" // not on every PATH
 	}
 	program := name
 	for _, pattern := range []string{"/usr/bin/", "/usr/libexec/*/llama.cpp-tests/",
@@ -91,8 +89,8 @@ func (e Engine) Command(name string, args ...string) []string {
 	return append([]string{chroot, e.Root, program}, args...)
 }
 
-// ModelDir returns the folder for models that the engine's programs can see: one in its
-// root, or dir if it has none.
+// ModelDir returns the directory for models that the engine's programs can see: one in its root, or dir if it
+// has none.
 func (e Engine) ModelDir(dir string) string {
 	if e.Root == "" {
 		return dir
@@ -100,8 +98,8 @@ func (e Engine) ModelDir(dir string) string {
 	return filepath.Join(e.Root, "models")
 }
 
-// Inside returns the name by which the engine's programs know the file at path. It fails
-// if the file lies outside of the engine's root.
+// Inside returns the name of the file at path as seen by the engine's programs. It fails if the file is
+// outside the engine's root.
 func (e Engine) Inside(path string) (string, error) {
 	if e.Root == "" {
 		return path, nil
@@ -138,13 +136,13 @@ func (e *Engine) verify(ctx context.Context) error {
 	return nil
 }
 
-// run runs a command to its end and returns what it wrote to stdout and stderr. Its
-// error holds the end of that, which mostly says why.
+// run runs a command to completion and returns its stdout and stderr. Its error contains the end of
+// them, which usually says why.
 func run(ctx context.Context, env []string, argv ...string) (string, error) {
 	return runIn(ctx, "", env, argv...)
 }
 
-// runIn is run in a folder.
+// runIn is run with a working directory.
 func runIn(ctx context.Context, dir string, env []string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir

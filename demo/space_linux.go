@@ -9,11 +9,11 @@ import (
 	"github.com/profinfer/profinfer/internal/format"
 )
 
-// needSpace fails if the file system of dir has not room for size bytes and a little more.
+// needSpace fails if the file system of dir lacks space for size bytes and a little more.
 func needSpace(dir string, size int64) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
-		return nil // not known: then writing fails or not
+		return nil // unknown: writing then fails or not
 	}
 	const spare = 64 << 20
 	free := int64(st.Bavail) * int64(st.Bsize)

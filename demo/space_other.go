@@ -4,5 +4,5 @@
 
 package demo
 
-// needSpace knows nothing of other systems: there, writing fails or not.
+// needSpace cannot check other systems: there, writing fails or not.
 func needSpace(dir string, size int64) error { return nil }

@@ -13,8 +13,8 @@ import (
 	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
-// Progress is told how far something has come: what is being done, and how much of
-// a total (bytes; total 0 if it is not known). It is called often and must be quick.
+// Progress receives progress reports: what is being done, and how much of a total (bytes; total 0 if
+// unknown). It is called often and must be fast.
 type Progress func(what string, done, total int64)
 
 func (p Progress) report(what string, done, total int64) {
@@ -23,13 +23,13 @@ func (p Progress) report(what string, done, total int64) {
 	}
 }
 
-// Write writes the model to path, replacing what is there. A file under that name is
-// always complete: an interrupted one is left as path.part and replaced next time.
+// Write writes the model to path, replacing an existing file. A file under that name is always complete: an
+// interrupted one is left as path.part and replaced next time.
 func Write(path string, spec Spec) error {
 	return WriteProgress(context.Background(), path, spec, nil)
 }
 
-// WriteProgress is [Write] that can be cancelled and tells how far it has come.
+// WriteProgress is [Write] that can be cancelled and reports progress.
 func WriteProgress(ctx context.Context, path string, spec Spec, progress Progress) (err error) {
 	f, err := spec.file()
 	if err != nil {
@@ -76,8 +76,8 @@ func WriteProgress(ctx context.Context, path string, spec Spec, progress Progres
 	return at.Rename(part, at.Name)
 }
 
-// Ensure makes sure that folder dir holds the model and returns its path. A file that
-// is there already is taken if it has the right size and header.
+// Ensure makes sure that directory dir contains the model and returns its path. An existing file is used if
+// it has the right size and header.
 func Ensure(ctx context.Context, dir string, spec Spec, progress Progress) (string, error) {
 	path := filepath.Join(dir, spec.FileName())
 	same, err := spec.is(path)
@@ -106,7 +106,7 @@ func (s Spec) is(path string) (bool, error) {
 	}
 	in, err := safeopen.Input(path)
 	if err != nil {
-		return false, nil // whatever is wrong, writing will tell
+		return false, nil // if something is wrong, writing will report it
 	}
 	defer in.Close()
 	if st, err := in.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() != size {
@@ -119,7 +119,7 @@ func (s Spec) is(path string) (bool, error) {
 	return bytes.Equal(have, want), nil
 }
 
-// progressWriter counts what passes, and stops when its context is done.
+// progressWriter counts the bytes written, and stops when its context is done.
 type progressWriter struct {
 	ctx         context.Context
 	w           io.Writer

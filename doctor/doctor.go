@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor finds out whether profinfer can record on this machine, and what it finds in a
-// process or in ELF files. What can be tried is tried: programs are loaded, a probe is set
-// and measured; versions and settings only explain.
+// Package doctor finds out whether profinfer can record on this machine, and what it finds in a process or in
+// ELF files. It tests what can be tested: programs are loaded, a probe is attached and measured; versions and
+// settings only explain the results.
 package doctor
 
 import (
@@ -19,23 +19,23 @@ import (
 // SchemaVersion of the report as JSON.
 const SchemaVersion = 1
 
-// State of a check.
+// State is the result of a check.
 type State string
 
 const (
 	OK       State = "ok"
 	Degraded State = "degraded" // something is not recorded, or costs more
 	Missing  State = "missing"  // nothing can be recorded
-	Note     State = "note"     // recording does not depend on it
+	Note     State = "note"     // does not affect recording
 )
 
-// Check is one thing looked at.
+// Check is one item that was checked.
 type Check struct {
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	Found  string `json:"found"`            // what is there
-	Means  string `json:"means,omitempty"`  // what follows for a recording
-	Remedy string `json:"remedy,omitempty"` // what to do about it
+	Found  string `json:"found"`            // the finding
+	Means  string `json:"means,omitempty"`  // its consequence for a recording
+	Remedy string `json:"remedy,omitempty"` // how to fix it
 }
 
 // Machine is where the report was made.
@@ -44,22 +44,22 @@ type Machine struct {
 	Arch   string `json:"arch"`
 	CPUs   int    `json:"cpus"`
 	UID    int    `json:"uid"`
-	// ProbeCostNS is what a hit at an emulated instruction costs in a loop; null: not measured.
+	// ProbeCostNS is the cost of a hit at an emulated instruction in a loop; null: not measured.
 	ProbeCostNS *int64 `json:"probe_cost_ns"`
 }
 
-// Verdict is the answer.
+// Verdict is the overall result.
 type Verdict struct {
 	OK      bool     `json:"ok"`
 	Text    string   `json:"text"`
 	Records []string `json:"records"` // of steps, graphs, operators, scheduling
 	Missing []string `json:"missing"` // why not, with OK false
-	// Degraded are the checks and warnings that make it less than whole.
+	// Degraded are the checks and warnings that limit it.
 	Degraded []string `json:"degraded"`
 	Remedy   string   `json:"remedy,omitempty"`
 }
 
-// Report is all that was found out.
+// Report is everything that was found out.
 type Report struct {
 	SchemaVersion int     `json:"schema_version"`
 	Version       string  `json:"profinfer"`
@@ -67,23 +67,23 @@ type Report struct {
 	Machine       Machine `json:"machine"`
 	Checks        []Check `json:"checks"`
 	Target        *Target `json:"target,omitempty"`
-	// VerifierLog is what the kernel's verifier said of programs that it refused.
+	// VerifierLog is the kernel verifier's output for programs that it refused.
 	VerifierLog string `json:"verifier_log,omitempty"`
 
-	sched bool // scheduling events can be had
+	sched bool // scheduling events are available
 }
 
 // Engine finds the engines that can be recorded.
 type Engine interface {
-	// Plan and PlanFiles find an engine in what a process has mapped, and in files. An error is
-	// *[engine.NotFound], *[engine.Incomplete], or one of reading.
+	// Plan and PlanFiles find an engine in what a process has mapped, and in files. The error is
+	// *[engine.NotFound], *[engine.Incomplete], or a read error.
 	Plan(pid int) (*engine.Plan, error)
 	PlanFiles(files []engine.OpenedFile) (*engine.Plan, error)
-	// Owns tells by a library's name whether it is likely an engine's.
+	// Owns reports whether a library, by its name, probably belongs to an engine.
 	Owns(soname string) bool
 }
 
-// Options say what to look at besides the machine: at most one of PID and Files.
+// Options select what to check besides the machine: at most one of PID and Files.
 type Options struct {
 	Engine  Engine
 	Version string // of profinfer
@@ -91,8 +91,8 @@ type Options struct {
 	Files   []string
 }
 
-// Run makes the report. An error says that the process or a file does not exist or is no
-// ELF file; an engine that is not found is in the report.
+// Run makes the report. An error means that the process or a file does not exist or is not an ELF file; an
+// engine that was not found is part of the report.
 func Run(opt Options) (*Report, error) {
 	r := &Report{SchemaVersion: SchemaVersion, Version: opt.Version}
 	t, err := look(opt)
@@ -139,13 +139,13 @@ func architecture() Check {
 	return c
 }
 
-// verdict sums up. Where several things are missing, the first is the one to begin with.
+// verdict summarizes the report. If several things are missing, the first is the one to start with.
 func (r *Report) verdict() Verdict {
 	v := Verdict{OK: true, Records: []string{"steps", "graphs", "operators"}, Missing: []string{},
 		Degraded: []string{}}
 	t := r.Target
 	foreign := t != nil && t.foreign()
-	if t != nil { // what concerns it comes first
+	if t != nil { // problems of the target come first
 		v.Degraded = append(v.Degraded, t.Degraded...)
 	}
 	if !foreign {

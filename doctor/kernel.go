@@ -13,15 +13,15 @@ import (
 	"github.com/profinfer/profinfer/target/watch"
 )
 
-// Kernel versions, of mainline: distributions take features into older ones.
+// Kernel versions, of mainline: distributions backport features to older ones.
 var (
 	nop5     = probe.Version{6, 18, 0} // multi-byte nops are emulated, the 5-byte one becomes a call (x86-64)
 	armNop   = probe.Version{6, 13, 0} // nop is simulated (arm64)
 	unlocked = probe.Version{5, 11, 0} // BPF memory is charged to the cgroup, not to RLIMIT_MEMLOCK
 )
 
-// kernel checks what the kernel offers; what cannot be tried for want of a privilege is told
-// from its version.
+// kernel checks what the kernel offers; what cannot be tested for lack of a privilege is inferred from its
+// version.
 func (r *Report) kernel(release string, v probe.Version) {
 	c := Check{Name: "kernel", State: OK}
 	var there, guessed, absent []string
@@ -58,7 +58,7 @@ func (r *Report) kernel(release string, v probe.Version) {
 	r.programs()
 }
 
-// links says how probes are set: many at once, or one by one.
+// links checks how probes are attached: many at once, or one by one.
 func links(f probe.Feature, unused string, v probe.Version) Check {
 	c := Check{Name: "probe links", State: OK, Found: "uprobe_multi: all sites of a kind at once"}
 	switch {
@@ -77,7 +77,7 @@ func links(f probe.Feature, unused string, v probe.Version) Check {
 	return c
 }
 
-// cheap says which instructions this kernel probes cheaply.
+// cheap checks which instructions this kernel probes cheaply.
 func cheap(v probe.Version) Check {
 	c := Check{Name: "cheap sites", State: OK}
 	switch {
@@ -103,7 +103,7 @@ func btfCheck() Check {
 	return c
 }
 
-// programs loads them all, as a recording does, and measures a probe.
+// programs loads all programs, as a recording does, and measures a probe.
 func (r *Report) programs() {
 	c := Check{Name: "programs", State: OK, Found: "the kernel's verifier accepts them all"}
 	s, err := probe.Open(probe.Config{Sched: true})
@@ -138,8 +138,8 @@ func (r *Report) programs() {
 	r.cost(s)
 }
 
-// dear is the cost of a hit beyond which short operators are distorted: several times what
-// machines show (0.2 to 0.7 us).
+// dear is the cost of a hit above which short operators are distorted: several times the usual values (0.2 to
+// 0.7 us).
 const dear = 2000
 
 func (r *Report) cost(s *probe.Session) {

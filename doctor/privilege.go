@@ -16,7 +16,7 @@ import (
 	"github.com/profinfer/profinfer/probe"
 )
 
-// namespaces says whether this process sees the machine as the kernel side does.
+// namespaces checks whether this process sees the machine as the kernel side does.
 func namespaces(p probe.Privileges) Check {
 	c := Check{Name: "namespaces", State: OK, Found: "the machine's own PIDs and users"}
 	var err *probe.Missing
@@ -31,7 +31,7 @@ func namespaces(p probe.Privileges) Check {
 	return c
 }
 
-// privileges says what may be recorded: whose processes, which files.
+// privileges checks what may be recorded: whose processes, which files.
 func (r *Report) privileges(p probe.Privileges) {
 	c := Check{Name: "capabilities", State: OK, Found: strings.Join(names(held(p)), ", ")}
 	if p.OwnUserNS {
@@ -69,7 +69,7 @@ func (r *Report) privileges(p probe.Privileges) {
 			sysctl("unprivileged_bpf_disabled"), sysctl("perf_event_paranoid"))})
 }
 
-// held are the capabilities in force among those that matter.
+// held are the relevant capabilities that are effective.
 func held(p probe.Privileges) (out []probe.Capability) {
 	for _, c := range probe.Capabilities() {
 		if p.Effective>>c&1 != 0 {
@@ -79,7 +79,7 @@ func held(p probe.Privileges) (out []probe.Capability) {
 	return out
 }
 
-// grade is a check of capabilities without which something is not recorded.
+// grade checks capabilities without which something is not recorded.
 func grade(p probe.Privileges, name, found, means string, need []probe.Capability) Check {
 	c := Check{Name: name, State: OK, Found: found}
 	if l := p.Lacks(need...); len(l) > 0 {
@@ -101,7 +101,7 @@ func names(caps []probe.Capability) (out []string) {
 // list joins names for a sentence.
 func list(caps []probe.Capability) string { return strings.Join(names(caps), " and ") }
 
-// sandbox says what a container or service may refuse.
+// sandbox checks what a container or service may refuse.
 func sandbox(p probe.Privileges) Check {
 	c := Check{Name: "sandbox", State: Note, Found: "none"}
 	var has []string
@@ -168,7 +168,7 @@ func sysctl(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// counters says whether the CPU's counters can be read.
+// counters checks whether the CPU's counters can be read.
 func counters() Check {
 	c := Check{Name: "counters", State: Note, Found: "cycles can be counted: record --counters, record -e"}
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES,
@@ -183,7 +183,7 @@ func counters() Check {
 	return c
 }
 
-// counterError says what perf_event_open's refusal to count cycles means.
+// counterError explains why perf_event_open refused to count cycles.
 func counterError(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):

@@ -19,7 +19,7 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Target is the process or the files that were looked at, and the engine in them.
+// Target is the process or the files that were examined, and the engine in them.
 type Target struct {
 	PID           int      `json:"pid,omitempty"`
 	Comm          string   `json:"comm,omitempty"`
@@ -38,14 +38,14 @@ type Target struct {
 	Notes    []string         `json:"notes"`
 	Records  []string         `json:"records"`
 	Degraded []string         `json:"degraded"`
-	// Problem says why there is no engine; empty where there is one.
+	// Problem is why there is no engine; empty if there is one.
 	Problem string `json:"problem,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
-	// Looked are the files searched, and Signs the functions looked for, where no engine was found.
+	// Looked are the files searched, and Signs the functions looked for, if no engine was found.
 	Looked []string `json:"looked,omitempty"`
 	Signs  []string `json:"looked_for,omitempty"`
 
-	privilege bool // the remedy is a privilege, those that any recording needs among it
+	privilege bool // the remedy is a privilege, including those that any recording needs
 }
 
 // Part is a file of the engine.
@@ -62,7 +62,7 @@ type Site struct {
 	Where  string `json:"where"`
 	Insn   string `json:"instruction"`
 	Class  string `json:"class"` // nop5, emulated, stepped; on a current kernel
-	// Here is the class on this kernel, where it is another one.
+	// Here is the class on this kernel, if different.
 	Here    string `json:"class_here,omitempty"`
 	Role    string `json:"role"`
 	Return  bool   `json:"return"`
@@ -71,14 +71,14 @@ type Site struct {
 	Warning string `json:"warning,omitempty"`
 }
 
-// newTarget has empty lists where JSON would show null.
+// newTarget returns a target with empty lists instead of JSON's null.
 func newTarget() *Target {
 	return &Target{Parts: []Part{}, Sites: []Site{}, Findings: []engine.Finding{}, Warnings: []string{},
 		Notes:   []string{},
 		Records: []string{}, Degraded: []string{}}
 }
 
-// Name is what to call the target in a sentence.
+// Name is the target's name in a sentence.
 func (t *Target) Name() string {
 	switch {
 	case t.PID != 0:
@@ -89,7 +89,7 @@ func (t *Target) Name() string {
 	return fmt.Sprintf("programs that use these %d files", len(t.Given))
 }
 
-// foreign tells files for another architecture than this machine's.
+// foreign reports whether files are for another architecture than this machine's.
 func (t *Target) foreign() bool { return t.Arch != "" && t.Arch != runtime.GOARCH }
 
 // look finds the engine.
@@ -123,7 +123,7 @@ func lookPID(in Engine, pid int) (*Target, error) {
 		return t, nil
 	}
 	t.take(plan)
-	// a library of one, or a file with all in it, which does not tell
+	// a library of one, or a file with everything in it, which does not show
 	if slices.ContainsFunc(plan.Files, func(f engine.File) bool {
 		return strings.Contains(f.Role, "backend:") || strings.Contains(f.Role, "base+cpu")
 	}) {
@@ -191,7 +191,7 @@ func lookFiles(in Engine, paths []string) (*Target, error) {
 	return t, nil
 }
 
-// besides names libraries of an engine that the files need and that were not given.
+// besides names an engine's libraries that the files need and that were not given.
 func (t *Target) besides(in Engine, needed, has []string) {
 	var more []string
 	for _, n := range needed {
@@ -213,7 +213,7 @@ func reason(err error) error {
 	return err
 }
 
-// fail says in words why there is no plan.
+// fail describes why there is no plan.
 func (t *Target) fail(err error) {
 	var none *engine.NotFound
 	var part *engine.Incomplete
@@ -225,7 +225,7 @@ func (t *Target) fail(err error) {
 		t.Problem = firstLine(err.Error())
 		p, _ := probe.ReadPrivileges()
 		need := p.Lacks(probe.NeedOthers...)
-		if len(need) == 0 { // its files then
+		if len(need) == 0 { // then for its files
 			need = p.Lacks(probe.NeedReplaced...)
 		}
 		t.Remedy = "it is protected, by a security module or a user namespace of its own: look at it from where it was started"
@@ -251,7 +251,7 @@ func (t *Target) fail(err error) {
 	}
 }
 
-// take takes over a plan.
+// take copies the contents of a plan.
 func (t *Target) take(p *engine.Plan) {
 	t.Engine, t.EngineVersion = p.Engine, p.EngineVersion
 	t.GGMLVersion, t.GGMLCommit, t.Arch = p.LibraryVersion, p.LibraryCommit, string(p.Arch)
@@ -289,7 +289,7 @@ func (t *Target) take(p *engine.Plan) {
 	}
 }
 
-// yields says what a hit tells.
+// yields describes what a hit reports.
 func yields(s *engine.Site, l *engine.Layout) string {
 	switch s.Role {
 	case engine.RoleStepBegin:
@@ -349,7 +349,7 @@ func stepYields(s *engine.Site, l *engine.Layout) string {
 	return text
 }
 
-// judge adds what this machine's kernel makes of the plan.
+// judge adds what this machine's kernel does with the plan.
 func (t *Target) judge(v probe.Version) {
 	for i := range t.Sites {
 		s := &t.Sites[i]
@@ -372,8 +372,8 @@ func (t *Target) judge(v probe.Version) {
 	t.Degraded = append(t.Degraded, t.Warnings...)
 }
 
-// classHere is what an instruction's class, which is that of a current kernel, is on this one: older
-// ones step nops that newer ones emulate.
+// classHere converts an instruction's class, which is that of a current kernel, to this one: older kernels
+// step nops that newer ones emulate.
 func classHere(class, insn, arch string, v probe.Version) string {
 	op, _, _ := strings.Cut(insn, " ")
 	switch {

@@ -10,23 +10,23 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// OpenedFile is a file that is looked at. Its Role is found out; without an ID it is read anew each time.
+// OpenedFile is a file to examine. Its Role is determined; without an ID it is read anew each time.
 type OpenedFile struct {
 	File
 	ELF *target.ELF
 }
 
-// NotFound says that files hold no engine that is known.
+// NotFound reports that files contain no known engine.
 type NotFound struct {
 	Text    string   // of a process: "no llama.cpp or other program on ggml in this process"
 	Engines string   // what was looked for: "llama.cpp or other program on ggml"
 	Signs   []string // the functions by which it is recognised
-	Looked  []string // files looked at, as the process names them
-	Refused []error  // of these, why they could not be opened for want of a privilege
-	LeftOut []error  // and why they were not looked at to the end: *target.LimitError
+	Looked  []string // files examined, as the process names them
+	Refused []error  // why some of these could not be opened, for lack of a privilege
+	LeftOut []error  // why some were not read to the end: *target.LimitError
 }
 
-// Unwrap gives errors.Is the refusals.
+// Unwrap lets errors.Is see the refusals.
 func (e *NotFound) Unwrap() []error { return slices.Concat(e.Refused, e.LeftOut) }
 
 func (e *NotFound) Error() string {
@@ -57,7 +57,7 @@ func (e *NotFound) Error() string {
 		"If the engine loads its libraries later, wait for it; if it is linked statically and stripped, it cannot be profiled"
 }
 
-// Incomplete says that parts of an engine are there, but not yet the one without which nothing can be
+// Incomplete reports that parts of an engine are present, but not yet the one without which nothing can be
 // planned.
 type Incomplete struct {
 	Text   string // of a process: "ggml's base library is not loaded yet"

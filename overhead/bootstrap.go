@@ -15,11 +15,11 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// resamples of the bootstrap.
+// resamples is the number of bootstrap samples.
 const resamples = 4000
 
-// interval is the bootstrap's 95 % interval of the median: the percentiles of the medians of samples drawn
-// from x. The same x gives the same interval.
+// interval is the bootstrap's 95 % interval of the median: percentiles of the medians of samples drawn from
+// x. The same x always gives the same interval.
 func interval(x []float64) (lo, hi float64) {
 	r := rand.New(rand.NewPCG(uint64(len(x)), 0x9e3779b97f4a7c15))
 	ms := make([]float64, resamples)

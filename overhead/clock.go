@@ -9,7 +9,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// kind of a step: only steps of one kind take the same time.
+// kind is the kind of a step: only steps of one kind have comparable durations.
 type kind struct {
 	pid     int32
 	ctx     uint64
@@ -21,10 +21,10 @@ type kind struct {
 type tick struct {
 	kind
 	start, dur int64
-	period     int64 // to the begin of the next step of its thread; 0: there is none
+	period     int64 // to the begin of its thread's next step; 0: there is none
 }
 
-// clock tells the time a step in a span.
+// clock measures the time per step in a span.
 type clock struct {
 	ticks []tick // by start
 	phase profile.Phase
@@ -60,7 +60,7 @@ func (c *clock) within(s Span) []tick {
 	return c.ticks[a:max(a, b)]
 }
 
-// count is how many whole steps, of any kind, a span has.
+// count is the number of complete steps, of any kind, in a span.
 func (c *clock) count(s Span) (n int) {
 	for _, t := range c.within(s) {
 		if t.start+t.dur <= s.To {
@@ -70,7 +70,8 @@ func (c *clock) count(s Span) (n int) {
 	return n
 }
 
-// gaps is the share of the time between steps of the phase, over spans. False where there are no steps.
+// gaps is the share of the time between steps of the phase, over spans. It returns false if there are no
+// steps.
 func (c *clock) gaps(spans []Span) (float64, bool) {
 	var in, all int64
 	for _, s := range spans {
@@ -95,7 +96,7 @@ type total struct {
 
 func (t total) mean() float64 { return float64(t.ns) / float64(t.n) }
 
-// sums adds up the whole steps of a span by kind: their periods, or their durations.
+// sums adds up the complete steps of a span by kind: their periods, or their durations.
 func (c *clock) sums(s Span) map[kind]total {
 	m := make(map[kind]total)
 	for _, t := range c.within(s) {
@@ -112,9 +113,9 @@ func (c *clock) sums(s Span) map[kind]total {
 	return m
 }
 
-// perStep is the time a step, ns, in a span and in the two beside it, of the kind of steps that takes most of
-// the span's time among those that all three have enough of. n is the number of steps in the span, or, if
-// there is no such kind, the fewest of the fullest kind: less than MinSteps.
+// perStep is the time per step, ns, in a span and in the two adjacent ones. It uses the kind of steps that
+// takes most of the span's time among those of which all three have enough. n is the number of steps in the
+// span or, if there is no such kind, the fewest of the fullest kind: less than MinSteps.
 func (c *clock) perStep(s, before, after Span) (n int, x, b, a float64) {
 	xs, bs, as := c.sums(s), c.sums(before), c.sums(after)
 	var most int64
@@ -138,7 +139,7 @@ func (c *clock) perStep(s, before, after Span) (n int, x, b, a float64) {
 	return xs[best].n, xs[best].mean(), bs[best].mean(), as[best].mean()
 }
 
-// less makes the choice between equals the same every time.
+// less makes the choice between equal kinds deterministic.
 func less(a, b kind) bool {
 	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.ctx, b.ctx), cmp.Compare(a.nTokens, b.nTokens)) < 0
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package overhead says what being recorded costs an engine. It compares the time that steps took
-// while a state held (a recorder attached) with that of the spans without it just before and after. It
-// is pure: package drive makes the spans.
+// Package overhead computes what recording costs an engine. It compares the time per step while a state was
+// active (a recorder attached) with that of the spans without it just before and after. It is pure: package
+// drive makes the spans.
 //
-// What is compared is elapsed time a step over whole periods, never a median step: a median is blind to what
-// comes in bursts, or less than half of the time, such as a reader that empties rings.
+// It compares elapsed time per step over whole periods, never a median step: a median does not see bursts, or
+// what happens less than half of the time, such as a consumer that empties rings.
 package overhead
 
 import (
@@ -20,19 +20,19 @@ import (
 const (
 	// SchemaVersion of a Report as JSON.
 	SchemaVersion = 1
-	// MinSteps is how many steps of one kind a span must have to be compared.
+	// MinSteps is the minimum number of steps of one kind in a span to compare it.
 	MinSteps = 10
-	// MinSpans is how many spans of a state are needed to say anything.
+	// MinSpans is the minimum number of spans of a state for a result.
 	MinSpans = 5
-	// MaxWidth is the widest interval, as a share, that may be said not to be told from 0; a wider
-	// one that holds 0 says nothing.
+	// MaxWidth is the maximum width, as a share, of an interval that includes 0 and is reported as not
+	// significant; a wider one gives no result.
 	MaxWidth = 0.03
-	// idleGap: where more than this share of the time lies between steps, an engine waits for
-	// requests or does other work there, and only its steps' own durations are compared.
+	// idleGap: if more than this share of the time is between steps, the engine waits for requests or does
+	// other work there, and only the steps' own durations are compared.
 	idleGap = 0.05
 )
 
-// Step is a step as the clock saw it: a recording of steps alone, there in all spans. Times are ns of
+// Step is a step as seen by the clock: a recording of steps alone that runs in all spans. Times are ns of
 // CLOCK_BOOTTIME.
 type Step struct {
 	PID, TID   int32
@@ -42,20 +42,20 @@ type Step struct {
 	Start, Dur int64
 }
 
-// Span is a time in which a state held, ns of CLOCK_BOOTTIME.
+// Span is a time in which a state was active, ns of CLOCK_BOOTTIME.
 type Span struct {
-	State    string // empty: nothing but the clock
+	State    string // empty: only the clock
 	From, To int64
 
-	// What the state's own recording says of the span. Traced is how many of its steps are whole there, with
-	// all that the state's level asks for; -1: it makes no such recording.
+	// From the state's own recording of the span. Traced is how many of its steps are complete there, with
+	// everything that the state's level requires; -1: it has no such recording.
 	Traced int
 	Ops    uint64 // operators recorded
-	Lost   uint64 // events that its recording lost
-	Rested bool   // its recording left operators out on purpose, to keep a budget
-	CPU    int64  // ns of CPU time of the recorder; -1: not known
-	// Failed says why the span does not count: its recorder died, or its recording holds nothing. A recorder
-	// that died is very fast.
+	Lost   uint64 // events lost by its recording
+	Rested bool   // its recording omitted operators on purpose, to keep a budget
+	CPU    int64  // ns of CPU time of the recorder; -1: unknown
+	// Failed is why the span does not count: its recorder died, or its recording is empty. A dead recorder
+	// has no overhead.
 	Failed string
 }
 
@@ -63,24 +63,24 @@ type Span struct {
 type Basis string
 
 const (
-	// Elapsed is the time from a step's begin to the next one's.
+	// Elapsed is the time from one step's begin to the next one's.
 	Elapsed Basis = "elapsed"
-	// Durations is the time of the steps alone, where they do not follow each other.
+	// Durations is the time of the steps alone, if they do not follow each other directly.
 	Durations Basis = "durations"
 )
 
-// Verdict of a state.
+// Verdict is the result for a state.
 type Verdict string
 
 const (
-	Told   Verdict = "told"                  // the interval does not hold 0
-	Zero   Verdict = "not to be told from 0" // it does, and is narrow
-	Noisy  Verdict = "too noisy"             // it does, and is wide
+	Told   Verdict = "told"                  // the interval excludes 0
+	Zero   Verdict = "not to be told from 0" // it includes 0, and is narrow
+	Noisy  Verdict = "too noisy"             // it includes 0, and is wide
 	Short  Verdict = "too short"             // too few spans with enough steps
 	Failed Verdict = "failed"                // none of its spans counts
 )
 
-// Report is what was measured. Times are ns, shares are of 1; nil is not known.
+// Report is the result of a measurement. Times are ns, shares are of 1; nil is unknown.
 type Report struct {
 	SchemaVersion int    `json:"schema_version"`
 	Tool          string `json:"tool,omitempty"`
@@ -89,17 +89,18 @@ type Report struct {
 	CPU           string `json:"cpu,omitempty"`
 	Cores         int    `json:"cores,omitempty"`
 	Kernel        string `json:"kernel,omitempty"`
-	Rounds        int    `json:"rounds"` // begun
+	Rounds        int    `json:"rounds"` // started
 	SpanNS        int64  `json:"span_ns"`
-	// Ended says why measuring ended before all rounds were done, empty if they were.
+	// Ended is why measuring ended before all rounds were done, empty if they were.
 	Ended string `json:"ended,omitempty"`
 
 	Basis    Basis         `json:"basis"`
 	GapShare *float64      `json:"gap_share"` // time between steps / time, in the spans without a recorder
 	Phase    profile.Phase `json:"phase"`     // of the steps that were compared
-	Steps    int           `json:"steps"`     // seen by the clock in all
-	StepNS   *float64      `json:"step_ns"`   // time a step without a recorder, median over the spans
-	// Noise is how far the spans before and after a state differ, median: what measuring itself cannot tell.
+	Steps    int           `json:"steps"`     // total seen by the clock
+	StepNS   *float64      `json:"step_ns"`   // time per step without a recorder, median over the spans
+	// Noise is the median difference between the spans before and after a state: what the measurement cannot
+	// resolve.
 	Noise  *float64 `json:"noise"`
 	States []State  `json:"states"`
 }
@@ -109,34 +110,34 @@ type State struct {
 	Name    string   `json:"name"`
 	Flags   []string `json:"flags,omitempty"`
 	Verdict Verdict  `json:"verdict"`
-	// Cost is the time a step with it / without it - 1, median over the spans; Low to High is the bootstrap's
-	// 95 % interval of that median. nil where the verdict is too short or failed.
+	// Cost is the time per step with it / without it - 1, median over the spans; Low to High is the
+	// bootstrap's 95 % interval of that median. nil if the verdict is too short or failed.
 	Cost *float64 `json:"cost"`
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
-	// AddedNS is the same as time a step, ns.
+	// AddedNS is the same as time per step, ns.
 	AddedNS *float64 `json:"added_ns"`
 
 	Spans int `json:"spans"` // compared
 	Tried int `json:"tried"` // spans that were made
 	Steps int `json:"steps"` // compared, in the state's own spans
-	// ShortSteps is the number of steps in the fullest span that had too few, 0 if there was none.
+	// ShortSteps is the number of steps in the fullest span with too few, 0 if there was none.
 	ShortSteps int `json:"short_steps,omitempty"`
 
-	Traced    *float64 `json:"traced"`      // share of the steps that its recording has whole
+	Traced    *float64 `json:"traced"`      // share of the steps that are complete in its recording
 	Ops       uint64   `json:"ops"`         // operators recorded, over the spans compared
-	OpsStep   *float64 `json:"ops_step"`    // the same a step
+	OpsStep   *float64 `json:"ops_step"`    // the same per step
 	Lost      uint64   `json:"lost_events"` // over the spans compared
-	ReaderCPU *float64 `json:"reader_cpu"`  // CPU seconds of the recorder a second
+	ReaderCPU *float64 `json:"reader_cpu"`  // CPU seconds of the recorder per second
 	Failures  int      `json:"failures"`    // spans that do not count
 	Problem   string   `json:"problem,omitempty"`
 }
 
-// Answers tells whether the verdict is a figure to rely on.
+// Answers reports whether the verdict is a reliable figure.
 func (s *State) Answers() bool { return s.Verdict == Told || s.Verdict == Zero }
 
-// Analyse compares the spans of each state of names with those without one beside them. Steps and spans need
-// not be in order. The result does not depend on anything but its arguments.
+// Analyse compares the spans of each named state with the adjacent ones without a state. Steps and spans need
+// not be in order. The result depends only on the arguments.
 func Analyse(steps []Step, spans []Span, names []string) *Report {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
@@ -148,7 +149,7 @@ func Analyse(steps []Step, spans []Span, names []string) *Report {
 			free = append(free, s)
 		}
 	}
-	// the phase whose steps can be compared most often: a server's decode, as a rule
+	// the phase whose steps can be compared most often: usually a server's decode
 	var best []comparison
 	most := -1
 	for _, ph := range []profile.Phase{profile.Decode, profile.Prefill, profile.Encode, profile.Unknown} {
@@ -176,7 +177,7 @@ func Analyse(steps []Step, spans []Span, names []string) *Report {
 	return r
 }
 
-// comparison is what was found of one state.
+// comparison is the result for one state.
 type comparison struct {
 	State
 	ratios, added, base, noise []float64
@@ -275,7 +276,7 @@ func (r *Report) finish(list []comparison, names []string) {
 	}
 }
 
-// judge: a recording makes no engine faster, so an interval below 0 is as good as one that holds it.
+// judge: a recording does not make an engine faster, so an interval below 0 counts as one that includes it.
 func judge(lo, hi float64) Verdict {
 	switch {
 	case lo > 0:

@@ -14,7 +14,7 @@ import (
 	"github.com/profinfer/profinfer/internal/format"
 )
 
-// watch sees what others do on some CPUs.
+// watch measures what other processes do on some CPUs.
 type watch struct {
 	root  fs.FS
 	cpus  map[string]bool
@@ -37,7 +37,7 @@ func newWatch(root fs.FS, cpus []int) *watch {
 	return w
 }
 
-// others is the share of these CPUs' time that was not this process's and not idle; nil: not known.
+// others is the share of these CPUs' time that was neither this process's nor idle; nil: unknown.
 func (w *watch) others() *float64 {
 	busy, own, long := busyTime(readText(w.root, "proc/stat"), w.cpus), processCPU(), time.Since(w.begin)
 	if w.busy < 0 || busy < w.busy || w.own < 0 || own < w.own || long <= 0 {
@@ -48,8 +48,8 @@ func (w *watch) others() *float64 {
 	return &share
 }
 
-// busyTime is the time that these CPUs were not idle, steal included, from /proc/stat
-// (Documentation/filesystems/proc.rst, 1.7); below 0: not known.
+// busyTime is the time in which these CPUs were not idle, steal included, from /proc/stat
+// (Documentation/filesystems/proc.rst, 1.7); below 0: unknown.
 func busyTime(stat string, cpus map[string]bool) time.Duration {
 	total, found := time.Duration(0), false
 	for line := range strings.Lines(stat) {
@@ -58,7 +58,7 @@ func busyTime(stat string, cpus map[string]bool) time.Duration {
 			continue
 		}
 		found = true
-		// user nice system idle iowait irq softirq steal; guest is in user already
+		// user nice system idle iowait irq softirq steal; user already includes guest
 		for _, i := range []int{1, 2, 3, 6, 7, 8} {
 			n, err := strconv.ParseInt(f[i], 10, 64)
 			if err != nil || n < 0 || n > int64((math.MaxInt64-total)/clockTick) {
@@ -73,8 +73,8 @@ func busyTime(stat string, cpus map[string]bool) time.Duration {
 	return total
 }
 
-// available is the memory that can be taken without pushing others out, bytes: what the kernel says of the
-// machine, and of this process's cgroups and those above them. 0: not known.
+// available is the memory that can be taken without evicting anything, bytes, according to the machine, this
+// process's cgroups and their parents. 0: unknown.
 func available(root fs.FS) int64 {
 	free := int64(0)
 	for line := range strings.Lines(readText(root, "proc/meminfo")) {
@@ -110,7 +110,7 @@ func available(root fs.FS) int64 {
 	return free
 }
 
-// warn says what makes the figures less than a machine at rest would give.
+// warn reports what makes the figures lower than on an idle machine.
 func (m *measurement) warn() {
 	p := m.out
 	if p.Others != nil && *p.Others > 0.02 {
@@ -158,7 +158,7 @@ func (m *measurement) warn() {
 	}
 }
 
-// some names figures, or counts them where there are many.
+// some lists figures, or counts them if there are many.
 func some(names []string, all int) string {
 	if len(names) > 4 {
 		return fmt.Sprintf("%d of %d figures", len(names), all)

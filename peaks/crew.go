@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// crew is a thread on each of some CPUs, and memory for them to read.
+// crew is one thread on each of some CPUs, with memory for them to read.
 type crew struct {
 	workers []*worker
 	procs   int // GOMAXPROCS before
@@ -22,15 +22,15 @@ type crew struct {
 type worker struct {
 	cpu  int
 	todo chan func(*worker)
-	mem  []byte // its part of the working set
-	at   int    // where it goes on reading
+	mem  []byte // its share of the working set
+	at   int    // where it continues reading
 	in   *operands
 	out  *results
 }
 
-// newCrew starts a thread on each CPU. A CPU that it may not be pinned to is an error.
+// newCrew starts a thread on each CPU. A CPU to which it cannot be pinned is an error.
 func newCrew(cpus []int) (*crew, error) {
-	// every thread needs a P of its own, also where a cgroup's quota gives fewer; and one for the caller
+	// every thread needs its own P, even if a cgroup's quota allows fewer; and the caller needs one
 	c := &crew{procs: runtime.GOMAXPROCS(0)}
 	if c.procs < len(cpus)+1 {
 		runtime.GOMAXPROCS(len(cpus) + 1)
@@ -80,8 +80,8 @@ func (c *crew) each(n int, f func(*worker)) {
 	wg.Wait()
 }
 
-// hold gives the first n threads size bytes each, touched by the thread that will read them: a page lies at
-// the node of the CPU that touches it first.
+// hold gives the first n threads size bytes each, touched by the thread that will read them: a page is placed
+// on the node of the CPU that touches it first.
 func (c *crew) hold(ctx context.Context, n int, size int64) error {
 	c.free()
 	for _, w := range c.workers[:n] {
@@ -109,7 +109,7 @@ func (c *crew) free() {
 	}
 }
 
-// fill writes a chunk's words: their own numbers, so that the sum of each chunk is chunkSum.
+// fill writes a chunk's words: their own indices, so that the sum of each chunk is chunkSum.
 func fill(b []byte) {
 	for i, w := 0, unsafe.Slice((*uint64)(unsafe.Pointer(&b[0])), len(b)/8); i < len(w); i++ {
 		w[i] = uint64(i)
@@ -118,27 +118,27 @@ func fill(b []byte) {
 
 const chunkSum = (chunk / 8) * (chunk/8 - 1) / 2
 
-// fill sets bytes from 0x30 to 0x3f: of any type's numbers normal ones, whose sums stay finite for as long as
-// a kernel runs, and which differ, as a CPU that multiplies equal numbers needs less power than it would.
+// fill sets bytes from 0x30 to 0x3f. As numbers of any type they are normal, and their sums stay finite for
+// as long as a kernel runs. They differ, as a CPU that multiplies equal numbers needs less power than usual.
 func (o *operands) fill() {
 	for i := range o.a {
 		o.a[i], o.b[i] = byte(0x30+i*7&15), byte(0x30+(i*11+3)&15)
 	}
 }
 
-// trial is what came of some threads' work side by side.
+// trial is the result of several threads' work in parallel.
 type trial struct {
-	rate float64 // all threads', billions a second
-	cpu  float64 // CPU time / time, mean of the threads; below 0: not known
-	ghz  float64 // of the clock right behind it; 0: not known
+	rate float64 // of all threads, 10^9 per second
+	cpu  float64 // CPU time / time, mean of the threads; below 0: unknown
+	ghz  float64 // clock rate right afterwards; 0: unknown
 }
 
-// task is a call of a kernel on a thread and what it is worth: bytes, operations.
+// task calls a kernel on a thread and returns the work done: bytes, operations.
 type task func(w *worker) (worth int64, err error)
 
-// try runs a task on the first n threads for a while, over and over. They begin when all are there, and each
-// looks at the clock after every call. The rate is what all did by the time from the first one's begin to the
-// last one's end, so that a thread that came late or was interrupted makes it lower, never higher.
+// try runs a task repeatedly on the first n threads for a while. They start when all are ready, and each
+// checks the time after every call. The rate is the work of all divided by the time from the first one's
+// begin to the last one's end, so that a late or interrupted thread makes it lower, never higher.
 func (c *crew) try(ctx context.Context, n int, long time.Duration, spin spinner, do task) (trial, error) {
 	type part struct {
 		worth      int64
@@ -209,7 +209,7 @@ func (c *crew) try(ctx context.Context, n int, long time.Duration, spin spinner,
 	return t, nil
 }
 
-// clock is the rate of the CPU's clock, GHz: additions that need each other, the fastest of some short spans.
+// clock is the CPU's clock rate, GHz: dependent additions, the fastest of some short runs.
 func clock(spin spinner) float64 {
 	best := 0.0
 	for range 4 {
@@ -223,7 +223,7 @@ func clock(spin spinner) float64 {
 	return best
 }
 
-// readTask reads the next chunk of the thread's memory, and checks that it was read.
+// readTask reads the next chunk of the thread's memory, and verifies that it was read.
 func readTask(r reader) task {
 	return func(w *worker) (int64, error) {
 		if w.at >= len(w.mem) {
@@ -237,7 +237,7 @@ func readTask(r reader) task {
 	}
 }
 
-// computeTask calls a kernel for about as long as a chunk is read.
+// computeTask calls a kernel for about as long as reading a chunk takes.
 func computeTask(c computer, n int) task {
 	return func(w *worker) (int64, error) {
 		c.run(n, w.in, w.out)
@@ -245,8 +245,7 @@ func computeTask(c computer, n int) task {
 	}
 }
 
-// turns is how many iterations of a kernel take some 0.1 ms: long beside the time that setting up tiles
-// takes.
+// turns is the number of iterations of a kernel in some 0.1 ms: long compared with the setup of tiles.
 func turns(c computer, in *operands, out *results) int {
 	n := 64
 	for n < 1<<24 {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// most is the highest rate that is taken for one, in GB/s and GFLOP/s: 10^9 of them are an exabyte a second.
+// most is the highest plausible rate, in GB/s and GFLOP/s: 10^9 of them are an exabyte per second.
 const most = 1e9
 
-// ParseBandwidth reads a bandwidth given by hand, in GB/s: 51.2, 51.2GB/s, 900 MB/s, 1.2TB/s, 47.7GiB/s.
+// ParseBandwidth parses a bandwidth given by hand, in GB/s: 51.2, 51.2GB/s, 900 MB/s, 1.2TB/s, 47.7GiB/s.
 func ParseBandwidth(s string) (gbps float64, err error) {
 	v, ok := parseRate(s, "b", true)
 	if !ok {
@@ -21,7 +21,7 @@ func ParseBandwidth(s string) (gbps float64, err error) {
 	return v, nil
 }
 
-// ParseFlops reads a compute rate given by hand, in GFLOP/s: 250, 250GFLOP/s, 1.2TFLOPS, 1.2T.
+// ParseFlops parses a compute rate given by hand, in GFLOP/s: 250, 250GFLOP/s, 1.2TFLOPS, 1.2T.
 func ParseFlops(s string) (gflops float64, err error) {
 	v, ok := parseRate(s, "flop", false)
 	if !ok {
@@ -30,7 +30,7 @@ func ParseFlops(s string) (gflops float64, err error) {
 	return v, nil
 }
 
-// parseRate reads a number, a prefix (none: G), a unit that may be left out.
+// parseRate parses a number, a prefix (none: G) and an optional unit.
 func parseRate(s, unit string, binary bool) (float64, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	end := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })

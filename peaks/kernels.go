@@ -7,31 +7,31 @@ import (
 	"math"
 )
 
-// chunk is what a read kernel is handed at a time, bytes: long enough that a call costs nothing beside it,
-// short enough that a thread looks at the clock often.
+// chunk is the number of bytes per call of a read kernel: long enough to make the call's cost negligible,
+// short enough that a thread checks the time often.
 const chunk = 1 << 20
 
-// A reader reads n bytes from p, once each, and returns the sum of their 64-bit words: whoever knows the sum
-// knows that they were read. p is aligned to 64 bytes, n is a multiple of 4096.
+// A reader reads n bytes from p, once each, and returns the sum of their 64-bit words, which proves that they
+// were read. p is aligned to 64 bytes, n is a multiple of 4096.
 type reader struct {
 	name string
-	what What // Read, or Stream where it reads one place after the other
+	what What // Read, or Stream if it reads strictly in sequence
 	run  func(p *byte, n int) uint64
 }
 
-// operands are what a compute kernel multiplies. float32 kernels take the first bytes of a and b, as wide as
-// their vectors; so do int8 kernels; kernels on tiles take all of it. a's bytes lie within 0 and 127 for
-// int8, where some instructions take them as unsigned.
+// operands are what a compute kernel multiplies. float32 and int8 kernels use the first bytes of a and b, as
+// many as their vectors hold; kernels on tiles use all of it. For int8, a's bytes are from 0 to 127, as some
+// instructions take them as unsigned.
 type operands struct {
 	a, b [1024]byte
 }
 
-// results are a compute kernel's accumulators, as they lay in registers, from the begin on.
+// results are a compute kernel's accumulators, as they were in registers, from the start of the array.
 type results [4096]byte
 
-// A computer adds a*b to all its accumulators, n times over, starting with 0. Accumulators do not depend on
-// each other, and are as many as it takes to keep the units busy: at least an instruction's latency times the
-// number of instructions begun per cycle.
+// A computer adds a*b to all its accumulators, n times, starting with 0. Accumulators are independent, and
+// enough to keep the units busy: at least an instruction's latency times the number of instructions started
+// per cycle.
 type computer struct {
 	name string
 	what What
@@ -42,41 +42,40 @@ type computer struct {
 	run          func(n int, in *operands, out *results)
 }
 
-// What is what a kernel is for.
+// What is what a kernel measures.
 type What string
 
 const (
-	Read What = "read" // bytes from memory, in the way that gives most
-	// Stream is reading in order from begin to end, one place a thread, as a loop over the rows of a matrix
-	// does. A thread that reads several places at once can get more, as there is a prefetcher for each.
+	Read What = "read" // bytes from memory, in the fastest way
+	// Stream is sequential reading, one position per thread, as a loop over the rows of a matrix does. A
+	// thread that reads several positions at once can be faster, as each has its own prefetcher.
 	Stream What = "stream"
 
 	F32  What = "f32"  // multiply-adds of float32 vectors
 	F16  What = "f16"  // multiply-adds of float16 vectors
-	BF16 What = "bf16" // dot products of bfloat16 vectors, added up in float32
-	Int8 What = "int8" // dot products of vectors of 8-bit integers, added up in 32 bits
-	// Int8Matrix and BF16Matrix are products of small matrices, where the CPU has instructions for them
-	// (AMX's tiles, Arm's i8mm). Their rates are many times higher, and out of reach of code that takes
-	// vectors.
+	BF16 What = "bf16" // dot products of bfloat16 vectors, accumulated in float32
+	Int8 What = "int8" // dot products of vectors of 8-bit integers, accumulated in 32 bits
+	// Int8Matrix and BF16Matrix are products of small matrices, if the CPU has instructions for them (AMX
+	// tiles, Arm's i8mm). Their rates are many times higher, and unreachable for vector code.
 	Int8Matrix What = "int8_matrix"
 	BF16Matrix What = "bf16_matrix"
 )
 
-// computed are those that are computed; figures all, in the order of tables.
+// computed are the compute figures; figures are all of them, in table order.
 var (
 	computed = []What{F32, F16, BF16, Int8, BF16Matrix, Int8Matrix}
 	figures  = append([]What{Read, Stream}, computed...)
 )
 
-// spinner runs n additions each of which needs the one before: one cycle each on every CPU that is known
-// here, so n by their time is the clock's rate.
+// spinner runs n additions, each of which depends on the previous one: one cycle each on every known CPU, so
+// n divided by the time is the clock rate.
 type spinner func(n int) uint64
 
 // kernels are what this CPU can run.
 type kernels struct {
 	readers   []reader
 	computers []computer
-	spin      spinner // nil: the clock's rate is not known
+	spin      spinner // nil: the clock rate is unknown
 }
 
 // readGo is the reader for CPUs without one in assembly.
@@ -101,8 +100,8 @@ const (
 	goAccumulators = 8 * 4
 )
 
-// computeGo is the float32 kernel for CPUs without one in assembly: eight lanes, each with operands of its
-// own, so that no product can stand for another.
+// computeGo is the float32 kernel for CPUs without one in assembly: eight lanes, each with its own operands,
+// so that no product can be reused for another.
 func computeGo(n int, in *operands, out *results) {
 	var a, b, s [8]float32
 	for i := range a {

@@ -53,8 +53,8 @@ func tilesInt8(n int, in *operands, out *results)
 //go:noescape
 func tilesBF16(n int, in *operands, out *results)
 
-// hasKernels are this CPU's, the dearest last. x/sys/cpu reports AVX and AVX-512 only where the system saves
-// their registers.
+// hasKernels are this CPU's, the most demanding last. x/sys/cpu reports AVX and AVX-512 only if the system
+// saves their registers.
 func hasKernels() kernels {
 	k := kernels{spin: spinAdd}
 	x := &cpu.X86
@@ -92,7 +92,7 @@ func hasKernels() kernels {
 			compute(BF16, "AVX-512 BF16", 12*32*2, 12*64, dotBF16)
 		}
 	}
-	// 4 products of tiles: 16 rows times 16 columns of 64 bytes each
+	// 4 tile products: 16 rows times 16 columns of 64 bytes each
 	if x.HasAMXTile && (x.HasAMXInt8 || x.HasAMXBF16) && allowTiles() {
 		if x.HasAMXInt8 {
 			compute(Int8Matrix, "AMX", 4*16*16*64*2, 4*1024, tilesInt8)

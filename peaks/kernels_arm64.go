@@ -26,8 +26,8 @@ func dotNEON(n int, in *operands, out *results)
 //go:noescape
 func matrixNEON(n int, in *operands, out *results)
 
-// hasKernels are this CPU's. A flag is set where all CPUs of the machine have the instruction, as the kernel
-// tells (Documentation/arch/arm64/elf_hwcaps.rst).
+// hasKernels are this CPU's. A flag is set if all CPUs of the machine have the instruction, as reported by
+// the kernel (Documentation/arch/arm64/elf_hwcaps.rst).
 func hasKernels() kernels {
 	k := kernels{
 		spin:    spinAdd,

@@ -6,8 +6,8 @@ package peaks
 
 import "unsafe"
 
-// hasKernels are those in Go, for CPUs without any in assembly: what a compiler without vectors gives, which
-// is less than the CPU can do.
+// hasKernels are those in Go, for CPUs without any in assembly: the result of a compiler without
+// vectorization, which is less than the CPU can do.
 func hasKernels() kernels {
 	return kernels{
 		readers: []reader{{"Go", Stream, func(p *byte, n int) uint64 {

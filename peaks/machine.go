@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// Machine is what peaks belong to. Empty, 0: not known.
+// Machine is the machine that peaks belong to. Empty, 0: unknown.
 type Machine struct {
 	Arch  string `json:"arch"`
-	Model string `json:"model"` // the CPU's name, or the board's
-	// vendor, family, model, stepping; implementer and part, each kind
+	Model string `json:"model"` // name of the CPU, or of the board
+	// vendor, family, model, stepping; implementer and part, for each kind
 	CPU    string   `json:"cpu,omitempty"`
 	CPUs   int      `json:"cpus"`            // online
 	Online string   `json:"online"`          // the kernel's list of them: 0-7
-	Memory int64    `json:"memory_bytes"`    // as the kernel tells (MemTotal)
+	Memory int64    `json:"memory_bytes"`    // as reported by the kernel (MemTotal)
 	Cache  int64    `json:"cache_bytes"`     // last-level caches of all CPUs together
-	Kinds  []string `json:"kinds,omitempty"` // where CPUs differ
+	Kinds  []string `json:"kinds,omitempty"` // if CPUs differ
 }
 
-// key names the machine in a file's name. Memory is not part of it: what the kernel keeps for itself changes
+// key identifies the machine in a file name. It excludes memory: what the kernel reserves for itself changes
 // with its version.
 func (m *Machine) key() string {
 	h := sha256.New()
@@ -34,26 +34,26 @@ func (m *Machine) key() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// is says whether o is the same machine.
+// is reports whether o is the same machine.
 func (m *Machine) is(o *Machine) bool { return m.key() == o.key() && near(m.Memory, o.Memory) }
 
-// goarch is the architecture; tests change it.
+// goarch is the architecture; tests override it.
 var goarch = runtime.GOARCH
 
-// maxCPUs bounds what is read of a machine.
+// maxCPUs bounds what is read about a machine.
 const maxCPUs = 8192
 
 // cpuUnit is a CPU.
 type cpuUnit struct {
 	id    int
-	kind  string // of CPU; the same for all where they do not differ
+	kind  string // as in CPU; the same for all if they do not differ
 	speed int64  // orders the kinds: capacity, or the highest frequency
-	// capacity is the kernel's measure of a CPU's speed, 1024 for the fastest; 0: not known
+	// capacity is the kernel's measure of a CPU's speed, 1024 for the fastest; 0: unknown
 	capacity int64
 	rank     int // 0: the first thread of its core
 	node     int
 	cache    string // its last-level cache
-	size     int64  // of that, bytes; 0: not known
+	size     int64  // its size in bytes; 0: unknown
 }
 
 // readText reads a small file of /proc or /sys; empty if there is none.
@@ -72,7 +72,7 @@ func readNumber(root fs.FS, name string) (int64, bool) {
 	return v, err == nil
 }
 
-// readMachine describes the machine below root, its file system, and its CPUs in the order of their numbers.
+// readMachine describes the machine with file system root, and its CPUs in the order of their numbers.
 func readMachine(root fs.FS) (Machine, []cpuUnit) {
 	m := Machine{Arch: goarch}
 	info := parseCPUInfo(readText(root, "proc/cpuinfo"))
@@ -107,12 +107,12 @@ func readMachine(root fs.FS) (Machine, []cpuUnit) {
 		case slow[id]:
 			u.kind, u.speed = "efficient core", 1
 		case m.Arch == "arm64":
-			// a part runs at several speeds in some systems: other kinds, to a program
+			// on some systems one part number runs at several speeds: different kinds for a program
 			if u.capacity > 0 {
 				u.kind = fmt.Sprintf("%s, capacity %d", u.kind, u.capacity)
 			}
 		default:
-			u.speed = 0 // favoured cores of a kind differ in their highest frequency
+			u.speed = 0 // favoured cores of one kind differ in their maximum frequency
 		}
 		if part := info.part[id]; part != "" && !seen[part] && len(parts) < 16 {
 			seen[part] = true
@@ -136,7 +136,7 @@ func readMachine(root fs.FS) (Machine, []cpuUnit) {
 	return m, units
 }
 
-// short bounds a text that is kept.
+// short bounds the length of a text.
 func short(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -150,7 +150,7 @@ func short(s string) string {
 	return s
 }
 
-// cpuInfo is what /proc/cpuinfo says: the name, and what each CPU is.
+// cpuInfo is the content of /proc/cpuinfo: the name, and the model of each CPU.
 type cpuInfo struct {
 	name string
 	part map[int]string
@@ -181,7 +181,7 @@ func parseCPUInfo(text string) cpuInfo {
 				id = n
 			}
 		case "model name", "Model", "Hardware":
-			// the same as the recorder takes for a recording's CPU, so that the two can be compared
+			// the same name that the recorder uses for a recording's CPU, so that the two can be compared
 			if info.name == "" {
 				info.name = v
 			}
@@ -223,7 +223,7 @@ var armParts = map[string]string{
 	"0x410xd87": "Cortex-A725", "0x410xd8e": "Neoverse-N3",
 }
 
-// hybrid are the CPUs of Intel's two kinds: the kernel has a PMU for each.
+// hybrid returns the CPUs of Intel's two kinds: the kernel has a PMU for each.
 func hybrid(root fs.FS) (fast, slow map[int]bool) {
 	set := func(name string) map[int]bool {
 		s := map[int]bool{}
@@ -274,7 +274,7 @@ func readUnit(root fs.FS, id int) cpuUnit {
 	return u
 }
 
-// parseSize reads sysfs' 107520K.
+// parseSize parses sysfs' 107520K.
 func parseSize(s string) int64 {
 	n, err := strconv.ParseInt(strings.TrimRight(s, "KM"), 10, 64)
 	if err != nil || n <= 0 || n > 1<<32 {
@@ -289,7 +289,7 @@ func parseSize(s string) int64 {
 	return n
 }
 
-// parseList reads the kernel's lists of CPUs: 0-3,8,10-11. What is no such list is empty.
+// parseList parses the kernel's lists of CPUs: 0-3,8,10-11. Anything else gives an empty list.
 func parseList(s string) []int {
 	var out []int
 	for part := range strings.SplitSeq(s, ",") {

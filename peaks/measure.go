@@ -15,19 +15,18 @@ import (
 	"github.com/profinfer/profinfer/internal/format"
 )
 
-// Options of a measurement. The zero value is what peaks of a machine are measured with.
+// Options are the options of a measurement. The zero value is the default for measuring a machine.
 type Options struct {
-	// Threads are the numbers of threads; none: all up to four, then powers of two, cores, all CPUs.
+	// Threads are the thread counts; none: all up to four, then powers of two, cores, all CPUs.
 	Threads []int
-	// Trial is how long a trial lasts; 0: 60 ms for reading, 20 ms for computing.
+	// Trial is the duration of a trial; 0: 60 ms for reading, 20 ms for computing.
 	Trial time.Duration
-	// Trials is the least number of trials of a figure; 0: 5. Where the best three do not agree then, or
-	// other work interrupted the best, trials of 3 ms follow, which fit between interruptions by other work:
-	// up to 160.
+	// Trials is the minimum number of trials per figure; 0: 5. If the best three then disagree, or other work
+	// interrupted the best, trials of 3 ms follow, which fit between interruptions: up to 160.
 	Trials int
-	// Tool is the version that is kept with the peaks.
+	// Tool is the version stored with the peaks.
 	Tool string
-	// Progress is told what is measured next, and how much of it all is done.
+	// Progress receives what is measured next, and the fraction of all work that is done.
 	Progress func(share float64, what string)
 }
 
@@ -35,20 +34,18 @@ const (
 	readTrial    = 60 * time.Millisecond
 	computeTrial = 20 * time.Millisecond
 	leastTrials  = 5
-	shortTrial   = 3 * time.Millisecond // the time that a scheduler leaves to a task among others, about
+	shortTrial   = 3 * time.Millisecond // roughly the time slice that a scheduler gives one of several tasks
 	shortTrials  = 160
-	// uninterrupted is the share of its CPU that a thread has at least if nothing else ran there, but for
-	// interrupts.
+	// uninterrupted is the minimum share of its CPU that a thread has if nothing but interrupts ran there.
 	uninterrupted = 0.97
-	agreement     = 0.03 // how far the third best may lie below the best
-	// contender: a loop that reaches less than this share of the best one on one thread is not tried on
-	// several.
+	agreement     = 0.03 // how far the third best may be below the best
+	// contender: a loop with less than this share of the best rate on one thread is not tried on several.
 	contender = 0.8
-	// room is the share of the memory that may be taken.
+	// room is the divisor for the available memory: at most this fraction of it is used.
 	room = 2
 )
 
-// measurement is one on its way.
+// measurement is a running measurement.
 type measurement struct {
 	opt     Options
 	kernels kernels
@@ -57,17 +54,17 @@ type measurement struct {
 	out     *Peaks
 	steps   int // of progress
 	done    int
-	least   int64 // what all threads read together at least, bytes
+	least   int64 // minimum number of bytes read by all threads together
 	// dull are kernels that are slow on one thread, by what and name
 	dull map[string]bool
 	clockRange
 }
 
-// clockRange is how far the clock's rate went while a figure was measured, most over all figures.
+// clockRange is the range of the clock rate while a figure was measured, widest over all figures.
 type clockRange struct{ low, high float64 }
 
-// Measure finds the peaks of this machine. It takes all CPUs that the process may run on, some hundreds of MB
-// of memory, and seconds; other work on them makes it see less, which Warnings tell.
+// Measure finds the peaks of this machine. It uses all CPUs that the process may run on, some hundreds of MB
+// of memory, and seconds; other work on them lowers the results, which Warnings report.
 func Measure(ctx context.Context, opt Options) (*Peaks, error) {
 	return newMeasurement(opt).run(ctx)
 }
@@ -127,7 +124,7 @@ func (m *measurement) run(ctx context.Context) (*Peaks, error) {
 	return m.out, nil
 }
 
-// cpus says where the process may use less than the machine has.
+// cpus warns if the process may use less than the machine has.
 func (m *measurement) cpus(n int) {
 	if n > 0 && n < m.machine.CPUs {
 		m.say("this process may use %d of the machine's %d CPUs: the peaks are theirs", n, m.machine.CPUs)
@@ -155,7 +152,7 @@ func (m *measurement) say(format string, a ...any) {
 	m.out.Warnings = append(m.out.Warnings, fmt.Sprintf(format, a...))
 }
 
-// plan counts the steps of progress: one a figure.
+// plan counts the steps of progress: one per figure.
 func (m *measurement) plan(threads []int, kinds []Kind) {
 	points := len(threads)
 	if len(kinds) > 1 {
@@ -188,7 +185,7 @@ func (m *measurement) progress(what string, threads int) {
 	m.done++
 }
 
-// points measures on the first of the CPUs, as many as each number of threads.
+// points measures on the first of the CPUs, for each thread count.
 func (m *measurement) points(ctx context.Context, placed []cpuUnit, threads []int) ([]Point, error) {
 	most := slices.Max(threads)
 	ids := make([]int, most)
@@ -265,21 +262,21 @@ func (m *measurement) read(ctx context.Context, c *crew, placed []cpuUnit, p *Po
 	return nil
 }
 
-// settle: streams are among what reads; noise may have hit the other trials alone.
+// settle: a stream also counts as reading; noise may have affected only the other trials.
 func (p *Point) settle() {
 	if p.Stream != nil && p.Stream.Best > p.Read.Best {
 		p.Read = p.Stream
 	}
 }
 
-// contestant is a kernel that is tried.
+// contestant is a kernel to be tried.
 type contestant struct {
 	name string
 	do   task
 }
 
-// figure tries kernels on the crew's first n threads, and goes on with the fastest; and where its best trials
-// do not agree or were interrupted, with short ones of all.
+// figure tries kernels on the crew's first n threads, and continues with the fastest. If its best trials
+// disagree or were interrupted, it continues with short trials of all.
 func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all []contestant) (*Figure,
 	*float64, error) {
 	long := m.opt.Trial
@@ -293,7 +290,7 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 	if least <= 0 {
 		least = leastTrials
 	}
-	// the first trial wakes the CPUs and finds them at a low clock: it does not count
+	// the first trial wakes the CPUs, whose clock is still low: it does not count
 	if _, err := c.try(ctx, n, long, nil, all[0].do); err != nil {
 		return nil, nil, err
 	}
@@ -333,7 +330,7 @@ func (m *measurement) figure(ctx context.Context, c *crew, n int, what What, all
 		}
 	}
 	if first {
-		// what streams is among what reads
+		// a stream also counts as reading
 		for i := range all {
 			r := top(trials[i]).rate
 			if what != Stream {
@@ -371,15 +368,15 @@ func agree(ts []trial) bool {
 	return r[2] >= r[0]*(1-agreement)
 }
 
-// settled says that other work left the best trials alone. Agreement is not enough: what interrupts regularly
-// makes long trials agree.
+// settled reports whether other work left the best trials alone. Agreement is not enough: regular
+// interruptions make long trials agree.
 func settled(ts []trial) bool {
 	best := top(ts)
 	return agree(ts) && (best.cpu < 0 || best.cpu >= uninterrupted)
 }
 
-// decided says that the best kernel's trials are settled, and that no other one's were all interrupted, which
-// may be better.
+// decided reports whether the best kernel's trials are settled, and no other kernel, which may be better, had
+// all its trials interrupted.
 func decided(trials [][]trial, best int) bool {
 	for _, ts := range trials {
 		if len(ts) > 0 && top(ts).cpu >= 0 && top(ts).cpu < uninterrupted {

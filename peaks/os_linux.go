@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the CPUs that this process may run on; nil: not known.
+// allowed are the CPUs that this process may run on; nil: unknown.
 func allowed() []int {
 	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil { // more CPUs than the set holds
+	if unix.SchedGetaffinity(0, &set) != nil { // more CPUs than fit in the set
 		return nil
 	}
 	var out []int
@@ -25,7 +25,7 @@ func allowed() []int {
 	return out
 }
 
-// pin keeps the calling thread on one CPU.
+// pin binds the calling thread to one CPU.
 func pin(id int) error {
 	var set unix.CPUSet
 	set.Set(id)
@@ -38,10 +38,10 @@ func pin(id int) error {
 	return nil
 }
 
-// threadCPU is the CPU time of the calling thread; below 0: not known.
+// threadCPU is the CPU time of the calling thread; below 0: unknown.
 func threadCPU() time.Duration { return cpuTime(unix.CLOCK_THREAD_CPUTIME_ID) }
 
-// processCPU is the CPU time of this process; below 0: not known.
+// processCPU is the CPU time of this process; below 0: unknown.
 func processCPU() time.Duration { return cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID) }
 
 func cpuTime(id int32) time.Duration {
@@ -52,14 +52,14 @@ func cpuTime(id int32) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// allocate maps memory that nothing has touched, in huge pages where the system has them: with small ones,
-// many loads wait for the page tables, which is a figure of its own.
+// allocate maps untouched memory, in huge pages if the system has them: with small ones, many loads wait for
+// the page tables, which is a different figure.
 func allocate(n int64) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return nil, fmt.Errorf("no %d MB of memory to read: %w", n/1e6, err)
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // EINVAL where the kernel has none
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // EINVAL if the kernel has none
 	return b, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Elsewhere threads go where the system puts them, and nothing is known of others.
+// On other systems threads are not pinned, and nothing is known about other processes.
 
 func allowed() []int { return nil }
 

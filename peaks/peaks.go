@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peaks is the machine's roof: how many bytes a second its memory gives, and how many operations a
-// second its CPUs compute, at most, by number of threads. Measure finds out in seconds, Save and Load keep it
-// for this machine, and ParseBandwidth and ParseFlops read what a person gives by hand.
+// Package peaks provides the machine's roofline: its peak memory bandwidth and peak compute rates by number
+// of threads. Measure determines them in seconds, Save and Load store them for this machine, and
+// ParseBandwidth and ParseFlops parse values given by hand.
 //
-// A roof is what well-made code reaches, not what a data sheet says: memory is read by the CPU's widest loads
-// in order, operands of multiply-adds are in registers.
+// A peak is what well-written code reaches, not what a data sheet says: the CPU's widest loads read memory in
+// order, operands of multiply-adds are in registers.
 package peaks
 
 import (
@@ -16,8 +16,8 @@ import (
 // SchemaVersion of Peaks as JSON.
 const SchemaVersion = 1
 
-// Peaks is what was measured on a machine. Rates are GB/s (10^9 bytes a second), GFLOP/s and GOP/s (10^9
-// operations; a multiply-add counts as two); nil is not known: not measured, or the CPU has no such
+// Peaks is the result of measuring a machine. Rates are GB/s (10^9 bytes per second), GFLOP/s and GOP/s (10^9
+// operations; a multiply-add counts as two); nil is unknown: not measured, or the CPU has no such
 // instructions.
 type Peaks struct {
 	SchemaVersion int       `json:"schema_version"`
@@ -26,23 +26,23 @@ type Peaks struct {
 	Measured      time.Time `json:"measured"` // when it ended
 	TookNS        int64     `json:"took_ns"`
 
-	// CPUs are those that threads were pinned to, in this order: a point of k threads is the first k of them.
+	// CPUs are those that threads were pinned to, in this order: a point with k threads uses the first k.
 	CPUs []int `json:"cpus"`
-	// Points are those of the whole machine, by number of threads. On CPUs of several kinds, the fast ones
-	// come first.
+	// Points are those of the whole machine, by number of threads. If CPUs are of several kinds, the fast
+	// ones come first.
 	Points []Point `json:"points"`
-	// Kinds are the points of each kind of CPU by itself, where there are several.
+	// Kinds are the points of each kind of CPU alone, if there are several.
 	Kinds []Kind `json:"kinds,omitempty"`
-	// Kernels are the rates of every loop that was tried, one thread on the first of the CPUs.
+	// Kernels are the rates of every loop that was tried, with one thread on the first of the CPUs.
 	Kernels []KernelRate `json:"kernels"`
 
-	// WorkingSet is the memory that all threads of a point read, bytes, the least of all points; Cache the
-	// last-level caches of all CPUs together, 0: not known.
+	// WorkingSet is the memory read by all threads of a point, bytes, the minimum over all points. Cache is
+	// the size of the last-level caches of all CPUs together, 0: unknown.
 	WorkingSet int64 `json:"working_set_bytes"`
-	// Others is the time that others took from these CPUs while measuring, a share of it: other processes,
-	// interrupts, and the hypervisor where it tells. nil: not known.
+	// Others is the share of these CPUs' time that others used while measuring: other processes, interrupts,
+	// and the hypervisor if it is reported. nil: unknown.
 	Others   *float64 `json:"others"`
-	Load     *float64 `json:"load_before"` // load average of the minute before
+	Load     *float64 `json:"load_before"` // load average of the preceding minute
 	Warnings []string `json:"warnings,omitempty"`
 
 	// GivenGBps and GivenGFlops are peaks given by hand (With), for any number of threads.
@@ -50,7 +50,7 @@ type Peaks struct {
 	GivenGFlops *float64 `json:"given_gflop_s,omitempty"`
 }
 
-// Point is what a number of threads reaches together.
+// Point is what a number of threads reach together.
 type Point struct {
 	Threads    int     `json:"threads"`
 	Read       *Figure `json:"read_gb_s"`
@@ -61,23 +61,23 @@ type Point struct {
 	BF16Matrix *Figure `json:"bf16_matrix_gflop_s"`
 	Int8       *Figure `json:"int8_gop_s"`
 	Int8Matrix *Figure `json:"int8_matrix_gop_s"`
-	// GHz is the clock's rate right after the best trial of F32, mean of the threads: additions that need
-	// each other, one a cycle.
+	// GHz is the clock rate right after the best trial of F32, mean of the threads: dependent additions, one
+	// per cycle.
 	GHz *float64 `json:"ghz"`
 }
 
-// Figure is a rate: the best of several trials, and how far they lie apart. What disturbs a trial makes it
-// slower, nothing makes it faster than the machine: so the best is the estimate, as STREAM takes it (J. D.
-// McCalpin, STREAM: Sustainable Memory Bandwidth in High Performance Computers).
+// Figure is a rate: the best of several trials, and their spread. Disturbances make a trial slower, and
+// nothing makes it faster than the machine: so the best is the estimate, as in STREAM (J. D. McCalpin,
+// STREAM: Sustainable Memory Bandwidth in High Performance Computers).
 type Figure struct {
 	Best   float64 `json:"best"`
 	Median float64 `json:"median"`
 	Worst  float64 `json:"worst"`
 	Trials int     `json:"trials"`
-	// Agree says that the best is no single one: the best three trials lie within 3 %.
+	// Agree: the best is not an outlier: the best three trials are within 3 %.
 	Agree bool `json:"agree"`
 	// CPU is the CPU time of the threads in the best trial / (its time * threads): below 1, other work took
-	// the rest. nil: not known.
+	// the rest. nil: unknown.
 	CPU    *float64 `json:"cpu"`
 	Kernel string   `json:"kernel"`
 }
@@ -96,7 +96,7 @@ type KernelRate struct {
 	Rate   float64 `json:"rate"` // GB/s, GFLOP/s, GOP/s
 }
 
-// Sound says whether other work left all figures alone: their best trials agree, and were not interrupted.
+// Sound reports whether other work left all figures alone: their best trials agree, and were not interrupted.
 func (p *Peaks) Sound() bool {
 	for i := range p.Points {
 		for _, w := range figures {
@@ -108,13 +108,13 @@ func (p *Peaks) Sound() bool {
 	return true
 }
 
-// Doubtful is a figure whose best trial stands alone, or was interrupted.
+// Doubtful reports whether the best trial is an outlier, or was interrupted.
 func (f *Figure) Doubtful() bool { return !f.Agree || f.interrupted() }
 
 func (f *Figure) interrupted() bool { return f.CPU != nil && *f.CPU < uninterrupted }
 
-// Replaces says whether p is worth being kept in the place of old, and if not, why: other work disturbed it,
-// and old was measured without; or it is of fewer threads.
+// Replaces reports whether p should replace old, and if not, why: other work disturbed it, but not old; or it
+// has fewer threads.
 func (p *Peaks) Replaces(old *Peaks) (ok bool, why string) {
 	switch {
 	case old == nil:
@@ -135,7 +135,7 @@ func (p *Peaks) most() int {
 	return p.Points[len(p.Points)-1].Threads
 }
 
-// slot is where a point keeps the figure of w.
+// slot is where a point stores the figure of w.
 func (p *Point) slot(w What) **Figure {
 	switch w {
 	case Read:
@@ -159,14 +159,14 @@ func (p *Point) slot(w What) **Figure {
 	return &none
 }
 
-// Figure is the point's figure of w; nil: not known.
+// Figure is the point's figure of w; nil: unknown.
 func (p *Point) Figure(w What) *Figure { return *p.slot(w) }
 
-// At is the roof for a number of threads: bytes read (GB/s), float32 operations (GFLOP/s), operations of
-// 8-bit dot products (GOP/s); nil where not known. Between two points it lies on the line between them, below
-// the first point and above the last it is theirs: more threads than were measured are more than the machine
-// has CPUs. Peaks given by hand come first, and hold for any number of threads; a compute peak given by hand
-// stands for all types, so that the third is nil. p may be nil.
+// At returns the peaks for a number of threads: bytes read (GB/s), float32 operations (GFLOP/s), operations
+// of 8-bit dot products (GOP/s); nil if unknown. It interpolates linearly between points and is constant
+// below the first and above the last: more threads than were measured are more than the machine has CPUs.
+// Peaks given by hand take precedence, and apply to any number of threads; a compute peak given by hand is
+// for all types, so that the third is nil. p may be nil.
 func (p *Peaks) At(threads int) (gbps, gflops, gint8ops *float64) {
 	if p == nil || threads <= 0 {
 		return nil, nil, nil
@@ -181,7 +181,7 @@ func (p *Peaks) At(threads int) (gbps, gflops, gint8ops *float64) {
 	return gbps, gflops, gint8ops
 }
 
-// Rate is the measured peak of one type for a number of threads, as At takes it between points.
+// Rate is the measured peak of one type for a number of threads, interpolated as in At.
 func (p *Peaks) Rate(w What, threads int) *float64 {
 	if p == nil || threads <= 0 {
 		return nil
@@ -217,8 +217,8 @@ func between(points []Point, threads int, w What) *float64 {
 	return &v
 }
 
-// With returns peaks with what was given by hand in place of what was measured, nil: not given. p may be nil,
-// and is not changed.
+// With returns peaks with measured values replaced by those given by hand, nil: not given. p may be nil, and
+// is not changed.
 func (p *Peaks) With(gbps, gflops *float64) *Peaks {
 	if gbps == nil && gflops == nil {
 		return p
@@ -231,9 +231,9 @@ func (p *Peaks) With(gbps, gflops *float64) *Peaks {
 	return &q
 }
 
-// MadeOn says whether these are the peaks of a machine that a recording names so (trace.Meta): arch as Go
-// names it, the CPU's name, the memory in bytes, to an eighth; empty and 0 match anything. Peaks given by
-// hand alone are of any machine.
+// MadeOn reports whether these are the peaks of the machine described in a recording (trace.Meta): arch as in
+// Go, the CPU's name, the memory in bytes, to an eighth; empty and 0 match anything. Peaks given only by hand
+// match any machine.
 func (p *Peaks) MadeOn(arch, cpu string, memory int64) bool {
 	if p == nil {
 		return false
@@ -245,7 +245,7 @@ func (p *Peaks) MadeOn(arch, cpu string, memory int64) bool {
 	return (arch == "" || arch == m.Arch) && (cpu == "" || cpu == m.Model) && near(memory, m.Memory)
 }
 
-// near: the kernel's own share of the memory changes from version to version.
+// near: what the kernel reserves changes from version to version.
 func near(a, b int64) bool {
 	return a <= 0 || b <= 0 || math.Abs(float64(a)-float64(b)) <= float64(max(a, b))/8
 }

@@ -24,8 +24,8 @@ func kindsOf(units []cpuUnit) []Kind {
 	return kinds
 }
 
-// place orders CPUs as a scheduler with nothing else to do fills them: one thread a core before the second
-// ones, fast cores before slow ones, caches and nodes in turn.
+// place orders CPUs as a scheduler with no other work fills them: one thread per core before second ones,
+// fast cores before slow ones, alternating between caches and nodes.
 func place(units []cpuUnit) []cpuUnit {
 	kinds := kindsOf(units)
 	kind := map[string]int{}
@@ -52,8 +52,8 @@ func place(units []cpuUnit) []cpuUnit {
 	return out
 }
 
-// counts are the numbers of threads that are measured: all up to four; powers of two; as many as there are
-// cores, and cores of the fastest kind; all.
+// counts returns the numbers of threads to measure: all up to four; powers of two; the number of cores, and
+// of cores of the fastest kind; all.
 func counts(placed []cpuUnit) []int {
 	n := len(placed)
 	var out []int
@@ -82,16 +82,16 @@ func counts(placed []cpuUnit) []int {
 }
 
 const (
-	// times is how many times its cache the threads that share it read together; STREAM asks for arrays of
-	// four times the caches.
+	// times is the ratio of what the threads sharing a cache read together to its size; STREAM requires
+	// arrays of four times the caches.
 	times = 4
-	// leastSet is the least that all threads read together: some systems have a cache behind those that sysfs
-	// shows.
+	// leastSet is the minimum that all threads read together: some systems have a cache behind those shown in
+	// sysfs.
 	leastSet = 256 << 20
 )
 
-// share is what each of the threads on these CPUs reads, bytes, so that those that share a cache read four
-// times its size together, and all threads at least as much as least.
+// share is what each thread on these CPUs reads, bytes, so that those sharing a cache read four times its
+// size together, and all threads at least as much as least.
 func share(placed []cpuUnit, least int64) int64 {
 	if len(placed) == 0 {
 		return 0

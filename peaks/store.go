@@ -13,20 +13,20 @@ import (
 	"path/filepath"
 )
 
-// Peaks are kept in a file for each machine, as a folder of one's home can be shared by several.
+// Peaks are stored in one file per machine, as several machines can share a home directory.
 
-// maxFile bounds the file: a few KB are usual.
+// maxFile bounds the file: usually it has a few KB.
 const maxFile = 1 << 20
 
-// folders are where peaks may be kept, the one that is written first: the user's cache folder, and one for
-// all users, which is root's.
+// folders are where peaks may be stored, the one to write first: the user's cache directory, and one for all
+// users, which belongs to root.
 func folders() []string {
 	const all = "/var/cache/profinfer/peaks"
 	user, err := os.UserCacheDir()
 	user = filepath.Join(user, "profinfer", "peaks")
 	switch {
 	case err != nil && os.Geteuid() != 0:
-		return []string{all} // readable only; Save says so
+		return []string{all} // read-only; Save reports that
 	case err != nil, os.Geteuid() == 0 && os.Getenv("XDG_CACHE_HOME") == "":
 		if err != nil {
 			return []string{all}
@@ -36,7 +36,7 @@ func folders() []string {
 	return []string{user, all}
 }
 
-// Load returns the peaks of this machine, the latest where several are kept; nil if they were never measured.
+// Load returns the peaks of this machine, the latest if several are stored; nil if they were never measured.
 func Load() (*Peaks, error) {
 	m, _ := readMachine(root)
 	return load(folders(), &m)
@@ -52,7 +52,7 @@ func load(dirs []string, m *Machine) (*Peaks, error) {
 		case err != nil:
 			bad = err
 		case !p.Machine.is(m):
-			// another machine of the same name: more memory, as a rule
+			// another machine of the same name: usually one with more memory
 		case found == nil || p.Measured.After(found.Measured):
 			found = p
 		}
@@ -64,14 +64,14 @@ func load(dirs []string, m *Machine) (*Peaks, error) {
 }
 
 // Compact returns the peaks as JSON that [Parse] reads, without the loops that were tried: what a recording
-// keeps of its machine.
+// stores about its machine.
 func (p *Peaks) Compact() ([]byte, error) {
 	q := *p
 	q.Kernels, q.Warnings = nil, nil
 	return json.Marshal(&q)
 }
 
-// Save keeps peaks for this machine and returns the file's name.
+// Save stores peaks for this machine and returns the file's name.
 func Save(p *Peaks) (string, error) { return save(folders()[0], p) }
 
 func save(dir string, p *Peaks) (string, error) {
@@ -89,7 +89,7 @@ func save(dir string, p *Peaks) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("keeping the peaks: %w (set XDG_CACHE_HOME)", err)
 	}
-	defer os.Remove(f.Name()) // gone by then, if all went well
+	defer os.Remove(f.Name()) // already gone on success
 	_, err = f.Write(append(b, '\n'))
 	if err == nil {
 		err = f.Chmod(0o644)
@@ -107,7 +107,7 @@ func save(dir string, p *Peaks) (string, error) {
 	return name, nil
 }
 
-// readFile reads what save wrote. A file that holds anything else is an error that says what to do.
+// readFile reads what Save wrote. For a file with other contents the error says what to do.
 func readFile(name string) (*Peaks, error) {
 	st, err := os.Stat(name)
 	if err != nil {
@@ -138,7 +138,7 @@ func readFile(name string) (*Peaks, error) {
 	return p, nil
 }
 
-// Parse reads peaks from JSON, such as profinfer peaks --json writes, and refuses figures that cannot be any.
+// Parse parses peaks from JSON, such as the output of profinfer peaks --json, and rejects impossible figures.
 func Parse(b []byte) (*Peaks, error) {
 	p := new(Peaks)
 	if err := json.Unmarshal(b, p); err != nil {
@@ -153,7 +153,7 @@ func Parse(b []byte) (*Peaks, error) {
 	return p, nil
 }
 
-// check bounds what others draw and compute with.
+// check bounds the values that others plot and compute with.
 func (p *Peaks) check() error {
 	if len(p.CPUs) > maxCPUs || len(p.Kinds) > 64 || len(p.Kernels) > 256 || len(p.Warnings) > 256 ||
 		len(p.Machine.Kinds) > 64 {

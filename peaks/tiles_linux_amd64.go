@@ -4,8 +4,8 @@ package peaks
 
 import "golang.org/x/sys/unix"
 
-// allowTiles asks the kernel to let this process use AMX's tiles; without, the first use of one ends it by
-// SIGILL. It is refused by kernels before 5.16. (Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM,
+// allowTiles asks the kernel to let this process use AMX tiles; without that, SIGILL ends it on the first use
+// of one. Kernels before 5.16 refuse it. (Documentation/arch/x86/xstate.rst: ARCH_REQ_XCOMP_PERM,
 // XFEATURE_XTILE_DATA.)
 func allowTiles() bool {
 	const archReqXcompPerm, xtileData = 0x1023, 18

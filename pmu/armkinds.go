@@ -2,13 +2,13 @@
 
 package pmu
 
-// Arm's CPUs. Names and parts: Linux 6.12.117, arch/arm64/include/asm/cputype.h. Which list is whose:
-// tools/perf/pmu-events/arch/arm64/mapfile.csv. Codes: the files below the folder that dir names there. The
-// lines are in testdata/sources/arm64.txt, and a test compares each.
+// Arm's CPUs. Names and parts: Linux 6.12.117, arch/arm64/include/asm/cputype.h. Assignment of lists:
+// tools/perf/pmu-events/arch/arm64/mapfile.csv. Codes: the files below the directory that dir names there.
+// The lines are in testdata/sources/arm64.txt, and a test compares each.
 
-// armGroups is for CPUs that count stalls but not why: up to Cortex-A77 and Neoverse-N1, and for those
-// that no table knows. What a CPU lacks is left out, as its list in sysfs says. By their
-// manuals all of these count seven at once: six counters and one for cycles.
+// armGroups is for CPUs that count stalls but not their causes: up to Cortex-A77 and Neoverse-N1, and those
+// in no table. What a CPU lacks according to its list in sysfs is left out. According to their manuals all of
+// these count seven events at once: six counters and one for cycles.
 var armGroups = map[Question]string{
 	Auto:   "cycles instructions stall_backend stall_frontend l2d_cache_refill ll_cache_miss_rd bus_access",
 	Memory: "cycles instructions mem_access bus_access l2d_cache_refill l3d_cache_refill ll_cache_miss_rd",
@@ -18,8 +18,8 @@ var armGroups = map[Question]string{
 	TLB:    "cycles instructions l1d_tlb l1d_tlb_refill l2d_tlb_refill dtlb_walk",
 }
 
-// armStallMem is for CPUs that also tell which stalls are memory's: Cortex-A78, A710, X1, X2, Neoverse V1,
-// N2, V2 and later ones.
+// armStallMem is for CPUs that also count which stalls are due to memory: Cortex-A78, A710, X1, X2, Neoverse
+// V1, N2, V2 and later ones.
 var armStallMem = map[Question]string{
 	Auto:   "cycles instructions stall_backend stall_backend_mem stall_frontend l2d_cache_refill ll_cache_miss_rd",
 	Memory: "cycles instructions mem_access bus_access l2d_cache_refill ll_cache_miss_rd stall_backend_mem",
@@ -29,7 +29,7 @@ var armStallMem = map[Question]string{
 	TLB:    armGroups[TLB],
 }
 
-// armInOrder is for Cortex-A55 and A510, which tell what an instruction in order waits for: loads, stores.
+// armInOrder is for Cortex-A55 and A510, which count what an in-order instruction waits for: loads, stores.
 var armInOrder = map[Question]string{
 	Auto:   "cycles instructions stall_backend stall_backend_ld stall_frontend l2d_cache_refill ll_cache_miss_rd",
 	Memory: armGroups[Memory],
@@ -39,14 +39,14 @@ var armInOrder = map[Question]string{
 	TLB:    armGroups[TLB],
 }
 
-// armInOrderEvents are those of them that Arm's architecture does not name.
+// armInOrderEvents are those of its events that Arm's architecture does not name.
 var armInOrderEvents = map[string]uint16{
 	"stall_backend_ilock": 0xe4,
 	"stall_backend_ld":    0xe7,
 	"stall_backend_st":    0xe8,
 }
 
-// armRoles says what the events of the groups stand for.
+// armRoles are the roles of the groups' events.
 var armRoles = map[string]Role{
 	"cpu_cycles":          Cycles,
 	"inst_retired":        Instructions,
@@ -74,7 +74,7 @@ var armRoles = map[string]Role{
 	"dtlb_walk":           TLBWalk,
 }
 
-// The codes that each list has, in ranges of hexadecimal numbers.
+// The codes in each list, as ranges of hexadecimal numbers.
 var (
 	codesA510   = ranges("1-e 10-1d 20-26 2b 2d 2f 34-45 50-53 60-61 66-67 70-7a 86-87 a0 a2 c1-c5 c7-d1 d4-d6 e1-ee 4005-4006 4009 400b-4013 4018-401b 4020-4022 4024-4026 8002 8006 8014 8018 801c 80e3 80e7 80eb 80ef")
 	codesA53    = ranges("60-61 7a 86-87 c0-cc d0-d2 e0-e8")

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// cpuInfo is what /proc/cpuinfo tells.
+// cpuInfo is the content of /proc/cpuinfo.
 type cpuInfo struct {
 	ids   map[int]CPUID
 	guest bool
@@ -26,8 +26,8 @@ func readCPUInfo(root fs.FS) (cpuInfo, error) {
 	return parseCPUInfo(s), nil
 }
 
-// parseCPUInfo reads x86's names (vendor_id, cpu family) and Arm's (CPU implementer, CPU part), from
-// which it makes a MIDR: kernels have given the register itself since 4.7 only.
+// parseCPUInfo reads x86's names (vendor_id, cpu family) and Arm's (CPU implementer, CPU part), from which it
+// composes a MIDR: only kernels since 4.7 provide the register itself.
 func parseCPUInfo(s string) cpuInfo {
 	out := cpuInfo{ids: map[int]CPUID{}}
 	n := -1

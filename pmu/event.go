@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Proof says how it is known that a CPU counts an event. It matters because a code that a CPU does not
-// have is no error: it opens and reads 0.
+// Proof is how it is known that a CPU counts an event. It matters because a code that a CPU lacks is not an
+// error: it can be opened and reads 0.
 type Proof uint8
 
 const (
-	// Unproved: nothing says so. A count of 0 says nothing.
+	// Unproved: there is no evidence. A count of 0 is meaningless.
 	Unproved Proof = iota
 	// ByTable: the list of this kind of CPU has it (Kind). An emulator or a host may still not count it.
 	ByTable
@@ -33,12 +33,12 @@ type Event struct {
 	Config, Config1, Config2 uint64
 	OnlyUser, OnlyKernel     bool
 	Proof                    Proof
-	// Is what the event is on this unit where its counter has another name: l1d_cache_refill, where
-	// cache-misses was asked for.
+	// Is is the event's name on this unit if the counter has another name: l1d_cache_refill, if cache-misses
+	// was requested.
 	Is string
-	// Group is the same, above 0, for events of a unit that are to be counted at the same times; 0: alone.
+	// Group is the same number above 0 for events of a unit that are counted at the same times; 0: alone.
 	Group int
-	// spare: left out rather than let its group take turns with another.
+	// spare: omitted rather than making its group take turns with another.
 	spare bool
 }
 
@@ -49,8 +49,8 @@ func (e *Event) on() string {
 	return e.PMU.String()
 }
 
-// Code says for a person, or for a recording, what is opened: armv8_cortex_a76/config=0x2a/, which -e takes
-// too; the kernel's own events by their type and number.
+// Code is what is opened, in readable form and for recordings: armv8_cortex_a76/config=0x2a/, which -e also
+// accepts; for the kernel's own events their type and number.
 func (e *Event) Code() string {
 	if e.PMU == nil || e.Type != e.PMU.Type {
 		return fmt.Sprintf("type %d, config %#x", e.Type, e.Config)
@@ -72,7 +72,7 @@ func (e *Event) Code() string {
 	return s
 }
 
-// Source says where it stands that the CPU counts this.
+// Source is the evidence that the CPU counts this.
 func (e *Event) Source() string {
 	switch {
 	case e.PMU == nil:
@@ -87,23 +87,23 @@ func (e *Event) Source() string {
 	return "nothing"
 }
 
-// Counter is one number per span of time, whatever kind of CPU it was counted on: a column.
+// Counter is one number per span of time, whatever kind of CPU counted it: a column.
 type Counter struct {
-	Name   string // as it was asked for, with its modifiers: cycles, l3d_cache_refill:u
-	Column string // the same as a name in a table
-	Role   Role   // what it stands for; "" if the tables do not say
+	Name   string // as requested, with its modifiers: cycles, l3d_cache_refill:u
+	Column string // the name in tables
+	Role   Role   // its meaning; "" if the tables do not have it
 	// Events has one for each unit that counts it, or a single one of the kernel. On a CPU whose unit has
 	// none there is no count.
 	Events []*Event
-	Asked  bool // for by name, not by a question alone
+	Asked  bool // by name, not only by a preset
 }
 
-// Software says that the kernel counts it, not the CPU.
+// Software reports whether the kernel counts it, not the CPU.
 func (c *Counter) Software() bool { return len(c.Events) > 0 && c.Events[0].PMU == nil }
 
-// Doubtful says why a total of 0 over a whole recording is no count; "" where 0 is to be believed. Of what
-// the kernel counts, 0 is an answer. A CPU that ran an engine and neither missed a cache nor waited once does
-// not count such events, whatever it lists: emulated ones list stalls and read 0.
+// Doubtful returns why a total of 0 over a whole recording is not a count; "" if 0 is credible. For the
+// kernel's counters 0 is a valid result. A CPU that ran an engine without ever missing a cache or waiting
+// does not count such events, whatever it lists: emulated ones list stalls and read 0.
 func (c *Counter) Doubtful() string {
 	if c.Software() || len(c.Events) == 0 {
 		return ""
@@ -116,16 +116,16 @@ func (c *Counter) Doubtful() string {
 	return "the CPU lists the event but seems not to count it, as an emulated or filtered one does"
 }
 
-// Missing is a counter, or a part of one, that cannot be had, and why.
+// Missing is a counter, or a part of one, that is not available, and why.
 type Missing struct {
-	Event string // as asked for; "" if all of a kind
+	Event string // as requested; "" if all of a kind
 	On    string // the kind of CPU where it is missing; "" on all
 	Why   string
-	Do    string // what a person can do; "" if nothing
-	Asked bool   // it was asked for by name
+	Do    string // remedy; "" if there is none
+	Asked bool   // it was requested by name
 }
 
-// Error is the whole in one line.
+// Error is all of it in one line.
 func (m Missing) Error() string {
 	var b strings.Builder
 	if m.Event != "" {

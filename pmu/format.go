@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Field says in which bits of perf_event_attr a term stands, as a file below format/ does:
-// config:0-7,32-35. The term's lowest bits go to the first range.
+// Field is the bits of perf_event_attr for a term, from a file below format/: config:0-7,32-35. The term's
+// lowest bits go to the first range.
 type Field struct {
 	Word   int // 0: config, 1: config1, 2: config2
 	Ranges [][2]uint
@@ -56,7 +56,7 @@ func parseField(s string) (Field, error) {
 	return f, nil
 }
 
-// put sets a term's value in a word; false if it does not fit.
+// put sets a term's value in a word; it returns false if the value does not fit.
 func (f Field) put(word *uint64, v uint64) bool {
 	for _, r := range f.Ranges {
 		n := r[1] - r[0] + 1
@@ -107,10 +107,10 @@ func parseTerms(s string) ([]Term, error) {
 	return out, nil
 }
 
-// code is what a perf_event_attr says besides its type.
+// code is the content of a perf_event_attr besides its type.
 type code struct{ config, config1, config2 uint64 }
 
-// encode puts a text of terms into words by the unit's format.
+// encode converts terms in text form to words by the unit's format.
 func (p *PMU) encode(terms string) (code, error) {
 	ts, err := parseTerms(terms)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const (
 	sources = "sys/bus/event_source/devices"
-	// What follows bounds what is read; the largest machines known stay far below.
+	// Bounds on what is read; the largest known machines are far below.
 	maxCPU     = 1 << 14
 	maxSources = 1 << 10
 	maxEvents  = 1 << 12
@@ -24,34 +24,33 @@ const (
 	maxCPUInfo = 1 << 24
 )
 
-// Machine is what this package knows of a computer before it opens anything.
+// Machine is what this package knows about a computer before opening anything.
 type Machine struct {
-	// PMUs holds the units that count for a CPU, in the order of their first CPU. A machine with
-	// CPUs of several kinds has several, a virtual machine often none.
+	// PMUs are the units that count for a CPU, in the order of their first CPU. A machine with CPUs of
+	// several kinds has several, a virtual machine often none.
 	PMUs []*PMU
-	// Elsewhere names event sources that count for no CPU: memory controllers, interconnects, the
-	// kernel itself.
+	// Elsewhere are the names of event sources that do not count for a CPU: memory controllers,
+	// interconnects, the kernel itself.
 	Elsewhere []string
 	CPUs      []CPU // those online, by number
-	Hidden    bool  // this process may not look at the event sources
-	Guest     bool  // x86 says that a hypervisor runs it; Arm does not tell
-	// Paranoid is kernel.perf_event_paranoid; nil where the kernel does not tell.
+	Hidden    bool  // this process may not read the event sources
+	Guest     bool  // x86 reports a hypervisor; Arm does not show it
+	// Paranoid is kernel.perf_event_paranoid; nil if the kernel does not have it.
 	Paranoid *int
-	// NMIWatchdog says that the kernel watches its CPUs by interrupts; on x86 that takes one counter
-	// of each.
+	// NMIWatchdog: the kernel monitors its CPUs by interrupts; on x86 that takes one counter of each.
 	NMIWatchdog bool
 }
 
-// CPU is one processor as the kernel numbers them.
+// CPU is one processor, numbered as in the kernel.
 type CPU struct {
 	N   int
 	ID  CPUID
 	PMU *PMU // nil: none counts for it
 }
 
-// CPUID says what a CPU is.
+// CPUID identifies a CPU model.
 type CPUID struct {
-	MIDR                    uint64 // Arm's main ID register; 0: no Arm CPU, or not told
+	MIDR                    uint64 // Arm's main ID register; 0: not an Arm CPU, or unknown
 	Vendor                  string // x86: GenuineIntel, AuthenticAMD
 	Family, Model, Stepping int    // x86
 }
@@ -62,25 +61,24 @@ type PMU struct {
 	Type uint32
 	CPUs []int // online ones
 	ID   CPUID // of its first CPU
-	Kind *Kind // of its CPUs; nil: in no table
-	// Format says where the terms of an event stand (event=0x11); Events holds the events that the
-	// kernel lists, as terms.
+	Kind *Kind // of its CPUs; nil: not in a table
+	// Format has the bits of the terms of an event (event=0x11); Events has the events that the kernel lists,
+	// as terms.
 	Format map[string]Field
 	Events map[string]string
-	// Genuine is false where Arm's unit lacks most of what every CPU of its kind counts: an emulator, or
-	// a host that filters. The kind's table says nothing there.
+	// Genuine is false if Arm's unit lacks most of what every CPU of its kind counts: an emulator, or a host
+	// that filters. The kind's table is then meaningless.
 	Genuine bool
-	// Interval is after how many milliseconds the kernel gives another group its turn on the
-	// counters.
+	// Interval is after how many milliseconds the kernel lets another group have the counters.
 	Interval int
 }
 
-// Arm says that this is Arm's architectural unit (PMUv3).
+// Arm reports whether this is Arm's architectural unit (PMUv3).
 func (p *PMU) Arm() bool {
 	return strings.HasPrefix(p.Name, "armv8") || strings.HasPrefix(p.Name, "armv9")
 }
 
-// String names the kind of CPU where it is known, else the unit.
+// String is the kind of CPU if it is known, otherwise the unit.
 func (p *PMU) String() string {
 	if p.Kind != nil {
 		return p.Kind.Name
@@ -88,7 +86,7 @@ func (p *PMU) String() string {
 	return p.Name
 }
 
-// Describe says what counts where: Cortex-A76 (armv8_cortex_a76), CPUs 4-7.
+// Describe describes what counts where: Cortex-A76 (armv8_cortex_a76), CPUs 4-7.
 func (p *PMU) Describe() string {
 	kind := "CPUs of an unknown kind"
 	if p.Kind != nil {
@@ -100,7 +98,7 @@ func (p *PMU) Describe() string {
 	return fmt.Sprintf("%s (%s), CPUs %s", kind, p.Name, formatCPUs(p.CPUs))
 }
 
-// formatCPUs writes a list as parseCPUs reads it.
+// formatCPUs formats a list for parseCPUs.
 func formatCPUs(cpus []int) string {
 	var b strings.Builder
 	for i := 0; i < len(cpus); {
@@ -123,8 +121,8 @@ func formatCPUs(cpus []int) string {
 // ReadMachine reads /sys and /proc of this machine.
 func ReadMachine() (*Machine, error) { return ReadMachineFS(os.DirFS("/")) }
 
-// ReadMachineFS reads them below root (sys/bus/event_source/devices and so on). What is missing there is
-// taken for not being there; an error is one of reading.
+// ReadMachineFS reads them below root (sys/bus/event_source/devices and so on). Missing files mean absence;
+// an error is a read error.
 func ReadMachineFS(root fs.FS) (*Machine, error) {
 	m := &Machine{}
 	info, err := readCPUInfo(root)
@@ -195,9 +193,9 @@ func (m *Machine) readSources(root fs.FS) error {
 	return nil
 }
 
-// readPMU reads one event source; nil if it does not count for CPUs. The kernel gives those a file
-// cpus, except x86's only one, which is called cpu; what counts for a socket or the machine has a
-// cpumask instead (tools/perf/util/pmu.c and pmus.c tell them apart the same way).
+// readPMU reads one event source; nil if it does not count for CPUs. Those that do have a file cpus, except
+// the only one of x86, which is called cpu. Units that count for a socket or the machine have a cpumask
+// instead (tools/perf/util/pmu.c and pmus.c distinguish them in the same way).
 func (m *Machine) readPMU(root fs.FS, name string) (*PMU, error) {
 	dir := path.Join(sources, name)
 	cpus, err := readCPUs(root, path.Join(dir, "cpus"))
@@ -241,7 +239,7 @@ func (m *Machine) readPMU(root fs.FS, name string) (*PMU, error) {
 		return nil, err
 	}
 	err = eachFile(root, path.Join(dir, "events"), func(k, v string) {
-		// mem-loads.unit, topdown-slots.scale: about an event, not one
+		// mem-loads.unit, topdown-slots.scale: about an event, not an event
 		if !strings.HasSuffix(k, ".scale") && !strings.HasSuffix(k, ".unit") &&
 			!strings.HasSuffix(k, ".snapshot") && !strings.HasSuffix(k, ".per-pkg") {
 			p.Events[k] = v
@@ -256,8 +254,8 @@ func (m *Machine) readPMU(root fs.FS, name string) (*PMU, error) {
 	return p, nil
 }
 
-// genuine compares what the unit says it counts with the list of its kind: a CPU of that kind counts
-// it all, so one that lacks the half of it is another one behind a borrowed name.
+// genuine compares what the unit claims to count with the list of its kind: a CPU of that kind counts all of
+// it, so one that lacks half is something else under a borrowed name.
 func (p *PMU) genuine() bool {
 	var has, lacks int
 	listed := p.armListed()
@@ -305,7 +303,7 @@ func eachFile(root fs.FS, dir string, fn func(name, text string)) error {
 	return nil
 }
 
-// list is the names in a folder, none where there is no such folder.
+// list returns the names in a directory, none if it does not exist.
 func list(root fs.FS, dir string, limit int) ([]string, error) {
 	entries, err := fs.ReadDir(root, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -324,8 +322,8 @@ func list(root fs.FS, dir string, limit int) ([]string, error) {
 	return out, nil
 }
 
-// readFile reads a small file without its trailing space. ok is false where there is none, or one
-// that this process may not read.
+// readFile reads a small file without its trailing space. ok is false if it does not exist or this process
+// may not read it.
 func readFile(root fs.FS, name string, limit int64) (s string, ok bool, err error) {
 	f, err := root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -337,13 +335,13 @@ func readFile(root fs.FS, name string, limit int64) (s string, ok bool, err erro
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
-		// sysfs: what a device does not want to tell (EINVAL, ENODEV) is not there
+		// sysfs: what a device refuses to report (EINVAL, ENODEV) does not exist
 		return "", false, nil
 	}
 	return strings.TrimSpace(string(b)), true, nil
 }
 
-// readCPUs reads a list as "0-3,8"; nil where there is no such file.
+// readCPUs reads a list such as "0-3,8"; nil if there is no such file.
 func readCPUs(root fs.FS, name string) ([]int, error) {
 	s, ok, err := readFile(root, name, maxFile)
 	if err != nil || !ok {
@@ -356,7 +354,7 @@ func readCPUs(root fs.FS, name string) ([]int, error) {
 	return cpus, nil
 }
 
-// parseCPUs reads the kernel's lists of CPUs: "0-3,8". They come in order, without one twice.
+// parseCPUs parses the kernel's lists of CPUs: "0-3,8". They are in order, without duplicates.
 func parseCPUs(s string) ([]int, error) {
 	out := []int{}
 	for part := range strings.SplitSeq(s, ",") {

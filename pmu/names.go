@@ -12,12 +12,12 @@ import (
 type generic struct {
 	id   uint64
 	role Role
-	arm  []string // Arm: the event it stands for, the first that the CPU has
+	arm  []string // Arm: candidate events, of which the first that the CPU has is used
 }
 
-// genericEvents has perf's names. What they are on Arm: armv8_pmuv3_perf_map in drivers/perf/arm_pmuv3.c, for
-// branches __armv8_pmuv3_map_event_id there. On Arm they are opened under their own code, so that
-// sysfs can be asked whether the CPU has them, and for the right one of several units.
+// genericEvents has perf's names. Their meaning on Arm: armv8_pmuv3_perf_map in drivers/perf/arm_pmuv3.c, for
+// branches __armv8_pmuv3_map_event_id there. On Arm they are opened under their own code, so that sysfs shows
+// whether the CPU has them, and on the right one of several units.
 var genericEvents = map[string]generic{
 	"cycles":           {unix.PERF_COUNT_HW_CPU_CYCLES, Cycles, []string{"cpu_cycles"}},
 	"instructions":     {unix.PERF_COUNT_HW_INSTRUCTIONS, Instructions, []string{"inst_retired"}},
@@ -34,7 +34,7 @@ var genericEvents = map[string]generic{
 	"ref-cycles": {unix.PERF_COUNT_HW_REF_CPU_CYCLES, RefCycles, nil},
 }
 
-// alias are perf's second names.
+// alias are perf's alternative names.
 var alias = map[string]string{
 	"cpu-cycles":           "cycles",
 	"branch-instructions":  "branches",
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// armCaches is what cache events are on Arm: armv8_pmuv3_perf_cache_map in drivers/perf/arm_pmuv3.c.
+// armCaches maps cache events to Arm's: armv8_pmuv3_perf_cache_map in drivers/perf/arm_pmuv3.c.
 var armCaches = map[string]string{
 	"l1-dcache-loads": "l1d_cache", "l1-dcache-load-misses": "l1d_cache_refill",
 	"l1-icache-loads": "l1i_cache", "l1-icache-load-misses": "l1i_cache_refill",
@@ -91,14 +91,14 @@ var armCaches = map[string]string{
 	"branch-loads": "br_pred", "branch-load-misses": "br_mis_pred",
 }
 
-// cacheRoles names those that the questions ask for.
+// cacheRoles are the roles of those that the presets use.
 var cacheRoles = map[string]Role{
 	"l1-dcache-loads": L1Access, "l1-dcache-load-misses": L1Refill, "llc-loads": L3Access,
 	"llc-load-misses": LLCMiss,
 	"dtlb-loads":      TLBAccess, "dtlb-load-misses": TLBRefill,
 }
 
-// cacheEvent reads a name as L1-dcache-load-misses into the number of a PERF_TYPE_HW_CACHE event.
+// cacheEvent converts a name such as L1-dcache-load-misses to the number of a PERF_TYPE_HW_CACHE event.
 func cacheEvent(name string) (id uint64, ok bool) {
 	name = strings.ToLower(name)
 	for c, n := range caches {

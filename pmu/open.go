@@ -12,41 +12,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options says where to count.
+// Options is where to count.
 type Options struct {
-	// CPUs to count on, whoever runs there; nil: all that are online. Needs a privilege.
+	// CPUs to count on, whatever runs there; nil: all online CPUs. Needs a privilege.
 	CPUs []int
 	// Thread to count instead, on whatever CPU it runs; 0: CPUs are counted.
 	Thread int
-	// NoTrial leaves out the short run (20 to 100 ms) that tells which events get a counter.
+	// NoTrial skips the short run (20 to 100 ms) that shows which events get a counter.
 	NoTrial bool
 }
 
-// Set is open counters. They count from Enable on.
+// Set is open counters. They count after Enable.
 type Set struct {
 	Machine  *Machine
-	Counters []*Counter // that could be opened on one CPU at least
+	Counters []*Counter // those opened on at least one CPU
 	Missing  []Missing  // those of the plan, and what could not be opened
 	Notes    []string
-	// Turns says which counters were seen to take turns, before the recording.
+	// Turns are the counters that took turns in the trial before the recording.
 	Turns   []Turn
 	handles []handle
 	kernel  kernel
 }
 
-// Turn is a counter that had a hardware counter for a share of the time only, because more events are
-// counted than the CPU has counters. Its counts will be scaled.
+// Turn is a counter that had a hardware counter for only a share of the time, because more events are counted
+// than the CPU has counters. Its counts will be scaled.
 type Turn struct {
 	Counter string
 	On      string  // the kind of CPU
 	Share   float64 // of the time, in the trial
 }
 
-// Handle is one open event, for whoever reads it elsewhere (in the kernel: a
-// BPF_MAP_TYPE_PERF_EVENT_ARRAY takes FD).
+// Handle is one open event, for readers elsewhere (in the kernel: a BPF_MAP_TYPE_PERF_EVENT_ARRAY takes FD).
 type Handle struct {
 	Counter int // index in Set.Counters
-	CPU     int // -1 where a thread is counted
+	CPU     int // -1 if a thread is counted
 	FD      int
 	Event   *Event
 }
@@ -56,7 +55,7 @@ type handle struct {
 	leader bool
 }
 
-// Open opens a plan's events. With nothing to open the set is empty, and no error.
+// Open opens a plan's events. With nothing to open the set is empty, which is not an error.
 func (p *Plan) Open(o Options) (*Set, error) { return p.open(o, linux{}) }
 
 func (p *Plan) open(o Options, k kernel) (_ *Set, err error) {
@@ -117,7 +116,7 @@ type slot struct {
 	event   *Event
 }
 
-// layout is the groups of a unit's events as the plan wants them.
+// layout returns the groups of a unit's events that the plan wants.
 func (s *Set) layout(u *PMU) [][]slot {
 	var out [][]slot
 	at := map[int]int{}
@@ -137,7 +136,7 @@ func (s *Set) layout(u *PMU) [][]slot {
 	return out
 }
 
-// openUnit opens a unit's events on all its CPUs. The first one shows which groups fit.
+// openUnit opens a unit's events on all its CPUs. The first CPU shows which groups fit.
 func (s *Set) openUnit(u *PMU, cpus []int, o Options) error {
 	layout := s.layout(u)
 	if len(layout) == 0 {
@@ -176,9 +175,8 @@ func (t target) pid() int {
 	return -1
 }
 
-// fit opens the groups on one CPU. A group whose events cannot be counted at once is taken apart: the
-// kernel refuses the event that is too much (EINVAL), and that begins a group of its own, or is left
-// out where it is a spare one.
+// fit opens the groups on one CPU. It splits a group whose events cannot be counted at once: the event that
+// the kernel refuses as one too many (EINVAL) starts a new group, or is dropped if it is a spare one.
 func (s *Set) fit(u *PMU, groups [][]slot, t target) (fitting [][]slot, err error) {
 	for len(groups) > 0 {
 		g := groups[0]
@@ -222,7 +220,7 @@ func (s *Set) fit(u *PMU, groups [][]slot, t target) (fitting [][]slot, err erro
 func (s *Set) missing(sl slot, m Missing) {
 	m.Event, m.On = s.Counters[sl.counter].Name, sl.event.on()
 	s.Missing = append(s.Missing, m)
-	c := *s.Counters[sl.counter] // the plan keeps its own
+	c := *s.Counters[sl.counter] // the plan keeps its own copy
 	c.Events = slices.DeleteFunc(slices.Clone(c.Events), func(e *Event) bool { return e == sl.event })
 	s.Counters[sl.counter] = &c
 }
@@ -262,8 +260,8 @@ func (s *Set) openEvent(sl slot, t target, leader int) (int, error) {
 	return fd, nil
 }
 
-// attr is what the kernel is asked for. Counts are not inherited by new threads: a count that is cannot
-// be read from a probe.
+// attr is the request to the kernel. New threads do not inherit counters: an inherited count cannot be read
+// from a probe.
 func (e *Event) attr(leader bool) *unix.PerfEventAttr {
 	a := &unix.PerfEventAttr{
 		Type: e.Type, Size: unix.PERF_ATTR_SIZE_VER5,
@@ -282,8 +280,8 @@ func (e *Event) attr(leader bool) *unix.PerfEventAttr {
 	return a
 }
 
-// trial lets the groups of one CPU run for a few turns and looks at who got a counter. A group that never
-// did is made smaller: somebody else holds a counter that it needs.
+// trial lets the groups of one CPU run for a few turns and checks which got a counter. A group that never did
+// is reduced: something else holds a counter that it needs.
 func (s *Set) trial(u *PMU, layout [][]slot, cpu int) ([][]slot, error) {
 	const rounds = 8
 	for range rounds {
@@ -330,7 +328,7 @@ func (s *Set) holder(u *PMU) string {
 	return "another user holds them"
 }
 
-// run counts for a moment and says for which share of the time each event of a unit ran.
+// run counts for a moment and returns the share of the time that each event of a unit ran.
 func (s *Set) run(u *PMU, groups int) (map[*Event]float64, error) {
 	mine := func(h handle) bool { return h.Event.PMU == u }
 	if err := s.control(true, mine); err != nil {
@@ -348,13 +346,13 @@ func (s *Set) run(u *PMU, groups int) (map[*Event]float64, error) {
 			return nil, fmt.Errorf("counter %s: %w", s.Counters[h.Counter].Name, err)
 		}
 		if out[h.Event] = r.Count().Share; r.Enabled == 0 {
-			out[h.Event] = 1 // the clock stood still: nothing is known
+			out[h.Event] = 1 // the clock stood still: unknown
 		}
 	}
 	return out, s.control(false, mine)
 }
 
-// drop forgets counters that were opened nowhere.
+// drop removes counters that were opened nowhere.
 func (s *Set) drop() {
 	index := make([]int, len(s.Counters))
 	var kept []*Counter

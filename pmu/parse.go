@@ -12,25 +12,26 @@ import (
 
 const (
 	maxList  = 1 << 13 // bytes of -e
-	maxSpecs = 64      // events of -e; no CPU has as many counters
+	maxSpecs = 64      // events of -e; no CPU has that many counters
 )
 
-// Spec is one event as a person wrote it, before it is known what the machine has.
+// Spec is one event as a person wrote it, before it is matched with the machine.
 type Spec struct {
 	Text  string  // as written, with its modifiers
-	Name  string  // "" if Raw or Terms say it
+	Name  string  // "" if Raw or Terms is set
 	PMU   string  // of PMU/.../; "" everywhere else
 	Terms []Term  // of PMU/event=0x11,umask=1/
 	Raw   *uint64 // r003c
 	// User and Kernel are the modifiers :u and :k: count only there. Neither: everywhere.
 	User, Kernel bool
-	// Group is the same, above 0, for events written in one pair of braces: they are counted at the same
-	// times or not at all. 0: alone.
+	// Group is the same number above 0 for events in one pair of braces: they are counted at the same times
+	// or not at all. 0: alone.
 	Group int
 }
 
-// ParseEvents reads a list as perf's -e takes it: cycles,instructions:u,r003c,cpu/event=0x3c,umask=0x1/,
-// {l1d_cache,l1d_cache_refill}. It says nothing about whether a CPU has them.
+// ParseEvents parses a list in the format of perf's -e:
+// cycles,instructions:u,r003c,cpu/event=0x3c,umask=0x1/, {l1d_cache,l1d_cache_refill}. It does not check
+// whether a CPU has them.
 func ParseEvents(s string) ([]Spec, error) {
 	if len(s) > maxList {
 		return nil, fmt.Errorf("a list of events longer than %d bytes", maxList)
@@ -118,7 +119,7 @@ func (s *Spec) also(mods string) {
 	}
 }
 
-// word takes what can stand in a name.
+// word consumes the characters of a name.
 func (p *parser) word() string {
 	n := 0
 	for n < len(p.rest) && isNameByte(p.rest[n]) {
@@ -160,7 +161,7 @@ func (p *parser) event(group int) error {
 			}
 			s.Terms = ts
 		}
-		p.take(':') // perf takes both: cpu/event=1/u and cpu/event=1/:u
+		p.take(':') // perf accepts both: cpu/event=1/u and cpu/event=1/:u
 		mods = p.word()
 	} else {
 		if raw, ok := rawCode(name); ok {
@@ -196,10 +197,10 @@ func (s *Spec) modify(mods string) error {
 	return nil
 }
 
-// both says that a person asked for user mode and the kernel, which is the same as asking for neither.
+// both reports whether user mode and the kernel were requested, which is the same as neither.
 func (s *Spec) both() bool { return s.User && s.Kernel }
 
-// rawCode reads r003c: r and hexadecimal digits.
+// rawCode parses r003c: r and hexadecimal digits.
 func rawCode(s string) (uint64, bool) {
 	if len(s) < 2 || s[0] != 'r' {
 		return 0, false
@@ -222,7 +223,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// clip keeps an error short, and what a person typed harmless.
+// clip keeps an error short, and user input harmless.
 func clip(s string) string {
 	if len(s) > 30 {
 		s = s[:30] + "..."
@@ -230,7 +231,7 @@ func clip(s string) string {
 	return s
 }
 
-// Column is an event's name as a column of a table: small letters, digits and _.
+// Column is an event's name as a column of a table: lower-case letters, digits and _.
 func Column(name string) string {
 	b := []byte(strings.ToLower(name))
 	for i, c := range b {
@@ -244,7 +245,7 @@ func Column(name string) string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// join lists for a sentence; a long list is cut.
+// join joins a list for a sentence; a long list is cut.
 func join(list []string) string {
 	const most = 8
 	if len(list) == 0 {

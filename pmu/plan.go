@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Request says what is to be counted: events by name, what answers a question, or both.
+// Request is what is to be counted: events by name, a preset, or both.
 type Request struct {
-	Events   string   // as -e takes them; "": none
+	Events   string   // in the format of -e; "": none
 	Question Question // "": none
-	// Software adds what the kernel counts to any question but Off. Where the CPU counts nothing, a
-	// question is answered by them in any case.
+	// Software adds the kernel's counters to any preset but Off. If the CPU counts nothing, a preset uses
+	// them in any case.
 	Software bool
-	// OnlyUser leaves the kernel's share out of what a CPU counts for the question, as :u does. Events asked
-	// for by name are counted as they are written, as under perf. What is asked for both ways and counted
-	// differently has two counters: cycles, and cycles:u of the question.
+	// OnlyUser excludes the kernel's share from what a CPU counts for the preset, as :u does. Events
+	// requested by name are counted as written, as in perf. What both request but count differently has two
+	// counters: cycles, and cycles:u of the preset.
 	OnlyUser bool
 }
 
@@ -27,12 +27,12 @@ type Plan struct {
 	Machine  *Machine
 	Counters []*Counter
 	Missing  []Missing
-	// Notes are for a person and no reason to stop.
+	// Notes are messages for the user that do not prevent counting.
 	Notes []string
 }
 
-// NewPlan finds events for a request. An error is one of writing: a list that cannot be read. What the
-// machine does not have is in Missing (see Refused).
+// NewPlan finds events for a request. The error is one in the list's syntax. What the machine lacks is in
+// Missing (see Refused).
 func NewPlan(m *Machine, r Request) (*Plan, error) {
 	p := &Plan{Machine: m}
 	if r.Question == Off {
@@ -61,7 +61,7 @@ func NewPlan(m *Machine, r Request) (*Plan, error) {
 	return p, nil
 }
 
-// Refused is what was asked for by name and is on no CPU.
+// Refused is what was requested by name and no CPU has.
 func (p *Plan) Refused() []Missing {
 	var out []Missing
 	for _, m := range p.Missing {
@@ -79,12 +79,11 @@ type builder struct {
 	groups  int
 }
 
-// specs finds the events that were asked for by name. It returns those that need a CPU's counters where
-// there is none.
+// specs finds the events requested by name. It returns those that need a CPU's counters if there are none.
 func (b *builder) specs(specs []Spec) (hardware []string) {
 	for _, s := range specs {
 		if b.byText[s.Text] != nil {
-			continue // asked for twice
+			continue // requested twice
 		}
 		if f := software(s); f != nil {
 			b.add(s, f, 0)
@@ -124,7 +123,7 @@ func (b *builder) specs(specs []Spec) (hardware []string) {
 	return hardware
 }
 
-// question finds the events that answer a question, on each unit.
+// question finds the events of a preset on each unit.
 func (b *builder) question(hardware *[]string) {
 	q := b.request.Question
 	if q == "" {
@@ -156,16 +155,16 @@ func (b *builder) question(hardware *[]string) {
 		for _, name := range softwareSet {
 			s := Spec{Text: name, Name: name}
 			if b.byText[name] == nil {
-				b.add(s, software(s), 0) // these are exact, and mostly the kernel's: OnlyUser is not for them
+				b.add(s, software(s), 0) // these are exact, and mostly the kernel's: OnlyUser does not apply
 			}
 		}
 	}
 }
 
-// named adds one event of a question on one unit; false if the unit does not have it.
+// named adds one event of a preset on one unit; it returns false if the unit does not have it.
 func (b *builder) named(p *PMU, name string) bool {
 	s := Spec{Text: name, Name: name, User: b.request.OnlyUser}
-	for _, text := range []string{name, name + ":u"} { // asked for by name too
+	for _, text := range []string{name, name + ":u"} { // also requested by name
 		c := b.byText[text]
 		switch {
 		case c == nil || text != name && !s.User:
@@ -187,7 +186,7 @@ func (b *builder) named(p *PMU, name string) bool {
 	return true
 }
 
-// lacking says in one sentence what of a question a unit does not have.
+// lacking describes in one sentence which part of a preset a unit lacks.
 func (p *PMU) lacking(names []string) Missing {
 	why := fmt.Sprintf("this CPU (%s) does not have it", p)
 	if len(names) > 1 {
@@ -206,7 +205,7 @@ func (c *Counter) on(p *PMU) bool {
 	return slices.ContainsFunc(c.Events, func(e *Event) bool { return e.PMU == p })
 }
 
-// onlyUser tells that it is counted in user mode alone, wherever it is.
+// onlyUser reports whether it is counted in user mode only, on every unit.
 func (c *Counter) onlyUser() bool {
 	return !slices.ContainsFunc(c.Events, func(e *Event) bool { return !e.OnlyUser })
 }
@@ -224,7 +223,7 @@ func (b *builder) add(s Spec, f *found, group int) {
 		b.Counters = append(b.Counters, c)
 	}
 	if c.Role != f.role {
-		c.Role = "" // another thing on each kind of CPU
+		c.Role = "" // a different meaning on each kind of CPU
 	}
 	if strings.EqualFold(e.Is, s.Name) {
 		e.Is = ""
@@ -232,7 +231,7 @@ func (b *builder) add(s Spec, f *found, group int) {
 	c.Events = append(c.Events, &e)
 }
 
-// columns gives each counter a name that no other has.
+// columns gives each counter a unique name.
 func (b *builder) columns() {
 	seen := map[string]bool{}
 	for _, c := range b.Counters {
@@ -268,7 +267,7 @@ func (b *builder) notes() {
 	}
 }
 
-// noCounters says why no CPU of the machine counts, and what helps.
+// noCounters returns why no CPU of the machine counts, and what helps.
 func (m *Machine) noCounters() (why, do string) {
 	why = "this machine shows no counters of its CPUs"
 	if m.Hidden {
@@ -283,7 +282,7 @@ func (m *Machine) noCounters() (why, do string) {
 		"in a virtual machine give it a PMU; else see dmesg | grep -i -e pmu -e perf"
 }
 
-// noUnit says why there is no unit of a name.
+// noUnit returns why there is no unit of a name.
 func (m *Machine) noUnit(name string) (why, do string) {
 	if slices.Contains(m.Elsewhere, name) {
 		return name + " counts for a whole socket or the machine, or is the kernel's own: what it counts cannot be charged to a thread", ""

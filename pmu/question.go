@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// Question names what a set of counters is to answer.
+// Question is a preset: what a set of counters is to answer.
 type Question string
 
 // The questions.
 const (
-	Auto     Question = "auto"     // what bounds an operator, with what can be counted at once
-	Memory   Question = "memory"   // how much goes past each cache, to memory at last
+	Auto     Question = "auto"     // what limits an operator, with counters that run simultaneously
+	Memory   Question = "memory"   // traffic beyond each cache, finally to memory
 	Stall    Question = "stall"    // what the CPU waits for
-	Cache    Question = "cache"    // which cache holds what is read
-	Branch   Question = "branch"   // branches, and those guessed wrong
-	TLB      Question = "tlb"      // looking up addresses
+	Cache    Question = "cache"    // which cache holds the data that is read
+	Branch   Question = "branch"   // branches and mispredictions
+	TLB      Question = "tlb"      // address translation
 	Software Question = "software" // the kernel's own counters: faults, switches, migrations
 	Off      Question = "off"      // nothing
 )
 
-// Questions lists them in the order in which a person is told.
+// Questions lists them in display order.
 func Questions() []Question {
 	return []Question{Auto, Memory, Stall, Cache, Branch, TLB, Software, Off}
 }
 
-// ParseQuestion reads what a person wrote.
+// ParseQuestion parses user input.
 func ParseQuestion(s string) (Question, error) {
 	q := Question(strings.ToLower(strings.TrimSpace(s)))
 	if slices.Contains(Questions(), q) {
@@ -41,12 +41,12 @@ func ParseQuestion(s string) (Question, error) {
 	return "", fmt.Errorf("counters: there is no %q: there are %s", clip(s), strings.Join(all, ", "))
 }
 
-// Role says what a count stands for whatever it is called on a CPU: what the analysis asks for. Two events
-// with one role on two kinds of CPU need not count exactly the same: the CPU's document says.
+// Role is the meaning of a count, whatever its name on a CPU: the analysis requests roles. Two events with
+// one role on two kinds of CPU need not count exactly the same: see the CPU's documentation.
 type Role string
 
-// The roles. Cycles and stalls are in CPU cycles, misses in cache lines (see the CPU's document for
-// which accesses are meant), slots in instructions that could have been issued.
+// The roles. Cycles and stalls are in CPU cycles, misses in cache lines (see the CPU's documentation for the
+// accesses included), slots in instructions that could have been issued.
 const (
 	Cycles         Role = "cycles"
 	Instructions   Role = "instructions"
@@ -57,33 +57,33 @@ const (
 	StallMemory    Role = "stall-memory"   // waiting for loads, from any level
 	StallStore     Role = "stall-store"
 	StallInterlock Role = "stall-interlock" // waiting for a result that is being computed
-	StallL2Miss    Role = "stall-l2-miss"   // with a load past the second level under way
-	StallL3Miss    Role = "stall-l3-miss"   // with a load past the third level under way
+	StallL2Miss    Role = "stall-l2-miss"   // with a load beyond the second level outstanding
+	StallL3Miss    Role = "stall-l3-miss"   // with a load beyond the third level outstanding
 	MemAccess      Role = "mem-access"      // loads and stores issued
-	BusAccess      Role = "bus-access"      // transfers of the CPU's port to the rest of the chip
+	BusAccess      Role = "bus-access"      // transfers of the CPU's interface to the rest of the chip
 	L1Access       Role = "l1-access"
 	L1Refill       Role = "l1-refill"
 	L2Refill       Role = "l2-refill"
-	L2Miss         Role = "l2-miss" // of retired loads or requests; prefetching may not be in it
+	L2Miss         Role = "l2-miss" // of retired loads or requests; may exclude prefetching
 	L3Access       Role = "l3-access"
 	L3Refill       Role = "l3-refill"
 	L3Miss         Role = "l3-miss"           // of retired loads
-	LLCMiss        Role = "llc-miss"          // past the last level of cache, to memory
-	LLCPrefetches  Role = "llc-prefetch-miss" // the same, of the second level's prefetching alone
+	LLCMiss        Role = "llc-miss"          // beyond the last level of cache, to memory
+	LLCPrefetches  Role = "llc-prefetch-miss" // the same, for the second level's prefetches only
 	MemFill        Role = "mem-fill"          // lines that came from memory
 	Branches       Role = "branches"
 	BranchMisses   Role = "branch-misses"
 	TLBAccess      Role = "tlb-access"
-	TLBRefill      Role = "tlb-refill"  // past the first level
-	TLBMiss        Role = "tlb-miss"    // past the last level
-	TLBWalk        Role = "tlb-walk"    // walks through the page table
+	TLBRefill      Role = "tlb-refill"  // beyond the first level
+	TLBMiss        Role = "tlb-miss"    // beyond the last level
+	TLBWalk        Role = "tlb-walk"    // page table walks
 	TLBCycles      Role = "tlb-cycles"  // cycles in such walks
 	Slots          Role = "slots"       // top-down: all
 	Retiring       Role = "retiring"    // top-down: useful
-	BadSpec        Role = "bad-spec"    // top-down: thrown away
+	BadSpec        Role = "bad-spec"    // top-down: discarded
 	FrontendBound  Role = "fe-bound"    // top-down: nothing arrived
 	BackendBound   Role = "be-bound"    // top-down: nothing could be issued
-	MemBound       Role = "mem-bound"   // top-down: of those, because of memory
+	MemBound       Role = "mem-bound"   // top-down: those due to memory
 	TaskClock      Role = "task-clock"  // ns
 	CPUClock       Role = "cpu-clock"   // ns, of a CPU
 	Faults         Role = "page-faults" // minor and major
@@ -93,11 +93,10 @@ const (
 	Migrations     Role = "cpu-migrations"
 )
 
-// softwareSet is what the kernel counts itself on every machine.
+// softwareSet is what the kernel itself counts on every machine.
 var softwareSet = []string{"task-clock", "minor-faults", "major-faults", "context-switches", "cpu-migrations"}
 
-// genericGroups is for a CPU that no table knows: what perf's own names give, as far as the kernel
-// maps them for it.
+// genericGroups is for a CPU in no table: perf's own names, as far as the kernel maps them for it.
 var genericGroups = map[Question]string{
 	Auto:   "cycles instructions cache-misses stalled-cycles-backend stalled-cycles-frontend",
 	Memory: "cycles instructions cache-references cache-misses LLC-load-misses",
@@ -107,7 +106,7 @@ var genericGroups = map[Question]string{
 	TLB:    "cycles instructions dTLB-loads dTLB-load-misses",
 }
 
-// groups is what a unit counts for a question: groups of names, each to be counted at the same times.
+// groups returns what a unit counts for a preset: groups of names, each counted at the same times.
 func (p *PMU) groups(q Question) [][]string {
 	table := genericGroups
 	switch {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// absent says whether an error is about one event, so that the others may be counted nevertheless.
+// absent reports whether an error concerns one event, so that the others may still be counted.
 func absent(err error) bool {
 	for _, e := range []unix.Errno{unix.ENOENT, unix.EOPNOTSUPP, unix.EINVAL, unix.ENOSPC, unix.ENXIO} {
 		if errors.Is(err, e) {
@@ -19,7 +19,7 @@ func absent(err error) bool {
 	return false
 }
 
-// notThere says why an event could not be opened. perf_event_open(2) has the errors.
+// notThere returns why an event could not be opened. perf_event_open(2) describes the errors.
 func notThere(err error, name string, e *Event) Missing {
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -31,9 +31,9 @@ func notThere(err error, name string, e *Event) Missing {
 	return Missing{Why: fmt.Sprintf("the kernel does not take it for %s (%v)", e.on(), err), Do: "see dmesg"}
 }
 
-// refused says why nothing may be counted.
+// refused returns why nothing may be counted.
 func refused(err error, m *Machine, name string, o Options) error {
-	var out Missing // of no single event
+	var out Missing // not for a single event
 	level := "unknown"
 	if m.Paranoid != nil {
 		level = fmt.Sprint(*m.Paranoid)
@@ -76,5 +76,5 @@ type refusal struct {
 
 func (r *refusal) Error() string { return "counters: " + r.Missing.Error() }
 
-// Unwrap gives the Missing and the error of the system call.
+// Unwrap returns the Missing and the error of the system call.
 func (r *refusal) Unwrap() []error { return []error{r.Missing, r.err} }

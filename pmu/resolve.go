@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// found is what a name turned out to be on one unit.
+// found is the result of looking up a name on one unit.
 type found struct {
 	event Event
 	role  Role
 }
 
-// software finds an event of the kernel; nil if the name is none.
+// software finds an event of the kernel; nil if there is none of that name.
 func software(s Spec) *found {
 	name := canonical(s.Name)
 	e, ok := softwareEvents[name]
@@ -34,8 +34,8 @@ func canonical(name string) string {
 	return name
 }
 
-// find looks up an event on a unit. The order: a raw code or terms; perf's names; what the kernel
-// lists; Arm's names; the table of the kind.
+// find looks up an event on a unit. The order: a raw code or terms; perf's names; what the kernel lists;
+// Arm's names; the table of the kind.
 func (p *PMU) find(s Spec) (*found, *Missing) {
 	f, why := p.look(s)
 	if why != nil {
@@ -102,7 +102,7 @@ func (p *PMU) raw(c code, proof Proof, role Role) *found {
 		role}
 }
 
-// armCode is the number of one of Arm's names, or one of the kind's own.
+// armCode is the number of one of Arm's names, or of one specific to the kind.
 func (p *PMU) armCode(name string) (uint16, bool) {
 	if p.Kind != nil {
 		if c, ok := p.Kind.extra[name]; ok {
@@ -113,7 +113,7 @@ func (p *PMU) armCode(name string) (uint16, bool) {
 	return c, ok
 }
 
-// role is what an event of a name stands for.
+// role is the meaning of an event name.
 func (p *PMU) role(name string) Role {
 	if p.Arm() {
 		return armRoles[name]
@@ -128,7 +128,7 @@ func (p *PMU) role(name string) Role {
 	return ""
 }
 
-// coded decides on a code whether the CPU has it.
+// coded decides whether the CPU has an event with this code.
 func (p *PMU) coded(c code) (*found, *Missing) {
 	for _, k := range sortedKeys(p.Events) {
 		if e, err := p.encode(p.Events[k]); err == nil && e == c {
@@ -152,10 +152,9 @@ func (p *PMU) coded(c code) (*found, *Missing) {
 	return p.raw(c, Unproved, ""), nil
 }
 
-// armCoded: the rule for codes that the kernel opens on every Arm CPU. Of the common ones
-// (armCovered) the CPU says which it has, and the kernel lists those: what is not listed is
-// refused. Of the others the list of the kind decides. Where there is no such list the event is
-// opened, and its zeros are not believed.
+// armCoded is the rule for codes that the kernel opens on every Arm CPU. The CPU shows which common ones
+// (armCovered) it has, and the kernel lists those: what is not listed is refused. For others the list of the
+// kind decides. If there is no such list the event is opened, and zeros are not trusted.
 func (p *PMU) armCoded(c code) (*found, *Missing) {
 	mask := uint64(0xffff)
 	if f, ok := p.Format["event"]; ok && f.bits() < 64 {
@@ -221,7 +220,7 @@ func (p *PMU) generic(name string, g generic) (*found, *Missing) {
 	}
 	role := g.role
 	switch {
-	// intel_perfmon_event_map: requests to the last level; amd_zen2_perfmon_event_map: to the second
+	// intel_perfmon_event_map: requests to the last level; amd_zen2_perfmon_event_map: to the second level
 	case role == "" && p.ID.Vendor == intel:
 		role = map[string]Role{"cache-references": L3Access, "cache-misses": LLCMiss}[name]
 	case role == "" && p.ID.Vendor == amd:
@@ -243,8 +242,8 @@ func (p *PMU) cache(name string, id uint64) (*found, *Missing) {
 	return p.generic(name, generic{role: cacheRoles[name], arm: []string{arm}})
 }
 
-// extended says of which unit one of the kernel's own events is meant, where there are several
-// (PERF_PMU_TYPE_SHIFT in include/uapi/linux/perf_event.h; since the kernels that know such CPUs, 5.13).
+// extended adds the unit to one of the kernel's own events if there are several units (PERF_PMU_TYPE_SHIFT in
+// include/uapi/linux/perf_event.h; supported by kernels that know such CPUs, since 5.13).
 func (p *PMU) extended(id uint64) uint64 {
 	if p.Name == "cpu" {
 		return id
@@ -252,7 +251,7 @@ func (p *PMU) extended(id uint64) uint64 {
 	return uint64(p.Type)<<32 | id
 }
 
-// lacks says for a person that a unit has no event of a name, and what comes near.
+// lacks reports that a unit has no event of a name, and suggests similar ones.
 func (p *PMU) lacks(name string) (why, do string) {
 	why = fmt.Sprintf("this CPU (%s) has no event %s", p, clip(name))
 	near := near(name, p.known())
@@ -264,7 +263,7 @@ func (p *PMU) lacks(name string) (why, do string) {
 		p.Name)
 }
 
-// known is all names that find something on this unit.
+// known is all names that match something on this unit.
 func (p *PMU) known() []string {
 	out := sortedKeys(p.Events)
 	if p.Arm() {
@@ -286,7 +285,7 @@ func (p *PMU) known() []string {
 	return slices.Compact(out)
 }
 
-// some is what a person may take instead: what the kernel lists, those first that a question asks for.
+// some suggests alternatives: what the kernel lists, those of presets first.
 func (p *PMU) some() []string {
 	out := sortedKeys(p.Events)
 	slices.SortStableFunc(out, func(a, b string) int {
@@ -301,7 +300,7 @@ func (p *PMU) some() []string {
 	return out
 }
 
-// near finds names with the same words: l2d_cache_refill for l3d_cache_refill. At most three.
+// near finds at most three names with the same words: l2d_cache_refill for l3d_cache_refill.
 func near(name string, names []string) []string {
 	const most = 3
 	split := func(s string) []string {
@@ -339,7 +338,7 @@ func near(name string, names []string) []string {
 	return out
 }
 
-// like says that two words differ in one letter at most.
+// like reports whether two words differ in at most one letter.
 func like(a, b string) bool {
 	if len(a) != len(b) {
 		return false

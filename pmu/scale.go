@@ -7,13 +7,13 @@ import (
 	"math/bits"
 )
 
-// Reading is what the kernel tells of a counter at a moment: the count so far, and for how many
-// nanoseconds it was wanted and really counted. They differ where more events are counted than there
-// are counters: the kernel lets them take turns.
+// Reading is the kernel's state of a counter at a moment: the count so far, and for how many nanoseconds it
+// was enabled and actually running. These differ if more events are counted than there are counters: the
+// kernel multiplexes them.
 type Reading struct{ Value, Enabled, Running uint64 }
 
-// Sub is what happened since an earlier reading of the same counter. ok is false where a number went
-// backwards: the two are not of one counter.
+// Sub is the difference to an earlier reading of the same counter. ok is false if a number decreased: the
+// readings are then not from one counter.
 func (r Reading) Sub(earlier Reading) (d Reading, ok bool) {
 	if r.Value < earlier.Value || r.Enabled < earlier.Enabled || r.Running < earlier.Running {
 		return Reading{}, false
@@ -21,7 +21,7 @@ func (r Reading) Sub(earlier Reading) (d Reading, ok bool) {
 	return Reading{r.Value - earlier.Value, r.Enabled - earlier.Enabled, r.Running - earlier.Running}, true
 }
 
-// Add sums two spans; a sum that no longer fits stays at the largest number.
+// Add sums two spans; a sum that overflows saturates.
 func (r Reading) Add(o Reading) Reading {
 	return Reading{sat(r.Value, o.Value), sat(r.Enabled, o.Enabled), sat(r.Running, o.Running)}
 }
@@ -34,15 +34,15 @@ func sat(a, b uint64) uint64 {
 	return s
 }
 
-// State says how far a count can be trusted.
+// State is how far a count can be trusted.
 type State uint8
 
 const (
-	// Unknown: the counter did not run in this span. There is no count, in particular not 0.
+	// Unknown: the counter did not run in this span. There is no count, and in particular not 0.
 	Unknown State = iota
 	// Exact: it ran all the time.
 	Exact
-	// Scaled: it ran for a share of the time, and the count is an estimate: what was counted, times
+	// Scaled: it ran for a share of the time, and the count is an estimate: counted value times
 	// enabled/running.
 	Scaled
 )
@@ -51,17 +51,16 @@ func (s State) String() string { return [...]string{"unknown", "exact", "scaled"
 
 // Count is a span's count.
 type Count struct {
-	Value uint64 // 0 where State is Unknown
+	Value uint64 // 0 if State is Unknown
 	State State
 	Share float64 // of the time that it ran: 0 to 1
 }
 
-// Count estimates what a span's count is.
+// Count estimates the count of a span.
 //
-// The estimate takes for granted that the events came as often while the counter did not run. An
-// operator is often shorter than a turn (4 ms): its counter ran all the time or not at all. So the
-// spans of many operators are added first, and the sum is scaled: single spans that are scaled and then added
-// leave out all that were Unknown.
+// The estimate assumes the same event rate while the counter did not run. An operator is often shorter than a
+// turn (4 ms): its counter ran all the time or not at all. So the spans of many operators are added first,
+// and the sum is scaled: scaling single spans and then adding them would omit all that were Unknown.
 func (r Reading) Count() Count {
 	switch {
 	case r.Running == 0 || r.Enabled == 0:

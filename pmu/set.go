@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is what a set needs of it; tests have one without counters.
+// kernel is the part of the kernel that a set needs; tests use one without counters.
 type kernel interface {
 	open(attr *unix.PerfEventAttr, pid, cpu, group int) (fd int, err error)
 	read(fd int) (Reading, error)
@@ -37,7 +37,7 @@ func (linux) read(fd int) (Reading, error) {
 		return Reading{}, err
 	}
 	if n < len(b) {
-		// 0: an event of a group that had to be counted always and could not
+		// 0: a pinned event of a group could not be counted
 		return Reading{}, errors.New("the kernel gave no count")
 	}
 	u := binary.NativeEndian.Uint64
@@ -64,10 +64,10 @@ func (s *Set) Handles() []Handle {
 	return out
 }
 
-// Enable lets all counters count.
+// Enable starts all counters.
 func (s *Set) Enable() error { return s.control(true, func(handle) bool { return true }) }
 
-// control switches groups by their leaders.
+// control switches groups through their leaders.
 func (s *Set) control(on bool, which func(handle) bool) error {
 	for _, h := range s.handles {
 		if !h.leader || !which(h) {
@@ -95,7 +95,7 @@ func (s *Set) Total(counter int) (r Reading, err error) {
 	return r, nil
 }
 
-// Close gives the counters back.
+// Close releases the counters.
 func (s *Set) Close() error {
 	s.closeFrom(0)
 	return nil

@@ -4,9 +4,9 @@ package pmu
 
 import "slices"
 
-// x86's CPUs. Which model is which: Linux 6.12.117, tools/perf/pmu-events/arch/x86/mapfile.csv. Events: the
-// JSON files in the folders that stand beside each kind. The lines are in testdata/sources/x86.txt, and a
-// test compares each. What has no line in a table below is one of perf's own names, which the kernel maps
+// x86's CPUs. Assignment of models: Linux 6.12.117, tools/perf/pmu-events/arch/x86/mapfile.csv. Events: the
+// JSON files in the directories listed with each kind. The lines are in testdata/sources/x86.txt, and a test
+// compares each. A name without a line in a table below is one of perf's own names, which the kernel maps
 // (arch/x86/events/intel/core.c, amd/core.c), or one that it lists itself (slots, topdown-...).
 
 // x86Kinds has a list of CPUs for each table.
@@ -14,7 +14,7 @@ var x86Kinds = []struct {
 	vendor string
 	family int
 	models []int
-	pmu    string // of a hybrid; "": any
+	pmu    string // for a hybrid; "": any
 	steps  [2]int // first and last stepping; 0, 0: any
 	kind   *Kind
 }{
@@ -82,8 +82,8 @@ func span(first, last int) (out []int) {
 	return out
 }
 
-// skylake: Skylake, Cascade Lake, Ice Lake, Tiger Lake, Rocket Lake. Four counters a thread where two
-// threads share a core (eight on the last three), and one each for cycles, instructions and reference cycles.
+// skylake: Skylake, Cascade Lake, Ice Lake, Tiger Lake, Rocket Lake. Four counters per thread if two threads
+// share a core (eight on the last three), and one each for cycles, instructions and reference cycles.
 var skylake = []line{
 	{"longest_lat_cache.miss", "event=0x2e,umask=0x41", LLCMiss},
 	{"mem_load_retired.l1_miss", "event=0xd1,umask=0x8", L1Refill},
@@ -109,8 +109,8 @@ var skylakeGroups = map[Question]string{
 	TLB:    "cycles instructions dtlb_load_misses.stlb_hit dtlb_load_misses.walk_completed dtlb_load_misses.walk_active",
 }
 
-// topDown is what Intel's CPUs since Ice Lake count in a register of its own and the kernel offers
-// under these names; slots has to lead its group (intel_pmu_hw_config in arch/x86/events/intel/core.c).
+// topDown is what Intel's CPUs since Ice Lake count in a separate register and the kernel offers under these
+// names; slots must lead its group (intel_pmu_hw_config in arch/x86/events/intel/core.c).
 const topDown = "slots topdown-retiring topdown-bad-spec topdown-fe-bound topdown-be-bound"
 
 var iceLakeGroups = map[Question]string{
@@ -149,7 +149,7 @@ var goldenCoveGroups = map[Question]string{
 	TLB:    skylakeGroups[TLB],
 }
 
-// gracemont: the E cores of Alder Lake and Raptor Lake. Six counters, of which one question takes all.
+// gracemont: the E cores of Alder Lake and Raptor Lake. Six counters, all of which one preset uses.
 var gracemont = []line{
 	{"longest_lat_cache.reference", "event=0x2e,umask=0x4f", L3Access},
 	{"longest_lat_cache.miss", "event=0x2e,umask=0x41", LLCMiss},

@@ -4,9 +4,9 @@ package pmu
 
 import "slices"
 
-// AMD's CPUs since Zen: six counters of a thread, none fixed. Which misses go past the third level a thread's
-// own counters do not tell (that level counts for itself, in another unit); what they tell is from
-// where a line came that was filled into the first level: memory, another core's cache.
+// AMD's CPUs since Zen: six counters per thread, none fixed. A thread's own counters do not show which misses
+// go beyond the third level (that level counts for itself, in another unit). They show where a line that was
+// filled into the first level came from: memory, another core's cache.
 
 var zen1 = []line{
 	{"l2_cache_req_stat.ic_dc_miss_in_l2", "event=0x64,umask=0x9", L2Miss},
@@ -62,7 +62,7 @@ var zen4 = []line{
 	{"ls_l1_d_tlb_miss.all_l2_miss", "event=0x45,umask=0xf0", TLBMiss},
 }
 
-// zen5 is the same, but that its list does not sum up the second level's prefetches under this name.
+// zen5 is the same, except that its list does not sum up the second level's prefetches under this name.
 var zen5 = slices.Concat(slices.DeleteFunc(slices.Clone(zen4), func(l line) bool {
 	return l.name == "l2_pf_miss_l2_l3.all"
 }), []line{

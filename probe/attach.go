@@ -19,30 +19,29 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Attachment is one process with its probes. Sites can be added while it runs.
+// Attachment is one process with its probes. Sites can be added while the process runs.
 type Attachment struct {
 	s         *Session
 	pid       int
 	proc      int
-	owner     uint32 // proc, and which of those that had the number
+	owner     uint32 // proc, and which of the processes that had this number
 	layout    uint32
-	numbers   []uint32 // of sites
+	numbers   []uint32 // of its sites
 	links     []link.Link
 	ops       []*opGroup
 	mode      Mode
 	sequences []uint64 // see SetRoutingPlaces
 	stopped   bool
-	left      *positions // when its probes had been taken away
+	left      *positions // set when its probes were detached
 	released  bool
-	// Ready is when the latest probe stood that a step's parts are seen by: of a step that began
-	// later all is seen.
+	// Ready is when the last probe that observes parts of steps was in place: a step that began later is
+	// observed completely.
 	Ready int64
-	// Sites are those attached so far, by the index that marks carry.
+	// Sites are those attached so far, keyed by the index in marks.
 	Sites map[uint32]engine.Site
 }
 
-// Process registers a process: from now on its threads' scheduling is recorded. Nothing is
-// probed yet.
+// Process registers a process: from now on the scheduling of its threads is recorded. Nothing is probed yet.
 func (s *Session) Process(pid int, l *engine.Layout) (*Attachment, error) {
 	proc, owner, err := s.process(pid)
 	if err != nil {
@@ -65,7 +64,7 @@ func (s *Session) Process(pid int, l *engine.Layout) (*Attachment, error) {
 	return a, nil
 }
 
-// SetLayout replaces the layout, for a plan that has learned more.
+// SetLayout replaces the layout with that of a more complete plan.
 func (a *Attachment) SetLayout(l *engine.Layout) error {
 	if err := a.s.objs.Layouts.Put(a.layout, kernelLayoutOf(l)); err != nil {
 		return fmt.Errorf("process %d: its layout: %w", a.pid, err)
@@ -73,7 +72,7 @@ func (a *Attachment) SetLayout(l *engine.Layout) error {
 	return nil
 }
 
-// batchKey: sites of one file, program and role are attached by one link.
+// batchKey: one link attaches all sites of one file, program and role.
 type batchKey struct {
 	order  int
 	file   int
@@ -82,8 +81,8 @@ type batchKey struct {
 	opened string
 }
 
-// Attach probes the sites, files telling where each one's file can be opened; all of them, or
-// none where an error is returned. Sites that are attached already must not be given again.
+// Attach probes the sites; files says where to open the file of each. It attaches all of them, or none and
+// returns an error. Sites already attached must not be passed again.
 func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 	groups := make(map[batchKey][]engine.Site)
 	var order []batchKey
@@ -113,7 +112,7 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 				g.held.Close()
 			}
 			a.links, a.ops = a.links[:links], a.ops[:ops]
-			// marks can have named them: they are not used again before the others
+			// marks may refer to them: they are reused after all others
 			for _, id := range a.numbers[first:] {
 				delete(a.Sites, id)
 			}
@@ -159,8 +158,8 @@ func (a *Attachment) attachGroup(f engine.File, k batchKey, sites []engine.Site)
 	return nil
 }
 
-// openAnalysed opens the file in which the sites were found. By its name another can be there by now, a pipe
-// too: in that the sites' offsets mean nothing.
+// openAnalysed opens the file in which the sites were found. Under its name there may be another file by now,
+// or a pipe, in which the offsets are meaningless.
 func openAnalysed(f engine.File) (*os.File, error) {
 	file, err := safeopen.Regular(f.Open, nil)
 	var special *safeopen.SpecialError
@@ -225,7 +224,7 @@ func (a *Attachment) openError(f engine.File, err error) error {
 	return fmt.Errorf("process %d: opening %s to probe it: %w", a.pid, f.Path, err)
 }
 
-// ErrGone says that the process ended, or unmapped the file, before it was probed.
+// ErrGone means that the process ended, or unmapped the file, before it was probed.
 var ErrGone = errors.New("it is gone")
 
 func (a *Attachment) attachError(f engine.File, site engine.Site, err error) error {
@@ -252,7 +251,7 @@ func (a *Attachment) kernelSite(s *engine.Site) *kernelSite {
 	return k
 }
 
-// Stop ends the recording of the process's scheduling, at once, and silences its probes: a program that it
+// Stop ends the recording of the process's scheduling at once and silences its probes: a program that it
 // executes can map the same files, and is probed anew.
 func (a *Attachment) Stop() error {
 	if a.stopped {
@@ -272,9 +271,9 @@ func (a *Attachment) Stop() error {
 	return nil
 }
 
-// Detach stops and takes all probes away. Its events that lie in the rings can still be
-// drained. The probes go in no order: what is seen from here on is not whole. It takes some tens of
-// milliseconds, and can run beside everything else once Stop was called.
+// Detach stops recording and removes all probes. Events left in the rings can still be drained. The probes
+// are removed in no particular order, so what is observed from here on is incomplete. It takes some tens of
+// milliseconds; once Stop was called, it can run in parallel with anything else.
 func (a *Attachment) Detach() error {
 	for _, g := range a.ops {
 		a.links = append(a.links, g.links...)
@@ -284,7 +283,7 @@ func (a *Attachment) Detach() error {
 	a.ops = nil
 	errs := make([]error, len(a.links)+1)
 	errs[len(a.links)] = a.Stop()
-	// each waits for grace periods of the kernel (about 40 ms); together they wait once
+	// each waits for kernel grace periods (about 40 ms); in parallel they wait once
 	var wg sync.WaitGroup
 	for i, l := range a.links {
 		wg.Go(func() { errs[i] = l.Close() })

@@ -13,30 +13,29 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Layout of the hits' buffers, see bpf/profinfer.h.
+// Layout of the hit buffers, see bpf/profinfer.h.
 const (
 	bufferHead = int(kernelLimitBUFFER_HEAD)
 	slotBytes  = int(unsafe.Sizeof(kernelSlot{}))
-	minSlots   = 256 // twice the slack and more
+	minSlots   = 256 // at least twice the slack
 )
 
-// Kinds of hits that are handed on as samples.
+// Kinds of hits that are returned as samples.
 const (
 	hitOff = trace.HitKind(kernelHitKindHIT_OFF)
 	hitOn  = trace.HitKind(kernelHitKindHIT_ON)
 )
 
-// buffer holds the hits of one CPU. The kernel side reserves slots by an atomic addition and
-// writes their time last; this side takes those whose time is there, clears them and moves
-// the tail on.
+// buffer holds the hits of one CPU. The kernel side reserves slots by atomic addition and writes their time
+// last. This side takes slots whose time is set, clears them and advances the tail.
 type buffer struct {
 	head, tail *uint64
-	lost       []uint64 // by what; see Session.Lost
+	lost       []uint64 // by kind; see Session.Lost
 	slots      []kernelSlot
-	next       uint64 // as the tail, which nobody else writes
+	next       uint64 // copy of the tail, which nobody else writes
 }
 
-// mapBuffers maps the rings itself: ebpf.Memory hands out copies, and a hit is to be read where it lies.
+// mapBuffers maps the rings itself: ebpf.Memory returns copies, and hits must be read in place.
 func mapBuffers(m *ebpf.Map, cpus, slots int) ([]*buffer, []byte, error) {
 	each := bufferHead + slots*slotBytes
 	mem, err := unix.Mmap(m.FD(), 0, cpus*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -56,11 +55,11 @@ func mapBuffers(m *ebpf.Map, cpus, slots int) ([]*buffer, []byte, error) {
 	return bs, mem, nil
 }
 
-// waiting returns how many slots are reserved and not taken.
+// waiting returns the number of slots that are reserved and not yet taken.
 func (b *buffer) waiting() int { return int(atomic.LoadUint64(b.head) - b.next) }
 
-// drain appends the hits written so far. It returns false if it stopped at one that is
-// reserved and not yet written.
+// drain appends the hits written so far. It returns false if it stopped at a slot that is reserved but not
+// yet written.
 func (b *buffer) drain(cpu uint16, pids *[maxProcesses]int32, c *Counters, e *Events) bool {
 	mask := uint64(len(b.slots) - 1)
 	end := atomic.LoadUint64(b.head)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Missing is a privilege or a kernel feature that recording needs and this machine does not
-// give. Remedy says what to do.
+// Missing is a privilege or kernel feature that recording needs and this machine does not provide. Remedy
+// says what to do.
 type Missing struct {
 	What   string
 	Remedy string
@@ -35,7 +35,7 @@ func (m *Missing) Unwrap() error { return m.Err }
 // initPIDNamespace is the inode number of the first PID namespace (PROC_PID_INIT_INO).
 const initPIDNamespace = "pid:[4026531836]"
 
-// Check says whether this kernel and this process can record at all: nil, or a *Missing.
+// Check reports whether this kernel and this process can record at all: nil, or a *Missing.
 func Check() error {
 	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		return &Missing{What: errArch.Error(), Remedy: "record on one of these; traces can be read anywhere"}
@@ -55,8 +55,8 @@ func Check() error {
 	return nil
 }
 
-// CheckNamespace says whether this process sees the numbers of processes as the kernel side does: nil, or
-// a *Missing.
+// CheckNamespace reports whether this process sees the same process IDs as the kernel side: nil, or a
+// *Missing.
 func CheckNamespace() error {
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDNamespace {
 		return &Missing{
@@ -67,7 +67,7 @@ func CheckNamespace() error {
 	return nil
 }
 
-// privilege turns a refusal into words about what this process lacks.
+// privilege explains a refusal by what this process lacks.
 func privilege(what string, err error) error {
 	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
 		return &Missing{What: what + " failed", Remedy: "see profinfer doctor", Err: err}
@@ -82,7 +82,7 @@ func privilege(what string, err error) error {
 	return m
 }
 
-// refused says why the kernel may have refused, most likely first.
+// refused returns the possible reasons for a refusal by the kernel, most likely first.
 func (p Privileges) refused(what string) (text, remedy string) {
 	text = what + " is not permitted"
 	least := Need()
@@ -116,7 +116,7 @@ func loadError(err error) error {
 	return privilege("loading the eBPF programs", err)
 }
 
-// VerifierLog returns the whole log where err comes from the kernel's verifier.
+// VerifierLog returns the complete log if err comes from the kernel's verifier.
 func VerifierLog(err error) string {
 	var ve *ebpf.VerifierError
 	if errors.As(err, &ve) {

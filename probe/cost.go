@@ -25,11 +25,11 @@ func measure(n int) (sum int) {
 	return sum
 }
 
-// Cost of a hit at an emulated instruction.
+// Cost is the cost of a hit at an emulated instruction.
 type Cost struct {
-	Loop time.Duration // one hit after the other, everything in the caches
-	// Cold: after the caches were filled with something else, as an engine does with its weights
-	// between two operators.
+	Loop time.Duration // hits in a tight loop, everything in the caches
+	// Cold: after the caches were filled with other data, as an engine does with its weights between two
+	// operators.
 	Cold time.Duration
 }
 
@@ -38,7 +38,7 @@ const (
 	coldHits   = 25
 )
 
-// cold measures single calls, each after evict.
+// cold times single calls, each after evicting the caches.
 func cold(evict []byte) time.Duration {
 	var best [coldHits]time.Duration
 	for i := range best {
@@ -53,8 +53,8 @@ func cold(evict []byte) time.Duration {
 	return best[coldHits/2]
 }
 
-// Cost measures what a hit costs on this machine, by probing a call inside profinfer itself. It takes
-// some 0.1 s.
+// Cost measures the cost of a hit on this machine by probing a call inside profinfer itself. It takes about
+// 0.1 s.
 func (s *Session) Cost() (c Cost, err error) {
 	pid := os.Getpid()
 	entry := uint64(reflect.ValueOf(measure).Pointer())
@@ -116,7 +116,7 @@ func (s *Session) Cost() (c Cost, err error) {
 	if len(e.Hits) < n && s.RingBytes() > 6*n*slotBytes {
 		return c, fmt.Errorf("measuring the cost of a probe: %d hits of %d were seen", len(e.Hits), 3*n)
 	}
-	s.Lost() // what did not fit here is no loss of the recording
+	s.Lost() // what did not fit here is not a loss of the recording
 	c.Loop = max(0, with-without) / n
 	c.Cold = max(c.Loop, coldWith-coldWithout)
 	return c, err

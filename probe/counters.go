@@ -12,15 +12,15 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Counters to read at operators' hits. The zero value reads none.
+// Counters selects the counters to read at operators' hits. The zero value reads none.
 type Counters struct {
-	// Events are counters of CPUs, open and counting: for each event a file descriptor for each CPU that
-	// has it, counting whatever runs there. A thread's part is what lies between its samples; samples are
-	// also taken where it leaves or gets a CPU.
+	// Events are open, running counters of CPUs: for each event a file descriptor per CPU that has it,
+	// counting whatever runs there. A thread's share is the difference between its samples; samples are also
+	// taken when it leaves or gets a CPU.
 	Events []map[int]int
-	// Scaled: the events share hardware counters. How long each was enabled and counted is sampled too.
+	// Scaled: the events share hardware counters. The times each was enabled and running are sampled too.
 	Scaled bool
-	// Task samples what the kernel counts for each thread: see TaskFields.
+	// Task samples the kernel's counts for each thread: see TaskFields.
 	Task bool
 }
 
@@ -30,13 +30,13 @@ var TaskFields = []string{"minor-faults", "major-faults", "context-switches", "c
 // maxEvents is MAX_EVENTS in bpf/counters.h.
 const maxEvents = 16
 
-// NoValue is a value that could not be read: its event does not count on that CPU.
+// NoValue stands for a value that could not be read: its event does not count on that CPU.
 const NoValue = ^uint64(0)
 
-// Any tells whether there are any.
+// Any reports whether any are selected.
 func (c *Counters) Any() bool { return len(c.Events) > 0 || c.Task }
 
-// eventWords is how many values of events a sample has.
+// eventWords is the number of event values in a sample.
 func (c *Counters) eventWords() int {
 	if c.Scaled {
 		return 3 * len(c.Events)
@@ -44,7 +44,7 @@ func (c *Counters) eventWords() int {
 	return len(c.Events)
 }
 
-// words is how many values the sample of a hit has.
+// words is the number of values in the sample of a hit.
 func (c *Counters) words() int {
 	if c.Task {
 		return c.eventWords() + len(TaskFields)
@@ -52,7 +52,8 @@ func (c *Counters) words() int {
 	return c.eventWords()
 }
 
-// slack is how many slots programs between looking for room and reserving it can take, a power of two.
+// slack is the maximum number of slots that programs can take between checking for room and reserving it, a
+// power of two.
 func (c *Counters) slack() int {
 	if !c.Any() {
 		return 64
@@ -60,18 +61,18 @@ func (c *Counters) slack() int {
 	return 64 << bits.Len(uint(1+(c.words()+2)/2))
 }
 
-// TooManyCounters says that more are asked for than can be read at a hit.
+// TooManyCounters reports that more counters were requested than can be read at a hit.
 type TooManyCounters struct{ N int }
 
 func (e *TooManyCounters) Error() string {
 	return fmt.Sprintf("%d counters: at most %d can be read at a time; ask for fewer events", e.N, maxEvents)
 }
 
-// set prepares the object before it is loaded.
+// set configures the object before it is loaded.
 func (c *Counters) set(spec *ebpf.CollectionSpec) error {
 	counted := []string{"op_begin_counted", "op_fused_counted", "op_end_counted"}
 	if !c.Any() {
-		for _, name := range counted { // they alone need BTF
+		for _, name := range counted { // only these need BTF
 			spec.Programs[name].Instructions = nothing()
 		}
 		return nil
@@ -94,8 +95,8 @@ func (c *Counters) set(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// fill hands the events to the kernel side. The returned maps are to be kept open: an array of events is
-// emptied when what filled it is closed.
+// fill passes the events to the kernel side. The returned maps must stay open: an array of events is emptied
+// when the file descriptor that filled it is closed.
 func (c *Counters) fill(outer *ebpf.Map, cpus int) (keep []*ebpf.Map, err error) {
 	for i, fds := range c.Events {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "event", Type: ebpf.PerfEventArray, KeySize: 4,
@@ -126,7 +127,7 @@ func (c *Counters) events(m *ebpf.Map, fds map[int]int, cpus int) error {
 	return nil
 }
 
-// take reads n values behind a hit.
+// take reads the n values that follow a hit.
 func (b *buffer) take(n int, to []uint64) []uint64 {
 	mask := uint64(len(b.slots) - 1)
 	for i := range n {
@@ -146,7 +147,7 @@ func (b *buffer) take(n int, to []uint64) []uint64 {
 	return to
 }
 
-// sample takes what stands behind a hit whose own slots were taken.
+// sample takes the values that follow a hit whose own slots were taken.
 func (b *buffer) sample(h *trace.Hit, c *Counters, e *Events) {
 	s := trace.Sample{Time: h.Time, PID: h.PID, TID: h.TID, CPU: h.CPU}
 	words := c.words() + 1

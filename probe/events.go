@@ -9,21 +9,21 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// The records of the kernel side, as this package hands them on: those that a recording has in the trace's
-// types, and what shapes are made of. Times are nanoseconds of CLOCK_BOOTTIME. See bpf/profinfer.h, from
-// which the kernel* types are generated.
+// The records of the kernel side as this package returns them: those that a recording contains, in the
+// trace's types, and those from which shapes are made. Times are nanoseconds of CLOCK_BOOTTIME. See
+// bpf/profinfer.h, from which the kernel* types are generated.
 
-// Def is a tensor as it lay in the process when its graph began.
+// Def is a tensor as it was in the process when its graph began.
 type Def struct {
 	PID   int32
 	Shape uint64
 	Addr  uint64
-	Index uint32 // of the node (a leaf: of the node that reads it)
+	Index uint32 // of the node (for a leaf: of the node that reads it)
 	Leaf  bool
 	Raw   []byte // empty: it could not be read
 }
 
-// ShapeEnd says that all definitions of a shape were sent.
+// ShapeEnd marks that all definitions of a shape were sent.
 type ShapeEnd struct {
 	PID     int32
 	Shape   uint64
@@ -32,24 +32,24 @@ type ShapeEnd struct {
 	NDefs   int
 	Failed  int // reads that failed
 	Claimed int
-	// a hash of the operators in their order, for Attachment.SetRoutingPlaces; 0: not asked for
+	// a hash of the operators in their order, for Attachment.SetRoutingPlaces; 0: not requested
 	OpSequence uint64
 }
 
-// Lost counts records that found no room, or reads of the process's memory that failed.
+// Lost counts records that found no room, or failed reads of the process's memory.
 type Lost struct {
 	Hits, Marks, Defs, Sched, Reads uint64
-	Filtered                        uint64 // hits that were not asked for: no loss
+	Filtered                        uint64 // hits that were filtered out on purpose: not a loss
 	Faults                          uint64
-	Experts                         uint64 // records of which experts tokens are routed to
-	// switches of others beyond what a CPU may have while threads wait: no loss
+	Experts                         uint64 // records of routing tokens to experts
+	// switches of other processes beyond the limit per CPU while threads wait: not a loss
 	Others uint64
 }
 
 // Total returns the number of lost records.
 func (l Lost) Total() uint64 { return l.Hits + l.Marks + l.Defs + l.Sched + l.Faults + l.Experts }
 
-// of returns the count of one kind.
+// of returns the counter of one kind.
 func (l *Lost) of(k kernelLostKind) *uint64 {
 	return [...]*uint64{kernelLostKindLOST_HITS: &l.Hits, kernelLostKindLOST_MARKS: &l.Marks,
 		kernelLostKindLOST_DEFS:  &l.Defs,
@@ -66,9 +66,10 @@ func (l Lost) sub(o Lost) Lost {
 	return l
 }
 
-// Events is what one drain found. Its slices are reused by the next one.
+// Events is the result of one drain. The next drain reuses its slices.
 type Events struct {
-	// of an end Arg is 21 bits of the thread pool's address, from bit 6 on; 0 where the site does not tell
+	// for an end, Arg is 21 bits of the thread pool's address, from bit 6 on; 0 if the site does not reveal
+	// it
 	Hits      []trace.Hit
 	Marks     []trace.Mark // Site is a key of Attachment.Sites
 	Seqs      []trace.StepSeq
@@ -77,10 +78,10 @@ type Events struct {
 	ShapeEnds []ShapeEnd
 	Samples   []trace.Sample // their values are reused too
 	Faults    []trace.Fault
-	Experts   []trace.Experts // theirs as well
+	Experts   []trace.Experts // theirs are reused too
 	// Complete: no ring held a record that was reserved but not submitted.
 	Complete bool
-	// Fill is how full the fullest ring of a CPU was, 0 to 1.
+	// Fill is how full the fullest CPU's ring was, 0 to 1.
 	Fill float64
 
 	comms   map[[16]int8]string
@@ -112,7 +113,7 @@ func (e *Events) comm(c [16]int8) string {
 	return s
 }
 
-// scheduling takes a record of a CPU's ring.
+// scheduling takes a record from a CPU's ring.
 func (e *Events) scheduling(rec []byte) {
 	if len(rec) < int(unsafe.Sizeof(kernelSchedEvent{})) {
 		return
@@ -129,7 +130,7 @@ func (e *Events) scheduling(rec []byte) {
 	})
 }
 
-// shared takes a record of the rings for marks and definitions.
+// shared takes a record from the rings for marks and definitions.
 func (e *Events) shared(rec []byte) {
 	if len(rec) < 4 {
 		return

@@ -14,17 +14,17 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Choices: operators of which each token uses a part of the weights only, those that a source of theirs
-// names (bpf/experts.h). What it names is copied while the operator runs, by the graph's main thread.
+// Choices: operators of which each token uses only some of the weights, selected by one of their sources
+// (bpf/experts.h). The selection is copied by the graph's main thread while the operator runs.
 
 const (
 	routingHead  = int(unsafe.Offsetof(kernelRouting{}.Expert))
-	routingBytes = 4 << 20 // of the ring: the prefill of 512 tokens by 60 layers of 8 experts takes 1 MiB
+	routingBytes = 4 << 20 // ring size: the prefill of 512 tokens by 60 layers of 8 experts takes 1 MiB
 	graphThreads = 1 << 14
-	maxSequences = 64 // of all processes
+	maxSequences = 64 // over all processes
 )
 
-// setRouting prepares the object before it is loaded.
+// setRouting configures the object before it is loaded.
 func setRouting(spec *ebpf.CollectionSpec, on bool, cpus int) error {
 	if !on {
 		spec.Maps["places_of"].MaxEntries = 1
@@ -43,7 +43,7 @@ func setRouting(spec *ebpf.CollectionSpec, on bool, cpus int) error {
 	return nil
 }
 
-// routing takes a record of the ring of routings.
+// routing takes a record from the routing ring.
 func (e *Events) routing(rec []byte) {
 	if len(rec) < routingHead {
 		return
@@ -63,19 +63,19 @@ func (e *Events) routing(rec []byte) {
 }
 
 // RoutingPlace is an operator that routes tokens to experts, in graphs with the same sequence of operators:
-// which node it is, and how many operators end before it.
+// its node, and how many operators end before it.
 type RoutingPlace struct{ Arrival, Node uint32 }
 
-// dropAll forgets all of a process.
+// dropAll forgets everything about a process.
 func (a *Attachment) dropAll() {
 	for len(a.sequences) > 0 {
 		a.DropRoutingPlaces(a.sequences[0])
 	}
 }
 
-// SetRoutingPlaces says where graphs with a sequence of operators route tokens, in the order of their
-// arrivals, for as long as only those are probed. It returns false where there are more of them, or more
-// sequences, than the kernel side has room for: then begins have to be probed.
+// SetRoutingPlaces declares where graphs with a sequence of operators route tokens, in the order of their
+// arrivals, for as long as only arrivals are probed. It returns false if there are more places, or more
+// sequences, than the kernel side has room for: then begins must be probed.
 func (a *Attachment) SetRoutingPlaces(opSequence uint64, at []RoutingPlace) (bool, error) {
 	k := kernelRoutingPlaces{N: uint32(len(at))}
 	if len(at) >= len(k.At) {
@@ -99,9 +99,9 @@ func (a *Attachment) SetRoutingPlaces(opSequence uint64, at []RoutingPlace) (boo
 	return false, fmt.Errorf("process %d: setting where its graphs choose experts: %w", a.pid, err)
 }
 
-// DropRoutingPlaces forgets where graphs with a sequence of operators route tokens.
+// DropRoutingPlaces forgets the places of graphs with a sequence of operators.
 func (a *Attachment) DropRoutingPlaces(opSequence uint64) {
-	// it may be unknown already
+	// it may already be unknown
 	_ = a.s.objs.PlacesOf.Delete(kernelOpSequenceKey{OpSequence: opSequence, Owner: a.owner})
 	a.sequences = slices.DeleteFunc(a.sequences, func(s uint64) bool { return s == opSequence })
 }

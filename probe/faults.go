@@ -15,37 +15,37 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Faults says which page faults of attached processes are recorded.
+// Faults selects the page faults of attached processes to record.
 type Faults uint8
 
 const (
 	FaultsOff   Faults = iota
-	FaultsMajor        // those that had to wait for a page, and others that read ahead or took long
+	FaultsMajor        // those that waited for a page, and others that read ahead or took long
 	FaultsAll          // all
 )
 
 const (
 	faultRing  = 1 << 22
-	faultTable = 1 << 16 // threads whose faults' begins are kept
+	faultTable = 1 << 16 // maximum number of threads whose fault begins are kept
 )
 
 var (
-	faultBegins   = []string{"fault_user", "fault_kernel"} // where the architecture has these tracepoints
-	faultEnter    = []string{"fault_enter"}                // else
+	faultBegins   = []string{"fault_user", "fault_kernel"} // if the architecture has these tracepoints
+	faultEnter    = []string{"fault_enter"}                // otherwise
 	faultPrograms = []string{"fault_major", "fault_minor", "fault_exit"}
 )
 
-// faultSource is what is attached to the kernel for faults.
+// faultSource is what is attached to the kernel to record faults.
 type faultSource struct {
 	mode  Faults
-	begun bool // their begins are seen
-	enter bool // by the entry of a function: some kernels refuse that
+	begun bool // begins of faults are seen
+	enter bool // begins are seen by a probe at a function's entry, which some kernels refuse
 	links []link.Link
 	fds   []int
 	ring  *ring
 }
 
-// set prepares the object before it is loaded.
+// set configures the object before it is loaded.
 func (f *faultSource) set(spec *ebpf.CollectionSpec) error {
 	if f.mode == FaultsOff {
 		return nil
@@ -85,7 +85,7 @@ func (f *faultSource) set(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// without has programs do nothing: that keeps the object's shape.
+// without replaces programs by ones that do nothing, which keeps the object's shape.
 func without(spec *ebpf.CollectionSpec, names []string) {
 	for _, name := range names {
 		p := spec.Programs[name]
@@ -93,7 +93,7 @@ func without(spec *ebpf.CollectionSpec, names []string) {
 	}
 }
 
-// off takes the programs out where no faults are asked for: some kernels refuse them.
+// off removes the programs if no faults are requested: some kernels refuse them.
 func (f *faultSource) off(spec *ebpf.CollectionSpec) {
 	if f.mode == FaultsOff {
 		without(spec, faultBegins)
@@ -102,14 +102,14 @@ func (f *faultSource) off(spec *ebpf.CollectionSpec) {
 	}
 }
 
-// unbegun gives up faults' begins, where the kernel refuses the program at the entry of its function.
+// unbegun gives up the begins of faults if the kernel refuses the program at the function's entry.
 func (f *faultSource) unbegun(spec *ebpf.CollectionSpec) error {
 	f.begun, f.enter = false, false
 	without(spec, faultEnter)
 	return spec.Variables["faults_begun"].Set(uint32(0))
 }
 
-// attach begins to record faults.
+// attach starts recording faults.
 func (f *faultSource) attach(o *kernelObjects, cpus int) (err error) {
 	if f.mode == FaultsOff {
 		return nil
@@ -143,7 +143,7 @@ func (f *faultSource) attach(o *kernelObjects, cpus int) (err error) {
 		for cpu := range cpus {
 			fd, err := openFaults(e.config, cpu, e.program)
 			if errors.Is(err, unix.ENODEV) {
-				continue // it is not online
+				continue // that CPU is offline
 			}
 			if err != nil {
 				return privilege("counting the kernel's page faults (perf_event_open)", err)
@@ -157,7 +157,7 @@ func (f *faultSource) attach(o *kernelObjects, cpus int) (err error) {
 	return nil
 }
 
-// openFaults runs a program at each fault on a CPU.
+// openFaults runs a program at every fault on a CPU.
 func openFaults(config uint64, cpu int, p *ebpf.Program) (int, error) {
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: config, Sample: 1,
 		Sample_type: unix.PERF_SAMPLE_ADDR, Bits: unix.PerfBitDisabled}
@@ -190,7 +190,7 @@ func (f *faultSource) close() (err error) {
 	return err
 }
 
-// drain takes the faults; false if it stopped at one that is not yet written.
+// drain takes the faults; it returns false if it stopped at one that is not yet written.
 func (f *faultSource) drain(e *Events) bool {
 	e.Faults = e.Faults[:0]
 	if f.ring == nil {
@@ -200,7 +200,7 @@ func (f *faultSource) drain(e *Events) bool {
 	return f.ring.drain(e.fault)
 }
 
-// fault takes a record of the faults' ring.
+// fault takes a record from the ring of faults.
 func (e *Events) fault(rec []byte) {
 	if len(rec) < int(unsafe.Sizeof(kernelFault{})) {
 		return
@@ -216,5 +216,5 @@ func (e *Events) fault(rec []byte) {
 	e.Faults = append(e.Faults, f)
 }
 
-// FaultsTimed tells whether faults' begins are seen, so that their durations are known.
+// FaultsTimed reports whether begins of faults are seen, so that their durations are known.
 func (s *Session) FaultsTimed() bool { return s.faults.begun }

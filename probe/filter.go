@@ -19,14 +19,14 @@ const (
 	PhaseUnknown = uint32(kernelPhaseBitPHASE_UNKNOWN)
 )
 
-// Filter says which operators are kept. The zero value keeps all.
+// Filter selects the operators to keep. The zero value keeps all.
 type Filter struct {
-	Ops    bool    // only those that [Attachment.SetOps] names
-	Phases uint32  // of the step under way; 0: all
+	Ops    bool    // only those passed to [Attachment.SetOps]
+	Phases uint32  // of the current step; 0: all
 	TIDs   []int32 // of these threads; none: all
 }
 
-// Any tells whether anything is left out.
+// Any reports whether anything is filtered out.
 func (f *Filter) Any() bool { return f.what() != 0 }
 
 func (f *Filter) what() (w kernelFilterWhat) {
@@ -42,7 +42,7 @@ func (f *Filter) what() (w kernelFilterWhat) {
 	return w
 }
 
-// maxTID is above every thread's number where the kernel does not say so itself (PID_MAX_LIMIT).
+// maxTID is above every thread ID, for when the kernel does not report its limit (PID_MAX_LIMIT).
 const maxTID = 1 << 22
 
 func (f *Filter) set(spec *ebpf.CollectionSpec) error {
@@ -70,7 +70,7 @@ func (f *Filter) fill(o *kernelObjects) error {
 	return nil
 }
 
-// threadNumbers returns a number above those that the kernel gives to threads.
+// threadNumbers returns a number above all thread IDs that the kernel assigns.
 func threadNumbers() uint32 {
 	b, err := os.ReadFile("/proc/sys/kernel/pid_max")
 	if err != nil {
@@ -87,7 +87,7 @@ func parsePIDMax(b []byte) uint32 {
 	return uint32(min(n+1, maxTID))
 }
 
-// resetFilter takes away what its number's owner before was filtered by.
+// resetFilter removes the filter of the number's previous owner.
 func (a *Attachment) resetFilter() error {
 	if !a.s.filter.Any() {
 		return nil
@@ -101,8 +101,8 @@ func (a *Attachment) resetFilter() error {
 	return nil
 }
 
-// SetOps says which operators of a process are kept, by the engine's numbers for them (below
-// 256), where the session filters by operator.
+// SetOps selects the operators of a process to keep, by the engine's numbers for them (below 256), if the
+// session filters by operator.
 func (a *Attachment) SetOps(ops []int) error {
 	var k kernelFilter
 	if err := a.s.objs.Filters.Lookup(uint32(a.proc), &k); err != nil {

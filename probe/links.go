@@ -9,11 +9,11 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// programName is how long the kernel's name of a program is at most (BPF_OBJ_NAME_LEN).
+// programName is the maximum length of a program's name in the kernel (BPF_OBJ_NAME_LEN).
 const programName = 15
 
-// uprobePrograms returns the names of all programs that sites are attached to: whole, as the kernel tells
-// them with BTF, and cut.
+// uprobePrograms returns the names of all programs that are attached to sites: complete, as the kernel
+// reports them with BTF, and cut.
 func uprobePrograms() (map[string]bool, error) {
 	spec, err := loadKernel()
 	if err != nil {
@@ -28,8 +28,8 @@ func uprobePrograms() (map[string]bool, error) {
 	return names, nil
 }
 
-// Links lists the kernel's uprobe links that run profinfer's programs, whoever holds
-// them: none once every recording has ended.
+// Links lists the kernel's uprobe links that run profinfer's programs, whichever process holds them: none
+// once every recording has ended.
 func Links() ([]string, error) {
 	names, err := uprobePrograms()
 	if err != nil {

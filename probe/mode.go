@@ -13,11 +13,11 @@ import (
 	"github.com/profinfer/profinfer/engine"
 )
 
-// Mode is which of the operators' sites are probed.
+// Mode selects which operator sites are probed.
 type Mode uint8
 
 const (
-	// ModeBoth: begins of operators and arrivals at their barrier.
+	// ModeBoth: begins of operators and arrivals at their barriers.
 	ModeBoth Mode = iota
 	// ModeArrivals: arrivals only, half of the hits.
 	ModeArrivals
@@ -37,10 +37,10 @@ func (m Mode) wants(r engine.Role) bool {
 	return false
 }
 
-// opGroup are the operator sites of one role in one file, which come and go together.
+// opGroup is the operator sites of one role in one file, which are attached and detached together.
 type opGroup struct {
 	file    engine.File
-	held    *os.File // the file, which the process can have unloaded when the sites are probed again
+	held    *os.File // the file, which the process may have unloaded by the time the sites are probed again
 	key     batchKey
 	sites   []engine.Site
 	addrs   []uint64
@@ -48,8 +48,8 @@ type opGroup struct {
 	links   []link.Link
 }
 
-// close takes the group's probes away. It waits for grace periods of the kernel, some tens of
-// milliseconds, however many links there are.
+// close removes the group's probes. It waits for kernel grace periods, some tens of milliseconds, however
+// many links there are.
 func (g *opGroup) close() error {
 	errs := make([]error, len(g.links))
 	var wg sync.WaitGroup
@@ -64,9 +64,9 @@ func (g *opGroup) close() error {
 // Mode returns which operator sites are probed.
 func (a *Attachment) Mode() Mode { return a.mode }
 
-// SetMode changes which operator sites are probed. It returns the time from which the new mode
-// can be relied on: what it adds was probed from then on, what it takes away was probed until then.
-// Taking away lasts some tens of milliseconds. On an error the mode is what it was, or off.
+// SetMode changes which operator sites are probed. It returns the time at which the new mode takes effect:
+// what it adds is probed from then on, what it removes was probed until then. Removing takes some tens of
+// milliseconds. On an error the mode is unchanged, or off.
 func (a *Attachment) SetMode(m Mode) (int64, error) {
 	before := Now()
 	if m == a.mode || a.stopped {
@@ -74,7 +74,7 @@ func (a *Attachment) SetMode(m Mode) (int64, error) {
 	}
 	var drop []*opGroup
 	added := false
-	for _, ends := range []bool{true, false} { // a begin whose end is not seen would be no observation
+	for _, ends := range []bool{true, false} { // a begin without its end would be useless
 		for _, g := range a.ops {
 			if (g.key.role == engine.RoleOpEnd) != ends {
 				continue

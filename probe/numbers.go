@@ -9,26 +9,27 @@ import (
 	"sync/atomic"
 )
 
-// Numbers of processes and of sites are few, as records carry them, and are used again: once no probe of
-// their owner stands (closing its links waits until no program of them runs) and all that was written until
-// then was read.
+// Numbers of processes and sites are small, as records carry them, and are reused: once no probe of their
+// owner is attached (closing its links waits until no program of them runs) and everything written until then
+// was read.
 
-// maxProcesses at a time: a hit's record has eight bits for the process.
+// maxProcesses is the maximum at a time: a hit's record has eight bits for the process.
 const maxProcesses = uint32(kernelLimitMAX_PROCS)
 
-// ErrFull says that a process cannot be recorded, or not wholly, until others have ended.
+// ErrFull means that a process cannot be recorded, or not completely, until others have ended.
 var ErrFull = errors.New("it has to wait until others have ended")
 
-// numbers are those that a session gives out.
+// numbers are the numbers that a session assigns.
 type numbers struct {
-	pids   [maxProcesses]int32 // that have a number now; 0: it is free
-	serial uint32              // of the process that got a number last
-	free   []uint32            // sites that were used before
-	next   uint32              // the first site that never was
+	pids   [maxProcesses]int32 // processes that have a number now; 0: the number is free
+	serial uint32              // of the process that was last given a number
+	free   []uint32            // sites that can be reused
+	next   uint32              // the first site never used
 	max    uint32              // sites at a time
 }
 
-// process gives a process a number, and the same with what tells it from others that had the number before.
+// process assigns a number to a process. It also returns that number combined with a serial, which tells the
+// process apart from earlier owners of the number.
 func (n *numbers) process(pid int) (proc int, owner uint32, err error) {
 	if proc = slices.Index(n.pids[:], 0); proc < 0 {
 		return 0, 0, fmt.Errorf("process %d: more than %d processes at a time cannot be recorded: %w", pid,
@@ -39,10 +40,10 @@ func (n *numbers) process(pid int) (proc int, owner uint32, err error) {
 	return proc, n.serial*maxProcesses | uint32(proc), nil
 }
 
-// Room tells whether one more process can be recorded.
+// Room reports whether one more process can be recorded.
 func (n *numbers) Room() bool { return slices.Contains(n.pids[:], 0) }
 
-// room tells whether there are numbers for so many sites.
+// room reports whether there are numbers for this many sites.
 func (n *numbers) room(pid, sites int) error {
 	if len(n.free)+int(n.max-n.next) < sites {
 		return fmt.Errorf("process %d: more than %d probe sites at a time cannot be had: %w", pid, n.max,
@@ -51,7 +52,7 @@ func (n *numbers) room(pid, sites int) error {
 	return nil
 }
 
-// site gives out a site's number; there must be room.
+// site assigns a site's number; there must be room.
 func (n *numbers) site() uint32 {
 	if k := len(n.free); k > 0 {
 		id := n.free[k-1]
@@ -62,7 +63,7 @@ func (n *numbers) site() uint32 {
 	return n.next - 1
 }
 
-// positions are how far the kernel side had written at a time.
+// positions are how far the kernel side had written at some time.
 type positions struct {
 	hits                  []uint64 // of each CPU
 	marks, defs, routings uint64
@@ -80,7 +81,7 @@ func (s *Session) position() positions {
 	return p
 }
 
-// past tells whether all that had been written by then was drained.
+// past reports whether everything written by then was drained.
 func (s *Session) past(p positions) bool {
 	for i, b := range s.hits {
 		if b.next < p.hits[i] {
@@ -91,11 +92,11 @@ func (s *Session) past(p positions) bool {
 		(s.routings == nil || s.routings.taken() >= p.routings)
 }
 
-// Drained tells whether all events of a process whose probes were taken away were handed on by Drain. A ring
-// is read up to the first record that is not whole yet, so this can take several drains.
+// Drained reports whether Drain has returned all events of a detached process. A ring is read up to the first
+// incomplete record, so this can take several drains.
 func (a *Attachment) Drained() bool { return a.left != nil && a.s.past(*a.left) }
 
-// Release gives the process's numbers back. Its events must have been drained.
+// Release returns the process's numbers. Its events must have been drained.
 func (a *Attachment) Release() {
 	a.dropAll()
 	if a.s.pids[a.proc] == int32(a.pid) && !a.released {

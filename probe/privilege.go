@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Capability is one of the kernel's (capabilities(7)).
+// Capability is a capability of the kernel (capabilities(7)).
 type Capability uint
 
 func (c Capability) String() string {
@@ -25,7 +25,7 @@ func (c Capability) String() string {
 	return fmt.Sprintf("cap_%d", uint(c))
 }
 
-// The capabilities that matter to a recording.
+// The capabilities relevant to a recording.
 const (
 	CapDACOverride       Capability = unix.CAP_DAC_OVERRIDE
 	CapDACReadSearch     Capability = unix.CAP_DAC_READ_SEARCH
@@ -46,7 +46,7 @@ var capNames = []struct {
 	{CapDACOverride, "cap_dac_override"}, {CapSysNice, "cap_sys_nice"}, {CapSysAdmin, "cap_sys_admin"},
 }
 
-// Capabilities lists those that matter here, in the order in which a person asks for them.
+// Capabilities lists the relevant ones, in the order in which a person would ask for them.
 func Capabilities() []Capability {
 	out := make([]Capability, 0, len(capNames))
 	for _, n := range capNames {
@@ -58,18 +58,18 @@ func Capabilities() []Capability {
 // Privileges is what this process may do.
 type Privileges struct {
 	UID        int    // effective
-	Effective  uint64 // a bit for each capability
+	Effective  uint64 // one bit per capability
 	Bounding   uint64
 	NoNewPrivs bool // file capabilities and setuid have no effect
 	Seccomp    bool // a filter can refuse system calls
-	// OwnUserNS: capabilities are those of a user namespace (a rootless container), and the
-	// kernel asks for those of the first one.
+	// OwnUserNS: capabilities are those of a user namespace (a rootless container), but the kernel requires
+	// those of the initial one.
 	OwnUserNS bool
-	// Lockdown is none, integrity or confidentiality; empty where the kernel does not tell.
+	// Lockdown is none, integrity or confidentiality; empty if the kernel does not report it.
 	Lockdown string
 }
 
-// initUserNamespace is the inode number of the first user namespace (PROC_USER_INIT_INO).
+// initUserNamespace is the inode number of the initial user namespace (PROC_USER_INIT_INO).
 const initUserNamespace = "user:[4026531837]"
 
 // ReadPrivileges reads what this process may do from /proc/self.
@@ -89,7 +89,7 @@ func ReadPrivileges() (Privileges, error) {
 	return p, err
 }
 
-// parsePrivileges reads the text of /proc/PID/status, proc_pid_status(5).
+// parsePrivileges parses the text of /proc/PID/status, proc_pid_status(5).
 func parsePrivileges(status string) (p Privileges, err error) {
 	seen := 0
 	for line := range strings.Lines(status) {
@@ -124,7 +124,7 @@ func parsePrivileges(status string) (p Privileges, err error) {
 	return p, nil
 }
 
-// parseLockdown picks the mode in force: "none [integrity] confidentiality".
+// parseLockdown returns the active mode of "none [integrity] confidentiality".
 func parseLockdown(s string) string {
 	_, s, _ = strings.Cut(s, "[")
 	s, _, ok := strings.Cut(s, "]")
@@ -134,11 +134,10 @@ func parseLockdown(s string) string {
 	return s
 }
 
-// Has tells whether a capability is in force. cap_sys_admin stands for those that were split
-// off from it.
+// Has reports whether a capability is effective. cap_sys_admin includes those that were split off from it.
 func (p Privileges) Has(c Capability) bool {
 	if p.OwnUserNS {
-		return false // for nothing that is the whole machine's
+		return false // useless for anything that concerns the whole machine
 	}
 	if p.Effective>>c&1 != 0 {
 		return true
@@ -152,7 +151,7 @@ func (p Privileges) Has(c Capability) bool {
 	return false
 }
 
-// Lacks returns those of caps that are not in force.
+// Lacks returns those of caps that are not effective.
 func (p Privileges) Lacks(caps ...Capability) []Capability {
 	var out []Capability
 	for _, c := range caps {
@@ -163,7 +162,7 @@ func (p Privileges) Lacks(caps ...Capability) []Capability {
 	return out
 }
 
-// Names joins capabilities as setcap(8) wants them.
+// Names joins capabilities in the format of setcap(8).
 func Names(caps []Capability) string {
 	var s []string
 	for _, c := range caps {
@@ -172,17 +171,17 @@ func Names(caps []Capability) string {
 	return strings.Join(s, ",")
 }
 
-// What it takes besides [Need]. Measured by recording with just these (Linux 6.18).
+// Requirements besides [Need]. Measured by recording with exactly these (Linux 6.18).
 var (
 	// NeedOthers is needed to record processes of other users.
 	NeedOthers = []Capability{CapSysPtrace}
-	// NeedReplaced is needed to read files that a process has mapped and that were
-	// replaced since; of another user's process both of them.
+	// NeedReplaced is needed to read files that a process has mapped and that were replaced since; both of
+	// them if it is another user's process.
 	NeedReplaced = []Capability{CapCheckpointRestore, CapDACReadSearch}
 )
 
-// Need is what recording anything takes: programs, probes, the watch over processes. Single uprobe
-// links, where there is no better, ask for all of cap_sys_admin (perf_uprobe_event_init).
+// Need is what any recording requires: programs, probes, watching processes. Single uprobe links, where
+// nothing better exists, require full cap_sys_admin (perf_uprobe_event_init).
 func Need() []Capability {
 	f, unused := Multi()
 	_, v := Release()
@@ -196,7 +195,7 @@ func need(single bool) []Capability {
 	return []Capability{CapBPF, CapPerfmon}
 }
 
-// Setcap is the command that gives this very program capabilities; empty where it would be of no use.
+// Setcap is the command that gives capabilities to this very program; empty if it would be useless.
 func (p Privileges) Setcap(caps ...Capability) string {
 	all := p.with(caps)
 	if p.OwnUserNS || p.NoNewPrivs || p.UID == 0 || len(p.unreachable(all)) > 0 {
@@ -226,7 +225,7 @@ func (p Privileges) Grant(caps ...Capability) string {
 	return "run it as root (sudo), or once: " + p.Setcap(caps...)
 }
 
-// unreachable are those that nothing this process does can get.
+// unreachable returns those that nothing this process does can obtain.
 func (p Privileges) unreachable(caps []Capability) (out []Capability) {
 	for _, c := range caps {
 		if p.Bounding>>c&1 == 0 {
@@ -236,8 +235,8 @@ func (p Privileges) unreachable(caps []Capability) (out []Capability) {
 	return out
 }
 
-// with adds caps to what is needed at least and to what this process has: setcap replaces what a
-// file had.
+// with adds caps to the minimum requirements and to what this process has: setcap replaces a file's previous
+// capabilities.
 func (p Privileges) with(caps []Capability) []Capability {
 	var out []Capability
 	least := Need()

@@ -4,17 +4,17 @@ package probe
 
 import "runtime"
 
-// ReturnsKill tells whether a return probe of this machine's kernel would end a process that runs under a
-// seccomp filter.
+// ReturnsKill reports whether, on this kernel, a return probe would kill a process that runs under a seccomp
+// filter.
 func ReturnsKill() bool {
 	_, v := Release()
 	return returnsKill(runtime.GOARCH, v)
 }
 
-// returnsKill: since 6.11 a return probe of x86-64 comes by a system call, which a filter that does not know
-// it refuses; the thread then returns into nothing. Fixed by "seccomp: passthrough uretprobe systemcall
-// without filtering": 6.14, 6.13.3, 6.12.14; in 6.11 never. A distribution may have fixed its own, and its
-// release then still says 6.11.0: it is not asked. A version that cannot be read is no reason.
+// returnsKill: since 6.11 a return probe on x86-64 uses a system call, which a filter that does not know it
+// refuses; the thread then returns to an invalid address. Fixed by "seccomp: passthrough uretprobe systemcall
+// without filtering": 6.14, 6.13.3, 6.12.14; never in 6.11. A distribution may have backported the fix while
+// its release still says 6.11.0: that is not checked. An unreadable version counts as safe.
 func returnsKill(arch string, v Version) bool {
 	return arch == "amd64" &&
 		(!v.Less(Version{6, 11, 0}) && v.Less(Version{6, 12, 14}) || !v.Less(Version{6, 13, 0}) &&

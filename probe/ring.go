@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Layout of a BPF ring buffer as user space maps it, and of a record's header
-// (kernel/bpf/ringbuf.c): a page with the consumer's position, a page with the producer's,
-// then the data twice in a row, so that a record never wraps.
+// Layout of a BPF ring buffer as user space maps it, and of a record's header (kernel/bpf/ringbuf.c): one
+// page with the consumer's position, one with the producer's, then the data twice in a row, so that a record
+// never wraps.
 const (
 	ringBusy    = 1 << 31
 	ringDiscard = 1 << 30
 	ringHeader  = 8
 )
 
-// ring consumes one BPF ring buffer. The library's reader takes a lock and stores its
-// position for every record and spins on one that is not yet submitted; with a thread
-// preempted inside a probe that spinning is paid by the workload.
+// ring consumes one BPF ring buffer. The library's reader takes a lock and stores its position for every
+// record, and spins on a record that is not yet submitted. If a thread is preempted inside a probe, the
+// workload pays for that spinning.
 type ring struct {
 	consumer *uint64
 	producer *uint64
 	data     []byte
 	mask     uint64
-	cons     []byte // mappings, for unmapping
+	cons     []byte // mappings to unmap
 	prod     []byte
 }
 
@@ -60,18 +60,17 @@ func (r *ring) close() {
 	unix.Munmap(r.prod)
 }
 
-// written and taken return how far the ring was written and read, in bytes.
+// written returns how far the ring was written, taken how far it was read, in bytes.
 func (r *ring) written() uint64 { return atomic.LoadUint64(r.producer) }
 func (r *ring) taken() uint64   { return atomic.LoadUint64(r.consumer) }
 
-// fill returns which part of the ring waits to be read.
+// fill returns the fraction of the ring that waits to be read.
 func (r *ring) fill() float64 {
 	return float64(atomic.LoadUint64(r.producer)-atomic.LoadUint64(r.consumer)) / float64(r.mask+1)
 }
 
-// drain calls fn for every record submitted so far. The record lies in the ring: fn copies
-// what it keeps. It returns false if it stopped at a record that is reserved but not yet
-// submitted.
+// drain calls fn for every record submitted so far. The record is in the ring: fn must copy what it keeps. It
+// returns false if it stopped at a record that is reserved but not yet submitted.
 func (r *ring) drain(fn func(rec []byte)) bool {
 	pos := atomic.LoadUint64(r.consumer)
 	end := atomic.LoadUint64(r.producer)

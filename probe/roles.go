@@ -8,13 +8,13 @@ import (
 	"github.com/profinfer/profinfer/engine"
 )
 
-// handling is what the kernel side does where a site of one role is hit.
+// handling is what the kernel side does at a site of one role.
 type handling struct {
 	kind kernelMarkKind // of the marks it writes; 0: it writes hits
-	// order in which sites are attached: what completes an observation stands before what begins it, so that
-	// a step whose begin is seen is seen whole.
+	// order in which sites are attached: what completes an observation precedes what begins it, so that a
+	// step whose begin is seen is seen completely.
 	order            int
-	program, counted func(*kernelObjects) *ebpf.Program // counted: where counters are recorded; nil: the same
+	program, counted func(*kernelObjects) *ebpf.Program // counted: with counters; nil: the same program
 }
 
 func markBegin(o *kernelObjects) *ebpf.Program  { return o.MarkBegin }
@@ -46,7 +46,7 @@ var handlingOf = map[engine.Role]handling{
 	engine.RoleStepBegin:   {kind: kernelMarkKindMARK_STEP_BEGIN, order: 7, program: markBegin},
 }
 
-// program is what runs where a site of a role is hit; nil: of no role that is probed.
+// program is the program for sites of a role; nil: the role is not probed.
 func (s *Session) program(r engine.Role) *ebpf.Program {
 	h := handlingOf[r]
 	switch {

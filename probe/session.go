@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe loads the kernel side, attaches it to the sites of a plan and drains its
-// events. It knows nothing of any engine: what is to be read where comes in with the plan.
+// Package probe loads the kernel side, attaches it to the sites of a plan and drains its events. It knows no
+// engine: the plan says what to read where.
 package probe
 
 import (
@@ -20,51 +20,50 @@ import (
 	"github.com/profinfer/profinfer/engine"
 )
 
-// Config of a session.
+// Config configures a session.
 type Config struct {
-	// RingBytes is the size of each CPU's ring, rounded up to a power of two; 0 means 64 MiB
-	// over all CPUs, at least 256 KiB and at most 8 MiB each.
+	// RingBytes is the size of each CPU's ring, rounded up to a power of two; 0 means 64 MiB over all CPUs,
+	// with at least 256 KiB and at most 8 MiB each.
 	RingBytes int
 	// Sched records scheduling events of attached processes.
 	Sched bool
-	// Filter leaves operators out, in the kernel already.
+	// Filter drops operators, already in the kernel.
 	Filter Filter
-	// Counters are read at operators' hits. They need Sched: without samples at switches another thread's
-	// counts would be charged to an operator.
+	// Counters are read at operators' hits. They need Sched: without samples at context switches an operator
+	// would be charged with counts of other threads.
 	Counters Counters
 	// Faults records page faults of attached processes.
 	Faults Faults
-	// Experts copies which experts tokens are routed to: see experts.go.
+	// Experts copies the routing of tokens to experts: see experts.go.
 	Experts bool
 
-	single bool // one link a site, as on kernels without uprobe_multi
+	single bool // one link per site, as on kernels without uprobe_multi
 }
 
 // Session is the loaded kernel side with its rings.
 type Session struct {
 	objs     kernelObjects
-	multi    bool      // uprobe_multi links (Linux 6.6), else one perf event a site
+	multi    bool      // uprobe_multi links (Linux 6.6), otherwise one perf event per site
 	hits     []*buffer // of each CPU
 	mapping  []byte    // all of them
 	perCPU   []*ring   // scheduling
 	inner    []*ebpf.Map
 	marks    *ring
 	defs     *ring
-	routings *ring // nil: not asked for
-	// how often Attachment.SetRoutingPlaces told something new: graphs under way look it up
+	routings *ring // nil: not requested
+	// incremented when Attachment.SetRoutingPlaces changes something: running graphs then look it up again
 	placesChanged uint32
 	sched         []link.Link
 	numbers
 	lost Lost
-	// SchedError says why there are no scheduling events, nil if there are.
+	// SchedError is why there are no scheduling events, nil if there are.
 	SchedError error
 	counters   Counters
 	filter     Filter
 	faults     faultSource
 }
 
-// Open loads the kernel side. Errors say what is missing (a privilege, a kernel feature)
-// and what to do.
+// Open loads the kernel side. Errors name what is missing (a privilege, a kernel feature) and what to do.
 func Open(cfg Config) (*Session, error) {
 	if err := Check(); err != nil {
 		return nil, err
@@ -190,8 +189,8 @@ func ringBytes(want, cpus int) int {
 	return 1 << bits.Len(uint(want-1))
 }
 
-// load loads the object; without the scheduler's programs where the kernel has no BTF for
-// them or refuses them (locked down, it lets no program read its memory): noSched says why.
+// load loads the object. It omits the scheduler's programs if the kernel has no BTF for them or refuses them
+// (when locked down, it lets no program read its memory): noSched says why.
 func (s *Session) load(spec *ebpf.CollectionSpec, sched bool) (noSched, err error) {
 	s.faults.off(spec)
 	full := spec.Copy()
@@ -218,7 +217,7 @@ func (s *Session) load(spec *ebpf.CollectionSpec, sched bool) (noSched, err erro
 	return noSched, nil
 }
 
-// withoutSched takes the scheduler's programs out of the object; the others need no BTF.
+// withoutSched removes the scheduler's programs from the object; the others need no BTF.
 func withoutSched(spec *ebpf.CollectionSpec) {
 	for _, name := range []string{"sched_switch", "sched_wakeup", "sched_wakeup_new"} {
 		// a program that does nothing keeps the object's shape
@@ -245,18 +244,18 @@ func (s *Session) attachSched() error {
 	return nil
 }
 
-// OutlivesMain tells whether a process's probes stay where its main thread ends before others. Of single
-// links the kernel takes them away: they are events of that thread.
+// OutlivesMain reports whether a process's probes stay when its main thread ends before others. The kernel
+// removes single links: they are events of that thread.
 func (a *Attachment) OutlivesMain() bool { return a.s.multi }
 
-// Multi tells whether the kernel has uprobe_multi links.
+// Multi reports whether the kernel has uprobe_multi links.
 func (s *Session) Multi() bool { return s.multi }
 
 // RingBytes returns the size of one CPU's ring of hits.
 func (s *Session) RingBytes() int { return len(s.hits[0].slots) * slotBytes }
 
-// Close detaches what is still attached to the kernel and frees the rings. Attachments are
-// closed by their owner before.
+// Close detaches what is still attached to the kernel and frees the rings. The owners of attachments must
+// have closed them before.
 func (s *Session) Close() error {
 	var errs []error
 	for _, l := range s.sched {
@@ -285,8 +284,7 @@ func (s *Session) Close() error {
 	return errors.Join(errs...)
 }
 
-// Drain empties the rings into e, definitions last: whatever a mark in e refers to was sent
-// before it.
+// Drain empties the rings into e, definitions last: anything that a mark in e refers to was sent before it.
 func (s *Session) Drain(e *Events) {
 	e.reset()
 	for cpu, b := range s.hits {
@@ -318,9 +316,9 @@ func (s *Session) Drain(e *Events) {
 	}
 }
 
-// Redefine has a shape's definition sent again when a graph of it begins next.
+// Redefine makes the kernel side send a shape's definition again when its next graph begins.
 func (a *Attachment) Redefine(shape uint64) {
-	// it may be unknown already
+	// it may already be unknown
 	_ = a.s.objs.Known.Delete(kernelShapeKey{Shape: shape, Owner: a.owner})
 }
 
@@ -337,7 +335,7 @@ func (s *Session) Lost() Lost {
 	return d
 }
 
-// Now returns the clock of all events: CLOCK_BOOTTIME in nanoseconds.
+// Now returns the time of the clock used for all events: CLOCK_BOOTTIME in nanoseconds.
 func Now() int64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
@@ -366,7 +364,7 @@ func kernelLayoutOf(l *engine.Layout) kernelLayout {
 	return k
 }
 
-// wordMask marks the 4-byte words of a tensor that the regions cover.
+// wordMask marks the 4-byte words of a tensor that are in the regions.
 func wordMask(regions []engine.Region, size uint16) (m [2]uint64) {
 	for _, r := range regions {
 		for off := r.Off &^ 3; off < r.Off+r.Len && off < size; off += 4 {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Version of a kernel: 6.6.35.
+// Version is the version of a kernel: 6.6.35.
 type Version [3]int
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// Less compares in order of release.
+// Less reports whether v was released before o.
 func (v Version) Less(o Version) bool {
 	for i := range v {
 		if v[i] != o[i] {
@@ -25,8 +25,8 @@ func (v Version) Less(o Version) bool {
 	return false
 }
 
-// Release returns the running kernel's release as uname tells it ("6.8.0-45-generic") and its
-// version, zero where that cannot be read from it.
+// Release returns the running kernel's release as in uname ("6.8.0-45-generic") and its version, zero if it
+// cannot be parsed.
 func Release() (string, Version) {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -37,7 +37,7 @@ func Release() (string, Version) {
 	return s, v
 }
 
-// ParseVersion reads the numbers at the beginning of a release: two or three of them.
+// ParseVersion parses the two or three numbers at the beginning of a release.
 func ParseVersion(release string) (Version, error) {
 	var v Version
 	rest := release

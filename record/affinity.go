@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// allowedEvery is the least time between two looks at which CPUs threads may use.
+	// allowedEvery is the minimum time between two checks of which CPUs threads may use.
 	allowedEvery = time.Second
-	// maxAllowed bounds the threads that are looked at again.
+	// maxAllowed bounds the threads that are checked again.
 	maxAllowed = 4096
 )
 
-// allowedBook knows which CPUs threads that compute may use: it tells where that changed.
+// allowedBook tracks which CPUs computing threads may use, to report changes.
 type allowedBook struct {
 	last    int64
 	threads map[threadKey]trace.Thread
-	procs   map[int32]string // of some thread of a process: for those that end before they are looked at
+	procs   map[int32]string // of some thread of a process: for those that end before they are checked
 }
 
-// process takes a process that is attached to.
+// process adds a process that is attached to.
 func (a *allowedBook) process(pid int32) {
 	if a.procs == nil || len(a.procs) >= maxAllowed {
 		a.procs = map[int32]string{}
@@ -38,7 +38,7 @@ func (a *allowedBook) process(pid int32) {
 	}
 }
 
-// first returns a thread with its CPUs, and looks at it again from now on.
+// first returns a thread with its CPUs, and checks it again from now on.
 func (a *allowedBook) first(t trace.Thread) trace.Thread {
 	cpus, err := allowedCPUs(int(t.TID))
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *allowedBook) first(t trace.Thread) trace.Thread {
 	return t
 }
 
-// changed returns those that may use other CPUs than before. A thread that has ended is forgotten.
+// changed returns the threads whose allowed CPUs have changed. A thread that has ended is forgotten.
 func (a *allowedBook) changed(now int64) []trace.Thread {
 	if now-a.last < int64(allowedEvery) {
 		return nil
@@ -79,8 +79,8 @@ func (a *allowedBook) changed(now int64) []trace.Thread {
 	return out
 }
 
-// allowedCPUs lists the CPUs that a thread may use: its affinity within its cpuset, as the kernel keeps them
-// in one. An error is the kernel's; it does not tell of more than 1024 CPUs.
+// allowedCPUs lists the CPUs that a thread may use: its affinity within its cpuset, which the kernel keeps as
+// one mask. The error is the kernel's, which does not report more than 1024 CPUs.
 func allowedCPUs(tid int) (string, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(tid, &set); err != nil {
@@ -89,7 +89,7 @@ func allowedCPUs(tid int) (string, error) {
 	return cpuList(&set), nil
 }
 
-// cpuList writes "0-3,7".
+// cpuList formats "0-3,7".
 func cpuList(set *unix.CPUSet) string {
 	var b strings.Builder
 	for cpu, most := 0, 64*len(set); cpu < most; cpu++ {
@@ -112,7 +112,7 @@ func cpuList(set *unix.CPUSet) string {
 	return b.String()
 }
 
-// tellAllowed writes which threads may use other CPUs now.
+// tellAllowed writes the threads whose allowed CPUs have changed.
 func (r *recorder) tellAllowed() error {
 	if ts := r.allowed.changed(probe.Now()); len(ts) > 0 {
 		return r.w.Threads(ts)

@@ -13,16 +13,16 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// counters are what is counted at operators' hits.
+// counters is what is counted at operators' hits.
 type counters struct {
-	set     *pmu.Set // nil: nothing is opened
+	set     *pmu.Set // nil: nothing is open
 	probe   probe.Counters
 	columns []trace.Counter
 	of      []int // columns of events: index in set.Counters
 	notes   []string
 }
 
-// RefusedCounters says that counters which were asked for by name cannot be had.
+// RefusedCounters reports that counters requested by name are not available.
 type RefusedCounters struct{ Missing []pmu.Missing }
 
 func (e *RefusedCounters) Error() string {
@@ -33,7 +33,7 @@ func (e *RefusedCounters) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// openCounters opens what was asked for. Errors: a *RefusedCounters, a *probe.Missing, one of writing.
+// openCounters opens what was requested. Errors: a *RefusedCounters, a *probe.Missing, or a write error.
 func openCounters(opt *Options) (*counters, error) {
 	c := &counters{}
 	if opt.Events == "" && (opt.Question == "" || opt.Question == pmu.Off) {
@@ -43,7 +43,8 @@ func openCounters(opt *Options) (*counters, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Questions count user space: what the probes themselves do in the kernel is no operator's.
+	// Presets count user mode only: what the probes themselves do in the kernel does not belong to an
+	// operator.
 	plan, err := pmu.NewPlan(m, pmu.Request{Events: opt.Events, Question: opt.Question, Software: true,
 		OnlyUser: true})
 	if err != nil {
@@ -56,7 +57,7 @@ func openCounters(opt *Options) (*counters, error) {
 	plan.Counters = slices.DeleteFunc(plan.Counters, func(k *pmu.Counter) bool {
 		task := ofTask(k)
 		c.probe.Task = c.probe.Task || task
-		// Each event that is read makes a hit dearer, and this one is an operator's busy time.
+		// Each event read makes a hit more expensive, and this one equals an operator's busy time.
 		return task || k.Role == pmu.TaskClock && !k.Asked && answered
 	})
 	if c.set, err = plan.Open(pmu.Options{}); err != nil {
@@ -92,14 +93,14 @@ func openCounters(opt *Options) (*counters, error) {
 		if k.Role == pmu.TaskClock || k.Role == pmu.CPUClock {
 			of = "ns"
 		}
-		user := of == "" // clocks go on in the kernel whatever is asked for
+		user := of == "" // clocks keep running in the kernel whatever is requested
 		for _, e := range k.Events {
 			codes = append(codes, e.Code())
 			user = user && e.OnlyUser
 			if n := width(k.Role, e); e == k.Events[0] || n == slots {
 				slots = n
 			} else {
-				slots = 0 // cores of several widths
+				slots = 0 // cores of different widths
 			}
 		}
 		c.probe.Events = append(c.probe.Events, fds)
@@ -116,7 +117,7 @@ func openCounters(opt *Options) (*counters, error) {
 	return c, c.set.Enable()
 }
 
-// width is how many slots a cycle has on the CPUs of an event that counts slots; 0: not known, or it counts
+// width is the number of slots per cycle on the CPUs of an event that counts slots; 0: unknown, or it counts
 // something else.
 func width(r pmu.Role, e *pmu.Event) int {
 	if e.PMU == nil || e.PMU.Kind == nil || !slices.Contains(ofSlots, r) {
@@ -125,19 +126,19 @@ func width(r pmu.Role, e *pmu.Event) int {
 	return e.PMU.Kind.Slots
 }
 
-// ofSlots are roles of counters that count slots, not cycles.
+// ofSlots are the roles of counters that count slots, not cycles.
 var ofSlots = []pmu.Role{pmu.Slots, pmu.Retiring, pmu.BadSpec, pmu.FrontendBound, pmu.BackendBound,
 	pmu.MemBound}
 
-// ofTask tells counters that the kernel keeps with each thread and that are read there: exact, and nothing to
+// ofTask reports whether the kernel keeps a counter per thread and it is read there: exact, and nothing to
 // open.
 func ofTask(k *pmu.Counter) bool {
 	e := k.Events[0]
 	return k.Software() && slices.Contains(probe.TaskFields, string(k.Role)) && !e.OnlyUser && !e.OnlyKernel
 }
 
-// doubt marks counters that count nothing although profinfer itself has just worked on all it was measured
-// with: an event that a CPU lacks opens and reads 0.
+// doubt marks counters that counted nothing although profinfer itself has just worked on the counted CPUs: an
+// event that a CPU lacks can be opened and reads 0.
 func (c *counters) doubt() {
 	for i, at := range c.of {
 		why := c.set.Counters[at].Doubtful()

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// cpusEvery is the least time between two looks at the machine's CPUs: drains can be as close as 50 ms.
+	// cpusEvery is the minimum time between two reads of the CPUs' state: drains can be as close as 50 ms.
 	cpusEvery = 400 * time.Millisecond
-	// maxCPUs bounds the CPUs that are looked at: each frequency is a file of its own.
+	// maxCPUs bounds the CPUs that are read: each frequency is a file of its own.
 	maxCPUs = 256
-	// tick is what /proc/stat counts in, USER_HZ: 100 a second for every program (proc_stat(5)).
+	// tick is the unit of /proc/stat, USER_HZ: 100 per second for every program (proc_stat(5)).
 	tick = int64(10 * time.Millisecond)
 )
 
-// cpuWatch reads what the kernel tells of CPUs: time that the hypervisor took, and frequencies.
+// cpuWatch reads what the kernel reports about CPUs: steal time and frequencies.
 type cpuWatch struct {
-	root  string // "" is the machine's own
+	root  string // "" for this machine
 	last  int64
-	steal bool // some CPU ever lost time
-	freq  bool // there are frequencies
-	first bool // the first look was taken
+	steal bool // some CPU has ever had steal time
+	freq  bool // frequencies are available
+	first bool // the first read was done
 }
 
-// sample writes the CPUs' state, if there is anything to tell and the last time is long enough ago.
+// sample writes the CPUs' state, if any is available and the last sample is old enough.
 func (c *cpuWatch) sample(now int64, w *trace.Writer) error {
 	if c.first && now-c.last < int64(cpusEvery) {
 		return nil
@@ -43,8 +43,8 @@ func (c *cpuWatch) sample(now int64, w *trace.Writer) error {
 	return w.CPU(trace.CPUState{Time: now, CPUs: cpus})
 }
 
-// look reads them; none where the kernel tells neither. Only a virtual machine has steal time: where it was 0
-// since the start, it is read but not told until it is not.
+// look reads the state; it returns none if the kernel reports none. Only a virtual machine has steal time:
+// while it has been 0 since the start, it is read but not reported.
 func (c *cpuWatch) look() []trace.CPUTime {
 	first := !c.first
 	c.first = true
@@ -70,8 +70,8 @@ func (c *cpuWatch) look() []trace.CPUTime {
 	return out
 }
 
-// khz reads a CPU's frequency: what it had over the last moments where the kernel measures it, else what it
-// was set to.
+// khz reads a CPU's frequency: the recently measured one if the kernel measures it, otherwise the one that
+// was set.
 func (c *cpuWatch) khz(cpu int) *int64 {
 	b, err := os.ReadFile(fmt.Sprintf("%s/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", c.root,
 		cpu))
@@ -85,16 +85,16 @@ func (c *cpuWatch) khz(cpu int) *int64 {
 	return &v
 }
 
-// parseStat reads /proc/stat's lines of CPUs: "cpu0 user nice system idle iowait irq softirq steal ...".
+// parseStat reads the CPU lines of /proc/stat: "cpu0 user nice system idle iowait irq softirq steal ...".
 func parseStat(b []byte) []trace.CPUTime {
 	var out []trace.CPUTime
 	for line := range bytes.Lines(b) {
 		f := bytes.Fields(line)
 		if len(f) == 0 || !bytes.HasPrefix(f[0], []byte("cpu")) {
-			break // they stand first
+			break // they come first
 		}
 		cpu, err := strconv.Atoi(string(f[0][3:]))
-		if err != nil || cpu < 0 { // the sum of all
+		if err != nil || cpu < 0 { // the total
 			continue
 		}
 		if len(out) >= maxCPUs {

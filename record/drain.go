@@ -100,7 +100,7 @@ func (r *recorder) drain() error {
 	return nil
 }
 
-// until leaves out what came after the recording's end; end 0: it goes on.
+// until drops what came after the recording's end; end 0: it continues.
 func until[T any](end int64, events []T, time func(*T) int64) []T {
 	if end == 0 {
 		return events
@@ -108,7 +108,7 @@ func until[T any](end int64, events []T, time func(*T) int64) []T {
 	return slices.DeleteFunc(events, func(e T) bool { return time(&e) > end })
 }
 
-// rotate begins a new file where the present one is full.
+// rotate starts a new file when the current one is full.
 func (r *recorder) rotate() error {
 	if r.opt.SwitchSize == 0 || r.stop != 0 {
 		return nil
@@ -132,7 +132,7 @@ func (r *recorder) rotate() error {
 			return err
 		}
 	}
-	for _, f := range r.w.Forgotten() { // what defined them is gone with the oldest file
+	for _, f := range r.w.Forgotten() { // their definitions are gone with the oldest file
 		if p := r.procs[int(f.PID)]; p != nil && p.att != nil {
 			p.att.Redefine(f.ID)
 			p.learn.Drop(f.ID)
@@ -141,13 +141,11 @@ func (r *recorder) rotate() error {
 	return nil
 }
 
-// maxDetach bounds the processes whose probes are taken away at a time: each probe takes a thread of
-// profinfer.
+// maxDetach bounds the processes that are detached at a time: each probe occupies a thread of profinfer.
 const maxDetach = 8
 
-// letGo takes the probes of ended processes away, beside everything else: it takes long enough
-// for another process to load its engine meanwhile. Their numbers are given back once what they
-// left in the rings was read.
+// letGo detaches ended processes in parallel with everything else, as this takes long enough for another
+// process to load its engine meanwhile. Their numbers are released once what they left in the rings was read.
 func (r *recorder) letGo() error {
 	for _, p := range r.ended {
 		if p.leaving {
@@ -183,7 +181,7 @@ func (r *recorder) letGo() error {
 	return errors.Join(errs...)
 }
 
-// find returns the process of that number: the one that lives, or the one that ended last.
+// find returns the process with that PID: the live one, or the one that ended last.
 func (r *recorder) find(pid int) *process {
 	if p := r.procs[pid]; p != nil && p.att != nil {
 		return p
@@ -196,8 +194,8 @@ func (r *recorder) find(pid int) *process {
 	return nil
 }
 
-// owner returns the process that a site belongs to; nil where its marks cannot be written any more, as they
-// would be taken for those of what the process became.
+// owner returns the process that a site belongs to; nil if its marks can no longer be written, as they would
+// be attributed to the program that the process now runs.
 func (r *recorder) owner(pid int, site uint32) *process {
 	p := r.find(pid)
 	if p == nil {
@@ -209,10 +207,10 @@ func (r *recorder) owner(pid int, site uint32) *process {
 	return p
 }
 
-// writeMarks writes boundaries, and has what steers the recording look at them. They stay in e as the trace
-// has them.
+// writeMarks writes boundary events and passes them to what steers the recording. In e they stay as written
+// to the trace.
 func (r *recorder) writeMarks(e *probe.Events) error {
-	marks := e.Marks[:0] // those that are written
+	marks := e.Marks[:0] // the written ones
 	for i := range e.Marks {
 		m := &e.Marks[i]
 		if r.stop != 0 && m.Time > r.stop {
@@ -220,30 +218,30 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 		}
 		p := r.owner(int(m.PID), m.Site)
 		if p == nil {
-			r.strays++ // of the program it ran before exec
+			r.strays++ // from the program it ran before exec
 			continue
 		}
-		m.Site = p.index[m.Site] // as the trace numbers them
+		m.Site = p.index[m.Site] // the trace's index
 		if m.Kind == trace.MarkSyncBegin {
 			m.Ctx = p.objects.outer(m.Backend())
 		}
 		r.thread(m.PID, m.TID)
 		if !p.computes {
-			// only now: before, its libraries may still have been about to be loaded
+			// not earlier: until now its libraries may still have been about to be loaded
 			p.computes = true
 			r.schedules.raise()
 			r.schedules.quiet()
 		}
 		if p.gov != nil && r.observe(p, m, e) {
 			if r.stepsDone++; r.stepsDone == r.opt.Steps {
-				r.stop = m.Time // what came later was not asked for
+				r.stop = m.Time // anything later was not requested
 			}
 		}
 		switch m.Kind {
 		case trace.MarkStepBegin:
 			r.prog.Steps++
 		case trace.MarkSchedBegin:
-			if !p.entries() { // each run of the scheduler is a step
+			if !p.entries() { // each scheduler run is a step
 				r.prog.Steps++
 			}
 			p.objects.sched = m.Scheduler()
@@ -275,7 +273,7 @@ func (r *recorder) writeMarks(e *probe.Events) error {
 
 func (r *recorder) writeHits(e *probe.Events) error {
 	e.Hits = until(r.stop, e.Hits, func(h *trace.Hit) int64 { return h.Time })
-	var tid int32 // of the hit before
+	var tid int32 // of the previous hit
 	var main *order.Thread
 	var gov *budget.Governor
 	for i := range e.Hits {
@@ -305,12 +303,12 @@ func (r *recorder) writeHits(e *probe.Events) error {
 	return r.w.Hits(e.Hits)
 }
 
-// maxThreads are remembered as written down.
+// maxThreads bounds the threads remembered as written.
 const maxThreads = 1 << 16
 
 type threadKey struct{ pid, tid int32 }
 
-// renamed writes down another name of a thread that was written down.
+// renamed writes the new name of a thread that was already written.
 func (r *recorder) renamed(pid, tid int, comm string) error {
 	if comm == "" || !r.threads[threadKey{int32(pid), int32(tid)}] {
 		return nil
@@ -318,7 +316,7 @@ func (r *recorder) renamed(pid, tid int, comm string) error {
 	return r.w.Threads([]trace.Thread{{PID: int32(pid), TID: int32(tid), Comm: comm}})
 }
 
-// thread writes down a thread that is seen for the first time.
+// thread writes a thread that is seen for the first time.
 func (r *recorder) thread(pid, tid int32) {
 	k := threadKey{pid, tid}
 	if r.threads[k] {
@@ -363,7 +361,7 @@ func (r *recorder) losses(now int64) error {
 			return err
 		}
 	}
-	if l.Others > 0 { // who else ran, oftener than is asked for
+	if l.Others > 0 { // who else ran, more often than is recorded
 		if err := r.w.Loss(trace.Loss{Start: r.lastDrain, End: now, Why: trace.WhyFiltered,
 			What: trace.LostOthers, Events: l.Others, CPU: -1}); err != nil {
 			return err

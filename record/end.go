@@ -17,7 +17,8 @@ import (
 
 var errNotLooked = errors.New("it could not be looked at in time")
 
-// nothing says why nothing was recorded; status is the command's, -1 if there was none or it did not begin.
+// nothing returns why nothing was recorded; status is the command's, -1 if there was none or it did not
+// start.
 func (r *recorder) nothing(status int) error {
 	if r.troubled != nil {
 		return r.troubled
@@ -39,7 +40,7 @@ func (r *recorder) nothing(status int) error {
 	return e
 }
 
-// forget keeps what was found out about a process that is no longer watched.
+// forget keeps the results about a process that is no longer watched.
 func (r *recorder) forget(p *process) {
 	r.shapes.forget(int32(p.pid))
 	if len(r.looked) < maxLooked {
@@ -58,7 +59,7 @@ func (r *recorder) forget(p *process) {
 	}
 }
 
-// end detaches, takes what is left in the rings and, like perf, ends the command.
+// end detaches, drains what is left in the rings and, like perf, ends the command.
 func (r *recorder) end(res *Result) error {
 	var errs []error
 	if r.stop == 0 {
@@ -90,7 +91,7 @@ func (r *recorder) end(res *Result) error {
 	r.leaving.Wait()
 	r.looking.Wait()
 	for _, p := range r.procs {
-		if _, err := target.ReadStat(p.pid); err != nil { // its end was not told yet
+		if _, err := target.ReadStat(p.pid); err != nil { // its end was not reported yet
 			errs = append(errs, r.over(p, probe.Now()))
 		}
 	}
@@ -100,14 +101,14 @@ func (r *recorder) end(res *Result) error {
 			r.holds.Late, float64(r.holds.Longest)/1e6)
 		errs = append(errs, r.w.Meta(r.meta))
 	}
-	// twice: a program that was under way at the first time has written by the second
+	// twice: a program that was running at the first drain has written by the second
 	errs = append(errs, r.drain(), r.drain())
 	res.Recorded = r.wrote
 	return errors.Join(errs...)
 }
 
-// finishCommand waits for the command. After an end by interrupt or time it is asked to end; a
-// recording that failed is no reason for that.
+// finishCommand waits for the command. After an interrupt or the duration it is asked to end; a failed
+// recording is not a reason to end it.
 func (r *recorder) finishCommand(res Result) Result {
 	if r.command == nil {
 		return res

@@ -12,28 +12,29 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// experts tells whether it is to be copied which experts tokens are routed to.
+// experts reports whether the routing of tokens to experts is to be copied.
 func (o *Options) experts() bool { return o.Experts && o.Level >= engine.LevelOp }
 
-// routing is what is known of where a process's graphs route tokens to experts. While begins are probed the
-// kernel side sees that by itself; of graphs that are followed it is told, by their sequence of operators.
+// routing is what is known about where a process's graphs route tokens to experts. While begins are probed
+// the kernel side sees it by itself; for graphs that are followed it must be given, by their sequence of
+// operators.
 type routing struct {
-	sequences map[uint64]uint64        // of shapes: a hash of their operators
-	told      map[uint64]routingPlaces // by sequence, as the kernel side was told
-	begins    bool                     // it cannot be told by arrivals
+	sequences map[uint64]uint64        // by shape: a hash of its operators
+	told      map[uint64]routingPlaces // by sequence, as given to the kernel side
+	begins    bool                     // it cannot be found by arrivals
 }
 
-// routingPlaces are the operators of graphs that route tokens, in the order of arrivals.
+// routingPlaces are the operators of graphs that route tokens, in order of arrival.
 type routingPlaces struct {
 	at    []probe.RoutingPlace
-	order [][]int32 // a shape's that they come from
+	order [][]int32 // the order of the shape they come from
 }
 
-// maxSequences bounds the shapes whose sequence of operators is remembered.
+// maxSequences bounds the shapes whose operator sequences are remembered.
 const maxSequences = 1 << 16
 
-// routing tells the kernel side where graphs with a shape's sequence of operators route tokens, once their
-// order is known.
+// routing gives the kernel side the places where graphs with a shape's sequence of operators route tokens,
+// once their order is known.
 func (r *recorder) routing(p *process, s *trace.Shape, sequence uint64) {
 	if !r.opt.experts() || !p.plan.Features.Routing || sequence == 0 || s.Incomplete != "" ||
 		p.routing.begins {
@@ -74,7 +75,7 @@ func (r *recorder) routing(p *process, s *trace.Shape, sequence uint64) {
 	}
 }
 
-// routeByBegins goes back to what is seen at operators' begins.
+// routeByBegins goes back to finding the places at operators' begins.
 func (r *recorder) routeByBegins(p *process, why string) {
 	p.routing.begins = true
 	for sequence := range p.routing.told {
@@ -84,8 +85,8 @@ func (r *recorder) routeByBegins(p *process, why string) {
 	r.note(fmt.Sprintf("%s (%d): which experts are chosen is seen at operators' begins, which costs a hit more: %s", p.info.Comm, p.pid, why))
 }
 
-// with joins what two shapes with the same operators tell. An operator can be missing in one of them: of no
-// tokens it only passes its barrier. It returns false where another ends there instead.
+// with joins the places of two shapes with the same operators. An operator can be missing in one of them:
+// without tokens it only passes its barrier. It returns false if a different operator ends there.
 func (c routingPlaces) with(o routingPlaces) (routingPlaces, bool) {
 	in := func(c, other routingPlaces) bool {
 		for _, x := range c.at {
@@ -109,7 +110,7 @@ func (c routingPlaces) with(o routingPlaces) (routingPlaces, bool) {
 	return all, true
 }
 
-// unfit forgets what was told of a shape whose order did not fit.
+// unfit forgets what was given for a shape whose order did not fit.
 func (p *process) unfit(shape uint64) {
 	sequence, ok := p.routing.sequences[shape]
 	if _, told := p.routing.told[sequence]; ok && told {
@@ -118,7 +119,7 @@ func (p *process) unfit(shape uint64) {
 	}
 }
 
-// routingSource returns the number of the source that says which experts a node uses, -1 if there is none.
+// routingSource returns the index of the source that selects the experts of a node, -1 if there is none.
 func routingSource(n *trace.Node, plan *engine.Plan) int32 {
 	if op, ok := plan.Operators[n.Op]; !ok || !plan.Features.Routing || op != int(plan.Layout.ChooseOp) ||
 		len(n.Src) <= int(plan.Layout.ChooseSrc) {
@@ -127,7 +128,7 @@ func routingSource(n *trace.Node, plan *engine.Plan) int32 {
 	return n.Src[plan.Layout.ChooseSrc]
 }
 
-// placesIn lists the operators that are the first to use a routing, in the order of arrivals.
+// placesIn lists the operators that are the first to use a routing, in order of arrival.
 func placesIn(s *trace.Shape, plan *engine.Plan) (at []probe.RoutingPlace) {
 	last := int32(-1)
 	for i, nodes := range s.Order {

@@ -23,26 +23,27 @@ import (
 )
 
 const (
-	// minData is the size from which a file that is no program can be a model's.
+	// minData is the minimum size of a file that is not a program and may be a model.
 	minData = 1 << 20
-	// maxMaps bounds the mappings that are written down, maxData the files whose pages are looked at.
+	// maxMaps bounds the mappings that are written, maxData the files whose pages are checked.
 	maxMaps, maxData = 4096, 64
-	// maxRefused bounds what is remembered of files that are not looked at.
+	// maxRefused bounds the remembered files that are ignored.
 	maxRefused = 4096
-	// lookAgain: a process's mappings are not read more often for addresses that none of them has.
+	// lookAgain is the minimum time between two reads of a process's mappings for addresses that none of them
+	// contains.
 	lookAgain = time.Second
-	// maxCommandLine bounds the words of a command line that are looked at as files.
+	// maxCommandLine bounds the words of a command line that are tried as files.
 	maxCommandLine = 256
 )
 
-// memory is what is known of a process's mappings and of the files in them.
+// memory is what is known about a process's mappings and the files in them.
 type memory struct {
 	maps    []target.Mapping
 	files   map[fileKey]*dataFile
 	refused map[fileKey]bool // devices, small files
 	looked  time.Time
 	begun   bool
-	looking chan struct{} // closed when its files were looked at
+	looking chan struct{} // closed once its files were checked
 	whole   bool          // its mappings were read since it began to compute
 	mute    bool          // its command line cannot be read
 }
@@ -53,7 +54,7 @@ type dataFile struct {
 	size int64
 }
 
-// faults writes page faults, and what is mapped where they lie.
+// writeFaults writes page faults and the mappings that contain them.
 func (r *recorder) writeFaults(e *probe.Events) error {
 	if r.opt.Faults == probe.FaultsOff {
 		return nil
@@ -93,7 +94,7 @@ func (r *recorder) writeFaults(e *probe.Events) error {
 	return nil
 }
 
-// faultsMeta tells the trace what is recorded of faults.
+// faultsMeta writes to the trace which faults are recorded.
 func (r *recorder) faultsMeta() {
 	switch r.opt.Faults {
 	case probe.FaultsOff:
@@ -115,7 +116,7 @@ func (m *memory) covers(addr uint64) bool {
 	return i < len(m.maps) && addr >= m.maps[i].Start
 }
 
-// beginMemory writes down what a process counted and had mapped when recording its faults began.
+// beginMemory writes a process's counts and mappings at the start of recording its faults.
 func (r *recorder) beginMemory(p *process) error {
 	if r.opt.Faults == probe.FaultsOff || p.mem.begun {
 		return nil
@@ -132,8 +133,7 @@ func (r *recorder) beginMemory(p *process) error {
 	return r.writeMemory(p, m, files, false)
 }
 
-// lookMemory reads the process's mappings again and writes them if they hold a new file, or if that is asked
-// for.
+// lookMemory reads the process's mappings again and writes them if they contain a new file, or if requested.
 func (r *recorder) lookMemory(p *process, tell bool) error {
 	p.mem.looked = time.Now()
 	if !p.mem.read(p.pid) {
@@ -148,7 +148,7 @@ func (r *recorder) lookMemory(p *process, tell bool) error {
 	return r.writeMemory(p, m, fresh, false)
 }
 
-// endMemory writes down what it counted, and what of its files is in memory, at the end.
+// endMemory writes its counts, and how much of its files is in memory, at the end.
 func (r *recorder) endMemory(p *process) error {
 	if !p.mem.begun {
 		return nil
@@ -161,7 +161,7 @@ func (r *recorder) endMemory(p *process) error {
 	if m.Major < 0 {
 		r.lastAccount(p, &m)
 	}
-	p.mem.read(p.pid) // if it lives
+	p.mem.read(p.pid) // if it still lives
 	p.mem.mapped(p.pid)
 	var files []*dataFile
 	for _, k := range slices.SortedFunc(maps.Keys(p.mem.files), func(a, b fileKey) int {
@@ -174,7 +174,7 @@ func (r *recorder) endMemory(p *process) error {
 	return r.writeMemory(p, m, files, true)
 }
 
-// writeMemory writes what a process has mapped, and then what of files is in memory.
+// writeMemory writes a process's mappings, and then how much of its files is in memory.
 func (r *recorder) writeMemory(p *process, m trace.Memory, files []*dataFile, last bool) error {
 	if err := r.w.Memory(m); err != nil {
 		if err := r.trouble(p, trace.LostMappings, len(m.Maps), err); err != nil {
@@ -185,7 +185,7 @@ func (r *recorder) writeMemory(p *process, m trace.Memory, files []*dataFile, la
 	return nil
 }
 
-// retellMemory tells mappings again in a new file of the recording.
+// retellMemory writes mappings again in a new file of the recording.
 func (r *recorder) retellMemory() error {
 	for _, p := range r.procs {
 		if p.mem.begun {
@@ -197,15 +197,15 @@ func (r *recorder) retellMemory() error {
 	return nil
 }
 
-// lastAccount takes what the command had counted when it ended: /proc does not have it any more. Of processes
-// that it started nobody knows.
+// lastAccount takes the command's counts at its end, which /proc no longer has. For processes that it started
+// they are unknown.
 func (r *recorder) lastAccount(p *process, m *trace.Memory) {
 	if r.command == nil || r.command.PID != p.pid {
 		return
 	}
 	select {
 	case <-r.command.Done():
-	case <-time.After(time.Second): // its end was told already: it is waited for at any moment
+	case <-time.After(time.Second): // its end was already reported: it will be waited for any moment
 		return
 	}
 	if a, err := r.command.Account(); err == nil {
@@ -221,11 +221,11 @@ func (r *recorder) memoryOf(p *process, when string) trace.Memory {
 	return m
 }
 
-// threadCounts writes what each thread that lives has counted.
+// threadCounts writes the counts of each live thread.
 func (r *recorder) threadCounts(p *process) error {
 	accounts, err := target.ThreadAccounts(p.pid)
 	if err != nil {
-		return nil // it has ended: its threads told
+		return nil // it has ended: its threads were written then
 	}
 	now := probe.Now()
 	var faults []trace.Fault
@@ -238,7 +238,7 @@ func (r *recorder) threadCounts(p *process) error {
 	return r.w.Faults(faults)
 }
 
-// read reads the mappings; false if they cannot be had, and what was known stays.
+// read reads the mappings; on failure it returns false and keeps the previous ones.
 func (m *memory) read(pid int) bool {
 	maps, err := target.Maps(pid)
 	if err != nil || len(maps) == 0 {
@@ -257,7 +257,7 @@ func (m *memory) told() (out []trace.MemoryMap) {
 	return out
 }
 
-// mapped opens files that are mapped, are no programs and were not seen before.
+// mapped opens files that are mapped, are not programs and were not seen before.
 func (m *memory) mapped(pid int) (fresh []*dataFile) {
 	programs := map[fileKey]bool{}
 	for i := range m.maps {
@@ -287,8 +287,8 @@ func (m *memory) mapped(pid int) (fresh []*dataFile) {
 	return fresh
 }
 
-// refuse remembers what is not looked at again each time that mappings are: a GPU's engine maps its devices
-// hundreds of times.
+// refuse remembers what is not examined again on every read of the mappings: an engine for GPUs maps its
+// devices hundreds of times.
 func (m *memory) refuse(k fileKey) {
 	if m.refused == nil || len(m.refused) >= maxRefused {
 		m.refused = make(map[fileKey]bool)
@@ -296,8 +296,8 @@ func (m *memory) refuse(k fileKey) {
 	m.refused[k] = true
 }
 
-// named opens files that the command line names: which of a model's pages are in memory is to be known before
-// it is mapped, as that can read all of it.
+// named opens files named on the command line: how much of a model is in memory must be known before it is
+// mapped, as mapping can read all of it.
 func (m *memory) named(pid int) (fresh []*dataFile) {
 	words, err := cmdline(pid, &m.mute)
 	if err != nil {
@@ -319,12 +319,12 @@ func (m *memory) named(pid int) (fresh []*dataFile) {
 				continue
 			}
 			if root, err := os.Readlink(procPath(pid, "root")); err == nil && root != "/" {
-				// a chroot: cwd is told as its parent sees it
+				// a chroot: cwd is reported as its parent sees it
 				if rel, err := filepath.Rel(root, cwd); err == nil {
 					cwd = "/" + rel
 				}
 			}
-			inside = cwd + "/" + w // not cleaned: what .. leads to is the file system's to say
+			inside = cwd + "/" + w // not cleaned: the file system decides where .. leads
 		}
 		f, err := safeopen.RegularIn(root, inside, func(st fs.FileInfo) error {
 			if st.Size() < minData || m.files[keyOf(st)] != nil {
@@ -362,7 +362,7 @@ func procPath(pid int, name string) string {
 }
 
 func program(f *os.File) bool {
-	unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) // nothing is to be read ahead for this
+	unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) // avoid read-ahead because of this
 	var b [4]byte
 	_, err := f.ReadAt(b[:], 0)
 	return err != nil || string(b[:]) == "\x7fELF" || string(b[:2]) == "#!"

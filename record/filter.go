@@ -12,7 +12,7 @@ import (
 var phaseBits = map[string]uint32{"prefill": probe.PhasePrefill, "decode": probe.PhaseDecode,
 	"encode": probe.PhaseEncode, "unknown": probe.PhaseUnknown}
 
-// CheckFilters says what is wrong with the filters, before anything is started.
+// CheckFilters validates the filters before anything is started.
 func (o *Options) CheckFilters() error {
 	for _, p := range o.Phases {
 		if phaseBits[p] == 0 {

@@ -12,31 +12,31 @@ import (
 	"github.com/profinfer/profinfer/target/watch"
 )
 
-// How long a thread is held at most, whatever its library takes to be looked at: an engine that serves is to
-// feel little of it, one that profinfer started itself can wait.
+// Maximum time for which a thread is held while its library is examined: a serving engine must hardly notice,
+// one that profinfer itself started can wait.
 const (
 	holdServing = 200 * time.Millisecond
 	holdOwn     = 2 * time.Second
 )
 
-// watched is an event of a process, whose thread may be held until the event was handled.
+// watched is an event of a process, whose thread may be held until the event is handled.
 type watched struct {
 	watch.Event
-	held  *target.Held  // nil: it runs on
-	limit time.Duration // of that
+	held  *target.Held  // nil: the thread runs
+	limit time.Duration // for holding it
 }
 
-// Holds tells how threads were held while their libraries were looked at.
+// Holds counts how threads were held while their libraries were examined.
 type Holds struct {
 	Number  int
-	Late    int           // let go before that was done: what they computed until then was not seen
-	Longest time.Duration // from when a thread was asked to stop
+	Late    int           // released before that was done: what they computed until then was not seen
+	Longest time.Duration // from the request to stop a thread
 }
 
-// holdLoaders holds every thread that maps a file which was not looked at before, and passes the
-// events on. A small model is loaded and done in less time than it takes to find out where its
-// engine is to be probed; and while one process is looked at, others go on. It ends with the watcher.
-// own are the processes that profinfer started, and their children are too.
+// holdLoaders holds every thread that maps a file not examined before, and passes the events on. A small
+// model can be loaded and finished in less time than it takes to find out where to probe its engine; and
+// while one process is examined, others continue. It ends with the watcher. own are the processes that
+// profinfer started; their children count too.
 func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 	out := make(chan watched, 256)
 	go func() {
@@ -54,7 +54,8 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 				if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) {
 					break
 				}
-				// Where the one who is to look has not come to it in time, it will not for this one.
+				// If the recorder has not reached an event in time, it will not be in time for this one
+				// either.
 				open = slices.DeleteFunc(open, func(h *target.Held) bool {
 					over, l := h.Over()
 					if l {
@@ -69,7 +70,7 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 				if own[ev.PID] {
 					limit = holdOwn
 				}
-				// Refused where another traces it, or it is held for an earlier event.
+				// Refused if another tracer traces it, or it is held for an earlier event.
 				if held, err := target.Hold(ev.PID, ev.TID, ev.Time, limit); err == nil {
 					w.held, w.limit = held, limit
 					open = append(open, held)
@@ -81,7 +82,7 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 	return out
 }
 
-// release lets a held thread go on and counts it.
+// release lets a held thread continue and counts it.
 func (r *recorder) release(pid int, held *target.Held) {
 	if held == nil {
 		return

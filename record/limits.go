@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// memoryLimit is how much memory Go's runtime aims to stay below; it frees earlier and more often instead
-// of growing. The rings are not in it.
+// memoryLimit is the memory that Go's runtime aims to stay below; it frees earlier and more often instead of
+// growing. It excludes the rings.
 const memoryLimit = 128 << 20
 
-// LimitMemory bounds profinfer's own memory while it looks at processes and their files. A limit that the
-// environment sets (GOMEMLIMIT) stays.
+// LimitMemory bounds profinfer's own memory while it examines processes and their files. A limit from the
+// environment (GOMEMLIMIT) takes precedence.
 func LimitMemory() (restore func()) {
 	before := debug.SetMemoryLimit(-1)
 	if before == math.MaxInt64 {
@@ -25,11 +25,11 @@ func LimitMemory() (restore func()) {
 
 const (
 	oomScore   = "/proc/self/oom_score_adj"
-	oomPrefers = "1000" // whatever else uses memory
+	oomPrefers = "1000" // before anything else that uses memory
 )
 
-// expendable has the kernel end profinfer first where memory runs out, not the engine, which is larger. It is
-// called after the command was started, which would inherit it; where it is not permitted, nothing changes.
+// expendable makes the kernel kill profinfer first when memory runs out, not the engine, which is larger. It
+// is called after the command was started, which would inherit it. If it is not permitted, nothing changes.
 func expendable() (restore func()) {
 	before, err := os.ReadFile(oomScore)
 	if err == nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// SchemaVersion of the definitions in a trace.
+// SchemaVersion is the version of the definitions in a trace.
 const SchemaVersion = 1
 
-// machine describes where the recording is made.
+// machine describes the machine that records.
 func machine() trace.Meta {
 	m := trace.Meta{SchemaVersion: SchemaVersion, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),
 		CPU: cpuModel()}
@@ -51,7 +51,7 @@ func cpuModel() string {
 	return ""
 }
 
-// parseCPUModel is the first name in /proc/cpuinfo, empty where it has none.
+// parseCPUModel is the first name in /proc/cpuinfo, empty if there is none.
 func parseCPUModel(info []byte) string {
 	for line := range bytes.Lines(info) {
 		if k, v, ok := strings.Cut(string(line), ":"); ok {

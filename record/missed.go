@@ -10,24 +10,23 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Processes that were over before they were looked at. Whether an engine was in them tell the files that they
-// mapped: those of engines that were found, before or since. Files that have nothing of an engine are not
-// remembered here.
+// Processes that ended before they were examined. Whether they ran an engine is known from the files that
+// they mapped: those of engines found before or since. Files unrelated to engines are not remembered here.
 
 const (
-	maxMapped  = 32   // files of a process that are remembered
-	maxMissed  = 4096 // processes that are remembered, of which it is not known yet
-	maxEngines = 4096 // files of engines
+	maxMapped  = 32   // files remembered per process
+	maxMissed  = 4096 // undecided processes that are remembered
+	maxEngines = 4096 // files of engines that are remembered
 )
 
-// missedProcess ended before it was looked at.
+// missedProcess is a process that ended before it was examined.
 type missedProcess struct {
 	name  string
 	at    int64
 	files []fileKey
 }
 
-// maps remembers that a process mapped a file that can be an engine's.
+// maps remembers that a process mapped a file that may belong to an engine.
 func (p *process) maps(f fileKey) {
 	if p.plan == nil && len(p.mapped) < maxMapped {
 		p.mapped = append(p.mapped, f)
@@ -37,12 +36,13 @@ func (p *process) maps(f fileKey) {
 const (
 	accountFor = time.Second            // at most
 	accountGap = 20 * time.Millisecond  // without an event: there are no more
-	behindGap  = 200 * time.Millisecond // the same where events come late
+	behindGap  = 200 * time.Millisecond // the same when events come late
 	behind     = 50 * time.Millisecond
 )
 
-// account takes the events that wait when the recording ends, for what they tell of processes that were
-// missed: nothing more is probed. Where many processes start at once they come faster than probes can be set.
+// account handles the events that wait at the end of the recording, for what they reveal about missed
+// processes: nothing more is probed. When many processes start at once, events come faster than probes can be
+// attached.
 func (r *recorder) account(events <-chan watched) {
 	r.closing = true
 	end, gap := time.After(accountFor), accountGap
@@ -79,10 +79,10 @@ func (r *recorder) engineFiles(files []engine.File) {
 	}
 }
 
-// over takes a process that has ended and was never found to have an engine.
+// over takes a process that has ended and in which no engine was found.
 func (r *recorder) over(p *process, at int64) error {
 	files := p.mapped
-	if p.plan != nil { // it ended while it was to be probed
+	if p.plan != nil { // it ended before it was probed
 		for i := range p.plan.Files {
 			files = append(files, fileKey{p.plan.Files[i].Dev, p.plan.Files[i].Inode})
 		}
@@ -91,14 +91,14 @@ func (r *recorder) over(p *process, at int64) error {
 		return nil
 	}
 	r.missed = append(r.missed, missedProcess{name: p.name(), at: at, files: files})
-	p.mapped, p.unheld = nil, false // told once
+	p.mapped, p.unheld = nil, false // reported once
 	if len(r.missed) >= maxMissed {
 		return r.tellMissed()
 	}
 	return nil
 }
 
-// tellMissed counts those that had an engine as far as is known now, and forgets the others.
+// tellMissed counts those that, as far as is known now, had an engine, and forgets the others.
 func (r *recorder) tellMissed() error {
 	n := 0
 	for _, m := range r.missed {
@@ -120,7 +120,7 @@ func (r *recorder) tellMissed() error {
 	return nil
 }
 
-// unseen counts a process that was probed while it ran on, and then was not seen to compute.
+// unseen counts a process that kept running while it was being probed, and was then not seen to compute.
 func (r *recorder) unseen(p *process) error {
 	if !p.unheld || p.held || p.computes {
 		return nil

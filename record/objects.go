@@ -4,17 +4,17 @@ package record
 
 import "maps"
 
-// maxObjects bounds the backend objects of a process that are remembered.
+// maxObjects bounds the remembered backend objects of a process.
 const maxObjects = 1 << 10
 
-// backendObjects are those of a process, as its marks name them.
+// backendObjects are the backend objects of a process, as named by its marks.
 type backendObjects struct {
 	sched uint64            // the latest
 	seen  map[uint64]bool   // that computed a graph
-	inner map[uint64]uint64 // to which a backend passes a call on, with the backend's
+	inner map[uint64]uint64 // objects to which a backend forwards a call, with the backend's object
 }
 
-// fresh says whether a backend object was not seen to compute before.
+// fresh reports whether a backend object was not seen to compute before.
 func (o *backendObjects) fresh(obj uint64) bool {
 	if obj == 0 || o.seen[obj] {
 		return false
@@ -36,7 +36,8 @@ func (o *backendObjects) learn(inner map[uint64]uint64) {
 	maps.Copy(o.inner, inner)
 }
 
-// outer returns the backend object of one to which a call was passed on; of any other, itself.
+// outer returns the backend object behind one to which a call was forwarded; any other object is returned
+// unchanged.
 func (o *backendObjects) outer(obj uint64) uint64 {
 	if b, ok := o.inner[obj]; ok {
 		return b

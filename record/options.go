@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record runs a recording: it finds the engine in the processes it is given, has
-// them probed, drains the events and writes the trace, and counts what was not seen.
+// Package record runs a recording: it finds the engine in the given processes, probes them, drains the
+// events, writes the trace, and counts what was not seen.
 package record
 
 import (
@@ -16,76 +16,75 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Engine makes plans for processes. Package engine/ggml has one.
+// Engine makes plans for processes. Package engine/ggml provides one.
 type Engine interface {
-	// Plan finds the engine in what the process has mapped now and says how to probe it. The
-	// error says what was looked for where there is none.
+	// Plan finds the engine in what the process has mapped now and returns how to probe it. If there is none,
+	// the error says what was searched for.
 	Plan(pid int) (*engine.Plan, error)
-	// Dull tells that the file of a mapping was looked at before and has nothing of an engine.
+	// Dull reports whether the file of a mapping is already known not to belong to an engine.
 	Dull(pid int, m target.Mapping) bool
-	// Backends returns what else is to be probed once the address of a graph scheduler is
-	// known: the graph functions of backends that no symbol names. The returned sites refer to
-	// the returned files.
+	// Backends returns what else is to be probed once the address of a graph scheduler is known: the graph
+	// functions of backends that have no symbol. The returned sites refer to the returned files.
 	Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File, []engine.Site, error)
 }
 
-// Options of a recording.
+// Options are the options of a recording.
 type Options struct {
 	Output string
-	// Force replaces an older file of that name also where it is no trace.
+	// Force replaces an existing file of that name even if it is not a trace.
 	Force   bool
-	Command []string // to launch; it ends the recording
+	Command []string // to launch; its end ends the recording
 	PIDs    []int    // to attach to, before the command is launched
 	Level   engine.Level
 	Sched   bool
-	// Duration ends the recording; 0: it ends with the processes or by the context.
+	// Duration ends the recording; 0: the end of the processes or of the context does.
 	Duration  time.Duration
-	RingBytes int // of one CPU; 0: see probe.Config
-	// SwitchSize begins a new file when the present one has so many bytes; 0: never. Of the older ones
-	// (Output.1 is the latest) so many are kept that there are SwitchFiles in all; 0: all.
+	RingBytes int // per CPU; 0: see probe.Config
+	// SwitchSize starts a new file when the current one has this many bytes; 0: never. Old files are kept
+	// (Output.1 is the latest) up to a total of SwitchFiles; 0: all.
 	SwitchSize  int64
 	SwitchFiles int
-	Steps       int // ends the recording after so many; 0: no limit
-	// TwoHits records the begin of every operator besides its end, also where the end would be enough.
+	Steps       int // ends the recording after this many; 0: no limit
+	// TwoHits records the begin of every operator besides its end, even where the end would suffice.
 	TwoHits bool
-	// Budget is the part of the time in steps that recording operators may take (0.01: 1 %): they are
-	// recorded in spans spread over the run. 0: no limit.
+	// Budget is the fraction of the time in steps that recording operators may cost (0.01: 1 %): they are
+	// recorded in sampling windows spread over the run. 0: no limit.
 	Budget float64
-	// MinTPS takes the operators' probes away while decode is slower than so many tokens a second
-	// of one sequence. 0: no limit.
+	// MinTPS removes the operators' probes while decode is slower than this many tokens per second of one
+	// sequence. 0: no limit.
 	MinTPS float64
-	// Filters, empty: everything. Ops are operators as the engine describes them (MUL_MAT), Phases
-	// "prefill", "decode", "encode", "unknown".
+	// Filters; empty: everything. Ops are operators as the engine names them (MUL_MAT), Phases are "prefill",
+	// "decode", "encode", "unknown".
 	Ops, Phases []string
 	TIDs        []int
-	// Events to count, as -e takes them, and a question that stands for a group of them. Both are read at
-	// operators' hits, which then are two an operator and thread.
+	// Events to count, in the format of -e, and a preset that stands for a group of them. Both are read at
+	// operators' hits, of which there are then two per operator and thread.
 	Events   string
 	Question pmu.Question
-	// Faults records page faults of the engine's threads, and what of its files is in memory.
+	// Faults records page faults of the engine's threads, and how much of its files is in memory.
 	Faults probe.Faults
 	Tool   string // profinfer's version, for the trace
-	// Peaks of this machine, as package peaks writes them, are kept in the trace: whoever reads it elsewhere
-	// compares with them. Empty: none are known.
+	// Peaks are this machine's peaks, as written by package peaks. They are kept in the trace for comparison
+	// on other machines. Empty: unknown.
 	Peaks []byte
-	// Experts records which experts tokens choose: see docs/experts.md.
+	// Experts records which experts tokens are routed to: see docs/experts.md.
 	Experts bool
-	// KeepSecrets writes command lines down as they are: else the values of keys, tokens and passwords are
-	// left out.
+	// KeepSecrets writes command lines unchanged: otherwise the values of keys, tokens and passwords are
+	// removed.
 	KeepSecrets bool
-	// Progress is called after each drain, if set.
+	// Progress, if set, is called after each drain.
 	Progress func(Progress)
-	// Warn gets messages for the person at the terminal, without a newline.
+	// Warn receives messages for the person at the terminal, without a newline.
 	Warn func(string)
 }
 
-// Defaults are the options of a recording of which nothing else is said: every caller begins with them, so
-// that all recordings hold the same.
+// Defaults are the default options of a recording: every caller starts from them, so that all recordings have
+// the same contents.
 func Defaults() Options {
 	return Options{Output: "run.pinf", Level: engine.LevelOp, Sched: true, Experts: true}
 }
 
-// Progress of a recording.
+// Progress is the progress of a recording.
 type Progress struct {
 	Elapsed time.Duration
 	Steps   int
@@ -99,20 +98,20 @@ type Progress struct {
 	Engines []string // "llama-bench (1234): llama.cpp 0.7.0"
 }
 
-// Result of a recording that was ended in good order.
+// Result is the result of a recording that ended normally.
 type Result struct {
 	Progress
-	// Status of the command, -1 if there was none or it still runs.
+	// Status is the command's exit status, -1 if there was none or it still runs.
 	Status int
 	Reason string
 	// Recorded: at least one event was written.
 	Recorded    bool
 	Interrupted bool
-	Failed      bool // the recording broke off
+	Failed      bool // the recording was aborted
 	Holds       Holds
 }
 
-// NoEngine says that none of the processes has an engine that profinfer knows.
+// NoEngine reports that none of the processes has a known engine.
 type NoEngine struct {
 	Looked []Looked
 	Status int // of the command, -1 if there was none
@@ -139,7 +138,7 @@ func (e *NoEngine) Error() string {
 	return b.String()
 }
 
-// Unwrap gives errors.As the reasons.
+// Unwrap lets errors.As see the reasons.
 func (e *NoEngine) Unwrap() []error {
 	var errs []error
 	for _, l := range e.Looked {
@@ -148,5 +147,5 @@ func (e *NoEngine) Unwrap() []error {
 	return errs
 }
 
-// ErrNothing says that an engine was found and probed, and did nothing.
+// ErrNothing means that an engine was found and probed, but did nothing.
 var ErrNothing = errors.New("the engine computed nothing while it was watched")

@@ -14,28 +14,28 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Reading what is another's can take as long as that one likes: a library on a file system that does not
-// answer, a page of memory whose server is gone. So it is done aside, and the recording waits for it only so
-// long.
+// Reading what belongs to a process can take as long as that process likes: a library on a file system that
+// does not answer, a page of memory whose server is gone. So it is done in separate goroutines, and the
+// recording waits only for a limited time.
 
 const (
-	// patience is how long the recording waits for a process to be looked at before it goes on without, where
-	// no thread is held; what is found later is taken then.
+	// patience is how long the recording waits for a process to be examined before it continues without, if
+	// no thread is held; a later result is used when it arrives.
 	patience = 500 * time.Millisecond
 	// patienceFirst is the same for processes to attach to, before anything is recorded.
 	patienceFirst = 10 * time.Second
-	// hangs is when a process is told to be left out for that.
+	// hangs is the time after which a process that does not answer is reported as left out.
 	hangs = 5 * time.Second
-	// patienceWord is how long a command line is waited for: it is one read of the process's memory.
+	// patienceWord is how long to wait for a command line: it is one read of the process's memory.
 	patienceWord = 100 * time.Millisecond
-	// maxAside bounds what is waited for at a time: each takes a thread.
+	// maxAside bounds the operations that are waited for at a time: each occupies a thread.
 	maxAside = 64
 )
 
 var errHangs = errors.New("reading its files or memory takes too long: they lie where nobody answers, or it is under heavy load")
 
-// aside does work where it can hang, and then, on the recorder's own goroutine, what follows from it: now, if
-// the work is done soon, else when it is. False: there is too much under way already.
+// aside runs work that can hang, and then, on the recorder's own goroutine, what follows from it: at once if
+// the work finishes soon, otherwise when it does. It returns false if too many are running already.
 func (r *recorder) aside(soon time.Duration, work func(), then func() error) (bool, error) {
 	if r.waiting >= maxAside {
 		return false, nil
@@ -81,7 +81,7 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 	}
 	ok, aerr := r.aside(cmp.Or(r.soon, patience), func() { plan, err = r.engine.Plan(pid) }, func() error {
 		if r.procs[pid] != p || p.looking != &begun {
-			// it has ended, or is another program: what others like it are missed with is known now
+			// it has ended, or runs another program; but now it is known what missed processes like it map
 			if err == nil {
 				r.engineFiles(plan.Files)
 				err = plan.LeftOut
@@ -100,12 +100,12 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 		return then(plan, err)
 	})
 	if !ok {
-		p.looking, p.again = nil, true // its turn comes when another's is over
+		p.looking, p.again = nil, true // its turn comes when another's ends
 	}
 	return aerr
 }
 
-// await waits for a look at a process that is under way: a thread that is held is not let go for it.
+// await waits for a running examination of a process: a held thread is not released because of it.
 func (r *recorder) await(p *process, soon time.Duration) error {
 	t := time.NewTimer(soon)
 	defer t.Stop()
@@ -124,7 +124,7 @@ func (r *recorder) await(p *process, soon time.Duration) error {
 	return nil
 }
 
-// next has a process looked at for which there were too many others under way.
+// next starts the examination of a process that had to wait for others.
 func (r *recorder) next() {
 	for pid, p := range r.procs {
 		if p.again && p.looking == nil {
@@ -135,7 +135,7 @@ func (r *recorder) next() {
 	}
 }
 
-// hanging tells of processes that are waited for in vain.
+// hanging reports processes that do not answer.
 func (r *recorder) hanging() {
 	for _, p := range r.procs {
 		if p.looking != nil && time.Since(*p.looking) > hangs && !p.warned[errHangs.Error()] {
@@ -145,10 +145,10 @@ func (r *recorder) hanging() {
 	}
 }
 
-// lookBackends looks up what else is to be probed of a scheduler's backends, and what of them cannot be.
+// lookBackends determines what else is to be probed of a scheduler's backends, and what of them cannot be.
 func (r *recorder) lookBackends(p *process, sched uint64,
 	then func(files []engine.File, sites []engine.Site, warnings []engine.Warning, err error) error) error {
-	// The plan is the recorder's: what is learned is taken over where it is safe.
+	// The plan belongs to the recorder's goroutine: results are merged where that is safe.
 	plan := *p.plan
 	plan.Warnings, plan.Inner = slices.Clone(plan.Warnings), maps.Clone(plan.Inner)
 	known, of := len(plan.Warnings), p.plan
@@ -161,9 +161,9 @@ func (r *recorder) lookBackends(p *process, sched uint64,
 	}, func() error {
 		switch q := r.procs[pid]; {
 		case q != nil && q != p, p.failed != nil, p.att == nil:
-			return nil // it is another program, or nothing more of it is probed
+			return nil // it runs another program, or is no longer probed
 		case q == nil && err == nil:
-			return nil // it has ended: its probes are being taken away
+			return nil // it has ended: it is being detached
 		case p.plan != of:
 			delete(p.scheds, sched) // of an older plan: it is looked up again
 			return nil
@@ -179,8 +179,8 @@ func (r *recorder) lookBackends(p *process, sched uint64,
 	return aerr
 }
 
-// cmdline is a process's command line. Reading it reads the process's memory: of one that did not answer once
-// it is not asked for again.
+// cmdline is a process's command line. Reading it reads the process's memory: a process that did not answer
+// once is not asked again.
 func cmdline(pid int, mute *bool) ([]string, error) {
 	if *mute {
 		return nil, errHangs

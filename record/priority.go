@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The recorder's own scheduling. On a machine whose cores are all taken it has to look at a new library
-// before the engine uses it, and later to empty the rings before they are full. Threads that Go makes
-// meanwhile have to inherit it (so SCHED_RESET_ON_FORK is no use); a command must not, so it is started
-// before, and another one after all was given back.
+// The recorder's own scheduling. On a machine with all cores busy it must examine a new library before the
+// engine uses it, and later empty the rings before they are full. Threads that Go creates meanwhile must
+// inherit it (so SCHED_RESET_ON_FORK is no use), but a command must not: it is started before, and any other
+// command after everything was restored.
 const (
 	nice = -15
 	// realTimeFor is how long real-time priority lasts after a thread was held.
@@ -27,11 +27,11 @@ type scheduling struct {
 	mu       sync.Mutex
 	before   unix.SchedAttr
 	procs    int
-	raised   bool // its threads have a nice value of the recorder's
+	raised   bool // its threads have the recorder's nice value
 	realTime bool
 	ended    bool
-	still    bool // no more cores than are needed
-	looks    int  // at processes, under way
+	still    bool // restricted to the cores it needs
+	looks    int  // examinations of processes in progress
 	timer    *time.Timer
 }
 
@@ -47,8 +47,8 @@ func newScheduling() *scheduling {
 	return s
 }
 
-// raise gives profinfer's threads a nice value that lets them come before the engine's. Where it is not
-// permitted, nothing changes.
+// raise gives profinfer's threads a nice value that puts them before the engine's. If that is not permitted,
+// nothing changes.
 func (s *scheduling) raise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +59,8 @@ func (s *scheduling) raise() {
 	s.lower()
 }
 
-// hurry makes them real-time ones for a while: a thread is held until they have done their work. Something
-// that takes longer is not worth that the machine waits for it.
+// hurry makes them real-time threads for a while: a thread is held until they have done their work. Anything
+// that takes longer must not delay the whole machine.
 func (s *scheduling) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *scheduling) lower() {
 	}
 }
 
-// quiet keeps Go's runtime from using more than one core while an engine computes: what is left to
-// do is one drain after the other, and idle cores that look for work would take it from the engine.
+// quiet keeps Go's runtime from using more than one core while an engine computes: the remaining work is one
+// drain after another, and idle cores that look for work would take time from the engine.
 func (s *scheduling) quiet() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +106,8 @@ func (s *scheduling) quiet() {
 	s.cores()
 }
 
-// busy says that a process begins to be looked at (1), or that this is done (-1). A core more is used
-// meanwhile: what lets held threads go on is not to wait for it.
+// busy counts the start (1) or end (-1) of examining a process. One more core is used meanwhile: what
+// releases held threads must not wait for it.
 func (s *scheduling) busy(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *scheduling) cores() {
 	}
 }
 
-// restore gives everything back.
+// restore restores everything.
 func (s *scheduling) restore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,14 +140,14 @@ func (s *scheduling) restore() {
 	runtime.GOMAXPROCS(s.procs)
 }
 
-// permitted tells whether this process may raise its priority.
+// permitted reports whether this process may raise its priority.
 func permitted() bool {
 	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&hdr, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_NICE) != 0
 }
 
-// allThreads schedules all threads of this process alike, also those that one of them makes meanwhile.
+// allThreads schedules all threads of this process alike, including those created meanwhile.
 func allThreads(a unix.SchedAttr) {
 	done := map[int]bool{}
 	for range 8 {
@@ -163,7 +163,7 @@ func allThreads(a unix.SchedAttr) {
 			}
 			done[tid], fresh = true, true
 			_ = unix.SchedSetAttr(tid, &a, 0)
-			// of a real-time thread the other leaves it alone
+			// it does not affect a real-time thread
 			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, int(a.Nice))
 		}
 		if !fresh {

@@ -19,7 +19,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// process is one process that is watched, and probed once an engine is found in it.
+// process is a process that is watched, and probed once an engine is found in it.
 type process struct {
 	pid    int
 	plan   *engine.Plan
@@ -27,46 +27,46 @@ type process struct {
 	lookup error // why there is no plan
 
 	attached map[siteKey]bool
-	index    map[uint32]uint32 // the session's number of a site to that in info.Sites
+	index    map[uint32]uint32 // the session's number of a site to its index in info.Sites
 	info     trace.Process
-	files    map[fileKey]int // to info.Files
+	files    map[fileKey]int // index in info.Files
 	scheds   map[uint64]bool // schedulers whose backends were looked up
 	objects  backendObjects
-	warned   map[string]bool // what the terminal was told
+	warned   map[string]bool // what the terminal has reported
 	matters  evidence
-	replaced bool // by another program, with exec
+	replaced bool // it runs another program since exec
 	decoder  engine.Decoder
 	looked   int64            // when its maps were last read, ns
 	computes bool             // a mark of it was seen
 	found    time.Time        // when it got its first plan
-	lacks    []engine.Warning // of those backends, which a new plan does not know
+	lacks    []engine.Warning // of those backends, which a new plan does not include
 
 	learn    *order.Learner
 	gov      *budget.Governor
-	twoHits  bool  // the recording was told that their begins count
-	since    int64 // when the present mode of its operators' probes began
+	twoHits  bool  // the recording has been told that their begins count
+	since    int64 // when the current mode of its operators' probes began
 	threads  int   // of its latest graph
 	cpus     int   // it may run on
 	crowded  time.Time
 	stuck    bool // its probes could not be changed
-	oversize bool // the order of one of its graphs cannot be told
+	oversize bool // the order of one of its graphs cannot be written
 
-	mapped       []fileKey  // that can be an engine's, before one was found
-	held, unheld bool       // it was held, it ran on, while its engine was looked for
-	looking      *time.Time // it is being looked at, since then
-	again        bool       // and has to be once more
-	late         bool       // a thread of it was let go before its library was looked at
+	mapped       []fileKey  // that may belong to an engine, before one was found
+	held, unheld bool       // held, or not held, while its engine was searched for
+	looking      *time.Time // since when it is being examined
+	again        bool       // and it must be examined once more
+	late         bool       // one of its threads was released before its library was examined
 	mute         bool       // its command line cannot be read
-	orphan       int64      // when its main thread ended and took the probes along; 0: it did not
+	orphan       int64      // when its main thread ended and its probes went with it; 0: it did not
 	failed       error      // why it cannot be recorded
 	waits        int64      // since when it waits for others to end; 0: it does not
-	leaving      bool       // its probes are being taken away
-	detached     bool       // they are gone
+	leaving      bool       // it is being detached
+	detached     bool       // it is detached
 	mem          memory
 	routing      routing
 }
 
-// siteKey tells whether a site is probed already, whatever number its file has in a plan.
+// siteKey identifies a probed site, whatever index its file has in a plan.
 type siteKey struct {
 	dev, inode, offset uint64
 	role               engine.Role
@@ -81,14 +81,14 @@ func newProcess(pid int) *process {
 		learn: order.New()}
 }
 
-// entries tells whether calls of the engine that compute a batch are probed.
+// entries reports whether calls of the engine that compute a batch are probed.
 func (p *process) entries() bool {
 	return p.plan != nil && slices.ContainsFunc(p.plan.Sites, func(s engine.Site) bool {
 		return s.Role == engine.RoleStepBegin
 	})
 }
 
-// update looks at what the process has mapped now and probes what is new.
+// update examines what the process has mapped now and probes what is new.
 func (r *recorder) update(p *process) error {
 	if p.failed != nil || p.waits != 0 && !r.session.Room() {
 		return nil
@@ -105,7 +105,7 @@ func (r *recorder) update(p *process) error {
 				p.lookup = err
 			}
 			r.leftOut(p, err)
-			return nil // whoever it is has no engine, or not yet, or has ended
+			return nil // it has no engine, or not yet, or has ended
 		}
 		had := p.plan != nil
 		if err := r.takeUp(p, plan); err != nil {
@@ -118,7 +118,7 @@ func (r *recorder) update(p *process) error {
 	})
 }
 
-// takeUp probes what a plan names.
+// takeUp probes the sites of a plan.
 func (r *recorder) takeUp(p *process, plan *engine.Plan) (err error) {
 	r.leftOut(p, plan.LeftOut)
 	if p.att == nil {
@@ -154,7 +154,7 @@ func (r *recorder) takeUp(p *process, plan *engine.Plan) (err error) {
 		return nil
 	}
 	if changed && len(p.attached) > 0 {
-		// what a plan lacked can have come, also where it needs no probe at this level
+		// something that a plan lacked may have arrived, even if it needs no probe at this level
 		if err := r.describe(p, plan.Files); err != nil || p.failed != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (r *recorder) takeUp(p *process, plan *engine.Plan) (err error) {
 	return r.warnings(p)
 }
 
-// attach probes those of the sites that are not probed yet, and writes down what is.
+// attach probes the sites that are not probed yet, and writes what is.
 func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) error {
 	var todo []engine.Site
 	for _, s := range sites {
@@ -184,7 +184,7 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 	for _, group := range byFile(todo) {
 		err := p.att.Attach(files, group)
 		if errors.Is(err, probe.ErrGone) {
-			continue // the process ended, or unloaded the library: it will be looked at again
+			continue // the process ended, or unloaded the library: it will be examined again
 		}
 		if errors.Is(err, probe.ErrFull) {
 			r.wait(p, err)
@@ -196,7 +196,7 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 				return err
 			}
 		}
-		for _, s := range group { // what was refused is not tried again
+		for _, s := range group { // refused ones are not tried again
 			f := &files[s.File]
 			p.attached[siteKey{f.Dev, f.Inode, s.Offset, s.Role, s.Return}] = true
 		}
@@ -215,7 +215,7 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 	return r.describe(p, files)
 }
 
-// describe brings the trace's record of the process up to date.
+// describe updates the trace's record of the process.
 func (r *recorder) describe(p *process, files []engine.File) error {
 	in := &p.info
 	in.PID = int32(p.pid)
@@ -266,7 +266,7 @@ func (r *recorder) describe(p *process, files []engine.File) error {
 	return nil
 }
 
-// commandLine is one as it is written down.
+// commandLine returns a command line as it is written.
 func (r *recorder) commandLine(words []string) []string {
 	if r.opt.KeepSecrets {
 		return words
@@ -277,7 +277,7 @@ func (r *recorder) commandLine(words []string) []string {
 // backends probes the graph functions of the backends of a scheduler seen for the first time.
 func (r *recorder) backends(p *process, sched uint64) error {
 	if q := r.procs[p.pid]; q != nil && q != p {
-		return nil // it has executed another program
+		return nil // it runs another program
 	}
 	if sched == 0 || p.scheds[sched] || r.opt.Level < engine.LevelGraph || !p.plan.Features.Schedulers {
 		return nil
@@ -298,7 +298,7 @@ func (r *recorder) backends(p *process, sched uint64) error {
 		for _, w := range warnings {
 			switch {
 			case w.Elsewhere:
-				why = w.Text // of one that was freed meanwhile there can be many
+				why = w.Text // reason for one that was freed meanwhile; there can be many
 			case !slices.Contains(p.lacks, w):
 				p.lacks = append(p.lacks, w)
 			}
@@ -311,8 +311,8 @@ func (r *recorder) backends(p *process, sched uint64) error {
 	})
 }
 
-// reset forgets the program a process ran before exec: its probes went with its memory. What it did is
-// written before: its marks name sites of what is known of the process now.
+// reset forgets the program that a process ran before exec: its probes went with its memory. Its events are
+// written first: their marks refer to the present sites of the process.
 func (r *recorder) reset(p *process) error {
 	if p.att != nil {
 		if err := r.drain(); err != nil {
@@ -325,12 +325,12 @@ func (r *recorder) reset(p *process) error {
 	if err := r.withdraw(p); err != nil {
 		return err
 	}
-	*p = *newProcess(p.pid) // a look at it that is under way is of no use any more
+	*p = *newProcess(p.pid) // a running examination of it is now useless
 	return nil
 }
 
-// leftOut tells which files were not looked at to the end, each once: whoever maps it next is not told of. It
-// does not wait for the process to compute, as other warnings do.
+// leftOut reports which files were not read to the end, once each: not again for the next process that maps
+// them. Unlike other warnings it does not wait for the process to compute.
 func (r *recorder) leftOut(p *process, err error) {
 	for _, l := range target.LimitErrors(err) {
 		w := "a file is left out: " + l.Error()
@@ -351,8 +351,8 @@ func (r *recorder) leftOut(p *process, err error) {
 	}
 }
 
-// byFile splits sites by file, those of files with entry points of steps last: a step whose
-// begin is seen is to be seen whole.
+// byFile splits sites by file, those with entry points of steps last: a step whose begin is seen should be
+// seen completely.
 func byFile(sites []engine.Site) (groups [][]engine.Site) {
 	entries := func(g []engine.Site) int {
 		return len(g) - len(slices.DeleteFunc(slices.Clone(g), func(s engine.Site) bool {
@@ -373,7 +373,7 @@ func byFile(sites []engine.Site) (groups [][]engine.Site) {
 	return groups
 }
 
-// filter hands the operators that are asked for to the kernel side.
+// filter passes the requested operators to the kernel side.
 func (r *recorder) filter(p *process, plan *engine.Plan) error {
 	if len(r.opt.Ops) == 0 {
 		return nil

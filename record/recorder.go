@@ -19,22 +19,23 @@ import (
 )
 
 const (
-	// drainEvery is how often the rings are emptied at least. On a machine whose cores are all taken the
-	// reader's time is a worker's, so it is rare; where rings fill, it is more often.
+	// drainEvery is the maximum time between two drains. On a machine with all cores busy the consumer takes
+	// time from a worker, so drains are rare; when rings fill, they are more frequent.
 	drainEvery  = 500 * time.Millisecond
-	drainFilled = 0.2 // of a ring: what a drain should find at most
+	drainFilled = 0.2 // of a ring: a drain should find at most this much
 	drainLeast  = 5 * time.Millisecond
-	// drainFirst is how often, while an engine has been found and not yet computed, for at most firstFor: its
-	// scheduler's backends are known, and their graphs watched, only once its first run was read.
+	// drainFirst is the drain interval while an engine has been found but has not computed yet, for at most
+	// firstFor: its scheduler's backends are known, and their graphs probed, only once its first run was
+	// read.
 	drainFirst    = 10 * time.Millisecond
 	firstFor      = time.Minute
 	rotateAgain   = 5 * time.Second       // after a failure
-	drainLearning = 50 * time.Millisecond // while graphs' orders are not known
-	// settle gathers the events of libraries that are mapped one after the other.
+	drainLearning = 50 * time.Millisecond // while the order of graphs is unknown
+	// settle gathers the events of libraries that are mapped one after another.
 	settle = 3 * time.Millisecond
 )
 
-// recorder is a recording under way.
+// recorder is a running recording.
 type recorder struct {
 	opt      Options
 	engine   Engine
@@ -46,55 +47,55 @@ type recorder struct {
 
 	procs   map[int]*process
 	looked  map[int]Looked // processes that ended without an engine
-	ended   []*process     // whose probes stand, or whose last events may still lie in the rings
-	leaving sync.WaitGroup // their probes being taken away
-	looking sync.WaitGroup // files being looked at
+	ended   []*process     // still probed, or with last events possibly still in the rings
+	leaving sync.WaitGroup // processes being detached
+	looking sync.WaitGroup // files being examined
 	lookOne sync.Mutex
-	gone    chan *process // whose probes were taken away
-	detach  chan struct{} // holds as many as are being taken away at a time
+	gone    chan *process // processes that were detached
+	detach  chan struct{} // limits how many are detached at a time
 	dirty   map[int]bool
-	left    map[string]bool // files that are left out were told of
+	left    map[string]bool // left-out files that were reported
 	shapes  assembler
 	threads map[threadKey]bool
 	command *target.Command
-	spared  func() // takes back that the kernel ends the recorder first where memory runs out
+	spared  func() // undoes the recorder's being the first victim when memory runs out
 
 	events    probe.Events
 	lastDrain int64
-	stop      int64 // what is later was seen while the probes were being taken away; 0: still recording
+	stop      int64 // anything later was seen while probes were being detached; 0: still recording
 	lastTID   int32
 	engines   map[fileKey]bool // files
 	missed    []missedProcess
-	fresh     bool   // an engine was found just now
-	admitted  bool   // one that waited is to be looked at again
+	fresh     bool   // an engine was just found
+	admitted  bool   // a process that waited is to be examined again
 	closing   bool   // nothing more is probed
 	strays    uint64 // marks that could not be written since the last drain
-	troubled  error  // the first that one process had
-	troubles  int    // that were told
-	wrote     bool   // at least one mark or hit: graphs alone count, of a server that has no steps
+	troubled  error  // the first error of a single process
+	troubles  int    // how many were reported
+	wrote     bool   // at least one mark or hit was written: graphs alone count, for a server without steps
 	prog      Progress
 	lostSum   probe.Lost
 	began     time.Time
 	stepsDone int
-	hitCost   float64 // of one hit between operators, ns
+	hitCost   float64 // per hit between operators, ns
 	load      load
 	cpus      cpuWatch
 	allowed   allowedBook
-	rotated   time.Time     // when beginning a new file last failed
-	paced     time.Duration // from the drain before to this one
+	rotated   time.Time     // when starting a new file last failed
+	paced     time.Duration // time between the last two drains
 
 	ctx       context.Context
-	soon      time.Duration     // how long a look at a process is waited for now; 0: patience
-	waiting   int               // looks at processes that are under way, see aside
-	later     chan func() error // what follows from those that took long
-	closed    chan struct{}     // closed: the recording has ended
+	soon      time.Duration     // current limit for waiting for an examination; 0: patience
+	waiting   int               // running examinations, see aside
+	later     chan func() error // continuations of those that took long
+	closed    chan struct{}     // closed when the recording has ended
 	late      atomic.Int64      // holds that ended before their event was handled
 	holds     Holds
 	schedules *scheduling
 }
 
-// Run records until the processes have ended, ctx is done, the duration is over, or
-// the trace cannot be written. What was recorded is in the trace in any case.
+// Run records until the processes have ended, ctx is done, the duration has elapsed, or the trace cannot be
+// written. Whatever was recorded is in the trace in any case.
 //
 // Errors: a *probe.Missing (privilege, kernel feature), a *NoEngine, a *target.LaunchError, ErrNothing, a
 // *trace.WriteError.
@@ -156,12 +157,12 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 		closeErr = r.w.Close(trace.End{Time: probe.Now(), Reason: res.Reason, Status: res.Status,
 			Hits: r.prog.Hits, Lost: r.lostSum.Hits})
 	} else {
-		closeErr = r.w.Discard() // an older recording of that name stays
+		closeErr = r.w.Discard() // an older recording of that name is kept
 	}
 	r.prog.Bytes = r.w.Total()
 	res.Progress, res.Holds = r.prog, r.holds
 	for _, err := range []error{runErr, endErr, closeErr} {
-		if err != nil { // a trace that cannot be written fails at each of them
+		if err != nil { // a trace that cannot be written fails in each of them
 			return res, err
 		}
 	}
@@ -171,7 +172,7 @@ func Run(ctx context.Context, eng Engine, opt Options) (Result, error) {
 	return res, nil
 }
 
-// note keeps a message in the trace.
+// note stores a message in the trace.
 func (r *recorder) note(s string) {
 	if len(r.meta.Notes) >= maxNotes || slices.Contains(r.meta.Notes, s) {
 		return
@@ -180,7 +181,7 @@ func (r *recorder) note(s string) {
 	r.w.Meta(r.meta)
 }
 
-// begin launches or attaches and writes what the recording is.
+// begin launches or attaches, and writes the recording's metadata.
 func (r *recorder) begin() error {
 	r.meta = machine()
 	r.meta.Tool, r.meta.Command, r.meta.Level = r.opt.Tool, r.commandLine(r.opt.Command), r.opt.Level.String()
@@ -232,8 +233,7 @@ func (r *recorder) begin() error {
 		return err
 	}
 	r.lastDrain = probe.Now()
-	// Processes that are there already come first: one without an engine is said before a command is started
-	// for nothing.
+	// Existing processes come first: one without an engine is reported before a command is started in vain.
 	if err := r.join(r.opt.PIDs); err != nil {
 		return err
 	}
@@ -261,12 +261,12 @@ func (r *recorder) begin() error {
 	}
 	r.command = c
 	r.spared = expendable()
-	// until its first libraries have been looked at; later ones hold it themselves
+	// until its first libraries have been examined; later ones hold it themselves
 	held, err := target.Hold(c.PID, c.PID, 0, holdOwn)
 	if err == nil {
 		defer r.release(c.PID, held)
 	}
-	_ = r.join([]int{c.PID}) // one that has ended already has a status to tell
+	_ = r.join([]int{c.PID}) // one that has ended already has a status to report
 	r.schedules.hurry()
 	r.soon = holdOwn
 	defer func() { r.soon = 0 }()
@@ -288,7 +288,7 @@ func (r *recorder) join(pids []int) error {
 	return nil
 }
 
-// found tells whether one of the processes has an engine.
+// found reports whether one of the processes has an engine.
 func (r *recorder) found() bool {
 	for _, p := range r.procs {
 		if p.plan != nil {
@@ -331,7 +331,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 		}
 	}()
 	for {
-		if r.fresh { // its first run is not to wait for a drain that was due before
+		if r.fresh { // its first run must not wait for a drain that was due earlier
 			r.fresh = false
 			if p := r.pace(); p < pace {
 				pace, r.paced = p, p
@@ -346,7 +346,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 			res.Reason = "the time is over"
 			return nil
 		case <-done:
-			// what it left running in the background is not waited for, as under perf
+			// as under perf, background processes of the command are not waited for
 			res.Reason = "the command ended"
 			return nil
 		case ev, ok := <-events:
@@ -389,7 +389,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 				pace, r.paced = p, p
 				drain.Reset(p)
 			}
-			if r.admitted { // those that waited for what was given back
+			if r.admitted { // processes that waited for released numbers
 				r.admitted = false
 				if err := r.updateDirty(); err != nil {
 					return err
@@ -399,7 +399,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 	}
 }
 
-// pace is how often the rings are to be emptied now.
+// pace returns how often the rings are to be emptied now.
 func (r *recorder) pace() time.Duration {
 	if r.opt.Level >= engine.LevelGraph {
 		for _, p := range r.procs {
@@ -415,7 +415,7 @@ func (r *recorder) pace() time.Duration {
 	return r.filling()
 }
 
-// filling is how often the rings are to be emptied for how fast they fill.
+// filling returns how often the rings are to be emptied, given how fast they fill.
 func (r *recorder) filling() time.Duration {
 	if r.events.Fill > 0 {
 		filled := time.Duration(float64(r.paced) * drainFilled / r.events.Fill)
@@ -424,7 +424,7 @@ func (r *recorder) filling() time.Duration {
 	return drainEvery
 }
 
-// happened takes an event of a watched process.
+// happened handles an event of a watched process.
 func (r *recorder) happened(ev watched) error {
 	if ev.held != nil {
 		if r.command != nil && !r.computes() {
@@ -444,7 +444,7 @@ func (r *recorder) happened(ev watched) error {
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		} else if p.looked < ev.Time {
-			if err := r.reset(p); err != nil { // else it is the new program already that was looked at
+			if err := r.reset(p); err != nil { // otherwise the new program has already been examined
 				return err
 			}
 		}
@@ -459,13 +459,13 @@ func (r *recorder) happened(ev watched) error {
 		if p != nil && p.att != nil && ev.TID == ev.PID && !p.att.OutlivesMain() {
 			p.orphan = ev.Time
 		}
-	case watch.EventThread: // the number may have been another's
+	case watch.EventThread: // the ID may have belonged to another thread
 		delete(r.threads, threadKey{int32(ev.PID), int32(ev.TID)})
 	case watch.EventMmap:
 		if p == nil {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
-		if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) { // no file, or none of interest
+		if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) { // no file, or an irrelevant one
 			return nil
 		}
 		r.dirty[ev.PID] = true
@@ -532,7 +532,7 @@ func (r *recorder) updateDirty() error {
 	return nil
 }
 
-// planned says that an engine was found.
+// planned reports that an engine was found.
 func (r *recorder) planned(p *process) {
 	r.fresh = true
 	if len(r.prog.Engines) < maxLooked {
@@ -541,7 +541,7 @@ func (r *recorder) planned(p *process) {
 	}
 }
 
-// computes tells whether an engine was seen to compute.
+// computes reports whether an engine was seen to compute.
 func (r *recorder) computes() bool {
 	for _, p := range r.procs {
 		if p.computes {

@@ -18,12 +18,12 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 const (
-	// chunk is how much of a file is looked at at a time.
+	// chunk is the part of a file examined at a time.
 	chunk = 1 << 30
-	// maxBits bounds what is written of a file: of one above 128 GiB a bit stands for several pages of 4 KiB.
+	// maxBits bounds what is written per file: above 128 GiB a bit stands for several pages of 4 KiB.
 	maxBits = 1 << 25
-	// lookFor bounds the time that is spent on a file, and waitFor that which a process waits for it, held
-	// before it begins to read a model.
+	// lookFor bounds the time spent per file, and waitFor how long a process waits for it, held before it
+	// begins to read a model.
 	lookFor = 5 * time.Second
 	waitFor = 100 * time.Millisecond
 )
@@ -36,13 +36,13 @@ func grain(size, page int64) int64 {
 	return page
 }
 
-// residency has files looked at beside the recorder's own work, as of a model of hundreds of GB that can take
-// seconds, and what is found written, a block a file. last: the files are closed then.
+// residency examines files in parallel with the recorder's own work, as a model of hundreds of GB can take
+// seconds, and writes the results, one block per file. last: it then closes the files.
 func (r *recorder) residency(p *process, about trace.Memory, files []*dataFile, last bool) {
 	if len(files) == 0 {
 		return
 	}
-	about.Maps = nil // told already
+	about.Maps = nil // already written
 	before, done := p.mem.looking, make(chan struct{})
 	p.mem.looking = done
 	r.looking.Go(func() {
@@ -67,7 +67,7 @@ func (r *recorder) residency(p *process, about trace.Memory, files []*dataFile, 
 	}
 }
 
-// pages tells which of the file's pages are in memory. Nothing of it is read for that.
+// pages determines which of the file's pages are in memory, without reading them.
 func (d *dataFile) pages() trace.FilePages {
 	page := int64(os.Getpagesize())
 	p := trace.FilePages{Path: d.path, Size: d.size, Page: grain(d.size, page)}
@@ -77,7 +77,7 @@ func (d *dataFile) pages() trace.FilePages {
 		return p
 	}
 	p.Dev, p.Inode = st.Dev, st.Ino
-	// To one who may not write the file the kernel says that all of it is there.
+	// If the caller may not write the file, the kernel reports all of it as resident.
 	if euid := os.Geteuid(); euid != 0 && int(st.Uid) != euid &&
 		unix.Access(fmt.Sprintf("/proc/self/fd/%d", d.f.Fd()), unix.W_OK) != nil {
 		p.Failed = "only root, its owner and who may write it are told"
@@ -92,12 +92,12 @@ func (d *dataFile) pages() trace.FilePages {
 	return p
 }
 
-// cacheStat is struct cachestat of linux/mman.h (6.5): pages of a part of a file that are in the page cache,
-// and others.
+// cacheStat is struct cachestat of linux/mman.h (6.5): for a part of a file, pages in the page cache, and
+// others.
 type cacheStat struct{ cached, dirty, writeback, evicted, recently uint64 }
 
-// cached returns how many pages of a part of a file are in the page cache; false where the kernel does not
-// tell.
+// cached returns how many pages of a part of a file are in the page cache; false if the kernel does not
+// report it.
 func cached(f *os.File, off, length int64) (uint64, bool) {
 	part := struct{ off, len uint64 }{uint64(off), uint64(length)}
 	var st cacheStat
@@ -106,8 +106,8 @@ func cached(f *os.File, off, length int64) (uint64, bool) {
 	return st.cached, e == 0
 }
 
-// residentPages returns a bit for each grain of f's first size bytes: at least half of its pages are in
-// memory. It gives up at the deadline.
+// residentPages returns a bit for each grain of f's first size bytes: set if at least half of its pages are
+// in memory. It gives up at the deadline.
 func residentPages(f *os.File, size, page, grain int64, deadline time.Time) ([]byte, error) {
 	bits := make([]byte, ((size+grain-1)/grain+7)/8)
 	each := max(chunk, grain)
@@ -129,7 +129,7 @@ type residentLook struct {
 	bits, vec   []byte
 }
 
-// set says that pages of the grain at off are in memory, so many of those of length bytes.
+// set records how many of the grain's length bytes at off are in memory, in pages.
 func (l *residentLook) set(off, length, pages int64) {
 	if all := (length + l.page - 1) / l.page; pages > 0 && 2*pages >= all {
 		k := off / l.grain
@@ -137,10 +137,10 @@ func (l *residentLook) set(off, length, pages int64) {
 	}
 }
 
-// part looks at a part of the file. The page cache is asked first: most parts are in memory wholly, or not at
-// all.
+// part examines a part of the file. The page cache is queried first: most parts are entirely in memory, or
+// not at all.
 func (l *residentLook) part(off, length int64) error {
-	const least = 1 << 21 // smaller parts are looked at page by page
+	const least = 1 << 21 // smaller parts are examined page by page
 	n, ok := cached(l.f, off, length)
 	switch {
 	case ok && n == 0:
@@ -169,7 +169,7 @@ func (l *residentLook) part(off, length int64) error {
 	return nil
 }
 
-// pages looks at each page. Of a grain that is longer than a chunk each chunk decides.
+// pages examines each page. For a grain longer than a chunk, each chunk decides.
 func (l *residentLook) pages(off, length int64) error {
 	mem, err := unix.Mmap(int(l.f.Fd()), off, int(length), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {

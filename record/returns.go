@@ -12,7 +12,7 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// returnsKill tells whether return probes would end a process; tests force it.
+// returnsKill reports whether return probes would kill a process; tests override it.
 var returnsKill = func(pid int) bool {
 	if !probe.ReturnsKill() {
 		return false
@@ -21,8 +21,8 @@ var returnsKill = func(pid int) bool {
 	return filtered || err != nil
 }
 
-// survivable leaves out calls whose ends are to be had by return probes only, where those would end the
-// process: begins and ends, as a call that never ends would be taken for one under way.
+// survivable drops calls whose ends only return probes can observe, if those would kill the process. It drops
+// begins and ends, as a call without an end would seem to be still running.
 func (r *recorder) survivable(p *process, sites []engine.Site) []engine.Site {
 	isReturn := func(s engine.Site) bool { return s.Return }
 	if !slices.ContainsFunc(sites, isReturn) || !returnsKill(p.pid) {

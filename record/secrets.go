@@ -9,13 +9,13 @@ import (
 	"unicode"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "***"
 
 // withoutSecrets returns a command line without the values of keys, tokens and passwords: --api-key X,
-// --hf-token=X, HF_TOKEN=X, "Authorization: X", scheme://user:X@host, also inside of a word for a shell. What
-// is a secret is told by its name, so one that is called otherwise stays, and a prompt does. The path of a
-// file with secrets (--api-key-file) is none.
+// --hf-token=X, HF_TOKEN=X, "Authorization: X", scheme://user:X@host, also inside a word for a shell. Secrets
+// are recognized by name, so one with an unusual name is kept, and so is a prompt. The path of a file with
+// secrets (--api-key-file) is not a secret.
 func withoutSecrets(words []string) []string {
 	out := slices.Clone(words)
 	for i := 0; i < len(out); i++ {
@@ -30,9 +30,9 @@ func withoutSecrets(words []string) []string {
 }
 
 var (
-	// A user's password in the address of a server.
+	// A user's password in a server's address.
 	userInfo = regexp.MustCompile(`(://[^/@:\s]*:)[^/@\s]+@`)
-	// In a word with spaces: a name, what separates it, and a value, which can stand in quotes.
+	// In a word with spaces: a name, a separator and a value, which may be quoted.
 	nameInShell  = regexp.MustCompile(`[\w-]+(=|\s+)`)
 	valueInShell = regexp.MustCompile(`^("[^"]*"?|'[^']*'?|[^\s"']+)`)
 )
@@ -70,7 +70,7 @@ func withoutSecret(w string) string {
 	}
 }
 
-// secretName tells by the name of an option or variable that its value is a secret.
+// secretName reports whether an option or variable of this name has a secret value.
 func secretName(name string) bool {
 	if strings.ContainsAny(name, "./") { // tokenizer.ggml.add_bos_token, a path
 		return false

@@ -22,7 +22,7 @@ type shapeKey struct {
 type assembler struct {
 	pending map[shapeKey][]probe.Def
 	n       int
-	Dropped uint64 // definitions that were thrown away because too many waited
+	Dropped uint64 // definitions dropped because too many were waiting
 }
 
 func (a *assembler) add(d probe.Def) {
@@ -39,7 +39,7 @@ func (a *assembler) add(d probe.Def) {
 	a.n++
 }
 
-// forget drops what waits of a process that has ended.
+// forget drops the waiting definitions of a process that has ended.
 func (a *assembler) forget(pid int32) {
 	for k, defs := range a.pending {
 		if k.pid == pid {

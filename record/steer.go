@@ -14,7 +14,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// observe takes a boundary for what steers the operators' probes. It returns whether a step ended.
+// observe takes a boundary event for what steers the operators' probes. It reports whether a step ended.
 func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	if r.opt.Level >= engine.LevelOp && !p.stuck {
 		switch m.Kind {
@@ -23,7 +23,7 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 		}
 	}
 	begin, end := trace.MarkStepBegin, trace.MarkStepEnd
-	if !p.entries() { // each run of the scheduler is a step
+	if !p.entries() { // each scheduler run is a step
 		begin, end = trace.MarkSchedBegin, trace.MarkSchedEnd
 	}
 	switch m.Kind {
@@ -41,7 +41,7 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 		if m.Kind == trace.MarkGraphBegin && m.Threads > 0 {
 			p.threads = int(m.Threads)
 			if p.threads > p.cpus {
-				p.cpus = cpusOf(p.pid) // it may have been changed
+				p.cpus = cpusOf(p.pid) // it may have changed
 			}
 			if p.threads > p.cpus {
 				p.crowded = time.Now()
@@ -51,7 +51,7 @@ func (r *recorder) observe(p *process, m *trace.Mark, e *probe.Events) bool {
 	return false
 }
 
-// decodes tells whether a step has one token a sequence, where batches can be read; else it may.
+// decodes reports whether a step has one token per sequence, or may have, if batches cannot be read.
 func (p *process) decodes(m *trace.Mark, seqs []trace.StepSeq) bool {
 	if !p.plan.Features.Batches {
 		return true
@@ -73,8 +73,8 @@ func cpusOf(pid int) int {
 	return set.Count()
 }
 
-// steer sets and takes away operators' probes: what is known of a graph needs half of them, and the
-// budget and the floor for service need none for a while.
+// steer attaches and removes operators' probes: known graphs need half of them, and the budget and the
+// minimum speed temporarily need none.
 func (r *recorder) steer(now int64) error {
 	if r.opt.Level < engine.LevelOp {
 		return nil
@@ -97,7 +97,7 @@ func (r *recorder) steer(now int64) error {
 		}
 		want, why := r.mode(p, now)
 		if want == mode {
-			// its begins count from now on, or not any more
+			// its begins count from now on, or no longer do
 			if want == probe.ModeBoth && (why == twoHits) != p.twoHits {
 				p.twoHits = why == twoHits
 				if err := r.w.Watch(trace.Watch{PID: int32(p.pid), Time: now, Ops: want.String(),
@@ -110,7 +110,7 @@ func (r *recorder) steer(now int64) error {
 		p.twoHits = why == twoHits
 		since, err := p.att.SetMode(want)
 		if err != nil {
-			// it may be ending; its other probes stand
+			// it may be ending; its other probes stay
 			p.stuck = true
 			p.learn.Forget()
 			want, why = p.att.Mode(), "its probes could not be changed"
@@ -130,14 +130,14 @@ func (r *recorder) steer(now int64) error {
 	return nil
 }
 
-// twoHits is the reason why begins are probed that are wanted of every graph, as [trace.Watch] tells it.
+// twoHits is the reason for probing begins that are wanted of every graph, as recorded in [trace.Watch].
 const twoHits = "two hits"
 
-// mode is which of the operators' sites are to be probed now.
+// mode returns which operator sites are to be probed now.
 func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	p.gov.Reader = 0
 	if p.threads >= p.cpus {
-		p.gov.Reader = r.load.part // no core is free: the reader's time is a worker's
+		p.gov.Reader = r.load.part // no core is free: the consumer's time is a worker's
 	}
 	if on, why := p.gov.Decide(now, p.threads); !on {
 		return probe.ModeOff, why
@@ -154,22 +154,22 @@ func (r *recorder) mode(p *process, now int64) (probe.Mode, string) {
 	return probe.ModeArrivals, "following"
 }
 
-// twoHits tells whether begins are needed even of graphs whose order is known: filters leave some out,
-// arrivals that do not tell their thread pool (an inlined barrier) can be of any graph under way, graphs of
-// few operators are mostly first ones, whose begin arrivals do not tell, and where there are more threads
-// than cores a thread may not have had one from one arrival to the next.
+// twoHits reports whether begins are needed even for graphs whose order is known. Filters drop some hits.
+// Arrivals that do not identify their thread pool (an inlined barrier) can belong to any running graph.
+// Graphs of few operators consist mostly of first ones, whose begins arrivals do not show. With more threads
+// than cores a thread may not have had a core between two arrivals.
 func (r *recorder) twoHits(p *process) bool {
 	return r.opt.TwoHits || p.routing.begins || r.counters.probe.Any() ||
 		len(r.opt.Ops)+len(r.opt.Phases)+len(r.opt.TIDs) > 0 || p.oversize || !p.follows() || p.learn.Few() ||
 		time.Since(p.crowded) < 2*time.Second
 }
 
-// follows tells whether graphs can be followed by arrivals alone, once their order is learned.
+// follows reports whether graphs can be followed by arrivals alone, once their order is learned.
 func (p *process) follows() bool { return p.plan.Features.Lockstep && p.plan.Features.Definitions }
 
 // load is the recorder's own CPU time.
 type load struct {
-	part float64 // of one core, lately
+	part float64 // recently, as a fraction of one core
 	cpu  int64
 	at   int64
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// What goes wrong with one process is that process's: it is counted and named in the recording, told at the
-// terminal, and the recording goes on. Its end are only what concerns all: a trace that cannot be written, a
-// privilege that is missing.
+// An error with one process affects only that process: it is counted and named in the recording and reported
+// at the terminal, and the recording continues. Only errors that affect everything end it: a trace that
+// cannot be written, a missing privilege.
 
-// maxTold bounds the processes whose trouble is told at the terminal, each in a line; the recording has all
-// of them.
+// maxTold bounds the processes whose errors are reported at the terminal, one line each; the recording has
+// all of them.
 const maxTold = 16
 
-// name says which process it is, for people.
+// name identifies the process in messages.
 func (p *process) name() string {
 	if p.info.Comm == "" {
 		p.info.Comm, _ = target.Comm(p.pid)
@@ -33,14 +33,14 @@ func (p *process) name() string {
 	return fmt.Sprintf("%s (%d)", p.info.Comm, p.pid)
 }
 
-// all tells the errors that concern the whole recording.
+// all returns the errors that affect the whole recording.
 func (r *recorder) all(err error) bool {
 	var m *probe.Missing
 	return r.w.Err() != nil || errors.As(err, &m)
 }
 
-// trouble counts n of what was not recorded of a process, and tells why. It returns an error that concerns
-// the whole recording.
+// trouble counts n items of a process that were not recorded, and writes why. It returns an error that
+// affects the whole recording.
 func (r *recorder) trouble(p *process, what string, n int, err error) error {
 	if r.all(err) {
 		return err
@@ -55,7 +55,7 @@ func (r *recorder) trouble(p *process, what string, n int, err error) error {
 		CPU: -1, Of: text})
 }
 
-// told says at the terminal what went wrong with a process, of the first of them.
+// told reports an error with a process at the terminal, for the first few.
 func (r *recorder) told(text string) {
 	r.note(text)
 	if r.troubles++; r.opt.Warn == nil || r.troubles > maxTold {
@@ -66,7 +66,7 @@ func (r *recorder) told(text string) {
 	}
 }
 
-// leaveOut gives a process up that cannot be recorded.
+// leaveOut gives up a process that cannot be recorded.
 func (r *recorder) leaveOut(p *process, err error) error {
 	if err := r.trouble(p, trace.LostProcesses, 1, fmt.Errorf("it is not recorded: %w", err)); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *recorder) leaveOut(p *process, err error) error {
 	return r.withdraw(p)
 }
 
-// withdraw has the probes of a process taken away, whatever becomes of it.
+// withdraw detaches a process, whatever becomes of it.
 func (r *recorder) withdraw(p *process) error {
 	if p.att == nil {
 		return nil
@@ -85,14 +85,14 @@ func (r *recorder) withdraw(p *process) error {
 		return err
 	}
 	err := p.att.Stop()
-	q := newProcess(p.pid) // what its last events are read with
+	q := newProcess(p.pid) // used to read its last events
 	q.att, q.index, q.decoder, q.plan, q.info, q.replaced = p.att, p.index, p.decoder, p.plan, p.info, true
 	r.ended = append(r.ended, q)
 	p.att = nil
 	return err
 }
 
-// wait notes that a process cannot be recorded, or not wholly, before others have ended.
+// wait notes that a process cannot be recorded, or not completely, before others have ended.
 func (r *recorder) wait(p *process, err error) {
 	if p.waits != 0 {
 		return
@@ -114,7 +114,7 @@ func (r *recorder) waited(p *process) error {
 		Of: p.name() + ": too many processes were recorded at once"})
 }
 
-// admit has one of the processes that wait looked at again.
+// admit has one of the waiting processes examined again.
 func (r *recorder) admit() {
 	var first *process
 	for _, p := range r.procs {
@@ -128,11 +128,11 @@ func (r *recorder) admit() {
 	}
 }
 
-// orphanAfter is how long a process lives on without its main thread before that is told: as a rule it is
+// orphanAfter is how long a process may live without its main thread before that is reported: normally it is
 // ending.
 const orphanAfter = int64(time.Second)
 
-// orphans tells processes whose probes went with their main thread.
+// orphans reports processes whose probes went with their main thread.
 func (r *recorder) orphans(now int64) error {
 	for _, p := range r.procs {
 		if p.orphan == 0 || now-p.orphan < orphanAfter {
@@ -147,13 +147,13 @@ func (r *recorder) orphans(now int64) error {
 	return nil
 }
 
-// writeShape writes a graph's definition; of one that is too large for a trace, that there is such a graph.
+// writeShape writes a graph's definition; if it is too large for a trace, only that there is such a graph.
 func (r *recorder) writeShape(p *process, s *trace.Shape) error {
 	err := r.w.Shape(s)
 	if err == nil {
 		return nil
 	}
-	// It cannot be told later either which operators its arrivals end: their begins are needed.
+	// Later it would be impossible to know which operators its arrivals end: begins are needed.
 	if p.learn != nil {
 		p.learn.Drop(s.ID)
 	}
@@ -166,11 +166,11 @@ func (r *recorder) writeShape(p *process, s *trace.Shape) error {
 }
 
 const (
-	maxWords     = 4096 // of a command line that are written down
+	maxWords     = 4096 // of a command line that are written
 	maxWordBytes = 128 << 10
 )
 
-// shortened cuts a command line that is too long for a recording, and says so in its last word.
+// shortened cuts a command line that is too long for a recording, and notes that in its last word.
 func shortened(words []string) []string {
 	n, bytes := 0, 0
 	for n < len(words) && n < maxWords && bytes+len(words[n]) <= maxWordBytes {

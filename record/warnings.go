@@ -10,18 +10,18 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// evidence is what tells whether a warning matters to a process's run: which probed calls it made, and
-// whether a scheduler ran operators in no graph that was seen.
+// evidence decides whether a warning matters to a process's run: which probed calls it made, and whether a
+// scheduler ran operators in no graph that was seen.
 type evidence struct {
-	called    []bool // of marks' sites, by their index in the trace
+	called    []bool // of marks' sites, by index in the trace
 	dear      []dearSite
 	elsewhere bool
-	unseen    bool                // why is told
-	runs      map[int32]*schedRun // by thread, the present one
-	scheds    map[uint64]watching // whose backends were looked up
+	unseen    bool                // the reason was reported
+	runs      map[int32]*schedRun // the current one, by thread
+	scheds    map[uint64]watching // those whose backends were looked up
 }
 
-// dearSite is a probed site that costs more than wanted.
+// dearSite is a probed site that costs more than it should.
 type dearSite struct {
 	index uint32 // in the trace
 	role  engine.Role
@@ -32,18 +32,18 @@ type dearSite struct {
 type schedRun struct {
 	sched        uint64
 	begin        int64
-	nodes, graph int64 // of the whole graph (0: not known), of the graphs of it that were seen
+	nodes, graph int64 // nodes of the whole graph (0: unknown), and of its graphs that were seen
 }
 
-// watching is what is seen of a scheduler's backends.
+// watching is what is observed of a scheduler's backends.
 type watching struct {
-	from int64  // when their graphs began to be watched; 0: its backends could not be looked up
-	why  string // not all of them are; empty: they are
+	from int64  // when observation of their graphs began; 0: its backends could not be looked up
+	why  string // why not all of them are; empty: they are
 }
 
 const maxRuns = 1 << 10
 
-// watch notes what is seen of a scheduler's backends.
+// watch notes what is observed of a scheduler's backends.
 func (v *evidence) watch(sched uint64, w watching) {
 	if v.scheds == nil || len(v.scheds) >= maxRuns {
 		v.scheds = map[uint64]watching{}
@@ -51,14 +51,14 @@ func (v *evidence) watch(sched uint64, w watching) {
 	v.scheds[sched] = w
 }
 
-// fail notes that a scheduler's backends could not be looked up. If that was another at the same address,
-// what is watched stays.
+// fail notes that a scheduler's backends could not be looked up. If the failure concerns another scheduler at
+// the same address, what is observed stays.
 func (v *evidence) fail(sched uint64, why string) {
 	v.watch(sched, watching{v.scheds[sched].from, why})
 }
 
-// mark takes a mark, as the trace has it, and says whether it is evidence that was not there. unseen says of
-// operators that ran in no graph that is seen why that is; empty where the reason stands in the plan.
+// mark takes a mark, as in the trace, and reports whether it is new evidence. unseen is why operators ran in
+// no graph that is seen; empty if the plan has the reason.
 func (v *evidence) mark(m *trace.Mark) (news bool, unseen string) {
 	if n := int(m.Site) + 1; n > len(v.called) {
 		v.called = append(v.called, make([]bool, n-len(v.called))...)
@@ -87,7 +87,7 @@ func (v *evidence) mark(m *trace.Mark) (news bool, unseen string) {
 	}
 	w, ok := v.scheds[run.sched]
 	if !ok || run.begin < w.from {
-		return news, "" // its first runs: nothing was watched yet, and that is known
+		return news, "" // its first runs: nothing was observed yet, as expected
 	}
 	why := w.why
 	if v.unseen {
@@ -98,8 +98,8 @@ func (v *evidence) mark(m *trace.Mark) (news bool, unseen string) {
 	return news, why
 }
 
-// lack notes why operators ran in no graph that is seen; only the first reason is kept, others are mostly the
-// same of another scheduler.
+// lack notes why operators ran in no graph that is seen; only the first reason is kept, as others usually
+// repeat it for another scheduler.
 func (p *process) lack(why string) {
 	if why == "" || p.matters.unseen {
 		return
@@ -108,7 +108,7 @@ func (p *process) lack(why string) {
 	p.lacks = append(p.lacks, engine.Warning{Text: why, Level: engine.LevelGraph})
 }
 
-// lacking is what a process's recording lacks that matters to this run: nothing, before it has computed.
+// lacking is what a process's recording lacks that matters to this run: nothing before it has computed.
 func (r *recorder) lacking(p *process) []string {
 	if !p.computes {
 		return nil
@@ -139,7 +139,7 @@ func (r *recorder) lacking(p *process) []string {
 	}
 	for _, s := range p.matters.dear {
 		switch s.role {
-		case engine.RoleOpBegin, engine.RoleOpFused, engine.RoleOpEnd: // hits do not tell their site
+		case engine.RoleOpBegin, engine.RoleOpFused, engine.RoleOpEnd: // hits do not identify their site
 			add(s.text)
 		case engine.RoleStepBegin, engine.RoleStepEnd, engine.RoleSchedBegin, engine.RoleSchedEnd,
 			engine.RoleGraphBegin, engine.RoleGraphEnd:
@@ -151,7 +151,7 @@ func (r *recorder) lacking(p *process) []string {
 	return out
 }
 
-// warnings tells what a process's recording lacks once that matters, and writes it to the trace.
+// warnings reports what a process's recording lacks once that matters, and writes it to the trace.
 func (r *recorder) warnings(p *process) error {
 	if p.replaced || !r.tell(p) {
 		return nil
@@ -159,8 +159,8 @@ func (r *recorder) warnings(p *process) error {
 	return r.w.Process(p.info)
 }
 
-// tell tells the terminal what a process's recording lacks, each thing once, and notes it with the process.
-// It returns false where nothing has changed.
+// tell reports at the terminal what a process's recording lacks, each item once, and stores it with the
+// process. It returns false if nothing has changed.
 func (r *recorder) tell(p *process) bool {
 	now := r.lacking(p)
 	if slices.Equal(now, p.info.Warnings) {

@@ -14,15 +14,15 @@ import (
 // Account is what the kernel counted for a process or a thread since it began.
 type Account struct {
 	Minor, Major int64 // page faults
-	// bytes fetched from storage; -1: not told (no CONFIG_TASK_IO_ACCOUNTING, or not permitted)
+	// bytes fetched from storage; -1: unknown (no CONFIG_TASK_IO_ACCOUNTING, or not permitted)
 	Read int64
 }
 
-// ProcessAccount counts all of a process's threads, those that have ended too; also of one that has ended and
-// was not waited for.
+// ProcessAccount returns the totals of all threads of a process, including those that have ended. It also
+// works for a process that has ended but was not waited for.
 func ProcessAccount(pid int) (Account, error) { return account(pid, "") }
 
-// ThreadAccounts counts each thread that lives, by number.
+// ThreadAccounts returns the account of each live thread, by thread ID.
 func ThreadAccounts(pid int) (map[int]Account, error) {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -34,7 +34,7 @@ func ThreadAccounts(pid int) (map[int]Account, error) {
 		if err != nil {
 			continue
 		}
-		if a, err := account(pid, "task/"+e.Name()+"/"); err == nil { // else it has ended meanwhile
+		if a, err := account(pid, "task/"+e.Name()+"/"); err == nil { // on failure: it has ended
 			out[tid] = a
 		}
 	}
@@ -71,7 +71,7 @@ func parseFaults(s string) (a Account, err error) {
 	return Account{Minor: int64(minor), Major: int64(major)}, nil
 }
 
-// parseRead reads read_bytes of proc_pid_io(5); -1 if it is not there.
+// parseRead reads read_bytes of proc_pid_io(5); it returns -1 if the field is missing.
 func parseRead(b []byte) int64 {
 	for line := range bytes.Lines(b) {
 		if v, ok := bytes.CutPrefix(line, []byte("read_bytes:")); ok {

@@ -4,10 +4,10 @@ package target
 
 import "encoding/binary"
 
-// The length of an x86-64 instruction follows from its prefixes, its opcode map, and
-// for each opcode from whether a ModRM byte and which immediate follow (Intel SDM
-// volume 2, chapter 2 and appendix A; AMD APM volume 3 for XOP; APX specification for
-// REX2 and map 4). x86asm, which writes them for people, knows neither VEX nor EVEX nor APX.
+// The length of an x86-64 instruction follows from its prefixes, its opcode map, and for each opcode from
+// whether a ModRM byte and which immediate follow (Intel SDM volume 2, chapter 2 and appendix A; AMD APM
+// volume 3 for XOP; APX specification for REX2 and map 4). x86asm, which disassembles to text, knows neither
+// VEX nor EVEX nor APX.
 
 const maxInsnAMD64 = 15
 
@@ -107,7 +107,7 @@ type x86 struct {
 	rex2   bool
 }
 
-// cutter reads bytes and remembers having run out.
+// cutter reads bytes and remembers whether it ran out of them.
 type cutter struct {
 	b   []byte
 	pos int
@@ -128,7 +128,7 @@ func (c *cutter) next() uint8 {
 func shapeAMD64(code []byte) (x x86, err error) {
 	limit := min(len(code), maxInsnAMD64)
 	c := cutter{b: code[:limit]}
-	short := ErrCut // running out means cut, unless 15 bytes were there
+	short := ErrCut // running out means truncated, unless 15 bytes were available
 	if limit == maxInsnAMD64 {
 		short = ErrBadInsn
 	}
@@ -264,7 +264,7 @@ func (x *x86) opcode(c *cutter, b uint8) error {
 	return nil
 }
 
-// vectorOp says what follows an opcode under a VEX, EVEX or XOP prefix.
+// vectorOp returns what follows an opcode under a VEX, EVEX or XOP prefix.
 func vectorOp(m, op uint8, evex bool) uint8 {
 	switch m {
 	case 1:
@@ -303,7 +303,7 @@ func vectorOp(m, op uint8, evex bool) uint8 {
 	return opBad
 }
 
-// readModRM reads the ModRM byte and the SIB byte and displacement that it asks for.
+// readModRM reads the ModRM byte and the SIB byte and displacement that it requires.
 func (x *x86) readModRM(c *cutter) {
 	x.hasMod = true
 	x.modrm = c.next()
@@ -339,7 +339,7 @@ func (x *x86) readModRM(c *cutter) {
 	}
 }
 
-// immediate is the size in bytes of an immediate.
+// immediate returns the size of an immediate in bytes.
 func (x *x86) immediate(what uint8, w bool) int {
 	z := 4
 	if x.opSize && !w {

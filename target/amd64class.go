@@ -9,7 +9,7 @@ func (x *x86) class(in Insn) Class {
 	case x.badPfx: // is_prefix_bad
 		return ClassRefused
 	case x.rex2 || x.vector && x.mapNo > 7:
-		return ClassRefused // REX2, XOP: kernels that do not know them take them for something else
+		return ClassRefused // REX2, XOP: kernels that do not know them misread them as other instructions
 	case x.vector:
 		return x.vectorClass()
 	case x.mapNo == 1:
@@ -29,7 +29,7 @@ func (x *x86) class(in Insn) Class {
 		}
 	case op == 0x90:
 		if x.rex&1 != 0 {
-			return ClassRefused // xchg with r8, which the kernel takes for a nop
+			return ClassRefused // xchg with r8, which the kernel mistakes for a nop
 		}
 		return ClassEmulated
 	case op == 0x9c:
@@ -42,9 +42,9 @@ func (x *x86) class(in Insn) Class {
 	return ClassStepped
 }
 
-// vectorClass: up to now the kernel looks at the opcode byte alone, so that vpshufd (70) is a
-// conditional jump to it, vzeroupper (77) too, vpor (eb) a jump, kmov (90) a nop and
-// vmovdqu (6f) an access to ports. What it would emulate wrongly must not be probed.
+// vectorClass handles VEX, EVEX and XOP. Kernels so far look at the opcode byte alone: they treat vpshufd
+// (70) and vzeroupper (77) as conditional jumps, vpor (eb) as a jump, kmov (90) as a nop and vmovdqu (6f) as
+// port I/O. An instruction that they would emulate wrongly must not be probed.
 func (x *x86) vectorClass() Class {
 	switch op := x.op; {
 	case op == 0xe8 || op == 0xe9 || op == 0xeb || op == 0x90 || op >= 0x70 && op <= 0x7f, !goodAMD64(op):
@@ -82,14 +82,14 @@ func (x *x86) twoByteClass(in Insn) Class {
 		return ClassEmulated
 	case x.op == 0x1f && isKernelNop(in.Bytes):
 		if x.n != 5 || in.Addr&0xfff > 0x1000-5 {
-			return ClassEmulated // the kernel rewrites no nop that crosses a page
+			return ClassEmulated // the kernel does not rewrite a nop that crosses a page
 		}
 		return ClassNop5
 	}
 	return ClassStepped
 }
 
-// isKernelNop tells the multi-byte nops that 6.18 knows (x86_nops); later kernels know more.
+// isKernelNop recognizes the multi-byte nops that 6.18 knows (x86_nops); later kernels know more.
 func isKernelNop(b []byte) bool {
 	var want string
 	switch len(b) {

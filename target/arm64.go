@@ -4,9 +4,9 @@ package target
 
 import "encoding/binary"
 
-// decodeARM64 follows the encoding tables of the Arm Architecture Reference Manual
-// (C4.1) as far as control flow and the kernel's arch/arm64/kernel/probes/decode-insn.c
-// need it: what is not refused and not simulated there is stepped.
+// decodeARM64 follows the encoding tables of the Arm Architecture Reference Manual (C4.1) as far as control
+// flow and the kernel's arch/arm64/kernel/probes/decode-insn.c require. Whatever that file neither refuses
+// nor simulates is stepped.
 func decodeARM64(code []byte, addr uint64) (Insn, error) {
 	if len(code) < 4 {
 		return Insn{}, ErrCut
@@ -25,7 +25,7 @@ func decodeARM64(code []byte, addr uint64) (Insn, error) {
 	case w&0xff000010 == 0x54000000, w&0xff000010 == 0x54000010: // b.cond, bc.cond
 		in.Kind, in.Class = CondJump, ClassEmulated
 		if w&0x10 != 0 {
-			in.Class = ClassRefused // the kernel knows no bc.cond
+			in.Class = ClassRefused // the kernel does not know bc.cond
 		}
 		in.Target = addr + signed(w, 5, 19)*4
 	case w&0x7e000000 == 0x34000000: // cbz, cbnz
@@ -41,8 +41,8 @@ func decodeARM64(code []byte, addr uint64) (Insn, error) {
 		in.Class = ClassEmulated
 		in.Data = addr&^0xfff + (signed(w, 5, 19)<<2|uint64(w>>29&3))<<12
 	case w&0x3b000000 == 0x18000000: // ldr literal, ldrsw literal, prfm literal
-		// Simulated for uprobes until 6.11 only, and wrongly ("arm64: probes: Remove
-		// broken LDR (literal) uprobe support"); refused since.
+		// Simulated for uprobes only until 6.11, and wrongly ("arm64: probes: Remove broken LDR (literal)
+		// uprobe support"); refused since.
 		in.Class = ClassRefused
 		in.Data = addr + signed(w, 5, 19)*4
 	case w&0xfe000000 == 0xd6000000: // branch to register
@@ -58,7 +58,7 @@ func decodeARM64(code []byte, addr uint64) (Insn, error) {
 		if !steppableHint(w >> 5 & 0x7f) {
 			in.Class = ClassRefused
 		}
-	case w&0xffffffe0 == 0xd53b4220: // mrs daif: stepping shows in it
+	case w&0xffffffe0 == 0xd53b4220: // mrs daif: stepping is visible in it
 		in.Class = ClassRefused
 	case w&0xfff00000 == 0xd5100000 || w&0xfff8f01f == 0xd500401f: // msr
 		in.Class = ClassRefused
@@ -70,7 +70,7 @@ func decodeARM64(code []byte, addr uint64) (Insn, error) {
 
 // decodeARM64BranchReg decodes br, blr, ret and their authenticated forms.
 func decodeARM64BranchReg(w uint32, in *Insn) {
-	switch w >> 21 & 0xf { // opc; bit 24 tells the authenticated forms with a modifier
+	switch w >> 21 & 0xf { // opc; bit 24 marks the authenticated forms with a modifier
 	case 0, 8:
 		in.Kind = JumpIndirect
 	case 1, 9:
@@ -87,9 +87,8 @@ func decodeARM64BranchReg(w uint32, in *Insn) {
 	}
 }
 
-// steppableHint tells the hints that the kernel steps (aarch64_insn_is_steppable_hint):
-// signing of pointers, and bti. Authentication (aut*) is refused by recent kernels (seen
-// with 7.2), as it can raise an exception.
+// steppableHint recognizes the hints that the kernel steps (aarch64_insn_is_steppable_hint): pointer signing
+// and bti. Recent kernels (seen with 7.2) refuse authentication (aut*), as it can raise an exception.
 func steppableHint(n uint32) bool {
 	switch n {
 	case 7, 8, 10, // xpaclri, pacia1716, pacib1716

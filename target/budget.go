@@ -7,40 +7,39 @@ import (
 	"sync/atomic"
 )
 
-// Anybody can map a file that asks whoever reads it for hours and gigabytes. So what looking at files may
-// cost is bounded: for each file, for all files of a process, for all of a recording. Budgets are counted,
-// not timed: what is found does not depend on how busy the machine is.
+// Anyone can map a file that would take hours and gigabytes to analyse. The cost of reading files is
+// therefore bounded: per file, per process and per recording. Budgets are counted, not timed, so that results
+// do not depend on how busy the machine is.
 
-// Limits are what may be spent.
+// Limits bounds what may be spent.
 type Limits struct {
-	Bytes uint64 // read of files
-	// Steps of work: one is about as much as to decode an instruction. What is dearer (a symbol, an entry of
-	// the unwind information) counts as several.
+	Bytes uint64 // read from files
+	// Steps of work: one is about the cost of decoding an instruction. More expensive items (a symbol, an
+	// entry of the unwind information) count as several.
 	Steps uint64
 }
 
-// FileLimits are one file's. Of the engines' libraries that are tested here the largest needs 4 % of them.
+// FileLimits is the limit for one file. The largest of the engine libraries tested here needs 4 % of it.
 var FileLimits = Limits{Bytes: 256 << 20, Steps: 24 << 20}
 
 // Times multiplies limits.
 func (l Limits) Times(n uint64) Limits { return Limits{l.Bytes * n, l.Steps * n} }
 
-// Bounds on single tables of a file, most of which are kept in memory: ten times and more what the largest
+// Bounds on single tables of a file, most of which are kept in memory: at least ten times what the largest
 // engine has.
 const (
-	// program headers: the kernel loads no file that has more than 64 KiB of them
+	// program headers: the kernel does not load a file with more than 64 KiB of them
 	maxProgram   = 64 << 10 / 56
 	maxSections  = 1 << 16
-	maxTable     = 16 << 20 // bytes of a table that is read at once
+	maxTable     = 16 << 20 // bytes of a table that is read in one go
 	maxSymbols   = 192 << 10
-	maxStrings   = 24 << 20 // bytes of symbols' names
+	maxStrings   = 24 << 20 // bytes of symbol names
 	maxRelocs    = 256 << 10
 	maxFunctions = 192 << 10
 	maxCalls     = 768 << 10
 )
 
-// Budget counts what was spent on files, on its own and on behalf of a larger budget. It can be used by
-// several goroutines at once.
+// Budget counts what was spent on files, for itself and for its parent budget. It is safe for concurrent use.
 type Budget struct {
 	scope        string
 	max          Limits
@@ -48,15 +47,15 @@ type Budget struct {
 	bytes, steps atomic.Uint64
 }
 
-// NewBudget makes a budget of which it is a part (nil: of none). scope names it in messages: "a process".
+// NewBudget makes a budget below a parent (nil: none). Messages call it by scope: "a process".
 func NewBudget(scope string, max Limits, of *Budget) *Budget {
 	return &Budget{scope: scope, max: max, up: of}
 }
 
-// Spent is what was spent so far.
+// Spent returns what was spent so far.
 func (b *Budget) Spent() Limits { return Limits{b.bytes.Load(), b.steps.Load()} }
 
-// Spend takes from the budget for work on something that is no file, which name tells. The error is a
+// Spend takes from the budget for work on something other than a file, described by name. The error is a
 // *[LimitError].
 func (b *Budget) Spend(name string, l Limits) error {
 	if over := b.spend(l); over != nil {
@@ -66,12 +65,12 @@ func (b *Budget) Spend(name string, l Limits) error {
 	return nil
 }
 
-// spend takes from the budget and from those that it is a part of, and says which is used up, if one is.
+// spend takes from the budget and its parents, and returns the one that is used up, if any.
 func (b *Budget) spend(l Limits) (over *LimitError) {
 	for ; b != nil; b = b.up {
 		n, k := b.bytes.Add(l.Bytes), b.steps.Add(l.Steps)
 		switch {
-		case over != nil: // told of the smallest
+		case over != nil: // report the smallest
 		case n > b.max.Bytes:
 			over = &LimitError{Scope: b.scope, What: "bytes to read", Limit: b.max.Bytes,
 				Shared: b.scope != scopeFile}
@@ -85,17 +84,17 @@ func (b *Budget) spend(l Limits) (over *LimitError) {
 
 const scopeFile = "a file"
 
-// LimitError says that looking at a file was given up, as it would cost too much.
+// LimitError reports that a file was abandoned because reading it would cost too much.
 type LimitError struct {
 	File  string
-	What  string // of what there is too much
+	What  string // what there is too much of
 	Limit uint64
 	Scope string // whose limit it is: "a file", "a process"
-	// Shared: the limit is one of several files together, and says nothing of this one.
+	// Shared: several files share the limit, so it says nothing about this one.
 	Shared bool
 }
 
-// LimitErrors are all of an error's, which may join several.
+// LimitErrors returns all limit errors of an error, which may join several.
 func LimitErrors(err error) (out []*LimitError) {
 	switch e := err.(type) {
 	case nil:

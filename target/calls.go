@@ -8,8 +8,8 @@ import (
 	"sort"
 )
 
-// callIndex holds every direct call and jump out of a function. Addresses are counted from base, a word holds
-// two: a large engine has hundreds of thousands.
+// callIndex holds every direct call and every jump out of a function. Addresses are relative to base, and a
+// word holds two: a large engine has hundreds of thousands.
 type callIndex struct {
 	base   uint64
 	direct []uint64 // call or jump to an address: to<<32 | from, sorted
@@ -22,7 +22,7 @@ func (e *ELF) callees() (*callIndex, error) {
 	if e.calls != nil {
 		return e.calls, nil
 	}
-	fs, _ := e.Functions() // what could be read of them only helps to stay in step
+	fs, _ := e.Functions() // a partial list will do: it only keeps decoding in step
 	if err := e.loadCode(); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (x *callIndex) scan(e *ELF, c *codeRange, start, end uint64) error {
 		}
 		n := len(code)
 		if at+uint64(n) < end {
-			n -= maxInsnAMD64 // the last instruction may go on in what comes next
+			n -= maxInsnAMD64 // the last instruction may continue in the next piece
 		}
 		if n <= 0 {
 			return e.cut(c.off+(at-c.start), end-at)
@@ -116,7 +116,7 @@ func (x *callIndex) scan(e *ELF, c *codeRange, start, end uint64) error {
 	return nil
 }
 
-// instruction looks at one of x86-64 and returns its length, or 1 where there is none.
+// instruction decodes one x86-64 instruction and returns its length, or 1 if the bytes are invalid.
 func (x *callIndex) instruction(code []byte, at uint64, named bool,
 	add func(target, from uint64, call bool)) int {
 	s, err := shapeAMD64(code)
@@ -139,8 +139,8 @@ func (x *callIndex) instruction(code []byte, at uint64, named bool,
 	return s.n
 }
 
-// CallsTo lists the addresses of the direct calls, and of the jumps from other functions, to
-// exactly this address, in order.
+// CallsTo lists the addresses of the direct calls, and of the jumps from other functions, to exactly this
+// address, in order.
 func (e *ELF) CallsTo(target uint64) ([]uint64, error) {
 	x, err := e.callees()
 	if err != nil {
@@ -178,8 +178,8 @@ func (e *ELF) Calls(name string) ([]uint64, error) {
 	return out, nil
 }
 
-// callsName says whether a call to an address is a call of the function of that name:
-// any of the names that the address has, or the stub's.
+// callsName reports whether a call to an address calls the function with that name: any of the address's
+// names, or the stub's.
 func (e *ELF) callsName(to uint64, name string) bool {
 	syms, _ := e.Symbols()
 	e.spend(2)
@@ -221,8 +221,8 @@ func (e *ELF) CalleeName(target uint64) string {
 	return e.stubName(target)
 }
 
-// stubName resolves a stub: code that does nothing but jump through a slot that the
-// loader fills with a symbol's address.
+// stubName resolves a stub: code that only jumps through a slot that the loader fills with a symbol's
+// address.
 func (e *ELF) stubName(addr uint64) string {
 	if n, ok := e.pltNames[addr]; ok {
 		return n
@@ -238,9 +238,9 @@ func (e *ELF) stubName(addr uint64) string {
 	return name
 }
 
-// stubSlot is the address of the slot that the code at addr jumps through, 0 if it is no
-// stub. x86-64: [endbr64] [bnd] jmp *slot(%rip). arm64: [bti c] adrp x16, page; ldr x17,
-// [x16, #n]; [add x16, x16, #n]; br x17.
+// stubSlot is the address of the slot that the code at addr jumps through, 0 if it is not a stub. x86-64:
+// [endbr64] [bnd] jmp *slot(%rip). arm64: [bti c] adrp x16, page; ldr x17, [x16, #n]; [add x16, x16, #n]; br
+// x17.
 func (e *ELF) stubSlot(addr uint64) uint64 {
 	c := e.codeAt(addr)
 	if c == nil {

@@ -11,7 +11,7 @@ import (
 	"sort"
 )
 
-// dynamic is what the dynamic section says, sizes and addresses as the loader sees them.
+// dynamic is the content of the dynamic section, with sizes and addresses as the loader sees them.
 type dynamic struct {
 	present               bool
 	symtab, strtab, strsz uint64
@@ -75,7 +75,7 @@ func (e *ELF) readDynamic() error {
 // Soname is the library's own name (DT_SONAME), empty if it has none.
 func (e *ELF) Soname() string { return e.dynString(e.dyn.soname) }
 
-// Needed lists the libraries that this file asks the loader for.
+// Needed lists the libraries that this file requires (DT_NEEDED).
 func (e *ELF) Needed() []string {
 	var out []string
 	for _, o := range e.dyn.needed {
@@ -116,7 +116,7 @@ func (e *ELF) BuildID() string {
 	return ""
 }
 
-// buildIDAt looks through notes: name size, description size, type, then both padded to 4.
+// buildIDAt searches notes: name size, description size, type, then both padded to 4.
 func (e *ELF) buildIDAt(off, n uint64) string {
 	b, err := e.bytesAt(off, min(n, 1<<16))
 	if err != nil {
@@ -138,8 +138,8 @@ func (e *ELF) buildIDAt(off, n uint64) string {
 	return ""
 }
 
-// countDynsyms finds how many dynamic symbols there are: from the section where there
-// is one, else from the hash tables, as the dynamic section itself does not say.
+// countDynsyms finds the number of dynamic symbols: from the section if there is one, otherwise from the hash
+// tables, as the dynamic section itself does not give it.
 func (e *ELF) countDynsyms() (uint64, error) {
 	for _, s := range e.sects {
 		if s.typ == elf.SHT_DYNSYM {
@@ -213,7 +213,7 @@ func (e *ELF) loadRelocs() error {
 func (e *ELF) readRelocs() error {
 	type table struct{ addr, size uint64 }
 	tables := []table{{e.dyn.rela, e.dyn.relasz}, {e.dyn.jmprel, e.dyn.pltrelsz}}
-	if !e.dyn.present { // a static executable has them (IRELATIVE) in a section only
+	if !e.dyn.present { // a static executable has them (IRELATIVE) only in a section
 		if s, ok := e.section(".rela.plt"); ok {
 			tables = []table{{s.addr, s.size}}
 		}
@@ -260,7 +260,7 @@ func (e *ELF) relocAt(addr uint64) (reloc, bool) {
 	return reloc{}, false
 }
 
-// What the loader does for a relocation.
+// relocKind is what the loader does for a relocation.
 type relocKind uint8
 
 const (
@@ -293,9 +293,8 @@ func (e *ELF) relocKind(typ uint32) relocKind {
 	return relocOther
 }
 
-// ReadPtr reads the pointer at an address as it will be once the loader is done, in the
-// file's own numbering. A pointer to something that another file defines is an error
-// (PtrSymbol names it).
+// ReadPtr reads the pointer at an address as it will be once the loader is done, in the file's own numbering.
+// A pointer to something that another file defines is an error (PtrSymbol returns its name).
 func (e *ELF) ReadPtr(addr uint64) (uint64, error) {
 	if err := e.loadRelocs(); err != nil {
 		return 0, err
@@ -314,14 +313,14 @@ func (e *ELF) ReadPtr(addr uint64) (uint64, error) {
 			}
 			add := uint64(r.addend)
 			if e.Arch == AMD64 && elf.R_X86_64(r.typ) != elf.R_X86_64_64 {
-				add = 0 // slots take the symbol alone
+				add = 0 // slots hold the symbol alone
 			}
 			return s.Addr + add, nil
 		default:
 			return 0, e.errf("the pointer at %#x is computed at run time (relocation %d)", addr, r.typ)
 		}
 	}
-	// No relocation, or one of the compact kind (DT_RELR) whose addend lies in place.
+	// No relocation, or a compact one (DT_RELR) whose addend lies in place.
 	var b [8]byte
 	if err := e.ReadAddr(addr, b[:]); err != nil {
 		return 0, err
@@ -329,8 +328,8 @@ func (e *ELF) ReadPtr(addr uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), nil
 }
 
-// PtrSymbol is the name of the symbol whose address the loader writes at an address
-// (a GOT slot, a pointer in a table), whoever defines it.
+// PtrSymbol is the name of the symbol whose address the loader writes at an address (a GOT slot, a pointer in
+// a table), no matter which file defines it.
 func (e *ELF) PtrSymbol(addr uint64) (string, bool) {
 	r, ok := e.relocAt(addr)
 	if !ok || e.relocKind(r.typ) != relocSymbol {

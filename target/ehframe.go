@@ -7,11 +7,11 @@ import (
 	"encoding/binary"
 )
 
-// Unwind information: .eh_frame is a list of records, each a length (4 bytes), an id (4
-// bytes; 0: a CIE, else an FDE: the distance back to its CIE), and a body. Linux Standard
-// Base, "Exception Frames"; pointer encodings DW_EH_PE_*. The standard library reads none of it.
+// Unwind information: .eh_frame is a list of records, each with a length (4 bytes), an id (4 bytes; 0: a CIE,
+// otherwise an FDE: the distance back to its CIE), and a body. Linux Standard Base, "Exception Frames";
+// pointer encodings DW_EH_PE_*. The standard library does not read it.
 
-// unwindSteps is what a record costs.
+// unwindSteps is the cost of a record.
 const unwindSteps = 8
 
 // unwindFunctions reads the extents of all functions in .eh_frame.
@@ -24,7 +24,7 @@ func (e *ELF) unwindFunctions() ([]Function, error) {
 	encodings := map[uint64]uint8{} // of CIEs, by position
 	var out []Function
 	for at := uint64(0); at+8 <= size; {
-		b, err := e.ahead(off + at) // of a long record the begin is enough
+		b, err := e.ahead(off + at) // the start is enough of a long record
 		if err != nil {
 			return out, err
 		}
@@ -59,8 +59,8 @@ func (e *ELF) unwindFunctions() ([]Function, error) {
 	return out, nil
 }
 
-// ehFrame finds .eh_frame by its section, or by the header that the loader's unwinder uses: its address,
-// where it lies in the file, its size (0: there is none).
+// ehFrame finds .eh_frame by its section, or by the header that the loader's unwinder uses. It returns its
+// address, file offset and size (0: none).
 func (e *ELF) ehFrame() (addr, off, size uint64, err error) {
 	if s, ok := e.section(".eh_frame"); ok && s.typ != elf.SHT_NOBITS {
 		return s.addr, s.off, s.size, e.within(s.off, s.size)
@@ -88,7 +88,7 @@ func (e *ELF) ehFrame() (addr, off, size uint64, err error) {
 	return 0, 0, 0, nil
 }
 
-// cieEncoding finds how a CIE's FDEs encode addresses ('R' of the augmentation).
+// cieEncoding returns how a CIE's FDEs encode addresses ('R' of the augmentation).
 func cieEncoding(b []byte) (uint8, bool) {
 	if len(b) < 2 {
 		return 0, false
@@ -161,7 +161,7 @@ func skipLEB(b []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// encodedSize is the size of a pointer in an encoding of fixed size, 0 for others.
+// encodedSize is the size of a pointer in a fixed-size encoding, 0 for others.
 func encodedSize(enc uint8) int {
 	switch enc & 0xf {
 	case 0x0, 0x4, 0xc: // absptr, udata8, sdata8
@@ -183,7 +183,7 @@ func fdeRange(b []byte, at uint64, enc uint8) (Function, bool) {
 	var start uint64
 	switch enc & 0x70 {
 	case 0x00:
-	case 0x10: // relative to where it stands
+	case 0x10: // relative to its own position
 		start = at
 	default:
 		return Function{}, false

@@ -15,18 +15,18 @@ import (
 	"sort"
 )
 
-// ErrNotELF says that a file is no ELF file at all.
+// ErrNotELF means that a file is not an ELF file.
 var ErrNotELF = errors.New("not an ELF file")
 
-// ELF is an executable or shared library for 64-bit x86 or Arm. Opening reads headers
-// only; the rest is read when it is asked for and kept. All addresses are in the file's own
-// numbering (those of its symbols). An ELF must not be used by two goroutines at once.
+// ELF is an executable or shared library for 64-bit x86 or Arm. Opening reads only the headers; the rest is
+// read on demand and kept. All addresses are in the file's own numbering (as in its symbols). An ELF must not
+// be used by two goroutines at once.
 //
-// debug/elf names the constants and does not read: it knows no limit to what a file may cost in bytes and
-// steps, finds dynamic symbols through section headers alone, and has no functions, calls or relocated
-// pointers.
+// Only the constants of debug/elf are used, not its reader: that one does not limit the bytes and steps a
+// file may cost, finds dynamic symbols through section headers alone, and has no functions, calls or
+// relocated pointers.
 type ELF struct {
-	Name string // what errors call it
+	Name string // name in errors
 	Arch Arch
 	Type elf.Type // ET_EXEC or ET_DYN
 
@@ -39,9 +39,9 @@ type ELF struct {
 	chunks chunks
 
 	budget  *Budget
-	pending Limits      // spent, and not yet taken from the budget
-	over    *LimitError // the budget is used up, or a table is larger than any should be
-	readErr error       // of reading, for which the file may not be to blame
+	pending Limits      // spent, but not yet taken from the budget
+	over    *LimitError // the budget is used up, or a table is implausibly large
+	readErr error       // of reading; not necessarily the file's fault
 
 	numSyms, strBytes uint64 // kept
 
@@ -81,15 +81,14 @@ type section struct {
 	nameOff         uint32
 }
 
-// OpenELF reads the headers of an ELF file. name is what errors call it. A file that
-// is no 64-bit little-endian ELF for x86-64 or arm64, or one that is cut, is an error; a *[LimitError] where
-// it is beyond reason.
+// OpenELF reads the headers of an ELF file. Errors call the file by name. A file that is truncated, or is not
+// a 64-bit little-endian ELF for x86-64 or arm64, is an error; one with implausible sizes is a *[LimitError].
 func OpenELF(r io.ReaderAt, name string) (*ELF, error) { return OpenELFWithin(r, name, nil) }
 
-// OpenELFWithin is OpenELF for one of several files whose costs together are bounded by a budget.
+// OpenELFWithin is OpenELF for one of several files that share a budget.
 func OpenELFWithin(r io.ReaderAt, name string, of *Budget) (*ELF, error) {
 	e := &ELF{Name: name, r: r, size: -1, budget: NewBudget(scopeFile, FileLimits, of)}
-	if !e.spend(headerSteps) { // what it is a part of is used up
+	if !e.spend(headerSteps) { // the parent budget is used up
 		return nil, e.over
 	}
 	switch s := r.(type) {
@@ -139,8 +138,7 @@ func OpenELFWithin(r io.ReaderAt, name string, of *Budget) (*ELF, error) {
 	if err := e.readSegments(phoff, phsize, phnum); err != nil {
 		return nil, err
 	}
-	// Sections are a convenience: a file without them, or with nonsense there, is still
-	// described by its segments.
+	// Sections are optional: a file without them, or with invalid ones, is still described by its segments.
 	if err := e.readSections(shoff, shsize, shnum, uint32(le.Uint16(h[62:]))); err != nil {
 		e.sects = nil
 	}
@@ -196,7 +194,7 @@ func (e *ELF) readSections(off, size, num uint64, strndx uint32) error {
 		return e.errf("section headers of %d bytes", size)
 	}
 	le := binary.LittleEndian
-	if num == 0 || strndx == uint32(elf.SHN_XINDEX) { // the true numbers stand in header 0
+	if num == 0 || strndx == uint32(elf.SHN_XINDEX) { // the real numbers are in header 0
 		b, err := e.bytesAt(off, 64)
 		if err != nil {
 			return err
@@ -242,7 +240,7 @@ func (e *ELF) readSections(off, size, num uint64, strndx uint32) error {
 	return nil
 }
 
-// cString is the zero-terminated string at off, empty where there is none, or a very long one.
+// cString is the zero-terminated string at off, empty if there is none or it is very long.
 func cString(b []byte, off uint64) string {
 	if off >= uint64(len(b)) {
 		return ""
@@ -255,7 +253,7 @@ func cString(b []byte, off uint64) string {
 	return ""
 }
 
-// maxSectionName bounds names that are only compared with short ones.
+// maxSectionName bounds names, which are only compared with short ones.
 const maxSectionName = 128
 
 // section finds a section by name.
@@ -268,7 +266,7 @@ func (e *ELF) section(name string) (section, bool) {
 	return section{}, false
 }
 
-// load is the segment that has an address in the file.
+// load is the segment that maps an address from the file.
 func (e *ELF) load(addr uint64) (segment, bool) {
 	i := sort.Search(len(e.loads), func(i int) bool { return e.loads[i].addr > addr }) - 1
 	if i < 0 || addr-e.loads[i].addr >= e.loads[i].filesz {
@@ -277,8 +275,8 @@ func (e *ELF) load(addr uint64) (segment, bool) {
 	return e.loads[i], true
 }
 
-// FileOffset is where the byte at an address lies in the file; false where the file has
-// none (.bss, or not mapped at all).
+// FileOffset is the file offset of the byte at an address; false if it is not in the file (.bss, or not
+// mapped at all).
 func (e *ELF) FileOffset(addr uint64) (uint64, bool) {
 	s, ok := e.load(addr)
 	return s.off + (addr - s.addr), ok
@@ -294,8 +292,8 @@ func (e *ELF) AddrOfOffset(off uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Section returns the address and size of a section, false where the file has none of
-// that name (or no section headers at all).
+// Section returns the address and size of a section, false if the file has none with that name (or no section
+// headers at all).
 func (e *ELF) Section(name string) (addr, size uint64, ok bool) {
 	s, ok := e.section(name)
 	return s.addr, s.size, ok
@@ -303,11 +301,11 @@ func (e *ELF) Section(name string) (addr, size uint64, ok bool) {
 
 // Range is a part of the address space.
 type Range struct {
-	Start, End  uint64 // End is not part of it
+	Start, End  uint64 // End is exclusive
 	Write, Exec bool
 }
 
-// Ranges lists what of the file is mapped, from its program headers, file contents only.
+// Ranges lists the mapped parts of the file, from its program headers, file contents only.
 func (e *ELF) Ranges() []Range {
 	var out []Range
 	for _, s := range e.segs {

@@ -9,26 +9,25 @@ import (
 	"strings"
 )
 
-// How an ELF file is read: in chunks, of which the last few are kept, and never more than the file's budget
-// allows.
+// An ELF file is read in chunks, the last few of which are kept, and never beyond the file's budget.
 
 const (
 	chunkBytes  = 32 << 10
-	chunkSlack  = 256 // read past a chunk's end: so much at any offset lies in one chunk
+	chunkSlack  = 256 // read past a chunk's end, so that this many bytes at any offset lie in one chunk
 	maxChunks   = 64
 	headerSteps = 64   // to open a file
-	batch       = 1024 // steps after which they are taken from the budget
+	batch       = 1024 // steps after which they are charged to the budget
 )
 
-// chunks are the parts of the file that were read last.
+// chunks are the most recently read parts of the file.
 type chunks struct {
-	b    map[uint64][]byte // by number
+	b    map[uint64][]byte // by chunk number
 	fifo []uint64
-	last uint64 // number of the chunk that was used last
+	last uint64 // number of the most recently used chunk
 	cur  []byte
 }
 
-// spend counts steps and says whether there are more to be had.
+// spend counts steps and reports whether more are available.
 func (e *ELF) spend(steps uint64) bool {
 	if e.pending.Steps += steps; e.pending.Steps >= batch {
 		e.settle()
@@ -36,7 +35,7 @@ func (e *ELF) spend(steps uint64) bool {
 	return e.over == nil
 }
 
-// settle takes what was spent from the budget.
+// settle charges what was spent to the budget.
 func (e *ELF) settle() {
 	l := e.pending
 	e.pending = Limits{}
@@ -46,8 +45,8 @@ func (e *ELF) settle() {
 	}
 }
 
-// Spend counts steps of work that others do with the file's contents. False: there are no more to be had, and
-// the work is to be given up.
+// Spend counts steps that a caller spends on the file's contents. It returns false when none are left, and
+// the work must be abandoned.
 func (e *ELF) Spend(steps uint64) bool { return e.spend(steps) }
 
 // Spent is what was spent on the file so far.
@@ -56,7 +55,7 @@ func (e *ELF) Spent() Limits {
 	return e.budget.Spent()
 }
 
-// TooMany gives the file up: it has more of something than any should have.
+// TooMany abandons the file because it has implausibly many of something.
 func (e *ELF) TooMany(what string, limit uint64) error { return e.tooMany(what, limit) }
 
 func (e *ELF) tooMany(what string, limit uint64) error {
@@ -66,8 +65,8 @@ func (e *ELF) tooMany(what string, limit uint64) error {
 	return e.over
 }
 
-// Trouble says why the file was not read to the end: a *[LimitError], or an error of reading, nil if
-// nothing was in the way. What was found of a file until then is not to be relied on.
+// Trouble reports why the file was not read to the end: a *[LimitError], or a read error, nil if there was
+// none. Anything found in the file before the trouble is unreliable.
 func (e *ELF) Trouble() error {
 	e.settle()
 	if e.over != nil {
@@ -99,7 +98,7 @@ func (e *ELF) cut(off, n uint64) error {
 	return e.errf("the file is cut: %d bytes at %#x are not there", n, off)
 }
 
-// peek returns n bytes of the file, at most chunkSlack, not to be written to.
+// peek returns n bytes of the file, at most chunkSlack. They must not be modified.
 func (e *ELF) peek(off, n uint64) ([]byte, error) {
 	b, err := e.ahead(off)
 	if err == nil && uint64(len(b)) < n {
@@ -111,7 +110,7 @@ func (e *ELF) peek(off, n uint64) ([]byte, error) {
 	return b[:n:n], nil
 }
 
-// ahead returns what is at hand from an offset on: chunkSlack bytes and more, fewer only at the file's end.
+// ahead returns the bytes available from an offset on: at least chunkSlack, fewer only at the file's end.
 func (e *ELF) ahead(off uint64) ([]byte, error) {
 	c := &e.chunks
 	k := off / chunkBytes
@@ -136,7 +135,7 @@ func (e *ELF) chunk(k uint64) ([]byte, error) {
 	if e.size >= 0 {
 		n = min(n, uint64(e.size)-min(uint64(e.size), k*chunkBytes))
 	}
-	b := make([]byte, n) // never written again: instructions share it
+	b := make([]byte, n) // never modified later: instructions share it
 	got, err := e.read(k*chunkBytes, b)
 	if err != nil {
 		return nil, err
@@ -154,7 +153,7 @@ func (e *ELF) chunk(k uint64) ([]byte, error) {
 	return c.b[k], nil
 }
 
-// within says whether the file has n bytes at off, as far as that is known.
+// within reports whether the file has n bytes at off, as far as known.
 func (e *ELF) within(off, n uint64) error {
 	if off > 1<<62 || n > 1<<62 {
 		return e.errf("a table of %d bytes at %#x is beyond reason", n, off)
@@ -173,7 +172,7 @@ func (e *ELF) bytesAt(off, n uint64) ([]byte, error) {
 	if err := e.within(off, n); err != nil {
 		return nil, err
 	}
-	const step = 1 << 20 // with an unknown size, believe one step at a time
+	const step = 1 << 20 // with an unknown size, trust one step at a time
 	var b []byte
 	if e.size >= 0 || n <= step {
 		b = make([]byte, n)
@@ -198,8 +197,8 @@ func (e *ELF) bytesAt(off, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// stream hands n bytes at off to a function piece by piece, each a multiple of size (but for the last where n
-// is none). The pieces are not to be kept. It ends early where the function says false.
+// stream passes n bytes at off to a function piece by piece, each a multiple of size (except the last if n is
+// not one). The pieces must not be kept. It stops when the function returns false.
 func (e *ELF) stream(off, n, size uint64, piece func(b []byte) bool) error {
 	if err := e.within(off, n); err != nil {
 		return err
@@ -225,8 +224,8 @@ func (e *ELF) stream(off, n, size uint64, piece func(b []byte) bool) error {
 	return nil
 }
 
-// ReadAddr fills buf with the file's bytes at an address, as they are before relocation.
-// What lies beyond the file's part of a segment (.bss) is an error.
+// ReadAddr fills buf with the file's bytes at an address, as they are before relocation. Reading beyond the
+// file's part of a segment (.bss) is an error.
 func (e *ELF) ReadAddr(addr uint64, buf []byte) error {
 	e.spend(1)
 	n := uint64(len(buf))
@@ -245,8 +244,8 @@ func (e *ELF) ReadAddr(addr uint64, buf []byte) error {
 	return err
 }
 
-// CString reads the zero-terminated string at an address, at most max bytes of it.
-// One that does not end within them is an error.
+// CString reads the zero-terminated string at an address, at most max bytes. One that does not end within
+// them is an error.
 func (e *ELF) CString(addr uint64, max int) (string, error) {
 	s, ok := e.load(addr)
 	if !ok {
@@ -274,7 +273,7 @@ func (e *ELF) CString(addr uint64, max int) (string, error) {
 	return "", e.errf("no string of at most %d bytes at %#x", max, addr)
 }
 
-// strings reads a table of names.
+// stringTable reads a table of names.
 func (e *ELF) stringTable(off, n uint64) (string, error) {
 	if e.strBytes += n; e.strBytes > maxStrings {
 		return "", e.tooMany("bytes of symbols' names", maxStrings)
@@ -290,13 +289,13 @@ func (e *ELF) stringTable(off, n uint64) (string, error) {
 	return out.String(), err
 }
 
-// Mentions says whether the file's tables of symbols' names hold one of these stems somewhere: if not, no
-// symbol's name does. It is by far cheaper than to read the symbols.
+// Mentions reports whether the file's symbol name tables contain one of these stems: if not, no symbol's name
+// does. It is far cheaper than reading the symbols.
 func (e *ELF) Mentions(stems ...string) bool {
 	const longest = 64
 	found := false
 	look := func(off, n uint64) {
-		var tail []byte // of the piece before, where a stem may begin
+		var tail []byte // end of the previous piece, where a stem may begin
 		_ = e.stream(off, n, 1, func(b []byte) bool {
 			joint := append(tail, b[:min(len(b), longest)]...)
 			for _, s := range stems {

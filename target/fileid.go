@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileID tells a file, as it is now, from all others: a number of an inode is used again for the next file,
-// and a file can be rewritten in place. The zero value is no file.
+// FileID identifies a file in its current state: an inode number is reused for the next file, and a file can
+// be rewritten in place. The zero value is no file.
 type FileID struct {
-	Dev, Inode   uint64 // as stat's
+	Dev, Inode   uint64 // as in stat
 	Size         int64
 	Ctime, Mtime int64 // ns
 }
 
-// Identify asks an open file.
+// Identify identifies an open file.
 func Identify(f *os.File) (FileID, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -29,8 +29,8 @@ func Identify(f *os.File) (FileID, error) {
 		Mtime: unix.TimespecToNsec(st.Mtim)}, nil
 }
 
-// IdentifyMapped is Identify of the file that a process has mapped, without opening it, and without asking a
-// server for a file that lies on one: what the kernel knows of it.
+// IdentifyMapped is Identify for a file that a process has mapped. It uses only what the kernel knows: the
+// file is not opened, and no file server is asked.
 func IdentifyMapped(pid int, m Mapping) (FileID, error) {
 	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 	id, err := identifyPath(link)
@@ -61,9 +61,8 @@ func identifyPath(path string) (FileID, error) {
 		Ctime: ns(st.Ctime), Mtime: ns(st.Mtime)}, nil
 }
 
-// mapped says whether that is the file of a mapping. Filesystems with a device number of their own for
-// each subvolume or layer (btrfs, overlay: major 0) show another one in maps than in stat:
-// there the inode has to do.
+// mapped reports whether this is the file of a mapping. Filesystems with a device number for each subvolume
+// or layer (btrfs, overlay: major 0) show a different one in maps than in stat: there the inode must do.
 func (id FileID) mapped(m Mapping) bool {
 	return id.Inode == m.Inode && (id.Dev == m.Dev || unix.Major(m.Dev) == 0 || unix.Major(id.Dev) == 0)
 }

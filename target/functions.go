@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// Function is a range of code that belongs together. In a stripped file, where it is
-// known from the unwind information alone, it has no name; a cold part that the compiler moved away
-// is a function of its own.
+// Function is a contiguous range of code. In a stripped file, where it is known from the unwind information
+// alone, it has no name. A cold part that the compiler moved away is a function of its own.
 type Function struct {
-	Start, End uint64 // End is not part of it
+	Start, End uint64 // End is exclusive
 	Name       string
-	// Unwind: its extent stands in .eh_frame. Otherwise it is a symbol's, or a guess (up
-	// to the next function) where the symbol tells no size.
+	// Unwind: its extent comes from .eh_frame. Otherwise it comes from a symbol, or is a guess (up to the
+	// next function) if the symbol has no size.
 	Unwind bool
 }
 
@@ -83,11 +82,11 @@ func (e *ELF) codeAt(addr uint64) *codeRange {
 	return &e.code[i]
 }
 
-// IsCode says whether an address lies in executable contents.
+// IsCode reports whether an address lies in executable contents.
 func (e *ELF) IsCode(addr uint64) bool { return e.codeAt(addr) != nil }
 
-// Code returns the code at an address, at least enough for one instruction where the section it lies in does
-// not end before. The caller must not write to it.
+// Code returns the code at an address, at least enough for one instruction unless its section ends before.
+// The caller must not modify it.
 func (e *ELF) Code(addr uint64) ([]byte, error) {
 	if err := e.loadCode(); err != nil {
 		return nil, err
@@ -102,8 +101,8 @@ func (e *ELF) Code(addr uint64) ([]byte, error) {
 	return e.codeBytes(c, addr, c.end())
 }
 
-// codeBytes returns what is at hand of a stretch of code from an address on, at least enough for one
-// instruction where the stretch does not end before.
+// codeBytes returns the bytes at hand of a stretch of code from an address on, at least enough for one
+// instruction unless the stretch ends before.
 func (e *ELF) codeBytes(c *codeRange, addr, end uint64) ([]byte, error) {
 	b, err := e.ahead(c.off + (addr - c.start))
 	if err == nil && len(b) == 0 {
@@ -112,9 +111,9 @@ func (e *ELF) codeBytes(c *codeRange, addr, end uint64) ([]byte, error) {
 	return b[:min(uint64(len(b)), end-addr)], err
 }
 
-// Functions lists the functions of the file, sorted by address, none overlapping:
-// extents from the unwind information where there is one (it survives stripping),
-// else from symbols. The error tells what could not be read; the rest is returned.
+// Functions lists the functions of the file, sorted by address, none overlapping. Their extents come from the
+// unwind information if there is any (it survives stripping), otherwise from symbols. The error says what
+// could not be read; the rest is returned.
 func (e *ELF) Functions() ([]Function, error) {
 	if e.funcsDone {
 		return e.funcs, e.funcsErr
@@ -137,7 +136,7 @@ func (e *ELF) readFunctions() ([]Function, error) {
 	for _, f := range list {
 		c := e.codeAt(f.Start)
 		if c == nil || c.plt || f.End <= f.Start || f.End-c.start > c.size {
-			continue // the linker's own entries for .plt, and nonsense
+			continue // the linker's own entries for .plt, and invalid ones
 		}
 		out = append(out, f)
 	}
@@ -181,12 +180,12 @@ func (e *ELF) readFunctions() ([]Function, error) {
 	return out, err
 }
 
-// functionFrom is the index of the first function at an address or behind it.
+// functionFrom is the index of the first function at or after an address.
 func functionFrom(fs []Function, addr uint64) int {
 	return sort.Search(len(fs), func(i int) bool { return fs[i].Start >= addr })
 }
 
-// FunctionAt finds the function that an address lies in.
+// FunctionAt finds the function that contains an address.
 func (e *ELF) FunctionAt(addr uint64) (Function, bool) {
 	fs, _ := e.Functions()
 	i := sort.Search(len(fs), func(i int) bool { return fs[i].Start > addr }) - 1
@@ -196,8 +195,8 @@ func (e *ELF) FunctionAt(addr uint64) (Function, bool) {
 	return fs[i], true
 }
 
-// EachInsn decodes the instructions from start to end, both within one section, one after the other, until a
-// function says false. Bytes that are no instruction end it with an error.
+// EachInsn decodes the instructions from start to end, both within one section, until the function returns
+// false. Bytes that are not an instruction end it with an error.
 func (e *ELF) EachInsn(start, end uint64, each func(Insn) bool) error {
 	if _, err := e.Code(start); err != nil {
 		return err
@@ -232,8 +231,8 @@ func (e *ELF) EachInsn(start, end uint64, each func(Insn) bool) error {
 // maxInsns bounds what Insns keeps.
 const maxInsns = 1 << 16
 
-// Insns lists the instructions from start to end, both within one section: of a long function, or one with
-// bytes that are no instruction, the first, with an error.
+// Insns lists the instructions from start to end, both within one section. If the function is long, or has
+// bytes that are not an instruction, it returns those before and an error.
 func (e *ELF) Insns(start, end uint64) (out []Insn, err error) {
 	err = e.EachInsn(start, end, func(in Insn) bool {
 		out = append(out, in)

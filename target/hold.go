@@ -14,21 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// toStop is how long a thread is waited for that does not stop at once: one that waits for a disk, or for a
-// CPU.
+// toStop is how long to wait for a thread that does not stop at once because it waits for a disk or a CPU.
 const toStop = 200 * time.Millisecond
 
-// Held is a thread that is stopped: the one that has just loaded a library, while its probes are set.
+// Held is a stopped thread: the one that has just loaded a library, while probes are being set in it.
 type Held struct {
-	let   chan struct{} // closed: it is to go on
+	let   chan struct{} // closed: the thread is to continue
 	once  sync.Once
-	ended chan struct{} // closed: it goes on
+	ended chan struct{} // closed: the thread continues
 	since time.Time     // when it was asked to stop
-	took  time.Duration // set when it goes on
+	took  time.Duration // set when it continues
 	late  bool
 }
 
-// holds are all of this process. While they are suspended there are none.
+// holds are all holds of this process. While they are suspended there are none.
 var holds struct {
 	sync.Mutex
 	all       map[*Held]bool
@@ -38,12 +37,12 @@ var holds struct {
 var errSuspended = errors.New("threads are not held now")
 
 // Hold stops one thread of a process until it is released, at most for limit, whatever its caller does
-// meanwhile. It is done with ptrace rather than a signal: parents do not see it, and should profinfer be
-// killed, the kernel lets the thread go on. born is a time since boot (ns) at which the process was there
-// already, 0 if none is known.
+// meanwhile. It uses ptrace rather than a signal: parents do not see it, and if profinfer is killed, the
+// kernel lets the thread continue. born is a time since boot (ns) at which the process already existed, 0 if
+// unknown.
 //
-// A thread that cannot be held (it is being traced by another, it is not permitted, it has ended, its number
-// is another's by now) is an error and runs on.
+// A thread that cannot be held is an error and keeps running: it is traced by another tracer, permission is
+// missing, it has ended, or its ID has been reused.
 func Hold(pid, tid int, born int64, limit time.Duration) (*Held, error) {
 	h := &Held{let: make(chan struct{}), ended: make(chan struct{}), since: time.Now()}
 	holds.Lock()
@@ -57,13 +56,13 @@ func Hold(pid, tid int, born int64, limit time.Duration) (*Held, error) {
 	holds.all[h] = true
 	holds.Unlock()
 	stopped := make(chan error, 1)
-	// The tracer is a thread. It is not given back: should the thread not be detached below, the kernel
-	// does it at the tracer's end.
+	// The tracer is an OS thread that is never unlocked: if the held thread is not detached below, the kernel
+	// detaches it when the tracer ends.
 	trace := func() {
 		defer close(h.ended)
 		runtime.LockOSThread()
-		// Where it is permitted, and for this thread alone, which ends with the hold: on a busy machine it is
-		// not to come late.
+		// Real-time priority where permitted, for this thread alone, which ends with the hold: it must not be
+		// late on a busy machine.
 		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
 			Priority: 1}, 0)
 		err := h.stop(pid, tid, born, min(limit, toStop))
@@ -89,8 +88,8 @@ func Hold(pid, tid int, born int64, limit time.Duration) (*Held, error) {
 			trace()
 			return
 		}
-		// The process's first thread never ends, so what it traces it would hold for ever. While
-		// it is kept busy here, another one does it.
+		// The process's first thread never ends, so it would hold what it traces for ever. While it is kept
+		// busy here, another one does the tracing.
 		go trace()
 		<-h.ended
 		runtime.UnlockOSThread()
@@ -102,15 +101,15 @@ func Hold(pid, tid int, born int64, limit time.Duration) (*Held, error) {
 	return h, nil
 }
 
-// Release lets the thread go on. It returns how long it was held, from when it was asked to stop, and whether
-// it went on before, by itself.
+// Release lets the thread continue. It returns how long it was held, counted from the request to stop, and
+// whether it had already continued by itself.
 func (h *Held) Release() (took time.Duration, late bool) {
 	h.once.Do(func() { close(h.let) })
 	<-h.ended
 	return h.took, h.late
 }
 
-// Over tells that the thread goes on already, and whether by itself, as the limit was reached.
+// Over reports whether the thread has already continued, and whether by itself because the limit was reached.
 func (h *Held) Over() (over, late bool) {
 	select {
 	case <-h.ended:
@@ -120,8 +119,8 @@ func (h *Held) Over() (over, late bool) {
 	}
 }
 
-// SuspendHolds lets all threads that are held go on and holds none until resume is called: this process is
-// about to be stopped itself.
+// SuspendHolds releases all held threads and allows no holds until resume is called: this process is about to
+// be stopped itself.
 func SuspendHolds() (resume func()) {
 	holds.Lock()
 	holds.suspended++
@@ -141,9 +140,9 @@ func SuspendHolds() (resume func()) {
 }
 
 func (h *Held) stop(pid, tid int, born int64, within time.Duration) error {
-	// One right after the other: between them a thread of a user without CAP_SYS_PTRACE could execute a
-	// setuid program, which a traced one does without its privileges. From the second on it stops before it
-	// executes anything.
+	// These follow immediately after one another: between them a thread of a user without CAP_SYS_PTRACE
+	// could execute a setuid program, which a traced process does without its privileges. After the second it
+	// stops before it executes anything.
 	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, 0, 0, 0); e != 0 {
 		return e
 	}
@@ -151,7 +150,7 @@ func (h *Held) stop(pid, tid int, born int64, within time.Duration) error {
 		return e
 	}
 	h.since = time.Now()
-	// its number cannot be used again from here on
+	// from here on its ID cannot be reused
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, tid)); err != nil {
 		return fmt.Errorf("it is no thread of process %d", pid)
 	}
@@ -173,8 +172,8 @@ func (h *Held) stop(pid, tid int, born int64, within time.Duration) error {
 	return errors.New("it did not stop")
 }
 
-// stopOf returns the ptrace stop of a thread: its signal and event. It never takes an exit, which
-// belongs to the one who waits for the process.
+// stopOf returns the ptrace stop of a thread: its signal and event. It never consumes an exit, which belongs
+// to whoever waits for the process.
 func stopOf(tid, flags int) (sig, event int, ok bool) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, tid, &info, unix.WSTOPPED|unix.WALL|flags, nil)
@@ -190,11 +189,11 @@ func stopOf(tid, flags int) (sig, event int, ok bool) {
 func detach(tid int) {
 	sig, event, ok := stopOf(tid, unix.WNOHANG)
 	if !ok {
-		return // the end of this thread detaches it
+		return // this thread's end detaches it
 	}
 	if event != 0 {
 		sig = 0 // ptrace's own; any other stop is a signal that is being delivered, SIGTRAP among them
 	}
-	// PTRACE_DETACH with a signal, which the library's call does not offer
+	// PTRACE_DETACH with a signal, which the library function does not offer
 	unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, uintptr(sig), 0, 0)
 }

@@ -2,7 +2,7 @@
 
 // Package target knows processes and ELF files: what a process has mapped, the functions, symbols and call
 // sites of an ELF file, the length and kind of a machine instruction (x86-64 and arm64), and how to start and
-// hold a command. It knows no engine and no eBPF.
+// hold a command. It knows nothing about engines or eBPF.
 package target
 
 import (
@@ -14,18 +14,18 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// Arch is an instruction set, named as Go names it.
+// Arch is an instruction set, named as in Go.
 type Arch string
 
-// The instruction sets that are understood.
+// The supported instruction sets.
 const (
 	AMD64 Arch = "amd64"
 	ARM64 Arch = "arm64"
 )
 
-// Class says how the kernel executes an instruction that carries a uprobe, which
-// decides what a hit costs. It is that of a current kernel: multi-byte nops are
-// emulated since 6.18 on x86-64, nop since 6.13 on arm64; older kernels step them.
+// Class is how the kernel executes an instruction that carries a uprobe, which determines the cost of a hit.
+// It describes a current kernel: multi-byte nops are emulated since 6.18 on x86-64, nop since 6.13 on arm64;
+// older kernels step them.
 type Class uint8
 
 // From cheap to impossible.
@@ -33,8 +33,8 @@ const (
 	ClassUnknown  Class = iota
 	ClassNop5           // the 5-byte nop, rewritten to a call: no trap (x86-64, 6.18 on)
 	ClassEmulated       // trap, then the kernel does what the instruction does
-	ClassStepped        // trap, then single-stepped out of line: dear, very dear in a VM
-	ClassRefused        // the kernel does not put a uprobe there
+	ClassStepped        // trap, then single-stepped out of line: expensive, very expensive in a VM
+	ClassRefused        // the kernel does not allow a uprobe there
 )
 
 func (c Class) String() string {
@@ -63,7 +63,7 @@ const (
 	JumpIndirect
 	CondJump
 	Return
-	Trap // never goes on by itself: ud2, hlt, int3, brk, udf
+	Trap // never continues: ud2, hlt, int3, brk, udf
 )
 
 func (k Kind) String() string {
@@ -95,14 +95,14 @@ func (i Insn) End() uint64 { return i.Addr + uint64(i.Len) }
 
 // Errors of Decode.
 var (
-	// ErrBadInsn: the bytes are no instruction.
+	// ErrBadInsn: the bytes are not an instruction.
 	ErrBadInsn = errors.New("not an instruction")
 	// ErrCut: the code ends inside the instruction.
 	ErrCut = errors.New("the code ends inside an instruction")
 )
 
-// Decode decodes the instruction at the start of code, which is at address addr.
-// An error is ErrBadInsn, ErrCut or an unknown arch.
+// Decode decodes the instruction at the start of code, which is at address addr. The error is ErrBadInsn,
+// ErrCut or an unknown arch.
 func Decode(arch Arch, code []byte, addr uint64) (Insn, error) {
 	switch arch {
 	case AMD64:
@@ -113,9 +113,8 @@ func Decode(arch Arch, code []byte, addr uint64) (Insn, error) {
 	return Insn{}, fmt.Errorf("cannot decode instructions of %q", string(arch))
 }
 
-// Text is the instruction for people, in GNU syntax. Direct branches show sym of the
-// target where sym is given and knows one. Instructions that the disassembler does not know
-// are shown as bytes.
+// Text is the instruction as text, in GNU syntax. Direct branches show the target's name if sym is given and
+// knows one. Instructions that the disassembler does not know are shown as bytes.
 func (i Insn) Text(sym func(addr uint64) string) string {
 	text := ""
 	switch i.Arch {
@@ -157,7 +156,7 @@ func (i Insn) Text(sym func(addr uint64) string) string {
 	return text
 }
 
-// operandsBeforeTarget keeps "x0, #3, " of "tbz x0, #3, .+0x8".
+// operandsBeforeTarget returns "x0, #3, " of "tbz x0, #3, .+0x8".
 func (i Insn) operandsBeforeTarget(text string) string {
 	if i.Arch != ARM64 {
 		return ""

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LaunchError says why a command could not be started.
+// LaunchError reports why a command could not be started.
 type LaunchError struct {
 	Command string
-	// Status is what a shell would exit with: 127 not found, 126 found but not to be run.
+	// Status is what a shell would exit with: 127 not found, 126 found but not executable.
 	Status int
 	Err    error
 }
@@ -34,7 +34,7 @@ func (e *LaunchError) Error() string {
 
 func (e *LaunchError) Unwrap() error { return e.Err }
 
-// Command is a command that was started.
+// Command is a command that Launch started.
 type Command struct {
 	PID  int
 	cmd  *exec.Cmd
@@ -42,14 +42,13 @@ type Command struct {
 	st   int
 	err  error
 
-	account    Account // when it had ended
+	account    Account // at its end
 	accountErr error
 }
 
-// Launch starts a command as a shell would: standard input, output and error are
-// profinfer's own, and so is the process group, so that an interrupt from the terminal reaches both
-// (the caller must not die of it). env nil means profinfer's own environment. An
-// error is a *LaunchError.
+// Launch starts a command as a shell would. The command shares profinfer's standard input, output and error,
+// and its process group, so that an interrupt from the terminal reaches both (the caller must survive it).
+// env nil means profinfer's own environment. The error is a *LaunchError.
 func Launch(argv, env []string) (*Command, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return nil, &LaunchError{Command: "", Status: 127, Err: errors.New("no command given")}
@@ -68,7 +67,7 @@ func Launch(argv, env []string) (*Command, error) {
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{PidFD: &pidfd}
 	if err := c.cmd.Start(); err != nil {
 		e := &LaunchError{Command: argv[0], Status: 126, Err: plain(err)}
-		if errors.Is(err, fs.ErrNotExist) { // the file is there: its interpreter is not
+		if errors.Is(err, fs.ErrNotExist) { // the file exists, but its interpreter does not
 			e.Err = errors.New("its interpreter (of a script) or loader does not exist")
 		}
 		return nil, e
@@ -76,8 +75,8 @@ func Launch(argv, env []string) (*Command, error) {
 	c.PID = c.cmd.Process.Pid
 	go func() {
 		defer close(c.done)
-		// Wait comes when there is an exit to take: to one who waits, a child that is held
-		// (see Hold) by another thread of the same process seems to have changed.
+		// Wait only once there is an exit: a waiting parent would see a state change of a child that another
+		// thread of the same process holds (see Hold).
 		if pidfd >= 0 {
 			fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 			for {
@@ -87,14 +86,14 @@ func Launch(argv, env []string) (*Command, error) {
 			}
 			unix.Close(pidfd)
 		}
-		// it has ended and was not waited for: now its counts are final, and still to be had
+		// it has ended and was not waited for: its counts are final and still available
 		c.account, c.accountErr = ProcessAccount(c.PID)
 		c.st, c.err = exitStatus(c.cmd.Wait())
 	}()
 	return c, nil
 }
 
-// plain is the bare reason of an error: "permission denied".
+// plain is an error's bare reason: "permission denied".
 func plain(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -107,8 +106,8 @@ func plain(err error) error {
 	return err
 }
 
-// exitStatus turns what Wait returned into a shell's status: the command's own, or 128
-// and the number of the signal that ended it.
+// exitStatus turns the result of Wait into a shell's status: the command's own, or 128 plus the number of the
+// signal that ended it.
 func exitStatus(err error) (int, error) {
 	if err == nil {
 		return 0, nil
@@ -126,20 +125,20 @@ func exitStatus(err error) (int, error) {
 // Done is closed when the command has ended.
 func (c *Command) Done() <-chan struct{} { return c.done }
 
-// Account waits for the command to end and gives what the kernel had counted for it by then.
+// Account waits for the command to end and returns what the kernel counted for it.
 func (c *Command) Account() (Account, error) {
 	<-c.done
 	return c.account, c.accountErr
 }
 
-// Wait waits for the command to end and gives its status as a shell would: its own, or
-// 128+n where signal n ended it. It can be called more than once.
+// Wait waits for the command to end and returns its status as a shell would: its own, or 128+n if signal n
+// ended it. It can be called more than once.
 func (c *Command) Wait() (int, error) {
 	<-c.done
 	return c.st, c.err
 }
 
-// Signal sends the command a signal. One that has ended is no error.
+// Signal sends the command a signal. If the command has ended, that is not an error.
 func (c *Command) Signal(sig os.Signal) error {
 	err := c.cmd.Process.Signal(sig)
 	if errors.Is(err, os.ErrProcessDone) {

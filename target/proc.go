@@ -22,12 +22,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process ids are those of profinfer's own pid namespace everywhere: what /proc shows.
+// Process IDs are always those of profinfer's own PID namespace, as in /proc.
 
-// ErrNoProcess says that there is no such process (any more).
+// ErrNoProcess means that there is no such process, or no longer.
 var ErrNoProcess = errors.New("no such process")
 
-// procError puts an error of a file below /proc into words.
+// procError describes an error of a file below /proc.
 func procError(pid int, what string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
@@ -41,7 +41,7 @@ func procError(pid int, what string, err error) error {
 	return fmt.Errorf("process %d: reading %s: %w", pid, what, err)
 }
 
-// readProc reads a file below /proc/PID; at most 64 MiB of it.
+// readProc reads a file below /proc/PID, at most 64 MiB.
 func readProc(pid int, name string) ([]byte, error) { return readProcUpTo(pid, name, 64<<20) }
 
 func readProcUpTo(pid int, name string, limit int64) ([]byte, error) {
@@ -59,20 +59,20 @@ func readProcUpTo(pid int, name string, limit int64) ([]byte, error) {
 
 // Mapping is one line of /proc/PID/maps.
 type Mapping struct {
-	Start, End uint64 // addresses in the process; End is not part of it
+	Start, End uint64 // addresses in the process; End is exclusive
 	Offset     uint64 // of Start in the file
-	Dev        uint64 // as stat's st_dev
+	Dev        uint64 // as st_dev of stat
 	Inode      uint64 // 0: no file
-	Path       string // as the process's own mount namespace names it; "[heap]" and the like
+	Path       string // as in the process's own mount namespace; "[heap]" and the like
 	Perms      string // "r-xp"
-	Deleted    bool   // the file has no name any more (removed or replaced)
+	Deleted    bool   // the file no longer has a name (removed or replaced)
 }
 
-// Exec says whether code can run there.
+// Exec reports whether code can run there.
 func (m Mapping) Exec() bool { return len(m.Perms) >= 3 && m.Perms[2] == 'x' }
 
-// Maps reads what a process has mapped, in order of address. A process that has ended
-// but was not waited for has nothing.
+// Maps reads what a process has mapped, in order of address. A process that has ended but was not waited for
+// has no mappings.
 func Maps(pid int) ([]Mapping, error) {
 	b, err := readProc(pid, "maps")
 	if err != nil {
@@ -85,7 +85,7 @@ func Maps(pid int) ([]Mapping, error) {
 	return out, nil
 }
 
-// parseMaps reads lines until one that is no mapping.
+// parseMaps reads lines until one that is not a mapping.
 func parseMaps(b []byte) (out []Mapping, err error) {
 	for line := range bytes.Lines(b) {
 		m, err := parseMapping(strings.TrimSuffix(string(line), "\n"))
@@ -142,7 +142,7 @@ func parseMapping(line string) (Mapping, error) {
 	return m, nil
 }
 
-// cleanPath takes the kernel's mark off the path of a file without a name.
+// cleanPath removes the kernel's marker from the path of a file without a name.
 func cleanPath(p string) (string, bool) {
 	if s, ok := strings.CutSuffix(p, " (deleted)"); ok {
 		return s, true
@@ -150,8 +150,8 @@ func cleanPath(p string) (string, bool) {
 	return p, false
 }
 
-// ExecutableFiles picks one executable mapping of each distinct file (device and inode) out
-// of a process's mappings, the first of each, in order of address.
+// ExecutableFiles returns one executable mapping for each distinct file (device and inode) of a process: the
+// first, in order of address.
 func ExecutableFiles(maps []Mapping) []Mapping {
 	type key struct{ dev, inode uint64 }
 	seen := map[key]bool{}
@@ -167,7 +167,7 @@ func ExecutableFiles(maps []Mapping) []Mapping {
 	return out
 }
 
-// FindMapping finds the mapping that an address lies in; maps are in order.
+// FindMapping finds the mapping that contains an address; maps must be in order.
 func FindMapping(maps []Mapping, addr uint64) (Mapping, bool) {
 	i := sort.Search(len(maps), func(i int) bool { return maps[i].End > addr })
 	if i < len(maps) && addr >= maps[i].Start {
@@ -176,11 +176,11 @@ func FindMapping(maps []Mapping, addr uint64) (Mapping, bool) {
 	return Mapping{}, false
 }
 
-// FileOffset is the offset in the mapping's file of an address in the process.
+// FileOffset is the offset in the mapping's file for an address in the process.
 func (m Mapping) FileOffset(addr uint64) uint64 { return addr - m.Start + m.Offset }
 
-// RuntimeAddr is where the byte at offset off of the file that m maps lies in the process: in
-// m or in another of its mappings of the same file. False where it is not mapped.
+// RuntimeAddr is the address in the process of the byte at offset off of the file that m maps, in m or in
+// another mapping of the same file. It returns false if that byte is not mapped.
 func (m Mapping) RuntimeAddr(maps []Mapping, off uint64) (uint64, bool) {
 	for _, o := range maps {
 		if o.Dev == m.Dev && o.Inode == m.Inode && off >= o.Offset && off-o.Offset < o.End-o.Start {
@@ -190,9 +190,9 @@ func (m Mapping) RuntimeAddr(maps []Mapping, off uint64) (uint64, bool) {
 	return 0, false
 }
 
-// OpenMapped opens the very file that a process has mapped, also where it was replaced or
-// removed since, or lies in another mount namespace. The path returned opens the same file
-// as long as the process keeps the mapping. The caller closes the file.
+// OpenMapped opens the very file that a process has mapped, even if it was replaced or removed since, or lies
+// in another mount namespace. The path returned opens the same file as long as the process keeps the mapping.
+// The caller closes the file.
 func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 	if m.Inode == 0 {
 		return nil, "", fmt.Errorf("process %d: %s at %#x is no file", pid, orAnon(m.Path), m.Start)
@@ -202,8 +202,8 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 	if err == nil || errors.Is(err, ErrNotRegular) {
 		return f, link, err
 	}
-	// map_files asks for CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; the name as the process
-	// sees it serves where the file still has one.
+	// map_files requires CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; the name as the process sees it will do if
+	// the file still has one.
 	if m.Deleted {
 		if perr := alive(pid); perr != nil {
 			return nil, "", perr
@@ -211,7 +211,7 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 		return nil, "", fmt.Errorf("%s, which process %d has mapped, was removed or replaced since; reading it through %s failed (needs root or CAP_CHECKPOINT_RESTORE, and CAP_DAC_READ_SEARCH where the process is another user's): %w", m.Path, pid, link, err)
 	}
 	var nerr error
-	other := false // a file of that name is another one
+	other := false // that name now belongs to another file
 	for _, name := range namesOf(pid, m.Path) {
 		f, e := openSame(name, m)
 		switch {
@@ -236,8 +236,8 @@ func OpenMapped(pid int, m Mapping) (*os.File, string, error) {
 		pid, nerr, link, err)
 }
 
-// namesOf lists where a file that maps shows can be opened: maps writes paths of the reader's
-// mount namespace as its root sees them, others as their own namespace does.
+// namesOf lists the paths that may open a file shown in maps: maps gives paths of the caller's own mount
+// namespace relative to its root, and paths of others relative to their own namespace.
 func namesOf(pid int, path string) []string {
 	root := fmt.Sprintf("/proc/%d/root", pid)
 	names := []string{root + path}
@@ -256,8 +256,8 @@ func orAnon(p string) string {
 	return p
 }
 
-// openSame opens a regular file if it is that of a mapping. What it is, is looked at before: a path can be a
-// pipe by now, and a driver acts on who opens its device.
+// openSame opens a regular file if it is that of a mapping. It checks the file type first: the path may be a
+// pipe by now, and opening a device makes its driver act.
 func openSame(path string, m Mapping) (*os.File, error) {
 	f, err := safeopen.Regular(path, func(st fs.FileInfo) error {
 		if sys, ok := st.Sys().(*syscall.Stat_t); ok && !(FileID{Dev: sys.Dev, Inode: sys.Ino}).mapped(m) {
@@ -274,7 +274,7 @@ func openSame(path string, m Mapping) (*os.File, error) {
 
 var errOther = errors.New("another file is mapped there now")
 
-// ErrNotRegular: what a process has mapped is a device, or anything else but a file.
+// ErrNotRegular: the process has mapped a device, or something else that is not a regular file.
 var ErrNotRegular = errors.New("it cannot be looked at")
 
 // alive is nil for a process that exists, zombies included.
@@ -285,16 +285,16 @@ func alive(pid int) error {
 	return nil
 }
 
-// Stat is what /proc/PID/stat tells.
+// Stat is the content of /proc/PID/stat.
 type Stat struct {
 	Comm      string
 	State     byte // R, S, D, T, Z, X ...
 	Parent    int
 	Threads   int
-	StartTime time.Duration // since boot (CLOCK_BOOTTIME), to 10 ms
+	StartTime time.Duration // since boot (CLOCK_BOOTTIME), resolution 10 ms
 }
 
-// userHZ: the kernel shows times in 1/100 s on every architecture that is supported here.
+// userHZ: the kernel shows times in 1/100 s on every supported architecture.
 const userHZ = 100
 
 // ReadStat reads a process's parent, state, start and number of threads.
@@ -306,7 +306,7 @@ func ReadStat(pid int) (Stat, error) {
 	return parseStat(string(b))
 }
 
-// parseStat reads proc_pid_stat(5). The second field, in parentheses, can hold anything.
+// parseStat reads proc_pid_stat(5). The second field, in parentheses, can contain anything.
 func parseStat(s string) (Stat, error) {
 	open, end := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')')
 	if open < 0 || end < open {
@@ -329,11 +329,11 @@ func parseStat(s string) (Stat, error) {
 		StartTime: time.Duration(ticks) * (time.Second / userHZ)}, nil
 }
 
-// Ended says whether the whole process has ended, waited for or not.
+// Ended reports whether the whole process has ended, waited for or not.
 func (s Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
-// StartTime is when a process started, since boot, to 10 ms: with the pid it identifies
-// a process for good.
+// StartTime is when a process started, since boot, to 10 ms. Together with the PID it identifies a process
+// uniquely.
 func StartTime(pid int) (time.Duration, error) {
 	s, err := ReadStat(pid)
 	return s.StartTime, err
@@ -351,8 +351,8 @@ func ThreadComm(pid, tid int) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// Cmdline is a process's command and its arguments as the process shows them now, at most 2 MiB and 16,384 of
-// them; none for kernel threads and zombies.
+// Cmdline is a process's command line as it is now, at most 2 MiB and 16,384 arguments; empty for kernel
+// threads and zombies.
 func Cmdline(pid int) ([]string, error) {
 	b, err := readProcUpTo(pid, "cmdline", maxCmdline)
 	if err != nil {
@@ -361,8 +361,8 @@ func Cmdline(pid int) ([]string, error) {
 	return parseCmdline(b), nil
 }
 
-// A process can make its command line as long as its memory (PR_SET_MM_ARG_END). So many bytes are as many as
-// execve takes where the stack's limit is the usual one.
+// A process can make its command line as long as its memory (PR_SET_MM_ARG_END). This many bytes are what
+// execve accepts with the usual stack limit.
 const (
 	maxCmdline = 2 << 20
 	maxWords   = 1 << 14
@@ -377,7 +377,7 @@ func parseCmdline(b []byte) []string {
 	return words[:min(len(words), maxWords)]
 }
 
-// Exe is the path of a process's executable as its mount namespace names it.
+// Exe is the path of a process's executable, as in its mount namespace.
 func Exe(pid int) (string, error) {
 	p, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {
@@ -387,12 +387,12 @@ func Exe(pid int) (string, error) {
 	return p, nil
 }
 
-// Threads lists the ids of a process's threads in order.
+// Threads lists the thread IDs of a process in order.
 func Threads(pid int) ([]int, error) {
 	return numbersIn(pid, fmt.Sprintf("/proc/%d/task", pid))
 }
 
-// Processes lists all processes that /proc shows, in order.
+// Processes lists all processes in /proc, in order.
 func Processes() ([]int, error) { return numbersIn(0, "/proc") }
 
 func numbersIn(pid int, dir string) ([]int, error) {
@@ -415,7 +415,7 @@ func numbersIn(pid int, dir string) ([]int, error) {
 	return out, nil
 }
 
-// ReadMem fills buf from a process's memory. What cannot be read in full is an error.
+// ReadMem fills buf from a process's memory. An incomplete read is an error.
 func ReadMem(pid int, addr uint64, buf []byte) error {
 	if len(buf) == 0 {
 		return nil
@@ -439,8 +439,7 @@ func ReadMem(pid int, addr uint64, buf []byte) error {
 	return fmt.Errorf("process %d: reading %d bytes of its memory at %#x: %w", pid, len(buf), addr, err)
 }
 
-// readMemFile reads through /proc/PID/mem, which some sandboxes allow where they refuse
-// process_vm_readv.
+// readMemFile reads through /proc/PID/mem, which some sandboxes allow although they refuse process_vm_readv.
 func readMemFile(pid int, addr uint64, buf []byte) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Seccomp tells whether any thread of a process runs under seccomp, by a filter (as in most containers) or
-// strictly. A filter that is set later is not foreseen.
+// Seccomp reports whether any thread of a process runs under seccomp, with a filter (as in most containers)
+// or in strict mode. A filter that is set later cannot be foreseen.
 func Seccomp(pid int) (bool, error) {
 	tids, err := Threads(pid)
 	if err != nil {
@@ -31,8 +31,8 @@ func Seccomp(pid int) (bool, error) {
 	return false, nil
 }
 
-// seccompMode is the mode as /proc/PID/task/TID/status has it: 0 none, 1 strict, 2 a filter; a kernel without
-// seccomp has none.
+// seccompMode is the mode in /proc/PID/task/TID/status: 0 none, 1 strict, 2 filter; on a kernel without
+// seccomp there is none.
 func seccompMode(pid, tid int) (mode string, ok bool, err error) {
 	b, err := readProc(pid, fmt.Sprintf("task/%d/status", tid))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type Symbol struct {
 	Name     string // without a version (@GLIBC_2.34)
 	Addr     uint64
-	Size     uint64 // bytes; 0 if not told
+	Size     uint64 // bytes; 0 if unknown
 	Func     bool
 	Object   bool // data
 	Defined  bool // in this file; an import is not
@@ -51,13 +51,13 @@ func (e *ELF) readDynsyms() ([]Symbol, error) {
 	return e.readSymbols(symOff, n, strOff, e.dyn.strsz, true)
 }
 
-// Steps that a symbol costs, and the bytes of its name that cost one more.
+// Cost of a symbol in steps, and the number of bytes of its name that cost one more.
 const (
 	symbolSteps = 8
 	nameBytes   = 16
 )
 
-// readSymbols reads n symbols at an offset, with their names at another.
+// readSymbols reads n symbols at one offset, with their names at another.
 func (e *ELF) readSymbols(off, n, strOff, strSize uint64, dynamic bool) ([]Symbol, error) {
 	if err := e.within(off, n*24); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func decodeSymbol(raw []byte, names string, dynamic bool) Symbol {
 		}
 	}
 	if typ == elf.STT_TLS {
-		s.Addr = 0 // an offset, no address
+		s.Addr = 0 // an offset, not an address
 		s.Defined = false
 	}
 	return s
@@ -123,8 +123,8 @@ func (e *ELF) dynsym(i uint32) (Symbol, error) {
 	return e.dynsyms[i], nil
 }
 
-// Exports says whether the file defines a dynamic symbol of this name. It reads no more
-// than the dynamic symbols: the cheap question to ask of a library first.
+// Exports reports whether the file defines a dynamic symbol of this name. It reads only the dynamic symbols,
+// so it is the cheap test to try first.
 func (e *ELF) Exports(name string) bool {
 	if e.loadDynsyms() != nil {
 		return false
@@ -150,9 +150,8 @@ func (e *ELF) DynamicSymbols() ([]Symbol, error) {
 	return out, err
 }
 
-// Symbols lists the symbols that are defined in this file, of .symtab where the file still
-// has one and of .dynsym, sorted by address. The error tells what could not be read;
-// what could be is returned all the same.
+// Symbols lists the symbols defined in this file, from .symtab if the file still has one and from .dynsym,
+// sorted by address. The error says what could not be read; the rest is returned all the same.
 func (e *ELF) Symbols() ([]Symbol, error) {
 	if e.symsDone {
 		return e.syms, e.symsErr
@@ -186,7 +185,8 @@ func (e *ELF) Symbols() ([]Symbol, error) {
 	return e.syms, e.symsErr
 }
 
-// dropRepeated keeps the first of symbols with one name and address: an exported one stands in both tables.
+// dropRepeated keeps the first of several symbols with one name and address: an exported one is in both
+// tables.
 func (e *ELF) dropRepeated() {
 	out := e.syms[:0]
 	for i := 0; i < len(e.syms); {
@@ -210,7 +210,7 @@ func (e *ELF) dropRepeated() {
 	e.syms = out
 }
 
-// symtab is the table of symbols that is not needed to run, and that of its names.
+// symtab returns the symbol table that is not needed at run time, and the table of its names.
 func (e *ELF) symtab() (tab, names section, ok bool) {
 	for _, s := range e.sects {
 		if s.typ == elf.SHT_SYMTAB {
@@ -223,14 +223,14 @@ func (e *ELF) symtab() (tab, names section, ok bool) {
 	return section{}, section{}, false
 }
 
-// isMappingSymbol tells arm64's marks of code and data ($x, $d.1) from names.
+// isMappingSymbol recognizes arm64's markers of code and data ($x, $d.1).
 func isMappingSymbol(name string) bool {
 	return len(name) >= 2 && name[0] == '$' && (name[1] == 'x' || name[1] == 'd') &&
 		(len(name) == 2 || name[2] == '.')
 }
 
-// better decides between two symbols for one name or one address: functions first, then
-// by binding, then the name with fewer leading underscores, then the shorter.
+// better chooses between two symbols with one name or one address: functions first, then by binding, then the
+// name with fewer leading underscores, then the shorter.
 func better(a, b Symbol) bool {
 	if a.Func != b.Func {
 		return a.Func
@@ -261,7 +261,7 @@ func better(a, b Symbol) bool {
 
 // Lookup finds a symbol that this file defines.
 func (e *ELF) Lookup(name string) (Symbol, bool) {
-	_, _ = e.Symbols() // what could be read serves
+	_, _ = e.Symbols() // a partial result will do
 	i, ok := e.byName[name]
 	if !ok {
 		return Symbol{}, false
@@ -283,8 +283,8 @@ func (e *ELF) Imports() ([]string, error) {
 	return out, nil
 }
 
-// NameAt is the best name known for an address: "function+0x12", or the file's name and
-// the address where no function is known there by name.
+// NameAt is the best known name for an address: "function+0x12", or the file's name and the address if no
+// named function is known there.
 func (e *ELF) NameAt(addr uint64) string {
 	if f, ok := e.FunctionAt(addr); ok && f.Name != "" {
 		if addr == f.Start {

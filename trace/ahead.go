@@ -4,14 +4,13 @@ package trace
 
 import "slices"
 
-// readAhead is how many blocks are read before they are asked for. It bounds memory: a block of hits
-// unpacks to at most maxCount of them, as profinfer writes them to 2 MiB.
+// readAhead is how many blocks are read in advance. It bounds memory: a block of hits unpacks to at most
+// maxCount of them, and to 2 MiB as profinfer writes them.
 const readAhead = 4
 
-// Ahead reads a trace's blocks in a goroutine of its own, some blocks before they are asked for, in
-// the same order and with the same errors as [Reader.Next]. While it is in use the reader is not to
-// be used but for Header and Meta; what [Reader.Problems] and [Reader.Torn] tell is complete once Next
-// returned an error.
+// Ahead reads a trace's blocks in a goroutine of its own, some blocks in advance, in the same order and with
+// the same errors as [Reader.Next]. While it is in use, only Header and Meta of the reader may be called;
+// [Reader.Problems] and [Reader.Torn] are complete once Next returned an error.
 type Ahead struct {
 	r      *Reader
 	blocks chan aheadBlock
@@ -25,7 +24,7 @@ type aheadBlock struct {
 	err error
 }
 
-// Ahead begins to read ahead. Close must be called before the reader is used again or closed.
+// Ahead starts reading ahead. Close must be called before the reader is used again or closed.
 func (r *Reader) Ahead() *Ahead {
 	r.hits.buf = nil // it may be in use
 	a := &Ahead{r: r, blocks: make(chan aheadBlock, readAhead), spare: make(chan []Hit, 2*readAhead),
@@ -47,7 +46,7 @@ func (a *Ahead) run() {
 		if b.Hits != nil {
 			a.r.hits.buf = nil
 		}
-		// The rest are few; their buffers stay the reader's.
+		// The other types are few; the reader keeps their buffers.
 		b.Marks, b.StepSeqs, b.Sched = slices.Clone(b.Marks), slices.Clone(b.StepSeqs), slices.Clone(b.Sched)
 		select {
 		case a.blocks <- aheadBlock{b, err}:
@@ -60,7 +59,7 @@ func (a *Ahead) run() {
 	}
 }
 
-// Next returns the next block; io.EOF at the end. Its slices are the caller's.
+// Next returns the next block; io.EOF at the end. The caller owns its slices.
 func (a *Ahead) Next() (Block, error) {
 	if a.err != nil {
 		return Block{}, a.err
@@ -73,7 +72,7 @@ func (a *Ahead) Next() (Block, error) {
 	return n.b, n.err
 }
 
-// Reuse takes back the hits of a block, which the caller needs no more.
+// Reuse takes back the hits of a block that the caller no longer needs.
 func (a *Ahead) Reuse(hits []Hit) {
 	select {
 	case a.spare <- hits[:0]:
@@ -81,7 +80,7 @@ func (a *Ahead) Reuse(hits []Hit) {
 	}
 }
 
-// Close stops reading. Next is not to be called after it.
+// Close stops reading. Next must not be called afterwards.
 func (a *Ahead) Close() {
 	close(a.quit)
 	for range a.blocks { // until the goroutine has ended

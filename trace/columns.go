@@ -7,9 +7,9 @@ import (
 	"errors"
 )
 
-// Records are stored as columns: a payload is the number of columns, the length of each
-// (all uvarint), then their bytes. A reader takes columns it does not know as absent and
-// columns that are not there as zeros, so that a minor version may add some.
+// Records are stored as columns: a payload is the number of columns, the length of each (all uvarint), then
+// their bytes. A reader ignores columns that it does not know and reads missing ones as zeros, so that a
+// minor version may add columns.
 
 const maxColumns = 64
 
@@ -48,7 +48,7 @@ func (c *columns) size() (n int) {
 	return n
 }
 
-// at counts a record and keeps the time range.
+// at counts a record and updates the time range.
 func (c *columns) at(t int64) {
 	if c.count == 0 {
 		c.first, c.last = t, t
@@ -75,7 +75,7 @@ var (
 	errLayout = errors.New("its columns do not fit its length")
 )
 
-// column reads one column. Once it fails it yields zeros and says so.
+// column reads one column. After an error it yields zeros and reports the error.
 type column struct {
 	b      []byte
 	absent bool // the writer did not have this column: all zeros
@@ -103,7 +103,7 @@ func (c *column) long() uint64 {
 
 func (c *column) int() int64 { return unzig(c.uint()) }
 
-// bytes takes the next n bytes.
+// bytes returns the next n bytes.
 func (c *column) bytes(n uint64) []byte {
 	if n > uint64(len(c.b)) {
 		c.b, c.bad = nil, true
@@ -114,7 +114,7 @@ func (c *column) bytes(n uint64) []byte {
 	return v
 }
 
-// splitColumns finds the columns of a payload; cols beyond those the payload has are absent.
+// splitColumns finds the columns of a payload; cols beyond the payload's columns are absent.
 func splitColumns(p []byte, cols []column) error {
 	in := column{b: p}
 	n := in.uint()
@@ -143,7 +143,7 @@ func splitColumns(p []byte, cols []column) error {
 	return nil
 }
 
-// finish says whether each column was read exactly to its end.
+// finish checks that each column was read exactly to its end.
 func finish(cols []column) error {
 	for i := range cols {
 		if cols[i].bad || len(cols[i].b) != 0 {

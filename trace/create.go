@@ -12,15 +12,15 @@ import (
 	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
-// held is an older recording that has the name of the new one until that has something to tell.
+// held is an older recording that keeps its name until the new one has something to record.
 type held struct {
-	f     *os.File    // the new one; nil: it has its name already
-	tmp   string      // what it is called until then; empty: nothing
+	f     *os.File    // the new one; nil: it already has its name
+	tmp   string      // its name until then; empty: none
 	was   fs.FileInfo // the older one
-	parts []part      // the older one's other files, to be removed
+	parts []part      // other files of the older one, to be removed
 }
 
-// part is a file as it was looked at.
+// part is a file with its state when it was examined.
 type part struct {
 	name string
 	was  fs.FileInfo
@@ -33,18 +33,18 @@ func (p *part) is(now fs.FileInfo) bool {
 // An Option changes how a recording is begun.
 type Option func(*Writer)
 
-// Force replaces an older file also where it is no trace.
+// Force replaces an existing file even if it is not a trace.
 func Force() Option { return func(w *Writer) { w.force = true } }
 
-// Create begins a recording in the file path. An older recording of that name stays as it is until the first
-// hit or mark was written, or the recording is closed: so a recording that comes to nothing costs none
-// ([Writer.Discard]). Until then the new one has no name; where the file system has no such files it lies
-// beside the older one, hidden, and a recorder that is killed in that time leaves it there. Where no file can
-// be made beside it, the older one is emptied at once. An empty file is replaced at once. A symbolic link is
-// followed, by root not if it is another user's.
+// Create begins a recording in the file path. An older recording of that name is unchanged until the first
+// hit or mark is written, or the recording is closed: an attempt that records nothing costs nothing
+// ([Writer.Discard]). Until then the new file has no name. On a file system without unnamed files it lies
+// beside the older one, hidden, and a recorder that is killed in that time leaves it there. If no file can be
+// created beside it, the older one is emptied at once. An empty file is replaced at once. Symbolic links are
+// followed, by root only if they do not belong to another user.
 //
-// A file is its owner's alone (0600, or stricter where an older one was); see package safeopen for who that
-// is. Nothing but a regular file is replaced, and none that holds something and is no trace ([Force]).
+// Only the owner can access a file (0600, or stricter if an older one was); see package safeopen for who that
+// is. Only regular files are replaced, and, without [Force], only if they are empty or traces.
 func Create(path string, opts ...Option) (*Writer, error) {
 	at, err := safeopen.At(path)
 	if err != nil {
@@ -83,7 +83,7 @@ func (w *Writer) open() (*os.File, error) {
 	st, err := at.Lstat(at.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Not for writing alone: definitions that fell out of the cache are read back.
+		// Not write-only: definitions that fell out of the cache are read back.
 		f, err := at.Create(at.Name, w.mode)
 		if err != nil {
 			return nil, cannotCreate(path, err)
@@ -99,7 +99,7 @@ func (w *Writer) open() (*os.File, error) {
 	if err := isTrace(at, at.Name, st); errors.Is(err, errNoTrace) && !w.force {
 		return nil, fmt.Errorf("cannot create the trace: %s holds something else than a trace, it is not replaced; name another file with -o, or replace it with --force", path)
 	} else if err != nil && !errors.Is(err, errNoTrace) {
-		return nil, cannotCreate(path, err) // what may not be read is not replaced
+		return nil, cannotCreate(path, err) // an unreadable file is not replaced
 	}
 	if err := at.Replaceable(at.Name); err != nil {
 		return nil, cannotCreate(path, err)
@@ -132,7 +132,7 @@ func cannotCreate(path string, err error) error {
 	return fmt.Errorf("cannot create the trace: %w; name another file with -o", err)
 }
 
-// publish gives the recording its name. The writer is locked.
+// publish gives the recording its name. The writer must be locked.
 func (w *Writer) publish() error {
 	h := w.held
 	if h == nil {
@@ -145,7 +145,7 @@ func (w *Writer) publish() error {
 			return w.fail(0, err)
 		}
 	}
-	for _, p := range h.parts { // one that stays is told from this recording's by its head
+	for _, p := range h.parts { // one that stays differs from this recording's by its header
 		if now, err := w.at.Lstat(p.name); err == nil && p.is(now) {
 			w.at.Remove(p.name)
 		}
@@ -153,8 +153,8 @@ func (w *Writer) publish() error {
 	return nil
 }
 
-// rename puts the new file in the older one's place, if both are what they were. It has no name where it
-// could not.
+// rename puts the new file in the older one's place, if both are unchanged. On failure the new file has
+// no name.
 func (w *Writer) rename(h *held) (err error) {
 	if h.tmp, err = w.at.Named(h.f, h.tmp); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (w *Writer) rename(h *held) (err error) {
 	if at, err := w.at.Lstat(h.tmp); err != nil || !os.SameFile(at, is) {
 		return fmt.Errorf("%s, to which it was written, is another file by now", w.at.File(h.tmp))
 	}
-	// Numbers of files are used again.
+	// Inode numbers are reused.
 	was := part{w.at.Name, h.was}
 	if at, err := w.at.Lstat(w.at.Name); err == nil && !was.is(at) {
 		return errors.New("another file of that name was made meanwhile; it is kept")
@@ -179,8 +179,8 @@ func (w *Writer) rename(h *held) (err error) {
 	return w.at.Rename(h.tmp, w.at.Name)
 }
 
-// settle ends what Create began: a recording without failure has its name, another leaves no file beside the
-// older one.
+// settle finishes what Create began: a successful recording gets its name, a failed one leaves no file beside
+// the older one.
 func (w *Writer) settle() {
 	switch h := w.held; {
 	case h == nil:
@@ -195,8 +195,8 @@ func (w *Writer) settle() {
 }
 
 // Discard ends a recording in which nothing was recorded: its file is removed, and an older one of its name
-// is what it was. One that has its name already has hits or marks, unless there was no older one. It returns
-// the error that ended the recording, nil if none did.
+// stays unchanged. A recording that already has its name has hits or marks, unless there was no older one. It
+// returns the error that ended the recording, nil if none did.
 func (w *Writer) Discard() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// maxObjects bounds what a definition may consist of, that is, what unpacking it may allocate.
+// maxObjects bounds the contents of a definition, and so what unpacking it may allocate.
 const maxObjects = 1 << 17
 
 // decode reads a block's payload into b.
@@ -77,9 +77,9 @@ func definitionOf[T any](p []byte) (*T, error) {
 	return v, nil
 }
 
-// objects counts what may become an element of a list or map, or an object: a few bytes of
-// JSON can ask for a few hundred bytes of memory. The lists of numbers inside a shape's
-// nodes stand deeper and are not counted: they take no more memory than JSON.
+// objects counts potential elements of lists or maps, and objects: a few bytes of JSON can cost a few hundred
+// bytes of memory. The lists of numbers inside a shape's nodes are nested deeper and not counted: they take
+// no more memory than JSON.
 func objects(p []byte) (n int) {
 	level := 0
 	inString, escaped := false, false

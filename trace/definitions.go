@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxThreads bounds the threads that are repeated; when more were seen, the list begins anew.
+	// maxThreads bounds the threads that are repeated; when there are more, the list starts anew.
 	maxThreads = 1 << 15
-	// With more threads than fewThreads, those that did nothing for so many segments are not
-	// repeated any longer: some engines start new ones for every graph.
+	// With more threads than fewThreads, those that were inactive for this many segments are no longer
+	// repeated: some engines start new ones for every graph.
 	fewThreads  = 1024
 	idleThreads = 12
 )
@@ -23,17 +23,17 @@ const (
 // definition is a block that was written and may have to be repeated.
 type definition struct {
 	h      blockHeader
-	stored []byte // its payload as stored; nil: only in a file, at off
+	stored []byte // its stored payload; nil: only in a file, at off
 	at     *place // the file it was last written to
-	off    int64  // in it
+	off    int64  // in that file
 	hash   uint64 // of the payload before packing
-	seg    uint32 // segment in which it was last written
+	seg    uint32 // the last segment in which it was written
 }
 
-// place is a file that definitions can be read back from.
+// place is a file from which definitions can be read back.
 type place struct {
-	f    *os.File // nil: not, or it is the file being written
-	gone bool     // it was removed
+	f    *os.File // nil: not open, or the file being written
+	gone bool     // it has been removed
 }
 
 type processDef struct {
@@ -53,9 +53,9 @@ type definitions struct {
 	meta      *definition
 	procs     []*processDef
 	threads   []Thread
-	threadSeg []uint32 // segment in which each of threads last did something
+	threadSeg []uint32 // segment in which each of threads was last active
 	threadAt  map[threadKey]int
-	list      *definition // the full list of threads as last written; nil: it changed
+	list      *definition // the full list of threads as last written; nil: changed since
 	watches   map[int32]Watch
 	shapeBook
 }
@@ -80,8 +80,8 @@ func (w *Writer) json(t Type, v any, count int, first, last int64) error {
 	return w.emit(&h)
 }
 
-// now is the time that definitions are stamped with: every event that comes later in the
-// file is later than this, if the caller tells watermarks.
+// now is the timestamp of definitions: every later event in the file has a later time, if the caller reports
+// watermarks.
 func (w *Writer) now() int64 {
 	switch {
 	case w.watermark != noTime:
@@ -94,8 +94,8 @@ func (w *Writer) now() int64 {
 	return 0
 }
 
-// define writes v as a definition and returns what is needed to repeat it. If old has the
-// same content, it is only written again if that is due in this segment.
+// define writes v as a definition and returns what is needed to repeat it. If old has the same content, it is
+// written again only if that is due in this segment.
 func (w *Writer) define(t Type, v any, count int, old *definition, replaces func() error) (*definition,
 	error) {
 	b, err := json.Marshal(v)
@@ -125,10 +125,10 @@ func (w *Writer) define(t Type, v any, count int, old *definition, replaces func
 	return d, nil
 }
 
-// next is where the next block will stand.
+// next is the position of the next block.
 func (w *Writer) next() int64 { return max(w.pos, fileHeaderSize) }
 
-// again repeats d if it does not stand in this segment yet.
+// again repeats d if it is not in this segment yet.
 func (w *Writer) again(d *definition) error {
 	if d == nil || d.seg == w.defs.seg {
 		return nil
@@ -143,14 +143,14 @@ func (w *Writer) again(d *definition) error {
 	h.First, h.Last = w.now(), w.now()
 	if d.at == w.place {
 		h.Flags |= flagRepeat
-	} else { // it is told to this file for the first time
+	} else { // it is new in this file
 		d.at, d.off = w.place, w.next()
 	}
 	d.seg = w.defs.seg
 	return w.emit(&h)
 }
 
-// readBack puts the stored payload of d into w.out, behind the room for a header.
+// readBack reads the stored payload of d into w.out, after the space for a header.
 func (w *Writer) readBack(d *definition) bool {
 	f := d.at.f
 	if d.at == w.place {
@@ -164,7 +164,7 @@ func (w *Writer) readBack(d *definition) bool {
 	return err == nil && checksum(w.out[blockHeaderSize:]) == d.h.Sum
 }
 
-// shapeAgain repeats a shape that a mark names if it does not stand in this segment yet.
+// shapeAgain repeats a shape that a mark refers to if it is not in this segment yet.
 func (w *Writer) shapeAgain(s *shapeDef) error {
 	d := &w.defs
 	d.use(s)
@@ -181,10 +181,10 @@ func (w *Writer) shapeAgain(s *shapeDef) error {
 	case w.f != nil:
 		d.forget(s)
 	}
-	return nil // on a stream it stands once
+	return nil // a stream has it once
 }
 
-// segment begins a new segment: what a reader needs to begin here.
+// segment begins a new segment: what a reader needs to start here.
 func (w *Writer) segment() error {
 	w.defs.seg++
 	w.segFlag = true
@@ -194,10 +194,10 @@ func (w *Writer) segment() error {
 	return w.inForce()
 }
 
-// inForce repeats what a segment begins with behind its meta block.
+// inForce repeats the definitions that follow a segment's meta block.
 func (w *Writer) inForce() error {
 	d := &w.defs
-	// What exited is kept for one segment more: events of it may still arrive.
+	// Exited processes are kept for one more segment: events from them may still arrive.
 	for _, p := range d.procs {
 		if p.exited && d.seg-p.gone > 1 {
 			w.forget(p.pid)
@@ -208,7 +208,7 @@ func (w *Writer) inForce() error {
 			return err
 		}
 	}
-	// What else a reader must know that begins here: it is told to each segment and each file.
+	// What else a reader that starts here needs: it is written to each segment and file.
 	if err := w.rewatch(); err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (w *Writer) inForce() error {
 	return err
 }
 
-// forget drops what is kept of a process.
+// forget drops everything kept about a process.
 func (w *Writer) forget(pid int32) {
 	d := &w.defs
 	delete(d.watches, pid)
@@ -237,7 +237,7 @@ func (w *Writer) forget(pid int32) {
 	d.keepThreads(func(i int) bool { return d.threads[i].PID != pid })
 }
 
-// keepThreads removes the threads that keep is not true of.
+// keepThreads removes the threads for which keep is false.
 func (d *definitions) keepThreads(keep func(i int) bool) {
 	n := 0
 	for i, t := range d.threads {
@@ -258,21 +258,22 @@ func (d *definitions) keepThreads(keep func(i int) bool) {
 	}
 }
 
-// retire removes threads that have not done anything for long, where there are many.
+// retire removes threads that have long been inactive, if there are many.
 func (d *definitions) retire() {
 	if len(d.threads) > fewThreads {
 		d.keepThreads(func(i int) bool { return d.seg-d.threadSeg[i] <= idleThreads })
 	}
 }
 
-// ran notes that a thread did something.
+// ran notes that a thread was active.
 func (d *definitions) ran(k threadKey) {
 	if i, ok := d.threadAt[k]; ok {
 		d.threadSeg[i] = d.seg
 	}
 }
 
-// Meta describes the recording: first of all, and again when something in it became known.
+// Meta describes the recording. It is the first block, and is written again when something in it becomes
+// known.
 func (w *Writer) Meta(m Meta) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -291,7 +292,7 @@ func (w *Writer) Meta(m Meta) error {
 	return err
 }
 
-// Process says how a process is probed, before its first mark, and again when that changed.
+// Process writes how a process is probed, before its first mark, and again when that has changed.
 func (w *Writer) Process(p Process) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,7 +302,7 @@ func (w *Writer) Process(p Process) error {
 	var old *definition
 	i := slices.IndexFunc(w.defs.procs, func(d *processDef) bool { return d.pid == p.PID })
 	if i >= 0 && w.defs.procs[i].start != p.StartTime {
-		// another process of the same number
+		// another process with the same ID
 		if err := w.flush(); err != nil {
 			return err
 		}
@@ -311,7 +312,7 @@ func (w *Writer) Process(p Process) error {
 	if i >= 0 {
 		old = &w.defs.procs[i].definition
 	}
-	// Marks name sites of the latest definition: those that are buffered mean the old one.
+	// Marks refer to sites of the latest definition: buffered ones mean the previous one.
 	d, err := w.define(TypeProcess, p, 1, old, w.flush)
 	if err != nil {
 		return err
@@ -324,8 +325,7 @@ func (w *Writer) Process(p Process) error {
 	return nil
 }
 
-// Threads tells threads that were seen or that changed their comm. Those told before
-// stay known.
+// Threads writes threads that were seen or that changed their comm. Those written before stay known.
 func (w *Writer) Threads(ts []Thread) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -365,9 +365,8 @@ func (w *Writer) Threads(ts []Thread) error {
 	return nil
 }
 
-// Shape defines a graph's shape, before the first mark that names it, and again when more
-// of it is known. It fails, without ending the recording, on a shape whose numbers do not
-// fit together.
+// Shape defines a graph's shape, before the first mark that refers to it, and again when more of it is known.
+// It fails, without ending the recording, on a shape with inconsistent numbers.
 func (w *Writer) Shape(s *Shape) error {
 	if err := s.check(); err != nil {
 		return fmt.Errorf("shape %#x of process %d: %w", s.ID, s.PID, err)
@@ -383,7 +382,7 @@ func (w *Writer) Shape(s *Shape) error {
 	known := w.defs.shapes[k]
 	if known != nil {
 		old = &known.definition
-		replaces = w.flush // marks that are buffered mean the old one
+		replaces = w.flush // buffered marks mean the previous one
 	}
 	d, err := w.define(TypeShape, s, len(s.Nodes), old, replaces)
 	switch {
@@ -402,7 +401,7 @@ func (w *Writer) Shape(s *Shape) error {
 	return nil
 }
 
-// shapesOf repeats the shapes that marks name and that do not stand in this segment.
+// shapesOf repeats the shapes that marks refer to and that are not in this segment.
 func (w *Writer) shapesOf(ms []Mark) error {
 	if err := w.state(); err != nil {
 		return err
@@ -420,7 +419,7 @@ func (w *Writer) shapesOf(ms []Mark) error {
 	return nil
 }
 
-// check says whether the shape's numbers fit together, so that a reader can rely on them.
+// check verifies that the shape's numbers are consistent, so that a reader can rely on them.
 func (s *Shape) check() error {
 	n := len(s.Nodes)
 	if s.NNodes < 0 || s.NNodes > n {
@@ -447,7 +446,7 @@ func (s *Shape) check() error {
 	return nil
 }
 
-// Loss tells a span that was not fully seen.
+// Loss writes a time span that was not completely observed.
 func (w *Writer) Loss(l Loss) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -463,7 +462,7 @@ func (w *Writer) Loss(l Loss) error {
 	return nil
 }
 
-// Exit tells that a process ended. Its events should have been passed in before.
+// Exit writes that a process ended. Its events should have been passed in before.
 func (w *Writer) Exit(e Exit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,26 +2,26 @@
 
 package trace
 
-// Experts are rows of a choice: which experts each token chose in one layer. They were copied while an
-// operator that uses them ran, by the thread that runs its graph; operators that share a choice share one
-// copy. A choice of many tokens stands in several parts.
+// Experts are rows of a choice: which experts each token is routed to in one layer. They are copied while an
+// operator that uses them runs, by the thread that runs its graph; operators that share a choice share one
+// copy. A choice for many tokens is split into several parts.
 type Experts struct {
-	Time   int64 // of the operator's begin or, where only arrivals were probed, of its arrival
+	Time   int64 // of the operator's begin or, if only arrivals were probed, of its arrival
 	PID    int32
 	TID    int32
 	Node   uint64 // address of the operator's tensor: a node of the graph that the thread runs
 	Source uint64 // address of the tensor with the choice: one of the node's sources
-	Used   int32  // experts of a token
+	Used   int32  // experts per token
 	Tokens int32  // rows of the whole choice
-	First  int32  // row that Chosen begins with
-	// Chosen are the rows' numbers, Used a row, as they stood there: of experts or, where the engine keeps
-	// some of them in a cache, of its slots; the name of the source tells.
+	First  int32  // first row in Chosen
+	// Chosen are the numbers of the rows, Used per row, as found: of experts or, where the engine keeps some
+	// of them in a cache, of its slots; the source's name shows which.
 	Chosen []int32
 }
 
 // Columns of an experts block.
 const (
-	expertTime = iota // to the one before; so for all but the last two
+	expertTime = iota // difference to the previous record; likewise all but the last two
 	expertPID
 	expertTID
 	expertNode
@@ -69,7 +69,7 @@ func (e *expertEncoder) add(es []Experts) {
 	}
 }
 
-// Experts takes what tokens chose.
+// Experts writes the experts that tokens are routed to.
 func (w *Writer) Experts(es []Experts) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *Writer) Experts(es []Experts) error {
 			return err
 		}
 		es = es[n:]
-		if w.experts.size() >= cutBytes { // its records are long: their number says little
+		if w.experts.size() >= cutBytes { // its records are long: their number means little
 			if err := w.bulk(TypeExperts, &w.experts.columns, w.experts.reset); err != nil {
 				return err
 			}
@@ -89,14 +89,14 @@ func (w *Writer) Experts(es []Experts) error {
 	return w.state()
 }
 
-// decodeExperts reads a block. What it returns is the caller's.
+// decodeExperts reads a block. The caller owns the result.
 func decodeExperts(p []byte, count int) ([]Experts, error) {
 	var c [expertColumns]column
 	if err := splitColumns(p, c[:]); err != nil {
 		return nil, err
 	}
-	// a record is a byte at least in the column of its time, a number one in that of numbers: that bounds
-	// what a block can ask for
+	// a record has at least one byte in the column of its time, a number at least one in that of numbers:
+	// that bounds what a block can request
 	if len(c[expertTime].b) < count || count > maxCount {
 		return nil, errColumn
 	}

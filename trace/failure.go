@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// WriteError says that a recording could not be written to its end.
+// WriteError reports that a recording could not be written to its end.
 type WriteError struct {
 	Path string // of the trace
 	// Kept is how much of the recording, from its start, is in the file; negative: nothing.
@@ -21,7 +21,7 @@ type WriteError struct {
 func (e *WriteError) Error() string {
 	err := e.Err
 	var pe *fs.PathError
-	if errors.As(err, &pe) { // it names the file again
+	if errors.As(err, &pe) { // it repeats the file's name
 		err = pe.Err
 	}
 	if e.Kept < 0 {
@@ -33,7 +33,7 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// fail notes the first error. n bytes of a block were written: they are taken away again.
+// fail notes the first error. n bytes of a block were written: they are removed.
 func (w *Writer) fail(n int, err error) error {
 	e := &WriteError{Path: w.name, Kept: -1, Err: err}
 	if w.kept != noTime && w.start != noTime {
@@ -46,7 +46,7 @@ func (w *Writer) fail(n int, err error) error {
 	return e
 }
 
-// cut takes away what stands after the last whole block.
+// cut removes everything after the last complete block.
 func (w *Writer) cut() bool {
 	if w.f == nil || w.f.Truncate(w.pos) != nil {
 		return false
@@ -55,8 +55,8 @@ func (w *Writer) cut() bool {
 	return err == nil
 }
 
-// epilogue tries, after a failed write, to say in the file itself that and why its end is
-// missing: a few bytes often still fit where a block did not.
+// epilogue tries, after a failed write, to note in the file itself that its end is missing, and why: a few
+// bytes often still fit where a block did not.
 func (w *Writer) epilogue(e End) {
 	if w.f == nil || w.broken || w.pos == 0 {
 		return

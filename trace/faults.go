@@ -2,49 +2,49 @@
 
 package trace
 
-// FaultKind says what a fault record is.
+// FaultKind is the kind of a fault record.
 type FaultKind uint8
 
 const (
-	FaultMajor  FaultKind = 1 // the thread had to wait for the page, mostly for the disk
+	FaultMajor  FaultKind = 1 // the thread had to wait for the page, usually for the disk
 	FaultMinor  FaultKind = 2 // the page was in memory
-	FaultCounts FaultKind = 3 // no fault: the thread's counts when it ended, or when it was looked at
+	FaultCounts FaultKind = 3 // not a fault: the thread's counts when it ended, or when it was read
 )
 
-// Fault is a page fault of a thread, or what the thread counted so far. Of minor faults there are all, or
-// those that had something read from disk or took 100 µs: Meta.Extra["faults"] is "all" or "major".
+// Fault is a page fault of a thread, or the thread's counts so far. Minor faults are recorded all, or only if
+// something was read from disk or they took 100 µs: Meta.Extra["faults"] is "all" or "major".
 type Fault struct {
-	Time int64 // when it was done
+	Time int64 // of its end
 	PID  int32
 	TID  int32
 	CPU  uint16
 	Kind FaultKind
 	Addr uint64
 	Dur  int64 // ns; -1: not seen
-	// Read are the bytes it had read from disk, read-ahead included; where Dur is not seen, those since the
-	// thread's fault before. Of FaultCounts all that the thread read. -1: not known.
+	// Read is the number of bytes read from disk, read-ahead included; if Dur is not seen, those since the
+	// thread's previous fault. For FaultCounts it is the thread's total. -1: unknown.
 	Read int64
-	// Major and Minor are the thread's counts, this fault included. They grow by more than the records where
-	// the kernel took faults for a thread that was in a system call: those have no record.
+	// Major and Minor are the thread's counts, including this fault. They grow by more than the number of
+	// records if the kernel took faults for a thread during a system call: those have no record.
 	Major, Minor uint64
 }
 
 // Columns of a faults block.
 const (
-	faultKind  = iota // a byte each
-	faultTime         // to the record before
-	faultCPU          // to the record before
-	faultPID          // to the record before
-	faultTID          // to the record before
-	faultAddr         // to the record before of the same thread modulo 256
-	faultDur          // as it is, plus 1
-	faultRead         // as it is, plus 1
-	faultMajor        // to the record before of the same thread modulo 256
+	faultKind  = iota // one byte each
+	faultTime         // difference to the previous record
+	faultCPU          // difference to the previous record
+	faultPID          // difference to the previous record
+	faultTID          // difference to the previous record
+	faultAddr         // difference to the previous record of the same thread modulo 256
+	faultDur          // value plus 1
+	faultRead         // value plus 1
+	faultMajor        // difference to the previous record of the same thread modulo 256
 	faultMinor        // likewise
 	faultColumns
 )
 
-// faultContext is what was last seen of a thread.
+// faultContext is the last record of a thread.
 type faultContext struct{ addr, major, minor uint64 }
 
 type faultState struct {
@@ -87,14 +87,14 @@ func (e *faultEncoder) add(fs []Fault) {
 	}
 }
 
-// Faults takes page faults, in any order of time.
+// Faults writes page faults, in any order of time.
 func (w *Writer) Faults(fs []Fault) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return add(w, TypeFaults, fs, &w.faults.columns, w.faults.add, w.faults.reset)
 }
 
-// decodeFaults reads a block. What it returns is the caller's.
+// decodeFaults reads a block. The caller owns the result.
 func decodeFaults(p []byte, count int) ([]Fault, error) {
 	var c [faultColumns]column
 	if err := splitColumns(p, c[:]); err != nil {
@@ -129,42 +129,42 @@ type MemoryMap struct {
 	End    uint64 `json:"end"`
 	Offset uint64 `json:"offset"` // in the file
 	Perms  string `json:"perms"`
-	Path   string `json:"path"` // "[heap]" and the like too; empty: anonymous
+	Path   string `json:"path"` // also "[heap]" and the like; empty: anonymous
 	Dev    uint64 `json:"dev,omitempty"`
 	Inode  uint64 `json:"inode,omitempty"` // 0: no file
 }
 
-// FilePages tells which pages of a file are in memory, whoever brought them there.
+// FilePages is which pages of a file are in memory, whoever brought them there.
 type FilePages struct {
 	Path  string `json:"path"`
 	Dev   uint64 `json:"dev"`
 	Inode uint64 `json:"inode"`
 	Size  int64  `json:"size"` // bytes
-	// bytes that a bit stands for: a page; of very large files several, at least half of which are in memory
+	// bytes per bit: one page; for very large files several, at least half of which are in memory
 	Page int64 `json:"page"`
-	// Resident has a bit for each page, the lowest of the first byte for the first page: it is in memory.
+	// Resident has one bit per page, the lowest of the first byte for the first page: set if it is in memory.
 	Resident []byte `json:"resident"`
-	// Failed says why it is not known, empty if it is.
+	// Failed is why it is unknown, empty if it is known.
 	Failed string `json:"failed,omitempty"`
 }
 
-// Memory is what a process has mapped at a time, and what of those files that are no programs is in memory: a
-// file in a record of its own, without Maps, as its pages can take long to look at.
+// Memory is what a process has mapped at some time, and which pages of its mapped files, except programs, are
+// in memory. Each file has a record of its own, without Maps, as examining its pages can take long.
 type Memory struct {
 	PID  int32  `json:"pid"`
 	Time int64  `json:"time_ns"`
 	When string `json:"when"` // "start", "end": with pages; "changed"
-	// Maps in order of address.
+	// Maps are in order of address.
 	Maps  []MemoryMap `json:"maps"`
 	Files []FilePages `json:"files,omitempty"`
-	// Major, Minor and Read are the whole process's counts, threads that have ended included: what /proc says
-	// of it. -1: not known.
+	// Major, Minor and Read are the counts of the whole process in /proc, including threads that have ended.
+	// -1: unknown.
 	Major int64 `json:"major"`
 	Minor int64 `json:"minor"`
 	Read  int64 `json:"read_bytes"` // fetched from storage
 }
 
-// Memory tells what a process has mapped.
+// Memory writes what a process has mapped.
 func (w *Writer) Memory(m Memory) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

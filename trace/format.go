@@ -12,8 +12,8 @@ import (
 // The container's layout is described in docs/trace-format.md. All integers of the
 // headers are little-endian.
 
-// Version of the format that this package writes. A reader reads every minor version of
-// its major version and refuses newer major ones.
+// Version of the format that this package writes. A reader supports every minor version of its major version
+// and refuses newer major ones.
 const (
 	Major = 1
 	Minor = 0
@@ -26,9 +26,9 @@ const (
 	blockMagic      = "\x89PBk"
 	blockHeaderSize = 48
 
-	// A block's payload is at most this long, stored or not. Writers cut far earlier.
+	// Maximum length of a block's payload, stored or not. Writers start a new block far earlier.
 	maxRaw = 16 << 20
-	// A block of records holds at most this many: bounds what a reader allocates.
+	// Maximum number of records in a block: it bounds what a reader allocates.
 	maxCount = 1 << 18
 )
 
@@ -50,7 +50,7 @@ const (
 	TypeDrain    Type = 11
 	TypeEnd      Type = 12
 
-	// Where blocks stand: written by earlier versions at the end of a trace, passed over.
+	// Positions of blocks: earlier versions wrote it at the end of a trace, now skipped.
 	typeIndex   Type = 13
 	typeTrailer Type = 14
 
@@ -87,8 +87,8 @@ const (
 
 // Flags of a block.
 const (
-	flagSegment = 1 << 0 // a segment begins here: a reader may begin here too
-	flagRepeat  = 1 << 1 // the payload is, byte for byte, that of an earlier block
+	flagSegment = 1 << 0 // a segment begins here: a reader may start here too
+	flagRepeat  = 1 << 1 // the payload is byte for byte that of an earlier block
 )
 
 // Errors that Open, NewReader and Create wrap. Their texts say what to do.
@@ -100,14 +100,14 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// FileHeader is what the head of the file tells.
+// FileHeader is the content of the file's header.
 type FileHeader struct {
 	Major, Minor uint16
-	// Compat are features that a reader may ignore, Incompat those that it must know.
+	// Compat are features that a reader may ignore, Incompat those that it must support.
 	Compat, Incompat uint32
 }
 
-// Features known to this package.
+// knownIncompat are the features that this package supports.
 const knownIncompat = 0
 
 func (h FileHeader) append(b []byte) []byte {
@@ -121,7 +121,7 @@ func (h FileHeader) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[n:], castagnoli))
 }
 
-// parseFileHeader reads the 32 bytes of b. ok is false if the checksum does not fit.
+// parseFileHeader reads the 32 bytes of b. ok is false if the checksum is wrong.
 func parseFileHeader(b []byte) (h FileHeader, ok bool) {
 	le := binary.LittleEndian
 	h = FileHeader{Major: le.Uint16(b[4:]), Minor: le.Uint16(b[6:]), Compat: le.Uint32(b[8:]),
@@ -129,13 +129,13 @@ func parseFileHeader(b []byte) (h FileHeader, ok bool) {
 	return h, crc32.Checksum(b[:28], castagnoli) == le.Uint32(b[28:])
 }
 
-// blockHeader stands before each block's payload.
+// blockHeader precedes each block's payload.
 type blockHeader struct {
 	Type        Type
 	Codec       uint8
 	Flags       uint8
-	Raw, Stored uint32 // bytes of the payload, unpacked and as it is stored
-	Count       uint32 // records (of a shape: nodes; of threads: threads; else 1)
+	Raw, Stored uint32 // bytes of the payload, unpacked and stored
+	Count       uint32 // records (for a shape: nodes; for threads: threads; else 1)
 	Seq         uint32 // number of the block in the file, from 0, wrapping
 	First, Last int64
 	Sum         uint32 // CRC32C of the stored payload
@@ -157,7 +157,7 @@ func (h *blockHeader) put(b []byte) {
 	le.PutUint32(b[44:], crc32.Checksum(b[:44], castagnoli))
 }
 
-// parse reads b[:48]; false if the magic or the header's checksum does not fit.
+// parse reads b[:48]; it returns false if the magic or the header's checksum is wrong.
 func (h *blockHeader) parse(b []byte) bool {
 	le := binary.LittleEndian
 	if len(b) < blockHeaderSize || string(b[:4]) != blockMagic ||

@@ -2,11 +2,11 @@
 
 package trace
 
-// Mark is a boundary of a step, of a scheduler's run, of a graph, a copy or a wait, or a call of a device's
+// Mark is a boundary event: of a step, a scheduler's run, a graph, a copy, a wait, or a call of a device's
 // own interface.
 //
-// Ctx, Graph, UID, NNodes and Type are columns that each kind uses for something else, as the file has them.
-// Methods have the names of what they are; each is for the kinds that it tells.
+// Ctx, Graph, UID, NNodes and Type are columns as in the file; their meaning depends on the kind. Methods are
+// named after the meanings; each applies to the kinds listed in its comment.
 type Mark struct {
 	Time int64
 	PID  int32
@@ -23,7 +23,7 @@ type Mark struct {
 	NNodes int32
 	// Threads of the computation as planned (graph begin); 0: unknown.
 	Threads int32
-	// NTokens of the batch (step begin); -1: unknown.
+	// NTokens is the batch's number of tokens (step begin); -1: unknown.
 	NTokens int32
 	Type    int32
 }
@@ -31,30 +31,30 @@ type Mark struct {
 // Context is the engine context that a step computes in (step begin).
 func (m *Mark) Context() uint64 { return m.Ctx }
 
-// Entered is the type argument of the entry point, where it has one (step begin; llama_process: 0 encode, 1
+// Entered is the type argument of the entry point, if it has one (step begin; llama_process: 0 encode, 1
 // decode); -1: none.
 func (m *Mark) Entered() int32 { return m.Type }
 
-// Scheduler is the one that runs a graph (scheduler begin).
+// Scheduler is the scheduler that runs a graph (scheduler begin).
 func (m *Mark) Scheduler() uint64 { return m.Ctx }
 
-// Backend is the object by which a backend's function is called (graph and sync begin); 0: not known.
+// Backend is the object through which a backend's function is called (graph and sync begin); 0: unknown.
 func (m *Mark) Backend() uint64 { return m.Ctx }
 
 // GraphUID is the engine's own identity of the graph (graph begin); 0: none.
 func (m *Mark) GraphUID() uint64 { return m.UID }
 
-// GraphNodes is how many nodes the graph has (graph begin; scheduler begin: the whole graph, 0 where it is
-// not told).
+// GraphNodes is the number of nodes of the graph (graph begin; scheduler begin: the whole graph, 0 if
+// unknown).
 func (m *Mark) GraphNodes() int32 { return m.NNodes }
 
-// Copied is the tensor that is written or, of a site that reads, read (copy begin).
+// Copied is the tensor that is written or, at a site that reads, read (copy begin).
 func (m *Mark) Copied() uint64 { return m.Graph }
 
-// CopiedFrom is the tensor that is copied from (copy begin); 0: the host's memory.
+// CopiedFrom is the tensor that is copied from (copy begin); 0: host memory.
 func (m *Mark) CopiedFrom() uint64 { return m.Ctx }
 
-// CopiedBytes is how much is copied (copy begin); -1: not told.
+// CopiedBytes is the number of bytes copied (copy begin); -1: unknown.
 func (m *Mark) CopiedBytes() int64 {
 	if m.UID == NoValue || m.UID > 1<<62 {
 		return -1
@@ -62,21 +62,21 @@ func (m *Mark) CopiedBytes() int64 {
 	return int64(m.UID)
 }
 
-// Queue is the device's queue (submit and wait begin); 0 where the call names none.
+// Queue is the device's queue (submit and wait begin); 0 if the call has none.
 func (m *Mark) Queue() uint64 { return m.Ctx }
 
-// Device is the queue's, or the handle's (submit begin, wait begin, done); 0: not told.
+// Device is the device of the queue or handle (submit begin, wait begin, done); 0: unknown.
 func (m *Mark) Device() uint64 { return m.UID }
 
-// Fence is the handle that tells when a submission is done (submit begin, wait begin, done): a fence, an
+// Fence is the handle that shows when a submission is done (submit begin, wait begin, done): a fence, an
 // event. 0: none.
 func (m *Mark) Fence() uint64 { return m.Graph }
 
-// Batches is how many batches of work are handed over (submit begin); -1: not told.
+// Batches is the number of submitted batches of work (submit begin); -1: unknown.
 func (m *Mark) Batches() int32 { return m.NNodes }
 
-// Fences is how many handles are waited for (wait begin), 0 where the call does not wait; -1: not told.
+// Fences is the number of handles waited for (wait begin), 0 if the call does not wait; -1: unknown.
 func (m *Mark) Fences() int32 { return m.NNodes }
 
-// Failed tells whether the call returned something else than success (submit and wait end).
+// Failed reports whether the call did not return success (submit and wait end).
 func (m *Mark) Failed() bool { return m.Type != 0 }

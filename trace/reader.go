@@ -13,52 +13,50 @@ import (
 	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
-// Block is one block of a trace. Of the fields after Count, those that its type names are set.
+// Block is one block of a trace. Of the fields after Count, those of its type are set.
 //
-// The slices belong to the reader and are valid until its next call; what the pointers
-// point to stays valid.
+// The reader owns the slices, which are valid until its next call; what the pointers refer to stays valid.
 type Block struct {
 	Type        Type
-	Segment     bool  // a segment begins here: a reader may begin here too
+	Segment     bool  // a segment begins here: a reader may start here too
 	Offset      int64 // in the file
-	First, Last int64 // of its events, ns; a definition is stamped with when it was written
+	First, Last int64 // of its events, ns; for a definition the time of writing
 	Count       int
 
 	Meta      *Meta
 	Process   *Process
-	Threads   []Thread // to be added to those told before, or to replace them
+	Threads   []Thread // added to earlier ones, or replacing them
 	Shape     *Shape
 	Hits      []Hit
 	Marks     []Mark
 	StepSeqs  []StepSeq
 	Sched     []Sched
-	Samples   []Sample // the caller's own
-	Faults    []Fault  // the caller's own
+	Samples   []Sample // the caller owns them
+	Faults    []Fault  // the caller owns them
 	Memory    *Memory
-	Experts   []Experts // so are these
+	Experts   []Experts // the caller owns them
 	Loss      *Loss
 	Exit      *Exit
 	Watch     *Watch
 	CPU       *CPUState
 	End       *End
-	Watermark int64 // of a drain: all events before this time stand before this block
+	Watermark int64 // of a drain: all events before this time precede this block
 }
 
-// Reader reads a trace block by block, in the order of the file. It is not for use by
-// several goroutines at once.
+// Reader reads a trace block by block, in the order of the file. It must not be used by several goroutines at
+// once.
 //
-// Damage does not end it: a block that is not whole is reported by [Reader.Problems] and
-// left out, and reading goes on at the next whole one.
+// Damage does not end it: an incomplete block is reported by [Reader.Problems] and skipped, and reading
+// continues at the next complete one.
 type Reader struct {
-	// Repeats asks for definitions that the file repeats, too. Without it a definition is
-	// delivered once.
+	// Repeats also returns definitions that the file repeats. Without it a definition is returned once.
 	Repeats bool
 
 	in     *source
 	f      *os.File
 	name   string
 	header FileHeader
-	want   uint64 // bit a type
+	want   uint64 // one bit per type
 
 	dec  *zstd.Decoder
 	raw  []byte
@@ -69,7 +67,7 @@ type Reader struct {
 
 	meta     *Meta
 	seen     map[sameKey]struct{}
-	segment  bool // a segment began with a block that was not delivered
+	segment  bool // a segment began with a block that was skipped
 	nextSeq  uint32
 	seqKnown bool
 	unknown  map[Type]bool
@@ -80,7 +78,7 @@ type Reader struct {
 	torn     string
 }
 
-// sameKey tells repeated definitions.
+// sameKey identifies repeated definitions.
 type sameKey struct {
 	t           Type
 	sum         uint32
@@ -114,8 +112,8 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// NewReader reads a trace from in. Where in is an io.Seeker, it begins at in's offset 0
-// and blocks that are not wanted are jumped over.
+// NewReader reads a trace from in. If in is an io.Seeker, it starts at in's offset 0, and unwanted blocks are
+// skipped by seeking.
 func NewReader(in io.Reader) (*Reader, error) {
 	name := "the input"
 	if f, ok := in.(interface{ Name() string }); ok {
@@ -167,7 +165,7 @@ func (r *Reader) begin(b []byte) error {
 	return nil
 }
 
-// looksLike says, for an error message, what a file that is no trace begins with.
+// looksLike describes, for an error message, how a file that is not a trace begins.
 func looksLike(b []byte) string {
 	for _, k := range [...]struct{ magic, what string }{
 		{"\x7fELF", "it is a program"}, {"PERFILE2", "it is a recording of perf"}, {"\x28\xb5\x2f\xfd",
@@ -197,12 +195,11 @@ func (r *Reader) Close() error {
 // Header returns the file's header.
 func (r *Reader) Header() FileHeader { return r.header }
 
-// Meta returns the meta block that Next delivered last, nil before the first. It stands at
-// the head of a trace.
+// Meta returns the meta block that Next returned last, nil before the first. A trace begins with it.
 func (r *Reader) Meta() *Meta { return r.meta }
 
-// Want limits Next to blocks of these types; with none, to no type at all. The others
-// are passed over unread, so damage in them is not noticed.
+// Want limits Next to blocks of these types; with none, to no type at all. The others are skipped unread, so
+// damage in them goes unnoticed.
 func (r *Reader) Want(types ...Type) {
 	r.want = 0
 	for _, t := range types {
@@ -212,11 +209,11 @@ func (r *Reader) Want(types ...Type) {
 	}
 }
 
-// Torn tells what was dropped at the end of the file because its last block is not
-// whole; empty if nothing was, or if the end was not reached yet.
+// Torn describes what was dropped at the end of the file because its last block is incomplete; empty if
+// nothing was, or if the end was not reached yet.
 func (r *Reader) Torn() string { return r.torn }
 
-// Problems tells what was found wrong so far, in words: damage, gaps, and what Torn tells.
+// Problems describes what was found wrong so far: damage, gaps, and the result of Torn.
 func (r *Reader) Problems() []string {
 	ps := append([]string(nil), r.problems...)
 	if r.more > 0 {
@@ -254,9 +251,9 @@ func (r *Reader) next() (Block, error) {
 	}
 }
 
-// nextHeader goes to the next block whose header is whole.
+// nextHeader goes to the next block with a complete header.
 func (r *Reader) nextHeader() (h blockHeader, off int64, err error) {
-	damaged := false // what was passed over
+	damaged := false // what was skipped
 	from := r.in.off
 	for {
 		b := r.in.peek(blockHeaderSize)
@@ -289,7 +286,7 @@ func (r *Reader) nextHeader() (h blockHeader, off int64, err error) {
 	return h, off, nil
 }
 
-// tear notes that the file from offset from on is no whole block.
+// tear notes that the file is not a complete block from offset from on.
 func (r *Reader) tear(from int64) {
 	if r.torn != "" {
 		return
@@ -301,8 +298,8 @@ func (r *Reader) tear(from int64) {
 
 func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r.want&(1<<t) != 0 }
 
-// block reads the block of h, which stands at off, where the input is. It returns false
-// if the block is not wanted or not whole; the input is then where to go on.
+// block reads the block of h at off, where the input is. It returns false if the block is unwanted or
+// incomplete; the input is then where reading continues.
 func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	known := h.Type >= TypeMeta && h.Type <= TypeEnd || h.Type == TypeWatch || h.Type == TypeSamples ||
 		h.Type == TypeFaults || h.Type == TypeMemory || h.Type == TypeCPU || h.Type == TypeExperts
@@ -324,7 +321,7 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	}
 	b := r.in.peek(blockHeaderSize + int(h.Stored))
 	if len(b) < blockHeaderSize+int(h.Stored) {
-		// The end, or else a block that was not written to its end and others after it.
+		// The end, or else a block that was not completely written with others after it.
 		r.in.skip(blockHeaderSize)
 		r.damaged(off, int64(len(b)))
 		return Block{}, false
@@ -333,7 +330,7 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	if checksum(stored) != h.Sum {
 		if r.wasted < 256<<20 {
 			r.wasted += int64(h.Stored)
-			r.in.skip(blockHeaderSize) // whole blocks may stand in what was taken for its payload
+			r.in.skip(blockHeaderSize) // complete blocks may be inside what was taken for its payload
 		} else {
 			r.in.skip(int64(len(b)))
 		}
@@ -364,10 +361,10 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	return blk, true
 }
 
-// damaged handles a block at off of which only n bytes are there.
+// damaged handles a block at off of which only n bytes exist.
 func (r *Reader) damaged(off, n int64) {
 	if r.in.err != nil {
-		return // the next call tells it
+		return // the next call reports it
 	}
 	if r.resync() {
 		r.problem("the block at byte %d was not written to its end and was left out", off)
@@ -378,7 +375,7 @@ func (r *Reader) damaged(off, n int64) {
 	}
 }
 
-// resync goes to the next whole header; at the end of the input it returns false.
+// resync goes to the next complete header; at the end of the input it returns false.
 func (r *Reader) resync() bool {
 	r.seqKnown = false
 	var h blockHeader

@@ -2,16 +2,16 @@
 
 package trace
 
-// Encoders and decoders of the record types. The two halves of each stand together: what
-// one predicts from, the other must too. Differences wrap at 64 bits.
+// Encoders and decoders of the record types. The two halves of each type are next to each other: both must
+// predict from the same values. Differences wrap at 64 bits.
 
 // Columns of a hits block.
 const (
-	hitHead = iota // a byte each: kind in the low four bits, then what differs from the context
-	hitTime        // to the hit before
-	hitCPU         // to the hit before
-	hitArg         // to the hit before of the same kind
-	hitPID         // to the context, if it differs; so for the next three
+	hitHead = iota // one byte each: kind in the low four bits, then what differs from the context
+	hitTime        // difference to the previous hit
+	hitCPU         // difference to the previous hit
+	hitArg         // difference to the previous hit of the same kind
+	hitPID         // difference to the context, if any; likewise the next three
 	hitTID
 	hitIth
 	hitNth
@@ -28,8 +28,8 @@ const (
 	headNth    = 0x80
 )
 
-// hitContext is what was last seen on a CPU (modulo 256) with a kind (modulo 8): a CPU
-// runs the same thread most of the time, begins carry a team and ends do not.
+// hitContext is the last hit on a CPU (modulo 256) of a kind (modulo 8): a CPU runs the same thread most of
+// the time, and begins have a team while ends do not.
 type hitContext struct {
 	pid, tid int32
 	ith, nth uint16
@@ -112,14 +112,14 @@ func (d *hitDecoder) decode(p []byte, count int) ([]Hit, error) {
 	if len(heads) != count || count > maxCount {
 		return nil, errColumn
 	}
-	if cap(d.buf) < count { // the next block is of about the same size
+	if cap(d.buf) < count { // the next block has about the same size
 		d.buf = make([]Hit, count, count+count/8)
 	}
 	d.buf = d.buf[:count]
 	d.s = hitState{}
 	s := &d.s
-	// The columns that every hit has. What is written here is what column.int does, which takes twice
-	// as long: a recording has millions of hits.
+	// The columns that every hit has. This code does what column.int does, which takes twice as long: a
+	// recording has millions of hits.
 	times, cpus, args := c[hitTime].b, c[hitCPU].b, c[hitArg].b
 	var time int64
 	var cpu uint16
@@ -180,11 +180,11 @@ func (d *hitDecoder) decode(p []byte, count int) ([]Hit, error) {
 	return d.buf, finish(c[:])
 }
 
-// Columns of a marks block. All but kind and time are differences to the mark before of
-// the same kind (modulo 16).
+// Columns of a marks block. All except kind and time are differences to the previous mark of the same kind
+// (modulo 16).
 const (
-	markKind = iota // a byte each
-	markTime        // to the mark before
+	markKind = iota // one byte each
+	markTime        // difference to the previous mark
 	markPID
 	markTID
 	markCPU
@@ -277,7 +277,7 @@ func (d *markDecoder) decode(b []byte, count int) ([]Mark, error) {
 	return d.buf, finish(c[:])
 }
 
-// Columns of a stepseqs block: differences to the record before.
+// Columns of a stepseqs block: differences to the previous record.
 const (
 	seqTime = iota
 	seqTID
@@ -319,7 +319,7 @@ func (d *seqDecoder) decode(b []byte, count int) ([]StepSeq, error) {
 	if err := splitColumns(b, c[:]); err != nil {
 		return nil, err
 	}
-	if len(c[seqTime].b) < count || count > maxCount { // a byte each at least
+	if len(c[seqTime].b) < count || count > maxCount { // at least a byte each
 		return nil, errColumn
 	}
 	d.buf = resize(d.buf, count)
@@ -336,7 +336,7 @@ func (d *seqDecoder) decode(b []byte, count int) ([]StepSeq, error) {
 	return d.buf, finish(c[:])
 }
 
-// resize returns a slice of n elements that reuses s where it can.
+// resize returns a slice of n elements that reuses s if it can.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

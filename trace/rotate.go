@@ -17,11 +17,10 @@ import (
 	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
-// A long recording can be written as several files, of which the oldest are removed. The newest
-// is always the one that was asked for (run.pinf), the one before it is run.pinf.1, and so on.
-// Each is a whole trace.
+// A long recording can be written as several files, of which the oldest are removed. The newest always has
+// the requested name (run.pinf), the previous one is run.pinf.1, and so on. Each is a complete trace.
 
-// Continued is the reason that the End of a file gives when the recording goes on in the next.
+// Continued is the reason in the End of a file when the recording continues in the next.
 const Continued = "continued in the next file"
 
 // Keys of Meta.Extra in the files after the first.
@@ -30,11 +29,11 @@ const (
 	extraPartStart = "part_start_ns"
 )
 
-// maxHeld bounds the older files that are held open to read definitions back.
+// maxHeld bounds the older files that are kept open to read definitions back.
 const maxHeld = 16
 
-// Part returns which file of its recording this is, from 1. Files of one recording have
-// BootID and Start in common.
+// Part returns the number of this file in its recording, from 1. Files of one recording share BootID and
+// Start.
 func (m *Meta) Part() int {
 	if n, err := strconv.Atoi(m.Extra[extraPart]); err == nil && n > 1 {
 		return n
@@ -42,7 +41,7 @@ func (m *Meta) Part() int {
 	return 1
 }
 
-// PartStart returns when this file of the recording began, ns: that is Start for the first.
+// PartStart returns when this file of the recording began, ns: for the first, that is Start.
 func (m *Meta) PartStart() int64 {
 	if t, err := strconv.ParseInt(m.Extra[extraPartStart], 10, 64); err == nil && m.Part() > 1 {
 		return t
@@ -50,11 +49,11 @@ func (m *Meta) PartStart() int64 {
 	return m.Start
 }
 
-// RotateError says that no new file could be begun, or the one before not ended. The recording
-// goes on, and nothing that stands in files is lost; Rotate may be called again.
+// RotateError reports that no new file could be started, or the previous one not ended. The recording
+// continues, and nothing already in files is lost; Rotate may be called again.
 type RotateError struct {
 	Path  string
-	Begun bool // a new file was begun, but the one before it has no end
+	Begun bool // a new file was started, but the previous one has no end
 	Err   error
 }
 
@@ -67,7 +66,7 @@ func (e *RotateError) Error() string {
 
 func (e *RotateError) Unwrap() error { return e.Err }
 
-// totals are what End tells of one file, and its length.
+// totals are the totals in End for one file, and its length.
 type totals struct {
 	hits, lost uint64
 	bytes      int64
@@ -75,7 +74,7 @@ type totals struct {
 
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// names is what happens to the names of files in the recording's folder.
+// names are the operations on names of files in the recording's directory.
 type names struct {
 	create       func(name string) (*os.File, error)
 	link, rename func(from, to string) error
@@ -90,12 +89,12 @@ func namesIn(at *safeopen.Place, mode fs.FileMode) names {
 
 func partName(path string, n int) string { return path + "." + strconv.Itoa(n) }
 
-// nextName is the name of the next file until it has what it begins with.
+// nextName is the name of the next file until it has its initial definitions.
 func nextName(path string) string { return path + ".next" }
 
-// CreateParts begins a recording like [Create], one for which Rotate is going to be called:
-// the older files of an earlier recording of that name are removed as well (path.1, path.2 ...),
-// so that no two recordings mix. What is not a trace is not removed: it is an error.
+// CreateParts begins a recording like [Create], for use with Rotate. The older files of an earlier recording
+// of that name (path.1, path.2 ...) are removed as well, so that no two recordings mix. A file that is not a
+// trace is not removed, but an error.
 func CreateParts(path string, opts ...Option) (*Writer, error) {
 	if st, err := os.Lstat(path); err == nil && st.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("cannot create the trace %s: it is a symbolic link, which cannot be followed by files beside it; name the file itself with -o", path)
@@ -126,7 +125,7 @@ func createParts(at *safeopen.Place, opts []Option) (*Writer, error) {
 			old = append(old, part{name, st})
 		}
 	}
-	// They are removed once the new one has its name: what fails before costs nothing.
+	// They are removed once the new one has its name: a failure before costs nothing.
 	w, err := create(at, opts)
 	if err != nil {
 		return nil, err
@@ -138,7 +137,7 @@ func createParts(at *safeopen.Place, opts []Option) (*Writer, error) {
 	return w, nil
 }
 
-// partsOf returns path.1, path.2 ..., what there is of them, the newest first.
+// partsOf returns the existing files path.1, path.2 ..., newest first.
 func partsOf(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
 	if dir == "" {
@@ -155,7 +154,7 @@ func partsOf(path string) ([]string, error) {
 	return ps, nil
 }
 
-// partsIn are the names of base's older files in a folder, the newest first.
+// partsIn are base's older files in a directory, newest first.
 func partsIn(es []fs.DirEntry, base string) []string {
 	var ns []int
 	for _, e := range es {
@@ -172,10 +171,10 @@ func partsIn(es []fs.DirEntry, base string) []string {
 	return ps
 }
 
-// errNoTrace: a file holds something else.
+// errNoTrace: a file contains something else.
 var errNoTrace = errors.New("it is no trace")
 
-// isTrace says why a file is not to be replaced or removed: only traces are, and empty files.
+// isTrace returns why a file must not be replaced or removed: only traces may be, and empty files.
 func isTrace(at *safeopen.Place, name string, st fs.FileInfo) error {
 	switch {
 	case !st.Mode().IsRegular():
@@ -195,12 +194,12 @@ func isTrace(at *safeopen.Place, name string, st fs.FileInfo) error {
 	return errNoTrace
 }
 
-// Is tells by its beginning whether a file can be a trace, also one that was cut in its first bytes.
+// Is reports by its beginning whether a file can be a trace, including one truncated in its first bytes.
 func Is(begin []byte) bool {
 	return strings.HasPrefix(string(begin), fileMagic) || strings.HasPrefix(fileMagic, string(begin))
 }
 
-// removable says why a file is not to be removed, or what it is; nil: it is not there.
+// removable returns why a file must not be removed, or its state; nil: it does not exist.
 func removable(at *safeopen.Place, name string) (fs.FileInfo, error) {
 	st, err := at.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -218,8 +217,8 @@ func removable(at *safeopen.Place, name string) (fs.FileInfo, error) {
 	return st, nil
 }
 
-// Parts returns the files of the recording whose newest is path, the oldest first, path
-// itself last. Files beside it that belong to another recording are left out.
+// Parts returns the files of the recording whose newest is path, oldest first, path itself last. Adjacent
+// files of another recording are left out.
 func Parts(path string) ([]string, error) {
 	is, err := metaOf(path)
 	if err != nil {
@@ -255,7 +254,7 @@ func metaOf(path string) (*Meta, error) {
 	return nil, fmt.Errorf("%s does not say what it records", path)
 }
 
-// partOf adds to m which file of the recording it is written to.
+// partOf adds to m the number of the file in the recording.
 func (w *Writer) partOf(m Meta) Meta {
 	if w.part > 1 {
 		m.Extra = maps.Clone(m.Extra)
@@ -267,15 +266,15 @@ func (w *Writer) partOf(m Meta) Meta {
 	return m
 }
 
-// Rotate ends the current file in good order and goes on in a new one of the same name. The
-// file that it ended becomes path.1, the one that was so called path.2, and so on; those beyond
-// path.keep are removed. keep 0 removes none. The new file has all definitions that it needs.
+// Rotate ends the current file normally and continues in a new one of the same name. The ended file becomes
+// path.1, the previous path.1 becomes path.2, and so on; those beyond path.keep are removed. keep 0 removes
+// none. The new file has all definitions that it needs.
 //
-// Call it right after Drain: what was passed in so far stands in the old file, what comes
-// stands in the new one. What is under way is cut in two. A file without events is not ended.
+// Call it right after Drain: what was passed in so far is in the old file, what follows is in the new one.
+// Anything in progress is split between the two. A file without events is not ended.
 //
-// At no time are events in no file, whenever the recorder is killed. A *[RotateError] does not
-// end the recording, a *[WriteError] does.
+// Events are always in some file, even if the recorder is killed at any time. A *[RotateError] does not end
+// the recording, a *[WriteError] does.
 func (w *Writer) Rotate(keep int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -298,14 +297,14 @@ func (w *Writer) Rotate(keep int) error {
 	return nil
 }
 
-// ours says why the name of the current file cannot be given to another.
+// ours returns why the name of the current file cannot be given to another.
 func (w *Writer) ours() error {
 	if w.at == nil || w.f == nil {
 		return errors.New("it was not created by name")
 	}
 	at, err := w.at.Lstat(w.at.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody moved it away: it stays where it is now
+		return nil // someone moved it away: it stays there
 	}
 	if err != nil {
 		return err
@@ -342,12 +341,12 @@ func (w *Writer) rotate(keep int) (begun bool, err error) {
 		w.fs.remove(tmp)
 		return false, err
 	}
-	// First of all make room: by its size, and on a disk that is full.
+	// First make room, because of the size limit or a full disk.
 	if err := w.shift(keep); err != nil {
 		return undo(err)
 	}
 	for len(w.older) >= maxHeld || keep > 0 && len(w.older) >= keep {
-		w.defs.lose(w.older[0]) // held open, it would keep its room
+		w.defs.lose(w.older[0]) // kept open, it would still use its space
 		w.older[0].f.Close()
 		w.older = w.older[1:]
 	}
@@ -363,7 +362,7 @@ func (w *Writer) rotate(keep int) (begun bool, err error) {
 	}
 	next := w.file
 	w.file = old
-	// The new file stands: if this one cannot be ended, that is told, and no more.
+	// The new file is in place: failing to end this one is only reported.
 	failed := w.finish(End{Time: w.now(), Reason: Continued, Status: -1, Hits: w.told.hits,
 		Lost: w.told.lost})
 	w.err = nil
@@ -376,7 +375,7 @@ func (w *Writer) rotate(keep int) (begun bool, err error) {
 	return true, failed
 }
 
-// retell begins a file with the definitions in force; shapes come when marks name them.
+// retell begins a file with the definitions in force; shapes follow when marks refer to them.
 func (w *Writer) retell() error {
 	w.defs.seg++
 	if w.meta != nil {
@@ -396,7 +395,7 @@ func (w *Writer) retell() error {
 	return w.header()
 }
 
-// shift makes path.1 free: what stands there and behind it, up to the first free name, moves on.
+// shift frees path.1: the files from there on, up to the first free name, move on.
 func (w *Writer) shift(keep int) error {
 	free := 1
 	for ; keep <= 0 || free <= keep; free++ {
@@ -423,8 +422,8 @@ func (w *Writer) shift(keep int) error {
 	return nil
 }
 
-// swap makes the current file path.1 and the one at tmp path. Where the file system has hard
-// links, path leads to a whole file at any time.
+// swap makes the current file path.1 and the one at tmp path. If the file system has hard links, path always
+// leads to a complete file.
 func (w *Writer) swap(tmp string) error {
 	first := partName(w.at.Name, 1)
 	linked := true
@@ -454,18 +453,18 @@ func (w *Writer) Total() int64 {
 	return w.before.bytes + w.pos
 }
 
-// growth is how fast a file grows from one call of Full to the next.
+// growth is how fast a file grows between calls of Full.
 type growth struct {
 	last, most int64
 	part       int
 }
 
-// Full tells whether the current file, with what is still to be written to end it, could exceed limit
-// bytes by the time of the next call. Call it after each Drain, and Rotate if it is true.
+// Full reports whether the current file, with what is still needed to end it, could exceed limit bytes by the
+// next call. Call it after each Drain, and call Rotate if it is true.
 func (w *Writer) Full(limit int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Encoded records are smaller once they are packed.
+	// Encoded records shrink when they are packed.
 	size := w.pos + int64(w.hits.size()+w.marks.size()+w.seqs.size()+w.sched.size()+w.samples.size()+
 		w.faults.size()+w.experts.size()) + endBytes
 	g := &w.growth
@@ -476,5 +475,5 @@ func (w *Writer) Full(limit int64) bool {
 	return size+2*g.most > limit
 }
 
-// endBytes is more than what ends a file: four more blocks of records, a watermark, an end.
+// endBytes exceeds what ends a file: four more blocks of records, a watermark, an end.
 const endBytes = 16 << 10

@@ -2,30 +2,30 @@
 
 package trace
 
-// Columns of a samples block. Behind them stands one column for each value of a sample: its
-// difference to the value before on the same CPU.
+// Columns of a samples block. One more column follows for each value of a sample: its difference to the
+// previous value on the same CPU.
 const (
-	sampleHead  = iota // a byte each: kind, and whether it is torn
-	sampleTime         // to the sample before
-	sampleCPU          // to the sample before
-	samplePID          // to the sample before on the same CPU
-	sampleTID          // to the sample before on the same CPU
+	sampleHead  = iota // one byte each: kind, and whether it is torn
+	sampleTime         // difference to the previous sample
+	sampleCPU          // difference to the previous sample
+	samplePID          // difference to the previous sample on the same CPU
+	sampleTID          // difference to the previous sample on the same CPU
 	sampleCount        // how many values
 	sampleColumns
 )
 
 const headTorn = 0x80
 
-// MaxValues bounds the values of a sample; what is more is dropped.
+// MaxValues bounds the values of a sample; further values are dropped.
 const MaxValues = maxColumns - sampleColumns
 
-// sampleContext is what was last seen on a CPU.
+// sampleContext is the last sample on a CPU.
 type sampleContext struct {
 	pid, tid int32
 	values   [MaxValues]uint64
 }
 
-// sampleState is what both sides predict from.
+// sampleState is the state from which both sides predict.
 type sampleState struct {
 	time int64
 	cpu  uint16
@@ -84,14 +84,14 @@ func (e *sampleEncoder) add(ss []Sample) {
 	}
 }
 
-// Samples takes counters as threads had them. Values beyond MaxValues are dropped.
+// Samples writes counters as threads had them. Values beyond MaxValues are dropped.
 func (w *Writer) Samples(ss []Sample) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return add(w, TypeSamples, ss, &w.samples.columns, w.samples.add, w.samples.reset)
 }
 
-// decodeSamples reads a block. What it returns is the caller's.
+// decodeSamples reads a block. The caller owns the result.
 func decodeSamples(p []byte, count int) ([]Sample, error) {
 	var c [maxColumns]column
 	if err := splitColumns(p, c[:]); err != nil {
@@ -102,7 +102,7 @@ func decodeSamples(p []byte, count int) ([]Sample, error) {
 		return nil, errColumn
 	}
 	c[sampleHead].b = nil
-	// A value is a byte at least: that bounds what a block can ask for.
+	// A value has at least one byte: that bounds what a block can request.
 	room := 0
 	for i := sampleColumns; i < maxColumns; i++ {
 		room += len(c[i].b)

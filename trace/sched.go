@@ -4,26 +4,26 @@ package trace
 
 import "math"
 
-// Columns of a sched block. The threads that take part stand in a table of the block,
-// once each: a record names them by number.
+// Columns of a sched block. The threads involved are in a table of the block, once each: a record refers to
+// them by number.
 const (
-	schedKind  = iota // a byte each
-	schedTime         // to the record before
-	schedCPU          // to the record before
-	schedState        // as it is
+	schedKind  = iota // one byte each
+	schedTime         // difference to the previous record
+	schedCPU          // difference to the previous record
+	schedState        // plain value
 	schedPrev         // number in the thread table
 	schedNext
 	schedThreads // tid, pid, prio, number of the comm in the string table
 	schedStrings // length and bytes
-	schedHeld    // as it is
-	schedFlags   // of each of the thread table
+	schedHeld    // plain value
+	schedFlags   // of each entry of the thread table
 	schedColumns
 )
 
-// schedOfKernel is the flag of a thread of the kernel.
+// schedOfKernel is the flag of a kernel thread.
 const schedOfKernel = 1
 
-// maxComm is the longest comm that is kept, in bytes. The kernel's are at most 15.
+// maxComm is the maximum length of a comm, in bytes. The kernel's are at most 15.
 const maxComm = 255
 
 type schedThread struct {
@@ -102,7 +102,7 @@ type schedDecoder struct {
 	buf     []Sched
 	threads []schedThread
 	strings []string
-	// comms of earlier blocks, so that a comm is allocated once, not once a block
+	// comms of earlier blocks, so that a comm is allocated once, not once per block
 	interned map[string]string
 }
 

@@ -4,12 +4,12 @@ package trace
 
 import "container/list"
 
-// shapeCache bounds the packed shapes kept in memory for repetition. Those beyond are
-// read back from their file when they are needed again.
+// shapeCache bounds the packed shapes kept in memory for repetition. Further ones are read back from their
+// file when needed again.
 const shapeCache = 32 << 20
 
-// maxShapes bounds the shapes that are known, in memory or by their place in a file. It is twice
-// what the kernel side remembers, so that it has most often forgotten first.
+// maxShapes bounds the known shapes, in memory or by their place in a file. It is twice what the kernel side
+// remembers, so the kernel side has usually forgotten them first.
 const maxShapes = 1 << 14
 
 type shapeKey struct {
@@ -17,7 +17,7 @@ type shapeKey struct {
 	id  uint64
 }
 
-// ShapeID names a shape: of two processes, the same ID is two shapes.
+// ShapeID identifies a shape: the same ID in two processes is two shapes.
 type ShapeID struct {
 	PID int32
 	ID  uint64
@@ -27,15 +27,15 @@ type ShapeID struct {
 type shapeDef struct {
 	definition
 	key shapeKey
-	el  *list.Element // in hot if its bytes are in memory, else in cold
+	el  *list.Element // in hot if its bytes are in memory, otherwise in cold
 }
 
-// shapeBook is the shapes that may have to be repeated. Its memory does not grow with
-// the length of a recording.
+// shapeBook contains the shapes that may have to be repeated. Its memory does not grow with the length of a
+// recording.
 type shapeBook struct {
 	shapes    map[shapeKey]*shapeDef
-	hot, cold *list.List // of *shapeDef, the latest used first
-	shapesMem int        // bytes of those that are hot
+	hot, cold *list.List // of *shapeDef, most recently used first
+	shapesMem int        // bytes of the hot ones
 	forgotten []ShapeID
 }
 
@@ -71,7 +71,7 @@ func (b *shapeBook) warm(s *shapeDef, stored []byte) {
 	b.trim()
 }
 
-// drop takes a shape out of the book.
+// drop removes a shape from the book.
 func (b *shapeBook) drop(s *shapeDef) {
 	if s == nil {
 		return
@@ -85,15 +85,15 @@ func (b *shapeBook) drop(s *shapeDef) {
 	delete(b.shapes, s.key)
 }
 
-// forget drops a shape that still can be needed, and notes that it must be defined anew.
+// forget drops a shape that may still be needed, and notes that it must be defined anew.
 func (b *shapeBook) forget(s *shapeDef) {
 	b.drop(s)
-	if len(b.forgotten) < maxShapes { // else nobody asks
+	if len(b.forgotten) < maxShapes { // otherwise nobody asks
 		b.forgotten = append(b.forgotten, ShapeID{s.key.pid, s.key.id})
 	}
 }
 
-// trim lets go of packed shapes, then of shapes, that were not used in the longest time.
+// trim drops the least recently used packed shapes, then shapes.
 func (b *shapeBook) trim() {
 	for b.shapesMem > shapeCache && b.hot.Len() > 0 {
 		s := b.hot.Back().Value.(*shapeDef)
@@ -115,7 +115,7 @@ func (b *shapeBook) trim() {
 	}
 }
 
-// lose forgets the shapes that only stand in a file that is going.
+// lose forgets the shapes that are only in a file about to be removed.
 func (b *shapeBook) lose(p *place) {
 	p.gone = true
 	for e := b.cold.Front(); e != nil; {
@@ -127,9 +127,8 @@ func (b *shapeBook) lose(p *place) {
 	}
 }
 
-// Forgotten returns, once each, the shapes that the writer no longer knows, because it met too
-// many others or because the file that they stood in was removed. A mark that names one
-// should not come before the shape was told again.
+// Forgotten returns, once each, the shapes that the writer no longer knows, because there were too many
+// others or because their file was removed. A mark that refers to one should not precede its new definition.
 func (w *Writer) Forgotten() []ShapeID {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// source is a buffered input that can be looked into ahead and, where the input allows
-// it, jumps. Its buffer grows only as far as data is really there.
+// source is a buffered input that can be peeked into and, if the input allows it, seeks. Its buffer grows
+// only as far as there is data.
 type source struct {
 	r    io.Reader
-	s    io.Seeker // nil: the input cannot jump
-	size int64     // of the input; -1: not known
+	s    io.Seeker // nil: the input cannot seek
+	size int64     // of the input; -1: unknown
 	buf  []byte
-	pos  int   // buf[pos:] was not taken yet
+	pos  int   // buf[pos:] was not consumed yet
 	off  int64 // offset of buf[pos] in the input
 	eof  bool
 	err  error // of the input
@@ -41,7 +41,7 @@ func newSource(r io.Reader) *source {
 
 const sourceChunk = 256 << 10
 
-// peek returns the next n bytes without taking them, fewer at the end of the input.
+// peek returns the next n bytes without consuming them, fewer at the end of the input.
 func (s *source) peek(n int) []byte {
 	for len(s.buf)-s.pos < n && !s.eof && s.err == nil {
 		if s.pos > 0 {
@@ -51,7 +51,7 @@ func (s *source) peek(n int) []byte {
 		if len(s.buf) == cap(s.buf) {
 			want := max(sourceChunk, 2*cap(s.buf))
 			if s.size >= 0 && cap(s.buf) == 0 {
-				want = int(min(int64(want), s.size+1)) // a byte more, to meet the end
+				want = int(min(int64(want), s.size+1)) // one byte more, to notice the end
 			}
 			grown := make([]byte, len(s.buf), want)
 			copy(grown, s.buf)
@@ -70,7 +70,7 @@ func (s *source) peek(n int) []byte {
 	return s.buf[s.pos:min(len(s.buf), s.pos+n)]
 }
 
-// skip takes n bytes and returns how many there were.
+// skip consumes n bytes and returns how many there were.
 func (s *source) skip(n int64) int64 {
 	have := int64(len(s.buf) - s.pos)
 	if n <= have {
@@ -99,7 +99,7 @@ func (s *source) skip(n int64) int64 {
 	return done
 }
 
-// seek goes to an offset of the input, which can jump.
+// seek goes to an offset of the input, which must be seekable.
 func (s *source) seek(off int64) error {
 	if _, err := s.s.Seek(off, io.SeekStart); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (s *source) seek(off int64) error {
 	return nil
 }
 
-// find goes to the next occurrence of magic, and says whether there is one; if not,
-// the input is at its end.
+// find goes to the next occurrence of magic, and reports whether there is one; if not, the input is at its
+// end.
 func (s *source) find(magic string) bool {
 	for {
 		b := s.peek(sourceChunk)

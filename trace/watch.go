@@ -2,8 +2,8 @@
 
 package trace
 
-// Watch tells that from w.Time on something else is seen of a process's operators. It is
-// repeated at the begin of segments, so that a reader that begins there knows it.
+// Watch writes that the observation of a process's operators changes at w.Time. It is repeated at the begin
+// of segments, for readers that start there.
 func (w *Writer) Watch(x Watch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -20,7 +20,7 @@ func (w *Writer) Watch(x Watch) error {
 	return w.json(TypeWatch, x, 1, x.Time, x.Time)
 }
 
-// rewatch repeats what is seen of each process.
+// rewatch repeats what is observed of each process.
 func (w *Writer) rewatch() error {
 	for _, p := range w.defs.procs {
 		x, ok := w.defs.watches[p.pid]

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Words that stand in the file and that readers decide by. Each is declared here and nowhere else.
+// Words in the file on which readers base decisions. Each is declared only here.
 
-// Role says what a hit at a site means.
+// Role is the meaning of a hit at a site.
 type Role string
 
 const (
@@ -27,48 +27,48 @@ const (
 	RoleOpEnd      Role = "operator end"         // a thread arrives at the barrier that ends an operator
 	// data begin to be copied into, out of or between backends' memory
 	RoleCopyBegin Role = "copy begin"
-	// that call returns: an asynchronous copy may still be under way
+	// that call returns: an asynchronous copy may still be in progress
 	RoleCopyEnd Role = "copy end"
-	// a thread begins to wait for a backend to be done with all it was given
+	// a thread begins to wait until a backend has finished all its work
 	RoleSyncBegin   Role = "sync begin"
-	RoleSyncEnd     Role = "sync end"     // it is done
-	RoleSubmitBegin Role = "submit begin" // work begins to be handed to a queue of a device
+	RoleSyncEnd     Role = "sync end"     // the wait is over
+	RoleSubmitBegin Role = "submit begin" // submission of work to a device queue begins
 	RoleSubmitEnd   Role = "submit end"   // that call returns
-	RoleWaitBegin   Role = "wait begin"   // a thread begins to wait for work of a queue
+	RoleWaitBegin   Role = "wait begin"   // a thread begins to wait for work in a queue
 	RoleWaitEnd     Role = "wait end"     // that call returns
 	RoleDone        Role = "done"         // handles of submissions are known to be done
 )
 
-// OfOperators tells whether it is of operators, not of steps, graphs or devices.
+// OfOperators reports whether it is a role of operators, not of steps, graphs or devices.
 func (r Role) OfOperators() bool { return r == RoleOpBegin || r == RoleOpFused || r == RoleOpEnd }
 
 // BackendCPU is the name of the backend whose operators are seen: threads of the process compute them. Others
-// have the names that the engine gives them.
+// are named by the engine.
 const BackendCPU = "CPU"
 
-// Elsewhere tells whether a backend is known to be another than the CPU. Empty: it is not known which.
+// Elsewhere reports whether a backend is known not to be the CPU. Empty: it is unknown.
 func Elsewhere(backend string) bool { return backend != BackendCPU && backend != "" }
 
-// Covers says what is done once a wait has returned 0; empty: it cannot be told.
+// Covers is what is done once a wait has returned 0; empty: unknown.
 type Covers string
 
 const (
 	// what was submitted with the handle, and what was submitted to its queue before
 	CoversToken  Covers = "token"
-	CoversQueue  Covers = "queue"  // all of a queue
-	CoversDevice Covers = "device" // all of a device
+	CoversQueue  Covers = "queue"  // everything in a queue
+	CoversDevice Covers = "device" // everything on a device
 )
 
-// Filter is what was asked for of operators. The zero value: all.
+// Filter is which operators were requested. The zero value: all.
 type Filter struct {
-	Ops    []string // of these names
-	Phases []string // of steps of these phases: prefill, decode, encode, unknown
-	TIDs   []int    // of these threads
+	Ops    []string // with these names
+	Phases []string // in steps of these phases: prefill, decode, encode, unknown
+	TIDs   []int    // on these threads
 }
 
 const extraFilter = "filter" // of Meta.Extra
 
-// String has the form of record's flags: "op=MUL_MAT,ADD phase=decode tid=42".
+// String has the format of record's flags: "op=MUL_MAT,ADD phase=decode tid=42".
 func (f Filter) String() string {
 	var parts []string
 	if len(f.Ops) > 0 {
@@ -83,7 +83,7 @@ func (f Filter) String() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseFilter reads what String returns, and passes over what it does not know.
+// ParseFilter parses the result of String, and ignores what it does not know.
 func ParseFilter(s string) (f Filter) {
 	for part := range strings.SplitSeq(s, " ") {
 		name, list, _ := strings.Cut(part, "=")
@@ -103,16 +103,16 @@ func ParseFilter(s string) (f Filter) {
 	return f
 }
 
-// PartOfSteps tells whether of a step's operators only some were asked for.
+// PartOfSteps reports whether only some of a step's operators were requested.
 func (f *Filter) PartOfSteps() bool { return len(f.Ops) > 0 || len(f.TIDs) > 0 }
 
-// Filter returns what was asked for of operators.
+// Filter returns which operators were requested.
 func (m *Meta) Filter() Filter { return ParseFilter(m.FilterText()) }
 
-// FilterText is how the file has it.
+// FilterText is the filter in the file's format.
 func (m *Meta) FilterText() string { return m.Extra[extraFilter] }
 
-// SetFilter tells it. Extra is not nil.
+// SetFilter stores the filter. Extra must not be nil.
 func (m *Meta) SetFilter(f Filter) {
 	if s := f.String(); s != "" {
 		m.Extra[extraFilter] = s
@@ -131,9 +131,9 @@ const (
 	WhyLost      = "lost"      // records found no room, or something failed
 	WhyThrottled = "throttled" // to keep a budget
 	WhyLearning  = "learning"
-	WhyFiltered  = "filtered"  // it was not asked for, or is more than is kept
-	WhyCut       = "cut"       // its begin or its end is not in the recording
-	WhyUnmatched = "unmatched" // it fits nothing that is known
+	WhyFiltered  = "filtered"  // it was not requested, or exceeds what is kept
+	WhyCut       = "cut"       // its begin or end is not in the recording
+	WhyUnmatched = "unmatched" // it matches nothing known
 )
 
 // What was lost.
@@ -154,11 +154,11 @@ const (
 	LostAll         = "all"
 )
 
-// Lost tells whether it is a loss, and of one of these or of all there is.
+// Lost reports whether it is a loss, and of one of these or, with none given, of anything.
 func (l *Loss) Lost(what ...string) bool {
 	return l.Why == WhyLost && (l.What == LostAll || slices.Contains(what, l.What))
 }
 
-// OfOthers tells a loss of switches of other processes, of which only so many are kept: nothing of the engine
-// is missing.
+// OfOthers reports a loss of switches of other processes, of which only a limited number is kept: nothing of
+// the engine is missing.
 func (l *Loss) OfOthers() bool { return l.Why == WhyFiltered && l.What == LostOthers }

@@ -18,43 +18,43 @@ import (
 
 const (
 	defaultRepeat = 5 * time.Second
-	// What is buffered is written when it is this old, by the wall clock or by watermarks:
-	// with a caller that drains twice a second, all but the last second survives a kill.
+	// Buffered data is written at this age, by the wall clock or by watermarks: if the caller drains twice
+	// per second, all but the last second survives a kill.
 	flushAfter = 400 * time.Millisecond
-	// Records are cut into blocks of about so many bytes, before packing.
+	// Records are cut into blocks of about this many bytes, before packing.
 	cutBytes = 192 << 10
 	cutCount = 1 << 16
-	// After so many bytes of records a drain is written at once, so that a reader that sorts
-	// between watermarks needs little memory.
+	// After this many bytes of records a drain is written at once, so that a reader that sorts between
+	// watermarks needs little memory.
 	drainBytes = 1 << 20
 	// encode this many records before looking at sizes
 	addChunk = 1024
 )
 
-// Writer writes a recording. Its methods may be called by several goroutines; none
-// starts one. The slices and records passed in are not kept.
+// Writer writes a recording. Its methods are safe for concurrent use; none starts a goroutine. It does not
+// keep the slices and records passed in.
 //
-// The first failure to write ends the recording: what stands in the file is whole blocks,
-// and every further call returns the same [WriteError].
+// The first failed write ends the recording: the file consists of complete blocks, and every further call
+// returns the same [WriteError].
 type Writer struct {
-	// Repeat is how much time of the recording passes between two segments, that is, points at
-	// which a reader may begin. 0 means 5 s. Set it before the first record.
+	// Repeat is the time in the recording between two segments, that is, points at which a reader may start.
+	// 0 means 5 s. Set it before the first record.
 	Repeat time.Duration
 
 	mu     sync.Mutex
-	file   // that is being written
+	file   // being written
 	err    error
 	closed bool
 
-	at        *safeopen.Place // of the file; nil: it is none that Rotate can name
+	at        *safeopen.Place // of the file; nil: Rotate cannot rename it
 	mode      fs.FileMode     // of its files
 	force     bool
 	fs        names
 	part      int // number of the file in the recording, from 1
 	partStart int64
-	held      *held    // an older recording has the name still
-	older     []*place // the files before, the oldest first
-	before    totals   // in the files before
+	held      *held    // an older recording still has the name
+	older     []*place // the previous files, oldest first
+	before    totals   // in the previous files
 	growth    growth
 	meta      []byte // as it was passed in
 
@@ -70,20 +70,20 @@ type Writer struct {
 	faults  faultEncoder
 	experts expertEncoder
 
-	oldest     time.Time // when the oldest thing that is buffered came in; zero: nothing is
+	oldest     time.Time // when the oldest buffered data arrived; zero: nothing is buffered
 	pending    int64     // watermark to be written; noTime: none
-	watermark  int64     // latest watermark told
+	watermark  int64     // latest watermark reported
 	drained    int64     // latest watermark written
 	sinceDrain int       // bytes of records written since then
-	latest     int64     // latest event time told
+	latest     int64     // latest event time reported
 	kept       int64     // latest event time or watermark written
 	start      int64     // of the recording
 
-	segStart int64 // noTime: not known yet
+	segStart int64 // noTime: unknown yet
 	defs     definitions
 }
 
-// file is one file of a recording, or a stream, as far as it was written.
+// file is one file of a recording, or a stream, as far as it has been written.
 type file struct {
 	w       io.Writer
 	f       *os.File // not nil: w is this regular file
@@ -91,9 +91,9 @@ type file struct {
 	place   *place // of its definitions
 	pos     int64  // bytes written
 	seq     uint32
-	broken  bool // a part of a block stands at the end and cannot be taken away
+	broken  bool // an incomplete block is at the end and cannot be removed
 	segFlag bool // the next block begins a segment
-	events  bool // it holds records
+	events  bool // it contains records
 	told    totals
 }
 
@@ -103,8 +103,8 @@ func newFile(w io.Writer, name string) file {
 
 const noTime = math.MinInt64
 
-// NewWriter begins a recording on w, to which each block is written in one call. Nothing is
-// written before the first block is. Close does not close w.
+// NewWriter begins a recording on w, which receives each block in one call. Nothing is written before the
+// first block. Close does not close w.
 func NewWriter(w io.Writer) *Writer {
 	tw := &Writer{file: newFile(w, "the trace"), part: 1, pending: noTime, watermark: noTime, drained: noTime,
 		latest: noTime, kept: noTime, start: noTime, segStart: noTime}
@@ -138,7 +138,7 @@ func (w *Writer) header() error {
 
 func full(c *columns) bool { return c.count >= cutCount || c.count >= addChunk && c.size() >= cutBytes }
 
-// add buffers records in chunks and cuts blocks as they fill. The writer is locked.
+// add buffers records in chunks and cuts blocks as they fill. The writer must be locked.
 func add[T any](w *Writer, t Type, rs []T, c *columns, enc func([]T), reset func()) error {
 	if err := w.state(); err != nil || len(rs) == 0 {
 		return err
@@ -160,7 +160,7 @@ func add[T any](w *Writer, t Type, rs []T, c *columns, enc func([]T), reset func
 	return w.tick()
 }
 
-// Hits takes operator-level events, in any order of time.
+// Hits writes operator-level events, in any order of time.
 func (w *Writer) Hits(hs []Hit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,8 +177,8 @@ func (w *Writer) Hits(hs []Hit) error {
 	return add(w, TypeHits, hs, &w.hits.columns, w.hits.add, w.hits.reset)
 }
 
-// Marks takes boundaries of steps and graphs. The shapes they name should be defined
-// before, with Shape.
+// Marks writes boundary events of steps and graphs. Shapes that they refer to should be defined before, with
+// Shape.
 func (w *Writer) Marks(ms []Mark) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,21 +191,21 @@ func (w *Writer) Marks(ms []Mark) error {
 	return add(w, TypeMarks, ms, &w.marks.columns, w.marks.add, w.marks.reset)
 }
 
-// StepSeqs takes the sequences of steps.
+// StepSeqs writes the sequences of steps.
 func (w *Writer) StepSeqs(ss []StepSeq) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return add(w, TypeStepSeqs, ss, &w.seqs.columns, w.seqs.add, w.seqs.reset)
 }
 
-// Sched takes scheduler events. Comms are cut at 255 bytes.
+// Sched writes scheduler events. Comms are cut at 255 bytes.
 func (w *Writer) Sched(ss []Sched) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return add(w, TypeSched, ss, &w.sched.columns, w.sched.add, w.sched.reset)
 }
 
-// state says whether more can be written.
+// state returns an error if no more can be written.
 func (w *Writer) state() error {
 	if w.err == nil && w.closed {
 		return fmt.Errorf("writing %s: the recording is closed", w.name)
@@ -213,7 +213,7 @@ func (w *Writer) state() error {
 	return w.err
 }
 
-// touch notes that something is buffered.
+// touch notes that something was buffered.
 func (w *Writer) touch() {
 	if w.oldest.IsZero() {
 		w.oldest = time.Now()
@@ -229,7 +229,7 @@ func (w *Writer) tick() error {
 			return err
 		}
 	}
-	// Without watermarks, event times drive the segments, with more patience.
+	// Without watermarks, event times drive the segments, with a longer delay.
 	t, after := w.watermark, w.repeat()
 	if t == noTime {
 		t, after = w.latest, 2*after
@@ -257,7 +257,7 @@ func (w *Writer) repeat() int64 {
 	return int64(w.Repeat)
 }
 
-// flush writes all records that are buffered, and then the watermark.
+// flush writes all buffered records, and then the watermark.
 func (w *Writer) flush() error {
 	w.oldest = time.Time{}
 	if err := w.bulk(TypeMarks, &w.marks.columns, w.marks.reset); err != nil {
@@ -298,9 +298,9 @@ type drain struct {
 	Watermark int64 `json:"watermark_ns"`
 }
 
-// Drain says that all events with Time < watermark were passed in. Call it after each
-// drain of the probes' rings, every second at least: it drives what reaches the file. A
-// watermark that is not later than the one before is ignored.
+// Drain reports that all events with Time < watermark were passed in. Call it after each drain of the probes'
+// rings, at least once per second: it determines when data reaches the file. A watermark that is not later
+// than the previous one is ignored.
 func (w *Writer) Drain(watermark int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -314,7 +314,7 @@ func (w *Writer) Drain(watermark int64) error {
 	return w.tick()
 }
 
-// Flush writes all that is buffered to the file.
+// Flush writes all buffered data to the file.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -324,8 +324,8 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// Close ends the recording in good order. After a failed write it still closes the
-// file, says in it what is missing where there is room for that, and returns the error.
+// Close ends the recording normally. After a failed write it still closes the file, notes in it what is
+// missing if there is room, and returns the error.
 func (w *Writer) Close(e End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// How blocks are packed and written.
+// Packing and writing of blocks.
 
-// packDefinition compresses w.raw, a definition, if a reader will take it.
+// packDefinition compresses w.raw, a definition, if readers accept that.
 func (w *Writer) packDefinition(h *blockHeader) error {
 	if n := objects(w.raw); n > maxObjects {
 		return fmt.Errorf("a %v definition of %d parts is too large for a trace (limit %d)", h.Type, n,
@@ -20,7 +20,7 @@ func (w *Writer) packDefinition(h *blockHeader) error {
 	return w.pack(h)
 }
 
-// pack compresses w.raw into w.out, behind the room for a header.
+// pack compresses w.raw into w.out, after the space for a header.
 func (w *Writer) pack(h *blockHeader) error {
 	if len(w.raw) > maxRaw {
 		return fmt.Errorf("a %v definition of %d MiB is too large for a trace (limit %d MiB)", h.Type,
@@ -75,7 +75,7 @@ func (w *Writer) emit(h *blockHeader) error {
 	return nil
 }
 
-// bulk writes the records of c, if there are any.
+// bulk writes the records of c, if any.
 func (w *Writer) bulk(t Type, c *columns, reset func()) error {
 	if c.count == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (w *Writer) bulk(t Type, c *columns, reset func()) error {
 	if err := w.emit(&h); err != nil {
 		return err
 	}
-	if w.watermark == noTime { // else only what a written watermark vouches for is sure to be whole
+	if w.watermark == noTime { // otherwise only what precedes a written watermark is known to be complete
 		w.kept = max(w.kept, h.Last)
 	}
 	w.sinceDrain += int(h.Raw)

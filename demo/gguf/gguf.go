@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gguf writes model files in ggml's GGUF format, version 3, with random
-// weights. The speed, the memory traffic and the graph of a model follow from the
-// shapes of its tensors and not from their values, so that such a file stands in
-// for a published model of the same shape when it comes to profiling.
+// Package gguf writes model files in ggml's GGUF format, version 3, with random weights. The speed, the
+// memory traffic and the graph of a model depend on the shapes of its tensors, not on their values, so for
+// profiling such a file can replace a published model of the same shape.
 //
-// A file is streamed: memory use does not depend on its size. The same [File] gives
-// the same bytes on every machine.
+// A file is streamed: memory use does not depend on its size. The same [File] gives the same bytes on every
+// machine.
 package gguf
 
 import (
@@ -30,18 +29,18 @@ type KV struct {
 	Value any
 }
 
-// Tensor is one tensor to write: its shape, and what its values shall be.
+// Tensor is one tensor to write: its shape, and the distribution of its values.
 type Tensor struct {
 	Name string
 	Type Type
 	Dims []uint64 // ne0 first, the contiguous dimension
-	// Std is the standard deviation of random values around 0. If it is 0 all values
-	// are Const, which is possible with F32 only.
+	// Std is the standard deviation of random values around 0. If it is 0 all values are Const, which only
+	// F32 supports.
 	Std   float64
 	Const float32
 	// RowSpread makes the rows (of Dims[0] elements) differ in their standard deviation: each is Std times e
-	// to the power of a random number, normal with the standard deviation RowSpread. In the matrix that rates
-	// experts, those with large rows are then chosen more often. Values are otherwise those of RowSpread 0.
+	// to the power of a normal random number with the standard deviation RowSpread. In the matrix that rates
+	// experts, those with large rows are then chosen more often. Otherwise values are those of RowSpread 0.
 	RowSpread float64
 }
 
@@ -68,14 +67,14 @@ func (t Tensor) Bytes() (int64, error) {
 	return int64(n / uint64(l.elements) * uint64(l.bytes)), nil
 }
 
-// File is what to write.
+// File is a file to write.
 type File struct {
 	KV      []KV
 	Tensors []Tensor
 	Seed    uint64 // of the random weights
 }
 
-// Size returns the length in bytes of the file that [File.Write] makes.
+// Size returns the length in bytes of the file written by [File.Write].
 func (f *File) Size() (int64, error) {
 	h, err := f.header()
 	if err != nil {
@@ -184,7 +183,7 @@ func (f *File) header() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Write streams the file to w. Errors are w's, or say which part of f is impossible.
+// Write streams the file to w. Errors come from w, or say which part of f is invalid.
 func (f *File) Write(w io.Writer) error {
 	h, err := f.header()
 	if err != nil {
@@ -209,8 +208,7 @@ func (t Tensor) write(w *bufio.Writer, seed uint64) error {
 		return err
 	}
 	l := layouts[t.Type]
-	// every tensor has random numbers of its own: its values do not depend on its
-	// neighbours in the file
+	// every tensor has its own random numbers: its values do not depend on neighbouring tensors in the file
 	var key [32]byte
 	h := fnv.New64a()
 	io.WriteString(h, t.Name)

@@ -23,18 +23,18 @@ const (
 	Q6_K Type = 14
 )
 
-// layout is the shape of a type's blocks and how to make a block of random
-// bytes into one whose values have a standard deviation of about std.
+// layout is the block format of a type, and how to turn a block of random bytes into one whose values have a
+// standard deviation of about std.
 type layout struct {
 	name     string
 	elements int // in a block
 	bytes    int // of a block
-	// finish overwrites what must not be random in a block, mostly its scale.
+	// finish overwrites what must not be random in a block, usually its scale.
 	finish func(block []byte, std float64)
 }
 
-// Each finish states the value of an element in its type, from ggml's block
-// formats: q is uniform, so its standard deviation is (levels)/sqrt(12).
+// Each finish gives the formula of an element's value in its type, from ggml's block formats: q is uniform,
+// so its standard deviation is (levels)/sqrt(12).
 var layouts = map[Type]layout{
 	F32: {"f32", 1, 4, func(b []byte, std float64) {
 		u := float64(binary.LittleEndian.Uint32(b))/(1<<31) - 1 // uniform in -1..1
@@ -44,14 +44,14 @@ var layouts = map[Type]layout{
 		u := float64(binary.LittleEndian.Uint16(b))/(1<<15) - 1
 		putF16(b, u*std*math.Sqrt(3))
 	}},
-	// d (f16), 32 times 4 bits: d*(q-8). Each 0 becomes an 8: the mean would be -d/2
-	// otherwise, which through many layers drowns everything else.
+	// d (f16), 32 times 4 bits: d*(q-8). Each 0 becomes an 8: otherwise the mean would be -d/2, which after
+	// many layers dominates everything else.
 	Q4_0: {"q4_0", 32, 18, func(b []byte, std float64) {
-		putF16(b, std/4.18) // 4.18: root of the mean of (q-8)^2
+		putF16(b, std/4.18) // 4.18: RMS of q-8
 		for i := 2; i < 18; i += 8 {
 			x := binary.LittleEndian.Uint64(b[i:])
 			some := x | x>>1
-			some |= some >> 2 // lowest bit of every half byte: is there any
+			some |= some >> 2 // lowest bit of every half byte: whether any is set
 			x |= ^some & 0x1111111111111111 << 3
 			binary.LittleEndian.PutUint64(b[i:], x)
 		}
@@ -61,7 +61,7 @@ var layouts = map[Type]layout{
 	// d, dmin (f16), 12 bytes of 8 scales sc and 8 minima m of 6 bits, 256 times 4 bits:
 	// d*sc*q - dmin*m. With means 31.5 of sc and m and 7.5 of q, dmin = 7.5*d centres it.
 	Q4_K: {"q4_K", 256, 144, func(b []byte, std float64) {
-		d := std / 270 // root of the variance of sc*q - 7.5*m, about
+		d := std / 270 // approximate standard deviation of sc*q - 7.5*m
 		putF16(b, d)
 		putF16(b[2:], 7.5*d)
 	}},
@@ -76,7 +76,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// ParseType returns the type of that name, as String gives it, in letters of any case.
+// ParseType returns the type of that name, as in String, in any case.
 func ParseType(name string) (Type, error) {
 	var names []string
 	for t, l := range layouts {
@@ -89,8 +89,8 @@ func ParseType(name string) (Type, error) {
 	return 0, fmt.Errorf("there is no type %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// BlockElements returns how many elements a block of the type holds, 0 for a type
-// that this package does not write.
+// BlockElements returns the number of elements in a block of the type, 0 for a type that this package does
+// not write.
 func (t Type) BlockElements() int { return layouts[t].elements }
 
 // BlockBytes returns the size of a block of the type in bytes.

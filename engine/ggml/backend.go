@@ -19,25 +19,25 @@ const maxBackends = 16
 // Backend is one backend of a live scheduler.
 type Backend struct {
 	Name   string // "CPU", "Vulkan"
-	Object uint64 // address of its struct ggml_backend: what a graph site's C argument is
-	File   string // the file its functions lie in
-	Where  string // its graph function, for people
-	CPU    bool   // it computes by ggml_graph_compute, which the plan covers already
+	Object uint64 // address of its struct ggml_backend: the C argument of a graph site
+	File   string // the file that contains its functions
+	Where  string // its graph function, readable
+	CPU    bool   // it computes through ggml_graph_compute, which the plan already covers
 }
 
-// Backends is what was found of a scheduler's.
+// Backends is what was found out about a scheduler's backends.
 type Backends struct {
 	Backends []Backend
-	Files    []engine.File // to append to Plan.Files: the sites' File counts on from there
+	Files    []engine.File // to append to Plan.Files: the sites' File continues its numbering
 	Sites    []engine.Site
 	Inner    map[uint64]uint64 // see engine.Plan
 	Warnings []engine.Warning
 }
 
-// backends reads the backends of a scheduler from the memory of a live process and plans the
-// graph functions of those that the plan does not cover yet. sched is the address of the
-// scheduler as seen at a RoleSchedBegin site. It is called once for each scheduler,
-// while the process runs; a wrong or stale address gives an error or no backends.
+// backends reads the backends of a scheduler from the memory of a live process and plans the graph functions
+// that the plan does not cover yet. sched is the address of the scheduler as seen at a RoleSchedBegin site.
+// It is called once for each scheduler, while the process runs. A wrong or stale address gives an error or no
+// backends.
 func (g *Engine) backends(p *engine.Plan, pid int, sched uint64) (*Backends, error) {
 	d, ok := p.Decode.(*Decoder)
 	if !ok {
@@ -58,7 +58,7 @@ func (g *Engine) backends(p *engine.Plan, pid int, sched uint64) (*Backends, err
 	s.open = func(m target.Mapping) (file, error) {
 		o, err := g.open(pid, m, &s.closers)
 		if known, ok := g.known(o.ID); ok && known.why != nil {
-			err = known.why // it was too dear before
+			err = known.why // it was too expensive before
 		}
 		return o, err
 	}
@@ -80,13 +80,13 @@ type backendScan struct {
 	closers []func() error
 }
 
-// backendLib is one file that holds backends.
+// backendLib is one file that contains backends.
 type backendLib struct {
 	l       *lib
 	file    file
-	index   int // in Plan.Files, counted on for new ones; -1: not among them yet
+	index   int // in Plan.Files, continued for new ones; -1: not among them yet
 	seen    map[uint64]bool
-	backend string // the name of a backend in it other than the CPU's
+	backend string // the name of a backend in it other than the CPU
 }
 
 func (s *backendScan) word(addr uint64) (uint64, error) {
@@ -186,7 +186,7 @@ func (s *backendScan) backend(obj uint64) error {
 	return nil
 }
 
-// planned says whether the plan has a graph site in the function already.
+// planned reports whether the plan already has a graph site in the function.
 func (s *backendScan) planned(index int, fn uint64) bool {
 	return slices.ContainsFunc(s.plan.Sites, func(x engine.Site) bool {
 		return x.Role == engine.RoleGraphBegin && x.File == index && x.Addr >= fn &&
@@ -194,7 +194,7 @@ func (s *backendScan) planned(index int, fn uint64) bool {
 	})
 }
 
-// lib opens the file of a mapping, or finds it among those that are open or planned.
+// lib opens the file of a mapping, or finds it among those already open or planned.
 func (s *backendScan) lib(m target.Mapping) (*backendLib, error) {
 	key := [2]uint64{m.Dev, m.Inode}
 	if l, ok := s.libs[key]; ok {
@@ -214,7 +214,7 @@ func (s *backendScan) lib(m target.Mapping) (*backendLib, error) {
 	return l, nil
 }
 
-// callsGraphCompute says whether a backend's graph function is the CPU's: it calls ggml_graph_compute.
+// callsGraphCompute reports whether a backend's graph function is the CPU's: it calls ggml_graph_compute.
 func (l *lib) callsGraphCompute(fn uint64) bool {
 	want, ok := l.fn(graphCompute)
 	f, known := l.e.FunctionAt(fn)
@@ -230,8 +230,8 @@ func (l *lib) callsGraphCompute(fn uint64) bool {
 	return calls
 }
 
-// name names a backend: by its library, by its graph function's name (ggml_backend_vk_graph_compute),
-// or by what its get_name returns where that is a constant.
+// name names a backend: by its library, by the name of its graph function (ggml_backend_vk_graph_compute), or
+// by the constant that its get_name returns.
 func (s *backendScan) name(obj uint64, lib *backendLib, fn uint64) string {
 	if n := backendOfFile(lib.file.Path); strings.HasPrefix(lastPart(lib.file.Path), "libggml-") &&
 		n != "base" {

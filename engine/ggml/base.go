@@ -12,22 +12,22 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// BackendLayout holds the offsets needed to find the backends of a live scheduler; -1
-// where the binary does not tell.
+// BackendLayout holds the offsets needed to find the backends of a live scheduler; -1 where the binary does
+// not reveal them.
 type BackendLayout struct {
 	SchedNBackends int // int32 in struct ggml_backend_sched
 	SchedBackends  int // array of pointers to backends there
 	GetName        int // function pointer in struct ggml_backend
 	GraphCompute   int // "
 	Device         int // pointer in struct ggml_backend
-	Synchronize    int // function pointer in struct ggml_backend; cpy_tensor_async is the one before it
+	Synchronize    int // function pointer in struct ggml_backend; cpy_tensor_async directly precedes it
 }
 
-// baseFacts is what one base library tells. It does not change once made.
+// baseFacts is what was read from one base library. It is immutable.
 type baseFacts struct {
 	tensor             tensorLayout
 	graphNodes, graphN int
-	graphUID           int // unknown: the graphs of this version have none, or it was not found
+	graphUID           int // unknown: graphs of this version have none, or it was not found
 	backend            BackendLayout
 	names              opNames
 	types              []typeTraits
@@ -37,7 +37,7 @@ type baseFacts struct {
 	unaryName, gluName bool // ggml_op_desc names the inner operator of UNARY and GLU
 }
 
-// readBase reads everything that a base library tells.
+// readBase reads everything needed from a base library.
 func readBase(l *lib) (*baseFacts, error) {
 	b := &baseFacts{graphUID: unknown}
 	var err error
@@ -68,7 +68,7 @@ func readBase(l *lib) (*baseFacts, error) {
 			b.find.add(v.fn, s, v.fn+" returns it")
 		}
 	}
-	b.readGraph(l) // asks for the version
+	b.readGraph(l) // needs the version
 	return b, nil
 }
 
@@ -106,7 +106,8 @@ func (b *baseFacts) readGraph(l *lib) {
 
 const splitGraph = "ggml_backend_sched_split_graph"
 
-// hasUID says whether graphs of a version of ggml have an identity: it came between 0.9.7 and 0.17.0.
+// hasUID reports whether graphs of a ggml version have an identity: it was introduced between 0.9.7 and
+// 0.17.0.
 func hasUID(version string) bool {
 	var major, minor int
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n != 2 {
@@ -115,10 +116,9 @@ func hasUID(version string) bool {
 	return major > 0 || minor >= 17
 }
 
-// graphUID finds the identity that a scheduler gives its graphs (since April 2026): split_graph
-// calls a function that draws the next number from a counter in static memory, and stores
-// the number into the graph. What is stored at a split is further on, so the least
-// offset is that of the graph itself.
+// graphUID finds the identity that a scheduler gives its graphs (since April 2026). split_graph calls a
+// function that draws the next number from a counter in static memory, and stores the number in the graph.
+// The store to a split is at a higher offset, so the lowest offset is that of the graph itself.
 func (l *lib) graphUID() (int, string) {
 	addr, ok := l.fn(splitGraph)
 	if !ok {
@@ -144,7 +144,7 @@ func (l *lib) graphUID() (int, string) {
 		default:
 			continue
 		}
-		// The store of the number follows within a few instructions.
+		// The number is stored within a few instructions.
 		for _, s := range ins[at+1 : min(at+8, len(ins))] {
 			if s.Kind != target.Other {
 				break
@@ -160,8 +160,8 @@ func (l *lib) graphUID() (int, string) {
 	return best, splitGraph + " stores the next number of a counter there"
 }
 
-// drawsNumber says whether a function without arguments returns what a counter in static
-// memory held and adds one to it.
+// drawsNumber reports whether a function without arguments returns the value of a counter in static memory
+// and increments it by one.
 func (l *lib) drawsNumber(addr uint64) bool {
 	if name := l.e.CalleeName(addr); name == "ggml_graph_next_uid" {
 		return true
@@ -183,15 +183,14 @@ func (l *lib) drawsNumber(addr uint64) bool {
 	return false
 }
 
-// isAtomicAdd tells an inlined fetch-and-add of 8 bytes in static memory (lock xadd to a fixed address).
+// isAtomicAdd recognizes an inlined fetch-and-add of 8 bytes in static memory (lock xadd to a fixed address).
 func isAtomicAdd(in target.Insn) bool {
 	b := in.Bytes
 	return in.Arch == target.AMD64 && in.Data != 0 && len(b) >= 5 && b[0] == 0xf0 && b[1]&0xf8 == 0x48 &&
 		b[2] == 0x0f && b[3] == 0xc1
 }
 
-// storesResult is the offset at which an instruction stores the whole of rax or x0
-// relative to a register.
+// storesResult is the offset at which an instruction stores all of rax or x0 relative to a register.
 func storesResult(in target.Insn) (int, bool) {
 	b := in.Bytes
 	if in.Arch == target.ARM64 {
@@ -209,7 +208,7 @@ func storesResult(in target.Insn) (int, bool) {
 		return 0, false
 	}
 	at := 3
-	if b[2]&7 == 4 { // an index byte; rsp as the base is a spill
+	if b[2]&7 == 4 { // a SIB byte; rsp as the base is a spill
 		if b[3]&7 == 4 && b[0]&1 == 0 {
 			return 0, false
 		}
@@ -280,8 +279,8 @@ func (b *baseFacts) readBackend(l *lib) {
 	}
 }
 
-// readDesc runs ggml_op_desc on a made-up tensor: does it describe UNARY and GLU by
-// their inner operator?
+// readDesc runs ggml_op_desc on a made-up tensor to see whether it describes UNARY and GLU by their inner
+// operator.
 func (b *baseFacts) readDesc(l *lib) {
 	desc := func(op string, inner []string) bool {
 		n := slices.Index(b.names.ops, op)

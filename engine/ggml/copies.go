@@ -11,9 +11,8 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// copyCalls are the base library's functions that move tensors between memories, with the numbers of their
-// arguments (ggml-backend.h): the tensor, the bytes (-1: all of the tensor), the tensor that is read from
-// (-1: the host's memory).
+// copyCalls are the base library's functions that move tensors between memories, with their argument numbers
+// (ggml-backend.h): the tensor, the bytes (-1: the whole tensor), the tensor that is read (-1: host memory).
 var copyCalls = []struct {
 	name                string
 	tensor, bytes, from int
@@ -26,7 +25,7 @@ var copyCalls = []struct {
 	{"ggml_backend_tensor_get_async", 1, 4, -1},
 }
 
-// copySites plans the copies' begins and, where that is cheap, their ends.
+// copySites plans sites at the begins of copies and, where that is cheap, at their ends.
 func (l *lib) copySites() (out []engine.Site) {
 	for _, c := range copyCalls {
 		fn, ok := l.fn(c.name)
@@ -45,16 +44,16 @@ func (l *lib) copySites() (out []engine.Site) {
 		}
 		sites, err := l.span(fn, "", begin, engine.RoleCopyEnd, args...)
 		if err != nil && !errors.Is(err, errNoEnd) || sites[0].Warning != "" {
-			continue // dearer than a copy that nobody asked about is worth
+			continue // too expensive for a copy that nobody asked about
 		}
 		out = append(out, slices.DeleteFunc(sites, func(s engine.Site) bool { return s.Warning != "" })...)
 	}
 	return out
 }
 
-// deviceSites plans a backend's own asynchronous copy from tensor to tensor, which the scheduler calls past
-// the base library, and its waiting for the device. What it does not have, or what cannot be probed cheaply,
-// is left out.
+// deviceSites plans a backend's own asynchronous copy between tensors, which the scheduler calls bypassing
+// the base library, and its wait for the device. It leaves out what the backend lacks, and
+// what cannot be probed cheaply.
 func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out []engine.Site) {
 	if s.lay.Synchronize < 8 {
 		return nil
@@ -91,7 +90,7 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 		}
 		sites, err := lib.l.span(addr, "", begin, f.end, f.args...)
 		if f.begin == engine.RoleCopyBegin && errors.Is(err, errNoEnd) {
-			err = nil // its begin alone tells what was copied
+			err = nil // its begin is enough to know what was copied
 		}
 		if (err != nil || sites[0].Warning != "") && f.begin == engine.RoleSyncBegin {
 			if _, ok := lib.l.passes(addr); ok {
@@ -106,14 +105,14 @@ func (s *backendScan) deviceSites(obj uint64, lib *backendLib, name string) (out
 	return out
 }
 
-// passes finds the jump by which a function only passes its call on, to an object of its own. There the stack
-// is as it was at the function's begin, and the first argument is that object.
+// passes finds the jump by which a function merely forwards its call, to an object of its own. There the
+// stack is as at the function's begin, and the first argument is that object.
 func (l *lib) passes(fn uint64) (target.Insn, bool) {
 	e, err := l.walkEntry(fn)
 	return e.in, err == nil && e.cheap && e.canReturn && e.in.Kind == target.Jump
 }
 
-// waitsBy returns the object to which a backend passes on that it is waited for; false: none.
+// waitsBy returns the object to which a backend forwards a wait for itself; false: none.
 func (s *backendScan) waitsBy(obj uint64, lib *backendLib) (uint64, bool) {
 	if s.lay.Synchronize < 8 {
 		return 0, false

@@ -21,18 +21,18 @@ type Decoder struct {
 	tensor  tensorLayout
 	names   opNames
 	types   []typeTraits
-	unary   int32 // number of UNARY, whose first parameter tells what it is; -1: none
+	unary   int32 // number of UNARY, whose first parameter identifies it; -1: none
 	glu     int32
 	flagged bool           // only tensors with flagCompute run
 	idle    map[int32]bool // operators that only describe memory: no thread runs them
-	// Backend tells how to find the backends of a live scheduler.
+	// Backend holds the offsets to find the backends of a live scheduler.
 	Backend BackendLayout
 }
 
 var _ engine.Decoder = (*Decoder)(nil)
 
-// newDecoder makes a decoder from what the base library tells; flagged says whether the
-// operator loop leaves out tensors without flagCompute.
+// newDecoder makes a decoder from the facts of the base library; flagged is whether the operator loop skips
+// tensors without flagCompute.
 func newDecoder(b *baseFacts, flagged bool) *Decoder {
 	d := &Decoder{tensor: b.tensor, names: b.names, types: b.types, unary: -1, glu: -1, flagged: flagged,
 		idle: map[int32]bool{}, Backend: b.backend}
@@ -53,7 +53,7 @@ func newDecoder(b *baseFacts, flagged bool) *Decoder {
 	return d
 }
 
-// Tensor decodes one tensor. Too few bytes are an error; strange values are not.
+// Tensor decodes one tensor. Too few bytes are an error; implausible values are not.
 func (d *Decoder) Tensor(raw engine.RawTensor) (engine.Tensor, error) {
 	b, t := raw.Data, &d.tensor
 	if need := min(t.size, maxTensor); len(b) < need {
@@ -93,7 +93,7 @@ func (d *Decoder) Tensor(raw engine.RawTensor) (engine.Tensor, error) {
 	return out, nil
 }
 
-// desc is ggml_op_desc: the operator's name, of families that of the member.
+// desc is ggml_op_desc: the operator's name, or for a family the member's name.
 func (d *Decoder) desc(op int32, params []int32) string {
 	family := d.names.ops
 	n := op
@@ -113,7 +113,7 @@ func (d *Decoder) desc(op int32, params []int32) string {
 	return fmt.Sprintf("operator %d", op)
 }
 
-// operators numbers what desc can answer.
+// operators maps every name that desc can return to its number.
 func (d *Decoder) operators() map[string]int {
 	m := make(map[string]int)
 	for i, n := range d.names.ops {

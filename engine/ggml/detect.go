@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ggml knows the engines built on ggml (llama.cpp, whisper.cpp) and makes an
-// [engine.Plan] for a process that runs one. What it needs to know it reads from the
-// machine code of the process's own files: it runs their accessors on made-up objects
-// and follows the control flow of the operator loop. A table of ggml's history is kept
-// for what a binary does not tell, and to check what it does.
+// Package ggml knows the engines built on ggml (llama.cpp, whisper.cpp) and makes an [engine.Plan] for a
+// process that runs one. It reads what it needs from the machine code of the process's own files: it runs
+// their accessors on made-up objects and follows the control flow of the operator loop. A table of ggml's
+// history fills in what a binary does not reveal, and cross-checks what it does.
 package ggml
 
 import (
@@ -16,13 +15,13 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// file is one of a process, or one that was given.
+// file is a file of a process, or one that was given.
 type file struct {
 	engine.OpenedFile
-	parts Part // 0: not looked at yet
+	parts Part // 0: not examined yet
 }
 
-// Part is what a file is to an engine; a file can be several.
+// Part is a file's role in an engine; a file can have several.
 type Part uint8
 
 const (
@@ -33,7 +32,7 @@ const (
 	PartBackend                  // another backend
 )
 
-// partNames are the functions that tell a part: one is enough.
+// partNames are the functions that identify a part: one is enough.
 var partNames = []struct {
 	part  Part
 	word  string
@@ -48,11 +47,11 @@ var partNames = []struct {
 		"ggml_backend_rpc_reg", "ggml_backend_opencl_reg", "ggml_backend_sycl_reg"}},
 }
 
-// stems are what the names of all those functions begin with. A file that has none of them among its symbols'
-// names, as most that a process has mapped, is done with at once.
+// stems are the prefixes of all those functions' names. A file without any of them among its symbol names, as
+// most mapped files, needs no further work.
 var stems = []string{"ggml_", "llama_", "whisper_"}
 
-// Parts says what a file is to an engine; 0 if it has nothing of ggml.
+// Parts returns a file's roles in an engine; 0 if it contains nothing of ggml.
 func Parts(e *target.ELF) Part {
 	var p Part
 	find := func(has func(string) bool) {
@@ -76,12 +75,12 @@ func Parts(e *target.ELF) Part {
 		})
 	}
 	if p&PartCPU != 0 {
-		p &^= PartBackend // every loadable backend has ggml_backend_init, the CPU's too
+		p &^= PartBackend // every loadable backend has ggml_backend_init, including the CPU's
 	}
 	return p
 }
 
-// role names the parts of a file for people: "base", "base+cpu", "backend:vulkan".
+// role names the parts of a file: "base", "base+cpu", "backend:vulkan".
 func (p Part) role(path string) string {
 	var words []string
 	for _, n := range partNames {
@@ -97,8 +96,8 @@ func (p Part) role(path string) string {
 	return strings.Join(words, "+")
 }
 
-// backendNames are the names of backends as their authors write them, by the word in
-// their library's name (libggml-vulkan.so) or functions (ggml_backend_vk_...).
+// backendNames are the names of backends as their authors write them, keyed by the word in their library's
+// name (libggml-vulkan.so) or functions (ggml_backend_vk_...).
 var backendNames = map[string]string{
 	"cpu": "CPU", "vulkan": "Vulkan", "vk": "Vulkan", "cuda": "CUDA", "hip": "HIP", "musa": "MUSA",
 	"blas": "BLAS",
@@ -122,7 +121,7 @@ func backendOfFile(path string) string {
 	return word
 }
 
-// notFound says that no file has anything of ggml.
+// notFound reports that no file contains anything of ggml.
 func notFound(looked []string, refused, left []error) *engine.NotFound {
 	var signs []string
 	for _, p := range partNames[:4] {
@@ -133,20 +132,20 @@ func notFound(looked []string, refused, left []error) *engine.NotFound {
 		Refused: refused, LeftOut: left}
 }
 
-// errIncomplete says that parts of ggml are there, but not yet its base library.
+// errIncomplete reports that parts of ggml are present, but not yet its base library.
 var errIncomplete = &engine.Incomplete{Text: "ggml's base library (ggml_op_name) is not loaded yet",
 	Files:  "ggml's base library (the one with ggml_op_name) is not among the files",
 	Remedy: "give all files of the engine at once: libggml-base, libggml-cpu, libllama"}
 
-// Owns tells by a library's name whether it is likely one of an engine on ggml.
+// Owns reports whether a library, by its name, probably belongs to an engine on ggml.
 func (g *Engine) Owns(soname string) bool {
 	return slices.ContainsFunc([]string{"ggml", "llama", "whisper"}, func(s string) bool {
 		return strings.Contains(soname, s)
 	})
 }
 
-// detect says which of a process's files are parts of an engine, in the order given, with
-// their roles filled in. An error is *engine.NotFound. What cannot be looked at to the end is left out.
+// detect returns which of a process's files are parts of an engine, in the order given, with their roles
+// filled in. The error is *engine.NotFound. Files that cannot be read to the end are left out.
 func detect(files []file) ([]file, error) {
 	var out []file
 	var looked []string

@@ -18,40 +18,40 @@ import (
 // Engine makes plans for processes that run something built on ggml.
 type Engine struct {
 	mu sync.Mutex
-	// files that were looked at before: a process's maps are looked at again for every library it loads
+	// files already examined: a process's maps are read again for every library it loads
 	seen  map[target.FileID]look
 	facts map[factsKey]*fileFacts
-	// what may be spent on files that were not, and on looking again, in all
+	// what may be spent in total on new files, and on examining known ones again
 	all, again *target.Budget
 	procs      map[int]spender
 }
 
-// look is what was found of a file: parts of an engine or none, or why it was left out.
+// look is the result for a file: parts of an engine or none, or why it was left out.
 type look struct {
 	parts Part
 	why   error
 }
 
-// spender is what may be spent on a process; started tells it from a later one of its number.
+// spender is what may be spent on a process; started tells it apart from a later process with the same ID.
 type spender struct {
 	started time.Duration
-	// of files that were not looked at before: they are paid for once in a recording
+	// for files not examined before: each is paid for once per recording
 	files *target.Budget
-	// of looking at its maps, and again into files that are known
+	// for reading its maps, and known files again
 	again *target.Budget
 }
 
 const (
 	maxSeen  = 4096
 	maxProcs = 4096
-	// Budgets of several files, in files' budgets. All libraries of all builds that are tested here, a
+	// Budgets of several files, in units of one file's budget. All libraries of all builds tested here, a
 	// thousand, need one.
 	processFiles   = 8
 	recordingFiles = 64
-	// Looking again costs a process with 100 libraries and 1,000 mappings some 40,000 steps.
+	// Examining it again costs some 40,000 steps for a process with 100 libraries and 1,000 mappings.
 	processAgain   = 64
 	recordingAgain = 1024
-	// mappingSteps is what it costs to ask for a file that is mapped, and for a line of a process's maps.
+	// mappingSteps is the cost of asking for a mapped file, and of a line of a process's maps.
 	mappingSteps = 32
 )
 
@@ -63,7 +63,7 @@ func New() *Engine {
 		again: target.NewBudget("a recording", target.FileLimits.Times(recordingAgain), nil)}
 }
 
-// Plan makes the plan for what a process has mapped now. An error is an *[engine.NotFound], an
+// Plan makes the plan for what a process has mapped now. The error is an *[engine.NotFound], an
 // *[engine.Incomplete], or one of reading the process.
 func (g *Engine) Plan(pid int) (*engine.Plan, error) {
 	f, err := g.files(pid)
@@ -78,7 +78,7 @@ func (g *Engine) Plan(pid int) (*engine.Plan, error) {
 	return p, nil
 }
 
-// whole says whether all of an engine was found but backends other than the CPU's.
+// whole reports whether everything of an engine was found except backends other than the CPU.
 func whole(p *engine.Plan) bool {
 	has := func(r engine.Role) bool {
 		return slices.ContainsFunc(p.Sites, func(s engine.Site) bool { return s.Role == r })
@@ -87,15 +87,15 @@ func whole(p *engine.Plan) bool {
 		(has(engine.RoleStepBegin) || p.Engine != "llama.cpp")
 }
 
-// found is what was found in a process's files.
+// found is what was found among a process's files.
 type found struct {
-	files   []file  // that have something of ggml
-	refused []error // of opening, for want of a privilege
-	left    []error // that cost more than they may
+	files   []file  // those that contain something of ggml
+	refused []error // of opening, for lack of a privilege
+	left    []error // those over their budget
 	closers []func() error
 }
 
-// leave adds why a file is left out: where others have used up what there was, of the first only.
+// leave appends why a file is left out; if a shared budget is used up, only for the first file.
 func leave(left []error, err error) []error {
 	if shared(err) && slices.ContainsFunc(left, shared) {
 		return left
@@ -116,7 +116,7 @@ func (f *found) close() {
 	}
 }
 
-// files opens what a process has mapped and has something of ggml.
+// files opens the files of a process that contain something of ggml.
 func (g *Engine) files(pid int) (*found, error) {
 	budget, name := g.spender(pid).again, fmt.Sprintf("what process %d has mapped", pid)
 	if err := budget.Spend(name, target.Limits{Steps: mappingSteps}); err != nil {
@@ -126,7 +126,7 @@ func (g *Engine) files(pid int) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A process that maps one file after the other is looked at for each, and then all of them are.
+	// A process that maps one file after another is examined for each, and every time all its files are.
 	executable := target.ExecutableFiles(maps)
 	over := budget.Spend(name, target.Limits{Steps: uint64(len(maps)+len(executable)) * mappingSteps})
 	f := &found{}
@@ -158,7 +158,7 @@ func (g *Engine) files(pid int) (*found, error) {
 		case g.leftOut(o.ID, err):
 			f.left = leave(f.left, err)
 		case transient(err):
-			// it was unmapped, the process ended, the disk failed: that says nothing of the file
+			// it was unmapped, the process ended, the disk failed: that says nothing about the file
 		case err != nil || o.parts == 0:
 			g.remember(o.ID, look{})
 		default:
@@ -173,7 +173,7 @@ func (g *Engine) files(pid int) (*found, error) {
 	return f, nil
 }
 
-// open opens the file of a mapping. One that could be opened has an ID also where it could not be read.
+// open opens the file of a mapping. A file that could be opened has an ID even if it could not be read.
 func (g *Engine) open(pid int, m target.Mapping, closers *[]func() error) (o file, err error) {
 	fd, path, err := target.OpenMapped(pid, m)
 	if err != nil {
@@ -194,20 +194,20 @@ func (g *Engine) open(pid int, m target.Mapping, closers *[]func() error) (o fil
 	return o, nil
 }
 
-// openError is an error of opening a file, not of what is in it.
+// openError is an error of opening a file, not of its contents.
 type openError struct{ error }
 
 func (e *openError) Unwrap() error { return e.error }
 
-// transient tells errors of opening and reading, for which a file need not be to blame, from those of what is
-// in it.
+// transient reports whether an error comes from opening or reading, which need not be the file's fault,
+// rather than from its contents.
 func transient(err error) bool {
 	var o *openError
 	var p *fs.PathError
 	return errors.As(err, &o) || errors.As(err, &p)
 }
 
-// spender is what may be spent on a process.
+// spender returns what may be spent on a process.
 func (g *Engine) spender(pid int) spender {
 	started, _ := target.StartTime(pid)
 	g.mu.Lock()
@@ -225,7 +225,8 @@ func (g *Engine) spender(pid int) spender {
 	return s
 }
 
-// leftOut says whether a file is left out for what it costs, and remembers it if that is its own fault.
+// leftOut reports whether a file is left out because of its cost, and remembers it if that is the file's own
+// fault.
 func (g *Engine) leftOut(id target.FileID, err error) bool {
 	var l *target.LimitError
 	if !errors.As(err, &l) {
@@ -256,8 +257,8 @@ func (g *Engine) known(id target.FileID) (look, bool) {
 	return l, ok
 }
 
-// Backends returns the sites of the graph functions of a scheduler's backends, other than the CPU's. What
-// cannot be seen of them, or is dear, is added to the plan's warnings.
+// Backends returns the sites of the graph functions of a scheduler's backends, except the CPU's. What is
+// invisible or expensive about them is added to the plan's warnings.
 func (g *Engine) Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File, []engine.Site, error) {
 	b, err := g.backends(p, pid, sched)
 	if err != nil {
@@ -275,10 +276,10 @@ func (g *Engine) Backends(pid int, p *engine.Plan, sched uint64) ([]engine.File,
 	return append(slices.Clip(p.Files), b.Files...), b.Sites, nil
 }
 
-// Dull tells that the file of a mapping was looked at before and gives nothing.
+// Dull reports whether the file of a mapping was examined before and contains nothing of an engine.
 func (g *Engine) Dull(pid int, m target.Mapping) bool {
 	if g.spender(pid).again.Spend("", target.Limits{Steps: mappingSteps}) != nil {
-		return true // nothing more of this process is looked at
+		return true // no more files of this process are examined
 	}
 	id, err := target.IdentifyMapped(pid, m)
 	if err != nil {

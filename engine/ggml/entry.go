@@ -12,22 +12,20 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// A probe on a function's first instruction is single-stepped nearly always, thirty
-// times dearer than on an instruction that the kernel emulates. So the entry of a
-// function is walked in a straight line to the first such instruction, as long as the
-// arguments that are needed are still in their registers.
+// A probe on a function's first instruction is nearly always single-stepped, thirty times more expensive than
+// one on an instruction that the kernel emulates. So a function is walked in a straight line from its entry
+// to the first such instruction, as long as the needed arguments are still in their registers.
 
 const maxEntry = 48 // instructions walked
 
-// entry is where the begin of a function is probed.
+// entry is where a function's begin is probed.
 type entry struct {
 	in target.Insn
-	// moved is how far the stack pointer was moved down since the function was entered.
+	// moved is how far the stack pointer has moved down since the function's entry.
 	moved int32
-	// canReturn: a return probe at this instruction finds the return address where it
-	// must be.
+	// canReturn: a return probe at this instruction finds the return address where it expects it.
 	canReturn bool
-	// cheap: the instruction is emulated. If not, it is the function's first.
+	// cheap: the instruction is emulated. Otherwise it is the function's first.
 	cheap bool
 }
 
@@ -67,8 +65,8 @@ func (l *lib) walkEntry(fn uint64, args ...int) (entry, error) {
 // effect is what an instruction does to the registers that matter at a function's entry.
 type effect struct {
 	known  bool
-	down   int32  // bytes by which the stack pointer moves down
-	writes uint64 // general registers written, a bit each
+	down   int32  // bytes the stack pointer moves down
+	writes uint64 // general registers written, one bit each
 	signs  bool   // arm64: the return address is signed or stored from here on
 }
 
@@ -143,13 +141,13 @@ func effectsX86(b []byte) effect {
 		e.down = int32(imm)
 	case ok && in.Op == x86asm.ADD:
 		e.down = -int32(imm)
-	default: // aligned, or computed in a way that is not followed
+	default: // aligned, or computed in a way that is not tracked
 		e.known = false
 	}
 	return e
 }
 
-// isStringOp tells the string instruction movsd from the vector one.
+// isStringOp distinguishes the string instruction movsd from the vector one.
 func isStringOp(in x86asm.Inst) bool {
 	_, ok := in.Args[0].(x86asm.Mem)
 	_, ok2 := in.Args[1].(x86asm.Mem)
@@ -239,13 +237,12 @@ func effectsARMMemory(w, rt, rn uint32) effect {
 	return e
 }
 
-// passesOn finds the call by which a function with a batch handed over by address passes
-// its engine context and the batch (or a copy of it) on, both as its own first two
-// arguments: it is run on made-up ones.
+// passesOn runs a function that takes a batch by address on made-up arguments. It finds the call that
+// forwards the engine context and the batch (or a copy) as that call's first two arguments.
 func (l *lib) passesOn(fn uint64) (target.Insn, bool) {
 	m := l.newMachine()
 	ctx, batch := m.NewObject("context"), m.NewObject("batch")
-	const size = 56 // of struct llama_batch
+	const size = 56 // size of struct llama_batch
 	for off := 0; off < size; off += 8 {
 		batch.Put64(off, 0x1000+uint64(off))
 	}

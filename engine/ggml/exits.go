@@ -15,37 +15,37 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Where a call ends. A return probe would be simplest, and is not used on a function of the engine: it puts
-// the kernel's address in the place of the return address, and a C++ exception that comes by finds no way
-// further up and ends the process. So a function's end is probed at the instructions by which it is left.
+// Where a call ends. A return probe would be simplest, but is not used on functions of the engine: it
+// replaces the return address with one of the kernel's, so a C++ exception that passes finds no way up and
+// ends the process. Instead the instructions that leave the function are probed.
 
 const (
-	maxExits   = 32 // of one function
+	maxExits   = 32 // per function
 	noDepth    = int32(-1 << 31)
-	maxTails   = 8       // functions that a call is handed on to, one by the other
-	maxScanned = 1 << 20 // bytes of one function whose returns are looked for
+	maxTails   = 8       // functions that a call is handed on to, one after the other
+	maxScanned = 1 << 20 // bytes of one function that are searched for returns
 )
 
-// ending is an instruction that is executed once where a call ends.
+// ending is an instruction that is executed exactly once when a call ends.
 type ending struct {
 	target.Insn
-	// early: no call of the function comes before it, so nothing was done yet.
+	// early: the function makes no call before it, so nothing was done yet.
 	early bool
-	// before: of a tail call, what is executed right before it as a cheaper place, or itself.
+	// before: for a tail call, a cheaper instruction executed right before it, or the tail call itself.
 	before target.Insn
 }
 
 // exits is how a function is left.
 type exits struct {
-	ends    []ending // executed once before each of its returns, all together
-	stepped bool     // some of these are dear
-	tails   []ending // jumps by which it hands its call on to another function
+	ends    []ending // exactly one is executed before each of its returns
+	stepped bool     // some of these are expensive
+	tails   []ending // jumps that hand its call on to another function
 }
 
-// ends finds instructions of which exactly one is executed, once, when a call of the function ends; they may
-// lie in the function that it hands the call on to. inner is part of the name of the function that does the
-// work where this one only wraps it, else empty. The end of what does the work counts for the wrapper's where
-// that is cheap.
+// ends finds a set of instructions of which exactly one is executed, once, when a call of the function ends;
+// they may lie in the function that it hands the call on to. inner is part of the name of the function that
+// does the work if this one only wraps it, otherwise empty. The end of the inner function stands for the
+// wrapper's where that is cheap.
 func (l *lib) ends(fn uint64, inner string, role engine.Role) ([]ending, error) {
 	x, err := l.exits(fn)
 	if err == nil && len(x.tails) == 0 && !x.stepped {
@@ -73,9 +73,10 @@ func (l *lib) ends(fn uint64, inner string, role engine.Role) ([]ending, error) 
 	return x.ends, nil
 }
 
-// tailEnds finds the ends of the function that a call is handed on to, once of each. That function must not
-// be called otherwise, or its ends would be taken for this one's; a step's end tells whose it is, a wait's
-// counts only where one has begun. What is handed on after a wait is no part of it.
+// tailEnds finds the ends of the function that a call is handed on to, once for each such function. That
+// function must not be called in any other way, or its ends would be mistaken for this one's. A step's end
+// identifies its step, and a wait's end counts only if one has begun. What is handed on after a wait is not
+// part of it.
 func (l *lib) tailEnds(t ending, role engine.Role, seen map[uint64]bool) (out []ending, err error) {
 	var to uint64
 	if t.Kind != target.JumpIndirect {
@@ -102,7 +103,7 @@ func (l *lib) tailEnds(t ending, role engine.Role, seen map[uint64]bool) (out []
 	return nil, fmt.Errorf("it hands its call on by the jump at %#x", t.Addr)
 }
 
-// called says whether a function of this file is called by its name or address, not only jumped to.
+// called reports whether a function of this file is called by its name or address, not only jumped to.
 func (l *lib) called(fn uint64) bool {
 	from, err := l.e.CallsTo(fn)
 	if f, ok := l.e.FunctionAt(fn); ok && f.Name != "" {
@@ -115,8 +116,8 @@ func (l *lib) called(fn uint64) bool {
 	})
 }
 
-// endOfInner finds the end of the call that does a function's work: the first of its calls, which nothing
-// leads past.
+// endOfInner finds the end of the call that does a function's work: the first of its calls, which no path
+// bypasses.
 func (l *lib) endOfInner(fn uint64, inner string) (target.Insn, bool) {
 	for addr, n := fn, 0; n < maxEntry; n++ {
 		in, err := l.e.Insn(addr)
@@ -138,8 +139,8 @@ func (l *lib) endOfInner(fn uint64, inner string) (target.Insn, bool) {
 	return target.Insn{}, false
 }
 
-// endAfterCall is the first emulated instruction in a straight line after a call: it is
-// executed once whenever the call returns.
+// endAfterCall is the first emulated instruction in a straight line after a call: it is executed once
+// whenever the call returns.
 func (l *lib) endAfterCall(call target.Insn) (target.Insn, bool) {
 	addr := call.End()
 	for range maxEntry {
@@ -159,8 +160,8 @@ func (l *lib) endAfterCall(call target.Insn) (target.Insn, bool) {
 }
 
 // exits finds how a function is left: its return instructions, or the branch of the stack protector's check
-// before one of them where only that is emulated (x86-64); and its tail calls. It fails where a way out
-// cannot be probed, or not be told.
+// before one where only that is emulated (x86-64); and its tail calls. It fails if an exit cannot be probed
+// or identified.
 func (l *lib) exits(fn uint64) (exits, error) {
 	f, ok := l.e.FunctionAt(fn)
 	if !ok || f.End-f.Start > maxScanned {
@@ -168,8 +169,8 @@ func (l *lib) exits(fn uint64) (exits, error) {
 	}
 	s := exitScan{l: l, f: f, w: l.flow(f), depth: map[uint64]int32{}, joins: map[uint64]bool{},
 		byEnd: map[uint64]target.Insn{}, frame: noDepth}
-	// Ways that only an exception takes are not walked; their returns are found by reading on. What is no
-	// code there ends it.
+	// Paths that only an exception takes are not walked; their returns are found by reading on. Bytes that
+	// are not code there end it.
 	all, _ := l.e.Insns(f.Start, f.End)
 	for _, in := range all {
 		s.note(in)
@@ -178,20 +179,20 @@ func (l *lib) exits(fn uint64) (exits, error) {
 	return s.result(all)
 }
 
-// exitScan looks for the exits of one function.
+// exitScan searches for the exits of one function.
 type exitScan struct {
 	l *lib
 	f target.Function
 	w *flow
-	// depth is how far the stack pointer lies below where it was at the function's begin, at each instruction
-	// that is reached; frame the same for what the frame pointer holds.
+	// depth is how far the stack pointer is below its value at the function's begin, for each instruction
+	// reached; frame is the same for the value in the frame pointer.
 	depth map[uint64]int32
 	frame int32
 	joins map[uint64]bool        // targets of branches
-	byEnd map[uint64]target.Insn // instructions by where the next one begins
+	byEnd map[uint64]target.Insn // instructions by their end address
 	rets  []target.Insn
 	tails []target.Insn
-	after []uint64 // where calls return to
+	after []uint64 // return addresses of calls
 	many  bool
 }
 
@@ -204,8 +205,8 @@ func (s *exitScan) note(in target.Insn) {
 
 func (s *exitScan) inside(addr uint64) bool { return addr >= s.f.Start && addr < s.f.End }
 
-// walk visits what is reached by branches, also in parts that the compiler moved away: a jump out of the
-// function is one to such a part where the function's frame still stands, and a tail call where it does not.
+// walk visits what branches reach, including parts that the compiler moved away: a jump out of the function
+// goes to such a part if the function's frame still exists, and is a tail call if it does not.
 func (s *exitScan) walk(fn uint64) {
 	type point struct {
 		addr  uint64
@@ -250,7 +251,7 @@ func (s *exitScan) walk(fn uint64) {
 				if p.depth == 0 || p.depth == noDepth {
 					s.tails = append(s.tails, in)
 				}
-				next.addr = 0 // of a switch: what it leads to is read with the rest
+				next.addr = 0 // of a switch: its targets are read with the rest
 			case target.Return:
 				if !s.inside(p.addr) {
 					s.rets = append(s.rets, in)
@@ -273,7 +274,7 @@ func (s *exitScan) walk(fn uint64) {
 	}
 }
 
-// leaves says whether a jump is a tail call.
+// leaves reports whether a jump is a tail call.
 func (s *exitScan) leaves(in target.Insn, name string, depth int32) bool {
 	if s.inside(in.Target) {
 		return false
@@ -284,13 +285,13 @@ func (s *exitScan) leaves(in target.Insn, name string, depth int32) bool {
 	return depth == 0 || depth == noDepth || name != "" && !strings.HasSuffix(name, ".cold")
 }
 
-// moved is the stack's depth behind an instruction.
+// moved is the stack's depth after an instruction.
 func (s *exitScan) moved(in target.Insn, depth int32) int32 {
 	if s.l.arm() {
 		if e := effectsARM(binary.LittleEndian.Uint32(in.Bytes)); e.known && depth != noDepth {
 			return depth + e.down
 		} else if !e.known && in.Kind == target.Other {
-			// unknown instructions do not move it, as far as compilers go; "mov sp, x29" does not before a
+			// unknown instructions do not move it in compiled code; "mov sp, x29" does not occur before a
 			// tail call's load
 			return depth
 		}
@@ -341,18 +342,18 @@ func (s *exitScan) result(all []target.Insn) (exits, error) {
 	for _, in := range all {
 		_, reached := s.depth[in.Addr]
 		switch {
-		case !reached && !s.f.Unwind: // its extent is a guess: that may be another's
+		case !reached && !s.f.Unwind: // its extent is a guess: this may belong to another function
 		case in.Kind == target.Return:
 			s.rets = append(s.rets, in)
 		case !reached && (in.Kind == target.Jump || in.Kind == target.CondJump) && !s.inside(in.Target):
-			// by a switch or an exception only: a tail call if it goes to a function
+			// reached only by a switch or an exception: a tail call if it goes to a function
 			if name, _ := s.l.Callee(in.Target); name != "" && !isAbort(name) &&
 				!strings.HasSuffix(name, ".cold") {
 				return exits{}, fmt.Errorf("it leaves by a jump at %#x", in.Addr)
 			}
 		}
 	}
-	worked := map[uint64]bool{} // what is reached after a call
+	worked := map[uint64]bool{} // reached after a call
 	s.w.walk(s.after, func(in target.Insn) bool { worked[in.Addr] = true; return false })
 	early := func(in target.Insn) bool {
 		_, reached := s.depth[in.Addr]
@@ -369,7 +370,7 @@ func (s *exitScan) result(all []target.Insn) (exits, error) {
 			case ok:
 				e.Insn = in
 			case ret.Class == target.ClassRefused:
-				// of arm64, one that authenticates the address that it returns to
+				// arm64: one that authenticates the address that it returns to
 				return exits{}, fmt.Errorf("the return at %#x cannot be probed", ret.Addr)
 			default:
 				out.stepped = true
@@ -390,12 +391,12 @@ func (s *exitScan) result(all []target.Insn) (exits, error) {
 	return out, nil
 }
 
-// protectorCheck looks for the branch to __stack_chk_fail in a straight line before a return or a tail call.
+// protectorCheck looks for the branch to __stack_chk_fail in a straight line before a return or tail call.
 func (s *exitScan) protectorCheck(ret target.Insn) (target.Insn, bool) {
 	at := ret
 	for range 24 {
 		if s.joins[at.Addr] {
-			return target.Insn{}, false // another way joins here
+			return target.Insn{}, false // another path joins here
 		}
 		in, ok := s.byEnd[at.Addr]
 		if !ok || in.Kind != target.Other && in.Kind != target.CondJump {

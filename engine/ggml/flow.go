@@ -12,16 +12,15 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// Where operators begin and end is found by following the control flow of the operator
-// loop, not by a pattern of bytes: from the call that begins an operator, over all
-// direct branches inside the function, to the first calls of the barrier. Barriers
-// of operators that the compiler put into the same function (mul_mat_id) are
-// behind the dispatch, an indirect jump, which is not followed.
+// The begins and ends of operators are found by following the control flow of the operator loop, not by a
+// byte pattern: from the call that begins an operator, over all direct branches inside the function, to the
+// first calls of the barrier. Barriers of operators that the compiler inlined into the same function
+// (mul_mat_id) are behind the dispatch, an indirect jump, which is not followed.
 
 const (
 	maxFlow  = 1 << 16 // instructions visited in one function
-	walkCost = 48      // of the file's budget, to visit one
-	maxEnds  = 64      // places at which an operator can end or be fused
+	walkCost = 48      // steps of the file's budget to visit one
+	maxEnds  = 64      // places where an operator can end or be fused
 )
 
 // flow is one function's code, decoded as it is walked.
@@ -50,7 +49,7 @@ func (w *flow) at(addr uint64) (target.Insn, bool) {
 	return in, in.Len > 0
 }
 
-// callee names what a direct call (or a call through a slot) reaches.
+// callee names the target of a direct call (or a call through a slot).
 func (w *flow) callee(in target.Insn) string {
 	switch {
 	case in.Kind == target.Call, in.Kind == target.Jump:
@@ -63,9 +62,8 @@ func (w *flow) callee(in target.Insn) string {
 	return ""
 }
 
-// walk visits every instruction that is reached from the addresses given by direct
-// branches inside the function. stop is asked at each; where it says true, the walk
-// does not go on from there.
+// walk visits every instruction that is reached from the given addresses by direct branches inside the
+// function. It calls stop at each; if stop returns true, the walk does not continue from there.
 func (w *flow) walk(from []uint64, stop func(target.Insn) bool) {
 	seen := map[uint64]bool{}
 	todo := slices.Clone(from)
@@ -98,12 +96,12 @@ func (w *flow) walk(from []uint64, stop func(target.Insn) bool) {
 	}
 }
 
-// reaches says whether want is reached from addr without passing a call of one of the barriers.
+// reaches reports whether want is reached from addr without passing a call of one of the barriers.
 func (w *flow) reaches(from, want uint64, barrier func(target.Insn) bool) bool {
 	return w.reached([]uint64{from}, want, barrier)
 }
 
-// reached says the same of any of several addresses.
+// reached is reaches for any of several addresses.
 func (w *flow) reached(from []uint64, want uint64, barrier func(target.Insn) bool) bool {
 	found := false
 	w.walk(from, func(in target.Insn) bool {
@@ -113,9 +111,9 @@ func (w *flow) reached(from []uint64, want uint64, barrier func(target.Insn) boo
 	return found
 }
 
-// afterHook is where the flow goes on when the hook, called at call, says that it has
-// computed the operator (it returns true): the branch taken where the result is not
-// zero. Both sides where the branch is of another kind.
+// afterHook returns where control goes when the hook called at call reports that it has computed the operator
+// (it returns true): the branch taken if the result is not zero. If the branch is of another kind, it returns
+// both sides.
 func (w *flow) afterHook(call target.Insn) []uint64 {
 	addr := call.End()
 	for range 12 {
@@ -137,8 +135,8 @@ func (w *flow) afterHook(call target.Insn) []uint64 {
 	return []uint64{call.End()}
 }
 
-// nonzeroTaken says whether a branch on a result is taken when it is not zero (1), when it is
-// zero (0), or neither (-1): jne, je; cbnz, cbz, tbnz, tbz, b.ne, b.eq.
+// nonzeroTaken reports whether a branch on a result is taken when it is not zero (1), when it is zero (0), or
+// neither (-1): jne, je; cbnz, cbz, tbnz, tbz, b.ne, b.eq.
 func nonzeroTaken(in target.Insn) int {
 	b := in.Bytes
 	if in.Arch == target.ARM64 {
@@ -167,9 +165,8 @@ func nonzeroTaken(in target.Insn) int {
 	return -1
 }
 
-// loopEnds finds the barrier calls that end operators: those first reached from where
-// an operator is done. The first result are the loop's (the operator's begin is reached again),
-// the second the closing ones.
+// loopEnds finds the barrier calls that end operators: those first reached from where an operator is done.
+// The first result has the loop's (the operator's begin is reached again), the second the closing ones.
 func (w *flow) loopEnds(op target.Insn, from []uint64, barrier func(target.Insn) bool) (loop,
 	closing []target.Insn) {
 	var ends []target.Insn
@@ -199,9 +196,9 @@ func (w *flow) loopEnds(op target.Insn, from []uint64, barrier func(target.Insn)
 
 func never(target.Insn) bool { return false }
 
-// join finds the instruction that every operator passes once when it is done, in a build
-// whose barrier is inlined: the first branch after the place where the ways from all operators
-// come together. That all do is checked for those that can be told by name.
+// join finds the instruction that every operator passes once when it is done, in a build with an inlined
+// barrier: the first branch after the point where the paths of all operators join. For operators that can be
+// identified by name, it is checked that all pass it.
 func (w *flow) join(op target.Insn, from []uint64) (target.Insn, bool) {
 	if len(from) != 1 {
 		return target.Insn{}, false
@@ -223,7 +220,7 @@ func (w *flow) join(op target.Insn, from []uint64) (target.Insn, bool) {
 	if at.Len == 0 || !w.reaches(at.End(), op.Addr, never) && !w.reaches(at.Target, op.Addr, never) {
 		return at, false
 	}
-	var done []uint64 // where operators are done
+	var done []uint64 // addresses where operators are done
 	_ = w.l.e.EachInsn(w.f.Start, w.f.End, func(in target.Insn) bool {
 		if in.Kind == target.Call && in.Addr != op.Addr &&
 			strings.HasPrefix(w.callee(in), "ggml_compute_forward_") {
@@ -231,7 +228,7 @@ func (w *flow) join(op target.Insn, from []uint64) (target.Insn, bool) {
 		}
 		return true
 	})
-	// One walk from all of them finds whether any goes on to the next without passing there.
+	// One walk from all of them finds whether any continues to the next operator without passing there.
 	return at, !w.reached(done, op.Addr, func(x target.Insn) bool { return x.Addr == at.Addr })
 }
 
@@ -255,9 +252,8 @@ func (w *flow) fusedCalls() []target.Insn {
 	return out
 }
 
-// testsFlag says whether the function tests bit 0x10 (COMPUTE) of a tensor's flags, which
-// lie at off: test byte/dword [reg+off], 0x10; or a load from there and a test of the
-// bit soon after.
+// testsFlag reports whether the function tests bit 0x10 (COMPUTE) of a tensor's flags, which are at off: test
+// byte/dword [reg+off], 0x10; or a load from there and a test of the bit soon after.
 func (w *flow) testsFlag(off int) bool {
 	t := flagTest{off: off}
 	binary.LittleEndian.PutUint32(t.disp[:], uint32(off))
@@ -269,11 +265,11 @@ func (w *flow) testsFlag(off int) bool {
 	return found
 }
 
-// flagTest follows instructions one after the other.
+// flagTest examines instructions one after the other.
 type flagTest struct {
 	off    int
 	disp   [4]byte
-	loaded int // instructions left in which a loaded flag may be tested
+	loaded int // instructions left in which a loaded flag can be tested
 }
 
 func (t *flagTest) tests(in target.Insn) bool {

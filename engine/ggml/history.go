@@ -2,16 +2,16 @@
 
 package ggml
 
-// era is a layout of struct ggml_tensor as it stood in ggml's history from a date on
-// (LP64; -1: the field did not exist). It serves where a binary does not tell, and to
-// check what it tells; where the two differ, the binary is right.
+// era is a layout of struct ggml_tensor in ggml's history from a date on (LP64; -1: the field did not exist).
+// It is used where a binary does not reveal an offset, and to check what it reveals; where the two differ,
+// the binary is right.
 type era struct {
 	from                                                                         string
 	ne, nb, op, params, paramsLen, flags, src, maxSrc, viewSrc, data, name, size int
 }
 
-// From the history of ggml.h. GGML_MAX_NAME is 64 in all of them unless a build
-// overrides it, which changes the size only.
+// From the history of ggml.h. GGML_MAX_NAME is 64 in all of them unless a build overrides it, which changes
+// only the size.
 var eras = []era{
 	{"2023-09-05", 16, 48, 80, 84, 32, -1, 128, 6, 200, 216, 224, 304},
 	{"2023-10-06", 24, 56, 88, 92, 32, -1, 136, 6, 208, 224, 232, 320},
@@ -22,7 +22,7 @@ var eras = []era{
 	{"2024-11-16", 16, 48, 80, 84, 64, 148, 152, 10, 232, 248, 256, 336},
 }
 
-// Other offsets of history, in use since mid-2024 and only where a binary does not tell.
+// Other historical offsets, valid since mid-2024 and used only where a binary does not reveal them.
 const (
 	histGraphNNodes = 4  // struct ggml_cgraph, since 2023-10-30
 	histGraphNodes  = 16 // "
@@ -32,11 +32,11 @@ const (
 	histPlanThreads = 16  // struct ggml_cplan
 	objectHeader    = 32  // sizeof(struct ggml_object), part of ggml_tensor_overhead
 	maxName         = 64  // GGML_MAX_NAME
-	maxTensor       = 384 // bytes that are copied of a tensor at most: the largest there was
+	maxTensor       = 384 // maximum number of bytes copied of a tensor: the largest tensor ever
 )
 
-// bestEra is the era that agrees with most of the offsets found, the newer of two;
-// nil if none agrees at all.
+// bestEra is the era that agrees with most of the offsets found, or the newer of two; nil if none agrees at
+// all.
 func bestEra(t *tensorLayout) *era {
 	var best *era
 	most := 0

@@ -13,12 +13,12 @@ import (
 
 const unknown = -1
 
-// tensorLayout holds the offsets in struct ggml_tensor; unknown where not found.
+// tensorLayout holds the offsets in struct ggml_tensor; unknown if not found.
 type tensorLayout struct {
 	typ, ne, nb, op, params, paramsLen, flags, src, maxSrc, viewSrc, data, name, size int
 }
 
-// field is one offset of a tensor by name.
+// field is one named offset of a tensor.
 type field struct {
 	name string
 	val  int
@@ -61,7 +61,7 @@ func (f findings) get(what string) *engine.Finding {
 	return nil
 }
 
-// probeTensor runs an accessor on a made-up tensor. fill is called before the run.
+// probeTensor runs an accessor on a made-up tensor. It calls fill before the run.
 func (l *lib) probeTensor(fn string, fill func(*emulator.Object)) (*emulator.Machine, *emulator.Object,
 	uint64, error) {
 	m, addr, err := l.machine(fn)
@@ -76,8 +76,7 @@ func (l *lib) probeTensor(fn string, fill func(*emulator.Object)) (*emulator.Mac
 	return m, t, ret, err
 }
 
-// onlyLoad is the place of the single load of size bytes from o, unknown if there
-// is none or more than one.
+// onlyLoad is the offset of the single load of size bytes from o, unknown if there is none or more than one.
 func onlyLoad(m *emulator.Machine, o *emulator.Object, size int) int {
 	l := slices.DeleteFunc(m.Loads(o), func(a emulator.Access) bool { return a.Size != size })
 	if len(l) != 1 {
@@ -86,8 +85,8 @@ func onlyLoad(m *emulator.Machine, o *emulator.Object, size int) int {
 	return int(l[0].Off)
 }
 
-// run4 is the start of four consecutive 8-byte loads among those of a run, unknown if
-// there is no such run of loads. from is the lowest start.
+// run4 is the start of four consecutive 8-byte loads among those of a run, unknown if there are none. from is
+// the lowest possible start.
 func run4(loads []emulator.Access, from uint64) int {
 	at := map[uint64]bool{}
 	var offs []uint64
@@ -134,11 +133,11 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 		note(&t.ne, "tensor.ne", run4(m.Loads(o), 0), "ggml_nelements multiplies it")
 	}
 	for _, fn := range []string{"ggml_nbytes", "ggml_is_permuted"} {
-		// q4_0, f32: a type with blocks and one without take different ways
+		// q4_0, f32: types with and without blocks take different paths
 		for _, typ := range []uint32{2, 0} {
 			m, o, _, _ := l.probeTensor(fn, func(o *emulator.Object) { ones(o); o.Put32(0, typ) })
 			if m != nil && t.ne >= 0 {
-				// The run may end in an instruction the machine does not know: what it loaded before counts.
+				// The run may end in an instruction the machine does not know: loads before it count.
 				note(&t.nb, "tensor.nb", run4(m.Loads(o), uint64(t.ne)+32), fn+" computes with it")
 			}
 		}
@@ -149,7 +148,7 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 	l.readOp(&t, ops, note)
 	if m, o, _, err := l.probeTensor("ggml_set_output", nil); err == nil {
 		for _, s := range m.Stores(o) {
-			if s.Val == 2 { // GGML_TENSOR_FLAG_OUTPUT, unchanged since it exists
+			if s.Val == 2 { // GGML_TENSOR_FLAG_OUTPUT, never changed
 				note(&t.flags, "tensor.flags", int(s.Off), "ggml_set_output sets a bit in it")
 			}
 		}
@@ -162,7 +161,7 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 		}
 	}
 	if t.viewSrc == unknown && t.data >= 0 {
-		// Until 2025 there was no accessor. ggml_view_tensor asks a view for what it is a view of.
+		// There was no accessor until 2025. ggml_view_tensor reads what a view is a view of.
 		if m, addr, err := l.machine("ggml_view_tensor"); err == nil {
 			ctx, src := m.NewObject("context"), m.NewObject("tensor")
 			_, _ = m.Run(addr, ctx.Addr, src.Addr)
@@ -177,9 +176,8 @@ func (l *lib) readTensor(f *findings, ops []string) tensorLayout {
 	return t
 }
 
-// readOp finds the operator's number, its parameters and (in name tables) the numbers that
-// stand for families: ggml_get_unary_op loads the number, compares it with UNARY's
-// and returns the first parameter.
+// readOp finds the operator's number, its parameters and (in name tables) the numbers of families:
+// ggml_get_unary_op loads the number, compares it with that of UNARY and returns the first parameter.
 func (l *lib) readOp(t *tensorLayout, ops []string, note func(*int, string, int, string)) {
 	n := slices.Index(ops, "UNARY")
 	if n < 0 {
@@ -199,8 +197,8 @@ func (l *lib) readOp(t *tensorLayout, ops []string, note func(*int, string, int,
 	}
 }
 
-// readSrc runs a function that makes a node with one source: where it stores the source
-// is src, where it stores the operator's number is op.
+// readSrc runs a function that makes a node with one source: it stores the source at src and the operator's
+// number at op.
 func (l *lib) readSrc(t *tensorLayout, ops []string, note func(*int, string, int, string)) {
 	for _, c := range []struct{ fn, op string }{
 		{"ggml_sum", "SUM"}, {"ggml_mean", "MEAN"}, {"ggml_argmax", "ARGMAX"}, {"ggml_sum_rows", "SUM_ROWS"},
@@ -239,7 +237,7 @@ func (l *lib) readSrc(t *tensorLayout, ops []string, note func(*int, string, int
 	}
 }
 
-// complete fills what the binary did not tell from history and notes where the two differ.
+// complete fills in from history what the binary did not reveal and notes differences.
 func (t *tensorLayout) complete(f *findings) (warnings []string, err error) {
 	e := bestEra(t)
 	if e == nil {
@@ -274,7 +272,7 @@ func (t *tensorLayout) complete(f *findings) (warnings []string, err error) {
 	return warnings, t.check()
 }
 
-// check refuses a layout that cannot be: a field beyond the end of what is copied of a tensor.
+// check rejects an impossible layout: a field beyond the copied part of a tensor.
 func (t *tensorLayout) check() error {
 	end := min(t.size, maxTensor)
 	for _, x := range []struct {

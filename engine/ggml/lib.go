@@ -10,7 +10,7 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// lib is one ELF file of an engine. It is the image that the machine runs on.
+// lib is one ELF file of an engine. It is the image that the emulator runs on.
 type lib struct {
 	e        *target.ELF
 	bss, end uint64 // the zeroed data behind the file's part, empty if there is none
@@ -35,10 +35,10 @@ func (l *lib) Code(addr uint64) []byte {
 	return b
 }
 
-// What the machine costs of a file's budget.
+// Costs of emulation, charged to a file's budget.
 const (
 	machineCost = 256 // to make one
-	stepCost    = 8   // an instruction that it runs
+	stepCost    = 8   // per instruction that it runs
 )
 
 func (l *lib) newMachine() *emulator.Machine {
@@ -99,7 +99,7 @@ func (l *lib) fn(name string) (uint64, bool) {
 	return s.Addr, true
 }
 
-// has says whether the file defines any of these functions.
+// has reports whether the file defines any of these functions.
 func (l *lib) has(names ...string) bool {
 	for _, n := range names {
 		if _, ok := l.fn(n); ok {
@@ -109,7 +109,7 @@ func (l *lib) has(names ...string) bool {
 	return false
 }
 
-// machine makes a machine for the accessor of this name.
+// machine makes an emulator for the accessor with this name.
 func (l *lib) machine(name string) (*emulator.Machine, uint64, error) {
 	addr, ok := l.fn(name)
 	if !ok {
@@ -148,7 +148,7 @@ func (l *lib) constant(name string) (string, bool) {
 	return l.str(p, 128)
 }
 
-// isAbort tells functions that end the process.
+// isAbort recognizes functions that end the process.
 func isAbort(name string) bool {
 	switch name {
 	case "ggml_abort", "abort", "__stack_chk_fail", "__assert_fail", "_Unwind_Resume", "_ZSt9terminatev":

@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/engine/internal/emulator"
 )
 
-// llamaFacts is what one libllama (or libwhisper) tells.
+// llamaFacts is what was read from one libllama (or libwhisper).
 type llamaFacts struct {
 	sites    []engine.Site
 	batch    batchLayout
@@ -26,13 +26,13 @@ type batchLayout struct {
 	vecBegin, vecEnd, stride, seqHead, seqVal, vPos, vOutput uint16
 }
 
-// stepEntries are the functions that compute a batch. llama_process (since 0.6) takes
-// a llama_batch_ext and what to do with it, the others a llama_batch by value.
+// stepEntries are the functions that compute a batch. llama_process (since 0.6) takes a llama_batch_ext and
+// what to do with it, the others take a llama_batch by value.
 var stepEntries = []struct{ name, phase string }{
 	{"llama_decode", ""}, {"llama_encode", "encode"}, {"llama_process", ""},
 }
 
-// readLlama finds the entry points of a libllama and how a batch lies in memory.
+// readLlama finds the entry points of a libllama and the memory layout of a batch.
 func readLlama(l *lib) (*llamaFacts, error) {
 	f := &llamaFacts{}
 	for _, e := range stepEntries {
@@ -46,7 +46,7 @@ func readLlama(l *lib) (*llamaFacts, error) {
 		case e.name == "llama_process":
 			begin.B, begin.C, begin.Batch = reg(2), reg(1), engine.BatchVector
 			args = []int{0, 1, 2}
-		case l.arm(): // a struct of more than 16 bytes is handed over by address
+		case l.arm(): // a struct of more than 16 bytes is passed by address
 			begin.B, begin.Batch = reg(1), engine.BatchPointer
 			args = []int{0, 1}
 		default: // on the stack, above the return address
@@ -71,8 +71,8 @@ func readLlama(l *lib) (*llamaFacts, error) {
 	return f, nil
 }
 
-// readBatch runs llama_batch_init(3, 0, 2) and looks which allocation went where: of 3*4
-// bytes the positions and numbers of sequences, of 4*8 the lists of sequences, of 3 the flags.
+// readBatch runs llama_batch_init(3, 0, 2) and sees which allocation is stored where: the positions and
+// sequence counts have 3*4 bytes, the lists of sequences 4*8, the flags 3.
 func (f *llamaFacts) readBatch(l *lib) {
 	f.batch = batchLayout{0, 24, 40, 48, 0, 0, 0, 0, 0, 0, 0}
 	how := "history 2023-10"
@@ -120,7 +120,7 @@ func (f *llamaFacts) readBatch(l *lib) {
 	}
 }
 
-// Seen on a running llama_process of llama.cpp 0.7.0; used for what its code does not tell.
+// Observed on a running llama_process of llama.cpp 0.7.0; used where its code does not reveal them.
 const (
 	liveSeqHead = 0x38 // in a token: the list of an std::unordered_set<int>
 	liveSeqVal  = 8    // in a node of that list, after the pointer to the next
@@ -143,8 +143,8 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 			return nil, nil, nil, false
 		}
 		batch, tokens := m.NewObject("batch"), m.NewObject("tokens")
-		// Any pair of pointers in it may be the vector: offer the same one everywhere, the end
-		// after the begin at each pair of words.
+		// Any pair of pointers in it may be the vector: set up the same one everywhere, with its end after
+		// its begin at each pair of words.
 		first := b.vecBegin
 		for off := uint16(0); off < 512; off += 8 {
 			if first == engine.Absent || off == first {
@@ -156,7 +156,7 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 		_, err = m.Run(addr, batch.Addr, index, arg(m))
 		return m, batch, tokens, err == nil
 	}
-	// The first run finds an empty vector, for all words are equal: what it compares is the vector.
+	// The first run sees an empty vector, as all words are equal: the words that it compares are the vector.
 	one := func(*emulator.Machine) uint64 { return 1 }
 	m, batch, _, _ := run(setOutput, 0, one)
 	if m == nil {
@@ -196,13 +196,13 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 	}
 	b.seqHead, b.seqVal = liveSeqHead, liveSeqVal
 	how := "seen on a running llama.cpp 0.7.0"
-	// add_seq calls the set's insert with the set's address, a token's; its list lies 16 into it
-	// (libstdc++'s _Hashtable: buckets, count, then the list).
+	// add_seq calls the set's insert with the set's address, which is inside a token; its list starts 16
+	// bytes further (libstdc++'s _Hashtable: buckets, count, then the list).
 	m, addr, err := l.machine(addSeq)
 	if err == nil {
 		batch, tokens := m.NewObject("batch"), m.NewObject("tokens")
 		for off := 0; off < int(b.vecBegin); off += 4 {
-			batch.Put32(off, 64) // the number of sequences that there can be
+			batch.Put32(off, 64) // the maximum number of sequences
 		}
 		batch.Put64(int(b.vecBegin), tokens.Addr)
 		batch.Put64(int(b.vecEnd), tokens.Addr+uint64(b.stride))
@@ -219,9 +219,9 @@ func (f *llamaFacts) readBatchExt(l *lib) {
 	f.find.add("batch_ext.token.seq_ids", b.seqHead, how)
 }
 
-// extStride finds the size of a token: set_output(1, true) stores that much further on than
-// set_output(0, true). The number of tokens is computed from the vector's size by a
-// multiplication with an inverse, so the size must be a multiple of the stride: try those there are.
+// extStride finds the size of a token: set_output(1, true) stores that much further on than set_output(0,
+// true). The code computes the number of tokens from the vector's size by multiplying with an inverse, so the
+// size must be a multiple of the stride: try the possible ones.
 func (f *llamaFacts) extStride(l *lib,
 	run func(string, uint64, func(*emulator.Machine) uint64) (*emulator.Machine, *emulator.Object,
 		*emulator.Object, bool), fn string, one func(*emulator.Machine) uint64) {
@@ -253,8 +253,7 @@ func (f *llamaFacts) extStride(l *lib,
 
 var versionInName = regexp.MustCompile(`lib(?:llama|whisper)(?:\.so)?\.v?(b?[0-9][0-9a-z]*(?:\.[0-9][0-9a-z]*)*)(?:\.so(?:\.[0-9]+)*)?$`)
 
-// readVersion asks the library for its version, or else its file's name (libllama.b6301.so,
-// libllama.so.0.7.0).
+// readVersion asks the library for its version, or uses its file name (libllama.b6301.so, libllama.so.0.7.0).
 func (f *llamaFacts) readVersion(l *lib, fn string) {
 	if s, ok := l.constant(fn); ok {
 		f.version = s

@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// fileFacts is what was read from one file. It is kept for all processes that map it.
+// fileFacts is what was read from one file. It is shared by all processes that map it.
 type fileFacts struct {
 	base     *baseFacts
 	baseErr  error
@@ -23,20 +23,20 @@ type fileFacts struct {
 	sched    []engine.Site
 	schedErr error
 	copies   []engine.Site
-	left     error // why it could not be read to the end: the rest is not to be relied on
+	left     error // why it could not be read to the end: the rest is unreliable
 }
 
 type factsKey struct {
 	id    target.FileID
 	path  string
-	flags int // where the base library has a tensor's flags
+	flags int // offset of a tensor's flags, from the base library
 }
 
-// maxFacts bounds the files of which it is remembered what was read.
+// maxFacts bounds the number of files whose facts are remembered.
 const maxFacts = 256
 
-// factsOf returns what was read from a file before, or reads it. What could not be read to the end is kept
-// only where that is the file's own fault.
+// factsOf returns the facts of a file, read now or before. If it could not be read to the end, they are kept
+// only if that is the file's own fault.
 func (g *Engine) factsOf(f *file, flags int, read func() *fileFacts) *fileFacts {
 	key := factsKey{f.ID, f.Path, flags}
 	keep := f.ID != (target.FileID{})
@@ -63,10 +63,10 @@ func (g *Engine) factsOf(f *file, flags int, read func() *fileFacts) *fileFacts 
 	return facts
 }
 
-// PlanFiles makes the plan for a process that has just these files mapped. It can be
-// made before all of them are there, the CPU library for one is loaded late: what is missing
-// stands in Warnings, and a new plan is made when files come. An error is *[engine.NotFound] or
-// *[engine.Incomplete], or says which file could not be understood.
+// PlanFiles makes the plan for a process that has exactly these files mapped. It works before all of them are
+// present (the CPU library, for one, is loaded late): Warnings lists what is missing, and a new plan is made
+// when files are added. The error is *[engine.NotFound] or *[engine.Incomplete], or says which file could not
+// be understood.
 func (g *Engine) PlanFiles(files []engine.OpenedFile) (*engine.Plan, error) {
 	in := make([]file, len(files))
 	for i := range files {
@@ -75,7 +75,7 @@ func (g *Engine) PlanFiles(files []engine.OpenedFile) (*engine.Plan, error) {
 	return g.plan(in, nil)
 }
 
-// plan makes a plan; left says why other files of the process are not among those given.
+// plan makes a plan; left says why other files of the process are missing here.
 func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 	files, err := detect(files)
 	if err != nil {
@@ -91,7 +91,7 @@ func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 	p.Library, p.LibraryVersion, p.LibraryCommit = "ggml", b.version, b.commit
 	var cpus []*cpuFacts
 	var batch *batchLayout
-	var unread []error // schedulers
+	var unread []error // of schedulers
 	left = slices.Clone(left)
 	for i := range files {
 		f := &files[i]
@@ -116,8 +116,8 @@ func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 				p.Sites = append(p.Sites, s)
 			}
 		}
-		// One file can define the same thing as another that was loaded before it and is the
-		// one called: whichever is used is hit.
+		// One file can define the same functions as another that was loaded earlier and whose functions are
+		// called: whichever is used is hit.
 		add(facts.sched)
 		for _, s := range facts.copies {
 			s.File = index
@@ -163,14 +163,14 @@ func (g *Engine) plan(files []file, left []error) (*engine.Plan, error) {
 	p.Warnings = append(p.Warnings, missing(p, files, cpus, unread)...)
 	p.LeftOut = errors.Join(left...)
 	for _, err := range left {
-		// an engine of which all is there lacks at most another backend
+		// an engine with everything present lacks at most another backend
 		p.Warnings = append(p.Warnings,
 			engine.Warning{Text: "a file is left out: " + err.Error(), Elsewhere: whole(p)})
 	}
 	return p, nil
 }
 
-// featuresOf says what a plan can do. An inlined barrier does not tell its thread pool.
+// featuresOf returns what a plan can do. An inlined barrier does not reveal its thread pool.
 func featuresOf(p *engine.Plan) engine.Features {
 	f := engine.Features{Definitions: true, Routing: p.Layout.ChooseOp != engine.Absent}
 	poolless := false
@@ -192,7 +192,7 @@ func featuresOf(p *engine.Plan) engine.Features {
 // planBase finds the base library and reads it.
 func (g *Engine) planBase(p *engine.Plan, files []file) (*baseFacts, int, error) {
 	var b *baseFacts
-	var bad, left error // of the first that cannot be read
+	var bad, left error // errors of the first that cannot be read
 	at := -1
 	for i := range files {
 		f := &files[i]
@@ -212,7 +212,7 @@ func (g *Engine) planBase(p *engine.Plan, files []file) (*baseFacts, int, error)
 		switch {
 		case facts.left == nil && facts.baseErr == nil:
 			b, at = facts.base, i
-		case facts.left != nil: // told with the files that are left out
+		case facts.left != nil: // reported with the files that are left out
 			left = first(left, facts.left)
 		default:
 			bad = first(bad, facts.baseErr)
@@ -238,7 +238,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// readFile reads what a file tells besides the base library's layouts.
+// readFile reads everything from a file except the base library's layouts.
 func readFile(e *target.ELF, parts Part, flags int) *fileFacts {
 	x, l := &fileFacts{}, newLib(e)
 	if fn, ok := l.fn(schedCompute); ok {
@@ -260,8 +260,8 @@ func readFile(e *target.ELF, parts Part, flags int) *fileFacts {
 	return x
 }
 
-// schedSites plans the scheduler's begin and, where that is cheap, its end: a profile
-// can do without the end, as the graphs in it have theirs.
+// schedSites plans the scheduler's begin and, where that is cheap, its end: a profile can do without the end,
+// as the graphs inside have theirs.
 func (l *lib) schedSites(fn uint64) ([]engine.Site, error) {
 	begin := engine.Site{Role: engine.RoleSchedBegin, A: reg(0), B: reg(1), Entry: schedCompute}
 	sites, err := l.span(fn, "", begin, engine.RoleSchedEnd, 0, 1)
@@ -273,8 +273,8 @@ func (l *lib) schedSites(fn uint64) ([]engine.Site, error) {
 	}), nil
 }
 
-// flagged says whether tensors without the COMPUTE flag are not run: the operator loop tests
-// it. Without a CPU library in sight all count as run.
+// flagged reports whether tensors without the COMPUTE flag are skipped, as the operator loop tests it.
+// Without a known CPU library, all count as run.
 func flagged(b *baseFacts, cpus []*cpuFacts) bool {
 	return b.tensor.flags != unknown && slices.ContainsFunc(cpus, func(c *cpuFacts) bool { return c.tests })
 }
@@ -311,7 +311,7 @@ func baseLayout(b *baseFacts) engine.Layout {
 	return l
 }
 
-// planThreads takes over what the CPU libraries tell of threads.
+// planThreads copies the thread offsets from the CPU libraries.
 func planThreads(p *engine.Plan, cpus []*cpuFacts) {
 	for i, c := range cpus {
 		l := &p.Layout
@@ -330,7 +330,7 @@ func batchInto(l *engine.Layout, b *batchLayout) {
 	l.VecSeqHead, l.VecSeqVal, l.VecPos, l.VecOutput = b.seqHead, b.seqVal, b.vPos, b.vOutput
 }
 
-// missing says in words what the files at hand do not give. unread says why schedulers could not be read.
+// missing describes what the available files lack. unread says why schedulers could not be read.
 func missing(p *engine.Plan, files []file, cpus []*cpuFacts, unread []error) []engine.Warning {
 	var out []engine.Warning
 	has := map[engine.Role]bool{}
@@ -353,8 +353,8 @@ func missing(p *engine.Plan, files []file, cpus []*cpuFacts, unread []error) []e
 	return out
 }
 
-// others says whether there can be other backends than the CPU's: a library of one, or a file with all in it,
-// which does not tell.
+// others reports whether there can be backends other than the CPU: a library of one, or a file with
+// everything in it, which does not show.
 func others(files []file) bool {
 	return slices.ContainsFunc(files, func(f file) bool {
 		return f.parts&PartBackend != 0 || f.parts&(PartBase|PartCPU) == PartBase|PartCPU

@@ -11,9 +11,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A device's own interface: libraries by which backends hand work to queues and wait for it. Their exported
-// functions are probed, so how a backend uses them does not matter, as long as it calls these and not
-// pointers past them.
+// A device's own interface: libraries through which backends submit work to queues and wait for it. Their
+// exported functions are probed, so it does not matter how a backend uses them, as long as it calls these and
+// not pointers that bypass them.
 
 // queueCall is one exported function.
 type queueCall struct {
@@ -21,8 +21,8 @@ type queueCall struct {
 	begin, end engine.Role
 	covers     trace.Covers
 	a, b, c, d engine.Arg
-	args       []int // integer arguments that must be intact where it is probed
-	often      bool  // called for each operator: only where that is cheap
+	args       []int // integer arguments that must be intact at the probe
+	often      bool  // called for each operator: probed only where that is cheap
 }
 
 func at(r uint8, off int32) engine.Arg { return engine.Arg{Kind: engine.ArgAt, Reg: r, Stack: off} }
@@ -40,8 +40,8 @@ func waits(name string, covers trace.Covers, args ...int) queueCall {
 
 // queueLibrary is one such interface.
 type queueLibrary struct {
-	file  string   // begin of the library's name
-	needs []string // a backend that is linked with one of these uses it
+	file  string   // prefix of the library's name
+	needs []string // a backend linked with one of these uses it
 	calls func(arm bool) []queueCall
 }
 
@@ -51,10 +51,10 @@ var queueLibraries = []queueLibrary{
 	{"libOpenCL.so", []string{"libOpenCL.so"}, openCLCalls},
 }
 
-// vulkanCalls are the loader's (Vulkan 1.3 specification, chapters 6 and 7). The first word of a queue and of
-// a device is the loader's table of functions, the same for a device and its queues: it tells devices apart.
-// vkGetFenceStatus is polled in a loop by ggml, hundreds of times a graph, and not probed: a fence that was
-// seen done is reset, and it may not be reset before it is done.
+// vulkanCalls are the loader's functions (Vulkan 1.3 specification, chapters 6 and 7). The first word of a
+// queue and of a device points to the loader's table of functions, which a device shares with its queues: it
+// distinguishes devices. vkGetFenceStatus is not probed, as ggml polls it in a loop, hundreds of times per
+// graph: a fence that was seen done is reset, and it must not be reset before it is done.
 func vulkanCalls(bool) []queueCall {
 	var out []queueCall
 	// (queue, count, submits, fence)
@@ -80,10 +80,10 @@ func vulkanCalls(bool) []queueCall {
 		d: reg(1), args: []int{0, 1, 2}})
 }
 
-// cudaCalls are the driver's (CUDA driver API), which the runtime library calls. A stream is a queue, an
-// event a handle.
+// cudaCalls are the driver's functions (CUDA driver API), which the runtime library calls. A stream is a
+// queue, an event is a handle.
 func cudaCalls(arm bool) []queueCall {
-	// the ninth argument of cuLaunchKernel; the return address lies before it on x86-64
+	// the ninth argument of cuLaunchKernel; on x86-64 the return address is below it
 	stream := engine.Arg{Kind: engine.ArgStackAt, Stack: 24}
 	if arm {
 		stream.Stack = 0
@@ -92,7 +92,7 @@ func cudaCalls(arm bool) []queueCall {
 	add := func(c queueCall, often bool) {
 		c.often = often
 		out = append(out, c)
-		c.name += "_ptsz" // with a default stream for each thread
+		c.name += "_ptsz" // with a default stream per thread
 		out = append(out, c)
 	}
 	add(submits("cuLaunchKernel", stream), true)
@@ -115,8 +115,8 @@ func cudaCalls(arm bool) []queueCall {
 	return append(out, waits("cuCtxSynchronize", trace.CoversDevice))
 }
 
-// openCLCalls are the loader's (OpenCL 3.0). Events are not read: what clWaitForEvents waits for is not
-// known, but by the backend's synchronize around it.
+// openCLCalls are the loader's functions (OpenCL 3.0). Events are not read, so what clWaitForEvents waits for
+// is unknown, except for the backend's synchronize around it.
 func openCLCalls(bool) []queueCall {
 	kernel := submits("clEnqueueNDRangeKernel", reg(0), 0)
 	kernel.often = true
@@ -132,8 +132,8 @@ func openCLCalls(bool) []queueCall {
 	return out
 }
 
-// queueSites plans what the interfaces of the scheduler's backends tell. Those of a function that it does not
-// export are left out, and those that would be dear where they are called often.
+// queueSites plans sites in the interfaces of the scheduler's backends. It leaves out functions that a
+// library does not export, and frequently called ones that would be expensive.
 func (s *backendScan) queueSites() {
 	for _, q := range queueLibraries {
 		user := s.user(q.needs)
@@ -171,7 +171,7 @@ func (s *backendScan) queueSites() {
 	}
 }
 
-// user names a backend other than the CPU's that is linked with one of these libraries; empty: none is.
+// user names a backend other than the CPU that is linked with one of these libraries; empty: none is.
 func (s *backendScan) user(names []string) string {
 	for _, l := range s.libs {
 		if l.backend == "" {
@@ -191,7 +191,7 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 	seen := map[uint64]bool{}
 	for _, c := range calls {
 		fn, ok := l.fn(c.name)
-		if !ok || seen[fn] { // another name of the same function
+		if !ok || seen[fn] { // another name for the same function
 			continue
 		}
 		seen[fn] = true
@@ -200,7 +200,7 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 			continue
 		}
 		ends := l.queueEnds(fn, c.end)
-		// a return probe has to stand before the stack moved
+		// a return probe must come before the stack moves
 		if c.end != engine.RoleNone && ends == nil && !e.canReturn {
 			if e.in, err = l.e.Insn(fn); err != nil {
 				continue
@@ -229,9 +229,9 @@ func (l *lib) queueSites(calls []queueCall) (out []engine.Site) {
 	return out
 }
 
-// queueEnds finds where a call of a device's interface ends; nil: by a return probe only. That is for these
-// functions alone: the interfaces are C, nothing is thrown through them, and a loader hands each call on by
-// an indirect jump.
+// queueEnds finds where a call of a device's interface ends; nil: only by a return probe. Return probes are
+// for these functions alone: the interfaces are C, nothing is thrown through them, and a loader hands each
+// call on by an indirect jump.
 func (l *lib) queueEnds(fn uint64, role engine.Role) []engine.Site {
 	if role == engine.RoleNone {
 		return nil

@@ -21,14 +21,15 @@ const (
 	schedCompute = "ggml_backend_sched_graph_compute_async"
 )
 
-// Costs by facts measured on one machine: an emulated probe 0.4 us, a stepped one 14 to 27 us in
-// a VM and about three times an emulated one on bare metal.
+// Costs measured on one machine: an emulated probe 0.4 us, a stepped one 14 to 27 us in a VM and about three
+// times an emulated one on bare metal.
 const steppedCost = "stepped: costs 14 to 27 us a hit in a virtual machine, about 1.5 us on bare metal"
 
 func reg(i uint8) engine.Arg { return engine.Arg{Kind: engine.ArgReg, Reg: i} }
 
-// site makes a site of an instruction; the file's number is filled in when a plan is put together. Where the
-// kernel takes no probe there is none: it would refuse all that are attached together with this one.
+// site makes a site of an instruction; the file's number is filled in when a plan is assembled. Where the
+// kernel accepts no probe it returns none: the kernel would refuse all that are attached together with this
+// one.
 func (l *lib) site(in target.Insn, role engine.Role) (engine.Site, error) {
 	off, ok := l.e.FileOffset(in.Addr)
 	if !ok {
@@ -48,9 +49,9 @@ func (l *lib) site(in target.Insn, role engine.Role) (engine.Site, error) {
 	return s, nil
 }
 
-// span plans the begin and end of one function: begin holds the roles and arguments
-// of the first site, args the integer arguments that must be intact there. inner: see [lib.ends].
-// Where the end cannot be probed the begin is returned with errNoEnd.
+// span plans the begin and end of one function: begin holds the roles and arguments of the first site, args
+// the integer arguments that must be intact there. inner: see [lib.ends]. If the end cannot be probed, the
+// begin is returned with errNoEnd.
 func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, args ...int) ([]engine.Site,
 	error) {
 	e, err := l.walkEntry(fn, args...)
@@ -93,10 +94,10 @@ func (l *lib) span(fn uint64, inner string, begin engine.Site, end engine.Role, 
 	return sites, nil
 }
 
-// errNoEnd says that a function's begin can be probed, and its end cannot.
+// errNoEnd reports that a function's begin can be probed, but its end cannot.
 var errNoEnd = errors.New("its end cannot be probed")
 
-// cpuFacts is what one CPU library tells.
+// cpuFacts is what was read from one CPU library.
 type cpuFacts struct {
 	sites       []engine.Site
 	ith, nth    int
@@ -106,8 +107,8 @@ type cpuFacts struct {
 	warnings    []engine.Warning
 }
 
-// readCPU finds the operator sites and the graph sites of a CPU library. flags is where a
-// tensor's flags are (unknown: nowhere).
+// readCPU finds the operator sites and graph sites of a CPU library. flags is the offset of a tensor's flags
+// (unknown: none).
 func readCPU(l *lib, flags int) (*cpuFacts, error) {
 	c := &cpuFacts{ith: unknown, nth: unknown, planThreads: unknown}
 	if err := c.readOps(l, flags); err != nil {
@@ -127,7 +128,7 @@ func readCPU(l *lib, flags int) (*cpuFacts, error) {
 	return c, nil
 }
 
-// opCall finds the call that begins an operator, in the operator loop's function.
+// opCall finds the call that begins an operator, in the function of the operator loop.
 func (l *lib) opCall() (call target.Insn, f target.Function, hook bool, how string, err error) {
 	one := func(addrs []uint64, err error) (target.Insn, target.Function, bool) {
 		for _, a := range addrs {
@@ -147,8 +148,8 @@ func (l *lib) opCall() (call target.Insn, f target.Function, hook bool, how stri
 				return in, f, true, "the call of " + hookName + " in the operator loop", nil
 			}
 		}
-		// No loop around it: it lies in a function of its own, ggml_compute_forward, whose calls are the
-		// loop's.
+		// No loop around it: it is in a function of its own, ggml_compute_forward, whose calls are in the
+		// loop.
 		if in, f, ok := one(l.e.CallsTo(f.Start)); ok {
 			return in, f, false, "the call of the function that calls " + hookName, nil
 		}
@@ -161,7 +162,7 @@ func (l *lib) opCall() (call target.Insn, f target.Function, hook bool, how stri
 		l.e.Name, hookName, forwardName)
 }
 
-// calls lists direct calls of a function, and those through its slot where there are none.
+// calls lists direct calls of a function, or those through its slot if there are none.
 func (l *lib) calls(name string) ([]uint64, error) {
 	out, err := l.e.Calls(name)
 	if err == nil && len(out) == 0 {
@@ -176,7 +177,7 @@ func (w *flow) isBarrier(in target.Insn) bool {
 		w.callee(in) == barrierName
 }
 
-// isGOMPBarrier is the barrier of OpenMP, which a build with ggml_barrier inlined calls instead.
+// isGOMPBarrier recognizes the barrier of OpenMP, which a build with an inlined ggml_barrier calls instead.
 func (w *flow) isGOMPBarrier(in target.Insn) bool {
 	if in.Kind != target.Call && in.Kind != target.CallIndirect {
 		return false
@@ -193,7 +194,7 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 	w := l.flow(f)
 	site := func(in target.Insn, role engine.Role) (engine.Site, error) {
 		s, err := l.site(in, role)
-		if f.Name == "" { // stripped: what it is follows from what it does
+		if f.Name == "" { // stripped: identified by what it does
 			s.Where = fmt.Sprintf("ggml_graph_compute_thread+%#x", in.Addr-f.Start)
 		}
 		return s, err
@@ -213,7 +214,7 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 	loop, closing := w.loopEnds(call, from, w.isBarrier)
 	arg, endHow := reg(0), "control flow from the operator's call to the barrier"
 	if len(loop)+len(closing) == 0 {
-		// The compiler put the barrier into the loop.
+		// The compiler inlined the barrier into the loop.
 		arg = engine.Arg{}
 		if in, ok := w.join(call, from); ok {
 			loop, endHow = []target.Insn{in},
@@ -257,13 +258,13 @@ func (c *cpuFacts) readOps(l *lib, flags int) error {
 	return nil
 }
 
-// readParams finds the thread's number and the team's size in struct ggml_compute_params:
-// operators of the user's own are called with both; and the number of threads in struct ggml_cplan:
-// the first that ggml_graph_compute asks of it.
+// readParams finds the thread's number and the team's size in struct ggml_compute_params, as operators
+// defined by the user are called with both; and the number of threads in struct ggml_cplan, the first field
+// of it that ggml_graph_compute reads.
 func (c *cpuFacts) readParams(l *lib) {
 	for _, x := range []struct {
 		fn       string
-		ith, nth int // numbers of the arguments that the user's function gets
+		ith, nth int // argument numbers of the user's function
 	}{{"ggml_compute_forward_custom", 1, 2}, {"ggml_compute_forward_map_custom1", 2,
 		3}, {"ggml_compute_forward_map_custom2", 3, 4}} {
 		m, addr, err := l.machine(x.fn)

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	maxNames = 512 // entries of a name table; ggml had 102 operators at most so far
+	maxNames = 512 // entries of a name table; so far ggml has had at most 102 operators
 	maxTypes = 256
 )
 
-// typeTraits is what is kept of one entry of ggml's table of data types.
+// typeTraits is the kept part of an entry of ggml's table of data types.
 type typeTraits struct {
 	name        string
-	block, size int64 // elements and bytes of a block; 0 if unknown
+	block, size int64 // elements and bytes per block; 0 if unknown
 }
 
-// nameTable reads all names that an accessor knows, ggml_op_name for one: it is run with
-// 0, 1, 2 ... until what it returns is no name of that kind any more. limit is how many
-// there can be (0: not known), as tables of different kinds follow each other without a gap.
+// nameTable reads all names that an accessor, such as ggml_op_name, knows: it is run with 0, 1, 2 ... until
+// the result is not a name of that kind. limit is their maximum number (0: unknown), as tables of different
+// kinds are adjacent.
 func (l *lib) nameTable(fn string, limit int, isName func(string) bool) (names []string, table uint64,
 	err error) {
 	m, addr, err := l.machine(fn)
@@ -36,7 +36,7 @@ func (l *lib) nameTable(fn string, limit int, isName func(string) bool) (names [
 			if i == 0 {
 				return nil, 0, fmt.Errorf("%s: %w", fn, err)
 			}
-			break // a bound was asserted
+			break // an assertion on the bound failed
 		}
 		if i == 0 && len(m.Log) > 0 {
 			table = m.Log[len(m.Log)-1].Off
@@ -53,7 +53,7 @@ func (l *lib) nameTable(fn string, limit int, isName func(string) bool) (names [
 	return names, table, nil
 }
 
-// isOpName tells MUL_MAT from the symbols (X*Y) and type names (q4_0) that neighbour it.
+// isOpName distinguishes MUL_MAT from the adjacent symbols (X*Y) and type names (q4_0).
 func isOpName(s string) bool {
 	if s == "" || s[0] < 'A' || s[0] > 'Z' {
 		return false
@@ -92,7 +92,7 @@ func (l *lib) readNames(f *findings) (opNames, error) {
 		}
 		*t.names, t.addr = names, addr
 	}
-	// A table ends at the latest where the next one begins.
+	// A table ends no later than where the next one begins.
 	_, symbols, _ := l.nameTable("ggml_op_symbol", 1, func(string) bool { return true })
 	for _, t := range tabs {
 		for _, start := range []uint64{tabs[0].addr, tabs[1].addr, tabs[2].addr, symbols} {
@@ -111,8 +111,8 @@ func (l *lib) readNames(f *findings) (opNames, error) {
 	return n, nil
 }
 
-// readTypes reads the data types: ggml_type_name, ggml_blck_size and ggml_type_size run
-// with 0, 1, 2 ... . Removed types keep their number and a name.
+// readTypes reads the data types: it runs ggml_type_name, ggml_blck_size and ggml_type_size with 0, 1, 2 ...
+// . Removed types keep their number and a name.
 func (l *lib) readTypes(f *findings) []typeTraits {
 	var out []typeTraits
 	name, a, err := l.machine("ggml_type_name")
@@ -156,7 +156,7 @@ func (l *lib) readTypes(f *findings) []typeTraits {
 			}
 		}
 		if !ok || t.block < 0 || t.block > 1<<16 || t.size < 0 || t.size > 1<<16 {
-			break // beyond the table
+			break // past the table
 		}
 		out = append(out, t)
 		if t.name != "" && t.block > 0 && t.size > 0 {

@@ -26,11 +26,11 @@ type child struct {
 	cpu    []sample
 }
 
-// sample is the CPU time that a process had used at a time, ns both.
+// sample is the CPU time that a process had used at some time, both in ns.
 type sample struct{ at, cpu int64 }
 
-// start starts a child in a process group of its own: an interrupt from the terminal is handled here, and
-// ends the children in order. It dies with the calling thread, which the caller locks.
+// start starts a child in its own process group: an interrupt from the terminal is handled here, which then
+// ends the children in order. The child dies with the calling thread, which the caller must lock.
 func start(argv []string) (*child, error) {
 	c := &child{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{}), began: time.Now()}
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.errs
@@ -50,15 +50,15 @@ func start(argv []string) (*child, error) {
 	return c, nil
 }
 
-// sample notes the CPU time used so far.
+// sample records the CPU time used so far.
 func (c *child) sample(now int64) {
 	if ns, ok := cpuTime(c.cmd.Process.Pid); ok {
 		c.cpu = append(c.cpu, sample{now, ns})
 	}
 }
 
-// end ends the child and waits for it; one that does not follow is killed. An interrupt would not do: in a
-// background job of a script it is ignored, by children too.
+// end ends the child and waits for it; if it does not respond, it is killed. It does not use an interrupt: in
+// a background job of a script interrupts are ignored, by children too.
 func (c *child) end() {
 	for _, s := range []struct {
 		sig  syscall.Signal
@@ -82,7 +82,7 @@ func (c *child) ended() bool {
 	}
 }
 
-// failure is what the child said before it failed, nil if it ended well.
+// failure is the child's output before it failed, nil if it succeeded.
 func (c *child) failure() *RecorderError {
 	if c.status == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (c *child) failure() *RecorderError {
 	return &RecorderError{Status: c.status, Text: text}
 }
 
-// cpuIn is the CPU time used between two times, ns, from the samples around them; -1 if it is not known.
+// cpuIn is the CPU time used between two times, ns, from the samples around them; -1 if unknown.
 func (c *child) cpuIn(from, to int64) int64 {
 	a, b := at(c.cpu, from), at(c.cpu, to)
 	if a < 0 || b < a || to <= from {
@@ -107,7 +107,7 @@ func (c *child) cpuIn(from, to int64) int64 {
 	return b - a
 }
 
-// at interpolates; -1 outside of the samples.
+// at interpolates; it returns -1 outside the samples.
 func at(s []sample, t int64) int64 {
 	for i := 1; i < len(s); i++ {
 		p, q := s[i-1], s[i]
@@ -118,8 +118,8 @@ func at(s []sample, t int64) int64 {
 	return -1
 }
 
-// cpuTime is the CPU time that all threads of a process have used, ns: its CPU clock, whose id follows from
-// the pid (clock_getcpuclockid, include/linux/posix-timers_types.h: ~pid << 3 | CPUCLOCK_SCHED).
+// cpuTime is the CPU time used by all threads of a process, ns: its CPU clock, whose ID is derived from the
+// PID (clock_getcpuclockid, include/linux/posix-timers_types.h: ~pid << 3 | CPUCLOCK_SCHED).
 func cpuTime(pid int) (int64, bool) {
 	const schedClock = 2
 	var ts unix.Timespec
@@ -136,7 +136,7 @@ func now() int64 {
 	return ts.Nano()
 }
 
-// tail keeps the last of what is written to it. It is read when the writer has ended.
+// tail keeps the end of what is written to it. It is read after the writer has ended.
 type tail struct{ b []byte }
 
 const maxTail = 64 << 10
@@ -151,11 +151,12 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) String() string { return string(bytes.ToValidUTF8(t.b, []byte("?"))) }
 
-// sampleEvery is the rhythm in all spans, with and without a recorder, so that it weighs the same.
+// sampleEvery is the sampling interval in all spans, with and without a recorder, so that its cost is the
+// same.
 const sampleEvery = 100 * time.Millisecond
 
-// hold waits for d, taking samples of c (nil: none). It returns early, and false, when ctx is done or one of
-// the others ends.
+// hold waits for d, sampling c (nil: none). It returns early, with false, when ctx is done or one of the
+// others ends.
 func hold(ctx context.Context, d time.Duration, c *child, ends ...<-chan struct{}) bool {
 	var done [2]<-chan struct{}
 	copy(done[:], ends)

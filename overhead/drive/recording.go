@@ -13,12 +13,12 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// leaving is how long taking probes away lasts: that part of a span without them is left out.
+// leaving is how long removing probes takes: that part of a span without them is left out.
 const leaving = int64(100 * time.Millisecond)
 
-// FromRecording compares, in one recording that was kept within a budget, the steps whose operators were
-// recorded with those beside them of which steps and graphs alone were. There are many such spans in a
-// recording of minutes, so that it tells small differences; what steps and graphs cost is in both.
+// FromRecording compares, in one recording with a budget, the steps whose operators were recorded with
+// adjacent ones for which only steps and graphs were. A recording of minutes has many such spans, so small
+// differences are measurable; the cost of steps and graphs is in both.
 func FromRecording(path string) (*overhead.Report, error) {
 	steps, h, err := readClock(path)
 	if err != nil {

@@ -25,7 +25,7 @@ func (c *clockSink) Step(s *profile.Step) error {
 	return nil
 }
 
-// readClock reads the clock's recording; also while it grows.
+// readClock reads the clock's recording, even while it grows.
 func readClock(path string) ([]overhead.Step, *profile.Header, error) {
 	c := &clockSink{}
 	h, err := replay(path, c)
@@ -47,19 +47,19 @@ type stateSink struct {
 	level engine.Level
 	steps []seen
 
-	counts       string // the role of a counter that operators have to have
-	at           int    // its place in their Counts; -1: the recording has none
+	counts       string // role of a counter that operators must have
+	at           int    // its index in their Counts; -1: the recording has none
 	ops, counted int
 
-	memory         bool // what processes counted of their faults is there
-	choose, chosen int  // operators that use chosen experts; those whose choice is known
+	memory         bool // the processes' fault counts are there
+	choose, chosen int  // operators that use chosen experts, and those whose choice is known
 }
 
-// seen is a step that a recording has.
+// seen is a step in a recording.
 type seen struct {
 	start, end int64
 	ops        int
-	whole      bool // with all that the level asks for
+	whole      bool // with everything that the level requires
 }
 
 // Meta looks for the counter among those of the recording.
@@ -83,7 +83,7 @@ func (s *stateSink) Op(o *profile.Op) error {
 	return nil
 }
 
-// Needs implements profile.Sink: Memory tells what processes counted of their faults.
+// Needs implements profile.Sink: Memory provides the processes' fault counts.
 func (*stateSink) Needs() profile.Needs { return profile.NeedFaults }
 
 func (s *stateSink) Memory(*trace.Memory) error {
@@ -97,10 +97,10 @@ func (s *stateSink) Step(p *profile.Step) error {
 	return nil
 }
 
-// timeOver is the reason that a recording of a certain duration gives for its end.
+// timeOver is the end reason of a recording with a set duration.
 const timeOver = "the time is over"
 
-// window is the span that a recording stands for: from when its probes stood, and settle later, for d.
+// window is the span of a recording: from when its probes were in place, plus settle, for d.
 func window(h *profile.Header, settle, d int64) (from, to int64, err error) {
 	if h.End == nil || h.Torn != "" {
 		return 0, 0, errors.New("its recording was cut")
@@ -120,7 +120,7 @@ func window(h *profile.Header, settle, d int64) (from, to int64, err error) {
 	return from, to, nil
 }
 
-// examine fills in what a state's recording says of its span, or why it does not count.
+// examine fills in a span from the recording of its state, or why it does not count.
 func examine(path string, of *State, settle, d int64) (overhead.Span, error) {
 	s := overhead.Span{Traced: -1, CPU: -1}
 	sink := &stateSink{level: of.Level, counts: of.Counts, at: -1}

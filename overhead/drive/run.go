@@ -21,17 +21,17 @@ import (
 
 const (
 	usualSettle = 500 * time.Millisecond
-	// rest is left between a recorder's end and the next span: the kernel takes probes away.
+	// rest is the pause between a recorder's end and the next span: the kernel removes probes.
 	rest = 300 * time.Millisecond
-	// startup is how long a recorder takes until its probes stand, about; for the estimate alone.
+	// startup is roughly how long a recorder takes until its probes are in place; only for the estimate.
 	startup = time.Second
-	// A process that was attached to has so long to compute its first steps.
+	// Time that an attached process has to compute its first steps.
 	idleFor = time.Minute
-	// Steps that an engine must have computed before measuring begins: it is warm then.
+	// Steps that an engine must have computed before measuring starts: it is then warm.
 	firstSteps = 5
 )
 
-// run is a measurement under way.
+// run is a running measurement.
 type run struct {
 	opt     Options
 	dir     string
@@ -39,20 +39,20 @@ type run struct {
 	command *target.Command
 	clock   *child
 	spans   []overhead.Span
-	dropped map[string]string // states that are left out, and why
-	failed  map[string]int    // failures in a row
+	dropped map[string]string // excluded states, and why
+	failed  map[string]int    // consecutive failures
 	began   time.Time
-	// the round under way, and how long those before it took
+	// the current round, and how long the previous ones took
 	round    int
 	perRound time.Duration
 	lastErr  *RecorderError
 }
 
-// Run measures until all rounds are done, the engine ends, or ctx is done. What was measured so far is
-// reported in any case but those of the errors.
+// Run measures until all rounds are done, the engine ends, or ctx is done. Except on the errors below, what
+// was measured so far is reported.
 //
-// Errors: a *RecorderError (a privilege is missing, no engine was found, none of the states can be made), a
-// *target.LaunchError, Interrupted.
+// Errors: a *RecorderError (a privilege is missing, no engine was found, none of the states can be measured),
+// a *target.LaunchError, Interrupted.
 func Run(ctx context.Context, opt Options) (*overhead.Report, error) {
 	// Children die with the thread that started them, so it must not end before.
 	runtime.LockOSThread()
@@ -95,7 +95,7 @@ func (r *run) warn(format string, a ...any) {
 	}
 }
 
-// commandDone is closed when the command has ended; nil where there is none.
+// commandDone is closed when the command has ended; nil if there is none.
 func (r *run) commandDone() <-chan struct{} {
 	if r.command == nil {
 		return nil
@@ -109,8 +109,8 @@ const (
 	moreToDo = "\n  give it more to do: measuring takes minutes"
 )
 
-// startClock starts the recording of steps that tells the time in all spans. A command is tried again until
-// its engine is loaded.
+// startClock starts the recording of steps that serves as the clock in all spans. With a command it is
+// retried until the engine is loaded.
 func (r *run) startClock(ctx context.Context) error {
 	wait := 200 * time.Millisecond
 	for {
@@ -120,7 +120,7 @@ func (r *run) startClock(ctx context.Context) error {
 			return err
 		}
 		r.clock = c
-		// a recorder that found an engine goes on
+		// a recorder that found an engine keeps running
 		for began := time.Now(); !c.ended(); {
 			if steps, h, err := readClock(r.clockFile()); err == nil &&
 				(len(steps) > 0 || len(h.Processes) > 0) || time.Since(began) > 5*time.Second {
@@ -200,7 +200,7 @@ func (r *run) waitForSteps(ctx context.Context) error {
 	}
 }
 
-// rounds lets the states take turns. It returns how many rounds were begun, and why it ended early.
+// rounds runs the states in turn. It returns how many rounds were started, and why it ended early.
 func (r *run) rounds(ctx context.Context) (n int, ended string) {
 	r.began = time.Now()
 	if why := r.idle(ctx, 0); why != "" {
@@ -208,7 +208,7 @@ func (r *run) rounds(ctx context.Context) (n int, ended string) {
 	}
 	for n = 1; n <= r.opt.Rounds; n++ {
 		for i := range r.opt.States {
-			// another order in each round: no state always follows the same one
+			// a different order in each round: no state always follows the same one
 			s := &r.opt.States[(i+n-1)%len(r.opt.States)]
 			if r.dropped[s.Name] != "" {
 				continue
@@ -230,7 +230,7 @@ func (r *run) rounds(ctx context.Context) (n int, ended string) {
 	return r.opt.Rounds, ""
 }
 
-// wait passes time, and says what ended it early, if anything did.
+// wait waits, and returns what ended it early, if anything did.
 func (r *run) wait(ctx context.Context, d time.Duration, c *child) string {
 	if hold(ctx, d, c, r.clock.done, r.commandDone()) {
 		return ""
@@ -244,7 +244,7 @@ func (r *run) wait(ctx context.Context, d time.Duration, c *child) string {
 	return "the process ended"
 }
 
-// idle makes a span with nothing but the clock.
+// idle makes a span with only the clock running.
 func (r *run) idle(ctx context.Context, round int) string {
 	r.say(r.progress(round, ""))
 	s := overhead.Span{From: now()}
@@ -256,15 +256,15 @@ func (r *run) idle(ctx context.Context, round int) string {
 	return why
 }
 
-// progress estimates what is left from what was done.
+// progress estimates the remaining time from the past.
 func (r *run) progress(round int, state string) Progress {
-	var each time.Duration // a round
+	var each time.Duration // per round
 	for _, s := range r.opt.States {
 		each += max(s.Span, r.opt.Span) + r.opt.Span + max(s.Settle, usualSettle) + rest + startup
 	}
 	total := r.opt.Span + time.Duration(r.opt.Rounds)*each
 	if past := time.Since(r.began); round > 1 {
-		// as fast as until now; the parts of a round are of different length
+		// as fast as until now; the parts of a round differ in length
 		if r.round != round {
 			r.round, r.perRound = round, past/time.Duration(round-1)
 		}
@@ -274,7 +274,7 @@ func (r *run) progress(round int, state string) Progress {
 		Left: max(0, total-time.Since(r.began))}
 }
 
-// hold makes a span in which a state holds.
+// hold makes a span in which a state is active.
 func (r *run) hold(ctx context.Context, s *State, round int) (why string) {
 	r.say(r.progress(round, s.Name))
 	at := now()
@@ -300,7 +300,7 @@ func (r *run) hold(ctx context.Context, s *State, round int) (why string) {
 	var f *RecorderError
 	if errors.As(err, &f) {
 		r.lastErr = f
-		// what will not change: a flag that is not known, a privilege
+		// permanent: an unknown flag, a missing privilege
 		if f.Status == 2 || f.Status == 4 && r.failed[s.Name] == 3 {
 			r.dropped[s.Name] = f.Text
 			if len(r.opt.States) > 1 {
@@ -318,7 +318,7 @@ func (r *run) record(ctx context.Context, s *State) (span overhead.Span, why str
 		settle = usualSettle
 	}
 	file := filepath.Join(r.dir, "state.pinf")
-	// the duration counts from when it is attached; a little more, so that the span ends before it does
+	// the duration starts when it is attached; it is slightly longer, so that the span ends first
 	length := max(s.Span, r.opt.Span)
 	d := settle + length + 2*sampleEvery
 	argv := append([]string{r.opt.Program, "record"}, s.Flags...)
@@ -385,7 +385,7 @@ func (r *run) other(ctx context.Context, s *State) (span overhead.Span, why stri
 	return span, "", err
 }
 
-// report ends the clock and compares.
+// report ends the clock and compares the spans.
 func (r *run) report(ctx context.Context, rounds int, ended string) (*overhead.Report, error) {
 	r.say(Progress{Waiting: "reading what was recorded"})
 	r.clock.end()
@@ -425,7 +425,7 @@ func describe(rep *overhead.Report, h *profile.Header) {
 	}
 }
 
-// stop ends what was started. A command that the terminal's interrupt reached may end by itself.
+// stop ends what was started. A command that received the terminal's interrupt may end by itself.
 func (r *run) stop(ctx context.Context) {
 	if r.clock != nil && !r.clock.ended() {
 		r.clock.end()

@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	ringPages = 128 // data pages of a CPU's ring; about 250 records of 4 KiB pages
-	// What tracked processes do is wanted at once: a library has to be probed before it is
-	// used. What others do wakes the reader as well; where it does so again and again (a
-	// build of something large) the reader waits a little before it looks, up to this.
+	ringPages = 128 // data pages in each CPU's ring; about 250 records of 4 KiB pages
+	// Events of tracked processes are needed at once: a library must be probed before it is used. Events of
+	// others wake the consumer as well; if they keep doing so (a build of something large) the consumer waits
+	// a little before it reads, up to this long.
 	maxGather = 3 * time.Millisecond
 	minGather = 200 * time.Microsecond
-	// settle: an event that is older than this has reached its ring, so that nothing
-	// earlier will turn up in the ring of another CPU.
+	// settle: an event older than this has reached its ring, so nothing earlier can still turn up in another
+	// CPU's ring.
 	settle  = 100 * time.Microsecond
-	recheck = 50 * time.Millisecond // of processes whose main thread has ended
-	hotplug = 2 * time.Second       // how often the CPUs online are looked at
+	recheck = 50 * time.Millisecond // for processes whose main thread has ended
+	hotplug = 2 * time.Second       // how often the list of online CPUs is checked
 )
 
-// ErrNotPermitted says that the kernel refused for want of a privilege.
+// ErrNotPermitted means that the kernel refused for lack of a privilege.
 var ErrNotPermitted = errors.New("not permitted")
 
-// perfSource reads the kernel's side-band events of all processes: one dummy software event and one ring a
-// CPU. Packages for perf events either are no longer kept or read only what BPF programs write.
+// perfSource reads the kernel's side-band events of all processes: one dummy software event and one ring per
+// CPU. Packages for perf events are either no longer maintained or read only what BPF programs write.
 type perfSource struct {
 	w     *Watcher
 	epoll int
@@ -62,9 +62,9 @@ type rawRecord struct {
 	data []byte
 }
 
-// New starts a watcher that the kernel tells of events as they happen. It needs
-// CAP_PERFMON (or root, or kernel.perf_event_paranoid of 0 or less); refused, the error
-// says what is missing, and [NewPolling] serves without.
+// New starts a watcher that gets events from the kernel as they happen. It needs CAP_PERFMON (or root, or
+// kernel.perf_event_paranoid of 0 or less). If refused, the error says what is missing, and [NewPolling] is
+// the alternative.
 func New() (*Watcher, error) {
 	s := &perfSource{rings: map[int]*perfRing{}, epoll: -1, wake: -1}
 	if err := s.open(); err != nil {
@@ -75,7 +75,7 @@ func New() (*Watcher, error) {
 	s.w = w
 	w.stop = func() {
 		one := [8]byte{1}
-		_, _ = unix.Write(s.wake, one[:]) // an eventfd takes it unless closed
+		_, _ = unix.Write(s.wake, one[:]) // an eventfd accepts it unless closed
 	}
 	go s.run()
 	return w, nil
@@ -106,7 +106,7 @@ func (s *perfSource) open() error {
 	return nil
 }
 
-// openCPUs opens the events of CPUs that are not open yet. It says whether there were any.
+// openCPUs opens the events of CPUs that are not open yet. It reports whether there were any.
 func (s *perfSource) openCPUs(cpus []int) (fresh bool, err error) {
 	for _, cpu := range cpus {
 		if s.rings[cpu] != nil {
@@ -167,7 +167,7 @@ func openRing(cpu int) (*perfRing, error) {
 	return r, nil
 }
 
-// perfError says what perf_event_open's refusal means.
+// perfError explains why perf_event_open was refused.
 func perfError(cpu int, err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
@@ -193,7 +193,7 @@ func onlineCPUs() ([]int, error) {
 	return parseCPUs(strings.TrimSpace(string(b)))
 }
 
-// parseCPUs reads a list like "0-3,8", in order as the kernel writes it.
+// parseCPUs reads a list like "0-3,8", in the kernel's order.
 func parseCPUs(s string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(s, ",") {
@@ -218,7 +218,7 @@ func parseCPUs(s string) ([]int, error) {
 
 func (r *perfRing) close() {
 	if r.mem != nil {
-		_ = unix.Munmap(r.mem) // nothing to be done about a mapping that is not one
+		_ = unix.Munmap(r.mem) // an invalid mapping needs no handling
 	}
 	unix.Close(r.fd)
 }
@@ -293,7 +293,7 @@ func (s *perfSource) run() {
 	}
 }
 
-// followCPUs closes the rings of CPUs that went away and opens those of new ones.
+// followCPUs closes the rings of CPUs that went offline and opens those of new ones.
 func (s *perfSource) followCPUs() {
 	cpus, err := onlineCPUs()
 	if err != nil {
@@ -310,15 +310,15 @@ func (s *perfSource) followCPUs() {
 			delete(s.rings, c)
 		}
 	}
-	// What happened on a new CPU before its ring was open was not seen; refused, it
-	// will not be either.
+	// What happened on a new CPU before its ring was open was missed; if it cannot be opened, nothing there
+	// will be seen either.
 	if fresh, err := s.openCPUs(cpus); fresh || err != nil {
 		s.lost++
 	}
 }
 
-// round reads all rings and returns what happened to tracked processes; again: some
-// process has to be looked at soon.
+// round reads all rings and returns what happened to tracked processes; again means that some process must be
+// checked again soon.
 func (s *perfSource) round() (out []Event, again bool) {
 	now := boottime()
 	for _, r := range s.rings {
@@ -338,7 +338,7 @@ func (s *perfSource) round() (out []Event, again bool) {
 	}
 	out, again = s.w.reap(out)
 	s.w.mu.Unlock()
-	// Keep the rest; the arena can be used again once nothing points into it.
+	// Keep the rest; the arena can be reused once nothing points into it.
 	rest := s.held[ready:]
 	if len(rest) == 0 {
 		s.arena = s.arena[:0]
@@ -353,9 +353,8 @@ func (s *perfSource) round() (out []Event, again bool) {
 	return out, again
 }
 
-// drain copies a ring's records. perf_event_open(2): a header of type (4 bytes), misc (2),
-// size (2); with sample_id_all every record ends with what sample_type asks for: pid
-// and tid, time, cpu, 8 bytes each.
+// drain copies a ring's records. perf_event_open(2): a header of type (4 bytes), misc (2), size (2); with
+// sample_id_all every record ends with the fields of sample_type: pid and tid, time, cpu, 8 bytes each.
 func (s *perfSource) drain(r *perfRing) {
 	head := atomic.LoadUint64(&r.page.Data_head)
 	tail := r.page.Data_tail
@@ -369,7 +368,7 @@ func (s *perfSource) drain(r *perfRing) {
 		copyRing(h[:], r.data, tail)
 		n := uint64(binary.LittleEndian.Uint16(h[6:]))
 		if n < 8 || n > head-tail {
-			s.lost++ // out of step: nothing that follows can be trusted
+			s.lost++ // out of step: nothing after this can be trusted
 			tail = head
 			break
 		}
@@ -385,7 +384,7 @@ func (s *perfSource) drain(r *perfRing) {
 	atomic.StoreUint64(&r.page.Data_tail, tail)
 }
 
-// copyRing copies from a ring whose length is a power of two, around its end.
+// copyRing copies from a ring whose length is a power of two, wrapping at its end.
 func copyRing(dst, ring []byte, at uint64) {
 	at &= uint64(len(ring)) - 1
 	n := copy(dst, ring[at:])
@@ -394,7 +393,7 @@ func copyRing(dst, ring []byte, at uint64) {
 
 const commExec = 1 << 13 // PERF_RECORD_MISC_COMM_EXEC
 
-// decode reads a record, if it can mean something to a tracked process.
+// decode reads a record if it can matter to a tracked process.
 func (s *perfSource) decode(rec rawRecord) (Event, bool) {
 	le := binary.LittleEndian
 	d := rec.data
@@ -411,7 +410,7 @@ func (s *perfSource) decode(rec rawRecord) (Event, bool) {
 		ev.Start, ev.Len, ev.Offset = le.Uint64(body[8:]), le.Uint64(body[16:]), le.Uint64(body[24:])
 		ev.Dev = unix.Mkdev(le.Uint32(body[32:]), le.Uint32(body[36:]))
 		ev.Inode = le.Uint64(body[40:])
-		// the mark of a file without a name
+		// the kernel's marker of a file without a name
 		ev.Path, ev.Deleted = strings.CutSuffix(cString(body[64:]), " (deleted)")
 	case unix.PERF_RECORD_COMM:
 		if len(body) < 8 || s.w.tracked[u32(0)] == nil {
@@ -442,11 +441,11 @@ func (s *perfSource) decode(rec rawRecord) (Event, bool) {
 	default:
 		return ev, false
 	}
-	// A process outside this pid namespace has no number here.
+	// A process outside this PID namespace has no PID here.
 	return ev, ev.Kind == EventLost || ev.PID > 0
 }
 
-// cString is what of b stands before the 0 that ends it.
+// cString is the part of b before the terminating 0.
 func cString(b []byte) string {
 	s, _, _ := bytes.Cut(b, []byte{0})
 	return string(s)

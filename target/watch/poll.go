@@ -10,35 +10,35 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// How often /proc is looked at: often while something is going on, else rarely.
+// How often /proc is read: often while something is going on, otherwise rarely.
 const (
 	pollBusy = 100 * time.Millisecond
 	pollIdle = time.Second
 	pollCalm = 10 * time.Second // without news for that long: idle
 )
 
-// pollSource finds out by looking what the kernel does not tell.
+// pollSource finds out by polling what the kernel does not report.
 type pollSource struct {
 	w     *Watcher
 	known map[int]*polled
-	skip  map[int]bool // processes that are not tracked ones' children
+	skip  map[int]bool // processes known not to be children of tracked ones
 }
 
-// polled is what a process looked like last time.
+// polled is the state of a process at the last poll.
 type polled struct {
 	start   time.Duration
 	exe     string
 	comm    string
 	threads []int
-	stack   uint64 // where the stack ends: another place for every program executed
+	stack   uint64 // end of the stack: it moves with every program executed
 	files   map[mapKey]bool
 }
 
 type mapKey struct{ dev, inode, start uint64 }
 
-// NewPolling starts a watcher that needs no privilege: it looks at /proc, ten times a
-// second while something happens. What comes and goes between two looks is not seen, and
-// times are those of the look. why says why the kernel is not asked to tell.
+// NewPolling starts a watcher that needs no privilege: it reads /proc, ten times per second while something
+// happens. It misses what begins and ends between two polls, and times are those of the poll. why says why
+// the kernel's events are not used.
 func NewPolling(why string) *Watcher {
 	w := newWatcher()
 	w.Polling = why
@@ -76,7 +76,7 @@ func (s *pollSource) run() {
 	}
 }
 
-// look compares all tracked processes with what they were.
+// look compares all tracked processes with their previous state.
 func (s *pollSource) look() []Event {
 	w := s.w
 	w.mu.Lock()
@@ -114,17 +114,17 @@ func (s *pollSource) pids() []int {
 	return slices.Sorted(maps.Keys(s.w.tracked))
 }
 
-// compare reports what is new about a process. The first look only learns, except for
-// what is mapped: that is reported, as a child may have mapped it before it was seen.
+// compare reports what is new about a process. The first poll only learns, except for mappings: those are
+// reported, as a child may have mapped files before it was seen.
 func (s *pollSource) compare(pid int, st target.Stat, now int64, out []Event) []Event {
 	old := s.known[pid]
-	if old != nil && old.start != st.StartTime { // the number was used again
+	if old != nil && old.start != st.StartTime { // the PID was reused
 		out = append(out, Event{Time: now, Kind: EventExit, PID: pid, TID: pid})
 		delete(s.w.tracked, pid)
 		delete(s.known, pid)
 		return out
 	}
-	exe, _ := target.Exe(pid) // none for another user's process: then execs are not seen
+	exe, _ := target.Exe(pid) // not readable for another user's process: then execs are not seen
 	cur := &polled{start: st.StartTime, exe: exe, comm: st.Comm, files: map[mapKey]bool{}}
 	cur.threads, _ = target.Threads(pid)
 	maps, err := target.Maps(pid)

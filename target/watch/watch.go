@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch notices processes that start and end, programs that they execute and code that they map,
-// through perf's side-band events, or by looking at /proc where those are not permitted.
+// Package watch reports when processes start and end, execute programs and map code, using perf's side-band
+// events, or by polling /proc where those are not permitted.
 package watch
 
 import (
@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EventKind says what happened to a process.
+// EventKind is what happened to a process.
 type EventKind uint8
 
 // Kinds of event.
 const (
 	EventMmap       EventKind = iota + 1 // code was mapped: Path, Dev, Inode, Start, Len, Offset
-	EventFork                            // PID was made by PPID; it is tracked from now on
-	EventExec                            // PID became another program; all it had mapped is gone
+	EventFork                            // PPID made PID, which is tracked from now on
+	EventExec                            // PID became another program; all its mappings are gone
 	EventExit                            // the whole process ended
 	EventComm                            // a thread changed its name: Comm
 	EventThread                          // thread TID began
 	EventThreadExit                      // thread TID ended
-	EventLost                            // Lost events were not seen: look at every tracked process again
+	EventLost                            // Lost events were missed: check every tracked process again
 )
 
 func (k EventKind) String() string {
@@ -45,31 +45,31 @@ type Event struct {
 	TID     int
 	PPID    int    // of a fork
 	Comm    string // of an exec or comm event
-	Path    string // of an mmap event, as the process's mount namespace names it
+	Path    string // of an mmap event, as in the process's mount namespace
 	Deleted bool
 	Dev     uint64 // as stat's st_dev
 	Inode   uint64 // 0: anonymous memory
 	Start   uint64 // address
 	Len     uint64
 	Offset  uint64 // in the file
-	Lost    uint64 // how many events were lost; 0 if that is not known
+	Lost    uint64 // number of events lost; 0 if unknown
 }
 
-// Mapping is what an mmap event mapped.
+// Mapping is the mapping of an mmap event.
 func (e Event) Mapping() target.Mapping {
 	return target.Mapping{Start: e.Start, End: e.Start + e.Len, Offset: e.Offset, Dev: e.Dev, Inode: e.Inode,
 		Path: e.Path, Perms: "r-xp", Deleted: e.Deleted}
 }
 
-// Watcher notices what tracked processes and their descendants do: programs executed,
-// code mapped, processes and threads begun and ended.
+// Watcher reports what tracked processes and their descendants do: programs executed, code mapped, processes
+// and threads started and ended.
 //
-// What happened before Track is not reported: call Track, then look at the [Maps] of the
-// processes that it returns. Likewise on EventFork (a child has what its parent had mapped) and
-// on EventLost. An event can tell what Maps showed already.
+// Nothing before Track is reported: call Track, then read the [Maps] of the processes that it returns. Do the
+// same on EventFork (a child has its parent's mappings) and on EventLost. An event may repeat what Maps
+// already showed.
 type Watcher struct {
-	// Polling is empty where the kernel reports events as they happen; else it says that
-	// /proc is looked at now and then, and why.
+	// Polling is empty if the kernel reports events as they happen; otherwise it says that /proc is polled,
+	// and why.
 	Polling string
 
 	events chan Event
@@ -98,11 +98,10 @@ func newWatcher() *Watcher {
 		tracked: map[int]*trackedProcess{}}
 }
 
-// Events delivers what happens to tracked processes, in order of time. It is closed
-// after Close.
+// Events delivers what happens to tracked processes, in order of time. Close closes it.
 func (w *Watcher) Events() <-chan Event { return w.events }
 
-// Close ends the watching.
+// Close stops watching.
 func (w *Watcher) Close() error {
 	w.once.Do(func() {
 		close(w.done)
@@ -120,8 +119,8 @@ func boottime() int64 {
 	return ts.Nano()
 }
 
-// Track begins to report a process and all its descendants, those of now and those to
-// come. It returns the ids of the processes that are newly tracked by this, pid among them.
+// Track starts tracking a process and all its descendants, present and future. It returns the IDs of the
+// processes that are newly tracked, including pid.
 func (w *Watcher) Track(pid int) ([]int, error) {
 	st, err := target.ReadStat(pid)
 	if err != nil {
@@ -145,10 +144,10 @@ func (w *Watcher) add(pid int, now int64, added *[]int) {
 	}
 }
 
-// adopt tracks the descendants of tracked processes: those that /proc shows, and those of the forks seen
-// lately, whose parent may be gone. Where an engine has started this process to have itself recorded, that is
-// none of them, or the recording would wait for its own end. Processes in skip are not looked at; those found
-// to be of no interest are added to it, unless it is nil.
+// adopt tracks the descendants of tracked processes: those in /proc, and those of recent forks, whose parent
+// may be gone. If an engine started this process to have itself recorded, this process is not adopted, or the
+// recording would wait for its own end. Processes in skip are ignored; those found irrelevant are added to
+// it, unless it is nil.
 func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 	now, self := boottime(), os.Getpid()
 	parent := map[int]int{}
@@ -172,7 +171,7 @@ func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 		}
 	}
 	for pid := range live {
-		// Climb to a tracked ancestor; the bound ends a circle made of reused pids.
+		// Climb to a tracked ancestor; the bound breaks a cycle of reused PIDs.
 		for p, n := pid, 0; p > 0 && p != self && n < 1000; p, n = parent[p], n+1 {
 			if w.tracked[p] != nil {
 				w.add(pid, now, added)
@@ -183,7 +182,7 @@ func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 			skip[pid] = true
 		}
 	}
-	for pid := range skip { // the numbers of those that are gone can be used again
+	for pid := range skip { // PIDs that are gone can be reused
 		if _, ok := slices.BinarySearch(pids, pid); !ok {
 			delete(skip, pid)
 		}
@@ -191,16 +190,15 @@ func (w *Watcher) adopt(skip map[int]bool, added *[]int) {
 	slices.Sort(*added)
 }
 
-// handle takes one event of any process, in order of time, and appends what it means for
-// tracked ones.
+// handle takes one event of any process, in order of time, and appends what it means for tracked ones.
 func (w *Watcher) handle(ev Event, out []Event) []Event {
 	t := w.tracked[ev.PID]
 	if t != nil && ev.Time < t.since && ev.Kind != EventThreadExit {
-		return out // Maps, read after Track, shows what came of it
+		return out // Maps, read after Track, shows the result
 	}
 	switch ev.Kind {
 	case EventFork:
-		if t != nil { // the number was used again: the end of the old process was missed
+		if t != nil { // the PID was reused: the end of the old process was missed
 			out = append(out, Event{Time: ev.Time, Kind: EventExit, PID: ev.PID, TID: ev.PID})
 			delete(w.tracked, ev.PID)
 		}
@@ -214,7 +212,7 @@ func (w *Watcher) handle(ev Event, out []Event) []Event {
 		w.recent = append(w.recent, forked{ev.PID, ev.PPID})
 	case EventLost:
 		out = append(out, ev)
-		for pid, t := range w.tracked { // their end may be among what was lost
+		for pid, t := range w.tracked { // their end may be among the lost events
 			if st, err := target.ReadStat(pid); err != nil || st.Ended() {
 				t.leaderGone, t.leaderTime = true, ev.Time
 			}
@@ -233,8 +231,8 @@ func (w *Watcher) handle(ev Event, out []Event) []Event {
 		}
 		out = append(out, ev)
 		if ev.TID == ev.PID {
-			// The main thread can end before the others, and it is replaced where another
-			// thread executes a program: only /proc knows whether the process is over.
+			// The main thread can end before the others, and it is replaced if another thread executes a
+			// program: only /proc shows whether the process has ended.
 			t.leaderGone, t.leaderTime = true, ev.Time
 		}
 	case EventExec:
@@ -250,8 +248,8 @@ func (w *Watcher) handle(ev Event, out []Event) []Event {
 	return out
 }
 
-// reap reports processes whose main thread ended and of which nothing runs any more.
-// It says whether there are some yet to look at.
+// reap reports processes whose main thread ended and of which nothing runs any more. It reports whether there
+// are more to check.
 func (w *Watcher) reap(out []Event) ([]Event, bool) {
 	again := false
 	for pid, t := range w.tracked {

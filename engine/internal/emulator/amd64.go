@@ -9,7 +9,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// X86Reg splits a register into its number, its size in bytes and the bit where it begins.
+// X86Reg splits a register into its number, its size in bytes and its first bit.
 func X86Reg(r x86asm.Reg) (num, size int, shift uint, ok bool) {
 	switch {
 	case r >= x86asm.AL && r <= x86asm.BL:
@@ -54,7 +54,7 @@ func (m *Machine) x86Addr(in *x86Insn, mem x86asm.Mem) (uint64, error) {
 	return addr, nil
 }
 
-// x86Size is the size in bytes of the operation on arg.
+// size is the size in bytes of the operation on arg.
 func (in *x86Insn) size(arg x86asm.Arg) int {
 	if r, ok := arg.(x86asm.Reg); ok {
 		if _, size, _, ok := X86Reg(r); ok {
@@ -114,7 +114,7 @@ func (m *Machine) x86Set(in *x86Insn, arg x86asm.Arg, size int, v uint64) error 
 	return fmt.Errorf("operand %v", arg)
 }
 
-// flags of a subtraction a - b.
+// subFlags sets the flags of a subtraction a - b.
 func (m *Machine) subFlags(a, b uint64, size int) {
 	a, b = a&sizeMask(size), b&sizeMask(size)
 	r := (a - b) & sizeMask(size)
@@ -128,7 +128,7 @@ func (m *Machine) logicFlags(r uint64, size int) {
 	m.z, m.n, m.c, m.v = r == 0, r>>(8*size-1) != 0, false, false
 }
 
-// x86Conds are the low four bits of an opcode that tests a condition, by its name.
+// x86Conds are the low four bits of an opcode that tests a condition, by name.
 var x86Conds = map[x86asm.Op]uint8{}
 
 func init() {
@@ -269,7 +269,7 @@ func (m *Machine) x86Branch(in *x86Insn) error {
 			return err
 		}
 		return m.indirect(addr, ret)
-	case x86asm.Reg: // through a register: what was last loaded with this value
+	case x86asm.Reg: // through a register: the last load of this value
 		v, err := m.x86Get(in, a, 8)
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func (m *Machine) x86Branch(in *x86Insn) error {
 	return fmt.Errorf("unknown branch %v", in)
 }
 
-// indirectValue is indirect for a pointer that was loaded before it was jumped to.
+// indirectValue is indirect for a pointer that was loaded before the jump.
 func (m *Machine) indirectValue(v uint64) error {
 	for i := len(m.Log) - 1; i >= 0; i-- {
 		if a := m.Log[i]; !a.Write && a.Size == 8 && a.Val == v && a.Obj != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// isVec tells vector registers: their number and size in bytes.
+// isVec recognizes vector registers and returns their number and size in bytes.
 func isVec(a x86asm.Arg) (n, size int, ok bool) {
 	r, isReg := a.(x86asm.Reg)
 	switch {
@@ -21,9 +21,8 @@ func isVec(a x86asm.Arg) (n, size int, ok bool) {
 	return 0, 0, false
 }
 
-// vecOps are the vector instructions that compilers use to move and clear neighbouring
-// fields, in both encodings. All but the clearing ones and the plain moves are known for
-// 16 bytes only.
+// vecOps are the vector instructions that compilers use to move and clear adjacent fields, in both encodings.
+// All except the clearing ones and the plain moves are supported only for 16 bytes.
 var vecOps = map[x86asm.Op]byte{
 	x86asm.PXOR: 'x', x86asm.XORPS: 'x', x86asm.XORPD: 'x', x86asm.VPXOR: 'x', x86asm.VXORPS: 'x',
 	x86asm.VXORPD: 'x',
@@ -51,7 +50,7 @@ func (m *Machine) x86Vector(in *x86Insn) (done bool, err error) {
 	if !dvec && !svec {
 		return false, nil
 	}
-	// With three operands the first source is the second one, else it is the destination.
+	// With three operands the first source is the second one, otherwise it is the destination.
 	s1, s2, three := d, in.Args[1], in.Args[2] != nil
 	if three {
 		s1, s2 = s, in.Args[2]

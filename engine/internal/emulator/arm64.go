@@ -8,9 +8,8 @@ import (
 	"math/bits"
 )
 
-// The integer part of A64 as accessors use it. Encodings are those of the Arm
-// Architecture Reference Manual, chapter C4. Register 31 is the stack pointer in some
-// places, zero in the others.
+// The integer part of A64 as accessors use it. Encodings are those of the Arm Architecture Reference Manual,
+// chapter C4. Register 31 is the stack pointer in some places and zero in the others.
 
 func (m *Machine) armReg(n uint32) uint64 {
 	if n == 31 {
@@ -19,7 +18,7 @@ func (m *Machine) armReg(n uint32) uint64 {
 	return m.Reg[n]
 }
 
-// armSet writes register n, of 4 or 8 bytes; 31 is nowhere.
+// armSet writes register n, of 4 or 8 bytes; a write to 31 is discarded.
 func (m *Machine) armSet(n uint32, wide bool, v uint64) {
 	if n == 31 {
 		return
@@ -37,7 +36,7 @@ func (m *Machine) armSetSP(n uint32, wide bool, v uint64) {
 // Field is n bits of an instruction, from bit at on.
 func Field(w uint32, at, n uint) uint32 { return w >> at & (1<<n - 1) }
 
-// SignedField is the same with its sign extended.
+// SignedField is Field with sign extension.
 func SignedField(w uint32, at, n uint) uint64 {
 	return uint64(int64(int32(w<<(32-at-n))) >> (32 - n))
 }

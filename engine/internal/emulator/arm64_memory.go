@@ -4,8 +4,8 @@ package emulator
 
 import "fmt"
 
-// armMemory runs a load or store: single registers in all addressing modes, pairs,
-// literals, exclusive and atomic ones as if nobody else were there.
+// armMemory runs a load or store: single registers in all addressing modes, pairs, literals, and exclusive
+// and atomic ones as if there were no other thread.
 func (m *Machine) armMemory(w uint32, next uint64) error {
 	m2 := armMem{m: m, w: w, rt: Field(w, 0, 5), rn: Field(w, 5, 5), vec: w>>26&1 != 0}
 	var err error

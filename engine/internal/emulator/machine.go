@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package emulator runs one small function of an engine, an accessor, on made-up objects and watches what it
-// touches: ggml_get_data(x) loads from x+0xf8 on every compiler and both architectures, however it is
-// written. That is how layouts are read from a binary. It knows integer instructions only, never runs long,
-// and everything that it does not know is an error, not a guess.
+// accesses: ggml_get_data(x) loads from x+0xf8 with every compiler and on both architectures, however it is
+// written. This is how layouts are read from a binary. It supports integer instructions and simple vector
+// moves, never runs long, and treats everything unknown as an error, not a guess.
 package emulator
 
 import (
@@ -14,15 +14,15 @@ import (
 
 const (
 	MaxSteps   = 4096    // instructions in one run
-	MaxDepth   = 6       // calls followed into the same file
+	MaxDepth   = 6       // nested calls followed within the file
 	ObjectSize = 8 << 10 // bytes of one made-up object
 	objectBase = 0x7a00_0000_0000
 	ObjectStep = 1 << 24
 	MaxObjects = 256
-	returnAddr = 0x7900_dead_0000 // where the outermost function returns to
+	returnAddr = 0x7900_dead_0000 // return address of the outermost function
 )
 
-// Reasons why a run ends with an error; others name the instruction or the address.
+// Reasons why a run ends with an error; other errors name the instruction or the address.
 var (
 	ErrSteps   = errors.New("ran longer than an accessor may")
 	ErrAbort   = errors.New("reached an assertion")
@@ -33,16 +33,16 @@ var (
 type Image interface {
 	// Code returns the bytes from addr to the end of its executable segment, or nil.
 	Code(addr uint64) []byte
-	// Load reads static data (relocations of pointers applied); false: nothing is there.
+	// Load reads static data (with pointer relocations applied); false: nothing is there.
 	Load(addr uint64, buf []byte) bool
-	// Callee names what a call to addr reaches ("" if it has no name), and the
-	// address of its code when that lies in this file (0 otherwise).
+	// Callee names the target of a call to addr ("" if it has no name), and the address of its code if that
+	// is in this file (0 otherwise).
 	Callee(addr uint64) (name string, code uint64)
 	// Slot is Callee for a call through the pointer at addr, which the loader fills in.
 	Slot(addr uint64) (name string, code uint64)
 }
 
-// Object is a made-up object of [ObjectSize] bytes that a function gets a pointer to.
+// Object is a made-up object of [ObjectSize] bytes to which a function gets a pointer.
 type Object struct {
 	name string
 	Addr uint64
@@ -56,14 +56,14 @@ func (o *Object) Get64(off int) uint64    { return binary.LittleEndian.Uint64(o.
 // Access is one load from or store to a made-up object or static data.
 type Access struct {
 	Obj   *Object // nil: static data
-	Off   uint64  // from the object's start; the address itself of static data
+	Off   uint64  // from the object's start; for static data the address itself
 	Size  int     // bytes
 	Write bool
 	Val   uint64
 	PC    uint64
 }
 
-// HookResult says what becomes of a call.
+// HookResult is how a call proceeds.
 type HookResult uint8
 
 const (
@@ -72,7 +72,7 @@ const (
 	Stop                     // the run ends here, without an error
 )
 
-// Machine is the state of a thread that runs a function. What a run leaves stays for the next one.
+// Machine is the state of a thread that runs a function. The state persists from one run to the next.
 type Machine struct {
 	img    Image
 	arm    bool
@@ -86,16 +86,16 @@ type Machine struct {
 	objs   []*Object
 	stack  *Object
 	static map[uint64]byte // stores to static data
-	Log    []Access        // of all runs, but for those to the stack
-	// Hook is asked at every call and tail jump out of the function.
+	Log    []Access        // of all runs, except those to the stack
+	// Hook is called at every call and tail jump out of the function.
 	Hook func(m *Machine, name string, addr uint64) (uint64, HookResult)
 	Live func(addr uint64, b []byte) error // reads a process's memory; nil: there is none
-	// Aborts tells functions that end the process: a run that reaches one ends with ErrAbort. nil: there are
-	// none.
+	// Aborts recognizes functions that end the process: a run that reaches one ends with ErrAbort. nil: there
+	// are none.
 	Aborts func(name string) bool
 	depth  int
 	steps  int
-	Tail   *TailJump // set when the run ended in a jump through memory
+	Tail   *TailJump // set if the run ended in a jump through memory
 }
 
 // TailJump is an indirect jump or call through a made-up object.
@@ -111,7 +111,7 @@ func New(img Image, arm bool) *Machine {
 	return m
 }
 
-// NewObject makes an object filled with zeros. Objects past the bound share the last one.
+// NewObject makes a zeroed object. Objects beyond the bound share the last one.
 func (m *Machine) NewObject(name string) *Object {
 	if len(m.objs) >= MaxObjects {
 		return m.objs[len(m.objs)-1]
@@ -132,13 +132,13 @@ func (m *Machine) imported(name string) *Object {
 	return m.NewObject(name)
 }
 
-// Used is what the machine took so far: instructions and the depth of calls of the last run, objects, bytes
+// Used returns what the machine has used so far: instructions and call depth of the last run, objects, bytes
 // of static data stored to.
 func (m *Machine) Used() (steps, depth, objects, static int) {
 	return m.steps, m.depth, len(m.objs), len(m.static)
 }
 
-// ObjectAt finds the object that an address lies in.
+// ObjectAt finds the object that contains an address.
 func (m *Machine) ObjectAt(addr uint64) (*Object, uint64) {
 	if addr < objectBase {
 		return nil, 0
@@ -225,10 +225,10 @@ func signExtend(v uint64, size int) uint64 {
 	return uint64(int64(v<<shift) >> shift)
 }
 
-// x86-64 numbers of the integer arguments.
+// x86Args are the x86-64 register numbers of the integer arguments.
 var x86Args = [6]int{7, 6, 2, 1, 8, 9}
 
-// Arg returns the i-th integer argument as it is now.
+// Arg returns the current value of the i-th integer argument.
 func (m *Machine) Arg(i int) uint64 { return m.Reg[ArgReg(i, m.arm)] }
 
 // ArgReg is the number of the register with the i-th integer argument.
@@ -279,7 +279,7 @@ func (m *Machine) Run(addr uint64, args ...uint64) (uint64, error) {
 	return m.result(), nil
 }
 
-// jump goes to target, which is within the function or another one with a name.
+// jump goes to target, which is within the function or is another, named one.
 func (m *Machine) jump(target uint64) error {
 	if name, _ := m.img.Callee(target); name != "" {
 		return m.call(target, 0)
@@ -288,8 +288,8 @@ func (m *Machine) jump(target uint64) error {
 	return nil
 }
 
-// call performs a direct call or tail jump to target; next is where a call returns to,
-// 0 for a jump (the return address is then where the function found it).
+// call performs a direct call or tail jump to target; next is the return address of a call, 0 for a jump (the
+// return address is then where the function found it).
 func (m *Machine) call(target, next uint64) error {
 	name, code := m.img.Callee(target)
 	return m.callNamed(name, target, code, next)
@@ -327,7 +327,7 @@ func (m *Machine) callNamed(name string, target, code, next uint64) error {
 	return nil
 }
 
-// push leaves a return address as a call does.
+// push stores a return address as a call does.
 func (m *Machine) push(next uint64) {
 	if m.arm {
 		m.Reg[30] = next
@@ -372,10 +372,10 @@ func orAddr(name string, addr uint64) string {
 	return fmt.Sprintf("%#x", addr)
 }
 
-// Loads returns the loads of the last run from o, in order, without repeats of one place.
+// Loads returns the loads of the last run from o, in order, each place once.
 func (m *Machine) Loads(o *Object) []Access { return m.touched(o, false) }
 
-// Stores returns the stores of the last run to o, in order, without repeats of one place.
+// Stores returns the stores of the last run to o, in order, each place once.
 func (m *Machine) Stores(o *Object) []Access { return m.touched(o, true) }
 
 func (m *Machine) touched(o *Object, write bool) []Access {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package budget decides when operators are probed, so that a recording keeps its overhead budget and the
-// floor for service.
+// minimum decode speed.
 package budget
 
 import (
@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// a span with operators is at least so long, of the time in steps, and has so many whole steps
+	// minimum length of a sampling window with operators, as time in steps and number of complete steps
 	spanBusy  = int64(time.Second)
 	spanSteps = 5
-	// speed is judged over this time in decode steps
+	// speed is averaged over this much time in decode steps
 	speedOver = int64(2 * time.Second)
 	maxHold   = int64(time.Minute)
 )
 
-// Governor decides when a process's operators are probed: it keeps an overhead budget by spreading
-// spans with operators over the run, and takes the probes away while decode is slower than asked
-// for. Steps and graphs stay on. It counts time in steps only: an idle server costs nothing.
+// Governor decides when a process's operators are probed. It keeps an overhead budget by spreading sampling
+// windows with operators over the run, and removes the probes while decode is slower than requested. Steps
+// and graphs stay on. It counts only time in steps: an idle server costs nothing.
 type Governor struct {
-	budget float64 // part of the time in steps; 0: no limit
-	minTPS float64 // tokens a second of one sequence; 0: no limit
-	cost   float64 // of a hit where it is, ns
+	budget float64 // fraction of the time in steps; 0: no limit
+	minTPS float64 // tokens per second of one sequence; 0: no limit
+	cost   float64 // per hit in place, ns
 
 	steps map[int32]openStep // by thread
 
-	on      bool // operators are wanted by the budget
+	on      bool // the budget allows operators
 	now     spanSum
-	before  spanSum // the span before this one, of the other kind
-	model   float64 // overhead of the latest span with operators, as hits times cost
-	n       float64 // comparisons of spans with those beside them
+	before  spanSum // the previous window, of the other kind
+	model   float64 // overhead of the last window with operators, as hits times cost
+	n       float64 // number of comparisons of windows with adjacent ones
 	mean    float64
 	m2      float64
-	Reader  float64 // CPU time of the recorder, parts of one core, while operators are recorded
+	Reader  float64 // CPU time of the recorder while operators are recorded, as a fraction of one core
 	recent  []decoded
 	slow    bool
-	slowAt  int64 // when it became so
-	hold    int64 // how long it is held for
+	slowAt  int64 // since when it is
+	hold    int64 // duration of the hold
 	resumed int64
 }
 
@@ -52,7 +52,7 @@ type openStep struct {
 
 type decoded struct{ end, dur int64 }
 
-// spanSum is what a span between two changes held.
+// spanSum is the content of a window between two changes.
 type spanSum struct {
 	busy    int64 // time in steps
 	steps   int
@@ -62,15 +62,15 @@ type spanSum struct {
 	began   int64
 }
 
-// New returns a governor of one process. cost is that of a hit, ns.
+// New returns the governor of one process. cost is the cost of a hit, ns.
 func New(budget, minTPS, cost float64) *Governor {
 	return &Governor{budget: budget, minTPS: minTPS, cost: cost, on: true, steps: make(map[int32]openStep)}
 }
 
-// Begin takes the begin of a step; decode: it has one token a sequence.
+// Begin takes the begin of a step; decode: it has one token per sequence.
 func (g *Governor) Begin(m *trace.Mark, decode bool) {
 	if _, inside := g.steps[m.TID]; inside && m.Time-g.steps[m.TID].start < int64(time.Minute) {
-		return // an entry point that is called by another
+		return // an entry point called by another
 	}
 	if len(g.steps) > 256 {
 		clear(g.steps)
@@ -78,7 +78,7 @@ func (g *Governor) Begin(m *trace.Mark, decode bool) {
 	g.steps[m.TID] = openStep{m.Time, decode}
 }
 
-// End returns whether a step ended.
+// End reports whether a step ended.
 func (g *Governor) End(m *trace.Mark) bool {
 	s, ok := g.steps[m.TID]
 	if !ok || m.Time <= s.start {
@@ -86,7 +86,7 @@ func (g *Governor) End(m *trace.Mark) bool {
 	}
 	delete(g.steps, m.TID)
 	d := m.Time - s.start
-	if s.start >= g.now.began { // whole in this span
+	if s.start >= g.now.began { // completely in this window
 		g.now.steps++
 		g.now.busy += d
 		if s.decode {
@@ -108,8 +108,8 @@ func (g *Governor) End(m *trace.Mark) bool {
 // Hit counts a hit of the process.
 func (g *Governor) Hit() { g.now.hits++ }
 
-// estimate is the overhead of recording operators all the time: hits times cost, corrected by what
-// steps with and without operators took, as far as that can be told from noise.
+// estimate is the overhead of recording operators all the time: hits times cost, corrected by the measured
+// durations of steps with and without operators, as far as they can be distinguished from noise.
 func (g *Governor) estimate() float64 {
 	f := g.model + g.Reader
 	if g.n < 3 || f == 0 {
@@ -121,8 +121,8 @@ func (g *Governor) estimate() float64 {
 	return min(max(x, f/2), 4*f)
 }
 
-// Decide is called after each drain, threads being those that compute. It returns whether operators
-// are to be probed from now on, and the reason why not.
+// Decide is called after each drain; threads is the number of computing threads. It returns whether operators
+// are to be probed from now on, and if not, why.
 func (g *Governor) Decide(now int64, threads int) (on bool, why string) {
 	g.speed(now)
 	if g.budget > 0 {
@@ -137,7 +137,7 @@ func (g *Governor) Decide(now int64, threads int) (on bool, why string) {
 	return true, ""
 }
 
-// Changed begins a new span: the probes were set or taken away.
+// Changed starts a new window: the probes were attached or removed.
 func (g *Governor) Changed(now int64) {
 	g.before, g.now = g.now, spanSum{began: now}
 }
@@ -155,7 +155,7 @@ func (g *Governor) spend(now int64, threads int) {
 		g.on = false
 		return
 	}
-	// Off for as long as brings the whole to the budget.
+	// Off for long enough to bring the average down to the budget.
 	on := g.before.busy
 	if off := float64(on) * (g.estimate()/g.target() - 1); float64(s.busy) < off {
 		return
@@ -164,7 +164,7 @@ func (g *Governor) spend(now int64, threads int) {
 	g.on = true
 }
 
-// compare takes the decode steps of neighbouring spans, with operators and without.
+// compare compares the decode steps of adjacent windows with and without operators.
 func (g *Governor) compare(on, off *spanSum) {
 	if on.decodes < spanSteps || off.decodes < spanSteps {
 		return
@@ -179,7 +179,7 @@ func (g *Governor) compare(on, off *spanSum) {
 	g.m2 += d * (r - g.mean)
 }
 
-// speed judges decode over the last two seconds of it.
+// speed judges the last two seconds of decode.
 func (g *Governor) speed(now int64) {
 	if g.minTPS <= 0 {
 		return
@@ -194,7 +194,7 @@ func (g *Governor) speed(now int64) {
 		sum += g.recent[i].dur
 		n++
 	}
-	// one that is under way and has lasted for too long already
+	// a running one that has already lasted too long
 	for _, s := range g.steps {
 		if d := now - s.start; s.decode && float64(d) > 2e9/g.minTPS {
 			sum += d
@@ -202,7 +202,7 @@ func (g *Governor) speed(now int64) {
 		}
 	}
 	if n == 0 {
-		return // idle, or in prefill: nothing is known
+		return // idle, or in prefill: unknown
 	}
 	tps := float64(n) * 1e9 / float64(sum)
 	switch {
@@ -211,12 +211,12 @@ func (g *Governor) speed(now int64) {
 		if g.hold == 0 || now-g.resumed > 10*g.hold {
 			g.hold = speedOver
 		} else {
-			g.hold = min(2*g.hold, maxHold) // it comes and goes: perhaps by the probes themselves
+			g.hold = min(2*g.hold, maxHold) // the slowness recurs: perhaps because of the probes
 		}
 	case g.slow && tps >= g.minTPS && now-g.slowAt >= g.hold && sum >= speedOver/2:
 		g.slow, g.resumed = false, now
 	}
 }
 
-// target leaves room for what is not in the estimate: setting and taking away the probes.
+// target leaves room for what the estimate omits: attaching and removing the probes.
 func (g *Governor) target() float64 { return 0.9 * g.budget }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package order learns in which order the operators of graphs end, so that they can be followed by arrivals
-// alone.
+// Package order learns the order in which the operators of graphs end, so that they can be followed by
+// arrivals alone.
 package order
 
 import (
@@ -16,61 +16,62 @@ import (
 )
 
 const (
-	// graphs whose order is given up are awaited this long after they were last seen, with both sites probed
+	// after a graph whose order was given up is last seen, it is expected again for this long, with both
+	// sites probed
 	awaitFor = time.Minute
-	// a structure whose arrivals did not fit more often is not followed any more
+	// a structure whose arrivals did not fit more often than this is no longer followed
 	maxAlarms = 3
-	// shapes whose order is not known are kept for at most so many
+	// maximum number of shapes kept while their order is unknown
 	maxUnlearned = 256
 	maxShapes    = 1 << 16
 	maxHeld      = 1 << 20 // hits of a main thread that wait for the next drain
-	// The first graphs find cold caches: how long the first operator takes is known a little later.
+	// The first graphs run with cold caches: how long the first operator takes is known a little later.
 	minRuns = 3
-	// so many rounds in a row without anything new are asked for at most
+	// maximum number of consecutive rounds without anything new that are required
 	maxRounds = 64
-	// graphs of fewer operators than this, on an average of about so many graphs, are not followed
+	// graphs of fewer operators than this, averaged over about this many graphs, are not followed
 	fewOps    = 4
 	fewGraphs = 256
 )
 
-// Learner finds out in which order the operators of a process's graphs end, from graphs that
-// were watched with begins and arrivals, so that they can then be followed by arrivals alone. Graphs
-// of one structure (operators, types, sources, which dimensions are one) have one order, whatever
-// their dimensions: with a growing KV cache nothing is learned anew. A graph that differs from a known one
-// by its dimensions alone (prefill from decode) takes over that one's order: which operators are fused
-// could depend on them, and then the number of arrivals does not fit. It counts those of
-// graphs that are followed: what does not fit is an alarm.
+// Learner learns the order in which the operators of a process's graphs end, from graphs traced with begins
+// and arrivals, so that later ones can be followed by arrivals alone. Graphs of one structure (operators,
+// types, sources, which dimensions are one) have one order, whatever their dimensions: nothing is learned
+// anew when the KV cache grows. A graph that differs from a known one only in its dimensions (prefill from
+// decode) takes over that one's order. Which operators are fused could depend on the dimensions; then the
+// number of arrivals does not fit. Learner counts the arrivals of graphs that are followed, and a mismatch is
+// an alarm.
 //
-// Arrivals are enough once graphs come back: after a round (a run of the scheduler) in which none was new,
-// and whose orders are all known. Each time that what is followed then brings something new, twice as many
-// such rounds are asked for. And they are not enough of graphs of few operators, such as those of a program
-// that looks at every node: when the first operator of a graph began is only presumed.
+// Arrivals suffice once graphs repeat: after a round (a run of the scheduler) in which no graph was new and
+// all orders were known. Each time that something new appears while following, twice as many such rounds are
+// required. Arrivals do not suffice for graphs of few operators, such as those of a program that inspects
+// every node: the begin of a graph's first operator is only estimated.
 type Learner struct {
 	structures map[uint64]*structure
 	kin        map[uint64]*structure // by structure without dimensions: the first whose order was known
 	shapes     map[uint64]*knownShape
 	mains      map[int32]*Thread
 	seed       maphash.Seed
-	unlearned  time.Time // when a graph whose order is not learned any more was last seen
+	unlearned  time.Time // when a graph whose order is no longer learned was last seen
 	runs       int       // graphs watched with both sites
-	// rounds lately, in a row, without a new structure, whose graphs' orders were all known at their ends
+	// recent consecutive rounds without a new structure, in which all graphs' orders were known at their ends
 	clean   int
-	wanted  int      // as many are asked for
-	ops     int      // operators of the graphs lately
-	graphs  int      // how many these were
-	defs    int      // shapes that wait for their order
-	Idle    bool     // nothing is to be learned: begins are needed anyway
-	alarmed bool     // an order did not fit: those told are not to be relied on while begins are seen
+	wanted  int      // how many are required
+	ops     int      // operators of the recent graphs
+	graphs  int      // number of these graphs
+	defs    int      // shapes waiting for their order
+	Idle    bool     // nothing to learn: begins are needed anyway
+	alarmed bool     // an order did not fit: those written are unreliable while begins are seen
 	again   []uint64 // shapes to be defined again
 }
 
 type structure struct {
 	order  [][]int32
 	ops    int       // nodes that are to run
-	least  int64     // time of the main thread in the first operator; 0: not seen
+	least  int64     // minimum time of the main thread in the first operator; 0: not seen
 	tried  [][]int32 // an implausible order, seen once
 	kin    uint64
-	own    bool // its kin's order does not fit
+	own    bool // the order of its kin does not fit
 	met    bool // a graph of it ran, or its order was known before
 	alarms int
 }
@@ -81,7 +82,7 @@ type knownShape struct {
 	byAddr map[uint64]int32
 }
 
-// Thread is a thread that graphs were begun on: their main thread.
+// Thread is a thread that began graphs: their main thread.
 type Thread struct {
 	hits  []trace.Hit
 	marks []trace.Mark
@@ -89,35 +90,34 @@ type Thread struct {
 	round round
 }
 
-// round is what a thread did since it began its present run of the scheduler; where these are not seen, a
-// step or a graph is a round.
+// round is what a thread did since it began its current run of the scheduler; if these are not seen, a step
+// or a graph is a round.
 type round struct {
 	graphs, ops int
-	news        bool // a graph was new, or ended with its order not known
+	news        bool // a graph was new, or ended with its order unknown
 	bounded     bool // the thread's rounds are seen
 }
 
-// graphRun is a graph under way.
+// graphRun is a running graph.
 type graphRun struct {
 	shape uint64
 	begin int64
 	first int64 // begin of its first operator
-	ended int64 // and end
+	ended int64 // and its end
 	n     int   // arrivals of the main thread
 	order [][]int32
 	cur   []int32
 	valid bool
 }
 
-// New returns a learner of one process that knows nothing yet.
+// New returns a learner of one process without any knowledge.
 func New() *Learner {
 	return &Learner{structures: make(map[uint64]*structure), kin: make(map[uint64]*structure),
 		shapes: make(map[uint64]*knownShape),
 		mains:  make(map[int32]*Thread), seed: maphash.MakeSeed(), wanted: 1}
 }
 
-// Define takes a new definition and completes it with its order, where that is known. One of which nothing is
-// to run has none.
+// Define takes a new definition and adds its order, if known. A graph in which nothing runs has none.
 func (l *Learner) Define(s *trace.Shape) {
 	ops := operators(s)
 	if s.Incomplete != "" || ops == 0 {
@@ -146,7 +146,7 @@ func (l *Learner) Define(s *trace.Shape) {
 		return
 	}
 	if l.Idle || l.defs >= maxUnlearned {
-		return // it is asked for again
+		return // it will be requested again
 	}
 	l.defs++
 	k.def = s
@@ -164,8 +164,8 @@ func (l *Learner) Drop(id uint64) {
 	delete(l.shapes, id)
 }
 
-// take takes over the order of a graph that differs by its dimensions alone. How long the first operator
-// lasts too, unless there is no other: of that one it is all that would be told.
+// take takes over the order of a graph that differs only in its dimensions. It also takes over how long the
+// first operator lasts, unless it is the only one, for which that would be the whole result.
 func (st *structure) take(o *structure) {
 	st.order, st.met = o.order, true
 	if st.ops > 1 {
@@ -183,9 +183,9 @@ func operators(s *trace.Shape) (n int) {
 	return n
 }
 
-// structureOf hashes what decides which of a graph's operators run, and which of them as one: with what
-// matters of the dimensions, and without. Of a single operator all of them matter, as they tell how long it
-// lasts.
+// structureOf hashes what determines which of a graph's operators run, and which are fused: with the relevant
+// part of the dimensions, and without. For a single operator all dimensions matter, as they determine how
+// long it lasts.
 func (l *Learner) structureOf(s *trace.Shape, ops int) (key, kin uint64) {
 	var h, dims maphash.Hash
 	h.SetSeed(l.seed)
@@ -246,14 +246,14 @@ func flag(b bool) byte {
 	return 0
 }
 
-// Forget drops the main thread's events: some were lost, so that counts say nothing.
+// Forget drops the main threads' events: some were lost, so the counts are meaningless.
 func (l *Learner) Forget() {
 	for _, m := range l.mains {
 		m.hits, m.marks, m.open = m.hits[:0], m.marks[:0], nil
 	}
 }
 
-// Mark takes a graph's begin or end on the CPU, and those of runs of the scheduler and of steps.
+// Mark takes the begins and ends of graphs on the CPU, of scheduler runs and of steps.
 func (l *Learner) Mark(m *trace.Mark) {
 	t := l.mains[m.TID]
 	if t == nil {
@@ -266,8 +266,8 @@ func (l *Learner) Mark(m *trace.Mark) {
 	t.marks = append(t.marks, *m)
 }
 
-// Advance takes what the main threads did before limit: what is older than the drain before this
-// one has all arrived. It returns the shapes whose order became known.
+// Advance processes what the main threads did before limit: everything older than the previous drain has
+// arrived. It returns the shapes whose order became known.
 func (l *Learner) Advance(limit int64, mode probe.Mode, since int64) (learned []*trace.Shape) {
 	for _, t := range l.mains {
 		byTime := func(a, b trace.Hit) int { return cmp.Compare(a.Time, b.Time) }
@@ -352,7 +352,7 @@ func (l *Learner) hit(t *Thread, h *trace.Hit) {
 	}
 }
 
-// done takes a graph that has ended. since is when the present mode began.
+// done takes a graph that has ended. since is when the current mode began.
 func (l *Learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*trace.Shape) {
 	k := l.shapes[g.shape]
 	if k == nil || g.begin < since || mode == probe.ModeOff {
@@ -384,7 +384,7 @@ func (l *Learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 		return nil
 	}
 	if !plausible(k.def, g.order) {
-		// what runs is not what was expected: the same again is believed
+		// the actual order is not the expected one: it is believed when seen twice
 		if !slices.EqualFunc(k.tried, g.order, slices.Equal[[]int32]) {
 			k.tried = g.order
 			return nil
@@ -411,7 +411,7 @@ func (l *Learner) done(g *graphRun, mode probe.Mode, since int64) (learned []*tr
 	return learned
 }
 
-// ran counts a graph that has ended to its round.
+// ran adds a graph that has ended to its round.
 func (l *Learner) ran(t *Thread, g *graphRun, mode probe.Mode, since int64) {
 	k := l.shapes[g.shape]
 	if k == nil {
@@ -419,7 +419,7 @@ func (l *Learner) ran(t *Thread, g *graphRun, mode probe.Mode, since int64) {
 	}
 	t.round.graphs++
 	t.round.ops += k.ops
-	// the first that was missed
+	// the first one missed
 	if k.order == nil && mode == probe.ModeArrivals && g.begin >= since && l.clean >= l.wanted {
 		l.wanted = min(2*l.wanted, maxRounds)
 	}
@@ -448,11 +448,11 @@ func (l *Learner) ended(t *Thread) {
 	}
 }
 
-// Few tells whether graphs have so few operators that begins are needed to tell how long they last.
+// Few reports whether graphs have so few operators that begins are needed to know how long they last.
 func (l *Learner) Few() bool { return l.ops < fewOps*l.graphs }
 
-// alarm gives up an order that did not fit. Its shapes are to be defined again, as their definitions are
-// needed to learn it anew.
+// alarm gives up an order that did not fit. Its shapes are defined again, as their definitions are needed to
+// relearn it.
 func (l *Learner) alarm(st *structure) {
 	st.order, st.own = nil, true
 	st.alarms++
@@ -464,7 +464,7 @@ func (l *Learner) alarm(st *structure) {
 	}
 }
 
-// plausible: every node that is to run does, once, in the order of the graph.
+// plausible reports whether every node that is to run does so once, in the order of the graph.
 func plausible(s *trace.Shape, order [][]int32) bool {
 	ran := make([]bool, s.NNodes)
 	last := int32(-1)
@@ -487,28 +487,28 @@ func plausible(s *trace.Shape, order [][]int32) bool {
 	return true
 }
 
-// Follows tells whether arrivals are enough at the moment.
+// Follows reports whether arrivals are sufficient at the moment.
 func (l *Learner) Follows(now time.Time) bool {
 	return l.clean >= l.wanted && now.Sub(l.unlearned) > awaitFor
 }
 
-// Alarmed tells whether an order did not fit: those told are not to be relied on while begins are seen.
+// Alarmed reports whether an order did not fit: those written are unreliable while begins are seen.
 func (l *Learner) Alarmed() bool { return l.alarmed }
 
-// Redefine returns the shapes that are to be defined again, each time those since the last call.
+// Redefine returns the shapes to be defined again, added since the last call.
 func (l *Learner) Redefine() []uint64 {
 	ids := l.again
 	l.again = nil
 	return ids
 }
 
-// Thread returns the main thread of that number, nil if no graph was begun on it.
+// Thread returns the main thread with that ID, nil if no graph was begun on it.
 func (l *Learner) Thread(tid int32) *Thread { return l.mains[tid] }
 
-// Hit takes one of the thread's.
+// Hit takes a hit of the thread.
 func (t *Thread) Hit(h *trace.Hit) { t.hits = append(t.hits, *h) }
 
-// Waiting is how many events of main threads, and how many shapes, are kept.
+// Waiting returns how many events of main threads, and how many shapes, are kept.
 func (l *Learner) Waiting() (events, shapes int) {
 	for _, t := range l.mains {
 		events += len(t.hits) + len(t.marks)
