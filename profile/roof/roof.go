@@ -59,7 +59,7 @@ func (p *Peaks) Roof(threads int, weight string) Roof {
 type Used struct {
 	Source   string `json:"source"`   // empty: there are none
 	Missing  string `json:"missing"`  // why there are none
-	Doubtful bool   `json:"doubtful"` // other work disturbed their measurement: the machine may be capable of more
+	Doubtful bool   `json:"doubtful"` // other work disturbed the measurement: they may be too low
 	// by number of threads and type of weights, as seen in the run
 	Roofs []UsedRoof `json:"roofs"`
 }

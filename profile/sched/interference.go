@@ -25,7 +25,7 @@ type Follower struct {
 	Any     bool
 	// The team that was watched last, or a part of it.
 	watched []int32
-	step    map[CulpritKey]*Culprit // who ran in place of any thread since the last call of since
+	step    map[CulpritKey]*Culprit // who ran in place of any thread since the last call of Since
 }
 
 type CulpritKey struct {
