@@ -187,7 +187,7 @@ type Kind struct {
 
 // Role is the role of one node in each layer of a kind.
 type Role struct {
-	Name  string  `json:"name"`  // a weight's stem, or else the node's name without its layer, or its operator
+	Name  string  `json:"name"`  // a weight's stem, or the node's name without layer, or its operator
 	Nodes []int32 `json:"nodes"` // by DAGKind.Layers; -1: not in that layer
 	// Spread of the nodes' median times; nil for nodes that do not run.
 	Spread *Spread `json:"spread"`

@@ -142,7 +142,7 @@ func (b *Collector) Result(*profile.Step) error {
 // AddStep takes a step, whose results may come later: requests are followed in step order.
 func (b *Collector) AddStep(s *profile.Step, models *facts.Book) {
 	if b.waiting = append(b.waiting, s); len(b.waiting) > limits.Pending {
-		b.rest(models) // a recording whose steps have no result
+		b.rest(models) // a recording whose steps have no results
 	}
 	b.AddResult(models)
 }

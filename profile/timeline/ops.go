@@ -35,8 +35,7 @@ const (
 	spanStart  // from the operator's start
 	spanOff    // off-CPU
 	spanWait
-	// the remainder of busy: end - start - off-CPU - wait - busy; not 0 where the thread was not seen to
-	// arrive
+	// busy - (end - start - off-CPU - wait): not 0 where the thread was not seen to arrive
 	spanRest
 	spanCPU // difference to that of the thread's previous span
 	spanColumns
