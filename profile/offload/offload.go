@@ -37,7 +37,7 @@ type Backend struct {
 	Backend string    `json:"backend"` // empty: unknown
 	Graphs  float64   `json:"graphs_per_step"`
 	Nodes   float64   `json:"nodes_per_step"`   // nodes that compute, not views and the like
-	Weights float64   `json:"weights_per_step"` // bytes of the weights that its matmuls read, including all experts
+	Weights float64   `json:"weights_per_step"` // bytes of the weights its matmuls read, of all experts
 	Flops   float64   `json:"flops_per_step"`
 	Host    float64   `json:"host_ns_per_step"` // time of the calls that compute or submit
 	Layers  *LayerSet `json:"layers"`           // of its nodes; nil: none has a layer number
@@ -47,7 +47,7 @@ type Backend struct {
 	Spans    int64    `json:"device_spans"`
 	Unwaited int64    `json:"unwaited"`           // graphs that were not waited for on their own
 	Device   *float64 `json:"device_ns_per_step"` // nil: not seen
-	Waited   *float64 `json:"waited_ns_per_step"` // the part of it in which the host's threads waited at the end
+	Waited   *float64 `json:"waited_ns_per_step"` // part of it in which the host's threads waited
 	// from the end of one span of the backend to the begin of the next; nil: fewer than two
 	Idle *float64 `json:"idle_ns_per_step"`
 

@@ -115,7 +115,7 @@ type BackendWork struct {
 	Products  []BackendProducts `json:"products_by_backend"`  // most flops first
 	Operators []BackendOp       `json:"operators_by_backend"` // most time first
 	Graphs    []BackendGraph    `json:"graphs_by_backend"`    // most time first
-	Dropped   int64             `json:"operators_left_out"`   // calls beyond the limit of distinct operators; includes graphs
+	Dropped   int64             `json:"operators_left_out"`   // calls beyond the limits, graphs too
 }
 
 // sameOp identifies operators by content, independent of where they run.

@@ -34,7 +34,7 @@ const (
 // RemoteStep is the time from a step's begin to the next one's in a [Remote] recording, ns.
 const RemoteStep = 1_000_000
 
-// Remote is a recording of two processes: each decode step of the client hands a graph of three products to
+// Remote is a recording of two processes: each decode step of the client hands a graph of three matmuls to
 // the server and waits for it. From a step's begin, ns: the client's own graph at 10000 to 15000, handing
 // over at 30000 to 34000, the step's end at 40000, the client waits from 41000 to 500000; the server computes
 // from 50000 to 450000, its operators take 100000, 200000 and 95000.
