@@ -165,7 +165,7 @@ func newDrawing(d *dag.DAG, opt Options) *drawing {
 		g.of[i] = len(g.items)
 		g.items = append(g.items, x)
 	}
-	for i := range d.Nodes { // what ran as one is one
+	for i := range d.Nodes { // fused nodes are one item
 		n := i
 		for hops := 0; hops < 8 && d.Nodes[n].FusedInto >= 0 &&
 			int(d.Nodes[n].FusedInto) < len(d.Nodes); hops++ {

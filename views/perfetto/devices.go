@@ -38,7 +38,6 @@ type rowKey struct {
 
 // The two arrows of a graph: to the device and back. Their IDs are distinct from those of arrows between
 // processes.
-// processes.
 func flowTo(graph int64) uint64   { return 1<<62 | uint64(graph) }
 func flowBack(graph int64) uint64 { return 1<<63 | uint64(graph) }
 
