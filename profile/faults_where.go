@@ -137,7 +137,7 @@ func opPlace(o *Op, addr uint64) (p FaultPlace) {
 
 // Whereabouts knows what the addresses of a process are used for.
 type Whereabouts struct {
-	Leaves   []tensorSpan // in address order, as far as they are sorted
+	Leaves   []tensorSpan // in address order, for the sorted part
 	results  []tensorSpan // of operators, joined where adjacent; without names
 	seen     map[leafKey]bool
 	shapes   map[*Shape]bool

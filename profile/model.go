@@ -31,7 +31,7 @@ type Step struct {
 	Dur     int64
 	NTokens int32 // -1: unknown
 	NSeqs   int32 // -1: unknown
-	Outputs int32 // tokens whose logits are asked for; -1: unknown
+	Outputs int32 // tokens whose logits are requested; -1: unknown
 	Seqs    []trace.StepSeq
 	// Warmup marks the engine's own warm-up steps, as far as they can be recognised.
 	Graphs int   // graph executions in it

@@ -398,7 +398,7 @@ func sectionsOf(defs []trace.Node, names *ops.ShapeNames) []ops.Block {
 			out[i] = same(i, users[i], true)
 		}
 	}
-	for i := range defs { // what only finishes one, and what lies within
+	for i := range defs { // nodes that only finish a block, and those within it
 		if !open(i) {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 
 // Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: unknown.
 type Stat struct {
-	Which string `json:"which"` // "major": and minor ones that read or were slow; "all"
+	Which string `json:"which"` // "major": also minor ones that read or were slow; "all"
 	Timed bool   `json:"timed"` // durations are known
 	// Major and Minor are the kernel's counts for the recorded processes' threads, while these were recorded.
 	Major *int64 `json:"major"`
@@ -47,7 +47,7 @@ type FaultSum struct {
 	Name  string              `json:"name,omitempty"`
 	Type  string              `json:"type,omitempty"`
 	Major int64               `json:"major"`
-	Minor int64               `json:"minor"` // as far as recorded
+	Minor int64               `json:"minor"` // those that were recorded
 	Wait  *int64              `json:"wait_ns"`
 	Read  int64               `json:"read_bytes"`
 }

@@ -40,13 +40,14 @@ const RemoteStep = 1_000_000
 // from 50000 to 450000, its operators take 100000, 200000 and 95000.
 type Remote struct {
 	Steps int
-	// Marks changes the marks of a step, whose times are from the step's begin; Hits its hits.
+	// Marks changes the boundary events of a step, whose times are relative to the step's begin; Hits its
+	// hits.
 	Marks func(step int, ms []trace.Mark) []trace.Mark
 	hits  func(step int, hs []trace.Hit) []trace.Hit
-	// Process, Shape change what is told of them.
+	// Process and Shape change what is reported of them.
 	Process func(*trace.Process)
 	Shape   func(*trace.Shape)
-	// Losses are told before the first step's events.
+	// Losses are reported before the first step's events.
 	Losses []trace.Loss
 	level  string // "": op
 	prefix string // of all names

@@ -44,7 +44,7 @@ type seriesGroup struct {
 	rows      [len(seriesBy)]map[string]*seriesRow
 	products  map[productKey]*productSum
 	teams     map[int]*teamSum // by number of threads
-	// operators of rows and products beyond the limits
+	// operators of rows and matmuls beyond the limits
 	rowsDropped, productsDropped int64
 }
 

@@ -151,8 +151,8 @@ func (j *judge) counts(c *workCell) *counted {
 }
 
 // count is counter i's sum over all operators of c, extrapolated from those for which it is known. It is nil
-// where it is known for too few of them, or is no evidence: it is void, or a CPU's counter read 0 in the
-// whole run, as one does that the CPU lists but does not count.
+// where it is known for too few of them or is unusable: it is void, or a CPU's counter read 0 in the whole
+// run, as one does that the CPU lists but does not count.
 func (j *judge) count(c *workCell, i int, of *counted) *float64 {
 	k := &j.s.Counters[i]
 	if k.Void != "" || i >= len(c.counts) {
