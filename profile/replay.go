@@ -184,7 +184,7 @@ type openStep struct {
 	entry    string
 	implicit bool                // made from the scheduler's run: its entry point is unknown
 	lastEnd  int64               // end of its last graph
-	graphs   []*Graph            // its finished graphs, where there are copies: at most maxCopies
+	graphs   []*Graph            // its finished graphs, where there are copies: at most limits.Copies
 	copies   []*openCopy         // waiting for its end
 	chosen   map[uint64]*sharing // the latest choice in each tensor
 }

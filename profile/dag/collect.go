@@ -24,7 +24,7 @@ const (
 	maxParts = 256
 )
 
-// dagState is the state of a DAGBuilder.
+// dagState is the state of a Builder.
 type dagState struct {
 	profile.BaseSink
 	opts    Options

@@ -10,7 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// DAGSchema is the version of DAGs' JSON form. Fields may be added without raising it.
+// DAGSchema is the version of [List]'s JSON form. Fields may be added without raising it.
 const DAGSchema = 1
 
 // Options choose what DAGs are built. The zero value is everything.
@@ -33,7 +33,7 @@ type List struct {
 	// median needs.
 	Outlier      string `json:"outlier_rule"`
 	OutlierCalls int    `json:"outlier_min_calls"`
-	// Counters were read at operators, and come in the order of DAGRun.Counts; absent if there were none.
+	// Counters were read at operators, and come in the order of Run.Counts; absent if there were none.
 	Counters []summary.Counter `json:"counters,omitempty"`
 }
 
@@ -148,7 +148,7 @@ type Run struct {
 	WaitShare *float64 `json:"wait_share"` // of busy + wait + off-CPU
 	OffShare  *float64 `json:"off_cpu_share"`
 	Imbalance *float64 `json:"imbalance"`
-	// Counts has one entry for each of DAGs.Counters; absent where there are none.
+	// Counts has one entry for each of List.Counters; absent where there are none.
 	Counts []summary.Count `json:"counts,omitempty"`
 
 	low float64 // lower bound of the median: see medianRank; 0: too few calls
@@ -188,7 +188,7 @@ type Kind struct {
 // Role is the role of one node in each layer of a kind.
 type Role struct {
 	Name  string  `json:"name"`  // a weight's stem, or the node's name without layer, or its operator
-	Nodes []int32 `json:"nodes"` // by DAGKind.Layers; -1: not in that layer
+	Nodes []int32 `json:"nodes"` // by Kind.Layers; -1: not in that layer
 	// Spread of the nodes' median times; nil for nodes that do not run.
 	Spread *Spread `json:"spread"`
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 )
 
-// ExpertMapSchema is the version of ExpertMap's JSON form. Fields may be added without raising it.
+// ExpertMapSchema is the version of [Map]'s JSON form. Fields may be added without raising it.
 const ExpertMapSchema = 1
 
 // ExpertMapCells is how many choices a [MapBuilder] keeps by default: in a mixture of 24 layers with 4
@@ -28,7 +28,7 @@ type Map struct {
 type MapPhase struct {
 	Phase  string     `json:"phase"`
 	Model  *int       `json:"model"`
-	Layers []MapLayer `json:"layers"` // the layers of ExpertStat, in its order
+	Layers []MapLayer `json:"layers"` // the layers of [Stat], in its order
 	// Axes are the token axes of the layers: mostly all layers have the same one.
 	Axes []Axis `json:"axes"`
 	// Cache[n-1] is the simulated hit rate of an LRU cache of n experts per layer; beyond the last entry it
@@ -36,7 +36,7 @@ type MapPhase struct {
 	Cache    []float64 `json:"cache"`
 	Steps    []Step    `json:"steps"` // steps with choices, in the order of their ends
 	PerPoint int64     `json:"steps_per_point"`
-	Products []Times   `json:"products"` // the matmuls of ExpertStat, in its order
+	Products []Times   `json:"products"` // the matmuls of [Stat], in its order
 	// Data holds what the layers' tokens chose; [MapLayer] defines the layout.
 	Data []byte `json:"-"`
 }
@@ -53,7 +53,7 @@ type MapLayer struct {
 	Axis            int  `json:"axis"`
 	Offset          int  `json:"offset"`
 	Width           int  `json:"width"`
-	// ByChance is what ExpertLayer.Again would be if tokens chose at random: the sum over batches of used *
+	// ByChance is what Layer.Again would be if tokens chose at random: the sum over batches of used *
 	// used before / experts, divided by the sum of used.
 	ByChance *float64  `json:"again_by_chance"`
 	Cache    []float64 `json:"cache"` // as in the phase

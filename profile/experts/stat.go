@@ -82,7 +82,7 @@ type NewCalls struct {
 }
 
 const (
-	// maxExpertLayers bounds the layers kept per phase, maxExperts the experts of a layer; more are dropped.
+	// maxExpertLayers bounds the layers kept per phase, MaxExperts the experts of a layer; more are dropped.
 	maxExpertLayers = 1024
 	MaxExperts      = 4096
 	// MaxExpertWeights bounds the weights whose matmuls are kept separately.

@@ -18,7 +18,7 @@ const (
 	ByBlock  By = "block"
 	ByThread By = "thread"
 	ByStep   By = "step"
-	// no rows of operators: PhaseStat.Experts, the tokens' choices, is shown by layer
+	// no rows of operators: summary.Phase.Experts, the tokens' choices, is shown by layer
 	ByExpert By = "expert"
 )
 

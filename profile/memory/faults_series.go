@@ -4,10 +4,10 @@ package memory
 
 import "github.com/profinfer/profinfer/profile"
 
-// FaultSeriesSchema is the version of FaultSeries' JSON form. Fields may be added without raising it.
+// FaultSeriesSchema is the version of the JSON form of [Series]. Fields may be added without raising it.
 const FaultSeriesSchema = 1
 
-// Limits of a FaultSeries. What is beyond is counted, never dropped silently.
+// Limits of a Series. What is beyond is counted, never dropped silently.
 const (
 	maxFaultPoints    = 2048    // of a phase's steps
 	maxFaultRows      = 512     // tensors over layers; operators
@@ -21,13 +21,13 @@ const (
 	maxFaultOperators = 1 << 12
 )
 
-// Series is what plots of page faults need beyond a FaultStat. Times are ns, sizes bytes; nil: unknown. It
+// Series is what plots of page faults need beyond a [Stat]. Times are ns, sizes bytes; nil: unknown. It
 // covers all steps and operators, including incomplete steps.
 type Series struct {
 	SchemaVersion int          `json:"schema_version"`
 	Timed         bool         `json:"timed"` // durations are known
 	Phases        []FaultSteps `json:"phases"`
-	// Names are FaultStat.Names by layer, without the limit: the longest wait first.
+	// Names are Stat.Names by layer, without the limit: the longest wait first.
 	Names     []FaultRow        `json:"names"`
 	NamesLeft int               `json:"names_left_out"`
 	Experts   []FaultExperts    `json:"experts"`

@@ -9,7 +9,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// SeriesBuilder collects a FaultSeries while a run is replayed into it. Its memory is bounded by the limits
+// SeriesBuilder collects a [Series] while a run is replayed into it. Its memory is bounded by the limits
 // of faults_series.go.
 type SeriesBuilder struct {
 	profile.BaseSink
@@ -142,7 +142,7 @@ func (p *FaultPoint) join(o *FaultPoint) {
 	p.Read += o.Read
 }
 
-// rowOfFault returns the row of FaultStat.Names that a fault belongs to, and the layer of what it hit; -1:
+// rowOfFault returns the row of Stat.Names that a fault belongs to, and the layer of what it hit; -1:
 // none.
 func rowOfFault(f *profile.Fault) (k FaultSum, layer int) {
 	k = FaultSum{Class: f.Class, Name: f.File}

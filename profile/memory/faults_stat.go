@@ -87,7 +87,7 @@ const (
 	maxNameSums = 1 << 14
 )
 
-// Collector computes a FaultStat while a run is replayed.
+// Collector computes a [Stat] while a run is replayed.
 type Collector struct {
 	any     bool
 	Pid     int32 // 0: all

@@ -14,7 +14,7 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 )
 
-// OffloadSchema is the version of an OffloadDetail's JSON form. Fields may be added without raising it.
+// OffloadSchema is the version of a [Detail]'s JSON form. Fields may be added without raising it.
 const OffloadSchema = 1
 
 // Detail describes in more detail than Stat how steps are split between backends: for each phase a typical
@@ -131,7 +131,7 @@ const (
 	maxTensorsShown = 200
 )
 
-// Builder computes an OffloadDetail while a run is replayed into it. Its memory does not grow with the run's
+// Builder computes a [Detail] while a run is replayed into it. Its memory does not grow with the run's
 // length.
 type Builder struct {
 	profile.BaseSink

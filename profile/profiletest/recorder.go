@@ -28,15 +28,15 @@ type Recorder struct {
 	profile.BaseSink
 	w     *trace.Writer
 	Level string // "": op
-	// NoShapes: definitions are missing.
+	// noShapes: definitions are missing.
 	noShapes bool
-	// Lose: hits are dropped, as if they did not fit.
+	// lose: hits are dropped, as if they did not fit.
 	lose bool
-	// NoSteps: boundaries of steps are dropped.
+	// noSteps: boundary events of steps are dropped.
 	noSteps bool
 	// NoExperts: choices of experts were not recorded.
 	NoExperts bool
-	// Hold: no watermarks for now, so that a loss can still be reported.
+	// hold: no watermarks for now, so that a loss can still be reported.
 	hold bool
 
 	Head    func(*trace.Meta)

@@ -12,7 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 )
 
-// Collector is the state of a SequencesBuilder.
+// Collector is the state of a [Builder].
 type Collector struct {
 	profile.BaseSink
 	Most       int // requests kept

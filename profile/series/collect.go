@@ -17,7 +17,7 @@ import (
 // seriesBy are the groupings whose rows have distributions.
 var seriesBy = [...]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock}
 
-// seriesState is the state of a SeriesBuilder.
+// seriesState is the state of a Builder.
 type seriesState struct {
 	profile.BaseSink
 	book  *facts.Book

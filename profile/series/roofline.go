@@ -37,7 +37,7 @@ type RooflineGroup struct {
 	Model *int   `json:"model"`
 	// Threads is the size of the largest team of the step.
 	Threads     int    `json:"threads"`
-	OnlyPartial bool   `json:"only_partial"` // as in PhaseSeries.OnlyPartial
+	OnlyPartial bool   `json:"only_partial"` // as in Phase.OnlyPartial
 	Steps       int64  `json:"steps"`        // whose operators were recorded
 	Dur         int64  `json:"dur_ns"`       // of these steps
 	Tokens      *int64 `json:"tokens"`       // of these steps; nil where a batch could not be read

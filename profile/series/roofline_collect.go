@@ -15,7 +15,7 @@ import (
 	"slices"
 )
 
-// A SeriesBuilder collects the roofline, because it has the operators of each step at hand when the step
+// A Builder collects the roofline, because it has the operators of each step at hand when the step
 // ends.
 
 // rooflineBy are the groupings of points.

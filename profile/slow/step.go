@@ -20,7 +20,7 @@ const (
 	partAttn           // the same for attention operators
 	partWait           // until the last thread arrived, beyond the mean
 	partLate           // the same where scheduling events are missing: the reason is unknown
-	partOff            // a thread had no CPU, or slept: offKinds parts
+	partOff            // a thread had no CPU, or slept: sched.OffKinds parts
 	partProbe   = partOff + sched.OffKinds
 	partBackend = partProbe + 1   // graphs whose operators are not seen
 	partCopies  = partBackend + 1 // between a step's graphs

@@ -29,7 +29,7 @@ type remoteSum struct {
 	noTokens                         bool
 }
 
-// remoteSums collects the data of RemoteStat.
+// remoteSums collects the data of [summary.Remote].
 type remoteSums struct {
 	sums   map[remoteKey]*remoteSum
 	handed map[remoteKey]int64 // graphs that were handed over and not linked; no phase, server 0

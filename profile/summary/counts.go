@@ -27,7 +27,7 @@ type Count struct {
 	Calls int64  `json:"calls"` // operators in the sum: those for which it is known on all threads
 }
 
-// countSum is a StatCount while it is summed up.
+// countSum is a [Count] while it is summed up.
 type countSum struct {
 	sum, calls int64
 }

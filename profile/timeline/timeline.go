@@ -41,7 +41,8 @@ type Options struct {
 
 // Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. Numerous items (spans of
 // operators, states of CPUs and threads) are in chunks of bounded size, so that a reader unpacks only what is
-// viewed; the Overview covers the rest. For the columns see timelineColumns and the files that fill them.
+// viewed; the Overview covers the rest. For the columns see stepColumns, graphColumns and the files that fill
+// them.
 type Timeline struct {
 	SchemaVersion int       `json:"schema_version"`
 	Start         int64     `json:"start_ns,string"` // boottime: it does not fit a float64 exactly

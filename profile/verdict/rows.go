@@ -54,7 +54,7 @@ func (j *judge) rowVerdicts() {
 	}
 }
 
-// rowKey is the row that a cell's operators belong to, as in group.facts.
+// rowKey is the row that a cell's operators belong to, as in stat.Group.facts.
 func (c *workCell) rowKey(by facts.By) string {
 	switch by {
 	case facts.ByOp:
@@ -212,7 +212,8 @@ func mostTime(parts []boundShare) (summary.Bound, []summary.Bound) {
 	return summary.BoundUnknown, nil
 }
 
-// slept: off-CPU threads slept, because no other thread was seen to run there instead.
+// slept reports whether off-CPU threads slept: others were seen to run there for less than a quarter of that
+// time.
 func (j *judge) slept(g *workGroup) bool {
 	var ran int64
 	for _, c := range g.instead {

@@ -5,8 +5,8 @@ package limits
 
 // Upper limits on what collectors keep of each kind, so that a recording cannot exhaust memory.
 const (
-	// Pending bounds the operators kept for steps in progress. Beyond it, a step's operators count as if the
-	// step were complete.
+	// Pending bounds the operators kept for steps in progress. Beyond it, they count as if their steps were
+	// complete, or are dropped.
 	Pending = 1 << 16
 	// Models bounds the models whose steps are kept separately.
 	Models = 64

@@ -42,7 +42,7 @@ type Handler interface {
 	Choose(*trace.Experts) // before the hits of the same span between other events
 }
 
-// Add takes a block's events. Its hits belong to the merger until it calls runs.free with them.
+// Add takes a block's events. Its hits belong to the merger until it calls Runs.Free with them.
 func (m *Merger) Add(b *trace.Block) {
 	m.Runs.add(b.Hits)
 	m.marks = append(m.marks, b.Marks...)
