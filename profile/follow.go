@@ -12,10 +12,10 @@ import (
 
 // A graph whose operator order is known is followed by one hit per operator and thread: the arrival at the
 // barrier that ends the operator. An operator then starts when the last thread has arrived at the previous
-// barrier. The first operator starts before its first arrival by its learned duration, or with its graph
-// where that is unknown. Nothing is guessed: which operator the n-th arrival ends was learned from begins
-// (Shape.Order), and the graph's identity was taken at its start. A graph in which any thread's number of
-// arrivals does not match is left out and counted.
+// barrier. The first operator starts its learned duration before its first arrival, or with its graph where
+// that duration is unknown. Nothing is guessed: which operator the n-th arrival ends was learned from begins
+// (Shape.Order), and the graph identity was taken at its start. A graph in which the number of arrivals of
+// any thread does not match is left out and counted.
 
 // following is an open graph that is followed.
 type following struct {

@@ -30,7 +30,7 @@ const (
 )
 
 // speculative plays a server whose slots speculate, with two rounds of requests: for slots 0 and 1 tokens are
-// drafted and accepted in turn, while slot 2 (whose number is absurd) decodes one by one.
+// drafted and accepted in turn, while slot 2 (with an arbitrary number) decodes one by one.
 func speculative(w io.Writer) error {
 	return Record(w, nil, func(rec *Recorder, p *Player) error {
 		target := plain()
